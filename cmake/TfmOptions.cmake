@@ -1,0 +1,21 @@
+# Flags that hold for all of our own code: warnings are errors, a fast linker,
+# a compiler cache where there is one.
+
+option(TFM_SANITIZE "Address and undefined-behaviour sanitizers, and the fuzzers" OFF)
+
+find_program(TFM_CCACHE ccache)
+if(TFM_CCACHE)
+  set(CMAKE_C_COMPILER_LAUNCHER ${TFM_CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${TFM_CCACHE})
+endif()
+
+add_compile_options(-Wall -Wextra -Werror -ffunction-sections -fdata-sections)
+if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
+  add_link_options(-fuse-ld=lld)
+endif()
+add_link_options(-Wl,--gc-sections)
+
+if(TFM_SANITIZE)
+  add_compile_options(-fsanitize=address,undefined -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=address,undefined)
+endif()

@@ -1,0 +1,784 @@
+//===- TfmOps.td - the operations of the tfm dialect --------------*- tablegen -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_DIALECT_TFMOPS_TD
+#define TFM_DIALECT_TFMOPS_TD
+
+include "TfmDialect.td"
+include "TfmInterfaces.td"
+include "mlir/IR/BuiltinAttributes.td"
+include "mlir/IR/OpAsmInterface.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "mlir/Interfaces/ControlFlowInterfaces.td"
+include "mlir/Interfaces/InferTypeOpInterface.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+//===----------------------------------------------------------------------===//
+// Types
+//===----------------------------------------------------------------------===//
+
+def FloatTensor : StaticShapeTensorOf<[F32, F64]>;
+def IntTensor : StaticShapeTensorOf<[I32]>;
+def BoolTensor : StaticShapeTensorOf<[I1]>;
+def AnyTfmTensor : StaticShapeTensorOf<[F32, F64, I32, I1]>;
+def NumberTensor : StaticShapeTensorOf<[F32, F64, I32]>;
+
+class Tfm_Op<string mnemonic, list<Trait> traits = []>
+    : Op<Tfm_Dialect, mnemonic, traits>;
+
+/// A pure op with a derivative.
+class Tfm_DiffOp<string mnemonic, list<Trait> traits = []>
+    : Tfm_Op<mnemonic, traits # [Pure, DeclareOpInterfaceMethods<DifferentiableOpInterface>]>;
+
+/// Result types follow from operands and attributes.
+class Infers : DeclareOpInterfaceMethods<InferTypeOpInterface>;
+
+//===----------------------------------------------------------------------===//
+// Elementwise, one operand
+//===----------------------------------------------------------------------===//
+
+class Tfm_UnaryOp<string mnemonic, string formula, string exampleName = mnemonic>
+    : Tfm_DiffOp<mnemonic, [Elementwise, SameOperandsAndResultType]> {
+  let summary = "elementwise " # formula;
+  let description = "Computes `y = " # formula # "` of every element.\n\n"
+      # "Example:\n\n```mlir\n%y = tfm." # mnemonic # " %x : tensor<4x8xf32>\n```\n";
+  let arguments = (ins FloatTensor:$x);
+  let results = (outs FloatTensor:$y);
+  let assemblyFormat = "$x attr-dict `:` type($x)";
+}
+
+def NegOp : Tfm_UnaryOp<"neg", "-x"> { let hasFolder = 1; }
+def AbsOp : Tfm_UnaryOp<"abs", "|x|; its derivative at 0 is taken as 0">;
+def ExpOp : Tfm_UnaryOp<"exp", "e ** x">;
+def LogOp : Tfm_UnaryOp<"log", "the natural logarithm of x">;
+def SqrtOp : Tfm_UnaryOp<"sqrt", "the square root of x">;
+def RsqrtOp : Tfm_UnaryOp<"rsqrt", "1 / sqrt(x)">;
+def TanhOp : Tfm_UnaryOp<"tanh", "tanh(x)">;
+def SigmoidOp : Tfm_UnaryOp<"sigmoid", "1 / (1 + e ** -x)">;
+def ErfOp : Tfm_UnaryOp<"erf", "the error function of x">;
+def SinOp : Tfm_UnaryOp<"sin", "sin(x), x in radians">;
+def CosOp : Tfm_UnaryOp<"cos", "cos(x), x in radians">;
+def ReluOp : Tfm_UnaryOp<"relu", "max(x, 0); its derivative at 0 is 0">;
+def GeluOp : Tfm_UnaryOp<"gelu",
+    "x * (1 + erf(x / sqrt(2))) / 2 (Hendrycks and Gimpel 2016)">;
+def GeluTanhOp : Tfm_UnaryOp<"gelu_tanh",
+    "x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3))) / 2 (Hendrycks and Gimpel 2016, section 2)">;
+def SiluOp : Tfm_UnaryOp<"silu", "x / (1 + e ** -x)">;
+def SoftplusOp : Tfm_UnaryOp<"softplus", "log(1 + e ** x), without overflow">;
+
+def StopGradientOp : Tfm_DiffOp<"stop_gradient", [Elementwise, SameOperandsAndResultType]> {
+  let summary = "the identity, with derivative zero";
+  let description = [{
+    Passes its operand through and blocks differentiation.
+
+    Example:
+
+    ```mlir
+    %y = tfm.stop_gradient %x : tensor<4x8xf32>
+    ```
+  }];
+  let arguments = (ins FloatTensor:$x);
+  let results = (outs FloatTensor:$y);
+  let assemblyFormat = "$x attr-dict `:` type($x)";
+}
+
+def CastOp : Tfm_DiffOp<"cast", [Elementwise, SameOperandsAndResultShape]> {
+  let summary = "conversion of the element type";
+  let description = [{
+    Converts between floats, integers and booleans: a boolean becomes 0 or 1, a
+    number becomes true where it is not 0, a float rounds towards zero.
+
+    Example:
+
+    ```mlir
+    %y = tfm.cast %x : tensor<4xi1> to tensor<4xf32>
+    ```
+  }];
+  let arguments = (ins AnyTfmTensor:$x);
+  let results = (outs AnyTfmTensor:$y);
+  let assemblyFormat = "$x attr-dict `:` type($x) `to` type($y)";
+  let hasFolder = 1;
+}
+
+def NotOp : Tfm_Op<"not", [Pure, Elementwise, SameOperandsAndResultType]> {
+  let summary = "elementwise logical not";
+  let description = [{
+    Example:
+
+    ```mlir
+    %y = tfm.not %x : tensor<4x8xi1>
+    ```
+  }];
+  let arguments = (ins BoolTensor:$x);
+  let results = (outs BoolTensor:$y);
+  let assemblyFormat = "$x attr-dict `:` type($x)";
+}
+
+//===----------------------------------------------------------------------===//
+// Elementwise, two operands and more
+//===----------------------------------------------------------------------===//
+
+class Tfm_BinaryOp<string mnemonic, string formula, list<Trait> traits = []>
+    : Tfm_DiffOp<mnemonic, [Elementwise, SameOperandsAndResultType] # traits> {
+  let summary = "elementwise " # formula;
+  let description = "Computes `y = " # formula # "` of every pair of elements. Shapes are equal: "
+      # "NumPy's broadcasting is spelled with `tfm.broadcast`.\n\n"
+      # "Example:\n\n```mlir\n%y = tfm." # mnemonic # " %a, %b : tensor<4x8xf32>\n```\n";
+  let arguments = (ins NumberTensor:$a, NumberTensor:$b);
+  let results = (outs NumberTensor:$y);
+  let assemblyFormat = "$a `,` $b attr-dict `:` type($a)";
+}
+
+def AddOp : Tfm_BinaryOp<"add", "a + b", [Commutative]> { let hasFolder = 1; }
+def SubOp : Tfm_BinaryOp<"sub", "a - b"> { let hasFolder = 1; }
+def MulOp : Tfm_BinaryOp<"mul", "a * b", [Commutative]> { let hasFolder = 1; }
+def DivOp : Tfm_BinaryOp<"div", "a / b; integers round towards zero"> { let hasFolder = 1; }
+def PowOp : Tfm_BinaryOp<"pow", "a ** b, for a > 0 or a constant integral b">;
+def MinOp : Tfm_BinaryOp<"min", "min(a, b); where they are equal each gets half of the cotangent", [Commutative]>;
+def MaxOp : Tfm_BinaryOp<"max", "max(a, b); where they are equal each gets half of the cotangent", [Commutative]>;
+
+class Tfm_LogicOp<string mnemonic, string formula>
+    : Tfm_Op<mnemonic, [Pure, Elementwise, SameOperandsAndResultType, Commutative]> {
+  let summary = "elementwise " # formula;
+  let description = "Example:\n\n```mlir\n%y = tfm." # mnemonic # " %a, %b : tensor<4x8xi1>\n```\n";
+  let arguments = (ins BoolTensor:$a, BoolTensor:$b);
+  let results = (outs BoolTensor:$y);
+  let assemblyFormat = "$a `,` $b attr-dict `:` type($a)";
+}
+def AndOp : Tfm_LogicOp<"and", "a and b">;
+def OrOp : Tfm_LogicOp<"or", "a or b">;
+
+def CompareKind : I32EnumAttr<"CompareKind", "how two elements are compared", [
+    I32EnumAttrCase<"eq", 0>, I32EnumAttrCase<"ne", 1>, I32EnumAttrCase<"lt", 2>,
+    I32EnumAttrCase<"le", 3>, I32EnumAttrCase<"gt", 4>, I32EnumAttrCase<"ge", 5>]> {
+  let cppNamespace = "::tfm";
+  let genSpecializedAttr = 0;
+}
+def CompareKindAttr : EnumAttr<Tfm_Dialect, CompareKind, "compare">;
+
+def CompareOp : Tfm_Op<"compare", [Pure, Elementwise, SameTypeOperands, SameOperandsAndResultShape, Infers]> {
+  let summary = "elementwise comparison";
+  let description = [{
+    Compares with `eq`, `ne`, `lt`, `le`, `gt` or `ge`. Comparisons with NaN are
+    false, except `ne`.
+
+    Example:
+
+    ```mlir
+    %y = tfm.compare lt %a, %b : tensor<4x8xi32>
+    ```
+  }];
+  let arguments = (ins CompareKindAttr:$kind, NumberTensor:$a, NumberTensor:$b);
+  let results = (outs BoolTensor:$y);
+  let assemblyFormat = "$kind $a `,` $b attr-dict `:` type($a)";
+}
+
+def SelectOp : Tfm_DiffOp<"select", [Elementwise, SameOperandsAndResultShape, AllTypesMatch<["a", "b", "y"]>]> {
+  let summary = "a where the condition holds, b elsewhere";
+  let description = [{
+    Example:
+
+    ```mlir
+    %y = tfm.select %c, %a, %b : tensor<4x8xf32>
+    ```
+  }];
+  let arguments = (ins BoolTensor:$condition, AnyTfmTensor:$a, AnyTfmTensor:$b);
+  let results = (outs AnyTfmTensor:$y);
+  let assemblyFormat = "$condition `,` $a `,` $b attr-dict `:` type($a)";
+  let extraClassDeclaration = "";
+  let builders = [];
+}
+
+//===----------------------------------------------------------------------===//
+// Constants, parameters, positions
+//===----------------------------------------------------------------------===//
+
+def ConstantOp : Tfm_Op<"constant", [Pure, ConstantLike, Infers]> {
+  let summary = "a tensor known while compiling";
+  let description = [{
+    The value of a `const` of the language, or a scalar of a formula.
+
+    Example:
+
+    ```mlir
+    %c = tfm.constant dense<1.0> : tensor<8xf32>
+    ```
+  }];
+  let arguments = (ins ElementsAttr:$value);
+  let results = (outs AnyTfmTensor:$y);
+  let assemblyFormat = "attr-dict $value";
+  let hasFolder = 1;
+}
+
+def ParamOp : Tfm_Op<"param", [Symbol]> {
+  let summary = "declares a parameter of the model";
+  let description = [{
+    Declares a tensor that training changes and checkpoints hold. The symbol is
+    its dotted path, with `*` for the index of each enclosing repeat; `type` has
+    one leading dimension per `*` (all layers stacked). `names` lists the
+    checkpoint's names, one per layer in row-major order; without it the `*`
+    count from 0. `aliases` are further paths of the same tensor (ties).
+
+    `dims` are one layer's dimensions in the user's words; `init` is a
+    dictionary with a `kind` (`zeros`, `ones`, `normal`, `uniform`, `xavier`,
+    `he`, `truncated_normal`) and numeric `args`.
+
+    Example:
+
+    ```mlir
+    tfm.param @"h.*.attn.c_attn.weight" : tensor<12x768x2304xf32>
+      {dims = ["width", "3*width"], init = {kind = "normal", args = [0.02]}, trainable = true}
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<FloatTensor>:$type,
+      DefaultValuedAttr<StrArrayAttr, "{}">:$dims, DictionaryAttr:$init,
+      DefaultValuedAttr<BoolAttr, "true">:$trainable,
+      OptionalAttr<StrArrayAttr>:$names, OptionalAttr<StrArrayAttr>:$aliases);
+  let assemblyFormat = "$sym_name `:` $type attr-dict";
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// The type of all layers together, [layers..., dims...].
+    ::mlir::RankedTensorType getTensorType();
+    /// How many enclosing repeats the parameter has: the leading dimensions of
+    /// its type that count layers.
+    int64_t getNumStackedDims();
+    /// The checkpoint's names, one per layer in row-major order.
+    ::llvm::SmallVector<std::string> getLayerNames();
+  }];
+}
+
+def GetParamOp : Tfm_Op<"get_param", [Pure, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "the value of a parameter";
+  let description = [{
+    Reads a parameter, all layers stacked. It may not stand inside a
+    `tfm.repeat`: there a parameter comes in as a stacked or shared operand.
+
+    Example:
+
+    ```mlir
+    %w = tfm.get_param @"wte.weight" : tensor<50257x768xf32>
+    ```
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$param);
+  let results = (outs FloatTensor:$value);
+  let assemblyFormat = "$param attr-dict `:` type($value)";
+}
+
+def IotaOp : Tfm_Op<"iota", [Pure]> {
+  let summary = "0, 1, 2, ... along one axis";
+  let description = [{
+    Element `[i0, i1, ...]` of the result is the index along `axis`.
+
+    Example:
+
+    ```mlir
+    %i = tfm.iota 1 : tensor<4x8xi32>
+    ```
+  }];
+  let arguments = (ins I64Attr:$axis);
+  let results = (outs IntTensor:$y);
+  let assemblyFormat = "$axis attr-dict `:` type($y)";
+  let hasVerifier = 1;
+}
+
+def PositionsOp : Tfm_Op<"positions", [Pure, SameOperandsAndResultType]> {
+  let summary = "the position of every token in its sequence";
+  let description = [{
+    For tokens `[B, T]`, element `[b, t]` is `t` in the whole-sequence forward.
+    Deriving the decode step replaces it by the sequence's runtime position.
+
+    Example:
+
+    ```mlir
+    %p = tfm.positions %tokens : tensor<4x8xi32>
+    ```
+  }];
+  let arguments = (ins IntTensor:$tokens);
+  let results = (outs IntTensor:$y);
+  let assemblyFormat = "$tokens attr-dict `:` type($tokens)";
+}
+
+//===----------------------------------------------------------------------===//
+// Shapes
+//===----------------------------------------------------------------------===//
+
+def BroadcastOp : Tfm_DiffOp<"broadcast"> {
+  let summary = "NumPy's broadcast to a given shape";
+  let description = [{
+    Shapes are aligned at their last axes; a missing axis, or one of size 1, is
+    repeated.
+
+    Example:
+
+    ```mlir
+    %y = tfm.broadcast %x : tensor<8xf32> to tensor<4x8xf32>
+    ```
+  }];
+  let arguments = (ins AnyTfmTensor:$x);
+  let results = (outs AnyTfmTensor:$y);
+  let assemblyFormat = "$x attr-dict `:` type($x) `to` type($y)";
+  let hasVerifier = 1;
+  let hasFolder = 1;
+}
+
+def ReshapeOp : Tfm_DiffOp<"reshape"> {
+  let summary = "the same elements in row-major order under another shape";
+  let description = [{
+    Example:
+
+    ```mlir
+    %y = tfm.reshape %x : tensor<4x8xf32> to tensor<4x2x4xf32>
+    ```
+  }];
+  let arguments = (ins AnyTfmTensor:$x);
+  let results = (outs AnyTfmTensor:$y);
+  let assemblyFormat = "$x attr-dict `:` type($x) `to` type($y)";
+  let hasVerifier = 1;
+  let hasFolder = 1;
+}
+
+def TransposeOp : Tfm_DiffOp<"transpose", [Infers]> {
+  let summary = "permutes the axes";
+  let description = [{
+    Axis `i` of the result is axis `permutation[i]` of the operand.
+
+    Example:
+
+    ```mlir
+    %y = tfm.transpose %x [0, 2, 1] : tensor<4x8x2xf32>
+    ```
+  }];
+  let arguments = (ins AnyTfmTensor:$x, DenseI64ArrayAttr:$permutation);
+  let results = (outs AnyTfmTensor:$y);
+  let assemblyFormat = "$x $permutation attr-dict `:` type($x)";
+  let hasFolder = 1;
+}
+
+def SliceOp : Tfm_DiffOp<"slice", [Infers]> {
+  let summary = "a range of one axis";
+  let description = [{
+    Elements `start <= i < start + size` of `axis`.
+
+    Example:
+
+    ```mlir
+    %y = tfm.slice %x axis 1 start 2 size 4 : tensor<4x8xf32>
+    ```
+  }];
+  let arguments = (ins AnyTfmTensor:$x, I64Attr:$axis, I64Attr:$start, I64Attr:$size);
+  let results = (outs AnyTfmTensor:$y);
+  let assemblyFormat = "$x `axis` $axis `start` $start `size` $size attr-dict `:` type($x)";
+  let hasFolder = 1;
+}
+
+def PadOp : Tfm_DiffOp<"pad", [Infers]> {
+  let summary = "zeros before and after one axis";
+  let description = [{
+    The derivative of `tfm.slice`: `low` zeros before and `high` zeros after
+    `axis`.
+
+    Example:
+
+    ```mlir
+    %y = tfm.pad %x axis 1 low 2 high 2 : tensor<4x4xf32>
+    ```
+  }];
+  let arguments = (ins NumberTensor:$x, I64Attr:$axis, I64Attr:$low, I64Attr:$high);
+  let results = (outs NumberTensor:$y);
+  let assemblyFormat = "$x `axis` $axis `low` $low `high` $high attr-dict `:` type($x)";
+}
+
+def ConcatOp : Tfm_DiffOp<"concat", [Infers]> {
+  let summary = "tensors one after another along one axis";
+  let description = [{
+    Example:
+
+    ```mlir
+    %y = tfm.concat %a, %b axis 1 : tensor<4x4xf32>, tensor<4x8xf32>
+    ```
+  }];
+  let arguments = (ins Variadic<AnyTfmTensor>:$xs, I64Attr:$axis);
+  let results = (outs AnyTfmTensor:$y);
+  let assemblyFormat = "$xs `axis` $axis attr-dict `:` type($xs)";
+  let hasFolder = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Reductions and normalisations
+//===----------------------------------------------------------------------===//
+
+class Tfm_ReduceOp<string mnemonic, string what> : Tfm_DiffOp<mnemonic, [Infers]> {
+  let summary = what # " over one axis, which is kept with size 1";
+  let description = "Reduces in a fixed order, so that results do not depend on the number of threads.\n\n"
+      # "Example:\n\n```mlir\n%y = tfm." # mnemonic # " %x axis 1 : tensor<4x8xf32>\n```\n";
+  let arguments = (ins FloatTensor:$x, I64Attr:$axis);
+  let results = (outs FloatTensor:$y);
+  let assemblyFormat = "$x `axis` $axis attr-dict `:` type($x)";
+}
+def ReduceSumOp : Tfm_ReduceOp<"reduce_sum", "the sum">;
+def ReduceMaxOp : Tfm_ReduceOp<"reduce_max",
+    "the maximum (equal maxima share the cotangent)">;
+
+class Tfm_RowOp<string mnemonic, string formula, dag extra = (ins)>
+    : Tfm_DiffOp<mnemonic, [AllTypesMatch<["x", "y"]>]> {
+  let summary = formula # " over the last axis";
+  let arguments = !con((ins FloatTensor:$x), extra);
+  let results = (outs FloatTensor:$y);
+}
+
+def SoftmaxOp : Tfm_RowOp<"softmax", "e ** x / sum(e ** x)"> {
+  let description = [{
+    The maximum is subtracted first, so no finite input overflows. A row that is
+    minus infinity throughout gives zeros.
+
+    Example:
+
+    ```mlir
+    %y = tfm.softmax %x : tensor<4x8xf32>
+    ```
+  }];
+  let assemblyFormat = "$x attr-dict `:` type($x)";
+}
+
+def LogSoftmaxOp : Tfm_RowOp<"log_softmax", "x - log(sum(e ** x))"> {
+  let description = [{
+    Example:
+
+    ```mlir
+    %y = tfm.log_softmax %x : tensor<4x8xf32>
+    ```
+  }];
+  let assemblyFormat = "$x attr-dict `:` type($x)";
+}
+
+def NormalizeOp : Tfm_RowOp<"normalize", "(x - mean(x)) / sqrt(var(x) + eps)", (ins F64Attr:$eps)> {
+  let description = [{
+    Layer normalisation without gain and bias (Ba et al. 2016); `var` is the
+    population variance.
+
+    Example:
+
+    ```mlir
+    %y = tfm.normalize %x eps 1.0e-5 : tensor<4x8xf32>
+    ```
+  }];
+  let assemblyFormat = "$x `eps` $eps attr-dict `:` type($x)";
+}
+
+def RmsNormalizeOp : Tfm_RowOp<"rms_normalize", "x / sqrt(mean(x ** 2) + eps)", (ins F64Attr:$eps)> {
+  let description = [{
+    Root-mean-square normalisation without gain (Zhang and Sennrich 2019).
+
+    Example:
+
+    ```mlir
+    %y = tfm.rms_normalize %x eps 1.0e-6 : tensor<4x8xf32>
+    ```
+  }];
+  let assemblyFormat = "$x `eps` $eps attr-dict `:` type($x)";
+}
+
+//===----------------------------------------------------------------------===//
+// Matrix product, embedding
+//===----------------------------------------------------------------------===//
+
+def MatmulOp : Tfm_DiffOp<"matmul", [Infers]> {
+  let summary = "matrix product of the last two axes";
+  let description = [{
+    `a` is `[batch..., M, K]` (`[batch..., K, M]` with `transpose_a`), `b` is
+    `[batch..., K, N]` (`[batch..., N, K]` with `transpose_b`), the result
+    `[batch..., M, N]`. Batch axes are equal; a weight shared by a batch is a
+    product of rank 2 after `tfm.reshape`.
+
+    Example:
+
+    ```mlir
+    %y = tfm.matmul %a, %b transpose_b : tensor<4x8xf32>, tensor<16x8xf32>
+    ```
+  }];
+  let arguments = (ins FloatTensor:$a, FloatTensor:$b, UnitAttr:$transpose_a, UnitAttr:$transpose_b);
+  let results = (outs FloatTensor:$y);
+  let assemblyFormat = [{
+    $a `,` $b (`transpose_a` $transpose_a^)? (`transpose_b` $transpose_b^)? attr-dict
+    `:` type($a) `,` type($b)
+  }];
+  let hasCanonicalizer = 1;
+}
+
+def GatherOp : Tfm_DiffOp<"gather", [Infers]> {
+  let summary = "rows of a table";
+  let description = [{
+    `table` is `[V, dims...]`, `ids` `[index...]`; the result is
+    `[index..., dims...]`. Ids lie in `0 <= id < V`.
+
+    Example:
+
+    ```mlir
+    %y = tfm.gather %table, %ids : tensor<50x8xf32>, tensor<4x6xi32>
+    ```
+  }];
+  let arguments = (ins AnyTfmTensor:$table, IntTensor:$ids);
+  let results = (outs AnyTfmTensor:$y);
+  let assemblyFormat = "$table `,` $ids attr-dict `:` type($table) `,` type($ids)";
+}
+
+def ScatterAddOp : Tfm_DiffOp<"scatter_add", [AllTypesMatch<["base", "y"]>]> {
+  let summary = "adds rows to the rows of a table";
+  let description = [{
+    The derivative of `tfm.gather`: `base[ids[i]] += updates[i]` for every `i` in
+    row-major order.
+
+    Example:
+
+    ```mlir
+    %y = tfm.scatter_add %base, %ids, %updates
+        : tensor<50x8xf32>, tensor<4x6xi32>, tensor<4x6x8xf32>
+    ```
+  }];
+  let arguments = (ins FloatTensor:$base, IntTensor:$ids, FloatTensor:$updates);
+  let results = (outs FloatTensor:$y);
+  let assemblyFormat = "$base `,` $ids `,` $updates attr-dict `:` type($base) `,` type($ids) `,` type($updates)";
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Attention, rotary embedding, dropout
+//===----------------------------------------------------------------------===//
+
+def AttentionOp : Tfm_DiffOp<"attention", [AttrSizedOperandSegments, Infers]> {
+  let summary = "scaled dot-product attention";
+  let description = [{
+    `out = dropout(softmax(softcap(scale * q @ k.T) + mask)) @ v` per head
+    (Vaswani et al. 2017, section 3.2.1).
+
+    - `q` is `[B, heads, T, d]`, `k` `[B, kv_heads, S, d]`, `v`
+      `[B, kv_heads, S, e]`; query head `h` reads key head
+      `h / (heads / kv_heads)`. `out` is `[B, heads, T, e]`.
+    - `mask` is `[B or 1, heads or 1, T, S]`: a boolean keeps where true, a
+      float is added to the scores.
+    - `causal`: query `t` sees keys `s <= t`; `window = w` keeps `t - s < w`.
+    - `softcap = c`: scores become `c * tanh(score / c)` (Gemma 2).
+    - `dropout` with its `site` and `layer`: as `tfm.dropout`, on the weights.
+    - A query that sees no key gives zeros, and zero gradients.
+
+    `lse` `[B, heads, T]` is the logarithm of the sum of the exponentials of a
+    query's scores, which the derivative needs.
+
+    Example:
+
+    ```mlir
+    %out, %lse = tfm.attention %q, %k, %v {causal, scale = 0.5 : f64}
+        : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>
+    ```
+  }];
+  let arguments = (ins FloatTensor:$q, FloatTensor:$k, FloatTensor:$v,
+      Optional<AnyTfmTensor>:$mask, Optional<Index>:$layer,
+      UnitAttr:$causal, F64Attr:$scale, OptionalAttr<I64Attr>:$window,
+      OptionalAttr<F64Attr>:$softcap, OptionalAttr<F64Attr>:$dropout,
+      OptionalAttr<I64Attr>:$site);
+  let results = (outs FloatTensor:$out, FloatTensor:$lse);
+  let assemblyFormat = [{
+    $q `,` $k `,` $v (`mask` $mask^)? (`layer` $layer^)? attr-dict
+    `:` type($q) `,` type($k) `,` type($v) (`,` type($mask)^)?
+  }];
+  let hasVerifier = 1;
+}
+
+def AttentionBackwardOp : Tfm_Op<"attention_backward", [Pure, AttrSizedOperandSegments]> {
+  let summary = "the derivative of attention";
+  let description = [{
+    Recomputes the attention weights from `q`, `k` and `lse` (Dao et al. 2022,
+    appendix B.2) and returns the cotangents of `q`, `k`, `v`, and of a float
+    `mask` where that result is present. The attributes are those of the
+    `tfm.attention` it belongs to.
+
+    Example:
+
+    ```mlir
+    %dq, %dk, %dv = tfm.attention_backward %q, %k, %v, %out, %lse, %dout {causal, scale = 0.5 : f64}
+        : (tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>,
+           tensor<2x4x8xf32>, tensor<2x4x8x16xf32>)
+        -> (tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>)
+    ```
+  }];
+  let arguments = (ins FloatTensor:$q, FloatTensor:$k, FloatTensor:$v,
+      FloatTensor:$out, FloatTensor:$lse, FloatTensor:$dout,
+      Optional<AnyTfmTensor>:$mask, Optional<Index>:$layer,
+      UnitAttr:$causal, F64Attr:$scale, OptionalAttr<I64Attr>:$window,
+      OptionalAttr<F64Attr>:$softcap, OptionalAttr<F64Attr>:$dropout,
+      OptionalAttr<I64Attr>:$site);
+  let results = (outs FloatTensor:$dq, FloatTensor:$dk, FloatTensor:$dv, Optional<FloatTensor>:$dmask);
+  let assemblyFormat = [{
+    $q `,` $k `,` $v `,` $out `,` $lse `,` $dout (`mask` $mask^)? (`layer` $layer^)? attr-dict
+    `:` functional-type(operands, results)
+  }];
+}
+
+def RopeOp : Tfm_DiffOp<"rope", [AllTypesMatch<["x", "y"]>]> {
+  let summary = "rotary position embedding";
+  let description = [{
+    Rotates pairs of the first `dims` entries of the last axis of `x`
+    `[B, heads, T, d]` by `position * base ** (-2 i / dims)`, `i` counting pairs
+    (Su et al. 2021). Pairs are `(i, i + dims / 2)`, or `(2 i, 2 i + 1)` when
+    `interleaved`; `inverse` rotates back, which is the derivative. `positions`
+    is `[B, T]`.
+
+    Example:
+
+    ```mlir
+    %y = tfm.rope %x, %positions {base = 10000.0 : f64, dims = 16 : i64}
+        : tensor<2x4x8x16xf32>, tensor<2x8xi32>
+    ```
+  }];
+  let arguments = (ins FloatTensor:$x, IntTensor:$positions, F64Attr:$base, I64Attr:$dims,
+      UnitAttr:$interleaved, UnitAttr:$inverse);
+  let results = (outs FloatTensor:$y);
+  let assemblyFormat = "$x `,` $positions attr-dict `:` type($x) `,` type($positions)";
+  let hasVerifier = 1;
+}
+
+def DropoutOp : Tfm_DiffOp<"dropout", [AllTypesMatch<["x", "y"]>]> {
+  let summary = "zeroes elements at random and scales the rest";
+  let description = [{
+    `y[i] = keep(i) ? x[i] / (1 - rate) : 0`, where `keep(i)` holds with
+    probability `1 - rate`. It is a function of the counter `(step, micro-step,
+    site, layer, i)` under the run's seed (Philox 4x32-10, Salmon et al. 2011;
+    the exact layout is in `runtime/philox.h`), so that nothing is stored and
+    the derivative is the same op. In inference it is the identity.
+
+    Example:
+
+    ```mlir
+    %y = tfm.dropout %x layer %l {rate = 0.1 : f64, site = 3 : i64} : tensor<4x8xf32>
+    ```
+  }];
+  let arguments = (ins FloatTensor:$x, Optional<Index>:$layer, F64Attr:$rate, I64Attr:$site);
+  let results = (outs FloatTensor:$y);
+  let assemblyFormat = "$x (`layer` $layer^)? attr-dict `:` type($x)";
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Cross entropy
+//===----------------------------------------------------------------------===//
+
+def CrossEntropyOp : Tfm_DiffOp<"cross_entropy", [Infers]> {
+  let summary = "negative log likelihood of target ids";
+  let description = [{
+    `losses[i] = lse[i] - logits[i, targets[i]]` with `lse` the logarithm of the
+    sum of the exponentials of a row; with `label_smoothing = s` it is
+    `lse - (1 - s) * logits[target] - s * mean(logits)`. Rows whose target is
+    `ignore` give 0. `logits` is `[index..., V]`, the others `[index...]`.
+
+    Example:
+
+    ```mlir
+    %losses, %lse = tfm.cross_entropy %logits, %targets {ignore = -100 : i64}
+        : tensor<4x8x50xf32>, tensor<4x8xi32>
+    ```
+  }];
+  let arguments = (ins FloatTensor:$logits, IntTensor:$targets,
+      OptionalAttr<I64Attr>:$ignore, DefaultValuedAttr<F64Attr, "0.0">:$label_smoothing);
+  let results = (outs FloatTensor:$losses, FloatTensor:$lse);
+  let assemblyFormat = "$logits `,` $targets attr-dict `:` type($logits) `,` type($targets)";
+  let hasVerifier = 1;
+}
+
+def CrossEntropyBackwardOp : Tfm_Op<"cross_entropy_backward", [Pure, AllTypesMatch<["logits", "dlogits"]>]> {
+  let summary = "the derivative of cross entropy";
+  let description = [{
+    `dlogits[i, :] = (softmax(logits[i, :]) - target distribution) * dlosses[i]`,
+    zero where the target is `ignore`.
+
+    Example:
+
+    ```mlir
+    %dlogits = tfm.cross_entropy_backward %logits, %targets, %lse, %dlosses {ignore = -100 : i64}
+        : tensor<4x8x50xf32>, tensor<4x8xi32>, tensor<4x8xf32>
+    ```
+  }];
+  let arguments = (ins FloatTensor:$logits, IntTensor:$targets, FloatTensor:$lse,
+      FloatTensor:$dlosses, OptionalAttr<I64Attr>:$ignore,
+      DefaultValuedAttr<F64Attr, "0.0">:$label_smoothing);
+  let results = (outs FloatTensor:$dlogits);
+  let assemblyFormat = [{
+    $logits `,` $targets `,` $lse `,` $dlosses attr-dict
+    `:` type($logits) `,` type($targets) `,` type($lse)
+  }];
+  let builders = [];
+  let extraClassDeclaration = "";
+}
+
+//===----------------------------------------------------------------------===//
+// Repeated layers
+//===----------------------------------------------------------------------===//
+
+def RepeatOp : Tfm_DiffOp<"repeat", [AttrSizedOperandSegments, IsolatedFromAbove,
+    SingleBlockImplicitTerminator<"YieldOp">, RecursiveMemoryEffects]> {
+  let summary = "a stack of equal layers";
+  let description = [{
+    Runs its body `count` times, for layer 0, 1, ... (`reverse`: from the last
+    layer to the first). The body's arguments are the layer's index, the
+    `carried` values, this layer's slice of each `stacked` operand (leading axis
+    `count`), and the `shared` operands. It yields the next carried values and
+    then any further values; the results are the final carried values and those
+    further values stacked along a new leading axis, each at its layer's index.
+
+    Example:
+
+    ```mlir
+    %y, %saved = tfm.repeat 12 carried(%x : tensor<4x8xf32>) stacked(%w : tensor<12x8x8xf32>)
+        shared() -> (tensor<4x8xf32>, tensor<12x4x8xf32>) {
+    ^bb0(%layer: index, %h: tensor<4x8xf32>, %wl: tensor<8x8xf32>):
+      %z = tfm.matmul %h, %wl : tensor<4x8xf32>, tensor<8x8xf32>
+      tfm.yield %z, %h : tensor<4x8xf32>, tensor<4x8xf32>
+    }
+    ```
+  }];
+  let arguments = (ins I64Attr:$count, UnitAttr:$reverse, Variadic<AnyTfmTensor>:$carried,
+      Variadic<AnyTfmTensor>:$stacked, Variadic<AnyTfmTensor>:$shared);
+  let results = (outs Variadic<AnyTfmTensor>:$outs);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = [{
+    $count (`reverse` $reverse^)?
+    `carried` `(` ($carried^ `:` type($carried))? `)`
+    `stacked` `(` ($stacked^ `:` type($stacked))? `)`
+    `shared` `(` ($shared^ `:` type($shared))? `)`
+    `->` `(` type($outs) `)` $body attr-dict
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    ::mlir::Block *getBlock() { return &getBody().front(); }
+    ::mlir::Value getLayer() { return getBlock()->getArgument(0); }
+    ::mlir::Block::BlockArgListType getCarriedArgs() {
+      return getBlock()->getArguments().slice(1, getCarried().size());
+    }
+    ::mlir::Block::BlockArgListType getStackedArgs() {
+      return getBlock()->getArguments().slice(1 + getCarried().size(), getStacked().size());
+    }
+    ::mlir::Block::BlockArgListType getSharedArgs() {
+      return getBlock()->getArguments().drop_front(1 + getCarried().size() + getStacked().size());
+    }
+    ::mlir::ResultRange getCarriedResults() { return getResults().take_front(getCarried().size()); }
+    ::mlir::ResultRange getStackedResults() { return getResults().drop_front(getCarried().size()); }
+    YieldOp getYield();
+  }];
+}
+
+def YieldOp : Tfm_Op<"yield", [Pure, Terminator, ReturnLike, ParentOneOf<["RepeatOp"]>]> {
+  let summary = "ends the body of a repeat";
+  let description = [{
+    First the next carried values, then the values to stack.
+
+    Example: see `tfm.repeat`.
+  }];
+  let arguments = (ins Variadic<AnyTfmTensor>:$values);
+  let assemblyFormat = "($values^ `:` type($values))? attr-dict";
+  let builders = [OpBuilder<(ins), [{}]>];
+}
+
+#endif // TFM_DIALECT_TFMOPS_TD

@@ -1,0 +1,135 @@
+//===- tfm_model.h - the interface of a compiled model --------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What an object file written by `tfmc build` exports: one `tfm_model`, named
+// `tfm_model_descriptor`. Plain C, so that any program can link a model:
+//
+//   1. allocate `arena_bytes` zeroed bytes at `arena_alignment`;
+//   2. copy the constants of the model into it (`constants`);
+//   3. fill parameters and inputs at their offsets;
+//   4. call a function's `run` once per thread, with a `tfm_thread` each;
+//   5. read the outputs at their offsets.
+//
+// All offsets are bytes from the start of the arena. Tensors are row-major.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_RUNTIME_TFM_MODEL_H
+#define TFM_RUNTIME_TFM_MODEL_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TFM_ABI_VERSION 1
+/// The offset of something that a build does not have.
+#define TFM_NONE UINT64_MAX
+
+typedef enum { TFM_F32 = 0, TFM_I32 = 1, TFM_U8 = 2 } tfm_dtype;
+
+/// One of the threads that run a function together.
+typedef struct tfm_thread {
+  /// 0 <= index < count.
+  int64_t index;
+  int64_t count;
+  /// Returns when all `count` threads have called it.
+  void (*barrier)(struct tfm_thread *);
+  /// Belongs to whoever provides `barrier`.
+  void *pool;
+} tfm_thread;
+
+/// A named tensor at a fixed place of the arena.
+typedef struct {
+  const char *name;
+  tfm_dtype dtype;
+  int32_t rank;
+  const int64_t *shape;
+  uint64_t offset;
+} tfm_buffer;
+
+typedef enum {
+  TFM_INIT_ZEROS = 0,
+  TFM_INIT_ONES = 1,
+  TFM_INIT_NORMAL = 2,           ///< args: mean, standard deviation
+  TFM_INIT_UNIFORM = 3,          ///< args: low, high
+  TFM_INIT_TRUNCATED_NORMAL = 4, ///< args: mean, standard deviation; cut at 2 deviations
+  TFM_INIT_CONSTANT = 5          ///< args: the value
+} tfm_init;
+
+/// One tensor of the checkpoint: one layer's slice of a parameter.
+typedef struct {
+  /// Dotted path, as in checkpoints: `h.0.attn.c_attn.weight`.
+  const char *name;
+  int32_t rank;
+  const int64_t *shape;
+  uint64_t value;
+  /// TFM_NONE where the parameter is not trained, or the build has no `train`.
+  uint64_t gradient;
+  /// The optimizer's state (Adam: m and v; SGD: momentum), TFM_NONE if unused.
+  uint64_t state[2];
+  int32_t trainable;
+  /// Whether weight decay applies to it.
+  int32_t decayed;
+  tfm_init init;
+  double init_args[2];
+  /// Number of the tensor's own random stream for initialisation.
+  uint64_t init_stream;
+  /// Further names that a checkpoint may hold for the same tensor.
+  int32_t alias_count;
+  const char *const *aliases;
+} tfm_parameter;
+
+/// Something the model computes: `forward`, `train`, `update`, ...
+typedef struct {
+  const char *name;
+  void (*run)(void *arena, tfm_thread *thread);
+  int32_t input_count;
+  const tfm_buffer *inputs;
+  int32_t output_count;
+  const tfm_buffer *outputs;
+  /// Per call.
+  uint64_t flops;
+} tfm_function;
+
+/// Bytes that the arena holds before anything runs (`const` tensors).
+typedef struct {
+  uint64_t offset;
+  uint64_t size;
+  const void *data;
+} tfm_constant;
+
+typedef struct {
+  uint32_t abi;
+  const char *name;
+  const char *source;
+  const char *target;
+  /// JSON: an array of {"name", "value"}.
+  const char *hyperparameters;
+  /// JSON, see docs/design.md, "Recipe schema".
+  const char *recipe;
+  uint64_t arena_bytes;
+  uint64_t arena_alignment;
+  /// Where the arena's parts begin and how long they are, for `info`.
+  uint64_t parameter_bytes;
+  uint64_t gradient_bytes;
+  uint64_t optimizer_bytes;
+  uint64_t activation_bytes;
+  int32_t parameter_count;
+  const tfm_parameter *parameters;
+  int32_t function_count;
+  const tfm_function *functions;
+  int32_t constant_count;
+  const tfm_constant *constants;
+} tfm_model;
+
+extern const tfm_model tfm_model_descriptor;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif // TFM_RUNTIME_TFM_MODEL_H
