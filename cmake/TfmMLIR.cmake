@@ -9,14 +9,12 @@ include(AddMLIR)
 
 add_library(tfm_llvm_headers INTERFACE)
 target_include_directories(tfm_llvm_headers SYSTEM INTERFACE ${LLVM_INCLUDE_DIRS} ${MLIR_INCLUDE_DIRS})
-target_compile_definitions(tfm_llvm_headers INTERFACE ${LLVM_DEFINITIONS})
+separate_arguments(llvm_definitions NATIVE_COMMAND "${LLVM_DEFINITIONS}")
+target_compile_definitions(tfm_llvm_headers INTERFACE ${llvm_definitions})
 
 # The exported MLIR archives name the shared library `LLVM` in their link
 # interface; take it out, so that each of our programs names the component
 # archives that it needs.
-get_property(mlir_targets GLOBAL PROPERTY MLIR_STATIC_LIBS)
-get_property(mlir_dialects GLOBAL PROPERTY MLIR_DIALECT_LIBS)
-get_property(mlir_all GLOBAL PROPERTY MLIR_ALL_LIBS)
 file(STRINGS ${MLIR_CMAKE_DIR}/MLIRTargets.cmake mlir_exported REGEX "^add_library\\(MLIR")
 foreach(line IN LISTS mlir_exported)
   string(REGEX REPLACE "^add_library\\(([A-Za-z0-9_]+) .*" "\\1" target "${line}")
@@ -36,6 +34,6 @@ llvm_map_components_to_libnames(TFM_LLVM_CODEGEN
 # into the build tree's mirror of the current folder.
 function(tfm_tablegen td output)
   set(LLVM_TARGET_DEFINITIONS ${td})
-  mlir_tablegen(${output} ${ARGN})
+  mlir_tablegen(${output} ${ARGN} EXTRA_INCLUDES ${MLIR_INCLUDE_DIRS})
   set(TABLEGEN_OUTPUT ${TABLEGEN_OUTPUT} PARENT_SCOPE)
 endfunction()

@@ -9,7 +9,8 @@
 //   1. allocate `arena_bytes` zeroed bytes at `arena_alignment`;
 //   2. copy the constants of the model into it (`constants`);
 //   3. fill parameters and inputs at their offsets;
-//   4. call a function's `run` once per thread, with a `tfm_thread` each;
+//   4. call a function's `run` once per thread, with a `tfm_thread` each, all at
+//      the same time;
 //   5. read the outputs at their offsets.
 //
 // All offsets are bytes from the start of the arena. Tensors are row-major.
@@ -38,6 +39,8 @@ typedef struct tfm_thread {
   int64_t count;
   /// Returns when all `count` threads have called it.
   void (*barrier)(struct tfm_thread *);
+  /// `scratch_bytes` of the model for this thread alone, aligned to 64.
+  void *scratch;
   /// Belongs to whoever provides `barrier`.
   void *pool;
 } tfm_thread;
@@ -113,6 +116,8 @@ typedef struct {
   const char *recipe;
   uint64_t arena_bytes;
   uint64_t arena_alignment;
+  /// What each thread needs in `tfm_thread.scratch`, for packing and tiles.
+  uint64_t scratch_bytes;
   /// Where the arena's parts begin and how long they are, for `info`.
   uint64_t parameter_bytes;
   uint64_t gradient_bytes;

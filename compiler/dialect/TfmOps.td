@@ -34,14 +34,11 @@ class Tfm_Op<string mnemonic, list<Trait> traits = []>
 class Tfm_DiffOp<string mnemonic, list<Trait> traits = []>
     : Tfm_Op<mnemonic, traits # [Pure, DeclareOpInterfaceMethods<DifferentiableOpInterface>]>;
 
-/// Result types follow from operands and attributes.
-class Infers : DeclareOpInterfaceMethods<InferTypeOpInterface>;
-
 //===----------------------------------------------------------------------===//
 // Elementwise, one operand
 //===----------------------------------------------------------------------===//
 
-class Tfm_UnaryOp<string mnemonic, string formula, string exampleName = mnemonic>
+class Tfm_UnaryOp<string mnemonic, string formula>
     : Tfm_DiffOp<mnemonic, [Elementwise, SameOperandsAndResultType]> {
   let summary = "elementwise " # formula;
   let description = "Computes `y = " # formula # "` of every element.\n\n"
@@ -160,7 +157,7 @@ def CompareKind : I32EnumAttr<"CompareKind", "how two elements are compared", [
 }
 def CompareKindAttr : EnumAttr<Tfm_Dialect, CompareKind, "compare">;
 
-def CompareOp : Tfm_Op<"compare", [Pure, Elementwise, SameTypeOperands, SameOperandsAndResultShape, Infers]> {
+def CompareOp : Tfm_Op<"compare", [Pure, Elementwise, SameTypeOperands, SameOperandsAndResultShape, InferTypeOpAdaptor]> {
   let summary = "elementwise comparison";
   let description = [{
     Compares with `eq`, `ne`, `lt`, `le`, `gt` or `ge`. Comparisons with NaN are
@@ -183,21 +180,19 @@ def SelectOp : Tfm_DiffOp<"select", [Elementwise, SameOperandsAndResultShape, Al
     Example:
 
     ```mlir
-    %y = tfm.select %c, %a, %b : tensor<4x8xf32>
+    %y = tfm.select %c, %a, %b : tensor<4x8xi1>, tensor<4x8xf32>
     ```
   }];
   let arguments = (ins BoolTensor:$condition, AnyTfmTensor:$a, AnyTfmTensor:$b);
   let results = (outs AnyTfmTensor:$y);
-  let assemblyFormat = "$condition `,` $a `,` $b attr-dict `:` type($a)";
-  let extraClassDeclaration = "";
-  let builders = [];
+  let assemblyFormat = "$condition `,` $a `,` $b attr-dict `:` type($condition) `,` type($a)";
 }
 
 //===----------------------------------------------------------------------===//
 // Constants, parameters, positions
 //===----------------------------------------------------------------------===//
 
-def ConstantOp : Tfm_Op<"constant", [Pure, ConstantLike, Infers]> {
+def ConstantOp : Tfm_Op<"constant", [Pure, ConstantLike, InferTypeOpAdaptor]> {
   let summary = "a tensor known while compiling";
   let description = [{
     The value of a `const` of the language, or a scalar of a formula.
@@ -341,7 +336,7 @@ def ReshapeOp : Tfm_DiffOp<"reshape"> {
   let hasFolder = 1;
 }
 
-def TransposeOp : Tfm_DiffOp<"transpose", [Infers]> {
+def TransposeOp : Tfm_DiffOp<"transpose", [InferTypeOpAdaptor]> {
   let summary = "permutes the axes";
   let description = [{
     Axis `i` of the result is axis `permutation[i]` of the operand.
@@ -358,7 +353,7 @@ def TransposeOp : Tfm_DiffOp<"transpose", [Infers]> {
   let hasFolder = 1;
 }
 
-def SliceOp : Tfm_DiffOp<"slice", [Infers]> {
+def SliceOp : Tfm_DiffOp<"slice", [InferTypeOpAdaptor]> {
   let summary = "a range of one axis";
   let description = [{
     Elements `start <= i < start + size` of `axis`.
@@ -375,7 +370,7 @@ def SliceOp : Tfm_DiffOp<"slice", [Infers]> {
   let hasFolder = 1;
 }
 
-def PadOp : Tfm_DiffOp<"pad", [Infers]> {
+def PadOp : Tfm_DiffOp<"pad", [InferTypeOpAdaptor]> {
   let summary = "zeros before and after one axis";
   let description = [{
     The derivative of `tfm.slice`: `low` zeros before and `high` zeros after
@@ -392,7 +387,7 @@ def PadOp : Tfm_DiffOp<"pad", [Infers]> {
   let assemblyFormat = "$x `axis` $axis `low` $low `high` $high attr-dict `:` type($x)";
 }
 
-def ConcatOp : Tfm_DiffOp<"concat", [Infers]> {
+def ConcatOp : Tfm_DiffOp<"concat", [InferTypeOpAdaptor]> {
   let summary = "tensors one after another along one axis";
   let description = [{
     Example:
@@ -411,7 +406,7 @@ def ConcatOp : Tfm_DiffOp<"concat", [Infers]> {
 // Reductions and normalisations
 //===----------------------------------------------------------------------===//
 
-class Tfm_ReduceOp<string mnemonic, string what> : Tfm_DiffOp<mnemonic, [Infers]> {
+class Tfm_ReduceOp<string mnemonic, string what> : Tfm_DiffOp<mnemonic, [InferTypeOpAdaptor]> {
   let summary = what # " over one axis, which is kept with size 1";
   let description = "Reduces in a fixed order, so that results do not depend on the number of threads.\n\n"
       # "Example:\n\n```mlir\n%y = tfm." # mnemonic # " %x axis 1 : tensor<4x8xf32>\n```\n";
@@ -486,7 +481,7 @@ def RmsNormalizeOp : Tfm_RowOp<"rms_normalize", "x / sqrt(mean(x ** 2) + eps)", 
 // Matrix product, embedding
 //===----------------------------------------------------------------------===//
 
-def MatmulOp : Tfm_DiffOp<"matmul", [Infers]> {
+def MatmulOp : Tfm_DiffOp<"matmul", [InferTypeOpAdaptor]> {
   let summary = "matrix product of the last two axes";
   let description = [{
     `a` is `[batch..., M, K]` (`[batch..., K, M]` with `transpose_a`), `b` is
@@ -509,7 +504,7 @@ def MatmulOp : Tfm_DiffOp<"matmul", [Infers]> {
   let hasCanonicalizer = 1;
 }
 
-def GatherOp : Tfm_DiffOp<"gather", [Infers]> {
+def GatherOp : Tfm_DiffOp<"gather", [InferTypeOpAdaptor]> {
   let summary = "rows of a table";
   let description = [{
     `table` is `[V, dims...]`, `ids` `[index...]`; the result is
@@ -549,7 +544,7 @@ def ScatterAddOp : Tfm_DiffOp<"scatter_add", [AllTypesMatch<["base", "y"]>]> {
 // Attention, rotary embedding, dropout
 //===----------------------------------------------------------------------===//
 
-def AttentionOp : Tfm_DiffOp<"attention", [AttrSizedOperandSegments, Infers]> {
+def AttentionOp : Tfm_DiffOp<"attention", [AttrSizedOperandSegments, InferTypeOpAdaptor]> {
   let summary = "scaled dot-product attention";
   let description = [{
     `out = dropout(softmax(softcap(scale * q @ k.T) + mask)) @ v` per head
@@ -647,7 +642,7 @@ def DropoutOp : Tfm_DiffOp<"dropout", [AllTypesMatch<["x", "y"]>]> {
     `y[i] = keep(i) ? x[i] / (1 - rate) : 0`, where `keep(i)` holds with
     probability `1 - rate`. It is a function of the counter `(step, micro-step,
     site, layer, i)` under the run's seed (Philox 4x32-10, Salmon et al. 2011;
-    the exact layout is in `runtime/philox.h`), so that nothing is stored and
+    the layout is in docs/design.md, "Dropout"), so that nothing is stored and
     the derivative is the same op. In inference it is the identity.
 
     Example:
@@ -666,7 +661,7 @@ def DropoutOp : Tfm_DiffOp<"dropout", [AllTypesMatch<["x", "y"]>]> {
 // Cross entropy
 //===----------------------------------------------------------------------===//
 
-def CrossEntropyOp : Tfm_DiffOp<"cross_entropy", [Infers]> {
+def CrossEntropyOp : Tfm_DiffOp<"cross_entropy", [InferTypeOpAdaptor]> {
   let summary = "negative log likelihood of target ids";
   let description = [{
     `losses[i] = lse[i] - logits[i, targets[i]]` with `lse` the logarithm of the
@@ -688,7 +683,7 @@ def CrossEntropyOp : Tfm_DiffOp<"cross_entropy", [Infers]> {
   let hasVerifier = 1;
 }
 
-def CrossEntropyBackwardOp : Tfm_Op<"cross_entropy_backward", [Pure, AllTypesMatch<["logits", "dlogits"]>]> {
+def CrossEntropyBackwardOp : Tfm_Op<"cross_entropy_backward", [Pure, AllTypesMatch<["logits", "dlogits"]>, AllTypesMatch<["lse", "dlosses"]>]> {
   let summary = "the derivative of cross entropy";
   let description = [{
     `dlogits[i, :] = (softmax(logits[i, :]) - target distribution) * dlosses[i]`,
@@ -709,8 +704,6 @@ def CrossEntropyBackwardOp : Tfm_Op<"cross_entropy_backward", [Pure, AllTypesMat
     $logits `,` $targets `,` $lse `,` $dlosses attr-dict
     `:` type($logits) `,` type($targets) `,` type($lse)
   }];
-  let builders = [];
-  let extraClassDeclaration = "";
 }
 
 //===----------------------------------------------------------------------===//

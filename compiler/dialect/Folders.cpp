@@ -1,0 +1,163 @@
+//===- Folders.cpp - folders and canonical forms --------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/dialect/TfmDialect.h"
+
+#include "mlir/IR/Matchers.h"
+#include "mlir/IR/PatternMatch.h"
+
+using namespace mlir;
+using namespace tfm;
+
+namespace {
+
+/// Whether `attr` is a splat of the number `value`.
+bool isSplatOf(Attribute attr, double value) {
+  auto dense = dyn_cast_or_null<DenseElementsAttr>(attr);
+  if (!dense || !dense.isSplat())
+    return false;
+  if (isa<FloatType>(dense.getElementType()))
+    return dense.getSplatValue<APFloat>().convertToDouble() == value;
+  if (dense.getElementType().isInteger(32))
+    return dense.getSplatValue<APInt>().getSExtValue() ==
+           static_cast<int64_t>(value);
+  return false;
+}
+
+/// matmul(transpose(x), y) of the last two axes sets the flag instead.
+struct FoldTransposeIntoMatmul : OpRewritePattern<MatmulOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  static TransposeOp lastTwoSwapped(Value value) {
+    auto op = value.getDefiningOp<TransposeOp>();
+    if (!op)
+      return nullptr;
+    ArrayRef<int64_t> permutation = op.getPermutation();
+    int64_t rank = permutation.size();
+    for (int64_t i = 0; i < rank - 2; ++i)
+      if (permutation[i] != i)
+        return nullptr;
+    return permutation[rank - 2] == rank - 1 ? op : nullptr;
+  }
+
+  LogicalResult matchAndRewrite(MatmulOp op,
+                                PatternRewriter &rewriter) const override {
+    TransposeOp a = lastTwoSwapped(op.getA()), b = lastTwoSwapped(op.getB());
+    if (!a && !b)
+      return failure();
+    rewriter.modifyOpInPlace(op, [&] {
+      if (a) {
+        op.getAMutable().assign(a.getX());
+        op.setTransposeA(!op.getTransposeA());
+      }
+      if (b) {
+        op.getBMutable().assign(b.getX());
+        op.setTransposeB(!op.getTransposeB());
+      }
+    });
+    return success();
+  }
+};
+
+} // namespace
+
+void MatmulOp::getCanonicalizationPatterns(RewritePatternSet &patterns,
+                                           MLIRContext *context) {
+  patterns.add<FoldTransposeIntoMatmul>(context);
+}
+
+OpFoldResult ConstantOp::fold(FoldAdaptor) { return getValue(); }
+
+OpFoldResult NegOp::fold(FoldAdaptor) {
+  if (auto inner = getX().getDefiningOp<NegOp>())
+    return inner.getX();
+  return {};
+}
+
+OpFoldResult CastOp::fold(FoldAdaptor) {
+  if (getX().getType() == getType())
+    return getX();
+  return {};
+}
+
+OpFoldResult AddOp::fold(FoldAdaptor adaptor) {
+  if (isSplatOf(adaptor.getB(), 0))
+    return getA();
+  if (isSplatOf(adaptor.getA(), 0))
+    return getB();
+  return {};
+}
+
+OpFoldResult SubOp::fold(FoldAdaptor adaptor) {
+  if (isSplatOf(adaptor.getB(), 0))
+    return getA();
+  return {};
+}
+
+OpFoldResult MulOp::fold(FoldAdaptor adaptor) {
+  if (isSplatOf(adaptor.getB(), 1))
+    return getA();
+  if (isSplatOf(adaptor.getA(), 1))
+    return getB();
+  return {};
+}
+
+OpFoldResult DivOp::fold(FoldAdaptor adaptor) {
+  if (isSplatOf(adaptor.getB(), 1))
+    return getA();
+  return {};
+}
+
+OpFoldResult BroadcastOp::fold(FoldAdaptor adaptor) {
+  if (getX().getType() == getType())
+    return getX();
+  if (auto dense = dyn_cast_or_null<DenseElementsAttr>(adaptor.getX()))
+    if (dense.isSplat())
+      return dense.resizeSplat(cast<ShapedType>(getType()));
+  return {};
+}
+
+OpFoldResult ReshapeOp::fold(FoldAdaptor adaptor) {
+  if (getX().getType() == getType())
+    return getX();
+  if (auto inner = getX().getDefiningOp<ReshapeOp>()) {
+    if (inner.getX().getType() == getType())
+      return inner.getX();
+    getXMutable().assign(inner.getX());
+    return getResult();
+  }
+  if (auto dense = dyn_cast_or_null<DenseElementsAttr>(adaptor.getX()))
+    return dense.reshape(cast<ShapedType>(getType()));
+  return {};
+}
+
+OpFoldResult TransposeOp::fold(FoldAdaptor) {
+  ArrayRef<int64_t> permutation = getPermutation();
+  if (llvm::equal(permutation, llvm::seq<int64_t>(0, permutation.size())))
+    return getX();
+  if (auto inner = getX().getDefiningOp<TransposeOp>()) {
+    SmallVector<int64_t> both;
+    for (int64_t axis : permutation)
+      both.push_back(inner.getPermutation()[axis]);
+    setPermutation(both);
+    getXMutable().assign(inner.getX());
+    return getResult();
+  }
+  return {};
+}
+
+OpFoldResult SliceOp::fold(FoldAdaptor) {
+  if (getX().getType() == getType())
+    return getX();
+  return {};
+}
+
+OpFoldResult ConcatOp::fold(FoldAdaptor) {
+  if (getXs().size() == 1)
+    return getXs().front();
+  return {};
+}

@@ -1,0 +1,45 @@
+//===- TfmDialect.h - the tfm dialect and its operations --------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_DIALECT_TFMDIALECT_H
+#define TFM_DIALECT_TFMDIALECT_H
+
+#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/SymbolTable.h"
+#include "mlir/Interfaces/ControlFlowInterfaces.h"
+#include "mlir/Interfaces/InferTypeOpInterface.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#include "compiler/dialect/TfmDialect.h.inc"
+#include "compiler/dialect/TfmEnums.h.inc"
+#include "compiler/dialect/TfmInterfaces.h.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "compiler/dialect/TfmAttrs.h.inc"
+
+#define GET_OP_CLASSES
+#include "compiler/dialect/TfmOps.h.inc"
+
+namespace tfm {
+
+/// The tensor type of a tfm value; every value but a layer index has one.
+inline mlir::RankedTensorType tensorType(mlir::Value value) {
+  return llvm::cast<mlir::RankedTensorType>(value.getType());
+}
+
+/// A constant of `type` whose every element is `value`, converted to the
+/// element type.
+mlir::Value splat(mlir::OpBuilder &builder, mlir::Location loc,
+                  mlir::RankedTensorType type, double value);
+
+} // namespace tfm
+
+#endif // TFM_DIALECT_TFMDIALECT_H

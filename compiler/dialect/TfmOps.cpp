@@ -1,0 +1,54 @@
+//===- TfmOps.cpp - generated definitions, parameters and repeats ---------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/dialect/TfmDialect.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Builders.h"
+
+#define GET_OP_CLASSES
+#include "compiler/dialect/TfmOps.cpp.inc"
+
+using namespace mlir;
+using namespace tfm;
+
+RankedTensorType ParamOp::getTensorType() {
+  return cast<RankedTensorType>(getType());
+}
+
+int64_t ParamOp::getNumStackedDims() {
+  return static_cast<int64_t>(getSymName().count('*'));
+}
+
+SmallVector<std::string> ParamOp::getLayerNames() {
+  SmallVector<std::string> result;
+  if (std::optional<ArrayAttr> names = getNames()) {
+    for (Attribute name : *names)
+      result.push_back(cast<StringAttr>(name).getValue().str());
+    return result;
+  }
+  result.push_back("");
+  SmallVector<StringRef> pieces;
+  getSymName().split(pieces, '*');
+  ArrayRef<int64_t> shape = getTensorType().getShape();
+  for (auto [i, piece] : llvm::enumerate(pieces)) {
+    if (i == 0) {
+      result[0] = piece.str();
+      continue;
+    }
+    SmallVector<std::string> next;
+    for (const std::string &prefix : result)
+      for (int64_t layer = 0; layer < shape[i - 1]; ++layer)
+        next.push_back(prefix + std::to_string(layer) + piece.str());
+    result = std::move(next);
+  }
+  return result;
+}
+
+YieldOp RepeatOp::getYield() {
+  return cast<YieldOp>(getBlock()->getTerminator());
+}
