@@ -1,0 +1,43 @@
+"""What the end-to-end tests share: the programs under test, and a `main` that
+runs a file's unittest cases and writes their counts for scripts/run_tests.py.
+
+Every test file can be run by itself: `python3 tests/e2e/test_report.py`.
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+BUILD = pathlib.Path(os.environ.get("TFM_BUILD", ROOT / "build" / "release"))
+TFMC = BUILD / "bin" / "tfmc"
+MODELS = ROOT / "models"
+FIXTURES = ROOT / "tests" / "fixtures"
+
+USAGE = 2
+
+
+def run(*command, stdin="", cwd=None, timeout=300):
+    """Runs a program to its end; returns what `subprocess.run` does, as text."""
+    return subprocess.run([str(part) for part in command], input=stdin, cwd=cwd, text=True,
+                          capture_output=True, timeout=timeout, check=False,
+                          env=dict(os.environ, NO_COLOR="1"))
+
+
+def tfmc(*arguments, **options):
+    return run(TFMC, *arguments, **options)
+
+
+def main():
+    """unittest's main, with the counts in the file that TFM_TEST_RESULTS names."""
+    result = unittest.main(exit=False, verbosity=2).result
+    failed = len(result.failures) + len(result.errors) + len(result.unexpectedSuccesses)
+    skipped = len(result.skipped)
+    # An error in setUpClass stands for tests that did not run.
+    passed = max(0, result.testsRun - failed - skipped)
+    if "TFM_TEST_RESULTS" in os.environ:
+        with open(os.environ["TFM_TEST_RESULTS"], "w", encoding="utf-8") as file:
+            json.dump({"passed": passed, "failed": failed, "skipped": skipped}, file)
+    raise SystemExit(0 if result.wasSuccessful() else 1)
