@@ -52,3 +52,5 @@ SmallVector<std::string> ParamOp::getLayerNames() {
 YieldOp RepeatOp::getYield() {
   return cast<YieldOp>(getBlock()->getTerminator());
 }
+
+void YieldOp::build(OpBuilder &, OperationState &) {}

@@ -1,0 +1,365 @@
+//===- RepeatDerivative.cpp - the derivative of repeated layers -----------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The derivative of a repeat is the repeat of its body's derivative over the
+// layers in reversed order. Its body is built by a reverse sweep over a copy of
+// the forward body; the forward values that the swept ops mention are then
+// either saved by the forward repeat, as further stacked results, or rebuilt in
+// the reversed body where that is cheap.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/dialect/DerivativeBuilder.h"
+#include "compiler/dialect/ReverseSweep.h"
+
+#include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+using namespace tfm;
+
+namespace {
+
+int64_t sizeOf(Value value) { return tensorType(value).getNumElements(); }
+
+/// Whether `op` only moves elements of its one operand, without making fewer of
+/// them: its operand is then the better thing to save.
+bool onlyMoves(Operation *op) {
+  if (auto cast = dyn_cast_or_null<CastOp>(op))
+    return tensorType(cast.getX()).getElementTypeBitWidth() <=
+           tensorType(cast.getY()).getElementTypeBitWidth();
+  return isa_and_nonnull<BroadcastOp, ReshapeOp, TransposeOp>(op);
+}
+
+/// Whether computing `op` again costs about as much as loading its result.
+bool isCheap(Operation *op) {
+  return onlyMoves(op) ||
+         isa<ConstantOp, IotaOp, PositionsOp, CastOp, SliceOp, PadOp, ConcatOp,
+             NegOp, AbsOp, ReluOp, StopGradientOp, NotOp, AddOp, SubOp, MulOp,
+             DivOp, MinOp, MaxOp, AndOp, OrOp, CompareOp, SelectOp, NormalizeOp,
+             RmsNormalizeOp>(op);
+}
+
+/// What the reversed body needs of the forward body, and how it gets it.
+class ForwardValues {
+public:
+  /// `forward` has the arguments of a body of `op`.
+  ForwardValues(RepeatOp op, Block &forward) : forward(forward) {
+    carriedEnd = 1 + op.getCarried().size();
+    stackedEnd = carriedEnd + op.getStacked().size();
+  }
+
+  /// Decides for every value of the forward body that `reversed` uses.
+  void decide(Block &reversed);
+
+  /// Values that the forward repeat has to yield, in program order.
+  llvm::SetVector<Value> saved;
+  /// Stacked and shared arguments that are read again, as argument numbers.
+  llvm::SetVector<unsigned> stacked, shared;
+
+  /// Replaces the uses in `reversed` of forward values, given what stands for
+  /// saved values and arguments; rebuilds the rest at the start of `reversed`.
+  void substitute(Block &reversed, IRMapping &known);
+
+private:
+  bool canRebuild(Value value) const;
+  Value source(Value value) const;
+  void require(Value value);
+  Value rebuild(OpBuilder &builder, Value value, IRMapping &known);
+
+  Block &forward;
+  unsigned carriedEnd, stackedEnd;
+  /// How many elements of a value the needed slices of it hold.
+  llvm::DenseMap<Value, int64_t> sliced;
+};
+
+bool ForwardValues::canRebuild(Value value) const {
+  if (saved.contains(value))
+    return true;
+  if (auto arg = dyn_cast<BlockArgument>(value))
+    return arg.getArgNumber() == 0 || arg.getArgNumber() >= carriedEnd;
+  Operation *op = value.getDefiningOp();
+  return isCheap(op) && llvm::all_of(op->getOperands(), [&](Value operand) {
+           return canRebuild(operand);
+         });
+}
+
+/// Follows moves back to the value worth saving. A slice is saved by saving
+/// what it was cut from when all of that is needed: split(x) is.
+Value ForwardValues::source(Value value) const {
+  while (Operation *op = value.getDefiningOp()) {
+    if (auto slice = dyn_cast<SliceOp>(op)) {
+      if (sliced.lookup(slice.getX()) < sizeOf(slice.getX()))
+        break;
+    } else if (!onlyMoves(op)) {
+      break;
+    }
+    value = op->getOperand(0);
+  }
+  return value;
+}
+
+/// Records the arguments that rebuilding `value` reads.
+void ForwardValues::require(Value value) {
+  if (saved.contains(value))
+    return;
+  if (auto arg = dyn_cast<BlockArgument>(value)) {
+    unsigned number = arg.getArgNumber();
+    if (number >= stackedEnd)
+      shared.insert(number);
+    else if (number >= carriedEnd)
+      stacked.insert(number);
+    return;
+  }
+  for (Value operand : value.getDefiningOp()->getOperands())
+    require(operand);
+}
+
+void ForwardValues::decide(Block &reversed) {
+  // In program order, so that a value is asked for after those it is made of.
+  llvm::DenseSet<Value> used;
+  for (Operation &op : reversed)
+    for (Value operand : op.getOperands())
+      if (operand.getParentBlock() == &forward)
+        used.insert(operand);
+  SmallVector<Value> needed;
+  auto collect = [&](Value value) {
+    if (used.contains(value))
+      needed.push_back(value);
+  };
+  llvm::for_each(forward.getArguments(), collect);
+  for (Operation &op : forward)
+    llvm::for_each(op.getResults(), collect);
+
+  llvm::DenseSet<Value> seen;
+  for (Value value : needed) {
+    while (onlyMoves(value.getDefiningOp()))
+      value = value.getDefiningOp()->getOperand(0);
+    if (auto slice = value.getDefiningOp<SliceOp>())
+      if (seen.insert(value).second)
+        sliced[slice.getX()] += sizeOf(value);
+  }
+  for (Value value : needed) {
+    if (canRebuild(value))
+      continue;
+    Value root = source(value);
+    if (!canRebuild(root))
+      saved.insert(root);
+  }
+  for (Value value : needed)
+    require(value);
+}
+
+Value ForwardValues::rebuild(OpBuilder &builder, Value value,
+                             IRMapping &known) {
+  if (Value mapped = known.lookupOrNull(value))
+    return mapped;
+  Operation *op = value.getDefiningOp();
+  for (Value operand : op->getOperands())
+    rebuild(builder, operand, known);
+  Operation *clone = builder.clone(*op, known);
+  // The name is the forward value's.
+  clone->removeAttr("tfm.value");
+  return known.lookup(value);
+}
+
+void ForwardValues::substitute(Block &reversed, IRMapping &known) {
+  OpBuilder builder = OpBuilder::atBlockBegin(&reversed);
+  for (Operation &op : llvm::make_early_inc_range(reversed))
+    for (OpOperand &operand : op.getOpOperands())
+      if (operand.get().getParentBlock() == &forward) {
+        OpBuilder::InsertionGuard guard(builder);
+        operand.set(rebuild(builder, operand.get(), known));
+      }
+}
+
+RankedTensorType stackedType(Value slice, int64_t count) {
+  RankedTensorType type = tensorType(slice);
+  SmallVector<int64_t> shape = {count};
+  llvm::append_range(shape, type.getShape());
+  return RankedTensorType::get(shape, type.getElementType());
+}
+
+/// Which carried values need a cotangent in some layer: those whose operand is
+/// active, and those that become active on their way through the layers.
+/// Leaves the activity of the body's values in `sweep`.
+SmallVector<bool> activateBody(ReverseSweep &sweep, RepeatOp op, Block &body,
+                               ArrayRef<bool> wanted) {
+  size_t numCarried = op.getCarried().size();
+  for (auto [arg, isWanted] :
+       llvm::zip_equal(body.getArguments().drop_front(), wanted))
+    if (isWanted)
+      sweep.activate(arg);
+  SmallVector<bool> result(numCarried, false);
+  for (bool changed = true; changed;) {
+    changed = false;
+    sweep.propagateActivity(body);
+    for (size_t i = 0; i < numCarried; ++i) {
+      BlockArgument arg = body.getArgument(1 + i);
+      if (sweep.isActive(body.getTerminator()->getOperand(i)) &&
+          !sweep.isActive(arg)) {
+        sweep.activate(arg);
+        changed = true;
+      }
+      result[i] = sweep.isActive(arg);
+    }
+  }
+  return result;
+}
+
+} // namespace
+
+void tfm::differentiateRepeat(OpBuilder &builder, RepeatOp op,
+                              ValueRange cotangents, ArrayRef<bool> wanted,
+                              SmallVectorImpl<Value> &result) {
+  Location loc = op.getLoc();
+  const int64_t count = op.getCount();
+  const size_t numCarried = op.getCarried().size(),
+               numStacked = op.getStacked().size();
+  result.assign(op->getNumOperands(), Value());
+
+  // The forward body is swept in a copy: nested repeats are replaced in it.
+  Region forwardRegion, reversedRegion;
+  IRMapping copies;
+  op.getBody().cloneInto(&forwardRegion, copies);
+  Block &forward = forwardRegion.front();
+  Operation *yield = forward.getTerminator();
+
+  Block &reversed = reversedRegion.emplaceBlock();
+  OpBuilder body = OpBuilder::atBlockBegin(&reversed);
+  ReverseSweep sweep(body);
+  SmallVector<bool> carriedActive = activateBody(sweep, op, forward, wanted);
+
+  // Arguments: the layer, the cotangents of the next carried values, and those
+  // of the values that this layer stacked.
+  reversed.addArgument(builder.getIndexType(), loc);
+  SmallVector<Value> carriedOperands, stackedOperands, sharedOperands;
+  for (size_t i = 0; i < numCarried; ++i) {
+    if (!carriedActive[i])
+      continue;
+    Value start = cotangents[i];
+    if (!start)
+      start = splat(builder, loc, tensorType(op.getCarried()[i]), 0.0);
+    carriedOperands.push_back(start);
+    Value arg = reversed.addArgument(start.getType(), loc);
+    sweep.accumulate(yield->getOperand(i), arg);
+  }
+  const size_t numCotangents = carriedOperands.size();
+  for (size_t i = numCarried; i < op->getNumResults(); ++i) {
+    Value value = yield->getOperand(i);
+    if (!cotangents[i] || !sweep.isActive(value))
+      continue;
+    stackedOperands.push_back(cotangents[i]);
+    sweep.accumulate(value, reversed.addArgument(value.getType(), loc));
+  }
+  if (carriedOperands.empty() && stackedOperands.empty())
+    return;
+  sweep.run(forward);
+
+  // Yielded: the cotangents of the carried arguments, sums of those of shared
+  // operands, and those of this layer's slice of stacked operands.
+  SmallVector<Value> yielded, perLayer;
+  SmallVector<size_t> sumOf, stackOf;
+  for (size_t i = 0; i < numCarried; ++i) {
+    if (!carriedActive[i])
+      continue;
+    BlockArgument arg = forward.getArgument(1 + i);
+    Value value = sweep.cotangent(arg);
+    yielded.push_back(value ? value : splat(body, loc, tensorType(arg), 0.0));
+  }
+  for (size_t i = numCarried; i < op->getNumOperands(); ++i) {
+    Value value = sweep.cotangent(forward.getArgument(1 + i));
+    if (!wanted[i] || !value)
+      continue;
+    if (i < numCarried + numStacked) {
+      stackOf.push_back(i);
+      perLayer.push_back(value);
+      continue;
+    }
+    auto type = cast<RankedTensorType>(value.getType());
+    Value sum = reversed.insertArgument(1 + carriedOperands.size(), type, loc);
+    carriedOperands.push_back(splat(builder, loc, type, 0.0));
+    sumOf.push_back(i);
+    yielded.push_back(AddOp::create(body, loc, sum, value));
+  }
+  llvm::append_range(yielded, perLayer);
+  YieldOp::create(body, loc, yielded);
+  eraseDeadOps(reversed);
+
+  // Connect the reversed body with what it needs of the forward one.
+  ForwardValues needs(op, forward);
+  needs.decide(reversed);
+  IRMapping known;
+  known.map(forward.getArgument(0), reversed.getArgument(0));
+  for (unsigned number : needs.stacked) {
+    stackedOperands.push_back(op->getOperand(number - 1));
+    BlockArgument arg = forward.getArgument(number);
+    known.map(arg, reversed.addArgument(arg.getType(), loc));
+  }
+  SmallVector<Value> forwardYields(yield->getOperands());
+  SmallVector<Type> forwardTypes(op.getResultTypes());
+  SmallVector<size_t> savedResults;
+  for (Value value : needs.saved) {
+    known.map(value, reversed.addArgument(value.getType(), loc));
+    auto stackedYields = ArrayRef(forwardYields).drop_front(numCarried);
+    const auto *found = llvm::find(stackedYields, value);
+    savedResults.push_back(numCarried + (found - stackedYields.begin()));
+    if (found != stackedYields.end())
+      continue;
+    forwardYields.push_back(value);
+    forwardTypes.push_back(stackedType(value, count));
+  }
+  for (unsigned number : needs.shared) {
+    sharedOperands.push_back(op->getOperand(number - 1));
+    BlockArgument arg = forward.getArgument(number);
+    known.map(arg, reversed.addArgument(arg.getType(), loc));
+  }
+  needs.substitute(reversed, known);
+
+  // The forward repeat, which now saves.
+  yield->setOperands(forwardYields);
+  eraseDeadOps(forward);
+  OpBuilder before(op);
+  auto saving =
+      RepeatOp::create(before, loc, forwardTypes, count, op.getReverse(),
+                       op.getCarried(), op.getStacked(), op.getShared());
+  saving->setDiscardableAttrs(op->getDiscardableAttrDictionary());
+  saving.getBody().takeBody(forwardRegion);
+  op->replaceAllUsesWith(saving.getResults().take_front(op->getNumResults()));
+  for (size_t index : savedResults)
+    stackedOperands.push_back(saving.getResult(index));
+
+  // Cotangents of stacked results come before the operands that are read
+  // again and the saved values, as their arguments do.
+  SmallVector<Type> types;
+  for (auto [i, value] : llvm::enumerate(yielded))
+    types.push_back(i < carriedOperands.size() ? value.getType()
+                                               : stackedType(value, count));
+  auto backward =
+      RepeatOp::create(builder, loc, types, count, !op.getReverse(),
+                       carriedOperands, stackedOperands, sharedOperands);
+  backward.getBody().takeBody(reversedRegion);
+
+  for (size_t i = 0, next = 0; i < numCarried; ++i)
+    if (carriedActive[i]) {
+      if (wanted[i])
+        result[i] = backward.getResult(next);
+      ++next;
+    }
+  for (auto [i, operand] : llvm::enumerate(sumOf))
+    result[operand] = backward.getResult(numCotangents + i);
+  for (auto [i, operand] : llvm::enumerate(stackOf))
+    result[operand] = backward.getResult(carriedOperands.size() + i);
+}
+
+void RepeatOp::buildVJP(OpBuilder &builder, ValueRange cotangents,
+                        SmallVectorImpl<Value> &result) {
+  SmallVector<bool> wanted;
+  for (Value operand : getOperands())
+    wanted.push_back(isFloat(operand) && !operand.getDefiningOp<ConstantOp>());
+  differentiateRepeat(builder, *this, cotangents, wanted, result);
+}

@@ -1,0 +1,92 @@
+//===- ReverseSweep.cpp - reverse-mode differentiation of a block ---------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/dialect/ReverseSweep.h"
+
+#include "compiler/dialect/DerivativeBuilder.h"
+
+using namespace mlir;
+using namespace tfm;
+
+void ReverseSweep::activate(Value value) {
+  if (isFloat(value))
+    active.insert(value);
+}
+
+void ReverseSweep::propagateActivity(Block &block) {
+  for (Operation &op : block) {
+    if (!isa<DifferentiableOpInterface>(op) || isa<StopGradientOp>(op))
+      continue;
+    if (llvm::any_of(op.getOperands(), [&](Value x) { return isActive(x); }))
+      for (Value value : op.getResults())
+        activate(value);
+  }
+}
+
+void ReverseSweep::accumulate(Value value, Value cotangent) {
+  Value &sum = cotangents[value];
+  if (!sum)
+    sum = cotangent;
+  else
+    sum = AddOp::create(builder, cotangent.getLoc(), sum, cotangent);
+}
+
+void ReverseSweep::run(Block &block) {
+  SmallVector<Operation *> ops;
+  for (Operation &op : block.without_terminator())
+    ops.push_back(&op);
+  for (Operation *op : llvm::reverse(ops)) {
+    SmallVector<Value> results;
+    bool reached = false;
+    for (Value value : op->getResults()) {
+      results.push_back(cotangent(value));
+      reached |= results.back() != nullptr;
+    }
+    SmallVector<bool> wanted;
+    for (Value operand : op->getOperands())
+      wanted.push_back(isActive(operand));
+    if (!reached || !llvm::is_contained(wanted, true))
+      continue;
+
+    SmallVector<Value> operands(op->getOperands());
+    SmallVector<Value> found;
+    if (auto repeat = dyn_cast<RepeatOp>(op)) {
+      differentiateRepeat(builder, repeat, results, wanted, found);
+      if (repeat.use_empty())
+        repeat.erase();
+    } else {
+      cast<DifferentiableOpInterface>(op).buildVJP(builder, results, found);
+    }
+    for (auto [operand, isWanted, value] :
+         llvm::zip_equal(operands, wanted, found))
+      if (isWanted && value)
+        accumulate(operand, value);
+  }
+}
+
+void tfm::eraseDeadOps(Block &block) {
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block))) {
+    if (isOpTriviallyDead(&op)) {
+      op.erase();
+      continue;
+    }
+    auto backward = dyn_cast<AttentionBackwardOp>(op);
+    if (!backward || !backward.getDmask() || !backward.getDmask().use_empty())
+      continue;
+    // The gradient of a mask is [B, heads, T, S]: not to be computed in vain.
+    OpBuilder builder(backward);
+    OperationState state(op.getLoc(), op.getName(), op.getOperands(),
+                         TypeRange(op.getResultTypes()).drop_back(),
+                         op.getDiscardableAttrDictionary().getValue());
+    state.propertiesAttr = op.getPropertiesAsAttribute();
+    Operation *narrow = builder.create(state);
+    for (auto [from, to] :
+         llvm::zip(op.getResults().drop_back(), narrow->getResults()))
+      from.replaceAllUsesWith(to);
+    op.erase();
+  }
+}

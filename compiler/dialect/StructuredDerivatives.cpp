@@ -1,0 +1,256 @@
+//===- StructuredDerivatives.cpp - derivatives of all but elementwise ops -===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// In every formula `c` is the cotangent of the result `y`.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/dialect/DerivativeBuilder.h"
+
+#include "llvm/Support/ErrorHandling.h"
+
+using namespace mlir;
+using namespace tfm;
+
+namespace {
+
+using Cotangents = SmallVectorImpl<Value>;
+
+/// Sums `c` over the axes along which a broadcast from `type` repeated.
+/// Neighbouring axes are summed as one: [B, T, n] to [n] is one sum over rows.
+Value sumToShape(DerivativeBuilder b, Value c, RankedTensorType type) {
+  ArrayRef<int64_t> to = tensorType(c).getShape();
+  int64_t missing = static_cast<int64_t>(to.size()) - type.getRank();
+  SmallVector<int64_t> shape;
+  SmallVector<bool> summed;
+  for (auto [axis, size] : llvm::enumerate(to)) {
+    if (size == 1)
+      continue;
+    int64_t own = static_cast<int64_t>(axis) - missing;
+    bool repeated = own < 0 || type.getDimSize(own) == 1;
+    if (!summed.empty() && summed.back() == repeated)
+      shape.back() *= size;
+    else {
+      shape.push_back(size);
+      summed.push_back(repeated);
+    }
+  }
+  c = b.reshape(c, RankedTensorType::get(shape, type.getElementType()));
+  for (auto [axis, repeated] : llvm::enumerate(summed))
+    if (repeated)
+      c = ReduceSumOp::create(b.builder, b.loc, c, axis);
+  return b.reshape(c, type);
+}
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Shapes
+//===----------------------------------------------------------------------===//
+
+void BroadcastOp::buildVJP(OpBuilder &builder, ValueRange c,
+                           Cotangents &result) {
+  result.assign({sumToShape({builder, getLoc()}, c[0], tensorType(getX()))});
+}
+
+void ReshapeOp::buildVJP(OpBuilder &builder, ValueRange c, Cotangents &result) {
+  DerivativeBuilder b{builder, getLoc()};
+  result.assign({b.reshape(c[0], tensorType(getX()))});
+}
+
+void TransposeOp::buildVJP(OpBuilder &builder, ValueRange c,
+                           Cotangents &result) {
+  SmallVector<int64_t> inverse(getPermutation().size());
+  for (auto [i, axis] : llvm::enumerate(getPermutation()))
+    inverse[axis] = i;
+  result.assign({TransposeOp::create(builder, getLoc(), c[0],
+                                     builder.getDenseI64ArrayAttr(inverse))});
+}
+
+void SliceOp::buildVJP(OpBuilder &builder, ValueRange c, Cotangents &result) {
+  int64_t axis = getAxis(), start = getStart();
+  int64_t after = tensorType(getX()).getDimSize(axis) - start - getSize();
+  result.assign({PadOp::create(builder, getLoc(), c[0], axis, start, after)});
+}
+
+void PadOp::buildVJP(OpBuilder &builder, ValueRange c, Cotangents &result) {
+  int64_t axis = getAxis();
+  result.assign({SliceOp::create(builder, getLoc(), c[0], axis, getLow(),
+                                 tensorType(getX()).getDimSize(axis))});
+}
+
+void ConcatOp::buildVJP(OpBuilder &builder, ValueRange c, Cotangents &result) {
+  int64_t start = 0, axis = getAxis();
+  for (Value x : getXs()) {
+    int64_t size = tensorType(x).getDimSize(axis);
+    result.push_back(
+        SliceOp::create(builder, getLoc(), c[0], axis, start, size));
+    start += size;
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Reductions and normalisations
+//===----------------------------------------------------------------------===//
+
+void ReduceSumOp::buildVJP(OpBuilder &builder, ValueRange c,
+                           Cotangents &result) {
+  DerivativeBuilder b{builder, getLoc()};
+  result.assign({b.broadcast(c[0], tensorType(getX()))});
+}
+
+void ReduceMaxOp::buildVJP(OpBuilder &builder, ValueRange c,
+                           Cotangents &result) {
+  DerivativeBuilder b{builder, getLoc()};
+  RankedTensorType type = tensorType(getX());
+  Value isMax = b.compare(CompareKind::eq, getX(), b.broadcast(getY(), type));
+  Value count = ReduceSumOp::create(
+      builder, getLoc(), b.cast(isMax, type.getElementType()), getAxis());
+  Value share = b.broadcast(b.div(c[0], count), type);
+  result.assign({b.select(isMax, share, b.zeros(getX()))});
+}
+
+// y (c - sum(c y))
+void SoftmaxOp::buildVJP(OpBuilder &builder, ValueRange c, Cotangents &result) {
+  DerivativeBuilder b{builder, getLoc()};
+  Value sum = b.rowSum(b.mul(c[0], getY()));
+  result.assign({b.mul(getY(), b.sub(c[0], sum))});
+}
+
+// c - e^y sum(c)
+void LogSoftmaxOp::buildVJP(OpBuilder &builder, ValueRange c,
+                            Cotangents &result) {
+  DerivativeBuilder b{builder, getLoc()};
+  result.assign({b.sub(c[0], b.mul(b.exp(getY()), b.rowSum(c[0])))});
+}
+
+// With r = 1 / sqrt(var(x) + eps): r (c - mean(c) - y mean(c y)). The
+// statistics are computed again from x, which costs a pass over a row but
+// saves storing them.
+void NormalizeOp::buildVJP(OpBuilder &builder, ValueRange c,
+                           Cotangents &result) {
+  DerivativeBuilder b{builder, getLoc()};
+  RankedTensorType type = tensorType(getX());
+  Value centred = b.sub(getX(), b.broadcast(b.rowMean(getX()), type));
+  Value variance = b.rowMean(b.mul(centred, centred));
+  Value r = RsqrtOp::create(builder, getLoc(),
+                            b.plus(variance, getEps().convertToDouble()));
+  Value meanC = b.broadcast(b.rowMean(c[0]), type);
+  Value meanCY = b.broadcast(b.rowMean(b.mul(c[0], getY())), type);
+  Value inner = b.sub(b.sub(c[0], meanC), b.mul(getY(), meanCY));
+  result.assign({b.mul(b.broadcast(r, type), inner)});
+}
+
+// With r = 1 / sqrt(mean(x^2) + eps): r (c - y mean(c y))
+void RmsNormalizeOp::buildVJP(OpBuilder &builder, ValueRange c,
+                              Cotangents &result) {
+  DerivativeBuilder b{builder, getLoc()};
+  RankedTensorType type = tensorType(getX());
+  Value square = b.rowMean(b.mul(getX(), getX()));
+  Value r = RsqrtOp::create(builder, getLoc(),
+                            b.plus(square, getEps().convertToDouble()));
+  Value meanCY = b.broadcast(b.rowMean(b.mul(c[0], getY())), type);
+  Value inner = b.sub(c[0], b.mul(getY(), meanCY));
+  result.assign({b.mul(b.broadcast(r, type), inner)});
+}
+
+//===----------------------------------------------------------------------===//
+// Matrix product, embedding
+//===----------------------------------------------------------------------===//
+
+// With A and B the operands after their transposition: dA = c B^T and
+// dB = A^T c, transposed again for an operand that was.
+void MatmulOp::buildVJP(OpBuilder &builder, ValueRange c, Cotangents &result) {
+  Value a = getA(), b = getB();
+  bool ta = getTransposeA(), tb = getTransposeB();
+  auto product = [&](Value x, Value y, bool tx, bool ty) -> Value {
+    return MatmulOp::create(builder, getLoc(), x, y, tx, ty);
+  };
+  result.assign(
+      {ta ? product(b, c[0], tb, true) : product(c[0], b, false, !tb),
+       tb ? product(c[0], a, true, ta) : product(a, c[0], !ta, false)});
+}
+
+void GatherOp::buildVJP(OpBuilder &builder, ValueRange c, Cotangents &result) {
+  DerivativeBuilder b{builder, getLoc()};
+  result.assign({ScatterAddOp::create(builder, getLoc(), b.zeros(getTable()),
+                                      getIds(), c[0]),
+                 Value()});
+}
+
+void ScatterAddOp::buildVJP(OpBuilder &builder, ValueRange c,
+                            Cotangents &result) {
+  result.assign(
+      {c[0], Value(), GatherOp::create(builder, getLoc(), c[0], getIds())});
+}
+
+//===----------------------------------------------------------------------===//
+// Attention, rotary embedding, dropout
+//===----------------------------------------------------------------------===//
+
+void AttentionOp::buildVJP(OpBuilder &builder, ValueRange c,
+                           Cotangents &result) {
+  // The language cannot mention `lse`; it is there for the derivative alone.
+  if (c[1])
+    llvm::report_fatal_error("tfm.attention: `lse` has no derivative");
+  Type maskType;
+  if (getMask() && isFloat(getMask()))
+    maskType = getMask().getType();
+  auto backward = AttentionBackwardOp::create(
+      builder, getLoc(), getQ().getType(), getK().getType(), getV().getType(),
+      maskType, getQ(), getK(), getV(), getOut(), getLse(), c[0], getMask(),
+      getLayer(), getCausalAttr(), getScaleAttr(), getWindowAttr(),
+      getSoftcapAttr(), getDropoutAttr(), getSiteAttr());
+  result.assign({backward.getDq(), backward.getDk(), backward.getDv()});
+  if (getMask())
+    result.push_back(backward.getDmask());
+  if (getLayer())
+    result.push_back(Value());
+}
+
+void RopeOp::buildVJP(OpBuilder &builder, ValueRange c, Cotangents &result) {
+  result.assign(
+      {RopeOp::create(builder, getLoc(), c[0], getPositions(), getBaseAttr(),
+                      getDimsAttr(), getInterleavedAttr(),
+                      getInverse() ? UnitAttr() : builder.getUnitAttr()),
+       Value()});
+}
+
+void DropoutOp::buildVJP(OpBuilder &builder, ValueRange c, Cotangents &result) {
+  result.assign({DropoutOp::create(builder, getLoc(), c[0], getLayer(),
+                                   getRateAttr(), getSiteAttr())});
+  if (getLayer())
+    result.push_back(Value());
+}
+
+//===----------------------------------------------------------------------===//
+// Cross entropy
+//===----------------------------------------------------------------------===//
+
+void CrossEntropyOp::buildVJP(OpBuilder &builder, ValueRange c,
+                              Cotangents &result) {
+  DerivativeBuilder b{builder, getLoc()};
+  Value dlogits;
+  if (c[0])
+    dlogits = CrossEntropyBackwardOp::create(
+        builder, getLoc(), getLogits(), getTargets(), getLse(), c[0],
+        getIgnoreAttr(), getLabelSmoothingAttr());
+  if (c[1]) {
+    // The derivative of lse is the softmax.
+    RankedTensorType type = tensorType(getLogits());
+    SmallVector<int64_t> column(type.getShape());
+    column.back() = 1;
+    auto columnType = RankedTensorType::get(column, type.getElementType());
+    auto perRow = [&](Value x) {
+      return b.broadcast(b.reshape(x, columnType), type);
+    };
+    Value softmax = b.exp(b.sub(getLogits(), perRow(getLse())));
+    Value term = b.mul(softmax, perRow(c[1]));
+    dlogits = dlogits ? b.add(dlogits, term) : term;
+  }
+  result.assign({dlogits, Value()});
+}
