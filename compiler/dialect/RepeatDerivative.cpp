@@ -168,7 +168,8 @@ Value ForwardValues::rebuild(OpBuilder &builder, Value value,
 }
 
 void ForwardValues::substitute(Block &reversed, IRMapping &known) {
-  OpBuilder builder = OpBuilder::atBlockBegin(&reversed);
+  OpBuilder builder(reversed.front().getContext());
+  builder.setInsertionPointToStart(&reversed);
   for (Operation &op : llvm::make_early_inc_range(reversed))
     for (OpOperand &operand : op.getOpOperands())
       if (operand.get().getParentBlock() == &forward) {
@@ -230,7 +231,8 @@ void tfm::differentiateRepeat(OpBuilder &builder, RepeatOp op,
   Operation *yield = forward.getTerminator();
 
   Block &reversed = reversedRegion.emplaceBlock();
-  OpBuilder body = OpBuilder::atBlockBegin(&reversed);
+  OpBuilder body(builder.getContext());
+  body.setInsertionPointToStart(&reversed);
   ReverseSweep sweep(body);
   SmallVector<bool> carriedActive = activateBody(sweep, op, forward, wanted);
 

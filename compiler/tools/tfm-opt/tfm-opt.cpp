@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/dialect/TfmDialect.h"
+#include "compiler/transforms/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
@@ -13,6 +14,7 @@
 
 int main(int argc, char **argv) {
   mlir::registerTransformsPasses();
+  tfm::registerTfmTransformsPasses();
   mlir::DialectRegistry registry;
   registry.insert<tfm::TfmDialect, mlir::func::FuncDialect>();
   return mlir::asMainReturnCode(
