@@ -1,0 +1,222 @@
+//===- AttentionOps.cpp - the meaning of attention, rope and dropout ------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/oracle/Frame.h"
+#include "compiler/oracle/Philox.h"
+
+#include <cmath>
+#include <limits>
+
+using namespace mlir;
+using namespace tfm;
+using namespace tfm::oracle;
+
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+int64_t layerOf(Frame &frame, Value layer) {
+  return layer ? static_cast<int64_t>(frame.get(layer).data[0]) : 0;
+}
+
+/// One query's scores, and what its weights are multiplied by in dropout; for
+/// forward and backward, which have the same operands and attributes.
+template <typename Op> struct Scores {
+  Frame &frame;
+  Op op;
+  const Tensor &q = frame.get(op.getQ()), &k = frame.get(op.getK());
+  int64_t keys = k.shape[2];
+  int64_t group = q.shape[1] / k.shape[1];
+
+  bool sees(int64_t b, int64_t h, int64_t t, int64_t s) {
+    if (op.getCausal() && s > t)
+      return false;
+    if (op.getWindow() && t - s >= static_cast<int64_t>(*op.getWindow()))
+      return false;
+    Value mask = op.getMask();
+    return !mask || !tensorType(mask).getElementType().isInteger(1) ||
+           maskAt(b, h, t, s) != 0.0;
+  }
+  std::vector<int64_t> maskIndex(int64_t b, int64_t h, int64_t t, int64_t s) {
+    const Tensor &mask = frame.get(op.getMask());
+    return {mask.shape[0] == 1 ? 0 : b, mask.shape[1] == 1 ? 0 : h, t, s};
+  }
+  double maskAt(int64_t b, int64_t h, int64_t t, int64_t s) {
+    return frame.get(op.getMask()).at(maskIndex(b, h, t, s));
+  }
+  bool hasFloatMask() {
+    return op.getMask() &&
+           llvm::isa<FloatType>(tensorType(op.getMask()).getElementType());
+  }
+
+  /// scale * q . k
+  double product(int64_t b, int64_t h, int64_t t, int64_t s) {
+    double sum = 0.0;
+    for (int64_t i = 0; i < q.shape[3]; ++i)
+      sum += q.at({b, h, t, i}) * k.at({b, h / group, s, i});
+    return sum * op.getScale().convertToDouble();
+  }
+  /// The score that the softmax sees, minus infinity for unseen keys.
+  double score(int64_t b, int64_t h, int64_t t, int64_t s) {
+    if (!sees(b, h, t, s))
+      return -infinity;
+    double value = product(b, h, t, s);
+    if (op.getSoftcap()) {
+      double cap = op.getSoftcap()->convertToDouble();
+      value = cap * std::tanh(value / cap);
+    }
+    return hasFloatMask() ? value + maskAt(b, h, t, s) : value;
+  }
+  /// 1 / (1 - rate) where dropout keeps a weight, 0 where it does not.
+  double kept(int64_t b, int64_t h, int64_t t, int64_t s) {
+    if (!op.getDropout())
+      return 1.0;
+    double rate = op.getDropout()->convertToDouble();
+    int64_t row = (b * q.shape[1] + h) * q.shape[2] + t;
+    bool keep = keeps(frame.environment, rate, *op.getSite(),
+                      layerOf(frame, op.getLayer()),
+                      {q.shape[0], q.shape[1], q.shape[2], keys}, row, s);
+    return keep ? 1.0 / (1.0 - rate) : 0.0;
+  }
+};
+
+void attention(Frame &frame, AttentionOp op) {
+  Scores<AttentionOp> scores{frame, op};
+  const Tensor &v = frame.get(op.getV());
+  Tensor out = Frame::like(op.getOut()), lse = Frame::like(op.getLse());
+  forEachIndex(lse.shape, [&](ArrayRef<int64_t> query) {
+    int64_t b = query[0], h = query[1], t = query[2];
+    std::vector<double> row;
+    for (int64_t s = 0; s < scores.keys; ++s)
+      row.push_back(scores.score(b, h, t, s));
+    double largest = *llvm::max_element(row), total = 0.0;
+    lse.at(query) = -infinity;
+    if (largest == -infinity)
+      return;
+    for (double value : row)
+      total += std::exp(value - largest);
+    lse.at(query) = largest + std::log(total);
+    for (int64_t s = 0; s < scores.keys; ++s) {
+      double weight = std::exp(row[s] - lse.at(query));
+      weight *= scores.kept(b, h, t, s);
+      for (int64_t i = 0; i < v.shape[3]; ++i)
+        out.at({b, h, t, i}) += weight * v.at({b, h / scores.group, s, i});
+    }
+  });
+  frame.set(op.getOut(), std::move(out));
+  frame.set(op.getLse(), std::move(lse));
+}
+
+// With p the weights before dropout and g = dout . v * kept the cotangents of
+// p, the scores' are p * (g - sum(p g)), and sum(p g) = dout . out.
+void attentionBackward(Frame &frame, AttentionBackwardOp op) {
+  Scores<AttentionBackwardOp> scores{frame, op};
+  const Tensor &q = scores.q, &k = scores.k, &v = frame.get(op.getV());
+  const Tensor &out = frame.get(op.getOut()), &lse = frame.get(op.getLse());
+  const Tensor &dout = frame.get(op.getDout());
+  double scale = op.getScale().convertToDouble();
+  Tensor dq(q.shape), dk(k.shape), dv(v.shape), dmask;
+  if (op.getDmask())
+    dmask = Frame::like(op.getDmask());
+  forEachIndex(lse.shape, [&](ArrayRef<int64_t> query) {
+    int64_t b = query[0], h = query[1], t = query[2], kv = h / scores.group;
+    if (lse.at(query) == -infinity)
+      return;
+    double inner = 0.0;
+    for (int64_t i = 0; i < v.shape[3]; ++i)
+      inner += dout.at({b, h, t, i}) * out.at({b, h, t, i});
+    for (int64_t s = 0; s < scores.keys; ++s) {
+      double p = std::exp(scores.score(b, h, t, s) - lse.at(query));
+      double kept = scores.kept(b, h, t, s), g = 0.0;
+      for (int64_t i = 0; i < v.shape[3]; ++i) {
+        g += dout.at({b, h, t, i}) * v.at({b, kv, s, i}) * kept;
+        dv.at({b, kv, s, i}) += p * kept * dout.at({b, h, t, i});
+      }
+      double dscore = p * (g - inner);
+      if (op.getDmask())
+        dmask.at(scores.maskIndex(b, h, t, s)) += dscore;
+      if (op.getSoftcap()) {
+        double cap = op.getSoftcap()->convertToDouble();
+        double tanh = std::tanh(scores.product(b, h, t, s) / cap);
+        dscore *= 1.0 - tanh * tanh;
+      }
+      for (int64_t i = 0; i < q.shape[3]; ++i) {
+        dq.at({b, h, t, i}) += scale * dscore * k.at({b, kv, s, i});
+        dk.at({b, kv, s, i}) += scale * dscore * q.at({b, h, t, i});
+      }
+    }
+  });
+  frame.set(op.getDq(), std::move(dq));
+  frame.set(op.getDk(), std::move(dk));
+  frame.set(op.getDv(), std::move(dv));
+  if (op.getDmask())
+    frame.set(op.getDmask(), std::move(dmask));
+}
+
+void rope(Frame &frame, RopeOp op) {
+  const Tensor &x = frame.get(op.getX());
+  const Tensor &positions = frame.get(op.getPositions());
+  auto dims = static_cast<int64_t>(op.getDims());
+  double base = op.getBase().convertToDouble();
+  Tensor y = x;
+  for (int64_t b = 0; b < x.shape[0]; ++b)
+    for (int64_t h = 0; h < x.shape[1]; ++h)
+      for (int64_t t = 0; t < x.shape[2]; ++t)
+        for (int64_t i = 0; i < dims / 2; ++i) {
+          double angle = positions.at({b, t}) * std::pow(base, -2.0 * i / dims);
+          if (op.getInverse())
+            angle = -angle;
+          int64_t first = op.getInterleaved() ? 2 * i : i;
+          int64_t second = op.getInterleaved() ? 2 * i + 1 : i + dims / 2;
+          double u = x.at({b, h, t, first}), w = x.at({b, h, t, second});
+          y.at({b, h, t, first}) = u * std::cos(angle) - w * std::sin(angle);
+          y.at({b, h, t, second}) = w * std::cos(angle) + u * std::sin(angle);
+        }
+  frame.set(op.getY(), std::move(y));
+}
+
+void dropout(Frame &frame, DropoutOp op) {
+  Tensor y = frame.get(op.getX());
+  double rate = op.getRate().convertToDouble();
+  int64_t layer = layerOf(frame, op.getLayer());
+  for (int64_t row = 0; row < y.rows(); ++row)
+    for (int64_t column = 0; column < y.rowSize(); ++column) {
+      bool keep = keeps(frame.environment, rate, op.getSite(), layer, y.shape,
+                        row, column);
+      double &value = y.row(row)[column];
+      value = keep ? value / (1.0 - rate) : 0.0;
+    }
+  frame.set(op.getY(), std::move(y));
+}
+
+} // namespace
+
+// docs/design.md, "Dropout".
+bool tfm::oracle::keeps(const Environment &environment, double rate,
+                        int64_t site, int64_t layer, ArrayRef<int64_t> shape,
+                        int64_t row, int64_t column) {
+  auto mask = environment.masks.find(site);
+  if (mask != environment.masks.end()) {
+    bool perLayer = mask->second.rank() > static_cast<int64_t>(shape.size());
+    int64_t base = perLayer ? layer * numElements(shape) : 0;
+    int64_t rowSize = shape.empty() ? 1 : shape.back();
+    return mask->second.data[base + row * rowSize + column] != 0.0;
+  }
+  auto word = [](int64_t value) { return static_cast<uint32_t>(value); };
+  auto words = philox({word(column / 64 * 16 + column % 16), word(row),
+                       word(site * 65536 + layer), environment.counter},
+                      {environment.seedLow, environment.seedHigh});
+  auto threshold = static_cast<uint64_t>(std::floor(std::ldexp(rate, 32)));
+  return words[column % 64 / 16] >= threshold;
+}
+
+void tfm::oracle::addAttentionRules(Rules &rules) {
+  addRule<AttentionOp, attention>(rules);
+  addRule<AttentionBackwardOp, attentionBackward>(rules);
+  addRule<RopeOp, rope>(rules);
+  addRule<DropoutOp, dropout>(rules);
+}

@@ -1,0 +1,273 @@
+//===- Evaluator.cpp - functions, repeats and elementwise ops -------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/oracle/Evaluator.h"
+
+#include "compiler/oracle/Frame.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace tfm;
+using namespace tfm::oracle;
+
+namespace {
+
+//===----------------------------------------------------------------------===//
+// Elementwise
+//===----------------------------------------------------------------------===//
+
+constexpr double pi = 3.14159265358979323846;
+
+double neg(double x) { return -x; }
+double rsqrt(double x) { return 1.0 / std::sqrt(x); }
+double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
+double relu(double x) { return std::max(x, 0.0); }
+double gelu(double x) { return x * (1.0 + std::erf(x / std::sqrt(2.0))) / 2.0; }
+double geluTanh(double x) {
+  double u = std::sqrt(2.0 / pi) * (x + 0.044715 * x * x * x);
+  return x * (1.0 + std::tanh(u)) / 2.0;
+}
+double silu(double x) { return x / (1.0 + std::exp(-x)); }
+double softplus(double x) {
+  return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x)));
+}
+double identity(double x) { return x; }
+double logicalNot(double x) { return x == 0.0; }
+
+double add(double a, double b) { return a + b; }
+double sub(double a, double b) { return a - b; }
+double mul(double a, double b) { return a * b; }
+double power(double a, double b) { return std::pow(a, b); }
+double minimum(double a, double b) { return std::min(a, b); }
+double maximum(double a, double b) { return std::max(a, b); }
+double logicalAnd(double a, double b) { return a != 0.0 && b != 0.0; }
+double logicalOr(double a, double b) { return a != 0.0 || b != 0.0; }
+
+template <typename Op, double (*function)(double)> void addUnary(Rules &rules) {
+  rules[Op::getOperationName()] = [](Frame &frame, Operation *op) {
+    Tensor y = frame.get(op->getOperand(0));
+    for (double &value : y.data)
+      value = function(value);
+    frame.set(op->getResult(0), std::move(y));
+  };
+}
+
+template <typename Op, double (*function)(double, double)>
+void addBinary(Rules &rules) {
+  rules[Op::getOperationName()] = [](Frame &frame, Operation *op) {
+    Tensor y = frame.get(op->getOperand(0));
+    const Tensor &b = frame.get(op->getOperand(1));
+    for (auto [left, right] : llvm::zip_equal(y.data, b.data))
+      left = function(left, right);
+    frame.set(op->getResult(0), std::move(y));
+  };
+}
+
+void div(Frame &frame, DivOp op) {
+  bool isInteger = tensorType(op.getY()).getElementType().isInteger();
+  Tensor y = frame.get(op.getA());
+  for (auto [a, b] : llvm::zip_equal(y.data, frame.get(op.getB()).data))
+    a = isInteger ? std::trunc(a / b) : a / b;
+  frame.set(op.getY(), std::move(y));
+}
+
+bool compares(CompareKind kind, double a, double b) {
+  switch (kind) {
+  case CompareKind::eq:
+    return a == b;
+  case CompareKind::ne:
+    return a != b;
+  case CompareKind::lt:
+    return a < b;
+  case CompareKind::le:
+    return a <= b;
+  case CompareKind::gt:
+    return a > b;
+  case CompareKind::ge:
+    return a >= b;
+  }
+  llvm_unreachable("all kinds are above");
+}
+
+void compare(Frame &frame, CompareOp op) {
+  Tensor y = frame.get(op.getA());
+  for (auto [a, b] : llvm::zip_equal(y.data, frame.get(op.getB()).data))
+    a = compares(op.getKind(), a, b);
+  frame.set(op.getY(), std::move(y));
+}
+
+void select(Frame &frame, SelectOp op) {
+  Tensor y = frame.get(op.getA());
+  for (auto [keep, a, b] : llvm::zip_equal(frame.get(op.getCondition()).data,
+                                           y.data, frame.get(op.getB()).data))
+    a = keep != 0.0 ? a : b;
+  frame.set(op.getY(), std::move(y));
+}
+
+void cast(Frame &frame, CastOp op) {
+  Type to = tensorType(op.getY()).getElementType();
+  Tensor y = frame.get(op.getX());
+  for (double &value : y.data) {
+    if (to.isInteger(1))
+      value = value != 0.0;
+    else if (to.isInteger())
+      value = std::trunc(value);
+  }
+  frame.set(op.getY(), std::move(y));
+}
+
+void addElementwiseRules(Rules &rules) {
+  addUnary<NegOp, neg>(rules);
+  addUnary<AbsOp, std::fabs>(rules);
+  addUnary<ExpOp, std::exp>(rules);
+  addUnary<LogOp, std::log>(rules);
+  addUnary<SqrtOp, std::sqrt>(rules);
+  addUnary<RsqrtOp, rsqrt>(rules);
+  addUnary<TanhOp, std::tanh>(rules);
+  addUnary<SigmoidOp, sigmoid>(rules);
+  addUnary<ErfOp, std::erf>(rules);
+  addUnary<SinOp, std::sin>(rules);
+  addUnary<CosOp, std::cos>(rules);
+  addUnary<ReluOp, relu>(rules);
+  addUnary<GeluOp, gelu>(rules);
+  addUnary<GeluTanhOp, geluTanh>(rules);
+  addUnary<SiluOp, silu>(rules);
+  addUnary<SoftplusOp, softplus>(rules);
+  addUnary<StopGradientOp, identity>(rules);
+  addUnary<NotOp, logicalNot>(rules);
+  addBinary<AddOp, add>(rules);
+  addBinary<SubOp, sub>(rules);
+  addBinary<MulOp, mul>(rules);
+  addBinary<PowOp, power>(rules);
+  addBinary<MinOp, minimum>(rules);
+  addBinary<MaxOp, maximum>(rules);
+  addBinary<AndOp, logicalAnd>(rules);
+  addBinary<OrOp, logicalOr>(rules);
+  addRule<DivOp, div>(rules);
+  addRule<CompareOp, compare>(rules);
+  addRule<SelectOp, select>(rules);
+  addRule<CastOp, cast>(rules);
+}
+
+//===----------------------------------------------------------------------===//
+// Functions and repeats
+//===----------------------------------------------------------------------===//
+
+Rules allRules() {
+  Rules rules;
+  addElementwiseRules(rules);
+  addShapeRules(rules);
+  addRowRules(rules);
+  addAttentionRules(rules);
+  return rules;
+}
+
+class Evaluator {
+public:
+  explicit Evaluator(const Environment &environment)
+      : environment(environment), rules(allRules()) {}
+
+  /// The operands of the terminator of `block`, run on `arguments`.
+  llvm::Expected<std::vector<Tensor>> run(Block &block,
+                                          llvm::ArrayRef<Tensor> arguments) {
+    Frame frame(environment);
+    for (auto [argument, value] :
+         llvm::zip_equal(block.getArguments(), arguments))
+      frame.set(argument, value);
+    for (Operation &op : block.without_terminator()) {
+      if (auto repeat = dyn_cast<RepeatOp>(op)) {
+        if (llvm::Error error = runRepeat(frame, repeat))
+          return std::move(error);
+        continue;
+      }
+      if (auto get = dyn_cast<GetParamOp>(op)) {
+        auto found = environment.parameters.find(get.getParam());
+        if (found == environment.parameters.end())
+          return fail("no value for parameter " + get.getParam());
+        if (ArrayRef(found->second.shape) != tensorType(get).getShape())
+          return fail("parameter " + get.getParam() + " has another shape");
+        frame.set(get, found->second);
+        continue;
+      }
+      auto rule = rules.find(op.getName().getStringRef());
+      if (rule == rules.end())
+        return fail("no meaning is known of " + op.getName().getStringRef());
+      rule->second(frame, &op);
+    }
+    std::vector<Tensor> results;
+    for (Value value : block.getTerminator()->getOperands())
+      results.push_back(frame.get(value));
+    return results;
+  }
+
+private:
+  static llvm::Error fail(const llvm::Twine &message) {
+    return llvm::createStringError(message);
+  }
+
+  llvm::Error runRepeat(Frame &frame, RepeatOp op) {
+    int64_t count = op.getCount();
+    size_t numCarried = op.getCarried().size();
+    std::vector<Tensor> carried;
+    for (Value value : op.getCarried())
+      carried.push_back(frame.get(value));
+    std::vector<Tensor> stacked;
+    for (Value value : op.getStackedResults())
+      stacked.push_back(Frame::like(value));
+
+    for (int64_t i = 0; i < count; ++i) {
+      int64_t layer = op.getReverse() ? count - 1 - i : i;
+      std::vector<Tensor> arguments = {Tensor({}, double(layer))};
+      llvm::append_range(arguments, carried);
+      for (Value value : op.getStacked()) {
+        const Tensor &all = frame.get(value);
+        int64_t size = all.size() / count;
+        auto first = all.data.begin() + layer * size;
+        arguments.push_back(Tensor(ArrayRef(all.shape).drop_front(),
+                                   std::vector(first, first + size)));
+      }
+      for (Value value : op.getShared())
+        arguments.push_back(frame.get(value));
+      auto yielded = run(*op.getBlock(), arguments);
+      if (!yielded)
+        return yielded.takeError();
+      carried.assign(yielded->begin(), yielded->begin() + numCarried);
+      for (auto [all, value] :
+           llvm::zip_equal(stacked, ArrayRef(*yielded).drop_front(numCarried)))
+        llvm::copy(value.data, all.data.begin() + layer * value.size());
+    }
+    for (auto [result, value] :
+         llvm::zip_equal(op.getCarriedResults(), carried))
+      frame.set(result, value);
+    for (auto [result, value] :
+         llvm::zip_equal(op.getStackedResults(), stacked))
+      frame.set(result, value);
+    return llvm::Error::success();
+  }
+
+  const Environment &environment;
+  Rules rules;
+};
+
+} // namespace
+
+llvm::Expected<std::vector<Tensor>>
+tfm::oracle::evaluate(func::FuncOp function, llvm::ArrayRef<Tensor> inputs,
+                      const Environment &environment) {
+  if (function.getNumArguments() != inputs.size())
+    return llvm::createStringError("@" + function.getSymName() + " takes " +
+                                   llvm::Twine(function.getNumArguments()) +
+                                   " inputs");
+  for (auto [argument, input] :
+       llvm::zip_equal(function.getArguments(), inputs))
+    if (tensorType(argument).getShape() != ArrayRef(input.shape))
+      return llvm::createStringError(
+          "input " + llvm::Twine(argument.getArgNumber()) + " of @" +
+          function.getSymName() + " has another shape");
+  return Evaluator(environment).run(function.getBody().front(), inputs);
+}

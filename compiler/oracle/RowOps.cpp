@@ -1,0 +1,157 @@
+//===- RowOps.cpp - the meaning of reductions, norms and losses -----------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/oracle/Frame.h"
+
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+using namespace mlir;
+using namespace tfm;
+using namespace tfm::oracle;
+
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+double sum(ArrayRef<double> row) {
+  return std::accumulate(row.begin(), row.end(), 0.0);
+}
+
+double mean(ArrayRef<double> row) { return sum(row) / row.size(); }
+
+/// log(sum(e ** x)), minus infinity for a row that is so throughout.
+double logSumExp(ArrayRef<double> row) {
+  double largest = *llvm::max_element(row);
+  if (largest == -infinity)
+    return -infinity;
+  double total = 0.0;
+  for (double x : row)
+    total += std::exp(x - largest);
+  return largest + std::log(total);
+}
+
+template <typename Op>
+void reduce(Frame &frame, Op op, double start,
+            llvm::function_ref<double(double, double)> combine) {
+  const Tensor &x = frame.get(op.getX());
+  Tensor y(tensorType(op.getY()).getShape(), start);
+  forEachIndex(x.shape, [&](ArrayRef<int64_t> index) {
+    std::vector<int64_t> to(index.begin(), index.end());
+    to[op.getAxis()] = 0;
+    y.at(to) = combine(y.at(to), x.at(index));
+  });
+  frame.set(op.getY(), std::move(y));
+}
+
+void reduceSum(Frame &frame, ReduceSumOp op) {
+  reduce(frame, op, 0.0, [](double a, double b) { return a + b; });
+}
+
+void reduceMax(Frame &frame, ReduceMaxOp op) {
+  reduce(frame, op, -infinity,
+         [](double a, double b) { return std::max(a, b); });
+}
+
+void softmax(Frame &frame, SoftmaxOp op) {
+  Tensor y = frame.get(op.getX());
+  for (int64_t i = 0; i < y.rows(); ++i) {
+    double lse = logSumExp(y.row(i));
+    for (double &value : y.row(i))
+      value = lse == -infinity ? 0.0 : std::exp(value - lse);
+  }
+  frame.set(op.getY(), std::move(y));
+}
+
+void logSoftmax(Frame &frame, LogSoftmaxOp op) {
+  Tensor y = frame.get(op.getX());
+  for (int64_t i = 0; i < y.rows(); ++i) {
+    double lse = logSumExp(y.row(i));
+    for (double &value : y.row(i))
+      value -= lse;
+  }
+  frame.set(op.getY(), std::move(y));
+}
+
+void normalize(Frame &frame, NormalizeOp op) {
+  Tensor y = frame.get(op.getX());
+  double eps = op.getEps().convertToDouble();
+  for (int64_t i = 0; i < y.rows(); ++i) {
+    double centre = mean(y.row(i));
+    double variance = 0.0;
+    for (double x : y.row(i))
+      variance += (x - centre) * (x - centre) / y.rowSize();
+    for (double &x : y.row(i))
+      x = (x - centre) / std::sqrt(variance + eps);
+  }
+  frame.set(op.getY(), std::move(y));
+}
+
+void rmsNormalize(Frame &frame, RmsNormalizeOp op) {
+  Tensor y = frame.get(op.getX());
+  double eps = op.getEps().convertToDouble();
+  for (int64_t i = 0; i < y.rows(); ++i) {
+    double square = 0.0;
+    for (double x : y.row(i))
+      square += x * x / y.rowSize();
+    for (double &x : y.row(i))
+      x /= std::sqrt(square + eps);
+  }
+  frame.set(op.getY(), std::move(y));
+}
+
+void crossEntropy(Frame &frame, CrossEntropyOp op) {
+  const Tensor &logits = frame.get(op.getLogits());
+  const Tensor &targets = frame.get(op.getTargets());
+  double smoothing = op.getLabelSmoothing().convertToDouble();
+  Tensor losses = Frame::like(op.getLosses()), lse = Frame::like(op.getLse());
+  for (int64_t i = 0; i < logits.rows(); ++i) {
+    ArrayRef<double> row = logits.row(i);
+    auto target = static_cast<int64_t>(targets.data[i]);
+    lse.data[i] = logSumExp(row);
+    if (target != op.getIgnore())
+      losses.data[i] =
+          lse.data[i] - (1.0 - smoothing) * row[target] - smoothing * mean(row);
+  }
+  frame.set(op.getLosses(), std::move(losses));
+  frame.set(op.getLse(), std::move(lse));
+}
+
+void crossEntropyBackward(Frame &frame, CrossEntropyBackwardOp op) {
+  const Tensor &logits = frame.get(op.getLogits());
+  const Tensor &targets = frame.get(op.getTargets());
+  const Tensor &lse = frame.get(op.getLse());
+  const Tensor &dlosses = frame.get(op.getDlosses());
+  double smoothing = op.getLabelSmoothing().convertToDouble();
+  Tensor dlogits = Frame::like(op.getDlogits());
+  int64_t classes = logits.rowSize();
+  for (int64_t i = 0; i < logits.rows(); ++i) {
+    auto target = static_cast<int64_t>(targets.data[i]);
+    if (target == op.getIgnore())
+      continue;
+    for (int64_t j = 0; j < classes; ++j) {
+      double wanted = smoothing / classes + (j == target ? 1.0 - smoothing : 0);
+      double softmax = std::exp(logits.row(i)[j] - lse.data[i]);
+      dlogits.row(i)[j] = (softmax - wanted) * dlosses.data[i];
+    }
+  }
+  frame.set(op.getDlogits(), std::move(dlogits));
+}
+
+} // namespace
+
+void tfm::oracle::addRowRules(Rules &rules) {
+  addRule<ReduceSumOp, reduceSum>(rules);
+  addRule<ReduceMaxOp, reduceMax>(rules);
+  addRule<SoftmaxOp, softmax>(rules);
+  addRule<LogSoftmaxOp, logSoftmax>(rules);
+  addRule<NormalizeOp, normalize>(rules);
+  addRule<RmsNormalizeOp, rmsNormalize>(rules);
+  addRule<CrossEntropyOp, crossEntropy>(rules);
+  addRule<CrossEntropyBackwardOp, crossEntropyBackward>(rules);
+}
