@@ -1,0 +1,229 @@
+//===- MicroKernel.cpp - the register tile of a matrix product, and packing
+//-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/codegen/cpu/MicroKernel.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "llvm/Support/MathExtras.h"
+#include <array>
+
+using namespace mlir;
+using namespace tfm;
+
+/// Rows of a row-major A that share a pointer: x86 addresses base, base +
+/// stride and base + 2 * stride without further registers.
+constexpr int64_t rowsPerPointer = 3;
+
+func::FuncOp tfm::microKernel(KernelBuilder &kb, int64_t rows, int64_t vectors,
+                              ALayout layout) {
+  bool byRows = layout == ALayout::Rows;
+  // A row-major A is read along k: several steps share the pointers.
+  int64_t unroll = byRows ? 4 : 2;
+  std::string name = "tfm.micro." + std::to_string(rows) + "x" +
+                     std::to_string(vectors) + (byRows ? ".rows" : ".columns");
+  SmallVector<Type> types{kb.ptrType, kb.i64Type, kb.ptrType, kb.i64Type,
+                          kb.ptrType, kb.i64Type, kb.i64Type, kb.b.getI1Type()};
+  return kb.sharedFunction(
+      name, types, [&](KernelBuilder &kb, ValueRange args) {
+        Value a = args[0], aStride = args[1], b = args[2], bStride = args[3],
+              c = args[4], cStride = args[5], k = args[6], accumulate = args[7];
+        int64_t tile = rows * vectors;
+        auto cAt = [&](int64_t row, int64_t vector) {
+          return kb.at(kb.at(c, kb.mul(cStride, row)), vector * kb.lanes);
+        };
+        auto initial = scf::IfOp::create(
+            kb.b, kb.loc, accumulate,
+            [&](OpBuilder &, Location) {
+              SmallVector<Value> values;
+              for (int64_t i = 0; i < tile; ++i)
+                values.push_back(kb.load(cAt(i / vectors, i % vectors)));
+              scf::YieldOp::create(kb.b, kb.loc, values);
+            },
+            [&](OpBuilder &, Location) {
+              SmallVector<Value> values(tile, kb.splat(0.0));
+              scf::YieldOp::create(kb.b, kb.loc, values);
+            });
+
+        int64_t pointers = byRows ? llvm::divideCeil(rows, rowsPerPointer) : 1;
+        SmallVector<Value> carried{b};
+        for (int64_t i = 0; i < pointers; ++i)
+          carried.push_back(kb.at(a, kb.mul(aStride, i * rowsPerPointer)));
+        llvm::append_range(carried, initial.getResults());
+        Value twice = kb.mul(aStride, 2);
+
+        // Steps k, k + 1, ..., k + steps - 1 on the accumulators.
+        auto body = [&](ValueRange carried, int64_t steps) {
+          Value b = carried[0];
+          SmallVector<Value> as(carried.slice(1, pointers));
+          SmallVector<Value> tile(carried.drop_front(1 + pointers));
+          for (int64_t step = 0; step < steps; ++step) {
+            SmallVector<Value> bs;
+            for (int64_t v = 0; v < vectors; ++v)
+              bs.push_back(kb.load(kb.at(b, v * kb.lanes)));
+            b = kb.at(b, bStride);
+            for (int64_t row = 0; row < rows; ++row) {
+              Value ptr;
+              if (byRows) {
+                ptr = as[row / rowsPerPointer];
+                if (row % rowsPerPointer)
+                  ptr = kb.at(ptr, row % rowsPerPointer == 1 ? aStride : twice);
+                ptr = kb.at(ptr, step);
+              } else {
+                ptr = kb.at(as[0], row);
+              }
+              Value element = kb.splat(kb.loadScalar(ptr));
+              for (int64_t v = 0; v < vectors; ++v) {
+                Value &sum = tile[row * vectors + v];
+                sum = kb.fma(element, bs[v], sum);
+              }
+            }
+            if (!byRows)
+              as[0] = kb.at(as[0], aStride);
+          }
+          if (byRows)
+            for (Value &ptr : as)
+              ptr = kb.at(ptr, steps);
+          SmallVector<Value> next{b};
+          llvm::append_range(next, as);
+          llvm::append_range(next, tile);
+          return next;
+        };
+        Value whole = kb.sub(k, kb.rem(k, kb.i64(unroll)));
+        carried = kb.loop(
+            kb.i64(0), whole, unroll, carried,
+            [&](Value, ValueRange carried) { return body(carried, unroll); });
+        carried = kb.loop(whole, k, 1, carried, [&](Value, ValueRange carried) {
+          return body(carried, 1);
+        });
+        for (int64_t i = 0; i < tile; ++i)
+          kb.store(carried[1 + pointers + i], cAt(i / vectors, i % vectors));
+      });
+}
+
+func::FuncOp tfm::packRows(KernelBuilder &kb, int64_t vectors) {
+  SmallVector<Type> types{kb.ptrType, kb.i64Type, kb.i64Type,
+                          kb.i64Type, kb.ptrType, kb.i64Type};
+  return kb.sharedFunction(
+      "tfm.pack.rows" + std::to_string(vectors), types,
+      [&](KernelBuilder &kb, ValueRange args) {
+        Value source = args[0], sourceStride = args[1], k = args[2],
+              columns = args[3], panel = args[4], panelStride = args[5];
+        auto copy = [&](bool masked) {
+          SmallVector<Value> masks(vectors);
+          if (masked)
+            for (int64_t v = 0; v < vectors; ++v)
+              masks[v] = kb.maskOf(kb.sub(columns, kb.i64(v * kb.lanes)));
+          kb.loop(
+              kb.i64(0), k, 1, {source, panel}, [&](Value, ValueRange carried) {
+                for (int64_t v = 0; v < vectors; ++v)
+                  kb.store(kb.load(kb.at(carried[0], v * kb.lanes), masks[v]),
+                           kb.at(carried[1], v * kb.lanes));
+                return SmallVector<Value>{kb.at(carried[0], sourceStride),
+                                          kb.at(carried[1], panelStride)};
+              });
+        };
+        kb.ifThen(
+            kb.less(columns, kb.i64(vectors * kb.lanes)), [&] { copy(true); },
+            [&] { copy(false); });
+      });
+}
+
+SmallVector<Value> tfm::transpose(KernelBuilder &kb, ArrayRef<Value> rows) {
+  int64_t lanes = kb.lanes;
+  // Lane numbers of a shuffle that takes, within each block of four lanes,
+  // those of `pattern`; 4 and more come from the second register.
+  auto within = [&](std::array<int64_t, 4> pattern) {
+    SmallVector<int64_t> numbers;
+    for (int64_t block = 0; block < lanes; block += 4)
+      for (int64_t lane : pattern)
+        numbers.push_back(block + lane % 4 + (lane >= 4 ? lanes : 0));
+    return numbers;
+  };
+  auto low = within({0, 4, 1, 5}), high = within({2, 6, 3, 7});
+  auto lowPair = within({0, 1, 4, 5}), highPair = within({2, 3, 6, 7});
+  // columns[j][g]: column 4 * block + j of rows 4 * g ... 4 * g + 3, in each
+  // block of four lanes.
+  SmallVector<SmallVector<Value>> columns(4);
+  for (int64_t g = 0; g < lanes; g += 4) {
+    Value t0 = kb.shuffle(rows[g], rows[g + 1], low);
+    Value t1 = kb.shuffle(rows[g], rows[g + 1], high);
+    Value t2 = kb.shuffle(rows[g + 2], rows[g + 3], low);
+    Value t3 = kb.shuffle(rows[g + 2], rows[g + 3], high);
+    columns[0].push_back(kb.shuffle(t0, t2, lowPair));
+    columns[1].push_back(kb.shuffle(t0, t2, highPair));
+    columns[2].push_back(kb.shuffle(t1, t3, lowPair));
+    columns[3].push_back(kb.shuffle(t1, t3, highPair));
+  }
+  // Whole blocks of four lanes by their number in both registers.
+  auto blocks = [&](Value x, Value y, ArrayRef<int64_t> numbers) {
+    SmallVector<int64_t> lanesOfBoth;
+    for (int64_t block : numbers)
+      for (int64_t lane = 0; lane < 4; ++lane)
+        lanesOfBoth.push_back(4 * block + lane);
+    return kb.shuffle(x, y, lanesOfBoth);
+  };
+  SmallVector<Value> result(lanes);
+  for (int64_t j = 0; j < 4; ++j) {
+    ArrayRef<Value> u = columns[j];
+    if (lanes == 4) {
+      result[j] = u[0];
+    } else if (lanes == 8) {
+      result[j] = blocks(u[0], u[1], {0, 2});
+      result[4 + j] = blocks(u[0], u[1], {1, 3});
+    } else {
+      Value even01 = blocks(u[0], u[1], {0, 2, 4, 6});
+      Value odd01 = blocks(u[0], u[1], {1, 3, 5, 7});
+      Value even23 = blocks(u[2], u[3], {0, 2, 4, 6});
+      Value odd23 = blocks(u[2], u[3], {1, 3, 5, 7});
+      result[j] = blocks(even01, even23, {0, 2, 4, 6});
+      result[4 + j] = blocks(odd01, odd23, {0, 2, 4, 6});
+      result[8 + j] = blocks(even01, even23, {1, 3, 5, 7});
+      result[12 + j] = blocks(odd01, odd23, {1, 3, 5, 7});
+    }
+  }
+  return result;
+}
+
+func::FuncOp tfm::packTransposed(KernelBuilder &kb) {
+  SmallVector<Type> types{kb.ptrType, kb.i64Type, kb.i64Type,
+                          kb.i64Type, kb.ptrType, kb.i64Type};
+  return kb.sharedFunction(
+      "tfm.pack.transposed", types, [](KernelBuilder &kb, ValueRange args) {
+        Value source = args[0], sourceStride = args[1], k = args[2],
+              rows = args[3], panel = args[4], panelStride = args[5];
+        SmallVector<Value> offsets;
+        Value last = kb.sub(rows, kb.i64(1));
+        for (int64_t row = 0; row < kb.lanes; ++row)
+          offsets.push_back(kb.mul(kb.min(kb.i64(row), last), sourceStride));
+        auto block = [&](Value source, Value panel, Value mask) {
+          SmallVector<Value> loaded;
+          for (Value offset : offsets)
+            loaded.push_back(kb.load(kb.at(source, offset), mask));
+          for (Value column : transpose(kb, loaded)) {
+            kb.store(column, panel);
+            panel = kb.at(panel, panelStride);
+          }
+          return panel;
+        };
+        Value rest = kb.rem(k, kb.i64(kb.lanes));
+        auto carried = kb.loop(
+            kb.i64(0), kb.sub(k, rest), kb.lanes, {source, panel},
+            [&](Value, ValueRange carried) {
+              Value next = block(carried[0], carried[1], Value());
+              return SmallVector<Value>{kb.at(carried[0], kb.lanes), next};
+            });
+        kb.ifThen(kb.less(kb.i64(0), rest),
+                  [&] { block(carried[0], carried[1], kb.maskOf(rest)); });
+      });
+}
+
+int64_t tfm::packedLength(int64_t k, int64_t stride, int64_t width,
+                          int64_t lanes) {
+  return llvm::alignTo(llvm::alignTo(k, lanes) * stride + width, lanes);
+}
