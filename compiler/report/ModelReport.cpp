@@ -1,0 +1,558 @@
+//===- ModelReport.cpp - what a model consists of and what it costs -------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/report/ModelReport.h"
+
+#include "compiler/dialect/TfmDialect.h"
+#include "compiler/report/Flops.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/Support/JSON.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace tfm;
+
+namespace {
+
+/// A part of a path that stands for the number of a layer: `*`, or `2*+1` for
+/// the layers 1, 3, 5, ...
+struct Star {
+  /// From the dot before it to its end.
+  size_t begin, end;
+  int64_t period = 1, phase = 0;
+};
+
+/// A `tfm.param` with what its repeats multiply it by.
+struct ParamInfo {
+  ParamOp op;
+  StringRef path;
+  /// Module that declares it.
+  int owner = 0;
+  int64_t parameters = 0;
+  Formula formula;
+};
+
+/// Reads one module; the steps are called in the order of declaration.
+class Reader {
+public:
+  explicit Reader(ModuleOp module) : module(module) {}
+
+  llvm::Error readModel();
+  void readModules();
+  void readParams();
+  void sumModules();
+  void sumModel();
+  void listTensors();
+  void listValues();
+  void countAllFlops();
+
+  ModelReport report;
+
+private:
+  StringRef text(DictionaryAttr dict, StringRef name) {
+    auto attr = dict.getAs<StringAttr>(name);
+    return attr ? attr.getValue() : StringRef();
+  }
+  int64_t number(DictionaryAttr dict, StringRef name) {
+    auto attr = dict.getAs<IntegerAttr>(name);
+    return attr ? attr.getInt() : 0;
+  }
+  /// The innermost module around a path: of a parameter its declarer.
+  int enclosing(StringRef path);
+  /// `text` as a formula, or the plain value where it does not amount to it.
+  Formula formulaOf(StringRef text, int64_t value);
+  /// The sum and the product; the plain `value` of it on overflow.
+  Formula sum(const Formula &a, const Formula &b, int64_t value);
+  Formula product(const Formula &a, const Formula &b, int64_t value);
+  /// How many layers the `*` of `path` from `skip` on stand for, and in words.
+  std::pair<int64_t, Formula> layersOf(StringRef path, unsigned skip);
+  std::pair<int64_t, Formula> layersOf(StringRef path, const Star &star);
+  /// The paths that the `*` of `path` stand for, in row-major order.
+  std::vector<std::string> expand(StringRef path);
+  std::vector<std::vector<std::string>> usesOf(ParamOp op,
+                                               const ParamInfo &param);
+
+  ModuleOp module;
+  FormulaContext formulas;
+  llvm::StringMap<int> moduleOf;
+  /// The number of layers of each repeat, and in words.
+  llvm::StringMap<std::pair<int64_t, std::string>> repeats;
+  std::vector<ParamInfo> params;
+};
+
+} // namespace
+
+static SmallVector<Star, 2> starsOf(StringRef path) {
+  SmallVector<Star, 2> stars;
+  for (size_t at = path.find('*'); at != StringRef::npos;
+       at = path.find('*', at + 1)) {
+    Star star;
+    star.begin = path.rfind('.', at);
+    star.end = std::min(path.find('.', at), path.size());
+    StringRef part = path.slice(star.begin + 1, star.end);
+    auto [period, phase] = part.split("*+");
+    if (period.getAsInteger(10, star.period) ||
+        phase.getAsInteger(10, star.phase))
+      star.period = 1, star.phase = 0;
+    stars.push_back(star);
+  }
+  return stars;
+}
+
+llvm::Error Reader::readModel() {
+  auto name = module->getAttrOfType<StringAttr>("tfm.model");
+  if (!name)
+    return llvm::createStringError("the module has no attribute tfm.model");
+  report.model = name.str();
+  if (auto source = module->getAttrOfType<StringAttr>("tfm.source"))
+    report.source = source.str();
+
+  std::vector<std::pair<std::string, int64_t>> integers;
+  auto list = module->getAttrOfType<ArrayAttr>("tfm.hyperparameters");
+  for (auto entry : list ? list.getAsRange<DictionaryAttr>()
+                         : ArrayAttr::get(module.getContext(), {})
+                               .getAsRange<DictionaryAttr>()) {
+    Hyperparameter parameter;
+    parameter.name = text(entry, "name").str();
+    Attribute value = entry.get("value");
+    if (auto flag = dyn_cast_or_null<BoolAttr>(value)) {
+      parameter.value = flag.getValue();
+    } else if (auto integer = dyn_cast_or_null<IntegerAttr>(value)) {
+      parameter.value = integer.getInt();
+      integers.emplace_back(parameter.name, integer.getInt());
+    } else if (auto real = dyn_cast_or_null<FloatAttr>(value)) {
+      parameter.value = real.getValueAsDouble();
+    } else if (auto string = dyn_cast_or_null<StringAttr>(value)) {
+      parameter.value = string.str();
+    } else {
+      continue;
+    }
+    report.hyperparameters.push_back(std::move(parameter));
+  }
+  formulas = FormulaContext(integers);
+  return llvm::Error::success();
+}
+
+int Reader::enclosing(StringRef path) {
+  while (!path.empty()) {
+    path = path.contains('.') ? path.rsplit('.').first : StringRef();
+    if (auto place = moduleOf.find(path); place != moduleOf.end())
+      return place->second;
+  }
+  return 0;
+}
+
+void Reader::readModules() {
+  ModuleReport root;
+  root.module = report.model;
+  report.modules.push_back(root);
+  moduleOf[""] = 0;
+
+  auto list = module->getAttrOfType<ArrayAttr>("tfm.modules");
+  if (!list)
+    return;
+  for (auto entry : list.getAsRange<DictionaryAttr>()) {
+    StringRef path = text(entry, "path");
+    if (path.empty()) {
+      report.modules.front().line = number(entry, "line");
+      continue;
+    }
+    // The body of a repeat is told of with the repeat.
+    if (path.rsplit('.').second.contains('*'))
+      continue;
+    ModuleReport member;
+    member.path = path.str();
+    member.module = text(entry, "module").str();
+    member.line = number(entry, "line");
+    member.count = number(entry, "count");
+    if (member.count != 0)
+      repeats[path] = {member.count, text(entry, "dims").str()};
+    member.parent = enclosing(path);
+    member.depth = report.modules[member.parent].depth + 1;
+    if (moduleOf.try_emplace(path, report.modules.size()).second)
+      report.modules.push_back(std::move(member));
+  }
+}
+
+Formula Reader::formulaOf(StringRef text, int64_t value) {
+  if (std::optional<Formula> formula = formulas.parse(text))
+    if (formulas.evaluate(*formula) == value)
+      return *formula;
+  return Formula(value);
+}
+
+Formula Reader::sum(const Formula &a, const Formula &b, int64_t value) {
+  return formulas.add(a, b).value_or(Formula(value));
+}
+
+Formula Reader::product(const Formula &a, const Formula &b, int64_t value) {
+  return formulas.multiply(a, b).value_or(Formula(value));
+}
+
+std::pair<int64_t, Formula> Reader::layersOf(StringRef path, unsigned skip) {
+  int64_t layers = 1;
+  Formula formula(1);
+  for (const Star &star : starsOf(path)) {
+    if (skip > 0) {
+      --skip;
+      continue;
+    }
+    auto [count, inWords] = layersOf(path, star);
+    layers *= count;
+    formula = product(formula, inWords, layers);
+  }
+  return {layers, formula};
+}
+
+std::pair<int64_t, Formula> Reader::layersOf(StringRef path, const Star &star) {
+  auto place = repeats.find(path.take_front(star.begin));
+  if (place == repeats.end())
+    return {1, Formula(1)};
+  int64_t count = place->second.first / star.period;
+  std::string inWords =
+      ("(" + place->second.second + ")/" + Twine(star.period)).str();
+  return {count, formulaOf(inWords, count)};
+}
+
+void Reader::readParams() {
+  for (ParamOp op : module.getOps<ParamOp>()) {
+    ParamInfo info{op, op.getSymName(), 0, 1, Formula(1)};
+    info.owner = enclosing(info.path);
+    ArrayRef<int64_t> shape =
+        op.getTensorType().getShape().drop_front(op.getNumStackedDims());
+    ArrayRef<Attribute> dims = op.getDims().getValue();
+    for (auto [axis, size] : llvm::enumerate(shape)) {
+      info.parameters *= size;
+      StringRef words = axis < dims.size()
+                            ? cast<StringAttr>(dims[axis]).getValue()
+                            : StringRef();
+      info.formula =
+          product(info.formula, formulaOf(words, size), info.parameters);
+    }
+    params.push_back(std::move(info));
+  }
+}
+
+std::vector<std::string> Reader::expand(StringRef path) {
+  std::vector<std::string> paths = {""};
+  size_t done = 0;
+  for (const Star &star : starsOf(path)) {
+    StringRef piece = path.slice(done, star.begin);
+    int64_t count = layersOf(path, star).first;
+    std::vector<std::string> longer;
+    for (const std::string &prefix : paths)
+      for (int64_t i = 0; i != count; ++i)
+        longer.push_back(
+            (prefix + piece + "." + Twine(i * star.period + star.phase)).str());
+    paths = std::move(longer);
+    done = star.end;
+  }
+  for (std::string &prefix : paths)
+    prefix += path.drop_front(done);
+  return paths;
+}
+
+void Reader::sumModules() {
+  std::vector<Formula> sums(report.modules.size());
+  std::vector<std::vector<Formula>> layerSums(report.modules.size());
+  for (auto [member, layers] : llvm::zip(report.modules, layerSums)) {
+    member.instances = layersOf(member.path, 0).first;
+    member.instancePaths = expand(member.path);
+  }
+  for (ParamInfo &param : params) {
+    SmallVector<Star, 2> stars = starsOf(param.path);
+    for (int i = param.owner; i != -1; i = report.modules[i].parent) {
+      ModuleReport &member = report.modules[i];
+      unsigned around = starsOf(member.path).size();
+      auto [layers, inWords] = layersOf(param.path, around);
+      int64_t count = layers * param.parameters;
+      member.parameters += count;
+      sums[i] = sum(sums[i], product(param.formula, inWords, count),
+                    member.parameters);
+      if (i == param.owner) {
+        member.ownParameters += param.parameters;
+        member.totalOwnParameters += count * member.instances;
+      }
+      if (member.count == 0)
+        continue;
+      const Star &star = stars[around];
+      member.layerParameters.resize(star.period);
+      layerSums[i].resize(star.period);
+      auto [inner, innerWords] = layersOf(param.path, around + 1);
+      count = inner * param.parameters;
+      int64_t &layer = member.layerParameters[star.phase];
+      layer += count;
+      layerSums[i][star.phase] =
+          sum(layerSums[i][star.phase],
+              product(param.formula, innerWords, count), layer);
+    }
+    if (auto aliases = param.op.getAliases())
+      for (auto alias : aliases->getAsRange<StringAttr>())
+        report.modules[enclosing(alias.getValue())].tied.push_back(
+            param.path.str());
+  }
+  for (auto [member, formula, layers] :
+       llvm::zip(report.modules, sums, layerSums)) {
+    member.totalParameters = member.parameters * member.instances;
+    member.formula = formulas.print(formula);
+    member.totalFormula = formulas.print(product(
+        formula, layersOf(member.path, 0).second, member.totalParameters));
+    if (member.count != 0 && layers.empty()) {
+      member.layerParameters.resize(1);
+      layers.resize(1);
+    }
+    for (const Formula &layer : layers)
+      member.layerFormulas.push_back(formulas.print(layer));
+  }
+}
+
+void Reader::sumModel() {
+  Formula total;
+  for (ParamInfo &param : params) {
+    auto [layers, inWords] = layersOf(param.path, 0);
+    int64_t count = layers * param.parameters;
+    report.total += count;
+    if (param.op.getTrainable())
+      report.trainable += count;
+    report.bytes +=
+        count * (param.op.getTensorType().getElementTypeBitWidth() / 8);
+    total = sum(total, product(param.formula, inWords, count), report.total);
+  }
+  report.formula = formulas.print(total);
+  for (const std::string &name : formulas.getNames()) {
+    double slope = formulas.differentiate(total, name);
+    if (slope == 0)
+      continue;
+    Formula itself = *formulas.parse(name);
+    report.sensitivities.push_back({name, slope,
+                                    slope * formulas.evaluateReal(itself) /
+                                        static_cast<double>(report.total)});
+  }
+  llvm::sort(report.sensitivities, [](const auto &a, const auto &b) {
+    double x = std::abs(a.elasticity), y = std::abs(b.elasticity);
+    return x != y ? x > y : a.name < b.name;
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Tensors and where they are used
+//===----------------------------------------------------------------------===//
+
+/// Where in the user's program an op comes from: the path of the module whose
+/// `forward` holds it, and the line there.
+static std::pair<StringRef, unsigned> placeOf(Location location) {
+  StringRef path;
+  bool known = false;
+  if (auto named = dyn_cast<NameLoc>(location)) {
+    path = named.getName().getValue();
+    known = true;
+    location = named.getChildLoc();
+  }
+  auto file = dyn_cast<FileLineColLoc>(location);
+  return known && file ? std::make_pair(path, file.getLine())
+                       : std::make_pair(StringRef(), 0U);
+}
+
+/// Calls `visit` for every op that computes with a value, looking through the
+/// arguments of repeats.
+static void forEachUser(Value value,
+                        llvm::function_ref<void(Operation *)> visit) {
+  // Uses are listed last first.
+  SmallVector<OpOperand *> uses;
+  for (OpOperand &use : value.getUses())
+    uses.push_back(&use);
+  for (OpOperand *use : llvm::reverse(uses)) {
+    auto repeat = dyn_cast<RepeatOp>(use->getOwner());
+    if (!repeat) {
+      visit(use->getOwner());
+      continue;
+    }
+    // The body's arguments: the layer, then the operands in order.
+    forEachUser(repeat.getBlock()->getArgument(1 + use->getOperandNumber()),
+                visit);
+  }
+}
+
+/// For each layer of a parameter, who uses it in `@forward`.
+std::vector<std::vector<std::string>> Reader::usesOf(ParamOp op,
+                                                     const ParamInfo &param) {
+  size_t layers = op.getLayerNames().size();
+  std::vector<std::vector<std::string>> uses(layers);
+  auto note = [&](size_t layer, std::string use) {
+    if (!llvm::is_contained(uses[layer], use))
+      uses[layer].push_back(std::move(use));
+  };
+  // Its declarer, as long as something uses the tensor there or no op says
+  // where it comes from.
+  StringRef declarer =
+      param.path.contains('.') ? param.path.rsplit('.').first : StringRef();
+  std::vector<std::string> owners = expand(declarer);
+
+  auto function = module.lookupSymbol<func::FuncOp>("forward");
+  if (!function)
+    return uses;
+  for (GetParamOp get : function.getOps<GetParamOp>()) {
+    if (get.getParam() != op.getSymName())
+      continue;
+    forEachUser(get.getValue(), [&](Operation *user) {
+      auto [path, line] = placeOf(user->getLoc());
+      if (line == 0 || path == declarer) {
+        for (size_t layer = 0; layer != layers; ++layer)
+          note(layer, owners[layer]);
+        return;
+      }
+      // A module that holds the tensor under another name counts as a user;
+      // any other place is named by its line.
+      std::string use = path.str();
+      bool tiedThere = false;
+      if (auto aliases = op.getAliases())
+        for (auto alias : aliases->getAsRange<StringAttr>())
+          tiedThere |= alias.getValue().rsplit('.').first == path;
+      if (!tiedThere)
+        use += (use.empty() ? "forward:" : ".forward:") + std::to_string(line);
+      for (size_t layer = 0; layer != layers; ++layer)
+        note(layer, use);
+    });
+  }
+  return uses;
+}
+
+static std::string dtypeOf(Type type) {
+  std::string text;
+  llvm::raw_string_ostream(text) << type;
+  return text;
+}
+
+void Reader::listTensors() {
+  for (ParamInfo &param : params) {
+    ParamOp op = param.op;
+    RankedTensorType type = op.getTensorType();
+    TensorReport tensor;
+    tensor.shape = type.getShape().drop_front(op.getNumStackedDims()).vec();
+    for (Attribute dim : op.getDims())
+      tensor.dims.push_back(cast<StringAttr>(dim).str());
+    tensor.dtype = dtypeOf(type.getElementType());
+    tensor.parameters = param.parameters;
+    tensor.formula = formulas.print(param.formula);
+    tensor.trainable = op.getTrainable();
+    if (auto aliases = op.getAliases())
+      for (auto alias : aliases->getAsRange<StringAttr>())
+        tensor.aliases.push_back(alias.str());
+    auto uses = usesOf(op, param);
+    for (auto [layer, name] : llvm::enumerate(op.getLayerNames())) {
+      tensor.name = name;
+      tensor.usedBy = uses[layer];
+      report.tensors.push_back(tensor);
+    }
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Values and FLOPs
+//===----------------------------------------------------------------------===//
+
+void Reader::listValues() {
+  auto function = module.lookupSymbol<func::FuncOp>("loss");
+  if (!function)
+    function = module.lookupSymbol<func::FuncOp>("forward");
+  if (!function)
+    return;
+  function.walk<WalkOrder::PreOrder>([&](Operation *op) {
+    auto words = op->getAttrOfType<DictionaryAttr>("tfm.value");
+    if (!words || op->getNumResults() == 0)
+      return;
+    auto type = dyn_cast<RankedTensorType>(op->getResult(0).getType());
+    if (!type)
+      return;
+    ValueReport value;
+    value.path = text(words, "path").str();
+    value.name = text(words, "name").str();
+    value.shape = type.getShape().vec();
+    if (auto dims = words.getAs<ArrayAttr>("dims"))
+      for (auto dim : dims.getAsRange<StringAttr>())
+        value.dims.push_back(dim.str());
+    value.line = number(words, "line");
+    value.instancePaths = expand(value.path);
+    report.values.push_back(std::move(value));
+  });
+}
+
+/// Adds `more`, times `executions`, to a list of counts.
+static int64_t collect(const llvm::StringMap<int64_t> &counts,
+                       FlopsByKind &list) {
+  int64_t sum = 0;
+  for (const auto &entry : counts) {
+    list.emplace_back(entry.getKey().str(), entry.getValue());
+    sum += entry.getValue();
+  }
+  llvm::sort(list, [](const auto &a, const auto &b) {
+    return a.second != b.second ? a.second > b.second : a.first < b.first;
+  });
+  return sum;
+}
+
+/// Micro-batches per optimizer step, as the recipe says.
+static int64_t accumulationOf(ModuleOp module) {
+  auto recipe = module->getAttrOfType<StringAttr>("tfm.recipe");
+  if (!recipe)
+    return 1;
+  llvm::Expected<llvm::json::Value> json = llvm::json::parse(recipe.getValue());
+  if (!json) {
+    llvm::consumeError(json.takeError());
+    return 1;
+  }
+  const llvm::json::Object *object = json->getAsObject();
+  const llvm::json::Object *train =
+      object ? object->getObject("train") : nullptr;
+  return train ? train->getInteger("accumulate").value_or(1) : 1;
+}
+
+void Reader::countAllFlops() {
+  FlopsReport &flops = report.flops;
+  if (auto forward = module.lookupSymbol<func::FuncOp>("forward");
+      forward && forward.getNumResults() != 0) {
+    auto logits = cast<RankedTensorType>(forward.getResultTypes().front());
+    flops.forwardTokens = 1;
+    for (int64_t size : logits.getShape().drop_back(logits.getRank() > 0))
+      flops.forwardTokens *= size;
+    llvm::StringMap<int64_t> counts;
+    countFlops(forward.getBody(), 1, counts);
+    flops.forwardPerToken =
+        collect(counts, flops.forward) / flops.forwardTokens;
+  }
+  auto train = module.lookupSymbol<func::FuncOp>("train");
+  if (!train)
+    return;
+  llvm::StringMap<int64_t> counts;
+  countFlops(train.getBody(), accumulationOf(module), counts);
+  if (auto update = module.lookupSymbol<func::FuncOp>("update"))
+    countFlops(update.getBody(), 1, counts);
+  flops.trainStep = collect(counts, flops.train);
+}
+
+llvm::Expected<ModelReport> tfm::makeReport(ModuleOp module,
+                                            const ReportOptions &options) {
+  Reader reader(module);
+  if (llvm::Error error = reader.readModel())
+    return std::move(error);
+  reader.readModules();
+  reader.readParams();
+  reader.sumModules();
+  reader.sumModel();
+  reader.listTensors();
+  if (options.values)
+    reader.listValues();
+  if (options.flops)
+    reader.countAllFlops();
+  return std::move(reader.report);
+}

@@ -1,0 +1,179 @@
+//===- ModelReport.h - what a model consists of and what it costs ---------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The answer to `tfmc report` as data: read once from the tfm dialect, then
+// written as text, JSON or CSV (Writers.h). All numbers are exact integers;
+// bytes and FLOPs where nothing else is said.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_REPORT_MODELREPORT_H
+#define TFM_REPORT_MODELREPORT_H
+
+#include "compiler/report/Formula.h"
+
+#include "llvm/Support/Error.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace mlir {
+class ModuleOp;
+} // namespace mlir
+
+namespace tfm {
+
+/// A hyperparameter as the model was built with.
+struct Hyperparameter {
+  std::string name;
+  std::variant<int64_t, double, bool, std::string> value;
+};
+
+/// One tensor of a checkpoint, or all layers of it together.
+struct TensorReport {
+  /// `h.0.attn.c_attn.weight`; of a stacked parameter `h.*.attn.c_attn.weight`.
+  std::string name;
+  /// One layer's shape, and its dimensions in the user's words.
+  std::vector<int64_t> shape;
+  std::vector<std::string> dims;
+  std::string dtype;
+  /// Of one layer.
+  int64_t parameters = 0;
+  std::string formula;
+  bool trainable = true;
+  /// Further names of the same tensor (ties).
+  std::vector<std::string> aliases;
+  /// The modules that use it, and `module.forward:LINE` for uses elsewhere.
+  std::vector<std::string> usedBy;
+};
+
+/// A module of the tree; of a repeat, the repeat itself (`h`) and its body
+/// (children of `h.*`).
+struct ModuleReport {
+  /// With `*` for the number of a layer; `2*+1` where the layers of a repeat
+  /// differ, and this is the second of each two.
+  std::string path;
+  std::string module;
+  /// Line of its declaration, 0 where unknown.
+  int64_t line = 0;
+  /// Of a repeat: how many layers, else 0.
+  int64_t count = 0;
+  /// How often this module occurs: the product of the counts around it.
+  int64_t instances = 1;
+  /// Parameters of one instance and of all instances. Tied tensors count where
+  /// they were declared.
+  int64_t parameters = 0;
+  int64_t totalParameters = 0;
+  std::string formula;
+  std::string totalFormula;
+  /// Of a repeat: one layer's. Where layers differ there is one entry for each
+  /// layer of a period.
+  std::vector<int64_t> layerParameters;
+  std::vector<std::string> layerFormulas;
+  /// What no submodule holds, of one instance (of a repeat: of one layer), and
+  /// of all.
+  int64_t ownParameters = 0;
+  int64_t totalOwnParameters = 0;
+  /// Tensors that it uses but that were declared elsewhere (ties).
+  std::vector<std::string> tied;
+  /// Index of the enclosing module, -1 at the top.
+  int parent = -1;
+  int depth = 0;
+  /// Paths of the instances in order, with the layers' numbers for `*`.
+  std::vector<std::string> instancePaths;
+};
+
+/// A value of a forward function that the user gave a name.
+struct ValueReport {
+  /// With `*` for the index of a repeat.
+  std::string path;
+  std::string name;
+  std::vector<int64_t> shape;
+  std::vector<std::string> dims;
+  int64_t line = 0;
+  /// Paths of the instances, with the layers' numbers for `*`.
+  std::vector<std::string> instancePaths;
+};
+
+/// FLOPs by kind of op, the most expensive first.
+using FlopsByKind = std::vector<std::pair<std::string, int64_t>>;
+
+struct FlopsReport {
+  /// Of `@forward`, averaged over the positions of a full sequence.
+  std::optional<int64_t> forwardPerToken;
+  /// Tokens of one call of `@forward`.
+  int64_t forwardTokens = 0;
+  FlopsByKind forward;
+  /// One optimizer step: `@train` (forward and backward) for every accumulated
+  /// micro-batch, and `@update`.
+  std::optional<int64_t> trainStep;
+  FlopsByKind train;
+};
+
+/// What the planner found, in bytes, for a build of the model.
+struct MemoryReport {
+  int64_t batch = 0;
+  int64_t sequence = 0;
+  std::string precision = "f32";
+  int64_t parameters = 0;
+  int64_t gradients = 0;
+  int64_t optimizer = 0;
+  int64_t activations = 0;
+  int64_t arena = 0;
+  /// Largest sum of buffers that live at the same time.
+  int64_t lowerBound = 0;
+  /// All that a run takes: the arena and the threads' scratch.
+  int64_t peak = 0;
+};
+
+struct ModelReport {
+  std::string model;
+  std::string source;
+  std::vector<Hyperparameter> hyperparameters;
+  int64_t total = 0;
+  int64_t trainable = 0;
+  int64_t bytes = 0;
+  std::string formula;
+  /// How the total changes with each integer hyperparameter that it depends on:
+  /// the partial derivative, and the elasticity (percent per percent).
+  struct Sensitivity {
+    std::string name;
+    double derivative;
+    double elasticity;
+  };
+  /// The largest elasticity first.
+  std::vector<Sensitivity> sensitivities;
+  /// Parents before their members, in the order of declaration. The first is
+  /// the model itself, under the empty path.
+  std::vector<ModuleReport> modules;
+  /// One per tensor of a checkpoint, in the order of declaration, layer by
+  /// layer within a repeat.
+  std::vector<TensorReport> tensors;
+  /// Of the training graph where there is one, else of `@forward`.
+  std::vector<ValueReport> values;
+  FlopsReport flops;
+  /// Known only after planning.
+  std::optional<MemoryReport> memory;
+};
+
+/// What to put into a report beside the parameters.
+struct ReportOptions {
+  bool values = true;
+  bool flops = true;
+};
+
+/// Reads a module of the tfm dialect (docs/design.md, "What the frontend hands
+/// over"). FLOPs of training are known where the module has `@train`. Fails
+/// where the module lacks the attributes of a model.
+llvm::Expected<ModelReport> makeReport(mlir::ModuleOp module,
+                                       const ReportOptions &options = {});
+
+} // namespace tfm
+
+#endif // TFM_REPORT_MODELREPORT_H

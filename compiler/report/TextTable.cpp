@@ -1,0 +1,105 @@
+//===- TextTable.cpp - numbers and tables for people ----------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/report/Writers.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/Unicode.h"
+
+#include <algorithm>
+
+using namespace tfm;
+
+std::string tfm::withThousands(int64_t number) {
+  std::string digits = std::to_string(number);
+  size_t first = digits[0] == '-' ? 1 : 0;
+  for (size_t i = digits.size(); i > first + 3;) {
+    i -= 3;
+    digits.insert(i, ",");
+  }
+  return digits;
+}
+
+static std::string scaled(double value, double base,
+                          llvm::ArrayRef<const char *> units) {
+  size_t unit = 0;
+  while (value >= base && unit + 1 < units.size()) {
+    value /= base;
+    ++unit;
+  }
+  std::string text;
+  llvm::raw_string_ostream(text)
+      << llvm::format(unit == 0 ? "%.0f %s" : "%.1f %s", value, units[unit]);
+  return text;
+}
+
+std::string tfm::withByteUnit(int64_t bytes) {
+  return scaled(static_cast<double>(bytes), 1024,
+                {"bytes", "KiB", "MiB", "GiB", "TiB"});
+}
+
+std::string tfm::withFlopUnit(int64_t flops) {
+  return scaled(static_cast<double>(flops), 1000,
+                {"FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP"});
+}
+
+/// The shortest text that reads back as the same number.
+static std::string realText(double value) {
+  for (int digits = 1; digits <= 17; ++digits) {
+    std::string text;
+    llvm::raw_string_ostream(text) << llvm::format("%.*g", digits, value);
+    double back;
+    if (llvm::to_float(text, back) && back == value)
+      return text;
+  }
+  return std::to_string(value);
+}
+
+std::string tfm::valueText(const Hyperparameter &parameter) {
+  struct Printer {
+    std::string operator()(int64_t value) { return std::to_string(value); }
+    std::string operator()(double value) { return realText(value); }
+    std::string operator()(bool value) { return value ? "true" : "false"; }
+    std::string operator()(const std::string &value) { return value; }
+  };
+  return std::visit(Printer(), parameter.value);
+}
+
+std::string tfm::shapeText(llvm::ArrayRef<int64_t> shape) {
+  std::vector<std::string> words;
+  for (int64_t size : shape)
+    words.push_back(std::to_string(size));
+  return shapeText(words);
+}
+
+std::string tfm::shapeText(llvm::ArrayRef<std::string> dims) {
+  return "[" + llvm::join(dims, ", ") + "]";
+}
+
+/// Columns that a text takes on a terminal.
+static size_t widthOf(const std::string &text) {
+  int width = llvm::sys::unicode::columnWidthUTF8(text);
+  return width < 0 ? text.size() : static_cast<size_t>(width);
+}
+
+void TextTable::write(llvm::raw_ostream &os, unsigned indent) const {
+  std::vector<size_t> widths(rightAligned.size());
+  for (const auto &row : rows)
+    for (auto [i, cell] : llvm::enumerate(row))
+      widths[i] = std::max(widths[i], widthOf(cell));
+  for (const auto &row : rows) {
+    std::string line(indent, ' ');
+    for (auto [i, cell] : llvm::enumerate(row)) {
+      std::string space(widths[i] - widthOf(cell), ' ');
+      line += i == 0 ? "" : "  ";
+      line += rightAligned[i] ? space + cell : cell + space;
+    }
+    os << llvm::StringRef(line).rtrim(' ') << "\n";
+  }
+}

@@ -1,0 +1,212 @@
+//===- WriteJson.cpp - a report for programs ------------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The form is a contract: docs/cli.md.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/report/Writers.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/Support/JSON.h"
+
+using namespace tfm;
+using llvm::json::OStream;
+
+namespace {
+
+class JsonWriter {
+public:
+  JsonWriter(const ModelReport &report, const ReportView &view,
+             llvm::raw_ostream &os)
+      : report(report), view(view), json(os, 1) {}
+
+  void write();
+
+private:
+  template <typename Range>
+  void array(llvm::StringRef name, const Range &values) {
+    json.attributeArray(name, [&] {
+      for (const auto &value : values)
+        json.value(value);
+    });
+  }
+  void optional(llvm::StringRef name, std::optional<int64_t> value) {
+    json.attribute(name, value ? llvm::json::Value(*value)
+                               : llvm::json::Value(nullptr));
+  }
+  void writeModules();
+  void writeMember(int index, llvm::StringRef path);
+  void writeMembersOf(llvm::StringRef path);
+  void writeModuleLine(llvm::StringRef path, const ModuleReport &member,
+                       int64_t parameters, llvm::StringRef formula,
+                       int64_t count);
+  void writeTensors();
+  void writeShapes();
+  void writeMemory();
+
+  const ModelReport &report;
+  const ReportView &view;
+  OStream json;
+  llvm::StringMap<std::vector<std::pair<int, size_t>>> members;
+};
+
+} // namespace
+
+void JsonWriter::writeModuleLine(llvm::StringRef path,
+                                 const ModuleReport &member, int64_t parameters,
+                                 llvm::StringRef formula, int64_t count) {
+  json.object([&] {
+    json.attribute("path", path);
+    json.attribute("module", member.module);
+    json.attribute("parameters", parameters);
+    json.attribute("formula", formula);
+    if (count != 0)
+      json.attribute("count", count);
+    json.attribute("line", member.line != 0 ? llvm::json::Value(member.line)
+                                            : llvm::json::Value(nullptr));
+  });
+}
+
+/// A repeat is listed as a whole (with its `count`), then layer by layer.
+void JsonWriter::writeMember(int index, llvm::StringRef path) {
+  const ModuleReport &member = report.modules[index];
+  writeModuleLine(path, member, member.parameters, member.formula,
+                  member.count);
+  if (view.depth && member.depth >= *view.depth)
+    return;
+  if (member.count == 0) {
+    writeMembersOf(path);
+    return;
+  }
+  size_t period = member.layerParameters.size();
+  for (int64_t layer = 0; layer != member.count; ++layer) {
+    std::string layerPath = (path + "." + llvm::Twine(layer)).str();
+    writeModuleLine(layerPath, member, member.layerParameters[layer % period],
+                    member.layerFormulas[layer % period], 0);
+    writeMembersOf(layerPath);
+  }
+}
+
+void JsonWriter::writeMembersOf(llvm::StringRef path) {
+  auto place = members.find(path);
+  if (place == members.end())
+    return;
+  for (const auto &[index, instance] : place->second)
+    writeMember(index, report.modules[index].instancePaths[instance]);
+}
+
+void JsonWriter::writeModules() {
+  // Every instance, under the path of the instance (or layer) that holds it.
+  for (int i = 1, end = report.modules.size(); i != end; ++i) {
+    const ModuleReport &member = report.modules[i];
+    const ModuleReport &parent = report.modules[member.parent];
+    llvm::StringRef below = member.path;
+    below.consume_front(parent.path);
+    size_t parts = below.count('.') + (parent.path.empty() ? 1 : 0);
+    if (parent.count != 0)
+      --parts;
+    for (auto [instance, instancePath] :
+         llvm::enumerate(member.instancePaths)) {
+      llvm::StringRef holder = instancePath;
+      for (size_t part = 0; part != parts; ++part)
+        holder = holder.contains('.') ? holder.rsplit('.').first : "";
+      members[holder].emplace_back(i, instance);
+    }
+  }
+  json.attributeArray("modules", [&] {
+    if (!view.depth || *view.depth > 0)
+      writeMembersOf("");
+  });
+}
+
+void JsonWriter::writeTensors() {
+  json.attributeArray("tensors", [&] {
+    for (const TensorReport &tensor : report.tensors)
+      json.object([&] {
+        json.attribute("name", tensor.name);
+        array("shape", tensor.shape);
+        array("dims", tensor.dims);
+        json.attribute("dtype", tensor.dtype);
+        json.attribute("parameters", tensor.parameters);
+        json.attribute("formula", tensor.formula);
+        json.attribute("trainable", tensor.trainable);
+        array("used_by", tensor.usedBy);
+        array("aliases", tensor.aliases);
+      });
+  });
+}
+
+void JsonWriter::writeShapes() {
+  json.attributeArray("shapes", [&] {
+    for (const ValueReport &value : report.values)
+      for (const std::string &path : value.instancePaths)
+        json.object([&] {
+          json.attribute("path", path);
+          json.attribute("value", value.name);
+          array("shape", value.shape);
+          array("dims", value.dims);
+          json.attribute("line", value.line);
+        });
+  });
+}
+
+void JsonWriter::writeMemory() {
+  if (!report.memory) {
+    json.attribute("memory", nullptr);
+    return;
+  }
+  const MemoryReport &memory = *report.memory;
+  json.attributeObject("memory", [&] {
+    json.attribute("batch", memory.batch);
+    json.attribute("sequence", memory.sequence);
+    json.attribute("precision", memory.precision);
+    json.attribute("parameters", memory.parameters);
+    json.attribute("gradients", memory.gradients);
+    json.attribute("optimizer", memory.optimizer);
+    json.attribute("activations", memory.activations);
+    json.attribute("arena", memory.arena);
+    json.attribute("lower_bound", memory.lowerBound);
+    json.attribute("peak", memory.peak);
+  });
+}
+
+void JsonWriter::write() {
+  json.object([&] {
+    json.attribute("format", 1);
+    json.attribute("model", report.model);
+    json.attribute("source", report.source);
+    json.attributeObject("hyperparameters", [&] {
+      for (const Hyperparameter &parameter : report.hyperparameters)
+        std::visit(
+            [&](const auto &value) { json.attribute(parameter.name, value); },
+            parameter.value);
+    });
+    json.attributeObject("parameters", [&] {
+      json.attribute("total", report.total);
+      json.attribute("trainable", report.trainable);
+      json.attribute("bytes", report.bytes);
+      json.attribute("formula", report.formula);
+      writeModules();
+      writeTensors();
+    });
+    writeShapes();
+    json.attributeObject("flops", [&] {
+      optional("forward_per_token", report.flops.forwardPerToken);
+      optional("train_step", report.flops.trainStep);
+    });
+    writeMemory();
+  });
+}
+
+void tfm::writeJson(const ModelReport &report, const ReportView &view,
+                    llvm::raw_ostream &os) {
+  {
+    JsonWriter writer(report, view, os);
+    writer.write();
+  }
+  os << "\n";
+}

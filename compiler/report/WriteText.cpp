@@ -1,0 +1,198 @@
+//===- WriteText.cpp - a report for people --------------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/report/Writers.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/Support/Format.h"
+
+using namespace tfm;
+
+static std::string percent(int64_t part, int64_t whole) {
+  if (whole == 0)
+    return "";
+  std::string text;
+  llvm::raw_string_ostream(text) << llvm::format(
+      "%.1f%%", 100.0 * static_cast<double>(part) / static_cast<double>(whole));
+  return text;
+}
+
+/// The last part of a member's path; with the numbers of its layers where they
+/// are not all alike.
+static std::string shortName(const ModelReport &report,
+                             const ModuleReport &member) {
+  llvm::StringRef name = member.path;
+  name.consume_front(report.modules[member.parent].path);
+  name.consume_front(".");
+  if (report.modules[member.parent].count == 0)
+    return name.str();
+  auto [layer, rest] = name.split('.');
+  return layer == "*" ? rest.str() : (rest + " (layers " + layer + ")").str();
+}
+
+static void writeTree(const ModelReport &report, const ReportView &view,
+                      llvm::raw_ostream &os) {
+  bool repeats = llvm::any_of(report.modules, [](const ModuleReport &member) {
+    return member.count != 0;
+  });
+  TextTable table({false, true, true, true, false});
+  table.add({"", "parameters", "share", repeats ? "per layer" : "",
+             view.formulas ? "formula" : ""});
+
+  std::vector<std::vector<int>> members(report.modules.size());
+  for (int i = 1, end = report.modules.size(); i != end; ++i)
+    members[report.modules[i].parent].push_back(i);
+
+  auto visit = [&](auto &&self, int index, std::string indent) -> void {
+    const ModuleReport &member = report.modules[index];
+    std::string name = index == 0 ? "" : shortName(report, member) + ": ";
+    if (member.count != 0)
+      name += std::to_string(member.count) + " x ";
+    name += member.module;
+    std::string each;
+    if (member.count != 0)
+      each = llvm::all_equal(member.layerParameters)
+                 ? withThousands(member.layerParameters.front())
+                 : "differs";
+    else if (member.instances != 1)
+      each = withThousands(member.parameters);
+    std::string words = member.totalFormula;
+    if (!member.tied.empty() && member.parameters == 0)
+      words = "is " + llvm::join(member.tied, ", ");
+    else if (!view.formulas)
+      words.clear();
+    table.add({indent + name, withThousands(member.totalParameters),
+               percent(member.totalParameters, report.total), each, words});
+    if (view.depth && member.depth >= *view.depth)
+      return;
+    if (!members[index].empty() && member.ownParameters != 0) {
+      // So that the lines below a module add up to its own.
+      int64_t own = member.ownParameters, all = member.totalOwnParameters;
+      table.add({indent + "  (its own)", withThousands(all),
+                 percent(all, report.total),
+                 own != all ? withThousands(own) : "", ""});
+    }
+    for (int next : members[index])
+      self(self, next, indent + "  ");
+  };
+  visit(visit, 0, "");
+  table.write(os);
+}
+
+static void writeTensors(const ModelReport &report, const ReportView &view,
+                         llvm::raw_ostream &os) {
+  TextTable table({false, false, false, true, false});
+  for (const TensorReport &tensor : report.tensors) {
+    std::string words;
+    if (view.formulas)
+      words = "= " + tensor.formula;
+    if (!tensor.aliases.empty())
+      words += (words.empty() ? "also " : "; also ") +
+               llvm::join(tensor.aliases, ", ");
+    if (!tensor.trainable)
+      words += words.empty() ? "not trained" : "; not trained";
+    table.add({tensor.name, shapeText(tensor.dims), shapeText(tensor.shape),
+               withThousands(tensor.parameters), words});
+  }
+  os << "\nTensors (" << report.tensors.size() << ")\n";
+  table.write(os);
+}
+
+static void writeShapes(const ModelReport &report, llvm::raw_ostream &os) {
+  TextTable table({true, false, false, false});
+  for (const ValueReport &value : report.values)
+    table.add({std::to_string(value.line),
+               (value.path.empty() ? "" : value.path + ".") + value.name,
+               shapeText(value.dims), shapeText(value.shape)});
+  os << "\nShapes (line, value, in words, in numbers)\n";
+  table.write(os);
+}
+
+static void writeKinds(const FlopsByKind &kinds, llvm::raw_ostream &os) {
+  int64_t all = 0;
+  for (const auto &[kind, count] : kinds)
+    all += count;
+  TextTable table({false, true, true});
+  int64_t rest = 0;
+  for (const auto &[kind, count] : kinds) {
+    if (count * 1000 < all)
+      rest += count;
+    else
+      table.add({kind, withThousands(count), percent(count, all)});
+  }
+  if (rest != 0)
+    table.add({"others", withThousands(rest), percent(rest, all)});
+  table.write(os, 4);
+}
+
+static void writeFlops(const ModelReport &report, llvm::raw_ostream &os) {
+  const FlopsReport &flops = report.flops;
+  os << "\nFLOPs\n";
+  if (flops.forwardPerToken) {
+    os << "  forward, per token: " << withThousands(*flops.forwardPerToken)
+       << " (" << withFlopUnit(*flops.forwardPerToken) << "), the mean over "
+       << withThousands(flops.forwardTokens) << " positions\n";
+    writeKinds(flops.forward, os);
+  }
+  if (flops.trainStep) {
+    os << "  train, per step: " << withThousands(*flops.trainStep) << " ("
+       << withFlopUnit(*flops.trainStep) << ")\n";
+    writeKinds(flops.train, os);
+  } else {
+    os << "  train, per step: unknown, the file has no train block\n";
+  }
+}
+
+static void writeMemory(const MemoryReport &memory, llvm::raw_ostream &os) {
+  os << "\nMemory (batch " << memory.batch << ", sequence " << memory.sequence
+     << ", " << memory.precision << ")\n";
+  TextTable table({false, true, true});
+  auto row = [&](const char *what, int64_t bytes) {
+    table.add({what, withThousands(bytes), withByteUnit(bytes)});
+  };
+  row("parameters", memory.parameters);
+  row("gradients", memory.gradients);
+  row("optimizer", memory.optimizer);
+  row("activations", memory.activations);
+  row("arena", memory.arena);
+  row("lower bound", memory.lowerBound);
+  row("peak", memory.peak);
+  table.write(os);
+}
+
+void tfm::writeText(const ModelReport &report, const ReportView &view,
+                    llvm::raw_ostream &os) {
+  os << report.model;
+  if (!report.source.empty())
+    os << " (" << report.source << ")";
+  os << "\n";
+  std::vector<std::string> settings;
+  for (const Hyperparameter &parameter : report.hyperparameters)
+    settings.push_back(parameter.name + " = " + valueText(parameter));
+  if (!settings.empty())
+    os << "  " << llvm::join(settings, ", ") << "\n";
+  os << "\n";
+
+  writeTree(report, view, os);
+
+  os << "\nTotal: " << withThousands(report.total) << " parameters";
+  if (report.trainable != report.total)
+    os << " (" << withThousands(report.trainable) << " trained)";
+  os << ", " << withByteUnit(report.bytes) << "\n";
+  if (view.formulas)
+    os << "     = " << report.formula << "\n";
+  if (view.tensors)
+    writeTensors(report, view, os);
+  if (view.shapes)
+    writeShapes(report, os);
+  if (view.flops)
+    writeFlops(report, os);
+  if (view.memory && report.memory)
+    writeMemory(*report.memory, os);
+}

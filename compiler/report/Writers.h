@@ -1,0 +1,71 @@
+//===- Writers.h - reports as text, JSON and CSV --------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_REPORT_WRITERS_H
+#define TFM_REPORT_WRITERS_H
+
+#include "compiler/report/ModelReport.h"
+
+#include "llvm/Support/raw_ostream.h"
+
+namespace tfm {
+
+/// What of a report to show.
+struct ReportView {
+  bool tensors = false;
+  bool formulas = false;
+  bool shapes = false;
+  bool flops = false;
+  bool memory = false;
+  /// Levels of the tree below the model; all of them without it.
+  std::optional<int> depth;
+};
+
+/// A tree with totals, and the tables that the view asks for.
+void writeText(const ModelReport &report, const ReportView &view,
+               llvm::raw_ostream &os);
+
+/// Everything, in the form that docs/cli.md fixes; of the view only `depth`
+/// matters.
+void writeJson(const ModelReport &report, const ReportView &view,
+               llvm::raw_ostream &os);
+
+/// One table with a header row: the tensors, or the shapes, or else the
+/// modules.
+void writeCsv(const ModelReport &report, const ReportView &view,
+              llvm::raw_ostream &os);
+
+/// `124,439,808`.
+std::string withThousands(int64_t number);
+/// `474.7 MiB`; exact bytes below 1 KiB.
+std::string withByteUnit(int64_t bytes);
+/// `1.23 TFLOP`; exact below 1000.
+std::string withFlopUnit(int64_t flops);
+/// `0.1`, `768`, `true`, `"gelu"`: a hyperparameter's value as in a model file.
+std::string valueText(const Hyperparameter &parameter);
+/// `[2, 3]` of numbers or words.
+std::string shapeText(llvm::ArrayRef<int64_t> shape);
+std::string shapeText(llvm::ArrayRef<std::string> dims);
+
+/// Columns padded to one width each: words to the left, numbers to the right.
+class TextTable {
+public:
+  /// `rightAligned` says which columns hold numbers.
+  explicit TextTable(std::vector<bool> rightAligned)
+      : rightAligned(std::move(rightAligned)) {}
+  void add(std::vector<std::string> row) { rows.push_back(std::move(row)); }
+  /// Writes the rows, each indented, two spaces between columns.
+  void write(llvm::raw_ostream &os, unsigned indent = 2) const;
+
+private:
+  std::vector<bool> rightAligned;
+  std::vector<std::vector<std::string>> rows;
+};
+
+} // namespace tfm
+
+#endif // TFM_REPORT_WRITERS_H

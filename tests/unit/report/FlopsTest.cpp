@@ -1,0 +1,101 @@
+//===- FlopsTest.cpp - floating-point operations of ops -------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/report/Flops.h"
+
+#include "compiler/dialect/TfmDialect.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Parser/Parser.h"
+
+#include <gtest/gtest.h>
+
+using namespace mlir;
+
+namespace {
+
+/// FLOPs of a function with the given arguments and body.
+int64_t flopsOf(const std::string &arguments, const std::string &body) {
+  MLIRContext context(MLIRContext::Threading::DISABLED);
+  context.loadDialect<tfm::TfmDialect, func::FuncDialect>();
+  std::string text =
+      "func.func @f(" + arguments + ") {\n" + body + "\nreturn\n}";
+  auto module = parseSourceString<ModuleOp>(text, &context);
+  if (!module)
+    return -1;
+  auto function = *module->getOps<func::FuncOp>().begin();
+  llvm::StringMap<int64_t> byKind;
+  tfm::countFlops(function.getBody(), 1, byKind);
+  int64_t sum = 0;
+  for (const auto &entry : byKind)
+    sum += entry.getValue();
+  return sum;
+}
+
+const char *const attentionArguments =
+    "%q: tensor<2x3x8x16xf32>, %k: tensor<2x3x8x16xf32>, "
+    "%v: tensor<2x3x8x4xf32>";
+const char *const attentionTypes =
+    " : tensor<2x3x8x16xf32>, tensor<2x3x8x16xf32>, tensor<2x3x8x4xf32>";
+
+} // namespace
+
+TEST(Flops, MatmulCountsEveryMultiplicationAndAddition) {
+  EXPECT_EQ(flopsOf("%a: tensor<4x8xf32>, %b: tensor<8x16xf32>",
+                    "%y = tfm.matmul %a, %b : tensor<4x8xf32>, "
+                    "tensor<8x16xf32>"),
+            2 * 4 * 8 * 16);
+  EXPECT_EQ(flopsOf("%a: tensor<3x8x4xf32>, %b: tensor<3x16x8xf32>",
+                    "%y = tfm.matmul %a, %b transpose_a transpose_b : "
+                    "tensor<3x8x4xf32>, tensor<3x16x8xf32>"),
+            2 * 3 * 4 * 8 * 16);
+}
+
+TEST(Flops, AttentionCountsThePairsThatItSees) {
+  int64_t each = 2 * 16 + 2 * 4 + 5;
+  auto attention = [&](const char *attributes) {
+    return flopsOf(attentionArguments,
+                   std::string("%o, %l = tfm.attention %q, %k, %v {") +
+                       attributes + "scale = 0.25 : f64}" + attentionTypes);
+  };
+  EXPECT_EQ(attention(""), 6 * 64 * each);
+  EXPECT_EQ(attention("causal, "), 6 * 36 * each);
+  // Of window 2, the first query sees one key and seven see two.
+  EXPECT_EQ(attention("causal, window = 2 : i64, "), 6 * 15 * each);
+  EXPECT_EQ(attention("softcap = 50.0 : f64, "), 6 * 64 * (each + 3));
+}
+
+TEST(Flops, ElementwiseAndRows) {
+  const std::string x = "%x: tensor<4x8xf32>";
+  EXPECT_EQ(flopsOf(x, "%y = tfm.add %x, %x : tensor<4x8xf32>"), 32);
+  EXPECT_EQ(flopsOf(x, "%y = tfm.gelu_tanh %x : tensor<4x8xf32>"), 9 * 32);
+  EXPECT_EQ(flopsOf(x, "%y = tfm.softmax %x : tensor<4x8xf32>"), 5 * 32);
+  EXPECT_EQ(flopsOf(x, "%y = tfm.reduce_sum %x axis 1 : tensor<4x8xf32>"), 32);
+  EXPECT_EQ(flopsOf(x, "%y = tfm.reshape %x : tensor<4x8xf32> to "
+                       "tensor<32xf32>"),
+            0);
+  EXPECT_EQ(
+      flopsOf("%x: tensor<4x8xi32>", "%y = tfm.add %x, %x : tensor<4x8xi32>"),
+      0);
+}
+
+TEST(Flops, RepeatMultipliesItsBody) {
+  const std::string repeat = R"(
+    %y = tfm.repeat 5 carried(%x : tensor<4x8xf32>) stacked() shared()
+        -> (tensor<4x8xf32>) {
+    ^bb0(%layer: index, %h: tensor<4x8xf32>):
+      %z = tfm.repeat 3 carried(%h : tensor<4x8xf32>) stacked() shared()
+          -> (tensor<4x8xf32>) {
+      ^bb0(%inner: index, %g: tensor<4x8xf32>):
+        %s = tfm.add %g, %g : tensor<4x8xf32>
+        tfm.yield %s : tensor<4x8xf32>
+      }
+      tfm.yield %z : tensor<4x8xf32>
+    })";
+  EXPECT_EQ(flopsOf("%x: tensor<4x8xf32>", repeat), 5 * 3 * 32);
+}
