@@ -433,8 +433,9 @@ std::string FormulaContext::print(const Formula &formula) const {
       text = negative ? "-" : "";
     else
       text += negative ? " - " : " + ";
-    text += printTerm(
-        monomial, {std::abs(coefficient.numerator), coefficient.denominator});
+    Coefficient magnitude = {std::abs(coefficient.numerator),
+                             coefficient.denominator};
+    text += printTerm(monomial, magnitude, afterSign);
   }
   return text;
 }
