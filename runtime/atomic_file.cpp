@@ -1,0 +1,151 @@
+//===- atomic_file.cpp - files that appear whole or not at all ----------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/atomic_file.h"
+
+#include "runtime/error.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace tfm {
+
+namespace {
+
+std::string folderOf(const std::string &path) {
+  size_t slash = path.rfind('/');
+  if (slash == std::string::npos)
+    return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+std::string reason(int error) {
+  if (error == ENOSPC || error == EDQUOT)
+    return "the disk is full: free some space or choose another folder";
+  if (error == EFBIG)
+    return "the file would pass the size limit of this process (ulimit -f)";
+  return std::strerror(error);
+}
+
+} // namespace
+
+AtomicFile::AtomicFile(std::string finalPath, const std::string &suffix)
+    : path(std::move(finalPath)), temporary(path + suffix) {
+  file =
+      open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (file < 0)
+    throw InputError("cannot write " + path + ": " + reason(errno));
+}
+
+AtomicFile::~AtomicFile() {
+  if (file >= 0)
+    close(file);
+  if (!kept)
+    unlink(temporary.c_str());
+}
+
+void AtomicFile::fail(const char *what) {
+  std::string why = reason(errno);
+  throw InputError("cannot " + std::string(what) + " " + path + ": " + why);
+}
+
+void AtomicFile::write(const void *data, size_t size) {
+  const char *next = static_cast<const char *>(data);
+  while (size > 0) {
+    ssize_t written = ::write(file, next, size);
+    if (written < 0 && errno == EINTR)
+      continue;
+    if (written < 0)
+      fail("write");
+    next += written;
+    size -= static_cast<size_t>(written);
+  }
+}
+
+void AtomicFile::keep() {
+  if (fsync(file) != 0)
+    fail("write");
+  int closing = file;
+  file = -1;
+  if (close(closing) != 0)
+    fail("write");
+  kept = true;
+}
+
+void AtomicFile::commit() {
+  keep();
+  kept = false;
+  renameSynced(temporary, path);
+  kept = true;
+}
+
+void renameSynced(const std::string &from, const std::string &to) {
+  if (std::rename(from.c_str(), to.c_str()) != 0)
+    throw InputError("cannot write " + to + ": " + reason(errno));
+  int folder = open(folderOf(to).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder < 0)
+    return;
+  // Some file systems cannot sync a folder; the rename itself has happened.
+  (void)fsync(folder);
+  close(folder);
+}
+
+void makeFolder(const std::string &path) {
+  if (path.empty() || isFolder(path))
+    return;
+  std::string parent = folderOf(path);
+  if (parent != path && parent != ".")
+    makeFolder(parent);
+  if (mkdir(path.c_str(), 0777) != 0 && !isFolder(path))
+    throw InputError("cannot make the folder " + path + ": " + reason(errno));
+}
+
+std::string readFile(const std::string &path, std::string_view purpose) {
+  int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  auto fail = [&]() {
+    std::string why = std::strerror(errno);
+    if (file >= 0)
+      close(file);
+    throw InputError("cannot read " + std::string(purpose) + " " + path + ": " +
+                     why);
+  };
+  if (file < 0)
+    fail();
+  std::string content;
+  struct stat status;
+  if (fstat(file, &status) == 0 && S_ISREG(status.st_mode))
+    content.reserve(static_cast<size_t>(status.st_size));
+  char buffer[1 << 16];
+  while (true) {
+    ssize_t got = read(file, buffer, sizeof buffer);
+    if (got < 0 && errno == EINTR)
+      continue;
+    if (got < 0)
+      fail();
+    if (got == 0)
+      break;
+    content.append(buffer, static_cast<size_t>(got));
+  }
+  close(file);
+  return content;
+}
+
+bool fileExists(const std::string &path) {
+  struct stat status;
+  return stat(path.c_str(), &status) == 0;
+}
+
+bool isFolder(const std::string &path) {
+  struct stat status;
+  return stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+} // namespace tfm

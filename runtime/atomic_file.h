@@ -1,0 +1,62 @@
+//===- atomic_file.h - files that appear whole or not at all ------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_RUNTIME_ATOMIC_FILE_H
+#define TFM_RUNTIME_ATOMIC_FILE_H
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace tfm {
+
+/// Writes a file under a temporary name beside its final one. Nothing is seen
+/// under the final name until `commit`, which syncs and renames; a writer that
+/// is destroyed before that removes what it wrote. Throws InputError that names
+/// the file when the disk is full or the folder cannot be written.
+class AtomicFile {
+public:
+  /// `suffix` makes the temporary name: `path + suffix`.
+  explicit AtomicFile(std::string path, const std::string &suffix = ".tmp");
+  ~AtomicFile();
+  AtomicFile(const AtomicFile &) = delete;
+  AtomicFile &operator=(const AtomicFile &) = delete;
+
+  void write(const void *data, size_t size);
+  void write(std::string_view text) { write(text.data(), text.size()); }
+  /// All bytes are on the disk, still under the temporary name. The writer no
+  /// longer removes it.
+  void keep();
+  /// `keep`, then the final name.
+  void commit();
+
+private:
+  [[noreturn]] void fail(const char *what);
+
+  std::string path;
+  std::string temporary;
+  int file = -1;
+  bool kept = false;
+};
+
+/// Renames and syncs the folder, so that the new name survives a crash.
+void renameSynced(const std::string &from, const std::string &to);
+
+/// Makes a folder and its parents; throws InputError.
+void makeFolder(const std::string &path);
+
+/// The whole content of a file; throws InputError naming `purpose` ("the
+/// tokenizer") and the file.
+std::string readFile(const std::string &path, std::string_view purpose);
+
+/// Whether there is a file (or folder) of that name.
+bool fileExists(const std::string &path);
+bool isFolder(const std::string &path);
+
+} // namespace tfm
+
+#endif // TFM_RUNTIME_ATOMIC_FILE_H

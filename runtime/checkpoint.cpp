@@ -1,0 +1,222 @@
+//===- checkpoint.cpp - what a run leaves on disk -----------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/checkpoint.h"
+
+#include "runtime/atomic_file.h"
+#include "runtime/error.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <sys/statvfs.h>
+
+using nlohmann::json;
+
+namespace tfm {
+
+namespace {
+
+constexpr const char *checkpointFiles[] = {
+    "model.safetensors", "optimizer.safetensors", "state.json"};
+constexpr const char *next = ".next";
+
+/// The optimizer's state as tensors. m is the mean of gradients (of sgd: the
+/// momentum), v the mean of their squares.
+std::vector<FloatTensor> stateTensors(const Model &model) {
+  std::vector<FloatTensor> tensors;
+  for (const tfm_parameter &parameter : model.parameters())
+    for (int i = 0; i < 2; ++i)
+      if (parameter.state[i] != TFM_NONE)
+        tensors.push_back({std::string(parameter.name) + (i ? ".v" : ".m"),
+                           shapeOf(parameter),
+                           model.at<float>(parameter.state[i])});
+  return tensors;
+}
+
+std::string stepOf(const SafetensorsReader &file) {
+  auto found = file.header().metadata.find("step");
+  return found == file.header().metadata.end() ? "" : found->second;
+}
+
+std::string stateText(const Model &model, const RunState &state) {
+  nlohmann::ordered_json object = {
+      {"format", 1},
+      {"model", model.descriptor().name},
+      {"step", state.step},
+      {"steps", state.steps},
+      {"seed", state.seed},
+      {"data_position", state.step},
+      {"lr", state.lr},
+      {"tokens", state.tokens},
+      {"log_bytes", state.logBytes},
+      {"best_validation", nullptr},
+      {"worse_validations", state.worseValidations}};
+  if (state.bestValidation)
+    object["best_validation"] = *state.bestValidation;
+  return object.dump(2) + "\n";
+}
+
+RunState parseState(const std::string &path) {
+  json object = json::parse(readFile(path, "the checkpoint's state"), nullptr,
+                            /*allow_exceptions=*/false);
+  RunState state;
+  try {
+    state.step = object.at("step").get<int64_t>();
+    state.steps = object.at("steps").get<int64_t>();
+    state.seed = object.at("seed").get<uint64_t>();
+    state.lr = object.at("lr").get<double>();
+    state.tokens = object.at("tokens").get<int64_t>();
+    state.logBytes = object.at("log_bytes").get<uint64_t>();
+    state.worseValidations = object.at("worse_validations").get<int64_t>();
+    if (!object.at("best_validation").is_null())
+      state.bestValidation = object["best_validation"].get<double>();
+  } catch (const json::exception &) {
+    throw InputError(path + " is damaged: start anew, with --init " +
+                     path.substr(0, path.rfind('/')) +
+                     "/model.safetensors to keep the weights");
+  }
+  return state;
+}
+
+/// Finishes a checkpoint whose renames were cut short; see the file comment.
+void finishRenames(const std::string &folder) {
+  std::string weights = folder + "/model.safetensors";
+  std::string pending = folder + "/state.json" + next;
+  if (!fileExists(weights) || !fileExists(pending))
+    return;
+  RunState waiting;
+  try {
+    waiting = parseState(pending);
+  } catch (const InputError &) {
+    return; // cut short while it was written: nothing has been renamed yet
+  }
+  if (stepOf(SafetensorsReader(weights)) != std::to_string(waiting.step))
+    return;
+  for (const char *name : checkpointFiles) {
+    std::string path = folder + "/" + name;
+    if (fileExists(path + next))
+      renameSynced(path + next, path);
+  }
+}
+
+void requireCheckpoint(const std::string &folder) {
+  if (!isFolder(folder))
+    throw InputError("there is no run directory " + folder);
+  if (!holdsCheckpoint(folder))
+    throw InputError(folder + " holds no checkpoint (state.json is missing)");
+}
+
+} // namespace
+
+void saveCheckpoint(const std::string &folder, const Model &model,
+                    const RunState &state) {
+  std::string step = std::to_string(state.step);
+  makeFolder(folder);
+  {
+    // All three exist before any is kept: if one cannot be written, the
+    // temporary files of all are removed.
+    AtomicFile weights(folder + "/model.safetensors", next);
+    AtomicFile optimizer(folder + "/optimizer.safetensors", next);
+    AtomicFile position(folder + "/state.json", next);
+    writeSafetensors(
+        weights, parameterTensors(model),
+        {{"format", "pt"}, {"model", model.descriptor().name}, {"step", step}});
+    writeSafetensors(optimizer, stateTensors(model), {{"step", step}});
+    position.write(stateText(model, state));
+    weights.keep();
+    optimizer.keep();
+    position.keep();
+  }
+  for (const char *name : checkpointFiles) {
+    std::string path = folder + "/" + name;
+    renameSynced(path + next, path);
+  }
+}
+
+RunState loadCheckpoint(const std::string &folder, Model &model) {
+  requireCheckpoint(folder);
+  finishRenames(folder);
+  RunState state = parseState(folder + "/state.json");
+  std::string step = std::to_string(state.step);
+  SafetensorsReader weights(folder + "/model.safetensors");
+  SafetensorsReader optimizer(folder + "/optimizer.safetensors");
+  for (const SafetensorsReader *file : {&weights, &optimizer})
+    if (stepOf(*file) != step)
+      throw InputError(file->path() + " is of step " + stepOf(*file) +
+                       ", but state.json of step " + step +
+                       ": the checkpoint was changed by hand");
+  std::vector<FloatTensor> tensors = stateTensors(model);
+  for (const FloatTensor &tensor : tensors) {
+    const TensorEntry *entry = optimizer.find(tensor.name);
+    if (!entry || entry->shape != tensor.shape)
+      throw InputError(optimizer.path() +
+                       " does not fit this model: " + tensor.name +
+                       (entry ? " has another shape" : " is missing"));
+  }
+  loadParameters(model, weights);
+  for (const FloatTensor &tensor : tensors)
+    optimizer.readFloats(tensor.name, *optimizer.find(tensor.name),
+                         const_cast<float *>(tensor.data));
+  return state;
+}
+
+bool holdsCheckpoint(const std::string &folder) {
+  return fileExists(folder + "/model.safetensors") &&
+         (fileExists(folder + "/state.json") ||
+          fileExists(folder + "/state.json" + next));
+}
+
+void removeCheckpoint(const std::string &folder) {
+  for (const char *name : {"state.json", "state.json.next", "model.safetensors",
+                           "model.safetensors.next", "optimizer.safetensors",
+                           "optimizer.safetensors.next", "log.jsonl"}) {
+    std::string path = folder + "/" + name;
+    if (std::remove(path.c_str()) != 0 && errno != ENOENT)
+      throw InputError("cannot remove " + path + ": " + std::strerror(errno));
+  }
+}
+
+void loadWeights(const std::string &path, Model &model) {
+  if (!isFolder(path)) {
+    loadParameters(model, SafetensorsReader(path));
+    return;
+  }
+  std::string file = path + "/model.safetensors";
+  if (!fileExists(file))
+    throw InputError("there are no weights in " + path +
+                     ": it has no model.safetensors");
+  loadParameters(model, SafetensorsReader(file));
+}
+
+uint64_t checkpointBytes(const Model &model) {
+  uint64_t bytes = 1 << 16;
+  for (const auto &tensors : {parameterTensors(model), stateTensors(model)})
+    for (const FloatTensor &tensor : tensors) {
+      uint64_t size = sizeof(float);
+      for (int64_t extent : tensor.shape)
+        size *= static_cast<uint64_t>(extent);
+      bytes += size + 256 + tensor.name.size();
+    }
+  return bytes;
+}
+
+void checkSpace(const std::string &folder, const Model &model) {
+  struct statvfs status;
+  if (statvfs(folder.c_str(), &status) != 0)
+    return; // not known: writing will tell
+  uint64_t available = uint64_t{status.f_bavail} * status.f_frsize;
+  uint64_t needed = checkpointBytes(model);
+  if (available < needed)
+    throw InputError(
+        "the disk of " + folder + " has " + std::to_string(available >> 20) +
+        " MiB left, a checkpoint takes " + std::to_string((needed >> 20) + 1) +
+        " MiB: free some space or choose another --out");
+}
+
+} // namespace tfm

@@ -1,0 +1,205 @@
+//===- cli.cpp - the commands of a compiled model -----------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/cli.h"
+
+#include "runtime/commands.h"
+#include "runtime/error.h"
+
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <cstdio>
+#include <unistd.h>
+
+namespace tfm {
+
+namespace {
+
+/// Set by Ctrl-C; a signal handler can reach nothing but a global.
+std::atomic<bool> interrupted{false};
+
+extern "C" void onInterrupt(int signal) {
+  // The second Ctrl-C ends the program at once.
+  std::signal(signal, SIG_DFL);
+  interrupted.store(true);
+}
+
+struct Commands {
+  CommonOptions evaluation, exportation, benchmark;
+  TrainCommand training;
+  GenerateCommand generation;
+  bool infoJson = false;
+  std::string exportPath;
+};
+
+void addCommon(CLI::App *command, CommonOptions &options,
+               bool withJson = true) {
+  command
+      ->add_option("--threads", options.threads,
+                   "threads to use (default: all processors)")
+      ->check(CLI::Range(1, 1024));
+  if (withJson)
+    command->add_flag("--json", options.json, "answer as one JSON object");
+}
+
+void addWeights(CLI::App *command, CommonOptions &options) {
+  command
+      ->add_option("--weights", options.weights,
+                   "a safetensors file or a run directory")
+      ->required();
+}
+
+void addTokenizer(CLI::App *command, CommonOptions &options) {
+  command->add_option("--tokenizer", options.tokenizer,
+                      "another tokenizer.json of the same size");
+}
+
+void addTrain(CLI::App &app, TrainCommand &train) {
+  CLI::App *command = app.add_subcommand("train", "train the model");
+  TrainOptions &options = train.options;
+  command->add_option("--data", train.data, "train on this file");
+  addTokenizer(command, train);
+  command->add_option("--steps", options.steps, "number of updates")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--lr", options.lr, "peak learning rate")
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--seed", options.seed, "seed of everything random");
+  command->add_option("--out", options.out,
+                      "run directory (default: runs/NAME)");
+  command->add_option("--resume", options.resume,
+                      "continue the run in this directory");
+  command->add_option("--init", options.init, "begin with these weights");
+  command->add_option("--log", options.log,
+                      "log here instead of in the run directory");
+  command->add_flag("--overwrite", train.overwrite,
+                    "replace the run that --out already holds");
+  addCommon(command, train);
+}
+
+void addGenerate(CLI::App &app, GenerateCommand &generate) {
+  CLI::App *command = app.add_subcommand("generate", "continue a prompt");
+  addWeights(command, generate);
+  addTokenizer(command, generate);
+  CLI::Option *prompt =
+      command->add_option("--prompt", generate.prompt, "text to continue");
+  command
+      ->add_option("--prompt-file", generate.promptFile,
+                   "file with the text to continue, - for standard input")
+      ->excludes(prompt);
+  command->add_option("--tokens", generate.tokens, "at most this many tokens")
+      ->check(CLI::PositiveNumber);
+  command
+      ->add_option("--temperature", generate.temperature,
+                   "divides the logits; 0 is greedy")
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--top-k", generate.topK, "draw from the K best")
+      ->check(CLI::NonNegativeNumber);
+  command
+      ->add_option("--top-p", generate.topP,
+                   "draw from the best that add up to P")
+      ->check(CLI::Range(0.0, 1.0));
+  command
+      ->add_option("--min-p", generate.minP,
+                   "drop tokens below P times the best")
+      ->check(CLI::Range(0.0, 1.0));
+  command
+      ->add_option("--typical-p", generate.typicalP,
+                   "draw from the most typical that add up to P")
+      ->check(CLI::Range(0.0, 1.0));
+  command
+      ->add_option("--repeat-penalty", generate.repeatPenalty,
+                   "makes tokens that occurred less likely")
+      ->check(CLI::PositiveNumber);
+  command->add_flag("--greedy", generate.greedy, "always the best token");
+  command->add_option("--seed", generate.seed, "seed of the draws");
+  command->add_option("--stop", generate.stop, "end at this text (repeatable)");
+  command->add_option("--count", generate.count, "this many texts")
+      ->check(CLI::PositiveNumber);
+  addCommon(command, generate);
+}
+
+/// Declares the whole command line; returns after parsing it.
+void declare(CLI::App &app, Commands &commands) {
+  app.require_subcommand(0, 1);
+  app.set_version_flag("--version", "tfm model, runtime 0.1.0");
+  app.add_subcommand("info", "what this model is (default)")
+      ->add_flag("--json", commands.infoJson, "answer as one JSON object");
+  addTrain(app, commands.training);
+  addGenerate(app, commands.generation);
+
+  CLI::App *eval = app.add_subcommand(
+      "eval", "loss, perplexity, accuracy; exact answers where there are any");
+  addWeights(eval, commands.evaluation);
+  eval->add_option("--data", commands.evaluation.data,
+                   "all of this file instead of the validation part");
+  addTokenizer(eval, commands.evaluation);
+  addCommon(eval, commands.evaluation);
+
+  CLI::App *exportation =
+      app.add_subcommand("export", "write the weights alone");
+  addWeights(exportation, commands.exportation);
+  exportation
+      ->add_option("-o,--out", commands.exportPath, "the safetensors file")
+      ->required();
+
+  CLI::App *bench = app.add_subcommand("bench", "time the model's functions");
+  addCommon(bench, commands.benchmark);
+}
+
+void execute(const tfm_model &model, const CLI::App &app, Commands &commands) {
+  if (app.got_subcommand("train")) {
+    std::signal(SIGINT, onInterrupt);
+    std::signal(SIGTERM, onInterrupt);
+    train(model, std::move(commands.training), interrupted);
+  } else if (app.got_subcommand("generate")) {
+    generate(model, commands.generation);
+  } else if (app.got_subcommand("eval")) {
+    evaluate(model, commands.evaluation);
+  } else if (app.got_subcommand("export")) {
+    exportWeights(model, commands.exportation, commands.exportPath);
+  } else if (app.got_subcommand("bench")) {
+    bench(model, commands.benchmark);
+  } else {
+    info(model, commands.infoJson);
+  }
+}
+
+} // namespace
+
+int runCommandLine(const tfm_model &model, int argc, char **argv) {
+  const char *program = argc > 0 ? argv[0] : "model";
+  // The one place where errors end.
+  try {
+    CLI::App app(std::string(model.name) + ", a compiled transformer");
+    Commands commands;
+    declare(app, commands);
+    try {
+      app.parse(argc, argv);
+    } catch (const CLI::ParseError &error) {
+      return app.exit(error) == 0 ? 0 : 2;
+    }
+    execute(model, app, commands);
+    return 0;
+  } catch (const InputError &error) {
+    std::fprintf(stderr, "error: %s\n", error.what());
+    return 1;
+  } catch (const Interrupted &error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 130;
+  } catch (const std::bad_alloc &) {
+    std::fprintf(stderr, "error: out of memory\n");
+    return 1;
+  } catch (const std::exception &error) {
+    std::fprintf(stderr,
+                 "internal error: %s\nThis is a bug in tfm: please report it "
+                 "with the output of `%s info --json`.\n",
+                 error.what(), program);
+    return 70;
+  }
+}
+
+} // namespace tfm

@@ -1,0 +1,67 @@
+//===- commands.h - what each command of a compiled model does ----------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_RUNTIME_COMMANDS_H
+#define TFM_RUNTIME_COMMANDS_H
+
+#include "runtime/generator.h"
+#include "runtime/tfm_model.h"
+#include "runtime/trainer.h"
+
+#include <atomic>
+#include <string>
+#include <vector>
+
+namespace tfm {
+
+/// Options that several commands have.
+struct CommonOptions {
+  std::string data;
+  std::string tokenizer;
+  std::string weights;
+  int threads = 0; ///< 0: as many as processors
+  bool json = false;
+};
+
+/// Commands print results on stdout, progress on stderr, and throw what goes
+/// wrong; see runtime/error.h.
+void info(const tfm_model &model, bool json);
+
+struct TrainCommand : CommonOptions {
+  TrainOptions options;
+  bool overwrite = false;
+};
+void train(const tfm_model &model, TrainCommand command,
+           const std::atomic<bool> &interrupt);
+
+struct GenerateCommand : CommonOptions {
+  std::string prompt;
+  std::string promptFile;
+  std::optional<int64_t> tokens;
+  std::optional<double> temperature;
+  std::optional<int64_t> topK;
+  std::optional<double> topP;
+  std::optional<double> minP;
+  std::optional<double> typicalP;
+  std::optional<double> repeatPenalty;
+  bool greedy = false;
+  std::optional<uint64_t> seed;
+  std::vector<std::string> stop;
+  int64_t count = 1;
+};
+void generate(const tfm_model &model, const GenerateCommand &command);
+
+void evaluate(const tfm_model &model, const CommonOptions &command);
+
+void exportWeights(const tfm_model &model, const CommonOptions &command,
+                   const std::string &out);
+
+void bench(const tfm_model &model, const CommonOptions &command);
+
+} // namespace tfm
+
+#endif // TFM_RUNTIME_COMMANDS_H

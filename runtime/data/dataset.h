@@ -1,0 +1,79 @@
+//===- dataset.h - what a model is trained and tested on ----------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_RUNTIME_DATA_DATASET_H
+#define TFM_RUNTIME_DATA_DATASET_H
+
+#include "runtime/recipe.h"
+#include "runtime/tokenizer/tokenizer.h"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tfm {
+
+enum class Part { Train, Validation };
+
+/// A prompt and the tokens that must follow it, up to and with the end token.
+struct Question {
+  std::vector<int32_t> prompt;
+  std::vector<int32_t> answer;
+};
+
+/// Windows of `sequence` tokens with the tokens that follow each as targets.
+/// All methods are free of heap allocation but `questions`.
+class Dataset {
+public:
+  virtual ~Dataset() = default;
+
+  /// Places where a window may start: 0 .. starts - 1.
+  virtual int64_t starts(Part part) const = 0;
+  /// Windows that together show everything once; of a text they do not overlap.
+  virtual int64_t windows(Part part) const = 0;
+  virtual int64_t windowStart(Part part, int64_t window) const = 0;
+  /// Fills one row, [sequence] each. Returns how many leading targets are data;
+  /// after them stand the filler (tokens) and the ignored target.
+  virtual int64_t read(Part part, int64_t start, std::span<int32_t> tokens,
+                       std::span<int32_t> targets) const = 0;
+  /// Whether rows are drawn anywhere (a text) or are examples of their own.
+  virtual bool isStream() const = 0;
+  /// Prompts and answers, where the data has them.
+  virtual std::vector<Question> questions(Part part) const;
+  /// The token that ends an answer.
+  virtual std::optional<int32_t> endToken() const { return std::nullopt; }
+};
+
+/// What opening a data source needs.
+struct DataRequest {
+  const DataSpec &spec;
+  /// The model's source file, beside which data is looked for.
+  const std::string &source;
+  const Tokenizer &tokenizer;
+  int64_t sequence;
+  /// The target that the loss ignores.
+  std::optional<int32_t> ignore;
+};
+
+/// Reads everything into memory. Throws InputError naming the file for data
+/// that is missing, empty, too short for one window, or not of the tokenizer's
+/// characters.
+std::unique_ptr<Dataset> openDataset(const DataRequest &request);
+
+/// The parts of it, each in its own source file.
+std::unique_ptr<Dataset> openStream(const DataRequest &request);
+std::unique_ptr<Dataset> openExamples(const DataRequest &request);
+
+/// How many of `count` items are for training: floor(count * (1 - share)).
+int64_t trainingShare(int64_t count, double validation);
+
+} // namespace tfm
+
+#endif // TFM_RUNTIME_DATA_DATASET_H

@@ -1,0 +1,158 @@
+//===- examples.cpp - a list of examples, each padded to one window -----===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/data/dataset.h"
+#include "runtime/data/texts.h"
+#include "runtime/error.h"
+#include "runtime/philox.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace tfm {
+
+namespace {
+
+class Examples : public Dataset {
+public:
+  explicit Examples(const DataRequest &request)
+      : spec(withDefaults(request.spec)), tokenizer(request.tokenizer),
+        sequence(request.sequence), ignore(request.ignore) {
+    texts = readExamples(spec, request.source);
+    if (spec.splitSeed)
+      shuffle(*spec.splitSeed);
+    trainCount =
+        trainingShare(static_cast<int64_t>(texts.size()), spec.validation);
+    if (trainCount == 0)
+      throw InputError("the data has " + std::to_string(texts.size()) +
+                       " example(s), too few for a training part");
+    auto named = [&](const std::string &text,
+                     const char *what) -> std::optional<int32_t> {
+      if (text.empty())
+        return std::nullopt;
+      std::optional<int32_t> id = tokenizer.findText(text);
+      if (!id)
+        throw InputError(std::string("the data's ") + what + " \"" + text +
+                         "\" is not one token of the tokenizer");
+      return id;
+    };
+    pad = named(spec.pad, "pad");
+    end = named(spec.end, "end");
+    encodeAll();
+  }
+
+  int64_t starts(Part part) const override { return windows(part); }
+  int64_t windows(Part part) const override {
+    auto all = static_cast<int64_t>(texts.size());
+    return part == Part::Train ? trainCount : all - trainCount;
+  }
+  int64_t windowStart(Part, int64_t window) const override { return window; }
+
+  int64_t read(Part part, int64_t start, std::span<int32_t> tokens,
+               std::span<int32_t> targets) const override {
+    size_t index = indexOf(part, start);
+    const int32_t *from = ids.data() + begins[index];
+    auto length = static_cast<int64_t>(begins[index + 1] - begins[index]);
+    int32_t padding = pad.value_or(0);
+    int32_t noTarget = ignore.value_or(padding);
+    for (int64_t i = 0; i < sequence; ++i) {
+      tokens[i] = i < length ? from[i] : padding;
+      targets[i] = i + 1 < length ? from[i + 1] : noTarget;
+    }
+    // Without an ignored target the padding is data like any other.
+    return ignore || !pad ? std::clamp<int64_t>(length - 1, 0, sequence)
+                          : sequence;
+  }
+
+  bool isStream() const override { return false; }
+  std::optional<int32_t> endToken() const override { return end; }
+
+  std::vector<Question> questions(Part part) const override {
+    std::vector<Question> result;
+    if (spec.answerAfter.empty())
+      return result;
+    for (int64_t i = 0; i < windows(part); ++i) {
+      const std::string &text = texts[indexOf(part, i)];
+      size_t found = text.find(spec.answerAfter);
+      if (found == std::string::npos)
+        continue;
+      size_t cut = found + spec.answerAfter.size();
+      Question question;
+      tokenizer.encode(std::string_view(text).substr(0, cut), question.prompt);
+      tokenizer.encode(std::string_view(text).substr(cut), question.answer);
+      result.push_back(std::move(question));
+    }
+    return result;
+  }
+
+private:
+  size_t indexOf(Part part, int64_t i) const {
+    return static_cast<size_t>(part == Part::Train ? i : trainCount + i);
+  }
+
+  /// Fisher and Yates, with one Philox block an exchange.
+  void shuffle(uint64_t seed) {
+    for (size_t i = texts.size(); i > 1; --i) {
+      uint64_t bits = low64(
+          philox(seed, tfm::Stream::Split, static_cast<uint32_t>(i), 0, 0));
+      std::swap(texts[i - 1], texts[below(bits, i)]);
+    }
+  }
+
+  void encodeAll() {
+    begins.push_back(0);
+    bool shorter = false;
+    for (size_t i = 0; i < texts.size(); ++i) {
+      try {
+        tokenizer.encode(texts[i], ids);
+      } catch (const InputError &error) {
+        throw InputError("example " + std::to_string(i + 1) + " of " +
+                         origin() + ": " + error.what());
+      }
+      size_t length = ids.size() - begins.back();
+      size_t limit = static_cast<size_t>(sequence) + 1;
+      if (length > limit && (spec.kind == "sums" || spec.kind == "products"))
+        throw InputError("the data " + spec.kind + " has expressions of " +
+                         std::to_string(length) +
+                         " tokens, more than a window of sequence + 1 = " +
+                         std::to_string(limit) +
+                         ": build with a larger -D train.sequence");
+      if (length > limit) // a longer text is cut
+        ids.resize(begins.back() + limit);
+      shorter |= length < limit;
+      begins.push_back(ids.size());
+    }
+    if (shorter && !pad && !ignore)
+      throw InputError("the examples of " + origin() +
+                       " have different lengths: name a pad token in `data` "
+                       "and let the loss ignore it");
+  }
+
+  std::string origin() const {
+    return spec.files.empty() ? "data " + spec.kind : spec.files.front();
+  }
+
+  DataSpec spec;
+  const Tokenizer &tokenizer;
+  int64_t sequence;
+  std::optional<int32_t> ignore;
+  std::optional<int32_t> pad;
+  std::optional<int32_t> end;
+  std::vector<std::string> texts;
+  int64_t trainCount = 0;
+  /// All examples one after the other; example i is [begins[i], begins[i + 1]).
+  std::vector<int32_t> ids;
+  std::vector<size_t> begins;
+};
+
+} // namespace
+
+std::unique_ptr<Dataset> openExamples(const DataRequest &request) {
+  return std::make_unique<Examples>(request);
+}
+
+} // namespace tfm

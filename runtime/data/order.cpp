@@ -1,0 +1,76 @@
+//===- order.cpp - which windows a training step sees -------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/data/order.h"
+
+#include "runtime/philox.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace tfm {
+
+DataOrder::DataOrder(const Dataset &data, const TrainSpec &train, uint64_t seed)
+    : data(data), batch(train.batch), sequence(train.sequence),
+      accumulate(train.accumulate), seed(seed),
+      drawn(data.isStream() && !train.epochs && train.shuffle),
+      shuffled(train.shuffle) {
+  if (!drawn && shuffled)
+    order.resize(static_cast<size_t>(data.windows(Part::Train)));
+}
+
+int64_t DataOrder::stepsPerEpoch() const {
+  return std::max<int64_t>(1, data.windows(Part::Train) / (batch * accumulate));
+}
+
+void DataOrder::orderEpoch(int64_t wanted) {
+  if (wanted == epoch)
+    return;
+  epoch = wanted;
+  std::iota(order.begin(), order.end(), 0);
+  for (size_t i = order.size(); i > 1; --i) {
+    uint64_t bits =
+        low64(philox(seed, Stream::Shuffle, static_cast<uint32_t>(i), 0,
+                     static_cast<uint32_t>(epoch)));
+    std::swap(order[i - 1], order[below(bits, i)]);
+  }
+}
+
+int64_t DataOrder::start(int64_t step, int64_t micro, int64_t row) {
+  int64_t microStep = step * accumulate + micro;
+  if (drawn) {
+    uint64_t bits =
+        low64(philox(seed, Stream::Windows, static_cast<uint32_t>(row), 0,
+                     static_cast<uint32_t>(microStep)));
+    auto places = static_cast<uint64_t>(data.starts(Part::Train));
+    return static_cast<int64_t>(below(bits, places));
+  }
+  int64_t windows = data.windows(Part::Train);
+  int64_t position = microStep * batch + row;
+  int64_t window = position % windows;
+  if (shuffled) {
+    orderEpoch(position / windows);
+    window = order[static_cast<size_t>(window)];
+  }
+  return data.windowStart(Part::Train, window);
+}
+
+int64_t DataOrder::fill(int64_t step, int64_t micro, std::span<int32_t> tokens,
+                        std::span<int32_t> targets) {
+  for (int64_t row = 0; row < batch; ++row) {
+    auto at = static_cast<size_t>(row * sequence);
+    auto length = static_cast<size_t>(sequence);
+    data.read(Part::Train, start(step, micro, row), tokens.subspan(at, length),
+              targets.subspan(at, length));
+  }
+  if (!ignored)
+    return batch * sequence;
+  return batch * sequence -
+         std::count(targets.begin(), targets.end(), *ignored);
+}
+
+} // namespace tfm

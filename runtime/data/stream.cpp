@@ -1,0 +1,154 @@
+//===- stream.cpp - one long text ---------------------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/atomic_file.h"
+#include "runtime/data/dataset.h"
+#include "runtime/data/texts.h"
+#include "runtime/error.h"
+#include "runtime/tokenizer/utf8.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace tfm {
+
+namespace {
+
+class Stream : public Dataset {
+public:
+  Stream(std::vector<int32_t> train, std::vector<int32_t> validation,
+         int64_t sequence, int32_t filler)
+      : train(std::move(train)), validation(std::move(validation)),
+        sequence(sequence), filler(filler) {}
+
+  int64_t starts(Part part) const override {
+    return std::max<int64_t>(0, count(part) - sequence);
+  }
+
+  /// The last window may be shorter than the others.
+  int64_t windows(Part part) const override {
+    if (part == Part::Train)
+      return (count(part) - 1) / sequence;
+    return (std::max<int64_t>(0, count(part) - 1) + sequence - 1) / sequence;
+  }
+
+  int64_t windowStart(Part, int64_t window) const override {
+    return window * sequence;
+  }
+
+  int64_t read(Part part, int64_t start, std::span<int32_t> tokens,
+               std::span<int32_t> targets) const override {
+    const std::vector<int32_t> &all = part == Part::Train ? train : validation;
+    int64_t valid = std::clamp<int64_t>(count(part) - 1 - start, 0, sequence);
+    const int32_t *from = all.data() + start;
+    std::copy_n(from, valid, tokens.begin());
+    std::copy_n(from + 1, valid, targets.begin());
+    std::fill(tokens.begin() + valid, tokens.end(), 0);
+    std::fill(targets.begin() + valid, targets.end(), filler);
+    return valid;
+  }
+
+  bool isStream() const override { return true; }
+
+private:
+  int64_t count(Part part) const {
+    return static_cast<int64_t>(part == Part::Train ? train.size()
+                                                    : validation.size());
+  }
+
+  std::vector<int32_t> train;
+  std::vector<int32_t> validation;
+  int64_t sequence;
+  int32_t filler;
+};
+
+/// Byte position of the code point with this index.
+size_t positionOf(std::string_view text, int64_t index) {
+  size_t at = 0;
+  for (; index > 0; --index)
+    at += decodeUtf8(text, at).bytes;
+  return at;
+}
+
+/// Token ids in a file: 16 bits each, 32 for a vocabulary above 65,536,
+/// little-endian (as nanoGPT writes them).
+std::vector<int32_t> readIds(const DataRequest &request) {
+  std::vector<int32_t> ids;
+  int64_t vocabulary = request.tokenizer.size();
+  size_t width = vocabulary > 65536 ? 4 : 2;
+  for (const std::string &name : request.spec.files) {
+    std::string path = locateFile(name, request.source, "the data file");
+    std::string bytes = readFile(path, "the data file");
+    if (bytes.empty())
+      throw InputError("the data file " + path + " is empty");
+    if (bytes.size() % width != 0)
+      throw InputError("the data file " + path + " is not made of " +
+                       std::to_string(8 * width) + "-bit token ids");
+    for (size_t at = 0; at < bytes.size(); at += width) {
+      uint32_t id = 0;
+      for (size_t i = 0; i < width; ++i)
+        id |= uint32_t{static_cast<unsigned char>(bytes[at + i])} << (8 * i);
+      if (id >= static_cast<uint64_t>(vocabulary))
+        throw InputError("the data file " + path + " has the token id " +
+                         std::to_string(id) + ", but the vocabulary has " +
+                         std::to_string(vocabulary) + " tokens");
+      ids.push_back(static_cast<int32_t>(id));
+    }
+  }
+  return ids;
+}
+
+} // namespace
+
+int64_t trainingShare(int64_t count, double validation) {
+  // The small term keeps 25000 * (1 - 0.1) from becoming 22499.
+  double share = static_cast<double>(count) * (1 - validation);
+  return std::clamp(static_cast<int64_t>(std::floor(share + 1e-6)), int64_t{0},
+                    count);
+}
+
+std::unique_ptr<Dataset> openStream(const DataRequest &request) {
+  const DataSpec &spec = request.spec;
+  std::string name = spec.files.empty() ? "" : spec.files.front();
+  std::vector<int32_t> train, validation;
+  if (spec.kind == "tokens") {
+    train = readIds(request);
+    int64_t cut =
+        trainingShare(static_cast<int64_t>(train.size()), spec.validation);
+    validation.assign(train.begin() + cut, train.end());
+    train.resize(static_cast<size_t>(cut));
+  } else {
+    // As nanoGPT: cut by characters, then each part becomes tokens on its own.
+    std::string text = readText(spec, request.source);
+    auto characters = static_cast<int64_t>(countCodePoints(text));
+    size_t cut = positionOf(text, trainingShare(characters, spec.validation));
+    try {
+      request.tokenizer.encode(std::string_view(text).substr(0, cut), train);
+      request.tokenizer.encode(std::string_view(text).substr(cut), validation);
+    } catch (const InputError &error) {
+      throw InputError("the data file " + name + ": " + error.what());
+    }
+  }
+  if (static_cast<int64_t>(train.size()) <= request.sequence)
+    throw InputError(
+        "the data file " + name + " is too short: its training part has " +
+        std::to_string(train.size()) + " tokens, one window needs " +
+        std::to_string(request.sequence + 1) +
+        "; use more text or build with a smaller -D train.sequence");
+  return std::make_unique<Stream>(std::move(train), std::move(validation),
+                                  request.sequence, request.ignore.value_or(0));
+}
+
+std::vector<Question> Dataset::questions(Part) const { return {}; }
+
+std::unique_ptr<Dataset> openDataset(const DataRequest &request) {
+  return tfm::isStream(request.spec) ? openStream(request)
+                                     : openExamples(request);
+}
+
+} // namespace tfm

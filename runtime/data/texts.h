@@ -1,0 +1,50 @@
+//===- texts.h - the texts of a data source -----------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+// What a `data` block names, before any tokenizer: used both by the binary and,
+// at build time, by the compiler to find a vocabulary.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_RUNTIME_DATA_TEXTS_H
+#define TFM_RUNTIME_DATA_TEXTS_H
+
+#include "runtime/recipe.h"
+
+#include <string>
+#include <vector>
+
+namespace tfm {
+
+/// Where a file named in a model is: as named, from the working directory, or
+/// beside the model's source. Throws InputError naming both places.
+std::string locateFile(const std::string &name, const std::string &source,
+                       const char *purpose);
+
+/// Whether a data source is one long text (text, tokens) instead of a list of
+/// examples (lines, json, sums, products).
+bool isStream(const DataSpec &data);
+
+/// `pad` and `end` with the defaults of generated sets filled in.
+DataSpec withDefaults(DataSpec data);
+
+/// The whole text of a `text` source.
+std::string readText(const DataSpec &data, const std::string &source);
+
+/// The examples of any other source but `tokens`, in order, with the end token
+/// and without padding. The sums are those of
+/// `numpy.random.default_rng(seed).integers(0, max + 1, size=(count, 2))`.
+std::vector<std::string> readExamples(const DataSpec &data,
+                                      const std::string &source);
+
+/// The vocabulary of `chars(from = data)`, in order: for sums and products
+/// `0123456789+=.#` (or `*`), else the sorted distinct characters.
+std::string dataCharacters(const DataSpec &data, const std::string &source);
+
+} // namespace tfm
+
+#endif // TFM_RUNTIME_DATA_TEXTS_H

@@ -1,0 +1,33 @@
+//===- error.h - what goes wrong, by who can mend it --------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_RUNTIME_ERROR_H
+#define TFM_RUNTIME_ERROR_H
+
+#include <stdexcept>
+#include <string>
+
+namespace tfm {
+
+/// The user's input is at fault: the program prints the message and exits 1.
+/// The message names the file (or flag) and says what to do.
+class InputError : public std::runtime_error {
+public:
+  using std::runtime_error::runtime_error;
+};
+
+/// Ctrl-C: everything worth keeping has been written; the program exits 130.
+class Interrupted : public std::runtime_error {
+public:
+  using std::runtime_error::runtime_error;
+};
+
+// Everything else that is thrown is a bug of the program: it exits 70.
+
+} // namespace tfm
+
+#endif // TFM_RUNTIME_ERROR_H

@@ -1,0 +1,160 @@
+//===- evaluator.cpp - how good a model is ------------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/evaluator.h"
+
+#include "runtime/error.h"
+#include "runtime/sampler.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+namespace tfm {
+
+double Evaluation::perplexity() const { return std::exp(loss); }
+
+Evaluator::Evaluator(Model &model, const Dataset &data,
+                     std::optional<int32_t> ignore)
+    : model(model), data(data), ignore(ignore),
+      function(model.function("evaluate")) {
+  const tfm_buffer &input = Model::input(function, "tokens");
+  tokens.resize(Model::elements(input.rank, input.shape));
+  targets.resize(tokens.size());
+  valid.resize(static_cast<size_t>(input.shape[0]));
+}
+
+Evaluation Evaluator::evaluate(Part part, int64_t batches) {
+  const tfm_buffer &tokensIn = Model::input(function, "tokens");
+  const tfm_buffer &targetsIn = Model::input(function, "targets");
+  const tfm_buffer &countIn = Model::input(function, "count");
+  const tfm_buffer &lossesOut = Model::output(function, "losses");
+  const tfm_buffer *logitsOut = Model::findOutput(function, "logits");
+  int64_t rows = tokensIn.shape[0];
+  int64_t length = tokensIn.shape[1];
+  int64_t windows = data.windows(part);
+  int64_t wanted = batches > 0 ? std::min(windows, batches * rows) : windows;
+
+  Evaluation result;
+  double sum = 0;
+  int64_t right = 0;
+  for (int64_t first = 0; first < wanted; first += rows) {
+    int64_t counted = 0;
+    for (int64_t row = 0; row < rows; ++row) {
+      auto at = static_cast<size_t>(row * length);
+      std::span<int32_t> tokenRow(&tokens[at], static_cast<size_t>(length));
+      std::span<int32_t> targetRow(&targets[at], static_cast<size_t>(length));
+      int64_t index = first + row;
+      if (index >= wanted) {
+        std::fill(tokenRow.begin(), tokenRow.end(), 0);
+        std::fill(targetRow.begin(), targetRow.end(), ignore.value_or(0));
+        valid[row] = 0;
+        continue;
+      }
+      int64_t window = index * windows / wanted;
+      valid[row] =
+          data.read(part, data.windowStart(part, window), tokenRow, targetRow);
+      for (int32_t &target : targetRow.first(valid[row]))
+        counted += target != ignore;
+    }
+    std::copy(tokens.begin(), tokens.end(),
+              model.values<int32_t>(tokensIn).begin());
+    std::copy(targets.begin(), targets.end(),
+              model.values<int32_t>(targetsIn).begin());
+    *model.at<float>(countIn.offset) =
+        static_cast<float>(std::max<int64_t>(1, counted));
+    model.run(function);
+
+    std::span<const float> losses = model.values<float>(lossesOut);
+    for (int64_t row = 0; row < rows; ++row)
+      for (int64_t i = 0; i < valid[row]; ++i) {
+        auto at = static_cast<size_t>(row * length + i);
+        if (targets[at] == ignore)
+          continue;
+        sum += static_cast<double>(losses[at]);
+        if (!logitsOut)
+          continue;
+        auto width = static_cast<size_t>(logitsOut->shape[2]);
+        std::span<const float> logits =
+            model.values<float>(*logitsOut).subspan(at * width, width);
+        right += greedyToken(logits) == targets[at];
+      }
+    result.targets += counted;
+  }
+  if (result.targets == 0)
+    throw InputError("there is nothing to evaluate: the validation part of the "
+                     "data is empty");
+  result.loss = sum / static_cast<double>(result.targets);
+  if (logitsOut)
+    result.accuracy =
+        static_cast<double>(right) / static_cast<double>(result.targets);
+  return result;
+}
+
+ExactMatch answerQuestions(Model &model, const Dataset &data) {
+  std::vector<Question> questions = data.questions(Part::Validation);
+  std::set<std::vector<int32_t>> training;
+  for (Question &question : data.questions(Part::Train))
+    training.insert(std::move(question.prompt));
+
+  const tfm_function &forward = model.function("forward");
+  const tfm_buffer &tokensIn = Model::input(forward, "tokens");
+  const tfm_buffer &logitsOut = Model::output(forward, "logits");
+  auto rows = static_cast<size_t>(tokensIn.shape[0]);
+  auto length = static_cast<size_t>(tokensIn.shape[1]);
+  auto width = static_cast<size_t>(logitsOut.shape[2]);
+
+  ExactMatch result;
+  // A sequence in the making; `at` tokens of its answer are right so far.
+  struct Row {
+    const Question *question;
+    std::vector<int32_t> tokens;
+    size_t at;
+    bool open;
+  };
+  for (size_t first = 0; first < questions.size(); first += rows) {
+    std::vector<Row> batch;
+    size_t count = std::min(rows, questions.size() - first);
+    for (size_t i = first; i < first + count; ++i)
+      batch.push_back({&questions[i], questions[i].prompt, 0, true});
+    auto isOpen = [](const Row &row) { return row.open; };
+    while (std::any_of(batch.begin(), batch.end(), isOpen)) {
+      std::span<int32_t> input = model.values<int32_t>(tokensIn);
+      std::fill(input.begin(), input.end(), 0);
+      for (size_t i = 0; i < batch.size(); ++i) {
+        const std::vector<int32_t> &tokens = batch[i].tokens;
+        size_t used = std::min(tokens.size(), length);
+        std::copy(tokens.end() - used, tokens.end(),
+                  input.begin() + i * length);
+      }
+      model.run(forward);
+      std::span<const float> logits = model.values<float>(logitsOut);
+      for (size_t i = 0; i < batch.size(); ++i) {
+        Row &row = batch[i];
+        if (!row.open)
+          continue;
+        size_t last = std::min(row.tokens.size(), length) - 1;
+        int32_t token =
+            greedyToken(logits.subspan((i * length + last) * width, width));
+        const std::vector<int32_t> &answer = row.question->answer;
+        bool isRight = row.at < answer.size() && token == answer[row.at];
+        row.tokens.push_back(token);
+        row.at += isRight;
+        row.open = isRight && row.at < answer.size();
+      }
+    }
+    for (const Row &row : batch) {
+      Score &score =
+          training.count(row.question->prompt) ? result.seen : result.unseen;
+      ++score.asked;
+      score.right += row.at == row.question->answer.size();
+    }
+  }
+  return result;
+}
+
+} // namespace tfm

@@ -1,0 +1,72 @@
+//===- evaluator.h - how good a model is --------------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_RUNTIME_EVALUATOR_H
+#define TFM_RUNTIME_EVALUATOR_H
+
+#include "runtime/data/dataset.h"
+#include "runtime/model.h"
+
+#include <optional>
+
+namespace tfm {
+
+struct Evaluation {
+  /// Mean over all targets that count, in nats.
+  double loss = 0;
+  int64_t targets = 0;
+  /// Share of targets that are the most probable token; absent where the model
+  /// does not give logits for it.
+  std::optional<double> accuracy;
+
+  double perplexity() const;
+};
+
+/// Measures the loss of a part of the data with the model's `evaluate`. Keeps
+/// its buffers, so that evaluating allocates nothing.
+class Evaluator {
+public:
+  Evaluator(Model &model, const Dataset &data, std::optional<int32_t> ignore);
+
+  /// Over `batches` batches of windows spread evenly over the part, always the
+  /// same ones; 0 for all windows.
+  Evaluation evaluate(Part part, int64_t batches);
+
+private:
+  Model &model;
+  const Dataset &data;
+  std::optional<int32_t> ignore;
+  const tfm_function &function;
+  std::vector<int32_t> tokens;
+  std::vector<int32_t> targets;
+  std::vector<int64_t> valid; ///< leading targets that are data, by row
+};
+
+/// How many questions of a kind were answered exactly.
+struct Score {
+  int64_t asked = 0;
+  int64_t right = 0;
+  double accuracy() const {
+    return asked == 0 ? 0
+                      : static_cast<double>(right) / static_cast<double>(asked);
+  }
+};
+
+struct ExactMatch {
+  /// Prompts that also occur in the training part, and those that do not.
+  Score seen;
+  Score unseen;
+};
+
+/// Answers the questions of the validation part greedily with `forward`, as
+/// many at a time as it has rows; an answer counts when every token up to the
+/// end token is right.
+ExactMatch answerQuestions(Model &model, const Dataset &data);
+
+} // namespace tfm
+
+#endif // TFM_RUNTIME_EVALUATOR_H

@@ -1,0 +1,190 @@
+//===- generator.cpp - text, token by token -----------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/generator.h"
+
+#include "runtime/data/texts.h"
+#include "runtime/error.h"
+#include "runtime/philox.h"
+#include "runtime/progress.h"
+#include "runtime/tokenizer/utf8.h"
+
+#include <algorithm>
+
+namespace tfm {
+
+namespace {
+
+class WholeSequence : public LogitsSource {
+public:
+  WholeSequence(Model &model, int64_t limit)
+      : model(model), function(model.function("forward")),
+        tokens(Model::input(function, "tokens")),
+        logits(Model::output(function, "logits")) {
+    length = tokens.shape[tokens.rank - 1];
+    limit = limit > 0 ? std::min(limit, length) : length;
+    newest = limit;
+    window.reserve(static_cast<size_t>(limit) + 1);
+  }
+
+  int64_t context() const override { return newest; }
+  int64_t vocabulary() const override { return logits.shape[logits.rank - 1]; }
+
+  std::span<const float> start(std::span<const int32_t> prompt) override {
+    size_t skip =
+        prompt.size() - std::min(prompt.size(), static_cast<size_t>(newest));
+    window.assign(prompt.begin() + skip, prompt.end());
+    return evaluate();
+  }
+
+  std::span<const float> next(int32_t token) override {
+    if (static_cast<int64_t>(window.size()) == newest)
+      window.erase(window.begin());
+    window.push_back(token);
+    return evaluate();
+  }
+
+private:
+  /// What stands right of the last token cannot be seen by it.
+  std::span<const float> evaluate() {
+    std::span<int32_t> input = model.values<int32_t>(tokens);
+    std::fill(std::copy(window.begin(), window.end(), input.begin()),
+              input.end(), 0);
+    model.run(function);
+    auto width = static_cast<size_t>(vocabulary());
+    return model.values<float>(logits).subspan((window.size() - 1) * width,
+                                               width);
+  }
+
+  Model &model;
+  const tfm_function &function;
+  const tfm_buffer &tokens; ///< [B, T]; the first row is used
+  const tfm_buffer &logits; ///< [B, T, vocabulary]
+  int64_t length;
+  int64_t newest;
+  std::vector<int32_t> window;
+};
+
+/// Text that may be printed: all of `text` that cannot become part of a stop
+/// text any more, in whole characters.
+size_t safeLength(const std::string &text, size_t longestStop) {
+  if (longestStop <= 1)
+    return text.size();
+  size_t end = text.size() - std::min(text.size(), longestStop - 1);
+  while (end > 0 && end < text.size() &&
+         (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80)
+    --end;
+  return end;
+}
+
+} // namespace
+
+std::unique_ptr<LogitsSource> wholeSequence(Model &model, int64_t context) {
+  return std::make_unique<WholeSequence>(model, context);
+}
+
+std::unique_ptr<LogitsSource> openLogits(Model &model, int64_t context) {
+  return wholeSequence(model, context);
+}
+
+Generated generate(LogitsSource &source, const Tokenizer &tokenizer,
+                   std::span<const int32_t> prompt,
+                   const GenerateOptions &options,
+                   const std::function<void(std::string_view)> &print) {
+  double began = now();
+  Generated result;
+  Sampler sampler(options.sampler, source.vocabulary());
+  Utf8Stream characters;
+  std::vector<int32_t> history(prompt.begin(), prompt.end());
+  history.reserve(prompt.size() + static_cast<size_t>(options.tokens));
+  size_t longestStop = 0;
+  for (const std::string &stop : options.stop)
+    longestStop = std::max(longestStop, stop.size());
+
+  size_t printed = 0;
+  std::string bytes;
+  bool stopped = false;
+  std::span<const float> logits = source.start(prompt);
+  while (result.tokens < options.tokens && !stopped) {
+    PhiloxBlock random =
+        philox(options.seed, Stream::Sample,
+               static_cast<uint32_t>(result.tokens), 0, options.sequence);
+    int32_t token = sampler.sample(logits, history, unit(low64(random)));
+    ++result.tokens;
+    if (std::find(options.endTokens.begin(), options.endTokens.end(), token) !=
+        options.endTokens.end())
+      break;
+    history.push_back(token);
+    bytes.clear();
+    tokenizer.decode(token, false, bytes);
+    size_t before = result.text.size();
+    result.text += characters.push(bytes);
+    // A stop text may have begun before this token.
+    size_t from = before - std::min(before, longestStop);
+    size_t cut = std::string::npos;
+    for (const std::string &stop : options.stop)
+      if (!stop.empty())
+        cut = std::min(cut, result.text.find(stop, from));
+    if (cut != std::string::npos) {
+      result.text.resize(cut);
+      stopped = true;
+    }
+    size_t end =
+        stopped ? result.text.size() : safeLength(result.text, longestStop);
+    if (end > printed) {
+      print(std::string_view(result.text).substr(printed, end - printed));
+      printed = end;
+    }
+    bool full = static_cast<int64_t>(history.size()) >= source.context();
+    if (stopped || (full && options.stopWhenFull) ||
+        result.tokens == options.tokens)
+      break;
+    logits = source.next(token);
+  }
+  if (!stopped)
+    result.text += characters.finish();
+  if (result.text.size() > printed)
+    print(std::string_view(result.text).substr(printed));
+  result.seconds = now() - began;
+  return result;
+}
+
+std::vector<int32_t> promptTokens(const Tokenizer &tokenizer,
+                                  std::string_view prompt) {
+  try {
+    std::vector<int32_t> ids = tokenizer.ids(prompt);
+    if (!ids.empty())
+      return ids;
+  } catch (const InputError &error) {
+    throw InputError("the prompt: " + std::string(error.what()));
+  }
+  for (const char *start : {"<|endoftext|>", "\n", " "})
+    if (std::optional<int32_t> id = tokenizer.findText(start))
+      return {*id};
+  return {0};
+}
+
+GenerateOptions defaultOptions(const Recipe &recipe,
+                               const Tokenizer &tokenizer) {
+  const GenerateSpec &spec = recipe.generate;
+  GenerateOptions options;
+  options.sampler = {spec.repeatPenalty, spec.temperature, spec.topK,
+                     spec.topP,          spec.minP,        spec.typicalP,
+                     spec.greedy};
+  options.tokens = spec.tokens;
+  options.stopWhenFull = spec.overflow == "stop";
+  options.stop = spec.stop;
+  DataSpec data = withDefaults(recipe.data);
+  if (!data.end.empty())
+    if (std::optional<int32_t> id = tokenizer.findText(data.end))
+      options.endTokens.push_back(*id);
+  if (std::optional<int32_t> id = tokenizer.find("<|endoftext|>"))
+    options.endTokens.push_back(*id);
+  return options;
+}
+
+} // namespace tfm

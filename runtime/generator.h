@@ -1,0 +1,82 @@
+//===- generator.h - text, token by token -------------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_RUNTIME_GENERATOR_H
+#define TFM_RUNTIME_GENERATOR_H
+
+#include "runtime/model.h"
+#include "runtime/recipe.h"
+#include "runtime/sampler.h"
+#include "runtime/tokenizer/tokenizer.h"
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace tfm {
+
+/// Gives the logits that follow a growing sequence. The one place that knows
+/// whether a model is evaluated whole or with a cache.
+class LogitsSource {
+public:
+  virtual ~LogitsSource() = default;
+  /// Tokens that can be looked back on.
+  virtual int64_t context() const = 0;
+  virtual int64_t vocabulary() const = 0;
+  /// Begins a sequence; logits [vocabulary] after its last token. A prompt
+  /// longer than the context counts with its newest tokens only.
+  virtual std::span<const float> start(std::span<const int32_t> prompt) = 0;
+  /// The logits after one more token. A full context slides.
+  virtual std::span<const float> next(int32_t token) = 0;
+};
+
+/// Evaluates `forward` on the newest `context` tokens, for every token anew.
+/// `context` 0 is all that `forward` takes.
+std::unique_ptr<LogitsSource> wholeSequence(Model &model, int64_t context);
+
+/// The best source that a build offers.
+std::unique_ptr<LogitsSource> openLogits(Model &model, int64_t context);
+
+struct GenerateOptions {
+  SamplerOptions sampler;
+  int64_t tokens = 200;
+  bool stopWhenFull = false; ///< instead of sliding on
+  uint64_t seed = 0;
+  /// Number of the sequence: each has its own random numbers.
+  uint32_t sequence = 0;
+  /// Texts at which generation ends; they are not part of the result.
+  std::vector<std::string> stop;
+  /// Tokens that end it; not part of the result either.
+  std::vector<int32_t> endTokens;
+};
+
+struct Generated {
+  std::string text;
+  int64_t tokens = 0;
+  double seconds = 0;
+};
+
+/// Continues a prompt, which must not be empty. `print` gets the text as it
+/// comes, always in whole characters.
+Generated generate(LogitsSource &logits, const Tokenizer &tokenizer,
+                   std::span<const int32_t> prompt,
+                   const GenerateOptions &options,
+                   const std::function<void(std::string_view)> &print);
+
+/// The tokens of a prompt; an empty one begins with a new line or whatever the
+/// vocabulary has to begin with.
+std::vector<int32_t> promptTokens(const Tokenizer &tokenizer,
+                                  std::string_view prompt);
+
+/// The recipe's generation defaults, and the tokens that end a text.
+GenerateOptions defaultOptions(const Recipe &recipe,
+                               const Tokenizer &tokenizer);
+
+} // namespace tfm
+
+#endif // TFM_RUNTIME_GENERATOR_H

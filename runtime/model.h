@@ -1,0 +1,99 @@
+//===- model.h - a compiled model in memory -----------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_RUNTIME_MODEL_H
+#define TFM_RUNTIME_MODEL_H
+
+#include "runtime/safetensors.h"
+#include "runtime/tfm_model.h"
+#include "runtime/threads.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tfm {
+
+/// A model's descriptor together with the one arena that all its functions work
+/// in and the threads that run them. Buffers of different functions may share
+/// bytes: write a function's inputs right before running it, read its outputs
+/// right after.
+class Model {
+public:
+  /// Allocates the arena (zeroed pages that cost nothing until touched) and
+  /// copies the constants. Throws InputError when there is not enough memory.
+  Model(const tfm_model &descriptor, ThreadPool &pool);
+  ~Model();
+  Model(const Model &) = delete;
+  Model &operator=(const Model &) = delete;
+
+  const tfm_model &descriptor() const { return *model; }
+  ThreadPool &threads() { return *pool; }
+
+  /// Null where this build does not have the function.
+  const tfm_function *find(std::string_view name) const;
+  /// Throws InputError that says how to build a model that has it.
+  const tfm_function &function(std::string_view name) const;
+  /// Runs it on all threads.
+  void run(const tfm_function &function);
+
+  /// A function's input or output by name; null where it has none of that name.
+  static const tfm_buffer *findInput(const tfm_function &function,
+                                     std::string_view name);
+  static const tfm_buffer *findOutput(const tfm_function &function,
+                                      std::string_view name);
+  /// The same, but a missing one is a bug of the compiler: throws logic_error.
+  static const tfm_buffer &input(const tfm_function &function,
+                                 std::string_view name);
+  static const tfm_buffer &output(const tfm_function &function,
+                                  std::string_view name);
+
+  template <typename T> T *at(uint64_t offset) const {
+    return reinterpret_cast<T *>(arena + offset);
+  }
+  template <typename T> std::span<T> values(const tfm_buffer &buffer) const {
+    return {at<T>(buffer.offset), elements(buffer.rank, buffer.shape)};
+  }
+  std::span<const tfm_parameter> parameters() const {
+    return {model->parameters, static_cast<size_t>(model->parameter_count)};
+  }
+  std::span<float> value(const tfm_parameter &parameter) const {
+    return {at<float>(parameter.value),
+            elements(parameter.rank, parameter.shape)};
+  }
+
+  /// Bytes [first, last) of the arena that hold gradients; they are contiguous.
+  /// Empty in a build without training.
+  std::span<char> gradients() const;
+
+  static size_t elements(int32_t rank, const int64_t *shape);
+
+private:
+  const tfm_model *model;
+  ThreadPool *pool;
+  char *arena = nullptr;
+  char *mappedAt = nullptr;
+  size_t mapped = 0;
+};
+
+/// The shape of a parameter as a vector.
+std::vector<int64_t> shapeOf(const tfm_parameter &parameter);
+
+/// All parameters as tensors to be written.
+std::vector<FloatTensor> parameterTensors(const Model &model);
+
+/// Loads all parameters; every one must be there (under its name or one of its
+/// aliases) with its shape, and nothing else may. Throws InputError that lists
+/// what differs. Nothing is written to the model unless everything fits.
+void loadParameters(Model &model, const SafetensorsReader &file);
+
+} // namespace tfm
+
+#endif // TFM_RUNTIME_MODEL_H

@@ -1,0 +1,78 @@
+//===- progress.cpp - what is seen while a program works ----------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/progress.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <fmt/format.h>
+#include <string>
+#include <unistd.h>
+
+namespace tfm {
+
+double now() {
+  return std::chrono::duration<double>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+Progress::Progress(int64_t first, int64_t steps, int64_t tokensPerStep,
+                   bool quiet)
+    : first(first), steps(steps), tokensPerStep(tokensPerStep), done(first),
+      started(now()), lastDrawn(started), quiet(quiet),
+      live(!quiet && isatty(STDERR_FILENO) != 0) {}
+
+double Progress::seconds() const {
+  return std::max(1e-9, now() - started - excluded);
+}
+
+double Progress::speed() const {
+  return static_cast<double>((done - first) * tokensPerStep) / seconds();
+}
+
+void Progress::step(int64_t newDone, double newLoss) {
+  done = newDone;
+  loss = newLoss;
+  double interval = live ? 0.1 : 5.0;
+  if (!quiet && now() - lastDrawn >= interval)
+    draw();
+}
+
+void Progress::finish() {
+  if (quiet || done == first)
+    return;
+  draw();
+  if (live)
+    std::fputc('\n', stderr);
+  drawn = false;
+}
+
+void Progress::clear() {
+  if (live && drawn)
+    std::fputs("\r\x1b[K", stderr);
+  drawn = false;
+}
+
+void Progress::draw() {
+  lastDrawn = now();
+  double perStep =
+      seconds() / static_cast<double>(std::max<int64_t>(1, done - first));
+  auto left = static_cast<int64_t>(perStep * static_cast<double>(steps - done));
+  char line[200];
+  auto end =
+      fmt::format_to_n(
+          line, sizeof line,
+          "{}step {}/{}  loss {:.4f}  {:.0f} tokens/s  {}:{:02}:{:02} left{}",
+          live ? "\r" : "", done, steps, loss, speed(), left / 3600,
+          left / 60 % 60, left % 60, live ? "\x1b[K" : "\n")
+          .out;
+  std::fwrite(line, 1, static_cast<size_t>(end - line), stderr);
+  drawn = true;
+}
+
+} // namespace tfm

@@ -1,0 +1,59 @@
+//===- progress.h - what is seen while a program works ------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_RUNTIME_PROGRESS_H
+#define TFM_RUNTIME_PROGRESS_H
+
+#include <chrono>
+#include <cstdint>
+#include <string_view>
+
+namespace tfm {
+
+/// Seconds since some fixed moment.
+double now();
+
+/// The progress of training on stderr: one line that is redrawn on a terminal,
+/// else a line every few seconds; `quiet` draws nothing and only keeps the
+/// time. Allocates nothing.
+class Progress {
+public:
+  /// `first` of `steps` are done already.
+  Progress(int64_t first, int64_t steps, int64_t tokensPerStep, bool quiet);
+
+  /// A step has been done; draws when it is time.
+  void step(int64_t done, double loss);
+  /// Draws now and ends the line.
+  void finish();
+  /// Clears the line, so that something else can be printed.
+  void clear();
+  /// Time spent on something else, e.g. validation, does not count.
+  void exclude(double seconds) { excluded += seconds; }
+  /// Tokens per second so far.
+  double speed() const;
+  /// Seconds of training so far.
+  double seconds() const;
+
+private:
+  void draw();
+
+  int64_t first;
+  int64_t steps;
+  int64_t tokensPerStep;
+  int64_t done;
+  double loss = 0;
+  double started;
+  double excluded = 0;
+  double lastDrawn;
+  bool quiet;
+  bool live;
+  bool drawn = false;
+};
+
+} // namespace tfm
+
+#endif // TFM_RUNTIME_PROGRESS_H

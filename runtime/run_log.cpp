@@ -1,0 +1,80 @@
+//===- run_log.cpp - the JSON lines that a run leaves -------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/run_log.h"
+
+#include "runtime/error.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace tfm {
+
+namespace {
+constexpr size_t capacity = 1 << 16;
+} // namespace
+
+RunLog::~RunLog() {
+  if (file < 0)
+    return;
+  try {
+    flush();
+  } catch (const InputError &) {
+    // Whoever destroys the log without flushing is already failing.
+  }
+  close(file);
+}
+
+void RunLog::open(const std::string &newPath, uint64_t keep) {
+  path = newPath;
+  buffer.reserve(capacity);
+  file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+  struct stat status;
+  if (file < 0 || fstat(file, &status) != 0)
+    throw InputError("cannot write the log " + path + ": " +
+                     std::strerror(errno));
+  if (!S_ISREG(status.st_mode))
+    return; // a terminal or a pipe
+  written = std::min(keep, static_cast<uint64_t>(status.st_size));
+  if (ftruncate(file, static_cast<off_t>(written)) != 0 ||
+      lseek(file, static_cast<off_t>(written), SEEK_SET) < 0)
+    throw InputError("cannot write the log " + path + ": " +
+                     std::strerror(errno));
+}
+
+void RunLog::line(std::string_view text, bool now) {
+  if (file < 0)
+    return;
+  if (buffer.size() + text.size() + 1 > capacity)
+    flush();
+  buffer.append(text).push_back('\n');
+  if (now)
+    flush();
+}
+
+void RunLog::flush() {
+  size_t done = 0;
+  while (file >= 0 && done < buffer.size()) {
+    ssize_t count = write(file, buffer.data() + done, buffer.size() - done);
+    if (count < 0 && errno == EINTR)
+      continue;
+    if (count < 0) {
+      std::string why = std::strerror(errno);
+      buffer.clear(); // not again when the log is destroyed
+      throw InputError("cannot write the log " + path + ": " + why);
+    }
+    done += static_cast<size_t>(count);
+  }
+  written += done;
+  buffer.clear();
+}
+
+} // namespace tfm

@@ -1,0 +1,174 @@
+//===- sampler.cpp - from logits to the next token ----------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/sampler.h"
+
+#include "runtime/error.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace tfm {
+
+int32_t greedyToken(std::span<const float> logits) {
+  return static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) -
+                              logits.begin());
+}
+
+Sampler::Sampler(const SamplerOptions &options, int64_t vocabulary)
+    : options(options) {
+  auto size = static_cast<size_t>(vocabulary);
+  tokens.reserve(size);
+  logit.resize(size);
+  shares.reserve(size);
+  scratch.reserve(size);
+  order.reserve(size);
+  marked.resize(size);
+}
+
+int32_t Sampler::sample(std::span<const float> logits,
+                        std::span<const int32_t> history, double uniform) {
+  bool pure = options.greedy || options.temperature == 0;
+  if (pure && options.repeatPenalty == 1.0)
+    return greedyToken(logits);
+  filter(logits, history);
+  if (pure)
+    return *std::max_element(
+        tokens.begin(), tokens.end(), [&](int32_t a, int32_t b) {
+          return logit[a] != logit[b] ? logit[a] < logit[b] : a > b;
+        });
+  double sum = 0;
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    sum += shares[i];
+    if (uniform < sum)
+      return tokens[i];
+  }
+  return tokens.back(); // the shares add up to a little less than 1
+}
+
+void Sampler::filter(std::span<const float> logits,
+                     std::span<const int32_t> history) {
+  bool pure = options.greedy || options.temperature == 0;
+  tokens.resize(logits.size());
+  std::iota(tokens.begin(), tokens.end(), 0);
+  for (size_t i = 0; i < logits.size(); ++i) {
+    if (std::isnan(logits[i]))
+      throw InputError("the model gives logits that are not numbers: the "
+                       "weights are damaged, or training has diverged");
+    logit[i] = static_cast<double>(logits[i]);
+  }
+  if (options.repeatPenalty != 1.0) {
+    std::fill(marked.begin(), marked.end(), 0);
+    for (int32_t token : history) {
+      if (marked[token])
+        continue;
+      marked[token] = 1;
+      logit[token] = logit[token] < 0 ? logit[token] * options.repeatPenalty
+                                      : logit[token] / options.repeatPenalty;
+    }
+  }
+  if (pure)
+    return;
+  for (double &value : logit)
+    value /= options.temperature;
+  if (options.topK > 0)
+    keepTopK();
+  if (options.topP < 1)
+    keepTopP();
+  if (options.minP > 0)
+    keepMinP();
+  if (options.typicalP < 1)
+    keepTypical();
+  normalise();
+}
+
+/// Softmax over what is left.
+void Sampler::normalise() {
+  double highest = -INFINITY;
+  for (int32_t token : tokens)
+    highest = std::max(highest, logit[token]);
+  shares.resize(tokens.size());
+  double sum = 0;
+  for (size_t i = 0; i < tokens.size(); ++i)
+    sum += shares[i] = std::exp(logit[tokens[i]] - highest);
+  for (double &share : shares)
+    share /= sum;
+}
+
+/// Keeps the tokens at positions where `predicate(position)`.
+template <typename Predicate> void Sampler::keepWhere(Predicate predicate) {
+  size_t count = 0;
+  for (size_t i = 0; i < tokens.size(); ++i)
+    if (predicate(i))
+      tokens[count++] = tokens[i];
+  tokens.resize(count);
+}
+
+void Sampler::keepTopK() {
+  auto k = static_cast<size_t>(options.topK);
+  if (k >= tokens.size())
+    return;
+  scratch.assign(logit.begin(), logit.end());
+  std::nth_element(scratch.begin(), scratch.begin() + (k - 1), scratch.end(),
+                   std::greater<>());
+  double least = scratch[k - 1];
+  keepWhere([&](size_t i) { return logit[tokens[i]] >= least; });
+}
+
+void Sampler::keepTopP() {
+  normalise();
+  // A heap gives the most probable first; usually few are needed.
+  order.resize(tokens.size());
+  std::iota(order.begin(), order.end(), 0);
+  auto less = [&](int32_t a, int32_t b) { return shares[a] < shares[b]; };
+  std::make_heap(order.begin(), order.end(), less);
+  std::fill(marked.begin(), marked.end(), 0);
+  double sum = 0;
+  for (auto end = order.end(); end != order.begin(); --end) {
+    std::pop_heap(order.begin(), end, less);
+    int32_t position = *(end - 1);
+    marked[tokens[position]] = 1;
+    sum += shares[position];
+    if (sum >= options.topP)
+      break;
+  }
+  keepWhere([&](size_t i) { return marked[tokens[i]] != 0; });
+}
+
+void Sampler::keepMinP() {
+  normalise();
+  double least = options.minP * *std::max_element(shares.begin(), shares.end());
+  keepWhere([&](size_t i) { return shares[i] >= least; });
+}
+
+void Sampler::keepTypical() {
+  normalise();
+  double entropy = 0;
+  for (double share : shares)
+    entropy -= share > 0 ? share * std::log(share) : 0;
+  scratch.resize(tokens.size());
+  for (size_t i = 0; i < tokens.size(); ++i)
+    scratch[i] = std::abs(-std::log(shares[i]) - entropy);
+  order.resize(tokens.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
+    return scratch[a] != scratch[b] ? scratch[a] < scratch[b] : a < b;
+  });
+  double sum = 0;
+  double farthest = scratch[order.back()];
+  for (int32_t position : order) {
+    sum += shares[position];
+    if (sum >= options.typicalP) {
+      farthest = scratch[position];
+      break;
+    }
+  }
+  keepWhere([&](size_t i) { return scratch[i] <= farthest; });
+}
+
+} // namespace tfm

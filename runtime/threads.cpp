@@ -1,0 +1,112 @@
+//===- threads.cpp - a persistent pool that runs a model's functions ----===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/threads.h"
+
+#include <algorithm>
+#include <sched.h>
+
+namespace tfm {
+
+namespace {
+
+void pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+/// Waits until `value` is no longer `old`: first spinning (two threads on their
+/// own cores hand over in well under a microsecond), then offering the
+/// processor to others, then asleep until `notify`.
+void waitWhile(const std::atomic<uint32_t> &value, uint32_t old) {
+  for (int spin = 0; spin < 2000; ++spin) {
+    if (value.load(std::memory_order_acquire) != old)
+      return;
+    pause();
+  }
+  for (int turn = 0; turn < 20; ++turn) {
+    if (value.load(std::memory_order_acquire) != old)
+      return;
+    sched_yield();
+  }
+  value.wait(old, std::memory_order_acquire);
+}
+
+} // namespace
+
+int availableProcessors() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) == 0)
+    return std::max(1, CPU_COUNT(&set));
+  return std::max(1u, std::thread::hardware_concurrency());
+}
+
+void ThreadPool::Barrier::wait(uint32_t count) {
+  uint32_t current = round.load(std::memory_order_relaxed);
+  if (arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == count) {
+    arrived.store(0, std::memory_order_relaxed);
+    round.store(current + 1, std::memory_order_release);
+    round.notify_all();
+    return;
+  }
+  waitWhile(round, current);
+}
+
+ThreadPool::ThreadPool(int count) : threads(std::max(1, count)) {
+  for (size_t i = 0; i < threads.size(); ++i)
+    threads[i] = {static_cast<int64_t>(i), static_cast<int64_t>(threads.size()),
+                  meet, this};
+  for (size_t i = 1; i < threads.size(); ++i)
+    workers.emplace_back([this, i] { work(static_cast<int>(i)); });
+}
+
+ThreadPool::~ThreadPool() {
+  function = nullptr;
+  call.fetch_add(1, std::memory_order_release);
+  call.notify_all();
+  for (std::thread &worker : workers)
+    worker.join();
+}
+
+void ThreadPool::meet(tfm_thread *thread) {
+  if (thread->count > 1)
+    static_cast<ThreadPool *>(thread->pool)
+        ->barrier.wait(static_cast<uint32_t>(thread->count));
+}
+
+void ThreadPool::run(void (*newFunction)(void *, tfm_thread *),
+                     void *newArena) {
+  if (threads.size() == 1) {
+    newFunction(newArena, &threads[0]);
+    return;
+  }
+  function = newFunction;
+  arena = newArena;
+  call.fetch_add(1, std::memory_order_release);
+  call.notify_all();
+  newFunction(newArena, &threads[0]);
+  meet(&threads[0]);
+}
+
+void ThreadPool::work(int index) {
+  uint32_t seen = 0;
+  while (true) {
+    waitWhile(call, seen);
+    // Calls cannot be missed: the next one starts only after all threads have
+    // met at the end of this one.
+    ++seen;
+    if (!function)
+      return;
+    function(arena, &threads[index]);
+    meet(&threads[index]);
+  }
+}
+
+} // namespace tfm

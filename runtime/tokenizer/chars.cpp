@@ -1,0 +1,209 @@
+//===- chars.cpp - one token a character, a byte or a word --------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/error.h"
+#include "runtime/tokenizer/utf8.h"
+#include "runtime/tokenizer/vocabulary.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+namespace tfm {
+
+namespace {
+
+/// Some more of a text than one character, for messages.
+std::string_view around(std::string_view text, size_t at) {
+  size_t begin = at < 20 ? 0 : at - 20;
+  while (begin < at && (static_cast<unsigned char>(text[begin]) & 0xC0) == 0x80)
+    ++begin;
+  std::string_view part = text.substr(begin, at - begin);
+  return part.substr(part.rfind('\n') + 1);
+}
+
+class Chars : public Tokenizer {
+public:
+  Chars(Vocabulary tokens, const std::string &origin)
+      : vocabulary(std::move(tokens)) {
+    std::fill(std::begin(ascii), std::end(ascii), -1);
+    for (int32_t id = 0; id < vocabulary.size(); ++id) {
+      const std::string &token = vocabulary.token(id);
+      if (token.empty())
+        continue;
+      CodePoint character = decodeUtf8(token, 0);
+      if (character.value < 0 || character.bytes != token.size())
+        throw InputError(origin + ": the token \"" + token +
+                         "\" is not one character");
+      if (character.value < 128)
+        ascii[character.value] = id;
+    }
+  }
+
+  int64_t size() const override { return vocabulary.size(); }
+
+  void encode(std::string_view text, std::vector<int32_t> &ids) const override {
+    ids.reserve(ids.size() + text.size());
+    for (size_t at = 0; at < text.size();) {
+      CodePoint character = decodeUtf8(text, at);
+      int32_t id = character.value >= 0 && character.value < 128
+                       ? ascii[character.value]
+                       : vocabulary.find(text.substr(at, character.bytes));
+      if (id < 0)
+        missing(text, at, character);
+      ids.push_back(id);
+      at += character.bytes;
+    }
+  }
+
+  void decode(int32_t id, bool, std::string &bytes) const override {
+    if (vocabulary.contains(id))
+      bytes += vocabulary.token(id);
+  }
+
+  std::optional<int32_t> find(std::string_view token) const override {
+    int32_t id = vocabulary.find(token);
+    return id < 0 ? std::nullopt : std::optional(id);
+  }
+
+  std::string json() const override {
+    ordered_json root = emptyTokenizerJson();
+    root["decoder"] = {{"type", "Fuse"}};
+    root["model"]["vocab"] = vocabulary.toJson();
+    return root.dump();
+  }
+
+private:
+  [[noreturn]] static void missing(std::string_view text, size_t at,
+                                   CodePoint character) {
+    size_t line = 1 + static_cast<size_t>(
+                          std::count(text.begin(), text.begin() + at, '\n'));
+    if (character.value < 0)
+      throw InputError("line " + std::to_string(line) +
+                       " is not UTF-8 text: use `tokenizer bytes()` for it");
+    std::string before(around(text, at));
+    throw InputError("the tokenizer has no token for " +
+                     characterName(character.value) + " (line " +
+                     std::to_string(line) +
+                     (before.empty() ? "" : ", after \"" + before + "\"") +
+                     "): only characters of the text that the model was built "
+                     "with can be used");
+  }
+
+  Vocabulary vocabulary;
+  int32_t ascii[128];
+};
+
+class Words : public Tokenizer {
+public:
+  explicit Words(Vocabulary tokens)
+      : vocabulary(std::move(tokens)), unknown(vocabulary.find("<UNK>")) {}
+
+  int64_t size() const override { return vocabulary.size(); }
+
+  void encode(std::string_view text, std::vector<int32_t> &ids) const override {
+    size_t at = 0;
+    while (at < text.size()) {
+      CodePoint character = decodeUtf8(text, at);
+      if (isSpace(character.value)) {
+        at += character.bytes;
+        continue;
+      }
+      size_t begin = at;
+      while (at < text.size()) {
+        character = decodeUtf8(text, at);
+        if (isSpace(character.value))
+          break;
+        at += character.bytes;
+      }
+      std::string_view word = text.substr(begin, at - begin);
+      int32_t id = vocabulary.find(word);
+      if (id < 0)
+        id = unknown;
+      if (id < 0)
+        throw InputError("the tokenizer has no token for the word \"" +
+                         std::string(word) + "\", and no <UNK> for others");
+      ids.push_back(id);
+    }
+  }
+
+  void decode(int32_t id, bool first, std::string &bytes) const override {
+    if (!first)
+      bytes += ' ';
+    if (vocabulary.contains(id))
+      bytes += vocabulary.token(id);
+  }
+
+  std::optional<int32_t> find(std::string_view token) const override {
+    int32_t id = vocabulary.find(token);
+    return id < 0 ? std::nullopt : std::optional(id);
+  }
+
+  std::string json() const override {
+    ordered_json root = emptyTokenizerJson();
+    root["pre_tokenizer"] = {{"type", "WhitespaceSplit"}};
+    root["model"] = {{"type", "WordLevel"},
+                     {"vocab", vocabulary.toJson()},
+                     {"unk_token", "<UNK>"}};
+    return root.dump();
+  }
+
+private:
+  Vocabulary vocabulary;
+  int32_t unknown;
+};
+
+} // namespace
+
+TokenizerPtr charsTokenizer(Vocabulary vocabulary, const std::string &origin) {
+  return std::make_unique<Chars>(std::move(vocabulary), origin);
+}
+
+TokenizerPtr wordsTokenizer(Vocabulary vocabulary) {
+  return std::make_unique<Words>(std::move(vocabulary));
+}
+
+TokenizerPtr makeCharsTokenizer(std::string_view characters) {
+  Vocabulary vocabulary;
+  for (size_t at = 0; at < characters.size();) {
+    CodePoint character = decodeUtf8(characters, at);
+    vocabulary.add(characters.substr(at, character.bytes));
+    at += character.bytes;
+  }
+  return charsTokenizer(std::move(vocabulary), "the vocabulary");
+}
+
+TokenizerPtr makeWordsTokenizer(const std::vector<std::string> &words) {
+  Vocabulary vocabulary;
+  for (const std::string &word : words)
+    vocabulary.add(word);
+  return wordsTokenizer(std::move(vocabulary));
+}
+
+std::string distinctCharacters(std::string_view text) {
+  std::vector<bool> seen(0x110000);
+  for (size_t at = 0; at < text.size();) {
+    CodePoint character = decodeUtf8(text, at);
+    if (character.value < 0) {
+      size_t line = 1 + static_cast<size_t>(
+                            std::count(text.begin(), text.begin() + at, '\n'));
+      throw InputError("line " + std::to_string(line) +
+                       " is not UTF-8 text: use `tokenizer bytes()` for it");
+    }
+    seen[static_cast<size_t>(character.value)] = true;
+    at += character.bytes;
+  }
+  std::string characters;
+  for (size_t i = 0; i < seen.size(); ++i)
+    if (seen[i])
+      appendUtf8(static_cast<int32_t>(i), characters);
+  return characters;
+}
+
+} // namespace tfm

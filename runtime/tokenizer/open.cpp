@@ -1,0 +1,106 @@
+//===- open.cpp - a tokenizer from its files ----------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/atomic_file.h"
+#include "runtime/error.h"
+#include "runtime/recipe.h"
+#include "runtime/tokenizer/vocabulary.h"
+
+#include <nlohmann/json.hpp>
+
+using nlohmann::json;
+
+namespace tfm {
+
+namespace {
+
+/// A member that is an object, or null.
+const json &member(const json &object, const char *name) {
+  static const json none;
+  auto found = object.find(name);
+  return found == object.end() ? none : *found;
+}
+
+std::string typeOf(const json &object) {
+  const json &type = member(object, "type");
+  return type.is_string() ? type.get<std::string>() : "";
+}
+
+} // namespace
+
+TokenizerPtr parseTokenizerJson(std::string_view text,
+                                const std::string &origin) {
+  json root = parseJson(text, origin);
+  if (!root.is_object() || !member(root, "model").is_object())
+    throw InputError(origin + " is not a tokenizer.json: it has no model");
+  const json &model = root["model"];
+  std::string type = typeOf(model);
+  try {
+    if (type == "WordLevel")
+      return wordsTokenizer(
+          Vocabulary::fromJson(member(model, "vocab"), origin));
+    if (type != "BPE" && !(type.empty() && model.contains("merges")))
+      throw InputError(origin + ": the model type \"" + type +
+                       "\" is not supported; BPE and WordLevel are");
+    if (member(model, "end_of_word_suffix") == "</w>") {
+      std::vector<std::pair<std::string, std::string>> merges;
+      for (const json &merge : member(model, "merges"))
+        merges.push_back(merge.get<std::pair<std::string, std::string>>());
+      return wordBpe(Vocabulary::fromJson(member(model, "vocab"), origin),
+                     std::move(merges));
+    }
+    if (member(root, "pre_tokenizer").is_null() &&
+        member(model, "merges").empty())
+      return charsTokenizer(
+          Vocabulary::fromJson(member(model, "vocab"), origin), origin);
+    return byteBpeFromJson(root, text, origin);
+  } catch (const json::exception &) {
+    throw InputError(origin + " is not a tokenizer.json that can be used");
+  }
+}
+
+TokenizerPtr openTokenizer(const TokenizerSpec &spec,
+                           const std::vector<std::string> &paths) {
+  auto file = [&](size_t i) { return readFile(paths[i], "the tokenizer"); };
+  auto need = [&](size_t count) {
+    if (paths.size() != count)
+      throw InputError("the tokenizer " + spec.kind + " needs " +
+                       std::to_string(count) + " file(s), not " +
+                       std::to_string(paths.size()));
+  };
+  if (!spec.json.empty())
+    return parseTokenizerJson(spec.json, "the model's tokenizer");
+  if (spec.kind == "bytes")
+    return makeBytesTokenizer();
+  if (spec.kind == "gpt2") {
+    need(2);
+    return makeByteBpeTokenizer(file(0), file(1));
+  }
+  if (spec.kind == "bpe_words") {
+    need(2);
+    return makeWordBpeTokenizer(file(0), file(1));
+  }
+  if (spec.kind == "huggingface") {
+    need(1);
+    return parseTokenizerJson(file(0), paths[0]);
+  }
+  if (spec.kind == "words") {
+    need(1);
+    std::string text = file(0);
+    std::vector<std::string> words;
+    for (size_t at = 0; at < text.size();) {
+      size_t end = std::min(text.find('\n', at), text.size());
+      if (end > at)
+        words.push_back(text.substr(at, end - at));
+      at = end + 1;
+    }
+    return makeWordsTokenizer(words);
+  }
+  throw InputError("the tokenizer \"" + spec.kind + "\" is not supported");
+}
+
+} // namespace tfm

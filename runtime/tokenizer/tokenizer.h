@@ -1,0 +1,90 @@
+//===- tokenizer.h - text to token ids and back -------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_RUNTIME_TOKENIZER_TOKENIZER_H
+#define TFM_RUNTIME_TOKENIZER_TOKENIZER_H
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tfm {
+
+struct TokenizerSpec;
+
+/// A vocabulary and how text is cut into it. Immutable, safe to share between
+/// threads.
+class Tokenizer {
+public:
+  virtual ~Tokenizer() = default;
+
+  /// Ids run from 0 to size() - 1.
+  virtual int64_t size() const = 0;
+  /// Appends the ids of `text` (UTF-8) to `ids`. Throws InputError naming the
+  /// first character that the vocabulary lacks.
+  virtual void encode(std::string_view text,
+                      std::vector<int32_t> &ids) const = 0;
+  /// Appends the bytes of one token; what they are may depend on what stands
+  /// before it (`first`: nothing). The bytes of a token need not be whole
+  /// UTF-8 characters.
+  virtual void decode(int32_t id, bool first, std::string &bytes) const = 0;
+  /// The id of a token by its own name in the vocabulary, e.g. "<PAD>".
+  virtual std::optional<int32_t> find(std::string_view token) const = 0;
+  /// The same, or the one token that a text is encoded to, e.g. "\n".
+  std::optional<int32_t> findText(std::string_view text) const;
+  /// In Hugging Face `tokenizer.json` form.
+  virtual std::string json() const = 0;
+
+  /// The text of a whole sequence; what is not UTF-8 in it becomes U+FFFD.
+  virtual std::string text(const std::vector<int32_t> &ids) const;
+  std::vector<int32_t> ids(std::string_view text) const {
+    std::vector<int32_t> result;
+    encode(text, result);
+    return result;
+  }
+};
+
+using TokenizerPtr = std::unique_ptr<Tokenizer>;
+
+/// Every character (code point) of `characters` is a token, in that order. A
+/// repeated character counts once.
+TokenizerPtr makeCharsTokenizer(std::string_view characters);
+/// The 256 bytes.
+TokenizerPtr makeBytesTokenizer();
+/// Words between runs of white space; the vocabulary has one per line, one of
+/// which may be `<UNK>` for all others.
+TokenizerPtr makeWordsTokenizer(const std::vector<std::string> &words);
+/// Byte-level BPE of GPT-2 (Radford et al. 2019) from the text of its two
+/// files.
+TokenizerPtr makeByteBpeTokenizer(std::string_view vocabJson,
+                                  std::string_view merges);
+/// Word-level BPE with `</w>` at the end of words (Sennrich et al. 2016), from
+/// the text of its two files.
+TokenizerPtr makeWordBpeTokenizer(std::string_view vocabJson,
+                                  std::string_view merges);
+/// From the text of a Hugging Face `tokenizer.json`: byte-level BPE, and the
+/// forms that `json()` of the tokenizers here writes. `origin` is named in
+/// errors. Any bytes are safe to pass.
+TokenizerPtr parseTokenizerJson(std::string_view text,
+                                const std::string &origin);
+
+/// Opens a tokenizer by kind; `paths` are where its files really are.
+/// Kinds: chars (needs `spec.json`), bytes, words (one file), gpt2 (vocab.json,
+/// merges.txt), bpe_words (the same), huggingface (tokenizer.json). An embedded
+/// `spec.json` wins over files.
+TokenizerPtr openTokenizer(const TokenizerSpec &spec,
+                           const std::vector<std::string> &paths);
+
+/// The sorted distinct characters of a text: the vocabulary of `chars`.
+std::string distinctCharacters(std::string_view text);
+
+} // namespace tfm
+
+#endif // TFM_RUNTIME_TOKENIZER_TOKENIZER_H

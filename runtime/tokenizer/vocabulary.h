@@ -1,0 +1,74 @@
+//===- vocabulary.h - what the tokenizers share -------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_RUNTIME_TOKENIZER_VOCABULARY_H
+#define TFM_RUNTIME_TOKENIZER_VOCABULARY_H
+
+#include "runtime/tokenizer/tokenizer.h"
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace tfm {
+
+struct StringHash {
+  using is_transparent = void;
+  size_t operator()(std::string_view text) const {
+    return std::hash<std::string_view>()(text);
+  }
+};
+
+/// Tokens in the order of their ids.
+class Vocabulary {
+public:
+  int64_t size() const { return static_cast<int64_t>(tokens.size()); }
+  /// The id of a new token; of an old one its id.
+  int32_t add(std::string_view token);
+  /// Gives a token its id; throws InputError for one that cannot be.
+  void set(const std::string &token, uint64_t id, const std::string &origin);
+  /// -1 where there is none.
+  int32_t find(std::string_view token) const;
+  /// Empty for an id that is not used.
+  const std::string &token(int32_t id) const { return tokens[id]; }
+  bool contains(int32_t id) const { return id >= 0 && id < size(); }
+  /// Reads `{"token": id, ...}`; throws InputError. Ids may leave gaps.
+  static Vocabulary fromJson(const nlohmann::json &object,
+                             const std::string &origin);
+  /// The same back.
+  nlohmann::ordered_json toJson() const;
+
+private:
+  std::vector<std::string> tokens;
+  std::unordered_map<std::string, int32_t, StringHash, std::equal_to<>> ids;
+};
+
+/// The pairs of a merges.txt in order; a first line that begins with #version
+/// is skipped. Throws InputError.
+std::vector<std::pair<std::string, std::string>>
+parseMerges(std::string_view text, const std::string &origin);
+
+/// Parses JSON; throws InputError naming `origin`.
+nlohmann::json parseJson(std::string_view text, const std::string &origin);
+
+/// Hugging Face's tokenizer.json with an empty BPE in it.
+nlohmann::ordered_json emptyTokenizerJson();
+
+/// The tokenizers from parsed files, each made in its own source file. Of
+/// `tokenizer.json` both its tree and its text.
+TokenizerPtr byteBpeFromJson(const nlohmann::json &root, std::string_view text,
+                             const std::string &origin);
+TokenizerPtr wordBpe(Vocabulary vocabulary,
+                     std::vector<std::pair<std::string, std::string>> merges);
+TokenizerPtr charsTokenizer(Vocabulary vocabulary, const std::string &origin);
+TokenizerPtr wordsTokenizer(Vocabulary vocabulary);
+
+} // namespace tfm
+
+#endif // TFM_RUNTIME_TOKENIZER_VOCABULARY_H

@@ -1,0 +1,185 @@
+//===- word_bpe.cpp - byte-pair encoding of words -----------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+// Sennrich, Haddow and Birch 2016: a word is its characters followed by `</w>`;
+// the merges are applied one after the other, each everywhere in the word.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/error.h"
+#include "runtime/tokenizer/utf8.h"
+#include "runtime/tokenizer/vocabulary.h"
+
+#include <map>
+#include <nlohmann/json.hpp>
+
+using nlohmann::ordered_json;
+
+namespace tfm {
+
+namespace {
+
+constexpr std::string_view wordEnd = "</w>";
+
+class WordBpe : public Tokenizer {
+public:
+  WordBpe(Vocabulary tokens,
+          std::vector<std::pair<std::string, std::string>> pairs)
+      : vocabulary(std::move(tokens)), merges(std::move(pairs)),
+        unknown(vocabulary.find("<UNK>")) {
+    for (size_t i = 0; i < merges.size(); ++i)
+      ranks.try_emplace(merges[i], i);
+  }
+
+  int64_t size() const override { return vocabulary.size(); }
+
+  void encode(std::string_view text, std::vector<int32_t> &ids) const override {
+    std::unordered_map<std::string, std::vector<int32_t>, StringHash,
+                       std::equal_to<>>
+        known;
+    size_t at = 0;
+    while (at < text.size()) {
+      if (CodePoint c = decodeUtf8(text, at); isSpace(c.value)) {
+        at += c.bytes;
+        continue;
+      }
+      size_t begin = at;
+      while (at < text.size()) {
+        CodePoint c = decodeUtf8(text, at);
+        if (isSpace(c.value))
+          break;
+        at += c.bytes;
+      }
+      std::string_view word = text.substr(begin, at - begin);
+      auto found = known.find(word);
+      if (found == known.end())
+        found = known.emplace(std::string(word), encodeWord(word)).first;
+      ids.insert(ids.end(), found->second.begin(), found->second.end());
+    }
+  }
+
+  /// A token that ends in `</w>` ends a word. The last one is followed by a
+  /// space too: the next word is not known yet.
+  void decode(int32_t id, bool, std::string &bytes) const override {
+    if (!vocabulary.contains(id)) {
+      bytes += "<UNK> ";
+      return;
+    }
+    const std::string &token = vocabulary.token(id);
+    if (!token.ends_with(wordEnd)) {
+      bytes += token;
+      return;
+    }
+    for (size_t at = 0; at < token.size();) {
+      size_t next = std::min(token.find(wordEnd, at), token.size());
+      bytes.append(token, at, next - at);
+      at = next + wordEnd.size();
+    }
+    bytes += ' ';
+  }
+
+  std::string text(const std::vector<int32_t> &ids) const override {
+    std::string all = Tokenizer::text(ids);
+    size_t begin = 0, end = 0;
+    bool any = false;
+    for (size_t at = 0; at < all.size();) {
+      CodePoint c = decodeUtf8(all, at);
+      if (!isSpace(c.value)) {
+        begin = any ? begin : at;
+        end = at + c.bytes;
+        any = true;
+      }
+      at += c.bytes;
+    }
+    return all.substr(begin, end - begin);
+  }
+
+  std::optional<int32_t> find(std::string_view token) const override {
+    int32_t id = vocabulary.find(token);
+    return id < 0 ? std::nullopt : std::optional(id);
+  }
+
+  std::string json() const override {
+    ordered_json root = emptyTokenizerJson();
+    root["pre_tokenizer"] = {{"type", "WhitespaceSplit"}};
+    root["decoder"] = {{"type", "BPEDecoder"}, {"suffix", wordEnd}};
+    root["model"]["unk_token"] = "<UNK>";
+    root["model"]["end_of_word_suffix"] = wordEnd;
+    root["model"]["vocab"] = vocabulary.toJson();
+    for (const auto &[left, right] : merges)
+      root["model"]["merges"].push_back({left, right});
+    return root.dump();
+  }
+
+private:
+  std::vector<int32_t> encodeWord(std::string_view word) const {
+    std::vector<std::string> parts;
+    for (size_t at = 0; at < word.size();) {
+      CodePoint c = decodeUtf8(word, at);
+      parts.emplace_back(word.substr(at, c.bytes));
+      at += c.bytes;
+    }
+    parts.emplace_back(wordEnd);
+    // Merges in the order learned, so only those after the last one applied
+    // are looked for: a pair that a later merge forms comes too late.
+    size_t from = 0;
+    while (true) {
+      size_t rank = merges.size();
+      for (size_t i = 0; i + 1 < parts.size(); ++i) {
+        auto found = ranks.find({parts[i], parts[i + 1]});
+        if (found != ranks.end() && found->second >= from)
+          rank = std::min(rank, found->second);
+      }
+      if (rank == merges.size())
+        break;
+      std::vector<std::string> merged;
+      for (size_t i = 0; i < parts.size(); ++i) {
+        if (i + 1 < parts.size() && parts[i] == merges[rank].first &&
+            parts[i + 1] == merges[rank].second) {
+          merged.push_back(parts[i] + parts[i + 1]);
+          ++i;
+        } else {
+          merged.push_back(parts[i]);
+        }
+      }
+      parts.swap(merged);
+      from = rank + 1;
+    }
+    std::vector<int32_t> ids;
+    for (const std::string &part : parts) {
+      int32_t id = vocabulary.find(part);
+      if (id < 0)
+        id = unknown;
+      if (id < 0)
+        throw InputError("the tokenizer has no token for \"" + part +
+                         "\", and no <UNK> for others");
+      ids.push_back(id);
+    }
+    return ids;
+  }
+
+  Vocabulary vocabulary;
+  std::vector<std::pair<std::string, std::string>> merges;
+  std::map<std::pair<std::string, std::string>, size_t> ranks;
+  int32_t unknown;
+};
+
+} // namespace
+
+TokenizerPtr wordBpe(Vocabulary vocabulary,
+                     std::vector<std::pair<std::string, std::string>> merges) {
+  return std::make_unique<WordBpe>(std::move(vocabulary), std::move(merges));
+}
+
+TokenizerPtr makeWordBpeTokenizer(std::string_view vocabJson,
+                                  std::string_view merges) {
+  Vocabulary vocabulary =
+      Vocabulary::fromJson(parseJson(vocabJson, "vocab.json"), "vocab.json");
+  return wordBpe(std::move(vocabulary), parseMerges(merges, "merges.txt"));
+}
+
+} // namespace tfm

@@ -1,0 +1,296 @@
+//===- trainer.cpp - the training loop ----------------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/trainer.h"
+
+#include "runtime/atomic_file.h"
+#include "runtime/error.h"
+#include "runtime/initialise.h"
+#include "runtime/schedule.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace tfm {
+
+std::optional<int32_t> ignoredTarget(const TrainSpec &train,
+                                     const Tokenizer &tokenizer) {
+  if (train.ignoreId)
+    return static_cast<int32_t>(*train.ignoreId);
+  if (!train.ignoreToken)
+    return std::nullopt;
+  std::optional<int32_t> id = tokenizer.findText(*train.ignoreToken);
+  if (!id)
+    throw InputError("the ignored target \"" + *train.ignoreToken +
+                     "\" is not one token of the tokenizer");
+  return id;
+}
+
+Trainer::Trainer(Model &model, const Recipe &recipe, const Dataset &data,
+                 const Tokenizer &tokenizer, TrainOptions options)
+    : model(model), recipe(recipe), data(data), tokenizer(tokenizer),
+      options(std::move(options)),
+      ignored(ignoredTarget(recipe.train, tokenizer)),
+      trainFunction(model.function("train")),
+      updateFunction(model.function("update")) {
+  const TrainSpec &train = recipe.train;
+  auto size =
+      static_cast<size_t>(train.accumulate * train.batch * train.sequence);
+  tokens.resize(size);
+  targets.resize(size);
+  const tfm_buffer &input = Model::input(trainFunction, "tokens");
+  if (Model::elements(input.rank, input.shape) * train.accumulate != size)
+    throw std::logic_error("the model's batch is not that of its recipe");
+  if (model.find("evaluate"))
+    evaluator.emplace(model, data, ignored);
+  if (train.sample.interval.every > 0)
+    samplePrompt = promptTokens(tokenizer, train.sample.prompt);
+}
+
+void Trainer::prepare() {
+  const TrainSpec &train = recipe.train;
+  if (!options.resume.empty()) {
+    position = loadCheckpoint(options.resume, model);
+  } else {
+    position.seed = options.seed.value_or(train.seed);
+    position.lr = train.optimizer.lr;
+    if (options.init.empty())
+      initialise(model, position.seed);
+    else
+      loadWeights(options.init, model);
+  }
+  if (options.lr)
+    position.lr = *options.lr;
+  order.emplace(data, train, position.seed);
+  order->setIgnored(ignored);
+  if (options.steps)
+    position.steps = *options.steps;
+  else if (options.resume.empty())
+    position.steps = train.steps    ? *train.steps
+                     : train.epochs ? *train.epochs * order->stepsPerEpoch()
+                                    : 0;
+  if (position.steps < 1)
+    throw InputError(
+        "the recipe does not say how long to train: use --steps N");
+}
+
+double Trainer::step() {
+  const TrainSpec &train = recipe.train;
+  size_t microSize = tokens.size() / static_cast<size_t>(train.accumulate);
+  // All micro-batches first: each one's loss is its share of a mean over the
+  // targets of all of them.
+  int64_t counted = 0;
+  for (int64_t micro = 0; micro < train.accumulate; ++micro)
+    counted +=
+        order->fill(position.step, micro,
+                    std::span(tokens).subspan(micro * microSize, microSize),
+                    std::span(targets).subspan(micro * microSize, microSize));
+  if (train.accumulate > 1) {
+    std::span<char> gradients = model.gradients();
+    std::memset(gradients.data(), 0, gradients.size());
+  }
+
+  const tfm_buffer &tokensIn = Model::input(trainFunction, "tokens");
+  const tfm_buffer &targetsIn = Model::input(trainFunction, "targets");
+  const tfm_buffer &countIn = Model::input(trainFunction, "count");
+  const tfm_buffer *randomIn = Model::findInput(trainFunction, "rng");
+  const tfm_buffer &lossOut = Model::output(trainFunction, "loss");
+  double loss = 0;
+  for (int64_t micro = 0; micro < train.accumulate; ++micro) {
+    std::memcpy(model.at<int32_t>(tokensIn.offset), &tokens[micro * microSize],
+                microSize * sizeof(int32_t));
+    std::memcpy(model.at<int32_t>(targetsIn.offset),
+                &targets[micro * microSize], microSize * sizeof(int32_t));
+    *model.at<float>(countIn.offset) =
+        static_cast<float>(std::max<int64_t>(1, counted));
+    if (randomIn) {
+      auto *random = model.at<uint32_t>(randomIn->offset);
+      random[0] = static_cast<uint32_t>(position.seed);
+      random[1] = static_cast<uint32_t>(position.seed >> 32);
+      random[2] = static_cast<uint32_t>(position.step);
+      random[3] = static_cast<uint32_t>(micro);
+    }
+    model.run(trainFunction);
+    loss += static_cast<double>(*model.at<float>(lossOut.offset));
+  }
+  if (!std::isfinite(loss))
+    throw InputError(fmt::format(
+        "the loss is {} at step {}: training has diverged. Try a smaller "
+        "learning rate (--lr {:g}), warmup or clip = 1.0; the last checkpoint "
+        "is untouched",
+        loss, position.step + 1, position.lr / 3));
+
+  double lr =
+      learningRate(train.schedule, position.lr, position.step, position.steps);
+  auto t = static_cast<double>(position.step + 1);
+  float *hyper = model.at<float>(Model::input(updateFunction, "hyper").offset);
+  hyper[0] = static_cast<float>(lr);
+  hyper[1] = static_cast<float>(1 - std::pow(train.optimizer.beta1, t));
+  hyper[2] = static_cast<float>(1 - std::pow(train.optimizer.beta2, t));
+  hyper[3] = static_cast<float>(train.clip);
+  model.run(updateFunction);
+  const tfm_buffer *norm = Model::findOutput(updateFunction, "grad_norm");
+  float gradientNorm = norm ? *model.at<float>(norm->offset) : 0.0f;
+  if (!std::isfinite(gradientNorm))
+    throw InputError(fmt::format(
+        "the gradient is not finite at step {}: training has diverged. Try a "
+        "smaller learning rate (--lr {:g}) or warmup; the last checkpoint is "
+        "untouched",
+        position.step + 1, position.lr / 3));
+  ++position.step;
+  position.tokens += static_cast<int64_t>(tokens.size());
+  logStep(loss, lr, gradientNorm);
+  return loss;
+}
+
+void Trainer::logStep(double loss, double lr, float gradientNorm) {
+  char line[256];
+  auto end =
+      fmt::format_to_n(line, sizeof line,
+                       "{{\"step\":{},\"loss\":{},\"lr\":{},"
+                       "\"grad_norm\":{},\"tokens\":{}}}",
+                       position.step, loss, lr, gradientNorm, position.tokens)
+          .out;
+  log.line({line, static_cast<size_t>(end - line)});
+}
+
+bool Trainer::due(const Interval &interval) const {
+  int64_t every = interval.every;
+  if (interval.unit == "epochs")
+    every *= order->stepsPerEpoch();
+  return every > 0 && position.step % every == 0;
+}
+
+bool Trainer::validate(TrainResult &result) {
+  const TrainSpec &train = recipe.train;
+  if (!evaluator || data.windows(Part::Validation) < 1)
+    return true;
+  double began = now();
+  Evaluation evaluation =
+      evaluator->evaluate(Part::Validation, train.validateBatches);
+  result.validationLoss = evaluation.loss;
+  log.line(fmt::format("{{\"step\":{},\"validation_loss\":{},"
+                       "\"seconds\":{:.3f}}}",
+                       position.step, evaluation.loss, progress->seconds()),
+           /*now=*/true);
+  if (!options.quiet) {
+    progress->clear();
+    fmt::print(stderr, "step {}: validation loss {:.4f}\n", position.step,
+               evaluation.loss);
+  }
+  bool isBetter =
+      !position.bestValidation ||
+      evaluation.loss < *position.bestValidation - train.stop.minimumGain;
+  if (isBetter)
+    position.bestValidation = evaluation.loss;
+  position.worseValidations = isBetter ? 0 : position.worseValidations + 1;
+  progress->exclude(now() - began);
+  return train.stop.patience == 0 ||
+         position.worseValidations < train.stop.patience;
+}
+
+void Trainer::sample() {
+  if (options.quiet)
+    return;
+  double began = now();
+  progress->clear();
+  GenerateOptions generation = defaultOptions(recipe, tokenizer);
+  generation.tokens = recipe.train.sample.tokens;
+  generation.seed = position.seed;
+  generation.sequence = static_cast<uint32_t>(position.step);
+  fmt::print("--- sample at step {} ---\n{}", position.step,
+             recipe.train.sample.prompt);
+  std::fflush(stdout);
+  std::unique_ptr<LogitsSource> logits =
+      openLogits(model, recipe.generate.context);
+  Generated text = generate(*logits, tokenizer, samplePrompt, generation,
+                            [](std::string_view part) {
+                              std::fwrite(part.data(), 1, part.size(), stdout);
+                              std::fflush(stdout);
+                            });
+  fmt::print("\n---\n");
+  std::fflush(stdout);
+  nlohmann::ordered_json line = {{"step", position.step},
+                                 {"prompt", recipe.train.sample.prompt},
+                                 {"sample", text.text}};
+  log.line(line.dump(), /*now=*/true);
+  progress->exclude(now() - began);
+}
+
+void Trainer::save() {
+  if (options.out.empty())
+    return;
+  double began = now();
+  log.flush();
+  position.logBytes = log.size();
+  saveCheckpoint(options.out, model, position);
+  progress->exclude(now() - began);
+}
+
+TrainResult Trainer::run(const std::atomic<bool> &interrupt) {
+  prepare();
+  const TrainSpec &train = recipe.train;
+  if (!options.out.empty()) {
+    makeFolder(options.out);
+    checkSpace(options.out, model);
+    AtomicFile file(options.out + "/tokenizer.json");
+    file.write(tokenizer.json());
+    file.commit();
+  }
+  if (!options.log.empty())
+    log.open(options.log, 0);
+  else if (!options.out.empty())
+    log.open(options.out + "/log.jsonl",
+             options.out == options.resume ? position.logBytes : 0);
+
+  TrainResult result;
+  int64_t first = position.step;
+  int64_t savedAt = options.resume == options.out ? first : -1;
+  progress.emplace(first, position.steps,
+                   train.batch * train.sequence * train.accumulate,
+                   options.quiet);
+  int64_t validatedAt = -1;
+  while (position.step < position.steps && !interrupt.load()) {
+    result.loss = step();
+    progress->step(position.step, result.loss);
+    if (due(train.validate)) {
+      validatedAt = position.step;
+      if (!validate(result)) {
+        result.stoppedEarly = true;
+        break;
+      }
+    }
+    if (due(train.sample.interval))
+      sample();
+    if (due(train.checkpoint)) {
+      save();
+      savedAt = position.step;
+    }
+  }
+  result.seconds = progress->seconds();
+  result.tokensPerSecond = progress->speed();
+  progress->finish();
+  bool wasInterrupted = position.step < position.steps && !result.stoppedEarly;
+  if (!wasInterrupted && validatedAt != position.step && position.step > first)
+    validate(result);
+  if (savedAt != position.step)
+    save();
+  result.steps = position.step;
+  if (wasInterrupted)
+    throw Interrupted(
+        options.out.empty()
+            ? "interrupted at step " + std::to_string(position.step)
+            : "interrupted: step " + std::to_string(position.step) +
+                  " is saved, continue with --resume " + options.out);
+  return result;
+}
+
+} // namespace tfm

@@ -1,0 +1,95 @@
+//===- trainer.h - the training loop ------------------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_RUNTIME_TRAINER_H
+#define TFM_RUNTIME_TRAINER_H
+
+#include "runtime/checkpoint.h"
+#include "runtime/data/order.h"
+#include "runtime/evaluator.h"
+#include "runtime/generator.h"
+#include "runtime/progress.h"
+#include "runtime/recipe.h"
+#include "runtime/run_log.h"
+
+#include <atomic>
+#include <optional>
+#include <string>
+
+namespace tfm {
+
+/// What the command line can change about a recipe.
+struct TrainOptions {
+  std::optional<int64_t> steps;
+  std::optional<double> lr;
+  std::optional<uint64_t> seed;
+  std::string out;    ///< the run directory
+  std::string resume; ///< a run directory to go on from
+  std::string init;   ///< weights to begin with
+  std::string log;    ///< instead of `out`/log.jsonl
+  bool quiet = false; ///< no progress, no samples on stdout
+};
+
+struct TrainResult {
+  int64_t steps = 0;
+  double loss = 0;
+  double seconds = 0;
+  double tokensPerSecond = 0;
+  std::optional<double> validationLoss;
+  bool stoppedEarly = false;
+};
+
+/// The token that the loss ignores, where the recipe names one.
+std::optional<int32_t> ignoredTarget(const TrainSpec &train,
+                                     const Tokenizer &tokenizer);
+
+/// One training run. The steps themselves allocate nothing.
+class Trainer {
+public:
+  Trainer(Model &model, const Recipe &recipe, const Dataset &data,
+          const Tokenizer &tokenizer, TrainOptions options);
+
+  /// Initialises or resumes, trains to the end, leaves a checkpoint. Throws
+  /// Interrupted, after a checkpoint, once `interrupt` is set; InputError when
+  /// the loss is no longer a number (the last checkpoint stays).
+  TrainResult run(const std::atomic<bool> &interrupt);
+
+  /// The parts of `run`, for tests: begin or resume, then one update.
+  void prepare();
+  double step();
+  const RunState &state() const { return position; }
+
+private:
+  void logStep(double loss, double lr, float gradientNorm);
+  bool due(const Interval &interval) const;
+  /// Returns false when training should stop early.
+  bool validate(TrainResult &result);
+  void sample();
+  void save();
+
+  Model &model;
+  const Recipe &recipe;
+  const Dataset &data;
+  const Tokenizer &tokenizer;
+  TrainOptions options;
+  std::optional<int32_t> ignored;
+  const tfm_function &trainFunction;
+  const tfm_function &updateFunction;
+  RunState position;
+  std::optional<DataOrder> order;
+  std::optional<Evaluator> evaluator;
+  std::optional<Progress> progress;
+  RunLog log;
+  /// The micro-batches of one update, [accumulate, batch, sequence].
+  std::vector<int32_t> tokens;
+  std::vector<int32_t> targets;
+  std::vector<int32_t> samplePrompt;
+};
+
+} // namespace tfm
+
+#endif // TFM_RUNTIME_TRAINER_H

@@ -1,0 +1,331 @@
+//===- ToyModel.cpp - a bigram model written by hand --------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "tests/unit/runtime/ToyModel.h"
+
+#include "runtime/tokenizer/tokenizer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace tfm::test {
+
+namespace {
+
+/// Lies at the start of the arena as a constant, so that the functions, which
+/// get nothing but the arena, know the shape and all offsets.
+struct Layout {
+  ToyShape shape;
+  uint64_t table, bias, tableGradient, biasGradient;
+  uint64_t tableMean, biasMean, tableSquare, biasSquare;
+  uint64_t tokens, targets, count, rng, hyper, loss, losses, norm;
+  uint64_t forwardTokens, logits, evaluateLogits;
+  uint64_t end;
+};
+
+const Layout &layoutOf(void *arena) { return *static_cast<Layout *>(arena); }
+
+template <typename T> T *at(void *arena, uint64_t offset) {
+  return reinterpret_cast<T *>(static_cast<char *>(arena) + offset);
+}
+
+/// Row `token` of the logits.
+void logitsOf(void *arena, int32_t token, float *out) {
+  const Layout &layout = layoutOf(arena);
+  int64_t width = layout.shape.vocabulary;
+  const float *table = at<float>(arena, layout.table) + token * width;
+  const float *bias = at<float>(arena, layout.bias);
+  for (int64_t i = 0; i < width; ++i)
+    out[i] = table[i] + bias[i];
+}
+
+/// Loss of one position; adds its share of the gradient where `scale` > 0.
+float crossEntropy(const float *logits, int64_t width, int32_t target,
+                   float *probabilities) {
+  float highest = *std::max_element(logits, logits + width);
+  float sum = 0;
+  for (int64_t i = 0; i < width; ++i)
+    sum += probabilities[i] = std::exp(logits[i] - highest);
+  for (int64_t i = 0; i < width; ++i)
+    probabilities[i] /= sum;
+  return std::log(sum) + highest - logits[target];
+}
+
+void computeLosses(void *arena, tfm_thread *thread, uint64_t logitsAt) {
+  const Layout &layout = layoutOf(arena);
+  const ToyShape &shape = layout.shape;
+  int64_t positions = shape.batch * shape.sequence;
+  const auto *tokens = at<int32_t>(arena, layout.tokens);
+  const auto *targets = at<int32_t>(arena, layout.targets);
+  float *losses = at<float>(arena, layout.losses);
+  float logits[512], probabilities[512];
+  for (int64_t i = thread->index; i < positions; i += thread->count) {
+    logitsOf(arena, tokens[i], logits);
+    losses[i] =
+        targets[i] == shape.ignore
+            ? 0.0f
+            : crossEntropy(logits, shape.vocabulary, targets[i], probabilities);
+    if (logitsAt != TFM_NONE)
+      std::copy_n(logits, shape.vocabulary,
+                  at<float>(arena, logitsAt) + i * shape.vocabulary);
+  }
+  thread->barrier(thread);
+  if (thread->index == 0) {
+    float sum = 0;
+    for (int64_t i = 0; i < positions; ++i)
+      sum += losses[i];
+    *at<float>(arena, layout.loss) = sum / *at<float>(arena, layout.count);
+  }
+}
+
+void runTrain(void *arena, tfm_thread *thread) {
+  const Layout &layout = layoutOf(arena);
+  const ToyShape &shape = layout.shape;
+  computeLosses(arena, thread, TFM_NONE);
+  int64_t width = shape.vocabulary;
+  float *tableGradient = at<float>(arena, layout.tableGradient);
+  float *biasGradient = at<float>(arena, layout.biasGradient);
+  if (shape.accumulate == 1 && thread->index == 0) {
+    std::fill_n(tableGradient, width * width, 0.0f);
+    std::fill_n(biasGradient, width, 0.0f);
+  }
+  thread->barrier(thread);
+  // Each thread owns some columns, so that every sum has one fixed order.
+  const auto *tokens = at<int32_t>(arena, layout.tokens);
+  const auto *targets = at<int32_t>(arena, layout.targets);
+  float count = *at<float>(arena, layout.count);
+  float logits[512], probabilities[512];
+  for (int64_t i = 0; i < shape.batch * shape.sequence; ++i) {
+    if (targets[i] == shape.ignore)
+      continue;
+    logitsOf(arena, tokens[i], logits);
+    crossEntropy(logits, width, targets[i], probabilities);
+    for (int64_t j = thread->index; j < width; j += thread->count) {
+      float share =
+          (probabilities[j] - (targets[i] == j ? 1.0f : 0.0f)) / count;
+      tableGradient[tokens[i] * width + j] += share;
+      biasGradient[j] += share;
+    }
+  }
+  thread->barrier(thread);
+  const auto *rng = at<int32_t>(arena, layout.rng);
+  if (thread->index == 0 && rng[2] == shape.poisonedStep)
+    *at<float>(arena, layout.loss) = std::nanf("");
+}
+
+void runEvaluate(void *arena, tfm_thread *thread) {
+  computeLosses(arena, thread, layoutOf(arena).evaluateLogits);
+}
+
+void runForward(void *arena, tfm_thread *thread) {
+  const Layout &layout = layoutOf(arena);
+  const ToyShape &shape = layout.shape;
+  const auto *tokens = at<int32_t>(arena, layout.forwardTokens);
+  float *logits = at<float>(arena, layout.logits);
+  for (int64_t i = thread->index; i < shape.rows * shape.context;
+       i += thread->count)
+    logitsOf(arena, tokens[i], logits + i * shape.vocabulary);
+}
+
+/// AdamW as in docs/design.md; clips by the norm over both parameters.
+void runUpdate(void *arena, tfm_thread *thread) {
+  if (thread->index != 0)
+    return;
+  const Layout &layout = layoutOf(arena);
+  const ToyShape &shape = layout.shape;
+  const float *hyper = at<float>(arena, layout.hyper);
+  struct Group {
+    float *value, *gradient, *mean, *square;
+    int64_t size;
+    float decay;
+  };
+  int64_t width = shape.vocabulary;
+  Group groups[] = {
+      {at<float>(arena, layout.table), at<float>(arena, layout.tableGradient),
+       at<float>(arena, layout.tableMean), at<float>(arena, layout.tableSquare),
+       width * width, static_cast<float>(shape.weightDecay)},
+      {at<float>(arena, layout.bias), at<float>(arena, layout.biasGradient),
+       at<float>(arena, layout.biasMean), at<float>(arena, layout.biasSquare),
+       width, 0.0f}};
+  float squares = 0;
+  for (const Group &group : groups)
+    for (int64_t i = 0; i < group.size; ++i)
+      squares += group.gradient[i] * group.gradient[i];
+  float norm = std::sqrt(squares);
+  *at<float>(arena, layout.norm) = norm;
+  float scale = hyper[3] > 0 && norm > hyper[3] ? hyper[3] / norm : 1.0f;
+  auto beta1 = static_cast<float>(shape.beta1);
+  auto beta2 = static_cast<float>(shape.beta2);
+  for (const Group &group : groups)
+    for (int64_t i = 0; i < group.size; ++i) {
+      float g = group.gradient[i] * scale;
+      group.value[i] *= 1 - hyper[0] * group.decay;
+      group.mean[i] = beta1 * group.mean[i] + (1 - beta1) * g;
+      group.square[i] = beta2 * group.square[i] + (1 - beta2) * g * g;
+      group.value[i] -= hyper[0] * (group.mean[i] / hyper[1]) /
+                        (std::sqrt(group.square[i] / hyper[2]) +
+                         static_cast<float>(shape.eps));
+    }
+}
+
+} // namespace
+
+struct ToyModel::Parts {
+  Layout layout;
+  std::string recipe;
+  int64_t tableShape[2], biasShape[1], tokenShape[2], forwardShape[2],
+      logitsShape[3], evaluateShape[3], rngShape[1], hyperShape[1];
+  tfm_buffer trainInputs[4], trainOutputs[1], evaluateInputs[3],
+      evaluateOutputs[3], forwardInputs[1], forwardOutputs[1], updateInputs[1],
+      updateOutputs[1];
+  tfm_parameter parameters[2];
+  tfm_function functions[4];
+  tfm_constant constants[1];
+  tfm_model model;
+};
+
+ToyModel::ToyModel(const ToyShape &shape, std::string recipe)
+    : parts(std::make_unique<Parts>()) {
+  Parts &p = *parts;
+  p.recipe = std::move(recipe);
+  Layout &l = p.layout;
+  std::memset(static_cast<void *>(&l), 0, sizeof l);
+  l.shape = shape;
+  uint64_t position = sizeof(Layout);
+  auto take = [&](int64_t elements) {
+    position = (position + 63) / 64 * 64;
+    uint64_t offset = position;
+    position += static_cast<uint64_t>(elements) * 4;
+    return offset;
+  };
+  int64_t v = shape.vocabulary;
+  l.table = take(v * v);
+  l.bias = take(v);
+  l.tableGradient = take(v * v);
+  l.biasGradient = take(v);
+  l.tableMean = take(v * v);
+  l.biasMean = take(v);
+  l.tableSquare = take(v * v);
+  l.biasSquare = take(v);
+  int64_t positions = shape.batch * shape.sequence;
+  l.tokens = take(positions);
+  l.targets = take(positions);
+  l.count = take(1);
+  l.rng = take(4);
+  l.hyper = take(4);
+  l.loss = take(1);
+  l.losses = take(positions);
+  l.norm = take(1);
+  l.forwardTokens = take(shape.rows * shape.context);
+  l.logits = take(shape.rows * shape.context * v);
+  l.evaluateLogits = take(positions * v);
+  l.end = position;
+
+  auto set = [](int64_t *to, std::initializer_list<int64_t> from) {
+    std::copy(from.begin(), from.end(), to);
+  };
+  set(p.tableShape, {v, v});
+  set(p.biasShape, {v});
+  set(p.tokenShape, {shape.batch, shape.sequence});
+  set(p.forwardShape, {shape.rows, shape.context});
+  set(p.logitsShape, {shape.rows, shape.context, v});
+  set(p.evaluateShape, {shape.batch, shape.sequence, v});
+  set(p.rngShape, {4});
+  set(p.hyperShape, {4});
+  tfm_buffer tokens{"tokens", TFM_I32, 2, p.tokenShape, l.tokens};
+  tfm_buffer targets{"targets", TFM_I32, 2, p.tokenShape, l.targets};
+  tfm_buffer count{"count", TFM_F32, 0, nullptr, l.count};
+  tfm_buffer loss{"loss", TFM_F32, 0, nullptr, l.loss};
+  p.trainInputs[0] = p.evaluateInputs[0] = tokens;
+  p.trainInputs[1] = p.evaluateInputs[1] = targets;
+  p.trainInputs[2] = p.evaluateInputs[2] = count;
+  p.trainInputs[3] = {"rng", TFM_I32, 1, p.rngShape, l.rng};
+  p.trainOutputs[0] = p.evaluateOutputs[0] = loss;
+  p.evaluateOutputs[1] = {"losses", TFM_F32, 2, p.tokenShape, l.losses};
+  p.evaluateOutputs[2] = {"logits", TFM_F32, 3, p.evaluateShape,
+                          l.evaluateLogits};
+  p.forwardInputs[0] = {"tokens", TFM_I32, 2, p.forwardShape, l.forwardTokens};
+  p.forwardOutputs[0] = {"logits", TFM_F32, 3, p.logitsShape, l.logits};
+  p.updateInputs[0] = {"hyper", TFM_F32, 1, p.hyperShape, l.hyper};
+  p.updateOutputs[0] = {"grad_norm", TFM_F32, 0, nullptr, l.norm};
+  p.parameters[0] = {"table",
+                     2,
+                     p.tableShape,
+                     l.table,
+                     l.tableGradient,
+                     {l.tableMean, l.tableSquare},
+                     1,
+                     1,
+                     TFM_INIT_NORMAL,
+                     {0.0, 0.02},
+                     1,
+                     0,
+                     nullptr};
+  p.parameters[1] = {"bias",
+                     1,
+                     p.biasShape,
+                     l.bias,
+                     l.biasGradient,
+                     {l.biasMean, l.biasSquare},
+                     1,
+                     0,
+                     TFM_INIT_ZEROS,
+                     {0.0, 0.0},
+                     2,
+                     0,
+                     nullptr};
+  p.functions[0] = {"train", runTrain, 4, p.trainInputs, 1, p.trainOutputs, 0};
+  p.functions[1] = {"update", runUpdate,       1, p.updateInputs,
+                    1,        p.updateOutputs, 0};
+  p.functions[2] = {"evaluate", runEvaluate,       3, p.evaluateInputs,
+                    3,          p.evaluateOutputs, 0};
+  p.functions[3] = {"forward", runForward,       1, p.forwardInputs,
+                    1,         p.forwardOutputs, 0};
+  p.constants[0] = {0, sizeof(Layout), &p.layout};
+  p.model = {};
+  p.model.abi = TFM_ABI_VERSION;
+  p.model.name = "Toy";
+  p.model.source = "models/toy.tfm";
+  p.model.target = "cpu";
+  p.model.hyperparameters = R"([{"name": "vocab", "value": 14}])";
+  p.model.recipe = p.recipe.c_str();
+  p.model.arena_bytes = l.end;
+  p.model.arena_alignment = 64;
+  p.model.parameter_bytes = static_cast<uint64_t>(v * v + v) * 4;
+  p.model.gradient_bytes = p.model.parameter_bytes;
+  p.model.optimizer_bytes = 2 * p.model.parameter_bytes;
+  p.model.activation_bytes = l.end - 4 * p.model.parameter_bytes;
+  p.model.parameter_count = 2;
+  p.model.parameters = p.parameters;
+  p.model.function_count = 4;
+  p.model.functions = p.functions;
+  p.model.constant_count = 1;
+  p.model.constants = p.constants;
+}
+
+ToyModel::~ToyModel() = default;
+
+const tfm_model &ToyModel::descriptor() const { return parts->model; }
+
+std::string sumsRecipe(const ToyShape &shape, const std::string &train,
+                       int64_t count) {
+  return R"({"train": {"batch": )" + std::to_string(shape.batch) +
+         R"(, "sequence": )" + std::to_string(shape.sequence) +
+         R"(, "accumulate": )" + std::to_string(shape.accumulate) +
+         R"(, "optimizer": {"kind": "adamw", "lr": 0.05, "betas": [0.9, 0.99]},
+             "loss": {"kind": "cross_entropy", "ignore": )" +
+         (shape.ignore < 0 ? "null" : std::to_string(shape.ignore)) + "}" +
+         (train.empty() ? "" : ", ") + train +
+         R"(}, "data": {"kind": "sums", "count": )" + std::to_string(count) +
+         R"(, "max": 99, "seed": 1, "validation": 0.1, "answer_after": "="},
+             "tokenizer": {"kind": "chars", "size": 14, "json": )" +
+         makeCharsTokenizer("0123456789+=.#")->json() +
+         R"(}, "generate": {"temperature": 1.0, "tokens": 20}})";
+}
+
+} // namespace tfm::test
