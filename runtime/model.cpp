@@ -62,6 +62,7 @@ Model::Model(const tfm_model &descriptor, ThreadPool &pool)
                                    alignment);
   if (bytes >= hugePage)
     (void)madvise(arena, bytes, MADV_HUGEPAGE); // only a hint
+  pool.reserveScratch(descriptor.scratch_bytes);
   for (int32_t i = 0; i < descriptor.constant_count; ++i) {
     const tfm_constant &constant = descriptor.constants[i];
     std::memcpy(arena + constant.offset, constant.data, constant.size);

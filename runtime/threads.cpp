@@ -8,7 +8,9 @@
 #include "runtime/threads.h"
 
 #include <algorithm>
+#include <new>
 #include <sched.h>
+#include <sys/mman.h>
 
 namespace tfm {
 
@@ -62,7 +64,7 @@ void ThreadPool::Barrier::wait(uint32_t count) {
 ThreadPool::ThreadPool(int count) : threads(std::max(1, count)) {
   for (size_t i = 0; i < threads.size(); ++i)
     threads[i] = {static_cast<int64_t>(i), static_cast<int64_t>(threads.size()),
-                  meet, this};
+                  meet, nullptr, this};
   for (size_t i = 1; i < threads.size(); ++i)
     workers.emplace_back([this, i] { work(static_cast<int>(i)); });
 }
@@ -73,6 +75,26 @@ ThreadPool::~ThreadPool() {
   call.notify_all();
   for (std::thread &worker : workers)
     worker.join();
+  if (scratch)
+    munmap(scratch, scratchBytes);
+}
+
+void ThreadPool::reserveScratch(size_t bytes) {
+  constexpr size_t page = 4096; // threads share no page
+  size_t stride = (bytes + page - 1) / page * page;
+  size_t wanted = stride * threads.size();
+  if (wanted <= scratchBytes)
+    return;
+  void *memory = mmap(nullptr, wanted, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED)
+    throw std::bad_alloc();
+  if (scratch)
+    munmap(scratch, scratchBytes);
+  scratch = memory;
+  scratchBytes = wanted;
+  for (size_t i = 0; i < threads.size(); ++i)
+    threads[i].scratch = static_cast<char *>(memory) + i * stride;
 }
 
 void ThreadPool::meet(tfm_thread *thread) {

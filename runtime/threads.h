@@ -33,6 +33,11 @@ public:
 
   int count() const { return static_cast<int>(threads.size()); }
 
+  /// Gives each thread `bytes` of scratch memory, aligned to 64, for all calls
+  /// from now on. The pages cost nothing until a thread touches them. Throws
+  /// std::bad_alloc.
+  void reserveScratch(size_t bytes);
+
   /// Calls `function(arena, thread)` once on every thread and returns when all
   /// have returned.
   void run(void (*function)(void *, tfm_thread *), void *arena);
@@ -55,6 +60,8 @@ private:
   std::vector<tfm_thread> threads;
   std::vector<std::thread> workers;
   Barrier barrier;
+  void *scratch = nullptr;
+  size_t scratchBytes = 0;
   /// Raised by one for every call; workers wait for it to change.
   alignas(64) std::atomic<uint32_t> call{0};
   void (*function)(void *, tfm_thread *) = nullptr;
