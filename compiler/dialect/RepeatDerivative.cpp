@@ -62,7 +62,7 @@ public:
   llvm::SetVector<unsigned> stacked, shared;
 
   /// Replaces the uses in `reversed` of forward values, given what stands for
-  /// saved values and arguments; rebuilds the rest at the start of `reversed`.
+  /// saved values and arguments; rebuilds the rest before its first use.
   void substitute(Block &reversed, IRMapping &known);
 
 private:
@@ -169,13 +169,12 @@ Value ForwardValues::rebuild(OpBuilder &builder, Value value,
 
 void ForwardValues::substitute(Block &reversed, IRMapping &known) {
   OpBuilder builder(reversed.front().getContext());
-  builder.setInsertionPointToStart(&reversed);
-  for (Operation &op : llvm::make_early_inc_range(reversed))
+  for (Operation &op : llvm::make_early_inc_range(reversed)) {
+    builder.setInsertionPoint(&op);
     for (OpOperand &operand : op.getOpOperands())
-      if (operand.get().getParentBlock() == &forward) {
-        OpBuilder::InsertionGuard guard(builder);
+      if (operand.get().getParentBlock() == &forward)
         operand.set(rebuild(builder, operand.get(), known));
-      }
+  }
 }
 
 RankedTensorType stackedType(Value slice, int64_t count) {

@@ -30,4 +30,25 @@ def StripDropoutPass : Pass<"tfm-strip-dropout", "::mlir::ModuleOp"> {
   }];
 }
 
+def SimplifyPass : Pass<"tfm-simplify", "::mlir::ModuleOp"> {
+  let summary = "shorter programs of the same meaning";
+  let description = [{
+    Folds, merges equal ops, erases dead ones, and rewrites what differentiation
+    leaves behind: sums of padded slices become concatenations, sums with a
+    scattered term scatter onto the other term, reductions of repeated elements
+    become products, negations are absorbed. Works inside `tfm.repeat`, and
+    removes carried values, stacked results and operands that nothing needs.
+  }];
+}
+
+def DecomposePass : Pass<"tfm-decompose", "::mlir::ModuleOp"> {
+  let summary = "row ops as reductions and elementwise ops";
+  let description = [{
+    Replaces softmax, log_softmax, normalize, rms_normalize, cross_entropy and
+    cross_entropy_backward by `reduce_sum`, `reduce_max`, `broadcast` and
+    elementwise ops: what kernels are fused from. Run `tfm-simplify` after it:
+    an op and its derivative share statistics.
+  }];
+}
+
 #endif // TFM_TRANSFORMS_PASSES_TD

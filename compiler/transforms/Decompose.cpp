@@ -1,0 +1,162 @@
+//===- Decompose.cpp - row ops as reductions and elementwise ops ----------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/dialect/DerivativeBuilder.h"
+#include "compiler/transforms/Passes.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+#include <limits>
+
+namespace tfm {
+#define GEN_PASS_DEF_DECOMPOSEPASS
+#include "compiler/transforms/Passes.h.inc"
+} // namespace tfm
+
+using namespace mlir;
+using namespace tfm;
+
+namespace {
+
+/// The maximum of every row, [..., 1]; a finite number also for a row that is
+/// minus infinity throughout, so that no difference is NaN.
+Value finiteRowMax(DerivativeBuilder b, Value x) {
+  Value max =
+      ReduceMaxOp::create(b.builder, b.loc, x, tensorType(x).getRank() - 1);
+  Value lowest = b.constant(max, -std::numeric_limits<float>::max());
+  return MaxOp::create(b.builder, b.loc, max, lowest);
+}
+
+Value rowSum(DerivativeBuilder b, Value x) {
+  return ReduceSumOp::create(b.builder, b.loc, x, tensorType(x).getRank() - 1);
+}
+
+void decompose(DerivativeBuilder b, SoftmaxOp op) {
+  RankedTensorType type = tensorType(op.getX());
+  Value max = finiteRowMax(b, op.getX());
+  Value e = b.exp(b.sub(op.getX(), b.broadcast(max, type)));
+  // The sum is at least 1, from the maximum itself, but for an empty row.
+  Value sum = rowSum(b, e);
+  sum = MaxOp::create(b.builder, b.loc, sum, b.constant(sum, 1.0));
+  op.replaceAllUsesWith(b.div(e, b.broadcast(sum, type)));
+}
+
+void decompose(DerivativeBuilder b, LogSoftmaxOp op) {
+  RankedTensorType type = tensorType(op.getX());
+  Value max =
+      ReduceMaxOp::create(b.builder, b.loc, op.getX(), type.getRank() - 1);
+  Value centred = b.sub(op.getX(), b.broadcast(max, type));
+  Value log = LogOp::create(b.builder, b.loc, rowSum(b, b.exp(centred)));
+  op.replaceAllUsesWith(b.sub(centred, b.broadcast(log, type)));
+}
+
+void decompose(DerivativeBuilder b, NormalizeOp op) {
+  RankedTensorType type = tensorType(op.getX());
+  Value centred = b.sub(op.getX(), b.broadcast(b.rowMean(op.getX()), type));
+  Value variance = b.rowMean(b.mul(centred, centred));
+  Value r = RsqrtOp::create(b.builder, b.loc,
+                            b.plus(variance, op.getEps().convertToDouble()));
+  op.replaceAllUsesWith(b.mul(centred, b.broadcast(r, type)));
+}
+
+void decompose(DerivativeBuilder b, RmsNormalizeOp op) {
+  RankedTensorType type = tensorType(op.getX());
+  Value square = b.rowMean(b.mul(op.getX(), op.getX()));
+  Value r = RsqrtOp::create(b.builder, b.loc,
+                            b.plus(square, op.getEps().convertToDouble()));
+  op.replaceAllUsesWith(b.mul(op.getX(), b.broadcast(r, type)));
+}
+
+/// What cross entropy and its derivative share.
+template <typename Op> struct CrossEntropyParts {
+  DerivativeBuilder b;
+  Op op;
+  RankedTensorType type = tensorType(op.getLogits());
+  RankedTensorType rows = tensorType(op.getLse());
+  double smoothing = op.getLabelSmoothing().convertToDouble();
+
+  RankedTensorType column(RankedTensorType of) {
+    SmallVector<int64_t> shape(of.getShape());
+    shape.push_back(1);
+    return RankedTensorType::get(shape, of.getElementType());
+  }
+  /// A value per row, [index...], repeated along the classes.
+  Value perClass(Value x) {
+    RankedTensorType of = tensorType(x);
+    auto to = RankedTensorType::get(type.getShape(), of.getElementType());
+    return b.broadcast(b.reshape(x, column(of)), to);
+  }
+  /// Whether a class is the target of its row.
+  Value isTarget() {
+    auto ids =
+        RankedTensorType::get(type.getShape(), b.builder.getIntegerType(32));
+    Value classes = IotaOp::create(b.builder, b.loc, ids, type.getRank() - 1);
+    return b.compare(CompareKind::eq, classes, perClass(op.getTargets()));
+  }
+  /// `x` per row, zero where the target is ignored.
+  Value unlessIgnored(Value x) {
+    if (!op.getIgnore())
+      return x;
+    Value ignore =
+        b.constant(op.getTargets(), static_cast<int64_t>(*op.getIgnore()));
+    Value counts = b.compare(CompareKind::ne, op.getTargets(), ignore);
+    return b.select(counts, x, b.zeros(x));
+  }
+};
+
+void decompose(DerivativeBuilder b, CrossEntropyOp op) {
+  CrossEntropyParts<CrossEntropyOp> parts{b, op};
+  Value logits = op.getLogits();
+  Value max =
+      ReduceMaxOp::create(b.builder, b.loc, logits, parts.type.getRank() - 1);
+  Value e = b.exp(b.sub(logits, b.broadcast(max, parts.type)));
+  Value log = LogOp::create(b.builder, b.loc, rowSum(b, e));
+  Value lse = b.reshape(b.add(max, log), parts.rows);
+  Value target = rowSum(b, b.select(parts.isTarget(), logits, b.zeros(logits)));
+  target = b.reshape(target, parts.rows);
+  Value loss;
+  if (parts.smoothing == 0.0) {
+    loss = b.sub(lse, target);
+  } else {
+    Value mean = b.reshape(b.rowMean(logits), parts.rows);
+    loss = b.sub(b.sub(lse, b.scale(target, 1.0 - parts.smoothing)),
+                 b.scale(mean, parts.smoothing));
+  }
+  op.getLosses().replaceAllUsesWith(parts.unlessIgnored(loss));
+  op.getLse().replaceAllUsesWith(lse);
+}
+
+void decompose(DerivativeBuilder b, CrossEntropyBackwardOp op) {
+  CrossEntropyParts<CrossEntropyBackwardOp> parts{b, op};
+  Value logits = op.getLogits();
+  Value softmax = b.exp(b.sub(logits, parts.perClass(op.getLse())));
+  double other = parts.smoothing / parts.type.getShape().back();
+  Value wanted = b.select(parts.isTarget(),
+                          b.constant(logits, 1.0 - parts.smoothing + other),
+                          b.constant(logits, other));
+  Value dlosses = parts.unlessIgnored(op.getDlosses());
+  op.replaceAllUsesWith(b.mul(b.sub(softmax, wanted), parts.perClass(dlosses)));
+}
+
+struct DecomposePass : tfm::impl::DecomposePassBase<DecomposePass> {
+  void runOnOperation() override {
+    getOperation().walk([](Operation *op) {
+      OpBuilder builder(op);
+      DerivativeBuilder b{builder, op->getLoc()};
+      llvm::TypeSwitch<Operation *>(op)
+          .Case<SoftmaxOp, LogSoftmaxOp, NormalizeOp, RmsNormalizeOp,
+                CrossEntropyOp, CrossEntropyBackwardOp>([&](auto composite) {
+            decompose(b, composite);
+            composite->erase();
+          });
+    });
+  }
+};
+
+} // namespace

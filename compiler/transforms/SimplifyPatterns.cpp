@@ -1,0 +1,258 @@
+//===- SimplifyPatterns.cpp - shorter sums, reductions and slices ---------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/transforms/SimplifyPatterns.h"
+
+#include "compiler/dialect/TfmDialect.h"
+
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+using namespace tfm;
+
+namespace {
+
+/// The float that every element of a constant equals.
+std::optional<double> splatOf(Value value) {
+  auto constant = value.getDefiningOp<ConstantOp>();
+  auto dense =
+      constant ? dyn_cast<DenseElementsAttr>(constant.getValue()) : nullptr;
+  if (!dense || !dense.isSplat() || !isa<FloatType>(dense.getElementType()))
+    return std::nullopt;
+  return dense.getSplatValue<APFloat>().convertToDouble();
+}
+
+bool isZero(Value value) { return splatOf(value) == 0.0; }
+
+/// The terms of a sum of single-use additions.
+void collectTerms(Value value, bool isRoot, SmallVectorImpl<Value> &terms) {
+  auto add = value.getDefiningOp<AddOp>();
+  if (!add || (!isRoot && !value.hasOneUse())) {
+    terms.push_back(value);
+    return;
+  }
+  collectTerms(add.getA(), false, terms);
+  collectTerms(add.getB(), false, terms);
+}
+
+/// The derivative of a split: slices padded with zeros to the whole, and added.
+/// Where they tile the axis the sum is their concatenation.
+struct ConcatInsteadOfPads : OpRewritePattern<AddOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(AddOp op,
+                                PatternRewriter &rewriter) const override {
+    if (op->hasOneUse() && isa<AddOp>(*op->user_begin()))
+      return failure();
+    SmallVector<Value> terms;
+    collectTerms(op, true, terms);
+    SmallVector<PadOp> pads;
+    for (Value term : terms)
+      if (auto pad = term.getDefiningOp<PadOp>())
+        if (pads.empty() || pads.front().getAxis() == pad.getAxis())
+          pads.push_back(pad);
+    if (pads.size() < 2)
+      return failure();
+    llvm::sort(pads, [](PadOp a, PadOp b) { return a.getLow() < b.getLow(); });
+    auto axis = static_cast<int64_t>(pads.front().getAxis());
+    int64_t end = 0;
+    SmallVector<Value> pieces;
+    for (PadOp pad : pads) {
+      if (static_cast<int64_t>(pad.getLow()) != end)
+        return failure();
+      end += tensorType(pad.getX()).getDimSize(axis);
+      pieces.push_back(pad.getX());
+    }
+    if (end != tensorType(op.getY()).getDimSize(axis))
+      return failure();
+    Value sum = ConcatOp::create(rewriter, op.getLoc(), pieces, axis);
+    for (Value term : terms)
+      if (auto pad = term.getDefiningOp<PadOp>();
+          !pad || !llvm::is_contained(pads, pad))
+        sum = AddOp::create(rewriter, op.getLoc(), sum, term);
+    rewriter.replaceOp(op, sum);
+    return success();
+  }
+};
+
+/// add(scatter_add(0, ids, updates), x) adds to x directly: the gradient of a
+/// table that is used elsewhere too.
+struct ScatterOntoTerm : OpRewritePattern<AddOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(AddOp op,
+                                PatternRewriter &rewriter) const override {
+    for (auto [term, other] :
+         {std::pair(op.getA(), op.getB()), std::pair(op.getB(), op.getA())}) {
+      auto scatter = term.getDefiningOp<ScatterAddOp>();
+      if (!scatter || !scatter->hasOneUse() || !isZero(scatter.getBase()))
+        continue;
+      rewriter.replaceOpWithNewOp<ScatterAddOp>(op, other, scatter.getIds(),
+                                                scatter.getUpdates());
+      return success();
+    }
+    return failure();
+  }
+};
+
+/// a + -b is a - b, and a - -b is a + b.
+template <typename From, typename To>
+struct AbsorbNegation : OpRewritePattern<From> {
+  using OpRewritePattern<From>::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(From op,
+                                PatternRewriter &rewriter) const override {
+    auto neg = op.getB().template getDefiningOp<NegOp>();
+    Value other = op.getA();
+    if (!neg && isa<AddOp>(op)) {
+      neg = op.getA().template getDefiningOp<NegOp>();
+      other = op.getB();
+    }
+    if (!neg)
+      return failure();
+    rewriter.replaceOpWithNewOp<To>(op, other, neg.getX());
+    return success();
+  }
+};
+
+/// (x * a) * b is x * (a b) for constants, so that scales meet.
+struct MergeScales : OpRewritePattern<MulOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(MulOp op,
+                                PatternRewriter &rewriter) const override {
+    std::optional<double> outer = splatOf(op.getB());
+    if (!outer)
+      return failure();
+    RankedTensorType type = tensorType(op.getY());
+    if (std::optional<double> value = splatOf(op.getA())) {
+      rewriter.replaceOp(op,
+                         splat(rewriter, op.getLoc(), type, *value * *outer));
+      return success();
+    }
+    auto inner = op.getA().getDefiningOp<MulOp>();
+    std::optional<double> factor = inner ? splatOf(inner.getB()) : std::nullopt;
+    if (!factor || !inner->hasOneUse())
+      return failure();
+    rewriter.replaceOpWithNewOp<MulOp>(
+        op, inner.getA(), splat(rewriter, op.getLoc(), type, *factor * *outer));
+    return success();
+  }
+};
+
+/// The sum of equal elements is a product, and one element is its own sum and
+/// maximum.
+template <typename Op> struct ReduceOfRepeated : OpRewritePattern<Op> {
+  using OpRewritePattern<Op>::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(Op op,
+                                PatternRewriter &rewriter) const override {
+    auto axis = static_cast<int64_t>(op.getAxis());
+    RankedTensorType type = tensorType(op.getX());
+    int64_t size = type.getDimSize(axis);
+    if (size == 1) {
+      rewriter.replaceOp(op, op.getX());
+      return success();
+    }
+    RankedTensorType reduced = tensorType(op.getY());
+    Value once;
+    if (std::optional<double> value = splatOf(op.getX())) {
+      once = splat(rewriter, op.getLoc(), reduced, *value);
+    } else {
+      auto broadcast = op.getX().template getDefiningOp<BroadcastOp>();
+      if (!broadcast)
+        return failure();
+      RankedTensorType from = tensorType(broadcast.getX());
+      int64_t own = axis - (type.getRank() - from.getRank());
+      if (own >= 0 && from.getDimSize(own) != 1)
+        return failure();
+      once = broadcast.getX();
+      if (once.getType() != reduced)
+        once = BroadcastOp::create(rewriter, op.getLoc(), reduced, once);
+    }
+    if (std::is_same_v<Op, ReduceSumOp>) {
+      Value factor = splat(rewriter, op.getLoc(), reduced, size);
+      once = MulOp::create(rewriter, op.getLoc(), once, factor);
+    }
+    rewriter.replaceOp(op, once);
+    return success();
+  }
+};
+
+/// Broadcasts in one go: of a broadcast, and of a reshape that only adds or
+/// removes leading axes of size 1.
+struct MergeBroadcasts : OpRewritePattern<BroadcastOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(BroadcastOp op,
+                                PatternRewriter &rewriter) const override {
+    Value source;
+    if (auto inner = op.getX().getDefiningOp<BroadcastOp>()) {
+      source = inner.getX();
+    } else if (auto reshape = op.getX().getDefiningOp<ReshapeOp>()) {
+      auto trimmed = [](Value value) {
+        return tensorType(value).getShape().drop_while(
+            [](int64_t size) { return size == 1; });
+      };
+      source = reshape.getX();
+      if (trimmed(source) != trimmed(op.getX()) ||
+          tensorType(source).getRank() > tensorType(op.getY()).getRank())
+        return failure();
+    } else {
+      return failure();
+    }
+    rewriter.replaceOpWithNewOp<BroadcastOp>(op, op.getY().getType(), source);
+    return success();
+  }
+};
+
+/// A slice of a slice, of the operand of a concatenation, or of what was
+/// padded.
+struct MergeSlices : OpRewritePattern<SliceOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(SliceOp op,
+                                PatternRewriter &rewriter) const override {
+    auto axis = static_cast<int64_t>(op.getAxis());
+    auto start = static_cast<int64_t>(op.getStart());
+    auto size = static_cast<int64_t>(op.getSize());
+    auto replace = [&](Value x, int64_t from) {
+      rewriter.replaceOpWithNewOp<SliceOp>(op, x, axis, from, size);
+      return success();
+    };
+    if (auto inner = op.getX().getDefiningOp<SliceOp>();
+        inner && static_cast<int64_t>(inner.getAxis()) == axis)
+      return replace(inner.getX(), start + inner.getStart());
+    if (auto pad = op.getX().getDefiningOp<PadOp>();
+        pad && static_cast<int64_t>(pad.getAxis()) == axis) {
+      int64_t from = start - static_cast<int64_t>(pad.getLow());
+      if (from >= 0 && from + size <= tensorType(pad.getX()).getDimSize(axis))
+        return replace(pad.getX(), from);
+    }
+    if (auto concat = op.getX().getDefiningOp<ConcatOp>();
+        concat && static_cast<int64_t>(concat.getAxis()) == axis) {
+      int64_t begin = 0;
+      for (Value piece : concat.getXs()) {
+        int64_t end = begin + tensorType(piece).getDimSize(axis);
+        if (start >= begin && start + size <= end)
+          return replace(piece, start - begin);
+        begin = end;
+      }
+    }
+    return failure();
+  }
+};
+
+} // namespace
+
+void tfm::populateSimplifyPatterns(RewritePatternSet &patterns) {
+  patterns.add<ConcatInsteadOfPads, ScatterOntoTerm,
+               AbsorbNegation<AddOp, SubOp>, AbsorbNegation<SubOp, AddOp>,
+               MergeScales, ReduceOfRepeated<ReduceSumOp>,
+               ReduceOfRepeated<ReduceMaxOp>, MergeBroadcasts, MergeSlices>(
+      patterns.getContext());
+}

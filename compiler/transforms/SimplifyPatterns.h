@@ -1,0 +1,23 @@
+//===- SimplifyPatterns.h - the rewrites of tfm-simplify --------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_TRANSFORMS_SIMPLIFYPATTERNS_H
+#define TFM_TRANSFORMS_SIMPLIFYPATTERNS_H
+
+#include "mlir/IR/PatternMatch.h"
+
+namespace tfm {
+
+/// Shorter sums, reductions, broadcasts and slices.
+void populateSimplifyPatterns(mlir::RewritePatternSet &patterns);
+
+/// Removes from `tfm.repeat` what nothing depends on.
+void populateSimplifyRepeatPatterns(mlir::RewritePatternSet &patterns);
+
+} // namespace tfm
+
+#endif // TFM_TRANSFORMS_SIMPLIFYPATTERNS_H

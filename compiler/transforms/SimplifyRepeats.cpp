@@ -1,0 +1,184 @@
+//===- SimplifyRepeats.cpp - removes what nothing depends on in repeats ---===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/dialect/TfmDialect.h"
+#include "compiler/transforms/SimplifyPatterns.h"
+
+#include "llvm/ADT/BitVector.h"
+
+using namespace mlir;
+using namespace tfm;
+
+namespace {
+
+/// What of a repeat's body its used results depend on.
+struct Liveness {
+  explicit Liveness(RepeatOp op) : yields(op->getNumResults()) {
+    Block *body = op.getBlock();
+    YieldOp yield = op.getYield();
+    for (OpResult result : op->getResults())
+      if (!result.use_empty())
+        mark(yield, result.getResultNumber());
+    size_t numCarried = op.getCarried().size();
+    while (!worklist.empty()) {
+      Value value = worklist.pop_back_val();
+      if (!values.insert(value).second)
+        continue;
+      if (auto arg = dyn_cast<BlockArgument>(value)) {
+        // A carried argument is what the layer before yielded.
+        unsigned number = arg.getArgNumber();
+        if (number >= 1 && number <= numCarried)
+          mark(yield, number - 1);
+        continue;
+      }
+      llvm::append_range(worklist, value.getDefiningOp()->getOperands());
+    }
+    arguments.resize(body->getNumArguments());
+    for (BlockArgument arg : body->getArguments())
+      arguments[arg.getArgNumber()] = values.contains(arg);
+  }
+
+  llvm::BitVector yields, arguments;
+  llvm::DenseSet<Value> values;
+
+private:
+  void mark(YieldOp yield, unsigned number) {
+    if (yields[number])
+      return;
+    yields.set(number);
+    worklist.push_back(yield.getOperand(number));
+  }
+
+  SmallVector<Value> worklist;
+};
+
+/// Removes carried values, stacked results and operands that no used result
+/// depends on.
+struct PruneRepeat : OpRewritePattern<RepeatOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(RepeatOp op,
+                                PatternRewriter &rewriter) const override {
+    Liveness live(op);
+    size_t numCarried = op.getCarried().size();
+    size_t numStacked = op.getStacked().size();
+    llvm::BitVector keep = live.arguments;
+    keep.set(0);
+    for (size_t i = 0; i < numCarried; ++i)
+      keep[1 + i] = live.yields[i];
+    if (keep.all() && live.yields.all())
+      return failure();
+    if (live.yields.none())
+      return failure(); // Dead as a whole: the driver erases it.
+
+    SmallVector<Value> carried, stacked, shared;
+    for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
+      if (!keep[1 + i])
+        continue;
+      auto &list = i < numCarried                ? carried
+                   : i < numCarried + numStacked ? stacked
+                                                 : shared;
+      list.push_back(operand);
+    }
+    SmallVector<Type> types;
+    for (OpResult result : op->getResults())
+      if (live.yields[result.getResultNumber()])
+        types.push_back(result.getType());
+    auto pruned = RepeatOp::create(rewriter, op.getLoc(), types, op.getCount(),
+                                   op.getReverse(), carried, stacked, shared);
+    pruned->setDiscardableAttrs(op->getDiscardableAttrDictionary());
+
+    YieldOp yield = op.getYield();
+    rewriter.modifyOpInPlace(yield, [&] {
+      for (size_t i = op->getNumResults(); i-- > 0;)
+        if (!live.yields[i])
+          yield->eraseOperand(i);
+    });
+    Block *body = op.getBlock();
+    for (Operation &inner :
+         llvm::make_early_inc_range(llvm::reverse(body->without_terminator())))
+      if (llvm::none_of(inner.getResults(),
+                        [&](Value x) { return live.values.contains(x); }))
+        rewriter.eraseOp(&inner);
+    llvm::BitVector unused = keep;
+    body->eraseArguments(unused.flip());
+    rewriter.inlineRegionBefore(op.getBody(), pruned.getBody(),
+                                pruned.getBody().end());
+    unsigned next = 0;
+    for (OpResult result : op->getResults())
+      if (live.yields[result.getResultNumber()])
+        rewriter.replaceAllUsesWith(result, pruned.getResult(next++));
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+
+/// Inside a layer: equal operands become one argument, splat constants and
+/// counting tensors are made where they are used, and a carried value that no
+/// layer changes is its operand. Leaves unused arguments to PruneRepeat.
+struct SimplifyRepeatArguments : OpRewritePattern<RepeatOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(RepeatOp op,
+                                PatternRewriter &rewriter) const override {
+    bool changed = false;
+    auto replace = [&](Value from, Value to) {
+      if (from.use_empty())
+        return;
+      rewriter.replaceAllUsesWith(from, to);
+      changed = true;
+    };
+
+    auto mergeEqual = [&](OperandRange operands, ValueRange arguments) {
+      llvm::DenseMap<Value, Value> first;
+      for (auto [operand, arg] : llvm::zip_equal(operands, arguments)) {
+        auto [found, isNew] = first.try_emplace(operand, arg);
+        if (!isNew)
+          replace(arg, found->second);
+      }
+    };
+    mergeEqual(op.getStacked(), op.getStackedArgs());
+    mergeEqual(op.getShared(), op.getSharedArgs());
+
+    for (auto [operand, arg] :
+         llvm::zip_equal(op.getShared(), op.getSharedArgs())) {
+      Operation *source = operand.getDefiningOp();
+      if (arg.use_empty() || !isMadeAnywhere(source))
+        continue;
+      OpBuilder::InsertionGuard guard(rewriter);
+      rewriter.setInsertionPointToStart(op.getBlock());
+      replace(arg, rewriter.clone(*source)->getResult(0));
+    }
+
+    YieldOp yield = op.getYield();
+    llvm::DenseMap<Value, Value> stackedOnce;
+    for (size_t i = op.getCarried().size(); i < op->getNumResults(); ++i) {
+      auto [found, isNew] =
+          stackedOnce.try_emplace(yield.getOperand(i), op.getResult(i));
+      if (!isNew)
+        replace(op.getResult(i), found->second);
+    }
+    for (auto [operand, arg, result, next] :
+         llvm::zip(op.getCarried(), op.getCarriedArgs(), op.getCarriedResults(),
+                   yield.getOperands()))
+      if (next == arg)
+        replace(result, operand);
+    return success(changed);
+  }
+
+  static bool isMadeAnywhere(Operation *op) {
+    auto constant = dyn_cast_or_null<ConstantOp>(op);
+    return isa_and_nonnull<IotaOp>(op) ||
+           (constant && isa<SplatElementsAttr>(constant.getValue()));
+  }
+};
+
+} // namespace
+
+void tfm::populateSimplifyRepeatPatterns(RewritePatternSet &patterns) {
+  patterns.add<PruneRepeat, SimplifyRepeatArguments>(patterns.getContext());
+}
