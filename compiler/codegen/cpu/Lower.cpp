@@ -7,6 +7,7 @@
 
 #include "compiler/codegen/cpu/Lower.h"
 #include "compiler/codegen/cpu/Target.h"
+#include "compiler/codegen/cpu/VectorHelpers.h"
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
 #include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
 #include "mlir/Conversion/FuncToLLVM/ConvertFuncToLLVM.h"
@@ -65,6 +66,7 @@ LogicalResult tfm::lowerToLLVMDialect(ModuleOp module) {
   MLIRContext *context = module.getContext();
   {
     RewritePatternSet patterns(context);
+    populateMathPatterns(patterns);
     populateMathPolynomialApproximationPatterns(
         patterns, MathPolynomialApproximationOptions());
     math::populateExpansionPatterns(patterns,

@@ -1,0 +1,70 @@
+//===- Machine.h - threads, memory and the peak of this machine --*- C++
+//-*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_BENCH_MACHINE_H
+#define TFM_BENCH_MACHINE_H
+
+#include "compiler/codegen/cpu/Jit.h"
+#include "compiler/codegen/cpu/Target.h"
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+namespace tfm::bench {
+
+/// Threads that spin between jobs, as the runtime's do during a step.
+class Team {
+public:
+  explicit Team(int64_t count);
+  ~Team();
+  /// Runs `job(thread)` on every thread; returns when all are done.
+  void run(const std::function<void(int64_t)> &job);
+  int64_t count() const { return size; }
+
+private:
+  const int64_t size;
+  const std::function<void(int64_t)> *job = nullptr;
+  std::atomic<int64_t> generation{0}, done{0};
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> threads;
+};
+
+/// f32 aligned to 64 bytes, filled with small numbers.
+class Floats {
+public:
+  explicit Floats(int64_t size);
+  float *data() const { return memory.get(); }
+
+private:
+  std::unique_ptr<float[], void (*)(void *)> memory;
+};
+
+/// Fused multiply-adds on registers alone, as fast as the machine can.
+class Peak {
+public:
+  Peak();
+  /// Seconds of one run, on every thread of the team.
+  double seconds(Team &team) const;
+  /// Floating-point operations of one run on one thread.
+  double flops() const;
+
+private:
+  CpuTarget target;
+  std::unique_ptr<Jit> jit;
+  void *kernel;
+};
+
+/// Seconds that `work` takes.
+double timed(const std::function<void()> &work);
+
+} // namespace tfm::bench
+
+#endif // TFM_BENCH_MACHINE_H

@@ -1,0 +1,175 @@
+//===- matmul.cpp - emitted matrix products beside peak and peers ---------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+// Each benchmark interleaves its product with register-only fused multiply-adds
+// and with the same product in OpenBLAS and oneDNN, and reports the best time
+// of each as a share of that peak: clocks drift, ratios in one run do not.
+//
+//   bench_matmul [--benchmark_filter=...]
+
+#include "compiler/codegen/cpu/Matmul.h"
+#include "bench/Machine.h"
+#include "bench/Peers.h"
+#include "compiler/codegen/cpu/Lower.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/IR/OwningOpRef.h"
+#include <algorithm>
+#include <benchmark/benchmark.h>
+#include <string>
+
+using namespace mlir;
+using namespace tfm;
+using namespace tfm::bench;
+
+namespace {
+
+struct Shape {
+  const char *what;
+  int64_t m, n, k;
+  bool transposeA, transposeB;
+};
+
+const Shape shapes[] = {
+    {"gpt2.qkv.256", 256, 2304, 768, false, false},
+    {"gpt2.proj.256", 256, 768, 768, false, false},
+    {"gpt2.up.256", 256, 3072, 768, false, false},
+    {"gpt2.down.256", 256, 768, 3072, false, false},
+    {"gpt2.qkv.512", 512, 2304, 768, false, false},
+    {"gpt2.qkv.1024", 1024, 2304, 768, false, false},
+    {"gpt2.qkv.2048", 2048, 2304, 768, false, false},
+    {"gpt2.up.2048", 2048, 3072, 768, false, false},
+    {"gpt2.down.2048", 2048, 768, 3072, false, false},
+    {"gpt2.proj.2048", 2048, 768, 768, false, false},
+    {"gpt2.dW.256", 768, 2304, 256, true, false},
+    {"gpt2.dX.256", 256, 768, 2304, false, true},
+    {"gpt2.dW.2048", 768, 2304, 2048, true, false},
+    {"gpt2.dX.2048", 2048, 768, 2304, false, true},
+    {"gpt2.logits.256", 256, 50257, 768, false, true},
+    {"shakespeare.qkv", 768, 384, 128, false, false},
+    {"shakespeare.proj", 768, 128, 128, false, false},
+    {"shakespeare.up", 768, 512, 128, false, false},
+    {"shakespeare.down", 768, 128, 512, false, false},
+    {"shakespeare.head", 768, 65, 128, false, true},
+    {"shakespeare.dW.up", 128, 512, 768, true, false},
+    {"shakespeare.dW.down", 512, 128, 768, true, false},
+    {"shakespeare.dW.qkv", 128, 384, 768, true, false},
+    {"shakespeare.dX.up", 768, 128, 512, false, true},
+    {"shakespeare.dX.down", 768, 512, 128, false, true},
+    {"addition.qkv", 1152, 192, 64, false, false},
+    {"addition.proj", 1152, 64, 64, false, false},
+    {"addition.up", 1152, 256, 64, false, false},
+    {"addition.down", 1152, 64, 256, false, false},
+    {"addition.dW.up", 64, 256, 1152, true, false},
+    {"addition.dX.up", 1152, 64, 256, false, true},
+    {"nanogpt.up", 16384, 1536, 384, false, false},
+    {"nanogpt.dW.up", 384, 1536, 16384, true, false},
+    {"nanogpt.dX.up", 16384, 384, 1536, false, true},
+    {"decode.9", 9, 192, 64, false, false},
+};
+
+/// The product of one shape, compiled.
+struct Compiled {
+  explicit Compiled(const Shape &s) {
+    DialectRegistry registry;
+    registerKernelDialects(registry);
+    MLIRContext context(registry);
+    context.loadAllAvailableDialects();
+    OpBuilder b(&context);
+    OwningOpRef<ModuleOp> module = ModuleOp::create(b.getUnknownLoc());
+    auto type = [&](int64_t rows, int64_t columns) {
+      return MemRefType::get({rows, columns}, b.getF32Type());
+    };
+    MatmulSpec spec;
+    spec.m = s.m;
+    spec.n = s.n;
+    spec.k = s.k;
+    spec.transposeA = s.transposeA;
+    spec.transposeB = s.transposeB;
+    spec.a = s.transposeA ? type(s.k, s.m) : type(s.m, s.k);
+    spec.b = s.transposeB ? type(s.n, s.k) : type(s.k, s.n);
+    spec.c = type(s.m, s.n);
+    CpuTarget target = llvm::cantFail(CpuTarget::native());
+    scratch = emitMatmul(b, *module, "kernel", spec, target).scratch;
+    jit = std::make_unique<Jit>(llvm::cantFail(Jit::compile(*module, target)));
+    kernel = llvm::cantFail(jit->lookup("kernel"));
+  }
+  std::unique_ptr<Jit> jit;
+  void *kernel = nullptr;
+  int64_t scratch = 0;
+};
+
+void product(benchmark::State &state, const Shape &s, int64_t threads) {
+  static Peak peak;
+  Compiled compiled(s);
+  Team team(threads);
+  Floats a(s.m * s.k), b(s.k * s.n), c(s.m * s.n);
+  std::vector<std::unique_ptr<Floats>> scratch;
+  for (int64_t i = 0; i < threads; ++i)
+    scratch.push_back(std::make_unique<Floats>(compiled.scratch + 16));
+  Product plain{s.transposeA, s.transposeB, s.m,      s.n,
+                s.k,          a.data(),     b.data(), c.data()};
+  int32_t rng[4] = {};
+  double flops = 2.0 * s.m * s.n * s.k;
+  // Small products in batches, so that the clock's resolution does not matter.
+  int64_t times = std::max<int64_t>(1, 2e7 / flops);
+  auto ours = [&] {
+    team.run([&](int64_t thread) {
+      for (int64_t i = 0; i < times; ++i)
+        Jit::call(compiled.kernel, {a.data(), b.data(), c.data()}, rng, 0,
+                  scratch[thread]->data(), thread, threads);
+    });
+  };
+  double best = 1e30, bestPeak = 1e30, bestBlas = 1e30, bestDnnl = 1e30;
+  bool blas = true, dnnl = true;
+  for (auto _ : state) {
+    bestPeak = std::min(bestPeak, peak.seconds(team));
+    double seconds = timed(ours);
+    best = std::min(best, seconds);
+    if (threads == 1) {
+      auto peer = [&](auto function, bool &there, double &bestOfPeer) {
+        if (!there)
+          return;
+        bestOfPeer = std::min(bestOfPeer, timed([&] {
+                                for (int64_t i = 0; i < times && there; ++i)
+                                  there = function(plain, threads);
+                              }));
+      };
+      peer(openblas, blas, bestBlas);
+      peer(onednn, dnnl, bestDnnl);
+    }
+    state.SetIterationTime(seconds);
+  }
+  double peakRate = peak.flops() * threads / bestPeak;
+  auto share = [&](double seconds) {
+    return flops * times / seconds / peakRate;
+  };
+  state.counters["GFLOPs"] = flops * times / best / 1e9;
+  state.counters["ofPeak"] = share(best);
+  if (threads == 1 && blas)
+    state.counters["openblas"] = share(bestBlas);
+  if (threads == 1 && dnnl)
+    state.counters["onednn"] = share(bestDnnl);
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  for (int64_t threads : {1, 2})
+    for (const Shape &shape : shapes)
+      benchmark::RegisterBenchmark(
+          (std::string(shape.what) + "/threads:" + std::to_string(threads))
+              .c_str(),
+          [&shape, threads](benchmark::State &state) {
+            product(state, shape, threads);
+          })
+          ->UseManualTime()
+          ->MinTime(0.2)
+          ->Unit(benchmark::kMicrosecond);
+  benchmark::Initialize(&argc, argv);
+  benchmark::RunSpecifiedBenchmarks();
+}

@@ -1,0 +1,208 @@
+//===- VectorHelpers.cpp - functions of vectors that kernels share --------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/codegen/cpu/VectorHelpers.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/PatternMatch.h"
+#include <array>
+#include <cmath>
+#include <limits>
+
+using namespace mlir;
+using namespace tfm;
+
+namespace {
+
+/// Constants and arithmetic on values of one type, scalar or vector.
+struct Like {
+  OpBuilder &b;
+  Location loc;
+  Type type;
+
+  Value constant(double value) const {
+    return splat(b.getFloatAttr(getElementTypeOrSelf(type), value));
+  }
+  Value integer(uint64_t value) const {
+    auto element = cast<IntegerType>(getElementTypeOrSelf(type));
+    return splat(IntegerAttr::get(element, APInt(element.getWidth(), value)));
+  }
+  Value splat(TypedAttr value) const {
+    if (auto vector = dyn_cast<VectorType>(type))
+      return arith::ConstantOp::create(b, loc,
+                                       DenseElementsAttr::get(vector, value));
+    return arith::ConstantOp::create(b, loc, value);
+  }
+  Value fma(Value x, Value y, Value z) const {
+    return LLVM::FMAOp::create(b, loc, type, x, y, z);
+  }
+};
+
+/// The full products of the lanes of x (vector<lanes x i32>) with a constant:
+/// their upper and lower halves. Even and odd lanes are multiplied as 64-bit
+/// lanes, which every vector unit has an instruction for.
+std::pair<Value, Value> multiply(OpBuilder &b, Location loc, Value x,
+                                 uint32_t factor) {
+  auto type = cast<VectorType>(x.getType());
+  int64_t lanes = type.getNumElements();
+  auto wide = VectorType::get({lanes / 2}, b.getI64Type());
+  Like w{b, loc, wide};
+  Value both = vector::BitCastOp::create(b, loc, wide, x);
+  Value low32 = w.integer(0xffffffffu), factors = w.integer(factor),
+        half = w.integer(32);
+  Value even = arith::MulIOp::create(
+      b, loc, arith::AndIOp::create(b, loc, both, low32), factors);
+  Value odd = arith::MulIOp::create(
+      b, loc, arith::ShRUIOp::create(b, loc, both, half), factors);
+  Value evens = vector::BitCastOp::create(b, loc, type, even);
+  Value odds = vector::BitCastOp::create(b, loc, type, odd);
+  SmallVector<int64_t> upper, lower;
+  for (int64_t i = 0; i < lanes; ++i) {
+    int64_t pair = i - i % 2, second = i % 2 ? lanes : 0;
+    upper.push_back(second + pair + 1);
+    lower.push_back(second + pair);
+  }
+  return {vector::ShuffleOp::create(b, loc, evens, odds, upper),
+          vector::ShuffleOp::create(b, loc, evens, odds, lower)};
+}
+
+/// Philox 4x32-10 (Salmon et al. 2011, "Parallel random numbers: as easy as 1,
+/// 2, 3", section 3.3) of four vectors of counters.
+std::array<Value, 4> philox(OpBuilder &b, Location loc,
+                            std::array<Value, 4> counter, Value key0,
+                            Value key1) {
+  Type i32 = b.getI32Type();
+  auto type = cast<VectorType>(counter[0].getType());
+  Like scalar{b, loc, i32};
+  for (int round = 0; round < 10; ++round) {
+    auto [high0, low0] = multiply(b, loc, counter[0], 0xD2511F53u);
+    auto [high1, low1] = multiply(b, loc, counter[2], 0xCD9E8D57u);
+    auto mix = [&](Value high, Value word, Value key) -> Value {
+      Value keys = vector::BroadcastOp::create(b, loc, type, key);
+      Value mixed = arith::XOrIOp::create(b, loc, high, word);
+      return arith::XOrIOp::create(b, loc, mixed, keys);
+    };
+    counter = {mix(high1, counter[1], key0), low1, mix(high0, counter[3], key1),
+               low0};
+    key0 = arith::AddIOp::create(b, loc, key0, scalar.integer(0x9E3779B9u));
+    key1 = arith::AddIOp::create(b, loc, key1, scalar.integer(0xBB67AE85u));
+  }
+  return counter;
+}
+
+} // namespace
+
+DropoutKey tfm::dropoutKey(OpBuilder &b, Location loc, Value rng, Value layer,
+                           int64_t site, double rate, int64_t accumulate) {
+  Like i32{b, loc, b.getI32Type()};
+  auto word = [&](int64_t i) -> Value {
+    Value index = arith::ConstantIndexOp::create(b, loc, i);
+    return memref::LoadOp::create(b, loc, rng, ValueRange{index});
+  };
+  DropoutKey key;
+  key.seedLow = word(0);
+  key.seedHigh = word(1);
+  Value step = arith::MulIOp::create(b, loc, word(2), i32.integer(accumulate));
+  key.step = arith::AddIOp::create(b, loc, step, word(3));
+  Value narrow = arith::IndexCastOp::create(b, loc, b.getI32Type(), layer);
+  key.stream = arith::AddIOp::create(b, loc, narrow, i32.integer(site * 65536));
+  key.threshold = static_cast<uint32_t>(std::floor(rate * 4294967296.0));
+  return key;
+}
+
+SmallVector<Value> tfm::dropoutKeep64(OpBuilder &b, Location loc,
+                                      const DropoutKey &key, Value row,
+                                      Value block, int64_t lanes) {
+  Type i32 = b.getI32Type();
+  auto type = VectorType::get({lanes}, i32);
+  auto splat = [&](Value scalar) -> Value {
+    return vector::BroadcastOp::create(b, loc, type, scalar);
+  };
+  Value narrowRow = arith::IndexCastOp::create(b, loc, i32, row);
+  Value narrowBlock = arith::IndexCastOp::create(b, loc, i32, block);
+  Value first =
+      arith::MulIOp::create(b, loc, narrowBlock, Like{b, loc, i32}.integer(16));
+  Value threshold = Like{b, loc, type}.integer(key.threshold);
+  int64_t parts = 16 / lanes;
+  SmallVector<Value> masks(4 * parts);
+  for (int64_t part = 0; part < parts; ++part) {
+    SmallVector<int32_t> numbers;
+    for (int64_t i = 0; i < lanes; ++i)
+      numbers.push_back(static_cast<int32_t>(part * lanes + i));
+    Value iota = arith::ConstantOp::create(
+        b, loc, DenseElementsAttr::get(type, ArrayRef<int32_t>(numbers)));
+    Value columns = arith::AddIOp::create(b, loc, splat(first), iota);
+    std::array<Value, 4> words = philox(
+        b, loc, {columns, splat(narrowRow), splat(key.stream), splat(key.step)},
+        key.seedLow, key.seedHigh);
+    for (int64_t word = 0; word < 4; ++word)
+      masks[word * parts + part] = arith::CmpIOp::create(
+          b, loc, arith::CmpIPredicate::uge, words[word], threshold);
+  }
+  return masks;
+}
+
+Value tfm::emitExp(OpBuilder &b, Location loc, Value x) {
+  Like f{b, loc, x.getType()};
+  Type bits = b.getI32Type();
+  if (auto vector = dyn_cast<VectorType>(x.getType()))
+    bits = VectorType::get(vector.getShape(), bits);
+  // x = n ln 2 + r with |r| <= ln 2 / 2. Adding 1.5 * 2**23 rounds to an
+  // integer and leaves n in the low bits.
+  Value magic = f.constant(12582912.0);
+  Value shifted = f.fma(x, f.constant(1.44269504088896341), magic);
+  Value n = arith::SubFOp::create(b, loc, shifted, magic);
+  Value r = f.fma(n, f.constant(-0.693359375), x);
+  r = f.fma(n, f.constant(2.12194440e-4), r);
+  // Moshier's expf (Cephes): e**r = 1 + r + r**2 p(r).
+  Value p = f.constant(1.9875691500e-4);
+  for (double coefficient : {1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2,
+                             1.6666665459e-1, 5.0000001201e-1})
+    p = f.fma(p, r, f.constant(coefficient));
+  Value square = arith::MulFOp::create(b, loc, r, r);
+  Value one = f.constant(1.0);
+  p = f.fma(p, square, arith::AddFOp::create(b, loc, r, one));
+  // Times 2**n, in the exponent's bits.
+  Value exponent = arith::ShLIOp::create(
+      b, loc, arith::BitcastOp::create(b, loc, bits, shifted),
+      Like{b, loc, bits}.integer(23));
+  Value scaled = arith::AddIOp::create(
+      b, loc, arith::BitcastOp::create(b, loc, bits, p), exponent);
+  Value result = arith::BitcastOp::create(b, loc, x.getType(), scaled);
+  auto where = [&](arith::CmpFPredicate predicate, Value y, Value otherwise) {
+    Value condition = arith::CmpFOp::create(b, loc, predicate, x, y);
+    result = arith::SelectOp::create(b, loc, condition, otherwise, result);
+  };
+  where(arith::CmpFPredicate::OLT, f.constant(-87.3365402), f.constant(0.0));
+  // Not less or equal: NaN as well, which stays NaN in the sum.
+  Value infinity = f.constant(std::numeric_limits<float>::infinity());
+  where(arith::CmpFPredicate::UGT, f.constant(88.3762589),
+        arith::AddFOp::create(b, loc, x, infinity));
+  return result;
+}
+
+namespace {
+
+struct ExpPattern : OpRewritePattern<math::ExpOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(math::ExpOp op,
+                                PatternRewriter &rewriter) const override {
+    if (!getElementTypeOrSelf(op.getType()).isF32())
+      return failure();
+    rewriter.replaceOp(op, emitExp(rewriter, op.getLoc(), op.getOperand()));
+    return success();
+  }
+};
+
+} // namespace
+
+void tfm::populateMathPatterns(RewritePatternSet &patterns) {
+  patterns.add<ExpPattern>(patterns.getContext(), /*benefit=*/2);
+}

@@ -1,0 +1,66 @@
+//===- VectorHelpers.h - functions of vectors that kernels share --*- C++
+//-*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_CODEGEN_CPU_VECTORHELPERS_H
+#define TFM_CODEGEN_CPU_VECTORHELPERS_H
+
+#include "mlir/IR/Value.h"
+#include "mlir/Support/LLVM.h"
+#include "llvm/ADT/SmallVector.h"
+#include <cstdint>
+
+namespace mlir {
+class Location;
+class OpBuilder;
+class RewritePatternSet;
+} // namespace mlir
+
+namespace tfm {
+
+/// What decides, besides row and column, whether dropout keeps an element; the
+/// same for a whole kernel (docs/design.md, "Dropout"). All are i32.
+struct DropoutKey {
+  mlir::Value seedLow, seedHigh;
+  /// site * 65536 + layer.
+  mlir::Value stream;
+  /// update index * accumulate + micro-step.
+  mlir::Value step;
+  /// Words from here on are kept: floor(rate * 2**32).
+  uint32_t threshold = 0;
+};
+
+/// Reads `rng` (memref<4xi32>: seed low, seed high, update index, micro-step)
+/// once; best at the start of a kernel. `layer` is of type index;
+/// `accumulate` is the recipe's number of micro-steps in an update.
+DropoutKey dropoutKey(mlir::OpBuilder &builder, mlir::Location loc,
+                      mlir::Value rng, mlir::Value layer, int64_t site,
+                      double rate, int64_t accumulate);
+
+/// Which elements dropout keeps, of columns 64 * block ... 64 * block + 63 of
+/// row `row` (both of type index): 64 / lanes masks, vector<lanes x i1>, in
+/// the order of the columns. `lanes` divides 16. About 200 instructions for
+/// each 16 lanes: use all the masks of a block.
+llvm::SmallVector<mlir::Value> dropoutKeep64(mlir::OpBuilder &builder,
+                                             mlir::Location loc,
+                                             const DropoutKey &key,
+                                             mlir::Value row, mlir::Value block,
+                                             int64_t lanes);
+
+/// e ** x for f32 or a vector of f32, within 1.2e-7 of the value, relative;
+/// overflow gives infinity, results below the smallest normal number are 0, NaN
+/// stays. This is what `math.exp` becomes: see `populateMathPatterns`.
+mlir::Value emitExp(mlir::OpBuilder &builder, mlir::Location loc,
+                    mlir::Value x);
+
+/// Patterns that lower `math.exp` of f32 through `emitExp`, ahead of MLIR's
+/// own approximation, which takes three times as long.
+void populateMathPatterns(mlir::RewritePatternSet &patterns);
+
+} // namespace tfm
+
+#endif // TFM_CODEGEN_CPU_VECTORHELPERS_H

@@ -1,0 +1,110 @@
+//===- VectorHelpersTest.cpp - exp and dropout of vectors -----------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/codegen/cpu/VectorHelpers.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "tests/unit/kernels/KernelTest.h"
+#include "tests/unit/kernels/Philox.h"
+#include <cmath>
+
+using namespace mlir;
+using namespace tfm;
+using namespace tfm::test;
+
+TEST(VectorHelpers, ExpIsAccurate) {
+  Kernels kernels;
+  OpBuilder &b = kernels.builder;
+  constexpr int64_t size = 1 << 16;
+  auto type = MemRefType::get({size}, b.getF32Type());
+  {
+    OpBuilder::InsertionGuard guard(b);
+    KernelBuilder kb(b, *kernels.module, kernels.target.lanes);
+    auto func = beginKernel(b, *kernels.module, "exp", {type, type}, 0);
+    Value x = kb.pointer(func.getArgument(0)),
+          y = kb.pointer(func.getArgument(1));
+    kb.loop(kb.i64(0), kb.i64(size), kb.lanes, [&](Value i) {
+      Value value = kb.load(kb.at(x, i));
+      kb.store(math::ExpOp::create(b, kb.loc, value), kb.at(y, i));
+    });
+  }
+  kernels.compile();
+  Buffer x(size), y(size);
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (int64_t i = 0; i < size; ++i)
+    x[i] = -87.3f + 175.6f * i / size;
+  const float special[] = {0.0f,   -0.0f,     infinity,     -infinity,
+                           89.0f,  -104.0f,   200.0f,       -1e30f,
+                           1e-10f, 88.70000f, std::nanf("")};
+  std::copy(std::begin(special), std::end(special), x.data());
+  kernels.run("exp", {&x, &y}, 0);
+  EXPECT_EQ(y[0], 1.0f);
+  EXPECT_EQ(y[1], 1.0f);
+  EXPECT_EQ(y[2], infinity);
+  EXPECT_EQ(y[3], 0.0f);
+  EXPECT_EQ(y[4], infinity);
+  EXPECT_EQ(y[5], 0.0f);
+  EXPECT_EQ(y[6], infinity);
+  EXPECT_EQ(y[7], 0.0f);
+  EXPECT_EQ(y[8], 1.0f);
+  EXPECT_TRUE(std::isnan(y[10]));
+  double worst = 0;
+  for (int64_t i = std::size(special); i < size; ++i)
+    worst = std::max(worst, std::fabs(y[i] / std::exp((double)x[i]) - 1));
+  EXPECT_LT(worst, 1.2e-7);
+}
+
+TEST(VectorHelpers, PhiloxGivesThePublishedNumbers) {
+  // The known answers of the Random123 library, kat_vectors.
+  auto zeros = philox({0, 0, 0, 0}, 0, 0);
+  EXPECT_EQ(zeros, (std::array<uint32_t, 4>{0x6627e8d5, 0xe169c58d, 0xbc57ac4c,
+                                            0x9b00dbd8}));
+  auto pi = philox({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, 0xa4093822,
+                   0x299f31d0);
+  EXPECT_EQ(pi, (std::array<uint32_t, 4>{0xd16cfe09, 0x94fdcceb, 0x5001e420,
+                                         0x24126ea1}));
+}
+
+TEST(VectorHelpers, DropoutKeepsWhatTheDesignSays) {
+  Kernels kernels;
+  OpBuilder &b = kernels.builder;
+  constexpr int64_t rows = 3, columns = 256;
+  constexpr double rate = 0.3;
+  auto type = MemRefType::get({rows, columns}, b.getF32Type());
+  for (int64_t lanes : {4, 8, 16}) {
+    OpBuilder::InsertionGuard guard(b);
+    KernelBuilder kb(b, *kernels.module, lanes);
+    auto func = beginKernel(b, *kernels.module,
+                            "dropout" + std::to_string(lanes), {type}, 0);
+    KernelArguments arguments(func);
+    Value out = kb.pointer(func.getArgument(0));
+    DropoutKey key =
+        dropoutKey(b, kb.loc, arguments.rng, arguments.layer, 5, rate, 4);
+    kb.loop(kb.i64(0), kb.i64(rows), 1, [&](Value row) {
+      kb.loop(kb.i64(0), kb.i64(columns / 64), 1, [&](Value block) {
+        auto masks = dropoutKeep64(b, kb.loc, key, kb.toIndex(row),
+                                   kb.toIndex(block), lanes);
+        Value to = kb.at(out, kb.add(kb.mul(row, columns), kb.mul(block, 64)));
+        for (int64_t i = 0; i < (int64_t)masks.size(); ++i)
+          kb.store(kb.select(masks[i], kb.splat(1.0), kb.splat(0.0)),
+                   kb.at(to, i * lanes));
+      });
+    });
+  }
+  kernels.compile();
+  for (int64_t lanes : {4, 8, 16}) {
+    Buffer out(rows * columns);
+    kernels.run("dropout" + std::to_string(lanes), {&out}, 0, 1,
+                {123, -7, 41, 2}, 11);
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t c = 0; c < columns; ++c)
+        ASSERT_EQ(out[r * columns + c],
+                  dropoutKeeps({123, -7, 41, 2}, 4, 5, 11, r, c, rate))
+            << "lanes " << lanes << " row " << r << " column " << c;
+  }
+}
