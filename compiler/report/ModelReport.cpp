@@ -438,6 +438,7 @@ void Reader::listTensors() {
     ParamOp op = param.op;
     RankedTensorType type = op.getTensorType();
     TensorReport tensor;
+    tensor.pattern = param.path.str();
     tensor.shape = type.getShape().drop_front(op.getNumStackedDims()).vec();
     for (Attribute dim : op.getDims())
       tensor.dims.push_back(cast<StringAttr>(dim).str());

@@ -35,15 +35,16 @@ struct Hyperparameter {
   std::variant<int64_t, double, bool, std::string> value;
 };
 
-/// One tensor of a checkpoint, or all layers of it together.
+/// One tensor of a checkpoint.
 struct TensorReport {
-  /// `h.0.attn.c_attn.weight`; of a stacked parameter `h.*.attn.c_attn.weight`.
+  /// `h.0.attn.c_attn.weight`, and `h.*.attn.c_attn.weight` for all layers of
+  /// it.
   std::string name;
-  /// One layer's shape, and its dimensions in the user's words.
+  std::string pattern;
+  /// Its shape, and that in the user's words.
   std::vector<int64_t> shape;
   std::vector<std::string> dims;
   std::string dtype;
-  /// Of one layer.
   int64_t parameters = 0;
   std::string formula;
   bool trainable = true;

@@ -1,0 +1,77 @@
+//===- Against.h - a model beside a checkpoint ----------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_REPORT_AGAINST_H
+#define TFM_REPORT_AGAINST_H
+
+#include "compiler/report/ModelReport.h"
+
+#include "llvm/Support/raw_ostream.h"
+
+namespace tfm {
+
+/// A tensor of a checkpoint, as its header tells.
+struct CheckpointTensor {
+  std::string name;
+  /// As in the file: F32, BF16, ...
+  std::string dtype;
+  std::vector<int64_t> shape;
+};
+
+/// What became of one name.
+struct TensorComparison {
+  enum class State {
+    Matches,
+    /// Same name, another shape.
+    Shape,
+    /// Same name and shape, but a type that a model cannot be read from.
+    Dtype,
+    /// In the model only; in the checkpoint only.
+    Missing,
+    Unexpected,
+    /// In the checkpoint only, and no weight: a causal mask, rotary
+    /// frequencies.
+    Buffer,
+    /// In the checkpoint only: the output layer, as a copy of a tensor that the
+    /// model ties it to.
+    Tied,
+  };
+  State state;
+  /// In the model's words, or where it has none in the checkpoint's.
+  std::string name;
+  std::vector<int64_t> modelShape, checkpointShape;
+  std::string checkpointDtype;
+};
+
+struct Comparison {
+  /// What the checkpoint's names begin with and the model's do not, or (after a
+  /// minus) the other way round: `transformer.`
+  std::string prefix;
+  /// In the model's order, then the checkpoint's own.
+  std::vector<TensorComparison> tensors;
+  int64_t count(TensorComparison::State state) const;
+  /// Whether the checkpoint can be read into the model.
+  bool agrees() const;
+};
+
+/// The tensors of a `.safetensors` file, or of a folder with
+/// `model.safetensors` or shards under `model.safetensors.index.json`.
+llvm::Expected<std::vector<CheckpointTensor>>
+readCheckpoint(const std::string &path);
+
+Comparison compareWithCheckpoint(const ModelReport &report,
+                                 llvm::ArrayRef<CheckpointTensor> checkpoint);
+
+/// What differs, then one line that sums up; with `all` every tensor.
+void writeComparison(const Comparison &comparison, const std::string &path,
+                     bool all, llvm::raw_ostream &os);
+void writeComparisonJson(const Comparison &comparison, const std::string &path,
+                         llvm::raw_ostream &os);
+
+} // namespace tfm
+
+#endif // TFM_REPORT_AGAINST_H

@@ -1,0 +1,189 @@
+//===- Diff.cpp - what differs between two models -------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/report/Diff.h"
+
+#include "compiler/report/Writers.h"
+
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/JSON.h"
+
+#include <map>
+
+using namespace tfm;
+
+namespace {
+
+/// What a report says about one name: in words, and as a number.
+struct Fact {
+  std::string text;
+  std::optional<int64_t> number;
+};
+/// In the order of the report.
+using Facts =
+    llvm::MapVector<std::string, Fact, std::map<std::string, unsigned>>;
+
+/// Facts of one kind from two reports become differences.
+class Differ {
+public:
+  void compare(llvm::StringRef kind, const Facts &a, const Facts &b) {
+    for (const auto &[name, before] : a) {
+      auto after = b.find(name);
+      note(kind, name, before, after == b.end() ? Fact() : after->second);
+    }
+    for (const auto &[name, after] : b)
+      if (!a.contains(name))
+        note(kind, name, Fact(), after);
+  }
+  std::vector<Difference> differences;
+
+private:
+  void note(llvm::StringRef kind, const std::string &name, const Fact &before,
+            const Fact &after) {
+    if (before.text == after.text)
+      return;
+    std::optional<int64_t> change;
+    if (before.number || after.number)
+      change = after.number.value_or(0) - before.number.value_or(0);
+    differences.push_back({kind.str(), name, before.text, after.text, change});
+  }
+};
+
+} // namespace
+
+static Facts hyperparametersOf(const ModelReport &report) {
+  Facts facts;
+  for (const Hyperparameter &parameter : report.hyperparameters)
+    facts[parameter.name] = {valueText(parameter), std::nullopt};
+  return facts;
+}
+
+static Facts totalsOf(const ModelReport &report) {
+  Facts facts;
+  auto add = [&](const char *name, std::optional<int64_t> number) {
+    if (number)
+      facts[name] = {withThousands(*number), number};
+  };
+  add("parameters", report.total);
+  add("trainable parameters", report.trainable);
+  add("bytes", report.bytes);
+  add("forward FLOPs per token", report.flops.forwardPerToken);
+  add("train FLOPs per step", report.flops.trainStep);
+  if (report.memory)
+    add("peak memory", report.memory->peak);
+  return facts;
+}
+
+static Facts modulesOf(const ModelReport &report) {
+  Facts facts;
+  for (const ModuleReport &member : llvm::drop_begin(report.modules)) {
+    std::string text = member.module;
+    if (member.count != 0)
+      text = std::to_string(member.count) + " x " + text;
+    text += ", " + withThousands(member.totalParameters) + " parameters";
+    facts[member.path] = {text, member.totalParameters};
+  }
+  return facts;
+}
+
+static Facts tensorsOf(const ModelReport &report) {
+  Facts facts;
+  for (const TensorReport &tensor : report.tensors)
+    facts[tensor.pattern] = {shapeText(tensor.shape) + " = " +
+                                 shapeText(tensor.dims) +
+                                 (tensor.trainable ? "" : ", not trained"),
+                             std::nullopt};
+  return facts;
+}
+
+static Facts valuesOf(const ModelReport &report) {
+  Facts facts;
+  for (const ValueReport &value : report.values) {
+    std::string name =
+        (value.path.empty() ? "" : value.path + ".") + value.name;
+    // A name may be assigned more than once.
+    std::string &text = facts[name].text;
+    text += (text.empty() ? "" : ", then ") + shapeText(value.shape);
+  }
+  return facts;
+}
+
+std::vector<Difference> tfm::diffReports(const ModelReport &a,
+                                         const ModelReport &b) {
+  Differ differ;
+  differ.compare("hyperparameter", hyperparametersOf(a), hyperparametersOf(b));
+  differ.compare("total", totalsOf(a), totalsOf(b));
+  differ.compare("module", modulesOf(a), modulesOf(b));
+  differ.compare("tensor", tensorsOf(a), tensorsOf(b));
+  differ.compare("value", valuesOf(a), valuesOf(b));
+  return std::move(differ.differences);
+}
+
+void tfm::writeDiffText(llvm::ArrayRef<Difference> differences,
+                        llvm::raw_ostream &os) {
+  if (differences.empty()) {
+    os << "no difference\n";
+    return;
+  }
+  const std::pair<const char *, const char *> kinds[] = {
+      {"hyperparameter", "Hyperparameters"},
+      {"total", "Totals"},
+      {"module", "Modules"},
+      {"tensor", "Tensors"},
+      {"value", "Shapes"}};
+  bool first = true;
+  for (auto [kind, title] : kinds) {
+    TextTable table({false, false, false, false, true});
+    bool any = false;
+    for (const Difference &difference : differences) {
+      if (difference.kind != kind)
+        continue;
+      any = true;
+      std::string change;
+      if (difference.change && *difference.change != 0)
+        change = (*difference.change > 0 ? "+" : "") +
+                 withThousands(*difference.change);
+      table.add({difference.name,
+                 difference.before.empty() ? "-" : difference.before, "->",
+                 difference.after.empty() ? "-" : difference.after, change});
+    }
+    if (!any)
+      continue;
+    os << (first ? "" : "\n") << title << "\n";
+    table.write(os);
+    first = false;
+  }
+}
+
+void tfm::writeDiffJson(const ModelReport &a, const ModelReport &b,
+                        llvm::ArrayRef<Difference> differences,
+                        llvm::raw_ostream &os) {
+  llvm::json::OStream json(os, 1);
+  auto text = [](const std::string &words) {
+    return words.empty() ? llvm::json::Value(nullptr)
+                         : llvm::json::Value(words);
+  };
+  json.object([&] {
+    json.attribute("format", 1);
+    json.attribute("before", a.source);
+    json.attribute("after", b.source);
+    json.attributeArray("differences", [&] {
+      for (const Difference &difference : differences)
+        json.object([&] {
+          json.attribute("kind", difference.kind);
+          json.attribute("name", difference.name);
+          json.attribute("before", text(difference.before));
+          json.attribute("after", text(difference.after));
+          json.attribute("change", difference.change
+                                       ? llvm::json::Value(*difference.change)
+                                       : llvm::json::Value(nullptr));
+        });
+    });
+  });
+  os << "\n";
+}

@@ -1,0 +1,58 @@
+//===- Sweep.h - how a model grows with its hyperparameters ---------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_REPORT_SWEEP_H
+#define TFM_REPORT_SWEEP_H
+
+#include "compiler/report/ModelReport.h"
+
+#include "llvm/ADT/STLFunctionalExtras.h"
+#include "llvm/Support/raw_ostream.h"
+
+namespace tfm {
+
+/// `layers=2,4,8`.
+struct SweepAxis {
+  std::string name;
+  std::vector<std::string> values;
+};
+
+/// One point of the grid: a value for each axis, in their order.
+struct SweepPoint {
+  std::vector<std::string> values;
+  /// Nothing where the model cannot be built with these values; `problem` says
+  /// why.
+  std::optional<ModelReport> report;
+  std::string problem;
+};
+
+/// Builds the model with hyperparameters set to the values given; otherwise
+/// leaves the reason in the string.
+using SweepModel = llvm::function_ref<std::optional<ModelReport>(
+    llvm::ArrayRef<std::pair<std::string, std::string>>, std::string &)>;
+
+/// Reads `name=v1,v2,...`.
+llvm::Expected<SweepAxis> parseSweepAxis(llvm::StringRef text);
+
+/// Every point of the grid, the last axis fastest. Each point elaborates the
+/// model anew, so defaults that depend on others follow.
+std::vector<SweepPoint> runSweep(llvm::ArrayRef<SweepAxis> axes,
+                                 SweepModel make);
+
+/// The grid as a table, and which hyperparameter moves the total of `base`
+/// most. `flops` adds the columns of FLOPs.
+void writeSweepText(const ModelReport &base, llvm::ArrayRef<SweepAxis> axes,
+                    llvm::ArrayRef<SweepPoint> points, bool flops,
+                    llvm::raw_ostream &os);
+void writeSweepJson(const ModelReport &base, llvm::ArrayRef<SweepAxis> axes,
+                    llvm::ArrayRef<SweepPoint> points, llvm::raw_ostream &os);
+void writeSweepCsv(llvm::ArrayRef<SweepAxis> axes,
+                   llvm::ArrayRef<SweepPoint> points, llvm::raw_ostream &os);
+
+} // namespace tfm
+
+#endif // TFM_REPORT_SWEEP_H

@@ -1,0 +1,79 @@
+//===- ModelInput.cpp - the model file that a command is about ------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "ModelInput.h"
+
+#include "compiler/transforms/Passes.h"
+
+#include "mlir/Pass/PassManager.h"
+#include "llvm/Support/Process.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+
+using namespace tfm;
+
+Defines tfm::parseDefines(const std::vector<std::string> &texts) {
+  Defines defines;
+  for (const std::string &text : texts) {
+    size_t equals = text.find('=');
+    if (equals == 0 || equals == std::string::npos)
+      throw CLI::ValidationError("-D",
+                                 "expected name=value, found '" + text + "'");
+    defines.emplace_back(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return defines;
+}
+
+void tfm::addDefineOption(CLI::App &command, std::vector<std::string> &texts) {
+  command
+      .add_option("-D", texts,
+                  "Set a hyperparameter or an entry of a block "
+                  "(width=1024, train.batch=8); repeatable")
+      ->type_name("NAME=VALUE")
+      ->allow_extra_args(false);
+}
+
+/// A context that starts in well under a millisecond: no thread pool, and only
+/// the dialects that the frontend loads.
+static std::unique_ptr<mlir::MLIRContext> makeContext() {
+  return std::make_unique<mlir::MLIRContext>(
+      mlir::MLIRContext::Threading::DISABLED);
+}
+
+Model tfm::loadModel(const std::string &path, const Defines &defines,
+                     std::string *firstError) {
+  Model model;
+  model.context = makeContext();
+  SourceManager sources;
+  Diagnostics diagnostics(sources);
+  FrontendOptions options;
+  options.defines = defines;
+  model.module =
+      compileToTfm(*model.context, sources, path, options, diagnostics);
+  if (!diagnostics.hasErrors())
+    return model;
+  model.module = nullptr;
+  if (firstError) {
+    *firstError = diagnostics.errors().front().message;
+    return model;
+  }
+  bool color = llvm::sys::Process::StandardErrHasColors() &&
+               !llvm::sys::Process::GetEnv("NO_COLOR");
+  diagnostics.print(llvm::errs(), color);
+  return model;
+}
+
+void tfm::differentiate(Model &model) {
+  mlir::PassManager passes(model.context.get());
+  passes.enableVerifier(false);
+  passes.addPass(createDifferentiatePass());
+  if (failed(passes.run(*model.module)))
+    llvm::report_fatal_error("the loss has no derivative");
+}

@@ -1,0 +1,54 @@
+//===- ModelInput.h - the model file that a command is about --------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_TOOLS_TFMC_MODELINPUT_H
+#define TFM_TOOLS_TFMC_MODELINPUT_H
+
+#include "compiler/frontend/Frontend.h"
+#include "compiler/report/ModelReport.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/IR/OwningOpRef.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace CLI {
+class App;
+} // namespace CLI
+
+namespace tfm {
+
+using Defines = std::vector<std::pair<std::string, std::string>>;
+
+/// `name=value` of `-D`; wrong usage otherwise (CLI::ValidationError).
+Defines parseDefines(const std::vector<std::string> &texts);
+
+/// Adds `-D name=value` to a command.
+void addDefineOption(CLI::App &command, std::vector<std::string> &texts);
+
+/// A compiled file. The module lives in the context.
+struct Model {
+  std::unique_ptr<mlir::MLIRContext> context;
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+};
+
+/// Compiles a file (`-`: standard input) to the tfm dialect. On errors prints
+/// the diagnostics and returns a model without module; with `firstError`,
+/// leaves the first message there instead of printing.
+Model loadModel(const std::string &path, const Defines &defines,
+                std::string *firstError = nullptr);
+
+/// Makes `@train` from `@loss`, so that the report can count a step's FLOPs.
+void differentiate(Model &model);
+
+} // namespace tfm
+
+#endif // TFM_TOOLS_TFMC_MODELINPUT_H

@@ -1,0 +1,21 @@
+//===- Output.h - where a command writes its result -----------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_TOOLS_TFMC_OUTPUT_H
+#define TFM_TOOLS_TFMC_OUTPUT_H
+
+#include "llvm/ADT/StringRef.h"
+
+namespace tfm {
+
+/// Writes `text` to a file, or to standard output where `path` is empty or `-`.
+/// On failure prints a message that names the file, and returns false.
+bool writeOutput(llvm::StringRef path, llvm::StringRef text);
+
+} // namespace tfm
+
+#endif // TFM_TOOLS_TFMC_OUTPUT_H

@@ -1,0 +1,167 @@
+//===- ReportCommand.cpp - tfmc report ------------------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Commands.h"
+#include "ModelInput.h"
+#include "Output.h"
+
+#include "compiler/report/Against.h"
+#include "compiler/report/Sweep.h"
+#include "compiler/report/Writers.h"
+
+#include "llvm/Support/raw_ostream.h"
+
+using namespace tfm;
+
+namespace {
+
+struct ReportArguments {
+  std::string file;
+  std::vector<std::string> defines;
+  ReportView view;
+  int depth = -1;
+  std::string format = "text";
+  std::string output;
+  std::vector<std::string> sweep;
+  std::string against;
+};
+
+} // namespace
+
+/// The report of a compiled model. FLOPs cost a differentiation, so they are
+/// counted only for who asks.
+static ModelReport makeModelReport(Model &model, const ReportView &view,
+                                   bool flops) {
+  ReportOptions options;
+  options.values = view.shapes;
+  options.flops = flops;
+  if (flops)
+    differentiate(model);
+  llvm::Expected<ModelReport> report = makeReport(*model.module, options);
+  if (!report)
+    llvm::report_fatal_error(report.takeError());
+  return std::move(*report);
+}
+
+static int sweep(const ReportArguments &arguments, const ModelReport &base,
+                 bool flops, llvm::raw_ostream &os) {
+  std::vector<SweepAxis> axes;
+  for (const std::string &text : arguments.sweep) {
+    llvm::Expected<SweepAxis> axis = parseSweepAxis(text);
+    if (!axis)
+      throw CLI::ValidationError("--sweep", llvm::toString(axis.takeError()));
+    axes.push_back(std::move(*axis));
+  }
+  Defines defines = parseDefines(arguments.defines);
+  std::vector<SweepPoint> points =
+      runSweep(axes,
+               [&](llvm::ArrayRef<std::pair<std::string, std::string>> values,
+                   std::string &problem) -> std::optional<ModelReport> {
+                 Defines all = defines;
+                 all.insert(all.end(), values.begin(), values.end());
+                 Model model = loadModel(arguments.file, all, &problem);
+                 if (!model.module)
+                   return std::nullopt;
+                 return makeModelReport(model, ReportView(), flops);
+               });
+  if (arguments.format == "json")
+    writeSweepJson(base, axes, points, os);
+  else if (arguments.format == "csv")
+    writeSweepCsv(axes, points, os);
+  else
+    writeSweepText(base, axes, points, arguments.view.flops, os);
+  for (const SweepPoint &point : points)
+    if (point.report)
+      return 0;
+  llvm::errs() << "tfmc: no point of the grid is possible: "
+               << points.front().problem << "\n";
+  return 1;
+}
+
+static int against(const ReportArguments &arguments, const ModelReport &report,
+                   llvm::raw_ostream &os) {
+  llvm::Expected<std::vector<CheckpointTensor>> checkpoint =
+      readCheckpoint(arguments.against);
+  if (!checkpoint) {
+    llvm::errs() << "tfmc: " << llvm::toString(checkpoint.takeError()) << "\n";
+    return 1;
+  }
+  Comparison comparison = compareWithCheckpoint(report, *checkpoint);
+  if (arguments.format == "json")
+    writeComparisonJson(comparison, arguments.against, os);
+  else
+    writeComparison(comparison, arguments.against, arguments.view.tensors, os);
+  return comparison.agrees() ? 0 : 1;
+}
+
+static int report(ReportArguments arguments) {
+  if (arguments.depth >= 0)
+    arguments.view.depth = arguments.depth;
+  bool json = arguments.format == "json";
+  arguments.view.shapes |= json;
+  bool flops = arguments.view.flops || arguments.format != "text";
+  if (!arguments.against.empty())
+    flops = false;
+
+  Model model = loadModel(arguments.file, parseDefines(arguments.defines));
+  if (!model.module)
+    return 1;
+  ModelReport result = makeModelReport(model, arguments.view, flops);
+
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  int status = 0;
+  if (!arguments.sweep.empty())
+    status = sweep(arguments, result, flops, os);
+  else if (!arguments.against.empty())
+    status = against(arguments, result, os);
+  else if (json)
+    writeJson(result, arguments.view, os);
+  else if (arguments.format == "csv")
+    writeCsv(result, arguments.view, os);
+  else
+    writeText(result, arguments.view, os);
+  return writeOutput(arguments.output, text) ? status : 1;
+}
+
+void tfm::addReportCommand(CLI::App &app, int &status) {
+  auto arguments = std::make_shared<ReportArguments>();
+  ReportView &view = arguments->view;
+  CLI::App *command = app.add_subcommand(
+      "report", "What a model consists of and what it costs");
+  command
+      ->add_option("FILE", arguments->file, "The model, - for standard input")
+      ->required();
+  addDefineOption(*command, arguments->defines);
+  command->add_flag("--tensors", view.tensors, "Every tensor of a checkpoint");
+  command->add_flag("--formulas", view.formulas,
+                    "The formula beside each number of parameters");
+  command->add_flag("--shapes", view.shapes,
+                    "The shape of every value that has a name");
+  command->add_flag("--flops", view.flops,
+                    "FLOPs of a token forward and of a training step");
+  command->add_option("--depth", arguments->depth, "Levels of the tree")
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--format", arguments->format, "text, json or csv")
+      ->check(CLI::IsMember({"text", "json", "csv"}));
+  command->add_option("-o,--output", arguments->output,
+                      "Write to a file instead of standard output");
+  CLI::Option *sweep =
+      command
+          ->add_option("--sweep", arguments->sweep,
+                       "A table over values of a hyperparameter "
+                       "(layers=2,4,8); repeatable: the grid of all")
+          ->type_name("NAME=V,V,...")
+          ->allow_extra_args(false);
+  command
+      ->add_option("--against", arguments->against,
+                   "Compare with a checkpoint, tensor by tensor; exit status 1 "
+                   "where they differ")
+      ->type_name("DIR|FILE.safetensors")
+      ->excludes(sweep);
+  command->callback([arguments, &status] { status = report(*arguments); });
+}
