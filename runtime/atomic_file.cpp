@@ -9,6 +9,7 @@
 
 #include "runtime/error.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -99,13 +100,15 @@ void renameSynced(const std::string &from, const std::string &to) {
 }
 
 void makeFolder(const std::string &path) {
-  if (path.empty() || isFolder(path))
-    return;
-  std::string parent = folderOf(path);
-  if (parent != path && parent != ".")
-    makeFolder(parent);
-  if (mkdir(path.c_str(), 0777) != 0 && !isFolder(path))
-    throw InputError("cannot make the folder " + path + ": " + reason(errno));
+  for (size_t end = 0; end < path.size();) {
+    end = std::min(path.find('/', end + 1), path.size());
+    std::string part = path.substr(0, end);
+    int error = mkdir(part.c_str(), 0777) == 0 ? 0 : errno;
+    if (error != 0 && !isFolder(part)) {
+      std::string why = error == EEXIST ? part + " is a file" : reason(error);
+      throw InputError("cannot make the folder " + path + ": " + why);
+    }
+  }
 }
 
 std::string readFile(const std::string &path, std::string_view purpose) {

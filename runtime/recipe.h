@@ -39,7 +39,7 @@ struct ScheduleSpec {
   std::string shape = "linear";
   /// Whether the first step of the warm-up has a rate of 0 (transformers) or
   /// already a share of it (nanoGPT). Absent: as the kind's origin has it.
-  std::optional<bool> warmupFromZero;
+  std::optional<bool> warmupFromZero = std::nullopt;
 };
 
 struct OptimizerSpec {

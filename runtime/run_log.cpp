@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -25,11 +26,7 @@ constexpr size_t capacity = 1 << 16;
 RunLog::~RunLog() {
   if (file < 0)
     return;
-  try {
-    flush();
-  } catch (const InputError &) {
-    // Whoever destroys the log without flushing is already failing.
-  }
+  flush();
   close(file);
 }
 
@@ -67,14 +64,23 @@ void RunLog::flush() {
     if (count < 0 && errno == EINTR)
       continue;
     if (count < 0) {
-      std::string why = std::strerror(errno);
-      buffer.clear(); // not again when the log is destroyed
-      throw InputError("cannot write the log " + path + ": " + why);
+      failure = "cannot write the log " + path + ": " + std::strerror(errno);
+      std::fprintf(stderr, "warning: %s; training goes on without it\n",
+                   failure.c_str());
+      close(file);
+      file = -1;
+      buffer.clear();
+      return;
     }
     done += static_cast<size_t>(count);
   }
   written += done;
   buffer.clear();
+}
+
+void RunLog::check() const {
+  if (!failure.empty())
+    throw InputError(failure);
 }
 
 } // namespace tfm

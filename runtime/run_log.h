@@ -15,7 +15,9 @@
 namespace tfm {
 
 /// Appends lines to a file through a buffer of fixed size, so that logging a
-/// step allocates nothing.
+/// step allocates nothing. A log that cannot be written any more (a full disk)
+/// must not cost the training itself: the first failure is said on stderr, and
+/// kept for `check`.
 class RunLog {
 public:
   RunLog() = default;
@@ -29,6 +31,8 @@ public:
   /// One line without its end; written at once if `now` or the buffer is full.
   void line(std::string_view text, bool now = false);
   void flush();
+  /// Throws InputError if something could not be written.
+  void check() const;
   /// Bytes of the file once everything is flushed.
   uint64_t size() const { return written + buffer.size(); }
 
@@ -36,6 +40,7 @@ private:
   std::string path;
   int file = -1;
   std::string buffer;
+  std::string failure;
   uint64_t written = 0;
 };
 

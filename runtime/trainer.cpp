@@ -229,9 +229,9 @@ void Trainer::save() {
   if (options.out.empty())
     return;
   double began = now();
-  log.flush();
   position.logBytes = log.size();
   saveCheckpoint(options.out, model, position);
+  log.flush();
   progress->exclude(now() - began);
 }
 
@@ -290,6 +290,8 @@ TrainResult Trainer::run(const std::atomic<bool> &interrupt) {
             ? "interrupted at step " + std::to_string(position.step)
             : "interrupted: step " + std::to_string(position.step) +
                   " is saved, continue with --resume " + options.out);
+  log.flush();
+  log.check();
   return result;
 }
 

@@ -1,0 +1,269 @@
+//===- CommandLineTest.cpp - the commands of a linked binary ------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+// Runs the toy model's binary as a user does.
+//
+//===----------------------------------------------------------------------===//
+
+#include "tests/unit/runtime/TemporaryFolder.h"
+
+#include <chrono>
+#include <csignal>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
+namespace tfm::test {
+namespace {
+
+using nlohmann::json;
+
+struct Outcome {
+  int code;
+  std::string out;
+  std::string err;
+};
+
+class CommandLine : public testing::Test {
+protected:
+  /// Runs `toy ARGUMENTS` in the test's own folder; `before` comes before it in
+  /// the shell.
+  Outcome run(const std::string &arguments, const std::string &before = "") {
+    std::string command = "cd " + folder.path + " && " + before +
+                          " " TFM_TOY " " + arguments + " >out.txt 2>err.txt";
+    int status = std::system(command.c_str());
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1,
+            contentOf(folder / "out.txt"), contentOf(folder / "err.txt")};
+  }
+
+  /// Expects a failure of the user's with one message that says all `parts`.
+  void expectError(const std::string &arguments,
+                   const std::vector<std::string> &parts,
+                   const std::string &before = "") {
+    Outcome outcome = run(arguments, before);
+    EXPECT_EQ(outcome.code, 1) << arguments;
+    EXPECT_NE(("\n" + outcome.err).find("\nerror: "), std::string::npos)
+        << outcome.err;
+    for (const std::string &part : parts)
+      EXPECT_NE(outcome.err.find(part), std::string::npos)
+          << arguments << ": " << outcome.err;
+  }
+
+  TemporaryFolder folder;
+};
+
+TEST_F(CommandLine, InfoIsTheDefault) {
+  Outcome outcome = run("");
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_NE(outcome.out.find("parameters       210"), std::string::npos);
+  EXPECT_EQ(run("info").out, outcome.out);
+  json info = json::parse(run("info --json").out);
+  EXPECT_EQ(info.at("parameters").at("total"), 210);
+  EXPECT_EQ(info.at("hyperparameters").at("vocab"), 14);
+}
+
+TEST_F(CommandLine, WrongUsageExitsWith2) {
+  for (const char *arguments :
+       {"--nonsense", "nonsense", "train --steps", "train --steps -3",
+        "train --steps x", "train --threads 0", "generate",
+        "generate --weights x --top-p 2",
+        "generate --weights x --prompt a --prompt-file b", "export --weights x",
+        "eval", "train generate"}) {
+    Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.code, 2) << arguments;
+    EXPECT_NE(outcome.err, "") << arguments;
+  }
+}
+
+TEST_F(CommandLine, HelpAndVersion) {
+  EXPECT_NE(run("--help").out.find("generate"), std::string::npos);
+  EXPECT_NE(run("train --help").out.find("--resume"), std::string::npos);
+  EXPECT_EQ(run("--version").code, 0);
+}
+
+TEST_F(CommandLine, TrainsEvaluatesGeneratesExports) {
+  Outcome trained = run("train --out run --threads 1");
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  EXPECT_NE(trained.out.find("trained 300 steps"), std::string::npos);
+  EXPECT_NE(trained.out.find("--- sample at step 150 ---\n12+"),
+            std::string::npos);
+  EXPECT_NE(trained.err.find("step 300: validation loss"), std::string::npos);
+
+  json evaluation = json::parse(run("eval --weights run --json").out);
+  EXPECT_LT(evaluation.at("loss"), 2.4);
+  EXPECT_NEAR(std::exp(evaluation.at("loss").get<double>()),
+              evaluation.at("perplexity").get<double>(), 1e-6);
+  const json &match = evaluation.at("exact_match");
+  EXPECT_EQ(match.at("prompts"), 200);
+  EXPECT_EQ(match.at("seen").at("prompts").get<int>() +
+                match.at("unseen").at("prompts").get<int>(),
+            200);
+
+  ASSERT_EQ(run("export --weights run -o w.safetensors").code, 0);
+  Outcome first = run("generate --weights run --prompt 1+ --seed 7");
+  EXPECT_EQ(first.code, 0);
+  EXPECT_TRUE(first.out.starts_with("1+"));
+  EXPECT_NE(first.err.find("tokens/s"), std::string::npos);
+  EXPECT_EQ(run("generate --weights w.safetensors --prompt 1+ --seed 7").out,
+            first.out);
+  json text = json::parse(
+      run("generate --weights run --prompt 1+ --seed 7 --json").out);
+  EXPECT_EQ("1+" + text.at("text").get<std::string>() + "\n", first.out);
+  Outcome two = run("generate --weights run --prompt 1+ --count 2 --greedy");
+  size_t middle = two.out.find("---\n");
+  ASSERT_NE(middle, std::string::npos);
+  EXPECT_EQ(two.out.substr(0, middle), two.out.substr(middle + 4));
+  folder.write("prompt.txt", "9+");
+  EXPECT_TRUE(run("generate --weights run --prompt-file prompt.txt --tokens 2")
+                  .out.starts_with("9+"));
+  EXPECT_TRUE(
+      run("generate --weights run --prompt-file - --tokens 2", "printf 9+ |")
+          .out.starts_with("9+"));
+}
+
+TEST_F(CommandLine, LogIsJsonLines) {
+  ASSERT_EQ(run("train --out run --steps 150").code, 0);
+  std::istringstream log(contentOf(folder / "run/log.jsonl"));
+  std::string line;
+  int64_t steps = 0, validations = 0, samples = 0;
+  while (std::getline(log, line)) {
+    json entry = json::parse(line);
+    steps += entry.contains("loss");
+    validations += entry.contains("validation_loss");
+    samples += entry.contains("sample");
+  }
+  EXPECT_EQ(steps, 150);
+  EXPECT_EQ(validations, 2); // at 100 and at the end
+  EXPECT_EQ(samples, 1);
+}
+
+TEST_F(CommandLine, SameBitsForAnyNumberOfThreadsAndAfterResume) {
+  ASSERT_EQ(run("train --out one --threads 1").code, 0);
+  ASSERT_EQ(run("train --out two --threads 2").code, 0);
+  std::string weights = contentOf(folder / "one/model.safetensors");
+  EXPECT_EQ(weights, contentOf(folder / "two/model.safetensors"));
+  // The first part must plan for all 300 steps: the schedule depends on it.
+  Outcome killed = run("train --out three --threads 2", "timeout -s KILL 0.02");
+  if (!std::filesystem::exists(folder / "three/state.json"))
+    ASSERT_EQ(run("train --out three --overwrite").code, 0);
+  else
+    ASSERT_EQ(run("train --resume three").code, 0);
+  EXPECT_EQ(weights, contentOf(folder / "three/model.safetensors"));
+}
+
+TEST_F(CommandLine, CtrlCSavesAndExits130) {
+  pid_t child = fork();
+  if (child == 0) {
+    if (chdir(folder.path.c_str()) != 0 || !freopen("out.txt", "w", stdout) ||
+        !freopen("err.txt", "w", stderr))
+      _exit(99);
+    execl(TFM_TOY, TFM_TOY, "train", "--out", "run", "--steps", "1000000000",
+          nullptr);
+    _exit(99);
+  }
+  while (!std::filesystem::exists(folder / "run/state.json"))
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  kill(child, SIGINT);
+  int status = 0;
+  waitpid(child, &status, 0);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 130);
+  EXPECT_NE(contentOf(folder / "err.txt").find("--resume run"),
+            std::string::npos);
+  int64_t step = json::parse(contentOf(folder / "run/state.json")).at("step");
+  // Not only the regular checkpoints, which come every 100 steps: the last step
+  // of all is saved, and the log ends with it.
+  std::string log = contentOf(folder / "run/log.jsonl");
+  EXPECT_NE(log.find("\"step\":" + std::to_string(step) + ","),
+            std::string::npos);
+  EXPECT_EQ(log.find("\"step\":" + std::to_string(step + 1) + ","),
+            std::string::npos);
+  EXPECT_EQ(run("train --resume run --steps " + std::to_string(step + 5)).code,
+            0);
+}
+
+TEST_F(CommandLine, BadInputNamesTheFileAndTheFix) {
+  ASSERT_EQ(run("train --out run --steps 20").code, 0);
+  std::string weights = contentOf(folder / "run/model.safetensors");
+
+  expectError("train --out run", {"run already holds a run", "--resume run"});
+  expectError("train --resume nowhere", {"nowhere"});
+  folder.write("half.safetensors", weights.substr(0, weights.size() / 2));
+  expectError("generate --weights half.safetensors", {"half.safetensors"});
+  expectError("generate --weights nowhere", {"nowhere"});
+  expectError("generate --weights .", {"model.safetensors"});
+  expectError("generate --weights run --prompt xyz", {"the prompt", "'x'"});
+  folder.write("empty.txt", "");
+  folder.write("short.txt", "1+1");
+  folder.write("letters.txt", std::string(500, 'q'));
+  expectError("train --data empty.txt --out a", {"empty.txt", "empty"});
+  expectError("train --data short.txt --out a", {"short.txt", "too short"});
+  expectError("train --data letters.txt --out a", {"letters.txt", "'q'"});
+  expectError("train --data nowhere.txt --out a", {"nowhere.txt", "--data"});
+  expectError("eval --weights run --data empty.txt", {"empty.txt"});
+  folder.write("bad.json", "{");
+  expectError("train --tokenizer bad.json --out a", {"bad.json"});
+  expectError("train --init half.safetensors --out a", {"half.safetensors"});
+  expectError("train --out /dev/null/x", {"/dev/null/x"});
+  expectError("train --resume run --init run", {"--resume", "--init"});
+  folder.write("damaged/state.json", "");
+  std::filesystem::create_directory(folder / "damaged");
+  folder.write("damaged/state.json", "{");
+  folder.write("damaged/model.safetensors", weights);
+  expectError("train --resume damaged", {"damaged/state.json", "--init"});
+}
+
+TEST_F(CommandLine, AFullDiskIsNoticedAndNothingIsLost) {
+  ASSERT_EQ(run("train --out run --steps 20").code, 0);
+  std::string weights = contentOf(folder / "run/model.safetensors");
+  // No file may grow beyond 1024 bytes: the weights take a few more.
+  expectError("train --resume run --steps 22", {"run/model.safetensors"},
+              "ulimit -f 2; trap '' XFSZ;");
+  EXPECT_EQ(contentOf(folder / "run/model.safetensors"), weights);
+  EXPECT_EQ(run("train --resume run --steps 22").code, 0);
+  expectError("train --steps 2 --out b --log /dev/full", {"/dev/full"});
+  Outcome full =
+      run("generate --weights run --prompt 1 > /dev/full; exit $? #");
+  EXPECT_EQ(full.code, 1);
+}
+
+TEST_F(CommandLine, RunsGetTheirOwnFolders) {
+  ASSERT_EQ(run("train --steps 10").code, 0);
+  ASSERT_EQ(run("train --steps 10").code, 0);
+  EXPECT_TRUE(std::filesystem::exists(folder / "runs/toy/model.safetensors"));
+  EXPECT_TRUE(std::filesystem::exists(folder / "runs/toy-2/model.safetensors"));
+}
+
+// What a compiled model may cost before it does anything.
+TEST_F(CommandLine, IsSmallAndStartsAtOnce) {
+  ASSERT_EQ(std::system(("strip -o " + (folder / "toy") + " " TFM_TOY).c_str()),
+            0);
+  EXPECT_LT(std::filesystem::file_size(folder / "toy"), 4'000'000u);
+  double best = 1;
+  for (int i = 0; i < 10; ++i) {
+    auto began = std::chrono::steady_clock::now();
+    pid_t child = fork();
+    if (child == 0) {
+      if (!freopen("/dev/null", "w", stdout))
+        _exit(99);
+      execl(TFM_TOY, TFM_TOY, nullptr);
+      _exit(99);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0);
+    std::chrono::duration<double> took =
+        std::chrono::steady_clock::now() - began;
+    best = std::min(best, took.count());
+  }
+  EXPECT_LT(best, 0.010);
+}
+
+} // namespace
+} // namespace tfm::test

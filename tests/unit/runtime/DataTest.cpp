@@ -1,0 +1,285 @@
+//===- DataTest.cpp - what a model is trained on ------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/data/dataset.h"
+#include "runtime/data/order.h"
+#include "runtime/data/texts.h"
+#include "runtime/error.h"
+#include "tests/unit/runtime/TemporaryFolder.h"
+
+#include <gtest/gtest.h>
+#include <set>
+
+namespace tfm {
+namespace {
+
+using test::contentOf;
+using test::messageOf;
+using test::TemporaryFolder;
+
+DataSpec sums(int64_t count, const char *kind = "sums") {
+  DataSpec spec;
+  spec.kind = kind;
+  spec.count = count;
+  spec.max = 99;
+  spec.seed = 1;
+  return spec;
+}
+
+TokenizerPtr digits() { return makeCharsTokenizer("0123456789+=.#"); }
+
+std::unique_ptr<Dataset> open(const DataSpec &spec, const Tokenizer &tokenizer,
+                              int64_t sequence,
+                              std::optional<int32_t> ignore = std::nullopt) {
+  static const std::string source = "/nowhere/model.tfm";
+  return openDataset({spec, source, tokenizer, sequence, ignore});
+}
+
+// The published notebook's 25,000 expressions, to the letter.
+TEST(Sums, AreTheFixture) {
+  std::vector<std::string> examples = readExamples(sums(25000), "");
+  std::istringstream lines(contentOf(TFM_FIXTURES "/cs444/addition_25000.txt"));
+  std::string line;
+  size_t index = 0;
+  while (std::getline(lines, line)) {
+    std::string padded = examples.at(index++);
+    padded.resize(10, '#');
+    ASSERT_EQ(padded, line);
+  }
+  EXPECT_EQ(index, examples.size());
+  EXPECT_EQ(dataCharacters(sums(1), ""), "0123456789+=.#");
+}
+
+TEST(Sums, BecomeSamplesAndLabels) {
+  TokenizerPtr tokenizer = digits();
+  std::unique_ptr<Dataset> data = open(sums(25000), *tokenizer, 9, 13);
+  EXPECT_EQ(data->windows(Part::Train), 22500);
+  EXPECT_EQ(data->windows(Part::Validation), 2500);
+  std::vector<int32_t> tokens(9), targets(9);
+  // 3+14=17.## is the third.
+  EXPECT_EQ(data->read(Part::Train, 2, tokens, targets), 7);
+  EXPECT_EQ(tokens, (std::vector<int32_t>{3, 10, 1, 4, 11, 1, 7, 12, 13}));
+  EXPECT_EQ(targets, (std::vector<int32_t>{10, 1, 4, 11, 1, 7, 12, 13, 13}));
+  std::vector<Question> questions = data->questions(Part::Train);
+  EXPECT_EQ(questions[0].prompt, tokenizer->ids("47+51="));
+  EXPECT_EQ(questions[0].answer, tokenizer->ids("98."));
+  EXPECT_EQ(data->questions(Part::Validation).size(), 2500u);
+}
+
+TEST(Sums, AnotherIgnoredTargetReplacesThePadding) {
+  TokenizerPtr tokenizer = digits();
+  std::unique_ptr<Dataset> data = open(sums(100), *tokenizer, 9, -100);
+  std::vector<int32_t> tokens(9), targets(9);
+  data->read(Part::Train, 2, tokens, targets);
+  EXPECT_EQ(tokens[8], 13);
+  EXPECT_EQ(targets[8], -100);
+}
+
+TEST(Products, AreProducts) {
+  std::string first = readExamples(sums(1, "products"), "")[0];
+  EXPECT_EQ(first, "47*51=2397.");
+  EXPECT_EQ(dataCharacters(sums(1, "products"), ""), "0123456789*=.#");
+}
+
+TEST(Sums, RefuseAWindowThatIsTooShort) {
+  TokenizerPtr tokenizer = digits();
+  EXPECT_NE(messageOf<InputError>([&] {
+              open(sums(100), *tokenizer, 8, 13);
+            }).find("train.sequence"),
+            std::string::npos);
+}
+
+DataSpec text(const std::string &path, double validation = 0.1) {
+  DataSpec spec;
+  spec.kind = "text";
+  spec.files = {path};
+  spec.validation = validation;
+  return spec;
+}
+
+TEST(Text, IsCutByCharactersInOrder) {
+  TemporaryFolder folder;
+  // 20 characters of two bytes: 18 for training, 2 for validation.
+  std::string content;
+  for (int i = 0; i < 20; ++i)
+    content += "\xC3" + std::string(1, static_cast<char>(0xA0 + i));
+  std::string path = folder.write("a.txt", content);
+  TokenizerPtr tokenizer = makeCharsTokenizer(distinctCharacters(content));
+  std::unique_ptr<Dataset> data = open(text(path), *tokenizer, 4);
+  EXPECT_EQ(data->starts(Part::Train), 14);
+  EXPECT_EQ(data->windows(Part::Train), 4);
+  EXPECT_EQ(data->windows(Part::Validation), 1);
+  std::vector<int32_t> tokens(4), targets(4);
+  EXPECT_EQ(data->read(Part::Train, 13, tokens, targets), 4);
+  EXPECT_EQ(tokens, (std::vector<int32_t>{13, 14, 15, 16}));
+  EXPECT_EQ(targets, (std::vector<int32_t>{14, 15, 16, 17}));
+  EXPECT_EQ(data->read(Part::Validation, 0, tokens, targets), 1);
+  EXPECT_EQ(tokens[0], 18);
+  EXPECT_EQ(targets[0], 19);
+}
+
+TEST(Text, NamesTheFileAndTheFix) {
+  TemporaryFolder folder;
+  TokenizerPtr tokenizer = makeCharsTokenizer("ab");
+  auto problem = [&](const std::string &content) {
+    std::string path = folder.write("a.txt", content);
+    std::string message =
+        messageOf<InputError>([&] { open(text(path), *tokenizer, 8); });
+    EXPECT_NE(message.find(path), std::string::npos) << message;
+    return message;
+  };
+  EXPECT_NE(problem("").find("is empty"), std::string::npos);
+  EXPECT_NE(problem("abab").find("too short"), std::string::npos);
+  EXPECT_NE(problem("ababababababcabababab").find("'c'"), std::string::npos);
+  std::string missing =
+      messageOf<InputError>([&] { open(text("not-here.txt"), *tokenizer, 8); });
+  EXPECT_NE(missing.find("/nowhere/not-here.txt"), std::string::npos);
+  EXPECT_NE(missing.find("--data"), std::string::npos);
+}
+
+TEST(Lines, ArePadded) {
+  TemporaryFolder folder;
+  DataSpec spec = text(folder.write("a.txt", "ab\n\nabab\r\nb\n"), 0);
+  spec.kind = "lines";
+  TokenizerPtr tokenizer = makeCharsTokenizer("abE#");
+  EXPECT_NE(messageOf<InputError>([&] { open(spec, *tokenizer, 4); }), "")
+      << "different lengths need a pad token";
+  spec.end = "E";
+  spec.pad = "#";
+  std::unique_ptr<Dataset> data = open(spec, *tokenizer, 4, 3);
+  EXPECT_EQ(data->windows(Part::Train), 3);
+  std::vector<int32_t> tokens(4), targets(4);
+  EXPECT_EQ(data->read(Part::Train, 0, tokens, targets), 2);
+  EXPECT_EQ(tokens, (std::vector<int32_t>{0, 1, 2, 3}));
+  EXPECT_EQ(targets, (std::vector<int32_t>{1, 2, 3, 3}));
+  EXPECT_EQ(data->read(Part::Train, 1, tokens, targets), 4);
+}
+
+TEST(Json, ReadsLinesAndArrays) {
+  TemporaryFolder folder;
+  DataSpec spec;
+  spec.kind = "json";
+  spec.field = "text";
+  for (const char *content : {"{\"text\": \"ab\"}\n\n{\"text\": \"b\"}\n",
+                              "[{\"text\": \"ab\"}, {\"text\": \"b\"}]"}) {
+    spec.files = {folder.write("a.json", content)};
+    EXPECT_EQ(readExamples(spec, ""), (std::vector<std::string>{"ab", "b"}));
+  }
+  for (const char *content : {"", "{", "{\"other\": 1}", "[1]", "[{}"}) {
+    spec.files = {folder.write("a.json", content)};
+    EXPECT_NE(
+        messageOf<InputError>([&] { readExamples(spec, ""); }).find("a.json"),
+        std::string::npos)
+        << content;
+  }
+}
+
+TEST(Tokens, ChecksIds) {
+  TemporaryFolder folder;
+  TokenizerPtr tokenizer = digits();
+  DataSpec spec =
+      text(folder.write("a.bin", std::string("\x01\0\x02\0\x03\0", 6)), 0);
+  spec.kind = "tokens";
+  std::unique_ptr<Dataset> data = open(spec, *tokenizer, 2);
+  std::vector<int32_t> tokens(2), targets(2);
+  data->read(Part::Train, 0, tokens, targets);
+  EXPECT_EQ(targets, (std::vector<int32_t>{2, 3}));
+  folder.write("a.bin", std::string("\x01\0\xff\0\x03\0", 6));
+  EXPECT_NE(
+      messageOf<InputError>([&] { open(spec, *tokenizer, 2); }).find("255"),
+      std::string::npos);
+  folder.write("a.bin", "abc");
+  EXPECT_THROW(open(spec, *tokenizer, 2), InputError);
+}
+
+TrainSpec recipe(int64_t batch, int64_t sequence) {
+  TrainSpec train;
+  train.batch = batch;
+  train.sequence = sequence;
+  return train;
+}
+
+TEST(Order, AnEpochShowsEveryExampleOnce) {
+  TokenizerPtr tokenizer = digits();
+  std::unique_ptr<Dataset> data = open(sums(100), *tokenizer, 9, 13);
+  TrainSpec train = recipe(10, 9);
+  DataOrder order(*data, train, 42);
+  EXPECT_EQ(order.stepsPerEpoch(), 9);
+  std::vector<int32_t> tokens(90), targets(90);
+  auto epoch = [&](int64_t first) {
+    std::multiset<std::vector<int32_t>> rows;
+    for (int64_t step = first; step < first + 9; ++step) {
+      order.fill(step, 0, tokens, targets);
+      for (int row = 0; row < 10; ++row)
+        rows.emplace(tokens.begin() + 9 * row, tokens.begin() + 9 * row + 9);
+    }
+    return rows;
+  };
+  std::multiset<std::vector<int32_t>> all;
+  for (int i = 0; i < 90; ++i) {
+    std::vector<int32_t> row(9), next(9);
+    data->read(Part::Train, i, row, next);
+    all.insert(row);
+  }
+  EXPECT_EQ(epoch(0), all);
+  EXPECT_EQ(epoch(9), all);
+}
+
+TEST(Order, IsAFunctionOfSeedAndStep) {
+  TokenizerPtr tokenizer = digits();
+  std::unique_ptr<Dataset> data = open(sums(100), *tokenizer, 9, 13);
+  TrainSpec train = recipe(7, 9);
+  auto at = [&](uint64_t seed, std::vector<int64_t> steps) {
+    DataOrder order(*data, train, seed);
+    std::vector<int32_t> tokens(63), targets(63);
+    for (int64_t step : steps)
+      order.fill(step, 0, tokens, targets);
+    return tokens;
+  };
+  EXPECT_EQ(at(1, {0, 1, 2, 30, 31}), at(1, {31}));
+  EXPECT_NE(at(1, {31}), at(2, {31}));
+  EXPECT_NE(at(1, {31}), at(1, {32}));
+}
+
+TEST(Order, CountsTargetsThatMatter) {
+  TokenizerPtr tokenizer = digits();
+  std::unique_ptr<Dataset> data = open(sums(100), *tokenizer, 9, 13);
+  TrainSpec train = recipe(1, 9);
+  train.shuffle = false;
+  DataOrder order(*data, train, 1);
+  order.setIgnored(13);
+  std::vector<int32_t> tokens(9), targets(9);
+  EXPECT_EQ(order.fill(0, 0, tokens, targets), 8); // 47+51=98.
+  EXPECT_EQ(order.fill(1, 0, tokens, targets), 9); // 75+95=170.
+  EXPECT_EQ(order.fill(2, 0, tokens, targets), 7); // 3+14=17.
+}
+
+TEST(Order, DrawsWindowsFromTheWholeTrainingText) {
+  TemporaryFolder folder;
+  std::string content;
+  for (int i = 0; i < 100; ++i)
+    content += static_cast<char>(' ' + i % 90);
+  TokenizerPtr tokenizer = makeCharsTokenizer(distinctCharacters(content));
+  std::unique_ptr<Dataset> data =
+      open(text(folder.write("a.txt", content), 0), *tokenizer, 4);
+  TrainSpec train = recipe(8, 4);
+  DataOrder order(*data, train, 1);
+  std::vector<int32_t> tokens(32), targets(32);
+  std::set<int32_t> starts;
+  for (int64_t step = 0; step < 300; ++step) {
+    order.fill(step, 0, tokens, targets);
+    for (int row = 0; row < 8; ++row) {
+      starts.insert(tokens[row * 4]);
+      for (int i = 0; i < 3; ++i)
+        EXPECT_EQ(targets[row * 4 + i], tokens[row * 4 + i + 1]);
+    }
+  }
+  EXPECT_EQ(starts.size(), 90u);
+}
+
+} // namespace
+} // namespace tfm

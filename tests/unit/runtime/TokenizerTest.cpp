@@ -1,0 +1,273 @@
+//===- TokenizerTest.cpp - text to token ids and back -------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/tokenizer/tokenizer.h"
+#include "runtime/error.h"
+#include "runtime/philox.h"
+#include "runtime/tokenizer/resolve.h"
+#include "runtime/tokenizer/utf8.h"
+#include "tests/unit/runtime/TemporaryFolder.h"
+
+#include <chrono>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace tfm {
+namespace {
+
+using nlohmann::json;
+using test::contentOf;
+using test::messageOf;
+
+std::string fromHex(const std::string &hex) {
+  std::string bytes;
+  for (size_t i = 0; i + 1 < hex.size(); i += 2)
+    bytes += static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16));
+  return bytes;
+}
+
+const std::string bytesFixture = TFM_FIXTURES "/bpe/bytes/";
+const std::string wordFixture = TFM_FIXTURES "/bpe/word/";
+
+void checkByteCases(const Tokenizer &tokenizer) {
+  json cases = json::parse(contentOf(bytesFixture + "cases.json"));
+  EXPECT_EQ(tokenizer.size(), 1000);
+  EXPECT_EQ(cases.at("encode").size(), 211u);
+  for (const json &entry : cases.at("encode")) {
+    std::string text = fromHex(entry.at("utf8").get<std::string>());
+    auto ids = entry.at("ids").get<std::vector<int32_t>>();
+    EXPECT_EQ(tokenizer.ids(text), ids) << text;
+    EXPECT_EQ(tokenizer.text(ids), entry.at("decoded").get<std::string>());
+  }
+  for (const json &entry : cases.at("decode")) {
+    auto ids = entry.at("ids").get<std::vector<int32_t>>();
+    std::string bytes;
+    for (int32_t id : ids)
+      tokenizer.decode(id, false, bytes);
+    EXPECT_EQ(bytes, fromHex(entry.at("bytes").get<std::string>()));
+    EXPECT_EQ(tokenizer.text(ids), entry.at("decoded").get<std::string>());
+  }
+}
+
+TEST(ByteBpe, MeetsTheFixtureFromVocabularyAndMerges) {
+  TokenizerPtr tokenizer =
+      makeByteBpeTokenizer(contentOf(bytesFixture + "vocab.json"),
+                           contentOf(bytesFixture + "merges.txt"));
+  checkByteCases(*tokenizer);
+  // What it writes means the same.
+  checkByteCases(*parseTokenizerJson(tokenizer->json(), "written"));
+}
+
+TEST(ByteBpe, MeetsTheFixtureFromTokenizerJson) {
+  std::string text = contentOf(bytesFixture + "tokenizer.json");
+  TokenizerPtr tokenizer = parseTokenizerJson(text, "tokenizer.json");
+  checkByteCases(*tokenizer);
+  EXPECT_EQ(tokenizer->json(), text);
+}
+
+TEST(ByteBpe, EncodesAnyBytes) {
+  TokenizerPtr tokenizer =
+      makeByteBpeTokenizer(contentOf(bytesFixture + "vocab.json"),
+                           contentOf(bytesFixture + "merges.txt"));
+  std::string bytes;
+  for (uint32_t i = 0; i < 2000; ++i)
+    bytes += static_cast<char>(philox(9, {i, 0, 0, 0})[0]);
+  std::string back;
+  for (int32_t id : tokenizer->ids(bytes))
+    tokenizer->decode(id, false, back);
+  EXPECT_EQ(back, bytes);
+}
+
+// A single word of a megabyte must not take quadratic time.
+TEST(ByteBpe, LongWordsTakeNoLonger) {
+  TokenizerPtr tokenizer =
+      makeByteBpeTokenizer(contentOf(bytesFixture + "vocab.json"),
+                           contentOf(bytesFixture + "merges.txt"));
+  std::string word;
+  for (uint32_t i = 0; i < 1'000'000; ++i)
+    word += static_cast<char>('a' + philox(9, {i, 0, 0, 0})[0] % 26);
+  auto began = std::chrono::steady_clock::now();
+  std::vector<int32_t> ids = tokenizer->ids(word);
+  double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - began)
+          .count();
+  EXPECT_LT(seconds, 5.0); // quadratic: minutes
+  EXPECT_EQ(tokenizer->text(ids), word);
+}
+
+TEST(WordBpe, MeetsTheFixture) {
+  TokenizerPtr tokenizer =
+      makeWordBpeTokenizer(contentOf(wordFixture + "vocab.json"),
+                           contentOf(wordFixture + "merges.txt"));
+  json cases = json::parse(contentOf(wordFixture + "cases.json"));
+  EXPECT_EQ(tokenizer->size(), 276);
+  TokenizerPtr again = parseTokenizerJson(tokenizer->json(), "written");
+  EXPECT_EQ(cases.at("encode").size(), 40u);
+  for (const json &entry : cases.at("encode")) {
+    std::string text = fromHex(entry.at("utf8").get<std::string>());
+    auto ids = entry.at("ids").get<std::vector<int32_t>>();
+    EXPECT_EQ(tokenizer->ids(text), ids) << text;
+    EXPECT_EQ(again->ids(text), ids) << text;
+    EXPECT_EQ(tokenizer->text(ids), entry.at("decoded").get<std::string>());
+  }
+  for (const json &entry : cases.at("decode"))
+    EXPECT_EQ(tokenizer->text(entry.at("ids").get<std::vector<int32_t>>()),
+              entry.contains("decoded") ? entry.at("decoded").get<std::string>()
+                                        : entry.at("text").get<std::string>());
+}
+
+TEST(Chars, RoundTrips) {
+  std::string text = "h\xc3\xa9llo \xe2\x82\xac\xf0\x9f\x98\x80\n";
+  TokenizerPtr tokenizer = makeCharsTokenizer(distinctCharacters(text));
+  EXPECT_EQ(tokenizer->size(), 8); // l occurs twice
+  EXPECT_EQ(tokenizer->text(tokenizer->ids(text)), text);
+  TokenizerPtr again = parseTokenizerJson(tokenizer->json(), "written");
+  EXPECT_EQ(again->ids(text), tokenizer->ids(text));
+}
+
+TEST(Chars, NamesTheCharacterThatIsMissing) {
+  TokenizerPtr tokenizer = makeCharsTokenizer("ab\n");
+  auto problem = [&](const std::string &text) {
+    return messageOf<InputError>([&] { tokenizer->ids(text); });
+  };
+  EXPECT_NE(problem("ab\nbax").find("'x' (U+0078) (line 2, after \"ba\")"),
+            std::string::npos);
+  EXPECT_NE(problem("\xe2\x82\xac").find("U+20AC"), std::string::npos);
+  EXPECT_NE(problem("a\x07").find("U+0007"), std::string::npos);
+  EXPECT_NE(problem("a\xff").find("not UTF-8"), std::string::npos);
+}
+
+TEST(Bytes, RoundTrips) {
+  TokenizerPtr tokenizer = makeBytesTokenizer();
+  EXPECT_EQ(tokenizer->size(), 256);
+  std::string all;
+  for (int i = 0; i < 256; ++i)
+    all += static_cast<char>(i);
+  std::vector<int32_t> ids = tokenizer->ids(all);
+  ASSERT_EQ(ids.size(), 256u);
+  std::string back;
+  for (int i = 0; i < 256; ++i) {
+    EXPECT_EQ(ids[i], i);
+    tokenizer->decode(ids[i], false, back);
+  }
+  EXPECT_EQ(back, all);
+  TokenizerPtr again = parseTokenizerJson(tokenizer->json(), "written");
+  EXPECT_EQ(again->ids(all), ids);
+}
+
+TEST(Words, UnknownWordsNeedUnk) {
+  TokenizerPtr tokenizer = makeWordsTokenizer({"the", "cat", "<UNK>"});
+  EXPECT_EQ(tokenizer->ids(" the  dog\ncat"), (std::vector<int32_t>{0, 2, 1}));
+  EXPECT_EQ(tokenizer->text({0, 1}), "the cat");
+  EXPECT_THROW(makeWordsTokenizer({"the"})->ids("cat"), InputError);
+  EXPECT_EQ(parseTokenizerJson(tokenizer->json(), "x")->ids("cat"),
+            (std::vector<int32_t>{1}));
+}
+
+TEST(TokenizerJson, RefusesWhatItCannotFollow) {
+  for (const char *text :
+       {"", "1", "{}", "{\"model\": 3}", "{\"model\": {\"type\": \"Unigram\"}}",
+        "{\"model\": {\"type\": \"BPE\"}}",
+        "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": -1}}}",
+        "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 99999999999}}}",
+        "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": "
+        "[\"a b\"]}, \"pre_tokenizer\": {\"type\": \"ByteLevel\"}}",
+        "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": "
+        "[\"a\"]}, \"pre_tokenizer\": {\"type\": \"ByteLevel\"}}",
+        "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": "
+        "[]}, "
+        "\"pre_tokenizer\": {\"type\": \"Metaspace\"}}",
+        "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": "
+        "[]}, "
+        "\"pre_tokenizer\": {\"type\": 5}}"})
+    EXPECT_NE(messageOf<InputError>([&] {
+                parseTokenizerJson(text, "f.json");
+              }).find("f.json"),
+              std::string::npos)
+        << text;
+}
+
+// Patterns of other models are compiled as they stand.
+TEST(TokenizerJson, UsesThePatternOfTheFile) {
+  json root = json::parse(contentOf(bytesFixture + "tokenizer.json"));
+  root["pre_tokenizer"] = {{"type", "Sequence"},
+                           {"pretokenizers",
+                            {{{"type", "Split"},
+                              {"pattern", {{"Regex", "\\d"}}},
+                              {"behavior", "Isolated"},
+                              {"invert", false}},
+                             {{"type", "ByteLevel"},
+                              {"add_prefix_space", false},
+                              {"use_regex", false}}}}};
+  TokenizerPtr tokenizer = parseTokenizerJson(root.dump(), "x");
+  // `the` is one token here, and digits never join their neighbours.
+  std::vector<int32_t> ids = tokenizer->ids("the1the");
+  ASSERT_EQ(ids.size(), 3u);
+  EXPECT_EQ(ids[0], ids[2]);
+  EXPECT_EQ(tokenizer->text(ids), "the1the");
+  root["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = "(";
+  EXPECT_THROW(parseTokenizerJson(root.dump(), "x"), InputError);
+}
+
+TEST(Utf8, ReplacesMaximalInvalidParts) {
+  // Examples of the Unicode standard, chapter 3.9, tables 3-8 and 3-11.
+  const std::string bad = "\xEF\xBF\xBD";
+  EXPECT_EQ(replaceInvalidUtf8("\xC0\xAF\xE0\x80\xBF\xF0\x81\x82\x41"),
+            bad + bad + bad + bad + bad + bad + bad + bad + "A");
+  EXPECT_EQ(replaceInvalidUtf8("\xE1\x80\xE2\xF0\x91\x92\xF1\xBF\x41"),
+            bad + bad + bad + bad + "A");
+  EXPECT_EQ(replaceInvalidUtf8("\xED\xA0\x80"), bad + bad + bad);
+  EXPECT_EQ(replaceInvalidUtf8("a\xE2\x82"), "a" + bad);
+}
+
+TEST(Utf8, StreamGivesWholeCharacters) {
+  std::string text = "a\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80z\xE2\x82";
+  for (size_t step : {1u, 2u, 3u, 5u}) {
+    Utf8Stream stream;
+    std::string all;
+    for (size_t at = 0; at < text.size(); at += step) {
+      std::string part = stream.push(std::string_view(text).substr(at, step));
+      EXPECT_EQ(replaceInvalidUtf8(part), part) << "a split character";
+      all += part;
+    }
+    all += stream.finish();
+    EXPECT_EQ(all, replaceInvalidUtf8(text));
+  }
+}
+
+TEST(Resolve, FindsVocabulariesAtBuildTime) {
+  test::TemporaryFolder folder;
+  folder.write("poem.txt", "roses are red\n");
+  std::string source = folder / "model.tfm";
+  ResolvedTokenizer chars =
+      resolveTokenizer(R"({"kind": "chars", "files": []})",
+                       R"({"kind": "text", "files": ["poem.txt"]})", source);
+  EXPECT_EQ(chars.error, "");
+  EXPECT_EQ(chars.size, 8);
+  EXPECT_EQ(parseTokenizerJson(chars.json, "x")->ids("\n adeors").size(), 8u);
+  ResolvedTokenizer sums =
+      resolveTokenizer(R"({"kind": "chars"})",
+                       R"({"kind": "sums", "count": 5, "max": 9})", source);
+  EXPECT_EQ(sums.size, 14);
+  EXPECT_EQ(parseTokenizerJson(sums.json, "x")->ids("0+=.#"),
+            (std::vector<int32_t>{0, 10, 11, 12, 13}));
+  EXPECT_NE(resolveTokenizer(R"({"kind": "chars"})", "", source).error, "");
+  EXPECT_NE(
+      resolveTokenizer(R"({"kind": "gpt2", "files": ["no.json", "no.txt"]})",
+                       "", source)
+          .error.find("no.json"),
+      std::string::npos);
+  ResolvedTokenizer gpt2 = resolveTokenizer(
+      R"({"kind": "gpt2", "files": ["vocab.json", "merges.txt"]})", "",
+      bytesFixture + "x.tfm");
+  EXPECT_EQ(gpt2.error, "");
+  EXPECT_EQ(gpt2.size, 1000);
+  EXPECT_EQ(gpt2.json, "");
+}
+
+} // namespace
+} // namespace tfm
