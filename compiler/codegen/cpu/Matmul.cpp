@@ -70,7 +70,8 @@ MatmulPlan tfm::planMatmul(const MatmulSpec &spec, const CpuTarget &target) {
   // micro-kernel, which uses it for `width` columns: it pays where it is used
   // often, or where its rows meet in the same cache sets.
   bool conflicts = rowsOfA && a.row % 512 == 0 && k > 64;
-  plan.packA = n > (rowsOfA ? 512 : 128) || (conflicts && n > 64);
+  plan.packA = n > (rowsOfA ? 512 : 128) || (conflicts && n > 64) ||
+               (rowsOfA && target.lanes < 8);
   bool rowsOfB = b.column == 1 && n % target.lanes == 0;
   plan.packB =
       !rowsOfB || (m > 2 * plan.tileRows && k * n * 4 > target.l1Bytes / 2);

@@ -16,15 +16,14 @@
 using namespace mlir;
 using namespace tfm;
 
-/// Rows of a row-major A that share a pointer: x86 addresses base, base +
-/// stride and base + 2 * stride without further registers.
-constexpr int64_t rowsPerPointer = 3;
-
 func::FuncOp tfm::microKernel(KernelBuilder &kb, int64_t rows, int64_t vectors,
                               ALayout layout) {
   bool byRows = layout == ALayout::Rows;
-  // A row-major A is read along k: several steps share the pointers.
-  int64_t unroll = byRows ? 4 : 2;
+  // Two steps of a row-major A would need a second pointer to every row.
+  // NEON multiplies by one lane of a register: load several rows of A at once.
+  bool byLane = !byRows && kb.lanes == 4 && rows % kb.lanes == 0;
+  // Four lanes leave LLVM too few registers to overlap two steps.
+  int64_t unroll = byRows || kb.lanes == 4 ? 1 : 2;
   std::string name = "tfm.micro." + std::to_string(rows) + "x" +
                      std::to_string(vectors) + (byRows ? ".rows" : ".columns");
   SmallVector<Type> types{kb.ptrType, kb.i64Type, kb.ptrType, kb.i64Type,
@@ -50,47 +49,43 @@ func::FuncOp tfm::microKernel(KernelBuilder &kb, int64_t rows, int64_t vectors,
               scf::YieldOp::create(kb.b, kb.loc, values);
             });
 
-        int64_t pointers = byRows ? llvm::divideCeil(rows, rowsPerPointer) : 1;
-        SmallVector<Value> carried{b};
-        for (int64_t i = 0; i < pointers; ++i)
-          carried.push_back(kb.at(a, kb.mul(aStride, i * rowsPerPointer)));
+        SmallVector<Value> carried{a, b};
         llvm::append_range(carried, initial.getResults());
-        Value twice = kb.mul(aStride, 2);
-
         // Steps k, k + 1, ..., k + steps - 1 on the accumulators.
         auto body = [&](ValueRange carried, int64_t steps) {
-          Value b = carried[0];
-          SmallVector<Value> as(carried.slice(1, pointers));
-          SmallVector<Value> tile(carried.drop_front(1 + pointers));
+          Value a = carried[0], b = carried[1];
+          SmallVector<Value> tile(carried.drop_front(2));
           for (int64_t step = 0; step < steps; ++step) {
             SmallVector<Value> bs;
             for (int64_t v = 0; v < vectors; ++v)
               bs.push_back(kb.load(kb.at(b, v * kb.lanes)));
             b = kb.at(b, bStride);
+            Value ptr = a;
+            SmallVector<Value> several;
+            if (byLane)
+              for (int64_t row = 0; row < rows; row += kb.lanes)
+                several.push_back(kb.load(kb.at(a, row)));
             for (int64_t row = 0; row < rows; ++row) {
-              Value ptr;
-              if (byRows) {
-                ptr = as[row / rowsPerPointer];
-                if (row % rowsPerPointer)
-                  ptr = kb.at(ptr, row % rowsPerPointer == 1 ? aStride : twice);
-                ptr = kb.at(ptr, step);
+              Value element;
+              if (byLane) {
+                Value some = several[row / kb.lanes];
+                element = kb.shuffle(
+                    some, some, SmallVector<int64_t>(kb.lanes, row % kb.lanes));
               } else {
-                ptr = kb.at(as[0], row);
+                element = kb.splat(kb.loadScalar(byRows ? ptr : kb.at(a, row)));
               }
-              Value element = kb.splat(kb.loadScalar(ptr));
+              // One pointer walks down the rows: x86 has too few registers for
+              // one each.
+              if (byRows)
+                ptr = kb.at(ptr, aStride);
               for (int64_t v = 0; v < vectors; ++v) {
                 Value &sum = tile[row * vectors + v];
                 sum = kb.fma(element, bs[v], sum);
               }
             }
-            if (!byRows)
-              as[0] = kb.at(as[0], aStride);
+            a = byRows ? kb.at(a, 1) : kb.at(a, aStride);
           }
-          if (byRows)
-            for (Value &ptr : as)
-              ptr = kb.at(ptr, steps);
-          SmallVector<Value> next{b};
-          llvm::append_range(next, as);
+          SmallVector<Value> next{a, b};
           llvm::append_range(next, tile);
           return next;
         };
@@ -98,11 +93,13 @@ func::FuncOp tfm::microKernel(KernelBuilder &kb, int64_t rows, int64_t vectors,
         carried = kb.loop(
             kb.i64(0), whole, unroll, carried,
             [&](Value, ValueRange carried) { return body(carried, unroll); });
-        carried = kb.loop(whole, k, 1, carried, [&](Value, ValueRange carried) {
-          return body(carried, 1);
-        });
+        if (unroll > 1)
+          carried =
+              kb.loop(whole, k, 1, carried, [&](Value, ValueRange carried) {
+                return body(carried, 1);
+              });
         for (int64_t i = 0; i < tile; ++i)
-          kb.store(carried[1 + pointers + i], cAt(i / vectors, i % vectors));
+          kb.store(carried[2 + i], cAt(i / vectors, i % vectors));
       });
 }
 
