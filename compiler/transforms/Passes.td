@@ -51,4 +51,25 @@ def DecomposePass : Pass<"tfm-decompose", "::mlir::ModuleOp"> {
   }];
 }
 
+def AddUpdatePass : Pass<"tfm-add-update", "::mlir::ModuleOp"> {
+  let summary = "add @update_decayed and @update_plain: the optimizer's step";
+  let description = [{
+    From `train.optimizer` of the recipe makes one function per range of
+    trainable parameters, those that weight decay applies to and the rest, over
+    all of their elements as one flat tensor:
+
+    ```mlir
+    func.func @update_decayed(%p: tensor<Nxf32>, %g: tensor<Nxf32>,
+        %m: tensor<Nxf32>, %v: tensor<Nxf32>, %hyper: tensor<4xf32>,
+        %scale: tensor<f32>) -> (tensor<Nxf32>, tensor<Nxf32>, tensor<Nxf32>)
+    ```
+
+    returns the next parameters and the next state `m` and `v`. `%hyper` is the
+    learning rate, 1 - beta1^t, 1 - beta2^t and the largest gradient norm;
+    `%scale` is what clipping multiplies every gradient with. State that the
+    optimizer does not keep is returned as it came: SGD keeps its momentum in
+    `m`, and only where it has one. A range without parameters gets no function.
+  }];
+}
+
 #endif // TFM_TRANSFORMS_PASSES_TD

@@ -99,10 +99,10 @@ struct PruneRepeat : OpRewritePattern<RepeatOp> {
           yield->eraseOperand(i);
     });
     Block *body = op.getBlock();
-    for (Operation &inner :
-         llvm::make_early_inc_range(llvm::reverse(body->without_terminator())))
-      if (llvm::none_of(inner.getResults(),
-                        [&](Value x) { return live.values.contains(x); }))
+    for (Operation &inner : llvm::make_early_inc_range(llvm::reverse(*body)))
+      if (&inner != yield && llvm::none_of(inner.getResults(), [&](Value x) {
+            return live.values.contains(x);
+          }))
         rewriter.eraseOp(&inner);
     llvm::BitVector unused = keep;
     body->eraseArguments(unused.flip());

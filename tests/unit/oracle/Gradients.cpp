@@ -200,5 +200,5 @@ double tfm::oracle::relativeError(const Tensor &a, const Tensor &b) {
       difference = std::abs(x - y);
     scale = std::max(scale, std::abs(y));
   }
-  return difference / scale;
+  return scale == 0.0 ? difference : difference / scale;
 }

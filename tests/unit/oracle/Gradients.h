@@ -56,7 +56,7 @@ std::vector<Tensor> evaluateOrFail(mlir::func::FuncOp function,
                                    llvm::ArrayRef<Tensor> inputs,
                                    const Environment &environment = {});
 
-/// max |a - b| / max |b|.
+/// max |a - b| / max |b|, or max |a| where b is zero.
 double relativeError(const Tensor &a, const Tensor &b);
 
 } // namespace tfm::oracle

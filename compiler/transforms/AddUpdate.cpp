@@ -1,0 +1,139 @@
+//===- AddUpdate.cpp - add the optimizer's step ---------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/dialect/DerivativeBuilder.h"
+#include "compiler/transforms/Optimizer.h"
+#include "compiler/transforms/Passes.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Builders.h"
+
+namespace tfm {
+#define GEN_PASS_DEF_ADDUPDATEPASS
+#include "compiler/transforms/Passes.h.inc"
+} // namespace tfm
+
+using namespace mlir;
+using namespace tfm;
+
+namespace {
+
+/// Builds one step over flat tensors of `type`. Numbers that are the same for
+/// every element are computed once, as scalars.
+struct Step {
+  DerivativeBuilder b;
+  const Optimizer &optimizer;
+  /// 0 for the range that weight decay leaves alone.
+  double decay;
+  RankedTensorType type;
+  Value p, g, m, v, hyper;
+
+  RankedTensorType scalarType() const {
+    return RankedTensorType::get({}, type.getElementType());
+  }
+  Value hyperparameter(int64_t number) {
+    Value slice =
+        SliceOp::create(b.builder, b.loc, hyper, /*axis=*/0, number, 1);
+    return b.reshape(slice, scalarType());
+  }
+  Value learningRate() { return hyperparameter(0); }
+  Value number(double value) {
+    return splat(b.builder, b.loc, scalarType(), value);
+  }
+  Value each(Value scalar) { return b.broadcast(scalar, type); }
+  Value sqrt(Value x) { return SqrtOp::create(b.builder, b.loc, x); }
+
+  void sgd() {
+    if (decay != 0.0)
+      g = b.add(g, b.scale(p, decay));
+    if (optimizer.momentum != 0.0) {
+      m = b.add(b.scale(m, optimizer.momentum), g);
+      g = optimizer.nesterov ? b.add(g, b.scale(m, optimizer.momentum)) : m;
+    }
+    p = b.sub(p, b.mul(g, each(learningRate())));
+  }
+
+  void adam() {
+    // Decoupled weight decay (Loshchilov and Hutter 2019), or decay as part of
+    // the gradient.
+    if (decay != 0.0 && optimizer.kind == Optimizer::Kind::AdamW)
+      p = b.mul(p, each(b.sub(number(1.0), b.scale(learningRate(), decay))));
+    else if (decay != 0.0)
+      g = b.add(g, b.scale(p, decay));
+    m = b.add(b.scale(m, optimizer.beta1), b.scale(g, 1.0 - optimizer.beta1));
+    v = b.add(b.scale(v, optimizer.beta2),
+              b.scale(b.mul(g, g), 1.0 - optimizer.beta2));
+    Value rate = b.div(learningRate(), hyperparameter(1));
+    Value correction = sqrt(hyperparameter(2));
+    Value root = sqrt(v);
+    if (optimizer.epsBeforeCorrection)
+      rate = b.mul(rate, correction);
+    else
+      root = b.mul(root, each(b.div(number(1.0), correction)));
+    p = b.sub(p, b.div(b.mul(m, each(rate)), b.plus(root, optimizer.eps)));
+  }
+};
+
+struct AddUpdatePass : tfm::impl::AddUpdatePassBase<AddUpdatePass> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    FailureOr<std::optional<Optimizer>> optimizer = Optimizer::read(module);
+    if (failed(optimizer))
+      return signalPassFailure();
+    if (!*optimizer)
+      return;
+    int64_t decayed = 0, plain = 0;
+    for (auto param : module.getOps<ParamOp>())
+      if (param.getTrainable())
+        ((*optimizer)->decays(param) ? decayed : plain) +=
+            param.getTensorType().getNumElements();
+    if (decayed > 0)
+      addUpdate("update_decayed", decayed, **optimizer,
+                (*optimizer)->weightDecay);
+    if (plain > 0)
+      addUpdate("update_plain", plain, **optimizer, 0.0);
+  }
+
+  void addUpdate(StringRef name, int64_t size, const Optimizer &optimizer,
+                 double decay) {
+    OpBuilder builder = OpBuilder::atBlockEnd(getOperation().getBody());
+    Location loc = getOperation().getLoc();
+    Type element = builder.getF32Type();
+    auto flat = RankedTensorType::get({size}, element);
+    auto hyper = RankedTensorType::get({4}, element);
+    auto scalar = RankedTensorType::get({}, element);
+    auto function = func::FuncOp::create(
+        builder, loc, name,
+        builder.getFunctionType({flat, flat, flat, flat, hyper, scalar},
+                                {flat, flat, flat}));
+    Block *block = function.addEntryBlock();
+    builder.setInsertionPointToStart(block);
+    const char *names[] = {"p", "g", "m", "v", "hyper", "scale"};
+    for (auto [i, argument] : llvm::enumerate(names))
+      function.setArgAttr(i, "tfm.name", builder.getStringAttr(argument));
+
+    DerivativeBuilder b{builder, loc};
+    Value g =
+        b.mul(block->getArgument(1), b.broadcast(block->getArgument(5), flat));
+    Step step{b,
+              optimizer,
+              decay,
+              flat,
+              block->getArgument(0),
+              g,
+              block->getArgument(2),
+              block->getArgument(3),
+              block->getArgument(4)};
+    if (optimizer.kind == Optimizer::Kind::Sgd)
+      step.sgd();
+    else
+      step.adam();
+    func::ReturnOp::create(builder, loc, ValueRange{step.p, step.m, step.v});
+  }
+};
+
+} // namespace

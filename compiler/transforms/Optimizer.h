@@ -1,0 +1,48 @@
+//===- Optimizer.h - the optimizer of a recipe ------------------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_TRANSFORMS_OPTIMIZER_H
+#define TFM_TRANSFORMS_OPTIMIZER_H
+
+#include "compiler/dialect/TfmDialect.h"
+
+#include "mlir/IR/BuiltinOps.h"
+
+namespace tfm {
+
+/// `train.optimizer` of a recipe (docs/design.md, "Recipe schema").
+struct Optimizer {
+  enum class Kind { Sgd, Adam, AdamW };
+
+  Kind kind = Kind::AdamW;
+  double beta1 = 0.9, beta2 = 0.999;
+  double eps = 1e-8;
+  /// Whether eps is added to the root of v before its bias is corrected, as
+  /// Keras does, and not after, as PyTorch does.
+  bool epsBeforeCorrection = false;
+  double weightDecay = 0.0;
+  /// Weight decay applies to parameters of at least this rank, within a layer.
+  int64_t decayMinRank = 0;
+  double momentum = 0.0;
+  bool nesterov = false;
+
+  /// How many tensors of state it keeps per parameter: m and v, or momentum.
+  int numStates() const {
+    return kind == Kind::Sgd ? (momentum != 0.0 ? 1 : 0) : 2;
+  }
+
+  /// Whether `param` is in the range that weight decay applies to.
+  bool decays(ParamOp param) const;
+
+  /// Reads the recipe of `module`. Nothing where there is no `train` block; a
+  /// failure, reported at the module, where it cannot be understood.
+  static mlir::FailureOr<std::optional<Optimizer>> read(mlir::ModuleOp module);
+};
+
+} // namespace tfm
+
+#endif // TFM_TRANSFORMS_OPTIMIZER_H
