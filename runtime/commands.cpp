@@ -44,7 +44,8 @@ TokenizerPtr openTokenizerOf(const tfm_model &model, const Recipe &recipe,
     std::vector<std::string> paths;
     if (spec.json.empty())
       for (const std::string &file : spec.files)
-        paths.push_back(locateFile(file, model.source, "the tokenizer"));
+        paths.push_back(
+            locateFile(file, spec.directory, "the tokenizer", "--tokenizer"));
     tokenizer = openTokenizer(spec, paths);
   }
   if (spec.size > 0 && tokenizer->size() != spec.size)
@@ -180,9 +181,8 @@ void train(const tfm_model &descriptor, TrainCommand command,
   TokenizerPtr tokenizer =
       openTokenizerOf(descriptor, recipe, command.tokenizer);
   DataSpec spec = dataOf(descriptor, recipe, command.data);
-  std::string source = descriptor.source;
   std::unique_ptr<Dataset> data =
-      openDataset({spec, source, *tokenizer, recipe.train.sequence,
+      openDataset({spec, *tokenizer, recipe.train.sequence,
                    ignoredTarget(recipe.train, *tokenizer)});
   ThreadPool pool(threadCount(command));
   Model model(descriptor, pool);
@@ -286,10 +286,9 @@ void evaluate(const tfm_model &descriptor, const CommonOptions &command) {
   DataSpec spec = dataOf(descriptor, recipe, command.data);
   if (!command.data.empty())
     spec.validation = 1.0; // all of a file that the user names
-  std::string source = descriptor.source;
   std::optional<int32_t> ignored = ignoredTarget(recipe.train, *tokenizer);
   std::unique_ptr<Dataset> data =
-      openDataset({spec, source, *tokenizer, recipe.train.sequence, ignored});
+      openDataset({spec, *tokenizer, recipe.train.sequence, ignored});
   ThreadPool pool(threadCount(command));
   Model model(descriptor, pool);
   loadWeights(command.weights, model);

@@ -100,12 +100,13 @@ void readTrain(const json &object, TrainSpec &train) {
   read(sample, "tokens", train.sample.tokens);
   const json &stop = section(object, "stop");
   read(stop, "patience", train.stop.patience);
-  read(stop, "minimum_gain", train.stop.minimumGain);
+  read(stop, "min_delta", train.stop.minDelta);
 }
 
 void readData(const json &object, DataSpec &data) {
   read(object, "kind", data.kind);
   readStrings(object, "files", data.files);
+  read(object, "directory", data.directory);
   read(object, "field", data.field);
   read(object, "count", data.count);
   read(object, "max", data.max);
@@ -120,6 +121,7 @@ void readData(const json &object, DataSpec &data) {
 void readTokenizer(const json &object, TokenizerSpec &tokenizer) {
   read(object, "kind", tokenizer.kind);
   readStrings(object, "files", tokenizer.files);
+  read(object, "directory", tokenizer.directory);
   read(object, "size", tokenizer.size);
   auto found = object.find("json");
   if (found != object.end() && found->is_object() && !found->empty())

@@ -59,7 +59,7 @@ struct SampleSpec {
 /// times in a row.
 struct StopSpec {
   int64_t patience = 0;
-  double minimumGain = 0.0;
+  double minDelta = 0.0;
 };
 
 struct TrainSpec {
@@ -84,10 +84,11 @@ struct TrainSpec {
 };
 
 struct DataSpec {
-  /// text, lines, json, tokens, sums, products; empty: the model has no data.
+  /// text, lines, json, pairs, tokens, sums, products; empty: the model has no data.
   std::string kind;
   std::vector<std::string> files;
-  std::string field; ///< json: the member that holds the text
+  std::string directory; ///< where the files were when the model was built
+  std::string field;     ///< json: the member that holds the text
   int64_t count = 0; ///< sums, products
   int64_t max = 0;
   uint64_t seed = 1;
@@ -103,6 +104,7 @@ struct TokenizerSpec {
   /// chars, bytes, words, bpe_words, huggingface, gpt2; empty: none.
   std::string kind;
   std::vector<std::string> files;
+  std::string directory; ///< where the files were when the model was built
   int64_t size = 0;
   std::string json; ///< in Hugging Face form, where it was resolved at build
 };

@@ -188,7 +188,7 @@ bool Trainer::validate(TrainResult &result) {
   }
   bool isBetter =
       !position.bestValidation ||
-      evaluation.loss < *position.bestValidation - train.stop.minimumGain;
+      evaluation.loss < *position.bestValidation - train.stop.minDelta;
   if (isBetter)
     position.bestValidation = evaluation.loss;
   position.worseValidations = isBetter ? 0 : position.worseValidations + 1;

@@ -54,8 +54,6 @@ public:
 /// What opening a data source needs.
 struct DataRequest {
   const DataSpec &spec;
-  /// The model's source file, beside which data is looked for.
-  const std::string &source;
   const Tokenizer &tokenizer;
   int64_t sequence;
   /// The target that the loss ignores.

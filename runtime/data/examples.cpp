@@ -22,13 +22,13 @@ public:
   explicit Examples(const DataRequest &request)
       : spec(withDefaults(request.spec)), tokenizer(request.tokenizer),
         sequence(request.sequence), ignore(request.ignore) {
-    texts = readExamples(spec, request.source);
+    examples = readExamples(spec);
     if (spec.splitSeed)
       shuffle(*spec.splitSeed);
     trainCount =
-        trainingShare(static_cast<int64_t>(texts.size()), spec.validation);
+        trainingShare(static_cast<int64_t>(examples.size()), spec.validation);
     if (trainCount == 0)
-      throw InputError("the data has " + std::to_string(texts.size()) +
+      throw InputError("the data has " + std::to_string(examples.size()) +
                        " example(s), too few for a training part");
     auto named = [&](const std::string &text,
                      const char *what) -> std::optional<int32_t> {
@@ -47,7 +47,7 @@ public:
 
   int64_t starts(Part part) const override { return windows(part); }
   int64_t windows(Part part) const override {
-    auto all = static_cast<int64_t>(texts.size());
+    auto all = static_cast<int64_t>(examples.size());
     return part == Part::Train ? trainCount : all - trainCount;
   }
   int64_t windowStart(Part, int64_t window) const override { return window; }
@@ -73,14 +73,10 @@ public:
 
   std::vector<Question> questions(Part part) const override {
     std::vector<Question> result;
-    if (spec.answerAfter.empty())
-      return result;
     for (int64_t i = 0; i < windows(part); ++i) {
-      const std::string &text = texts[indexOf(part, i)];
-      size_t found = text.find(spec.answerAfter);
-      if (found == std::string::npos)
+      const auto &[text, cut] = examples[indexOf(part, i)];
+      if (cut == std::string::npos)
         continue;
-      size_t cut = found + spec.answerAfter.size();
       Question question;
       tokenizer.encode(std::string_view(text).substr(0, cut), question.prompt);
       tokenizer.encode(std::string_view(text).substr(cut), question.answer);
@@ -96,19 +92,19 @@ private:
 
   /// Fisher and Yates, with one Philox block an exchange.
   void shuffle(uint64_t seed) {
-    for (size_t i = texts.size(); i > 1; --i) {
+    for (size_t i = examples.size(); i > 1; --i) {
       uint64_t bits = low64(
           philox(seed, tfm::Stream::Split, static_cast<uint32_t>(i), 0, 0));
-      std::swap(texts[i - 1], texts[below(bits, i)]);
+      std::swap(examples[i - 1], examples[below(bits, i)]);
     }
   }
 
   void encodeAll() {
     begins.push_back(0);
     bool shorter = false;
-    for (size_t i = 0; i < texts.size(); ++i) {
+    for (size_t i = 0; i < examples.size(); ++i) {
       try {
-        tokenizer.encode(texts[i], ids);
+        tokenizer.encode(examples[i].text, ids);
       } catch (const InputError &error) {
         throw InputError("example " + std::to_string(i + 1) + " of " +
                          origin() + ": " + error.what());
@@ -142,7 +138,7 @@ private:
   std::optional<int32_t> ignore;
   std::optional<int32_t> pad;
   std::optional<int32_t> end;
-  std::vector<std::string> texts;
+  std::vector<Example> examples;
   int64_t trainCount = 0;
   /// All examples one after the other; example i is [begins[i], begins[i + 1]).
   std::vector<int32_t> ids;

@@ -82,7 +82,8 @@ std::vector<int32_t> readIds(const DataRequest &request) {
   int64_t vocabulary = request.tokenizer.size();
   size_t width = vocabulary > 65536 ? 4 : 2;
   for (const std::string &name : request.spec.files) {
-    std::string path = locateFile(name, request.source, "the data file");
+    std::string path =
+        locateFile(name, request.spec.directory, "the data file", "--data");
     std::string bytes = readFile(path, "the data file");
     if (bytes.empty())
       throw InputError("the data file " + path + " is empty");
@@ -124,7 +125,7 @@ std::unique_ptr<Dataset> openStream(const DataRequest &request) {
     train.resize(static_cast<size_t>(cut));
   } else {
     // As nanoGPT: cut by characters, then each part becomes tokens on its own.
-    std::string text = readText(spec, request.source);
+    std::string text = readText(spec);
     auto characters = static_cast<int64_t>(countCodePoints(text));
     size_t cut = positionOf(text, trainingShare(characters, spec.validation));
     try {

@@ -25,21 +25,21 @@ bool isGenerated(const DataSpec &data) {
   return data.kind == "sums" || data.kind == "products";
 }
 
-std::vector<std::string> makeExpressions(const DataSpec &data) {
+std::vector<Example> makeExpressions(const DataSpec &data) {
   bool isSum = data.kind == "sums";
   if (data.count < 1 || data.max < 1 || data.max >= 1'000'000'000)
     throw InputError("data " + data.kind +
                      " needs count >= 1 and 1 <= max < 10^9");
   NumpyRandom random(data.seed);
   auto bound = static_cast<uint32_t>(data.max + 1);
-  std::vector<std::string> examples;
+  std::vector<Example> examples;
   examples.reserve(static_cast<size_t>(data.count));
   for (int64_t i = 0; i < data.count; ++i) {
     uint64_t a = random.below(bound);
     uint64_t b = random.below(bound);
-    examples.push_back(std::to_string(a) + (isSum ? '+' : '*') +
-                       std::to_string(b) + '=' +
-                       std::to_string(isSum ? a + b : a * b) + data.end);
+    examples.push_back({std::to_string(a) + (isSum ? '+' : '*') +
+                        std::to_string(b) + '=' +
+                        std::to_string(isSum ? a + b : a * b) + data.end});
   }
   return examples;
 }
@@ -56,28 +56,36 @@ template <typename Use> void eachLine(std::string_view text, Use use) {
   }
 }
 
-/// The text of one JSON document; `where` is for messages.
-std::string fieldOf(const json &document, const DataSpec &data,
+/// A member of a JSON document; `where` is for messages.
+std::string fieldOf(const json &document, const std::string &field,
                     const std::string &where) {
-  if (!document.is_object() || !document.contains(data.field) ||
-      !document[data.field].is_string())
-    throw InputError(where + ": there is no text in the field \"" + data.field +
+  if (!document.is_object() || !document.contains(field) ||
+      !document[field].is_string())
+    throw InputError(where + ": there is no text in the field \"" + field +
                      "\"");
-  return document[data.field].get<std::string>() + data.end;
+  return document[field].get<std::string>();
+}
+
+Example exampleOf(const json &document, const DataSpec &data,
+                  const std::string &where) {
+  if (data.kind == "json")
+    return {fieldOf(document, data.field, where) + data.end};
+  std::string prompt = fieldOf(document, "prompt", where);
+  return {prompt + fieldOf(document, "answer", where) + data.end,
+          prompt.size()};
 }
 
 /// One JSON document per line, or an array of them.
-void readJson(const std::string &path, const DataSpec &data,
-              std::vector<std::string> &examples) {
-  std::string text = readFile(path, "the data file");
+void readJson(const std::string &path, std::string_view text,
+              const DataSpec &data, std::vector<Example> &examples) {
   size_t begin = text.find_first_not_of(" \t\r\n");
   if (begin != std::string::npos && text[begin] == '[') {
     json all = json::parse(text, nullptr, /*allow_exceptions=*/false);
     if (all.is_discarded())
       throw InputError(path + " is not valid JSON");
     for (size_t i = 0; i < all.size(); ++i)
-      examples.push_back(
-          fieldOf(all[i], data, path + ", document " + std::to_string(i + 1)));
+      examples.push_back(exampleOf(
+          all[i], data, path + ", document " + std::to_string(i + 1)));
     return;
   }
   size_t number = 0;
@@ -89,27 +97,72 @@ void readJson(const std::string &path, const DataSpec &data,
     json document = json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (document.is_discarded())
       throw InputError(where + ": not valid JSON");
-    examples.push_back(fieldOf(document, data, where));
+    examples.push_back(exampleOf(document, data, where));
   });
+}
+
+/// Lines, or lines with a tab between prompt and answer.
+void readLines(const std::string &path, std::string_view text,
+               const DataSpec &data, std::vector<Example> &examples) {
+  size_t number = 0;
+  eachLine(text, [&](std::string_view line) {
+    ++number;
+    if (line.empty())
+      return;
+    size_t tab = line.find('\t');
+    if (data.kind == "lines") {
+      examples.push_back({std::string(line) + data.end});
+      return;
+    }
+    if (tab == std::string_view::npos)
+      throw InputError(path + ":" + std::to_string(number) +
+                       ": a pair is a prompt, a tab and an answer");
+    examples.push_back({std::string(line.substr(0, tab)) +
+                            std::string(line.substr(tab + 1)) + data.end,
+                        tab});
+  });
+}
+
+/// Whether a text is JSON documents.
+bool looksLikeJson(std::string_view text) {
+  size_t begin = text.find_first_not_of(" \t\r\n");
+  return begin != std::string_view::npos &&
+         (text[begin] == '[' || text[begin] == '{');
+}
+
+void readFiles(const DataSpec &data, std::vector<Example> &examples) {
+  if (data.kind != "lines" && data.kind != "json" && data.kind != "pairs")
+    throw InputError("data " + data.kind + " is not supported");
+  if (data.files.empty())
+    throw InputError("the model names no data file: use --data FILE");
+  for (const std::string &name : data.files) {
+    std::string path =
+        locateFile(name, data.directory, "the data file", "--data");
+    std::string text = readFile(path, "the data file");
+    size_t before = examples.size();
+    if (data.kind == "json" || (data.kind == "pairs" && looksLikeJson(text)))
+      readJson(path, text, data, examples);
+    else
+      readLines(path, text, data, examples);
+    if (examples.size() == before)
+      throw InputError("the data file " + path + " is empty");
+  }
 }
 
 } // namespace
 
-std::string locateFile(const std::string &name, const std::string &source,
-                       const char *purpose) {
+std::string locateFile(const std::string &name, const std::string &directory,
+                       const char *purpose, const char *option) {
   if (fileExists(name))
     return name;
-  size_t slash = source.rfind('/');
-  std::string beside = name.starts_with('/') || slash == std::string::npos
-                           ? name
-                           : source.substr(0, slash + 1) + name;
-  if (fileExists(beside))
-    return beside;
-  throw InputError(
-      std::string("cannot find ") + purpose + " " + name +
-      (beside == name ? "" : " (nor " + beside + ")") +
-      ": run from the folder that has it, or name it with --" +
-      (std::string(purpose) == "the tokenizer" ? "tokenizer" : "data"));
+  bool hasOther = !directory.empty() && !name.starts_with('/');
+  std::string other = directory + "/" + name;
+  if (hasOther && fileExists(other))
+    return other;
+  throw InputError(std::string("cannot find ") + purpose + " " + name +
+                   (hasOther ? " (nor " + other + ")" : "") +
+                   ": run from the folder that has it, or name it with " +
+                   option);
 }
 
 bool isStream(const DataSpec &data) {
@@ -128,12 +181,13 @@ DataSpec withDefaults(DataSpec data) {
   return data;
 }
 
-std::string readText(const DataSpec &data, const std::string &source) {
+std::string readText(const DataSpec &data) {
   if (data.files.empty())
     throw InputError("the model names no data file: use --data FILE");
   std::string text;
   for (const std::string &name : data.files) {
-    std::string path = locateFile(name, source, "the data file");
+    std::string path =
+        locateFile(name, data.directory, "the data file", "--data");
     std::string part = readFile(path, "the data file");
     if (part.empty())
       throw InputError("the data file " + path + " is empty");
@@ -142,42 +196,31 @@ std::string readText(const DataSpec &data, const std::string &source) {
   return text;
 }
 
-std::vector<std::string> readExamples(const DataSpec &spec,
-                                      const std::string &source) {
+std::vector<Example> readExamples(const DataSpec &spec) {
   DataSpec data = withDefaults(spec);
+  std::vector<Example> examples;
   if (isGenerated(data))
-    return makeExpressions(data);
-  if (data.kind != "lines" && data.kind != "json")
-    throw InputError("data " + data.kind + " is not supported");
-  if (data.files.empty())
-    throw InputError("the model names no data file: use --data FILE");
-  std::vector<std::string> examples;
-  for (const std::string &name : data.files) {
-    std::string path = locateFile(name, source, "the data file");
-    size_t before = examples.size();
-    if (data.kind == "json")
-      readJson(path, data, examples);
-    else
-      eachLine(readFile(path, "the data file"), [&](std::string_view line) {
-        if (!line.empty())
-          examples.push_back(std::string(line) + data.end);
-      });
-    if (examples.size() == before)
-      throw InputError("the data file " + path + " is empty");
-  }
+    examples = makeExpressions(data);
+  else
+    readFiles(data, examples);
+  if (!data.answerAfter.empty())
+    for (Example &example : examples) {
+      size_t found = example.text.find(data.answerAfter);
+      if (found != std::string::npos)
+        example.prompt = found + data.answerAfter.size();
+    }
   return examples;
 }
-
-std::string dataCharacters(const DataSpec &spec, const std::string &source) {
+std::string dataCharacters(const DataSpec &spec) {
   DataSpec data = withDefaults(spec);
   if (isGenerated(data))
     return "0123456789" + std::string(data.kind == "sums" ? "+" : "*") + "=" +
            data.end + data.pad;
   if (data.kind == "text")
-    return distinctCharacters(readText(data, source));
+    return distinctCharacters(readText(data));
   std::string all = data.pad;
-  for (const std::string &example : readExamples(data, source))
-    all += example;
+  for (const Example &example : readExamples(data))
+    all += example.text;
   return distinctCharacters(all);
 }
 

@@ -72,10 +72,17 @@ public:
     return id < 0 ? std::nullopt : std::optional(id);
   }
 
+  /// As a word-level model whose words are single characters.
   std::string json() const override {
     ordered_json root = emptyTokenizerJson();
+    root["pre_tokenizer"] = {{"type", "Split"},
+                             {"pattern", {{"Regex", "(?s)."}}},
+                             {"behavior", "Isolated"},
+                             {"invert", false}};
     root["decoder"] = {{"type", "Fuse"}};
-    root["model"]["vocab"] = vocabulary.toJson();
+    root["model"] = {{"type", "WordLevel"},
+                     {"vocab", vocabulary.toJson()},
+                     {"unk_token", "<unk>"}};
     return root.dump();
   }
 
@@ -179,11 +186,9 @@ TokenizerPtr makeCharsTokenizer(std::string_view characters) {
   return charsTokenizer(std::move(vocabulary), "the vocabulary");
 }
 
-TokenizerPtr makeWordsTokenizer(const std::vector<std::string> &words) {
-  Vocabulary vocabulary;
-  for (const std::string &word : words)
-    vocabulary.add(word);
-  return wordsTokenizer(std::move(vocabulary));
+TokenizerPtr makeWordsTokenizer(std::string_view vocabJson) {
+  return wordsTokenizer(
+      Vocabulary::fromJson(parseJson(vocabJson, "vocab.json"), "vocab.json"));
 }
 
 std::string distinctCharacters(std::string_view text) {

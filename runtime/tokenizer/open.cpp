@@ -40,9 +40,14 @@ TokenizerPtr parseTokenizerJson(std::string_view text,
   const json &model = root["model"];
   std::string type = typeOf(model);
   try {
-    if (type == "WordLevel")
-      return wordsTokenizer(
-          Vocabulary::fromJson(member(model, "vocab"), origin));
+    if (type == "WordLevel") {
+      Vocabulary words = Vocabulary::fromJson(member(model, "vocab"), origin);
+      // Cut into single characters: `chars`.
+      const json &cut = member(root, "pre_tokenizer");
+      if (cut.is_object() && typeOf(cut) == "Split")
+        return charsTokenizer(std::move(words), origin);
+      return wordsTokenizer(std::move(words));
+    }
     if (type != "BPE" && !(type.empty() && model.contains("merges")))
       throw InputError(origin + ": the model type \"" + type +
                        "\" is not supported; BPE and WordLevel are");
@@ -53,10 +58,6 @@ TokenizerPtr parseTokenizerJson(std::string_view text,
       return wordBpe(Vocabulary::fromJson(member(model, "vocab"), origin),
                      std::move(merges));
     }
-    if (member(root, "pre_tokenizer").is_null() &&
-        member(model, "merges").empty())
-      return charsTokenizer(
-          Vocabulary::fromJson(member(model, "vocab"), origin), origin);
     return byteBpeFromJson(root, text, origin);
   } catch (const json::exception &) {
     throw InputError(origin + " is not a tokenizer.json that can be used");
@@ -90,15 +91,7 @@ TokenizerPtr openTokenizer(const TokenizerSpec &spec,
   }
   if (spec.kind == "words") {
     need(1);
-    std::string text = file(0);
-    std::vector<std::string> words;
-    for (size_t at = 0; at < text.size();) {
-      size_t end = std::min(text.find('\n', at), text.size());
-      if (end > at)
-        words.push_back(text.substr(at, end - at));
-      at = end + 1;
-    }
-    return makeWordsTokenizer(words);
+    return makeWordsTokenizer(file(0));
   }
   throw InputError("the tokenizer \"" + spec.kind + "\" is not supported");
 }

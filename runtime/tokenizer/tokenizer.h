@@ -58,9 +58,9 @@ using TokenizerPtr = std::unique_ptr<Tokenizer>;
 TokenizerPtr makeCharsTokenizer(std::string_view characters);
 /// The 256 bytes.
 TokenizerPtr makeBytesTokenizer();
-/// Words between runs of white space; the vocabulary has one per line, one of
-/// which may be `<UNK>` for all others.
-TokenizerPtr makeWordsTokenizer(const std::vector<std::string> &words);
+/// Words between runs of white space, from the text of a vocab.json; `<UNK>` in
+/// it stands for all others.
+TokenizerPtr makeWordsTokenizer(std::string_view vocabJson);
 /// Byte-level BPE of GPT-2 (Radford et al. 2019) from the text of its two
 /// files.
 TokenizerPtr makeByteBpeTokenizer(std::string_view vocabJson,
@@ -76,9 +76,9 @@ TokenizerPtr parseTokenizerJson(std::string_view text,
                                 const std::string &origin);
 
 /// Opens a tokenizer by kind; `paths` are where its files really are.
-/// Kinds: chars (needs `spec.json`), bytes, words (one file), gpt2 (vocab.json,
-/// merges.txt), bpe_words (the same), huggingface (tokenizer.json). An embedded
-/// `spec.json` wins over files.
+/// Kinds: chars (needs `spec.json`), bytes, words (vocab.json), gpt2
+/// (vocab.json, merges.txt), bpe_words (the same), huggingface
+/// (tokenizer.json). An embedded `spec.json` wins over files.
 TokenizerPtr openTokenizer(const TokenizerSpec &spec,
                            const std::vector<std::string> &paths);
 

@@ -35,23 +35,22 @@ TokenizerPtr digits() { return makeCharsTokenizer("0123456789+=.#"); }
 std::unique_ptr<Dataset> open(const DataSpec &spec, const Tokenizer &tokenizer,
                               int64_t sequence,
                               std::optional<int32_t> ignore = std::nullopt) {
-  static const std::string source = "/nowhere/model.tfm";
-  return openDataset({spec, source, tokenizer, sequence, ignore});
+  return openDataset({spec, tokenizer, sequence, ignore});
 }
 
 // The published notebook's 25,000 expressions, to the letter.
 TEST(Sums, AreTheFixture) {
-  std::vector<std::string> examples = readExamples(sums(25000), "");
+  std::vector<Example> examples = readExamples(sums(25000));
   std::istringstream lines(contentOf(TFM_FIXTURES "/cs444/addition_25000.txt"));
   std::string line;
   size_t index = 0;
   while (std::getline(lines, line)) {
-    std::string padded = examples.at(index++);
+    std::string padded = examples.at(index++).text;
     padded.resize(10, '#');
     ASSERT_EQ(padded, line);
   }
   EXPECT_EQ(index, examples.size());
-  EXPECT_EQ(dataCharacters(sums(1), ""), "0123456789+=.#");
+  EXPECT_EQ(dataCharacters(sums(1)), "0123456789+=.#");
 }
 
 TEST(Sums, BecomeSamplesAndLabels) {
@@ -80,9 +79,9 @@ TEST(Sums, AnotherIgnoredTargetReplacesThePadding) {
 }
 
 TEST(Products, AreProducts) {
-  std::string first = readExamples(sums(1, "products"), "")[0];
+  std::string first = readExamples(sums(1, "products"))[0].text;
   EXPECT_EQ(first, "47*51=2397.");
-  EXPECT_EQ(dataCharacters(sums(1, "products"), ""), "0123456789*=.#");
+  EXPECT_EQ(dataCharacters(sums(1, "products")), "0123456789*=.#");
 }
 
 TEST(Sums, RefuseAWindowThatIsTooShort) {
@@ -135,8 +134,10 @@ TEST(Text, NamesTheFileAndTheFix) {
   EXPECT_NE(problem("").find("is empty"), std::string::npos);
   EXPECT_NE(problem("abab").find("too short"), std::string::npos);
   EXPECT_NE(problem("ababababababcabababab").find("'c'"), std::string::npos);
+  DataSpec elsewhere = text("not-here.txt");
+  elsewhere.directory = "/nowhere";
   std::string missing =
-      messageOf<InputError>([&] { open(text("not-here.txt"), *tokenizer, 8); });
+      messageOf<InputError>([&] { open(elsewhere, *tokenizer, 8); });
   EXPECT_NE(missing.find("/nowhere/not-here.txt"), std::string::npos);
   EXPECT_NE(missing.find("--data"), std::string::npos);
 }
@@ -167,15 +168,42 @@ TEST(Json, ReadsLinesAndArrays) {
   for (const char *content : {"{\"text\": \"ab\"}\n\n{\"text\": \"b\"}\n",
                               "[{\"text\": \"ab\"}, {\"text\": \"b\"}]"}) {
     spec.files = {folder.write("a.json", content)};
-    EXPECT_EQ(readExamples(spec, ""), (std::vector<std::string>{"ab", "b"}));
+    std::vector<Example> examples = readExamples(spec);
+    ASSERT_EQ(examples.size(), 2u);
+    EXPECT_EQ(examples[0].text, "ab");
+    EXPECT_EQ(examples[1].text, "b");
   }
   for (const char *content : {"", "{", "{\"other\": 1}", "[1]", "[{}"}) {
     spec.files = {folder.write("a.json", content)};
-    EXPECT_NE(
-        messageOf<InputError>([&] { readExamples(spec, ""); }).find("a.json"),
-        std::string::npos)
+    EXPECT_NE(messageOf<InputError>([&] { readExamples(spec); }).find("a.json"),
+              std::string::npos)
         << content;
   }
+}
+
+TEST(Pairs, KeepThePromptApart) {
+  TemporaryFolder folder;
+  DataSpec spec;
+  spec.kind = "pairs";
+  spec.end = ".";
+  spec.pad = "#";
+  spec.validation = 0.5;
+  TokenizerPtr tokenizer = digits();
+  for (const char *content :
+       {"1+\t2\n3\t45\n", "{\"prompt\": \"1+\", \"answer\": \"2\"}\n"
+                          "{\"prompt\": \"3\", \"answer\": \"45\"}"}) {
+    spec.files = {folder.write("a.tsv", content)};
+    std::unique_ptr<Dataset> data = open(spec, *tokenizer, 5, 13);
+    std::vector<Question> questions = data->questions(Part::Validation);
+    ASSERT_EQ(questions.size(), 1u);
+    EXPECT_EQ(questions[0].prompt, tokenizer->ids("3"));
+    EXPECT_EQ(questions[0].answer, tokenizer->ids("45."));
+  }
+  spec.files = {folder.write("a.tsv", "1+\t2\n345\n")};
+  EXPECT_NE(messageOf<InputError>([&] {
+              open(spec, *tokenizer, 5, 13);
+            }).find("a.tsv:2"),
+            std::string::npos);
 }
 
 TEST(Tokens, ChecksIds) {

@@ -8,7 +8,6 @@
 #include "runtime/tokenizer/tokenizer.h"
 #include "runtime/error.h"
 #include "runtime/philox.h"
-#include "runtime/tokenizer/resolve.h"
 #include "runtime/tokenizer/utf8.h"
 #include "tests/unit/runtime/TemporaryFolder.h"
 
@@ -160,10 +159,11 @@ TEST(Bytes, RoundTrips) {
 }
 
 TEST(Words, UnknownWordsNeedUnk) {
-  TokenizerPtr tokenizer = makeWordsTokenizer({"the", "cat", "<UNK>"});
+  TokenizerPtr tokenizer =
+      makeWordsTokenizer(R"({"the": 0, "cat": 1, "<UNK>": 2})");
   EXPECT_EQ(tokenizer->ids(" the  dog\ncat"), (std::vector<int32_t>{0, 2, 1}));
   EXPECT_EQ(tokenizer->text({0, 1}), "the cat");
-  EXPECT_THROW(makeWordsTokenizer({"the"})->ids("cat"), InputError);
+  EXPECT_THROW(makeWordsTokenizer(R"({"the": 0})")->ids("cat"), InputError);
   EXPECT_EQ(parseTokenizerJson(tokenizer->json(), "x")->ids("cat"),
             (std::vector<int32_t>{1}));
 }
@@ -237,36 +237,6 @@ TEST(Utf8, StreamGivesWholeCharacters) {
     all += stream.finish();
     EXPECT_EQ(all, replaceInvalidUtf8(text));
   }
-}
-
-TEST(Resolve, FindsVocabulariesAtBuildTime) {
-  test::TemporaryFolder folder;
-  folder.write("poem.txt", "roses are red\n");
-  std::string source = folder / "model.tfm";
-  ResolvedTokenizer chars =
-      resolveTokenizer(R"({"kind": "chars", "files": []})",
-                       R"({"kind": "text", "files": ["poem.txt"]})", source);
-  EXPECT_EQ(chars.error, "");
-  EXPECT_EQ(chars.size, 8);
-  EXPECT_EQ(parseTokenizerJson(chars.json, "x")->ids("\n adeors").size(), 8u);
-  ResolvedTokenizer sums =
-      resolveTokenizer(R"({"kind": "chars"})",
-                       R"({"kind": "sums", "count": 5, "max": 9})", source);
-  EXPECT_EQ(sums.size, 14);
-  EXPECT_EQ(parseTokenizerJson(sums.json, "x")->ids("0+=.#"),
-            (std::vector<int32_t>{0, 10, 11, 12, 13}));
-  EXPECT_NE(resolveTokenizer(R"({"kind": "chars"})", "", source).error, "");
-  EXPECT_NE(
-      resolveTokenizer(R"({"kind": "gpt2", "files": ["no.json", "no.txt"]})",
-                       "", source)
-          .error.find("no.json"),
-      std::string::npos);
-  ResolvedTokenizer gpt2 = resolveTokenizer(
-      R"({"kind": "gpt2", "files": ["vocab.json", "merges.txt"]})", "",
-      bytesFixture + "x.tfm");
-  EXPECT_EQ(gpt2.error, "");
-  EXPECT_EQ(gpt2.size, 1000);
-  EXPECT_EQ(gpt2.json, "");
 }
 
 } // namespace

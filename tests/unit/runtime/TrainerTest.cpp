@@ -55,9 +55,8 @@ struct Bench {
         model(toy.descriptor(), pool),
         recipe(parseRecipe(toy.descriptor().recipe)),
         tokenizer(makeCharsTokenizer("0123456789+=.#")),
-        data(
-            openDataset({recipe.data, source, *tokenizer, recipe.train.sequence,
-                         ignoredTarget(recipe.train, *tokenizer)})) {}
+        data(openDataset({recipe.data, *tokenizer, recipe.train.sequence,
+                          ignoredTarget(recipe.train, *tokenizer)})) {}
 
   Trainer trainer(TrainOptions options = {}) {
     options.quiet = true;
@@ -72,7 +71,6 @@ struct Bench {
     return all;
   }
 
-  std::string source = "toy.tfm";
   ToyModel toy;
   ThreadPool pool;
   Model model;
@@ -238,7 +236,7 @@ TEST(Trainer, StopsEarly) {
   shape.ignore = 13;
   Bench bench(shape, R"("steps": 100000,
       "validate": {"every": 50, "unit": "steps", "batches": 0},
-      "stop": {"patience": 3, "minimum_gain": 0.01})");
+      "stop": {"patience": 3, "min_delta": 0.01})");
   TrainResult result = bench.trainer().run(noInterrupt);
   EXPECT_TRUE(result.stoppedEarly);
   EXPECT_LT(result.steps, 5000);
