@@ -1,0 +1,131 @@
+//===- Diagnostics.cpp - errors in the user's words -----------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/frontend/Diagnostics.h"
+
+#include "compiler/frontend/Embedded.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <algorithm>
+
+using namespace tfm;
+
+static constexpr size_t maxErrors = 50;
+
+Diagnostic &Diagnostics::error(ErrorCode code, Range range,
+                               const llvm::Twine &message) {
+  if (kept.size() >= maxErrors ||
+      !seen.insert({code, range.file, range.begin}).second) {
+    dropped = Diagnostic();
+    return dropped;
+  }
+  kept.push_back({code, range, message.str(), {}, {}, {}});
+  return kept.back();
+}
+
+/// Tabs count as one column, so that the caret stands under its character.
+static std::string printable(llvm::StringRef line) {
+  std::string text = line.str();
+  for (char &c : text)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F)
+      c = ' ';
+  return text;
+}
+
+static void printOne(llvm::raw_ostream &os, const SourceManager &sources,
+                     const Diagnostic &d, bool color) {
+  const char *bold = color ? "\033[1m" : "";
+  const char *red = color ? "\033[1;31m" : "";
+  const char *cyan = color ? "\033[1;36m" : "";
+  const char *reset = color ? "\033[0m" : "";
+
+  const SourceFile &file = sources.file(d.range.file);
+  unsigned line = file.line(d.range.begin);
+  unsigned column = file.column(d.range.begin);
+  os << bold << file.name() << ':' << line << ':' << column << ": " << reset
+     << red << "error[E" << llvm::format("%04u", d.code) << "]: " << reset
+     << bold << d.message << reset << '\n';
+
+  llvm::StringRef text = file.lineText(line);
+  uint32_t start = file.lineStart(line);
+  // A range that goes on over lines is underlined on its first one.
+  uint32_t lineEnd = start + text.size();
+  uint32_t end = std::min(std::max(d.range.end, d.range.begin + 1), lineEnd);
+  unsigned width =
+      end > d.range.begin
+          ? countCodePoints(file.text().slice(d.range.begin, end))
+          : 1;
+  os << llvm::format("%5u", line) << " | " << printable(text) << '\n';
+  os << "      | " << std::string(column - 1, ' ') << red
+     << std::string(std::max(width, 1u), '^') << reset;
+  if (!d.label.empty())
+    os << ' ' << d.label;
+  os << '\n';
+  for (const std::string &note : d.notes)
+    os << cyan << "note: " << reset << note << '\n';
+  for (const std::string &help : d.helps)
+    os << cyan << "help: " << reset << help << '\n';
+}
+
+void Diagnostics::print(llvm::raw_ostream &os, bool color) const {
+  std::vector<const Diagnostic *> order;
+  for (const Diagnostic &d : kept)
+    order.push_back(&d);
+  llvm::stable_sort(order, [](const Diagnostic *a, const Diagnostic *b) {
+    return std::tie(a->range.file, a->range.begin) <
+           std::tie(b->range.file, b->range.begin);
+  });
+  for (const Diagnostic *d : order)
+    printOne(os, sources, *d, color);
+  if (kept.size() >= maxErrors)
+    os << "only the first " << maxErrors << " errors are shown\n";
+}
+
+std::string Diagnostics::str() const {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  print(os);
+  return text;
+}
+
+llvm::StringRef tfm::closestName(llvm::StringRef name,
+                                 llvm::ArrayRef<std::string> candidates) {
+  unsigned limit = std::max<size_t>(1, (name.size() + 2) / 3);
+  llvm::StringRef best;
+  for (const std::string &candidate : candidates) {
+    if (candidate == name)
+      continue;
+    unsigned distance = name.edit_distance_insensitive(
+        candidate, /*AllowReplacements=*/true, limit);
+    if (distance < limit || (distance == limit && best.empty())) {
+      best = candidate;
+      limit = distance;
+    }
+  }
+  // One letter for another one-letter name is no suggestion.
+  return name.size() == 1 && best.size() == 1 ? llvm::StringRef() : best;
+}
+
+llvm::StringRef tfm::explanation(ErrorCode code) {
+  std::string name;
+  llvm::raw_string_ostream(name) << 'E' << llvm::format("%04u", code) << ".md";
+  return embeddedFile(name);
+}
+
+std::vector<ErrorCode> tfm::explainedCodes() {
+  std::vector<ErrorCode> codes;
+  for (llvm::StringRef name : embeddedFileNames()) {
+    unsigned code;
+    if (name.consume_front("E") && name.consume_back(".md") &&
+        !name.getAsInteger(10, code))
+      codes.push_back(code);
+  }
+  llvm::sort(codes);
+  return codes;
+}

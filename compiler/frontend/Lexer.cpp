@@ -1,0 +1,251 @@
+//===- Lexer.cpp - source text to tokens ----------------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/frontend/Lexer.h"
+
+#include "llvm/ADT/StringExtras.h"
+
+using namespace tfm;
+using llvm::StringRef;
+
+namespace {
+
+/// Longest first: the first that matches is taken.
+constexpr StringRef puncts[] = {"**", "//", "->", "==", "!=", "<=", ">=", "..",
+                                "(",  ")",  "[",  "]",  "{",  "}",  ",",  ":",
+                                ".",  "=",  "+",  "-",  "*",  "/",  "%",  "@",
+                                "<",  ">",  "|"};
+
+bool startsName(char c) { return llvm::isAlpha(c) || c == '_'; }
+bool continuesName(char c) { return llvm::isAlnum(c) || c == '_'; }
+
+class Lexer {
+public:
+  Lexer(const SourceManager &sources, uint32_t file, Diagnostics &diags)
+      : file(file), text(sources.file(file).text()), diags(diags) {}
+
+  TokenList run() {
+    for (;;) {
+      skipSpace();
+      if (at >= text.size())
+        break;
+      lexOne();
+    }
+    emit(TokenKind::End, text.size(), text.size());
+    return std::move(out);
+  }
+
+private:
+  char peek(size_t ahead = 0) const {
+    return at + ahead < text.size() ? text[at + ahead] : '\0';
+  }
+
+  void emit(TokenKind kind, size_t begin, size_t end) {
+    Token token;
+    token.kind = kind;
+    token.range = {file, static_cast<uint32_t>(begin),
+                   static_cast<uint32_t>(end)};
+    token.text = text.slice(begin, end);
+    token.startsLine = newLine;
+    token.startsColumn = begin == 0 || text[begin - 1] == '\n';
+    newLine = false;
+    out.tokens.push_back(token);
+  }
+
+  void skipSpace() {
+    while (at < text.size() && (text[at] == ' ' || text[at] == '\t' ||
+                                text[at] == '\r' || text[at] == '\n')) {
+      newLine |= text[at] == '\n';
+      ++at;
+    }
+  }
+
+  /// `//` is a comment unless it can only be floor division: an operand stands
+  /// before it on the same line and another one follows directly.
+  bool startsComment() const {
+    if (!text.substr(at).starts_with("//"))
+      return false;
+    if (newLine || out.tokens.empty())
+      return true;
+    const Token &last = out.tokens.back();
+    bool operandBefore = last.kind == TokenKind::Name ||
+                         last.kind == TokenKind::Integer ||
+                         last.kind == TokenKind::Float || last.is(")") ||
+                         last.is("]");
+    if (!operandBefore || peek(2) == '/')
+      return true;
+    // `a // b` divides; `a   // b` is a comment: two blanks or a tab, or
+    // words that do not continue an expression.
+    size_t gap = at - last.range.end;
+    if (gap >= 2 || (gap == 1 && text[at - 1] == '\t'))
+      return true;
+    size_t next = at + 2;
+    while (next < text.size() && text[next] == ' ')
+      ++next;
+    char c = next < text.size() ? text[next] : '\n';
+    if (!(continuesName(c) || c == '(' || c == '-'))
+      return true;
+    // Two words in a row are prose, unless the second goes on an expression.
+    StringRef rest = text.substr(next).take_until([](char c) { return c == '\n'; });
+    StringRef first = rest.take_while(continuesName);
+    rest = rest.drop_front(first.size());
+    if (first.empty() || !rest.consume_front(" "))
+      return false;
+    StringRef second = rest.take_while(continuesName);
+    return !second.empty() && startsName(second[0]) && second != "then" &&
+           second != "else" && second != "and" && second != "or" &&
+           second != "if" && second != "as";
+  }
+
+  void lexOne() {
+    size_t begin = at;
+    char c = text[at];
+    if (startsComment()) {
+      size_t end = text.find('\n', at);
+      at = end == StringRef::npos ? text.size() : end;
+      StringRef comment = text.slice(begin, at);
+      bool own = newLine || out.tokens.empty();
+      out.comments.push_back({{file, static_cast<uint32_t>(begin),
+                               static_cast<uint32_t>(at)},
+                              own});
+      if (own && comment.starts_with("///") && !comment.starts_with("////"))
+        emit(TokenKind::Doc, begin, at);
+      return;
+    }
+    if (startsName(c)) {
+      while (continuesName(peek()))
+        ++at;
+      emit(TokenKind::Name, begin, at);
+      return;
+    }
+    if (llvm::isDigit(c) || (c == '.' && llvm::isDigit(peek(1))))
+      return lexNumber(begin);
+    if (c == '"')
+      return lexString(begin);
+    for (StringRef punct : puncts) {
+      if (text.substr(at).starts_with(punct)) {
+        at += punct.size();
+        emit(TokenKind::Punct, begin, at);
+        return;
+      }
+    }
+    // A multi-byte character is reported as one.
+    ++at;
+    while (at < text.size() && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80)
+      ++at;
+    Range range{file, static_cast<uint32_t>(begin), static_cast<uint32_t>(at)};
+    StringRef what = text.slice(begin, at);
+    Diagnostic &d =
+        llvm::isPrint(c) || static_cast<unsigned char>(c) >= 0xC2
+            ? diags.error(101, range, "unexpected character `" + what + "`")
+            : diags.error(101, range,
+                          "unexpected byte 0x" +
+                              llvm::utohexstr(static_cast<unsigned char>(c)));
+    if (c == ';')
+      d.help("statements end with their line");
+    else if (c == '#')
+      d.help("comments start with `//`");
+    else if (c == '\'')
+      d.help("strings stand in double quotes");
+    else if (c == '^')
+      d.help("powers are written `**`");
+  }
+
+  void lexNumber(size_t begin) {
+    bool isFloat = false;
+    auto digits = [&] {
+      while (llvm::isDigit(peek()) || (peek() == '_' && llvm::isDigit(peek(1))))
+        ++at;
+    };
+    digits();
+    // `0..3` is a range of integers, `1.` followed by a name a member.
+    if (peek() == '.' && peek(1) != '.' && !startsName(peek(1))) {
+      isFloat = true;
+      ++at;
+      digits();
+    }
+    if ((peek() == 'e' || peek() == 'E') &&
+        (llvm::isDigit(peek(1)) ||
+         ((peek(1) == '-' || peek(1) == '+') && llvm::isDigit(peek(2))))) {
+      isFloat = true;
+      at += 2;
+      digits();
+    }
+    if (startsName(peek())) {
+      size_t end = at;
+      while (end < text.size() && continuesName(text[end]))
+        ++end;
+      Range range{file, static_cast<uint32_t>(begin),
+                  static_cast<uint32_t>(end)};
+      diags.error(102, range,
+                  "`" + text.slice(begin, end) + "` is neither a number nor a name")
+          .help("a name starts with a letter");
+      at = end;
+      emit(TokenKind::Name, begin, at);
+      return;
+    }
+    emit(isFloat ? TokenKind::Float : TokenKind::Integer, begin, at);
+  }
+
+  void lexString(size_t begin) {
+    ++at;
+    while (at < text.size() && text[at] != '"' && text[at] != '\n') {
+      if (text[at] == '\\' && at + 1 < text.size() && text[at + 1] != '\n')
+        ++at;
+      ++at;
+    }
+    if (peek() != '"') {
+      Range range{file, static_cast<uint32_t>(begin),
+                  static_cast<uint32_t>(std::min(at, text.size()))};
+      diags.error(103, range, "the string does not end on its line")
+          .help("close it with `\"`");
+      at = std::min(at, text.size());
+    } else {
+      ++at;
+    }
+    emit(TokenKind::String, begin, at);
+  }
+
+  uint32_t file;
+  StringRef text;
+  Diagnostics &diags;
+  size_t at = 0;
+  bool newLine = true;
+  TokenList out;
+};
+
+} // namespace
+
+TokenList tfm::lex(const SourceManager &sources, uint32_t file,
+                   Diagnostics &diags) {
+  return Lexer(sources, file, diags).run();
+}
+
+std::string tfm::unquote(StringRef literal) {
+  literal.consume_front("\"");
+  std::string value;
+  for (size_t i = 0; i < literal.size(); ++i) {
+    char c = literal[i];
+    if (c == '"')
+      break;
+    if (c != '\\' || i + 1 >= literal.size()) {
+      value += c;
+      continue;
+    }
+    switch (literal[++i]) {
+    case 'n':
+      value += '\n';
+      break;
+    case 't':
+      value += '\t';
+      break;
+    default:
+      value += literal[i];
+    }
+  }
+  return value;
+}

@@ -1,0 +1,91 @@
+//===- ParserImpl.h - the recursive descent parser --------------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_FRONTEND_PARSERIMPL_H
+#define TFM_FRONTEND_PARSERIMPL_H
+
+#include "compiler/frontend/Parser.h"
+
+namespace tfm {
+
+/// Recursive descent over the tokens of one file. Expressions are in
+/// `ParseExpr.cpp`, declarations in `Parser.cpp`.
+class Parser {
+public:
+  Parser(const SourceManager &sources, uint32_t file, ast::File &out,
+         Diagnostics &diags);
+
+  void parseItems();
+  ast::Expr *parseExpr();
+  /// The whole input as one expression.
+  ast::Expr *parseOnlyExpr();
+  std::vector<Comment> takeComments() { return std::move(list.comments); }
+
+private:
+  // Tokens.
+  const Token &tok(size_t ahead = 0) const {
+    return list.tokens[std::min(at + ahead, list.tokens.size() - 1)];
+  }
+  Token take();
+  bool consume(llvm::StringRef punct);
+  bool atEnd() const { return tok().kind == TokenKind::End; }
+  /// Reports E0110 unless the token is there.
+  bool expect(llvm::StringRef punct, const llvm::Twine &where);
+  /// "expected X, found Y" at the current token.
+  Diagnostic &unexpected(const llvm::Twine &expected);
+  std::string describe(const Token &token) const;
+
+  // Expressions.
+  ast::Expr *make(ast::ExprKind kind, Range range);
+  ast::Expr *parseBinary(int minimum);
+  ast::Expr *parseUnary();
+  ast::Expr *parsePower();
+  ast::Expr *parsePostfix();
+  ast::Expr *parsePrimary();
+  ast::Expr *parseIf();
+  ast::Expr *parseRepeat();
+  ast::Expr *parseSequence(llvm::StringRef close, ast::ExprKind kind);
+  void parseArguments(std::vector<ast::Argument> &args);
+  void parseSubscripts(std::vector<ast::Subscript> &subscripts);
+  bool atBinaryOperator(int &precedence) const;
+
+  // Declarations.
+  std::string takeDoc();
+  bool parseName(Token &name, const llvm::Twine &what);
+  ast::TypeExpr parseType();
+  ast::TypeExpr parseShape();
+  void parseParameters(std::vector<ast::Parameter> &out, bool areArguments);
+  void parseImport();
+  void parseModule(bool isModel, std::string doc);
+  void parseMember(std::vector<ast::Member> &members);
+  bool parseParam(ast::Member &member);
+  bool parseConst(ast::Member &member);
+  std::unique_ptr<ast::Method> parseMethod(std::string doc);
+  bool parseStatement(std::vector<ast::Stmt> &body);
+  void parseBlock();
+
+  // Recovery: skips to the start of a line at bracket depth 0, a closing
+  // brace, or the end.
+  void skipToLine();
+  void skipToItem();
+  bool startsItem() const;
+
+  uint32_t file;
+  ast::File &out;
+  Diagnostics &diags;
+  TokenList list;
+  size_t at = 0;
+  unsigned depth = 0;
+  /// Inside brackets line ends mean nothing.
+  unsigned brackets = 0;
+
+  friend struct DepthGuard;
+};
+
+} // namespace tfm
+
+#endif // TFM_FRONTEND_PARSERIMPL_H

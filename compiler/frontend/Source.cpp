@@ -1,0 +1,55 @@
+//===- Source.cpp - source text and places in it --------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/frontend/Source.h"
+
+#include "llvm/Support/MemoryBuffer.h"
+
+#include <algorithm>
+
+using namespace tfm;
+
+SourceFile::SourceFile(std::string name, std::string text)
+    : fileName(std::move(name)), contents(std::move(text)) {
+  starts.push_back(0);
+  for (uint32_t i = 0; i < contents.size(); ++i)
+    if (contents[i] == '\n')
+      starts.push_back(i + 1);
+}
+
+unsigned SourceFile::line(uint32_t offset) const {
+  return std::upper_bound(starts.begin(), starts.end(), offset) - starts.begin();
+}
+
+unsigned SourceFile::column(uint32_t offset) const {
+  uint32_t start = starts[line(offset) - 1];
+  return countCodePoints(text().slice(start, offset)) + 1;
+}
+
+llvm::StringRef SourceFile::lineText(unsigned line) const {
+  uint32_t start = starts[line - 1];
+  size_t end = line < starts.size() ? starts[line] - 1 : contents.size();
+  return text().slice(start, end).rtrim("\r\n");
+}
+
+uint32_t SourceManager::add(llvm::StringRef name, llvm::StringRef text) {
+  files.push_back(std::make_unique<SourceFile>(name.str(), text.str()));
+  return files.size() - 1;
+}
+
+llvm::Expected<uint32_t> SourceManager::load(llvm::StringRef path) {
+  auto buffer = llvm::MemoryBuffer::getFileOrSTDIN(path, /*IsText=*/true);
+  if (!buffer)
+    return llvm::errorCodeToError(buffer.getError());
+  return add(path == "-" ? "<stdin>" : path, (*buffer)->getBuffer());
+}
+
+unsigned tfm::countCodePoints(llvm::StringRef text) {
+  return std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
+  });
+}

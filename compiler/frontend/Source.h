@@ -1,0 +1,80 @@
+//===- Source.h - source text and places in it ------------------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_FRONTEND_SOURCE_H
+#define TFM_FRONTEND_SOURCE_H
+
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace tfm {
+
+/// Bytes `begin <= offset < end` of a file of the `SourceManager`.
+struct Range {
+  uint32_t file = 0;
+  uint32_t begin = 0;
+  uint32_t end = 0;
+
+  /// From the start of this range to the end of `other`, in the same file.
+  Range to(Range other) const { return {file, begin, other.end}; }
+  bool operator==(const Range &other) const = default;
+};
+
+/// One source text with its name as the user gave it.
+class SourceFile {
+public:
+  SourceFile(std::string name, std::string text);
+
+  llvm::StringRef name() const { return fileName; }
+  llvm::StringRef text() const { return contents; }
+  /// Line number of a byte, from 1.
+  unsigned line(uint32_t offset) const;
+  /// Column of a byte, from 1, counted in Unicode code points.
+  unsigned column(uint32_t offset) const;
+  /// The text of a line (from 1), without its end.
+  llvm::StringRef lineText(unsigned line) const;
+  /// Byte where a line (from 1) starts.
+  uint32_t lineStart(unsigned line) const { return starts[line - 1]; }
+
+private:
+  std::string fileName;
+  std::string contents;
+  std::vector<uint32_t> starts;
+};
+
+/// Owns every source text of a compilation. Files are numbered from 0.
+class SourceManager {
+public:
+  /// Adds a text under a name; returns its number.
+  uint32_t add(llvm::StringRef name, llvm::StringRef text);
+  /// Reads a file (`-` is standard input) and adds it; fails with the system's
+  /// message.
+  llvm::Expected<uint32_t> load(llvm::StringRef path);
+
+  const SourceFile &file(uint32_t id) const { return *files[id]; }
+  size_t size() const { return files.size(); }
+  unsigned line(Range range) const { return file(range.file).line(range.begin); }
+  /// The text that a range covers.
+  llvm::StringRef text(Range range) const {
+    return file(range.file).text().slice(range.begin, range.end);
+  }
+
+private:
+  std::vector<std::unique_ptr<SourceFile>> files;
+};
+
+/// Number of Unicode code points in UTF-8 text; stray bytes count as one each.
+unsigned countCodePoints(llvm::StringRef text);
+
+} // namespace tfm
+
+#endif // TFM_FRONTEND_SOURCE_H
