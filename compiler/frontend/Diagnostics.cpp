@@ -77,9 +77,9 @@ void Diagnostics::print(llvm::raw_ostream &os, bool color) const {
   std::vector<const Diagnostic *> order;
   for (const Diagnostic &d : kept)
     order.push_back(&d);
-  llvm::stable_sort(order, [](const Diagnostic *a, const Diagnostic *b) {
-    return std::tie(a->range.file, a->range.begin) <
-           std::tie(b->range.file, b->range.begin);
+  llvm::sort(order, [](const Diagnostic *a, const Diagnostic *b) {
+    return std::tie(a->range.file, a->range.begin, a->code) <
+           std::tie(b->range.file, b->range.begin, b->code);
   });
   for (const Diagnostic *d : order)
     printOne(os, sources, *d, color);

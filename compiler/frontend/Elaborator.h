@@ -1,0 +1,258 @@
+//===- Elaborator.h - instantiates a model and infers its shapes ----*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_FRONTEND_ELABORATOR_H
+#define TFM_FRONTEND_ELABORATOR_H
+
+#include "compiler/frontend/Emitter.h"
+#include "compiler/frontend/Frontend.h"
+#include "compiler/frontend/Parser.h"
+#include "compiler/frontend/Tokenizers.h"
+#include "llvm/Support/JSON.h"
+
+#include <deque>
+
+namespace tfm {
+
+/// Where an expression stands: what its names mean.
+struct Env {
+  const Unit *unit = nullptr;
+  /// The instance whose body or method this is.
+  Node *self = nullptr;
+  /// Arguments and variables of a method.
+  llvm::StringMap<Value> locals;
+  /// Dimensions bound by the caller (`B`, `T`).
+  llvm::StringMap<Dim> dims;
+  /// What `..` stands for.
+  std::optional<Dims> ellipsis;
+  /// Hyperparameters that are being bound (while an instance is made).
+  const llvm::MapVector<llvm::StringRef, Value> *binding = nullptr;
+  /// The path that an instance made now gets, relative to `parent`.
+  std::string pending = {};
+  /// The node below which instances are made; null: `self`.
+  Node *parent = nullptr;
+  /// Whether this is the body of a method: no instances are made here.
+  bool inMethod = false;
+};
+
+/// An evaluated argument of a call.
+struct CallArg {
+  llvm::StringRef name;
+  Range nameRange;
+  Range range;
+  Value value;
+  const ast::Expr *expr = nullptr;
+};
+
+/// Evaluates the model of a file: instantiates modules, checks and infers
+/// shapes, and drives the emitter. Errors yield poison, which stays silent, so
+/// that one mistake is reported once.
+class Elaborator {
+public:
+  Elaborator(SourceManager &sources, Diagnostics &diags,
+             const FrontendOptions &options, Emitter &emitter);
+  /// Elaborates and emits everything. False after errors.
+  bool run(uint32_t mainFile, llvm::StringRef path);
+
+private:
+  friend class BuiltinCall;
+  friend class ConstCompiler;
+  friend class RecipeBuilder;
+
+  // Units.cpp: files, imports, std, -D.
+  Unit *addUnit(uint32_t file, llvm::StringRef path);
+  void declare(Unit &unit);
+  bool resolveImports(Unit &unit, std::vector<const Unit *> &open);
+  void loadStd();
+  void parseDefines();
+  struct Define {
+    std::string key;
+    std::string text;
+    ast::Expr *value = nullptr;
+    Range range;
+    bool used = false;
+  };
+  Define *findDefine(llvm::StringRef key);
+  void reportUnusedDefines();
+  const ast::Block *block(llvm::StringRef keyword) const;
+
+  // Model.cpp: the root, functions, parameters.
+  bool instantiateModel();
+  void emitFunctions();
+  bool emitFunction(const FunctionRequest &request);
+  /// Shapes of a method's arguments with the caller's dimensions bound.
+  bool argumentShapes(const ast::Method &method,
+                      std::vector<Emitter::Argument> &out);
+  std::optional<Dims> evalDims(const ast::TypeExpr &type);
+  Dim callerDim(llvm::StringRef name);
+  Value lossOf(const Tensor &output, const Tensor &targets);
+  void declareTree(const Node &node);
+  Diagnostic &noModel();
+
+  // Instantiate.cpp.
+  Value instantiate(const ast::Module &decl, const Unit *unit,
+                    std::vector<CallArg> &args, Range range, Env &caller);
+  bool bindHyperparameters(
+      const ast::Module &decl, const Unit *unit, std::vector<CallArg> &args,
+      Range range, Node &node, bool isRoot,
+      std::vector<CallArg> &ties);
+  Value checkHyperparameter(const ast::Parameter &parameter, Value value,
+                            const Value &defaultValue, Range range,
+                            const ast::Module &decl);
+  void elaborateBody(Node &node, std::vector<CallArg> &ties);
+  void elaborateMember(Node &node, const ast::Member &member, Env &env,
+                       std::vector<CallArg> &ties);
+  void declareParamMember(Node &node, const ast::Member &member, Env &env,
+                          std::vector<CallArg> &ties);
+  void declareConst(Const &constant, const ast::Member &member, Env &env);
+  Value evalInit(const Value &value, Range range);
+  void bindMember(Node &node, llvm::StringRef name, const Value &value);
+  void addAliases(const Node &node, const std::string &path);
+  Value evalRepeat(const ast::Expr &expr, Env &env);
+  bool checkRequire(const ast::Expr *condition, const ast::Expr *message,
+                    Env &env);
+
+  // Methods.cpp: calls of forward and functions, statements.
+  Value callNode(Node &node, std::vector<CallArg> &args, Range range, Env &env);
+  Value callMethod(Node *node, const ast::Method &method, const Unit *unit,
+                   std::vector<CallArg> &args, Range range);
+  Value callRepeat(Node &node, std::vector<CallArg> &args, Range range,
+                   Env &env);
+  Value runBody(const ast::Method &method, Env &env, llvm::StringRef where);
+  void assign(const ast::Stmt &stmt, Env &env);
+  void storeLocal(const ast::Target &target, Value value, Env &env);
+  bool checkShape(const Tensor &tensor, const ast::TypeExpr &type, Env &env,
+                  Range range, llvm::function_ref<std::string()> what,
+                  ErrorCode code, bool bindDims);
+  Value checkArgument(const ast::Parameter &parameter, Value value, Env &env,
+                      Range range, llvm::StringRef callee);
+  Value checkResult(Value value, const ast::Method &method, Env &env,
+                    Range range, llvm::StringRef where);
+  static const ast::Method *findMethod(const Node &node, llvm::StringRef name);
+
+  // Eval.cpp: expressions.
+  Value eval(const ast::Expr &expr, Env &env);
+  Value evalName(const ast::Expr &expr, Env &env);
+  /// The meaning of a name, or nothing.
+  std::optional<Value> lookup(llvm::StringRef name, const Env &env);
+  std::vector<std::string> namesInScope(const Env &env);
+  Value evalMember(const ast::Expr &expr, Env &env);
+  Value evalCall(const ast::Expr &expr, Env &env);
+  Value evalIndex(const ast::Expr &expr, Env &env);
+  Value evalUnary(const ast::Expr &expr, Env &env);
+  Value evalBinary(const ast::Expr &expr, Env &env);
+  Value evalIf(const ast::Expr &expr, Env &env);
+  Value evalLogic(const ast::Expr &expr, Env &env);
+  Value arithmetic(llvm::StringRef op, const Value &a, const Value &b,
+                   const ast::Expr &expr);
+  Value perLayerArithmetic(llvm::StringRef op, const Value &a, const Value &b,
+                           const ast::Expr &expr);
+  Value tensorArithmetic(llvm::StringRef op, const Value &a, const Value &b,
+                         const ast::Expr &expr);
+  Value tensorEquality(const ast::Expr &expr, const Value &a, const Value &b);
+  Value matmul(const Value &a, const Value &b, const ast::Expr &expr, Env &env);
+  std::optional<bool> evalCondition(const ast::Expr &expr, Env &env,
+                                    llvm::StringRef what);
+  std::vector<CallArg> evalArguments(const ast::Expr &call, Env &env);
+
+  // Tensors.cpp: tensor helpers.
+  /// Reads a value as a tensor, or reports that it is none.
+  std::optional<Tensor> toTensor(const Value &value, Range range,
+                                 llvm::StringRef what);
+  Tensor readTensor(const Value &value);
+  Tensor broadcastTo(const Tensor &tensor, const Dims &dims);
+  std::optional<Dims> broadcastDims(const Dims &a, const Dims &b);
+  /// Makes a scalar or per-layer number a tensor of the other's element type.
+  std::optional<Tensor> operandTensor(const Value &value, const Tensor *other,
+                                      Range range, llvm::StringRef verb);
+  Tensor splat(double value, Elem elem, const Dims &dims);
+  Tensor transposeAxes(const Tensor &tensor, llvm::ArrayRef<int64_t> order);
+  Tensor reshapeTo(const Tensor &tensor, const Dims &dims);
+  Tensor binary(llvm::StringRef op, const Tensor &a, const Tensor &b);
+  Tensor reduceSum(const Tensor &x, int64_t axis);
+  std::optional<int64_t> toAxis(const Value *value, const ast::Expr *expr,
+                                const Tensor &tensor, Range range);
+
+  // Builtins*.cpp.
+  Value callBuiltin(llvm::StringRef name, std::vector<CallArg> &args,
+                    Range range, Env &env);
+  bool isBuiltin(llvm::StringRef name) const;
+
+  // Consts.cpp.
+  bool evaluateConst(Const &constant);
+
+  // Diagnostics.
+  Diagnostic &error(ErrorCode code, Range range, const llvm::Twine &message);
+  void suggest(Diagnostic &d, llvm::StringRef name,
+               llvm::ArrayRef<std::string> candidates);
+  void locate(Range range);
+  std::string place(Range range) const;
+  /// Binds evaluated arguments to the names of parameters; reports E0401,
+  /// E0402, E0403, E0414. Result: per parameter the argument, or null.
+  std::optional<std::vector<CallArg *>>
+  bindArguments(llvm::ArrayRef<llvm::StringRef> names,
+                llvm::ArrayRef<bool> required, std::vector<CallArg> &args,
+                Range range, llvm::StringRef callee,
+                llvm::ArrayRef<llvm::StringRef> furtherNames = {});
+
+  SourceManager &sources;
+  Diagnostics &diags;
+  const FrontendOptions &options;
+  Emitter &emitter;
+
+  std::vector<std::unique_ptr<Unit>> units;
+  std::vector<Unit *> stdUnits;
+  bool stdLoaded = false;
+  Unit *mainUnit = nullptr;
+  std::string mainPath;
+  ast::File defineTrees;
+  std::vector<Define> defines;
+
+  std::deque<Node> nodes;
+  std::deque<Param> params;
+  std::deque<Const> consts;
+  Node *root = nullptr;
+  /// The model's declaration, while its instance is being made.
+  const ast::Module *rootDecl = nullptr;
+  std::optional<TokenizerInfo> tokenizer;
+  bool tokenizerTried = false;
+  const TokenizerInfo *resolveTokenizer(Range range);
+
+  /// "SelfAttention.forward" and the instance, innermost last; for notes.
+  struct Frame {
+    std::string what;
+    Node *node;
+    Range call;
+  };
+  std::vector<Frame> frames;
+  /// Whether dropout is emitted.
+  bool training = false;
+  int64_t nextSite = 0;
+  unsigned instanceDepth = 0;
+  /// The dimensions `B`, `T`, ... of the function that is being emitted.
+  llvm::StringMap<Dim> rootDims;
+  /// The recipe: filled by `RecipeBuilder`.
+  llvm::json::Object recipe;
+  struct Training {
+    bool present = false;
+    int64_t batch = 1;
+    int64_t sequence = 0;
+    Range sequenceRange;
+    Range lossRange;
+    std::string lossKind = "cross_entropy";
+    std::optional<int64_t> ignore;
+    double labelSmoothing = 0;
+    llvm::StringMap<int64_t> dims;
+  } train;
+  /// What is being emitted: the values of `B` and `T`.
+  int64_t batch = 1;
+  int64_t sequence = 1;
+};
+
+} // namespace tfm
+
+#endif // TFM_FRONTEND_ELABORATOR_H

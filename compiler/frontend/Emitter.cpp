@@ -1,0 +1,729 @@
+//===- Emitter.cpp - writes the tfm dialect -------------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/frontend/Emitter.h"
+
+#include "compiler/dialect/TfmDialect.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "mlir/IR/Verifier.h"
+
+using namespace tfm;
+using namespace mlir;
+using llvm::StringRef;
+using Handle = Emitter::Handle;
+
+namespace {
+/// A function or a repeat that is being built.
+struct Frame {
+  Block *block = nullptr;
+  const Node *key = nullptr;
+  int64_t count = 0;
+  mlir::Value carried;
+  SmallVector<mlir::Value> stacked;
+  SmallVector<mlir::Value> shared;
+  llvm::DenseMap<mlir::Value, mlir::Value> stackedArgs;
+  llvm::DenseMap<mlir::Value, mlir::Value> sharedArgs;
+};
+
+mlir::Value toValue(Handle handle) {
+  return mlir::Value::getFromOpaquePointer(handle);
+}
+Handle toHandle(mlir::Value value) { return value.getAsOpaquePointer(); }
+} // namespace
+
+struct Emitter::Impl {
+  explicit Impl(MLIRContext &context)
+      : context(context), builder(&context),
+        module(ModuleOp::create(UnknownLoc::get(&context))),
+        loc(UnknownLoc::get(&context)) {}
+
+  ~Impl() { abandon(); }
+
+  void abandon() {
+    while (frames.size() > 1) {
+      delete frames.back().block;
+      frames.pop_back();
+    }
+    frames.clear();
+    if (function)
+      function.erase();
+    function = nullptr;
+    params.clear();
+    constants.clear();
+  }
+
+  Type elementType(Elem elem) {
+    switch (elem) {
+    case Elem::Float:
+      return builder.getF32Type();
+    case Elem::Int:
+      return builder.getI32Type();
+    case Elem::Bool:
+      return builder.getI1Type();
+    }
+    return {};
+  }
+
+  RankedTensorType type(Elem elem, Shape shape) {
+    return RankedTensorType::get(shape, elementType(elem));
+  }
+
+  RankedTensorType typeOf(mlir::Value value) {
+    return llvm::cast<RankedTensorType>(value.getType());
+  }
+
+  /// The value as the innermost frame sees it.
+  mlir::Value use(mlir::Value value) { return use(value, frames.size() - 1); }
+
+  mlir::Value use(mlir::Value value, size_t frame) {
+    if (frame == 0 || value.getParentBlock() == frames[frame].block)
+      return value;
+    Frame &f = frames[frame];
+    mlir::Value outer = use(value, frame - 1);
+    mlir::Value &arg = f.sharedArgs[outer];
+    if (!arg) {
+      f.shared.push_back(outer);
+      arg = f.block->addArgument(outer.getType(), loc);
+    }
+    return arg;
+  }
+
+  /// One layer's slice of a stacked value that frame - 1 sees.
+  mlir::Value stack(mlir::Value value, size_t frame) {
+    Frame &f = frames[frame];
+    mlir::Value &arg = f.stackedArgs[value];
+    if (!arg) {
+      f.stacked.push_back(value);
+      RankedTensorType whole = typeOf(value);
+      auto layer = RankedTensorType::get(whole.getShape().drop_front(),
+                                         whole.getElementType());
+      arg = f.block->insertArgument(1u + f.stacked.size(), layer, loc);
+    }
+    return arg;
+  }
+
+  /// Brings a value with one leading dimension per repeat of `keys` from the
+  /// function to the innermost frame.
+  mlir::Value bring(mlir::Value value, ArrayRef<const Node *> keys) {
+    for (size_t i = 1; i < frames.size(); ++i)
+      value = llvm::is_contained(keys, frames[i].key) ? stack(value, i)
+                                                      : use(value, i);
+    return value;
+  }
+
+  Operation *make(StringRef name, TypeRange types, ValueRange operands,
+                  ArrayRef<NamedAttribute> attributes = {}) {
+    SmallVector<mlir::Value> visible;
+    for (mlir::Value operand : operands)
+      visible.push_back(use(operand));
+    OperationState state(loc, name);
+    state.addTypes(types);
+    state.addOperands(visible);
+    state.addAttributes(attributes);
+    return builder.create(state);
+  }
+
+  Handle makeOne(StringRef name, Type type, ValueRange operands,
+                 ArrayRef<NamedAttribute> attributes = {}) {
+    return toHandle(make(name, type, operands, attributes)->getResult(0));
+  }
+
+  NamedAttribute attr(StringRef name, int64_t value) {
+    return {builder.getStringAttr(name), builder.getI64IntegerAttr(value)};
+  }
+  NamedAttribute attr(StringRef name, double value) {
+    return {builder.getStringAttr(name), builder.getF64FloatAttr(value)};
+  }
+
+  mlir::Value layer() {
+    return frames.size() > 1 ? frames.back().block->getArgument(0)
+                             : mlir::Value();
+  }
+
+  ArrayAttr strings(ArrayRef<std::string> texts) {
+    SmallVector<Attribute> attrs;
+    for (const std::string &text : texts)
+      attrs.push_back(builder.getStringAttr(text));
+    return builder.getArrayAttr(attrs);
+  }
+
+  ArrayAttr dimStrings(ArrayRef<Dim> dims) {
+    SmallVector<Attribute> attrs;
+    for (const Dim &dim : dims)
+      attrs.push_back(builder.getStringAttr(dim.str()));
+    return builder.getArrayAttr(attrs);
+  }
+
+  /// Inserts at the end of the function rather than of the current repeat.
+  template <typename Fn> mlir::Value atFunction(Fn &&fn) {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToEnd(frames[0].block);
+    return fn();
+  }
+
+  MLIRContext &context;
+  OpBuilder builder;
+  OwningOpRef<ModuleOp> module;
+  Location loc;
+  func::FuncOp function;
+  std::vector<Frame> frames;
+  llvm::DenseMap<const Param *, mlir::Value> params;
+  llvm::DenseMap<const Const *, mlir::Value> constants;
+  SmallVector<Attribute> hyperparameters;
+  SmallVector<Attribute> modules;
+};
+
+static SmallVector<int64_t> numbers(ArrayRef<Dim> dims) {
+  SmallVector<int64_t> shape;
+  for (const Dim &dim : dims)
+    shape.push_back(dim.value());
+  return shape;
+}
+
+/// How often the loop of a repeat runs.
+static int64_t iterations(const Node &repeat) {
+  return repeat.count.value() / static_cast<int64_t>(repeat.bodies.size());
+}
+
+Emitter::Emitter(MLIRContext &context) {
+  context.loadDialect<TfmDialect, func::FuncDialect>();
+  impl = std::make_unique<Impl>(context);
+}
+Emitter::~Emitter() = default;
+
+void Emitter::at(StringRef file, unsigned line, unsigned column) {
+  impl->loc = FileLineColLoc::get(&impl->context, file, line, column);
+}
+
+//===----------------------------------------------------------------------===//
+// Functions and repeats
+//===----------------------------------------------------------------------===//
+
+std::vector<Handle> Emitter::beginFunction(StringRef name,
+                                           ArrayRef<Argument> arguments) {
+  Impl &m = *impl;
+  SmallVector<Type> types;
+  SmallVector<DictionaryAttr> attrs;
+  for (const Argument &argument : arguments) {
+    types.push_back(m.type(argument.elem, numbers(argument.dims)));
+    attrs.push_back(m.builder.getDictionaryAttr(
+        {{m.builder.getStringAttr("tfm.name"),
+          m.builder.getStringAttr(argument.name)},
+         {m.builder.getStringAttr("tfm.dims"), m.dimStrings(argument.dims)}}));
+  }
+  m.builder.setInsertionPointToEnd(m.module->getBody());
+  m.function = func::FuncOp::create(m.builder, m.loc, name,
+                                    m.builder.getFunctionType(types, {}));
+  m.function.setAllArgAttrs(attrs);
+  Frame frame;
+  frame.block = m.function.addEntryBlock();
+  m.frames.push_back(frame);
+  m.builder.setInsertionPointToEnd(frame.block);
+  std::vector<Handle> handles;
+  for (BlockArgument arg : frame.block->getArguments())
+    handles.push_back(toHandle(arg));
+  return handles;
+}
+
+void Emitter::endFunction(ArrayRef<Handle> results) {
+  Impl &m = *impl;
+  SmallVector<mlir::Value> values;
+  SmallVector<Type> types;
+  for (Handle handle : results) {
+    values.push_back(toValue(handle));
+    types.push_back(values.back().getType());
+  }
+  func::ReturnOp::create(m.builder, m.loc, values);
+  m.function.setFunctionType(m.builder.getFunctionType(
+      m.function.getFunctionType().getInputs(), types));
+  m.function = nullptr;
+  m.frames.clear();
+  m.params.clear();
+  m.constants.clear();
+}
+
+void Emitter::abandonFunction() { impl->abandon(); }
+
+Handle Emitter::beginRepeat(const Node *key, int64_t count, Handle carried) {
+  Impl &m = *impl;
+  Frame frame;
+  frame.block = new Block();
+  frame.key = key;
+  frame.count = count;
+  frame.carried = m.use(toValue(carried));
+  frame.block->addArgument(m.builder.getIndexType(), m.loc);
+  mlir::Value arg = frame.block->addArgument(frame.carried.getType(), m.loc);
+  m.frames.push_back(std::move(frame));
+  m.builder.setInsertionPointToEnd(m.frames.back().block);
+  return toHandle(arg);
+}
+
+Handle Emitter::endRepeat(Handle carried) {
+  Impl &m = *impl;
+  YieldOp::create(m.builder, m.loc, ValueRange{m.use(toValue(carried))});
+  Frame frame = std::move(m.frames.back());
+  m.frames.pop_back();
+  m.builder.setInsertionPointToEnd(m.frames.back().block);
+  auto repeat = RepeatOp::create(
+      m.builder, m.loc, TypeRange{frame.carried.getType()},
+      static_cast<uint64_t>(frame.count), /*reverse=*/false,
+      ValueRange{frame.carried}, frame.stacked, frame.shared);
+  repeat.getBody().push_back(frame.block);
+  return toHandle(repeat->getResult(0));
+}
+
+void Emitter::abandonRepeat() {
+  Impl &m = *impl;
+  delete m.frames.back().block;
+  m.frames.pop_back();
+  m.builder.setInsertionPointToEnd(m.frames.back().block);
+}
+
+bool Emitter::insideRepeat(const Node *key) const {
+  return llvm::any_of(impl->frames,
+                      [&](const Frame &frame) { return frame.key == key; });
+}
+
+//===----------------------------------------------------------------------===//
+// Leaves
+//===----------------------------------------------------------------------===//
+
+static RankedTensorType stackedType(OpBuilder &builder, const Param &param) {
+  SmallVector<int64_t> shape;
+  for (const Node *repeat : param.owner->repeats())
+    shape.push_back(iterations(*repeat));
+  llvm::append_range(shape, numbers(param.dims));
+  return RankedTensorType::get(shape, builder.getF32Type());
+}
+
+Handle Emitter::param(const Param &param) {
+  Impl &m = *impl;
+  mlir::Value &value = m.params[&param];
+  if (!value)
+    value = m.atFunction([&] {
+      OperationState state(m.loc, GetParamOp::getOperationName());
+      state.addTypes(stackedType(m.builder, param));
+      state.addAttribute("param",
+                         FlatSymbolRefAttr::get(&m.context, param.path()));
+      return m.builder.create(state)->getResult(0);
+    });
+  SmallVector<const Node *> keys;
+  for (const Node *repeat : param.owner->repeats())
+    keys.push_back(repeat);
+  return toHandle(m.bring(value, keys));
+}
+
+Handle Emitter::constant(const Const &constant) {
+  Impl &m = *impl;
+  SmallVector<int64_t> shape = numbers(constant.dims);
+  if (constant.perLayer)
+    shape.insert(shape.begin(), iterations(*constant.perLayer));
+  mlir::Value &value = m.constants[&constant];
+  if (!value)
+    value = m.atFunction([&]() -> mlir::Value {
+      auto data = DenseElementsAttr::get(m.type(Elem::Float, shape),
+                                         ArrayRef<float>(constant.values));
+      return ConstantOp::create(m.builder, m.loc, data);
+    });
+  return toHandle(m.bring(value, {constant.perLayer}));
+}
+
+static DenseElementsAttr splatAttr(RankedTensorType type, double value) {
+  Type element = type.getElementType();
+  if (element.isF32())
+    return DenseElementsAttr::get(type, static_cast<float>(value));
+  if (element.isInteger(1))
+    return DenseElementsAttr::get(type, value != 0);
+  return DenseElementsAttr::get(type, static_cast<int32_t>(value));
+}
+
+Handle Emitter::splat(double value, Elem elem, Shape shape) {
+  Impl &m = *impl;
+  return toHandle(
+      ConstantOp::create(m.builder, m.loc, splatAttr(m.type(elem, shape), value))
+          .getResult());
+}
+
+Handle Emitter::perLayer(const Node *key, ArrayRef<double> values, Elem elem) {
+  Impl &m = *impl;
+  RankedTensorType type =
+      m.type(elem, {static_cast<int64_t>(values.size())});
+  mlir::Value value = m.atFunction([&]() -> mlir::Value {
+    DenseElementsAttr data;
+    if (elem == Elem::Float) {
+      data = DenseElementsAttr::get(
+          type, ArrayRef<float>(llvm::map_to_vector(
+                    values, [](double v) { return static_cast<float>(v); })));
+    } else if (elem == Elem::Int) {
+      data = DenseElementsAttr::get(
+          type, ArrayRef<int32_t>(llvm::map_to_vector(
+                    values, [](double v) { return static_cast<int32_t>(v); })));
+    } else {
+      data = DenseElementsAttr::get(
+          type, ArrayRef<bool>(llvm::map_to_vector(
+                    values, [](double v) { return v != 0; })));
+    }
+    return ConstantOp::create(m.builder, m.loc, data);
+  });
+  return toHandle(m.bring(value, {key}));
+}
+
+Handle Emitter::iota(int64_t axis, Shape shape) {
+  return impl->makeOne("tfm.iota", impl->type(Elem::Int, shape), {},
+                       {impl->attr("axis", axis)});
+}
+
+Handle Emitter::positions(Handle tokens) {
+  mlir::Value x = toValue(tokens);
+  return impl->makeOne("tfm.positions", x.getType(), x);
+}
+
+//===----------------------------------------------------------------------===//
+// Elementwise and shapes
+//===----------------------------------------------------------------------===//
+
+Handle Emitter::unary(StringRef name, Handle x) {
+  mlir::Value value = toValue(x);
+  return impl->makeOne(("tfm." + name).str(), value.getType(), value);
+}
+
+Handle Emitter::binary(StringRef name, Handle a, Handle b) {
+  mlir::Value x = toValue(a);
+  return impl->makeOne(("tfm." + name).str(), x.getType(), {x, toValue(b)});
+}
+
+Handle Emitter::compare(StringRef kind, Handle a, Handle b) {
+  Impl &m = *impl;
+  mlir::Value x = toValue(a);
+  auto type =
+      RankedTensorType::get(m.typeOf(x).getShape(), m.builder.getI1Type());
+  auto attr = CompareKindAttr::get(&m.context, *symbolizeCompareKind(kind));
+  return m.makeOne("tfm.compare", type, {x, toValue(b)},
+                   {{m.builder.getStringAttr("kind"), attr}});
+}
+
+Handle Emitter::select(Handle condition, Handle a, Handle b) {
+  mlir::Value x = toValue(a);
+  return impl->makeOne("tfm.select", x.getType(),
+                       {toValue(condition), x, toValue(b)});
+}
+
+Handle Emitter::cast(Handle x, Elem elem) {
+  mlir::Value value = toValue(x);
+  return impl->makeOne("tfm.cast",
+                       impl->type(elem, impl->typeOf(value).getShape()), value);
+}
+
+Handle Emitter::broadcast(Handle x, Shape shape) {
+  mlir::Value value = toValue(x);
+  RankedTensorType type = impl->typeOf(value);
+  if (type.getShape() == shape)
+    return x;
+  return impl->makeOne(
+      "tfm.broadcast", RankedTensorType::get(shape, type.getElementType()),
+      value);
+}
+
+Handle Emitter::reshape(Handle x, Shape shape) {
+  mlir::Value value = toValue(x);
+  RankedTensorType type = impl->typeOf(value);
+  if (type.getShape() == shape)
+    return x;
+  return impl->makeOne("tfm.reshape",
+                       RankedTensorType::get(shape, type.getElementType()),
+                       value);
+}
+
+Handle Emitter::transpose(Handle x, ArrayRef<int64_t> permutation) {
+  Impl &m = *impl;
+  mlir::Value value = toValue(x);
+  RankedTensorType type = m.typeOf(value);
+  SmallVector<int64_t> shape;
+  bool identity = true;
+  for (auto [i, axis] : llvm::enumerate(permutation)) {
+    shape.push_back(type.getShape()[axis]);
+    identity &= static_cast<int64_t>(i) == axis;
+  }
+  if (identity)
+    return x;
+  return m.makeOne("tfm.transpose",
+                   RankedTensorType::get(shape, type.getElementType()), value,
+                   {{m.builder.getStringAttr("permutation"),
+                     m.builder.getDenseI64ArrayAttr(permutation)}});
+}
+
+Handle Emitter::slice(Handle x, int64_t axis, int64_t start, int64_t size) {
+  Impl &m = *impl;
+  mlir::Value value = toValue(x);
+  RankedTensorType type = m.typeOf(value);
+  SmallVector<int64_t> shape(type.getShape());
+  shape[axis] = size;
+  return m.makeOne(
+      "tfm.slice", RankedTensorType::get(shape, type.getElementType()), value,
+      {m.attr("axis", axis), m.attr("start", start), m.attr("size", size)});
+}
+
+Handle Emitter::concat(ArrayRef<Handle> xs, int64_t axis) {
+  Impl &m = *impl;
+  SmallVector<mlir::Value> values;
+  for (Handle x : xs)
+    values.push_back(toValue(x));
+  SmallVector<int64_t> shape(m.typeOf(values[0]).getShape());
+  shape[axis] = 0;
+  for (mlir::Value value : values)
+    shape[axis] += m.typeOf(value).getShape()[axis];
+  return m.makeOne("tfm.concat",
+                   RankedTensorType::get(
+                       shape, m.typeOf(values[0]).getElementType()),
+                   values, {m.attr("axis", axis)});
+}
+
+//===----------------------------------------------------------------------===//
+// Reductions, products, attention
+//===----------------------------------------------------------------------===//
+
+Handle Emitter::reduce(StringRef name, Handle x, int64_t axis) {
+  Impl &m = *impl;
+  mlir::Value value = toValue(x);
+  SmallVector<int64_t> shape(m.typeOf(value).getShape());
+  shape[axis] = 1;
+  return m.makeOne(("tfm." + name).str(),
+                   RankedTensorType::get(shape, m.builder.getF32Type()), value,
+                   {m.attr("axis", axis)});
+}
+
+Handle Emitter::row(StringRef name, Handle x) { return unary(name, x); }
+
+Handle Emitter::normalize(StringRef name, Handle x, double eps) {
+  mlir::Value value = toValue(x);
+  return impl->makeOne(("tfm." + name).str(), value.getType(), value,
+                       {impl->attr("eps", eps)});
+}
+
+Handle Emitter::matmul(Handle a, Handle b) {
+  Impl &m = *impl;
+  mlir::Value x = toValue(a), y = toValue(b);
+  SmallVector<int64_t> shape(m.typeOf(x).getShape());
+  shape.back() = m.typeOf(y).getShape().back();
+  return m.makeOne("tfm.matmul",
+                   RankedTensorType::get(shape, m.builder.getF32Type()),
+                   {x, y});
+}
+
+Handle Emitter::gather(Handle table, Handle ids) {
+  Impl &m = *impl;
+  mlir::Value t = toValue(table), i = toValue(ids);
+  SmallVector<int64_t> shape(m.typeOf(i).getShape());
+  llvm::append_range(shape, m.typeOf(t).getShape().drop_front());
+  return m.makeOne(
+      "tfm.gather",
+      RankedTensorType::get(shape, m.typeOf(t).getElementType()), {t, i});
+}
+
+Handle Emitter::attention(const Attention &options) {
+  Impl &m = *impl;
+  auto use = [&](Handle handle) {
+    return handle ? m.use(toValue(handle)) : mlir::Value();
+  };
+  OpBuilder &b = m.builder;
+  bool drops = options.dropout > 0;
+  mlir::Value layer = drops ? m.layer() : mlir::Value();
+  return toHandle(
+      AttentionOp::create(
+          b, m.loc, use(options.q), use(options.k), use(options.v),
+          use(options.mask), layer,
+          options.causal ? b.getUnitAttr() : UnitAttr(),
+          b.getF64FloatAttr(options.scale),
+          options.window ? b.getI64IntegerAttr(*options.window) : IntegerAttr(),
+          options.softcap ? b.getF64FloatAttr(*options.softcap) : FloatAttr(),
+          drops ? b.getF64FloatAttr(options.dropout) : FloatAttr(),
+          drops ? b.getI64IntegerAttr(options.site) : IntegerAttr())
+          .getOut());
+}
+
+Handle Emitter::rope(Handle x, Handle positions, double base, int64_t dims,
+                     bool interleaved) {
+  Impl &m = *impl;
+  mlir::Value value = toValue(x);
+  SmallVector<NamedAttribute> attrs = {m.attr("base", base),
+                                       m.attr("dims", dims)};
+  if (interleaved)
+    attrs.push_back(
+        {m.builder.getStringAttr("interleaved"), m.builder.getUnitAttr()});
+  return m.makeOne("tfm.rope", value.getType(), {value, toValue(positions)},
+                   attrs);
+}
+
+Handle Emitter::dropout(Handle x, double rate, int64_t site) {
+  Impl &m = *impl;
+  SmallVector<mlir::Value> operands = {toValue(x)};
+  if (mlir::Value layer = m.layer())
+    operands.push_back(layer);
+  return m.makeOne("tfm.dropout", operands[0].getType(), operands,
+                   {m.attr("rate", rate), m.attr("site", site)});
+}
+
+Handle Emitter::crossEntropy(Handle logits, Handle targets,
+                             std::optional<int64_t> ignore, double smoothing) {
+  Impl &m = *impl;
+  mlir::Value x = toValue(logits);
+  auto type = RankedTensorType::get(m.typeOf(x).getShape().drop_back(),
+                                    m.builder.getF32Type());
+  SmallVector<NamedAttribute> attrs = {m.attr("label_smoothing", smoothing)};
+  if (ignore)
+    attrs.push_back(m.attr("ignore", *ignore));
+  return toHandle(m.make("tfm.cross_entropy", {type, type},
+                         {x, toValue(targets)}, attrs)
+                      ->getResult(0));
+}
+
+void Emitter::nameValue(Handle value, StringRef path, StringRef name,
+                        ArrayRef<Dim> dims, unsigned line) {
+  Impl &m = *impl;
+  Operation *op = toValue(value).getDefiningOp();
+  if (!op || op->hasAttr("tfm.value"))
+    return;
+  OpBuilder &b = m.builder;
+  op->setAttr("tfm.value",
+              b.getDictionaryAttr({b.getNamedAttr("path", b.getStringAttr(path)),
+                                   b.getNamedAttr("name", b.getStringAttr(name)),
+                                   b.getNamedAttr("dims", m.dimStrings(dims)),
+                                   b.getNamedAttr("line", b.getI64IntegerAttr(line))}));
+}
+
+//===----------------------------------------------------------------------===//
+// The module
+//===----------------------------------------------------------------------===//
+
+/// Names of all layers of a parameter inside of repeats, in row-major order
+/// over the stacked dimensions; empty where counting the `*` gives them.
+static std::vector<std::string> layerNames(const Param &param) {
+  SmallVector<Node *, 2> repeats = param.owner->repeats();
+  bool plain = llvm::all_of(
+      repeats, [](const Node *repeat) { return repeat->bodies.size() == 1; });
+  if (plain)
+    return {};
+  // From the parameter upwards: each step prepends a part to every name; a
+  // repeat multiplies the names, its own index being the slower one.
+  std::vector<std::string> names = {param.name};
+  for (const Node *node = param.owner; node && node->parent;
+       node = node->parent) {
+    std::vector<std::string> longer;
+    if (node->parent->kind == Node::Kind::Repeat) {
+      const Node &repeat = *node->parent;
+      size_t body = llvm::find(repeat.bodies, node) - repeat.bodies.begin();
+      for (int64_t i = 0; i < iterations(repeat); ++i)
+        for (const std::string &name : names)
+          longer.push_back(std::to_string(i * repeat.bodies.size() + body) +
+                           "." + name);
+    } else {
+      for (const std::string &name : names)
+        longer.push_back(node->name + "." + name);
+    }
+    names = std::move(longer);
+  }
+  return names;
+}
+
+void Emitter::declareParam(const Param &param) {
+  Impl &m = *impl;
+  OpBuilder &b = m.builder;
+  SmallVector<Attribute> args;
+  for (double arg : param.initArgs)
+    args.push_back(b.getF64FloatAttr(arg));
+  DictionaryAttr init = b.getDictionaryAttr(
+      {b.getNamedAttr("kind", b.getStringAttr(param.initKind)),
+       b.getNamedAttr("args", b.getArrayAttr(args))});
+  std::vector<std::string> names = layerNames(param);
+  b.setInsertionPointToEnd(m.module->getBody());
+  ParamOp::create(b, m.loc, param.path(), stackedType(b, param),
+                  m.dimStrings(param.dims), init, param.trainable,
+                  names.empty() ? ArrayAttr() : m.strings(names),
+                  param.aliases.empty() ? ArrayAttr()
+                                        : m.strings(param.aliases));
+}
+
+void Emitter::setModel(StringRef name, StringRef source, StringRef recipe) {
+  Impl &m = *impl;
+  OpBuilder &b = m.builder;
+  ModuleOp module = *m.module;
+  module->setAttr("tfm.model", b.getStringAttr(name));
+  module->setAttr("tfm.source", b.getStringAttr(source));
+  module->setAttr("tfm.hyperparameters", b.getArrayAttr(m.hyperparameters));
+  module->setAttr("tfm.modules", b.getArrayAttr(m.modules));
+  module->setAttr("tfm.recipe", b.getStringAttr(recipe));
+}
+
+void Emitter::addHyperparameter(StringRef name, const Value &value) {
+  OpBuilder &b = impl->builder;
+  Attribute attr;
+  switch (value.kind()) {
+  case Value::Int:
+    attr = b.getI64IntegerAttr(value.dim().value());
+    break;
+  case Value::Float:
+    attr = b.getF64FloatAttr(value.number());
+    break;
+  case Value::Bool:
+    attr = b.getBoolAttr(value.flag());
+    break;
+  case Value::String:
+  case Value::Builtin:
+    attr = b.getStringAttr(value.text());
+    break;
+  case Value::Function:
+    attr = b.getStringAttr(value.function()->name);
+    break;
+  case Value::Init: {
+    std::string text = value.text() + "(";
+    for (size_t i = 0; i < value.items().size(); ++i)
+      text += (i ? ", " : "") + value.items()[i].show();
+    attr = b.getStringAttr(text + ")");
+    break;
+  }
+  default:
+    return;
+  }
+  impl->hyperparameters.push_back(b.getDictionaryAttr(
+      {b.getNamedAttr("name", b.getStringAttr(name)),
+       b.getNamedAttr("value", attr)}));
+}
+
+void Emitter::addModule(const Node &node, StringRef file, unsigned line) {
+  OpBuilder &b = impl->builder;
+  SmallVector<NamedAttribute> attrs = {
+      b.getNamedAttr("path", b.getStringAttr(node.path())),
+      b.getNamedAttr("file", b.getStringAttr(file)),
+      b.getNamedAttr("line", b.getI64IntegerAttr(line))};
+  if (node.kind == Node::Kind::Repeat) {
+    attrs.push_back(b.getNamedAttr(
+        "module", b.getStringAttr(node.bodies[0]->decl->name)));
+    attrs.push_back(
+        b.getNamedAttr("count", b.getI64IntegerAttr(node.count.value())));
+    attrs.push_back(b.getNamedAttr("dims", b.getStringAttr(node.count.str())));
+  } else {
+    attrs.push_back(b.getNamedAttr("module", b.getStringAttr(node.decl->name)));
+  }
+  impl->modules.push_back(b.getDictionaryAttr(attrs));
+}
+
+OwningOpRef<ModuleOp> Emitter::finish(std::string &problem) {
+  Impl &m = *impl;
+  ScopedDiagnosticHandler handler(&m.context, [&](mlir::Diagnostic &d) {
+    problem += d.str() + "\n";
+    return success();
+  });
+  if (failed(verify(*m.module))) {
+    if (problem.empty())
+      problem = "the tfm module does not verify";
+    return nullptr;
+  }
+  return std::move(m.module);
+}

@@ -1,0 +1,543 @@
+//===- Eval.cpp - names, members, calls, indices --------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/frontend/Elaborator.h"
+
+#include "llvm/ADT/SmallPtrSet.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSwitch.h"
+
+using namespace tfm;
+using namespace tfm::ast;
+using llvm::StringRef;
+using llvm::Twine;
+
+//===----------------------------------------------------------------------===//
+// Diagnostics
+//===----------------------------------------------------------------------===//
+
+std::string Elaborator::place(Range range) const {
+  const SourceFile &file = sources.file(range.file);
+  return (file.name() + ":" + Twine(file.line(range.begin)) + ":" +
+          Twine(file.column(range.begin)))
+      .str();
+}
+
+Diagnostic &Elaborator::error(ErrorCode code, Range range,
+                              const Twine &message) {
+  Diagnostic &d = diags.error(code, range, message);
+  if (frames.empty() || !d.notes.empty())
+    return d;
+  const Frame &frame = frames.back();
+  std::string note = "in " + frame.what;
+  if (frame.node && frame.node->parent)
+    note += ", as " + frame.node->readablePath();
+  d.note(note);
+  // A mistake that shows inside of std was made by whoever called it.
+  auto inStd = [&](uint32_t file) {
+    return llvm::any_of(stdUnits,
+                        [&](const Unit *unit) { return unit->file == file; });
+  };
+  if (inStd(range.file))
+    for (const Frame &f : llvm::reverse(frames))
+      if (!inStd(f.call.file)) {
+        d.note("called from " + place(f.call));
+        break;
+      }
+  return d;
+}
+
+void Elaborator::suggest(Diagnostic &d, StringRef name,
+                         llvm::ArrayRef<std::string> candidates) {
+  StringRef guess = closestName(name, candidates);
+  if (!guess.empty())
+    d.help("did you mean `" + guess + "`?");
+}
+
+void Elaborator::locate(Range range) {
+  const SourceFile &file = sources.file(range.file);
+  emitter.at(file.name(), file.line(range.begin), file.column(range.begin));
+}
+
+//===----------------------------------------------------------------------===//
+// Names
+//===----------------------------------------------------------------------===//
+
+/// What a file declares or imports under a name.
+static std::optional<Value> lookupUnit(StringRef name, const Unit &unit,
+                                       llvm::SmallPtrSetImpl<const Unit *> &seen) {
+  if (!seen.insert(&unit).second)
+    return std::nullopt;
+  if (const ast::Module *module = unit.modules.lookup(name))
+    return Value::object(Value::Module, module, &unit);
+  if (const ast::Method *function = unit.functions.lookup(name))
+    return Value::object(Value::Function, function, &unit);
+  if (Const *constant = unit.constants.lookup(name))
+    return Value::object(Value::ConstRef, constant);
+  for (const Unit *import : unit.imports)
+    if (auto value = lookupUnit(name, *import, seen))
+      return value;
+  return std::nullopt;
+}
+
+std::optional<Value> Elaborator::lookup(StringRef name, const Env &env) {
+  auto local = env.locals.find(name);
+  if (local != env.locals.end())
+    return local->second;
+  auto dim = env.dims.find(name);
+  if (dim != env.dims.end())
+    return Value::integer(dim->second);
+  if (env.binding) {
+    auto it = env.binding->find(name);
+    if (it != env.binding->end())
+      return it->second;
+  }
+  if (env.self) {
+    auto member = env.self->members.find(name);
+    if (member != env.self->members.end())
+      return member->second;
+    auto hyper = env.self->hyperparameters.find(name);
+    if (hyper != env.self->hyperparameters.end())
+      return hyper->second;
+    if (env.self->decl)
+      if (const Method *method = findMethod(*env.self, name)) {
+        Value value = Value::object(Value::Method, method, env.self->unit);
+        value.setText(name);
+        value.setOwner(env.self);
+        return value;
+      }
+  }
+  if (env.unit) {
+    llvm::SmallPtrSet<const Unit *, 8> seen;
+    if (auto value = lookupUnit(name, *env.unit, seen))
+      return value;
+  }
+  loadStd();
+  for (const Unit *unit : stdUnits) {
+    llvm::SmallPtrSet<const Unit *, 8> seen;
+    if (auto value = lookupUnit(name, *unit, seen))
+      return value;
+  }
+  if (isBuiltin(name))
+    return Value::named(Value::Builtin, name);
+  return std::nullopt;
+}
+
+std::vector<std::string> Elaborator::namesInScope(const Env &env) {
+  std::vector<std::string> names;
+  for (const auto &entry : env.locals)
+    names.push_back(entry.getKey().str());
+  for (const auto &entry : env.dims)
+    names.push_back(entry.getKey().str());
+  if (env.binding)
+    for (const auto &[name, value] : *env.binding)
+      names.push_back(name.str());
+  if (env.self) {
+    for (const auto &[name, value] : env.self->members)
+      names.push_back(name.str());
+    for (const auto &[name, value] : env.self->hyperparameters)
+      names.push_back(name.str());
+  }
+  auto addUnitNames = [&](const Unit &unit) {
+    for (const auto &entry : unit.modules)
+      names.push_back(entry.getKey().str());
+    for (const auto &entry : unit.functions)
+      names.push_back(entry.getKey().str());
+    for (const auto &entry : unit.constants)
+      names.push_back(entry.getKey().str());
+  };
+  if (env.unit) {
+    addUnitNames(*env.unit);
+    for (const Unit *import : env.unit->imports)
+      addUnitNames(*import);
+  }
+  for (const Unit *unit : stdUnits)
+    addUnitNames(*unit);
+  llvm::sort(names);
+  return names;
+}
+
+Value Elaborator::evalName(const Expr &expr, Env &env) {
+  if (expr.text == "true" || expr.text == "false")
+    return Value::boolean(expr.text == "true");
+  if (expr.text == "none")
+    return Value::none();
+  if (auto value = lookup(expr.text, env))
+    return *value;
+  if (expr.text == "int" || expr.text == "float" || expr.text == "bool")
+    return Value::named(Value::Type, expr.text);
+  // A member that stands further down exists, but not yet.
+  if (env.self && env.self->decl && !env.inMethod)
+    for (const Member &member : env.self->decl->members)
+      if (member.name == expr.text && member.kind != MemberKind::Method) {
+        error(305, expr.range,
+              "`" + expr.text + "` is used before it is declared")
+            .help("it is declared in line " +
+                  Twine(sources.line(member.range)) +
+                  ": move that line up");
+        return Value();
+      }
+  Diagnostic &d =
+      error(301, expr.range, "there is no `" + expr.text + "` here");
+  std::vector<std::string> names = namesInScope(env);
+  for (StringRef builtin :
+       {"attention", "concat", "cross_entropy", "dropout", "exp", "gather",
+        "gelu", "gelu_tanh", "log", "log_softmax", "max", "mean", "min",
+        "normal", "normalize", "one_hot", "ones", "positions", "range",
+        "rearrange", "relu", "rms_normalize", "rope", "rsqrt", "sigmoid",
+        "silu", "softmax", "softplus", "split", "sqrt", "std",
+        "stop_gradient", "sum", "tanh", "tokenizer", "truncated_normal",
+        "uniform", "var", "where", "xavier", "zeros"})
+    names.push_back(builtin.str());
+  suggest(d, expr.text, names);
+  if (!expr.text.empty() && llvm::isUpper(expr.text[0]) && env.inMethod &&
+      expr.text.size() == 1)
+    d.help("a dimension such as `" + expr.text +
+           "` is bound by the shape of an argument");
+  return Value();
+}
+
+//===----------------------------------------------------------------------===//
+// Expressions
+//===----------------------------------------------------------------------===//
+
+Value Elaborator::eval(const Expr &expr, Env &env) {
+  switch (expr.kind) {
+  case ExprKind::Integer:
+    return Value::integer(Dim(expr.integer));
+  case ExprKind::Float:
+    return Value::real(expr.number);
+  case ExprKind::String:
+    return Value::string(unquote(expr.text));
+  case ExprKind::Name:
+    return evalName(expr, env);
+  case ExprKind::Member:
+    return evalMember(expr, env);
+  case ExprKind::Call:
+    return evalCall(expr, env);
+  case ExprKind::Index:
+    return evalIndex(expr, env);
+  case ExprKind::Unary:
+    return evalUnary(expr, env);
+  case ExprKind::Binary:
+    return evalBinary(expr, env);
+  case ExprKind::If:
+    return evalIf(expr, env);
+  case ExprKind::List:
+  case ExprKind::Tuple: {
+    std::vector<Value> items;
+    std::string pending = env.pending;
+    for (size_t i = 0; i < expr.kids.size(); ++i) {
+      env.pending = pending.empty() ? std::to_string(i)
+                                    : pending + "." + std::to_string(i);
+      items.push_back(eval(*expr.kids[i], env));
+    }
+    env.pending = pending;
+    return Value::list(std::move(items));
+  }
+  case ExprKind::Repeat:
+    return evalRepeat(expr, env);
+  case ExprKind::Invalid:
+    return Value();
+  }
+  return Value();
+}
+
+Value Elaborator::evalMember(const Expr &expr, Env &env) {
+  const Expr &base = *expr.kids[0];
+  // `tokenizer` is no value of its own, unless something here is called so.
+  if (base.isName("tokenizer") && !lookup("tokenizer", env)) {
+    if (expr.text != "size") {
+      error(302, expr.textRange, "a tokenizer has no `" + expr.text + "`")
+          .help("`tokenizer.size` is the number of its tokens");
+      return Value();
+    }
+    const TokenizerInfo *info = resolveTokenizer(expr.range);
+    return info ? Value::integer(Dim(info->size)) : Value();
+  }
+  Value object = eval(base, env);
+  if (object.isPoison())
+    return object;
+  if (object.isTensorLike()) {
+    if (expr.text == "T") {
+      auto tensor = toTensor(object, base.range, "`.T`");
+      if (!tensor)
+        return Value();
+      size_t rank = tensor->dims.size();
+      if (rank < 2) {
+        error(202, expr.range,
+              "`.T` swaps the last two axes, but " +
+                  sources.text(base.range) + " is " + showShape(tensor->dims));
+        return Value();
+      }
+      llvm::SmallVector<int64_t> order;
+      for (size_t i = 0; i < rank; ++i)
+        order.push_back(i);
+      std::swap(order[rank - 1], order[rank - 2]);
+      locate(expr.textRange);
+      return Value::tensor(transposeAxes(*tensor, order));
+    }
+    error(302, expr.textRange, "a tensor has no `" + expr.text + "`")
+        .help("`.T` swaps the last two axes");
+    return Value();
+  }
+  if (!object.is(Value::NodeRef)) {
+    error(302, expr.textRange,
+          object.describe() + " has no members, so no `" + expr.text + "`");
+    return Value();
+  }
+  Node &node = *object.node();
+  if (node.kind == Node::Kind::Repeat) {
+    error(604, expr.range,
+          "`" + sources.text(base.range) + "` stands for " +
+              Twine(node.count.value()) + " layers: it has no `" + expr.text +
+              "` of its own")
+        .help("what all layers share is declared outside and passed to them");
+    return Value();
+  }
+  if (node.kind == Node::Kind::List) {
+    size_t index;
+    if (!expr.text.getAsInteger(10, index) && index < node.elements.size())
+      return Value::object(Value::NodeRef, node.elements[index]);
+    error(302, expr.textRange,
+          "`" + sources.text(base.range) + "` has the members 0 to " +
+              Twine(node.elements.size() - 1));
+    return Value();
+  }
+  auto member = node.members.find(expr.text);
+  if (member != node.members.end())
+    return member->second;
+  auto hyper = node.hyperparameters.find(expr.text);
+  if (hyper != node.hyperparameters.end())
+    return hyper->second;
+  if (const Method *method = findMethod(node, expr.text)) {
+    Value value = Value::object(Value::Method, method, node.unit);
+    value.setText(expr.text);
+    value.setOwner(&node);
+    return value;
+  }
+  std::vector<std::string> names;
+  for (const auto &[name, value] : node.members)
+    names.push_back(name.str());
+  for (const auto &[name, value] : node.hyperparameters)
+    names.push_back(name.str());
+  Diagnostic &d = error(302, expr.textRange,
+                        "`" + node.decl->name + "` has no member `" +
+                            expr.text + "`");
+  suggest(d, expr.text, names);
+  if (d.helps.empty() && !node.members.empty()) {
+    std::string all;
+    for (const auto &[name, value] : node.members)
+      all += (all.empty() ? "`" : ", `") + name.str() + "`";
+    d.help("it has " + all);
+  }
+  return Value();
+}
+
+std::vector<CallArg> Elaborator::evalArguments(const Expr &call, Env &env) {
+  std::vector<CallArg> args;
+  std::string pending = env.pending;
+  for (const Argument &arg : call.args) {
+    CallArg evaluated;
+    evaluated.name = arg.name;
+    evaluated.nameRange = arg.nameRange;
+    evaluated.range = arg.value->range;
+    evaluated.expr = arg.value;
+    if (!env.inMethod) {
+      std::string own =
+          arg.name.empty() ? std::to_string(args.size()) : arg.name.str();
+      env.pending = pending.empty() ? own : pending + "." + own;
+    }
+    // The axis of a reduction may be a dimension's name: looked at by toAxis.
+    if (arg.name == "axis" && arg.value->kind == ExprKind::Name &&
+        !lookup(arg.value->text, env))
+      evaluated.value = Value::none();
+    else
+      evaluated.value = eval(*arg.value, env);
+    args.push_back(std::move(evaluated));
+  }
+  env.pending = pending;
+  return args;
+}
+
+Value Elaborator::evalCall(const Expr &expr, Env &env) {
+  Value callee = eval(*expr.kids[0], env);
+  std::vector<CallArg> args = evalArguments(expr, env);
+  if (callee.isPoison())
+    return callee;
+  locate(expr.range);
+  switch (callee.kind()) {
+  case Value::Builtin:
+    return callBuiltin(callee.text(), args, expr.range, env);
+  case Value::Type: {
+    // `float(x)` is `cast(x, float)`.
+    CallArg type;
+    type.value = callee;
+    type.range = expr.kids[0]->range;
+    args.push_back(std::move(type));
+    return callBuiltin("cast", args, expr.range, env);
+  }
+  case Value::Function:
+    return callMethod(nullptr, *callee.function(), callee.unit(), args,
+                      expr.range);
+  case Value::Method:
+    return callMethod(callee.owner(), *callee.function(), callee.unit(), args,
+                      expr.range);
+  case Value::Module:
+    if (env.inMethod) {
+      error(506, expr.range,
+            "`" + callee.module()->name +
+                "` is a module: it is made in the body of a module, not in a "
+                "method")
+          .help("declare `name = " + sources.text(expr.range) +
+                "` above and call `name(x)` here");
+      return Value();
+    }
+    return instantiate(*callee.module(), callee.unit(), args, expr.range, env);
+  case Value::NodeRef:
+    return callNode(*callee.node(), args, expr.range, env);
+  default:
+    error(410, expr.kids[0]->range,
+          "`" + sources.text(expr.kids[0]->range) + "` is " +
+              callee.describe() + " and cannot be called");
+    return Value();
+  }
+}
+
+Value Elaborator::evalIndex(const Expr &expr, Env &env) {
+  Value object = eval(*expr.kids[0], env);
+  if (object.isPoison())
+    return object;
+  /// Evaluates a bound of a subscript.
+  auto bound = [&](const Expr *e) -> std::optional<Dim> {
+    Value value = eval(*e, env);
+    if (value.is(Value::Int))
+      return value.dim();
+    if (!value.isPoison())
+      error(408, e->range, "an index is an integer, not " + value.describe());
+    return std::nullopt;
+  };
+  bool isNodes = object.is(Value::NodeRef) && object.node()->kind != Node::Kind::Module;
+  if (object.is(Value::List) || isNodes) {
+    if (isNodes && object.node()->kind == Node::Kind::Repeat) {
+      error(604, expr.range,
+            "the layers of a repeat cannot be used one by one")
+          .help("call the repeat itself, or use a list of modules");
+      return Value();
+    }
+    size_t size = isNodes ? object.node()->elements.size() : object.items().size();
+    if (expr.subscripts.size() != 1 || expr.subscripts[0].isSlice) {
+      error(408, expr.range, "a list takes one integer index");
+      return Value();
+    }
+    std::optional<Dim> index = bound(expr.subscripts[0].first);
+    if (!index)
+      return Value();
+    int64_t i = index->value() < 0 ? index->value() + static_cast<int64_t>(size)
+                                   : index->value();
+    if (i < 0 || i >= static_cast<int64_t>(size)) {
+      error(212, expr.subscripts[0].first->range,
+            "index " + Twine(index->value()) + " is outside of a list of " +
+                Twine(size));
+      return Value();
+    }
+    return isNodes ? Value::object(Value::NodeRef, object.node()->elements[i])
+                   : object.items()[i];
+  }
+  auto tensor = toTensor(object, expr.kids[0]->range, "an index");
+  if (!tensor)
+    return Value();
+  if (expr.subscripts.size() > tensor->dims.size()) {
+    error(212, expr.range,
+          Twine(expr.subscripts.size()) + " indices for " +
+              showShape(tensor->dims));
+    return Value();
+  }
+  Tensor result = *tensor;
+  Dims kept;
+  bool drops = false;
+  for (size_t axis = 0; axis < tensor->dims.size(); ++axis) {
+    Dim extent = tensor->dims[axis];
+    if (axis >= expr.subscripts.size()) {
+      kept.push_back(extent);
+      continue;
+    }
+    const Subscript &subscript = expr.subscripts[axis];
+    auto resolve = [&](const Expr *e, Dim absent) -> std::optional<Dim> {
+      if (!e)
+        return absent;
+      std::optional<Dim> value = bound(e);
+      if (value && value->value() < 0)
+        return extent + *value;
+      return value;
+    };
+    std::optional<Dim> first = resolve(subscript.first, Dim(0));
+    std::optional<Dim> last =
+        subscript.isSlice ? resolve(subscript.last, extent)
+                          : (first ? std::optional<Dim>(*first + Dim(1))
+                                   : std::nullopt);
+    if (!first || !last)
+      return Value();
+    if (first->value() < 0 || last->value() > extent.value() ||
+        first->value() >= last->value()) {
+      Range range = subscript.first ? subscript.first->range
+                    : subscript.last ? subscript.last->range
+                                     : expr.range;
+      error(212, range,
+            "the index leaves the axis " + extent.str(true) + " = " +
+                Twine(extent.value()) + " of " + showShape(tensor->dims));
+      return Value();
+    }
+    Dim size = *last - *first;
+    locate(expr.range);
+    if (size != extent)
+      result.handle = emitter.slice(result.handle, axis, first->value(),
+                                    size.value());
+    if (subscript.isSlice) {
+      kept.push_back(size);
+    } else {
+      drops = true;
+    }
+    result.dims[axis] = size;
+  }
+  if (drops)
+    return Value::tensor(reshapeTo(result, kept));
+  result.dims = kept;
+  return Value::tensor(result);
+}
+
+Value Elaborator::evalIf(const Expr &expr, Env &env) {
+  std::optional<bool> condition =
+      evalCondition(*expr.kids[0], env, "the condition of an `if`");
+  if (!condition) {
+    // Mistakes inside of the branches are mistakes either way.
+    eval(*expr.kids[1], env);
+    eval(*expr.kids[2], env);
+    return Value();
+  }
+  return eval(*expr.kids[*condition ? 1 : 2], env);
+}
+
+std::optional<bool> Elaborator::evalCondition(const Expr &expr, Env &env,
+                                              StringRef what) {
+  Value value = eval(expr, env);
+  if (value.is(Value::Bool))
+    return value.flag();
+  if (value.isPoison())
+    return std::nullopt;
+  if (value.is(Value::PerLayer)) {
+    error(605, expr.range, what + " may not depend on the layer's index");
+    return std::nullopt;
+  }
+  Diagnostic &d = error(409, expr.range,
+                        what + " is true or false, not " + value.describe());
+  if (value.isTensorLike())
+    d.help("`where(condition, a, b)` chooses element by element");
+  else if (value.isNumber())
+    d.help("compare it: `" + sources.text(expr.range) + " != 0`");
+  return std::nullopt;
+}

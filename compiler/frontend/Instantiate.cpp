@@ -1,0 +1,826 @@
+//===- Instantiate.cpp - instances of modules -----------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/frontend/Elaborator.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/ScopeExit.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSwitch.h"
+
+using namespace tfm;
+using namespace tfm::ast;
+using llvm::StringRef;
+using llvm::Twine;
+
+/// Modules nested deeper than this contain themselves.
+static constexpr unsigned maxInstanceDepth = 64;
+
+//===----------------------------------------------------------------------===//
+// Arguments
+//===----------------------------------------------------------------------===//
+
+std::optional<std::vector<CallArg *>> Elaborator::bindArguments(
+    llvm::ArrayRef<StringRef> names, llvm::ArrayRef<bool> required,
+    std::vector<CallArg> &args, Range range, StringRef callee,
+    llvm::ArrayRef<StringRef> furtherNames) {
+  std::vector<CallArg *> bound(names.size());
+  bool valid = true;
+  size_t position = 0;
+  auto signature = [&] {
+    std::string text = callee.str() + "(";
+    for (size_t i = 0; i < names.size(); ++i)
+      text += (i ? ", " : "") + names[i].str() + (required[i] ? "" : " = ...");
+    return text + ")";
+  };
+  for (CallArg &arg : args) {
+    size_t slot;
+    if (arg.name.empty()) {
+      slot = position++;
+      if (slot >= names.size()) {
+        error(403, arg.range,
+              "`" + callee + "` takes " +
+                  (names.empty() ? Twine("no arguments")
+                                 : Twine(names.size()) +
+                                       (names.size() == 1 ? " argument"
+                                                          : " arguments")) +
+                  ", this is one more")
+            .help("it is `" + signature() + "`");
+        return std::nullopt;
+      }
+    } else {
+      slot = llvm::find(names, arg.name) - names.begin();
+      if (slot == names.size()) {
+        if (llvm::is_contained(furtherNames, arg.name))
+          continue;
+        std::vector<std::string> candidates;
+        for (StringRef name : names)
+          candidates.push_back(name.str());
+        for (StringRef name : furtherNames)
+          candidates.push_back(name.str());
+        Diagnostic &d = error(402, arg.nameRange,
+                              "`" + callee + "` has no argument `" + arg.name +
+                                  "`");
+        suggest(d, arg.name, candidates);
+        if (d.helps.empty())
+          d.help("it is `" + signature() + "`");
+        valid = false;
+        continue;
+      }
+    }
+    if (bound[slot]) {
+      error(414, arg.name.empty() ? arg.range : arg.nameRange,
+            "`" + names[slot] + "` of `" + callee + "` is given twice");
+      valid = false;
+      continue;
+    }
+    bound[slot] = &arg;
+  }
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (bound[i] || !required[i])
+      continue;
+    error(401, range,
+          "`" + callee + "` needs a value for `" + names[i] + "`")
+        .help("it is `" + signature() + "`");
+    return std::nullopt;
+  }
+  if (!valid)
+    return std::nullopt;
+  return bound;
+}
+
+static std::string typeWord(const Value &value) {
+  switch (value.kind()) {
+  case Value::Int:
+    return "an integer";
+  case Value::Float:
+    return "a float";
+  case Value::Bool:
+    return "true or false";
+  case Value::String:
+    return "a string";
+  case Value::Builtin:
+  case Value::Function:
+    return "a function";
+  case Value::Init:
+    return "an initialiser";
+  case Value::NodeRef:
+    return "a module";
+  default:
+    return value.describe();
+  }
+}
+
+static bool isInitName(StringRef name) {
+  return llvm::StringSwitch<bool>(name)
+      .Cases({"zeros", "ones", "normal", "uniform", "xavier", "he",
+              "truncated_normal"},
+             true)
+      .Default(false);
+}
+
+/// Whether a value can stand where the declared type or the default's type is
+/// wanted.
+static bool isA(const Value &value, StringRef type) {
+  if (value.is(Value::PerLayer)) {
+    bool whole = llvm::all_of(value.items(), [](const Value &item) {
+      return item.is(Value::Int);
+    });
+    return type == "float" || (type == "int" && whole);
+  }
+  if (type == "int")
+    return value.is(Value::Int);
+  if (type == "float")
+    return value.isNumber();
+  if (type == "bool")
+    return value.is(Value::Bool);
+  if (type == "string")
+    return value.is(Value::String);
+  if (type == "function")
+    return value.is(Value::Builtin) || value.is(Value::Function) ||
+           value.is(Value::Method) || value.is(Value::NodeRef);
+  if (type == "module")
+    return value.is(Value::NodeRef) || value.is(Value::Module);
+  if (type == "initialiser")
+    return value.is(Value::Init) ||
+           (value.is(Value::Builtin) && isInitName(value.text()));
+  return true;
+}
+
+Value Elaborator::checkHyperparameter(const Parameter &parameter, Value value,
+                                      const Value &defaultValue, Range range,
+                                      const ast::Module &decl) {
+  if (value.isPoison())
+    return value;
+  std::string type = parameter.type.element.str();
+  std::string expected;
+  if (type.empty()) {
+    switch (defaultValue.kind()) {
+    case Value::Int:
+      type = "int";
+      break;
+    case Value::Float:
+      type = "float";
+      break;
+    case Value::Bool:
+      type = "bool";
+      break;
+    case Value::String:
+      type = "string";
+      break;
+    case Value::Init:
+      type = "initialiser";
+      break;
+    case Value::Builtin:
+      type = isInitName(defaultValue.text()) ? "initialiser" : "function";
+      break;
+    default:
+      return value;
+    }
+    expected = "its default is " + defaultValue.show();
+  } else {
+    expected = "it is declared as `" + type + "`";
+    if (value.is(Value::None) && defaultValue.is(Value::None))
+      return value;
+  }
+  if (isA(value, type)) {
+    if (type == "float" && value.is(Value::Int))
+      return Value::real(value.number());
+    return value;
+  }
+  if (type == "initialiser" && value.is(Value::Builtin)) {
+    Diagnostic &d = error(701, range,
+                          "`" + value.text() + "` is no initialiser");
+    suggest(d, value.text(),
+            {"zeros", "ones", "normal", "uniform", "xavier", "he",
+             "truncated_normal"});
+    return Value();
+  }
+  error(404, range,
+        "`" + parameter.name + "` of `" + decl.name + "` takes " +
+            llvm::StringSwitch<StringRef>(type)
+                .Case("int", "an integer")
+                .Case("float", "a float")
+                .Case("bool", "true or false")
+                .Case("string", "a string")
+                .Case("function", "a function")
+                .Case("module", "a module")
+                .Default("an initialiser") +
+            ", not " + typeWord(value))
+      .withLabel(expected);
+  return Value();
+}
+
+bool Elaborator::bindHyperparameters(const ast::Module &decl, const Unit *unit,
+                                     std::vector<CallArg> &args, Range range,
+                                     Node &node, bool isRoot,
+                                     std::vector<CallArg> &ties) {
+  llvm::SmallVector<StringRef> names;
+  llvm::SmallVector<bool> required;
+  for (const Parameter &parameter : decl.parameters) {
+    names.push_back(parameter.name);
+    required.push_back(!parameter.value &&
+                       !(isRoot && findDefine(parameter.name)));
+  }
+  llvm::SmallVector<StringRef> paramNames;
+  for (const Member &member : decl.members)
+    if (member.kind == MemberKind::Param)
+      paramNames.push_back(member.name);
+  // A parameter that is given as another one is a tie, not a hyperparameter.
+  std::vector<CallArg> own;
+  for (CallArg &arg : args) {
+    bool isParam = llvm::is_contained(paramNames, arg.name);
+    bool isHyper = llvm::is_contained(names, arg.name);
+    if (isParam && (arg.value.is(Value::ParamRef) || !isHyper))
+      ties.push_back(arg);
+    else
+      own.push_back(arg);
+  }
+  auto bound =
+      bindArguments(names, required, own, range, decl.name, paramNames);
+  if (!bound)
+    return false;
+  // Defaults may use the hyperparameters before them.
+  Env env;
+  env.unit = unit;
+  env.binding = &node.hyperparameters;
+  env.parent = &node;
+  for (size_t i = 0; i < names.size(); ++i) {
+    const Parameter &parameter = decl.parameters[i];
+    Value value, defaultValue;
+    Range where = parameter.range;
+    Define *define = isRoot ? findDefine(parameter.name) : nullptr;
+    env.pending = parameter.name.str();
+    // A default that is not used may well make no sense (`tokenizer.size`
+    // where `vocab` is given), so it is evaluated only for its type when that
+    // is sure to be free of errors.
+    bool given = (*bound)[i] || define;
+    bool plainDefault =
+        parameter.value &&
+        (parameter.value->kind == ExprKind::Integer ||
+         parameter.value->kind == ExprKind::Float ||
+         parameter.value->kind == ExprKind::String ||
+         parameter.value->kind == ExprKind::Name ||
+         (parameter.value->kind == ExprKind::Call &&
+          parameter.value->kids[0]->kind == ExprKind::Name &&
+          isInitName(parameter.value->kids[0]->text)));
+    if (parameter.value && (!given || plainDefault))
+      defaultValue = eval(*parameter.value, env);
+    if (define) {
+      define->used = true;
+      where = define->range;
+      if (define->value) {
+        Env outer;
+        outer.unit = unit;
+        outer.binding = &node.hyperparameters;
+        outer.parent = &node;
+        outer.pending = parameter.name.str();
+        value = eval(*define->value, outer);
+      }
+    } else if (CallArg *arg = (*bound)[i]) {
+      value = arg->value;
+      where = arg->range;
+    } else {
+      value = defaultValue;
+    }
+    value = checkHyperparameter(parameter, value, defaultValue, where, decl);
+    // The model's own hyperparameters are what formulas are written in.
+    if (isRoot && value.is(Value::Int))
+      value = Value::integer(
+          Dim::named(parameter.name, value.dim().value(), 10 + i));
+    if (value.is(Value::NodeRef) && !value.node()->bound) {
+      value.node()->parent = &node;
+      value.node()->name = parameter.name.str();
+    }
+    node.hyperparameters[parameter.name] = value;
+  }
+  return true;
+}
+
+Value Elaborator::instantiate(const ast::Module &decl, const Unit *unit,
+                              std::vector<CallArg> &args, Range range,
+                              Env &caller) {
+  llvm::scope_exit restore([&] { --instanceDepth; });
+  if (++instanceDepth > maxInstanceDepth) {
+    error(501, range,
+          "`" + decl.name + "` contains itself without end")
+        .help("a module that repeats is written `repeat(n) " + decl.name +
+              "(...)`");
+    return Value();
+  }
+  nodes.emplace_back();
+  Node &node = nodes.back();
+  node.decl = &decl;
+  node.unit = unit;
+  node.range = range;
+  node.parent = caller.parent ? caller.parent : caller.self;
+  node.name = caller.pending;
+  bool isRoot = &decl == rootDecl && !root;
+  if (isRoot)
+    root = &node;
+  std::vector<CallArg> ties;
+  if (!bindHyperparameters(decl, unit, args, range, node, isRoot, ties)) {
+    if (isRoot)
+      root = nullptr;
+    return Value();
+  }
+  frames.push_back({decl.name.str(), &node, range});
+  elaborateBody(node, ties);
+  frames.pop_back();
+  return Value::object(Value::NodeRef, &node);
+}
+
+//===----------------------------------------------------------------------===//
+// Members
+//===----------------------------------------------------------------------===//
+
+void Elaborator::elaborateBody(Node &node, std::vector<CallArg> &ties) {
+  Env env;
+  env.unit = node.unit;
+  env.self = &node;
+  llvm::StringMap<Range> seen;
+  for (const Member &member : node.decl->members) {
+    if (member.kind == MemberKind::Require) {
+      checkRequire(member.value, member.condition, env);
+      continue;
+    }
+    auto [place, isNew] = seen.try_emplace(member.name, member.range);
+    if (!isNew) {
+      error(303, member.range,
+            "`" + member.name + "` is declared twice in `" + node.decl->name +
+                "`")
+          .help("the first one stands in line " +
+                Twine(sources.line(place->second)));
+      continue;
+    }
+    elaborateMember(node, member, env, ties);
+  }
+  for (CallArg &tie : ties) {
+    if (tie.expr == nullptr)
+      continue;
+    error(703, tie.nameRange,
+          "`" + node.decl->name + "` has no parameter `" + tie.name +
+              "` here: its condition is false");
+  }
+  // Modules that came as arguments are members under the argument's name.
+  for (auto &[name, value] : node.hyperparameters)
+    if (value.is(Value::NodeRef) && !value.node()->bound)
+      value.node()->bound = true;
+}
+
+bool Elaborator::checkRequire(const Expr *condition, const Expr *message,
+                              Env &env) {
+  std::optional<bool> holds = evalCondition(*condition, env, "a requirement");
+  if (!holds)
+    return true;
+  if (*holds)
+    return true;
+  std::string text = "this does not hold";
+  if (message) {
+    Value value = eval(*message, env);
+    if (value.is(Value::String))
+      text = value.text();
+  }
+  // The values of the names that occur say why.
+  std::string values;
+  llvm::SmallVector<const Expr *> work = {condition};
+  llvm::StringMap<char> shown;
+  while (!work.empty()) {
+    const Expr *expr = work.pop_back_val();
+    for (const Expr *kid : llvm::reverse(expr->kids))
+      work.push_back(kid);
+    if (expr->kind != ExprKind::Name || !shown.try_emplace(expr->text, 0).second)
+      continue;
+    if (auto value = lookup(expr->text, env))
+      if (value->isNumber() || value->is(Value::Bool) || value->is(Value::String)) {
+        std::string shownValue = value->show();
+        // `width = width = 768` would only confuse.
+        if (value->is(Value::Int) && value->dim().str() == expr->text)
+          shownValue = std::to_string(value->dim().value());
+        values += (values.empty() ? "" : ", ") + expr->text.str() + " = " +
+                  shownValue;
+      }
+  }
+  error(405, condition->range, text).withLabel(values);
+  return false;
+}
+
+void Elaborator::elaborateMember(Node &node, const Member &member, Env &env,
+                                 std::vector<CallArg> &ties) {
+  switch (member.kind) {
+  case MemberKind::Value: {
+    env.pending = member.name.str();
+    Value value = eval(*member.value, env);
+    env.pending.clear();
+    if (value.is(Value::TensorRef)) {
+      error(506, member.range,
+            "`" + member.name + "` would be a tensor that is computed here")
+          .help("tensors are computed in `forward`; fixed ones are `const`");
+      value = Value();
+    } else if (value.is(Value::Module)) {
+      error(506, member.value->range,
+            "`" + member.name + "` is " + value.describe())
+          .help("make an instance: `" + sources.text(member.value->range) +
+                "(...)`");
+      value = Value();
+    }
+    bindMember(node, member.name, value);
+    return;
+  }
+  case MemberKind::Param:
+    declareParamMember(node, member, env, ties);
+    return;
+  case MemberKind::Const: {
+    consts.emplace_back();
+    Const &constant = consts.back();
+    constant.owner = &node;
+    constant.unit = node.unit;
+    if (member.indices.empty()) {
+      // Without indices it is a plain value.
+      bindMember(node, member.name, eval(*member.value, env));
+      return;
+    }
+    declareConst(constant, member, env);
+    node.members[member.name] = Value::object(Value::ConstRef, &constant);
+    return;
+  }
+  case MemberKind::Require:
+  case MemberKind::Method:
+    return;
+  }
+}
+
+void Elaborator::bindMember(Node &node, StringRef name, const Value &value) {
+  Value bound = value;
+  std::string above = node.path();
+  std::string path = above.empty() ? name.str() : above + "." + name.str();
+  if (value.is(Value::List) &&
+      llvm::any_of(value.items(),
+                   [](const Value &v) { return v.is(Value::NodeRef); })) {
+    nodes.emplace_back();
+    Node &list = nodes.back();
+    list.kind = Node::Kind::List;
+    list.parent = &node;
+    list.name = name.str();
+    list.bound = true;
+    list.unit = node.unit;
+    for (const Value &item : value.items()) {
+      if (!item.is(Value::NodeRef))
+        continue;
+      std::string index = std::to_string(list.elements.size());
+      if (item.node()->bound) {
+        addAliases(*item.node(), path + "." + index);
+      } else {
+        item.node()->parent = &list;
+        item.node()->name = index;
+        item.node()->bound = true;
+      }
+      list.elements.push_back(item.node());
+    }
+    bound = Value::object(Value::NodeRef, &list);
+  } else if (value.is(Value::NodeRef)) {
+    if (value.node()->bound) {
+      addAliases(*value.node(), path);
+    } else {
+      value.node()->parent = &node;
+      value.node()->name = name.str();
+      value.node()->bound = true;
+    }
+  } else if (value.is(Value::ParamRef)) {
+    value.param()->aliases.push_back(path);
+  }
+  node.members[name] = bound;
+}
+
+void Elaborator::addAliases(const Node &node, const std::string &path) {
+  if (node.path() == path)
+    return;
+  for (Param *param : node.params)
+    param->aliases.push_back(path + "." + param->name);
+  for (const auto &[name, value] : node.members)
+    if (value.is(Value::NodeRef) && value.node()->parent == &node)
+      addAliases(*value.node(), path + "." + name.str());
+  for (const Node *element : node.elements)
+    addAliases(*element, path + "." + element->name);
+  for (const Node *body : node.bodies)
+    addAliases(*body, path + "." + body->name);
+}
+
+//===----------------------------------------------------------------------===//
+// Parameters
+//===----------------------------------------------------------------------===//
+
+Value Elaborator::evalInit(const Value &value, Range range) {
+  if (value.isPoison() || value.is(Value::Init))
+    return value;
+  if (value.is(Value::Builtin) && isInitName(value.text())) {
+    std::vector<CallArg> none;
+    Env env;
+    return callBuiltin(value.text(), none, range, env);
+  }
+  if (value.isNumber()) {
+    Value init = Value::named(Value::Init, "uniform");
+    init.setItems({Value::real(value.number()), Value::real(value.number())});
+    return init;
+  }
+  Diagnostic &d = error(701, range,
+                        "a parameter starts from an initialiser, not from " +
+                            value.describe());
+  d.help("`zeros`, `ones`, `normal(0.02)`, `uniform(-0.1, 0.1)`, `xavier`, "
+         "`he`, `truncated_normal(0.02)`, or a number");
+  return Value();
+}
+
+void Elaborator::declareParamMember(Node &node, const Member &member, Env &env,
+                                    std::vector<CallArg> &ties) {
+  if (member.condition) {
+    // The name means the hyperparameter here, not the parameter itself.
+    std::optional<bool> wanted = evalCondition(
+        *member.condition, env, "the condition of a parameter");
+    if (!wanted || !*wanted) {
+      node.members[member.name] = wanted ? Value::none() : Value();
+      return;
+    }
+  }
+  Dims dims;
+  bool valid = true;
+  for (const ShapeEntry &entry : member.type.shape) {
+    if (entry.isEllipsis) {
+      error(704, entry.range, "the shape of a parameter has no `..`");
+      valid = false;
+      continue;
+    }
+    Value value = eval(*entry.dim, env);
+    if (value.isPoison()) {
+      valid = false;
+      continue;
+    }
+    if (value.is(Value::PerLayer)) {
+      error(602, entry.range,
+            "the shape of `" + member.name +
+                "` depends on the layer's index: all layers of a repeat have "
+                "the same shapes");
+      valid = false;
+      continue;
+    }
+    if (!value.is(Value::Int)) {
+      error(704, entry.range,
+            "a dimension is an integer, not " + value.describe());
+      valid = false;
+      continue;
+    }
+    if (value.dim().value() <= 0) {
+      error(213, entry.range,
+            "a dimension of `" + member.name + "` is " +
+                value.show())
+          .help("dimensions are at least 1");
+      valid = false;
+      continue;
+    }
+    dims.push_back(value.dim());
+  }
+  Value init = Value::named(Value::Init, "zeros");
+  init.setItems({});
+  Value trainable = Value::boolean(true);
+  if (member.value)
+    init = evalInit(eval(*member.value, env), member.value->range);
+  if (member.trainable)
+    trainable = eval(*member.trainable, env);
+  if (!trainable.isPoison() && !trainable.is(Value::Bool)) {
+    error(404, member.trainable->range,
+          "`trainable` takes true or false, not " + trainable.describe());
+    valid = false;
+  }
+  double elements = 4;
+  for (const Dim &dim : dims)
+    elements *= static_cast<double>(dim.value());
+  if (valid && elements > 1e15) {
+    error(218, member.range,
+          "`" + member.name + "` " + showShape(dims) + " = " +
+              showNumbers(dims) + " is too large");
+    valid = false;
+  }
+  // Tied to another parameter.
+  for (CallArg &tie : ties) {
+    if (tie.name != member.name || !tie.expr)
+      continue;
+    tie.expr = nullptr;
+    if (tie.value.is(Value::ParamRef)) {
+      Param &other = *tie.value.param();
+      if (valid && other.dims != dims) {
+        error(702, tie.range,
+              "cannot tie `" + member.name + "` " + showShape(dims) +
+                  " to `" + sources.text(tie.range) + "` " +
+                  showShape(other.dims) + ": the shapes differ")
+            .withLabel(showNumbers(dims) + " and " + showNumbers(other.dims));
+      } else {
+        std::string above = node.path();
+        other.aliases.push_back(
+            above.empty() ? member.name.str()
+                          : above + "." + member.name.str());
+      }
+      node.members[member.name] = tie.value;
+      return;
+    }
+    if (!tie.value.isPoison())
+      error(703, tie.range,
+            "`" + member.name + "` is a parameter of `" + node.decl->name +
+                "`: it can be tied to another parameter, not to " +
+                tie.value.describe());
+    node.members[member.name] = Value();
+    return;
+  }
+  if (!valid || init.isPoison() || trainable.isPoison()) {
+    node.members[member.name] = Value();
+    return;
+  }
+  params.emplace_back();
+  Param &param = params.back();
+  param.owner = &node;
+  param.name = member.name.str();
+  param.range = member.range;
+  param.dims = dims;
+  param.trainable = trainable.flag();
+  param.initKind = init.text();
+  for (const Value &arg : init.items())
+    param.initArgs.push_back(arg.number());
+  node.params.push_back(&param);
+  node.members[member.name] = Value::object(Value::ParamRef, &param);
+}
+
+void Elaborator::declareConst(Const &constant, const Member &member, Env &env) {
+  constant.decl = &member;
+  double elements = 1;
+  for (const IndexVariable &index : member.indices) {
+    Value extent = eval(*index.extent, env);
+    if (extent.is(Value::Int) && extent.dim().value() > 0) {
+      constant.dims.push_back(extent.dim());
+      elements *= static_cast<double>(extent.dim().value());
+      continue;
+    }
+    constant.poisoned = true;
+    if (extent.isPoison())
+      continue;
+    if (extent.is(Value::PerLayer))
+      error(602, index.extent->range,
+            "the shape of `" + member.name +
+                "` depends on the layer's index: all layers of a repeat have "
+                "the same shapes");
+    else if (!extent.is(Value::Int))
+      error(704, index.extent->range,
+            "`" + index.name + "` counts up to an integer, not " +
+                extent.describe());
+    else
+      error(213, index.extent->range,
+            "a dimension of `" + member.name + "` is " + extent.show())
+          .help("dimensions are at least 1");
+  }
+  if (elements > 3e8) {
+    error(705, member.range,
+          "the constant `" + member.name + "` has " +
+              Twine(static_cast<int64_t>(std::min(elements, 9e18))) +
+              " elements, which is too many to compute while compiling");
+    constant.poisoned = true;
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Repeat
+//===----------------------------------------------------------------------===//
+
+/// The smallest divisor p of n such that the arguments of layer i are those of
+/// layer i % p.
+static size_t periodOf(const std::vector<std::vector<CallArg>> &layers) {
+  size_t n = layers.size();
+  for (size_t p = 1; p < n; ++p) {
+    if (n % p != 0)
+      continue;
+    bool periodic = true;
+    for (size_t i = p; i < n && periodic; ++i)
+      for (size_t a = 0; a < layers[i].size() && periodic; ++a)
+        periodic = layers[i][a].value.sameAs(layers[i % p][a].value);
+    if (periodic)
+      return p;
+  }
+  return n;
+}
+
+Value Elaborator::evalRepeat(const Expr &expr, Env &env) {
+  const Expr &body = *expr.kids[1];
+  if (env.inMethod) {
+    error(506, expr.range, "a `repeat` stands in the body of a module, not in "
+                           "a method");
+    return Value();
+  }
+  Value count = eval(*expr.kids[0], env);
+  if (count.isPoison())
+    return count;
+  if (!count.is(Value::Int) || count.dim().value() < 1 ||
+      count.dim().value() > 1000000) {
+    error(601, expr.kids[0]->range,
+          "`repeat` takes a count of at least 1, not " +
+              (count.is(Value::Int) ? count.show() : count.describe()));
+    return Value();
+  }
+  size_t n = count.dim().value();
+  nodes.emplace_back();
+  Node &repeat = nodes.back();
+  repeat.kind = Node::Kind::Repeat;
+  repeat.parent = env.parent ? env.parent : env.self;
+  repeat.name = env.pending;
+  repeat.range = expr.range;
+  repeat.count = count.dim();
+  repeat.unit = env.unit;
+
+  Env inner = env;
+  inner.parent = &repeat;
+  inner.pending = "*";
+  auto adopt = [&](const Value &value, size_t index, size_t period) {
+    Node &layer = *value.node();
+    if (!layer.bound) {
+      layer.parent = &repeat;
+      layer.bound = true;
+      layer.name = period == 1 ? "*"
+                               : std::to_string(period) + "*+" +
+                                     std::to_string(index);
+    }
+    repeat.bodies.push_back(&layer);
+  };
+  auto notAModule = [&](const Value &value) {
+    if (value.isPoison())
+      return;
+    error(601, body.range,
+          "`repeat` repeats a module, not " + value.describe())
+        .help("write `repeat(n) Block(...)`");
+  };
+
+  bool isCall = body.kind == ExprKind::Call;
+  Value callee = isCall ? eval(*body.kids[0], inner) : Value();
+  if (isCall && callee.isPoison()) {
+    evalArguments(body, inner);
+    return Value();
+  }
+  if (!isCall || !callee.is(Value::Module)) {
+    // An instance that exists already: layers that share their weights.
+    Value value = isCall ? callee : eval(body, inner);
+    if (!value.is(Value::NodeRef) || value.node()->kind != Node::Kind::Module ||
+        isCall) {
+      notAModule(value);
+      return Value();
+    }
+    adopt(value, 0, 1);
+    return Value::object(Value::NodeRef, &repeat);
+  }
+
+  std::vector<std::vector<CallArg>> layers;
+  if (expr.text.empty()) {
+    layers.push_back(evalArguments(body, inner));
+  } else {
+    size_t errors = diags.size();
+    for (size_t i = 0; i < n; ++i) {
+      inner.locals[expr.text] = Value::integer(Dim(static_cast<int64_t>(i)));
+      layers.push_back(evalArguments(body, inner));
+      if (diags.size() != errors)
+        break;
+    }
+    inner.locals.erase(expr.text);
+  }
+  size_t period = periodOf(layers);
+  if (period > 1 && period == layers.size()) {
+    // No period: numbers become one constant for each layer.
+    std::vector<CallArg> &first = layers[0];
+    bool numeric = true;
+    for (size_t a = 0; a < first.size(); ++a)
+      for (const auto &layer : layers)
+        numeric &= layer[a].value.isNumber() ||
+                   layer[a].value.sameAs(first[a].value);
+    if (numeric) {
+      for (size_t a = 0; a < first.size(); ++a) {
+        std::vector<Value> items;
+        bool varies = false;
+        for (const auto &layer : layers) {
+          items.push_back(layer[a].value);
+          varies |= !layer[a].value.sameAs(first[a].value);
+        }
+        if (varies)
+          first[a].value = Value::perLayer(std::move(items), &repeat);
+      }
+      period = 1;
+    }
+  }
+  for (size_t i = 0; i < period; ++i) {
+    inner.pending = period == 1 ? "*"
+                                : std::to_string(period) + "*+" +
+                                      std::to_string(i);
+    Value value = instantiate(*callee.module(), callee.unit(), layers[i],
+                              body.range, inner);
+    if (!value.is(Value::NodeRef))
+      return Value();
+    adopt(value, i, period);
+  }
+  return Value::object(Value::NodeRef, &repeat);
+}

@@ -1,0 +1,406 @@
+//===- Model.cpp - the model and its functions ----------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/frontend/Elaborator.h"
+
+#include "compiler/frontend/Recipe.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <limits>
+
+using namespace tfm;
+using namespace tfm::ast;
+using llvm::StringRef;
+using llvm::Twine;
+
+Elaborator::Elaborator(SourceManager &sources, Diagnostics &diags,
+                       const FrontendOptions &options, Emitter &emitter)
+    : sources(sources), diags(diags), options(options), emitter(emitter) {}
+
+bool Elaborator::run(uint32_t mainFile, StringRef path) {
+  mainPath = path.str();
+  mainUnit = addUnit(mainFile, path);
+  std::vector<const Unit *> open;
+  resolveImports(*mainUnit, open);
+  parseDefines();
+  // Elaborating half-understood text would only repeat what was said.
+  if (diags.hasErrors())
+    return false;
+  bool made = instantiateModel();
+  RecipeBuilder(*this).build();
+  if (made && (!diags.hasErrors() || root))
+    emitFunctions();
+  reportUnusedDefines();
+  if (diags.hasErrors())
+    return false;
+  std::string json;
+  llvm::raw_string_ostream(json) << llvm::json::Value(std::move(recipe));
+  for (const auto &[name, value] : root->hyperparameters)
+    emitter.addHyperparameter(name, value);
+  emitter.setModel(root->decl->name, sources.file(mainFile).name(), json);
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
+// Which model
+//===----------------------------------------------------------------------===//
+
+Diagnostic &Elaborator::noModel() {
+  Range start{mainUnit->file, 0, 0};
+  return diags.error(508, start, "this file has no model");
+}
+
+bool Elaborator::instantiateModel() {
+  const ast::File &file = *mainUnit->ast;
+  Env env;
+  env.unit = mainUnit;
+  if (file.model) {
+    const Expr &expr = *file.model;
+    bool isCall = expr.kind == ExprKind::Call;
+    Value callee = eval(isCall ? *expr.kids[0] : expr, env);
+    if (callee.isPoison())
+      return false;
+    if (!callee.is(Value::Module)) {
+      diags.error(508, expr.range,
+                  "a model is an instance of a module, not " +
+                      callee.describe())
+          .help("write `model = GPT2(width = 128)`");
+      return false;
+    }
+    std::vector<CallArg> args;
+    if (isCall)
+      args = evalArguments(expr, env);
+    rootDecl = callee.module();
+    return !instantiate(*callee.module(), callee.unit(), args, expr.range, env)
+                .isPoison();
+  }
+  const ast::Module *model = nullptr;
+  for (const auto &module : file.modules) {
+    if (!module->isModel)
+      continue;
+    if (model) {
+      diags.error(509, module->range,
+                  "this file has two models, `" + model->name + "` and `" +
+                      module->name + "`")
+          .help("say which one is meant: `model = " + module->name + "()`");
+      return false;
+    }
+    model = module.get();
+  }
+  if (!model) {
+    Diagnostic &d = noModel();
+    for (const Unit *import : mainUnit->imports)
+      for (const auto &module : import->ast->modules)
+        if (module->isModel) {
+          d.help("use the imported one: `model = " + module->name + "()`");
+          return false;
+        }
+    d.help("declare `model Name(width = 64) { ... }`");
+    return false;
+  }
+  rootDecl = model;
+  std::vector<CallArg> none;
+  return !instantiate(*model, mainUnit, none, model->range, env).isPoison();
+}
+
+//===----------------------------------------------------------------------===//
+// The tree
+//===----------------------------------------------------------------------===//
+
+void Elaborator::declareTree(const Node &node) {
+  auto isOwn = [&](const Value &value) {
+    return value.is(Value::NodeRef) && value.node()->parent == &node;
+  };
+  if (node.kind != Node::Kind::List) {
+    const SourceFile &file = sources.file(node.range.file);
+    emitter.addModule(node, file.name(), file.line(node.range.begin));
+  }
+  switch (node.kind) {
+  case Node::Kind::Repeat:
+    for (const Node *body : node.bodies)
+      if (body->parent == &node)
+        declareTree(*body);
+    return;
+  case Node::Kind::List:
+    for (const Node *element : node.elements)
+      if (element->parent == &node)
+        declareTree(*element);
+    return;
+  case Node::Kind::Module:
+    break;
+  }
+  for (const auto &[name, value] : node.members) {
+    if (value.is(Value::ParamRef) && value.param()->owner == &node &&
+        value.param()->name == name) {
+      locate(value.param()->range);
+      emitter.declareParam(*value.param());
+    } else if (isOwn(value) && value.node()->name == name) {
+      declareTree(*value.node());
+    }
+  }
+  for (const auto &[name, value] : node.hyperparameters)
+    if (isOwn(value) && value.node()->name == name &&
+        !node.members.contains(name))
+      declareTree(*value.node());
+}
+
+//===----------------------------------------------------------------------===//
+// Functions
+//===----------------------------------------------------------------------===//
+
+/// The value of an integer hyperparameter, or 0.
+static int64_t hyperInteger(const Node &node, StringRef name) {
+  auto it = node.hyperparameters.find(name);
+  return it != node.hyperparameters.end() && it->second.is(Value::Int)
+             ? it->second.dim().value()
+             : 0;
+}
+
+Dim Elaborator::callerDim(StringRef name) {
+  auto known = rootDims.find(name);
+  if (known != rootDims.end())
+    return known->second;
+  int64_t value = sequence;
+  if (name == "B")
+    value = batch;
+  else if (auto it = train.dims.find(name); it != train.dims.end())
+    value = it->second;
+  if (Define *define = findDefine(name); define && define->value) {
+    define->used = true;
+    Env env;
+    env.unit = mainUnit;
+    env.self = root;
+    Value given = eval(*define->value, env);
+    if (given.is(Value::Int) && given.dim().value() > 0)
+      value = given.dim().value();
+    else if (!given.isPoison())
+      diags.error(904, define->range,
+                  "`" + name + "` is a positive integer, not " +
+                      given.describe());
+  }
+  unsigned order = name == "B" ? 0 : name == "T" ? 1 : 2;
+  Dim dim = Dim::named(name, value, order);
+  rootDims[name] = dim;
+  return dim;
+}
+
+std::optional<Dims> Elaborator::evalDims(const TypeExpr &type) {
+  Dims dims;
+  Env env;
+  env.unit = root->unit;
+  env.self = root;
+  for (const ShapeEntry &entry : type.shape) {
+    if (entry.isEllipsis) {
+      error(204, entry.range,
+            "the shapes of the model's own inputs are written out, without `..`");
+      return std::nullopt;
+    }
+    const Expr &dim = *entry.dim;
+    if (dim.kind == ExprKind::Name && llvm::isUpper(dim.text[0]) &&
+        !lookup(dim.text, env)) {
+      dims.push_back(callerDim(dim.text));
+      continue;
+    }
+    env.dims.clear();
+    for (const auto &known : rootDims)
+      env.dims[known.getKey()] = known.second;
+    Value value = eval(dim, env);
+    if (value.isPoison())
+      return std::nullopt;
+    if (!value.is(Value::Int) || value.dim().value() < 1) {
+      error(704, entry.range,
+            "a dimension is a positive integer, not " +
+                (value.is(Value::Int) ? value.show() : value.describe()));
+      return std::nullopt;
+    }
+    dims.push_back(value.dim());
+  }
+  return dims;
+}
+
+bool Elaborator::argumentShapes(const Method &method,
+                                std::vector<Emitter::Argument> &out) {
+  for (const Parameter &parameter : method.parameters) {
+    if (llvm::any_of(out, [&](const Emitter::Argument &known) {
+          return known.name == parameter.name;
+        }))
+      continue;
+    if (!parameter.type.hasShape) {
+      // Something optional that only other modules use.
+      if (parameter.value)
+        continue;
+      error(511, parameter.range,
+            "the input `" + parameter.name + "` of the model has no shape")
+          .help("write `" + parameter.name + ": int[B, T]`");
+      return false;
+    }
+    auto dims = evalDims(parameter.type);
+    if (!dims)
+      return false;
+    StringRef element = parameter.type.element;
+    Elem elem = element == "int"    ? Elem::Int
+                : element == "bool" ? Elem::Bool
+                                    : Elem::Float;
+    out.push_back({parameter.name.str(), elem, *dims});
+  }
+  return true;
+}
+
+void Elaborator::emitFunctions() {
+  locate(root->range);
+  size_t before = diags.size();
+  if (before == 0)
+    declareTree(*root);
+  std::vector<FunctionRequest> requests = options.functions;
+  if (requests.empty()) {
+    requests.push_back({FunctionRequest::Forward, 0, 0, ""});
+    if (train.present)
+      requests.push_back({FunctionRequest::Loss, 0, 0, ""});
+  }
+  for (const FunctionRequest &request : requests)
+    if (!emitFunction(request))
+      return;
+}
+
+bool Elaborator::emitFunction(const FunctionRequest &request) {
+  const Method *forward = findMethod(*root, "forward");
+  if (!forward) {
+    diags.error(502, root->decl->range,
+                "the model `" + root->decl->name + "` has no `forward`");
+    return false;
+  }
+  training = request.kind == FunctionRequest::Loss;
+  nextSite = 0;
+  rootDims.clear();
+  int64_t context = hyperInteger(*root, "context");
+  int64_t length = context ? context : train.sequence ? train.sequence : 16;
+  batch = request.batch ? request.batch : training ? train.batch : 1;
+  sequence = request.sequence                ? request.sequence
+             : training && train.sequence ? train.sequence
+                                             : length;
+  frames.push_back({(root->decl->name + ".forward").str(), root, forward->range});
+  callerDim("B");
+  callerDim("T");
+  std::vector<Emitter::Argument> inputs;
+  const Method *loss = training ? findMethod(*root, "loss") : nullptr;
+  bool shaped = argumentShapes(*forward, inputs);
+  if (shaped && loss)
+    shaped = argumentShapes(*loss, inputs);
+  Emitter::Argument targets{"targets", Elem::Int,
+                            {callerDim("B"), callerDim("T")}};
+  if (shaped && training && !loss) {
+    // One target for each row of logits; of the outputs' type for `mse`.
+    if (!forward->results.empty() && forward->results[0].hasShape) {
+      auto dims = evalDims(forward->results[0]);
+      shaped = dims.has_value();
+      if (shaped) {
+        targets.dims = *dims;
+        if (train.lossKind == "mse")
+          targets.elem = Elem::Float;
+        else if (!targets.dims.empty())
+          targets.dims.pop_back();
+      }
+    }
+    inputs.push_back(targets);
+  }
+  frames.pop_back();
+  if (!shaped)
+    return false;
+  if (training)
+    inputs.push_back({"count", Elem::Float, {}});
+
+  locate(forward->range);
+  std::string symbol = !request.name.empty() ? request.name
+                       : training            ? "loss"
+                                             : "forward";
+  std::vector<Emitter::Handle> handles = emitter.beginFunction(symbol, inputs);
+  auto argumentsOf = [&](const Method &method) {
+    std::vector<CallArg> args;
+    for (size_t i = 0; i < inputs.size(); ++i)
+      for (const Parameter &parameter : method.parameters)
+        if (parameter.name == inputs[i].name) {
+          CallArg arg;
+          arg.name = parameter.name;
+          arg.nameRange = arg.range = parameter.range;
+          arg.value = Value::tensor(
+              {handles[i], inputs[i].elem, inputs[i].dims});
+          args.push_back(std::move(arg));
+        }
+    return args;
+  };
+  const Method &entry = loss ? *loss : *forward;
+  std::vector<CallArg> args = argumentsOf(entry);
+  Value result = callMethod(root, entry, root->unit, args, entry.range);
+  std::vector<Emitter::Handle> results;
+  bool valid = !result.isPoison();
+  if (valid && !training) {
+    std::vector<Value> values =
+        result.is(Value::List) ? result.items() : std::vector<Value>{result};
+    for (const Value &value : values) {
+      auto tensor = toTensor(value, entry.range, "the result of the model");
+      valid &= tensor.has_value();
+      if (tensor)
+        results.push_back(tensor->handle);
+    }
+  } else if (valid) {
+    auto output = toTensor(result, entry.range, "the result of the model");
+    Value losses;
+    if (output && loss) {
+      losses = Value::tensor(*output);
+    } else if (output) {
+      size_t at = inputs.size() - 2;
+      losses = lossOf(*output, {handles[at], inputs[at].elem, inputs[at].dims});
+    }
+    valid = !losses.isPoison();
+    if (valid) {
+      // The mean over all targets that count, of the whole accumulated batch.
+      Tensor sum = losses.tensor();
+      for (size_t axis = sum.dims.size(); axis-- > 0;)
+        sum = reduceSum(sum, axis);
+      sum = reshapeTo(sum, {});
+      Tensor count{handles.back(), Elem::Float, {}};
+      Tensor mean = binary("div", sum, count);
+      results = {mean.handle, losses.tensor().handle};
+    }
+  }
+  if (!valid || diags.hasErrors()) {
+    emitter.abandonFunction();
+    return false;
+  }
+  emitter.endFunction(results);
+  return true;
+}
+
+Value Elaborator::lossOf(const Tensor &output, const Tensor &targets) {
+  Range range = train.lossRange;
+  frames.push_back({"the loss", nullptr, range});
+  Value losses;
+  if (train.lossKind == "mse") {
+    CallArg a, b;
+    a.value = Value::tensor(output);
+    b.value = Value::tensor(targets);
+    a.range = b.range = range;
+    std::vector<CallArg> args = {a, b};
+    Env env;
+    losses = callBuiltin("mse", args, range, env);
+  } else if (output.elem != Elem::Float || output.dims.empty() ||
+             targets.dims !=
+                 Dims(llvm::ArrayRef(output.dims).drop_back())) {
+    error(220, range,
+          "cross entropy takes logits [B, T, vocab], but `forward` gives " +
+              showShape(output.dims, output.elem));
+  } else {
+    locate(range);
+    losses = Value::tensor({emitter.crossEntropy(output.handle, targets.handle,
+                                                 train.ignore,
+                                                 train.labelSmoothing),
+                            Elem::Float, targets.dims});
+  }
+  frames.pop_back();
+  return losses;
+}

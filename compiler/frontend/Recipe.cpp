@@ -1,0 +1,451 @@
+//===- Recipe.cpp - the train block ---------------------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/frontend/Recipe.h"
+
+#include "llvm/ADT/StringExtras.h"
+
+#include <cmath>
+#include <limits>
+
+using namespace tfm;
+using namespace tfm::ast;
+using llvm::StringRef;
+using llvm::Twine;
+namespace json = llvm::json;
+
+static constexpr double infinity = std::numeric_limits<double>::infinity();
+
+//===----------------------------------------------------------------------===//
+// Forms
+//===----------------------------------------------------------------------===//
+
+RecipeBuilder::Form RecipeBuilder::form(const Expr &expr, StringRef path) {
+  Form form;
+  form.range = expr.range;
+  form.path = path.str();
+  if (expr.kind == ExprKind::Call && expr.kids[0]->kind == ExprKind::Name) {
+    form.kind = expr.kids[0]->text.str();
+    form.range = expr.kids[0]->range;
+    form.args = expr.args;
+  } else if (expr.kind == ExprKind::Name) {
+    form.kind = expr.text.str();
+  } else if (expr.kind != ExprKind::Invalid) {
+    e.diags.error(802, expr.range,
+                  "expected a name such as `" +
+                      std::string(path == "data" ? "text(...)"
+                                  : path == "tokenizer"
+                                      ? "chars(...)"
+                                      : "adamw(...)") +
+                      "`");
+  }
+  form.used.resize(form.args.size());
+  return form;
+}
+
+RecipeBuilder::Form RecipeBuilder::form(const Block &block) {
+  Form form;
+  form.kind = block.keyword.str();
+  form.range = block.range;
+  form.path = form.kind;
+  for (const Entry &entry : block.entries) {
+    Argument arg;
+    arg.name = entry.key;
+    arg.nameRange = entry.range;
+    arg.value = entry.value;
+    form.args.push_back(arg);
+  }
+  form.used.resize(form.args.size());
+  return form;
+}
+
+RecipeBuilder::Found RecipeBuilder::find(Form &form, StringRef name,
+                                         int position) {
+  form.known.push_back(name.str());
+  Found found;
+  int index = 0;
+  for (auto [i, arg] : llvm::enumerate(form.args)) {
+    if (arg.name == name || (arg.name.empty() && index == position)) {
+      form.used[i] = true;
+      found = {arg.value, arg.value->range};
+    }
+    index += arg.name.empty();
+  }
+  if (Elaborator::Define *define = e.findDefine(form.path + "." + name.str())) {
+    define->used = true;
+    if (define->value)
+      found = {define->value, define->range};
+  }
+  return found;
+}
+
+void RecipeBuilder::finish(Form &form, StringRef what) {
+  for (auto [i, arg] : llvm::enumerate(form.args)) {
+    if (form.used[i])
+      continue;
+    if (arg.name.empty()) {
+      e.diags.error(801, arg.value->range,
+                    "`" + what + "` takes no further value");
+      continue;
+    }
+    Diagnostic &d = e.diags.error(
+        801, arg.nameRange, "`" + what + "` has no entry `" + arg.name + "`");
+    e.suggest(d, arg.name, form.known);
+    if (d.helps.empty()) {
+      std::string all;
+      for (const std::string &name : form.known)
+        all += (all.empty() ? "`" : ", `") + name + "`";
+      if (!all.empty())
+        d.help("it has " + all);
+    }
+  }
+}
+
+Value RecipeBuilder::value(const Found &found) {
+  Env env;
+  env.unit = e.mainUnit;
+  env.self = e.root;
+  return e.eval(*found.expr, env);
+}
+
+void RecipeBuilder::wrong(const Found &found, StringRef name,
+                          StringRef expected, const Value &value) {
+  if (value.isPoison())
+    return;
+  bool shows = value.isNumber() || value.is(Value::Bool) || value.is(Value::String);
+  e.diags.error(802, found.range,
+                "`" + name + "` takes " + expected + ", not " +
+                    (shows ? value.show() : value.describe()));
+}
+
+int64_t RecipeBuilder::integer(Form &form, StringRef name, int64_t absent,
+                               int64_t least, int position) {
+  Found found = find(form, name, position);
+  if (!found.expr)
+    return absent;
+  Value v = value(found);
+  if (v.is(Value::Int) && v.dim().value() >= least)
+    return v.dim().value();
+  std::string expected = least <= 0 ? std::string("an integer that is not negative")
+                                    : "an integer of at least " + std::to_string(least);
+  wrong(found, name, expected, v);
+  return absent;
+}
+
+json::Value RecipeBuilder::integerOrNull(Form &form, StringRef name,
+                                         int64_t least, int position) {
+  Found found = find(form, name, position);
+  if (!found.expr)
+    return nullptr;
+  Value v = value(found);
+  if (v.is(Value::None))
+    return nullptr;
+  if (v.is(Value::Int) && v.dim().value() >= least)
+    return v.dim().value();
+  wrong(found, name, "an integer or none", v);
+  return nullptr;
+}
+
+double RecipeBuilder::number(Form &form, StringRef name, double absent,
+                             double least, double most, int position) {
+  Found found = find(form, name, position);
+  if (!found.expr)
+    return absent;
+  Value v = value(found);
+  if (v.isNumber() && v.number() >= least && v.number() <= most)
+    return v.number();
+  std::string expected = "a number";
+  if (v.isNumber())
+    expected += std::isinf(most)
+                    ? " of at least " + Value::real(least).show()
+                    : " between " + Value::real(least).show() + " and " +
+                          Value::real(most).show();
+  wrong(found, name, expected, v);
+  return absent;
+}
+
+bool RecipeBuilder::flag(Form &form, StringRef name, bool absent) {
+  Found found = find(form, name);
+  if (!found.expr)
+    return absent;
+  Value v = value(found);
+  if (v.is(Value::Bool))
+    return v.flag();
+  wrong(found, name, "true or false", v);
+  return absent;
+}
+
+json::Value RecipeBuilder::text(Form &form, StringRef name, json::Value absent,
+                                int position) {
+  Found found = find(form, name, position);
+  if (!found.expr)
+    return absent;
+  // A word may stand without quotes: `overflow = slide`.
+  if (found.expr->kind == ExprKind::Name && found.expr->text != "none")
+    return found.expr->text.str();
+  Value v = value(found);
+  if (v.is(Value::String))
+    return v.text();
+  if (v.is(Value::None))
+    return nullptr;
+  wrong(found, name, "a string", v);
+  return absent;
+}
+
+bool RecipeBuilder::known(const Form &form, llvm::ArrayRef<StringRef> kinds,
+                          StringRef what) {
+  if (form.kind.empty())
+    return false;
+  if (llvm::is_contained(kinds, form.kind))
+    return true;
+  Diagnostic &d = e.diags.error(805, form.range,
+                                "there is no " + what + " `" + form.kind + "`");
+  std::vector<std::string> names;
+  for (StringRef kind : kinds)
+    names.push_back(kind.str());
+  e.suggest(d, form.kind, names);
+  if (d.helps.empty())
+    d.help("there are `" + llvm::join(names, "`, `") + "`");
+  return false;
+}
+
+//===----------------------------------------------------------------------===//
+// The whole
+//===----------------------------------------------------------------------===//
+
+void RecipeBuilder::build() {
+  e.recipe["data"] = dataBlock(e.block("data"));
+  const Block *train = e.block("train");
+  e.train.present = train != nullptr;
+  e.recipe["train"] = train ? trainBlock(*train) : json::Value(nullptr);
+  e.recipe["tokenizer"] = tokenizerJson();
+  e.recipe["generate"] = generateBlock(e.block("generate"));
+}
+
+json::Value RecipeBuilder::trainBlock(const Block &block) {
+  Form train = form(block);
+  int64_t context = 0;
+  if (e.root) {
+    auto it = e.root->hyperparameters.find("context");
+    if (it != e.root->hyperparameters.end() && it->second.is(Value::Int))
+      context = it->second.dim().value();
+  }
+  json::Object out;
+  e.train.batch = integer(train, "batch", 1, 1);
+  out["batch"] = e.train.batch;
+  Found length = find(train, "sequence");
+  e.train.sequence = integer(train, "sequence", context ? context : 16, 1);
+  train.known.pop_back();
+  out["sequence"] = e.train.sequence;
+  if (context && e.train.sequence > context)
+    e.diags
+        .error(803, length.expr ? length.range : block.range,
+               "`sequence` = " + Twine(e.train.sequence) +
+                   " is longer than the model's context = " + Twine(context))
+        .help("set `context` to at least " + Twine(e.train.sequence) +
+              ", or `sequence` to at most " + Twine(context));
+  out["accumulate"] = integer(train, "accumulate", 1, 1);
+  json::Value steps = integerOrNull(train, "steps", 1);
+  json::Value epochs = integerOrNull(train, "epochs", 1);
+  if (!steps.getAsInteger() && !epochs.getAsInteger())
+    e.diags.error(804, block.range, "`train` says nothing of its end")
+        .help("set `steps = 1000` or `epochs = 10`");
+  out["steps"] = std::move(steps);
+  out["epochs"] = std::move(epochs);
+  out["seed"] = integer(train, "seed", 1337, 0);
+  e.train.lossRange = block.range;
+  out["loss"] = loss(find(train, "loss"));
+  out["optimizer"] = optimizer(find(train, "optimizer"));
+  out["schedule"] = schedule(find(train, "schedule"));
+  Found clip = find(train, "clip");
+  out["clip"] = nullptr;
+  if (clip.expr) {
+    Value v = value(clip);
+    if (v.isNumber() && v.number() > 0)
+      out["clip"] = v.number();
+    else if (!v.is(Value::None))
+      wrong(clip, "clip", "a positive number or none", v);
+  }
+  out["shuffle"] = flag(train, "shuffle", true);
+  out["validate"] = every(find(train, "validate"), "validate");
+  out["checkpoint"] = every(find(train, "checkpoint"), "checkpoint");
+  out["sample"] = every(find(train, "sample"), "sample");
+  Found stop = find(train, "stop");
+  out["stop"] = nullptr;
+  if (stop.expr && stop.expr->isName("none")) {
+    // Nothing stops it early.
+  } else if (stop.expr) {
+    Form early = form(*stop.expr, "train.stop");
+    if (known(early, {"early"}, "rule to stop")) {
+      int64_t patience = integer(early, "patience", 5, 1, 0);
+      double least = number(early, "min_delta", 0, 0, infinity, 1);
+      out["stop"] = json::Object{{"patience", patience}, {"min_delta", least}};
+      finish(early, "early");
+    }
+  }
+  // Further dimensions of the caller: `S = 32`.
+  for (auto [i, arg] : llvm::enumerate(train.args)) {
+    if (arg.name.size() != 1 || !llvm::isUpper(arg.name[0]))
+      continue;
+    int64_t extent = integer(train, arg.name, 1, 1);
+    train.known.pop_back();
+    e.train.dims[arg.name] = extent;
+    out[arg.name] = extent;
+  }
+  finish(train, "train");
+  return std::move(out);
+}
+
+json::Value RecipeBuilder::loss(const Found &found) {
+  json::Object out{{"kind", "cross_entropy"},
+                   {"ignore", nullptr},
+                   {"label_smoothing", 0.0}};
+  if (!found.expr)
+    return std::move(out);
+  e.train.lossRange = found.range;
+  Form loss = form(*found.expr, "train.loss");
+  if (!known(loss, {"cross_entropy", "mse"}, "loss"))
+    return std::move(out);
+  out["kind"] = e.train.lossKind = loss.kind;
+  if (loss.kind == "cross_entropy") {
+    Found ignore = find(loss, "ignore");
+    if (ignore.expr) {
+      Value v = value(ignore);
+      if (v.is(Value::Int)) {
+        e.train.ignore = v.dim().value();
+      } else if (v.is(Value::String)) {
+        // A token by its text.
+        const TokenizerInfo *info = e.resolveTokenizer(ignore.range);
+        auto place = info ? llvm::find(info->alphabet, v.text())
+                          : std::vector<std::string>::const_iterator();
+        if (info && place != info->alphabet.end())
+          e.train.ignore = place - info->alphabet.begin();
+        else if (info)
+          e.diags.error(802, ignore.range,
+                        info->alphabet.empty()
+                            ? "the tokenizer `" + info->kind +
+                                  "` knows tokens by id here: give the number"
+                            : "the tokenizer has no character " + v.show());
+      } else if (!v.is(Value::None)) {
+        wrong(ignore, "ignore", "a token's id, its text, or none", v);
+      }
+      if (e.train.ignore)
+        out["ignore"] = *e.train.ignore;
+    }
+    e.train.labelSmoothing = number(loss, "label_smoothing", 0, 0, 0.999999);
+    out["label_smoothing"] = e.train.labelSmoothing;
+  }
+  finish(loss, loss.kind);
+  return std::move(out);
+}
+
+json::Value RecipeBuilder::optimizer(const Found &found) {
+  json::Object out{{"kind", "adamw"},       {"lr", 1e-3},
+                   {"betas", json::Array{0.9, 0.999}},
+                   {"eps", 1e-8},           {"eps_placement", "torch"},
+                   {"weight_decay", 0.01},  {"decay_min_rank", 2},
+                   {"momentum", 0.0},       {"nesterov", false}};
+  if (!found.expr)
+    return std::move(out);
+  Form form = this->form(*found.expr, "train.optimizer");
+  if (!known(form, {"adamw", "adam", "sgd"}, "optimizer"))
+    return std::move(out);
+  out["kind"] = form.kind;
+  out["lr"] = number(form, "lr", form.kind == "sgd" ? 1e-2 : 1e-3, 0, infinity, 0);
+  out["weight_decay"] = number(form, "weight_decay",
+                               form.kind == "adamw" ? 0.01 : 0.0, 0, infinity);
+  out["decay_min_rank"] = 0;
+  Found decay = find(form, "decay");
+  if (decay.expr) {
+    const Expr &rule = *decay.expr;
+    bool isRule = rule.kind == ExprKind::Binary && rule.kids[0]->isName("rank") &&
+                  rule.kids[1]->kind == ExprKind::Integer &&
+                  (rule.text == ">=" || rule.text == ">");
+    if (isRule)
+      out["decay_min_rank"] = rule.kids[1]->integer + (rule.text == ">" ? 1 : 0);
+    else if (!rule.isName("all"))
+      e.diags.error(802, decay.range, "`decay` is a rule about a tensor's rank")
+          .help("write `decay = rank >= 2`, or `decay = all`");
+  }
+  if (form.kind == "sgd") {
+    out["weight_decay"] = number(form, "weight_decay", 0.0, 0, infinity);
+    form.known.pop_back();
+    out["momentum"] = number(form, "momentum", 0, 0, 1);
+    out["nesterov"] = flag(form, "nesterov", false);
+  } else {
+    Found betas = find(form, "betas");
+    if (betas.expr) {
+      Value v = value(betas);
+      bool valid = v.is(Value::List) && v.items().size() == 2 &&
+                   llvm::all_of(v.items(), [](const Value &beta) {
+                     return beta.isNumber() && beta.number() >= 0 &&
+                            beta.number() < 1;
+                   });
+      if (valid)
+        out["betas"] =
+            json::Array{v.items()[0].number(), v.items()[1].number()};
+      else
+        wrong(betas, "betas", "two numbers of at least 0 and less than 1", v);
+    }
+    out["eps"] = number(form, "eps", 1e-8, 0, infinity);
+    json::Value placement = text(form, "eps_placement", "torch");
+    if (placement != json::Value("torch") && placement != json::Value("keras"))
+      e.diags.error(802, found.range,
+                    "`eps_placement` is `torch` or `keras`");
+    else
+      out["eps_placement"] = placement;
+  }
+  finish(form, form.kind);
+  return std::move(out);
+}
+
+json::Value RecipeBuilder::schedule(const Found &found) {
+  json::Object out{
+      {"kind", "constant"}, {"warmup", 0}, {"final", 0.0}, {"decay", 0}};
+  if (!found.expr)
+    return std::move(out);
+  Form form = this->form(*found.expr, "train.schedule");
+  if (!known(form, {"constant", "linear", "cosine", "wsd"}, "schedule"))
+    return std::move(out);
+  out["kind"] = form.kind;
+  out["warmup"] = integer(form, "warmup", 0, 0);
+  if (form.kind != "constant")
+    out["final"] = number(form, "final", 0, 0, infinity);
+  if (form.kind == "wsd" || form.kind == "cosine")
+    out["decay"] = integer(form, "decay", 0, 0);
+  finish(form, form.kind);
+  return std::move(out);
+}
+
+json::Value RecipeBuilder::every(const Found &found, StringRef name) {
+  bool isCheckpoint = name == "checkpoint";
+  json::Object out{{"every", 1000}, {"unit", "steps"}};
+  if (!found.expr) {
+    if (isCheckpoint)
+      return std::move(out);
+    return nullptr;
+  }
+  if (found.expr->isName("none"))
+    return nullptr;
+  Form form = this->form(*found.expr, ("train." + name).str());
+  if (!known(form, {"every"}, "rhythm"))
+    return nullptr;
+  out["every"] = integer(form, "count", 1000, 1, 0);
+  json::Value unit = text(form, "unit", "steps", 1);
+  if (unit != json::Value("steps") && unit != json::Value("epochs"))
+    e.diags.error(802, found.range, "the unit of `every` is `steps` or `epochs`");
+  else
+    out["unit"] = unit;
+  if (name == "validate") {
+    out["batches"] = integer(form, "batches", 20, 1);
+  } else if (name == "sample") {
+    out["prompt"] = text(form, "prompt", "");
+    out["tokens"] = integer(form, "tokens", 100, 1);
+  }
+  finish(form, "every");
+  return std::move(out);
+}

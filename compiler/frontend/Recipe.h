@@ -1,0 +1,80 @@
+//===- Recipe.h - train, data, tokenizer, generate --------------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_FRONTEND_RECIPE_H
+#define TFM_FRONTEND_RECIPE_H
+
+#include "compiler/frontend/Elaborator.h"
+
+namespace tfm {
+
+/// Reads the blocks of the main file into the recipe of docs/design.md, with
+/// every default filled in, and what the functions need of it into
+/// `Elaborator::train`.
+class RecipeBuilder {
+public:
+  explicit RecipeBuilder(Elaborator &e) : e(e) {}
+  void build();
+
+private:
+  friend class Elaborator;
+  /// `kind(a, name = b)`, or a block's entries; the values can be overridden
+  /// with `-D path.name=...`.
+  struct Form {
+    std::string kind;
+    Range range;
+    std::string path;
+    std::vector<ast::Argument> args;
+    std::vector<bool> used;
+    /// Names that were asked for: what exists.
+    std::vector<std::string> known;
+  };
+  struct Found {
+    const ast::Expr *expr = nullptr;
+    Range range;
+  };
+  Form form(const ast::Expr &expr, llvm::StringRef path);
+  Form form(const ast::Block &block);
+  /// The value given for `name`, or as positional argument `position`.
+  Found find(Form &form, llvm::StringRef name, int position = -1);
+  /// Reports entries that nobody asked for.
+  void finish(Form &form, llvm::StringRef what);
+  Value value(const Found &found);
+
+  int64_t integer(Form &form, llvm::StringRef name, int64_t absent,
+                  int64_t least, int position = -1);
+  double number(Form &form, llvm::StringRef name, double absent, double least,
+                double most, int position = -1);
+  bool flag(Form &form, llvm::StringRef name, bool absent);
+  llvm::json::Value text(Form &form, llvm::StringRef name,
+                         llvm::json::Value absent, int position = -1);
+  llvm::json::Value integerOrNull(Form &form, llvm::StringRef name,
+                                  int64_t least, int position = -1);
+  void wrong(const Found &found, llvm::StringRef name,
+             llvm::StringRef expected, const Value &value);
+  bool known(const Form &form, llvm::ArrayRef<llvm::StringRef> kinds,
+             llvm::StringRef what);
+
+  llvm::json::Value trainBlock(const ast::Block &block);
+  llvm::json::Value loss(const Found &found);
+  llvm::json::Value optimizer(const Found &found);
+  llvm::json::Value schedule(const Found &found);
+  llvm::json::Value every(const Found &found, llvm::StringRef name);
+  llvm::json::Value dataBlock(const ast::Block *block);
+  llvm::json::Value generateBlock(const ast::Block *block);
+  llvm::json::Value tokenizerJson();
+  std::optional<TokenizerInfo> tokenizer(const ast::Block &block);
+  /// Reads a file beside the main file; reports E0807.
+  std::optional<std::string> read(llvm::StringRef name, Range range);
+  std::vector<std::string> fileNames(Form &form, bool needsOne);
+
+  Elaborator &e;
+};
+
+} // namespace tfm
+
+#endif // TFM_FRONTEND_RECIPE_H

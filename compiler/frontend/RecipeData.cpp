@@ -1,0 +1,317 @@
+//===- RecipeData.cpp - the data, tokenizer and generate blocks -----------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/frontend/Recipe.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+
+#include <limits>
+
+using namespace tfm;
+using namespace tfm::ast;
+using llvm::StringRef;
+using llvm::Twine;
+namespace json = llvm::json;
+
+/// The folder of the main file as an absolute path: where the files that a
+/// recipe names were when the model was built.
+static std::string absoluteFolder(StringRef folder) {
+  llvm::SmallString<128> path(folder.empty() ? "." : folder);
+  llvm::sys::fs::make_absolute(path);
+  llvm::sys::path::remove_dots(path, /*remove_dot_dot=*/true);
+  return path.str().str();
+}
+
+std::optional<std::string> RecipeBuilder::read(StringRef name, Range range) {
+  llvm::SmallString<128> path(name);
+  if (!llvm::sys::path::is_absolute(path) && !e.mainUnit->folder.empty()) {
+    path = e.mainUnit->folder;
+    llvm::sys::path::append(path, name);
+  }
+  auto buffer = llvm::MemoryBuffer::getFile(path);
+  if (!buffer) {
+    e.diags.error(807, range,
+                  "cannot read `" + path + "`: " + buffer.getError().message())
+        .help("the path is relative to the model's file");
+    return std::nullopt;
+  }
+  return (*buffer)->getBuffer().str();
+}
+
+std::vector<std::string> RecipeBuilder::fileNames(Form &form, bool needsOne) {
+  std::vector<std::string> files;
+  form.known.push_back("files");
+  auto add = [&](const Found &found) {
+    Value v = value(found);
+    std::vector<Value> items =
+        v.is(Value::List) ? v.items() : std::vector<Value>{v};
+    for (const Value &item : items) {
+      if (item.is(Value::String))
+        files.push_back(item.text());
+      else
+        wrong(found, form.kind, "a file's name in quotes", item);
+    }
+  };
+  if (Elaborator::Define *define = e.findDefine(form.path + ".files")) {
+    define->used = true;
+    for (size_t i = 0; i < form.args.size(); ++i)
+      form.used[i] = form.used[i] || form.args[i].name.empty();
+    if (define->value)
+      add({define->value, define->range});
+    return files;
+  }
+  for (auto [i, arg] : llvm::enumerate(form.args)) {
+    if (!arg.name.empty() && arg.name != "files")
+      continue;
+    form.used[i] = true;
+    add({arg.value, arg.value->range});
+  }
+  if (files.empty() && needsOne && !e.diags.hasErrors())
+    e.diags.error(804, form.range, "`" + form.kind + "` names no file")
+        .help("write `" + form.kind + "(\"file\")`");
+  return files;
+}
+
+//===----------------------------------------------------------------------===//
+// Data
+//===----------------------------------------------------------------------===//
+
+json::Value RecipeBuilder::dataBlock(const Block *block) {
+  if (!block || !block->value)
+    return nullptr;
+  Form data = form(*block->value, "data");
+  if (!known(data,
+             {"text", "lines", "json", "tokens", "pairs", "sums", "products"},
+             "kind of data"))
+    return nullptr;
+  bool generated = data.kind == "sums" || data.kind == "products";
+  json::Object out{{"kind", data.kind}};
+  if (generated) {
+    out["files"] = json::Array();
+    out["count"] = integer(data, "count", 10000, 1, 0);
+    out["max"] = integer(data, "max", 99, 1, 1);
+  } else {
+    json::Array files;
+    for (std::string &name : fileNames(data, /*needsOne=*/true))
+      files.push_back(std::move(name));
+    out["files"] = std::move(files);
+    out["count"] = 0;
+    out["max"] = 0;
+  }
+  out["directory"] = absoluteFolder(e.mainUnit->folder);
+  out["field"] = nullptr;
+  if (data.kind == "json")
+    out["field"] = text(data, "field", "text");
+  out["seed"] = integer(data, "seed", 1, 0);
+  out["validation"] = number(data, "validation", 0.0, 0.0, 0.999999);
+  out["split_seed"] = integerOrNull(data, "split_seed", 0);
+  out["answer_after"] = text(data, "answer_after", nullptr);
+  out["end"] = text(data, "end", nullptr);
+  out["pad"] = text(data, "pad", nullptr);
+  finish(data, data.kind);
+  return std::move(out);
+}
+
+//===----------------------------------------------------------------------===//
+// Tokenizer
+//===----------------------------------------------------------------------===//
+
+const TokenizerInfo *Elaborator::resolveTokenizer(Range range) {
+  if (!tokenizerTried) {
+    tokenizerTried = true;
+    if (const Block *tokens = block("tokenizer"))
+      tokenizer = RecipeBuilder(*this).tokenizer(*tokens);
+    else
+      error(806, range, "this file has no `tokenizer`, so its size is unknown")
+          .help("add a line such as `tokenizer bytes`, or set the "
+                "hyperparameter");
+  }
+  return tokenizer ? &*tokenizer : nullptr;
+}
+
+std::optional<TokenizerInfo> RecipeBuilder::tokenizer(const Block &block) {
+  if (!block.value)
+    return std::nullopt;
+  Form form = this->form(*block.value, "tokenizer");
+  if (!known(form,
+             {"chars", "bytes", "words", "bpe_words", "huggingface", "gpt2",
+              "sentencepiece"},
+             "tokenizer"))
+    return std::nullopt;
+  TokenizerInfo info;
+  info.kind = form.kind;
+  size_t before = e.diags.size();
+  auto problem = [&](const Twine &name, llvm::Error error) {
+    e.diags.error(808, form.range,
+                  "`" + name + "` is no vocabulary: " +
+                      llvm::toString(std::move(error)));
+  };
+  if (form.kind == "chars") {
+    Found from = find(form, "from");
+    std::vector<std::string> sources;
+    if (from.expr && from.expr->isName("data")) {
+      const ast::Block *data = e.block("data");
+      if (!data || !data->value) {
+        e.diags.error(806, from.range, "this file has no `data` to take the "
+                                       "characters from");
+        return std::nullopt;
+      }
+      Form dataForm = this->form(*data->value, "data");
+      if (dataForm.kind == "sums" || dataForm.kind == "products") {
+        e.diags.error(806, from.range,
+                      "the characters of generated data are written out")
+            .help("write `tokenizer chars(\"0123456789+=.#\")`");
+        return std::nullopt;
+      }
+      sources = fileNames(dataForm, /*needsOne=*/true);
+    } else if (from.expr) {
+      Value v = value(from);
+      if (v.is(Value::String))
+        sources.push_back(v.text());
+      else
+        wrong(from, "from", "`data` or a file's name", v);
+    }
+    if (from.expr) {
+      std::string text;
+      for (const std::string &name : sources)
+        if (auto contents = read(name, from.range))
+          text += *contents;
+      info.alphabet = collectAlphabet(text);
+      if (info.alphabet.empty() && e.diags.size() == before)
+        e.diags.error(808, from.range, "there are no characters to learn");
+    } else {
+      Found alphabet = find(form, "alphabet", 0);
+      if (!alphabet.expr) {
+        e.diags.error(804, form.range, "`chars` needs to know its characters")
+            .help("write `chars(from = data)` or `chars(\"abc\")`");
+        return std::nullopt;
+      }
+      Value v = value(alphabet);
+      if (v.is(Value::String)) {
+        auto ordered = orderedAlphabet(v.text());
+        if (ordered)
+          info.alphabet = *ordered;
+        else
+          e.diags.error(808, alphabet.range,
+                        "this is no alphabet: " +
+                            llvm::toString(ordered.takeError()));
+      } else {
+        wrong(alphabet, "chars", "a string of its characters", v);
+      }
+    }
+    info.size = info.alphabet.size();
+  } else if (form.kind == "bytes") {
+    info.size = 256;
+  } else {
+    info.files = fileNames(form, /*needsOne=*/true);
+    if (info.files.empty())
+      return std::nullopt;
+    if (form.kind == "gpt2" || form.kind == "bpe_words") {
+      if (info.files.size() != 2) {
+        e.diags.error(804, form.range,
+                      "`" + form.kind + "` takes a vocabulary and its merges")
+            .help("write `" + form.kind +
+                  "(\"vocab.json\", \"merges.txt\")`");
+        return std::nullopt;
+      }
+    }
+    auto contents = read(info.files[0], form.range);
+    if (!contents)
+      return std::nullopt;
+    llvm::Expected<int64_t> size =
+        form.kind == "huggingface"     ? countHuggingFace(*contents)
+        : form.kind == "sentencepiece" ? countSentencePiece(*contents)
+                                       : countVocabulary(*contents);
+    if (!size) {
+      problem(info.files[0], size.takeError());
+      return std::nullopt;
+    }
+    info.size = *size;
+  }
+  finish(form, form.kind);
+  if (e.diags.size() != before)
+    return std::nullopt;
+  return info;
+}
+
+json::Value RecipeBuilder::tokenizerJson() {
+  const Block *block = e.block("tokenizer");
+  if (!block)
+    return nullptr;
+  const TokenizerInfo *info = e.resolveTokenizer(block->range);
+  if (!info)
+    return nullptr;
+  json::Object out{{"kind", info->kind},
+                   {"size", info->size},
+                   {"directory", absoluteFolder(e.mainUnit->folder)}};
+  json::Array files;
+  for (const std::string &name : info->files)
+    files.push_back(name);
+  out["files"] = std::move(files);
+  out["json"] = nullptr;
+  if (!info->alphabet.empty()) {
+    auto tokenizer = json::parse(charsTokenizerJson(info->alphabet));
+    if (tokenizer)
+      out["json"] = std::move(*tokenizer);
+    else
+      llvm::consumeError(tokenizer.takeError());
+  }
+  return std::move(out);
+}
+
+//===----------------------------------------------------------------------===//
+// Generate
+//===----------------------------------------------------------------------===//
+
+json::Value RecipeBuilder::generateBlock(const Block *block) {
+  Block absent;
+  absent.keyword = "generate";
+  Form form = this->form(block ? *block : absent);
+  const double most = std::numeric_limits<double>::infinity();
+  int64_t context = e.train.sequence;
+  if (e.root) {
+    auto it = e.root->hyperparameters.find("context");
+    if (it != e.root->hyperparameters.end() && it->second.is(Value::Int))
+      context = it->second.dim().value();
+  }
+  json::Object out;
+  out["temperature"] = number(form, "temperature", 1.0, 0, most);
+  out["top_k"] = integer(form, "top_k", 0, 0);
+  out["top_p"] = number(form, "top_p", 1.0, 0, 1);
+  out["min_p"] = number(form, "min_p", 0.0, 0, 1);
+  out["repeat_penalty"] = number(form, "repeat_penalty", 1.0, 0, most);
+  out["tokens"] = integer(form, "tokens", 100, 1);
+  out["greedy"] = flag(form, "greedy", false);
+  Found overflow = find(form, "overflow");
+  json::Value mode = text(form, "overflow", "slide");
+  form.known.pop_back();
+  if (mode != json::Value("slide") && mode != json::Value("stop")) {
+    e.diags.error(802, overflow.range, "`overflow` is `slide` or `stop`");
+    mode = "slide";
+  }
+  out["overflow"] = mode;
+  json::Array stops;
+  Found stop = find(form, "stop");
+  if (stop.expr) {
+    Value v = value(stop);
+    std::vector<Value> items =
+        v.is(Value::List) ? v.items() : std::vector<Value>{v};
+    for (const Value &item : items) {
+      if (item.is(Value::String))
+        stops.push_back(item.text());
+      else if (!item.is(Value::None))
+        wrong(stop, "stop", "strings", item);
+    }
+  }
+  out["stop"] = std::move(stops);
+  out["context"] = context;
+  finish(form, "generate");
+  return std::move(out);
+}

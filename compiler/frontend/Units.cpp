@@ -1,0 +1,184 @@
+//===- Units.cpp - files, imports, overrides ------------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/frontend/Elaborator.h"
+
+#include "compiler/frontend/Embedded.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+
+using namespace tfm;
+using namespace tfm::ast;
+using llvm::StringRef;
+using llvm::Twine;
+
+Unit *Elaborator::addUnit(uint32_t file, StringRef path) {
+  auto unit = std::make_unique<Unit>();
+  unit->file = file;
+  if (path != "-")
+    unit->folder = llvm::sys::path::parent_path(path).str();
+  unit->ast = parseFile(sources, file, diags);
+  units.push_back(std::move(unit));
+  declare(*units.back());
+  return units.back().get();
+}
+
+void Elaborator::declare(Unit &unit) {
+  auto twice = [&](StringRef name, Range range) {
+    if (!unit.modules.contains(name) && !unit.functions.contains(name) &&
+        !unit.constants.contains(name))
+      return false;
+    diags.error(905, range, "`" + name + "` is defined twice in this file");
+    return true;
+  };
+  for (const auto &module : unit.ast->modules)
+    if (!twice(module->name, module->range))
+      unit.modules[module->name] = module.get();
+  for (const auto &function : unit.ast->functions)
+    if (!twice(function->name, function->range))
+      unit.functions[function->name] = function.get();
+  for (const auto &member : unit.ast->constants) {
+    if (twice(member->name, member->range))
+      continue;
+    consts.emplace_back();
+    Const &constant = consts.back();
+    constant.unit = &unit;
+    unit.constants[member->name] = &constant;
+    Env env;
+    env.unit = &unit;
+    if (member->indices.empty()) {
+      diags.error(705, member->range,
+                  "the constant `" + member->name + "` has no indices")
+          .help("write `const " + member->name + "[i: 8] = ...`");
+      constant.poisoned = true;
+      continue;
+    }
+    declareConst(constant, *member, env);
+  }
+}
+
+bool Elaborator::resolveImports(Unit &unit, std::vector<const Unit *> &open) {
+  open.push_back(&unit);
+  for (const Import &import : unit.ast->imports) {
+    llvm::SmallString<128> path(import.path);
+    if (!llvm::sys::path::is_absolute(path) && !unit.folder.empty()) {
+      path = unit.folder;
+      llvm::sys::path::append(path, import.path);
+    }
+    llvm::sys::path::remove_dots(path, /*remove_dot_dot=*/true);
+    Unit *found = nullptr;
+    for (const auto &other : units)
+      if (sources.file(other->file).name() == path)
+        found = other.get();
+    if (found && llvm::is_contained(open, found)) {
+      diags.error(902, import.range,
+                  "`" + import.path + "` imports itself, through " +
+                      sources.file(unit.file).name());
+      continue;
+    }
+    if (!found) {
+      llvm::Expected<uint32_t> file = sources.load(path);
+      if (!file) {
+        std::string why = llvm::toString(file.takeError());
+        diags.error(901, import.range,
+                    "cannot read `" + path + "`: " + why)
+            .help("the path is relative to the file that imports it");
+        continue;
+      }
+      found = addUnit(*file, path);
+      resolveImports(*found, open);
+    }
+    unit.imports.push_back(found);
+  }
+  open.pop_back();
+  return true;
+}
+
+void Elaborator::loadStd() {
+  if (stdLoaded)
+    return;
+  stdLoaded = true;
+  for (StringRef name : embeddedFileNames()) {
+    if (!name.ends_with(".tfm"))
+      continue;
+    uint32_t file = sources.add("std/" + name.str(), embeddedFile(name));
+    Unit *unit = addUnit(file, "-");
+    unit->isStd = true;
+    stdUnits.push_back(unit);
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// -D name=value
+//===----------------------------------------------------------------------===//
+
+void Elaborator::parseDefines() {
+  for (const auto &[key, text] : options.defines) {
+    Define define;
+    define.key = key;
+    define.text = text;
+    // A source of its own, so that messages can point into it.
+    std::string prefix = key + "=";
+    uint32_t file = sources.add("-D " + prefix + text, text);
+    define.range = {file, 0, static_cast<uint32_t>(text.size())};
+    define.value = parseExpression(sources, file, defineTrees, diags);
+    // The last one counts.
+    llvm::erase_if(defines,
+                   [&](const Define &other) { return other.key == key; });
+    defines.push_back(std::move(define));
+  }
+}
+
+Elaborator::Define *Elaborator::findDefine(StringRef key) {
+  for (Define &define : defines)
+    if (define.key == key)
+      return &define;
+  return nullptr;
+}
+
+void Elaborator::reportUnusedDefines() {
+  for (const Define &define : defines) {
+    if (define.used)
+      continue;
+    std::vector<std::string> names;
+    if (root)
+      for (const auto &[name, value] : root->hyperparameters)
+        names.push_back(name.str());
+    StringRef blockName = StringRef(define.key).split('.').first;
+    bool dotted = StringRef(define.key).contains('.');
+    Diagnostic *d;
+    if (dotted && !block(blockName)) {
+      d = &diags.error(903, define.range,
+                       "`-D " + define.key + "`: the file has no `" +
+                           blockName + "`");
+    } else if (dotted) {
+      d = &diags.error(903, define.range,
+                       "`-D " + define.key + "`: `" + blockName +
+                           "` has no such entry");
+    } else {
+      d = &diags.error(903, define.range,
+                       "`-D " + define.key + "`: " +
+                           (root ? "`" + root->decl->name.str() + "`"
+                                 : std::string("the model")) +
+                           " has no hyperparameter of this name");
+      suggest(*d, define.key, names);
+    }
+    if (d->helps.empty() && !dotted && !names.empty()) {
+      std::string all;
+      for (const std::string &name : names)
+        all += (all.empty() ? "`" : ", `") + name + "`";
+      d->help("it has " + all);
+    }
+  }
+}
+
+const Block *Elaborator::block(StringRef keyword) const {
+  for (const Block &block : mainUnit->ast->blocks)
+    if (block.keyword == keyword)
+      return &block;
+  return nullptr;
+}
