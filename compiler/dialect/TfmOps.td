@@ -219,14 +219,15 @@ def ParamOp : Tfm_Op<"param", [Symbol]> {
     count from 0. `aliases` are further paths of the same tensor (ties).
 
     `dims` are one layer's dimensions in the user's words; `init` is a
-    dictionary with a `kind` (`zeros`, `ones`, `normal`, `uniform`, `xavier`,
-    `he`, `truncated_normal`) and numeric `args`.
+    dictionary with a `kind` and numeric `args`: `zeros`, `ones`, `normal` and
+    `truncated_normal` (mean, standard deviation), `uniform` (low, high),
+    `constant` (the value).
 
     Example:
 
     ```mlir
     tfm.param @"h.*.attn.c_attn.weight" : tensor<12x768x2304xf32>
-      {dims = ["width", "3*width"], init = {kind = "normal", args = [0.02]}, trainable = true}
+      {dims = ["width", "3*width"], init = {kind = "normal", args = [0.0, 0.02]}, trainable = true}
     ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<FloatTensor>:$type,

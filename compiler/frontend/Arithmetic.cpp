@@ -43,8 +43,8 @@ Value Elaborator::evalUnary(const Expr &expr, Env &env) {
     if (x.isTensorLike()) {
       auto tensor = toTensor(x, expr.range, "`not`");
       if (tensor && tensor->elem == Elem::Bool)
-        return Value::tensor({emitter.unary("not", tensor->handle), Elem::Bool,
-                              tensor->dims});
+        return Value::tensor(
+            {emitter.unary("not", tensor->handle), Elem::Bool, tensor->dims});
     }
     error(408, expr.kids[0]->range,
           "`not` takes a truth value, not " + x.describe());
@@ -91,8 +91,9 @@ Value Elaborator::evalBinary(const Expr &expr, Env &env) {
     // Whether something is there at all is known while compiling.
     if (a.is(Value::None) || b.is(Value::None))
       return Value::boolean((a.is(Value::None) && b.is(Value::None)) == equals);
-    bool numeric = (a.isNumber() || a.is(Value::PerLayer) || a.isTensorLike()) &&
-                   (b.isNumber() || b.is(Value::PerLayer) || b.isTensorLike());
+    bool numeric =
+        (a.isNumber() || a.is(Value::PerLayer) || a.isTensorLike()) &&
+        (b.isNumber() || b.is(Value::PerLayer) || b.isTensorLike());
     if (!numeric && !a.isTensorLike() && !b.isTensorLike()) {
       if (a.kind() != b.kind()) {
         error(408, expr.textRange,
@@ -250,8 +251,8 @@ static StringRef verbOf(StringRef op) {
       .Default("compare");
 }
 
-Value Elaborator::tensorArithmetic(StringRef op, const Value &a,
-                                   const Value &b, const Expr &expr) {
+Value Elaborator::tensorArithmetic(StringRef op, const Value &a, const Value &b,
+                                   const Expr &expr) {
   Range ra = expr.kids.empty() ? expr.range : expr.kids[0]->range;
   Range rb = expr.kids.size() < 2 ? expr.range : expr.kids[1]->range;
   std::optional<Tensor> x, y;
@@ -280,17 +281,16 @@ Value Elaborator::tensorArithmetic(StringRef op, const Value &a,
     return Value();
   }
   if (x->elem == Elem::Bool) {
-    error(211, expr.textRange,
-          "cannot " + verb + " truth values")
+    error(211, expr.textRange, "cannot " + verb + " truth values")
         .help("convert them: `cast(x, float)`");
     return Value();
   }
   std::optional<Dims> dims = broadcastDims(x->dims, y->dims);
   if (!dims) {
-    Diagnostic &d = error(
-        201, expr.textRange,
-        "cannot " + verb + " " + showShape(x->dims, x->elem) + " and " +
-            showShape(y->dims, y->elem) + ": the shapes do not fit");
+    Diagnostic &d =
+        error(201, expr.textRange,
+              "cannot " + verb + " " + showShape(x->dims, x->elem) + " and " +
+                  showShape(y->dims, y->elem) + ": the shapes do not fit");
     // Name the axis, counted from the end as NumPy aligns them.
     size_t shorter = std::min(x->dims.size(), y->dims.size());
     for (size_t i = 1; i <= shorter; ++i) {
@@ -404,7 +404,8 @@ Value Elaborator::matmul(const Value &a, const Value &b, const Expr &expr,
     for (const Dim &dim : llvm::ArrayRef(x->dims).drop_back())
       rows = rows * dim;
     Tensor flat = reshapeTo(*x, {rows, k});
-    Tensor product{emitter.matmul(flat.handle, y->handle), Elem::Float,
+    Tensor product{emitter.matmul(flat.handle, y->handle),
+                   Elem::Float,
                    {rows, y->dims[1]}};
     return Value::tensor(reshapeTo(product, out));
   }

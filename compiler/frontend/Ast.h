@@ -171,7 +171,8 @@ struct Entry {
   Expr *value = nullptr;
 };
 
-/// `train { ... }`, `generate { ... }`, `tokenizer chars(...)`, `data text(...)`.
+/// `train { ... }`, `generate { ... }`, `tokenizer chars(...)`, `data
+/// text(...)`.
 struct Block {
   llvm::StringRef keyword;
   Range range;

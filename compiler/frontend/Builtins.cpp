@@ -66,12 +66,11 @@ static const BuiltinInfo table[] = {
     {"range", "count", &BuiltinCall::rangeTensor},
     {"one_hot", "ids count", &BuiltinCall::oneHot},
     {"dropout", "x rate", &BuiltinCall::dropout},
-    {"attention",
-     "q k v causal= mask= bias= scale= window= softcap= dropout=",
+    {"attention", "q k v causal= mask= bias= scale= window= softcap= dropout=",
      &BuiltinCall::attention},
     {"rope", "x positions base= dims= interleaved=", &BuiltinCall::rope},
-    {"cross_entropy", "logits targets ignore= label_smoothing=",
-     &BuiltinCall::crossEntropy},
+    {"cross_entropy",
+     "logits targets ignore= label_smoothing=", &BuiltinCall::crossEntropy},
     {"mse", "a b", &BuiltinCall::mse},
     {"zeros", "", &BuiltinCall::init},
     {"ones", "", &BuiltinCall::init},
@@ -196,8 +195,7 @@ std::optional<bool> BuiltinCall::flag(StringRef which) {
   return std::nullopt;
 }
 
-void BuiltinCall::wrong(const CallArg &a, StringRef which,
-                        StringRef expected) {
+void BuiltinCall::wrong(const CallArg &a, StringRef which, StringRef expected) {
   if (a.value.is(Value::PerLayer)) {
     e.error(605, a.range,
             "`" + which + "` of `" + name +
@@ -246,7 +244,9 @@ double (*tfm::elementwiseFunction(StringRef name))(double) {
             })
       .Case("silu", [](double v) { return v / (1 + std::exp(-v)); })
       .Case("softplus",
-            [](double v) { return std::max(v, 0.0) + std::log1p(std::exp(-std::fabs(v))); })
+            [](double v) {
+              return std::max(v, 0.0) + std::log1p(std::exp(-std::fabs(v)));
+            })
       .Default([](double v) { return v; });
 }
 
@@ -272,7 +272,8 @@ Value BuiltinCall::elementwise() {
   auto t = floats("x");
   if (!t)
     return Value();
-  return Value::tensor({e.emitter.unary(name, t->handle), Elem::Float, t->dims});
+  return Value::tensor(
+      {e.emitter.unary(name, t->handle), Elem::Float, t->dims});
 }
 
 Value BuiltinCall::minMax() {
@@ -292,13 +293,12 @@ Value BuiltinCall::minMax() {
     // min(x) is -max(-x).
     auto negated = e.emitter.unary("neg", x->handle);
     auto most = e.emitter.reduce("reduce_max", negated, *at);
-    return Value::tensor(
-        {e.emitter.unary("neg", most), Elem::Float, dims});
+    return Value::tensor({e.emitter.unary("neg", most), Elem::Float, dims});
   }
   const Value &b = arg("b")->value;
   if (a.isNumber() && b.isNumber()) {
-    bool first = name == "min" ? a.number() <= b.number()
-                               : a.number() >= b.number();
+    bool first =
+        name == "min" ? a.number() <= b.number() : a.number() >= b.number();
     if (a.is(Value::Int) && b.is(Value::Int)) {
       const Dim &x = a.dim(), &y = b.dim();
       int64_t value = (first ? x : y).value();
@@ -350,8 +350,8 @@ Value BuiltinCall::where() {
     return Value();
   if (x->elem != y->elem) {
     e.error(211, range,
-            "`where` chooses between " + showShape(x->dims, x->elem) +
-                " and " + showShape(y->dims, y->elem));
+            "`where` chooses between " + showShape(x->dims, x->elem) + " and " +
+                showShape(y->dims, y->elem));
     return Value();
   }
   auto dims = e.broadcastDims(x->dims, y->dims);

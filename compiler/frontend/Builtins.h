@@ -12,9 +12,9 @@
 
 namespace tfm {
 
-/// A call with its arguments bound to names. Each method is one function (or one
-/// family) of the language: it checks the arguments, infers the shape, emits the
-/// ops, and returns the result or poison.
+/// A call with its arguments bound to names. Each method is one function (or
+/// one family) of the language: it checks the arguments, infers the shape,
+/// emits the ops, and returns the result or poison.
 class BuiltinCall {
 public:
   Elaborator &e;
@@ -63,7 +63,8 @@ private:
   std::optional<Tensor> attentionMask(const Dims &scores);
 };
 
-/// One of the elementwise functions for numbers; unknown names give the identity.
+/// One of the elementwise functions for numbers; unknown names give the
+/// identity.
 double (*elementwiseFunction(llvm::StringRef name))(double);
 
 } // namespace tfm

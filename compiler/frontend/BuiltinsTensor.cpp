@@ -37,9 +37,9 @@ Value BuiltinCall::split() {
     if (!size) {
       e.error(207, parts.range,
               "cannot split " + showShape(x->dims, x->elem) + " into " +
-                  count.str(true) + " equal parts: " +
-                  Value::integer(extent).show() + " is not a multiple of " +
-                  Twine(count.value()));
+                  count.str(true) +
+                  " equal parts: " + Value::integer(extent).show() +
+                  " is not a multiple of " + Twine(count.value()));
       return Value();
     }
     sizes.assign(count.value(), *size);
@@ -139,8 +139,7 @@ Value BuiltinCall::concat() {
   }
   if (handles.size() == 1)
     return Value::tensor(tensors[0]);
-  return Value::tensor(
-      {e.emitter.concat(handles, *at), tensors[0].elem, dims});
+  return Value::tensor({e.emitter.concat(handles, *at), tensors[0].elem, dims});
 }
 
 Value BuiltinCall::gather() {
@@ -149,7 +148,8 @@ Value BuiltinCall::gather() {
   if (!table || !ids)
     return Value();
   if (table->dims.empty()) {
-    e.error(217, arg("table")->range, "the table of `gather` has at least one axis");
+    e.error(217, arg("table")->range,
+            "the table of `gather` has at least one axis");
     return Value();
   }
   Dims dims = ids->dims;
@@ -270,9 +270,10 @@ std::optional<Tensor> BuiltinCall::attentionMask(const Dims &scores) {
     if (a.elem == Elem::Float)
       result = e.binary("add", a, b);
     else
-      result = Tensor{e.emitter.select(a.handle, b.handle,
-                                       e.splat(-INFINITY, Elem::Float, both).handle),
-                      Elem::Float, both};
+      result =
+          Tensor{e.emitter.select(a.handle, b.handle,
+                                  e.splat(-INFINITY, Elem::Float, both).handle),
+                 Elem::Float, both};
   }
   return result;
 }
@@ -293,9 +294,9 @@ Value BuiltinCall::attention() {
     return Value();
   }
   auto mismatch = [&](StringRef which, const Twine &why) {
-    e.error(214, arg(which)->range, "`attention` of " + showShape(q->dims) +
-                                        ", " + showShape(k->dims) + " and " +
-                                        showShape(v->dims) + ": " + why);
+    e.error(214, arg(which)->range,
+            "`attention` of " + showShape(q->dims) + ", " + showShape(k->dims) +
+                " and " + showShape(v->dims) + ": " + why);
     return Value();
   };
   if (q->dims[0] != k->dims[0])
@@ -319,8 +320,8 @@ Value BuiltinCall::attention() {
   options.k = k->handle;
   options.v = v->handle;
   options.causal = *causal;
-  auto scale = number(
-      "scale", 1 / std::sqrt(static_cast<double>(q->dims[3].value())));
+  auto scale =
+      number("scale", 1 / std::sqrt(static_cast<double>(q->dims[3].value())));
   auto window = integer("window", 0);
   auto softcap = number("softcap", 0);
   if (!scale || !window || !softcap)
@@ -342,8 +343,7 @@ Value BuiltinCall::attention() {
     options.softcap = *softcap;
   }
   if (given("mask") || given("bias")) {
-    auto mask = attentionMask(
-        {q->dims[0], q->dims[1], q->dims[2], k->dims[2]});
+    auto mask = attentionMask({q->dims[0], q->dims[1], q->dims[2], k->dims[2]});
     if (!mask)
       return Value();
     options.mask = mask->handle;
@@ -374,8 +374,8 @@ Value BuiltinCall::rope() {
       at->dims[1] != x->dims[2]) {
     e.error(215, arg("positions")->range,
             "the positions of " + showShape(x->dims) + " are int[" +
-                x->dims[0].str(true) + ", " + x->dims[2].str(true) +
-                "], not " + showShape(at->dims, Elem::Int));
+                x->dims[0].str(true) + ", " + x->dims[2].str(true) + "], not " +
+                showShape(at->dims, Elem::Int));
     return Value();
   }
   auto dims = integer("dims", x->dims[3].value());

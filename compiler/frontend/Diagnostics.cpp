@@ -57,10 +57,9 @@ static void printOne(llvm::raw_ostream &os, const SourceManager &sources,
   // A range that goes on over lines is underlined on its first one.
   uint32_t lineEnd = start + text.size();
   uint32_t end = std::min(std::max(d.range.end, d.range.begin + 1), lineEnd);
-  unsigned width =
-      end > d.range.begin
-          ? countCodePoints(file.text().slice(d.range.begin, end))
-          : 1;
+  unsigned width = end > d.range.begin
+                       ? countCodePoints(file.text().slice(d.range.begin, end))
+                       : 1;
   os << llvm::format("%5u", line) << " | " << printable(text) << '\n';
   os << "      | " << std::string(column - 1, ' ') << red
      << std::string(std::max(width, 1u), '^') << reset;
@@ -103,7 +102,17 @@ llvm::StringRef tfm::closestName(llvm::StringRef name,
       continue;
     unsigned distance = name.edit_distance_insensitive(
         candidate, /*AllowReplacements=*/true, limit);
-    if (distance < limit || (distance == limit && best.empty())) {
+    auto shared = [&](llvm::StringRef other) {
+      size_t length = 0;
+      while (length < std::min(name.size(), other.size()) &&
+             name[length] == other[length])
+        ++length;
+      return length;
+    };
+    // Of equally close ones, that which starts alike.
+    if (distance < limit ||
+        (distance == limit &&
+         (best.empty() || shared(candidate) > shared(best)))) {
       best = candidate;
       limit = distance;
     }

@@ -131,8 +131,8 @@ Dim operator-(const Dim &a, const Dim &b) {
   Dim difference = a;
   bool lost = b.overflow;
   for (Dim::Term term : b.terms) {
-    lost |= __builtin_sub_overflow(int64_t(0), term.coefficient,
-                                   &term.coefficient);
+    lost |=
+        __builtin_sub_overflow(int64_t(0), term.coefficient, &term.coefficient);
     difference.addTerm(term);
   }
   int64_t value;
@@ -370,11 +370,17 @@ std::string Dim::str(bool spaced) const {
     Term positive = term;
     if (negative)
       positive.coefficient = -term.coefficient;
+    std::string own = termStr(positive, spaced);
+    // A sign binds tighter than `//` and `%`.
+    if (text.empty() && negative && positive.coefficient == 1 &&
+        positive.factors.size() == 1 && positive.factors[0].second == 1 &&
+        needsParentheses(positive.factors[0].first->name))
+      own = "(" + own + ")";
     if (text.empty())
       text = negative ? "-" : "";
     else
       text += negative ? " - " : " + ";
-    text += termStr(positive, spaced);
+    text += own;
   }
   return text;
 }

@@ -1,4 +1,5 @@
-//===- Elaborator.h - instantiates a model and infers its shapes ----*- C++ -*-===//
+//===- Elaborator.h - instantiates a model and infers its shapes ----*- C++
+//-*-===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -96,10 +97,9 @@ private:
   // Instantiate.cpp.
   Value instantiate(const ast::Module &decl, const Unit *unit,
                     std::vector<CallArg> &args, Range range, Env &caller);
-  bool bindHyperparameters(
-      const ast::Module &decl, const Unit *unit, std::vector<CallArg> &args,
-      Range range, Node &node, bool isRoot,
-      std::vector<CallArg> &ties);
+  bool bindHyperparameters(const ast::Module &decl, const Unit *unit,
+                           std::vector<CallArg> &args, Range range, Node &node,
+                           bool isRoot, std::vector<CallArg> &ties);
   Value checkHyperparameter(const ast::Parameter &parameter, Value value,
                             const Value &defaultValue, Range range,
                             const ast::Module &decl);

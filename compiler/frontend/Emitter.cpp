@@ -271,10 +271,10 @@ Handle Emitter::endRepeat(Handle carried) {
   Frame frame = std::move(m.frames.back());
   m.frames.pop_back();
   m.builder.setInsertionPointToEnd(m.frames.back().block);
-  auto repeat = RepeatOp::create(
-      m.builder, m.loc, TypeRange{frame.carried.getType()},
-      static_cast<uint64_t>(frame.count), /*reverse=*/false,
-      ValueRange{frame.carried}, frame.stacked, frame.shared);
+  auto repeat =
+      RepeatOp::create(m.builder, m.loc, TypeRange{frame.carried.getType()},
+                       static_cast<uint64_t>(frame.count), /*reverse=*/false,
+                       ValueRange{frame.carried}, frame.stacked, frame.shared);
   repeat.getBody().push_back(frame.block);
   return toHandle(repeat->getResult(0));
 }
@@ -346,15 +346,14 @@ static DenseElementsAttr splatAttr(RankedTensorType type, double value) {
 
 Handle Emitter::splat(double value, Elem elem, Shape shape) {
   Impl &m = *impl;
-  return toHandle(
-      ConstantOp::create(m.builder, m.loc, splatAttr(m.type(elem, shape), value))
-          .getResult());
+  return toHandle(ConstantOp::create(m.builder, m.loc,
+                                     splatAttr(m.type(elem, shape), value))
+                      .getResult());
 }
 
 Handle Emitter::perLayer(const Node *key, ArrayRef<double> values, Elem elem) {
   Impl &m = *impl;
-  RankedTensorType type =
-      m.type(elem, {static_cast<int64_t>(values.size())});
+  RankedTensorType type = m.type(elem, {static_cast<int64_t>(values.size())});
   mlir::Value value = m.atFunction([&]() -> mlir::Value {
     DenseElementsAttr data;
     if (elem == Elem::Float) {
@@ -426,9 +425,9 @@ Handle Emitter::broadcast(Handle x, Shape shape) {
   RankedTensorType type = impl->typeOf(value);
   if (type.getShape() == shape)
     return x;
-  return impl->makeOne(
-      "tfm.broadcast", RankedTensorType::get(shape, type.getElementType()),
-      value);
+  return impl->makeOne("tfm.broadcast",
+                       RankedTensorType::get(shape, type.getElementType()),
+                       value);
 }
 
 Handle Emitter::reshape(Handle x, Shape shape) {
@@ -479,10 +478,10 @@ Handle Emitter::concat(ArrayRef<Handle> xs, int64_t axis) {
   shape[axis] = 0;
   for (mlir::Value value : values)
     shape[axis] += m.typeOf(value).getShape()[axis];
-  return m.makeOne("tfm.concat",
-                   RankedTensorType::get(
-                       shape, m.typeOf(values[0]).getElementType()),
-                   values, {m.attr("axis", axis)});
+  return m.makeOne(
+      "tfm.concat",
+      RankedTensorType::get(shape, m.typeOf(values[0]).getElementType()),
+      values, {m.attr("axis", axis)});
 }
 
 //===----------------------------------------------------------------------===//
@@ -522,9 +521,9 @@ Handle Emitter::gather(Handle table, Handle ids) {
   mlir::Value t = toValue(table), i = toValue(ids);
   SmallVector<int64_t> shape(m.typeOf(i).getShape());
   llvm::append_range(shape, m.typeOf(t).getShape().drop_front());
-  return m.makeOne(
-      "tfm.gather",
-      RankedTensorType::get(shape, m.typeOf(t).getElementType()), {t, i});
+  return m.makeOne("tfm.gather",
+                   RankedTensorType::get(shape, m.typeOf(t).getElementType()),
+                   {t, i});
 }
 
 Handle Emitter::attention(const Attention &options) {
@@ -579,9 +578,9 @@ Handle Emitter::crossEntropy(Handle logits, Handle targets,
   SmallVector<NamedAttribute> attrs = {m.attr("label_smoothing", smoothing)};
   if (ignore)
     attrs.push_back(m.attr("ignore", *ignore));
-  return toHandle(m.make("tfm.cross_entropy", {type, type},
-                         {x, toValue(targets)}, attrs)
-                      ->getResult(0));
+  return toHandle(
+      m.make("tfm.cross_entropy", {type, type}, {x, toValue(targets)}, attrs)
+          ->getResult(0));
 }
 
 void Emitter::nameValue(Handle value, StringRef path, StringRef name,
@@ -591,11 +590,12 @@ void Emitter::nameValue(Handle value, StringRef path, StringRef name,
   if (!op || op->hasAttr("tfm.value"))
     return;
   OpBuilder &b = m.builder;
-  op->setAttr("tfm.value",
-              b.getDictionaryAttr({b.getNamedAttr("path", b.getStringAttr(path)),
-                                   b.getNamedAttr("name", b.getStringAttr(name)),
-                                   b.getNamedAttr("dims", m.dimStrings(dims)),
-                                   b.getNamedAttr("line", b.getI64IntegerAttr(line))}));
+  op->setAttr(
+      "tfm.value",
+      b.getDictionaryAttr({b.getNamedAttr("path", b.getStringAttr(path)),
+                           b.getNamedAttr("name", b.getStringAttr(name)),
+                           b.getNamedAttr("dims", m.dimStrings(dims)),
+                           b.getNamedAttr("line", b.getI64IntegerAttr(line))}));
 }
 
 //===----------------------------------------------------------------------===//
@@ -643,11 +643,10 @@ void Emitter::declareParam(const Param &param) {
        b.getNamedAttr("args", b.getArrayAttr(args))});
   std::vector<std::string> names = layerNames(param);
   b.setInsertionPointToEnd(m.module->getBody());
-  ParamOp::create(b, m.loc, param.path(), stackedType(b, param),
-                  m.dimStrings(param.dims), init, param.trainable,
-                  names.empty() ? ArrayAttr() : m.strings(names),
-                  param.aliases.empty() ? ArrayAttr()
-                                        : m.strings(param.aliases));
+  ParamOp::create(
+      b, m.loc, param.path(), stackedType(b, param), m.dimStrings(param.dims),
+      init, param.trainable, names.empty() ? ArrayAttr() : m.strings(names),
+      param.aliases.empty() ? ArrayAttr() : m.strings(param.aliases));
 }
 
 void Emitter::setModel(StringRef name, StringRef source, StringRef recipe) {
@@ -691,9 +690,9 @@ void Emitter::addHyperparameter(StringRef name, const Value &value) {
   default:
     return;
   }
-  impl->hyperparameters.push_back(b.getDictionaryAttr(
-      {b.getNamedAttr("name", b.getStringAttr(name)),
-       b.getNamedAttr("value", attr)}));
+  impl->hyperparameters.push_back(
+      b.getDictionaryAttr({b.getNamedAttr("name", b.getStringAttr(name)),
+                           b.getNamedAttr("value", attr)}));
 }
 
 void Emitter::addModule(const Node &node, StringRef file, unsigned line) {
@@ -703,8 +702,8 @@ void Emitter::addModule(const Node &node, StringRef file, unsigned line) {
       b.getNamedAttr("file", b.getStringAttr(file)),
       b.getNamedAttr("line", b.getI64IntegerAttr(line))};
   if (node.kind == Node::Kind::Repeat) {
-    attrs.push_back(b.getNamedAttr(
-        "module", b.getStringAttr(node.bodies[0]->decl->name)));
+    attrs.push_back(
+        b.getNamedAttr("module", b.getStringAttr(node.bodies[0]->decl->name)));
     attrs.push_back(
         b.getNamedAttr("count", b.getI64IntegerAttr(node.count.value())));
     attrs.push_back(b.getNamedAttr("dims", b.getStringAttr(node.count.str())));

@@ -68,8 +68,9 @@ void Elaborator::locate(Range range) {
 //===----------------------------------------------------------------------===//
 
 /// What a file declares or imports under a name.
-static std::optional<Value> lookupUnit(StringRef name, const Unit &unit,
-                                       llvm::SmallPtrSetImpl<const Unit *> &seen) {
+static std::optional<Value>
+lookupUnit(StringRef name, const Unit &unit,
+           llvm::SmallPtrSetImpl<const Unit *> &seen) {
   if (!seen.insert(&unit).second)
     return std::nullopt;
   if (const ast::Module *module = unit.modules.lookup(name))
@@ -177,21 +178,24 @@ Value Elaborator::evalName(const Expr &expr, Env &env) {
         error(305, expr.range,
               "`" + expr.text + "` is used before it is declared")
             .help("it is declared in line " +
-                  Twine(sources.line(member.range)) +
-                  ": move that line up");
+                  Twine(sources.line(member.range)) + ": move that line up");
         return Value();
       }
   Diagnostic &d =
       error(301, expr.range, "there is no `" + expr.text + "` here");
   std::vector<std::string> names = namesInScope(env);
   for (StringRef builtin :
-       {"attention", "concat", "cross_entropy", "dropout", "exp", "gather",
-        "gelu", "gelu_tanh", "log", "log_softmax", "max", "mean", "min",
-        "normal", "normalize", "one_hot", "ones", "positions", "range",
-        "rearrange", "relu", "rms_normalize", "rope", "rsqrt", "sigmoid",
-        "silu", "softmax", "softplus", "split", "sqrt", "std",
-        "stop_gradient", "sum", "tanh", "tokenizer", "truncated_normal",
-        "uniform", "var", "where", "xavier", "zeros"})
+       {"attention", "concat",        "cross_entropy", "dropout",
+        "exp",       "gather",        "gelu",          "gelu_tanh",
+        "log",       "log_softmax",   "max",           "mean",
+        "min",       "normal",        "normalize",     "one_hot",
+        "ones",      "positions",     "range",         "rearrange",
+        "relu",      "rms_normalize", "rope",          "rsqrt",
+        "sigmoid",   "silu",          "softmax",       "softplus",
+        "split",     "sqrt",          "std",           "stop_gradient",
+        "sum",       "tanh",          "tokenizer",     "truncated_normal",
+        "uniform",   "var",           "where",         "xavier",
+        "zeros"})
     names.push_back(builtin.str());
   suggest(d, expr.text, names);
   if (!expr.text.empty() && llvm::isUpper(expr.text[0]) && env.inMethod &&
@@ -270,8 +274,8 @@ Value Elaborator::evalMember(const Expr &expr, Env &env) {
       size_t rank = tensor->dims.size();
       if (rank < 2) {
         error(202, expr.range,
-              "`.T` swaps the last two axes, but " +
-                  sources.text(base.range) + " is " + showShape(tensor->dims));
+              "`.T` swaps the last two axes, but " + sources.text(base.range) +
+                  " is " + showShape(tensor->dims));
         return Value();
       }
       llvm::SmallVector<int64_t> order;
@@ -325,9 +329,9 @@ Value Elaborator::evalMember(const Expr &expr, Env &env) {
     names.push_back(name.str());
   for (const auto &[name, value] : node.hyperparameters)
     names.push_back(name.str());
-  Diagnostic &d = error(302, expr.textRange,
-                        "`" + node.decl->name + "` has no member `" +
-                            expr.text + "`");
+  Diagnostic &d =
+      error(302, expr.textRange,
+            "`" + node.decl->name + "` has no member `" + expr.text + "`");
   suggest(d, expr.text, names);
   if (d.helps.empty() && !node.members.empty()) {
     std::string all;
@@ -421,15 +425,16 @@ Value Elaborator::evalIndex(const Expr &expr, Env &env) {
       error(408, e->range, "an index is an integer, not " + value.describe());
     return std::nullopt;
   };
-  bool isNodes = object.is(Value::NodeRef) && object.node()->kind != Node::Kind::Module;
+  bool isNodes =
+      object.is(Value::NodeRef) && object.node()->kind != Node::Kind::Module;
   if (object.is(Value::List) || isNodes) {
     if (isNodes && object.node()->kind == Node::Kind::Repeat) {
-      error(604, expr.range,
-            "the layers of a repeat cannot be used one by one")
+      error(604, expr.range, "the layers of a repeat cannot be used one by one")
           .help("call the repeat itself, or use a list of modules");
       return Value();
     }
-    size_t size = isNodes ? object.node()->elements.size() : object.items().size();
+    size_t size =
+        isNodes ? object.node()->elements.size() : object.items().size();
     if (expr.subscripts.size() != 1 || expr.subscripts[0].isSlice) {
       error(408, expr.range, "a list takes one integer index");
       return Value();
@@ -477,14 +482,14 @@ Value Elaborator::evalIndex(const Expr &expr, Env &env) {
     };
     std::optional<Dim> first = resolve(subscript.first, Dim(0));
     std::optional<Dim> last =
-        subscript.isSlice ? resolve(subscript.last, extent)
-                          : (first ? std::optional<Dim>(*first + Dim(1))
-                                   : std::nullopt);
+        subscript.isSlice
+            ? resolve(subscript.last, extent)
+            : (first ? std::optional<Dim>(*first + Dim(1)) : std::nullopt);
     if (!first || !last)
       return Value();
     if (first->value() < 0 || last->value() > extent.value() ||
         first->value() >= last->value()) {
-      Range range = subscript.first ? subscript.first->range
+      Range range = subscript.first  ? subscript.first->range
                     : subscript.last ? subscript.last->range
                                      : expr.range;
       error(212, range,
@@ -495,8 +500,8 @@ Value Elaborator::evalIndex(const Expr &expr, Env &env) {
     Dim size = *last - *first;
     locate(expr.range);
     if (size != extent)
-      result.handle = emitter.slice(result.handle, axis, first->value(),
-                                    size.value());
+      result.handle =
+          emitter.slice(result.handle, axis, first->value(), size.value());
     if (subscript.isSlice) {
       kept.push_back(size);
     } else {

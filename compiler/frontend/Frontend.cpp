@@ -24,9 +24,10 @@ compile(mlir::MLIRContext &context, SourceManager &sources, uint32_t file,
   std::string problem;
   mlir::OwningOpRef<mlir::ModuleOp> module = emitter.finish(problem);
   if (!module)
-    diags.error(999, {file, 0, 0},
-                "the compiler made an invalid program of this file; please "
-                "report it with the file")
+    diags
+        .error(999, {file, 0, 0},
+               "the compiler made an invalid program of this file; please "
+               "report it with the file")
         .note(problem);
   return module;
 }

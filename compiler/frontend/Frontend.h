@@ -43,13 +43,14 @@ struct FrontendOptions {
   std::vector<FunctionRequest> functions;
 };
 
-/// Parses `path` (`-`: standard input) and what it imports, elaborates its model
-/// and emits the tfm dialect as docs/design.md describes. Null after errors,
-/// which are in `diags`.
-mlir::OwningOpRef<mlir::ModuleOp>
-compileToTfm(mlir::MLIRContext &context, SourceManager &sources,
-             llvm::StringRef path, const FrontendOptions &options,
-             Diagnostics &diags);
+/// Parses `path` (`-`: standard input) and what it imports, elaborates its
+/// model and emits the tfm dialect as docs/design.md describes. Null after
+/// errors, which are in `diags`.
+mlir::OwningOpRef<mlir::ModuleOp> compileToTfm(mlir::MLIRContext &context,
+                                               SourceManager &sources,
+                                               llvm::StringRef path,
+                                               const FrontendOptions &options,
+                                               Diagnostics &diags);
 
 /// The same for a text; `name` stands in messages, and files that it mentions
 /// are looked for beside it.

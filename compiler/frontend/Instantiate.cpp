@@ -12,6 +12,8 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSwitch.h"
 
+#include <cmath>
+
 using namespace tfm;
 using namespace tfm::ast;
 using llvm::StringRef;
@@ -44,10 +46,10 @@ std::optional<std::vector<CallArg *>> Elaborator::bindArguments(
       if (slot >= names.size()) {
         error(403, arg.range,
               "`" + callee + "` takes " +
-                  (names.empty() ? Twine("no arguments")
-                                 : Twine(names.size()) +
-                                       (names.size() == 1 ? " argument"
-                                                          : " arguments")) +
+                  (names.empty()
+                       ? Twine("no arguments")
+                       : Twine(names.size()) +
+                             (names.size() == 1 ? " argument" : " arguments")) +
                   ", this is one more")
             .help("it is `" + signature() + "`");
         return std::nullopt;
@@ -62,9 +64,9 @@ std::optional<std::vector<CallArg *>> Elaborator::bindArguments(
           candidates.push_back(name.str());
         for (StringRef name : furtherNames)
           candidates.push_back(name.str());
-        Diagnostic &d = error(402, arg.nameRange,
-                              "`" + callee + "` has no argument `" + arg.name +
-                                  "`");
+        Diagnostic &d =
+            error(402, arg.nameRange,
+                  "`" + callee + "` has no argument `" + arg.name + "`");
         suggest(d, arg.name, candidates);
         if (d.helps.empty())
           d.help("it is `" + signature() + "`");
@@ -83,8 +85,7 @@ std::optional<std::vector<CallArg *>> Elaborator::bindArguments(
   for (size_t i = 0; i < names.size(); ++i) {
     if (bound[i] || !required[i])
       continue;
-    error(401, range,
-          "`" + callee + "` needs a value for `" + names[i] + "`")
+    error(401, range, "`" + callee + "` needs a value for `" + names[i] + "`")
         .help("it is `" + signature() + "`");
     return std::nullopt;
   }
@@ -127,9 +128,8 @@ static bool isInitName(StringRef name) {
 /// wanted.
 static bool isA(const Value &value, StringRef type) {
   if (value.is(Value::PerLayer)) {
-    bool whole = llvm::all_of(value.items(), [](const Value &item) {
-      return item.is(Value::Int);
-    });
+    bool whole = llvm::all_of(
+        value.items(), [](const Value &item) { return item.is(Value::Int); });
     return type == "float" || (type == "int" && whole);
   }
   if (type == "int")
@@ -193,8 +193,8 @@ Value Elaborator::checkHyperparameter(const Parameter &parameter, Value value,
     return value;
   }
   if (type == "initialiser" && value.is(Value::Builtin)) {
-    Diagnostic &d = error(701, range,
-                          "`" + value.text() + "` is no initialiser");
+    Diagnostic &d =
+        error(701, range, "`" + value.text() + "` is no initialiser");
     suggest(d, value.text(),
             {"zeros", "ones", "normal", "uniform", "xavier", "he",
              "truncated_normal"});
@@ -260,14 +260,13 @@ bool Elaborator::bindHyperparameters(const ast::Module &decl, const Unit *unit,
     // is sure to be free of errors.
     bool given = (*bound)[i] || define;
     bool plainDefault =
-        parameter.value &&
-        (parameter.value->kind == ExprKind::Integer ||
-         parameter.value->kind == ExprKind::Float ||
-         parameter.value->kind == ExprKind::String ||
-         parameter.value->kind == ExprKind::Name ||
-         (parameter.value->kind == ExprKind::Call &&
-          parameter.value->kids[0]->kind == ExprKind::Name &&
-          isInitName(parameter.value->kids[0]->text)));
+        parameter.value && (parameter.value->kind == ExprKind::Integer ||
+                            parameter.value->kind == ExprKind::Float ||
+                            parameter.value->kind == ExprKind::String ||
+                            parameter.value->kind == ExprKind::Name ||
+                            (parameter.value->kind == ExprKind::Call &&
+                             parameter.value->kids[0]->kind == ExprKind::Name &&
+                             isInitName(parameter.value->kids[0]->text)));
     if (parameter.value && (!given || plainDefault))
       defaultValue = eval(*parameter.value, env);
     if (define) {
@@ -306,8 +305,7 @@ Value Elaborator::instantiate(const ast::Module &decl, const Unit *unit,
                               Env &caller) {
   llvm::scope_exit restore([&] { --instanceDepth; });
   if (++instanceDepth > maxInstanceDepth) {
-    error(501, range,
-          "`" + decl.name + "` contains itself without end")
+    error(501, range, "`" + decl.name + "` contains itself without end")
         .help("a module that repeats is written `repeat(n) " + decl.name +
               "(...)`");
     return Value();
@@ -393,10 +391,12 @@ bool Elaborator::checkRequire(const Expr *condition, const Expr *message,
     const Expr *expr = work.pop_back_val();
     for (const Expr *kid : llvm::reverse(expr->kids))
       work.push_back(kid);
-    if (expr->kind != ExprKind::Name || !shown.try_emplace(expr->text, 0).second)
+    if (expr->kind != ExprKind::Name ||
+        !shown.try_emplace(expr->text, 0).second)
       continue;
     if (auto value = lookup(expr->text, env))
-      if (value->isNumber() || value->is(Value::Bool) || value->is(Value::String)) {
+      if (value->isNumber() || value->is(Value::Bool) ||
+          value->is(Value::String)) {
         std::string shownValue = value->show();
         // `width = width = 768` would only confuse.
         if (value->is(Value::Int) && value->dim().str() == expr->text)
@@ -458,9 +458,9 @@ void Elaborator::bindMember(Node &node, StringRef name, const Value &value) {
   Value bound = value;
   std::string above = node.path();
   std::string path = above.empty() ? name.str() : above + "." + name.str();
-  if (value.is(Value::List) &&
-      llvm::any_of(value.items(),
-                   [](const Value &v) { return v.is(Value::NodeRef); })) {
+  if (value.is(Value::List) && llvm::any_of(value.items(), [](const Value &v) {
+        return v.is(Value::NodeRef);
+      })) {
     nodes.emplace_back();
     Node &list = nodes.back();
     list.kind = Node::Kind::List;
@@ -523,8 +523,8 @@ Value Elaborator::evalInit(const Value &value, Range range) {
     return callBuiltin(value.text(), none, range, env);
   }
   if (value.isNumber()) {
-    Value init = Value::named(Value::Init, "uniform");
-    init.setItems({Value::real(value.number()), Value::real(value.number())});
+    Value init = Value::named(Value::Init, "constant");
+    init.setItems({Value::real(value.number())});
     return init;
   }
   Diagnostic &d = error(701, range,
@@ -535,12 +535,39 @@ Value Elaborator::evalInit(const Value &value, Range range) {
   return Value();
 }
 
+/// Brings an initialiser to one that needs no shape. Fan-in is counted as
+/// PyTorch does: the first dimension is the outputs, the others are the inputs.
+static void setInit(Param &param, const Value &init) {
+  param.initKind = init.text();
+  for (const Value &arg : init.items())
+    param.initArgs.push_back(arg.number());
+  bool isXavier = init.text() == "xavier";
+  if (!isXavier && init.text() != "he")
+    return;
+  double outputs = param.dims.empty() ? 1 : param.dims[0].value();
+  double inputs = 1;
+  for (const Dim &dim :
+       llvm::ArrayRef(param.dims).drop_front(param.dims.empty() ? 0 : 1))
+    inputs *= static_cast<double>(dim.value());
+  double gain = param.initArgs[0];
+  if (isXavier) {
+    // Glorot and Bengio 2010.
+    double bound = gain * std::sqrt(6 / (inputs + outputs));
+    param.initKind = "uniform";
+    param.initArgs = {-bound, bound};
+  } else {
+    // He et al. 2015.
+    param.initKind = "normal";
+    param.initArgs = {0, gain * std::sqrt(2 / inputs)};
+  }
+}
+
 void Elaborator::declareParamMember(Node &node, const Member &member, Env &env,
                                     std::vector<CallArg> &ties) {
   if (member.condition) {
     // The name means the hyperparameter here, not the parameter itself.
-    std::optional<bool> wanted = evalCondition(
-        *member.condition, env, "the condition of a parameter");
+    std::optional<bool> wanted =
+        evalCondition(*member.condition, env, "the condition of a parameter");
     if (!wanted || !*wanted) {
       node.members[member.name] = wanted ? Value::none() : Value();
       return;
@@ -575,8 +602,7 @@ void Elaborator::declareParamMember(Node &node, const Member &member, Env &env,
     }
     if (value.dim().value() <= 0) {
       error(213, entry.range,
-            "a dimension of `" + member.name + "` is " +
-                value.show())
+            "a dimension of `" + member.name + "` is " + value.show())
           .help("dimensions are at least 1");
       valid = false;
       continue;
@@ -613,15 +639,15 @@ void Elaborator::declareParamMember(Node &node, const Member &member, Env &env,
       Param &other = *tie.value.param();
       if (valid && other.dims != dims) {
         error(702, tie.range,
-              "cannot tie `" + member.name + "` " + showShape(dims) +
-                  " to `" + sources.text(tie.range) + "` " +
-                  showShape(other.dims) + ": the shapes differ")
+              "cannot tie `" + member.name + "` " + showShape(dims) + " to `" +
+                  sources.text(tie.range) + "` " + showShape(other.dims) +
+                  ": the shapes differ")
             .withLabel(showNumbers(dims) + " and " + showNumbers(other.dims));
       } else {
         std::string above = node.path();
-        other.aliases.push_back(
-            above.empty() ? member.name.str()
-                          : above + "." + member.name.str());
+        other.aliases.push_back(above.empty()
+                                    ? member.name.str()
+                                    : above + "." + member.name.str());
       }
       node.members[member.name] = tie.value;
       return;
@@ -645,9 +671,7 @@ void Elaborator::declareParamMember(Node &node, const Member &member, Env &env,
   param.range = member.range;
   param.dims = dims;
   param.trainable = trainable.flag();
-  param.initKind = init.text();
-  for (const Value &arg : init.items())
-    param.initArgs.push_back(arg.number());
+  setInit(param, init);
   node.params.push_back(&param);
   node.members[member.name] = Value::object(Value::ParamRef, &param);
 }
@@ -712,8 +736,9 @@ static size_t periodOf(const std::vector<std::vector<CallArg>> &layers) {
 Value Elaborator::evalRepeat(const Expr &expr, Env &env) {
   const Expr &body = *expr.kids[1];
   if (env.inMethod) {
-    error(506, expr.range, "a `repeat` stands in the body of a module, not in "
-                           "a method");
+    error(506, expr.range,
+          "a `repeat` stands in the body of a module, not in "
+          "a method");
     return Value();
   }
   Value count = eval(*expr.kids[0], env);
@@ -744,17 +769,16 @@ Value Elaborator::evalRepeat(const Expr &expr, Env &env) {
     if (!layer.bound) {
       layer.parent = &repeat;
       layer.bound = true;
-      layer.name = period == 1 ? "*"
-                               : std::to_string(period) + "*+" +
-                                     std::to_string(index);
+      layer.name = period == 1
+                       ? "*"
+                       : std::to_string(period) + "*+" + std::to_string(index);
     }
     repeat.bodies.push_back(&layer);
   };
   auto notAModule = [&](const Value &value) {
     if (value.isPoison())
       return;
-    error(601, body.range,
-          "`repeat` repeats a module, not " + value.describe())
+    error(601, body.range, "`repeat` repeats a module, not " + value.describe())
         .help("write `repeat(n) Block(...)`");
   };
 
@@ -796,8 +820,8 @@ Value Elaborator::evalRepeat(const Expr &expr, Env &env) {
     bool numeric = true;
     for (size_t a = 0; a < first.size(); ++a)
       for (const auto &layer : layers)
-        numeric &= layer[a].value.isNumber() ||
-                   layer[a].value.sameAs(first[a].value);
+        numeric &=
+            layer[a].value.isNumber() || layer[a].value.sameAs(first[a].value);
     if (numeric) {
       for (size_t a = 0; a < first.size(); ++a) {
         std::vector<Value> items;
@@ -813,9 +837,8 @@ Value Elaborator::evalRepeat(const Expr &expr, Env &env) {
     }
   }
   for (size_t i = 0; i < period; ++i) {
-    inner.pending = period == 1 ? "*"
-                                : std::to_string(period) + "*+" +
-                                      std::to_string(i);
+    inner.pending =
+        period == 1 ? "*" : std::to_string(period) + "*+" + std::to_string(i);
     Value value = instantiate(*callee.module(), callee.unit(), layers[i],
                               body.range, inner);
     if (!value.is(Value::NodeRef))

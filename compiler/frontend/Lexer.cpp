@@ -15,10 +15,10 @@ using llvm::StringRef;
 namespace {
 
 /// Longest first: the first that matches is taken.
-constexpr StringRef puncts[] = {"**", "//", "->", "==", "!=", "<=", ">=", "..",
-                                "(",  ")",  "[",  "]",  "{",  "}",  ",",  ":",
-                                ".",  "=",  "+",  "-",  "*",  "/",  "%",  "@",
-                                "<",  ">",  "|"};
+constexpr StringRef puncts[] = {
+    "**", "//", "->", "==", "!=", "<=", ">=", "..", "(",
+    ")",  "[",  "]",  "{",  "}",  ",",  ":",  ".",  "=",
+    "+",  "-",  "*",  "/",  "%",  "@",  "<",  ">",  "|"};
 
 bool startsName(char c) { return llvm::isAlpha(c) || c == '_'; }
 bool continuesName(char c) { return llvm::isAlnum(c) || c == '_'; }
@@ -72,10 +72,9 @@ private:
     if (newLine || out.tokens.empty())
       return true;
     const Token &last = out.tokens.back();
-    bool operandBefore = last.kind == TokenKind::Name ||
-                         last.kind == TokenKind::Integer ||
-                         last.kind == TokenKind::Float || last.is(")") ||
-                         last.is("]");
+    bool operandBefore =
+        last.kind == TokenKind::Name || last.kind == TokenKind::Integer ||
+        last.kind == TokenKind::Float || last.is(")") || last.is("]");
     if (!operandBefore || peek(2) == '/')
       return true;
     // `a // b` divides; `a   // b` is a comment: two blanks or a tab, or
@@ -90,7 +89,8 @@ private:
     if (!(continuesName(c) || c == '(' || c == '-'))
       return true;
     // Two words in a row are prose, unless the second goes on an expression.
-    StringRef rest = text.substr(next).take_until([](char c) { return c == '\n'; });
+    StringRef rest =
+        text.substr(next).take_until([](char c) { return c == '\n'; });
     StringRef first = rest.take_while(continuesName);
     rest = rest.drop_front(first.size());
     if (first.empty() || !rest.consume_front(" "))
@@ -109,9 +109,9 @@ private:
       at = end == StringRef::npos ? text.size() : end;
       StringRef comment = text.slice(begin, at);
       bool own = newLine || out.tokens.empty();
-      out.comments.push_back({{file, static_cast<uint32_t>(begin),
-                               static_cast<uint32_t>(at)},
-                              own});
+      out.comments.push_back(
+          {{file, static_cast<uint32_t>(begin), static_cast<uint32_t>(at)},
+           own});
       if (own && comment.starts_with("///") && !comment.starts_with("////"))
         emit(TokenKind::Doc, begin, at);
       return;
@@ -122,7 +122,14 @@ private:
       emit(TokenKind::Name, begin, at);
       return;
     }
-    if (llvm::isDigit(c) || (c == '.' && llvm::isDigit(peek(1))))
+    // `.5` is a number, but `layer.0` a member.
+    bool afterOperand =
+        !out.tokens.empty() && out.tokens.back().range.end == begin &&
+        (out.tokens.back().kind == TokenKind::Name ||
+         out.tokens.back().kind == TokenKind::Integer ||
+         out.tokens.back().is(")") || out.tokens.back().is("]"));
+    if (llvm::isDigit(c) ||
+        (c == '.' && llvm::isDigit(peek(1)) && !afterOperand))
       return lexNumber(begin);
     if (c == '"')
       return lexString(begin);
@@ -135,7 +142,8 @@ private:
     }
     // A multi-byte character is reported as one.
     ++at;
-    while (at < text.size() && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80)
+    while (at < text.size() &&
+           (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80)
       ++at;
     Range range{file, static_cast<uint32_t>(begin), static_cast<uint32_t>(at)};
     StringRef what = text.slice(begin, at);
@@ -161,7 +169,11 @@ private:
       while (llvm::isDigit(peek()) || (peek() == '_' && llvm::isDigit(peek(1))))
         ++at;
     };
+    bool isMember = !out.tokens.empty() && out.tokens.back().is(".") &&
+                    out.tokens.back().range.end == begin;
     digits();
+    if (isMember)
+      return emit(TokenKind::Integer, begin, at);
     // `0..3` is a range of integers, `1.` followed by a name a member.
     if (peek() == '.' && peek(1) != '.' && !startsName(peek(1))) {
       isFloat = true;
@@ -181,8 +193,10 @@ private:
         ++end;
       Range range{file, static_cast<uint32_t>(begin),
                   static_cast<uint32_t>(end)};
-      diags.error(102, range,
-                  "`" + text.slice(begin, end) + "` is neither a number nor a name")
+      diags
+          .error(102, range,
+                 "`" + text.slice(begin, end) +
+                     "` is neither a number nor a name")
           .help("a name starts with a letter");
       at = end;
       emit(TokenKind::Name, begin, at);

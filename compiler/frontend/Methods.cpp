@@ -45,8 +45,7 @@ bool Elaborator::checkShape(const Tensor &tensor, const TypeExpr &type,
               : type.element == "bool" ? Elem::Bool
                                        : Elem::Float;
   if (tensor.elem != elem) {
-    error(211, range,
-          what() + " is " + expected + ", but this is " + found());
+    error(211, range, what() + " is " + expected + ", but this is " + found());
     return false;
   }
   size_t fixed = llvm::count_if(
@@ -54,8 +53,7 @@ bool Elaborator::checkShape(const Tensor &tensor, const TypeExpr &type,
   bool open = fixed != type.shape.size();
   size_t rank = tensor.dims.size();
   if (open ? rank < fixed : rank != fixed) {
-    error(204, range,
-          what() + " is " + expected + ", but this is " + found())
+    error(204, range, what() + " is " + expected + ", but this is " + found())
         .withLabel(Twine(rank) + (rank == 1 ? " axis" : " axes") +
                    " instead of " + (open ? "at least " : "") + Twine(fixed));
     return false;
@@ -90,8 +88,7 @@ bool Elaborator::checkShape(const Tensor &tensor, const TypeExpr &type,
         env.dims[dim.text] = actual;
         continue;
       } else {
-        error(219, entry.range,
-              "`" + dim.text + "` is bound by no argument")
+        error(219, entry.range, "`" + dim.text + "` is bound by no argument")
             .help("a dimension in capitals takes its size from the shape of an "
                   "argument");
         return false;
@@ -119,8 +116,7 @@ bool Elaborator::checkShape(const Tensor &tensor, const TypeExpr &type,
     else
       label += " = " + std::to_string(wanted.value());
     error(code, range, what() + " is " + expected + ", but this is " + found())
-        .withLabel(label + ", but here it is " +
-                   Value::integer(actual).show());
+        .withLabel(label + ", but here it is " + Value::integer(actual).show());
     return false;
   }
   return true;
@@ -185,9 +181,7 @@ Value Elaborator::checkResult(Value value, const Method &method, Env &env,
     const TypeExpr &type = method.results[i];
     if (!type.hasShape)
       continue;
-    auto what = [&] {
-      return "the result of `" + where.str() + "`";
-    };
+    auto what = [&] { return "the result of `" + where.str() + "`"; };
     auto tensor = toTensor(results[i], range, what());
     if (!tensor || !checkShape(*tensor, type, env, range, what, 206,
                                /*bindDims=*/false)) {
@@ -240,13 +234,15 @@ Value Elaborator::callRepeat(Node &node, std::vector<CallArg> &args,
   if (node.bodies.empty())
     return Value();
   if (!env.inMethod) {
-    error(506, range, "a repeat is called in a method, not in the body of a "
-                      "module");
+    error(506, range,
+          "a repeat is called in a method, not in the body of a "
+          "module");
     return Value();
   }
   if (args.empty() || !args[0].name.empty()) {
-    error(401, range,
-          "a repeat carries its first argument through the layers: it needs one")
+    error(
+        401, range,
+        "a repeat carries its first argument through the layers: it needs one")
         .help("write `h(x)`");
     return Value();
   }
@@ -292,11 +288,10 @@ Value Elaborator::callRepeat(Node &node, std::vector<CallArg> &args,
   return Value::tensor(state);
 }
 
-Value Elaborator::callMethod(Node *node, const Method &method,
-                             const Unit *unit, std::vector<CallArg> &args,
-                             Range range) {
-  std::string where = node ? (node->decl->name + "." + method.name).str()
-                           : method.name.str();
+Value Elaborator::callMethod(Node *node, const Method &method, const Unit *unit,
+                             std::vector<CallArg> &args, Range range) {
+  std::string where =
+      node ? (node->decl->name + "." + method.name).str() : method.name.str();
   if (frames.size() > maxCallDepth) {
     error(501, range, "`" + where + "` calls itself without end");
     return Value();
@@ -405,9 +400,9 @@ void Elaborator::assign(const Stmt &stmt, Env &env) {
       StringRef name = stmt.targets[0].name;
       auto what = [&] { return "`" + name.str() + "`"; };
       auto tensor = toTensor(value, stmt.values[0]->range, what());
-      if (!tensor || !checkShape(*tensor, stmt.type, env,
-                                 stmt.values[0]->range, what, 206,
-                                 /*bindDims=*/true))
+      if (!tensor ||
+          !checkShape(*tensor, stmt.type, env, stmt.values[0]->range, what, 206,
+                      /*bindDims=*/true))
         value = Value();
     }
     storeLocal(stmt.targets[0], std::move(value), env);
@@ -423,8 +418,8 @@ void Elaborator::assign(const Stmt &stmt, Env &env) {
     value = Value();
   }
   for (size_t i = 0; i < stmt.targets.size(); ++i)
-    storeLocal(stmt.targets[i],
-               value.isPoison() ? Value() : value.items()[i], env);
+    storeLocal(stmt.targets[i], value.isPoison() ? Value() : value.items()[i],
+               env);
 }
 
 void Elaborator::storeLocal(const Target &target, Value value, Env &env) {

@@ -66,9 +66,9 @@ bool Elaborator::instantiateModel() {
     if (callee.isPoison())
       return false;
     if (!callee.is(Value::Module)) {
-      diags.error(508, expr.range,
-                  "a model is an instance of a module, not " +
-                      callee.describe())
+      diags
+          .error(508, expr.range,
+                 "a model is an instance of a module, not " + callee.describe())
           .help("write `model = GPT2(width = 128)`");
       return false;
     }
@@ -84,9 +84,10 @@ bool Elaborator::instantiateModel() {
     if (!module->isModel)
       continue;
     if (model) {
-      diags.error(509, module->range,
-                  "this file has two models, `" + model->name + "` and `" +
-                      module->name + "`")
+      diags
+          .error(509, module->range,
+                 "this file has two models, `" + model->name + "` and `" +
+                     module->name + "`")
           .help("say which one is meant: `model = " + module->name + "()`");
       return false;
     }
@@ -196,8 +197,9 @@ std::optional<Dims> Elaborator::evalDims(const TypeExpr &type) {
   env.self = root;
   for (const ShapeEntry &entry : type.shape) {
     if (entry.isEllipsis) {
-      error(204, entry.range,
-            "the shapes of the model's own inputs are written out, without `..`");
+      error(
+          204, entry.range,
+          "the shapes of the model's own inputs are written out, without `..`");
       return std::nullopt;
     }
     const Expr &dim = *entry.dim;
@@ -280,10 +282,11 @@ bool Elaborator::emitFunction(const FunctionRequest &request) {
   int64_t context = hyperInteger(*root, "context");
   int64_t length = context ? context : train.sequence ? train.sequence : 16;
   batch = request.batch ? request.batch : training ? train.batch : 1;
-  sequence = request.sequence                ? request.sequence
+  sequence = request.sequence             ? request.sequence
              : training && train.sequence ? train.sequence
-                                             : length;
-  frames.push_back({(root->decl->name + ".forward").str(), root, forward->range});
+                                          : length;
+  frames.push_back(
+      {(root->decl->name + ".forward").str(), root, forward->range});
   callerDim("B");
   callerDim("T");
   std::vector<Emitter::Argument> inputs;
@@ -291,8 +294,8 @@ bool Elaborator::emitFunction(const FunctionRequest &request) {
   bool shaped = argumentShapes(*forward, inputs);
   if (shaped && loss)
     shaped = argumentShapes(*loss, inputs);
-  Emitter::Argument targets{"targets", Elem::Int,
-                            {callerDim("B"), callerDim("T")}};
+  Emitter::Argument targets{
+      "targets", Elem::Int, {callerDim("B"), callerDim("T")}};
   if (shaped && training && !loss) {
     // One target for each row of logits; of the outputs' type for `mse`.
     if (!forward->results.empty() && forward->results[0].hasShape) {
@@ -327,8 +330,8 @@ bool Elaborator::emitFunction(const FunctionRequest &request) {
           CallArg arg;
           arg.name = parameter.name;
           arg.nameRange = arg.range = parameter.range;
-          arg.value = Value::tensor(
-              {handles[i], inputs[i].elem, inputs[i].dims});
+          arg.value =
+              Value::tensor({handles[i], inputs[i].elem, inputs[i].dims});
           args.push_back(std::move(arg));
         }
     return args;
@@ -389,17 +392,16 @@ Value Elaborator::lossOf(const Tensor &output, const Tensor &targets) {
     Env env;
     losses = callBuiltin("mse", args, range, env);
   } else if (output.elem != Elem::Float || output.dims.empty() ||
-             targets.dims !=
-                 Dims(llvm::ArrayRef(output.dims).drop_back())) {
+             targets.dims != Dims(llvm::ArrayRef(output.dims).drop_back())) {
     error(220, range,
           "cross entropy takes logits [B, T, vocab], but `forward` gives " +
               showShape(output.dims, output.elem));
   } else {
     locate(range);
-    losses = Value::tensor({emitter.crossEntropy(output.handle, targets.handle,
-                                                 train.ignore,
-                                                 train.labelSmoothing),
-                            Elem::Float, targets.dims});
+    losses =
+        Value::tensor({emitter.crossEntropy(output.handle, targets.handle,
+                                            train.ignore, train.labelSmoothing),
+                       Elem::Float, targets.dims});
   }
   frames.pop_back();
   return losses;

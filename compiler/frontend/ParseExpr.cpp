@@ -326,7 +326,8 @@ Expr *Parser::parsePrimary() {
     std::string digits = token.text.str();
     llvm::erase(digits, '_');
     if (StringRef(digits).getAsInteger(10, expr->integer)) {
-      diags.error(104, token.range, "`" + token.text + "` does not fit in 64 bits");
+      diags.error(104, token.range,
+                  "`" + token.text + "` does not fit in 64 bits");
       expr->kind = ExprKind::Invalid;
     }
     expr->number = static_cast<double>(expr->integer);

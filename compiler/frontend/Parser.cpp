@@ -67,6 +67,18 @@ bool Parser::parseName(Token &name, const Twine &what) {
   return true;
 }
 
+ast::Expr *Parser::parseValue() {
+  // The value may stand on the next line, but another entry may not.
+  bool missing = atEnd() || tok().is("}") ||
+                 (tok().startsLine && tok().kind == TokenKind::Name &&
+                  (tok(1).is("=") || tok(1).is(":") || tok(1).is(",")));
+  if (!missing)
+    return parseExpr();
+  Range sign = list.tokens[at ? at - 1 : 0].range;
+  diags.error(110, sign, "expected a value after `=`");
+  return make(ExprKind::Invalid, sign);
+}
+
 std::string Parser::takeDoc() {
   std::string doc;
   while (tok().kind == TokenKind::Doc) {
@@ -357,7 +369,7 @@ void Parser::parseMember(std::vector<Member> &members) {
     member.name = word.text;
     take();
     take();
-    member.value = parseExpr();
+    member.value = parseValue();
     parsed = true;
   } else if (tok(1).is("(")) {
     member.kind = MemberKind::Method;
@@ -417,8 +429,9 @@ bool Parser::parseParam(Member &member) {
     if (!parseName(option, "`trainable`"))
       return false;
     if (option.text != "trainable" || !tok().is("=")) {
-      diags.error(116, option.range,
-                  "a parameter has no option `" + option.text + "`")
+      diags
+          .error(116, option.range,
+                 "a parameter has no option `" + option.text + "`")
           .help("the only option is `trainable = false`");
       return false;
     }
@@ -539,14 +552,14 @@ bool Parser::parseStatement(std::vector<Stmt> &body) {
       Diagnostic &d =
           unexpected("`=` after `" + stmt.targets.back().name + "`");
       if (tok(1).is("=") && (op == "+" || op == "-" || op == "*" || op == "/"))
-        d.help("write `" + stmt.targets[0].name + " = " +
-               stmt.targets[0].name + " " + op + " ...`");
+        d.help("write `" + stmt.targets[0].name + " = " + stmt.targets[0].name +
+               " " + op + " ...`");
       else if (stmt.targets.size() == 1 && tok().is("("))
         d.help("a call alone has no effect: name its result or return it");
       return false;
     }
     take();
-    stmt.values.push_back(parseExpr());
+    stmt.values.push_back(parseValue());
   }
   for (const Expr *value : stmt.values) {
     if (value->kind == ExprKind::Invalid) {
@@ -574,8 +587,7 @@ void Parser::parseBlock() {
   block.range = keyword.range;
   for (const Block &other : out.blocks)
     if (other.keyword == block.keyword)
-      diags.error(120, keyword.range,
-                  "a file has one `" + keyword.text + "`");
+      diags.error(120, keyword.range, "a file has one `" + keyword.text + "`");
   if (!tok().is("{")) {
     block.value = parsePostfix();
   } else {
@@ -587,7 +599,8 @@ void Parser::parseBlock() {
       Entry entry;
       Token key;
       size_t before = at;
-      if (!parseName(key, "an entry `name = value` of `" + keyword.text + "`")) {
+      if (!parseName(key,
+                     "an entry `name = value` of `" + keyword.text + "`")) {
         skipToLine();
         if (at == before)
           take();
@@ -599,7 +612,7 @@ void Parser::parseBlock() {
         skipToLine();
         continue;
       }
-      entry.value = parseExpr();
+      entry.value = parseValue();
       for (const Entry &other : block.entries)
         if (other.key == entry.key)
           diags.error(121, key.range, "`" + key.text + "` is set twice");

@@ -54,6 +54,8 @@ private:
   bool atBinaryOperator(int &precedence) const;
 
   // Declarations.
+  /// What follows `=`.
+  ast::Expr *parseValue();
   std::string takeDoc();
   bool parseName(Token &name, const llvm::Twine &what);
   ast::TypeExpr parseType();

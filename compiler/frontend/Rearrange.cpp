@@ -14,7 +14,8 @@ using llvm::StringRef;
 using llvm::Twine;
 
 namespace {
-/// One axis of one side: a name, or several in parentheses; `1` is an empty one.
+/// One axis of one side: a name, or several in parentheses; `1` is an empty
+/// one.
 struct Axis {
   llvm::SmallVector<std::string, 2> names;
 };
@@ -55,7 +56,8 @@ static std::optional<Side> parseSide(StringRef text, std::string &problem) {
     text = text.drop_front(word.size());
     bool isOne = word == "1";
     if (!isOne && llvm::isDigit(word[0])) {
-      problem = ("`" + word + "` is a number: axes have names, or are `1`").str();
+      problem =
+          ("`" + word + "` is a number: axes have names, or are `1`").str();
       return std::nullopt;
     }
     if (open) {
@@ -80,7 +82,8 @@ Value BuiltinCall::rearrange() {
   if (!x)
     return Value();
   if (!pattern.value.is(Value::String)) {
-    wrong(pattern, "pattern", "a string such as \"B T (heads d) -> B heads T d\"");
+    wrong(pattern, "pattern",
+          "a string such as \"B T (heads d) -> B heads T d\"");
     return Value();
   }
   auto fail = [&](const Twine &message) -> Diagnostic & {
@@ -129,7 +132,8 @@ Value BuiltinCall::rearrange() {
   for (const CallArg &size : rest)
     if (!leftNames.contains(size.name)) {
       e.error(209, size.nameRange,
-              "`" + size.name + "` does not occur on the left side of the pattern");
+              "`" + size.name +
+                  "` does not occur on the left side of the pattern");
       return Value();
     }
   // Each axis of the tensor: one name may follow from the others.
@@ -152,12 +156,12 @@ Value BuiltinCall::rearrange() {
       }
     }
     if (!unknown.empty()) {
-      auto size = known.value() > 0 ? Dim::divideExact(extent, known)
-                                    : std::nullopt;
+      auto size =
+          known.value() > 0 ? Dim::divideExact(extent, known) : std::nullopt;
       if (!size) {
-        fail("`" + unknown + "` cannot be found: " +
-             Value::integer(extent).show() + " is not a multiple of " +
-             Value::integer(known).show());
+        fail("`" + unknown +
+             "` cannot be found: " + Value::integer(extent).show() +
+             " is not a multiple of " + Value::integer(known).show());
         return Value();
       }
       sizes[unknown] = *size;
@@ -186,8 +190,7 @@ Value BuiltinCall::rearrange() {
     for (const std::string &name : axis.names) {
       if (!leftNames.contains(name)) {
         std::vector<std::string> candidates(order.begin(), order.end());
-        Diagnostic &d =
-            fail("`" + name + "` stands on the right side only");
+        Diagnostic &d = fail("`" + name + "` stands on the right side only");
         e.suggest(d, name, candidates);
         return Value();
       }

@@ -37,10 +37,9 @@ RecipeBuilder::Form RecipeBuilder::form(const Expr &expr, StringRef path) {
   } else if (expr.kind != ExprKind::Invalid) {
     e.diags.error(802, expr.range,
                   "expected a name such as `" +
-                      std::string(path == "data" ? "text(...)"
-                                  : path == "tokenizer"
-                                      ? "chars(...)"
-                                      : "adamw(...)") +
+                      std::string(path == "data"        ? "text(...)"
+                                  : path == "tokenizer" ? "chars(...)"
+                                                        : "adamw(...)") +
                       "`");
   }
   form.used.resize(form.args.size());
@@ -116,7 +115,8 @@ void RecipeBuilder::wrong(const Found &found, StringRef name,
                           StringRef expected, const Value &value) {
   if (value.isPoison())
     return;
-  bool shows = value.isNumber() || value.is(Value::Bool) || value.is(Value::String);
+  bool shows =
+      value.isNumber() || value.is(Value::Bool) || value.is(Value::String);
   e.diags.error(802, found.range,
                 "`" + name + "` takes " + expected + ", not " +
                     (shows ? value.show() : value.describe()));
@@ -130,8 +130,9 @@ int64_t RecipeBuilder::integer(Form &form, StringRef name, int64_t absent,
   Value v = value(found);
   if (v.is(Value::Int) && v.dim().value() >= least)
     return v.dim().value();
-  std::string expected = least <= 0 ? std::string("an integer that is not negative")
-                                    : "an integer of at least " + std::to_string(least);
+  std::string expected =
+      least <= 0 ? std::string("an integer that is not negative")
+                 : "an integer of at least " + std::to_string(least);
   wrong(found, name, expected, v);
   return absent;
 }
@@ -160,10 +161,9 @@ double RecipeBuilder::number(Form &form, StringRef name, double absent,
     return v.number();
   std::string expected = "a number";
   if (v.isNumber())
-    expected += std::isinf(most)
-                    ? " of at least " + Value::real(least).show()
-                    : " between " + Value::real(least).show() + " and " +
-                          Value::real(most).show();
+    expected += std::isinf(most) ? " of at least " + Value::real(least).show()
+                                 : " between " + Value::real(least).show() +
+                                       " and " + Value::real(most).show();
   wrong(found, name, expected, v);
   return absent;
 }
@@ -301,9 +301,8 @@ json::Value RecipeBuilder::trainBlock(const Block &block) {
 }
 
 json::Value RecipeBuilder::loss(const Found &found) {
-  json::Object out{{"kind", "cross_entropy"},
-                   {"ignore", nullptr},
-                   {"label_smoothing", 0.0}};
+  json::Object out{
+      {"kind", "cross_entropy"}, {"ignore", nullptr}, {"label_smoothing", 0.0}};
   if (!found.expr)
     return std::move(out);
   e.train.lossRange = found.range;
@@ -344,29 +343,36 @@ json::Value RecipeBuilder::loss(const Found &found) {
 }
 
 json::Value RecipeBuilder::optimizer(const Found &found) {
-  json::Object out{{"kind", "adamw"},       {"lr", 1e-3},
+  json::Object out{{"kind", "adamw"},
+                   {"lr", 1e-3},
                    {"betas", json::Array{0.9, 0.999}},
-                   {"eps", 1e-8},           {"eps_placement", "torch"},
-                   {"weight_decay", 0.01},  {"decay_min_rank", 2},
-                   {"momentum", 0.0},       {"nesterov", false}};
+                   {"eps", 1e-8},
+                   {"eps_placement", "torch"},
+                   {"weight_decay", 0.01},
+                   {"decay_min_rank", 2},
+                   {"momentum", 0.0},
+                   {"nesterov", false}};
   if (!found.expr)
     return std::move(out);
   Form form = this->form(*found.expr, "train.optimizer");
   if (!known(form, {"adamw", "adam", "sgd"}, "optimizer"))
     return std::move(out);
   out["kind"] = form.kind;
-  out["lr"] = number(form, "lr", form.kind == "sgd" ? 1e-2 : 1e-3, 0, infinity, 0);
+  out["lr"] =
+      number(form, "lr", form.kind == "sgd" ? 1e-2 : 1e-3, 0, infinity, 0);
   out["weight_decay"] = number(form, "weight_decay",
                                form.kind == "adamw" ? 0.01 : 0.0, 0, infinity);
   out["decay_min_rank"] = 0;
   Found decay = find(form, "decay");
   if (decay.expr) {
     const Expr &rule = *decay.expr;
-    bool isRule = rule.kind == ExprKind::Binary && rule.kids[0]->isName("rank") &&
+    bool isRule = rule.kind == ExprKind::Binary &&
+                  rule.kids[0]->isName("rank") &&
                   rule.kids[1]->kind == ExprKind::Integer &&
                   (rule.text == ">=" || rule.text == ">");
     if (isRule)
-      out["decay_min_rank"] = rule.kids[1]->integer + (rule.text == ">" ? 1 : 0);
+      out["decay_min_rank"] =
+          rule.kids[1]->integer + (rule.text == ">" ? 1 : 0);
     else if (!rule.isName("all"))
       e.diags.error(802, decay.range, "`decay` is a rule about a tensor's rank")
           .help("write `decay = rank >= 2`, or `decay = all`");
@@ -380,11 +386,11 @@ json::Value RecipeBuilder::optimizer(const Found &found) {
     Found betas = find(form, "betas");
     if (betas.expr) {
       Value v = value(betas);
-      bool valid = v.is(Value::List) && v.items().size() == 2 &&
-                   llvm::all_of(v.items(), [](const Value &beta) {
-                     return beta.isNumber() && beta.number() >= 0 &&
-                            beta.number() < 1;
-                   });
+      bool valid =
+          v.is(Value::List) && v.items().size() == 2 &&
+          llvm::all_of(v.items(), [](const Value &beta) {
+            return beta.isNumber() && beta.number() >= 0 && beta.number() < 1;
+          });
       if (valid)
         out["betas"] =
             json::Array{v.items()[0].number(), v.items()[1].number()};
@@ -394,8 +400,7 @@ json::Value RecipeBuilder::optimizer(const Found &found) {
     out["eps"] = number(form, "eps", 1e-8, 0, infinity);
     json::Value placement = text(form, "eps_placement", "torch");
     if (placement != json::Value("torch") && placement != json::Value("keras"))
-      e.diags.error(802, found.range,
-                    "`eps_placement` is `torch` or `keras`");
+      e.diags.error(802, found.range, "`eps_placement` is `torch` or `keras`");
     else
       out["eps_placement"] = placement;
   }
@@ -437,7 +442,8 @@ json::Value RecipeBuilder::every(const Found &found, StringRef name) {
   out["every"] = integer(form, "count", 1000, 1, 0);
   json::Value unit = text(form, "unit", "steps", 1);
   if (unit != json::Value("steps") && unit != json::Value("epochs"))
-    e.diags.error(802, found.range, "the unit of `every` is `steps` or `epochs`");
+    e.diags.error(802, found.range,
+                  "the unit of `every` is `steps` or `epochs`");
   else
     out["unit"] = unit;
   if (name == "validate") {

@@ -54,8 +54,8 @@ private:
                          llvm::json::Value absent, int position = -1);
   llvm::json::Value integerOrNull(Form &form, llvm::StringRef name,
                                   int64_t least, int position = -1);
-  void wrong(const Found &found, llvm::StringRef name,
-             llvm::StringRef expected, const Value &value);
+  void wrong(const Found &found, llvm::StringRef name, llvm::StringRef expected,
+             const Value &value);
   bool known(const Form &form, llvm::ArrayRef<llvm::StringRef> kinds,
              llvm::StringRef what);
 

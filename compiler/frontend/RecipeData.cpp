@@ -37,8 +37,9 @@ std::optional<std::string> RecipeBuilder::read(StringRef name, Range range) {
   }
   auto buffer = llvm::MemoryBuffer::getFile(path);
   if (!buffer) {
-    e.diags.error(807, range,
-                  "cannot read `" + path + "`: " + buffer.getError().message())
+    e.diags
+        .error(807, range,
+               "cannot read `" + path + "`: " + buffer.getError().message())
         .help("the path is relative to the model's file");
     return std::nullopt;
   }
@@ -149,9 +150,9 @@ std::optional<TokenizerInfo> RecipeBuilder::tokenizer(const Block &block) {
   info.kind = form.kind;
   size_t before = e.diags.size();
   auto problem = [&](const Twine &name, llvm::Error error) {
-    e.diags.error(808, form.range,
-                  "`" + name + "` is no vocabulary: " +
-                      llvm::toString(std::move(error)));
+    e.diags.error(
+        808, form.range,
+        "`" + name + "` is no vocabulary: " + llvm::toString(std::move(error)));
   };
   if (form.kind == "chars") {
     Found from = find(form, "from");
@@ -159,14 +160,16 @@ std::optional<TokenizerInfo> RecipeBuilder::tokenizer(const Block &block) {
     if (from.expr && from.expr->isName("data")) {
       const ast::Block *data = e.block("data");
       if (!data || !data->value) {
-        e.diags.error(806, from.range, "this file has no `data` to take the "
-                                       "characters from");
+        e.diags.error(806, from.range,
+                      "this file has no `data` to take the "
+                      "characters from");
         return std::nullopt;
       }
       Form dataForm = this->form(*data->value, "data");
       if (dataForm.kind == "sums" || dataForm.kind == "products") {
-        e.diags.error(806, from.range,
-                      "the characters of generated data are written out")
+        e.diags
+            .error(806, from.range,
+                   "the characters of generated data are written out")
             .help("write `tokenizer chars(\"0123456789+=.#\")`");
         return std::nullopt;
       }
@@ -215,10 +218,10 @@ std::optional<TokenizerInfo> RecipeBuilder::tokenizer(const Block &block) {
       return std::nullopt;
     if (form.kind == "gpt2" || form.kind == "bpe_words") {
       if (info.files.size() != 2) {
-        e.diags.error(804, form.range,
-                      "`" + form.kind + "` takes a vocabulary and its merges")
-            .help("write `" + form.kind +
-                  "(\"vocab.json\", \"merges.txt\")`");
+        e.diags
+            .error(804, form.range,
+                   "`" + form.kind + "` takes a vocabulary and its merges")
+            .help("write `" + form.kind + "(\"vocab.json\", \"merges.txt\")`");
         return std::nullopt;
       }
     }

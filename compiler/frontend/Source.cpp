@@ -22,7 +22,8 @@ SourceFile::SourceFile(std::string name, std::string text)
 }
 
 unsigned SourceFile::line(uint32_t offset) const {
-  return std::upper_bound(starts.begin(), starts.end(), offset) - starts.begin();
+  return std::upper_bound(starts.begin(), starts.end(), offset) -
+         starts.begin();
 }
 
 unsigned SourceFile::column(uint32_t offset) const {

@@ -62,7 +62,9 @@ public:
 
   const SourceFile &file(uint32_t id) const { return *files[id]; }
   size_t size() const { return files.size(); }
-  unsigned line(Range range) const { return file(range.file).line(range.begin); }
+  unsigned line(Range range) const {
+    return file(range.file).line(range.begin);
+  }
   /// The text that a range covers.
   llvm::StringRef text(Range range) const {
     return file(range.file).text().slice(range.begin, range.end);

@@ -40,7 +40,8 @@ std::optional<Tensor> Elaborator::toTensor(const Value &value, Range range,
       if (!emitter.insideRepeat(repeat)) {
         error(604, range,
               "`" + param.name + "` belongs to one layer of `" +
-                  repeat->readablePath() + "` and cannot be used outside of it");
+                  repeat->readablePath() +
+                  "` and cannot be used outside of it");
         return std::nullopt;
       }
     return Tensor{emitter.param(param), Elem::Float, param.dims};
@@ -54,8 +55,8 @@ std::optional<Tensor> Elaborator::toTensor(const Value &value, Range range,
   case Value::Int:
     return Tensor{emitter.splat(value.number(), Elem::Int, {}), Elem::Int, {}};
   case Value::Float:
-    return Tensor{emitter.splat(value.number(), Elem::Float, {}), Elem::Float,
-                  {}};
+    return Tensor{
+        emitter.splat(value.number(), Elem::Float, {}), Elem::Float, {}};
   case Value::Bool:
     return Tensor{emitter.splat(value.flag(), Elem::Bool, {}), Elem::Bool, {}};
   case Value::PerLayer: {
@@ -69,8 +70,8 @@ std::optional<Tensor> Elaborator::toTensor(const Value &value, Range range,
     return Tensor{emitter.perLayer(value.owner(), list, elem), elem, {}};
   }
   default: {
-    Diagnostic &d = error(
-        506, range, what + " takes a tensor, not " + value.describe());
+    Diagnostic &d =
+        error(506, range, what + " takes a tensor, not " + value.describe());
     if (value.is(Value::NodeRef))
       d.help("call it: `" + sources.text(range) + "(x)`");
     return std::nullopt;
@@ -109,9 +110,8 @@ std::optional<Tensor> Elaborator::operandTensor(const Value &value,
         return std::nullopt;
       }
     }
-    Tensor scalar{emitter.perLayer(value.owner(), list, other->elem),
-                  other->elem,
-                  {}};
+    Tensor scalar{
+        emitter.perLayer(value.owner(), list, other->elem), other->elem, {}};
     return broadcastTo(scalar, other->dims);
   }
   return toTensor(value, range, "`" + verb.str() + "`");
@@ -170,8 +170,7 @@ std::optional<Dims> Elaborator::broadcastDims(const Dims &a, const Dims &b) {
   return out;
 }
 
-std::optional<int64_t> Elaborator::toAxis(const Value *value,
-                                          const Expr *expr,
+std::optional<int64_t> Elaborator::toAxis(const Value *value, const Expr *expr,
                                           const Tensor &tensor, Range range) {
   int64_t rank = tensor.dims.size();
   if (!value) {

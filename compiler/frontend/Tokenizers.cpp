@@ -82,8 +82,7 @@ Expected<int64_t> tfm::countVocabulary(StringRef json) {
     if (i < n && json[i] == '}' && count == 0)
       return failure("it holds no tokens");
     if (i >= n || json[i] != '"')
-      return failure("a token is missing after entry " +
-                     llvm::Twine(count));
+      return failure("a token is missing after entry " + llvm::Twine(count));
     for (++i; i < n && json[i] != '"'; ++i)
       if (json[i] == '\\')
         ++i;
@@ -97,8 +96,7 @@ Expected<int64_t> tfm::countVocabulary(StringRef json) {
     while (i < n && llvm::isDigit(json[i]))
       ++i;
     if (i == digits)
-      return failure("the id of entry " + llvm::Twine(count) +
-                     " is no number");
+      return failure("the id of entry " + llvm::Twine(count) + " is no number");
     ++count;
     skipSpace();
     if (i < n && json[i] == ',') {

@@ -51,8 +51,9 @@ void Elaborator::declare(Unit &unit) {
     Env env;
     env.unit = &unit;
     if (member->indices.empty()) {
-      diags.error(705, member->range,
-                  "the constant `" + member->name + "` has no indices")
+      diags
+          .error(705, member->range,
+                 "the constant `" + member->name + "` has no indices")
           .help("write `const " + member->name + "[i: 8] = ...`");
       constant.poisoned = true;
       continue;
@@ -84,8 +85,7 @@ bool Elaborator::resolveImports(Unit &unit, std::vector<const Unit *> &open) {
       llvm::Expected<uint32_t> file = sources.load(path);
       if (!file) {
         std::string why = llvm::toString(file.takeError());
-        diags.error(901, import.range,
-                    "cannot read `" + path + "`: " + why)
+        diags.error(901, import.range, "cannot read `" + path + "`: " + why)
             .help("the path is relative to the file that imports it");
         continue;
       }

@@ -207,7 +207,9 @@ std::string Param::path() const {
 }
 
 std::string tfm::showShape(llvm::ArrayRef<Dim> dims, Elem elem) {
-  std::string text = elem == Elem::Int ? "int" : elem == Elem::Bool ? "bool" : "";
+  std::string text = elem == Elem::Int    ? "int"
+                     : elem == Elem::Bool ? "bool"
+                                          : "";
   text += "[";
   for (size_t i = 0; i < dims.size(); ++i)
     text += (i ? ", " : "") + dims[i].str(/*spaced=*/true);

@@ -68,7 +68,8 @@ public:
   static Value string(std::string text);
   static Value list(std::vector<Value> items);
   static Value named(Kind kind, llvm::StringRef name);
-  static Value object(Kind kind, const void *object, const Unit *unit = nullptr);
+  static Value object(Kind kind, const void *object,
+                      const Unit *unit = nullptr);
   static Value tensor(Tensor tensor);
   static Value perLayer(std::vector<Value> items, Node *repeat);
 
@@ -89,11 +90,21 @@ public:
   const std::string &text() const { return name; }
   const std::vector<Value> &items() const { return *elements; }
   const Tensor &tensor() const { return *tensorValue; }
-  Node *node() const { return const_cast<Node *>(static_cast<const Node *>(target)); }
-  Param *param() const { return const_cast<Param *>(static_cast<const Param *>(target)); }
-  Const *constant() const { return const_cast<Const *>(static_cast<const Const *>(target)); }
-  const ast::Module *module() const { return static_cast<const ast::Module *>(target); }
-  const ast::Method *function() const { return static_cast<const ast::Method *>(target); }
+  Node *node() const {
+    return const_cast<Node *>(static_cast<const Node *>(target));
+  }
+  Param *param() const {
+    return const_cast<Param *>(static_cast<const Param *>(target));
+  }
+  Const *constant() const {
+    return const_cast<Const *>(static_cast<const Const *>(target));
+  }
+  const ast::Module *module() const {
+    return static_cast<const ast::Module *>(target);
+  }
+  const ast::Method *function() const {
+    return static_cast<const ast::Method *>(target);
+  }
   /// The file in which `module` or `function` is declared.
   const Unit *unit() const { return home; }
   /// Of a method: the instance it belongs to.

@@ -10,10 +10,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/frontend/Frontend.h"
-#include "llvm/Support/raw_ostream.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OwningOpRef.h"
+#include "llvm/Support/raw_ostream.h"
 
 int main(int argc, char **argv) {
   tfm::FrontendOptions options;
