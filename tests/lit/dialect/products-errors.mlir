@@ -1,0 +1,49 @@
+// RUN: tfm-opt %s --split-input-file --verify-diagnostics
+
+// The inner axes of a product are equal, after transposition.
+func.func @f(%a: tensor<4x8xf32>, %b: tensor<16x8xf32>) {
+  // expected-error@+1 {{inner axes differ: 8 and 16}}
+  %y = tfm.matmul %a, %b : tensor<4x8xf32>, tensor<16x8xf32>
+  return
+}
+
+// -----
+
+// A weight is not repeated over a batch.
+func.func @f(%a: tensor<2x4x8xf32>, %b: tensor<8x8xf32>) {
+  // expected-error@+1 {{operands of ranks 3 and 2: expected equal ranks of 2 or more}}
+  %y = tfm.matmul %a, %b : tensor<2x4x8xf32>, tensor<8x8xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<2x4x8xf32>, %b: tensor<3x8x8xf32>) {
+  // expected-error@+1 {{batch axes differ}}
+  %y = tfm.matmul %a, %b : tensor<2x4x8xf32>, tensor<3x8x8xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<4x8xf32>, %b: tensor<8x8xf64>) {
+  // expected-error@+1 {{element types differ}}
+  %y = tfm.matmul %a, %b : tensor<4x8xf32>, tensor<8x8xf64>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<f32>, %i: tensor<3xi32>) {
+  // expected-error@+1 {{the table has no axis}}
+  %y = tfm.gather %a, %i : tensor<f32>, tensor<3xi32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<5x2xf32>, %i: tensor<3xi32>, %u: tensor<3x3xf32>) {
+  // expected-error@+1 {{updates are not [ids..., table dimensions...]}}
+  %y = tfm.scatter_add %a, %i, %u : tensor<5x2xf32>, tensor<3xi32>, tensor<3x3xf32>
+  return
+}

@@ -1,0 +1,23 @@
+// RUN: tfm-opt %s | FileCheck %s
+// RUN: tfm-opt %s --mlir-print-op-generic | tfm-opt | FileCheck %s
+
+
+// Matrix products, transposed and batched.
+func.func @matmul(%a: tensor<4x8xf32>, %b: tensor<16x8xf32>, %c: tensor<3x5x4xf32>) {
+  // CHECK: tfm.matmul %{{.*}}, %{{.*}} transpose_b : tensor<4x8xf32>, tensor<16x8xf32>
+  %y = tfm.matmul %a, %b transpose_b : tensor<4x8xf32>, tensor<16x8xf32>
+  // CHECK: tfm.matmul %{{.*}}, %{{.*}} transpose_a : tensor<3x5x4xf32>, tensor<3x5x4xf32>
+  %z = tfm.matmul %c, %c transpose_a : tensor<3x5x4xf32>, tensor<3x5x4xf32>
+  // CHECK: tfm.neg %{{.*}} : tensor<4x16xf32>
+  %n = tfm.neg %y : tensor<4x16xf32>
+  return
+}
+
+// Rows of a table, and adding to them.
+func.func @table(%table: tensor<50x8xf32>, %ids: tensor<4x6xi32>) {
+  // CHECK: tfm.gather %{{.*}}, %{{.*}} : tensor<50x8xf32>, tensor<4x6xi32>
+  %y = tfm.gather %table, %ids : tensor<50x8xf32>, tensor<4x6xi32>
+  // CHECK: tfm.scatter_add %{{.*}}, %{{.*}}, %{{.*}} : tensor<50x8xf32>, tensor<4x6xi32>, tensor<4x6x8xf32>
+  %z = tfm.scatter_add %table, %ids, %y : tensor<50x8xf32>, tensor<4x6xi32>, tensor<4x6x8xf32>
+  return
+}

@@ -1,0 +1,81 @@
+// RUN: tfm-opt %s --split-input-file --verify-diagnostics
+
+// One argument per operand, after the index of the layer.
+func.func @f(%x: tensor<8xf32>, %w: tensor<2x8xf32>) {
+  // expected-error@+1 {{expected a body with the layer's index and one argument per operand}}
+  %y = tfm.repeat 2 carried(%x : tensor<8xf32>) stacked(%w : tensor<2x8xf32>) shared() -> (tensor<8xf32>) {
+  ^bb0(%l: index, %a: tensor<8xf32>):
+    tfm.yield %a : tensor<8xf32>
+  }
+  return
+}
+
+// -----
+
+// A stacked operand has one slice per layer.
+func.func @f(%x: tensor<8xf32>, %w: tensor<2x8xf32>) {
+  // expected-error@+1 {{a stacked operand is not [count, ...] of its argument}}
+  %y = tfm.repeat 3 carried(%x : tensor<8xf32>) stacked(%w : tensor<2x8xf32>) shared() -> (tensor<8xf32>) {
+  ^bb0(%l: index, %a: tensor<8xf32>, %b: tensor<8xf32>):
+    tfm.yield %a : tensor<8xf32>
+  }
+  return
+}
+
+// -----
+
+// Results are what is carried, then what is stacked.
+func.func @f(%x: tensor<8xf32>, %w: tensor<2x8xf32>) {
+  // expected-error@+1 {{yields 2 values for 1 results}}
+  %y = tfm.repeat 2 carried(%x : tensor<8xf32>) stacked(%w : tensor<2x8xf32>) shared() -> (tensor<8xf32>) {
+  ^bb0(%l: index, %a: tensor<8xf32>, %b: tensor<8xf32>):
+    tfm.yield %a, %b : tensor<8xf32>, tensor<8xf32>
+  }
+  return
+}
+
+// -----
+
+// The next layer takes what this one yields.
+func.func @f(%x: tensor<8xf32>, %w: tensor<2x8xf32>) {
+  // expected-error@+1 {{carried value 0 changes its type}}
+  %y = tfm.repeat 2 carried(%x : tensor<8xf32>) stacked(%w : tensor<2x8xf32>) shared() -> (tensor<1xf32>) {
+  ^bb0(%l: index, %a: tensor<8xf32>, %b: tensor<8xf32>):
+    %s = tfm.reduce_sum %a axis 0 : tensor<8xf32>
+    tfm.yield %s : tensor<1xf32>
+  }
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<8xf32>, %w: tensor<2x8xf32>) {
+  // expected-error@+1 {{result 1 does not match what is yielded}}
+  %y, %z = tfm.repeat 2 carried(%x : tensor<8xf32>) stacked(%w : tensor<2x8xf32>) shared() -> (tensor<8xf32>, tensor<8xf32>) {
+  ^bb0(%l: index, %a: tensor<8xf32>, %b: tensor<8xf32>):
+    tfm.yield %a, %b : tensor<8xf32>, tensor<8xf32>
+  }
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<8xf32>, %w: tensor<2x8xf32>) {
+  // expected-error@+1 {{a carried argument differs from its operand}}
+  %y = tfm.repeat 2 carried(%x : tensor<8xf32>) stacked(%w : tensor<2x8xf32>) shared() -> (tensor<4xf32>) {
+  ^bb0(%l: index, %a: tensor<4xf32>, %b: tensor<8xf32>):
+    tfm.yield %a : tensor<4xf32>
+  }
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<8xf32>, %w: tensor<2x8xf32>) {
+  // expected-error@+1 {{repeats 0 times}}
+  %y = tfm.repeat 0 carried(%x : tensor<8xf32>) stacked(%w : tensor<2x8xf32>) shared() -> (tensor<8xf32>) {
+  ^bb0(%l: index, %a: tensor<8xf32>, %b: tensor<8xf32>):
+    tfm.yield %a : tensor<8xf32>
+  }
+  return
+}

@@ -1,0 +1,33 @@
+// RUN: tfm-opt %s | FileCheck %s
+// RUN: tfm-opt %s --mlir-print-op-generic | tfm-opt | FileCheck %s
+
+// Carried, stacked and shared operands; a value saved per layer; dropout that
+// knows its layer.
+// CHECK-LABEL: @repeat
+func.func @repeat(%x: tensor<4x8xf32>, %w: tensor<12x8x8xf32>, %b: tensor<8xf32>) {
+  // CHECK: tfm.repeat 12 carried(%{{.*}} : tensor<4x8xf32>) stacked(%{{.*}} : tensor<12x8x8xf32>) shared(%{{.*}} : tensor<8xf32>) -> (tensor<4x8xf32>, tensor<12x4x8xf32>) {
+  // CHECK-NEXT: ^bb0(%[[LAYER:.*]]: index, %[[H:.*]]: tensor<4x8xf32>, %[[W:.*]]: tensor<8x8xf32>, %{{.*}}: tensor<8xf32>):
+  %y, %saved = tfm.repeat 12 carried(%x : tensor<4x8xf32>) stacked(%w : tensor<12x8x8xf32>)
+      shared(%b : tensor<8xf32>) -> (tensor<4x8xf32>, tensor<12x4x8xf32>) {
+  ^bb0(%layer: index, %h: tensor<4x8xf32>, %wl: tensor<8x8xf32>, %bl: tensor<8xf32>):
+    // CHECK: tfm.matmul %[[H]], %[[W]]
+    %z = tfm.matmul %h, %wl : tensor<4x8xf32>, tensor<8x8xf32>
+    // CHECK: tfm.dropout %{{.*}} layer %[[LAYER]]
+    %d = tfm.dropout %z layer %layer {rate = 0.1 : f64, site = 3 : i64} : tensor<4x8xf32>
+    // CHECK: tfm.yield %{{.*}}, %[[H]] : tensor<4x8xf32>, tensor<4x8xf32>
+    tfm.yield %d, %h : tensor<4x8xf32>, tensor<4x8xf32>
+  }
+  return
+}
+
+// From the last layer to the first, with nothing to carry.
+// CHECK-LABEL: @reverse
+func.func @reverse(%w: tensor<3x8xf32>) {
+  // CHECK: tfm.repeat 3 reverse carried() stacked(%{{.*}} : tensor<3x8xf32>) shared() -> (tensor<3x8xf32>)
+  %y = tfm.repeat 3 reverse carried() stacked(%w : tensor<3x8xf32>) shared() -> (tensor<3x8xf32>) {
+  ^bb0(%layer: index, %wl: tensor<8xf32>):
+    %z = tfm.exp %wl : tensor<8xf32>
+    tfm.yield %z : tensor<8xf32>
+  }
+  return
+}

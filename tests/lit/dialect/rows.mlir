@@ -1,0 +1,38 @@
+// RUN: tfm-opt %s | FileCheck %s
+// RUN: tfm-opt %s --mlir-print-op-generic | tfm-opt | FileCheck %s
+
+
+// Reductions keep their axis with size 1.
+func.func @reductions(%x: tensor<4x8xf32>) {
+  // CHECK: tfm.reduce_sum %{{.*}} axis 1 : tensor<4x8xf32>
+  %s = tfm.reduce_sum %x axis 1 : tensor<4x8xf32>
+  // CHECK: tfm.reduce_max %{{.*}} axis 0 : tensor<4x8xf32>
+  %m = tfm.reduce_max %x axis 0 : tensor<4x8xf32>
+  // CHECK: tfm.neg %{{.*}} : tensor<4x1xf32>
+  %n = tfm.neg %s : tensor<4x1xf32>
+  // CHECK: tfm.neg %{{.*}} : tensor<1x8xf32>
+  %o = tfm.neg %m : tensor<1x8xf32>
+  return
+}
+
+// Ops over the last axis.
+func.func @rows(%x: tensor<4x8xf32>) {
+  // CHECK: tfm.softmax %{{.*}} : tensor<4x8xf32>
+  %a = tfm.softmax %x : tensor<4x8xf32>
+  // CHECK: tfm.log_softmax %{{.*}} : tensor<4x8xf32>
+  %b = tfm.log_softmax %x : tensor<4x8xf32>
+  // CHECK: tfm.normalize %{{.*}} eps 1.000000e-05 : tensor<4x8xf32>
+  %c = tfm.normalize %x eps 1.0e-5 : tensor<4x8xf32>
+  // CHECK: tfm.rms_normalize %{{.*}} eps 9.9999999999999995E-7 : tensor<4x8xf32>
+  %d = tfm.rms_normalize %x eps 1.0e-6 : tensor<4x8xf32>
+  return
+}
+
+// The loss of a language model and its derivative.
+func.func @cross_entropy(%logits: tensor<4x8x50xf32>, %targets: tensor<4x8xi32>, %d: tensor<4x8xf32>) {
+  // CHECK: tfm.cross_entropy %{{.*}}, %{{.*}} {{.}}ignore = -100 : i64} : tensor<4x8x50xf32>, tensor<4x8xi32>
+  %losses, %lse = tfm.cross_entropy %logits, %targets {ignore = -100 : i64} : tensor<4x8x50xf32>, tensor<4x8xi32>
+  // CHECK: tfm.cross_entropy_backward %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} {{.}}label_smoothing = 1.000000e-01 : f64} : tensor<4x8x50xf32>, tensor<4x8xi32>, tensor<4x8xf32>
+  %g = tfm.cross_entropy_backward %logits, %targets, %lse, %d {label_smoothing = 0.1 : f64} : tensor<4x8x50xf32>, tensor<4x8xi32>, tensor<4x8xf32>
+  return
+}

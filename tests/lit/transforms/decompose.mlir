@@ -1,0 +1,103 @@
+// RUN: tfm-opt %s --tfm-decompose --cse --canonicalize | FileCheck %s
+
+// The maximum is made finite, and the sum at least 1, so that a row that is
+// minus infinity throughout gives zeros.
+// CHECK-LABEL: @softmax(
+// CHECK-SAME: %[[X:.*]]: tensor<4x8xf32>)
+// CHECK-DAG: %[[LOWEST:.*]] = tfm.constant dense<-3.40282347E+38> : tensor<4x1xf32>
+// CHECK-DAG: %[[ONE:.*]] = tfm.constant dense<1.000000e+00> : tensor<4x1xf32>
+// CHECK: %[[M0:.*]] = tfm.reduce_max %[[X]] axis 1
+// CHECK-NEXT: %[[M1:.*]] = tfm.max %[[M0]], %[[LOWEST]]
+// CHECK-NEXT: %[[M:.*]] = tfm.broadcast %[[M1]]
+// CHECK-NEXT: %[[D:.*]] = tfm.sub %[[X]], %[[M]]
+// CHECK-NEXT: %[[E:.*]] = tfm.exp %[[D]]
+// CHECK-NEXT: %[[S0:.*]] = tfm.reduce_sum %[[E]] axis 1
+// CHECK-NEXT: %[[S1:.*]] = tfm.max %[[S0]], %[[ONE]]
+// CHECK-NEXT: %[[S:.*]] = tfm.broadcast %[[S1]]
+// CHECK-NEXT: %[[Y:.*]] = tfm.div %[[E]], %[[S]]
+// CHECK-NEXT: return %[[Y]]
+func.func @softmax(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %y = tfm.softmax %x : tensor<4x8xf32>
+  return %y : tensor<4x8xf32>
+}
+
+// CHECK-LABEL: @log_softmax
+// CHECK: tfm.reduce_max
+// CHECK: tfm.exp
+// CHECK: tfm.reduce_sum
+// CHECK: tfm.log
+// CHECK: tfm.sub
+func.func @log_softmax(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %y = tfm.log_softmax %x : tensor<4x8xf32>
+  return %y : tensor<4x8xf32>
+}
+
+// The variance is that of centred values, which loses nothing to cancellation.
+// CHECK-LABEL: @normalize(
+// CHECK-SAME: %[[X:.*]]: tensor<4x8xf32>)
+// CHECK-DAG: %[[EPS:.*]] = tfm.constant dense<9.99999974E-6>
+// CHECK-DAG: %[[N:.*]] = tfm.constant dense<1.250000e-01>
+// CHECK: %[[S:.*]] = tfm.reduce_sum %[[X]] axis 1
+// CHECK-NEXT: %[[M0:.*]] = tfm.mul %[[S]], %[[N]]
+// CHECK-NEXT: %[[M:.*]] = tfm.broadcast %[[M0]]
+// CHECK-NEXT: %[[C:.*]] = tfm.sub %[[X]], %[[M]]
+// CHECK-NEXT: %[[Q:.*]] = tfm.mul %[[C]], %[[C]]
+// CHECK-NEXT: %[[T:.*]] = tfm.reduce_sum %[[Q]] axis 1
+// CHECK-NEXT: %[[V:.*]] = tfm.mul %[[T]], %[[N]]
+// CHECK-NEXT: %[[W:.*]] = tfm.add %[[V]], %[[EPS]]
+// CHECK-NEXT: %[[R0:.*]] = tfm.rsqrt %[[W]]
+// CHECK-NEXT: %[[R:.*]] = tfm.broadcast %[[R0]]
+// CHECK-NEXT: %[[Y:.*]] = tfm.mul %[[C]], %[[R]]
+// CHECK-NEXT: return %[[Y]]
+func.func @normalize(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %y = tfm.normalize %x eps 1.0e-5 : tensor<4x8xf32>
+  return %y : tensor<4x8xf32>
+}
+
+// CHECK-LABEL: @rms_normalize
+// CHECK-NOT: tfm.sub
+// CHECK: tfm.reduce_sum
+// CHECK: tfm.rsqrt
+func.func @rms_normalize(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %y = tfm.rms_normalize %x eps 1.0e-5 : tensor<4x8xf32>
+  return %y : tensor<4x8xf32>
+}
+
+// The target's logit is picked by comparing classes, as a sum; ignored rows are
+// zeroed in the loss and in its derivative.
+// CHECK-LABEL: @cross_entropy(
+// CHECK-SAME: %[[X:.*]]: tensor<4x50xf32>, %[[T:.*]]: tensor<4xi32>, %[[D:.*]]: tensor<4xf32>)
+// CHECK: %[[LOG:.*]] = tfm.log
+// CHECK: %[[CLASSES:.*]] = tfm.iota 1 : tensor<4x50xi32>
+// CHECK: %[[HIT:.*]] = tfm.compare{{ *}} eq %[[CLASSES]]
+// CHECK: %[[PICKED:.*]] = tfm.select %[[HIT]], %[[X]]
+// CHECK: tfm.reduce_sum %[[PICKED]] axis 1
+// CHECK: %[[COUNTS:.*]] = tfm.compare{{ *}} ne %[[T]]
+// CHECK: tfm.select %[[COUNTS]]
+// CHECK: %[[TARGET:.*]] = tfm.select %[[HIT]]
+// CHECK: %[[KEPT:.*]] = tfm.select %[[COUNTS]], %[[D]]
+// CHECK: tfm.sub %{{.*}}, %[[TARGET]]
+// CHECK: tfm.mul
+// CHECK: return
+func.func @cross_entropy(%x: tensor<4x50xf32>, %t: tensor<4xi32>, %d: tensor<4xf32>)
+    -> (tensor<4xf32>, tensor<4x50xf32>) {
+  %l, %lse = tfm.cross_entropy %x, %t {ignore = 0 : i64} : tensor<4x50xf32>, tensor<4xi32>
+  %g = tfm.cross_entropy_backward %x, %t, %lse, %d {ignore = 0 : i64}
+    : tensor<4x50xf32>, tensor<4xi32>, tensor<4xf32>
+  return %l, %g : tensor<4xf32>, tensor<4x50xf32>
+}
+
+// What has kernels of its own stays, and layers are reached into.
+// CHECK-LABEL: @layers
+// CHECK: tfm.repeat
+// CHECK-NOT: tfm.softmax
+// CHECK: tfm.matmul
+func.func @layers(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
+  %y = tfm.repeat 2 carried(%x : tensor<8x8xf32>) stacked() shared() -> (tensor<8x8xf32>) {
+  ^bb0(%l: index, %h: tensor<8x8xf32>):
+    %s = tfm.softmax %h : tensor<8x8xf32>
+    %m = tfm.matmul %s, %h : tensor<8x8xf32>, tensor<8x8xf32>
+    tfm.yield %m : tensor<8x8xf32>
+  }
+  return %y : tensor<8x8xf32>
+}
