@@ -40,6 +40,11 @@ void Vocabulary::set(const std::string &token, uint64_t id,
                      "\" is too large");
   if (id >= tokens.size())
     tokens.resize(id + 1);
+  int32_t before = find(token);
+  if ((before >= 0 && before != static_cast<int32_t>(id)) ||
+      (before < 0 && !tokens[id].empty()))
+    throw InputError(origin + ": the token \"" + token + "\" and the id " +
+                     std::to_string(id) + " are given twice");
   tokens[id] = token;
   ids[token] = static_cast<int32_t>(id);
 }

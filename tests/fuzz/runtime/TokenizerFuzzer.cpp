@@ -1,0 +1,37 @@
+//===- TokenizerFuzzer.cpp - any bytes as a tokenizer -------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+// The input is a tokenizer.json and, after a zero byte, a text for it. Nothing
+// but InputError may come out, and what was encoded can be decoded.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/error.h"
+#include "runtime/tokenizer/tokenizer.h"
+
+#include <cstdlib>
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  std::string_view input(reinterpret_cast<const char *>(data), size);
+  size_t cut = std::min(input.find('\0'), size);
+  std::string_view text = input.substr(std::min(cut + 1, size));
+  try {
+    tfm::TokenizerPtr tokenizer =
+        tfm::parseTokenizerJson(input.substr(0, cut), "fuzz");
+    std::vector<int32_t> ids = tokenizer->ids(text);
+    for (int32_t id : ids)
+      if (id < 0 || id >= tokenizer->size())
+        std::abort();
+    tokenizer->text(ids);
+    // What a tokenizer writes can be read, and means the same.
+    if (tfm::parseTokenizerJson(tokenizer->json(), "again")->ids(text) != ids)
+      std::abort();
+  } catch (const tfm::InputError &) {
+    // What a user sees as a message.
+  }
+  return 0;
+}
