@@ -1,0 +1,272 @@
+//===- Fuse.cpp - which ops share a kernel --------------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/codegen/schedule/Fuse.h"
+
+#include "compiler/dialect/TfmDialect.h"
+
+using namespace mlir;
+using namespace tfm;
+
+namespace {
+
+/// Ops that a row kernel computes.
+bool isRowOp(Operation *op) {
+  return op->hasTrait<OpTrait::Elementwise>() ||
+         isa<ReduceSumOp, ReduceMaxOp, GatherOp, DropoutOp, RopeOp, IotaOp,
+             PositionsOp>(op) ||
+         isViewOp(op);
+}
+
+std::optional<int64_t> reducedAxis(Operation *op) {
+  if (auto sum = dyn_cast_or_null<ReduceSumOp>(op))
+    return sum.getAxis();
+  if (auto max = dyn_cast_or_null<ReduceMaxOp>(op))
+    return max.getAxis();
+  return std::nullopt;
+}
+
+/// Whether a row kernel reads that operand at its own point (or row), rather
+/// than anywhere.
+bool readsAtPoint(Operation *op, unsigned operand) {
+  if (isa<GatherOp, RopeOp>(op))
+    return operand == 1; // ids and positions: one per row
+  return isRowOp(op);
+}
+
+Domain domainOfShape(Type type) {
+  auto tensor = cast<RankedTensorType>(type);
+  int64_t n = tensor.getNumElements();
+  if (tensor.getRank() == 0 || tensor.getShape().back() == 1)
+    return {1, n};
+  return {n / tensor.getShape().back(), tensor.getShape().back()};
+}
+
+KernelKind kindOf(Operation *op) {
+  if (isa<MatmulOp>(op))
+    return KernelKind::Matmul;
+  if (isa<AttentionOp>(op))
+    return KernelKind::Attention;
+  if (isa<AttentionBackwardOp>(op))
+    return KernelKind::AttentionBackward;
+  if (isa<ScatterAddOp>(op))
+    return KernelKind::ScatterAdd;
+  return KernelKind::Row;
+}
+
+/// Ops that are no kernel with others: loops, and copies.
+bool standsAlone(Operation *op) {
+  return isa<RepeatOp, ConcatOp, ReshapeOp>(op);
+}
+
+class Fuser {
+public:
+  Fuser(Block &block, const OpSet &materialised)
+      : block(block), materialised(materialised) {}
+
+  FusedBlock run() {
+    for (Operation &op : block) {
+      if (op.hasTrait<OpTrait::IsTerminator>() || isa<GetParamOp, ConstantOp>(op) ||
+          (isFree(&op) && !materialised.contains(&op)))
+        continue;
+      place(&op);
+    }
+    return std::move(result);
+  }
+
+private:
+  void place(Operation *op) {
+    Domain own = naturalDomain(op);
+    if (isRowOp(op) && !standsAlone(op)) {
+      for (int k = std::max(earliest(op), 0); k < size(); ++k) {
+        if (!canJoin(op, k, own))
+          continue;
+        result.groupOf[op] = k;
+        result.groups[k].ops.push_back(op);
+        return;
+      }
+    }
+    result.groupOf[op] = size();
+    result.groups.push_back({kindOf(op), {op}, own});
+  }
+
+  int size() const { return static_cast<int>(result.groups.size()); }
+
+  int groupOfValue(Value value) const {
+    auto it = result.groupOf.find(value.getDefiningOp());
+    return it == result.groupOf.end() ? -1 : it->second;
+  }
+
+  /// The last kernel that computes something that `op` reads.
+  int earliest(Operation *op) const {
+    int last = -1;
+    forEachRead(op, naturalDomain(op), materialised, [&](const Leaf &leaf) {
+      last = std::max(last, groupOfValue(leaf.base));
+    });
+    return last;
+  }
+
+  bool canJoin(Operation *op, int k, const Domain &own) const {
+    const Group &group = result.groups[k];
+    const Domain &domain = group.domain;
+    if (standsAlone(group.ops.front()))
+      return false;
+    bool elementwise = op->hasTrait<OpTrait::Elementwise>();
+    if (group.kind == KernelKind::Matmul) {
+      // An epilogue sees single elements, in no order.
+      if ((!elementwise && !isa<DropoutOp>(op)) || domain != own)
+        return false;
+    } else if (group.kind != KernelKind::Row) {
+      return false;
+    } else if (domain != own) {
+      // A scalar of each row, next to what it is computed from.
+      if (!elementwise || domain.rows == 1 || domain.cols == 1 ||
+          domain.roleOf(op->getResult(0).getType()) != Role::Scalar)
+        return false;
+    }
+    bool reachable = true, related = false;
+    llvm::DenseSet<Value> bases;
+    forEachRead(op, domain, materialised, [&](const Leaf &leaf) {
+      int producer = groupOfValue(leaf.base);
+      bases.insert(leaf.base);
+      if (producer > k)
+        reachable = false;
+      if (producer != k)
+        return;
+      related = true;
+      if (!leaf.inRegister || isColumnReduction(leaf.base.getDefiningOp()))
+        reachable = false;
+    });
+    for (Operation *member : group.ops)
+      if (reachable && !related)
+        forEachRead(member, domain, materialised,
+                    [&](const Leaf &leaf) { related |= bases.contains(leaf.base); });
+    return reachable && related;
+  }
+
+  Block &block;
+  const OpSet &materialised;
+  FusedBlock result;
+};
+
+} // namespace
+
+FusedBlock tfm::fuse(Block &block, const OpSet &materialised) {
+  return Fuser(block, materialised).run();
+}
+
+bool tfm::isRowReduction(Operation *op) {
+  std::optional<int64_t> axis = reducedAxis(op);
+  return axis && *axis == tensorType(op->getOperand(0)).getRank() - 1;
+}
+
+bool tfm::isColumnReduction(Operation *op) {
+  return reducedAxis(op) && !isRowReduction(op);
+}
+
+Domain tfm::naturalDomain(Operation *op) {
+  if (std::optional<int64_t> axis = reducedAxis(op)) {
+    RankedTensorType type = tensorType(op->getOperand(0));
+    // A row sum has the last axis as columns; a column sum everything after
+    // the axis that it reduces.
+    int64_t cols = 1;
+    for (int64_t size : type.getShape().drop_front(isRowReduction(op) ? *axis : *axis + 1))
+      cols *= size;
+    return {type.getNumElements() / cols, cols};
+  }
+  if (isa<GatherOp>(op)) {
+    int64_t rows = tensorType(op->getOperand(1)).getNumElements();
+    return {rows, tensorType(op->getResult(0)).getNumElements() / rows};
+  }
+  if (isa<DropoutOp, RopeOp, MatmulOp>(op)) {
+    RankedTensorType type = tensorType(op->getResult(0));
+    int64_t cols = type.getRank() ? type.getShape().back() : 1;
+    return {type.getNumElements() / cols, cols};
+  }
+  if (isRowOp(op))
+    return domainOfShape(op->getResult(0).getType());
+  return {0, 0};
+}
+
+void tfm::forEachRead(Operation *op, const Domain &domain, const OpSet &materialised,
+                      function_ref<void(const Leaf &)> visit) {
+  for (OpOperand &operand : op->getOpOperands()) {
+    Value value = operand.get();
+    if (!isa<RankedTensorType>(value.getType()))
+      continue;
+    if (readsAtPoint(op, operand.getOperandNumber()) && !standsAlone(op)) {
+      forEachLeaf(value, domain.roleOf(value.getType()), domain, materialised, visit);
+      continue;
+    }
+    Value base = viewBase(value, materialised);
+    Operation *def = base.getDefiningOp();
+    if (!def || !isFree(def) || materialised.contains(def))
+      visit({base, value, Role::Other, /*inRegister=*/false});
+  }
+}
+
+llvm::DenseMap<Operation *, int> tfm::passesOf(const Group &group,
+                                               const OpSet &materialised) {
+  llvm::DenseMap<Operation *, int> passes;
+  for (Operation *op : group.ops) {
+    int pass = 0;
+    forEachRead(op, group.domain, materialised, [&](const Leaf &leaf) {
+      Operation *def = leaf.base.getDefiningOp();
+      auto it = passes.find(def);
+      if (it != passes.end())
+        pass = std::max(pass, it->second + (isRowReduction(def) ? 1 : 0));
+    });
+    passes[op] = pass;
+  }
+  return passes;
+}
+
+void tfm::findMaterialised(Block &block, OpSet &result) {
+  auto require = [&](Value value) {
+    Value base = viewBase(value, result);
+    Operation *def = base.getDefiningOp();
+    if (def && isFree(def) && !isSplat(base))
+      result.insert(def);
+  };
+  std::function<void(Value, Role, const Domain &)> visit =
+      [&](Value value, Role role, const Domain &domain) {
+        Operation *op = value.getDefiningOp();
+        if (!op || !isFree(op) || result.contains(op) || isa<PositionsOp>(op))
+          return;
+        if (!isViewOp(op)) {
+          for (Value operand : op->getOperands())
+            visit(operand, role, domain);
+          return;
+        }
+        switch (passageThrough(op, role, domain)) {
+        case Passage::Same:
+          return visit(op->getOperand(0), role, domain);
+        case Passage::RowScalar:
+          return visit(op->getOperand(0), Role::Scalar, domain);
+        case Passage::Memory:
+          return require(op->getOperand(0));
+        }
+      };
+  for (Operation &op : block) {
+    if (isFree(&op) && !result.contains(&op))
+      continue;
+    Domain domain = naturalDomain(&op);
+    for (OpOperand &operand : op.getOpOperands()) {
+      Value value = operand.get();
+      if (!isa<RankedTensorType>(value.getType()))
+        continue;
+      // A scatter computes its ids row by row.
+      bool ids = isa<ScatterAddOp>(&op) && operand.getOperandNumber() == 1 &&
+                 isa_and_nonnull<PositionsOp, IotaOp>(value.getDefiningOp());
+      if (isRowOp(&op) && !standsAlone(&op) &&
+          readsAtPoint(&op, operand.getOperandNumber()))
+        visit(value, domain.roleOf(value.getType()), domain);
+      else if (!ids)
+        require(value);
+    }
+  }
+}
