@@ -43,6 +43,10 @@ View regionView(const Schedule &schedule, StringRef name, RankedTensorType type)
   return view;
 }
 
+/// Into how many chunks of rows a column reduction is cut: a number that does not
+/// depend on the machine, so that neither do the bits of the sum.
+int64_t columnChunks(int64_t rows) { return rows >= 128 ? 16 : 1; }
+
 class ProgramBuilder {
 public:
   ProgramBuilder(Schedule &schedule, int program)
@@ -176,10 +180,12 @@ private:
 
   //===--- Steps -----------------------------------------------------------===//
 
-  void scheduleBlock(Block &block, std::vector<tfm::Step> &steps);
+  void scheduleBlock(std::vector<tfm::Step> &steps);
   void scheduleLoop(RepeatOp repeat, std::vector<tfm::Step> &steps);
   void scheduleConcat(ConcatOp concat, std::vector<tfm::Step> &steps);
   void scheduleGroup(const Group &group, std::vector<tfm::Step> &steps);
+  View placePartials(Value result, const Launch &launch,
+                     std::vector<std::unique_ptr<Launch>> &folds);
   std::vector<CarriedPlan> &planCarried(RepeatOp repeat);
   bool canWriteOver(Value arg, Value next, Block &block);
 
@@ -214,9 +220,16 @@ private:
       launch->reads.push_back({value, from});
     }
     launch->writes.push_back({value, target});
-    int64_t cols = target.shape.empty() ? 1 : target.shape.back();
-    launch->group.domain = {target.numElements() / cols, cols};
+    launch->group.domain = copyDomain(target, launch->reads.empty() ||
+                                                  launch->reads.front().second.isContiguous());
     push(std::move(launch), steps);
+  }
+
+  static Domain copyDomain(const View &target, bool contiguousSource) {
+    int64_t n = target.numElements();
+    if (target.isContiguous() && contiguousSource)
+      return n % kRegionRow == 0 ? Domain{n / kRegionRow, kRegionRow} : Domain{1, n};
+    return {n / target.shape.back(), target.shape.back()};
   }
 
   struct LoopState {
@@ -471,7 +484,7 @@ void ProgramBuilder::scheduleLoop(RepeatOp repeat, std::vector<tfm::Step> &steps
     if (!isSplat(viewBase(operand, schedule.materialised)) &&
         llvm::is_contained(repeat.getCarried(), operand) == false)
       touch(viewOf(operand));
-  scheduleBlock(*body, loop.body);
+  scheduleBlock(loop.body);
   // Save before the carried values change.
   for (size_t i = carried; i < yield.getNumOperands(); ++i)
     moveTo(yield.getOperand(i), stackedResults[i - carried].perLayer(depth), loop.body);
@@ -559,13 +572,18 @@ void ProgramBuilder::scheduleGroup(const Group &group, std::vector<tfm::Step> &s
     }
     return false;
   };
-  for (Operation *op : group.ops)
-    for (Value result : op->getResults())
-      if (group.kind != KernelKind::Row && group.kind != KernelKind::Matmul) {
-        launch->writes.push_back({result, place(result)});
-      } else if (readElsewhere(result)) {
+  std::vector<std::unique_ptr<Launch>> folds;
+  for (Operation *op : group.ops) {
+    for (Value result : op->getResults()) {
+      if (isColumnReduction(op)) {
+        launch->chunks = columnChunks(group.domain.rows);
+        launch->writes.push_back({result, placePartials(result, *launch, folds)});
+      } else if ((group.kind != KernelKind::Row && group.kind != KernelKind::Matmul) ||
+                 readElsewhere(result)) {
         launch->writes.push_back({result, place(result)});
       }
+    }
+  }
   if (auto scatter = dyn_cast<ScatterAddOp>(group.ops.front())) {
     // It adds in place, to the base brought there first.
     moveTo(scatter.getBase(), place(scatter.getY()), steps);
@@ -574,9 +592,32 @@ void ProgramBuilder::scheduleGroup(const Group &group, std::vector<tfm::Step> &s
     });
   }
   push(std::move(launch), steps);
+  for (std::unique_ptr<Launch> &fold : folds)
+    push(std::move(fold), steps);
 }
 
-void ProgramBuilder::scheduleBlock(Block &block, std::vector<tfm::Step> &steps) {
+/// Where a column reduction accumulates: at its result when one chunk does all
+/// rows, else in a buffer that a launch after it folds.
+View ProgramBuilder::placePartials(Value result, const Launch &launch,
+                                   std::vector<std::unique_ptr<Launch>> &folds) {
+  View target = place(result);
+  if (launch.chunks == 1 && target.isContiguous())
+    return target;
+  int64_t cols = launch.group.domain.cols;
+  Type element = tensorType(result).getElementType();
+  View partials = contiguousView(
+      allocate(freshName(result), launch.chunks * cols * elementBytes(element)),
+      RankedTensorType::get({launch.chunks, cols}, element));
+  auto fold = std::make_unique<Launch>();
+  fold->fold = result.getDefiningOp();
+  fold->group.domain = {1, cols};
+  fold->reads.push_back({result, partials});
+  fold->writes.push_back({result, target});
+  folds.push_back(std::move(fold));
+  return partials;
+}
+
+void ProgramBuilder::scheduleBlock(std::vector<tfm::Step> &steps) {
   for (const Group &group : fused->groups) {
     Operation *first = group.ops.front();
     if (auto repeat = dyn_cast<RepeatOp>(first)) {
@@ -655,7 +696,7 @@ void ProgramBuilder::build(func::FuncOp func, Program &out) {
     results.push_back(view);
     targets.try_emplace(value, view);
   }
-  scheduleBlock(block, out.steps);
+  scheduleBlock(out.steps);
   for (auto [value, view] : llvm::zip_equal(terminator->getOperands(), results))
     moveTo(value, view, out.steps);
   // Outputs are read after the last launch.

@@ -57,7 +57,9 @@ int64_t planActivations(std::vector<Buffer> &buffers, std::vector<int> live) {
   // on all that we know.
   auto attempt = [&](auto before) {
     std::vector<int> order = live;
-    llvm::stable_sort(order, before);
+    llvm::sort(order, [&](int a, int b) {
+      return before(a, b) || (!before(b, a) && a < b);
+    });
     int64_t total = placeInOrder(buffers, order, offsets);
     if (total < bestTotal) {
       bestTotal = total;

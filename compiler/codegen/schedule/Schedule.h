@@ -99,6 +99,11 @@ struct Launch {
   llvm::SmallVector<std::pair<mlir::Value, View>> reads;
   llvm::SmallVector<std::pair<mlir::Value, View>> writes;
   double fill = 0;
+  /// Column reductions write one partial result per chunk of rows; 0 where there
+  /// are none.
+  int64_t chunks = 0;
+  /// Set where the launch adds up the partial results of this reduction.
+  mlir::Operation *fold = nullptr;
   /// The depth of the loop whose index is the kernel's layer, or -1.
   int layerDepth = -1;
 };

@@ -1,0 +1,95 @@
+//===- ElementEmitter.h - the value of an expression at a point -*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_CODEGEN_CPU_ELEMENTEMITTER_H
+#define TFM_CODEGEN_CPU_ELEMENTEMITTER_H
+
+#include "compiler/codegen/cpu/KernelBuilder.h"
+#include "compiler/codegen/schedule/Schedule.h"
+
+namespace tfm {
+
+/// Emits the elementwise part of kernels: vectors of a row's columns, or a
+/// row's scalar, of any value that a launch computes or reads. Row kernels and
+/// the epilogues of matmuls are made of it.
+class ElementEmitter {
+public:
+  /// `buffers` are the kernel's pointers to `launch.reads`, then to
+  /// `launch.writes`.
+  ElementEmitter(KernelBuilder &k, const Launch &launch, const OpSet &materialised,
+                 mlir::ValueRange buffers, const KernelArguments &arguments);
+
+  /// Starts row `row`; what was known of the last row is forgotten.
+  void beginRow(mlir::Value row);
+  /// Moves to the `lanes` columns from `column` on, of which only those in
+  /// `mask` exist (null: all). `chunk` tells unrolled columns apart, whose
+  /// values are kept for the row; -1 in a loop over columns, `loop`.
+  void beginColumns(mlir::Value column, mlir::Value mask, int64_t chunk,
+                    mlir::Operation *loop = nullptr);
+  /// Row scalars are computed before this loop from now on.
+  void endColumns() { columnLoop = nullptr; }
+
+  /// A vector of `value` at the current columns.
+  mlir::Value full(mlir::Value value);
+  /// `value` at the current row.
+  mlir::Value scalar(mlir::Value value);
+  /// Makes a value known: a matmul's result, a row's sum.
+  void provide(mlir::Value value, mlir::Value vector);
+  void provideScalar(mlir::Value value, mlir::Value scalarValue);
+
+  /// Stores a vector of the write `index` of the launch.
+  void store(unsigned index, mlir::Value vector);
+  /// Stores a row's scalar.
+  void storeScalar(unsigned index, mlir::Value scalarValue);
+  mlir::Value writePointer(unsigned index) const { return writes[index].pointer; }
+
+  /// `value` where the mask holds, `other` elsewhere.
+  mlir::Value masked(mlir::Value vector, double other);
+
+private:
+  /// How a view lies over the domain: an offset per row, a stride per column.
+  struct Access {
+    mlir::Value pointer;
+    View view;
+    llvm::SmallVector<std::pair<int64_t, int64_t>> leading; // size, stride
+    int64_t columnStride = 0;
+    bool perElement = false; // no stride can say it: each element is looked up
+  };
+  Access makeAccess(mlir::Value pointer, const View &view, Role role) const;
+  mlir::Value rowOffset(const Access &access);
+  mlir::Value loadFull(const Access &access);
+  mlir::Value loadRowScalar(const Access &access);
+  mlir::Value loadAt(const Access &access, mlir::Value offset, int64_t stride);
+  mlir::Value elementIndex(const Access &access);
+  mlir::Value indexAlong(mlir::RankedTensorType type, int64_t axis, bool vector);
+  mlir::Value compute(mlir::Operation *op, bool vector);
+  mlir::Value elementwise(mlir::Operation *op, mlir::ValueRange x, mlir::Type type);
+  mlir::Value constant(mlir::DenseElementsAttr value, bool vector);
+  mlir::Value gatherRow(mlir::Operation *op);
+  mlir::Value dropout(mlir::Operation *op);
+  mlir::Type typeOf(mlir::Type element, bool vector) const;
+  mlir::Value fromMemory(mlir::Value value, mlir::Type element);
+  mlir::Value columnNumbers();
+
+  KernelBuilder &k;
+  const Launch &launch;
+  const OpSet &materialised;
+  KernelArguments arguments;
+  llvm::DenseSet<mlir::Operation *> members;
+  llvm::DenseMap<mlir::Value, Access> reads;
+  llvm::SmallVector<Access> writes;
+  mlir::Value row, column, mask;
+  mlir::Operation *columnLoop = nullptr;
+  llvm::DenseMap<mlir::Value, mlir::Value> rowValues;
+  llvm::DenseMap<int64_t, llvm::DenseMap<mlir::Value, mlir::Value>> chunkValues;
+  llvm::DenseMap<mlir::Value, mlir::Value> *columnValues = nullptr;
+  llvm::DenseMap<const Access *, mlir::Value> rowOffsets;
+};
+
+} // namespace tfm
+
+#endif // TFM_CODEGEN_CPU_ELEMENTEMITTER_H

@@ -1,0 +1,353 @@
+//===- RowKernel.cpp - kernels over rows ----------------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/codegen/cpu/RowKernel.h"
+
+#include "compiler/codegen/cpu/ElementEmitter.h"
+#include "compiler/codegen/schedule/Fuse.h"
+#include "compiler/dialect/TfmDialect.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+using namespace tfm;
+
+namespace {
+
+/// Rows of up to this many vectors are unrolled and stay in registers from one
+/// pass to the next.
+constexpr int64_t kUnrolledVectors = 16;
+/// Vectors that a loop over columns handles at a time: as many as the words of
+/// one Philox counter serve.
+constexpr int64_t kLoopVectors = 4;
+/// Kernels below this many elements are not worth waking other threads for.
+constexpr int64_t kSerialElements = 4096;
+
+SmallVector<Type> bufferTypes(const Launch &launch) {
+  SmallVector<Type> types;
+  for (auto &[value, view] : launch.reads)
+    types.push_back(bufferType(view));
+  for (auto &[value, view] : launch.writes)
+    types.push_back(bufferType(view));
+  return types;
+}
+
+SmallVector<Value> pointersOf(KernelBuilder &k, func::FuncOp kernel, size_t count) {
+  SmallVector<Value> pointers;
+  for (size_t i = 0; i < count; ++i)
+    pointers.push_back(k.pointer(kernel.getArgument(i)));
+  return pointers;
+}
+
+/// One row kernel in the making.
+class RowKernel {
+public:
+  RowKernel(KernelBuilder &k, const Launch &launch, const OpSet &materialised,
+            ValueRange pointers, const KernelArguments &arguments)
+      : k(k), launch(launch), arguments(arguments), domain(launch.group.domain),
+        elements(k, launch, materialised, pointers, arguments) {
+    passes = passesOf(launch.group, materialised);
+    for (Operation *op : launch.group.ops) {
+      lastPass = std::max(lastPass, passes[op]);
+      if (isColumnReduction(op))
+        columnReductions.push_back(op);
+    }
+    for (auto [i, write] : llvm::enumerate(launch.writes))
+      writeOf[write.first] = i;
+  }
+
+  void emit() {
+    Value thread = k.toI64(arguments.thread), threads = k.toI64(arguments.threads);
+    if (launch.chunks > 0) {
+      // Column sums: each chunk of rows has accumulators of its own, whose
+      // number does not depend on the threads.
+      auto [from, to] = k.share(k.i64(launch.chunks), thread, threads);
+      k.loop(from, to, 1, [&](Value chunk) {
+        for (Operation *op : columnReductions)
+          clearAccumulator(op, chunk);
+        Value first = k.div(k.mul(chunk, domain.rows), launch.chunks);
+        Value last = k.div(k.mul(k.add(chunk, 1), domain.rows), launch.chunks);
+        currentChunk = chunk;
+        k.loop(first, last, 1, [&](Value row) { emitRow(row); });
+      });
+      return;
+    }
+    if (domain.rows * domain.cols < kSerialElements || domain.rows == 1) {
+      k.ifThen(k.equal(thread, k.i64(0)), [&] {
+        if (domain.rows == 1)
+          emitRow(k.i64(0));
+        else
+          k.loop(k.i64(0), k.i64(domain.rows), 1, [&](Value row) { emitRow(row); });
+      });
+      return;
+    }
+    auto [from, to] = k.share(k.i64(domain.rows), thread, threads);
+    k.loop(from, to, 1, [&](Value row) { emitRow(row); });
+  }
+
+private:
+  using Vectors = SmallVector<Value>;
+
+  Value accumulatorPointer(Operation *op, Value chunk, Value column) {
+    Value offset = k.add(k.mul(chunk, domain.cols), column);
+    return k.at(elements.writePointer(writeOf.lookup(op->getResult(0))), offset);
+  }
+
+  static double neutral(Operation *op) {
+    return isa<ReduceMaxOp>(op) ? -std::numeric_limits<double>::infinity() : 0;
+  }
+
+  Value combine(Operation *op, Value a, Value b) {
+    if (!isa<ReduceMaxOp>(op))
+      return k.addf(a, b);
+    Value greater = arith::CmpFOp::create(k.b, k.loc, arith::CmpFPredicate::OGT, a, b);
+    return arith::SelectOp::create(k.b, k.loc, greater, a, b);
+  }
+
+  /// Calls `body(column, mask)` for every vector of a row, outside of a row.
+  void forEachVector(llvm::function_ref<void(Value, Value)> body) {
+    int64_t whole = domain.cols / k.lanes * k.lanes;
+    if (whole)
+      k.loop(k.i64(0), k.i64(whole), k.lanes, [&](Value column) { body(column, Value()); });
+    if (whole < domain.cols)
+      body(k.i64(whole), k.maskOf(k.i64(domain.cols - whole)));
+  }
+
+  void clearAccumulator(Operation *op, Value chunk) {
+    forEachVector([&](Value column, Value mask) {
+      k.store(k.splat(neutral(op)), accumulatorPointer(op, chunk, column), mask);
+    });
+  }
+
+  void emitRow(Value row) {
+    elements.beginRow(row);
+    if (launch.group.ops.empty()) {
+      emitPass(0, {});
+      return;
+    }
+    for (int pass = 0; pass <= lastPass; ++pass) {
+      SmallVector<Operation *> sums;
+      bool busy = false;
+      for (Operation *op : launch.group.ops) {
+        if (passes[op] != pass)
+          continue;
+        if (isRowReduction(op))
+          sums.push_back(op);
+        busy |= isColumnReduction(op) || isRowReduction(op) || writesFull(op);
+      }
+      if (busy)
+        emitPass(pass, sums);
+    }
+    for (Operation *op : launch.group.ops)
+      if (writeOf.contains(op->getResult(0)) && !writesFull(op) && !isColumnReduction(op))
+        elements.storeScalar(writeOf.lookup(op->getResult(0)), elements.scalar(op->getResult(0)));
+  }
+
+  bool writesFull(Operation *op) const {
+    return writeOf.contains(op->getResult(0)) && !isRowReduction(op) &&
+           !isColumnReduction(op) &&
+           domain.roleOf(op->getResult(0).getType()) == Role::Full;
+  }
+
+  /// What one pass does at one vector of columns; `sums` are the running
+  /// totals of the pass's row reductions.
+  void emitVector(int pass, ArrayRef<Operation *> reductions, Vectors &sums, Value column,
+                  Value mask) {
+    for (auto [op, sum] : llvm::zip_equal(reductions, sums))
+      sum = combine(op, sum, elements.masked(elements.full(op->getOperand(0)), neutral(op)));
+    if (launch.group.ops.empty()) {
+      Value value = launch.writes.front().first;
+      elements.store(0, launch.reads.empty() ? fillVector() : elements.full(value));
+      return;
+    }
+    for (Operation *op : columnReductions) {
+      if (passes[op] != pass)
+        continue;
+      Value pointer = accumulatorPointer(op, currentChunk, column);
+      Value total = combine(op, k.load(pointer, mask), elements.full(op->getOperand(0)));
+      k.store(total, pointer, mask);
+    }
+    // All loads come before the stores: a write may lie over a read.
+    SmallVector<std::pair<unsigned, Value>> stores;
+    for (Operation *op : launch.group.ops)
+      if (passes[op] == pass && writesFull(op))
+        stores.push_back({writeOf.lookup(op->getResult(0)), elements.full(op->getResult(0))});
+    for (auto &[index, value] : stores)
+      elements.store(index, value);
+  }
+
+  Value fillVector() {
+    Type element = launch.writes.front().second.element;
+    if (isa<FloatType>(element))
+      return k.splat(launch.fill);
+    auto type = VectorType::get({k.lanes}, element);
+    return arith::ConstantOp::create(
+        k.b, k.loc,
+        DenseElementsAttr::get(type, k.b.getIntegerAttr(element, static_cast<int64_t>(launch.fill))));
+  }
+
+  void emitPass(int pass, ArrayRef<Operation *> reductions) {
+    Vectors totals;
+    for (Operation *op : reductions)
+      totals.push_back(k.splat(neutral(op)));
+    int64_t vectors = domain.cols / k.lanes, column = 0;
+    if (vectors > kUnrolledVectors) {
+      int64_t step = kLoopVectors * k.lanes;
+      int64_t looped = domain.cols / step * step;
+      // Each of the unrolled vectors has running totals of its own.
+      Vectors init;
+      for (int64_t u = 0; u < kLoopVectors; ++u)
+        init.append(totals);
+      auto loop = scf::ForOp::create(k.b, k.loc, k.i64(0), k.i64(looped), k.i64(step), init);
+      {
+        OpBuilder::InsertionGuard guard(k.b);
+        k.b.setInsertionPointToStart(loop.getBody());
+        Vectors next;
+        for (int64_t u = 0; u < kLoopVectors; ++u) {
+          Value at = k.add(loop.getInductionVar(), u * k.lanes);
+          Vectors sums(loop.getRegionIterArgs().slice(u * totals.size(), totals.size()));
+          elements.beginColumns(at, Value(), -1 - u, loop);
+          emitVector(pass, reductions, sums, at, Value());
+          next.append(sums);
+        }
+        elements.endColumns();
+        if (init.empty())
+          k.b.setInsertionPointToEnd(loop.getBody());
+        else
+          scf::YieldOp::create(k.b, k.loc, next);
+      }
+      for (auto [i, op] : llvm::enumerate(reductions))
+        for (int64_t u = 0; u < kLoopVectors; ++u)
+          totals[i] = u == 0 ? loop.getResult(i)
+                             : combine(op, totals[i], loop.getResult(u * totals.size() + i));
+      column = looped;
+    }
+    for (; column < domain.cols; column += k.lanes) {
+      Value mask;
+      if (column + k.lanes > domain.cols)
+        mask = k.maskOf(k.i64(domain.cols - column));
+      Value at = k.i64(column);
+      elements.beginColumns(at, mask, column);
+      emitVector(pass, reductions, totals, at, mask);
+    }
+    for (auto [op, total] : llvm::zip_equal(reductions, totals)) {
+      bool max = isa<ReduceMaxOp>(op);
+      // The tree that a register is folded in is the same on every run.
+      Value sum = vector::ReductionOp::create(
+          k.b, k.loc, max ? vector::CombiningKind::MAXNUMF : vector::CombiningKind::ADD, total,
+          arith::FastMathFlags::reassoc);
+      elements.provideScalar(op->getResult(0), sum);
+    }
+  }
+
+  KernelBuilder &k;
+  const Launch &launch;
+  const KernelArguments &arguments;
+  Domain domain;
+  ElementEmitter elements;
+  llvm::DenseMap<Operation *, int> passes;
+  int lastPass = 0;
+  SmallVector<Operation *> columnReductions;
+  llvm::DenseMap<Value, unsigned> writeOf;
+  Value currentChunk;
+};
+
+/// Adds the partial results of a column reduction, chunk after chunk.
+void emitFold(KernelBuilder &k, const Launch &launch, ValueRange pointers,
+              const KernelArguments &arguments) {
+  int64_t chunks = launch.reads.front().second.shape.front();
+  int64_t cols = launch.group.domain.cols;
+  bool max = isa<ReduceMaxOp>(launch.fold);
+  int64_t vectors = llvm::divideCeil(cols, k.lanes);
+  auto [from, to] = k.share(k.i64(vectors), k.toI64(arguments.thread), k.toI64(arguments.threads));
+  k.loop(from, to, 1, [&](Value vector) {
+    Value column = k.mul(vector, k.lanes);
+    Value mask = cols % k.lanes ? k.maskOf(k.sub(k.i64(cols), column)) : Value();
+    Value total;
+    for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+      Value part = k.load(k.at(pointers[0], k.add(column, chunk * cols)), mask);
+      if (!total)
+        total = part;
+      else if (max)
+        total = k.maxf(total, part);
+      else
+        total = k.addf(total, part);
+    }
+    k.store(total, k.at(pointers[1], column), mask);
+  });
+}
+
+} // namespace
+
+MemRefType tfm::bufferType(const View &view) {
+  int64_t span = 1;
+  for (auto [size, stride] : llvm::zip_equal(view.shape, view.strides))
+    span += (size - 1) * stride;
+  Type element = view.element;
+  if (element.isInteger(1))
+    element = IntegerType::get(element.getContext(), 8);
+  return MemRefType::get({span}, element);
+}
+
+Kernel tfm::emitRowKernel(OpBuilder &builder, ModuleOp module, StringRef name,
+                          const Launch &launch, const OpSet &materialised, int64_t lanes) {
+  SmallVector<Type> types = bufferTypes(launch);
+  func::FuncOp kernel = beginKernel(builder, module, name, types, 0);
+  KernelBuilder k(builder, kernel.getLoc(), lanes);
+  KernelArguments arguments(kernel);
+  SmallVector<Value> pointers = pointersOf(k, kernel, types.size());
+  if (launch.fold)
+    emitFold(k, launch, pointers, arguments);
+  else
+    RowKernel(k, launch, materialised, pointers, arguments).emit();
+  return {kernel, 0};
+}
+
+Kernel tfm::emitScatterAddKernel(OpBuilder &builder, ModuleOp module, StringRef name,
+                                 const Launch &launch, const OpSet &materialised,
+                                 int64_t lanes) {
+  auto op = cast<ScatterAddOp>(launch.group.ops.front());
+  SmallVector<Type> types = bufferTypes(launch);
+  func::FuncOp kernel = beginKernel(builder, module, name, types, 0);
+  KernelBuilder k(builder, kernel.getLoc(), lanes);
+  KernelArguments arguments(kernel);
+  SmallVector<Value> pointers = pointersOf(k, kernel, types.size());
+  int64_t rows = tensorType(op.getIds()).getNumElements();
+  int64_t cols = tensorType(op.getUpdates()).getNumElements() / rows;
+  // The ids are a row's scalars in the domain of the updates.
+  Launch idLaunch;
+  idLaunch.group.domain = {rows, cols == 1 ? 2 : cols};
+  Value updates, base = pointers.back();
+  for (auto [i, read] : llvm::enumerate(launch.reads)) {
+    if (read.first == op.getUpdates())
+      updates = pointers[i];
+  }
+  SmallVector<Value> idPointers;
+  for (auto [i, read] : llvm::enumerate(launch.reads))
+    if (read.first != op.getUpdates()) {
+      idLaunch.reads.push_back(read);
+      idPointers.push_back(pointers[i]);
+    }
+  ElementEmitter ids(k, idLaunch, materialised, idPointers, arguments);
+  int64_t vectors = llvm::divideCeil(cols, lanes);
+  auto [from, to] = k.share(k.i64(vectors), k.toI64(arguments.thread), k.toI64(arguments.threads));
+  k.loop(k.i64(0), k.i64(rows), 1, [&](Value row) {
+    ids.beginRow(row);
+    Value id = arith::ExtSIOp::create(k.b, k.loc, k.i64Type, ids.scalar(op.getIds()));
+    k.loop(from, to, 1, [&](Value vector) {
+      Value column = k.mul(vector, lanes);
+      Value mask = cols % lanes ? k.maskOf(k.sub(k.i64(cols), column)) : Value();
+      Value at = k.at(base, k.add(k.mul(id, cols), column));
+      Value add = k.load(k.at(updates, k.add(k.mul(row, cols), column)), mask);
+      k.store(k.addf(k.load(at, mask), add), at, mask);
+    });
+  });
+  return {kernel, 0};
+}
