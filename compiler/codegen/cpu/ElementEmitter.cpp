@@ -202,7 +202,7 @@ Value ElementEmitter::loadAt(const Access &access, Value offset, int64_t stride)
       return fromMemory(LLVM::LoadOp::create(k.b, k.loc, type, pointer, alignment), element);
     Value zero = arith::ConstantOp::create(k.b, k.loc, k.b.getZeroAttr(type));
     return fromMemory(LLVM::MaskedLoadOp::create(k.b, k.loc, type, pointer, mask,
-                                                 ValueRange{zero}, alignment),
+                                                 zero, alignment),
                       element);
   }
   auto indexType = VectorType::get({k.lanes}, k.i64Type);

@@ -300,7 +300,7 @@ Kernel tfm::emitRowKernel(OpBuilder &builder, ModuleOp module, StringRef name,
                           const Launch &launch, const OpSet &materialised, int64_t lanes) {
   SmallVector<Type> types = bufferTypes(launch);
   func::FuncOp kernel = beginKernel(builder, module, name, types, 0);
-  KernelBuilder k(builder, kernel.getLoc(), lanes);
+  KernelBuilder k(builder, module, lanes);
   KernelArguments arguments(kernel);
   SmallVector<Value> pointers = pointersOf(k, kernel, types.size());
   if (launch.fold)
@@ -316,7 +316,7 @@ Kernel tfm::emitScatterAddKernel(OpBuilder &builder, ModuleOp module, StringRef 
   auto op = cast<ScatterAddOp>(launch.group.ops.front());
   SmallVector<Type> types = bufferTypes(launch);
   func::FuncOp kernel = beginKernel(builder, module, name, types, 0);
-  KernelBuilder k(builder, kernel.getLoc(), lanes);
+  KernelBuilder k(builder, module, lanes);
   KernelArguments arguments(kernel);
   SmallVector<Value> pointers = pointersOf(k, kernel, types.size());
   int64_t rows = tensorType(op.getIds()).getNumElements();

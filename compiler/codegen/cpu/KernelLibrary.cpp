@@ -1,0 +1,191 @@
+//===- KernelLibrary.cpp - the distinct kernels of a schedule -------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/codegen/cpu/KernelLibrary.h"
+
+#include "compiler/codegen/cpu/ElementEmitter.h"
+#include "compiler/codegen/cpu/Matmul.h"
+#include "compiler/codegen/cpu/RowKernel.h"
+#include "compiler/dialect/TfmDialect.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+using namespace mlir;
+using namespace tfm;
+
+namespace {
+
+/// Describes a launch up to the names of its values and the places of its
+/// buffers: launches with equal descriptions are computed by one kernel.
+class Description {
+public:
+  explicit Description(const Launch &launch) : os(text) {
+    for (auto &[value, view] : launch.reads)
+      number(value);
+    os << static_cast<int>(launch.group.kind) << ' ' << launch.group.domain.rows << 'x'
+       << launch.group.domain.cols << ' ' << launch.chunks << ' ' << launch.fill;
+    if (launch.fold)
+      os << launch.fold->getName();
+    for (Operation *op : launch.group.ops)
+      describe(op);
+    for (auto &[value, view] : launch.reads)
+      describe(view);
+    os << ">";
+    for (auto &[value, view] : launch.writes) {
+      // A copy or a fold writes the value that it reads.
+      os << (numbers.contains(value) ? numbers.lookup(value) : -1) << value.getType();
+      describe(view);
+    }
+  }
+
+  std::string text;
+
+private:
+  int number(Value value) {
+    return numbers.try_emplace(value, static_cast<int>(numbers.size())).first->second;
+  }
+
+  void describe(const View &view) {
+    os << view.element << '[';
+    llvm::interleave(view.shape, os, "x");
+    os << '/';
+    llvm::interleave(view.strides, os, ",");
+    os << ']';
+  }
+
+  void describe(Operation *op) {
+    // What it reads first, so that every operand has a number.
+    for (Value operand : op->getOperands()) {
+      Operation *def = operand.getDefiningOp();
+      if (!numbers.contains(operand) && def && isFree(def))
+        describe(def);
+    }
+    os << op->getName() << '(';
+    for (Value operand : op->getOperands())
+      os << number(operand) << ':' << operand.getType() << ' ';
+    os << ')';
+    for (NamedAttribute attr : op->getAttrs())
+      if (attr.getName() != "tfm.value")
+        os << attr.getName() << '=' << attr.getValue();
+    if (Attribute properties = op->getPropertiesAsAttribute())
+      os << properties;
+    for (Value result : op->getResults())
+      os << "->" << number(result) << ':' << result.getType();
+  }
+
+  llvm::raw_string_ostream os;
+  llvm::DenseMap<Value, int> numbers;
+};
+
+MemRefType stridedType(const View &view) {
+  auto layout = StridedLayoutAttr::get(view.element.getContext(), 0, view.strides);
+  return MemRefType::get(view.shape, view.element, layout);
+}
+
+const View *viewIn(ArrayRef<std::pair<Value, View>> list, Value value) {
+  for (auto &[candidate, view] : list)
+    if (candidate == value)
+      return &view;
+  return nullptr;
+}
+
+} // namespace
+
+FailureOr<std::string> KernelLibrary::kernelFor(const Launch &launch) {
+  std::string description = Description(launch).text;
+  auto known = names.find(description);
+  if (known != names.end())
+    return known->second;
+  std::string name = "kernel" + std::to_string(names.size());
+  Kernel kernel = emit(launch, name);
+  if (!kernel.func)
+    return failure();
+  scratch = std::max(scratch, kernel.scratch);
+  names[description] = name;
+  return name;
+}
+
+Kernel KernelLibrary::emit(const Launch &launch, StringRef name) {
+  OpBuilder builder(module.getContext());
+  switch (launch.group.kind) {
+  case KernelKind::Row:
+    return emitRowKernel(builder, module, name, launch, schedule.materialised, target.lanes);
+  case KernelKind::ScatterAdd:
+    return emitScatterAddKernel(builder, module, name, launch, schedule.materialised,
+                                target.lanes);
+  case KernelKind::Matmul:
+    return emitMatmulKernel(launch, name);
+  case KernelKind::Attention:
+  case KernelKind::AttentionBackward:
+    break;
+  }
+  launch.group.ops.front()->emitOpError("has no kernel on this target");
+  return {};
+}
+
+Kernel KernelLibrary::emitMatmulKernel(const Launch &launch, StringRef name) {
+  auto op = cast<MatmulOp>(launch.group.ops.front());
+  MatmulSpec spec;
+  RankedTensorType result = tensorType(op.getY());
+  ArrayRef<int64_t> shape = result.getShape();
+  spec.batch.assign(shape.begin(), shape.end() - 2);
+  spec.m = shape[shape.size() - 2];
+  spec.n = shape.back();
+  spec.transposeA = op.getTransposeA();
+  spec.transposeB = op.getTransposeB();
+  ArrayRef<int64_t> aShape = tensorType(op.getA()).getShape();
+  spec.k = aShape[aShape.size() - (spec.transposeA ? 2 : 1)];
+  spec.a = stridedType(*viewIn(launch.reads, op.getA()));
+  spec.b = stridedType(*viewIn(launch.reads, op.getB()));
+  if (const View *c = viewIn(launch.writes, op.getY()))
+    spec.c = stridedType(*c);
+  OpBuilder builder(module.getContext());
+  if (launch.group.ops.size() == 1)
+    return emitMatmul(builder, module, name, spec, target);
+
+  // The epilogue's buffers: everything but A, B and C.
+  for (auto &[value, view] : launch.reads)
+    if (value != op.getA() && value != op.getB())
+      spec.extra.push_back(bufferType(view));
+  for (auto &[value, view] : launch.writes)
+    if (value != op.getY())
+      spec.extra.push_back(bufferType(view));
+  spec.epilogue = [&, op](OpBuilder &b, Location, EpilogueTile &tile) mutable {
+    KernelBuilder k(b, module, target.lanes);
+    SmallVector<Value> pointers;
+    size_t extra = spec.c ? 3 : 2;
+    auto pointerOf = [&](Value value) {
+      size_t argument = value == op.getA()   ? 0
+                        : value == op.getB() ? 1
+                        : value == op.getY() ? 2
+                                             : extra++;
+      pointers.push_back(k.pointer(tile.buffers[argument]));
+    };
+    for (auto &[value, view] : launch.reads)
+      pointerOf(value);
+    for (auto &[value, view] : launch.writes)
+      pointerOf(value);
+    auto kernel = cast<func::FuncOp>(
+        cast<BlockArgument>(tile.buffers.front()).getOwner()->getParentOp());
+    ElementEmitter elements(k, launch, schedule.materialised, pointers,
+                            KernelArguments(kernel));
+    Value row = k.toI64(tile.row);
+    int64_t stride = spec.m;
+    for (size_t i = spec.batch.size(); i-- > 0;) {
+      row = k.add(row, k.mul(k.toI64(tile.batch[i]), stride));
+      stride *= spec.batch[i];
+    }
+    elements.beginRow(row);
+    elements.beginColumns(k.toI64(tile.column), tile.mask, 0);
+    elements.provide(op.getY(), tile.value);
+    SmallVector<Value> values;
+    for (auto &[value, view] : launch.writes)
+      values.push_back(elements.full(value));
+    for (auto [i, value] : llvm::enumerate(values))
+      elements.store(i, value);
+  };
+  return emitMatmul(builder, module, name, spec, target);
+}

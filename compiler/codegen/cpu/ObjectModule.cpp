@@ -1,0 +1,379 @@
+//===- ObjectModule.cpp - functions and descriptor of the object file -----===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/codegen/cpu/ObjectModule.h"
+
+#include "compiler/dialect/TfmDialect.h"
+#include "runtime/tfm_model.h"
+#include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/Module.h"
+#include <cstddef>
+
+using namespace tfm;
+
+namespace {
+
+//===----------------------------------------------------------------------===//
+// Programs
+//===----------------------------------------------------------------------===//
+
+class ProgramEmitter {
+public:
+  ProgramEmitter(llvm::Module &module, const Schedule &schedule,
+                 const llvm::DenseMap<const Launch *, std::string> &kernels)
+      : module(module), schedule(schedule), kernels(kernels), b(module.getContext()),
+        ptr(llvm::PointerType::get(module.getContext(), 0)), i64(b.getInt64Ty()) {}
+
+  llvm::Function *emit(const Program &program) {
+    auto *type = llvm::FunctionType::get(b.getVoidTy(), {ptr, ptr}, false);
+    auto *function = llvm::Function::Create(type, llvm::Function::InternalLinkage,
+                                            "run_" + program.name, module);
+    b.SetInsertPoint(llvm::BasicBlock::Create(module.getContext(), "entry", function));
+    arena = function->getArg(0);
+    thread = function->getArg(1);
+    index = field(offsetof(tfm_thread, index), i64);
+    count = field(offsetof(tfm_thread, count), i64);
+    barrier = field(offsetof(tfm_thread, barrier), ptr);
+    scratch = field(offsetof(tfm_thread, scratch), ptr);
+    rng = llvm::ConstantPointerNull::get(ptr);
+    for (const Port &port : program.inputs)
+      if (port.name == "rng")
+        rng = pointer(port.view);
+    emitSteps(program.steps);
+    b.CreateRetVoid();
+    return function;
+  }
+
+private:
+  llvm::Value *field(uint64_t offset, llvm::Type *type) {
+    return b.CreateLoad(type, b.CreateConstGEP1_64(b.getInt8Ty(), thread, offset));
+  }
+
+  llvm::Value *pointer(const View &view) {
+    int64_t size = elementBytes(view.element);
+    int64_t offset = schedule.buffers[view.buffer].offset + view.offset * size;
+    llvm::Value *at = b.CreateConstGEP1_64(b.getInt8Ty(), arena, offset);
+    for (auto [depth, stride] : llvm::enumerate(view.loopStrides))
+      if (stride)
+        at = b.CreateGEP(b.getInt8Ty(), at, b.CreateMul(layers[depth], b.getInt64(stride * size)));
+    return at;
+  }
+
+  void emitSteps(const std::vector<Step> &steps) {
+    for (const Step &step : steps)
+      step.isLoop() ? emitLoop(step) : emitLaunch(*step.launch);
+  }
+
+  void emitLaunch(const Launch &launch) {
+    llvm::Function *kernel = module.getFunction(kernels.lookup(&launch));
+    llvm::SmallVector<llvm::Value *> arguments;
+    // A matmul's product comes right after its operands.
+    for (const View *view : bufferOrder(launch))
+      arguments.push_back(pointer(*view));
+    llvm::Value *layer =
+        launch.layerDepth < 0 ? b.getInt64(0) : layers[launch.layerDepth];
+    arguments.append({rng, layer, scratch, index, count});
+    b.CreateCall(kernel, arguments);
+    b.CreateCall(llvm::FunctionType::get(b.getVoidTy(), {ptr}, false), barrier, {thread});
+  }
+
+  static llvm::SmallVector<const View *> bufferOrder(const Launch &launch) {
+    llvm::SmallVector<const View *> order;
+    if (launch.group.kind != KernelKind::Matmul) {
+      for (auto &[value, view] : launch.reads)
+        order.push_back(&view);
+      for (auto &[value, view] : launch.writes)
+        order.push_back(&view);
+      return order;
+    }
+    auto op = mlir::cast<MatmulOp>(launch.group.ops.front());
+    auto take = [&](auto &list, mlir::Value wanted) {
+      for (auto &[value, view] : list)
+        if (value == wanted)
+          order.push_back(&view);
+    };
+    take(launch.reads, op.getA());
+    take(launch.reads, op.getB());
+    take(launch.writes, op.getY());
+    for (auto &[value, view] : launch.reads)
+      if (value != op.getA() && value != op.getB())
+        order.push_back(&view);
+    for (auto &[value, view] : launch.writes)
+      if (value != op.getY())
+        order.push_back(&view);
+    return order;
+  }
+
+  void emitLoop(const Step &step) {
+    llvm::Function *function = b.GetInsertBlock()->getParent();
+    auto *before = b.GetInsertBlock();
+    auto *body = llvm::BasicBlock::Create(module.getContext(), "layer", function);
+    auto *after = llvm::BasicBlock::Create(module.getContext(), "layers_done", function);
+    b.CreateBr(body);
+    b.SetInsertPoint(body);
+    auto *turn = b.CreatePHI(i64, 2);
+    turn->addIncoming(b.getInt64(0), before);
+    layers.push_back(step.reverse ? b.CreateSub(b.getInt64(step.count - 1), turn)
+                                  : static_cast<llvm::Value *>(turn));
+    emitSteps(step.body);
+    layers.pop_back();
+    llvm::Value *next = b.CreateAdd(turn, b.getInt64(1));
+    turn->addIncoming(next, b.GetInsertBlock());
+    b.CreateCondBr(b.CreateICmpULT(next, b.getInt64(step.count)), body, after);
+    b.SetInsertPoint(after);
+  }
+
+  llvm::Module &module;
+  const Schedule &schedule;
+  const llvm::DenseMap<const Launch *, std::string> &kernels;
+  llvm::IRBuilder<> b;
+  llvm::PointerType *ptr;
+  llvm::Type *i64;
+  llvm::Value *arena = nullptr, *thread = nullptr, *index = nullptr, *count = nullptr,
+              *barrier = nullptr, *scratch = nullptr, *rng = nullptr;
+  llvm::SmallVector<llvm::Value *> layers;
+};
+
+//===----------------------------------------------------------------------===//
+// Descriptor
+//===----------------------------------------------------------------------===//
+
+/// Builds constant data laid out as the C structs of tfm_model.h: an anonymous
+/// LLVM struct of the same fields has the same natural layout.
+class DescriptorBuilder {
+public:
+  explicit DescriptorBuilder(llvm::Module &module)
+      : module(module), context(module.getContext()), ptr(llvm::PointerType::get(context, 0)) {}
+
+  llvm::Constant *null() { return llvm::ConstantPointerNull::get(ptr); }
+  llvm::Constant *i32(int64_t value) {
+    return llvm::ConstantInt::getSigned(llvm::Type::getInt32Ty(context), value);
+  }
+  llvm::Constant *u64(uint64_t value) {
+    return llvm::ConstantInt::get(llvm::Type::getInt64Ty(context), value);
+  }
+  llvm::Constant *f64(double value) {
+    return llvm::ConstantFP::get(llvm::Type::getDoubleTy(context), value);
+  }
+
+  llvm::Constant *global(llvm::Constant *value) {
+    auto *variable = new llvm::GlobalVariable(module, value->getType(), true,
+                                              llvm::GlobalValue::PrivateLinkage, value);
+    return variable;
+  }
+  llvm::Constant *string(llvm::StringRef text) {
+    return global(llvm::ConstantDataArray::getString(context, text));
+  }
+  llvm::Constant *array(llvm::ArrayRef<llvm::Constant *> elements) {
+    if (elements.empty())
+      return null();
+    auto *type = llvm::ArrayType::get(elements.front()->getType(), elements.size());
+    return global(llvm::ConstantArray::get(type, elements));
+  }
+  llvm::Constant *record(llvm::ArrayRef<llvm::Constant *> fields) {
+    return llvm::ConstantStruct::getAnon(context, fields);
+  }
+  llvm::Constant *shape(llvm::ArrayRef<int64_t> sizes) {
+    if (sizes.empty())
+      return null();
+    llvm::SmallVector<uint64_t> values(sizes.begin(), sizes.end());
+    return global(llvm::ConstantDataArray::get(context, values));
+  }
+
+  llvm::Module &module;
+  llvm::LLVMContext &context;
+  llvm::PointerType *ptr;
+};
+
+int dtypeOf(mlir::Type element) {
+  return element.isInteger(32) ? TFM_I32 : element.isInteger(1) ? TFM_U8 : TFM_F32;
+}
+
+/// An initialiser of the language as the runtime's kind and two numbers.
+std::pair<int, std::pair<double, double>> initOf(ParamOp param) {
+  llvm::StringRef kind = param.getInit().getAs<mlir::StringAttr>("kind").getValue();
+  llvm::SmallVector<double> args;
+  if (auto list = param.getInit().getAs<mlir::ArrayAttr>("args"))
+    for (mlir::Attribute arg : list) {
+      if (auto real = mlir::dyn_cast<mlir::FloatAttr>(arg))
+        args.push_back(real.getValueAsDouble());
+      else
+        args.push_back(
+            static_cast<double>(mlir::cast<mlir::IntegerAttr>(arg).getInt()));
+    }
+  llvm::ArrayRef<int64_t> shape =
+      param.getTensorType().getShape().drop_front(param.getNumStackedDims());
+  double fanIn = shape.empty() ? 1 : static_cast<double>(shape.front());
+  double fanOut = shape.size() < 2 ? fanIn : static_cast<double>(shape.back());
+  auto arg = [&](size_t i, double otherwise) { return i < args.size() ? args[i] : otherwise; };
+  if (kind == "ones")
+    return {TFM_INIT_ONES, {0, 0}};
+  if (kind == "normal")
+    return {TFM_INIT_NORMAL,
+            args.size() > 1 ? std::pair{args[0], args[1]} : std::pair{0.0, arg(0, 1)}};
+  if (kind == "truncated_normal")
+    return {TFM_INIT_TRUNCATED_NORMAL,
+            args.size() > 1 ? std::pair{args[0], args[1]} : std::pair{0.0, arg(0, 1)}};
+  if (kind == "uniform")
+    return {TFM_INIT_UNIFORM,
+            args.size() > 1 ? std::pair{args[0], args[1]} : std::pair{-arg(0, 1), arg(0, 1)}};
+  if (kind == "xavier") {
+    double bound = std::sqrt(6.0 / (fanIn + fanOut));
+    return {TFM_INIT_UNIFORM, {-bound, bound}};
+  }
+  if (kind == "he")
+    return {TFM_INIT_NORMAL, {0, std::sqrt(2.0 / fanIn)}};
+  if (kind == "constant")
+    return {TFM_INIT_CONSTANT, {arg(0, 0), 0}};
+  return {TFM_INIT_ZEROS, {0, 0}};
+}
+
+class ModelDescriptor {
+public:
+  ModelDescriptor(llvm::Module &module, const Schedule &schedule)
+      : d(module), schedule(schedule) {}
+
+  void emit(llvm::ArrayRef<llvm::Function *> functions, int64_t scratchBytes,
+            const ModelText &text) {
+    llvm::SmallVector<llvm::Constant *> parameters = parameterRecords();
+    llvm::SmallVector<llvm::Constant *> programs;
+    for (auto [program, function] : llvm::zip_equal(schedule.programs, functions))
+      programs.push_back(d.record({d.string(program.name), function,
+                                   d.i32(program.inputs.size()), buffers(program.inputs),
+                                   d.i32(program.outputs.size()), buffers(program.outputs),
+                                   d.u64(program.flops)}));
+    llvm::SmallVector<llvm::Constant *> constants;
+    for (auto &[value, buffer] : schedule.constants)
+      constants.push_back(d.record({d.u64(schedule.buffers[buffer].offset),
+                                    d.u64(schedule.buffers[buffer].bytes), data(value)}));
+    auto regionBytes = [&](int buffer) {
+      return d.u64(buffer < 0 ? 0 : schedule.buffers[buffer].bytes);
+    };
+    int64_t state = 0;
+    for (int region : schedule.stateRegion)
+      if (region >= 0)
+        state += schedule.buffers[region].bytes;
+    llvm::Constant *model = d.record(
+        {d.i32(TFM_ABI_VERSION), d.string(text.name), d.string(text.source),
+         d.string(text.target), d.string(text.hyperparameters), d.string(text.recipe),
+         d.u64(schedule.arenaBytes), d.u64(64), d.u64(scratchBytes),
+         regionBytes(schedule.parameterRegion), regionBytes(schedule.gradientRegion),
+         d.u64(state), d.u64(schedule.activationBytes), d.i32(parameters.size()),
+         d.array(parameters), d.i32(programs.size()), d.array(programs),
+         d.i32(constants.size()), d.array(constants)});
+    auto *global = new llvm::GlobalVariable(d.module, model->getType(), true,
+                                            llvm::GlobalValue::ExternalLinkage, model,
+                                            "tfm_model_descriptor");
+    global->setAlignment(llvm::Align(16));
+  }
+
+private:
+  llvm::Constant *buffers(const std::vector<Port> &ports) {
+    llvm::SmallVector<llvm::Constant *> records;
+    for (const Port &port : ports) {
+      uint64_t offset = schedule.buffers[port.view.buffer].offset +
+                        port.view.offset * elementBytes(port.view.element);
+      records.push_back(d.record({d.string(port.name), d.i32(dtypeOf(port.view.element)),
+                                  d.i32(port.view.shape.size()), d.shape(port.view.shape),
+                                  d.u64(offset)}));
+    }
+    return d.array(records);
+  }
+
+  llvm::SmallVector<llvm::Constant *> parameterRecords() {
+    llvm::SmallVector<llvm::Constant *> records;
+    uint64_t stream = 0;
+    for (const ParameterSlot &slot : schedule.parameters) {
+      auto param = mlir::cast<ParamOp>(slot.param);
+      llvm::ArrayRef<int64_t> shape =
+          param.getTensorType().getShape().drop_front(param.getNumStackedDims());
+      int64_t size = 1;
+      for (int64_t dim : shape)
+        size *= dim;
+      auto [init, args] = initOf(param);
+      llvm::Constant *shapeData = d.shape(shape);
+      for (auto [layer, name] : llvm::enumerate(param.getLayerNames())) {
+        int64_t offset = 4 * (slot.offset + static_cast<int64_t>(layer) * size);
+        auto place = [&](int region, bool present) {
+          return d.u64(region < 0 || !present ? TFM_NONE
+                                              : schedule.buffers[region].offset + offset);
+        };
+        bool trained = param.getTrainable();
+        llvm::SmallVector<llvm::Constant *> aliases;
+        if (auto list = param.getAliases())
+          for (mlir::Attribute alias : *list)
+            aliases.push_back(d.string(layerName(mlir::cast<mlir::StringAttr>(alias), param, layer)));
+        auto *pair = llvm::ArrayType::get(llvm::Type::getInt64Ty(d.context), 2);
+        auto *doubles = llvm::ArrayType::get(llvm::Type::getDoubleTy(d.context), 2);
+        records.push_back(d.record(
+            {d.string(name), d.i32(shape.size()), shapeData,
+             place(schedule.parameterRegion, true), place(schedule.gradientRegion, trained),
+             llvm::ConstantArray::get(pair, {place(schedule.stateRegion[0], trained),
+                                             place(schedule.stateRegion[1], trained)}),
+             d.i32(trained), d.i32(slot.decayed), d.i32(init),
+             llvm::ConstantArray::get(doubles, {d.f64(args.first), d.f64(args.second)}),
+             d.u64(stream++), d.i32(aliases.size()), d.array(aliases)}));
+      }
+    }
+    return records;
+  }
+
+  /// The alias of one layer: its `*` count as the parameter's own do.
+  static std::string layerName(mlir::StringAttr alias, ParamOp param, size_t layer) {
+    std::string result;
+    llvm::SmallVector<int64_t> indices;
+    llvm::ArrayRef<int64_t> shape =
+        param.getTensorType().getShape().take_front(param.getNumStackedDims());
+    for (size_t i = shape.size(); i-- > 0; layer /= shape[i])
+      indices.insert(indices.begin(), layer % shape[i]);
+    size_t next = 0;
+    for (char c : alias.getValue())
+      if (c == '*' && next < indices.size())
+        result += std::to_string(indices[next++]);
+      else
+        result += c;
+    return result;
+  }
+
+  llvm::Constant *data(mlir::Attribute value) {
+    auto dense = mlir::cast<mlir::DenseElementsAttr>(value);
+    std::string bytes;
+    auto append = [&](auto number) {
+      bytes.append(reinterpret_cast<const char *>(&number), sizeof(number));
+    };
+    mlir::Type element = dense.getElementType();
+    if (element.isInteger(1))
+      for (bool bit : dense.getValues<bool>())
+        bytes.push_back(bit);
+    else if (element.isInteger(32))
+      for (int32_t number : dense.getValues<int32_t>())
+        append(number);
+    else
+      for (const llvm::APFloat &number : dense.getValues<llvm::APFloat>())
+        append(static_cast<float>(number.convertToDouble()));
+    return d.global(llvm::ConstantDataArray::getString(d.context, bytes, /*AddNull=*/false));
+  }
+
+  DescriptorBuilder d;
+  const Schedule &schedule;
+};
+
+} // namespace
+
+void tfm::addProgramsAndDescriptor(
+    llvm::Module &module, const Schedule &schedule,
+    const llvm::DenseMap<const Launch *, std::string> &kernels, int64_t scratchBytes,
+    const ModelText &text) {
+  for (llvm::Function &function : module)
+    if (!function.isDeclaration())
+      function.setLinkage(llvm::GlobalValue::InternalLinkage);
+  llvm::SmallVector<llvm::Function *> functions;
+  ProgramEmitter emitter(module, schedule, kernels);
+  for (const Program &program : schedule.programs)
+    functions.push_back(emitter.emit(program));
+  ModelDescriptor(module, schedule).emit(functions, scratchBytes, text);
+}

@@ -1,0 +1,34 @@
+//===- ObjectModule.h - functions and descriptor of the object file -*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_CODEGEN_CPU_OBJECTMODULE_H
+#define TFM_CODEGEN_CPU_OBJECTMODULE_H
+
+#include "compiler/codegen/schedule/Schedule.h"
+
+namespace llvm {
+class Module;
+} // namespace llvm
+
+namespace tfm {
+
+/// What the descriptor says beside the schedule.
+struct ModelText {
+  std::string name, source, target, hyperparameters, recipe;
+};
+
+/// Adds to a module that holds the kernels of `schedule` the function of every
+/// program, which launches them in order with a barrier after each, and the
+/// descriptor `tfm_model_descriptor` (runtime/tfm_model.h). `kernels` names the
+/// kernel of every launch; `scratchBytes` is what each thread gets.
+void addProgramsAndDescriptor(llvm::Module &module, const Schedule &schedule,
+                              const llvm::DenseMap<const Launch *, std::string> &kernels,
+                              int64_t scratchBytes, const ModelText &text);
+
+} // namespace tfm
+
+#endif // TFM_CODEGEN_CPU_OBJECTMODULE_H
