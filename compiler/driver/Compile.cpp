@@ -1,0 +1,113 @@
+//===- Compile.cpp - from the tfm dialect to an object file ---------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/driver/Compile.h"
+
+#include "compiler/codegen/cpu/KernelLibrary.h"
+#include "compiler/codegen/cpu/Lower.h"
+#include "compiler/codegen/cpu/ObjectModule.h"
+#include "compiler/codegen/schedule/BuildSchedule.h"
+#include "compiler/dialect/TfmDialect.h"
+#include "llvm/IR/Module.h"
+#include "llvm/Support/JSON.h"
+
+using namespace mlir;
+using namespace tfm;
+
+namespace {
+
+StringRef stringAttribute(ModuleOp module, StringRef name) {
+  auto attr = module->getAttrOfType<StringAttr>(name);
+  return attr ? attr.getValue() : StringRef();
+}
+
+/// The hyperparameters as JSON: an array of {"name", "value"}.
+std::string hyperparametersAsJson(ModuleOp module) {
+  llvm::json::Array list;
+  if (auto array = module->getAttrOfType<ArrayAttr>("tfm.hyperparameters"))
+    for (auto entry : array.getAsRange<DictionaryAttr>()) {
+      Attribute value = entry.get("value");
+      llvm::json::Value json = nullptr;
+      if (auto flag = dyn_cast_or_null<BoolAttr>(value))
+        json = flag.getValue();
+      else if (auto number = dyn_cast_or_null<IntegerAttr>(value))
+        json = number.getInt();
+      else if (auto real = dyn_cast_or_null<FloatAttr>(value))
+        json = real.getValueAsDouble();
+      else if (auto text = dyn_cast_or_null<StringAttr>(value))
+        json = text.getValue();
+      list.push_back(llvm::json::Object{
+          {"name", entry.getAs<StringAttr>("name").getValue()}, {"value", std::move(json)}});
+    }
+  std::string text;
+  llvm::raw_string_ostream(text) << llvm::json::Value(std::move(list));
+  return text;
+}
+
+void forEachLaunch(const std::vector<tfm::Step> &steps,
+                   llvm::function_ref<void(const Launch &)> visit) {
+  for (const tfm::Step &step : steps) {
+    if (step.isLoop())
+      forEachLaunch(step.body, visit);
+    else
+      visit(*step.launch);
+  }
+}
+
+} // namespace
+
+Schedule tfm::scheduleModel(ModuleOp module) {
+  ScheduleOptions options;
+  llvm::Expected<llvm::json::Value> recipe =
+      llvm::json::parse(stringAttribute(module, "tfm.recipe"));
+  if (!recipe) {
+    llvm::consumeError(recipe.takeError());
+  } else if (const llvm::json::Object *root = recipe->getAsObject()) {
+    const llvm::json::Object *train = root->getObject("train");
+    if (const llvm::json::Object *optimizer = train ? train->getObject("optimizer") : nullptr) {
+      options.decayMinRank = optimizer->getInteger("decay_min_rank").value_or(2);
+      llvm::StringRef kind = optimizer->getString("kind").value_or("adamw");
+      options.stateCount = kind != "sgd" ? 2
+                           : optimizer->getNumber("momentum").value_or(0) != 0 ? 1
+                                                                               : 0;
+    }
+  }
+  return buildSchedule(module, options);
+}
+
+std::unique_ptr<llvm::Module> tfm::emitModel(ModuleOp module, const Schedule &schedule,
+                                             const CpuTarget &target,
+                                             llvm::LLVMContext &context) {
+  DialectRegistry registry;
+  registerKernelDialects(registry);
+  module.getContext()->appendDialectRegistry(registry);
+  module.getContext()->loadAllAvailableDialects();
+  OwningOpRef<ModuleOp> kernels = ModuleOp::create(module.getLoc());
+  KernelLibrary library(*kernels, schedule, target);
+  llvm::DenseMap<const Launch *, std::string> names;
+  bool ok = true;
+  for (const Program &program : schedule.programs)
+    forEachLaunch(program.steps, [&](const Launch &launch) {
+      FailureOr<std::string> name = library.kernelFor(launch);
+      ok &= succeeded(name);
+      if (ok)
+        names[&launch] = *name;
+    });
+  if (!ok || failed(lowerToLLVMDialect(*kernels)))
+    return nullptr;
+  std::unique_ptr<llvm::Module> result = translateToLLVM(*kernels, context);
+  if (!result)
+    return nullptr;
+  ModelText text;
+  text.name = stringAttribute(module, "tfm.model");
+  text.source = stringAttribute(module, "tfm.source");
+  text.target = target.cpu;
+  text.hyperparameters = hyperparametersAsJson(module);
+  text.recipe = stringAttribute(module, "tfm.recipe");
+  addProgramsAndDescriptor(*result, schedule, names, 4 * library.scratchElements(), text);
+  return result;
+}

@@ -1,0 +1,41 @@
+//===- Compile.h - from the tfm dialect to an object file -------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_DRIVER_COMPILE_H
+#define TFM_DRIVER_COMPILE_H
+
+#include "compiler/codegen/schedule/Schedule.h"
+#include "llvm/Support/Error.h"
+#include <memory>
+#include <string>
+
+namespace llvm {
+class LLVMContext;
+class Module;
+} // namespace llvm
+
+namespace tfm {
+
+struct CpuTarget;
+
+/// Runs the passes that turn a model as the frontend hands it over into what can
+/// be scheduled: gradients, the inference forms, the optimizer's update,
+/// simplification and decomposition. Errors go to the context's diagnostics.
+mlir::LogicalResult prepare(mlir::ModuleOp module);
+
+/// Schedules a prepared module over one planned arena.
+Schedule scheduleModel(mlir::ModuleOp module);
+
+/// Emits the kernels, functions and descriptor of a scheduled model. Null after
+/// an error in the context's diagnostics.
+std::unique_ptr<llvm::Module> emitModel(mlir::ModuleOp module, const Schedule &schedule,
+                                        const CpuTarget &target,
+                                        llvm::LLVMContext &context);
+
+} // namespace tfm
+
+#endif // TFM_DRIVER_COMPILE_H

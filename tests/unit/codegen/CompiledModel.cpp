@@ -1,0 +1,131 @@
+//===- CompiledModel.cpp - a model compiled into this process -------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "tests/unit/codegen/CompiledModel.h"
+
+#include "compiler/codegen/cpu/Lower.h"
+#include "compiler/codegen/cpu/Target.h"
+#include "compiler/dialect/TfmDialect.h"
+#include "compiler/driver/Compile.h"
+#include "llvm/IR/LLVMContext.h"
+#include "llvm/IR/Module.h"
+#include "llvm/Support/SmallVectorMemoryBuffer.h"
+#include "llvm/Support/TargetSelect.h"
+#include <barrier>
+#include <thread>
+
+using namespace tfm;
+
+namespace {
+
+struct Pool {
+  std::barrier<> meet;
+};
+
+void meetAll(tfm_thread *thread) { static_cast<Pool *>(thread->pool)->meet.arrive_and_wait(); }
+
+} // namespace
+
+CompiledModel::CompiledModel(mlir::ModuleOp module) : schedule(scheduleModel(module)) {
+  CpuTarget target = llvm::cantFail(CpuTarget::native());
+  llvm::LLVMContext context;
+  std::unique_ptr<llvm::Module> llvmModule = emitModel(module, schedule, target, context);
+  assert(llvmModule && "emission failed");
+  llvm::SmallVector<char, 0> object;
+  llvm::raw_svector_ostream os(object);
+  llvm::cantFail(emitObject(*llvmModule, target, os));
+  llvm::InitializeNativeTarget();
+  llvm::InitializeNativeTargetAsmPrinter();
+  jit = llvm::cantFail(llvm::orc::LLJITBuilder().create());
+  llvm::cantFail(jit->addObjectFile(
+      std::make_unique<llvm::SmallVectorMemoryBuffer>(std::move(object), false)));
+  model = llvm::cantFail(jit->lookup("tfm_model_descriptor")).toPtr<const tfm_model *>();
+  arena.resize(model->arena_bytes + 64);
+  for (int i = 0; i < model->constant_count; ++i)
+    memcpy(arena.data() + model->constants[i].offset, model->constants[i].data,
+           model->constants[i].size);
+}
+
+void CompiledModel::setParameter(llvm::StringRef symbol, const oracle::Tensor &value) {
+  for (const ParameterSlot &slot : schedule.parameters) {
+    if (mlir::cast<ParamOp>(slot.param).getSymName() != symbol)
+      continue;
+    auto *to = reinterpret_cast<float *>(
+        arena.data() + schedule.buffers[schedule.parameterRegion].offset + 4 * slot.offset);
+    for (size_t i = 0; i < value.data.size(); ++i)
+      to[i] = static_cast<float>(value.data[i]);
+  }
+}
+
+oracle::Tensor CompiledModel::gradient(llvm::StringRef symbol) const {
+  oracle::Tensor result;
+  result.data.clear();
+  for (const ParameterSlot &slot : schedule.parameters) {
+    auto param = mlir::cast<ParamOp>(slot.param);
+    if (param.getSymName() != symbol)
+      continue;
+    auto *from = reinterpret_cast<const float *>(
+        arena.data() + schedule.buffers[schedule.gradientRegion].offset + 4 * slot.offset);
+    result.shape.assign(param.getTensorType().getShape().begin(),
+                        param.getTensorType().getShape().end());
+    result.data.assign(from, from + param.getTensorType().getNumElements());
+  }
+  return result;
+}
+
+oracle::Tensor CompiledModel::read(const tfm_buffer &buffer) const {
+  oracle::Tensor result;
+  result.data.clear();
+  int64_t n = 1;
+  for (int i = 0; i < buffer.rank; ++i) {
+    result.shape.push_back(buffer.shape[i]);
+    n *= buffer.shape[i];
+  }
+  const char *from = arena.data() + buffer.offset;
+  for (int64_t i = 0; i < n; ++i)
+    result.data.push_back(buffer.dtype == TFM_F32 ? reinterpret_cast<const float *>(from)[i]
+                            : buffer.dtype == TFM_I32
+                                ? reinterpret_cast<const int32_t *>(from)[i]
+                                : from[i]);
+  return result;
+}
+
+std::vector<oracle::Tensor> CompiledModel::run(llvm::StringRef name,
+                                               llvm::ArrayRef<oracle::Tensor> inputs,
+                                               int threads) {
+  const tfm_function *function = nullptr;
+  for (int i = 0; i < model->function_count; ++i)
+    if (name == model->functions[i].name)
+      function = &model->functions[i];
+  assert(function && static_cast<size_t>(function->input_count) == inputs.size());
+  for (auto [i, input] : llvm::enumerate(inputs)) {
+    const tfm_buffer &buffer = function->inputs[i];
+    for (auto [j, value] : llvm::enumerate(input.data)) {
+      char *to = arena.data() + buffer.offset;
+      if (buffer.dtype == TFM_F32)
+        reinterpret_cast<float *>(to)[j] = static_cast<float>(value);
+      else if (buffer.dtype == TFM_I32)
+        reinterpret_cast<int32_t *>(to)[j] = static_cast<int32_t>(value);
+      else
+        to[j] = static_cast<char>(value);
+    }
+  }
+  Pool pool{std::barrier<>(threads)};
+  std::vector<std::thread> workers;
+  std::vector<std::vector<char>> scratch(threads, std::vector<char>(model->scratch_bytes + 64));
+  for (int i = 0; i < threads; ++i)
+    workers.emplace_back([&, i] {
+      tfm_thread thread{i, threads, meetAll, scratch[i].data(), &pool};
+      function->run(arena.data(), &thread);
+    });
+  for (std::thread &worker : workers)
+    worker.join();
+  std::vector<oracle::Tensor> results;
+  for (int i = 0; i < function->output_count; ++i)
+    results.push_back(read(function->outputs[i]));
+  return results;
+}

@@ -1,0 +1,192 @@
+//===- ProgramTest.cpp - compiled functions against the oracle ------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "tests/unit/codegen/CompiledModel.h"
+#include "tests/unit/oracle/Gradients.h"
+
+#include "compiler/codegen/schedule/Schedule.h"
+#include "gtest/gtest.h"
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace tfm;
+using oracle::Tensor;
+
+namespace {
+
+/// Compiles `@f` of `text` and its derivative, and expects what the oracle says
+/// within `tolerance` of the largest element, on one and on three threads, with
+/// the same bits.
+void expectCompiles(llvm::StringRef text, double tolerance = 2e-6, bool derivative = true) {
+  oracle::TestModule module(text);
+  mlir::func::FuncOp f = module.function("f");
+  ASSERT_TRUE(f);
+  std::vector<mlir::func::FuncOp> functions = {f};
+  if (derivative)
+    functions.push_back(oracle::addVJP(f, "vjp"));
+  CompiledModel compiled(*module.module);
+  std::mt19937 random(7);
+  for (mlir::func::FuncOp function : functions) {
+    std::vector<Tensor> inputs = oracle::randomInputs(function, random);
+    for (Tensor &input : inputs)
+      for (double &value : input.data)
+        value = static_cast<float>(value);
+    std::vector<Tensor> expected = oracle::evaluateOrFail(function, inputs);
+    std::vector<Tensor> got = compiled.run(function.getSymName(), inputs);
+    ASSERT_EQ(expected.size(), got.size());
+    std::string printed;
+    llvm::raw_string_ostream os(printed);
+    compiled.schedule.print(os);
+    for (size_t i = 0; i < got.size(); ++i) {
+      EXPECT_EQ(expected[i].shape, got[i].shape);
+      double scale = 0, error = 0;
+      for (size_t j = 0; j < got[i].data.size(); ++j) {
+        scale = std::max(scale, std::abs(expected[i].data[j]));
+        double difference = std::abs(expected[i].data[j] - got[i].data[j]);
+        error = std::isnan(difference) ? INFINITY : std::max(error, difference);
+      }
+      EXPECT_LE(error, tolerance * std::max(scale, 1e-3))
+          << "result " << i << " of " << function.getSymName().str() << "\n"
+          << printed;
+    }
+    std::vector<Tensor> again = compiled.run(function.getSymName(), inputs, 3);
+    for (size_t i = 0; i < got.size(); ++i)
+      EXPECT_EQ(got[i].data, again[i].data) << "result " << i << " with three threads";
+  }
+}
+
+TEST(Program, Elementwise) {
+  expectCompiles(R"(
+    func.func @f(%a: tensor<3x37xf32>, %b: tensor<3x37xf32>) -> tensor<3x37xf32> {
+      %0 = tfm.mul %a, %b : tensor<3x37xf32>
+      %1 = tfm.gelu_tanh %0 : tensor<3x37xf32>
+      %2 = tfm.add %1, %a : tensor<3x37xf32>
+      %3 = tfm.exp %2 : tensor<3x37xf32>
+      return %3 : tensor<3x37xf32>
+    })");
+}
+
+// Rows longer than what is unrolled, with a tail.
+TEST(Program, RowReductions) {
+  for (int64_t cols : {1, 5, 16, 64, 70, 300, 1000})
+    expectCompiles(llvm::formatv(R"(
+    func.func @f(%x: tensor<2x3x{0}xf32>, %w: tensor<{0}xf32>) -> (tensor<2x3x{0}xf32>, tensor<2x3x1xf32>) {{
+      %m = tfm.reduce_max %x axis 2 : tensor<2x3x{0}xf32>
+      %mb = tfm.broadcast %m : tensor<2x3x1xf32> to tensor<2x3x{0}xf32>
+      %d = tfm.sub %x, %mb : tensor<2x3x{0}xf32>
+      %e = tfm.exp %d : tensor<2x3x{0}xf32>
+      %s = tfm.reduce_sum %e axis 2 : tensor<2x3x{0}xf32>
+      %sb = tfm.broadcast %s : tensor<2x3x1xf32> to tensor<2x3x{0}xf32>
+      %y = tfm.div %e, %sb : tensor<2x3x{0}xf32>
+      %wb = tfm.broadcast %w : tensor<{0}xf32> to tensor<2x3x{0}xf32>
+      %z = tfm.mul %y, %wb : tensor<2x3x{0}xf32>
+      return %z, %s : tensor<2x3x{0}xf32>, tensor<2x3x1xf32>
+    })", cols).str(), 4e-6);
+}
+
+// The gradients of gain and bias are sums over rows, in chunks.
+TEST(Program, ColumnReductions) {
+  for (int64_t rows : {1, 7, 128, 300})
+    expectCompiles(llvm::formatv(R"(
+    func.func @f(%x: tensor<{0}x48xf32>, %w: tensor<48xf32>, %b: tensor<48xf32>) -> tensor<{0}x48xf32> {{
+      %wb = tfm.broadcast %w : tensor<48xf32> to tensor<{0}x48xf32>
+      %bb = tfm.broadcast %b : tensor<48xf32> to tensor<{0}x48xf32>
+      %y = tfm.mul %x, %wb : tensor<{0}x48xf32>
+      %z = tfm.add %y, %bb : tensor<{0}x48xf32>
+      %t = tfm.tanh %z : tensor<{0}x48xf32>
+      return %t : tensor<{0}x48xf32>
+    })", rows).str());
+}
+
+TEST(Program, MatmulWithEpilogue) {
+  expectCompiles(R"(
+    func.func @f(%x: tensor<5x7xf32>, %w: tensor<7x33xf32>, %b: tensor<33xf32>, %r: tensor<5x33xf32>) -> tensor<5x33xf32> {
+      %y = tfm.matmul %x, %w : tensor<5x7xf32>, tensor<7x33xf32>
+      %bb = tfm.broadcast %b : tensor<33xf32> to tensor<5x33xf32>
+      %z = tfm.add %y, %bb : tensor<5x33xf32>
+      %g = tfm.gelu_tanh %z : tensor<5x33xf32>
+      %o = tfm.add %g, %r : tensor<5x33xf32>
+      return %o : tensor<5x33xf32>
+    })", 4e-6);
+}
+
+// The heads of a projection go through slices and transposes without a copy.
+TEST(Program, Views) {
+  expectCompiles(R"(
+    func.func @f(%x: tensor<2x5x24xf32>) -> tensor<2x5x8xf32> {
+      %a = tfm.slice %x axis 2 start 0 size 8 : tensor<2x5x24xf32>
+      %b = tfm.slice %x axis 2 start 8 size 8 : tensor<2x5x24xf32>
+      %ar = tfm.reshape %a : tensor<2x5x8xf32> to tensor<2x5x2x4xf32>
+      %br = tfm.reshape %b : tensor<2x5x8xf32> to tensor<2x5x2x4xf32>
+      %at = tfm.transpose %ar [0, 2, 1, 3] : tensor<2x5x2x4xf32>
+      %bt = tfm.transpose %br [0, 2, 1, 3] : tensor<2x5x2x4xf32>
+      %p = tfm.mul %at, %bt : tensor<2x2x5x4xf32>
+      %q = tfm.transpose %p [0, 2, 1, 3] : tensor<2x2x5x4xf32>
+      %r = tfm.reshape %q : tensor<2x5x2x4xf32> to tensor<2x5x8xf32>
+      %s = tfm.sin %r : tensor<2x5x8xf32>
+      return %s : tensor<2x5x8xf32>
+    })");
+}
+
+TEST(Program, TransposedReads) {
+  expectCompiles(R"(
+    func.func @f(%x: tensor<6x9xf32>, %y: tensor<9x6xf32>) -> (tensor<9x6xf32>, tensor<54xf32>) {
+      %t = tfm.transpose %x [1, 0] : tensor<6x9xf32>
+      %s = tfm.add %t, %y : tensor<9x6xf32>
+      %f = tfm.reshape %t : tensor<9x6xf32> to tensor<54xf32>
+      %g = tfm.neg %f : tensor<54xf32>
+      return %s, %g : tensor<9x6xf32>, tensor<54xf32>
+    })");
+}
+
+TEST(Program, BatchedMatmul) {
+  expectCompiles(R"(
+    func.func @f(%a: tensor<2x3x5x4xf32>, %b: tensor<2x3x6x4xf32>) -> tensor<2x3x5x6xf32> {
+      %y = tfm.matmul %a, %b transpose_b : tensor<2x3x5x4xf32>, tensor<2x3x6x4xf32>
+      return %y : tensor<2x3x5x6xf32>
+    })");
+}
+
+TEST(Program, Embedding) {
+  expectCompiles(R"(
+    func.func @f(%t: tensor<11x20xf32>, %p: tensor<9x20xf32>, %ids: tensor<3x6xi32> {test.limit = 11}) -> tensor<3x6x20xf32> {
+      %e = tfm.gather %t, %ids : tensor<11x20xf32>, tensor<3x6xi32>
+      %n = tfm.positions %ids : tensor<3x6xi32>
+      %q = tfm.gather %p, %n : tensor<9x20xf32>, tensor<3x6xi32>
+      %s = tfm.add %e, %q : tensor<3x6x20xf32>
+      return %s : tensor<3x6x20xf32>
+    })");
+}
+
+TEST(Program, ConcatAndPad) {
+  expectCompiles(R"(
+    func.func @f(%a: tensor<3x4xf32>, %b: tensor<3x5xf32>) -> tensor<3x14xf32> {
+      %s = tfm.sin %a : tensor<3x4xf32>
+      %c = tfm.concat %s, %b, %b axis 1 : tensor<3x4xf32>, tensor<3x5xf32>, tensor<3x5xf32>
+      return %c : tensor<3x14xf32>
+    })", 2e-6, /*derivative=*/false);
+}
+
+// Layers carry x, save it for the derivative, and read stacked weights.
+TEST(Program, Repeat) {
+  expectCompiles(R"(
+    func.func @f(%x: tensor<3x16xf32>, %w: tensor<4x16x16xf32>, %s: tensor<16xf32>) -> tensor<3x16xf32> {
+      %i = tfm.tanh %x : tensor<3x16xf32>
+      %y = tfm.repeat 4 carried(%i : tensor<3x16xf32>)
+          stacked(%w : tensor<4x16x16xf32>) shared(%s : tensor<16xf32>) -> (tensor<3x16xf32>) {
+      ^bb0(%layer: index, %h: tensor<3x16xf32>, %wl: tensor<16x16xf32>, %sl: tensor<16xf32>):
+        %z = tfm.matmul %h, %wl : tensor<3x16xf32>, tensor<16x16xf32>
+        %b = tfm.broadcast %sl : tensor<16xf32> to tensor<3x16xf32>
+        %t = tfm.add %z, %b : tensor<3x16xf32>
+        %u = tfm.tanh %t : tensor<3x16xf32>
+        %v = tfm.add %h, %u : tensor<3x16xf32>
+        tfm.yield %v : tensor<3x16xf32>
+      }
+      return %y : tensor<3x16xf32>
+    })", 4e-6);
+}
+
+} // namespace
