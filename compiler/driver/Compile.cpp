@@ -12,6 +12,8 @@
 #include "compiler/codegen/cpu/ObjectModule.h"
 #include "compiler/codegen/schedule/BuildSchedule.h"
 #include "compiler/dialect/TfmDialect.h"
+#include "compiler/transforms/Passes.h"
+#include "mlir/Pass/PassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Support/JSON.h"
 
@@ -60,6 +62,18 @@ void forEachLaunch(const std::vector<tfm::Step> &steps,
 
 } // namespace
 
+LogicalResult tfm::prepare(ModuleOp module) {
+  PassManager passes(module.getContext());
+  passes.enableVerifier(false);
+  passes.addPass(createDifferentiatePass());
+  passes.addPass(createStripDropoutPass());
+  passes.addPass(createSimplifyPass());
+  passes.addPass(createDecomposePass());
+  passes.addPass(createLegalizeForKernelsPass());
+  passes.addPass(createSimplifyPass());
+  return passes.run(module);
+}
+
 Schedule tfm::scheduleModel(ModuleOp module) {
   ScheduleOptions options;
   llvm::Expected<llvm::json::Value> recipe =
@@ -68,6 +82,8 @@ Schedule tfm::scheduleModel(ModuleOp module) {
     llvm::consumeError(recipe.takeError());
   } else if (const llvm::json::Object *root = recipe->getAsObject()) {
     const llvm::json::Object *train = root->getObject("train");
+    if (train)
+      options.accumulate = train->getInteger("accumulate").value_or(1);
     if (const llvm::json::Object *optimizer = train ? train->getObject("optimizer") : nullptr) {
       options.decayMinRank = optimizer->getInteger("decay_min_rank").value_or(2);
       llvm::StringRef kind = optimizer->getString("kind").value_or("adamw");

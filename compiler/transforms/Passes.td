@@ -72,4 +72,13 @@ def AddUpdatePass : Pass<"tfm-add-update", "::mlir::ModuleOp"> {
   }];
 }
 
+def LegalizeForKernelsPass : Pass<"tfm-legalize-for-kernels", "::mlir::ModuleOp"> {
+  let summary = "ops that no kernel computes, by ops that one does";
+  let description = [{
+    Padding becomes a concatenation with zeros; a reduction over an axis that is
+    neither first nor last is one over the last axis of the transpose; a rotary
+    embedding becomes products with the cosine and sine of its angles.
+  }];
+}
+
 #endif // TFM_TRANSFORMS_PASSES_TD

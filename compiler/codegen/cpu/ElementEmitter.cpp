@@ -8,7 +8,7 @@
 #include "compiler/codegen/cpu/ElementEmitter.h"
 
 #include "compiler/codegen/cpu/Elementwise.h"
-#include "compiler/codegen/cpu/Philox.h"
+#include "compiler/codegen/cpu/VectorHelpers.h"
 #include "compiler/codegen/schedule/Fuse.h"
 #include "compiler/dialect/TfmDialect.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -87,6 +87,7 @@ void ElementEmitter::beginRow(Value newRow) {
   rowValues.clear();
   rowOffsets.clear();
   chunkValues.clear();
+  keepMasks.clear();
   columnValues = nullptr;
 }
 
@@ -95,9 +96,14 @@ void ElementEmitter::beginColumns(Value newColumn, Value newMask, int64_t chunk,
   column = newColumn;
   mask = newMask;
   columnLoop = loop;
+  // In a loop over columns every turn starts anew.
   if (chunk < 0)
     chunkValues[chunk].clear();
   columnValues = &chunkValues[chunk];
+  columnInBlock = chunk == kAnyColumn ? -1 : chunk < 0 ? (-1 - chunk) * k.lanes : chunk % 64;
+  block = chunk < 0 ? -1 : chunk / 64;
+  if (chunk == -1)
+    keepMasks.clear();
 }
 
 void ElementEmitter::provide(Value value, Value vector) {
@@ -354,11 +360,30 @@ Value ElementEmitter::gatherRow(Operation *op) {
 
 Value ElementEmitter::dropout(Operation *op) {
   auto dropout = cast<DropoutOp>(op);
+  double rate = dropout.getRate().convertToDouble();
   Value x = full(dropout.getX());
-  Value keep = philoxKeep(k, arguments.rng, dropout.getSite(),
-                          dropout.getLayer() ? k.toI64(arguments.layer) : Value(), row,
-                          column, dropout.getRate().convertToDouble());
-  Value scaled = k.mulf(x, k.splat(1.0 / (1.0 - dropout.getRate().convertToDouble())));
+  // One counter serves 64 columns, so their masks are made together.
+  auto makeMasks = [&] {
+    DropoutKey key = dropoutKey(k.b, k.loc, arguments.rng,
+                                dropout.getLayer() ? arguments.layer : k.toIndex(k.i64(0)),
+                                dropout.getSite(), rate, launch.accumulate);
+    return dropoutKeep64(k.b, k.loc, key, k.toIndex(row), k.toIndex(k.div(column, 64)),
+                         k.lanes);
+  };
+  Value keep;
+  if (columnInBlock >= 0) {
+    SmallVector<Value> &masks = keepMasks[{op, block}];
+    if (masks.empty())
+      masks = makeMasks();
+    keep = masks[columnInBlock / k.lanes];
+  } else {
+    SmallVector<Value> masks = makeMasks();
+    Value number = k.div(k.rem(column, k.i64(64)), k.lanes);
+    keep = masks[0];
+    for (size_t i = 1; i < masks.size(); ++i)
+      keep = k.select(k.equal(number, k.i64(i)), masks[i], keep);
+  }
+  Value scaled = k.mulf(x, k.splat(1.0 / (1.0 - rate)));
   return arith::SelectOp::create(k.b, k.loc, keep, scaled, k.splat(0.0));
 }
 

@@ -26,10 +26,13 @@ public:
   /// Starts row `row`; what was known of the last row is forgotten.
   void beginRow(mlir::Value row);
   /// Moves to the `lanes` columns from `column` on, of which only those in
-  /// `mask` exist (null: all). `chunk` tells unrolled columns apart, whose
-  /// values are kept for the row; -1 in a loop over columns, `loop`.
+  /// `mask` exist (null: all). `chunk` is the column where it is known: its
+  /// values are kept for the row. In a loop over 64 columns at a time, `loop`, it
+  /// is -1 for the first `lanes` of them, -2 for the next, and so on; kAnyColumn
+  /// elsewhere.
   void beginColumns(mlir::Value column, mlir::Value mask, int64_t chunk,
                     mlir::Operation *loop = nullptr);
+  static constexpr int64_t kAnyColumn = INT64_MIN;
   /// Row scalars are computed before this loop from now on.
   void endColumns() { columnLoop = nullptr; }
 
@@ -88,6 +91,10 @@ private:
   llvm::DenseMap<int64_t, llvm::DenseMap<mlir::Value, mlir::Value>> chunkValues;
   llvm::DenseMap<mlir::Value, mlir::Value> *columnValues = nullptr;
   llvm::DenseMap<const Access *, mlir::Value> rowOffsets;
+  /// Dropout's masks of each block of 64 columns, and where in its block the
+  /// current vector is (-1 where that is not known).
+  llvm::DenseMap<std::pair<mlir::Operation *, int64_t>, llvm::SmallVector<mlir::Value>> keepMasks;
+  int64_t columnInBlock = -1, block = -1;
 };
 
 } // namespace tfm

@@ -26,7 +26,8 @@ public:
     for (auto &[value, view] : launch.reads)
       number(value);
     os << static_cast<int>(launch.group.kind) << ' ' << launch.group.domain.rows << 'x'
-       << launch.group.domain.cols << ' ' << launch.chunks << ' ' << launch.fill;
+       << launch.group.domain.cols << ' ' << launch.chunks << ' ' << launch.fill
+       << ' ' << launch.accumulate;
     if (launch.fold)
       os << launch.fold->getName();
     for (Operation *op : launch.group.ops)
@@ -179,7 +180,7 @@ Kernel KernelLibrary::emitMatmulKernel(const Launch &launch, StringRef name) {
       stride *= spec.batch[i];
     }
     elements.beginRow(row);
-    elements.beginColumns(k.toI64(tile.column), tile.mask, 0);
+    elements.beginColumns(k.toI64(tile.column), tile.mask, ElementEmitter::kAnyColumn);
     elements.provide(op.getY(), tile.value);
     SmallVector<Value> values;
     for (auto &[value, view] : launch.writes)

@@ -24,9 +24,9 @@ namespace {
 /// Rows of up to this many vectors are unrolled and stay in registers from one
 /// pass to the next.
 constexpr int64_t kUnrolledVectors = 16;
-/// Vectors that a loop over columns handles at a time: as many as the words of
-/// one Philox counter serve.
-constexpr int64_t kLoopVectors = 4;
+/// Columns that a loop over columns handles at a time: as many as one block of
+/// dropout's counters serves.
+constexpr int64_t kLoopColumns = 64;
 /// Kernels below this many elements are not worth waking other threads for.
 constexpr int64_t kSerialElements = 4096;
 
@@ -199,18 +199,18 @@ private:
       totals.push_back(k.splat(neutral(op)));
     int64_t vectors = domain.cols / k.lanes, column = 0;
     if (vectors > kUnrolledVectors) {
-      int64_t step = kLoopVectors * k.lanes;
+      int64_t step = kLoopColumns, unrolled = step / k.lanes;
       int64_t looped = domain.cols / step * step;
       // Each of the unrolled vectors has running totals of its own.
       Vectors init;
-      for (int64_t u = 0; u < kLoopVectors; ++u)
+      for (int64_t u = 0; u < unrolled; ++u)
         init.append(totals);
       auto loop = scf::ForOp::create(k.b, k.loc, k.i64(0), k.i64(looped), k.i64(step), init);
       {
         OpBuilder::InsertionGuard guard(k.b);
         k.b.setInsertionPointToStart(loop.getBody());
         Vectors next;
-        for (int64_t u = 0; u < kLoopVectors; ++u) {
+        for (int64_t u = 0; u < unrolled; ++u) {
           Value at = k.add(loop.getInductionVar(), u * k.lanes);
           Vectors sums(loop.getRegionIterArgs().slice(u * totals.size(), totals.size()));
           elements.beginColumns(at, Value(), -1 - u, loop);
@@ -224,7 +224,7 @@ private:
           scf::YieldOp::create(k.b, k.loc, next);
       }
       for (auto [i, op] : llvm::enumerate(reductions))
-        for (int64_t u = 0; u < kLoopVectors; ++u)
+        for (int64_t u = 0; u < unrolled; ++u)
           totals[i] = u == 0 ? loop.getResult(i)
                              : combine(op, totals[i], loop.getResult(u * totals.size() + i));
       column = looped;

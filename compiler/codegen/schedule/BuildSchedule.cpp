@@ -49,8 +49,8 @@ int64_t columnChunks(int64_t rows) { return rows >= 128 ? 16 : 1; }
 
 class ProgramBuilder {
 public:
-  ProgramBuilder(Schedule &schedule, int program)
-      : schedule(schedule), program(program) {}
+  ProgramBuilder(Schedule &schedule, int program, const ScheduleOptions &options)
+      : schedule(schedule), program(program), options(options) {}
 
   void build(func::FuncOp func, Program &out);
 
@@ -240,6 +240,7 @@ private:
 
   Schedule &schedule;
   int program;
+  const ScheduleOptions &options;
   int64_t time = 0;
   SmallVector<LoopState> loops;
   /// Depth of the loops around each buffer's allocation.
@@ -535,6 +536,7 @@ void ProgramBuilder::scheduleConcat(ConcatOp concat, std::vector<tfm::Step> &ste
 void ProgramBuilder::scheduleGroup(const Group &group, std::vector<tfm::Step> &steps) {
   auto launch = std::make_unique<Launch>();
   launch->group = group;
+  launch->accumulate = options.accumulate;
   const FusedBlock *block = fused;
   int own = block->groupOf.lookup(group.ops.front());
   auto groupOf = [&](Operation *op) {
@@ -753,7 +755,7 @@ Schedule tfm::buildSchedule(ModuleOp module, const ScheduleOptions &options) {
   for (auto func : module.getOps<func::FuncOp>()) {
     Program program;
     program.name = func.getSymName().str();
-    ProgramBuilder(schedule, schedule.programs.size()).build(func, program);
+    ProgramBuilder(schedule, schedule.programs.size(), options).build(func, program);
     schedule.programs.push_back(std::move(program));
   }
   planMemory(schedule);

@@ -17,6 +17,8 @@ struct ScheduleOptions {
   int64_t decayMinRank = 2;
   /// How many tensors of optimizer state each parameter has, 0 to 2.
   int stateCount = 0;
+  /// Micro-steps in an update.
+  int64_t accumulate = 1;
 };
 
 /// Elements that the flat regions of decayed and of other parameters are

@@ -104,6 +104,8 @@ struct Launch {
   int64_t chunks = 0;
   /// Set where the launch adds up the partial results of this reduction.
   mlir::Operation *fold = nullptr;
+  /// Micro-steps in an update, for dropout's counters.
+  int64_t accumulate = 1;
   /// The depth of the loop whose index is the kernel's layer, or -1.
   int layerDepth = -1;
 };

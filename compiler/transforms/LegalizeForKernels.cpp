@@ -1,0 +1,168 @@
+//===- LegalizeForKernels.cpp - ops that kernels compute ------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/dialect/TfmDialect.h"
+#include "compiler/transforms/Passes.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinOps.h"
+#include <cmath>
+
+namespace tfm {
+#define GEN_PASS_DEF_LEGALIZEFORKERNELSPASS
+#include "compiler/transforms/Passes.h.inc"
+} // namespace tfm
+
+using namespace mlir;
+using namespace tfm;
+
+namespace {
+
+RankedTensorType withShape(Value like, ArrayRef<int64_t> shape) {
+  return RankedTensorType::get(shape, tensorType(like).getElementType());
+}
+
+/// pad(x) is concat(zeros, x, zeros).
+void legalize(OpBuilder &b, PadOp op) {
+  Location loc = op.getLoc();
+  SmallVector<Value> parts;
+  auto zeros = [&](int64_t size) {
+    if (size == 0)
+      return;
+    SmallVector<int64_t> shape(tensorType(op.getX()).getShape());
+    shape[op.getAxis()] = size;
+    parts.push_back(splat(b, loc, withShape(op.getX(), shape), 0));
+  };
+  zeros(op.getLow());
+  parts.push_back(op.getX());
+  zeros(op.getHigh());
+  op.replaceAllUsesWith(ConcatOp::create(b, loc, parts, op.getAxis()).getY());
+}
+
+/// A reduction with axes on both sides goes to the last axis of the transpose.
+template <typename ReduceOp> void legalizeReduction(OpBuilder &b, ReduceOp op) {
+  RankedTensorType type = tensorType(op.getX());
+  int64_t axis = op.getAxis(), rank = type.getRank(), outer = 1;
+  for (int64_t size : type.getShape().take_front(axis))
+    outer *= size;
+  if (axis == rank - 1 || outer == 1)
+    return;
+  SmallVector<int64_t> permutation;
+  for (int64_t i = 0; i < rank; ++i)
+    if (i != axis)
+      permutation.push_back(i);
+  permutation.push_back(axis);
+  Value transposed = TransposeOp::create(b, op.getLoc(), op.getX(), permutation);
+  Value reduced = ReduceOp::create(b, op.getLoc(), transposed, rank - 1);
+  op.replaceAllUsesWith(
+      ReshapeOp::create(b, op.getLoc(), op.getType(), reduced).getY());
+}
+
+/// Rotation by an angle t of a pair (u, v): (u cos t - v sin t, v cos t + u sin t).
+class Rotation {
+public:
+  Rotation(OpBuilder &b, RopeOp op)
+      : b(b), loc(op.getLoc()), op(op), shape(tensorType(op.getX()).getShape()),
+        pairs(op.getDims() / 2) {}
+
+  Value result() {
+    makeAngles();
+    Value turned = op.getInterleaved() ? interleaved() : halves();
+    int64_t dims = op.getDims();
+    if (dims == shape[3])
+      return turned;
+    Value rest = SliceOp::create(b, loc, op.getX(), 3, dims, shape[3] - dims);
+    return ConcatOp::create(b, loc, ValueRange{turned, rest}, 3);
+  }
+
+private:
+  RankedTensorType type(ArrayRef<int64_t> sizes) { return withShape(op.getX(), sizes); }
+  Value reshape(Value x, ArrayRef<int64_t> sizes) {
+    return ReshapeOp::create(b, loc, withShape(x, sizes), x);
+  }
+
+  void makeAngles() {
+    int64_t batch = shape[0], length = shape[2];
+    RankedTensorType angles = type({batch, 1, length, pairs});
+    SmallVector<float> frequencies;
+    double base = op.getBase().convertToDouble();
+    for (int64_t i = 0; i < pairs; ++i)
+      frequencies.push_back(static_cast<float>(
+          std::pow(base, -2.0 * static_cast<double>(i) / static_cast<double>(op.getDims()))));
+    Value frequency = ConstantOp::create(
+        b, loc, DenseElementsAttr::get(type({pairs}), ArrayRef<float>(frequencies)));
+    Value position = CastOp::create(b, loc, type({batch, length}), op.getPositions());
+    position = reshape(position, {batch, 1, length, 1});
+    Value angle =
+        MulOp::create(b, loc, BroadcastOp::create(b, loc, angles, position),
+                      BroadcastOp::create(b, loc, angles, frequency));
+    RankedTensorType half = type({batch, shape[1], length, pairs});
+    cosine = BroadcastOp::create(b, loc, half, CosOp::create(b, loc, angle));
+    Value s = SinOp::create(b, loc, angle);
+    if (op.getInverse())
+      s = NegOp::create(b, loc, s);
+    sine = BroadcastOp::create(b, loc, half, s);
+  }
+
+  Value mul(Value x, Value y) { return MulOp::create(b, loc, x, y); }
+
+  std::pair<Value, Value> turn(Value u, Value v) {
+    return {SubOp::create(b, loc, mul(u, cosine), mul(v, sine)),
+            AddOp::create(b, loc, mul(v, cosine), mul(u, sine))};
+  }
+
+  Value halves() {
+    auto [u, v] = turn(SliceOp::create(b, loc, op.getX(), 3, 0, pairs),
+                       SliceOp::create(b, loc, op.getX(), 3, pairs, pairs));
+    return ConcatOp::create(b, loc, ValueRange{u, v}, 3);
+  }
+
+  Value interleaved() {
+    Value turned = SliceOp::create(b, loc, op.getX(), 3, 0, 2 * pairs);
+    Value split = reshape(turned, {shape[0], shape[1], shape[2], pairs, 2});
+    SmallVector<int64_t> half = {shape[0], shape[1], shape[2], pairs};
+    auto [u, v] = turn(reshape(SliceOp::create(b, loc, split, 4, 0, 1), half),
+                       reshape(SliceOp::create(b, loc, split, 4, 1, 1), half));
+    SmallVector<int64_t> column = {shape[0], shape[1], shape[2], pairs, 1};
+    Value both = ConcatOp::create(
+        b, loc, ValueRange{reshape(u, column), reshape(v, column)}, 4);
+    return reshape(both, {shape[0], shape[1], shape[2], 2 * pairs});
+  }
+
+  OpBuilder &b;
+  Location loc;
+  RopeOp op;
+  ArrayRef<int64_t> shape;
+  int64_t pairs;
+  Value cosine, sine;
+};
+
+struct LegalizeForKernels : tfm::impl::LegalizeForKernelsPassBase<LegalizeForKernels> {
+  void runOnOperation() override {
+    SmallVector<Operation *> ops;
+    getOperation().walk([&](Operation *op) {
+      if (isa<PadOp, ReduceSumOp, ReduceMaxOp, RopeOp>(op))
+        ops.push_back(op);
+    });
+    for (Operation *op : ops) {
+      OpBuilder b(op);
+      if (auto pad = dyn_cast<PadOp>(op))
+        legalize(b, pad);
+      else if (auto sum = dyn_cast<ReduceSumOp>(op))
+        legalizeReduction(b, sum);
+      else if (auto max = dyn_cast<ReduceMaxOp>(op))
+        legalizeReduction(b, max);
+      else if (auto rope = dyn_cast<RopeOp>(op))
+        rope.replaceAllUsesWith(Rotation(b, rope).result());
+      if (op->use_empty())
+        op->erase();
+    }
+  }
+};
+
+} // namespace
