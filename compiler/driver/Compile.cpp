@@ -12,6 +12,7 @@
 #include "compiler/codegen/cpu/ObjectModule.h"
 #include "compiler/codegen/schedule/BuildSchedule.h"
 #include "compiler/dialect/TfmDialect.h"
+#include "compiler/transforms/Optimizer.h"
 #include "compiler/transforms/Passes.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/IR/Module.h"
@@ -67,6 +68,8 @@ LogicalResult tfm::prepare(ModuleOp module) {
   passes.enableVerifier(false);
   passes.addPass(createDifferentiatePass());
   passes.addPass(createStripDropoutPass());
+  passes.addPass(createAddUpdatePass());
+  passes.addPass(createCombineUpdatePass());
   passes.addPass(createSimplifyPass());
   passes.addPass(createDecomposePass());
   passes.addPass(createLegalizeForKernelsPass());
@@ -76,22 +79,18 @@ LogicalResult tfm::prepare(ModuleOp module) {
 
 Schedule tfm::scheduleModel(ModuleOp module) {
   ScheduleOptions options;
+  FailureOr<std::optional<Optimizer>> optimizer = Optimizer::read(module);
+  if (succeeded(optimizer) && *optimizer) {
+    options.decayMinRank = (*optimizer)->decayMinRank;
+    options.stateCount = (*optimizer)->numStates();
+  }
   llvm::Expected<llvm::json::Value> recipe =
       llvm::json::parse(stringAttribute(module, "tfm.recipe"));
-  if (!recipe) {
+  if (!recipe)
     llvm::consumeError(recipe.takeError());
-  } else if (const llvm::json::Object *root = recipe->getAsObject()) {
-    const llvm::json::Object *train = root->getObject("train");
-    if (train)
+  else if (const llvm::json::Object *root = recipe->getAsObject())
+    if (const llvm::json::Object *train = root->getObject("train"))
       options.accumulate = train->getInteger("accumulate").value_or(1);
-    if (const llvm::json::Object *optimizer = train ? train->getObject("optimizer") : nullptr) {
-      options.decayMinRank = optimizer->getInteger("decay_min_rank").value_or(2);
-      llvm::StringRef kind = optimizer->getString("kind").value_or("adamw");
-      options.stateCount = kind != "sgd" ? 2
-                           : optimizer->getNumber("momentum").value_or(0) != 0 ? 1
-                                                                               : 0;
-    }
-  }
   return buildSchedule(module, options);
 }
 

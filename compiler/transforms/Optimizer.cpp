@@ -7,6 +7,8 @@
 
 #include "compiler/transforms/Optimizer.h"
 
+#include "llvm/Support/MathExtras.h"
+
 #include "llvm/Support/JSON.h"
 
 using namespace mlir;
@@ -63,4 +65,20 @@ FailureOr<std::optional<Optimizer>> Optimizer::read(ModuleOp module) {
   result.epsBeforeCorrection =
       options->getString("eps_placement").value_or("torch") == "keras";
   return std::optional<Optimizer>(result);
+}
+
+int64_t tfm::paddedElements(ParamOp param) {
+  return llvm::alignTo(param.getTensorType().getNumElements(), 16);
+}
+
+RegionSizes tfm::regionSizes(ModuleOp module, int64_t decayMinRank) {
+  Optimizer rule;
+  rule.decayMinRank = decayMinRank;
+  RegionSizes sizes;
+  for (auto param : module.getOps<ParamOp>())
+    if (param.getTrainable())
+      (rule.decays(param) ? sizes.decayed : sizes.plain) += paddedElements(param);
+  sizes.decayed = llvm::alignTo(sizes.decayed, kRegionRow);
+  sizes.plain = llvm::alignTo(sizes.plain, kRegionRow);
+  return sizes;
 }

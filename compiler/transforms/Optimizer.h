@@ -43,6 +43,17 @@ struct Optimizer {
   static mlir::FailureOr<std::optional<Optimizer>> read(mlir::ModuleOp module);
 };
 
+/// The trainable parameters lie in two regions of the arena, those that weight
+/// decay applies to and the others, each tensor on a cache line of its own and
+/// each region whole rows of `kRegionRow` elements, which an update walks.
+struct RegionSizes {
+  int64_t decayed = 0, plain = 0;
+};
+constexpr int64_t kRegionRow = 1024;
+/// Elements that a parameter takes in its region.
+int64_t paddedElements(ParamOp param);
+RegionSizes regionSizes(mlir::ModuleOp module, int64_t decayMinRank);
+
 } // namespace tfm
 
 #endif // TFM_TRANSFORMS_OPTIMIZER_H

@@ -81,4 +81,16 @@ def LegalizeForKernelsPass : Pass<"tfm-legalize-for-kernels", "::mlir::ModuleOp"
   }];
 }
 
+def CombineUpdatePass : Pass<"tfm-combine-update", "::mlir::ModuleOp"> {
+  let summary = "one @update over the regions of the arena";
+  let description = [{
+    Makes one `@update` of `@update_decayed` and `@update_plain`. Its arguments
+    are the arena's regions of parameters, gradients and state, as rows of equal
+    length (`tfm.region = "parameters.decayed"` and so on), and `hyper`; the
+    parameters and state that it returns go where they came from. It computes
+    the norm of all gradients first, returns it as `grad_norm`, and scales the
+    gradients by `min(1, hyper[3] / (norm + 1e-6))` where `hyper[3]` is positive.
+  }];
+}
+
 #endif // TFM_TRANSFORMS_PASSES_TD

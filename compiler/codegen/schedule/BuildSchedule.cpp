@@ -9,6 +9,7 @@
 
 #include "compiler/codegen/schedule/Fuse.h"
 #include "compiler/dialect/TfmDialect.h"
+#include "compiler/transforms/Optimizer.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringSwitch.h"
@@ -714,20 +715,20 @@ void ProgramBuilder::build(func::FuncOp func, Program &out) {
 
 void tfm::layOutParameters(ModuleOp module, const ScheduleOptions &options,
                            Schedule &schedule) {
+  Optimizer rule;
+  rule.decayMinRank = options.decayMinRank;
   SmallVector<ParamOp> decayed, plain, frozen;
   for (auto param : module.getOps<ParamOp>()) {
-    int64_t rank = param.getTensorType().getRank() - param.getNumStackedDims();
     if (!param.getTrainable())
       frozen.push_back(param);
     else
-      (rank >= options.decayMinRank ? decayed : plain).push_back(param);
+      (rule.decays(param) ? decayed : plain).push_back(param);
   }
   int64_t offset = 0;
   auto append = [&](ArrayRef<ParamOp> params, bool isDecayed) {
     for (ParamOp param : params) {
       schedule.parameters.push_back({param, isDecayed, offset});
-      // Each tensor begins on a cache line.
-      offset += llvm::alignTo(param.getTensorType().getNumElements(), 16);
+      offset += paddedElements(param);
     }
     offset = llvm::alignTo(offset, kRegionRow);
   };

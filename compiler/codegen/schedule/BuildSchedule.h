@@ -21,10 +21,6 @@ struct ScheduleOptions {
   int64_t accumulate = 1;
 };
 
-/// Elements that the flat regions of decayed and of other parameters are
-/// rounded up to, so that the update walks them as rows of this length.
-constexpr int64_t kRegionRow = 1024;
-
 /// Schedules every function of `module` over one arena: fuses kernels, gives
 /// every value that goes through memory a place, and orders the launches.
 /// Offsets are set by `planMemory`. The module must be simplified and decomposed.

@@ -1,0 +1,145 @@
+//===- CombineUpdate.cpp - one update over the arena's regions ------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/dialect/DerivativeBuilder.h"
+#include "compiler/transforms/Optimizer.h"
+#include "compiler/transforms/Passes.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/IRMapping.h"
+
+namespace tfm {
+#define GEN_PASS_DEF_COMBINEUPDATEPASS
+#include "compiler/transforms/Passes.h.inc"
+} // namespace tfm
+
+using namespace mlir;
+using namespace tfm;
+
+namespace {
+
+/// Clones the body of an update over flat tensors for tensors of another shape:
+/// it is elementwise but for its scalars. Returns what it returns.
+SmallVector<Value> inlineUpdate(OpBuilder &b, func::FuncOp update, ValueRange arguments) {
+  Block &body = update.getBody().front();
+  Type flat = body.getArgument(0).getType();
+  auto shaped = cast<RankedTensorType>(arguments.front().getType());
+  IRMapping mapping;
+  mapping.map(body.getArguments(), arguments);
+  for (Operation &op : body.without_terminator()) {
+    Operation *copy = b.clone(op, mapping);
+    for (auto [from, to] : llvm::zip_equal(op.getResults(), copy->getResults()))
+      if (from.getType() == flat)
+        to.setType(shaped);
+    if (auto constant = dyn_cast<ConstantOp>(copy); constant && constant.getType() == shaped)
+      constant.setValueAttr(
+          cast<DenseElementsAttr>(constant.getValue()).resizeSplat(shaped));
+  }
+  SmallVector<Value> results;
+  for (Value value : body.getTerminator()->getOperands())
+    results.push_back(mapping.lookup(value));
+  return results;
+}
+
+struct CombineUpdate : tfm::impl::CombineUpdatePassBase<CombineUpdate> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    FailureOr<std::optional<Optimizer>> optimizer = Optimizer::read(module);
+    if (failed(optimizer))
+      return signalPassFailure();
+    if (!*optimizer)
+      return;
+    combine(module, **optimizer);
+  }
+
+  void combine(ModuleOp module, const Optimizer &optimizer) {
+    struct Range {
+      func::FuncOp update;
+      std::string part;
+      RankedTensorType type;
+    };
+    Type element = Float32Type::get(&getContext());
+    SmallVector<Range> ranges;
+    RegionSizes sizes = regionSizes(module, optimizer.decayMinRank);
+    for (auto [part, size] :
+         {std::pair("decayed", sizes.decayed), std::pair("plain", sizes.plain)})
+      if (auto update = module.lookupSymbol<func::FuncOp>(std::string("update_") + part))
+        ranges.push_back({update, part,
+                          RankedTensorType::get({size / kRegionRow, kRegionRow}, element)});
+    auto hyperType = RankedTensorType::get({4}, element);
+    auto scalar = RankedTensorType::get({}, element);
+
+    SmallVector<Type> inputs, results;
+    SmallVector<std::string> inputRegions, resultRegions;
+    SmallVector<std::string> state;
+    for (int i = 0; i < optimizer.numStates(); ++i)
+      state.push_back("state" + std::to_string(i));
+    for (const Range &range : ranges) {
+      for (StringRef kind : {StringRef("parameters"), StringRef("gradients")})
+        inputRegions.push_back((kind + "." + range.part).str());
+      resultRegions.push_back("parameters." + range.part);
+      for (const std::string &kind : state) {
+        inputRegions.push_back(kind + "." + range.part);
+        resultRegions.push_back(kind + "." + range.part);
+      }
+      inputs.append(2 + state.size(), range.type);
+      results.append(1 + state.size(), range.type);
+    }
+    inputs.push_back(hyperType);
+    results.push_back(scalar);
+    OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
+    auto function = func::FuncOp::create(builder, module.getLoc(), "update",
+                                         builder.getFunctionType(inputs, results));
+    for (auto [i, name] : llvm::enumerate(inputRegions))
+      function.setArgAttr(i, "tfm.region", builder.getStringAttr(name));
+    for (auto [i, name] : llvm::enumerate(resultRegions))
+      function.setResultAttr(i, "tfm.region", builder.getStringAttr(name));
+    function.setArgAttr(inputs.size() - 1, "tfm.name", builder.getStringAttr("hyper"));
+    function.setResultAttr(results.size() - 1, "tfm.name", builder.getStringAttr("grad_norm"));
+
+    Block *block = function.addEntryBlock();
+    builder.setInsertionPointToStart(block);
+    DerivativeBuilder b{builder, module.getLoc()};
+    Value hyper = block->getArguments().back();
+    size_t perRange = 2 + state.size();
+    Value norm = gradientNorm(b, block, ranges.size(), perRange, scalar);
+    Value clip = b.reshape(SliceOp::create(builder, b.loc, hyper, 0, 3, 1), scalar);
+    // PyTorch's clip_grad_norm_ adds 1e-6 as well.
+    Value factor = MinOp::create(builder, b.loc, b.div(clip, b.plus(norm, 1e-6)),
+                                 b.constant(norm, 1.0));
+    Value scale = b.select(b.compare(CompareKind::gt, clip, b.zeros(clip)), factor,
+                           b.constant(norm, 1.0));
+    SmallVector<Value> returned;
+    for (auto [i, range] : llvm::enumerate(ranges)) {
+      auto own = block->getArguments().slice(i * perRange, perRange);
+      SmallVector<Value> arguments(own.begin(), own.end());
+      // State that the optimizer does not keep goes in and out untouched.
+      arguments.resize(4, b.zeros(own.front()));
+      arguments.append({hyper, scale});
+      SmallVector<Value> next = inlineUpdate(builder, range.update, arguments);
+      returned.append(next.begin(), next.begin() + 1 + state.size());
+      range.update.erase();
+    }
+    returned.push_back(norm);
+    func::ReturnOp::create(builder, b.loc, returned);
+  }
+
+  /// The 2-norm of all gradients together.
+  static Value gradientNorm(DerivativeBuilder b, Block *block, size_t ranges, size_t perRange,
+                            RankedTensorType scalar) {
+    Value total;
+    for (size_t i = 0; i < ranges; ++i) {
+      Value g = block->getArgument(i * perRange + 1);
+      Value rows = ReduceSumOp::create(b.builder, b.loc, b.mul(g, g), 1);
+      Value sum = b.reshape(ReduceSumOp::create(b.builder, b.loc, rows, 0), scalar);
+      total = total ? b.add(total, sum) : sum;
+    }
+    return SqrtOp::create(b.builder, b.loc, total);
+  }
+};
+
+} // namespace
