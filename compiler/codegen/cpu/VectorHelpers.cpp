@@ -117,6 +117,24 @@ DropoutKey tfm::dropoutKey(OpBuilder &b, Location loc, Value rng, Value layer,
   return key;
 }
 
+SmallVector<Value> tfm::dropoutKeepWords(OpBuilder &b, Location loc,
+                                         const DropoutKey &key, Value row,
+                                         Value counter) {
+  Type type = counter.getType();
+  auto splat = [&](Value scalar) -> Value {
+    return vector::BroadcastOp::create(b, loc, type, scalar);
+  };
+  std::array<Value, 4> words =
+      philox(b, loc, {counter, row, splat(key.stream), splat(key.step)},
+             key.seedLow, key.seedHigh);
+  Value threshold = Like{b, loc, type}.integer(key.threshold);
+  SmallVector<Value> masks;
+  for (Value word : words)
+    masks.push_back(arith::CmpIOp::create(b, loc, arith::CmpIPredicate::uge,
+                                          word, threshold));
+  return masks;
+}
+
 SmallVector<Value> tfm::dropoutKeep64(OpBuilder &b, Location loc,
                                       const DropoutKey &key, Value row,
                                       Value block, int64_t lanes) {
@@ -129,7 +147,6 @@ SmallVector<Value> tfm::dropoutKeep64(OpBuilder &b, Location loc,
   Value narrowBlock = arith::IndexCastOp::create(b, loc, i32, block);
   Value first =
       arith::MulIOp::create(b, loc, narrowBlock, Like{b, loc, i32}.integer(16));
-  Value threshold = Like{b, loc, type}.integer(key.threshold);
   int64_t parts = 16 / lanes;
   SmallVector<Value> masks(4 * parts);
   for (int64_t part = 0; part < parts; ++part) {
@@ -138,13 +155,11 @@ SmallVector<Value> tfm::dropoutKeep64(OpBuilder &b, Location loc,
       numbers.push_back(static_cast<int32_t>(part * lanes + i));
     Value iota = arith::ConstantOp::create(
         b, loc, DenseElementsAttr::get(type, ArrayRef<int32_t>(numbers)));
-    Value columns = arith::AddIOp::create(b, loc, splat(first), iota);
-    std::array<Value, 4> words = philox(
-        b, loc, {columns, splat(narrowRow), splat(key.stream), splat(key.step)},
-        key.seedLow, key.seedHigh);
+    Value counter = arith::AddIOp::create(b, loc, splat(first), iota);
+    SmallVector<Value> words =
+        dropoutKeepWords(b, loc, key, splat(narrowRow), counter);
     for (int64_t word = 0; word < 4; ++word)
-      masks[word * parts + part] = arith::CmpIOp::create(
-          b, loc, arith::CmpIPredicate::uge, words[word], threshold);
+      masks[word * parts + part] = words[word];
   }
   return masks;
 }

@@ -51,6 +51,13 @@ llvm::SmallVector<mlir::Value> dropoutKeep64(mlir::OpBuilder &builder,
                                              mlir::Value row, mlir::Value block,
                                              int64_t lanes);
 
+/// As `dropoutKeep64`, for other assignments of elements to lanes: `row` is the
+/// row and `counter` is (column / 64) * 16 + column % 16 of each lane (vectors
+/// of i32). Word w of the result, w = 0 ... 3, is about column + 16 * w.
+llvm::SmallVector<mlir::Value>
+dropoutKeepWords(mlir::OpBuilder &builder, mlir::Location loc,
+                 const DropoutKey &key, mlir::Value row, mlir::Value counter);
+
 /// e ** x for f32 or a vector of f32, within 1.2e-7 of the value, relative;
 /// overflow gives infinity, results below the smallest normal number are 0, NaN
 /// stays. This is what `math.exp` becomes: see `populateMathPatterns`.

@@ -33,6 +33,8 @@ public:
     start = reinterpret_cast<float *>((address + 63) / 64 * 64);
     std::fill(start, start + size, fill);
   }
+  Buffer(Buffer &&) = default;
+  Buffer &operator=(Buffer &&) = default;
   float *data() { return start; }
   int64_t size() const { return length; }
   float &operator[](int64_t i) { return start[i]; }

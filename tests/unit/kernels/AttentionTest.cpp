@@ -1,0 +1,378 @@
+//===- AttentionTest.cpp - attention against plain loops in f64 -----------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/codegen/cpu/Attention.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "tests/unit/kernels/KernelTest.h"
+#include "tests/unit/kernels/Philox.h"
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+using namespace mlir;
+using namespace tfm;
+using namespace tfm::test;
+
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+struct Case {
+  int64_t batches, heads, kvHeads, queries, keys, d, e;
+  bool causal = false;
+  std::optional<int64_t> window = {};
+  std::optional<double> softcap = {};
+  std::optional<double> dropout = {};
+  /// 0: none, 1: f32, 2: bytes.
+  int mask = 0;
+  int64_t maskBatches = 1, maskHeads = 1;
+  bool dmask = false;
+  /// q, k and v in one [B, T, (heads + 2 kv_heads) * d] buffer, as a projection
+  /// leaves them (needs queries == keys and d == e).
+  bool interleaved = false;
+
+  double scale() const { return 1.0 / std::sqrt((double)d); }
+  std::string text() const {
+    return "B" + std::to_string(batches) + " H" + std::to_string(heads) + "/" +
+           std::to_string(kvHeads) + " T" + std::to_string(queries) + " S" +
+           std::to_string(keys) + " d" + std::to_string(d) + " e" +
+           std::to_string(e) + (causal ? " causal" : "") +
+           (window ? " window" : "") + (softcap ? " softcap" : "") +
+           (dropout ? " dropout" : "") + " mask" + std::to_string(mask);
+  }
+};
+
+constexpr std::array<int32_t, 4> rng{17, 4, 9, 1};
+constexpr int64_t layer = 3, site = 6, accumulate = 2;
+
+/// A [B, heads, rows, width] view of a buffer.
+struct View {
+  int64_t offset, batchStride, headStride, rowStride;
+  int64_t at(int64_t b, int64_t h, int64_t row, int64_t column) const {
+    return offset + b * batchStride + h * headStride + row * rowStride + column;
+  }
+};
+
+struct Layout {
+  View q, k, v, out;
+  int64_t qSize, kSize, vSize;
+};
+
+Layout layoutOf(const Case &c) {
+  Layout l;
+  // Heads of the output are interleaved: [B, T, heads, e].
+  l.out = {0, c.queries * c.heads * c.e, c.e, c.heads * c.e};
+  if (c.interleaved) {
+    int64_t row = (c.heads + 2 * c.kvHeads) * c.d;
+    l.q = {0, c.queries * row, c.d, row};
+    l.k = {c.heads * c.d, c.queries * row, c.d, row};
+    l.v = {(c.heads + c.kvHeads) * c.d, c.queries * row, c.d, row};
+    l.qSize = l.kSize = l.vSize = c.batches * c.queries * row;
+    return l;
+  }
+  auto plain = [&](int64_t heads, int64_t rows, int64_t width) {
+    return View{0, heads * rows * width, rows * width, width};
+  };
+  l.q = plain(c.heads, c.queries, c.d);
+  l.k = plain(c.kvHeads, c.keys, c.d);
+  l.v = plain(c.kvHeads, c.keys, c.e);
+  l.qSize = c.batches * c.heads * c.queries * c.d;
+  l.kSize = c.batches * c.kvHeads * c.keys * c.d;
+  l.vSize = c.batches * c.kvHeads * c.keys * c.e;
+  return l;
+}
+
+AttentionSpec specOf(Kernels &kernels, const Case &c) {
+  Layout l = layoutOf(c);
+  Type f32 = kernels.builder.getF32Type();
+  auto type = [&](int64_t heads, int64_t rows, int64_t width, const View &v) {
+    return MemRefType::get(
+        {c.batches, heads, rows, width}, f32,
+        StridedLayoutAttr::get(&kernels.context, v.offset,
+                               {v.batchStride, v.headStride, v.rowStride, 1}));
+  };
+  AttentionSpec spec;
+  spec.q = spec.dq = type(c.heads, c.queries, c.d, l.q);
+  spec.k = spec.dk = type(c.kvHeads, c.keys, c.d, l.k);
+  spec.v = spec.dv = type(c.kvHeads, c.keys, c.e, l.v);
+  spec.out = spec.dout = type(c.heads, c.queries, c.e, l.out);
+  spec.lse = MemRefType::get({c.batches, c.heads, c.queries}, f32);
+  SmallVector<int64_t> maskShape{c.maskBatches, c.maskHeads, c.queries, c.keys};
+  if (c.mask)
+    spec.mask = MemRefType::get(
+        maskShape, c.mask == 1 ? f32 : (Type)kernels.builder.getI8Type());
+  if (c.dmask)
+    spec.dmask = MemRefType::get(maskShape, f32);
+  spec.causal = c.causal;
+  spec.scale = c.scale();
+  spec.window = c.window;
+  spec.softcap = c.softcap;
+  spec.dropout = c.dropout;
+  spec.site = site;
+  spec.accumulate = accumulate;
+  return spec;
+}
+
+/// The operands and the expected results of one case.
+struct Reference {
+  Reference(const Case &c, std::mt19937 &random)
+      : c(c), l(layoutOf(c)), q(l.qSize), k(l.kSize), v(l.vSize),
+        dout(c.batches * c.heads * c.queries * c.e),
+        mask(c.maskBatches * c.maskHeads * c.queries * c.keys),
+        out(dout.size()), lse(c.batches * c.heads * c.queries), dq(l.qSize),
+        dk(l.kSize), dv(l.vSize), dmask(mask.size()) {
+    q.randomize(random, 2.0f);
+    k.randomize(random, 2.0f);
+    v.randomize(random);
+    dout.randomize(random);
+    mask.randomize(random);
+    if (c.interleaved) {
+      std::copy(q.data(), q.data() + q.size(), k.data());
+      std::copy(q.data(), q.data() + q.size(), v.data());
+    }
+    // A mask of bytes hides a quarter of the keys, and everything from the
+    // second query.
+    bytes = Buffer((mask.size() + 3) / 4);
+    auto *byte = reinterpret_cast<int8_t *>(bytes.data());
+    for (int64_t i = 0; i < mask.size(); ++i)
+      byte[i] = random() % 4 != 0 && i / c.keys % c.queries != 1;
+    compute();
+  }
+
+  int64_t maskAt(int64_t b, int64_t h, int64_t t, int64_t s) const {
+    return (((c.maskBatches > 1 ? b : 0) * c.maskHeads +
+             (c.maskHeads > 1 ? h : 0)) *
+                c.queries +
+            t) *
+               c.keys +
+           s;
+  }
+
+  void compute() {
+    int64_t group = c.heads / c.kvHeads;
+    std::vector<double> x(c.keys), cap(c.keys), p(c.keys), kept(c.keys),
+        dp(c.keys);
+    std::vector<double> dkSum(dk.size()), dvSum(dv.size()), dmSum(dmask.size());
+    for (int64_t b = 0; b < c.batches; ++b)
+      for (int64_t h = 0; h < c.heads; ++h)
+        for (int64_t t = 0; t < c.queries; ++t) {
+          int64_t g = h / group;
+          double largest = -infinity;
+          for (int64_t s = 0; s < c.keys; ++s) {
+            double z = 0;
+            for (int64_t i = 0; i < c.d; ++i)
+              z += (double)q[l.q.at(b, h, t, i)] * k[l.k.at(b, g, s, i)];
+            z *= c.scale();
+            cap[s] = c.softcap ? *c.softcap * std::tanh(z / *c.softcap) : z;
+            x[s] = cap[s];
+            if (c.mask == 1)
+              x[s] += mask[maskAt(b, h, t, s)];
+            if ((c.causal && s > t) || (c.window && t - s >= *c.window) ||
+                (c.mask == 2 && !reinterpret_cast<const int8_t *>(
+                                    bytes.data())[maskAt(b, h, t, s)]))
+              x[s] = -infinity;
+            largest = std::max(largest, x[s]);
+          }
+          double sum = 0;
+          for (int64_t s = 0; s < c.keys; ++s)
+            sum += largest == -infinity ? 0.0 : std::exp(x[s] - largest);
+          double logSum = sum == 0 ? -infinity : largest + std::log(sum);
+          lse[(b * c.heads + h) * c.queries + t] = logSum;
+          for (int64_t s = 0; s < c.keys; ++s) {
+            p[s] = sum == 0 ? 0.0 : std::exp(x[s] - logSum);
+            bool keep =
+                !c.dropout ||
+                dropoutKeeps(rng, accumulate, site, layer,
+                             (b * c.heads + h) * c.queries + t, s, *c.dropout);
+            kept[s] = keep ? 1.0 / (1.0 - c.dropout.value_or(0.0)) : 0.0;
+          }
+          double dot = 0;
+          for (int64_t j = 0; j < c.e; ++j) {
+            double value = 0;
+            for (int64_t s = 0; s < c.keys; ++s)
+              value += p[s] * kept[s] * v[l.v.at(b, g, s, j)];
+            out[l.out.at(b, h, t, j)] = value;
+            dot += value * dout[l.out.at(b, h, t, j)];
+          }
+          for (int64_t s = 0; s < c.keys; ++s) {
+            dp[s] = 0;
+            for (int64_t j = 0; j < c.e; ++j) {
+              double g0 = dout[l.out.at(b, h, t, j)];
+              dp[s] += g0 * v[l.v.at(b, g, s, j)];
+              dvSum[l.v.at(b, g, s, j)] += p[s] * kept[s] * g0;
+            }
+            double ds = p[s] * (dp[s] * kept[s] - dot);
+            if (c.mask == 1)
+              dmSum[maskAt(b, h, t, s)] += ds;
+            if (c.softcap)
+              ds *= 1 - cap[s] * cap[s] / (*c.softcap * *c.softcap);
+            dp[s] = ds * c.scale();
+          }
+          for (int64_t i = 0; i < c.d; ++i) {
+            double sumQ = 0;
+            for (int64_t s = 0; s < c.keys; ++s) {
+              sumQ += dp[s] * k[l.k.at(b, g, s, i)];
+              dkSum[l.k.at(b, g, s, i)] += dp[s] * q[l.q.at(b, h, t, i)];
+            }
+            dq[l.q.at(b, h, t, i)] = sumQ;
+          }
+        }
+    std::copy(dmSum.begin(), dmSum.end(), dmask.data());
+    // Interleaved buffers hold three results; each checks its own part.
+    std::copy(dkSum.begin(), dkSum.end(), dk.data());
+    std::copy(dvSum.begin(), dvSum.end(), dv.data());
+  }
+
+  Case c;
+  Layout l;
+  Buffer q, k, v, dout, mask, out, lse, dq, dk, dv, dmask, bytes{1};
+};
+
+void near(const Buffer &got, const Buffer &expected, double tolerance,
+          const char *what) {
+  double largest = 1;
+  for (int64_t i = 0; i < expected.size(); ++i)
+    if (std::isfinite(expected[i]))
+      largest = std::max(largest, std::fabs((double)expected[i]));
+  for (int64_t i = 0; i < expected.size(); ++i)
+    if (std::isinf(expected[i]))
+      ASSERT_EQ(got[i], expected[i]) << what << " " << i;
+    else
+      ASSERT_NEAR(got[i], expected[i], tolerance * largest) << what << " " << i;
+}
+
+void check(const std::vector<Case> &cases) {
+  Kernels kernels;
+  std::vector<int64_t> forward, backward;
+  for (size_t i = 0; i < cases.size(); ++i) {
+    AttentionSpec spec = specOf(kernels, cases[i]);
+    Kernel kernel =
+        emitAttention(kernels.builder, *kernels.module,
+                      "forward" + std::to_string(i), spec, kernels.target);
+    ASSERT_TRUE(kernel.func);
+    forward.push_back(kernel.scratch);
+    kernel = emitAttentionBackward(kernels.builder, *kernels.module,
+                                   "backward" + std::to_string(i), spec,
+                                   kernels.target);
+    ASSERT_TRUE(kernel.func);
+    backward.push_back(kernel.scratch);
+  }
+  kernels.compile();
+  std::mt19937 random(3);
+  for (size_t i = 0; i < cases.size(); ++i) {
+    const Case &c = cases[i];
+    SCOPED_TRACE(c.text());
+    Reference r(c, random);
+    struct Results {
+      Buffer out, lse, dq, dk, dv, dmask;
+    };
+    std::vector<Results> all;
+    for (int64_t threads : {1, 2, 3}) {
+      Results x{Buffer(r.out.size()), Buffer(r.lse.size()),
+                Buffer(r.dq.size()),  Buffer(r.dk.size()),
+                Buffer(r.dv.size()),  Buffer(r.dmask.size())};
+      std::vector<Buffer *> buffers{&r.q, &r.k, &r.v};
+      Buffer *mask = c.mask == 1 ? &r.mask : &r.bytes;
+      if (c.mask)
+        buffers.push_back(mask);
+      buffers.insert(buffers.end(), {&x.out, &x.lse});
+      kernels.run("forward" + std::to_string(i), buffers, forward[i], threads,
+                  rng, layer);
+      buffers = {&r.q, &r.k, &r.v, &x.out, &x.lse, &r.dout};
+      if (c.mask)
+        buffers.push_back(mask);
+      buffers.insert(buffers.end(), {&x.dq, &x.dk, &x.dv});
+      if (c.dmask)
+        buffers.push_back(&x.dmask);
+      kernels.run("backward" + std::to_string(i), buffers, backward[i], threads,
+                  rng, layer);
+      all.push_back(std::move(x));
+    }
+    // Sums of up to `keys` f32 terms, scores of a few units.
+    double tolerance = 1e-6 * std::sqrt((double)c.keys);
+    near(all[0].out, r.out, tolerance, "out");
+    near(all[0].lse, r.lse, 1e-6, "lse");
+    near(all[0].dq, r.dq, tolerance, "dq");
+    near(all[0].dk, r.dk, tolerance, "dk");
+    near(all[0].dv, r.dv, tolerance, "dv");
+    if (c.dmask)
+      near(all[0].dmask, r.dmask, tolerance, "dmask");
+    for (size_t t = 1; t < all.size(); ++t)
+      for (auto part : {&Results::out, &Results::lse, &Results::dq,
+                        &Results::dk, &Results::dv, &Results::dmask})
+        ASSERT_EQ(std::memcmp((all[0].*part).data(), (all[t].*part).data(),
+                              4 * (all[0].*part).size()),
+                  0)
+            << "other bits with other threads";
+  }
+}
+
+} // namespace
+
+TEST(Attention, TheModelsThatShip) {
+  Case addition{3, 4, 4, 9, 9, 16, 16};
+  addition.causal = true;
+  addition.interleaved = true;
+  Case shakespeare{1, 4, 4, 64, 64, 32, 32};
+  shakespeare.causal = true;
+  shakespeare.interleaved = true;
+  Case large{1, 2, 2, 256, 256, 64, 64};
+  large.causal = true;
+  large.interleaved = true;
+  large.dropout = 0.2;
+  check({addition, shakespeare, large});
+}
+
+TEST(Attention, OddSizes) {
+  std::vector<Case> cases{
+      {1, 1, 1, 1, 1, 1, 1},    {2, 1, 1, 1, 7, 3, 5},
+      {1, 2, 2, 17, 29, 8, 24}, {1, 1, 1, 33, 15, 20, 16},
+      {2, 3, 1, 47, 47, 16, 7}, {1, 4, 2, 70, 131, 48, 80},
+  };
+  size_t plain = cases.size();
+  for (size_t i = 0; i < plain; ++i) {
+    Case c = cases[i];
+    c.causal = true;
+    cases.push_back(c);
+    c.dropout = 0.25;
+    cases.push_back(c);
+  }
+  check(cases);
+}
+
+TEST(Attention, WindowSoftcapAndMasks) {
+  Case window{1, 2, 2, 100, 100, 16, 16};
+  window.window = 13;
+  Case causalWindow = window;
+  causalWindow.causal = true;
+  Case dropoutWindow = causalWindow;
+  dropoutWindow.dropout = 0.5;
+  // Queries past the last key's window see nothing.
+  Case empty{1, 1, 1, 60, 20, 16, 16};
+  empty.causal = true;
+  empty.window = 5;
+  Case softcap{2, 2, 1, 40, 50, 16, 16};
+  softcap.softcap = 1.5;
+  Case additive{2, 2, 2, 37, 45, 16, 12};
+  additive.mask = 1;
+  additive.maskBatches = 2;
+  additive.maskHeads = 2;
+  additive.dmask = true;
+  Case shared = additive;
+  shared.maskBatches = 1;
+  shared.causal = true;
+  shared.softcap = 3.0;
+  shared.dropout = 0.1;
+  Case bytes{2, 2, 2, 37, 45, 16, 16};
+  bytes.mask = 2;
+  bytes.maskHeads = 2;
+  Case bytesCausal = bytes;
+  bytesCausal.causal = true;
+  bytesCausal.dropout = 0.3;
+  check({window, causalWindow, dropoutWindow, empty, softcap, additive, shared,
+         bytes, bytesCausal});
+}
