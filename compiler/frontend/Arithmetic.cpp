@@ -169,7 +169,10 @@ Value Elaborator::arithmetic(StringRef op, const Value &a, const Value &b,
   bool divides = op == "/" || op == "//" || op == "%";
   if (divides && b.number() == 0) {
     error(407, expr.kids[1]->range,
-          "division by zero: " + sources.text(expr.kids[1]->range) + " is 0");
+          b.is(Value::Int) && b.dim().isConstant()
+              ? Twine("division by zero")
+              : "division by zero: " + sources.text(expr.kids[1]->range) +
+                    " is 0");
     return Value();
   }
   if (a.is(Value::Int) && b.is(Value::Int)) {
@@ -188,12 +191,16 @@ Value Elaborator::arithmetic(StringRef op, const Value &a, const Value &b,
     } else if (op == "/") {
       std::optional<Dim> quotient = Dim::divideExact(x, y);
       if (!quotient) {
+        std::string formula = x.factorStr(true) + " / " + y.factorStr(true);
+        std::string values =
+            std::to_string(x.value()) + " / " + std::to_string(y.value());
+        StringRef left = sources.text(expr.kids[0]->range);
+        StringRef right = sources.text(expr.kids[1]->range);
         error(406, expr.range,
-              x.factorStr(true) + " / " + y.factorStr(true) +
-                  " is no integer: " + Twine(x.value()) + " / " +
-                  Twine(y.value()))
-            .help("`//` rounds down; `" + Twine(x.value()) +
-                  ".0 / ...` divides floats");
+              formula + " is no integer" +
+                  (formula == values ? "" : ": " + values))
+            .help("`" + left + " // " + right + "` rounds down; `float(" +
+                  left + ") / " + right + "` is a float");
         return Value();
       }
       result = *quotient;
@@ -257,6 +264,18 @@ Value Elaborator::tensorArithmetic(StringRef op, const Value &a, const Value &b,
   Range rb = expr.kids.size() < 2 ? expr.range : expr.kids[1]->range;
   std::optional<Tensor> x, y;
   StringRef verb = verbOf(op);
+  for (const Value *value : {&a, &b}) {
+    if (value->isTensorLike() || value->isNumber() || value->is(Value::Bool) ||
+        value->is(Value::PerLayer))
+      continue;
+    Range range = value == &a ? ra : rb;
+    Diagnostic &d =
+        error(408, range,
+              "cannot " + verb + " " + a.describe() + " and " + b.describe());
+    if (value->is(Value::NodeRef))
+      d.help("call it: `" + sources.text(range) + "(x)`");
+    return Value();
+  }
   if (a.isTensorLike())
     x = toTensor(a, ra, verb);
   if (b.isTensorLike())

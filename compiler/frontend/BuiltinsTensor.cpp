@@ -222,13 +222,15 @@ Value BuiltinCall::dropout() {
 }
 
 /// Brings a mask or bias to [B or 1, heads or 1, T, S], or nothing.
-static std::optional<Dims> maskDims(const Dims &mask, const Dims &scores) {
+static std::optional<Dims>
+maskDims(const Dims &mask, const Dims &scores,
+         llvm::function_ref<bool(const Dim &)> isOne) {
   if (mask.size() > 4)
     return std::nullopt;
   Dims dims(4 - mask.size(), Dim(1));
   dims.append(mask.begin(), mask.end());
   for (size_t i = 0; i < 4; ++i)
-    if (dims[i] != scores[i] && dims[i] != 1)
+    if (dims[i] != scores[i] && !isOne(dims[i]))
       return std::nullopt;
   return dims;
 }
@@ -248,7 +250,8 @@ std::optional<Tensor> BuiltinCall::attentionMask(const Dims &scores) {
                   ", not " + showShape(t->dims, t->elem));
       return std::nullopt;
     }
-    auto dims = maskDims(t->dims, scores);
+    auto dims =
+        maskDims(t->dims, scores, [&](const Dim &dim) { return e.isOne(dim); });
     if (!dims) {
       e.error(214, arg(which)->range,
               "`" + which + "` " + showShape(t->dims, t->elem) +

@@ -307,6 +307,14 @@ double ConstCompiler::run(int at, llvm::ArrayRef<double> indices,
   }
 }
 
+void Elaborator::checkConst(Const &constant) {
+  Env env;
+  env.unit = constant.unit;
+  env.self = constant.owner;
+  if (ConstCompiler(*this, constant, env).compile(*constant.decl->value) < 0)
+    constant.poisoned = true;
+}
+
 bool Elaborator::evaluateConst(Const &constant) {
   if (constant.evaluated)
     return !constant.poisoned;

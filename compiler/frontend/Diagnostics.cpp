@@ -22,8 +22,7 @@ Diagnostic &Diagnostics::error(ErrorCode code, Range range,
                                const llvm::Twine &message) {
   if (kept.size() >= maxErrors ||
       !seen.insert({code, range.file, range.begin}).second) {
-    dropped = Diagnostic();
-    return dropped;
+    return ignored();
   }
   kept.push_back({code, range, message.str(), {}, {}, {}});
   return kept.back();

@@ -61,6 +61,9 @@ public:
   /// duplicate is dropped.
   Diagnostic &error(ErrorCode code, Range range, const llvm::Twine &message);
 
+  /// Takes what is said of an error that is not reported.
+  Diagnostic &ignored() { return dropped = Diagnostic(); }
+
   bool hasErrors() const { return !kept.empty(); }
   size_t size() const { return kept.size(); }
   const std::deque<Diagnostic> &errors() const { return kept; }

@@ -38,6 +38,9 @@ struct Env {
   Node *parent = nullptr;
   /// Whether this is the body of a method: no instances are made here.
   bool inMethod = false;
+  /// The method and where it was called, for notes on its signature.
+  std::string where = {};
+  Range call = {};
 };
 
 /// An evaluated argument of a call.
@@ -165,6 +168,8 @@ private:
                                  llvm::StringRef what);
   Tensor readTensor(const Value &value);
   Tensor broadcastTo(const Tensor &tensor, const Dims &dims);
+  /// Whether an axis may be repeated: it is 1, and not just a batch of 1.
+  bool isOne(const Dim &dim) const;
   std::optional<Dims> broadcastDims(const Dims &a, const Dims &b);
   /// Makes a scalar or per-layer number a tensor of the other's element type.
   std::optional<Tensor> operandTensor(const Value &value, const Tensor *other,
@@ -183,6 +188,8 @@ private:
   bool isBuiltin(llvm::StringRef name) const;
 
   // Consts.cpp.
+  /// Looks for mistakes in the formula, without computing it.
+  void checkConst(Const &constant);
   bool evaluateConst(Const &constant);
 
   // Diagnostics.
@@ -229,6 +236,8 @@ private:
     Range call;
   };
   std::vector<Frame> frames;
+  /// Errors inside of std by code and the place outside that led there.
+  std::set<std::tuple<ErrorCode, uint32_t, uint32_t>> stdErrors;
   /// Whether dropout is emitted.
   bool training = false;
   int64_t nextSite = 0;

@@ -27,27 +27,41 @@ std::string Elaborator::place(Range range) const {
       .str();
 }
 
+/// Leaves out the middle of a very long path.
+static std::string shorten(std::string path) {
+  if (path.size() <= 100)
+    return path;
+  return path.substr(0, 40) + " ... " + path.substr(path.size() - 40);
+}
+
 Diagnostic &Elaborator::error(ErrorCode code, Range range,
                               const Twine &message) {
+  // A mistake that shows inside of std was made by whoever called it, and may
+  // show there in several places: it is reported once.
+  auto inStd = [&](uint32_t file) {
+    return llvm::any_of(stdUnits,
+                        [&](const Unit *unit) { return unit->file == file; });
+  };
+  const Frame *caller = nullptr;
+  if (inStd(range.file))
+    for (const Frame &f : llvm::reverse(frames))
+      if (!inStd(f.call.file)) {
+        caller = &f;
+        break;
+      }
+  if (caller &&
+      !stdErrors.insert({code, caller->call.file, caller->call.begin}).second)
+    return diags.ignored();
   Diagnostic &d = diags.error(code, range, message);
   if (frames.empty() || !d.notes.empty())
     return d;
   const Frame &frame = frames.back();
   std::string note = "in " + frame.what;
   if (frame.node && frame.node->parent)
-    note += ", as " + frame.node->readablePath();
+    note += ", as " + shorten(frame.node->readablePath());
   d.note(note);
-  // A mistake that shows inside of std was made by whoever called it.
-  auto inStd = [&](uint32_t file) {
-    return llvm::any_of(stdUnits,
-                        [&](const Unit *unit) { return unit->file == file; });
-  };
-  if (inStd(range.file))
-    for (const Frame &f : llvm::reverse(frames))
-      if (!inStd(f.call.file)) {
-        d.note("called from " + place(f.call));
-        break;
-      }
+  if (caller)
+    d.note("called from " + place(caller->call));
   return d;
 }
 

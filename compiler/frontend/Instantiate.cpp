@@ -343,7 +343,7 @@ void Elaborator::elaborateBody(Node &node, std::vector<CallArg> &ties) {
   llvm::StringMap<Range> seen;
   for (const Member &member : node.decl->members) {
     if (member.kind == MemberKind::Require) {
-      checkRequire(member.value, member.condition, env);
+      node.broken |= !checkRequire(member.value, member.condition, env);
       continue;
     }
     auto [place, isNew] = seen.try_emplace(member.name, member.range);
@@ -445,6 +445,7 @@ void Elaborator::elaborateMember(Node &node, const Member &member, Env &env,
       return;
     }
     declareConst(constant, member, env);
+    checkConst(constant);
     node.members[member.name] = Value::object(Value::ConstRef, &constant);
     return;
   }

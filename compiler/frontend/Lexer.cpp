@@ -147,6 +147,7 @@ private:
       ++at;
     Range range{file, static_cast<uint32_t>(begin), static_cast<uint32_t>(at)};
     StringRef what = text.slice(begin, at);
+    out.errors.push_back(begin);
     Diagnostic &d =
         llvm::isPrint(c) || static_cast<unsigned char>(c) >= 0xC2
             ? diags.error(101, range, "unexpected character `" + what + "`")

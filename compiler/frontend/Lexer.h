@@ -51,6 +51,8 @@ struct TokenList {
   /// Ends with one `End` token.
   std::vector<Token> tokens;
   std::vector<Comment> comments;
+  /// Where characters were reported and skipped.
+  std::vector<uint32_t> errors;
 };
 
 /// Cuts a file into tokens. Bytes that start no token are reported (E0101,

@@ -94,6 +94,14 @@ bool Elaborator::checkShape(const Tensor &tensor, const TypeExpr &type,
         return false;
       }
     } else {
+      // A mistake in a signature is the method's, not its caller's.
+      bool inSignature = bindDims && !env.where.empty();
+      if (inSignature)
+        frames.push_back({env.where, env.self, env.call});
+      llvm::scope_exit restore([&] {
+        if (inSignature)
+          frames.pop_back();
+      });
       Value value = eval(dim, env);
       if (value.isPoison())
         return false;
@@ -110,11 +118,14 @@ bool Elaborator::checkShape(const Tensor &tensor, const TypeExpr &type,
       continue;
     std::string name = sources.text(dim.range).str();
     std::string value = Value::integer(wanted).show();
-    std::string label = name;
-    if (wanted.str(true) != name)
-      label += " = " + value;
+    // `width` of the callee may be `2 * width` of the model.
+    std::string label;
+    if (wanted.str(true) == name)
+      label = name + " = " + std::to_string(wanted.value());
     else
-      label += " = " + std::to_string(wanted.value());
+      label = (env.self ? "`" + env.self->decl->name.str() + "` has "
+                        : std::string()) +
+              (name == value ? value : name + " = " + value);
     error(code, range, what() + " is " + expected + ", but this is " + found())
         .withLabel(label + ", but here it is " + Value::integer(actual).show());
     return false;
@@ -309,6 +320,8 @@ Value Elaborator::callMethod(Node *node, const Method &method, const Unit *unit,
   env.unit = unit;
   env.self = node;
   env.inMethod = true;
+  env.where = where;
+  env.call = range;
   bool valid = true;
   for (size_t i = 0; i < names.size(); ++i) {
     const Parameter &parameter = method.parameters[i];
@@ -326,7 +339,9 @@ Value Elaborator::callMethod(Node *node, const Method &method, const Unit *unit,
   }
   frames.push_back({where, node, range});
   llvm::scope_exit restore([&] { frames.pop_back(); });
-  Value result = runBody(method, env, where);
+  Value result = node && node->broken ? Value() : runBody(method, env, where);
+  if (!valid)
+    return Value();
   if (!result.isPoison() || method.results.size() != 1 ||
       !method.results[0].hasShape)
     return result;
@@ -351,7 +366,6 @@ Value Elaborator::callMethod(Node *node, const Method &method, const Unit *unit,
   Elem elem = element == "int"    ? Elem::Int
               : element == "bool" ? Elem::Bool
                                   : Elem::Float;
-  (void)valid;
   return Value::tensor(splat(0, elem, dims));
 }
 

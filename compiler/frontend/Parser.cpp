@@ -47,6 +47,11 @@ std::string Parser::describe(const Token &token) const {
 }
 
 Diagnostic &Parser::unexpected(const Twine &expected) {
+  // What a skipped character left behind was reported with it.
+  uint32_t before = at ? list.tokens[at - 1].range.end : 0;
+  for (uint32_t error : list.errors)
+    if (before <= error && error < tok().range.begin)
+      return diags.ignored();
   return diags.error(110, tok().range,
                      "expected " + expected + ", found " + describe(tok()));
 }

@@ -251,7 +251,10 @@ json::Value RecipeBuilder::trainBlock(const Block &block) {
   out["accumulate"] = integer(train, "accumulate", 1, 1);
   json::Value steps = integerOrNull(train, "steps", 1);
   json::Value epochs = integerOrNull(train, "epochs", 1);
-  if (!steps.getAsInteger() && !epochs.getAsInteger())
+  bool given = llvm::any_of(block.entries, [](const Entry &entry) {
+    return entry.key == "steps" || entry.key == "epochs";
+  });
+  if (!steps.getAsInteger() && !epochs.getAsInteger() && !given)
     e.diags.error(804, block.range, "`train` says nothing of its end")
         .help("set `steps = 1000` or `epochs = 10`");
   out["steps"] = std::move(steps);

@@ -147,6 +147,10 @@ Tensor Elaborator::reduceSum(const Tensor &x, int64_t axis) {
   return {emitter.reduce("reduce_sum", x.handle, axis), Elem::Float, dims};
 }
 
+bool Elaborator::isOne(const Dim &dim) const {
+  return dim == 1 && !rootDims.contains(dim.name());
+}
+
 std::optional<Dims> Elaborator::broadcastDims(const Dims &a, const Dims &b) {
   Dims out;
   size_t rank = std::max(a.size(), b.size());
@@ -159,9 +163,9 @@ std::optional<Dims> Elaborator::broadcastDims(const Dims &a, const Dims &b) {
     } else if (*x == *y) {
       // A name says more than a number.
       out.push_back(x->isConstant() ? *y : *x);
-    } else if (*x == 1) {
+    } else if (isOne(*x)) {
       out.push_back(*y);
-    } else if (*y == 1) {
+    } else if (isOne(*y)) {
       out.push_back(*x);
     } else {
       return std::nullopt;

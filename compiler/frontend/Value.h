@@ -146,6 +146,8 @@ struct Node {
   std::string name;
   /// Whether a member holds it already; else it may still be renamed.
   bool bound = false;
+  /// Whether a requirement failed: what its methods would say is no news.
+  bool broken = false;
   Range range;
 
   // Module.
