@@ -23,9 +23,10 @@ void constant(Frame &frame, ConstantOp op) {
     for (const APFloat &value : values.getValues<APFloat>())
       y.data[i++] = value.convertToDouble();
   } else {
-    bool isBool = values.getElementType().isInteger(1);
+    // A true boolean is 1, not the -1 of a signed bit.
+    double sign = values.getElementType().isInteger(1) ? -1.0 : 1.0;
     for (const APInt &value : values.getValues<APInt>())
-      y.data[i++] = isBool ? value.getZExtValue() : value.getSExtValue();
+      y.data[i++] = sign * static_cast<double>(value.getSExtValue());
   }
   frame.set(op.getY(), std::move(y));
 }
