@@ -55,8 +55,11 @@ static std::string realText(double value) {
     std::string text;
     llvm::raw_string_ostream(text) << llvm::format("%.*g", digits, value);
     double back;
-    if (llvm::to_float(text, back) && back == value)
-      return text;
+    if (!llvm::to_float(text, back) || back != value)
+      continue;
+    bool whole =
+        llvm::StringRef(text).find_first_of(".en") == llvm::StringRef::npos;
+    return whole ? text + ".0" : text;
   }
   return std::to_string(value);
 }

@@ -39,6 +39,7 @@ private:
                                : llvm::json::Value(nullptr));
   }
   void writeModules();
+  void writeHyperparameter(const Hyperparameter &parameter);
   void writeMember(int index, llvm::StringRef path);
   void writeMembersOf(llvm::StringRef path);
   void writeModuleLine(llvm::StringRef path, const ModuleReport &member,
@@ -174,6 +175,18 @@ void JsonWriter::writeMemory() {
   });
 }
 
+void JsonWriter::writeHyperparameter(const Hyperparameter &parameter) {
+  if (const auto *words = std::get_if<std::string>(&parameter.value)) {
+    json.attribute(parameter.name, *words);
+    return;
+  }
+  // The rest is written alike in JSON and in a model file; LLVM's writer would
+  // make 0.10000000000000001 of 0.1.
+  json.attributeBegin(parameter.name);
+  json.rawValue(valueText(parameter));
+  json.attributeEnd();
+}
+
 void JsonWriter::write() {
   json.object([&] {
     json.attribute("format", 1);
@@ -181,9 +194,7 @@ void JsonWriter::write() {
     json.attribute("source", report.source);
     json.attributeObject("hyperparameters", [&] {
       for (const Hyperparameter &parameter : report.hyperparameters)
-        std::visit(
-            [&](const auto &value) { json.attribute(parameter.name, value); },
-            parameter.value);
+        writeHyperparameter(parameter);
     });
     json.attributeObject("parameters", [&] {
       json.attribute("total", report.total);

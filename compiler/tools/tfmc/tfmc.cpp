@@ -12,11 +12,12 @@
 
 #include "llvm/Config/llvm-config.h"
 #include "llvm/Support/ErrorHandling.h"
-#include "llvm/Support/raw_ostream.h"
 
 #include <csignal>
+#include <cstdio>
 #include <cstring>
 #include <exception>
+#include <iostream>
 #include <unistd.h>
 
 static constexpr int exitUsage = 2;
@@ -88,8 +89,11 @@ int main(int argc, char **argv) {
   installCrashHandlers();
   try {
     int status = run(argc, argv);
-    llvm::outs().flush();
-    // Nothing that is left needs its destructor.
+    // CLI11 writes help through std::cout. Nothing that is left needs its
+    // destructor.
+    std::cout.flush();
+    if (fflush(stdout) != 0)
+      status = 1;
     _exit(status);
   } catch (const std::exception &error) {
     leaveWithBug(error.what());

@@ -1,0 +1,158 @@
+"""The conventions of tfmc's command line: exit codes, streams, wrong usage."""
+
+import os
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+from support import MODELS, TFMC, USAGE, main, run, tfmc
+
+GPT2 = MODELS / "gpt2.tfm"
+
+
+class Usage(unittest.TestCase):
+    def assert_wrong_usage(self, *arguments):
+        result = tfmc(*arguments)
+        self.assertEqual(result.returncode, USAGE, result)
+        self.assertEqual(result.stdout, "")
+        self.assertIn("--help", result.stderr)
+
+    def test_no_command(self):
+        self.assert_wrong_usage()
+
+    def test_unknown_command(self):
+        self.assert_wrong_usage("frobnicate")
+
+    def test_unknown_flag(self):
+        self.assert_wrong_usage("report", GPT2, "--frobnicate")
+
+    def test_missing_file(self):
+        self.assert_wrong_usage("check")
+        self.assert_wrong_usage("report")
+
+    def test_two_files(self):
+        self.assert_wrong_usage("check", GPT2, GPT2)
+
+    def test_define_without_value(self):
+        self.assert_wrong_usage("check", GPT2, "-D", "width")
+        self.assert_wrong_usage("check", GPT2, "-D", "=3")
+        self.assert_wrong_usage("check", GPT2, "-D")
+
+    def test_bad_format(self):
+        self.assert_wrong_usage("report", GPT2, "--format", "xml")
+
+    def test_bad_depth(self):
+        self.assert_wrong_usage("report", GPT2, "--depth", "-1")
+        self.assert_wrong_usage("report", GPT2, "--depth", "few")
+
+    def test_bad_sweep(self):
+        self.assert_wrong_usage("report", GPT2, "--sweep", "layers")
+        self.assert_wrong_usage("report", GPT2, "--sweep", "layers=2", "--against", "x")
+
+    def test_help_is_no_error(self):
+        for arguments in (["--help"], ["-h"], ["report", "--help"], ["check", "-h"],
+                          ["diff", "--help"], ["explain", "--help"]):
+            result = tfmc(*arguments)
+            self.assertEqual(result.returncode, 0, arguments)
+            self.assertIn("Usage", result.stdout)
+            self.assertEqual(result.stderr, "")
+
+    def test_version(self):
+        result = tfmc("--version")
+        self.assertEqual(result.returncode, 0)
+        self.assertRegex(result.stdout, r"^tfmc \d+\.\d+\.\d+ \(LLVM \d+\.\d+\.\d+\)\n$")
+
+
+class Input(unittest.TestCase):
+    def assert_fault(self, result, *words):
+        self.assertEqual(result.returncode, 1, result)
+        for word in words:
+            self.assertIn(word, result.stderr)
+
+    def test_check_says_nothing_when_all_is_well(self):
+        result = tfmc("check", GPT2)
+        self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "", ""))
+
+    def test_standard_input(self):
+        text = "model M(n = 3) {\n  param w: [n] = ones\n  forward(x: [B, n]) -> [B, n] { return x * w }\n}\n"
+        result = tfmc("report", "-", "-D", "n=5", stdin=text)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("Total: 5 parameters", result.stdout)
+
+    def test_no_such_file(self):
+        self.assert_fault(tfmc("check", "no/such.tfm"), "no/such.tfm", "No such file")
+
+    def test_a_folder_is_no_file(self):
+        self.assert_fault(tfmc("check", MODELS), str(MODELS))
+
+    def test_unknown_hyperparameter(self):
+        self.assert_fault(tfmc("check", GPT2, "-D", "widht=3"), "widht", "width")
+
+    def test_bytes_that_are_no_text(self):
+        for junk in (b"\x00\xff\xfe" * 100, b"\x00", bytes(range(256)) * 20):
+            result = subprocess.run([TFMC, "check", "-"], input=junk, capture_output=True,
+                                    check=False)
+            self.assertEqual(result.returncode, 1)
+            self.assertIn(b"error[E", result.stderr)
+
+    def test_checkpoint_that_is_not_there(self):
+        self.assert_fault(tfmc("report", GPT2, "--against", "no/such.safetensors"),
+                          "no/such.safetensors")
+
+    def test_unknown_error_code(self):
+        self.assert_fault(tfmc("explain", "E9999"), "E9999")
+
+
+class Output(unittest.TestCase):
+    def test_to_a_file(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "report.txt"
+            result = tfmc("report", GPT2, "-o", path)
+            self.assertEqual((result.returncode, result.stdout), (0, ""))
+            self.assertIn("124,439,808", path.read_text())
+
+    def test_to_a_place_that_cannot_be_written(self):
+        result = tfmc("report", GPT2, "-o", "/no/such/folder/report.txt")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("/no/such/folder/report.txt", result.stderr)
+
+    def test_full_disk(self):
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            result = subprocess.run([TFMC, "report", GPT2], stdout=full, stderr=subprocess.PIPE,
+                                    text=True, check=False)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("No space left", result.stderr)
+
+    def test_no_colour_where_no_terminal_is(self):
+        environment = {name: text for name, text in os.environ.items() if name != "NO_COLOR"}
+        result = subprocess.run([TFMC, "check", "-"], input="model", capture_output=True, text=True,
+                                env=environment, check=False)
+        self.assertNotIn("\x1b", result.stderr)
+
+
+class Diff(unittest.TestCase):
+    def test_a_model_and_itself(self):
+        result = tfmc("diff", GPT2, GPT2)
+        self.assertEqual((result.returncode, result.stdout), (0, "no difference\n"))
+
+    def test_an_edit(self):
+        with tempfile.TemporaryDirectory() as folder:
+            other = pathlib.Path(folder) / "wide.tfm"
+            (pathlib.Path(folder) / "gpt2").symlink_to(MODELS / "gpt2")
+            other.write_text(GPT2.read_text().replace("4 * width", "2 * width"))
+            result = tfmc("diff", GPT2, other)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("h.*.mlp.c_fc", result.stdout)
+        self.assertRegex(result.stdout, r"parameters +124,439,808 +-> +96,109,824 +-28,329,984")
+
+
+class Standalone(unittest.TestCase):
+    def test_needs_no_shared_llvm(self):
+        libraries = run("ldd", TFMC).stdout
+        self.assertNotIn("LLVM", libraries)
+        self.assertNotIn("MLIR", libraries)
+
+
+if __name__ == "__main__":
+    main()
