@@ -1,0 +1,144 @@
+//===- Repeat.cpp - repeated layers ---------------------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/frontend/Elaborator.h"
+
+using namespace tfm;
+using namespace tfm::ast;
+using llvm::Twine;
+
+/// The smallest divisor p of n such that the arguments of layer i are those of
+/// layer i % p.
+static size_t periodOf(const std::vector<std::vector<CallArg>> &layers) {
+  size_t n = layers.size();
+  for (size_t p = 1; p < n; ++p) {
+    if (n % p != 0)
+      continue;
+    bool periodic = true;
+    for (size_t i = p; i < n && periodic; ++i)
+      for (size_t a = 0; a < layers[i].size() && periodic; ++a)
+        periodic = layers[i][a].value.sameAs(layers[i % p][a].value);
+    if (periodic)
+      return p;
+  }
+  return n;
+}
+
+Value Elaborator::evalRepeat(const Expr &expr, Env &env) {
+  const Expr &body = *expr.kids[1];
+  if (env.inMethod) {
+    error(506, expr.range,
+          "a `repeat` stands in the body of a module, not in "
+          "a method");
+    return Value();
+  }
+  Value count = eval(*expr.kids[0], env);
+  if (count.isPoison())
+    return count;
+  if (!count.is(Value::Int) || count.dim().value() < 1 ||
+      count.dim().value() > 1000000) {
+    error(601, expr.kids[0]->range,
+          "`repeat` takes a count of at least 1, not " +
+              (count.is(Value::Int) ? count.show() : count.describe()));
+    return Value();
+  }
+  size_t n = count.dim().value();
+  nodes.emplace_back();
+  Node &repeat = nodes.back();
+  repeat.kind = Node::Kind::Repeat;
+  repeat.parent = env.parent ? env.parent : env.self;
+  repeat.name = env.pending;
+  repeat.range = expr.range;
+  repeat.count = count.dim();
+  repeat.unit = env.unit;
+
+  Env inner = env;
+  inner.parent = &repeat;
+  inner.pending = "*";
+  auto adopt = [&](const Value &value, size_t index, size_t period) {
+    Node &layer = *value.node();
+    if (!layer.bound) {
+      layer.parent = &repeat;
+      layer.bound = true;
+      layer.name = period == 1
+                       ? "*"
+                       : std::to_string(period) + "*+" + std::to_string(index);
+    }
+    repeat.bodies.push_back(&layer);
+  };
+  auto notAModule = [&](const Value &value) {
+    if (value.isPoison())
+      return;
+    error(601, body.range, "`repeat` repeats a module, not " + value.describe())
+        .help("write `repeat(n) Block(...)`");
+  };
+
+  bool isCall = body.kind == ExprKind::Call;
+  Value callee = isCall ? eval(*body.kids[0], inner) : Value();
+  if (isCall && callee.isPoison()) {
+    evalArguments(body, inner);
+    return Value();
+  }
+  if (!isCall || !callee.is(Value::Module)) {
+    // An instance that exists already: layers that share their weights.
+    Value value = isCall ? callee : eval(body, inner);
+    if (!value.is(Value::NodeRef) || value.node()->kind != Node::Kind::Module ||
+        isCall) {
+      notAModule(value);
+      return Value();
+    }
+    adopt(value, 0, 1);
+    return Value::object(Value::NodeRef, &repeat);
+  }
+
+  std::vector<std::vector<CallArg>> layers;
+  if (expr.text.empty()) {
+    layers.push_back(evalArguments(body, inner));
+  } else {
+    size_t errors = diags.size();
+    for (size_t i = 0; i < n; ++i) {
+      inner.locals[expr.text] = Value::integer(Dim(static_cast<int64_t>(i)));
+      layers.push_back(evalArguments(body, inner));
+      if (diags.size() != errors)
+        break;
+    }
+    inner.locals.erase(expr.text);
+  }
+  size_t period = periodOf(layers);
+  if (period > 1 && period == layers.size()) {
+    // No period: numbers become one constant for each layer.
+    std::vector<CallArg> &first = layers[0];
+    bool numeric = true;
+    for (size_t a = 0; a < first.size(); ++a)
+      for (const auto &layer : layers)
+        numeric &=
+            layer[a].value.isNumber() || layer[a].value.sameAs(first[a].value);
+    if (numeric) {
+      for (size_t a = 0; a < first.size(); ++a) {
+        std::vector<Value> items;
+        bool varies = false;
+        for (const auto &layer : layers) {
+          items.push_back(layer[a].value);
+          varies |= !layer[a].value.sameAs(first[a].value);
+        }
+        if (varies)
+          first[a].value = Value::perLayer(std::move(items), &repeat);
+      }
+      period = 1;
+    }
+  }
+  for (size_t i = 0; i < period; ++i) {
+    inner.pending =
+        period == 1 ? "*" : std::to_string(period) + "*+" + std::to_string(i);
+    Value value = instantiate(*callee.module(), callee.unit(), layers[i],
+                              body.range, inner);
+    if (!value.is(Value::NodeRef))
+      return Value();
+    adopt(value, i, period);
+  }
+  return Value::object(Value::NodeRef, &repeat);
+}
