@@ -19,7 +19,7 @@ namespace tfm {
 void initialise(const tfm_parameter &parameter, uint64_t seed,
                 std::span<float> out);
 
-/// Fills all parameters of a model.
+/// Fills all parameters of a model, on all its threads.
 void initialise(Model &model, uint64_t seed);
 
 } // namespace tfm

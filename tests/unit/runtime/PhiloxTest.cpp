@@ -7,6 +7,7 @@
 
 #include "runtime/philox.h"
 #include "runtime/initialise.h"
+#include "tests/unit/runtime/ToyModel.h"
 
 #include <cmath>
 #include <gtest/gtest.h>
@@ -99,6 +100,21 @@ TEST(Initialise, ConstantsAreConstant) {
   EXPECT_EQ(values(TFM_INIT_ONES, 0, 0, 1, 3), (std::vector<float>{1, 1, 1}));
   EXPECT_EQ(values(TFM_INIT_CONSTANT, 0.25, 0, 1, 2),
             (std::vector<float>{0.25f, 0.25f}));
+}
+
+TEST(Initialise, IsTheSameForAnyNumberOfThreads) {
+  test::ToyShape shape;
+  shape.vocabulary = 15; // 225 elements: not a multiple of four
+  test::ToyModel toy(shape, "");
+  std::vector<float> expected(225);
+  initialise(toy.descriptor().parameters[0], 9, expected);
+  for (int threads : {1, 2, 3, 5}) {
+    ThreadPool pool(threads);
+    Model model(toy.descriptor(), pool);
+    initialise(model, 9);
+    std::span<float> table = model.value(model.parameters()[0]);
+    EXPECT_EQ(std::vector<float>(table.begin(), table.end()), expected);
+  }
 }
 
 TEST(Initialise, DependsOnSeedAndStreamOnly) {

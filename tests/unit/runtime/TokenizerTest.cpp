@@ -68,6 +68,31 @@ TEST(ByteBpe, MeetsTheFixtureFromTokenizerJson) {
   EXPECT_EQ(tokenizer->json(), text);
 }
 
+TEST(ByteBpe, MeetsTheTrueVocabularyOfGpt2) {
+  std::string folder = TFM_FIXTURES "/../../models/gpt2/";
+  TokenizerPtr tokenizer = makeByteBpeTokenizer(
+      contentOf(folder + "vocab.json"), contentOf(folder + "merges.txt"));
+  EXPECT_EQ(tokenizer->size(), 50257);
+  json cases =
+      json::parse(contentOf(TFM_FIXTURES "/bpe/gpt2_true_vocabulary.json"));
+  EXPECT_EQ(cases.at("encode").size(), 211u);
+  for (const json &entry : cases.at("encode")) {
+    auto text = entry.at("text").get<std::string>();
+    EXPECT_EQ(tokenizer->ids(text), entry.at("ids").get<std::vector<int32_t>>())
+        << text;
+  }
+  std::string play =
+      contentOf(TFM_FIXTURES "/../../models/tinyshakespeare.txt");
+  auto began = std::chrono::steady_clock::now();
+  std::vector<int32_t> ids = tokenizer->ids(play);
+  std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
+  EXPECT_EQ(ids.size(), 338025u); // as nanoGPT's data/shakespeare has it
+  EXPECT_EQ(tokenizer->text(ids), play);
+#ifndef TFM_SANITIZED
+  EXPECT_LT(took.count(), static_cast<double>(play.size()) / 5e6);
+#endif
+}
+
 TEST(ByteBpe, EncodesAnyBytes) {
   TokenizerPtr tokenizer =
       makeByteBpeTokenizer(contentOf(bytesFixture + "vocab.json"),
