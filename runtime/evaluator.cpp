@@ -87,7 +87,8 @@ Evaluation Evaluator::evaluate(Part part, int64_t batches) {
   }
   if (result.targets == 0)
     throw InputError("there is nothing to evaluate: the validation part of the "
-                     "data is empty");
+                     "data is empty; name a file with --data, or build with "
+                     "-D data.validation=0.1");
   result.loss = sum / static_cast<double>(result.targets);
   if (logitsOut)
     result.accuracy =

@@ -28,7 +28,7 @@ void pause() {
 /// own cores hand over in well under a microsecond), then offering the
 /// processor to others, then asleep until `notify`.
 void waitWhile(const std::atomic<uint32_t> &value, uint32_t old) {
-  for (int spin = 0; spin < 2000; ++spin) {
+  for (int spin = 0; spin < 4000; ++spin) {
     if (value.load(std::memory_order_acquire) != old)
       return;
     pause();

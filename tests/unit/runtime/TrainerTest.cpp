@@ -18,16 +18,15 @@
 #include <malloc.h>
 #include <sys/resource.h>
 
+// Counts every allocation of this program, also those of libraries; under the
+// address sanitizer memory is its own.
+#ifndef TFM_SANITIZED
 extern "C" void *__libc_malloc(size_t size);
 extern "C" void *__libc_calloc(size_t count, size_t size);
 extern "C" void *__libc_realloc(void *memory, size_t size);
 
-namespace {
-std::atomic<int64_t> allocations{0};
-} // namespace
+static std::atomic<int64_t> allocations{0};
 
-// Counts every allocation of this program, also those of libraries.
-#ifndef TFM_SANITIZED
 extern "C" void *malloc(size_t size) {
   ++allocations;
   return __libc_malloc(size);
