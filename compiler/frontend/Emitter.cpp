@@ -198,8 +198,11 @@ Emitter::Emitter(MLIRContext &context) {
 }
 Emitter::~Emitter() = default;
 
-void Emitter::at(StringRef file, unsigned line, unsigned column) {
-  impl->loc = FileLineColLoc::get(&impl->context, file, line, column);
+void Emitter::at(StringRef path, StringRef file, unsigned line,
+                 unsigned column) {
+  impl->loc =
+      NameLoc::get(impl->builder.getStringAttr(path),
+                   FileLineColLoc::get(&impl->context, file, line, column));
 }
 
 //===----------------------------------------------------------------------===//

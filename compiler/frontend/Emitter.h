@@ -35,8 +35,10 @@ public:
   explicit Emitter(mlir::MLIRContext &context);
   ~Emitter();
 
-  /// Place of the ops that are made next.
-  void at(llvm::StringRef file, unsigned line, unsigned column);
+  /// Place of the ops that are made next: the path of the module whose method
+  /// they stand in, and where in a file.
+  void at(llvm::StringRef path, llvm::StringRef file, unsigned line,
+          unsigned column);
 
   // Functions.
   std::vector<Handle> beginFunction(llvm::StringRef name,

@@ -74,7 +74,12 @@ void Elaborator::suggest(Diagnostic &d, StringRef name,
 
 void Elaborator::locate(Range range) {
   const SourceFile &file = sources.file(range.file);
-  emitter.at(file.name(), file.line(range.begin), file.column(range.begin));
+  // Inside of a function of a file, the module that calls it.
+  const Node *node = nullptr;
+  for (auto frame = frames.rbegin(); frame != frames.rend() && !node; ++frame)
+    node = frame->node;
+  emitter.at(node ? node->path() : "", file.name(), file.line(range.begin),
+             file.column(range.begin));
 }
 
 //===----------------------------------------------------------------------===//

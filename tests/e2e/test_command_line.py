@@ -147,6 +147,36 @@ class Diff(unittest.TestCase):
         self.assertRegex(result.stdout, r"parameters +124,439,808 +-> +96,109,824 +-28,329,984")
 
 
+class New(unittest.TestCase):
+    def test_what_it_writes_is_a_model(self):
+        for like in ("gpt2", "llama"):
+            with self.subTest(like=like), tempfile.TemporaryDirectory() as folder:
+                (pathlib.Path(folder) / "input.txt").write_text("The quick brown fox.\n" * 200)
+                result = tfmc("new", "poem", "--like", like, cwd=folder)
+                self.assertEqual(result.returncode, 0, result.stderr)
+                text = (pathlib.Path(folder) / "poem.tfm").read_text()
+                self.assertIn("model Poem(", text)
+                self.assertIn("tfmc build poem.tfm -o poem", text)
+                self.assertNotIn("@NAME@", text)
+                checked = tfmc("check", "poem.tfm", cwd=folder)
+                self.assertEqual((checked.returncode, checked.stderr), (0, ""))
+
+    def test_never_overwrites(self):
+        with tempfile.TemporaryDirectory() as folder:
+            (pathlib.Path(folder) / "poem.tfm").write_text("mine")
+            result = tfmc("new", "poem", cwd=folder)
+            self.assertEqual(result.returncode, 1)
+            self.assertIn("poem.tfm exists", result.stderr)
+            self.assertEqual((pathlib.Path(folder) / "poem.tfm").read_text(), "mine")
+
+    def test_a_name_that_is_none(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("2nd", "a-b", "", "x y"):
+                result = tfmc("new", name, cwd=folder)
+                self.assertEqual(result.returncode, 1, name)
+            self.assertEqual(list(pathlib.Path(folder).iterdir()), [])
+
+
 class Standalone(unittest.TestCase):
     def test_needs_no_shared_llvm(self):
         libraries = run("ldd", TFMC).stdout

@@ -153,6 +153,14 @@ class Json(unittest.TestCase):
     def test_without_training_the_step_is_unknown(self):
         self.assertIsNone(report(GPT2)["flops"]["train_step"])
 
+    def test_users_of_a_tensor(self):
+        tensors = {tensor["name"]: tensor for tensor in report(GPT2)["parameters"]["tensors"]}
+        line = 1 + GPT2.read_text().splitlines().index(
+            next(text for text in GPT2.read_text().splitlines() if "wte.weight.T" in text))
+        self.assertEqual(tensors["wte.weight"]["used_by"], ["wte", f"forward:{line}"])
+        self.assertEqual(tensors["h.7.attn.c_attn.bias"]["used_by"], ["h.7.attn.c_attn"])
+        self.assertEqual([name for name, tensor in tensors.items() if not tensor["used_by"]], [])
+
     def test_depth_limits_modules(self):
         answer = report(GPT2, "--depth", "1")
         self.assertEqual([module["path"] for module in answer["parameters"]["modules"]],

@@ -74,6 +74,7 @@ static int run(int argc, char **argv) {
   tfm::addReportCommand(app, status);
   tfm::addDiffCommand(app, status);
   tfm::addExplainCommand(app, status);
+  tfm::addNewCommand(app, status);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success &success) {

@@ -1,0 +1,86 @@
+//===- NewCommand.cpp - tfmc new ------------------------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Commands.h"
+#include "Output.h"
+#include "Templates.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace tfm;
+
+/// A template with the names of the new model filled in.
+static std::string fill(llvm::StringRef text, llvm::StringRef name,
+                        llvm::StringRef file, llvm::StringRef stem) {
+  const std::pair<llvm::StringRef, llvm::StringRef> words[] = {
+      {"@NAME@", name}, {"@FILE@", file}, {"@STEM@", stem}};
+  std::string filled;
+  while (!text.empty()) {
+    size_t at = text.find('@');
+    filled += text.take_front(at);
+    text = text.substr(at);
+    bool found = false;
+    for (auto [word, value] : words)
+      if (!found && text.consume_front(word)) {
+        filled += value;
+        found = true;
+      }
+    // Also the language's operator for matrix products.
+    if (!found && text.consume_front("@"))
+      filled += '@';
+  }
+  return filled;
+}
+
+static int create(llvm::StringRef given, const std::string &like) {
+  llvm::StringRef path = given;
+  path.consume_back(".tfm");
+  llvm::StringRef stem = llvm::sys::path::filename(path);
+  bool isName =
+      !stem.empty() && !llvm::isDigit(stem.front()) &&
+      llvm::all_of(stem, [](char c) { return llvm::isAlnum(c) || c == '_'; });
+  if (!isName) {
+    llvm::errs() << "tfmc: '" << stem
+                 << "' cannot name a model: use letters, digits and _, and "
+                    "begin with a letter\n";
+    return 1;
+  }
+  std::string file = (path + ".tfm").str();
+  if (llvm::sys::fs::exists(file)) {
+    llvm::errs() << "tfmc: " << file
+                 << " exists already; nothing was changed\n";
+    return 1;
+  }
+  std::string name = stem.str();
+  name[0] = llvm::toUpper(name[0]);
+  const char *text = like == "llama" ? llamaTemplate : gpt2Template;
+  if (!writeOutput(file,
+                   fill(text, name, llvm::sys::path::filename(file), stem)))
+    return 1;
+  llvm::errs() << "wrote " << file << "\n";
+  return 0;
+}
+
+void tfm::addNewCommand(CLI::App &app, int &status) {
+  struct Arguments {
+    std::string name;
+    std::string like = "gpt2";
+  };
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App *command = app.add_subcommand(
+      "new", "A commented file to start a model of your own from");
+  command->add_option("NAME", arguments->name, "Writes NAME.tfm")->required();
+  command->add_option("--like", arguments->like, "gpt2 (default) or llama")
+      ->check(CLI::IsMember({"gpt2", "llama"}));
+  command->callback([arguments, &status] {
+    status = create(arguments->name, arguments->like);
+  });
+}
