@@ -24,7 +24,8 @@ namespace {
 
 /// Clones the body of an update over flat tensors for tensors of another shape:
 /// it is elementwise but for its scalars. Returns what it returns.
-SmallVector<Value> inlineUpdate(OpBuilder &b, func::FuncOp update, ValueRange arguments) {
+SmallVector<Value> inlineUpdate(OpBuilder &b, func::FuncOp update,
+                                ValueRange arguments) {
   Block &body = update.getBody().front();
   Type flat = body.getArgument(0).getType();
   auto shaped = cast<RankedTensorType>(arguments.front().getType());
@@ -35,7 +36,8 @@ SmallVector<Value> inlineUpdate(OpBuilder &b, func::FuncOp update, ValueRange ar
     for (auto [from, to] : llvm::zip_equal(op.getResults(), copy->getResults()))
       if (from.getType() == flat)
         to.setType(shaped);
-    if (auto constant = dyn_cast<ConstantOp>(copy); constant && constant.getType() == shaped)
+    if (auto constant = dyn_cast<ConstantOp>(copy);
+        constant && constant.getType() == shaped)
       constant.setValueAttr(
           cast<DenseElementsAttr>(constant.getValue()).resizeSplat(shaped));
   }
@@ -67,9 +69,11 @@ struct CombineUpdate : tfm::impl::CombineUpdatePassBase<CombineUpdate> {
     RegionSizes sizes = regionSizes(module, optimizer.decayMinRank);
     for (auto [part, size] :
          {std::pair("decayed", sizes.decayed), std::pair("plain", sizes.plain)})
-      if (auto update = module.lookupSymbol<func::FuncOp>(std::string("update_") + part))
-        ranges.push_back({update, part,
-                          RankedTensorType::get({size / kRegionRow, kRegionRow}, element)});
+      if (auto update =
+              module.lookupSymbol<func::FuncOp>(std::string("update_") + part))
+        ranges.push_back(
+            {update, part,
+             RankedTensorType::get({size / kRegionRow, kRegionRow}, element)});
     auto hyperType = RankedTensorType::get({4}, element);
     auto scalar = RankedTensorType::get({}, element);
 
@@ -92,14 +96,17 @@ struct CombineUpdate : tfm::impl::CombineUpdatePassBase<CombineUpdate> {
     inputs.push_back(hyperType);
     results.push_back(scalar);
     OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
-    auto function = func::FuncOp::create(builder, module.getLoc(), "update",
-                                         builder.getFunctionType(inputs, results));
+    auto function =
+        func::FuncOp::create(builder, module.getLoc(), "update",
+                             builder.getFunctionType(inputs, results));
     for (auto [i, name] : llvm::enumerate(inputRegions))
       function.setArgAttr(i, "tfm.region", builder.getStringAttr(name));
     for (auto [i, name] : llvm::enumerate(resultRegions))
       function.setResultAttr(i, "tfm.region", builder.getStringAttr(name));
-    function.setArgAttr(inputs.size() - 1, "tfm.name", builder.getStringAttr("hyper"));
-    function.setResultAttr(results.size() - 1, "tfm.name", builder.getStringAttr("grad_norm"));
+    function.setArgAttr(inputs.size() - 1, "tfm.name",
+                        builder.getStringAttr("hyper"));
+    function.setResultAttr(results.size() - 1, "tfm.name",
+                           builder.getStringAttr("grad_norm"));
 
     Block *block = function.addEntryBlock();
     builder.setInsertionPointToStart(block);
@@ -107,12 +114,13 @@ struct CombineUpdate : tfm::impl::CombineUpdatePassBase<CombineUpdate> {
     Value hyper = block->getArguments().back();
     size_t perRange = 2 + state.size();
     Value norm = gradientNorm(b, block, ranges.size(), perRange, scalar);
-    Value clip = b.reshape(SliceOp::create(builder, b.loc, hyper, 0, 3, 1), scalar);
+    Value clip =
+        b.reshape(SliceOp::create(builder, b.loc, hyper, 0, 3, 1), scalar);
     // PyTorch's clip_grad_norm_ adds 1e-6 as well.
-    Value factor = MinOp::create(builder, b.loc, b.div(clip, b.plus(norm, 1e-6)),
-                                 b.constant(norm, 1.0));
-    Value scale = b.select(b.compare(CompareKind::gt, clip, b.zeros(clip)), factor,
-                           b.constant(norm, 1.0));
+    Value factor = MinOp::create(
+        builder, b.loc, b.div(clip, b.plus(norm, 1e-6)), b.constant(norm, 1.0));
+    Value scale = b.select(b.compare(CompareKind::gt, clip, b.zeros(clip)),
+                           factor, b.constant(norm, 1.0));
     SmallVector<Value> returned;
     for (auto [i, range] : llvm::enumerate(ranges)) {
       auto own = block->getArguments().slice(i * perRange, perRange);
@@ -129,13 +137,14 @@ struct CombineUpdate : tfm::impl::CombineUpdatePassBase<CombineUpdate> {
   }
 
   /// The 2-norm of all gradients together.
-  static Value gradientNorm(DerivativeBuilder b, Block *block, size_t ranges, size_t perRange,
-                            RankedTensorType scalar) {
+  static Value gradientNorm(DerivativeBuilder b, Block *block, size_t ranges,
+                            size_t perRange, RankedTensorType scalar) {
     Value total;
     for (size_t i = 0; i < ranges; ++i) {
       Value g = block->getArgument(i * perRange + 1);
       Value rows = ReduceSumOp::create(b.builder, b.loc, b.mul(g, g), 1);
-      Value sum = b.reshape(ReduceSumOp::create(b.builder, b.loc, rows, 0), scalar);
+      Value sum =
+          b.reshape(ReduceSumOp::create(b.builder, b.loc, rows, 0), scalar);
       total = total ? b.add(total, sum) : sum;
     }
     return SqrtOp::create(b.builder, b.loc, total);

@@ -57,13 +57,15 @@ template <typename ReduceOp> void legalizeReduction(OpBuilder &b, ReduceOp op) {
     if (i != axis)
       permutation.push_back(i);
   permutation.push_back(axis);
-  Value transposed = TransposeOp::create(b, op.getLoc(), op.getX(), permutation);
+  Value transposed =
+      TransposeOp::create(b, op.getLoc(), op.getX(), permutation);
   Value reduced = ReduceOp::create(b, op.getLoc(), transposed, rank - 1);
   op.replaceAllUsesWith(
       ReshapeOp::create(b, op.getLoc(), op.getType(), reduced).getY());
 }
 
-/// Rotation by an angle t of a pair (u, v): (u cos t - v sin t, v cos t + u sin t).
+/// Rotation by an angle t of a pair (u, v): (u cos t - v sin t, v cos t + u sin
+/// t).
 class Rotation {
 public:
   Rotation(OpBuilder &b, RopeOp op)
@@ -81,7 +83,9 @@ public:
   }
 
 private:
-  RankedTensorType type(ArrayRef<int64_t> sizes) { return withShape(op.getX(), sizes); }
+  RankedTensorType type(ArrayRef<int64_t> sizes) {
+    return withShape(op.getX(), sizes);
+  }
   Value reshape(Value x, ArrayRef<int64_t> sizes) {
     return ReshapeOp::create(b, loc, withShape(x, sizes), x);
   }
@@ -93,10 +97,13 @@ private:
     double base = op.getBase().convertToDouble();
     for (int64_t i = 0; i < pairs; ++i)
       frequencies.push_back(static_cast<float>(
-          std::pow(base, -2.0 * static_cast<double>(i) / static_cast<double>(op.getDims()))));
+          std::pow(base, -2.0 * static_cast<double>(i) /
+                             static_cast<double>(op.getDims()))));
     Value frequency = ConstantOp::create(
-        b, loc, DenseElementsAttr::get(type({pairs}), ArrayRef<float>(frequencies)));
-    Value position = CastOp::create(b, loc, type({batch, length}), op.getPositions());
+        b, loc,
+        DenseElementsAttr::get(type({pairs}), ArrayRef<float>(frequencies)));
+    Value position =
+        CastOp::create(b, loc, type({batch, length}), op.getPositions());
     position = reshape(position, {batch, 1, length, 1});
     Value angle =
         MulOp::create(b, loc, BroadcastOp::create(b, loc, angles, position),
@@ -142,7 +149,8 @@ private:
   Value cosine, sine;
 };
 
-struct LegalizeForKernels : tfm::impl::LegalizeForKernelsPassBase<LegalizeForKernels> {
+struct LegalizeForKernels
+    : tfm::impl::LegalizeForKernelsPassBase<LegalizeForKernels> {
   void runOnOperation() override {
     SmallVector<Operation *> ops;
     getOperation().walk([&](Operation *op) {

@@ -77,7 +77,8 @@ RegionSizes tfm::regionSizes(ModuleOp module, int64_t decayMinRank) {
   RegionSizes sizes;
   for (auto param : module.getOps<ParamOp>())
     if (param.getTrainable())
-      (rule.decays(param) ? sizes.decayed : sizes.plain) += paddedElements(param);
+      (rule.decays(param) ? sizes.decayed : sizes.plain) +=
+          paddedElements(param);
   sizes.decayed = llvm::alignTo(sizes.decayed, kRegionRow);
   sizes.plain = llvm::alignTo(sizes.plain, kRegionRow);
   return sizes;

@@ -247,12 +247,37 @@ struct MergeSlices : OpRewritePattern<SliceOp> {
   }
 };
 
+/// The transpose of a product is the product of the transposes, which a matmul
+/// reads in place. The gradient of a tied head is one.
+struct TransposeOfMatmul : OpRewritePattern<TransposeOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(TransposeOp op,
+                                PatternRewriter &rewriter) const override {
+    auto matmul = op.getX().getDefiningOp<MatmulOp>();
+    if (!matmul || !matmul->hasOneUse())
+      return failure();
+    ArrayRef<int64_t> permutation = op.getPermutation();
+    int64_t rank = permutation.size();
+    for (int64_t axis = 0; axis < rank - 2; ++axis)
+      if (permutation[axis] != axis)
+        return failure();
+    if (permutation[rank - 1] != rank - 2)
+      return failure();
+    rewriter.replaceOpWithNewOp<MatmulOp>(op, matmul.getB(), matmul.getA(),
+                                          !matmul.getTransposeB(),
+                                          !matmul.getTransposeA());
+    return success();
+  }
+};
+
 } // namespace
 
 void tfm::populateSimplifyPatterns(RewritePatternSet &patterns) {
-  patterns.add<ConcatInsteadOfPads, ScatterOntoTerm,
-               AbsorbNegation<AddOp, SubOp>, AbsorbNegation<SubOp, AddOp>,
-               MergeScales, ReduceOfRepeated<ReduceSumOp>,
-               ReduceOfRepeated<ReduceMaxOp>, MergeBroadcasts, MergeSlices>(
-      patterns.getContext());
+  patterns
+      .add<ConcatInsteadOfPads, ScatterOntoTerm, AbsorbNegation<AddOp, SubOp>,
+           AbsorbNegation<SubOp, AddOp>, MergeScales,
+           ReduceOfRepeated<ReduceSumOp>, ReduceOfRepeated<ReduceMaxOp>,
+           MergeBroadcasts, MergeSlices, TransposeOfMatmul>(
+          patterns.getContext());
 }

@@ -89,3 +89,14 @@ func.func @merge_slices(%a: tensor<2x4xf32>, %b: tensor<2x4xf32>) -> tensor<2x1x
   %y = tfm.slice %s axis 1 start 1 size 1 : tensor<2x3xf32>
   return %y : tensor<2x1xf32>
 }
+
+// The transpose of a product is the product of the transposes.
+// CHECK-LABEL: @transpose_of_matmul(
+// CHECK-SAME: %[[A:.*]]: tensor<8x4xf32>, %[[B:.*]]: tensor<8x5xf32>)
+// CHECK-NEXT: %[[Y:.*]] = tfm.matmul %[[B]], %[[A]] transpose_a : tensor<8x5xf32>, tensor<8x4xf32>
+// CHECK-NEXT: return %[[Y]]
+func.func @transpose_of_matmul(%a: tensor<8x4xf32>, %b: tensor<8x5xf32>) -> tensor<5x4xf32> {
+  %m = tfm.matmul %a, %b transpose_a : tensor<8x4xf32>, tensor<8x5xf32>
+  %y = tfm.transpose %m [1, 0] : tensor<4x5xf32>
+  return %y : tensor<5x4xf32>
+}

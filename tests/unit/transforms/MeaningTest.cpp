@@ -283,6 +283,20 @@ TEST(Simplify, KeepsTheMeaningOfEveryRewrite) {
         "tfm-simplify");
 }
 
+TEST(Simplify, TransposeOfAProduct) {
+  for (const char *flags : {"", "transpose_a", "transpose_b"}) {
+    bool ta = flags[0] && flags[10] == 'a', tb = flags[0] && flags[10] == 'b';
+    std::string a = ta ? "tensor<2x5x3xf32>" : "tensor<2x3x5xf32>";
+    std::string b = tb ? "tensor<2x7x5xf32>" : "tensor<2x5x7xf32>";
+    expectSameMeaning("func.func @f(%a: " + a + ", %b: " + b +
+                          ") -> tensor<2x7x3xf32> {\n%m = tfm.matmul %a, %b " +
+                          flags + " : " + a + ", " + b +
+                          "\n%y = tfm.transpose %m [0, 2, 1] : "
+                          "tensor<2x3x7xf32>\nreturn %y : tensor<2x7x3xf32>\n}",
+                      "tfm-simplify");
+  }
+}
+
 TEST(Simplify, ScatterOntoAnotherTerm) {
   expectSameMeaning(R"(
     func.func @f(%ids: tensor<4xi32> {test.limit = 3}, %u: tensor<4x2xf32>,
