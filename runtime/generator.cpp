@@ -14,6 +14,7 @@
 #include "runtime/tokenizer/utf8.h"
 
 #include <algorithm>
+#include <stdexcept>
 
 namespace tfm {
 
@@ -69,6 +70,85 @@ private:
   std::vector<int32_t> window;
 };
 
+class CachedSequence : public LogitsSource {
+public:
+  CachedSequence(Model &model, int64_t context)
+      : model(model), prefill(model.function("prefill")),
+        decode(model.function("decode")), limit(context) {
+    const tfm_buffer &tokens = Model::input(prefill, "tokens");
+    chunk = tokens.shape[1];
+    const tfm_buffer &logits = Model::output(decode, "logits");
+    width = logits.shape[logits.rank - 1];
+    if (limit < 1)
+      throw std::logic_error("a model with a cache must say its context");
+    window.reserve(static_cast<size_t>(limit) + 1);
+  }
+
+  int64_t context() const override { return limit; }
+  int64_t vocabulary() const override { return width; }
+
+  std::span<const float> start(std::span<const int32_t> prompt) override {
+    size_t skip =
+        prompt.size() - std::min(prompt.size(), static_cast<size_t>(limit));
+    window.assign(prompt.begin() + skip, prompt.end());
+    return evaluateAll();
+  }
+
+  std::span<const float> next(int32_t token) override {
+    if (static_cast<int64_t>(window.size()) == limit) {
+      window.erase(window.begin());
+      window.push_back(token);
+      return evaluateAll();
+    }
+    auto position = static_cast<int32_t>(window.size());
+    window.push_back(token);
+    std::span<int32_t> tokens =
+        model.values<int32_t>(Model::input(decode, "tokens"));
+    std::fill(tokens.begin(), tokens.end(), 0);
+    tokens[0] = token;
+    setRow(decode, "position", position);
+    model.run(decode);
+    return logitsOf(decode);
+  }
+
+private:
+  std::span<const float> evaluateAll() {
+    std::span<int32_t> tokens =
+        model.values<int32_t>(Model::input(prefill, "tokens"));
+    for (int64_t at = 0; at < static_cast<int64_t>(window.size());
+         at += chunk) {
+      int64_t count = std::min(chunk, static_cast<int64_t>(window.size()) - at);
+      std::fill(tokens.begin(), tokens.end(), 0);
+      std::copy_n(window.begin() + at, count, tokens.begin());
+      setRow(prefill, "position", static_cast<int32_t>(at));
+      setRow(prefill, "length", static_cast<int32_t>(count));
+      model.run(prefill);
+    }
+    return logitsOf(prefill);
+  }
+
+  /// An input [rows] that matters for the first row only.
+  void setRow(const tfm_function &function, const char *name, int32_t value) {
+    std::span<int32_t> values =
+        model.values<int32_t>(Model::input(function, name));
+    std::fill(values.begin(), values.end(), 0);
+    values[0] = value;
+  }
+
+  std::span<const float> logitsOf(const tfm_function &function) {
+    return model.values<float>(Model::output(function, "logits"))
+        .first(static_cast<size_t>(width));
+  }
+
+  Model &model;
+  const tfm_function &prefill;
+  const tfm_function &decode;
+  int64_t limit;
+  int64_t chunk = 0;
+  int64_t width = 0;
+  std::vector<int32_t> window;
+};
+
 /// Text that may be printed: all of `text` that cannot become part of a stop
 /// text any more, in whole characters.
 size_t safeLength(const std::string &text, size_t longestStop) {
@@ -87,7 +167,13 @@ std::unique_ptr<LogitsSource> wholeSequence(Model &model, int64_t context) {
   return std::make_unique<WholeSequence>(model, context);
 }
 
+std::unique_ptr<LogitsSource> cachedSequence(Model &model, int64_t context) {
+  return std::make_unique<CachedSequence>(model, context);
+}
+
 std::unique_ptr<LogitsSource> openLogits(Model &model, int64_t context) {
+  if (context > 0 && model.find("prefill") && model.find("decode"))
+    return cachedSequence(model, context);
   return wholeSequence(model, context);
 }
 

@@ -7,6 +7,8 @@
 
 #include "runtime/generator.h"
 #include "runtime/error.h"
+#include "runtime/initialise.h"
+#include "runtime/philox.h"
 #include "tests/unit/runtime/ToyModel.h"
 
 #include <gtest/gtest.h>
@@ -155,6 +157,41 @@ TEST(WholeSequence, SlidesOverTheNewestTokens) {
   EXPECT_EQ(row(), (std::vector<int32_t>{3, 4, 5, 6, 7}));
   EXPECT_EQ(wholeSequence(model, 3)->context(), 3);
   EXPECT_EQ(wholeSequence(model, 99)->context(), 5);
+}
+
+// Prefill and decode must give what the whole sequence gives, at every
+// position, for prompts that are and are not whole chunks, and when the context
+// slides.
+TEST(CachedSequence, GivesTheLogitsOfTheWholeSequence) {
+  for (int64_t chunk : {1, 3, 4, 20}) {
+    test::ToyShape shape;
+    shape.context = 10;
+    shape.chunk = chunk;
+    test::ToyModel toy(shape, "");
+    ThreadPool pool(2);
+    Model model(toy.descriptor(), pool);
+    initialise(model, 3);
+    std::unique_ptr<LogitsSource> cached = openLogits(model, 10);
+    std::unique_ptr<LogitsSource> whole = wholeSequence(model, 10);
+    EXPECT_EQ(cached->context(), 10);
+    EXPECT_EQ(cached->vocabulary(), 14);
+    for (size_t length : {1u, 3u, 4u, 7u, 10u, 13u}) {
+      std::vector<int32_t> prompt;
+      for (uint32_t i = 0; i < length; ++i)
+        prompt.push_back(static_cast<int32_t>(philox(1, {i, 0, 0, 0})[0] % 14));
+      auto same = [&](std::span<const float> left,
+                      std::span<const float> right) {
+        // Both may lie in the same arena, but never in the same bytes.
+        return std::equal(left.begin(), left.end(), right.begin(), right.end());
+      };
+      EXPECT_TRUE(same(cached->start(prompt), whole->start(prompt)));
+      for (int32_t i = 0; i < 15; ++i) {
+        int32_t token = (i * 5 + 1) % 14;
+        EXPECT_TRUE(same(cached->next(token), whole->next(token)))
+            << "chunk " << chunk << ", prompt " << length << ", token " << i;
+      }
+    }
+  }
 }
 
 TEST(Prompt, AnEmptyOneBeginsSomewhere) {

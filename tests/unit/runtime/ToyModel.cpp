@@ -25,6 +25,7 @@ struct Layout {
   uint64_t tableMean, biasMean, tableSquare, biasSquare;
   uint64_t tokens, targets, count, rng, hyper, loss, losses, norm;
   uint64_t forwardTokens, logits, evaluateLogits;
+  uint64_t prefillTokens, decodeTokens, position, length, cache, nextLogits;
   uint64_t end;
 };
 
@@ -122,6 +123,17 @@ void runEvaluate(void *arena, tfm_thread *thread) {
   computeLosses(arena, thread, layoutOf(arena).evaluateLogits);
 }
 
+/// The logits after `count` tokens of a row.
+void logitsAfter(void *arena, const int32_t *row, int64_t count, float *out) {
+  const ToyShape &shape = layoutOf(arena).shape;
+  logitsOf(arena, row[count - 1], out);
+  const float *table = at<float>(arena, layoutOf(arena).table);
+  for (int64_t t = 0; shape.chunk > 0 && t < count; ++t)
+    for (int64_t i = 0; i < shape.vocabulary; ++i)
+      out[i] += 0.01f * static_cast<float>(t + 1) *
+                table[row[t] * shape.vocabulary + i];
+}
+
 void runForward(void *arena, tfm_thread *thread) {
   const Layout &layout = layoutOf(arena);
   const ToyShape &shape = layout.shape;
@@ -129,7 +141,30 @@ void runForward(void *arena, tfm_thread *thread) {
   float *logits = at<float>(arena, layout.logits);
   for (int64_t i = thread->index; i < shape.rows * shape.context;
        i += thread->count)
-    logitsOf(arena, tokens[i], logits + i * shape.vocabulary);
+    logitsAfter(arena, tokens + i / shape.context * shape.context,
+                i % shape.context + 1, logits + i * shape.vocabulary);
+}
+
+/// Appends `length` tokens at `position` to the first row's cache.
+void appendTokens(void *arena, const int32_t *tokens, int32_t length) {
+  const Layout &layout = layoutOf(arena);
+  int32_t position = *at<int32_t>(arena, layout.position);
+  auto *cache = at<int32_t>(arena, layout.cache);
+  std::copy_n(tokens, length, cache + position);
+  logitsAfter(arena, cache, position + length,
+              at<float>(arena, layout.nextLogits));
+}
+
+void runPrefill(void *arena, tfm_thread *thread) {
+  const Layout &layout = layoutOf(arena);
+  if (thread->index == 0)
+    appendTokens(arena, at<int32_t>(arena, layout.prefillTokens),
+                 *at<int32_t>(arena, layout.length));
+}
+
+void runDecode(void *arena, tfm_thread *thread) {
+  if (thread->index == 0)
+    appendTokens(arena, at<int32_t>(arena, layoutOf(arena).decodeTokens), 1);
 }
 
 /// AdamW as in docs/design.md; clips by the norm over both parameters.
@@ -179,12 +214,13 @@ struct ToyModel::Parts {
   Layout layout;
   std::string recipe;
   int64_t tableShape[2], biasShape[1], tokenShape[2], forwardShape[2],
-      logitsShape[3], evaluateShape[3], rngShape[1], hyperShape[1];
+      logitsShape[3], evaluateShape[3], rngShape[1], hyperShape[1],
+      chunkShape[2], oneShape[2], rowShape[1], nextShape[2];
   tfm_buffer trainInputs[4], trainOutputs[1], evaluateInputs[3],
       evaluateOutputs[3], forwardInputs[1], forwardOutputs[1], updateInputs[1],
-      updateOutputs[1];
+      updateOutputs[1], prefillInputs[3], decodeInputs[2], nextOutputs[1];
   tfm_parameter parameters[2];
-  tfm_function functions[4];
+  tfm_function functions[6];
   tfm_constant constants[1];
   tfm_model model;
 };
@@ -224,6 +260,12 @@ ToyModel::ToyModel(const ToyShape &shape, std::string recipe)
   l.forwardTokens = take(shape.rows * shape.context);
   l.logits = take(shape.rows * shape.context * v);
   l.evaluateLogits = take(positions * v);
+  l.prefillTokens = take(shape.rows * shape.chunk);
+  l.decodeTokens = take(shape.rows);
+  l.position = take(shape.rows);
+  l.length = take(shape.rows);
+  l.cache = take(shape.rows * shape.context);
+  l.nextLogits = take(shape.rows * v);
   l.end = position;
 
   auto set = [](int64_t *to, std::initializer_list<int64_t> from) {
@@ -286,6 +328,20 @@ ToyModel::ToyModel(const ToyShape &shape, std::string recipe)
                     3,          p.evaluateOutputs, 0};
   p.functions[3] = {"forward", runForward,       1, p.forwardInputs,
                     1,         p.forwardOutputs, 0};
+  set(p.chunkShape, {shape.rows, shape.chunk});
+  set(p.oneShape, {shape.rows, 1});
+  set(p.rowShape, {shape.rows});
+  set(p.nextShape, {shape.rows, v});
+  tfm_buffer position1{"position", TFM_I32, 1, p.rowShape, l.position};
+  p.prefillInputs[0] = {"tokens", TFM_I32, 2, p.chunkShape, l.prefillTokens};
+  p.prefillInputs[1] = p.decodeInputs[1] = position1;
+  p.prefillInputs[2] = {"length", TFM_I32, 1, p.rowShape, l.length};
+  p.decodeInputs[0] = {"tokens", TFM_I32, 2, p.oneShape, l.decodeTokens};
+  p.nextOutputs[0] = {"logits", TFM_F32, 2, p.nextShape, l.nextLogits};
+  p.functions[4] = {"prefill", runPrefill,    3, p.prefillInputs,
+                    1,         p.nextOutputs, 0};
+  p.functions[5] = {"decode", runDecode,     2, p.decodeInputs,
+                    1,        p.nextOutputs, 0};
   p.constants[0] = {0, sizeof(Layout), &p.layout};
   p.model = {};
   p.model.abi = TFM_ABI_VERSION;
@@ -302,7 +358,7 @@ ToyModel::ToyModel(const ToyShape &shape, std::string recipe)
   p.model.activation_bytes = l.end - 4 * p.model.parameter_bytes;
   p.model.parameter_count = 2;
   p.model.parameters = p.parameters;
-  p.model.function_count = 4;
+  p.model.function_count = shape.chunk > 0 ? 6 : 4;
   p.model.functions = p.functions;
   p.model.constant_count = 1;
   p.model.constants = p.constants;

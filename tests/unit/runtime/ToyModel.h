@@ -5,9 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-// logits[b, t] = table[tokens[b, t]]: a descriptor with all the functions that
-// a compiled model has, in plain C++, so that the runtime can be tested without
-// a compiler. Two parameters: table [V, V] (decayed) and bias [V].
+// logits[b, t] = table[tokens[b, t]] + bias: a descriptor with all the
+// functions that a compiled model has, in plain C++, so that the runtime can be
+// tested without a compiler. Two parameters: table [V, V] (decayed) and bias
+// [V].
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,6 +30,10 @@ struct ToyShape {
   int64_t rows = 4; ///< of `forward`
   int64_t context = 9;
   int64_t accumulate = 1;
+  /// Above 0, `forward` also looks at earlier tokens, in a way that depends on
+  /// their positions, and there are `prefill`, with chunks of this length, and
+  /// `decode`.
+  int64_t chunk = 0;
   int64_t ignore = -1;
   double beta1 = 0.9;
   double beta2 = 0.99;
