@@ -293,8 +293,9 @@ void evaluate(const tfm_model &descriptor, const CommonOptions &command) {
   Model model(descriptor, pool);
   loadWeights(command.weights, model);
 
-  Evaluation result = Evaluator(model, *data, ignored)
-                          .evaluate(Part::Validation, /*batches=*/0);
+  Evaluation result =
+      Evaluator(model, *data, ignored)
+          .evaluate(Part::Validation, /*batches=*/0, /*withAccuracy=*/true);
   bool asks = !data->questions(Part::Validation).empty();
   ExactMatch match = asks ? answerQuestions(model, *data) : ExactMatch();
   Score all = {match.seen.asked + match.unseen.asked,

@@ -28,12 +28,11 @@ Evaluator::Evaluator(Model &model, const Dataset &data,
   valid.resize(static_cast<size_t>(input.shape[0]));
 }
 
-Evaluation Evaluator::evaluate(Part part, int64_t batches) {
+Evaluation Evaluator::evaluate(Part part, int64_t batches, bool withAccuracy) {
   const tfm_buffer &tokensIn = Model::input(function, "tokens");
   const tfm_buffer &targetsIn = Model::input(function, "targets");
   const tfm_buffer &countIn = Model::input(function, "count");
   const tfm_buffer &lossesOut = Model::output(function, "losses");
-  const tfm_buffer *logitsOut = Model::findOutput(function, "logits");
   int64_t rows = tokensIn.shape[0];
   int64_t length = tokensIn.shape[1];
   int64_t windows = data.windows(part);
@@ -58,7 +57,7 @@ Evaluation Evaluator::evaluate(Part part, int64_t batches) {
       int64_t window = index * windows / wanted;
       valid[row] =
           data.read(part, data.windowStart(part, window), tokenRow, targetRow);
-      for (int32_t &target : targetRow.first(valid[row]))
+      for (int32_t target : targetRow.first(valid[row]))
         counted += target != ignore;
     }
     std::copy(tokens.begin(), tokens.end(),
@@ -73,27 +72,64 @@ Evaluation Evaluator::evaluate(Part part, int64_t batches) {
     for (int64_t row = 0; row < rows; ++row)
       for (int64_t i = 0; i < valid[row]; ++i) {
         auto at = static_cast<size_t>(row * length + i);
-        if (targets[at] == ignore)
-          continue;
-        sum += static_cast<double>(losses[at]);
-        if (!logitsOut)
-          continue;
-        auto width = static_cast<size_t>(logitsOut->shape[2]);
-        std::span<const float> logits =
-            model.values<float>(*logitsOut).subspan(at * width, width);
-        right += greedyToken(logits) == targets[at];
+        if (targets[at] != ignore)
+          sum += static_cast<double>(losses[at]);
       }
     result.targets += counted;
+    if (withAccuracy)
+      right += countRight();
   }
   if (result.targets == 0)
     throw InputError("there is nothing to evaluate: the validation part of the "
                      "data is empty; name a file with --data, or build with "
                      "-D data.validation=0.1");
   result.loss = sum / static_cast<double>(result.targets);
-  if (logitsOut)
+  if (withAccuracy)
     result.accuracy =
         static_cast<double>(right) / static_cast<double>(result.targets);
   return result;
+}
+
+/// Targets of the current batch that are the most probable token.
+int64_t Evaluator::countRight() {
+  auto rows = static_cast<int64_t>(valid.size());
+  if (const tfm_buffer *logits = Model::findOutput(function, "logits"))
+    return countRightInRows(0, rows, *logits);
+  const tfm_function &forward = model.function("forward");
+  const tfm_buffer &input = Model::input(forward, "tokens");
+  auto length = static_cast<int64_t>(tokens.size()) / rows;
+  if (input.shape[1] < length)
+    throw InputError("the accuracy cannot be measured: the model generates "
+                     "with a shorter context than it is trained with");
+  int64_t right = 0;
+  for (int64_t first = 0; first < rows; first += input.shape[0]) {
+    int64_t count = std::min<int64_t>(input.shape[0], rows - first);
+    std::span<int32_t> to = model.values<int32_t>(input);
+    std::fill(to.begin(), to.end(), 0);
+    for (int64_t row = 0; row < count; ++row)
+      std::copy_n(&tokens[static_cast<size_t>((first + row) * length)], length,
+                  to.begin() + row * input.shape[1]);
+    model.run(forward);
+    right += countRightInRows(first, count, Model::output(forward, "logits"));
+  }
+  return right;
+}
+
+/// The same of some rows, whose logits [.., positions, V] begin with theirs.
+int64_t Evaluator::countRightInRows(int64_t firstRow, int64_t rows,
+                                    const tfm_buffer &logits) {
+  int64_t length = static_cast<int64_t>(tokens.size() / valid.size());
+  std::span<const float> all = model.values<float>(logits);
+  auto width = static_cast<size_t>(logits.shape[2]);
+  int64_t right = 0;
+  for (int64_t row = 0; row < rows; ++row)
+    for (int64_t i = 0; i < valid[firstRow + row]; ++i) {
+      auto at = static_cast<size_t>((firstRow + row) * length + i);
+      auto position = static_cast<size_t>(row * logits.shape[1] + i);
+      right += targets[at] != ignore &&
+               greedyToken(all.subspan(position * width, width)) == targets[at];
+    }
+  return right;
 }
 
 ExactMatch answerQuestions(Model &model, const Dataset &data) {

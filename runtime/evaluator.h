@@ -19,8 +19,7 @@ struct Evaluation {
   /// Mean over all targets that count, in nats.
   double loss = 0;
   int64_t targets = 0;
-  /// Share of targets that are the most probable token; absent where the model
-  /// does not give logits for it.
+  /// Share of targets that are the most probable token, where asked for.
   std::optional<double> accuracy;
 
   double perplexity() const;
@@ -33,10 +32,15 @@ public:
   Evaluator(Model &model, const Dataset &data, std::optional<int32_t> ignore);
 
   /// Over `batches` batches of windows spread evenly over the part, always the
-  /// same ones; 0 for all windows.
-  Evaluation evaluate(Part part, int64_t batches);
+  /// same ones; 0 for all windows. The accuracy comes from the logits of
+  /// `evaluate`, where it gives them, else from `forward`.
+  Evaluation evaluate(Part part, int64_t batches, bool withAccuracy = false);
 
 private:
+  int64_t countRight();
+  int64_t countRightInRows(int64_t firstRow, int64_t rows,
+                           const tfm_buffer &logits);
+
   Model &model;
   const Dataset &data;
   std::optional<int32_t> ignore;

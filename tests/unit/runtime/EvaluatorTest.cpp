@@ -65,9 +65,35 @@ TEST(Evaluator, AUniformModelLosesTheLogOfItsVocabulary) {
 
   for (char digit = '0'; digit <= '9'; ++digit)
     bench.teach(digit, digit == '9' ? '0' : static_cast<char>(digit + 1));
-  Evaluation taught = evaluator.evaluate(Part::Validation, 0);
+  Evaluation taught = evaluator.evaluate(Part::Validation, 0, true);
   EXPECT_NEAR(*taught.accuracy, 1.0, 1e-12);
   EXPECT_LT(taught.loss, 1e-4);
+}
+
+// One digit of ten is taught wrongly; the accuracy is the same whether it comes
+// from `evaluate` or, for any number of its rows, from `forward`.
+TEST(Evaluator, MeasuresTheAccuracyWithWhatThereIs) {
+  test::TemporaryFolder folder;
+  std::string text;
+  for (int i = 0; i < 250; ++i)
+    text += static_cast<char>('0' + i % 10);
+  DataSpec spec = fileOf("text", folder.write("a.txt", text), 0.5);
+  for (bool withLogits : {true, false})
+    for (int64_t rows : {1, 3, 4, 8}) {
+      test::ToyShape shape;
+      shape.rows = rows;
+      shape.context = 11;
+      shape.evaluateLogits = withLogits;
+      Bench bench(shape, spec);
+      for (char digit = '0'; digit < '9'; ++digit)
+        bench.teach(digit, static_cast<char>(digit + 1));
+      bench.teach('9', '5');
+      Evaluator evaluator(bench.model, *bench.data, std::nullopt);
+      // The part begins with a 5: twelve of its 124 targets follow a 9.
+      Evaluation result = evaluator.evaluate(Part::Validation, 0, true);
+      EXPECT_NEAR(*result.accuracy, 112.0 / 124, 1e-12);
+      EXPECT_FALSE(evaluator.evaluate(Part::Validation, 0).accuracy);
+    }
 }
 
 TEST(Evaluator, IgnoresWhatTheLossIgnores) {

@@ -324,8 +324,13 @@ ToyModel::ToyModel(const ToyShape &shape, std::string recipe)
   p.functions[0] = {"train", runTrain, 4, p.trainInputs, 1, p.trainOutputs, 0};
   p.functions[1] = {"update", runUpdate,       1, p.updateInputs,
                     1,        p.updateOutputs, 0};
-  p.functions[2] = {"evaluate", runEvaluate,       3, p.evaluateInputs,
-                    3,          p.evaluateOutputs, 0};
+  p.functions[2] = {"evaluate",
+                    runEvaluate,
+                    3,
+                    p.evaluateInputs,
+                    shape.evaluateLogits ? 3 : 2,
+                    p.evaluateOutputs,
+                    0};
   p.functions[3] = {"forward", runForward,       1, p.forwardInputs,
                     1,         p.forwardOutputs, 0};
   set(p.chunkShape, {shape.rows, shape.chunk});

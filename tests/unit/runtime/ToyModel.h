@@ -35,6 +35,8 @@ struct ToyShape {
   /// `decode`.
   int64_t chunk = 0;
   int64_t ignore = -1;
+  /// Whether `evaluate` gives its logits.
+  bool evaluateLogits = true;
   double beta1 = 0.9;
   double beta2 = 0.99;
   double eps = 1e-8;
