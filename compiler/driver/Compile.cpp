@@ -14,6 +14,7 @@
 #include "compiler/dialect/TfmDialect.h"
 #include "compiler/transforms/Optimizer.h"
 #include "compiler/transforms/Passes.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Support/JSON.h"
@@ -63,6 +64,17 @@ void forEachLaunch(const std::vector<tfm::Step> &steps,
 
 } // namespace
 
+/// Names the results that the runtime looks for.
+static void nameResults(ModuleOp module) {
+  static constexpr std::pair<StringRef, std::array<StringRef, 2>> names[] = {
+      {"forward", {"logits", ""}}, {"train", {"loss", "losses"}}, {"evaluate", {"loss", "losses"}}};
+  for (auto &[function, results] : names)
+    if (auto func = module.lookupSymbol<func::FuncOp>(function))
+      for (unsigned i = 0; i < 2 && i < func.getNumResults(); ++i)
+        if (!results[i].empty())
+          func.setResultAttr(i, "tfm.name", StringAttr::get(module.getContext(), results[i]));
+}
+
 LogicalResult tfm::prepare(ModuleOp module) {
   PassManager passes(module.getContext());
   passes.enableVerifier(false);
@@ -74,7 +86,13 @@ LogicalResult tfm::prepare(ModuleOp module) {
   passes.addPass(createDecomposePass());
   passes.addPass(createLegalizeForKernelsPass());
   passes.addPass(createSimplifyPass());
-  return passes.run(module);
+  if (failed(passes.run(module)))
+    return failure();
+  // Training and evaluation are what a binary runs of it.
+  if (auto loss = module.lookupSymbol<func::FuncOp>("loss"))
+    loss.erase();
+  nameResults(module);
+  return success();
 }
 
 Schedule tfm::scheduleModel(ModuleOp module) {

@@ -170,7 +170,10 @@ private:
     if (auto it = views.find(value); it != views.end())
       return it->second;
     View view = wantedPlace(value);
-    if (!view.isValid())
+    // A matrix product writes whole rows.
+    bool rows = !isa_and_nonnull<MatmulOp>(value.getDefiningOp()) ||
+                (view.isValid() && view.strides.back() == 1);
+    if (!view.isValid() || !rows)
       view = allocate(value);
     return views[value] = view;
   }
@@ -674,6 +677,13 @@ void ProgramBuilder::build(func::FuncOp func, Program &out) {
     views[arg] = view;
     out.inputs.push_back({name ? name.getValue().str() : "", view});
   }
+  int rng = -1;
+  if (func.getSymName() == "train") {
+    // The counter of dropout, read all through the step.
+    auto type = RankedTensorType::get({4}, IntegerType::get(func.getContext(), 32));
+    rng = allocate("train.rng", 4 * elementBytes(type.getElementType()));
+    out.inputs.push_back({"rng", contiguousView(rng, type)});
+  }
   findLayouts(block);
   findMaterialised(block, schedule.materialised);
   FusedBlock blockFused = fuse(block, schedule.materialised);
@@ -707,6 +717,10 @@ void ProgramBuilder::build(func::FuncOp func, Program &out) {
     Buffer &buffer = schedule.buffers[port.view.buffer];
     buffer.begin = std::min(buffer.begin, time);
     buffer.end = time;
+  }
+  if (rng >= 0) {
+    schedule.buffers[rng].begin = 0;
+    schedule.buffers[rng].end = time;
   }
   out.flops = flopsOf(block);
 }

@@ -75,6 +75,8 @@ public:
         continue;
       place(&op);
     }
+    while (mergeOnce())
+      ;
     return std::move(result);
   }
 
@@ -118,7 +120,7 @@ private:
     bool elementwise = op->hasTrait<OpTrait::Elementwise>();
     if (group.kind == KernelKind::Matmul) {
       // An epilogue sees single elements, in no order.
-      if ((!elementwise && !isa<DropoutOp>(op)) || domain != own)
+      if ((!elementwise && !isa<DropoutOp>(op)) || domain != own || !paysInEpilogue(op, k))
         return false;
     } else if (group.kind != KernelKind::Row) {
       return false;
@@ -146,6 +148,119 @@ private:
         forEachRead(member, domain, materialised,
                     [&](const Leaf &leaf) { related |= bases.contains(leaf.base); });
     return reachable && related;
+  }
+
+  /// Whether an elementwise op is better computed where the matmul of kernel `k`
+  /// leaves its result than by a row kernel: it replaces what would be stored,
+  /// or no row kernel is going to read that anyway in order to reduce it.
+  bool paysInEpilogue(Operation *op, int k) const {
+    bool replaces = true;
+    for (Value operand : op->getOperands())
+      if (groupOfValue(throughViews(operand)) == k)
+        replaces &= onlyReaderIs(throughViews(operand), op);
+    return replaces || !feedsReduction(op->getResult(0), k, 0);
+  }
+
+  static Value throughViews(Value value) {
+    while (auto reshape = value.getDefiningOp<ReshapeOp>())
+      value = reshape.getX();
+    return value;
+  }
+
+  static bool onlyReaderIs(Value value, Operation *op) {
+    return llvm::all_of(value.getUsers(), [&](Operation *user) {
+      return user == op ||
+             (isa<ReshapeOp>(user) && onlyReaderIs(user->getResult(0), op));
+    });
+  }
+
+  /// Whether ops that could join kernel `k` lead from `value` to a reduction.
+  bool feedsReduction(Value value, int k, int depth) const {
+    constexpr int kFar = 8;
+    for (Operation *user : value.getUsers()) {
+      if (user->getBlock() != &block)
+        continue;
+      if (reducedAxis(user))
+        return true;
+      if (depth == kFar || !(user->hasTrait<OpTrait::Elementwise>() || isa<ReshapeOp, DropoutOp>(user)))
+        continue;
+      bool reachable = llvm::all_of(user->getOperands(), [&](Value operand) {
+        Value base = viewBase(operand, materialised);
+        Operation *def = base.getDefiningOp();
+        return throughViews(operand) == throughViews(value) || !def ||
+               def->getBlock() != &block || isFree(def) || isa<GetParamOp, ConstantOp>(def) ||
+               (result.groupOf.contains(def) && groupOfValue(base) <= k);
+      });
+      if (reachable && feedsReduction(user->getResult(0), k, depth + 1))
+        return true;
+    }
+    return false;
+  }
+
+  /// Whether any op of kernel `reader` reads a result of kernel `producer`;
+  /// `inRegister` says whether all of them do so at their own point.
+  bool reads(int reader, int producer, bool &inRegister) const {
+    bool any = false;
+    inRegister = true;
+    for (Operation *op : result.groups[reader].ops)
+      forEachRead(op, result.groups[reader].domain, materialised, [&](const Leaf &leaf) {
+        if (groupOfValue(leaf.base) != producer)
+          return;
+        any = true;
+        inRegister &= leaf.inRegister && !isColumnReduction(leaf.base.getDefiningOp());
+      });
+    return any;
+  }
+
+  bool shareInput(int a, int b) const {
+    llvm::DenseSet<Value> bases;
+    auto collect = [&](int group, llvm::function_ref<void(Value)> visit) {
+      for (Operation *op : result.groups[group].ops)
+        forEachRead(op, result.groups[group].domain, materialised,
+                    [&](const Leaf &leaf) { visit(leaf.base); });
+    };
+    collect(a, [&](Value base) { bases.insert(base); });
+    bool shared = false;
+    collect(b, [&](Value base) { shared |= bases.contains(base); });
+    return shared;
+  }
+
+  /// Joins two row kernels over one domain where one can move to the other
+  /// without passing anything that it depends on.
+  bool mergeOnce() {
+    for (int b = 1; b < size(); ++b)
+      for (int a = 0; a < b; ++a)
+        if (tryMerge(a, b))
+          return true;
+    return false;
+  }
+
+  bool tryMerge(int a, int b) {
+    const Group &first = result.groups[a], &second = result.groups[b];
+    if (first.kind != KernelKind::Row || second.kind != KernelKind::Row ||
+        first.domain != second.domain || first.ops.empty() || second.ops.empty() ||
+        standsAlone(first.ops.front()) || standsAlone(second.ops.front()))
+      return false;
+    bool inRegister;
+    bool direct = reads(b, a, inRegister);
+    if (direct ? !inRegister : !shareInput(a, b))
+      return false;
+    bool ignored, canSink = true, canHoist = true;
+    for (int between = a + 1; between < b; ++between) {
+      canSink &= !reads(between, a, ignored);
+      canHoist &= !reads(b, between, ignored);
+    }
+    if (!canSink && !canHoist)
+      return false;
+    int target = canHoist ? a : b, source = canHoist ? b : a;
+    Group &into = result.groups[target];
+    llvm::append_range(into.ops, result.groups[source].ops);
+    llvm::sort(into.ops, [](Operation *x, Operation *y) { return x->isBeforeInBlock(y); });
+    result.groups.erase(result.groups.begin() + source);
+    for (auto [index, group] : llvm::enumerate(result.groups))
+      for (Operation *op : group.ops)
+        result.groupOf[op] = static_cast<int>(index);
+    return true;
   }
 
   Block &block;

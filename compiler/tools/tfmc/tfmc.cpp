@@ -71,6 +71,7 @@ static int run(int argc, char **argv) {
   app.require_subcommand(1);
   int status = 0;
   tfm::addCheckCommand(app, status);
+  tfm::addBuildCommand(app, status);
   tfm::addReportCommand(app, status);
   tfm::addDiffCommand(app, status);
   tfm::addExplainCommand(app, status);

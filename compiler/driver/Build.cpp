@@ -1,0 +1,175 @@
+//===- Build.cpp - from a source file to a binary -------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/driver/Build.h"
+
+#include "compiler/codegen/cpu/Lower.h"
+#include "compiler/codegen/cpu/Target.h"
+#include "compiler/dialect/TfmDialect.h"
+#include "compiler/driver/Compile.h"
+#include "compiler/driver/Link.h"
+#include "compiler/frontend/Diagnostics.h"
+#include "compiler/frontend/Frontend.h"
+#include "compiler/frontend/Source.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "llvm/ADT/SmallString.h"
+#include "llvm/IR/LLVMContext.h"
+#include "llvm/IR/Module.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/Path.h"
+#include <chrono>
+
+using namespace tfm;
+
+namespace {
+
+/// Prints the time since the last stage ended.
+class Stopwatch {
+public:
+  explicit Stopwatch(bool enabled) : enabled(enabled) {}
+  void stage(llvm::StringRef name) {
+    auto now = std::chrono::steady_clock::now();
+    if (enabled)
+      llvm::errs() << llvm::format("%8.1f ms  ",
+                                   std::chrono::duration<double, std::milli>(now - last).count())
+                   << name << '\n';
+    last = now;
+  }
+
+private:
+  bool enabled;
+  std::chrono::steady_clock::time_point last = std::chrono::steady_clock::now();
+};
+
+llvm::StringRef endingOf(Emit emit) {
+  switch (emit) {
+  case Emit::Tfm:
+    return ".mlir";
+  case Emit::Schedule:
+    return ".schedule";
+  case Emit::Llvm:
+    return ".ll";
+  case Emit::Asm:
+    return ".s";
+  case Emit::Obj:
+    return ".o";
+  case Emit::Shared:
+    return ".so";
+  case Emit::Exe:
+    return "";
+  }
+  return "";
+}
+
+std::string outputOf(const BuildOptions &options) {
+  if (!options.output.empty())
+    return options.output;
+  // Text goes to the reader.
+  if (options.emit <= Emit::Asm)
+    return "-";
+  std::string stem = options.source == "-" ? "model" : llvm::sys::path::stem(options.source).str();
+  std::string path = stem + endingOf(options.emit).str();
+  // Beside a folder of that name, `./gpt2` would not be a file.
+  return llvm::sys::fs::is_directory(path) ? path + ".out" : path;
+}
+
+BuildStatus fail(const llvm::Twine &message, BuildStatus status) {
+  llvm::errs() << "tfmc: error: " << message << '\n';
+  return status;
+}
+
+/// Writes what `write` prints: to standard output, or to a file that appears
+/// whole or not at all.
+BuildStatus writeText(llvm::StringRef path,
+                      llvm::function_ref<llvm::Error(llvm::raw_pwrite_stream &)> write) {
+  llvm::SmallString<0> text;
+  llvm::raw_svector_ostream os(text);
+  if (llvm::Error error = write(os))
+    return fail(llvm::toString(std::move(error)), BuildStatus::Bug);
+  if (path == "-") {
+    llvm::outs() << text;
+    return BuildStatus::Ok;
+  }
+  if (llvm::Error error = writeWhole(path, text))
+    return fail(llvm::toString(std::move(error)), BuildStatus::InputError);
+  return BuildStatus::Ok;
+}
+
+} // namespace
+
+BuildStatus tfm::build(const BuildOptions &options) {
+  Stopwatch watch(options.time);
+  llvm::Expected<CpuTarget> target = CpuTarget::named(options.cpu);
+  if (!target)
+    return fail(llvm::toString(target.takeError()), BuildStatus::InputError);
+
+  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+  context.loadDialect<TfmDialect, mlir::func::FuncDialect>();
+  SourceManager sources;
+  Diagnostics diagnostics(sources);
+  FrontendOptions frontend;
+  frontend.defines = options.defines;
+  mlir::OwningOpRef<mlir::ModuleOp> module =
+      compileToTfm(context, sources, options.source, frontend, diagnostics);
+  diagnostics.print(llvm::errs());
+  if (!module)
+    return BuildStatus::InputError;
+  watch.stage("frontend");
+
+  std::string output = outputOf(options);
+  // Whatever goes wrong from here on is ours, not the user's.
+  std::string bug;
+  mlir::ScopedDiagnosticHandler handler(&context, [&](mlir::Diagnostic &diagnostic) {
+    if (bug.empty())
+      bug = diagnostic.str();
+    return mlir::success();
+  });
+  if (options.emit == Emit::Tfm)
+    return writeText(output, [&](llvm::raw_pwrite_stream &os) {
+      module->print(os);
+      return llvm::Error::success();
+    });
+  if (mlir::failed(prepare(*module)))
+    return fail("cannot transform the model: " + bug, BuildStatus::Bug);
+  watch.stage("transforms");
+  Schedule schedule = scheduleModel(*module);
+  watch.stage("schedule");
+  if (options.emit == Emit::Schedule)
+    return writeText(output, [&](llvm::raw_pwrite_stream &os) {
+      schedule.print(os);
+      return llvm::Error::success();
+    });
+
+  llvm::LLVMContext llvmContext;
+  std::unique_ptr<llvm::Module> code = emitModel(*module, schedule, *target, llvmContext);
+  if (!code)
+    return fail("cannot generate code: " + bug, BuildStatus::Bug);
+  watch.stage("kernels");
+  if (options.emit == Emit::Llvm)
+    return writeText(output, [&](llvm::raw_pwrite_stream &os) {
+      code->print(os, nullptr);
+      return llvm::Error::success();
+    });
+  if (options.emit == Emit::Asm)
+    return writeText(output, [&](llvm::raw_pwrite_stream &os) {
+      return emitAssembly(*code, *target, os);
+    });
+  llvm::SmallString<0> object;
+  llvm::raw_svector_ostream os(object);
+  if (llvm::Error error = emitObject(*code, *target, os))
+    return fail(llvm::toString(std::move(error)), BuildStatus::Bug);
+  watch.stage("machine code");
+  llvm::Error error = options.emit == Emit::Obj ? writeWhole(output, object)
+                                                : link(object, output, options.emit == Emit::Shared);
+  if (error)
+    return fail(llvm::toString(std::move(error)), BuildStatus::InputError);
+  watch.stage("link");
+  return BuildStatus::Ok;
+}

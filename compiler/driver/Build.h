@@ -1,0 +1,47 @@
+//===- Build.h - from a source file to a binary -----------------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_DRIVER_BUILD_H
+#define TFM_DRIVER_BUILD_H
+
+#include "llvm/Support/Error.h"
+#include "llvm/Support/raw_ostream.h"
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tfm {
+
+/// What `tfmc build` leaves.
+enum class Emit { Tfm, Schedule, Llvm, Asm, Obj, Shared, Exe };
+
+struct BuildOptions {
+  std::string source;
+  /// `-o`; empty: the source's name without `.tfm`, with the kind's ending. `-`
+  /// is standard output, for text.
+  std::string output;
+  std::vector<std::pair<std::string, std::string>> defines;
+  std::string cpu = "native";
+  Emit emit = Emit::Exe;
+  /// Print how long each stage took to standard error.
+  bool time = false;
+};
+
+/// Why a build failed.
+enum class BuildStatus {
+  Ok,
+  InputError, ///< diagnostics have been printed
+  Bug,        ///< the compiler could not do what it should
+};
+
+/// Builds a model; what is wrong with the source is printed to standard error
+/// as the frontend's diagnostics, everything else as one line.
+BuildStatus build(const BuildOptions &options);
+
+} // namespace tfm
+
+#endif // TFM_DRIVER_BUILD_H

@@ -1,0 +1,106 @@
+//===- Link.cpp - writing and linking object files ------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/driver/Link.h"
+
+#include "llvm/ADT/SmallString.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FileUtilities.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/Program.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace tfm;
+
+namespace {
+
+/// The archive that every model links.
+llvm::Expected<std::string> findRuntime() {
+  static int anchor;
+  std::string program = llvm::sys::fs::getMainExecutable("", &anchor);
+  llvm::StringRef folder = llvm::sys::path::parent_path(program);
+  for (llvm::StringRef place : {"lib", "../lib", "../lib/tfm"}) {
+    llvm::SmallString<256> path(folder);
+    llvm::sys::path::append(path, place, "libtfm_runtime.a");
+    if (llvm::sys::fs::exists(path))
+      return std::string(path);
+  }
+  return llvm::createStringError("cannot find libtfm_runtime.a in lib beside " + program);
+}
+
+llvm::Expected<std::string> findLinker() {
+  for (llvm::StringRef name : {"c++", "g++", "clang++", "clang++-22"})
+    if (llvm::ErrorOr<std::string> path = llvm::sys::findProgramByName(name))
+      return *path;
+  return llvm::createStringError(
+      "no C++ compiler found to link with: install g++ or clang, or use `--emit obj`");
+}
+
+} // namespace
+
+llvm::Error tfm::writeWhole(llvm::StringRef path, llvm::StringRef bytes) {
+  return llvm::writeToOutput(path, [&](llvm::raw_ostream &os) {
+    os << bytes;
+    return llvm::Error::success();
+  });
+}
+
+llvm::Error tfm::link(llvm::StringRef object, llvm::StringRef output, bool shared) {
+  llvm::Expected<std::string> linker = findLinker();
+  if (!linker)
+    return linker.takeError();
+  llvm::SmallString<128> objectPath, errorPath;
+  int descriptor = -1;
+  if (std::error_code error =
+          llvm::sys::fs::createTemporaryFile("tfm", "o", descriptor, objectPath))
+    return llvm::createStringError(error, "cannot create a temporary file");
+  llvm::FileRemover removeObject(objectPath);
+  {
+    llvm::raw_fd_ostream os(descriptor, /*shouldClose=*/true);
+    os << object;
+    os.close();
+    if (os.has_error())
+      return llvm::createStringError(os.error(), "cannot write " + objectPath);
+  }
+  if (std::error_code error = llvm::sys::fs::createTemporaryFile("tfm", "txt", errorPath))
+    return llvm::createStringError(error, "cannot create a temporary file");
+  llvm::FileRemover removeErrors(errorPath);
+
+  std::string partial = (output + ".partial").str();
+  llvm::SmallVector<std::string> arguments = {*linker, "-o", partial, std::string(objectPath)};
+  if (shared) {
+    arguments.push_back("-shared");
+  } else {
+    llvm::Expected<std::string> runtime = findRuntime();
+    if (!runtime)
+      return runtime.takeError();
+    llvm::append_range(arguments,
+                       llvm::ArrayRef<std::string>{*runtime, "-static-libstdc++",
+                                                   "-static-libgcc", "-Wl,--gc-sections", "-s",
+                                                   "-lm", "-lpthread"});
+  }
+  llvm::SmallVector<llvm::StringRef> references(arguments.begin(), arguments.end());
+  std::optional<llvm::StringRef> redirects[] = {std::nullopt, std::nullopt, errorPath.str()};
+  std::string message;
+  int status = llvm::sys::ExecuteAndWait(*linker, references, std::nullopt, redirects, 0, 0,
+                                         &message);
+  if (status != 0) {
+    llvm::sys::fs::remove(partial);
+    if (auto text = llvm::MemoryBuffer::getFile(errorPath))
+      message += (*text)->getBuffer().str();
+    return llvm::createStringError("cannot link " + output + " with " + *linker + ":\n" +
+                                   message);
+  }
+  if (std::error_code error = llvm::sys::fs::rename(partial, output)) {
+    llvm::sys::fs::remove(partial);
+    return llvm::createStringError(error, "cannot write " + output);
+  }
+  return llvm::Error::success();
+}

@@ -1,0 +1,27 @@
+//===- Link.h - writing and linking object files ----------------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_DRIVER_LINK_H
+#define TFM_DRIVER_LINK_H
+
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
+
+namespace tfm {
+
+/// Writes a file whole or not at all: to a temporary name beside it, then
+/// renamed.
+llvm::Error writeWhole(llvm::StringRef path, llvm::StringRef bytes);
+
+/// Links an object file with the runtime into an executable at `output`, or
+/// alone into a shared library, by the system's C++ compiler as linker driver.
+/// The runtime is `lib/libtfm_runtime.a` beside or above the running program.
+llvm::Error link(llvm::StringRef object, llvm::StringRef output, bool shared);
+
+} // namespace tfm
+
+#endif // TFM_DRIVER_LINK_H

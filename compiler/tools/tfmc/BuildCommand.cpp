@@ -1,0 +1,62 @@
+//===- BuildCommand.cpp - tfmc build --------------------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Commands.h"
+#include "ModelInput.h"
+
+#include "compiler/driver/Build.h"
+
+using namespace tfm;
+
+void tfm::addBuildCommand(CLI::App &app, int &status) {
+  struct Options {
+    BuildOptions build;
+    std::vector<std::string> defines;
+    std::string target = "cpu", precision = "f32";
+  };
+  auto options = std::make_shared<Options>();
+  CLI::App *command = app.add_subcommand(
+      "build", "Compile a model to one binary that trains and generates");
+  BuildOptions &build = options->build;
+  command->add_option("FILE", build.source, "The model, - for standard input")->required();
+  command->add_option("-o,--output", build.output, "The file to write");
+  static const std::map<std::string, Emit> kinds = {
+      {"tfm", Emit::Tfm}, {"schedule", Emit::Schedule}, {"llvm", Emit::Llvm},
+      {"asm", Emit::Asm}, {"obj", Emit::Obj},           {"shared", Emit::Shared},
+      {"exe", Emit::Exe}};
+  command
+      ->add_option("--emit", build.emit,
+                   "What to write: tfm, schedule, llvm, asm, obj, shared or exe (default)")
+      ->transform(CLI::CheckedTransformer(kinds).description(""));
+  command->add_option("--cpu", build.cpu, "The CPU to compile for, by LLVM's name (default: native)");
+  command->add_option("--target", options->target, "cpu")
+      ->check(CLI::IsMember({"cpu", "cuda"}).description(""));
+  command->add_option("--precision", options->precision, "f32")
+      ->check(CLI::IsMember({"f32", "bf16"}).description(""));
+  command->add_flag("--time", build.time, "Say how long each stage took");
+  addDefineOption(*command, options->defines);
+  command->callback([options, &status] {
+    if (options->target != "cpu" || options->precision != "f32") {
+      llvm::errs() << "tfmc: error: this version compiles for `--target cpu` at `--precision "
+                      "f32` only\n";
+      status = 1;
+      return;
+    }
+    options->build.defines = parseDefines(options->defines);
+    switch (tfm::build(options->build)) {
+    case BuildStatus::Ok:
+      status = 0;
+      break;
+    case BuildStatus::InputError:
+      status = 1;
+      break;
+    case BuildStatus::Bug:
+      status = 70;
+      break;
+    }
+  });
+}
