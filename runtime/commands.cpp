@@ -380,8 +380,8 @@ void bench(const tfm_model &descriptor, const CommonOptions &command) {
       model.run(*function);
       times.push_back(now() - start);
     }
-    std::nth_element(times.begin(), times.begin() + times.size() / 2,
-                     times.end());
+    auto middle = static_cast<ptrdiff_t>(times.size() / 2);
+    std::nth_element(times.begin(), times.begin() + middle, times.end());
     double median = times[times.size() / 2];
     const tfm_buffer *tokens = Model::findInput(*function, "tokens");
     double count =

@@ -165,8 +165,8 @@ ExactMatch answerQuestions(Model &model, const Dataset &data) {
       for (size_t i = 0; i < batch.size(); ++i) {
         const std::vector<int32_t> &tokens = batch[i].tokens;
         size_t used = std::min(tokens.size(), length);
-        std::copy(tokens.end() - used, tokens.end(),
-                  input.begin() + i * length);
+        std::ranges::copy(std::span(tokens).last(used),
+                          input.subspan(i * length).begin());
       }
       model.run(forward);
       std::span<const float> logits = model.values<float>(logitsOut);

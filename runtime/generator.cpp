@@ -36,9 +36,9 @@ public:
   int64_t vocabulary() const override { return logits.shape[logits.rank - 1]; }
 
   std::span<const float> start(std::span<const int32_t> prompt) override {
-    size_t skip =
-        prompt.size() - std::min(prompt.size(), static_cast<size_t>(newest));
-    window.assign(prompt.begin() + skip, prompt.end());
+    auto count = std::min(prompt.size(), static_cast<size_t>(newest));
+    std::span<const int32_t> newestTokens = prompt.last(count);
+    window.assign(newestTokens.begin(), newestTokens.end());
     return evaluate();
   }
 
@@ -88,9 +88,9 @@ public:
   int64_t vocabulary() const override { return width; }
 
   std::span<const float> start(std::span<const int32_t> prompt) override {
-    size_t skip =
-        prompt.size() - std::min(prompt.size(), static_cast<size_t>(limit));
-    window.assign(prompt.begin() + skip, prompt.end());
+    auto count = std::min(prompt.size(), static_cast<size_t>(limit));
+    std::span<const int32_t> newestTokens = prompt.last(count);
+    window.assign(newestTokens.begin(), newestTokens.end());
     return evaluateAll();
   }
 

@@ -133,6 +133,7 @@ SafetensorsHeader parseSafetensorsHeader(std::string_view text,
   }
 
   std::vector<std::pair<uint64_t, uint64_t>> ranges;
+  ranges.reserve(result.tensors.size());
   for (const auto &[name, entry] : result.tensors)
     ranges.emplace_back(entry.begin, entry.end);
   std::sort(ranges.begin(), ranges.end());

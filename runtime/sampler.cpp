@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 namespace tfm {
@@ -89,7 +90,7 @@ void Sampler::filter(std::span<const float> logits,
 
 /// Softmax over what is left.
 void Sampler::normalise() {
-  double highest = -INFINITY;
+  double highest = -std::numeric_limits<double>::infinity();
   for (int32_t token : tokens)
     highest = std::max(highest, logit[token]);
   shares.resize(tokens.size());
@@ -110,13 +111,13 @@ template <typename Predicate> void Sampler::keepWhere(Predicate predicate) {
 }
 
 void Sampler::keepTopK() {
-  auto k = static_cast<size_t>(options.topK);
-  if (k >= tokens.size())
+  int64_t k = options.topK;
+  if (k >= static_cast<int64_t>(tokens.size()))
     return;
   scratch.assign(logit.begin(), logit.end());
   std::nth_element(scratch.begin(), scratch.begin() + (k - 1), scratch.end(),
                    std::greater<>());
-  double least = scratch[k - 1];
+  double least = scratch[static_cast<size_t>(k - 1)];
   keepWhere([&](size_t i) { return logit[tokens[i]] >= least; });
 }
 

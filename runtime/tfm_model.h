@@ -33,7 +33,7 @@ extern "C" {
 typedef enum { TFM_F32 = 0, TFM_I32 = 1, TFM_U8 = 2 } tfm_dtype;
 
 /// One of the threads that run a function together.
-typedef struct tfm_thread {
+typedef struct tfm_thread { // NOLINT(readability-identifier-naming): C
   /// 0 <= index < count.
   int64_t index;
   int64_t count;

@@ -47,7 +47,7 @@ int availableProcessors() {
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof set, &set) == 0)
     return std::max(1, CPU_COUNT(&set));
-  return std::max(1u, std::thread::hardware_concurrency());
+  return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
 }
 
 void ThreadPool::Barrier::wait(uint32_t count) {

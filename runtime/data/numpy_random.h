@@ -15,6 +15,7 @@
 #ifndef TFM_RUNTIME_DATA_NUMPY_RANDOM_H
 #define TFM_RUNTIME_DATA_NUMPY_RANDOM_H
 
+#include <cstddef>
 #include <cstdint>
 
 namespace tfm {
@@ -24,7 +25,7 @@ public:
   explicit NumpyRandom(uint64_t seed) {
     uint32_t words[8];
     seedSequence(seed, words);
-    auto wide = [&](int i) {
+    auto wide = [&](size_t i) {
       return uint64_t{words[2 * i + 1]} << 32 | words[2 * i];
     };
     auto initial = static_cast<Wide>(wide(0)) << 64 | wide(1);

@@ -195,7 +195,7 @@ private:
         }
         auto found = known.find(piece);
         if (found == known.end()) {
-          size_t begin = ids.size();
+          auto begin = static_cast<ptrdiff_t>(ids.size());
           merge(piece);
           known.emplace(std::string(piece),
                         std::vector<int32_t>(ids.begin() + begin, ids.end()));
