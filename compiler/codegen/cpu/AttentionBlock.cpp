@@ -117,9 +117,10 @@ RowsView AttentionBlock::padded(RowsView view, Value rows, int64_t columns,
     return view;
   Value to = at(offset);
   for (int64_t column = 0; column < columns; column += kb.lanes)
-    kb.call(packRows(kb, 1), {kb.at(view.ptr, column), view.stride, rows,
-                              kb.i64(std::min(kb.lanes, columns - column)),
-                              kb.at(to, column), kb.i64(stride)});
+    kb.call(packRows(kb, 1),
+            {kb.at(view.ptr, column), view.stride, rows,
+             kb.i64(std::min(kb.lanes, columns - column)), kb.at(to, column),
+             kb.i64(stride), kb.i64(1), kb.i64(0)});
   return {to, kb.i64(stride)};
 }
 

@@ -66,30 +66,39 @@ MatmulPlan tfm::planMatmul(const MatmulSpec &spec, const CpuTarget &target) {
   plan.columnPanels = llvm::divideCeil(n, width);
 
   bool rowsOfA = a.column == 1;
+  bool rowsOfB = b.column == 1 && n % target.lanes == 0;
+  // The gradient of a small weight: both operands are read along their rows,
+  // as the micro-kernel likes it, and blocks of depth keep them in the cache.
+  bool direct = !rowsOfA && rowsOfB && m <= 512 && n <= 512;
   // Copying an element of A costs about as much as a quarter of a step of the
   // micro-kernel, which uses it for `width` columns: it pays where it is used
   // often, or where its rows meet in the same cache sets.
   bool conflicts = rowsOfA && a.row % 512 == 0 && k > 64;
-  plan.packA = n > (rowsOfA ? 512 : 128) || (conflicts && n > 64) ||
-               (rowsOfA && target.lanes < 8);
-  bool rowsOfB = b.column == 1 && n % target.lanes == 0;
-  plan.packB =
-      !rowsOfB || (m > 2 * plan.tileRows && k * n * 4 > target.l1Bytes / 2);
+  plan.packA = !direct && (n > (rowsOfA ? 512 : 128) || (conflicts && n > 64) ||
+                           (rowsOfA && target.lanes < 8));
+  plan.packB = !rowsOfB || (!direct && m > 2 * plan.tileRows &&
+                            k * n * 4 > target.l1Bytes / 2);
 
-  int64_t deepest = 1024;
-  int64_t blocks = k <= deepest ? 1 : llvm::divideCeil(k, 512);
+  int64_t deepest = direct ? 512 : 1024;
+  int64_t blocks = k <= deepest ? 1 : llvm::divideCeil(k, direct ? 384 : 512);
   plan.depth = blocks == 1 ? k
                            : static_cast<int64_t>(llvm::alignTo(
                                  llvm::divideCeil(k, blocks), target.lanes));
-  plan.rowBlock = std::clamp<int64_t>(
-      target.l2Bytes / 2 / (4 * plan.depth * plan.tileRows), 1, plan.rowPanels);
+  int64_t panelBytes = 4 * plan.depth * plan.tileRows;
   int64_t columnBytes = 4 * plan.depth * width;
-  if (plan.rowBlock == plan.rowPanels && plan.depth == k)
-    // All of A is packed at once: each panel of B is packed when its turn comes
-    // and stays in the cache for its only use.
-    plan.columnBlock = 1;
-  else
-    plan.columnBlock = (2 * target.l2Bytes) / columnBytes;
+  plan.rowBlock =
+      std::clamp<int64_t>(target.l2Bytes / 2 / panelBytes, 1, plan.rowPanels);
+  if (plan.rowBlock == plan.rowPanels && plan.depth == k) {
+    // All of A is packed at once: a few panels of B are packed when their turn
+    // comes and stay in the cache for their only use.
+    plan.columnBlock = target.l2Bytes / 4 / columnBytes;
+  } else {
+    plan.columnBlock = 2 * target.l2Bytes / columnBytes;
+    // B is packed again for every block of rows and of depth.
+    if (plan.depth < k)
+      plan.rowBlock =
+          std::clamp<int64_t>(target.l2Bytes / panelBytes, 1, plan.rowPanels);
+  }
   plan.columnBlock =
       std::clamp<int64_t>(plan.columnBlock, 1, plan.columnPanels);
 
@@ -137,6 +146,7 @@ private:
   bool layOut();
   void shareAndLoop();
   void blocks(Value rowFrom, Value rowTo, Value columnFrom, Value columnTo);
+  void inGroups(Value from, Value to, function_ref<void(Value, Value)> pack);
   void packPanelsOfA(Value from, Value to, Value k0, Value depth);
   void packPanelsOfB(Value from, Value to, Value k0, Value depth);
   void tile(Value p, Value q, Value p0, Value q0, Value k0, Value depth);
@@ -166,6 +176,7 @@ bool MatmulEmitter::layOut() {
   rowsOfA = a.column == 1;
   rowsOfB = b.column == 1;
   if ((!rowsOfA && a.row != 1) || (!rowsOfB && b.row != 1) ||
+      (!plan.packB && (!rowsOfB || spec.n % kb.lanes != 0)) ||
       (spec.c && c.column != 1) || (!spec.c && !spec.epilogue) ||
       (spec.accumulate && !spec.c))
     return false;
@@ -335,16 +346,28 @@ void MatmulEmitter::blocks(Value rowFrom, Value rowTo, Value columnFrom,
 }
 
 void MatmulEmitter::packPanelsOfA(Value from, Value to, Value k0, Value depth) {
+  Value stride = kb.i64(aPanelStride);
+  if (!rowsOfA) {
+    // The panels of [from, to) that have `rows` rows.
+    auto pack = [&](Value from, Value to, int64_t rows, Value first) {
+      inGroups(from, to, [&](Value p, Value panels) {
+        Value source = kb.at(kb.at(aBase, rowStart(p)), kb.mul(k0, a.column));
+        kb.call(packRows(kb, llvm::divideCeil(plan.tileRows, kb.lanes)),
+                {source, kb.i64(a.column), depth, kb.i64(rows),
+                 kb.at(packedA, kb.mul(kb.sub(p, first), aPanel)), stride,
+                 panels, kb.i64(aPanel)});
+      });
+    };
+    if (tallPanels == plan.rowPanels)
+      return pack(from, to, plan.tileRows, from);
+    Value middle = kb.max(from, kb.min(to, kb.i64(tallPanels)));
+    pack(from, middle, plan.tileRows, from);
+    pack(middle, to, plan.tileRows - 1, from);
+    return;
+  }
   kb.loop(from, to, 1, [&](Value p) {
     Value panel = kb.at(packedA, kb.mul(kb.sub(p, from), aPanel));
     Value row = rowStart(p), rows = rowCount(p);
-    Value stride = kb.i64(aPanelStride);
-    if (!rowsOfA) {
-      Value source = kb.at(kb.at(aBase, row), kb.mul(k0, a.column));
-      kb.call(packRows(kb, llvm::divideCeil(plan.tileRows, kb.lanes)),
-              {source, kb.i64(a.column), depth, rows, panel, stride});
-      return;
-    }
     Value source = kb.at(kb.at(aBase, kb.mul(row, a.row)), k0);
     for (int64_t first = 0; first < plan.tileRows; first += kb.lanes) {
       Value rest = kb.sub(rows, kb.i64(first));
@@ -362,18 +385,39 @@ void MatmulEmitter::packPanelsOfA(Value from, Value to, Value k0, Value depth) {
   });
 }
 
+void MatmulEmitter::inGroups(Value from, Value to,
+                             function_ref<void(Value, Value)> pack) {
+  constexpr int64_t group = 8;
+  kb.loop(from, to, group, [&](Value first) {
+    pack(first, kb.min(kb.i64(group), kb.sub(to, first)));
+  });
+}
+
 void MatmulEmitter::packPanelsOfB(Value from, Value to, Value k0, Value depth) {
+  auto panelAt = [&](Value q) {
+    return kb.at(packedB, kb.mul(kb.sub(q, from), bPanel));
+  };
+  Value stride = kb.i64(width);
+  if (rowsOfB) {
+    auto pack = [&](Value q, Value columns, Value panels) {
+      Value source = kb.at(kb.at(bBase, kb.mul(q, width)), kb.mul(k0, b.row));
+      kb.call(packRows(kb, vectors),
+              {source, kb.i64(b.row), depth, columns, panelAt(q), stride,
+               panels, kb.i64(bPanel)});
+    };
+    int64_t whole = spec.n / width;
+    inGroups(from, kb.min(to, kb.i64(whole)),
+             [&](Value q, Value panels) { pack(q, kb.i64(width), panels); });
+    if (whole != plan.columnPanels)
+      kb.ifThen(kb.equal(to, kb.i64(plan.columnPanels)), [&] {
+        pack(kb.i64(whole), kb.i64(spec.n % width), kb.i64(1));
+      });
+    return;
+  }
   kb.loop(from, to, 1, [&](Value q) {
-    Value panel = kb.at(packedB, kb.mul(kb.sub(q, from), bPanel));
+    Value panel = panelAt(q);
     Value column = kb.mul(q, width);
     Value columns = kb.min(kb.i64(width), kb.sub(kb.i64(spec.n), column));
-    Value stride = kb.i64(width);
-    if (rowsOfB) {
-      Value source = kb.at(kb.at(bBase, column), kb.mul(k0, b.row));
-      kb.call(packRows(kb, vectors),
-              {source, kb.i64(b.row), depth, columns, panel, stride});
-      return;
-    }
     Value source = kb.at(kb.at(bBase, kb.mul(column, b.column)), k0);
     for (int64_t v = 0; v < vectors; ++v) {
       Value rest = kb.sub(columns, kb.i64(v * kb.lanes));

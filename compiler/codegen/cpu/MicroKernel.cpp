@@ -104,26 +104,30 @@ func::FuncOp tfm::microKernel(KernelBuilder &kb, int64_t rows, int64_t vectors,
 }
 
 func::FuncOp tfm::packRows(KernelBuilder &kb, int64_t vectors) {
-  SmallVector<Type> types{kb.ptrType, kb.i64Type, kb.i64Type,
-                          kb.i64Type, kb.ptrType, kb.i64Type};
+  SmallVector<Type> types{kb.ptrType, kb.i64Type, kb.i64Type, kb.i64Type,
+                          kb.ptrType, kb.i64Type, kb.i64Type, kb.i64Type};
   return kb.sharedFunction(
       "tfm.pack.rows" + std::to_string(vectors), types,
       [&](KernelBuilder &kb, ValueRange args) {
         Value source = args[0], sourceStride = args[1], k = args[2],
-              columns = args[3], panel = args[4], panelStride = args[5];
+              columns = args[3], panel = args[4], panelStride = args[5],
+              panels = args[6], panelLength = args[7];
         auto copy = [&](bool masked) {
           SmallVector<Value> masks(vectors);
           if (masked)
             for (int64_t v = 0; v < vectors; ++v)
               masks[v] = kb.maskOf(kb.sub(columns, kb.i64(v * kb.lanes)));
-          kb.loop(
-              kb.i64(0), k, 1, {source, panel}, [&](Value, ValueRange carried) {
-                for (int64_t v = 0; v < vectors; ++v)
-                  kb.store(kb.load(kb.at(carried[0], v * kb.lanes), masks[v]),
-                           kb.at(carried[1], v * kb.lanes));
-                return SmallVector<Value>{kb.at(carried[0], sourceStride),
-                                          kb.at(carried[1], panelStride)};
-              });
+          kb.loop(kb.i64(0), k, 1, {source, panel}, [&](Value, ValueRange row) {
+            kb.loop(kb.i64(0), panels, 1, row, [&](Value, ValueRange at) {
+              for (int64_t v = 0; v < vectors; ++v)
+                kb.store(kb.load(kb.at(at[0], v * kb.lanes), masks[v]),
+                         kb.at(at[1], v * kb.lanes));
+              return SmallVector<Value>{kb.at(at[0], columns),
+                                        kb.at(at[1], panelLength)};
+            });
+            return SmallVector<Value>{kb.at(row[0], sourceStride),
+                                      kb.at(row[1], panelStride)};
+          });
         };
         kb.ifThen(
             kb.less(columns, kb.i64(vectors * kb.lanes)), [&] { copy(true); },

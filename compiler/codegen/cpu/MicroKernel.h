@@ -33,14 +33,19 @@ enum class ALayout {
 mlir::func::FuncOp microKernel(KernelBuilder &kb, int64_t rows, int64_t vectors,
                                ALayout layout);
 
-/// The function that packs `k` rows of `columns` <= vectors * lanes contiguous
-/// elements, and zeros up to `vectors * lanes`:
+/// The function that packs `k` rows into `panels` panels side by side, of
+/// `columns` <= vectors * lanes contiguous elements each, and zeros up to
+/// `vectors * lanes`:
 ///
-///   (source, source stride, k, columns, panel, panel stride)
-///   panel[k * panel stride + j] = source[k * source stride + j]
+///   (source, source stride, k, columns, panel, panel stride, panels,
+///    panel length)
+///   panel[p * panel length + i * panel stride + j]
+///       = source[i * source stride + p * columns + j]
 ///
-/// It writes whole vectors in the order of k, so a panel may be narrower than
-/// them and must be followed by `vectors * lanes` elements of room.
+/// A row is read to its end before the next, so that the hardware's prefetcher
+/// sees it. Whole vectors are written, in the order of k, so a panel may be
+/// narrower than them and must be followed by `vectors * lanes` elements of
+/// room.
 mlir::func::FuncOp packRows(KernelBuilder &kb, int64_t vectors);
 
 /// The function that packs the transpose of `rows` <= lanes rows of `k`
