@@ -114,7 +114,8 @@ private:
   void declareConst(Const &constant, const ast::Member &member, Env &env);
   Value evalInit(const Value &value, Range range);
   void bindMember(Node &node, llvm::StringRef name, const Value &value);
-  void addAliases(const Node &node, const std::string &path);
+  /// Gives the parameters below `shared` the further name `at`.`name`.
+  void addAliases(const Node &shared, const Node &at, llvm::StringRef name);
   Value evalRepeat(const ast::Expr &expr, Env &env);
   bool checkRequire(const ast::Expr *condition, const ast::Expr *message,
                     Env &env);

@@ -605,30 +605,26 @@ void Emitter::nameValue(Handle value, StringRef path, StringRef name,
 // The module
 //===----------------------------------------------------------------------===//
 
-/// Names of all layers of a parameter inside of repeats, in row-major order
-/// over the stacked dimensions; empty where counting the `*` gives them.
-static std::vector<std::string> layerNames(const Param &param) {
-  SmallVector<Node *, 2> repeats = param.owner->repeats();
-  bool plain = llvm::all_of(
-      repeats, [](const Node *repeat) { return repeat->bodies.size() == 1; });
-  if (plain)
-    return {};
-  // From the parameter upwards: each step prepends a part to every name; a
-  // repeat multiplies the names, its own index being the slower one.
-  std::vector<std::string> names = {param.name};
-  for (const Node *node = param.owner; node && node->parent;
-       node = node->parent) {
+/// The names of something below a node, one for each layer of the repeats
+/// around it, in row-major order over them; the repeats of `kept` stay `*`.
+static std::vector<std::string> layerNames(const Node *node, StringRef name,
+                                           ArrayRef<const Node *> kept) {
+  // From the inside out: each step prepends a part to every name; a repeat
+  // multiplies the names, its own index being the slower one.
+  std::vector<std::string> names = {name.str()};
+  for (; node && node->parent; node = node->parent) {
     std::vector<std::string> longer;
-    if (node->parent->kind == Node::Kind::Repeat) {
-      const Node &repeat = *node->parent;
-      size_t body = llvm::find(repeat.bodies, node) - repeat.bodies.begin();
-      for (int64_t i = 0; i < iterations(repeat); ++i)
-        for (const std::string &name : names)
-          longer.push_back(std::to_string(i * repeat.bodies.size() + body) +
-                           "." + name);
+    const Node &parent = *node->parent;
+    if (parent.kind == Node::Kind::Repeat &&
+        !llvm::is_contained(kept, &parent)) {
+      size_t body = llvm::find(parent.bodies, node) - parent.bodies.begin();
+      for (int64_t i = 0; i < iterations(parent); ++i)
+        for (const std::string &inner : names)
+          longer.push_back(std::to_string(i * parent.bodies.size() + body) +
+                           "." + inner);
     } else {
-      for (const std::string &name : names)
-        longer.push_back(node->name + "." + name);
+      for (const std::string &inner : names)
+        longer.push_back(node->name + "." + inner);
     }
     names = std::move(longer);
   }
@@ -644,12 +640,24 @@ void Emitter::declareParam(const Param &param) {
   DictionaryAttr init = b.getDictionaryAttr(
       {b.getNamedAttr("kind", b.getStringAttr(param.initKind)),
        b.getNamedAttr("args", b.getArrayAttr(args))});
-  std::vector<std::string> names = layerNames(param);
+  // Without a period, counting the `*` gives the names.
+  SmallVector<const Node *> repeats;
+  bool counts = true;
+  for (const Node *repeat : param.owner->repeats()) {
+    repeats.push_back(repeat);
+    counts &= repeat->bodies.size() == 1;
+  }
+  std::vector<std::string> names;
+  if (!counts)
+    names = layerNames(param.owner, param.name, {});
+  std::vector<std::string> aliases;
+  for (const auto &[node, name] : param.aliases)
+    llvm::append_range(aliases, layerNames(node, name, repeats));
   b.setInsertionPointToEnd(m.module->getBody());
-  ParamOp::create(
-      b, m.loc, param.path(), stackedType(b, param), m.dimStrings(param.dims),
-      init, param.trainable, names.empty() ? ArrayAttr() : m.strings(names),
-      param.aliases.empty() ? ArrayAttr() : m.strings(param.aliases));
+  ParamOp::create(b, m.loc, param.path(), stackedType(b, param),
+                  m.dimStrings(param.dims), init, param.trainable,
+                  names.empty() ? ArrayAttr() : m.strings(names),
+                  aliases.empty() ? ArrayAttr() : m.strings(aliases));
 }
 
 void Emitter::setModel(StringRef name, StringRef source, StringRef recipe) {

@@ -457,8 +457,6 @@ void Elaborator::elaborateMember(Node &node, const Member &member, Env &env,
 
 void Elaborator::bindMember(Node &node, StringRef name, const Value &value) {
   Value bound = value;
-  std::string above = node.path();
-  std::string path = above.empty() ? name.str() : above + "." + name.str();
   if (value.is(Value::List) && llvm::any_of(value.items(), [](const Value &v) {
         return v.is(Value::NodeRef);
       })) {
@@ -474,7 +472,7 @@ void Elaborator::bindMember(Node &node, StringRef name, const Value &value) {
         continue;
       std::string index = std::to_string(list.elements.size());
       if (item.node()->bound) {
-        addAliases(*item.node(), path + "." + index);
+        addAliases(*item.node(), list, index);
       } else {
         item.node()->parent = &list;
         item.node()->name = index;
@@ -485,30 +483,32 @@ void Elaborator::bindMember(Node &node, StringRef name, const Value &value) {
     bound = Value::object(Value::NodeRef, &list);
   } else if (value.is(Value::NodeRef)) {
     if (value.node()->bound) {
-      addAliases(*value.node(), path);
+      addAliases(*value.node(), node, name);
     } else {
       value.node()->parent = &node;
       value.node()->name = name.str();
       value.node()->bound = true;
     }
   } else if (value.is(Value::ParamRef)) {
-    value.param()->aliases.push_back(path);
+    value.param()->aliases.push_back({&node, name.str()});
   }
   node.members[name] = bound;
 }
 
-void Elaborator::addAliases(const Node &node, const std::string &path) {
-  if (node.path() == path)
+void Elaborator::addAliases(const Node &shared, const Node &at,
+                            StringRef name) {
+  if (shared.parent == &at && shared.name == name)
     return;
-  for (Param *param : node.params)
-    param->aliases.push_back(path + "." + param->name);
-  for (const auto &[name, value] : node.members)
-    if (value.is(Value::NodeRef) && value.node()->parent == &node)
-      addAliases(*value.node(), path + "." + name.str());
-  for (const Node *element : node.elements)
-    addAliases(*element, path + "." + element->name);
-  for (const Node *body : node.bodies)
-    addAliases(*body, path + "." + body->name);
+  std::string prefix = name.str() + ".";
+  for (Param *param : shared.params)
+    param->aliases.push_back({&at, prefix + param->name});
+  for (const auto &[member, value] : shared.members)
+    if (value.is(Value::NodeRef) && value.node()->parent == &shared)
+      addAliases(*value.node(), at, prefix + member.str());
+  for (const Node *element : shared.elements)
+    addAliases(*element, at, prefix + element->name);
+  for (const Node *body : shared.bodies)
+    addAliases(*body, at, prefix + body->name);
 }
 
 //===----------------------------------------------------------------------===//
@@ -645,10 +645,7 @@ void Elaborator::declareParamMember(Node &node, const Member &member, Env &env,
                   ": the shapes differ")
             .withLabel(showNumbers(dims) + " and " + showNumbers(other.dims));
       } else {
-        std::string above = node.path();
-        other.aliases.push_back(above.empty()
-                                    ? member.name.str()
-                                    : above + "." + member.name.str());
+        other.aliases.push_back({&node, member.name.str()});
       }
       node.members[member.name] = tie.value;
       return;

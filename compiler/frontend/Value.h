@@ -182,8 +182,9 @@ struct Param {
   std::string initKind;
   std::vector<double> initArgs;
   bool trainable = true;
-  /// Further paths (ties, shared modules).
-  std::vector<std::string> aliases;
+  /// Further places (ties, shared modules): a name below a node. Their paths
+  /// are known once everything has its name.
+  std::vector<std::pair<const Node *, std::string>> aliases;
   std::string path() const;
 };
 
