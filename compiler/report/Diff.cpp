@@ -75,7 +75,7 @@ static Facts totalsOf(const ModelReport &report) {
   add("forward FLOPs per token", report.flops.forwardPerToken);
   add("train FLOPs per step", report.flops.trainStep);
   if (report.memory)
-    add("peak memory", report.memory->peak);
+    add("arena bytes", report.memory->arena);
   return facts;
 }
 

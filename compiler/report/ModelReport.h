@@ -125,12 +125,16 @@ struct MemoryReport {
   int64_t parameters = 0;
   int64_t gradients = 0;
   int64_t optimizer = 0;
+  /// Values of `const` tensors.
+  int64_t constants = 0;
   int64_t activations = 0;
+  /// Everything above, placed and aligned: what the binary allocates.
   int64_t arena = 0;
-  /// Largest sum of buffers that live at the same time.
+  /// Largest sum of what lives at the same time: no plan can do with less.
   int64_t lowerBound = 0;
-  /// All that a run takes: the arena and the threads' scratch.
-  int64_t peak = 0;
+  /// All that a run takes: the arena, and what the kernels and the runtime add,
+  /// which is not known before there are kernels.
+  std::optional<int64_t> peak;
 };
 
 struct ModelReport {

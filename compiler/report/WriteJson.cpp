@@ -171,7 +171,8 @@ void JsonWriter::writeMemory() {
     json.attribute("activations", memory.activations);
     json.attribute("arena", memory.arena);
     json.attribute("lower_bound", memory.lowerBound);
-    json.attribute("peak", memory.peak);
+    optional("peak", memory.peak);
+    json.attribute("constants", memory.constants);
   });
 }
 

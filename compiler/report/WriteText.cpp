@@ -159,10 +159,13 @@ static void writeMemory(const MemoryReport &memory, llvm::raw_ostream &os) {
   row("parameters", memory.parameters);
   row("gradients", memory.gradients);
   row("optimizer", memory.optimizer);
+  if (memory.constants != 0)
+    row("constants", memory.constants);
   row("activations", memory.activations);
   row("arena", memory.arena);
   row("lower bound", memory.lowerBound);
-  row("peak", memory.peak);
+  if (memory.peak)
+    row("peak", *memory.peak);
   table.write(os);
 }
 

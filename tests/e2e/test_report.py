@@ -87,6 +87,34 @@ for model in COUNTS:
             lambda self, model=model: self.check(model))
 
 
+class LabTable(unittest.TestCase):
+    """The parameter table of a lab on transformers, component by component."""
+
+    NAMES = {"max_length": "context", "embedding_dim": "width", "mlp_dim": "hidden",
+             "num_heads": "heads", "num_blocks": "layers", "vocabulary_size": "vocab"}
+    PATHS = {"layer_norm": "blocks.0.norm_attention", "embedding": "embedding",
+             "attention": "blocks.0.attention", "mlp": "blocks.0.mlp",
+             "transformer_block": "blocks.0", "output_layer": "output"}
+
+    def test_all_configurations(self):
+        table = json.loads((FIXTURES / "counts" / "lab_counts.json").read_text())
+        self.assertEqual(len(table["configurations"]), 36)
+        for configuration in table["configurations"]:
+            with self.subTest(configuration=configuration["name"]):
+                defines = []
+                for name, number in configuration["hyperparameters"].items():
+                    defines += ["-D", f"{self.NAMES[name]}={number}"]
+                # The counts do not depend on the training block's length.
+                defines += ["-D", "train.sequence=8"]
+                parameters = report(FIXTURES / "models" / "lab.tfm", *defines)["parameters"]
+                found = {module["path"]: module["parameters"]
+                         for module in parameters["modules"]}
+                true = configuration["true"]
+                self.assertEqual(parameters["total"], true["transformer"])
+                for component, path in self.PATHS.items():
+                    self.assertEqual(found[path], true[component], component)
+
+
 class Formulas(unittest.TestCase):
     def check(self, *arguments):
         answer = report(*arguments)

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Commands.h"
+#include "MemoryPlan.h"
 #include "ModelInput.h"
 #include "Output.h"
 
@@ -25,6 +26,9 @@ struct ReportArguments {
   ReportView view;
   int depth = -1;
   std::string format = "text";
+  std::string target = "cpu";
+  std::string cpu = "native";
+  std::string precision = "f32";
   std::string output;
   std::vector<std::string> sweep;
   std::string against;
@@ -107,10 +111,21 @@ static int report(ReportArguments arguments) {
   if (!arguments.against.empty())
     flops = false;
 
+  if (arguments.target != "cpu" || arguments.precision != "f32") {
+    llvm::errs() << "tfmc: error: this version plans for `--target cpu` at "
+                    "`--precision f32` only\n";
+    return 1;
+  }
   Model model = loadModel(arguments.file, parseDefines(arguments.defines));
   if (!model.module)
     return 1;
   ModelReport result = makeModelReport(model, arguments.view, flops);
+  if (arguments.view.memory) {
+    // Planning begins with what the frontend made, without `@train`.
+    if (auto *train = model.module->lookupSymbol("train"))
+      train->erase();
+    result.memory = planModelMemory(*model.module);
+  }
 
   std::string text;
   llvm::raw_string_ostream os(text);
@@ -144,6 +159,15 @@ void tfm::addReportCommand(CLI::App &app, int &status) {
                     "The shape of every value that has a name");
   command->add_flag("--flops", view.flops,
                     "FLOPs of a token forward and of a training step");
+  command->add_flag("--memory", view.memory,
+                    "The memory of a build, from the plan that it would use");
+  command->add_option("--target", arguments->target, "Plan for cpu or cuda")
+      ->check(CLI::IsMember({"cpu", "cuda"}));
+  command->add_option("--cpu", arguments->cpu,
+                      "Plan for this CPU (the plan is the same for all)");
+  command
+      ->add_option("--precision", arguments->precision, "Plan for f32 or bf16")
+      ->check(CLI::IsMember({"f32", "bf16"}));
   command->add_option("--depth", arguments->depth, "Levels of the tree")
       ->check(CLI::NonNegativeNumber);
   command->add_option("--format", arguments->format, "text, json or csv")

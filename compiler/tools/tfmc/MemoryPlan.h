@@ -1,0 +1,24 @@
+//===- MemoryPlan.h - what a build of a model takes in memory -------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_TOOLS_TFMC_MEMORYPLAN_H
+#define TFM_TOOLS_TFMC_MEMORYPLAN_H
+
+#include "compiler/report/ModelReport.h"
+
+#include "mlir/IR/BuiltinOps.h"
+
+namespace tfm {
+
+/// Fuses, schedules and plans a module as the frontend hands it over, as a
+/// build would, and stops before any machine code. Changes the module. A
+/// failure is a bug of the compiler.
+MemoryReport planModelMemory(mlir::ModuleOp module);
+
+} // namespace tfm
+
+#endif // TFM_TOOLS_TFMC_MEMORYPLAN_H
