@@ -16,7 +16,8 @@ add_compile_options(-Wall -Wextra -Werror -ffunction-sections -fdata-sections)
 if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
   add_link_options(-fuse-ld=lld)
 endif()
-add_link_options(-Wl,--gc-sections)
+# LLVM names libraries (z3) that nothing here calls.
+add_link_options(-Wl,--gc-sections -Wl,--as-needed)
 
 if(TFM_SANITIZE)
   add_compile_options(-fsanitize=address,undefined -fno-omit-frame-pointer)
