@@ -7,6 +7,7 @@
 
 #include "compiler/codegen/cpu/KernelLibrary.h"
 
+#include "compiler/codegen/cpu/Attention.h"
 #include "compiler/codegen/cpu/ElementEmitter.h"
 #include "compiler/codegen/cpu/Matmul.h"
 #include "compiler/codegen/cpu/RowKernel.h"
@@ -82,8 +83,11 @@ private:
 };
 
 MemRefType stridedType(const View &view) {
-  auto layout = StridedLayoutAttr::get(view.element.getContext(), 0, view.strides);
-  return MemRefType::get(view.shape, view.element, layout);
+  Type element = view.element;
+  if (element.isInteger(1))
+    element = IntegerType::get(element.getContext(), 8);
+  auto layout = StridedLayoutAttr::get(element.getContext(), 0, view.strides);
+  return MemRefType::get(view.shape, element, layout);
 }
 
 const View *viewIn(ArrayRef<std::pair<Value, View>> list, Value value) {
@@ -121,10 +125,93 @@ Kernel KernelLibrary::emit(const Launch &launch, StringRef name) {
     return emitMatmulKernel(launch, name);
   case KernelKind::Attention:
   case KernelKind::AttentionBackward:
+    return emitAttentionKernel(launch, name);
+  }
+  return {};
+}
+
+llvm::SmallVector<const View *> tfm::kernelBuffers(const Launch &launch) {
+  SmallVector<const View *> order;
+  auto all = [&](ArrayRef<std::pair<Value, View>> list, llvm::function_ref<bool(Value)> wanted) {
+    for (auto &[value, view] : list)
+      if (wanted(value))
+        order.push_back(&view);
+  };
+  auto any = [](Value) { return true; };
+  switch (launch.group.kind) {
+  case KernelKind::Row:
+  case KernelKind::ScatterAdd:
+    all(launch.reads, any);
+    all(launch.writes, any);
+    break;
+  case KernelKind::Matmul: {
+    // A, B, the product where it is kept, then what the epilogue needs.
+    auto op = cast<MatmulOp>(launch.group.ops.front());
+    Value a = op.getA(), b = op.getB(), y = op.getY();
+    order.push_back(viewIn(launch.reads, a));
+    order.push_back(viewIn(launch.reads, b));
+    all(launch.writes, [&](Value value) { return value == y; });
+    all(launch.reads, [&](Value value) { return value != a && value != b; });
+    all(launch.writes, [&](Value value) { return value != y; });
     break;
   }
-  launch.group.ops.front()->emitOpError("has no kernel on this target");
-  return {};
+  case KernelKind::Attention:
+  case KernelKind::AttentionBackward:
+    for (Value operand : launch.group.ops.front()->getOperands())
+      if (isa<RankedTensorType>(operand.getType()))
+        order.push_back(viewIn(launch.reads, operand));
+    all(launch.writes, any);
+    break;
+  }
+  return order;
+}
+
+/// The attributes and operands that both directions of attention share.
+template <typename Op>
+static AttentionSpec attentionSpec(Op op, const Launch &launch) {
+  auto type = [&](Value value) {
+    const View *view = value ? viewIn(launch.reads, value) : nullptr;
+    return view ? stridedType(*view) : MemRefType();
+  };
+  AttentionSpec spec;
+  spec.q = type(op.getQ());
+  spec.k = type(op.getK());
+  spec.v = type(op.getV());
+  spec.mask = type(op.getMask());
+  spec.causal = op.getCausal();
+  spec.scale = op.getScale().convertToDouble();
+  spec.window = op.getWindow();
+  if (auto softcap = op.getSoftcap())
+    spec.softcap = softcap->convertToDouble();
+  if (auto dropout = op.getDropout())
+    spec.dropout = dropout->convertToDouble();
+  spec.site = op.getSite().value_or(0);
+  spec.accumulate = launch.accumulate;
+  return spec;
+}
+
+Kernel KernelLibrary::emitAttentionKernel(const Launch &launch, StringRef name) {
+  OpBuilder builder(module.getContext());
+  auto written = [&](Value value) {
+    const View *view = value ? viewIn(launch.writes, value) : nullptr;
+    return view ? stridedType(*view) : MemRefType();
+  };
+  if (auto op = dyn_cast<AttentionOp>(launch.group.ops.front())) {
+    AttentionSpec spec = attentionSpec(op, launch);
+    spec.out = written(op.getOut());
+    spec.lse = written(op.getLse());
+    return emitAttention(builder, module, name, spec, target);
+  }
+  auto op = cast<AttentionBackwardOp>(launch.group.ops.front());
+  AttentionSpec spec = attentionSpec(op, launch);
+  spec.out = stridedType(*viewIn(launch.reads, op.getOut()));
+  spec.lse = stridedType(*viewIn(launch.reads, op.getLse()));
+  spec.dout = stridedType(*viewIn(launch.reads, op.getDout()));
+  spec.dq = written(op.getDq());
+  spec.dk = written(op.getDk());
+  spec.dv = written(op.getDv());
+  spec.dmask = written(op.getDmask());
+  return emitAttentionBackward(builder, module, name, spec, target);
 }
 
 Kernel KernelLibrary::emitMatmulKernel(const Launch &launch, StringRef name) {

@@ -15,6 +15,9 @@
 
 namespace tfm {
 
+/// The buffers of a launch in the order of its kernel's arguments.
+llvm::SmallVector<const View *> kernelBuffers(const Launch &launch);
+
 /// Emits a kernel for every launch, once for all launches that differ only in
 /// which buffers they work on.
 class KernelLibrary {
@@ -32,6 +35,7 @@ public:
 private:
   Kernel emit(const Launch &launch, llvm::StringRef name);
   Kernel emitMatmulKernel(const Launch &launch, llvm::StringRef name);
+  Kernel emitAttentionKernel(const Launch &launch, llvm::StringRef name);
 
   mlir::ModuleOp module;
   const Schedule &schedule;

@@ -7,6 +7,7 @@
 
 #include "compiler/codegen/cpu/ObjectModule.h"
 
+#include "compiler/codegen/cpu/KernelLibrary.h"
 #include "compiler/dialect/TfmDialect.h"
 #include "runtime/tfm_model.h"
 #include "llvm/IR/IRBuilder.h"
@@ -71,41 +72,13 @@ private:
   void emitLaunch(const Launch &launch) {
     llvm::Function *kernel = module.getFunction(kernels.lookup(&launch));
     llvm::SmallVector<llvm::Value *> arguments;
-    // A matmul's product comes right after its operands.
-    for (const View *view : bufferOrder(launch))
+    for (const View *view : kernelBuffers(launch))
       arguments.push_back(pointer(*view));
     llvm::Value *layer =
         launch.layerDepth < 0 ? b.getInt64(0) : layers[launch.layerDepth];
     arguments.append({rng, layer, scratch, index, count});
     b.CreateCall(kernel, arguments);
     b.CreateCall(llvm::FunctionType::get(b.getVoidTy(), {ptr}, false), barrier, {thread});
-  }
-
-  static llvm::SmallVector<const View *> bufferOrder(const Launch &launch) {
-    llvm::SmallVector<const View *> order;
-    if (launch.group.kind != KernelKind::Matmul) {
-      for (auto &[value, view] : launch.reads)
-        order.push_back(&view);
-      for (auto &[value, view] : launch.writes)
-        order.push_back(&view);
-      return order;
-    }
-    auto op = mlir::cast<MatmulOp>(launch.group.ops.front());
-    auto take = [&](auto &list, mlir::Value wanted) {
-      for (auto &[value, view] : list)
-        if (value == wanted)
-          order.push_back(&view);
-    };
-    take(launch.reads, op.getA());
-    take(launch.reads, op.getB());
-    take(launch.writes, op.getY());
-    for (auto &[value, view] : launch.reads)
-      if (value != op.getA() && value != op.getB())
-        order.push_back(&view);
-    for (auto &[value, view] : launch.writes)
-      if (value != op.getY())
-        order.push_back(&view);
-    return order;
   }
 
   void emitLoop(const Step &step) {
