@@ -125,7 +125,9 @@ private:
       return views[value] = constantView(constant);
     assert(isViewOp(op) && !schedule.materialised.contains(op) && "not placed");
     View from = viewOf(op->getOperand(0));
-    return throughViewOp(op, from);
+    View result = throughViewOp(op, from);
+    assert(result.isValid() && "a reshape that should have been a copy");
+    return result;
   }
 
   static View throughViewOp(Operation *op, const View &from) {
@@ -170,8 +172,9 @@ private:
     if (auto it = views.find(value); it != views.end())
       return it->second;
     View view = wantedPlace(value);
-    // A matrix product writes whole rows.
-    bool rows = !isa_and_nonnull<MatmulOp>(value.getDefiningOp()) ||
+    // Products and attention write whole rows.
+    bool rows = !isa_and_nonnull<MatmulOp, AttentionOp, AttentionBackwardOp>(
+                    value.getDefiningOp()) ||
                 (view.isValid() && view.strides.back() == 1);
     if (!view.isValid() || !rows)
       view = allocate(value);
@@ -186,8 +189,12 @@ private:
 
   void scheduleBlock(std::vector<tfm::Step> &steps);
   void scheduleLoop(RepeatOp repeat, std::vector<tfm::Step> &steps);
+  bool fitsLayout(Value value, const View &view) const;
+  SmallVector<View> placeStacked(RepeatOp repeat, size_t carried);
   void scheduleConcat(ConcatOp concat, std::vector<tfm::Step> &steps);
   void scheduleGroup(const Group &group, std::vector<tfm::Step> &steps);
+  View readable(Value value, const View &view, const Group &group,
+                std::vector<tfm::Step> &steps);
   View placePartials(Value result, const Launch &launch,
                      std::vector<std::unique_ptr<Launch>> &folds);
   std::vector<CarriedPlan> &planCarried(RepeatOp repeat);
@@ -328,6 +335,8 @@ View ProgramBuilder::trialView(Value value) {
     View from = trialView(op->getOperand(0));
     return from.isValid() ? throughViewOp(op, from) : View();
   }
+  if (auto known = views.find(value); known != views.end())
+    return known->second;
   RankedTensorType type = tensorType(value);
   auto order = layouts.find(value);
   if (order == layouts.end())
@@ -446,6 +455,32 @@ bool ProgramBuilder::canWriteOver(Value arg, Value next, Block &block) {
   return true;
 }
 
+/// Whether `view` keeps the order of axes that `value` has to be stored in.
+bool ProgramBuilder::fitsLayout(Value value, const View &view) const {
+  auto order = layouts.find(value);
+  return order == layouts.end() || view.transposed(order->second).isContiguous();
+}
+
+/// Places the stacked results of a loop, in the order of axes that its body
+/// prefers. The body's loop is already the innermost one.
+SmallVector<View> ProgramBuilder::placeStacked(RepeatOp repeat, size_t carried) {
+  SmallVector<View> places;
+  YieldOp yield = repeat.getYield();
+  LoopState inner = loops.pop_back_val();
+  for (size_t j = carried; j < yield.getNumOperands(); ++j) {
+    Value result = repeat.getResult(j);
+    if (auto order = layouts.find(yield.getOperand(j)); order != layouts.end()) {
+      SmallVector<int64_t> stacked = {0};
+      for (int64_t axis : order->second)
+        stacked.push_back(axis + 1);
+      layouts.try_emplace(result, stacked);
+    }
+    places.push_back(place(result));
+  }
+  loops.push_back(inner);
+  return places;
+}
+
 void ProgramBuilder::scheduleLoop(RepeatOp repeat, std::vector<tfm::Step> &steps) {
   std::vector<CarriedPlan> plans = planCarried(repeat);
   size_t carried = plans.size();
@@ -454,10 +489,7 @@ void ProgramBuilder::scheduleLoop(RepeatOp repeat, std::vector<tfm::Step> &steps
 
   Block *body = repeat.getBlock();
   unsigned depth = loops.size();
-  SmallVector<View> stackedResults;
   YieldOp yield = repeat.getYield();
-  for (size_t j = carried; j < yield.getNumOperands(); ++j)
-    stackedResults.push_back(place(repeat.getResult(j)));
   for (auto [arg, operand] : llvm::zip_equal(repeat.getStackedArgs(), repeat.getStacked()))
     views[arg] = viewOf(operand).perLayer(depth);
   for (auto [arg, operand] : llvm::zip_equal(repeat.getSharedArgs(), repeat.getShared()))
@@ -469,12 +501,15 @@ void ProgramBuilder::scheduleLoop(RepeatOp repeat, std::vector<tfm::Step> &steps
   findLayouts(*body);
   findMaterialised(*body, schedule.materialised);
   FusedBlock bodyFused = fuse(*body, schedule.materialised);
+  SmallVector<View> stackedResults = placeStacked(repeat, carried);
   const FusedBlock *outer = fused;
   fused = &bodyFused;
   for (size_t i = 0; i < yield.getNumOperands(); ++i) {
     Value value = yield.getOperand(i);
     if (i >= carried) {
-      targets.try_emplace(value, stackedResults[i - carried].perLayer(depth));
+      View target = stackedResults[i - carried].perLayer(depth);
+      if (fitsLayout(value, target))
+        targets.try_emplace(value, target);
     } else if (plans[i].savedAs >= 0 ||
                canWriteOver(repeat.getCarriedArgs()[i],
                             viewBase(value, schedule.materialised), *body)) {
@@ -537,6 +572,23 @@ void ProgramBuilder::scheduleConcat(ConcatOp concat, std::vector<tfm::Step> &ste
   }
 }
 
+/// Products want one of an operand's last two axes contiguous, attention the last
+/// one; what is not is copied first.
+View ProgramBuilder::readable(Value value, const View &view, const Group &group,
+                              std::vector<tfm::Step> &steps) {
+  Operation *op = group.ops.front();
+  size_t rank = view.strides.size();
+  if (!llvm::is_contained(op->getOperands(), value) || rank < 2 || view.strides[rank - 1] == 1 ||
+      !isa<MatmulOp, AttentionOp, AttentionBackwardOp>(op) ||
+      (isa<MatmulOp>(op) && view.strides[rank - 2] == 1))
+    return view;
+  RankedTensorType type = tensorType(value);
+  View copy = contiguousView(
+      allocate(freshName(value), type.getNumElements() * elementBytes(type.getElementType())), type);
+  moveTo(value, copy, steps);
+  return copy;
+}
+
 void ProgramBuilder::scheduleGroup(const Group &group, std::vector<tfm::Step> &steps) {
   auto launch = std::make_unique<Launch>();
   launch->group = group;
@@ -560,7 +612,7 @@ void ProgramBuilder::scheduleGroup(const Group &group, std::vector<tfm::Step> &s
             launch->layerDepth = depth;
   }
   for (auto &[value, view] : reads)
-    launch->reads.push_back({value, view});
+    launch->reads.push_back({value, readable(value, view, group, steps)});
   auto readElsewhere = [&](Value value) {
     // A use by another kernel or by the terminator, possibly through free ops.
     SmallVector<Value> queue = {value};
@@ -707,7 +759,8 @@ void ProgramBuilder::build(func::FuncOp func, Program &out) {
       out.outputs.push_back({name ? name.getValue().str() : "", view});
     }
     results.push_back(view);
-    targets.try_emplace(value, view);
+    if (fitsLayout(value, view))
+      targets.try_emplace(value, view);
   }
   scheduleBlock(out.steps);
   for (auto [value, view] : llvm::zip_equal(terminator->getOperands(), results))

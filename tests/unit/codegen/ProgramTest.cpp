@@ -215,6 +215,36 @@ TEST(Program, MiddleAxis) {
     })");
 }
 
+// Heads interleaved in one projection go in and out without a copy.
+TEST(Program, SelfAttention) {
+  expectCompiles(R"(
+    func.func @f(%x: tensor<2x9x24xf32>) -> tensor<2x9x8xf32> {
+      %q = tfm.slice %x axis 2 start 0 size 8 : tensor<2x9x24xf32>
+      %k = tfm.slice %x axis 2 start 8 size 8 : tensor<2x9x24xf32>
+      %v = tfm.slice %x axis 2 start 16 size 8 : tensor<2x9x24xf32>
+      %qr = tfm.reshape %q : tensor<2x9x8xf32> to tensor<2x9x2x4xf32>
+      %kr = tfm.reshape %k : tensor<2x9x8xf32> to tensor<2x9x2x4xf32>
+      %vr = tfm.reshape %v : tensor<2x9x8xf32> to tensor<2x9x2x4xf32>
+      %qt = tfm.transpose %qr [0, 2, 1, 3] : tensor<2x9x2x4xf32>
+      %kt = tfm.transpose %kr [0, 2, 1, 3] : tensor<2x9x2x4xf32>
+      %vt = tfm.transpose %vr [0, 2, 1, 3] : tensor<2x9x2x4xf32>
+      %o, %l = tfm.attention %qt, %kt, %vt {causal, scale = 0.5 : f64}
+        : tensor<2x2x9x4xf32>, tensor<2x2x9x4xf32>, tensor<2x2x9x4xf32>
+      %ot = tfm.transpose %o [0, 2, 1, 3] : tensor<2x2x9x4xf32>
+      %y = tfm.reshape %ot : tensor<2x9x2x4xf32> to tensor<2x9x8xf32>
+      return %y : tensor<2x9x8xf32>
+    })", 1e-5);
+}
+
+TEST(Program, OneTensorAsQueryKeyAndValue) {
+  expectCompiles(R"(
+    func.func @f(%x: tensor<1x3x5x4xf32>) -> tensor<1x3x5x4xf32> {
+      %o, %l = tfm.attention %x, %x, %x {scale = 0.5 : f64}
+        : tensor<1x3x5x4xf32>, tensor<1x3x5x4xf32>, tensor<1x3x5x4xf32>
+      return %o : tensor<1x3x5x4xf32>
+    })", 1e-5);
+}
+
 // Layers carry x, save it for the derivative, and read stacked weights.
 TEST(Program, Repeat) {
   expectCompiles(R"(
