@@ -245,8 +245,9 @@ void near(const Buffer &got, const Buffer &expected, double tolerance,
       ASSERT_NEAR(got[i], expected[i], tolerance * largest) << what << " " << i;
 }
 
-void check(const std::vector<Case> &cases) {
-  Kernels kernels;
+void checkOn(StringRef cpu, const std::vector<Case> &cases) {
+  SCOPED_TRACE(cpu.str());
+  Kernels kernels(cpu);
   std::vector<int64_t> forward, backward;
   for (size_t i = 0; i < cases.size(); ++i) {
     AttentionSpec spec = specOf(kernels, cases[i]);
@@ -309,6 +310,11 @@ void check(const std::vector<Case> &cases) {
                   0)
             << "other bits with other threads";
   }
+}
+
+void check(const std::vector<Case> &cases) {
+  for (StringRef cpu : runnableCpus())
+    checkOn(cpu, cases);
 }
 
 } // namespace

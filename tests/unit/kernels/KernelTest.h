@@ -59,16 +59,26 @@ private:
   int64_t length;
 };
 
+/// The CPUs whose code this machine can run: itself, and every x86 with AVX2.
+inline std::vector<llvm::StringRef> runnableCpus() {
+  CpuTarget native = llvm::cantFail(CpuTarget::native());
+  std::vector<llvm::StringRef> cpus{"native"};
+  if (native.lanes > 8)
+    cpus.push_back("x86-64-v3");
+  return cpus;
+}
+
 /// A module to emit kernels into, and what compiles and runs them.
 class Kernels {
 public:
-  Kernels() : builder(&context) {
+  /// For `cpu`, by LLVM's name for it; it must run on this machine.
+  explicit Kernels(llvm::StringRef cpu = "native") : builder(&context) {
     mlir::DialectRegistry registry;
     registerKernelDialects(registry);
     context.appendDialectRegistry(registry);
     context.loadAllAvailableDialects();
     module = mlir::ModuleOp::create(builder.getUnknownLoc());
-    target = llvm::cantFail(CpuTarget::native());
+    target = llvm::cantFail(CpuTarget::named(cpu));
   }
 
   /// Compiles what was emitted so far.

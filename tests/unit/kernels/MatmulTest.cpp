@@ -104,8 +104,9 @@ MatmulPlan planOf(const Case &c, const MatmulSpec &spec,
 
 /// Emits all cases into one module, compiles it once, and compares each with
 /// f64 loops, and with itself on other numbers of threads.
-void check(std::vector<Case> cases) {
-  Kernels kernels;
+void checkOn(StringRef cpu, const std::vector<Case> &cases) {
+  SCOPED_TRACE(cpu.str());
+  Kernels kernels(cpu);
   std::vector<int64_t> scratch;
   for (const Case &c : cases) {
     MatmulSpec spec = specOf(kernels, c);
@@ -173,6 +174,11 @@ void check(std::vector<Case> cases) {
               << "batch " << batch << " row " << row << " column " << column;
         }
   }
+}
+
+void check(const std::vector<Case> &cases) {
+  for (StringRef cpu : runnableCpus())
+    checkOn(cpu, cases);
 }
 
 } // namespace
