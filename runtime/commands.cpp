@@ -10,7 +10,6 @@
 #include "runtime/atomic_file.h"
 #include "runtime/data/texts.h"
 #include "runtime/error.h"
-#include "runtime/initialise.h"
 #include "runtime/tokenizer/utf8.h"
 
 #include <algorithm>
@@ -73,10 +72,6 @@ DataSpec dataOf(const tfm_model &model, const Recipe &recipe,
   return spec;
 }
 
-int threadCount(const CommonOptions &options) {
-  return options.threads > 0 ? options.threads : availableProcessors();
-}
-
 /// The run directory of a run that names none: runs/<source>, then
 /// runs/<source>-2, ...
 std::string freeRunFolder(const tfm_model &model) {
@@ -101,6 +96,10 @@ std::string megabytes(uint64_t bytes) {
 }
 
 } // namespace
+
+int threadCount(const CommonOptions &options) {
+  return options.threads > 0 ? options.threads : availableProcessors();
+}
 
 void info(const tfm_model &model, bool asJson) {
   uint64_t parameters = 0, trainable = 0;
@@ -348,63 +347,6 @@ void exportWeights(const tfm_model &descriptor, const CommonOptions &command,
   writeSafetensors(file, parameterTensors(model),
                    {{"format", "pt"}, {"model", descriptor.name}});
   file.commit();
-}
-
-void bench(const tfm_model &descriptor, const CommonOptions &command) {
-  ThreadPool pool(threadCount(command));
-  Model model(descriptor, pool);
-  initialise(model, 1);
-  ordered_json functions = ordered_json::object();
-  for (const char *name : {"train", "update", "evaluate", "forward"}) {
-    const tfm_function *function = model.find(name);
-    if (!function)
-      continue;
-    auto clear = [&] {
-      // Token 0 everywhere, one target, and a step that changes nothing.
-      for (int32_t i = 0; i < function->input_count; ++i) {
-        const tfm_buffer &buffer = function->inputs[i];
-        std::fill_n(model.at<uint32_t>(buffer.offset),
-                    Model::elements(buffer.rank, buffer.shape), 0u);
-        if (std::string_view(buffer.name) == "count")
-          *model.at<float>(buffer.offset) = 1.0f;
-        if (std::string_view(buffer.name) == "hyper")
-          model.at<float>(buffer.offset)[1] =
-              model.at<float>(buffer.offset)[2] = 1.0f;
-      }
-    };
-    std::vector<double> times;
-    double began = now();
-    while (times.size() < 3 || (now() - began < 1.0 && times.size() < 10000)) {
-      clear();
-      double start = now();
-      model.run(*function);
-      times.push_back(now() - start);
-    }
-    auto middle = static_cast<ptrdiff_t>(times.size() / 2);
-    std::nth_element(times.begin(), times.begin() + middle, times.end());
-    double median = times[times.size() / 2];
-    const tfm_buffer *tokens = Model::findInput(*function, "tokens");
-    double count =
-        tokens
-            ? static_cast<double>(Model::elements(tokens->rank, tokens->shape))
-            : 0;
-    functions[name] = {
-        {"milliseconds", median * 1e3},
-        {"runs", times.size()},
-        {"gflops", static_cast<double>(function->flops) / median / 1e9},
-        {"tokens_per_second", nullptr}};
-    if (tokens)
-      functions[name]["tokens_per_second"] = count / median;
-    if (!command.json)
-      printText(fmt::format(
-          "{:<10}{:>12.3f} ms {:>10.1f} GFLOP/s{}\n", name, median * 1e3,
-          static_cast<double>(function->flops) / median / 1e9,
-          tokens ? fmt::format(" {:>12.0f} tokens/s", count / median) : ""));
-  }
-  if (command.json)
-    printText(ordered_json{{"threads", pool.count()}, {"functions", functions}}
-                  .dump() +
-              "\n");
 }
 
 } // namespace tfm

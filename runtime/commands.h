@@ -27,6 +27,9 @@ struct CommonOptions {
   bool json = false;
 };
 
+/// The threads that a command shall use.
+int threadCount(const CommonOptions &options);
+
 /// Commands print results on stdout, progress on stderr, and throw what goes
 /// wrong; see runtime/error.h.
 void info(const tfm_model &model, bool json);

@@ -39,10 +39,10 @@ public:
 /// `context` 0 is all that `forward` takes.
 std::unique_ptr<LogitsSource> wholeSequence(Model &model, int64_t context);
 
-/// Runs `prefill` over a prompt chunk by chunk and `decode` for each token more;
-/// what they have seen stays in their cache, which holds `context` tokens. Once
-/// it is full, every token means to prefill the newest `context` tokens anew:
-/// exactly what `forward` on that window gives.
+/// Runs `prefill` over a prompt chunk by chunk and `decode` for each token
+/// more; what they have seen stays in their cache, which holds `context`
+/// tokens. Once it is full, every token means to prefill the newest `context`
+/// tokens anew: exactly what `forward` on that window gives.
 std::unique_ptr<LogitsSource> cachedSequence(Model &model, int64_t context);
 
 /// The best source that a build offers: cached where it has `prefill` and

@@ -84,12 +84,13 @@ struct TrainSpec {
 };
 
 struct DataSpec {
-  /// text, lines, json, pairs, tokens, sums, products; empty: the model has no data.
+  /// text, lines, json, pairs, tokens, sums, products; empty: the model has no
+  /// data.
   std::string kind;
   std::vector<std::string> files;
   std::string directory; ///< where the files were when the model was built
   std::string field;     ///< json: the member that holds the text
-  int64_t count = 0; ///< sums, products
+  int64_t count = 0;     ///< sums, products
   int64_t max = 0;
   uint64_t seed = 1;
   double validation = 0.1;

@@ -127,6 +127,14 @@ TEST_F(CommandLine, TrainsEvaluatesGeneratesExports) {
           .out.starts_with("9+"));
 }
 
+TEST_F(CommandLine, BenchTimesEveryFunction) {
+  json result = json::parse(run("bench --json --threads 2").out);
+  EXPECT_EQ(result.at("threads"), 2);
+  for (const char *name : {"train", "update", "evaluate", "forward"})
+    EXPECT_GT(result.at("functions").at(name).at("milliseconds"), 0.0);
+  EXPECT_GT(result.at("functions").at("train").at("tokens_per_second"), 0.0);
+}
+
 TEST_F(CommandLine, LogIsJsonLines) {
   ASSERT_EQ(run("train --out run --steps 150").code, 0);
   std::istringstream log(contentOf(folder / "run/log.jsonl"));

@@ -1,0 +1,110 @@
+//===- bench.cpp - how fast the model's functions are -------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/commands.h"
+#include "runtime/initialise.h"
+#include "runtime/philox.h"
+#include "runtime/progress.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+using nlohmann::ordered_json;
+
+namespace tfm {
+
+namespace {
+
+/// Any tokens of the vocabulary, all of which count, and for `update` a step so
+/// small that the weights stay what they are.
+void setInputs(Model &model, const tfm_function &function, int64_t vocabulary) {
+  for (int32_t i = 0; i < function.input_count; ++i) {
+    const tfm_buffer &buffer = function.inputs[i];
+    std::string_view name = buffer.name;
+    std::span<int32_t> integers = model.values<int32_t>(buffer);
+    std::fill(integers.begin(), integers.end(), 0);
+    if (name == "tokens" || name == "targets")
+      for (size_t j = 0; j < integers.size(); ++j)
+        integers[j] = static_cast<int32_t>(
+            below(low64(philox(1, {static_cast<uint32_t>(j), 0, 0, 0})),
+                  static_cast<uint64_t>(vocabulary)));
+    if (name == "length") // of a chunk: all of it
+      std::fill(
+          integers.begin(), integers.end(),
+          static_cast<int32_t>(Model::input(function, "tokens").shape[1]));
+    if (name == "count") {
+      const tfm_buffer &targets = Model::input(function, "targets");
+      model.values<float>(buffer)[0] =
+          static_cast<float>(Model::elements(targets.rank, targets.shape));
+    }
+    if (name == "hyper") {
+      std::span<float> hyper = model.values<float>(buffer);
+      hyper[1] = hyper[2] = 1.0f;
+    }
+  }
+}
+
+/// Seconds of each run: at least three, for a second at most.
+std::vector<double> timeRuns(Model &model, const tfm_function &function,
+                             int64_t vocabulary) {
+  std::vector<double> times;
+  double began = now();
+  while (times.size() < 3 || (now() - began < 1.0 && times.size() < 10000)) {
+    setInputs(model, function, vocabulary);
+    double start = now();
+    model.run(function);
+    times.push_back(now() - start);
+  }
+  std::sort(times.begin(), times.end());
+  return times;
+}
+
+} // namespace
+
+void bench(const tfm_model &descriptor, const CommonOptions &command) {
+  ThreadPool pool(threadCount(command));
+  Model model(descriptor, pool);
+  initialise(model, 1);
+  const tfm_buffer &logits = Model::output(model.function("forward"), "logits");
+  int64_t vocabulary = logits.shape[logits.rank - 1];
+
+  ordered_json functions = ordered_json::object();
+  for (const char *name :
+       {"train", "update", "evaluate", "forward", "prefill", "decode"}) {
+    const tfm_function *function = model.find(name);
+    if (!function)
+      continue;
+    std::vector<double> times = timeRuns(model, *function, vocabulary);
+    double median = times[times.size() / 2];
+    double speed = static_cast<double>(function->flops) / median / 1e9;
+    const tfm_buffer *tokens = Model::findInput(*function, "tokens");
+    ordered_json perSecond = nullptr;
+    std::string perSecondText;
+    if (tokens) {
+      auto count =
+          static_cast<double>(Model::elements(tokens->rank, tokens->shape));
+      perSecond = count / median;
+      perSecondText = fmt::format(" {:>12.0f} tokens/s", count / median);
+    }
+    functions[name] = {{"milliseconds", median * 1e3},
+                       {"fastest_milliseconds", times.front() * 1e3},
+                       {"runs", times.size()},
+                       {"gflops", speed},
+                       {"tokens_per_second", perSecond}};
+    if (!command.json)
+      fmt::print("{:<10}{:>12.3f} ms {:>10.1f} GFLOP/s{}\n", name, median * 1e3,
+                 speed, perSecondText);
+  }
+  if (command.json)
+    fmt::print("{}\n",
+               ordered_json{{"threads", pool.count()}, {"functions", functions}}
+                   .dump());
+}
+
+} // namespace tfm
