@@ -60,7 +60,7 @@ MatmulPlan tfm::planMatmul(const MatmulSpec &spec, const CpuTarget &target) {
   plan.rowPanels = llvm::divideCeil(m, target.tileRows());
   // An even number of panels shares well among two threads, at the price of
   // slightly lower tiles.
-  if (plan.rowPanels >= 8)
+  if (plan.rowPanels > 1)
     plan.rowPanels = llvm::alignTo(plan.rowPanels, 2);
   plan.tileRows = llvm::divideCeil(m, plan.rowPanels);
   plan.columnPanels = llvm::divideCeil(n, width);
