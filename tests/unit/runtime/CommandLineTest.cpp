@@ -55,6 +55,23 @@ protected:
           << arguments << ": " << outcome.err;
   }
 
+  /// Starts a training that does not end by itself, and returns once it has
+  /// left its first checkpoint in `run`.
+  pid_t startEndlessTraining() {
+    pid_t child = fork();
+    if (child == 0) {
+      if (chdir(folder.path.c_str()) != 0 || !freopen("out.txt", "w", stdout) ||
+          !freopen("err.txt", "w", stderr))
+        _exit(99);
+      execl(TFM_TOY, TFM_TOY, "train", "--out", "run", "--steps", "1000000000",
+            "--overwrite", nullptr);
+      _exit(99);
+    }
+    while (!std::filesystem::exists(folder / "run/state.json"))
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return child;
+  }
+
   TemporaryFolder folder;
 };
 
@@ -166,17 +183,7 @@ TEST_F(CommandLine, SameBitsForAnyNumberOfThreadsAndAfterResume) {
 }
 
 TEST_F(CommandLine, CtrlCSavesAndExits130) {
-  pid_t child = fork();
-  if (child == 0) {
-    if (chdir(folder.path.c_str()) != 0 || !freopen("out.txt", "w", stdout) ||
-        !freopen("err.txt", "w", stderr))
-      _exit(99);
-    execl(TFM_TOY, TFM_TOY, "train", "--out", "run", "--steps", "1000000000",
-          nullptr);
-    _exit(99);
-  }
-  while (!std::filesystem::exists(folder / "run/state.json"))
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  pid_t child = startEndlessTraining();
   kill(child, SIGINT);
   int status = 0;
   waitpid(child, &status, 0);
@@ -194,6 +201,25 @@ TEST_F(CommandLine, CtrlCSavesAndExits130) {
             std::string::npos);
   EXPECT_EQ(run("train --resume run --steps " + std::to_string(step + 5)).code,
             0);
+}
+
+TEST_F(CommandLine, AKillAtAnyMomentLeavesAWholeCheckpoint) {
+  for (int i = 0; i < 8; ++i) {
+    std::filesystem::remove(folder / "run/state.json");
+    pid_t child = startEndlessTraining();
+    std::this_thread::sleep_for(std::chrono::microseconds(700 * i));
+    kill(child, SIGKILL);
+    int status = 0;
+    waitpid(child, &status, 0);
+    ASSERT_TRUE(WIFSIGNALED(status));
+    json state = json::parse(contentOf(folder / "run/state.json"));
+    EXPECT_GT(state.at("step"), 0);
+    EXPECT_EQ(run("generate --weights run --prompt 1+ --tokens 1").code, 0);
+    Outcome resumed =
+        run("train --resume run --steps " +
+            std::to_string(state.at("step").get<int64_t>() + 250));
+    EXPECT_EQ(resumed.code, 0) << resumed.err;
+  }
 }
 
 TEST_F(CommandLine, BadInputNamesTheFileAndTheFix) {
