@@ -92,8 +92,8 @@ std::string Diagnostics::str() const {
   return text;
 }
 
-llvm::StringRef tfm::closestName(llvm::StringRef name,
-                                 llvm::ArrayRef<std::string> candidates) {
+std::string tfm::closestName(llvm::StringRef name,
+                             llvm::ArrayRef<std::string> candidates) {
   unsigned limit = std::max<size_t>(1, (name.size() + 2) / 3);
   llvm::StringRef best;
   for (const std::string &candidate : candidates) {
@@ -117,7 +117,7 @@ llvm::StringRef tfm::closestName(llvm::StringRef name,
     }
   }
   // One letter for another one-letter name is no suggestion.
-  return name.size() == 1 && best.size() == 1 ? llvm::StringRef() : best;
+  return name.size() == 1 && best.size() == 1 ? std::string() : best.str();
 }
 
 llvm::StringRef tfm::explanation(ErrorCode code) {

@@ -87,8 +87,8 @@ private:
 
 /// The candidate that `name` most probably means, or empty: at most a third of
 /// its letters differ.
-llvm::StringRef closestName(llvm::StringRef name,
-                            llvm::ArrayRef<std::string> candidates);
+std::string closestName(llvm::StringRef name,
+                        llvm::ArrayRef<std::string> candidates);
 
 /// The page on a code, in Markdown; empty where there is no such code.
 llvm::StringRef explanation(ErrorCode code);

@@ -67,7 +67,7 @@ Diagnostic &Elaborator::error(ErrorCode code, Range range,
 
 void Elaborator::suggest(Diagnostic &d, StringRef name,
                          llvm::ArrayRef<std::string> candidates) {
-  StringRef guess = closestName(name, candidates);
+  std::string guess = closestName(name, candidates);
   if (!guess.empty())
     d.help("did you mean `" + guess + "`?");
 }

@@ -199,7 +199,7 @@ void Parser::parseItems() {
         "`import`, `model`, `module`, `function`, `const`, `tokenizer`, "
         "`data`, `train` or `generate`");
     if (word.kind == TokenKind::Name) {
-      StringRef guess = closestName(
+      std::string guess = closestName(
           word.text, {"import", "model", "module", "function", "const",
                       "tokenizer", "data", "train", "generate"});
       if (!guess.empty())

@@ -1,0 +1,27 @@
+//===- ParserFuzzer.cpp - arbitrary bytes to the parser -------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===--------------------------------------------------------------------===//
+
+// Any bytes: the lexer and the parser end, report inside of the text, and never
+// crash. Run by scripts/fuzz.sh.
+
+#include "compiler/frontend/Parser.h"
+
+#include <cstdlib>
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  tfm::SourceManager sources;
+  tfm::Diagnostics diags(sources);
+  uint32_t file = sources.add(
+      "fuzz.tfm", llvm::StringRef(reinterpret_cast<const char *>(data), size));
+  auto tree = tfm::parseFile(sources, file, diags);
+  for (const tfm::Diagnostic &d : diags.errors())
+    if (d.range.begin > size || d.range.end > size ||
+        d.range.begin > d.range.end)
+      abort();
+  diags.str();
+  return 0;
+}
