@@ -24,24 +24,21 @@ void pause() {
 #endif
 }
 
-/// Waits until `value` is no longer `old`: first spinning (two threads on their
-/// own cores hand over in well under a microsecond), then offering the
-/// processor to others, then asleep until `notify`.
-void waitWhile(const std::atomic<uint32_t> &value, uint32_t old) {
-  for (int spin = 0; spin < 4000; ++spin) {
-    if (value.load(std::memory_order_acquire) != old)
+} // namespace
+
+void Waiter::waitWhile(const std::atomic<uint32_t> &value, uint32_t old) {
+  bool isTrial = ++waits % trial == 0;
+  uint32_t allowed = isTrial ? longest : limit;
+  for (uint32_t spin = 0; spin < allowed; ++spin) {
+    if (value.load(std::memory_order_acquire) != old) {
+      limit = isTrial ? longest : std::min(longest, 2 * limit);
       return;
+    }
     pause();
   }
-  for (int turn = 0; turn < 20; ++turn) {
-    if (value.load(std::memory_order_acquire) != old)
-      return;
-    sched_yield();
-  }
+  limit = std::max(shortest, limit / 4);
   value.wait(old, std::memory_order_acquire);
 }
-
-} // namespace
 
 int availableProcessors() {
   cpu_set_t set;
@@ -50,7 +47,7 @@ int availableProcessors() {
   return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
 }
 
-void ThreadPool::Barrier::wait(uint32_t count) {
+void ThreadPool::Barrier::wait(uint32_t count, Waiter &waiter) {
   uint32_t current = round.load(std::memory_order_relaxed);
   if (arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == count) {
     arrived.store(0, std::memory_order_relaxed);
@@ -58,10 +55,11 @@ void ThreadPool::Barrier::wait(uint32_t count) {
     round.notify_all();
     return;
   }
-  waitWhile(round, current);
+  waiter.waitWhile(round, current);
 }
 
-ThreadPool::ThreadPool(int count) : threads(std::max(1, count)) {
+ThreadPool::ThreadPool(int count)
+    : threads(std::max(1, count)), waiters(threads.size()) {
   for (size_t i = 0; i < threads.size(); ++i)
     threads[i] = {static_cast<int64_t>(i), static_cast<int64_t>(threads.size()),
                   meet, nullptr, this};
@@ -98,9 +96,11 @@ void ThreadPool::reserveScratch(size_t bytes) {
 }
 
 void ThreadPool::meet(tfm_thread *thread) {
-  if (thread->count > 1)
-    static_cast<ThreadPool *>(thread->pool)
-        ->barrier.wait(static_cast<uint32_t>(thread->count));
+  if (thread->count == 1)
+    return;
+  auto *pool = static_cast<ThreadPool *>(thread->pool);
+  pool->barrier.wait(static_cast<uint32_t>(thread->count),
+                     pool->waiters[thread->index].atBarrier);
 }
 
 void ThreadPool::run(void (*newFunction)(void *, tfm_thread *),
@@ -120,7 +120,7 @@ void ThreadPool::run(void (*newFunction)(void *, tfm_thread *),
 void ThreadPool::work(int index) {
   uint32_t seen = 0;
   while (true) {
-    waitWhile(call, seen);
+    waiters[index].forCall.waitWhile(call, seen);
     // Calls cannot be missed: the next one starts only after all threads have
     // met at the end of this one.
     ++seen;

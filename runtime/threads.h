@@ -21,9 +21,28 @@ namespace tfm {
 /// The processors that this process may use, at least 1.
 int availableProcessors();
 
+/// How one thread waits: first spinning, then asleep. Two threads on their own
+/// processors hand over in a tenth of a microsecond if they spin. Where others
+/// want the processors too, whoever is waited for is often not running, and
+/// spinning only keeps it from running: there, going to sleep at once is fifty
+/// times faster. So how long to spin is learned: less after each time that it
+/// was in vain, and from time to time the full length is tried again.
+class Waiter {
+public:
+  /// Returns once `value` is no longer `old`. Who changes it must notify.
+  void waitWhile(const std::atomic<uint32_t> &value, uint32_t old);
+
+private:
+  uint32_t limit = longest;
+  uint32_t waits = 0;
+
+  static constexpr uint32_t longest = 4000; ///< pauses: 40 to 160 us
+  static constexpr uint32_t shortest = 32;
+  static constexpr uint32_t trial = 64; ///< every so many waits
+};
+
 /// A fixed set of threads that run a function together. The caller is thread 0;
-/// the others wait for the next call, spinning for a few microseconds (steps
-/// follow one another closely) before they sleep. `run` allocates nothing.
+/// the others wait for the next call. `run` allocates nothing.
 class ThreadPool {
 public:
   explicit ThreadPool(int count);
@@ -47,7 +66,7 @@ private:
   /// a flag).
   class Barrier {
   public:
-    void wait(uint32_t count);
+    void wait(uint32_t count, Waiter &waiter);
 
   private:
     alignas(64) std::atomic<uint32_t> arrived{0};
@@ -57,7 +76,14 @@ private:
   static void meet(tfm_thread *thread);
   void work(int index);
 
+  /// Each on a cache line of its own.
+  struct alignas(64) ThreadWaiters {
+    Waiter atBarrier;
+    Waiter forCall;
+  };
+
   std::vector<tfm_thread> threads;
+  std::vector<ThreadWaiters> waiters;
   std::vector<std::thread> workers;
   Barrier barrier;
   void *scratch = nullptr;
