@@ -67,7 +67,19 @@ public:
 
 private:
   int add(Step step) {
+    // What does not depend on an index is computed once.
+    auto isNumber = [&](int which) {
+      return which < 0 || steps[which].op == Op::Number;
+    };
+    bool fixed = step.op != Op::Number && step.op != Op::Index &&
+                 step.op != Op::Layered && isNumber(step.a) &&
+                 isNumber(step.b) && isNumber(step.c);
     steps.push_back(std::move(step));
+    if (fixed) {
+      Step number;
+      number.number = run(steps.size() - 1, {}, 0);
+      steps.back() = number;
+    }
     return steps.size() - 1;
   }
   int fold(const Expr &expr);

@@ -171,7 +171,8 @@ Dim Elaborator::callerDim(StringRef name) {
     value = batch;
   else if (auto it = train.dims.find(name); it != train.dims.end())
     value = it->second;
-  if (Define *define = findDefine(name); define && define->value) {
+  Define *define = findDefine(name);
+  if (define && define->value) {
     define->used = true;
     Env env;
     env.unit = mainUnit;
@@ -182,8 +183,13 @@ Dim Elaborator::callerDim(StringRef name) {
     else if (!given.isPoison())
       diags.error(904, define->range,
                   "`" + name + "` is a positive integer, not " +
-                      given.describe());
+                      (given.is(Value::Int) ? given.show() : given.describe()));
   }
+  int64_t context = hyperInteger(*root, "context");
+  if (define && name == "T" && context && value > context)
+    diags.error(803, define->range,
+                "T = " + Twine(value) +
+                    " is longer than the model's context = " + Twine(context));
   unsigned order = name == "B" ? 0 : name == "T" ? 1 : 2;
   Dim dim = Dim::named(name, value, order);
   rootDims[name] = dim;

@@ -32,6 +32,7 @@ struct DepthGuard {
                        "this expression is nested more than " +
                            llvm::Twine(maxDepth) + " levels deep");
     // Nothing sensible follows; do not report it level by level.
+    parser.gaveUp = true;
     parser.at = parser.list.tokens.size() - 1;
     return true;
   }
@@ -107,11 +108,11 @@ bool Parser::atBinaryOperator(int &precedence) const {
 }
 
 Expr *Parser::parseBinary(int minimum) {
-  DepthGuard guard(*this);
-  if (guard.tooDeep())
-    return make(ExprKind::Invalid, tok().range);
   Expr *left;
   if (tok().isName("not") && minimum <= 3) {
+    DepthGuard guard(*this);
+    if (guard.tooDeep())
+      return make(ExprKind::Invalid, tok().range);
     Range begin = take().range;
     Expr *operand = parseBinary(3);
     left = make(ExprKind::Unary, begin.to(operand->range));
@@ -293,6 +294,9 @@ Expr *Parser::parseSequence(StringRef close, ExprKind kind) {
 }
 
 Expr *Parser::parseRepeat() {
+  DepthGuard guard(*this);
+  if (guard.tooDeep())
+    return make(ExprKind::Invalid, tok().range);
   Range begin = take().range;
   take();
   ++brackets;
@@ -315,9 +319,6 @@ Expr *Parser::parseRepeat() {
 }
 
 Expr *Parser::parsePrimary() {
-  DepthGuard guard(*this);
-  if (guard.tooDeep())
-    return make(ExprKind::Invalid, tok().range);
   const Token token = tok();
   switch (token.kind) {
   case TokenKind::Integer: {

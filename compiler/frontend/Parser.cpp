@@ -48,6 +48,8 @@ std::string Parser::describe(const Token &token) const {
 
 Diagnostic &Parser::unexpected(const Twine &expected) {
   // What a skipped character left behind was reported with it.
+  if (gaveUp)
+    return diags.ignored();
   uint32_t before = at ? list.tokens[at - 1].range.end : 0;
   for (uint32_t error : list.errors)
     if (before <= error && error < tok().range.begin)

@@ -82,6 +82,8 @@ private:
   TokenList list;
   size_t at = 0;
   unsigned depth = 0;
+  /// Whether the rest of the text was skipped.
+  bool gaveUp = false;
   /// Inside brackets line ends mean nothing.
   unsigned brackets = 0;
 
