@@ -59,7 +59,18 @@ void AtomicFile::fail(const char *what) {
 }
 
 void AtomicFile::write(const void *data, size_t size) {
-  const char *next = static_cast<const char *>(data);
+  constexpr size_t capacity = 1 << 18;
+  if (pending.size() + size > capacity) {
+    writeThrough(pending.data(), pending.size());
+    pending.clear();
+  }
+  if (size > capacity)
+    writeThrough(static_cast<const char *>(data), size);
+  else
+    pending.append(static_cast<const char *>(data), size);
+}
+
+void AtomicFile::writeThrough(const char *next, size_t size) {
   while (size > 0) {
     ssize_t written = ::write(file, next, size);
     if (written < 0 && errno == EINTR)
@@ -72,6 +83,8 @@ void AtomicFile::write(const void *data, size_t size) {
 }
 
 void AtomicFile::keep() {
+  writeThrough(pending.data(), pending.size());
+  pending.clear();
   if (fsync(file) != 0)
     fail("write");
   int closing = file;

@@ -36,10 +36,13 @@ public:
 
 private:
   [[noreturn]] void fail(const char *what);
+  void writeThrough(const char *data, size_t size);
 
   std::string path;
   std::string temporary;
   int file = -1;
+  /// Small writes wait here, so that many small tensors are few system calls.
+  std::string pending;
   bool kept = false;
 };
 
