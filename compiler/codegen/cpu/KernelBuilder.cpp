@@ -13,6 +13,7 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace tfm;
@@ -119,6 +120,9 @@ Value KernelBuilder::at(Value ptr, Value offset) {
 Value KernelBuilder::at(Value ptr, int64_t offset) {
   if (offset == 0)
     return ptr;
+  // Constant indices of a getelementptr are 32 bits wide.
+  if (!llvm::isInt<32>(offset))
+    return at(ptr, i64(offset));
   return LLVM::GEPOp::create(
       b, loc, ptrType, f32Type, ptr,
       ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(offset)});
