@@ -194,15 +194,23 @@ void train(const tfm_model &descriptor, TrainCommand command,
 
   if (command.json) {
     ordered_json answer = {{"steps", result.steps},
-                           {"loss", result.loss},
+                           {"loss", nullptr},
                            {"validation_loss", nullptr},
                            {"seconds", result.seconds},
                            {"tokens_per_second", result.tokensPerSecond},
                            {"stopped_early", result.stoppedEarly},
                            {"out", out}};
+    if (!result.wasComplete)
+      answer["loss"] = result.loss;
     if (result.validationLoss)
       answer["validation_loss"] = *result.validationLoss;
     printText(answer.dump() + "\n");
+    return;
+  }
+  if (result.wasComplete) {
+    printText(fmt::format("the run in {} is complete after {} steps: train on "
+                          "with --steps {}\n",
+                          out, result.steps, 2 * result.steps));
     return;
   }
   std::string validation =

@@ -238,6 +238,12 @@ void Trainer::save() {
 TrainResult Trainer::run(const std::atomic<bool> &interrupt) {
   prepare();
   const TrainSpec &train = recipe.train;
+  TrainResult result;
+  if (position.step >= position.steps) {
+    result.steps = position.step;
+    result.wasComplete = true;
+    return result;
+  }
   if (!options.out.empty()) {
     makeFolder(options.out);
     checkSpace(options.out, model);
@@ -251,7 +257,6 @@ TrainResult Trainer::run(const std::atomic<bool> &interrupt) {
     log.open(options.out + "/log.jsonl",
              options.out == options.resume ? position.logBytes : 0);
 
-  TrainResult result;
   int64_t first = position.step;
   int64_t savedAt = options.resume == options.out ? first : -1;
   progress.emplace(first, position.steps,

@@ -41,6 +41,8 @@ struct TrainResult {
   double tokensPerSecond = 0;
   std::optional<double> validationLoss;
   bool stoppedEarly = false;
+  /// The run that was resumed had already come to its end: nothing was done.
+  bool wasComplete = false;
 };
 
 /// The token that the loss ignores, where the recipe names one.

@@ -267,6 +267,17 @@ TEST_F(CommandLine, AFullDiskIsNoticedAndNothingIsLost) {
   EXPECT_EQ(full.code, 1);
 }
 
+TEST_F(CommandLine, ACompleteRunStaysAsItIs) {
+  ASSERT_EQ(run("train --out run --steps 20").code, 0);
+  std::string weights = contentOf(folder / "run/model.safetensors");
+  Outcome again = run("train --resume run");
+  EXPECT_EQ(again.code, 0);
+  EXPECT_NE(again.out.find("complete after 20 steps"), std::string::npos);
+  EXPECT_TRUE(
+      json::parse(run("train --resume run --json").out).at("loss").is_null());
+  EXPECT_EQ(contentOf(folder / "run/model.safetensors"), weights);
+}
+
 TEST_F(CommandLine, RunsGetTheirOwnFolders) {
   ASSERT_EQ(run("train --steps 10").code, 0);
   ASSERT_EQ(run("train --steps 10").code, 0);
