@@ -437,7 +437,7 @@ Value BuiltinCall::softmax() {
     return Value();
   // The op works on the last axis.
   llvm::SmallVector<int64_t> order;
-  int64_t last = x->dims.size() - 1;
+  int64_t last = static_cast<int64_t>(x->dims.size()) - 1;
   for (int64_t i = 0; i <= last; ++i)
     order.push_back(i);
   std::swap(order[*at], order[last]);
@@ -471,12 +471,11 @@ Value BuiltinCall::init() {
   Value value = Value::named(Value::Init, name);
   std::vector<Value> items;
   double defaults[2] = {0, 0};
-  if (name == "normal" || name == "truncated_normal") {
-    defaults[0] = 1;
-  } else if (name == "uniform") {
+  if (name == "uniform") {
     defaults[0] = -1;
     defaults[1] = 1;
-  } else if (name == "xavier" || name == "he") {
+  } else {
+    // The standard deviation or the gain, where there is one.
     defaults[0] = 1;
   }
   for (size_t i = 0; i < names.size(); ++i) {

@@ -199,7 +199,7 @@ Value BuiltinCall::oneHot() {
   for (const Dim &dim : dims)
     shape.push_back(dim.value());
   Tensor wide = e.broadcastTo(column, dims);
-  auto index = e.emitter.iota(dims.size() - 1, shape);
+  auto index = e.emitter.iota(static_cast<int64_t>(dims.size()) - 1, shape);
   auto equal = e.emitter.compare("eq", wide.handle, index);
   return Value::tensor({e.emitter.cast(equal, Elem::Float), Elem::Float, dims});
 }
@@ -273,10 +273,11 @@ std::optional<Tensor> BuiltinCall::attentionMask(const Dims &scores) {
     if (a.elem == Elem::Float)
       result = e.binary("add", a, b);
     else
-      result =
-          Tensor{e.emitter.select(a.handle, b.handle,
-                                  e.splat(-INFINITY, Elem::Float, both).handle),
-                 Elem::Float, both};
+      result = Tensor{e.emitter.select(a.handle, b.handle,
+                                       e.splat(-static_cast<double>(INFINITY),
+                                               Elem::Float, both)
+                                           .handle),
+                      Elem::Float, both};
   }
   return result;
 }
@@ -336,14 +337,14 @@ Value BuiltinCall::attention() {
               "`window` is at least 1, not " + Twine(*window));
       return Value();
     }
-    options.window = *window;
+    options.window = window;
   }
   if (given("softcap")) {
     if (*softcap <= 0) {
       e.error(412, arg("softcap")->range, "`softcap` is positive");
       return Value();
     }
-    options.softcap = *softcap;
+    options.softcap = softcap;
   }
   if (given("mask") || given("bias")) {
     auto mask = attentionMask({q->dims[0], q->dims[1], q->dims[2], k->dims[2]});
@@ -422,7 +423,7 @@ Value BuiltinCall::crossEntropy() {
   }
   std::optional<int64_t> skip;
   if (given("ignore"))
-    skip = *ignore;
+    skip = ignore;
   return Value::tensor({e.emitter.crossEntropy(logits->handle, targets->handle,
                                                skip, *smoothing),
                         Elem::Float, targets->dims});
@@ -441,7 +442,7 @@ Value BuiltinCall::mse() {
     return Value();
   }
   Tensor square = e.binary("mul", d, d);
-  Tensor sum = e.reduceSum(square, d.dims.size() - 1);
+  Tensor sum = e.reduceSum(square, static_cast<int64_t>(d.dims.size()) - 1);
   double count = static_cast<double>(d.dims.back().value());
   Tensor mean = e.binary("mul", sum, e.splat(1 / count, Elem::Float, sum.dims));
   Dims dims = d.dims;

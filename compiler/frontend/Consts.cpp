@@ -66,7 +66,7 @@ public:
   Node *layered = nullptr;
 
 private:
-  int add(Step step) {
+  int add(const Step &step) {
     // What does not depend on an index is computed once.
     auto isNumber = [&](int which) {
       return which < 0 || steps[which].op == Op::Number;
@@ -74,13 +74,14 @@ private:
     bool fixed = step.op != Op::Number && step.op != Op::Index &&
                  step.op != Op::Layered && isNumber(step.a) &&
                  isNumber(step.b) && isNumber(step.c);
-    steps.push_back(std::move(step));
+    steps.push_back(step);
+    int last = static_cast<int>(steps.size()) - 1;
     if (fixed) {
       Step number;
-      number.number = run(steps.size() - 1, {}, 0);
+      number.number = run(last, {}, 0);
       steps.back() = number;
     }
-    return steps.size() - 1;
+    return last;
   }
   int fold(const Expr &expr);
   bool usesIndex(const Expr &expr) const;
@@ -364,7 +365,7 @@ bool Elaborator::evaluateConst(Const &constant) {
       }
       constant.values[layer * elements + i] = static_cast<float>(value);
       for (size_t axis = indices.size(); axis-- > 0;) {
-        if (++indices[axis] < constant.dims[axis].value())
+        if (++indices[axis] < static_cast<double>(constant.dims[axis].value()))
           break;
         indices[axis] = 0;
       }

@@ -73,6 +73,7 @@ static void printOne(llvm::raw_ostream &os, const SourceManager &sources,
 
 void Diagnostics::print(llvm::raw_ostream &os, bool color) const {
   std::vector<const Diagnostic *> order;
+  order.reserve(kept.size());
   for (const Diagnostic &d : kept)
     order.push_back(&d);
   llvm::sort(order, [](const Diagnostic *a, const Diagnostic *b) {

@@ -30,10 +30,10 @@ Dim::Dim(int64_t constant) : number(constant) {
 Dim Dim::fromAtom(DimAtomRef atom) {
   Term term;
   term.coefficient = 1;
-  term.factors.push_back({atom, 1});
   Dim dim;
-  dim.terms.push_back(std::move(term));
   dim.number = atom->value;
+  term.factors.push_back({std::move(atom), 1});
+  dim.terms.push_back(std::move(term));
   return dim;
 }
 

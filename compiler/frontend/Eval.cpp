@@ -299,7 +299,7 @@ Value Elaborator::evalMember(const Expr &expr, Env &env) {
       }
       llvm::SmallVector<int64_t> order;
       for (size_t i = 0; i < rank; ++i)
-        order.push_back(i);
+        order.push_back(static_cast<int64_t>(i));
       std::swap(order[rank - 1], order[rank - 2]);
       locate(expr.textRange);
       return Value::tensor(transposeAxes(*tensor, order));
@@ -519,8 +519,8 @@ Value Elaborator::evalIndex(const Expr &expr, Env &env) {
     Dim size = *last - *first;
     locate(expr.range);
     if (size != extent)
-      result.handle =
-          emitter.slice(result.handle, axis, first->value(), size.value());
+      result.handle = emitter.slice(result.handle, static_cast<int64_t>(axis),
+                                    first->value(), size.value());
     if (subscript.isSlice) {
       kept.push_back(size);
     } else {

@@ -545,7 +545,8 @@ static void setInit(Param &param, const Value &init) {
   bool isXavier = init.text() == "xavier";
   if (!isXavier && init.text() != "he")
     return;
-  double outputs = param.dims.empty() ? 1 : param.dims[0].value();
+  double outputs =
+      param.dims.empty() ? 1.0 : static_cast<double>(param.dims[0].value());
   double inputs = 1;
   for (const Dim &dim :
        llvm::ArrayRef(param.dims).drop_front(param.dims.empty() ? 0 : 1))

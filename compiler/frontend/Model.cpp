@@ -370,7 +370,7 @@ bool Elaborator::emitFunction(const FunctionRequest &request) {
       // The mean over all targets that count, of the whole accumulated batch.
       Tensor sum = losses.tensor();
       for (size_t axis = sum.dims.size(); axis-- > 0;)
-        sum = reduceSum(sum, axis);
+        sum = reduceSum(sum, static_cast<int64_t>(axis));
       sum = reshapeTo(sum, {});
       Tensor count{handles.back(), Elem::Float, {}};
       Tensor mean = binary("div", sum, count);

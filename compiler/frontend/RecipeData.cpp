@@ -24,7 +24,9 @@ namespace json = llvm::json;
 /// recipe names were when the model was built.
 static std::string absoluteFolder(StringRef folder) {
   llvm::SmallString<128> path(folder.empty() ? "." : folder);
-  llvm::sys::fs::make_absolute(path);
+  // Where there is no working directory, the path stays as it is.
+  if (std::error_code failure = llvm::sys::fs::make_absolute(path))
+    return path.str().str();
   llvm::sys::path::remove_dots(path, /*remove_dot_dot=*/true);
   return path.str().str();
 }
@@ -209,7 +211,7 @@ std::optional<TokenizerInfo> RecipeBuilder::tokenizer(const Block &block) {
         wrong(alphabet, "chars", "a string of its characters", v);
       }
     }
-    info.size = info.alphabet.size();
+    info.size = static_cast<int64_t>(info.alphabet.size());
   } else if (form.kind == "bytes") {
     info.size = 256;
   } else {

@@ -176,7 +176,7 @@ std::optional<Dims> Elaborator::broadcastDims(const Dims &a, const Dims &b) {
 
 std::optional<int64_t> Elaborator::toAxis(const Value *value, const Expr *expr,
                                           const Tensor &tensor, Range range) {
-  int64_t rank = tensor.dims.size();
+  auto rank = static_cast<int64_t>(tensor.dims.size());
   if (!value) {
     if (rank > 0)
       return rank - 1;
