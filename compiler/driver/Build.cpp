@@ -19,10 +19,12 @@
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "llvm/ADT/SmallString.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Format.h"
+#include "llvm/Support/MemoryBufferRef.h"
 #include "llvm/Support/Path.h"
 #include <chrono>
 
@@ -165,6 +167,14 @@ BuildStatus tfm::build(const BuildOptions &options) {
   llvm::raw_svector_ostream os(object);
   if (llvm::Error error = emitObject(*code, *target, os))
     return fail(llvm::toString(std::move(error)), BuildStatus::Bug);
+  // LLVM may turn a loop or a function of math into a call; a model calls
+  // nothing but the barrier.
+  llvm::Expected<std::vector<std::string>> calls =
+      undefinedSymbols(llvm::MemoryBufferRef(object.str(), "model.o"));
+  if (!calls)
+    return fail(llvm::toString(calls.takeError()), BuildStatus::Bug);
+  if (!calls->empty())
+    return fail("the machine code calls '" + llvm::join(*calls, "', '") + "'", BuildStatus::Bug);
   watch.stage("machine code");
   llvm::Error error = options.emit == Emit::Obj ? writeWhole(output, object)
                                                 : link(object, output, options.emit == Emit::Shared);
