@@ -194,7 +194,9 @@ void loadParameters(Model &model, const SafetensorsReader &file) {
       message += "\n  " + problems[i];
     if (problems.size() > 5)
       message += "\n  and " + std::to_string(problems.size() - 5) + " more";
-    throw InputError(message);
+    throw InputError(message +
+                     "\nUse the binary that was built for these weights, or "
+                     "name other weights");
   }
   // Two names of one parameter must agree before any of them is taken.
   for (const tfm_parameter &parameter : model.parameters()) {

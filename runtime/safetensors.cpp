@@ -96,7 +96,8 @@ SafetensorsHeader parseSafetensorsHeader(std::string_view text,
                                          uint64_t dataBytes,
                                          const std::string &path) {
   auto fail = [&](const std::string &what) {
-    throw InputError(path + " is not a usable safetensors file: " + what);
+    throw InputError(path + " is not a usable safetensors file: " + what +
+                     ". Copy or download it again");
   };
   // A JSON parser keeps the last of two equal keys; here that would hide a
   // tensor, so they are looked for while parsing.
@@ -168,8 +169,10 @@ SafetensorsReader::SafetensorsReader(const std::string &path) : filePath(path) {
     for (int i = 7; i >= 0; --i)
       headerBytes = headerBytes << 8 | length[i];
     if (headerBytes > maximumHeader || headerBytes > size - sizeof length)
-      throw InputError(path + " is not a safetensors file, or it is cut short: "
-                              "its header would be longer than the file");
+      throw InputError(path +
+                       " is not a safetensors file, or it is cut short: "
+                       "its header would be longer than the file. Copy or "
+                       "download it again");
     std::string text(headerBytes, '\0');
     readAt(text.data(), headerBytes, sizeof length);
     dataStart = sizeof length + headerBytes;
