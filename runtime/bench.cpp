@@ -65,6 +65,70 @@ std::vector<double> timeRuns(Model &model, const tfm_function &function,
   return times;
 }
 
+/// Each launch's share of a function's time.
+struct LaunchTime {
+  const tfm_launch *launch;
+  double seconds; ///< in a call
+};
+
+/// Runs `function` with its launches timed, a few times.
+std::vector<LaunchTime> timeLaunches(ThreadPool &pool, Model &model,
+                                     const tfm_function &function,
+                                     int64_t vocabulary, double median) {
+  int repeats = std::clamp(static_cast<int>(0.5 / median), 3, 1000);
+  std::vector<uint64_t> ticks(static_cast<size_t>(function.launch_count) + 1);
+  pool.measureInto(ticks.data());
+  std::vector<uint64_t> total(ticks.size());
+  for (int i = 0; i < repeats; ++i) {
+    setInputs(model, function, vocabulary);
+    std::fill(ticks.begin(), ticks.end(), 0);
+    model.run(function);
+    for (size_t j = 0; j + 1 < ticks.size(); ++j)
+      total[j] += ticks[j];
+  }
+  pool.measureInto(nullptr);
+  // The clock's rate does not matter: shares of the time measured above.
+  double all = 0;
+  for (uint64_t count : total)
+    all += static_cast<double>(count);
+  std::vector<LaunchTime> times;
+  for (int32_t i = 0; i < function.launch_count; ++i)
+    times.push_back({&function.launches[i],
+                     median * static_cast<double>(total[i]) / std::max(all, 1.0)});
+  std::sort(times.begin(), times.end(),
+            [](const LaunchTime &a, const LaunchTime &b) { return a.seconds > b.seconds; });
+  return times;
+}
+
+/// Kernels below this share of a function's time are not listed.
+constexpr double smallestShare = 0.01;
+
+void printLaunches(const std::vector<LaunchTime> &times, double median) {
+  for (const LaunchTime &time : times) {
+    if (time.seconds < smallestShare * median)
+      break;
+    const tfm_launch &launch = *time.launch;
+    auto runs = static_cast<double>(launch.runs);
+    fmt::print("  {:>5.1f}% {:>10.3f} ms {:>8.1f} GFLOP/s {:>7.1f} GB/s  {:>3} x {:<20} {:.90}\n",
+               100 * time.seconds / median, time.seconds * 1e3,
+               static_cast<double>(launch.flops) * runs / time.seconds / 1e9,
+               static_cast<double>(launch.bytes) * runs / time.seconds / 1e9, launch.runs,
+               launch.path, launch.name);
+  }
+}
+
+ordered_json launchesAsJson(const std::vector<LaunchTime> &times) {
+  ordered_json list = ordered_json::array();
+  for (const LaunchTime &time : times)
+    list.push_back({{"name", time.launch->name},
+                    {"path", time.launch->path},
+                    {"runs", time.launch->runs},
+                    {"flops", time.launch->flops},
+                    {"bytes", time.launch->bytes},
+                    {"milliseconds", time.seconds * 1e3}});
+  return list;
+}
+
 } // namespace
 
 void bench(const tfm_model &descriptor, const CommonOptions &command) {
@@ -97,9 +161,14 @@ void bench(const tfm_model &descriptor, const CommonOptions &command) {
                        {"runs", times.size()},
                        {"gflops", speed},
                        {"tokens_per_second", perSecond}};
+    std::vector<LaunchTime> launches =
+        timeLaunches(pool, model, *function, vocabulary, median);
+    functions[name]["kernels"] = launchesAsJson(launches);
     if (!command.json)
       fmt::print("{:<10}{:>12.3f} ms {:>10.1f} GFLOP/s{}\n", name, median * 1e3,
                  speed, perSecondText);
+    if (!command.json)
+      printLaunches(launches, median);
   }
   if (command.json)
     fmt::print("{}\n",

@@ -26,7 +26,7 @@
 extern "C" {
 #endif
 
-#define TFM_ABI_VERSION 1
+#define TFM_ABI_VERSION 2
 /// The offset of something that a build does not have.
 #define TFM_NONE UINT64_MAX
 
@@ -43,6 +43,10 @@ typedef struct tfm_thread { // NOLINT(readability-identifier-naming): C
   void *scratch;
   /// Belongs to whoever provides `barrier`.
   void *pool;
+  /// Null, or where the function adds the time that each of its launches took,
+  /// barrier included, in ticks of the CPU's clock: `launch_count` numbers and
+  /// one more, the time at which the last launch ended.
+  uint64_t *ticks;
 } tfm_thread;
 
 /// A named tensor at a fixed place of the arena.
@@ -86,6 +90,19 @@ typedef struct {
   const char *const *aliases;
 } tfm_parameter;
 
+/// One kernel at one place of a function.
+typedef struct {
+  /// What it computes: the ops that are fused in it.
+  const char *name;
+  /// Where the model's text has it: the path of a module, `h.attn`; may be empty.
+  const char *path;
+  /// How often it runs in a call: once for each layer in a loop.
+  uint64_t runs;
+  /// Of one run.
+  uint64_t flops;
+  uint64_t bytes;
+} tfm_launch;
+
 /// Something the model computes: `forward`, `train`, `update`, ...
 typedef struct {
   const char *name;
@@ -96,6 +113,8 @@ typedef struct {
   const tfm_buffer *outputs;
   /// Per call.
   uint64_t flops;
+  int32_t launch_count;
+  const tfm_launch *launches;
 } tfm_function;
 
 /// Bytes that the arena holds before anything runs (`const` tensors).

@@ -57,6 +57,10 @@ public:
   /// std::bad_alloc.
   void reserveScratch(size_t bytes);
 
+  /// Where functions add the time of each launch from now on
+  /// (`tfm_thread.ticks`); null: nowhere.
+  void measureInto(uint64_t *ticks) { threads.front().ticks = ticks; }
+
   /// Calls `function(arena, thread)` once on every thread and returns when all
   /// have returned.
   void run(void (*function)(void *, tfm_thread *), void *arena);

@@ -40,6 +40,12 @@ public:
     count = field(offsetof(tfm_thread, count), i64);
     barrier = field(offsetof(tfm_thread, barrier), ptr);
     scratch = field(offsetof(tfm_thread, scratch), ptr);
+    ticks = field(offsetof(tfm_thread, ticks), ptr);
+    launches.clear();
+    runs = 1;
+    last = launchCount(program.steps);
+    // The clock starts here.
+    b.CreateCall(tickFunction(), {ticks, b.getInt64(last), b.getInt64(last)});
     rng = llvm::ConstantPointerNull::get(ptr);
     for (const Port &port : program.inputs)
       if (port.name == "rng")
@@ -79,6 +85,45 @@ private:
     arguments.append({rng, layer, scratch, index, count});
     b.CreateCall(kernel, arguments);
     b.CreateCall(llvm::FunctionType::get(b.getVoidTy(), {ptr}, false), barrier, {thread});
+    b.CreateCall(tickFunction(), {ticks, b.getInt64(launches.size()), b.getInt64(last)});
+    launches.push_back({&launch, runs});
+  }
+
+  static size_t launchCount(const std::vector<Step> &steps) {
+    size_t count = 0;
+    for (const Step &step : steps)
+      count += step.isLoop() ? launchCount(step.body) : 1;
+    return count;
+  }
+
+  /// `tick(ticks, launch, last)`: adds the time since `ticks[last]` to
+  /// `ticks[launch]` and sets the former to now, unless `ticks` is null.
+  llvm::Function *tickFunction() {
+    if (llvm::Function *known = module.getFunction("tick"))
+      return known;
+    auto *type = llvm::FunctionType::get(b.getVoidTy(), {ptr, i64, i64}, false);
+    auto *function =
+        llvm::Function::Create(type, llvm::Function::InternalLinkage, "tick", module);
+    llvm::LLVMContext &context = module.getContext();
+    auto *measured = llvm::BasicBlock::Create(context, "measured", function);
+    auto *entry = llvm::BasicBlock::Create(context, "entry", function, measured);
+    auto *done = llvm::BasicBlock::Create(context, "done", function);
+    llvm::IRBuilder<> t(entry);
+    llvm::Value *base = function->getArg(0);
+    t.CreateCondBr(t.CreateIsNull(base), done, measured);
+    t.SetInsertPoint(measured);
+    llvm::Value *now = t.CreateIntrinsic(
+        llvm::Intrinsic::readcyclecounter, llvm::ArrayRef<llvm::Type *>(),
+        llvm::ArrayRef<llvm::Value *>());
+    llvm::Value *slot = t.CreateGEP(i64, base, function->getArg(1));
+    llvm::Value *previous = t.CreateGEP(i64, base, function->getArg(2));
+    llvm::Value *spent = t.CreateSub(now, t.CreateLoad(i64, previous));
+    t.CreateStore(t.CreateAdd(t.CreateLoad(i64, slot), spent), slot);
+    t.CreateStore(now, previous);
+    t.CreateBr(done);
+    t.SetInsertPoint(done);
+    t.CreateRetVoid();
+    return function;
   }
 
   void emitLoop(const Step &step) {
@@ -90,10 +135,12 @@ private:
     b.SetInsertPoint(body);
     auto *turn = b.CreatePHI(i64, 2);
     turn->addIncoming(b.getInt64(0), before);
+    runs *= step.count;
     layers.push_back(step.reverse ? b.CreateSub(b.getInt64(step.count - 1), turn)
                                   : static_cast<llvm::Value *>(turn));
     emitSteps(step.body);
     layers.pop_back();
+    runs /= step.count;
     llvm::Value *next = b.CreateAdd(turn, b.getInt64(1));
     turn->addIncoming(next, b.GetInsertBlock());
     b.CreateCondBr(b.CreateICmpULT(next, b.getInt64(step.count)), body, after);
@@ -109,6 +156,12 @@ private:
   llvm::Value *arena = nullptr, *thread = nullptr, *index = nullptr, *count = nullptr,
               *barrier = nullptr, *scratch = nullptr, *rng = nullptr;
   llvm::SmallVector<llvm::Value *> layers;
+  llvm::Value *ticks = nullptr;
+  int64_t last = 0, runs = 1;
+
+public:
+  /// The launches of the program emitted last and how often each runs.
+  std::vector<std::pair<const Launch *, int64_t>> launches;
 };
 
 //===----------------------------------------------------------------------===//
@@ -210,15 +263,19 @@ public:
   ModelDescriptor(llvm::Module &module, const Schedule &schedule)
       : d(module), schedule(schedule) {}
 
-  void emit(llvm::ArrayRef<llvm::Function *> functions, int64_t scratchBytes,
-            const ModelText &text) {
+  using Launches = std::vector<std::pair<const Launch *, int64_t>>;
+
+  void emit(llvm::ArrayRef<llvm::Function *> functions, llvm::ArrayRef<Launches> launches,
+            int64_t scratchBytes, const ModelText &text) {
     llvm::SmallVector<llvm::Constant *> parameters = parameterRecords();
     llvm::SmallVector<llvm::Constant *> programs;
-    for (auto [program, function] : llvm::zip_equal(schedule.programs, functions))
+    for (auto [program, function, own] :
+         llvm::zip_equal(schedule.programs, functions, launches))
       programs.push_back(d.record({d.string(program.name), function,
                                    d.i32(program.inputs.size()), buffers(program.inputs),
                                    d.i32(program.outputs.size()), buffers(program.outputs),
-                                   d.u64(program.flops)}));
+                                   d.u64(program.flops), d.i32(own.size()),
+                                   launchRecords(own)}));
     llvm::SmallVector<llvm::Constant *> constants;
     for (auto &[value, buffer] : schedule.constants)
       constants.push_back(d.record({d.u64(schedule.buffers[buffer].offset),
@@ -254,6 +311,15 @@ private:
                                   d.i32(port.view.shape.size()), d.shape(port.view.shape),
                                   d.u64(offset)}));
     }
+    return d.array(records);
+  }
+
+  llvm::Constant *launchRecords(const Launches &launches) {
+    llvm::SmallVector<llvm::Constant *> records;
+    for (auto &[launch, runs] : launches)
+      records.push_back(d.record({d.string(describe(*launch)), d.string(pathOf(*launch)),
+                                  d.u64(runs), d.u64(flopsOf(*launch)),
+                                  d.u64(bytesOf(*launch))}));
     return d.array(records);
   }
 
@@ -345,8 +411,11 @@ void tfm::addProgramsAndDescriptor(
     if (!function.isDeclaration())
       function.setLinkage(llvm::GlobalValue::InternalLinkage);
   llvm::SmallVector<llvm::Function *> functions;
+  std::vector<ModelDescriptor::Launches> launches;
   ProgramEmitter emitter(module, schedule, kernels);
-  for (const Program &program : schedule.programs)
+  for (const Program &program : schedule.programs) {
     functions.push_back(emitter.emit(program));
-  ModelDescriptor(module, schedule).emit(functions, scratchBytes, text);
+    launches.push_back(emitter.launches);
+  }
+  ModelDescriptor(module, schedule).emit(functions, launches, scratchBytes, text);
 }

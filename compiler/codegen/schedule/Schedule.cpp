@@ -181,17 +181,7 @@ static void printSteps(raw_ostream &os, const Schedule &schedule,
       continue;
     }
     const Launch &launch = *step.launch;
-    if (launch.group.ops.empty())
-      os << (launch.reads.empty() ? "fill" : "copy");
-    else
-      os << kindName(launch.group.kind);
-    if (launch.group.domain.rows)
-      os << ' ' << launch.group.domain.rows << 'x' << launch.group.domain.cols;
-    os << " (";
-    llvm::interleave(
-        launch.group.ops, os,
-        [&](Operation *op) { os << op->getName().stripDialect(); }, " ");
-    os << ")";
+    os << describe(launch);
     for (auto &[value, view] : launch.reads) {
       os << " ";
       printView(os, schedule, view);
@@ -203,6 +193,83 @@ static void printSteps(raw_ostream &os, const Schedule &schedule,
     }
     os << '\n';
   }
+}
+
+std::string tfm::describe(const Launch &launch) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  ArrayRef<Operation *> ops = launch.group.ops;
+  if (launch.fold)
+    os << "fold";
+  else if (ops.empty())
+    os << (launch.reads.empty() ? "fill" : "copy");
+  else
+    os << kindName(launch.group.kind);
+  if (launch.group.domain.rows)
+    os << ' ' << launch.group.domain.rows << 'x' << launch.group.domain.cols;
+  if (auto matmul = ops.empty() ? MatmulOp() : dyn_cast<MatmulOp>(ops.front())) {
+    ArrayRef<int64_t> a = tensorType(matmul.getA()).getShape();
+    os << 'x' << a[a.size() - (matmul.getTransposeA() ? 2 : 1)];
+  }
+  // A kernel of one op says it with its kind.
+  if (launch.group.kind != KernelKind::Row)
+    ops = ops.drop_front();
+  if (!ops.empty())
+    os << " (";
+  llvm::interleave(
+      ops, os, [&](Operation *op) { os << op->getName().stripDialect(); }, " ");
+  if (!ops.empty())
+    os << ')';
+  return text;
+}
+
+std::string tfm::pathOf(const Launch &launch) {
+  auto pathOfOp = [](Operation *op) -> StringRef {
+    if (auto words = op->getAttrOfType<DictionaryAttr>("tfm.value"))
+      if (auto path = words.getAs<StringAttr>("path"))
+        return path.getValue();
+    if (auto path = op->getAttrOfType<StringAttr>("tfm.path"))
+      return path.getValue();
+    return "";
+  };
+  for (Operation *op : launch.group.ops)
+    if (StringRef path = pathOfOp(op); !path.empty())
+      return path.str();
+  return launch.fold ? pathOfOp(launch.fold).str() : "";
+}
+
+int64_t tfm::flopsOf(const Launch &launch) {
+  ArrayRef<Operation *> ops = launch.group.ops;
+  if (ops.empty())
+    return 0;
+  if (auto matmul = dyn_cast<MatmulOp>(ops.front())) {
+    ArrayRef<int64_t> a = tensorType(matmul.getA()).getShape();
+    return 2 * a[a.size() - (matmul.getTransposeA() ? 2 : 1)] *
+           tensorType(matmul.getY()).getNumElements();
+  }
+  if (isa<AttentionOp, AttentionBackwardOp>(ops.front())) {
+    ArrayRef<int64_t> q = tensorType(ops.front()->getOperand(0)).getShape();
+    ArrayRef<int64_t> v = tensorType(ops.front()->getOperand(2)).getShape();
+    int64_t products = 2 * q[0] * q[1] * q[2] * v[2] * (q[3] + v[3]);
+    return isa<AttentionOp>(ops.front()) ? products : 5 * products / 2;
+  }
+  return static_cast<int64_t>(ops.size()) * launch.group.domain.rows *
+         launch.group.domain.cols;
+}
+
+int64_t tfm::bytesOf(const Launch &launch) {
+  int64_t bytes = 0;
+  auto add = [&](const View &view) {
+    int64_t n = elementBytes(view.element);
+    for (auto [size, stride] : llvm::zip_equal(view.shape, view.strides))
+      n *= stride == 0 ? 1 : size;
+    bytes += n;
+  };
+  for (auto &[value, view] : launch.reads)
+    add(view);
+  for (auto &[value, view] : launch.writes)
+    add(view);
+  return bytes;
 }
 
 void Schedule::print(raw_ostream &os) const {

@@ -166,6 +166,17 @@ struct Schedule {
   void print(llvm::raw_ostream &os) const;
 };
 
+/// The ops of a launch as a line of text: `matmul 768x128x512 + add gelu`.
+std::string describe(const Launch &launch);
+/// The path of the module whose text a launch comes from; empty where none is
+/// known.
+std::string pathOf(const Launch &launch);
+/// Multiplications and additions of the products in a launch; of other kernels,
+/// one per op and element.
+int64_t flopsOf(const Launch &launch);
+/// Bytes of all that a launch reads and writes, each once.
+int64_t bytesOf(const Launch &launch);
+
 /// Bytes of one element in memory; booleans take a byte.
 int64_t elementBytes(mlir::Type element);
 /// A row-major view of a whole buffer.

@@ -119,7 +119,7 @@ std::vector<oracle::Tensor> CompiledModel::run(llvm::StringRef name,
   std::vector<std::vector<char>> scratch(threads, std::vector<char>(model->scratch_bytes + 64));
   for (int i = 0; i < threads; ++i)
     workers.emplace_back([&, i] {
-      tfm_thread thread{i, threads, meetAll, scratch[i].data(), &pool};
+      tfm_thread thread{i, threads, meetAll, scratch[i].data(), &pool, nullptr};
       function->run(arena.data(), &thread);
     });
   for (std::thread &worker : workers)
