@@ -257,6 +257,72 @@ TEST(Order, AnEpochShowsEveryExampleOnce) {
   EXPECT_EQ(epoch(9), all);
 }
 
+TEST(Order, EpochsOfATextShowEveryWindowOnce) {
+  TemporaryFolder folder;
+  std::string content;
+  for (int i = 0; i < 81; ++i)
+    content += static_cast<char>(' ' + i);
+  TokenizerPtr tokenizer = makeCharsTokenizer(content);
+  std::unique_ptr<Dataset> data =
+      open(text(folder.write("a.txt", content), 0), *tokenizer, 4);
+  TrainSpec train = recipe(5, 4);
+  train.epochs = 2;
+  DataOrder order(*data, train, 1);
+  EXPECT_EQ(order.stepsPerEpoch(), 4); // 20 windows
+  std::vector<int32_t> tokens(20), targets(20);
+  for (int64_t epoch = 0; epoch < 2; ++epoch) {
+    std::set<int32_t> starts;
+    for (int64_t step = 4 * epoch; step < 4 * epoch + 4; ++step) {
+      order.fill(step, 0, tokens, targets);
+      for (int row = 0; row < 5; ++row)
+        starts.insert(tokens[row * 4]);
+    }
+    ASSERT_EQ(starts.size(), 20u);
+    for (int32_t start : starts)
+      EXPECT_EQ(start % 4, 0);
+  }
+}
+
+TEST(Order, WithoutShuffleIsTheOrderOfTheFile) {
+  TokenizerPtr tokenizer = digits();
+  std::unique_ptr<Dataset> data = open(sums(100), *tokenizer, 9, 13);
+  TrainSpec train = recipe(1, 9);
+  train.shuffle = false;
+  DataOrder order(*data, train, 1);
+  std::vector<int32_t> tokens(9), targets(9), row(9), next(9);
+  for (int64_t step : {0, 1, 89, 90}) {
+    order.fill(step, 0, tokens, targets);
+    data->read(Part::Train, step % 90, row, next);
+    EXPECT_EQ(tokens, row);
+  }
+}
+
+TEST(Split, ASeedDrawsTheValidationPart) {
+  TokenizerPtr tokenizer = digits();
+  auto part = [&](std::optional<uint64_t> seed, Part which) {
+    DataSpec spec = sums(200);
+    spec.splitSeed = seed;
+    std::unique_ptr<Dataset> data = open(spec, *tokenizer, 9, 13);
+    std::multiset<std::vector<int32_t>> rows;
+    std::vector<int32_t> tokens(9), targets(9);
+    for (int64_t i = 0; i < data->windows(which); ++i) {
+      data->read(which, i, tokens, targets);
+      rows.insert(tokens);
+    }
+    return rows;
+  };
+  EXPECT_EQ(part(5, Part::Validation), part(5, Part::Validation));
+  EXPECT_NE(part(5, Part::Validation), part(6, Part::Validation));
+  EXPECT_NE(part(5, Part::Validation), part(std::nullopt, Part::Validation));
+  EXPECT_EQ(part(5, Part::Validation).size(), 20u);
+  // Both parts together are all of the data.
+  auto all = part(5, Part::Train);
+  all.merge(part(5, Part::Validation));
+  auto ordered = part(std::nullopt, Part::Train);
+  ordered.merge(part(std::nullopt, Part::Validation));
+  EXPECT_EQ(all, ordered);
+}
+
 TEST(Order, IsAFunctionOfSeedAndStep) {
   TokenizerPtr tokenizer = digits();
   std::unique_ptr<Dataset> data = open(sums(100), *tokenizer, 9, 13);

@@ -230,6 +230,17 @@ TEST(Trainer, StopsWhenTheLossIsNotANumberAndKeepsTheCheckpoint) {
   EXPECT_EQ(loadCheckpoint(options.out, again.model).step, 20);
 }
 
+TEST(Trainer, EpochsMakeSteps) {
+  // 1,800 examples in batches of 4 * 2.
+  ToyShape shape;
+  shape.ignore = 13;
+  shape.accumulate = 2;
+  Bench bench(shape, R"("epochs": 2)");
+  EXPECT_EQ(bench.trainer().run(noInterrupt).steps, 450);
+  Bench endless(shape, "\"seed\": 3");
+  EXPECT_THROW(endless.trainer().run(noInterrupt), InputError);
+}
+
 TEST(Trainer, StopsEarly) {
   ToyShape shape;
   shape.ignore = 13;
