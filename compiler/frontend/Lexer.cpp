@@ -29,6 +29,9 @@ public:
       : file(file), text(sources.file(file).text()), diags(diags) {}
 
   TokenList run() {
+    // Some editors begin a file with a byte order mark.
+    if (text.starts_with("\xEF\xBB\xBF"))
+      at = 3;
     for (;;) {
       skipSpace();
       if (at >= text.size())

@@ -279,6 +279,41 @@ module Layer(width, scale: float) {
   EXPECT_NE(c->ir().find("tensor<5x8xf32>"), std::string::npos);
 }
 
+TEST(Models, RepeatsNest) {
+  auto c = compileText(R"tfm(
+model M(width = 4, outer = 3, inner = 2) {
+  scale = Scale(width)
+  groups = repeat(outer) as g Group(width, inner, 1.0 / (g + 1), scale)
+  forward(x: [B, T, width]) -> [B, T, width] { return groups(x) }
+}
+module Scale(width) {
+  param w: [width] = ones
+  forward(x: [.., width]) -> [.., width] { return x * w }
+}
+module Group(width, inner, shift: float, scale: module) {
+  blocks = repeat(inner) as i Layer(width, shift, i * 0.5, scale)
+  forward(x: [B, T, width]) -> [B, T, width] { return blocks(x) + shift }
+}
+module Layer(width, shift: float, own: float, scale: module) {
+  f = Linear(width, width)
+  forward(x: [B, T, width]) -> [B, T, width] { return f(scale(x)) * own + shift }
+}
+)tfm");
+  ASSERT_TRUE(c->module) << c->diags.str();
+  // Stacked in both repeats, in none, and constants of either one.
+  ASSERT_EQ(c->params().size(), 3u);
+  EXPECT_EQ(c->params()[0].getSymName(), "scale.w");
+  EXPECT_EQ(c->params()[1].getNumStackedDims(), 2);
+  EXPECT_EQ(c->params()[1].getLayerNames()[3], "groups.1.blocks.1.f.weight");
+  std::vector<std::pair<size_t, size_t>> operands;
+  c->function("forward").walk<mlir::WalkOrder::PreOrder>([&](RepeatOp op) {
+    operands.push_back({op.getStacked().size(), op.getShared().size()});
+  });
+  // Outer: weight, bias, shift twice (its own use and the layers'); inner:
+  // weight, bias, own; shared with it: scale.w and shift.
+  EXPECT_EQ(operands, (std::vector<std::pair<size_t, size_t>>{{4, 2}, {3, 2}}));
+}
+
 TEST(Models, EveryStandardModuleCompiles) {
   auto c = compileText(R"tfm(
 model M(vocab = 11, context = 16, width = 8, heads = 4) {

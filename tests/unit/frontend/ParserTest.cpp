@@ -127,6 +127,12 @@ TEST(Parser, ExpressionsGoOnOverLines) {
   EXPECT_EQ(parsed.file->modules[0]->members[0].method->body.size(), 3u);
 }
 
+TEST(Parser, ReadsFilesOfOtherEditors) {
+  Parsed parsed("\xEF\xBB\xBFmodule M {\r\n  n = 4\r\n\tm = \"a\"\r\n}\r\n");
+  EXPECT_EQ(parsed.diags.str(), "");
+  EXPECT_EQ(parsed.file->modules[0]->members.size(), 2u);
+}
+
 TEST(Parser, KeepsDocsAndComments) {
   Parsed parsed("/// What it is.\n/// And more.\nmodule M {\n"
                 "  // a note\n  n = 4  // behind\n}\n");
