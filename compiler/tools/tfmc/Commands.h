@@ -21,6 +21,8 @@ namespace tfm {
 void addCheckCommand(CLI::App &app, int &status);
 
 void addBuildCommand(CLI::App &app, int &status);
+void addRunCommand(CLI::App &app, int &status);
+void addBenchCommand(CLI::App &app, int &status);
 void addReportCommand(CLI::App &app, int &status);
 void addDiffCommand(CLI::App &app, int &status);
 void addExplainCommand(CLI::App &app, int &status);

@@ -72,6 +72,8 @@ static int run(int argc, char **argv) {
   int status = 0;
   tfm::addCheckCommand(app, status);
   tfm::addBuildCommand(app, status);
+  tfm::addRunCommand(app, status);
+  tfm::addBenchCommand(app, status);
   tfm::addReportCommand(app, status);
   tfm::addDiffCommand(app, status);
   tfm::addExplainCommand(app, status);

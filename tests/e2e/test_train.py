@@ -1,0 +1,284 @@
+"""From a .tfm file to a binary that trains, resumes, evaluates and generates."""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+from support import MODELS, TFMC, USAGE, main, run, tfmc
+
+
+def binary(folder, source, *arguments):
+    """Builds a model; returns the executable."""
+    path = pathlib.Path(folder) / pathlib.Path(source).stem
+    result = tfmc("build", source, "-o", path, *arguments)
+    if result.returncode != 0:
+        raise AssertionError(result.stderr)
+    return path
+
+
+class Addition(unittest.TestCase):
+    """The model that needs no file; everything here is one build of it."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.mkdtemp(prefix="tfm-e2e-")
+        # Validating more often, the log is written out more often.
+        cls.source = pathlib.Path(cls.folder) / "addition.tfm"
+        text = (MODELS / "addition.tfm").read_text()
+        assert "every(500)" in text
+        cls.source.write_text(text.replace("every(500)", "every(30)"))
+        cls.model = binary(cls.folder, cls.source)
+        # One run that most tests look at.
+        cls.run_folder = pathlib.Path(cls.folder) / "whole"
+        cls.trained = run(cls.model, "train", "--steps", "120", "--threads", "2",
+                          "--out", cls.run_folder)
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.folder)
+
+    def path(self, name):
+        return pathlib.Path(self.folder) / name
+
+    def weights(self, name):
+        return (self.path(name) / "model.safetensors").read_bytes()
+
+    def test_one_small_executable_that_stands_alone(self):
+        self.assertLess(self.model.stat().st_size, 5_000_000)
+        libraries = run("ldd", self.model).stdout
+        self.assertNotIn("LLVM", libraries)
+        self.assertNotIn("libomp", libraries)
+
+    def test_starts_in_10_ms(self):
+        times = []
+        for _ in range(20):
+            start = time.perf_counter()
+            subprocess.run([self.model, "--help"], check=True, stdout=subprocess.DEVNULL)
+            times.append(time.perf_counter() - start)
+        self.assertLess(min(times), 0.010)
+
+    def test_takes_the_memory_that_the_report_predicts(self):
+        info = json.loads(run(self.model, "info", "--json").stdout)
+        report = json.loads(tfmc("report", self.source, "--memory", "--format",
+                                 "json").stdout)
+        for part in ("arena", "parameters", "gradients", "optimizer", "activations"):
+            self.assertEqual(info["memory"][part], report["memory"][part], part)
+        self.assertEqual(info["parameters"]["total"], report["parameters"]["total"])
+        # The planner meets its lower bound.
+        self.assertLessEqual(report["memory"]["arena"], 1.01 * report["memory"]["lower_bound"])
+
+    def test_training_learns(self):
+        self.assertEqual(self.trained.returncode, 0, self.trained.stderr)
+        steps = [json.loads(line) for line in
+                 (self.run_folder / "log.jsonl").read_text().splitlines()]
+        losses = [step["loss"] for step in steps if "loss" in step]
+        # 14 tokens: guessing costs log(14) = 2.64.
+        self.assertGreater(losses[0], 2.4)
+        self.assertLess(losses[-1], 1.5)
+
+    def test_a_run_directory_is_whole(self):
+        names = {path.name for path in self.run_folder.iterdir()}
+        self.assertEqual(names, {"model.safetensors", "optimizer.safetensors", "state.json",
+                                 "tokenizer.json", "log.jsonl"})
+        self.assertEqual(json.loads((self.run_folder / "state.json").read_text())["step"], 120)
+
+    def test_the_number_of_threads_does_not_change_a_bit(self):
+        result = run(self.model, "train", "--steps", "120", "--threads", "1",
+                     "--out", self.path("one-thread"))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(self.weights("one-thread"), self.weights("whole"))
+
+    def test_an_interrupted_run_resumes_to_the_same_bits(self):
+        folder = self.path("interrupted")
+        process = subprocess.Popen(
+            [self.model, "train", "--steps", "120", "--threads", "2", "--out", folder],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        # Somewhere behind the first validation.
+        log = folder / "log.jsonl"
+        for _ in range(6000):
+            if log.exists() and "\n" in log.read_text():
+                break
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 130)
+        step = json.loads((folder / "state.json").read_text())["step"]
+        self.assertGreater(step, 0)
+        self.assertLess(step, 120)
+        resumed = run(self.model, "train", "--steps", "120", "--resume", folder)
+        self.assertEqual(resumed.returncode, 0, resumed.stderr)
+        self.assertEqual(self.weights("interrupted"), self.weights("whole"))
+
+    def test_another_seed_is_another_run(self):
+        result = run(self.model, "train", "--steps", "2", "--seed", "7",
+                     "--out", self.path("seed-7"))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        other = run(self.model, "train", "--steps", "2", "--out", self.path("seed-default"))
+        self.assertEqual(other.returncode, 0, other.stderr)
+        self.assertNotEqual(self.weights("seed-7"), self.weights("seed-default"))
+
+    def test_never_overwrites_a_run_unasked(self):
+        before = self.weights("whole")
+        result = run(self.model, "train", "--steps", "1", "--out", self.run_folder)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn(str(self.run_folder), result.stderr)
+        self.assertEqual(self.weights("whole"), before)
+
+    def test_eval_counts_exact_answers(self):
+        result = run(self.model, "eval", "--weights", self.run_folder, "--json")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        answer = json.loads(result.stdout)
+        exact = answer["exact_match"]
+        self.assertEqual(exact["prompts"], exact["seen"]["prompts"] + exact["unseen"]["prompts"])
+        self.assertGreater(exact["unseen"]["prompts"], 0)
+        self.assertLess(answer["loss"], 1.6)
+
+    def test_generates_an_answer(self):
+        result = run(self.model, "generate", "--weights", self.run_folder, "--prompt", "47+51=")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertRegex(result.stdout, r"47\+51=[0-9.]*\n")
+        again = run(self.model, "generate", "--weights", self.run_folder, "--prompt", "47+51=")
+        self.assertEqual(again.stdout, result.stdout)
+
+    def test_export_writes_the_same_weights(self):
+        exported = self.path("alone.safetensors")
+        result = run(self.model, "export", "--weights", self.run_folder, "-o", exported)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        compared = tfmc("report", self.source, "--against", exported)
+        self.assertEqual(compared.returncode, 0, compared.stdout)
+        answers = [run(self.model, "generate", "--weights", weights, "--prompt", "9+9=").stdout
+                   for weights in (exported, self.run_folder)]
+        self.assertEqual(answers[0], answers[1])
+
+    def test_wrong_usage(self):
+        for arguments in (["frobnicate"], ["train", "--steps", "-3"], ["generate"],
+                          ["train", "--frobnicate"], ["generate", "--weights"]):
+            result = run(self.model, *arguments)
+            self.assertEqual(result.returncode, USAGE, arguments)
+
+    def test_bad_input_names_what_is_wrong(self):
+        empty = self.path("empty.safetensors")
+        empty.write_bytes(b"")
+        for arguments, word in (
+                (["generate", "--weights", "no/such/run", "--prompt", "1+1="], "no/such/run"),
+                (["generate", "--weights", empty, "--prompt", "1+1="], "empty.safetensors"),
+                (["generate", "--weights", self.run_folder, "--prompt", "what?"], "w"),
+                (["eval", "--weights", self.path("nothing")], "nothing"),
+                (["train", "--resume", "no/such/run"], "no/such/run"),
+                (["train", "--init", "no.safetensors", "--out", self.path("x")],
+                 "no.safetensors")):
+            result = run(self.model, *arguments)
+            self.assertEqual(result.returncode, 1, (arguments, result))
+            self.assertIn(word, result.stderr)
+
+
+class Shakespeare(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.mkdtemp(prefix="tfm-e2e-")
+        cls.model = binary(cls.folder, MODELS / "shakespeare.tfm")
+        cls.run_folder = pathlib.Path(cls.folder) / "run"
+        cls.trained = run(cls.model, "train", "--data", MODELS / "tinyshakespeare.txt",
+                          "--steps", "100", "--out", cls.run_folder)
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.folder)
+
+    def test_training_reaches_the_loss_of_a_bigram_model(self):
+        self.assertEqual(self.trained.returncode, 0, self.trained.stderr)
+        match = re.search(r"validation loss (\d\.\d+)", self.trained.stdout + self.trained.stderr)
+        self.assertTrue(match, self.trained)
+        # Guessing costs log(65) = 4.17; the best bigram model about 2.45.
+        self.assertLess(float(match.group(1)), 2.75)
+
+    def test_text_streams_on_standard_output_only(self):
+        result = run(self.model, "generate", "--weights", self.run_folder, "--prompt", "ROMEO:",
+                     "--tokens", "80", "--seed", "1")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertTrue(result.stdout.startswith("ROMEO:"))
+        self.assertGreater(len(result.stdout), 80)
+        self.assertIn("tokens/s", result.stderr)
+        other = run(self.model, "generate", "--weights", self.run_folder, "--prompt", "ROMEO:",
+                    "--tokens", "80", "--seed", "2")
+        self.assertNotEqual(result.stdout, other.stdout)
+
+    def test_data_that_cannot_be_used(self):
+        for name, text, word in (("empty.txt", "", "empty.txt"), ("short.txt", "To be", "short.txt"),
+                                 ("greek.txt", "Ω" * 100000, "greek.txt")):
+            data = pathlib.Path(self.folder) / name
+            data.write_text(text, encoding="utf-8")
+            result = run(self.model, "train", "--data", data, "--steps", "1",
+                         "--out", pathlib.Path(self.folder) / "bad")
+            self.assertEqual(result.returncode, 1, (name, result))
+            self.assertIn(word, result.stderr)
+
+    def test_weights_of_another_model(self):
+        with tempfile.TemporaryDirectory() as folder:
+            wider = binary(folder, MODELS / "shakespeare.tfm", "-D", "width=64")
+            result = run(wider, "generate", "--weights", self.run_folder, "--prompt", "O")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("wte.weight", result.stderr)
+
+
+class Run(unittest.TestCase):
+    def test_builds_once_and_passes_everything_on(self):
+        with tempfile.TemporaryDirectory() as folder:
+            environment = dict(os.environ, XDG_CACHE_HOME=folder)
+
+            def tfmc_run(*arguments):
+                return subprocess.run([TFMC, "run", MODELS / "addition.tfm", *arguments], text=True,
+                                      capture_output=True, env=environment, check=False)
+            info = tfmc_run("-D", "width=32", "info", "--json")
+            self.assertEqual(info.returncode, 0, info.stderr)
+            self.assertEqual(json.loads(info.stdout)["hyperparameters"]["width"], 32)
+            built = sorted(pathlib.Path(folder).rglob("addition"))
+            self.assertEqual(len(built), 1)
+            stamp = built[0].stat().st_mtime_ns
+            self.assertEqual(tfmc_run("-D", "width=32", "info", "--json").stdout, info.stdout)
+            self.assertEqual(built[0].stat().st_mtime_ns, stamp)
+            self.assertEqual(tfmc_run("frobnicate").returncode, USAGE)
+            self.assertEqual(len(list(pathlib.Path(folder).rglob("addition"))), 2)
+            self.assertEqual(tfmc_run("eval", "--weights", "no/such").returncode, 1)
+
+
+class Build(unittest.TestCase):
+    def test_depth_costs_neither_code_nor_time(self):
+        with tempfile.TemporaryDirectory() as folder:
+            sizes, times = {}, {}
+            for layers in (2, 8):
+                begin = time.perf_counter()
+                path = binary(folder, MODELS / "addition.tfm", "-D", f"layers={layers}")
+                times[layers] = time.perf_counter() - begin
+                sizes[layers] = path.stat().st_size
+        # Names and places of more tensors, but no more code.
+        self.assertLess(sizes[8] - sizes[2], 40_000)
+        self.assertLess(times[8], 2 * times[2] + 0.5)
+
+    def test_what_does_not_exist_yet_is_refused(self):
+        for arguments in (["--target", "cuda"], ["--precision", "bf16"]):
+            result = tfmc("build", MODELS / "addition.tfm", "-o", "/dev/null", *arguments)
+            self.assertEqual(result.returncode, 1)
+            self.assertIn("f32", result.stderr)
+
+    def test_errors_leave_no_file(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "model"
+            result = tfmc("build", MODELS / "addition.tfm", "-D", "heads=7", "-o", path)
+            self.assertEqual(result.returncode, 1)
+            self.assertIn("error[E", result.stderr)
+            self.assertFalse(path.exists())
+            result = tfmc("build", MODELS / "addition.tfm", "-o", "/no/such/folder/model")
+            self.assertEqual(result.returncode, 1)
+            self.assertIn("/no/such/folder", result.stderr)
+
+
+if __name__ == "__main__":
+    main()
