@@ -239,6 +239,11 @@ func::FuncOp tfm::beginKernel(OpBuilder &builder, ModuleOp module,
   builder.setInsertionPointToEnd(module.getBody());
   auto kernel = func::FuncOp::create(
       builder, loc, name, builder.getFunctionType(arguments, TypeRange()));
+  // Nothing that a kernel writes overlaps the random state, so that it is read
+  // once and not after every store.
+  unsigned rng = buffers.size();
+  for (StringRef promise : {"llvm.noalias", "llvm.readonly"})
+    kernel.setArgAttr(rng, promise, builder.getUnitAttr());
   Block *entry = kernel.addEntryBlock();
   builder.setInsertionPointToStart(entry);
   auto end = func::ReturnOp::create(builder, loc);

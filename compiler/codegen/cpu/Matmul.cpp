@@ -151,6 +151,7 @@ private:
   void packPanelsOfB(Value from, Value to, Value k0, Value depth);
   void tile(Value p, Value q, Value p0, Value q0, Value k0, Value depth);
   void store(Value p, Value q, Value source);
+  void storeVector(Value row, Value column, Value value);
   Value rowStart(Value panel);
   Value rowCount(Value panel);
 };
@@ -505,36 +506,48 @@ void MatmulEmitter::tile(Value p, Value q, Value p0, Value q0, Value k0,
 }
 
 void MatmulEmitter::store(Value p, Value q, Value source) {
-  KernelArguments arguments(kernel);
   Value row0 = rowStart(p), column0 = kb.mul(q, width);
-  Value used = kb.min(kb.i64(width), kb.sub(kb.i64(spec.n), column0));
-  kb.loop(kb.i64(0), used, kb.lanes, [&](Value offset) {
-    Value column = kb.add(column0, offset);
-    Value mask;
-    if (spec.n % kb.lanes != 0)
-      mask = kb.maskOf(kb.sub(kb.i64(spec.n), column));
-    kb.loop(kb.i64(0), rowCount(p), 1, [&](Value r) {
-      Value row = kb.add(row0, r);
-      Value value = kb.load(kb.at(kb.at(source, kb.mul(r, width)), offset));
-      Value target;
-      if (spec.c)
-        target = kb.at(kb.at(cBase, kb.mul(row, c.row)), column);
-      if (spec.accumulate)
-        value = kb.addf(value, kb.load(target, mask));
-      if (!spec.epilogue)
-        return kb.store(value, target, mask);
-      EpilogueTile tile;
-      tile.value = value;
-      tile.batch = batchIndices;
-      tile.row = kb.toIndex(row);
-      tile.column = kb.toIndex(column);
-      tile.mask = mask;
-      tile.buffers = kernel.getArguments().drop_back(5);
-      tile.rng = arguments.rng;
-      tile.layer = arguments.layer;
-      spec.epilogue(kb.b, kb.loc, tile);
-    });
+  // The vectors of a row follow each other, so that what their epilogues have
+  // in common (dropout's random words) is computed once.
+  kb.loop(kb.i64(0), rowCount(p), 1, [&](Value r) {
+    Value row = kb.add(row0, r);
+    Value from = kb.at(source, kb.mul(r, width));
+    for (int64_t v = 0; v < vectors; ++v) {
+      Value column = kb.add(column0, v * kb.lanes);
+      auto one = [&] {
+        storeVector(row, column, kb.load(kb.at(from, v * kb.lanes)));
+      };
+      // A last panel may be narrower.
+      if (v == 0 || spec.n % width == 0)
+        one();
+      else
+        kb.ifThen(kb.less(column, kb.i64(spec.n)), one);
+    }
   });
+}
+
+void MatmulEmitter::storeVector(Value row, Value column, Value value) {
+  KernelArguments arguments(kernel);
+  Value mask;
+  if (spec.n % kb.lanes != 0)
+    mask = kb.maskOf(kb.sub(kb.i64(spec.n), column));
+  Value target;
+  if (spec.c)
+    target = kb.at(kb.at(cBase, kb.mul(row, c.row)), column);
+  if (spec.accumulate)
+    value = kb.addf(value, kb.load(target, mask));
+  if (!spec.epilogue)
+    return kb.store(value, target, mask);
+  EpilogueTile tile;
+  tile.value = value;
+  tile.batch = batchIndices;
+  tile.row = kb.toIndex(row);
+  tile.column = kb.toIndex(column);
+  tile.mask = mask;
+  tile.buffers = kernel.getArguments().drop_back(5);
+  tile.rng = arguments.rng;
+  tile.layer = arguments.layer;
+  spec.epilogue(kb.b, kb.loc, tile);
 }
 
 Kernel tfm::emitMatmul(OpBuilder &builder, ModuleOp module, StringRef name,

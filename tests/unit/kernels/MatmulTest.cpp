@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/codegen/cpu/Matmul.h"
+#include "compiler/codegen/cpu/VectorHelpers.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -335,6 +336,33 @@ TEST(Matmul, RegisterTilesDoNotSpill) {
   checkRegisterTile("x86-64-v3", 6, 16);
   checkRegisterTile("apple-m1", 8, 12);
   checkRegisterTile("neoverse-n1", 8, 12);
+}
+
+// The two vectors of a tile's row lie in the same 64 columns: one call of the
+// generator serves both.
+TEST(Matmul, DropoutInAnEpilogueSharesRandomWords) {
+  Kernels kernels;
+  kernels.target = llvm::cantFail(CpuTarget::named("skylake-avx512"));
+  Case c{28, 128, 64};
+  MatmulSpec spec = specOf(kernels, c);
+  spec.epilogue = [&](OpBuilder &b, Location loc, EpilogueTile &tile) {
+    KernelBuilder kb(b, *kernels.module, kernels.target.lanes);
+    Value column = kb.toI64(tile.column);
+    DropoutKey key = dropoutKey(b, loc, tile.rng, tile.layer, 1, 0.2, 1);
+    SmallVector<Value> masks =
+        dropoutKeep64(b, loc, key, tile.row, kb.toIndex(kb.div(column, 64)),
+                      kernels.target.lanes);
+    Value part = kb.div(kb.rem(column, kb.i64(64)), kernels.target.lanes);
+    Value keep = masks[0];
+    for (size_t i = 1; i < masks.size(); ++i)
+      keep = kb.select(kb.equal(part, kb.i64(i)), masks[i], keep);
+    vector::StoreOp::create(b, loc, kb.select(keep, tile.value, kb.splat(0.0)),
+                            tile.buffers[2], ValueRange{tile.row, tile.column});
+  };
+  emitMatmul(kernels.builder, *kernels.module, "kernel", spec, kernels.target);
+  std::string text = assemblyOf(kernels, "kernel");
+  // Ten rounds of two products, each of even and odd lanes.
+  EXPECT_EQ(StringRef(text).count("vpmuludq"), 40u);
 }
 
 TEST(Matmul, AKernelCallsNothing) {
