@@ -13,6 +13,7 @@
 #include "llvm/Support/Unicode.h"
 
 #include <algorithm>
+#include <cmath>
 
 using namespace tfm;
 
@@ -57,6 +58,11 @@ static std::string realText(double value) {
     double back;
     if (!llvm::to_float(text, back) || back != value)
       continue;
+    if (llvm::StringRef(text).contains("e+") && std::abs(value) < 1e15) {
+      // 30.0, not 3e+01.
+      text.clear();
+      llvm::raw_string_ostream(text) << llvm::format("%.1f", value);
+    }
     bool whole =
         llvm::StringRef(text).find_first_of(".en") == llvm::StringRef::npos;
     return whole ? text + ".0" : text;

@@ -33,7 +33,13 @@ static std::string shortName(const ModelReport &report,
   if (report.modules[member.parent].count == 0)
     return name.str();
   auto [layer, rest] = name.split('.');
-  return layer == "*" ? rest.str() : (rest + " (layers " + layer + ")").str();
+  auto [period, phase] = layer.split("*+");
+  int64_t step = 0, first = 0;
+  if (period.getAsInteger(10, step) || phase.getAsInteger(10, first))
+    return rest.str();
+  return (rest + " (layers " + llvm::Twine(first) + ", " +
+          llvm::Twine(first + step) + ", ...)")
+      .str();
 }
 
 static void writeTree(const ModelReport &report, const ReportView &view,

@@ -61,6 +61,9 @@ TEST(Writers, Numbers) {
   EXPECT_EQ(valueText({"lr", 6e-4}), "0.0006");
   EXPECT_EQ(valueText({"eps", 1e-8}), "1e-08");
   EXPECT_EQ(valueText({"drop", 0.0}), "0.0");
+  EXPECT_EQ(valueText({"cap", 30.0}), "30.0");
+  EXPECT_EQ(valueText({"base", 500000.0}), "500000.0");
+  EXPECT_EQ(valueText({"huge", 1e30}), "1e+30");
   EXPECT_EQ(valueText({"third", 1.0 / 3}), "0.3333333333333333");
 }
 
@@ -78,6 +81,36 @@ TEST(Writers, TextShowsARepeatOnce) {
     ln_f: LayerNorm           8    1.2%
 
 Total: 688 parameters (640 trained), 2.7 KiB
+)");
+}
+
+// Where layers take turns, each half says which layers it is.
+TEST(Writers, TextOfAPeriodicRepeat) {
+  ModelReport report = reportOf(R"mlir(
+module attributes {tfm.model = "Turns", tfm.source = "turns.tfm",
+  tfm.hyperparameters = [{name = "n", value = 4 : i64}],
+  tfm.modules = [
+    {path = "h", module = "Block", line = 1 : i64, count = 4 : i64, dims = "n"},
+    {path = "h.2*+0.a", module = "A", line = 2 : i64},
+    {path = "h.2*+1.b", module = "B", line = 2 : i64}]} {
+  tfm.param @"h.2*+0.a.w" : tensor<2x3xf32>
+    {dims = ["3"], init = {kind = "ones"}, names = ["h.0.a.w", "h.2.a.w"]}
+  tfm.param @"h.2*+1.b.w" : tensor<2x5xf32>
+    {dims = ["5"], init = {kind = "ones"}, names = ["h.1.b.w", "h.3.b.w"]}
+})mlir");
+  std::string result;
+  llvm::raw_string_ostream os(result);
+  writeText(report, {}, os);
+  EXPECT_EQ(result, R"(Turns (turns.tfm)
+  n = 4
+
+                              parameters   share  per layer
+  Turns                               16  100.0%
+    h: 4 x Block                      16  100.0%    differs
+      a (layers 0, 2, ...): A          6   37.5%          3
+      b (layers 1, 3, ...): B         10   62.5%          5
+
+Total: 16 parameters, 64 bytes
 )");
 }
 
