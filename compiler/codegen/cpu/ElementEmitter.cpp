@@ -412,15 +412,17 @@ Value ElementEmitter::full(Value value) {
   if (auto it = reads.find(value);
       it != reads.end() && !(op && members.contains(op)))
     return remember(loadFull(it->second));
-  if (members.contains(op))
-    return remember(compute(op, /*vector=*/true));
-  if (auto constantOp = dyn_cast<ConstantOp>(op))
-    return remember(constant(cast<DenseElementsAttr>(constantOp.getValue()), true));
+  // Indices are computed, also where a kernel of their own writes them for a
+  // loop over layers.
   if (auto iota = dyn_cast<IotaOp>(op))
     return remember(indexAlong(tensorType(iota.getY()), iota.getAxis(), true));
   if (auto positions = dyn_cast<PositionsOp>(op))
     return remember(indexAlong(tensorType(positions.getY()),
                                tensorType(positions.getY()).getRank() - 1, true));
+  if (members.contains(op))
+    return remember(compute(op, /*vector=*/true));
+  if (auto constantOp = dyn_cast<ConstantOp>(op))
+    return remember(constant(cast<DenseElementsAttr>(constantOp.getValue()), true));
   if (!isViewOp(op))
     return remember(compute(op, /*vector=*/true));
   switch (passageThrough(op, Role::Full, launch.group.domain)) {
@@ -448,15 +450,17 @@ Value ElementEmitter::scalar(Value value) {
   if (auto it = reads.find(value);
       it != reads.end() && !(op && members.contains(op)))
     return remember(loadRowScalar(it->second));
-  if (members.contains(op))
-    return remember(compute(op, /*vector=*/false));
-  if (auto constantOp = dyn_cast<ConstantOp>(op))
-    return remember(constant(cast<DenseElementsAttr>(constantOp.getValue()), false));
+  // Indices are computed, also where a kernel of their own writes them for a
+  // loop over layers.
   if (auto iota = dyn_cast<IotaOp>(op))
     return remember(indexAlong(tensorType(iota.getY()), iota.getAxis(), false));
   if (auto positions = dyn_cast<PositionsOp>(op))
     return remember(indexAlong(tensorType(positions.getY()),
                                tensorType(positions.getY()).getRank() - 1, false));
+  if (members.contains(op))
+    return remember(compute(op, /*vector=*/false));
+  if (auto constantOp = dyn_cast<ConstantOp>(op))
+    return remember(constant(cast<DenseElementsAttr>(constantOp.getValue()), false));
   if (!isViewOp(op))
     return remember(compute(op, /*vector=*/false));
   if (passageThrough(op, Role::Scalar, launch.group.domain) == Passage::Same)

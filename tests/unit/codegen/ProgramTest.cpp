@@ -246,6 +246,24 @@ TEST(Program, OneTensorAsQueryKeyAndValue) {
 }
 
 // Layers carry x, save it for the derivative, and read stacked weights.
+// Positions that a loop over layers shares are written by a kernel of their own.
+TEST(Program, RepeatSharesPositions) {
+  expectCompiles(R"(
+    func.func @f(%ids: tensor<2x7xi32> {test.limit = 9}, %x: tensor<2x7x8xf32>) -> tensor<2x7x8xf32> {
+      %p = tfm.positions %ids : tensor<2x7xi32>
+      %y = tfm.repeat 2 carried(%x : tensor<2x7x8xf32>) stacked() shared(%p : tensor<2x7xi32>)
+          -> (tensor<2x7x8xf32>) {
+      ^bb0(%layer: index, %h: tensor<2x7x8xf32>, %at: tensor<2x7xi32>):
+        %c = tfm.reshape %at : tensor<2x7xi32> to tensor<2x7x1xi32>
+        %d = tfm.cast %c : tensor<2x7x1xi32> to tensor<2x7x1xf32>
+        %e = tfm.broadcast %d : tensor<2x7x1xf32> to tensor<2x7x8xf32>
+        %z = tfm.add %h, %e : tensor<2x7x8xf32>
+        tfm.yield %z : tensor<2x7x8xf32>
+      }
+      return %y : tensor<2x7x8xf32>
+    })");
+}
+
 TEST(Program, Repeat) {
   expectCompiles(R"(
     func.func @f(%x: tensor<3x16xf32>, %w: tensor<4x16x16xf32>, %s: tensor<16xf32>) -> tensor<3x16xf32> {
