@@ -349,6 +349,13 @@ Value ElementEmitter::indexAlong(RankedTensorType type, int64_t axis, bool vecto
   return arith::TruncIOp::create(k.b, k.loc, typeOf(k.b.getI32Type(), true), numbers);
 }
 
+/// An index tensor: along its own axis, or positions along the sequence.
+Value ElementEmitter::index(Operation *op, bool vector) {
+  RankedTensorType type = tensorType(op->getResult(0));
+  auto iota = dyn_cast<IotaOp>(op);
+  return indexAlong(type, iota ? iota.getAxis() : type.getRank() - 1, vector);
+}
+
 Value ElementEmitter::gatherRow(Operation *op) {
   auto gather = cast<GatherOp>(op);
   const Access &table = reads.find(gather.getTable())->second;
@@ -412,18 +419,11 @@ Value ElementEmitter::full(Value value) {
   if (auto it = reads.find(value);
       it != reads.end() && !(op && members.contains(op)))
     return remember(loadFull(it->second));
-  // Indices are computed, also where a kernel of their own writes them for a
-  // loop over layers.
-  if (auto iota = dyn_cast<IotaOp>(op))
-    return remember(indexAlong(tensorType(iota.getY()), iota.getAxis(), true));
-  if (auto positions = dyn_cast<PositionsOp>(op))
-    return remember(indexAlong(tensorType(positions.getY()),
-                               tensorType(positions.getY()).getRank() - 1, true));
-  if (members.contains(op))
-    return remember(compute(op, /*vector=*/true));
   if (auto constantOp = dyn_cast<ConstantOp>(op))
     return remember(constant(cast<DenseElementsAttr>(constantOp.getValue()), true));
-  if (!isViewOp(op))
+  if (isa<IotaOp, PositionsOp>(op))
+    return remember(index(op, /*vector=*/true));
+  if (members.contains(op) || !isViewOp(op))
     return remember(compute(op, /*vector=*/true));
   switch (passageThrough(op, Role::Full, launch.group.domain)) {
   case Passage::Same:
@@ -450,18 +450,11 @@ Value ElementEmitter::scalar(Value value) {
   if (auto it = reads.find(value);
       it != reads.end() && !(op && members.contains(op)))
     return remember(loadRowScalar(it->second));
-  // Indices are computed, also where a kernel of their own writes them for a
-  // loop over layers.
-  if (auto iota = dyn_cast<IotaOp>(op))
-    return remember(indexAlong(tensorType(iota.getY()), iota.getAxis(), false));
-  if (auto positions = dyn_cast<PositionsOp>(op))
-    return remember(indexAlong(tensorType(positions.getY()),
-                               tensorType(positions.getY()).getRank() - 1, false));
-  if (members.contains(op))
-    return remember(compute(op, /*vector=*/false));
   if (auto constantOp = dyn_cast<ConstantOp>(op))
     return remember(constant(cast<DenseElementsAttr>(constantOp.getValue()), false));
-  if (!isViewOp(op))
+  if (isa<IotaOp, PositionsOp>(op))
+    return remember(index(op, /*vector=*/false));
+  if (members.contains(op) || !isViewOp(op))
     return remember(compute(op, /*vector=*/false));
   if (passageThrough(op, Role::Scalar, launch.group.domain) == Passage::Same)
     return remember(scalar(op->getOperand(0)));

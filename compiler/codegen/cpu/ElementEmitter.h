@@ -69,6 +69,7 @@ private:
   mlir::Value loadAt(const Access &access, mlir::Value offset, int64_t stride);
   mlir::Value elementIndex(const Access &access);
   mlir::Value indexAlong(mlir::RankedTensorType type, int64_t axis, bool vector);
+  mlir::Value index(mlir::Operation *op, bool vector);
   mlir::Value compute(mlir::Operation *op, bool vector);
   mlir::Value elementwise(mlir::Operation *op, mlir::ValueRange x, mlir::Type type);
   mlir::Value constant(mlir::DenseElementsAttr value, bool vector);
