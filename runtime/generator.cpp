@@ -172,8 +172,15 @@ std::unique_ptr<LogitsSource> cachedSequence(Model &model, int64_t context) {
 }
 
 std::unique_ptr<LogitsSource> openLogits(Model &model, int64_t context) {
-  if (context > 0 && model.find("prefill") && model.find("decode"))
-    return cachedSequence(model, context);
+  if (model.find("prefill") && model.find("decode")) {
+    // The caches hold as many tokens as `forward` takes.
+    if (const tfm_function *forward = model.find("forward")) {
+      int64_t capacity = Model::input(*forward, "tokens").shape[1];
+      context = context > 0 ? std::min(context, capacity) : capacity;
+    }
+    if (context > 0)
+      return cachedSequence(model, context);
+  }
   return wholeSequence(model, context);
 }
 

@@ -140,6 +140,7 @@ void readGenerate(const json &object, GenerateSpec &generate) {
   read(object, "overflow", generate.overflow);
   readStrings(object, "stop", generate.stop);
   read(object, "context", generate.context);
+  read(object, "whole_sequence", generate.wholeSequence);
 }
 
 } // namespace

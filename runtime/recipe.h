@@ -122,6 +122,8 @@ struct GenerateSpec {
   std::string overflow = "slide"; ///< slide, stop
   std::vector<std::string> stop;
   int64_t context = 0; ///< 0: as many as `forward` takes
+  /// What prevents generation with a cache: "gpt.tfm:27: ..."; empty: nothing.
+  std::string wholeSequence;
 };
 
 struct Recipe {

@@ -541,6 +541,29 @@ def ScatterAddOp : Tfm_DiffOp<"scatter_add", [AllTypesMatch<["base", "y"]>]> {
   let hasVerifier = 1;
 }
 
+def CacheUpdateOp : Tfm_Op<"cache_update", [Pure, AllTypesMatch<["base", "y"]>]> {
+  let summary = "writes the newest positions of sequences over a cache";
+  let description = [{
+    `base` is a cache `[B, heads, S, d]`, `updates` `[B, heads, T, d]`, `positions`
+    `[B]`. The result is `base` with `y[b, h, positions[b] + t] = updates[b, h, t]`;
+    rows outside of the cache are left out.
+
+    Example:
+
+    ```mlir
+    %y = tfm.cache_update %base, %updates, %positions
+        : tensor<2x4x64x16xf32>, tensor<2x4x1x16xf32>, tensor<2xi32>
+    ```
+  }];
+  let arguments = (ins FloatTensor:$base, FloatTensor:$updates, IntTensor:$positions);
+  let results = (outs FloatTensor:$y);
+  let assemblyFormat = [{
+    $base `,` $updates `,` $positions attr-dict
+    `:` type($base) `,` type($updates) `,` type($positions)
+  }];
+  let hasVerifier = 1;
+}
+
 //===----------------------------------------------------------------------===//
 // Attention, rotary embedding, dropout
 //===----------------------------------------------------------------------===//

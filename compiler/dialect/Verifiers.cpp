@@ -83,6 +83,18 @@ LogicalResult ScatterAddOp::verify() {
   return success();
 }
 
+LogicalResult CacheUpdateOp::verify() {
+  ArrayRef<int64_t> base = tensorType(getBase()).getShape(),
+                    updates = tensorType(getUpdates()).getShape(),
+                    positions = tensorType(getPositions()).getShape();
+  if (base.size() != 4 || updates.size() != 4 || base[0] != updates[0] ||
+      base[1] != updates[1] || base[3] != updates[3] ||
+      positions != base.take_front(1))
+    return emitOpError("expected base [B, heads, S, d], updates [B, heads, T, "
+                       "d], positions [B]");
+  return success();
+}
+
 LogicalResult AttentionOp::verify() {
   ArrayRef<int64_t> q = tensorType(getQ()).getShape(),
                     k = tensorType(getK()).getShape(),

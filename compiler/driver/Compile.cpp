@@ -52,6 +52,26 @@ std::string hyperparametersAsJson(ModuleOp module) {
   return text;
 }
 
+/// The recipe, with what prevents generation with a cache.
+std::string recipeText(ModuleOp module) {
+  StringRef recipe = stringAttribute(module, "tfm.recipe");
+  StringRef obstacle = stringAttribute(module, "tfm.whole_sequence");
+  if (obstacle.empty())
+    return recipe.str();
+  llvm::Expected<llvm::json::Value> json = llvm::json::parse(recipe.empty() ? "{}" : recipe);
+  if (!json || !json->getAsObject()) {
+    llvm::consumeError(json.takeError());
+    return recipe.str();
+  }
+  llvm::json::Value &generate = (*json->getAsObject())["generate"];
+  if (!generate.getAsObject())
+    generate = llvm::json::Object();
+  (*generate.getAsObject())["whole_sequence"] = obstacle;
+  std::string text;
+  llvm::raw_string_ostream(text) << *json;
+  return text;
+}
+
 void forEachLaunch(const std::vector<tfm::Step> &steps,
                    llvm::function_ref<void(const Launch &)> visit) {
   for (const tfm::Step &step : steps) {
@@ -80,6 +100,7 @@ LogicalResult tfm::prepare(ModuleOp module) {
   passes.enableVerifier(false);
   passes.addPass(createDifferentiatePass());
   passes.addPass(createStripDropoutPass());
+  passes.addPass(createDeriveDecodePass());
   passes.addPass(createAddUpdatePass());
   passes.addPass(createCombineUpdatePass());
   passes.addPass(createSimplifyPass());
@@ -140,7 +161,7 @@ std::unique_ptr<llvm::Module> tfm::emitModel(ModuleOp module, const Schedule &sc
   text.source = stringAttribute(module, "tfm.source");
   text.target = target.cpu;
   text.hyperparameters = hyperparametersAsJson(module);
-  text.recipe = stringAttribute(module, "tfm.recipe");
+  text.recipe = recipeText(module);
   addProgramsAndDescriptor(*result, schedule, names, 4 * library.scratchElements(), text);
   return result;
 }

@@ -157,6 +157,19 @@ void scatterAdd(Frame &frame, ScatterAddOp op) {
   frame.set(op.getY(), std::move(y));
 }
 
+void cacheUpdate(Frame &frame, CacheUpdateOp op) {
+  const Tensor &updates = frame.get(op.getUpdates());
+  const Tensor &positions = frame.get(op.getPositions());
+  Tensor y = frame.get(op.getBase());
+  forEachIndex(updates.shape, [&](ArrayRef<int64_t> index) {
+    Index to(index.begin(), index.end());
+    to[2] += static_cast<int64_t>(positions.data[index[0]]);
+    if (to[2] >= 0 && to[2] < y.shape[2])
+      y.at(to) = updates.at(index);
+  });
+  frame.set(op.getY(), std::move(y));
+}
+
 } // namespace
 
 void tfm::oracle::addShapeRules(Rules &rules) {
@@ -172,4 +185,5 @@ void tfm::oracle::addShapeRules(Rules &rules) {
   addRule<MatmulOp, matmul>(rules);
   addRule<GatherOp, gather>(rules);
   addRule<ScatterAddOp, scatterAdd>(rules);
+  addRule<CacheUpdateOp, cacheUpdate>(rules);
 }

@@ -140,6 +140,8 @@ struct MemoryReport {
 struct ModelReport {
   std::string model;
   std::string source;
+  /// What prevents generation with a cache; empty where nothing does.
+  std::string wholeSequence;
   std::vector<Hyperparameter> hyperparameters;
   int64_t total = 0;
   int64_t trainable = 0;

@@ -204,4 +204,7 @@ void tfm::writeText(const ModelReport &report, const ReportView &view,
     writeFlops(report, os);
   if (view.memory && report.memory)
     writeMemory(*report.memory, os);
+  if (!report.wholeSequence.empty())
+    os << "\nGeneration evaluates the whole sequence for every token: "
+       << report.wholeSequence << "\n";
 }

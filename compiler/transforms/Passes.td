@@ -72,6 +72,30 @@ def AddUpdatePass : Pass<"tfm-add-update", "::mlir::ModuleOp"> {
   }];
 }
 
+def DeriveDecodePass : Pass<"tfm-derive-decode", "::mlir::ModuleOp"> {
+  let summary = "add @prefill and @decode: generation with a cache";
+  let description = [{
+    From `@forward(tokens [B, T])` makes the functions that take some new tokens
+    of every sequence and know the others from a cache:
+
+    - `@decode(tokens [B, 1], position [B], caches...) -> (logits [B, V],
+      caches...)`: one token of each sequence, at its position;
+    - `@prefill(tokens [B, C], position [B], length [B], caches...) -> (logits
+      [B, V], caches...)`: a chunk, of which `length` tokens count, beginning at
+      `position`; the logits are those after the last token that counts, and
+      what only they need is computed for that token alone.
+
+    The logits are those of `@forward` at the same positions. Causal attention
+    reads its keys and values from a cache `[layers..., B, kv_heads, T, d]` of
+    its own, an argument that is also a result of the region `cache.N`; values
+    that depend on no input are picked at the positions. Where an op mixes
+    positions in any other way nothing is made, and the module's attribute
+    `tfm.whole_sequence` says which line it is.
+  }];
+  let options = [Option<"chunk", "chunk", "int64_t", "64",
+                        "tokens that a prefill takes of each sequence">];
+}
+
 def LegalizeForKernelsPass : Pass<"tfm-legalize-for-kernels", "::mlir::ModuleOp"> {
   let summary = "ops that no kernel computes, by ops that one does";
   let description = [{

@@ -8,6 +8,7 @@
 #include "compiler/codegen/cpu/KernelLibrary.h"
 
 #include "compiler/codegen/cpu/Attention.h"
+#include "compiler/codegen/cpu/CacheUpdate.h"
 #include "compiler/codegen/cpu/ElementEmitter.h"
 #include "compiler/codegen/cpu/Matmul.h"
 #include "compiler/codegen/cpu/RowKernel.h"
@@ -121,6 +122,8 @@ Kernel KernelLibrary::emit(const Launch &launch, StringRef name) {
   case KernelKind::ScatterAdd:
     return emitScatterAddKernel(builder, module, name, launch, schedule.materialised,
                                 target.lanes);
+  case KernelKind::CacheUpdate:
+    return emitCacheUpdateKernel(builder, module, name, launch, target.lanes);
   case KernelKind::Matmul:
     return emitMatmulKernel(launch, name);
   case KernelKind::Attention:
@@ -141,6 +144,7 @@ llvm::SmallVector<const View *> tfm::kernelBuffers(const Launch &launch) {
   switch (launch.group.kind) {
   case KernelKind::Row:
   case KernelKind::ScatterAdd:
+  case KernelKind::CacheUpdate:
     all(launch.reads, any);
     all(launch.writes, any);
     break;

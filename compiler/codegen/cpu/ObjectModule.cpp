@@ -292,7 +292,7 @@ public:
          d.string(text.target), d.string(text.hyperparameters), d.string(text.recipe),
          d.u64(schedule.arenaBytes), d.u64(64), d.u64(scratchBytes),
          regionBytes(schedule.parameterRegion), regionBytes(schedule.gradientRegion),
-         d.u64(state), d.u64(schedule.activationBytes), d.i32(parameters.size()),
+         d.u64(state), d.u64(schedule.activationBytes + schedule.cacheBytes()), d.i32(parameters.size()),
          d.array(parameters), d.i32(programs.size()), d.array(programs),
          d.i32(constants.size()), d.array(constants)});
     auto *global = new llvm::GlobalVariable(d.module, model->getType(), true,

@@ -31,8 +31,20 @@ struct CarriedPlan {
 
 /// The decayed or the other trained part of a region, as rows of `kRegionRow`:
 /// `parameters`, `gradients`, `state0` or `state1`, then `.decayed` or `.plain`.
-View regionView(const Schedule &schedule, StringRef name, RankedTensorType type) {
+/// Or the cache of that number, `cache.N`, which begins to exist here.
+View regionView(Schedule &schedule, StringRef name, RankedTensorType type) {
   auto [kind, part] = name.split('.');
+  size_t number = 0;
+  if (kind == "cache" && !part.getAsInteger(10, number)) {
+    for (size_t i = schedule.caches.size(); i <= number; ++i)
+      schedule.caches.push_back(-1);
+    int &buffer = schedule.caches[number];
+    if (buffer < 0)
+      buffer = schedule.addBuffer(name.str(), BufferKind::Cache,
+                                  type.getNumElements() *
+                                      elementBytes(type.getElementType()));
+    return contiguousView(buffer, type);
+  }
   int region = llvm::StringSwitch<int>(kind)
                    .Case("parameters", schedule.parameterRegion)
                    .Case("gradients", schedule.gradientRegion)
@@ -361,7 +373,7 @@ void ProgramBuilder::findLayouts(Block &block) {
     auto transpose = reshape.getX().getDefiningOp<TransposeOp>();
     Operation *base = transpose ? transpose.getX().getDefiningOp() : nullptr;
     bool flexible = base && !isViewOp(base) && base->getBlock() == &block &&
-                    !isa<RepeatOp, ConcatOp, GetParamOp, ConstantOp, ScatterAddOp>(base) &&
+                    !isa<RepeatOp, ConcatOp, GetParamOp, ConstantOp, ScatterAddOp, CacheUpdateOp>(base) &&
                     transpose.getPermutation().back() ==
                         static_cast<int64_t>(transpose.getPermutation().size()) - 1;
     if (flexible && !layouts.contains(transpose.getX())) {
@@ -579,7 +591,7 @@ View ProgramBuilder::readable(Value value, const View &view, const Group &group,
   Operation *op = group.ops.front();
   size_t rank = view.strides.size();
   if (!llvm::is_contained(op->getOperands(), value) || rank < 2 || view.strides[rank - 1] == 1 ||
-      !isa<MatmulOp, AttentionOp, AttentionBackwardOp>(op) ||
+      !isa<MatmulOp, AttentionOp, AttentionBackwardOp, CacheUpdateOp>(op) ||
       (isa<MatmulOp>(op) && view.strides[rank - 2] == 1))
     return view;
   RankedTensorType type = tensorType(value);
@@ -647,6 +659,12 @@ void ProgramBuilder::scheduleGroup(const Group &group, std::vector<tfm::Step> &s
     moveTo(scatter.getBase(), place(scatter.getY()), steps);
     llvm::erase_if(launch->reads, [&](auto &read) {
       return read.first == scatter.getBase();
+    });
+  }
+  if (auto update = dyn_cast<CacheUpdateOp>(group.ops.front())) {
+    moveTo(update.getBase(), place(update.getY()), steps);
+    llvm::erase_if(launch->reads, [&](auto &read) {
+      return read.first == update.getBase();
     });
   }
   push(std::move(launch), steps);
@@ -719,6 +737,7 @@ void ProgramBuilder::build(func::FuncOp func, Program &out) {
     auto region = func.getArgAttrOfType<StringAttr>(arg.getArgNumber(), "tfm.region");
     if (region) {
       views[arg] = regionView(schedule, region.getValue(), tensorType(arg));
+      home.resize(schedule.buffers.size(), 0);
       continue;
     }
     View view = allocate(arg);

@@ -55,6 +55,8 @@ KernelKind kindOf(Operation *op) {
     return KernelKind::AttentionBackward;
   if (isa<ScatterAddOp>(op))
     return KernelKind::ScatterAdd;
+  if (isa<CacheUpdateOp>(op))
+    return KernelKind::CacheUpdate;
   return KernelKind::Row;
 }
 

@@ -127,6 +127,13 @@ View View::reshaped(ArrayRef<int64_t> to) const {
   return result;
 }
 
+int64_t Schedule::cacheBytes() const {
+  int64_t bytes = 0;
+  for (int cache : caches)
+    bytes += cache < 0 ? 0 : buffers[cache].bytes;
+  return bytes;
+}
+
 int Schedule::addBuffer(std::string name, BufferKind kind, int64_t bytes) {
   Buffer buffer;
   buffer.name = std::move(name);
@@ -148,6 +155,8 @@ static StringRef kindName(KernelKind kind) {
     return "attention_backward";
   case KernelKind::ScatterAdd:
     return "scatter_add";
+  case KernelKind::CacheUpdate:
+    return "cache_update";
   }
   return "";
 }

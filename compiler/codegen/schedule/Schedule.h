@@ -33,6 +33,7 @@ enum class BufferKind {
   Parameter,  ///< lives always
   Gradient,   ///< lives always
   State,      ///< the optimizer's; lives always
+  Cache,      ///< keys and values of generation; lives always
   Constant,   ///< filled when the program starts
   Activation, ///< lives in one program from its first write to its last read
 };
@@ -78,7 +79,7 @@ struct View {
   View reshaped(llvm::ArrayRef<int64_t> to) const;
 };
 
-enum class KernelKind { Row, Matmul, Attention, AttentionBackward, ScatterAdd };
+enum class KernelKind { Row, Matmul, Attention, AttentionBackward, ScatterAdd, CacheUpdate };
 
 /// Ops that one kernel computes, in program order. For a matmul the first is
 /// that op and the rest is its epilogue.
@@ -154,6 +155,8 @@ struct Schedule {
   /// decay applies to, then come `plainElements` others that are trained.
   int parameterRegion = -1, gradientRegion = -1, stateRegion[2] = {-1, -1};
   int64_t decayedElements = 0, plainElements = 0;
+  /// The buffers of the caches, by their number.
+  std::vector<int> caches;
   int64_t arenaBytes = 0;
   int64_t activationBytes = 0;
   /// The largest sum of sizes of activations that live at one time: no plan can
@@ -162,6 +165,8 @@ struct Schedule {
   /// The free ops that are written to memory, over all programs.
   OpSet materialised;
 
+  /// Bytes of all caches.
+  int64_t cacheBytes() const;
   int addBuffer(std::string name, BufferKind kind, int64_t bytes);
   void print(llvm::raw_ostream &os) const;
 };

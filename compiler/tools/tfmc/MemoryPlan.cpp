@@ -43,13 +43,15 @@ MemoryReport tfm::planModelMemory(mlir::ModuleOp module) {
     case BufferKind::Constant:
       memory.constants += buffer.bytes;
       break;
+    case BufferKind::Cache:
     case BufferKind::Activation:
       break;
     }
   }
-  memory.activations = schedule.activationBytes;
+  // What generation keeps counts with what it computes.
+  memory.activations = schedule.activationBytes + schedule.cacheBytes();
   memory.arena = schedule.arenaBytes;
   memory.lowerBound = memory.parameters + memory.gradients + memory.optimizer +
-                      memory.constants + schedule.lowerBound;
+                      memory.constants + schedule.cacheBytes() + schedule.lowerBound;
   return memory;
 }

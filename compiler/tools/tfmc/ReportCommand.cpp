@@ -13,6 +13,7 @@
 #include "compiler/report/Against.h"
 #include "compiler/report/Sweep.h"
 #include "compiler/report/Writers.h"
+#include "compiler/transforms/SequenceAxis.h"
 
 #include "llvm/Support/raw_ostream.h"
 
@@ -120,6 +121,10 @@ static int report(ReportArguments arguments) {
   if (!model.module)
     return 1;
   ModelReport result = makeModelReport(model, arguments.view, flops);
+  if (auto forward =
+          model.module->lookupSymbol<mlir::func::FuncOp>("forward"))
+    if (auto obstacle = SequenceAnalysis(forward).obstacle())
+      result.wholeSequence = obstacle->str();
   if (arguments.view.memory) {
     // Planning begins with what the frontend made, without `@train`.
     if (auto *train = model.module->lookupSymbol("train"))

@@ -1,0 +1,426 @@
+//===- DeriveDecode.cpp - generation with a cache -------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/dialect/DerivativeBuilder.h"
+#include "compiler/transforms/Passes.h"
+#include "compiler/transforms/PositionSelector.h"
+#include "compiler/transforms/SequenceAxis.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include <limits>
+#include <map>
+
+namespace tfm {
+#define GEN_PASS_DEF_DERIVEDECODEPASS
+#include "compiler/transforms/Passes.h.inc"
+} // namespace tfm
+
+using namespace mlir;
+using namespace tfm;
+
+namespace {
+
+/// The types of the caches of a block, keys before values, in program order;
+/// inside of a repeat those of all layers, stacked.
+void collectCaches(Block &block, ArrayRef<int64_t> layers,
+                   SmallVectorImpl<RankedTensorType> &types) {
+  for (Operation &op : block) {
+    if (auto repeat = dyn_cast<RepeatOp>(&op)) {
+      SmallVector<int64_t> inner(layers);
+      inner.push_back(repeat.getCount());
+      collectCaches(*repeat.getBlock(), inner, types);
+    } else if (auto attention = dyn_cast<AttentionOp>(&op)) {
+      if (!attention.getCausal())
+        continue;
+      for (Value value : {attention.getK(), attention.getV()}) {
+        SmallVector<int64_t> shape(layers);
+        llvm::append_range(shape, tensorType(value).getShape());
+        types.push_back(RankedTensorType::get(shape, tensorType(value).getElementType()));
+      }
+    }
+  }
+}
+
+/// Makes one function of another: `count` positions of each sequence in place
+/// of all of them.
+class StepBuilder {
+public:
+  StepBuilder(func::FuncOp forward, const SequenceAnalysis &analysis, int64_t count, bool prefill)
+      : forward(forward), analysis(analysis), count(count), prefill(prefill),
+        builder(forward.getContext()), loc(forward.getLoc()), b{builder, loc} {}
+  StepBuilder(const StepBuilder &) = delete;
+
+  func::FuncOp build(StringRef name);
+
+private:
+  using Caches = SmallVector<Value>;
+  /// Masks by window; 0 is none.
+  using Masks = std::map<int64_t, Value>;
+
+  /// What is at hand in one block of the new function.
+  struct Scope {
+    IRMapping values;
+    Value start; ///< the first new position of every sequence, [B]
+    Value ids;   ///< all new positions, [B, count], at most the last one
+    Masks masks;
+    /// The caches that come in, of which `next` are used, and as they go out.
+    Caches caches, updated;
+  };
+
+  void cloneBlock(Block &block, Scope &scope);
+  void cloneRepeat(RepeatOp repeat, Scope &scope);
+  void cloneAttention(AttentionOp attention, Scope &scope);
+  void cloneOp(Operation *op, IRMapping &values, PositionSelector &selector);
+  Value maskFor(std::optional<uint64_t> window, Scope &scope) {
+    return scope.masks.at(window.value_or(0));
+  }
+  Value makeMask(int64_t window, Value ids);
+  Value positionsFrom(Value start, int64_t number);
+  void findSuffix();
+  Value inSuffix(Value value, Scope &scope);
+
+  func::FuncOp forward;
+  const SequenceAnalysis &analysis;
+  int64_t count;
+  bool prefill;
+  OpBuilder builder;
+  Location loc;
+  DerivativeBuilder b;
+  /// Ops of a prefill that only its last token needs: they lead to the logits
+  /// and nowhere else.
+  llvm::DenseSet<Operation *> suffix;
+  /// The values of the last token, and its index within the chunk, [B, 1].
+  IRMapping lastValues;
+  Value lastIndex, lastIds;
+};
+
+Value StepBuilder::positionsFrom(Value start, int64_t number) {
+  int64_t batch = analysis.batch();
+  auto ids = RankedTensorType::get({batch, number}, builder.getI32Type());
+  auto column = RankedTensorType::get({batch, 1}, builder.getI32Type());
+  Value first = b.broadcast(b.reshape(start, column), ids);
+  if (number > 1)
+    first = b.add(first, IotaOp::create(builder, loc, ids, 1));
+  // What pads a chunk may lie behind the last position.
+  Value limit = ConstantOp::create(
+      builder, loc,
+      DenseElementsAttr::get(ids, static_cast<int32_t>(analysis.length() - 1)));
+  return MinOp::create(builder, loc, first, limit);
+}
+
+Value StepBuilder::makeMask(int64_t window, Value ids) {
+  auto small = RankedTensorType::get({analysis.batch(), 1, count, 1}, builder.getI32Type());
+  auto full = RankedTensorType::get({analysis.batch(), 1, count, analysis.length()},
+                                    builder.getI32Type());
+  Value query = b.broadcast(b.reshape(ids, small), full);
+  Value key = IotaOp::create(builder, loc, full, 3);
+  Value mask = b.compare(CompareKind::le, key, query);
+  if (window) {
+    Value width = ConstantOp::create(
+        builder, loc, DenseElementsAttr::get(full, static_cast<int32_t>(window)));
+    Value near = b.compare(CompareKind::lt, b.sub(query, key), width);
+    mask = AndOp::create(builder, loc, mask, near);
+  }
+  return mask;
+}
+
+/// Clones an op that works position by position.
+void StepBuilder::cloneOp(Operation *op, IRMapping &values, PositionSelector &selector) {
+  bool tagged = llvm::any_of(op->getResults(), [&](Value value) { return analysis.find(value); });
+  if (!tagged) {
+    builder.clone(*op, values);
+    return;
+  }
+  const SequenceTag &tag = *analysis.find(op->getResult(0));
+  if (isa<PositionsOp>(op)) {
+    values.map(op->getResult(0), selector.ids());
+    return;
+  }
+  if (auto dropout = dyn_cast<DropoutOp>(op)) {
+    values.map(dropout.getY(), values.lookup(dropout.getX()));
+    return;
+  }
+  IRMapping local;
+  for (Value operand : op->getOperands()) {
+    if (analysis.find(operand) || !isa<RankedTensorType>(operand.getType())) {
+      local.map(operand, values.lookupOrDefault(operand));
+      continue;
+    }
+    Value here = values.lookup(operand);
+    if (op->hasTrait<OpTrait::Elementwise>() || isa<ConcatOp>(op)) {
+      here = selector.at(operand, tag);
+    } else if (isa<RopeOp>(op)) {
+      SequenceTag positions = tag;
+      positions.time.axis = 1;
+      here = selector.at(operand, positions);
+    } else if (isa<MatmulOp>(op) &&
+               tag.time.axis < tensorType(op->getResult(0)).getRank() - 2) {
+      // A product of its own for every position.
+      here = selector.at(operand, tag);
+    } else if (auto attention = dyn_cast<AttentionOp>(op);
+               attention && operand == attention.getMask()) {
+      here = selector.maskAt(operand);
+    }
+    local.map(operand, here);
+  }
+  Operation *clone = builder.clone(*op, local);
+  for (auto [from, to] : llvm::zip_equal(op->getResults(), clone->getResults())) {
+    to.setType(selector.sized(tensorType(from), *analysis.find(from)));
+    values.map(from, to);
+  }
+}
+
+void StepBuilder::cloneAttention(AttentionOp attention, Scope &scope) {
+  Value updated[2];
+  for (int i = 0; i < 2; ++i) {
+    Value cache = scope.caches[scope.updated.size()];
+    Value now = scope.values.lookup(attention->getOperand(1 + i));
+    updated[i] = CacheUpdateOp::create(builder, attention.getLoc(), cache.getType(), cache, now,
+                                       scope.start);
+    scope.updated.push_back(updated[i]);
+  }
+  Value mask = maskFor(attention.getWindow(), scope);
+  if (Value own = attention.getMask()) {
+    Value here;
+    if (analysis.find(own)) {
+      here = scope.values.lookup(own);
+    } else {
+      PositionSelector selector(builder, analysis, scope.values, scope.ids, count);
+      here = selector.maskAt(own);
+    }
+    RankedTensorType type = tensorType(here);
+    SmallVector<int64_t> shape(type.getShape());
+    shape[0] = analysis.batch();
+    auto full = RankedTensorType::get(shape, type.getElementType());
+    here = b.broadcast(here, full);
+    mask = b.broadcast(mask, RankedTensorType::get(shape, builder.getI1Type()));
+    if (type.getElementType().isInteger(1))
+      mask = AndOp::create(builder, loc, mask, here);
+    else
+      mask = b.select(mask, here, b.constant(here, -std::numeric_limits<double>::infinity()));
+  }
+  auto result = cast<AttentionOp>(builder.clone(*attention, scope.values));
+  result.getKMutable().assign(updated[0]);
+  result.getVMutable().assign(updated[1]);
+  result.getMaskMutable().assign(mask);
+  result.getLayerMutable().clear();
+  result.setCausal(false);
+  result.removeWindowAttr();
+  result.removeDropoutAttr();
+  result.removeSiteAttr();
+  for (auto [from, to] : llvm::zip_equal(attention->getResults(), result->getResults())) {
+    SequenceTag tag = *analysis.find(from);
+    SmallVector<int64_t> shape(tensorType(from).getShape());
+    shape[tag.time.axis] = count;
+    to.setType(RankedTensorType::get(shape, tensorType(from).getElementType()));
+    scope.values.map(from, to);
+  }
+}
+
+void StepBuilder::cloneRepeat(RepeatOp repeat, Scope &scope) {
+  SmallVector<RankedTensorType> types;
+  collectCaches(*repeat.getBlock(), {}, types);
+  auto mapped = [&](ValueRange range) {
+    SmallVector<Value> result;
+    for (Value value : range)
+      result.push_back(scope.values.lookup(value));
+    return result;
+  };
+  SmallVector<Value> carried = mapped(repeat.getCarried()), stacked = mapped(repeat.getStacked()),
+                     shared = mapped(repeat.getShared());
+  size_t first = scope.updated.size();
+  for (size_t i = 0; i < types.size(); ++i)
+    stacked.push_back(scope.caches[first + i]);
+  shared.push_back(scope.start);
+  shared.push_back(scope.ids);
+  for (auto &[window, mask] : scope.masks)
+    shared.push_back(mask);
+
+  PositionSelector selector(builder, analysis, scope.values, scope.ids, count);
+  SmallVector<Type> results;
+  for (Value result : repeat.getResults()) {
+    const SequenceTag *tag = analysis.find(result);
+    results.push_back(tag ? selector.sized(tensorType(result), *tag) : tensorType(result));
+  }
+  for (size_t i = 0; i < types.size(); ++i)
+    results.push_back(stacked[repeat.getStacked().size() + i].getType());
+  auto copy = RepeatOp::create(builder, repeat.getLoc(), results, repeat.getCountAttr(),
+                               repeat.getReverseAttr(), carried, stacked, shared);
+  copy->setDiscardableAttrs(repeat->getDiscardableAttrDictionary());
+
+  OpBuilder::InsertionGuard guard(builder);
+  Block *body = builder.createBlock(&copy.getBody());
+  Scope inner;
+  inner.values.map(repeat.getLayer(), body->addArgument(builder.getIndexType(), loc));
+  auto bind = [&](ValueRange olds, ValueRange news) {
+    for (auto [old, value] : llvm::zip(olds, news))
+      inner.values.map(old, body->addArgument(value.getType(), loc));
+  };
+  auto layerOf = [](Value value) {
+    RankedTensorType type = tensorType(value);
+    return RankedTensorType::get(type.getShape().drop_front(), type.getElementType());
+  };
+  bind(repeat.getCarriedArgs(), carried);
+  for (auto [i, value] : llvm::enumerate(stacked)) {
+    Value arg = body->addArgument(layerOf(value), loc);
+    if (i < repeat.getStacked().size())
+      inner.values.map(repeat.getStackedArgs()[i], arg);
+    else
+      inner.caches.push_back(arg);
+  }
+  bind(repeat.getSharedArgs(), ValueRange(shared).take_front(repeat.getShared().size()));
+  inner.start = body->addArgument(scope.start.getType(), loc);
+  inner.ids = body->addArgument(scope.ids.getType(), loc);
+  for (auto &[window, mask] : scope.masks)
+    inner.masks[window] = body->addArgument(mask.getType(), loc);
+  cloneBlock(*repeat.getBlock(), inner);
+  SmallVector<Value> yielded;
+  for (Value value : repeat.getYield().getValues())
+    yielded.push_back(inner.values.lookup(value));
+  llvm::append_range(yielded, inner.updated);
+  YieldOp::create(builder, repeat.getYield().getLoc(), yielded);
+
+  for (auto [old, value] : llvm::zip(repeat.getResults(), copy.getResults()))
+    scope.values.map(old, value);
+  llvm::append_range(scope.updated, copy.getResults().take_back(types.size()));
+}
+
+void StepBuilder::cloneBlock(Block &block, Scope &scope) {
+  for (Operation &op : block.without_terminator()) {
+    auto attention = dyn_cast<AttentionOp>(&op);
+    if (auto repeat = dyn_cast<RepeatOp>(&op)) {
+      cloneRepeat(repeat, scope);
+    } else if (attention && attention.getCausal()) {
+      cloneAttention(attention, scope);
+    } else if (suffix.contains(&op)) {
+      for (Value operand : op.getOperands())
+        inSuffix(operand, scope);
+      PositionSelector selector(builder, analysis, scope.values, lastIds, 1);
+      cloneOp(&op, lastValues, selector);
+    } else {
+      PositionSelector selector(builder, analysis, scope.values, scope.ids, count);
+      cloneOp(&op, scope.values, selector);
+    }
+  }
+}
+
+/// Brings a value to the last token's.
+Value StepBuilder::inSuffix(Value value, Scope &scope) {
+  if (Value known = lastValues.lookupOrNull(value))
+    return known;
+  Value whole = scope.values.lookup(value);
+  Value result = whole;
+  if (const SequenceTag *tag = analysis.find(value)) {
+    PositionSelector selector(builder, analysis, scope.values, scope.ids, count);
+    result = selectPositions(builder, whole, selector.sizedTag(*tag), analysis.batch(), count,
+                             lastIndex);
+  }
+  lastValues.map(value, result);
+  return result;
+}
+
+void StepBuilder::findSuffix() {
+  Block &block = forward.getBody().front();
+  for (Operation &op : llvm::reverse(block.without_terminator())) {
+    bool tagged = op.getNumResults() == 1 && analysis.find(op.getResult(0));
+    if (!tagged || isa<RepeatOp, AttentionOp>(op))
+      continue;
+    if (llvm::all_of(op.getUsers(), [&](Operation *user) {
+          return user == block.getTerminator() || suffix.contains(user);
+        }))
+      suffix.insert(&op);
+  }
+}
+
+func::FuncOp StepBuilder::build(StringRef name) {
+  Block &block = forward.getBody().front();
+  int64_t batch = analysis.batch();
+  auto perSequence = RankedTensorType::get({batch}, builder.getI32Type());
+  auto tokens = RankedTensorType::get({batch, count}, builder.getI32Type());
+  SmallVector<RankedTensorType> caches;
+  collectCaches(block, {}, caches);
+  SmallVector<Type> inputs(block.getNumArguments(), tokens);
+  inputs.push_back(perSequence);
+  if (prefill)
+    inputs.push_back(perSequence);
+  size_t firstCache = inputs.size();
+  inputs.append(caches.begin(), caches.end());
+  Operation *terminator = block.getTerminator();
+  RankedTensorType all = tensorType(terminator->getOperand(0));
+  auto logits = RankedTensorType::get({batch, all.getShape().back()}, all.getElementType());
+  SmallVector<Type> outputs = {logits};
+  outputs.append(caches.begin(), caches.end());
+
+  builder.setInsertionPointAfter(forward);
+  auto step = func::FuncOp::create(builder, loc, name, builder.getFunctionType(inputs, outputs));
+  for (unsigned i = 0; i < block.getNumArguments(); ++i)
+    step.setArgAttrs(i, forward.getArgAttrDict(i));
+  step.setArgAttr(block.getNumArguments(), "tfm.name", builder.getStringAttr("position"));
+  if (prefill)
+    step.setArgAttr(block.getNumArguments() + 1, "tfm.name", builder.getStringAttr("length"));
+  step.setResultAttr(0, "tfm.name", builder.getStringAttr("logits"));
+  for (size_t i = 0; i < caches.size(); ++i) {
+    Attribute region = builder.getStringAttr("cache." + Twine(i));
+    step.setArgAttr(firstCache + i, "tfm.region", region);
+    step.setResultAttr(1 + i, "tfm.region", region);
+  }
+
+  Block *body = step.addEntryBlock();
+  builder.setInsertionPointToStart(body);
+  Scope scope;
+  for (BlockArgument arg : block.getArguments())
+    scope.values.map(arg, body->getArgument(arg.getArgNumber()));
+  scope.start = body->getArgument(block.getNumArguments());
+  scope.ids = positionsFrom(scope.start, count);
+  for (size_t i = 0; i < caches.size(); ++i)
+    scope.caches.push_back(body->getArgument(firstCache + i));
+  forward.walk([&](AttentionOp attention) {
+    int64_t window = attention.getWindow().value_or(0);
+    if (attention.getCausal() && !scope.masks.count(window))
+      scope.masks[window] = makeMask(window, scope.ids);
+  });
+  if (prefill) {
+    findSuffix();
+    // Of a row without new tokens any value will do.
+    Value length = body->getArgument(block.getNumArguments() + 1);
+    auto number = [&](int32_t value) -> Value {
+      return ConstantOp::create(builder, loc, DenseElementsAttr::get(perSequence, value));
+    };
+    Value index = MaxOp::create(builder, loc, b.sub(length, number(1)), number(0));
+    lastIndex = b.reshape(index, RankedTensorType::get({batch, 1}, builder.getI32Type()));
+    lastIds = positionsFrom(b.add(scope.start, index), 1);
+  }
+  cloneBlock(block, scope);
+  Value result = prefill ? inSuffix(terminator->getOperand(0), scope)
+                         : scope.values.lookup(terminator->getOperand(0));
+  SmallVector<Value> results = {b.reshape(result, logits)};
+  llvm::append_range(results, scope.updated);
+  func::ReturnOp::create(builder, loc, results);
+  return step;
+}
+
+struct DeriveDecodePass : tfm::impl::DeriveDecodePassBase<DeriveDecodePass> {
+  using DeriveDecodePassBase::DeriveDecodePassBase;
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    auto forward = module.lookupSymbol<func::FuncOp>("forward");
+    if (!forward || module.lookupSymbol("decode"))
+      return;
+    SequenceAnalysis analysis(forward);
+    Builder builder(module.getContext());
+    if (const std::optional<DecodeObstacle> &obstacle = analysis.obstacle()) {
+      module->setAttr("tfm.whole_sequence", builder.getStringAttr(obstacle->str()));
+      return;
+    }
+    StepBuilder(forward, analysis, 1, /*prefill=*/false).build("decode");
+    StepBuilder(forward, analysis, std::min<int64_t>(chunk, analysis.length()), /*prefill=*/true)
+        .build("prefill");
+  }
+};
+
+} // namespace

@@ -1,0 +1,83 @@
+//===- SequenceAxis.h - where positions are in every tensor -----*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_TRANSFORMS_SEQUENCEAXIS_H
+#define TFM_TRANSFORMS_SEQUENCEAXIS_H
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "llvm/ADT/DenseMap.h"
+
+#include <optional>
+#include <string>
+
+namespace tfm {
+
+/// Where an axis of the model's inputs is in a tensor: index i of `axis` is
+/// (outer * size + position) * inner + rest. `axis` is -1 where it is not.
+struct AxisPlace {
+  int64_t axis = -1;
+  int64_t inner = 1;
+
+  bool operator==(const AxisPlace &) const = default;
+  bool isPresent() const { return axis >= 0; }
+};
+
+/// Where the sequences of a batch and their positions are in a tensor. A batch
+/// of one has no place.
+struct SequenceTag {
+  AxisPlace batch, time;
+
+  bool operator==(const SequenceTag &) const = default;
+};
+
+/// Why a model cannot be evaluated one position after another.
+struct DecodeObstacle {
+  /// In the user's words: "attention that is not causal".
+  std::string reason;
+  /// Where; the line is 0 where the program does not say it.
+  std::string file;
+  int64_t line = 0;
+
+  /// "models/bert.tfm:27: attention that is not causal".
+  std::string str() const;
+};
+
+/// Follows the positions of the tokens `[B, T]` through a `@forward`: every
+/// value either depends on them position by position, and then the analysis
+/// says where the positions are, or it depends on no input at all. An op that
+/// mixes positions otherwise than by causal attention is an obstacle.
+class SequenceAnalysis {
+public:
+  explicit SequenceAnalysis(mlir::func::FuncOp forward);
+
+  /// Null for values that depend on no input.
+  const SequenceTag *find(mlir::Value value) const {
+    auto it = tags.find(value);
+    return it == tags.end() ? nullptr : &it->second;
+  }
+  const std::optional<DecodeObstacle> &obstacle() const { return problem; }
+  int64_t batch() const { return sizes[0]; }
+  int64_t length() const { return sizes[1]; }
+
+private:
+  friend class TagRules;
+  llvm::DenseMap<mlir::Value, SequenceTag> tags;
+  std::optional<DecodeObstacle> problem;
+  /// Of the inputs: sequences, and positions of each.
+  int64_t sizes[2] = {0, 0};
+};
+
+/// Where an axis of `size` goes when `from` is reshaped to `to`; nothing where
+/// it does not stay in one piece.
+std::optional<AxisPlace> throughReshape(AxisPlace place, int64_t size,
+                                        llvm::ArrayRef<int64_t> from,
+                                        llvm::ArrayRef<int64_t> to);
+
+} // namespace tfm
+
+#endif // TFM_TRANSFORMS_SEQUENCEAXIS_H

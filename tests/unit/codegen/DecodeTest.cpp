@@ -1,0 +1,329 @@
+//===- DecodeTest.cpp - generation with a cache against whole sequences ---===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "tests/unit/codegen/CompiledModel.h"
+#include "tests/unit/oracle/Gradients.h"
+
+#include "compiler/dialect/TfmDialect.h"
+#include "compiler/driver/Compile.h"
+#include "compiler/frontend/Frontend.h"
+#include "compiler/transforms/Passes.h"
+#include "mlir/IR/Verifier.h"
+#include "mlir/Pass/PassManager.h"
+#include "gtest/gtest.h"
+
+using namespace tfm;
+using oracle::Tensor;
+
+namespace {
+
+constexpr int64_t kBatch = 3, kChunk = 3;
+
+struct Source {
+  const char *name;
+  const char *text;
+};
+
+void PrintTo(const Source &source, std::ostream *os) { *os << source.name; }
+
+/// A program whose forward takes `batch` sequences, with its decode derived.
+struct Program {
+  explicit Program(const char *text, int64_t batch = kBatch) {
+    SourceManager sources;
+    Diagnostics diags(sources);
+    FrontendOptions options;
+    options.functions.push_back({FunctionRequest::Forward, batch, 0, ""});
+    module = compileTextToTfm(context, sources, "model.tfm", text, options, diags);
+    EXPECT_TRUE(module) << diags.str();
+    if (!module)
+      return;
+    DeriveDecodePassOptions decode;
+    decode.chunk = kChunk;
+    mlir::PassManager passes(&context);
+    passes.addPass(createDeriveDecodePass(decode));
+    EXPECT_TRUE(succeeded(passes.run(*module)));
+    EXPECT_TRUE(succeeded(mlir::verify(*module)));
+  }
+
+  mlir::func::FuncOp function(llvm::StringRef name) {
+    return module->lookupSymbol<mlir::func::FuncOp>(name);
+  }
+
+  mlir::MLIRContext context{mlir::MLIRContext::Threading::DISABLED};
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+};
+
+/// Runs @prefill and @decode on tensors.
+class Steps {
+public:
+  virtual ~Steps() = default;
+  virtual Tensor run(llvm::StringRef name, std::vector<Tensor> inputs) = 0;
+};
+
+class OracleSteps : public Steps {
+public:
+  OracleSteps(Program &program, const oracle::Environment &environment)
+      : program(program), environment(environment) {
+    mlir::func::FuncOp decode = program.function("decode");
+    for (unsigned i = 0; i < decode.getNumArguments(); ++i)
+      if (decode.getArgAttr(i, "tfm.region"))
+        // What nobody may read shows when somebody does.
+        caches.push_back(Tensor(tensorType(decode.getArgument(i)).getShape(), 1e3));
+  }
+
+  Tensor run(llvm::StringRef name, std::vector<Tensor> inputs) override {
+    llvm::append_range(inputs, caches);
+    std::vector<Tensor> results =
+        oracle::evaluateOrFail(program.function(name), inputs, environment);
+    caches.assign(results.begin() + 1, results.end());
+    return results.front();
+  }
+
+private:
+  Program &program;
+  const oracle::Environment &environment;
+  std::vector<Tensor> caches;
+};
+
+class CompiledSteps : public Steps {
+public:
+  explicit CompiledSteps(CompiledModel &model) : model(model) {}
+  Tensor run(llvm::StringRef name, std::vector<Tensor> inputs) override {
+    return model.run(name, inputs, 2).front();
+  }
+
+private:
+  CompiledModel &model;
+};
+
+/// Feeds `tokens` [batch, context]: of sequence b the first `prompts[b]` by
+/// prefill, chunk by chunk, the others one by one, and expects the logits of
+/// `forward`. A sequence whose prompt has ended waits for the others.
+void expectSameLogits(Steps &steps, const Tensor &tokens, const Tensor &forward,
+                      llvm::ArrayRef<int64_t> prompts, double tolerance) {
+  int64_t batch = tokens.shape[0], context = tokens.shape[1], vocab = forward.shape[2];
+  double scale = 0;
+  for (double value : forward.data)
+    scale = std::max(scale, std::abs(value));
+  auto expectRow = [&](const Tensor &logits, int64_t b, int64_t t) {
+    for (int64_t v = 0; v < vocab; ++v)
+      ASSERT_NEAR(logits.at({b, v}), forward.at({b, t, v}), tolerance * scale)
+          << "sequence " << b << ", position " << t << ", token " << v;
+  };
+  std::vector<int64_t> done(batch, 0);
+  while (true) {
+    Tensor chunk({batch, kChunk}), position({batch}), length({batch});
+    int64_t longest = 0;
+    for (int64_t b = 0; b < batch; ++b) {
+      int64_t count = std::min(kChunk, prompts[b] - done[b]);
+      for (int64_t i = 0; i < count; ++i)
+        chunk.at({b, i}) = tokens.at({b, done[b] + i});
+      position.data[b] = static_cast<double>(done[b]);
+      length.data[b] = static_cast<double>(count);
+      longest = std::max(longest, count);
+    }
+    if (longest == 0)
+      break;
+    Tensor logits = steps.run("prefill", {chunk, position, length});
+    for (int64_t b = 0; b < batch; ++b) {
+      if (length.data[b] == 0)
+        continue;
+      done[b] += static_cast<int64_t>(length.data[b]);
+      expectRow(logits, b, done[b] - 1);
+    }
+  }
+  while (true) {
+    Tensor next({batch, 1}), position({batch});
+    bool any = false;
+    for (int64_t b = 0; b < batch; ++b) {
+      // A sequence at its end repeats its last token.
+      int64_t t = std::min(done[b], context - 1);
+      any |= done[b] < context;
+      next.data[b] = tokens.at({b, t});
+      position.data[b] = static_cast<double>(t);
+    }
+    if (!any)
+      break;
+    Tensor logits = steps.run("decode", {next, position});
+    for (int64_t b = 0; b < batch; ++b) {
+      expectRow(logits, b, static_cast<int64_t>(position.data[b]));
+      done[b] = std::min(done[b] + 1, context);
+    }
+  }
+}
+
+class Decode : public testing::TestWithParam<Source> {};
+
+TEST_P(Decode, GivesTheLogitsOfForward) {
+  for (int64_t batch : {int64_t(1), kBatch}) {
+    Program program(GetParam().text, batch);
+    ASSERT_TRUE(program.module);
+    auto obstacle = program.module->getOperation()->getAttrOfType<mlir::StringAttr>(
+        "tfm.whole_sequence");
+    ASSERT_FALSE(obstacle) << obstacle.getValue().str();
+    ASSERT_TRUE(program.function("prefill") && program.function("decode"));
+
+    std::mt19937 random(11);
+    std::uniform_real_distribution<float> uniform(-0.5F, 0.5F);
+    oracle::Environment environment;
+    for (auto param : program.module->getOps<ParamOp>()) {
+      Tensor value(param.getTensorType().getShape());
+      for (double &element : value.data)
+        element = uniform(random);
+      environment.parameters[param.getSymName()] = value;
+    }
+    mlir::func::FuncOp forward = program.function("forward");
+    Tensor tokens(tensorType(forward.getArgument(0)).getShape());
+    for (double &token : tokens.data)
+      token = static_cast<double>(random() % 11);
+    int64_t context = tokens.shape[1];
+    Tensor expected = oracle::evaluateOrFail(forward, {tokens}, environment).front();
+
+    const std::vector<std::vector<int64_t>> prompts = {
+        {1, 5, context}, {context - 1, 2, 3}, {kChunk, kChunk + 1, 2 * kChunk}};
+    OracleSteps oracleSteps(program, environment);
+    for (const std::vector<int64_t> &prompt : prompts)
+      expectSameLogits(oracleSteps, tokens, expected, prompt, 1e-10);
+    ASSERT_FALSE(HasFatalFailure());
+
+    ASSERT_TRUE(succeeded(prepare(*program.module)));
+    CompiledModel compiled(*program.module);
+    for (auto &entry : environment.parameters)
+      compiled.setParameter(entry.getKey(), entry.getValue());
+    CompiledSteps compiledSteps(compiled);
+    for (const std::vector<int64_t> &prompt : prompts)
+      expectSameLogits(compiledSteps, tokens, expected, prompt, 2e-5);
+    // One after another in the same cache, `forward` in between.
+    compiled.run("forward", {tokens});
+    expectSameLogits(compiledSteps, tokens, expected, prompts.front(), 2e-5);
+    ASSERT_FALSE(HasFatalFailure());
+  }
+}
+
+const Source kModels[] = {
+    {"LearnedPositions", R"(
+model Zebra(vocab = 11, context = 10, stripes = 12, hooves = 3, herd = 2) {
+  grass = Embedding(vocab, stripes)
+  where = Embedding(context, stripes)
+  zoo   = repeat(herd) Gallop(stripes, hooves)
+  last  = LayerNorm(stripes)
+  forward(tokens: int[B, T]) -> [B, T, vocab] {
+    return last(zoo(grass(tokens) + where(positions(tokens)))) @ grass.weight.T
+  }
+}
+module Gallop(stripes, hooves) {
+  a = LayerNorm(stripes)
+  look = SelfAttention(stripes, hooves)
+  b = LayerNorm(stripes)
+  think = MLP(stripes, 4 * stripes, act = gelu_tanh)
+  forward(x: [B, T, stripes]) -> [B, T, stripes] {
+    x = x + look(a(x))
+    return x + think(b(x))
+  }
+}
+)"},
+    {"Sinusoids", R"(
+model Waves(vocab = 11, context = 9, width = 8, heads = 2) {
+  token = Embedding(vocab, width)
+  const pe[t: context, j: width] = if j % 2 == 0 then sin(t / 100 ** (j / width)) else cos(t / 100 ** ((j - 1) / width))
+  layer = repeat(3) Post(width, heads)
+  head  = Linear(width, vocab)
+  forward(tokens: int[B, T]) -> [B, T, vocab] {
+    return head(layer(token(tokens) * sqrt(float(width)) + pe[0:T]))
+  }
+}
+module Post(width, heads) {
+  look = SelfAttention(width, heads)
+  norm = LayerNorm(width)
+  mlp  = MLP(width, 2 * width)
+  forward(x: [B, T, width]) -> [B, T, width] {
+    x = norm(x + look(x))
+    return normalize(x + mlp(x), 1e-5)
+  }
+}
+)"},
+    {"RotaryGroupedParallel", R"(
+model Parallel(vocab = 11, context = 12, width = 16, heads = 4, kv_heads = 2) {
+  token = Embedding(vocab, width)
+  layer = repeat(4) as i Layer(width, heads, kv_heads, window = if i % 2 == 0 then 4 else none)
+  norm  = RMSNorm(width)
+  head  = Linear(width, vocab, bias = false)
+  forward(tokens: int[B, T]) -> [B, T, vocab] {
+    return head(norm(layer(token(tokens), positions(tokens))))
+  }
+}
+module Layer(width, heads, kv_heads, window: int = none) {
+  norm = RMSNorm(width)
+  attn = RotaryAttention(width, heads, kv_heads = kv_heads, window = window, softcap = 5.0)
+  mlp  = SwiGLU(width, 2 * width)
+  forward(x: [B, T, width], at: int[B, T]) -> [B, T, width] {
+    y = norm(x)
+    return x + attn(y, at) + mlp(y)
+  }
+}
+)"},
+    {"BiasByDistance", R"(
+model Distance(vocab = 11, context = 8, width = 8, heads = 2) {
+  token = Embedding(vocab, width)
+  one   = Layer(width, heads, context)
+  two   = Layer(width, heads, context)
+  head  = Linear(width, vocab)
+  forward(tokens: int[B, T]) -> [B, T, vocab] {
+    x = two(one(token(tokens)))
+    return tanh(head(x) / 5.0) * 5.0
+  }
+}
+module Layer(width, heads, context) {
+  q = Linear(width, width)
+  k = Linear(width, width)
+  v = Linear(width, width)
+  const slope[h: heads, t: context, s: context] = (s - t) / 2 ** (h + 1)
+  forward(x: [B, T, width]) -> [B, T, width] {
+    a = rearrange(q(x), "B T (heads d) -> B heads T d")
+    b = rearrange(k(x), "B T (heads d) -> B heads T d")
+    c = rearrange(v(x), "B T (heads d) -> B heads T d")
+    y = attention(a, b, c, causal = true, bias = slope)
+    return x + rearrange(y, "B heads T d -> B T (heads d)")
+  }
+}
+)"}};
+
+INSTANTIATE_TEST_SUITE_P(Models, Decode, testing::ValuesIn(kModels),
+                         [](const auto &info) { return info.param.name; });
+
+/// What prevents the derivation for a model whose forward has `body`.
+std::string obstacleOf(const std::string &body) {
+  std::string text = R"(
+model Other(vocab = 11, context = 8, width = 8, heads = 2) {
+  token = Embedding(vocab, width)
+  attn  = SelfAttention(width, heads, causal = false)
+  head  = Linear(width, vocab)
+  forward(tokens: int[B, T]) -> [B, T, vocab] {
+    x = token(tokens)
+)" + body + R"(
+    return head(x)
+  }
+}
+)";
+  Program program(text.c_str());
+  if (!program.module)
+    return "";
+  EXPECT_FALSE(program.function("prefill") || program.function("decode"));
+  auto obstacle = program.module->getOperation()->getAttrOfType<mlir::StringAttr>(
+      "tfm.whole_sequence");
+  return obstacle ? obstacle.getValue().str() : "none";
+}
+
+TEST(DecodeObstacle, NamesTheLine) {
+  EXPECT_EQ(obstacleOf("    x = x + mean(x, axis = 1)"),
+            "model.tfm:8: a reduction over the positions");
+  EXPECT_EQ(obstacleOf("    x = x + 1.0\n    x = x + concat(x[:, 1:T], x[:, 0:1], axis = 1)"),
+            "model.tfm:9: a slice of the positions");
+  EXPECT_NE(obstacleOf("    x = attn(x)").find("attention that is not causal"), std::string::npos);
+}
+
+} // namespace
