@@ -205,7 +205,7 @@ TEST_P(Decode, GivesTheLogitsOfForward) {
 }
 
 const Source kModels[] = {
-    {"LearnedPositions", R"(
+    {"LearnedPositions", R"tfm(
 model Zebra(vocab = 11, context = 10, stripes = 12, hooves = 3, herd = 2) {
   grass = Embedding(vocab, stripes)
   where = Embedding(context, stripes)
@@ -225,8 +225,8 @@ module Gallop(stripes, hooves) {
     return x + think(b(x))
   }
 }
-)"},
-    {"Sinusoids", R"(
+)tfm"},
+    {"Sinusoids", R"tfm(
 model Waves(vocab = 11, context = 9, width = 8, heads = 2) {
   token = Embedding(vocab, width)
   const pe[t: context, j: width] = if j % 2 == 0 then sin(t / 100 ** (j / width)) else cos(t / 100 ** ((j - 1) / width))
@@ -245,8 +245,8 @@ module Post(width, heads) {
     return normalize(x + mlp(x), 1e-5)
   }
 }
-)"},
-    {"RotaryGroupedParallel", R"(
+)tfm"},
+    {"RotaryGroupedParallel", R"tfm(
 model Parallel(vocab = 11, context = 12, width = 16, heads = 4, kv_heads = 2) {
   token = Embedding(vocab, width)
   layer = repeat(4) as i Layer(width, heads, kv_heads, window = if i % 2 == 0 then 4 else none)
@@ -265,8 +265,8 @@ module Layer(width, heads, kv_heads, window: int = none) {
     return x + attn(y, at) + mlp(y)
   }
 }
-)"},
-    {"BiasByDistance", R"(
+)tfm"},
+    {"BiasByDistance", R"tfm(
 model Distance(vocab = 11, context = 8, width = 8, heads = 2) {
   token = Embedding(vocab, width)
   one   = Layer(width, heads, context)
@@ -290,25 +290,25 @@ module Layer(width, heads, context) {
     return x + rearrange(y, "B heads T d -> B T (heads d)")
   }
 }
-)"}};
+)tfm"}};
 
 INSTANTIATE_TEST_SUITE_P(Models, Decode, testing::ValuesIn(kModels),
                          [](const auto &info) { return info.param.name; });
 
 /// What prevents the derivation for a model whose forward has `body`.
 std::string obstacleOf(const std::string &body) {
-  std::string text = R"(
+  std::string text = R"tfm(
 model Other(vocab = 11, context = 8, width = 8, heads = 2) {
   token = Embedding(vocab, width)
   attn  = SelfAttention(width, heads, causal = false)
   head  = Linear(width, vocab)
   forward(tokens: int[B, T]) -> [B, T, vocab] {
     x = token(tokens)
-)" + body + R"(
+)tfm" + body + R"tfm(
     return head(x)
   }
 }
-)";
+)tfm";
   Program program(text.c_str());
   if (!program.module)
     return "";
