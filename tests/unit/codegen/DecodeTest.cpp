@@ -12,6 +12,9 @@
 #include "compiler/driver/Compile.h"
 #include "compiler/frontend/Frontend.h"
 #include "compiler/transforms/Passes.h"
+#include "runtime/generator.h"
+#include "runtime/initialise.h"
+#include "runtime/threads.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"
 #include "gtest/gtest.h"
@@ -201,6 +204,34 @@ TEST_P(Decode, GivesTheLogitsOfForward) {
     compiled.run("forward", {tokens});
     expectSameLogits(compiledSteps, tokens, expected, prompts.front(), 2e-5);
     ASSERT_FALSE(HasFatalFailure());
+  }
+}
+
+// Far beyond a full context, where every token moves the positions of all.
+TEST_P(Decode, SlidesAsWholeSequencesDo) {
+  Program program(GetParam().text, 1);
+  ASSERT_TRUE(program.module && succeeded(prepare(*program.module)));
+  CompiledModel compiled(*program.module);
+  ThreadPool pool(2);
+  Model model(*compiled.model, pool);
+  initialise(model, 5);
+  std::unique_ptr<LogitsSource> cached = openLogits(model, 0), whole = wholeSequence(model, 0);
+  ASSERT_EQ(cached->context(), whole->context());
+  std::mt19937 random(3);
+  std::vector<int32_t> prompt;
+  for (int i = 0; i < 5; ++i)
+    prompt.push_back(static_cast<int32_t>(random() % 11));
+  for (int i = 0; i < 3 * cached->context(); ++i) {
+    auto token = static_cast<int32_t>(random() % 11);
+    std::span<const float> logits = i ? whole->next(token) : whole->start(prompt);
+    std::vector<float> expected(logits.begin(), logits.end());
+    std::span<const float> got = i ? cached->next(token) : cached->start(prompt);
+    ASSERT_EQ(got.size(), expected.size());
+    float scale = 0;
+    for (float value : expected)
+      scale = std::max(scale, std::abs(value));
+    for (size_t v = 0; v < expected.size(); ++v)
+      ASSERT_NEAR(got[v], expected[v], 2e-5 * scale) << "after token " << i;
   }
 }
 

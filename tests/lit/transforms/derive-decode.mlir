@@ -1,0 +1,43 @@
+// RUN: tfm-opt %s -split-input-file -tfm-derive-decode="chunk=2" | FileCheck %s
+
+// The head sees one token of the chunk.
+// CHECK-LABEL: func.func @prefill
+// CHECK-SAME: tensor<1x2xi32>
+// CHECK: tfm.attention
+// CHECK: tfm.matmul %{{.*}} : tensor<1x8xf32>, tensor<8x8xf32>
+// CHECK-LABEL: func.func @decode
+// CHECK-SAME: %[[TOKENS:.*]]: tensor<1x1xi32>
+// CHECK-SAME: %[[AT:.*]]: tensor<1xi32> {tfm.name = "position"}
+// CHECK-SAME: %[[K:.*]]: tensor<1x2x8x4xf32> {tfm.region = "cache.0"}
+// CHECK-SAME: %[[V:.*]]: tensor<1x2x8x4xf32> {tfm.region = "cache.1"}
+// CHECK: %[[KEYS:.*]] = tfm.cache_update %[[K]], %{{.*}}, %[[AT]]
+// CHECK: %[[VALUES:.*]] = tfm.cache_update %[[V]], %{{.*}}, %[[AT]]
+// CHECK: tfm.attention %{{.*}}, %[[KEYS]], %[[VALUES]] mask %{{.*}} : tensor<1x2x1x4xf32>
+// CHECK: return %{{.*}}, %[[KEYS]], %[[VALUES]] : tensor<1x8xf32>
+func.func @forward(%tokens: tensor<1x8xi32> {tfm.name = "tokens"}) -> tensor<1x8x8xf32> {
+  %table = tfm.get_param @"t" : tensor<8x8xf32>
+  %x = tfm.gather %table, %tokens : tensor<8x8xf32>, tensor<1x8xi32>
+  %r = tfm.reshape %x : tensor<1x8x8xf32> to tensor<1x8x2x4xf32>
+  %q = tfm.transpose %r [0, 2, 1, 3] : tensor<1x8x2x4xf32>
+  %o, %lse = tfm.attention %q, %q, %q {causal, scale = 0.5 : f64}
+      : tensor<1x2x8x4xf32>, tensor<1x2x8x4xf32>, tensor<1x2x8x4xf32>
+  %t = tfm.transpose %o [0, 2, 1, 3] : tensor<1x2x8x4xf32>
+  %y = tfm.reshape %t : tensor<1x8x2x4xf32> to tensor<8x8xf32>
+  %h = tfm.matmul %y, %table : tensor<8x8xf32>, tensor<8x8xf32>
+  %l = tfm.reshape %h : tensor<8x8xf32> to tensor<1x8x8xf32>
+  return %l : tensor<1x8x8xf32>
+}
+tfm.param @"t" : tensor<8x8xf32> {init = {kind = "zeros"}}
+
+// -----
+
+// CHECK: tfm.whole_sequence = "{{.*}}a reduction over the positions"
+// CHECK-NOT: @decode
+func.func @forward(%tokens: tensor<1x8xi32> {tfm.name = "tokens"}) -> tensor<1x8x4xf32> {
+  %table = tfm.get_param @"t" : tensor<8x4xf32>
+  %x = tfm.gather %table, %tokens : tensor<8x4xf32>, tensor<1x8xi32>
+  %s = tfm.reduce_sum %x axis 1 : tensor<1x8x4xf32>
+  %b = tfm.broadcast %s : tensor<1x1x4xf32> to tensor<1x8x4xf32>
+  return %b : tensor<1x8x4xf32>
+}
+tfm.param @"t" : tensor<8x4xf32> {init = {kind = "zeros"}}
