@@ -39,7 +39,8 @@ void collectCaches(Block &block, ArrayRef<int64_t> layers,
       for (Value value : {attention.getK(), attention.getV()}) {
         SmallVector<int64_t> shape(layers);
         llvm::append_range(shape, tensorType(value).getShape());
-        types.push_back(RankedTensorType::get(shape, tensorType(value).getElementType()));
+        types.push_back(
+            RankedTensorType::get(shape, tensorType(value).getElementType()));
       }
     }
   }
@@ -49,7 +50,8 @@ void collectCaches(Block &block, ArrayRef<int64_t> layers,
 /// of all of them.
 class StepBuilder {
 public:
-  StepBuilder(func::FuncOp forward, const SequenceAnalysis &analysis, int64_t count, bool prefill)
+  StepBuilder(func::FuncOp forward, const SequenceAnalysis &analysis,
+              int64_t count, bool prefill)
       : forward(forward), analysis(analysis), count(count), prefill(prefill),
         builder(forward.getContext()), loc(forward.getLoc()), b{builder, loc} {}
   StepBuilder(const StepBuilder &) = delete;
@@ -113,15 +115,17 @@ Value StepBuilder::positionsFrom(Value start, int64_t number) {
 }
 
 Value StepBuilder::makeMask(int64_t window, Value ids) {
-  auto small = RankedTensorType::get({analysis.batch(), 1, count, 1}, builder.getI32Type());
-  auto full = RankedTensorType::get({analysis.batch(), 1, count, analysis.length()},
-                                    builder.getI32Type());
+  auto small = RankedTensorType::get({analysis.batch(), 1, count, 1},
+                                     builder.getI32Type());
+  auto full = RankedTensorType::get(
+      {analysis.batch(), 1, count, analysis.length()}, builder.getI32Type());
   Value query = b.broadcast(b.reshape(ids, small), full);
   Value key = IotaOp::create(builder, loc, full, 3);
   Value mask = b.compare(CompareKind::le, key, query);
   if (window) {
     Value width = ConstantOp::create(
-        builder, loc, DenseElementsAttr::get(full, static_cast<int32_t>(window)));
+        builder, loc,
+        DenseElementsAttr::get(full, static_cast<int32_t>(window)));
     Value near = b.compare(CompareKind::lt, b.sub(query, key), width);
     mask = AndOp::create(builder, loc, mask, near);
   }
@@ -129,8 +133,10 @@ Value StepBuilder::makeMask(int64_t window, Value ids) {
 }
 
 /// Clones an op that works position by position.
-void StepBuilder::cloneOp(Operation *op, IRMapping &values, PositionSelector &selector) {
-  bool tagged = llvm::any_of(op->getResults(), [&](Value value) { return analysis.find(value); });
+void StepBuilder::cloneOp(Operation *op, IRMapping &values,
+                          PositionSelector &selector) {
+  bool tagged = llvm::any_of(op->getResults(),
+                             [&](Value value) { return analysis.find(value); });
   if (!tagged) {
     builder.clone(*op, values);
     return;
@@ -168,7 +174,8 @@ void StepBuilder::cloneOp(Operation *op, IRMapping &values, PositionSelector &se
     local.map(operand, here);
   }
   Operation *clone = builder.clone(*op, local);
-  for (auto [from, to] : llvm::zip_equal(op->getResults(), clone->getResults())) {
+  for (auto [from, to] :
+       llvm::zip_equal(op->getResults(), clone->getResults())) {
     to.setType(selector.sized(tensorType(from), *analysis.find(from)));
     values.map(from, to);
   }
@@ -179,8 +186,8 @@ void StepBuilder::cloneAttention(AttentionOp attention, Scope &scope) {
   for (int i = 0; i < 2; ++i) {
     Value cache = scope.caches[scope.updated.size()];
     Value now = scope.values.lookup(attention->getOperand(1 + i));
-    updated[i] = CacheUpdateOp::create(builder, attention.getLoc(), cache.getType(), cache, now,
-                                       scope.start);
+    updated[i] = CacheUpdateOp::create(
+        builder, attention.getLoc(), cache.getType(), cache, now, scope.start);
     scope.updated.push_back(updated[i]);
   }
   Value mask = maskFor(attention.getWindow(), scope);
@@ -189,7 +196,8 @@ void StepBuilder::cloneAttention(AttentionOp attention, Scope &scope) {
     if (analysis.find(own)) {
       here = scope.values.lookup(own);
     } else {
-      PositionSelector selector(builder, analysis, scope.values, scope.ids, count);
+      PositionSelector selector(builder, analysis, scope.values, scope.ids,
+                                count);
       here = selector.maskAt(own);
     }
     RankedTensorType type = tensorType(here);
@@ -201,7 +209,9 @@ void StepBuilder::cloneAttention(AttentionOp attention, Scope &scope) {
     if (type.getElementType().isInteger(1))
       mask = AndOp::create(builder, loc, mask, here);
     else
-      mask = b.select(mask, here, b.constant(here, -std::numeric_limits<double>::infinity()));
+      mask =
+          b.select(mask, here,
+                   b.constant(here, -std::numeric_limits<double>::infinity()));
   }
   auto result = cast<AttentionOp>(builder.clone(*attention, scope.values));
   result.getKMutable().assign(updated[0]);
@@ -212,7 +222,8 @@ void StepBuilder::cloneAttention(AttentionOp attention, Scope &scope) {
   result.removeWindowAttr();
   result.removeDropoutAttr();
   result.removeSiteAttr();
-  for (auto [from, to] : llvm::zip_equal(attention->getResults(), result->getResults())) {
+  for (auto [from, to] :
+       llvm::zip_equal(attention->getResults(), result->getResults())) {
     SequenceTag tag = *analysis.find(from);
     SmallVector<int64_t> shape(tensorType(from).getShape());
     shape[tag.time.axis] = count;
@@ -230,7 +241,8 @@ void StepBuilder::cloneRepeat(RepeatOp repeat, Scope &scope) {
       result.push_back(scope.values.lookup(value));
     return result;
   };
-  SmallVector<Value> carried = mapped(repeat.getCarried()), stacked = mapped(repeat.getStacked()),
+  SmallVector<Value> carried = mapped(repeat.getCarried()),
+                     stacked = mapped(repeat.getStacked()),
                      shared = mapped(repeat.getShared());
   size_t first = scope.updated.size();
   for (size_t i = 0; i < types.size(); ++i)
@@ -244,25 +256,29 @@ void StepBuilder::cloneRepeat(RepeatOp repeat, Scope &scope) {
   SmallVector<Type> results;
   for (Value result : repeat.getResults()) {
     const SequenceTag *tag = analysis.find(result);
-    results.push_back(tag ? selector.sized(tensorType(result), *tag) : tensorType(result));
+    results.push_back(tag ? selector.sized(tensorType(result), *tag)
+                          : tensorType(result));
   }
   for (size_t i = 0; i < types.size(); ++i)
     results.push_back(stacked[repeat.getStacked().size() + i].getType());
-  auto copy = RepeatOp::create(builder, repeat.getLoc(), results, repeat.getCountAttr(),
-                               repeat.getReverseAttr(), carried, stacked, shared);
+  auto copy =
+      RepeatOp::create(builder, repeat.getLoc(), results, repeat.getCountAttr(),
+                       repeat.getReverseAttr(), carried, stacked, shared);
   copy->setDiscardableAttrs(repeat->getDiscardableAttrDictionary());
 
   OpBuilder::InsertionGuard guard(builder);
   Block *body = builder.createBlock(&copy.getBody());
   Scope inner;
-  inner.values.map(repeat.getLayer(), body->addArgument(builder.getIndexType(), loc));
+  inner.values.map(repeat.getLayer(),
+                   body->addArgument(builder.getIndexType(), loc));
   auto bind = [&](ValueRange olds, ValueRange news) {
     for (auto [old, value] : llvm::zip(olds, news))
       inner.values.map(old, body->addArgument(value.getType(), loc));
   };
   auto layerOf = [](Value value) {
     RankedTensorType type = tensorType(value);
-    return RankedTensorType::get(type.getShape().drop_front(), type.getElementType());
+    return RankedTensorType::get(type.getShape().drop_front(),
+                                 type.getElementType());
   };
   bind(repeat.getCarriedArgs(), carried);
   for (auto [i, value] : llvm::enumerate(stacked)) {
@@ -272,7 +288,8 @@ void StepBuilder::cloneRepeat(RepeatOp repeat, Scope &scope) {
     else
       inner.caches.push_back(arg);
   }
-  bind(repeat.getSharedArgs(), ValueRange(shared).take_front(repeat.getShared().size()));
+  bind(repeat.getSharedArgs(),
+       ValueRange(shared).take_front(repeat.getShared().size()));
   inner.start = body->addArgument(scope.start.getType(), loc);
   inner.ids = body->addArgument(scope.ids.getType(), loc);
   for (auto &[window, mask] : scope.masks)
@@ -302,7 +319,8 @@ void StepBuilder::cloneBlock(Block &block, Scope &scope) {
       PositionSelector selector(builder, analysis, scope.values, lastIds, 1);
       cloneOp(&op, lastValues, selector);
     } else {
-      PositionSelector selector(builder, analysis, scope.values, scope.ids, count);
+      PositionSelector selector(builder, analysis, scope.values, scope.ids,
+                                count);
       cloneOp(&op, scope.values, selector);
     }
   }
@@ -315,9 +333,10 @@ Value StepBuilder::inSuffix(Value value, Scope &scope) {
   Value whole = scope.values.lookup(value);
   Value result = whole;
   if (const SequenceTag *tag = analysis.find(value)) {
-    PositionSelector selector(builder, analysis, scope.values, scope.ids, count);
-    result = selectPositions(builder, whole, selector.sizedTag(*tag), analysis.batch(), count,
-                             lastIndex);
+    PositionSelector selector(builder, analysis, scope.values, scope.ids,
+                              count);
+    result = selectPositions(builder, whole, selector.sizedTag(*tag),
+                             analysis.batch(), count, lastIndex);
   }
   lastValues.map(value, result);
   return result;
@@ -351,17 +370,21 @@ func::FuncOp StepBuilder::build(StringRef name) {
   inputs.append(caches.begin(), caches.end());
   Operation *terminator = block.getTerminator();
   RankedTensorType all = tensorType(terminator->getOperand(0));
-  auto logits = RankedTensorType::get({batch, all.getShape().back()}, all.getElementType());
+  auto logits = RankedTensorType::get({batch, all.getShape().back()},
+                                      all.getElementType());
   SmallVector<Type> outputs = {logits};
   outputs.append(caches.begin(), caches.end());
 
   builder.setInsertionPointAfter(forward);
-  auto step = func::FuncOp::create(builder, loc, name, builder.getFunctionType(inputs, outputs));
+  auto step = func::FuncOp::create(builder, loc, name,
+                                   builder.getFunctionType(inputs, outputs));
   for (unsigned i = 0; i < block.getNumArguments(); ++i)
     step.setArgAttrs(i, forward.getArgAttrDict(i));
-  step.setArgAttr(block.getNumArguments(), "tfm.name", builder.getStringAttr("position"));
+  step.setArgAttr(block.getNumArguments(), "tfm.name",
+                  builder.getStringAttr("position"));
   if (prefill)
-    step.setArgAttr(block.getNumArguments() + 1, "tfm.name", builder.getStringAttr("length"));
+    step.setArgAttr(block.getNumArguments() + 1, "tfm.name",
+                    builder.getStringAttr("length"));
   step.setResultAttr(0, "tfm.name", builder.getStringAttr("logits"));
   for (size_t i = 0; i < caches.size(); ++i) {
     Attribute region = builder.getStringAttr("cache." + Twine(i));
@@ -388,10 +411,13 @@ func::FuncOp StepBuilder::build(StringRef name) {
     // Of a row without new tokens any value will do.
     Value length = body->getArgument(block.getNumArguments() + 1);
     auto number = [&](int32_t value) -> Value {
-      return ConstantOp::create(builder, loc, DenseElementsAttr::get(perSequence, value));
+      return ConstantOp::create(builder, loc,
+                                DenseElementsAttr::get(perSequence, value));
     };
-    Value index = MaxOp::create(builder, loc, b.sub(length, number(1)), number(0));
-    lastIndex = b.reshape(index, RankedTensorType::get({batch, 1}, builder.getI32Type()));
+    Value index =
+        MaxOp::create(builder, loc, b.sub(length, number(1)), number(0));
+    lastIndex = b.reshape(
+        index, RankedTensorType::get({batch, 1}, builder.getI32Type()));
     lastIds = positionsFrom(b.add(scope.start, index), 1);
   }
   cloneBlock(block, scope);
@@ -414,11 +440,13 @@ struct DeriveDecodePass : tfm::impl::DeriveDecodePassBase<DeriveDecodePass> {
     SequenceAnalysis analysis(forward);
     Builder builder(module.getContext());
     if (const std::optional<DecodeObstacle> &obstacle = analysis.obstacle()) {
-      module->setAttr("tfm.whole_sequence", builder.getStringAttr(obstacle->str()));
+      module->setAttr("tfm.whole_sequence",
+                      builder.getStringAttr(obstacle->str()));
       return;
     }
     StepBuilder(forward, analysis, 1, /*prefill=*/false).build("decode");
-    StepBuilder(forward, analysis, std::min<int64_t>(chunk, analysis.length()), /*prefill=*/true)
+    StepBuilder(forward, analysis, std::min<int64_t>(chunk, analysis.length()),
+                /*prefill=*/true)
         .build("prefill");
   }
 };

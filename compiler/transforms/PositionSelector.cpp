@@ -32,7 +32,8 @@ struct Opened {
   int64_t batch = -1, time = -1;
 };
 
-Opened open(ArrayRef<int64_t> shape, const SequenceTag &tag, int64_t batch, int64_t length) {
+Opened open(ArrayRef<int64_t> shape, const SequenceTag &tag, int64_t batch,
+            int64_t length) {
   Opened result;
   for (auto [i, size] : llvm::enumerate(shape)) {
     int64_t axis = static_cast<int64_t>(i), rest = size;
@@ -44,7 +45,8 @@ Opened open(ArrayRef<int64_t> shape, const SequenceTag &tag, int64_t batch, int6
       result.shape.push_back(extent);
       rest = place.inner;
     };
-    bool batchFirst = hasBatch && (!hasTime || tag.batch.inner > tag.time.inner);
+    bool batchFirst =
+        hasBatch && (!hasTime || tag.batch.inner > tag.time.inner);
     if (batchFirst)
       split(tag.batch, batch, result.batch);
     if (hasTime)
@@ -56,7 +58,8 @@ Opened open(ArrayRef<int64_t> shape, const SequenceTag &tag, int64_t batch, int6
   return result;
 }
 
-Value transpose(OpBuilder &builder, Location loc, Value value, ArrayRef<int64_t> permutation) {
+Value transpose(OpBuilder &builder, Location loc, Value value,
+                ArrayRef<int64_t> permutation) {
   if (llvm::is_sorted(permutation))
     return value;
   return TransposeOp::create(builder, loc, value, permutation);
@@ -64,8 +67,8 @@ Value transpose(OpBuilder &builder, Location loc, Value value, ArrayRef<int64_t>
 
 } // namespace
 
-Value tfm::selectPositions(OpBuilder &builder, Value value, SequenceTag tag, int64_t batch,
-                           int64_t length, Value ids) {
+Value tfm::selectPositions(OpBuilder &builder, Value value, SequenceTag tag,
+                           int64_t batch, int64_t length, Value ids) {
   Location loc = value.getLoc();
   DerivativeBuilder b{builder, loc};
   RankedTensorType type = tensorType(value);
@@ -81,7 +84,8 @@ Value tfm::selectPositions(OpBuilder &builder, Value value, SequenceTag tag, int
   if (opened.batch >= 0)
     permutation.push_back(opened.batch);
   permutation.push_back(opened.time);
-  for (int64_t axis = 0; axis < static_cast<int64_t>(opened.shape.size()); ++axis)
+  for (int64_t axis = 0; axis < static_cast<int64_t>(opened.shape.size());
+       ++axis)
     if (axis != opened.batch && axis != opened.time)
       permutation.push_back(axis);
   for (auto [i, axis] : llvm::enumerate(permutation)) {
@@ -91,12 +95,14 @@ Value tfm::selectPositions(OpBuilder &builder, Value value, SequenceTag tag, int
   int64_t rows = (opened.batch >= 0 ? batch : 1) * length;
   Value table = b.reshape(value, withShape(type, opened.shape));
   table = transpose(builder, loc, table, permutation);
-  table = b.reshape(table, withShape(type, {rows, type.getNumElements() / rows}));
+  table =
+      b.reshape(table, withShape(type, {rows, type.getNumElements() / rows}));
   if (opened.batch >= 0) {
     RankedTensorType idType = tensorType(ids);
     Value row = IotaOp::create(builder, loc, idType, 0);
     Value stride = ConstantOp::create(
-        builder, loc, DenseElementsAttr::get(idType, static_cast<int32_t>(length)));
+        builder, loc,
+        DenseElementsAttr::get(idType, static_cast<int32_t>(length)));
     ids = b.add(ids, b.mul(row, stride));
   }
   Value result = GatherOp::create(builder, loc, table, ids);
@@ -107,7 +113,8 @@ Value tfm::selectPositions(OpBuilder &builder, Value value, SequenceTag tag, int
   return b.reshape(result, withShape(type, final));
 }
 
-RankedTensorType PositionSelector::sized(RankedTensorType type, const SequenceTag &tag) const {
+RankedTensorType PositionSelector::sized(RankedTensorType type,
+                                         const SequenceTag &tag) const {
   SmallVector<int64_t> shape(type.getShape());
   shape[tag.time.axis] = shape[tag.time.axis] / analysis.length() * count;
   return withShape(type, shape);
@@ -142,8 +149,10 @@ Value PositionSelector::compute(Value value, const SequenceTag &tag) {
       return result;
   } else if (auto reshape = dyn_cast_or_null<ReshapeOp>(op)) {
     ArrayRef<int64_t> from = tensorType(reshape.getX()).getShape();
-    auto batch = throughReshape(tag.batch, analysis.batch(), type.getShape(), from);
-    auto time = throughReshape(tag.time, analysis.length(), type.getShape(), from);
+    auto batch =
+        throughReshape(tag.batch, analysis.batch(), type.getShape(), from);
+    auto time =
+        throughReshape(tag.time, analysis.length(), type.getShape(), from);
     if (batch && time)
       return b.reshape(at(reshape.getX(), {*batch, *time}), small);
   } else if (auto iota = dyn_cast_or_null<IotaOp>(op)) {
@@ -157,8 +166,8 @@ Value PositionSelector::compute(Value value, const SequenceTag &tag) {
     clone->getResult(0).setType(withShape(type, small.getShape()));
     return clone->getResult(0);
   }
-  return selectPositions(builder, values.lookup(value), tag, analysis.batch(), analysis.length(),
-                         positions);
+  return selectPositions(builder, values.lookup(value), tag, analysis.batch(),
+                         analysis.length(), positions);
 }
 
 /// Null where the repeated value cannot be cut down before it is repeated.
@@ -169,8 +178,12 @@ Value PositionSelector::throughBroadcast(Value value, const SequenceTag &tag) {
   RankedTensorType type = tensorType(value), small = sized(type, tag);
   RankedTensorType from = tensorType(broadcast.getX());
   int64_t shift = type.getRank() - from.getRank();
-  auto sizeAt = [&](int64_t axis) { return axis < shift ? 1 : from.getDimSize(axis - shift); };
-  auto repeated = [&](int64_t axis) { return sizeAt(axis) == 1 && type.getDimSize(axis) != 1; };
+  auto sizeAt = [&](int64_t axis) {
+    return axis < shift ? 1 : from.getDimSize(axis - shift);
+  };
+  auto repeated = [&](int64_t axis) {
+    return sizeAt(axis) == 1 && type.getDimSize(axis) != 1;
+  };
   Value whole = values.lookup(broadcast.getX());
   if (repeated(tag.time.axis)) {
     // An axis that the batch shares with the positions is repeated with them.
@@ -184,11 +197,13 @@ Value PositionSelector::throughBroadcast(Value value, const SequenceTag &tag) {
     inner.time.axis -= shift;
     if (batched)
       inner.batch.axis -= shift;
-    return BroadcastOp::create(builder, loc, small, at(broadcast.getX(), inner));
+    return BroadcastOp::create(builder, loc, small,
+                               at(broadcast.getX(), inner));
   }
   // The same table for all sequences: [T, ...] becomes [B, count, ...].
   if (type.getDimSize(tag.time.axis) != analysis.length() ||
-      type.getDimSize(tag.batch.axis) != analysis.batch() || tag.batch.axis > tag.time.axis)
+      type.getDimSize(tag.batch.axis) != analysis.batch() ||
+      tag.batch.axis > tag.time.axis)
     return Value();
   SmallVector<int64_t> shape(type.getRank(), 1);
   for (int64_t axis = 0; axis < type.getRank(); ++axis) {
@@ -222,5 +237,6 @@ Value PositionSelector::maskAt(Value mask) {
   shape[0] = analysis.batch();
   Value whole = b.broadcast(values.lookup(mask), withShape(type, shape));
   tag.batch.axis = 0;
-  return selectPositions(builder, whole, tag, analysis.batch(), analysis.length(), positions);
+  return selectPositions(builder, whole, tag, analysis.batch(),
+                         analysis.length(), positions);
 }

@@ -18,8 +18,9 @@ namespace tfm {
 
 /// Picks positions of `value`, which has `length` of them where `tag` says: the
 /// result has those that `ids` [B, n] names for each sequence, in their place.
-mlir::Value selectPositions(mlir::OpBuilder &builder, mlir::Value value, SequenceTag tag,
-                            int64_t batch, int64_t length, mlir::Value ids);
+mlir::Value selectPositions(mlir::OpBuilder &builder, mlir::Value value,
+                            SequenceTag tag, int64_t batch, int64_t length,
+                            mlir::Value ids);
 
 /// Gives values that are the same for all inputs (constants, parameters, and
 /// what is computed of them) at some of the positions.
@@ -28,12 +29,14 @@ public:
   /// `ids` is [B, count]; `values` maps to what is not cut down.
   PositionSelector(mlir::OpBuilder &builder, const SequenceAnalysis &analysis,
                    mlir::IRMapping &values, mlir::Value ids, int64_t count)
-      : builder(builder), analysis(analysis), values(values), positions(ids), count(count) {}
+      : builder(builder), analysis(analysis), values(values), positions(ids),
+        count(count) {}
 
   mlir::Value ids() const { return positions; }
 
   /// `type` with `count` positions where `tag` has all of them.
-  mlir::RankedTensorType sized(mlir::RankedTensorType type, const SequenceTag &tag) const;
+  mlir::RankedTensorType sized(mlir::RankedTensorType type,
+                               const SequenceTag &tag) const;
   /// The places in a type of `sized`.
   SequenceTag sizedTag(SequenceTag tag) const;
 
@@ -52,7 +55,8 @@ private:
   mlir::Value positions;
   int64_t count;
   /// What `at` gave, for values that are used several times.
-  std::vector<std::pair<std::pair<mlir::Value, SequenceTag>, mlir::Value>> known;
+  std::vector<std::pair<std::pair<mlir::Value, SequenceTag>, mlir::Value>>
+      known;
 };
 
 } // namespace tfm

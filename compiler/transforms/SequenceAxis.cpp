@@ -126,14 +126,16 @@ private:
       bool transposed = side ? op.getTransposeB() : op.getTransposeA();
       // The axis that is not summed over: rows of a, columns of b.
       int64_t kept = (side == 0) == transposed ? rank - 1 : rank - 2;
-      auto own = moved(*tag, [&](AxisPlace place, int64_t) -> std::optional<AxisPlace> {
-        if (place.axis < rank - 2)
-          return place;
-        if (place.axis != kept)
-          return std::nullopt;
-        return AxisPlace{side ? rank - 1 : rank - 2, place.inner};
-      });
-      if (!own || (result && (!(*result == *own) || own->time.axis >= rank - 2)))
+      auto own = moved(
+          *tag, [&](AxisPlace place, int64_t) -> std::optional<AxisPlace> {
+            if (place.axis < rank - 2)
+              return place;
+            if (place.axis != kept)
+              return std::nullopt;
+            return AxisPlace{side ? rank - 1 : rank - 2, place.inner};
+          });
+      if (!own ||
+          (result && (!(*result == *own) || own->time.axis >= rank - 2)))
         return fail(op, "a matrix product over positions");
       result = own;
     }
@@ -168,15 +170,18 @@ private:
   }
 
   bool rope(RopeOp op) {
-    const SequenceTag *x = find(op.getX()), *positions = find(op.getPositions());
+    const SequenceTag *x = find(op.getX()),
+                      *positions = find(op.getPositions());
     if (!x || !(*x == plain(1)) || (positions && !(*positions == plain())))
-      return fail(op, "a rotary embedding of something else than [B, heads, T, width]");
+      return fail(
+          op, "a rotary embedding of something else than [B, heads, T, width]");
     set(op.getY(), plain(1));
     return true;
   }
 
   bool attention(AttentionOp op) {
-    const SequenceTag *q = find(op.getQ()), *k = find(op.getK()), *v = find(op.getV());
+    const SequenceTag *q = find(op.getQ()), *k = find(op.getK()),
+                      *v = find(op.getV());
     const SequenceTag *mask = op.getMask() ? find(op.getMask()) : nullptr;
     bool placed = q && *q == plain(1) && (!mask || *mask == plain(1));
     if (placed && !k && !v && !op.getCausal() && !op.getWindow()) {
@@ -196,19 +201,23 @@ private:
       if (const SequenceTag *tag = find(operand))
         set(arg, SequenceTag(*tag));
     };
-    for (auto [arg, operand] : llvm::zip_equal(op.getCarriedArgs(), op.getCarried()))
+    for (auto [arg, operand] :
+         llvm::zip_equal(op.getCarriedArgs(), op.getCarried()))
       bind(arg, operand);
-    for (auto [arg, operand] : llvm::zip_equal(op.getSharedArgs(), op.getShared()))
+    for (auto [arg, operand] :
+         llvm::zip_equal(op.getSharedArgs(), op.getShared()))
       bind(arg, operand);
-    for (auto [arg, operand] : llvm::zip_equal(op.getStackedArgs(), op.getStacked())) {
+    for (auto [arg, operand] :
+         llvm::zip_equal(op.getStackedArgs(), op.getStacked())) {
       const SequenceTag *tag = find(operand);
       if (!tag)
         continue;
-      auto own = moved(*tag, [](AxisPlace place, int64_t) -> std::optional<AxisPlace> {
-        if (place.axis == 0)
-          return std::nullopt;
-        return AxisPlace{place.axis - 1, place.inner};
-      });
+      auto own =
+          moved(*tag, [](AxisPlace place, int64_t) -> std::optional<AxisPlace> {
+            if (place.axis == 0)
+              return std::nullopt;
+            return AxisPlace{place.axis - 1, place.inner};
+          });
       if (!own)
         return fail(op, "layers that go over positions");
       set(arg, *own);
@@ -238,7 +247,8 @@ private:
   bool visit(Operation *op) {
     if (auto loop = dyn_cast<RepeatOp>(op))
       return repeat(loop);
-    if (llvm::none_of(op->getOperands(), [&](Value value) { return find(value); }))
+    if (llvm::none_of(op->getOperands(),
+                      [&](Value value) { return find(value); }))
       return true;
     if (op->hasTrait<OpTrait::Elementwise>())
       return alike(op);
@@ -251,14 +261,18 @@ private:
           return alike(op);
         })
         .Case<ReshapeOp>([&](ReshapeOp reshape) {
-          return move(op, "positions are merged with other axes", [&](AxisPlace place, int64_t size) {
-            return throughReshape(place, size, shape(reshape.getX()), shape(reshape.getY()));
-          });
+          return move(op, "positions are merged with other axes",
+                      [&](AxisPlace place, int64_t size) {
+                        return throughReshape(place, size,
+                                              shape(reshape.getX()),
+                                              shape(reshape.getY()));
+                      });
         })
         .Case<TransposeOp>([&](TransposeOp transpose) {
           return move(op, "", [&](AxisPlace place, int64_t) {
             auto at = llvm::find(transpose.getPermutation(), place.axis);
-            return AxisPlace{at - transpose.getPermutation().begin(), place.inner};
+            return AxisPlace{at - transpose.getPermutation().begin(),
+                             place.inner};
           });
         })
         .Case<BroadcastOp>([&](BroadcastOp broadcast) {
@@ -283,16 +297,19 @@ private:
           return alike(op);
         })
         .Case<ReduceSumOp, ReduceMaxOp>([&](auto reduce) {
-          return keepsAxis(op, reduce.getAxis(), "a reduction over the positions");
+          return keepsAxis(op, reduce.getAxis(),
+                           "a reduction over the positions");
         })
-        .Case<SoftmaxOp, LogSoftmaxOp, NormalizeOp, RmsNormalizeOp>([&](auto row) {
-          return keepsAxis(op, tensorType(row.getX()).getRank() - 1,
-                           "a softmax or normalisation over the positions");
-        })
+        .Case<SoftmaxOp, LogSoftmaxOp, NormalizeOp, RmsNormalizeOp>(
+            [&](auto row) {
+              return keepsAxis(op, tensorType(row.getX()).getRank() - 1,
+                               "a softmax or normalisation over the positions");
+            })
         .Case<MatmulOp>([&](MatmulOp matmulOp) { return matmul(matmulOp); })
         .Case<GatherOp>([&](GatherOp gatherOp) { return gather(gatherOp); })
         .Case<RopeOp>([&](RopeOp ropeOp) { return rope(ropeOp); })
-        .Case<AttentionOp>([&](AttentionOp attentionOp) { return attention(attentionOp); })
+        .Case<AttentionOp>(
+            [&](AttentionOp attentionOp) { return attention(attentionOp); })
         .Default([&](Operation *) {
           return fail(op, "an operation that mixes positions");
         });
@@ -309,7 +326,8 @@ SequenceAnalysis::SequenceAnalysis(func::FuncOp forward) {
   auto input = block.getNumArguments()
                    ? dyn_cast<RankedTensorType>(block.getArgument(0).getType())
                    : RankedTensorType();
-  bool tokens = input && input.getRank() == 2 && input.getElementType().isInteger(32) &&
+  bool tokens = input && input.getRank() == 2 &&
+                input.getElementType().isInteger(32) &&
                 llvm::all_equal(block.getArgumentTypes());
   if (!tokens) {
     rules.fail(forward, "an input other than tokens [B, T]");
@@ -333,5 +351,6 @@ SequenceAnalysis::SequenceAnalysis(func::FuncOp forward) {
   Value logits = terminator->getOperand(0);
   const SequenceTag *result = find(logits);
   if (!result || !(*result == tag) || tensorType(logits).getRank() != 3)
-    rules.fail(forward, "a result other than one row of logits for every token [B, T]");
+    rules.fail(forward,
+               "a result other than one row of logits for every token [B, T]");
 }

@@ -16,8 +16,9 @@
 using namespace mlir;
 using namespace tfm;
 
-Kernel tfm::emitCacheUpdateKernel(OpBuilder &builder, ModuleOp module, StringRef name,
-                                  const Launch &launch, int64_t lanes) {
+Kernel tfm::emitCacheUpdateKernel(OpBuilder &builder, ModuleOp module,
+                                  StringRef name, const Launch &launch,
+                                  int64_t lanes) {
   auto op = cast<CacheUpdateOp>(launch.group.ops.front());
   SmallVector<Type> types;
   for (auto &[value, view] : launch.reads)
@@ -27,7 +28,8 @@ Kernel tfm::emitCacheUpdateKernel(OpBuilder &builder, ModuleOp module, StringRef
   func::FuncOp kernel = beginKernel(builder, module, name, types, 0);
   KernelBuilder k(builder, module, lanes);
   KernelArguments arguments(kernel);
-  Value updates, positions, base = k.pointer(kernel.getArgument(types.size() - 1));
+  Value updates, positions,
+      base = k.pointer(kernel.getArgument(types.size() - 1));
   const View *from = nullptr, *starts = nullptr;
   for (auto [i, read] : llvm::enumerate(launch.reads)) {
     Value pointer = k.pointer(kernel.getArgument(i));
@@ -40,16 +42,20 @@ Kernel tfm::emitCacheUpdateKernel(OpBuilder &builder, ModuleOp module, StringRef
     }
   }
   ArrayRef<int64_t> shape = from->shape;
-  int64_t heads = shape[1], count = shape[2], width = shape[3], capacity = cache.shape[2];
-  auto [begin, end] = k.share(k.i64(shape[0] * heads), k.toI64(arguments.thread),
-                              k.toI64(arguments.threads));
+  int64_t heads = shape[1], count = shape[2], width = shape[3],
+          capacity = cache.shape[2];
+  auto [begin, end] =
+      k.share(k.i64(shape[0] * heads), k.toI64(arguments.thread),
+              k.toI64(arguments.threads));
   k.loop(begin, end, 1, [&](Value index) {
     Value sequence = k.div(index, heads), head = k.rem(index, k.i64(heads));
-    Value start = LLVM::LoadOp::create(k.b, k.loc, builder.getI32Type(),
-                                       k.at(positions, k.mul(sequence, starts->strides[0])));
+    Value start = LLVM::LoadOp::create(
+        k.b, k.loc, builder.getI32Type(),
+        k.at(positions, k.mul(sequence, starts->strides[0])));
     start = arith::ExtSIOp::create(k.b, k.loc, k.i64Type, start);
     auto rows = [&](Value pointer, const View &view) {
-      return k.at(pointer, k.add(k.mul(sequence, view.strides[0]), k.mul(head, view.strides[1])));
+      return k.at(pointer, k.add(k.mul(sequence, view.strides[0]),
+                                 k.mul(head, view.strides[1])));
     };
     Value source = rows(updates, *from), target = rows(base, cache);
     // Rows beyond either end of the cache are left out.
@@ -60,8 +66,9 @@ Kernel tfm::emitCacheUpdateKernel(OpBuilder &builder, ModuleOp module, StringRef
       Value out = k.at(target, k.mul(k.add(start, row), cache.strides[2]));
       int64_t whole = width / lanes * lanes;
       if (whole)
-        k.loop(k.i64(0), k.i64(whole), lanes,
-               [&](Value column) { k.store(k.load(k.at(in, column)), k.at(out, column)); });
+        k.loop(k.i64(0), k.i64(whole), lanes, [&](Value column) {
+          k.store(k.load(k.at(in, column)), k.at(out, column));
+        });
       if (whole < width) {
         Value mask = k.maskOf(k.i64(width - whole));
         k.store(k.load(k.at(in, whole), mask), k.at(out, whole), mask);

@@ -12,11 +12,11 @@
 #include "compiler/driver/Compile.h"
 #include "compiler/frontend/Frontend.h"
 #include "compiler/transforms/Passes.h"
+#include "mlir/IR/Verifier.h"
+#include "mlir/Pass/PassManager.h"
 #include "runtime/generator.h"
 #include "runtime/initialise.h"
 #include "runtime/threads.h"
-#include "mlir/IR/Verifier.h"
-#include "mlir/Pass/PassManager.h"
 #include "gtest/gtest.h"
 
 using namespace tfm;
@@ -28,19 +28,29 @@ constexpr int64_t kBatch = 3, kChunk = 3;
 
 struct Source {
   const char *name;
-  const char *text;
+  /// Of the program, or of a file of the fixtures, cut down by `defines`.
+  std::string text;
+  std::vector<std::pair<std::string, std::string>> defines = {};
+  bool isFile() const { return llvm::StringRef(text).ends_with(".tfm"); }
 };
 
 void PrintTo(const Source &source, std::ostream *os) { *os << source.name; }
 
 /// A program whose forward takes `batch` sequences, with its decode derived.
 struct Program {
-  explicit Program(const char *text, int64_t batch = kBatch) {
+  explicit Program(const Source &source, int64_t batch = kBatch) {
     SourceManager sources;
     Diagnostics diags(sources);
     FrontendOptions options;
+    options.defines = source.defines;
     options.functions.push_back({FunctionRequest::Forward, batch, 0, ""});
-    module = compileTextToTfm(context, sources, "model.tfm", text, options, diags);
+    if (source.isFile())
+      module =
+          compileToTfm(context, sources, TFM_FIXTURES "/models/" + source.text,
+                       options, diags);
+    else
+      module = compileTextToTfm(context, sources, "model.tfm", source.text,
+                                options, diags);
     EXPECT_TRUE(module) << diags.str();
     if (!module)
       return;
@@ -75,7 +85,8 @@ public:
     for (unsigned i = 0; i < decode.getNumArguments(); ++i)
       if (decode.getArgAttr(i, "tfm.region"))
         // What nobody may read shows when somebody does.
-        caches.push_back(Tensor(tensorType(decode.getArgument(i)).getShape(), 1e3));
+        caches.push_back(
+            Tensor(tensorType(decode.getArgument(i)).getShape(), 1e3));
   }
 
   Tensor run(llvm::StringRef name, std::vector<Tensor> inputs) override {
@@ -108,7 +119,8 @@ private:
 /// `forward`. A sequence whose prompt has ended waits for the others.
 void expectSameLogits(Steps &steps, const Tensor &tokens, const Tensor &forward,
                       llvm::ArrayRef<int64_t> prompts, double tolerance) {
-  int64_t batch = tokens.shape[0], context = tokens.shape[1], vocab = forward.shape[2];
+  int64_t batch = tokens.shape[0], context = tokens.shape[1],
+          vocab = forward.shape[2];
   double scale = 0;
   for (double value : forward.data)
     scale = std::max(scale, std::abs(value));
@@ -163,10 +175,11 @@ class Decode : public testing::TestWithParam<Source> {};
 
 TEST_P(Decode, GivesTheLogitsOfForward) {
   for (int64_t batch : {int64_t(1), kBatch}) {
-    Program program(GetParam().text, batch);
+    Program program(GetParam(), batch);
     ASSERT_TRUE(program.module);
-    auto obstacle = program.module->getOperation()->getAttrOfType<mlir::StringAttr>(
-        "tfm.whole_sequence");
+    auto obstacle =
+        program.module->getOperation()->getAttrOfType<mlir::StringAttr>(
+            "tfm.whole_sequence");
     ASSERT_FALSE(obstacle) << obstacle.getValue().str();
     ASSERT_TRUE(program.function("prefill") && program.function("decode"));
 
@@ -184,7 +197,8 @@ TEST_P(Decode, GivesTheLogitsOfForward) {
     for (double &token : tokens.data)
       token = static_cast<double>(random() % 11);
     int64_t context = tokens.shape[1];
-    Tensor expected = oracle::evaluateOrFail(forward, {tokens}, environment).front();
+    Tensor expected =
+        oracle::evaluateOrFail(forward, {tokens}, environment).front();
 
     const std::vector<std::vector<int64_t>> prompts = {
         {1, 5, context}, {context - 1, 2, 3}, {kChunk, kChunk + 1, 2 * kChunk}};
@@ -209,13 +223,14 @@ TEST_P(Decode, GivesTheLogitsOfForward) {
 
 // Far beyond a full context, where every token moves the positions of all.
 TEST_P(Decode, SlidesAsWholeSequencesDo) {
-  Program program(GetParam().text, 1);
+  Program program(GetParam(), 1);
   ASSERT_TRUE(program.module && succeeded(prepare(*program.module)));
   CompiledModel compiled(*program.module);
   ThreadPool pool(2);
   Model model(*compiled.model, pool);
   initialise(model, 5);
-  std::unique_ptr<LogitsSource> cached = openLogits(model, 0), whole = wholeSequence(model, 0);
+  std::unique_ptr<LogitsSource> cached = openLogits(model, 0),
+                                whole = wholeSequence(model, 0);
   ASSERT_EQ(cached->context(), whole->context());
   std::mt19937 random(3);
   std::vector<int32_t> prompt;
@@ -223,9 +238,11 @@ TEST_P(Decode, SlidesAsWholeSequencesDo) {
     prompt.push_back(static_cast<int32_t>(random() % 11));
   for (int i = 0; i < 3 * cached->context(); ++i) {
     auto token = static_cast<int32_t>(random() % 11);
-    std::span<const float> logits = i ? whole->next(token) : whole->start(prompt);
+    std::span<const float> logits =
+        i ? whole->next(token) : whole->start(prompt);
     std::vector<float> expected(logits.begin(), logits.end());
-    std::span<const float> got = i ? cached->next(token) : cached->start(prompt);
+    std::span<const float> got =
+        i ? cached->next(token) : cached->start(prompt);
     ASSERT_EQ(got.size(), expected.size());
     float scale = 0;
     for (float value : expected)
@@ -235,8 +252,7 @@ TEST_P(Decode, SlidesAsWholeSequencesDo) {
   }
 }
 
-const Source kModels[] = {
-    {"LearnedPositions", R"tfm(
+const Source kModels[] = {{"LearnedPositions", R"tfm(
 model Zebra(vocab = 11, context = 10, stripes = 12, hooves = 3, herd = 2) {
   grass = Embedding(vocab, stripes)
   where = Embedding(context, stripes)
@@ -257,7 +273,7 @@ module Gallop(stripes, hooves) {
   }
 }
 )tfm"},
-    {"Sinusoids", R"tfm(
+                          {"Sinusoids", R"tfm(
 model Waves(vocab = 11, context = 9, width = 8, heads = 2) {
   token = Embedding(vocab, width)
   const pe[t: context, j: width] = if j % 2 == 0 then sin(t / 100 ** (j / width)) else cos(t / 100 ** ((j - 1) / width))
@@ -277,7 +293,7 @@ module Post(width, heads) {
   }
 }
 )tfm"},
-    {"RotaryGroupedParallel", R"tfm(
+                          {"RotaryGroupedParallel", R"tfm(
 model Parallel(vocab = 11, context = 12, width = 16, heads = 4, kv_heads = 2) {
   token = Embedding(vocab, width)
   layer = repeat(4) as i Layer(width, heads, kv_heads, window = if i % 2 == 0 then 4 else none)
@@ -297,7 +313,7 @@ module Layer(width, heads, kv_heads, window: int = none) {
   }
 }
 )tfm"},
-    {"BiasByDistance", R"tfm(
+                          {"BiasByDistance", R"tfm(
 model Distance(vocab = 11, context = 8, width = 8, heads = 2) {
   token = Embedding(vocab, width)
   one   = Layer(width, heads, context)
@@ -321,7 +337,34 @@ module Layer(width, heads, context) {
     return x + rearrange(y, "B heads T d -> B T (heads d)")
   }
 }
-)tfm"}};
+)tfm"},
+                          {"Gemma2",
+                           "gemma2.tfm",
+                           {{"vocab", "11"},
+                            {"context", "10"},
+                            {"width", "16"},
+                            {"hidden", "24"},
+                            {"heads", "4"},
+                            {"kv_heads", "2"},
+                            {"head_width", "6"},
+                            {"depth", "4"},
+                            {"window", "4"}}},
+                          {"Neox",
+                           "neox.tfm",
+                           {{"vocab", "11"},
+                            {"context", "10"},
+                            {"width", "32"},
+                            {"heads", "4"},
+                            {"depth", "3"}}},
+                          {"Opt",
+                           "opt.tfm",
+                           {{"vocab", "11"},
+                            {"context", "10"},
+                            {"width", "16"},
+                            {"heads", "4"},
+                            {"depth", "2"}}},
+                          {"Lab", "lab.tfm", {}},
+                          {"Cs444", "cs444.tfm", {}}};
 
 INSTANTIATE_TEST_SUITE_P(Models, Decode, testing::ValuesIn(kModels),
                          [](const auto &info) { return info.param.name; });
@@ -340,21 +383,24 @@ model Other(vocab = 11, context = 8, width = 8, heads = 2) {
   }
 }
 )tfm";
-  Program program(text.c_str());
+  Program program({"Other", text});
   if (!program.module)
     return "";
   EXPECT_FALSE(program.function("prefill") || program.function("decode"));
-  auto obstacle = program.module->getOperation()->getAttrOfType<mlir::StringAttr>(
-      "tfm.whole_sequence");
+  auto obstacle =
+      program.module->getOperation()->getAttrOfType<mlir::StringAttr>(
+          "tfm.whole_sequence");
   return obstacle ? obstacle.getValue().str() : "none";
 }
 
 TEST(DecodeObstacle, NamesTheLine) {
   EXPECT_EQ(obstacleOf("    x = x + mean(x, axis = 1)"),
             "model.tfm:8: a reduction over the positions");
-  EXPECT_EQ(obstacleOf("    x = x + 1.0\n    x = x + concat(x[:, 1:T], x[:, 0:1], axis = 1)"),
+  EXPECT_EQ(obstacleOf("    x = x + 1.0\n    x = x + concat(x[:, 1:T], x[:, "
+                       "0:1], axis = 1)"),
             "model.tfm:9: a slice of the positions");
-  EXPECT_NE(obstacleOf("    x = attn(x)").find("attention that is not causal"), std::string::npos);
+  EXPECT_NE(obstacleOf("    x = attn(x)").find("attention that is not causal"),
+            std::string::npos);
 }
 
 } // namespace
