@@ -59,6 +59,10 @@ public:
       obstacle.file = file.getFilename().str();
       obstacle.line = file.getLine();
     }
+    // A line of a shared module is not enough to know which member it is.
+    auto path = op->getLoc()->findInstanceOf<NameLoc>();
+    if (path && !path.getName().empty())
+      obstacle.reason += (", in " + path.getName().getValue()).str();
     analysis.problem = std::move(obstacle);
     return false;
   }

@@ -399,7 +399,8 @@ TEST(DecodeObstacle, NamesTheLine) {
   EXPECT_EQ(obstacleOf("    x = x + 1.0\n    x = x + concat(x[:, 1:T], x[:, "
                        "0:1], axis = 1)"),
             "model.tfm:9: a slice of the positions");
-  EXPECT_NE(obstacleOf("    x = attn(x)").find("attention that is not causal"),
+  EXPECT_NE(obstacleOf("    x = attn(x)")
+                .find("attention that is not causal, in attn"),
             std::string::npos);
 }
 
