@@ -82,11 +82,15 @@ void AtomicFile::writeThrough(const char *next, size_t size) {
   }
 }
 
-void AtomicFile::keep() {
+void AtomicFile::sync() {
   writeThrough(pending.data(), pending.size());
   pending.clear();
   if (fsync(file) != 0)
     fail("write");
+}
+
+void AtomicFile::keep() {
+  sync();
   int closing = file;
   file = -1;
   if (close(closing) != 0)

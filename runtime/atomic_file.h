@@ -28,8 +28,9 @@ public:
 
   void write(const void *data, size_t size);
   void write(std::string_view text) { write(text.data(), text.size()); }
-  /// All bytes are on the disk, still under the temporary name. The writer no
-  /// longer removes it.
+  /// All bytes are on the disk, under the temporary name.
+  void sync();
+  /// `sync`, and the writer no longer removes the file.
   void keep();
   /// `keep`, then the final name.
   void commit();

@@ -119,7 +119,7 @@ void saveCheckpoint(const std::string &folder, const Model &model,
   std::string step = std::to_string(state.step);
   makeFolder(folder);
   {
-    // All three exist before any is kept: if one cannot be written, the
+    // All three are on the disk before any is kept: if one cannot be written, the
     // temporary files of all are removed.
     AtomicFile weights(folder + "/model.safetensors", next);
     AtomicFile optimizer(folder + "/optimizer.safetensors", next);
@@ -129,6 +129,8 @@ void saveCheckpoint(const std::string &folder, const Model &model,
         {{"format", "pt"}, {"model", model.descriptor().name}, {"step", step}});
     writeSafetensors(optimizer, stateTensors(model), {{"step", step}});
     position.write(stateText(model, state));
+    for (AtomicFile *file : {&weights, &optimizer, &position})
+      file->sync();
     weights.keep();
     optimizer.keep();
     position.keep();

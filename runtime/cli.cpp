@@ -151,6 +151,8 @@ void declare(CLI::App &app, Commands &commands) {
 }
 
 void execute(const tfm_model &model, const CLI::App &app, Commands &commands) {
+  // A file that would grow past `ulimit -f` is an error of writing it.
+  std::signal(SIGXFSZ, SIG_IGN);
   if (app.got_subcommand("train")) {
     std::signal(SIGINT, onInterrupt);
     std::signal(SIGTERM, onInterrupt);

@@ -41,16 +41,17 @@ void DataOrder::orderEpoch(int64_t wanted) {
 }
 
 int64_t DataOrder::start(int64_t step, int64_t micro, int64_t row) {
-  int64_t microStep = step * accumulate + micro;
+  // Micro-batches are parts of one batch: cutting it up changes nothing.
+  row += micro * batch;
   if (drawn) {
     uint64_t bits =
         low64(philox(seed, Stream::Windows, static_cast<uint32_t>(row), 0,
-                     static_cast<uint32_t>(microStep)));
+                     static_cast<uint32_t>(step)));
     auto places = static_cast<uint64_t>(data.starts(Part::Train));
     return static_cast<int64_t>(below(bits, places));
   }
   int64_t windows = data.windows(Part::Train);
-  int64_t position = microStep * batch + row;
+  int64_t position = step * accumulate * batch + row;
   int64_t window = position % windows;
   if (shuffled) {
     orderEpoch(position / windows);
