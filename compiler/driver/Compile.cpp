@@ -99,6 +99,7 @@ LogicalResult tfm::prepare(ModuleOp module) {
   PassManager passes(module.getContext());
   passes.enableVerifier(false);
   passes.addPass(createDifferentiatePass());
+  passes.addPass(createAccumulateGradientsPass());
   passes.addPass(createStripDropoutPass());
   passes.addPass(createDeriveDecodePass());
   passes.addPass(createAddUpdatePass());
@@ -123,13 +124,7 @@ Schedule tfm::scheduleModel(ModuleOp module) {
     options.decayMinRank = (*optimizer)->decayMinRank;
     options.stateCount = (*optimizer)->numStates();
   }
-  llvm::Expected<llvm::json::Value> recipe =
-      llvm::json::parse(stringAttribute(module, "tfm.recipe"));
-  if (!recipe)
-    llvm::consumeError(recipe.takeError());
-  else if (const llvm::json::Object *root = recipe->getAsObject())
-    if (const llvm::json::Object *train = root->getObject("train"))
-      options.accumulate = train->getInteger("accumulate").value_or(1);
+  options.accumulate = microSteps(module);
   return buildSchedule(module, options);
 }
 

@@ -44,14 +44,26 @@ void legalize(OpBuilder &b, PadOp op) {
   op.replaceAllUsesWith(ConcatOp::create(b, loc, parts, op.getAxis()).getY());
 }
 
-/// A reduction with axes on both sides goes to the last axis of the transpose.
+/// A reduction with axes on both sides goes to the last axis of the transpose,
+/// and one with several axes after it is that over the rows of a matrix.
 template <typename ReduceOp> void legalizeReduction(OpBuilder &b, ReduceOp op) {
   RankedTensorType type = tensorType(op.getX());
   int64_t axis = op.getAxis(), rank = type.getRank(), outer = 1;
   for (int64_t size : type.getShape().take_front(axis))
     outer *= size;
-  if (axis == rank - 1 || outer == 1)
+  if (axis == rank - 1)
     return;
+  if (outer == 1) {
+    if (rank - axis <= 2)
+      return;
+    int64_t rows = type.getDimSize(axis);
+    auto matrix = withShape(op.getX(), {rows, type.getNumElements() / rows});
+    Value x = ReshapeOp::create(b, op.getLoc(), matrix, op.getX());
+    Value reduced = ReduceOp::create(b, op.getLoc(), x, 0);
+    op.replaceAllUsesWith(
+        ReshapeOp::create(b, op.getLoc(), op.getType(), reduced).getY());
+    return;
+  }
   SmallVector<int64_t> permutation;
   for (int64_t i = 0; i < rank; ++i)
     if (i != axis)

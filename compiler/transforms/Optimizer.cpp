@@ -67,6 +67,20 @@ FailureOr<std::optional<Optimizer>> Optimizer::read(ModuleOp module) {
   return std::optional<Optimizer>(result);
 }
 
+int64_t tfm::microSteps(ModuleOp module) {
+  auto attr = module->getAttrOfType<StringAttr>("tfm.recipe");
+  if (!attr)
+    return 1;
+  llvm::Expected<llvm::json::Value> recipe = llvm::json::parse(attr.getValue());
+  if (!recipe) {
+    llvm::consumeError(recipe.takeError());
+    return 1;
+  }
+  const llvm::json::Object *root = recipe->getAsObject();
+  const llvm::json::Object *train = root ? root->getObject("train") : nullptr;
+  return train ? train->getInteger("accumulate").value_or(1) : 1;
+}
+
 int64_t tfm::paddedElements(ParamOp param) {
   return llvm::alignTo(param.getTensorType().getNumElements(), 16);
 }

@@ -43,6 +43,10 @@ struct Optimizer {
   static mlir::FailureOr<std::optional<Optimizer>> read(mlir::ModuleOp module);
 };
 
+/// Micro-batches in an update: `train.accumulate` of the recipe, 1 where there
+/// is none.
+int64_t microSteps(mlir::ModuleOp module);
+
 /// The trainable parameters lie in two regions of the arena, those that weight
 /// decay applies to and the others, each tensor on a cache line of its own and
 /// each region whole rows of `kRegionRow` elements, which an update walks.

@@ -21,6 +21,17 @@ def DifferentiatePass : Pass<"tfm-differentiate", "::mlir::ModuleOp"> {
   }];
 }
 
+def AccumulateGradientsPass : Pass<"tfm-accumulate-gradients", "::mlir::ModuleOp"> {
+  let summary = "@train adds to the gradients, where the recipe accumulates";
+  let description = [{
+    Where `train.accumulate` of the recipe is above 1, `@train` gets a further
+    argument for every gradient, with the same attribute `tfm.gradient = @param`
+    as the result, and returns their sum: both are the same place in the arena.
+    A gradient that a `tfm.repeat` stacks is added inside of it, layer by layer.
+    Does nothing where the recipe does not accumulate.
+  }];
+}
+
 def StripDropoutPass : Pass<"tfm-strip-dropout", "::mlir::ModuleOp"> {
   let summary = "add @evaluate: the loss without dropout";
   let description = [{
@@ -100,7 +111,8 @@ def LegalizeForKernelsPass : Pass<"tfm-legalize-for-kernels", "::mlir::ModuleOp"
   let summary = "ops that no kernel computes, by ops that one does";
   let description = [{
     Padding becomes a concatenation with zeros; a reduction over an axis that is
-    neither first nor last is one over the last axis of the transpose; a rotary
+    neither first nor last is one over the last axis of the transpose, and one
+    over the first of more than two axes is one over a matrix; a rotary
     embedding becomes products with the cosine and sine of its angles.
   }];
 }

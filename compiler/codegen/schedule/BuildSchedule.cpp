@@ -211,6 +211,7 @@ private:
                      std::vector<std::unique_ptr<Launch>> &folds);
   std::vector<CarriedPlan> &planCarried(RepeatOp repeat);
   bool canWriteOver(Value arg, Value next, Block &block);
+  bool accumulatesInPlace(Value arg, Value sum, Block &block);
 
   void push(std::unique_ptr<Launch> launch, std::vector<tfm::Step> &steps) {
     for (auto &[value, view] : launch->reads)
@@ -467,6 +468,24 @@ bool ProgramBuilder::canWriteOver(Value arg, Value next, Block &block) {
   return true;
 }
 
+/// Whether `sum`, which adds to the gradient `arg`, may be written where `arg`
+/// is while it is computed.
+bool ProgramBuilder::accumulatesInPlace(Value arg, Value sum, Block &block) {
+  if (sum == arg)
+    return true;
+  // A loop adds layer by layer; whether that is in place is decided inside.
+  if (isa_and_nonnull<RepeatOp>(sum.getDefiningOp()))
+    return arg.hasOneUse() && *arg.user_begin() == sum.getDefiningOp();
+  // Rows are scattered onto what its base brought there.
+  if (auto scatter = sum.getDefiningOp<ScatterAddOp>())
+    return scatter.getBase() == arg
+               ? arg.hasOneUse()
+               : hasOneReader(scatter.getBase()) &&
+                     accumulatesInPlace(arg, viewBase(scatter.getBase(), schedule.materialised),
+                                        block);
+  return arg.hasOneUse() && canWriteOver(arg, sum, block);
+}
+
 /// Whether `view` keeps the order of axes that `value` has to be stored in.
 bool ProgramBuilder::fitsLayout(Value value, const View &view) const {
   auto order = layouts.find(value);
@@ -520,7 +539,14 @@ void ProgramBuilder::scheduleLoop(RepeatOp repeat, std::vector<tfm::Step> &steps
     Value value = yield.getOperand(i);
     if (i >= carried) {
       View target = stackedResults[i - carried].perLayer(depth);
-      if (fitsLayout(value, target))
+      auto keepsApart = [&](Value arg) {
+        const View &from = views[arg];
+        return from.buffer != target.buffer || from.offset != target.offset ||
+               accumulatesInPlace(arg, viewBase(value, schedule.materialised), *body);
+      };
+      bool inPlace = target.buffer != schedule.gradientRegion ||
+                     llvm::all_of(repeat.getStackedArgs(), keepsApart);
+      if (inPlace && fitsLayout(value, target))
         targets.try_emplace(value, target);
     } else if (plans[i].savedAs >= 0 ||
                canWriteOver(repeat.getCarriedArgs()[i],
@@ -731,13 +757,21 @@ int64_t flopsOf(Block &block) {
 void ProgramBuilder::build(func::FuncOp func, Program &out) {
   home.resize(schedule.buffers.size(), 0);
   Block &block = func.getBody().front();
-  // Arguments that name a region are that region; others are inputs.
+  // Arguments that name a region are that region, and those that name a gradient
+  // are what has been accumulated of it; others are inputs.
+  DenseMap<Attribute, Value> accumulated;
   for (BlockArgument arg : block.getArguments()) {
     auto name = func.getArgAttrOfType<StringAttr>(arg.getArgNumber(), "tfm.name");
     auto region = func.getArgAttrOfType<StringAttr>(arg.getArgNumber(), "tfm.region");
     if (region) {
       views[arg] = regionView(schedule, region.getValue(), tensorType(arg));
       home.resize(schedule.buffers.size(), 0);
+      continue;
+    }
+    if (auto gradient =
+            func.getArgAttrOfType<FlatSymbolRefAttr>(arg.getArgNumber(), "tfm.gradient")) {
+      views[arg] = parameterView(gradient.getValue(), schedule.gradientRegion);
+      accumulated[gradient] = arg;
       continue;
     }
     View view = allocate(arg);
@@ -765,9 +799,12 @@ void ProgramBuilder::build(func::FuncOp func, Program &out) {
     unsigned i = operand.getOperandNumber();
     Value value = operand.get();
     View view;
+    bool inPlace = true;
     auto name = func.getResultAttrOfType<StringAttr>(i, "tfm.name");
     if (auto gradient = func.getResultAttrOfType<FlatSymbolRefAttr>(i, "tfm.gradient")) {
       view = parameterView(gradient.getValue(), schedule.gradientRegion);
+      if (Value arg = accumulated.lookup(gradient))
+        inPlace = accumulatesInPlace(arg, viewBase(value, schedule.materialised), block);
     } else if (auto region = func.getResultAttrOfType<StringAttr>(i, "tfm.region")) {
       view = regionView(schedule, region.getValue(), tensorType(value));
     } else {
@@ -778,7 +815,7 @@ void ProgramBuilder::build(func::FuncOp func, Program &out) {
       out.outputs.push_back({name ? name.getValue().str() : "", view});
     }
     results.push_back(view);
-    if (fitsLayout(value, view))
+    if (inPlace && fitsLayout(value, view))
       targets.try_emplace(value, view);
   }
   scheduleBlock(out.steps);
