@@ -26,6 +26,11 @@ struct Pool {
   std::barrier<> meet;
 };
 
+/// The first byte of `storage` on a cache line.
+char *aligned(std::vector<char> &storage) {
+  return reinterpret_cast<char *>(llvm::alignAddr(storage.data(), llvm::Align(64)));
+}
+
 void meetAll(tfm_thread *thread) { static_cast<Pool *>(thread->pool)->meet.arrive_and_wait(); }
 
 } // namespace
@@ -44,9 +49,10 @@ CompiledModel::CompiledModel(mlir::ModuleOp module) : schedule(scheduleModel(mod
   llvm::cantFail(jit->addObjectFile(
       std::make_unique<llvm::SmallVectorMemoryBuffer>(std::move(object), false)));
   model = llvm::cantFail(jit->lookup("tfm_model_descriptor")).toPtr<const tfm_model *>();
-  arena.resize(model->arena_bytes + 64);
+  storage.resize(model->arena_bytes + 64);
+  arena = aligned(storage);
   for (int i = 0; i < model->constant_count; ++i)
-    memcpy(arena.data() + model->constants[i].offset, model->constants[i].data,
+    memcpy(arena + model->constants[i].offset, model->constants[i].data,
            model->constants[i].size);
 }
 
@@ -55,27 +61,46 @@ void CompiledModel::setParameter(llvm::StringRef symbol, const oracle::Tensor &v
     if (mlir::cast<ParamOp>(slot.param).getSymName() != symbol)
       continue;
     auto *to = reinterpret_cast<float *>(
-        arena.data() + schedule.buffers[schedule.parameterRegion].offset + 4 * slot.offset);
+        arena + schedule.buffers[schedule.parameterRegion].offset + 4 * slot.offset);
     for (size_t i = 0; i < value.data.size(); ++i)
       to[i] = static_cast<float>(value.data[i]);
   }
 }
 
-oracle::Tensor CompiledModel::gradient(llvm::StringRef symbol) const {
+oracle::Tensor CompiledModel::slot(llvm::StringRef symbol, int number) const {
   oracle::Tensor result;
   result.data.clear();
   for (const ParameterSlot &slot : schedule.parameters) {
     auto param = mlir::cast<ParamOp>(slot.param);
     if (param.getSymName() != symbol)
       continue;
-    auto *from = reinterpret_cast<const float *>(
-        arena.data() + schedule.buffers[schedule.gradientRegion].offset + 4 * slot.offset);
-    result.shape.assign(param.getTensorType().getShape().begin(),
-                        param.getTensorType().getShape().end());
-    result.data.assign(from, from + param.getTensorType().getNumElements());
+    mlir::RankedTensorType type = param.getTensorType();
+    result.shape.assign(type.getShape().begin(), type.getShape().end());
+    llvm::append_range(result.data, region(number).slice(slot.offset, type.getNumElements()));
   }
   return result;
 }
+
+llvm::MutableArrayRef<float> CompiledModel::region(int number) const {
+  const Buffer &buffer = schedule.buffers[number];
+  return {reinterpret_cast<float *>(arena + buffer.offset), static_cast<size_t>(buffer.bytes / 4)};
+}
+
+oracle::Tensor CompiledModel::gradient(llvm::StringRef symbol) const {
+  return slot(symbol, schedule.gradientRegion);
+}
+
+oracle::Tensor CompiledModel::parameter(llvm::StringRef symbol) const {
+  return slot(symbol, schedule.parameterRegion);
+}
+
+llvm::ArrayRef<float> CompiledModel::parameters() const {
+  return region(schedule.parameterRegion);
+}
+
+llvm::ArrayRef<float> CompiledModel::gradients() const { return region(schedule.gradientRegion); }
+
+void CompiledModel::clearGradients() { llvm::fill(region(schedule.gradientRegion), 0.0f); }
 
 oracle::Tensor CompiledModel::read(const tfm_buffer &buffer) const {
   oracle::Tensor result;
@@ -85,7 +110,7 @@ oracle::Tensor CompiledModel::read(const tfm_buffer &buffer) const {
     result.shape.push_back(buffer.shape[i]);
     n *= buffer.shape[i];
   }
-  const char *from = arena.data() + buffer.offset;
+  const char *from = arena + buffer.offset;
   for (int64_t i = 0; i < n; ++i)
     result.data.push_back(buffer.dtype == TFM_F32 ? reinterpret_cast<const float *>(from)[i]
                             : buffer.dtype == TFM_I32
@@ -105,7 +130,7 @@ std::vector<oracle::Tensor> CompiledModel::run(llvm::StringRef name,
   for (auto [i, input] : llvm::enumerate(inputs)) {
     const tfm_buffer &buffer = function->inputs[i];
     for (auto [j, value] : llvm::enumerate(input.data)) {
-      char *to = arena.data() + buffer.offset;
+      char *to = arena + buffer.offset;
       if (buffer.dtype == TFM_F32)
         reinterpret_cast<float *>(to)[j] = static_cast<float>(value);
       else if (buffer.dtype == TFM_I32)
@@ -119,8 +144,8 @@ std::vector<oracle::Tensor> CompiledModel::run(llvm::StringRef name,
   std::vector<std::vector<char>> scratch(threads, std::vector<char>(model->scratch_bytes + 64));
   for (int i = 0; i < threads; ++i)
     workers.emplace_back([&, i] {
-      tfm_thread thread{i, threads, meetAll, scratch[i].data(), &pool, nullptr};
-      function->run(arena.data(), &thread);
+      tfm_thread thread{i, threads, meetAll, aligned(scratch[i]), &pool, nullptr};
+      function->run(arena, &thread);
     });
   for (std::thread &worker : workers)
     worker.join();

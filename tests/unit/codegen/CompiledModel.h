@@ -29,16 +29,27 @@ public:
                                   llvm::ArrayRef<oracle::Tensor> inputs, int threads = 1);
   /// The gradient of a parameter, all layers stacked.
   oracle::Tensor gradient(llvm::StringRef symbol) const;
-  /// The raw bytes of the arena.
-  const std::vector<char> &bytes() const { return arena; }
+  /// The value of a parameter, all layers stacked.
+  oracle::Tensor parameter(llvm::StringRef symbol) const;
+  /// All parameters, or all gradients, as they lie in the arena, for bit
+  /// comparison.
+  llvm::ArrayRef<float> parameters() const;
+  llvm::ArrayRef<float> gradients() const;
+  /// Fills the gradients with zeros, as the runtime does before it accumulates.
+  void clearGradients();
 
   Schedule schedule;
   const tfm_model *model = nullptr;
 
 private:
   oracle::Tensor read(const tfm_buffer &buffer) const;
+  oracle::Tensor slot(llvm::StringRef symbol, int region) const;
+  llvm::MutableArrayRef<float> region(int number) const;
+
   std::unique_ptr<llvm::orc::LLJIT> jit;
-  std::vector<char> arena;
+  std::vector<char> storage;
+  /// The first byte of `storage` on a cache line, as kernels may expect.
+  char *arena = nullptr;
 };
 
 } // namespace tfm

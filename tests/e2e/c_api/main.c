@@ -1,0 +1,214 @@
+//===- main.c - a compiled model in a C program ---------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Uses nothing of tfm but the header and the object file of a model:
+//
+//   main WEIGHTS.safetensors THREADS train TOKENS.i32 TARGETS.i32 OUT.f32
+//     one step of training; prints its loss and writes every parameter
+//   main WEIGHTS.safetensors THREADS generate COUNT ID...
+//     continues the ids, always with the best token
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/tfm_model.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const tfm_model *const model = &tfm_model_descriptor;
+static char *arena;
+static int threads;
+
+static void fail(const char *message, const char *what) {
+  fprintf(stderr, "%s: %s\n", message, what);
+  exit(1);
+}
+
+static void *allocate(size_t bytes) {
+  size_t rounded = (bytes / 64 + 1) * 64;
+  void *memory = aligned_alloc(64, rounded);
+  if (!memory)
+    fail("out of memory", "");
+  return memset(memory, 0, rounded);
+}
+
+static char *readAll(const char *path, size_t *size) {
+  FILE *file = fopen(path, "rb");
+  if (!file)
+    fail("cannot open", path);
+  fseek(file, 0, SEEK_END);
+  *size = (size_t)ftell(file);
+  rewind(file);
+  char *bytes = malloc(*size + 1);
+  if (!bytes || fread(bytes, 1, *size, file) != *size)
+    fail("cannot read", path);
+  bytes[*size] = 0;
+  fclose(file);
+  return bytes;
+}
+
+static size_t elements(int32_t rank, const int64_t *shape) {
+  size_t count = 1;
+  for (int32_t i = 0; i < rank; ++i)
+    count *= (size_t)shape[i];
+  return count;
+}
+
+/// A safetensors file is the length of its JSON header, the header, and bytes.
+static void loadWeights(const char *path) {
+  size_t size = 0;
+  char *file = readAll(path, &size);
+  uint64_t length = 0;
+  memcpy(&length, file, 8);
+  char *header = malloc(length + 1);
+  memcpy(header, file + 8, length);
+  header[length] = 0;
+  for (int32_t i = 0; i < model->parameter_count; ++i) {
+    const tfm_parameter *parameter = &model->parameters[i];
+    char key[512];
+    snprintf(key, sizeof key, "\"%s\":", parameter->name);
+    const char *entry = strstr(header, key);
+    const char *offsets = entry ? strstr(entry, "\"data_offsets\":[") : NULL;
+    unsigned long long begin = 0, end = 0;
+    if (!offsets || sscanf(offsets, "\"data_offsets\":[%llu,%llu]", &begin, &end) != 2)
+      fail("no tensor", parameter->name);
+    if (end - begin != 4 * elements(parameter->rank, parameter->shape))
+      fail("wrong size", parameter->name);
+    memcpy(arena + parameter->value, file + 8 + length + begin, end - begin);
+  }
+  free(header);
+  free(file);
+}
+
+static void meet(tfm_thread *thread) { pthread_barrier_wait(thread->pool); }
+
+struct worker {
+  tfm_thread thread;
+  const tfm_function *function;
+};
+
+static void *work(void *argument) {
+  struct worker *worker = argument;
+  worker->function->run(arena, &worker->thread);
+  return NULL;
+}
+
+static const tfm_function *find(const char *name) {
+  for (int32_t i = 0; i < model->function_count; ++i)
+    if (strcmp(model->functions[i].name, name) == 0)
+      return &model->functions[i];
+  fail("the model has no function", name);
+  return NULL;
+}
+
+static void *at(const tfm_buffer *buffers, int32_t count, const char *name) {
+  for (int32_t i = 0; i < count; ++i)
+    if (strcmp(buffers[i].name, name) == 0)
+      return arena + buffers[i].offset;
+  fail("the function has no buffer", name);
+  return NULL;
+}
+
+static void *input(const tfm_function *function, const char *name) {
+  return at(function->inputs, function->input_count, name);
+}
+static void *output(const tfm_function *function, const char *name) {
+  return at(function->outputs, function->output_count, name);
+}
+
+static void run(const tfm_function *function) {
+  pthread_barrier_t barrier;
+  pthread_barrier_init(&barrier, NULL, (unsigned)threads);
+  pthread_t handles[64];
+  struct worker workers[64];
+  for (int i = 0; i < threads; ++i) {
+    tfm_thread thread = {i, threads, meet, allocate(model->scratch_bytes), &barrier, NULL};
+    workers[i].thread = thread;
+    workers[i].function = function;
+    pthread_create(&handles[i], NULL, work, &workers[i]);
+  }
+  for (int i = 0; i < threads; ++i) {
+    pthread_join(handles[i], NULL);
+    free(workers[i].thread.scratch);
+  }
+  pthread_barrier_destroy(&barrier);
+}
+
+/// Adam's numbers for step 1 are those of tests/e2e/models/tiny.tfm.
+static void train(char **paths) {
+  const tfm_function *step = find("train"), *update = find("update");
+  size_t size = 0, targetSize = 0;
+  char *tokens = readAll(paths[0], &size), *targets = readAll(paths[1], &targetSize);
+  memcpy(input(step, "tokens"), tokens, size);
+  memcpy(input(step, "targets"), targets, targetSize);
+  *(float *)input(step, "count") = (float)(targetSize / 4);
+  uint32_t rng[4] = {1337, 0, 0, 0};
+  memcpy(input(step, "rng"), rng, sizeof rng);
+  run(step);
+  printf("%.9g\n", (double)*(float *)output(step, "loss"));
+  float hyper[4] = {1e-3f, (float)(1 - 0.9), (float)(1 - 0.999), 1.0f};
+  memcpy(input(update, "hyper"), hyper, sizeof hyper);
+  run(update);
+  FILE *out = fopen(paths[2], "wb");
+  if (!out)
+    fail("cannot write", paths[2]);
+  for (int32_t i = 0; i < model->parameter_count; ++i) {
+    const tfm_parameter *parameter = &model->parameters[i];
+    fwrite(arena + parameter->value, 4, elements(parameter->rank, parameter->shape), out);
+  }
+  fclose(out);
+  free(tokens);
+  free(targets);
+}
+
+static void generate(int count, char **ids, int length) {
+  const tfm_function *forward = find("forward");
+  const int64_t *shape = forward->outputs[0].shape;
+  int64_t context = shape[1], vocabulary = shape[2];
+  int32_t sequence[4096];
+  for (int i = 0; i < length; ++i)
+    sequence[i] = atoi(ids[i]);
+  for (int n = 0; n < count && length < context; ++n) {
+    int32_t *tokens = input(forward, "tokens");
+    memset(tokens, 0, 4 * elements(2, forward->inputs[0].shape));
+    memcpy(tokens, sequence, 4 * (size_t)length);
+    run(forward);
+    const float *logits = (const float *)output(forward, "logits") + (length - 1) * vocabulary;
+    int32_t best = 0;
+    for (int32_t i = 1; i < vocabulary; ++i)
+      if (logits[i] > logits[best])
+        best = i;
+    sequence[length++] = best;
+    printf("%d\n", (int)best);
+  }
+}
+
+int main(int argc, char **argv) {
+  if (argc < 5)
+    fail("usage", "main WEIGHTS THREADS train|generate ...");
+  if (model->abi != TFM_ABI_VERSION)
+    fail("compiled for another interface", model->name);
+  threads = atoi(argv[2]);
+  if (threads < 1 || threads > 64)
+    fail("threads", argv[2]);
+  arena = allocate(model->arena_bytes);
+  for (int32_t i = 0; i < model->constant_count; ++i)
+    memcpy(arena + model->constants[i].offset, model->constants[i].data,
+           model->constants[i].size);
+  loadWeights(argv[1]);
+  if (strcmp(argv[3], "train") == 0 && argc == 7)
+    train(argv + 4);
+  else if (strcmp(argv[3], "generate") == 0)
+    generate(atoi(argv[4]), argv + 5, argc - 5);
+  else
+    fail("unknown", argv[3]);
+  free(arena);
+  return 0;
+}

@@ -1,0 +1,351 @@
+"""A binary of a small model from build to text: what it reports, allocates, writes
+and says, for one and two threads, across resumes, kills and full disks."""
+
+import array
+import functools
+import hashlib
+import json
+import os
+import pathlib
+import random
+import resource
+import shutil
+import signal
+import struct
+import subprocess
+import tempfile
+import time
+import unittest
+
+from support import MODELS, ROOT, main, run, tfmc
+
+HERE = ROOT / "tests" / "e2e"
+INPUT_ERROR = 1
+CC = shutil.which("cc") or shutil.which("clang-22")
+
+
+class Folder(unittest.TestCase):
+    """Builds models in a folder of its own, from the text beside them."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.scratch = tempfile.TemporaryDirectory(prefix="tfm-e2e-")
+        cls.folder = pathlib.Path(cls.scratch.name)
+        text = (MODELS / "tinyshakespeare.txt").read_text()[:20000]
+        (cls.folder / "text.txt").write_text(text)
+        shutil.copy(HERE / "models" / "tiny.tfm", cls.folder)
+        cls.model = cls.build("tiny")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.scratch.cleanup()
+
+    @classmethod
+    def build(cls, name, *options, source="tiny.tfm"):
+        result = tfmc("build", source, "-o", name, *options, cwd=cls.folder)
+        if result.returncode != 0:
+            raise AssertionError(result.stderr)
+        return cls.folder / name
+
+    def ok(self, program, *arguments, **options):
+        result = run(program, *arguments, cwd=self.folder, **options)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return result
+
+    def train(self, out, *arguments, program=None):
+        self.ok(program or self.model, "train", "--json", "--out", out, *arguments)
+        return self.folder / out
+
+    def losses(self, out):
+        lines = (self.folder / out / "log.jsonl").read_text().splitlines()
+        return [json.loads(line)["loss"] for line in lines if '"lr"' in line]
+
+
+def digest(folder):
+    """The checkpoint's files, by content."""
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest()
+            for path in sorted(folder.iterdir()) if path.suffix in (".safetensors", ".json")}
+
+
+def tensors(path):
+    data = path.read_bytes()
+    (length,) = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8:8 + length])
+    return {name: data[8 + length + entry["data_offsets"][0]:8 + length + entry["data_offsets"][1]]
+            for name, entry in header.items() if name != "__metadata__"}
+
+
+class Memory(Folder):
+    def info(self, program):
+        return json.loads(self.ok(program, "info", "--json").stdout)
+
+    def test_the_report_is_what_the_binary_takes(self):
+        for source, defines in [("tiny.tfm", []), ("tiny.tfm", ["-D", "train.accumulate=2"]),
+                                (MODELS / "shakespeare.tfm", []), (MODELS / "addition.tfm", [])]:
+            with self.subTest(source=str(source), defines=defines):
+                report = tfmc("report", "--memory", "--format", "json", source, *defines,
+                              cwd=self.folder)
+                self.assertEqual(report.returncode, 0, report.stderr)
+                predicted = json.loads(report.stdout)["memory"]
+                taken = self.info(self.build("sized", *defines, source=source))["memory"]
+                for part in ("parameters", "gradients", "optimizer", "activations", "arena"):
+                    self.assertEqual(predicted[part], taken[part], part)
+                self.assertLessEqual(predicted["arena"], 1.01 * predicted["lower_bound"])
+
+    def test_resident_memory_is_the_arena(self):
+        program = self.build("shakespeare", source=MODELS / "shakespeare.tfm")
+        arena = self.info(program)["memory"]["arena"]
+        text = (MODELS / "tinyshakespeare.txt").stat().st_size
+        process = subprocess.Popen(
+            [program, "train", "--json", "--steps", "3", "--threads", "2", "--out", "resident"],
+            cwd=self.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        self.assertEqual(process.returncode, 0)
+        # The text as bytes and as 4-byte tokens; the program, its stacks and scratch.
+        self.assertLess(usage.ru_maxrss * 1024, arena + 6 * text + (16 << 20))
+
+    def preload(self):
+        library = self.folder / "preload.so"
+        if not library.exists():
+            result = run(CC, "-O1", "-shared", "-fPIC", "-o", library,
+                         HERE / "preload" / "preload.c", "-ldl")
+            self.assertEqual(result.returncode, 0, result.stderr)
+        return library
+
+    def preloaded(self, *arguments, **variables):
+        environment = dict(os.environ, LD_PRELOAD=str(self.preload()), **variables)
+        return subprocess.run([self.model, *arguments], cwd=self.folder, env=environment,
+                              text=True, capture_output=True, check=False, timeout=300)
+
+    def test_steps_do_not_allocate(self):
+        def allocations(steps, threads):
+            count = self.folder / "count"
+            result = self.preloaded("train", "--json", "--steps", str(steps), "--threads",
+                                    str(threads), "--out", f"allocating-{steps}-{threads}",
+                                    COUNT_ALLOCATIONS=str(count))
+            self.assertEqual(result.returncode, 0, result.stderr)
+            return int(count.read_text())
+
+        for threads in (1, 2):
+            few, many = allocations(100, threads), allocations(400, threads)
+            self.assertGreater(few, 100)
+            # All of training but its steps, which differ by 300.
+            self.assertLess(abs(many - few), 10, (few, many))
+
+    def test_full_disk_keeps_the_old_checkpoint(self):
+        out = self.train("full", "--steps", "4", "--threads", "1")
+        before = digest(out)
+        bytes_taken = sum(path.stat().st_size for path in out.glob("*.safetensors"))
+        # In the weights, in the optimizer's state, and in the last bytes.
+        for room in (1000, 3 * bytes_taken // 10, 6 * bytes_taken // 10, bytes_taken + 100):
+            with self.subTest(room=room):
+                result = self.preloaded("train", "--json", "--resume", "full", "--steps", "8",
+                                        "--threads", "1", DISK_BYTES=str(room))
+                self.assertEqual(result.returncode, INPUT_ERROR, result.stderr)
+                self.assertIn("disk is full", result.stderr)
+                self.assertIn("full/", result.stderr)
+                self.assertEqual(digest(out), before)
+                self.assertEqual(list(out.glob("*.next")), [])
+        # And it goes on from there when there is room again.
+        self.ok(self.model, "train", "--json", "--resume", "full", "--steps", "8",
+                "--threads", "1")
+        self.train("unbroken", "--steps", "8", "--threads", "1")
+        self.assertEqual(tensors(out / "model.safetensors"),
+                         tensors(self.folder / "unbroken" / "model.safetensors"))
+
+    def test_file_size_limit_keeps_the_old_checkpoint(self):
+        out = self.train("limited", "--steps", "3", "--threads", "1")
+        before = digest(out)
+        limit = (out / "model.safetensors").stat().st_size // 2
+        result = subprocess.run(
+            [self.model, "train", "--json", "--resume", "limited", "--steps", "6"],
+            cwd=self.folder, text=True, capture_output=True, check=False, timeout=300,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
+        self.assertEqual(result.returncode, INPUT_ERROR, result.stderr)
+        self.assertIn("limited/", result.stderr)
+        self.assertEqual(digest(out), before)
+
+    def test_size_of_the_binary(self):
+        self.assertLess(self.model.stat().st_size, 5_000_000)
+        needed = run("readelf", "-d", self.model)
+        if needed.returncode == 0:
+            libraries = [line.split("[")[1].split("]")[0] for line in needed.stdout.splitlines()
+                         if "NEEDED" in line]
+            for library in libraries:
+                self.assertRegex(library, r"^(libc|libm|libpthread|ld-linux.*)\.so")
+
+
+class SameBits(Folder):
+    def weights(self, out):
+        return tensors(self.folder / out / "model.safetensors")
+
+    def test_threads_and_resume(self):
+        self.train("one", "--steps", "30", "--threads", "1")
+        self.train("two", "--steps", "30", "--threads", "2")
+        self.assertEqual(self.weights("one"), self.weights("two"))
+        self.assertEqual(self.losses("one"), self.losses("two"))
+        self.train("part", "--steps", "13", "--threads", "2")
+        self.ok(self.model, "train", "--json", "--resume", "part", "--steps", "30")
+        self.assertEqual(self.weights("one"), self.weights("part"))
+        self.assertEqual(self.losses("one"), self.losses("part"))
+        self.train("other", "--steps", "30", "--seed", "7")
+        self.assertNotEqual(self.weights("one"), self.weights("other"))
+
+    def test_it_learns(self):
+        self.train("learns", "--steps", "300", "--threads", "2")
+        losses = self.losses("learns")
+        self.assertGreater(losses[0], 3.9)  # near log(58)
+        self.assertLess(losses[-1], 3.0)
+
+    def test_accumulation_is_a_larger_batch(self):
+        whole = self.build("whole", "-D", "drop=0.0")
+        halves = self.build("halves", "-D", "drop=0.0", "-D", "train.batch=6",
+                            "-D", "train.accumulate=2")
+        self.train("whole-run", "--steps", "20", "--threads", "1", program=whole)
+        self.train("halves-run", "--steps", "20", "--threads", "1", program=halves)
+        for a, b in zip(self.losses("whole-run"), self.losses("halves-run"), strict=True):
+            self.assertAlmostEqual(a, b, delta=2e-4)
+        self.assertAlmostEqual(self.losses("whole-run")[0], self.losses("halves-run")[0],
+                               delta=2e-6)
+        self.train("halves-2", "--steps", "20", "--threads", "2", program=halves)
+        self.assertEqual(self.weights("halves-run"), self.weights("halves-2"))
+
+    def test_accumulation_with_dropout_keeps_its_bits(self):
+        program = self.build("dropped", "-D", "train.batch=6", "-D", "train.accumulate=2")
+        self.train("dropped-1", "--steps", "10", "--threads", "1", program=program)
+        self.train("dropped-2", "--steps", "10", "--threads", "2", program=program)
+        self.assertEqual(self.weights("dropped-1"), self.weights("dropped-2"))
+
+    def test_killed_at_any_moment(self):
+        source = (self.folder / "tiny.tfm").read_text()
+        (self.folder / "often.tfm").write_text(
+            source.replace("steps     = 60", "steps = 1000000\n  checkpoint = every(1)"))
+        program = self.build("often", source="often.tfm")
+        moments = random.Random(5)
+        resumed = 0
+        for attempt in range(10):
+            arguments = ["--resume", "killed"] if resumed else ["--out", "killed", "--overwrite"]
+            process = subprocess.Popen([program, "train", "--json", *arguments], cwd=self.folder,
+                                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            time.sleep(moments.uniform(0.02, 0.4))
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            if not (self.folder / "killed" / "state.json").exists():
+                continue
+            resumed = attempt + 1
+            # Both weights and optimizer are whole and of one step.
+            step = json.loads((self.folder / "killed" / "state.json").read_text())["step"]
+            result = run(program, "train", "--json", "--resume", "killed", "--out", "checked",
+                         "--overwrite", "--steps", str(step + 2), cwd=self.folder)
+            self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertGreater(resumed, 0)
+
+
+class BadInput(Folder):
+    def fails(self, *arguments):
+        result = run(self.model, *arguments, cwd=self.folder)
+        self.assertEqual(result.returncode, INPUT_ERROR, result)
+        self.assertNotIn("terminate", result.stderr)
+        return result.stderr
+
+    def test_data(self):
+        (self.folder / "empty.txt").write_text("")
+        (self.folder / "short.txt").write_text("To be")
+        (self.folder / "foreign.txt").write_text("Ωmega and more of it\n" * 50)
+        for name in ("empty", "short", "foreign", "missing"):
+            with self.subTest(name=name):
+                message = self.fails("train", "--data", f"{name}.txt", "--out", f"bad-{name}")
+                self.assertIn(f"{name}.txt", message)
+                self.assertFalse((self.folder / f"bad-{name}" / "model.safetensors").exists())
+        self.assertIn("Ω", self.fails("train", "--data", "foreign.txt", "--out", "bad-foreign"))
+
+    def test_weights_of_another_model(self):
+        other = self.build("other", "-D", "width=16")
+        self.train("other-run", "--steps", "1", program=other)
+        message = self.fails("generate", "--weights", "other-run", "--prompt", "A")
+        self.assertIn("another model", message)
+        self.assertIn("wte.weight", message)
+        message = self.fails("train", "--resume", "other-run")
+        self.assertIn("other-run", message)
+
+    def test_damaged_weights(self):
+        out = self.train("damaged", "--steps", "1")
+        path = out / "model.safetensors"
+        whole = path.read_bytes()
+        for size in (0, 7, 100, len(whole) - 1):
+            path.write_bytes(whole[:size])
+            self.assertIn("model.safetensors",
+                          self.fails("generate", "--weights", "damaged", "--prompt", "A"))
+
+
+class CProgram(Folder):
+    """The object file and the shared library, used by a program in C."""
+
+    def programs(self):
+        objects = [("obj", "model.o"), ("shared", "model.so")]
+        for kind, name in objects:
+            self.build(name, "--emit", kind, *self.DEFINES, source="c.tfm")
+            program = self.folder / f"main-{kind}"
+            result = run(CC, "-std=c11", "-D_GNU_SOURCE", "-O1", "-Wall", "-Wextra", "-Werror",
+                         "-I", ROOT, HERE / "c_api" / "main.c", self.folder / name, "-o", program,
+                         "-lpthread", f"-Wl,-rpath,{self.folder}")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            yield program
+
+    DEFINES = ()
+
+    @functools.cached_property
+    def binary(self):
+        # One window of text only, so that the batch is known.
+        source = (self.folder / "tiny.tfm").read_text()
+        source = source.replace("text.txt", "window.txt").replace("validation = 0.1",
+                                                                  "validation = 0.0")
+        (self.folder / "c.tfm").write_text(source)
+        (self.folder / "window.txt").write_text("to be or not tobe"[:17])
+        return self.build("binary", *self.DEFINES, source="c.tfm")
+
+    def test_training_step_and_generation(self):
+        binary = self.binary
+        recipe = json.loads(self.ok(binary, "info", "--json").stdout)["recipe"]
+        vocabulary = recipe["tokenizer"]["json"]["model"]["vocab"]
+        self.train("start", "--steps", "1", "--lr", "0", program=binary)
+        self.train("stepped", "--steps", "1", "--init", "start", "--threads", "1", program=binary)
+        ids = [vocabulary[c] for c in (self.folder / "window.txt").read_text()]
+        rows = recipe["train"]["batch"]
+        (self.folder / "tokens.i32").write_bytes(array.array("i", ids[:16] * rows).tobytes())
+        (self.folder / "targets.i32").write_bytes(array.array("i", ids[1:17] * rows).tobytes())
+        expected = tensors(self.folder / "stepped" / "model.safetensors")
+        (loss,) = self.losses("stepped")
+        # Weights that give each letter a clear successor.
+        self.train("trained", "--steps", "150", program=binary)
+        text = self.ok(binary, "generate", "--weights", "trained", "--greedy", "--tokens", "10",
+                       "--prompt", "to be").stdout
+        names = {number: letter for letter, number in vocabulary.items()}
+        for program in self.programs():
+            for threads in ("1", "3"):
+                answer = self.ok(program, "start/model.safetensors", threads, "train",
+                                 "tokens.i32", "targets.i32", "stepped.f32").stdout
+                self.assertAlmostEqual(float(answer), loss, delta=1e-6)
+                found = (self.folder / "stepped.f32").read_bytes()
+                self.assertEqual(len(found), sum(map(len, expected.values())))
+                at = 0
+                for name in self.order(program):
+                    self.assertEqual(found[at:at + len(expected[name])], expected[name], name)
+                    at += len(expected[name])
+                answer = self.ok(program, "trained/model.safetensors", threads, "generate", "10",
+                                 *ids[:5]).stdout
+                letters = "".join(names[int(number)] for number in answer.split())
+                self.assertIn(letters, text)
+
+    def order(self, _program):
+        """Parameters as the descriptor lists them: the order in which files hold them."""
+        data = (self.folder / "start" / "model.safetensors").read_bytes()
+        (length,) = struct.unpack("<Q", data[:8])
+        header = json.loads(data[8:8 + length])
+        header.pop("__metadata__", None)
+        return sorted(header, key=lambda name: header[name]["data_offsets"])
+
+
+if __name__ == "__main__":
+    main()

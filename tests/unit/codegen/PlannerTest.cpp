@@ -1,0 +1,341 @@
+//===- PlannerTest.cpp - the arena, checked by simulation -----------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Runs schedules without computing anything: every launch, layer by layer,
+// marks the bytes that it writes with their buffer, and may read only bytes
+// that the buffer itself wrote last. It uses the views of the launches and the
+// offsets of the buffers, not the lifetimes that the planner went by.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/codegen/cpu/Lower.h"
+#include "compiler/codegen/cpu/Target.h"
+#include "compiler/driver/Compile.h"
+#include "compiler/frontend/Diagnostics.h"
+#include "compiler/frontend/Frontend.h"
+#include "compiler/frontend/Source.h"
+#include "tests/unit/oracle/Gradients.h"
+#include "tests/unit/transforms/RandomProgram.h"
+
+#include "llvm/IR/LLVMContext.h"
+#include "llvm/IR/Module.h"
+#include "llvm/Object/ObjectFile.h"
+#include "gtest/gtest.h"
+
+#include <set>
+
+using namespace tfm;
+
+namespace {
+
+constexpr int64_t kLine = 64;
+
+class Simulator {
+public:
+  explicit Simulator(const Schedule &schedule)
+      : schedule(schedule),
+        owner((schedule.arenaBytes + kLine - 1) / kLine, -1) {}
+
+  void run(const Program &program) {
+    std::fill(owner.begin(), owner.end(), -1);
+    for (const Port &port : program.inputs)
+      forEachLine(port.view,
+                  [&](int64_t line) { owner[line] = port.view.buffer; });
+    // Parameters, state and constants are there before.
+    for (auto [i, buffer] : llvm::enumerate(schedule.buffers))
+      if (buffer.kind != BufferKind::Activation)
+        std::fill_n(owner.begin() + buffer.offset / kLine,
+                    (buffer.bytes + kLine - 1) / kLine, static_cast<int>(i));
+    runSteps(program.steps);
+    for (const Port &port : program.outputs)
+      expectOwned(port.view);
+  }
+
+  int64_t launches = 0;
+  int64_t problems = 0;
+
+private:
+  void runSteps(const std::vector<tfm::Step> &steps) {
+    for (const tfm::Step &step : steps) {
+      if (!step.isLoop()) {
+        runLaunch(*step.launch);
+        continue;
+      }
+      for (int64_t i = 0; i < step.count; ++i) {
+        indices.push_back(step.reverse ? step.count - 1 - i : i);
+        runSteps(step.body);
+        indices.pop_back();
+      }
+    }
+  }
+
+  void runLaunch(const Launch &launch) {
+    ++launches;
+    for (auto &[value, view] : launch.reads)
+      expectOwned(view);
+    // Threads read and write at the same time.
+    for (auto &[value, written] : launch.writes) {
+      for (auto &[other, read] : launch.reads)
+        expectApart(written.buffer, read.buffer);
+      for (auto &[other, also] : launch.writes)
+        expectApart(written.buffer, also.buffer);
+      forEachLine(written, [&, buffer = written.buffer](int64_t line) {
+        owner[line] = buffer;
+      });
+    }
+  }
+
+  void expectApart(int a, int b) {
+    const Buffer &x = schedule.buffers[a], &y = schedule.buffers[b];
+    if (a != b && x.offset < y.offset + y.bytes &&
+        y.offset < x.offset + x.bytes)
+      report(x.name + " is written while " + y.name +
+             " in the same bytes is used");
+  }
+
+  void expectOwned(const View &view) {
+    forEachLine(view, [&](int64_t line) {
+      if (owner[line] != view.buffer)
+        report(
+            schedule.buffers[view.buffer].name + " is read where " +
+            (owner[line] < 0 ? "nothing" : schedule.buffers[owner[line]].name) +
+            " was written last");
+    });
+  }
+
+  void report(const std::string &message) {
+    if (++problems <= 5)
+      ADD_FAILURE() << message;
+  }
+
+  /// Visits the cache lines that the view touches at the loops' present
+  /// indices.
+  template <typename Visit> void forEachLine(const View &view, Visit visit) {
+    const Buffer &buffer = schedule.buffers[view.buffer];
+    int64_t size = elementBytes(view.element), offset = view.offset;
+    for (auto [depth, stride] : llvm::enumerate(view.loopStrides)) {
+      if (stride == 0)
+        continue;
+      ASSERT_LT(depth, indices.size());
+      offset += stride * indices[depth];
+    }
+    int64_t last = -1;
+    auto row = [&](int64_t from, int64_t count, int64_t stride) {
+      for (int64_t i = 0; i < (stride == 1 ? 1 : count); ++i) {
+        int64_t begin = (from + i * stride) * size;
+        int64_t end = begin + size * (stride == 1 ? count : 1);
+        if (begin < 0 || end > buffer.bytes)
+          return report("a view goes beyond " + buffer.name);
+        for (int64_t line = (buffer.offset + begin) / kLine;
+             line <= (buffer.offset + end - 1) / kLine; ++line)
+          if (line != last)
+            visit(last = line);
+      }
+    };
+    walk(view, 0, offset, row);
+  }
+
+  template <typename Row>
+  void walk(const View &view, size_t axis, int64_t offset, Row &row) {
+    if (view.isContiguous())
+      return row(offset, view.numElements(), 1);
+    if (axis == view.shape.size())
+      return row(offset, 1, 1);
+    if (axis + 1 == view.shape.size())
+      return row(offset, view.strides[axis] == 0 ? 1 : view.shape[axis],
+                 view.strides[axis] == 0 ? 1 : view.strides[axis]);
+    // Repeated elements are the same bytes.
+    int64_t count = view.strides[axis] == 0 ? 1 : view.shape[axis];
+    for (int64_t i = 0; i < count; ++i)
+      walk(view, axis + 1, offset + i * view.strides[axis], row);
+  }
+
+  const Schedule &schedule;
+  /// The buffer that wrote each line of the arena last.
+  std::vector<int> owner;
+  std::vector<int64_t> indices;
+};
+
+/// Buffers that outlive a program overlap nothing at all.
+void expectPermanentBuffersApart(const Schedule &schedule) {
+  std::vector<std::pair<int64_t, int64_t>> taken;
+  int64_t activations = schedule.arenaBytes - schedule.activationBytes;
+  for (const Buffer &buffer : schedule.buffers) {
+    if (buffer.kind == BufferKind::Activation) {
+      if (buffer.end >= 0) {
+        EXPECT_GE(buffer.offset, activations) << buffer.name;
+        EXPECT_LE(buffer.offset + buffer.bytes, schedule.arenaBytes)
+            << buffer.name;
+      }
+      continue;
+    }
+    EXPECT_EQ(buffer.offset % kLine, 0) << buffer.name;
+    taken.push_back({buffer.offset, buffer.offset + buffer.bytes});
+  }
+  llvm::sort(taken);
+  for (size_t i = 1; i < taken.size(); ++i)
+    EXPECT_LE(taken[i - 1].second, taken[i].first);
+  if (!taken.empty()) {
+    EXPECT_LE(taken.back().second, activations);
+  }
+}
+
+void expectSound(const Schedule &schedule) {
+  expectPermanentBuffersApart(schedule);
+  Simulator simulator(schedule);
+  for (const Program &program : schedule.programs) {
+    SCOPED_TRACE(program.name);
+    simulator.run(program);
+  }
+  EXPECT_GT(simulator.launches, 0);
+  EXPECT_EQ(simulator.problems, 0);
+  EXPECT_GE(schedule.activationBytes, schedule.lowerBound);
+  EXPECT_LE(static_cast<double>(schedule.activationBytes),
+            1.01 * static_cast<double>(schedule.lowerBound));
+}
+
+/// A model that ships, prepared for code generation.
+struct Shipped {
+  using Defines = std::vector<std::pair<std::string, std::string>>;
+  Shipped(const std::string &name, const Defines &defines) {
+    FrontendOptions options;
+    options.defines = defines;
+    SourceManager sources;
+    Diagnostics diags(sources);
+    module = compileToTfm(context, sources,
+                          std::string(TFM_FIXTURES) + "/../../models/" + name,
+                          options, diags);
+    std::string errors;
+    llvm::raw_string_ostream stream(errors);
+    diags.print(stream);
+    EXPECT_TRUE(module) << errors;
+    if (module)
+      EXPECT_TRUE(mlir::succeeded(prepare(*module)));
+  }
+  mlir::MLIRContext context{mlir::MLIRContext::Threading::DISABLED};
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+};
+
+void expectSound(const std::string &name,
+                 const Shipped::Defines &defines = {}) {
+  Shipped model(name, defines);
+  ASSERT_TRUE(model.module);
+  expectSound(scheduleModel(*model.module));
+}
+
+TEST(Planner, Addition) { expectSound("addition.tfm"); }
+TEST(Planner, Shakespeare) { expectSound("shakespeare.tfm"); }
+TEST(Planner, ShakespeareAccumulated) {
+  expectSound("shakespeare.tfm", {{"train.accumulate", "2"}, {"drop", "0.1"}});
+}
+TEST(Planner, ShakespeareLarge) {
+  expectSound("shakespeare.tfm", {{"layers", "6"},
+                                  {"heads", "6"},
+                                  {"width", "384"},
+                                  {"context", "256"},
+                                  {"drop", "0.2"},
+                                  {"train.sequence", "256"},
+                                  {"train.batch", "64"}});
+}
+// GPT-2 small as it is trained in the benchmarks, four sequences of 64 at a
+// time.
+TEST(Planner, Gpt2) {
+  expectSound("shakespeare.tfm", {{"layers", "12"},
+                                  {"heads", "12"},
+                                  {"width", "768"},
+                                  {"context", "1024"},
+                                  {"vocab", "50257"},
+                                  {"drop", "0.1"},
+                                  {"train.batch", "4"}});
+}
+TEST(Planner, Inference) {
+  expectSound("gpt2.tfm");
+  expectSound("llama.tfm");
+}
+
+TEST(Planner, RandomPrograms) {
+  for (unsigned seed = 0; seed < 60; ++seed) {
+    std::string text =
+        randomProgram(3000 + seed, 3 + static_cast<int>(seed) % 5, 33);
+    SCOPED_TRACE(text);
+    oracle::TestModule module(text);
+    ASSERT_TRUE(module.function("f"));
+    oracle::addVJP(module.function("f"), "g");
+    ASSERT_TRUE(mlir::succeeded(prepare(*module.module)));
+    Schedule schedule = scheduleModel(*module.module);
+    expectPermanentBuffersApart(schedule);
+    Simulator simulator(schedule);
+    for (const Program &program : schedule.programs)
+      simulator.run(program);
+    EXPECT_EQ(simulator.problems, 0);
+  }
+}
+
+/// What a model comes to as machine code.
+struct Compiled {
+  Compiled(const std::string &name, const Shipped::Defines &defines) {
+    Shipped model(name, defines);
+    if (!model.module)
+      return;
+    Schedule schedule = scheduleModel(*model.module);
+    CpuTarget target = llvm::cantFail(CpuTarget::native());
+    llvm::LLVMContext context;
+    std::unique_ptr<llvm::Module> code =
+        emitModel(*model.module, schedule, target, context);
+    if (!code) {
+      ADD_FAILURE() << "emission failed";
+      return;
+    }
+    for (const llvm::Function &function : *code)
+      functions += !function.isDeclaration();
+    llvm::SmallString<0> object;
+    llvm::raw_svector_ostream os(object);
+    llvm::cantFail(emitObject(*code, target, os));
+    llvm::MemoryBufferRef buffer(object, name);
+    undefined = llvm::cantFail(undefinedSymbols(buffer));
+    auto file =
+        llvm::cantFail(llvm::object::ObjectFile::createObjectFile(buffer));
+    for (const llvm::object::SectionRef &section : file->sections())
+      if (section.isText())
+        textBytes += static_cast<int64_t>(section.getSize());
+  }
+  int64_t functions = 0, textBytes = 0;
+  std::vector<std::string> undefined;
+};
+
+// Layers stay a loop: deeper is not more code, but for the numbers in it.
+TEST(Code, DoesNotGrowWithDepth) {
+  Shipped::Defines small = {{"width", "48"},      {"heads", "4"},
+                            {"context", "32"},    {"train.sequence", "32"},
+                            {"train.batch", "2"}, {"drop", "0.1"}};
+  Shipped::Defines shallow = small, deep = small;
+  shallow.push_back({"layers", "12"});
+  deep.push_back({"layers", "48"});
+  Compiled twelve("shakespeare.tfm", shallow),
+      fortyEight("shakespeare.tfm", deep);
+  EXPECT_GT(twelve.functions, 10);
+  EXPECT_EQ(twelve.functions, fortyEight.functions);
+  EXPECT_NEAR(static_cast<double>(fortyEight.textBytes),
+              static_cast<double>(twelve.textBytes),
+              0.01 * static_cast<double>(twelve.textBytes));
+}
+
+// Nothing is called but the barrier, through its pointer: no libm, no libc.
+class UndefinedSymbols : public testing::TestWithParam<const char *> {};
+TEST_P(UndefinedSymbols, None) {
+  Compiled compiled(std::string(GetParam()) + ".tfm", {});
+  EXPECT_GT(compiled.textBytes, 0);
+  EXPECT_EQ(compiled.undefined, std::vector<std::string>());
+}
+INSTANTIATE_TEST_SUITE_P(Models, UndefinedSymbols,
+                         testing::Values("addition", "shakespeare", "gpt2",
+                                         "llama"),
+                         [](const auto &info) {
+                           return std::string(info.param);
+                         });
+
+} // namespace

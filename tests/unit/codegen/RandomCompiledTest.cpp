@@ -1,0 +1,294 @@
+//===- RandomCompiledTest.cpp - machine code against the oracle -----------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Random programs with their derivatives, dropout and every variant of
+// attention, compiled and compared with the f64 oracle, on one thread and on
+// three.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/driver/Compile.h"
+#include "tests/unit/codegen/CompiledModel.h"
+#include "tests/unit/oracle/Gradients.h"
+#include "tests/unit/oracle/Safetensors.h"
+#include "tests/unit/transforms/RandomProgram.h"
+
+#include "llvm/Support/FormatVariadic.h"
+#include "gtest/gtest.h"
+
+#include <cmath>
+
+using namespace tfm;
+using oracle::Environment;
+using oracle::Tensor;
+using oracle::TestModule;
+
+namespace {
+
+/// The counter of dropout that the runtime would hand over.
+const Tensor rng({4}, {77, 5, 9, 0});
+const Environment dropout = [] {
+  Environment environment;
+  environment.seedLow = 77;
+  environment.seedHigh = 5;
+  environment.counter = 9;
+  return environment;
+}();
+
+std::vector<Tensor> roundedInputs(mlir::func::FuncOp function, unsigned seed) {
+  std::mt19937 random(seed);
+  std::vector<Tensor> inputs = oracle::randomInputs(function, random);
+  for (Tensor &input : inputs)
+    for (double &value : input.data)
+      value = static_cast<float>(value);
+  return inputs;
+}
+
+/// Compiles the module's only function, `@train`: what has a counter of
+/// dropout. Returns its results, and expects the same bits from three threads.
+std::vector<Tensor> runCompiled(TestModule &module,
+                                std::vector<Tensor> inputs) {
+  EXPECT_TRUE(mlir::succeeded(prepare(*module.module)));
+  CompiledModel compiled(*module.module);
+  inputs.push_back(rng);
+  std::vector<Tensor> results = compiled.run("train", inputs);
+  std::vector<Tensor> again = compiled.run("train", inputs, 3);
+  for (size_t i = 0; i < results.size(); ++i)
+    EXPECT_EQ(results[i].data, again[i].data)
+        << "result " << i << " with three threads";
+  return results;
+}
+
+double largest(const Tensor &tensor) {
+  double result = 0;
+  for (double x : tensor.data)
+    result = std::max(result, std::abs(x));
+  return result;
+}
+
+double distance(const Tensor &a, const Tensor &b) {
+  double result = 0;
+  for (auto [x, y] : llvm::zip_equal(a.data, b.data))
+    result = std::isnan(x - y) ? INFINITY : std::max(result, std::abs(x - y));
+  return result;
+}
+
+/// Expects of `function` what the oracle says. How far rounding may carry a
+/// result is measured: the oracle is run on inputs that are off by half a unit
+/// in the last place of an f32, and every op of a chain may do as much again.
+void expectCompiled(TestModule &module, mlir::func::FuncOp function,
+                    unsigned seed) {
+  std::vector<Tensor> inputs = roundedInputs(function, seed);
+  std::vector<Tensor> expected =
+      oracle::evaluateOrFail(function, inputs, dropout);
+  std::vector<double> condition(expected.size(), 0.0);
+  std::mt19937 random(seed);
+  for (int sample = 0; sample < 4; ++sample) {
+    std::vector<Tensor> moved = inputs;
+    for (Tensor &input : moved)
+      for (double &x : input.data)
+        x *= 1 + std::ldexp(random() % 2 ? 1.0 : -1.0, -24);
+    std::vector<Tensor> results =
+        oracle::evaluateOrFail(function, moved, dropout);
+    for (size_t i = 0; i < results.size(); ++i)
+      condition[i] = std::max(condition[i], distance(results[i], expected[i]));
+  }
+  std::vector<Tensor> results = runCompiled(module, inputs);
+  ASSERT_EQ(results.size(), expected.size());
+  for (size_t i = 0; i < results.size(); ++i) {
+    ASSERT_EQ(results[i].shape, expected[i].shape);
+    // An absolute part: where terms cancel to zero their rounding remains.
+    double tolerance =
+        64 * condition[i] + 4e-6 * std::max(largest(expected[i]), 0.1);
+    EXPECT_LE(distance(results[i], expected[i]), tolerance) << "result " << i;
+  }
+}
+
+struct Size {
+  int rows, columns;
+};
+
+class RandomCompiled : public testing::TestWithParam<Size> {};
+
+TEST_P(RandomCompiled, Values) {
+  auto [rows, columns] = GetParam();
+  for (unsigned seed = 0; seed < 8; ++seed) {
+    std::string text = randomProgram(1000 + seed, rows, columns);
+    SCOPED_TRACE(text);
+    TestModule module(text);
+    mlir::func::FuncOp f = module.function("f");
+    ASSERT_TRUE(f);
+    f.setSymName("train");
+    TestModule original(text);
+    expectCompiled(module, original.function("f"), seed);
+  }
+}
+
+TEST_P(RandomCompiled, Derivatives) {
+  auto [rows, columns] = GetParam();
+  for (unsigned seed = 0; seed < 8; ++seed) {
+    std::string text = randomProgram(2000 + seed, rows, columns);
+    SCOPED_TRACE(text);
+    TestModule module(text), original(text);
+    ASSERT_TRUE(module.function("f"));
+    oracle::addVJP(module.function("f"), "train");
+    module.function("f").erase();
+    mlir::func::FuncOp derivative = oracle::addVJP(original.function("f"), "g");
+    expectCompiled(module, derivative, seed);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, RandomCompiled,
+                         testing::Values(Size{1, 2}, Size{2, 3}, Size{5, 17},
+                                         Size{7, 31}, Size{13, 64},
+                                         Size{1, 101}),
+                         [](const auto &info) {
+                           return std::to_string(info.param.rows) + "x" +
+                                  std::to_string(info.param.columns);
+                         });
+
+// What is dropped is exactly what the oracle drops, at every size.
+TEST(DropoutCompiled, MasksAreThoseOfTheOracle) {
+  for (auto [rows, columns] :
+       {std::pair(1, 1), {3, 7}, {5, 64}, {2, 65}, {1, 331}, {9, 128}})
+    for (const char *rate : {"0.1", "0.5", "0.97"}) {
+      std::string type =
+          llvm::formatv("tensor<2x{0}x{1}xf32>", rows, columns).str();
+      std::string all =
+          llvm::formatv("tensor<3x2x{0}x{1}xf32>", rows, columns).str();
+      std::string text = llvm::formatv(R"(
+        func.func @f(%x: {0}) -> ({0}, {1}) {{
+          %a = tfm.dropout %x {{rate = {2} : f64, site = 3 : i64} : {0}
+          %y = tfm.repeat 3 carried() stacked() shared(%x : {0}) -> ({1}) {{
+          ^bb0(%layer: index, %h: {0}):
+            %d = tfm.dropout %h layer %layer {{rate = {2} : f64, site = 4 : i64} : {0}
+            tfm.yield %d : {0}
+          }
+          return %a, %y : {0}, {1}
+        })",
+                                       type, all, rate)
+                             .str();
+      TestModule module(text), original(text);
+      ASSERT_TRUE(module.function("f")) << text;
+      module.function("f").setSymName("train");
+      std::vector<Tensor> inputs = roundedInputs(original.function("f"), rows);
+      std::vector<Tensor> expected =
+          oracle::evaluateOrFail(original.function("f"), inputs, dropout);
+      std::vector<Tensor> results = runCompiled(module, inputs);
+      ASSERT_EQ(results.size(), expected.size());
+      int64_t dropped = 0, kept = 0;
+      for (size_t i = 0; i < results.size(); ++i)
+        for (auto [a, b] : llvm::zip_equal(results[i].data, expected[i].data)) {
+          ASSERT_EQ(a == 0, b == 0);
+          // One rounding of the scale and one of the product.
+          ASSERT_NEAR(a, b, 1.5e-7 * std::abs(b));
+          ++(b == 0 ? dropped : kept);
+        }
+      if (rows * columns > 100) {
+        EXPECT_GT(dropped, 0);
+        EXPECT_GT(kept, 0);
+      }
+    }
+}
+
+/// tests/fixtures/sdpa: attention as PyTorch computes it in f64, values and
+/// gradients, with the fixture's tolerance.
+class SdpaCompiled : public testing::TestWithParam<const char *> {};
+TEST_P(SdpaCompiled, ValuesAndGradients) {
+  std::string name = GetParam();
+  auto tensors = oracle::readFixture("sdpa/sdpa.safetensors");
+  llvm::json::Value cases = oracle::readFixtureJson("sdpa/cases.json");
+  const llvm::json::Object *options = cases.getAsObject()->getObject(name);
+  ASSERT_TRUE(options);
+  auto at = [&](const char *what) { return tensors.at(name + "." + what); };
+  std::vector<Tensor> inputs = {at("q"), at("k"), at("v")};
+  std::string arguments, types;
+  for (const char *what : {"q", "k", "v"}) {
+    std::string type = "tensor<" + oracle::spell(at(what).shape, "f32") + ">";
+    arguments +=
+        llvm::formatv("{0}%{1}: {2}", arguments.empty() ? "" : ", ", what, type)
+            .str();
+    types += (types.empty() ? "" : ", ") + type;
+  }
+  std::string mask;
+  if (auto kind = options->getString("mask")) {
+    inputs.push_back(at("mask"));
+    std::string type =
+        "tensor<" +
+        oracle::spell(at("mask").shape, *kind == "bool" ? "i1" : "f32") + ">";
+    arguments += ", %mask: " + type;
+    types += ", " + type;
+    mask = "mask %mask";
+  }
+  std::string out = "tensor<" + oracle::spell(at("out").shape, "f32") + ">";
+  std::string text =
+      llvm::formatv("func.func @f({0}) -> {1} {{\n"
+                    "  %out, %lse = tfm.attention %q, %k, %v {2} {{{3}scale = "
+                    "{4:E17} : f64} : {5}\n"
+                    "  return %out : {1}\n}",
+                    arguments, out, mask,
+                    options->getBoolean("causal").value_or(false) ? "causal, "
+                                                                  : "",
+                    *options->getNumber("scale"), types)
+          .str();
+  double tolerance = name == "large_scores" ? 1e-3 : 1e-5;
+  {
+    TestModule module(text);
+    ASSERT_TRUE(module.function("f"));
+    module.function("f").setSymName("train");
+    EXPECT_LE(oracle::relativeError(runCompiled(module, inputs)[0], at("out")),
+              tolerance);
+  }
+  TestModule module(text);
+  oracle::addVJP(module.function("f"), "train");
+  module.function("f").erase();
+  inputs.push_back(at("grad_out"));
+  std::vector<Tensor> gradients = runCompiled(module, inputs);
+  ASSERT_GE(gradients.size(), 3u);
+  EXPECT_LE(oracle::relativeError(gradients[0], at("grad_q")), tolerance);
+  EXPECT_LE(oracle::relativeError(gradients[1], at("grad_k")), tolerance);
+  EXPECT_LE(oracle::relativeError(gradients[2], at("grad_v")), tolerance);
+}
+INSTANTIATE_TEST_SUITE_P(
+    All, SdpaCompiled,
+    testing::Values("plain", "causal", "bool_mask", "additive_mask", "scale",
+                    "gqa", "mqa", "cross", "cross_value_width", "cross_causal",
+                    "empty_row", "large_scores"),
+    [](const auto &info) { return std::string(info.param); });
+
+// Variants that PyTorch has no function for, with dropout on the weights.
+TEST(AttentionCompiled, WindowSoftcapAndDropout) {
+  for (const char *attributes :
+       {"causal, window = 4 : i64, scale = 0.5 : f64",
+        "softcap = 2.0 : f64, scale = 0.5 : f64",
+        "causal, scale = 0.5 : f64, dropout = 0.25 : f64, site = 6 : i64",
+        "scale = 0.5 : f64, dropout = 0.25 : f64, site = 1 : i64",
+        "causal, window = 5 : i64, softcap = 3.0 : f64, scale = 0.3 : f64, "
+        "dropout = 0.5 : f64, site = 2 : i64"})
+    for (auto [length, width] : {std::pair(1, 1), {7, 3}, {13, 16}, {67, 8}}) {
+      std::string type =
+          llvm::formatv("tensor<2x2x{0}x{1}xf32>", length, width).str();
+      std::string text = llvm::formatv(R"(
+        func.func @f(%q: {0}, %k: {0}, %v: {0}) -> {0} {{
+          %out, %lse = tfm.attention %q, %k, %v {{{1}} : {0}, {0}, {0}
+          return %out : {0}
+        })",
+                                       type, attributes)
+                             .str();
+      SCOPED_TRACE(text);
+      TestModule values(text), derivatives(text), original(text);
+      ASSERT_TRUE(values.function("f"));
+      values.function("f").setSymName("train");
+      expectCompiled(values, original.function("f"), length);
+      oracle::addVJP(derivatives.function("f"), "train");
+      derivatives.function("f").erase();
+      expectCompiled(derivatives, oracle::addVJP(original.function("f"), "g"),
+                     length);
+    }
+}
+
+} // namespace
