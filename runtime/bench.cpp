@@ -93,10 +93,13 @@ std::vector<LaunchTime> timeLaunches(ThreadPool &pool, Model &model,
     all += static_cast<double>(count);
   std::vector<LaunchTime> times;
   for (int32_t i = 0; i < function.launch_count; ++i)
-    times.push_back({&function.launches[i],
-                     median * static_cast<double>(total[i]) / std::max(all, 1.0)});
+    times.push_back(
+        {&function.launches[i],
+         median * static_cast<double>(total[i]) / std::max(all, 1.0)});
   std::sort(times.begin(), times.end(),
-            [](const LaunchTime &a, const LaunchTime &b) { return a.seconds > b.seconds; });
+            [](const LaunchTime &a, const LaunchTime &b) {
+              return a.seconds > b.seconds;
+            });
   return times;
 }
 
@@ -109,11 +112,12 @@ void printLaunches(const std::vector<LaunchTime> &times, double median) {
       break;
     const tfm_launch &launch = *time.launch;
     auto runs = static_cast<double>(launch.runs);
-    fmt::print("  {:>5.1f}% {:>10.3f} ms {:>8.1f} GFLOP/s {:>7.1f} GB/s  {:>3} x {:<20} {:.90}\n",
+    fmt::print("  {:>5.1f}% {:>10.3f} ms {:>8.1f} GFLOP/s {:>7.1f} GB/s  {:>3} "
+               "x {:<20} {:.90}\n",
                100 * time.seconds / median, time.seconds * 1e3,
                static_cast<double>(launch.flops) * runs / time.seconds / 1e9,
-               static_cast<double>(launch.bytes) * runs / time.seconds / 1e9, launch.runs,
-               launch.path, launch.name);
+               static_cast<double>(launch.bytes) * runs / time.seconds / 1e9,
+               launch.runs, launch.path, launch.name);
   }
 }
 

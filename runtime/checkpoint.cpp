@@ -119,8 +119,8 @@ void saveCheckpoint(const std::string &folder, const Model &model,
   std::string step = std::to_string(state.step);
   makeFolder(folder);
   {
-    // All three are on the disk before any is kept: if one cannot be written, the
-    // temporary files of all are removed.
+    // All three are on the disk before any is kept: if one cannot be written,
+    // the temporary files of all are removed.
     AtomicFile weights(folder + "/model.safetensors", next);
     AtomicFile optimizer(folder + "/optimizer.safetensors", next);
     AtomicFile position(folder + "/state.json", next);

@@ -144,8 +144,8 @@ void info(const tfm_model &model, bool asJson) {
   for (const json &entry : values)
     list += (list.empty() ? "" : ", ") + entry.at("name").get<std::string>() +
             " = " + entry.at("value").dump();
-  std::string obstacle = parseRecipe(model.recipe ? model.recipe : "")
-                             .generate.wholeSequence;
+  std::string obstacle =
+      parseRecipe(model.recipe ? model.recipe : "").generate.wholeSequence;
   printText(fmt::format(
       "{} ({}), compiled for {}, f32\n"
       "  hyperparameters  {}\n"
@@ -159,10 +159,9 @@ void info(const tfm_model &model, bool asJson) {
       megabytes(model.arena_bytes), megabytes(model.parameter_bytes),
       megabytes(model.gradient_bytes), megabytes(model.optimizer_bytes),
       megabytes(model.activation_bytes),
-      obstacle.empty()
-          ? ""
-          : "  generation       whole sequences, because of " + obstacle +
-                "\n"));
+      obstacle.empty() ? ""
+                       : "  generation       whole sequences, because of " +
+                             obstacle + "\n"));
 }
 
 void train(const tfm_model &descriptor, TrainCommand command,

@@ -9,7 +9,8 @@
 //   1. allocate `arena_bytes` zeroed bytes at `arena_alignment`;
 //   2. copy the constants of the model into it (`constants`);
 //   3. fill parameters and inputs at their offsets;
-//   4. call a function's `run` once per thread, with a `tfm_thread` each, all at
+//   4. call a function's `run` once per thread, with a `tfm_thread` each, all
+//   at
 //      the same time;
 //   5. read the outputs at their offsets.
 //
@@ -61,10 +62,11 @@ typedef struct {
 typedef enum {
   TFM_INIT_ZEROS = 0,
   TFM_INIT_ONES = 1,
-  TFM_INIT_NORMAL = 2,           ///< args: mean, standard deviation
-  TFM_INIT_UNIFORM = 3,          ///< args: low, high
-  TFM_INIT_TRUNCATED_NORMAL = 4, ///< args: mean, standard deviation; cut at 2 deviations
-  TFM_INIT_CONSTANT = 5          ///< args: the value
+  TFM_INIT_NORMAL = 2,  ///< args: mean, standard deviation
+  TFM_INIT_UNIFORM = 3, ///< args: low, high
+  TFM_INIT_TRUNCATED_NORMAL =
+      4,                ///< args: mean, standard deviation; cut at 2 deviations
+  TFM_INIT_CONSTANT = 5 ///< args: the value
 } tfm_init;
 
 /// One tensor of the checkpoint: one layer's slice of a parameter.
@@ -94,7 +96,8 @@ typedef struct {
 typedef struct {
   /// What it computes: the ops that are fused in it.
   const char *name;
-  /// Where the model's text has it: the path of a module, `h.attn`; may be empty.
+  /// Where the model's text has it: the path of a module, `h.attn`; may be
+  /// empty.
   const char *path;
   /// How often it runs in a call: once for each layer in a loop.
   uint64_t runs;

@@ -61,8 +61,12 @@ void ThreadPool::Barrier::wait(uint32_t count, Waiter &waiter) {
 ThreadPool::ThreadPool(int count)
     : threads(std::max(1, count)), waiters(threads.size()) {
   for (size_t i = 0; i < threads.size(); ++i)
-    threads[i] = {static_cast<int64_t>(i), static_cast<int64_t>(threads.size()),
-                  meet, nullptr, this, nullptr};
+    threads[i] = {static_cast<int64_t>(i),
+                  static_cast<int64_t>(threads.size()),
+                  meet,
+                  nullptr,
+                  this,
+                  nullptr};
   for (size_t i = 1; i < threads.size(); ++i)
     workers.emplace_back([this, i] { work(static_cast<int>(i)); });
 }

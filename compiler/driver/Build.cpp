@@ -39,9 +39,11 @@ public:
   void stage(llvm::StringRef name) {
     auto now = std::chrono::steady_clock::now();
     if (enabled)
-      llvm::errs() << llvm::format("%8.1f ms  ",
-                                   std::chrono::duration<double, std::milli>(now - last).count())
-                   << name << '\n';
+      llvm::errs()
+          << llvm::format(
+                 "%8.1f ms  ",
+                 std::chrono::duration<double, std::milli>(now - last).count())
+          << name << '\n';
     last = now;
   }
 
@@ -76,7 +78,9 @@ std::string outputOf(const BuildOptions &options) {
   // Text goes to the reader.
   if (options.emit <= Emit::Asm)
     return "-";
-  std::string stem = options.source == "-" ? "model" : llvm::sys::path::stem(options.source).str();
+  std::string stem = options.source == "-"
+                         ? "model"
+                         : llvm::sys::path::stem(options.source).str();
   std::string path = stem + endingOf(options.emit).str();
   // Beside a folder of that name, `./gpt2` would not be a file.
   return llvm::sys::fs::is_directory(path) ? path + ".out" : path;
@@ -89,8 +93,9 @@ BuildStatus fail(const llvm::Twine &message, BuildStatus status) {
 
 /// Writes what `write` prints: to standard output, or to a file that appears
 /// whole or not at all.
-BuildStatus writeText(llvm::StringRef path,
-                      llvm::function_ref<llvm::Error(llvm::raw_pwrite_stream &)> write) {
+BuildStatus
+writeText(llvm::StringRef path,
+          llvm::function_ref<llvm::Error(llvm::raw_pwrite_stream &)> write) {
   llvm::SmallString<0> text;
   llvm::raw_svector_ostream os(text);
   if (llvm::Error error = write(os))
@@ -128,11 +133,12 @@ BuildStatus tfm::build(const BuildOptions &options) {
   std::string output = outputOf(options);
   // Whatever goes wrong from here on is ours, not the user's.
   std::string bug;
-  mlir::ScopedDiagnosticHandler handler(&context, [&](mlir::Diagnostic &diagnostic) {
-    if (bug.empty())
-      bug = diagnostic.str();
-    return mlir::success();
-  });
+  mlir::ScopedDiagnosticHandler handler(&context,
+                                        [&](mlir::Diagnostic &diagnostic) {
+                                          if (bug.empty())
+                                            bug = diagnostic.str();
+                                          return mlir::success();
+                                        });
   if (options.emit == Emit::Tfm)
     return writeText(output, [&](llvm::raw_pwrite_stream &os) {
       module->print(os);
@@ -150,7 +156,8 @@ BuildStatus tfm::build(const BuildOptions &options) {
     });
 
   llvm::LLVMContext llvmContext;
-  std::unique_ptr<llvm::Module> code = emitModel(*module, schedule, *target, llvmContext);
+  std::unique_ptr<llvm::Module> code =
+      emitModel(*module, schedule, *target, llvmContext);
   if (!code)
     return fail("cannot generate code: " + bug, BuildStatus::Bug);
   watch.stage("kernels");
@@ -174,10 +181,12 @@ BuildStatus tfm::build(const BuildOptions &options) {
   if (!calls)
     return fail(llvm::toString(calls.takeError()), BuildStatus::Bug);
   if (!calls->empty())
-    return fail("the machine code calls '" + llvm::join(*calls, "', '") + "'", BuildStatus::Bug);
+    return fail("the machine code calls '" + llvm::join(*calls, "', '") + "'",
+                BuildStatus::Bug);
   watch.stage("machine code");
-  llvm::Error error = options.emit == Emit::Obj ? writeWhole(output, object)
-                                                : link(object, output, options.emit == Emit::Shared);
+  llvm::Error error = options.emit == Emit::Obj
+                          ? writeWhole(output, object)
+                          : link(object, output, options.emit == Emit::Shared);
   if (error)
     return fail(llvm::toString(std::move(error)), BuildStatus::InputError);
   watch.stage("link");

@@ -45,7 +45,8 @@ std::string hyperparametersAsJson(ModuleOp module) {
       else if (auto text = dyn_cast_or_null<StringAttr>(value))
         json = text.getValue();
       list.push_back(llvm::json::Object{
-          {"name", entry.getAs<StringAttr>("name").getValue()}, {"value", std::move(json)}});
+          {"name", entry.getAs<StringAttr>("name").getValue()},
+          {"value", std::move(json)}});
     }
   std::string text;
   llvm::raw_string_ostream(text) << llvm::json::Value(std::move(list));
@@ -58,7 +59,8 @@ std::string recipeText(ModuleOp module) {
   StringRef obstacle = stringAttribute(module, "tfm.whole_sequence");
   if (obstacle.empty())
     return recipe.str();
-  llvm::Expected<llvm::json::Value> json = llvm::json::parse(recipe.empty() ? "{}" : recipe);
+  llvm::Expected<llvm::json::Value> json =
+      llvm::json::parse(recipe.empty() ? "{}" : recipe);
   if (!json || !json->getAsObject()) {
     llvm::consumeError(json.takeError());
     return recipe.str();
@@ -87,12 +89,15 @@ void forEachLaunch(const std::vector<tfm::Step> &steps,
 /// Names the results that the runtime looks for.
 static void nameResults(ModuleOp module) {
   static constexpr std::pair<StringRef, std::array<StringRef, 2>> names[] = {
-      {"forward", {"logits", ""}}, {"train", {"loss", "losses"}}, {"evaluate", {"loss", "losses"}}};
+      {"forward", {"logits", ""}},
+      {"train", {"loss", "losses"}},
+      {"evaluate", {"loss", "losses"}}};
   for (auto &[function, results] : names)
     if (auto func = module.lookupSymbol<func::FuncOp>(function))
       for (unsigned i = 0; i < 2 && i < func.getNumResults(); ++i)
         if (!results[i].empty())
-          func.setResultAttr(i, "tfm.name", StringAttr::get(module.getContext(), results[i]));
+          func.setResultAttr(i, "tfm.name",
+                             StringAttr::get(module.getContext(), results[i]));
 }
 
 LogicalResult tfm::prepare(ModuleOp module) {
@@ -128,7 +133,8 @@ Schedule tfm::scheduleModel(ModuleOp module) {
   return buildSchedule(module, options);
 }
 
-std::unique_ptr<llvm::Module> tfm::emitModel(ModuleOp module, const Schedule &schedule,
+std::unique_ptr<llvm::Module> tfm::emitModel(ModuleOp module,
+                                             const Schedule &schedule,
                                              const CpuTarget &target,
                                              llvm::LLVMContext &context) {
   DialectRegistry registry;
@@ -157,6 +163,7 @@ std::unique_ptr<llvm::Module> tfm::emitModel(ModuleOp module, const Schedule &sc
   text.target = target.cpu;
   text.hyperparameters = hyperparametersAsJson(module);
   text.recipe = recipeText(module);
-  addProgramsAndDescriptor(*result, schedule, names, 4 * library.scratchElements(), text);
+  addProgramsAndDescriptor(*result, schedule, names,
+                           4 * library.scratchElements(), text);
   return result;
 }

@@ -22,8 +22,8 @@ namespace tfm {
 
 struct CpuTarget;
 
-/// Runs the passes that turn a model as the frontend hands it over into what can
-/// be scheduled: gradients, the inference forms, the optimizer's update,
+/// Runs the passes that turn a model as the frontend hands it over into what
+/// can be scheduled: gradients, the inference forms, the optimizer's update,
 /// simplification and decomposition. Errors go to the context's diagnostics.
 mlir::LogicalResult prepare(mlir::ModuleOp module);
 
@@ -32,7 +32,8 @@ Schedule scheduleModel(mlir::ModuleOp module);
 
 /// Emits the kernels, functions and descriptor of a scheduled model. Null after
 /// an error in the context's diagnostics.
-std::unique_ptr<llvm::Module> emitModel(mlir::ModuleOp module, const Schedule &schedule,
+std::unique_ptr<llvm::Module> emitModel(mlir::ModuleOp module,
+                                        const Schedule &schedule,
                                         const CpuTarget &target,
                                         llvm::LLVMContext &context);
 

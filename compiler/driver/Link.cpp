@@ -32,15 +32,16 @@ llvm::Expected<std::string> findRuntime() {
     if (llvm::sys::fs::exists(path))
       return std::string(path);
   }
-  return llvm::createStringError("cannot find libtfm_runtime.a in lib beside " + program);
+  return llvm::createStringError("cannot find libtfm_runtime.a in lib beside " +
+                                 program);
 }
 
 llvm::Expected<std::string> findLinker() {
   for (llvm::StringRef name : {"c++", "g++", "clang++", "clang++-22"})
     if (llvm::ErrorOr<std::string> path = llvm::sys::findProgramByName(name))
       return *path;
-  return llvm::createStringError(
-      "no C++ compiler found to link with: install g++ or clang, or use `--emit obj`");
+  return llvm::createStringError("no C++ compiler found to link with: install "
+                                 "g++ or clang, or use `--emit obj`");
 }
 
 } // namespace
@@ -52,14 +53,15 @@ llvm::Error tfm::writeWhole(llvm::StringRef path, llvm::StringRef bytes) {
   });
 }
 
-llvm::Error tfm::link(llvm::StringRef object, llvm::StringRef output, bool shared) {
+llvm::Error tfm::link(llvm::StringRef object, llvm::StringRef output,
+                      bool shared) {
   llvm::Expected<std::string> linker = findLinker();
   if (!linker)
     return linker.takeError();
   llvm::SmallString<128> objectPath, errorPath;
   int descriptor = -1;
-  if (std::error_code error =
-          llvm::sys::fs::createTemporaryFile("tfm", "o", descriptor, objectPath))
+  if (std::error_code error = llvm::sys::fs::createTemporaryFile(
+          "tfm", "o", descriptor, objectPath))
     return llvm::createStringError(error, "cannot create a temporary file");
   llvm::FileRemover removeObject(objectPath);
   {
@@ -69,12 +71,14 @@ llvm::Error tfm::link(llvm::StringRef object, llvm::StringRef output, bool share
     if (os.has_error())
       return llvm::createStringError(os.error(), "cannot write " + objectPath);
   }
-  if (std::error_code error = llvm::sys::fs::createTemporaryFile("tfm", "txt", errorPath))
+  if (std::error_code error =
+          llvm::sys::fs::createTemporaryFile("tfm", "txt", errorPath))
     return llvm::createStringError(error, "cannot create a temporary file");
   llvm::FileRemover removeErrors(errorPath);
 
   std::string partial = (output + ".partial").str();
-  llvm::SmallVector<std::string> arguments = {*linker, "-o", partial, std::string(objectPath)};
+  llvm::SmallVector<std::string> arguments = {*linker, "-o", partial,
+                                              std::string(objectPath)};
   if (shared) {
     arguments.push_back("-shared");
   } else {
@@ -82,21 +86,23 @@ llvm::Error tfm::link(llvm::StringRef object, llvm::StringRef output, bool share
     if (!runtime)
       return runtime.takeError();
     llvm::append_range(arguments,
-                       llvm::ArrayRef<std::string>{*runtime, "-static-libstdc++",
-                                                   "-static-libgcc", "-Wl,--gc-sections", "-s",
-                                                   "-lm", "-lpthread"});
+                       llvm::ArrayRef<std::string>{
+                           *runtime, "-static-libstdc++", "-static-libgcc",
+                           "-Wl,--gc-sections", "-s", "-lm", "-lpthread"});
   }
-  llvm::SmallVector<llvm::StringRef> references(arguments.begin(), arguments.end());
-  std::optional<llvm::StringRef> redirects[] = {std::nullopt, std::nullopt, errorPath.str()};
+  llvm::SmallVector<llvm::StringRef> references(arguments.begin(),
+                                                arguments.end());
+  std::optional<llvm::StringRef> redirects[] = {std::nullopt, std::nullopt,
+                                                errorPath.str()};
   std::string message;
-  int status = llvm::sys::ExecuteAndWait(*linker, references, std::nullopt, redirects, 0, 0,
-                                         &message);
+  int status = llvm::sys::ExecuteAndWait(*linker, references, std::nullopt,
+                                         redirects, 0, 0, &message);
   if (status != 0) {
     llvm::sys::fs::remove(partial);
     if (auto text = llvm::MemoryBuffer::getFile(errorPath))
       message += (*text)->getBuffer().str();
-    return llvm::createStringError("cannot link " + output + " with " + *linker + ":\n" +
-                                   message);
+    return llvm::createStringError("cannot link " + output + " with " +
+                                   *linker + ":\n" + message);
   }
   if (std::error_code error = llvm::sys::fs::rename(partial, output)) {
     llvm::sys::fs::remove(partial);

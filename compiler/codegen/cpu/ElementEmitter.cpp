@@ -47,8 +47,9 @@ ElementEmitter::ElementEmitter(KernelBuilder &k, const Launch &launch,
     members.insert(op);
   // A copy walks its views in whatever shape serves best.
   auto roleOf = [&](Value value) {
-    return launch.group.ops.empty() && !launch.writes.empty() ? Role::Full
-                                                              : domain.roleOf(value.getType());
+    return launch.group.ops.empty() && !launch.writes.empty()
+               ? Role::Full
+               : domain.roleOf(value.getType());
   };
   unsigned next = 0;
   for (auto &[value, view] : launch.reads)
@@ -57,8 +58,8 @@ ElementEmitter::ElementEmitter(KernelBuilder &k, const Launch &launch,
     writes.push_back(makeAccess(buffers[next++], view, roleOf(value)));
 }
 
-ElementEmitter::Access ElementEmitter::makeAccess(Value pointer, const View &view,
-                                                  Role role) const {
+ElementEmitter::Access
+ElementEmitter::makeAccess(Value pointer, const View &view, Role role) const {
   Access access;
   access.pointer = pointer;
   access.view = view;
@@ -100,7 +101,9 @@ void ElementEmitter::beginColumns(Value newColumn, Value newMask, int64_t chunk,
   if (chunk < 0)
     chunkValues[chunk].clear();
   columnValues = &chunkValues[chunk];
-  columnInBlock = chunk == kAnyColumn ? -1 : chunk < 0 ? (-1 - chunk) * k.lanes : chunk % 64;
+  columnInBlock = chunk == kAnyColumn ? -1
+                  : chunk < 0         ? (-1 - chunk) * k.lanes
+                                      : chunk % 64;
   block = chunk < 0 ? -1 : chunk / 64;
   if (chunk == -1)
     keepMasks.clear();
@@ -129,19 +132,25 @@ static Type memoryType(Type element, OpBuilder &b) {
 Value ElementEmitter::fromMemory(Value value, Type element) {
   if (!element.isInteger(1))
     return value;
-  Value zero = arith::ConstantOp::create(k.b, k.loc, k.b.getZeroAttr(value.getType()));
-  return arith::CmpIOp::create(k.b, k.loc, arith::CmpIPredicate::ne, value, zero);
+  Value zero =
+      arith::ConstantOp::create(k.b, k.loc, k.b.getZeroAttr(value.getType()));
+  return arith::CmpIOp::create(k.b, k.loc, arith::CmpIPredicate::ne, value,
+                               zero);
 }
 
-static Value address(KernelBuilder &k, Value pointer, Type element, Value offset) {
+static Value address(KernelBuilder &k, Value pointer, Type element,
+                     Value offset) {
   Type stored = memoryType(element, k.b);
   Type result = k.ptrType;
   if (auto vector = dyn_cast<VectorType>(offset.getType()))
     result = VectorType::get(vector.getShape(), k.ptrType);
-  return LLVM::GEPOp::create(k.b, k.loc, result, stored, pointer, ValueRange{offset});
+  return LLVM::GEPOp::create(k.b, k.loc, result, stored, pointer,
+                             ValueRange{offset});
 }
 
-static unsigned alignmentOf(Type element) { return element.isInteger(1) ? 1 : 4; }
+static unsigned alignmentOf(Type element) {
+  return element.isInteger(1) ? 1 : 4;
+}
 
 Value ElementEmitter::rowOffset(const Access &access) {
   auto it = rowOffsets.find(&access);
@@ -182,7 +191,8 @@ Value ElementEmitter::columnNumbers() {
 Value ElementEmitter::elementIndex(const Access &access) {
   auto type = VectorType::get({k.lanes}, k.i64Type);
   auto splat = [&](int64_t value) -> Value {
-    return arith::ConstantOp::create(k.b, k.loc, DenseElementsAttr::get(type, value));
+    return arith::ConstantOp::create(k.b, k.loc,
+                                     DenseElementsAttr::get(type, value));
   };
   Value first = k.mul(row, launch.group.domain.cols);
   Value rest = k.add(columnNumbers(),
@@ -198,17 +208,19 @@ Value ElementEmitter::elementIndex(const Access &access) {
 }
 
 /// `lanes` elements from `offset`, `stride` apart.
-Value ElementEmitter::loadAt(const Access &access, Value offset, int64_t stride) {
+Value ElementEmitter::loadAt(const Access &access, Value offset,
+                             int64_t stride) {
   Type element = access.view.element;
   auto type = VectorType::get({k.lanes}, memoryType(element, k.b));
   unsigned alignment = alignmentOf(element);
   if (stride == 1) {
     Value pointer = address(k, access.pointer, element, offset);
     if (!mask)
-      return fromMemory(LLVM::LoadOp::create(k.b, k.loc, type, pointer, alignment), element);
+      return fromMemory(
+          LLVM::LoadOp::create(k.b, k.loc, type, pointer, alignment), element);
     Value zero = arith::ConstantOp::create(k.b, k.loc, k.b.getZeroAttr(type));
-    return fromMemory(LLVM::MaskedLoadOp::create(k.b, k.loc, type, pointer, mask,
-                                                 zero, alignment),
+    return fromMemory(LLVM::MaskedLoadOp::create(k.b, k.loc, type, pointer,
+                                                 mask, zero, alignment),
                       element);
   }
   auto indexType = VectorType::get({k.lanes}, k.i64Type);
@@ -218,12 +230,15 @@ Value ElementEmitter::loadAt(const Access &access, Value offset, int64_t stride)
     for (int64_t i = 0; i < k.lanes; ++i)
       steps[i] = i * stride;
     Value iota = arith::ConstantOp::create(
-        k.b, k.loc, DenseElementsAttr::get(indexType, ArrayRef<int64_t>(steps)));
-    offsets = k.add(vector::BroadcastOp::create(k.b, k.loc, indexType, offset), iota);
+        k.b, k.loc,
+        DenseElementsAttr::get(indexType, ArrayRef<int64_t>(steps)));
+    offsets =
+        k.add(vector::BroadcastOp::create(k.b, k.loc, indexType, offset), iota);
   }
   Value all = mask;
   if (!all)
-    all = arith::ConstantOp::create(k.b, k.loc, DenseElementsAttr::get(k.maskType, true));
+    all = arith::ConstantOp::create(k.b, k.loc,
+                                    DenseElementsAttr::get(k.maskType, true));
   Value zero = arith::ConstantOp::create(k.b, k.loc, k.b.getZeroAttr(type));
   Value pointers = address(k, access.pointer, element, offsets);
   return fromMemory(LLVM::masked_gather::create(k.b, k.loc, type, pointers, all,
@@ -236,7 +251,8 @@ Value ElementEmitter::loadFull(const Access &access) {
     return loadAt(access, elementIndex(access), 0);
   if (access.columnStride == 0) {
     Value one = loadRowScalar(access);
-    return vector::BroadcastOp::create(k.b, k.loc, typeOf(one.getType(), true), one);
+    return vector::BroadcastOp::create(k.b, k.loc, typeOf(one.getType(), true),
+                                       one);
   }
   Value offset = k.add(rowOffset(access), k.mul(column, access.columnStride));
   return loadAt(access, offset, access.columnStride);
@@ -249,8 +265,8 @@ Value ElementEmitter::loadRowScalar(const Access &access) {
     k.b.setInsertionPoint(columnLoop);
   Type element = access.view.element;
   Value pointer = address(k, access.pointer, element, offset);
-  return fromMemory(LLVM::LoadOp::create(k.b, k.loc, memoryType(element, k.b), pointer,
-                                         alignmentOf(element)),
+  return fromMemory(LLVM::LoadOp::create(k.b, k.loc, memoryType(element, k.b),
+                                         pointer, alignmentOf(element)),
                     element);
 }
 
@@ -259,7 +275,8 @@ void ElementEmitter::store(unsigned index, Value vector) {
   Type element = access.view.element;
   unsigned alignment = alignmentOf(element);
   if (element.isInteger(1))
-    vector = arith::ExtUIOp::create(k.b, k.loc, typeOf(k.b.getI8Type(), true), vector);
+    vector = arith::ExtUIOp::create(k.b, k.loc, typeOf(k.b.getI8Type(), true),
+                                    vector);
   Value offsets;
   if (access.perElement) {
     offsets = elementIndex(access);
@@ -270,7 +287,8 @@ void ElementEmitter::store(unsigned index, Value vector) {
     if (access.columnStride == 1 || launch.group.domain.cols == 1) {
       Value pointer = address(k, access.pointer, element, offset);
       if (mask)
-        LLVM::MaskedStoreOp::create(k.b, k.loc, vector, pointer, mask, alignment);
+        LLVM::MaskedStoreOp::create(k.b, k.loc, vector, pointer, mask,
+                                    alignment);
       else
         LLVM::StoreOp::create(k.b, k.loc, vector, pointer, alignment);
       return;
@@ -281,20 +299,24 @@ void ElementEmitter::store(unsigned index, Value vector) {
       steps[i] = i * access.columnStride;
     Value iota = arith::ConstantOp::create(
         k.b, k.loc, DenseElementsAttr::get(type, ArrayRef<int64_t>(steps)));
-    offsets = k.add(vector::BroadcastOp::create(k.b, k.loc, type, offset), iota);
+    offsets =
+        k.add(vector::BroadcastOp::create(k.b, k.loc, type, offset), iota);
   }
   Value all = mask;
   if (!all)
-    all = arith::ConstantOp::create(k.b, k.loc, DenseElementsAttr::get(k.maskType, true));
+    all = arith::ConstantOp::create(k.b, k.loc,
+                                    DenseElementsAttr::get(k.maskType, true));
   LLVM::masked_scatter::create(k.b, k.loc, vector,
-                               address(k, access.pointer, element, offsets), all, alignment);
+                               address(k, access.pointer, element, offsets),
+                               all, alignment);
 }
 
 void ElementEmitter::storeScalar(unsigned index, Value scalarValue) {
   const Access &access = writes[index];
   Type element = access.view.element;
   if (element.isInteger(1))
-    scalarValue = arith::ExtUIOp::create(k.b, k.loc, k.b.getI8Type(), scalarValue);
+    scalarValue =
+        arith::ExtUIOp::create(k.b, k.loc, k.b.getI8Type(), scalarValue);
   LLVM::StoreOp::create(k.b, k.loc, scalarValue,
                         address(k, access.pointer, element, rowOffset(access)),
                         alignmentOf(element));
@@ -319,7 +341,8 @@ Value ElementEmitter::constant(DenseElementsAttr value, bool vector) {
 }
 
 /// The index along `axis` of a tensor at the current point, i32.
-Value ElementEmitter::indexAlong(RankedTensorType type, int64_t axis, bool vector) {
+Value ElementEmitter::indexAlong(RankedTensorType type, int64_t axis,
+                                 bool vector) {
   const Domain &domain = launch.group.domain;
   int64_t inner = 1;
   for (int64_t size : type.getShape().drop_front(axis + 1))
@@ -334,19 +357,24 @@ Value ElementEmitter::indexAlong(RankedTensorType type, int64_t axis, bool vecto
     Value narrow = arith::TruncIOp::create(k.b, k.loc, k.b.getI32Type(), index);
     if (!vector)
       return narrow;
-    return vector::BroadcastOp::create(k.b, k.loc, typeOf(k.b.getI32Type(), true), narrow);
+    return vector::BroadcastOp::create(k.b, k.loc,
+                                       typeOf(k.b.getI32Type(), true), narrow);
   }
   Value numbers = columnNumbers();
   if (!lastIsColumn) {
     auto i64s = VectorType::get({k.lanes}, k.i64Type);
     auto splat = [&](int64_t value) -> Value {
-      return arith::ConstantOp::create(k.b, k.loc, DenseElementsAttr::get(i64s, value));
+      return arith::ConstantOp::create(k.b, k.loc,
+                                       DenseElementsAttr::get(i64s, value));
     };
-    Value first = vector::BroadcastOp::create(k.b, k.loc, i64s, k.mul(row, domain.cols));
-    numbers = arith::DivUIOp::create(k.b, k.loc, k.add(numbers, first), splat(inner));
+    Value first =
+        vector::BroadcastOp::create(k.b, k.loc, i64s, k.mul(row, domain.cols));
+    numbers =
+        arith::DivUIOp::create(k.b, k.loc, k.add(numbers, first), splat(inner));
     numbers = arith::RemUIOp::create(k.b, k.loc, numbers, splat(size));
   }
-  return arith::TruncIOp::create(k.b, k.loc, typeOf(k.b.getI32Type(), true), numbers);
+  return arith::TruncIOp::create(k.b, k.loc, typeOf(k.b.getI32Type(), true),
+                                 numbers);
 }
 
 /// An index tensor: along its own axis, or positions along the sequence.
@@ -359,7 +387,8 @@ Value ElementEmitter::index(Operation *op, bool vector) {
 Value ElementEmitter::gatherRow(Operation *op) {
   auto gather = cast<GatherOp>(op);
   const Access &table = reads.find(gather.getTable())->second;
-  Value id = arith::ExtSIOp::create(k.b, k.loc, k.i64Type, scalar(gather.getIds()));
+  Value id =
+      arith::ExtSIOp::create(k.b, k.loc, k.i64Type, scalar(gather.getIds()));
   Value offset = k.mul(id, table.view.strides.front());
   int64_t stride = table.view.shape.size() > 1 ? table.view.strides.back() : 1;
   return loadAt(table, k.add(offset, k.mul(column, stride)), stride);
@@ -371,11 +400,12 @@ Value ElementEmitter::dropout(Operation *op) {
   Value x = full(dropout.getX());
   // One counter serves 64 columns, so their masks are made together.
   auto makeMasks = [&] {
-    DropoutKey key = dropoutKey(k.b, k.loc, arguments.rng,
-                                dropout.getLayer() ? arguments.layer : k.toIndex(k.i64(0)),
-                                dropout.getSite(), rate, launch.accumulate);
-    return dropoutKeep64(k.b, k.loc, key, k.toIndex(row), k.toIndex(k.div(column, 64)),
-                         k.lanes);
+    DropoutKey key =
+        dropoutKey(k.b, k.loc, arguments.rng,
+                   dropout.getLayer() ? arguments.layer : k.toIndex(k.i64(0)),
+                   dropout.getSite(), rate, launch.accumulate);
+    return dropoutKeep64(k.b, k.loc, key, k.toIndex(row),
+                         k.toIndex(k.div(column, 64)), k.lanes);
   };
   Value keep;
   if (columnInBlock >= 0) {
@@ -415,12 +445,14 @@ Value ElementEmitter::full(Value value) {
   Operation *op = value.getDefiningOp();
   // A row's scalar in a place for a vector.
   if (Value known = rowValues.lookup(value))
-    return remember(vector::BroadcastOp::create(k.b, k.loc, typeOf(known.getType(), true), known));
+    return remember(vector::BroadcastOp::create(
+        k.b, k.loc, typeOf(known.getType(), true), known));
   if (auto it = reads.find(value);
       it != reads.end() && !(op && members.contains(op)))
     return remember(loadFull(it->second));
   if (auto constantOp = dyn_cast<ConstantOp>(op))
-    return remember(constant(cast<DenseElementsAttr>(constantOp.getValue()), true));
+    return remember(
+        constant(cast<DenseElementsAttr>(constantOp.getValue()), true));
   if (isa<IotaOp, PositionsOp>(op))
     return remember(index(op, /*vector=*/true));
   if (members.contains(op) || !isViewOp(op))
@@ -430,12 +462,14 @@ Value ElementEmitter::full(Value value) {
     return remember(full(op->getOperand(0)));
   case Passage::RowScalar: {
     Value one = scalar(op->getOperand(0));
-    return remember(vector::BroadcastOp::create(k.b, k.loc, typeOf(one.getType(), true), one));
+    return remember(vector::BroadcastOp::create(
+        k.b, k.loc, typeOf(one.getType(), true), one));
   }
   case Passage::Memory:
     break;
   }
-  auto splat = viewBase(op->getOperand(0), materialised).getDefiningOp<ConstantOp>();
+  auto splat =
+      viewBase(op->getOperand(0), materialised).getDefiningOp<ConstantOp>();
   return remember(constant(cast<DenseElementsAttr>(splat.getValue()), true));
 }
 
@@ -451,13 +485,15 @@ Value ElementEmitter::scalar(Value value) {
       it != reads.end() && !(op && members.contains(op)))
     return remember(loadRowScalar(it->second));
   if (auto constantOp = dyn_cast<ConstantOp>(op))
-    return remember(constant(cast<DenseElementsAttr>(constantOp.getValue()), false));
+    return remember(
+        constant(cast<DenseElementsAttr>(constantOp.getValue()), false));
   if (isa<IotaOp, PositionsOp>(op))
     return remember(index(op, /*vector=*/false));
   if (members.contains(op) || !isViewOp(op))
     return remember(compute(op, /*vector=*/false));
   if (passageThrough(op, Role::Scalar, launch.group.domain) == Passage::Same)
     return remember(scalar(op->getOperand(0)));
-  auto splat = viewBase(op->getOperand(0), materialised).getDefiningOp<ConstantOp>();
+  auto splat =
+      viewBase(op->getOperand(0), materialised).getDefiningOp<ConstantOp>();
   return remember(constant(cast<DenseElementsAttr>(splat.getValue()), false));
 }

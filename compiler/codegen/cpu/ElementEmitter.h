@@ -20,16 +20,17 @@ class ElementEmitter {
 public:
   /// `buffers` are the kernel's pointers to `launch.reads`, then to
   /// `launch.writes`.
-  ElementEmitter(KernelBuilder &k, const Launch &launch, const OpSet &materialised,
-                 mlir::ValueRange buffers, const KernelArguments &arguments);
+  ElementEmitter(KernelBuilder &k, const Launch &launch,
+                 const OpSet &materialised, mlir::ValueRange buffers,
+                 const KernelArguments &arguments);
 
   /// Starts row `row`; what was known of the last row is forgotten.
   void beginRow(mlir::Value row);
   /// Moves to the `lanes` columns from `column` on, of which only those in
   /// `mask` exist (null: all). `chunk` is the column where it is known: its
-  /// values are kept for the row. In a loop over 64 columns at a time, `loop`, it
-  /// is -1 for the first `lanes` of them, -2 for the next, and so on; kAnyColumn
-  /// elsewhere.
+  /// values are kept for the row. In a loop over 64 columns at a time, `loop`,
+  /// it is -1 for the first `lanes` of them, -2 for the next, and so on;
+  /// kAnyColumn elsewhere.
   void beginColumns(mlir::Value column, mlir::Value mask, int64_t chunk,
                     mlir::Operation *loop = nullptr);
   static constexpr int64_t kAnyColumn = INT64_MIN;
@@ -48,7 +49,9 @@ public:
   void store(unsigned index, mlir::Value vector);
   /// Stores a row's scalar.
   void storeScalar(unsigned index, mlir::Value scalarValue);
-  mlir::Value writePointer(unsigned index) const { return writes[index].pointer; }
+  mlir::Value writePointer(unsigned index) const {
+    return writes[index].pointer;
+  }
 
   /// `value` where the mask holds, `other` elsewhere.
   mlir::Value masked(mlir::Value vector, double other);
@@ -68,10 +71,12 @@ private:
   mlir::Value loadRowScalar(const Access &access);
   mlir::Value loadAt(const Access &access, mlir::Value offset, int64_t stride);
   mlir::Value elementIndex(const Access &access);
-  mlir::Value indexAlong(mlir::RankedTensorType type, int64_t axis, bool vector);
+  mlir::Value indexAlong(mlir::RankedTensorType type, int64_t axis,
+                         bool vector);
   mlir::Value index(mlir::Operation *op, bool vector);
   mlir::Value compute(mlir::Operation *op, bool vector);
-  mlir::Value elementwise(mlir::Operation *op, mlir::ValueRange x, mlir::Type type);
+  mlir::Value elementwise(mlir::Operation *op, mlir::ValueRange x,
+                          mlir::Type type);
   mlir::Value constant(mlir::DenseElementsAttr value, bool vector);
   mlir::Value gatherRow(mlir::Operation *op);
   mlir::Value dropout(mlir::Operation *op);
@@ -94,7 +99,9 @@ private:
   llvm::DenseMap<const Access *, mlir::Value> rowOffsets;
   /// Dropout's masks of each block of 64 columns, and where in its block the
   /// current vector is (-1 where that is not known).
-  llvm::DenseMap<std::pair<mlir::Operation *, int64_t>, llvm::SmallVector<mlir::Value>> keepMasks;
+  llvm::DenseMap<std::pair<mlir::Operation *, int64_t>,
+                 llvm::SmallVector<mlir::Value>>
+      keepMasks;
   int64_t columnInBlock = -1, block = -1;
 };
 

@@ -26,7 +26,8 @@ public:
     Type element = getElementTypeOrSelf(type);
     TypedAttr attr = isa<FloatType>(element)
                          ? TypedAttr(k.b.getFloatAttr(element, value))
-                         : TypedAttr(k.b.getIntegerAttr(element, static_cast<int64_t>(value)));
+                         : TypedAttr(k.b.getIntegerAttr(
+                               element, static_cast<int64_t>(value)));
     if (auto vector = dyn_cast<VectorType>(type))
       attr = DenseElementsAttr::get(vector, Attribute(attr));
     return arith::ConstantOp::create(k.b, k.loc, attr);
@@ -39,20 +40,24 @@ public:
   }
 
   Value gelu(Value x) {
-    Value inner = math::ErfOp::create(k.b, k.loc, k.mulf(x, number(0.70710678118654752440)));
+    Value inner = math::ErfOp::create(
+        k.b, k.loc, k.mulf(x, number(0.70710678118654752440)));
     return k.mulf(k.mulf(number(0.5), x), k.addf(number(1), inner));
   }
 
   /// 0.5 * (1 + tanh(u)) is sigmoid(2 u).
   Value geluTanh(Value x) {
-    Value cubic = k.mulf(k.mulf(x, x), number(2 * 0.79788456080286535588 * 0.044715));
+    Value cubic =
+        k.mulf(k.mulf(x, x), number(2 * 0.79788456080286535588 * 0.044715));
     Value inner = k.addf(cubic, number(2 * 0.79788456080286535588));
     return k.mulf(x, sigmoid(k.mulf(x, inner)));
   }
 
   Value softplus(Value x) {
-    Value minus = arith::NegFOp::create(k.b, k.loc, math::AbsFOp::create(k.b, k.loc, x));
-    Value tail = math::Log1pOp::create(k.b, k.loc, math::ExpOp::create(k.b, k.loc, minus));
+    Value minus =
+        arith::NegFOp::create(k.b, k.loc, math::AbsFOp::create(k.b, k.loc, x));
+    Value tail = math::Log1pOp::create(k.b, k.loc,
+                                       math::ExpOp::create(k.b, k.loc, minus));
     return k.addf(arith::MaximumFOp::create(k.b, k.loc, x, number(0)), tail);
   }
 
@@ -60,12 +65,14 @@ public:
   Value power(Operation *op, Value x, Value p) {
     DenseElementsAttr exponent;
     if (Operation *def = op->getOperand(1).getDefiningOp()) {
-      while (isa<BroadcastOp, ReshapeOp>(def) && def->getOperand(0).getDefiningOp())
+      while (isa<BroadcastOp, ReshapeOp>(def) &&
+             def->getOperand(0).getDefiningOp())
         def = def->getOperand(0).getDefiningOp();
       if (auto constant = dyn_cast<ConstantOp>(def))
         exponent = dyn_cast<DenseElementsAttr>(constant.getValue());
     }
-    if (exponent && exponent.isSplat() && isa<FloatType>(exponent.getElementType())) {
+    if (exponent && exponent.isSplat() &&
+        isa<FloatType>(exponent.getElementType())) {
       double value = exponent.getSplatValue<APFloat>().convertToDouble();
       double magnitude = std::abs(value);
       if (magnitude == std::floor(magnitude) && magnitude <= 64) {
@@ -95,11 +102,13 @@ public:
 
   Value compare(CompareKind kind, Value a, Value b) {
     static constexpr arith::CmpFPredicate floats[] = {
-        arith::CmpFPredicate::OEQ, arith::CmpFPredicate::UNE, arith::CmpFPredicate::OLT,
-        arith::CmpFPredicate::OLE, arith::CmpFPredicate::OGT, arith::CmpFPredicate::OGE};
+        arith::CmpFPredicate::OEQ, arith::CmpFPredicate::UNE,
+        arith::CmpFPredicate::OLT, arith::CmpFPredicate::OLE,
+        arith::CmpFPredicate::OGT, arith::CmpFPredicate::OGE};
     static constexpr arith::CmpIPredicate ints[] = {
-        arith::CmpIPredicate::eq,  arith::CmpIPredicate::ne,  arith::CmpIPredicate::slt,
-        arith::CmpIPredicate::sle, arith::CmpIPredicate::sgt, arith::CmpIPredicate::sge};
+        arith::CmpIPredicate::eq,  arith::CmpIPredicate::ne,
+        arith::CmpIPredicate::slt, arith::CmpIPredicate::sle,
+        arith::CmpIPredicate::sgt, arith::CmpIPredicate::sge};
     auto index = static_cast<unsigned>(kind);
     if (isa<FloatType>(getElementTypeOrSelf(a.getType())))
       return arith::CmpFOp::create(k.b, k.loc, floats[index], a, b);
@@ -107,7 +116,8 @@ public:
   }
 
   Value convert(Value x) {
-    Type from = getElementTypeOrSelf(x.getType()), to = getElementTypeOrSelf(type);
+    Type from = getElementTypeOrSelf(x.getType()),
+         to = getElementTypeOrSelf(type);
     if (from == to)
       return x;
     if (from.isInteger(1)) {
@@ -116,10 +126,12 @@ public:
       if (auto vector = dyn_cast<VectorType>(type))
         i32 = VectorType::get(vector.getShape(), i32);
       wide = arith::ExtUIOp::create(k.b, k.loc, i32, x);
-      return to.isInteger(32) ? wide : arith::SIToFPOp::create(k.b, k.loc, type, wide);
+      return to.isInteger(32) ? wide
+                              : arith::SIToFPOp::create(k.b, k.loc, type, wide);
     }
     if (to.isInteger(1)) {
-      Value zero = arith::ConstantOp::create(k.b, k.loc, k.b.getZeroAttr(x.getType()));
+      Value zero =
+          arith::ConstantOp::create(k.b, k.loc, k.b.getZeroAttr(x.getType()));
       return compare(CompareKind::ne, x, zero);
     }
     if (isa<FloatType>(from) && isa<IntegerType>(to))
@@ -146,23 +158,42 @@ public:
         .Case([&](ErfOp) { return math::ErfOp::create(k.b, k.loc, x[0]); })
         .Case([&](SinOp) { return math::SinOp::create(k.b, k.loc, x[0]); })
         .Case([&](CosOp) { return math::CosOp::create(k.b, k.loc, x[0]); })
-        .Case([&](ReluOp) { return arith::MaximumFOp::create(k.b, k.loc, x[0], number(0)); })
+        .Case([&](ReluOp) {
+          return arith::MaximumFOp::create(k.b, k.loc, x[0], number(0));
+        })
         .Case([&](GeluOp) { return gelu(x[0]); })
         .Case([&](GeluTanhOp) { return geluTanh(x[0]); })
         .Case([&](SiluOp) { return k.mulf(x[0], sigmoid(x[0])); })
         .Case([&](SoftplusOp) { return softplus(x[0]); })
         .Case([&](StopGradientOp) { return x[0]; })
         .Case([&](CastOp) { return convert(x[0]); })
-        .Case([&](NotOp) { return arith::XOrIOp::create(k.b, k.loc, x[0], number(1)); })
-        .Case([&](AddOp) { return either<arith::AddFOp, arith::AddIOp>(x[0], x[1]); })
-        .Case([&](SubOp) { return either<arith::SubFOp, arith::SubIOp>(x[0], x[1]); })
-        .Case([&](MulOp) { return either<arith::MulFOp, arith::MulIOp>(x[0], x[1]); })
-        .Case([&](DivOp) { return either<arith::DivFOp, arith::DivSIOp>(x[0], x[1]); })
-        .Case([&](MinOp) { return either<arith::MinimumFOp, arith::MinSIOp>(x[0], x[1]); })
-        .Case([&](MaxOp) { return either<arith::MaximumFOp, arith::MaxSIOp>(x[0], x[1]); })
+        .Case([&](NotOp) {
+          return arith::XOrIOp::create(k.b, k.loc, x[0], number(1));
+        })
+        .Case([&](AddOp) {
+          return either<arith::AddFOp, arith::AddIOp>(x[0], x[1]);
+        })
+        .Case([&](SubOp) {
+          return either<arith::SubFOp, arith::SubIOp>(x[0], x[1]);
+        })
+        .Case([&](MulOp) {
+          return either<arith::MulFOp, arith::MulIOp>(x[0], x[1]);
+        })
+        .Case([&](DivOp) {
+          return either<arith::DivFOp, arith::DivSIOp>(x[0], x[1]);
+        })
+        .Case([&](MinOp) {
+          return either<arith::MinimumFOp, arith::MinSIOp>(x[0], x[1]);
+        })
+        .Case([&](MaxOp) {
+          return either<arith::MaximumFOp, arith::MaxSIOp>(x[0], x[1]);
+        })
         .Case([&](PowOp) { return power(op, x[0], x[1]); })
-        .Case([&](AndOp) { return arith::AndIOp::create(k.b, k.loc, x[0], x[1]); })
-        .Case([&](OrOp) { return arith::OrIOp::create(k.b, k.loc, x[0], x[1]); })
+        .Case([&](AndOp) {
+          return arith::AndIOp::create(k.b, k.loc, x[0], x[1]);
+        })
+        .Case(
+            [&](OrOp) { return arith::OrIOp::create(k.b, k.loc, x[0], x[1]); })
         .Case([&](CompareOp c) { return compare(c.getKind(), x[0], x[1]); })
         .Case([&](SelectOp) {
           return arith::SelectOp::create(k.b, k.loc, x[0], x[1], x[2]);
@@ -177,6 +208,7 @@ private:
 
 } // namespace
 
-Value tfm::emitElementwise(KernelBuilder &k, Operation *op, ValueRange operands, Type type) {
+Value tfm::emitElementwise(KernelBuilder &k, Operation *op, ValueRange operands,
+                           Type type) {
   return Elementwise(k, type).emit(op, operands);
 }

@@ -27,9 +27,9 @@ public:
   explicit Description(const Launch &launch) : os(text) {
     for (auto &[value, view] : launch.reads)
       number(value);
-    os << static_cast<int>(launch.group.kind) << ' ' << launch.group.domain.rows << 'x'
-       << launch.group.domain.cols << ' ' << launch.chunks << ' ' << launch.fill
-       << ' ' << launch.accumulate;
+    os << static_cast<int>(launch.group.kind) << ' ' << launch.group.domain.rows
+       << 'x' << launch.group.domain.cols << ' ' << launch.chunks << ' '
+       << launch.fill << ' ' << launch.accumulate;
     if (launch.fold)
       os << launch.fold->getName();
     for (Operation *op : launch.group.ops)
@@ -39,7 +39,8 @@ public:
     os << ">";
     for (auto &[value, view] : launch.writes) {
       // A copy or a fold writes the value that it reads.
-      os << (numbers.contains(value) ? numbers.lookup(value) : -1) << value.getType();
+      os << (numbers.contains(value) ? numbers.lookup(value) : -1)
+         << value.getType();
       describe(view);
     }
   }
@@ -48,7 +49,8 @@ public:
 
 private:
   int number(Value value) {
-    return numbers.try_emplace(value, static_cast<int>(numbers.size())).first->second;
+    return numbers.try_emplace(value, static_cast<int>(numbers.size()))
+        .first->second;
   }
 
   void describe(const View &view) {
@@ -118,10 +120,11 @@ Kernel KernelLibrary::emit(const Launch &launch, StringRef name) {
   OpBuilder builder(module.getContext());
   switch (launch.group.kind) {
   case KernelKind::Row:
-    return emitRowKernel(builder, module, name, launch, schedule.materialised, target.lanes);
+    return emitRowKernel(builder, module, name, launch, schedule.materialised,
+                         target.lanes);
   case KernelKind::ScatterAdd:
-    return emitScatterAddKernel(builder, module, name, launch, schedule.materialised,
-                                target.lanes);
+    return emitScatterAddKernel(builder, module, name, launch,
+                                schedule.materialised, target.lanes);
   case KernelKind::CacheUpdate:
     return emitCacheUpdateKernel(builder, module, name, launch, target.lanes);
   case KernelKind::Matmul:
@@ -135,7 +138,8 @@ Kernel KernelLibrary::emit(const Launch &launch, StringRef name) {
 
 llvm::SmallVector<const View *> tfm::kernelBuffers(const Launch &launch) {
   SmallVector<const View *> order;
-  auto all = [&](ArrayRef<std::pair<Value, View>> list, llvm::function_ref<bool(Value)> wanted) {
+  auto all = [&](ArrayRef<std::pair<Value, View>> list,
+                 llvm::function_ref<bool(Value)> wanted) {
     for (auto &[value, view] : list)
       if (wanted(value))
         order.push_back(&view);
@@ -194,7 +198,8 @@ static AttentionSpec attentionSpec(Op op, const Launch &launch) {
   return spec;
 }
 
-Kernel KernelLibrary::emitAttentionKernel(const Launch &launch, StringRef name) {
+Kernel KernelLibrary::emitAttentionKernel(const Launch &launch,
+                                          StringRef name) {
   OpBuilder builder(module.getContext());
   auto written = [&](Value value) {
     const View *view = value ? viewIn(launch.writes, value) : nullptr;
@@ -271,7 +276,8 @@ Kernel KernelLibrary::emitMatmulKernel(const Launch &launch, StringRef name) {
       stride *= spec.batch[i];
     }
     elements.beginRow(row);
-    elements.beginColumns(k.toI64(tile.column), tile.mask, ElementEmitter::kAnyColumn);
+    elements.beginColumns(k.toI64(tile.column), tile.mask,
+                          ElementEmitter::kAnyColumn);
     elements.provide(op.getY(), tile.value);
     SmallVector<Value> values;
     for (auto &[value, view] : launch.writes)

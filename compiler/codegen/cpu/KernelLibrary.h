@@ -22,7 +22,8 @@ llvm::SmallVector<const View *> kernelBuffers(const Launch &launch);
 /// which buffers they work on.
 class KernelLibrary {
 public:
-  KernelLibrary(mlir::ModuleOp module, const Schedule &schedule, const CpuTarget &target)
+  KernelLibrary(mlir::ModuleOp module, const Schedule &schedule,
+                const CpuTarget &target)
       : module(module), schedule(schedule), target(target) {}
 
   /// The name of the kernel of `launch`, emitted into the module if it is new.

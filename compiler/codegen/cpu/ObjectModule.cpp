@@ -26,14 +26,17 @@ class ProgramEmitter {
 public:
   ProgramEmitter(llvm::Module &module, const Schedule &schedule,
                  const llvm::DenseMap<const Launch *, std::string> &kernels)
-      : module(module), schedule(schedule), kernels(kernels), b(module.getContext()),
-        ptr(llvm::PointerType::get(module.getContext(), 0)), i64(b.getInt64Ty()) {}
+      : module(module), schedule(schedule), kernels(kernels),
+        b(module.getContext()),
+        ptr(llvm::PointerType::get(module.getContext(), 0)),
+        i64(b.getInt64Ty()) {}
 
   llvm::Function *emit(const Program &program) {
     auto *type = llvm::FunctionType::get(b.getVoidTy(), {ptr, ptr}, false);
-    auto *function = llvm::Function::Create(type, llvm::Function::InternalLinkage,
-                                            "run_" + program.name, module);
-    b.SetInsertPoint(llvm::BasicBlock::Create(module.getContext(), "entry", function));
+    auto *function = llvm::Function::Create(
+        type, llvm::Function::InternalLinkage, "run_" + program.name, module);
+    b.SetInsertPoint(
+        llvm::BasicBlock::Create(module.getContext(), "entry", function));
     arena = function->getArg(0);
     thread = function->getArg(1);
     index = field(offsetof(tfm_thread, index), i64);
@@ -57,7 +60,8 @@ public:
 
 private:
   llvm::Value *field(uint64_t offset, llvm::Type *type) {
-    return b.CreateLoad(type, b.CreateConstGEP1_64(b.getInt8Ty(), thread, offset));
+    return b.CreateLoad(type,
+                        b.CreateConstGEP1_64(b.getInt8Ty(), thread, offset));
   }
 
   llvm::Value *pointer(const View &view) {
@@ -66,7 +70,8 @@ private:
     llvm::Value *at = b.CreateConstGEP1_64(b.getInt8Ty(), arena, offset);
     for (auto [depth, stride] : llvm::enumerate(view.loopStrides))
       if (stride)
-        at = b.CreateGEP(b.getInt8Ty(), at, b.CreateMul(layers[depth], b.getInt64(stride * size)));
+        at = b.CreateGEP(b.getInt8Ty(), at,
+                         b.CreateMul(layers[depth], b.getInt64(stride * size)));
     return at;
   }
 
@@ -84,8 +89,10 @@ private:
         launch.layerDepth < 0 ? b.getInt64(0) : layers[launch.layerDepth];
     arguments.append({rng, layer, scratch, index, count});
     b.CreateCall(kernel, arguments);
-    b.CreateCall(llvm::FunctionType::get(b.getVoidTy(), {ptr}, false), barrier, {thread});
-    b.CreateCall(tickFunction(), {ticks, b.getInt64(launches.size()), b.getInt64(last)});
+    b.CreateCall(llvm::FunctionType::get(b.getVoidTy(), {ptr}, false), barrier,
+                 {thread});
+    b.CreateCall(tickFunction(),
+                 {ticks, b.getInt64(launches.size()), b.getInt64(last)});
     launches.push_back({&launch, runs});
   }
 
@@ -102,19 +109,20 @@ private:
     if (llvm::Function *known = module.getFunction("tick"))
       return known;
     auto *type = llvm::FunctionType::get(b.getVoidTy(), {ptr, i64, i64}, false);
-    auto *function =
-        llvm::Function::Create(type, llvm::Function::InternalLinkage, "tick", module);
+    auto *function = llvm::Function::Create(
+        type, llvm::Function::InternalLinkage, "tick", module);
     llvm::LLVMContext &context = module.getContext();
     auto *measured = llvm::BasicBlock::Create(context, "measured", function);
-    auto *entry = llvm::BasicBlock::Create(context, "entry", function, measured);
+    auto *entry =
+        llvm::BasicBlock::Create(context, "entry", function, measured);
     auto *done = llvm::BasicBlock::Create(context, "done", function);
     llvm::IRBuilder<> t(entry);
     llvm::Value *base = function->getArg(0);
     t.CreateCondBr(t.CreateIsNull(base), done, measured);
     t.SetInsertPoint(measured);
-    llvm::Value *now = t.CreateIntrinsic(
-        llvm::Intrinsic::readcyclecounter, llvm::ArrayRef<llvm::Type *>(),
-        llvm::ArrayRef<llvm::Value *>());
+    llvm::Value *now = t.CreateIntrinsic(llvm::Intrinsic::readcyclecounter,
+                                         llvm::ArrayRef<llvm::Type *>(),
+                                         llvm::ArrayRef<llvm::Value *>());
     llvm::Value *slot = t.CreateGEP(i64, base, function->getArg(1));
     llvm::Value *previous = t.CreateGEP(i64, base, function->getArg(2));
     llvm::Value *spent = t.CreateSub(now, t.CreateLoad(i64, previous));
@@ -129,15 +137,18 @@ private:
   void emitLoop(const Step &step) {
     llvm::Function *function = b.GetInsertBlock()->getParent();
     auto *before = b.GetInsertBlock();
-    auto *body = llvm::BasicBlock::Create(module.getContext(), "layer", function);
-    auto *after = llvm::BasicBlock::Create(module.getContext(), "layers_done", function);
+    auto *body =
+        llvm::BasicBlock::Create(module.getContext(), "layer", function);
+    auto *after =
+        llvm::BasicBlock::Create(module.getContext(), "layers_done", function);
     b.CreateBr(body);
     b.SetInsertPoint(body);
     auto *turn = b.CreatePHI(i64, 2);
     turn->addIncoming(b.getInt64(0), before);
     runs *= step.count;
-    layers.push_back(step.reverse ? b.CreateSub(b.getInt64(step.count - 1), turn)
-                                  : static_cast<llvm::Value *>(turn));
+    layers.push_back(step.reverse
+                         ? b.CreateSub(b.getInt64(step.count - 1), turn)
+                         : static_cast<llvm::Value *>(turn));
     emitSteps(step.body);
     layers.pop_back();
     runs /= step.count;
@@ -153,8 +164,9 @@ private:
   llvm::IRBuilder<> b;
   llvm::PointerType *ptr;
   llvm::Type *i64;
-  llvm::Value *arena = nullptr, *thread = nullptr, *index = nullptr, *count = nullptr,
-              *barrier = nullptr, *scratch = nullptr, *rng = nullptr;
+  llvm::Value *arena = nullptr, *thread = nullptr, *index = nullptr,
+              *count = nullptr, *barrier = nullptr, *scratch = nullptr,
+              *rng = nullptr;
   llvm::SmallVector<llvm::Value *> layers;
   llvm::Value *ticks = nullptr;
   int64_t last = 0, runs = 1;
@@ -173,7 +185,8 @@ public:
 class DescriptorBuilder {
 public:
   explicit DescriptorBuilder(llvm::Module &module)
-      : module(module), context(module.getContext()), ptr(llvm::PointerType::get(context, 0)) {}
+      : module(module), context(module.getContext()),
+        ptr(llvm::PointerType::get(context, 0)) {}
 
   llvm::Constant *null() { return llvm::ConstantPointerNull::get(ptr); }
   llvm::Constant *i32(int64_t value) {
@@ -187,8 +200,9 @@ public:
   }
 
   llvm::Constant *global(llvm::Constant *value) {
-    auto *variable = new llvm::GlobalVariable(module, value->getType(), true,
-                                              llvm::GlobalValue::PrivateLinkage, value);
+    auto *variable =
+        new llvm::GlobalVariable(module, value->getType(), true,
+                                 llvm::GlobalValue::PrivateLinkage, value);
     return variable;
   }
   llvm::Constant *string(llvm::StringRef text) {
@@ -197,7 +211,8 @@ public:
   llvm::Constant *array(llvm::ArrayRef<llvm::Constant *> elements) {
     if (elements.empty())
       return null();
-    auto *type = llvm::ArrayType::get(elements.front()->getType(), elements.size());
+    auto *type =
+        llvm::ArrayType::get(elements.front()->getType(), elements.size());
     return global(llvm::ConstantArray::get(type, elements));
   }
   llvm::Constant *record(llvm::ArrayRef<llvm::Constant *> fields) {
@@ -216,12 +231,15 @@ public:
 };
 
 int dtypeOf(mlir::Type element) {
-  return element.isInteger(32) ? TFM_I32 : element.isInteger(1) ? TFM_U8 : TFM_F32;
+  return element.isInteger(32)  ? TFM_I32
+         : element.isInteger(1) ? TFM_U8
+                                : TFM_F32;
 }
 
 /// An initialiser of the language as the runtime's kind and two numbers.
 std::pair<int, std::pair<double, double>> initOf(ParamOp param) {
-  llvm::StringRef kind = param.getInit().getAs<mlir::StringAttr>("kind").getValue();
+  llvm::StringRef kind =
+      param.getInit().getAs<mlir::StringAttr>("kind").getValue();
   llvm::SmallVector<double> args;
   if (auto list = param.getInit().getAs<mlir::ArrayAttr>("args"))
     for (mlir::Attribute arg : list) {
@@ -235,18 +253,22 @@ std::pair<int, std::pair<double, double>> initOf(ParamOp param) {
       param.getTensorType().getShape().drop_front(param.getNumStackedDims());
   double fanIn = shape.empty() ? 1 : static_cast<double>(shape.front());
   double fanOut = shape.size() < 2 ? fanIn : static_cast<double>(shape.back());
-  auto arg = [&](size_t i, double otherwise) { return i < args.size() ? args[i] : otherwise; };
+  auto arg = [&](size_t i, double otherwise) {
+    return i < args.size() ? args[i] : otherwise;
+  };
   if (kind == "ones")
     return {TFM_INIT_ONES, {0, 0}};
   if (kind == "normal")
-    return {TFM_INIT_NORMAL,
-            args.size() > 1 ? std::pair{args[0], args[1]} : std::pair{0.0, arg(0, 1)}};
+    return {TFM_INIT_NORMAL, args.size() > 1 ? std::pair{args[0], args[1]}
+                                             : std::pair{0.0, arg(0, 1)}};
   if (kind == "truncated_normal")
-    return {TFM_INIT_TRUNCATED_NORMAL,
-            args.size() > 1 ? std::pair{args[0], args[1]} : std::pair{0.0, arg(0, 1)}};
+    return {TFM_INIT_TRUNCATED_NORMAL, args.size() > 1
+                                           ? std::pair{args[0], args[1]}
+                                           : std::pair{0.0, arg(0, 1)}};
   if (kind == "uniform")
-    return {TFM_INIT_UNIFORM,
-            args.size() > 1 ? std::pair{args[0], args[1]} : std::pair{-arg(0, 1), arg(0, 1)}};
+    return {TFM_INIT_UNIFORM, args.size() > 1
+                                  ? std::pair{args[0], args[1]}
+                                  : std::pair{-arg(0, 1), arg(0, 1)}};
   if (kind == "xavier") {
     double bound = std::sqrt(6.0 / (fanIn + fanOut));
     return {TFM_INIT_UNIFORM, {-bound, bound}};
@@ -265,21 +287,23 @@ public:
 
   using Launches = std::vector<std::pair<const Launch *, int64_t>>;
 
-  void emit(llvm::ArrayRef<llvm::Function *> functions, llvm::ArrayRef<Launches> launches,
-            int64_t scratchBytes, const ModelText &text) {
+  void emit(llvm::ArrayRef<llvm::Function *> functions,
+            llvm::ArrayRef<Launches> launches, int64_t scratchBytes,
+            const ModelText &text) {
     llvm::SmallVector<llvm::Constant *> parameters = parameterRecords();
     llvm::SmallVector<llvm::Constant *> programs;
     for (auto [program, function, own] :
          llvm::zip_equal(schedule.programs, functions, launches))
-      programs.push_back(d.record({d.string(program.name), function,
-                                   d.i32(program.inputs.size()), buffers(program.inputs),
-                                   d.i32(program.outputs.size()), buffers(program.outputs),
-                                   d.u64(program.flops), d.i32(own.size()),
-                                   launchRecords(own)}));
+      programs.push_back(d.record(
+          {d.string(program.name), function, d.i32(program.inputs.size()),
+           buffers(program.inputs), d.i32(program.outputs.size()),
+           buffers(program.outputs), d.u64(program.flops), d.i32(own.size()),
+           launchRecords(own)}));
     llvm::SmallVector<llvm::Constant *> constants;
     for (auto &[value, buffer] : schedule.constants)
-      constants.push_back(d.record({d.u64(schedule.buffers[buffer].offset),
-                                    d.u64(schedule.buffers[buffer].bytes), data(value)}));
+      constants.push_back(
+          d.record({d.u64(schedule.buffers[buffer].offset),
+                    d.u64(schedule.buffers[buffer].bytes), data(value)}));
     auto regionBytes = [&](int buffer) {
       return d.u64(buffer < 0 ? 0 : schedule.buffers[buffer].bytes);
     };
@@ -289,15 +313,16 @@ public:
         state += schedule.buffers[region].bytes;
     llvm::Constant *model = d.record(
         {d.i32(TFM_ABI_VERSION), d.string(text.name), d.string(text.source),
-         d.string(text.target), d.string(text.hyperparameters), d.string(text.recipe),
-         d.u64(schedule.arenaBytes), d.u64(64), d.u64(scratchBytes),
-         regionBytes(schedule.parameterRegion), regionBytes(schedule.gradientRegion),
-         d.u64(state), d.u64(schedule.activationBytes + schedule.cacheBytes()), d.i32(parameters.size()),
-         d.array(parameters), d.i32(programs.size()), d.array(programs),
-         d.i32(constants.size()), d.array(constants)});
+         d.string(text.target), d.string(text.hyperparameters),
+         d.string(text.recipe), d.u64(schedule.arenaBytes), d.u64(64),
+         d.u64(scratchBytes), regionBytes(schedule.parameterRegion),
+         regionBytes(schedule.gradientRegion), d.u64(state),
+         d.u64(schedule.activationBytes + schedule.cacheBytes()),
+         d.i32(parameters.size()), d.array(parameters), d.i32(programs.size()),
+         d.array(programs), d.i32(constants.size()), d.array(constants)});
     auto *global = new llvm::GlobalVariable(d.module, model->getType(), true,
-                                            llvm::GlobalValue::ExternalLinkage, model,
-                                            "tfm_model_descriptor");
+                                            llvm::GlobalValue::ExternalLinkage,
+                                            model, "tfm_model_descriptor");
     global->setAlignment(llvm::Align(16));
   }
 
@@ -307,9 +332,10 @@ private:
     for (const Port &port : ports) {
       uint64_t offset = schedule.buffers[port.view.buffer].offset +
                         port.view.offset * elementBytes(port.view.element);
-      records.push_back(d.record({d.string(port.name), d.i32(dtypeOf(port.view.element)),
-                                  d.i32(port.view.shape.size()), d.shape(port.view.shape),
-                                  d.u64(offset)}));
+      records.push_back(
+          d.record({d.string(port.name), d.i32(dtypeOf(port.view.element)),
+                    d.i32(port.view.shape.size()), d.shape(port.view.shape),
+                    d.u64(offset)}));
     }
     return d.array(records);
   }
@@ -317,9 +343,9 @@ private:
   llvm::Constant *launchRecords(const Launches &launches) {
     llvm::SmallVector<llvm::Constant *> records;
     for (auto &[launch, runs] : launches)
-      records.push_back(d.record({d.string(describe(*launch)), d.string(pathOf(*launch)),
-                                  d.u64(runs), d.u64(flopsOf(*launch)),
-                                  d.u64(bytesOf(*launch))}));
+      records.push_back(d.record(
+          {d.string(describe(*launch)), d.string(pathOf(*launch)), d.u64(runs),
+           d.u64(flopsOf(*launch)), d.u64(bytesOf(*launch))}));
     return d.array(records);
   }
 
@@ -329,7 +355,8 @@ private:
     for (const ParameterSlot &slot : schedule.parameters) {
       auto param = mlir::cast<ParamOp>(slot.param);
       llvm::ArrayRef<int64_t> shape =
-          param.getTensorType().getShape().drop_front(param.getNumStackedDims());
+          param.getTensorType().getShape().drop_front(
+              param.getNumStackedDims());
       int64_t size = 1;
       for (int64_t dim : shape)
         size *= dim;
@@ -338,23 +365,29 @@ private:
       for (auto [layer, name] : llvm::enumerate(param.getLayerNames())) {
         int64_t offset = 4 * (slot.offset + static_cast<int64_t>(layer) * size);
         auto place = [&](int region, bool present) {
-          return d.u64(region < 0 || !present ? TFM_NONE
-                                              : schedule.buffers[region].offset + offset);
+          return d.u64(region < 0 || !present
+                           ? TFM_NONE
+                           : schedule.buffers[region].offset + offset);
         };
         bool trained = param.getTrainable();
         llvm::SmallVector<llvm::Constant *> aliases;
         if (auto list = param.getAliases())
           for (mlir::Attribute alias : *list)
-            aliases.push_back(d.string(layerName(mlir::cast<mlir::StringAttr>(alias), param, layer)));
+            aliases.push_back(d.string(
+                layerName(mlir::cast<mlir::StringAttr>(alias), param, layer)));
         auto *pair = llvm::ArrayType::get(llvm::Type::getInt64Ty(d.context), 2);
-        auto *doubles = llvm::ArrayType::get(llvm::Type::getDoubleTy(d.context), 2);
+        auto *doubles =
+            llvm::ArrayType::get(llvm::Type::getDoubleTy(d.context), 2);
         records.push_back(d.record(
             {d.string(name), d.i32(shape.size()), shapeData,
-             place(schedule.parameterRegion, true), place(schedule.gradientRegion, trained),
-             llvm::ConstantArray::get(pair, {place(schedule.stateRegion[0], trained),
-                                             place(schedule.stateRegion[1], trained)}),
+             place(schedule.parameterRegion, true),
+             place(schedule.gradientRegion, trained),
+             llvm::ConstantArray::get(
+                 pair, {place(schedule.stateRegion[0], trained),
+                        place(schedule.stateRegion[1], trained)}),
              d.i32(trained), d.i32(slot.decayed), d.i32(init),
-             llvm::ConstantArray::get(doubles, {d.f64(args.first), d.f64(args.second)}),
+             llvm::ConstantArray::get(doubles,
+                                      {d.f64(args.first), d.f64(args.second)}),
              d.u64(stream++), d.i32(aliases.size()), d.array(aliases)}));
       }
     }
@@ -362,7 +395,8 @@ private:
   }
 
   /// The alias of one layer: its `*` count as the parameter's own do.
-  static std::string layerName(mlir::StringAttr alias, ParamOp param, size_t layer) {
+  static std::string layerName(mlir::StringAttr alias, ParamOp param,
+                               size_t layer) {
     std::string result;
     llvm::SmallVector<int64_t> indices;
     llvm::ArrayRef<int64_t> shape =
@@ -394,7 +428,8 @@ private:
     else
       for (const llvm::APFloat &number : dense.getValues<llvm::APFloat>())
         append(static_cast<float>(number.convertToDouble()));
-    return d.global(llvm::ConstantDataArray::getString(d.context, bytes, /*AddNull=*/false));
+    return d.global(llvm::ConstantDataArray::getString(d.context, bytes,
+                                                       /*AddNull=*/false));
   }
 
   DescriptorBuilder d;
@@ -405,8 +440,8 @@ private:
 
 void tfm::addProgramsAndDescriptor(
     llvm::Module &module, const Schedule &schedule,
-    const llvm::DenseMap<const Launch *, std::string> &kernels, int64_t scratchBytes,
-    const ModelText &text) {
+    const llvm::DenseMap<const Launch *, std::string> &kernels,
+    int64_t scratchBytes, const ModelText &text) {
   for (llvm::Function &function : module)
     if (!function.isDeclaration())
       function.setLinkage(llvm::GlobalValue::InternalLinkage);
@@ -417,5 +452,6 @@ void tfm::addProgramsAndDescriptor(
     functions.push_back(emitter.emit(program));
     launches.push_back(emitter.launches);
   }
-  ModelDescriptor(module, schedule).emit(functions, launches, scratchBytes, text);
+  ModelDescriptor(module, schedule)
+      .emit(functions, launches, scratchBytes, text);
 }

@@ -1,4 +1,5 @@
-//===- ObjectModule.h - functions and descriptor of the object file -*- C++ -*-===//
+//===- ObjectModule.h - functions and descriptor of the object file -*- C++
+//-*-===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -25,9 +26,10 @@ struct ModelText {
 /// program, which launches them in order with a barrier after each, and the
 /// descriptor `tfm_model_descriptor` (runtime/tfm_model.h). `kernels` names the
 /// kernel of every launch; `scratchBytes` is what each thread gets.
-void addProgramsAndDescriptor(llvm::Module &module, const Schedule &schedule,
-                              const llvm::DenseMap<const Launch *, std::string> &kernels,
-                              int64_t scratchBytes, const ModelText &text);
+void addProgramsAndDescriptor(
+    llvm::Module &module, const Schedule &schedule,
+    const llvm::DenseMap<const Launch *, std::string> &kernels,
+    int64_t scratchBytes, const ModelText &text);
 
 } // namespace tfm
 

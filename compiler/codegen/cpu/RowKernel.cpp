@@ -39,7 +39,8 @@ SmallVector<Type> bufferTypes(const Launch &launch) {
   return types;
 }
 
-SmallVector<Value> pointersOf(KernelBuilder &k, func::FuncOp kernel, size_t count) {
+SmallVector<Value> pointersOf(KernelBuilder &k, func::FuncOp kernel,
+                              size_t count) {
   SmallVector<Value> pointers;
   for (size_t i = 0; i < count; ++i)
     pointers.push_back(k.pointer(kernel.getArgument(i)));
@@ -64,7 +65,8 @@ public:
   }
 
   void emit() {
-    Value thread = k.toI64(arguments.thread), threads = k.toI64(arguments.threads);
+    Value thread = k.toI64(arguments.thread),
+          threads = k.toI64(arguments.threads);
     if (launch.chunks > 0) {
       // Column sums: each chunk of rows has accumulators of its own, whose
       // number does not depend on the threads.
@@ -84,7 +86,8 @@ public:
         if (domain.rows == 1)
           emitRow(k.i64(0));
         else
-          k.loop(k.i64(0), k.i64(domain.rows), 1, [&](Value row) { emitRow(row); });
+          k.loop(k.i64(0), k.i64(domain.rows), 1,
+                 [&](Value row) { emitRow(row); });
       });
       return;
     }
@@ -97,7 +100,8 @@ private:
 
   Value accumulatorPointer(Operation *op, Value chunk, Value column) {
     Value offset = k.add(k.mul(chunk, domain.cols), column);
-    return k.at(elements.writePointer(writeOf.lookup(op->getResult(0))), offset);
+    return k.at(elements.writePointer(writeOf.lookup(op->getResult(0))),
+                offset);
   }
 
   static double neutral(Operation *op) {
@@ -107,7 +111,8 @@ private:
   Value combine(Operation *op, Value a, Value b) {
     if (!isa<ReduceMaxOp>(op))
       return k.addf(a, b);
-    Value greater = arith::CmpFOp::create(k.b, k.loc, arith::CmpFPredicate::OGT, a, b);
+    Value greater =
+        arith::CmpFOp::create(k.b, k.loc, arith::CmpFPredicate::OGT, a, b);
     return arith::SelectOp::create(k.b, k.loc, greater, a, b);
   }
 
@@ -115,14 +120,16 @@ private:
   void forEachVector(llvm::function_ref<void(Value, Value)> body) {
     int64_t whole = domain.cols / k.lanes * k.lanes;
     if (whole)
-      k.loop(k.i64(0), k.i64(whole), k.lanes, [&](Value column) { body(column, Value()); });
+      k.loop(k.i64(0), k.i64(whole), k.lanes,
+             [&](Value column) { body(column, Value()); });
     if (whole < domain.cols)
       body(k.i64(whole), k.maskOf(k.i64(domain.cols - whole)));
   }
 
   void clearAccumulator(Operation *op, Value chunk) {
     forEachVector([&](Value column, Value mask) {
-      k.store(k.splat(neutral(op)), accumulatorPointer(op, chunk, column), mask);
+      k.store(k.splat(neutral(op)), accumulatorPointer(op, chunk, column),
+              mask);
     });
   }
 
@@ -146,8 +153,10 @@ private:
         emitPass(pass, sums);
     }
     for (Operation *op : launch.group.ops)
-      if (writeOf.contains(op->getResult(0)) && !writesFull(op) && !isColumnReduction(op))
-        elements.storeScalar(writeOf.lookup(op->getResult(0)), elements.scalar(op->getResult(0)));
+      if (writeOf.contains(op->getResult(0)) && !writesFull(op) &&
+          !isColumnReduction(op))
+        elements.storeScalar(writeOf.lookup(op->getResult(0)),
+                             elements.scalar(op->getResult(0)));
   }
 
   bool writesFull(Operation *op) const {
@@ -158,27 +167,32 @@ private:
 
   /// What one pass does at one vector of columns; `sums` are the running
   /// totals of the pass's row reductions.
-  void emitVector(int pass, ArrayRef<Operation *> reductions, Vectors &sums, Value column,
-                  Value mask) {
+  void emitVector(int pass, ArrayRef<Operation *> reductions, Vectors &sums,
+                  Value column, Value mask) {
     for (auto [op, sum] : llvm::zip_equal(reductions, sums))
-      sum = combine(op, sum, elements.masked(elements.full(op->getOperand(0)), neutral(op)));
+      sum = combine(
+          op, sum,
+          elements.masked(elements.full(op->getOperand(0)), neutral(op)));
     if (launch.group.ops.empty()) {
       Value value = launch.writes.front().first;
-      elements.store(0, launch.reads.empty() ? fillVector() : elements.full(value));
+      elements.store(0, launch.reads.empty() ? fillVector()
+                                             : elements.full(value));
       return;
     }
     for (Operation *op : columnReductions) {
       if (passes[op] != pass)
         continue;
       Value pointer = accumulatorPointer(op, currentChunk, column);
-      Value total = combine(op, k.load(pointer, mask), elements.full(op->getOperand(0)));
+      Value total =
+          combine(op, k.load(pointer, mask), elements.full(op->getOperand(0)));
       k.store(total, pointer, mask);
     }
     // All loads come before the stores: a write may lie over a read.
     SmallVector<std::pair<unsigned, Value>> stores;
     for (Operation *op : launch.group.ops)
       if (passes[op] == pass && writesFull(op))
-        stores.push_back({writeOf.lookup(op->getResult(0)), elements.full(op->getResult(0))});
+        stores.push_back({writeOf.lookup(op->getResult(0)),
+                          elements.full(op->getResult(0))});
     for (auto &[index, value] : stores)
       elements.store(index, value);
   }
@@ -190,7 +204,9 @@ private:
     auto type = VectorType::get({k.lanes}, element);
     return arith::ConstantOp::create(
         k.b, k.loc,
-        DenseElementsAttr::get(type, k.b.getIntegerAttr(element, static_cast<int64_t>(launch.fill))));
+        DenseElementsAttr::get(
+            type,
+            k.b.getIntegerAttr(element, static_cast<int64_t>(launch.fill))));
   }
 
   void emitPass(int pass, ArrayRef<Operation *> reductions) {
@@ -205,14 +221,16 @@ private:
       Vectors init;
       for (int64_t u = 0; u < unrolled; ++u)
         init.append(totals);
-      auto loop = scf::ForOp::create(k.b, k.loc, k.i64(0), k.i64(looped), k.i64(step), init);
+      auto loop = scf::ForOp::create(k.b, k.loc, k.i64(0), k.i64(looped),
+                                     k.i64(step), init);
       {
         OpBuilder::InsertionGuard guard(k.b);
         k.b.setInsertionPointToStart(loop.getBody());
         Vectors next;
         for (int64_t u = 0; u < unrolled; ++u) {
           Value at = k.add(loop.getInductionVar(), u * k.lanes);
-          Vectors sums(loop.getRegionIterArgs().slice(u * totals.size(), totals.size()));
+          Vectors sums(
+              loop.getRegionIterArgs().slice(u * totals.size(), totals.size()));
           elements.beginColumns(at, Value(), -1 - u, loop);
           emitVector(pass, reductions, sums, at, Value());
           next.append(sums);
@@ -226,7 +244,8 @@ private:
       for (auto [i, op] : llvm::enumerate(reductions))
         for (int64_t u = 0; u < unrolled; ++u)
           totals[i] = u == 0 ? loop.getResult(i)
-                             : combine(op, totals[i], loop.getResult(u * totals.size() + i));
+                             : combine(op, totals[i],
+                                       loop.getResult(u * totals.size() + i));
       column = looped;
     }
     for (; column < domain.cols; column += k.lanes) {
@@ -241,8 +260,9 @@ private:
       bool max = isa<ReduceMaxOp>(op);
       // The tree that a register is folded in is the same on every run.
       Value sum = vector::ReductionOp::create(
-          k.b, k.loc, max ? vector::CombiningKind::MAXNUMF : vector::CombiningKind::ADD, total,
-          arith::FastMathFlags::reassoc);
+          k.b, k.loc,
+          max ? vector::CombiningKind::MAXNUMF : vector::CombiningKind::ADD,
+          total, arith::FastMathFlags::reassoc);
       elements.provideScalar(op->getResult(0), sum);
     }
   }
@@ -266,10 +286,12 @@ void emitFold(KernelBuilder &k, const Launch &launch, ValueRange pointers,
   int64_t cols = launch.group.domain.cols;
   bool max = isa<ReduceMaxOp>(launch.fold);
   int64_t vectors = llvm::divideCeil(cols, k.lanes);
-  auto [from, to] = k.share(k.i64(vectors), k.toI64(arguments.thread), k.toI64(arguments.threads));
+  auto [from, to] = k.share(k.i64(vectors), k.toI64(arguments.thread),
+                            k.toI64(arguments.threads));
   k.loop(from, to, 1, [&](Value vector) {
     Value column = k.mul(vector, k.lanes);
-    Value mask = cols % k.lanes ? k.maskOf(k.sub(k.i64(cols), column)) : Value();
+    Value mask =
+        cols % k.lanes ? k.maskOf(k.sub(k.i64(cols), column)) : Value();
     Value total;
     for (int64_t chunk = 0; chunk < chunks; ++chunk) {
       Value part = k.load(k.at(pointers[0], k.add(column, chunk * cols)), mask);
@@ -297,7 +319,8 @@ MemRefType tfm::bufferType(const View &view) {
 }
 
 Kernel tfm::emitRowKernel(OpBuilder &builder, ModuleOp module, StringRef name,
-                          const Launch &launch, const OpSet &materialised, int64_t lanes) {
+                          const Launch &launch, const OpSet &materialised,
+                          int64_t lanes) {
   SmallVector<Type> types = bufferTypes(launch);
   func::FuncOp kernel = beginKernel(builder, module, name, types, 0);
   KernelBuilder k(builder, module, lanes);
@@ -310,9 +333,9 @@ Kernel tfm::emitRowKernel(OpBuilder &builder, ModuleOp module, StringRef name,
   return {kernel, 0};
 }
 
-Kernel tfm::emitScatterAddKernel(OpBuilder &builder, ModuleOp module, StringRef name,
-                                 const Launch &launch, const OpSet &materialised,
-                                 int64_t lanes) {
+Kernel tfm::emitScatterAddKernel(OpBuilder &builder, ModuleOp module,
+                                 StringRef name, const Launch &launch,
+                                 const OpSet &materialised, int64_t lanes) {
   auto op = cast<ScatterAddOp>(launch.group.ops.front());
   SmallVector<Type> types = bufferTypes(launch);
   func::FuncOp kernel = beginKernel(builder, module, name, types, 0);
@@ -337,13 +360,16 @@ Kernel tfm::emitScatterAddKernel(OpBuilder &builder, ModuleOp module, StringRef 
     }
   ElementEmitter ids(k, idLaunch, materialised, idPointers, arguments);
   int64_t vectors = llvm::divideCeil(cols, lanes);
-  auto [from, to] = k.share(k.i64(vectors), k.toI64(arguments.thread), k.toI64(arguments.threads));
+  auto [from, to] = k.share(k.i64(vectors), k.toI64(arguments.thread),
+                            k.toI64(arguments.threads));
   k.loop(k.i64(0), k.i64(rows), 1, [&](Value row) {
     ids.beginRow(row);
-    Value id = arith::ExtSIOp::create(k.b, k.loc, k.i64Type, ids.scalar(op.getIds()));
+    Value id =
+        arith::ExtSIOp::create(k.b, k.loc, k.i64Type, ids.scalar(op.getIds()));
     k.loop(from, to, 1, [&](Value vector) {
       Value column = k.mul(vector, lanes);
-      Value mask = cols % lanes ? k.maskOf(k.sub(k.i64(cols), column)) : Value();
+      Value mask =
+          cols % lanes ? k.maskOf(k.sub(k.i64(cols), column)) : Value();
       Value at = k.at(base, k.add(k.mul(id, cols), column));
       Value add = k.load(k.at(updates, k.add(k.mul(row, cols), column)), mask);
       k.store(k.addf(k.load(at, mask), add), at, mask);

@@ -17,10 +17,11 @@ namespace tfm {
 /// it.
 mlir::MemRefType bufferType(const View &view);
 
-/// Emits the kernel of a row launch, a copy, a fill or a fold: threads share the
-/// rows; each row is walked once per pass, in vectors.
-Kernel emitRowKernel(mlir::OpBuilder &builder, mlir::ModuleOp module, llvm::StringRef name,
-                     const Launch &launch, const OpSet &materialised, int64_t lanes);
+/// Emits the kernel of a row launch, a copy, a fill or a fold: threads share
+/// the rows; each row is walked once per pass, in vectors.
+Kernel emitRowKernel(mlir::OpBuilder &builder, mlir::ModuleOp module,
+                     llvm::StringRef name, const Launch &launch,
+                     const OpSet &materialised, int64_t lanes);
 
 /// Emits `base[ids[i]] += updates[i]`, in place: threads share the columns, so
 /// that every row is added in order.

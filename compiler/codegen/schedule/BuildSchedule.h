@@ -23,7 +23,8 @@ struct ScheduleOptions {
 
 /// Schedules every function of `module` over one arena: fuses kernels, gives
 /// every value that goes through memory a place, and orders the launches.
-/// Offsets are set by `planMemory`. The module must be simplified and decomposed.
+/// Offsets are set by `planMemory`. The module must be simplified and
+/// decomposed.
 Schedule buildSchedule(mlir::ModuleOp module, const ScheduleOptions &options);
 
 /// The parameters in the order of the arena (decayed, other trained, frozen)

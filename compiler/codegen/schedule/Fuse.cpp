@@ -72,7 +72,8 @@ public:
 
   FusedBlock run() {
     for (Operation &op : block) {
-      if (op.hasTrait<OpTrait::IsTerminator>() || isa<GetParamOp, ConstantOp>(op) ||
+      if (op.hasTrait<OpTrait::IsTerminator>() ||
+          isa<GetParamOp, ConstantOp>(op) ||
           (isFree(&op) && !materialised.contains(&op)))
         continue;
       place(&op);
@@ -122,7 +123,8 @@ private:
     bool elementwise = op->hasTrait<OpTrait::Elementwise>();
     if (group.kind == KernelKind::Matmul) {
       // An epilogue sees single elements, in no order.
-      if ((!elementwise && !isa<DropoutOp>(op)) || domain != own || !paysInEpilogue(op, k))
+      if ((!elementwise && !isa<DropoutOp>(op)) || domain != own ||
+          !paysInEpilogue(op, k))
         return false;
     } else if (group.kind != KernelKind::Row) {
       return false;
@@ -147,14 +149,16 @@ private:
     });
     for (Operation *member : group.ops)
       if (reachable && !related)
-        forEachRead(member, domain, materialised,
-                    [&](const Leaf &leaf) { related |= bases.contains(leaf.base); });
+        forEachRead(member, domain, materialised, [&](const Leaf &leaf) {
+          related |= bases.contains(leaf.base);
+        });
     return reachable && related;
   }
 
-  /// Whether an elementwise op is better computed where the matmul of kernel `k`
-  /// leaves its result than by a row kernel: it replaces what would be stored,
-  /// or no row kernel is going to read that anyway in order to reduce it.
+  /// Whether an elementwise op is better computed where the matmul of kernel
+  /// `k` leaves its result than by a row kernel: it replaces what would be
+  /// stored, or no row kernel is going to read that anyway in order to reduce
+  /// it.
   bool paysInEpilogue(Operation *op, int k) const {
     bool replaces = true;
     for (Value operand : op->getOperands())
@@ -184,13 +188,15 @@ private:
         continue;
       if (reducedAxis(user))
         return true;
-      if (depth == kFar || !(user->hasTrait<OpTrait::Elementwise>() || isa<ReshapeOp, DropoutOp>(user)))
+      if (depth == kFar || !(user->hasTrait<OpTrait::Elementwise>() ||
+                             isa<ReshapeOp, DropoutOp>(user)))
         continue;
       bool reachable = llvm::all_of(user->getOperands(), [&](Value operand) {
         Value base = viewBase(operand, materialised);
         Operation *def = base.getDefiningOp();
         return throughViews(operand) == throughViews(value) || !def ||
-               def->getBlock() != &block || isFree(def) || isa<GetParamOp, ConstantOp>(def) ||
+               def->getBlock() != &block || isFree(def) ||
+               isa<GetParamOp, ConstantOp>(def) ||
                (result.groupOf.contains(def) && groupOfValue(base) <= k);
       });
       if (reachable && feedsReduction(user->getResult(0), k, depth + 1))
@@ -205,12 +211,14 @@ private:
     bool any = false;
     inRegister = true;
     for (Operation *op : result.groups[reader].ops)
-      forEachRead(op, result.groups[reader].domain, materialised, [&](const Leaf &leaf) {
-        if (groupOfValue(leaf.base) != producer)
-          return;
-        any = true;
-        inRegister &= leaf.inRegister && !isColumnReduction(leaf.base.getDefiningOp());
-      });
+      forEachRead(op, result.groups[reader].domain, materialised,
+                  [&](const Leaf &leaf) {
+                    if (groupOfValue(leaf.base) != producer)
+                      return;
+                    any = true;
+                    inRegister &= leaf.inRegister &&
+                                  !isColumnReduction(leaf.base.getDefiningOp());
+                  });
     return any;
   }
 
@@ -240,8 +248,9 @@ private:
   bool tryMerge(int a, int b) {
     const Group &first = result.groups[a], &second = result.groups[b];
     if (first.kind != KernelKind::Row || second.kind != KernelKind::Row ||
-        first.domain != second.domain || first.ops.empty() || second.ops.empty() ||
-        standsAlone(first.ops.front()) || standsAlone(second.ops.front()))
+        first.domain != second.domain || first.ops.empty() ||
+        second.ops.empty() || standsAlone(first.ops.front()) ||
+        standsAlone(second.ops.front()))
       return false;
     bool inRegister;
     bool direct = reads(b, a, inRegister);
@@ -257,7 +266,9 @@ private:
     int target = canHoist ? a : b, source = canHoist ? b : a;
     Group &into = result.groups[target];
     llvm::append_range(into.ops, result.groups[source].ops);
-    llvm::sort(into.ops, [](Operation *x, Operation *y) { return x->isBeforeInBlock(y); });
+    llvm::sort(into.ops, [](Operation *x, Operation *y) {
+      return x->isBeforeInBlock(y);
+    });
     result.groups.erase(result.groups.begin() + source);
     for (auto [index, group] : llvm::enumerate(result.groups))
       for (Operation *op : group.ops)
@@ -291,7 +302,8 @@ Domain tfm::naturalDomain(Operation *op) {
     // A row sum has the last axis as columns; a column sum everything after
     // the axis that it reduces.
     int64_t cols = 1;
-    for (int64_t size : type.getShape().drop_front(isRowReduction(op) ? *axis : *axis + 1))
+    for (int64_t size :
+         type.getShape().drop_front(isRowReduction(op) ? *axis : *axis + 1))
       cols *= size;
     return {type.getNumElements() / cols, cols};
   }
@@ -309,14 +321,16 @@ Domain tfm::naturalDomain(Operation *op) {
   return {0, 0};
 }
 
-void tfm::forEachRead(Operation *op, const Domain &domain, const OpSet &materialised,
+void tfm::forEachRead(Operation *op, const Domain &domain,
+                      const OpSet &materialised,
                       function_ref<void(const Leaf &)> visit) {
   for (OpOperand &operand : op->getOpOperands()) {
     Value value = operand.get();
     if (!isa<RankedTensorType>(value.getType()))
       continue;
     if (readsAtPoint(op, operand.getOperandNumber()) && !standsAlone(op)) {
-      forEachLeaf(value, domain.roleOf(value.getType()), domain, materialised, visit);
+      forEachLeaf(value, domain.roleOf(value.getType()), domain, materialised,
+                  visit);
       continue;
     }
     Value base = viewBase(value, materialised);

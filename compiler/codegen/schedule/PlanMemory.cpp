@@ -32,8 +32,9 @@ int64_t placeInOrder(std::vector<Buffer> &buffers, llvm::ArrayRef<int> order,
     std::vector<std::pair<int64_t, int64_t>> taken;
     for (int other : placed)
       if (overlapInTime(buffer, buffers[other]))
-        taken.push_back({offsets[other],
-                         offsets[other] + llvm::alignTo(buffers[other].bytes, kAlignment)});
+        taken.push_back(
+            {offsets[other],
+             offsets[other] + llvm::alignTo(buffers[other].bytes, kAlignment)});
     llvm::sort(taken);
     int64_t size = llvm::alignTo(buffer.bytes, kAlignment), offset = 0;
     for (auto [begin, end] : taken) {
@@ -84,7 +85,8 @@ int64_t maxLive(const std::vector<Buffer> &buffers, llvm::ArrayRef<int> live) {
   for (int at : live) {
     int64_t sum = 0;
     for (int i : live)
-      if (buffers[i].begin <= buffers[at].begin && buffers[at].begin <= buffers[i].end)
+      if (buffers[i].begin <= buffers[at].begin &&
+          buffers[at].begin <= buffers[i].end)
         sum += llvm::alignTo(buffers[i].bytes, kAlignment);
     result = std::max(result, sum);
   }
@@ -103,14 +105,15 @@ void tfm::planMemory(Schedule &schedule) {
   }
   schedule.activationBytes = schedule.lowerBound = 0;
   // Programs run one at a time, so their activations share the same bytes.
-  for (int program = 0; program < static_cast<int>(schedule.programs.size()); ++program) {
+  for (int program = 0; program < static_cast<int>(schedule.programs.size());
+       ++program) {
     std::vector<int> live;
     for (auto [i, buffer] : llvm::enumerate(schedule.buffers))
       if (buffer.kind == BufferKind::Activation && buffer.program == program &&
           buffer.end >= 0)
         live.push_back(static_cast<int>(i));
-    schedule.activationBytes =
-        std::max(schedule.activationBytes, planActivations(schedule.buffers, live));
+    schedule.activationBytes = std::max(
+        schedule.activationBytes, planActivations(schedule.buffers, live));
     schedule.lowerBound =
         std::max(schedule.lowerBound, maxLive(schedule.buffers, live));
     for (int i : live)

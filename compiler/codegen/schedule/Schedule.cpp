@@ -216,7 +216,8 @@ std::string tfm::describe(const Launch &launch) {
     os << kindName(launch.group.kind);
   if (launch.group.domain.rows)
     os << ' ' << launch.group.domain.rows << 'x' << launch.group.domain.cols;
-  if (auto matmul = ops.empty() ? MatmulOp() : dyn_cast<MatmulOp>(ops.front())) {
+  if (auto matmul =
+          ops.empty() ? MatmulOp() : dyn_cast<MatmulOp>(ops.front())) {
     ArrayRef<int64_t> a = tensorType(matmul.getA()).getShape();
     os << 'x' << a[a.size() - (matmul.getTransposeA() ? 2 : 1)];
   }

@@ -75,11 +75,19 @@ struct View {
   View perLayer(unsigned depth) const;
   /// With size-1 and missing axes repeated by stride 0, as NumPy broadcasts.
   View broadcastTo(llvm::ArrayRef<int64_t> to) const;
-  /// The same elements under another shape; invalid where strides cannot say it.
+  /// The same elements under another shape; invalid where strides cannot say
+  /// it.
   View reshaped(llvm::ArrayRef<int64_t> to) const;
 };
 
-enum class KernelKind { Row, Matmul, Attention, AttentionBackward, ScatterAdd, CacheUpdate };
+enum class KernelKind {
+  Row,
+  Matmul,
+  Attention,
+  AttentionBackward,
+  ScatterAdd,
+  CacheUpdate
+};
 
 /// Ops that one kernel computes, in program order. For a matmul the first is
 /// that op and the rest is its epilogue.
@@ -93,15 +101,15 @@ struct Group {
 /// One run of a kernel.
 struct Launch {
   Group group;
-  /// What the group reads from and writes to memory: a value of the function, or
-  /// a view op's result, and where it is. A kernel may write where it reads (in
-  /// place). A launch without ops copies its read to its write; without a read
-  /// it fills with `fill`.
+  /// What the group reads from and writes to memory: a value of the function,
+  /// or a view op's result, and where it is. A kernel may write where it reads
+  /// (in place). A launch without ops copies its read to its write; without a
+  /// read it fills with `fill`.
   llvm::SmallVector<std::pair<mlir::Value, View>> reads;
   llvm::SmallVector<std::pair<mlir::Value, View>> writes;
   double fill = 0;
-  /// Column reductions write one partial result per chunk of rows; 0 where there
-  /// are none.
+  /// Column reductions write one partial result per chunk of rows; 0 where
+  /// there are none.
   int64_t chunks = 0;
   /// Set where the launch adds up the partial results of this reduction.
   mlir::Operation *fold = nullptr;
@@ -135,8 +143,8 @@ struct Program {
   int64_t flops = 0;
 };
 
-/// Where a parameter and what belongs to it lies: the same offset in each of the
-/// schedule's regions.
+/// Where a parameter and what belongs to it lies: the same offset in each of
+/// the schedule's regions.
 struct ParameterSlot {
   mlir::Operation *param = nullptr;
   bool decayed = false;

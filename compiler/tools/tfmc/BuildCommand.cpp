@@ -22,17 +22,22 @@ void tfm::addBuildCommand(CLI::App &app, int &status) {
   CLI::App *command = app.add_subcommand(
       "build", "Compile a model to one binary that trains and generates");
   BuildOptions &build = options->build;
-  command->add_option("FILE", build.source, "The model, - for standard input")->required();
+  command->add_option("FILE", build.source, "The model, - for standard input")
+      ->required();
   command->add_option("-o,--output", build.output, "The file to write");
   static const std::map<std::string, Emit> kinds = {
-      {"tfm", Emit::Tfm}, {"schedule", Emit::Schedule}, {"llvm", Emit::Llvm},
-      {"asm", Emit::Asm}, {"obj", Emit::Obj},           {"shared", Emit::Shared},
+      {"tfm", Emit::Tfm},   {"schedule", Emit::Schedule},
+      {"llvm", Emit::Llvm}, {"asm", Emit::Asm},
+      {"obj", Emit::Obj},   {"shared", Emit::Shared},
       {"exe", Emit::Exe}};
   command
       ->add_option("--emit", build.emit,
-                   "What to write: tfm, schedule, llvm, asm, obj, shared or exe (default)")
+                   "What to write: tfm, schedule, llvm, asm, obj, shared or "
+                   "exe (default)")
       ->transform(CLI::CheckedTransformer(kinds).description(""));
-  command->add_option("--cpu", build.cpu, "The CPU to compile for, by LLVM's name (default: native)");
+  command->add_option(
+      "--cpu", build.cpu,
+      "The CPU to compile for, by LLVM's name (default: native)");
   command->add_option("--target", options->target, "cpu")
       ->check(CLI::IsMember({"cpu", "cuda"}).description(""));
   command->add_option("--precision", options->precision, "f32")
@@ -41,7 +46,8 @@ void tfm::addBuildCommand(CLI::App &app, int &status) {
   addDefineOption(*command, options->defines);
   command->callback([options, &status] {
     if (options->target != "cpu" || options->precision != "f32") {
-      llvm::errs() << "tfmc: error: this version compiles for `--target cpu` at `--precision "
+      llvm::errs() << "tfmc: error: this version compiles for `--target cpu` "
+                      "at `--precision "
                       "f32` only\n";
       status = 1;
       return;

@@ -52,6 +52,7 @@ MemoryReport tfm::planModelMemory(mlir::ModuleOp module) {
   memory.activations = schedule.activationBytes + schedule.cacheBytes();
   memory.arena = schedule.arenaBytes;
   memory.lowerBound = memory.parameters + memory.gradients + memory.optimizer +
-                      memory.constants + schedule.cacheBytes() + schedule.lowerBound;
+                      memory.constants + schedule.cacheBytes() +
+                      schedule.lowerBound;
   return memory;
 }

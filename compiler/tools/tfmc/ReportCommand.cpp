@@ -121,8 +121,7 @@ static int report(ReportArguments arguments) {
   if (!model.module)
     return 1;
   ModelReport result = makeModelReport(model, arguments.view, flops);
-  if (auto forward =
-          model.module->lookupSymbol<mlir::func::FuncOp>("forward"))
+  if (auto forward = model.module->lookupSymbol<mlir::func::FuncOp>("forward"))
     if (auto obstacle = SequenceAnalysis(forward).obstacle())
       result.wholeSequence = obstacle->str();
   if (arguments.view.memory) {

@@ -77,7 +77,8 @@ static void loadWeights(const char *path) {
     const char *entry = strstr(header, key);
     const char *offsets = entry ? strstr(entry, "\"data_offsets\":[") : NULL;
     unsigned long long begin = 0, end = 0;
-    if (!offsets || sscanf(offsets, "\"data_offsets\":[%llu,%llu]", &begin, &end) != 2)
+    if (!offsets ||
+        sscanf(offsets, "\"data_offsets\":[%llu,%llu]", &begin, &end) != 2)
       fail("no tensor", parameter->name);
     if (end - begin != 4 * elements(parameter->rank, parameter->shape))
       fail("wrong size", parameter->name);
@@ -129,7 +130,8 @@ static void run(const tfm_function *function) {
   pthread_t handles[64];
   struct worker workers[64];
   for (int i = 0; i < threads; ++i) {
-    tfm_thread thread = {i, threads, meet, allocate(model->scratch_bytes), &barrier, NULL};
+    tfm_thread thread = {
+        i, threads, meet, allocate(model->scratch_bytes), &barrier, NULL};
     workers[i].thread = thread;
     workers[i].function = function;
     pthread_create(&handles[i], NULL, work, &workers[i]);
@@ -145,7 +147,8 @@ static void run(const tfm_function *function) {
 static void train(char **paths) {
   const tfm_function *step = find("train"), *update = find("update");
   size_t size = 0, targetSize = 0;
-  char *tokens = readAll(paths[0], &size), *targets = readAll(paths[1], &targetSize);
+  char *tokens = readAll(paths[0], &size),
+       *targets = readAll(paths[1], &targetSize);
   memcpy(input(step, "tokens"), tokens, size);
   memcpy(input(step, "targets"), targets, targetSize);
   *(float *)input(step, "count") = (float)(targetSize / 4);
@@ -161,7 +164,8 @@ static void train(char **paths) {
     fail("cannot write", paths[2]);
   for (int32_t i = 0; i < model->parameter_count; ++i) {
     const tfm_parameter *parameter = &model->parameters[i];
-    fwrite(arena + parameter->value, 4, elements(parameter->rank, parameter->shape), out);
+    fwrite(arena + parameter->value, 4,
+           elements(parameter->rank, parameter->shape), out);
   }
   fclose(out);
   free(tokens);
@@ -180,7 +184,8 @@ static void generate(int count, char **ids, int length) {
     memset(tokens, 0, 4 * elements(2, forward->inputs[0].shape));
     memcpy(tokens, sequence, 4 * (size_t)length);
     run(forward);
-    const float *logits = (const float *)output(forward, "logits") + (length - 1) * vocabulary;
+    const float *logits =
+        (const float *)output(forward, "logits") + (length - 1) * vocabulary;
     int32_t best = 0;
     for (int32_t i = 1; i < vocabulary; ++i)
       if (logits[i] > logits[best])

@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Loaded before libc by a test. Writes the number of heap allocations to the file
-// that COUNT_ALLOCATIONS names, at exit; with DISK_BYTES, writing to a file fails
-// with ENOSPC once so many bytes have been written.
+// Loaded before libc by a test. Writes the number of heap allocations to the
+// file that COUNT_ALLOCATIONS names, at exit; with DISK_BYTES, writing to a
+// file fails with ENOSPC once so many bytes have been written.
 //
 //===----------------------------------------------------------------------===//
 
@@ -43,7 +43,9 @@ void *memalign(size_t alignment, size_t size) {
   ++allocations;
   return __libc_memalign(alignment, size);
 }
-void *aligned_alloc(size_t alignment, size_t size) { return memalign(alignment, size); }
+void *aligned_alloc(size_t alignment, size_t size) {
+  return memalign(alignment, size);
+}
 int posix_memalign(void **result, size_t alignment, size_t size) {
   *result = memalign(alignment, size);
   return *result ? 0 : ENOMEM;
@@ -52,7 +54,7 @@ int posix_memalign(void **result, size_t alignment, size_t size) {
 ssize_t write(int file, const void *data, size_t size) {
   static ssize_t (*real)(int, const void *, size_t);
   if (!real)
-    real = (ssize_t(*)(int, const void *, size_t))dlsym(RTLD_NEXT, "write");
+    real = (ssize_t (*)(int, const void *, size_t))dlsym(RTLD_NEXT, "write");
   const char *limit = getenv("DISK_BYTES");
   struct stat status;
   if (limit && fstat(file, &status) == 0 && S_ISREG(status.st_mode)) {

@@ -28,17 +28,22 @@ struct Pool {
 
 /// The first byte of `storage` on a cache line.
 char *aligned(std::vector<char> &storage) {
-  return reinterpret_cast<char *>(llvm::alignAddr(storage.data(), llvm::Align(64)));
+  return reinterpret_cast<char *>(
+      llvm::alignAddr(storage.data(), llvm::Align(64)));
 }
 
-void meetAll(tfm_thread *thread) { static_cast<Pool *>(thread->pool)->meet.arrive_and_wait(); }
+void meetAll(tfm_thread *thread) {
+  static_cast<Pool *>(thread->pool)->meet.arrive_and_wait();
+}
 
 } // namespace
 
-CompiledModel::CompiledModel(mlir::ModuleOp module) : schedule(scheduleModel(module)) {
+CompiledModel::CompiledModel(mlir::ModuleOp module)
+    : schedule(scheduleModel(module)) {
   CpuTarget target = llvm::cantFail(CpuTarget::native());
   llvm::LLVMContext context;
-  std::unique_ptr<llvm::Module> llvmModule = emitModel(module, schedule, target, context);
+  std::unique_ptr<llvm::Module> llvmModule =
+      emitModel(module, schedule, target, context);
   assert(llvmModule && "emission failed");
   llvm::SmallVector<char, 0> object;
   llvm::raw_svector_ostream os(object);
@@ -46,9 +51,11 @@ CompiledModel::CompiledModel(mlir::ModuleOp module) : schedule(scheduleModel(mod
   llvm::InitializeNativeTarget();
   llvm::InitializeNativeTargetAsmPrinter();
   jit = llvm::cantFail(llvm::orc::LLJITBuilder().create());
-  llvm::cantFail(jit->addObjectFile(
-      std::make_unique<llvm::SmallVectorMemoryBuffer>(std::move(object), false)));
-  model = llvm::cantFail(jit->lookup("tfm_model_descriptor")).toPtr<const tfm_model *>();
+  llvm::cantFail(
+      jit->addObjectFile(std::make_unique<llvm::SmallVectorMemoryBuffer>(
+          std::move(object), false)));
+  model = llvm::cantFail(jit->lookup("tfm_model_descriptor"))
+              .toPtr<const tfm_model *>();
   storage.resize(model->arena_bytes + 64);
   arena = aligned(storage);
   for (int i = 0; i < model->constant_count; ++i)
@@ -56,12 +63,14 @@ CompiledModel::CompiledModel(mlir::ModuleOp module) : schedule(scheduleModel(mod
            model->constants[i].size);
 }
 
-void CompiledModel::setParameter(llvm::StringRef symbol, const oracle::Tensor &value) {
+void CompiledModel::setParameter(llvm::StringRef symbol,
+                                 const oracle::Tensor &value) {
   for (const ParameterSlot &slot : schedule.parameters) {
     if (mlir::cast<ParamOp>(slot.param).getSymName() != symbol)
       continue;
     auto *to = reinterpret_cast<float *>(
-        arena + schedule.buffers[schedule.parameterRegion].offset + 4 * slot.offset);
+        arena + schedule.buffers[schedule.parameterRegion].offset +
+        4 * slot.offset);
     for (size_t i = 0; i < value.data.size(); ++i)
       to[i] = static_cast<float>(value.data[i]);
   }
@@ -76,14 +85,16 @@ oracle::Tensor CompiledModel::slot(llvm::StringRef symbol, int number) const {
       continue;
     mlir::RankedTensorType type = param.getTensorType();
     result.shape.assign(type.getShape().begin(), type.getShape().end());
-    llvm::append_range(result.data, region(number).slice(slot.offset, type.getNumElements()));
+    llvm::append_range(
+        result.data, region(number).slice(slot.offset, type.getNumElements()));
   }
   return result;
 }
 
 llvm::MutableArrayRef<float> CompiledModel::region(int number) const {
   const Buffer &buffer = schedule.buffers[number];
-  return {reinterpret_cast<float *>(arena + buffer.offset), static_cast<size_t>(buffer.bytes / 4)};
+  return {reinterpret_cast<float *>(arena + buffer.offset),
+          static_cast<size_t>(buffer.bytes / 4)};
 }
 
 oracle::Tensor CompiledModel::gradient(llvm::StringRef symbol) const {
@@ -98,9 +109,13 @@ llvm::ArrayRef<float> CompiledModel::parameters() const {
   return region(schedule.parameterRegion);
 }
 
-llvm::ArrayRef<float> CompiledModel::gradients() const { return region(schedule.gradientRegion); }
+llvm::ArrayRef<float> CompiledModel::gradients() const {
+  return region(schedule.gradientRegion);
+}
 
-void CompiledModel::clearGradients() { llvm::fill(region(schedule.gradientRegion), 0.0f); }
+void CompiledModel::clearGradients() {
+  llvm::fill(region(schedule.gradientRegion), 0.0f);
+}
 
 oracle::Tensor CompiledModel::read(const tfm_buffer &buffer) const {
   oracle::Tensor result;
@@ -112,21 +127,22 @@ oracle::Tensor CompiledModel::read(const tfm_buffer &buffer) const {
   }
   const char *from = arena + buffer.offset;
   for (int64_t i = 0; i < n; ++i)
-    result.data.push_back(buffer.dtype == TFM_F32 ? reinterpret_cast<const float *>(from)[i]
-                            : buffer.dtype == TFM_I32
-                                ? reinterpret_cast<const int32_t *>(from)[i]
-                                : from[i]);
+    result.data.push_back(
+        buffer.dtype == TFM_F32   ? reinterpret_cast<const float *>(from)[i]
+        : buffer.dtype == TFM_I32 ? reinterpret_cast<const int32_t *>(from)[i]
+                                  : from[i]);
   return result;
 }
 
-std::vector<oracle::Tensor> CompiledModel::run(llvm::StringRef name,
-                                               llvm::ArrayRef<oracle::Tensor> inputs,
-                                               int threads) {
+std::vector<oracle::Tensor>
+CompiledModel::run(llvm::StringRef name, llvm::ArrayRef<oracle::Tensor> inputs,
+                   int threads) {
   const tfm_function *function = nullptr;
   for (int i = 0; i < model->function_count; ++i)
     if (name == model->functions[i].name)
       function = &model->functions[i];
-  assert(function && static_cast<size_t>(function->input_count) == inputs.size());
+  assert(function &&
+         static_cast<size_t>(function->input_count) == inputs.size());
   for (auto [i, input] : llvm::enumerate(inputs)) {
     const tfm_buffer &buffer = function->inputs[i];
     for (auto [j, value] : llvm::enumerate(input.data)) {
@@ -141,10 +157,12 @@ std::vector<oracle::Tensor> CompiledModel::run(llvm::StringRef name,
   }
   Pool pool{std::barrier<>(threads)};
   std::vector<std::thread> workers;
-  std::vector<std::vector<char>> scratch(threads, std::vector<char>(model->scratch_bytes + 64));
+  std::vector<std::vector<char>> scratch(
+      threads, std::vector<char>(model->scratch_bytes + 64));
   for (int i = 0; i < threads; ++i)
     workers.emplace_back([&, i] {
-      tfm_thread thread{i, threads, meetAll, aligned(scratch[i]), &pool, nullptr};
+      tfm_thread thread{i,     threads, meetAll, aligned(scratch[i]),
+                        &pool, nullptr};
       function->run(arena, &thread);
     });
   for (std::thread &worker : workers)

@@ -10,8 +10,8 @@
 
 #include "compiler/codegen/schedule/Schedule.h"
 #include "compiler/oracle/Evaluator.h"
-#include "runtime/tfm_model.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "runtime/tfm_model.h"
 #include "llvm/ExecutionEngine/Orc/LLJIT.h"
 
 namespace tfm {
@@ -26,7 +26,8 @@ public:
   /// Runs function `name` on `inputs`, in order; the results in order, with the
   /// gradients and region results left out.
   std::vector<oracle::Tensor> run(llvm::StringRef name,
-                                  llvm::ArrayRef<oracle::Tensor> inputs, int threads = 1);
+                                  llvm::ArrayRef<oracle::Tensor> inputs,
+                                  int threads = 1);
   /// The gradient of a parameter, all layers stacked.
   oracle::Tensor gradient(llvm::StringRef symbol) const;
   /// The value of a parameter, all layers stacked.

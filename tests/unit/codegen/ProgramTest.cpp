@@ -11,8 +11,8 @@
 #include "compiler/codegen/schedule/Schedule.h"
 #include "compiler/driver/Compile.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "gtest/gtest.h"
 #include "llvm/Support/FormatVariadic.h"
+#include "gtest/gtest.h"
 
 using namespace tfm;
 using oracle::Tensor;
@@ -22,7 +22,8 @@ namespace {
 /// Compiles `@f` of `text` and its derivative, and expects what the oracle says
 /// within `tolerance` of the largest element, on one and on three threads, with
 /// the same bits.
-void expectCompiles(llvm::StringRef text, double tolerance = 2e-6, bool derivative = true) {
+void expectCompiles(llvm::StringRef text, double tolerance = 2e-6,
+                    bool derivative = true) {
   oracle::TestModule module(text);
   mlir::func::FuncOp f = module.function("f");
   ASSERT_TRUE(f);
@@ -58,7 +59,8 @@ void expectCompiles(llvm::StringRef text, double tolerance = 2e-6, bool derivati
     }
     std::vector<Tensor> again = compiled.run(function.getSymName(), inputs, 3);
     for (size_t i = 0; i < got.size(); ++i)
-      EXPECT_EQ(got[i].data, again[i].data) << "result " << i << " with three threads";
+      EXPECT_EQ(got[i].data, again[i].data)
+          << "result " << i << " with three threads";
   }
 }
 
@@ -88,7 +90,10 @@ TEST(Program, RowReductions) {
       %wb = tfm.broadcast %w : tensor<{0}xf32> to tensor<2x3x{0}xf32>
       %z = tfm.mul %y, %wb : tensor<2x3x{0}xf32>
       return %z, %s : tensor<2x3x{0}xf32>, tensor<2x3x1xf32>
-    })", cols).str(), 4e-6);
+    })",
+                                 cols)
+                       .str(),
+                   4e-6);
 }
 
 // The gradients of gain and bias are sums over rows, in chunks.
@@ -102,7 +107,9 @@ TEST(Program, ColumnReductions) {
       %z = tfm.add %y, %bb : tensor<{0}x48xf32>
       %t = tfm.tanh %z : tensor<{0}x48xf32>
       return %t : tensor<{0}x48xf32>
-    })", rows).str());
+    })",
+                                 rows)
+                       .str());
 }
 
 TEST(Program, MatmulWithEpilogue) {
@@ -114,7 +121,8 @@ TEST(Program, MatmulWithEpilogue) {
       %g = tfm.gelu_tanh %z : tensor<5x33xf32>
       %o = tfm.add %g, %r : tensor<5x33xf32>
       return %o : tensor<5x33xf32>
-    })", 4e-6);
+    })",
+                 4e-6);
 }
 
 // The heads of a projection go through slices and transposes without a copy.
@@ -171,7 +179,8 @@ TEST(Program, ConcatAndPad) {
       %s = tfm.sin %a : tensor<3x4xf32>
       %c = tfm.concat %s, %b, %b axis 1 : tensor<3x4xf32>, tensor<3x5xf32>, tensor<3x5xf32>
       return %c : tensor<3x14xf32>
-    })", 2e-6, /*derivative=*/false);
+    })",
+                 2e-6, /*derivative=*/false);
 }
 
 TEST(Program, RowOps) {
@@ -182,7 +191,8 @@ TEST(Program, RowOps) {
       %c = tfm.rms_normalize %b eps 1.0e-6 : tensor<3x5x20xf32>
       %d = tfm.log_softmax %c : tensor<3x5x20xf32>
       return %d : tensor<3x5x20xf32>
-    })", 2e-5);
+    })",
+                 2e-5);
 }
 
 TEST(Program, CrossEntropy) {
@@ -193,7 +203,8 @@ TEST(Program, CrossEntropy) {
       %r = tfm.reduce_sum %s axis 0 : tensor<2x1xf32>
       %y = tfm.reshape %r : tensor<1x1xf32> to tensor<f32>
       return %y : tensor<f32>
-    })", 4e-6);
+    })",
+                 4e-6);
 }
 
 TEST(Program, Rope) {
@@ -203,7 +214,9 @@ TEST(Program, Rope) {
     func.func @f(%x: tensor<2x3x5x8xf32>, %p: tensor<2x5xi32> {{test.limit = 9}) -> tensor<2x3x5x8xf32> {{
       %y = tfm.rope %x, %p {{base = 100.0 : f64, dims = {0} : i64{1}} : tensor<2x3x5x8xf32>, tensor<2x5xi32>
       return %y : tensor<2x3x5x8xf32>
-    })", dims, how).str());
+    })",
+                                   dims, how)
+                         .str());
 }
 
 TEST(Program, MiddleAxis) {
@@ -233,7 +246,8 @@ TEST(Program, SelfAttention) {
       %ot = tfm.transpose %o [0, 2, 1, 3] : tensor<2x2x9x4xf32>
       %y = tfm.reshape %ot : tensor<2x9x2x4xf32> to tensor<2x9x8xf32>
       return %y : tensor<2x9x8xf32>
-    })", 1e-5);
+    })",
+                 1e-5);
 }
 
 TEST(Program, OneTensorAsQueryKeyAndValue) {
@@ -242,11 +256,13 @@ TEST(Program, OneTensorAsQueryKeyAndValue) {
       %o, %l = tfm.attention %x, %x, %x {scale = 0.5 : f64}
         : tensor<1x3x5x4xf32>, tensor<1x3x5x4xf32>, tensor<1x3x5x4xf32>
       return %o : tensor<1x3x5x4xf32>
-    })", 1e-5);
+    })",
+                 1e-5);
 }
 
 // Layers carry x, save it for the derivative, and read stacked weights.
-// Positions that a loop over layers shares are written by a kernel of their own.
+// Positions that a loop over layers shares are written by a kernel of their
+// own.
 TEST(Program, RepeatSharesPositions) {
   expectCompiles(R"(
     func.func @f(%ids: tensor<2x7xi32> {test.limit = 9}, %x: tensor<2x7x8xf32>) -> tensor<2x7x8xf32> {
@@ -279,7 +295,8 @@ TEST(Program, Repeat) {
         tfm.yield %v : tensor<3x16xf32>
       }
       return %y : tensor<3x16xf32>
-    })", 4e-6);
+    })",
+                 4e-6);
 }
 
 } // namespace

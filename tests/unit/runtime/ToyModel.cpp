@@ -321,17 +321,21 @@ ToyModel::ToyModel(const ToyShape &shape, std::string recipe)
                      2,
                      0,
                      nullptr};
-  p.functions[0] = {"train", runTrain, 4, p.trainInputs, 1, p.trainOutputs, 0, 0, nullptr};
-  p.functions[1] = {"update", runUpdate,       1, p.updateInputs,
-                    1,        p.updateOutputs, 0, 0, nullptr};
+  p.functions[0] = {"train",        runTrain, 4, p.trainInputs, 1,
+                    p.trainOutputs, 0,        0, nullptr};
+  p.functions[1] = {"update",        runUpdate, 1, p.updateInputs, 1,
+                    p.updateOutputs, 0,         0, nullptr};
   p.functions[2] = {"evaluate",
                     runEvaluate,
                     3,
                     p.evaluateInputs,
                     shape.evaluateLogits ? 3 : 2,
-                    p.evaluateOutputs, 0, 0, nullptr};
-  p.functions[3] = {"forward", runForward,       1, p.forwardInputs,
-                    1,         p.forwardOutputs, 0, 0, nullptr};
+                    p.evaluateOutputs,
+                    0,
+                    0,
+                    nullptr};
+  p.functions[3] = {"forward",        runForward, 1, p.forwardInputs, 1,
+                    p.forwardOutputs, 0,          0, nullptr};
   set(p.chunkShape, {shape.rows, shape.chunk});
   set(p.oneShape, {shape.rows, 1});
   set(p.rowShape, {shape.rows});
@@ -342,10 +346,10 @@ ToyModel::ToyModel(const ToyShape &shape, std::string recipe)
   p.prefillInputs[2] = {"length", TFM_I32, 1, p.rowShape, l.length};
   p.decodeInputs[0] = {"tokens", TFM_I32, 2, p.oneShape, l.decodeTokens};
   p.nextOutputs[0] = {"logits", TFM_F32, 2, p.nextShape, l.nextLogits};
-  p.functions[4] = {"prefill", runPrefill,    3, p.prefillInputs,
-                    1,         p.nextOutputs, 0, 0, nullptr};
-  p.functions[5] = {"decode", runDecode,     2, p.decodeInputs,
-                    1,        p.nextOutputs, 0, 0, nullptr};
+  p.functions[4] = {"prefill",     runPrefill, 3, p.prefillInputs, 1,
+                    p.nextOutputs, 0,          0, nullptr};
+  p.functions[5] = {"decode",      runDecode, 2, p.decodeInputs, 1,
+                    p.nextOutputs, 0,         0, nullptr};
   p.constants[0] = {0, sizeof(Layout), &p.layout};
   p.model = {};
   p.model.abi = TFM_ABI_VERSION;

@@ -11,9 +11,9 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "tests/unit/transforms/RandomProgram.h"
 #include "compiler/transforms/Passes.h"
 #include "tests/unit/oracle/Gradients.h"
-#include "tests/unit/transforms/RandomProgram.h"
 
 #include "mlir/Pass/PassManager.h"
 #include "gtest/gtest.h"
