@@ -14,6 +14,8 @@
 #include "compiler/driver/Link.h"
 #include "compiler/frontend/Diagnostics.h"
 #include "compiler/frontend/Frontend.h"
+#include "compiler/frontend/Parser.h"
+#include "compiler/frontend/PrintAst.h"
 #include "compiler/frontend/Source.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/MLIRContext.h"
@@ -54,6 +56,8 @@ private:
 
 llvm::StringRef endingOf(Emit emit) {
   switch (emit) {
+  case Emit::Ast:
+    return ".ast";
   case Emit::Tfm:
     return ".mlir";
   case Emit::Schedule:
@@ -109,6 +113,24 @@ writeText(llvm::StringRef path,
   return BuildStatus::Ok;
 }
 
+/// The syntax tree of the file itself; nothing is elaborated.
+BuildStatus buildAst(const BuildOptions &options, SourceManager &sources,
+                     Diagnostics &diagnostics) {
+  llvm::Expected<uint32_t> file = sources.load(options.source);
+  if (!file)
+    return fail("cannot read " + options.source + ": " +
+                    llvm::toString(file.takeError()),
+                BuildStatus::InputError);
+  std::unique_ptr<ast::File> parsed = parseFile(sources, *file, diagnostics);
+  diagnostics.print(llvm::errs());
+  if (diagnostics.hasErrors())
+    return BuildStatus::InputError;
+  return writeText(outputOf(options), [&](llvm::raw_pwrite_stream &os) {
+    os << printAst(*parsed);
+    return llvm::Error::success();
+  });
+}
+
 } // namespace
 
 BuildStatus tfm::build(const BuildOptions &options) {
@@ -121,6 +143,8 @@ BuildStatus tfm::build(const BuildOptions &options) {
   context.loadDialect<TfmDialect, mlir::func::FuncDialect>();
   SourceManager sources;
   Diagnostics diagnostics(sources);
+  if (options.emit == Emit::Ast)
+    return buildAst(options, sources, diagnostics);
   FrontendOptions frontend;
   frontend.defines = options.defines;
   mlir::OwningOpRef<mlir::ModuleOp> module =

@@ -17,7 +17,7 @@
 namespace tfm {
 
 /// What `tfmc build` leaves.
-enum class Emit { Tfm, Schedule, Llvm, Asm, Obj, Shared, Exe };
+enum class Emit { Ast, Tfm, Schedule, Llvm, Asm, Obj, Shared, Exe };
 
 struct BuildOptions {
   std::string source;

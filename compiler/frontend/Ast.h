@@ -207,7 +207,9 @@ struct File {
   Expr *model = nullptr;
   Range modelRange;
   std::vector<Block> blocks;
-  std::vector<Comment> comments;
+  /// Bytes where items, members, statements and entries begin, ascending: for
+  /// the formatter.
+  std::vector<uint32_t> statements;
 
   std::vector<std::unique_ptr<Expr>> storage;
 };

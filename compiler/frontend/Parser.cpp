@@ -144,6 +144,7 @@ void Parser::parseItems() {
     std::string doc = takeDoc();
     if (atEnd())
       return;
+    startStatement();
     const Token word = tok();
     if (word.kind == TokenKind::Name) {
       if (word.text == "import" && tok(1).kind == TokenKind::String) {
@@ -350,6 +351,7 @@ void Parser::parseMember(std::vector<Member> &members) {
   member.doc = takeDoc();
   if (tok().is("}") || atEnd())
     return;
+  startStatement();
   const Token word = tok();
   member.range = word.range;
   if (word.kind != TokenKind::Name) {
@@ -532,6 +534,7 @@ std::unique_ptr<Method> Parser::parseMethod(std::string doc) {
 
 bool Parser::parseStatement(std::vector<Stmt> &body) {
   Stmt stmt;
+  startStatement();
   stmt.range = tok().range;
   if (tok().isName("return") && !tok(1).is("=")) {
     stmt.kind = StmtKind::Return;
@@ -603,6 +606,7 @@ void Parser::parseBlock() {
       takeDoc();
       if (tok().is("}"))
         break;
+      startStatement();
       Entry entry;
       Token key;
       size_t before = at;
@@ -642,7 +646,6 @@ std::unique_ptr<ast::File> tfm::parseFile(const SourceManager &sources,
   out->id = file;
   Parser parser(sources, file, *out, diags);
   parser.parseItems();
-  out->comments = parser.takeComments();
   return out;
 }
 

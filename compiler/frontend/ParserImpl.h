@@ -23,7 +23,6 @@ public:
   ast::Expr *parseExpr();
   /// The whole input as one expression.
   ast::Expr *parseOnlyExpr();
-  std::vector<Comment> takeComments() { return std::move(list.comments); }
 
 private:
   // Tokens.
@@ -54,6 +53,7 @@ private:
   bool atBinaryOperator(int &precedence) const;
 
   // Declarations.
+  void startStatement() { out.statements.push_back(tok().range.begin); }
   /// What follows `=`.
   ast::Expr *parseValue();
   std::string takeDoc();

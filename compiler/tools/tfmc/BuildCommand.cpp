@@ -26,14 +26,15 @@ void tfm::addBuildCommand(CLI::App &app, int &status) {
       ->required();
   command->add_option("-o,--output", build.output, "The file to write");
   static const std::map<std::string, Emit> kinds = {
-      {"tfm", Emit::Tfm},   {"schedule", Emit::Schedule},
-      {"llvm", Emit::Llvm}, {"asm", Emit::Asm},
-      {"obj", Emit::Obj},   {"shared", Emit::Shared},
-      {"exe", Emit::Exe}};
+      {"ast", Emit::Ast},           {"tfm", Emit::Tfm},
+      {"schedule", Emit::Schedule}, {"llvm", Emit::Llvm},
+      {"asm", Emit::Asm},           {"obj", Emit::Obj},
+      {"shared", Emit::Shared},     {"exe", Emit::Exe}};
   command
-      ->add_option("--emit", build.emit,
-                   "What to write: tfm, schedule, llvm, asm, obj, shared or "
-                   "exe (default)")
+      ->add_option(
+          "--emit", build.emit,
+          "What to write: ast, tfm, schedule, llvm, asm, obj, shared or "
+          "exe (default)")
       ->transform(CLI::CheckedTransformer(kinds).description(""));
   command->add_option(
       "--cpu", build.cpu,

@@ -40,6 +40,12 @@ void tfm::addDefineOption(CLI::App &command, std::vector<std::string> &texts) {
       ->allow_extra_args(false);
 }
 
+void tfm::printDiagnostics(const Diagnostics &diagnostics) {
+  bool color = llvm::sys::Process::StandardErrHasColors() &&
+               !llvm::sys::Process::GetEnv("NO_COLOR");
+  diagnostics.print(llvm::errs(), color);
+}
+
 /// A context that starts in well under a millisecond: no thread pool, and only
 /// the dialects that the frontend loads.
 static std::unique_ptr<mlir::MLIRContext> makeContext() {
@@ -64,9 +70,7 @@ Model tfm::loadModel(const std::string &path, const Defines &defines,
     *firstError = diagnostics.errors().front().message;
     return model;
   }
-  bool color = llvm::sys::Process::StandardErrHasColors() &&
-               !llvm::sys::Process::GetEnv("NO_COLOR");
-  diagnostics.print(llvm::errs(), color);
+  printDiagnostics(diagnostics);
   return model;
 }
 

@@ -34,6 +34,9 @@ Defines parseDefines(const std::vector<std::string> &texts);
 /// Adds `-D name=value` to a command.
 void addDefineOption(CLI::App &command, std::vector<std::string> &texts);
 
+/// Prints errors to standard error, in colour on a terminal.
+void printDiagnostics(const Diagnostics &diagnostics);
+
 /// A compiled file. The module lives in the context.
 struct Model {
   std::unique_ptr<mlir::MLIRContext> context;

@@ -9,6 +9,8 @@
 #include "Output.h"
 #include "Templates.h"
 
+#include "compiler/frontend/Format.h"
+
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/FileSystem.h"
@@ -40,6 +42,17 @@ static std::string fill(llvm::StringRef text, llvm::StringRef name,
   return filled;
 }
 
+/// The text in the one formatting: names have their own widths.
+static std::string formatted(const std::string &text) {
+  SourceManager sources;
+  Diagnostics diagnostics(sources);
+  std::optional<std::string> result =
+      formatFile(sources, sources.add("template", text), diagnostics);
+  if (!result)
+    llvm::report_fatal_error("a template does not parse");
+  return *result;
+}
+
 static int create(llvm::StringRef given, const std::string &like) {
   llvm::StringRef path = given;
   path.consume_back(".tfm");
@@ -61,9 +74,9 @@ static int create(llvm::StringRef given, const std::string &like) {
   }
   std::string name = stem.str();
   name[0] = llvm::toUpper(name[0]);
-  const char *text = like == "llama" ? llamaTemplate : gpt2Template;
-  if (!writeOutput(file,
-                   fill(text, name, llvm::sys::path::filename(file), stem)))
+  std::string text = like == "llama" ? llamaTemplate : gpt2Template;
+  text = fill(text, name, llvm::sys::path::filename(file), stem);
+  if (!writeOutput(file, formatted(text)))
     return 1;
   llvm::errs() << "wrote " << file << "\n";
   return 0;

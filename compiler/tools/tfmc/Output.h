@@ -16,6 +16,11 @@ namespace tfm {
 /// On failure prints a message that names the file, and returns false.
 bool writeOutput(llvm::StringRef path, llvm::StringRef text);
 
+/// Gives a file that exists new contents, all or nothing: they are written
+/// beside it and renamed, with its permissions; behind a link the file itself
+/// is replaced. On failure prints a message and returns false.
+bool replaceFile(llvm::StringRef path, llvm::StringRef text);
+
 } // namespace tfm
 
 #endif // TFM_TOOLS_TFMC_OUTPUT_H

@@ -6,8 +6,10 @@
 //===--------------------------------------------------------------------===//
 
 // Any bytes: the lexer and the parser end, report inside of the text, and never
-// crash. Run by scripts/fuzz.sh.
+// crash. What parses can be formatted, and the result stays as it is then. Run
+// by scripts/fuzz.sh.
 
+#include "compiler/frontend/Format.h"
 #include "compiler/frontend/Parser.h"
 
 #include <cstdlib>
@@ -23,5 +25,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         d.range.begin > d.range.end)
       abort();
   diags.str();
+  if (diags.hasErrors())
+    return 0;
+  std::optional<std::string> once = tfm::formatFile(sources, file, diags);
+  if (!once)
+    abort();
+  uint32_t second = sources.add("formatted.tfm", *once);
+  std::optional<std::string> twice = tfm::formatFile(sources, second, diags);
+  if (!twice || *once != *twice)
+    abort();
   return 0;
 }

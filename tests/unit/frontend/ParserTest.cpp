@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/frontend/Parser.h"
+#include "compiler/frontend/PrintAst.h"
 #include "llvm/ADT/StringExtras.h"
 #include "gtest/gtest.h"
 
@@ -15,46 +16,6 @@ using namespace tfm;
 using namespace tfm::ast;
 
 namespace {
-
-/// An expression with every operation in parentheses.
-std::string show(const Expr &expr) {
-  std::string text;
-  switch (expr.kind) {
-  case ExprKind::Integer:
-    return std::to_string(expr.integer);
-  case ExprKind::Unary:
-    return "(" + expr.text.str() + " " + show(*expr.kids[0]) + ")";
-  case ExprKind::Binary:
-    return "(" + show(*expr.kids[0]) + " " + expr.text.str() + " " +
-           show(*expr.kids[1]) + ")";
-  case ExprKind::If:
-    return "(if " + show(*expr.kids[0]) + " then " + show(*expr.kids[1]) +
-           " else " + show(*expr.kids[2]) + ")";
-  case ExprKind::Member:
-    return show(*expr.kids[0]) + "." + expr.text.str();
-  case ExprKind::Call:
-    text = show(*expr.kids[0]) + "(";
-    for (size_t i = 0; i < expr.args.size(); ++i) {
-      text += i ? ", " : "";
-      if (!expr.args[i].name.empty())
-        text += expr.args[i].name.str() + " = ";
-      text += show(*expr.args[i].value);
-    }
-    return text + ")";
-  case ExprKind::List:
-  case ExprKind::Tuple:
-    for (const Expr *kid : expr.kids)
-      text += (text.empty() ? "" : ", ") + show(*kid);
-    return (expr.kind == ExprKind::List ? "[" : "(") + text + "]";
-  case ExprKind::Repeat:
-    return "repeat(" + show(*expr.kids[0]) + ") as " + expr.text.str() + " " +
-           show(*expr.kids[1]);
-  case ExprKind::Invalid:
-    return "?";
-  default:
-    return expr.text.str();
-  }
-}
 
 struct Parsed {
   SourceManager sources;
@@ -71,7 +32,7 @@ std::string expression(llvm::StringRef text) {
   Diagnostics diags(sources);
   ast::File owner;
   Expr *expr = parseExpression(sources, sources.add("e", text), owner, diags);
-  return expr ? show(*expr) : diags.str();
+  return expr ? printExpr(*expr) : diags.str();
 }
 
 TEST(Parser, PrecedenceIsPythons) {
@@ -138,9 +99,10 @@ TEST(Parser, KeepsDocsAndComments) {
                 "  // a note\n  n = 4  // behind\n}\n");
   EXPECT_EQ(parsed.diags.str(), "");
   EXPECT_EQ(parsed.file->modules[0]->doc, "What it is.\nAnd more.");
-  ASSERT_EQ(parsed.file->comments.size(), 4u);
-  EXPECT_TRUE(parsed.file->comments[2].ownLine);
-  EXPECT_FALSE(parsed.file->comments[3].ownLine);
+  std::vector<Comment> comments = lex(parsed.sources, 0, parsed.diags).comments;
+  ASSERT_EQ(comments.size(), 4u);
+  EXPECT_TRUE(comments[2].ownLine);
+  EXPECT_FALSE(comments[3].ownLine);
 }
 
 TEST(Parser, ReportsSeveralMistakesInOneRun) {
