@@ -194,8 +194,13 @@ Value Elaborator::arithmetic(StringRef op, const Value &a, const Value &b,
         std::string formula = x.factorStr(true) + " / " + y.factorStr(true);
         std::string values =
             std::to_string(x.value()) + " / " + std::to_string(y.value());
-        StringRef left = sources.text(expr.kids[0]->range);
-        StringRef right = sources.text(expr.kids[1]->range);
+        // The text of an operand lacks the parentheses around it.
+        auto operand = [&](unsigned i) {
+          std::string text = sources.text(expr.kids[i]->range).str();
+          return expr.kids[i]->kind == ExprKind::Binary ? "(" + text + ")"
+                                                        : text;
+        };
+        std::string left = operand(0), right = operand(1);
         error(406, expr.range,
               formula + " is no integer" +
                   (formula == values ? "" : ": " + values))

@@ -202,11 +202,11 @@ std::optional<Dims> Elaborator::evalDims(const TypeExpr &type) {
   env.unit = root->unit;
   env.self = root;
   for (const ShapeEntry &entry : type.shape) {
+    // A module for any leading axes gets those of a batch of sequences.
     if (entry.isEllipsis) {
-      error(
-          204, entry.range,
-          "the shapes of the model's own inputs are written out, without `..`");
-      return std::nullopt;
+      dims.push_back(callerDim("B"));
+      dims.push_back(callerDim("T"));
+      continue;
     }
     const Expr &dim = *entry.dim;
     if (dim.kind == ExprKind::Name && llvm::isUpper(dim.text[0]) &&

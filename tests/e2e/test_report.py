@@ -87,8 +87,6 @@ for model in COUNTS:
 class LabTable(unittest.TestCase):
     """The parameter table of a lab on transformers, component by component."""
 
-    NAMES = {"max_length": "context", "embedding_dim": "width", "mlp_dim": "hidden",
-             "num_heads": "heads", "num_blocks": "layers", "vocabulary_size": "vocab"}
     PATHS = {"layer_norm": "blocks.0.norm_attention", "embedding": "embedding",
              "attention": "blocks.0.attention", "mlp": "blocks.0.mlp",
              "transformer_block": "blocks.0", "output_layer": "output"}
@@ -100,16 +98,49 @@ class LabTable(unittest.TestCase):
             with self.subTest(configuration=configuration["name"]):
                 defines = []
                 for name, number in configuration["hyperparameters"].items():
-                    defines += ["-D", f"{self.NAMES[name]}={number}"]
-                # The counts do not depend on the training block's length.
-                defines += ["-D", "train.sequence=8"]
-                parameters = report(FIXTURES / "models" / "lab.tfm", *defines)["parameters"]
+                    name = "context" if name == "max_length" else name
+                    defines += ["-D", f"{name}={number}"]
+                parameters = report(MODELS / "lab.tfm", *defines)["parameters"]
                 found = {module["path"]: module["parameters"]
                          for module in parameters["modules"]}
                 true = configuration["true"]
                 self.assertEqual(parameters["total"], true["transformer"])
                 for component, path in self.PATHS.items():
                     self.assertEqual(found[path], true[component], component)
+                # What the lab's own functions say, where they are wrong: they
+                # forget 2 * embedding_dim in every block.
+                missing = 2 * configuration["hyperparameters"]["embedding_dim"]
+                blocks = configuration["hyperparameters"]["num_blocks"]
+                self.assertEqual(true["transformer_block"] - missing,
+                                 configuration["document"]["transformer_block"])
+                self.assertEqual(true["transformer"] - blocks * missing,
+                                 configuration["document"]["transformer"])
+
+    def test_both_settings_of_the_lab(self):
+        self.assertEqual(report(MODELS / "lab.tfm")["parameters"]["total"], 135402752)
+        second = ["-D", "embedding_dim=128", "-D", "mlp_dim=512", "-D", "num_blocks=8",
+                  "-D", "vocabulary_size=2048"]
+        self.assertEqual(report(MODELS / "lab.tfm", *second)["parameters"]["total"], 2112512)
+        refused = tfmc("report", MODELS / "lab.tfm", *second, "-D", "num_heads=6")
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("error[E0405]: embedding_dim must be divisible by num_heads", refused.stderr)
+        self.assertIn("embedding_dim = 128, num_heads = 6", refused.stderr)
+
+    def test_what_moves_the_total(self):
+        answer = json.loads(tfmc("report", MODELS / "lab.tfm", "--sweep", "num_blocks=2,4",
+                                 "--sweep", "embedding_dim=128,256", "--format", "json").stdout)
+        self.assertEqual([point["total"] for point in answer["sweep"]],
+                         [67701760, 135402752, 68032512, 136325632])
+        v, d, f, n, total = 262144, 256, 384, 2, 135402752
+        derivatives = {"embedding_dim": 2 * v + 8 * d * n + 2 * f * n + 9 * n,
+                       "vocabulary_size": 2 * d + 1, "num_blocks": 461440,
+                       "mlp_dim": (2 * d + 1) * n}
+        at = {"embedding_dim": d, "vocabulary_size": v, "num_blocks": n, "mlp_dim": f}
+        found = {entry["name"]: entry for entry in answer["sensitivity"]}
+        self.assertEqual(answer["sensitivity"][0]["name"], "embedding_dim")
+        for name, derivative in derivatives.items():
+            self.assertEqual(found[name]["derivative"], derivative, name)
+            self.assertAlmostEqual(found[name]["elasticity"], derivative * at[name] / total, 12)
 
 
 class Formulas(unittest.TestCase):

@@ -175,32 +175,4 @@ TEST(Fixtures, LabTiny) {
   check(fixture);
 }
 
-void checkCs444(const std::string &name,
-                std::vector<std::pair<std::string, std::string>> defines) {
-  Fixture fixture;
-  fixture.model = fixtures + "/models/cs444.tfm";
-  fixture.defines = std::move(defines);
-  fixture.expected = oracle::readFixture("cs444/" + name + ".safetensors");
-  for (const auto &[key, tensor] : fixture.expected)
-    if (llvm::StringRef(key).starts_with("param."))
-      fixture.weights[key] = tensor;
-  fixture.weightPrefix = "param.";
-  fixture.tokens = "input.ids";
-  fixture.targets = "input.labels";
-  fixture.logits = "expected.logits";
-  fixture.ignore = 13;
-  fixture.zeroGradient = "attn.k.";
-  fixture.loss = fixture.expected.at("expected.loss").data[0];
-  // Stored in f32, computed in f32 by TensorFlow.
-  fixture.logitTolerance = 1e-5;
-  fixture.gradientTolerance = 1e-5;
-  check(fixture);
-}
-
-TEST(Fixtures, Cs444OneBlock) { checkCs444("model_1block", {}); }
-
-TEST(Fixtures, Cs444TwoBlocks) {
-  checkCs444("model_2blocks", {{"width", "32"}, {"layers", "2"}});
-}
-
 } // namespace
