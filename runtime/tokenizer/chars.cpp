@@ -49,7 +49,8 @@ public:
   int64_t size() const override { return vocabulary.size(); }
 
   void encode(std::string_view text, std::vector<int32_t> &ids) const override {
-    ids.reserve(ids.size() + text.size());
+    // Nothing is reserved: `ids` grows by many short texts, and a vector that
+    // is given its exact size for each is copied each time.
     for (size_t at = 0; at < text.size();) {
       CodePoint character = decodeUtf8(text, at);
       int32_t id = character.value >= 0 && character.value < 128

@@ -1,0 +1,434 @@
+#!/usr/bin/env python3
+"""Trains the shipped models with tfm and with PyTorch, side by side.
+
+For each model: builds it with `tfmc build`, then measures in turns (A B C A B
+C ...) whole training steps (data, forward, backward, clipping, AdamW) of the
+binary, of eager PyTorch and of torch.compile: the same architecture, dropout,
+clipping, optimizer (fused AdamW), batch and number of threads. What counts is
+the median of the rounds, and the median of the ratios of each round to the
+faster of PyTorch's two. The first steps are left out on both sides (memory is
+touched for the first time, torch.compile compiles).
+
+Before that, both train from the same weights on the same batches, beside
+PyTorch in f64: the losses of the binary must be as close to those in f64 as
+PyTorch's own in f32 are (times four, since two errors of rounding are two draws
+of chance). They are not: exit status 1. Dropout is off for this, as its random
+numbers differ.
+
+Also: peak memory of the training processes, time of `tfmc build`, size and
+start-up time of the binary.
+
+PyTorch is installed into a virtual environment where `--venv` has none: from
+PyTorch's index of CPU wheels, else from PyPI (which is large).
+
+  bench/compare_pytorch.py [--models addition,shakespeare,gpt2] [--quick] [--json]
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BENCH = ROOT / "bench"
+
+
+class Comparison:
+    """One model as both sides train it."""
+
+    def __init__(self, file, tied, wanted_speed, wanted_memory=None, wanted_build=None, source=None, defines=(),
+                 data=None, steps=0, curve=50):
+        self.source = ROOT / (source or file)  # what `tfmc build` is timed with
+        self.file = ROOT / file  # what is trained
+        self.tied = tied  # whether the head is the token embedding
+        self.wanted_speed = wanted_speed  # tokens/s of the faster PyTorch
+        self.wanted_memory = wanted_memory  # of the smaller PyTorch's
+        self.wanted_build = wanted_build  # seconds
+        self.defines = list(defines)
+        self.data = data  # None: generated; "random": made here; or a file
+        self.steps = steps  # of a round
+        self.curve = curve  # steps of the comparison of losses
+
+
+MODELS = {
+    "addition": Comparison("models/addition.tfm", tied=False, wanted_speed=2.5, wanted_build=1.0, steps=1000),
+    "shakespeare": Comparison("models/shakespeare.tfm", tied=True, wanted_speed=1.4, steps=150,
+                              data=ROOT / "models" / "tinyshakespeare.txt"),
+    # nanoGPT trains GPT-2 without dropout; beside it, with the 0.1 of the file.
+    "gpt2": Comparison("bench/gpt2_train.tfm", tied=True, wanted_speed=1.0, wanted_memory=0.8, wanted_build=5.0,
+                       source="models/gpt2.tfm", defines=["drop=0.0"], data="random", steps=5, curve=10),
+    "gpt2-dropout": Comparison("bench/gpt2_train.tfm", tied=True, wanted_speed=1.0, wanted_memory=0.8,
+                               source="models/gpt2.tfm", data="random", steps=5, curve=10),
+}
+WANTED_BINARY_BYTES = 5e6
+WANTED_START_SECONDS = 0.010
+# Of the binary's error to PyTorch's, both against f64: see above.
+ERRORS_ALIKE = 4
+# A loss is written as an f32, whose half unit is this share of it.
+F32_ROUNDING = 2.0 ** -24
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+def fail(text):
+    say(f"error: {text}")
+    sys.exit(1)
+
+
+def checked(command, **options):
+    """The standard output of a command that must succeed."""
+    done = subprocess.run([str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          check=False, **options)
+    if done.returncode != 0:
+        fail(f"{' '.join(map(str, command))} ended with {done.returncode}:\n{done.stderr[-2000:]}")
+    return done.stdout
+
+
+# --- PyTorch ------------------------------------------------------------------
+
+
+def pytorch_python(folder):
+    """The Python of a virtual environment that has PyTorch, made where needed."""
+    python = folder / "bin" / "python"
+    works = [str(python), "-c", "import torch, numpy"]
+    if python.exists() and subprocess.run(works, capture_output=True, check=False).returncode == 0:
+        return python
+    say(f"installing PyTorch into {folder} ...")
+    if not python.exists():
+        checked([sys.executable, "-m", "venv", folder])
+    pip = [str(python), "-m", "pip", "install", "--quiet"]
+    from_cpu_wheels = pip + ["torch>=2", "--index-url", "https://download.pytorch.org/whl/cpu", "--retries", "1"]
+    if subprocess.run(from_cpu_wheels, capture_output=True, check=False).returncode != 0:
+        say("PyTorch's own index does not answer: taking PyPI's wheel, a few GB with its libraries")
+        checked(pip + ["torch>=2"])
+    checked(pip + ["numpy", "setuptools"])
+    checked(works)
+    return python
+
+
+class Peer:
+    """A process of bench/pytorch_peer.py."""
+
+    def __init__(self, python, comparison, info, data, threads, scratch, compiled=False, dtype="float32"):
+        environment = dict(os.environ, OMP_NUM_THREADS=str(threads))
+        # Its own cache, so that the time of the first step is that of compiling.
+        environment["TORCHINDUCTOR_CACHE_DIR"] = tempfile.mkdtemp(dir=scratch)
+        self.log = open(os.path.join(scratch, "pytorch.log"), "a", encoding="utf-8")
+        self.process = subprocess.Popen([str(python), str(BENCH / "pytorch_peer.py")], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, stderr=self.log, text=True, env=environment)
+        opened = self.ask(do="open", info=info, tied=comparison.tied, data=str(data), threads=threads,
+                          compile=compiled, dtype=dtype)
+        self.version, self.imported = opened["torch"], opened["imported"]
+
+    def ask(self, **request):
+        try:
+            self.process.stdin.write(json.dumps(request) + "\n")
+            self.process.stdin.flush()
+            answer = self.process.stdout.readline()
+        except BrokenPipeError:
+            answer = ""
+        if not answer:
+            self.process.wait()
+            with open(self.log.name, encoding="utf-8") as log:
+                fail(f"PyTorch's process ended with {self.process.returncode}:\n{log.read()[-3000:]}")
+        return json.loads(answer)
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+        self.log.close()
+
+
+# --- tfm ----------------------------------------------------------------------
+
+
+class HighWater(threading.Thread):
+    """Looks at a process's peak of resident memory until it ends."""
+
+    def __init__(self, pid):
+        super().__init__(daemon=True)
+        self.status, self.bytes, self.ended = f"/proc/{pid}/status", 0, threading.Event()
+        self.start()
+
+    def run(self):
+        while not self.ended.wait(0.005):
+            try:
+                with open(self.status, encoding="ascii") as file:
+                    for line in file:
+                        if line.startswith("VmHWM"):
+                            self.bytes = int(line.split()[1]) * 1024
+            except (FileNotFoundError, ProcessLookupError):
+                return
+
+
+class Binary:
+    """A model that `tfmc build` wrote."""
+
+    def __init__(self, tfmc, file, defines, data, threads, scratch):
+        self.path = os.path.join(tempfile.mkdtemp(dir=scratch), "model")
+        checked([tfmc, "build", file, "-o", self.path] + [part for define in defines for part in ("-D", define)])
+        self.info = json.loads(checked([self.path, "info", "--json"]))
+        self.data = ["--data", data] if data else []
+        self.threads = ["--threads", threads]
+        self.scratch = scratch
+        train = self.info["recipe"]["train"]
+        self.tokens_per_step = train["batch"] * train["sequence"] * train["accumulate"]
+
+    def train(self, steps, *options):
+        """A run whose checkpoint is thrown away; its --json and its log."""
+        out = tempfile.mkdtemp(dir=self.scratch)
+        answer = json.loads(checked([self.path, "train", "--json", "--steps", steps, "--out", out] + self.threads +
+                                    self.data + list(options)))
+        with open(os.path.join(out, "log.jsonl"), encoding="utf-8") as log:
+            lines = [json.loads(line) for line in log]
+        shutil.rmtree(out)
+        return answer, lines
+
+    def seconds_per_step(self, warm, steps):
+        """Of `steps` steps that follow on `warm` steps, in a run as users have it."""
+        return (self.train(warm + steps)[0]["seconds"] - self.train(warm)[0]["seconds"]) / steps
+
+    def losses(self, steps, weights):
+        lines = self.train(steps, "--init", weights)[1]
+        return [line["loss"] for line in lines if "loss" in line]
+
+    def peak_memory(self, steps):
+        """Bytes of a process that trains and saves."""
+        out = tempfile.mkdtemp(dir=self.scratch)
+        command = [self.path, "train", "--json", "--steps", steps, "--out", out] + self.threads + self.data
+        with subprocess.Popen([str(part) for part in command], stdout=subprocess.DEVNULL) as process:
+            mark = HighWater(process.pid)
+            process.wait()
+            mark.ended.set()
+            mark.join()
+        shutil.rmtree(out)
+        return mark.bytes
+
+    def bench_seconds(self):
+        """Of a step, by the binary's own `bench`: train and update."""
+        functions = json.loads(checked([self.path, "bench", "--json"] + self.threads))["functions"]
+        return (functions["train"]["milliseconds"] + functions["update"]["milliseconds"]) / 1e3
+
+
+def timed(command):
+    start = time.perf_counter()
+    checked(command)
+    return time.perf_counter() - start
+
+
+def measure_build(tfmc, comparison, scratch):
+    """Seconds of `tfmc build` of the file as it ships, bytes, seconds to start."""
+    out = os.path.join(scratch, "built")
+    # Without its own batch, models/gpt2.tfm would have nothing to train.
+    build = statistics.median(timed([tfmc, "build", comparison.source, "-o", out]) for _ in range(3))
+    start = statistics.median(timed([out, "info"]) for _ in range(20))
+    size = os.path.getsize(out)
+    os.remove(out)
+    return {"build_seconds": build, "binary_bytes": size, "start_seconds": start}
+
+
+# --- The comparison -----------------------------------------------------------
+
+
+def compare_losses(python, tfmc, comparison, options, data, scratch):
+    """The losses of the same steps on both sides, and in f64."""
+    steps = comparison.curve // 2 if options.quick else comparison.curve
+    fixed = [define for define in comparison.defines if not define.startswith("drop=")]
+    binary = Binary(tfmc, comparison.file, fixed + ["train.shuffle=false"], data, options.threads, scratch)
+    if binary.info["hyperparameters"].get("drop"):
+        binary = Binary(tfmc, comparison.file, fixed + ["train.shuffle=false", "drop=0.0"], data, options.threads,
+                        scratch)
+    weights = os.path.join(scratch, "initial.safetensors")
+
+    def of_pytorch(dtype, keep_weights=False):
+        peer = Peer(python, comparison, binary.info, data, options.threads, scratch, dtype=dtype)
+        if keep_weights:
+            peer.ask(do="initial", path=weights)
+        losses = peer.ask(do="losses", steps=steps)
+        peer.close()
+        return losses
+
+    pytorch = of_pytorch("float32", keep_weights=True)
+    exact = of_pytorch("float64")
+    ours = binary.losses(steps, weights)
+    os.remove(weights)
+    if len(ours) != steps:
+        fail(f"the log of {comparison.file.name} has {len(ours)} losses, not {steps}")
+
+    def error(losses):
+        return max(abs(loss - right) for loss, right in zip(losses, exact))
+
+    allowed = ERRORS_ALIKE * error(pytorch) + F32_ROUNDING * max(exact)
+    return {"steps": steps, "first": exact[0], "last": exact[-1], "error": error(ours),
+            "pytorch_error": error(pytorch), "difference": max(abs(a - b) for a, b in zip(ours, pytorch)),
+            "allowed": allowed, "agree": error(ours) <= allowed,
+            "losses": {"tfm": ours, "pytorch": pytorch, "f64": exact}}
+
+
+def compare_speed(python, tfmc, comparison, options, data, scratch):
+    """Rounds of whole training steps, in turns."""
+    binary = Binary(tfmc, comparison.file, comparison.defines, data, options.threads, scratch)
+    rounds = 2 if options.quick else options.rounds
+    steps = max(2, comparison.steps // 4) if options.quick else comparison.steps
+    warm = max(2, steps // 20)
+    peers, first = {}, {}
+    for mode in ("eager", "compiled"):
+        peers[mode] = Peer(python, comparison, binary.info, data, options.threads, scratch, mode == "compiled")
+        first[mode] = peers[mode].ask(do="time", steps=1)[0]
+        peers[mode].ask(do="time", steps=warm)
+    seconds = {"tfm": [], "bench": [], "eager": [], "compiled": []}
+    for number in range(rounds):
+        seconds["tfm"].append(binary.seconds_per_step(warm, steps))
+        for mode, peer in peers.items():
+            seconds[mode].append(sum(peer.ask(do="time", steps=steps)) / steps)
+        seconds["bench"].append(binary.bench_seconds())
+        say("  round {}: ".format(number + 1) + ", ".join(
+            f"{side} {binary.tokens_per_step / times[-1]:,.0f}" for side, times in seconds.items()) + " tokens/s")
+    faster = min(peers, key=lambda mode: statistics.median(seconds[mode]))
+    ratios = [theirs / ours for ours, theirs in zip(seconds["tfm"], seconds[faster])]
+    result = {
+        "batch": binary.info["recipe"]["train"]["batch"], "sequence": binary.info["recipe"]["train"]["sequence"],
+        "steps_of_a_round": steps, "rounds": rounds, "pytorch": peers["eager"].version,
+        "tokens_per_second": {side: binary.tokens_per_step / statistics.median(times)
+                              for side, times in seconds.items()},
+        "faster": faster, "ratio": statistics.median(ratios), "ratios": ratios,
+        "first_step_seconds": first,
+        "memory": {mode: peer.ask(do="memory") for mode, peer in peers.items()},
+        "memory_of_import": peers["eager"].imported,
+    }
+    for peer in peers.values():
+        peer.close()
+    result["memory"]["tfm"] = binary.peak_memory(warm + 2)
+    result["memory_ratio"] = result["memory"]["tfm"] / min(result["memory"]["eager"], result["memory"]["compiled"])
+    return result
+
+
+def make_random_tokens(scratch):
+    """Token ids of GPT-2's vocabulary for `data tokens`, the same every time."""
+    state, ids = 1, bytearray()
+    for _ in range(200_000):
+        state = (state * 6364136223846793005 + 1442695040888963407) % 2 ** 64
+        ids += ((state >> 33) % 50257).to_bytes(2, "little")
+    path = os.path.join(scratch, "tokens.bin")
+    with open(path, "wb") as file:
+        file.write(ids)
+    return path
+
+
+# --- What is printed ----------------------------------------------------------
+
+
+def table(rows):
+    """Columns as wide as their longest cell; the first is a name."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    for row in rows:
+        print("  ".join(cell.ljust(width) if i == 0 else cell.rjust(width)
+                        for i, (cell, width) in enumerate(zip(row, widths))))
+    print()
+
+
+def against(value, wanted, is_met):
+    """How a number is shown beside the one that is wanted."""
+    if wanted is None:
+        return ["-", ""]
+    return [wanted, "yes" if is_met(value) else "NO"]
+
+
+def megabytes(count):
+    return f"{count / 1e6:,.0f}"
+
+
+def print_results(results):
+    rows = [["tokens/s of training", "tfm", "eager", "compiled", "tfm by bench", "first compiled step", "ratio",
+             "wanted", "met"]]
+    for name, result in results.items():
+        speed, comparison = result["speed"], MODELS[name]
+        rates = speed["tokens_per_second"]
+        rows.append([f"{name} ({speed['batch']} x {speed['sequence']})"] +
+                    [f"{rates[side]:,.0f}" for side in ("tfm", "eager", "compiled", "bench")] +
+                    [f"{speed['first_step_seconds']['compiled']:.1f} s", f"{speed['ratio']:.2f}"] +
+                    against(speed["ratio"], f"{comparison.wanted_speed:.1f}",
+                            lambda ratio, least=comparison.wanted_speed: ratio >= least))
+    table(rows)
+    rows = [["peak memory, MB", "tfm", "eager", "compiled", "import torch", "ratio", "wanted", "met"]]
+    for name, result in results.items():
+        speed, most = result["speed"], MODELS[name].wanted_memory
+        rows.append([name] + [megabytes(speed["memory"][side]) for side in ("tfm", "eager", "compiled")] +
+                    [megabytes(speed["memory_of_import"]), f"{speed['memory_ratio']:.2f}"] +
+                    against(speed["memory_ratio"], most and f"{most:.1f}", lambda ratio, most=most: ratio <= most))
+    table(rows)
+    rows = [["loss of the same steps", "steps", "first", "last", "tfm - f64", "PyTorch - f64", "allowed", "agree"]]
+    for name, result in results.items():
+        loss = result["loss"]
+        rows.append([name, str(loss["steps"]), f"{loss['first']:.4f}", f"{loss['last']:.4f}", f"{loss['error']:.1e}",
+                     f"{loss['pytorch_error']:.1e}", f"{loss['allowed']:.1e}", "yes" if loss["agree"] else "NO"])
+    table(rows)
+    rows = [["tfmc build", "seconds", "wanted", "met", "binary, MB", "met", "start, ms", "met"]]
+    for name, result in results.items():
+        build, most = result["build"], MODELS[name].wanted_build
+        rows.append([name, f"{build['build_seconds']:.2f}"] +
+                    against(build["build_seconds"], most and f"{most:.0f}", lambda seconds, most=most: seconds <= most) +
+                    [f"{build['binary_bytes'] / 1e6:.1f}", "yes" if build["binary_bytes"] <= WANTED_BINARY_BYTES else "NO",
+                     f"{build['start_seconds'] * 1e3:.1f}",
+                     "yes" if build["start_seconds"] <= WANTED_START_SECONDS else "NO"])
+    table(rows)
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", default="addition,shakespeare,gpt2,gpt2-dropout",
+                        help="which, with commas (default: %(default)s)")
+    parser.add_argument("--rounds", type=int, default=5, help="of measuring each side (default: %(default)s)")
+    parser.add_argument("--quick", action="store_true", help="two short rounds: a look, not a measurement")
+    parser.add_argument("--threads", type=int, default=2, help="of both sides (default: %(default)s)")
+    parser.add_argument("--tfmc", type=pathlib.Path, default=ROOT / "build" / "release" / "bin" / "tfmc")
+    parser.add_argument("--venv", type=pathlib.Path, default=ROOT / "build" / "pytorch",
+                        help="a virtual environment with PyTorch, made if missing (default: build/pytorch)")
+    parser.add_argument("--json", action="store_true", help="everything measured, instead of tables")
+    options = parser.parse_args()
+    options.models = options.models.split(",")
+    for name in options.models:
+        if name not in MODELS:
+            parser.error(f"there is no model {name}: choose from {', '.join(MODELS)}")
+    if not options.tfmc.exists():
+        parser.error(f"{options.tfmc} is missing: run scripts/build.sh tfmc, or name another with --tfmc")
+    return options
+
+
+def main():
+    options = parse()
+    python = pytorch_python(options.venv.absolute())
+    # Checkpoints of runs that are thrown away stay off the disk where they can.
+    memory = "/dev/shm"
+    in_memory = os.path.isdir(memory) and shutil.disk_usage(memory).free > 6e9
+    results = {}
+    with tempfile.TemporaryDirectory(prefix="tfm-compare-", dir=memory if in_memory else None) as scratch:
+        for name in options.models:
+            comparison = MODELS[name]
+            data = make_random_tokens(scratch) if comparison.data == "random" else comparison.data
+            arguments = (python, options.tfmc, comparison, options, data, scratch)
+            results[name] = {}
+            say(f"{name}: building")
+            results[name]["build"] = measure_build(options.tfmc, comparison, scratch)
+            say(f"{name}: the same steps on both sides")
+            results[name]["loss"] = compare_losses(*arguments)
+            say(f"{name}: speed")
+            results[name]["speed"] = compare_speed(*arguments)
+    if options.json:
+        print(json.dumps({"format": 1, "threads": options.threads, "models": results}, indent=1))
+    else:
+        print_results(results)
+    return 0 if all(result["loss"]["agree"] for result in results.values()) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

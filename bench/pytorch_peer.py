@@ -1,0 +1,288 @@
+#!/usr/bin/env python3
+"""The models of compare_pytorch.py in PyTorch: a process that trains on request.
+
+Started by compare_pytorch.py inside of the virtual environment that has
+PyTorch; reads one JSON object a line from standard input and answers each with
+one on standard output:
+
+  {"do": "open", "info": ..., ...}   makes the model, its data and optimizer
+  {"do": "initial", "path": F}       writes its first weights as safetensors
+  {"do": "losses", "steps": N}       trains from the first weights: N losses
+  {"do": "time", "steps": N}         trains on: seconds of each of N steps
+  {"do": "memory"}                   the largest memory that the process had
+
+What is trained, and how, is read from `./m info --json`: nothing of a recipe is
+written down twice.
+"""
+
+import json
+import math
+import sys
+import time
+
+import numpy
+import torch
+from torch import nn
+from torch.nn import functional
+
+
+class Attention(nn.Module):
+    """Causal self-attention with one projection for q, k and v."""
+
+    def __init__(self, width, heads, drop):
+        super().__init__()
+        self.heads, self.drop = heads, drop
+        self.c_attn = nn.Linear(width, 3 * width)
+        self.c_proj = nn.Linear(width, width)
+        self.resid = nn.Dropout(drop)
+
+    def forward(self, x):
+        batch, length, width = x.shape
+        q, k, v = (part.view(batch, length, self.heads, width // self.heads).transpose(1, 2)
+                   for part in self.c_attn(x).split(width, dim=2))
+        y = functional.scaled_dot_product_attention(q, k, v, is_causal=True,
+                                                    dropout_p=self.drop if self.training else 0.0)
+        return self.resid(self.c_proj(y.transpose(1, 2).reshape(batch, length, width)))
+
+
+class MLP(nn.Module):
+    """Two layers with the tanh form of GELU between them."""
+
+    def __init__(self, width, drop):
+        super().__init__()
+        self.c_fc = nn.Linear(width, 4 * width)
+        self.c_proj = nn.Linear(4 * width, width)
+        self.drop = nn.Dropout(drop)
+
+    def forward(self, x):
+        return self.drop(self.c_proj(functional.gelu(self.c_fc(x), approximate="tanh")))
+
+
+class Block(nn.Module):
+    """A pre-norm layer."""
+
+    def __init__(self, width, heads, drop):
+        super().__init__()
+        self.ln_1 = nn.LayerNorm(width)
+        self.attn = Attention(width, heads, drop)
+        self.ln_2 = nn.LayerNorm(width)
+        self.mlp = MLP(width, drop)
+
+    def forward(self, x):
+        x = x + self.attn(self.ln_1(x))
+        return x + self.mlp(self.ln_2(x))
+
+
+class GPT(nn.Module):
+    """models/addition.tfm (a head of its own) and models/gpt2.tfm (tied)."""
+
+    def __init__(self, vocab, context, width, heads, layers, drop, tied):
+        super().__init__()
+        self.wte = nn.Embedding(vocab, width)
+        self.wpe = nn.Embedding(context, width)
+        self.drop = nn.Dropout(drop)
+        self.h = nn.ModuleList(Block(width, heads, drop) for _ in range(layers))
+        self.ln_f = nn.LayerNorm(width)
+        self.head = nn.Linear(width, vocab, bias=False)
+        if tied:
+            self.head.weight = self.wte.weight
+
+    @torch.no_grad()
+    def initialise(self):
+        """As GPT-2: normal(0.02), what writes to the residual stream scaled.
+        Always the same f32 numbers, whatever type the parameters have."""
+        torch.manual_seed(1)
+        for name, parameter in self.named_parameters():
+            if name.endswith("bias"):
+                parameter.zero_()
+            elif ".ln_" in name or name.startswith("ln_"):
+                parameter.fill_(1.0)
+            else:
+                scale = math.sqrt(2 * len(self.h)) if name.endswith("c_proj.weight") else 1.0
+                parameter.copy_(torch.empty(parameter.shape).normal_(std=0.02 / scale))
+
+    def forward(self, tokens, targets, ignore: int):
+        """The mean loss over the targets that are not `ignore`."""
+        x = self.wte(tokens) + self.wpe(torch.arange(tokens.shape[1]))
+        x = self.drop(x)
+        for block in self.h:
+            x = block(x)
+        logits = self.head(self.ln_f(x))
+        return functional.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=ignore)
+
+
+def is_conv1d(name):
+    """Whether the .tfm file stores this weight as [inputs, outputs]."""
+    return name.startswith("h.") and name.endswith(".weight") and ".c_" in name
+
+
+def write_safetensors(path, tensors):
+    """The format is a length, a JSON header and the bytes."""
+    header, offset = {}, 0
+    for name, tensor in tensors.items():
+        size = tensor.numel() * 4
+        header[name] = {"dtype": "F32", "shape": list(tensor.shape), "data_offsets": [offset, offset + size]}
+        offset += size
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for tensor in tensors.values():
+            file.write(tensor.numpy().astype("<f4").tobytes())
+
+
+class Sums:
+    """`data sums(...)`: one expression a window, padded; nothing after the
+    answer is a target."""
+
+    def __init__(self, data, vocabulary, sequence, ignore):
+        random = numpy.random.default_rng(data["seed"])
+        pairs = random.integers(0, data["max"] + 1, size=(data["count"], 2))
+        kept = math.floor(data["count"] * (1 - data["validation"]) + 1e-6)
+        pad = vocabulary[data["pad"]]
+        rows = numpy.full((kept, sequence + 1), pad, dtype=numpy.int64)
+        targets = numpy.full((kept, sequence), ignore, dtype=numpy.int64)
+        for row, (a, b) in enumerate(pairs[:kept]):
+            ids = [vocabulary[character] for character in f"{a}+{b}={a + b}{data['end']}"]
+            rows[row, :len(ids)] = ids
+            targets[row, :len(ids) - 1] = ids[1:]
+        self.tokens, self.targets = rows[:, :-1].copy(), targets
+
+
+class Stream:
+    """A stream of tokens as windows side by side."""
+
+    def __init__(self, ids, sequence):
+        count = (len(ids) - 1) // sequence
+        self.tokens = ids[:count * sequence].reshape(count, sequence)
+        self.targets = ids[1:count * sequence + 1].reshape(count, sequence)
+
+
+def open_data(recipe, path, ignore):
+    """The training part, in the order of `shuffle = false`."""
+    data, sequence = recipe["data"], recipe["train"]["sequence"]
+    if data["kind"] == "tokens":
+        return Stream(numpy.fromfile(path, dtype="<u2").astype(numpy.int64), sequence)
+    vocabulary = recipe["tokenizer"]["json"]["model"]["vocab"]
+    if data["kind"] == "sums":
+        return Sums(data, vocabulary, sequence, ignore)
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    text = text[:math.floor(len(text) * (1 - data["validation"]) + 1e-6)]
+    return Stream(numpy.array([vocabulary[character] for character in text], dtype=numpy.int64), sequence)
+
+
+class Peer:
+    """A model, its data and its optimizer."""
+
+    def __init__(self, request):
+        torch.set_num_threads(request["threads"])
+        info = request["info"]
+        self.recipe = info["recipe"]
+        sizes = info["hyperparameters"]
+        self.model = GPT(*(sizes[name] for name in ("vocab", "context", "width", "heads", "layers")),
+                         drop=sizes.get("drop", 0.0), tied=request["tied"])
+        count = sum(parameter.numel() for parameter in self.model.parameters())
+        if count != info["parameters"]["total"]:
+            raise SystemExit(f"the model has {info['parameters']['total']} parameters, PyTorch's has {count}")
+        train = self.recipe["train"]
+        ignore = train["loss"]["ignore"]
+        if isinstance(ignore, str):
+            ignore = self.recipe["tokenizer"]["json"]["model"]["vocab"][ignore]
+        self.ignore = -100 if ignore is None else ignore
+        data = open_data(self.recipe, request["data"], self.ignore)
+        self.tokens, self.targets = torch.from_numpy(data.tokens), torch.from_numpy(data.targets)
+        self.model.to(getattr(torch, request["dtype"]))
+        self.loss = torch.compile(self.model) if request["compile"] else self.model
+        self.restart()
+
+    def restart(self):
+        """Back to the first weights, with a new optimizer."""
+        self.model.initialise()
+        rule = self.recipe["train"]["optimizer"]
+        groups = ([], [])
+        for parameter in self.model.parameters():
+            groups[parameter.dim() >= rule["decay_min_rank"]].append(parameter)
+        self.optimizer = torch.optim.AdamW(
+            [{"params": groups[0], "weight_decay": 0.0},
+             {"params": groups[1], "weight_decay": rule["weight_decay"]}],
+            lr=rule["lr"], betas=tuple(rule["betas"]), eps=rule["eps"], fused=True)
+        self.step_number = 0
+
+    def learning_rate(self, steps):
+        """nanoGPT's get_lr, of a run of `steps` steps."""
+        schedule, peak, step = self.recipe["train"]["schedule"], self.recipe["train"]["optimizer"]["lr"], self.step_number
+        if schedule["kind"] != "cosine":
+            raise SystemExit(f"the schedule {schedule['kind']} is not written down here")
+        if step < schedule["warmup"]:
+            return peak * (step + 1) / (schedule["warmup"] + 1)
+        if step >= steps:
+            return schedule["final"]
+        done = (step - schedule["warmup"]) / (steps - schedule["warmup"])
+        return schedule["final"] + 0.5 * (1 + math.cos(math.pi * done)) * (peak - schedule["final"])
+
+    def step(self, steps):
+        """One whole training step; returns its loss as a number."""
+        train = self.recipe["train"]
+        at = self.step_number * train["batch"] % (len(self.tokens) - train["batch"] + 1)
+        rows = slice(at, at + train["batch"])
+        rate = self.learning_rate(steps)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        loss = self.loss(self.tokens[rows], self.targets[rows], self.ignore)
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        nn.utils.clip_grad_norm_(self.model.parameters(), train["clip"])
+        self.optimizer.step()
+        self.step_number += 1
+        return loss.item()
+
+    def losses(self, steps):
+        if steps * self.recipe["train"]["batch"] > len(self.tokens):
+            raise SystemExit("the data is too short for a loss curve without repetition")
+        self.restart()
+        return [self.step(steps) for _ in range(steps)]
+
+    def time(self, steps):
+        times = []
+        for _ in range(steps):
+            start = time.perf_counter()
+            self.step(self.recipe["train"]["steps"])
+            times.append(time.perf_counter() - start)
+        return times
+
+    def initial(self, path):
+        self.restart()
+        write_safetensors(path, {name: (value.T if is_conv1d(name) else value).detach().contiguous()
+                                 for name, value in self.model.named_parameters()})
+
+
+def peak_memory():
+    """Bytes; the high-water mark of this process's resident memory."""
+    with open("/proc/self/status", encoding="ascii") as file:
+        return next(int(line.split()[1]) * 1024 for line in file if line.startswith("VmHWM"))
+
+
+def main():
+    answers = sys.stdout
+    sys.stdout = sys.stderr  # what libraries print is no answer
+    peer = None
+    for line in sys.stdin:
+        request = json.loads(line)
+        if request["do"] == "open":
+            imported = peak_memory()
+            peer = Peer(request)
+            answer = {"torch": torch.__version__, "imported": imported}
+        elif request["do"] == "initial":
+            answer = peer.initial(request["path"])
+        elif request["do"] == "losses":
+            answer = peer.losses(request["steps"])
+        elif request["do"] == "time":
+            answer = peer.time(request["steps"])
+        else:
+            answer = peak_memory()
+        print(json.dumps(answer), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main()
