@@ -739,8 +739,9 @@ def RepeatOp : Tfm_DiffOp<"repeat", [AttrSizedOperandSegments, IsolatedFromAbove
   let summary = "a stack of equal layers";
   let description = [{
     Runs its body `count` times, for layer 0, 1, ... (`reverse`: from the last
-    layer to the first). The body's arguments are the layer's index, the
-    `carried` values, this layer's slice of each `stacked` operand (leading axis
+    layer to the first). The body's arguments are the layer's index (counted
+    through all enclosing repeats: layer `i` of `n` in layer `o` of an outer
+    repeat has index `o * n + i`), the `carried` values, this layer's slice of each `stacked` operand (leading axis
     `count`), and the `shared` operands. It yields the next carried values and
     then any further values; the results are the final carried values and those
     further values stacked along a new leading axis, each at its layer's index.

@@ -154,9 +154,10 @@ Value Elaborator::arithmetic(StringRef op, const Value &a, const Value &b,
                              const Expr &expr) {
   if (!a.isNumber() || !b.isNumber()) {
     bool left = !a.isNumber();
-    error(408, expr.kids[left ? 0 : 1]->range,
-          "`" + op + "` takes numbers and tensors, not " +
-              (left ? a : b).describe());
+    if (isFirstBlame(left ? a : b))
+      error(408, expr.kids[left ? 0 : 1]->range,
+            "`" + op + "` takes numbers and tensors, not " +
+                (left ? a : b).describe());
     return Value();
   }
   if (isComparison(op)) {

@@ -38,6 +38,8 @@ struct Env {
   Node *parent = nullptr;
   /// Whether this is the body of a method: no instances are made here.
   bool inMethod = false;
+  /// Whether this is a dimension in a signature.
+  bool inSignature = false;
   /// The method and where it was called, for notes on its signature.
   std::string where = {};
   Range call = {};
@@ -100,6 +102,8 @@ private:
   // Instantiate.cpp.
   Value instantiate(const ast::Module &decl, const Unit *unit,
                     std::vector<CallArg> &args, Range range, Env &caller);
+  /// Reports the modules of `frames` that contain themselves.
+  void reportEndless();
   bool bindHyperparameters(const ast::Module &decl, const Unit *unit,
                            std::vector<CallArg> &args, Range range, Node &node,
                            bool isRoot, std::vector<CallArg> &ties);
@@ -195,6 +199,9 @@ private:
 
   // Diagnostics.
   Diagnostic &error(ErrorCode code, Range range, const llvm::Twine &message);
+  /// Whether no error has been about this value yet, where it is a
+  /// hyperparameter of the model: a wrong one shows in many places.
+  bool isFirstBlame(const Value &value);
   void suggest(Diagnostic &d, llvm::StringRef name,
                llvm::ArrayRef<std::string> candidates);
   void locate(Range range);
@@ -239,10 +246,15 @@ private:
   std::vector<Frame> frames;
   /// Errors inside of std by code and the place outside that led there.
   std::set<std::tuple<ErrorCode, uint32_t, uint32_t>> stdErrors;
+  /// Hyperparameters of the model that errors have been about.
+  std::set<std::string> blamed;
   /// Whether dropout is emitted.
   bool training = false;
   int64_t nextSite = 0;
   unsigned instanceDepth = 0;
+  /// Whether modules contain or functions call themselves: no more instances
+  /// are made, and nothing is called.
+  bool endless = false;
   /// The dimensions `B`, `T`, ... of the function that is being emitted.
   llvm::StringMap<Dim> rootDims;
   /// The recipe: filled by `RecipeBuilder`.

@@ -56,13 +56,54 @@ Diagnostic &Elaborator::error(ErrorCode code, Range range,
   if (frames.empty() || !d.notes.empty())
     return d;
   const Frame &frame = frames.back();
-  std::string note = "in " + frame.what;
-  if (frame.node && frame.node->parent)
-    note += ", as " + shorten(frame.node->readablePath());
-  d.note(note);
-  if (caller)
+  auto instance = [](const Frame &f) {
+    return f.node && f.node->parent ? ", as " + shorten(f.node->readablePath())
+                                    : std::string();
+  };
+  d.note("in " + frame.what + instance(frame));
+  if (caller) {
     d.note("called from " + place(caller->call));
+  } else if (!frame.node) {
+    // A function: which module it was called for.
+    for (size_t i = frames.size() - 1; i-- > 0;) {
+      if (!frames[i].node)
+        continue;
+      d.note("called from " + place(frames[i + 1].call) + ", in " +
+             frames[i].what + instance(frames[i]));
+      break;
+    }
+  }
   return d;
+}
+
+/// Whether the formula of an integer has the variable `name`.
+static bool mentions(const Value &value, StringRef name) {
+  std::string formula = value.dim().str();
+  StringRef rest = formula;
+  auto continuesName = [](char c) { return llvm::isAlnum(c) || c == '_'; };
+  while (!rest.empty()) {
+    StringRef word = rest.take_while(continuesName);
+    if (word == name)
+      return true;
+    rest = rest.drop_front(std::max<size_t>(word.size(), 1));
+  }
+  return false;
+}
+
+bool Elaborator::isFirstBlame(const Value &value) {
+  if (!root || value.isPoison())
+    return true;
+  for (const auto &[name, hyper] : root->hyperparameters) {
+    if (hyper.kind() != value.kind())
+      continue;
+    // What is wrong with `3 * width` is that `width` is negative.
+    bool isCause = value.is(Value::Int)
+                       ? hyper.dim().value() <= 0 && mentions(value, name)
+                       : hyper.show() == value.show();
+    if (isCause)
+      return blamed.insert(name.str()).second;
+  }
+  return true;
 }
 
 void Elaborator::suggest(Diagnostic &d, StringRef name,
@@ -203,6 +244,14 @@ Value Elaborator::evalName(const Expr &expr, Env &env) {
   Diagnostic &d =
       error(301, expr.range, "there is no `" + expr.text + "` here");
   std::vector<std::string> names = namesInScope(env);
+  if (env.inSignature) {
+    suggest(d, expr.text, names);
+    if (d.helps.empty())
+      d.help("a size that the caller decides is written in capitals, such as "
+             "`" +
+             expr.text.upper() + "`");
+    return Value();
+  }
   for (StringRef builtin :
        {"attention", "concat",        "cross_entropy", "dropout",
         "exp",       "gather",        "gelu",          "gelu_tanh",
@@ -216,6 +265,10 @@ Value Elaborator::evalName(const Expr &expr, Env &env) {
         "uniform",   "var",           "where",         "xavier",
         "zeros"})
     names.push_back(builtin.str());
+  if (expr.text == "self" && env.self) {
+    d.help("members are named directly: `attn(x)`, not `self.attn(x)`");
+    return Value();
+  }
   suggest(d, expr.text, names);
   if (!expr.text.empty() && llvm::isUpper(expr.text[0]) && env.inMethod &&
       expr.text.size() == 1)

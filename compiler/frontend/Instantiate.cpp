@@ -83,7 +83,8 @@ std::optional<std::vector<CallArg *>> Elaborator::bindArguments(
     bound[slot] = &arg;
   }
   for (size_t i = 0; i < names.size(); ++i) {
-    if (bound[i] || !required[i])
+    // With a name that does not exist it was most likely given under that.
+    if (bound[i] || !required[i] || !valid)
       continue;
     error(401, range, "`" + callee + "` needs a value for `" + names[i] + "`")
         .help("it is `" + signature() + "`");
@@ -300,16 +301,50 @@ bool Elaborator::bindHyperparameters(const ast::Module &decl, const Unit *unit,
   return true;
 }
 
+void Elaborator::reportEndless() {
+  // The innermost module that stands among those around it, too; and the first
+  // two of its instances, of which the one contains the other.
+  auto isSame = [&](const Frame &a, const Frame &b) {
+    return a.node && b.node && a.node->decl == b.node->decl;
+  };
+  size_t first = 0, second = 0;
+  for (size_t last = frames.size(); last-- > 0 && !second;)
+    for (size_t i = 0; i < last && !second; ++i)
+      if (isSame(frames[i], frames[last]))
+        for (first = i, second = i + 1; !isSame(frames[first], frames[second]);)
+          ++second;
+  if (!second)
+    return;
+  // The cycle may have begun further out with another of its modules.
+  while (first > 0 && isSame(frames[first - 1], frames[second - 1])) {
+    --first;
+    --second;
+  }
+  // It is reported where the cycle closes.
+  std::vector<Frame> inside(frames.begin() + second, frames.end());
+  frames.resize(second);
+  StringRef name = inside.front().node->decl->name;
+  Diagnostic &d = error(501, inside.front().call,
+                        "`" + name + "` contains itself without end");
+  std::string through;
+  for (size_t i = first + 1; i < second; ++i)
+    through += (i > first + 1 ? ", then `" : "`") + frames[i].what + "`";
+  if (!through.empty())
+    d.note("`" + name + "` contains " + through);
+  d.help("a module that repeats is written `repeat(n) " + name + "(...)`");
+  llvm::append_range(frames, inside);
+}
+
 Value Elaborator::instantiate(const ast::Module &decl, const Unit *unit,
                               std::vector<CallArg> &args, Range range,
                               Env &caller) {
   llvm::scope_exit restore([&] { --instanceDepth; });
-  if (++instanceDepth > maxInstanceDepth) {
-    error(501, range, "`" + decl.name + "` contains itself without end")
-        .help("a module that repeats is written `repeat(n) " + decl.name +
-              "(...)`");
-    return Value();
+  if (++instanceDepth > maxInstanceDepth && !endless) {
+    endless = true;
+    reportEndless();
   }
+  if (endless)
+    return Value();
   nodes.emplace_back();
   Node &node = nodes.back();
   node.decl = &decl;
@@ -597,15 +632,20 @@ void Elaborator::declareParamMember(Node &node, const Member &member, Env &env,
       continue;
     }
     if (!value.is(Value::Int)) {
-      error(704, entry.range,
-            "a dimension is an integer, not " + value.describe());
+      // `outputs = 160`, where the text is not the number itself.
+      std::string text = sources.text(entry.range).str(), shown = value.show();
+      if (isFirstBlame(value))
+        error(704, entry.range,
+              "a dimension is an integer, not " + value.describe())
+            .withLabel(text == shown ? "" : text + " = " + shown);
       valid = false;
       continue;
     }
     if (value.dim().value() <= 0) {
-      error(213, entry.range,
-            "a dimension of `" + member.name + "` is " + value.show())
-          .help("dimensions are at least 1");
+      if (isFirstBlame(value))
+        error(213, entry.range,
+              "a dimension of `" + member.name + "` is " + value.show())
+            .help("dimensions are at least 1");
       valid = false;
       continue;
     }

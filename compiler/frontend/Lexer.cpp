@@ -159,9 +159,11 @@ private:
                               llvm::utohexstr(static_cast<unsigned char>(c)));
     if (c == ';')
       d.help("statements end with their line");
-    else if (c == '#')
+    else if (c == '#') {
+      // What follows is prose.
       d.help("comments start with `//`");
-    else if (c == '\'')
+      at = std::min(text.find('\n', at), text.size());
+    } else if (c == '\'')
       d.help("strings stand in double quotes");
     else if (c == '^')
       d.help("powers are written `**`");
@@ -222,6 +224,7 @@ private:
       diags.error(103, range, "the string does not end on its line")
           .help("close it with `\"`");
       at = std::min(at, text.size());
+      out.errors.push_back(begin);
     } else {
       ++at;
     }

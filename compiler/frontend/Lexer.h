@@ -51,7 +51,8 @@ struct TokenList {
   /// Ends with one `End` token.
   std::vector<Token> tokens;
   std::vector<Comment> comments;
-  /// Where characters were reported and skipped.
+  /// Where something was reported: characters that were skipped, and strings
+  /// without an end.
   std::vector<uint32_t> errors;
 };
 

@@ -101,7 +101,9 @@ bool Elaborator::checkShape(const Tensor &tensor, const TypeExpr &type,
       llvm::scope_exit restore([&] {
         if (inSignature)
           frames.pop_back();
+        env.inSignature = false;
       });
+      env.inSignature = true;
       Value value = eval(dim, env);
       if (value.isPoison())
         return false;
@@ -175,12 +177,13 @@ Value Elaborator::checkResult(Value value, const Method &method, Env &env,
     return value;
   std::vector<Value> results;
   bool several = method.results.size() > 1;
-  if (several) {
+  if (several || value.is(Value::List)) {
     size_t count = value.is(Value::List) ? value.items().size() : 1;
     if (count != method.results.size()) {
       error(505, range,
             "`" + where + "` has " + Twine(method.results.size()) +
-                " results, but this returns " + Twine(count));
+                (several ? " results" : " result") + ", but this returns " +
+                Twine(count));
       return Value();
     }
     results = value.items();
@@ -303,7 +306,10 @@ Value Elaborator::callMethod(Node *node, const Method &method, const Unit *unit,
                              std::vector<CallArg> &args, Range range) {
   std::string where =
       node ? (node->decl->name + "." + method.name).str() : method.name.str();
+  if (endless)
+    return Value();
   if (frames.size() > maxCallDepth) {
+    endless = true;
     error(501, range, "`" + where + "` calls itself without end");
     return Value();
   }

@@ -217,13 +217,15 @@ std::optional<Dims> Elaborator::evalDims(const TypeExpr &type) {
     env.dims.clear();
     for (const auto &known : rootDims)
       env.dims[known.getKey()] = known.second;
+    env.inSignature = true;
     Value value = eval(dim, env);
     if (value.isPoison())
       return std::nullopt;
     if (!value.is(Value::Int) || value.dim().value() < 1) {
-      error(704, entry.range,
-            "a dimension is a positive integer, not " +
-                (value.is(Value::Int) ? value.show() : value.describe()));
+      if (isFirstBlame(value))
+        error(704, entry.range,
+              "a dimension is a positive integer, not " +
+                  (value.is(Value::Int) ? value.show() : value.describe()));
       return std::nullopt;
     }
     dims.push_back(value.dim());

@@ -17,7 +17,8 @@ using llvm::Twine;
 
 Parser::Parser(const SourceManager &sources, uint32_t file, ast::File &out,
                Diagnostics &diags)
-    : file(file), out(out), diags(diags), list(lex(sources, file, diags)) {}
+    : sources(sources), file(file), out(out), diags(diags),
+      list(lex(sources, file, diags)) {}
 
 Token Parser::take() {
   Token token = tok();
@@ -47,10 +48,11 @@ std::string Parser::describe(const Token &token) const {
 }
 
 Diagnostic &Parser::unexpected(const Twine &expected) {
-  // What a skipped character left behind was reported with it.
+  // What a skipped character or an endless string left behind was reported with
+  // it.
   if (gaveUp)
     return diags.ignored();
-  uint32_t before = at ? list.tokens[at - 1].range.end : 0;
+  uint32_t before = at ? list.tokens[at - 1].range.begin : 0;
   for (uint32_t error : list.errors)
     if (before <= error && error < tok().range.begin)
       return diags.ignored();
@@ -198,6 +200,18 @@ void Parser::parseItems() {
         continue;
       }
     }
+    if (word.isName("train") || word.isName("generate") ||
+        word.isName("tokenizer") || word.isName("data")) {
+      take();
+      unexpected(
+          word.isName("train") || word.isName("generate")
+              ? "`{` after `" + word.text + "`"
+              : "a kind after `" + word.text + "`, such as `" +
+                    (word.isName("data") ? "text(\"input.txt\")" : "bytes") +
+                    "`");
+      skipToItem();
+      continue;
+    }
     Diagnostic &d = unexpected(
         "`import`, `model`, `module`, `function`, `const`, `tokenizer`, "
         "`data`, `train` or `generate`");
@@ -232,6 +246,7 @@ void Parser::parseModule(bool isModel, std::string doc) {
   module->range = name.range;
   if (tok().is("("))
     parseParameters(module->parameters, /*areArguments=*/false);
+  Range begin = tok().range;
   if (!expect("{", "to begin the body of `" + name.text + "`")) {
     skipToItem();
   } else {
@@ -244,7 +259,10 @@ void Parser::parseModule(bool isModel, std::string doc) {
       if (at == before)
         take();
     }
-    expect("}", "to end the body of `" + name.text + "`");
+    if (!consume("}"))
+      unexpected("`}` to end the body of `" + name.text + "`")
+          .note("the body of `" + name.text + "` begins in line " +
+                Twine(sources.line(begin)));
   }
   out.items.push_back({ItemKind::Module, out.modules.size()});
   out.modules.push_back(std::move(module));
@@ -277,8 +295,11 @@ void Parser::parseParameters(std::vector<Parameter> &parameters,
   }
   takeDoc();
   --brackets;
-  if (!expect(")", areArguments ? "to end the arguments"
-                                : "to end the hyperparameters")) {
+  if (!consume(")")) {
+    Diagnostic &d = unexpected(areArguments ? "`)` to end the arguments"
+                                            : "`)` to end the hyperparameters");
+    if (tok().is("==") && !parameters.empty())
+      d.help("a default is written `" + parameters.back().name + " = ...`");
     // The body, if there is one, can still be read.
     while (!atEnd() && !tok().is("{") && !startsItem())
       take();
@@ -290,9 +311,14 @@ TypeExpr Parser::parseType() {
     return parseShape();
   TypeExpr type;
   type.range = tok().range;
-  Token name;
-  if (!parseName(name, "a type: `[B, T]`, `int[B, T]`, `float`, `int`, ..."))
+  if (tok().kind != TokenKind::Name) {
+    Diagnostic &d =
+        unexpected("a type: `[B, T]`, `int[B, T]`, `float`, `int`, ...");
+    if (tok().kind != TokenKind::Punct && tok().kind != TokenKind::End)
+      d.help("a default is written `= " + tok().text + "`");
     return type;
+  }
+  const Token name = take();
   if (tok().is("[")) {
     type = parseShape();
     type.range = name.range.to(type.range);
@@ -390,7 +416,11 @@ void Parser::parseMember(std::vector<Member> &members) {
     return;
   } else {
     take();
-    unexpected("`=` or `(` after `" + word.text + "`");
+    Diagnostic &d = unexpected("`=` or `(` after `" + word.text + "`");
+    if (word.text == "def" || word.text == "fn" || word.text == "function")
+      d.help("a method is written `forward(x: [B, T, width]) -> [B, T, width] "
+             "{ ... }`, without `" +
+             word.text + "`");
     skipToLine();
     return;
   }

@@ -76,6 +76,7 @@ private:
   void skipToItem();
   bool startsItem() const;
 
+  const SourceManager &sources;
   uint32_t file;
   ast::File &out;
   Diagnostics &diags;

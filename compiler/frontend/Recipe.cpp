@@ -8,6 +8,7 @@
 #include "compiler/frontend/Recipe.h"
 
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSwitch.h"
 
 #include <cmath>
 #include <limits>
@@ -35,12 +36,17 @@ RecipeBuilder::Form RecipeBuilder::form(const Expr &expr, StringRef path) {
   } else if (expr.kind == ExprKind::Name) {
     form.kind = expr.text.str();
   } else if (expr.kind != ExprKind::Invalid) {
+    StringRef example = llvm::StringSwitch<StringRef>(path)
+                            .Case("data", "text(...)")
+                            .Case("tokenizer", "chars(...)")
+                            .Case("train.loss", "cross_entropy(...)")
+                            .Case("train.optimizer", "adamw(...)")
+                            .Case("train.schedule", "cosine(...)")
+                            .Case("train.stop", "early(...)")
+                            .Default("every(...)");
     e.diags.error(802, expr.range,
-                  "expected a name such as `" +
-                      std::string(path == "data"        ? "text(...)"
-                                  : path == "tokenizer" ? "chars(...)"
-                                                        : "adamw(...)") +
-                      "`");
+                  "`" + path.rsplit('.').second +
+                      "` takes something such as `" + example + "`");
   }
   form.used.resize(form.args.size());
   return form;
@@ -161,9 +167,12 @@ double RecipeBuilder::number(Form &form, StringRef name, double absent,
     return v.number();
   std::string expected = "a number";
   if (v.isNumber())
-    expected += std::isinf(most) ? " of at least " + Value::real(least).show()
-                                 : " between " + Value::real(least).show() +
-                                       " and " + Value::real(most).show();
+    expected +=
+        std::isinf(most) ? " of at least " + Value::real(least).show()
+        : most == belowOne
+            ? " of at least " + Value::real(least).show() + " and less than 1"
+            : " between " + Value::real(least).show() + " and " +
+                  Value::real(most).show();
   wrong(found, name, expected, v);
   return absent;
 }
@@ -251,12 +260,23 @@ json::Value RecipeBuilder::trainBlock(const Block &block) {
   out["accumulate"] = integer(train, "accumulate", 1, 1);
   json::Value steps = integerOrNull(train, "steps", 1);
   json::Value epochs = integerOrNull(train, "epochs", 1);
-  bool given = llvm::any_of(block.entries, [](const Entry &entry) {
-    return entry.key == "steps" || entry.key == "epochs";
-  });
+  const Entry *given = nullptr;
+  for (const Entry &entry : block.entries) {
+    if (entry.key != "steps" && entry.key != "epochs")
+      continue;
+    if (given && given->key != entry.key)
+      e.diags.error(804, entry.range, "`train` ends by `steps` and by `epochs`")
+          .help("take one of them out");
+    given = &entry;
+  }
   if (!steps.getAsInteger() && !epochs.getAsInteger() && !given)
     e.diags.error(804, block.range, "`train` says nothing of its end")
         .help("set `steps = 1000` or `epochs = 10`");
+  // What the command line says of the end replaces what the file says.
+  if (e.findDefine("train.steps"))
+    epochs = nullptr;
+  else if (e.findDefine("train.epochs"))
+    steps = nullptr;
   out["steps"] = std::move(steps);
   out["epochs"] = std::move(epochs);
   out["seed"] = integer(train, "seed", 1337, 0);
@@ -338,7 +358,7 @@ json::Value RecipeBuilder::loss(const Found &found) {
       if (e.train.ignore)
         out["ignore"] = *e.train.ignore;
     }
-    e.train.labelSmoothing = number(loss, "label_smoothing", 0, 0, 0.999999);
+    e.train.labelSmoothing = number(loss, "label_smoothing", 0, 0, belowOne);
     out["label_smoothing"] = e.train.labelSmoothing;
   }
   finish(loss, loss.kind);
@@ -442,7 +462,7 @@ json::Value RecipeBuilder::every(const Found &found, StringRef name) {
   Form form = this->form(*found.expr, ("train." + name).str());
   if (!known(form, {"every"}, "rhythm"))
     return nullptr;
-  out["every"] = integer(form, "count", 1000, 1, 0);
+  out["every"] = integer(form, "n", 1000, 1, 0);
   json::Value unit = text(form, "unit", "steps", 1);
   if (unit != json::Value("steps") && unit != json::Value("epochs"))
     e.diags.error(802, found.range,

@@ -12,6 +12,9 @@
 
 namespace tfm {
 
+/// The largest number below 1.
+inline constexpr double belowOne = 1.0 - 0x1p-53;
+
 /// Reads the blocks of the main file into the recipe of docs/design.md, with
 /// every default filled in, and what the functions need of it into
 /// `Elaborator::train`.

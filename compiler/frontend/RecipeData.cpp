@@ -113,7 +113,7 @@ json::Value RecipeBuilder::dataBlock(const Block *block) {
   if (data.kind == "json")
     out["field"] = text(data, "field", "text");
   out["seed"] = integer(data, "seed", 1, 0);
-  out["validation"] = number(data, "validation", 0.0, 0.0, 0.999999);
+  out["validation"] = number(data, "validation", 0.0, 0.0, belowOne);
   out["split_seed"] = integerOrNull(data, "split_seed", 0);
   out["answer_after"] = text(data, "answer_after", nullptr);
   out["end"] = text(data, "end", nullptr);

@@ -11,6 +11,9 @@ using namespace tfm;
 using namespace tfm::ast;
 using llvm::Twine;
 
+/// Dropout's counter has 16 bits for the layer.
+static constexpr int64_t maxRepeat = 65536;
+
 /// The smallest divisor p of n such that the arguments of layer i are those of
 /// layer i % p.
 static size_t periodOf(const std::vector<std::vector<CallArg>> &layers) {
@@ -40,9 +43,9 @@ Value Elaborator::evalRepeat(const Expr &expr, Env &env) {
   if (count.isPoison())
     return count;
   if (!count.is(Value::Int) || count.dim().value() < 1 ||
-      count.dim().value() > 1000000) {
+      count.dim().value() > maxRepeat) {
     error(601, expr.kids[0]->range,
-          "`repeat` takes a count of at least 1, not " +
+          "`repeat` takes a count from 1 to " + Twine(maxRepeat) + ", not " +
               (count.is(Value::Int) ? count.show() : count.describe()));
     return Value();
   }

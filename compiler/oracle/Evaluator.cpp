@@ -9,6 +9,8 @@
 
 #include "compiler/oracle/Frame.h"
 
+#include "llvm/Support/SaveAndRestore.h"
+
 #include <cmath>
 
 using namespace mlir;
@@ -220,9 +222,11 @@ private:
     for (Value value : op.getStackedResults())
       stacked.push_back(Frame::like(value));
 
+    llvm::SaveAndRestore outer(flatLayer);
     for (int64_t i = 0; i < count; ++i) {
       int64_t layer = op.getReverse() ? count - 1 - i : i;
-      std::vector<Tensor> arguments = {Tensor({}, double(layer))};
+      flatLayer = outer.get() * count + layer;
+      std::vector<Tensor> arguments = {Tensor({}, double(flatLayer))};
       llvm::append_range(arguments, carried);
       for (Value value : op.getStacked()) {
         const Tensor &all = frame.get(value);
@@ -252,6 +256,8 @@ private:
 
   const Environment &environment;
   Rules rules;
+  /// The layer that is evaluated, over all enclosing repeats.
+  int64_t flatLayer = 0;
 };
 
 } // namespace

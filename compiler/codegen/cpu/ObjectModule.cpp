@@ -86,7 +86,7 @@ private:
     for (const View *view : kernelBuffers(launch))
       arguments.push_back(pointer(*view));
     llvm::Value *layer =
-        launch.layerDepth < 0 ? b.getInt64(0) : layers[launch.layerDepth];
+        launch.layerDepth < 0 ? b.getInt64(0) : flatLayer(launch.layerDepth);
     arguments.append({rng, layer, scratch, index, count});
     b.CreateCall(kernel, arguments);
     b.CreateCall(llvm::FunctionType::get(b.getVoidTy(), {ptr}, false), barrier,
@@ -94,6 +94,14 @@ private:
     b.CreateCall(tickFunction(),
                  {ticks, b.getInt64(launches.size()), b.getInt64(last)});
     launches.push_back({&launch, runs});
+  }
+
+  /// The layer of the loop at `depth`, counted through the loops around it.
+  llvm::Value *flatLayer(int depth) {
+    llvm::Value *flat = layers[0];
+    for (int i = 1; i <= depth; ++i)
+      flat = b.CreateAdd(b.CreateMul(flat, b.getInt64(counts[i])), layers[i]);
+    return flat;
   }
 
   static size_t launchCount(const std::vector<Step> &steps) {
@@ -149,7 +157,9 @@ private:
     layers.push_back(step.reverse
                          ? b.CreateSub(b.getInt64(step.count - 1), turn)
                          : static_cast<llvm::Value *>(turn));
+    counts.push_back(step.count);
     emitSteps(step.body);
+    counts.pop_back();
     layers.pop_back();
     runs /= step.count;
     llvm::Value *next = b.CreateAdd(turn, b.getInt64(1));
@@ -167,7 +177,9 @@ private:
   llvm::Value *arena = nullptr, *thread = nullptr, *index = nullptr,
               *count = nullptr, *barrier = nullptr, *scratch = nullptr,
               *rng = nullptr;
+  /// The layer of each enclosing loop, and how many it has.
   llvm::SmallVector<llvm::Value *> layers;
+  llvm::SmallVector<int64_t> counts;
   llvm::Value *ticks = nullptr;
   int64_t last = 0, runs = 1;
 

@@ -115,7 +115,7 @@ struct Launch {
   mlir::Operation *fold = nullptr;
   /// Micro-steps in an update, for dropout's counters.
   int64_t accumulate = 1;
-  /// The depth of the loop whose index is the kernel's layer, or -1.
+  /// The depth of the loop whose layer the kernel wants to know, or -1.
   int layerDepth = -1;
 };
 

@@ -21,6 +21,7 @@
 #include "gtest/gtest.h"
 
 #include <cmath>
+#include <set>
 
 using namespace tfm;
 using oracle::Environment;
@@ -193,6 +194,55 @@ TEST(DropoutCompiled, MasksAreThoseOfTheOracle) {
         EXPECT_GT(kept, 0);
       }
     }
+}
+
+// Every layer of every turn of an outer repeat drops something else, the oracle
+// the same, and the derivative what the forward pass dropped.
+TEST(DropoutCompiled, NestedRepeatsShareNoMask) {
+  const char *text = R"(
+    func.func @f(%x: tensor<4x64xf32>) -> tensor<2x3x4x64xf32> {
+      %y = tfm.repeat 2 carried() stacked() shared(%x : tensor<4x64xf32>) -> (tensor<2x3x4x64xf32>) {
+      ^bb0(%o: index, %h: tensor<4x64xf32>):
+        %z = tfm.repeat 3 carried() stacked() shared(%h : tensor<4x64xf32>) -> (tensor<3x4x64xf32>) {
+        ^bb0(%i: index, %g: tensor<4x64xf32>):
+          %d = tfm.dropout %g layer %i {rate = 0.5 : f64, site = 7 : i64} : tensor<4x64xf32>
+          tfm.yield %d : tensor<4x64xf32>
+        }
+        tfm.yield %z : tensor<3x4x64xf32>
+      }
+      return %y : tensor<2x3x4x64xf32>
+    })";
+  for (bool derivative : {false, true}) {
+    TestModule module(text), original(text);
+    ASSERT_TRUE(module.function("f"));
+    mlir::func::FuncOp function = module.function("f");
+    mlir::func::FuncOp meaning = original.function("f");
+    if (derivative) {
+      meaning = oracle::addVJP(original.function("f"), "g");
+      function = oracle::addVJP(module.function("f"), "g");
+      module.function("f").erase();
+    }
+    function.setSymName("train");
+    std::vector<Tensor> inputs = roundedInputs(meaning, 1);
+    std::vector<Tensor> expected =
+        oracle::evaluateOrFail(meaning, inputs, dropout);
+    std::vector<Tensor> results = runCompiled(module, inputs);
+    ASSERT_EQ(results.size(), expected.size());
+    const Tensor &y = results.back();
+    ASSERT_EQ(y.data.size(), expected.back().data.size());
+    for (auto [a, b] : llvm::zip_equal(y.data, expected.back().data))
+      ASSERT_NEAR(a, b, 1e-6 * (1 + std::abs(b)));
+    if (derivative)
+      continue;
+    std::set<std::vector<bool>> masks;
+    for (size_t layer = 0; layer < 6; ++layer) {
+      std::vector<bool> mask;
+      for (size_t i = 0; i < 256; ++i)
+        mask.push_back(y.data[layer * 256 + i] != 0);
+      masks.insert(mask);
+    }
+    EXPECT_EQ(masks.size(), 6u);
+  }
 }
 
 /// tests/fixtures/sdpa: attention as PyTorch computes it in f64, values and
