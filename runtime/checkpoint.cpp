@@ -9,6 +9,7 @@
 
 #include "runtime/atomic_file.h"
 #include "runtime/error.h"
+#include "runtime/weights.h"
 
 #include <cerrno>
 #include <cstdio>
@@ -161,7 +162,7 @@ RunState loadCheckpoint(const std::string &folder, Model &model) {
                        " does not fit this model: " + tensor.name +
                        (entry ? " has another shape" : " is missing"));
   }
-  loadParameters(model, weights);
+  loadParameters(model, WeightFiles(weights.path()));
   for (const FloatTensor &tensor : tensors)
     optimizer.readFloats(tensor.name, *optimizer.find(tensor.name),
                          const_cast<float *>(tensor.data));
@@ -185,15 +186,7 @@ void removeCheckpoint(const std::string &folder) {
 }
 
 void loadWeights(const std::string &path, Model &model) {
-  if (!isFolder(path)) {
-    loadParameters(model, SafetensorsReader(path));
-    return;
-  }
-  std::string file = path + "/model.safetensors";
-  if (!fileExists(file))
-    throw InputError("there are no weights in " + path +
-                     ": it has no model.safetensors");
-  loadParameters(model, SafetensorsReader(file));
+  loadParameters(model, WeightFiles(path));
 }
 
 uint64_t checkpointBytes(const Model &model) {

@@ -11,8 +11,10 @@
 #include "runtime/error.h"
 
 #include <CLI/CLI.hpp>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <unistd.h>
 
 namespace tfm {
@@ -31,9 +33,9 @@ extern "C" void onInterrupt(int signal) {
 struct Commands {
   CommonOptions evaluation, exportation, benchmark;
   TrainCommand training;
-  GenerateCommand generation;
+  GenerateCommand generation, logits;
   bool infoJson = false;
-  std::string exportPath;
+  std::string exportPath, logitsPath;
 };
 
 void addCommon(CLI::App *command, CommonOptions &options,
@@ -49,13 +51,15 @@ void addCommon(CLI::App *command, CommonOptions &options,
 void addWeights(CLI::App *command, CommonOptions &options) {
   command
       ->add_option("--weights", options.weights,
-                   "a safetensors file or a run directory")
+                   "a safetensors file, a run directory, or a Hugging Face "
+                   "folder")
       ->required();
 }
 
 void addTokenizer(CLI::App *command, CommonOptions &options) {
   command->add_option("--tokenizer", options.tokenizer,
-                      "another tokenizer.json of the same size");
+                      "a tokenizer.json, or a folder with one or with "
+                      "vocab.json and merges.txt");
 }
 
 void addTrain(CLI::App &app, TrainCommand &train) {
@@ -80,16 +84,34 @@ void addTrain(CLI::App &app, TrainCommand &train) {
   addCommon(command, train);
 }
 
-void addGenerate(CLI::App &app, GenerateCommand &generate) {
-  CLI::App *command = app.add_subcommand("generate", "continue a prompt");
+void addPrompt(CLI::App *command, GenerateCommand &generate) {
   addWeights(command, generate);
   addTokenizer(command, generate);
-  CLI::Option *prompt =
-      command->add_option("--prompt", generate.prompt, "text to continue");
+  CLI::Option *prompt = command->add_option("--prompt", generate.prompt,
+                                            "the text to begin with");
   command
       ->add_option("--prompt-file", generate.promptFile,
-                   "file with the text to continue, - for standard input")
+                   "file with that text, - for standard input")
       ->excludes(prompt);
+  command->add_flag("--ids", generate.ids,
+                    "text is token ids in decimal, as in \"15 7\"");
+}
+
+/// `TOKEN=BIAS` with a number or -inf.
+std::string checkBias(const std::string &text) {
+  size_t equals = text.rfind('=');
+  if (equals == std::string::npos || equals == 0 || equals + 1 == text.size())
+    return "expected TOKEN=BIAS, not " + text;
+  char *end = nullptr;
+  double bias = std::strtod(text.c_str() + equals + 1, &end);
+  if (*end != '\0' || std::isnan(bias) || bias > 1e300)
+    return "the bias of " + text + " is not a number or -inf";
+  return "";
+}
+
+void addGenerate(CLI::App &app, GenerateCommand &generate) {
+  CLI::App *command = app.add_subcommand("generate", "continue a prompt");
+  addPrompt(command, generate);
   command->add_option("--tokens", generate.tokens, "at most this many tokens")
       ->check(CLI::PositiveNumber);
   command
@@ -114,12 +136,31 @@ void addGenerate(CLI::App &app, GenerateCommand &generate) {
       ->add_option("--repeat-penalty", generate.repeatPenalty,
                    "makes tokens that occurred less likely")
       ->check(CLI::PositiveNumber);
+  command
+      ->add_option("--logit-bias", generate.logitBias,
+                   "TOKEN=BIAS: adds to the logit of a token, given by its id "
+                   "or text; -inf forbids it (repeatable)")
+      ->check(CLI::Validator(checkBias, "TOKEN=BIAS"))
+      ->take_all();
   command->add_flag("--greedy", generate.greedy, "always the best token");
   command->add_option("--seed", generate.seed, "seed of the draws");
   command->add_option("--stop", generate.stop, "end at this text (repeatable)");
-  command->add_option("--count", generate.count, "this many texts")
-      ->check(CLI::PositiveNumber);
+  command
+      ->add_option("--overflow", generate.overflow,
+                   "when the context is full: slide over the newest tokens, or "
+                   "stop")
+      ->check(CLI::IsMember({"slide", "stop"}));
+  CLI::Option *count =
+      command->add_option("--count", generate.count, "this many texts")
+          ->check(CLI::PositiveNumber);
   addCommon(command, generate);
+  command
+      ->add_flag("-i,--interactive", generate.interactive,
+                 "continue what is typed, line by line")
+      ->excludes(count)
+      ->excludes(command->get_option("--prompt"))
+      ->excludes(command->get_option("--prompt-file"))
+      ->excludes(command->get_option("--json"));
 }
 
 /// Declares the whole command line; returns after parsing it.
@@ -138,6 +179,13 @@ void declare(CLI::App &app, Commands &commands) {
                    "all of this file instead of the validation part");
   addTokenizer(eval, commands.evaluation);
   addCommon(eval, commands.evaluation);
+
+  CLI::App *logits = app.add_subcommand(
+      "logits", "write the logits after every token of a text");
+  addPrompt(logits, commands.logits);
+  logits->add_option("-o,--out", commands.logitsPath, "the safetensors file")
+      ->required();
+  addCommon(logits, commands.logits, /*withJson=*/false);
 
   CLI::App *exportation =
       app.add_subcommand("export", "write the weights alone");
@@ -161,6 +209,8 @@ void execute(const tfm_model &model, const CLI::App &app, Commands &commands) {
     generate(model, commands.generation);
   } else if (app.got_subcommand("eval")) {
     evaluate(model, commands.evaluation);
+  } else if (app.got_subcommand("logits")) {
+    writeLogits(model, commands.logits, commands.logitsPath);
   } else if (app.got_subcommand("export")) {
     exportWeights(model, commands.exportation, commands.exportPath);
   } else if (app.got_subcommand("bench")) {
@@ -190,7 +240,8 @@ int runCommandLine(const tfm_model &model, int argc, char **argv) {
     std::fprintf(stderr, "error: %s\n", error.what());
     return 1;
   } catch (const Interrupted &error) {
-    std::fprintf(stderr, "%s\n", error.what());
+    if (*error.what())
+      std::fprintf(stderr, "%s\n", error.what());
     return 130;
   } catch (const std::bad_alloc &) {
     std::fprintf(stderr, "error: out of memory\n");

@@ -10,14 +10,12 @@
 #include "runtime/atomic_file.h"
 #include "runtime/data/texts.h"
 #include "runtime/error.h"
-#include "runtime/tokenizer/utf8.h"
+#include "runtime/find_tokenizer.h"
 
 #include <algorithm>
 #include <cstdio>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <random>
-#include <unistd.h>
 
 using nlohmann::json;
 using nlohmann::ordered_json;
@@ -25,35 +23,6 @@ using nlohmann::ordered_json;
 namespace tfm {
 
 namespace {
-
-/// The tokenizer of the model, or the one that the user names.
-TokenizerPtr openTokenizerOf(const tfm_model &model, const Recipe &recipe,
-                             const std::string &named) {
-  TokenizerPtr tokenizer;
-  const TokenizerSpec &spec = recipe.tokenizer;
-  if (!named.empty()) {
-    std::string path = isFolder(named) ? named + "/tokenizer.json" : named;
-    tokenizer = parseTokenizerJson(readFile(path, "the tokenizer"), path);
-  } else {
-    if (spec.kind.empty())
-      throw InputError(std::string(model.name) +
-                       " has no tokenizer: name one with --tokenizer "
-                       "tokenizer.json, or add a `tokenizer` to " +
-                       model.source);
-    std::vector<std::string> paths;
-    if (spec.json.empty())
-      for (const std::string &file : spec.files)
-        paths.push_back(
-            locateFile(file, spec.directory, "the tokenizer", "--tokenizer"));
-    tokenizer = openTokenizer(spec, paths);
-  }
-  if (spec.size > 0 && tokenizer->size() != spec.size)
-    throw InputError(fmt::format(
-        "the tokenizer has {} tokens, but the model was built for {}: build it "
-        "again with that tokenizer",
-        tokenizer->size(), spec.size));
-  return tokenizer;
-}
 
 /// The data of the recipe, from the files that the user names, if any.
 DataSpec dataOf(const tfm_model &model, const Recipe &recipe,
@@ -72,6 +41,9 @@ DataSpec dataOf(const tfm_model &model, const Recipe &recipe,
   return spec;
 }
 
+/// Data that is token ids needs no tokenizer.
+bool holdsIds(const DataSpec &data) { return data.kind == "tokens"; }
+
 /// The run directory of a run that names none: runs/<source>, then
 /// runs/<source>-2, ...
 std::string freeRunFolder(const tfm_model &model) {
@@ -85,17 +57,17 @@ std::string freeRunFolder(const tfm_model &model) {
   return folder;
 }
 
-void printText(std::string_view text) {
-  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() ||
-      std::fflush(stdout) != 0)
-    throw InputError("cannot write to standard output");
-}
-
 std::string megabytes(uint64_t bytes) {
   return fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6);
 }
 
 } // namespace
+
+void printText(std::string_view text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() ||
+      std::fflush(stdout) != 0)
+    throw InputError("cannot write to standard output");
+}
 
 int threadCount(const CommonOptions &options) {
   return options.threads > 0 ? options.threads : availableProcessors();
@@ -153,7 +125,7 @@ void info(const tfm_model &model, bool asJson) {
       "  memory           {} (parameters {}, gradients {}, "
       "optimizer {}, activations {})\n"
       "  commands         info, train, generate, eval, "
-      "export, bench; --help on each\n{}",
+      "logits, export, bench; --help on each\n{}",
       model.name, model.source, model.target, list, parameters,
       trainable == parameters ? "" : fmt::format(" ({} trainable)", trainable),
       megabytes(model.arena_bytes), megabytes(model.parameter_bytes),
@@ -182,9 +154,12 @@ void train(const tfm_model &descriptor, TrainCommand command,
         options.out + " already holds a run: continue it with --resume " +
         options.out + ", choose another --out, or pass --overwrite");
 
-  TokenizerPtr tokenizer =
-      openTokenizerOf(descriptor, recipe, command.tokenizer);
   DataSpec spec = dataOf(descriptor, recipe, command.data);
+  TokenizerPtr tokenizer =
+      findTokenizer(descriptor, recipe,
+                    {command.tokenizer,
+                     options.resume.empty() ? options.init : options.resume,
+                     /*ids=*/false, holdsIds(spec)});
   std::unique_ptr<Dataset> data =
       openDataset({spec, *tokenizer, recipe.train.sequence,
                    ignoredTarget(recipe.train, *tokenizer)});
@@ -229,73 +204,12 @@ void train(const tfm_model &descriptor, TrainCommand command,
                         result.loss, validation, out));
 }
 
-void generate(const tfm_model &descriptor, const GenerateCommand &command) {
-  Recipe recipe = parseRecipe(descriptor.recipe);
-  std::string named = command.tokenizer;
-  // A run directory brings its tokenizer along.
-  if (named.empty() && recipe.tokenizer.json.empty() &&
-      fileExists(command.weights + "/tokenizer.json"))
-    named = command.weights;
-  TokenizerPtr tokenizer = openTokenizerOf(descriptor, recipe, named);
-  ThreadPool pool(threadCount(command));
-  Model model(descriptor, pool);
-  loadWeights(command.weights, model);
-
-  GenerateOptions options = defaultOptions(recipe, *tokenizer);
-  SamplerOptions &sampler = options.sampler;
-  options.tokens = command.tokens.value_or(options.tokens);
-  sampler.temperature = command.temperature.value_or(sampler.temperature);
-  sampler.topK = command.topK.value_or(sampler.topK);
-  sampler.topP = command.topP.value_or(sampler.topP);
-  sampler.minP = command.minP.value_or(sampler.minP);
-  sampler.typicalP = command.typicalP.value_or(sampler.typicalP);
-  sampler.repeatPenalty = command.repeatPenalty.value_or(sampler.repeatPenalty);
-  // A temperature given by the user means that they want to draw.
-  sampler.greedy = command.greedy || (sampler.greedy && !command.temperature);
-  options.stop.insert(options.stop.end(), command.stop.begin(),
-                      command.stop.end());
-  options.seed = command.seed ? *command.seed : std::random_device()();
-
-  std::string prompt = command.prompt;
-  if (!command.promptFile.empty())
-    prompt =
-        readFile(command.promptFile == "-" ? "/dev/stdin" : command.promptFile,
-                 "the prompt");
-  std::vector<int32_t> tokens = promptTokens(*tokenizer, prompt);
-  std::unique_ptr<LogitsSource> logits =
-      openLogits(model, recipe.generate.context);
-  for (int64_t i = 0; i < command.count; ++i) {
-    options.sequence = static_cast<uint32_t>(i);
-    if (command.json) {
-      Generated text = generate(*logits, *tokenizer, tokens, options,
-                                [](std::string_view) {});
-      double speed = static_cast<double>(text.tokens) / text.seconds;
-      ordered_json answer = {{"prompt", replaceInvalidUtf8(prompt)},
-                             {"text", text.text},
-                             {"tokens", text.tokens},
-                             {"seconds", text.seconds},
-                             {"tokens_per_second", speed}};
-      printText(answer.dump() + "\n");
-      continue;
-    }
-    if (i > 0)
-      printText("---\n");
-    printText(prompt);
-    Generated text = generate(*logits, *tokenizer, tokens, options, printText);
-    printText("\n");
-    fmt::print(stderr, "{} tokens, {:.1f} tokens/s\n", text.tokens,
-               static_cast<double>(text.tokens) / text.seconds);
-  }
-}
-
 void evaluate(const tfm_model &descriptor, const CommonOptions &command) {
   Recipe recipe = parseRecipe(descriptor.recipe);
-  std::string named = command.tokenizer;
-  if (named.empty() && recipe.tokenizer.json.empty() &&
-      fileExists(command.weights + "/tokenizer.json"))
-    named = command.weights;
-  TokenizerPtr tokenizer = openTokenizerOf(descriptor, recipe, named);
   DataSpec spec = dataOf(descriptor, recipe, command.data);
+  TokenizerPtr tokenizer = findTokenizer(
+      descriptor, recipe,
+      {command.tokenizer, command.weights, /*ids=*/false, holdsIds(spec)});
   if (!command.data.empty())
     spec.validation = 1.0; // all of a file that the user names
   std::optional<int32_t> ignored = ignoredTarget(recipe.train, *tokenizer);

@@ -30,6 +30,9 @@ struct CommonOptions {
 /// The threads that a command shall use.
 int threadCount(const CommonOptions &options);
 
+/// Writes to standard output, at once.
+void printText(std::string_view text);
+
 /// Commands print results on stdout, progress on stderr, and throw what goes
 /// wrong; see runtime/error.h.
 void info(const tfm_model &model, bool json);
@@ -53,10 +56,19 @@ struct GenerateCommand : CommonOptions {
   std::optional<double> repeatPenalty;
   bool greedy = false;
   std::optional<uint64_t> seed;
+  std::vector<std::string> logitBias; ///< TOKEN=BIAS
   std::vector<std::string> stop;
+  std::string overflow; ///< slide, stop; empty: as the recipe says
   int64_t count = 1;
+  bool ids = false; ///< prompt and text are token ids
+  bool interactive = false;
 };
 void generate(const tfm_model &model, const GenerateCommand &command);
+
+/// Writes the logits after every token of a prompt: `logits` [tokens,
+/// vocabulary] in a safetensors file.
+void writeLogits(const tfm_model &model, const GenerateCommand &command,
+                 const std::string &out);
 
 void evaluate(const tfm_model &model, const CommonOptions &command);
 

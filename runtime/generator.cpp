@@ -212,6 +212,7 @@ Generated generate(LogitsSource &source, const Tokenizer &tokenizer,
         options.endTokens.end())
       break;
     history.push_back(token);
+    result.ids.push_back(token);
     bytes.clear();
     tokenizer.decode(token, false, bytes);
     size_t before = result.text.size();
@@ -234,7 +235,8 @@ Generated generate(LogitsSource &source, const Tokenizer &tokenizer,
     }
     bool full = static_cast<int64_t>(history.size()) >= source.context();
     if (stopped || (full && options.stopWhenFull) ||
-        result.tokens == options.tokens)
+        result.tokens == options.tokens ||
+        (options.interrupt && options.interrupt->load()))
       break;
     logits = source.next(token);
   }
@@ -265,9 +267,14 @@ GenerateOptions defaultOptions(const Recipe &recipe,
                                const Tokenizer &tokenizer) {
   const GenerateSpec &spec = recipe.generate;
   GenerateOptions options;
-  options.sampler = {spec.repeatPenalty, spec.temperature, spec.topK,
-                     spec.topP,          spec.minP,        spec.typicalP,
-                     spec.greedy};
+  SamplerOptions &sampler = options.sampler;
+  sampler.repeatPenalty = spec.repeatPenalty;
+  sampler.temperature = spec.temperature;
+  sampler.topK = spec.topK;
+  sampler.topP = spec.topP;
+  sampler.minP = spec.minP;
+  sampler.typicalP = spec.typicalP;
+  sampler.greedy = spec.greedy;
   options.tokens = spec.tokens;
   options.stopWhenFull = spec.overflow == "stop";
   options.stop = spec.stop;

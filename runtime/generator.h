@@ -13,6 +13,7 @@
 #include "runtime/sampler.h"
 #include "runtime/tokenizer/tokenizer.h"
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -60,10 +61,15 @@ struct GenerateOptions {
   std::vector<std::string> stop;
   /// Tokens that end it; not part of the result either.
   std::vector<int32_t> endTokens;
+  /// Ends it after the token in work, where given.
+  const std::atomic<bool> *interrupt = nullptr;
 };
 
 struct Generated {
   std::string text;
+  /// All that were drawn, but an end token.
+  std::vector<int32_t> ids;
+  /// How many were drawn.
   int64_t tokens = 0;
   double seconds = 0;
 };

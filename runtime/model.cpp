@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <set>
 #include <sys/mman.h>
 
 namespace tfm {
@@ -146,84 +145,6 @@ std::vector<FloatTensor> parameterTensors(const Model &model) {
     tensors.push_back(
         {parameter.name, shapeOf(parameter), model.value(parameter).data()});
   return tensors;
-}
-
-void loadParameters(Model &model, const SafetensorsReader &file) {
-  std::vector<std::string> problems;
-  std::set<std::string> used;
-  std::vector<std::pair<std::string, const TensorEntry *>> sources;
-  for (const tfm_parameter &parameter : model.parameters()) {
-    std::vector<std::string> names{parameter.name};
-    names.insert(names.end(), parameter.aliases,
-                 parameter.aliases + parameter.alias_count);
-    const TensorEntry *entry = nullptr;
-    std::string source;
-    for (const std::string &name : names) {
-      const TensorEntry *candidate = file.find(name);
-      if (!candidate)
-        continue;
-      used.insert(name);
-      if (entry) {
-        problems.push_back(
-            candidate->shape == entry->shape
-                ? ""
-                : source + " and " + name +
-                      " are one parameter but have different shapes");
-        if (problems.back().empty())
-          problems.pop_back();
-        continue;
-      }
-      entry = candidate;
-      source = name;
-    }
-    if (!entry)
-      problems.push_back(std::string(parameter.name) + " is missing");
-    else if (entry->shape != shapeOf(parameter))
-      problems.push_back(source + " is " + shapeText(entry->shape) +
-                         ", the model's is " + shapeText(shapeOf(parameter)));
-    sources.emplace_back(source, entry);
-  }
-  for (const auto &[name, entry] : file.header().tensors)
-    if (!used.count(name))
-      problems.push_back(name + " is not a parameter of this model");
-  if (!problems.empty()) {
-    std::string message = file.path() +
-                          " holds the weights of another model (" +
-                          model.descriptor().name + " was expected):";
-    for (size_t i = 0; i < problems.size() && i < 5; ++i)
-      message += "\n  " + problems[i];
-    if (problems.size() > 5)
-      message += "\n  and " + std::to_string(problems.size() - 5) + " more";
-    throw InputError(message +
-                     "\nUse the binary that was built for these weights, or "
-                     "name other weights");
-  }
-  // Two names of one parameter must agree before any of them is taken.
-  for (const tfm_parameter &parameter : model.parameters()) {
-    std::vector<float> first, other;
-    std::string firstName;
-    for (int32_t i = -1; i < parameter.alias_count; ++i) {
-      std::string name = i < 0 ? parameter.name : parameter.aliases[i];
-      const TensorEntry *entry = file.find(name);
-      if (!entry || parameter.alias_count == 0)
-        continue;
-      other.resize(entry->elements());
-      file.readFloats(name, *entry, other.data());
-      if (firstName.empty()) {
-        first.swap(other);
-        firstName = name;
-      } else if (std::memcmp(first.data(), other.data(),
-                             first.size() * sizeof(float)) != 0) {
-        throw InputError(file.path() + ": " + firstName + " and " + name +
-                         " are one parameter of this model, but differ");
-      }
-    }
-  }
-  size_t index = 0;
-  for (const tfm_parameter &parameter : model.parameters()) {
-    const auto &[name, entry] = sources[index++];
-    file.readFloats(name, *entry, model.value(parameter).data());
-  }
 }
 
 } // namespace tfm

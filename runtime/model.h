@@ -89,11 +89,6 @@ std::vector<int64_t> shapeOf(const tfm_parameter &parameter);
 /// All parameters as tensors to be written.
 std::vector<FloatTensor> parameterTensors(const Model &model);
 
-/// Loads all parameters; every one must be there (under its name or one of its
-/// aliases) with its shape, and nothing else may. Throws InputError that lists
-/// what differs. Nothing is written to the model unless everything fits.
-void loadParameters(Model &model, const SafetensorsReader &file);
-
 } // namespace tfm
 
 #endif // TFM_RUNTIME_MODEL_H

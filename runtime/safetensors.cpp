@@ -169,10 +169,13 @@ SafetensorsReader::SafetensorsReader(const std::string &path) : filePath(path) {
     for (int i = 7; i >= 0; --i)
       headerBytes = headerBytes << 8 | length[i];
     if (headerBytes > maximumHeader || headerBytes > size - sizeof length)
-      throw InputError(path +
-                       " is not a safetensors file, or it is cut short: "
-                       "its header would be longer than the file. Copy or "
-                       "download it again");
+      throw InputError(
+          path +
+          " is not a safetensors file, or it is cut short: its "
+          "header is said to have " +
+          std::to_string(headerBytes) + " bytes" +
+          (headerBytes > maximumHeader ? "" : ", more than the file") +
+          ". Copy or download it again");
     std::string text(headerBytes, '\0');
     readAt(text.data(), headerBytes, sizeof length);
     dataStart = sizeof length + headerBytes;

@@ -34,11 +34,8 @@ Sampler::Sampler(const SamplerOptions &options, int64_t vocabulary)
 
 int32_t Sampler::sample(std::span<const float> logits,
                         std::span<const int32_t> history, double uniform) {
-  bool pure = options.greedy || options.temperature == 0;
-  if (pure && options.repeatPenalty == 1.0)
-    return greedyToken(logits);
   filter(logits, history);
-  if (pure)
+  if (isGreedy())
     return *std::max_element(
         tokens.begin(), tokens.end(), [&](int32_t a, int32_t b) {
           return logit[a] != logit[b] ? logit[a] < logit[b] : a > b;
@@ -54,15 +51,16 @@ int32_t Sampler::sample(std::span<const float> logits,
 
 void Sampler::filter(std::span<const float> logits,
                      std::span<const int32_t> history) {
-  bool pure = options.greedy || options.temperature == 0;
   tokens.resize(logits.size());
   std::iota(tokens.begin(), tokens.end(), 0);
   for (size_t i = 0; i < logits.size(); ++i) {
-    if (std::isnan(logits[i]))
+    if (std::isnan(logits[i]) || logits[i] > std::numeric_limits<float>::max())
       throw InputError("the model gives logits that are not numbers: the "
                        "weights are damaged, or training has diverged");
     logit[i] = static_cast<double>(logits[i]);
   }
+  for (const auto &[token, bias] : options.bias)
+    logit[token] += bias;
   if (options.repeatPenalty != 1.0) {
     std::fill(marked.begin(), marked.end(), 0);
     for (int32_t token : history) {
@@ -73,10 +71,18 @@ void Sampler::filter(std::span<const float> logits,
                                       : logit[token] / options.repeatPenalty;
     }
   }
-  if (pure)
+  if (std::ranges::all_of(logit, [](double value) {
+        return value == -std::numeric_limits<double>::infinity();
+      }))
+    throw InputError(
+        "no token is left to choose: --logit-bias forbids all that "
+        "the model could say");
+  if (isGreedy())
     return;
+  // From the highest down: no temperature, however low, makes it infinite.
+  double highest = *std::max_element(logit.begin(), logit.end());
   for (double &value : logit)
-    value /= options.temperature;
+    value = (value - highest) / options.temperature;
   if (options.topK > 0)
     keepTopK();
   if (options.topP < 1)

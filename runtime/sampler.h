@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace tfm {
@@ -17,6 +18,8 @@ namespace tfm {
 /// Filters in the order in which they are applied, each to the result of the
 /// one before, as `generate` of Hugging Face transformers does.
 struct SamplerOptions {
+  /// Added to the logits of single tokens; minus infinity forbids one.
+  std::vector<std::pair<int32_t, double>> bias = {};
   /// Tokens of the history, each once: a logit below 0 is multiplied by it,
   /// another divided (Keskar et al. 2019).
   double repeatPenalty = 1.0;
@@ -49,6 +52,7 @@ public:
   std::span<const double> probabilities() const { return shares; }
 
 private:
+  bool isGreedy() const { return options.greedy || options.temperature == 0; }
   void normalise();
   void keepTopK();
   void keepTopP();

@@ -445,6 +445,23 @@ json::Value RecipeBuilder::schedule(const Found &found) {
     out["final"] = number(form, "final", 0, 0, infinity);
   if (form.kind == "wsd" || form.kind == "cosine")
     out["decay"] = integer(form, "decay", 0, 0);
+  if (form.kind == "wsd") {
+    Found shape = find(form, "shape");
+    json::Value name = text(form, "shape", "linear");
+    form.known.pop_back();
+    if (name != json::Value("linear") && name != json::Value("cosine") &&
+        name != json::Value("1-sqrt")) {
+      e.diags.error(802, shape.range,
+                    "`shape` is `linear`, `cosine` or `\"1-sqrt\"`");
+      name = "linear";
+    }
+    out["shape"] = name;
+  }
+  if (find(form, "warmup_from_zero").expr) {
+    form.known.pop_back();
+    out["warmup_from_zero"] =
+        flag(form, "warmup_from_zero", form.kind != "cosine");
+  }
   finish(form, form.kind);
   return std::move(out);
 }

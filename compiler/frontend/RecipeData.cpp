@@ -291,7 +291,9 @@ json::Value RecipeBuilder::generateBlock(const Block *block) {
   out["top_k"] = integer(form, "top_k", 0, 0);
   out["top_p"] = number(form, "top_p", 1.0, 0, 1);
   out["min_p"] = number(form, "min_p", 0.0, 0, 1);
-  out["repeat_penalty"] = number(form, "repeat_penalty", 1.0, 0, most);
+  out["typical_p"] = number(form, "typical_p", 1.0, 0, 1);
+  // A penalty of nothing would divide by it.
+  out["repeat_penalty"] = number(form, "repeat_penalty", 1.0, 1e-3, most);
   out["tokens"] = integer(form, "tokens", 100, 1);
   out["greedy"] = flag(form, "greedy", false);
   Found overflow = find(form, "overflow");

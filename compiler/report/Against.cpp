@@ -9,16 +9,12 @@
 
 #include "compiler/report/Writers.h"
 #include "runtime/error.h"
-#include "runtime/safetensors.h"
+#include "runtime/weights.h"
 
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/StringMap.h"
-#include "llvm/ADT/StringSet.h"
-#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/JSON.h"
-#include "llvm/Support/MemoryBuffer.h"
-#include "llvm/Support/Path.h"
 
+#include <map>
 #include <set>
 
 using namespace tfm;
@@ -28,78 +24,18 @@ using State = TensorComparison::State;
 // Reading headers
 //===----------------------------------------------------------------------===//
 
-/// Adds the tensors of one file. The runtime's reader throws.
-static llvm::Error readTensors(const std::string &path,
-                               std::vector<CheckpointTensor> &tensors) {
+llvm::Expected<std::vector<CheckpointTensor>>
+tfm::readCheckpoint(const std::string &path) {
+  // The runtime's reader throws.
   try {
-    SafetensorsReader reader(path);
-    for (const auto &[name, entry] : reader.header().tensors)
-      tensors.push_back({name, entry.dtype, entry.shape});
+    std::vector<CheckpointTensor> tensors;
+    WeightFiles weights(path);
+    for (const auto &[name, tensor] : weights.tensors())
+      tensors.push_back({name, tensor.entry->dtype, tensor.entry->shape});
+    return tensors;
   } catch (const InputError &error) {
     return llvm::createStringError(error.what());
   }
-  return llvm::Error::success();
-}
-
-/// The files that an index names, in the order of their names.
-static llvm::Expected<std::set<std::string>>
-readIndex(const std::string &path) {
-  auto buffer = llvm::MemoryBuffer::getFile(path);
-  if (!buffer)
-    return llvm::createStringError(path + ": " + buffer.getError().message());
-  llvm::Expected<llvm::json::Value> json =
-      llvm::json::parse((*buffer)->getBuffer());
-  if (!json)
-    return llvm::createStringError(path + ": " +
-                                   llvm::toString(json.takeError()));
-  const llvm::json::Object *root = json->getAsObject();
-  const llvm::json::Object *map =
-      root ? root->getObject("weight_map") : nullptr;
-  if (!map)
-    return llvm::createStringError(path + ": there is no \"weight_map\"");
-  std::set<std::string> files;
-  for (const auto &entry : *map) {
-    std::optional<llvm::StringRef> file = entry.second.getAsString();
-    if (!file)
-      return llvm::createStringError(path +
-                                     ": \"weight_map\" names no file "
-                                     "for " +
-                                     entry.first.str());
-    files.insert(file->str());
-  }
-  return files;
-}
-
-llvm::Expected<std::vector<CheckpointTensor>>
-tfm::readCheckpoint(const std::string &path) {
-  std::vector<CheckpointTensor> tensors;
-  if (!llvm::sys::fs::is_directory(path)) {
-    if (llvm::Error error = readTensors(path, tensors))
-      return std::move(error);
-    return tensors;
-  }
-  llvm::SmallString<128> single(path), index(path);
-  llvm::sys::path::append(single, "model.safetensors");
-  llvm::sys::path::append(index, "model.safetensors.index.json");
-  if (llvm::sys::fs::exists(single)) {
-    if (llvm::Error error = readTensors(single.str().str(), tensors))
-      return std::move(error);
-    return tensors;
-  }
-  if (!llvm::sys::fs::exists(index))
-    return llvm::createStringError(
-        path + ": the folder has neither model.safetensors nor "
-               "model.safetensors.index.json");
-  llvm::Expected<std::set<std::string>> files = readIndex(index.str().str());
-  if (!files)
-    return files.takeError();
-  for (const std::string &file : *files) {
-    llvm::SmallString<128> shard(path);
-    llvm::sys::path::append(shard, file);
-    if (llvm::Error error = readTensors(shard.str().str(), tensors))
-      return std::move(error);
-  }
-  return tensors;
 }
 
 //===----------------------------------------------------------------------===//
@@ -109,48 +45,6 @@ tfm::readCheckpoint(const std::string &path) {
 /// Types that a weight can be read from.
 static bool isFloat(llvm::StringRef dtype) {
   return dtype == "F32" || dtype == "F16" || dtype == "BF16" || dtype == "F64";
-}
-
-/// Tensors that published checkpoints hold beside the weights.
-static bool isBuffer(const CheckpointTensor &tensor) {
-  llvm::StringRef name = tensor.name;
-  // GPT-2's causal mask [1, 1, context, context], not the bias of a layer.
-  if (name.ends_with("attn.bias") && tensor.shape.size() == 4)
-    return true;
-  return name.ends_with("attn.masked_bias") ||
-         name.ends_with("rotary_emb.inv_freq") ||
-         name.ends_with("position_ids");
-}
-
-/// The prefix, of those that a common first part suggests, with which most
-/// names agree.
-static std::string findPrefix(const llvm::StringMap<int> &modelNames,
-                              llvm::ArrayRef<CheckpointTensor> checkpoint) {
-  std::set<std::string> candidates = {""};
-  for (const CheckpointTensor &tensor : checkpoint)
-    if (llvm::StringRef name = tensor.name; name.contains('.'))
-      candidates.insert((name.split('.').first + ".").str());
-  for (const auto &entry : modelNames)
-    if (entry.getKey().contains('.'))
-      candidates.insert(("-" + entry.getKey().split('.').first + ".").str());
-  std::string best;
-  size_t bestCount = 0;
-  for (const std::string &candidate : candidates) {
-    size_t count = 0;
-    for (const CheckpointTensor &tensor : checkpoint) {
-      llvm::StringRef name = tensor.name;
-      if (candidate.starts_with("-"))
-        count += modelNames.contains(candidate.substr(1) + tensor.name);
-      else if (name.consume_front(candidate))
-        count += modelNames.contains(name);
-    }
-    // The empty prefix comes first and wins where nothing is better.
-    if (count > bestCount) {
-      best = candidate;
-      bestCount = count;
-    }
-  }
-  return best;
 }
 
 int64_t Comparison::count(State state) const {
@@ -168,34 +62,37 @@ Comparison
 tfm::compareWithCheckpoint(const ModelReport &report,
                            llvm::ArrayRef<CheckpointTensor> checkpoint) {
   // Aliases are names of the same tensor.
-  llvm::StringMap<int> modelNames;
+  std::map<std::string, size_t> places;
+  std::set<std::string> modelNames, stored;
   for (auto [i, tensor] : llvm::enumerate(report.tensors)) {
-    modelNames[tensor.name] = i;
+    places[tensor.name] = i;
     for (const std::string &alias : tensor.aliases)
-      modelNames[alias] = i;
+      places[alias] = i;
   }
+  for (const auto &[name, place] : places)
+    modelNames.insert(name);
+  for (const CheckpointTensor &tensor : checkpoint)
+    stored.insert(tensor.name);
+  NamePrefix prefix = findPrefix(modelNames, stored);
   Comparison comparison;
-  comparison.prefix = findPrefix(modelNames, checkpoint);
+  comparison.prefix = (prefix.inModel ? "-" : "") + prefix.text;
 
   std::vector<const CheckpointTensor *> found(report.tensors.size());
   std::vector<TensorComparison> others;
   for (const CheckpointTensor &tensor : checkpoint) {
-    std::string name = tensor.name;
-    if (llvm::StringRef prefix = comparison.prefix; prefix.consume_front("-"))
-      name = prefix.str() + name;
-    else if (llvm::StringRef(name).starts_with(prefix))
-      name = name.substr(prefix.size());
-    auto place = modelNames.find(name);
-    if (place != modelNames.end()) {
+    std::string name = prefix.modelName(tensor.name, modelNames);
+    auto place = places.find(name);
+    if (place != places.end()) {
       const CheckpointTensor *&slot = found[place->second];
       // The first name that it was declared under decides.
       if (!slot || name == report.tensors[place->second].name)
         slot = &tensor;
       continue;
     }
-    State state = isBuffer(tensor) ? State::Buffer : State::Unexpected;
+    State state =
+        isBuffer(tensor.name, tensor.shape) ? State::Buffer : State::Unexpected;
     // A head that the model computes with its embedding's weights.
-    if (name == "lm_head.weight" || tensor.name == "lm_head.weight")
+    if (isOutputLayer(tensor.name))
       for (const TensorReport &own : report.tensors)
         if (own.usedBy.size() > 1 && own.shape == tensor.shape)
           state = State::Tied;

@@ -58,6 +58,9 @@ using TokenizerPtr = std::unique_ptr<Tokenizer>;
 TokenizerPtr makeCharsTokenizer(std::string_view characters);
 /// The 256 bytes.
 TokenizerPtr makeBytesTokenizer();
+/// Text that is token ids already, in decimal, between white space or commas:
+/// for a model that nobody gave a tokenizer. Ids run from 0 to size - 1.
+TokenizerPtr makeIdsTokenizer(int64_t size);
 /// Words between runs of white space, from the text of a vocab.json; `<UNK>` in
 /// it stands for all others.
 TokenizerPtr makeWordsTokenizer(std::string_view vocabJson);

@@ -491,7 +491,10 @@ Value ElementEmitter::scalar(Value value) {
     return remember(index(op, /*vector=*/false));
   if (members.contains(op) || !isViewOp(op))
     return remember(compute(op, /*vector=*/false));
-  if (passageThrough(op, Role::Scalar, launch.group.domain) == Passage::Same)
+  // In rows of one element, an element is its row's scalar.
+  const Domain &domain = launch.group.domain;
+  Role role = domain.cols == 1 ? Role::Full : Role::Scalar;
+  if (passageThrough(op, role, domain) == Passage::Same)
     return remember(scalar(op->getOperand(0)));
   auto splat =
       viewBase(op->getOperand(0), materialised).getDefiningOp<ConstantOp>();

@@ -28,6 +28,7 @@ void addReportCommand(CLI::App &app, int &status);
 void addDiffCommand(CLI::App &app, int &status);
 void addExplainCommand(CLI::App &app, int &status);
 void addNewCommand(CLI::App &app, int &status);
+void addTokenizerCommand(CLI::App &app, int &status);
 
 } // namespace tfm
 

@@ -79,6 +79,7 @@ static int run(int argc, char **argv) {
   tfm::addDiffCommand(app, status);
   tfm::addExplainCommand(app, status);
   tfm::addNewCommand(app, status);
+  tfm::addTokenizerCommand(app, status);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success &success) {

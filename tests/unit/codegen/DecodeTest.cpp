@@ -338,6 +338,16 @@ module Layer(width, heads, context) {
   }
 }
 )tfm"},
+                          {"OnlyAHiddenLayer", R"tfm(
+model Bigram(vocab = 11, context = 8, width = 4) {
+  token = Embedding(vocab, width)
+  mlp   = MLP(width, 4 * width)
+  forward(tokens: int[B, T]) -> [B, T, vocab] {
+    x = token(tokens)
+    return (x + mlp(x)) @ token.weight.T
+  }
+}
+)tfm"},
                           {"Gemma2",
                            "gemma2.tfm",
                            {{"vocab", "11"},

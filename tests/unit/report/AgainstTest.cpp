@@ -193,8 +193,9 @@ TEST(Against, BadCheckpointsNameTheFile) {
     return result ? "" : llvm::toString(result.takeError());
   };
   EXPECT_EQ(errorOf(folder.str()),
-            folder.str() + ": the folder has neither model.safetensors nor "
-                           "model.safetensors.index.json");
+            "there are no weights in " + folder.str() +
+                ": the folder has neither model.safetensors nor "
+                "model.safetensors.index.json");
   for (const char *bytes : {"", "abc", "\x10\0\0\0\0\0\0\0{\"a\":"}) {
     std::string file = folder.write("bad.safetensors", bytes);
     EXPECT_NE(errorOf(file).find(file), std::string::npos);
@@ -203,7 +204,9 @@ TEST(Against, BadCheckpointsNameTheFile) {
             std::string::npos);
   std::string index = folder.file("model.safetensors.index.json");
   folder.write("model.safetensors.index.json", "{}");
-  EXPECT_EQ(errorOf(folder.str()), index + ": there is no \"weight_map\"");
+  EXPECT_EQ(errorOf(folder.str()),
+            index + ": there is no \"weight_map\" of tensors to files. Copy or "
+                    "download it again");
   folder.write("model.safetensors.index.json",
                R"({"weight_map": {"a": "gone.safetensors"}})");
   EXPECT_NE(errorOf(folder.str()).find("gone.safetensors"), std::string::npos);

@@ -91,7 +91,12 @@ TEST_F(CommandLine, WrongUsageExitsWith2) {
         "train --steps x", "train --threads 0", "generate",
         "generate --weights x --top-p 2",
         "generate --weights x --prompt a --prompt-file b", "export --weights x",
-        "eval", "train generate"}) {
+        "generate --weights x --logit-bias 3",
+        "generate --weights x --logit-bias 3=x",
+        "generate --weights x --logit-bias 3=inf",
+        "generate --weights x --overflow x",
+        "generate --weights x -i --prompt a", "logits --weights x", "eval",
+        "train generate"}) {
     Outcome outcome = run(arguments);
     EXPECT_EQ(outcome.code, 2) << arguments;
     EXPECT_NE(outcome.err, "") << arguments;
@@ -142,6 +147,73 @@ TEST_F(CommandLine, TrainsEvaluatesGeneratesExports) {
   EXPECT_TRUE(
       run("generate --weights run --prompt-file - --tokens 2", "printf 9+ |")
           .out.starts_with("9+"));
+}
+
+TEST_F(CommandLine, GenerationOptions) {
+  ASSERT_EQ(run("train --out run --steps 150").code, 0);
+  auto text = [&](const std::string &options) {
+    Outcome outcome =
+        run("generate --weights run --prompt 1+ --json --seed 3 " + options);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return json::parse(outcome.out.substr(0, outcome.out.find('\n')));
+  };
+  json free = text("--tokens 8");
+  EXPECT_EQ(free.at("ids").size(), free.at("text").get<std::string>().size());
+  // A forbidden token never comes, one with a large bias always.
+  std::string first = free.at("text").get<std::string>().substr(0, 1);
+  EXPECT_EQ(text("--tokens 8 --logit-bias " + first + "=-inf")
+                .at("text")
+                .get<std::string>()
+                .find(first),
+            std::string::npos);
+  EXPECT_EQ(text("--tokens 3 --logit-bias '+=99'").at("text"), "+++");
+  EXPECT_EQ(text("--tokens 3 --logit-bias 10=99").at("text"), "+++");
+  expectError("generate --weights run --logit-bias 14=1",
+              {"no token 14", "0 to 13"});
+  expectError("generate --weights run --logit-bias xy=1", {"\"xy\""});
+  // The same as token ids.
+  Outcome ids = run("generate --weights run --ids --prompt '1 10' --tokens 3 "
+                    "--logit-bias 10=99 --seed 3");
+  EXPECT_EQ(ids.out, "1 10 10 10 10\n") << ids.err;
+  expectError("generate --weights run --ids --prompt '1 14'",
+              {"\"14\"", "0 to 13"});
+  // A full context.
+  expectError("generate --weights run --prompt 1+1+1+1+1+1+1+1+1+1+1+1+1+1 "
+              "--overflow stop",
+              {"fills the context", "--overflow slide"});
+  Outcome slides = run("generate --weights run --tokens 2 --prompt "
+                       "1+1+1+1+1+1+1+1+1+1+1+1+1+1");
+  EXPECT_EQ(slides.code, 0);
+  EXPECT_NE(slides.err.find("note: the prompt has 27 tokens"),
+            std::string::npos)
+      << slides.err;
+}
+
+TEST_F(CommandLine, TalksLineByLine) {
+  ASSERT_EQ(run("train --out run --steps 150").code, 0);
+  std::string options = " --tokens 4 --logit-bias '+=99' --seed 3";
+  Outcome talk =
+      run("generate --weights run -i" + options, "printf '1+\\n2+\\n\\n' |");
+  // An empty line goes on with the text before it.
+  EXPECT_EQ(talk.out, "1+++++\n2+++++\n++++\n") << talk.err;
+  EXPECT_EQ(run("generate --weights run -i", "printf 'xyz\\n' |").code, 1);
+  EXPECT_EQ(run("generate --weights run -i", "printf '' |").code, 0);
+}
+
+TEST_F(CommandLine, WritesLogits) {
+  ASSERT_EQ(run("train --out run --steps 20").code, 0);
+  ASSERT_EQ(run("logits --weights run --prompt 1+2 -o l.safetensors").code, 0);
+  EXPECT_NE(contentOf(folder / "l.safetensors").find("\"shape\":[3,14]"),
+            std::string::npos);
+  ASSERT_EQ(run("logits --weights run --ids --prompt '1 10 2' "
+                "-o ids.safetensors")
+                .code,
+            0);
+  EXPECT_EQ(contentOf(folder / "l.safetensors"),
+            contentOf(folder / "ids.safetensors"));
+  expectError("logits --weights run --prompt 1+1+1+1+1+1+1+1+1+1+1+1+1+1+1 "
+              "-o x.safetensors",
+              {"29 tokens", "shorten"});
 }
 
 TEST_F(CommandLine, BenchTimesEveryFunction) {
@@ -233,6 +305,24 @@ TEST_F(CommandLine, BadInputNamesTheFileAndTheFix) {
   expectError("generate --weights nowhere", {"nowhere"});
   expectError("generate --weights .", {"model.safetensors"});
   expectError("generate --weights run --prompt xyz", {"the prompt", "'x'"});
+  expectError("generate --weights run --prompt-file none.txt", {"none.txt"});
+  folder.write("invalid.txt", "1+\xff");
+  expectError("generate --weights run --prompt-file invalid.txt",
+              {"the prompt", "not UTF-8"});
+  // Nothing to begin with is no error.
+  EXPECT_EQ(run("generate --weights run --prompt '' --tokens 2").code, 0);
+  std::filesystem::create_directory(folder / "other");
+  folder.write("other/model.safetensors", weights);
+  folder.write("other/tokenizer.json", "{");
+  expectError("generate --weights other", {"other/tokenizer.json"});
+  folder.write("other/tokenizer.json",
+               R"({"model": {"type": "BPE", "vocab": {"a": 0}}})");
+  expectError("generate --weights other", {"other/tokenizer.json", "merges"});
+  folder.write("other/tokenizer.json",
+               R"({"model": {"type": "WordLevel", "vocab": {"a": 0}}})");
+  expectError("generate --weights other",
+              {"other/tokenizer.json has 1 tokens", "--tokenizer"});
+  expectError("generate --weights run --tokenizer .", {"no tokenizer in ."});
   folder.write("empty.txt", "");
   folder.write("short.txt", "1+1");
   folder.write("letters.txt", std::string(500, 'q'));

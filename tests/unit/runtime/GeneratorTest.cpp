@@ -98,7 +98,17 @@ TEST(Generate, EndsBeforeAStopText) {
 TEST(Generate, EndsAtAnEndToken) {
   GenerateOptions options = tokens(100);
   options.endTokens = {'.'};
-  EXPECT_EQ(recite(Reciter("123.456"), options).result.text, "123");
+  Generated result = recite(Reciter("123.456"), options).result;
+  EXPECT_EQ(result.text, "123");
+  EXPECT_EQ(result.ids, (std::vector<int32_t>{'1', '2', '3'}));
+  EXPECT_EQ(result.tokens, 4);
+}
+
+TEST(Generate, EndsWhenInterrupted) {
+  GenerateOptions options = tokens(100);
+  std::atomic<bool> interrupt{true};
+  options.interrupt = &interrupt;
+  EXPECT_EQ(recite(Reciter("123"), options).result.text, "1");
 }
 
 TEST(Generate, EndsWhenTheContextIsFullIfAsked) {

@@ -7,10 +7,8 @@
 
 #include "runtime/safetensors.h"
 #include "runtime/error.h"
-#include "runtime/model.h"
 #include "runtime/philox.h"
 #include "tests/unit/runtime/TemporaryFolder.h"
-#include "tests/unit/runtime/ToyModel.h"
 
 #include <cstring>
 #include <gtest/gtest.h>
@@ -123,9 +121,27 @@ TEST(Safetensors, RefusesWhatIsNotOne) {
                  R"("b":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})",
                  "1234"),
       withHeader(R"({"__metadata__":{"step":1}})", ""),
+      // A header that claims ten gigabytes, and one with negative offsets.
+      std::string("\x00\x00\x00\x40\x02\x00\x00\x00{}", 10),
+      one("F32", "[2]", "[-8,0]"),
+      // More bytes than tensors, and tensors that overlap by half.
+      withHeader(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})",
+                 "12345678"),
+      withHeader(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
+                 R"("b":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}})",
+                 "123456789012"),
   };
   for (const std::string &content : bad)
     EXPECT_NE(problemOf(content), "") << content.substr(0, 200);
+  // A file that really is that large: its header is never read.
+  TemporaryFolder folder;
+  std::string large = folder.write(
+      "large.safetensors", std::string("\x00\x00\x00\x40\x02\x00\x00\x00{", 9));
+  std::filesystem::resize_file(large, 11'000'000'000);
+  EXPECT_NE(messageOf<InputError>([&] {
+              SafetensorsReader reader(large);
+            }).find("its header is said to have 9663676416 bytes"),
+            std::string::npos);
   EXPECT_NE(messageOf<InputError>([] { SafetensorsReader reader("/nowhere"); }),
             "");
   EXPECT_NE(messageOf<InputError>([] { SafetensorsReader reader("/tmp"); }),
@@ -161,72 +177,6 @@ TEST(Safetensors, RefusesEveryTruncationAndSurvivesDamage) {
       // The only thing that may be thrown.
     }
   }
-}
-
-TEST(LoadParameters, SaysWhatDiffers) {
-  TemporaryFolder folder;
-  test::ToyModel toy(test::ToyShape(), "");
-  ThreadPool pool(1);
-  Model model(toy.descriptor(), pool);
-  std::vector<float> values(14 * 14, 2.0f);
-  auto write = [&](const std::vector<FloatTensor> &tensors) {
-    AtomicFile file(folder / "x");
-    writeSafetensors(file, tensors, {});
-    file.commit();
-    return folder / "x";
-  };
-  auto load = [&](const std::string &path) {
-    return messageOf<InputError>(
-        [&] { loadParameters(model, SafetensorsReader(path)); });
-  };
-  auto contains = [](const std::string &text, const char *part) {
-    return text.find(part) != std::string::npos;
-  };
-  FloatTensor table{"table", {14, 14}, values.data()};
-  FloatTensor bias{"bias", {14}, values.data()};
-  EXPECT_TRUE(contains(load(write({table})), "bias is missing"));
-  EXPECT_TRUE(contains(load(write({table, bias, {"x", {1}, values.data()}})),
-                       "x is not a parameter"));
-  EXPECT_TRUE(contains(load(write({{"table", {7, 28}, values.data()}, bias})),
-                       "table is [7, 28], the model's is [14, 14]"));
-  EXPECT_EQ(model.value(model.parameters()[0])[0], 0.0f);
-  EXPECT_EQ(load(write({table, bias})), "");
-  EXPECT_EQ(model.value(model.parameters()[0])[195], 2.0f);
-}
-
-TEST(LoadParameters, TakesEqualTiesOnly) {
-  TemporaryFolder folder;
-  test::ToyModel toy(test::ToyShape(), "");
-  const char *const aliases[] = {"head.weight"};
-  tfm_model descriptor = toy.descriptor();
-  std::vector<tfm_parameter> parameters(descriptor.parameters,
-                                        descriptor.parameters + 2);
-  parameters[0].alias_count = 1;
-  parameters[0].aliases = aliases;
-  descriptor.parameters = parameters.data();
-  ThreadPool pool(1);
-  Model model(descriptor, pool);
-  std::vector<float> values(14 * 14, 2.0f), others(14 * 14, 3.0f);
-  auto load = [&](const std::vector<FloatTensor> &tensors) {
-    {
-      AtomicFile file(folder / "x");
-      writeSafetensors(file, tensors, {});
-      file.commit();
-    }
-    return messageOf<InputError>(
-        [&] { loadParameters(model, SafetensorsReader(folder / "x")); });
-  };
-  FloatTensor bias{"bias", {14}, values.data()};
-  EXPECT_EQ(load({{"head.weight", {14, 14}, others.data()}, bias}), "");
-  EXPECT_EQ(model.value(parameters[0])[0], 3.0f);
-  EXPECT_EQ(load({{"table", {14, 14}, values.data()},
-                  {"head.weight", {14, 14}, values.data()},
-                  bias}),
-            "");
-  EXPECT_NE(load({{"table", {14, 14}, values.data()},
-                  {"head.weight", {14, 14}, others.data()},
-                  bias}),
-            "");
 }
 
 } // namespace

@@ -12,6 +12,7 @@
 
 #include <cmath>
 #include <gtest/gtest.h>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 namespace tfm {
@@ -82,10 +83,60 @@ TEST(Sampler, GreedyTakesTheFirstOfEquals) {
   EXPECT_EQ(Sampler(cold, 4).sample(logits, history, 0.9), 2);
 }
 
+TEST(Sampler, BiasComesFirst) {
+  std::vector<float> logits = {1, 3, -1, 2};
+  const double infinity = std::numeric_limits<double>::infinity();
+  SamplerOptions options;
+  options.bias = {{1, -infinity}, {2, 1.5}, {2, 0.5}};
+  Sampler sampler(options, 4);
+  sampler.filter(logits, {});
+  // exp of 1, nothing, 1, 2 over their sum.
+  double sum = 2 * std::exp(1) + std::exp(2);
+  double expected[] = {std::exp(1) / sum, 0, std::exp(1) / sum,
+                       std::exp(2) / sum};
+  for (size_t i = 0; i < sampler.kept().size(); ++i)
+    EXPECT_NEAR(sampler.probabilities()[i], expected[sampler.kept()[i]], 1e-12);
+  options.greedy = true;
+  EXPECT_EQ(Sampler(options, 4).sample(logits, {}, 0.9), 3);
+  // Before the penalty: token 2 is above 0 when it is halved.
+  options.repeatPenalty = 2;
+  std::vector<int32_t> history = {3, 0, 2};
+  EXPECT_EQ(Sampler(options, 4).sample(logits, history, 0.9), 3);
+  options.bias = {{3, -3.0}};
+  EXPECT_EQ(Sampler(options, 4).sample(logits, history, 0.9), 1);
+  options.bias = {
+      {0, -infinity}, {1, -infinity}, {2, -infinity}, {3, -infinity}};
+  EXPECT_NE(test::messageOf<InputError>([&] {
+              Sampler(options, 4).sample(logits, history, 0.9);
+            }).find("--logit-bias"),
+            std::string::npos);
+}
+
+// Every filter together with forbidden tokens still gives probabilities.
+TEST(Sampler, ForbiddenTokensHarmNoFilter) {
+  std::vector<float> logits = {1, 3, -1, 2};
+  SamplerOptions options;
+  options.bias = {{1, -std::numeric_limits<double>::infinity()}};
+  options.temperature = 1e-200;
+  options.topK = 3;
+  options.topP = 0.99;
+  options.minP = 0.01;
+  options.typicalP = 0.99;
+  Sampler sampler(options, 4);
+  sampler.filter(logits, {});
+  EXPECT_EQ(std::vector<int32_t>(sampler.kept().begin(), sampler.kept().end()),
+            (std::vector<int32_t>{3}));
+  EXPECT_EQ(sampler.probabilities()[0], 1.0);
+}
+
 TEST(Sampler, RefusesLogitsThatAreNotNumbers) {
-  std::vector<float> logits = {1, std::nanf(""), 3};
-  Sampler sampler({}, 3);
-  EXPECT_THROW(sampler.sample(logits, {}, 0.5), InputError);
+  SamplerOptions greedy;
+  greedy.greedy = true;
+  for (float bad : {std::nanf(""), std::numeric_limits<float>::infinity()}) {
+    std::vector<float> logits = {1, bad, 3};
+    for (const SamplerOptions &options : {SamplerOptions(), greedy})
+      EXPECT_THROW(Sampler(options, 3).sample(logits, {}, 0.5), InputError);
+  }
 }
 
 } // namespace

@@ -8,12 +8,15 @@
 #include "runtime/tokenizer/tokenizer.h"
 #include "runtime/error.h"
 #include "runtime/philox.h"
+#include "runtime/tokenizer/train_word_bpe.h"
 #include "runtime/tokenizer/utf8.h"
 #include "tests/unit/runtime/TemporaryFolder.h"
 
 #include <chrono>
 #include <gtest/gtest.h>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 namespace tfm {
 namespace {
@@ -28,6 +31,8 @@ std::string fromHex(const std::string &hex) {
     bytes += static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16));
   return bytes;
 }
+
+using Merges = std::vector<std::pair<std::string, std::string>>;
 
 const std::string bytesFixture = TFM_FIXTURES "/bpe/bytes/";
 const std::string wordFixture = TFM_FIXTURES "/bpe/word/";
@@ -142,6 +147,101 @@ TEST(WordBpe, MeetsTheFixture) {
     EXPECT_EQ(tokenizer->text(entry.at("ids").get<std::vector<int32_t>>()),
               entry.contains("decoded") ? entry.at("decoded").get<std::string>()
                                         : entry.at("text").get<std::string>());
+}
+
+TEST(TrainWordBpe, MeetsTheFixture) {
+  TrainedWordBpe trained =
+      trainWordBpe(contentOf(wordFixture + "corpus.txt"), 200);
+  EXPECT_EQ(trained.mergesText(), contentOf(wordFixture + "merges.txt"));
+  EXPECT_EQ(json::parse(trained.vocabJson()),
+            json::parse(contentOf(wordFixture + "vocab.json")));
+  // The tokens stand in the file by id.
+  EXPECT_EQ(trained.tokens.size(), 276u);
+  EXPECT_EQ(trained.tokens.back(), "\n");
+  TokenizerPtr tokenizer =
+      makeWordBpeTokenizer(trained.vocabJson(), trained.mergesText());
+  for (const json &entry :
+       json::parse(contentOf(wordFixture + "cases.json")).at("encode"))
+    EXPECT_EQ(tokenizer->ids(fromHex(entry.at("utf8").get<std::string>())),
+              entry.at("ids").get<std::vector<int32_t>>());
+}
+
+TEST(TrainWordBpe, CountsAndMergesAsTheRuleSays) {
+  // `a a` twice in `aaa`, but merged once, from the left.
+  EXPECT_EQ(trainWordBpe("aaa", 2).merges, (Merges{{"a", "a"}, {"aa", "a"}}));
+  // Ties: what occurs first, although `c d` is the smaller one in no order.
+  EXPECT_EQ(trainWordBpe("xy cd cd xy", 1).merges, (Merges{{"x", "y"}}));
+  // It ends when every word is one token.
+  EXPECT_EQ(trainWordBpe("ab", 100).merges.size(), 2u);
+  // Tokens that are spelt alike are the same however they were put together.
+  std::vector<std::string> tokens = trainWordBpe("abc abc bcd ab ab", 9).tokens;
+  EXPECT_EQ(std::set<std::string>(tokens.begin(), tokens.end()).size(),
+            tokens.size());
+  EXPECT_THROW(trainWordBpe(" \n", 5), InputError);
+  EXPECT_NE(messageOf<InputError>([] {
+              trainWordBpe("ab\nc\xff", 5);
+            }).find("line 2"),
+            std::string::npos);
+}
+
+// The obvious way: count all pairs anew for every merge.
+Merges slowly(const std::string &text, int64_t count) {
+  std::vector<std::vector<std::string>> words;
+  std::istringstream stream(text);
+  for (std::string word; stream >> word;) {
+    words.emplace_back();
+    for (char c : word)
+      words.back().push_back(std::string(1, c));
+    words.back().push_back("</w>");
+  }
+  Merges merges;
+  for (; count > 0; --count) {
+    std::map<std::pair<std::string, std::string>, int> counts;
+    Merges order;
+    for (const auto &word : words)
+      for (size_t i = 0; i + 1 < word.size(); ++i)
+        if (counts[{word[i], word[i + 1]}]++ == 0)
+          order.emplace_back(word[i], word[i + 1]);
+    if (order.empty())
+      break;
+    auto best = *std::max_element(
+        order.begin(), order.end(),
+        [&](const auto &a, const auto &b) { return counts[a] < counts[b]; });
+    merges.push_back(best);
+    for (auto &word : words)
+      for (size_t i = 0; i + 1 < word.size(); ++i)
+        if (word[i] == best.first && word[i + 1] == best.second) {
+          word[i] += word[i + 1];
+          word.erase(word.begin() + static_cast<ptrdiff_t>(i) + 1);
+        }
+  }
+  return merges;
+}
+
+TEST(TrainWordBpe, LearnsWhatCountingAnewLearns) {
+  for (uint32_t seed = 0; seed < 20; ++seed) {
+    std::string text;
+    for (uint32_t i = 0; i < 400; ++i) {
+      uint32_t random = philox(seed, {i, 0, 0, 0})[0];
+      text += random % 5 == 0 ? ' ' : static_cast<char>('a' + random / 5 % 3);
+    }
+    EXPECT_EQ(trainWordBpe(text, 80).merges, slowly(text, 80)) << text;
+  }
+}
+
+TEST(Ids, AreNumbers) {
+  TokenizerPtr tokenizer = makeIdsTokenizer(101);
+  EXPECT_EQ(tokenizer->size(), 101);
+  EXPECT_EQ(tokenizer->ids(" 7, 100\n0"), (std::vector<int32_t>{7, 100, 0}));
+  EXPECT_EQ(tokenizer->text({7, 100, 0}), "7 100 0");
+  EXPECT_EQ(parseTokenizerJson(tokenizer->json(), "x")->ids("7 100"),
+            (std::vector<int32_t>{7, 100}));
+  for (const char *bad : {"101", "-1", "x", "7x", "1.5", "99999999999", "\xff"})
+    EXPECT_NE(messageOf<InputError>([&] {
+                tokenizer->ids(bad);
+              }).find("numbers from 0 to 100"),
+              std::string::npos)
+        << bad;
 }
 
 TEST(Chars, RoundTrips) {

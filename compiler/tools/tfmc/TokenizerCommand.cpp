@@ -1,0 +1,84 @@
+//===- TokenizerCommand.cpp - tfmc tokenizer ------------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Commands.h"
+
+#include "runtime/atomic_file.h"
+#include "runtime/data/texts.h"
+#include "runtime/error.h"
+#include "runtime/tokenizer/train_word_bpe.h"
+
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace tfm;
+
+namespace {
+
+struct Arguments {
+  std::vector<std::string> files;
+  std::string field;
+  std::string folder = ".";
+  int64_t merges = 1000;
+};
+
+} // namespace
+
+/// The text of all files, or of a field of their JSON documents.
+static std::string readTexts(const Arguments &arguments) {
+  DataSpec data;
+  data.files = arguments.files;
+  if (arguments.field.empty())
+    return readText(data);
+  data.kind = "json";
+  data.field = arguments.field;
+  std::string text;
+  for (const Example &example : readExamples(data))
+    text += example.text + "\n";
+  return text;
+}
+
+static void save(const std::string &path, const std::string &text) {
+  AtomicFile file(path);
+  file.write(text);
+  file.commit();
+}
+
+static int learn(const Arguments &arguments) {
+  // The runtime throws.
+  try {
+    TrainedWordBpe trained =
+        trainWordBpe(readTexts(arguments), arguments.merges);
+    makeFolder(arguments.folder);
+    save(arguments.folder + "/vocab.json", trained.vocabJson());
+    save(arguments.folder + "/merges.txt", trained.mergesText());
+    llvm::errs() << llvm::formatv(
+        "{0} merges, {1} tokens: wrote {2}/vocab.json and {2}/merges.txt\n",
+        trained.merges.size(), trained.tokens.size(), arguments.folder);
+    return 0;
+  } catch (const InputError &error) {
+    llvm::errs() << "tfmc: " << error.what() << "\n";
+    return 1;
+  }
+}
+
+void tfm::addTokenizerCommand(CLI::App &app, int &status) {
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App *command = app.add_subcommand(
+      "tokenizer", "Learns a word-level byte-pair tokenizer (`bpe_words`)");
+  command->add_option("FILE", arguments->files, "Texts to learn from")
+      ->required();
+  command->add_option("--field", arguments->field,
+                      "The files are JSON; learn from this field");
+  command
+      ->add_option("--merges", arguments->merges,
+                   "Pairs to merge (default: 1000)")
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("-o,--out", arguments->folder,
+                      "The folder for vocab.json and merges.txt (default: .)");
+  command->callback([arguments, &status] { status = learn(*arguments); });
+}

@@ -1,0 +1,304 @@
+"""Published weights and tokenizers: Hugging Face folders as they come, the greedy
+tokens and logits of the fixtures, and the tokenizer that `tfmc tokenizer` learns."""
+
+import array
+import json
+import pathlib
+import shutil
+import struct
+import tempfile
+import unittest
+
+from support import FIXTURES, MODELS, TFMC, main, run, tfmc
+
+INPUT_ERROR = 1
+ITEM = {"F32": 4, "F64": 8, "I32": 4}
+CODE = {"F32": "f", "F64": "d", "I32": "i"}
+
+
+def read_safetensors(path):
+    """{name: (dtype, shape, bytes)}"""
+    data = pathlib.Path(path).read_bytes()
+    (length,) = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8:8 + length])
+    header.pop("__metadata__", None)
+    return {name: (entry["dtype"], entry["shape"],
+                   data[8 + length:][slice(*entry["data_offsets"])])
+            for name, entry in header.items()}
+
+
+def write_safetensors(path, tensors):
+    header, body = {}, b""
+    for name, (dtype, shape, data) in tensors.items():
+        header[name] = {"dtype": dtype, "shape": shape,
+                        "data_offsets": [len(body), len(body) + len(data)]}
+        body += data
+    text = json.dumps(header).encode()
+    pathlib.Path(path).write_bytes(struct.pack("<Q", len(text)) + text + body)
+
+
+def values(tensor):
+    dtype, _, data = tensor
+    return array.array(CODE[dtype], data)
+
+
+class Folder(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        scratch = tempfile.TemporaryDirectory(prefix="tfm-e2e-")
+        cls.addClassCleanup(scratch.cleanup)
+        cls.folder = pathlib.Path(scratch.name)
+
+    @classmethod
+    def build(cls, source, *options):
+        program = cls.folder / "program"
+        result = tfmc("build", source, "-o", program, *options)
+        if result.returncode != 0:
+            raise AssertionError(result.stderr)
+        return program
+
+    def ok(self, *command, **options):
+        result = run(*command, cwd=self.folder, **options)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return result.stdout
+
+    def fails(self, *command):
+        result = run(*command, cwd=self.folder)
+        self.assertEqual(result.returncode, INPUT_ERROR, result)
+        self.assertTrue(result.stderr.startswith("error: "), result.stderr)
+        return result.stderr
+
+
+class Fixture:
+    """Tests of a folder with config.json and model.safetensors, as `save_pretrained` writes it."""
+
+    NAME = None
+    IDS = ()
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.source = FIXTURES / cls.NAME
+        cls.program = cls.build(cls.source / "model.tfm")
+        cls.greedy = json.loads((cls.source / "expected.json").read_text())["greedy"]
+
+    def generated(self, weights):
+        prompt = " ".join(map(str, self.greedy["prompt"]))
+        answer = json.loads(self.ok(self.program, "generate", "--weights", weights, "--greedy",
+                                    "--prompt", prompt, "--tokens", len(self.greedy["tokens"]),
+                                    "--json", *self.IDS))
+        return answer["ids"]
+
+    def test_greedy_tokens(self):
+        self.assertEqual(self.generated(self.source), self.greedy["tokens"])
+
+    def test_logits(self):
+        expected = read_safetensors(self.source / "expected.safetensors")
+        _, (rows, length), _ = expected["input_ids"]
+        ids = values(expected["input_ids"])
+        reference = values(expected["logits_f64"])
+        width = expected["logits_f64"][1][2]
+        largest = max(map(abs, reference))
+        for row in range(rows):
+            prompt = " ".join(map(str, ids[row * length:(row + 1) * length]))
+            self.ok(self.program, "logits", "--weights", self.source, "--prompt", prompt, "-o",
+                    "logits.safetensors", *self.IDS)
+            logits = read_safetensors(self.folder / "logits.safetensors")["logits"]
+            self.assertEqual(logits[1], [length, width])
+            for a, b in zip(values(logits), reference[row * length * width:], strict=False):
+                self.assertLessEqual(abs(a - b), 1e-5 * largest)
+
+
+class Gpt2Folder(Fixture, Folder):
+    NAME = "gpt2_tiny"
+
+    def variant(self, name, change=lambda tensors: None, shards=1):
+        """The fixture's folder with other tensors in it."""
+        folder = self.folder / name
+        folder.mkdir(exist_ok=True)
+        tensors = read_safetensors(self.source / "model.safetensors")
+        tensors = change(tensors) or tensors
+        if shards == 1:
+            write_safetensors(folder / "model.safetensors", tensors)
+            return folder
+        names = [f"model-{i + 1:05}-of-{shards:05}.safetensors" for i in range(shards)]
+        places = {tensor: names[i % shards] for i, tensor in enumerate(tensors)}
+        for file in names:
+            write_safetensors(folder / file, {tensor: tensors[tensor] for tensor in tensors
+                                              if places[tensor] == file})
+        (folder / "model.safetensors.index.json").write_text(
+            json.dumps({"metadata": {"total_size": 0}, "weight_map": places}))
+        return folder
+
+    def test_text_is_ids_without_a_tokenizer(self):
+        text = self.ok(self.program, "generate", "--weights", self.source, "--greedy", "--prompt",
+                       " ".join(map(str, self.greedy["prompt"])), "--tokens", 12)
+        self.assertEqual([int(word) for word in text.split()],
+                         self.greedy["prompt"] + self.greedy["tokens"])
+        message = self.fails(self.program, "generate", "--weights", self.source, "--prompt", "101")
+        self.assertIn('"101" is not a token id', message)
+        self.assertIn("0 to 100", message)
+        self.assertIn("--tokenizer", message)
+
+    def test_shards(self):
+        folder = self.variant("shards", shards=3)
+        self.assertEqual(self.generated(folder), self.greedy["tokens"])
+        (folder / "model-00002-of-00003.safetensors").unlink()
+        message = self.fails(self.program, "generate", "--weights", folder, "--prompt", "1")
+        self.assertIn("model-00002-of-00003.safetensors is missing", message)
+
+    def test_without_prefix(self):
+        folder = self.variant("plain", lambda tensors: {
+            name.removeprefix("transformer."): tensor for name, tensor in tensors.items()})
+        self.assertEqual(self.generated(folder), self.greedy["tokens"])
+
+    def test_buffers_and_a_tied_head(self):
+        def more(tensors):
+            for layer in range(3):
+                tensors[f"transformer.h.{layer}.attn.bias"] = ("F32", [1, 1, 2, 2], bytes(16))
+            tensors["lm_head.weight"] = tensors["transformer.wte.weight"]
+
+        self.assertEqual(self.generated(self.variant("more", more)), self.greedy["tokens"])
+
+        def untied(tensors):
+            dtype, shape, data = tensors["transformer.wte.weight"]
+            tensors["lm_head.weight"] = (dtype, shape, bytes(len(data)))
+
+        message = self.fails(self.program, "generate", "--weights",
+                             self.variant("untied", untied), "--prompt", "1")
+        self.assertIn("lm_head.weight differs from transformer.wte.weight", message)
+
+    def test_values_that_are_no_numbers(self):
+        def damage(tensors):
+            dtype, shape, data = tensors["transformer.ln_f.weight"]
+            tensors["transformer.ln_f.weight"] = (dtype, shape, b"\0\0\xc0\x7f" + data[4:])
+
+        message = self.fails(self.program, "generate", "--weights",
+                             self.variant("nan", damage), "--prompt", "1")
+        self.assertIn("transformer.ln_f.weight has the value nan (element 0)", message)
+
+    def test_trained_weights_continue(self):
+        """What was published can be trained on, and what was trained loads again."""
+        ids = [i * 7 % 101 for i in range(400)]
+        (self.folder / "ids.bin").write_bytes(array.array("H", ids).tobytes())
+        source = (self.source / "model.tfm").read_text()
+        source = source.replace("../../../models", str(MODELS)) + '\ndata tokens("ids.bin")\n'
+        (self.folder / "train.tfm").write_text(source)
+        trainer = self.folder / "trainer"
+        self.ok(TFMC, "build", "train.tfm", "-o", trainer)
+        self.ok(trainer, "train", "--init", self.source, "--steps", "5", "--out", "run", "--json")
+        self.assertEqual(len(self.generated(self.folder / "run")), 12)
+
+
+class LlamaFolder(Fixture, Folder):
+    NAME = "llama_tiny"
+    IDS = ("--ids",)
+
+
+class Tokenizers(Folder):
+    """The tokenizer beside the weights."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        source = (MODELS / "gpt2.tfm").read_text()
+        source = source[:source.index("tokenizer gpt2(")]
+        (cls.folder / "bare.tfm").write_text(source)
+        cls.sizes = {"context": 64, "width": 16, "heads": 2, "layers": 1}
+
+    def weights(self, folder, vocabulary):
+        """A folder with weights of no meaning for the model above."""
+        folder.mkdir()
+        report = json.loads(tfmc("report", "--format", "json", self.folder / "bare.tfm", "-D",
+                                 f"vocab={vocabulary}", *self.defines()).stdout)
+        tensors, state = {}, 1
+        for tensor in report["parameters"]["tensors"]:
+            data = array.array("f")
+            for _ in range(tensor["parameters"]):
+                state = state * 1103515245 + 12345 & 0x7fffffff
+                data.append((state / 0x7fffffff - 0.5) * 0.2)
+            tensors[tensor["name"]] = ("F32", tensor["shape"], data.tobytes())
+        write_safetensors(folder / "model.safetensors", tensors)
+        return folder
+
+    def defines(self):
+        return [part for name, value in self.sizes.items() for part in ("-D", f"{name}={value}")]
+
+    def check(self, folder, cases, vocabulary):
+        program = self.build(self.folder / "bare.tfm", "-D", f"vocab={vocabulary}",
+                             *self.defines())
+
+        def answer(prompt, *more):
+            return json.loads(self.ok(program, "generate", "--weights", folder, "--greedy",
+                                      "--tokens", "5", "--json", "--prompt-file", "-", *more,
+                                      stdin=prompt))
+
+        compared = 0
+        for case in cases:
+            # Standard input here is text: no lone surrogates, and no end-of-line games.
+            if not 0 < len(case["ids"]) <= 50 or "\r" in case["text"]:
+                continue
+            text = answer(case["text"])
+            ids = answer(" ".join(map(str, case["ids"])), "--ids")
+            self.assertEqual(text["ids"], ids["ids"], case["text"])
+            compared += 1
+            if compared == 40:
+                break
+        self.assertEqual(compared, 40)
+        return program
+
+    def test_vocabulary_and_merges_of_gpt2(self):
+        folder = self.weights(self.folder / "gpt2", 50257)
+        for name in ("vocab.json", "merges.txt"):
+            shutil.copy(MODELS / "gpt2" / name, folder)
+        cases = json.loads((FIXTURES / "bpe" / "gpt2_true_vocabulary.json").read_text())["encode"]
+        self.check(folder, cases, 50257)
+
+    def test_tokenizer_json(self):
+        folder = self.weights(self.folder / "bytes", 1000)
+        shutil.copy(FIXTURES / "bpe" / "bytes" / "tokenizer.json", folder)
+        cases = json.loads((FIXTURES / "bpe" / "bytes" / "cases.json").read_text())["encode"]
+        program = self.check(folder, cases, 1000)
+        # A tokenizer of another model.
+        for name in ("vocab.json", "merges.txt"):
+            shutil.copy(MODELS / "gpt2" / name, self.folder)
+        message = self.fails(program, "generate", "--weights", folder, "--tokenizer", ".")
+        self.assertIn("vocab.json has 50257 tokens", message)
+        self.assertIn("vocabulary of 1000", message)
+
+
+class Learning(Folder):
+    def test_word_tokenizer_of_the_fixture(self):
+        fixture = FIXTURES / "bpe" / "word"
+        documents = [{"text": line} for line in
+                     (fixture / "corpus.txt").read_text().splitlines()]
+        (self.folder / "corpus.json").write_text(json.dumps(documents))
+        for name, arguments in {"plain": [fixture / "corpus.txt"],
+                                "json": ["corpus.json", "--field", "text"]}.items():
+            result = tfmc("tokenizer", *arguments, "--merges", "200", "-o", name, cwd=self.folder)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertIn("200 merges, 276 tokens", result.stderr)
+            learned = self.folder / name
+            self.assertEqual((learned / "merges.txt").read_text(),
+                             (fixture / "merges.txt").read_text())
+            self.assertEqual(json.loads((learned / "vocab.json").read_text()),
+                             json.loads((fixture / "vocab.json").read_text()))
+
+    def test_bad_texts(self):
+        (self.folder / "empty.txt").write_text("")
+        (self.folder / "blank.txt").write_text(" \n")
+        (self.folder / "bad.txt").write_bytes(b"good\nb\xffd\n")
+        (self.folder / "other.json").write_text('[{"body": "x"}]')
+        for arguments, part in [(["empty.txt"], "empty.txt is empty"),
+                                (["none.txt"], "none.txt"),
+                                (["blank.txt"], "no words"),
+                                (["bad.txt"], "line 2 is not UTF-8"),
+                                (["other.json", "--field", "text"], 'field "text"')]:
+            result = tfmc("tokenizer", *arguments, cwd=self.folder)
+            self.assertEqual(result.returncode, INPUT_ERROR)
+            self.assertIn(part, result.stderr)
+            self.assertFalse((self.folder / "vocab.json").exists())
+
+
+if __name__ == "__main__":
+    main()
