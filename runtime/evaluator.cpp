@@ -132,8 +132,14 @@ int64_t Evaluator::countRightInRows(int64_t firstRow, int64_t rows,
   return right;
 }
 
-ExactMatch answerQuestions(Model &model, const Dataset &data) {
+ExactMatch answerQuestions(Model &model, const Dataset &data, size_t limit) {
   std::vector<Question> questions = data.questions(Part::Validation);
+  if (limit > 0 && questions.size() > limit) {
+    std::vector<Question> chosen;
+    for (size_t i = 0; i < limit; ++i)
+      chosen.push_back(std::move(questions[i * questions.size() / limit]));
+    questions = std::move(chosen);
+  }
   std::set<std::vector<int32_t>> training;
   for (Question &question : data.questions(Part::Train))
     training.insert(std::move(question.prompt));

@@ -68,8 +68,8 @@ struct ExactMatch {
 
 /// Answers the questions of the validation part greedily with `forward`, as
 /// many at a time as it has rows; an answer counts when every token up to the
-/// end token is right.
-ExactMatch answerQuestions(Model &model, const Dataset &data);
+/// end token is right. At most `limit` questions, spread evenly; 0 for all.
+ExactMatch answerQuestions(Model &model, const Dataset &data, size_t limit = 0);
 
 } // namespace tfm
 

@@ -194,6 +194,8 @@ Generated generate(LogitsSource &source, const Tokenizer &tokenizer,
   Utf8Stream characters;
   std::vector<int32_t> history(prompt.begin(), prompt.end());
   history.reserve(prompt.size() + static_cast<size_t>(options.tokens));
+  if (!prompt.empty())
+    result.text = tokenizer.joint(prompt.back());
   size_t longestStop = 0;
   for (const std::string &stop : options.stop)
     longestStop = std::max(longestStop, stop.size());

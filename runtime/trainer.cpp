@@ -21,6 +21,9 @@
 
 namespace tfm {
 
+/// How many questions a validation asks: enough for a curve.
+static constexpr size_t questionsWhileTraining = 250;
+
 std::optional<int32_t> ignoredTarget(const TrainSpec &train,
                                      const Tokenizer &tokenizer) {
   if (train.ignoreId)
@@ -51,6 +54,7 @@ Trainer::Trainer(Model &model, const Recipe &recipe, const Dataset &data,
     throw std::logic_error("the model's batch is not that of its recipe");
   if (model.find("evaluate"))
     evaluator.emplace(model, data, ignored);
+  hasQuestions = !data.questions(Part::Validation).empty();
   if (train.sample.interval.every > 0)
     samplePrompt = promptTokens(tokenizer, train.sample.prompt);
 }
@@ -75,7 +79,7 @@ void Trainer::prepare() {
     position.steps = *options.steps;
   else if (options.resume.empty())
     position.steps = train.steps    ? *train.steps
-                     : train.epochs ? *train.epochs * order->stepsPerEpoch()
+                     : train.epochs ? order->stepsOf(*train.epochs)
                                     : 0;
   if (position.steps < 1)
     throw InputError(
@@ -163,10 +167,12 @@ void Trainer::logStep(double loss, double lr, float gradientNorm) {
 }
 
 bool Trainer::due(const Interval &interval) const {
-  int64_t every = interval.every;
-  if (interval.unit == "epochs")
-    every *= order->stepsPerEpoch();
-  return every > 0 && position.step % every == 0;
+  if (interval.every <= 0)
+    return false;
+  if (interval.unit != "epochs")
+    return position.step % interval.every == 0;
+  return order->epochsAfter(position.step) / interval.every >
+         order->epochsAfter(position.step - 1) / interval.every;
 }
 
 bool Trainer::validate(TrainResult &result) {
@@ -177,14 +183,28 @@ bool Trainer::validate(TrainResult &result) {
   Evaluation evaluation =
       evaluator->evaluate(Part::Validation, train.validateBatches);
   result.validationLoss = evaluation.loss;
-  log.line(fmt::format("{{\"step\":{},\"validation_loss\":{},"
+  ExactMatch match;
+  if (hasQuestions)
+    match = answerQuestions(model, data, questionsWhileTraining);
+  auto part = [](const char *name, const Score &score) {
+    return score.asked == 0
+               ? std::string()
+               : fmt::format(",\"exact_match_{}\":{}", name, score.accuracy());
+  };
+  log.line(fmt::format("{{\"step\":{},\"validation_loss\":{}{}{},"
                        "\"seconds\":{:.3f}}}",
-                       position.step, evaluation.loss, progress->seconds()),
+                       position.step, evaluation.loss, part("seen", match.seen),
+                       part("unseen", match.unseen), progress->seconds()),
            /*now=*/true);
   if (!options.quiet) {
     progress->clear();
-    fmt::print(stderr, "step {}: validation loss {:.4f}\n", position.step,
-               evaluation.loss);
+    int64_t asked = match.seen.asked + match.unseen.asked;
+    fmt::print(stderr, "step {}: validation loss {:.4f}{}\n", position.step,
+               evaluation.loss,
+               asked == 0
+                   ? ""
+                   : fmt::format(", {} of {} answers right",
+                                 match.seen.right + match.unseen.right, asked));
   }
   bool isBetter =
       !position.bestValidation ||

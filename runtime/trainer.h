@@ -79,6 +79,8 @@ private:
   const Tokenizer &tokenizer;
   TrainOptions options;
   std::optional<int32_t> ignored;
+  /// Whether the validation part has prompts with answers.
+  bool hasQuestions = false;
   const tfm_function &trainFunction;
   const tfm_function &updateFunction;
   RunState position;

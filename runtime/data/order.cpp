@@ -23,8 +23,14 @@ DataOrder::DataOrder(const Dataset &data, const TrainSpec &train, uint64_t seed)
     order.resize(static_cast<size_t>(data.windows(Part::Train)));
 }
 
-int64_t DataOrder::stepsPerEpoch() const {
-  return std::max<int64_t>(1, data.windows(Part::Train) / (batch * accumulate));
+int64_t DataOrder::stepsOf(int64_t epochs) const {
+  int64_t rows = batch * accumulate;
+  return (epochs * data.windows(Part::Train) + rows - 1) / rows;
+}
+
+int64_t DataOrder::epochsAfter(int64_t steps) const {
+  int64_t windows = std::max<int64_t>(1, data.windows(Part::Train));
+  return steps * batch * accumulate / windows;
 }
 
 void DataOrder::orderEpoch(int64_t wanted) {

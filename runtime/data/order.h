@@ -25,8 +25,11 @@ public:
   int64_t fill(int64_t step, int64_t micro, std::span<int32_t> tokens,
                std::span<int32_t> targets);
 
-  /// Updates that show every window once, at least 1.
-  int64_t stepsPerEpoch() const;
+  /// Updates that show every window `epochs` times; the last one may go on into
+  /// another epoch.
+  int64_t stepsOf(int64_t epochs) const;
+  /// Epochs that are over after `steps` updates.
+  int64_t epochsAfter(int64_t steps) const;
 
   void setIgnored(std::optional<int32_t> id) { ignored = id; }
 

@@ -39,6 +39,9 @@ public:
   virtual std::optional<int32_t> find(std::string_view token) const = 0;
   /// The same, or the one token that a text is encoded to, e.g. "\n".
   std::optional<int32_t> findText(std::string_view text) const;
+  /// What stands between a text whose last token is `last` and the text of the
+  /// tokens after it, where neither has it: a space between words.
+  virtual std::string_view joint(int32_t) const { return {}; }
   /// In Hugging Face `tokenizer.json` form.
   virtual std::string json() const = 0;
 

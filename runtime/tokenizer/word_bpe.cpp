@@ -82,6 +82,12 @@ public:
     bytes += ' ';
   }
 
+  std::string_view joint(int32_t last) const override {
+    bool endsWord =
+        vocabulary.contains(last) && vocabulary.token(last).ends_with(wordEnd);
+    return endsWord ? " " : "";
+  }
+
   std::string text(const std::vector<int32_t> &ids) const override {
     std::string all = Tokenizer::text(ids);
     size_t begin = 0, end = 0;

@@ -74,6 +74,11 @@ class Addition(unittest.TestCase):
         steps = [json.loads(line) for line in
                  (self.run_folder / "log.jsonl").read_text().splitlines()]
         losses = [step["loss"] for step in steps if "loss" in step]
+        validations = [step for step in steps if "validation_loss" in step]
+        self.assertEqual([step["step"] for step in validations], [30, 60, 90, 120])
+        for step in validations:
+            self.assertLessEqual(step["exact_match_unseen"], 1)
+            self.assertLessEqual(step["exact_match_seen"], 1)
         # 14 tokens: guessing costs log(14) = 2.64.
         self.assertGreater(losses[0], 2.4)
         self.assertLess(losses[-1], 1.5)

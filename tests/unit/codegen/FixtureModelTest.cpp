@@ -212,6 +212,26 @@ TEST_P(CompiledGaps, NoTargets) {
     ASSERT_EQ(x, 0.0f);
 }
 
+// The most probable token after the newest, again and again; the rest of the
+// window is padding, which causal attention does not see.
+class CompiledGreedy : public CompiledFixture {};
+TEST_P(CompiledGreedy, Tokens) {
+  const Tensor &prompt = expected.at("greedy_prompt");
+  Tensor tokens(expected.at("input_ids").shape);
+  llvm::copy(prompt.data, tokens.data.begin());
+  std::vector<double> found;
+  size_t length = prompt.data.size();
+  size_t wanted = expected.at("greedy_tokens").data.size();
+  for (; found.size() < wanted; ++length) {
+    Tensor logits = model->run("forward", {tokens})[0];
+    auto row = logits.row(static_cast<int64_t>(length) - 1);
+    found.push_back(static_cast<double>(llvm::max_element(row) - row.begin()));
+    ASSERT_LT(length, static_cast<size_t>(tokens.shape[1]));
+    tokens.data[length] = found.back();
+  }
+  EXPECT_EQ(found, expected.at("greedy_tokens").data);
+}
+
 // `train` and `update` as the runtime calls them.
 class CompiledTraining : public CompiledFixture {
 protected:
@@ -340,6 +360,7 @@ std::string nameOf(const testing::TestParamInfo<Fixture> &info) {
 INSTANTIATE_TEST_SUITE_P(All, CompiledFixture,
                          testing::Values(gpt2, llama, lab), nameOf);
 INSTANTIATE_TEST_SUITE_P(All, CompiledGaps, testing::Values(gaps), nameOf);
+INSTANTIATE_TEST_SUITE_P(All, CompiledGreedy, testing::Values(lab), nameOf);
 INSTANTIATE_TEST_SUITE_P(All, CompiledTraining, testing::Values(gpt2, lab),
                          nameOf);
 INSTANTIATE_TEST_SUITE_P(All, CompiledAccumulation,

@@ -11,7 +11,9 @@
 #include "runtime/error.h"
 #include "tests/unit/runtime/TemporaryFolder.h"
 
+#include <cstring>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 #include <set>
 
 namespace tfm {
@@ -67,6 +69,65 @@ TEST(Sums, BecomeSamplesAndLabels) {
   EXPECT_EQ(questions[0].prompt, tokenizer->ids("47+51="));
   EXPECT_EQ(questions[0].answer, tokenizer->ids("98."));
   EXPECT_EQ(data->questions(Part::Validation).size(), 2500u);
+}
+
+/// An i32 tensor of a safetensors file.
+std::vector<int32_t> integers(const std::string &bytes, const char *name) {
+  uint64_t size = 0;
+  std::memcpy(&size, bytes.data(), sizeof size);
+  auto entry = nlohmann::json::parse(bytes.substr(8, size)).at(name);
+  EXPECT_EQ(entry.at("dtype"), "I32");
+  uint64_t begin = entry.at("data_offsets")[0],
+           end = entry.at("data_offsets")[1];
+  std::vector<int32_t> values((end - begin) / sizeof(int32_t));
+  std::memcpy(values.data(), bytes.data() + 8 + size + begin, end - begin);
+  return values;
+}
+
+// The notebook's encoding, its split, and its prompts and answers: of a sample,
+// whose last character it has cut off.
+TEST(Sums, AreEncodedAndCutAsTheNotebookDoes) {
+  std::string file =
+      contentOf(TFM_FIXTURES "/cs444/addition_samples_labels.safetensors");
+  std::vector<int32_t> samples = integers(file, "input.ids");
+  std::vector<int32_t> labels = integers(file, "input.labels");
+  auto facts =
+      nlohmann::json::parse(contentOf(TFM_FIXTURES "/cs444/cases.json"));
+  auto factsOf = [&](const char *name) {
+    for (const auto &entry : facts.at("cases"))
+      if (entry.at("name") == name)
+        return entry.at("facts");
+    return nlohmann::json();
+  };
+  TokenizerPtr tokenizer = digits();
+  for (auto &[character, id] :
+       factsOf("addition_vocabulary")["char_to_id"].items())
+    EXPECT_EQ(tokenizer->ids(character),
+              std::vector<int32_t>{id.get<int32_t>()});
+  std::unique_ptr<Dataset> data = open(sums(25000), *tokenizer, 9, 13);
+  std::vector<int32_t> tokens(9), targets(9);
+  ASSERT_EQ(samples.size(), 9000u);
+  for (int64_t i = 0; i < 1000; ++i) {
+    data->read(Part::Train, i, tokens, targets);
+    for (size_t j = 0; j < 9; ++j) {
+      ASSERT_EQ(tokens[j], samples[static_cast<size_t>(9 * i) + j]) << i;
+      ASSERT_EQ(targets[j], labels[static_cast<size_t>(9 * i) + j]) << i;
+    }
+  }
+  auto split = factsOf("addition_split");
+  EXPECT_EQ(data->windows(Part::Train),
+            split["train_samples"][0].get<int64_t>());
+  EXPECT_EQ(data->windows(Part::Validation),
+            split["validation_samples"][0].get<int64_t>());
+  auto pairs = factsOf("addition_prompt_answer")["first"];
+  ASSERT_EQ(pairs.size(), 5u);
+  for (size_t i = 0; i < pairs.size(); ++i) {
+    data->read(Part::Train, static_cast<int64_t>(i), tokens, targets);
+    std::string sample = tokenizer->text(tokens);
+    size_t cut = sample.find('=') + 1;
+    EXPECT_EQ(sample.substr(0, cut), pairs[i]["prompt"].get<std::string>());
+    EXPECT_EQ(sample.substr(cut), pairs[i]["answer"].get<std::string>());
+  }
 }
 
 TEST(Sums, AnotherIgnoredTargetReplacesThePadding) {
@@ -236,7 +297,17 @@ TEST(Order, AnEpochShowsEveryExampleOnce) {
   std::unique_ptr<Dataset> data = open(sums(100), *tokenizer, 9, 13);
   TrainSpec train = recipe(10, 9);
   DataOrder order(*data, train, 42);
-  EXPECT_EQ(order.stepsPerEpoch(), 9);
+  EXPECT_EQ(order.stepsOf(1), 9);
+  EXPECT_EQ(order.epochsAfter(8), 0);
+  EXPECT_EQ(order.epochsAfter(9), 1);
+  // Batches that do not come out even go on into the next epoch.
+  TrainSpec uneven = recipe(40, 9);
+  DataOrder other(*data, uneven, 42);
+  EXPECT_EQ(other.stepsOf(1), 3);
+  EXPECT_EQ(other.stepsOf(4), 9);
+  EXPECT_EQ(other.epochsAfter(2), 0);
+  EXPECT_EQ(other.epochsAfter(3), 1);
+  EXPECT_EQ(other.epochsAfter(9), 4);
   std::vector<int32_t> tokens(90), targets(90);
   auto epoch = [&](int64_t first) {
     std::multiset<std::vector<int32_t>> rows;
@@ -268,7 +339,7 @@ TEST(Order, EpochsOfATextShowEveryWindowOnce) {
   TrainSpec train = recipe(5, 4);
   train.epochs = 2;
   DataOrder order(*data, train, 1);
-  EXPECT_EQ(order.stepsPerEpoch(), 4); // 20 windows
+  EXPECT_EQ(order.stepsOf(2), 8); // 20 windows
   std::vector<int32_t> tokens(20), targets(20);
   for (int64_t epoch = 0; epoch < 2; ++epoch) {
     std::set<int32_t> starts;

@@ -145,6 +145,11 @@ TEST(ExactMatch, TellsPromptsOfTheTrainingPartApart) {
     EXPECT_EQ(match.seen.right, 2);
     EXPECT_EQ(match.unseen.asked, 3);
     EXPECT_EQ(match.unseen.right, 2); // not 22.
+    // Questions 0, 1 and 3 of 5.
+    match = answerQuestions(bench.model, *bench.data, 3);
+    EXPECT_EQ(match.seen.right, 2);
+    EXPECT_EQ(match.unseen.asked, 1);
+    EXPECT_EQ(match.unseen.right, 0);
   }
 }
 

@@ -149,6 +149,17 @@ TEST(WordBpe, MeetsTheFixture) {
                                         : entry.at("text").get<std::string>());
 }
 
+// A prompt and its continuation are put together as the text of all ids is.
+TEST(WordBpe, SaysWhatStandsBetweenTexts) {
+  TokenizerPtr tokenizer =
+      makeWordBpeTokenizer(contentOf(wordFixture + "vocab.json"),
+                           contentOf(wordFixture + "merges.txt"));
+  EXPECT_EQ(tokenizer->joint(tokenizer->find("Africa</w>").value()), " ");
+  EXPECT_EQ(tokenizer->joint(tokenizer->find("Afri").value()), "");
+  EXPECT_EQ(tokenizer->joint(-1), "");
+  EXPECT_EQ(makeCharsTokenizer("ab")->joint(0), "");
+}
+
 TEST(TrainWordBpe, MeetsTheFixture) {
   TrainedWordBpe trained =
       trainWordBpe(contentOf(wordFixture + "corpus.txt"), 200);
