@@ -92,6 +92,7 @@ Peak::Peak() : target(llvm::cantFail(CpuTarget::native())) {
 
 double Peak::seconds(Team &team) const {
   std::vector<std::unique_ptr<Floats>> memory;
+  memory.reserve(team.count());
   for (int64_t i = 0; i < team.count(); ++i)
     memory.push_back(std::make_unique<Floats>(1024));
   int32_t rng[4] = {};

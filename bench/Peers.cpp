@@ -30,9 +30,11 @@ bool tfm::bench::openblas(const Product &p, int64_t threads) {
     return false;
   setThreads(static_cast<int>(threads));
   constexpr int rowMajor = 101, plain = 111, transposed = 112;
+  int m = static_cast<int>(p.m), n = static_cast<int>(p.n),
+      k = static_cast<int>(p.k);
   gemm(rowMajor, p.transposeA ? transposed : plain,
-       p.transposeB ? transposed : plain, p.m, p.n, p.k, 1.0f, p.a,
-       p.transposeA ? p.m : p.k, p.b, p.transposeB ? p.k : p.n, 0.0f, p.c, p.n);
+       p.transposeB ? transposed : plain, m, n, k, 1.0f, p.a,
+       p.transposeA ? m : k, p.b, p.transposeB ? k : n, 0.0f, p.c, n);
   return true;
 }
 

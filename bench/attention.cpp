@@ -76,6 +76,7 @@ void attention(benchmark::State &state, const Shape &s, bool backward,
   Floats qkv(tokens * row), out(tokens * width), dout(tokens * width),
       lse(s.batch * s.heads * s.length), dqkv(tokens * row);
   std::vector<std::unique_ptr<Floats>> scratch;
+  scratch.reserve(threads);
   for (int64_t i = 0; i < threads; ++i)
     scratch.push_back(std::make_unique<Floats>(scratchSize));
   int32_t rng[4] = {1, 2, 3, 4};

@@ -109,6 +109,7 @@ void product(benchmark::State &state, const Shape &s, int64_t threads) {
   Team team(threads);
   Floats a(s.m * s.k), b(s.k * s.n), c(s.m * s.n);
   std::vector<std::unique_ptr<Floats>> scratch;
+  scratch.reserve(threads);
   for (int64_t i = 0; i < threads; ++i)
     scratch.push_back(std::make_unique<Floats>(compiled.scratch + 16));
   Product plain{s.transposeA, s.transposeB, s.m,      s.n,
@@ -116,7 +117,7 @@ void product(benchmark::State &state, const Shape &s, int64_t threads) {
   int32_t rng[4] = {};
   double flops = 2.0 * s.m * s.n * s.k;
   // Small products in batches, so that the clock's resolution does not matter.
-  int64_t times = std::max<int64_t>(1, 2e7 / flops);
+  int64_t times = std::max<int64_t>(1, static_cast<int64_t>(2e7 / flops));
   auto ours = [&] {
     team.run([&](int64_t thread) {
       for (int64_t i = 0; i < times; ++i)

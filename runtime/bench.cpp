@@ -92,6 +92,7 @@ std::vector<LaunchTime> timeLaunches(ThreadPool &pool, Model &model,
   for (uint64_t count : total)
     all += static_cast<double>(count);
   std::vector<LaunchTime> times;
+  times.reserve(function.launch_count);
   for (int32_t i = 0; i < function.launch_count; ++i)
     times.push_back(
         {&function.launches[i],

@@ -114,7 +114,7 @@ typedef struct {
   const tfm_buffer *inputs;
   int32_t output_count;
   const tfm_buffer *outputs;
-  /// Per call.
+  /// Of its matrix products and attention, per call.
   uint64_t flops;
   int32_t launch_count;
   const tfm_launch *launches;

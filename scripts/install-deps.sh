@@ -31,7 +31,10 @@ fi
 root=()
 if [ "$(id -u)" -ne 0 ]; then
   if ! command -v sudo >/dev/null; then
-    echo "install-deps: run as root, or install sudo; missing: ${missing[*]}" >&2
+    cat >&2 <<EOF
+install-deps: these packages are missing, and only root can install them (there is no sudo here):
+  apt-get install --no-install-recommends ${missing[*]}
+EOF
     exit 1
   fi
   root=(sudo)
@@ -40,10 +43,13 @@ fi
 echo "install-deps: installing ${missing[*]}"
 "${root[@]}" apt-get update -qq
 for package in "${missing[@]}"; do
-  if ! apt-cache show "$package" >/dev/null 2>&1; then
-    echo "install-deps: no package $package; LLVM 22 is in Debian 12's bookworm-security suite: is it enabled?" >&2
-    exit 1
-  fi
+  apt-cache show "$package" >/dev/null 2>&1 && continue
+  cat >&2 <<EOF
+install-deps: there is no package $package here. LLVM 22 is part of Debian 12 (bookworm), in its security suite.
+On Debian 12, see that a file below /etc/apt has this line, and run the script again:
+  deb http://deb.debian.org/debian-security bookworm-security main
+EOF
+  exit 1
 done
 "${root[@]}" env DEBIAN_FRONTEND=noninteractive \
   apt-get install -y -qq --no-install-recommends "${missing[@]}"

@@ -8,6 +8,7 @@
 #include "compiler/dialect/TfmDialect.h"
 
 #include "mlir/IR/Builders.h"
+#include "llvm/ADT/StringSwitch.h"
 
 using namespace mlir;
 using namespace tfm;
@@ -28,8 +29,22 @@ LogicalResult ParamOp::verify() {
       static_cast<int64_t>(getDims().size()) != type.getRank() - stacked)
     return emitOpError("names ")
            << getDims().size() << " dimensions of " << type.getRank() - stacked;
-  if (!getInit().getAs<StringAttr>("kind"))
+  auto kind = getInit().getAs<StringAttr>("kind");
+  if (!kind)
     return emitOpError("has an `init` without a `kind`");
+  auto wanted = llvm::StringSwitch<int>(kind.getValue())
+                    .Cases({"zeros", "ones"}, 0)
+                    .Case("constant", 1)
+                    .Cases({"normal", "truncated_normal", "uniform"}, 2)
+                    .Default(-1);
+  if (wanted < 0)
+    return emitOpError("has an `init` of no known kind: ") << kind;
+  auto args = getInit().getAs<ArrayAttr>("args");
+  if (args && !llvm::all_of(args, llvm::IsaPred<FloatAttr, IntegerAttr>))
+    return emitOpError("has an `init` with `args` that are no numbers");
+  if (int given = args ? static_cast<int>(args.size()) : 0; given != wanted)
+    return emitOpError("has an `init` with ")
+           << given << " `args`; " << kind.getValue() << " takes " << wanted;
   return success();
 }
 

@@ -37,6 +37,9 @@ llvm::Expected<std::string> findRuntime() {
 }
 
 llvm::Expected<std::string> findLinker() {
+#ifdef TFM_MODEL_LINKER
+  return TFM_MODEL_LINKER;
+#endif
   for (llvm::StringRef name : {"c++", "g++", "clang++", "clang++-22"})
     if (llvm::ErrorOr<std::string> path = llvm::sys::findProgramByName(name))
       return *path;
@@ -90,6 +93,9 @@ llvm::Error tfm::link(llvm::StringRef object, llvm::StringRef output,
                            *runtime, "-static-libstdc++", "-static-libgcc",
                            "-Wl,--gc-sections", "-s", "-lm", "-lpthread"});
   }
+#ifdef TFM_MODEL_LINK_FLAG
+  arguments.push_back(TFM_MODEL_LINK_FLAG);
+#endif
   llvm::SmallVector<llvm::StringRef> references(arguments.begin(),
                                                 arguments.end());
   std::optional<llvm::StringRef> redirects[] = {std::nullopt, std::nullopt,
@@ -98,14 +104,14 @@ llvm::Error tfm::link(llvm::StringRef object, llvm::StringRef output,
   int status = llvm::sys::ExecuteAndWait(*linker, references, std::nullopt,
                                          redirects, 0, 0, &message);
   if (status != 0) {
-    llvm::sys::fs::remove(partial);
+    (void)llvm::sys::fs::remove(partial);
     if (auto text = llvm::MemoryBuffer::getFile(errorPath))
       message += (*text)->getBuffer().str();
     return llvm::createStringError("cannot link " + output + " with " +
                                    *linker + ":\n" + message);
   }
   if (std::error_code error = llvm::sys::fs::rename(partial, output)) {
-    llvm::sys::fs::remove(partial);
+    (void)llvm::sys::fs::remove(partial);
     return llvm::createStringError(error, "cannot write " + output);
   }
   return llvm::Error::success();

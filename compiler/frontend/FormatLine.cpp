@@ -181,9 +181,9 @@ int tfm::flatColumns(ArrayRef<FormatWord> words) {
   for (size_t i = 0; i < words.size(); ++i) {
     if (i > 0 && !words[i].comments.empty())
       return -1;
-    columns += countCodePoints(words[i].token.text);
+    columns += static_cast<int>(countCodePoints(words[i].token.text));
     if (i > 0)
-      columns += words[i].spaces;
+      columns += static_cast<int>(words[i].spaces);
   }
   return columns;
 }
@@ -363,9 +363,10 @@ void Layout::sequence(Words words, unsigned tail) {
         return word.token.is("(") || word.token.is("[");
       });
     int behind = rest.empty() ? static_cast<int>(tail)
-                              : flatColumns(rest) + rest.front().spaces;
+                              : flatColumns(rest) +
+                                    static_cast<int>(rest.front().spaces);
     if (end + 1 + rest.size() == words.size() && !rest.empty())
-      behind += tail;
+      behind += static_cast<int>(tail);
     bracket(words.slice(i, end + 1 - i), std::max(behind, 0));
     i = end;
   }

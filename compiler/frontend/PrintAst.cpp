@@ -17,6 +17,7 @@ using namespace tfm::ast;
 template <typename Range, typename Print>
 static std::string list(const Range &range, Print print) {
   std::vector<std::string> parts;
+  parts.reserve(llvm::range_size(range));
   for (const auto &element : range)
     parts.push_back(print(element));
   return llvm::join(parts, ", ");
@@ -106,7 +107,7 @@ public:
 
 private:
   void line(unsigned indent, const std::string &what) {
-    text += std::string(2 * indent, ' ') + what + "\n";
+    text += std::string(2 * size_t(indent), ' ') + what + "\n";
   }
   void method(const Method &method, unsigned indent);
   void member(const Member &member, unsigned indent);

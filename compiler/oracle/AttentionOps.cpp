@@ -91,6 +91,7 @@ void attention(Frame &frame, AttentionOp op) {
   forEachIndex(lse.shape, [&](ArrayRef<int64_t> query) {
     int64_t b = query[0], h = query[1], t = query[2];
     std::vector<double> row;
+    row.reserve(scores.keys);
     for (int64_t s = 0; s < scores.keys; ++s)
       row.push_back(scores.score(b, h, t, s));
     double largest = *llvm::max_element(row), total = 0.0;

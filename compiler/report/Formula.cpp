@@ -370,7 +370,7 @@ static bool isSimple(llvm::StringRef text) {
   return true;
 }
 
-static std::string parenthesised(std::string text) {
+static std::string parenthesised(const std::string &text) {
   return isSimple(text) ? text : "(" + text + ")";
 }
 
@@ -469,8 +469,8 @@ private:
   Result parseSum() {
     Result sum = parseProduct();
     while (sum) {
-      bool minus = false;
-      if (!take("+") && !(minus = take("-")))
+      bool plus = take("+"), minus = !plus && take("-");
+      if (!plus && !minus)
         return sum;
       Result term = parseProduct();
       if (term && minus)

@@ -102,7 +102,8 @@ void JsonWriter::writeMembersOf(llvm::StringRef path) {
 
 void JsonWriter::writeModules() {
   // Every instance, under the path of the instance (or layer) that holds it.
-  for (int i = 1, end = report.modules.size(); i != end; ++i) {
+  for (int i = 1, end = static_cast<int>(report.modules.size()); i != end;
+       ++i) {
     const ModuleReport &member = report.modules[i];
     const ModuleReport &parent = report.modules[member.parent];
     llvm::StringRef below = member.path;

@@ -52,10 +52,10 @@ static void writeTree(const ModelReport &report, const ReportView &view,
              view.formulas ? "formula" : ""});
 
   std::vector<std::vector<int>> members(report.modules.size());
-  for (int i = 1, end = report.modules.size(); i != end; ++i)
+  for (int i = 1, end = static_cast<int>(report.modules.size()); i != end; ++i)
     members[report.modules[i].parent].push_back(i);
 
-  auto visit = [&](auto &&self, int index, std::string indent) -> void {
+  auto visit = [&](auto &&self, int index, const std::string &indent) -> void {
     const ModuleReport &member = report.modules[index];
     std::string name = index == 0 ? "" : shortName(report, member) + ": ";
     if (member.count != 0)
@@ -182,6 +182,7 @@ void tfm::writeText(const ModelReport &report, const ReportView &view,
     os << " (" << report.source << ")";
   os << "\n";
   std::vector<std::string> settings;
+  settings.reserve(report.hyperparameters.size());
   for (const Hyperparameter &parameter : report.hyperparameters)
     settings.push_back(parameter.name + " = " + valueText(parameter));
   if (!settings.empty())

@@ -14,6 +14,8 @@ build = os.path.abspath(lit_config.params.get("build", os.path.join(root, "build
 config.test_exec_root = os.path.join(build, "lit")
 
 # Output must not depend on the terminal or the language of who runs the tests.
+if "ASAN_OPTIONS" in os.environ:
+    config.environment["ASAN_OPTIONS"] = os.environ["ASAN_OPTIONS"]
 config.environment["NO_COLOR"] = "1"
 config.environment["LC_ALL"] = "C.UTF-8"
 config.environment["PATH"] = os.pathsep.join(

@@ -20,7 +20,7 @@
 using namespace tfm;
 
 Jit::Jit(std::unique_ptr<llvm::orc::LLJIT> jit) : jit(std::move(jit)) {}
-Jit::Jit(Jit &&) = default;
+Jit::Jit(Jit &&) noexcept = default;
 Jit::~Jit() = default;
 
 llvm::Expected<Jit> Jit::compile(mlir::ModuleOp module,

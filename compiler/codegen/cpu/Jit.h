@@ -31,7 +31,7 @@ struct CpuTarget;
 class Jit {
 public:
   ~Jit();
-  Jit(Jit &&);
+  Jit(Jit &&) noexcept;
 
   /// Lowers `module` (in place), compiles and loads it.
   static llvm::Expected<Jit> compile(mlir::ModuleOp module,

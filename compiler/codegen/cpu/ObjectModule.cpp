@@ -10,6 +10,7 @@
 #include "compiler/codegen/cpu/KernelLibrary.h"
 #include "compiler/dialect/TfmDialect.h"
 #include "runtime/tfm_model.h"
+#include "llvm/ADT/StringSwitch.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/Module.h"
 #include <cstddef>
@@ -248,48 +249,27 @@ int dtypeOf(mlir::Type element) {
                                 : TFM_F32;
 }
 
-/// An initialiser of the language as the runtime's kind and two numbers.
+/// An initialiser as the runtime's kind and two numbers; the verifier of
+/// `tfm.param` has seen to its arguments.
 std::pair<int, std::pair<double, double>> initOf(ParamOp param) {
   llvm::StringRef kind =
       param.getInit().getAs<mlir::StringAttr>("kind").getValue();
-  llvm::SmallVector<double> args;
+  double numbers[2] = {0, 0};
   if (auto list = param.getInit().getAs<mlir::ArrayAttr>("args"))
-    for (mlir::Attribute arg : list) {
-      if (auto real = mlir::dyn_cast<mlir::FloatAttr>(arg))
-        args.push_back(real.getValueAsDouble());
-      else
-        args.push_back(
-            static_cast<double>(mlir::cast<mlir::IntegerAttr>(arg).getInt()));
+    for (auto [i, arg] : llvm::enumerate(list)) {
+      auto real = mlir::dyn_cast<mlir::FloatAttr>(arg);
+      numbers[i] = real ? real.getValueAsDouble()
+                        : static_cast<double>(
+                              mlir::cast<mlir::IntegerAttr>(arg).getInt());
     }
-  llvm::ArrayRef<int64_t> shape =
-      param.getTensorType().getShape().drop_front(param.getNumStackedDims());
-  double fanIn = shape.empty() ? 1 : static_cast<double>(shape.front());
-  double fanOut = shape.size() < 2 ? fanIn : static_cast<double>(shape.back());
-  auto arg = [&](size_t i, double otherwise) {
-    return i < args.size() ? args[i] : otherwise;
-  };
-  if (kind == "ones")
-    return {TFM_INIT_ONES, {0, 0}};
-  if (kind == "normal")
-    return {TFM_INIT_NORMAL, args.size() > 1 ? std::pair{args[0], args[1]}
-                                             : std::pair{0.0, arg(0, 1)}};
-  if (kind == "truncated_normal")
-    return {TFM_INIT_TRUNCATED_NORMAL, args.size() > 1
-                                           ? std::pair{args[0], args[1]}
-                                           : std::pair{0.0, arg(0, 1)}};
-  if (kind == "uniform")
-    return {TFM_INIT_UNIFORM, args.size() > 1
-                                  ? std::pair{args[0], args[1]}
-                                  : std::pair{-arg(0, 1), arg(0, 1)}};
-  if (kind == "xavier") {
-    double bound = std::sqrt(6.0 / (fanIn + fanOut));
-    return {TFM_INIT_UNIFORM, {-bound, bound}};
-  }
-  if (kind == "he")
-    return {TFM_INIT_NORMAL, {0, std::sqrt(2.0 / fanIn)}};
-  if (kind == "constant")
-    return {TFM_INIT_CONSTANT, {arg(0, 0), 0}};
-  return {TFM_INIT_ZEROS, {0, 0}};
+  int known = llvm::StringSwitch<int>(kind)
+                  .Case("ones", TFM_INIT_ONES)
+                  .Case("normal", TFM_INIT_NORMAL)
+                  .Case("truncated_normal", TFM_INIT_TRUNCATED_NORMAL)
+                  .Case("uniform", TFM_INIT_UNIFORM)
+                  .Case("constant", TFM_INIT_CONSTANT)
+                  .Default(TFM_INIT_ZEROS);
+  return {known, {numbers[0], numbers[1]}};
 }
 
 class ModelDescriptor {
@@ -305,12 +285,16 @@ public:
     llvm::SmallVector<llvm::Constant *> parameters = parameterRecords();
     llvm::SmallVector<llvm::Constant *> programs;
     for (auto [program, function, own] :
-         llvm::zip_equal(schedule.programs, functions, launches))
+         llvm::zip_equal(schedule.programs, functions, launches)) {
+      int64_t productFlops = 0;
+      for (auto &[launch, runs] : own)
+        productFlops += runs * productFlopsOf(*launch);
       programs.push_back(d.record(
           {d.string(program.name), function, d.i32(program.inputs.size()),
            buffers(program.inputs), d.i32(program.outputs.size()),
-           buffers(program.outputs), d.u64(program.flops), d.i32(own.size()),
+           buffers(program.outputs), d.u64(productFlops), d.i32(own.size()),
            launchRecords(own)}));
+    }
     llvm::SmallVector<llvm::Constant *> constants;
     for (auto &[value, buffer] : schedule.constants)
       constants.push_back(
@@ -433,7 +417,7 @@ private:
     mlir::Type element = dense.getElementType();
     if (element.isInteger(1))
       for (bool bit : dense.getValues<bool>())
-        bytes.push_back(bit);
+        bytes.push_back(bit ? 1 : 0);
     else if (element.isInteger(32))
       for (int32_t number : dense.getValues<int32_t>())
         append(number);

@@ -197,7 +197,7 @@ Value tfm::emitExp(OpBuilder &b, Location loc, Value x) {
   };
   where(arith::CmpFPredicate::OLT, f.constant(-87.3365402), f.constant(0.0));
   // Not less or equal: NaN as well, which stays NaN in the sum.
-  Value infinity = f.constant(std::numeric_limits<float>::infinity());
+  Value infinity = f.constant(std::numeric_limits<double>::infinity());
   where(arith::CmpFPredicate::UGT, f.constant(88.3762589),
         arith::AddFOp::create(b, loc, x, infinity));
   return result;

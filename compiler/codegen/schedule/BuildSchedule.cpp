@@ -9,10 +9,6 @@
 
 #include "compiler/codegen/schedule/ProgramBuilder.h"
 
-#include "compiler/codegen/schedule/Fuse.h"
-#include "compiler/dialect/TfmDialect.h"
-#include "compiler/transforms/Optimizer.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringSwitch.h"
 
@@ -107,7 +103,7 @@ void ProgramBuilder::scheduleGroup(const Group &group,
       if (operand.getType().isIndex())
         for (auto [depth, loop] : llvm::enumerate(loops))
           if (cast<BlockArgument>(operand).getOwner()->getParentOp() == loop.op)
-            launch->layerDepth = depth;
+            launch->layerDepth = static_cast<int>(depth);
   }
   for (auto &[value, view] : reads)
     launch->reads.push_back({value, readable(value, view, group, steps)});
@@ -180,6 +176,54 @@ View ProgramBuilder::placePartials(
   return partials;
 }
 
+void ProgramBuilder::push(std::unique_ptr<Launch> launch,
+                          std::vector<tfm::Step> &steps) {
+  for (auto &[value, view] : launch->reads)
+    touch(view);
+  for (auto &[value, view] : launch->writes)
+    touch(view);
+  ++time;
+  tfm::Step step;
+  step.launch = std::move(launch);
+  steps.push_back(std::move(step));
+}
+
+void ProgramBuilder::moveTo(Value value, const View &target,
+                            std::vector<tfm::Step> &steps) {
+  auto launch = std::make_unique<Launch>();
+  Value base = viewBase(value, schedule.materialised);
+  if (isSplat(base)) {
+    auto dense =
+        cast<DenseElementsAttr>(base.getDefiningOp<ConstantOp>().getValue());
+    launch->fill =
+        isa<FloatType>(dense.getElementType())
+            ? dense.getSplatValue<APFloat>().convertToDouble()
+            : static_cast<double>(dense.getSplatValue<APInt>().getSExtValue());
+  } else {
+    View from = viewOf(value);
+    View to = target;
+    size_t depth = std::max(from.loopStrides.size(), to.loopStrides.size());
+    from.loopStrides.resize(depth, 0);
+    to.loopStrides.resize(depth, 0);
+    if (from == to)
+      return;
+    launch->reads.push_back({value, from});
+  }
+  launch->writes.push_back({value, target});
+  launch->group.domain =
+      copyDomain(target, launch->reads.empty() ||
+                             launch->reads.front().second.isContiguous());
+  push(std::move(launch), steps);
+}
+
+Domain ProgramBuilder::copyDomain(const View &target, bool contiguousSource) {
+  int64_t n = target.numElements();
+  if (target.isContiguous() && contiguousSource)
+    return n % kRegionRow == 0 ? Domain{n / kRegionRow, kRegionRow}
+                               : Domain{1, n};
+  return {n / target.shape.back(), target.shape.back()};
+}
+
 void ProgramBuilder::scheduleBlock(std::vector<tfm::Step> &steps) {
   for (const Group &group : fused->groups) {
     Operation *first = group.ops.front();
@@ -195,27 +239,6 @@ void ProgramBuilder::scheduleBlock(std::vector<tfm::Step> &steps) {
       scheduleGroup(group, steps);
     }
   }
-}
-
-/// Multiplications and additions of the products in `block`, loops unrolled.
-static int64_t flopsOfBlock(Block &block) {
-  int64_t flops = 0;
-  for (Operation &op : block) {
-    if (auto repeat = dyn_cast<RepeatOp>(&op)) {
-      flops += static_cast<int64_t>(repeat.getCount()) *
-               flopsOfBlock(*repeat.getBlock());
-    } else if (auto matmul = dyn_cast<MatmulOp>(&op)) {
-      RankedTensorType a = tensorType(matmul.getA());
-      int64_t k = a.getDimSize(a.getRank() - (matmul.getTransposeA() ? 2 : 1));
-      flops += 2 * k * tensorType(matmul.getY()).getNumElements();
-    } else if (isa<AttentionOp, AttentionBackwardOp>(&op)) {
-      ArrayRef<int64_t> q = tensorType(op.getOperand(0)).getShape();
-      ArrayRef<int64_t> v = tensorType(op.getOperand(2)).getShape();
-      int64_t products = 2 * q[0] * q[1] * q[2] * v[2] * (q[3] + v[3]);
-      flops += isa<AttentionOp>(&op) ? products : 5 * products / 2;
-    }
-  }
-  return flops;
 }
 
 void ProgramBuilder::build(func::FuncOp func, Program &out) {
@@ -302,7 +325,6 @@ void ProgramBuilder::build(func::FuncOp func, Program &out) {
     schedule.buffers[rng].begin = 0;
     schedule.buffers[rng].end = time;
   }
-  out.flops = flopsOfBlock(block);
 }
 
 void tfm::layOutParameters(ModuleOp module, const ScheduleOptions &options,
@@ -348,7 +370,8 @@ Schedule tfm::buildSchedule(ModuleOp module, const ScheduleOptions &options) {
   for (auto func : module.getOps<func::FuncOp>()) {
     Program program;
     program.name = func.getSymName().str();
-    ProgramBuilder(schedule, schedule.programs.size(), options)
+    ProgramBuilder(schedule, static_cast<int>(schedule.programs.size()),
+                   options)
         .build(func, program);
     schedule.programs.push_back(std::move(program));
   }

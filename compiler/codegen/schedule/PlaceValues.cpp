@@ -20,6 +20,127 @@ bool tfm::hasOneReader(Value value) {
   }
 }
 
+int ProgramBuilder::allocate(const std::string &name, int64_t bytes) {
+  int buffer = schedule.addBuffer(name, BufferKind::Activation, bytes);
+  schedule.buffers[buffer].program = program;
+  home.resize(schedule.buffers.size(), 0);
+  home[buffer] = loops.size();
+  return buffer;
+}
+
+std::string ProgramBuilder::freshName(Value value) {
+  std::string base;
+  if (Operation *op = value.getDefiningOp()) {
+    if (auto words = op->getAttrOfType<DictionaryAttr>("tfm.value"))
+      if (auto name = words.getAs<StringAttr>("name"))
+        base = name.getValue().str();
+    if (base.empty())
+      base = op->getName().stripDialect().str();
+  } else {
+    base = "arg";
+  }
+  return "%" + base + "." + std::to_string(schedule.buffers.size());
+}
+
+View ProgramBuilder::allocate(Value value) {
+  RankedTensorType type = tensorType(value);
+  int buffer =
+      allocate(freshName(value),
+               type.getNumElements() * elementBytes(type.getElementType()));
+  auto order = layouts.find(value);
+  if (order == layouts.end())
+    return contiguousView(buffer, type);
+  // Stored so that the transpose is row-major.
+  SmallVector<int64_t> shape, inverse(order->second.size());
+  for (auto [i, axis] : llvm::enumerate(order->second)) {
+    shape.push_back(type.getDimSize(axis));
+    inverse[axis] = i;
+  }
+  return contiguousView(buffer,
+                        RankedTensorType::get(shape, type.getElementType()))
+      .transposed(inverse);
+}
+
+void ProgramBuilder::touch(const View &view) {
+  Buffer &buffer = schedule.buffers[view.buffer];
+  if (buffer.kind != BufferKind::Activation)
+    return;
+  size_t depth = home[view.buffer];
+  if (loops.size() > depth) {
+    buffer.begin = std::min(buffer.begin, loops[depth].begin);
+    loops[depth].touched.push_back(view.buffer);
+  } else {
+    buffer.begin = std::min(buffer.begin, time);
+  }
+  buffer.end = std::max(buffer.end, time);
+}
+
+View ProgramBuilder::viewOf(Value value) {
+  if (auto it = views.find(value); it != views.end())
+    return it->second;
+  Operation *op = value.getDefiningOp();
+  assert(op && "a block argument without a place");
+  if (auto get = dyn_cast<GetParamOp>(op))
+    return views[value] =
+               parameterView(get.getParam(), schedule.parameterRegion);
+  if (auto constant = dyn_cast<ConstantOp>(op))
+    return views[value] = constantView(constant);
+  assert(isViewOp(op) && !schedule.materialised.contains(op) && "not placed");
+  View from = viewOf(op->getOperand(0));
+  View result = throughViewOp(op, from);
+  assert(result.isValid() && "a reshape that should have been a copy");
+  return result;
+}
+
+View ProgramBuilder::throughViewOp(Operation *op, const View &from) {
+  if (auto reshape = dyn_cast<ReshapeOp>(op))
+    return from.reshaped(tensorType(reshape.getY()).getShape());
+  if (auto transpose = dyn_cast<TransposeOp>(op))
+    return from.transposed(transpose.getPermutation());
+  if (auto slice = dyn_cast<SliceOp>(op))
+    return from.sliced(slice.getAxis(), slice.getStart(), slice.getSize());
+  return from.broadcastTo(tensorType(op->getResult(0)).getShape());
+}
+
+View ProgramBuilder::parameterView(StringRef name, int region) {
+  for (const ParameterSlot &slot : schedule.parameters) {
+    auto param = cast<ParamOp>(slot.param);
+    if (param.getSymName() != name)
+      continue;
+    View view = contiguousView(region, param.getTensorType());
+    view.offset = slot.offset;
+    return view;
+  }
+  llvm_unreachable("an unknown parameter");
+}
+
+View ProgramBuilder::constantView(ConstantOp op) {
+  for (auto &[attr, buffer] : schedule.constants)
+    if (attr == op.getValue())
+      return contiguousView(buffer, tensorType(op.getY()));
+  RankedTensorType type = tensorType(op.getY());
+  int buffer = schedule.addBuffer(
+      "constant" + std::to_string(schedule.constants.size()),
+      BufferKind::Constant,
+      type.getNumElements() * elementBytes(type.getElementType()));
+  home.resize(schedule.buffers.size(), 0);
+  schedule.constants.push_back({op.getValue(), buffer});
+  return contiguousView(buffer, type);
+}
+
+View ProgramBuilder::place(Value value) {
+  if (auto it = views.find(value); it != views.end())
+    return it->second;
+  View view = wantedPlace(value);
+  // Products and attention write whole rows.
+  bool rows = !isa_and_nonnull<MatmulOp, AttentionOp, AttentionBackwardOp>(
+                  value.getDefiningOp()) ||
+              (view.isValid() && view.strides.back() == 1);
+  if (!view.isValid() || !rows)
+    view = allocate(value);
+  return views[value] = view;
+}
+
 View ProgramBuilder::wantedPlace(Value value) {
   if (auto it = targets.find(value); it != targets.end())
     return it->second;

@@ -248,23 +248,29 @@ std::string tfm::pathOf(const Launch &launch) {
   return launch.fold ? pathOfOp(launch.fold).str() : "";
 }
 
-int64_t tfm::flopsOf(const Launch &launch) {
-  ArrayRef<Operation *> ops = launch.group.ops;
-  if (ops.empty())
+int64_t tfm::productFlopsOf(const Launch &launch) {
+  if (launch.group.ops.empty())
     return 0;
-  if (auto matmul = dyn_cast<MatmulOp>(ops.front())) {
+  Operation *op = launch.group.ops.front();
+  if (auto matmul = dyn_cast<MatmulOp>(op)) {
     ArrayRef<int64_t> a = tensorType(matmul.getA()).getShape();
     return 2 * a[a.size() - (matmul.getTransposeA() ? 2 : 1)] *
            tensorType(matmul.getY()).getNumElements();
   }
-  if (isa<AttentionOp, AttentionBackwardOp>(ops.front())) {
-    ArrayRef<int64_t> q = tensorType(ops.front()->getOperand(0)).getShape();
-    ArrayRef<int64_t> v = tensorType(ops.front()->getOperand(2)).getShape();
+  if (isa<AttentionOp, AttentionBackwardOp>(op)) {
+    ArrayRef<int64_t> q = tensorType(op->getOperand(0)).getShape();
+    ArrayRef<int64_t> v = tensorType(op->getOperand(2)).getShape();
     int64_t products = 2 * q[0] * q[1] * q[2] * v[2] * (q[3] + v[3]);
-    return isa<AttentionOp>(ops.front()) ? products : 5 * products / 2;
+    return isa<AttentionOp>(op) ? products : 5 * products / 2;
   }
-  return static_cast<int64_t>(ops.size()) * launch.group.domain.rows *
-         launch.group.domain.cols;
+  return 0;
+}
+
+int64_t tfm::flopsOf(const Launch &launch) {
+  if (int64_t products = productFlopsOf(launch))
+    return products;
+  return static_cast<int64_t>(launch.group.ops.size()) *
+         launch.group.domain.rows * launch.group.domain.cols;
 }
 
 int64_t tfm::bytesOf(const Launch &launch) {

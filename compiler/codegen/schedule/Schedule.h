@@ -140,7 +140,6 @@ struct Program {
   std::vector<Step> steps;
   std::vector<Port> inputs;
   std::vector<Port> outputs;
-  int64_t flops = 0;
 };
 
 /// Where a parameter and what belongs to it lies: the same offset in each of
@@ -184,8 +183,10 @@ std::string describe(const Launch &launch);
 /// The path of the module whose text a launch comes from; empty where none is
 /// known.
 std::string pathOf(const Launch &launch);
-/// Multiplications and additions of the products in a launch; of other kernels,
-/// one per op and element.
+/// Multiplications and additions of a matrix product or attention; 0 for other
+/// kernels.
+int64_t productFlopsOf(const Launch &launch);
+/// The same, but for other kernels one per op and element.
 int64_t flopsOf(const Launch &launch);
 /// Bytes of all that a launch reads and writes, each once.
 int64_t bytesOf(const Launch &launch);

@@ -23,7 +23,7 @@ std::vector<CarriedPlan> &ProgramBuilder::planCarried(RepeatOp repeat) {
     for (size_t j = carried; j < yield.getNumOperands(); ++j)
       if (!repeat.getReverse() &&
           yield.getOperand(j) == repeat.getCarriedArgs()[i])
-        plan.savedAs = j;
+        plan.savedAs = static_cast<int>(j);
     std::string name = freshName(repeat.getResult(i));
     if (plan.savedAs < 0) {
       View place = wantedPlace(repeat.getResult(i));

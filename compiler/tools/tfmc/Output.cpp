@@ -53,7 +53,7 @@ bool tfm::replaceFile(llvm::StringRef path, llvm::StringRef text) {
     if (!error)
       error = llvm::sys::fs::rename(temporary, real);
     if (error)
-      llvm::sys::fs::remove(temporary);
+      (void)llvm::sys::fs::remove(temporary);
   }
   if (!error)
     return true;

@@ -22,6 +22,22 @@ tfm.param @scale : tensor<8xf32> {init = {}}
 
 // -----
 
+// The frontend resolves `xavier` and `he`.
+// expected-error@+1 {{has an `init` of no known kind: "xavier"}}
+tfm.param @scale : tensor<8xf32> {init = {kind = "xavier"}}
+
+// -----
+
+// expected-error@+1 {{has an `init` with 1 `args`; normal takes 2}}
+tfm.param @scale : tensor<8xf32> {init = {kind = "normal", args = [0.02]}}
+
+// -----
+
+// expected-error@+1 {{has an `init` with `args` that are no numbers}}
+tfm.param @scale : tensor<8xf32> {init = {kind = "constant", args = ["one"]}}
+
+// -----
+
 func.func @f() {
   // expected-error@+1 {{names no parameter: missing}}
   %w = tfm.get_param @missing : tensor<8xf32>

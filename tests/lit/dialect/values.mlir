@@ -3,9 +3,9 @@
 
 // CHECK: tfm.param @"h.*.attn.c_attn.weight" : tensor<12x768x2304xf32>
 // CHECK-SAME: dims = ["width", "3*width"]
-// CHECK-SAME: init = {args = [2.000000e-02], kind = "normal"}
+// CHECK-SAME: init = {args = [0.000000e+00, 2.000000e-02], kind = "normal"}
 tfm.param @"h.*.attn.c_attn.weight" : tensor<12x768x2304xf32>
-  {dims = ["width", "3*width"], init = {kind = "normal", args = [0.02]}, trainable = true}
+  {dims = ["width", "3*width"], init = {kind = "normal", args = [0.0, 0.02]}, trainable = true}
 
 // CHECK: tfm.param @wte.weight : tensor<50257x768xf32>
 // CHECK-SAME: aliases = ["lm_head.weight"]
