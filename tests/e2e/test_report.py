@@ -143,6 +143,27 @@ class LabTable(unittest.TestCase):
             self.assertAlmostEqual(found[name]["elasticity"], derivative * at[name] / total, 12)
 
 
+class ShippedFiles(unittest.TestCase):
+    def test_each_is_a_model(self):
+        files = sorted(MODELS.rglob("*.tfm"))
+        self.assertGreater(len(files), 15)
+        for file in files:
+            with self.subTest(file=file.name):
+                result = tfmc("check", file)
+                if file.name == "gelu.tfm":  # a function
+                    self.assertIn("this file has no model", result.stderr)
+                    continue
+                self.assertEqual(result.stderr, "")
+                self.assertEqual(result.returncode, 0)
+
+    def test_parts_of_the_course_have_their_shapes(self):
+        answer = report(MODELS / "cs444" / "query_key_value.tfm", "--shapes", "-D", "B=2", "-D",
+                        "T=4")
+        results = {shape["path"]: shape["shape"] for shape in answer["shapes"]
+                   if shape["value"] == "net"}
+        self.assertEqual(results, {"q": [2, 4, 3], "k": [2, 4, 3], "v": [2, 4, 3]})
+
+
 class Formulas(unittest.TestCase):
     def check(self, *arguments):
         answer = report(*arguments)

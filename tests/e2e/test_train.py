@@ -23,6 +23,24 @@ def binary(folder, source, *arguments):
     return path
 
 
+class Multiplication(unittest.TestCase):
+    """The shipped file, for a few steps."""
+
+    def test_trains_and_is_asked(self):
+        with tempfile.TemporaryDirectory(prefix="tfm-e2e-") as folder:
+            model = binary(folder, MODELS / "multiplication.tfm")
+            out = pathlib.Path(folder) / "run"
+            result = run(model, "train", "--steps", "100", "--out", out)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            answer = json.loads(run(model, "eval", "--weights", out, "--json").stdout)
+            self.assertEqual(answer["exact_match"]["prompts"], 2500)
+            self.assertEqual(answer["exact_match"]["unseen"]["prompts"], 247)
+            # 14 tokens: guessing costs log(14) = 2.64.
+            self.assertLess(answer["loss"], 1.9)
+            text = run(model, "generate", "--weights", out, "--prompt", "47*51=").stdout
+            self.assertRegex(text, r"47\*51=[0-9*=.#]*\n")
+
+
 class Addition(unittest.TestCase):
     """The model that needs no file; everything here is one build of it."""
 

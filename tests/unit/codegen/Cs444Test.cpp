@@ -399,6 +399,9 @@ protected:
       ASSERT_NE(found, ours.end()) << "nothing to compare with " << name;
       const Tensor &wanted = test.at(name);
       ASSERT_EQ(found->second.data.size(), wanted.data.size()) << name;
+      if (name == "expected.out") {
+        EXPECT_EQ(found->second.shape, wanted.shape);
+      }
       double most = 0, scale = 1;
       for (auto [a, b] : llvm::zip_equal(found->second.data, wanted.data))
         most = std::max(most, std::abs(a - b));
