@@ -57,9 +57,10 @@ void addWeights(CLI::App *command, CommonOptions &options) {
 }
 
 void addTokenizer(CLI::App *command, CommonOptions &options) {
-  command->add_option("--tokenizer", options.tokenizer,
-                      "a tokenizer.json, or a folder with one or with "
-                      "vocab.json and merges.txt");
+  command->add_option(
+      "--tokenizer", options.tokenizer,
+      "a tokenizer.json, a SentencePiece .model, or a folder with "
+      "one or with vocab.json and merges.txt");
 }
 
 void addTrain(CLI::App &app, TrainCommand &train) {

@@ -25,7 +25,10 @@ struct Found {
 };
 
 Found openFile(const std::string &path) {
-  return {parseTokenizerJson(readFile(path, "the tokenizer"), path), path};
+  std::string content = readFile(path, "the tokenizer");
+  return {path.ends_with(".model") ? parseSentencePiece(content, path)
+                                   : parseTokenizerJson(content, path),
+          path};
 }
 
 /// What a folder holds, in the forms that Hugging Face writes.
@@ -33,6 +36,9 @@ Found openFolder(const std::string &folder, const std::string &kind) {
   std::string whole = folder + "/tokenizer.json";
   if (fileExists(whole))
     return openFile(whole);
+  std::string pieces = folder + "/tokenizer.model";
+  if (fileExists(pieces))
+    return openFile(pieces);
   std::string vocabulary = folder + "/vocab.json";
   std::string merges = folder + "/merges.txt";
   if (!fileExists(vocabulary) || !fileExists(merges))
@@ -62,8 +68,8 @@ Found open(const tfm_model &model, const Recipe &recipe,
     Found found = openFolder(request.named, kind);
     if (!found.tokenizer)
       throw InputError("there is no tokenizer in " + request.named +
-                       ": it has neither tokenizer.json nor vocab.json and "
-                       "merges.txt");
+                       ": it has neither tokenizer.json nor tokenizer.model "
+                       "nor vocab.json and merges.txt");
     return found;
   }
   if (isFolder(request.weights))

@@ -17,7 +17,7 @@
 namespace tfm {
 
 struct TokenizerRequest {
-  /// What the user names: a tokenizer.json or a folder; may be empty.
+  /// What the user names: a tokenizer.json, a .model or a folder; may be empty.
   std::string named;
   /// The weights; a folder of theirs may hold their tokenizer.
   std::string weights;

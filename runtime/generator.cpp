@@ -251,9 +251,16 @@ Generated generate(LogitsSource &source, const Tokenizer &tokenizer,
 }
 
 std::vector<int32_t> promptTokens(const Tokenizer &tokenizer,
-                                  std::string_view prompt) {
+                                  std::string_view prompt, bool withBegin) {
   try {
     std::vector<int32_t> ids = tokenizer.ids(prompt);
+    std::vector<int32_t> begin;
+    if (withBegin)
+      begin = tokenizer.begin();
+    // Who writes `<s>` out wants it once.
+    if (ids.size() < begin.size() ||
+        !std::equal(begin.begin(), begin.end(), ids.begin()))
+      ids.insert(ids.begin(), begin.begin(), begin.end());
     if (!ids.empty())
       return ids;
   } catch (const InputError &error) {

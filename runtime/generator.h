@@ -81,10 +81,12 @@ Generated generate(LogitsSource &logits, const Tokenizer &tokenizer,
                    const GenerateOptions &options,
                    const std::function<void(std::string_view)> &print);
 
-/// The tokens of a prompt; an empty one begins with a new line or whatever the
-/// vocabulary has to begin with.
+/// The tokens of a prompt, behind those that the tokenizer begins every text
+/// with (unless the model was trained without them); an empty one begins with
+/// these, or a new line, or whatever the vocabulary has.
 std::vector<int32_t> promptTokens(const Tokenizer &tokenizer,
-                                  std::string_view prompt);
+                                  std::string_view prompt,
+                                  bool withBegin = true);
 
 /// The recipe's generation defaults, and the tokens that end a text.
 GenerateOptions defaultOptions(const Recipe &recipe,

@@ -56,7 +56,8 @@ Trainer::Trainer(Model &model, const Recipe &recipe, const Dataset &data,
     evaluator.emplace(model, data, ignored);
   hasQuestions = !data.questions(Part::Validation).empty();
   if (train.sample.interval.every > 0)
-    samplePrompt = promptTokens(tokenizer, train.sample.prompt);
+    samplePrompt = promptTokens(tokenizer, train.sample.prompt,
+                                /*withBegin=*/false);
 }
 
 void Trainer::prepare() {
@@ -255,6 +256,16 @@ void Trainer::save() {
   progress->exclude(now() - began);
 }
 
+/// The tokenizer for a run directory. Our data has no tokens before a text, so
+/// generation from the run shall put none there either.
+static std::string tokenizerOfRun(const Tokenizer &tokenizer) {
+  if (tokenizer.begin().empty())
+    return tokenizer.json();
+  auto root = nlohmann::ordered_json::parse(tokenizer.json());
+  root["post_processor"] = nullptr;
+  return root.dump();
+}
+
 TrainResult Trainer::run(const std::atomic<bool> &interrupt) {
   prepare();
   const TrainSpec &train = recipe.train;
@@ -268,7 +279,7 @@ TrainResult Trainer::run(const std::atomic<bool> &interrupt) {
     makeFolder(options.out);
     checkSpace(options.out, model);
     AtomicFile file(options.out + "/tokenizer.json");
-    file.write(tokenizer.json());
+    file.write(tokenizerOfRun(tokenizer));
     file.commit();
   }
   if (!options.log.empty())

@@ -97,7 +97,8 @@ std::vector<int32_t> readIds(const DataRequest &request) {
       if (id >= static_cast<uint64_t>(vocabulary))
         throw InputError("the data file " + path + " has the token id " +
                          std::to_string(id) + ", but the vocabulary has " +
-                         std::to_string(vocabulary) + " tokens");
+                         std::to_string(vocabulary) +
+                         " tokens: write it with this model's tokenizer");
       ids.push_back(static_cast<int32_t>(id));
     }
   }

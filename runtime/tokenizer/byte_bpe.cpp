@@ -12,13 +12,12 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/error.h"
+#include "runtime/tokenizer/bpe_merges.h"
 #include "runtime/tokenizer/pretokenizer.h"
 #include "runtime/tokenizer/utf8.h"
-#include "runtime/tokenizer/vocabulary.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <queue>
 #include <utf8proc.h>
 
 using nlohmann::json;
@@ -47,30 +46,14 @@ struct ByteCharacters {
   }
 };
 
-struct Merge {
-  int32_t rank;
-  int32_t result;
-};
-
-uint64_t pairKey(int32_t left, int32_t right) {
-  return uint64_t{static_cast<uint32_t>(left)} << 32 |
-         static_cast<uint32_t>(right);
-}
-
-struct KeyHash {
-  size_t operator()(uint64_t key) const {
-    return static_cast<size_t>((key * 0x9E3779B97F4A7C15u) >> 16);
-  }
-};
-
 class ByteBpe : public Tokenizer {
 public:
-  ByteBpe(Vocabulary tokens,
-          const std::vector<std::pair<std::string, std::string>> &pairs,
+  ByteBpe(Vocabulary tokens, const MergeList &pairs,
           const std::vector<std::string> &specialTokens,
           const std::string &pattern, const std::string &origin)
       : vocabulary(std::move(tokens)), mergeList(pairs),
-        specials(specialTokens), pretokenizer(pattern, origin) {
+        specials(specialTokens), pretokenizer(pattern, origin),
+        merges(pairs, vocabulary, origin) {
     ByteCharacters characters;
     for (int byte = 0; byte < 256; ++byte)
       byteIds[byte] = vocabulary.find(characters.text[byte]);
@@ -80,23 +63,6 @@ public:
     for (const std::string &special : specials)
       if (int32_t id = vocabulary.find(special); id >= 0)
         bytesOf[id] = special;
-    // Longest first, so that of two that begin alike the longer is found.
-    std::sort(specials.begin(), specials.end(),
-              [](const std::string &a, const std::string &b) {
-                return a.size() > b.size();
-              });
-    merges.reserve(pairs.size());
-    for (size_t rank = 0; rank < pairs.size(); ++rank) {
-      const auto &[left, right] = pairs[rank];
-      int32_t leftId = vocabulary.find(left);
-      int32_t rightId = vocabulary.find(right);
-      int32_t result = vocabulary.find(left + right);
-      if (leftId < 0 || rightId < 0 || result < 0)
-        throw InputError(origin + ": the merge \"" + left + " " + right +
-                         "\" uses a token that the vocabulary lacks");
-      merges.try_emplace(pairKey(leftId, rightId),
-                         Merge{static_cast<int32_t>(rank), result});
-    }
   }
 
   int64_t size() const override { return vocabulary.size(); }
@@ -108,14 +74,10 @@ public:
       text = normalized;
     }
     Encoder encoder(*this, ids);
-    while (!text.empty()) {
-      auto [at, special] = nextSpecial(text);
-      encoder.plain(text.substr(0, at));
-      if (special.empty())
-        return;
-      ids.push_back(vocabulary.find(special));
-      text.remove_prefix(at + special.size());
-    }
+    cutAtTokens(
+        text, specials,
+        [&](std::string_view plain, size_t) { encoder.plain(plain); },
+        [&](size_t i) { ids.push_back(vocabulary.find(specials[i])); });
   }
 
   void decode(int32_t id, bool, std::string &bytes) const override {
@@ -152,8 +114,11 @@ public:
     return root.dump();
   }
 
+  std::vector<int32_t> begin() const override { return beginIds; }
+
   /// Set by the reader of tokenizer.json.
   std::string source;
+  std::vector<int32_t> beginIds;
   std::optional<utf8proc_option_t> normalForm;
   /// A piece that is a token as a whole is not merged up (Llama 3).
   bool wholePieces = false;
@@ -214,13 +179,6 @@ private:
         known;
   };
 
-  const Merge *findMerge(int32_t left, int32_t right) const {
-    auto found = merges.find(pairKey(left, right));
-    return found == merges.end() ? nullptr : &found->second;
-  }
-
-  /// Merges one piece and appends its ids. A queue of candidate pairs over a
-  /// doubly linked list: n log n also for a piece as long as the text.
   void mergePiece(std::string_view piece, std::vector<int32_t> &ids) const {
     if (wholePieces) {
       if (int32_t id = wholeToken(piece); id >= 0) {
@@ -228,61 +186,16 @@ private:
         return;
       }
     }
-    struct Node {
-      int32_t id, previous, next;
-    };
-    std::vector<Node> nodes;
-    nodes.reserve(piece.size());
+    std::vector<int32_t> bytes;
+    bytes.reserve(piece.size());
     for (char c : piece) {
       int32_t id = byteIds[static_cast<unsigned char>(c)];
       if (id < 0)
         throw InputError("the tokenizer has no token for the byte " +
                          std::to_string(static_cast<unsigned char>(c)));
-      auto here = static_cast<int32_t>(nodes.size());
-      nodes.push_back({id, here - 1, here + 1});
+      bytes.push_back(id);
     }
-    if (nodes.empty())
-      return;
-    nodes.back().next = -1;
-
-    struct Candidate {
-      int32_t rank, at, left, right, result;
-      bool operator>(const Candidate &other) const {
-        return rank != other.rank ? rank > other.rank : at > other.at;
-      }
-    };
-    std::vector<Candidate> storage;
-    storage.reserve(nodes.size());
-    std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>>
-        queue(std::greater<>(), std::move(storage));
-    auto offer = [&](int32_t at) {
-      if (at < 0 || nodes[at].next < 0)
-        return;
-      int32_t right = nodes[nodes[at].next].id;
-      if (const Merge *merge = findMerge(nodes[at].id, right))
-        queue.push({merge->rank, at, nodes[at].id, right, merge->result});
-    };
-    for (size_t i = 0; i + 1 < nodes.size(); ++i)
-      offer(static_cast<int32_t>(i));
-    while (!queue.empty()) {
-      Candidate best = queue.top();
-      queue.pop();
-      Node &node = nodes[best.at];
-      // Stale: one of the two has been merged with another meanwhile.
-      if (node.id != best.left || node.next < 0 ||
-          nodes[node.next].id != best.right)
-        continue;
-      int32_t gone = node.next;
-      node.id = best.result;
-      node.next = nodes[gone].next;
-      nodes[gone].id = -1;
-      if (node.next >= 0)
-        nodes[node.next].previous = best.at;
-      offer(node.previous);
-      offer(best.at);
-    }
-    for (int32_t at = 0; at >= 0; at = nodes[at].next)
-      ids.push_back(nodes[at].id);
+    merges.apply(bytes, ids);
   }
 
   int32_t wholeToken(std::string_view piece) const {
@@ -309,21 +222,6 @@ private:
     return bytes;
   }
 
-  /// Where the first special token stands and which it is.
-  std::pair<size_t, std::string_view> nextSpecial(std::string_view text) const {
-    size_t best = text.size();
-    std::string_view which;
-    for (const std::string &special : specials) {
-      size_t at = text.substr(0, std::min(text.size(), best + special.size()))
-                      .find(special);
-      if (at < best) {
-        best = at;
-        which = special;
-      }
-    }
-    return {best, which};
-  }
-
   std::string normalize(std::string_view text) const {
     utf8proc_uint8_t *out = nullptr;
     utf8proc_ssize_t size = utf8proc_map(
@@ -338,10 +236,10 @@ private:
   }
 
   Vocabulary vocabulary;
-  std::vector<std::pair<std::string, std::string>> mergeList;
+  MergeList mergeList;
   std::vector<std::string> specials;
   Pretokenizer pretokenizer;
-  std::unordered_map<uint64_t, Merge, KeyHash> merges;
+  BpeMerges merges;
   std::vector<std::string> bytesOf;
   int32_t byteIds[256];
 };
@@ -375,27 +273,6 @@ std::string findPattern(const json &preTokenizer, const std::string &origin) {
       return steps[0]["pattern"]["Regex"].get<std::string>();
   }
   return unsupported("\"" + type + "\"");
-}
-
-std::vector<std::pair<std::string, std::string>>
-readMerges(const json &list, const std::string &origin) {
-  if (!list.is_array())
-    throw InputError(origin + ": `merges` is not a list");
-  std::vector<std::pair<std::string, std::string>> merges;
-  for (const json &entry : list) {
-    if (entry.is_array() && entry.size() == 2 && entry[0].is_string() &&
-        entry[1].is_string()) {
-      merges.emplace_back(entry[0].get<std::string>(),
-                          entry[1].get<std::string>());
-      continue;
-    }
-    std::string text = entry.is_string() ? entry.get<std::string>() : "";
-    size_t space = text.find(' ');
-    if (space == std::string::npos)
-      throw InputError(origin + ": a merge is two tokens");
-    merges.emplace_back(text.substr(0, space), text.substr(space + 1));
-  }
-  return merges;
 }
 
 std::optional<utf8proc_option_t> readNormalizer(const json &normalizer,
@@ -437,24 +314,11 @@ TokenizerPtr byteBpeFromJson(const json &root, std::string_view text,
   const json &model = root.at("model");
   Vocabulary vocabulary = Vocabulary::fromJson(
       model.contains("vocab") ? model["vocab"] : json(), origin);
-  std::vector<std::string> specials;
-  if (root.contains("added_tokens") && root["added_tokens"].is_array())
-    for (const json &added : root["added_tokens"]) {
-      if (!added.is_object() || !added.contains("content") ||
-          !added["content"].is_string() || !added.contains("id") ||
-          !added["id"].is_number_unsigned())
-        throw InputError(origin + ": an added token needs an id and a content");
-      auto content = added["content"].get<std::string>();
-      if (content.empty())
-        throw InputError(origin + ": an added token is empty");
-      vocabulary.set(content, added["id"].get<uint64_t>(), origin);
-      specials.push_back(content);
-    }
+  std::vector<std::string> specials = readAddedTokens(root, vocabulary, origin);
+  std::vector<int32_t> begin = readBegin(root, vocabulary);
   json none;
   auto result = std::make_unique<ByteBpe>(
-      std::move(vocabulary),
-      readMerges(model.contains("merges") ? model["merges"] : none, origin),
-      specials,
+      std::move(vocabulary), readMerges(model, origin), specials,
       findPattern(root.contains("pre_tokenizer") ? root["pre_tokenizer"] : none,
                   origin),
       origin);
@@ -463,6 +327,7 @@ TokenizerPtr byteBpeFromJson(const json &root, std::string_view text,
   result->wholePieces = model.contains("ignore_merges") &&
                         model["ignore_merges"].is_boolean() &&
                         model["ignore_merges"].get<bool>();
+  result->beginIds = std::move(begin);
   result->source = text;
   return result;
 }
@@ -472,9 +337,9 @@ TokenizerPtr makeBytesTokenizer() {
   Vocabulary vocabulary;
   for (const std::string &character : characters.text)
     vocabulary.add(character);
-  return std::make_unique<ByteBpe>(
-      std::move(vocabulary), std::vector<std::pair<std::string, std::string>>{},
-      std::vector<std::string>{}, "(?s).+", "bytes");
+  return std::make_unique<ByteBpe>(std::move(vocabulary), MergeList{},
+                                   std::vector<std::string>{}, "(?s).+",
+                                   "bytes");
 }
 
 } // namespace tfm

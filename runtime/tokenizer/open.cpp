@@ -8,7 +8,7 @@
 #include "runtime/atomic_file.h"
 #include "runtime/error.h"
 #include "runtime/recipe.h"
-#include "runtime/tokenizer/vocabulary.h"
+#include "runtime/tokenizer/bpe_merges.h"
 
 #include <nlohmann/json.hpp>
 
@@ -26,6 +26,8 @@ const json &member(const json &object, const char *name) {
 }
 
 std::string typeOf(const json &object) {
+  if (!object.is_object())
+    return "";
   const json &type = member(object, "type");
   return type.is_string() ? type.get<std::string>() : "";
 }
@@ -52,16 +54,23 @@ TokenizerPtr parseTokenizerJson(std::string_view text,
       throw InputError(origin + ": the model type \"" + type +
                        "\" is not supported; BPE and WordLevel are");
     if (member(model, "end_of_word_suffix") == "</w>") {
-      std::vector<std::pair<std::string, std::string>> merges;
-      for (const json &merge : member(model, "merges"))
-        merges.push_back(merge.get<std::pair<std::string, std::string>>());
       return wordBpe(Vocabulary::fromJson(member(model, "vocab"), origin),
-                     std::move(merges));
+                     readMerges(model, origin));
     }
+    // Cut into characters, not into bytes.
+    const json &cut = member(root, "pre_tokenizer");
+    if (member(model, "byte_fallback") == true || typeOf(cut) == "Metaspace" ||
+        (cut.is_null() && !member(root, "normalizer").is_null()))
+      return charBpeFromJson(root, text, origin);
     return byteBpeFromJson(root, text, origin);
   } catch (const json::exception &) {
     throw InputError(origin + " is not a tokenizer.json that can be used");
   }
+}
+
+TokenizerPtr parseSentencePiece(std::string_view bytes,
+                                const std::string &origin) {
+  return parseTokenizerJson(sentencePieceJson(bytes, origin), origin);
 }
 
 TokenizerPtr openTokenizer(const TokenizerSpec &spec,
@@ -92,6 +101,10 @@ TokenizerPtr openTokenizer(const TokenizerSpec &spec,
   if (spec.kind == "words") {
     need(1);
     return makeWordsTokenizer(file(0));
+  }
+  if (spec.kind == "sentencepiece") {
+    need(1);
+    return parseSentencePiece(file(0), paths[0]);
   }
   throw InputError("the tokenizer \"" + spec.kind + "\" is not supported");
 }

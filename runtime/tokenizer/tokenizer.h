@@ -42,6 +42,8 @@ public:
   /// What stands between a text whose last token is `last` and the text of the
   /// tokens after it, where neither has it: a space between words.
   virtual std::string_view joint(int32_t) const { return {}; }
+  /// Tokens that a text begins with where its model was trained so: `<s>`.
+  virtual std::vector<int32_t> begin() const { return {}; }
   /// In Hugging Face `tokenizer.json` form.
   virtual std::string json() const = 0;
 
@@ -75,16 +77,22 @@ TokenizerPtr makeByteBpeTokenizer(std::string_view vocabJson,
 /// the text of its two files.
 TokenizerPtr makeWordBpeTokenizer(std::string_view vocabJson,
                                   std::string_view merges);
-/// From the text of a Hugging Face `tokenizer.json`: byte-level BPE, and the
-/// forms that `json()` of the tokenizers here writes. `origin` is named in
-/// errors. Any bytes are safe to pass.
+/// From the text of a Hugging Face `tokenizer.json`: byte-level BPE, the BPE of
+/// characters that Llama, Mistral and Gemma have, and the forms that `json()`
+/// of the tokenizers here writes. `origin` is named in errors. Any bytes are
+/// safe to pass.
 TokenizerPtr parseTokenizerJson(std::string_view text,
+                                const std::string &origin);
+
+/// From the bytes of a SentencePiece model of type BPE.
+TokenizerPtr parseSentencePiece(std::string_view bytes,
                                 const std::string &origin);
 
 /// Opens a tokenizer by kind; `paths` are where its files really are.
 /// Kinds: chars (needs `spec.json`), bytes, words (vocab.json), gpt2
 /// (vocab.json, merges.txt), bpe_words (the same), huggingface
-/// (tokenizer.json). An embedded `spec.json` wins over files.
+/// (tokenizer.json), sentencepiece (a .model file). An embedded `spec.json`
+/// wins over files.
 TokenizerPtr openTokenizer(const TokenizerSpec &spec,
                            const std::vector<std::string> &paths);
 

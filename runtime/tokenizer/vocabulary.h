@@ -57,12 +57,19 @@ parseMerges(std::string_view text, const std::string &origin);
 /// Parses JSON; throws InputError naming `origin`.
 nlohmann::json parseJson(std::string_view text, const std::string &origin);
 
+/// The tokenizer.json that stands for a SentencePiece model (a `.model` file)
+/// of type BPE. Throws InputError; any bytes are safe to pass.
+std::string sentencePieceJson(std::string_view bytes,
+                              const std::string &origin);
+
 /// Hugging Face's tokenizer.json with an empty BPE in it.
 nlohmann::ordered_json emptyTokenizerJson();
 
 /// The tokenizers from parsed files, each made in its own source file. Of
 /// `tokenizer.json` both its tree and its text.
 TokenizerPtr byteBpeFromJson(const nlohmann::json &root, std::string_view text,
+                             const std::string &origin);
+TokenizerPtr charBpeFromJson(const nlohmann::json &root, std::string_view text,
                              const std::string &origin);
 TokenizerPtr wordBpe(Vocabulary vocabulary,
                      std::vector<std::pair<std::string, std::string>> merges);

@@ -190,6 +190,36 @@ class Gpt2Folder(Fixture, Folder):
         self.assertEqual(len(self.generated(self.folder / "run")), 12)
 
 
+class Trained(Folder):
+    """What we train is what transformers reads: tests/peers/transformers_round_trip.py."""
+
+    def test_logits_that_transformers_gave(self):
+        source = FIXTURES / "trained"
+        sizes = json.loads((source / "sizes.json").read_text())
+        defines = [part for name, value in sizes.items() for part in ("-D", f"{name}={value}")]
+        (self.folder / "ids.bin").write_bytes(array.array("H", range(101)).tobytes())
+        text = (FIXTURES / "gpt2_tiny" / "model.tfm").read_text()
+        text = text.replace("../../../models", str(MODELS)) + '\ndata tokens("ids.bin")\n'
+        (self.folder / "model.tfm").write_text(text)
+        program = self.build(self.folder / "model.tfm", *defines)
+        # A run of today has the tensors of the one that transformers has read.
+        self.ok(program, "train", "--steps", "1", "--out", "run", "--json")
+
+        def tensors(path):
+            return {name: tensor[:2] for name, tensor in read_safetensors(path).items()}
+
+        self.assertEqual(tensors(self.folder / "run" / "model.safetensors"),
+                         tensors(source / "model.safetensors"))
+        expected = read_safetensors(source / "expected.safetensors")
+        self.ok(program, "logits", "--weights", source, "--prompt",
+                " ".join(map(str, values(expected["ids"]))), "-o", "logits.safetensors")
+        found = values(read_safetensors(self.folder / "logits.safetensors")["logits"])
+        reference = values(expected["logits_f64"])
+        largest = max(map(abs, reference))
+        for a, b in zip(found, reference, strict=True):
+            self.assertLessEqual(abs(a - b), 1e-5 * largest)
+
+
 class LlamaFolder(Fixture, Folder):
     NAME = "llama_tiny"
     IDS = ("--ids",)

@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-// The input is a tokenizer.json and, after a zero byte, a text for it. Nothing
-// but InputError may come out, and what was encoded can be decoded.
+// The input is a tokenizer.json and, after a zero byte, a text for it; or it is
+// a SentencePiece model, and a text too. Nothing but InputError may come out,
+// and what was encoded can be decoded.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,23 +16,33 @@
 
 #include <cstdlib>
 
+static void use(const tfm::Tokenizer &tokenizer, std::string_view text) {
+  std::vector<int32_t> ids = tokenizer.ids(text);
+  for (int32_t id : ids)
+    if (id < 0 || id >= tokenizer.size())
+      std::abort();
+  tokenizer.text(ids);
+  for (int32_t id : tokenizer.begin())
+    if (id < 0 || id >= tokenizer.size())
+      std::abort();
+  // What a tokenizer writes can be read, and means the same.
+  if (tfm::parseTokenizerJson(tokenizer.json(), "again")->ids(text) != ids)
+    std::abort();
+}
+
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   std::string_view input(reinterpret_cast<const char *>(data), size);
   size_t cut = std::min(input.find('\0'), size);
   std::string_view text = input.substr(std::min(cut + 1, size));
   try {
-    tfm::TokenizerPtr tokenizer =
-        tfm::parseTokenizerJson(input.substr(0, cut), "fuzz");
-    std::vector<int32_t> ids = tokenizer->ids(text);
-    for (int32_t id : ids)
-      if (id < 0 || id >= tokenizer->size())
-        std::abort();
-    tokenizer->text(ids);
-    // What a tokenizer writes can be read, and means the same.
-    if (tfm::parseTokenizerJson(tokenizer->json(), "again")->ids(text) != ids)
-      std::abort();
+    use(*tfm::parseTokenizerJson(input.substr(0, cut), "fuzz"), text);
   } catch (const tfm::InputError &) {
     // What a user sees as a message.
+  }
+  try {
+    use(*tfm::parseSentencePiece(input, "fuzz"), input);
+  } catch (const tfm::InputError &) {
+    // The same.
   }
   return 0;
 }

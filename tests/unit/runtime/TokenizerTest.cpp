@@ -7,6 +7,7 @@
 
 #include "runtime/tokenizer/tokenizer.h"
 #include "runtime/error.h"
+#include "runtime/generator.h"
 #include "runtime/philox.h"
 #include "runtime/tokenizer/train_word_bpe.h"
 #include "runtime/tokenizer/utf8.h"
@@ -126,6 +127,138 @@ TEST(ByteBpe, LongWordsTakeNoLonger) {
           .count();
   EXPECT_LT(seconds, 5.0); // quadratic: minutes
   EXPECT_EQ(tokenizer->text(ids), word);
+}
+
+const std::string llamaFixture = TFM_FIXTURES "/bpe/llama/";
+
+class CharBpe : public testing::TestWithParam<const char *> {};
+
+// The forms that Llama, Mistral and Gemma have, as Hugging Face's tokenizers
+// encodes with them.
+TEST_P(CharBpe, MeetsTheFixture) {
+  std::string path = llamaFixture + GetParam() + ".json";
+  TokenizerPtr tokenizer = parseTokenizerJson(contentOf(path), path);
+  json cases =
+      json::parse(contentOf(llamaFixture + "cases.json")).at(GetParam());
+  EXPECT_GT(cases.size(), 150u);
+  for (const json &entry : cases) {
+    auto text = entry.at("text").get<std::string>();
+    auto ids = entry.at("ids").get<std::vector<int32_t>>();
+    EXPECT_EQ(tokenizer->ids(text), ids) << text;
+    EXPECT_EQ(tokenizer->text(ids), entry.at("decoded").get<std::string>());
+  }
+  EXPECT_EQ(tokenizer->json(), contentOf(path));
+}
+INSTANTIATE_TEST_SUITE_P(Forms, CharBpe,
+                         testing::Values("legacy", "first", "always", "gemma",
+                                         "unknown"),
+                         [](const auto &info) {
+                           return std::string(info.param);
+                         });
+
+TEST(CharBpe, BeginsAsTheFileSays) {
+  std::string legacy = contentOf(llamaFixture + "legacy.json");
+  TokenizerPtr tokenizer = parseTokenizerJson(legacy, "legacy.json");
+  EXPECT_EQ(tokenizer->begin(), (std::vector<int32_t>{1}));
+  auto whole = json::parse(contentOf(llamaFixture + "cases.json"))
+                   .at("begin")
+                   .get<std::vector<int32_t>>();
+  EXPECT_EQ(promptTokens(*tokenizer, "To be"), whole);
+  EXPECT_EQ(promptTokens(*tokenizer, ""), (std::vector<int32_t>{1}));
+  EXPECT_EQ(promptTokens(*tokenizer, "<s>To be").front(), 1);
+  EXPECT_NE(promptTokens(*tokenizer, "<s>To be")[1], 1);
+}
+
+TEST(CharBpe, KeepsAnyBytes) {
+  TokenizerPtr tokenizer =
+      parseTokenizerJson(contentOf(llamaFixture + "gemma.json"), "gemma.json");
+  std::string bytes;
+  for (uint32_t i = 0; i < 500; ++i)
+    bytes += static_cast<char>(philox(4, {i, 0, 0, 0})[0]);
+  std::string back;
+  for (int32_t id : tokenizer->ids(bytes))
+    tokenizer->decode(id, false, back);
+  EXPECT_EQ(back, bytes);
+}
+
+TEST(CharBpe, RefusesWhatItCannotFollow) {
+  json root = json::parse(contentOf(llamaFixture + "legacy.json"));
+  auto problem = [&](const char *part, json value) {
+    json changed = root;
+    changed[part] = std::move(value);
+    return messageOf<InputError>(
+        [&] { parseTokenizerJson(changed.dump(), "x.json"); });
+  };
+  for (const auto &[part, value] : std::vector<std::pair<const char *, json>>{
+           {"normalizer", {{"type", "Lowercase"}}},
+           {"normalizer", {{"type", "Replace"}, {"pattern", {{"Regex", "a"}}}}},
+           {"pre_tokenizer", {{"type", "Whitespace"}}},
+           {"decoder", {{"type", "WordPiece"}}},
+           {"decoder", nullptr}}) {
+    EXPECT_NE(problem(part, value).find("x.json"), std::string::npos)
+        << part << value;
+  }
+  root["model"].erase("merges");
+  EXPECT_NE(problem("version", "1.0").find("no list of `merges`"),
+            std::string::npos);
+}
+
+TEST(SentencePiece, MeetsTheFixture) {
+  std::string folder = TFM_FIXTURES "/bpe/sentencepiece/";
+  std::string bytes = contentOf(folder + "llama.model");
+  TokenizerPtr tokenizer = parseSentencePiece(bytes, "llama.model");
+  EXPECT_EQ(tokenizer->size(), 600);
+  EXPECT_EQ(tokenizer->begin(), (std::vector<int32_t>{1}));
+  json cases = json::parse(contentOf(folder + "cases.json"));
+  EXPECT_GT(cases.size(), 100u);
+  TokenizerPtr again = parseTokenizerJson(tokenizer->json(), "written");
+  for (const json &entry : cases) {
+    auto text = entry.at("text").get<std::string>();
+    auto ids = entry.at("ids").get<std::vector<int32_t>>();
+    EXPECT_EQ(tokenizer->ids(text), ids) << text;
+    EXPECT_EQ(again->ids(text), ids) << text;
+    EXPECT_EQ(tokenizer->text(ids), entry.at("decoded").get<std::string>());
+  }
+}
+
+TEST(SentencePiece, RefusesWhatItCannotFollow) {
+  std::string folder = TFM_FIXTURES "/bpe/sentencepiece/";
+  auto problem = [&](const std::string &bytes) {
+    return messageOf<InputError>([&] { parseSentencePiece(bytes, "x.model"); });
+  };
+  EXPECT_NE(problem(contentOf(folder + "unigram.model"))
+                .find("of another type than BPE"),
+            std::string::npos);
+  std::string whole = contentOf(folder + "llama.model");
+  EXPECT_NE(problem("").find("x.model"), std::string::npos);
+  for (size_t size = 1; size < 300; ++size)
+    EXPECT_NE(problem(whole.substr(0, size)), "");
+  // Damage anywhere is an error or another vocabulary, never worse.
+  for (uint32_t i = 0; i < 300; ++i) {
+    PhiloxBlock random = philox(8, {i, 0, 0, 0});
+    std::string damaged = whole;
+    damaged[random[0] % damaged.size()] = static_cast<char>(random[1]);
+    problem(damaged);
+  }
+}
+
+TEST(ByteBpe, ManySpecialTokensTakeNoLonger) {
+  json root = json::parse(contentOf(bytesFixture + "tokenizer.json"));
+  for (int i = 0; i < 200; ++i)
+    root["added_tokens"].push_back(
+        {{"id", 1000 + i}, {"content", "<|" + std::to_string(i) + "|>"}});
+  TokenizerPtr tokenizer = parseTokenizerJson(root.dump(), "x");
+  std::string text;
+  for (int i = 0; i < 20000; ++i)
+    text += "to be<|3|>";
+  auto began = std::chrono::steady_clock::now();
+  std::vector<int32_t> ids = tokenizer->ids(text);
+  double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - began)
+          .count();
+  EXPECT_LT(seconds, 2.0); // quadratic: minutes
+  EXPECT_EQ(std::count(ids.begin(), ids.end(), 1003), 20000);
+  EXPECT_EQ(tokenizer->text(ids), text);
 }
 
 TEST(WordBpe, MeetsTheFixture) {

@@ -1,0 +1,178 @@
+//===- bpe_merges.cpp - the merges of a byte-pair encoding --------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/tokenizer/bpe_merges.h"
+
+#include "runtime/error.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <queue>
+
+using nlohmann::json;
+
+namespace tfm {
+
+namespace {
+
+uint64_t pairKey(int32_t left, int32_t right) {
+  return uint64_t{static_cast<uint32_t>(left)} << 32 |
+         static_cast<uint32_t>(right);
+}
+
+} // namespace
+
+BpeMerges::BpeMerges(const MergeList &list, const Vocabulary &vocabulary,
+                     const std::string &origin) {
+  merges.reserve(list.size());
+  for (size_t rank = 0; rank < list.size(); ++rank) {
+    const auto &[left, right] = list[rank];
+    int32_t leftId = vocabulary.find(left);
+    int32_t rightId = vocabulary.find(right);
+    int32_t result = vocabulary.find(left + right);
+    if (leftId < 0 || rightId < 0 || result < 0)
+      throw InputError(origin + ": the merge \"" + left + " " + right +
+                       "\" uses a token that the vocabulary lacks: vocabulary "
+                       "and merges must be of the same tokenizer");
+    merges.try_emplace(pairKey(leftId, rightId),
+                       Merge{static_cast<int32_t>(rank), result});
+  }
+}
+
+const BpeMerges::Merge *BpeMerges::find(int32_t left, int32_t right) const {
+  auto found = merges.find(pairKey(left, right));
+  return found == merges.end() ? nullptr : &found->second;
+}
+
+void BpeMerges::apply(std::span<const int32_t> first,
+                      std::vector<int32_t> &ids) const {
+  // A queue of candidate pairs over a doubly linked list.
+  struct Node {
+    int32_t id, previous, next;
+  };
+  std::vector<Node> nodes;
+  nodes.reserve(first.size());
+  for (int32_t id : first) {
+    auto here = static_cast<int32_t>(nodes.size());
+    nodes.push_back({id, here - 1, here + 1});
+  }
+  if (nodes.empty())
+    return;
+  nodes.back().next = -1;
+
+  struct Candidate {
+    int32_t rank, at, left, right, result;
+    bool operator>(const Candidate &other) const {
+      return rank != other.rank ? rank > other.rank : at > other.at;
+    }
+  };
+  std::vector<Candidate> storage;
+  storage.reserve(nodes.size());
+  std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> queue(
+      std::greater<>(), std::move(storage));
+  auto offer = [&](int32_t at) {
+    if (at < 0 || nodes[at].next < 0)
+      return;
+    int32_t right = nodes[nodes[at].next].id;
+    if (const Merge *merge = find(nodes[at].id, right))
+      queue.push({merge->rank, at, nodes[at].id, right, merge->result});
+  };
+  for (size_t i = 0; i + 1 < nodes.size(); ++i)
+    offer(static_cast<int32_t>(i));
+  while (!queue.empty()) {
+    Candidate best = queue.top();
+    queue.pop();
+    Node &node = nodes[best.at];
+    // Stale: one of the two has been merged with another meanwhile.
+    if (node.id != best.left || node.next < 0 ||
+        nodes[node.next].id != best.right)
+      continue;
+    int32_t gone = node.next;
+    node.id = best.result;
+    node.next = nodes[gone].next;
+    nodes[gone].id = -1;
+    if (node.next >= 0)
+      nodes[node.next].previous = best.at;
+    offer(node.previous);
+    offer(best.at);
+  }
+  for (int32_t at = 0; at >= 0; at = nodes[at].next)
+    ids.push_back(nodes[at].id);
+}
+
+MergeList readMerges(const json &model, const std::string &origin) {
+  auto list = model.find("merges");
+  if (list == model.end() || !list->is_array())
+    throw InputError(origin + ": its model has no list of `merges`. Copy or "
+                              "download it again");
+  MergeList merges;
+  for (const json &entry : *list) {
+    if (entry.is_array() && entry.size() == 2 && entry[0].is_string() &&
+        entry[1].is_string()) {
+      merges.emplace_back(entry[0].get<std::string>(),
+                          entry[1].get<std::string>());
+      continue;
+    }
+    std::string text = entry.is_string() ? entry.get<std::string>() : "";
+    size_t space = text.find(' ');
+    if (space == std::string::npos)
+      throw InputError(origin + ": a merge is two tokens, not " + entry.dump());
+    merges.emplace_back(text.substr(0, space), text.substr(space + 1));
+  }
+  return merges;
+}
+
+std::vector<std::string> readAddedTokens(const json &root,
+                                         Vocabulary &vocabulary,
+                                         const std::string &origin) {
+  std::vector<std::string> tokens;
+  auto list = root.find("added_tokens");
+  if (list == root.end() || !list->is_array())
+    return tokens;
+  for (const json &added : *list) {
+    if (!added.is_object() || !added.contains("content") ||
+        !added["content"].is_string() || !added.contains("id") ||
+        !added["id"].is_number_unsigned())
+      throw InputError(origin + ": an added token needs an id and a content");
+    auto content = added["content"].get<std::string>();
+    if (content.empty())
+      throw InputError(origin + ": an added token is empty");
+    vocabulary.set(content, added["id"].get<uint64_t>(), origin);
+    tokens.push_back(content);
+  }
+  // Longest first, so that of two that begin alike the longer is found.
+  std::ranges::sort(tokens, [](const std::string &a, const std::string &b) {
+    return a.size() != b.size() ? a.size() > b.size() : a < b;
+  });
+  return tokens;
+}
+
+std::vector<int32_t> readBegin(const json &root, const Vocabulary &vocabulary) {
+  auto post = root.find("post_processor");
+  if (post == root.end() || !post->is_object())
+    return {};
+  json steps = json::array({*post});
+  if (post->value("type", "") == "Sequence" && post->contains("processors"))
+    steps = (*post)["processors"];
+  std::vector<int32_t> ids;
+  for (const json &step : steps) {
+    if (!step.is_object() || step.value("type", "") != "TemplateProcessing" ||
+        !step.contains("single") || !step["single"].is_array())
+      continue;
+    for (const json &part : step["single"]) {
+      if (!part.is_object() || !part.contains("SpecialToken") ||
+          !part["SpecialToken"].is_object())
+        break; // the text itself
+      int32_t id = vocabulary.find(part["SpecialToken"].value("id", ""));
+      if (id >= 0)
+        ids.push_back(id);
+    }
+  }
+  return ids;
+}
+
+} // namespace tfm

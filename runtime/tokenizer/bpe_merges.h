@@ -1,0 +1,98 @@
+//===- bpe_merges.h - the merges of a byte-pair encoding ----------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_RUNTIME_TOKENIZER_BPE_MERGES_H
+#define TFM_RUNTIME_TOKENIZER_BPE_MERGES_H
+
+#include "runtime/tokenizer/vocabulary.h"
+
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace tfm {
+
+using MergeList = std::vector<std::pair<std::string, std::string>>;
+
+/// Which two adjacent tokens become which, and what goes first.
+class BpeMerges {
+public:
+  /// In the order learned. Throws InputError naming `origin` for a merge of or
+  /// to a token that the vocabulary lacks.
+  BpeMerges(const MergeList &list, const Vocabulary &vocabulary,
+            const std::string &origin);
+
+  /// Merges the first tokens of a piece, always the pair that was learned
+  /// earliest, leftmost first, and appends what is left to `ids`. Takes
+  /// n log n also for a piece as long as the text.
+  void apply(std::span<const int32_t> first, std::vector<int32_t> &ids) const;
+
+private:
+  struct Merge {
+    int32_t rank;
+    int32_t result;
+  };
+  struct KeyHash {
+    size_t operator()(uint64_t key) const {
+      return static_cast<size_t>((key * 0x9E3779B97F4A7C15u) >> 16);
+    }
+  };
+
+  const Merge *find(int32_t left, int32_t right) const;
+
+  std::unordered_map<uint64_t, Merge, KeyHash> merges;
+};
+
+/// The `merges` of a tokenizer.json: pairs, or texts with a space between the
+/// two. Throws InputError.
+MergeList readMerges(const nlohmann::json &model, const std::string &origin);
+
+/// The added tokens of a tokenizer.json, put into the vocabulary. Throws
+/// InputError.
+std::vector<std::string> readAddedTokens(const nlohmann::json &root,
+                                         Vocabulary &vocabulary,
+                                         const std::string &origin);
+
+/// The tokens that a tokenizer.json puts before a text (`post_processor`), such
+/// as `<s>`.
+std::vector<int32_t> readBegin(const nlohmann::json &root,
+                               const Vocabulary &vocabulary);
+
+/// Cuts a text at tokens that are found in it as they are spelt: calls
+/// `plain(text, offset)` for what lies between, `special(index)` for each.
+template <typename Plain, typename Special>
+void cutAtTokens(std::string_view text, const std::vector<std::string> &tokens,
+                 Plain plain, Special special) {
+  // Where each token comes next; looked for again only behind it, so that many
+  // of them take no longer than one.
+  std::vector<size_t> next(tokens.size(), 0);
+  bool isFirst = true;
+  for (size_t at = 0; at < text.size();) {
+    size_t found = text.size(), which = 0;
+    for (size_t i = 0; i < tokens.size(); ++i) {
+      if (isFirst || next[i] < at)
+        next[i] = std::min(text.find(tokens[i], at), text.size());
+      if (next[i] < found) {
+        found = next[i];
+        which = i;
+      }
+    }
+    isFirst = false;
+    if (found > at)
+      plain(text.substr(at, found - at), at);
+    if (found == text.size())
+      return;
+    special(which);
+    at = found + tokens[which].size();
+  }
+}
+
+} // namespace tfm
+
+#endif // TFM_RUNTIME_TOKENIZER_BPE_MERGES_H

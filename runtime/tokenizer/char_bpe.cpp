@@ -1,0 +1,321 @@
+//===- char_bpe.cpp - byte-pair encoding of characters ------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+// SentencePiece's BPE (Kudo and Richardson 2018) in the form that Hugging Face
+// gives it in the tokenizer.json of Llama, Mistral and Gemma: spaces become a
+// visible character (U+2581), the first tokens are characters, and a character
+// that the vocabulary lacks becomes its bytes, `<0xE2>`.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/error.h"
+#include "runtime/tokenizer/bpe_merges.h"
+#include "runtime/tokenizer/utf8.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+using nlohmann::json;
+
+namespace tfm {
+
+namespace {
+
+/// How text becomes what is cut, and tokens become text again.
+struct Rules {
+  std::string prefix;       ///< put before every text
+  bool prefixFirst = false; ///< only before what begins the whole text
+  bool prefixOnce = false;  ///< not before a text that begins with it
+  std::vector<std::pair<std::string, std::string>> replace;
+  std::string splitAt; ///< pieces begin with it; empty: one piece
+  std::vector<std::pair<std::string, std::string>> restore;
+  bool bytes = false; ///< the tokens <0x00>, ... are bytes
+  std::string strip;  ///< taken from the beginning of a decoded text
+};
+
+std::string replaceAll(std::string_view text, const std::string &from,
+                       const std::string &to) {
+  std::string result;
+  for (size_t at = 0; at < text.size();) {
+    size_t found = std::min(text.find(from, at), text.size());
+    result.append(text, at, found - at);
+    if (found < text.size())
+      result += to;
+    at = found + from.size();
+  }
+  return result;
+}
+
+class CharBpe : public Tokenizer {
+public:
+  CharBpe(Vocabulary tokens, std::vector<std::string> addedTokens,
+          const MergeList &list, Rules rulesOfFile, std::string text,
+          const std::string &origin)
+      : vocabulary(std::move(tokens)), added(std::move(addedTokens)),
+        rules(std::move(rulesOfFile)), merges(list, vocabulary, origin),
+        source(std::move(text)) {
+    bool all = true;
+    for (int byte = 0; byte < 256; ++byte) {
+      char name[8];
+      std::snprintf(name, sizeof name, "<0x%02X>", byte);
+      byteIds[byte] = vocabulary.find(name);
+      all &= byteIds[byte] >= 0;
+    }
+    hasBytes = all;
+  }
+
+  int64_t size() const override { return vocabulary.size(); }
+
+  void encode(std::string_view text, std::vector<int32_t> &ids) const override {
+    cutAtTokens(
+        text, added,
+        [&](std::string_view plain, size_t offset) {
+          encodePlain(plain, offset, ids);
+        },
+        [&](size_t i) { ids.push_back(vocabulary.find(added[i])); });
+  }
+
+  void decode(int32_t id, bool first, std::string &bytes) const override {
+    if (!vocabulary.contains(id))
+      return;
+    const std::string &token = vocabulary.token(id);
+    if (rules.bytes)
+      if (int byte = byteOf(token); byte >= 0) {
+        bytes += static_cast<char>(byte);
+        return;
+      }
+    std::string text = token;
+    for (const auto &[from, to] : rules.restore)
+      text = replaceAll(text, from, to);
+    if (first && !rules.strip.empty() && text.starts_with(rules.strip))
+      text.erase(0, rules.strip.size());
+    bytes += text;
+  }
+
+  std::optional<int32_t> find(std::string_view token) const override {
+    int32_t id = vocabulary.find(token);
+    return id < 0 ? std::nullopt : std::optional(id);
+  }
+
+  std::vector<int32_t> begin() const override { return beginIds; }
+  std::string json() const override { return source; }
+
+  /// Set by the reader of tokenizer.json.
+  std::vector<int32_t> beginIds;
+  int32_t unknown = -1;
+  bool fuseUnknown = false;
+  bool byteFallback = false;
+
+private:
+  void encodePlain(std::string_view plain, size_t offset,
+                   std::vector<int32_t> &ids) const {
+    std::string text(plain);
+    // Metaspace looks for its prefix in the replaced text, a normalizer does
+    // not look at all.
+    bool wants = !rules.prefix.empty() && !(rules.prefixFirst && offset > 0);
+    if (wants && !rules.prefixOnce)
+      text.insert(0, rules.prefix);
+    for (const auto &[from, to] : rules.replace)
+      text = replaceAll(text, from, to);
+    if (wants && rules.prefixOnce && !text.starts_with(rules.prefix))
+      text.insert(0, rules.prefix);
+    std::vector<int32_t> first;
+    for (size_t at = 0; at < text.size();) {
+      size_t end = text.size();
+      if (!rules.splitAt.empty())
+        end = std::min(text.find(rules.splitAt, at + 1), end);
+      first.clear();
+      characters(std::string_view(text).substr(at, end - at), first);
+      merges.apply(first, ids);
+      at = end;
+    }
+  }
+
+  /// The first tokens of a piece.
+  void characters(std::string_view text, std::vector<int32_t> &ids) const {
+    bool wasUnknown = false;
+    for (size_t at = 0; at < text.size();) {
+      size_t bytes = decodeUtf8(text, at).bytes;
+      std::string_view character = text.substr(at, bytes);
+      at += bytes;
+      int32_t id = vocabulary.find(character);
+      bool isUnknown = id < 0 && !(byteFallback && hasBytes);
+      if (id >= 0) {
+        ids.push_back(id);
+      } else if (!isUnknown) {
+        for (char byte : character)
+          ids.push_back(byteIds[static_cast<unsigned char>(byte)]);
+      } else if (unknown < 0) {
+        throw InputError("the tokenizer has no token for " +
+                         characterName(decodeUtf8(character, 0).value));
+      } else if (!(fuseUnknown && wasUnknown)) {
+        ids.push_back(unknown);
+      }
+      wasUnknown = isUnknown;
+    }
+  }
+
+  /// The byte of `<0xE2>`; -1 for any other token.
+  static int byteOf(const std::string &token) {
+    unsigned byte = 0;
+    char end = 0;
+    if (token.size() != 6 ||
+        std::sscanf(token.c_str(), "<0x%2X%c", &byte, &end) != 2 || end != '>')
+      return -1;
+    return static_cast<int>(byte);
+  }
+
+  Vocabulary vocabulary;
+  std::vector<std::string> added;
+  Rules rules;
+  BpeMerges merges;
+  std::string source;
+  int32_t byteIds[256];
+  bool hasBytes = false;
+};
+
+/// Reads the parts of a tokenizer.json that say how text is cut; what would be
+/// done otherwise than Hugging Face does is an error.
+class RuleReader {
+public:
+  RuleReader(const json &root, const std::string &origin)
+      : root(root), origin(origin) {}
+
+  Rules read() {
+    normalizer(part("normalizer"));
+    preTokenizer(part("pre_tokenizer"));
+    decoder(part("decoder"));
+    return std::move(rules);
+  }
+
+private:
+  const json &part(const char *name) const {
+    static const json none;
+    auto found = root.find(name);
+    return found == root.end() ? none : *found;
+  }
+
+  [[noreturn]] void unsupported(const char *what, const json &value) const {
+    throw InputError(origin + ": the " + what + " " + value.dump() +
+                     " is not supported; those of Llama, Mistral, Gemma and "
+                     "byte-level BPE are");
+  }
+
+  static std::string typeOf(const json &value) {
+    return value.is_object() ? value.value("type", "") : "";
+  }
+
+  /// Of Replace, with a text to look for.
+  std::pair<std::string, std::string> replacement(const char *what,
+                                                  const json &value) const {
+    auto pattern = value.find("pattern");
+    if (pattern == value.end() || !pattern->is_object() ||
+        !pattern->contains("String") || !(*pattern)["String"].is_string() ||
+        (*pattern)["String"].get_ref<const std::string &>().empty())
+      unsupported(what, value);
+    return {(*pattern)["String"].get<std::string>(),
+            value.at("content").get<std::string>()};
+  }
+
+  void normalizer(const json &value) {
+    std::string type = typeOf(value);
+    if (value.is_null())
+      return;
+    if (type == "Sequence") {
+      for (const json &step : value.at("normalizers"))
+        normalizer(step);
+    } else if (type == "Prepend" && rules.prefix.empty() &&
+               rules.replace.empty()) {
+      rules.prefix = value.at("prepend").get<std::string>();
+    } else if (type == "Replace") {
+      rules.replace.push_back(replacement("normalizer", value));
+    } else {
+      unsupported("normalizer", value);
+    }
+  }
+
+  void preTokenizer(const json &value) {
+    std::string type = typeOf(value);
+    if (value.is_null())
+      return;
+    if (type == "Metaspace" && rules.prefix.empty() && rules.replace.empty()) {
+      auto space = value.value("replacement", "\xE2\x96\x81");
+      std::string scheme = value.value(
+          "prepend_scheme",
+          value.value("add_prefix_space", true) ? "always" : "never");
+      if (scheme != "never")
+        rules.prefix = space;
+      rules.prefixFirst = scheme == "first";
+      rules.prefixOnce = true;
+      rules.replace.emplace_back(" ", space);
+      if (value.value("split", true))
+        rules.splitAt = space;
+      return;
+    }
+    // At spaces that the normalizer has left none of.
+    bool replacesSpaces =
+        std::ranges::any_of(rules.replace, [](const auto &replacement) {
+          return replacement.first == " ";
+        });
+    if (type == "Split" && replacesSpaces && value.contains("pattern") &&
+        value["pattern"] == json{{"String", " "}})
+      return;
+    unsupported("pre-tokenizer", value);
+  }
+
+  void decoder(const json &value) {
+    std::string type = typeOf(value);
+    if (type == "Sequence") {
+      for (const json &step : value.at("decoders"))
+        decoder(step);
+    } else if (type == "Metaspace") {
+      auto space = value.value("replacement", "\xE2\x96\x81");
+      rules.restore.emplace_back(space, " ");
+      if (value.value("prepend_scheme", "always") != "never" &&
+          value.value("add_prefix_space", true))
+        rules.strip = " ";
+    } else if (type == "Replace") {
+      rules.restore.push_back(replacement("decoder", value));
+    } else if (type == "ByteFallback") {
+      rules.bytes = true;
+    } else if (type == "Strip" && value.value("start", 0) == 1 &&
+               value.value("stop", 0) == 0) {
+      rules.strip = value.at("content").get<std::string>();
+    } else if (type != "Fuse") {
+      unsupported("decoder", value);
+    }
+  }
+
+  const json &root;
+  const std::string &origin;
+  Rules rules;
+};
+
+} // namespace
+
+TokenizerPtr charBpeFromJson(const json &root, std::string_view text,
+                             const std::string &origin) {
+  const json &model = root.at("model");
+  Vocabulary vocabulary = Vocabulary::fromJson(
+      model.contains("vocab") ? model["vocab"] : json(), origin);
+  std::vector<std::string> added = readAddedTokens(root, vocabulary, origin);
+  std::vector<int32_t> begin = readBegin(root, vocabulary);
+  int32_t unknown = -1;
+  if (model.contains("unk_token") && model["unk_token"].is_string())
+    unknown = vocabulary.find(model["unk_token"].get<std::string>());
+  auto result = std::make_unique<CharBpe>(
+      std::move(vocabulary), std::move(added), readMerges(model, origin),
+      RuleReader(root, origin).read(), std::string(text), origin);
+  result->beginIds = std::move(begin);
+  result->unknown = unknown;
+  result->fuseUnknown = model.value("fuse_unk", false);
+  result->byteFallback = model.value("byte_fallback", false);
+  return result;
+}
+
+} // namespace tfm

@@ -1,0 +1,258 @@
+//===- sentencepiece.cpp - SentencePiece models -------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+// A `.model` file (Kudo and Richardson 2018) is a protobuf message; see
+// sentencepiece_model.proto of https://github.com/google/sentencepiece. Models
+// of type BPE become what Hugging Face makes of them, a tokenizer.json: a pair
+// may be merged when its two tokens together are one, and the best score goes
+// first.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/error.h"
+#include "runtime/tokenizer/utf8.h"
+#include "runtime/tokenizer/vocabulary.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+namespace tfm {
+
+namespace {
+
+/// The fields of one message, in order.
+class Message {
+public:
+  Message(std::string_view bytes, const std::string &origin)
+      : bytes(bytes), origin(origin) {}
+
+  /// False at the end. `number` for varints, `text` for the rest.
+  bool next() {
+    if (bytes.empty())
+      return false;
+    uint64_t tag = varint();
+    field = tag >> 3;
+    number = 0;
+    text = {};
+    switch (tag & 7) {
+    case 0:
+      number = varint();
+      return true;
+    case 1:
+      text = take(8);
+      return true;
+    case 2:
+      text = take(varint());
+      return true;
+    case 5:
+      text = take(4);
+      return true;
+    default:
+      damaged();
+    }
+  }
+
+  float asFloat() const {
+    uint32_t bits = 0;
+    if (text.size() == sizeof bits)
+      std::memcpy(&bits, text.data(), sizeof bits);
+    auto value = std::bit_cast<float>(bits);
+    if (std::isnan(value)) // could not be sorted by
+      damaged();
+    return value;
+  }
+
+  uint64_t field = 0;
+  uint64_t number = 0;
+  std::string_view text;
+
+private:
+  [[noreturn]] void damaged() const {
+    throw InputError(origin + " is not a SentencePiece model, or it is "
+                              "damaged. Copy or download it again");
+  }
+
+  std::string_view take(uint64_t size) {
+    if (size > bytes.size())
+      damaged();
+    std::string_view part = bytes.substr(0, size);
+    bytes.remove_prefix(size);
+    return part;
+  }
+
+  uint64_t varint() {
+    uint64_t value = 0;
+    for (unsigned shift = 0; shift < 64; shift += 7) {
+      auto byte = static_cast<unsigned char>(take(1)[0]);
+      value |= uint64_t{byte & 0x7Fu} << shift;
+      if (!(byte & 0x80))
+        return value;
+    }
+    damaged();
+  }
+
+  std::string_view bytes;
+  const std::string &origin;
+};
+
+struct Piece {
+  enum Type { Normal = 1, Unknown = 2, Control = 3, UserDefined = 4, Byte = 6 };
+  std::string text;
+  float score = 0;
+  uint64_t type = Normal;
+};
+
+struct Model {
+  std::vector<Piece> pieces;
+  uint64_t type = 1; ///< 1 unigram, 2 BPE, 3 words, 4 characters
+  uint64_t beginId = 1;
+  bool addsPrefix = true;
+  bool removesSpaces = true;
+  bool hasCharacterMap = false;
+};
+
+Model readModel(std::string_view bytes, const std::string &origin) {
+  Model model;
+  for (Message all(bytes, origin); all.next();) {
+    Message part(all.text, origin);
+    if (all.field == 1) {
+      Piece &piece = model.pieces.emplace_back();
+      while (part.next()) {
+        if (part.field == 1)
+          piece.text = part.text;
+        else if (part.field == 2)
+          piece.score = part.asFloat();
+        else if (part.field == 3)
+          piece.type = part.number;
+      }
+    } else if (all.field == 2) { // how it was trained
+      while (part.next()) {
+        if (part.field == 3)
+          model.type = part.number;
+        else if (part.field == 41)
+          model.beginId = part.number;
+      }
+    } else if (all.field == 3) { // how text is normalised
+      while (part.next()) {
+        if (part.field == 2)
+          model.hasCharacterMap = !part.text.empty();
+        else if (part.field == 3)
+          model.addsPrefix = part.number != 0;
+        else if (part.field == 4)
+          model.removesSpaces = part.number != 0;
+      }
+    }
+  }
+  return model;
+}
+
+/// All pairs of tokens that together are one, the best score first.
+json mergesOf(const Model &model) {
+  std::unordered_map<std::string_view, size_t> ids;
+  std::vector<size_t> order;
+  for (size_t id = 0; id < model.pieces.size(); ++id)
+    if (model.pieces[id].type == Piece::Normal) {
+      ids.emplace(model.pieces[id].text, id);
+      order.push_back(id);
+    }
+  std::ranges::sort(order, [&](size_t a, size_t b) {
+    float left = model.pieces[a].score, right = model.pieces[b].score;
+    return left != right ? left > right : a < b;
+  });
+  json merges = json::array();
+  for (size_t id : order) {
+    std::string_view text = model.pieces[id].text;
+    for (size_t at = 0; at < text.size();) {
+      at += decodeUtf8(text, at).bytes;
+      if (at < text.size() && ids.count(text.substr(0, at)) &&
+          ids.count(text.substr(at)))
+        merges.push_back({text.substr(0, at), text.substr(at)});
+    }
+  }
+  return merges;
+}
+
+} // namespace
+
+std::string sentencePieceJson(std::string_view bytes,
+                              const std::string &origin) {
+  Model model = readModel(bytes, origin);
+  if (model.pieces.empty())
+    throw InputError(origin +
+                     " is not a SentencePiece model: it has no pieces");
+  auto unsupported = [&](const char *what) {
+    throw InputError(origin + ": SentencePiece models " + what +
+                     " are not supported; BPE with the text as it stands is "
+                     "(Llama, Mistral, Gemma)");
+  };
+  if (model.type != 2)
+    unsupported("of another type than BPE");
+  if (model.hasCharacterMap || model.removesSpaces)
+    unsupported("that normalise text");
+
+  ordered_json root = emptyTokenizerJson();
+  Vocabulary vocabulary;
+  ordered_json &bpe = root["model"];
+  for (size_t id = 0; id < model.pieces.size(); ++id) {
+    const auto &[text, score, type] = model.pieces[id];
+    vocabulary.set(text, id, origin);
+    if (type == Piece::Unknown)
+      bpe["unk_token"] = text;
+    if (type == Piece::Byte)
+      bpe["byte_fallback"] = true;
+    if (type == Piece::Unknown || type == Piece::Control ||
+        type == Piece::UserDefined)
+      root["added_tokens"].push_back({{"id", id},
+                                      {"content", text},
+                                      {"single_word", false},
+                                      {"lstrip", false},
+                                      {"rstrip", false},
+                                      {"normalized", false},
+                                      {"special", type != Piece::UserDefined}});
+  }
+  bpe["fuse_unk"] = true;
+  bpe["vocab"] = vocabulary.toJson();
+  bpe["merges"] = mergesOf(model);
+  const char *space = "\xE2\x96\x81";
+  json replace = {
+      {"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", space}};
+  json restore = {
+      {"type", "Replace"}, {"pattern", {{"String", space}}}, {"content", " "}};
+  json normalizers = json::array(), decoders = json::array();
+  if (model.addsPrefix)
+    normalizers.push_back({{"type", "Prepend"}, {"prepend", space}});
+  normalizers.push_back(replace);
+  decoders = {restore, {{"type", "ByteFallback"}}, {{"type", "Fuse"}}};
+  if (model.addsPrefix)
+    decoders.push_back(
+        {{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
+  root["normalizer"] = {{"type", "Sequence"}, {"normalizers", normalizers}};
+  root["decoder"] = {{"type", "Sequence"}, {"decoders", decoders}};
+  if (model.beginId < model.pieces.size() &&
+      model.pieces[model.beginId].type == Piece::Control) {
+    const std::string &begin = model.pieces[model.beginId].text;
+    json first = {{"SpecialToken", {{"id", begin}, {"type_id", 0}}}};
+    json text = {{"Sequence", {{"id", "A"}, {"type_id", 0}}}};
+    root["post_processor"] = {
+        {"type", "TemplateProcessing"},
+        {"single", {first, text}},
+        {"pair", {first, text}},
+        {"special_tokens",
+         {{begin,
+           {{"id", begin}, {"ids", {model.beginId}}, {"tokens", {begin}}}}}}};
+  }
+  // A token that is no UTF-8 cannot stand in JSON.
+  return root.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+} // namespace tfm
