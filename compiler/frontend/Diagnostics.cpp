@@ -24,8 +24,17 @@ Diagnostic &Diagnostics::error(ErrorCode code, Range range,
       !seen.insert({code, range.file, range.begin}).second) {
     return ignored();
   }
-  kept.push_back({code, range, message.str(), {}, {}, {}});
+  kept.push_back({code, range, message.str(), {}, {}, {}, false});
   return kept.back();
+}
+
+Diagnostic &Diagnostics::warning(ErrorCode code, Range range,
+                                 const llvm::Twine &message) {
+  if (warnings.size() >= maxErrors ||
+      !seen.insert({code, range.file, range.begin}).second)
+    return ignored();
+  warnings.push_back({code, range, message.str(), {}, {}, {}, true});
+  return warnings.back();
 }
 
 /// Tabs count as one column, so that the caret stands under its character.
@@ -40,7 +49,7 @@ static std::string printable(llvm::StringRef line) {
 static void printOne(llvm::raw_ostream &os, const SourceManager &sources,
                      const Diagnostic &d, bool color) {
   const char *bold = color ? "\033[1m" : "";
-  const char *red = color ? "\033[1;31m" : "";
+  const char *red = !color ? "" : d.isWarning ? "\033[1;35m" : "\033[1;31m";
   const char *cyan = color ? "\033[1;36m" : "";
   const char *reset = color ? "\033[0m" : "";
 
@@ -48,8 +57,9 @@ static void printOne(llvm::raw_ostream &os, const SourceManager &sources,
   unsigned line = file.line(d.range.begin);
   unsigned column = file.column(d.range.begin);
   os << bold << file.name() << ':' << line << ':' << column << ": " << reset
-     << red << "error[E" << llvm::format("%04u", d.code) << "]: " << reset
-     << bold << d.message << reset << '\n';
+     << red << (d.isWarning ? "warning[E" : "error[E")
+     << llvm::format("%04u", d.code) << "]: " << reset << bold << d.message
+     << reset << '\n';
 
   llvm::StringRef text = file.lineText(line);
   uint32_t start = file.lineStart(line);
@@ -73,8 +83,10 @@ static void printOne(llvm::raw_ostream &os, const SourceManager &sources,
 
 void Diagnostics::print(llvm::raw_ostream &os, bool color) const {
   std::vector<const Diagnostic *> order;
-  order.reserve(kept.size());
+  order.reserve(kept.size() + warnings.size());
   for (const Diagnostic &d : kept)
+    order.push_back(&d);
+  for (const Diagnostic &d : warnings)
     order.push_back(&d);
   llvm::sort(order, [](const Diagnostic *a, const Diagnostic *b) {
     return std::tie(a->range.file, a->range.begin, a->code) <

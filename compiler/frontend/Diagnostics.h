@@ -27,7 +27,8 @@ namespace tfm {
 /// The number of an error: `E0203`. Its page is `errors/E0203.md`.
 using ErrorCode = unsigned;
 
-/// One error: where, what, how the place was reached, and what may help.
+/// One error or warning: where, what, how the place was reached, and what may
+/// help.
 struct Diagnostic {
   ErrorCode code = 0;
   Range range;
@@ -36,6 +37,7 @@ struct Diagnostic {
   std::string label;
   std::vector<std::string> notes;
   std::vector<std::string> helps;
+  bool isWarning = false;
 
   Diagnostic &withLabel(const llvm::Twine &text) {
     label = text.str();
@@ -61,6 +63,9 @@ public:
   /// duplicate is dropped.
   Diagnostic &error(ErrorCode code, Range range, const llvm::Twine &message);
 
+  /// The same for what is no error, but most probably not meant.
+  Diagnostic &warning(ErrorCode code, Range range, const llvm::Twine &message);
+
   /// Takes what is said of an error that is not reported.
   Diagnostic &ignored() { return dropped = Diagnostic(); }
 
@@ -68,7 +73,9 @@ public:
   size_t size() const { return kept.size(); }
   const std::deque<Diagnostic> &errors() const { return kept; }
 
-  /// Prints all errors in the order of their places:
+  bool hasWarnings() const { return !warnings.empty(); }
+
+  /// Prints all errors and warnings in the order of their places:
   ///
   ///   file:line:col: error[E0203]: message
   ///      27 | source line
@@ -81,6 +88,7 @@ public:
 private:
   const SourceManager &sources;
   std::deque<Diagnostic> kept;
+  std::deque<Diagnostic> warnings;
   Diagnostic dropped;
   std::set<std::tuple<ErrorCode, uint32_t, uint32_t>> seen;
 };

@@ -90,6 +90,8 @@ private:
   bool instantiateModel();
   void emitFunctions();
   bool emitFunction(const FunctionRequest &request);
+  /// Warns of parameters that no function reads.
+  void warnAboutUnused();
   /// Shapes of a method's arguments with the caller's dimensions bound.
   bool argumentShapes(const ast::Method &method,
                       std::vector<Emitter::Argument> &out);

@@ -44,6 +44,7 @@ std::optional<Tensor> Elaborator::toTensor(const Value &value, Range range,
                   "` and cannot be used outside of it");
         return std::nullopt;
       }
+    param.used = true;
     return Tensor{emitter.param(param), Elem::Float, param.dims};
   }
   case Value::ConstRef: {

@@ -182,6 +182,8 @@ struct Param {
   std::string initKind;
   std::vector<double> initArgs;
   bool trainable = true;
+  /// Whether a function that was emitted reads it.
+  bool used = false;
   /// Further places (ties, shared modules): a name below a node. Their paths
   /// are known once everything has its name.
   std::vector<std::pair<const Node *, std::string>> aliases;

@@ -39,6 +39,8 @@ int main(int argc, char **argv) {
     diags.print(llvm::errs());
     return 1;
   }
+  if (diags.hasWarnings())
+    diags.print(llvm::errs());
   mlir::OpPrintingFlags flags;
   flags.elideLargeElementsAttrs(64);
   module->getOperation()->print(llvm::outs(), flags);

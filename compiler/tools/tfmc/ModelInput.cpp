@@ -63,8 +63,11 @@ Model tfm::loadModel(const std::string &path, const Defines &defines,
   options.defines = defines;
   model.module =
       compileToTfm(*model.context, sources, path, options, diagnostics);
-  if (!diagnostics.hasErrors())
+  if (!diagnostics.hasErrors()) {
+    if (diagnostics.hasWarnings() && !firstError)
+      printDiagnostics(diagnostics);
     return model;
+  }
   model.module = nullptr;
   if (firstError) {
     *firstError = diagnostics.errors().front().message;

@@ -38,7 +38,7 @@ struct Mistakes {
 /// Reads the errors that the lit tests expect, with the notes below each.
 Mistakes readExpected() {
   Mistakes found;
-  llvm::Regex first("^// CHECK(-NEXT)?:(.*): error\\[E([0-9]+)\\]: ");
+  llvm::Regex first("^// CHECK(-NEXT)?:(.*): (error|warning)\\[E([0-9]+)\\]: ");
   llvm::Regex instance("^// CHECK-NEXT:note: (in|called from) .*, as [^ ]+\\.");
   llvm::Regex caller("^// CHECK-NEXT:note: called from ");
   std::error_code failure;
@@ -60,7 +60,7 @@ Mistakes readExpected() {
       llvm::SmallVector<StringRef> parts;
       if (first.match(line, &parts)) {
         unsigned code = 0;
-        EXPECT_FALSE(parts[3].getAsInteger(10, code)) << line.str();
+        EXPECT_FALSE(parts[4].getAsInteger(10, code)) << line.str();
         ++found.all;
         ++found.byCode[code];
         counted = parts[2].starts_with("std/");
