@@ -112,6 +112,7 @@ LogicalResult tfm::prepare(ModuleOp module) {
   passes.addPass(createSimplifyPass());
   passes.addPass(createDecomposePass());
   passes.addPass(createLegalizeForKernelsPass());
+  passes.addPass(createSplitSumsPass());
   passes.addPass(createSimplifyPass());
   if (failed(passes.run(module)))
     return failure();

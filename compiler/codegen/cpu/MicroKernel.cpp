@@ -9,6 +9,7 @@
 #include "compiler/codegen/cpu/MicroKernel.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/Support/MathExtras.h"
 #include <array>
@@ -19,7 +20,7 @@ using namespace tfm;
 func::FuncOp tfm::microKernel(KernelBuilder &kb, int64_t rows, int64_t vectors,
                               ALayout layout) {
   bool byRows = layout == ALayout::Rows;
-  // Two steps of a row-major A would need a second pointer to every row.
+  // LLVM pairs the loads of neighbours in a row of A, and then spills them.
   // NEON multiplies by one lane of a register: load several rows of A at once.
   bool byLane = !byRows && kb.lanes == 4 && rows % kb.lanes == 0;
   // Four lanes leave LLVM too few registers to overlap two steps.
@@ -49,6 +50,25 @@ func::FuncOp tfm::microKernel(KernelBuilder &kb, int64_t rows, int64_t vectors,
               scf::YieldOp::create(kb.b, kb.loc, values);
             });
 
+        // Rows of A by one pointer: row 2^i * o lies 2^i times the offset of
+        // row o further, and x86 scales an offset by up to 8. A pointer to
+        // every row needs more registers than there are, and one that walks
+        // down the rows takes a quarter of the issue slots of the FMAs.
+        SmallVector<Value> oddRows(rows);
+        for (int64_t row = 1; byRows && row < rows; row += 2)
+          oddRows[row] = kb.mul(aStride, 4 * row);
+        auto rowOfA = [&](Value a, int64_t row) {
+          if (row == 0)
+            return a;
+          int64_t twos = row & -row;
+          Value bytes = oddRows[row / twos];
+          if (twos > 1)
+            bytes = kb.mul(bytes, twos);
+          return LLVM::GEPOp::create(kb.b, kb.loc, kb.ptrType, kb.b.getI8Type(),
+                                     a, ValueRange{bytes})
+              .getResult();
+        };
+
         SmallVector<Value> carried{a, b};
         llvm::append_range(carried, initial.getResults());
         // Steps k, k + 1, ..., k + steps - 1 on the accumulators.
@@ -60,7 +80,6 @@ func::FuncOp tfm::microKernel(KernelBuilder &kb, int64_t rows, int64_t vectors,
             for (int64_t v = 0; v < vectors; ++v)
               bs.push_back(kb.load(kb.at(b, v * kb.lanes)));
             b = kb.at(b, bStride);
-            Value ptr = a;
             SmallVector<Value> several;
             if (byLane)
               for (int64_t row = 0; row < rows; row += kb.lanes)
@@ -72,12 +91,9 @@ func::FuncOp tfm::microKernel(KernelBuilder &kb, int64_t rows, int64_t vectors,
                 element = kb.shuffle(
                     some, some, SmallVector<int64_t>(kb.lanes, row % kb.lanes));
               } else {
-                element = kb.splat(kb.loadScalar(byRows ? ptr : kb.at(a, row)));
+                element = kb.splat(
+                    kb.loadScalar(byRows ? rowOfA(a, row) : kb.at(a, row)));
               }
-              // One pointer walks down the rows: x86 has too few registers for
-              // one each.
-              if (byRows)
-                ptr = kb.at(ptr, aStride);
               for (int64_t v = 0; v < vectors; ++v) {
                 Value &sum = tile[row * vectors + v];
                 sum = kb.fma(element, bs[v], sum);

@@ -1,0 +1,69 @@
+//===- SplitSums.cpp - long sums of products in two halves ----------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/dialect/TfmDialect.h"
+#include "compiler/transforms/Passes.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinOps.h"
+
+namespace tfm {
+#define GEN_PASS_DEF_SPLITSUMSPASS
+#include "compiler/transforms/Passes.h.inc"
+} // namespace tfm
+
+using namespace mlir;
+using namespace tfm;
+
+namespace {
+
+/// Whether both factors are read along the rows that are added up, and are much
+/// more than the product: then it is cheaper to write the product of each half
+/// and read it once more than to fetch what another thread's cache holds.
+bool pays(MatmulOp op) {
+  RankedTensorType a = tensorType(op.getA()), b = tensorType(op.getB());
+  if (a.getRank() != 2 || !op.getTransposeA() || op.getTransposeB())
+    return false;
+  int64_t k = a.getDimSize(0), m = a.getDimSize(1), n = b.getDimSize(1);
+  return k % 2 == 0 && 4 * m * n <= (m + n) * k;
+}
+
+void split(OpBuilder &b, MatmulOp op) {
+  Location loc = op.getLoc();
+  auto reshape = [&](Value x, ArrayRef<int64_t> shape) -> Value {
+    return ReshapeOp::create(b, loc, tensorType(x).clone(shape), x);
+  };
+  auto halves = [&](Value x) {
+    ArrayRef<int64_t> shape = tensorType(x).getShape();
+    return reshape(x, {2, shape[0] / 2, shape[1]});
+  };
+  Value products = MatmulOp::create(b, loc, halves(op.getA()),
+                                    halves(op.getB()), true, false);
+  auto half = [&](int64_t number) {
+    return reshape(SliceOp::create(b, loc, products, 0, number, 1),
+                   op.getType().getShape());
+  };
+  op.replaceAllUsesWith(AddOp::create(b, loc, half(0), half(1)).getResult());
+  op.erase();
+}
+
+struct SplitSums : tfm::impl::SplitSumsPassBase<SplitSums> {
+  void runOnOperation() override {
+    SmallVector<MatmulOp> products;
+    getOperation().walk([&](MatmulOp op) {
+      if (pays(op))
+        products.push_back(op);
+    });
+    for (MatmulOp op : products) {
+      OpBuilder b(op);
+      split(b, op);
+    }
+  }
+};
+
+} // namespace
