@@ -16,6 +16,8 @@ namespace {
 
 /// Buffers begin on cache lines.
 constexpr int64_t kAlignment = 64;
+/// Attempts from one order, where the first does not meet the bound.
+constexpr int kRounds = 32;
 
 bool overlapInTime(const Buffer &a, const Buffer &b) {
   return a.begin <= b.end && b.begin <= a.end;
@@ -49,8 +51,10 @@ int64_t placeInOrder(std::vector<Buffer> &buffers, llvm::ArrayRef<int> order,
   return total;
 }
 
-/// Plans one program's activations from offset 0; returns the bytes needed.
-int64_t planActivations(std::vector<Buffer> &buffers, std::vector<int> live) {
+/// Plans one program's activations from offset 0; returns the bytes needed,
+/// which are at least `bound`.
+int64_t planActivations(std::vector<Buffer> &buffers, std::vector<int> live,
+                        int64_t bound) {
   std::vector<int64_t> best(buffers.size(), 0), offsets(buffers.size(), 0);
   int64_t bestTotal = INT64_MAX;
   auto life = [&](int i) { return buffers[i].end - buffers[i].begin; };
@@ -61,10 +65,19 @@ int64_t planActivations(std::vector<Buffer> &buffers, std::vector<int> live) {
     llvm::sort(order, [&](int a, int b) {
       return before(a, b) || (!before(b, a) && a < b);
     });
-    int64_t total = placeInOrder(buffers, order, offsets);
-    if (total < bestTotal) {
-      bestTotal = total;
-      best = offsets;
+    // Whoever sticks out at the top chooses first next time ("squeaky wheel"
+    // optimization, Joslin and Clements 1999).
+    for (int round = 0; round < kRounds && bestTotal > bound; ++round) {
+      int64_t total = placeInOrder(buffers, order, offsets);
+      if (total < bestTotal) {
+        bestTotal = total;
+        best = offsets;
+      }
+      auto end = [&](int i) -> int64_t {
+        return offsets[i] + llvm::alignTo(buffers[i].bytes, kAlignment);
+      };
+      auto top = llvm::find_if(order, [&](int i) { return end(i) == total; });
+      std::rotate(order.begin(), top, top + 1);
     }
   };
   attempt([&](int a, int b) { return buffers[a].bytes > buffers[b].bytes; });
@@ -77,7 +90,7 @@ int64_t planActivations(std::vector<Buffer> &buffers, std::vector<int> live) {
   attempt([&](int a, int b) { return buffers[a].end > buffers[b].end; });
   for (int i : live)
     buffers[i].offset = best[i];
-  return live.empty() ? 0 : bestTotal;
+  return bestTotal;
 }
 
 int64_t maxLive(const std::vector<Buffer> &buffers, llvm::ArrayRef<int> live) {
@@ -112,10 +125,13 @@ void tfm::planMemory(Schedule &schedule) {
       if (buffer.kind == BufferKind::Activation && buffer.program == program &&
           buffer.end >= 0)
         live.push_back(static_cast<int>(i));
-    schedule.activationBytes = std::max(
-        schedule.activationBytes, planActivations(schedule.buffers, live));
-    schedule.lowerBound =
-        std::max(schedule.lowerBound, maxLive(schedule.buffers, live));
+    if (live.empty())
+      continue;
+    int64_t bound = maxLive(schedule.buffers, live);
+    schedule.lowerBound = std::max(schedule.lowerBound, bound);
+    schedule.activationBytes =
+        std::max(schedule.activationBytes,
+                 planActivations(schedule.buffers, live, bound));
     for (int i : live)
       schedule.buffers[i].offset += offset;
   }
