@@ -37,9 +37,14 @@ WeightFiles::WeightFiles(const std::string &path) : named(path) {
   else if (fileExists(index))
     addShards(path, index);
   else
-    throw InputError("there are no weights in " + path +
-                     ": the folder has neither model.safetensors nor "
-                     "model.safetensors.index.json");
+    throw InputError(
+        "there are no weights in " + path +
+        ": the folder has neither model.safetensors nor "
+        "model.safetensors.index.json" +
+        (fileExists(path + "/pytorch_model.bin")
+             ? "; pytorch_model.bin must be saved as safetensors first, e.g. "
+               "by `save_pretrained` of transformers"
+             : ""));
 }
 
 void WeightFiles::addFile(const std::string &path) {

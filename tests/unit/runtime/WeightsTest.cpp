@@ -135,6 +135,9 @@ TEST_F(LoadParameters, TakesEqualTiesOnly) {
 }
 
 TEST_F(LoadParameters, FromShards) {
+  expectProblem(folder.path, "neither model.safetensors nor");
+  folder.write("pytorch_model.bin", "PK");
+  expectProblem(folder.path, "must be saved as safetensors first");
   write({tensor("table", {14, 14})}, "one.safetensors");
   write({tensor("bias", {14})}, "two.safetensors");
   auto index = [&](const std::string &map) {
