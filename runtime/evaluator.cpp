@@ -136,6 +136,7 @@ ExactMatch answerQuestions(Model &model, const Dataset &data, size_t limit) {
   std::vector<Question> questions = data.questions(Part::Validation);
   if (limit > 0 && questions.size() > limit) {
     std::vector<Question> chosen;
+    chosen.reserve(limit);
     for (size_t i = 0; i < limit; ++i)
       chosen.push_back(std::move(questions[i * questions.size() / limit]));
     questions = std::move(chosen);
