@@ -1,5 +1,4 @@
-//===- Machine.h - threads, memory and the peak of this machine --*- C++
-//-*-===//
+//===- Machine.h - threads, memory, the peak of a machine -------*- C++ -*-===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

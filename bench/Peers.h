@@ -1,5 +1,4 @@
-//===- Peers.h - matrix products of other libraries, where installed --*- C++
-//-*-===//
+//===- Peers.h - matrix products of other libraries -------------*- C++ -*-===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

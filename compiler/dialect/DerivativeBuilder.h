@@ -1,5 +1,4 @@
-//===- DerivativeBuilder.h - short names for building derivatives *- C++
-//-*-===//
+//===- DerivativeBuilder.h - short names for ops ----------------*- C++ -*-===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,5 +1,4 @@
-//===- Elaborator.h - instantiates a model and infers its shapes ----*- C++
-//-*-===//
+//===- Elaborator.h - instances of modules and their shapes -----*- C++ -*-===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

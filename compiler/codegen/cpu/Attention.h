@@ -1,5 +1,4 @@
-//===- Attention.h - scaled dot-product attention and its derivative --*- C++
-//-*-===//
+//===- Attention.h - attention and its derivative ---------------*- C++ -*-===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,5 +1,4 @@
-//===- ObjectModule.h - functions and descriptor of the object file -*- C++
-//-*-===//
+//===- ObjectModule.h - functions and the descriptor ------------*- C++ -*-===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

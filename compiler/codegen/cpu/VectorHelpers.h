@@ -1,5 +1,4 @@
-//===- VectorHelpers.h - functions of vectors that kernels share --*- C++
-//-*-===//
+//===- VectorHelpers.h - functions of vectors -------------------*- C++ -*-===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -290,6 +290,7 @@ struct Compiled {
       ADD_FAILURE() << "emission failed";
       return;
     }
+    model.module->walk([&](mlir::Operation *) { ++ops; });
     for (const llvm::Function &function : *code)
       functions += !function.isDeclaration();
     llvm::SmallString<0> object;
@@ -303,7 +304,8 @@ struct Compiled {
       if (section.isText())
         textBytes += static_cast<int64_t>(section.getSize());
   }
-  int64_t functions = 0, textBytes = 0;
+  /// Of the tfm dialect, and of machine code.
+  int64_t ops = 0, functions = 0, textBytes = 0;
   std::vector<std::string> undefined;
 };
 
@@ -317,6 +319,8 @@ TEST(Code, DoesNotGrowWithDepth) {
   deep.push_back({"layers", "48"});
   Compiled twelve("shakespeare.tfm", shallow),
       fortyEight("shakespeare.tfm", deep);
+  EXPECT_GT(twelve.ops, 100);
+  EXPECT_EQ(twelve.ops, fortyEight.ops);
   EXPECT_GT(twelve.functions, 10);
   EXPECT_EQ(twelve.functions, fortyEight.functions);
   EXPECT_NEAR(static_cast<double>(fortyEight.textBytes),

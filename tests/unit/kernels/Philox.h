@@ -1,5 +1,4 @@
-//===- Philox.h - the plain Philox that vectors are compared with --*- C++
-//-*-===//
+//===- Philox.h - what vectors are compared with ----------------*- C++ -*-===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
