@@ -323,7 +323,24 @@ Handle Emitter::param(const Param &param) {
   return toHandle(m.bring(value, keys));
 }
 
-Handle Emitter::constant(const Const &constant) {
+/// What a report says of a `const`, beside its values.
+static DictionaryAttr describe(OpBuilder &b, const Const &constant,
+                               ArrayAttr dims, StringRef formula) {
+  SmallVector<StringRef> indices;
+  for (const ast::IndexVariable &index : constant.decl->indices)
+    indices.push_back(index.name);
+  auto entry = [&](StringRef name, Attribute value) {
+    return b.getNamedAttr(name, value);
+  };
+  return b.getDictionaryAttr(
+      {entry("path", b.getStringAttr(constant.owner ? constant.owner->path()
+                                                    : std::string())),
+       entry("name", b.getStringAttr(constant.decl->name)),
+       entry("indices", b.getStrArrayAttr(indices)), entry("dims", dims),
+       entry("formula", b.getStringAttr(formula))});
+}
+
+Handle Emitter::constant(const Const &constant, StringRef formula) {
   Impl &m = *impl;
   SmallVector<int64_t> shape = numbers(constant.dims);
   if (constant.perLayer)
@@ -333,7 +350,10 @@ Handle Emitter::constant(const Const &constant) {
     value = m.atFunction([&]() -> mlir::Value {
       auto data = DenseElementsAttr::get(m.type(Elem::Float, shape),
                                          ArrayRef<float>(constant.values));
-      return ConstantOp::create(m.builder, m.loc, data);
+      auto op = ConstantOp::create(m.builder, m.loc, data);
+      op->setAttr("tfm.const", describe(m.builder, constant,
+                                        m.dimStrings(constant.dims), formula));
+      return op;
     });
   return toHandle(m.bring(value, {constant.perLayer}));
 }

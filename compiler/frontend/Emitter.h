@@ -56,7 +56,8 @@ public:
 
   // Leaves.
   Handle param(const Param &param);
-  Handle constant(const Const &constant);
+  /// `formula` is the constant's right hand side, for reports.
+  Handle constant(const Const &constant, llvm::StringRef formula);
   Handle splat(double value, Elem elem, Shape shape);
   /// A number for each iteration of the loop of `key`, as a scalar tensor.
   Handle perLayer(const Node *key, llvm::ArrayRef<double> values, Elem elem);

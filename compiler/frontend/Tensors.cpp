@@ -51,7 +51,9 @@ std::optional<Tensor> Elaborator::toTensor(const Value &value, Range range,
     Const &constant = *value.constant();
     if (constant.poisoned || !evaluateConst(constant))
       return std::nullopt;
-    return Tensor{emitter.constant(constant), Elem::Float, constant.dims};
+    return Tensor{
+        emitter.constant(constant, sources.text(constant.decl->value->range)),
+        Elem::Float, constant.dims};
   }
   case Value::Int:
     return Tensor{emitter.splat(value.number(), Elem::Int, {}), Elem::Int, {}};

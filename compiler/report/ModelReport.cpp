@@ -18,6 +18,7 @@
 #include "llvm/Support/JSON.h"
 
 #include <cmath>
+#include <set>
 
 using namespace mlir;
 using namespace tfm;
@@ -54,6 +55,7 @@ public:
   void sumModel();
   void listTensors();
   void listValues();
+  void listConstants();
   void countAllFlops();
 
   ModelReport report;
@@ -488,6 +490,38 @@ void Reader::listValues() {
   });
 }
 
+void Reader::listConstants() {
+  std::set<std::pair<std::string, std::string>> seen;
+  auto words = [](ArrayAttr list) {
+    std::vector<std::string> result;
+    for (auto word : list.getAsRange<StringAttr>())
+      result.push_back(word.str());
+    return result;
+  };
+  module.walk([&](ConstantOp op) {
+    auto about = op->getAttrOfType<DictionaryAttr>("tfm.const");
+    auto values = dyn_cast<DenseElementsAttr>(op.getValue());
+    if (!about || !values)
+      return;
+    ConstantReport constant;
+    constant.path = text(about, "path").str();
+    constant.name = text(about, "name").str();
+    if (!seen.insert({constant.path, constant.name}).second)
+      return;
+    constant.formula = text(about, "formula").str();
+    constant.indices = words(about.getAs<ArrayAttr>("indices"));
+    constant.dims = words(about.getAs<ArrayAttr>("dims"));
+    constant.shape = values.getType().getShape().vec();
+    if (constant.shape.size() > constant.dims.size()) {
+      constant.indices.insert(constant.indices.begin(), "layer");
+      constant.dims.insert(constant.dims.begin(),
+                           std::to_string(constant.shape.front()));
+    }
+    llvm::append_range(constant.values, values.getValues<float>());
+    report.constants.push_back(std::move(constant));
+  });
+}
+
 /// Adds `more`, times `executions`, to a list of counts.
 static int64_t collect(const llvm::StringMap<int64_t> &counts,
                        FlopsByKind &list) {
@@ -553,6 +587,8 @@ llvm::Expected<ModelReport> tfm::makeReport(ModuleOp module,
   reader.listTensors();
   if (options.values)
     reader.listValues();
+  if (options.constants)
+    reader.listConstants();
   if (options.flops)
     reader.countAllFlops();
   return std::move(reader.report);

@@ -102,6 +102,20 @@ struct ValueReport {
   std::vector<std::string> instancePaths;
 };
 
+/// A `const` tensor that the model uses.
+struct ConstantReport {
+  /// Of the module that declares it, with `*` for the index of a repeat.
+  std::string path;
+  std::string name;
+  /// The names of its indices, and their numbers of values in words; before
+  /// them one more where layers differ (`layer`).
+  std::vector<std::string> indices, dims;
+  std::string formula;
+  std::vector<int64_t> shape;
+  /// Row-major.
+  std::vector<float> values;
+};
+
 /// FLOPs by kind of op, the most expensive first.
 using FlopsByKind = std::vector<std::pair<std::string, int64_t>>;
 
@@ -117,6 +131,17 @@ struct FlopsReport {
   FlopsByKind train;
 };
 
+/// What one function of the binary keeps in the arena while it runs, in bytes.
+struct MemoryPhase {
+  /// `train`, `update`, `evaluate`, `forward`, `prefill` or `decode`.
+  std::string name;
+  bool usesGradients = false, usesOptimizer = false, usesCache = false;
+  /// Up to where its activations reach.
+  int64_t activations = 0;
+  /// Activations that are alive during each launch, loops counted once.
+  std::vector<int64_t> live;
+};
+
 /// What the planner found, in bytes, for a build of the model.
 struct MemoryReport {
   int64_t batch = 0;
@@ -127,14 +152,16 @@ struct MemoryReport {
   int64_t optimizer = 0;
   /// Values of `const` tensors.
   int64_t constants = 0;
+  /// Of the phase that needs most, and the cache.
   int64_t activations = 0;
+  /// Keys and values of generation.
+  int64_t cache = 0;
   /// Everything above, placed and aligned: what the binary allocates.
   int64_t arena = 0;
   /// Largest sum of what lives at the same time: no plan can do with less.
   int64_t lowerBound = 0;
-  /// All that a run takes: the arena, and what the kernels and the runtime add,
-  /// which is not known before there are kernels.
-  std::optional<int64_t> peak;
+  /// Functions run one at a time, so their activations share the same bytes.
+  std::vector<MemoryPhase> phases;
 };
 
 struct ModelReport {
@@ -164,6 +191,8 @@ struct ModelReport {
   std::vector<TensorReport> tensors;
   /// Of the training graph where there is one, else of `@forward`.
   std::vector<ValueReport> values;
+  /// Of all functions, each once.
+  std::vector<ConstantReport> constants;
   FlopsReport flops;
   /// Known only after planning.
   std::optional<MemoryReport> memory;
@@ -173,6 +202,7 @@ struct ModelReport {
 struct ReportOptions {
   bool values = true;
   bool flops = true;
+  bool constants = false;
 };
 
 /// Reads a module of the tfm dialect (docs/design.md, "What the frontend hands

@@ -91,6 +91,23 @@ std::string tfm::shapeText(llvm::ArrayRef<std::string> dims) {
   return "[" + llvm::join(dims, ", ") + "]";
 }
 
+std::string tfm::memberName(const ModelReport &report,
+                            const ModuleReport &member) {
+  llvm::StringRef name = member.path;
+  name.consume_front(report.modules[member.parent].path);
+  name.consume_front(".");
+  if (report.modules[member.parent].count == 0)
+    return name.str();
+  auto [layer, rest] = name.split('.');
+  auto [period, phase] = layer.split("*+");
+  int64_t step = 0, first = 0;
+  if (period.getAsInteger(10, step) || phase.getAsInteger(10, first))
+    return rest.str();
+  return (rest + " (layers " + llvm::Twine(first) + ", " +
+          llvm::Twine(first + step) + ", ...)")
+      .str();
+}
+
 /// Columns that a text takes on a terminal.
 static size_t widthOf(const std::string &text) {
   int width = llvm::sys::unicode::columnWidthUTF8(text);

@@ -172,8 +172,20 @@ void JsonWriter::writeMemory() {
     json.attribute("activations", memory.activations);
     json.attribute("arena", memory.arena);
     json.attribute("lower_bound", memory.lowerBound);
-    optional("peak", memory.peak);
+    // What a process takes beside its arena no plan decides: docs/cli.md.
+    json.attribute("peak", nullptr);
     json.attribute("constants", memory.constants);
+    json.attribute("cache", memory.cache);
+    json.attributeArray("phases", [&] {
+      for (const MemoryPhase &phase : memory.phases)
+        json.object([&] {
+          json.attribute("phase", phase.name);
+          json.attribute("activations", phase.activations);
+          json.attribute("live", phase.live.empty()
+                                     ? int64_t(0)
+                                     : *llvm::max_element(phase.live));
+        });
+    });
   });
 }
 
@@ -212,6 +224,10 @@ void JsonWriter::write() {
       optional("train_step", report.flops.trainStep);
     });
     writeMemory();
+    json.attribute("whole_sequence",
+                   report.wholeSequence.empty()
+                       ? llvm::json::Value(nullptr)
+                       : llvm::json::Value(report.wholeSequence));
   });
 }
 

@@ -23,25 +23,6 @@ static std::string percent(int64_t part, int64_t whole) {
   return text;
 }
 
-/// The last part of a member's path; with the numbers of its layers where they
-/// are not all alike.
-static std::string shortName(const ModelReport &report,
-                             const ModuleReport &member) {
-  llvm::StringRef name = member.path;
-  name.consume_front(report.modules[member.parent].path);
-  name.consume_front(".");
-  if (report.modules[member.parent].count == 0)
-    return name.str();
-  auto [layer, rest] = name.split('.');
-  auto [period, phase] = layer.split("*+");
-  int64_t step = 0, first = 0;
-  if (period.getAsInteger(10, step) || phase.getAsInteger(10, first))
-    return rest.str();
-  return (rest + " (layers " + llvm::Twine(first) + ", " +
-          llvm::Twine(first + step) + ", ...)")
-      .str();
-}
-
 static void writeTree(const ModelReport &report, const ReportView &view,
                       llvm::raw_ostream &os) {
   bool repeats = llvm::any_of(report.modules, [](const ModuleReport &member) {
@@ -57,7 +38,7 @@ static void writeTree(const ModelReport &report, const ReportView &view,
 
   auto visit = [&](auto &&self, int index, const std::string &indent) -> void {
     const ModuleReport &member = report.modules[index];
-    std::string name = index == 0 ? "" : shortName(report, member) + ": ";
+    std::string name = index == 0 ? "" : memberName(report, member) + ": ";
     if (member.count != 0)
       name += std::to_string(member.count) + " x ";
     name += member.module;
@@ -168,10 +149,12 @@ static void writeMemory(const MemoryReport &memory, llvm::raw_ostream &os) {
   if (memory.constants != 0)
     row("constants", memory.constants);
   row("activations", memory.activations);
+  for (const MemoryPhase &phase : memory.phases)
+    row(("  " + phase.name).c_str(), phase.activations);
+  if (memory.cache != 0)
+    row("  cache", memory.cache);
   row("arena", memory.arena);
   row("lower bound", memory.lowerBound);
-  if (memory.peak)
-    row("peak", *memory.peak);
   table.write(os);
 }
 

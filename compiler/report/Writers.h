@@ -39,6 +39,13 @@ void writeJson(const ModelReport &report, const ReportView &view,
 void writeCsv(const ModelReport &report, const ReportView &view,
               llvm::raw_ostream &os);
 
+/// One page that needs nothing else: tree, sizes, formulas, memory, FLOPs, and
+/// every constant as a picture. Shows what the report has.
+void writeHtml(const ModelReport &report, llvm::raw_ostream &os);
+
+/// The last part of a member's path; with the numbers of its layers where they
+/// are not all alike.
+std::string memberName(const ModelReport &report, const ModuleReport &member);
 /// `124,439,808`.
 std::string withThousands(int64_t number);
 /// `474.7 MiB`; exact bytes below 1 KiB.

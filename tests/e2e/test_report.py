@@ -203,7 +203,7 @@ class Json(unittest.TestCase):
     def test_fields_of_the_contract(self):
         answer = report(MODELS / "shakespeare.tfm")
         self.assertEqual(list(answer), ["format", "model", "source", "hyperparameters",
-                                        "parameters", "shapes", "flops", "memory"])
+                                        "parameters", "shapes", "flops", "memory", "whole_sequence"])
         self.assertEqual(answer["format"], 1)
         self.assertEqual(answer["source"], str(MODELS / "shakespeare.tfm"))
         self.assertIs(type(answer["hyperparameters"]["drop"]), float)

@@ -14,8 +14,6 @@ using namespace tfm;
 
 namespace {
 
-/// Buffers begin on cache lines.
-constexpr int64_t kAlignment = 64;
 /// Attempts from one order, where the first does not meet the bound.
 constexpr int kRounds = 32;
 
@@ -34,11 +32,11 @@ int64_t placeInOrder(std::vector<Buffer> &buffers, llvm::ArrayRef<int> order,
     std::vector<std::pair<int64_t, int64_t>> taken;
     for (int other : placed)
       if (overlapInTime(buffer, buffers[other]))
-        taken.push_back(
-            {offsets[other],
-             offsets[other] + llvm::alignTo(buffers[other].bytes, kAlignment)});
+        taken.push_back({offsets[other],
+                         offsets[other] + llvm::alignTo(buffers[other].bytes,
+                                                        bufferAlignment)});
     llvm::sort(taken);
-    int64_t size = llvm::alignTo(buffer.bytes, kAlignment), offset = 0;
+    int64_t size = llvm::alignTo(buffer.bytes, bufferAlignment), offset = 0;
     for (auto [begin, end] : taken) {
       if (offset + size <= begin)
         break;
@@ -74,7 +72,7 @@ int64_t planActivations(std::vector<Buffer> &buffers, std::vector<int> live,
         best = offsets;
       }
       auto end = [&](int i) -> int64_t {
-        return offsets[i] + llvm::alignTo(buffers[i].bytes, kAlignment);
+        return offsets[i] + llvm::alignTo(buffers[i].bytes, bufferAlignment);
       };
       auto top = llvm::find_if(order, [&](int i) { return end(i) == total; });
       std::rotate(order.begin(), top, top + 1);
@@ -100,7 +98,7 @@ int64_t maxLive(const std::vector<Buffer> &buffers, llvm::ArrayRef<int> live) {
     for (int i : live)
       if (buffers[i].begin <= buffers[at].begin &&
           buffers[at].begin <= buffers[i].end)
-        sum += llvm::alignTo(buffers[i].bytes, kAlignment);
+        sum += llvm::alignTo(buffers[i].bytes, bufferAlignment);
     result = std::max(result, sum);
   }
   return result;
@@ -114,7 +112,7 @@ void tfm::planMemory(Schedule &schedule) {
     if (buffer.kind == BufferKind::Activation)
       continue;
     buffer.offset = offset;
-    offset += llvm::alignTo(buffer.bytes, kAlignment);
+    offset += llvm::alignTo(buffer.bytes, bufferAlignment);
   }
   schedule.activationBytes = schedule.lowerBound = 0;
   // Programs run one at a time, so their activations share the same bytes.

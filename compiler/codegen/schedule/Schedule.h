@@ -38,6 +38,9 @@ enum class BufferKind {
   Activation, ///< lives in one program from its first write to its last read
 };
 
+/// Buffers begin on cache lines.
+inline constexpr int64_t bufferAlignment = 64;
+
 /// A range of the arena.
 struct Buffer {
   std::string name;

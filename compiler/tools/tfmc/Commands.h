@@ -24,6 +24,7 @@ void addBuildCommand(CLI::App &app, int &status);
 void addRunCommand(CLI::App &app, int &status);
 void addBenchCommand(CLI::App &app, int &status);
 void addFmtCommand(CLI::App &app, int &status);
+void addPlotCommand(CLI::App &app, int &status);
 void addReportCommand(CLI::App &app, int &status);
 void addDiffCommand(CLI::App &app, int &status);
 void addExplainCommand(CLI::App &app, int &status);

@@ -11,8 +11,32 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/Support/ErrorHandling.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace tfm;
+
+/// What a program keeps alive, and up to where it reaches.
+static MemoryPhase phaseOf(const Schedule &schedule, int program) {
+  MemoryPhase phase;
+  phase.name = schedule.programs[program].name;
+  phase.usesGradients = phase.name == "train" || phase.name == "update";
+  phase.usesOptimizer = phase.name == "update";
+  phase.usesCache = phase.name == "prefill" || phase.name == "decode";
+  int64_t start = schedule.arenaBytes - schedule.activationBytes;
+  for (const Buffer &buffer : schedule.buffers) {
+    if (buffer.kind != BufferKind::Activation || buffer.program != program ||
+        buffer.end < 0)
+      continue;
+    int64_t size = llvm::alignTo(buffer.bytes, bufferAlignment);
+    phase.activations =
+        std::max(phase.activations, buffer.offset + size - start);
+    if (static_cast<int64_t>(phase.live.size()) <= buffer.end)
+      phase.live.resize(buffer.end + 1);
+    for (int64_t at = buffer.begin; at <= buffer.end; ++at)
+      phase.live[at] += size;
+  }
+  return phase;
+}
 
 MemoryReport tfm::planModelMemory(mlir::ModuleOp module) {
   MemoryReport memory;
@@ -48,11 +72,17 @@ MemoryReport tfm::planModelMemory(mlir::ModuleOp module) {
       break;
     }
   }
+  // As a run goes through them.
+  for (llvm::StringRef name :
+       {"train", "update", "evaluate", "forward", "prefill", "decode"})
+    for (size_t i = 0; i != schedule.programs.size(); ++i)
+      if (schedule.programs[i].name == name)
+        memory.phases.push_back(phaseOf(schedule, static_cast<int>(i)));
   // What generation keeps counts with what it computes.
-  memory.activations = schedule.activationBytes + schedule.cacheBytes();
+  memory.cache = schedule.cacheBytes();
+  memory.activations = schedule.activationBytes + memory.cache;
   memory.arena = schedule.arenaBytes;
   memory.lowerBound = memory.parameters + memory.gradients + memory.optimizer +
-                      memory.constants + schedule.cacheBytes() +
-                      schedule.lowerBound;
+                      memory.constants + memory.cache + schedule.lowerBound;
   return memory;
 }

@@ -40,9 +40,10 @@ struct ReportArguments {
 /// The report of a compiled model. FLOPs cost a differentiation, so they are
 /// counted only for who asks.
 static ModelReport makeModelReport(Model &model, const ReportView &view,
-                                   bool flops) {
+                                   bool flops, bool constants = false) {
   ReportOptions options;
   options.values = view.shapes;
+  options.constants = constants;
   options.flops = flops;
   if (flops)
     differentiate(model);
@@ -106,8 +107,9 @@ static int against(const ReportArguments &arguments, const ModelReport &report,
 static int report(ReportArguments arguments) {
   if (arguments.depth >= 0)
     arguments.view.depth = arguments.depth;
-  bool json = arguments.format == "json";
-  arguments.view.shapes |= json;
+  bool json = arguments.format == "json", html = arguments.format == "html";
+  arguments.view.shapes |= json || html;
+  arguments.view.memory |= html;
   bool flops = arguments.view.flops || arguments.format != "text";
   if (!arguments.against.empty())
     flops = false;
@@ -120,7 +122,7 @@ static int report(ReportArguments arguments) {
   Model model = loadModel(arguments.file, parseDefines(arguments.defines));
   if (!model.module)
     return 1;
-  ModelReport result = makeModelReport(model, arguments.view, flops);
+  ModelReport result = makeModelReport(model, arguments.view, flops, html);
   if (auto forward = model.module->lookupSymbol<mlir::func::FuncOp>("forward"))
     if (auto obstacle = SequenceAnalysis(forward).obstacle())
       result.wholeSequence = obstacle->str();
@@ -140,6 +142,8 @@ static int report(ReportArguments arguments) {
     status = against(arguments, result, os);
   else if (json)
     writeJson(result, arguments.view, os);
+  else if (html)
+    writeHtml(result, os);
   else if (arguments.format == "csv")
     writeCsv(result, arguments.view, os);
   else
@@ -174,8 +178,8 @@ void tfm::addReportCommand(CLI::App &app, int &status) {
       ->check(CLI::IsMember({"f32", "bf16"}));
   command->add_option("--depth", arguments->depth, "Levels of the tree")
       ->check(CLI::NonNegativeNumber);
-  command->add_option("--format", arguments->format, "text, json or csv")
-      ->check(CLI::IsMember({"text", "json", "csv"}));
+  command->add_option("--format", arguments->format, "text, json, csv or html")
+      ->check(CLI::IsMember({"text", "json", "csv", "html"}));
   command->add_option("-o,--output", arguments->output,
                       "Write to a file instead of standard output");
   CLI::Option *sweep =

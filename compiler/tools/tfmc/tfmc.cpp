@@ -75,6 +75,7 @@ static int run(int argc, char **argv) {
   tfm::addRunCommand(app, status);
   tfm::addBenchCommand(app, status);
   tfm::addReportCommand(app, status);
+  tfm::addPlotCommand(app, status);
   tfm::addFmtCommand(app, status);
   tfm::addDiffCommand(app, status);
   tfm::addExplainCommand(app, status);

@@ -152,10 +152,10 @@ TEST(Writers, TextTables) {
 
 TEST(Writers, JsonHasTheFieldsOfTheContract) {
   std::string json = text(writeJson);
-  EXPECT_EQ(
-      keysInOrder(json),
-      (std::vector<std::string>{"format", "model", "source", "hyperparameters",
-                                "parameters", "shapes", "flops", "memory"}));
+  EXPECT_EQ(keysInOrder(json),
+            (std::vector<std::string>{"format", "model", "source",
+                                      "hyperparameters", "parameters", "shapes",
+                                      "flops", "memory", "whole_sequence"}));
   llvm::Expected<llvm::json::Value> parsed = llvm::json::parse(json);
   ASSERT_TRUE(static_cast<bool>(parsed));
   const llvm::json::Object &root = *parsed->getAsObject();
@@ -195,12 +195,13 @@ TEST(Writers, JsonHasTheFieldsOfTheContract) {
   EXPECT_EQ(root.getObject("flops")->getInteger("forward_per_token"), 1592);
   EXPECT_TRUE(root.getObject("flops")->get("train_step")->getAsNull());
   EXPECT_TRUE(root.get("memory")->getAsNull());
+  EXPECT_TRUE(root.get("whole_sequence")->getAsNull());
 }
 
 TEST(Writers, JsonOfKnownMemory) {
   ModelReport report = tiedReport();
-  report.memory =
-      MemoryReport{4, 64, "f32", 1, 2, 3, 5, 4, 10, 9, std::nullopt};
+  MemoryPhase train{"train", true, false, false, 4, {1, 3, 2}};
+  report.memory = MemoryReport{4, 64, "f32", 1, 2, 3, 5, 4, 7, 10, 9, {train}};
   std::string json;
   llvm::raw_string_ostream os(json);
   writeJson(report, {}, os);
@@ -208,17 +209,23 @@ TEST(Writers, JsonOfKnownMemory) {
   ASSERT_TRUE(static_cast<bool>(parsed));
   const llvm::json::Object &memory =
       *parsed->getAsObject()->getObject("memory");
-  EXPECT_EQ(memory, (llvm::json::Object{{"batch", 4},
-                                        {"sequence", 64},
-                                        {"precision", "f32"},
-                                        {"parameters", 1},
-                                        {"gradients", 2},
-                                        {"optimizer", 3},
-                                        {"activations", 4},
-                                        {"arena", 10},
-                                        {"lower_bound", 9},
-                                        {"peak", nullptr},
-                                        {"constants", 5}}));
+  EXPECT_EQ(memory,
+            (llvm::json::Object{
+                {"batch", 4},
+                {"sequence", 64},
+                {"precision", "f32"},
+                {"parameters", 1},
+                {"gradients", 2},
+                {"optimizer", 3},
+                {"activations", 4},
+                {"arena", 10},
+                {"lower_bound", 9},
+                {"peak", nullptr},
+                {"constants", 5},
+                {"cache", 7},
+                {"phases",
+                 llvm::json::Array{llvm::json::Object{
+                     {"phase", "train"}, {"activations", 4}, {"live", 3}}}}}));
 }
 
 TEST(Writers, Csv) {

@@ -1,0 +1,262 @@
+//===- WriteHtml.cpp - a report for a browser -----------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The page's own script draws everything; this is its data. Other than in the
+// JSON report the layers of a repeat stand together, so that the page does not
+// grow with the depth.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/report/Page.h"
+#include "compiler/report/Writers.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/Support/Base64.h"
+#include "llvm/Support/Endian.h"
+#include "llvm/Support/JSON.h"
+
+using namespace tfm;
+using llvm::json::OStream;
+
+/// Larger pictures are made smaller: one pixel shows the mean of a block.
+static constexpr int64_t mostPixels = 1024;
+/// Of a constant with more than two axes: pictures in a page.
+static constexpr int64_t mostPictures = 64;
+
+namespace {
+
+class HtmlWriter {
+public:
+  HtmlWriter(const ModelReport &report, llvm::raw_ostream &os)
+      : report(report), json(os) {}
+  void write();
+
+private:
+  template <typename Range>
+  void array(llvm::StringRef name, const Range &values) {
+    json.attributeArray(name, [&] {
+      for (const auto &value : values)
+        json.value(value);
+    });
+  }
+  void writeModules();
+  void writeTensors();
+  void writeValues();
+  void writeFlops();
+  void writeKinds(llvm::StringRef name, const FlopsByKind &kinds);
+  void writeMemory(const MemoryReport &memory);
+  void writeConstant(const ConstantReport &constant);
+
+  const ModelReport &report;
+  OStream json;
+};
+
+} // namespace
+
+void HtmlWriter::writeModules() {
+  json.attributeArray("modules", [&] {
+    for (const ModuleReport &member : report.modules)
+      json.object([&] {
+        json.attribute("parent", member.parent);
+        json.attribute("name",
+                       member.parent < 0 ? "" : memberName(report, member));
+        json.attribute("path", member.path);
+        json.attribute("module", member.module);
+        json.attribute("line", member.line);
+        json.attribute("count", member.count);
+        json.attribute("instances", member.instances);
+        json.attribute("parameters", member.totalParameters);
+        json.attribute("own", member.totalOwnParameters);
+        json.attribute("formula", member.totalFormula);
+        array("layers", member.layerParameters);
+        array("tied", member.tied);
+        json.attribute("each", member.parameters);
+      });
+  });
+}
+
+/// One line for the tensors of all layers.
+void HtmlWriter::writeTensors() {
+  llvm::StringMap<int64_t> counts;
+  for (const TensorReport &tensor : report.tensors)
+    ++counts[tensor.pattern];
+  json.attributeArray("tensors", [&] {
+    for (const TensorReport &tensor : report.tensors) {
+      int64_t count = counts.lookup(tensor.pattern);
+      if (count == 0)
+        continue;
+      counts[tensor.pattern] = 0;
+      json.object([&] {
+        json.attribute("name", count == 1 ? tensor.name : tensor.pattern);
+        json.attribute("count", count);
+        json.attribute("shape", shapeText(tensor.shape));
+        json.attribute("dims", shapeText(tensor.dims));
+        json.attribute("dtype", tensor.dtype);
+        json.attribute("parameters", tensor.parameters * count);
+        json.attribute("formula", tensor.formula);
+        json.attribute("trainable", tensor.trainable);
+        array("aliases", tensor.aliases);
+      });
+    }
+  });
+}
+
+void HtmlWriter::writeValues() {
+  json.attributeArray("values", [&] {
+    for (const ValueReport &value : report.values)
+      json.object([&] {
+        json.attribute("name", (value.path.empty() ? "" : value.path + ".") +
+                                   value.name);
+        json.attribute("shape", shapeText(value.shape));
+        json.attribute("dims", shapeText(value.dims));
+        json.attribute("line", value.line);
+      });
+  });
+}
+
+void HtmlWriter::writeKinds(llvm::StringRef name, const FlopsByKind &kinds) {
+  json.attributeArray(name, [&] {
+    for (const auto &[kind, count] : kinds)
+      json.array([&] {
+        json.value(kind);
+        json.value(count);
+      });
+  });
+}
+
+void HtmlWriter::writeFlops() {
+  const FlopsReport &flops = report.flops;
+  json.attributeObject("flops", [&] {
+    if (flops.forwardPerToken)
+      json.attribute("perToken", *flops.forwardPerToken);
+    json.attribute("tokens", flops.forwardTokens);
+    if (flops.trainStep)
+      json.attribute("trainStep", *flops.trainStep);
+    writeKinds("forward", flops.forward);
+    writeKinds("train", flops.train);
+  });
+}
+
+void HtmlWriter::writeMemory(const MemoryReport &memory) {
+  json.attributeObject("memory", [&] {
+    json.attribute("batch", memory.batch);
+    json.attribute("sequence", memory.sequence);
+    json.attribute("precision", memory.precision);
+    json.attribute("parameters", memory.parameters);
+    json.attribute("gradients", memory.gradients);
+    json.attribute("optimizer", memory.optimizer);
+    json.attribute("constants", memory.constants);
+    json.attribute("cache", memory.cache);
+    json.attribute("arena", memory.arena);
+    json.attribute("lowerBound", memory.lowerBound);
+    json.attributeArray("phases", [&] {
+      for (const MemoryPhase &phase : memory.phases)
+        json.object([&] {
+          json.attribute("name", phase.name);
+          json.attribute("gradients", phase.usesGradients);
+          json.attribute("optimizer", phase.usesOptimizer);
+          json.attribute("cache", phase.usesCache);
+          json.attribute("activations", phase.activations);
+          array("live", phase.live);
+        });
+    });
+  });
+}
+
+/// The values as pictures of `rows` x `columns`, each at most `mostPixels`
+/// high and wide, as little-endian f32 in base 64.
+void HtmlWriter::writeConstant(const ConstantReport &constant) {
+  size_t rank = constant.shape.size();
+  int64_t columns = rank > 0 ? constant.shape[rank - 1] : 1;
+  int64_t rows = rank > 1 ? constant.shape[rank - 2] : 1;
+  int64_t all = static_cast<int64_t>(constant.values.size()) / (rows * columns);
+  int64_t pictures = std::min(all, mostPictures);
+  int64_t blockRows = (rows + mostPixels - 1) / mostPixels;
+  int64_t blockColumns = (columns + mostPixels - 1) / mostPixels;
+  int64_t height = (rows + blockRows - 1) / blockRows;
+  int64_t width = (columns + blockColumns - 1) / blockColumns;
+
+  std::string bytes;
+  bytes.resize(pictures * height * width * sizeof(float));
+  char *out = bytes.data();
+  for (int64_t picture = 0; picture < pictures; ++picture)
+    for (int64_t y = 0; y < height; ++y)
+      for (int64_t x = 0; x < width; ++x) {
+        double sum = 0;
+        int64_t count = 0;
+        for (int64_t i = y * blockRows; i < std::min(rows, (y + 1) * blockRows);
+             ++i)
+          for (int64_t j = x * blockColumns;
+               j < std::min(columns, (x + 1) * blockColumns); ++j) {
+            sum += constant.values[(picture * rows + i) * columns + j];
+            ++count;
+          }
+        auto mean = static_cast<float>(sum / static_cast<double>(count));
+        llvm::support::endian::write<float>(out, mean,
+                                            llvm::endianness::little);
+        out += sizeof(float);
+      }
+  json.object([&] {
+    json.attribute("name", (constant.path.empty() ? "" : constant.path + ".") +
+                               constant.name);
+    json.attribute("formula", constant.formula);
+    array("indices", constant.indices);
+    array("dims", constant.dims);
+    array("shape", constant.shape);
+    json.attribute("pictures", pictures);
+    json.attribute("height", height);
+    json.attribute("width", width);
+    json.attribute("blockRows", blockRows);
+    json.attribute("blockColumns", blockColumns);
+    json.attribute("data", llvm::encodeBase64(bytes));
+  });
+}
+
+void HtmlWriter::write() {
+  json.object([&] {
+    json.attribute("model", report.model);
+    json.attribute("source", report.source);
+    json.attribute("wholeSequence", report.wholeSequence);
+    json.attributeArray("hyperparameters", [&] {
+      for (const Hyperparameter &parameter : report.hyperparameters)
+        json.array([&] {
+          json.value(parameter.name);
+          json.value(valueText(parameter));
+        });
+    });
+    json.attribute("total", report.total);
+    json.attribute("trainable", report.trainable);
+    json.attribute("bytes", report.bytes);
+    json.attribute("formula", report.formula);
+    json.attributeArray("sensitivities", [&] {
+      for (const ModelReport::Sensitivity &entry : report.sensitivities)
+        json.object([&] {
+          json.attribute("name", entry.name);
+          json.attribute("derivative", entry.derivative);
+          json.attribute("elasticity", entry.elasticity);
+        });
+    });
+    writeModules();
+    writeTensors();
+    writeValues();
+    writeFlops();
+    if (report.memory)
+      writeMemory(*report.memory);
+    json.attributeArray("constants", [&] {
+      for (const ConstantReport &constant : report.constants)
+        writeConstant(constant);
+    });
+  });
+}
+
+void tfm::writeHtml(const ModelReport &report, llvm::raw_ostream &os) {
+  std::string data;
+  {
+    llvm::raw_string_ostream stream(data);
+    HtmlWriter(report, stream).write();
+  }
+  writePage(report.model, "report.js", data, os);
+}

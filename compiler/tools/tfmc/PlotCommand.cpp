@@ -1,0 +1,56 @@
+//===- PlotCommand.cpp - tfmc plot ----------------------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Commands.h"
+#include "Output.h"
+
+#include "compiler/report/TrainingLog.h"
+
+#include "llvm/Support/raw_ostream.h"
+
+using namespace tfm;
+
+static int plot(const std::vector<std::string> &paths,
+                const std::string &output) {
+  std::vector<TrainingLog> logs;
+  for (const std::string &path : paths) {
+    llvm::Expected<TrainingLog> log = readTrainingLog(path);
+    if (!log) {
+      llvm::errs() << "tfmc: error: " << llvm::toString(log.takeError())
+                   << "\n";
+      return 1;
+    }
+    logs.push_back(std::move(*log));
+  }
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  writePlot(logs, os);
+  return writeOutput(output, text) ? 0 : 1;
+}
+
+void tfm::addPlotCommand(CLI::App &app, int &status) {
+  struct Arguments {
+    std::vector<std::string> logs;
+    std::string output;
+  };
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App *command = app.add_subcommand(
+      "plot", "The loss curves of training runs, as one page for a browser");
+  command
+      ->add_option("RUN", arguments->logs,
+                   "Folders of runs, or logs (log.jsonl); several are drawn "
+                   "over each other")
+      ->required();
+  command
+      ->add_option("-o,--output", arguments->output,
+                   "The page to write, such as loss.html; - for standard "
+                   "output")
+      ->required();
+  command->callback([arguments, &status] {
+    status = plot(arguments->logs, arguments->output);
+  });
+}
