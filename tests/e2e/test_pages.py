@@ -55,7 +55,7 @@ class Report(Page):
         self.assertLess(abs(sizes[1] - sizes[0]), 500)
 
     def test_phases_fit_the_arena(self):
-        memory = self.report(CS444)["memory"]
+        memory = self.report(MODELS / "shakespeare.tfm")["memory"]
         self.assertEqual([phase["name"] for phase in memory["phases"]],
                          ["train", "update", "evaluate", "forward", "prefill", "decode"])
         most = 0
