@@ -9,6 +9,7 @@
 
 #include "runtime/commands.h"
 #include "runtime/error.h"
+#include "runtime/usage.h"
 
 #include <CLI/CLI.hpp>
 #include <cmath>
@@ -69,9 +70,9 @@ void addTrain(CLI::App &app, TrainCommand &train) {
   command->add_option("--data", train.data, "train on this file");
   addTokenizer(command, train);
   command->add_option("--steps", options.steps, "number of updates")
-      ->check(CLI::PositiveNumber);
+      ->check(usage::positive());
   command->add_option("--lr", options.lr, "peak learning rate")
-      ->check(CLI::NonNegativeNumber);
+      ->check(usage::nonNegative());
   command->add_option("--seed", options.seed, "seed of everything random");
   command->add_option("--out", options.out,
                       "run directory (default: runs/NAME)");
@@ -114,13 +115,13 @@ void addGenerate(CLI::App &app, GenerateCommand &generate) {
   CLI::App *command = app.add_subcommand("generate", "continue a prompt");
   addPrompt(command, generate);
   command->add_option("--tokens", generate.tokens, "at most this many tokens")
-      ->check(CLI::PositiveNumber);
+      ->check(usage::positive());
   command
       ->add_option("--temperature", generate.temperature,
                    "divides the logits; 0 is greedy")
-      ->check(CLI::NonNegativeNumber);
+      ->check(usage::nonNegative());
   command->add_option("--top-k", generate.topK, "draw from the K best")
-      ->check(CLI::NonNegativeNumber);
+      ->check(usage::nonNegative());
   command
       ->add_option("--top-p", generate.topP,
                    "draw from the best that add up to P")
@@ -136,7 +137,7 @@ void addGenerate(CLI::App &app, GenerateCommand &generate) {
   command
       ->add_option("--repeat-penalty", generate.repeatPenalty,
                    "makes tokens that occurred less likely")
-      ->check(CLI::PositiveNumber);
+      ->check(usage::positive());
   command
       ->add_option("--logit-bias", generate.logitBias,
                    "TOKEN=BIAS: adds to the logit of a token, given by its id "
@@ -153,7 +154,7 @@ void addGenerate(CLI::App &app, GenerateCommand &generate) {
       ->check(CLI::IsMember({"slide", "stop"}));
   CLI::Option *count =
       command->add_option("--count", generate.count, "this many texts")
-          ->check(CLI::PositiveNumber);
+          ->check(usage::positive());
   addCommon(command, generate);
   command
       ->add_flag("-i,--interactive", generate.interactive,
@@ -230,6 +231,14 @@ int runCommandLine(const tfm_model &model, int argc, char **argv) {
     CLI::App app(std::string(model.name) + ", a compiled transformer");
     Commands commands;
     declare(app, commands);
+    app.name(program);
+    app.failure_message(usage::failure);
+    if (std::string wrong = usage::unknownCommand(app, argc, argv);
+        !wrong.empty()) {
+      std::fprintf(stderr, "%s: %s\nRun `%s --help` for more information.\n",
+                   program, wrong.c_str(), program);
+      return 2;
+    }
     try {
       app.parse(argc, argv);
     } catch (const CLI::ParseError &error) {

@@ -109,7 +109,9 @@ writeText(llvm::StringRef path,
     return BuildStatus::Ok;
   }
   if (llvm::Error error = writeWhole(path, text))
-    return fail(llvm::toString(std::move(error)), BuildStatus::InputError);
+    return fail("cannot write " + path + ": " +
+                    llvm::toString(std::move(error)),
+                BuildStatus::InputError);
   return BuildStatus::Ok;
 }
 

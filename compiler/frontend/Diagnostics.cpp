@@ -46,21 +46,13 @@ static std::string printable(llvm::StringRef line) {
   return text;
 }
 
-static void printOne(llvm::raw_ostream &os, const SourceManager &sources,
-                     const Diagnostic &d, bool color) {
-  const char *bold = color ? "\033[1m" : "";
-  const char *red = !color ? "" : d.isWarning ? "\033[1;35m" : "\033[1;31m";
-  const char *cyan = color ? "\033[1;36m" : "";
-  const char *reset = color ? "\033[0m" : "";
-
-  const SourceFile &file = sources.file(d.range.file);
+/// The line of an error with a caret below the place. An argument of the
+/// command line stands behind its option, and has no number.
+static void printPlace(llvm::raw_ostream &os, const SourceFile &file,
+                       const Diagnostic &d, const char *red,
+                       const char *reset) {
   unsigned line = file.line(d.range.begin);
   unsigned column = file.column(d.range.begin);
-  os << bold << file.name() << ':' << line << ':' << column << ": " << reset
-     << red << (d.isWarning ? "warning[E" : "error[E")
-     << llvm::format("%04u", d.code) << "]: " << reset << bold << d.message
-     << reset << '\n';
-
   llvm::StringRef text = file.lineText(line);
   uint32_t start = file.lineStart(line);
   // A range that goes on over lines is underlined on its first one.
@@ -69,12 +61,37 @@ static void printOne(llvm::raw_ostream &os, const SourceManager &sources,
   unsigned width = end > d.range.begin
                        ? countCodePoints(file.text().slice(d.range.begin, end))
                        : 1;
-  os << llvm::format("%5u", line) << " | " << printable(text) << '\n';
-  os << "      | " << std::string(column - 1, ' ') << red
+  llvm::StringRef option = file.isArgument() ? "-D " : "";
+  if (file.isArgument())
+    os << "      | ";
+  else
+    os << llvm::format("%5u", line) << " | ";
+  os << option << printable(text) << '\n';
+  os << "      | " << std::string(option.size() + column - 1, ' ') << red
      << std::string(std::max(width, 1u), '^') << reset;
   if (!d.label.empty())
     os << ' ' << d.label;
   os << '\n';
+}
+
+static void printOne(llvm::raw_ostream &os, const SourceManager &sources,
+                     const Diagnostic &d, bool color) {
+  const char *bold = color ? "\033[1m" : "";
+  const char *red = !color ? "" : d.isWarning ? "\033[1;35m" : "\033[1;31m";
+  const char *cyan = color ? "\033[1;36m" : "";
+  const char *reset = color ? "\033[0m" : "";
+
+  const SourceFile &file = sources.file(d.range.file);
+  os << bold << file.name() << ':';
+  if (!file.isArgument() && !file.text().empty())
+    os << file.line(d.range.begin) << ':' << file.column(d.range.begin) << ':';
+  os << ' ' << reset << red << (d.isWarning ? "warning[E" : "error[E")
+     << llvm::format("%04u", d.code) << "]: " << reset << bold << d.message
+     << reset << '\n';
+
+  // There is nothing to show of a file that cannot be read.
+  if (!file.text().empty())
+    printPlace(os, file, d, red, reset);
   for (const std::string &note : d.notes)
     os << cyan << "note: " << reset << note << '\n';
   for (const std::string &help : d.helps)

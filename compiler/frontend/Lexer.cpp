@@ -25,12 +25,13 @@ bool continuesName(char c) { return llvm::isAlnum(c) || c == '_'; }
 
 class Lexer {
 public:
-  Lexer(const SourceManager &sources, uint32_t file, Diagnostics &diags)
-      : file(file), text(sources.file(file).text()), diags(diags) {}
+  Lexer(const SourceManager &sources, uint32_t file, Diagnostics &diags,
+        uint32_t begin)
+      : file(file), text(sources.file(file).text()), diags(diags), at(begin) {}
 
   TokenList run() {
     // Some editors begin a file with a byte order mark.
-    if (text.starts_with("\xEF\xBB\xBF"))
+    if (at == 0 && text.starts_with("\xEF\xBB\xBF"))
       at = 3;
     for (;;) {
       skipSpace();
@@ -234,7 +235,7 @@ private:
   uint32_t file;
   StringRef text;
   Diagnostics &diags;
-  size_t at = 0;
+  size_t at;
   bool newLine = true;
   TokenList out;
 };
@@ -242,8 +243,8 @@ private:
 } // namespace
 
 TokenList tfm::lex(const SourceManager &sources, uint32_t file,
-                   Diagnostics &diags) {
-  return Lexer(sources, file, diags).run();
+                   Diagnostics &diags, uint32_t begin) {
+  return Lexer(sources, file, diags, begin).run();
 }
 
 std::string tfm::unquote(StringRef literal) {

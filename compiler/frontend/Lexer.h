@@ -56,9 +56,10 @@ struct TokenList {
   std::vector<uint32_t> errors;
 };
 
-/// Cuts a file into tokens. Bytes that start no token are reported (E0101,
-/// E0102) and skipped.
-TokenList lex(const SourceManager &sources, uint32_t file, Diagnostics &diags);
+/// Cuts a file into tokens, from the byte `begin` on. Bytes that start no token
+/// are reported (E0101, E0102) and skipped.
+TokenList lex(const SourceManager &sources, uint32_t file, Diagnostics &diags,
+              uint32_t begin = 0);
 
 /// The value of a string token: without quotes, escapes resolved.
 std::string unquote(llvm::StringRef literal);

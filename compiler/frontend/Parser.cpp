@@ -16,9 +16,9 @@ using llvm::StringRef;
 using llvm::Twine;
 
 Parser::Parser(const SourceManager &sources, uint32_t file, ast::File &out,
-               Diagnostics &diags)
+               Diagnostics &diags, uint32_t begin)
     : sources(sources), file(file), out(out), diags(diags),
-      list(lex(sources, file, diags)) {}
+      list(lex(sources, file, diags, begin)) {}
 
 Token Parser::take() {
   Token token = tok();
@@ -37,7 +37,8 @@ bool Parser::consume(StringRef punct) {
 std::string Parser::describe(const Token &token) const {
   switch (token.kind) {
   case TokenKind::End:
-    return "the end of the file";
+    return sources.file(file).isArgument() ? "the end of the value"
+                                           : "the end of the file";
   case TokenKind::Doc:
     return "a comment";
   case TokenKind::String:
@@ -680,9 +681,10 @@ std::unique_ptr<ast::File> tfm::parseFile(const SourceManager &sources,
 }
 
 ast::Expr *tfm::parseExpression(const SourceManager &sources, uint32_t file,
-                                ast::File &owner, Diagnostics &diags) {
+                                ast::File &owner, Diagnostics &diags,
+                                uint32_t begin) {
   size_t before = diags.size();
-  Parser parser(sources, file, owner, diags);
+  Parser parser(sources, file, owner, diags, begin);
   ast::Expr *expr = parser.parseOnlyExpr();
   return diags.size() == before ? expr : nullptr;
 }

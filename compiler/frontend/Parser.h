@@ -18,10 +18,11 @@ namespace tfm {
 std::unique_ptr<ast::File> parseFile(const SourceManager &sources,
                                      uint32_t file, Diagnostics &diags);
 
-/// Parses a text that is one expression, as `-D name=value` has it; its nodes
-/// go to `owner`. Null after an error.
+/// Parses a text that is one expression from the byte `begin` on, as `-D
+/// name=value` has it; its nodes go to `owner`. Null after an error.
 ast::Expr *parseExpression(const SourceManager &sources, uint32_t file,
-                           ast::File &owner, Diagnostics &diags);
+                           ast::File &owner, Diagnostics &diags,
+                           uint32_t begin = 0);
 
 } // namespace tfm
 

@@ -17,7 +17,7 @@ namespace tfm {
 class Parser {
 public:
   Parser(const SourceManager &sources, uint32_t file, ast::File &out,
-         Diagnostics &diags);
+         Diagnostics &diags, uint32_t begin = 0);
 
   void parseItems();
   ast::Expr *parseExpr();

@@ -13,8 +13,9 @@
 
 using namespace tfm;
 
-SourceFile::SourceFile(std::string name, std::string text)
-    : fileName(std::move(name)), contents(std::move(text)) {
+SourceFile::SourceFile(std::string name, std::string text, bool isArgument)
+    : fileName(std::move(name)), contents(std::move(text)),
+      argument(isArgument) {
   starts.push_back(0);
   for (uint32_t i = 0; i < contents.size(); ++i)
     if (contents[i] == '\n')
@@ -39,6 +40,12 @@ llvm::StringRef SourceFile::lineText(unsigned line) const {
 
 uint32_t SourceManager::add(llvm::StringRef name, llvm::StringRef text) {
   files.push_back(std::make_unique<SourceFile>(name.str(), text.str()));
+  return files.size() - 1;
+}
+
+uint32_t SourceManager::addDefine(llvm::StringRef text) {
+  files.push_back(std::make_unique<SourceFile>("-D " + text.str(), text.str(),
+                                               /*isArgument=*/true));
   return files.size() - 1;
 }
 

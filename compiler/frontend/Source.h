@@ -32,10 +32,13 @@ struct Range {
 /// One source text with its name as the user gave it.
 class SourceFile {
 public:
-  SourceFile(std::string name, std::string text);
+  SourceFile(std::string name, std::string text, bool isArgument = false);
 
   llvm::StringRef name() const { return fileName; }
   llvm::StringRef text() const { return contents; }
+  /// Whether this is an argument of the command line, `width=8` of `-D
+  /// width=8`, which has no lines.
+  bool isArgument() const { return argument; }
   /// Line number of a byte, from 1.
   unsigned line(uint32_t offset) const;
   /// Column of a byte, from 1, counted in Unicode code points.
@@ -48,6 +51,7 @@ public:
 private:
   std::string fileName;
   std::string contents;
+  bool argument;
   std::vector<uint32_t> starts;
 };
 
@@ -56,6 +60,8 @@ class SourceManager {
 public:
   /// Adds a text under a name; returns its number.
   uint32_t add(llvm::StringRef name, llvm::StringRef text);
+  /// Adds what follows `-D ` on the command line.
+  uint32_t addDefine(llvm::StringRef text);
   /// Reads a file (`-` is standard input) and adds it; fails with the system's
   /// message.
   llvm::Expected<uint32_t> load(llvm::StringRef path);

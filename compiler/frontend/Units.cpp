@@ -122,10 +122,10 @@ void Elaborator::parseDefines() {
     define.key = key;
     define.text = text;
     // A source of its own, so that messages can point into it.
-    std::string prefix = key + "=";
-    uint32_t file = sources.add("-D " + prefix + text, text);
-    define.range = {file, 0, static_cast<uint32_t>(text.size())};
-    define.value = parseExpression(sources, file, defineTrees, diags);
+    uint32_t file = sources.addDefine(key + "=" + text);
+    auto begin = static_cast<uint32_t>(key.size() + 1);
+    define.range = {file, begin, begin + static_cast<uint32_t>(text.size())};
+    define.value = parseExpression(sources, file, defineTrees, diags, begin);
     // The last one counts.
     llvm::erase_if(defines,
                    [&](const Define &other) { return other.key == key; });
@@ -150,21 +150,19 @@ void Elaborator::reportUnusedDefines() {
         names.push_back(name.str());
     StringRef blockName = StringRef(define.key).split('.').first;
     bool dotted = StringRef(define.key).contains('.');
+    Range name{define.range.file, 0, static_cast<uint32_t>(define.key.size())};
     Diagnostic *d;
     if (dotted && !block(blockName)) {
-      d = &diags.error(903, define.range,
-                       "`-D " + define.key + "`: the file has no `" +
-                           blockName + "`");
+      d = &diags.error(903, name, "the file has no `" + blockName + "` block");
     } else if (dotted) {
-      d = &diags.error(903, define.range,
-                       "`-D " + define.key + "`: `" + blockName +
-                           "` has no such entry");
+      StringRef entry = StringRef(define.key).split('.').second;
+      d = &diags.error(903, name,
+                       "`" + blockName + "` has no entry `" + entry + "`");
     } else {
-      d = &diags.error(903, define.range,
-                       "`-D " + define.key + "`: " +
-                           (root ? "`" + root->decl->name.str() + "`"
-                                 : std::string("the model")) +
-                           " has no hyperparameter of this name");
+      std::string model =
+          root ? "`" + root->decl->name.str() + "`" : std::string("the model");
+      d = &diags.error(903, name,
+                       model + " has no hyperparameter `" + define.key + "`");
       suggest(*d, define.key, names);
     }
     if (d->helps.empty() && !dotted && !names.empty()) {

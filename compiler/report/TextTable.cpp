@@ -63,6 +63,9 @@ static std::string realText(double value) {
       text.clear();
       llvm::raw_string_ostream(text) << llvm::format("%.1f", value);
     }
+    // 1e-5, as people write it.
+    if (size_t at = text.find("e-0"); at != std::string::npos)
+      text.erase(at + 2, 1);
     bool whole =
         llvm::StringRef(text).find_first_of(".en") == llvm::StringRef::npos;
     return whole ? text + ".0" : text;

@@ -64,6 +64,47 @@ class Usage(unittest.TestCase):
         self.assertRegex(result.stdout, r"^tfmc \d+\.\d+\.\d+ \(LLVM \d+\.\d+\.\d+\)\n$")
 
 
+class Words(unittest.TestCase):
+    """What is said of wrong usage names the command, the option and what to do."""
+
+    def assert_says(self, text, *arguments):
+        result = tfmc(*arguments)
+        self.assertEqual((result.returncode, result.stdout), (USAGE, ""), result)
+        self.assertEqual(result.stderr, text)
+
+    def test_a_command_that_is_none(self):
+        result = tfmc("reprot", GPT2)
+        self.assertEqual(result.returncode, USAGE)
+        self.assertRegex(result.stderr, r"^tfmc: there is no command `reprot`; there are check, "
+                                        r"build, .*\nDid you mean `report`\?\nRun `tfmc --help` ")
+
+    def test_an_argument_that_is_missing(self):
+        self.assert_says("tfmc check: FILE is required\nRun `tfmc check --help` for more "
+                         "information.\n", "check")
+
+    def test_a_number_out_of_range(self):
+        self.assert_says("tfmc report: --depth: must be 0 or more, not -1\nRun `tfmc report "
+                         "--help` for more information.\n", "report", GPT2, "--depth", "-1")
+
+    def test_a_kind_that_is_none(self):
+        self.assert_says("tfmc build: --emit: foo not in {asm,ast,exe,llvm,obj,schedule,shared,tfm}"
+                         "\nRun `tfmc build --help` for more information.\n",
+                         "build", GPT2, "--emit", "foo")
+
+    def test_forms_that_do_not_exist(self):
+        for arguments in (["--sweep", "layers=2", "--format", "html"],
+                          ["--against", "x", "--format", "html"],
+                          ["--against", "x", "--format", "csv"]):
+            result = tfmc("report", GPT2, *arguments)
+            self.assertEqual((result.returncode, result.stdout), (USAGE, ""))
+            self.assertIn("use text or json", result.stderr)
+
+    def test_an_override_without_value(self):
+        result = tfmc("check", GPT2, "-D", "width=")
+        self.assertEqual(result.returncode, USAGE)
+        self.assertIn("expected name=value, found 'width='", result.stderr)
+
+
 class Input(unittest.TestCase):
     def assert_fault(self, result, *words):
         self.assertEqual(result.returncode, 1, result)
@@ -81,7 +122,26 @@ class Input(unittest.TestCase):
         self.assertIn("Total: 5 parameters", result.stdout)
 
     def test_no_such_file(self):
-        self.assert_fault(tfmc("check", "no/such.tfm"), "no/such.tfm", "No such file")
+        result = tfmc("check", "no/such.tfm")
+        self.assertEqual(result.returncode, 1)
+        self.assertEqual(result.stderr, "no/such.tfm: error[E0910]: cannot read `no/such.tfm`: "
+                                        "No such file or directory\n")
+
+    def test_a_grid_without_any_point(self):
+        result = tfmc("report", GPT2, "--sweep", "layres=2,4")
+        self.assertEqual((result.returncode, result.stdout), (1, ""))
+        self.assertEqual(result.stderr, "tfmc: no point of the grid is possible: `GPT2` has no "
+                                        "hyperparameter `layres`; did you mean `layers`?\n")
+
+    def test_a_wrong_override_of_two_models_is_said_once(self):
+        result = tfmc("diff", GPT2, GPT2, "-D", "widht=3")
+        self.assertEqual(result.stderr, "-D widht=3: error[E0903]: `GPT2` has no hyperparameter "
+                                        "`widht`\n      | -D widht=3\n      |    ^^^^^\n"
+                                        "help: did you mean `width`?\n")
+
+    def test_where_a_build_cannot_be_written(self):
+        self.assert_fault(tfmc("build", GPT2, "--emit", "tfm", "-o", MODELS),
+                          f"cannot write {MODELS}: ")
 
     def test_a_folder_is_no_file(self):
         self.assert_fault(tfmc("check", MODELS), str(MODELS))
@@ -99,6 +159,13 @@ class Input(unittest.TestCase):
     def test_checkpoint_that_is_not_there(self):
         self.assert_fault(tfmc("report", GPT2, "--against", "no/such.safetensors"),
                           "no/such.safetensors")
+
+    def test_every_error_code(self):
+        result = tfmc("explain")
+        self.assertEqual(result.returncode, 0)
+        self.assertIn("E0203  the inner dimensions of a product differ\n", result.stdout)
+        for line in result.stdout.splitlines():
+            self.assertRegex(line, r"^E\d{4}  \S")
 
     def test_unknown_error_code(self):
         self.assert_fault(tfmc("explain", "E9999"), "E9999")

@@ -180,6 +180,9 @@ class Addition(unittest.TestCase):
                           ["train", "--frobnicate"], ["generate", "--weights"]):
             result = run(self.model, *arguments)
             self.assertEqual(result.returncode, USAGE, arguments)
+        result = run(self.model, "train", "--steps", "-3")
+        self.assertEqual(result.stderr, f"{self.model} train: --steps: must be above 0, not -3\n"
+                                        f"Run `{self.model} train --help` for more information.\n")
 
     def test_bad_input_names_what_is_wrong(self):
         empty = self.path("empty.safetensors")

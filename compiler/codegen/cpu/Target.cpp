@@ -140,7 +140,10 @@ llvm::Expected<CpuTarget> CpuTarget::named(llvm::StringRef cpu) {
       return target;
     }
   }
-  return llvm::createStringError("unknown CPU '" + cpu + "'");
+  return llvm::createStringError(
+      "unknown CPU '" + cpu +
+      "'; name it as LLVM does, such as skylake-avx512, znver4 or haswell, or "
+      "`native` for this machine's");
 }
 
 int64_t CpuTarget::tileVectors() const { return lanes >= 8 ? 2 : 3; }

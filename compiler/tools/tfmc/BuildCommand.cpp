@@ -16,7 +16,7 @@ void tfm::addBuildCommand(CLI::App &app, int &status) {
   struct Options {
     BuildOptions build;
     std::vector<std::string> defines;
-    std::string target = "cpu", precision = "f32";
+    std::string target = "cpu", precision = "f32", emit = "exe";
   };
   auto options = std::make_shared<Options>();
   CLI::App *command = app.add_subcommand(
@@ -30,12 +30,15 @@ void tfm::addBuildCommand(CLI::App &app, int &status) {
       {"schedule", Emit::Schedule}, {"llvm", Emit::Llvm},
       {"asm", Emit::Asm},           {"obj", Emit::Obj},
       {"shared", Emit::Shared},     {"exe", Emit::Exe}};
+  std::vector<std::string> names;
+  for (const auto &[name, kind] : kinds)
+    names.push_back(name);
   command
       ->add_option(
-          "--emit", build.emit,
+          "--emit", options->emit,
           "What to write: ast, tfm, schedule, llvm, asm, obj, shared or "
           "exe (default)")
-      ->transform(CLI::CheckedTransformer(kinds).description(""));
+      ->check(CLI::IsMember(names).description(""));
   command->add_option(
       "--cpu", build.cpu,
       "The CPU to compile for, by LLVM's name (default: native)");
@@ -54,6 +57,7 @@ void tfm::addBuildCommand(CLI::App &app, int &status) {
       return;
     }
     options->build.defines = parseDefines(options->defines);
+    options->build.emit = kinds.at(options->emit);
     switch (tfm::build(options->build)) {
     case BuildStatus::Ok:
       status = 0;

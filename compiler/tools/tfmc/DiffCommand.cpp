@@ -45,8 +45,10 @@ void tfm::addDiffCommand(CLI::App &app, int &status) {
     status = 1;
     Defines defines = parseDefines(arguments->defines);
     std::optional<ModelReport> a = reportOf(arguments->before, defines);
+    if (!a)
+      return;
     std::optional<ModelReport> b = reportOf(arguments->after, defines);
-    if (!a || !b)
+    if (!b)
       return;
     std::vector<Difference> differences = diffReports(*a, *b);
     std::string text;

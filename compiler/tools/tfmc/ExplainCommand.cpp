@@ -10,7 +10,6 @@
 
 #include "compiler/frontend/Diagnostics.h"
 
-#include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace tfm;
@@ -22,14 +21,25 @@ static ErrorCode parseCode(llvm::StringRef text) {
   return text.getAsInteger(10, code) ? 0 : code;
 }
 
+/// Every code with the title of its page.
+static int listCodes() {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  for (ErrorCode code : explainedCodes()) {
+    llvm::StringRef title = explanation(code).split('\n').first;
+    title.consume_front("# ");
+    auto [number, words] = title.split(": ");
+    os << number << "  " << words << "\n";
+  }
+  return writeOutput("", text) ? 0 : 1;
+}
+
 static int explain(const std::string &text) {
   llvm::StringRef page = explanation(parseCode(text));
   if (!page.empty())
     return writeOutput("", page) ? 0 : 1;
-  llvm::errs() << "tfmc: no error has the code '" << text << "'; there are";
-  for (ErrorCode code : explainedCodes())
-    llvm::errs() << llvm::format(" E%04u", code);
-  llvm::errs() << "\n";
+  llvm::errs() << "tfmc: no error has the code '" << text
+               << "'; `tfmc explain` lists those that there are\n";
   return 1;
 }
 
@@ -37,6 +47,9 @@ void tfm::addExplainCommand(CLI::App &app, int &status) {
   auto code = std::make_shared<std::string>();
   CLI::App *command = app.add_subcommand(
       "explain", "What an error code means, with an example");
-  command->add_option("CODE", *code, "A code such as E0203")->required();
-  command->callback([code, &status] { status = explain(*code); });
+  command->add_option("CODE", *code,
+                      "A code such as E0203; without one all are listed");
+  command->callback([code, &status] {
+    status = code->empty() ? listCodes() : explain(*code);
+  });
 }

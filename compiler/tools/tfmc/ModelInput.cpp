@@ -23,7 +23,7 @@ Defines tfm::parseDefines(const std::vector<std::string> &texts) {
   Defines defines;
   for (const std::string &text : texts) {
     size_t equals = text.find('=');
-    if (equals == 0 || equals == std::string::npos)
+    if (equals == 0 || equals == std::string::npos || equals + 1 == text.size())
       throw CLI::ValidationError("-D",
                                  "expected name=value, found '" + text + "'");
     defines.emplace_back(text.substr(0, equals), text.substr(equals + 1));
@@ -70,7 +70,10 @@ Model tfm::loadModel(const std::string &path, const Defines &defines,
   }
   model.module = nullptr;
   if (firstError) {
-    *firstError = diagnostics.errors().front().message;
+    const Diagnostic &first = diagnostics.errors().front();
+    *firstError = first.message;
+    for (const std::string &help : first.helps)
+      *firstError += "; " + help;
     return model;
   }
   printDiagnostics(diagnostics);

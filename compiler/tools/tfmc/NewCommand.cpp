@@ -78,7 +78,9 @@ static int create(llvm::StringRef given, const std::string &like) {
   text = fill(text, name, llvm::sys::path::filename(file), stem);
   if (!writeOutput(file, formatted(text)))
     return 1;
-  llvm::errs() << "wrote " << file << "\n";
+  llvm::errs() << "wrote " << file
+               << "; put a text into input.txt beside it, then\n  tfmc build "
+               << file << " -o " << stem << " && ./" << stem << " train\n";
   return 0;
 }
 

@@ -14,6 +14,7 @@
 #include "compiler/report/Sweep.h"
 #include "compiler/report/Writers.h"
 #include "compiler/transforms/SequenceAxis.h"
+#include "runtime/usage.h"
 
 #include "llvm/Support/raw_ostream.h"
 
@@ -74,18 +75,21 @@ static int sweep(const ReportArguments &arguments, const ModelReport &base,
                    return std::nullopt;
                  return makeModelReport(model, ReportView(), flops);
                });
+  // Where nothing is possible there is one reason, and no table.
+  bool possible = llvm::any_of(
+      points, [](const SweepPoint &point) { return point.report.has_value(); });
+  if (!possible) {
+    llvm::errs() << "tfmc: no point of the grid is possible: "
+                 << points.front().problem << "\n";
+    return 1;
+  }
   if (arguments.format == "json")
     writeSweepJson(base, axes, points, os);
   else if (arguments.format == "csv")
     writeSweepCsv(axes, points, os);
   else
     writeSweepText(base, axes, points, arguments.view.flops, os);
-  for (const SweepPoint &point : points)
-    if (point.report)
-      return 0;
-  llvm::errs() << "tfmc: no point of the grid is possible: "
-               << points.front().problem << "\n";
-  return 1;
+  return 0;
 }
 
 static int against(const ReportArguments &arguments, const ModelReport &report,
@@ -114,6 +118,13 @@ static int report(ReportArguments arguments) {
   if (!arguments.against.empty())
     flops = false;
 
+  if (html && (!arguments.sweep.empty() || !arguments.against.empty()))
+    throw CLI::ValidationError(
+        "--format", "a table over values and a comparison have no page; use "
+                    "text or json");
+  if (arguments.format == "csv" && !arguments.against.empty())
+    throw CLI::ValidationError("--format",
+                               "a comparison has no table; use text or json");
   if (arguments.target != "cpu" || arguments.precision != "f32") {
     llvm::errs() << "tfmc: error: this version plans for `--target cpu` at "
                     "`--precision f32` only\n";
@@ -177,7 +188,7 @@ void tfm::addReportCommand(CLI::App &app, int &status) {
       ->add_option("--precision", arguments->precision, "Plan for f32 or bf16")
       ->check(CLI::IsMember({"f32", "bf16"}));
   command->add_option("--depth", arguments->depth, "Levels of the tree")
-      ->check(CLI::NonNegativeNumber);
+      ->check(usage::nonNegative());
   command->add_option("--format", arguments->format, "text, json, csv or html")
       ->check(CLI::IsMember({"text", "json", "csv", "html"}));
   command->add_option("-o,--output", arguments->output,

@@ -10,6 +10,9 @@
 
 #include "Commands.h"
 
+#include "compiler/frontend/Diagnostics.h"
+#include "runtime/usage.h"
+
 #include "llvm/Config/llvm-config.h"
 #include "llvm/Support/ErrorHandling.h"
 
@@ -69,6 +72,7 @@ static int run(int argc, char **argv) {
   app.set_version_flag("--version",
                        "tfmc " TFM_VERSION " (LLVM " LLVM_VERSION_STRING ")");
   app.require_subcommand(1);
+  app.failure_message(tfm::usage::failure);
   int status = 0;
   tfm::addCheckCommand(app, status);
   tfm::addBuildCommand(app, status);
@@ -81,6 +85,18 @@ static int run(int argc, char **argv) {
   tfm::addExplainCommand(app, status);
   tfm::addNewCommand(app, status);
   tfm::addTokenizerCommand(app, status);
+  if (std::string wrong = tfm::usage::unknownCommand(app, argc, argv);
+      !wrong.empty()) {
+    std::vector<std::string> names;
+    for (const CLI::App *command :
+         app.get_subcommands([](const CLI::App *) { return true; }))
+      names.push_back(command->get_name());
+    std::string guess = tfm::closestName(argv[1], names);
+    fprintf(stderr, "tfmc: %s\n%sRun `tfmc --help` for more information.\n",
+            wrong.c_str(),
+            guess.empty() ? "" : ("Did you mean `" + guess + "`?\n").c_str());
+    return exitUsage;
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success &success) {
