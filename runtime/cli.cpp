@@ -44,7 +44,7 @@ void addCommon(CLI::App *command, CommonOptions &options,
   command
       ->add_option("--threads", options.threads,
                    "threads to use (default: all processors)")
-      ->check(CLI::Range(1, 1024));
+      ->check(usage::between(1, 1024));
   if (withJson)
     command->add_flag("--json", options.json, "answer as one JSON object");
 }
@@ -125,15 +125,15 @@ void addGenerate(CLI::App &app, GenerateCommand &generate) {
   command
       ->add_option("--top-p", generate.topP,
                    "draw from the best that add up to P")
-      ->check(CLI::Range(0.0, 1.0));
+      ->check(usage::between(0, 1));
   command
       ->add_option("--min-p", generate.minP,
                    "drop tokens below P times the best")
-      ->check(CLI::Range(0.0, 1.0));
+      ->check(usage::between(0, 1));
   command
       ->add_option("--typical-p", generate.typicalP,
                    "draw from the most typical that add up to P")
-      ->check(CLI::Range(0.0, 1.0));
+      ->check(usage::between(0, 1));
   command
       ->add_option("--repeat-penalty", generate.repeatPenalty,
                    "makes tokens that occurred less likely")

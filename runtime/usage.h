@@ -19,29 +19,37 @@
 #include <CLI/Validators.hpp>
 
 #include <cstdlib>
+#include <limits>
 #include <string>
 
 namespace tfm::usage {
 
-/// A number for which `holds`; `what` says that in words.
-inline CLI::Validator number(bool (*holds)(double), const std::string &what) {
+/// A number from `low` (itself allowed or not) to `high`; `what` says so.
+inline CLI::Validator number(double low, bool withLow, double high,
+                             const std::string &what) {
   return CLI::Validator(
       [=](std::string &text) {
         char *end = nullptr;
         double value = std::strtod(text.c_str(), &end);
         if (end == text.c_str() || *end != '\0')
           return "expected a number, not " + text;
-        return holds(value) ? std::string()
-                            : "must be " + what + ", not " + text;
+        bool holds = (withLow ? value >= low : value > low) && value <= high;
+        return holds ? std::string() : "must be " + what + ", not " + text;
       },
       "");
 }
 
+inline constexpr double unbounded = std::numeric_limits<double>::infinity();
+
 inline CLI::Validator positive() {
-  return number([](double value) { return value > 0; }, "above 0");
+  return number(0, false, unbounded, "above 0");
 }
 inline CLI::Validator nonNegative() {
-  return number([](double value) { return value >= 0; }, "0 or more");
+  return number(0, true, unbounded, "0 or more");
+}
+inline CLI::Validator between(int low, int high) {
+  return number(low, true, high,
+                "from " + std::to_string(low) + " to " + std::to_string(high));
 }
 
 /// The commands of a program, separated by commas.

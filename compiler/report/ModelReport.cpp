@@ -570,8 +570,9 @@ void Reader::countAllFlops() {
     return;
   llvm::StringMap<int64_t> counts;
   countFlops(train.getBody(), accumulationOf(module), counts);
-  if (auto update = module.lookupSymbol<func::FuncOp>("update"))
-    countFlops(update.getBody(), 1, counts);
+  for (StringRef name : {"update_decayed", "update_plain"})
+    if (auto update = module.lookupSymbol<func::FuncOp>(name))
+      countFlops(update.getBody(), 1, counts);
   flops.trainStep = collect(counts, flops.train);
 }
 

@@ -126,7 +126,7 @@ struct FlopsReport {
   int64_t forwardTokens = 0;
   FlopsByKind forward;
   /// One optimizer step: `@train` (forward and backward) for every accumulated
-  /// micro-batch, and `@update`.
+  /// micro-batch, and `@update_decayed` and `@update_plain`.
   std::optional<int64_t> trainStep;
   FlopsByKind train;
 };

@@ -9,10 +9,10 @@ import struct
 import tempfile
 import unittest
 
-from support import FIXTURES, MODELS, USAGE, main, tfmc
+from support import MODELS, USAGE, main, tfmc
 
 GPT2 = MODELS / "gpt2.tfm"
-CS444 = FIXTURES / "models" / "cs444.tfm"
+ENCODING = MODELS / "cs444" / "positional_encoding.tfm"
 
 
 def data_of(page):
@@ -68,7 +68,7 @@ class Report(Page):
         self.assertLessEqual(abs(memory["arena"] - kept - most), 128)
 
     def test_a_positional_encoding_is_a_picture(self):
-        constant, = self.report(CS444, "-D", "width=100", "-D", "context=50")["constants"]
+        constant, = self.report(ENCODING, "-D", "width=100", "-D", "context=50")["constants"]
         self.assertEqual((constant["height"], constant["width"]), (50, 100))
         self.assertEqual(constant["indices"], ["t", "j"])
         self.assertEqual(constant["dims"], ["context", "width"])

@@ -220,6 +220,15 @@ class Json(unittest.TestCase):
         self.assertGreater(answer["flops"]["train_step"], 2.2 * forward)
         self.assertLess(answer["flops"]["train_step"], 3.5 * forward)
 
+    def test_a_step_counts_the_optimizer(self):
+        model = MODELS / "shakespeare.tfm"
+        one, two = (report(model, "-D", f"train.batch={batch}") for batch in (1, 2))
+        # What does not grow with the batch: AdamW has 10 to 20 operations a parameter.
+        fixed = 2 * one["flops"]["train_step"] - two["flops"]["train_step"]
+        parameters = one["parameters"]["total"]
+        self.assertGreater(fixed, 10 * parameters)
+        self.assertLess(fixed, 20 * parameters)
+
     def test_matmul_flops_dominate_and_match_two_per_weight(self):
         answer = report(GPT2)
         # Every weight but the positions is multiplied and added once a token.

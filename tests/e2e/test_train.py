@@ -180,6 +180,8 @@ class Addition(unittest.TestCase):
                           ["train", "--frobnicate"], ["generate", "--weights"]):
             result = run(self.model, *arguments)
             self.assertEqual(result.returncode, USAGE, arguments)
+        result = run(self.model, "generate", "--weights", "x", "--top-p", "2")
+        self.assertIn("--top-p: must be from 0 to 1, not 2", result.stderr)
         result = run(self.model, "train", "--steps", "-3")
         self.assertEqual(result.stderr, f"{self.model} train: --steps: must be above 0, not -3\n"
                                         f"Run `{self.model} train --help` for more information.\n")

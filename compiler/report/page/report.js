@@ -31,7 +31,7 @@ page.append(
        data.flops.trainStep !== undefined ? [flop(data.flops.trainStep), "training step"] : null,
        data.memory ? [bytes(data.memory.arena), "memory of the binary"] : null]
         .filter(Boolean).map(([value, text]) => el("div", {}, el("strong", {}, value), el("span", {}, text)))),
-    el("p", { class: "formula" }, el("code", {}, `${whole(data.total)} = ${data.formula}`))));
+    data.total ? el("p", { class: "formula" }, el("code", {}, `${whole(data.total)} = ${data.formula}`)) : null));
 if (data.wholeSequence)
   page.append(el("p", { class: "note" }, "Generation evaluates the whole sequence for every token: ", el("code", {}, data.wholeSequence)));
 
@@ -375,7 +375,8 @@ function table(title, count, heads, rows) {
       el("thead", {}, el("tr", {}, heads.map(([name, right]) => el("th", { class: right ? "number" : null }, name)))),
       el("tbody", {}, rows.map(cells => el("tr", {}, cells.map((cell, i) => el("td", { class: heads[i][1] ? "number" : null }, cell)))))))));
 }
-table("Tensors", `${whole(data.tensors.reduce((sum, tensor) => sum + tensor.count, 0))} in a checkpoint; * stands for the number of a layer`,
+if (data.tensors.length)
+  table("Tensors", `${whole(data.tensors.reduce((sum, tensor) => sum + tensor.count, 0))} in a checkpoint; * stands for the number of a layer`,
   [["name"], ["in words"], ["shape"], ["parameters", true], ["formula of one"], [""]],
   data.tensors.map(tensor => [el("code", {}, tensor.name), el("code", {}, tensor.dims), el("code", {}, tensor.shape), whole(tensor.parameters), el("code", {}, tensor.formula),
     [tensor.trainable ? "" : "not trained", tensor.aliases.length ? `also ${tensor.aliases.join(", ")}` : ""].filter(Boolean).join("; ")]));

@@ -84,6 +84,7 @@ void tfm::differentiate(Model &model) {
   mlir::PassManager passes(model.context.get());
   passes.enableVerifier(false);
   passes.addPass(createDifferentiatePass());
+  passes.addPass(createAddUpdatePass());
   if (failed(passes.run(*model.module)))
     llvm::report_fatal_error("the loss has no derivative");
 }

@@ -49,7 +49,8 @@ struct Model {
 Model loadModel(const std::string &path, const Defines &defines,
                 std::string *firstError = nullptr);
 
-/// Makes `@train` from `@loss`, so that the report can count a step's FLOPs.
+/// Makes `@train` from `@loss` and adds the optimizer's functions, so that the
+/// report can count a step's FLOPs.
 void differentiate(Model &model);
 
 } // namespace tfm

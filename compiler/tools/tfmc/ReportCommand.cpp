@@ -138,9 +138,10 @@ static int report(ReportArguments arguments) {
     if (auto obstacle = SequenceAnalysis(forward).obstacle())
       result.wholeSequence = obstacle->str();
   if (arguments.view.memory) {
-    // Planning begins with what the frontend made, without `@train`.
-    if (auto *train = model.module->lookupSymbol("train"))
-      train->erase();
+    // Planning begins with what the frontend made.
+    for (llvm::StringRef name : {"train", "update_decayed", "update_plain"})
+      if (auto *function = model.module->lookupSymbol(name))
+        function->erase();
     result.memory = planModelMemory(*model.module);
   }
 

@@ -59,7 +59,7 @@ TEST(Writers, Numbers) {
   EXPECT_EQ(withFlopUnit(1500), "1.5 kFLOP");
   EXPECT_EQ(valueText({"drop", 0.1}), "0.1");
   EXPECT_EQ(valueText({"lr", 6e-4}), "0.0006");
-  EXPECT_EQ(valueText({"eps", 1e-8}), "1e-08");
+  EXPECT_EQ(valueText({"eps", 1e-8}), "1e-8");
   EXPECT_EQ(valueText({"drop", 0.0}), "0.0");
   EXPECT_EQ(valueText({"cap", 30.0}), "30.0");
   EXPECT_EQ(valueText({"base", 500000.0}), "500000.0");
