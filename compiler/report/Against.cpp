@@ -181,7 +181,7 @@ void tfm::writeComparison(const Comparison &comparison, const std::string &path,
                               std::pair(State::Missing, "missing"),
                               std::pair(State::Unexpected, "unexpected"),
                               std::pair(State::Tied, "tied"),
-                              std::pair(State::Buffer, "of buffers ignored")})
+                              std::pair(State::Buffer, "ignored as buffers")})
     if (int64_t count = comparison.count(state))
       os << ", " << count << " " << words;
   os << "\n";

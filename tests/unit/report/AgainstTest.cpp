@@ -132,7 +132,7 @@ TEST(Against, BuffersAreNoWeights) {
   Comparison comparison = compareWithCheckpoint(report, tensors);
   EXPECT_TRUE(comparison.agrees());
   EXPECT_EQ(textOf(comparison),
-            "dir: 9 of 9 tensors match, 2 of buffers ignored\n");
+            "dir: 9 of 9 tensors match, 2 ignored as buffers\n");
   // A bias of a layer is a weight that the model lacks.
   tensors.push_back({"h.1.attn.bias", "F32", {8}});
   EXPECT_FALSE(compareWithCheckpoint(report, tensors).agrees());
