@@ -211,6 +211,7 @@ class Diff(unittest.TestCase):
             result = tfmc("diff", GPT2, other)
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("h.*.mlp.c_fc", result.stdout)
+        self.assertRegex(result.stdout, r"arena bytes +[0-9,]+ +-> +[0-9,]+ +-[0-9,]+\n")
         self.assertRegex(result.stdout, r"parameters +124,439,808 +-> +96,109,824 +-28,329,984")
 
 

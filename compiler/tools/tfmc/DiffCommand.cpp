@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Commands.h"
+#include "MemoryPlan.h"
 #include "ModelInput.h"
 #include "Output.h"
 
@@ -24,6 +25,7 @@ static std::optional<ModelReport> reportOf(const std::string &file,
   llvm::Expected<ModelReport> report = makeReport(*model.module);
   if (!report)
     llvm::report_fatal_error(report.takeError());
+  report->memory = planModelMemory(*model.module);
   return std::move(*report);
 }
 
@@ -36,7 +38,7 @@ void tfm::addDiffCommand(CLI::App &app, int &status) {
   auto arguments = std::make_shared<Arguments>();
   CLI::App *command = app.add_subcommand(
       "diff", "What changed between two models: hyperparameters, parameters, "
-              "shapes, FLOPs");
+              "shapes, FLOPs, memory");
   command->add_option("A", arguments->before, "The model before")->required();
   command->add_option("B", arguments->after, "The model after")->required();
   addDefineOption(*command, arguments->defines);

@@ -50,6 +50,11 @@ MemoryReport tfm::planModelMemory(mlir::ModuleOp module) {
     memory.batch = tokens.getRank() > 0 ? tokens.getDimSize(0) : 1;
     memory.sequence = tokens.getRank() > 1 ? tokens.getDimSize(1) : 1;
   }
+  // A report may have added these to count their FLOPs; planning makes them
+  // itself.
+  for (llvm::StringRef name : {"train", "update_decayed", "update_plain"})
+    if (auto *added = module.lookupSymbol(name))
+      added->erase();
   if (failed(prepare(module)))
     llvm::report_fatal_error("the model could not be prepared for planning");
   Schedule schedule = scheduleModel(module);

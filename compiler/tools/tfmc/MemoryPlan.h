@@ -14,8 +14,9 @@
 
 namespace tfm {
 
-/// Fuses, schedules and plans a module as the frontend hands it over, as a
-/// build would, and stops before any machine code. Changes the module. A
+/// Fuses, schedules and plans a module as the frontend hands it over (or after
+/// `differentiate`), as a build would, and stops before any machine code.
+/// Changes the module. A
 /// failure is a bug of the compiler.
 MemoryReport planModelMemory(mlir::ModuleOp module);
 

@@ -137,13 +137,8 @@ static int report(ReportArguments arguments) {
   if (auto forward = model.module->lookupSymbol<mlir::func::FuncOp>("forward"))
     if (auto obstacle = SequenceAnalysis(forward).obstacle())
       result.wholeSequence = obstacle->str();
-  if (arguments.view.memory) {
-    // Planning begins with what the frontend made.
-    for (llvm::StringRef name : {"train", "update_decayed", "update_plain"})
-      if (auto *function = model.module->lookupSymbol(name))
-        function->erase();
+  if (arguments.view.memory)
     result.memory = planModelMemory(*model.module);
-  }
 
   std::string text;
   llvm::raw_string_ostream os(text);
