@@ -7,6 +7,7 @@
 
 #include "runtime/commands.h"
 #include "runtime/initialise.h"
+#include "runtime/peak.h"
 #include "runtime/philox.h"
 #include "runtime/progress.h"
 
@@ -107,30 +108,59 @@ std::vector<LaunchTime> timeLaunches(ThreadPool &pool, Model &model,
 /// Kernels below this share of a function's time are not listed.
 constexpr double smallestShare = 0.01;
 
-void printLaunches(const std::vector<LaunchTime> &times, double median) {
+/// "78% of peak", "91% of memory"; what memory alone could not do comes out of
+/// the caches.
+std::string shareText(const PeakMeter::Share &share) {
+  if (!share.ofPeak && share.value > 1)
+    return "in cache";
+  return fmt::format("{:.0f}% of {}", 100 * share.value,
+                     share.ofPeak ? "peak" : "memory");
+}
+
+ordered_json shareAsJson(const PeakMeter::Share &share) {
+  return {{"of", share.ofPeak ? "peak" : "memory"}, {"share", share.value}};
+}
+
+/// Operations, bytes and what they come to for all runs of a launch in a call.
+struct Work {
+  double flops, bytes;
+  PeakMeter::Share share;
+};
+
+Work workOf(const LaunchTime &time, const PeakMeter &peak) {
+  auto runs = static_cast<double>(time.launch->runs);
+  double flops = static_cast<double>(time.launch->flops) * runs;
+  double bytes = static_cast<double>(time.launch->bytes) * runs;
+  return {flops, bytes, peak.share(flops, bytes, time.seconds)};
+}
+
+void printLaunches(const std::vector<LaunchTime> &times, double median,
+                   const PeakMeter &peak) {
   for (const LaunchTime &time : times) {
     if (time.seconds < smallestShare * median)
       break;
-    const tfm_launch &launch = *time.launch;
-    auto runs = static_cast<double>(launch.runs);
-    fmt::print("  {:>5.1f}% {:>10.3f} ms {:>8.1f} GFLOP/s {:>7.1f} GB/s  {:>3} "
-               "x {:<20} {:.90}\n",
+    Work work = workOf(time, peak);
+    fmt::print("  {:>5.1f}% {:>10.3f} ms  {:>13} {:>8.1f} GFLOP/s {:>7.1f} "
+               "GB/s  {:>3} x {:<20} {:.90}\n",
                100 * time.seconds / median, time.seconds * 1e3,
-               static_cast<double>(launch.flops) * runs / time.seconds / 1e9,
-               static_cast<double>(launch.bytes) * runs / time.seconds / 1e9,
-               launch.runs, launch.path, launch.name);
+               shareText(work.share), work.flops / time.seconds / 1e9,
+               work.bytes / time.seconds / 1e9, time.launch->runs,
+               time.launch->path, time.launch->name);
   }
 }
 
-ordered_json launchesAsJson(const std::vector<LaunchTime> &times) {
+ordered_json launchesAsJson(const std::vector<LaunchTime> &times,
+                            const PeakMeter &peak) {
   ordered_json list = ordered_json::array();
-  for (const LaunchTime &time : times)
+  for (const LaunchTime &time : times) {
     list.push_back({{"name", time.launch->name},
                     {"path", time.launch->path},
                     {"runs", time.launch->runs},
                     {"flops", time.launch->flops},
                     {"bytes", time.launch->bytes},
                     {"milliseconds", time.seconds * 1e3}});
+    list.back().update(shareAsJson(workOf(time, peak).share));
+  }
   return list;
 }
 
@@ -143,12 +173,14 @@ void bench(const tfm_model &descriptor, const CommonOptions &command) {
   const tfm_buffer &logits = Model::output(model.function("forward"), "logits");
   int64_t vocabulary = logits.shape[logits.rank - 1];
 
+  PeakMeter peak(pool);
   ordered_json functions = ordered_json::object();
   for (const char *name :
        {"train", "update", "evaluate", "forward", "prefill", "decode"}) {
     const tfm_function *function = model.find(name);
     if (!function)
       continue;
+    peak.measure();
     std::vector<double> times = timeRuns(model, *function, vocabulary);
     double median = times[times.size() / 2];
     double speed = static_cast<double>(function->flops) / median / 1e9;
@@ -161,24 +193,36 @@ void bench(const tfm_model &descriptor, const CommonOptions &command) {
       perSecond = count / median;
       perSecondText = fmt::format(" {:>12.0f} tokens/s", count / median);
     }
+    std::vector<LaunchTime> launches =
+        timeLaunches(pool, model, *function, vocabulary, median);
+    double bytes = 0;
+    for (const LaunchTime &launch : launches)
+      bytes += workOf(launch, peak).bytes;
+    PeakMeter::Share share =
+        peak.share(static_cast<double>(function->flops), bytes, median);
     functions[name] = {{"milliseconds", median * 1e3},
                        {"fastest_milliseconds", times.front() * 1e3},
                        {"runs", times.size()},
                        {"gflops", speed},
                        {"tokens_per_second", perSecond}};
-    std::vector<LaunchTime> launches =
-        timeLaunches(pool, model, *function, vocabulary, median);
-    functions[name]["kernels"] = launchesAsJson(launches);
-    if (!command.json)
-      fmt::print("{:<10}{:>12.3f} ms {:>10.1f} GFLOP/s{}\n", name, median * 1e3,
-                 speed, perSecondText);
-    if (!command.json)
-      printLaunches(launches, median);
+    functions[name].update(shareAsJson(share));
+    functions[name]["kernels"] = launchesAsJson(launches, peak);
+    if (command.json)
+      continue;
+    fmt::print("{:<10}{:>9.3f} ms  {:>13} {:>8.1f} GFLOP/s{}\n", name,
+               median * 1e3, shareText(share), speed, perSecondText);
+    printLaunches(launches, median, peak);
   }
   if (command.json)
-    fmt::print("{}\n",
-               ordered_json{{"threads", pool.count()}, {"functions", functions}}
-                   .dump());
+    fmt::print("{}\n", ordered_json{{"threads", pool.count()},
+                                    {"peak_gflops", peak.flops() / 1e9},
+                                    {"memory_gbs", peak.bandwidth() / 1e9},
+                                    {"functions", functions}}
+                           .dump());
+  else
+    fmt::print("machine: {:.0f} GFLOP/s of multiply-adds (peak), {:.1f} GB/s "
+               "of memory, {} thread(s)\n",
+               peak.flops() / 1e9, peak.bandwidth() / 1e9, pool.count());
 }
 
 } // namespace tfm

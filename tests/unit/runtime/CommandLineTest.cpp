@@ -85,6 +85,20 @@ TEST_F(CommandLine, InfoIsTheDefault) {
   EXPECT_EQ(info.at("hyperparameters").at("vocab"), 14);
 }
 
+// What the machine can do is measured in the same run, and every function is
+// compared with it.
+TEST_F(CommandLine, BenchComparesWithTheMachine) {
+  Outcome outcome = run("bench --threads 1");
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("of multiply-adds (peak)"), std::string::npos)
+      << outcome.out;
+  json answer = json::parse(run("bench --json --threads 1").out);
+  EXPECT_GT(answer.at("peak_gflops"), 0);
+  EXPECT_GT(answer.at("memory_gbs"), 0);
+  for (const json &function : answer.at("functions"))
+    EXPECT_TRUE(function.at("of") == "peak" || function.at("of") == "memory");
+}
+
 TEST_F(CommandLine, WrongUsageExitsWith2) {
   for (const char *arguments :
        {"--nonsense", "nonsense", "train --steps", "train --steps -3",
