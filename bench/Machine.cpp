@@ -6,16 +6,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "bench/Machine.h"
-#include "compiler/codegen/cpu/KernelBuilder.h"
-#include "compiler/codegen/cpu/Lower.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/IR/BuiltinOps.h"
-#include "mlir/IR/MLIRContext.h"
-#include "mlir/IR/OwningOpRef.h"
+#include "runtime/peak.h"
 #include <chrono>
 #include <cstdlib>
 
-using namespace mlir;
 using namespace tfm;
 using namespace tfm::bench;
 
@@ -60,52 +54,14 @@ Floats::Floats(int64_t size)
   }
 }
 
-constexpr int64_t peakSteps = 20000;
-
-Peak::Peak() : target(llvm::cantFail(CpuTarget::native())) {
-  DialectRegistry registry;
-  registerKernelDialects(registry);
-  MLIRContext context(registry);
-  context.loadAllAvailableDialects();
-  OpBuilder b(&context);
-  OwningOpRef<ModuleOp> module = ModuleOp::create(b.getUnknownLoc());
-  auto type = MemRefType::get({1024}, b.getF32Type());
-  auto func = beginKernel(b, *module, "peak", {type}, 0);
-  KernelBuilder kb(b, *module, target.lanes);
-  Value memory = kb.pointer(func.getArgument(0));
-  Value x = kb.load(memory), y = kb.load(kb.at(memory, kb.lanes));
-  SmallVector<Value> sums;
-  for (int64_t i = 0; i < target.registers - 4; ++i)
-    sums.push_back(kb.load(kb.at(memory, i)));
-  sums = kb.loop(kb.i64(0), kb.i64(peakSteps), 1, sums,
-                 [&](Value, ValueRange carried) {
-                   SmallVector<Value> next;
-                   for (Value sum : carried)
-                     next.push_back(kb.fma(x, y, sum));
-                   return next;
-                 });
-  for (auto [i, sum] : llvm::enumerate(sums))
-    kb.store(sum, kb.at(memory, i));
-  jit = std::make_unique<Jit>(llvm::cantFail(Jit::compile(*module, target)));
-  kernel = llvm::cantFail(jit->lookup("peak"));
-}
-
-double Peak::seconds(Team &team) const {
-  std::vector<std::unique_ptr<Floats>> memory;
-  memory.reserve(team.count());
-  for (int64_t i = 0; i < team.count(); ++i)
-    memory.push_back(std::make_unique<Floats>(1024));
-  int32_t rng[4] = {};
+double Peak::seconds(Team &team) {
   return timed([&] {
     team.run([&](int64_t thread) {
-      Jit::call(kernel, {memory[thread]->data()}, rng, 0, nullptr, thread,
-                team.count());
+      double done = multiplyAdds();
+      if (thread == 0)
+        operations = done;
     });
   });
-}
-
-double Peak::flops() const {
-  return 2.0 * peakSteps * (target.registers - 4) * target.lanes;
 }
 
 double tfm::bench::timed(const std::function<void()> &work) {

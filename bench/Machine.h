@@ -1,4 +1,4 @@
-//===- Machine.h - threads, memory, the peak of a machine -------*- C++ -*-===//
+//===- Machine.h - threads, memory and the peak of this machine -*- C++ -*-===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -8,8 +8,6 @@
 #ifndef TFM_BENCH_MACHINE_H
 #define TFM_BENCH_MACHINE_H
 
-#include "compiler/codegen/cpu/Jit.h"
-#include "compiler/codegen/cpu/Target.h"
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -46,19 +44,16 @@ private:
   std::unique_ptr<float[], void (*)(void *)> memory;
 };
 
-/// Fused multiply-adds on registers alone, as fast as the machine can.
+/// Fused multiply-adds on registers alone (runtime/peak.h).
 class Peak {
 public:
-  Peak();
   /// Seconds of one run, on every thread of the team.
-  double seconds(Team &team) const;
+  double seconds(Team &team);
   /// Floating-point operations of one run on one thread.
-  double flops() const;
+  double flops() const { return operations; }
 
 private:
-  CpuTarget target;
-  std::unique_ptr<Jit> jit;
-  void *kernel;
+  double operations = 0;
 };
 
 /// Seconds that `work` takes.

@@ -11,7 +11,9 @@
 
 #include "compiler/codegen/cpu/Attention.h"
 #include "bench/Machine.h"
+#include "compiler/codegen/cpu/Jit.h"
 #include "compiler/codegen/cpu/Lower.h"
+#include "compiler/codegen/cpu/Target.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OwningOpRef.h"

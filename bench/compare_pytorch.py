@@ -43,10 +43,9 @@ BENCH = ROOT / "bench"
 class Comparison:
     """One model as both sides train it."""
 
-    def __init__(self, file, tied, wanted_speed, wanted_memory=None, wanted_build=None, source=None, defines=(),
-                 data=None, steps=0, curve=50):
-        self.source = ROOT / (source or file)  # what `tfmc build` is timed with
-        self.file = ROOT / file  # what is trained
+    def __init__(self, file, tied, wanted_speed, wanted_memory=None, wanted_build=None, defines=(), data=None,
+                 steps=0, curve=50):
+        self.file = ROOT / file
         self.tied = tied  # whether the head is the token embedding
         self.wanted_speed = wanted_speed  # tokens/s of the faster PyTorch
         self.wanted_memory = wanted_memory  # of the smaller PyTorch's
@@ -63,9 +62,9 @@ MODELS = {
                               data=ROOT / "models" / "tinyshakespeare.txt"),
     # nanoGPT trains GPT-2 without dropout; beside it, with the 0.1 of the file.
     "gpt2": Comparison("bench/gpt2_train.tfm", tied=True, wanted_speed=1.0, wanted_memory=0.8, wanted_build=5.0,
-                       source="models/gpt2.tfm", defines=["drop=0.0"], data="random", steps=5, curve=10),
+                       defines=["drop=0.0"], data="random", steps=8, curve=10),
     "gpt2-dropout": Comparison("bench/gpt2_train.tfm", tied=True, wanted_speed=1.0, wanted_memory=0.8,
-                               source="models/gpt2.tfm", data="random", steps=5, curve=10),
+                               data="random", steps=8, curve=10),
 }
 WANTED_BINARY_BYTES = 5e6
 WANTED_START_SECONDS = 0.010
@@ -193,9 +192,9 @@ class Binary:
         shutil.rmtree(out)
         return answer, lines
 
-    def seconds_per_step(self, warm, steps):
-        """Of `steps` steps that follow on `warm` steps, in a run as users have it."""
-        return (self.train(warm + steps)[0]["seconds"] - self.train(warm)[0]["seconds"]) / steps
+    def train_seconds(self, steps):
+        """Of the training loop in a run as users have it."""
+        return self.train(steps)[0]["seconds"]
 
     def losses(self, steps, weights):
         lines = self.train(steps, "--init", weights)[1]
@@ -226,10 +225,9 @@ def timed(command):
 
 
 def measure_build(tfmc, comparison, scratch):
-    """Seconds of `tfmc build` of the file as it ships, bytes, seconds to start."""
+    """Seconds of `tfmc build` with all that training needs, bytes, seconds to start."""
     out = os.path.join(scratch, "built")
-    # Without its own batch, models/gpt2.tfm would have nothing to train.
-    build = statistics.median(timed([tfmc, "build", comparison.source, "-o", out]) for _ in range(3))
+    build = statistics.median(timed([tfmc, "build", comparison.file, "-o", out]) for _ in range(3))
     start = statistics.median(timed([out, "info"]) for _ in range(20))
     size = os.path.getsize(out)
     os.remove(out)
@@ -285,18 +283,25 @@ def compare_speed(python, tfmc, comparison, options, data, scratch):
         peers[mode] = Peer(python, comparison, binary.info, data, options.threads, scratch, mode == "compiled")
         first[mode] = peers[mode].ask(do="time", steps=1)[0]
         peers[mode].ask(do="time", steps=warm)
-    seconds = {"tfm": [], "bench": [], "eager": [], "compiled": []}
+    seconds = {"tfm": [], "eager": [], "compiled": []}
+    warming = []
     for number in range(rounds):
-        seconds["tfm"].append(binary.seconds_per_step(warm, steps))
+        # A run begins with steps that do not count: they are timed alone and
+        # taken off, with their median, below.
+        warming.append(binary.train_seconds(warm))
+        seconds["tfm"].append(binary.train_seconds(warm + steps))
         for mode, peer in peers.items():
             seconds[mode].append(sum(peer.ask(do="time", steps=steps)) / steps)
-        seconds["bench"].append(binary.bench_seconds())
-        say("  round {}: ".format(number + 1) + ", ".join(
-            f"{side} {binary.tokens_per_step / times[-1]:,.0f}" for side, times in seconds.items()) + " tokens/s")
+        say(f"  round {number + 1} of {rounds}")
+    seconds["tfm"] = [(time - statistics.median(warming)) / steps for time in seconds["tfm"]]
+    seconds["bench"] = [binary.bench_seconds()]
+    for side, times in seconds.items():
+        say(f"  {side}: " + ", ".join(f"{binary.tokens_per_step / time:,.0f}" for time in times) + " tokens/s")
     faster = min(peers, key=lambda mode: statistics.median(seconds[mode]))
     ratios = [theirs / ours for ours, theirs in zip(seconds["tfm"], seconds[faster])]
     result = {
-        "batch": binary.info["recipe"]["train"]["batch"], "sequence": binary.info["recipe"]["train"]["sequence"],
+        "batch": binary.info["recipe"]["train"]["batch"],
+        "sequence": binary.info["recipe"]["train"]["sequence"],
         "steps_of_a_round": steps, "rounds": rounds, "pytorch": peers["eager"].version,
         "tokens_per_second": {side: binary.tokens_per_step / statistics.median(times)
                               for side, times in seconds.items()},
@@ -376,8 +381,10 @@ def print_results(results):
     for name, result in results.items():
         build, most = result["build"], MODELS[name].wanted_build
         rows.append([name, f"{build['build_seconds']:.2f}"] +
-                    against(build["build_seconds"], most and f"{most:.0f}", lambda seconds, most=most: seconds <= most) +
-                    [f"{build['binary_bytes'] / 1e6:.1f}", "yes" if build["binary_bytes"] <= WANTED_BINARY_BYTES else "NO",
+                    against(build["build_seconds"], most and f"{most:.0f}",
+                            lambda seconds, most=most: seconds <= most) +
+                    [f"{build['binary_bytes'] / 1e6:.1f}",
+                     "yes" if build["binary_bytes"] <= WANTED_BINARY_BYTES else "NO",
                      f"{build['start_seconds'] * 1e3:.1f}",
                      "yes" if build["start_seconds"] <= WANTED_START_SECONDS else "NO"])
     table(rows)

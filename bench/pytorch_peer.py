@@ -211,7 +211,8 @@ class Peer:
 
     def learning_rate(self, steps):
         """nanoGPT's get_lr, of a run of `steps` steps."""
-        schedule, peak, step = self.recipe["train"]["schedule"], self.recipe["train"]["optimizer"]["lr"], self.step_number
+        schedule, peak = self.recipe["train"]["schedule"], self.recipe["train"]["optimizer"]["lr"]
+        step = self.step_number
         if schedule["kind"] != "cosine":
             raise SystemExit(f"the schedule {schedule['kind']} is not written down here")
         if step < schedule["warmup"]:
