@@ -105,7 +105,8 @@ def pytorch_python(folder):
     if not python.exists():
         checked([sys.executable, "-m", "venv", folder])
     pip = [str(python), "-m", "pip", "install", "--quiet"]
-    from_cpu_wheels = pip + ["torch>=2", "--index-url", "https://download.pytorch.org/whl/cpu", "--retries", "1"]
+    from_cpu_wheels = pip + ["torch>=2", "--index-url", "https://download.pytorch.org/whl/cpu", "--retries", "1",
+                             "--timeout", "15"]
     if subprocess.run(from_cpu_wheels, capture_output=True, check=False).returncode != 0:
         say("PyTorch's own index does not answer: taking PyPI's wheel, a few GB with its libraries")
         checked(pip + ["torch>=2"])
