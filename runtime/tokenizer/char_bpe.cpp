@@ -17,6 +17,7 @@
 #include "runtime/tokenizer/utf8.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -163,9 +164,11 @@ private:
   /// The byte of `<0xE2>`; -1 for any other token.
   static int byteOf(const std::string &token) {
     unsigned byte = 0;
-    char end = 0;
-    if (token.size() != 6 ||
-        std::sscanf(token.c_str(), "<0x%2X%c", &byte, &end) != 2 || end != '>')
+    if (token.size() != 6 || !token.starts_with("<0x") || token[5] != '>')
+      return -1;
+    const char *first = token.c_str() + 3;
+    const char *end = first + 2;
+    if (std::from_chars(first, end, byte, 16).ptr != end)
       return -1;
     return static_cast<int>(byte);
   }

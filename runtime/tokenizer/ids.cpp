@@ -56,8 +56,9 @@ public:
 
   std::optional<int32_t> find(std::string_view token) const override {
     int32_t id = -1;
-    const char *end = token.data() + token.size();
-    auto [stop, error] = std::from_chars(token.data(), end, id);
+    const char *first = token.data();
+    const char *end = first + token.size();
+    auto [stop, error] = std::from_chars(first, end, id);
     if (error != std::errc() || stop != end || id < 0 || id >= count)
       return std::nullopt;
     return id;

@@ -297,6 +297,37 @@ class Tokenizers(Folder):
         self.assertIn("vocabulary of 1000", message)
 
 
+    def test_a_model_over_a_sentencepiece_vocabulary(self):
+        shutil.copy(FIXTURES / "bpe" / "sentencepiece" / "llama.model", self.folder)
+        source = (self.folder / "bare.tfm").read_text()
+        (self.folder / "pieces.tfm").write_text(source + """
+tokenizer sentencepiece("llama.model")
+data text("play.txt", validation = 0.1)
+train { batch = 2, sequence = 16, steps = 2, sample = every(1, prompt = "To be", tokens = 3) }
+""")
+        play = (MODELS / "tinyshakespeare.txt").read_text()[:5000]
+        (self.folder / "play.txt").write_text(play)
+        program = self.build(self.folder / "pieces.tfm", *self.defines())
+        out = self.ok(program, "train", "--out", "pieces-run")
+        self.assertIn("--- sample at step 1 ---\nTo be", out)
+
+        def ids(*arguments):
+            answer = self.ok(program, "generate", "--weights", "pieces-run", "--greedy", "--json",
+                             "--tokens", "4", *arguments)
+            return json.loads(answer)["ids"]
+
+        # The text of this run did not begin with <s>, so its prompts do not either; under the
+        # tokenizer as it was published they do.
+        tokenizer = json.loads((self.folder / "pieces-run" / "tokenizer.json").read_text())
+        self.assertIsNone(tokenizer["post_processor"])
+        vocabulary = tokenizer["model"]["vocab"]
+        begin = [vocabulary[token] for token in ("▁To", "▁be")]
+        plain = " ".join(map(str, begin))
+        self.assertEqual(ids("--prompt", "To be"), ids("--ids", "--prompt", plain))
+        self.assertEqual(ids("--prompt", "To be", "--tokenizer", "llama.model"),
+                         ids("--ids", "--prompt", f"{vocabulary['<s>']} {plain}"))
+
+
 class Learning(Folder):
     def test_word_tokenizer_of_the_fixture(self):
         fixture = FIXTURES / "bpe" / "word"
