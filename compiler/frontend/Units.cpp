@@ -77,8 +77,10 @@ bool Elaborator::resolveImports(Unit &unit, std::vector<const Unit *> &open) {
         found = other.get();
     if (found && llvm::is_contained(open, found)) {
       diags.error(902, import.range,
-                  "`" + import.path + "` imports itself, through " +
-                      sources.file(unit.file).name());
+                  "`" + import.path + "` imports itself" +
+                      (found == &unit
+                           ? Twine()
+                           : ", through " + sources.file(unit.file).name()));
       continue;
     }
     if (!found) {

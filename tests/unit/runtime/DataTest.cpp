@@ -100,8 +100,9 @@ TEST(Sums, AreEncodedAndCutAsTheNotebookDoes) {
     return nlohmann::json();
   };
   TokenizerPtr tokenizer = digits();
-  for (auto &[character, id] :
-       factsOf("addition_vocabulary")["char_to_id"].items())
+  const nlohmann::json ids = factsOf("addition_vocabulary").at("char_to_id");
+  EXPECT_EQ(ids.size(), 14u);
+  for (const auto &[character, id] : ids.items())
     EXPECT_EQ(tokenizer->ids(character),
               std::vector<int32_t>{id.get<int32_t>()});
   std::unique_ptr<Dataset> data = open(sums(25000), *tokenizer, 9, 13);
