@@ -388,5 +388,8 @@ TEST(Target, RejectsCpusWithoutFusedMultiplyAdd) {
             std::string::npos);
   auto unknown = CpuTarget::named("pentagon");
   ASSERT_FALSE(unknown);
-  EXPECT_EQ(llvm::toString(unknown.takeError()), "unknown CPU 'pentagon'");
+  EXPECT_EQ(llvm::toString(unknown.takeError()),
+            "unknown CPU 'pentagon'; name it as LLVM does, such as "
+            "skylake-avx512, znver4 or haswell, or `native` for this "
+            "machine's");
 }
