@@ -195,6 +195,8 @@ void bench(const tfm_model &descriptor, const CommonOptions &command) {
     }
     std::vector<LaunchTime> launches =
         timeLaunches(pool, model, *function, vocabulary, median);
+    // Again: threads that have just been made may have shared a processor.
+    peak.measure();
     double bytes = 0;
     for (const LaunchTime &launch : launches)
       bytes += workOf(launch, peak).bytes;
