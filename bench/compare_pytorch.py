@@ -29,6 +29,7 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -293,11 +294,12 @@ def compare_speed(python, tfmc, comparison, options, data, scratch):
         seconds["tfm"].append(binary.train_seconds(warm + steps))
         for mode, peer in peers.items():
             seconds[mode].append(sum(peer.ask(do="time", steps=steps)) / steps)
-        say(f"  round {number + 1} of {rounds}")
+        latest = {side: times[-1] for side, times in seconds.items()}
+        latest["tfm"] = (latest["tfm"] - warming[-1]) / steps
+        say(f"  round {number + 1} of {rounds}: " + ", ".join(
+            f"{side} {binary.tokens_per_step / time:,.0f}" for side, time in latest.items()) + " tokens/s")
     seconds["tfm"] = [(time - statistics.median(warming)) / steps for time in seconds["tfm"]]
     seconds["bench"] = [binary.bench_seconds()]
-    for side, times in seconds.items():
-        say(f"  {side}: " + ", ".join(f"{binary.tokens_per_step / time:,.0f}" for time in times) + " tokens/s")
     faster = min(peers, key=lambda mode: statistics.median(seconds[mode]))
     ratios = [theirs / ours for ours, theirs in zip(seconds["tfm"], seconds[faster])]
     result = {
@@ -414,6 +416,8 @@ def parse():
 
 def main():
     options = parse()
+    # Whoever ends this early (timeout) gets its temporary files removed.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     python = pytorch_python(options.venv.absolute())
     # Checkpoints of runs that are thrown away stay off the disk where they can.
     memory = "/dev/shm"
