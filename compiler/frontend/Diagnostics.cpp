@@ -37,13 +37,27 @@ Diagnostic &Diagnostics::warning(ErrorCode code, Range range,
   return warnings.back();
 }
 
-/// Tabs count as one column, so that the caret stands under its character.
+/// A text without control characters, which a terminal may obey: a blank for
+/// each. So a tab is one column, and the caret stands under its character.
 static std::string printable(llvm::StringRef line) {
-  std::string text = line.str();
-  for (char &c : text)
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F)
-      c = ' ';
+  std::string text;
+  for (size_t i = 0; i < line.size(); ++i) {
+    auto c = static_cast<unsigned char>(line[i]);
+    // U+0080 to U+009F, in UTF-8.
+    bool isC1 = c == 0xC2 && i + 1 < line.size() &&
+                static_cast<unsigned char>(line[i + 1]) >= 0x80 &&
+                static_cast<unsigned char>(line[i + 1]) < 0xA0;
+    i += isC1;
+    text += c < 0x20 || c == 0x7F || isC1 ? ' ' : static_cast<char>(c);
+  }
   return text;
+}
+
+/// The same for a note of several lines.
+static std::string printableLines(llvm::StringRef text) {
+  llvm::SmallVector<llvm::StringRef> lines;
+  text.split(lines, '\n');
+  return llvm::join(llvm::map_range(lines, printable), "\n");
 }
 
 /// The line of an error with a caret below the place. An argument of the
@@ -70,7 +84,7 @@ static void printPlace(llvm::raw_ostream &os, const SourceFile &file,
   os << "      | " << std::string(option.size() + column - 1, ' ') << red
      << std::string(std::max(width, 1u), '^') << reset;
   if (!d.label.empty())
-    os << ' ' << d.label;
+    os << ' ' << printable(d.label);
   os << '\n';
 }
 
@@ -82,20 +96,20 @@ static void printOne(llvm::raw_ostream &os, const SourceManager &sources,
   const char *reset = color ? "\033[0m" : "";
 
   const SourceFile &file = sources.file(d.range.file);
-  os << bold << file.name() << ':';
+  os << bold << printable(file.name()) << ':';
   if (!file.isArgument() && !file.text().empty())
     os << file.line(d.range.begin) << ':' << file.column(d.range.begin) << ':';
   os << ' ' << reset << red << (d.isWarning ? "warning[E" : "error[E")
-     << llvm::format("%04u", d.code) << "]: " << reset << bold << d.message
-     << reset << '\n';
+     << llvm::format("%04u", d.code) << "]: " << reset << bold
+     << printableLines(d.message) << reset << '\n';
 
   // There is nothing to show of a file that cannot be read.
   if (!file.text().empty())
     printPlace(os, file, d, red, reset);
   for (const std::string &note : d.notes)
-    os << cyan << "note: " << reset << note << '\n';
+    os << cyan << "note: " << reset << printableLines(note) << '\n';
   for (const std::string &help : d.helps)
-    os << cyan << "help: " << reset << help << '\n';
+    os << cyan << "help: " << reset << printableLines(help) << '\n';
 }
 
 void Diagnostics::print(llvm::raw_ostream &os, bool color) const {

@@ -15,6 +15,7 @@
 #include "llvm/Support/JSON.h"
 
 #include <deque>
+#include <map>
 
 namespace tfm {
 
@@ -82,6 +83,9 @@ private:
     bool used = false;
   };
   Define *findDefine(llvm::StringRef key);
+  /// The entries that a block or a form of it has, by its path (`train`,
+  /// `train.optimizer`): what `-D` may set.
+  std::map<std::string, std::vector<std::string>> recipeEntries;
   void reportUnusedDefines();
   const ast::Block *block(llvm::StringRef keyword) const;
 
@@ -89,8 +93,13 @@ private:
   bool instantiateModel();
   void emitFunctions();
   bool emitFunction(const FunctionRequest &request);
-  /// Warns of parameters that no function reads.
+  // Unused.cpp
+  /// Warns of values that a method computes in vain and of parameters that no
+  /// function reads.
   void warnAboutUnused();
+  void warnAboutUnusedValues(const ast::Method &method);
+  void warnAboutUnusedParameters();
+
   /// Shapes of a method's arguments with the caller's dimensions bound.
   bool argumentShapes(const ast::Method &method,
                       std::vector<Emitter::Argument> &out);

@@ -269,6 +269,10 @@ Value Elaborator::evalName(const Expr &expr, Env &env) {
     d.help("members are named directly: `attn(x)`, not `self.attn(x)`");
     return Value();
   }
+  // Who writes a capital means a module (or a dimension), never a function.
+  if (!expr.text.empty() && llvm::isUpper(expr.text[0]))
+    llvm::erase_if(
+        names, [](const std::string &name) { return !llvm::isUpper(name[0]); });
   suggest(d, expr.text, names);
   if (!expr.text.empty() && llvm::isUpper(expr.text[0]) && env.inMethod &&
       expr.text.size() == 1)

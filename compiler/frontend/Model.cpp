@@ -8,7 +8,6 @@
 #include "compiler/frontend/Elaborator.h"
 
 #include "compiler/frontend/Recipe.h"
-#include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -276,45 +275,8 @@ void Elaborator::emitFunctions() {
   for (const FunctionRequest &request : requests)
     if (!emitFunction(request))
       return;
-  // A `loss` of the model's own is emitted for training only.
-  if (options.functions.empty() && !diags.hasErrors() &&
-      (train.present || !findMethod(*root, "loss")))
+  if (options.functions.empty() && !diags.hasErrors())
     warnAboutUnused();
-}
-
-void Elaborator::warnAboutUnused() {
-  llvm::SmallPtrSet<const Node *, 32> reached;
-  for (const Param &param : params)
-    for (const Node *node = param.owner; param.used && node;
-         node = node->parent)
-      reached.insert(node);
-  for (const Param &param : params) {
-    if (param.used || !param.owner)
-      continue;
-    // The outermost module of which nothing is used.
-    const Node *unused = nullptr;
-    for (const Node *node = param.owner; node && !reached.contains(node);
-         node = node->parent)
-      unused = node;
-    const Node *holder = unused ? unused->parent : param.owner;
-    if (unused && !holder) // The whole model.
-      continue;
-    while (!holder->decl && holder->parent)
-      holder = holder->parent;
-    StringRef name = unused ? unused->name : param.name;
-    StringRef module = (holder->decl ? holder->decl : root->decl)->name;
-    Range range = unused ? unused->range : param.range;
-    if (holder->decl)
-      for (const Member &member : holder->decl->members)
-        if (member.name == name)
-          range = member.range;
-    Diagnostic &d =
-        diags.warning(306, range,
-                      "`" + name + "` of `" + module +
-                          "` is never used: its parameters are not trained");
-    if (d.notes.empty() && holder->parent)
-      d.note("in " + module + ", as " + holder->readablePath());
-  }
 }
 
 bool Elaborator::emitFunction(const FunctionRequest &request) {

@@ -89,6 +89,7 @@ RecipeBuilder::Found RecipeBuilder::find(Form &form, StringRef name,
 }
 
 void RecipeBuilder::finish(Form &form, StringRef what) {
+  e.recipeEntries[form.path] = form.known;
   for (auto [i, arg] : llvm::enumerate(form.args)) {
     if (form.used[i])
       continue;
@@ -417,8 +418,16 @@ json::Value RecipeBuilder::optimizer(const Found &found) {
       if (valid)
         out["betas"] =
             json::Array{v.items()[0].number(), v.items()[1].number()};
+      else if (v.is(Value::List) && v.items().size() == 2)
+        for (const Value &beta : v.items()) {
+          if (beta.isNumber() && beta.number() >= 0 && beta.number() < 1)
+            continue;
+          wrong(betas, "betas", "two numbers of at least 0 and less than 1",
+                beta);
+          break;
+        }
       else
-        wrong(betas, "betas", "two numbers of at least 0 and less than 1", v);
+        wrong(betas, "betas", "two numbers, such as (0.9, 0.99)", v);
     }
     out["eps"] = number(form, "eps", 1e-8, 0, infinity);
     json::Value placement = text(form, "eps_placement", "torch");

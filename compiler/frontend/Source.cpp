@@ -53,6 +53,9 @@ llvm::Expected<uint32_t> SourceManager::load(llvm::StringRef path) {
   auto buffer = llvm::MemoryBuffer::getFileOrSTDIN(path, /*IsText=*/true);
   if (!buffer)
     return llvm::errorCodeToError(buffer.getError());
+  // Programs and weights; no text has such a byte, whatever its encoding.
+  if ((*buffer)->getBuffer().contains('\0'))
+    return llvm::createStringError("this is not a text file");
   return add(path == "-" ? "<stdin>" : path, (*buffer)->getBuffer());
 }
 

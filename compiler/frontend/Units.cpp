@@ -8,6 +8,7 @@
 #include "compiler/frontend/Elaborator.h"
 
 #include "compiler/frontend/Embedded.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 
@@ -146,33 +147,43 @@ void Elaborator::reportUnusedDefines() {
   for (const Define &define : defines) {
     if (define.used)
       continue;
+    // What could have been meant, and where.
     std::vector<std::string> names;
-    if (root)
-      for (const auto &[name, value] : root->hyperparameters)
-        names.push_back(name.str());
-    StringRef blockName = StringRef(define.key).split('.').first;
-    bool dotted = StringRef(define.key).contains('.');
+    std::string prefix;
+    auto [blockName, entry] = StringRef(define.key).split('.');
     Range name{define.range.file, 0, static_cast<uint32_t>(define.key.size())};
     Diagnostic *d;
-    if (dotted && !block(blockName)) {
-      d = &diags.error(903, name, "the file has no `" + blockName + "` block");
-    } else if (dotted) {
-      StringRef entry = StringRef(define.key).split('.').second;
-      d = &diags.error(903, name,
-                       "`" + blockName + "` has no entry `" + entry + "`");
-    } else {
+    if (entry.empty()) {
       std::string model =
           root ? "`" + root->decl->name.str() + "`" : std::string("the model");
       d = &diags.error(903, name,
                        model + " has no hyperparameter `" + define.key + "`");
-      suggest(*d, define.key, names);
+      if (root)
+        for (const auto &[name, value] : root->hyperparameters)
+          names.push_back(name.str());
+    } else if (!block(blockName)) {
+      diags.error(903, name, "the file has no `" + blockName + "` block");
+      continue;
+    } else {
+      // `train.optimizer.lr` is the entry `lr` of `train.optimizer`.
+      auto [form, last] = StringRef(define.key).rsplit('.');
+      auto entries = recipeEntries.find(form.str());
+      if (entries == recipeEntries.end()) {
+        form = blockName;
+        last = entry;
+        entries = recipeEntries.find(form.str());
+      }
+      d = &diags.error(903, name, "`" + form + "` has no entry `" + last + "`");
+      prefix = form.str() + ".";
+      if (entries != recipeEntries.end())
+        names = entries->second;
+      entry = last;
     }
-    if (d->helps.empty() && !dotted && !names.empty()) {
-      std::string all;
-      for (const std::string &name : names)
-        all += (all.empty() ? "`" : ", `") + name + "`";
-      d->help("it has " + all);
-    }
+    std::string guess = closestName(entry.empty() ? blockName : entry, names);
+    if (!guess.empty())
+      d->help("did you mean `" + prefix + guess + "`?");
+    else if (!names.empty())
+      d->help("it has `" + llvm::join(names, "`, `") + "`");
   }
 }
 

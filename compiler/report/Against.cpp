@@ -170,7 +170,7 @@ void tfm::writeComparison(const Comparison &comparison, const std::string &path,
   os << path << ": " << comparison.count(State::Matches) << " of "
      << comparison.tensors.size() - comparison.count(State::Unexpected) -
             comparison.count(State::Buffer) - comparison.count(State::Tied)
-     << " tensors match";
+     << " tensors match in name, shape and type";
   llvm::StringRef prefix = comparison.prefix;
   if (prefix.consume_front("-"))
     os << " (without the model's prefix `" << prefix << "`)";

@@ -101,7 +101,9 @@ static void writeShapes(const ModelReport &report, llvm::raw_ostream &os) {
   table.write(os);
 }
 
-static void writeKinds(const FlopsByKind &kinds, llvm::raw_ostream &os) {
+/// Each kind's count for one of `parts`, which all counts are of together.
+static void writeKinds(const FlopsByKind &kinds, int64_t parts,
+                       llvm::raw_ostream &os) {
   int64_t all = 0;
   for (const auto &[kind, count] : kinds)
     all += count;
@@ -111,10 +113,10 @@ static void writeKinds(const FlopsByKind &kinds, llvm::raw_ostream &os) {
     if (count * 1000 < all)
       rest += count;
     else
-      table.add({kind, withThousands(count), percent(count, all)});
+      table.add({kind, withThousands(count / parts), percent(count, all)});
   }
   if (rest != 0)
-    table.add({"others", withThousands(rest), percent(rest, all)});
+    table.add({"others", withThousands(rest / parts), percent(rest, all)});
   table.write(os, 4);
 }
 
@@ -125,12 +127,12 @@ static void writeFlops(const ModelReport &report, llvm::raw_ostream &os) {
     os << "  forward, per token: " << withThousands(*flops.forwardPerToken)
        << " (" << withFlopUnit(*flops.forwardPerToken) << "), the mean over "
        << withThousands(flops.forwardTokens) << " positions\n";
-    writeKinds(flops.forward, os);
+    writeKinds(flops.forward, flops.forwardTokens, os);
   }
   if (flops.trainStep) {
     os << "  train, per step: " << withThousands(*flops.trainStep) << " ("
        << withFlopUnit(*flops.trainStep) << ")\n";
-    writeKinds(flops.train, os);
+    writeKinds(flops.train, /*parts=*/1, os);
   } else {
     os << "  train, per step: unknown, the file has no train block\n";
   }

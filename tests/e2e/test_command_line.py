@@ -99,6 +99,19 @@ class Words(unittest.TestCase):
             self.assertEqual((result.returncode, result.stdout), (USAGE, ""))
             self.assertIn("use text or json", result.stderr)
 
+    def test_parts_that_a_form_has_no_place_for(self):
+        for arguments, option in (
+                (["--format", "csv", "--memory"], "--memory"),
+                (["--format", "csv", "--flops"], "--flops"),
+                (["--format", "csv", "--tensors", "--shapes"], "--shapes"),
+                (["--sweep", "layers=2", "--memory"], "--memory"),
+                (["--sweep", "layers=2", "--formulas"], "--formulas"),
+                (["--against", "x", "--memory"], "--memory"),
+                (["--against", "x", "--flops"], "--flops")):
+            result = tfmc("report", GPT2, *arguments)
+            self.assertEqual((result.returncode, result.stdout), (USAGE, ""), arguments)
+            self.assertTrue(result.stderr.startswith(f"tfmc report: {option}: "), result.stderr)
+
     def test_an_override_without_value(self):
         result = tfmc("check", GPT2, "-D", "width=")
         self.assertEqual(result.returncode, USAGE)
@@ -126,6 +139,24 @@ class Input(unittest.TestCase):
         self.assertEqual(result.returncode, 1)
         self.assertEqual(result.stderr, "no/such.tfm: error[E0910]: cannot read `no/such.tfm`: "
                                         "No such file or directory\n")
+
+    def test_a_file_that_is_no_text(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "model.tfm")
+            with open(path, "wb") as file:
+                file.write(b"\x7fELF\x02\x01\x00\x1b[31m\n" * 100)
+            for command in (["check"], ["report"], ["fmt"]):
+                result = tfmc(*command, path)
+                self.assert_fault(result, "this is not a text file")
+                self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
+
+    def test_no_control_character_reaches_the_terminal(self):
+        text = 'model M(n = 3) {\n  param \x1b[31mw: [n] = "\x1b]0;x\x07\u009b31m"\n}\n'
+        result = tfmc("check", "-", stdin=text)
+        self.assert_fault(result, "unexpected byte 0x1B")
+        for character in result.stderr:
+            self.assertFalse(ord(character) < 32 and character != "\n" or
+                             127 <= ord(character) < 160, repr(result.stderr))
 
     def test_a_grid_without_any_point(self):
         result = tfmc("report", GPT2, "--sweep", "layres=2,4")

@@ -236,6 +236,15 @@ class Json(unittest.TestCase):
         self.assertGreater(answer["flops"]["forward_per_token"], 2 * weights)
         self.assertLess(answer["flops"]["forward_per_token"], 2.25 * weights)
 
+    def test_what_prevents_a_cache_is_told_of_models_that_generate(self):
+        part = MODELS / "cs444" / "mlp.tfm"  # Takes [.., width], not tokens.
+        self.assertNotIn("Generation", tfmc("report", part).stdout)
+        whole = ("model M(vocab = 5, width = 8) {\n  wte = Embedding(vocab, width)\n"
+                 "  forward(tokens: int[B, T]) -> [B, T, vocab] {\n    x = wte(tokens)\n"
+                 "    x = x + mean(x, axis = T)\n    return x @ wte.weight.T\n  }\n}\n")
+        self.assertIn("Generation evaluates the whole sequence for every token: <stdin>:5",
+                      tfmc("report", "-", stdin=whole).stdout)
+
     def test_without_training_the_step_is_unknown(self):
         self.assertIsNone(report(GPT2)["flops"]["train_step"])
 
@@ -260,7 +269,7 @@ class Against(unittest.TestCase):
     def test_a_published_layout_matches(self):
         result = tfmc("report", GPT2, *self.SMALL, "--against", FIXTURES / "gpt2_tiny")
         self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertIn("40 of 40 tensors match (under the prefix `transformer.`)", result.stdout)
+        self.assertIn("40 of 40 tensors match in name, shape and type (under the prefix `transformer.`)", result.stdout)
 
     def test_another_width_does_not(self):
         result = tfmc("report", GPT2, *self.SMALL, "-D", "width=64",

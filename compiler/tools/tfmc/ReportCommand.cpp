@@ -108,7 +108,55 @@ static int against(const ReportArguments &arguments, const ModelReport &report,
   return comparison.agrees() ? 0 : 1;
 }
 
+/// Options that the form asked for has no place for are mistakes: a report that
+/// leaves out what was asked for looks as if there were nothing to tell.
+static void checkCombination(const ReportArguments &arguments) {
+  const ReportView &view = arguments.view;
+  const bool sweep = !arguments.sweep.empty();
+  const bool against = !arguments.against.empty();
+  const bool csv = arguments.format == "csv";
+  if (arguments.format == "html" && (sweep || against))
+    throw CLI::ValidationError(
+        "--format", "a table over values and a comparison have no page; use "
+                    "text or json");
+  if (csv && against)
+    throw CLI::ValidationError("--format",
+                               "a comparison has no table; use text or json");
+  auto refuse = [](bool given, const char *option, const std::string &why) {
+    if (given)
+      throw CLI::ValidationError(option, why);
+  };
+  const bool depth = arguments.depth >= 0;
+  if (sweep || against) {
+    std::string why = sweep ? "a table over values (--sweep) has no such part"
+                            : "a comparison (--against) has no such part";
+    refuse(view.tensors && sweep, "--tensors", why);
+    refuse(view.formulas, "--formulas", why);
+    refuse(view.shapes, "--shapes", why);
+    refuse(view.flops && against, "--flops", why);
+    refuse(view.memory, "--memory", why);
+    refuse(depth, "--depth", why);
+  } else if (csv) {
+    std::string why = "CSV is one table, of modules, --tensors or --shapes; "
+                      "use text, json or html";
+    refuse(view.flops, "--flops", why);
+    refuse(view.memory, "--memory", why);
+    refuse(view.tensors && view.shapes, "--shapes",
+           "CSV is one table: take --tensors or --shapes");
+  }
+}
+
+/// Whether a model generates: from tokens, one text a row.
+static bool generates(mlir::func::FuncOp forward) {
+  for (unsigned i = 0, end = forward.getNumArguments(); i != end; ++i)
+    if (auto name = forward.getArgAttrOfType<mlir::StringAttr>(i, "tfm.name");
+        name && name.getValue() == "tokens")
+      return true;
+  return false;
+}
+
 static int report(ReportArguments arguments) {
+  checkCombination(arguments);
   if (arguments.depth >= 0)
     arguments.view.depth = arguments.depth;
   bool json = arguments.format == "json", html = arguments.format == "html";
@@ -118,13 +166,6 @@ static int report(ReportArguments arguments) {
   if (!arguments.against.empty())
     flops = false;
 
-  if (html && (!arguments.sweep.empty() || !arguments.against.empty()))
-    throw CLI::ValidationError(
-        "--format", "a table over values and a comparison have no page; use "
-                    "text or json");
-  if (arguments.format == "csv" && !arguments.against.empty())
-    throw CLI::ValidationError("--format",
-                               "a comparison has no table; use text or json");
   if (arguments.target != "cpu" || arguments.precision != "f32") {
     llvm::errs() << "tfmc: error: this version plans for `--target cpu` at "
                     "`--precision f32` only\n";
@@ -134,7 +175,8 @@ static int report(ReportArguments arguments) {
   if (!model.module)
     return 1;
   ModelReport result = makeModelReport(model, arguments.view, flops, html);
-  if (auto forward = model.module->lookupSymbol<mlir::func::FuncOp>("forward"))
+  if (auto forward = model.module->lookupSymbol<mlir::func::FuncOp>("forward");
+      forward && generates(forward))
     if (auto obstacle = SequenceAnalysis(forward).obstacle())
       result.wholeSequence = obstacle->str();
   if (arguments.view.memory)
@@ -198,8 +240,8 @@ void tfm::addReportCommand(CLI::App &app, int &status) {
           ->allow_extra_args(false);
   command
       ->add_option("--against", arguments->against,
-                   "Compare with a checkpoint, tensor by tensor; exit status 1 "
-                   "where they differ")
+                   "Compare with a checkpoint, tensor by tensor: names, shapes "
+                   "and types, not values; exit status 1 where they differ")
       ->type_name("DIR|FILE.safetensors")
       ->excludes(sweep);
   command->callback([arguments, &status] { status = report(*arguments); });

@@ -78,14 +78,15 @@ TEST(Against, AgreesWithAndWithoutPrefix) {
   Comparison plain = compareWithCheckpoint(report, agreeing(report));
   EXPECT_TRUE(plain.agrees());
   EXPECT_EQ(plain.prefix, "");
-  EXPECT_EQ(textOf(plain), "dir: 9 of 9 tensors match\n");
+  EXPECT_EQ(textOf(plain),
+            "dir: 9 of 9 tensors match in name, shape and type\n");
 
   Comparison prefixed =
       compareWithCheckpoint(report, agreeing(report, "transformer."));
   EXPECT_TRUE(prefixed.agrees());
   EXPECT_EQ(prefixed.prefix, "transformer.");
-  EXPECT_EQ(textOf(prefixed),
-            "dir: 9 of 9 tensors match (under the prefix `transformer.`)\n");
+  EXPECT_EQ(textOf(prefixed), "dir: 9 of 9 tensors match in name, shape and "
+                              "type (under the prefix `transformer.`)\n");
 }
 
 TEST(Against, TheModelMayHaveThePrefix) {
@@ -131,8 +132,8 @@ TEST(Against, BuffersAreNoWeights) {
   tensors.push_back({"h.0.attn.masked_bias", "F32", {}});
   Comparison comparison = compareWithCheckpoint(report, tensors);
   EXPECT_TRUE(comparison.agrees());
-  EXPECT_EQ(textOf(comparison),
-            "dir: 9 of 9 tensors match, 2 ignored as buffers\n");
+  EXPECT_EQ(textOf(comparison), "dir: 9 of 9 tensors match in name, shape and "
+                                "type, 2 ignored as buffers\n");
   // A bias of a layer is a weight that the model lacks.
   tensors.push_back({"h.1.attn.bias", "F32", {8}});
   EXPECT_FALSE(compareWithCheckpoint(report, tensors).agrees());
@@ -153,7 +154,8 @@ TEST(Against, EveryDifferenceIsNamed) {
       "wpe.weight   dtype differs  f32 here, I32 in the checkpoint\n"
       "ln_f.weight  missing        [8] here, not in the checkpoint\n"
       "ln_f.gain    unexpected     [8] in the checkpoint, not here\n"
-      "dir: 6 of 9 tensors match, 1 with another shape, 1 with another dtype, "
+      "dir: 6 of 9 tensors match in name, shape and type, 1 with another "
+      "shape, 1 with another dtype, "
       "1 missing, 1 unexpected\n");
 }
 

@@ -146,7 +146,8 @@ TEST(Writers, TextTables) {
         "  h.1.proj.weight  [2*width, width]  [16, 8]  128\n",
         "   8  x      [B, T, width]    [1, 6, 8]\n",
         "  13  h.*.a  [B, T, 2*width]  [6, 16]\n",
-        "  forward, per token: 1,592 (1.6 kFLOP), the mean over 6 positions\n"})
+        "  forward, per token: 1,592 (1.6 kFLOP), the mean over 6 positions\n"
+        "    matmul"})
     EXPECT_NE(result.find(line), std::string::npos) << line << result;
 }
 
