@@ -499,8 +499,35 @@ json::Value RecipeBuilder::every(const Found &found, StringRef name) {
     out["batches"] = integer(form, "batches", 20, 1);
   } else if (name == "sample") {
     out["prompt"] = text(form, "prompt", "");
+    checkPrompt(find(form, "prompt"), out["prompt"].getAsString().value_or(""));
+    form.known.pop_back();
     out["tokens"] = integer(form, "tokens", 100, 1);
   }
   finish(form, "every");
   return std::move(out);
+}
+
+void RecipeBuilder::checkPrompt(const Found &found, StringRef prompt) {
+  // The other tokenizers have bytes to fall back on, or an unknown token.
+  if (prompt.empty() || !e.block("tokenizer"))
+    return;
+  const TokenizerInfo *info = e.resolveTokenizer(found.range);
+  if (!info || info->alphabet.empty())
+    return;
+  while (!prompt.empty()) {
+    size_t length = 1;
+    while (length < prompt.size() &&
+           (static_cast<unsigned char>(prompt[length]) & 0xC0) == 0x80)
+      ++length;
+    StringRef character = prompt.take_front(length);
+    if (!llvm::is_contained(info->alphabet, character)) {
+      e.diags
+          .error(802, found.range,
+                 "the tokenizer has no character `" + character +
+                     "`, so no sample can begin with this prompt")
+          .help("take characters of the text, or no prompt");
+      return;
+    }
+    prompt = prompt.drop_front(length);
+  }
 }

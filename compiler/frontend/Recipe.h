@@ -67,6 +67,8 @@ private:
   llvm::json::Value optimizer(const Found &found);
   llvm::json::Value schedule(const Found &found);
   llvm::json::Value every(const Found &found, llvm::StringRef name);
+  /// Reports a prompt with characters that the tokenizer lacks.
+  void checkPrompt(const Found &found, llvm::StringRef prompt);
   llvm::json::Value dataBlock(const ast::Block *block);
   llvm::json::Value generateBlock(const ast::Block *block);
   llvm::json::Value tokenizerJson();

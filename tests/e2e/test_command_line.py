@@ -250,7 +250,7 @@ class New(unittest.TestCase):
     def test_what_it_writes_is_a_model(self):
         for like in ("gpt2", "llama"):
             with self.subTest(like=like), tempfile.TemporaryDirectory() as folder:
-                (pathlib.Path(folder) / "input.txt").write_text("The quick brown fox.\n" * 200)
+                (pathlib.Path(folder) / "input.txt").write_text("the quick brown fox.\n" * 200)
                 result = tfmc("new", "poem", "--like", like, cwd=folder)
                 self.assertEqual(result.returncode, 0, result.stderr)
                 text = (pathlib.Path(folder) / "poem.tfm").read_text()
