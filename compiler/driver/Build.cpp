@@ -105,8 +105,14 @@ writeText(llvm::StringRef path,
   if (llvm::Error error = write(os))
     return fail(llvm::toString(std::move(error)), BuildStatus::Bug);
   if (path == "-") {
-    llvm::outs() << text;
-    return BuildStatus::Ok;
+    llvm::raw_fd_ostream &os = llvm::outs();
+    os << text;
+    os.flush();
+    std::error_code error = os.error();
+    os.clear_error();
+    return error ? fail("cannot write to standard output: " + error.message(),
+                        BuildStatus::InputError)
+                 : BuildStatus::Ok;
   }
   if (llvm::Error error = writeWhole(path, text))
     return fail("cannot write " + path + ": " +

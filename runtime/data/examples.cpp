@@ -27,7 +27,8 @@ public:
       shuffle(*spec.splitSeed);
     trainCount =
         trainingShare(static_cast<int64_t>(examples.size()), spec.validation);
-    if (trainCount == 0)
+    // All of the data may be for validation; there may not be none of it.
+    if (trainCount == 0 && (spec.validation < 1 || examples.empty()))
       throw InputError("the data has " + std::to_string(examples.size()) +
                        " example(s), too few for a training part");
     auto named = [&](const std::string &text,

@@ -136,10 +136,14 @@ std::unique_ptr<Dataset> openStream(const DataRequest &request) {
       throw InputError("the data file " + name + ": " + error.what());
     }
   }
-  if (static_cast<int64_t>(train.size()) <= request.sequence)
+  // Where all of it is for validation, as in `eval`, nothing trains on it.
+  bool trains = spec.validation < 1;
+  size_t tokens = trains ? train.size() : validation.size();
+  if (static_cast<int64_t>(tokens) <= request.sequence)
     throw InputError(
-        "the data file " + name + " is too short: its training part has " +
-        std::to_string(train.size()) + " tokens, one window needs " +
+        "the data file " + name +
+        " is too short: " + (trains ? "its training part" : "it") + " has " +
+        std::to_string(tokens) + " tokens, one window needs " +
         std::to_string(request.sequence + 1) +
         "; use more text or build with a smaller -D train.sequence");
   return std::make_unique<Stream>(std::move(train), std::move(validation),

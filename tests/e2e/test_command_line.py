@@ -215,6 +215,26 @@ class Output(unittest.TestCase):
         self.assertEqual(result.returncode, 1)
         self.assertIn("/no/such/folder/report.txt", result.stderr)
 
+    def test_text_for_the_reader_is_whole(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for kind in ("ast", "tfm", "schedule", "llvm", "asm"):
+                path = pathlib.Path(folder) / kind
+                model = MODELS / "addition.tfm"
+                self.assertEqual(tfmc("build", model, "--emit", kind, "-o", path).returncode, 0)
+                self.assertEqual(tfmc("build", model, "--emit", kind).stdout, path.read_text())
+
+    def test_a_source_is_not_overwritten(self):
+        with tempfile.TemporaryDirectory() as folder:
+            source = pathlib.Path(folder) / "mine.tfm"
+            text = (MODELS / "addition.tfm").read_text()
+            source.write_text(text)
+            for arguments in (["build", source, "--emit", "tfm"], ["build", source],
+                              ["report", source], ["plot", source]):
+                result = tfmc(*arguments, "-o", source)
+                self.assertEqual(result.returncode, 2, arguments)
+                self.assertIn("would overwrite", result.stderr)
+                self.assertEqual(source.read_text(), text)
+
     def test_full_disk(self):
         with open("/dev/full", "w", encoding="utf-8") as full:
             result = subprocess.run([TFMC, "report", GPT2], stdout=full, stderr=subprocess.PIPE,

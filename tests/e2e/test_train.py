@@ -158,6 +158,17 @@ class Addition(unittest.TestCase):
         self.assertGreater(exact["unseen"]["prompts"], 0)
         self.assertLess(answer["loss"], 1.6)
 
+    def test_eval_on_all_of_another_file(self):
+        text = self.path("sums.txt")
+        text.write_text("12+13=25.#" * 50)
+        result = run(self.model, "eval", "--weights", self.run_folder, "--data", text, "--json")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertGreaterEqual(json.loads(result.stdout)["targets"], 400)
+        text.write_text("12+13")
+        result = run(self.model, "eval", "--weights", self.run_folder, "--data", text)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("is too short: it has 5 tokens", result.stderr)
+
     def test_generates_an_answer(self):
         result = run(self.model, "generate", "--weights", self.run_folder, "--prompt", "47+51=")
         self.assertEqual(result.returncode, 0, result.stderr)

@@ -255,9 +255,9 @@ void MatmulEmitter::shareAndLoop() {
     Value groups = kb.min(threads, kb.i64(batches));
     Value groupSize = kb.div(threads, groups);
     Value group = kb.div(thread, groupSize);
-    Value spare = kb.less(group, groups);
+    Value inGroup = kb.less(group, groups);
     std::tie(batchFrom, batchTo) = kb.share(kb.i64(batches), group, groups);
-    batchTo = kb.select(spare, batchTo, batchFrom);
+    batchTo = kb.select(inGroup, batchTo, batchFrom);
     thread = kb.rem(thread, groupSize);
     threads = groupSize;
   }

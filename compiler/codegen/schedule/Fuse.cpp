@@ -382,9 +382,7 @@ void tfm::findMaterialised(Block &block, OpSet &result) {
           return require(op->getOperand(0));
         }
       };
-  for (Operation &op : block) {
-    if (isFree(&op) && !result.contains(&op))
-      continue;
+  auto visitReads = [&](Operation &op) {
     Domain domain = naturalDomain(&op);
     for (OpOperand &operand : op.getOpOperands()) {
       Value value = operand.get();
@@ -399,5 +397,13 @@ void tfm::findMaterialised(Block &block, OpSet &result) {
       else if (!ids)
         require(value);
     }
+  };
+  // What is written to memory is computed like any other op, so what it reads
+  // counts as well: again, until nothing new turns up.
+  for (unsigned before = ~0u; before != result.size();) {
+    before = result.size();
+    for (Operation &op : block)
+      if (!isFree(&op) || result.contains(&op))
+        visitReads(op);
   }
 }

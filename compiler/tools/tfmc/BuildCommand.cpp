@@ -7,6 +7,7 @@
 
 #include "Commands.h"
 #include "ModelInput.h"
+#include "Output.h"
 
 #include "compiler/driver/Build.h"
 
@@ -58,6 +59,10 @@ void tfm::addBuildCommand(CLI::App &app, int &status) {
     }
     options->build.defines = parseDefines(options->defines);
     options->build.emit = kinds.at(options->emit);
+    if (isInput(options->build.output, options->build.source)) {
+      status = 2;
+      return;
+    }
     switch (tfm::build(options->build)) {
     case BuildStatus::Ok:
       status = 0;

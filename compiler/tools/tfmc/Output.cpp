@@ -11,6 +11,19 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/raw_ostream.h"
 
+bool tfm::isInput(llvm::StringRef output, llvm::ArrayRef<std::string> inputs) {
+  for (const std::string &input : inputs) {
+    bool same = false;
+    if (input == "-" || output.empty() ||
+        llvm::sys::fs::equivalent(output, input, same) || !same)
+      continue;
+    llvm::errs() << "tfmc: error: -o " << output << " would overwrite " << input
+                 << ", which this command reads: give another file\n";
+    return true;
+  }
+  return false;
+}
+
 bool tfm::writeOutput(llvm::StringRef path, llvm::StringRef text) {
   bool toFile = !path.empty() && path != "-";
   std::error_code error;

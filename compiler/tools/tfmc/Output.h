@@ -8,9 +8,15 @@
 #ifndef TFM_TOOLS_TFMC_OUTPUT_H
 #define TFM_TOOLS_TFMC_OUTPUT_H
 
+#include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
+#include <string>
 
 namespace tfm {
+
+/// Whether writing `output` would destroy one of the files that a command
+/// reads; says so.
+bool isInput(llvm::StringRef output, llvm::ArrayRef<std::string> inputs);
 
 /// Writes `text` to a file, or to standard output where `path` is empty or `-`.
 /// On failure prints a message that names the file, and returns false.

@@ -16,6 +16,8 @@ using namespace tfm;
 
 static int plot(const std::vector<std::string> &paths,
                 const std::string &output) {
+  if (isInput(output, paths))
+    return 2;
   std::vector<TrainingLog> logs;
   for (const std::string &path : paths) {
     llvm::Expected<TrainingLog> log = readTrainingLog(path);

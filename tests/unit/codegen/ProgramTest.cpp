@@ -300,3 +300,23 @@ TEST(Program, Repeat) {
 }
 
 } // namespace
+
+// A mask made by hand, `range(T) >= range(T)`: the comparison is written to
+// memory for the attention, and so is what it compares.
+TEST(Program, MaskOfPositions) {
+  expectCompiles(R"(
+    func.func @f(%x: tensor<2x3x8x4xf32>) -> tensor<2x3x8x4xf32> {
+      %i = tfm.iota 0 : tensor<8xi32>
+      %r = tfm.reshape %i : tensor<8xi32> to tensor<8x1xi32>
+      %c = tfm.reshape %i : tensor<8xi32> to tensor<1x8xi32>
+      %rb = tfm.broadcast %r : tensor<8x1xi32> to tensor<8x8xi32>
+      %cb = tfm.broadcast %c : tensor<1x8xi32> to tensor<8x8xi32>
+      %m = tfm.compare ge %rb, %cb : tensor<8x8xi32>
+      %mb = tfm.broadcast %m : tensor<8x8xi1> to tensor<2x3x8x8xi1>
+      %s = tfm.matmul %x, %x transpose_b : tensor<2x3x8x4xf32>, tensor<2x3x8x4xf32>
+      %n = tfm.constant dense<-1.000000e+01> : tensor<2x3x8x8xf32>
+      %w = tfm.select %mb, %s, %n : tensor<2x3x8x8xi1>, tensor<2x3x8x8xf32>
+      %y = tfm.matmul %w, %x : tensor<2x3x8x8xf32>, tensor<2x3x8x4xf32>
+      return %y : tensor<2x3x8x4xf32>
+    })");
+}
