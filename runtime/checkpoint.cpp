@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sys/statvfs.h>
 
@@ -151,9 +152,13 @@ RunState loadCheckpoint(const std::string &folder, Model &model) {
   SafetensorsReader optimizer(folder + "/optimizer.safetensors");
   for (const SafetensorsReader *file : {&weights, &optimizer})
     if (stepOf(*file) != step)
-      throw InputError(file->path() + " is of step " + stepOf(*file) +
-                       ", but state.json of step " + step +
-                       ": the checkpoint was changed by hand");
+      throw InputError(
+          file->path() +
+          (stepOf(*file).empty() ? " names no step"
+                                 : " is of step " + stepOf(*file)) +
+          ", but state.json step " + step +
+          ": it was not written by this run; begin another one with --init " +
+          weights.path());
   std::vector<FloatTensor> tensors = stateTensors(model);
   for (const FloatTensor &tensor : tensors) {
     const TensorEntry *entry = optimizer.find(tensor.name);
@@ -173,6 +178,20 @@ bool holdsCheckpoint(const std::string &folder) {
   return fileExists(folder + "/model.safetensors") &&
          (fileExists(folder + "/state.json") ||
           fileExists(folder + "/state.json" + next));
+}
+
+void requireNoRunFile(const std::string &path) {
+  std::filesystem::path file(path);
+  std::string folder = file.parent_path().string();
+  if (folder.empty())
+    folder = ".";
+  std::string name = file.filename().string();
+  bool isOfRun = name == "log.jsonl" || name == "tokenizer.json";
+  for (std::string part : checkpointFiles)
+    isOfRun |= name == part || name == part + next;
+  if (isOfRun && holdsCheckpoint(folder))
+    throw InputError(path + " is a file of the run in " + folder +
+                     ", which would be lost: write to another file");
 }
 
 void removeCheckpoint(const std::string &folder) {

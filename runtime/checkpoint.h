@@ -58,6 +58,10 @@ RunState loadCheckpoint(const std::string &folder, Model &model);
 /// Whether a folder holds a checkpoint.
 bool holdsCheckpoint(const std::string &folder);
 
+/// Throws InputError if `path`, which is to be written, is a file of a run:
+/// only training may replace those.
+void requireNoRunFile(const std::string &path);
+
 /// Removes a checkpoint and its log, to make way for another run.
 void removeCheckpoint(const std::string &folder);
 

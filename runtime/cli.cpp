@@ -16,6 +16,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <limits>
 #include <unistd.h>
 
 namespace tfm {
@@ -31,6 +32,10 @@ extern "C" void onInterrupt(int signal) {
   interrupted.store(true);
 }
 
+/// Steps, tokens and texts are counted in 32 bits by the random numbers.
+constexpr uint64_t maxCount = std::numeric_limits<uint32_t>::max();
+constexpr uint64_t maxSeed = std::numeric_limits<uint64_t>::max();
+
 struct Commands {
   CommonOptions evaluation, exportation, benchmark;
   TrainCommand training;
@@ -44,7 +49,7 @@ void addCommon(CLI::App *command, CommonOptions &options,
   command
       ->add_option("--threads", options.threads,
                    "threads to use (default: all processors)")
-      ->check(usage::between(1, 1024));
+      ->check(usage::wholeNumber(1, 1024));
   if (withJson)
     command->add_flag("--json", options.json, "answer as one JSON object");
 }
@@ -70,10 +75,11 @@ void addTrain(CLI::App &app, TrainCommand &train) {
   command->add_option("--data", train.data, "train on this file");
   addTokenizer(command, train);
   command->add_option("--steps", options.steps, "number of updates")
-      ->check(usage::positive());
+      ->check(usage::wholeNumber(1, maxCount));
   command->add_option("--lr", options.lr, "peak learning rate")
       ->check(usage::nonNegative());
-  command->add_option("--seed", options.seed, "seed of everything random");
+  command->add_option("--seed", options.seed, "seed of everything random")
+      ->check(usage::wholeNumber(0, maxSeed));
   command->add_option("--out", options.out,
                       "run directory (default: runs/NAME)");
   command->add_option("--resume", options.resume,
@@ -115,13 +121,13 @@ void addGenerate(CLI::App &app, GenerateCommand &generate) {
   CLI::App *command = app.add_subcommand("generate", "continue a prompt");
   addPrompt(command, generate);
   command->add_option("--tokens", generate.tokens, "at most this many tokens")
-      ->check(usage::positive());
+      ->check(usage::wholeNumber(1, maxCount));
   command
       ->add_option("--temperature", generate.temperature,
                    "divides the logits; 0 is greedy")
       ->check(usage::nonNegative());
   command->add_option("--top-k", generate.topK, "draw from the K best")
-      ->check(usage::nonNegative());
+      ->check(usage::wholeNumber(0, maxCount));
   command
       ->add_option("--top-p", generate.topP,
                    "draw from the best that add up to P")
@@ -145,7 +151,8 @@ void addGenerate(CLI::App &app, GenerateCommand &generate) {
       ->check(CLI::Validator(checkBias, "TOKEN=BIAS"))
       ->take_all();
   command->add_flag("--greedy", generate.greedy, "always the best token");
-  command->add_option("--seed", generate.seed, "seed of the draws");
+  command->add_option("--seed", generate.seed, "seed of the draws")
+      ->check(usage::wholeNumber(0, maxSeed));
   command->add_option("--stop", generate.stop, "end at this text (repeatable)");
   command
       ->add_option("--overflow", generate.overflow,
@@ -154,7 +161,7 @@ void addGenerate(CLI::App &app, GenerateCommand &generate) {
       ->check(CLI::IsMember({"slide", "stop"}));
   CLI::Option *count =
       command->add_option("--count", generate.count, "this many texts")
-          ->check(usage::positive());
+          ->check(usage::wholeNumber(1, maxCount));
   addCommon(command, generate);
   command
       ->add_flag("-i,--interactive", generate.interactive,
@@ -235,8 +242,7 @@ int runCommandLine(const tfm_model &model, int argc, char **argv) {
     app.failure_message(usage::failure);
     if (std::string wrong = usage::unknownCommand(app, argc, argv);
         !wrong.empty()) {
-      std::fprintf(stderr, "%s: %s\nRun `%s --help` for more information.\n",
-                   program, wrong.c_str(), program);
+      std::fputs(wrong.c_str(), stderr);
       return 2;
     }
     try {

@@ -11,6 +11,7 @@
 #include "runtime/data/texts.h"
 #include "runtime/error.h"
 #include "runtime/find_tokenizer.h"
+#include "runtime/weights.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -154,6 +155,9 @@ void train(const tfm_model &descriptor, TrainCommand command,
         options.out + " already holds a run: continue it with --resume " +
         options.out + ", choose another --out, or pass --overwrite");
 
+  if (!options.log.empty())
+    requireNoRunFile(options.log);
+
   DataSpec spec = dataOf(descriptor, recipe, command.data);
   TokenizerPtr tokenizer =
       findTokenizer(descriptor, recipe,
@@ -197,11 +201,15 @@ void train(const tfm_model &descriptor, TrainCommand command,
       result.validationLoss
           ? fmt::format(", validation loss {:.4f}", *result.validationLoss)
           : "";
-  printText(fmt::format("{} {} steps in {:.1f} s ({:.0f} tokens/s): loss "
+  std::string since =
+      result.firstStep == 0
+          ? ""
+          : fmt::format(" ({} to {})", result.firstStep, result.steps);
+  printText(fmt::format("{} {} steps{} in {:.1f} s ({:.0f} tokens/s): loss "
                         "{:.4f}{}; saved in {}\n",
                         result.stoppedEarly ? "stopped early after" : "trained",
-                        result.steps, result.seconds, result.tokensPerSecond,
-                        result.loss, validation, out));
+                        result.steps - result.firstStep, since, result.seconds,
+                        result.tokensPerSecond, result.loss, validation, out));
 }
 
 void evaluate(const tfm_model &descriptor, const CommonOptions &command) {
@@ -269,7 +277,12 @@ void exportWeights(const tfm_model &descriptor, const CommonOptions &command,
                    const std::string &out) {
   ThreadPool pool(1);
   Model model(descriptor, pool);
-  loadWeights(command.weights, model);
+  requireNoRunFile(out);
+  {
+    WeightFiles weights(command.weights);
+    weights.requireNoneIs(out);
+    loadParameters(model, weights);
+  }
   AtomicFile file(out);
   writeSafetensors(file, parameterTensors(model),
                    {{"format", "pt"}, {"model", descriptor.name}});

@@ -20,6 +20,13 @@ public:
   using std::runtime_error::runtime_error;
 };
 
+/// A text has a part that the tokenizer has no token for. Who knows where the
+/// text is from says what to do.
+class NoToken : public InputError {
+public:
+  using InputError::InputError;
+};
+
 /// Ctrl-C: everything worth keeping has been written; the program exits 130.
 class Interrupted : public std::runtime_error {
 public:

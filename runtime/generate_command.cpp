@@ -126,8 +126,8 @@ void checkLength(std::span<const int32_t> prompt, const LogitsSource &logits,
 }
 
 void printSpeed(const Generated &text) {
-  fmt::print(stderr, "{} tokens, {:.1f} tokens/s\n", text.tokens,
-             static_cast<double>(text.tokens) / text.seconds);
+  fmt::print(stderr, "{} tokens, {:.1f} tokens/s\n", text.ids.size(),
+             static_cast<double>(text.ids.size()) / text.seconds);
 }
 
 /// `\n`, `\t` and `\\` as in most languages: an input line cannot hold the
@@ -227,11 +227,11 @@ void generate(const tfm_model &descriptor, const GenerateCommand &command) {
     if (command.json) {
       Generated text = generate(*logits, *tokenizer, tokens, options,
                                 [](std::string_view) {});
-      double speed = static_cast<double>(text.tokens) / text.seconds;
+      double speed = static_cast<double>(text.ids.size()) / text.seconds;
       ordered_json answer = {{"prompt", replaceInvalidUtf8(prompt)},
                              {"text", text.text},
                              {"ids", text.ids},
-                             {"tokens", text.tokens},
+                             {"tokens", text.ids.size()},
                              {"seconds", text.seconds},
                              {"tokens_per_second", speed}};
       printText(answer.dump() + "\n");
@@ -253,6 +253,7 @@ void writeLogits(const tfm_model &descriptor, const GenerateCommand &command,
       findTokenizer(descriptor, recipe,
                     {command.tokenizer, command.weights, command.ids,
                      /*idsWithout=*/true});
+  requireNoRunFile(out);
   std::vector<int32_t> tokens = promptTokens(*tokenizer, promptOf(command));
   ThreadPool pool(threadCount(command));
   Model model(descriptor, pool);

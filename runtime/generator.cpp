@@ -193,7 +193,6 @@ Generated generate(LogitsSource &source, const Tokenizer &tokenizer,
   Sampler sampler(options.sampler, source.vocabulary());
   Utf8Stream characters;
   std::vector<int32_t> history(prompt.begin(), prompt.end());
-  history.reserve(prompt.size() + static_cast<size_t>(options.tokens));
   if (!prompt.empty())
     result.text = tokenizer.joint(prompt.back());
   size_t longestStop = 0;
@@ -204,12 +203,12 @@ Generated generate(LogitsSource &source, const Tokenizer &tokenizer,
   std::string bytes;
   bool stopped = false;
   std::span<const float> logits = source.start(prompt);
-  while (result.tokens < options.tokens && !stopped) {
+  auto limit = static_cast<size_t>(std::max<int64_t>(options.tokens, 0));
+  while (result.ids.size() < limit && !stopped) {
     PhiloxBlock random =
         philox(options.seed, Stream::Sample,
-               static_cast<uint32_t>(result.tokens), 0, options.sequence);
+               static_cast<uint32_t>(result.ids.size()), 0, options.sequence);
     int32_t token = sampler.sample(logits, history, unit(low64(random)));
-    ++result.tokens;
     if (std::find(options.endTokens.begin(), options.endTokens.end(), token) !=
         options.endTokens.end())
       break;
@@ -237,7 +236,7 @@ Generated generate(LogitsSource &source, const Tokenizer &tokenizer,
     }
     bool full = static_cast<int64_t>(history.size()) >= source.context();
     if (stopped || (full && options.stopWhenFull) ||
-        result.tokens == options.tokens ||
+        result.ids.size() == limit ||
         (options.interrupt && options.interrupt->load()))
       break;
     logits = source.next(token);
@@ -251,7 +250,8 @@ Generated generate(LogitsSource &source, const Tokenizer &tokenizer,
 }
 
 std::vector<int32_t> promptTokens(const Tokenizer &tokenizer,
-                                  std::string_view prompt, bool withBegin) {
+                                  std::string_view prompt, bool withBegin,
+                                  const std::string &origin) {
   try {
     std::vector<int32_t> ids = tokenizer.ids(prompt);
     std::vector<int32_t> begin;
@@ -263,8 +263,12 @@ std::vector<int32_t> promptTokens(const Tokenizer &tokenizer,
       ids.insert(ids.begin(), begin.begin(), begin.end());
     if (!ids.empty())
       return ids;
+  } catch (const NoToken &error) {
+    throw InputError(origin + ": " + error.what() +
+                     ": only what the text had that the model was built with "
+                     "can be used");
   } catch (const InputError &error) {
-    throw InputError("the prompt: " + std::string(error.what()));
+    throw InputError(origin + ": " + error.what());
   }
   for (const char *start : {"<|endoftext|>", "\n", " "})
     if (std::optional<int32_t> id = tokenizer.findText(start))

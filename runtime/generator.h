@@ -69,8 +69,6 @@ struct Generated {
   std::string text;
   /// All that were drawn, but an end token.
   std::vector<int32_t> ids;
-  /// How many were drawn.
-  int64_t tokens = 0;
   double seconds = 0;
 };
 
@@ -83,10 +81,12 @@ Generated generate(LogitsSource &logits, const Tokenizer &tokenizer,
 
 /// The tokens of a prompt, behind those that the tokenizer begins every text
 /// with (unless the model was trained without them); an empty one begins with
-/// these, or a new line, or whatever the vocabulary has.
+/// these, or a new line, or whatever the vocabulary has. Errors begin with
+/// `origin`.
 std::vector<int32_t> promptTokens(const Tokenizer &tokenizer,
                                   std::string_view prompt,
-                                  bool withBegin = true);
+                                  bool withBegin = true,
+                                  const std::string &origin = "the prompt");
 
 /// The recipe's generation defaults, and the tokens that end a text.
 GenerateOptions defaultOptions(const Recipe &recipe,

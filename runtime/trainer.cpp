@@ -57,7 +57,8 @@ Trainer::Trainer(Model &model, const Recipe &recipe, const Dataset &data,
   hasQuestions = !data.questions(Part::Validation).empty();
   if (train.sample.interval.every > 0)
     samplePrompt = promptTokens(tokenizer, train.sample.prompt,
-                                /*withBegin=*/false);
+                                /*withBegin=*/false,
+                                "the prompt of train.sample in the recipe");
 }
 
 void Trainer::prepare() {
@@ -127,11 +128,9 @@ double Trainer::step() {
     loss += static_cast<double>(*model.at<float>(lossOut.offset));
   }
   if (!std::isfinite(loss))
-    throw InputError(fmt::format(
-        "the loss is {} at step {}: training has diverged. Try a smaller "
-        "learning rate (--lr {:g}), warmup or clip = 1.0; the last checkpoint "
-        "is untouched",
-        loss, position.step + 1, position.lr / 3));
+    throw InputError(
+        fmt::format("the loss is {} at step {}: training has diverged. {}",
+                    loss, position.step + 1, adviceOnDivergence()));
 
   double lr =
       learningRate(train.schedule, position.lr, position.step, position.steps);
@@ -146,14 +145,23 @@ double Trainer::step() {
   float gradientNorm = norm ? *model.at<float>(norm->offset) : 0.0f;
   if (!std::isfinite(gradientNorm))
     throw InputError(fmt::format(
-        "the gradient is not finite at step {}: training has diverged. Try a "
-        "smaller learning rate (--lr {:g}) or warmup; the last checkpoint is "
-        "untouched",
-        position.step + 1, position.lr / 3));
+        "the gradient is not finite at step {}: training has diverged. {}",
+        position.step + 1, adviceOnDivergence()));
   ++position.step;
   position.tokens += static_cast<int64_t>(tokens.size());
   logStep(loss, lr, gradientNorm);
   return loss;
+}
+
+std::string Trainer::adviceOnDivergence() const {
+  // Who set a larger rate than the recipe's may go back to that.
+  double smaller = std::min(position.lr / 3, recipe.train.optimizer.lr);
+  std::string text = fmt::format(
+      "Try a smaller learning rate (--lr {:g}), warmup or clip = 1.0", smaller);
+  if (savedAt)
+    text += fmt::format("; the checkpoint of step {} in {} is untouched",
+                        *savedAt, options.out);
+  return text;
 }
 
 void Trainer::logStep(double loss, double lr, float gradientNorm) {
@@ -252,6 +260,7 @@ void Trainer::save() {
   double began = now();
   position.logBytes = log.size();
   saveCheckpoint(options.out, model, position);
+  savedAt = position.step;
   log.flush();
   progress->exclude(now() - began);
 }
@@ -289,7 +298,8 @@ TrainResult Trainer::run(const std::atomic<bool> &interrupt) {
              options.out == options.resume ? position.logBytes : 0);
 
   int64_t first = position.step;
-  int64_t savedAt = options.resume == options.out ? first : -1;
+  if (options.resume == options.out)
+    savedAt = first;
   progress.emplace(first, position.steps,
                    train.batch * train.sequence * train.accumulate,
                    options.quiet);
@@ -308,7 +318,6 @@ TrainResult Trainer::run(const std::atomic<bool> &interrupt) {
       sample();
     if (due(train.checkpoint)) {
       save();
-      savedAt = position.step;
     }
   }
   result.seconds = progress->seconds();
@@ -320,6 +329,7 @@ TrainResult Trainer::run(const std::atomic<bool> &interrupt) {
   if (savedAt != position.step)
     save();
   result.steps = position.step;
+  result.firstStep = first;
   if (wasInterrupted)
     throw Interrupted(
         options.out.empty()

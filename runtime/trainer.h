@@ -36,6 +36,8 @@ struct TrainOptions {
 
 struct TrainResult {
   int64_t steps = 0;
+  /// Of these, done before: the run was resumed.
+  int64_t firstStep = 0;
   double loss = 0;
   double seconds = 0;
   double tokensPerSecond = 0;
@@ -66,6 +68,8 @@ public:
   const RunState &state() const { return position; }
 
 private:
+  /// What to do about a training that has diverged.
+  std::string adviceOnDivergence() const;
   void logStep(double loss, double lr, float gradientNorm);
   bool due(const Interval &interval) const;
   /// Returns false when training should stop early.
@@ -84,6 +88,8 @@ private:
   const tfm_function &trainFunction;
   const tfm_function &updateFunction;
   RunState position;
+  /// The step of the checkpoint that `out` holds, if any.
+  std::optional<int64_t> savedAt;
   std::optional<DataOrder> order;
   std::optional<Evaluator> evaluator;
   std::optional<Progress> progress;

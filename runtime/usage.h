@@ -18,13 +18,19 @@
 #include <CLI/Formatter.hpp>
 #include <CLI/Validators.hpp>
 
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdint>
 #include <cstdlib>
 #include <limits>
 #include <string>
+#include <vector>
 
 namespace tfm::usage {
 
-/// A number from `low` (itself allowed or not) to `high`; `what` says so.
+/// A finite number from `low` (itself allowed or not) to `high`; `what` says
+/// so.
 inline CLI::Validator number(double low, bool withLow, double high,
                              const std::string &what) {
   return CLI::Validator(
@@ -33,7 +39,8 @@ inline CLI::Validator number(double low, bool withLow, double high,
         double value = std::strtod(text.c_str(), &end);
         if (end == text.c_str() || *end != '\0')
           return "expected a number, not " + text;
-        bool holds = (withLow ? value >= low : value > low) && value <= high;
+        bool holds = std::isfinite(value) &&
+                     (withLow ? value >= low : value > low) && value <= high;
         return holds ? std::string() : "must be " + what + ", not " + text;
       },
       "");
@@ -52,13 +59,59 @@ inline CLI::Validator between(int low, int high) {
                 "from " + std::to_string(low) + " to " + std::to_string(high));
 }
 
-/// The commands of a program, separated by commas.
-inline std::string commands(const CLI::App &app) {
-  std::string names;
+/// A whole number in decimal from `low` to `high`: none is cut to fit.
+inline CLI::Validator wholeNumber(uint64_t low, uint64_t high) {
+  return CLI::Validator(
+      [=](std::string &text) -> std::string {
+        uint64_t value = 0;
+        const char *last = text.data() + text.size();
+        auto [end, error] = std::from_chars(text.data(), last, value);
+        bool isNumber = end == last && !text.empty();
+        if (isNumber && error == std::errc() && value >= low && value <= high)
+          return "";
+        bool isLarge = isNumber && (error == std::errc::result_out_of_range ||
+                                    value > high);
+        return (isLarge ? "must be at most " + std::to_string(high)
+                        : "must be a whole number of at least " +
+                              std::to_string(low)) +
+               ", not " + text;
+      },
+      "");
+}
+
+/// The names of a program's commands.
+inline std::vector<std::string> commandNames(const CLI::App &app) {
+  std::vector<std::string> names;
   for (const CLI::App *command :
        app.get_subcommands([](const CLI::App *) { return true; }))
-    names += (names.empty() ? "" : ", ") + command->get_name();
+    names.push_back(command->get_name());
   return names;
+}
+
+/// Words with `separator` between them.
+inline std::string join(const std::vector<std::string> &words,
+                        const std::string &separator) {
+  std::string all;
+  for (const std::string &word : words)
+    all += (all.empty() ? "" : separator) + word;
+  return all;
+}
+
+/// How many letters to insert, drop or replace to make one word the other.
+inline size_t editDistance(const std::string &from, const std::string &to) {
+  std::vector<size_t> row(to.size() + 1);
+  for (size_t j = 0; j <= to.size(); ++j)
+    row[j] = j;
+  for (size_t i = 1; i <= from.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= to.size(); ++j) {
+      size_t replaced = diagonal + (from[i - 1] != to[j - 1]);
+      diagonal = row[j];
+      row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
+    }
+  }
+  return row[to.size()];
 }
 
 /// `tfmc report: --depth: must be 0 or more, not -1`, and where help is.
@@ -67,21 +120,36 @@ inline std::string failure(const CLI::App *app, const CLI::Error &error) {
   for (const CLI::App *chosen : app->get_subcommands())
     command += " " + chosen->get_name();
   if (what == "A subcommand is required")
-    what = "name a command: " + commands(*app);
+    what = "name a command: " + join(commandNames(*app), ", ");
+  // CLI11 lists them from the last to the first.
+  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError))
+    what = "did not expect " + join(app->remaining(/*recurse=*/true), " ");
   return command + ": " + what + "\nRun `" + command +
          " --help` for more information.\n";
 }
 
-/// What is wrong where the first argument is no command; else empty.
+/// What is wrong where the first argument is no command, and which one may have
+/// been meant; else empty.
 inline std::string unknownCommand(const CLI::App &app, int argc, char **argv) {
   if (argc < 2 || argv[1][0] == '-' || argv[1][0] == '\0')
     return "";
-  std::string word = argv[1];
-  for (const CLI::App *command :
-       app.get_subcommands([](const CLI::App *) { return true; }))
-    if (command->get_name() == word)
+  std::string word = argv[1], guess;
+  std::vector<std::string> names = commandNames(app);
+  // A third of the letters may differ.
+  size_t best = (word.size() + 2) / 3 + 1;
+  for (const std::string &name : names) {
+    size_t distance = editDistance(word, name);
+    if (distance == 0)
       return "";
-  return "there is no command `" + word + "`; there are " + commands(app);
+    if (distance < best) {
+      best = distance;
+      guess = name;
+    }
+  }
+  return app.get_name() + ": there is no command `" + word + "`; there are " +
+         join(names, ", ") + "\n" +
+         (guess.empty() ? "" : "Did you mean `" + guess + "`?\n") + "Run `" +
+         app.get_name() + " --help` for more information.\n";
 }
 
 } // namespace tfm::usage

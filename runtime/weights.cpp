@@ -15,6 +15,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 using nlohmann::json;
@@ -45,6 +46,15 @@ WeightFiles::WeightFiles(const std::string &path) : named(path) {
              ? "; pytorch_model.bin must be saved as safetensors first, e.g. "
                "by `save_pretrained` of transformers"
              : ""));
+}
+
+void WeightFiles::requireNoneIs(const std::string &path) const {
+  for (const auto &file : files) {
+    std::error_code error; // a path that does not exist is no other's
+    if (std::filesystem::equivalent(file->path(), path, error))
+      throw InputError(path + " is what the weights come from, and would be "
+                              "overwritten: write to another file");
+  }
 }
 
 void WeightFiles::addFile(const std::string &path) {

@@ -43,6 +43,8 @@ public:
 
   /// The file or folder as it was named.
   const std::string &path() const { return named; }
+  /// Throws InputError if `path`, which is to be written, is one of them.
+  void requireNoneIs(const std::string &path) const;
   /// By the names that the files have.
   const std::map<std::string, Tensor> &tensors() const { return all; }
 

@@ -106,6 +106,9 @@ private:
     for (size_t i = 0; i < examples.size(); ++i) {
       try {
         tokenizer.encode(examples[i].text, ids);
+      } catch (const NoToken &error) {
+        throw InputError("example " + std::to_string(i + 1) + " of " +
+                         origin() + ": " + error.what() + adviceOnNoToken);
       } catch (const InputError &error) {
         throw InputError("example " + std::to_string(i + 1) + " of " +
                          origin() + ": " + error.what());

@@ -132,6 +132,9 @@ std::unique_ptr<Dataset> openStream(const DataRequest &request) {
     try {
       request.tokenizer.encode(std::string_view(text).substr(0, cut), train);
       request.tokenizer.encode(std::string_view(text).substr(cut), validation);
+    } catch (const NoToken &error) {
+      throw InputError("the data file " + name + ": " + error.what() +
+                       adviceOnNoToken);
     } catch (const InputError &error) {
       throw InputError("the data file " + name + ": " + error.what());
     }

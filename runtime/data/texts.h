@@ -20,6 +20,11 @@
 
 namespace tfm {
 
+/// What to do about data that a model's tokenizer has no token for.
+inline constexpr const char *adviceOnNoToken =
+    ". The model was built with another text: name this file in its `data` and "
+    "build again";
+
 /// Where a file named in a model is: as named, from the working directory, or
 /// in the folder where it was when the model was built. Throws InputError
 /// naming both places and, of the command line, the `option` that names

@@ -93,15 +93,14 @@ private:
     size_t line = 1 + static_cast<size_t>(
                           std::count(text.begin(), text.begin() + at, '\n'));
     if (character.value < 0)
-      throw InputError("line " + std::to_string(line) +
-                       " is not UTF-8 text: use `tokenizer bytes()` for it");
+      throw InputError(
+          "line " + std::to_string(line) +
+          " is not UTF-8 text: only a tokenizer of bytes takes it");
     std::string before(around(text, at));
-    throw InputError("the tokenizer has no token for " +
-                     characterName(character.value) + " (line " +
-                     std::to_string(line) +
-                     (before.empty() ? "" : ", after \"" + before + "\"") +
-                     "): only characters of the text that the model was built "
-                     "with can be used");
+    throw NoToken("the tokenizer has no token for " +
+                  characterName(character.value) + " (line " +
+                  std::to_string(line) +
+                  (before.empty() ? "" : ", after \"" + before + "\"") + ")");
   }
 
   Vocabulary vocabulary;

@@ -194,7 +194,8 @@ class Addition(unittest.TestCase):
         result = run(self.model, "generate", "--weights", "x", "--top-p", "2")
         self.assertIn("--top-p: must be from 0 to 1, not 2", result.stderr)
         result = run(self.model, "train", "--steps", "-3")
-        self.assertEqual(result.stderr, f"{self.model} train: --steps: must be above 0, not -3\n"
+        self.assertEqual(result.stderr, f"{self.model} train: --steps: must be a whole number of "
+                                        "at least 1, not -3\n"
                                         f"Run `{self.model} train --help` for more information.\n")
 
     def test_bad_input_names_what_is_wrong(self):

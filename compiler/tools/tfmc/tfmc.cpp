@@ -10,7 +10,6 @@
 
 #include "Commands.h"
 
-#include "compiler/frontend/Diagnostics.h"
 #include "runtime/usage.h"
 
 #include "llvm/Config/llvm-config.h"
@@ -87,14 +86,7 @@ static int run(int argc, char **argv) {
   tfm::addTokenizerCommand(app, status);
   if (std::string wrong = tfm::usage::unknownCommand(app, argc, argv);
       !wrong.empty()) {
-    std::vector<std::string> names;
-    for (const CLI::App *command :
-         app.get_subcommands([](const CLI::App *) { return true; }))
-      names.push_back(command->get_name());
-    std::string guess = tfm::closestName(argv[1], names);
-    fprintf(stderr, "tfmc: %s\n%sRun `tfmc --help` for more information.\n",
-            wrong.c_str(),
-            guess.empty() ? "" : ("Did you mean `" + guess + "`?\n").c_str());
+    fputs(wrong.c_str(), stderr);
     return exitUsage;
   }
   try {

@@ -117,6 +117,54 @@ TEST_F(CommandLine, WrongUsageExitsWith2) {
   }
 }
 
+// Numbers are taken as they are written or not at all.
+TEST_F(CommandLine, OddNumbersAreWrongUsage) {
+  const std::pair<const char *, const char *> cases[] = {
+      {"generate --weights x --temperature nan", "0 or more, not nan"},
+      {"generate --weights x --temperature inf", "0 or more, not inf"},
+      {"generate --weights x --repeat-penalty nan", "above 0, not nan"},
+      {"generate --weights x --top-p nan", "from 0 to 1, not nan"},
+      {"generate --weights x --min-p nan", "from 0 to 1, not nan"},
+      {"generate --weights x --typical-p nan", "from 0 to 1, not nan"},
+      {"generate --weights x --logit-bias 3=nan", "not a number"},
+      {"train --lr nan", "0 or more, not nan"},
+      {"train --lr inf", "0 or more, not inf"},
+      {"train --lr x", "expected a number, not x"},
+      {"train --steps 1.5", "whole number of at least 1, not 1.5"},
+      {"train --steps 99999999999999999999", "at most 4294967295"},
+      {"train --seed 99999999999999999999", "at most 18446744073709551615"},
+      {"train --seed -1", "whole number of at least 0, not -1"},
+      {"train --threads 0", "whole number of at least 1, not 0"},
+      {"generate --weights x --tokens 0", "whole number of at least 1, not 0"},
+      {"generate --weights x --tokens abc", "of at least 1, not abc"},
+      {"generate --weights x --tokens 9223372036854775807", "at most"},
+      {"generate --weights x --tokens 99999999999999999999", "at most"},
+      {"generate --weights x --seed 99999999999999999999", "at most"},
+      {"generate --weights x --count 5000000000", "at most"},
+      {"generate --weights x --top-k -1", "of at least 0, not -1"}};
+  for (auto [arguments, words] : cases) {
+    Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.code, 2) << arguments;
+    EXPECT_NE(outcome.err.find(words), std::string::npos)
+        << arguments << ": " << outcome.err;
+  }
+}
+
+TEST_F(CommandLine, NamesTheCommandThatMayHaveBeenMeant) {
+  Outcome outcome = run("genrate --weights run");
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_NE(outcome.err.find("there is no command `genrate`; there are info, "
+                             "train, generate, "),
+            std::string::npos)
+      << outcome.err;
+  EXPECT_NE(outcome.err.find("\nDid you mean `generate`?\n"),
+            std::string::npos);
+  EXPECT_EQ(run("xyz").err.find("Did you mean"), std::string::npos);
+  EXPECT_NE(run("info one two").err.find("did not expect one two\n"),
+            std::string::npos)
+      << run("info one two").err;
+}
+
 TEST_F(CommandLine, HelpAndVersion) {
   EXPECT_NE(run("--help").out.find("generate"), std::string::npos);
   EXPECT_NE(run("train --help").out.find("--resume"), std::string::npos);
@@ -318,7 +366,8 @@ TEST_F(CommandLine, BadInputNamesTheFileAndTheFix) {
   expectError("generate --weights half.safetensors", {"half.safetensors"});
   expectError("generate --weights nowhere", {"nowhere"});
   expectError("generate --weights .", {"model.safetensors"});
-  expectError("generate --weights run --prompt xyz", {"the prompt", "'x'"});
+  expectError("generate --weights run --prompt xyz",
+              {"the prompt", "'x'", "text had that the model was built with"});
   expectError("generate --weights run --prompt-file none.txt", {"none.txt"});
   folder.write("invalid.txt", "1+\xff");
   expectError("generate --weights run --prompt-file invalid.txt",
@@ -342,7 +391,8 @@ TEST_F(CommandLine, BadInputNamesTheFileAndTheFix) {
   folder.write("letters.txt", std::string(500, 'q'));
   expectError("train --data empty.txt --out a", {"empty.txt", "empty"});
   expectError("train --data short.txt --out a", {"short.txt", "too short"});
-  expectError("train --data letters.txt --out a", {"letters.txt", "'q'"});
+  expectError("train --data letters.txt --out a",
+              {"letters.txt", "'q'", "in its `data` and build again"});
   expectError("train --data nowhere.txt --out a", {"nowhere.txt", "--data"});
   expectError("eval --weights run --data empty.txt", {"empty.txt"});
   folder.write("bad.json", "{");
@@ -355,6 +405,52 @@ TEST_F(CommandLine, BadInputNamesTheFileAndTheFix) {
   folder.write("damaged/state.json", "{");
   folder.write("damaged/model.safetensors", weights);
   expectError("train --resume damaged", {"damaged/state.json", "--init"});
+}
+
+TEST_F(CommandLine, NothingButTrainingWritesIntoARun) {
+  ASSERT_EQ(run("train --out run --steps 20").code, 0);
+  std::string weights = contentOf(folder / "run/model.safetensors");
+  std::string log = contentOf(folder / "run/log.jsonl");
+  expectError("export --weights run -o run/model.safetensors",
+              {"run/model.safetensors is a file of the run in run"});
+  expectError("export --weights run -o run/state.json", {"run/state.json"});
+  expectError("logits --weights run --prompt 1 -o run/model.safetensors",
+              {"run/model.safetensors"});
+  expectError("train --steps 2 --out b --log run/log.jsonl", {"run/log.jsonl"});
+  ASSERT_EQ(run("train --out . --steps 20").code, 0);
+  expectError("export --weights run -o model.safetensors",
+              {"model.safetensors is a file of the run in ."});
+  ASSERT_EQ(run("export --weights run -o alone.safetensors").code, 0);
+  std::string alone = contentOf(folder / "alone.safetensors");
+  expectError("export --weights alone.safetensors -o ./alone.safetensors",
+              {"./alone.safetensors is what the weights come from"});
+  EXPECT_EQ(contentOf(folder / "alone.safetensors"), alone);
+  EXPECT_EQ(contentOf(folder / "run/model.safetensors"), weights);
+  EXPECT_EQ(contentOf(folder / "run/log.jsonl"), log);
+  // Steps and seconds are of the same steps.
+  Outcome resumed = run("train --resume run --steps 30");
+  EXPECT_NE(resumed.out.find("trained 10 steps (20 to 30) in "),
+            std::string::npos)
+      << resumed.out << resumed.err;
+  // Weights from elsewhere do not become those of the run.
+  std::filesystem::copy_file(folder / "alone.safetensors",
+                             folder / "run/model.safetensors",
+                             std::filesystem::copy_options::overwrite_existing);
+  expectError("train --resume run --steps 40",
+              {"run/model.safetensors names no step", "--init run/model"});
+}
+
+TEST_F(CommandLine, DivergenceSaysWhatIsLeft) {
+  Outcome first = run("train --out a --lr 1e30");
+  EXPECT_EQ(first.code, 1);
+  EXPECT_NE(first.err.find("training has diverged. Try a smaller learning rate "
+                           "(--lr 0.0"),
+            std::string::npos)
+      << first.err;
+  EXPECT_EQ(first.err.find("checkpoint"), std::string::npos) << first.err;
+  ASSERT_EQ(run("train --out run --steps 20").code, 0);
+  expectError("train --resume run --steps 40 --lr 1e30",
+              {"the checkpoint of step 20 in run is untouched"});
 }
 
 TEST_F(CommandLine, AFullDiskIsNoticedAndNothingIsLost) {
