@@ -87,7 +87,7 @@ void addTrain(CLI::App &app, TrainCommand &train) {
   command->add_option("--init", options.init, "begin with these weights");
   command->add_option("--log", options.log,
                       "log here instead of in the run directory");
-  command->add_flag("--overwrite", train.overwrite,
+  command->add_flag("--overwrite", options.overwrite,
                     "replace the run that --out already holds");
   addCommon(command, train);
 }

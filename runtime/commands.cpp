@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -149,8 +150,13 @@ void train(const tfm_model &descriptor, TrainCommand command,
   if (options.out.empty())
     options.out =
         options.resume.empty() ? freeRunFolder(descriptor) : options.resume;
+  // Another way to write the same folder is still the same run.
+  std::error_code none;
+  if (!options.resume.empty() &&
+      std::filesystem::equivalent(options.out, options.resume, none))
+    options.out = options.resume;
   bool isNew = options.out != options.resume;
-  if (isNew && holdsCheckpoint(options.out) && !command.overwrite)
+  if (isNew && holdsCheckpoint(options.out) && !options.overwrite)
     throw InputError(
         options.out + " already holds a run: continue it with --resume " +
         options.out + ", choose another --out, or pass --overwrite");
@@ -169,8 +175,6 @@ void train(const tfm_model &descriptor, TrainCommand command,
                    ignoredTarget(recipe.train, *tokenizer)});
   ThreadPool pool(threadCount(command));
   Model model(descriptor, pool);
-  if (isNew && command.overwrite)
-    removeCheckpoint(options.out);
   std::string out = options.out;
   options.quiet = command.json;
   Trainer trainer(model, recipe, *data, *tokenizer, std::move(options));

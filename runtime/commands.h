@@ -39,7 +39,6 @@ void info(const tfm_model &model, bool json);
 
 struct TrainCommand : CommonOptions {
   TrainOptions options;
-  bool overwrite = false;
 };
 void train(const tfm_model &model, TrainCommand command,
            const std::atomic<bool> &interrupt);

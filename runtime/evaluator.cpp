@@ -22,6 +22,7 @@ Evaluator::Evaluator(Model &model, const Dataset &data,
                      std::optional<int32_t> ignore)
     : model(model), data(data), ignore(ignore),
       function(model.function("evaluate")) {
+  Model::requireFilled(function, {"tokens", "targets", "count"});
   const tfm_buffer &input = Model::input(function, "tokens");
   tokens.resize(Model::elements(input.rank, input.shape));
   targets.resize(tokens.size());

@@ -172,6 +172,8 @@ std::unique_ptr<LogitsSource> cachedSequence(Model &model, int64_t context) {
 }
 
 std::unique_ptr<LogitsSource> openLogits(Model &model, int64_t context) {
+  if (const tfm_function *forward = model.find("forward"))
+    Model::requireFilled(*forward, {"tokens"});
   if (model.find("prefill") && model.find("decode")) {
     // The caches hold as many tokens as `forward` takes.
     if (const tfm_function *forward = model.find("forward")) {

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <fmt/format.h>
 #include <sys/mman.h>
 
 namespace tfm {
@@ -101,6 +102,17 @@ const tfm_buffer *Model::findInput(const tfm_function &function,
 const tfm_buffer *Model::findOutput(const tfm_function &function,
                                     std::string_view name) {
   return findBuffer(function.outputs, function.output_count, name);
+}
+
+void Model::requireFilled(const tfm_function &function,
+                          std::initializer_list<std::string_view> filled) {
+  for (uint32_t i = 0; i < function.input_count; ++i)
+    if (std::find(filled.begin(), filled.end(), function.inputs[i].name) ==
+        filled.end())
+      throw InputError(fmt::format(
+          "the model also takes `{}`, which neither texts nor data fill: run "
+          "it from a program of your own (`tfmc build --emit obj`)",
+          function.inputs[i].name));
 }
 
 const tfm_buffer &Model::input(const tfm_function &function,

@@ -14,6 +14,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <string_view>
@@ -49,6 +50,10 @@ public:
                                      std::string_view name);
   static const tfm_buffer *findOutput(const tfm_function &function,
                                       std::string_view name);
+  /// Throws InputError if `function` takes an input that is none of `filled`:
+  /// it would compute with whatever its bytes hold.
+  static void requireFilled(const tfm_function &function,
+                            std::initializer_list<std::string_view> filled);
   /// The same, but a missing one is a bug of the compiler: throws logic_error.
   static const tfm_buffer &input(const tfm_function &function,
                                  std::string_view name);

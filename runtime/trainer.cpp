@@ -16,6 +16,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -49,6 +50,7 @@ Trainer::Trainer(Model &model, const Recipe &recipe, const Dataset &data,
       static_cast<size_t>(train.accumulate * train.batch * train.sequence);
   tokens.resize(size);
   targets.resize(size);
+  Model::requireFilled(trainFunction, {"tokens", "targets", "count", "rng"});
   const tfm_buffer &input = Model::input(trainFunction, "tokens");
   if (Model::elements(input.rank, input.shape) * train.accumulate != size)
     throw std::logic_error("the model's batch is not that of its recipe");
@@ -275,6 +277,13 @@ static std::string tokenizerOfRun(const Tokenizer &tokenizer) {
   return root.dump();
 }
 
+/// Bytes of a file; 0 where there is none.
+static uint64_t fileSize(const std::string &path) {
+  std::error_code error;
+  uint64_t size = std::filesystem::file_size(path, error);
+  return error ? 0 : size;
+}
+
 TrainResult Trainer::run(const std::atomic<bool> &interrupt) {
   prepare();
   const TrainSpec &train = recipe.train;
@@ -287,12 +296,15 @@ TrainResult Trainer::run(const std::atomic<bool> &interrupt) {
   if (!options.out.empty()) {
     makeFolder(options.out);
     checkSpace(options.out, model);
+    // Only now: whatever is wrong with weights, data or recipe has been said.
+    if (options.overwrite && options.out != options.resume)
+      removeCheckpoint(options.out);
     AtomicFile file(options.out + "/tokenizer.json");
     file.write(tokenizerOfRun(tokenizer));
     file.commit();
   }
   if (!options.log.empty())
-    log.open(options.log, 0);
+    log.open(options.log, options.resume.empty() ? 0 : fileSize(options.log));
   else if (!options.out.empty())
     log.open(options.out + "/log.jsonl",
              options.out == options.resume ? position.logBytes : 0);

@@ -27,11 +27,12 @@ struct TrainOptions {
   std::optional<int64_t> steps;
   std::optional<double> lr;
   std::optional<uint64_t> seed;
-  std::string out;    ///< the run directory
-  std::string resume; ///< a run directory to go on from
-  std::string init;   ///< weights to begin with
-  std::string log;    ///< instead of `out`/log.jsonl
-  bool quiet = false; ///< no progress, no samples on stdout
+  std::string out;        ///< the run directory
+  std::string resume;     ///< a run directory to go on from
+  std::string init;       ///< weights to begin with
+  std::string log;        ///< instead of `out`/log.jsonl
+  bool overwrite = false; ///< replace the run in `out`
+  bool quiet = false;     ///< no progress, no samples on stdout
 };
 
 struct TrainResult {

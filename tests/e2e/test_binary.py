@@ -249,6 +249,18 @@ class BadInput(Folder):
         self.assertNotIn("terminate", result.stderr)
         return result.stderr
 
+    def test_an_input_that_nothing_fills(self):
+        source = (self.folder / "tiny.tfm").read_text()
+        source = source.replace("forward(tokens: int[B, T])",
+                                "forward(tokens: int[B, T], memory: [B, T, width])")
+        (self.folder / "two.tfm").write_text(source.replace("x = h(x)", "x = h(x) + memory"))
+        two = self.build("two", source="two.tfm")
+        for arguments in (["train", "--out", "two-run"],
+                          ["generate", "--weights", self.train("one-run", "--steps", "1")]):
+            result = run(two, *arguments, cwd=self.folder)
+            self.assertEqual(result.returncode, INPUT_ERROR, result)
+            self.assertIn("takes `memory`", result.stderr)
+
     def test_data(self):
         (self.folder / "empty.txt").write_text("")
         (self.folder / "short.txt").write_text("To be")

@@ -149,6 +149,13 @@ class Addition(unittest.TestCase):
         self.assertIn(str(self.run_folder), result.stderr)
         self.assertEqual(self.weights("whole"), before)
 
+    def test_overwriting_begins_when_all_is_well(self):
+        before = self.weights("whole")
+        for wrong in (["--init", self.run_folder / "nothing"], ["--data", self.path("no.txt")]):
+            result = run(self.model, "train", "--out", self.run_folder, "--overwrite", *wrong)
+            self.assertEqual(result.returncode, 1)
+            self.assertEqual(self.weights("whole"), before)
+
     def test_eval_counts_exact_answers(self):
         result = run(self.model, "eval", "--weights", self.run_folder, "--json")
         self.assertEqual(result.returncode, 0, result.stderr)
