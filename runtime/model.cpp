@@ -106,7 +106,7 @@ const tfm_buffer *Model::findOutput(const tfm_function &function,
 
 void Model::requireFilled(const tfm_function &function,
                           std::initializer_list<std::string_view> filled) {
-  for (uint32_t i = 0; i < function.input_count; ++i)
+  for (int32_t i = 0; i < function.input_count; ++i)
     if (std::find(filled.begin(), filled.end(), function.inputs[i].name) ==
         filled.end())
       throw InputError(fmt::format(
