@@ -23,7 +23,8 @@ void tfm::addCheckCommand(CLI::App &app, int &status) {
       ->required();
   addDefineOption(*command, options->defines);
   command->callback([options, &status] {
-    Model model = loadModel(options->file, parseDefines(options->defines));
+    CompiledModel model =
+        loadModel(options->file, parseDefines(options->defines));
     status = model.module ? 0 : 1;
   });
 }

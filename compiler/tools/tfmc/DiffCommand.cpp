@@ -18,7 +18,7 @@ using namespace tfm;
 
 static std::optional<ModelReport> reportOf(const std::string &file,
                                            const Defines &defines) {
-  Model model = loadModel(file, defines);
+  CompiledModel model = loadModel(file, defines);
   if (!model.module)
     return std::nullopt;
   differentiate(model);

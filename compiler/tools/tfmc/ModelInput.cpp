@@ -53,9 +53,9 @@ static std::unique_ptr<mlir::MLIRContext> makeContext() {
       mlir::MLIRContext::Threading::DISABLED);
 }
 
-Model tfm::loadModel(const std::string &path, const Defines &defines,
-                     std::string *firstError) {
-  Model model;
+CompiledModel tfm::loadModel(const std::string &path, const Defines &defines,
+                             std::string *firstError) {
+  CompiledModel model;
   model.context = makeContext();
   SourceManager sources;
   Diagnostics diagnostics(sources);
@@ -80,7 +80,7 @@ Model tfm::loadModel(const std::string &path, const Defines &defines,
   return model;
 }
 
-void tfm::differentiate(Model &model) {
+void tfm::differentiate(CompiledModel &model) {
   mlir::PassManager passes(model.context.get());
   passes.enableVerifier(false);
   passes.addPass(createDifferentiatePass());

@@ -38,7 +38,7 @@ void addDefineOption(CLI::App &command, std::vector<std::string> &texts);
 void printDiagnostics(const Diagnostics &diagnostics);
 
 /// A compiled file. The module lives in the context.
-struct Model {
+struct CompiledModel {
   std::unique_ptr<mlir::MLIRContext> context;
   mlir::OwningOpRef<mlir::ModuleOp> module;
 };
@@ -46,12 +46,12 @@ struct Model {
 /// Compiles a file (`-`: standard input) to the tfm dialect. On errors prints
 /// the diagnostics and returns a model without module; with `firstError`,
 /// leaves the first message there instead of printing.
-Model loadModel(const std::string &path, const Defines &defines,
-                std::string *firstError = nullptr);
+CompiledModel loadModel(const std::string &path, const Defines &defines,
+                        std::string *firstError = nullptr);
 
 /// Makes `@train` from `@loss` and adds the optimizer's functions, so that the
 /// report can count a step's FLOPs.
-void differentiate(Model &model);
+void differentiate(CompiledModel &model);
 
 } // namespace tfm
 

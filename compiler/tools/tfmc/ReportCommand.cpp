@@ -40,7 +40,7 @@ struct ReportArguments {
 
 /// The report of a compiled model. FLOPs cost a differentiation, so they are
 /// counted only for who asks.
-static ModelReport makeModelReport(Model &model, const ReportView &view,
+static ModelReport makeModelReport(CompiledModel &model, const ReportView &view,
                                    bool flops, bool constants = false) {
   ReportOptions options;
   options.values = view.shapes;
@@ -70,7 +70,7 @@ static int sweep(const ReportArguments &arguments, const ModelReport &base,
                    std::string &problem) -> std::optional<ModelReport> {
                  Defines all = defines;
                  all.insert(all.end(), values.begin(), values.end());
-                 Model model = loadModel(arguments.file, all, &problem);
+                 CompiledModel model = loadModel(arguments.file, all, &problem);
                  if (!model.module)
                    return std::nullopt;
                  return makeModelReport(model, ReportView(), flops);
@@ -173,7 +173,8 @@ static int report(ReportArguments arguments) {
                     "`--precision f32` only\n";
     return 1;
   }
-  Model model = loadModel(arguments.file, parseDefines(arguments.defines));
+  CompiledModel model =
+      loadModel(arguments.file, parseDefines(arguments.defines));
   if (!model.module)
     return 1;
   ModelReport result = makeModelReport(model, arguments.view, flops, html);

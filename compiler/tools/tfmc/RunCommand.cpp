@@ -26,7 +26,7 @@ using namespace tfm;
 
 /// Identifies what a build would make: the elaborated model, with everything
 /// that it imports, and this compiler.
-static std::string cacheKey(Model &model) {
+static std::string cacheKey(CompiledModel &model) {
   std::string text;
   llvm::raw_string_ostream os(text);
   model.module->print(os);
@@ -58,7 +58,7 @@ static int runModel(const std::string &file,
     return 1;
   }
   Defines defines = parseDefines(defineTexts);
-  Model model = loadModel(file, defines);
+  CompiledModel model = loadModel(file, defines);
   if (!model.module)
     return 1;
   llvm::SmallString<128> folder = cacheFolder(cacheKey(model));
