@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -39,7 +40,17 @@ std::string reason(int error) {
 } // namespace
 
 AtomicFile::AtomicFile(std::string finalPath, const std::string &suffix)
-    : path(std::move(finalPath)), temporary(path + suffix) {
+    : path(std::move(finalPath)), target(path) {
+  // A link stays one: what it points to is replaced.
+  if (char *real = suffix.empty() ? realpath(path.c_str(), nullptr) : nullptr) {
+    target = real;
+    std::free(real);
+  }
+  // A file would take the place of a device.
+  if (fileExists(target) && !isRegularFile(target))
+    throw InputError("cannot write " + path + ": it is " +
+                     (isFolder(target) ? "a folder" : "not a regular file"));
+  temporary = target + (suffix.empty() ? ".tmp" : suffix);
   file =
       open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (file < 0)
@@ -101,7 +112,7 @@ void AtomicFile::keep() {
 void AtomicFile::commit() {
   keep();
   kept = false;
-  renameSynced(temporary, path);
+  renameSynced(temporary, target);
   kept = true;
 }
 
@@ -161,6 +172,11 @@ std::string readFile(const std::string &path, std::string_view purpose) {
 bool fileExists(const std::string &path) {
   struct stat status;
   return stat(path.c_str(), &status) == 0;
+}
+
+bool isRegularFile(const std::string &path) {
+  struct stat status;
+  return stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
 }
 
 bool isFolder(const std::string &path) {

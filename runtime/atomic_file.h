@@ -17,11 +17,13 @@ namespace tfm {
 /// Writes a file under a temporary name beside its final one. Nothing is seen
 /// under the final name until `commit`, which syncs and renames; a writer that
 /// is destroyed before that removes what it wrote. Throws InputError that names
-/// the file when the disk is full or the folder cannot be written.
+/// the file when the disk is full or the folder cannot be written, and for what
+/// is there and no regular file.
 class AtomicFile {
 public:
-  /// `suffix` makes the temporary name: `path + suffix`.
-  explicit AtomicFile(std::string path, const std::string &suffix = ".tmp");
+  /// With a `suffix` the temporary name is `path + suffix`: for a writer that
+  /// is kept, not committed.
+  explicit AtomicFile(std::string path, const std::string &suffix = "");
   ~AtomicFile();
   AtomicFile(const AtomicFile &) = delete;
   AtomicFile &operator=(const AtomicFile &) = delete;
@@ -39,7 +41,8 @@ private:
   [[noreturn]] void fail(const char *what);
   void writeThrough(const char *data, size_t size);
 
-  std::string path;
+  std::string path;   ///< as it was named
+  std::string target; ///< where links lead
   std::string temporary;
   int file = -1;
   /// Small writes wait here, so that many small tensors are few system calls.
@@ -59,6 +62,7 @@ std::string readFile(const std::string &path, std::string_view purpose);
 
 /// Whether there is a file (or folder) of that name.
 bool fileExists(const std::string &path);
+bool isRegularFile(const std::string &path);
 bool isFolder(const std::string &path);
 
 } // namespace tfm

@@ -140,12 +140,12 @@ void printLaunches(const std::vector<LaunchTime> &times, double median,
     if (time.seconds < smallestShare * median)
       break;
     Work work = workOf(time, peak);
-    fmt::print("  {:>5.1f}% {:>10.3f} ms  {:>13} {:>8.1f} GFLOP/s {:>7.1f} "
-               "GB/s  {:>3} x {:<20} {:.90}\n",
-               100 * time.seconds / median, time.seconds * 1e3,
-               shareText(work.share), work.flops / time.seconds / 1e9,
-               work.bytes / time.seconds / 1e9, time.launch->runs,
-               time.launch->path, time.launch->name);
+    printText(fmt::format(
+        "  {:>5.1f}% {:>10.3f} ms  {:>13} {:>8.1f} GFLOP/s {:>7.1f} "
+        "GB/s  {:>3} x {:<20} {:.90}\n",
+        100 * time.seconds / median, time.seconds * 1e3, shareText(work.share),
+        work.flops / time.seconds / 1e9, work.bytes / time.seconds / 1e9,
+        time.launch->runs, time.launch->path, time.launch->name));
   }
 }
 
@@ -211,20 +211,23 @@ void bench(const tfm_model &descriptor, const CommonOptions &command) {
     functions[name]["kernels"] = launchesAsJson(launches, peak);
     if (command.json)
       continue;
-    fmt::print("{:<10}{:>9.3f} ms  {:>13} {:>8.1f} GFLOP/s{}\n", name,
-               median * 1e3, shareText(share), speed, perSecondText);
+    printText(fmt::format("{:<10}{:>9.3f} ms  {:>13} {:>8.1f} GFLOP/s{}\n",
+                          name, median * 1e3, shareText(share), speed,
+                          perSecondText));
     printLaunches(launches, median, peak);
   }
   if (command.json)
-    fmt::print("{}\n", ordered_json{{"threads", pool.count()},
-                                    {"peak_gflops", peak.flops() / 1e9},
-                                    {"memory_gbs", peak.bandwidth() / 1e9},
-                                    {"functions", functions}}
-                           .dump());
+    printText(ordered_json{{"threads", pool.count()},
+                           {"peak_gflops", peak.flops() / 1e9},
+                           {"memory_gbs", peak.bandwidth() / 1e9},
+                           {"functions", functions}}
+                  .dump() +
+              "\n");
   else
-    fmt::print("machine: {:.0f} GFLOP/s of multiply-adds (peak), {:.1f} GB/s "
-               "of memory, {} thread(s)\n",
-               peak.flops() / 1e9, peak.bandwidth() / 1e9, pool.count());
+    printText(
+        fmt::format("machine: {:.0f} GFLOP/s of multiply-adds (peak), {:.1f} "
+                    "GB/s of memory, {} thread(s)\n",
+                    peak.flops() / 1e9, peak.bandwidth() / 1e9, pool.count()));
 }
 
 } // namespace tfm

@@ -41,6 +41,12 @@ std::vector<FloatTensor> stateTensors(const Model &model) {
   return tensors;
 }
 
+std::span<const float> valuesOf(const FloatTensor &tensor) {
+  return {tensor.data,
+          Model::elements(static_cast<int32_t>(tensor.shape.size()),
+                          tensor.shape.data())};
+}
+
 std::string stepOf(const SafetensorsReader &file) {
   auto found = file.header().metadata.find("step");
   return found == file.header().metadata.end() ? "" : found->second;
@@ -78,6 +84,8 @@ RunState parseState(const std::string &path) {
     state.worseValidations = object.at("worse_validations").get<int64_t>();
     if (!object.at("best_validation").is_null())
       state.bestValidation = object["best_validation"].get<double>();
+    if (state.step < 0 || state.steps < 1)
+      throw json::other_error::create(501, "no such step", &object);
   } catch (const json::exception &) {
     throw InputError(path + " is damaged: start anew, with --init " +
                      path.substr(0, path.rfind('/')) +
@@ -168,10 +176,29 @@ RunState loadCheckpoint(const std::string &folder, Model &model) {
                        (entry ? " has another shape" : " is missing"));
   }
   loadParameters(model, WeightFiles(weights.path()));
-  for (const FloatTensor &tensor : tensors)
+  for (const FloatTensor &tensor : tensors) {
     optimizer.readFloats(tensor.name, *optimizer.find(tensor.name),
                          const_cast<float *>(tensor.data));
+    if (firstNotFinite(valuesOf(tensor)) < valuesOf(tensor).size())
+      throw InputError(optimizer.path() + " is damaged: " + tensor.name +
+                       " has values that are not finite; begin another run "
+                       "with --init " +
+                       weights.path());
+  }
   return state;
+}
+
+std::string notFinite(const Model &model) {
+  for (const auto &tensors : {parameterTensors(model), stateTensors(model)})
+    for (const FloatTensor &tensor : tensors)
+      if (firstNotFinite(valuesOf(tensor)) < valuesOf(tensor).size())
+        return tensor.name;
+  return "";
+}
+
+bool holdsWeights(const std::string &folder) {
+  return fileExists(folder + "/model.safetensors") ||
+         fileExists(folder + "/model.safetensors.index.json");
 }
 
 bool holdsCheckpoint(const std::string &folder) {
@@ -211,12 +238,8 @@ void loadWeights(const std::string &path, Model &model) {
 uint64_t checkpointBytes(const Model &model) {
   uint64_t bytes = 1 << 16;
   for (const auto &tensors : {parameterTensors(model), stateTensors(model)})
-    for (const FloatTensor &tensor : tensors) {
-      uint64_t size = sizeof(float);
-      for (int64_t extent : tensor.shape)
-        size *= static_cast<uint64_t>(extent);
-      bytes += size + 256 + tensor.name.size();
-    }
+    for (const FloatTensor &tensor : tensors)
+      bytes += valuesOf(tensor).size_bytes() + 256 + tensor.name.size();
   return bytes;
 }
 
@@ -227,10 +250,9 @@ void checkSpace(const std::string &folder, const Model &model) {
   uint64_t available = uint64_t{status.f_bavail} * status.f_frsize;
   uint64_t needed = checkpointBytes(model);
   if (available < needed)
-    throw InputError(
-        "the disk of " + folder + " has " + std::to_string(available >> 20) +
-        " MiB left, a checkpoint takes " + std::to_string((needed >> 20) + 1) +
-        " MiB: free some space or choose another --out");
+    throw InputError("the disk of " + folder + " has " + byteText(available) +
+                     " left, a checkpoint takes " + byteText(needed) +
+                     ": free some space or choose another --out");
 }
 
 } // namespace tfm

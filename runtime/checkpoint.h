@@ -55,8 +55,15 @@ void saveCheckpoint(const std::string &folder, const Model &model,
 /// what is missing or does not fit.
 RunState loadCheckpoint(const std::string &folder, Model &model);
 
+/// The first parameter, or state of the optimizer, with a value that is not
+/// finite: nobody could go on from such a checkpoint. Empty where all are.
+std::string notFinite(const Model &model);
+
 /// Whether a folder holds a checkpoint.
 bool holdsCheckpoint(const std::string &folder);
+
+/// Whether a folder holds weights, of a run or published ones.
+bool holdsWeights(const std::string &folder);
 
 /// Throws InputError if `path`, which is to be written, is a file of a run:
 /// only training may replace those.

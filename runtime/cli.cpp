@@ -9,6 +9,8 @@
 
 #include "runtime/commands.h"
 #include "runtime/error.h"
+#include "runtime/progress.h"
+#include "runtime/tokenizer/utf8.h"
 #include "runtime/usage.h"
 
 #include <CLI/CLI.hpp>
@@ -16,6 +18,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <fcntl.h>
 #include <limits>
 #include <unistd.h>
 
@@ -30,6 +33,25 @@ extern "C" void onInterrupt(int signal) {
   // The second Ctrl-C ends the program at once.
   std::signal(signal, SIG_DFL);
   interrupted.store(true);
+}
+
+/// Training ends with a checkpoint, whoever ends it; a reader of its samples
+/// that goes away does not end it.
+void handleSignalsOfTraining() {
+  std::signal(SIGINT, onInterrupt);
+  std::signal(SIGTERM, onInterrupt);
+  // The terminal is gone; under nohup that is to be ignored.
+  if (std::signal(SIGHUP, onInterrupt) == SIG_IGN)
+    std::signal(SIGHUP, SIG_IGN);
+  std::signal(SIGPIPE, SIG_IGN);
+}
+
+/// A file must not become the standard output of a program that was started
+/// without one: each that is closed is opened so that using it fails.
+void occupyStandardStreams() {
+  for (int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (fcntl(stream, F_GETFD) < 0)
+      (void)open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY);
 }
 
 /// Steps, tokens and texts are counted in 32 bits by the random numbers.
@@ -78,13 +100,18 @@ void addTrain(CLI::App &app, TrainCommand &train) {
       ->check(usage::wholeNumber(1, maxCount));
   command->add_option("--lr", options.lr, "peak learning rate")
       ->check(usage::nonNegative());
-  command->add_option("--seed", options.seed, "seed of everything random")
-      ->check(usage::wholeNumber(0, maxSeed));
+  CLI::Option *seed =
+      command->add_option("--seed", options.seed, "seed of everything random")
+          ->check(usage::wholeNumber(0, maxSeed));
   command->add_option("--out", options.out,
                       "run directory (default: runs/NAME)");
-  command->add_option("--resume", options.resume,
-                      "continue the run in this directory");
-  command->add_option("--init", options.init, "begin with these weights");
+  CLI::Option *init =
+      command->add_option("--init", options.init, "begin with these weights");
+  command
+      ->add_option("--resume", options.resume,
+                   "continue the run in this directory, with its seed")
+      ->excludes(seed)
+      ->excludes(init);
   command->add_option("--log", options.log,
                       "log here instead of in the run directory");
   command->add_flag("--overwrite", options.overwrite,
@@ -211,8 +238,7 @@ void execute(const tfm_model &model, const CLI::App &app, Commands &commands) {
   // A file that would grow past `ulimit -f` is an error of writing it.
   std::signal(SIGXFSZ, SIG_IGN);
   if (app.got_subcommand("train")) {
-    std::signal(SIGINT, onInterrupt);
-    std::signal(SIGTERM, onInterrupt);
+    handleSignalsOfTraining();
     train(model, std::move(commands.training), interrupted);
   } else if (app.got_subcommand("generate")) {
     generate(model, commands.generation);
@@ -235,6 +261,7 @@ int runCommandLine(const tfm_model &model, int argc, char **argv) {
   const char *program = argc > 0 ? argv[0] : "model";
   // The one place where errors end.
   try {
+    occupyStandardStreams();
     CLI::App app(std::string(model.name) + ", a compiled transformer");
     Commands commands;
     declare(app, commands);
@@ -253,7 +280,7 @@ int runCommandLine(const tfm_model &model, int argc, char **argv) {
     execute(model, app, commands);
     return 0;
   } catch (const InputError &error) {
-    std::fprintf(stderr, "error: %s\n", error.what());
+    say("error: " + printable(error.what()) + "\n");
     return 1;
   } catch (const Interrupted &error) {
     if (*error.what())

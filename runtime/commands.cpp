@@ -11,6 +11,7 @@
 #include "runtime/data/texts.h"
 #include "runtime/error.h"
 #include "runtime/find_tokenizer.h"
+#include "runtime/progress.h"
 #include "runtime/weights.h"
 
 #include <algorithm>
@@ -54,13 +55,23 @@ std::string freeRunFolder(const tfm_model &model) {
   stem = stem.substr(0, stem.rfind('.'));
   std::string base = "runs/" + (stem.empty() ? model.name : stem);
   std::string folder = base;
-  for (int i = 2; holdsCheckpoint(folder); ++i)
+  for (int i = 2; holdsWeights(folder); ++i)
     folder = base + "-" + std::to_string(i);
   return folder;
 }
 
-std::string megabytes(uint64_t bytes) {
-  return fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6);
+/// Paths need not be UTF-8, as JSON must be.
+std::string jsonText(const ordered_json &value, int indent = -1) {
+  return value.dump(indent, ' ', /*ensure_ascii=*/false,
+                    ordered_json::error_handler_t::replace);
+}
+
+/// Opens the data, and says what of it is not used.
+std::unique_ptr<Dataset> openData(const DataRequest &request) {
+  std::unique_ptr<Dataset> data = openDataset(request);
+  if (std::string note = data->note(); !note.empty())
+    say("note: " + note + "\n");
+  return data;
 }
 
 } // namespace
@@ -111,7 +122,7 @@ void info(const tfm_model &model, bool asJson) {
         {"functions", functions},
         {"recipe", json::parse(model.recipe ? model.recipe : "{}", nullptr,
                                /*allow_exceptions=*/false)}};
-    printText(result.dump(2) + "\n");
+    printText(jsonText(result, 2) + "\n");
     return;
   }
   std::string list;
@@ -130,9 +141,9 @@ void info(const tfm_model &model, bool asJson) {
       "logits, export, bench; --help on each\n{}",
       model.name, model.source, model.target, list, parameters,
       trainable == parameters ? "" : fmt::format(" ({} trainable)", trainable),
-      megabytes(model.arena_bytes), megabytes(model.parameter_bytes),
-      megabytes(model.gradient_bytes), megabytes(model.optimizer_bytes),
-      megabytes(model.activation_bytes),
+      byteText(model.arena_bytes), byteText(model.parameter_bytes),
+      byteText(model.gradient_bytes), byteText(model.optimizer_bytes),
+      byteText(model.activation_bytes),
       obstacle.empty() ? ""
                        : "  generation       whole sequences, because of " +
                              obstacle + "\n"));
@@ -145,8 +156,6 @@ void train(const tfm_model &descriptor, TrainCommand command,
     throw InputError(std::string(descriptor.source) +
                      " has no `train` block: add one and build it again");
   TrainOptions &options = command.options;
-  if (!options.resume.empty() && !options.init.empty())
-    throw InputError("--resume and --init exclude each other");
   if (options.out.empty())
     options.out =
         options.resume.empty() ? freeRunFolder(descriptor) : options.resume;
@@ -156,10 +165,15 @@ void train(const tfm_model &descriptor, TrainCommand command,
       std::filesystem::equivalent(options.out, options.resume, none))
     options.out = options.resume;
   bool isNew = options.out != options.resume;
-  if (isNew && holdsCheckpoint(options.out) && !options.overwrite)
+  if (isNew && holdsWeights(options.out) && !options.overwrite)
     throw InputError(
-        options.out + " already holds a run: continue it with --resume " +
-        options.out + ", choose another --out, or pass --overwrite");
+        options.out +
+        (holdsCheckpoint(options.out)
+             ? " already holds a run: continue it with --resume " + options.out
+             : " already holds weights: begin with them with "
+               "--init " +
+                   options.out) +
+        ", choose another --out, or pass --overwrite");
 
   if (!options.log.empty())
     requireNoRunFile(options.log);
@@ -171,8 +185,8 @@ void train(const tfm_model &descriptor, TrainCommand command,
                      options.resume.empty() ? options.init : options.resume,
                      /*ids=*/false, holdsIds(spec)});
   std::unique_ptr<Dataset> data =
-      openDataset({spec, *tokenizer, recipe.train.sequence,
-                   ignoredTarget(recipe.train, *tokenizer)});
+      openData({spec, *tokenizer, recipe.train.sequence,
+                ignoredTarget(recipe.train, *tokenizer)});
   ThreadPool pool(threadCount(command));
   Model model(descriptor, pool);
   std::string out = options.out;
@@ -192,7 +206,7 @@ void train(const tfm_model &descriptor, TrainCommand command,
       answer["loss"] = result.loss;
     if (result.validationLoss)
       answer["validation_loss"] = *result.validationLoss;
-    printText(answer.dump() + "\n");
+    printText(jsonText(answer) + "\n");
     return;
   }
   if (result.wasComplete) {
@@ -226,7 +240,7 @@ void evaluate(const tfm_model &descriptor, const CommonOptions &command) {
     spec.validation = 1.0; // all of a file that the user names
   std::optional<int32_t> ignored = ignoredTarget(recipe.train, *tokenizer);
   std::unique_ptr<Dataset> data =
-      openDataset({spec, *tokenizer, recipe.train.sequence, ignored});
+      openData({spec, *tokenizer, recipe.train.sequence, ignored});
   ThreadPool pool(threadCount(command));
   Model model(descriptor, pool);
   loadWeights(command.weights, model);

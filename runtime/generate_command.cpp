@@ -10,6 +10,7 @@
 #include "runtime/commands.h"
 #include "runtime/error.h"
 #include "runtime/find_tokenizer.h"
+#include "runtime/progress.h"
 #include "runtime/tokenizer/utf8.h"
 
 #include <algorithm>
@@ -120,14 +121,14 @@ void checkLength(std::span<const int32_t> prompt, const LogitsSource &logits,
         "let the context slide with --overflow slide",
         count, logits.context()));
   if (count > logits.context())
-    fmt::print(stderr,
-               "note: the prompt has {} tokens; the model sees the newest {}\n",
-               count, logits.context());
+    say(fmt::format(
+        "note: the prompt has {} tokens; the model sees the newest {}\n", count,
+        logits.context()));
 }
 
 void printSpeed(const Generated &text) {
-  fmt::print(stderr, "{} tokens, {:.1f} tokens/s\n", text.ids.size(),
-             static_cast<double>(text.ids.size()) / text.seconds);
+  say(fmt::format("{} tokens, {:.1f} tokens/s\n", text.ids.size(),
+                  static_cast<double>(text.ids.size()) / text.seconds));
 }
 
 /// `\n`, `\t` and `\\` as in most languages: an input line cannot hold the
@@ -156,15 +157,14 @@ void converse(LogitsSource &logits, const Tokenizer &tokenizer,
   options.interrupt = &stopText;
   bool isTerminal = isatty(STDIN_FILENO) == 1;
   if (isTerminal)
-    fmt::print(stderr,
-               "A prompt a line (\\n for a new line in it); an empty "
-               "line goes on; Ctrl-C ends a text, Ctrl-D the session\n");
+    say("A prompt a line (\\n for a new line in it); an empty line goes on; "
+        "Ctrl-C ends a text, Ctrl-D the session\n");
   std::vector<int32_t> sequence;
   char *line = nullptr;
   size_t capacity = 0;
   while (true) {
     if (isTerminal)
-      fmt::print(stderr, "> ");
+      say("> ");
     stopText.store(false);
     ssize_t length = getline(&line, &capacity, stdin);
     if (length < 0)
@@ -188,7 +188,7 @@ void converse(LogitsSource &logits, const Tokenizer &tokenizer,
       // A character that the vocabulary lacks: the next prompt may be better.
       if (!isTerminal)
         throw;
-      fmt::print(stderr, "error: {}\n", error.what());
+      say("error: " + printable(error.what()) + "\n");
     }
     ++options.sequence;
   }
@@ -258,6 +258,7 @@ void writeLogits(const tfm_model &descriptor, const GenerateCommand &command,
   ThreadPool pool(threadCount(command));
   Model model(descriptor, pool);
   const tfm_function &forward = model.function("forward");
+  Model::requireFilled(forward, {"tokens"});
   const tfm_buffer &input = Model::input(forward, "tokens");
   const tfm_buffer &logits = Model::output(forward, "logits");
   int64_t length = input.shape[input.rank - 1];

@@ -53,9 +53,9 @@ Model::Model(const tfm_model &descriptor, ThreadPool &pool)
   void *memory = mmap(nullptr, mapped, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED)
-    throw InputError("the model needs " + std::to_string(bytes >> 20) +
-                     " MiB of memory, more than there is: build it with a "
-                     "smaller batch, e.g. -D train.batch=1");
+    throw InputError("the model needs " + byteText(bytes) +
+                     " of memory, more than there is: build it with a smaller "
+                     "batch, e.g. -D train.batch=1");
   mappedAt = static_cast<char *>(memory);
   auto address = reinterpret_cast<uintptr_t>(memory);
   arena = reinterpret_cast<char *>((address + alignment - 1) / alignment *
@@ -145,6 +145,17 @@ size_t Model::elements(int32_t rank, const int64_t *shape) {
   for (int32_t i = 0; i < rank; ++i)
     count *= static_cast<size_t>(shape[i]);
   return count;
+}
+
+std::string byteText(uint64_t bytes) {
+  auto value = static_cast<double>(bytes);
+  if (bytes < 1024)
+    return fmt::format("{} bytes", bytes);
+  const char *const units[] = {"KiB", "MiB", "GiB", "TiB"};
+  size_t unit = 0;
+  for (value /= 1024; value >= 1024 && unit + 1 < std::size(units); ++unit)
+    value /= 1024;
+  return fmt::format("{:.1f} {}", value, units[unit]);
 }
 
 std::vector<int64_t> shapeOf(const tfm_parameter &parameter) {

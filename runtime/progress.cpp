@@ -21,6 +21,10 @@ double now() {
       .count();
 }
 
+void say(std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stderr);
+}
+
 Progress::Progress(int64_t first, int64_t steps, int64_t tokensPerStep,
                    bool quiet)
     : first(first), steps(steps), tokensPerStep(tokensPerStep), done(first),
@@ -48,13 +52,13 @@ void Progress::finish() {
     return;
   draw();
   if (live)
-    std::fputc('\n', stderr);
+    say("\n");
   drawn = false;
 }
 
 void Progress::clear() {
   if (live && drawn)
-    std::fputs("\r\x1b[K", stderr);
+    say("\r\x1b[K");
   drawn = false;
 }
 
@@ -71,7 +75,7 @@ void Progress::draw() {
           live ? "\r" : "", done, steps, loss, speed(), left / 3600,
           left / 60 % 60, left % 60, live ? "\x1b[K" : "\n")
           .out;
-  std::fwrite(line, 1, static_cast<size_t>(end - line), stderr);
+  say({line, static_cast<size_t>(end - line)});
   drawn = true;
 }
 

@@ -17,6 +17,10 @@ namespace tfm {
 /// Seconds since some fixed moment.
 double now();
 
+/// Writes to stderr. A message that cannot be written there is lost: it must
+/// not end the work that it is about.
+void say(std::string_view text);
+
 /// The progress of training on stderr: one line that is redrawn on a terminal,
 /// else a line every few seconds; `quiet` draws nothing and only keeps the
 /// time. Allocates nothing.

@@ -7,10 +7,13 @@
 
 #include "runtime/threads.h"
 
+#include "runtime/error.h"
+
 #include <algorithm>
 #include <new>
 #include <sched.h>
 #include <sys/mman.h>
+#include <system_error>
 
 namespace tfm {
 
@@ -67,18 +70,28 @@ ThreadPool::ThreadPool(int count)
                   nullptr,
                   this,
                   nullptr};
-  for (size_t i = 1; i < threads.size(); ++i)
-    workers.emplace_back([this, i] { work(static_cast<int>(i)); });
+  try {
+    for (size_t i = 1; i < threads.size(); ++i)
+      workers.emplace_back([this, i] { work(static_cast<int>(i)); });
+  } catch (const std::system_error &error) {
+    stop();
+    throw InputError("cannot start " + std::to_string(count) +
+                     " threads: use fewer of them with --threads");
+  }
 }
 
 ThreadPool::~ThreadPool() {
+  stop();
+  if (scratch)
+    munmap(scratch, scratchBytes);
+}
+
+void ThreadPool::stop() {
   function = nullptr;
   call.fetch_add(1, std::memory_order_release);
   call.notify_all();
   for (std::thread &worker : workers)
     worker.join();
-  if (scratch)
-    munmap(scratch, scratchBytes);
 }
 
 void ThreadPool::reserveScratch(size_t bytes) {

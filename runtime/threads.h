@@ -45,6 +45,7 @@ private:
 /// the others wait for the next call. `run` allocates nothing.
 class ThreadPool {
 public:
+  /// Throws InputError where the system does not give so many.
   explicit ThreadPool(int count);
   ~ThreadPool();
   ThreadPool(const ThreadPool &) = delete;
@@ -79,6 +80,7 @@ private:
 
   static void meet(tfm_thread *thread);
   void work(int index);
+  void stop();
 
   /// Each on a cache line of its own.
   struct alignas(64) ThreadWaiters {

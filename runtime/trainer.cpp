@@ -130,9 +130,8 @@ double Trainer::step() {
     loss += static_cast<double>(*model.at<float>(lossOut.offset));
   }
   if (!std::isfinite(loss))
-    throw InputError(
-        fmt::format("the loss is {} at step {}: training has diverged. {}",
-                    loss, position.step + 1, adviceOnDivergence()));
+    failDiverged(fmt::format("the loss is {} at step {}", std::abs(loss),
+                             position.step + 1));
 
   double lr =
       learningRate(train.schedule, position.lr, position.step, position.steps);
@@ -146,24 +145,30 @@ double Trainer::step() {
   const tfm_buffer *norm = Model::findOutput(updateFunction, "grad_norm");
   float gradientNorm = norm ? *model.at<float>(norm->offset) : 0.0f;
   if (!std::isfinite(gradientNorm))
-    throw InputError(fmt::format(
-        "the gradient is not finite at step {}: training has diverged. {}",
-        position.step + 1, adviceOnDivergence()));
+    failDiverged(fmt::format("the gradient is not finite at step {}",
+                             position.step + 1));
   ++position.step;
   position.tokens += static_cast<int64_t>(tokens.size());
   logStep(loss, lr, gradientNorm);
   return loss;
 }
 
-std::string Trainer::adviceOnDivergence() const {
+void Trainer::failDiverged(const std::string &what) const {
   // Who set a larger rate than the recipe's may go back to that.
   double smaller = std::min(position.lr / 3, recipe.train.optimizer.lr);
   std::string text = fmt::format(
-      "Try a smaller learning rate (--lr {:g}), warmup or clip = 1.0", smaller);
+      "{}: training has diverged. Try a smaller learning rate (--lr {:g}), "
+      "warmup or clip = 1.0",
+      what, smaller);
   if (savedAt)
-    text += fmt::format("; the checkpoint of step {} in {} is untouched",
-                        *savedAt, options.out);
-  return text;
+    text += fmt::format("; the checkpoint of step {} in {} is untouched: "
+                        "--resume {} goes on from it",
+                        *savedAt, options.out, options.out);
+  else if (!options.resume.empty())
+    text += fmt::format("; the checkpoint in {} is untouched", options.resume);
+  else if (!options.out.empty() && options.log.empty())
+    text += fmt::format("; what was logged is in {}/log.jsonl", options.out);
+  throw InputError(text);
 }
 
 void Trainer::logStep(double loss, double lr, float gradientNorm) {
@@ -193,6 +198,9 @@ bool Trainer::validate(TrainResult &result) {
   double began = now();
   Evaluation evaluation =
       evaluator->evaluate(Part::Validation, train.validateBatches);
+  if (!std::isfinite(evaluation.loss))
+    failDiverged(fmt::format("the validation loss is {} at step {}",
+                             std::abs(evaluation.loss), position.step));
   result.validationLoss = evaluation.loss;
   ExactMatch match;
   if (hasQuestions)
@@ -210,12 +218,12 @@ bool Trainer::validate(TrainResult &result) {
   if (!options.quiet) {
     progress->clear();
     int64_t asked = match.seen.asked + match.unseen.asked;
-    fmt::print(stderr, "step {}: validation loss {:.4f}{}\n", position.step,
-               evaluation.loss,
-               asked == 0
-                   ? ""
-                   : fmt::format(", {} of {} answers right",
-                                 match.seen.right + match.unseen.right, asked));
+    say(fmt::format(
+        "step {}: validation loss {:.4f}{}\n", position.step, evaluation.loss,
+        asked == 0
+            ? ""
+            : fmt::format(", {} of {} answers right",
+                          match.seen.right + match.unseen.right, asked)));
   }
   bool isBetter =
       !position.bestValidation ||
@@ -237,18 +245,17 @@ void Trainer::sample() {
   generation.tokens = recipe.train.sample.tokens;
   generation.seed = position.seed;
   generation.sequence = static_cast<uint32_t>(position.step);
-  fmt::print("--- sample at step {} ---\n{}", position.step,
-             recipe.train.sample.prompt);
-  std::fflush(stdout);
+  // It stands in the log too: where nobody reads it here, training goes on.
+  auto show = [](std::string_view part) {
+    std::fwrite(part.data(), 1, part.size(), stdout);
+    std::fflush(stdout);
+  };
+  show(fmt::format("--- sample at step {} ---\n{}", position.step,
+                   recipe.train.sample.prompt));
   std::unique_ptr<LogitsSource> logits =
       openLogits(model, recipe.generate.context);
-  Generated text = generate(*logits, tokenizer, samplePrompt, generation,
-                            [](std::string_view part) {
-                              std::fwrite(part.data(), 1, part.size(), stdout);
-                              std::fflush(stdout);
-                            });
-  fmt::print("\n---\n");
-  std::fflush(stdout);
+  Generated text = generate(*logits, tokenizer, samplePrompt, generation, show);
+  show("\n---\n");
   nlohmann::ordered_json line = {{"step", position.step},
                                  {"prompt", recipe.train.sample.prompt},
                                  {"sample", text.text}};
@@ -260,10 +267,14 @@ void Trainer::save() {
   if (options.out.empty())
     return;
   double began = now();
+  if (std::string bad = notFinite(model); !bad.empty())
+    failDiverged(fmt::format("{} has values that are not finite after step {}",
+                             bad, position.step));
+  // First: a kill must not leave a checkpoint with less of a log than it says.
+  log.flush();
   position.logBytes = log.size();
   saveCheckpoint(options.out, model, position);
   savedAt = position.step;
-  log.flush();
   progress->exclude(now() - began);
 }
 

@@ -60,7 +60,8 @@ public:
 
   /// Initialises or resumes, trains to the end, leaves a checkpoint. Throws
   /// Interrupted, after a checkpoint, once `interrupt` is set; InputError when
-  /// the loss is no longer a number (the last checkpoint stays).
+  /// loss, gradient or weights are no longer finite (the last checkpoint
+  /// stays).
   TrainResult run(const std::atomic<bool> &interrupt);
 
   /// The parts of `run`, for tests: begin or resume, then one update.
@@ -69,8 +70,8 @@ public:
   const RunState &state() const { return position; }
 
 private:
-  /// What to do about a training that has diverged.
-  std::string adviceOnDivergence() const;
+  /// Throws InputError: what shows that training has diverged, and what to do.
+  [[noreturn]] void failDiverged(const std::string &what) const;
   void logStep(double loss, double lr, float gradientNorm);
   bool due(const Interval &interval) const;
   /// Returns false when training should stop early.

@@ -169,26 +169,6 @@ struct Source {
   }
 };
 
-/// The position of the first value that is not finite; the size where there is
-/// none.
-size_t firstNotFinite(std::span<const float> values) {
-  constexpr uint32_t exponent = 0x7f800000;
-  constexpr size_t block = 4096;
-  for (size_t at = 0; at < values.size(); at += block) {
-    std::span<const float> part =
-        values.subspan(at, std::min(block, values.size() - at));
-    uint32_t bad = 0;
-    for (float value : part)
-      bad |= (std::bit_cast<uint32_t>(value) & exponent) == exponent;
-    if (!bad)
-      continue;
-    for (size_t i = 0; i < part.size(); ++i)
-      if (!std::isfinite(part[i]))
-        return at + i;
-  }
-  return values.size();
-}
-
 /// Where each parameter comes from, in the order of the model's parameters:
 /// under its name and its aliases, as many of them as the files hold.
 class Matching {
@@ -317,6 +297,24 @@ private:
 };
 
 } // namespace
+
+size_t firstNotFinite(std::span<const float> values) {
+  constexpr uint32_t exponent = 0x7f800000;
+  constexpr size_t block = 4096;
+  for (size_t at = 0; at < values.size(); at += block) {
+    std::span<const float> part =
+        values.subspan(at, std::min(block, values.size() - at));
+    uint32_t bad = 0;
+    for (float value : part)
+      bad |= (std::bit_cast<uint32_t>(value) & exponent) == exponent;
+    if (!bad)
+      continue;
+    for (size_t i = 0; i < part.size(); ++i)
+      if (!std::isfinite(part[i]))
+        return at + i;
+  }
+  return values.size();
+}
 
 void loadParameters(Model &model, const WeightFiles &weights) {
   Matching matching(model, weights);

@@ -21,6 +21,7 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -79,6 +80,10 @@ bool isBuffer(std::string_view name, const std::vector<int64_t> &shape);
 /// Whether a tensor's name, with or without a prefix, is that of an output
 /// layer, which many models tie to their embedding.
 bool isOutputLayer(std::string_view name);
+
+/// The position of the first value that is not finite; the size where there is
+/// none.
+size_t firstNotFinite(std::span<const float> values);
 
 /// Loads all parameters; every one must be there (under its name or one of its
 /// aliases, with or without a common prefix) with its shape and finite values.

@@ -8,6 +8,7 @@
 #ifndef TFM_RUNTIME_DATA_DATASET_H
 #define TFM_RUNTIME_DATA_DATASET_H
 
+#include "runtime/error.h"
 #include "runtime/recipe.h"
 #include "runtime/tokenizer/tokenizer.h"
 
@@ -47,8 +48,8 @@ public:
   virtual bool isStream() const = 0;
   /// Prompts and answers, where the data has them.
   virtual std::vector<Question> questions(Part part) const;
-  /// The token that ends an answer.
-  virtual std::optional<int32_t> endToken() const { return std::nullopt; }
+  /// What whoever uses the data should know: that some of it is left out.
+  virtual std::string note() const { return {}; }
 };
 
 /// What opening a data source needs.
@@ -68,6 +69,22 @@ std::unique_ptr<Dataset> openDataset(const DataRequest &request);
 /// The parts of it, each in its own source file.
 std::unique_ptr<Dataset> openStream(const DataRequest &request);
 std::unique_ptr<Dataset> openExamples(const DataRequest &request);
+
+/// Appends the tokens of a part of the data. Where that cannot be done, throws
+/// InputError that begins with `place()` and says what to do.
+template <typename Place>
+void encodeData(const Tokenizer &tokenizer, std::string_view text,
+                std::vector<int32_t> &ids, Place place) {
+  try {
+    tokenizer.encode(text, ids);
+  } catch (const NoToken &error) {
+    throw InputError(place() + ": " + error.what() +
+                     ". The model was built with another text: name this file "
+                     "in its `data` and build again");
+  } catch (const InputError &error) {
+    throw InputError(place() + ": " + error.what());
+  }
+}
 
 /// How many of `count` items are for training: floor(count * (1 - share)).
 int64_t trainingShare(int64_t count, double validation);

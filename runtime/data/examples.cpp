@@ -11,7 +11,7 @@
 #include "runtime/philox.h"
 
 #include <algorithm>
-#include <numeric>
+#include <fmt/ranges.h>
 
 namespace tfm {
 
@@ -42,7 +42,7 @@ public:
       return id;
     };
     pad = named(spec.pad, "pad");
-    end = named(spec.end, "end");
+    named(spec.end, "end");
     encodeAll();
   }
 
@@ -70,18 +70,30 @@ public:
   }
 
   bool isStream() const override { return false; }
-  std::optional<int32_t> endToken() const override { return end; }
+
+  std::string note() const override {
+    if (cut == 0)
+      return "";
+    return fmt::format(
+        "{} of the {} examples of {} have more than sequence + 1 = {} tokens, "
+        "up to {}; the rest of each is left out: build with a larger "
+        "-D train.sequence to use it",
+        cut, examples.size(), origin(), sequence + 1, longest);
+  }
 
   std::vector<Question> questions(Part part) const override {
     std::vector<Question> result;
     for (int64_t i = 0; i < windows(part); ++i) {
-      const auto &[text, cut] = examples[indexOf(part, i)];
-      if (cut == std::string::npos)
+      const Example &example = examples[indexOf(part, i)];
+      if (example.prompt == std::string::npos)
         continue;
+      std::string_view text = example.text;
       Question question;
-      tokenizer.encode(std::string_view(text).substr(0, cut), question.prompt);
-      tokenizer.encode(std::string_view(text).substr(cut), question.answer);
-      result.push_back(std::move(question));
+      tokenizer.encode(text.substr(0, example.prompt), question.prompt);
+      tokenizer.encode(text.substr(example.prompt), question.answer);
+      // Nothing to go on from, or nothing to say.
+      if (!question.prompt.empty() && !question.answer.empty())
+        result.push_back(std::move(question));
     }
     return result;
   }
@@ -103,16 +115,9 @@ private:
   void encodeAll() {
     begins.push_back(0);
     bool shorter = false;
-    for (size_t i = 0; i < examples.size(); ++i) {
-      try {
-        tokenizer.encode(examples[i].text, ids);
-      } catch (const NoToken &error) {
-        throw InputError("example " + std::to_string(i + 1) + " of " +
-                         origin() + ": " + error.what() + adviceOnNoToken);
-      } catch (const InputError &error) {
-        throw InputError("example " + std::to_string(i + 1) + " of " +
-                         origin() + ": " + error.what());
-      }
+    for (const Example &example : examples) {
+      encodeData(tokenizer, example.text, ids,
+                 [&] { return example.place(spec); });
       size_t length = ids.size() - begins.back();
       size_t limit = static_cast<size_t>(sequence) + 1;
       if (length > limit && (spec.kind == "sums" || spec.kind == "products"))
@@ -121,8 +126,11 @@ private:
                          " tokens, more than a window of sequence + 1 = " +
                          std::to_string(limit) +
                          ": build with a larger -D train.sequence");
-      if (length > limit) // a longer text is cut
+      if (length > limit) {
         ids.resize(begins.back() + limit);
+        ++cut;
+        longest = std::max(longest, length);
+      }
       shorter |= length < limit;
       begins.push_back(ids.size());
     }
@@ -133,7 +141,8 @@ private:
   }
 
   std::string origin() const {
-    return spec.files.empty() ? "data " + spec.kind : spec.files.front();
+    return spec.files.empty() ? "data " + spec.kind
+                              : fmt::format("{}", fmt::join(spec.files, ", "));
   }
 
   DataSpec spec;
@@ -141,12 +150,14 @@ private:
   int64_t sequence;
   std::optional<int32_t> ignore;
   std::optional<int32_t> pad;
-  std::optional<int32_t> end;
   std::vector<Example> examples;
   int64_t trainCount = 0;
   /// All examples one after the other; example i is [begins[i], begins[i + 1]).
   std::vector<int32_t> ids;
   std::vector<size_t> begins;
+  /// Examples that are longer than a window, and the tokens of the longest.
+  size_t cut = 0;
+  size_t longest = 0;
 };
 
 } // namespace

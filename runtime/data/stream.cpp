@@ -105,6 +105,22 @@ std::vector<int32_t> readIds(const DataRequest &request) {
   return ids;
 }
 
+/// Throws what the tokenizer cannot encode, with its file and line.
+void findProblem(const Text &whole, const Tokenizer &tokenizer) {
+  std::vector<int32_t> ids;
+  for (size_t i = 0; i < whole.files.size(); ++i) {
+    size_t last = i + 1 < whole.files.size() ? whole.files[i + 1].begin
+                                             : whole.text.size();
+    for (size_t at = whole.files[i].begin; at < last;) {
+      size_t end = std::min(whole.text.find('\n', at), last - 1) + 1;
+      ids.clear();
+      encodeData(tokenizer, std::string_view(whole.text).substr(at, end - at),
+                 ids, [&] { return "the data file " + whole.placeOf(at); });
+      at = end;
+    }
+  }
+}
+
 } // namespace
 
 int64_t trainingShare(int64_t count, double validation) {
@@ -126,16 +142,15 @@ std::unique_ptr<Dataset> openStream(const DataRequest &request) {
     train.resize(static_cast<size_t>(cut));
   } else {
     // As nanoGPT: cut by characters, then each part becomes tokens on its own.
-    std::string text = readText(spec);
+    Text whole = readText(spec);
+    std::string_view text = whole.text;
     auto characters = static_cast<int64_t>(countCodePoints(text));
     size_t cut = positionOf(text, trainingShare(characters, spec.validation));
     try {
-      request.tokenizer.encode(std::string_view(text).substr(0, cut), train);
-      request.tokenizer.encode(std::string_view(text).substr(cut), validation);
-    } catch (const NoToken &error) {
-      throw InputError("the data file " + name + ": " + error.what() +
-                       adviceOnNoToken);
+      request.tokenizer.encode(text.substr(0, cut), train);
+      request.tokenizer.encode(text.substr(cut), validation);
     } catch (const InputError &error) {
+      findProblem(whole, request.tokenizer);
       throw InputError("the data file " + name + ": " + error.what());
     }
   }

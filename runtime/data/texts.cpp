@@ -10,7 +10,6 @@
 #include "runtime/atomic_file.h"
 #include "runtime/data/numpy_random.h"
 #include "runtime/error.h"
-#include "runtime/tokenizer/tokenizer.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -37,9 +36,10 @@ std::vector<Example> makeExpressions(const DataSpec &data) {
   for (int64_t i = 0; i < data.count; ++i) {
     uint64_t a = random.below(bound);
     uint64_t b = random.below(bound);
-    examples.push_back({std::to_string(a) + (isSum ? '+' : '*') +
-                        std::to_string(b) + '=' +
-                        std::to_string(isSum ? a + b : a * b) + data.end});
+    Example &example = examples.emplace_back();
+    example.text = std::to_string(a) + (isSum ? '+' : '*') + std::to_string(b) +
+                   '=' + std::to_string(isSum ? a + b : a * b) + data.end;
+    example.number = static_cast<uint32_t>(i + 1);
   }
   return examples;
 }
@@ -66,62 +66,81 @@ std::string fieldOf(const json &document, const std::string &field,
   return document[field].get<std::string>();
 }
 
-Example exampleOf(const json &document, const DataSpec &data,
-                  const std::string &where) {
-  if (data.kind == "json")
-    return {fieldOf(document, data.field, where) + data.end};
-  std::string prompt = fieldOf(document, "prompt", where);
-  return {prompt + fieldOf(document, "answer", where) + data.end,
-          prompt.size()};
-}
+/// One data file with examples; adds what it reads to `examples`.
+class ExampleFile {
+public:
+  ExampleFile(const DataSpec &data, uint32_t index, std::string path,
+              std::vector<Example> &examples)
+      : data(data), index(index), path(std::move(path)), examples(examples) {}
 
-/// One JSON document per line, or an array of them.
-void readJson(const std::string &path, std::string_view text,
-              const DataSpec &data, std::vector<Example> &examples) {
-  size_t begin = text.find_first_not_of(" \t\r\n");
-  if (begin != std::string::npos && text[begin] == '[') {
-    json all = json::parse(text, nullptr, /*allow_exceptions=*/false);
-    if (all.is_discarded())
-      throw InputError(path + " is not valid JSON");
-    for (size_t i = 0; i < all.size(); ++i)
-      examples.push_back(exampleOf(
-          all[i], data, path + ", document " + std::to_string(i + 1)));
-    return;
-  }
-  size_t number = 0;
-  eachLine(text, [&](std::string_view line) {
-    ++number;
-    if (line.find_first_not_of(" \t") == std::string_view::npos)
-      return;
-    std::string where = path + ":" + std::to_string(number);
-    json document = json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (document.is_discarded())
-      throw InputError(where + ": not valid JSON");
-    examples.push_back(exampleOf(document, data, where));
-  });
-}
-
-/// Lines, or lines with a tab between prompt and answer.
-void readLines(const std::string &path, std::string_view text,
-               const DataSpec &data, std::vector<Example> &examples) {
-  size_t number = 0;
-  eachLine(text, [&](std::string_view line) {
-    ++number;
-    if (line.empty())
-      return;
-    size_t tab = line.find('\t');
-    if (data.kind == "lines") {
-      examples.push_back({std::string(line) + data.end});
+  /// One JSON document per line, or an array of them.
+  void readJson(std::string_view text) {
+    size_t begin = text.find_first_not_of(" \t\r\n");
+    if (begin != std::string::npos && text[begin] == '[') {
+      json all = json::parse(text, nullptr, /*allow_exceptions=*/false);
+      if (all.is_discarded())
+        throw InputError(path + " is not valid JSON");
+      for (size_t i = 0; i < all.size(); ++i)
+        addDocument(all[i], i + 1, /*isLine=*/false,
+                    path + ", document " + std::to_string(i + 1));
       return;
     }
-    if (tab == std::string_view::npos)
-      throw InputError(path + ":" + std::to_string(number) +
-                       ": a pair is a prompt, a tab and an answer");
-    examples.push_back({std::string(line.substr(0, tab)) +
-                            std::string(line.substr(tab + 1)) + data.end,
-                        tab});
-  });
-}
+    size_t number = 0;
+    eachLine(text, [&](std::string_view line) {
+      ++number;
+      if (line.find_first_not_of(" \t") == std::string_view::npos)
+        return;
+      std::string where = path + ":" + std::to_string(number);
+      json document = json::parse(line, nullptr, /*allow_exceptions=*/false);
+      if (document.is_discarded())
+        throw InputError(where + ": not valid JSON");
+      addDocument(document, number, /*isLine=*/true, where);
+    });
+  }
+
+  /// Lines, or lines with a tab between prompt and answer.
+  void readLines(std::string_view text) {
+    size_t number = 0;
+    eachLine(text, [&](std::string_view line) {
+      ++number;
+      if (line.empty())
+        return;
+      if (data.kind == "lines") {
+        add(std::string(line), std::string::npos, number, /*isLine=*/true);
+        return;
+      }
+      size_t tab = line.find('\t');
+      if (tab == std::string_view::npos)
+        throw InputError(path + ":" + std::to_string(number) +
+                         ": a pair is a prompt, a tab and an answer");
+      add(std::string(line.substr(0, tab)) + std::string(line.substr(tab + 1)),
+          tab, number, /*isLine=*/true);
+    });
+  }
+
+private:
+  void addDocument(const json &document, size_t number, bool isLine,
+                   const std::string &where) {
+    if (data.kind == "json") {
+      add(fieldOf(document, data.field, where), std::string::npos, number,
+          isLine);
+      return;
+    }
+    std::string prompt = fieldOf(document, "prompt", where);
+    add(prompt + fieldOf(document, "answer", where), prompt.size(), number,
+        isLine);
+  }
+
+  void add(std::string text, size_t prompt, size_t number, bool isLine) {
+    examples.push_back({std::move(text) + data.end, prompt, index,
+                        static_cast<uint32_t>(number), isLine});
+  }
+
+  const DataSpec &data;
+  uint32_t index;
+  std::string path;
+  std::vector<Example> &examples;
+};
 
 /// Whether a text is JSON documents.
 bool looksLikeJson(std::string_view text) {
@@ -135,15 +154,16 @@ void readFiles(const DataSpec &data, std::vector<Example> &examples) {
     throw InputError("data " + data.kind + " is not supported");
   if (data.files.empty())
     throw InputError("the model names no data file: use --data FILE");
-  for (const std::string &name : data.files) {
+  for (size_t i = 0; i < data.files.size(); ++i) {
     std::string path =
-        locateFile(name, data.directory, "the data file", "--data");
+        locateFile(data.files[i], data.directory, "the data file", "--data");
     std::string text = readFile(path, "the data file");
     size_t before = examples.size();
+    ExampleFile file(data, static_cast<uint32_t>(i), path, examples);
     if (data.kind == "json" || (data.kind == "pairs" && looksLikeJson(text)))
-      readJson(path, text, data, examples);
+      file.readJson(text);
     else
-      readLines(path, text, data, examples);
+      file.readLines(text);
     if (examples.size() == before)
       throw InputError("the data file " + path + " is empty");
   }
@@ -153,6 +173,8 @@ void readFiles(const DataSpec &data, std::vector<Example> &examples) {
 
 std::string locateFile(const std::string &name, const std::string &directory,
                        const char *purpose, const char *option) {
+  if (name == "-")
+    return "/dev/stdin";
   if (fileExists(name))
     return name;
   bool hasOther = !directory.empty() && !name.starts_with('/');
@@ -181,19 +203,39 @@ DataSpec withDefaults(DataSpec data) {
   return data;
 }
 
-std::string readText(const DataSpec &data) {
+Text readText(const DataSpec &data) {
   if (data.files.empty())
     throw InputError("the model names no data file: use --data FILE");
-  std::string text;
+  Text all;
   for (const std::string &name : data.files) {
     std::string path =
         locateFile(name, data.directory, "the data file", "--data");
     std::string part = readFile(path, "the data file");
     if (part.empty())
       throw InputError("the data file " + path + " is empty");
-    text = text.empty() ? std::move(part) : text + part;
+    all.files.push_back({path, all.text.size()});
+    if (all.text.empty())
+      all.text = std::move(part);
+    else
+      all.text += part;
   }
-  return text;
+  return all;
+}
+
+std::string Text::placeOf(size_t at) const {
+  auto next = std::ranges::upper_bound(files, at, {}, &File::begin);
+  const File &file = *std::prev(next);
+  auto lines = std::count(text.begin() + static_cast<ptrdiff_t>(file.begin),
+                          text.begin() + static_cast<ptrdiff_t>(at), '\n');
+  return file.path + ":" + std::to_string(lines + 1);
+}
+
+std::string Example::place(const DataSpec &data) const {
+  if (data.files.empty())
+    return "data " + data.kind + ", example " + std::to_string(number);
+  std::string path =
+      locateFile(data.files[file], data.directory, "the data file", "--data");
+  return path + (isLine ? ":" : ", document ") + std::to_string(number);
 }
 
 std::vector<Example> readExamples(const DataSpec &spec) {
@@ -210,18 +252,6 @@ std::vector<Example> readExamples(const DataSpec &spec) {
         example.prompt = found + data.answerAfter.size();
     }
   return examples;
-}
-std::string dataCharacters(const DataSpec &spec) {
-  DataSpec data = withDefaults(spec);
-  if (isGenerated(data))
-    return "0123456789" + std::string(data.kind == "sums" ? "+" : "*") + "=" +
-           data.end + data.pad;
-  if (data.kind == "text")
-    return distinctCharacters(readText(data));
-  std::string all = data.pad;
-  for (const Example &example : readExamples(data))
-    all += example.text;
-  return distinctCharacters(all);
 }
 
 } // namespace tfm

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-// What a `data` block names, before any tokenizer: used both by the binary and,
-// at build time, by the compiler to find a vocabulary.
+// What a `data` block names, before any tokenizer: used both by the binary and
+// by `tfmc tokenizer`, which learns one.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,15 +20,10 @@
 
 namespace tfm {
 
-/// What to do about data that a model's tokenizer has no token for.
-inline constexpr const char *adviceOnNoToken =
-    ". The model was built with another text: name this file in its `data` and "
-    "build again";
-
 /// Where a file named in a model is: as named, from the working directory, or
-/// in the folder where it was when the model was built. Throws InputError
-/// naming both places and, of the command line, the `option` that names
-/// another.
+/// in the folder where it was when the model was built; `-` is standard input.
+/// Throws InputError naming both places and, of the command line, the `option`
+/// that names another.
 std::string locateFile(const std::string &name, const std::string &directory,
                        const char *purpose, const char *option);
 
@@ -39,13 +34,34 @@ bool isStream(const DataSpec &data);
 /// `pad` and `end` with the defaults of generated sets filled in.
 DataSpec withDefaults(DataSpec data);
 
-/// The whole text of a `text` source.
-std::string readText(const DataSpec &data);
+/// The files of a `text` source one after the other.
+struct Text {
+  struct File {
+    std::string path;
+    size_t begin; ///< in `text`
+  };
+  std::string text;
+  std::vector<File> files;
 
-/// A text and, where it begins with a prompt, that prompt's length in bytes.
+  /// The file and line of a byte, for messages: `plays/hamlet.txt:12`.
+  std::string placeOf(size_t at) const;
+};
+Text readText(const DataSpec &data);
+
+/// A text, where it begins with a prompt that prompt's length in bytes, and
+/// where it is from.
 struct Example {
   std::string text;
   size_t prompt = std::string::npos;
+  /// Which of the source's files.
+  uint32_t file = 0;
+  /// The line in it, of a JSON array the document, of a generated set the
+  /// example; from 1.
+  uint32_t number = 0;
+  bool isLine = false;
+
+  /// `questions.jsonl:12`, for messages.
+  std::string place(const DataSpec &data) const;
 };
 
 /// The examples of any other source but `tokens`, in order, with the end token
@@ -53,10 +69,6 @@ struct Example {
 /// JSON documents with `prompt` and `answer`. The sums are those of
 /// `numpy.random.default_rng(seed).integers(0, max + 1, size=(count, 2))`.
 std::vector<Example> readExamples(const DataSpec &data);
-
-/// The vocabulary of `chars(from = data)`, in order: for sums and products
-/// `0123456789+=.#` (or `*`), else the sorted distinct characters.
-std::string dataCharacters(const DataSpec &data);
 
 } // namespace tfm
 

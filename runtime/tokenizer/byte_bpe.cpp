@@ -191,8 +191,8 @@ private:
     for (char c : piece) {
       int32_t id = byteIds[static_cast<unsigned char>(c)];
       if (id < 0)
-        throw InputError("the tokenizer has no token for the byte " +
-                         std::to_string(static_cast<unsigned char>(c)));
+        throw NoToken("the tokenizer has no token for the byte " +
+                      std::to_string(static_cast<unsigned char>(c)));
       bytes.push_back(id);
     }
     merges.apply(bytes, ids);

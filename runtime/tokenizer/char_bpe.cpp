@@ -152,8 +152,10 @@ private:
         for (char byte : character)
           ids.push_back(byteIds[static_cast<unsigned char>(byte)]);
       } else if (unknown < 0) {
-        throw InputError("the tokenizer has no token for " +
-                         characterName(decodeUtf8(character, 0).value));
+        int32_t value = decodeUtf8(character, 0).value;
+        if (value < 0)
+          throw InputError("not UTF-8 text, and the tokenizer has no bytes");
+        throw NoToken("the tokenizer has no token for " + characterName(value));
       } else if (!(fuseUnknown && wasUnknown)) {
         ids.push_back(unknown);
       }

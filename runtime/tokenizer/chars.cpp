@@ -19,8 +19,8 @@ namespace tfm {
 
 namespace {
 
-/// Some more of a text than one character, for messages.
-std::string_view around(std::string_view text, size_t at) {
+/// The end of a line up to a place in it, for messages.
+std::string_view textBefore(std::string_view text, size_t at) {
   size_t begin = at < 20 ? 0 : at - 20;
   while (begin < at && (static_cast<unsigned char>(text[begin]) & 0xC0) == 0x80)
     ++begin;
@@ -90,22 +90,20 @@ public:
 private:
   [[noreturn]] static void missing(std::string_view text, size_t at,
                                    CodePoint character) {
-    size_t line = 1 + static_cast<size_t>(
-                          std::count(text.begin(), text.begin() + at, '\n'));
     if (character.value < 0)
-      throw InputError(
-          "line " + std::to_string(line) +
-          " is not UTF-8 text: only a tokenizer of bytes takes it");
-    std::string before(around(text, at));
+      throw InputError("not UTF-8 text: only a tokenizer of bytes takes it");
+    std::string before(textBefore(text, at));
     throw NoToken("the tokenizer has no token for " +
-                  characterName(character.value) + " (line " +
-                  std::to_string(line) +
-                  (before.empty() ? "" : ", after \"" + before + "\"") + ")");
+                  characterName(character.value) +
+                  (before.empty() ? "" : ", after \"" + before + "\""));
   }
 
   Vocabulary vocabulary;
   int32_t ascii[128];
 };
+
+/// Bytes of a word that a message repeats.
+constexpr size_t longestQuote = 60;
 
 class Words : public Tokenizer {
 public:
@@ -134,8 +132,9 @@ public:
       if (id < 0)
         id = unknown;
       if (id < 0)
-        throw InputError("the tokenizer has no token for the word \"" +
-                         std::string(word) + "\", and no <UNK> for others");
+        throw NoToken("the tokenizer has no token for the word \"" +
+                      std::string(word.substr(0, longestQuote)) +
+                      "\", and no <UNK> for others");
       ids.push_back(id);
     }
   }
@@ -189,26 +188,6 @@ TokenizerPtr makeCharsTokenizer(std::string_view characters) {
 TokenizerPtr makeWordsTokenizer(std::string_view vocabJson) {
   return wordsTokenizer(
       Vocabulary::fromJson(parseJson(vocabJson, "vocab.json"), "vocab.json"));
-}
-
-std::string distinctCharacters(std::string_view text) {
-  std::vector<bool> seen(0x110000);
-  for (size_t at = 0; at < text.size();) {
-    CodePoint character = decodeUtf8(text, at);
-    if (character.value < 0) {
-      size_t line = 1 + static_cast<size_t>(
-                            std::count(text.begin(), text.begin() + at, '\n'));
-      throw InputError("line " + std::to_string(line) +
-                       " is not UTF-8 text: use `tokenizer bytes()` for it");
-    }
-    seen[static_cast<size_t>(character.value)] = true;
-    at += character.bytes;
-  }
-  std::string characters;
-  for (size_t i = 0; i < seen.size(); ++i)
-    if (seen[i])
-      appendUtf8(static_cast<int32_t>(i), characters);
-  return characters;
 }
 
 } // namespace tfm

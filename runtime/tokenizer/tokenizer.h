@@ -96,9 +96,6 @@ TokenizerPtr parseSentencePiece(std::string_view bytes,
 TokenizerPtr openTokenizer(const TokenizerSpec &spec,
                            const std::vector<std::string> &paths);
 
-/// The sorted distinct characters of a text: the vocabulary of `chars`.
-std::string distinctCharacters(std::string_view text);
-
 } // namespace tfm
 
 #endif // TFM_RUNTIME_TOKENIZER_TOKENIZER_H

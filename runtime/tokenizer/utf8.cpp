@@ -100,6 +100,19 @@ std::string characterName(int32_t codePoint) {
   return text + "' (" + number + ")";
 }
 
+std::string printable(std::string_view message) {
+  std::string text;
+  for (size_t at = 0; at < message.size();) {
+    CodePoint next = decodeUtf8(message, at);
+    bool isControl =
+        next.value < 0x20 || (next.value >= 0x7F && next.value < 0xA0);
+    bool isPlain = !isControl || next.value == '\n' || next.value == '\t';
+    text += isPlain ? message.substr(at, next.bytes) : replacement;
+    at += next.bytes;
+  }
+  return text;
+}
+
 bool isSpace(int32_t c) {
   return (c >= 0x09 && c <= 0x0D) || (c >= 0x1C && c <= 0x20) || c == 0x85 ||
          c == 0xA0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200A) ||

@@ -42,6 +42,10 @@ size_t countCodePoints(std::string_view text);
 /// For messages: `'x'`, or `U+0007` for what does not print.
 std::string characterName(int32_t codePoint);
 
+/// What a terminal can be given of a message that may hold anything: control
+/// characters but new lines and tabs, and what is not UTF-8, become U+FFFD.
+std::string printable(std::string_view message);
+
 /// White space as Python's str.split() has it.
 bool isSpace(int32_t codePoint);
 

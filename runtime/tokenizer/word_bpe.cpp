@@ -161,8 +161,8 @@ private:
       if (id < 0)
         id = unknown;
       if (id < 0)
-        throw InputError("the tokenizer has no token for \"" + part +
-                         "\", and no <UNK> for others");
+        throw NoToken("the tokenizer has no token for \"" + part +
+                      "\", and no <UNK> for others");
       ids.push_back(id);
     }
     return ids;

@@ -270,6 +270,60 @@ class Shakespeare(unittest.TestCase):
         self.assertIn("wte.weight", result.stderr)
 
 
+class Json(unittest.TestCase):
+    """Questions and answers in JSON, some of them longer than a window."""
+
+    SOURCE = """
+tokenizer chars("0123456789+=.# ")
+data json("sums.jsonl", field = "text", validation = 0.2, answer_after = "=", end = ".",
+          pad = "#")
+"""
+
+    def test_trains_and_evaluates(self):
+        lines = [json.dumps({"id": i, "text": f"{i % 20}+{i % 7}={i % 20 + i % 7}"})
+                 for i in range(200)]
+        source = (MODELS / "addition.tfm").read_text()
+        source = re.sub(r"tokenizer chars.*\ndata sums.*\n", self.SOURCE, source)
+        with tempfile.TemporaryDirectory(prefix="tfm-e2e-") as name:
+            folder = pathlib.Path(name)
+            (folder / "sums.jsonl").write_text("\n".join(lines) + "\n\n")
+            (folder / "model.tfm").write_text(source)
+            model = binary(folder, folder / "model.tfm")
+
+            def ok(*arguments):
+                result = run(model, *arguments, cwd=folder)
+                self.assertEqual(result.returncode, 0, result.stderr)
+                return result
+            ok("train", "--steps", "30", "--out", "run")
+            part = json.loads(ok("eval", "--weights", "run", "--json").stdout)
+            self.assertEqual(part["exact_match"]["prompts"], 40)
+            # All of a file that is named, as an array too.
+            other = folder / "other.json"
+            other.write_text("[" + ",".join(lines[:70]) + "]")
+            result = ok("eval", "--weights", "run", "--data", other, "--json")
+            answer = json.loads(result.stdout)
+            self.assertEqual(answer["exact_match"]["prompts"], 70)
+            # Each with its end, less its first character.
+            self.assertEqual(answer["targets"],
+                             sum(len(json.loads(line)["text"]) for line in lines[:70]))
+            self.assertEqual(result.stderr, "")
+            piped = run(model, "eval", "--weights", "run", "--data", "-", "--json", cwd=folder,
+                        stdin=other.read_text())
+            self.assertEqual(piped.stdout, result.stdout)
+            other.write_text('{"text": "1+1=2"}\n{"text": "1 + 1 = 1 + 1 = 2"}\n')
+            result = ok("eval", "--weights", "run", "--data", other, "--json")
+            self.assertIn(f"note: 1 of the 2 examples of {other} have more than sequence + 1 = 10 "
+                          "tokens, up to 18;", result.stderr)
+            other.write_text('{"text": "1+1=2"}\n\n{"text": "1-1=0"}\n')
+            result = run(model, "eval", "--weights", "run", "--data", other)
+            self.assertEqual(result.returncode, 1)
+            self.assertIn(f"{other}:3: the tokenizer has no token for '-'", result.stderr)
+            other.write_text('{"text": "1+1=2"}\n{"txt": "1+1=2"}\n')
+            result = run(model, "eval", "--weights", "run", "--data", other)
+            self.assertEqual(result.returncode, 1)
+            self.assertIn(f'{other}:2: there is no text in the field "text"', result.stderr)
+
+
 class Run(unittest.TestCase):
     def test_builds_once_and_passes_everything_on(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -33,7 +33,7 @@ static std::string readTexts(const Arguments &arguments) {
   DataSpec data;
   data.files = arguments.files;
   if (arguments.field.empty())
-    return readText(data);
+    return readText(data).text;
   data.kind = "json";
   data.field = arguments.field;
   std::string text;

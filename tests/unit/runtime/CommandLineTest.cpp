@@ -101,16 +101,26 @@ TEST_F(CommandLine, BenchComparesWithTheMachine) {
 
 TEST_F(CommandLine, WrongUsageExitsWith2) {
   for (const char *arguments :
-       {"--nonsense", "nonsense", "train --steps", "train --steps -3",
-        "train --steps x", "train --threads 0", "generate",
+       {"--nonsense",
+        "nonsense",
+        "train --steps",
+        "train --steps -3",
+        "train --steps x",
+        "train --threads 0",
+        "generate",
         "generate --weights x --top-p 2",
-        "generate --weights x --prompt a --prompt-file b", "export --weights x",
+        "generate --weights x --prompt a --prompt-file b",
+        "export --weights x",
         "generate --weights x --logit-bias 3",
         "generate --weights x --logit-bias 3=x",
         "generate --weights x --logit-bias 3=inf",
         "generate --weights x --overflow x",
-        "generate --weights x -i --prompt a", "logits --weights x", "eval",
-        "train generate"}) {
+        "generate --weights x -i --prompt a",
+        "logits --weights x",
+        "eval",
+        "train generate",
+        "train --resume x --seed 1",
+        "train --resume x --init y"}) {
     Outcome outcome = run(arguments);
     EXPECT_EQ(outcome.code, 2) << arguments;
     EXPECT_NE(outcome.err, "") << arguments;
@@ -399,7 +409,6 @@ TEST_F(CommandLine, BadInputNamesTheFileAndTheFix) {
   expectError("train --tokenizer bad.json --out a", {"bad.json"});
   expectError("train --init half.safetensors --out a", {"half.safetensors"});
   expectError("train --out /dev/null/x", {"/dev/null/x"});
-  expectError("train --resume run --init run", {"--resume", "--init"});
   folder.write("damaged/state.json", "");
   std::filesystem::create_directory(folder / "damaged");
   folder.write("damaged/state.json", "{");
@@ -440,6 +449,79 @@ TEST_F(CommandLine, NothingButTrainingWritesIntoARun) {
               {"run/model.safetensors names no step", "--init run/model"});
 }
 
+// Published weights are no run, and yet nothing to train over.
+TEST_F(CommandLine, TrainingDoesNotReplaceWeightsUnasked) {
+  ASSERT_EQ(run("train --out run --steps 20").code, 0);
+  for (const char *name :
+       {"model.safetensors", "model.safetensors.index.json"}) {
+    std::filesystem::remove_all(folder / "published");
+    std::filesystem::create_directory(folder / "published");
+    folder.write(std::string("published/") + name, "weights");
+    expectError("train --init run --out published --steps 20",
+                {"published already holds weights", "--init published"});
+    EXPECT_EQ(contentOf(folder / (std::string("published/") + name)),
+              "weights");
+  }
+  EXPECT_EQ(run("train --out published --steps 20 --overwrite").code, 0);
+}
+
+TEST_F(CommandLine, ReplacesFilesAndNothingElse) {
+  ASSERT_EQ(run("train --out run --steps 20").code, 0);
+  expectError("export --weights run -o /dev/null",
+              {"cannot write /dev/null: it is not a regular file"});
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
+  expectError("export --weights run -o run", {"run: it is a folder"});
+  // A link stays a link.
+  folder.write("file", "");
+  std::filesystem::create_symlink("file", folder / "link");
+  EXPECT_EQ(run("export --weights run -o link").code, 0);
+  EXPECT_TRUE(std::filesystem::is_symlink(folder / "link"));
+  EXPECT_GT(std::filesystem::file_size(folder / "file"), 500u);
+}
+
+// Who looks at a training may go away.
+TEST_F(CommandLine, TrainingGoesOnWithoutAReader) {
+  auto step = [&] {
+    return json::parse(contentOf(folder / "run/state.json")).at("step");
+  };
+  EXPECT_EQ(run("train --out run >out.txt 2>/dev/full; exit $? #").code, 0);
+  EXPECT_EQ(step(), 300);
+  (void)run(
+      "train --out run --overwrite --steps 310 2>&1 | head -c 1 >out.txt; #");
+  EXPECT_EQ(step(), 310);
+  Outcome closed =
+      run("train --out run --overwrite --steps 320 >&- 2>err.txt; exit $? #");
+  EXPECT_EQ(closed.code, 1);
+  EXPECT_NE(closed.err.find("cannot write to standard output"),
+            std::string::npos)
+      << closed.err;
+  EXPECT_EQ(step(), 320);
+  EXPECT_EQ(run("generate --weights run --tokens 2").code, 0);
+  EXPECT_EQ(run("bench --threads 1 >/dev/full 2>err.txt; exit $? #").code, 1);
+}
+
+TEST_F(CommandLine, MessagesHoldWhatTheyAreAboutSafely) {
+  ASSERT_EQ(run("train --json --out 'odd\xff' --steps 2").code, 0);
+  folder.write("prompt.txt", "1\x1b[31m");
+  expectError("generate --weights 'odd\xff' --prompt-file prompt.txt",
+              {"U+001B"});
+  folder.write("prompt.txt", "1\x1b");
+  folder.write("words.json", R"({"model": {"type": "WordLevel", "vocab":
+      {"a": 0}}, "pre_tokenizer": {"type": "WhitespaceSplit"}})");
+  Outcome words = run("generate --weights 'odd\xff' --tokenizer words.json "
+                      "--prompt-file prompt.txt");
+  EXPECT_EQ(words.code, 1);
+  EXPECT_EQ(words.err.find('\x1b'), std::string::npos) << words.err;
+}
+
+#ifndef TFM_SANITIZED
+TEST_F(CommandLine, TooManyThreadsAreTheUsersToChange) {
+  ASSERT_EQ(run("train --out run --steps 2").code, 0);
+  expectError("generate --weights run --threads 1024",
+              {"cannot start 1024 threads", "--threads"}, "ulimit -v 500000;");
+}
+#endif
+
 TEST_F(CommandLine, DivergenceSaysWhatIsLeft) {
   Outcome first = run("train --out a --lr 1e30");
   EXPECT_EQ(first.code, 1);
@@ -448,9 +530,42 @@ TEST_F(CommandLine, DivergenceSaysWhatIsLeft) {
             std::string::npos)
       << first.err;
   EXPECT_EQ(first.err.find("checkpoint"), std::string::npos) << first.err;
+  EXPECT_NE(first.err.find("what was logged is in a/log.jsonl"),
+            std::string::npos);
+  // The folder is free for another attempt.
+  EXPECT_EQ(run("train --out a --steps 20").code, 0);
   ASSERT_EQ(run("train --out run --steps 20").code, 0);
+  std::string weights = contentOf(folder / "run/model.safetensors");
   expectError("train --resume run --steps 40 --lr 1e30",
-              {"the checkpoint of step 20 in run is untouched"});
+              {"the checkpoint of step 20 in run is untouched: --resume run"});
+  // Seen only by what comes after the last step.
+  expectError("train --resume run --steps 21 --lr 1e300",
+              {"the validation loss is nan at step 21", "--resume run"});
+  expectError("train --resume run --out b --steps 21 --lr 1e300",
+              {"the checkpoint in run is untouched"});
+  EXPECT_TRUE(contentOf(folder / "run/model.safetensors") == weights);
+  for (const char *log : {"run/log.jsonl", "b/log.jsonl"}) {
+    std::istringstream lines(contentOf(folder / log));
+    for (std::string line; std::getline(lines, line);)
+      EXPECT_TRUE(json::accept(line)) << line;
+  }
+  EXPECT_EQ(run("train --resume run --steps 30").code, 0);
+}
+
+TEST_F(CommandLine, ADamagedOptimizerIsNotGoneOnFrom) {
+  ASSERT_EQ(run("train --out run --steps 20").code, 0);
+  std::string path = folder / "run/optimizer.safetensors";
+  std::string whole = contentOf(path);
+  for (const char *value : {"\x00\x00\xc0\x7f", "\x00\x00\x80\x7f"}) {
+    std::string bytes = whole;
+    bytes.replace(bytes.size() - 4, 4, value, 4);
+    folder.write("run/optimizer.safetensors", bytes);
+    expectError("train --resume run --steps 30",
+                {"run/optimizer.safetensors is damaged: bias.v",
+                 "--init run/model.safetensors"});
+  }
+  folder.write("run/optimizer.safetensors", whole);
+  EXPECT_EQ(run("train --resume run --steps 30").code, 0);
 }
 
 TEST_F(CommandLine, AFullDiskIsNoticedAndNothingIsLost) {

@@ -230,6 +230,23 @@ TEST(Trainer, StopsWhenTheLossIsNotANumberAndKeepsTheCheckpoint) {
   EXPECT_EQ(loadCheckpoint(options.out, again.model).step, 20);
 }
 
+TEST(Trainer, DoesNotSaveWhatNobodyCouldGoOnFrom) {
+  TemporaryFolder folder;
+  Bench bench(ToyShape(), std::string(longRun) +
+                              R"(, "checkpoint": {"every": 1,
+                                                  "unit": "steps"})");
+  TrainOptions options;
+  options.out = folder / "run";
+  options.lr = 1e300;
+  std::string message =
+      messageOf<InputError>([&] { bench.trainer(options).run(noInterrupt); });
+  EXPECT_EQ(message.find("table has values that are not finite after step 1: "
+                         "training has diverged"),
+            0u)
+      << message;
+  EXPECT_FALSE(holdsCheckpoint(options.out));
+}
+
 TEST(Trainer, EpochsMakeSteps) {
   // 1,800 examples in batches of 4 * 2.
   ToyShape shape;
