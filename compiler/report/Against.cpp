@@ -14,6 +14,8 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/JSON.h"
 
+#include <cmath>
+#include <cstring>
 #include <map>
 #include <set>
 
@@ -47,6 +49,12 @@ static bool isFloat(llvm::StringRef dtype) {
   return dtype == "F32" || dtype == "F16" || dtype == "BF16" || dtype == "F64";
 }
 
+/// Whether a state keeps the checkpoint from being read.
+static bool differs(State state) {
+  return state != State::Matches && state != State::Buffer &&
+         state != State::Tied;
+}
+
 int64_t Comparison::count(State state) const {
   return llvm::count_if(tensors, [&](const TensorComparison &tensor) {
     return tensor.state == state;
@@ -54,8 +62,9 @@ int64_t Comparison::count(State state) const {
 }
 
 bool Comparison::agrees() const {
-  return count(State::Shape) == 0 && count(State::Dtype) == 0 &&
-         count(State::Missing) == 0 && count(State::Unexpected) == 0;
+  return llvm::none_of(tensors, [](const TensorComparison &tensor) {
+    return differs(tensor.state);
+  });
 }
 
 Comparison
@@ -78,14 +87,19 @@ tfm::compareWithCheckpoint(const ModelReport &report,
   comparison.prefix = (prefix.inModel ? "-" : "") + prefix.text;
 
   std::vector<const CheckpointTensor *> found(report.tensors.size());
+  std::vector<std::vector<std::string>> names(report.tensors.size());
   std::vector<TensorComparison> others;
   for (const CheckpointTensor &tensor : checkpoint) {
     std::string name = prefix.modelName(tensor.name, modelNames);
     auto place = places.find(name);
     if (place != places.end()) {
+      names[place->second].push_back(tensor.name);
       const CheckpointTensor *&slot = found[place->second];
-      // The first name that it was declared under decides.
-      if (!slot || name == report.tensors[place->second].name)
+      // The name that it was declared under decides, and before that a copy
+      // that does not fit.
+      const TensorReport &own = report.tensors[place->second];
+      if (!slot || (slot->shape == own.shape &&
+                    (tensor.shape != own.shape || name == own.name)))
         slot = &tensor;
       continue;
     }
@@ -96,10 +110,12 @@ tfm::compareWithCheckpoint(const ModelReport &report,
       for (const TensorReport &own : report.tensors)
         if (own.usedBy.size() > 1 && own.shape == tensor.shape)
           state = State::Tied;
-    others.push_back({state, tensor.name, {}, tensor.shape, tensor.dtype});
+    others.push_back(
+        {state, tensor.name, {}, tensor.shape, tensor.dtype, false});
   }
-  for (auto [own, tensor] : llvm::zip(report.tensors, found)) {
-    TensorComparison entry{State::Missing, own.name, own.shape, {}, ""};
+  for (auto [own, tensor, stored] : llvm::zip(report.tensors, found, names)) {
+    TensorComparison entry{State::Missing, own.name, own.shape, {}, "",
+                           true,           stored};
     if (tensor) {
       entry.checkpointShape = tensor->shape;
       entry.checkpointDtype = tensor->dtype;
@@ -111,6 +127,78 @@ tfm::compareWithCheckpoint(const ModelReport &report,
   }
   llvm::append_range(comparison.tensors, others);
   return comparison;
+}
+
+//===----------------------------------------------------------------------===//
+// Values
+//===----------------------------------------------------------------------===//
+
+static std::vector<float> readValues(const WeightFiles &weights,
+                                     const std::string &name) {
+  const WeightFiles::Tensor &tensor = weights.tensors().at(name);
+  std::vector<float> values(tensor.entry->elements());
+  tensor.file->readFloats(name, *tensor.entry, values.data());
+  return values;
+}
+
+static bool sameBits(const std::vector<float> &a, const std::vector<float> &b) {
+  return a.size() == b.size() &&
+         std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+/// Compares the values of a tensor that matches with those of its copies.
+static void checkValues(const WeightFiles &weights, TensorComparison &tensor) {
+  const std::string &first = tensor.storedNames.front();
+  std::vector<float> values = readValues(weights, first);
+  auto bad =
+      llvm::find_if(values, [](float value) { return !std::isfinite(value); });
+  if (bad != values.end()) {
+    tensor.state = State::NotFinite;
+    tensor.problem = "element " + std::to_string(bad - values.begin()) +
+                     " is " + std::to_string(*bad);
+    return;
+  }
+  for (const std::string &copy : llvm::drop_begin(tensor.storedNames)) {
+    if (sameBits(values, readValues(weights, copy)))
+      continue;
+    tensor.state = State::Copy;
+    tensor.problem = copy + " and " + first + " are one tensor here";
+    return;
+  }
+}
+
+/// Looks for the tensor that a stored output layer is a copy of.
+static void checkTied(const WeightFiles &weights,
+                      llvm::ArrayRef<TensorComparison> tensors,
+                      TensorComparison &output) {
+  std::vector<float> values = readValues(weights, output.name);
+  std::string tied;
+  for (const TensorComparison &own : tensors) {
+    if (own.modelShape != output.checkpointShape || own.storedNames.empty())
+      continue;
+    if (sameBits(values, readValues(weights, own.storedNames.front())))
+      return;
+    if (tied.empty())
+      tied = own.name;
+  }
+  output.state = State::Copy;
+  output.problem = "the model ties it to " + tied;
+}
+
+llvm::Error tfm::compareValues(const std::string &path,
+                               Comparison &comparison) {
+  try {
+    WeightFiles weights(path);
+    for (TensorComparison &tensor : comparison.tensors) {
+      if (tensor.state == State::Matches)
+        checkValues(weights, tensor);
+      else if (tensor.state == State::Tied)
+        checkTied(weights, comparison.tensors, tensor);
+    }
+  } catch (const InputError &error) {
+    return llvm::createStringError(error.what());
+  }
+  return llvm::Error::success();
 }
 
 //===----------------------------------------------------------------------===//
@@ -133,6 +221,10 @@ static const char *stateText(State state) {
     return "buffer";
   case State::Tied:
     return "tied";
+  case State::Copy:
+    return "copy differs";
+  case State::NotFinite:
+    return "not finite";
   }
   return "";
 }
@@ -152,6 +244,9 @@ static std::string details(const TensorComparison &tensor) {
     return shapeText(tensor.modelShape) + " here, not in the checkpoint";
   case State::Unexpected:
     return shapeText(tensor.checkpointShape) + " in the checkpoint, not here";
+  case State::Copy:
+  case State::NotFinite:
+    return tensor.problem;
   }
   return "";
 }
@@ -160,16 +255,14 @@ void tfm::writeComparison(const Comparison &comparison, const std::string &path,
                           bool all, llvm::raw_ostream &os) {
   TextTable table({false, false, false});
   for (const TensorComparison &tensor : comparison.tensors) {
-    bool differs =
-        tensor.state == State::Shape || tensor.state == State::Dtype ||
-        tensor.state == State::Missing || tensor.state == State::Unexpected;
-    if (all || differs)
+    if (all || differs(tensor.state))
       table.add({tensor.name, stateText(tensor.state), details(tensor)});
   }
   table.write(os, 0);
   os << path << ": " << comparison.count(State::Matches) << " of "
-     << comparison.tensors.size() - comparison.count(State::Unexpected) -
-            comparison.count(State::Buffer) - comparison.count(State::Tied)
+     << llvm::count_if(
+            comparison.tensors,
+            [](const TensorComparison &tensor) { return tensor.inModel; })
      << " tensors match in name, shape and type";
   llvm::StringRef prefix = comparison.prefix;
   if (prefix.consume_front("-"))
@@ -180,6 +273,8 @@ void tfm::writeComparison(const Comparison &comparison, const std::string &path,
                               std::pair(State::Dtype, "with another dtype"),
                               std::pair(State::Missing, "missing"),
                               std::pair(State::Unexpected, "unexpected"),
+                              std::pair(State::Copy, "unlike their copies"),
+                              std::pair(State::NotFinite, "not finite"),
                               std::pair(State::Tied, "tied"),
                               std::pair(State::Buffer, "ignored as buffers")})
     if (int64_t count = comparison.count(state))
@@ -206,14 +301,11 @@ void tfm::writeComparisonJson(const Comparison &comparison,
     json.attribute("prefix", comparison.prefix);
     json.attributeArray("tensors", [&] {
       for (const TensorComparison &tensor : comparison.tensors) {
-        bool inModel = tensor.state != State::Unexpected &&
-                       tensor.state != State::Buffer &&
-                       tensor.state != State::Tied;
         bool inFile = tensor.state != State::Missing;
         json.object([&] {
           json.attribute("name", tensor.name);
           json.attribute("state", stateText(tensor.state));
-          shape("model_shape", tensor.modelShape, inModel);
+          shape("model_shape", tensor.modelShape, tensor.inModel);
           shape("checkpoint_shape", tensor.checkpointShape, inFile);
           json.attribute("checkpoint_dtype",
                          inFile ? llvm::json::Value(tensor.checkpointDtype)

@@ -39,12 +39,22 @@ struct TensorComparison {
     /// In the checkpoint only: the output layer, as a copy of a tensor that the
     /// model ties it to.
     Tied,
+    /// What `compareValues` finds: a copy with other values, and values that
+    /// are not finite.
+    Copy,
+    NotFinite,
   };
   State state;
   /// In the model's words, or where it has none in the checkpoint's.
   std::string name;
   std::vector<int64_t> modelShape, checkpointShape;
   std::string checkpointDtype;
+  /// Whether it is a tensor of the model.
+  bool inModel = true;
+  /// What the checkpoint calls it: several names where it holds copies.
+  std::vector<std::string> storedNames = {};
+  /// What is wrong with the values, in words.
+  std::string problem = {};
 };
 
 struct Comparison {
@@ -65,6 +75,10 @@ readCheckpoint(const std::string &path);
 
 Comparison compareWithCheckpoint(const ModelReport &report,
                                  llvm::ArrayRef<CheckpointTensor> checkpoint);
+
+/// Reads the values of what matches, by the rules of loading: copies of one
+/// tensor must be equal, and all values finite.
+llvm::Error compareValues(const std::string &path, Comparison &comparison);
 
 /// What differs, then one line that sums up; with `all` every tensor.
 void writeComparison(const Comparison &comparison, const std::string &path,

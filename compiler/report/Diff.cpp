@@ -7,11 +7,11 @@
 
 #include "compiler/report/Diff.h"
 
+#include "compiler/report/JsonFields.h"
 #include "compiler/report/Writers.h"
 
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/Support/JSON.h"
 
 #include <map>
 
@@ -19,10 +19,12 @@ using namespace tfm;
 
 namespace {
 
-/// What a report says about one name: in words, and as a number.
+/// What a report says about one name: in words, as a number, and as JSON
+/// (empty: the words).
 struct Fact {
   std::string text;
   std::optional<int64_t> number;
+  std::string json = {};
 };
 /// In the order of the report.
 using Facts =
@@ -43,6 +45,15 @@ public:
   std::vector<Difference> differences;
 
 private:
+  static std::string jsonOf(const Fact &fact) {
+    if (!fact.json.empty())
+      return fact.json;
+    std::string text;
+    llvm::raw_string_ostream(text)
+        << (fact.text.empty() ? llvm::json::Value(nullptr)
+                              : llvm::json::Value(fact.text));
+    return text;
+  }
   void note(llvm::StringRef kind, const std::string &name, const Fact &before,
             const Fact &after) {
     if (before.text == after.text)
@@ -50,7 +61,8 @@ private:
     std::optional<int64_t> change;
     if (before.number || after.number)
       change = after.number.value_or(0) - before.number.value_or(0);
-    differences.push_back({kind.str(), name, before.text, after.text, change});
+    differences.push_back({kind.str(), name, before.text, after.text,
+                           jsonOf(before), jsonOf(after), change});
   }
 };
 
@@ -59,7 +71,8 @@ private:
 static Facts hyperparametersOf(const ModelReport &report) {
   Facts facts;
   for (const Hyperparameter &parameter : report.hyperparameters)
-    facts[parameter.name] = {valueText(parameter), std::nullopt};
+    facts[parameter.name] = {valueText(parameter), std::nullopt,
+                             valueJson(parameter)};
   return facts;
 }
 
@@ -67,7 +80,7 @@ static Facts totalsOf(const ModelReport &report) {
   Facts facts;
   auto add = [&](const char *name, std::optional<int64_t> number) {
     if (number)
-      facts[name] = {withThousands(*number), number};
+      facts[name] = {withThousands(*number), number, std::to_string(*number)};
   };
   add("parameters", report.total);
   add("trainable parameters", report.trainable);
@@ -164,9 +177,10 @@ void tfm::writeDiffJson(const ModelReport &a, const ModelReport &b,
                         llvm::ArrayRef<Difference> differences,
                         llvm::raw_ostream &os) {
   llvm::json::OStream json(os, 1);
-  auto text = [](const std::string &words) {
-    return words.empty() ? llvm::json::Value(nullptr)
-                         : llvm::json::Value(words);
+  auto raw = [&](llvm::StringRef name, const std::string &value) {
+    json.attributeBegin(name);
+    json.rawValue(value);
+    json.attributeEnd();
   };
   json.object([&] {
     json.attribute("format", 1);
@@ -177,11 +191,9 @@ void tfm::writeDiffJson(const ModelReport &a, const ModelReport &b,
         json.object([&] {
           json.attribute("kind", difference.kind);
           json.attribute("name", difference.name);
-          json.attribute("before", text(difference.before));
-          json.attribute("after", text(difference.after));
-          json.attribute("change", difference.change
-                                       ? llvm::json::Value(*difference.change)
-                                       : llvm::json::Value(nullptr));
+          raw("before", difference.beforeJson);
+          raw("after", difference.afterJson);
+          optionalField(json, "change", difference.change);
         });
     });
   });

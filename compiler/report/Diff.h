@@ -20,7 +20,9 @@ struct Difference {
   /// `hyperparameter`, `module`, `tensor`, `value`, `total`.
   std::string kind;
   std::string name;
+  /// For people, and as JSON: numbers are numbers there.
   std::string before, after;
+  std::string beforeJson, afterJson;
   /// Change of the number of parameters, FLOPs or bytes, where there is one.
   std::optional<int64_t> change;
 };

@@ -9,13 +9,13 @@
 
 #include "compiler/dialect/TfmDialect.h"
 #include "compiler/report/Flops.h"
+#include "compiler/transforms/Optimizer.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
-#include "llvm/Support/JSON.h"
 
 #include <cmath>
 #include <set>
@@ -536,22 +536,6 @@ static int64_t collect(const llvm::StringMap<int64_t> &counts,
   return sum;
 }
 
-/// Micro-batches per optimizer step, as the recipe says.
-static int64_t accumulationOf(ModuleOp module) {
-  auto recipe = module->getAttrOfType<StringAttr>("tfm.recipe");
-  if (!recipe)
-    return 1;
-  llvm::Expected<llvm::json::Value> json = llvm::json::parse(recipe.getValue());
-  if (!json) {
-    llvm::consumeError(json.takeError());
-    return 1;
-  }
-  const llvm::json::Object *object = json->getAsObject();
-  const llvm::json::Object *train =
-      object ? object->getObject("train") : nullptr;
-  return train ? train->getInteger("accumulate").value_or(1) : 1;
-}
-
 void Reader::countAllFlops() {
   FlopsReport &flops = report.flops;
   if (auto forward = module.lookupSymbol<func::FuncOp>("forward");
@@ -569,7 +553,7 @@ void Reader::countAllFlops() {
   if (!train)
     return;
   llvm::StringMap<int64_t> counts;
-  countFlops(train.getBody(), accumulationOf(module), counts);
+  countFlops(train.getBody(), microSteps(module), counts);
   for (StringRef name : {"update_decayed", "update_plain"})
     if (auto update = module.lookupSymbol<func::FuncOp>(name))
       countFlops(update.getBody(), 1, counts);

@@ -7,11 +7,11 @@
 
 #include "compiler/report/Sweep.h"
 
+#include "compiler/report/JsonFields.h"
 #include "compiler/report/Writers.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Format.h"
-#include "llvm/Support/JSON.h"
 
 using namespace tfm;
 
@@ -120,10 +120,6 @@ void tfm::writeSweepJson(const ModelReport &base,
                          llvm::ArrayRef<SweepPoint> points,
                          llvm::raw_ostream &os) {
   llvm::json::OStream json(os, 1);
-  auto optional = [&](llvm::StringRef name, std::optional<int64_t> value) {
-    json.attribute(name, value ? llvm::json::Value(*value)
-                               : llvm::json::Value(nullptr));
-  };
   json.object([&] {
     json.attribute("format", 1);
     json.attribute("model", base.model);
@@ -143,27 +139,20 @@ void tfm::writeSweepJson(const ModelReport &base,
             }
           });
           const ModelReport *report = point.report ? &*point.report : nullptr;
-          optional("total",
-                   report ? std::optional(report->total) : std::nullopt);
-          optional("bytes",
-                   report ? std::optional(report->bytes) : std::nullopt);
-          optional("forward_per_token",
-                   report ? report->flops.forwardPerToken : std::nullopt);
-          optional("train_step",
-                   report ? report->flops.trainStep : std::nullopt);
+          optionalField(json, "total",
+                        report ? std::optional(report->total) : std::nullopt);
+          optionalField(json, "bytes",
+                        report ? std::optional(report->bytes) : std::nullopt);
+          optionalField(json, "forward_per_token",
+                        report ? report->flops.forwardPerToken : std::nullopt);
+          optionalField(json, "train_step",
+                        report ? report->flops.trainStep : std::nullopt);
           json.attribute("problem", point.problem.empty()
                                         ? llvm::json::Value(nullptr)
                                         : llvm::json::Value(point.problem));
         });
     });
-    json.attributeArray("sensitivity", [&] {
-      for (const ModelReport::Sensitivity &by : base.sensitivities)
-        json.object([&] {
-          json.attribute("name", by.name);
-          json.attribute("derivative", by.derivative);
-          json.attribute("elasticity", by.elasticity);
-        });
-    });
+    sensitivityField(json, "sensitivity", base);
   });
   os << "\n";
 }

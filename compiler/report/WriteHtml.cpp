@@ -9,6 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "compiler/report/JsonFields.h"
 #include "compiler/report/Page.h"
 #include "compiler/report/Writers.h"
 
@@ -16,7 +17,6 @@
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/Base64.h"
 #include "llvm/Support/Endian.h"
-#include "llvm/Support/JSON.h"
 
 using namespace tfm;
 using llvm::json::OStream;
@@ -35,13 +35,6 @@ public:
   void write();
 
 private:
-  template <typename Range>
-  void array(llvm::StringRef name, const Range &values) {
-    json.attributeArray(name, [&] {
-      for (const auto &value : values)
-        json.value(value);
-    });
-  }
   void writeModules();
   void writeTensors();
   void writeValues();
@@ -71,8 +64,8 @@ void HtmlWriter::writeModules() {
         json.attribute("parameters", member.totalParameters);
         json.attribute("own", member.totalOwnParameters);
         json.attribute("formula", member.totalFormula);
-        array("layers", member.layerParameters);
-        array("tied", member.tied);
+        arrayField(json, "layers", member.layerParameters);
+        arrayField(json, "tied", member.tied);
         json.attribute("each", member.parameters);
       });
   });
@@ -98,7 +91,7 @@ void HtmlWriter::writeTensors() {
         json.attribute("parameters", tensor.parameters * count);
         json.attribute("formula", tensor.formula);
         json.attribute("trainable", tensor.trainable);
-        array("aliases", tensor.aliases);
+        arrayField(json, "aliases", tensor.aliases);
       });
     }
   });
@@ -142,16 +135,7 @@ void HtmlWriter::writeFlops() {
 
 void HtmlWriter::writeMemory(const MemoryReport &memory) {
   json.attributeObject("memory", [&] {
-    json.attribute("batch", memory.batch);
-    json.attribute("sequence", memory.sequence);
-    json.attribute("precision", memory.precision);
-    json.attribute("parameters", memory.parameters);
-    json.attribute("gradients", memory.gradients);
-    json.attribute("optimizer", memory.optimizer);
-    json.attribute("constants", memory.constants);
-    json.attribute("cache", memory.cache);
-    json.attribute("arena", memory.arena);
-    json.attribute("lowerBound", memory.lowerBound);
+    memoryFields(json, memory);
     json.attributeArray("phases", [&] {
       for (const MemoryPhase &phase : memory.phases)
         json.object([&] {
@@ -160,7 +144,7 @@ void HtmlWriter::writeMemory(const MemoryReport &memory) {
           json.attribute("optimizer", phase.usesOptimizer);
           json.attribute("cache", phase.usesCache);
           json.attribute("activations", phase.activations);
-          array("live", phase.live);
+          arrayField(json, "live", phase.live);
         });
     });
   });
@@ -203,9 +187,9 @@ void HtmlWriter::writeConstant(const ConstantReport &constant) {
     json.attribute("name", (constant.path.empty() ? "" : constant.path + ".") +
                                constant.name);
     json.attribute("formula", constant.formula);
-    array("indices", constant.indices);
-    array("dims", constant.dims);
-    array("shape", constant.shape);
+    arrayField(json, "indices", constant.indices);
+    arrayField(json, "dims", constant.dims);
+    arrayField(json, "shape", constant.shape);
     json.attribute("pictures", pictures);
     json.attribute("height", height);
     json.attribute("width", width);
@@ -231,14 +215,7 @@ void HtmlWriter::write() {
     json.attribute("trainable", report.trainable);
     json.attribute("bytes", report.bytes);
     json.attribute("formula", report.formula);
-    json.attributeArray("sensitivities", [&] {
-      for (const ModelReport::Sensitivity &entry : report.sensitivities)
-        json.object([&] {
-          json.attribute("name", entry.name);
-          json.attribute("derivative", entry.derivative);
-          json.attribute("elasticity", entry.elasticity);
-        });
-    });
+    sensitivityField(json, "sensitivities", report);
     writeModules();
     writeTensors();
     writeValues();

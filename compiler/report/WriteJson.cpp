@@ -7,11 +7,11 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "compiler/report/JsonFields.h"
 #include "compiler/report/Writers.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"
-#include "llvm/Support/JSON.h"
 
 using namespace tfm;
 using llvm::json::OStream;
@@ -27,17 +27,6 @@ public:
   void write();
 
 private:
-  template <typename Range>
-  void array(llvm::StringRef name, const Range &values) {
-    json.attributeArray(name, [&] {
-      for (const auto &value : values)
-        json.value(value);
-    });
-  }
-  void optional(llvm::StringRef name, std::optional<int64_t> value) {
-    json.attribute(name, value ? llvm::json::Value(*value)
-                               : llvm::json::Value(nullptr));
-  }
   void writeModules();
   void writeHyperparameter(const Hyperparameter &parameter);
   void writeMember(int index, llvm::StringRef path);
@@ -130,14 +119,14 @@ void JsonWriter::writeTensors() {
     for (const TensorReport &tensor : report.tensors)
       json.object([&] {
         json.attribute("name", tensor.name);
-        array("shape", tensor.shape);
-        array("dims", tensor.dims);
+        arrayField(json, "shape", tensor.shape);
+        arrayField(json, "dims", tensor.dims);
         json.attribute("dtype", tensor.dtype);
         json.attribute("parameters", tensor.parameters);
         json.attribute("formula", tensor.formula);
         json.attribute("trainable", tensor.trainable);
-        array("used_by", tensor.usedBy);
-        array("aliases", tensor.aliases);
+        arrayField(json, "used_by", tensor.usedBy);
+        arrayField(json, "aliases", tensor.aliases);
       });
   });
 }
@@ -149,8 +138,8 @@ void JsonWriter::writeShapes() {
         json.object([&] {
           json.attribute("path", path);
           json.attribute("value", value.name);
-          array("shape", value.shape);
-          array("dims", value.dims);
+          arrayField(json, "shape", value.shape);
+          arrayField(json, "dims", value.dims);
           json.attribute("line", value.line);
         });
   });
@@ -163,19 +152,9 @@ void JsonWriter::writeMemory() {
   }
   const MemoryReport &memory = *report.memory;
   json.attributeObject("memory", [&] {
-    json.attribute("batch", memory.batch);
-    json.attribute("sequence", memory.sequence);
-    json.attribute("precision", memory.precision);
-    json.attribute("parameters", memory.parameters);
-    json.attribute("gradients", memory.gradients);
-    json.attribute("optimizer", memory.optimizer);
-    json.attribute("activations", memory.activations);
-    json.attribute("arena", memory.arena);
-    json.attribute("lower_bound", memory.lowerBound);
+    memoryFields(json, memory);
     // What a process takes beside its arena no plan decides: docs/cli.md.
     json.attribute("peak", nullptr);
-    json.attribute("constants", memory.constants);
-    json.attribute("cache", memory.cache);
     json.attributeArray("phases", [&] {
       for (const MemoryPhase &phase : memory.phases)
         json.object([&] {
@@ -190,14 +169,8 @@ void JsonWriter::writeMemory() {
 }
 
 void JsonWriter::writeHyperparameter(const Hyperparameter &parameter) {
-  if (const auto *words = std::get_if<std::string>(&parameter.value)) {
-    json.attribute(parameter.name, *words);
-    return;
-  }
-  // The rest is written alike in JSON and in a model file; LLVM's writer would
-  // make 0.10000000000000001 of 0.1.
   json.attributeBegin(parameter.name);
-  json.rawValue(valueText(parameter));
+  json.rawValue(valueJson(parameter));
   json.attributeEnd();
 }
 
@@ -220,8 +193,8 @@ void JsonWriter::write() {
     });
     writeShapes();
     json.attributeObject("flops", [&] {
-      optional("forward_per_token", report.flops.forwardPerToken);
-      optional("train_step", report.flops.trainStep);
+      optionalField(json, "forward_per_token", report.flops.forwardPerToken);
+      optionalField(json, "train_step", report.flops.trainStep);
     });
     writeMemory();
     json.attribute("whole_sequence",
@@ -229,6 +202,17 @@ void JsonWriter::write() {
                        ? llvm::json::Value(nullptr)
                        : llvm::json::Value(report.wholeSequence));
   });
+}
+
+std::string tfm::valueJson(const Hyperparameter &parameter) {
+  // Numbers are written alike in JSON and in a model file; LLVM's writer would
+  // make 0.10000000000000001 of 0.1.
+  const auto *words = std::get_if<std::string>(&parameter.value);
+  if (!words)
+    return valueText(parameter);
+  std::string text;
+  llvm::raw_string_ostream(text) << llvm::json::Value(*words);
+  return text;
 }
 
 void tfm::writeJson(const ModelReport &report, const ReportView &view,

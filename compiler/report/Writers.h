@@ -54,6 +54,8 @@ std::string withByteUnit(int64_t bytes);
 std::string withFlopUnit(int64_t flops);
 /// `0.1`, `768`, `true`, `"gelu"`: a hyperparameter's value as in a model file.
 std::string valueText(const Hyperparameter &parameter);
+/// The same as JSON: words stand in quotes.
+std::string valueJson(const Hyperparameter &parameter);
 /// `[2, 3]` of numbers or words.
 std::string shapeText(llvm::ArrayRef<int64_t> shape);
 std::string shapeText(llvm::ArrayRef<std::string> dims);

@@ -30,11 +30,11 @@ function chart(title, lines, { height = 200, log = false, caption, zero = false 
     const narrow = width < 560;
     const right = narrow || !labels.length ? 12 : Math.min(190, Math.max(...labels.map(line => textWidth(line.label))) + 12);
     const left = 54, top = 10, bottom = 34;
-    const xs = lines.flatMap(line => line.points.map(point => point[0]));
     const shown = lines.filter(line => !line.faint).flatMap(line => line.points.map(point => point[1])).filter(v => Number.isFinite(v) && (!log || v > 0));
     const faint = lines.filter(line => line.faint).flatMap(line => line.points.map(point => point[1])).filter(v => Number.isFinite(v) && (!log || v > 0));
     const all = shown.concat(faint);
-    const x0 = 0, x1 = Math.max(1, ...xs);
+    // Many runs have more points than a call may have arguments.
+    const x0 = 0, x1 = lines.reduce((most, line) => line.points.reduce((max, point) => Math.max(max, point[0]), most), 1);
     let low = zero ? 0 : Infinity, high = -Infinity;
     for (const v of all) { if (v < low) low = v; if (v > high) high = v; }
     if (!(high > low)) { low -= Math.abs(low) * 0.1 || 1; high += Math.abs(high) * 0.1 || 1; }

@@ -18,6 +18,8 @@
 
 #include "llvm/Support/raw_ostream.h"
 
+#include <limits>
+
 using namespace tfm;
 
 namespace {
@@ -34,6 +36,7 @@ struct ReportArguments {
   std::string output;
   std::vector<std::string> sweep;
   std::string against;
+  bool values = false;
 };
 
 } // namespace
@@ -61,6 +64,11 @@ static int sweep(const ReportArguments &arguments, const ModelReport &base,
     llvm::Expected<SweepAxis> axis = parseSweepAxis(text);
     if (!axis)
       throw CLI::ValidationError("--sweep", llvm::toString(axis.takeError()));
+    for (const SweepAxis &other : axes)
+      if (other.name == axis->name)
+        throw CLI::ValidationError("--sweep", axis->name +
+                                                  " is given twice: list all "
+                                                  "of its values once");
     axes.push_back(std::move(*axis));
   }
   Defines defines = parseDefines(arguments.defines);
@@ -101,6 +109,11 @@ static int against(const ReportArguments &arguments, const ModelReport &report,
     return 1;
   }
   Comparison comparison = compareWithCheckpoint(report, *checkpoint);
+  if (arguments.values)
+    if (llvm::Error error = compareValues(arguments.against, comparison)) {
+      llvm::errs() << "tfmc: " << llvm::toString(std::move(error)) << "\n";
+      return 1;
+    }
   if (arguments.format == "json")
     writeComparisonJson(comparison, arguments.against, os);
   else
@@ -229,7 +242,7 @@ void tfm::addReportCommand(CLI::App &app, int &status) {
       ->add_option("--precision", arguments->precision, "Plan for f32 or bf16")
       ->check(CLI::IsMember({"f32", "bf16"}));
   command->add_option("--depth", arguments->depth, "Levels of the tree")
-      ->check(usage::nonNegative());
+      ->check(usage::wholeNumber(0, std::numeric_limits<int>::max()));
   command->add_option("--format", arguments->format, "text, json, csv or html")
       ->check(CLI::IsMember({"text", "json", "csv", "html"}));
   command->add_option("-o,--output", arguments->output,
@@ -241,11 +254,17 @@ void tfm::addReportCommand(CLI::App &app, int &status) {
                        "(layers=2,4,8); repeatable: the grid of all")
           ->type_name("NAME=V,V,...")
           ->allow_extra_args(false);
+  CLI::Option *against =
+      command
+          ->add_option("--against", arguments->against,
+                       "Compare with a checkpoint, tensor by tensor: names, "
+                       "shapes and types; exit status 1 where they differ")
+          ->type_name("DIR|FILE.safetensors")
+          ->excludes(sweep);
   command
-      ->add_option("--against", arguments->against,
-                   "Compare with a checkpoint, tensor by tensor: names, shapes "
-                   "and types, not values; exit status 1 where they differ")
-      ->type_name("DIR|FILE.safetensors")
-      ->excludes(sweep);
+      ->add_flag("--values", arguments->values,
+                 "With --against: read the values, too; copies of one tensor "
+                 "must be equal, and all values finite")
+      ->needs(against);
   command->callback([arguments, &status] { status = report(*arguments); });
 }

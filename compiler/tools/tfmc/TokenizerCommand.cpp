@@ -11,9 +11,12 @@
 #include "runtime/data/texts.h"
 #include "runtime/error.h"
 #include "runtime/tokenizer/train_word_bpe.h"
+#include "runtime/usage.h"
 
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/raw_ostream.h"
+
+#include <limits>
 
 using namespace tfm;
 
@@ -77,7 +80,7 @@ void tfm::addTokenizerCommand(CLI::App &app, int &status) {
   command
       ->add_option("--merges", arguments->merges,
                    "Pairs to merge (default: 1000)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(usage::wholeNumber(0, std::numeric_limits<int64_t>::max()));
   command->add_option("-o,--out", arguments->folder,
                       "The folder for vocab.json and merges.txt (default: .)");
   command->callback([arguments, &status] { status = learn(*arguments); });

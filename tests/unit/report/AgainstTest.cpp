@@ -12,7 +12,9 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 
+#include <cmath>
 #include <cstring>
+#include <map>
 
 using namespace tfm;
 using namespace tfm::test;
@@ -116,7 +118,10 @@ TEST(Against, TiedHead) {
   EXPECT_TRUE(comparison.agrees());
   EXPECT_EQ(comparison.count(State::Tied), 1);
 
-  // Another shape is no copy of the embedding.
+  // Another shape is no copy of the embedding, whatever it is called.
+  std::vector<CheckpointTensor> wide = both;
+  wide.back().shape = {11, 9};
+  EXPECT_FALSE(compareWithCheckpoint(report, wide).agrees());
   both.back().shape = {11, 9};
   EXPECT_FALSE(compareWithCheckpoint(without, both).agrees());
 
@@ -157,6 +162,65 @@ TEST(Against, EveryDifferenceIsNamed) {
       "dir: 6 of 9 tensors match in name, shape and type, 1 with another "
       "shape, 1 with another dtype, "
       "1 missing, 1 unexpected\n");
+}
+
+// What loading refuses is found where the values are read: copies that differ,
+// and values that are not finite.
+TEST(Against, Values) {
+  ModelReport report = tiedReport();
+  TemporaryFolder folder;
+  std::vector<CheckpointTensor> both = agreeing(report);
+  both.push_back({"lm_head.weight", "F32", {11, 8}});
+  std::string header;
+  size_t size = 0;
+  std::map<std::string, size_t> starts;
+  for (const CheckpointTensor &tensor : both) {
+    size_t bytes = sizeof(float), begin = size;
+    std::string shape;
+    for (int64_t extent : tensor.shape) {
+      bytes *= extent;
+      shape += (shape.empty() ? "" : ",") + std::to_string(extent);
+    }
+    size += bytes;
+    starts[tensor.name] = begin;
+    header += (header.empty() ? "{\"" : ",\"") + tensor.name +
+              R"(":{"dtype":"F32","shape":[)" + shape +
+              R"(],"data_offsets":[)" + std::to_string(begin) + "," +
+              std::to_string(size) + "]}";
+  }
+  const std::string zeros = safetensors(header + "}", size);
+  // The text of a comparison in which element 3 of a tensor has a value.
+  auto compare = [&](const ModelReport &model, const std::string &name,
+                     float value) {
+    std::string bytes = zeros;
+    std::memcpy(bytes.data() + bytes.size() - size + starts.at(name) +
+                    3 * sizeof(float),
+                &value, sizeof(float));
+    std::string path = folder.write("model.safetensors", bytes);
+    Comparison comparison = compareWithCheckpoint(model, both);
+    EXPECT_TRUE(comparison.agrees());
+    EXPECT_FALSE(static_cast<bool>(compareValues(path, comparison)));
+    std::string text = textOf(comparison);
+    EXPECT_EQ(comparison.agrees(), llvm::StringRef(text).count('\n') == 1);
+    return text;
+  };
+  const std::string all = "dir: 9 of 9 tensors match in name, shape and type";
+  EXPECT_EQ(compare(report, "ln_f.weight", 1), all + "\n");
+  EXPECT_EQ(
+      compare(report, "ln_f.weight", INFINITY),
+      "ln_f.weight  not finite  element 3 is inf\n"
+      "dir: 8 of 9 tensors match in name, shape and type, 1 not finite\n");
+  EXPECT_EQ(compare(report, "lm_head.weight", 1),
+            "wte.weight  copy differs  lm_head.weight and wte.weight are one "
+            "tensor here\n"
+            "dir: 8 of 9 tensors match in name, shape and type, 1 unlike their "
+            "copies\n");
+  // The same where the model has no alias for it.
+  report.tensors[0].aliases.clear();
+  EXPECT_EQ(compare(report, "ln_f.weight", 1), all + ", 1 tied\n");
+  EXPECT_EQ(compare(report, "lm_head.weight", 1),
+            "lm_head.weight  copy differs  the model ties it to wte.weight\n" +
+                all + ", 1 unlike their copies\n");
 }
 
 TEST(Against, ReadsAFileAFolderAndShards) {
