@@ -86,8 +86,26 @@ std::string outputOf(const BuildOptions &options) {
                          ? "model"
                          : llvm::sys::path::stem(options.source).str();
   std::string path = stem + endingOf(options.emit).str();
-  // Beside a folder of that name, `./gpt2` would not be a file.
-  return llvm::sys::fs::is_directory(path) ? path + ".out" : path;
+  // Beside a folder of that name `./gpt2` would not be a file, and a source
+  // without an ending is not to be replaced.
+  bool isTaken = llvm::sys::fs::is_directory(path) ||
+                 llvm::sys::fs::equivalent(path, options.source);
+  return isTaken ? path + ".out" : path;
+}
+
+/// What keeps a build from writing to a path; else empty.
+std::string whyNotWritten(llvm::StringRef path, const SourceManager &sources) {
+  if (path == "-")
+    return "";
+  if (llvm::sys::fs::is_directory(path))
+    return "it is a folder";
+  llvm::StringRef folder = llvm::sys::path::parent_path(path);
+  if (!folder.empty() && !llvm::sys::fs::is_directory(folder))
+    return ("there is no folder " + folder).str();
+  for (size_t i = 0; i != sources.size(); ++i)
+    if (llvm::sys::fs::equivalent(path, sources.file(i).name()))
+      return "the model is made of it";
+  return "";
 }
 
 BuildStatus fail(const llvm::Twine &message, BuildStatus status) {
@@ -157,12 +175,15 @@ BuildStatus tfm::build(const BuildOptions &options) {
   frontend.defines = options.defines;
   mlir::OwningOpRef<mlir::ModuleOp> module =
       compileToTfm(context, sources, options.source, frontend, diagnostics);
-  diagnostics.print(llvm::errs());
+  if (!module || options.warn)
+    diagnostics.print(llvm::errs());
   if (!module)
     return BuildStatus::InputError;
   watch.stage("frontend");
 
   std::string output = outputOf(options);
+  if (std::string why = whyNotWritten(output, sources); !why.empty())
+    return fail("cannot write " + output + ": " + why, BuildStatus::InputError);
   // Whatever goes wrong from here on is ours, not the user's.
   std::string bug;
   mlir::ScopedDiagnosticHandler handler(&context,
@@ -220,7 +241,9 @@ BuildStatus tfm::build(const BuildOptions &options) {
                           ? writeWhole(output, object)
                           : link(object, output, options.emit == Emit::Shared);
   if (error)
-    return fail(llvm::toString(std::move(error)), BuildStatus::InputError);
+    return fail("cannot write " + output + ": " +
+                    llvm::toString(std::move(error)),
+                BuildStatus::InputError);
   watch.stage("link");
   return BuildStatus::Ok;
 }

@@ -21,14 +21,17 @@ enum class Emit { Ast, Tfm, Schedule, Llvm, Asm, Obj, Shared, Exe };
 
 struct BuildOptions {
   std::string source;
-  /// `-o`; empty: the source's name without `.tfm`, with the kind's ending. `-`
-  /// is standard output, for text.
+  /// `-o`; empty: the source's name without `.tfm`, with the kind's ending, and
+  /// `.out` behind it where that is the source itself or a folder. `-` is
+  /// standard output, for text.
   std::string output;
   std::vector<std::pair<std::string, std::string>> defines;
   std::string cpu = "native";
   Emit emit = Emit::Exe;
   /// Print how long each stage took to standard error.
   bool time = false;
+  /// Print warnings, too; errors are always printed.
+  bool warn = true;
 };
 
 /// Why a build failed.

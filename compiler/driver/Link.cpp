@@ -14,6 +14,7 @@
 #include "llvm/Support/FileUtilities.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
+#include "llvm/Support/Process.h"
 #include "llvm/Support/Program.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -65,21 +66,28 @@ llvm::Error tfm::link(llvm::StringRef object, llvm::StringRef output,
   int descriptor = -1;
   if (std::error_code error = llvm::sys::fs::createTemporaryFile(
           "tfm", "o", descriptor, objectPath))
-    return llvm::createStringError(error, "cannot create a temporary file");
+    return llvm::createStringError("cannot create a temporary file: " +
+                                   error.message());
   llvm::FileRemover removeObject(objectPath);
   {
     llvm::raw_fd_ostream os(descriptor, /*shouldClose=*/true);
     os << object;
     os.close();
     if (os.has_error())
-      return llvm::createStringError(os.error(), "cannot write " + objectPath);
+      return llvm::createStringError("cannot write " + objectPath + ": " +
+                                     os.error().message());
   }
   if (std::error_code error =
           llvm::sys::fs::createTemporaryFile("tfm", "txt", errorPath))
-    return llvm::createStringError(error, "cannot create a temporary file");
+    return llvm::createStringError("cannot create a temporary file: " +
+                                   error.message());
   llvm::FileRemover removeErrors(errorPath);
 
-  std::string partial = (output + ".partial").str();
+  // Of this process alone: others may build the same model.
+  std::string partial =
+      (output + "." + llvm::Twine(llvm::sys::Process::getProcessId()) +
+       ".partial")
+          .str();
   llvm::SmallVector<std::string> arguments = {*linker, "-o", partial,
                                               std::string(objectPath)};
   if (shared) {
@@ -107,12 +115,11 @@ llvm::Error tfm::link(llvm::StringRef object, llvm::StringRef output,
     (void)llvm::sys::fs::remove(partial);
     if (auto text = llvm::MemoryBuffer::getFile(errorPath))
       message += (*text)->getBuffer().str();
-    return llvm::createStringError("cannot link " + output + " with " +
-                                   *linker + ":\n" + message);
+    return llvm::createStringError(*linker + " says:\n" + message);
   }
   if (std::error_code error = llvm::sys::fs::rename(partial, output)) {
     (void)llvm::sys::fs::remove(partial);
-    return llvm::createStringError(error, "cannot write " + output);
+    return llvm::createStringError(error.message());
   }
   return llvm::Error::success();
 }

@@ -212,7 +212,7 @@ Value Elaborator::arithmetic(StringRef op, const Value &a, const Value &b,
       result = *quotient;
     } else {
       if (y.value() < 0)
-        return Value::real(std::pow(a.number(), b.number()));
+        return finite(std::pow(a.number(), b.number()), op, expr.range);
       result = Dim::power(x, y.value());
     }
     if (result.overflowed()) {
@@ -223,19 +223,21 @@ Value Elaborator::arithmetic(StringRef op, const Value &a, const Value &b,
     return Value::integer(result);
   }
   double x = a.number(), y = b.number();
-  if (op == "+")
-    return Value::real(x + y);
-  if (op == "-")
-    return Value::real(x - y);
-  if (op == "*")
-    return Value::real(x * y);
-  if (op == "/")
-    return Value::real(x / y);
-  if (op == "//")
-    return Value::real(std::floor(x / y));
-  if (op == "%")
-    return Value::real(x - std::floor(x / y) * y);
-  return Value::real(std::pow(x, y));
+  double result = op == "+"    ? x + y
+                  : op == "-"  ? x - y
+                  : op == "*"  ? x * y
+                  : op == "/"  ? x / y
+                  : op == "//" ? std::floor(x / y)
+                  : op == "%"  ? x - std::floor(x / y) * y
+                               : std::pow(x, y);
+  return finite(result, op, expr.range);
+}
+
+Value Elaborator::finite(double number, StringRef what, Range range) {
+  if (std::isfinite(number))
+    return Value::real(number);
+  error(413, range, "the result of `" + what + "` is no finite number");
+  return Value();
 }
 
 Value Elaborator::perLayerArithmetic(StringRef op, const Value &a,
@@ -352,8 +354,12 @@ Value Elaborator::tensorArithmetic(StringRef op, const Value &a, const Value &b,
                            .Case("max", "max")
                            .Default("");
   if (mnemonic.empty()) {
-    error(408, expr.textRange, "`" + op + "` works on numbers only")
-        .help("they are known while compiling; tensors have `+ - * / ** @`");
+    Diagnostic &d =
+        error(408, expr.textRange, "`" + op + "` works on numbers only")
+            .help("they are known while compiling; tensors have `+ - * / ** "
+                  "@`");
+    if (op == "//")
+      d.help(commentHelp);
     return Value();
   }
   if (x->elem == Elem::Int && mnemonic == "pow") {

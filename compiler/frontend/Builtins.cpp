@@ -216,6 +216,14 @@ std::optional<int64_t> BuiltinCall::axis(const Tensor &x) {
                   a ? a->range : range);
 }
 
+std::optional<BuiltinCall::Along> BuiltinCall::along(StringRef which) {
+  auto x = floats(which);
+  auto at = x ? axis(*x) : std::nullopt;
+  if (!at)
+    return std::nullopt;
+  return Along{*x, *at};
+}
+
 //===----------------------------------------------------------------------===//
 // Elementwise
 //===----------------------------------------------------------------------===//
@@ -250,23 +258,29 @@ double (*tfm::elementwiseFunction(StringRef name))(double) {
       .Default([](double v) { return v; });
 }
 
+Value BuiltinCall::elementwiseNumber(const Value &x) {
+  if (name == "abs" && x.is(Value::Int))
+    return x.dim().value() < 0 ? Value::integer(-x.dim()) : x;
+  double y = elementwiseFunction(name)(x.number());
+  if (std::isfinite(y))
+    return Value::real(y);
+  e.error(412, arg("x")->range,
+          "`" + name + "` has no finite value at " + x.show());
+  return Value();
+}
+
 Value BuiltinCall::elementwise() {
   const Value &x = arg("x")->value;
   if (x.isNumber()) {
-    if (name == "abs" && x.is(Value::Int) && x.dim().value() >= 0)
-      return x;
-    double y = elementwiseFunction(name)(x.number());
-    if (std::isnan(y) && !std::isnan(x.number())) {
-      e.error(412, arg("x")->range,
-              "`" + name + "` has no value at " + x.show());
-      return Value();
-    }
-    return Value::real(y);
+    return elementwiseNumber(x);
   }
   if (x.is(Value::PerLayer)) {
     std::vector<Value> items;
-    for (const Value &item : x.items())
-      items.push_back(Value::real(elementwiseFunction(name)(item.number())));
+    for (const Value &item : x.items()) {
+      items.push_back(elementwiseNumber(item));
+      if (items.back().isPoison())
+        return Value();
+    }
     return Value::perLayer(std::move(items), x.owner());
   }
   auto t = floats("x");
@@ -279,20 +293,18 @@ Value BuiltinCall::elementwise() {
 Value BuiltinCall::minMax() {
   const Value &a = arg("a")->value;
   if (!given("b")) {
-    auto x = floats("a");
-    if (!x)
+    auto all = along("a");
+    if (!all)
       return Value();
-    auto at = axis(*x);
-    if (!at)
-      return Value();
-    Dims dims = x->dims;
-    dims[*at] = Dim(1);
+    auto &[x, at] = *all;
+    Dims dims = x.dims;
+    dims[at] = Dim(1);
     if (name == "max")
       return Value::tensor(
-          {e.emitter.reduce("reduce_max", x->handle, *at), Elem::Float, dims});
+          {e.emitter.reduce("reduce_max", x.handle, at), Elem::Float, dims});
     // min(x) is -max(-x).
-    auto negated = e.emitter.unary("neg", x->handle);
-    auto most = e.emitter.reduce("reduce_max", negated, *at);
+    auto negated = e.emitter.unary("neg", x.handle);
+    auto most = e.emitter.reduce("reduce_max", negated, at);
     return Value::tensor({e.emitter.unary("neg", most), Elem::Float, dims});
   }
   const Value &b = arg("b")->value;
@@ -382,9 +394,13 @@ Value BuiltinCall::cast() {
       return Value::real(x.number());
     if (type.text() == "bool")
       return Value::boolean(x.number() != 0);
-    return x.is(Value::Int)
-               ? x
-               : Value::integer(Dim(static_cast<int64_t>(x.number())));
+    if (x.is(Value::Int))
+      return x;
+    if (!(std::abs(x.number()) < 0x1p63)) {
+      e.error(413, arg("x")->range, x.show() + " does not fit in 64 bits");
+      return Value();
+    }
+    return Value::integer(Dim(static_cast<int64_t>(x.number())));
   }
   if (x.is(Value::Bool) && type.text() != "bool")
     return type.text() == "int" ? Value::integer(Dim(x.flag() ? 1 : 0))
@@ -405,23 +421,21 @@ Value BuiltinCall::cast() {
 //===----------------------------------------------------------------------===//
 
 Value BuiltinCall::reduction() {
-  auto x = floats("x");
-  if (!x)
+  auto all = along("x");
+  if (!all)
     return Value();
-  auto at = axis(*x);
-  if (!at)
-    return Value();
-  double count = static_cast<double>(x->dims[*at].value());
-  auto scaled = [&](const Tensor &t) {
-    Tensor sum = e.reduceSum(t, *at);
+  const auto &[x, at] = *all;
+  double count = static_cast<double>(x.dims[at].value());
+  auto scaled = [&, at = at](const Tensor &t) {
+    Tensor sum = e.reduceSum(t, at);
     return e.binary("mul", sum, e.splat(1 / count, Elem::Float, sum.dims));
   };
   if (name == "sum")
-    return Value::tensor(e.reduceSum(*x, *at));
-  Tensor mean = scaled(*x);
+    return Value::tensor(e.reduceSum(x, at));
+  Tensor mean = scaled(x);
   if (name == "mean")
     return Value::tensor(mean);
-  Tensor centred = e.binary("sub", *x, e.broadcastTo(mean, x->dims));
+  Tensor centred = e.binary("sub", x, e.broadcastTo(mean, x.dims));
   Tensor variance = scaled(e.binary("mul", centred, centred));
   if (name == "std")
     variance.handle = e.emitter.unary("sqrt", variance.handle);
@@ -429,19 +443,17 @@ Value BuiltinCall::reduction() {
 }
 
 Value BuiltinCall::softmax() {
-  auto x = floats("x");
-  if (!x)
+  auto all = along("x");
+  if (!all)
     return Value();
-  auto at = axis(*x);
-  if (!at)
-    return Value();
+  const auto &[x, at] = *all;
   // The op works on the last axis.
   llvm::SmallVector<int64_t> order;
-  int64_t last = static_cast<int64_t>(x->dims.size()) - 1;
+  int64_t last = static_cast<int64_t>(x.dims.size()) - 1;
   for (int64_t i = 0; i <= last; ++i)
     order.push_back(i);
-  std::swap(order[*at], order[last]);
-  Tensor moved = e.transposeAxes(*x, order);
+  std::swap(order[at], order[last]);
+  Tensor moved = e.transposeAxes(x, order);
   moved.handle = e.emitter.row(name, moved.handle);
   return Value::tensor(e.transposeAxes(moved, order));
 }

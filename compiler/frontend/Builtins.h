@@ -27,6 +27,7 @@ public:
   Env &env;
 
   Value elementwise();
+  Value elementwiseNumber(const Value &x);
   Value minMax();
   Value where();
   Value cast();
@@ -59,6 +60,12 @@ private:
   std::optional<int64_t> integer(llvm::StringRef which, int64_t absent);
   std::optional<bool> flag(llvm::StringRef which);
   std::optional<int64_t> axis(const Tensor &x);
+  /// Floats and the axis that is meant: of a reduction, for example.
+  struct Along {
+    Tensor x;
+    int64_t axis;
+  };
+  std::optional<Along> along(llvm::StringRef which);
   void wrong(const CallArg &a, llvm::StringRef which, llvm::StringRef expected);
   std::optional<Tensor> attentionMask(const Dims &scores);
 };

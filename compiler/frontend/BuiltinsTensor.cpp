@@ -46,11 +46,13 @@ Value BuiltinCall::split() {
   } else if (parts.value.is(Value::List)) {
     Dim total(0);
     for (const Value &item : parts.value.items()) {
-      if (!item.is(Value::Int) || item.dim().value() < 1) {
+      if (!item.is(Value::Int) || item.dim().value() < 1 ||
+          item.dim().value() > extent.value()) {
         if (!item.isPoison())
           e.error(207, parts.range,
-                  "the sizes of a split are positive integers, not " +
-                      item.describe());
+                  "the sizes of a split are integers from 1 to " +
+                      Value::integer(extent).show() + ", not " +
+                      (item.is(Value::Int) ? item.show() : item.describe()));
         return Value();
       }
       sizes.push_back(item.dim());
@@ -179,6 +181,8 @@ Value BuiltinCall::rangeTensor() {
     return Value();
   }
   const Dim &n = count.value.dim();
+  if (!e.isTensorInteger(n.value(), count.range))
+    return Value();
   return Value::tensor({e.emitter.iota(0, {n.value()}), Elem::Int, {n}});
 }
 
@@ -195,6 +199,9 @@ Value BuiltinCall::oneHot() {
   dims.push_back(Dim(1));
   Tensor column = e.reshapeTo(*ids, dims);
   dims.back() = count.value.dim();
+  if (!e.isTensorInteger(dims.back().value(), count.range) ||
+      !e.isStorable(dims, count.range, "the result"))
+    return Value();
   llvm::SmallVector<int64_t> shape;
   for (const Dim &dim : dims)
     shape.push_back(dim.value());
@@ -346,8 +353,11 @@ Value BuiltinCall::attention() {
     }
     options.softcap = softcap;
   }
+  const Dims scores = {q->dims[0], q->dims[1], q->dims[2], k->dims[2]};
+  if (!e.isStorable(scores, range, "attention to all pairs of positions"))
+    return Value();
   if (given("mask") || given("bias")) {
-    auto mask = attentionMask({q->dims[0], q->dims[1], q->dims[2], k->dims[2]});
+    auto mask = attentionMask(scores);
     if (!mask)
       return Value();
     options.mask = mask->handle;
@@ -405,7 +415,8 @@ Value BuiltinCall::crossEntropy() {
   auto targets = ints("targets");
   auto smoothing = number("label_smoothing", 0);
   auto ignore = integer("ignore", 0);
-  if (!logits || !targets || !smoothing || !ignore)
+  if (!logits || !targets || !smoothing || !ignore ||
+      (given("ignore") && !e.isTensorInteger(*ignore, arg("ignore")->range)))
     return Value();
   bool fits = logits->dims.size() == targets->dims.size() + 1;
   for (size_t i = 0; fits && i < targets->dims.size(); ++i)

@@ -10,6 +10,7 @@
 #include "compiler/frontend/Embedded.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
+#include "llvm/Support/Unicode.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <algorithm>
@@ -37,6 +38,13 @@ Diagnostic &Diagnostics::warning(ErrorCode code, Range range,
   return warnings.back();
 }
 
+void Diagnostics::add(const Diagnostics &other) {
+  for (const Diagnostic &d : other.kept)
+    error(d.code, d.range, d.message) = d;
+  for (const Diagnostic &d : other.warnings)
+    warning(d.code, d.range, d.message) = d;
+}
+
 /// A text without control characters, which a terminal may obey: a blank for
 /// each. So a tab is one column, and the caret stands under its character.
 static std::string printable(llvm::StringRef line) {
@@ -60,28 +68,36 @@ static std::string printableLines(llvm::StringRef text) {
   return llvm::join(llvm::map_range(lines, printable), "\n");
 }
 
+/// The columns of a terminal that a part of a line takes: two for a Chinese
+/// character.
+static unsigned columnsOf(llvm::StringRef text) {
+  std::string shown = printable(text);
+  int columns = llvm::sys::unicode::columnWidthUTF8(shown);
+  return columns < 0 ? countCodePoints(shown) : columns;
+}
+
 /// The line of an error with a caret below the place. An argument of the
 /// command line stands behind its option, and has no number.
 static void printPlace(llvm::raw_ostream &os, const SourceFile &file,
                        const Diagnostic &d, const char *red,
                        const char *reset) {
   unsigned line = file.line(d.range.begin);
-  unsigned column = file.column(d.range.begin);
   llvm::StringRef text = file.lineText(line);
   uint32_t start = file.lineStart(line);
   // A range that goes on over lines is underlined on its first one.
   uint32_t lineEnd = start + text.size();
   uint32_t end = std::min(std::max(d.range.end, d.range.begin + 1), lineEnd);
   unsigned width = end > d.range.begin
-                       ? countCodePoints(file.text().slice(d.range.begin, end))
+                       ? columnsOf(file.text().slice(d.range.begin, end))
                        : 1;
+  unsigned before = columnsOf(file.text().slice(start, d.range.begin));
   llvm::StringRef option = file.isArgument() ? "-D " : "";
   if (file.isArgument())
     os << "      | ";
   else
     os << llvm::format("%5u", line) << " | ";
   os << option << printable(text) << '\n';
-  os << "      | " << std::string(option.size() + column - 1, ' ') << red
+  os << "      | " << std::string(option.size() + before, ' ') << red
      << std::string(std::max(width, 1u), '^') << reset;
   if (!d.label.empty())
     os << ' ' << printable(d.label);

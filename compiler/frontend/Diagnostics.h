@@ -66,6 +66,9 @@ public:
   /// The same for what is no error, but most probably not meant.
   Diagnostic &warning(ErrorCode code, Range range, const llvm::Twine &message);
 
+  /// Takes over what another one reports, each place once.
+  void add(const Diagnostics &other);
+
   /// Takes what is said of an error that is not reported.
   Diagnostic &ignored() { return dropped = Diagnostic(); }
 

@@ -18,6 +18,9 @@ static constexpr size_t maxTerms = 64;
 /// How often a product may cancel a quotient before it is left as it is.
 static constexpr unsigned maxCancel = 8;
 static constexpr unsigned opaqueOrder = 1u << 20;
+/// Longer formulas nobody reads, and made of each other they would soon fill
+/// the memory: their number stands for them.
+static constexpr size_t maxText = 2000;
 
 Dim::Dim(int64_t constant) : number(constant) {
   if (constant != 0) {
@@ -46,7 +49,7 @@ Dim Dim::named(llvm::StringRef name, int64_t value, unsigned order) {
 }
 
 Dim Dim::opaque(llvm::StringRef text, int64_t value) {
-  return named(text, value, opaqueOrder);
+  return text.size() > maxText ? Dim(value) : named(text, value, opaqueOrder);
 }
 
 bool Dim::isConstant() const {
@@ -275,8 +278,11 @@ std::optional<Dim> Dim::divideExact(const Dim &a, const Dim &b) {
     if (!denominator.overflow)
       return divideExact(inner.numerator, denominator);
   }
+  std::string name = a.factorStr() + "/" + b.factorStr();
+  if (name.size() > maxText)
+    return Dim(value);
   auto atom = std::make_shared<DimAtom>();
-  atom->name = a.factorStr() + "/" + b.factorStr();
+  atom->name = std::move(name);
   atom->value = value;
   atom->order = opaqueOrder;
   atom->isQuotient = true;

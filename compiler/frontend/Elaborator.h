@@ -63,6 +63,11 @@ public:
              const FrontendOptions &options, Emitter &emitter);
   /// Elaborates and emits everything. False after errors.
   bool run(uint32_t mainFile, llvm::StringRef path);
+  /// Checks one module of a file without a model as if it were the model: its
+  /// hyperparameters have values, from defaults or `-D`. Under the empty name
+  /// what the file imports and its constants.
+  void check(uint32_t mainFile, llvm::StringRef path,
+             llvm::StringRef moduleName);
 
 private:
   friend class BuiltinCall;
@@ -70,9 +75,12 @@ private:
   friend class RecipeBuilder;
 
   // Units.cpp: files, imports, std, -D.
+  /// Reads the main file, what it imports and the overrides. False after
+  /// errors.
+  bool readSources(uint32_t mainFile, llvm::StringRef path);
   Unit *addUnit(uint32_t file, llvm::StringRef path);
   void declare(Unit &unit);
-  bool resolveImports(Unit &unit, std::vector<const Unit *> &open);
+  void resolveImports(Unit &unit, std::vector<const Unit *> &open);
   void loadStd();
   void parseDefines();
   struct Define {
@@ -107,7 +115,6 @@ private:
   Dim callerDim(llvm::StringRef name);
   Value lossOf(const Tensor &output, const Tensor &targets);
   void declareTree(const Node &node);
-  Diagnostic &noModel();
 
   // Instantiate.cpp.
   Value instantiate(const ast::Module &decl, const Unit *unit,
@@ -167,11 +174,12 @@ private:
   Value evalLogic(const ast::Expr &expr, Env &env);
   Value arithmetic(llvm::StringRef op, const Value &a, const Value &b,
                    const ast::Expr &expr);
+  /// A float; reports E0413 where it is infinite or no number.
+  Value finite(double number, llvm::StringRef what, Range range);
   Value perLayerArithmetic(llvm::StringRef op, const Value &a, const Value &b,
                            const ast::Expr &expr);
   Value tensorArithmetic(llvm::StringRef op, const Value &a, const Value &b,
                          const ast::Expr &expr);
-  Value tensorEquality(const ast::Expr &expr, const Value &a, const Value &b);
   Value matmul(const Value &a, const Value &b, const ast::Expr &expr, Env &env);
   std::optional<bool> evalCondition(const ast::Expr &expr, Env &env,
                                     llvm::StringRef what);
@@ -181,7 +189,6 @@ private:
   /// Reads a value as a tensor, or reports that it is none.
   std::optional<Tensor> toTensor(const Value &value, Range range,
                                  llvm::StringRef what);
-  Tensor readTensor(const Value &value);
   Tensor broadcastTo(const Tensor &tensor, const Dims &dims);
   /// Whether an axis may be repeated: it is 1, and not just a batch of 1.
   bool isOne(const Dim &dim) const;
@@ -190,6 +197,11 @@ private:
   std::optional<Tensor> operandTensor(const Value &value, const Tensor *other,
                                       Range range, llvm::StringRef verb);
   Tensor splat(double value, Elem elem, const Dims &dims);
+  /// Whether an integer fits in those of tensors; reports E0413.
+  bool isTensorInteger(int64_t value, Range range);
+  /// Whether a tensor fits in any memory; reports E0218.
+  bool isStorable(llvm::ArrayRef<Dim> dims, Range range,
+                  const llvm::Twine &what);
   Tensor transposeAxes(const Tensor &tensor, llvm::ArrayRef<int64_t> order);
   Tensor reshapeTo(const Tensor &tensor, const Dims &dims);
   Tensor binary(llvm::StringRef op, const Tensor &a, const Tensor &b);
@@ -233,7 +245,6 @@ private:
   std::vector<Unit *> stdUnits;
   bool stdLoaded = false;
   Unit *mainUnit = nullptr;
-  std::string mainPath;
   ast::File defineTrees;
   std::vector<Define> defines;
 
@@ -262,6 +273,7 @@ private:
   bool training = false;
   int64_t nextSite = 0;
   unsigned instanceDepth = 0;
+  unsigned evalDepth = 0;
   /// Whether modules contain or functions call themselves: no more instances
   /// are made, and nothing is called.
   bool endless = false;
@@ -273,7 +285,6 @@ private:
     bool present = false;
     int64_t batch = 1;
     int64_t sequence = 0;
-    Range sequenceRange;
     Range lossRange;
     std::string lossKind = "cross_entropy";
     std::optional<int64_t> ignore;

@@ -7,6 +7,7 @@
 
 #include "compiler/frontend/Elaborator.h"
 
+#include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSwitch.h"
@@ -243,6 +244,11 @@ Value Elaborator::evalName(const Expr &expr, Env &env) {
       }
   Diagnostic &d =
       error(301, expr.range, "there is no `" + expr.text + "` here");
+  if (endsInDivision(
+          sources.file(expr.range.file).text().take_front(expr.range.begin))) {
+    d.help(commentHelp);
+    return Value();
+  }
   std::vector<std::string> names = namesInScope(env);
   if (env.inSignature) {
     suggest(d, expr.text, names);
@@ -285,7 +291,20 @@ Value Elaborator::evalName(const Expr &expr, Env &env) {
 // Expressions
 //===----------------------------------------------------------------------===//
 
+/// Expressions within calls within expressions: as deep as the compiler's own
+/// stack allows.
+static constexpr unsigned maxEvalDepth = 2000;
+
 Value Elaborator::eval(const Expr &expr, Env &env) {
+  llvm::scope_exit restore([&] { --evalDepth; });
+  if (++evalDepth > maxEvalDepth) {
+    if (!endless)
+      error(112, expr.range,
+            "this is nested more than " + Twine(maxEvalDepth) +
+                " levels deep, with the calls that lead here");
+    endless = true;
+    return Value();
+  }
   switch (expr.kind) {
   case ExprKind::Integer:
     return Value::integer(Dim(expr.integer));
@@ -568,9 +587,14 @@ Value Elaborator::evalIndex(const Expr &expr, Env &env) {
       Range range = subscript.first  ? subscript.first->range
                     : subscript.last ? subscript.last->range
                                      : expr.range;
+      bool isEmpty = first->value() >= last->value() && first->value() >= 0 &&
+                     last->value() <= extent.value();
       error(212, range,
-            "the index leaves the axis " + extent.str(true) + " = " +
-                Twine(extent.value()) + " of " + showShape(tensor->dims));
+            isEmpty
+                ? "nothing lies from " + Twine(first->value()) +
+                      " up to, but without " + Twine(last->value())
+                : "the index leaves the axis " + Value::integer(extent).show() +
+                      " of " + showShape(tensor->dims));
       return Value();
     }
     Dim size = *last - *first;

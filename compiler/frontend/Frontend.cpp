@@ -10,6 +10,8 @@
 #include "compiler/frontend/Elaborator.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace tfm;
 using llvm::StringRef;
@@ -32,17 +34,25 @@ compile(mlir::MLIRContext &context, SourceManager &sources, uint32_t file,
   return module;
 }
 
+/// Loads the main file; reports E0910.
+static std::optional<uint32_t> load(SourceManager &sources, StringRef path,
+                                    Diagnostics &diags) {
+  llvm::Expected<uint32_t> file = sources.load(path);
+  if (file)
+    return *file;
+  std::string why = llvm::toString(file.takeError());
+  diags.error(910, {sources.add(path, ""), 0, 0},
+              "cannot read `" + path + "`: " + why);
+  return std::nullopt;
+}
+
 mlir::OwningOpRef<mlir::ModuleOp>
 tfm::compileToTfm(mlir::MLIRContext &context, SourceManager &sources,
                   StringRef path, const FrontendOptions &options,
                   Diagnostics &diags) {
-  llvm::Expected<uint32_t> file = sources.load(path);
-  if (!file) {
-    std::string why = llvm::toString(file.takeError());
-    diags.error(910, {sources.add(path, ""), 0, 0},
-                "cannot read `" + path + "`: " + why);
+  std::optional<uint32_t> file = load(sources, path, diags);
+  if (!file)
     return nullptr;
-  }
   return compile(context, sources, *file, path, options, diags);
 }
 
@@ -52,4 +62,97 @@ tfm::compileTextToTfm(mlir::MLIRContext &context, SourceManager &sources,
                       const FrontendOptions &options, Diagnostics &diags) {
   return compile(context, sources, sources.add(name, text), name, options,
                  diags);
+}
+
+//===----------------------------------------------------------------------===//
+// Checking
+//===----------------------------------------------------------------------===//
+
+/// Whether a file is there to be imported: it has neither a model nor a recipe.
+static bool isLibrary(const ast::File &file) {
+  return !file.model && file.blocks.empty() &&
+         !(file.modules.empty() && file.functions.empty() &&
+           file.constants.empty()) &&
+         llvm::none_of(file.modules,
+                       [](const auto &module) { return module->isModel; });
+}
+
+static bool isDefined(const FrontendOptions &options, StringRef name) {
+  return llvm::any_of(options.defines,
+                      [&](const auto &define) { return define.first == name; });
+}
+
+/// `Block(width, heads)`, where one of its hyperparameters has no value or one
+/// of its inputs no shape; else empty.
+static std::string missingValues(const ast::Module &module,
+                                 const FrontendOptions &options) {
+  bool isMissing = false;
+  std::string names;
+  for (const ast::Parameter &parameter : module.parameters) {
+    if (parameter.value || isDefined(options, parameter.name))
+      continue;
+    isMissing = true;
+    names += (names.empty() ? "" : ", ") + parameter.name.str();
+  }
+  for (const ast::Member &member : module.members)
+    if (member.method && member.name == "forward")
+      for (const ast::Parameter &input : member.method->parameters)
+        isMissing |= !input.type.hasShape && !input.value;
+  return isMissing ? module.name.str() + "(" + names + ")" : std::string();
+}
+
+/// Reports overrides that none of the modules has a hyperparameter for.
+static void reportUnusedDefines(const ast::File &file, SourceManager &sources,
+                                const FrontendOptions &options,
+                                Diagnostics &diags) {
+  std::vector<std::string> names;
+  for (const auto &module : file.modules)
+    for (const ast::Parameter &parameter : module->parameters)
+      names.push_back(parameter.name.str());
+  for (const auto &[name, value] : options.defines) {
+    bool isDim = name.size() == 1 && llvm::isUpper(name[0]);
+    if (isDim || llvm::is_contained(names, name))
+      continue;
+    uint32_t define = sources.addDefine(name + "=" + value);
+    Diagnostic &d = diags.error(
+        903, {define, 0, static_cast<uint32_t>(name.size())},
+        "no module of this file has a hyperparameter `" + name + "`");
+    std::string guess = closestName(name, names);
+    if (!guess.empty())
+      d.help("did you mean `" + guess + "`?");
+  }
+}
+
+void tfm::checkFile(mlir::MLIRContext &context, SourceManager &sources,
+                    StringRef path, const FrontendOptions &options,
+                    Diagnostics &diags, std::vector<std::string> &unchecked) {
+  std::optional<uint32_t> file = load(sources, path, diags);
+  if (!file)
+    return;
+  Diagnostics syntax(sources);
+  std::unique_ptr<ast::File> parsed = parseFile(sources, *file, syntax);
+  if (syntax.hasErrors() || !isLibrary(*parsed)) {
+    compile(context, sources, *file, path, options, diags);
+    return;
+  }
+  FrontendOptions forward = options;
+  forward.functions = {FunctionRequest()};
+  // The empty name: what holds without any module.
+  std::vector<std::string> names = {""};
+  for (const auto &module : parsed->modules) {
+    std::string missing = missingValues(*module, options);
+    if (missing.empty())
+      names.push_back(module->name.str());
+    else
+      unchecked.push_back(missing);
+  }
+  for (const std::string &name : names) {
+    Diagnostics own(sources);
+    Emitter emitter(context);
+    Elaborator(sources, own, forward, emitter).check(*file, path, name);
+    diags.add(own);
+    if (name.empty() && diags.hasErrors())
+      return;
+  }
+  reportUnusedDefines(*parsed, sources, options, diags);
 }

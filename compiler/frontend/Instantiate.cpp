@@ -21,6 +21,9 @@ using llvm::Twine;
 
 /// Modules nested deeper than this contain themselves.
 static constexpr unsigned maxInstanceDepth = 64;
+/// So many instances come of modules that contain themselves twice, not of a
+/// model that somebody means.
+static constexpr size_t maxInstances = 100'000;
 
 //===----------------------------------------------------------------------===//
 // Arguments
@@ -343,6 +346,14 @@ Value Elaborator::instantiate(const ast::Module &decl, const Unit *unit,
     endless = true;
     reportEndless();
   }
+  if (!endless && nodes.size() >= maxInstances) {
+    endless = true;
+    error(501, range,
+          "the model has more than " + Twine(maxInstances) +
+              " instances of modules")
+        .help("layers that are alike are written `repeat(n) " + decl.name +
+              "(...)`");
+  }
   if (endless)
     return Value();
   nodes.emplace_back();
@@ -663,15 +674,8 @@ void Elaborator::declareParamMember(Node &node, const Member &member, Env &env,
           "`trainable` takes true or false, not " + trainable.describe());
     valid = false;
   }
-  double elements = 4;
-  for (const Dim &dim : dims)
-    elements *= static_cast<double>(dim.value());
-  if (valid && elements > 1e15) {
-    error(218, member.range,
-          "`" + member.name + "` " + showShape(dims) + " = " +
-              showNumbers(dims) + " is too large");
-    valid = false;
-  }
+  if (valid)
+    valid = isStorable(dims, member.range, "`" + member.name + "`");
   // Tied to another parameter.
   for (CallArg &tie : ties) {
     if (tie.name != member.name || !tie.expr)

@@ -8,6 +8,8 @@
 #include "compiler/frontend/Lexer.h"
 
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/raw_ostream.h"
 
 using namespace tfm;
 using llvm::StringRef;
@@ -22,6 +24,22 @@ constexpr StringRef puncts[] = {
 
 bool startsName(char c) { return llvm::isAlpha(c) || c == '_'; }
 bool continuesName(char c) { return llvm::isAlnum(c) || c == '_'; }
+
+/// ` (U+00A0)` of a character that may look like another one; nothing of ASCII.
+std::string codePoint(StringRef character) {
+  auto byte = [&](size_t i) {
+    return static_cast<unsigned char>(character[i]);
+  };
+  if (character.empty() || byte(0) < 0x80)
+    return "";
+  // The first byte has as many bits less as there are bytes.
+  uint32_t code = byte(0) & (0xFFu >> (character.size() + 1));
+  for (size_t i = 1; i < character.size(); ++i)
+    code = code << 6 | (byte(i) & 0x3F);
+  std::string text;
+  llvm::raw_string_ostream(text) << llvm::format(" (U+%04X)", code);
+  return text;
+}
 
 class Lexer {
 public:
@@ -154,7 +172,9 @@ private:
     out.errors.push_back(begin);
     Diagnostic &d =
         llvm::isPrint(c) || static_cast<unsigned char>(c) >= 0xC2
-            ? diags.error(101, range, "unexpected character `" + what + "`")
+            ? diags.error(101, range,
+                          "unexpected character `" + what + "`" +
+                              codePoint(what))
             : diags.error(101, range,
                           "unexpected byte 0x" +
                               llvm::utohexstr(static_cast<unsigned char>(c)));
@@ -225,7 +245,8 @@ private:
       diags.error(103, range, "the string does not end on its line")
           .help("close it with `\"`");
       at = std::min(at, text.size());
-      out.errors.push_back(begin);
+      if (!out.openString)
+        out.openString = begin;
     } else {
       ++at;
     }
@@ -245,6 +266,11 @@ private:
 TokenList tfm::lex(const SourceManager &sources, uint32_t file,
                    Diagnostics &diags, uint32_t begin) {
   return Lexer(sources, file, diags, begin).run();
+}
+
+bool tfm::endsInDivision(StringRef text) {
+  text = text.rtrim(' ');
+  return text.consume_back("//") && text.ends_with(" ");
 }
 
 std::string tfm::unquote(StringRef literal) {

@@ -10,6 +10,8 @@
 
 #include "compiler/frontend/Diagnostics.h"
 
+#include <optional>
+
 namespace tfm {
 
 enum class TokenKind {
@@ -51,15 +53,25 @@ struct TokenList {
   /// Ends with one `End` token.
   std::vector<Token> tokens;
   std::vector<Comment> comments;
-  /// Where something was reported: characters that were skipped, and strings
-  /// without an end.
+  /// Where characters were reported and skipped.
   std::vector<uint32_t> errors;
+  /// Where a string begins that does not end on its line: what follows is
+  /// guesswork.
+  std::optional<uint32_t> openString;
 };
 
 /// Cuts a file into tokens, from the byte `begin` on. Bytes that start no token
 /// are reported (E0101, E0102) and skipped.
 TokenList lex(const SourceManager &sources, uint32_t file, Diagnostics &diags,
               uint32_t begin = 0);
+
+/// Whether `//` behind a single blank, which divides, ends a text: what follows
+/// may have been meant as a comment.
+bool endsInDivision(llvm::StringRef text);
+
+/// What to do then.
+inline constexpr llvm::StringLiteral commentHelp =
+    "a comment behind code takes two blanks before its `//`";
 
 /// The value of a string token: without quotes, escapes resolved.
 std::string unquote(llvm::StringRef literal);

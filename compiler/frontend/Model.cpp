@@ -23,13 +23,7 @@ Elaborator::Elaborator(SourceManager &sources, Diagnostics &diags,
     : sources(sources), diags(diags), options(options), emitter(emitter) {}
 
 bool Elaborator::run(uint32_t mainFile, StringRef path) {
-  mainPath = path.str();
-  mainUnit = addUnit(mainFile, path);
-  std::vector<const Unit *> open;
-  resolveImports(*mainUnit, open);
-  parseDefines();
-  // Elaborating half-understood text would only repeat what was said.
-  if (diags.hasErrors())
+  if (!readSources(mainFile, path))
     return false;
   bool made = instantiateModel();
   RecipeBuilder(*this).build();
@@ -46,14 +40,28 @@ bool Elaborator::run(uint32_t mainFile, StringRef path) {
   return true;
 }
 
+void Elaborator::check(uint32_t mainFile, StringRef path,
+                       StringRef moduleName) {
+  if (!readSources(mainFile, path))
+    return;
+  if (moduleName.empty()) {
+    for (Const &constant : consts)
+      if (!constant.poisoned)
+        checkConst(constant);
+    return;
+  }
+  rootDecl = mainUnit->modules.lookup(moduleName);
+  Env env;
+  env.unit = mainUnit;
+  std::vector<CallArg> none;
+  Value made = instantiate(*rootDecl, mainUnit, none, rootDecl->range, env);
+  if (!made.isPoison() && findMethod(*root, "forward"))
+    emitFunctions();
+}
+
 //===----------------------------------------------------------------------===//
 // Which model
 //===----------------------------------------------------------------------===//
-
-Diagnostic &Elaborator::noModel() {
-  Range start{mainUnit->file, 0, 0};
-  return diags.error(508, start, "this file has no model");
-}
 
 bool Elaborator::instantiateModel() {
   const ast::File &file = *mainUnit->ast;
@@ -94,14 +102,19 @@ bool Elaborator::instantiateModel() {
     model = module.get();
   }
   if (!model) {
-    Diagnostic &d = noModel();
+    Diagnostic &d =
+        diags.error(508, {mainUnit->file, 0, 0}, "this file has no model");
     for (const Unit *import : mainUnit->imports)
       for (const auto &module : import->ast->modules)
         if (module->isModel) {
           d.help("use the imported one: `model = " + module->name + "()`");
           return false;
         }
-    d.help("declare `model Name(width = 64) { ... }`");
+    if (file.modules.empty())
+      d.help("declare `model Name(width = 64) { ... }`");
+    else
+      d.help("say which module it is: `model = " + file.modules.back()->name +
+             "(...)`; `tfmc check` checks the modules of a file without it");
     return false;
   }
   rootDecl = model;
@@ -250,7 +263,8 @@ bool Elaborator::argumentShapes(const Method &method,
       return false;
     }
     auto dims = evalDims(parameter.type);
-    if (!dims)
+    if (!dims || !isStorable(*dims, parameter.range,
+                             "the input `" + parameter.name + "`"))
       return false;
     StringRef element = parameter.type.element;
     Elem elem = element == "int"    ? Elem::Int

@@ -10,6 +10,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSwitch.h"
 
+#include <cmath>
 #include <cstdlib>
 
 using namespace tfm;
@@ -283,8 +284,8 @@ Expr *Parser::parseSequence(StringRef close, ExprKind kind) {
                                        : "to close the parenthesis");
   list->range = begin.to(this->list.tokens[at ? at - 1 : 0].range);
   if (kind == ExprKind::Tuple && list->kids.size() == 1 && !comma) {
-    // Parentheses only group; the range covers them for the caret. A mark
-    // keeps `(a < b) == c` apart from a chained comparison.
+    // Parentheses only group, and carets leave them out. A mark keeps `(a < b)
+    // == c` apart from a chained comparison.
     Expr *inner = list->kids[0];
     if (inner->kind == ExprKind::Binary)
       inner->integer = 1;
@@ -340,6 +341,11 @@ Expr *Parser::parsePrimary() {
     std::string digits = token.text.str();
     llvm::erase(digits, '_');
     expr->number = std::strtod(digits.c_str(), nullptr);
+    if (!std::isfinite(expr->number)) {
+      diags.error(104, token.range,
+                  "`" + token.text + "` is larger than any float");
+      expr->kind = ExprKind::Invalid;
+    }
     return expr;
   }
   case TokenKind::String: {

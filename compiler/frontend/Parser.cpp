@@ -51,14 +51,38 @@ std::string Parser::describe(const Token &token) const {
 Diagnostic &Parser::unexpected(const Twine &expected) {
   // What a skipped character or an endless string left behind was reported with
   // it.
-  if (gaveUp)
+  if (gaveUp || (list.openString && *list.openString < tok().range.begin))
     return diags.ignored();
   uint32_t before = at ? list.tokens[at - 1].range.begin : 0;
   for (uint32_t error : list.errors)
     if (before <= error && error < tok().range.begin)
       return diags.ignored();
-  return diags.error(110, tok().range,
-                     "expected " + expected + ", found " + describe(tok()));
+  Diagnostic &d = diags.error(
+      110, tok().range, "expected " + expected + ", found " + describe(tok()));
+  if (isInComment())
+    d.help(commentHelp);
+  return d;
+}
+
+bool Parser::isInComment() const {
+  // On this line; or on the one before, if prose ended it with a sign that
+  // joined the lines.
+  bool joined = false;
+  for (size_t i = at; i-- > 0;) {
+    const Token &token = list.tokens[i], &next = list.tokens[i + 1];
+    if (next.startsLine) {
+      bool isSign = token.kind == TokenKind::Punct && !token.is(")") &&
+                    !token.is("]") && !token.is("}");
+      if (joined || !isSign)
+        return false;
+      joined = true;
+    }
+    if (token.is("//"))
+      return next.kind == TokenKind::Name &&
+             endsInDivision(
+                 sources.file(file).text().take_front(token.range.end));
+  }
+  return false;
 }
 
 bool Parser::expect(StringRef punct, const Twine &where) {
@@ -228,12 +252,11 @@ void Parser::parseItems() {
 }
 
 void Parser::parseImport() {
-  Range begin = take().range;
+  take();
   Token path = take();
   Import import;
   import.path = unquote(path.text);
   import.range = path.range;
-  (void)begin;
   out.items.push_back({ItemKind::Import, out.imports.size()});
   out.imports.push_back(import);
 }

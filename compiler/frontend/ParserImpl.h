@@ -37,6 +37,8 @@ private:
   /// "expected X, found Y" at the current token.
   Diagnostic &unexpected(const llvm::Twine &expected);
   std::string describe(const Token &token) const;
+  /// Whether `//` was most likely meant to begin a comment, but divides.
+  bool isInComment() const;
 
   // Expressions.
   ast::Expr *make(ast::ExprKind kind, Range range);

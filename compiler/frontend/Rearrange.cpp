@@ -115,6 +115,11 @@ Value BuiltinCall::rearrange() {
       e.error(209, size.range, "a size is given as `name = integer`");
       return Value();
     }
+    if (size.value.dim().value() < 1) {
+      e.error(209, size.range,
+              "the size of an axis is at least 1, not " + size.value.show());
+      return Value();
+    }
     sizes[size.name] = size.value.dim();
   }
   for (const Axis &axis : *left)

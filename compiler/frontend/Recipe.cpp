@@ -25,6 +25,18 @@ static constexpr double infinity = std::numeric_limits<double>::infinity();
 // Forms
 //===----------------------------------------------------------------------===//
 
+StringRef tfm::exampleKind(StringRef path) {
+  return llvm::StringSwitch<StringRef>(path)
+      .Case("data", "text")
+      .Case("tokenizer", "chars")
+      .Case("train.loss", "cross_entropy")
+      .Case("train.optimizer", "adamw")
+      .Case("train.schedule", "cosine")
+      .Case("train.stop", "early")
+      .Cases({"train.validate", "train.checkpoint", "train.sample"}, "every")
+      .Default("");
+}
+
 RecipeBuilder::Form RecipeBuilder::form(const Expr &expr, StringRef path) {
   Form form;
   form.range = expr.range;
@@ -36,17 +48,10 @@ RecipeBuilder::Form RecipeBuilder::form(const Expr &expr, StringRef path) {
   } else if (expr.kind == ExprKind::Name) {
     form.kind = expr.text.str();
   } else if (expr.kind != ExprKind::Invalid) {
-    StringRef example = llvm::StringSwitch<StringRef>(path)
-                            .Case("data", "text(...)")
-                            .Case("tokenizer", "chars(...)")
-                            .Case("train.loss", "cross_entropy(...)")
-                            .Case("train.optimizer", "adamw(...)")
-                            .Case("train.schedule", "cosine(...)")
-                            .Case("train.stop", "early(...)")
-                            .Default("every(...)");
     e.diags.error(802, expr.range,
                   "`" + path.rsplit('.').second +
-                      "` takes something such as `" + example + "`");
+                      "` takes something such as `" + exampleKind(path) +
+                      "(...)`");
   }
   form.used.resize(form.args.size());
   return form;
@@ -76,6 +81,8 @@ RecipeBuilder::Found RecipeBuilder::find(Form &form, StringRef name,
   for (auto [i, arg] : llvm::enumerate(form.args)) {
     if (arg.name == name || (arg.name.empty() && index == position)) {
       form.used[i] = true;
+      if (found.expr)
+        e.diags.error(121, arg.value->range, "`" + name + "` is set twice");
       found = {arg.value, arg.value->range};
     }
     index += arg.name.empty();
@@ -339,7 +346,8 @@ json::Value RecipeBuilder::loss(const Found &found) {
     if (ignore.expr) {
       Value v = value(ignore);
       if (v.is(Value::Int)) {
-        e.train.ignore = v.dim().value();
+        if (e.isTensorInteger(v.dim().value(), ignore.range))
+          e.train.ignore = v.dim().value();
       } else if (v.is(Value::String)) {
         // A token by its text.
         const TokenizerInfo *info = e.resolveTokenizer(ignore.range);
@@ -402,8 +410,6 @@ json::Value RecipeBuilder::optimizer(const Found &found) {
           .help("write `decay = rank >= 2`, or `decay = all`");
   }
   if (form.kind == "sgd") {
-    out["weight_decay"] = number(form, "weight_decay", 0.0, 0, infinity);
-    form.known.pop_back();
     out["momentum"] = number(form, "momentum", 0, 0, 1);
     out["nesterov"] = flag(form, "nesterov", false);
   } else {

@@ -15,6 +15,10 @@ namespace tfm {
 /// The largest number below 1.
 inline constexpr double belowOne = 1.0 - 0x1p-53;
 
+/// A kind that can stand under a path such as `train.schedule`; empty where
+/// there is a plain value.
+llvm::StringRef exampleKind(llvm::StringRef path);
+
 /// Reads the blocks of the main file into the recipe of docs/design.md, with
 /// every default filled in, and what the functions need of it into
 /// `Elaborator::train`.

@@ -151,6 +151,17 @@ std::optional<TokenizerInfo> RecipeBuilder::tokenizer(const Block &block) {
   TokenizerInfo info;
   info.kind = form.kind;
   size_t before = e.diags.size();
+  auto isUtf8 = [&](StringRef text, const Twine &what, Range range) {
+    size_t at = 0;
+    if (json::isUTF8(text, &at))
+      return true;
+    e.diags
+        .error(808, range,
+               what + " is no text in UTF-8: byte " + Twine(at) +
+                   " begins no character")
+        .help("`tokenizer bytes` takes any file");
+    return false;
+  };
   auto problem = [&](const Twine &name, llvm::Error error) {
     e.diags.error(
         808, form.range,
@@ -186,8 +197,10 @@ std::optional<TokenizerInfo> RecipeBuilder::tokenizer(const Block &block) {
     if (from.expr) {
       std::string text;
       for (const std::string &name : sources)
-        if (auto contents = read(name, from.range))
-          text += *contents;
+        if (auto contents = read(name, from.range)) {
+          if (isUtf8(*contents, "`" + name + "`", from.range))
+            text += *contents;
+        }
       info.alphabet = collectAlphabet(text);
       if (info.alphabet.empty() && e.diags.size() == before)
         e.diags.error(808, from.range, "there are no characters to learn");
@@ -201,7 +214,9 @@ std::optional<TokenizerInfo> RecipeBuilder::tokenizer(const Block &block) {
       Value v = value(alphabet);
       if (v.is(Value::String)) {
         auto ordered = orderedAlphabet(v.text());
-        if (ordered)
+        if (!isUtf8(v.text(), "the alphabet", alphabet.range))
+          llvm::consumeError(ordered.takeError());
+        else if (ordered)
           info.alphabet = *ordered;
         else
           e.diags.error(808, alphabet.range,

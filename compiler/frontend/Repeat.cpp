@@ -50,6 +50,17 @@ Value Elaborator::evalRepeat(const Expr &expr, Env &env) {
     return Value();
   }
   size_t n = count.dim().value();
+  int64_t allLayers = count.dim().value();
+  const Node *around = env.parent ? env.parent : env.self;
+  for (const Node *node = around; node; node = node->parent)
+    if (node->kind == Node::Kind::Repeat)
+      allLayers *= node->count.value();
+  if (allLayers > maxRepeat) {
+    error(601, expr.kids[0]->range,
+          "with the repeats around it this one makes " + Twine(allLayers) +
+              " layers, more than " + Twine(maxRepeat));
+    return Value();
+  }
   nodes.emplace_back();
   Node &repeat = nodes.back();
   repeat.kind = Node::Kind::Repeat;

@@ -7,6 +7,7 @@
 
 #include "compiler/frontend/Source.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MemoryBuffer.h"
 
 #include <algorithm>
@@ -38,15 +39,22 @@ llvm::StringRef SourceFile::lineText(unsigned line) const {
   return text().slice(start, end).rtrim("\r\n");
 }
 
-uint32_t SourceManager::add(llvm::StringRef name, llvm::StringRef text) {
-  files.push_back(std::make_unique<SourceFile>(name.str(), text.str()));
+uint32_t SourceManager::add(llvm::StringRef name, llvm::StringRef text,
+                            bool isArgument) {
+  for (auto [id, known] : llvm::enumerate(files))
+    if (known->name() == name && known->text() == text)
+      return id;
+  files.push_back(
+      std::make_unique<SourceFile>(name.str(), text.str(), isArgument));
   return files.size() - 1;
 }
 
+uint32_t SourceManager::add(llvm::StringRef name, llvm::StringRef text) {
+  return add(name, text, /*isArgument=*/false);
+}
+
 uint32_t SourceManager::addDefine(llvm::StringRef text) {
-  files.push_back(std::make_unique<SourceFile>("-D " + text.str(), text.str(),
-                                               /*isArgument=*/true));
-  return files.size() - 1;
+  return add("-D " + text.str(), text, /*isArgument=*/true);
 }
 
 llvm::Expected<uint32_t> SourceManager::load(llvm::StringRef path) {

@@ -58,7 +58,8 @@ private:
 /// Owns every source text of a compilation. Files are numbered from 0.
 class SourceManager {
 public:
-  /// Adds a text under a name; returns its number.
+  /// Adds a text under a name; returns its number. The same text under the same
+  /// name is there once.
   uint32_t add(llvm::StringRef name, llvm::StringRef text);
   /// Adds what follows `-D ` on the command line.
   uint32_t addDefine(llvm::StringRef text);
@@ -77,6 +78,8 @@ public:
   }
 
 private:
+  uint32_t add(llvm::StringRef name, llvm::StringRef text, bool isArgument);
+
   std::vector<std::unique_ptr<SourceFile>> files;
 };
 

@@ -8,11 +8,16 @@
 #include "compiler/frontend/Elaborator.h"
 
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace tfm;
 using namespace tfm::ast;
 using llvm::StringRef;
 using llvm::Twine;
+
+/// Thousands of terabytes: with less, bytes and operations of whole models can
+/// still be counted in 64 bits.
+static constexpr double maxElements = 2.5e14;
 
 static llvm::SmallVector<int64_t> numbers(llvm::ArrayRef<Dim> dims) {
   llvm::SmallVector<int64_t> shape;
@@ -56,6 +61,8 @@ std::optional<Tensor> Elaborator::toTensor(const Value &value, Range range,
         Elem::Float, constant.dims};
   }
   case Value::Int:
+    if (!isTensorInteger(value.dim().value(), range))
+      return std::nullopt;
     return Tensor{emitter.splat(value.number(), Elem::Int, {}), Elem::Int, {}};
   case Value::Float:
     return Tensor{
@@ -69,6 +76,10 @@ std::optional<Tensor> Elaborator::toTensor(const Value &value, Range range,
       list.push_back(item.number());
       whole &= item.is(Value::Int);
     }
+    if (whole)
+      for (const Value &item : value.items())
+        if (!isTensorInteger(item.dim().value(), range))
+          return std::nullopt;
     Elem elem = whole ? Elem::Int : Elem::Float;
     return Tensor{emitter.perLayer(value.owner(), list, elem), elem, {}};
   }
@@ -100,6 +111,9 @@ std::optional<Tensor> Elaborator::operandTensor(const Value &value,
                 " and " + value.describe());
       return std::nullopt;
     }
+    if (other->elem == Elem::Int && value.is(Value::Int) &&
+        !isTensorInteger(value.dim().value(), range))
+      return std::nullopt;
     double number =
         value.is(Value::Bool) ? (value.flag() ? 1 : 0) : value.number();
     return splat(number, other->elem, other->dims);
@@ -112,12 +126,36 @@ std::optional<Tensor> Elaborator::operandTensor(const Value &value,
         error(211, range, "cannot " + verb + " integers and floats");
         return std::nullopt;
       }
+      if (other->elem == Elem::Int &&
+          !isTensorInteger(item.dim().value(), range))
+        return std::nullopt;
     }
     Tensor scalar{
         emitter.perLayer(value.owner(), list, other->elem), other->elem, {}};
     return broadcastTo(scalar, other->dims);
   }
   return toTensor(value, range, "`" + verb.str() + "`");
+}
+
+bool Elaborator::isTensorInteger(int64_t value, Range range) {
+  if (llvm::isInt<32>(value))
+    return true;
+  error(413, range,
+        Twine(value) + " does not fit in the 32 bits of a tensor's integers");
+  return false;
+}
+
+bool Elaborator::isStorable(llvm::ArrayRef<Dim> dims, Range range,
+                            const Twine &what) {
+  double elements = 1;
+  for (const Dim &dim : dims)
+    elements *= static_cast<double>(dim.value());
+  if (elements <= maxElements)
+    return true;
+  error(218, range,
+        what + " " + showShape(dims) + " = " + showNumbers(dims) +
+            " is too large");
+  return false;
 }
 
 Tensor Elaborator::splat(double value, Elem elem, const Dims &dims) {

@@ -8,6 +8,7 @@
 #include "compiler/frontend/Elaborator.h"
 
 #include "compiler/frontend/Embedded.h"
+#include "compiler/frontend/Recipe.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
@@ -16,6 +17,15 @@ using namespace tfm;
 using namespace tfm::ast;
 using llvm::StringRef;
 using llvm::Twine;
+
+bool Elaborator::readSources(uint32_t mainFile, StringRef path) {
+  mainUnit = addUnit(mainFile, path);
+  std::vector<const Unit *> open;
+  resolveImports(*mainUnit, open);
+  parseDefines();
+  // Elaborating half-understood text would only repeat what was said.
+  return !diags.hasErrors();
+}
 
 Unit *Elaborator::addUnit(uint32_t file, StringRef path) {
   auto unit = std::make_unique<Unit>();
@@ -63,7 +73,7 @@ void Elaborator::declare(Unit &unit) {
   }
 }
 
-bool Elaborator::resolveImports(Unit &unit, std::vector<const Unit *> &open) {
+void Elaborator::resolveImports(Unit &unit, std::vector<const Unit *> &open) {
   open.push_back(&unit);
   for (const Import &import : unit.ast->imports) {
     llvm::SmallString<128> path(import.path);
@@ -72,6 +82,9 @@ bool Elaborator::resolveImports(Unit &unit, std::vector<const Unit *> &open) {
       llvm::sys::path::append(path, import.path);
     }
     llvm::sys::path::remove_dots(path, /*remove_dot_dot=*/true);
+    // Which would be standard input.
+    if (path == "-")
+      path = "./-";
     Unit *found = nullptr;
     for (const auto &other : units)
       if (sources.file(other->file).name() == path)
@@ -98,7 +111,6 @@ bool Elaborator::resolveImports(Unit &unit, std::vector<const Unit *> &open) {
     unit.imports.push_back(found);
   }
   open.pop_back();
-  return true;
 }
 
 void Elaborator::loadStd() {
@@ -161,13 +173,23 @@ void Elaborator::reportUnusedDefines() {
       if (root)
         for (const auto &[name, value] : root->hyperparameters)
           names.push_back(name.str());
-    } else if (!block(blockName)) {
+    } else if (!block(blockName) && !recipeEntries.count(blockName.str())) {
       diags.error(903, name, "the file has no `" + blockName + "` block");
       continue;
     } else {
       // `train.optimizer.lr` is the entry `lr` of `train.optimizer`.
       auto [form, last] = StringRef(define.key).rsplit('.');
       auto entries = recipeEntries.find(form.str());
+      auto [outer, inner] = form.rsplit('.');
+      if (entries == recipeEntries.end() && !exampleKind(form).empty()) {
+        diags
+            .error(903, name,
+                   "`" + outer + "` has no `" + inner + "`, so there is no `" +
+                       last + "` of it to set")
+            .help("set all of it: `-D '" + form + "=" + exampleKind(form) +
+                  "(" + last + " = " + define.text + ")'`");
+        continue;
+      }
       if (entries == recipeEntries.end()) {
         form = blockName;
         last = entry;

@@ -1,5 +1,6 @@
 """The conventions of tfmc's command line: exit codes, streams, wrong usage."""
 
+import json
 import os
 import pathlib
 import subprocess
@@ -82,9 +83,14 @@ class Words(unittest.TestCase):
         self.assert_says("tfmc check: FILE is required\nRun `tfmc check --help` for more "
                          "information.\n", "check")
 
-    def test_a_number_out_of_range(self):
-        self.assert_says("tfmc report: --depth: must be 0 or more, not -1\nRun `tfmc report "
-                         "--help` for more information.\n", "report", GPT2, "--depth", "-1")
+    def test_a_number_that_is_not_whole(self):
+        for text in ("-1", "1.5", "abc", ""):
+            self.assert_says("tfmc report: --depth: must be a whole number of at least 0, not "
+                             f"{text}\nRun `tfmc report --help` for more information.\n",
+                             "report", GPT2, "--depth", text)
+        self.assert_says("tfmc report: --depth: must be at most 2147483647, not 99999999999\nRun "
+                         "`tfmc report --help` for more information.\n",
+                         "report", GPT2, "--depth", "99999999999")
 
     def test_a_kind_that_is_none(self):
         self.assert_says("tfmc build: --emit: foo not in {asm,ast,exe,llvm,obj,schedule,shared,tfm}"
@@ -158,6 +164,16 @@ class Input(unittest.TestCase):
             self.assertFalse(ord(character) < 32 and character != "\n" or
                              127 <= ord(character) < 160, repr(result.stderr))
 
+    def test_sums_within_calls_within_sums(self):
+        chain = " + 1.0" * 900
+        text = "".join(f"function f{i}(x: [B, C]) -> [B, C] {{ return f{i + 1}(x){chain} }}\n"
+                       for i in range(30))
+        text += ("function f30(x: [B, C]) -> [B, C] { return x }\n"
+                 "model M(n = 8) {\n  forward(x: [B, n]) -> [B, n] { return f0(x) }\n}\n")
+        result = tfmc("check", "-", stdin=text)
+        self.assert_fault(result, "error[E0112]: this is nested more than 2000 levels deep")
+        self.assertEqual(result.stderr.count("error["), 1)
+
     def test_a_grid_without_any_point(self):
         result = tfmc("report", GPT2, "--sweep", "layres=2,4")
         self.assertEqual((result.returncode, result.stdout), (1, ""))
@@ -171,8 +187,19 @@ class Input(unittest.TestCase):
                                         "help: did you mean `width`?\n")
 
     def test_where_a_build_cannot_be_written(self):
-        self.assert_fault(tfmc("build", GPT2, "--emit", "tfm", "-o", MODELS),
-                          f"cannot write {MODELS}: ")
+        for kind in ("tfm", "obj", "exe"):
+            result = tfmc("build", GPT2, "--emit", kind, "-o", MODELS)
+            self.assert_fault(result, f"cannot write {MODELS}: it is a folder\n")
+            result = tfmc("build", GPT2, "--emit", kind, "-o", "/no/such/file")
+            self.assert_fault(result, "cannot write /no/such/file: there is no folder /no/such\n")
+        with tempfile.TemporaryDirectory() as folder:
+            library = pathlib.Path(folder) / "library.tfm"
+            library.write_text(GPT2.read_text())
+            (pathlib.Path(folder) / "gpt2").symlink_to(MODELS / "gpt2")
+            result = tfmc("build", "-", "--emit", "tfm", "-o", library,
+                          stdin=f'import "{library}"\nmodel = GPT2(vocab = 16)\n')
+            self.assert_fault(result, f"cannot write {library}: the model is made of it\n")
+            self.assertEqual(library.read_text(), GPT2.read_text())
 
     def test_a_folder_is_no_file(self):
         self.assert_fault(tfmc("check", MODELS), str(MODELS))
@@ -186,6 +213,18 @@ class Input(unittest.TestCase):
                                     check=False)
             self.assertEqual(result.returncode, 1)
             self.assertIn(b"error[E", result.stderr)
+
+    def test_characters_of_what_is_no_utf_8(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "data.bin")
+            with open(path, "wb") as file:
+                file.write(b"ab\xff\xfe\xe4c")
+            text = ("model M(vocab = tokenizer.size) {\n  forward(tokens: int[B, T]) -> [B, T, "
+                    "vocab] { return one_hot(tokens, vocab) }\n}\n"
+                    f'tokenizer chars(from = data)\ndata text("{path}")\n')
+            self.assert_fault(tfmc("check", "-", stdin=text), "E0808",
+                              f"`{path}` is no text in UTF-8: byte 2 begins no character",
+                              "`tokenizer bytes`")
 
     def test_checkpoint_that_is_not_there(self):
         self.assert_fault(tfmc("report", GPT2, "--against", "no/such.safetensors"),
@@ -223,6 +262,11 @@ class Output(unittest.TestCase):
                 self.assertEqual(tfmc("build", model, "--emit", kind, "-o", path).returncode, 0)
                 self.assertEqual(tfmc("build", model, "--emit", kind).stdout, path.read_text())
 
+    def test_values_of_a_grid_are_given_once(self):
+        result = tfmc("report", GPT2, "--sweep", "layers=1,2", "--sweep", "layers=3")
+        self.assertEqual((result.returncode, result.stdout), (USAGE, ""))
+        self.assertIn("layers is given twice", result.stderr)
+
     def test_a_source_is_not_overwritten(self):
         with tempfile.TemporaryDirectory() as folder:
             source = pathlib.Path(folder) / "mine.tfm"
@@ -234,6 +278,16 @@ class Output(unittest.TestCase):
                 self.assertEqual(result.returncode, 2, arguments)
                 self.assertIn("would overwrite", result.stderr)
                 self.assertEqual(source.read_text(), text)
+
+    def test_a_source_without_an_ending_is_not_overwritten(self):
+        with tempfile.TemporaryDirectory() as folder:
+            source = pathlib.Path(folder) / "mine"
+            text = "model M(n = 3) {\n  forward(x: [B, n]) -> [B, n] { return x }\n}\n"
+            source.write_text(text)
+            result = tfmc("build", "mine", cwd=folder)
+            self.assertEqual((result.returncode, result.stderr), (0, ""))
+            self.assertEqual(source.read_text(), text)
+            self.assertTrue(os.access(source.with_suffix(".out"), os.X_OK))
 
     def test_full_disk(self):
         with open("/dev/full", "w", encoding="utf-8") as full:
@@ -264,6 +318,98 @@ class Diff(unittest.TestCase):
         self.assertIn("h.*.mlp.c_fc", result.stdout)
         self.assertRegex(result.stdout, r"arena bytes +[0-9,]+ +-> +[0-9,]+ +-[0-9,]+\n")
         self.assertRegex(result.stdout, r"parameters +124,439,808 +-> +96,109,824 +-28,329,984")
+
+
+    def test_numbers_are_numbers_for_programs(self):
+        result = tfmc("diff", "-", GPT2, "--json",
+                      stdin="model M(width = 3) {\n  param w: [width] = ones\n"
+                            "  forward(x: [B, width]) -> [B, width] { return x * w }\n}\n")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        found = {(entry["kind"], entry["name"]): (entry["before"], entry["after"], entry["change"])
+                 for entry in json.loads(result.stdout)["differences"]}
+        self.assertEqual(found["hyperparameter", "width"], (3, 768, None))
+        self.assertEqual(found["hyperparameter", "drop"], (None, 0.1, None))
+        self.assertEqual(found["total", "parameters"], (3, 124439808, 124439805))
+        self.assertEqual(found["tensor", "w"], ("[3] = [width]", None, None))
+
+
+LIBRARY = """
+module Block(width, heads = 2) {
+  require width % heads == 0, "width must be a multiple of heads"
+  up = Linear(width, 4 * width)
+  down = Linear(4 * width, width)
+  forward(x: [B, T, width]) -> [B, T, width] { return x + down(relu(up(x))) }
+}
+module Scale(size = 4) {
+  param w: [size] = ones
+  forward(x: [.., size]) -> [.., size] { return x * w }
+}
+"""
+
+
+class Library(unittest.TestCase):
+    """A file of modules is checked as far as values are known."""
+
+    def test_what_lacks_values_is_named(self):
+        result = tfmc("check", "-", stdin=LIBRARY)
+        self.assertEqual((result.returncode, result.stdout), (0, ""), result.stderr)
+        self.assertEqual(result.stderr.count("\n"), 1)
+        self.assertIn("only the syntax of Block(width) could be checked", result.stderr)
+        self.assertIn("-D name=value", result.stderr)
+
+    def test_values_are_those_of_all_modules(self):
+        result = tfmc("check", "-", "-D", "width=8", stdin=LIBRARY)
+        self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "", ""))
+
+    def test_mistakes_are_found_once(self):
+        for text, wrong, line in (
+                (LIBRARY.replace("relu(up(x))", "relu(down(x))"), "E0205", 6),
+                (LIBRARY.replace("x * w", "x * v"), "E0301", 10),
+                (LIBRARY + "const half[i: 4] = i / zwei\n", "E0301", 12),
+                (LIBRARY + "module Scale(size = 4) { }\n", "E0905", 12)):
+            result = tfmc("check", "-", "-D", "width=8", stdin=text)
+            self.assertEqual(result.returncode, 1)
+            self.assertEqual(result.stderr.count("error["), 1, result.stderr)
+            self.assertIn(f"<stdin>:{line}:", result.stderr)
+            self.assertIn(f"error[{wrong}]", result.stderr)
+
+    def test_a_requirement_that_fails(self):
+        result = tfmc("check", "-", "-D", "width=9", stdin=LIBRARY)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("width must be a multiple of heads", result.stderr)
+
+    def test_an_override_that_no_module_has(self):
+        result = tfmc("check", "-", "-D", "widht=9", stdin=LIBRARY)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("no module of this file has a hyperparameter `widht`", result.stderr)
+        self.assertIn("did you mean `width`?", result.stderr)
+
+    def test_a_build_needs_a_model(self):
+        result = tfmc("build", "-", stdin=LIBRARY)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("`model = Scale(...)`", result.stderr)
+
+
+class Run(unittest.TestCase):
+    def test_warnings_are_said_once(self):
+        with tempfile.TemporaryDirectory() as folder:
+            source = pathlib.Path(folder) / "mine.tfm"
+            source.write_text("model M(n = 3) {\n  forward(x: [B, n]) -> [B, n] {\n"
+                              "    y = x\n    return x\n  }\n}\n")
+            environment = dict(os.environ, XDG_CACHE_HOME=folder)
+            for _ in range(2):
+                result = subprocess.run([TFMC, "run", source, "info"], capture_output=True,
+                                        text=True, env=environment, check=False)
+                self.assertEqual(result.returncode, 0, result.stderr)
+                self.assertEqual(result.stderr.count("warning["), 1, result.stderr)
+
+    def test_an_override_behind_the_command(self):
+        for define in (["-D", "n=4"], ["-Dn=4"]):
+            result = tfmc("run", GPT2, "generate", "--greedy", *define)
+            self.assertEqual((result.returncode, result.stdout), (USAGE, ""))
+            self.assertEqual(result.stderr, "tfmc run: -D: what follows `generate` belongs to the "
+                             "binary: write -D n=4 before it\nRun `tfmc run --help` for more "
+                             "information.\n")
 
 
 class New(unittest.TestCase):

@@ -8,7 +8,31 @@
 #include "Commands.h"
 #include "ModelInput.h"
 
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/raw_ostream.h"
+
 using namespace tfm;
+
+/// Checks a file; says what of it could not be checked. Whether it is right.
+static bool check(const std::string &file, const Defines &defines) {
+  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+  SourceManager sources;
+  Diagnostics diagnostics(sources);
+  FrontendOptions options;
+  options.defines = defines;
+  std::vector<std::string> unchecked;
+  checkFile(context, sources, file, options, diagnostics, unchecked);
+  printDiagnostics(diagnostics);
+  if (diagnostics.hasErrors())
+    return false;
+  if (!unchecked.empty())
+    llvm::errs() << "tfmc: note: there is no model in " << file
+                 << ", and without values only the syntax of "
+                 << llvm::join(unchecked, ", ")
+                 << " could be checked: give values to all modules with -D "
+                    "name=value, or check a model that imports them\n";
+  return true;
+}
 
 void tfm::addCheckCommand(CLI::App &app, int &status) {
   struct Options {
@@ -23,8 +47,6 @@ void tfm::addCheckCommand(CLI::App &app, int &status) {
       ->required();
   addDefineOption(*command, options->defines);
   command->callback([options, &status] {
-    CompiledModel model =
-        loadModel(options->file, parseDefines(options->defines));
-    status = model.module ? 0 : 1;
+    status = check(options->file, parseDefines(options->defines)) ? 0 : 1;
   });
 }

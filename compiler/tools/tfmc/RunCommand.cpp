@@ -49,6 +49,22 @@ static llvm::SmallString<128> cacheFolder(const std::string &key) {
   return folder;
 }
 
+/// Wrong usage where an override stands among the binary's own arguments.
+static void refuseDefines(const std::vector<std::string> &command) {
+  for (size_t i = 0; i != command.size(); ++i) {
+    llvm::StringRef define = command[i];
+    if (!define.consume_front("-D"))
+      continue;
+    if (define.empty() && i + 1 != command.size())
+      define = command[i + 1];
+    if (define.contains('='))
+      throw CLI::ValidationError("-D",
+                                 "what follows `" + command.front() +
+                                     "` belongs to the binary: write -D " +
+                                     define.str() + " before it");
+  }
+}
+
 static int runModel(const std::string &file,
                     const std::vector<std::string> &defineTexts,
                     const std::vector<std::string> &command) {
@@ -62,7 +78,7 @@ static int runModel(const std::string &file,
   if (!model.module)
     return 1;
   llvm::SmallString<128> folder = cacheFolder(cacheKey(model));
-  std::string name = file == "-" ? "model" : llvm::sys::path::stem(file).str();
+  std::string name = llvm::sys::path::stem(file).str();
   llvm::SmallString<128> binary(folder);
   llvm::sys::path::append(binary, name);
   if (!llvm::sys::fs::exists(binary)) {
@@ -75,6 +91,8 @@ static int runModel(const std::string &file,
     options.source = file;
     options.output = binary.str().str();
     options.defines = defines;
+    // The model above has told of them.
+    options.warn = false;
     switch (build(options)) {
     case BuildStatus::Ok:
       break;
@@ -85,7 +103,9 @@ static int runModel(const std::string &file,
     }
   }
   std::string path = binary.str().str();
-  std::vector<char *> arguments = {path.data()};
+  // What the binary calls itself: what the user typed.
+  std::string called = "tfmc run " + file;
+  std::vector<char *> arguments = {called.data()};
   for (const std::string &argument : command)
     arguments.push_back(const_cast<char *>(argument.c_str()));
   arguments.push_back(nullptr);
@@ -109,6 +129,7 @@ void tfm::addRunCommand(CLI::App &app, int &status) {
   // What follows the file belongs to the binary.
   command->prefix_command();
   command->callback([options, command, &status] {
+    refuseDefines(command->remaining());
     status = runModel(options->file, options->defines, command->remaining());
   });
 }

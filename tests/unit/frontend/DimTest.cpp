@@ -115,6 +115,21 @@ const Dim width = Dim::named("width", 768, 0);
 const Dim heads = Dim::named("heads", 12, 1);
 const Dim layers = Dim::named("layers", 3, 2);
 
+// A formula of formulas of formulas would double with every step.
+TEST(Dim, FormulasStayShort) {
+  Dim sum = Dim::named("a", 1);
+  for (const char *name : {"b", "c", "d", "e", "f"})
+    sum = sum + Dim::named(name, 0, 1);
+  Dim power = Dim::power(sum, 60);
+  EXPECT_EQ(power.value(), 1);
+  EXPECT_LT(power.str().size(), 10000U);
+  Dim nested = Dim::named("n", 1000);
+  for (int i = 0; i < 40; ++i)
+    nested =
+        Dim::floorDivide(nested, Dim(3)) * Dim(2) + Dim::modulo(nested, Dim(7));
+  EXPECT_LT(nested.str().size(), 10000U);
+}
+
 TEST(Dim, PrintsPolynomialsByDegree) {
   Dim conv = width * (Dim(3) * width) + Dim(3) * width;
   EXPECT_EQ(conv.str(), "3*width**2 + 3*width");
