@@ -8,7 +8,6 @@ import json
 import os
 import pathlib
 import subprocess
-import time
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -29,19 +28,6 @@ def run(*command, stdin="", cwd=None, timeout=300):
 
 def tfmc(*arguments, **options):
     return run(TFMC, *arguments, **options)
-
-
-def best_seconds(command, enough, tries=100):
-    """The shortest wall time of a command; stops at the first run that takes no
-    longer than `enough`, since other programs may use the machine."""
-    best = float("inf")
-    for _ in range(tries):
-        start = time.perf_counter()
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-        best = min(best, time.perf_counter() - start)
-        if best <= enough:
-            break
-    return best
 
 
 def main():

@@ -601,29 +601,10 @@ TEST_F(CommandLine, RunsGetTheirOwnFolders) {
 }
 
 #ifndef TFM_SANITIZED
-// What a compiled model may cost before it does anything.
-TEST_F(CommandLine, IsSmallAndStartsAtOnce) {
+TEST_F(CommandLine, IsSmall) {
   ASSERT_EQ(std::system(("strip -o " + (folder / "toy") + " " TFM_TOY).c_str()),
             0);
   EXPECT_LT(std::filesystem::file_size(folder / "toy"), 4'000'000u);
-  double best = 1;
-  for (int i = 0; i < 10; ++i) {
-    auto began = std::chrono::steady_clock::now();
-    pid_t child = fork();
-    if (child == 0) {
-      if (!freopen("/dev/null", "w", stdout))
-        _exit(99);
-      execl(TFM_TOY, TFM_TOY, nullptr);
-      _exit(99);
-    }
-    int status = 0;
-    waitpid(child, &status, 0);
-    EXPECT_EQ(status, 0);
-    std::chrono::duration<double> took =
-        std::chrono::steady_clock::now() - began;
-    best = std::min(best, took.count());
-  }
-  EXPECT_LT(best, 0.010);
 }
 #endif
 
