@@ -133,8 +133,11 @@ class Tfm_BinaryOp<string mnemonic, string formula, list<Trait> traits = []>
 def AddOp : Tfm_BinaryOp<"add", "a + b", [Commutative]> { let hasFolder = 1; }
 def SubOp : Tfm_BinaryOp<"sub", "a - b"> { let hasFolder = 1; }
 def MulOp : Tfm_BinaryOp<"mul", "a * b", [Commutative]> { let hasFolder = 1; }
-def DivOp : Tfm_BinaryOp<"div", "a / b; integers round towards zero"> { let hasFolder = 1; }
-def PowOp : Tfm_BinaryOp<"pow", "a ** b, for a > 0 or a constant integral b">;
+def DivOp : Tfm_BinaryOp<"div", "a / b; integers round towards zero, and x / 0 is 0"> { let hasFolder = 1; }
+def PowOp : Tfm_BinaryOp<"pow", "a ** b, for a > 0 or a constant integral b"> {
+  let arguments = (ins FloatTensor:$a, FloatTensor:$b);
+  let results = (outs FloatTensor:$y);
+}
 def MinOp : Tfm_BinaryOp<"min", "min(a, b); where they are equal each gets half of the cotangent", [Commutative]>;
 def MaxOp : Tfm_BinaryOp<"max", "max(a, b); where they are equal each gets half of the cotangent", [Commutative]>;
 

@@ -74,7 +74,7 @@ void div(Frame &frame, DivOp op) {
   bool isInteger = tensorType(op.getY()).getElementType().isInteger();
   Tensor y = frame.get(op.getA());
   for (auto [a, b] : llvm::zip_equal(y.data, frame.get(op.getB()).data))
-    a = isInteger ? std::trunc(a / b) : a / b;
+    a = !isInteger ? a / b : b == 0.0 ? 0.0 : std::trunc(a / b);
   frame.set(op.getY(), std::move(y));
 }
 

@@ -76,6 +76,21 @@ template <typename ReduceOp> void legalizeReduction(OpBuilder &b, ReduceOp op) {
       ReshapeOp::create(b, op.getLoc(), op.getType(), reduced).getY());
 }
 
+/// Rows of several axes are rows of one.
+void legalize(OpBuilder &b, GatherOp op) {
+  RankedTensorType table = tensorType(op.getTable());
+  if (table.getRank() <= 2)
+    return;
+  int64_t entries = table.getDimSize(0);
+  auto matrix =
+      withShape(op.getTable(), {entries, table.getNumElements() / entries});
+  Value rows = GatherOp::create(
+      b, op.getLoc(), ReshapeOp::create(b, op.getLoc(), matrix, op.getTable()),
+      op.getIds());
+  op.replaceAllUsesWith(
+      ReshapeOp::create(b, op.getLoc(), op.getType(), rows).getY());
+}
+
 /// Rotation by an angle t of a pair (u, v): (u cos t - v sin t, v cos t + u sin
 /// t).
 class Rotation {
@@ -166,7 +181,7 @@ struct LegalizeForKernels
   void runOnOperation() override {
     SmallVector<Operation *> ops;
     getOperation().walk([&](Operation *op) {
-      if (isa<PadOp, ReduceSumOp, ReduceMaxOp, RopeOp>(op))
+      if (isa<PadOp, ReduceSumOp, ReduceMaxOp, GatherOp, RopeOp>(op))
         ops.push_back(op);
     });
     for (Operation *op : ops) {
@@ -177,6 +192,8 @@ struct LegalizeForKernels
         legalizeReduction(b, sum);
       else if (auto max = dyn_cast<ReduceMaxOp>(op))
         legalizeReduction(b, max);
+      else if (auto gather = dyn_cast<GatherOp>(op))
+        legalize(b, gather);
       else if (auto rope = dyn_cast<RopeOp>(op))
         rope.replaceAllUsesWith(Rotation(b, rope).result());
       if (op->use_empty())

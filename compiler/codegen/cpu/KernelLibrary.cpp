@@ -29,7 +29,7 @@ public:
       number(value);
     os << static_cast<int>(launch.group.kind) << ' ' << launch.group.domain.rows
        << 'x' << launch.group.domain.cols << ' ' << launch.chunks << ' '
-       << launch.fill << ' ' << launch.accumulate;
+       << llvm::bit_cast<uint64_t>(launch.fill) << ' ' << launch.accumulate;
     if (launch.fold)
       os << launch.fold->getName();
     for (Operation *op : launch.group.ops)

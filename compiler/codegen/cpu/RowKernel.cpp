@@ -280,12 +280,14 @@ private:
 };
 
 /// Adds the partial results of a column reduction, chunk after chunk.
-void emitFold(KernelBuilder &k, const Launch &launch, ValueRange pointers,
-              const KernelArguments &arguments) {
+void emitFold(KernelBuilder &k, const Launch &launch, const OpSet &materialised,
+              ValueRange pointers, const KernelArguments &arguments) {
   int64_t chunks = launch.reads.front().second.shape.front();
   int64_t cols = launch.group.domain.cols;
   bool max = isa<ReduceMaxOp>(launch.fold);
   int64_t vectors = llvm::divideCeil(cols, k.lanes);
+  ElementEmitter elements(k, launch, materialised, pointers, arguments);
+  elements.beginRow(k.i64(0));
   auto [from, to] = k.share(k.i64(vectors), k.toI64(arguments.thread),
                             k.toI64(arguments.threads));
   k.loop(from, to, 1, [&](Value vector) {
@@ -302,7 +304,8 @@ void emitFold(KernelBuilder &k, const Launch &launch, ValueRange pointers,
       else
         total = k.addf(total, part);
     }
-    k.store(total, k.at(pointers[1], column), mask);
+    elements.beginColumns(column, mask, ElementEmitter::kAnyColumn);
+    elements.store(0, total);
   });
 }
 
@@ -327,7 +330,7 @@ Kernel tfm::emitRowKernel(OpBuilder &builder, ModuleOp module, StringRef name,
   KernelArguments arguments(kernel);
   SmallVector<Value> pointers = pointersOf(k, kernel, types.size());
   if (launch.fold)
-    emitFold(k, launch, pointers, arguments);
+    emitFold(k, launch, materialised, pointers, arguments);
   else
     RowKernel(k, launch, materialised, pointers, arguments).emit();
   return {kernel, 0};

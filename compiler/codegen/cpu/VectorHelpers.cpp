@@ -203,7 +203,66 @@ Value tfm::emitExp(OpBuilder &b, Location loc, Value x) {
   return result;
 }
 
+Value tfm::emitSine(OpBuilder &b, Location loc, Value x, bool cosine) {
+  Like f{b, loc, x.getType()};
+  Type bits = b.getI32Type();
+  if (auto vector = dyn_cast<VectorType>(x.getType()))
+    bits = VectorType::get(vector.getShape(), bits);
+  Like i{b, loc, bits};
+  // x = n pi / 2 + r with |r| <= pi / 4; pi / 2 in three parts (Cody and Waite
+  // 1980), each of as many bits as an f32 has: a fused multiply-add loses none.
+  Value n = math::RoundEvenOp::create(
+      b, loc,
+      arith::MulFOp::create(b, loc, x, f.constant(0.63661977236758134)));
+  Value r = x;
+  for (double part :
+       {-1.57079637050628662109375, 4.371139000186241438857289400265e-8,
+        1.7151245100058898e-15})
+    r = f.fma(n, f.constant(part), r);
+  // Not far beyond, also where n has no bits left for its last digits.
+  Value most = f.constant(1.0);
+  r = arith::MaximumFOp::create(b, loc, r, arith::NegFOp::create(b, loc, most));
+  r = arith::MinimumFOp::create(b, loc, r, most);
+  auto polynomial = [&](Value z, std::initializer_list<double> coefficients) {
+    Value p;
+    for (double coefficient : coefficients)
+      p = p ? f.fma(p, z, f.constant(coefficient)) : f.constant(coefficient);
+    return p;
+  };
+  // Moshier's sinf and cosf (Cephes).
+  Value z = arith::MulFOp::create(b, loc, r, r);
+  Value sine =
+      polynomial(z, {-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1});
+  sine = f.fma(arith::MulFOp::create(b, loc, sine, z), r, r);
+  Value other = polynomial(z, {2.443315711809948e-5, -1.388731625493765e-3,
+                               4.166664568298827e-2, -0.5, 1.0});
+  // Quarter turns: odd ones trade sine and cosine, and two of them the sign.
+  Value turns = arith::FPToSIOp::create(b, loc, bits, n);
+  if (cosine)
+    turns = arith::AddIOp::create(b, loc, turns, i.integer(1));
+  auto has = [&](uint64_t bit) -> Value {
+    Value masked = arith::AndIOp::create(b, loc, turns, i.integer(bit));
+    return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, masked,
+                                 i.integer(0));
+  };
+  Value result = arith::SelectOp::create(b, loc, has(1), other, sine);
+  return arith::SelectOp::create(b, loc, has(2),
+                                 arith::NegFOp::create(b, loc, result), result);
+}
+
 namespace {
+
+template <typename Op, bool cosine> struct SinePattern : OpRewritePattern<Op> {
+  using OpRewritePattern<Op>::OpRewritePattern;
+  LogicalResult matchAndRewrite(Op op,
+                                PatternRewriter &rewriter) const override {
+    if (!getElementTypeOrSelf(op.getType()).isF32())
+      return failure();
+    rewriter.replaceOp(
+        op, emitSine(rewriter, op.getLoc(), op.getOperand(), cosine));
+    return success();
+  }
+};
 
 struct ExpPattern : OpRewritePattern<math::ExpOp> {
   using OpRewritePattern::OpRewritePattern;
@@ -219,5 +278,7 @@ struct ExpPattern : OpRewritePattern<math::ExpOp> {
 } // namespace
 
 void tfm::populateMathPatterns(RewritePatternSet &patterns) {
-  patterns.add<ExpPattern>(patterns.getContext(), /*benefit=*/2);
+  patterns.add<ExpPattern, SinePattern<math::SinOp, false>,
+               SinePattern<math::CosOp, true>>(patterns.getContext(),
+                                               /*benefit=*/2);
 }

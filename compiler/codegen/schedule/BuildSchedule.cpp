@@ -9,7 +9,7 @@
 
 #include "compiler/codegen/schedule/ProgramBuilder.h"
 
-#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringSwitch.h"
 
 using namespace mlir;
@@ -62,18 +62,31 @@ void ProgramBuilder::scheduleConcat(ConcatOp concat,
   }
 }
 
-/// Products want one of an operand's last two axes contiguous, attention the
-/// last one; what is not is copied first.
-View ProgramBuilder::readable(Value value, const View &view, const Group &group,
-                              std::vector<tfm::Step> &steps) {
-  Operation *op = group.ops.front();
+/// Whether a kernel can read an operand of `op` through `view`: products want
+/// one of an operand's last two axes contiguous, attention the last one, and a
+/// scatter all of them.
+static bool canRead(Operation *op, const View &view) {
   size_t rank = view.strides.size();
-  if (!llvm::is_contained(op->getOperands(), value) || rank < 2 ||
-      view.strides[rank - 1] == 1 ||
-      !isa<MatmulOp, AttentionOp, AttentionBackwardOp, CacheUpdateOp>(op) ||
-      (isa<MatmulOp>(op) && view.strides[rank - 2] == 1))
-    return view;
+  if (isa<ScatterAddOp>(op))
+    return view.isContiguous();
+  if (rank < 2 || view.strides[rank - 1] == 1)
+    return true;
+  if (isa<MatmulOp>(op))
+    return view.strides[rank - 2] == 1;
+  return !isa<AttentionOp, AttentionBackwardOp, CacheUpdateOp>(op);
+}
+
+/// Where a kernel reads `value`: where it is, or a copy that suits the kernel.
+View ProgramBuilder::readable(Value value, const Group &group,
+                              std::vector<tfm::Step> &steps) {
   RankedTensorType type = tensorType(value);
+  if (!isSplat(viewBase(value, schedule.materialised))) {
+    View view = viewOf(value);
+    Operation *first = group.ops.front();
+    if (!llvm::is_contained(first->getOperands(), value) ||
+        canRead(first, view))
+      return view;
+  }
   View copy = contiguousView(
       allocate(freshName(value),
                type.getNumElements() * elementBytes(type.getElementType())),
@@ -93,11 +106,18 @@ void ProgramBuilder::scheduleGroup(const Group &group,
     auto it = op ? block->groupOf.find(op) : block->groupOf.end();
     return it == block->groupOf.end() ? -1 : it->second;
   };
-  llvm::MapVector<Value, View> reads;
+  // A scatter and a cache's update change their base in place: it is brought
+  // there, not read.
+  Operation *first = group.ops.front();
+  Value base;
+  if (isa<ScatterAddOp, CacheUpdateOp>(first) &&
+      llvm::count(first->getOperands(), first->getOperand(0)) == 1)
+    base = first->getOperand(0);
+  llvm::SetVector<Value> reads;
   for (Operation *op : group.ops) {
     forEachRead(op, group.domain, schedule.materialised, [&](const Leaf &leaf) {
-      if (groupOf(leaf.base.getDefiningOp()) != own)
-        reads.try_emplace(leaf.point, viewOf(leaf.point));
+      if (groupOf(leaf.base.getDefiningOp()) != own && leaf.point != base)
+        reads.insert(leaf.point);
     });
     for (Value operand : op->getOperands())
       if (operand.getType().isIndex())
@@ -105,8 +125,8 @@ void ProgramBuilder::scheduleGroup(const Group &group,
           if (cast<BlockArgument>(operand).getOwner()->getParentOp() == loop.op)
             launch->layerDepth = static_cast<int>(depth);
   }
-  for (auto &[value, view] : reads)
-    launch->reads.push_back({value, readable(value, view, group, steps)});
+  for (Value value : reads)
+    launch->reads.push_back({value, readable(value, group, steps)});
   auto readElsewhere = [&](Value value) {
     // A use by another kernel or by the terminator, possibly through free ops.
     SmallVector<Value> queue = {value};
@@ -138,17 +158,8 @@ void ProgramBuilder::scheduleGroup(const Group &group,
       }
     }
   }
-  if (auto scatter = dyn_cast<ScatterAddOp>(group.ops.front())) {
-    // It adds in place, to the base brought there first.
-    moveTo(scatter.getBase(), place(scatter.getY()), steps);
-    llvm::erase_if(launch->reads,
-                   [&](auto &read) { return read.first == scatter.getBase(); });
-  }
-  if (auto update = dyn_cast<CacheUpdateOp>(group.ops.front())) {
-    moveTo(update.getBase(), place(update.getY()), steps);
-    llvm::erase_if(launch->reads,
-                   [&](auto &read) { return read.first == update.getBase(); });
-  }
+  if (isa<ScatterAddOp, CacheUpdateOp>(first))
+    moveTo(first->getOperand(0), place(first->getResult(0)), steps);
   push(std::move(launch), steps);
   for (std::unique_ptr<Launch> &fold : folds)
     push(std::move(fold), steps);
@@ -295,8 +306,7 @@ void ProgramBuilder::build(func::FuncOp func, Program &out) {
             func.getResultAttrOfType<FlatSymbolRefAttr>(i, "tfm.gradient")) {
       view = parameterView(gradient.getValue(), schedule.gradientRegion);
       if (Value arg = accumulated.lookup(gradient))
-        inPlace = accumulatesInPlace(
-            arg, viewBase(value, schedule.materialised), block);
+        inPlace = accumulatesInPlace(arg, value, block);
     } else if (auto region =
                    func.getResultAttrOfType<StringAttr>(i, "tfm.region")) {
       view = regionView(schedule, region.getValue(), tensorType(value));

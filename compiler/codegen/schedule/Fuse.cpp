@@ -335,7 +335,7 @@ void tfm::forEachRead(Operation *op, const Domain &domain,
     }
     Value base = viewBase(value, materialised);
     Operation *def = base.getDefiningOp();
-    if (!def || !isFree(def) || materialised.contains(def))
+    if (!def || !isFree(def) || isSplat(base) || materialised.contains(def))
       visit({base, value, Role::Other, /*inRegister=*/false});
   }
 }

@@ -34,7 +34,8 @@ void findMaterialised(mlir::Block &block, OpSet &materialised);
 /// operand's.
 Domain naturalDomain(mlir::Operation *op);
 
-/// Visits everything that `op`, a member of a kernel over `domain`, reads.
+/// Visits everything that `op`, a member of a kernel over `domain`, reads. A
+/// splat is visited only where `op` reads it from memory.
 void forEachRead(mlir::Operation *op, const Domain &domain,
                  const OpSet &materialised,
                  llvm::function_ref<void(const Leaf &)> visit);

@@ -128,15 +128,20 @@ View ProgramBuilder::constantView(ConstantOp op) {
   return contiguousView(buffer, type);
 }
 
+/// Whether the kernel of `op` can write a result through `view`: products and
+/// attention write whole rows, a scatter adds to rows that follow each other.
+static bool canWrite(Operation *op, const View &view) {
+  if (isa_and_nonnull<ScatterAddOp>(op))
+    return view.isContiguous();
+  return !isa_and_nonnull<MatmulOp, AttentionOp, AttentionBackwardOp>(op) ||
+         view.strides.back() == 1;
+}
+
 View ProgramBuilder::place(Value value) {
   if (auto it = views.find(value); it != views.end())
     return it->second;
   View view = wantedPlace(value);
-  // Products and attention write whole rows.
-  bool rows = !isa_and_nonnull<MatmulOp, AttentionOp, AttentionBackwardOp>(
-                  value.getDefiningOp()) ||
-              (view.isValid() && view.strides.back() == 1);
-  if (!view.isValid() || !rows)
+  if (!view.isValid() || !canWrite(value.getDefiningOp(), view))
     view = allocate(value);
   return views[value] = view;
 }

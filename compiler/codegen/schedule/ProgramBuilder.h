@@ -67,7 +67,7 @@ private:
   llvm::SmallVector<View> placeStacked(RepeatOp repeat, size_t carried);
   void scheduleConcat(ConcatOp concat, std::vector<Step> &steps);
   void scheduleGroup(const Group &group, std::vector<Step> &steps);
-  View readable(mlir::Value value, const View &view, const Group &group,
+  View readable(mlir::Value value, const Group &group,
                 std::vector<Step> &steps);
   View placePartials(mlir::Value result, const Launch &launch,
                      std::vector<std::unique_ptr<Launch>> &folds);

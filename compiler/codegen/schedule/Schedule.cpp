@@ -234,18 +234,17 @@ std::string tfm::describe(const Launch &launch) {
 }
 
 std::string tfm::pathOf(const Launch &launch) {
-  auto pathOfOp = [](Operation *op) -> StringRef {
-    if (auto words = op->getAttrOfType<DictionaryAttr>("tfm.value"))
-      if (auto path = words.getAs<StringAttr>("path"))
-        return path.getValue();
-    if (auto path = op->getAttrOfType<StringAttr>("tfm.path"))
-      return path.getValue();
-    return "";
-  };
+  // A derivative has the location of the op that it is of.
+  SmallVector<Location> places;
   for (Operation *op : launch.group.ops)
-    if (StringRef path = pathOfOp(op); !path.empty())
-      return path.str();
-  return launch.fold ? pathOfOp(launch.fold).str() : "";
+    places.push_back(op->getLoc());
+  for (auto &[value, view] : launch.writes)
+    places.push_back(value.getLoc());
+  for (Location place : places)
+    if (auto path = place->findInstanceOf<NameLoc>();
+        path && !path.getName().empty())
+      return path.getName().str();
+  return "";
 }
 
 int64_t tfm::productFlopsOf(const Launch &launch) {

@@ -183,8 +183,8 @@ struct Schedule {
 
 /// The ops of a launch as a line of text: `matmul 768x128x512 + add gelu`.
 std::string describe(const Launch &launch);
-/// The path of the module whose text a launch comes from; empty where none is
-/// known.
+/// The path of the module whose text a launch computes, or the derivative of;
+/// empty for the model itself, and where none is known.
 std::string pathOf(const Launch &launch);
 /// Multiplications and additions of a matrix product or attention; 0 for other
 /// kernels.

@@ -50,10 +50,21 @@ std::vector<CarriedPlan> &ProgramBuilder::planCarried(RepeatOp repeat) {
   return carriedPlans[repeat] = std::move(plans);
 }
 
+/// The value whose elements, in the same order, are those of `value`.
+static Value throughReshapes(Value value, const OpSet &materialised) {
+  for (auto reshape = value.getDefiningOp<ReshapeOp>();
+       reshape && !materialised.contains(reshape);
+       reshape = value.getDefiningOp<ReshapeOp>())
+    value = reshape.getX();
+  return value;
+}
+
 /// Whether the kernel that computes `next` may write it where `arg` is: nothing
 /// reads `arg` later, and that kernel reads it at the same points only, in its
-/// last pass.
+/// last pass. What is a transpose of something else would be written at other
+/// points.
 bool ProgramBuilder::canWriteOver(Value arg, Value next, Block &block) {
+  next = throughReshapes(next, schedule.materialised);
   Operation *def = next.getDefiningOp();
   auto producer = fused->groupOf.find(def);
   if (!def || producer == fused->groupOf.end())
@@ -93,6 +104,7 @@ bool ProgramBuilder::canWriteOver(Value arg, Value next, Block &block) {
 /// Whether `sum`, which adds to the gradient `arg`, may be written where `arg`
 /// is while it is computed.
 bool ProgramBuilder::accumulatesInPlace(Value arg, Value sum, Block &block) {
+  sum = throughReshapes(sum, schedule.materialised);
   if (sum == arg)
     return true;
   // A loop adds layer by layer; whether that is in place is decided inside.
@@ -103,10 +115,7 @@ bool ProgramBuilder::accumulatesInPlace(Value arg, Value sum, Block &block) {
     return scatter.getBase() == arg
                ? arg.hasOneUse()
                : hasOneReader(scatter.getBase()) &&
-                     accumulatesInPlace(
-                         arg,
-                         viewBase(scatter.getBase(), schedule.materialised),
-                         block);
+                     accumulatesInPlace(arg, scatter.getBase(), block);
   return arg.hasOneUse() && canWriteOver(arg, sum, block);
 }
 
@@ -172,16 +181,14 @@ void ProgramBuilder::scheduleLoop(RepeatOp repeat,
       auto keepsApart = [&](Value arg) {
         const View &from = views[arg];
         return from.buffer != target.buffer || from.offset != target.offset ||
-               accumulatesInPlace(arg, viewBase(value, schedule.materialised),
-                                  *body);
+               accumulatesInPlace(arg, value, *body);
       };
       bool inPlace = target.buffer != schedule.gradientRegion ||
                      llvm::all_of(repeat.getStackedArgs(), keepsApart);
       if (inPlace && fitsLayout(value, target))
         targets.try_emplace(value, target);
     } else if (plans[i].savedAs >= 0 ||
-               canWriteOver(repeat.getCarriedArgs()[i],
-                            viewBase(value, schedule.materialised), *body)) {
+               canWriteOver(repeat.getCarriedArgs()[i], value, *body)) {
       targets[value] = plans[i].target;
     }
   }
@@ -198,16 +205,14 @@ void ProgramBuilder::scheduleLoop(RepeatOp repeat,
   for (size_t i = carried; i < yield.getNumOperands(); ++i)
     moveTo(yield.getOperand(i), stackedResults[i - carried].perLayer(depth),
            loop.body);
-  // A next value that is still where another one will be written goes through
-  // a buffer of its own.
-
+  // A next value that is still where one will be written goes through a buffer
+  // of its own.
   for (size_t i = 0; i < carried; ++i) {
     Value value = yield.getOperand(i);
-    Value base = viewBase(value, schedule.materialised);
-    auto arg = dyn_cast<BlockArgument>(base);
-    if (arg && llvm::is_contained(repeat.getCarriedArgs(), base) &&
-        base != repeat.getCarriedArgs()[i]) {
-      View copy = allocate(repeat.getResult(i));
+    auto arg = dyn_cast<BlockArgument>(viewBase(value, schedule.materialised));
+    if (arg && llvm::is_contained(repeat.getCarriedArgs(), arg) &&
+        viewOf(value) != plans[i].target) {
+      View copy = allocate(value);
       moveTo(value, copy, loop.body);
       views[value] = copy;
     }

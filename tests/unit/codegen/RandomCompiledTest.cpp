@@ -11,8 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/driver/Compile.h"
-#include "tests/unit/codegen/CompiledModel.h"
+#include "tests/unit/codegen/ExpectCompiled.h"
 #include "tests/unit/oracle/Gradients.h"
 #include "tests/unit/oracle/Safetensors.h"
 #include "tests/unit/transforms/RandomProgram.h"
@@ -24,90 +23,10 @@
 #include <set>
 
 using namespace tfm;
-using oracle::Environment;
 using oracle::Tensor;
 using oracle::TestModule;
 
 namespace {
-
-/// The counter of dropout that the runtime would hand over.
-const Tensor rng({4}, {77, 5, 9, 0});
-const Environment dropout = [] {
-  Environment environment;
-  environment.seedLow = 77;
-  environment.seedHigh = 5;
-  environment.counter = 9;
-  return environment;
-}();
-
-std::vector<Tensor> roundedInputs(mlir::func::FuncOp function, unsigned seed) {
-  std::mt19937 random(seed);
-  std::vector<Tensor> inputs = oracle::randomInputs(function, random);
-  for (Tensor &input : inputs)
-    for (double &value : input.data)
-      value = static_cast<float>(value);
-  return inputs;
-}
-
-/// Compiles the module's only function, `@train`: what has a counter of
-/// dropout. Returns its results, and expects the same bits from three threads.
-std::vector<Tensor> runCompiled(TestModule &module,
-                                std::vector<Tensor> inputs) {
-  EXPECT_TRUE(mlir::succeeded(prepare(*module.module)));
-  CompiledModel compiled(*module.module);
-  inputs.push_back(rng);
-  std::vector<Tensor> results = compiled.run("train", inputs);
-  std::vector<Tensor> again = compiled.run("train", inputs, 3);
-  for (size_t i = 0; i < results.size(); ++i)
-    EXPECT_EQ(results[i].data, again[i].data)
-        << "result " << i << " with three threads";
-  return results;
-}
-
-double largest(const Tensor &tensor) {
-  double result = 0;
-  for (double x : tensor.data)
-    result = std::max(result, std::abs(x));
-  return result;
-}
-
-double distance(const Tensor &a, const Tensor &b) {
-  double result = 0;
-  for (auto [x, y] : llvm::zip_equal(a.data, b.data))
-    result = std::isnan(x - y) ? INFINITY : std::max(result, std::abs(x - y));
-  return result;
-}
-
-/// Expects of `function` what the oracle says. How far rounding may carry a
-/// result is measured: the oracle is run on inputs that are off by half a unit
-/// in the last place of an f32, and every op of a chain may do as much again.
-void expectCompiled(TestModule &module, mlir::func::FuncOp function,
-                    unsigned seed) {
-  std::vector<Tensor> inputs = roundedInputs(function, seed);
-  std::vector<Tensor> expected =
-      oracle::evaluateOrFail(function, inputs, dropout);
-  std::vector<double> condition(expected.size(), 0.0);
-  std::mt19937 random(seed);
-  for (int sample = 0; sample < 4; ++sample) {
-    std::vector<Tensor> moved = inputs;
-    for (Tensor &input : moved)
-      for (double &x : input.data)
-        x *= 1 + std::ldexp(random() % 2 ? 1.0 : -1.0, -24);
-    std::vector<Tensor> results =
-        oracle::evaluateOrFail(function, moved, dropout);
-    for (size_t i = 0; i < results.size(); ++i)
-      condition[i] = std::max(condition[i], distance(results[i], expected[i]));
-  }
-  std::vector<Tensor> results = runCompiled(module, inputs);
-  ASSERT_EQ(results.size(), expected.size());
-  for (size_t i = 0; i < results.size(); ++i) {
-    ASSERT_EQ(results[i].shape, expected[i].shape);
-    // An absolute part: where terms cancel to zero their rounding remains.
-    double tolerance =
-        64 * condition[i] + 4e-6 * std::max(largest(expected[i]), 0.1);
-    EXPECT_LE(distance(results[i], expected[i]), tolerance) << "result " << i;
-  }
-}
 
 struct Size {
   int rows, columns;
@@ -117,30 +36,14 @@ class RandomCompiled : public testing::TestWithParam<Size> {};
 
 TEST_P(RandomCompiled, Values) {
   auto [rows, columns] = GetParam();
-  for (unsigned seed = 0; seed < 8; ++seed) {
-    std::string text = randomProgram(1000 + seed, rows, columns);
-    SCOPED_TRACE(text);
-    TestModule module(text);
-    mlir::func::FuncOp f = module.function("f");
-    ASSERT_TRUE(f);
-    f.setSymName("train");
-    TestModule original(text);
-    expectCompiled(module, original.function("f"), seed);
-  }
+  for (unsigned seed = 0; seed < 8; ++seed)
+    expectCompiled(randomProgram(1000 + seed, rows, columns), seed);
 }
 
 TEST_P(RandomCompiled, Derivatives) {
   auto [rows, columns] = GetParam();
-  for (unsigned seed = 0; seed < 8; ++seed) {
-    std::string text = randomProgram(2000 + seed, rows, columns);
-    SCOPED_TRACE(text);
-    TestModule module(text), original(text);
-    ASSERT_TRUE(module.function("f"));
-    oracle::addVJP(module.function("f"), "train");
-    module.function("f").erase();
-    mlir::func::FuncOp derivative = oracle::addVJP(original.function("f"), "g");
-    expectCompiled(module, derivative, seed);
-  }
+  for (unsigned seed = 0; seed < 8; ++seed)
+    expectDerivativeCompiled(randomProgram(2000 + seed, rows, columns), seed);
 }
 
 INSTANTIATE_TEST_SUITE_P(Sizes, RandomCompiled,
@@ -177,8 +80,8 @@ TEST(DropoutCompiled, MasksAreThoseOfTheOracle) {
       ASSERT_TRUE(module.function("f")) << text;
       module.function("f").setSymName("train");
       std::vector<Tensor> inputs = roundedInputs(original.function("f"), rows);
-      std::vector<Tensor> expected =
-          oracle::evaluateOrFail(original.function("f"), inputs, dropout);
+      std::vector<Tensor> expected = oracle::evaluateOrFail(
+          original.function("f"), inputs, dropoutEnvironment);
       std::vector<Tensor> results = runCompiled(module, inputs);
       ASSERT_EQ(results.size(), expected.size());
       int64_t dropped = 0, kept = 0;
@@ -225,7 +128,7 @@ TEST(DropoutCompiled, NestedRepeatsShareNoMask) {
     function.setSymName("train");
     std::vector<Tensor> inputs = roundedInputs(meaning, 1);
     std::vector<Tensor> expected =
-        oracle::evaluateOrFail(meaning, inputs, dropout);
+        oracle::evaluateOrFail(meaning, inputs, dropoutEnvironment);
     std::vector<Tensor> results = runCompiled(module, inputs);
     ASSERT_EQ(results.size(), expected.size());
     const Tensor &y = results.back();
@@ -329,15 +232,8 @@ TEST(AttentionCompiled, WindowSoftcapAndDropout) {
         })",
                                        type, attributes)
                              .str();
-      SCOPED_TRACE(text);
-      TestModule values(text), derivatives(text), original(text);
-      ASSERT_TRUE(values.function("f"));
-      values.function("f").setSymName("train");
-      expectCompiled(values, original.function("f"), length);
-      oracle::addVJP(derivatives.function("f"), "train");
-      derivatives.function("f").erase();
-      expectCompiled(derivatives, oracle::addVJP(original.function("f"), "g"),
-                     length);
+      expectCompiled(text, length);
+      expectDerivativeCompiled(text, length);
     }
 }
 

@@ -59,6 +59,49 @@ TEST(VectorHelpers, ExpIsAccurate) {
   EXPECT_LT(worst, 1.2e-7);
 }
 
+TEST(VectorHelpers, SineAndCosineAreAccurate) {
+  Kernels kernels;
+  OpBuilder &b = kernels.builder;
+  constexpr int64_t size = 1 << 16;
+  auto type = MemRefType::get({size}, b.getF32Type());
+  {
+    OpBuilder::InsertionGuard guard(b);
+    KernelBuilder kb(b, *kernels.module, kernels.target.lanes);
+    auto func = beginKernel(b, *kernels.module, "sine", {type, type, type}, 0);
+    Value x = kb.pointer(func.getArgument(0)),
+          s = kb.pointer(func.getArgument(1)),
+          c = kb.pointer(func.getArgument(2));
+    kb.loop(kb.i64(0), kb.i64(size), kb.lanes, [&](Value i) {
+      Value value = kb.load(kb.at(x, i));
+      kb.store(math::SinOp::create(b, kb.loc, value), kb.at(s, i));
+      kb.store(math::CosOp::create(b, kb.loc, value), kb.at(c, i));
+    });
+  }
+  kernels.compile();
+  Buffer x(size), s(size), c(size);
+  for (double largest : {1.0, 10.0, 4096.0, 131072.0, 1e6}) {
+    for (int64_t i = 0; i < size; ++i)
+      x[i] = static_cast<float>(largest * (2.0 * i / size - 1));
+    kernels.run("sine", {&x, &s, &c}, 0);
+    double worst = 0;
+    for (int64_t i = 0; i < size; ++i) {
+      worst = std::max(worst, std::fabs(s[i] - std::sin((double)x[i])));
+      worst = std::max(worst, std::fabs(c[i] - std::cos((double)x[i])));
+    }
+    EXPECT_LT(worst, 1.2e-7) << largest;
+  }
+  const float infinity = std::numeric_limits<float>::infinity();
+  const float special[] = {0.0f, 1e9f, -3e20f, infinity, std::nanf("")};
+  std::copy(std::begin(special), std::end(special), x.data());
+  kernels.run("sine", {&x, &s, &c}, 0);
+  EXPECT_EQ(s[0], 0.0f);
+  EXPECT_EQ(c[0], 1.0f);
+  EXPECT_LE(std::fabs(s[1]), 1.0f);
+  EXPECT_LE(std::fabs(c[2]), 1.0f);
+  EXPECT_TRUE(std::isnan(s[3]));
+  EXPECT_TRUE(std::isnan(c[4]));
+}
+
 TEST(VectorHelpers, PhiloxGivesThePublishedNumbers) {
   // The known answers of the Random123 library, kat_vectors.
   auto zeros = philox({0, 0, 0, 0}, 0, 0);

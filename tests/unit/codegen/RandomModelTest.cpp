@@ -1,0 +1,244 @@
+//===- RandomModelTest.cpp - random models against the oracle -------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Random models in the language, compiled as `tfmc build` does: loss, every
+// gradient, logits, and generation with a cache, against the f64 oracle.
+// TFM_RANDOM_MODELS=FIRST:COUNT runs other seeds than those of the test suite.
+//
+//===----------------------------------------------------------------------===//
+
+#include "tests/unit/codegen/RandomModel.h"
+
+#include "compiler/dialect/TfmDialect.h"
+#include "compiler/driver/Compile.h"
+#include "compiler/frontend/Frontend.h"
+#include "compiler/transforms/Passes.h"
+#include "tests/unit/codegen/CompiledModel.h"
+#include "tests/unit/codegen/ExpectCompiled.h"
+
+#include "mlir/IR/Verifier.h"
+#include "mlir/Pass/PassManager.h"
+#include "gtest/gtest.h"
+
+#include <cmath>
+
+using namespace tfm;
+using oracle::Tensor;
+
+namespace {
+
+/// The largest difference; infinite where one side is not a number.
+double distance(const Tensor &a, const Tensor &b) {
+  double result = 0;
+  for (auto [x, y] : llvm::zip_equal(a.data, b.data))
+    result = std::isnan(x - y) ? INFINITY : std::max(result, std::abs(x - y));
+  return result;
+}
+
+/// The results of a function, and how far rounding may carry each.
+struct Expected {
+  std::vector<Tensor> results;
+  std::vector<double> tolerances;
+};
+
+class Trial {
+public:
+  explicit Trial(unsigned seed) : random(seed), model(randomModel(seed)) {}
+
+  void run() {
+    SCOPED_TRACE(model.text);
+    reference = parse();
+    subject = parse();
+    if (!reference || !subject)
+      return;
+    for (auto param : reference->getOps<ParamOp>()) {
+      Tensor value(param.getTensorType().getShape());
+      for (double &element : value.data)
+        element = static_cast<float>(uniform(random));
+      environment.parameters[param.getSymName()] = value;
+    }
+    mlir::PassManager passes(&context);
+    passes.addPass(createDifferentiatePass());
+    ASSERT_TRUE(succeeded(passes.run(*reference)));
+    ASSERT_TRUE(succeeded(mlir::verify(*reference)));
+    ASSERT_TRUE(succeeded(prepare(*subject)));
+    ASSERT_TRUE(succeeded(mlir::verify(*subject)));
+    compiled = std::make_unique<CompiledModel>(*subject);
+    for (auto &entry : environment.parameters)
+      compiled->setParameter(entry.getKey(), entry.getValue());
+    training();
+    generation();
+  }
+
+private:
+  mlir::OwningOpRef<mlir::ModuleOp> parse() {
+    SourceManager sources;
+    Diagnostics diags(sources);
+    FrontendOptions options;
+    FunctionRequest forward, loss;
+    forward.batch = batch;
+    loss.kind = FunctionRequest::Loss;
+    options.functions = {forward, loss};
+    auto module = compileTextToTfm(context, sources, "random.tfm", model.text,
+                                   options, diags);
+    EXPECT_TRUE(module) << diags.str();
+    return module;
+  }
+
+  Expected evaluate(llvm::StringRef name, llvm::ArrayRef<Tensor> inputs) {
+    auto function = reference->lookupSymbol<mlir::func::FuncOp>(name);
+    Expected expected;
+    expected.results = oracle::evaluateOrFail(function, inputs, environment);
+    std::vector<double> condition(expected.results.size(), 0.0);
+    for (int sample = 0; sample < 3; ++sample) {
+      oracle::Environment moved = environment;
+      for (auto &entry : moved.parameters)
+        for (double &x : entry.getValue().data)
+          x *= 1 + std::ldexp(random() % 2 ? 1.0 : -1.0, -24);
+      auto results = oracle::evaluateOrFail(function, inputs, moved);
+      for (size_t i = 0; i < results.size(); ++i)
+        condition[i] =
+            std::max(condition[i], distance(results[i], expected.results[i]));
+    }
+    for (size_t i = 0; i < expected.results.size(); ++i) {
+      double largest = 0.01;
+      for (double x : expected.results[i].data)
+        largest = std::max(largest, std::abs(x));
+      expected.tolerances.push_back(64 * condition[i] + 1e-5 * largest);
+    }
+    return expected;
+  }
+
+  Tensor tokens(llvm::ArrayRef<int64_t> shape) {
+    Tensor result(shape);
+    for (double &token : result.data)
+      token = static_cast<double>(random() % model.vocab);
+    return result;
+  }
+
+  void training() {
+    auto train = reference->lookupSymbol<mlir::func::FuncOp>("train");
+    std::vector<Tensor> inputs;
+    for (mlir::BlockArgument argument : train.getArguments()) {
+      llvm::ArrayRef<int64_t> shape = tensorType(argument).getShape();
+      inputs.push_back(shape.empty() ? Tensor({}, 3.0) : tokens(shape));
+    }
+    environment.seedLow = 77;
+    environment.seedHigh = 5;
+    environment.counter = 9 * model.accumulate;
+    Expected expected = evaluate("train", inputs);
+    double largest = 0;
+    for (unsigned i = 0; i < train.getNumResults(); ++i)
+      if (train.getResultAttr(i, "tfm.gradient"))
+        for (double x : expected.results[i].data)
+          largest = std::max(largest, std::abs(x));
+    // Where gradients explode, how far rounding carries them says nothing.
+    bool chaotic = *std::max_element(expected.tolerances.begin(),
+                                     expected.tolerances.end()) >
+                   1e-3 * std::max(largest, 0.01);
+    std::vector<Tensor> given = inputs;
+    given.push_back(dropoutCounter);
+    compiled->clearGradients();
+    Tensor loss = compiled->run("train", given)[0];
+    EXPECT_LE(distance(loss, expected.results[0]), expected.tolerances[0]);
+    for (unsigned i = 0; i < train.getNumResults(); ++i) {
+      auto param =
+          train.getResultAttrOfType<mlir::FlatSymbolRefAttr>(i, "tfm.gradient");
+      if (!param || chaotic)
+        continue;
+      // What is zero in exact arithmetic (a shift of all scores changes
+      // nothing) is made of terms as large as those of its neighbours.
+      EXPECT_LE(
+          distance(compiled->gradient(param.getValue()), expected.results[i]),
+          expected.tolerances[i] + 3e-6 * largest)
+          << "gradient of " << param.getValue().str();
+    }
+    std::vector<float> gradients = compiled->gradients();
+    compiled->clearGradients();
+    EXPECT_EQ(compiled->run("train", given, 3)[0].data, loss.data);
+    EXPECT_TRUE(compiled->gradients() == llvm::ArrayRef(gradients))
+        << "with three threads";
+    if (model.accumulate == 1)
+      return;
+    compiled->run("train", given, 2);
+    for (auto [twice, once] : llvm::zip_equal(compiled->gradients(), gradients))
+      ASSERT_NEAR(twice, 2 * once, 1e-4 * (0.01 + std::abs(once)));
+  }
+
+  /// @forward, and the same by prefill and decode where they are.
+  void generation() {
+    auto forward = reference->lookupSymbol<mlir::func::FuncOp>("forward");
+    Tensor ids = tokens(tensorType(forward.getArgument(0)).getShape());
+    Expected expected = evaluate("forward", {ids});
+    const Tensor &logits = expected.results[0];
+    EXPECT_LE(distance(compiled->run("forward", {ids}, 2)[0], logits),
+              expected.tolerances[0]);
+    auto prefill = subject->lookupSymbol<mlir::func::FuncOp>("prefill");
+    if (!prefill)
+      return;
+    ++cached;
+    int64_t chunk = tensorType(prefill.getArgument(0)).getDimSize(1);
+    ASSERT_EQ(chunk, model.context) << "a prompt is one chunk";
+    Tensor start({batch, chunk}), length({batch}), zero({batch});
+    for (int64_t b = 0; b < batch; ++b) {
+      length.data[b] = static_cast<double>(1 + random() % model.context);
+      for (int64_t t = 0; t < static_cast<int64_t>(length.data[b]); ++t)
+        start.at({b, t}) = ids.at({b, t});
+    }
+    auto expectRow = [&](const Tensor &found, int64_t b, int64_t t) {
+      for (int64_t v = 0; v < model.vocab; ++v)
+        ASSERT_NEAR(found.at({b, v}), logits.at({b, t, v}),
+                    expected.tolerances[0])
+            << "sequence " << b << ", position " << t;
+    };
+    Tensor found = compiled->run("prefill", {start, zero, length}, 2)[0];
+    std::vector<int64_t> done;
+    for (int64_t b = 0; b < batch; ++b) {
+      done.push_back(static_cast<int64_t>(length.data[b]));
+      expectRow(found, b, done[b] - 1);
+    }
+    for (int64_t step = 0; step < model.context; ++step) {
+      Tensor next({batch, 1}), position({batch});
+      for (int64_t b = 0; b < batch; ++b) {
+        done[b] = std::min(done[b], model.context - 1);
+        next.data[b] = ids.at({b, done[b]});
+        position.data[b] = static_cast<double>(done[b]);
+      }
+      found = compiled->run("decode", {next, position}, 2)[0];
+      for (int64_t b = 0; b < batch; ++b)
+        expectRow(found, b, done[b]++);
+    }
+  }
+
+  static constexpr int64_t batch = 2;
+  std::mt19937 random;
+  std::uniform_real_distribution<double> uniform{-0.6, 0.6};
+  RandomModel model;
+  mlir::MLIRContext context{mlir::MLIRContext::Threading::DISABLED};
+  mlir::OwningOpRef<mlir::ModuleOp> reference, subject;
+  oracle::Environment environment;
+  std::unique_ptr<CompiledModel> compiled;
+
+public:
+  /// How many models generated with a cache.
+  static inline int cached = 0;
+};
+
+TEST(RandomModels, TrainAndGenerate) {
+  unsigned first = 0, count = 24;
+  if (const char *seeds = std::getenv("TFM_RANDOM_MODELS"))
+    ASSERT_EQ(std::sscanf(seeds, "%u:%u", &first, &count), 2);
+  for (unsigned seed = first; seed < first + count; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Trial(seed).run();
+    if (HasFatalFailure())
+      return;
+  }
+  EXPECT_GT(Trial::cached, 0);
+}
+
+} // namespace
