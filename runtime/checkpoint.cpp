@@ -9,6 +9,7 @@
 
 #include "runtime/atomic_file.h"
 #include "runtime/error.h"
+#include "runtime/folder_lock.h"
 #include "runtime/weights.h"
 
 #include <cerrno>
@@ -153,7 +154,8 @@ void saveCheckpoint(const std::string &folder, const Model &model,
 
 RunState loadCheckpoint(const std::string &folder, Model &model) {
   requireCheckpoint(folder);
-  finishRenames(folder);
+  if (!isLocked(folder)) // else they are in the hands of who trains there
+    finishRenames(folder);
   RunState state = parseState(folder + "/state.json");
   std::string step = std::to_string(state.step);
   SafetensorsReader weights(folder + "/model.safetensors");

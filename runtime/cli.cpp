@@ -14,6 +14,7 @@
 #include "runtime/usage.h"
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <cmath>
 #include <csignal>
 #include <cstdio>
@@ -33,6 +34,13 @@ extern "C" void onInterrupt(int signal) {
   // The second Ctrl-C ends the program at once.
   std::signal(signal, SIG_DFL);
   interrupted.store(true);
+  // A step may take a while; who waits should know.
+  constexpr std::string_view note =
+      "\ninterrupted: a checkpoint is saved after this step; once more ends "
+      "at once\n";
+  int before = errno;
+  (void)!write(STDERR_FILENO, note.data(), note.size());
+  errno = before;
 }
 
 /// Training ends with a checkpoint, whoever ends it; a reader of its samples
@@ -176,11 +184,12 @@ void addGenerate(CLI::App &app, GenerateCommand &generate) {
                    "TOKEN=BIAS: adds to the logit of a token, given by its id "
                    "or text; -inf forbids it (repeatable)")
       ->check(CLI::Validator(checkBias, "TOKEN=BIAS"))
-      ->take_all();
+      ->allow_extra_args(false); // one each, and brackets are text
   command->add_flag("--greedy", generate.greedy, "always the best token");
   command->add_option("--seed", generate.seed, "seed of the draws")
       ->check(usage::wholeNumber(0, maxSeed));
-  command->add_option("--stop", generate.stop, "end at this text (repeatable)");
+  command->add_option("--stop", generate.stop, "end at this text (repeatable)")
+      ->allow_extra_args(false);
   command
       ->add_option("--overflow", generate.overflow,
                    "when the context is full: slide over the newest tokens, or "

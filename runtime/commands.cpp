@@ -11,6 +11,7 @@
 #include "runtime/data/texts.h"
 #include "runtime/error.h"
 #include "runtime/find_tokenizer.h"
+#include "runtime/folder_lock.h"
 #include "runtime/progress.h"
 #include "runtime/weights.h"
 
@@ -53,9 +54,10 @@ std::string freeRunFolder(const tfm_model &model) {
   std::string stem = model.source;
   stem = stem.substr(stem.rfind('/') + 1);
   stem = stem.substr(0, stem.rfind('.'));
-  std::string base = "runs/" + (stem.empty() ? model.name : stem);
+  bool isNamed = !stem.empty() && stem != "<stdin>";
+  std::string base = "runs/" + (isNamed ? stem : model.name);
   std::string folder = base;
-  for (int i = 2; holdsWeights(folder); ++i)
+  for (int i = 2; holdsWeights(folder) || isLocked(folder); ++i)
     folder = base + "-" + std::to_string(i);
   return folder;
 }
@@ -189,7 +191,7 @@ void train(const tfm_model &descriptor, TrainCommand command,
                 ignoredTarget(recipe.train, *tokenizer)});
   ThreadPool pool(threadCount(command));
   Model model(descriptor, pool);
-  std::string out = options.out;
+  std::string out = options.out, resumed = options.resume;
   options.quiet = command.json;
   Trainer trainer(model, recipe, *data, *tokenizer, std::move(options));
   TrainResult result = trainer.run(interrupt);
@@ -212,7 +214,7 @@ void train(const tfm_model &descriptor, TrainCommand command,
   if (result.wasComplete) {
     printText(fmt::format("the run in {} is complete after {} steps: train on "
                           "with --steps {}\n",
-                          out, result.steps, 2 * result.steps));
+                          resumed, result.steps, 2 * result.steps));
     return;
   }
   std::string validation =

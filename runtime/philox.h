@@ -39,7 +39,7 @@ namespace tfm {
 /// What the runtime draws random numbers for; the high word of counter[2].
 enum class Stream : uint32_t {
   Initialise = 0x80000000u, ///< counter: block, parameter stream lo, ., hi
-  Windows = 0x80000001u,    ///< counter: row, 0, ., update * accumulate + micro
+  Windows = 0x80000001u,    ///< counter: row of the whole batch, 0, ., update
   Shuffle = 0x80000002u,    ///< counter: index, 0, ., epoch
   Split = 0x80000003u,      ///< counter: index, 0, ., 0
   Sample = 0x80000004u,     ///< counter: token, 0, ., sequence number

@@ -102,7 +102,8 @@ struct DataSpec {
 };
 
 struct TokenizerSpec {
-  /// chars, bytes, words, bpe_words, huggingface, gpt2; empty: none.
+  /// chars, bytes, words, bpe_words, huggingface, gpt2, sentencepiece; empty:
+  /// none.
   std::string kind;
   std::vector<std::string> files;
   std::string directory; ///< where the files were when the model was built

@@ -10,8 +10,7 @@
 //   2. copy the constants of the model into it (`constants`);
 //   3. fill parameters and inputs at their offsets;
 //   4. call a function's `run` once per thread, with a `tfm_thread` each, all
-//   at
-//      the same time;
+//      at the same time;
 //   5. read the outputs at their offsets.
 //
 // All offsets are bytes from the start of the arena. Tensors are row-major.

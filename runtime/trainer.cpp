@@ -306,6 +306,7 @@ TrainResult Trainer::run(const std::atomic<bool> &interrupt) {
   }
   if (!options.out.empty()) {
     makeFolder(options.out);
+    lock.emplace(options.out);
     checkSpace(options.out, model);
     // Only now: whatever is wrong with weights, data or recipe has been said.
     if (options.overwrite && options.out != options.resume)

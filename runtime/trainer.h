@@ -11,6 +11,7 @@
 #include "runtime/checkpoint.h"
 #include "runtime/data/order.h"
 #include "runtime/evaluator.h"
+#include "runtime/folder_lock.h"
 #include "runtime/generator.h"
 #include "runtime/progress.h"
 #include "runtime/recipe.h"
@@ -90,6 +91,7 @@ private:
   const tfm_function &trainFunction;
   const tfm_function &updateFunction;
   RunState position;
+  std::optional<FolderLock> lock; ///< on `out`
   /// The step of the checkpoint that `out` holds, if any.
   std::optional<int64_t> savedAt;
   std::optional<DataOrder> order;

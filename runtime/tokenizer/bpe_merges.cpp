@@ -50,6 +50,10 @@ const BpeMerges::Merge *BpeMerges::find(int32_t left, int32_t right) const {
 
 void BpeMerges::apply(std::span<const int32_t> first,
                       std::vector<int32_t> &ids) const {
+  if (merges.empty()) { // a tokenizer of bytes: `first` may be a whole book
+    ids.insert(ids.end(), first.begin(), first.end());
+    return;
+  }
   // A queue of candidate pairs over a doubly linked list.
   struct Node {
     int32_t id, previous, next;

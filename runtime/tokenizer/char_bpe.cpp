@@ -206,7 +206,11 @@ private:
   }
 
   [[noreturn]] void unsupported(const char *what, const json &value) const {
-    throw InputError(origin + ": the " + what + " " + value.dump() +
+    // Some hold a table of half a megabyte.
+    std::string text = value.dump(-1, ' ', /*ensure_ascii=*/true);
+    if (text.size() > 200)
+      text = text.substr(0, 200) + "...";
+    throw InputError(origin + ": the " + what + " " + text +
                      " is not supported; those of Llama, Mistral, Gemma and "
                      "byte-level BPE are");
   }

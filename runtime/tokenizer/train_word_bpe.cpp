@@ -100,15 +100,13 @@ private:
   void readWords(std::string_view text) {
     std::unordered_map<std::string_view, size_t> known;
     int32_t end = symbolId(std::string(wordEnd));
-    size_t line = 1;
     for (size_t at = 0; at < text.size();) {
       size_t begin = at;
       std::vector<int32_t> characters;
       CodePoint c = decodeUtf8(text, at);
       while (at < text.size() && !isSpace(c.value)) {
         if (c.value < 0)
-          throw InputError("line " + std::to_string(line) +
-                           " is not UTF-8 text");
+          throw InputError("not UTF-8 text");
         characters.push_back(symbolId(std::string(text.substr(at, c.bytes))));
         at += c.bytes;
         if (at < text.size())
@@ -123,10 +121,8 @@ private:
         }
         ++words[place->second].count;
       }
-      if (at < text.size()) { // the white space behind the word
-        line += text[at] == '\n';
+      if (at < text.size()) // the white space behind the word
         at += c.bytes;
-      }
     }
     if (words.empty())
       throw InputError("there are no words to learn from");

@@ -353,7 +353,7 @@ class Learning(Folder):
         for arguments, part in [(["empty.txt"], "empty.txt is empty"),
                                 (["none.txt"], "none.txt"),
                                 (["blank.txt"], "no words"),
-                                (["bad.txt"], "line 2 is not UTF-8"),
+                                (["bad.txt"], "bad.txt:2: not UTF-8 text"),
                                 (["other.json", "--field", "text"], 'field "text"')]:
             result = tfmc("tokenizer", *arguments, cwd=self.folder)
             self.assertEqual(result.returncode, INPUT_ERROR)

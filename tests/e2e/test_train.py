@@ -83,6 +83,15 @@ class Addition(unittest.TestCase):
         self.assertEqual(info["parameters"]["total"], report["parameters"]["total"])
         # The planner meets its lower bound.
         self.assertLessEqual(report["memory"]["arena"], 1.01 * report["memory"]["lower_bound"])
+        # And for people, in the same unit.
+        table = tfmc("report", self.source, "--memory").stdout
+        rows = re.findall(r"^  (arena|parameters|activations) +[\d,]+ +(.*iB)$", table, re.M)
+        figures = dict(rows)
+        self.assertEqual(set(figures), {"arena", "parameters", "activations"}, table)
+        text = run(self.model, "info").stdout
+        self.assertIn(f"memory           {figures['arena']} (parameters {figures['parameters']},",
+                      text)
+        self.assertIn(f"activations {figures['activations']})", text)
 
     def test_training_learns(self):
         self.assertEqual(self.trained.returncode, 0, self.trained.stderr)

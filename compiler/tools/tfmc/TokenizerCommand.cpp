@@ -11,6 +11,7 @@
 #include "runtime/data/texts.h"
 #include "runtime/error.h"
 #include "runtime/tokenizer/train_word_bpe.h"
+#include "runtime/tokenizer/utf8.h"
 #include "runtime/usage.h"
 
 #include "llvm/Support/FormatVariadic.h"
@@ -35,8 +36,16 @@ struct Arguments {
 static std::string readTexts(const Arguments &arguments) {
   DataSpec data;
   data.files = arguments.files;
-  if (arguments.field.empty())
-    return readText(data).text;
+  if (arguments.field.empty()) {
+    Text texts = readText(data);
+    for (size_t at = 0; at < texts.text.size();) {
+      CodePoint character = decodeUtf8(texts.text, at);
+      if (character.value < 0)
+        throw InputError(texts.placeOf(at) + ": not UTF-8 text");
+      at += character.bytes;
+    }
+    return std::move(texts.text);
+  }
   data.kind = "json";
   data.field = arguments.field;
   std::string text;

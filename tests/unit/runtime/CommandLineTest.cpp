@@ -9,6 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "runtime/folder_lock.h"
 #include "tests/unit/runtime/TemporaryFolder.h"
 
 #include <chrono>
@@ -113,6 +114,8 @@ TEST_F(CommandLine, WrongUsageExitsWith2) {
         "export --weights x",
         "generate --weights x --logit-bias 3",
         "generate --weights x --logit-bias 3=x",
+        "generate --weights x --logit-bias '[=3]'",
+        "generate --weights x --logit-bias 3=1 4=1",
         "generate --weights x --logit-bias 3=inf",
         "generate --weights x --overflow x",
         "generate --weights x -i --prompt a",
@@ -240,6 +243,11 @@ TEST_F(CommandLine, GenerationOptions) {
             std::string::npos);
   EXPECT_EQ(text("--tokens 3 --logit-bias '+=99'").at("text"), "+++");
   EXPECT_EQ(text("--tokens 3 --logit-bias 10=99").at("text"), "+++");
+  // Brackets are text like any other.
+  EXPECT_EQ(text("--tokens 3 --logit-bias 1=99 --stop '[1]'").at("text"),
+            "111");
+  EXPECT_EQ(text("--tokens 3 --logit-bias 1=99 --stop 11 --stop 2").at("text"),
+            "");
   expectError("generate --weights run --logit-bias 14=1",
               {"no token 14", "0 to 13"});
   expectError("generate --weights run --logit-bias xy=1", {"\"xy\""});
@@ -333,8 +341,9 @@ TEST_F(CommandLine, CtrlCSavesAndExits130) {
   waitpid(child, &status, 0);
   ASSERT_TRUE(WIFEXITED(status));
   EXPECT_EQ(WEXITSTATUS(status), 130);
-  EXPECT_NE(contentOf(folder / "err.txt").find("--resume run"),
-            std::string::npos);
+  std::string err = contentOf(folder / "err.txt");
+  EXPECT_NE(err.find("once more ends at once"), std::string::npos) << err;
+  EXPECT_NE(err.find("--resume run"), std::string::npos) << err;
   int64_t step = json::parse(contentOf(folder / "run/state.json")).at("step");
   // Not only the regular checkpoints, which come every 100 steps: the last step
   // of all is saved, and the log ends with it.
@@ -345,6 +354,24 @@ TEST_F(CommandLine, CtrlCSavesAndExits130) {
             std::string::npos);
   EXPECT_EQ(run("train --resume run --steps " + std::to_string(step + 5)).code,
             0);
+}
+
+// Two trainings would mix their files.
+TEST_F(CommandLine, AFolderIsForOneTraining) {
+  pid_t child = startEndlessTraining();
+  expectError("train --out run --overwrite --steps 3",
+              {"another process is training in run: choose another --out"});
+  expectError("train --resume run --steps 2000000000", {"another process"});
+  // To look at it is no harm.
+  EXPECT_EQ(run("generate --weights run --tokens 1").code, 0);
+  kill(child, SIGINT);
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(run("train --out run --overwrite --steps 3").code, 0);
+  std::filesystem::create_directories(folder / "runs/toy");
+  FolderLock lock(folder / "runs/toy");
+  EXPECT_NE(run("train --steps 3").out.find("saved in runs/toy-2"),
+            std::string::npos);
 }
 
 TEST_F(CommandLine, AKillAtAnyMomentLeavesAWholeCheckpoint) {
