@@ -211,6 +211,9 @@ bool holdsCheckpoint(const std::string &folder) {
 
 void requireNoRunFile(const std::string &path) {
   std::filesystem::path file(path);
+  std::error_code none;
+  if (std::filesystem::is_symlink(file, none))
+    file = std::filesystem::weakly_canonical(file, none);
   std::string folder = file.parent_path().string();
   if (folder.empty())
     folder = ".";

@@ -322,7 +322,7 @@ TrainResult Trainer::run(const std::atomic<bool> &interrupt) {
              options.out == options.resume ? position.logBytes : 0);
 
   int64_t first = position.step;
-  if (options.resume == options.out)
+  if (!options.resume.empty() && options.resume == options.out)
     savedAt = first;
   progress.emplace(first, position.steps,
                    train.batch * train.sequence * train.accumulate,

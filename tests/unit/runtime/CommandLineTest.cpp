@@ -453,6 +453,8 @@ TEST_F(CommandLine, NothingButTrainingWritesIntoARun) {
   expectError("logits --weights run --prompt 1 -o run/model.safetensors",
               {"run/model.safetensors"});
   expectError("train --steps 2 --out b --log run/log.jsonl", {"run/log.jsonl"});
+  std::filesystem::create_symlink("run/model.safetensors", folder / "link");
+  expectError("export --weights run -o link", {"link is a file of the run in"});
   ASSERT_EQ(run("train --out . --steps 20").code, 0);
   expectError("export --weights run -o model.safetensors",
               {"model.safetensors is a file of the run in ."});
