@@ -8,6 +8,7 @@
 #include "runtime/evaluator.h"
 
 #include "runtime/error.h"
+#include "runtime/generator.h"
 #include "runtime/sampler.h"
 
 #include <algorithm>
@@ -146,6 +147,8 @@ ExactMatch answerQuestions(Model &model, const Dataset &data, size_t limit) {
   for (Question &question : data.questions(Part::Train))
     training.insert(std::move(question.prompt));
 
+  if (!questions.empty())
+    requireOwnLogits(model, questions.front().prompt);
   const tfm_function &forward = model.function("forward");
   const tfm_buffer &tokensIn = Model::input(forward, "tokens");
   const tfm_buffer &logitsOut = Model::output(forward, "logits");

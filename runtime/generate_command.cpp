@@ -222,6 +222,7 @@ void generate(const tfm_model &descriptor, const GenerateCommand &command) {
     return;
   }
   checkLength(tokens, *logits, options);
+  requireOwnLogits(model, tokens);
   for (int64_t i = 0; i < command.count; ++i) {
     options.sequence = static_cast<uint32_t>(i);
     if (command.json) {
@@ -270,6 +271,7 @@ void writeLogits(const tfm_model &descriptor, const GenerateCommand &command,
                     "a time: shorten it",
                     count, descriptor.name, length));
   loadWeights(command.weights, model);
+  requireOwnLogits(model, tokens);
   std::span<int32_t> row = model.values<int32_t>(input);
   std::ranges::fill(row, 0);
   std::ranges::copy(tokens, row.begin());

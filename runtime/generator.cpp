@@ -11,34 +11,55 @@
 #include "runtime/error.h"
 #include "runtime/philox.h"
 #include "runtime/progress.h"
+#include "runtime/recipe.h"
 #include "runtime/tokenizer/utf8.h"
 
 #include <algorithm>
+#include <fmt/format.h>
 #include <stdexcept>
 
 namespace tfm {
 
 namespace {
 
+/// Tokens of a sequence that `forward` takes.
+int64_t forwardLength(Model &model) {
+  return Model::input(model.function("forward"), "tokens").shape[1];
+}
+
+/// The logits of `forward` after the last of some tokens, with `padding` in the
+/// positions right of it.
+std::span<const float>
+forwardLogits(Model &model, std::span<const int32_t> text, int32_t padding) {
+  const tfm_function &function = model.function("forward");
+  const tfm_buffer &logits = Model::output(function, "logits");
+  std::span<int32_t> input =
+      model.values<int32_t>(Model::input(function, "tokens"));
+  std::fill(std::copy(text.begin(), text.end(), input.begin()), input.end(),
+            padding);
+  model.run(function);
+  auto width = static_cast<size_t>(logits.shape[logits.rank - 1]);
+  return model.values<float>(logits).subspan((text.size() - 1) * width, width);
+}
+
 class WholeSequence : public LogitsSource {
 public:
   WholeSequence(Model &model, int64_t limit)
-      : model(model), function(model.function("forward")),
-        tokens(Model::input(function, "tokens")),
-        logits(Model::output(function, "logits")) {
-    length = tokens.shape[tokens.rank - 1];
-    limit = limit > 0 ? std::min(limit, length) : length;
-    newest = limit;
-    window.reserve(static_cast<size_t>(limit) + 1);
+      : model(model), newest(forwardLength(model)),
+        width(Model::output(model.function("forward"), "logits").shape[2]) {
+    if (limit > 0)
+      newest = std::min(newest, limit);
+    window.reserve(static_cast<size_t>(newest) + 1);
   }
 
   int64_t context() const override { return newest; }
-  int64_t vocabulary() const override { return logits.shape[logits.rank - 1]; }
+  int64_t vocabulary() const override { return width; }
 
   std::span<const float> start(std::span<const int32_t> prompt) override {
     auto count = std::min(prompt.size(), static_cast<size_t>(newest));
     std::span<const int32_t> newestTokens = prompt.last(count);
     window.assign(newestTokens.begin(), newestTokens.end());
+    requireOwnLogits(model, window);
     return evaluate();
   }
 
@@ -50,23 +71,13 @@ public:
   }
 
 private:
-  /// What stands right of the last token cannot be seen by it.
   std::span<const float> evaluate() {
-    std::span<int32_t> input = model.values<int32_t>(tokens);
-    std::fill(std::copy(window.begin(), window.end(), input.begin()),
-              input.end(), 0);
-    model.run(function);
-    auto width = static_cast<size_t>(vocabulary());
-    return model.values<float>(logits).subspan((window.size() - 1) * width,
-                                               width);
+    return forwardLogits(model, window, /*padding=*/0);
   }
 
   Model &model;
-  const tfm_function &function;
-  const tfm_buffer &tokens; ///< [B, T]; the first row is used
-  const tfm_buffer &logits; ///< [B, T, vocabulary]
-  int64_t length;
   int64_t newest;
+  int64_t width;
   std::vector<int32_t> window;
 };
 
@@ -163,6 +174,27 @@ size_t safeLength(const std::string &text, size_t longestStop) {
 
 } // namespace
 
+void requireOwnLogits(Model &model, std::span<const int32_t> text) {
+  if (model.find("decode")) // what can be evaluated with a cache is causal
+    return;
+  int64_t length = forwardLength(model);
+  if (static_cast<int64_t>(text.size()) >= length)
+    return;
+  std::span<const float> logits = forwardLogits(model, text, 0);
+  std::vector<float> first(logits.begin(), logits.end());
+  logits = forwardLogits(model, text, static_cast<int32_t>(first.size()) - 1);
+  if (std::ranges::equal(first, logits))
+    return;
+  const char *recipe = model.descriptor().recipe;
+  std::string obstacle =
+      parseRecipe(recipe ? recipe : "").generate.wholeSequence;
+  throw InputError(fmt::format(
+      "a text of {0} tokens has no logits of its own: this model looks at all "
+      "{1} positions at once{2}; begin with at least {1} tokens, or build it "
+      "for a shorter context",
+      text.size(), length, obstacle.empty() ? "" : " (" + obstacle + ")"));
+}
+
 std::unique_ptr<LogitsSource> wholeSequence(Model &model, int64_t context) {
   return std::make_unique<WholeSequence>(model, context);
 }
@@ -176,8 +208,8 @@ std::unique_ptr<LogitsSource> openLogits(Model &model, int64_t context) {
     Model::requireFilled(*forward, {"tokens"});
   if (model.find("prefill") && model.find("decode")) {
     // The caches hold as many tokens as `forward` takes.
-    if (const tfm_function *forward = model.find("forward")) {
-      int64_t capacity = Model::input(*forward, "tokens").shape[1];
+    if (model.find("forward")) {
+      int64_t capacity = forwardLength(model);
       context = context > 0 ? std::min(context, capacity) : capacity;
     }
     if (context > 0)

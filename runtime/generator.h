@@ -37,8 +37,14 @@ public:
 };
 
 /// Evaluates `forward` on the newest `context` tokens, for every token anew.
-/// `context` 0 is all that `forward` takes.
+/// `context` 0 is all that `forward` takes. A text that is shorter than that
+/// must have logits of its own (`requireOwnLogits`).
 std::unique_ptr<LogitsSource> wholeSequence(Model &model, int64_t context);
+
+/// Throws InputError where the logits after `text` depend on what stands right
+/// of it in `forward`, as in a model that is not causal: only a text that fills
+/// its positions has logits there.
+void requireOwnLogits(Model &model, std::span<const int32_t> text);
 
 /// Runs `prefill` over a prompt chunk by chunk and `decode` for each token
 /// more; what they have seen stays in their cache, which holds `context`

@@ -254,7 +254,14 @@ void Trainer::sample() {
                    recipe.train.sample.prompt));
   std::unique_ptr<LogitsSource> logits =
       openLogits(model, recipe.generate.context);
-  Generated text = generate(*logits, tokenizer, samplePrompt, generation, show);
+  Generated text;
+  try {
+    text = generate(*logits, tokenizer, samplePrompt, generation, show);
+  } catch (const InputError &error) { // no reason to give up training
+    show(fmt::format("\n--- no sample: {} ---\n", error.what()));
+    progress->exclude(now() - began);
+    return;
+  }
   show("\n---\n");
   nlohmann::ordered_json line = {{"step", position.step},
                                  {"prompt", recipe.train.sample.prompt},

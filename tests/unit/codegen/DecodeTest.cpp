@@ -14,6 +14,7 @@
 #include "compiler/transforms/Passes.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"
+#include "runtime/error.h"
 #include "runtime/generator.h"
 #include "runtime/initialise.h"
 #include "runtime/threads.h"
@@ -401,6 +402,104 @@ model Other(vocab = 11, context = 8, width = 8, heads = 2) {
       program.module->getOperation()->getAttrOfType<mlir::StringAttr>(
           "tfm.whole_sequence");
   return obstacle ? obstacle.getValue().str() : "none";
+}
+
+/// A model of 8 positions that cannot be derived, and its weights.
+class Fallback {
+public:
+  explicit Fallback(const std::string &attention)
+      : program({"Other", R"tfm(
+model Other(vocab = 11, context = 8, width = 8) {
+  token = Embedding(vocab, width)
+  head  = Linear(width, vocab)
+  const future[t: context, s: context] = if s > t then -1e9 else 0.0
+  forward(tokens: int[B, T]) -> [B, T, vocab] {
+    x = token(tokens)
+    return head(x + )tfm" + attention +
+                              R"tfm()
+  }
+}
+)tfm"},
+                1) {
+    EXPECT_TRUE(program.module && succeeded(prepare(*program.module)));
+    EXPECT_FALSE(program.function("prefill") || program.function("decode"));
+    compiled = std::make_unique<CompiledModel>(*program.module);
+    model = std::make_unique<Model>(*compiled->model, pool);
+    initialise(*model, 5);
+  }
+
+  /// The oracle's logits of @forward on 8 tokens.
+  Tensor forward(llvm::ArrayRef<int32_t> tokens) {
+    oracle::Environment environment;
+    for (const tfm_parameter &parameter : model->parameters()) {
+      Tensor value({parameter.shape, parameter.shape + parameter.rank});
+      llvm::copy(model->value(parameter), value.data.begin());
+      environment.parameters[parameter.name] = value;
+    }
+    Tensor input({1, 8});
+    llvm::copy(tokens, input.data.begin());
+    return oracle::evaluateOrFail(program.function("forward"), {input},
+                                  environment)
+        .front();
+  }
+
+  Program program;
+  ThreadPool pool{2};
+  std::unique_ptr<CompiledModel> compiled;
+  std::unique_ptr<Model> model;
+};
+
+const std::vector<int32_t> kTokens = {3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5};
+
+void expectRow(std::span<const float> got, const Tensor &expected, int64_t t) {
+  double scale = 0;
+  for (double value : expected.data)
+    scale = std::max(scale, std::abs(value));
+  ASSERT_EQ(got.size(), 11u);
+  for (int64_t v = 0; v < 11; ++v)
+    ASSERT_NEAR(got[v], expected.at({0, t, v}), 2e-5 * scale)
+        << "position " << t << ", token " << v;
+}
+
+// Causal in a way that the derivation does not follow: what pads a short text
+// cannot be seen, and each of its positions has the logits of the whole.
+TEST(Fallback, OfACausalModelTakesShortTexts) {
+  Fallback fallback("softmax(x @ x.T + future) @ x");
+  Tensor expected = fallback.forward(llvm::ArrayRef(kTokens).take_front(8));
+  std::unique_ptr<LogitsSource> logits = openLogits(*fallback.model, 0);
+  std::span<const int32_t> prompt = std::span(kTokens).first(1);
+  expectRow(logits->start(prompt), expected, 0);
+  for (int64_t t = 1; t < 8; ++t)
+    expectRow(logits->next(kTokens[t]), expected, t);
+  for (size_t end = 9; end <= kTokens.size(); ++end)
+    expectRow(logits->next(kTokens[end - 1]),
+              fallback.forward(llvm::ArrayRef(kTokens).slice(end - 8, 8)), 7);
+}
+
+// In a model that looks ahead, only a text that fills all positions has logits.
+TEST(Fallback, OfAModelThatLooksAheadNeedsWholeTexts) {
+  Fallback fallback("softmax(x @ x.T) @ x");
+  std::unique_ptr<LogitsSource> logits = openLogits(*fallback.model, 0);
+  for (size_t count : {size_t(1), size_t(3), size_t(7)})
+    try {
+      logits->start(std::span(kTokens).first(count));
+      ADD_FAILURE() << count << " tokens were taken";
+    } catch (const InputError &error) {
+      EXPECT_NE(
+          std::string(error.what())
+              .find("has no logits of its own: this model looks at all 8 "
+                    "positions at once (model.tfm:8: a matrix product over "
+                    "positions); begin with at least 8 tokens"),
+          std::string::npos)
+          << error.what();
+    }
+  expectRow(logits->start(std::span(kTokens).first(8)),
+            fallback.forward(llvm::ArrayRef(kTokens).take_front(8)), 7);
+  for (size_t end = 9; end <= kTokens.size(); ++end)
+    expectRow(logits->next(kTokens[end - 1]),
+              fallback.forward(llvm::ArrayRef(kTokens).slice(end - 8, 8)), 7);
+  // A window that never fills the positions has none either.
+  EXPECT_THROW(openLogits(*fallback.model, 5)->start(kTokens), InputError);
 }
 
 TEST(DecodeObstacle, NamesTheLine) {
