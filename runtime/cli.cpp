@@ -8,6 +8,7 @@
 #include "runtime/cli.h"
 
 #include "runtime/commands.h"
+#include "runtime/crash.h"
 #include "runtime/error.h"
 #include "runtime/progress.h"
 #include "runtime/tokenizer/utf8.h"
@@ -299,11 +300,7 @@ int runCommandLine(const tfm_model &model, int argc, char **argv) {
     std::fprintf(stderr, "error: out of memory\n");
     return 1;
   } catch (const std::exception &error) {
-    std::fprintf(stderr,
-                 "internal error: %s\nThis is a bug in tfm: please report it "
-                 "with the output of `%s info --json`.\n",
-                 error.what(), program);
-    return 70;
+    leaveWithBug(error.what());
   }
 }
 

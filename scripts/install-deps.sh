@@ -13,8 +13,8 @@ packages=(
   libcli11-dev nlohmann-json3-dev libfmt-dev libpcre2-dev libutf8proc-dev
   # Tests, benchmarks, formatting.
   libgtest-dev libbenchmark-dev python3 git clang-format-22
-  # `tfmc build` links with the system's C compiler driver.
-  gcc libc6-dev
+  # `tfmc build` links with the C++ compiler driver of the system.
+  g++ libc6-dev
 )
 
 missing=()

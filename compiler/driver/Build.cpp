@@ -28,6 +28,8 @@
 #include "llvm/Support/Format.h"
 #include "llvm/Support/MemoryBufferRef.h"
 #include "llvm/Support/Path.h"
+#include "llvm/TargetParser/Host.h"
+#include "llvm/TargetParser/Triple.h"
 #include <chrono>
 
 using namespace tfm;
@@ -164,6 +166,17 @@ BuildStatus tfm::build(const BuildOptions &options) {
   llvm::Expected<CpuTarget> target = CpuTarget::named(options.cpu);
   if (!target)
     return fail(llvm::toString(target.takeError()), BuildStatus::InputError);
+  llvm::Triple there(target->triple), here(llvm::sys::getProcessTriple());
+  if (options.emit >= Emit::Shared &&
+      (there.getArch() != here.getArch() || there.getOS() != here.getOS()))
+    return fail("'" + options.cpu + "' is a processor of " +
+                    there.getArchName() + " " +
+                    llvm::Triple::getOSTypeName(there.getOS()) +
+                    ", and this machine links for " + here.getArchName() + " " +
+                    llvm::Triple::getOSTypeName(here.getOS()) +
+                    ": write an object file with `--emit obj` and link it "
+                    "there (docs/cli.md), or build there",
+                BuildStatus::InputError);
 
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
   context.loadDialect<TfmDialect, mlir::func::FuncDialect>();

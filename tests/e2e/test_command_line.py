@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import tempfile
 import unittest
@@ -50,6 +51,35 @@ class Usage(unittest.TestCase):
     def test_bad_sweep(self):
         self.assert_wrong_usage("report", GPT2, "--sweep", "layers")
         self.assert_wrong_usage("report", GPT2, "--sweep", "layers=2", "--against", "x")
+
+    def test_a_crash_is_a_bug(self):
+        waiting = subprocess.Popen([TFMC, "check", "-"], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        caught = 0  # the signals that it handles; from its start on
+        while not caught >> (signal.SIGSEGV - 1) & 1:
+            status = pathlib.Path(f"/proc/{waiting.pid}/status").read_text()
+            caught = int(status.split("SigCgt:")[1].split()[0], 16)
+        waiting.send_signal(signal.SIGSEGV)
+        _, said = waiting.communicate()
+        self.assertEqual(waiting.returncode, 70)
+        self.assertEqual(said.splitlines()[0], "internal error: invalid memory access")
+        self.assertIn("Please report it", said)
+
+    def test_a_processor_of_another_kind(self):
+        with tempfile.TemporaryDirectory() as folder:
+            target = pathlib.Path(folder, "model")
+            result = tfmc("build", MODELS / "addition.tfm", "--cpu", "cortex-a72", "-o", target)
+            self.assertEqual(result.returncode, 1)
+            self.assertIn("'cortex-a72' is a processor of aarch64 linux, and this machine links for ", result.stderr)
+            self.assertIn("`--emit obj`", result.stderr)
+            self.assertFalse(target.exists())
+            self.assertEqual(tfmc("build", MODELS / "addition.tfm", "--cpu", "cortex-a72", "--emit", "obj",
+                                  "-o", target).returncode, 0)
+
+    def test_a_processor_that_is_none(self):
+        for command in ["build"], ["report", "--memory"]:
+            result = tfmc(*command, MODELS / "addition.tfm", "--cpu", "pentium9")
+            self.assertEqual(result.returncode, 1)
+            self.assertIn("unknown CPU 'pentium9'", result.stderr)
 
     def test_help_is_no_error(self):
         for arguments in (["--help"], ["-h"], ["report", "--help"], ["check", "-h"],

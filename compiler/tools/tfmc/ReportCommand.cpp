@@ -10,6 +10,7 @@
 #include "ModelInput.h"
 #include "Output.h"
 
+#include "compiler/codegen/cpu/Target.h"
 #include "compiler/report/Against.h"
 #include "compiler/report/Sweep.h"
 #include "compiler/report/Writers.h"
@@ -186,6 +187,13 @@ static int report(ReportArguments arguments) {
                     "`--precision f32` only\n";
     return 1;
   }
+  // The plan is the same for all, but a name that is none is a mistake.
+  if (arguments.cpu != "native")
+    if (auto target = CpuTarget::named(arguments.cpu); !target) {
+      llvm::errs() << "tfmc: error: " << llvm::toString(target.takeError())
+                   << '\n';
+      return 1;
+    }
   CompiledModel model =
       loadModel(arguments.file, parseDefines(arguments.defines));
   if (!model.module)

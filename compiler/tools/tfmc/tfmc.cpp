@@ -10,60 +10,22 @@
 
 #include "Commands.h"
 
+#include "runtime/crash.h"
 #include "runtime/usage.h"
 
 #include "llvm/Config/llvm-config.h"
 #include "llvm/Support/ErrorHandling.h"
 
-#include <csignal>
 #include <cstdio>
-#include <cstring>
 #include <exception>
 #include <iostream>
 #include <unistd.h>
 
 static constexpr int exitUsage = 2;
-static constexpr int exitBug = 70;
-
 static const char bugReport[] =
-    "tfmc: this is a bug in tfmc, not in your file. Please report it with the "
+    "This is a bug in tfmc, not in your file. Please report it with the "
     "command, the file, and what `tfmc --version` prints: see CONTRIBUTING.md, "
     "\"Reporting a bug\".\n";
-
-/// Says how to report a bug and leaves; nothing here allocates, so that it can
-/// run after a crash.
-[[noreturn]] static void leaveWithBug(const char *what) {
-  for (const char *part : {"tfmc: internal error: ", what, "\n", bugReport}) {
-    // There is nothing to be done where even this cannot be written.
-    if (write(STDERR_FILENO, part, strlen(part)) < 0)
-      break;
-  }
-  _exit(exitBug);
-}
-
-static void onCrash(int signal) {
-  leaveWithBug(signal == SIGSEGV  ? "invalid memory access"
-               : signal == SIGFPE ? "division by zero"
-               : signal == SIGILL ? "invalid instruction"
-               : signal == SIGBUS ? "invalid memory access"
-                                  : "aborted");
-}
-
-/// A stack overflow must still find a stack to say so on.
-static void installCrashHandlers() {
-  static char stack[64 * 1024];
-  stack_t alternate = {};
-  alternate.ss_sp = stack;
-  alternate.ss_size = sizeof(stack);
-  sigaltstack(&alternate, nullptr);
-  struct sigaction action = {};
-  action.sa_handler = onCrash;
-  action.sa_flags = SA_ONSTACK;
-  for (int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT})
-    sigaction(signal, &action, nullptr);
-  llvm::install_fatal_error_handler(
-      [](void *, const char *reason, bool) { leaveWithBug(reason); });
-}
 
 static int run(int argc, char **argv) {
   CLI::App app("tfmc compiles transformer models written in .tfm files.",
@@ -101,7 +63,9 @@ static int run(int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
-  installCrashHandlers();
+  tfm::installCrashHandlers(bugReport);
+  llvm::install_fatal_error_handler(
+      [](void *, const char *reason, bool) { tfm::leaveWithBug(reason); });
   try {
     int status = run(argc, argv);
     // CLI11 writes help through std::cout. Nothing that is left needs its
@@ -111,6 +75,6 @@ int main(int argc, char **argv) {
       status = 1;
     _exit(status);
   } catch (const std::exception &error) {
-    leaveWithBug(error.what());
+    tfm::leaveWithBug(error.what());
   }
 }

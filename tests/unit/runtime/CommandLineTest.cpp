@@ -334,6 +334,29 @@ TEST_F(CommandLine, SameBitsForAnyNumberOfThreadsAndAfterResume) {
   EXPECT_EQ(weights, contentOf(folder / "three/model.safetensors"));
 }
 
+TEST_F(CommandLine, ACrashIsSaidToBeABug) {
+  auto endOf = [&](int signal) {
+    pid_t child = startEndlessTraining();
+    kill(child, signal);
+    int status = 0;
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  };
+  EXPECT_EQ(endOf(SIGSEGV), 70);
+  std::string err = contentOf(folder / "err.txt");
+  EXPECT_NE(err.find("internal error: invalid memory access\nThis is a bug in "
+                     "tfm, not in your data."),
+            std::string::npos)
+      << err;
+  // A binary for another processor.
+  std::filesystem::remove_all(folder / "run");
+  EXPECT_EQ(endOf(SIGILL), 1);
+  err = contentOf(folder / "err.txt");
+  EXPECT_NE(err.find("error: this processor lacks an instruction"),
+            std::string::npos)
+      << err;
+}
+
 TEST_F(CommandLine, CtrlCSavesAndExits130) {
   pid_t child = startEndlessTraining();
   kill(child, SIGINT);
