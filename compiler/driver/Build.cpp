@@ -96,9 +96,10 @@ std::string outputOf(const BuildOptions &options) {
 }
 
 /// What keeps a build from writing to a path; else empty.
-std::string whyNotWritten(llvm::StringRef path, const SourceManager &sources) {
+std::string whyNotWritten(llvm::StringRef path, Emit emit,
+                          const SourceManager &sources) {
   if (path == "-")
-    return "";
+    return emit < Emit::Shared ? "" : "what is linked goes to a file: name one";
   if (llvm::sys::fs::is_directory(path))
     return "it is a folder";
   llvm::StringRef folder = llvm::sys::path::parent_path(path);
@@ -195,7 +196,8 @@ BuildStatus tfm::build(const BuildOptions &options) {
   watch.stage("frontend");
 
   std::string output = outputOf(options);
-  if (std::string why = whyNotWritten(output, sources); !why.empty())
+  if (std::string why = whyNotWritten(output, options.emit, sources);
+      !why.empty())
     return fail("cannot write " + output + ": " + why, BuildStatus::InputError);
   // Whatever goes wrong from here on is ours, not the user's.
   std::string bug;

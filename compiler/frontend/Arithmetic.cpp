@@ -243,6 +243,13 @@ Value Elaborator::finite(double number, StringRef what, Range range) {
 Value Elaborator::perLayerArithmetic(StringRef op, const Value &a,
                                      const Value &b, const Expr &expr) {
   const Value &layered = a.is(Value::PerLayer) ? a : b;
+  if (b.is(Value::PerLayer) && b.owner() != layered.owner()) {
+    error(605, expr.range,
+          "`" + op + "` of the numbers of two repeats, one in the other")
+        .help("take one after the other: `x * a * b` rather than `x * (a * "
+              "b)`");
+    return Value();
+  }
   std::vector<Value> items;
   for (size_t i = 0; i < layered.items().size(); ++i) {
     items.push_back(arithmetic(op, a.is(Value::PerLayer) ? a.items()[i] : a,

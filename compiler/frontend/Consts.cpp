@@ -191,6 +191,15 @@ int ConstCompiler::compile(const Expr &expr) {
     }
     return add(step);
   }
+  case ExprKind::Index:
+    for (const Subscript &subscript : expr.subscripts)
+      for (const Expr *bound : {subscript.first, subscript.last})
+        if (bound && usesIndex(*bound)) {
+          e.error(411, bound->range,
+                  "an index of a constant cannot pick from a list");
+          return -1;
+        }
+    return fold(expr);
   case ExprKind::If: {
     Step step;
     step.op = Op::If;

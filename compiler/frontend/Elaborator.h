@@ -19,6 +19,9 @@
 
 namespace tfm {
 
+/// How long a sequence is where nothing says it.
+inline constexpr int64_t defaultLength = 16;
+
 /// Where an expression stands: what its names mean.
 struct Env {
   const Unit *unit = nullptr;
@@ -63,11 +66,11 @@ public:
              const FrontendOptions &options, Emitter &emitter);
   /// Elaborates and emits everything. False after errors.
   bool run(uint32_t mainFile, llvm::StringRef path);
-  /// Checks one module of a file without a model as if it were the model: its
-  /// hyperparameters have values, from defaults or `-D`. Under the empty name
-  /// what the file imports and its constants.
-  void check(uint32_t mainFile, llvm::StringRef path,
-             llvm::StringRef moduleName);
+  /// Checks one module of a file without a model as if it were the model (its
+  /// hyperparameters have values, from defaults or `-D`), or one function, of
+  /// inputs as a model would have them. Under the empty name what the file
+  /// imports and its constants.
+  void check(uint32_t mainFile, llvm::StringRef path, llvm::StringRef name);
 
 private:
   friend class BuiltinCall;
@@ -101,6 +104,11 @@ private:
   bool instantiateModel();
   void emitFunctions();
   bool emitFunction(const FunctionRequest &request);
+  void checkFunction(const ast::Method &function);
+  /// The inputs of the function that is being emitted that a method takes.
+  static std::vector<CallArg> inputsOf(const ast::Method &method,
+                                       llvm::ArrayRef<Emitter::Argument> inputs,
+                                       llvm::ArrayRef<Emitter::Handle> handles);
   // Unused.cpp
   /// Warns of values that a method computes in vain and of parameters that no
   /// function reads.
@@ -293,7 +301,7 @@ private:
   } train;
   /// What is being emitted: the values of `B` and `T`.
   int64_t batch = 1;
-  int64_t sequence = 1;
+  int64_t sequence = defaultLength;
 };
 
 } // namespace tfm

@@ -82,6 +82,13 @@ static bool isDefined(const FrontendOptions &options, StringRef name) {
                       [&](const auto &define) { return define.first == name; });
 }
 
+/// Whether every input has a shape, or may be left out.
+static bool hasShapes(const ast::Method &method) {
+  return llvm::all_of(method.parameters, [](const ast::Parameter &input) {
+    return input.type.hasShape || input.value;
+  });
+}
+
 /// `Block(width, heads)`, where one of its hyperparameters has no value or one
 /// of its inputs no shape; else empty.
 static std::string missingValues(const ast::Module &module,
@@ -96,8 +103,7 @@ static std::string missingValues(const ast::Module &module,
   }
   for (const ast::Member &member : module.members)
     if (member.method && member.name == "forward")
-      for (const ast::Parameter &input : member.method->parameters)
-        isMissing |= !input.type.hasShape && !input.value;
+      isMissing |= !hasShapes(*member.method);
   return isMissing ? module.name.str() + "(" + names + ")" : std::string();
 }
 
@@ -137,7 +143,7 @@ void tfm::checkFile(mlir::MLIRContext &context, SourceManager &sources,
   }
   FrontendOptions forward = options;
   forward.functions = {FunctionRequest()};
-  // The empty name: what holds without any module.
+  // The empty name: what holds without any of them.
   std::vector<std::string> names = {""};
   for (const auto &module : parsed->modules) {
     std::string missing = missingValues(*module, options);
@@ -145,6 +151,12 @@ void tfm::checkFile(mlir::MLIRContext &context, SourceManager &sources,
       names.push_back(module->name.str());
     else
       unchecked.push_back(missing);
+  }
+  for (const auto &function : parsed->functions) {
+    if (hasShapes(*function))
+      names.push_back(function->name.str());
+    else
+      unchecked.push_back(function->name.str());
   }
   for (const std::string &name : names) {
     Diagnostics own(sources);

@@ -60,10 +60,10 @@ compileTextToTfm(mlir::MLIRContext &context, SourceManager &sources,
                  const FrontendOptions &options, Diagnostics &diags);
 
 /// Checks the file `path` without compiling it: its model, or where it has
-/// none and is meant to be imported, every module whose hyperparameters have
-/// values, by default or by `defines`. Errors are in `diags`; `unchecked` has
-/// the modules that lack values (`Block(width, heads)`), of which no more than
-/// the syntax is known to be right.
+/// none and is meant to be imported, every function and every module whose
+/// hyperparameters have values, by default or by `defines`. Errors are in
+/// `diags`; `unchecked` has what lacks values (`Block(width, heads)`), of which
+/// no more than the syntax is known to be right.
 void checkFile(mlir::MLIRContext &context, SourceManager &sources,
                llvm::StringRef path, const FrontendOptions &options,
                Diagnostics &diags, std::vector<std::string> &unchecked);

@@ -122,7 +122,7 @@ bool Elaborator::checkShape(const Tensor &tensor, const TypeExpr &type,
     std::string value = Value::integer(wanted).show();
     // `width` of the callee may be `2 * width` of the model.
     std::string label;
-    if (wanted.str(true) == name)
+    if (!wanted.isConstant() && wanted.str(true) == name)
       label = name + " = " + std::to_string(wanted.value());
     else
       label = (env.self ? "`" + env.self->decl->name.str() + "` has "

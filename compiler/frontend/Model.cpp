@@ -40,17 +40,18 @@ bool Elaborator::run(uint32_t mainFile, StringRef path) {
   return true;
 }
 
-void Elaborator::check(uint32_t mainFile, StringRef path,
-                       StringRef moduleName) {
+void Elaborator::check(uint32_t mainFile, StringRef path, StringRef name) {
   if (!readSources(mainFile, path))
     return;
-  if (moduleName.empty()) {
+  if (name.empty()) {
     for (Const &constant : consts)
       if (!constant.poisoned)
         checkConst(constant);
     return;
   }
-  rootDecl = mainUnit->modules.lookup(moduleName);
+  if (const Method *function = mainUnit->functions.lookup(name))
+    return checkFunction(*function);
+  rootDecl = mainUnit->modules.lookup(name);
   Env env;
   env.unit = mainUnit;
   std::vector<CallArg> none;
@@ -293,6 +294,38 @@ void Elaborator::emitFunctions() {
     warnAboutUnused();
 }
 
+std::vector<CallArg>
+Elaborator::inputsOf(const Method &method,
+                     llvm::ArrayRef<Emitter::Argument> inputs,
+                     llvm::ArrayRef<Emitter::Handle> handles) {
+  std::vector<CallArg> args;
+  for (auto [input, handle] : llvm::zip(inputs, handles))
+    for (const Parameter &parameter : method.parameters)
+      if (parameter.name == input.name) {
+        CallArg arg;
+        arg.name = parameter.name;
+        arg.nameRange = arg.range = parameter.range;
+        arg.value = Value::tensor({handle, input.elem, input.dims});
+        args.push_back(std::move(arg));
+      }
+  return args;
+}
+
+void Elaborator::checkFunction(const Method &function) {
+  // What a function's shapes are counted in belongs to no module.
+  nodes.emplace_back();
+  root = &nodes.back();
+  root->unit = mainUnit;
+  std::vector<Emitter::Argument> inputs;
+  if (!argumentShapes(function, inputs))
+    return;
+  std::vector<Emitter::Handle> handles =
+      emitter.beginFunction(function.name, inputs);
+  std::vector<CallArg> args = inputsOf(function, inputs, handles);
+  callMethod(nullptr, function, mainUnit, args, function.range);
+  emitter.abandonFunction();
+}
+
 bool Elaborator::emitFunction(const FunctionRequest &request) {
   const Method *forward = findMethod(*root, "forward");
   if (!forward) {
@@ -304,7 +337,9 @@ bool Elaborator::emitFunction(const FunctionRequest &request) {
   nextSite = 0;
   rootDims.clear();
   int64_t context = hyperInteger(*root, "context");
-  int64_t length = context ? context : train.sequence ? train.sequence : 16;
+  int64_t length = context          ? context
+                   : train.sequence ? train.sequence
+                                    : defaultLength;
   batch = request.batch ? request.batch : training ? train.batch : 1;
   sequence = request.sequence             ? request.sequence
              : training && train.sequence ? train.sequence
@@ -346,22 +381,8 @@ bool Elaborator::emitFunction(const FunctionRequest &request) {
                        : training            ? "loss"
                                              : "forward";
   std::vector<Emitter::Handle> handles = emitter.beginFunction(symbol, inputs);
-  auto argumentsOf = [&](const Method &method) {
-    std::vector<CallArg> args;
-    for (size_t i = 0; i < inputs.size(); ++i)
-      for (const Parameter &parameter : method.parameters)
-        if (parameter.name == inputs[i].name) {
-          CallArg arg;
-          arg.name = parameter.name;
-          arg.nameRange = arg.range = parameter.range;
-          arg.value =
-              Value::tensor({handles[i], inputs[i].elem, inputs[i].dims});
-          args.push_back(std::move(arg));
-        }
-    return args;
-  };
   const Method &entry = loss ? *loss : *forward;
-  std::vector<CallArg> args = argumentsOf(entry);
+  std::vector<CallArg> args = inputsOf(entry, inputs, handles);
   Value result = callMethod(root, entry, root->unit, args, entry.range);
   std::vector<Emitter::Handle> results;
   bool valid = !result.isPoison();

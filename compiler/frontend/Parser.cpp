@@ -61,6 +61,8 @@ Diagnostic &Parser::unexpected(const Twine &expected) {
       110, tok().range, "expected " + expected + ", found " + describe(tok()));
   if (isInComment())
     d.help(commentHelp);
+  else if (tok().isName("if") && !tok().startsLine)
+    d.help("a choice is written `if condition then a else b`");
   return d;
 }
 
@@ -524,6 +526,10 @@ bool Parser::parseConst(Member &member) {
       if (!expect(":", "and the number of values of `" + variable.text + "`"))
         break;
       index.extent = parseExpr();
+      for (const IndexVariable &other : member.indices)
+        if (other.name == index.name)
+          diags.error(121, index.range,
+                      "`" + variable.text + "` is declared twice");
       member.indices.push_back(index);
       if (!consume(","))
         break;

@@ -73,6 +73,17 @@ RecipeBuilder::Form RecipeBuilder::form(const Block &block) {
   return form;
 }
 
+RecipeBuilder::Form RecipeBuilder::formOr(const Found &found, StringRef kind,
+                                          StringRef path) {
+  if (found.expr)
+    return form(*found.expr, path);
+  Form absent;
+  absent.kind = kind.str();
+  absent.range = found.range;
+  absent.path = path.str();
+  return absent;
+}
+
 RecipeBuilder::Found RecipeBuilder::find(Form &form, StringRef name,
                                          int position) {
   form.known.push_back(name.str());
@@ -255,7 +266,8 @@ json::Value RecipeBuilder::trainBlock(const Block &block) {
   e.train.batch = integer(train, "batch", 1, 1);
   out["batch"] = e.train.batch;
   Found length = find(train, "sequence");
-  e.train.sequence = integer(train, "sequence", context ? context : 16, 1);
+  e.train.sequence =
+      integer(train, "sequence", context ? context : defaultLength, 1);
   train.known.pop_back();
   out["sequence"] = e.train.sequence;
   if (context && e.train.sequence > context)
@@ -334,10 +346,9 @@ json::Value RecipeBuilder::trainBlock(const Block &block) {
 json::Value RecipeBuilder::loss(const Found &found) {
   json::Object out{
       {"kind", "cross_entropy"}, {"ignore", nullptr}, {"label_smoothing", 0.0}};
-  if (!found.expr)
-    return std::move(out);
-  e.train.lossRange = found.range;
-  Form loss = form(*found.expr, "train.loss");
+  if (found.expr)
+    e.train.lossRange = found.range;
+  Form loss = formOr(found, "cross_entropy", "train.loss");
   if (!known(loss, {"cross_entropy", "mse"}, "loss"))
     return std::move(out);
   out["kind"] = e.train.lossKind = loss.kind;
@@ -381,12 +392,10 @@ json::Value RecipeBuilder::optimizer(const Found &found) {
                    {"eps", 1e-8},
                    {"eps_placement", "torch"},
                    {"weight_decay", 0.01},
-                   {"decay_min_rank", 2},
+                   {"decay_min_rank", 0},
                    {"momentum", 0.0},
                    {"nesterov", false}};
-  if (!found.expr)
-    return std::move(out);
-  Form form = this->form(*found.expr, "train.optimizer");
+  Form form = formOr(found, "adamw", "train.optimizer");
   if (!known(form, {"adamw", "adam", "sgd"}, "optimizer"))
     return std::move(out);
   out["kind"] = form.kind;
@@ -394,7 +403,6 @@ json::Value RecipeBuilder::optimizer(const Found &found) {
       number(form, "lr", form.kind == "sgd" ? 1e-2 : 1e-3, 0, infinity, 0);
   out["weight_decay"] = number(form, "weight_decay",
                                form.kind == "adamw" ? 0.01 : 0.0, 0, infinity);
-  out["decay_min_rank"] = 0;
   Found decay = find(form, "decay");
   if (decay.expr) {
     const Expr &rule = *decay.expr;
@@ -436,9 +444,11 @@ json::Value RecipeBuilder::optimizer(const Found &found) {
         wrong(betas, "betas", "two numbers, such as (0.9, 0.99)", v);
     }
     out["eps"] = number(form, "eps", 1e-8, 0, infinity);
+    Found given = find(form, "eps_placement");
+    form.known.pop_back();
     json::Value placement = text(form, "eps_placement", "torch");
     if (placement != json::Value("torch") && placement != json::Value("keras"))
-      e.diags.error(802, found.range, "`eps_placement` is `torch` or `keras`");
+      e.diags.error(802, given.range, "`eps_placement` is `torch` or `keras`");
     else
       out["eps_placement"] = placement;
   }

@@ -222,6 +222,8 @@ class Input(unittest.TestCase):
             self.assert_fault(result, f"cannot write {MODELS}: it is a folder\n")
             result = tfmc("build", GPT2, "--emit", kind, "-o", "/no/such/file")
             self.assert_fault(result, "cannot write /no/such/file: there is no folder /no/such\n")
+        self.assert_fault(tfmc("build", GPT2, "-o", "-"), "cannot write -: what is linked goes to "
+                                                          "a file: name one\n")
         with tempfile.TemporaryDirectory() as folder:
             library = pathlib.Path(folder) / "library.tfm"
             library.write_text(GPT2.read_text())
@@ -259,6 +261,11 @@ class Input(unittest.TestCase):
     def test_checkpoint_that_is_not_there(self):
         self.assert_fault(tfmc("report", GPT2, "--against", "no/such.safetensors"),
                           "no/such.safetensors")
+
+    def test_texts_to_learn_a_tokenizer_from_that_are_not_there(self):
+        result = tfmc("tokenizer", "no/such.txt")
+        self.assertEqual((result.returncode, result.stderr),
+                         (1, "tfmc: cannot read no/such.txt: No such file or directory\n"))
 
     def test_every_error_code(self):
         result = tfmc("explain")
@@ -308,6 +315,17 @@ class Output(unittest.TestCase):
                 self.assertEqual(result.returncode, 2, arguments)
                 self.assertIn("would overwrite", result.stderr)
                 self.assertEqual(source.read_text(), text)
+
+    def test_the_log_of_a_run_is_not_overwritten(self):
+        with tempfile.TemporaryDirectory() as folder:
+            log = pathlib.Path(folder) / "log.jsonl"
+            text = '{"step": 1, "loss": 2.5}\n'
+            log.write_text(text)
+            for output in (log, folder):
+                result = tfmc("plot", folder, "-o", output)
+                self.assertEqual(result.returncode, 2, result.stderr)
+                self.assertIn("would overwrite", result.stderr)
+            self.assertEqual(log.read_text(), text)
 
     def test_a_source_without_an_ending_is_not_overwritten(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -396,12 +414,20 @@ class Library(unittest.TestCase):
                 (LIBRARY.replace("relu(up(x))", "relu(down(x))"), "E0205", 6),
                 (LIBRARY.replace("x * w", "x * v"), "E0301", 10),
                 (LIBRARY + "const half[i: 4] = i / zwei\n", "E0301", 12),
-                (LIBRARY + "module Scale(size = 4) { }\n", "E0905", 12)):
+                (LIBRARY + "module Scale(size = 4) { }\n", "E0905", 12),
+                (LIBRARY + "function f(x: [..]) -> [..] { return x * y }\n", "E0301", 12)):
             result = tfmc("check", "-", "-D", "width=8", stdin=text)
             self.assertEqual(result.returncode, 1)
             self.assertEqual(result.stderr.count("error["), 1, result.stderr)
             self.assertIn(f"<stdin>:{line}:", result.stderr)
             self.assertIn(f"error[{wrong}]", result.stderr)
+
+    def test_functions(self):
+        result = tfmc("check", "-", stdin="function f(x: [B, T], y: [..], n = 2) -> [B, T] "
+                                          "{ return g(x, n) }\n"
+                                          "function g(x: [..], n: int) { return x * float(n) }\n")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("only the syntax of g could be checked", result.stderr)
 
     def test_a_requirement_that_fails(self):
         result = tfmc("check", "-", "-D", "width=9", stdin=LIBRARY)

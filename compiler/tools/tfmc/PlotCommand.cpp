@@ -26,6 +26,9 @@ static int plot(const std::vector<std::string> &paths,
                    << "\n";
       return 1;
     }
+    // That of a run's folder.
+    if (isInput(output, log->path))
+      return 2;
     logs.push_back(std::move(*log));
   }
   std::string text;

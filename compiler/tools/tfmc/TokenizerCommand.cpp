@@ -14,6 +14,7 @@
 #include "runtime/tokenizer/utf8.h"
 #include "runtime/usage.h"
 
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -61,6 +62,13 @@ static void save(const std::string &path, const std::string &text) {
 }
 
 static int learn(const Arguments &arguments) {
+  for (const std::string &file : arguments.files)
+    if (std::error_code error =
+            llvm::sys::fs::access(file, llvm::sys::fs::AccessMode::Exist)) {
+      llvm::errs() << "tfmc: cannot read " << file << ": " << error.message()
+                   << "\n";
+      return 1;
+    }
   // The runtime throws.
   try {
     TrainedWordBpe trained =
