@@ -307,6 +307,11 @@ Value BuiltinCall::minMax() {
     auto most = e.emitter.reduce("reduce_max", negated, at);
     return Value::tensor({e.emitter.unary("neg", most), Elem::Float, dims});
   }
+  if (const CallArg *extra = arg("axis")) {
+    e.error(403, extra->range,
+            "`" + name + "` takes two values, or one and an axis");
+    return Value();
+  }
   const Value &b = arg("b")->value;
   if (a.isNumber() && b.isNumber()) {
     bool first =

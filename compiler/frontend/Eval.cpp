@@ -424,6 +424,9 @@ Value Elaborator::evalMember(const Expr &expr, Env &env) {
     names.push_back(name.str());
   for (const auto &[name, value] : node.hyperparameters)
     names.push_back(name.str());
+  for (const Member &method : node.decl->members)
+    if (method.kind == MemberKind::Method)
+      names.push_back(method.name.str());
   Diagnostic &d =
       error(302, expr.textRange,
             "`" + node.decl->name + "` has no member `" + expr.text + "`");
