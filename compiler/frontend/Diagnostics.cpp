@@ -21,10 +21,13 @@ static constexpr size_t maxErrors = 50;
 
 Diagnostic &Diagnostics::error(ErrorCode code, Range range,
                                const llvm::Twine &message) {
+  // What is said of characters that are no token follows from that.
+  for (ErrorCode lexical : {101, 102, 103})
+    if (seen.count({lexical, range.file, range.begin}))
+      return ignored();
   if (kept.size() >= maxErrors ||
-      !seen.insert({code, range.file, range.begin}).second) {
+      !seen.insert({code, range.file, range.begin}).second)
     return ignored();
-  }
   kept.push_back({code, range, message.str(), {}, {}, {}, false});
   return kept.back();
 }
