@@ -128,7 +128,14 @@ bool Elaborator::checkShape(const Tensor &tensor, const TypeExpr &type,
       label = (env.self ? "`" + env.self->decl->name.str() + "` has "
                         : std::string()) +
               (name == value ? value : name + " = " + value);
-    error(code, range, what() + " is " + expected + ", but this is " + found())
+    // Two modules may use one name for two numbers.
+    std::string given = found();
+    if (given == expected) {
+      Dims dims = tensor.dims;
+      dims[axis - 1] = Dim(actual.value());
+      given = showShape(dims, tensor.elem);
+    }
+    error(code, range, what() + " is " + expected + ", but this is " + given)
         .withLabel(label + ", but here it is " + Value::integer(actual).show());
     return false;
   }
