@@ -10,6 +10,7 @@
 #include "runtime/error.h"
 
 #include <algorithm>
+#include <fstream>
 #include <new>
 #include <sched.h>
 #include <sys/mman.h>
@@ -43,11 +44,16 @@ void Waiter::waitWhile(const std::atomic<uint32_t> &value, uint32_t old) {
   value.wait(old, std::memory_order_acquire);
 }
 
-int availableProcessors() {
+int availableProcessors(const char *quota) {
   cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) == 0)
-    return std::max(1, CPU_COUNT(&set));
-  return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  auto count = sched_getaffinity(0, sizeof set, &set) == 0
+                   ? static_cast<long>(CPU_COUNT(&set))
+                   : static_cast<long>(std::thread::hardware_concurrency());
+  // Threads that wait for each other must all run: half a processor is none.
+  long time = 0, period = 0;
+  if (std::ifstream(quota) >> time >> period; time > 0 && period > 0)
+    count = std::min(count, time / period);
+  return static_cast<int>(std::max(1L, count));
 }
 
 void ThreadPool::Barrier::wait(uint32_t count, Waiter &waiter) {

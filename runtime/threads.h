@@ -18,8 +18,10 @@
 
 namespace tfm {
 
-/// The processors that this process may use, at least 1.
-int availableProcessors();
+/// The processors that this process may use, at least 1. A container may have
+/// the time of fewer than it sees: `quota` is a file in the form of Linux's
+/// control groups (v2), "MAX PERIOD" in microseconds or "max PERIOD".
+int availableProcessors(const char *quota = "/sys/fs/cgroup/cpu.max");
 
 /// How one thread waits: first spinning, then asleep. Two threads on their own
 /// processors hand over in a tenth of a microsecond if they spin. Where others

@@ -6,8 +6,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/threads.h"
+#include "tests/unit/runtime/TemporaryFolder.h"
 
 #include <cstring>
+#include <fstream>
 #include <gtest/gtest.h>
 
 namespace tfm {
@@ -76,6 +78,25 @@ TEST(ThreadPool, GivesEachThreadItsOwnScratch) {
     for (int j = 0; j < 10000; ++j)
       ASSERT_EQ(static_cast<char *>(scratch[i])[j], i);
   }
+}
+
+TEST(AvailableProcessors, AreThoseOfTheQuota) {
+  test::TemporaryFolder folder;
+  std::string quota = folder / "cpu.max";
+  int all = availableProcessors((folder / "none").c_str());
+  EXPECT_GE(all, 1);
+  auto with = [&](const char *text) {
+    std::ofstream(quota) << text;
+    return availableProcessors(quota.c_str());
+  };
+  EXPECT_EQ(with("max 100000\n"), all);
+  EXPECT_EQ(with("6400000000 100000\n"), all);
+  EXPECT_EQ(with("100000 100000\n"), 1);
+  EXPECT_EQ(with("150000 100000\n"), 1);
+  EXPECT_EQ(with("50000 100000\n"), 1);
+  EXPECT_EQ(with("200000 100000\n"), std::min(all, 2));
+  EXPECT_EQ(with("-3 0\n"), all);
+  EXPECT_EQ(with(""), all);
 }
 
 } // namespace
