@@ -15,9 +15,7 @@
 //   bench_rows [--benchmark_filter=...]
 
 #include "bench/Compiled.h"
-#include "bench/Crew.h"
-#include "runtime/model.h"
-#include "runtime/progress.h"
+#include "bench/TimeFunction.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <algorithm>
 #include <benchmark/benchmark.h>
@@ -112,26 +110,12 @@ void time(benchmark::State &state, const Compiled &compiled,
   Model model(compiled.descriptor(), crew.pool);
   const tfm_function &function = model.function(name);
   setInputs(model, function);
-  double flops = 0, bytes = 0;
-  for (int32_t i = 0; i < function.launch_count; ++i) {
-    const tfm_launch &launch = function.launches[i];
-    flops += static_cast<double>(launch.flops * launch.runs);
-    bytes += static_cast<double>(launch.bytes * launch.runs);
-  }
-  model.run(function);
-  double best = 1e30;
-  for (auto _ : state) {
-    double start = now();
-    model.run(function);
-    double seconds = now() - start;
-    best = std::min(best, seconds);
-    state.SetIterationTime(seconds);
-  }
-  const PeakMeter &peak = crew.peak;
-  crew.peak.measure();
-  state.counters["GBs"] = bytes / best / 1e9;
-  state.counters["ofMemory"] = bytes / best / peak.bandwidth();
-  state.counters["ofPeak"] = flops / best / peak.flops();
+  double flops = 0;
+  for (int32_t i = 0; i < function.launch_count; ++i)
+    flops += static_cast<double>(function.launches[i].flops *
+                                 function.launches[i].runs);
+  // Inputs stay in the caches that they are in, whatever they hold.
+  timeFunction(state, crew, model, function, flops, [] {});
 }
 
 void add(const std::string &name, const std::string &function,

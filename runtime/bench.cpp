@@ -8,8 +8,8 @@
 #include "runtime/commands.h"
 #include "runtime/initialise.h"
 #include "runtime/peak.h"
-#include "runtime/philox.h"
 #include "runtime/progress.h"
+#include "runtime/sample_inputs.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -22,42 +22,13 @@ namespace tfm {
 
 namespace {
 
-/// Any tokens of the vocabulary, all of which count, and for `update` a step so
-/// small that the weights stay what they are.
-void setInputs(Model &model, const tfm_function &function, int64_t vocabulary) {
-  for (int32_t i = 0; i < function.input_count; ++i) {
-    const tfm_buffer &buffer = function.inputs[i];
-    std::string_view name = buffer.name;
-    std::span<int32_t> integers = model.values<int32_t>(buffer);
-    std::fill(integers.begin(), integers.end(), 0);
-    if (name == "tokens" || name == "targets")
-      for (size_t j = 0; j < integers.size(); ++j)
-        integers[j] = static_cast<int32_t>(
-            below(low64(philox(1, {static_cast<uint32_t>(j), 0, 0, 0})),
-                  static_cast<uint64_t>(vocabulary)));
-    if (name == "length") // of a chunk: all of it
-      std::fill(
-          integers.begin(), integers.end(),
-          static_cast<int32_t>(Model::input(function, "tokens").shape[1]));
-    if (name == "count") {
-      const tfm_buffer &targets = Model::input(function, "targets");
-      model.values<float>(buffer)[0] =
-          static_cast<float>(Model::elements(targets.rank, targets.shape));
-    }
-    if (name == "hyper") {
-      std::span<float> hyper = model.values<float>(buffer);
-      hyper[1] = hyper[2] = 1.0f;
-    }
-  }
-}
-
 /// Seconds of each run: at least three, for a second at most.
 std::vector<double> timeRuns(Model &model, const tfm_function &function,
                              int64_t vocabulary) {
   std::vector<double> times;
   double began = now();
   while (times.size() < 3 || (now() - began < 1.0 && times.size() < 10000)) {
-    setInputs(model, function, vocabulary);
+    setSampleInputs(model, function, vocabulary);
     double start = now();
     model.run(function);
     times.push_back(now() - start);
@@ -81,7 +52,7 @@ std::vector<LaunchTime> timeLaunches(ThreadPool &pool, Model &model,
   pool.measureInto(ticks.data());
   std::vector<uint64_t> total(ticks.size());
   for (int i = 0; i < repeats; ++i) {
-    setInputs(model, function, vocabulary);
+    setSampleInputs(model, function, vocabulary);
     std::fill(ticks.begin(), ticks.end(), 0);
     model.run(function);
     for (size_t j = 0; j + 1 < ticks.size(); ++j)

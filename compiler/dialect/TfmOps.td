@@ -27,6 +27,12 @@ def BoolTensor : StaticShapeTensorOf<[I1]>;
 def AnyTfmTensor : StaticShapeTensorOf<[F32, F64, I32, I1]>;
 def NumberTensor : StaticShapeTensorOf<[F32, F64, I32]>;
 
+/// Floats in rows along the last axis, of which there is one at least.
+def FloatRows : Type<
+    And<[FloatTensor.predicate,
+         CPred<"::llvm::cast<::mlir::ShapedType>($_self).getRank() >= 1">]>,
+    "floats with at least one axis", "::mlir::RankedTensorType">;
+
 class Tfm_Op<string mnemonic, list<Trait> traits = []>
     : Op<Tfm_Dialect, mnemonic, traits>;
 
@@ -299,6 +305,7 @@ def PositionsOp : Tfm_Op<"positions", [Pure, SameOperandsAndResultType]> {
   let arguments = (ins IntTensor:$tokens);
   let results = (outs IntTensor:$y);
   let assemblyFormat = "$tokens attr-dict `:` type($tokens)";
+  let hasVerifier = 1;
 }
 
 //===----------------------------------------------------------------------===//
@@ -425,8 +432,8 @@ def ReduceMaxOp : Tfm_ReduceOp<"reduce_max",
 class Tfm_RowOp<string mnemonic, string formula, dag extra = (ins)>
     : Tfm_DiffOp<mnemonic, [AllTypesMatch<["x", "y"]>]> {
   let summary = formula # " over the last axis";
-  let arguments = !con((ins FloatTensor:$x), extra);
-  let results = (outs FloatTensor:$y);
+  let arguments = !con((ins FloatRows:$x), extra);
+  let results = (outs FloatRows:$y);
 }
 
 def SoftmaxOp : Tfm_RowOp<"softmax", "e ** x / sum(e ** x)"> {
@@ -638,6 +645,7 @@ def AttentionBackwardOp : Tfm_Op<"attention_backward", [Pure, AttrSizedOperandSe
     $q `,` $k `,` $v `,` $out `,` $lse `,` $dout (`mask` $mask^)? (`layer` $layer^)? attr-dict
     `:` functional-type(operands, results)
   }];
+  let hasVerifier = 1;
 }
 
 def RopeOp : Tfm_DiffOp<"rope", [AllTypesMatch<["x", "y"]>]> {
@@ -731,6 +739,7 @@ def CrossEntropyBackwardOp : Tfm_Op<"cross_entropy_backward", [Pure, AllTypesMat
     $logits `,` $targets `,` $lse `,` $dlosses attr-dict
     `:` type($logits) `,` type($targets) `,` type($lse)
   }];
+  let hasVerifier = 1;
 }
 
 //===----------------------------------------------------------------------===//

@@ -68,6 +68,12 @@ LogicalResult IotaOp::verify() {
   return success();
 }
 
+LogicalResult PositionsOp::verify() {
+  if (tensorType(getTokens()).getRank() != 2)
+    return emitOpError("expected tokens [B, T]");
+  return success();
+}
+
 LogicalResult BroadcastOp::verify() {
   RankedTensorType from = tensorType(getX()), to = tensorType(getY());
   if (from.getElementType() != to.getElementType())
@@ -92,6 +98,8 @@ LogicalResult ReshapeOp::verify() {
 
 LogicalResult ScatterAddOp::verify() {
   SmallVector<int64_t> expected(tensorType(getIds()).getShape());
+  if (tensorType(getBase()).getRank() < 1)
+    return emitOpError("the table has no axis");
   llvm::append_range(expected, tensorType(getBase()).getShape().drop_front());
   if (tensorType(getUpdates()).getShape() != ArrayRef(expected))
     return emitOpError("updates are not [ids..., table dimensions...]");
@@ -110,24 +118,55 @@ LogicalResult CacheUpdateOp::verify() {
   return success();
 }
 
-LogicalResult AttentionOp::verify() {
-  ArrayRef<int64_t> q = tensorType(getQ()).getShape(),
-                    k = tensorType(getK()).getShape(),
-                    v = tensorType(getV()).getShape();
-  if (k.size() != 4 || k[0] != q[0] || v[0] != q[0] || k[3] != q[3] ||
-      k[2] != v[2] || k[1] != v[1])
-    return emitOpError("expected q [B, heads, T, d], k [B, kv_heads, S, d], v "
-                       "[B, kv_heads, S, e]");
+/// What attention and its derivative have in common.
+template <typename Op> static LogicalResult verifyAttention(Op op) {
+  ArrayRef<int64_t> q = tensorType(op.getQ()).getShape(),
+                    k = tensorType(op.getK()).getShape(),
+                    v = tensorType(op.getV()).getShape();
+  if (q.size() != 4 || k.size() != 4 || v.size() != 4 || k[0] != q[0] ||
+      v[0] != q[0] || k[3] != q[3] || k[2] != v[2] || k[1] != v[1])
+    return op.emitOpError("expected q [B, heads, T, d], k [B, kv_heads, S, d], "
+                          "v [B, kv_heads, S, e]");
   if (q[1] % k[1] != 0)
-    return emitOpError("heads are not a multiple of kv_heads");
-  if (getMask()) {
-    ArrayRef<int64_t> mask = tensorType(getMask()).getShape();
+    return op.emitOpError("heads are not a multiple of kv_heads");
+  if (op.getMask()) {
+    RankedTensorType type = tensorType(op.getMask());
+    ArrayRef<int64_t> mask = type.getShape();
     if (mask.size() != 4 || (mask[0] != q[0] && mask[0] != 1) ||
         (mask[1] != q[1] && mask[1] != 1) || mask[2] != q[2] || mask[3] != k[2])
-      return emitOpError("the mask is not [B or 1, heads or 1, T, S]");
+      return op.emitOpError("the mask is not [B or 1, heads or 1, T, S]");
+    if (type.getElementType().isInteger(32))
+      return op.emitOpError("the mask is neither booleans nor floats");
   }
-  if (getDropout() && !getSite())
-    return emitOpError("dropout needs a site");
+  if (op.getWindow() && static_cast<int64_t>(*op.getWindow()) < 1)
+    return op.emitOpError("the window is not positive");
+  if (std::optional<llvm::APFloat> rate = op.getDropout()) {
+    if (!(rate->convertToDouble() >= 0.0 && rate->convertToDouble() < 1.0))
+      return op.emitOpError("dropout is not in 0 <= rate < 1");
+    if (!op.getSite())
+      return op.emitOpError("dropout needs a site");
+  }
+  return success();
+}
+
+LogicalResult AttentionOp::verify() { return verifyAttention(*this); }
+
+LogicalResult AttentionBackwardOp::verify() {
+  if (failed(verifyAttention(*this)))
+    return failure();
+  RankedTensorType q = tensorType(getQ());
+  SmallVector<int64_t> out(q.getShape());
+  if (tensorType(getLse()) != q.clone(q.getShape().drop_back()))
+    return emitOpError("lse is not [B, heads, T]");
+  out.back() = tensorType(getV()).getShape().back();
+  if (tensorType(getOut()) != q.clone(out) ||
+      getDout().getType() != q.clone(out))
+    return emitOpError("out and dout are not [B, heads, T, e]");
+  if (getDq().getType() != q || getDk().getType() != getK().getType() ||
+      getDv().getType() != getV().getType())
+    return emitOpError("cotangents do not have the types of q, k and v");
+  if (getDmask() && (!getMask() || getDmask().getType() != getMask().getType()))
+    return emitOpError("dmask does not have the type of a float mask");
   return success();
 }
 
@@ -150,11 +189,26 @@ LogicalResult DropoutOp::verify() {
   return success();
 }
 
-LogicalResult CrossEntropyOp::verify() {
-  if (tensorType(getTargets()).getShape() !=
-      tensorType(getLogits()).getShape().drop_back())
-    return emitOpError("targets do not have the shape of the rows of logits");
+template <typename Op> static LogicalResult verifyCrossEntropy(Op op) {
+  if (tensorType(op.getTargets()).getShape() !=
+      tensorType(op.getLogits()).getShape().drop_back())
+    return op.emitOpError(
+        "targets do not have the shape of the rows of logits");
+  double smoothing = op.getLabelSmoothing().convertToDouble();
+  if (!(smoothing >= 0.0 && smoothing <= 1.0))
+    return op.emitOpError("label_smoothing is not in 0 <= s <= 1");
   return success();
+}
+
+LogicalResult CrossEntropyOp::verify() { return verifyCrossEntropy(*this); }
+
+LogicalResult CrossEntropyBackwardOp::verify() {
+  if (tensorType(getLogits()).getRank() < 1)
+    return emitOpError("logits have no axis");
+  if (tensorType(getLse()).getShape() !=
+      tensorType(getLogits()).getShape().drop_back())
+    return emitOpError("lse does not have the shape of the rows of logits");
+  return verifyCrossEntropy(*this);
 }
 
 LogicalResult RepeatOp::verify() {

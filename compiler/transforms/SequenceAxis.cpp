@@ -127,6 +127,12 @@ private:
       const SequenceTag *tag = find(op->getOperand(side));
       if (!tag)
         continue;
+      // Sequences are at different positions: one product for all of them
+      // cannot multiply each by its own.
+      if (tag->time.axis < rank - 2 && tag->batch.axis >= rank - 2 &&
+          !find(op->getOperand(1 - side)))
+        return fail(op,
+                    "a product with a matrix of its own for every position");
       bool transposed = side ? op.getTransposeB() : op.getTransposeA();
       // The axis that is not summed over: rows of a, columns of b.
       int64_t kept = (side == 0) == transposed ? rank - 1 : rank - 2;

@@ -310,6 +310,12 @@ void ProgramBuilder::build(func::FuncOp func, Program &out) {
     } else if (auto region =
                    func.getResultAttrOfType<StringAttr>(i, "tfm.region")) {
       view = regionView(schedule, region.getValue(), tensorType(value));
+      // A cache is updated in place; the optimizer's kernel has to read what
+      // it replaces at the same points, and nothing after it may.
+      for (BlockArgument arg : block.getArguments())
+        if (views[arg] == view &&
+            schedule.buffers[view.buffer].kind != BufferKind::Cache)
+          inPlace = canWriteOver(arg, value, block);
     } else {
       RankedTensorType type = tensorType(value);
       int buffer = allocate(

@@ -500,6 +500,24 @@ TEST(Fallback, OfAModelThatLooksAheadNeedsWholeTexts) {
               fallback.forward(llvm::ArrayRef(kTokens).slice(end - 8, 8)), 7);
   // A window that never fills the positions has none either.
   EXPECT_THROW(openLogits(*fallback.model, 5)->start(kTokens), InputError);
+// A matrix for every position, and sequences at different ones: no product of
+// one step can do that, while a single sequence has one matrix at a time.
+TEST(DecodeObstacle, MatricesByPosition) {
+  const char *text = R"tfm(
+model Matrices(vocab = 11, context = 8, width = 4) {
+  token = Embedding(vocab, width)
+  head  = Linear(width, vocab)
+  param each: [context, width, width] = normal(0.5)
+  forward(tokens: int[B, T]) -> [B, T, vocab] {
+    x = rearrange(token(tokens), "B T d -> T B d") @ each[0:T]
+    return head(rearrange(x, "T B d -> B T d"))
+  }
+}
+)tfm";
+  Program several({"Matrices", text}), one({"Matrices", text}, 1);
+  ASSERT_TRUE(several.module && one.module);
+  EXPECT_FALSE(several.function("decode"));
+  EXPECT_TRUE(one.function("decode"));
 }
 
 TEST(DecodeObstacle, NamesTheLine) {

@@ -11,15 +11,12 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "tests/unit/oracle/FixtureModel.h"
 #include "compiler/dialect/TfmDialect.h"
 #include "compiler/driver/Compile.h"
-#include "compiler/frontend/Diagnostics.h"
-#include "compiler/frontend/Frontend.h"
-#include "compiler/frontend/Source.h"
 #include "compiler/transforms/Optimizer.h"
 #include "tests/unit/codegen/CompiledModel.h"
 #include "tests/unit/oracle/Gradients.h"
-#include "tests/unit/oracle/Safetensors.h"
 
 #include "gtest/gtest.h"
 
@@ -30,14 +27,7 @@ using oracle::Tensor;
 
 namespace {
 
-struct Fixture {
-  const char *name;
-  /// What the checkpoint writes before our names.
-  const char *prefix;
-  int64_t batch, sequence, ignore;
-};
-
-class CompiledFixture : public testing::TestWithParam<Fixture> {
+class CompiledFixture : public FixtureModel {
 protected:
   void SetUp() override { load({}, GetParam().batch, GetParam().batch); }
 
@@ -46,71 +36,18 @@ protected:
   void load(std::vector<std::pair<std::string, std::string>> defines,
             int64_t rows, int64_t trainRows) {
     model.reset();
-    module = nullptr;
-    context = std::make_unique<mlir::MLIRContext>(
-        mlir::MLIRContext::Threading::DISABLED);
-    std::string folder = GetParam().name;
-    FrontendOptions options;
-    options.defines = std::move(defines);
-    FunctionRequest forward;
-    forward.batch = rows;
-    forward.sequence = GetParam().sequence;
-    FunctionRequest loss;
-    loss.kind = FunctionRequest::Loss;
-    loss.batch = trainRows;
-    options.functions = {forward, loss};
-    SourceManager sources;
-    Diagnostics diags(sources);
-    module =
-        compileToTfm(*context, sources,
-                     std::string(TFM_FIXTURES) + "/" + folder + "/model.tfm",
-                     options, diags);
-    std::string errors;
-    llvm::raw_string_ostream stream(errors);
-    diags.print(stream);
-    ASSERT_TRUE(module) << errors;
-    expected = oracle::readFixture(folder + "/expected.safetensors");
-    scalars = oracle::readFixtureJson(folder + "/expected.json");
-    ASSERT_TRUE(mlir::succeeded(prepare(*module)));
+    open(rows, trainRows, std::move(defines));
+    ASSERT_TRUE(module && mlir::succeeded(prepare(*module)));
     model = std::make_unique<CompiledModel>(*module);
-    loadWeights();
+    for (auto &[symbol, value] : weights())
+      model->setParameter(symbol, value);
   }
 
-  void loadWeights() {
-    auto weights = oracle::readFixture(std::string(GetParam().name) +
-                                       "/model.safetensors");
-    for (auto param : module->getOps<ParamOp>())
-      model->setParameter(param.getSymName(),
-                          stack(param, weights, GetParam().prefix));
-  }
-
-  /// The tensors of all layers of `param` as one.
-  static Tensor stack(ParamOp param,
-                      const std::map<std::string, Tensor> &tensors,
-                      const std::string &prefix) {
-    Tensor result(param.getTensorType().getShape());
-    int64_t at = 0;
-    for (const std::string &name : param.getLayerNames()) {
-      auto found = tensors.find(prefix + name);
-      if (found == tensors.end()) {
-        ADD_FAILURE() << "the checkpoint has no " << prefix + name;
-        continue;
-      }
-      llvm::copy(found->second.data, result.data.begin() + at);
-      at += found->second.size();
-    }
-    EXPECT_EQ(at, result.size()) << param.getSymName().str();
-    return result;
-  }
-
-  /// What `train` reads: tokens, targets, their count, and dropout's counter.
-  std::vector<Tensor> batch(const std::string &prefix) {
-    const Tensor &targets = expected.at(prefix + "targets");
-    auto count = llvm::count_if(targets.data, [](double target) {
-      return target != static_cast<double>(GetParam().ignore);
-    });
-    return {expected.at(prefix + "input_ids"), targets,
-            Tensor({}, static_cast<double>(count)), Tensor({4}, {0, 0, 0, 0})};
+  /// What `train` reads: a batch, and dropout's counter.
+  std::vector<Tensor> trainBatch(const std::string &prefix) {
+    std::vector<Tensor> inputs = batch(prefix);
+    inputs.push_back(Tensor({4}, {0, 0, 0, 0}));
+    return inputs;
   }
 
   /// The 2-norm of all gradients of the fixture.
@@ -145,11 +82,7 @@ protected:
     EXPECT_GT(compared, 0);
   }
 
-  std::unique_ptr<mlir::MLIRContext> context;
-  mlir::OwningOpRef<mlir::ModuleOp> module;
   std::unique_ptr<CompiledModel> model;
-  std::map<std::string, Tensor> expected;
-  llvm::json::Value scalars = nullptr;
 };
 
 TEST_P(CompiledFixture, Logits) {
@@ -162,13 +95,13 @@ TEST_P(CompiledFixture, Logits) {
 }
 
 TEST_P(CompiledFixture, LossAndGradients) {
-  Tensor loss = model->run("train", batch(""))[0];
-  EXPECT_NEAR(loss.data[0], *scalars.getAsObject()->getNumber("loss"), 1e-5);
+  Tensor loss = model->run("train", trainBatch(""))[0];
+  EXPECT_NEAR(loss.data[0], number("loss"), 1e-5);
   compareGradients("");
   std::vector<float> gradients = model->gradients();
   for (int threads : {2, 3}) {
     model->clearGradients();
-    EXPECT_EQ(model->run("train", batch(""), threads)[0].data, loss.data)
+    EXPECT_EQ(model->run("train", trainBatch(""), threads)[0].data, loss.data)
         << threads;
     EXPECT_TRUE(model->gradients() == llvm::ArrayRef(gradients))
         << threads << " threads";
@@ -177,10 +110,8 @@ TEST_P(CompiledFixture, LossAndGradients) {
 
 TEST_P(CompiledFixture, Evaluate) {
   std::vector<Tensor> inputs = batch("");
-  inputs.pop_back();
   auto results = model->run("evaluate", inputs);
-  EXPECT_NEAR(results[0].data[0], *scalars.getAsObject()->getNumber("loss"),
-              1e-5);
+  EXPECT_NEAR(results[0].data[0], number("loss"), 1e-5);
   ASSERT_GE(results.size(), 2u);
   double sum = 0;
   for (auto [loss, target] : llvm::zip_equal(results[1].data, inputs[1].data)) {
@@ -189,22 +120,20 @@ TEST_P(CompiledFixture, Evaluate) {
     }
     sum += loss;
   }
-  EXPECT_NEAR(sum / inputs[2].data[0],
-              *scalars.getAsObject()->getNumber("loss"), 1e-5);
+  EXPECT_NEAR(sum / inputs[2].data[0], number("loss"), 1e-5);
 }
 
 // A batch with padding inside of its inputs: the targets alone decide what
 // counts.
 class CompiledGaps : public CompiledFixture {};
 TEST_P(CompiledGaps, LossAndGradients) {
-  Tensor loss = model->run("train", batch("gaps."))[0];
-  EXPECT_NEAR(loss.data[0], *scalars.getAsObject()->getNumber("gaps_loss"),
-              1e-5);
+  Tensor loss = model->run("train", trainBatch("gaps."))[0];
+  EXPECT_NEAR(loss.data[0], number("gaps_loss"), 1e-5);
   compareGradients("gaps.");
 }
 // Nothing but padding: no loss, no gradients, and nothing that is not a number.
 TEST_P(CompiledGaps, NoTargets) {
-  std::vector<Tensor> inputs = batch("gaps.");
+  std::vector<Tensor> inputs = trainBatch("gaps.");
   llvm::fill(inputs[1].data, 0.0);
   inputs[2].data[0] = 1;
   EXPECT_EQ(model->run("train", inputs)[0].data[0], 0.0);
@@ -248,7 +177,8 @@ protected:
     std::pair<std::vector<double>, std::vector<double>> run;
     for (int step = 1; step <= static_cast<int>(*options.getNumber("steps"));
          ++step) {
-      run.first.push_back(model->run("train", batch(""), threads)[0].data[0]);
+      run.first.push_back(
+          model->run("train", trainBatch(""), threads)[0].data[0]);
       Tensor hyper({4}, {*options.getNumber("lr"),
                          1 - std::pow((*optimizer)->beta1, step),
                          1 - std::pow((*optimizer)->beta2, step),
@@ -323,7 +253,7 @@ protected:
   }
 };
 TEST_P(CompiledAccumulation, GradientsAddUp) {
-  std::vector<Tensor> whole = batch("");
+  std::vector<Tensor> whole = trainBatch("");
   int64_t rows = GetParam().batch, columns = whole[0].shape[1];
   auto accumulate = [&](int threads) {
     model->clearGradients();
@@ -341,29 +271,24 @@ TEST_P(CompiledAccumulation, GradientsAddUp) {
     return loss;
   };
   double loss = accumulate(1);
-  EXPECT_NEAR(loss, *scalars.getAsObject()->getNumber("loss"), 1e-5);
+  EXPECT_NEAR(loss, number("loss"), 1e-5);
   compareGradients("");
   std::vector<float> gradients = model->gradients();
   EXPECT_EQ(accumulate(3), loss);
   EXPECT_TRUE(model->gradients() == llvm::ArrayRef(gradients));
 }
 
-const Fixture gpt2 = {"gpt2_tiny", "transformer.", 2, 16, -100};
-const Fixture llama = {"llama_tiny", "", 2, 16, -100};
-const Fixture lab = {"lab_tiny", "", 3, 24, 0};
-const Fixture gaps = {"lab_tiny", "", 2, 24, 0};
-
-std::string nameOf(const testing::TestParamInfo<Fixture> &info) {
-  return info.param.name;
-}
-
 INSTANTIATE_TEST_SUITE_P(All, CompiledFixture,
-                         testing::Values(gpt2, llama, lab), nameOf);
-INSTANTIATE_TEST_SUITE_P(All, CompiledGaps, testing::Values(gaps), nameOf);
-INSTANTIATE_TEST_SUITE_P(All, CompiledGreedy, testing::Values(lab), nameOf);
-INSTANTIATE_TEST_SUITE_P(All, CompiledTraining, testing::Values(gpt2, lab),
-                         nameOf);
+                         testing::Values(gpt2Fixture, llamaFixture, labFixture),
+                         fixtureName);
+INSTANTIATE_TEST_SUITE_P(All, CompiledGaps, testing::Values(gapsFixture),
+                         fixtureName);
+INSTANTIATE_TEST_SUITE_P(All, CompiledGreedy, testing::Values(labFixture),
+                         fixtureName);
+INSTANTIATE_TEST_SUITE_P(All, CompiledTraining,
+                         testing::Values(gpt2Fixture, labFixture), fixtureName);
 INSTANTIATE_TEST_SUITE_P(All, CompiledAccumulation,
-                         testing::Values(gpt2, llama, lab), nameOf);
+                         testing::Values(gpt2Fixture, llamaFixture, labFixture),
+                         fixtureName);
 
 } // namespace

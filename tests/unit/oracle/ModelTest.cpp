@@ -12,12 +12,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/dialect/TfmDialect.h"
-#include "compiler/frontend/Frontend.h"
-#include "compiler/frontend/Source.h"
 #include "compiler/transforms/Optimizer.h"
 #include "compiler/transforms/Passes.h"
+#include "tests/unit/oracle/FixtureModel.h"
 #include "tests/unit/oracle/Gradients.h"
-#include "tests/unit/oracle/Safetensors.h"
 
 #include "mlir/Pass/PassManager.h"
 #include "gtest/gtest.h"
@@ -29,68 +27,16 @@ using namespace tfm::oracle;
 
 namespace {
 
-struct Fixture {
-  const char *name;
-  /// What the checkpoint writes before our names.
-  const char *prefix;
-  int64_t batch, sequence, ignore;
-  /// How far logits may be off, relative to the largest: 1e-12 is rounding in
-  /// f64, 2e-7 that of a constant table to f32.
-  double logits;
-};
-
 /// Gradients were rounded to f32, and the derivative's constants are f32.
 constexpr double gradientTolerance = 3e-7;
 
-class ModelFixture : public testing::TestWithParam<Fixture> {
+class ModelFixture : public FixtureModel {
 protected:
   void SetUp() override {
-    context = std::make_unique<mlir::MLIRContext>(
-        mlir::MLIRContext::Threading::DISABLED);
-    std::string folder = GetParam().name;
-    FrontendOptions options;
-    FunctionRequest forward;
-    forward.batch = GetParam().batch;
-    forward.sequence = GetParam().sequence;
-    FunctionRequest loss;
-    loss.kind = FunctionRequest::Loss;
-    loss.batch = GetParam().batch;
-    options.functions = {forward, loss};
-    SourceManager sources;
-    Diagnostics diags(sources);
-    module =
-        compileToTfm(*context, sources,
-                     std::string(TFM_FIXTURES) + "/" + folder + "/model.tfm",
-                     options, diags);
-    std::string errors;
-    llvm::raw_string_ostream stream(errors);
-    diags.print(stream);
-    ASSERT_TRUE(module) << errors;
-    expected = readFixture(folder + "/expected.safetensors");
-    scalars = readFixtureJson(folder + "/expected.json");
-    auto weights = readFixture(folder + "/model.safetensors");
-    for (auto param : module->getOps<ParamOp>())
-      environment.parameters[param.getSymName()] =
-          stack(param, weights, GetParam().prefix);
-  }
-
-  /// The tensors of all layers of `param` as one.
-  static Tensor stack(ParamOp param,
-                      const std::map<std::string, Tensor> &tensors,
-                      const std::string &prefix) {
-    Tensor result(param.getTensorType().getShape());
-    int64_t at = 0;
-    for (const std::string &name : param.getLayerNames()) {
-      auto found = tensors.find(prefix + name);
-      if (found == tensors.end()) {
-        ADD_FAILURE() << "the checkpoint has no " << prefix + name;
-        continue;
-      }
-      llvm::copy(found->second.data, result.data.begin() + at);
-      at += found->second.size();
-    }
-    EXPECT_EQ(at, result.size()) << param.getSymName().str();
-    return result;
+    open(GetParam().batch, GetParam().batch);
+    if (module)
+      for (auto &[symbol, value] : weights())
+        environment.parameters[symbol] = value;
   }
 
   void run(llvm::StringRef pipeline) {
@@ -102,16 +48,6 @@ protected:
 
   mlir::func::FuncOp function(llvm::StringRef name) {
     return module->lookupSymbol<mlir::func::FuncOp>(name);
-  }
-
-  /// The tokens, targets and count of the batch whose names start so.
-  std::vector<Tensor> batch(const std::string &prefix) {
-    const Tensor &targets = expected.at(prefix + "targets");
-    auto count = llvm::count_if(targets.data, [](double target) {
-      return target != static_cast<double>(GetParam().ignore);
-    });
-    return {expected.at(prefix + "input_ids"), targets,
-            Tensor({}, static_cast<double>(count))};
   }
 
   /// Compares loss and gradients of `results`, what @train gives for a batch.
@@ -143,10 +79,6 @@ protected:
     }
   }
 
-  std::unique_ptr<mlir::MLIRContext> context;
-  mlir::OwningOpRef<mlir::ModuleOp> module;
-  std::map<std::string, Tensor> expected;
-  llvm::json::Value scalars = nullptr;
   Environment environment;
 };
 
@@ -159,7 +91,7 @@ TEST_P(ModelFixture, Logits) {
 }
 
 TEST_P(ModelFixture, LossAndGradients) {
-  double loss = *scalars.getAsObject()->getNumber("loss");
+  double loss = number("loss");
   run("tfm-strip-dropout,tfm-differentiate");
   compareTraining(evaluateOrFail(function("train"), batch(""), environment), "",
                   loss);
@@ -171,7 +103,7 @@ TEST_P(ModelFixture, LossAndGradients) {
 TEST_P(ModelFixture, GradientsAfterSimplification) {
   run("tfm-differentiate,tfm-simplify,tfm-decompose,tfm-simplify");
   compareTraining(evaluateOrFail(function("train"), batch(""), environment), "",
-                  *scalars.getAsObject()->getNumber("loss"));
+                  number("loss"));
 }
 
 // A batch with padding inside of its inputs: the targets alone decide what
@@ -181,7 +113,7 @@ TEST_P(GapsFixture, LossAndGradients) {
   run("tfm-differentiate");
   compareTraining(
       evaluateOrFail(function("train"), batch("gaps."), environment), "gaps.",
-      *scalars.getAsObject()->getNumber("gaps_loss"));
+      number("gaps_loss"));
 }
 
 /// Parameters or gradients that @update_decayed or @update_plain covers, one
@@ -269,18 +201,12 @@ TEST_P(TrainingRun, LossesAndParameters) {
   }
 }
 
-const Fixture gpt2 = {"gpt2_tiny", "transformer.", 2, 16, -100, 1e-12};
-const Fixture llama = {"llama_tiny", "", 2, 16, -100, 1e-12};
-const Fixture lab = {"lab_tiny", "", 3, 24, 0, 2e-7};
-const Fixture gaps = {"lab_tiny", "", 2, 24, 0, 2e-7};
-
-std::string nameOf(const testing::TestParamInfo<Fixture> &info) {
-  return info.param.name;
-}
-
-INSTANTIATE_TEST_SUITE_P(All, ModelFixture, testing::Values(gpt2, llama, lab),
-                         nameOf);
-INSTANTIATE_TEST_SUITE_P(All, GapsFixture, testing::Values(gaps), nameOf);
-INSTANTIATE_TEST_SUITE_P(All, TrainingRun, testing::Values(gpt2, lab), nameOf);
+INSTANTIATE_TEST_SUITE_P(All, ModelFixture,
+                         testing::Values(gpt2Fixture, llamaFixture, labFixture),
+                         fixtureName);
+INSTANTIATE_TEST_SUITE_P(All, GapsFixture, testing::Values(gapsFixture),
+                         fixtureName);
+INSTANTIATE_TEST_SUITE_P(All, TrainingRun,
+                         testing::Values(gpt2Fixture, labFixture), fixtureName);
 
 } // namespace
