@@ -500,6 +500,8 @@ TEST(Fallback, OfAModelThatLooksAheadNeedsWholeTexts) {
               fallback.forward(llvm::ArrayRef(kTokens).slice(end - 8, 8)), 7);
   // A window that never fills the positions has none either.
   EXPECT_THROW(openLogits(*fallback.model, 5)->start(kTokens), InputError);
+}
+
 // A matrix for every position, and sequences at different ones: no product of
 // one step can do that, while a single sequence has one matrix at a time.
 TEST(DecodeObstacle, MatricesByPosition) {
