@@ -30,8 +30,8 @@ const std::string &play() {
 }
 
 TokenizerPtr openGpt2() {
-  return makeByteBpeTokenizer(readModelFile("gpt2/vocab.json"),
-                              readModelFile("gpt2/merges.txt"));
+  return makeByteBpeTokenizer({readModelFile("gpt2/vocab.json"), "vocab.json"},
+                              {readModelFile("gpt2/merges.txt"), "merges.txt"});
 }
 
 const Tokenizer &gpt2() {

@@ -227,8 +227,6 @@ Generated generate(LogitsSource &source, const Tokenizer &tokenizer,
   Sampler sampler(options.sampler, source.vocabulary());
   Utf8Stream characters;
   std::vector<int32_t> history(prompt.begin(), prompt.end());
-  if (!prompt.empty())
-    result.text = tokenizer.joint(prompt.back());
   size_t longestStop = 0;
   for (const std::string &stop : options.stop)
     longestStop = std::max(longestStop, stop.size());
@@ -246,10 +244,10 @@ Generated generate(LogitsSource &source, const Tokenizer &tokenizer,
     if (std::find(options.endTokens.begin(), options.endTokens.end(), token) !=
         options.endTokens.end())
       break;
+    bytes.clear();
+    tokenizer.decode(token, history.empty() ? -1 : history.back(), bytes);
     history.push_back(token);
     result.ids.push_back(token);
-    bytes.clear();
-    tokenizer.decode(token, false, bytes);
     size_t before = result.text.size();
     result.text += characters.push(bytes);
     // A stop text may have begun before this token.

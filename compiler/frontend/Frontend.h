@@ -41,6 +41,9 @@ struct FrontendOptions {
   std::vector<std::pair<std::string, std::string>> defines;
   /// Empty: `@forward`, and `@loss` where the file has a `train` block.
   std::vector<FunctionRequest> functions;
+  /// Open the tokenizer as a binary does, which finds every fault of its files.
+  /// Otherwise those of a large one are read for its size alone.
+  bool openTokenizer = true;
 };
 
 /// Parses `path` (`-`: standard input) and what it imports, elaborates its

@@ -9,6 +9,7 @@
 #define TFM_FRONTEND_RECIPE_H
 
 #include "compiler/frontend/Elaborator.h"
+#include "runtime/recipe.h"
 
 namespace tfm {
 
@@ -76,12 +77,18 @@ private:
   llvm::json::Value every(const Found &found, llvm::StringRef name);
   /// Reports a prompt with characters that the tokenizer lacks.
   void checkPrompt(const Found &found, llvm::StringRef prompt);
+  /// The `data` block; nothing where there is none of a known kind.
+  std::optional<Form> dataForm(const ast::Block *block);
   llvm::json::Value dataBlock(const ast::Block *block);
   llvm::json::Value generateBlock(const ast::Block *block);
   llvm::json::Value tokenizerJson();
   std::optional<TokenizerInfo> tokenizer(const ast::Block &block);
-  /// Reads a file beside the main file; reports E0807.
-  std::optional<std::string> read(llvm::StringRef name, Range range);
+  /// What `chars(from = ...)` learns from; reports errors.
+  std::optional<DataSpec> alphabetSource(const Found &from);
+  /// Where the files that the recipe names are, beside the main file; empty
+  /// after one that cannot be read, which is reported.
+  std::vector<std::string> locate(llvm::ArrayRef<std::string> names,
+                                  Range range);
   std::vector<std::string> fileNames(Form &form, bool needsOne);
 
   Elaborator &e;

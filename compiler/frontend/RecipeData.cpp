@@ -9,7 +9,6 @@
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 
 #include <limits>
@@ -31,21 +30,30 @@ static std::string absoluteFolder(StringRef folder) {
   return path.str().str();
 }
 
-std::optional<std::string> RecipeBuilder::read(StringRef name, Range range) {
-  llvm::SmallString<128> path(name);
-  if (!llvm::sys::path::is_absolute(path) && !e.mainUnit->folder.empty()) {
-    path = e.mainUnit->folder;
-    llvm::sys::path::append(path, name);
+std::vector<std::string>
+RecipeBuilder::locate(llvm::ArrayRef<std::string> names, Range range) {
+  std::vector<std::string> paths;
+  for (const std::string &name : names) {
+    llvm::SmallString<128> path(name);
+    if (!llvm::sys::path::is_absolute(path) && !e.mainUnit->folder.empty()) {
+      path = e.mainUnit->folder;
+      llvm::sys::path::append(path, name);
+    }
+    llvm::sys::fs::file_status status;
+    std::error_code problem = llvm::sys::fs::status(path, status);
+    std::string why = problem                               ? problem.message()
+                      : llvm::sys::fs::is_directory(status) ? "it is a folder"
+                      : !llvm::sys::fs::is_regular_file(status)
+                          ? "it is not a regular file"
+                          : "";
+    if (!why.empty()) {
+      e.diags.error(807, range, "cannot read `" + path + "`: " + why)
+          .help("the path is relative to the model's file");
+      return {};
+    }
+    paths.push_back(path.str().str());
   }
-  auto buffer = llvm::MemoryBuffer::getFile(path);
-  if (!buffer) {
-    e.diags
-        .error(807, range,
-               "cannot read `" + path + "`: " + buffer.getError().message())
-        .help("the path is relative to the model's file");
-    return std::nullopt;
-  }
-  return (*buffer)->getBuffer().str();
+  return paths;
 }
 
 std::vector<std::string> RecipeBuilder::fileNames(Form &form, bool needsOne) {
@@ -86,14 +94,22 @@ std::vector<std::string> RecipeBuilder::fileNames(Form &form, bool needsOne) {
 // Data
 //===----------------------------------------------------------------------===//
 
-json::Value RecipeBuilder::dataBlock(const Block *block) {
+std::optional<RecipeBuilder::Form> RecipeBuilder::dataForm(const Block *block) {
   if (!block || !block->value)
-    return nullptr;
+    return std::nullopt;
   Form data = form(*block->value, "data");
   if (!known(data,
              {"text", "lines", "json", "tokens", "pairs", "sums", "products"},
              "kind of data"))
+    return std::nullopt;
+  return data;
+}
+
+json::Value RecipeBuilder::dataBlock(const Block *block) {
+  std::optional<Form> found = dataForm(block);
+  if (!found)
     return nullptr;
+  Form &data = *found;
   bool generated = data.kind == "sums" || data.kind == "products";
   json::Object out{{"kind", data.kind}};
   if (generated) {
@@ -139,6 +155,53 @@ const TokenizerInfo *Elaborator::resolveTokenizer(Range range) {
   return tokenizer ? &*tokenizer : nullptr;
 }
 
+std::optional<DataSpec> RecipeBuilder::alphabetSource(const Found &from) {
+  DataSpec source;
+  source.kind = "text";
+  if (!from.expr->isName("data")) {
+    Value v = value(from);
+    if (!v.is(Value::String)) {
+      wrong(from, "from", "`data` or a file's name", v);
+      return std::nullopt;
+    }
+    source.files = locate({v.text()}, from.range);
+    return source.files.empty() ? std::nullopt : std::optional(source);
+  }
+  const Block *data = e.block("data");
+  if (!data || !data->value) {
+    e.diags.error(806, from.range,
+                  "this file has no `data` to take the characters from");
+    return std::nullopt;
+  }
+  std::optional<Form> found = dataForm(data);
+  if (!found)
+    return std::nullopt;
+  Form &form = *found;
+  if (form.kind == "sums" || form.kind == "products") {
+    e.diags
+        .error(806, from.range,
+               "the characters of generated data are written out")
+        .help("write `tokenizer chars(\"0123456789+=.#\")`");
+    return std::nullopt;
+  }
+  if (form.kind == "tokens") {
+    e.diags
+        .error(806, from.range,
+               "`tokens` are ids: there are no characters to take")
+        .help("name the tokenizer that made them");
+    return std::nullopt;
+  }
+  source.kind = form.kind;
+  source.files = locate(fileNames(form, /*needsOne=*/true), from.range);
+  auto word = [&](StringRef name, json::Value absent) {
+    return text(form, name, std::move(absent)).getAsString().value_or("").str();
+  };
+  source.field = form.kind == "json" ? word("field", "text") : "";
+  source.end = word("end", nullptr);
+  source.pad = word("pad", nullptr);
+  return source.files.empty() ? std::nullopt : std::optional(source);
+}
+
 std::optional<TokenizerInfo> RecipeBuilder::tokenizer(const Block &block) {
   if (!block.value)
     return std::nullopt;
@@ -151,59 +214,18 @@ std::optional<TokenizerInfo> RecipeBuilder::tokenizer(const Block &block) {
   TokenizerInfo info;
   info.kind = form.kind;
   size_t before = e.diags.size();
-  auto isUtf8 = [&](StringRef text, const Twine &what, Range range) {
-    size_t at = 0;
-    if (json::isUTF8(text, &at))
-      return true;
-    e.diags
-        .error(808, range,
-               what + " is no text in UTF-8: byte " + Twine(at) +
-                   " begins no character")
-        .help("`tokenizer bytes` takes any file");
-    return false;
-  };
-  auto problem = [&](const Twine &name, llvm::Error error) {
-    e.diags.error(
-        808, form.range,
-        "`" + name + "` is no vocabulary: " + llvm::toString(std::move(error)));
-  };
   if (form.kind == "chars") {
     Found from = find(form, "from");
-    std::vector<std::string> sources;
-    if (from.expr && from.expr->isName("data")) {
-      const ast::Block *data = e.block("data");
-      if (!data || !data->value) {
-        e.diags.error(806, from.range,
-                      "this file has no `data` to take the "
-                      "characters from");
-        return std::nullopt;
-      }
-      Form dataForm = this->form(*data->value, "data");
-      if (dataForm.kind == "sums" || dataForm.kind == "products") {
-        e.diags
-            .error(806, from.range,
-                   "the characters of generated data are written out")
-            .help("write `tokenizer chars(\"0123456789+=.#\")`");
-        return std::nullopt;
-      }
-      sources = fileNames(dataForm, /*needsOne=*/true);
-    } else if (from.expr) {
-      Value v = value(from);
-      if (v.is(Value::String))
-        sources.push_back(v.text());
-      else
-        wrong(from, "from", "`data` or a file's name", v);
-    }
     if (from.expr) {
-      std::string text;
-      for (const std::string &name : sources)
-        if (auto contents = read(name, from.range)) {
-          if (isUtf8(*contents, "`" + name + "`", from.range))
-            text += *contents;
-        }
-      info.alphabet = collectAlphabet(text);
-      if (info.alphabet.empty() && e.diags.size() == before)
-        e.diags.error(808, from.range, "there are no characters to learn");
+      std::optional<DataSpec> source = alphabetSource(from);
+      if (!source)
+        return std::nullopt;
+      if (auto alphabet = learnAlphabet(*source))
+        info.alphabet = std::move(*alphabet);
+      else
+        e.diags.error(808, from.range,
+                      "there are no characters to learn: " +
+                          llvm::toString(alphabet.takeError()));
     } else {
       Found alphabet = find(form, "alphabet", 0);
       if (!alphabet.expr) {
@@ -214,9 +236,7 @@ std::optional<TokenizerInfo> RecipeBuilder::tokenizer(const Block &block) {
       Value v = value(alphabet);
       if (v.is(Value::String)) {
         auto ordered = orderedAlphabet(v.text());
-        if (!isUtf8(v.text(), "the alphabet", alphabet.range))
-          llvm::consumeError(ordered.takeError());
-        else if (ordered)
+        if (ordered)
           info.alphabet = *ordered;
         else
           e.diags.error(808, alphabet.range,
@@ -242,15 +262,14 @@ std::optional<TokenizerInfo> RecipeBuilder::tokenizer(const Block &block) {
         return std::nullopt;
       }
     }
-    auto contents = read(info.files[0], form.range);
-    if (!contents)
+    std::vector<std::string> paths = locate(info.files, form.range);
+    if (paths.empty())
       return std::nullopt;
-    llvm::Expected<int64_t> size =
-        form.kind == "huggingface"     ? countHuggingFace(*contents)
-        : form.kind == "sentencepiece" ? countSentencePiece(*contents)
-                                       : countVocabulary(*contents);
+    auto size = tokenizerSize(form.kind, paths, e.options.openTokenizer);
     if (!size) {
-      problem(info.files[0], size.takeError());
+      e.diags.error(808, form.range,
+                    "this tokenizer cannot be used: " +
+                        llvm::toString(size.takeError()));
       return std::nullopt;
     }
     info.size = *size;

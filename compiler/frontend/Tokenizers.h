@@ -4,6 +4,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
+//
+// Files are read by the runtime, so that what compiles can be opened by the
+// binary, and has the size that it had here. Nothing throws.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef TFM_FRONTEND_TOKENIZERS_H
 #define TFM_FRONTEND_TOKENIZERS_H
@@ -13,11 +18,12 @@
 #include "llvm/Support/Error.h"
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
 namespace tfm {
+
+struct DataSpec;
 
 /// What compiling needs to know about a tokenizer.
 struct TokenizerInfo {
@@ -30,23 +36,19 @@ struct TokenizerInfo {
   std::vector<std::string> alphabet;
 };
 
-/// The characters (Unicode code points) of a text, each once, in the order of
-/// their code points: the vocabulary that nanoGPT builds.
-std::vector<std::string> collectAlphabet(llvm::StringRef text);
+/// The different characters (Unicode code points) of a data source, in their
+/// order: the vocabulary that nanoGPT builds. Fails with the file and line of
+/// what cannot be read.
+llvm::Expected<std::vector<std::string>> learnAlphabet(const DataSpec &data);
 
 /// The characters of `text` in their order; fails when one occurs twice.
 llvm::Expected<std::vector<std::string>> orderedAlphabet(llvm::StringRef text);
 
-/// Number of entries of a JSON object `{"token": id, ...}` without building
-/// it: GPT-2's vocabulary takes about a millisecond. Fails when the text is no
-/// such object.
-llvm::Expected<int64_t> countVocabulary(llvm::StringRef json);
-
-/// Highest id of a `tokenizer.json` (vocabulary and added tokens) plus one.
-llvm::Expected<int64_t> countHuggingFace(llvm::StringRef json);
-
-/// Number of pieces of a SentencePiece model (a protobuf).
-llvm::Expected<int64_t> countSentencePiece(llvm::StringRef model);
+/// The size of a tokenizer, from where its files really are; `open`: after all
+/// of them have been read and checked. Fails with the file that is at fault.
+llvm::Expected<int64_t> tokenizerSize(llvm::StringRef kind,
+                                      llvm::ArrayRef<std::string> paths,
+                                      bool open);
 
 /// A character tokenizer in Hugging Face `tokenizer.json` form.
 std::string charsTokenizerJson(llvm::ArrayRef<std::string> alphabet);

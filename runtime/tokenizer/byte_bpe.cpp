@@ -80,7 +80,7 @@ public:
         [&](size_t i) { ids.push_back(vocabulary.find(specials[i])); });
   }
 
-  void decode(int32_t id, bool, std::string &bytes) const override {
+  void decode(int32_t id, int32_t, std::string &bytes) const override {
     if (vocabulary.contains(id))
       bytes += bytesOf[static_cast<size_t>(id)];
   }
@@ -297,16 +297,14 @@ std::optional<utf8proc_option_t> readNormalizer(const json &normalizer,
 
 } // namespace
 
-TokenizerPtr makeByteBpeTokenizer(std::string_view vocabJson,
-                                  std::string_view merges) {
-  Vocabulary vocabulary =
-      Vocabulary::fromJson(parseJson(vocabJson, "vocab.json"), "vocab.json");
+TokenizerPtr makeByteBpeTokenizer(const NamedText &vocabJson,
+                                  const NamedText &merges) {
+  Vocabulary vocabulary = Vocabulary::fromText(vocabJson);
   std::vector<std::string> specials;
   if (vocabulary.find("<|endoftext|>") >= 0)
     specials.push_back("<|endoftext|>");
-  return std::make_unique<ByteBpe>(std::move(vocabulary),
-                                   parseMerges(merges, "merges.txt"), specials,
-                                   gpt2Pattern, "vocab.json");
+  return std::make_unique<ByteBpe>(std::move(vocabulary), parseMerges(merges),
+                                   specials, gpt2Pattern, merges.origin);
 }
 
 TokenizerPtr byteBpeFromJson(const json &root, std::string_view text,

@@ -81,7 +81,7 @@ public:
         [&](size_t i) { ids.push_back(vocabulary.find(added[i])); });
   }
 
-  void decode(int32_t id, bool first, std::string &bytes) const override {
+  void decode(int32_t id, int32_t previous, std::string &bytes) const override {
     if (!vocabulary.contains(id))
       return;
     const std::string &token = vocabulary.token(id);
@@ -93,7 +93,7 @@ public:
     std::string text = token;
     for (const auto &[from, to] : rules.restore)
       text = replaceAll(text, from, to);
-    if (first && !rules.strip.empty() && text.starts_with(rules.strip))
+    if (previous < 0 && !rules.strip.empty() && text.starts_with(rules.strip))
       text.erase(0, rules.strip.size());
     bytes += text;
   }

@@ -63,7 +63,7 @@ public:
     }
   }
 
-  void decode(int32_t id, bool, std::string &bytes) const override {
+  void decode(int32_t id, int32_t, std::string &bytes) const override {
     if (vocabulary.contains(id))
       bytes += vocabulary.token(id);
   }
@@ -139,8 +139,8 @@ public:
     }
   }
 
-  void decode(int32_t id, bool first, std::string &bytes) const override {
-    if (!first)
+  void decode(int32_t id, int32_t previous, std::string &bytes) const override {
+    if (previous >= 0)
       bytes += ' ';
     if (vocabulary.contains(id))
       bytes += vocabulary.token(id);
@@ -185,9 +185,8 @@ TokenizerPtr makeCharsTokenizer(std::string_view characters) {
   return charsTokenizer(std::move(vocabulary), "the vocabulary");
 }
 
-TokenizerPtr makeWordsTokenizer(std::string_view vocabJson) {
-  return wordsTokenizer(
-      Vocabulary::fromJson(parseJson(vocabJson, "vocab.json"), "vocab.json"));
+TokenizerPtr makeWordsTokenizer(const NamedText &vocabJson) {
+  return wordsTokenizer(Vocabulary::fromText(vocabJson));
 }
 
 } // namespace tfm

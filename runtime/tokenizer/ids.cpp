@@ -48,8 +48,8 @@ public:
     }
   }
 
-  void decode(int32_t id, bool first, std::string &bytes) const override {
-    if (!first)
+  void decode(int32_t id, int32_t previous, std::string &bytes) const override {
+    if (previous >= 0)
       bytes += ' ';
     bytes += std::to_string(id);
   }

@@ -75,7 +75,9 @@ TokenizerPtr parseSentencePiece(std::string_view bytes,
 
 TokenizerPtr openTokenizer(const TokenizerSpec &spec,
                            const std::vector<std::string> &paths) {
-  auto file = [&](size_t i) { return readFile(paths[i], "the tokenizer"); };
+  auto file = [&](size_t i) {
+    return NamedText{readFile(paths[i], "the tokenizer"), paths[i]};
+  };
   auto need = [&](size_t count) {
     if (paths.size() != count)
       throw InputError("the tokenizer " + spec.kind + " needs " +
@@ -96,7 +98,7 @@ TokenizerPtr openTokenizer(const TokenizerSpec &spec,
   }
   if (spec.kind == "huggingface") {
     need(1);
-    return parseTokenizerJson(file(0), paths[0]);
+    return parseTokenizerJson(file(0).text, paths[0]);
   }
   if (spec.kind == "words") {
     need(1);
@@ -104,9 +106,19 @@ TokenizerPtr openTokenizer(const TokenizerSpec &spec,
   }
   if (spec.kind == "sentencepiece") {
     need(1);
-    return parseSentencePiece(file(0), paths[0]);
+    return parseSentencePiece(file(0).text, paths[0]);
   }
   throw InputError("the tokenizer \"" + spec.kind + "\" is not supported");
+}
+
+int64_t tokenizerSize(const TokenizerSpec &spec,
+                      const std::vector<std::string> &paths) {
+  bool isTable =
+      spec.kind == "words" || spec.kind == "gpt2" || spec.kind == "bpe_words";
+  if (paths.empty() || !spec.json.empty() ||
+      (!isTable && spec.kind != "huggingface"))
+    return openTokenizer(spec, paths)->size();
+  return vocabularySize(readFile(paths[0], "the tokenizer"), isTable, paths[0]);
 }
 
 } // namespace tfm

@@ -31,17 +31,15 @@ public:
   /// first character that the vocabulary lacks.
   virtual void encode(std::string_view text,
                       std::vector<int32_t> &ids) const = 0;
-  /// Appends the bytes of one token; what they are may depend on what stands
-  /// before it (`first`: nothing). The bytes of a token need not be whole
-  /// UTF-8 characters.
-  virtual void decode(int32_t id, bool first, std::string &bytes) const = 0;
+  /// Appends the bytes of one token behind the token `previous`, or behind
+  /// nothing (-1): a word is parted from the one before it. The bytes of a
+  /// token need not be whole UTF-8 characters.
+  virtual void decode(int32_t id, int32_t previous,
+                      std::string &bytes) const = 0;
   /// The id of a token by its own name in the vocabulary, e.g. "<PAD>".
   virtual std::optional<int32_t> find(std::string_view token) const = 0;
   /// The same, or the one token that a text is encoded to, e.g. "\n".
   std::optional<int32_t> findText(std::string_view text) const;
-  /// What stands between a text whose last token is `last` and the text of the
-  /// tokens after it, where neither has it: a space between words.
-  virtual std::string_view joint(int32_t) const { return {}; }
   /// Tokens that a text begins with where its model was trained so: `<s>`.
   virtual std::vector<int32_t> begin() const { return {}; }
   /// In Hugging Face `tokenizer.json` form.
@@ -66,17 +64,23 @@ TokenizerPtr makeBytesTokenizer();
 /// Text that is token ids already, in decimal, between white space or commas:
 /// for a model that nobody gave a tokenizer. Ids run from 0 to size - 1.
 TokenizerPtr makeIdsTokenizer(int64_t size);
-/// Words between runs of white space, from the text of a vocab.json; `<UNK>` in
-/// it stands for all others.
-TokenizerPtr makeWordsTokenizer(std::string_view vocabJson);
-/// Byte-level BPE of GPT-2 (Radford et al. 2019) from the text of its two
-/// files.
-TokenizerPtr makeByteBpeTokenizer(std::string_view vocabJson,
-                                  std::string_view merges);
+
+/// The text of a file, and the file's name in errors.
+struct NamedText {
+  std::string text;
+  std::string origin;
+};
+
+/// Words between runs of white space, from a vocab.json; `<UNK>` in it stands
+/// for all others.
+TokenizerPtr makeWordsTokenizer(const NamedText &vocabJson);
+/// Byte-level BPE of GPT-2 (Radford et al. 2019) from its two files.
+TokenizerPtr makeByteBpeTokenizer(const NamedText &vocabJson,
+                                  const NamedText &merges);
 /// Word-level BPE with `</w>` at the end of words (Sennrich et al. 2016), from
-/// the text of its two files.
-TokenizerPtr makeWordBpeTokenizer(std::string_view vocabJson,
-                                  std::string_view merges);
+/// its two files.
+TokenizerPtr makeWordBpeTokenizer(const NamedText &vocabJson,
+                                  const NamedText &merges);
 /// From the text of a Hugging Face `tokenizer.json`: byte-level BPE, the BPE of
 /// characters that Llama, Mistral and Gemma have, and the forms that `json()`
 /// of the tokenizers here writes. `origin` is named in errors. Any bytes are
@@ -95,6 +99,12 @@ TokenizerPtr parseSentencePiece(std::string_view bytes,
 /// wins over files.
 TokenizerPtr openTokenizer(const TokenizerSpec &spec,
                            const std::vector<std::string> &paths);
+
+/// The size of that tokenizer. Of the large kinds made of JSON only the ids are
+/// read, which takes a tenth of the time but leaves faults for `openTokenizer`
+/// to find. Throws InputError.
+int64_t tokenizerSize(const TokenizerSpec &spec,
+                      const std::vector<std::string> &paths);
 
 } // namespace tfm
 

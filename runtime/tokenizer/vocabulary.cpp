@@ -31,13 +31,19 @@ int32_t Vocabulary::find(std::string_view token) const {
   return found == ids.end() ? -1 : found->second;
 }
 
+void failTooLarge(const std::string &token, const std::string &origin) {
+  throw InputError(origin + ": the id of " + token + " is too large");
+}
+
+void failNoNumber(const std::string &token, const std::string &origin) {
+  throw InputError(origin + ": the id of " + token +
+                   " is not a whole number of at least 0");
+}
+
 void Vocabulary::set(const std::string &token, uint64_t id,
                      const std::string &origin) {
-  // Far more than any vocabulary has, and little enough to allocate.
-  constexpr uint64_t largest = 1 << 21;
-  if (id >= largest)
-    throw InputError(origin + ": the id of the token \"" + token +
-                     "\" is too large");
+  if (id >= idLimit)
+    failTooLarge("the token \"" + token + "\"", origin);
   if (id >= tokens.size())
     tokens.resize(id + 1);
   int32_t before = find(token);
@@ -55,11 +61,14 @@ Vocabulary Vocabulary::fromJson(const json &object, const std::string &origin) {
   Vocabulary vocabulary;
   for (const auto &[token, id] : object.items()) {
     if (!id.is_number_unsigned())
-      throw InputError(origin + ": the id of the token \"" + token +
-                       "\" is not a number");
+      failNoNumber("the token \"" + token + "\"", origin);
     vocabulary.set(token, id.get<uint64_t>(), origin);
   }
   return vocabulary;
+}
+
+Vocabulary Vocabulary::fromText(const NamedText &file) {
+  return fromJson(parseJson(file.text, file.origin), file.origin);
 }
 
 ordered_json Vocabulary::toJson() const {
@@ -75,7 +84,8 @@ ordered_json Vocabulary::toJson() const {
 }
 
 std::vector<std::pair<std::string, std::string>>
-parseMerges(std::string_view text, const std::string &origin) {
+parseMerges(const NamedText &file) {
+  std::string_view text = file.text;
   std::vector<std::pair<std::string, std::string>> merges;
   size_t line = 0;
   while (!text.empty()) {
@@ -91,7 +101,7 @@ parseMerges(std::string_view text, const std::string &origin) {
     if (space == std::string_view::npos || space == 0 ||
         space + 1 == row.size() ||
         row.find(' ', space + 1) != std::string_view::npos)
-      throw InputError(origin + ":" + std::to_string(line) +
+      throw InputError(file.origin + ":" + std::to_string(line) +
                        ": a merge is two tokens with one space between them");
     merges.emplace_back(row.substr(0, space), row.substr(space + 1));
   }
@@ -140,7 +150,7 @@ std::optional<int32_t> Tokenizer::findText(std::string_view text) const {
 std::string Tokenizer::text(const std::vector<int32_t> &ids) const {
   std::string bytes;
   for (size_t i = 0; i < ids.size(); ++i)
-    decode(ids[i], i == 0, bytes);
+    decode(ids[i], i == 0 ? -1 : ids[i - 1], bytes);
   return replaceInvalidUtf8(bytes);
 }
 

@@ -62,15 +62,16 @@ public:
     }
   }
 
-  /// A token that ends in `</w>` ends a word. The last one is followed by a
-  /// space too: the next word is not known yet.
-  void decode(int32_t id, bool, std::string &bytes) const override {
+  /// A token that ends in `</w>` ends a word, and so does an id that is none.
+  void decode(int32_t id, int32_t previous, std::string &bytes) const override {
+    if (previous >= 0 && endsWord(previous))
+      bytes += ' ';
     if (!vocabulary.contains(id)) {
-      bytes += "<UNK> ";
+      bytes += "<UNK>";
       return;
     }
     const std::string &token = vocabulary.token(id);
-    if (!token.ends_with(wordEnd)) {
+    if (!endsWord(id)) {
       bytes += token;
       return;
     }
@@ -79,13 +80,6 @@ public:
       bytes.append(token, at, next - at);
       at = next + wordEnd.size();
     }
-    bytes += ' ';
-  }
-
-  std::string_view joint(int32_t last) const override {
-    bool endsWord =
-        vocabulary.contains(last) && vocabulary.token(last).ends_with(wordEnd);
-    return endsWord ? " " : "";
   }
 
   std::string text(const std::vector<int32_t> &ids) const override {
@@ -122,6 +116,10 @@ public:
   }
 
 private:
+  bool endsWord(int32_t id) const {
+    return !vocabulary.contains(id) || vocabulary.token(id).ends_with(wordEnd);
+  }
+
   std::vector<int32_t> encodeWord(std::string_view word) const {
     std::vector<std::string> parts;
     for (size_t at = 0; at < word.size();) {
@@ -181,11 +179,9 @@ TokenizerPtr wordBpe(Vocabulary vocabulary,
   return std::make_unique<WordBpe>(std::move(vocabulary), std::move(merges));
 }
 
-TokenizerPtr makeWordBpeTokenizer(std::string_view vocabJson,
-                                  std::string_view merges) {
-  Vocabulary vocabulary =
-      Vocabulary::fromJson(parseJson(vocabJson, "vocab.json"), "vocab.json");
-  return wordBpe(std::move(vocabulary), parseMerges(merges, "merges.txt"));
+TokenizerPtr makeWordBpeTokenizer(const NamedText &vocabJson,
+                                  const NamedText &merges) {
+  return wordBpe(Vocabulary::fromText(vocabJson), parseMerges(merges));
 }
 
 } // namespace tfm

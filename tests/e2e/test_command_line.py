@@ -255,8 +255,7 @@ class Input(unittest.TestCase):
                     "vocab] { return one_hot(tokens, vocab) }\n}\n"
                     f'tokenizer chars(from = data)\ndata text("{path}")\n')
             self.assert_fault(tfmc("check", "-", stdin=text), "E0808",
-                              f"`{path}` is no text in UTF-8: byte 2 begins no character",
-                              "`tokenizer bytes`")
+                              f"{path}:1: not UTF-8 text: only a tokenizer of bytes takes it")
 
     def test_checkpoint_that_is_not_there(self):
         self.assert_fault(tfmc("report", GPT2, "--against", "no/such.safetensors"),

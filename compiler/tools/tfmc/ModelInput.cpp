@@ -61,6 +61,7 @@ CompiledModel tfm::loadModel(const std::string &path, const Defines &defines,
   Diagnostics diagnostics(sources);
   FrontendOptions options;
   options.defines = defines;
+  options.openTokenizer = false;
   model.module =
       compileToTfm(*model.context, sources, path, options, diagnostics);
   if (!diagnostics.hasErrors()) {

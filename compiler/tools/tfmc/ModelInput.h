@@ -43,7 +43,8 @@ struct CompiledModel {
   mlir::OwningOpRef<mlir::ModuleOp> module;
 };
 
-/// Compiles a file (`-`: standard input) to the tfm dialect. On errors prints
+/// Compiles a file (`-`: standard input) to the tfm dialect; of its tokenizer
+/// no more than the size is read, for speed. On errors prints
 /// the diagnostics and returns a model without module; with `firstError`,
 /// leaves the first message there instead of printing.
 CompiledModel loadModel(const std::string &path, const Defines &defines,

@@ -20,8 +20,10 @@ namespace {
 
 const tfm::Tokenizer &tokenizer() {
   static const tfm::TokenizerPtr bpe = tfm::makeByteBpeTokenizer(
-      tfm::readFile(TFM_FIXTURES "/bpe/bytes/vocab.json", "the fixture"),
-      tfm::readFile(TFM_FIXTURES "/bpe/bytes/merges.txt", "the fixture"));
+      {tfm::readFile(TFM_FIXTURES "/bpe/bytes/vocab.json", "the fixture"),
+       "vocab.json"},
+      {tfm::readFile(TFM_FIXTURES "/bpe/bytes/merges.txt", "the fixture"),
+       "merges.txt"});
   return *bpe;
 }
 
@@ -31,7 +33,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   std::string_view text(reinterpret_cast<const char *>(data), size);
   std::string back;
   for (int32_t id : tokenizer().ids(text))
-    tokenizer().decode(id, false, back);
+    tokenizer().decode(id, -1, back);
   if (back != text)
     std::abort();
   tfm::Utf8Stream stream;

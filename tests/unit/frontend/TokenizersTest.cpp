@@ -6,25 +6,92 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/frontend/Tokenizers.h"
+#include "runtime/recipe.h"
+#include "llvm/ADT/SmallString.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
 #include "gtest/gtest.h"
+
+#include <fstream>
 
 using namespace tfm;
 
 namespace {
 
-/// The value, or -1 after an error (which is consumed).
-int64_t valueOr(llvm::Expected<int64_t> value) {
-  if (value)
-    return *value;
-  llvm::consumeError(value.takeError());
-  return -1;
+/// A folder that goes away with the test.
+class Folder {
+public:
+  Folder() {
+    EXPECT_FALSE(llvm::sys::fs::createUniqueDirectory("tokenizers", path));
+  }
+  ~Folder() { llvm::sys::fs::remove_directories(path); }
+
+  std::string write(llvm::StringRef name, llvm::StringRef text) const {
+    std::string file = (path + "/" + name).str();
+    std::ofstream(file, std::ios::binary) << text.str();
+    return file;
+  }
+
+private:
+  llvm::SmallString<128> path;
+};
+
+template <typename T> std::string messageOf(llvm::Expected<T> value) {
+  return value ? "no error" : llvm::toString(value.takeError());
+}
+
+/// The characters that a data source of one file is made of, or the error with
+/// the file as `F`.
+std::string alphabetOf(const char *kind, llvm::StringRef text,
+                       const char *end = "", const char *pad = "") {
+  Folder folder;
+  DataSpec data;
+  data.kind = kind;
+  data.files = {folder.write("data", text)};
+  data.field = "x";
+  data.end = end;
+  data.pad = pad;
+  auto alphabet = learnAlphabet(data);
+  if (alphabet)
+    return llvm::join(*alphabet, "");
+  std::string message = llvm::toString(alphabet.takeError());
+  size_t at = message.find(data.files[0]);
+  EXPECT_NE(at, std::string::npos) << message;
+  return message.replace(at, data.files[0].size(), "F");
 }
 
 TEST(Tokenizers, AlphabetIsSortedByCodePoint) {
-  std::vector<std::string> expected = {"\n", "a", "b", "é", "€", "😀"};
-  EXPECT_EQ(collectAlphabet("b€aé\n😀ab"), expected);
-  // A character that is cut off by the end of the text is kept as it is.
-  EXPECT_EQ(collectAlphabet("a\xE2\x82").size(), 2u);
+  EXPECT_EQ(alphabetOf("text", "b€aé\n😀ab"), "\nabé€😀");
+}
+
+// Only what training reads is learnt: not quotes, escapes, tabs and new lines
+// that the file is made of.
+TEST(Tokenizers, AlphabetIsThatOfTheTexts) {
+  EXPECT_EQ(alphabetOf("json", R"({"x": "ab cd", "y": "z"}
+{"x": "da"})"),
+            " abcd");
+  EXPECT_EQ(alphabetOf("json", R"([{"x": "a\nb"}, {"x": "\u00e9"}])"), "\nabé");
+  EXPECT_EQ(alphabetOf("lines", "ab\r\nba\n"), "ab");
+  EXPECT_EQ(alphabetOf("lines", "ab\n", ".", "#"), "#.ab");
+  EXPECT_EQ(alphabetOf("pairs", "1+1=\t2\n"), "+12=");
+  EXPECT_EQ(alphabetOf("pairs", R"({"prompt": "q", "answer": "a"})"), "aq");
+}
+
+TEST(Tokenizers, DataThatCannotBeReadHasNoAlphabet) {
+  EXPECT_EQ(alphabetOf("text", "good\nbad \xff\n"),
+            "the data file F:2: not UTF-8 text: only a tokenizer of bytes "
+            "takes it");
+  EXPECT_EQ(alphabetOf("text", "cut \xE2\x82"),
+            "the data file F:1: not UTF-8 text: only a tokenizer of bytes "
+            "takes it");
+  EXPECT_EQ(alphabetOf("lines", "good\nbad \xff\n"),
+            "F:2: not UTF-8 text: only a tokenizer of bytes takes it");
+  EXPECT_EQ(alphabetOf("json", "{\"x\": \"a\"}\n{\"z\": \"a\"}\n"),
+            "F:2: there is no text in the field \"x\"");
+  EXPECT_EQ(alphabetOf("json", "{\"x\": \"a"), "F:1: not valid JSON");
+  EXPECT_EQ(alphabetOf("pairs", "no tab\n"),
+            "F:1: a pair is a prompt, a tab and an answer");
 }
 
 TEST(Tokenizers, WrittenAlphabetKeepsItsOrder) {
@@ -32,41 +99,97 @@ TEST(Tokenizers, WrittenAlphabetKeepsItsOrder) {
   ASSERT_TRUE(bool(alphabet));
   EXPECT_EQ(alphabet->size(), 14u);
   EXPECT_EQ((*alphabet)[13], "#");
-  auto twice = orderedAlphabet("aba");
-  ASSERT_FALSE(bool(twice));
-  EXPECT_EQ(llvm::toString(twice.takeError()), "`a` occurs twice");
+  EXPECT_EQ(messageOf(orderedAlphabet("aba")), "`a` occurs twice");
+  EXPECT_EQ(messageOf(orderedAlphabet("a\xff")), "it is not UTF-8 text");
+  EXPECT_EQ(messageOf(orderedAlphabet("")), "the alphabet is empty");
 }
 
-TEST(Tokenizers, CountsVocabulariesWithoutParsingThem) {
-  EXPECT_EQ(valueOr(countVocabulary(R"({"a": 0, "\"}": 1, "b:1,": 2})")), 3);
-  for (const char *broken : {"", "[]", "{}", "{\"a\"}", "{\"a\": }",
-                             "{\"a\": 1", "{\"a\": 1,", "{\"a", "{\"a\\"})
-    EXPECT_EQ(valueOr(countVocabulary(broken)), -1) << broken;
+/// The size of a tokenizer of these files, or what is wrong with them, with
+/// `F/` as the folder.
+std::string sizeOf(const char *kind, std::vector<std::string> texts,
+                   bool open = true) {
+  Folder folder;
+  std::vector<std::string> paths;
+  for (auto [i, text] : llvm::enumerate(texts))
+    paths.push_back(folder.write(std::to_string(i), text));
+  auto size = tokenizerSize(kind, paths, open);
+  if (size)
+    return std::to_string(*size);
+  std::string message = llvm::toString(size.takeError());
+  std::string prefix = llvm::sys::path::parent_path(paths[0]).str();
+  for (size_t at; (at = message.find(prefix)) != std::string::npos;)
+    message.replace(at, prefix.size(), "F");
+  return message;
 }
 
-TEST(Tokenizers, CountsHuggingFaceFiles) {
-  EXPECT_EQ(valueOr(countHuggingFace(
-                R"({"model": {"vocab": {"a": 0, "b": 4}},
-                    "added_tokens": [{"id": 7, "content": "<s>"}]})")),
-            8);
-  EXPECT_EQ(valueOr(countHuggingFace(
-                R"({"model": {"vocab": [["a", -1.0], ["b", -2.0]]}})")),
-            2);
-  EXPECT_EQ(valueOr(countHuggingFace("{}")), -1);
-  EXPECT_EQ(valueOr(countHuggingFace("not json")), -1);
+const char *const shortForm =
+    R"({"model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2}, "merges": ["a b"]},
+        "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false},
+        "added_tokens": [{"id": 7, "content": "<s>"}]})";
+
+TEST(Tokenizers, SizeIsThatOfTheOpenedTokenizer) {
+  for (bool open : {false, true}) {
+    EXPECT_EQ(sizeOf("huggingface", {shortForm}, open), "8");
+    EXPECT_EQ(sizeOf("gpt2", {R"({"a": 0, "b": 1, "ab": 4})", "a b\n"}, open),
+              "5");
+    for (const char *table :
+         {R"({"\"}": 0, "b:1,": 1})", "{\"a\":0,\n \"b\" :\t1 }\n\n"})
+      EXPECT_EQ(sizeOf("words", {table}, open), "2");
+    EXPECT_EQ(sizeOf("bpe_words", {R"({"a": 0, "</w>": 1})", ""}, open), "2");
+    EXPECT_EQ(sizeOf("bytes", {}, open), "256");
+  }
 }
 
-TEST(Tokenizers, CountsSentencePieces) {
-  // Two pieces (field 1) and a trainer spec (field 2).
-  std::string model("\x0A\x03\x0A\x01"
-                    "a"
-                    "\x12\x02\x08\x01"
-                    "\x0A\x03\x0A\x01"
-                    "b",
-                    14);
-  EXPECT_EQ(valueOr(countSentencePiece(model)), 2);
-  EXPECT_EQ(valueOr(countSentencePiece(model.substr(0, 12))), -1);
-  EXPECT_EQ(valueOr(countSentencePiece("")), -1);
+// Whichever way they are read.
+TEST(Tokenizers, IdsThatNoVocabularyHas) {
+  for (bool open : {false, true}) {
+    SCOPED_TRACE(open);
+    for (const char *id : {"-3", "1.5", "\"1\"", "null", "true"})
+      EXPECT_EQ(sizeOf("words", {std::string("{\"a\": ") + id + "}"}, open),
+                "F/0: the id of the token \"a\" is not a whole number of at "
+                "least 0");
+    for (const char *id : {"100000000", "1099511627776", "2097152"})
+      EXPECT_EQ(sizeOf("words", {std::string("{\"a\": ") + id + "}"}, open),
+                "F/0: the id of the token \"a\" is too large");
+    EXPECT_EQ(sizeOf("huggingface",
+                     {R"({"model": {"type": "BPE", "vocab": {"a": -1}}})"},
+                     open),
+              "F/0: the id of the token \"a\" is not a whole number of at "
+              "least 0");
+    for (const char *broken :
+         {"", "{\"a\"}", "{\"a\": }", "{\"a\": 1", "{\"a\": 1,", "{\"a",
+          "{\"a\\", "{\"a\": 01}", "{\"a\": 1} x"})
+      EXPECT_EQ(sizeOf("words", {broken}, open), "F/0 is not valid JSON");
+    EXPECT_EQ(sizeOf("words", {"{}"}, open),
+              "F/0: the vocabulary is not a table of token to id");
+    // A parser that calls itself for every bracket has no stack for this.
+    std::string deep(300000, '[');
+    EXPECT_EQ(sizeOf("words", {deep}, open), "F/0 is not valid JSON");
+    EXPECT_EQ(sizeOf("huggingface", {deep}, open), "F/0 is not valid JSON");
+  }
+}
+
+TEST(Tokenizers, OpeningFindsWhatTheSizeDoesNotNeed) {
+  EXPECT_EQ(sizeOf("words", {R"({"a": 0, "b": 0})"}),
+            "F/0: the token \"b\" and the id 0 are given twice");
+  EXPECT_EQ(sizeOf("gpt2", {R"({"a": 0, "b": 1})", "a b\n"}),
+            "F/1: the merge \"a b\" uses a token that the vocabulary lacks: "
+            "vocabulary and merges must be of the same tokenizer");
+  EXPECT_EQ(sizeOf("gpt2", {R"({"a": 0})", "#version: 0.2\na  b\n"}),
+            "F/1:2: a merge is two tokens with one space between them");
+  std::string noMerges(shortForm);
+  noMerges.replace(noMerges.find("merges"), 6, "others");
+  EXPECT_EQ(sizeOf("huggingface", {noMerges}),
+            "F/0: its model has no list of `merges`. Copy or download it "
+            "again");
+  EXPECT_EQ(sizeOf("huggingface", {"{}"}),
+            "F/0 is not a tokenizer.json: it has no model");
+}
+
+TEST(Tokenizers, CharactersAreWrittenInTheirOrder) {
+  EXPECT_NE(charsTokenizerJson({"b", "a", "é"})
+                .find(R"("vocab":{"b":0,"a":1,"é":2})"),
+            std::string::npos);
 }
 
 } // namespace

@@ -34,6 +34,8 @@ std::string fromHex(const std::string &hex) {
 
 using Merges = std::vector<std::pair<std::string, std::string>>;
 
+NamedText named(const std::string &path) { return {contentOf(path), path}; }
+
 const std::string bytesFixture = TFM_FIXTURES "/bpe/bytes/";
 const std::string wordFixture = TFM_FIXTURES "/bpe/word/";
 
@@ -51,16 +53,15 @@ void checkByteCases(const Tokenizer &tokenizer) {
     auto ids = entry.at("ids").get<std::vector<int32_t>>();
     std::string bytes;
     for (int32_t id : ids)
-      tokenizer.decode(id, false, bytes);
+      tokenizer.decode(id, -1, bytes);
     EXPECT_EQ(bytes, fromHex(entry.at("bytes").get<std::string>()));
     EXPECT_EQ(tokenizer.text(ids), entry.at("decoded").get<std::string>());
   }
 }
 
 TEST(ByteBpe, MeetsTheFixtureFromVocabularyAndMerges) {
-  TokenizerPtr tokenizer =
-      makeByteBpeTokenizer(contentOf(bytesFixture + "vocab.json"),
-                           contentOf(bytesFixture + "merges.txt"));
+  TokenizerPtr tokenizer = makeByteBpeTokenizer(
+      named(bytesFixture + "vocab.json"), named(bytesFixture + "merges.txt"));
   checkByteCases(*tokenizer);
   // What it writes means the same.
   checkByteCases(*parseTokenizerJson(tokenizer->json(), "written"));
@@ -75,8 +76,8 @@ TEST(ByteBpe, MeetsTheFixtureFromTokenizerJson) {
 
 TEST(ByteBpe, MeetsTheTrueVocabularyOfGpt2) {
   std::string folder = TFM_FIXTURES "/../../models/gpt2/";
-  TokenizerPtr tokenizer = makeByteBpeTokenizer(
-      contentOf(folder + "vocab.json"), contentOf(folder + "merges.txt"));
+  TokenizerPtr tokenizer = makeByteBpeTokenizer(named(folder + "vocab.json"),
+                                                named(folder + "merges.txt"));
   EXPECT_EQ(tokenizer->size(), 50257);
   json cases =
       json::parse(contentOf(TFM_FIXTURES "/bpe/gpt2_true_vocabulary.json"));
@@ -94,23 +95,21 @@ TEST(ByteBpe, MeetsTheTrueVocabularyOfGpt2) {
 }
 
 TEST(ByteBpe, EncodesAnyBytes) {
-  TokenizerPtr tokenizer =
-      makeByteBpeTokenizer(contentOf(bytesFixture + "vocab.json"),
-                           contentOf(bytesFixture + "merges.txt"));
+  TokenizerPtr tokenizer = makeByteBpeTokenizer(
+      named(bytesFixture + "vocab.json"), named(bytesFixture + "merges.txt"));
   std::string bytes;
   for (uint32_t i = 0; i < 2000; ++i)
     bytes += static_cast<char>(philox(9, {i, 0, 0, 0})[0]);
   std::string back;
   for (int32_t id : tokenizer->ids(bytes))
-    tokenizer->decode(id, false, back);
+    tokenizer->decode(id, -1, back);
   EXPECT_EQ(back, bytes);
 }
 
 // A single word of a megabyte: quadratic time would be minutes.
 TEST(ByteBpe, LongWordsTakeNoLonger) {
-  TokenizerPtr tokenizer =
-      makeByteBpeTokenizer(contentOf(bytesFixture + "vocab.json"),
-                           contentOf(bytesFixture + "merges.txt"));
+  TokenizerPtr tokenizer = makeByteBpeTokenizer(
+      named(bytesFixture + "vocab.json"), named(bytesFixture + "merges.txt"));
   std::string word;
   for (uint32_t i = 0; i < 1'000'000; ++i)
     word += static_cast<char>('a' + philox(9, {i, 0, 0, 0})[0] % 26);
@@ -166,7 +165,7 @@ TEST(CharBpe, KeepsAnyBytes) {
     bytes += static_cast<char>(philox(4, {i, 0, 0, 0})[0]);
   std::string back;
   for (int32_t id : tokenizer->ids(bytes))
-    tokenizer->decode(id, false, back);
+    tokenizer->decode(id, -1, back);
   EXPECT_EQ(back, bytes);
 }
 
@@ -246,9 +245,8 @@ TEST(ByteBpe, ManySpecialTokensTakeNoLonger) {
 }
 
 TEST(WordBpe, MeetsTheFixture) {
-  TokenizerPtr tokenizer =
-      makeWordBpeTokenizer(contentOf(wordFixture + "vocab.json"),
-                           contentOf(wordFixture + "merges.txt"));
+  TokenizerPtr tokenizer = makeWordBpeTokenizer(
+      named(wordFixture + "vocab.json"), named(wordFixture + "merges.txt"));
   json cases = json::parse(contentOf(wordFixture + "cases.json"));
   EXPECT_EQ(tokenizer->size(), 276);
   TokenizerPtr again = parseTokenizerJson(tokenizer->json(), "written");
@@ -266,15 +264,24 @@ TEST(WordBpe, MeetsTheFixture) {
                                         : entry.at("text").get<std::string>());
 }
 
-// A prompt and its continuation are put together as the text of all ids is.
-TEST(WordBpe, SaysWhatStandsBetweenTexts) {
-  TokenizerPtr tokenizer =
-      makeWordBpeTokenizer(contentOf(wordFixture + "vocab.json"),
-                           contentOf(wordFixture + "merges.txt"));
-  EXPECT_EQ(tokenizer->joint(tokenizer->find("Africa</w>").value()), " ");
-  EXPECT_EQ(tokenizer->joint(tokenizer->find("Afri").value()), "");
-  EXPECT_EQ(tokenizer->joint(-1), "");
-  EXPECT_EQ(makeCharsTokenizer("ab")->joint(0), "");
+// A prompt and its continuation are put together as the text of all ids is, and
+// nothing follows the last word.
+TEST(WordBpe, PartsWordsInFrontOfTheNext) {
+  TokenizerPtr tokenizer = makeWordBpeTokenizer(
+      named(wordFixture + "vocab.json"), named(wordFixture + "merges.txt"));
+  int32_t word = tokenizer->find("Africa</w>").value();
+  int32_t part = tokenizer->find("Afri").value();
+  auto behind = [&](int32_t previous, int32_t id) {
+    std::string bytes;
+    tokenizer->decode(id, previous, bytes);
+    return bytes;
+  };
+  EXPECT_EQ(behind(-1, word), "Africa");
+  EXPECT_EQ(behind(word, word), " Africa");
+  EXPECT_EQ(behind(word, part), " Afri");
+  EXPECT_EQ(behind(part, word), "Africa");
+  EXPECT_EQ(behind(word, 100000), " <UNK>");
+  EXPECT_EQ(behind(100000, part), " Afri");
 }
 
 TEST(TrainWordBpe, MeetsTheFixture) {
@@ -287,7 +294,8 @@ TEST(TrainWordBpe, MeetsTheFixture) {
   EXPECT_EQ(trained.tokens.size(), 276u);
   EXPECT_EQ(trained.tokens.back(), "\n");
   TokenizerPtr tokenizer =
-      makeWordBpeTokenizer(trained.vocabJson(), trained.mergesText());
+      makeWordBpeTokenizer({trained.vocabJson(), "vocab.json"},
+                           {trained.mergesText(), "merges.txt"});
   const json cases = json::parse(contentOf(wordFixture + "cases.json"));
   EXPECT_FALSE(cases.at("encode").empty());
   for (const json &entry : cases.at("encode"))
@@ -411,7 +419,7 @@ TEST(Bytes, RoundTrips) {
   std::string back;
   for (int i = 0; i < 256; ++i) {
     EXPECT_EQ(ids[i], i);
-    tokenizer->decode(ids[i], false, back);
+    tokenizer->decode(ids[i], -1, back);
   }
   EXPECT_EQ(back, all);
   TokenizerPtr again = parseTokenizerJson(tokenizer->json(), "written");
@@ -420,10 +428,11 @@ TEST(Bytes, RoundTrips) {
 
 TEST(Words, UnknownWordsNeedUnk) {
   TokenizerPtr tokenizer =
-      makeWordsTokenizer(R"({"the": 0, "cat": 1, "<UNK>": 2})");
+      makeWordsTokenizer({R"({"the": 0, "cat": 1, "<UNK>": 2})", "v"});
   EXPECT_EQ(tokenizer->ids(" the  dog\ncat"), (std::vector<int32_t>{0, 2, 1}));
   EXPECT_EQ(tokenizer->text({0, 1}), "the cat");
-  EXPECT_THROW(makeWordsTokenizer(R"({"the": 0})")->ids("cat"), InputError);
+  EXPECT_THROW(makeWordsTokenizer({R"({"the": 0})", "v"})->ids("cat"),
+               InputError);
   EXPECT_EQ(parseTokenizerJson(tokenizer->json(), "x")->ids("cat"),
             (std::vector<int32_t>{1}));
 }
