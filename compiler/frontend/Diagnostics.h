@@ -54,8 +54,8 @@ struct Diagnostic {
 };
 
 /// Collects the errors of a compilation. The same mistake (code and place) is
-/// kept once, however often elaboration meets it, and nothing else about a place
-/// where the lexer found no token; at most 50 are kept.
+/// kept once, however often elaboration meets it, and nothing else about a
+/// place where the lexer found no token; at most 50 are kept.
 class Diagnostics {
 public:
   explicit Diagnostics(const SourceManager &sources) : sources(sources) {}

@@ -127,8 +127,9 @@ llvm::Expected<CpuTarget> CpuTarget::named(llvm::StringRef cpu) {
   target.l1Bytes = 32 << 10;
   target.l2Bytes = 1 << 20;
   const char *triples[] = {"x86_64-unknown-linux-gnu",
-                           cpu.starts_with("apple-") ? "arm64-apple-macosx11.0"
-                                                     : "aarch64-unknown-linux-gnu"};
+                           cpu.starts_with("apple-")
+                               ? "arm64-apple-macosx11.0"
+                               : "aarch64-unknown-linux-gnu"};
   for (const char *triple : triples) {
     target.triple = triple;
     target.features =
