@@ -257,6 +257,46 @@ TEST(Planner, Inference) {
   expectSound("llama.tfm");
 }
 
+/// Expects of every launch of a loop that it says for which module it is.
+void expectModules(const std::vector<tfm::Step> &steps, bool inLoop,
+                   std::set<std::string> &modules) {
+  for (const tfm::Step &step : steps) {
+    if (step.isLoop()) {
+      expectModules(step.body, true, modules);
+    } else if (inLoop) {
+      EXPECT_NE(pathOf(*step.launch), "") << describe(*step.launch);
+      modules.insert(pathOf(*step.launch));
+    }
+  }
+}
+
+// Forward and backward: a derivative is for the module that it is of.
+TEST(Launches, NameTheirModules) {
+  Shipped model("shakespeare.tfm", {});
+  ASSERT_TRUE(model.module);
+  Schedule schedule = scheduleModel(*model.module);
+  for (const Program &program : schedule.programs) {
+    if (program.name != "train")
+      continue;
+    ASSERT_FALSE(program.steps.empty());
+    for (int part = 0; part < 2; ++part) {
+      // The first loop goes forward, the last one back.
+      auto isLoop = [](const tfm::Step &step) { return step.isLoop(); };
+      auto found = part ? std::find_if(program.steps.rbegin(),
+                                       program.steps.rend(), isLoop)
+                                  .base() -
+                              1
+                        : std::find_if(program.steps.begin(),
+                                       program.steps.end(), isLoop);
+      std::set<std::string> modules;
+      expectModules(found->body, true, modules);
+      for (const char *module : {"h.*.attn", "h.*.attn.c_attn", "h.*.mlp.c_fc",
+                                 "h.*.mlp.c_proj", "h.*.ln_1"})
+        EXPECT_EQ(modules.count(module), 1u) << module << " in loop " << part;
+    }
+  }
+}
+
 TEST(Planner, RandomPrograms) {
   for (unsigned seed = 0; seed < 60; ++seed) {
     std::string text =
