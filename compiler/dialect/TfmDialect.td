@@ -27,6 +27,9 @@ def Tfm_Dialect : Dialect {
       `tfm.modules` and `tfm.recipe`;
     - on `tfm.param`: one layer's dimensions in the user's words (`dims`);
     - on function arguments: `tfm.name`, and `tfm.dims`;
+    - on functions: `tfm.shapes`, an array of dictionaries `path`, `name`,
+      `role`, `shape`, `dims` and `line`, in the order of the program: the
+      arguments, named values and results of every method that was called;
     - on an op whose result the user named: `tfm.value`, a dictionary with
       `path`, `name`, `dims` and `line`.
 

@@ -158,6 +158,8 @@ private:
   Value runBody(const ast::Method &method, Env &env, llvm::StringRef where);
   void assign(const ast::Stmt &stmt, Env &env);
   void storeLocal(const ast::Target &target, Value value, Env &env);
+  /// Adds what a method returns to the function's list of shapes.
+  void listResults(const Value &value, const Env &env, unsigned line);
   bool checkShape(const Tensor &tensor, const ast::TypeExpr &type, Env &env,
                   Range range, llvm::function_ref<std::string()> what,
                   ErrorCode code, bool bindDims);

@@ -13,6 +13,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "mlir/IR/Verifier.h"
+#include "llvm/ADT/SetVector.h"
 
 using namespace tfm;
 using namespace mlir;
@@ -57,6 +58,7 @@ struct Emitter::Impl {
     function = nullptr;
     params.clear();
     constants.clear();
+    shapes.clear();
   }
 
   Type elementType(Elem elem) {
@@ -178,6 +180,8 @@ struct Emitter::Impl {
   llvm::DenseMap<const Const *, mlir::Value> constants;
   SmallVector<Attribute> hyperparameters;
   SmallVector<Attribute> modules;
+  /// Of the function that is being built.
+  llvm::SetVector<Attribute> shapes;
 };
 
 static SmallVector<int64_t> numbers(ArrayRef<Dim> dims) {
@@ -246,10 +250,13 @@ void Emitter::endFunction(ArrayRef<Handle> results) {
   func::ReturnOp::create(m.builder, m.loc, values);
   m.function.setFunctionType(m.builder.getFunctionType(
       m.function.getFunctionType().getInputs(), types));
+  m.function->setAttr("tfm.shapes",
+                      m.builder.getArrayAttr(m.shapes.getArrayRef()));
   m.function = nullptr;
   m.frames.clear();
   m.params.clear();
   m.constants.clear();
+  m.shapes.clear();
 }
 
 void Emitter::abandonFunction() { impl->abandon(); }
@@ -619,6 +626,22 @@ void Emitter::nameValue(Handle value, StringRef path, StringRef name,
                            b.getNamedAttr("name", b.getStringAttr(name)),
                            b.getNamedAttr("dims", m.dimStrings(dims)),
                            b.getNamedAttr("line", b.getI64IntegerAttr(line))}));
+}
+
+void Emitter::listShape(Role role, StringRef path, StringRef name,
+                        ArrayRef<Dim> dims, unsigned line) {
+  Impl &m = *impl;
+  OpBuilder &b = m.builder;
+  StringRef word = role == Role::Argument ? "argument"
+                   : role == Role::Result ? "result"
+                                          : "value";
+  m.shapes.insert(b.getDictionaryAttr(
+      {b.getNamedAttr("path", b.getStringAttr(path)),
+       b.getNamedAttr("name", b.getStringAttr(name)),
+       b.getNamedAttr("role", b.getStringAttr(word)),
+       b.getNamedAttr("shape", b.getDenseI64ArrayAttr(numbers(dims))),
+       b.getNamedAttr("dims", m.dimStrings(dims)),
+       b.getNamedAttr("line", b.getI64IntegerAttr(line))}));
 }
 
 //===----------------------------------------------------------------------===//

@@ -105,6 +105,12 @@ public:
   /// Says that the user calls this value `name`; the first name stays.
   void nameValue(Handle value, llvm::StringRef path, llvm::StringRef name,
                  llvm::ArrayRef<Dim> dims, unsigned line);
+  /// What a value is to the method of the module at `path`.
+  enum class Role { Argument, Value, Result };
+  /// Adds a line to the function's list of shapes, unless it stands there: a
+  /// module may be called more than once.
+  void listShape(Role role, llvm::StringRef path, llvm::StringRef name,
+                 llvm::ArrayRef<Dim> dims, unsigned line);
 
   // The module.
   void declareParam(const Param &param);

@@ -348,6 +348,9 @@ Value Elaborator::callMethod(Node *node, const Method &method, const Unit *unit,
     }
     Value checked = checkArgument(parameter, value, env, at, where);
     valid &= !checked.isPoison();
+    if (node && checked.is(Value::TensorRef))
+      emitter.listShape(Emitter::Role::Argument, node->path(), parameter.name,
+                        checked.tensor().dims, sources.line(parameter.range));
     env.locals[parameter.name] = checked;
   }
   frames.push_back({where, node, range});
@@ -411,13 +414,32 @@ Value Elaborator::runBody(const Method &method, Env &env, StringRef where) {
       if (poison)
         return Value();
       Value value = values.size() == 1 ? values[0] : Value::list(values);
-      return checkResult(value, method, env, stmt.values[0]->range, where);
+      value = checkResult(value, method, env, stmt.values[0]->range, where);
+      listResults(value, env, sources.line(stmt.range));
+      return value;
     }
     }
   }
   error(503, method.range, "`" + where + "` returns nothing")
       .help("end it with `return x`");
   return Value();
+}
+
+void Elaborator::listResults(const Value &value, const Env &env,
+                             unsigned line) {
+  if (!env.self)
+    return;
+  auto list = [&](const Value &result, const std::string &name) {
+    if (result.is(Value::TensorRef))
+      emitter.listShape(Emitter::Role::Result, env.self->path(), name,
+                        result.tensor().dims, line);
+  };
+  // A name that no value can have.
+  if (!value.is(Value::List))
+    list(value, "return");
+  else
+    for (size_t i = 0; i < value.items().size(); ++i)
+      list(value.items()[i], "return[" + std::to_string(i) + "]");
 }
 
 void Elaborator::assign(const Stmt &stmt, Env &env) {
@@ -452,8 +474,11 @@ void Elaborator::assign(const Stmt &stmt, Env &env) {
 void Elaborator::storeLocal(const Target &target, Value value, Env &env) {
   if (value.is(Value::TensorRef)) {
     const Tensor &tensor = value.tensor();
-    emitter.nameValue(tensor.handle, env.self ? env.self->path() : "",
-                      target.name, tensor.dims, sources.line(target.range));
+    std::string path = env.self ? env.self->path() : "";
+    unsigned line = sources.line(target.range);
+    emitter.nameValue(tensor.handle, path, target.name, tensor.dims, line);
+    emitter.listShape(Emitter::Role::Value, path, target.name, tensor.dims,
+                      line);
   }
   env.locals[target.name] = std::move(value);
 }

@@ -40,6 +40,7 @@ inline void sensitivityField(llvm::json::OStream &json, llvm::StringRef name,
         json.attribute("name", entry.name);
         json.attribute("derivative", entry.derivative);
         json.attribute("elasticity", entry.elasticity);
+        optionalField(json, "one_more", entry.oneMore);
       });
   });
 }

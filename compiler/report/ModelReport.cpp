@@ -85,6 +85,8 @@ private:
                                                const ParamInfo &param);
 
   ModuleOp module;
+  /// The hyperparameters that formulas are made of.
+  std::vector<std::pair<std::string, int64_t>> integers;
   FormulaContext formulas;
   llvm::StringMap<int> moduleOf;
   /// The number of layers of each repeat, and in words.
@@ -119,7 +121,6 @@ llvm::Error Reader::readModel() {
   if (auto source = module->getAttrOfType<StringAttr>("tfm.source"))
     report.source = source.str();
 
-  std::vector<std::pair<std::string, int64_t>> integers;
   auto list = module->getAttrOfType<ArrayAttr>("tfm.hyperparameters");
   for (auto entry : list ? list.getAsRange<DictionaryAttr>()
                          : ArrayAttr::get(module.getContext(), {})
@@ -331,6 +332,18 @@ void Reader::sumModel() {
     total = sum(total, product(param.formula, inWords, count), report.total);
   }
   report.formula = formulas.print(total);
+  // By the formula, as the derivative: a model with one more may break a
+  // `require`.
+  auto oneMore = [&](const std::string &name) -> std::optional<int64_t> {
+    std::vector<std::pair<std::string, int64_t>> values = integers;
+    for (auto &[other, value] : values)
+      value += other == name;
+    FormulaContext there(values);
+    std::optional<Formula> formula = there.parse(report.formula);
+    std::optional<int64_t> sum =
+        formula ? there.evaluate(*formula) : std::nullopt;
+    return sum ? std::optional(*sum - report.total) : std::nullopt;
+  };
   for (const std::string &name : formulas.getNames()) {
     double slope = formulas.differentiate(total, name);
     if (slope == 0)
@@ -338,7 +351,8 @@ void Reader::sumModel() {
     Formula itself = *formulas.parse(name);
     report.sensitivities.push_back({name, slope,
                                     slope * formulas.evaluateReal(itself) /
-                                        static_cast<double>(report.total)});
+                                        static_cast<double>(report.total),
+                                    oneMore(name)});
   }
   llvm::sort(report.sensitivities, [](const auto &a, const auto &b) {
     double x = std::abs(a.elasticity), y = std::abs(b.elasticity);
@@ -470,24 +484,23 @@ void Reader::listValues() {
     function = module.lookupSymbol<func::FuncOp>("forward");
   if (!function)
     return;
-  function.walk<WalkOrder::PreOrder>([&](Operation *op) {
-    auto words = op->getAttrOfType<DictionaryAttr>("tfm.value");
-    if (!words || op->getNumResults() == 0)
-      return;
-    auto type = dyn_cast<RankedTensorType>(op->getResult(0).getType());
-    if (!type)
-      return;
+  auto list = function->getAttrOfType<ArrayAttr>("tfm.shapes");
+  if (!list)
+    return;
+  for (auto words : list.getAsRange<DictionaryAttr>()) {
     ValueReport value;
     value.path = text(words, "path").str();
     value.name = text(words, "name").str();
-    value.shape = type.getShape().vec();
+    value.role = text(words, "role").str();
+    if (auto shape = words.getAs<DenseI64ArrayAttr>("shape"))
+      value.shape = shape.asArrayRef().vec();
     if (auto dims = words.getAs<ArrayAttr>("dims"))
       for (auto dim : dims.getAsRange<StringAttr>())
         value.dims.push_back(dim.str());
     value.line = number(words, "line");
     value.instancePaths = expand(value.path);
     report.values.push_back(std::move(value));
-  });
+  }
 }
 
 void Reader::listConstants() {

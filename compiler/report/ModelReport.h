@@ -90,11 +90,14 @@ struct ModuleReport {
   std::vector<std::string> instancePaths;
 };
 
-/// A value of a forward function that the user gave a name.
+/// What goes into a method, has a name in it, or comes out.
 struct ValueReport {
-  /// With `*` for the index of a repeat.
+  /// Of the module; with `*` for the index of a repeat.
   std::string path;
+  /// Of a result `return`, or `return[i]` where there are several.
   std::string name;
+  /// `argument`, `value` or `result`.
+  std::string role;
   std::vector<int64_t> shape;
   std::vector<std::string> dims;
   int64_t line = 0;
@@ -180,6 +183,9 @@ struct ModelReport {
     std::string name;
     double derivative;
     double elasticity;
+    /// What the formula grows by where this one is greater by 1 and the others
+    /// stay; nothing where it has no value there.
+    std::optional<int64_t> oneMore;
   };
   /// The largest elasticity first.
   std::vector<Sensitivity> sensitivities;

@@ -8,8 +8,19 @@
 #include "compiler/report/Page.h"
 
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Path.h"
 
 using namespace tfm;
+
+std::string tfm::nameOnPage(llvm::StringRef path, unsigned parts) {
+  if (!llvm::sys::path::is_absolute(path))
+    return path.str();
+  // There is one before the first part.
+  size_t slash = path.size();
+  for (; parts > 0 && slash > 0; --parts)
+    slash = path.take_front(slash).rfind('/');
+  return path.drop_front(slash + 1).str();
+}
 
 void tfm::writePage(llvm::StringRef title, llvm::StringRef script,
                     llvm::StringRef json, llvm::raw_ostream &os) {

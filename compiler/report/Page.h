@@ -15,11 +15,17 @@
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <string>
+
 namespace tfm {
 
 /// A file of page/ by its name, and all their names.
 llvm::StringRef pageFile(llvm::StringRef name);
 llvm::ArrayRef<llvm::StringRef> pageFileNames();
+
+/// How a page calls a file: as the user did, but of an absolute path only the
+/// last `parts` parts. Where it lies on this machine is nothing to others.
+std::string nameOnPage(llvm::StringRef path, unsigned parts = 1);
 
 /// Writes page.html with the title, the shared style and script, the script
 /// `script` (a file of page/) and `json` as its data.

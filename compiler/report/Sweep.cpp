@@ -8,10 +8,11 @@
 #include "compiler/report/Sweep.h"
 
 #include "compiler/report/JsonFields.h"
-#include "compiler/report/Writers.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Format.h"
+
+#include <cmath>
 
 using namespace tfm;
 
@@ -51,37 +52,90 @@ std::vector<SweepPoint> tfm::runSweep(llvm::ArrayRef<SweepAxis> axes,
   return points;
 }
 
+/// What a table calls the parameters that the model itself declares.
+static constexpr llvm::StringLiteral ownColumn = "(its own)";
+
+/// The modules of a model down to a level, without the model: a path each, and
+/// the parameters of all its instances.
+static std::vector<std::pair<std::string, int64_t>>
+componentsOf(const ModelReport &report, std::optional<int> depth) {
+  std::vector<std::pair<std::string, int64_t>> components;
+  if (!depth || *depth == 0)
+    return components;
+  for (const ModuleReport &member : report.modules)
+    if (member.depth == 0) {
+      // So that the first level adds up to the total.
+      if (member.ownParameters != 0)
+        components.emplace_back(ownColumn, member.totalOwnParameters);
+    } else if (member.depth <= *depth) {
+      components.emplace_back(member.path, member.totalParameters);
+    }
+  return components;
+}
+
+/// The paths of all points, each once: models may differ in their modules.
+static std::vector<std::string>
+componentColumns(llvm::ArrayRef<SweepPoint> points, std::optional<int> depth) {
+  std::vector<std::string> columns;
+  for (const SweepPoint &point : points)
+    if (point.report)
+      for (const auto &[path, parameters] : componentsOf(*point.report, depth))
+        if (!llvm::is_contained(columns, path))
+          columns.push_back(path);
+  return columns;
+}
+
+/// The parameters of each column in one model, 0 where it has no such module.
+static std::vector<int64_t> componentRow(const ModelReport &report,
+                                         llvm::ArrayRef<std::string> columns,
+                                         std::optional<int> depth) {
+  std::vector<int64_t> row(columns.size());
+  for (const auto &[path, parameters] : componentsOf(report, depth))
+    row[llvm::find(columns, path) - columns.begin()] = parameters;
+  return row;
+}
+
+/// A derivative, which need not be a whole number.
+static std::string derivativeText(double derivative) {
+  if (derivative == std::round(derivative))
+    return withThousands(static_cast<int64_t>(derivative));
+  std::string text;
+  llvm::raw_string_ostream(text) << llvm::format("%.2f", derivative);
+  return text;
+}
+
 static std::string flopsText(std::optional<int64_t> flops) {
   return flops ? withThousands(*flops) : "unknown";
 }
 
 void tfm::writeSweepText(const ModelReport &base,
                          llvm::ArrayRef<SweepAxis> axes,
-                         llvm::ArrayRef<SweepPoint> points, bool flops,
-                         llvm::raw_ostream &os) {
-  std::vector<bool> rightAligned(axes.size() + 2, true);
+                         llvm::ArrayRef<SweepPoint> points,
+                         const ReportView &view, llvm::raw_ostream &os) {
+  std::vector<std::string> columns = componentColumns(points, view.depth);
   std::vector<std::string> header;
   for (const SweepAxis &axis : axes)
     header.push_back(axis.name);
+  llvm::append_range(header, columns);
   header.insert(header.end(), {"parameters", "size"});
-  if (flops) {
-    rightAligned.insert(rightAligned.end(), {true, true});
+  if (view.flops)
     header.insert(header.end(), {"forward FLOPs/token", "train FLOPs/step"});
-  }
-  TextTable table(rightAligned);
+  TextTable table(std::vector<bool>(header.size(), true));
   table.add(header);
   std::vector<const SweepPoint *> failed;
   for (const SweepPoint &point : points) {
     std::vector<std::string> row = point.values;
     if (!point.report) {
-      row.push_back("-");
+      row.insert(row.end(), columns.size() + 1, "-");
       failed.push_back(&point);
       table.add(row);
       continue;
     }
+    for (int64_t part : componentRow(*point.report, columns, view.depth))
+      row.push_back(withThousands(part));
     row.push_back(withThousands(point.report->total));
     row.push_back(withByteUnit(point.report->bytes));
-    if (flops) {
+    if (view.flops) {
       row.push_back(flopsText(point.report->flops.forwardPerToken));
       row.push_back(flopsText(point.report->flops.trainStep));
     }
@@ -102,15 +156,13 @@ void tfm::writeSweepText(const ModelReport &base,
     return;
   os << "\nWhat moves the total most, at " << withThousands(base.total)
      << " parameters\n";
-  TextTable moves({false, true, true});
-  moves.add({"", "1 more adds", "1% more adds"});
+  TextTable moves({false, true, true, true});
+  moves.add({"", "1 more adds", "derivative", "elasticity"});
   for (const ModelReport::Sensitivity &by : base.sensitivities) {
-    std::string share;
-    llvm::raw_string_ostream(share) << llvm::format("%.2f%%", by.elasticity);
-    moves.add({by.name,
-               withThousands(static_cast<int64_t>(
-                   by.derivative + (by.derivative < 0 ? -0.5 : 0.5))),
-               share});
+    std::string elasticity;
+    llvm::raw_string_ostream(elasticity) << llvm::format("%.3f", by.elasticity);
+    moves.add({by.name, by.oneMore ? withThousands(*by.oneMore) : "-",
+               derivativeText(by.derivative), elasticity});
   }
   moves.write(os);
 }
@@ -118,7 +170,7 @@ void tfm::writeSweepText(const ModelReport &base,
 void tfm::writeSweepJson(const ModelReport &base,
                          llvm::ArrayRef<SweepAxis> axes,
                          llvm::ArrayRef<SweepPoint> points,
-                         llvm::raw_ostream &os) {
+                         const ReportView &view, llvm::raw_ostream &os) {
   llvm::json::OStream json(os, 1);
   json.object([&] {
     json.attribute("format", 1);
@@ -147,6 +199,16 @@ void tfm::writeSweepJson(const ModelReport &base,
                         report ? report->flops.forwardPerToken : std::nullopt);
           optionalField(json, "train_step",
                         report ? report->flops.trainStep : std::nullopt);
+          if (report && view.depth)
+            json.attributeArray("modules", [&] {
+              for (const ModuleReport &member : report->modules)
+                if (member.depth > 0 && member.depth <= *view.depth)
+                  json.object([&] {
+                    json.attribute("path", member.path);
+                    json.attribute("module", member.module);
+                    json.attribute("parameters", member.totalParameters);
+                  });
+            });
           json.attribute("problem", point.problem.empty()
                                         ? llvm::json::Value(nullptr)
                                         : llvm::json::Value(point.problem));
@@ -159,17 +221,22 @@ void tfm::writeSweepJson(const ModelReport &base,
 
 void tfm::writeSweepCsv(llvm::ArrayRef<SweepAxis> axes,
                         llvm::ArrayRef<SweepPoint> points,
-                        llvm::raw_ostream &os) {
+                        const ReportView &view, llvm::raw_ostream &os) {
+  std::vector<std::string> columns = componentColumns(points, view.depth);
   for (const SweepAxis &axis : axes)
     os << axis.name << ',';
+  for (const std::string &column : columns)
+    os << column << ',';
   os << "total,bytes,forward_per_token,train_step\n";
   for (const SweepPoint &point : points) {
     for (const std::string &value : point.values)
       os << value << ',';
     if (!point.report) {
-      os << ",,,\n";
+      os << std::string(columns.size(), ',') << ",,,\n";
       continue;
     }
+    for (int64_t part : componentRow(*point.report, columns, view.depth))
+      os << part << ',';
     os << point.report->total << ',' << point.report->bytes << ',';
     if (point.report->flops.forwardPerToken)
       os << *point.report->flops.forwardPerToken;

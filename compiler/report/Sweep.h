@@ -8,7 +8,7 @@
 #ifndef TFM_REPORT_SWEEP_H
 #define TFM_REPORT_SWEEP_H
 
-#include "compiler/report/ModelReport.h"
+#include "compiler/report/Writers.h"
 
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/Support/raw_ostream.h"
@@ -44,14 +44,18 @@ std::vector<SweepPoint> runSweep(llvm::ArrayRef<SweepAxis> axes,
                                  SweepModel make);
 
 /// The grid as a table, and which hyperparameter moves the total of `base`
-/// most. `flops` adds the columns of FLOPs.
+/// most. Of the view, `depth` adds the parameters of the modules down to this
+/// level (of all layers together), and `flops` the columns of FLOPs, which JSON
+/// and CSV always have.
 void writeSweepText(const ModelReport &base, llvm::ArrayRef<SweepAxis> axes,
-                    llvm::ArrayRef<SweepPoint> points, bool flops,
+                    llvm::ArrayRef<SweepPoint> points, const ReportView &view,
                     llvm::raw_ostream &os);
 void writeSweepJson(const ModelReport &base, llvm::ArrayRef<SweepAxis> axes,
-                    llvm::ArrayRef<SweepPoint> points, llvm::raw_ostream &os);
+                    llvm::ArrayRef<SweepPoint> points, const ReportView &view,
+                    llvm::raw_ostream &os);
 void writeSweepCsv(llvm::ArrayRef<SweepAxis> axes,
-                   llvm::ArrayRef<SweepPoint> points, llvm::raw_ostream &os);
+                   llvm::ArrayRef<SweepPoint> points, const ReportView &view,
+                   llvm::raw_ostream &os);
 
 } // namespace tfm
 

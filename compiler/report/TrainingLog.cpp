@@ -86,14 +86,30 @@ llvm::Expected<TrainingLog> tfm::readTrainingLog(const std::string &path) {
   return log;
 }
 
-static void writeRun(const TrainingLog &log, llvm::json::OStream &json) {
+/// A run's log as the page names it. Of absolute paths the end is enough,
+/// unless two runs have the same.
+static std::string pathOnPage(const TrainingLog &log,
+                              llvm::ArrayRef<TrainingLog> logs) {
+  // runs/poem/log.jsonl is told by its folder.
+  std::string shown = nameOnPage(log.path, /*parts=*/2);
+  auto alike = [&](const TrainingLog &other) {
+    return nameOnPage(other.path, /*parts=*/2) == shown;
+  };
+  return llvm::count_if(logs, alike) > 1 ? log.path : shown;
+}
+
+static void writeRun(const TrainingLog &log, const std::string &path,
+                     llvm::json::OStream &json) {
   size_t block =
       std::max<size_t>(1, (log.steps.size() + mostPoints - 1) / mostPoints);
   json.attribute("name", log.name);
-  json.attribute("path", log.path);
+  json.attribute("path", path);
   json.attribute("steps", log.steps.empty() ? log.validations.back().step
                                             : log.steps.back().step);
   json.attribute("tokens", log.tokens);
+  json.attribute("loss", log.steps.empty()
+                             ? llvm::json::Value(nullptr)
+                             : llvm::json::Value(log.steps.back().loss));
   json.attribute("block", static_cast<int64_t>(block));
   json.attributeArray("points", [&] {
     for (size_t i = 0; i < log.steps.size(); i += block) {
@@ -142,7 +158,7 @@ void tfm::writePlot(llvm::ArrayRef<TrainingLog> logs, llvm::raw_ostream &os) {
     json.object([&] {
       json.attributeArray("runs", [&] {
         for (const TrainingLog &log : logs)
-          json.object([&] { writeRun(log, json); });
+          json.object([&] { writeRun(log, pathOnPage(log, logs), json); });
       });
     });
   }

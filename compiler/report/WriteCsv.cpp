@@ -44,11 +44,11 @@ void tfm::writeCsv(const ModelReport &report, const ReportView &view,
     return;
   }
   if (view.shapes) {
-    os << "path,value,shape,dims,line\n";
+    os << "path,value,shape,dims,line,role\n";
     for (const ValueReport &value : report.values)
       os << field(value.path) << ',' << field(value.name) << ','
          << joined(value.shape) << ',' << field(llvm::join(value.dims, " x "))
-         << ',' << value.line << '\n';
+         << ',' << value.line << ',' << value.role << '\n';
     return;
   }
   os << "path,module,count,parameters,formula\n";

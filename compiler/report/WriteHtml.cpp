@@ -39,7 +39,8 @@ private:
   void writeTensors();
   void writeValues();
   void writeFlops();
-  void writeKinds(llvm::StringRef name, const FlopsByKind &kinds);
+  void writeKinds(llvm::StringRef name, const FlopsByKind &kinds,
+                  int64_t parts);
   void writeMemory(const MemoryReport &memory);
   void writeConstant(const ConstantReport &constant);
 
@@ -106,16 +107,19 @@ void HtmlWriter::writeValues() {
         json.attribute("shape", shapeText(value.shape));
         json.attribute("dims", shapeText(value.dims));
         json.attribute("line", value.line);
+        json.attribute("role", value.role);
       });
   });
 }
 
-void HtmlWriter::writeKinds(llvm::StringRef name, const FlopsByKind &kinds) {
+/// Each kind's count for one of `parts`, which all counts are of together.
+void HtmlWriter::writeKinds(llvm::StringRef name, const FlopsByKind &kinds,
+                            int64_t parts) {
   json.attributeArray(name, [&] {
     for (const auto &[kind, count] : kinds)
       json.array([&] {
         json.value(kind);
-        json.value(count);
+        json.value(static_cast<double>(count) / static_cast<double>(parts));
       });
   });
 }
@@ -128,8 +132,8 @@ void HtmlWriter::writeFlops() {
     json.attribute("tokens", flops.forwardTokens);
     if (flops.trainStep)
       json.attribute("trainStep", *flops.trainStep);
-    writeKinds("forward", flops.forward);
-    writeKinds("train", flops.train);
+    writeKinds("forward", flops.forward, flops.forwardTokens);
+    writeKinds("train", flops.train, /*parts=*/1);
   });
 }
 
@@ -202,8 +206,12 @@ void HtmlWriter::writeConstant(const ConstantReport &constant) {
 void HtmlWriter::write() {
   json.object([&] {
     json.attribute("model", report.model);
-    json.attribute("source", report.source);
-    json.attribute("wholeSequence", report.wholeSequence);
+    json.attribute("source", nameOnPage(report.source));
+    // FILE:LINE: why.
+    auto [file, why] = llvm::StringRef(report.wholeSequence).split(':');
+    json.attribute("wholeSequence", why.empty()
+                                        ? file.str()
+                                        : nameOnPage(file) + ":" + why.str());
     json.attributeArray("hyperparameters", [&] {
       for (const Hyperparameter &parameter : report.hyperparameters)
         json.array([&] {

@@ -141,6 +141,7 @@ void JsonWriter::writeShapes() {
           arrayField(json, "shape", value.shape);
           arrayField(json, "dims", value.dims);
           json.attribute("line", value.line);
+          json.attribute("role", value.role);
         });
   });
 }

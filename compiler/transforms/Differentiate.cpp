@@ -35,6 +35,7 @@ struct DifferentiatePass : tfm::impl::DifferentiatePassBase<DifferentiatePass> {
     }
     auto train = cast<func::FuncOp>(loss->clone());
     train.setSymName("train");
+    train->removeAttr("tfm.shapes");
     getOperation().insert(std::next(loss->getIterator()), train);
     addGradients(train);
   }

@@ -44,6 +44,7 @@ struct StripDropoutPass : tfm::impl::StripDropoutPassBase<StripDropoutPass> {
       return;
     auto evaluate = cast<func::FuncOp>(loss->clone());
     evaluate.setSymName("evaluate");
+    evaluate->removeAttr("tfm.shapes");
     module.insert(std::next(loss->getIterator()), evaluate);
     stripDropout(evaluate);
   }

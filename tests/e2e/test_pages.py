@@ -5,7 +5,9 @@ import json
 import math
 import pathlib
 import re
+import shutil
 import struct
+import subprocess
 import tempfile
 import unittest
 
@@ -42,7 +44,15 @@ class Report(Page):
         report = json.loads(tfmc("report", GPT2, "--memory", "--format", "json").stdout)
         self.assertEqual(page["total"], 124439808)
         self.assertEqual(page["formula"], report["parameters"]["formula"])
-        self.assertEqual(page["flops"]["perToken"], report["flops"]["forward_per_token"])
+        flops = page["flops"]
+        self.assertEqual(flops["perToken"], report["flops"]["forward_per_token"])
+        # The bars below that number add up to it; it is rounded down.
+        self.assertEqual(int(sum(count for _, count in flops["forward"])), flops["perToken"])
+        self.assertEqual(flops["tokens"], 1024)
+        width = next(entry for entry in page["sensitivities"] if entry["name"] == "width")
+        self.assertGreater(width["one_more"], width["derivative"])
+        roles = {(value["name"], value["role"]) for value in page["values"]}
+        self.assertIn(("h.*.attn.x", "argument"), roles)
         self.assertEqual(page["memory"]["arena"], report["memory"]["arena"])
         root = page["modules"][0]
         below = [module for module in page["modules"] if module["parent"] == 0]
@@ -95,7 +105,8 @@ class Report(Page):
             path.write_text("model M(n = 3, s = \"<b>\") {\n  param w: [n] = ones\n"
                             "  forward(x: [B, n]) -> [B, n] { return x * w }\n}\n")
             page = self.report(path)
-        self.assertEqual(page["source"], str(path))
+        # The file's name: whom the page is for knows nothing of this machine's folders.
+        self.assertEqual(page["source"], path.name)
         self.assertEqual(page["hyperparameters"][1], ["s", "<b>"])
 
 
@@ -121,6 +132,7 @@ class Plot(Page):
         run, = data_of(page.read_text())["runs"]
         self.assertEqual((run["name"], run["steps"], run["tokens"]), ("poem", 100, 76800))
         self.assertEqual(run["points"][1][:2], [2, 2])
+        self.assertEqual((run["loss"], run["path"]), (0.04, "poem/log.jsonl"))
         self.assertEqual(run["validations"], [[100, 0.5, 2.5, None, None]])
         self.assertEqual(run["samples"][0]["text"], "B</script>")
 
@@ -129,6 +141,8 @@ class Plot(Page):
         run, = data_of(tfmc("plot", self.log, "-o", "-").stdout)["runs"]
         self.assertEqual((run["block"], len(run["points"])), (3, 3334))
         self.assertEqual(run["points"][0][:2], [3, 2])
+        # What training printed at its end, not a mean.
+        self.assertEqual(run["loss"], 10000)
 
     def test_a_run_that_goes_on(self):
         self.log.write_text(self.STEP % (1, 2, 3) + '{"step":2,"lo')
@@ -151,9 +165,70 @@ class Plot(Page):
         other.write_text("")
         self.assert_fault(other, "no step yet")
 
+    def test_runs_of_one_name_keep_their_paths(self):
+        other = self.folder / "b" / "poem"
+        other.mkdir(parents=True)
+        (other / "log.jsonl").write_text(self.STEP % (1, 2, 3))
+        runs = data_of(tfmc("plot", self.run_folder, other, "-o", "-").stdout)["runs"]
+        self.assertEqual([run["path"] for run in runs],
+                         [str(self.log), str(other / "log.jsonl")])
+
     def test_usage(self):
         self.assertEqual(tfmc("plot", "-o", "x.html").returncode, USAGE)
         self.assertEqual(tfmc("plot", self.run_folder).returncode, USAGE)
+
+
+CHROMIUM = next((path for path in map(shutil.which, ("chromium", "chromium-browser",
+                                                     "google-chrome")) if path), None)
+
+
+@unittest.skipUnless(CHROMIUM, "there is no Chromium here")
+class InABrowser(unittest.TestCase):
+    """What the scripts of the pages make of their data."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def shown(self, command, *arguments):
+        page = self.folder / "page.html"
+        result = tfmc(command, *arguments, "-o", page)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        # The script is over when the text stands there; what is drawn follows its first layout.
+        dump = subprocess.run([CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu",
+                               f"--user-data-dir={self.folder / 'profile'}",
+                               "--window-size=1200,900", "--virtual-time-budget=3000",
+                               "--dump-dom", page.as_uri()],
+                              text=True, capture_output=True, timeout=120, check=True)
+        return re.sub(r"<script.*?</script>", "", dump.stdout, flags=re.S)
+
+    def test_flops_of_a_token(self):
+        page = self.shown("report", GPT2, "--format", "html")
+        self.assertIn("266,894,184 per token, the mean over 1,024 positions", page)
+        bars = re.search(r'aria-label="FLOPs of a token forward.*?</svg>', page, re.S).group(0)
+        self.assertIn(">247 MFLOP, 93 %<", bars)
+        self.assertNotIn("GFLOP", bars)
+
+    def test_a_short_run(self):
+        log = self.folder / "log.jsonl"
+        log.write_text("".join(json.dumps({"step": i, "loss": 2.3 - 0.0948 * i, "lr": 1e-3,
+                                           "grad_norm": 1.9 - 0.04 * i, "tokens": 64 * i}) + "\n"
+                               for i in range(1, 21))
+                       + '{"step":20,"validation_loss":0.8420,"seconds":1}\n')
+        page = self.shown("plot", log)
+        # As `train` printed them, and with one precision.
+        self.assertIn("<strong>0.4040</strong><span>training loss of the last step", page)
+        self.assertIn("<strong>0.8420</strong>", page)
+        self.assertIn(">training 0.4040<", page)
+        self.assertIn(">validation 0.8420<", page)
+        # Few steps are shown as they are: a mean over ten of them would lag behind.
+        loss = re.search(r'aria-label="Loss by step".*?</svg>', page, re.S).group(0)
+        self.assertNotIn('stroke-opacity="0.28"', loss)
+        # An axis needs more than one tick to be read.
+        norm = re.search(r'aria-label="Norm of the gradient by step".*?</svg>', page, re.S).group(0)
+        ticks = re.findall(r'text-anchor="end">([\d.]+)<', norm)
+        self.assertGreater(len(ticks), 2, norm)
 
 
 if __name__ == "__main__":

@@ -140,7 +140,40 @@ class LabTable(unittest.TestCase):
         self.assertEqual(answer["sensitivity"][0]["name"], "embedding_dim")
         for name, derivative in derivatives.items():
             self.assertEqual(found[name]["derivative"], derivative, name)
+            # The total is linear in all but the width: four square matrices a block.
+            curved = 4 * n if name == "embedding_dim" else 0
+            self.assertEqual(found[name]["one_more"], derivative + curved, name)
             self.assertAlmostEqual(found[name]["elasticity"], derivative * at[name] / total, 12)
+
+
+    def test_how_each_component_changes(self):
+        # Two values of each hyperparameter, and the components of both beside each other.
+        functions = {"embedding": lambda v, d, f, n: v * d,
+                     "blocks": lambda v, d, f, n: n * (4 * (d * d + d) + 2 * d * f + f + d + 4 * d),
+                     "output": lambda v, d, f, n: v * (d + 1)}
+        base = {"vocabulary_size": 262144, "embedding_dim": 256, "mlp_dim": 384, "num_blocks": 2}
+        for name, other in (("vocabulary_size", 2048), ("embedding_dim", 128), ("mlp_dim", 512),
+                            ("num_blocks", 8)):
+            result = tfmc("report", MODELS / "lab.tfm", "--sweep", f"{name}={base[name]},{other}",
+                          "--depth", "1")
+            rows = [line.split() for line in result.stdout.splitlines()[2:5]]
+            self.assertEqual(rows[0], [name, *functions, "parameters", "size"])
+            for row, value in zip(rows[1:], (base[name], other)):
+                at = dict(base, **{name: value})
+                parts = [function(*at.values()) for function in functions.values()]
+                numbers = [int(cell.replace(",", "")) for cell in row[:5]]
+                self.assertEqual(numbers, [value, *parts, sum(parts)], name)
+
+    def test_one_more_is_what_a_model_with_one_more_has(self):
+        small = ["-D", "vocabulary_size=50", "-D", "embedding_dim=8", "-D", "mlp_dim=12",
+                 "-D", "num_heads=1"]
+        answer = json.loads(tfmc("report", MODELS / "lab.tfm", *small, "--sweep",
+                                 "mlp_dim=12,13", "--sweep", "vocabulary_size=50,51",
+                                 "--format", "json").stdout)
+        total, vocabulary, mlp, _ = (point["total"] for point in answer["sweep"])
+        found = {entry["name"]: entry["one_more"] for entry in answer["sensitivity"]}
+        self.assertEqual(found["vocabulary_size"], vocabulary - total)
+        self.assertEqual(found["mlp_dim"], mlp - total)
 
 
 class ShippedFiles(unittest.TestCase):
@@ -153,12 +186,52 @@ class ShippedFiles(unittest.TestCase):
                 self.assertEqual(result.stderr, "")
                 self.assertEqual(result.returncode, 0)
 
-    def test_parts_of_the_course_have_their_shapes(self):
-        answer = report(MODELS / "cs444" / "query_key_value.tfm", "--shapes", "-D", "B=2", "-D",
-                        "T=4")
-        results = {shape["path"]: shape["shape"] for shape in answer["shapes"]
-                   if shape["value"] == "net"}
-        self.assertEqual(results, {"q": [2, 4, 3], "k": [2, 4, 3], "v": [2, 4, 3]})
+    @staticmethod
+    def facts(name):
+        cases = json.loads((FIXTURES / "cs444" / "cases.json").read_text())["cases"]
+        return next(case["facts"] for case in cases if case["name"] == name)
+
+    @staticmethod
+    def shapes(part, *defines):
+        defines = [word for define in defines for word in ("-D", define)]
+        listed = report(MODELS / "cs444" / f"{part}.tfm", "--shapes", *defines)["shapes"]
+        return {(shape["path"], shape["value"], shape["role"]): shape["shape"]
+                for shape in listed}
+
+    def test_the_summary_of_an_embedding(self):
+        facts = self.facts("embedding_summary")
+        ids = facts["ids"]
+        defines = [f"vocab={facts['vocabulary']}", f"width={facts['width']}", f"B={len(ids)}",
+                   f"T={len(ids[0])}"]
+        self.assertEqual(self.shapes("embedding", *defines),
+                         {("", "ids", "argument"): [3, 2],
+                          ("", "return", "result"): facts["output_shape"]})
+        text = tfmc("report", MODELS / "cs444" / "embedding.tfm", "--shapes",
+                    *(word for define in defines for word in ("-D", define))).stdout
+        self.assertTrue(text.endswith("  5  ids     [B, T]         [3, 2]     argument\n"
+                                      "  5  return  [B, T, width]  [3, 2, 3]  result\n"), text)
+
+    def test_shapes_of_queries_keys_and_values(self):
+        facts = self.facts("qkv_shapes")
+        batch, length, inputs = facts["input_shapes"][0]
+        found = self.shapes("query_key_value", f"B={batch}", f"T={length}", f"inputs={inputs}",
+                            f"units={facts['units']}")
+        arguments = [found["", name, "argument"] for name in ("xq", "xk", "xv")]
+        self.assertEqual(arguments, facts["input_shapes"])
+        for i, name in enumerate(("queries", "keys", "values")):
+            self.assertEqual(found["", f"return[{i}]", "result"], facts[name])
+            self.assertEqual(found["qkv"[i], "return", "result"], facts[name])
+
+    def test_every_part_of_the_course_tells_what_goes_in_and_comes_out(self):
+        parts = [path.stem for path in sorted((MODELS / "cs444").glob("*.tfm"))]
+        self.assertGreater(len(parts), 10)
+        for part in parts:
+            if part == "gelu":  # a function
+                continue
+            with self.subTest(part=part):
+                found = {(path, role) for path, _, role in self.shapes(part)}
+                self.assertIn(("", "argument"), found)
+                self.assertIn(("", "result"), found)
 
 
 class Formulas(unittest.TestCase):

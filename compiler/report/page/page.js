@@ -24,6 +24,8 @@ function real(x) {
   const size = Math.abs(x);
   return size >= 1e5 || size < 1e-4 ? x.toExponential(2).replace(/\.?0+e/, "e") : String(Number(x.toPrecision(4)));
 }
+/** A loss: four decimals, as `train` prints it. */
+const lossText = x => x === 0 || Math.abs(x) >= 0.001 ? x.toFixed(4) : real(x);
 
 function make(name, attributes, children, namespace) {
   const node = namespace ? document.createElementNS(namespace, name) : document.createElement(name);
@@ -96,15 +98,18 @@ function ticks(low, high, most) {
   for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-9; i++) list.push(Number((i * step).toPrecision(12)));
   return list;
 }
-/** 1, 2, 5 of each power of ten. */
+/** Powers of ten; 3, or 2 and 5, of them where these are few; in a narrow range as on a linear axis. */
 function logTicks(low, high) {
-  const list = [];
-  for (let power = Math.floor(Math.log10(low)); power <= Math.ceil(Math.log10(high)); power++)
-    for (const factor of [1, 2, 5]) {
-      const tick = Number((factor * 10 ** power).toPrecision(2));
-      if (tick >= low && tick <= high) list.push(tick);
-    }
-  return list.length > 7 ? list.filter(t => /^1(e|0|$)|^0\.0*1$/.test(String(t))) : list.length ? list : [low];
+  for (const factors of [[1], [1, 3], [1, 2, 5]]) {
+    const list = [];
+    for (let power = Math.floor(Math.log10(low)); power <= Math.ceil(Math.log10(high)); power++)
+      for (const factor of factors) {
+        const tick = Number((factor * 10 ** power).toPrecision(2));
+        if (tick >= low && tick <= high) list.push(tick);
+      }
+    if (list.length > 2) return list.filter((_, i) => i % Math.ceil(list.length / 7) === 0);
+  }
+  return ticks(low, high, 4);
 }
 /** The width that a text takes at a size of 12.5 px. */
 const ruler = document.createElement("canvas").getContext("2d");

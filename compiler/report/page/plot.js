@@ -11,7 +11,11 @@ runs.forEach(run => { run.label = runs.filter(other => other.name === run.name).
 
 const last = list => list[list.length - 1];
 const best = run => run.validations.length ? run.validations.reduce((a, b) => b[1] < a[1] ? b : a) : null;
-const settings = { log: false, smooth: 0.9 };
+const settings = { log: false };
+
+/** Weight of the past in a smoothed curve: over a fiftieth of the points, since it lags behind by as much. */
+const smoothing = (points, most) => Math.min(most, Math.max(0, 1 - 50 / points.length));
+settings.smooth = Math.max(...runs.map(run => smoothing(run.points, 0.9)));
 
 /** Exponential mean with the bias of its beginning taken out. */
 function smoothed(points, column, weight) {
@@ -23,8 +27,8 @@ function smoothed(points, column, weight) {
   });
 }
 
-/** Lines `{run, points: [[x, y]], paint, faint, dots, label, dashed}` over steps. */
-function chart(title, lines, { height = 200, log = false, caption, zero = false } = {}) {
+/** Lines `{name, points: [[x, y]], told, paint, faint, dots, label, dashed}` over steps; the pointer tells of `told`, else of the points. */
+function chart(title, lines, { height = 200, log = false, caption, zero = false, text = real } = {}) {
   return drawing(title, width => {
     const labels = lines.filter(line => line.label);
     const narrow = width < 560;
@@ -87,8 +91,8 @@ function chart(title, lines, { height = 200, log = false, caption, zero = false 
       cross.setAttribute("x2", x(first[0]));
       cross.setAttribute("visibility", "visible");
       showTip(event, [`step ${whole(first[0])}`, ...told.map(line => {
-        const point = near(line.points, step);
-        return `${line.name}: ${real(point[1])}` + (point[0] !== first[0] ? ` (step ${whole(point[0])})` : "");
+        const point = near(line.told || line.points, step);
+        return `${line.name}: ${text(point[1])}` + (point[0] !== first[0] ? ` (step ${whole(point[0])})` : "");
       })].join("\n"));
     });
     root.addEventListener("pointerleave", () => { cross.setAttribute("visibility", "hidden"); hideTip(); });
@@ -107,16 +111,16 @@ if (several) {
     el("tbody", {}, runs.map(run => {
       const low = best(run);
       return el("tr", {}, el("td", {}, key([[run.label, run.paint, true]])), el("td", { class: "number" }, whole(run.steps)), el("td", { class: "number" }, run.tokens ? short(run.tokens) : ""),
-        el("td", { class: "number" }, run.points.length ? real(last(smoothed(run.points, 1, 0.9))[1]) : ""),
-        el("td", { class: "number" }, low ? real(low[1]) : ""), el("td", { class: "number" }, low ? whole(low[0]) : ""));
+        el("td", { class: "number" }, run.loss === null ? "" : lossText(run.loss)),
+        el("td", { class: "number" }, low ? lossText(low[1]) : ""), el("td", { class: "number" }, low ? whole(low[0]) : ""));
     })))));
 } else {
   const run = runs[0], low = best(run);
   head.append(el("div", { class: "settings" }, el("code", {}, run.path)),
     el("div", { class: "figures" },
       [[whole(run.steps), "steps"], run.tokens ? [short(run.tokens), "tokens"] : null,
-       run.points.length ? [real(last(smoothed(run.points, 1, 0.9))[1]), "training loss at the end, smoothed"] : null,
-       low ? [real(low[1]), `best validation loss, at step ${whole(low[0])}`] : null,
+       run.loss === null ? null : [lossText(run.loss), "training loss of the last step"],
+       low ? [lossText(low[1]), `best validation loss, at step ${whole(low[0])}`] : null,
        timeOf(run) ? [whole(run.tokens / timeOf(run) * (last(run.validations)[0] / run.steps)), "tokens per second"] : null]
         .filter(Boolean).map(([value, text]) => el("div", {}, el("strong", {}, value), el("span", {}, text)))));
 }
@@ -131,17 +135,17 @@ function drawLoss() {
     const train = several ? run.paint : color("blue"), valid = several ? run.paint : color("orange");
     const dashed = run.dashed;
     if (run.points.length) {
-      const curve = smoothed(run.points, 1, settings.smooth);
-      if (settings.smooth > 0) lines.push({ points: run.points.map(point => [point[0], point[1]]), paint: train, faint: true });
-      lines.push({ points: curve, paint: train, name: several ? `${run.label}, training` : "training",
-        label: several ? (run.validations.length ? null : run.label) : `training ${real(last(curve)[1])}`, dashed: several && run.validations.length ? true : dashed });
+      const steps = run.points.map(point => [point[0], point[1]]);
+      if (settings.smooth > 0) lines.push({ points: steps, paint: train, faint: true });
+      lines.push({ points: smoothed(run.points, 1, settings.smooth), told: steps, paint: train, name: several ? `${run.label}, training` : "training",
+        label: several ? (run.validations.length ? null : run.label) : `training ${lossText(run.loss)}`, dashed: several && run.validations.length ? true : dashed });
     }
     if (run.validations.length)
       lines.push({ points: run.validations.map(point => [point[0], point[1]]), paint: valid, dots: true, name: several ? `${run.label}, validation` : "validation",
-        label: several ? `${run.label} ${real(last(run.validations)[1])}` : `validation ${real(last(run.validations)[1])}` });
+        label: `${several ? run.label : "validation"} ${lossText(last(run.validations)[1])}` });
   }
   const blocks = runs.filter(run => run.block > 1).map(run => `${several ? run.label + ": e" : "E"}ach point is the mean of ${run.block} steps.`).join(" ");
-  holder.replaceChildren(chart("Loss by step", lines, { height: 400, log: settings.log, caption: blocks }));
+  holder.replaceChildren(chart("Loss by step", lines, { height: 400, log: settings.log, caption: blocks, text: lossText }));
 }
 const validated = runs.some(run => run.validations.length);
 if (several)
@@ -155,14 +159,14 @@ node.append(el("div", { class: "controls" },
 drawLoss();
 
 /** A column of the steps: itself faint and smoothed, or as it is. */
-const column = (i, smooth) => runs.filter(run => run.points.some(point => point[i] !== 0)).flatMap(run => {
+const column = (i, most) => runs.filter(run => run.points.some(point => point[i] !== 0)).flatMap(run => {
   const paint = several ? run.paint : color("blue"), points = run.points.map(point => [point[0], point[i]]);
-  const line = { points, paint, name: run.label, dashed: run.dashed };
-  return smooth ? [{ points, paint, faint: true }, { ...line, points: smoothed(run.points, i, smooth) }] : [line];
+  const line = { points, paint, name: run.label, dashed: run.dashed }, smooth = smoothing(points, most);
+  return smooth ? [{ points, paint, faint: true }, { ...line, points: smoothed(run.points, i, smooth), told: points }] : [line];
 });
 const panels = el("div", { class: "panels", style: "margin-top:12px" });
-for (const [name, i, smooth, options] of [["Learning rate", 2, 0, { zero: true }], ["Norm of the gradient", 3, 0.95, { log: true }]]) {
-  const lines = column(i, smooth);
+for (const [name, i, most, options] of [["Learning rate", 2, 0, { zero: true }], ["Norm of the gradient", 3, 0.95, { log: true }]]) {
+  const lines = column(i, most);
   if (!lines.length) continue;
   const figure = chart(`${name} by step`, lines, options);
   figure.prepend(el("h3", {}, name));

@@ -164,9 +164,9 @@ if (data.total) {
 }
 if (data.sensitivities.length > 1) {
   page.append(el("h3", {}, "What moves the total most"), el("div", { class: "scroll" }, el("table", { style: "width:auto" },
-    el("thead", {}, el("tr", {}, el("th", {}, "hyperparameter"), el("th", { class: "number" }, "1 more adds"), el("th", { class: "number" }, "1 % more adds"))),
-    el("tbody", {}, data.sensitivities.map(entry => el("tr", {}, el("td", {}, entry.name), el("td", { class: "number" }, whole(entry.derivative)),
-      el("td", { class: "number" }, `${entry.elasticity.toFixed(2)} %`)))))));
+    el("thead", {}, el("tr", {}, el("th", {}, "hyperparameter"), ["1 more adds", "derivative", "elasticity"].map(name => el("th", { class: "number" }, name)))),
+    el("tbody", {}, data.sensitivities.map(entry => el("tr", {}, el("td", {}, entry.name),
+      [entry.one_more === null ? "" : whole(entry.one_more), whole(entry.derivative), entry.elasticity.toFixed(3)].map(text => el("td", { class: "number" }, text))))))));
 }
 
 //--- Horizontal bars ----------------------------------------------------------
@@ -249,20 +249,21 @@ if (data.memory) {
 
 //--- FLOPs --------------------------------------------------------------------
 
-function kindBars(kinds, paint, label) {
+/** Counts of FLOPs, each of what `unit` says. */
+function kindBars(kinds, paint, label, unit = "") {
   const all = kinds.reduce((sum, [, count]) => sum + count, 0);
   const large = kinds.filter(([, count]) => count >= all / 1000);
   const rest = all - large.reduce((sum, [, count]) => sum + count, 0);
   if (rest > 0) large.push(["others", rest]);
   return bars(large.map(([name, count]) => ({
-    name, parts: [{ size: count, paint, text: `${name}\n${whole(count)} FLOP` }], label: `${flop(count)}, ${percent(count, all)}`,
+    name, parts: [{ size: count, paint, text: `${name}\n${whole(count)} FLOP${unit}` }], label: `${flop(count)}, ${percent(count, all)}`,
   })), Math.max(...large.map(([, count]) => count)), label);
 }
 if (data.flops.forward.length || data.flops.train.length) {
   const node = section("FLOPs", "What the definitions of the operations need, whatever a kernel does.");
   if (data.flops.forward.length)
     node.append(el("h3", {}, `Forward: ${whole(data.flops.perToken)} per token, the mean over ${whole(data.flops.tokens)} positions`),
-      kindBars(data.flops.forward, color("blue"), "FLOPs of a forward pass by kind of operation"));
+      kindBars(data.flops.forward, color("blue"), "FLOPs of a token forward, by kind of operation", " per token"));
   if (data.flops.train.length)
     node.append(el("h3", {}, `Training step: ${whole(data.flops.trainStep)}`),
       kindBars(data.flops.train, color("orange"), "FLOPs of a training step by kind of operation"));
@@ -381,5 +382,6 @@ if (data.tensors.length)
   data.tensors.map(tensor => [el("code", {}, tensor.name), el("code", {}, tensor.dims), el("code", {}, tensor.shape), whole(tensor.parameters), el("code", {}, tensor.formula),
     [tensor.trainable ? "" : "not trained", tensor.aliases.length ? `also ${tensor.aliases.join(", ")}` : ""].filter(Boolean).join("; ")]));
 if (data.values.length)
-  table("Shapes", `of the ${data.values.length} values that have a name`, [["value"], ["in words"], ["shape"], ["line", true]],
-    data.values.map(value => [el("code", {}, value.name), el("code", {}, value.dims), el("code", {}, value.shape), String(value.line)]));
+  table("Shapes", "of all arguments, named values and results", [["value"], ["in words"], ["shape"], ["line", true], [""]],
+    data.values.map(value => [el("code", {}, value.name), el("code", {}, value.dims), el("code", {}, value.shape), String(value.line),
+      value.role === "value" ? "" : value.role]));

@@ -93,11 +93,11 @@ static int sweep(const ReportArguments &arguments, const ModelReport &base,
     return 1;
   }
   if (arguments.format == "json")
-    writeSweepJson(base, axes, points, os);
+    writeSweepJson(base, axes, points, arguments.view, os);
   else if (arguments.format == "csv")
-    writeSweepCsv(axes, points, os);
+    writeSweepCsv(axes, points, arguments.view, os);
   else
-    writeSweepText(base, axes, points, arguments.view.flops, os);
+    writeSweepText(base, axes, points, arguments.view, os);
   return 0;
 }
 
@@ -149,7 +149,7 @@ static void checkCombination(const ReportArguments &arguments) {
     refuse(view.shapes, "--shapes", why);
     refuse(view.flops && against, "--flops", why);
     refuse(view.memory, "--memory", why);
-    refuse(depth, "--depth", why);
+    refuse(depth && against, "--depth", why);
   } else if (csv) {
     std::string why = "CSV is one table, of modules, --tensors or --shapes; "
                       "use text, json or html";
@@ -237,7 +237,7 @@ void tfm::addReportCommand(CLI::App &app, int &status) {
   command->add_flag("--formulas", view.formulas,
                     "The formula beside each number of parameters");
   command->add_flag("--shapes", view.shapes,
-                    "The shape of every value that has a name");
+                    "The shapes of all arguments, named values and results");
   command->add_flag("--flops", view.flops,
                     "FLOPs of a token forward and of a training step");
   command->add_flag("--memory", view.memory,
@@ -249,7 +249,10 @@ void tfm::addReportCommand(CLI::App &app, int &status) {
   command
       ->add_option("--precision", arguments->precision, "Plan for f32 or bf16")
       ->check(CLI::IsMember({"f32", "bf16"}));
-  command->add_option("--depth", arguments->depth, "Levels of the tree")
+  command
+      ->add_option("--depth", arguments->depth,
+                   "Levels of the tree; with --sweep: a column for each module "
+                   "down to this level")
       ->check(usage::wholeNumber(0, std::numeric_limits<int>::max()));
   command->add_option("--format", arguments->format, "text, json, csv or html")
       ->check(CLI::IsMember({"text", "json", "csv", "html"}));

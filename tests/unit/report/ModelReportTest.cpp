@@ -118,16 +118,22 @@ TEST(ModelReport, TiedTensorsCountOnce) {
   EXPECT_EQ(wte->usedBy, (std::vector<std::string>{"wte", "forward:9"}));
 }
 
-TEST(ModelReport, NamedValuesKeepTheirWords) {
+TEST(ModelReport, ArgumentsNamedValuesAndResultsKeepTheirWords) {
   ModelReport report = tiedReport();
-  ASSERT_EQ(report.values.size(), 2U);
-  EXPECT_EQ(report.values[0].name, "x");
-  EXPECT_EQ(report.values[0].dims,
+  std::vector<std::pair<std::string, std::string>> names;
+  for (const ValueReport &value : report.values)
+    names.emplace_back(value.name, value.role);
+  EXPECT_EQ(names, (std::vector<std::pair<std::string, std::string>>{
+                       {"tokens", "argument"},
+                       {"x", "value"},
+                       {"a", "value"},
+                       {"return", "result"}}));
+  EXPECT_EQ(report.values[1].dims,
             (std::vector<std::string>{"B", "T", "width"}));
-  EXPECT_EQ(report.values[0].shape, (std::vector<int64_t>{1, 6, 8}));
-  EXPECT_EQ(report.values[1].instancePaths,
+  EXPECT_EQ(report.values[1].shape, (std::vector<int64_t>{1, 6, 8}));
+  EXPECT_EQ(report.values[2].instancePaths,
             (std::vector<std::string>{"h.0", "h.1"}));
-  EXPECT_EQ(report.values[1].line, 13);
+  EXPECT_EQ(report.values[2].line, 13);
 }
 
 TEST(ModelReport, FlopsOfTheForward) {
@@ -150,6 +156,8 @@ TEST(ModelReport, SensitivitiesAreOrderedByElasticity) {
   // vocab + context + layers * (8*width + 2) + 1 at 11, 6, 8, 2.
   EXPECT_DOUBLE_EQ(report.sensitivities[0].derivative, 11 + 6 + 2 * 66 + 1);
   EXPECT_DOUBLE_EQ(report.sensitivities[0].elasticity, 150.0 * 8 / 688);
+  // At a width of 9: 2 * 4 parameters more than the slope at 8 says.
+  EXPECT_EQ(report.sensitivities[0].oneMore, 150 + 4 * 2);
   EXPECT_EQ(report.sensitivities[1].name, "layers");
 }
 

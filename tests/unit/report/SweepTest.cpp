@@ -10,6 +10,8 @@
 #include "compiler/report/Diff.h"
 #include "compiler/report/Sweep.h"
 
+#include "llvm/Support/JSON.h"
+
 using namespace tfm;
 using namespace tfm::test;
 
@@ -30,6 +32,16 @@ makeSmall(llvm::ArrayRef<std::pair<std::string, std::string>> defines,
   ModelReport report;
   report.total = total;
   report.bytes = 4 * total;
+  ModuleReport model, head, inner;
+  model.ownParameters = model.totalOwnParameters = 10;
+  head.path = "head";
+  head.module = "Head";
+  head.depth = 1;
+  head.totalParameters = total - 10;
+  inner.path = "head.inner";
+  inner.depth = 2;
+  inner.totalParameters = 1;
+  report.modules = {model, head, inner};
   return report;
 }
 
@@ -57,7 +69,7 @@ TEST(Sweep, TablesTheGrid) {
 
   std::string text;
   llvm::raw_string_ostream os(text);
-  writeSweepText(tiedReport(), axes, points, false, os);
+  writeSweepText(tiedReport(), axes, points, {}, os);
   EXPECT_EQ(text, R"(Tied
 
   layers  width  parameters     size
@@ -71,16 +83,52 @@ Not possible (-)
   layers = 4, width = 129: width must be even
 
 What moves the total most, at 688 parameters
-           1 more adds  1% more adds
-  width            150         1.74%
-  layers           272         0.79%
-  vocab              8         0.13%
-  context            8         0.07%
+           1 more adds  derivative  elasticity
+  width            158         150       1.744
+  layers           272         272       0.791
+  vocab              8           8       0.128
+  context            8           8       0.070
 )");
   text.clear();
-  writeSweepCsv(axes, points, os);
+  writeSweepCsv(axes, points, {}, os);
   EXPECT_EQ(text, "layers,width,total,bytes,forward_per_token,train_step\n"
                   "2,128,256,1024,,\n2,129,,,,\n4,128,512,2048,,\n4,129,,,,\n");
+}
+
+// With a depth, which of the components grew: they add up to the total.
+TEST(Sweep, TablesTheComponents) {
+  std::vector<SweepAxis> axes = {{"width", {"128", "129"}}};
+  std::vector<SweepPoint> points = runSweep(axes, makeSmall);
+  ReportView view;
+  view.depth = 1;
+  ModelReport base;
+  base.model = "Small";
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  writeSweepText(base, axes, points, view, os);
+  EXPECT_EQ(text, R"(Small
+
+  width  (its own)  head  parameters       size
+    128         10   118         128  512 bytes
+    129          -     -           -
+
+Not possible (-)
+  width = 129: width must be even
+)");
+  text.clear();
+  writeSweepCsv(axes, points, view, os);
+  EXPECT_EQ(text, "width,(its own),head,total,bytes,forward_per_token,"
+                  "train_step\n"
+                  "128,10,118,128,512,,\n129,,,,,,\n");
+  text.clear();
+  writeSweepJson(base, axes, points, view, os);
+  llvm::Expected<llvm::json::Value> json = llvm::json::parse(text);
+  ASSERT_TRUE(static_cast<bool>(json));
+  const llvm::json::Object &point =
+      *(*json->getAsObject()->getArray("sweep"))[0].getAsObject();
+  EXPECT_EQ(*point.getArray("modules"),
+            (llvm::json::Array{llvm::json::Object{
+                {"path", "head"}, {"module", "Head"}, {"parameters", 118}}}));
 }
 
 TEST(Diff, EqualModelsHaveNoDifference) {

@@ -7,6 +7,7 @@
 
 #include "Tied.h"
 
+#include "compiler/report/Page.h"
 #include "compiler/report/Writers.h"
 
 #include "llvm/Support/JSON.h"
@@ -144,8 +145,10 @@ TEST(Writers, TextTables) {
         "lm_head.weight\n",
         "  wpe.weight       [context, width]  [6, 8]    48  not trained\n",
         "  h.1.proj.weight  [2*width, width]  [16, 8]  128\n",
-        "   8  x      [B, T, width]    [1, 6, 8]\n",
-        "  13  h.*.a  [B, T, 2*width]  [6, 16]\n",
+        "   7  tokens  [B, T]           [1, 6]      argument\n",
+        "   8  x       [B, T, width]    [1, 6, 8]\n",
+        "  13  h.*.a   [B, T, 2*width]  [6, 16]\n",
+        "   9  return  [B, T, vocab]    [1, 6, 11]  result\n",
         "  forward, per token: 1,592 (1.6 kFLOP), the mean over 6 positions\n"
         "    matmul"})
     EXPECT_NE(result.find(line), std::string::npos) << line << result;
@@ -188,9 +191,10 @@ TEST(Writers, JsonHasTheFieldsOfTheContract) {
             (llvm::json::Array{"wte", "forward:9"}));
 
   const llvm::json::Object &value =
-      *(*root.getArray("shapes"))[2].getAsObject();
+      *(*root.getArray("shapes"))[3].getAsObject();
   EXPECT_EQ(value.getString("path"), "h.1");
   EXPECT_EQ(value.getString("value"), "a");
+  EXPECT_EQ(value.getString("role"), "value");
 
   // What is not known is null.
   EXPECT_EQ(root.getObject("flops")->getInteger("forward_per_token"), 1592);
@@ -245,4 +249,21 @@ TEST(Writers, Csv) {
                 .find("h.0.fc.weight,8 x 16,width x 2*width,f32,128,"
                       "2*width**2,true\n"),
             std::string::npos);
+  view = {};
+  view.shapes = true;
+  EXPECT_EQ(text(writeCsv, view),
+            "path,value,shape,dims,line,role\n"
+            ",tokens,1 x 6,B x T,7,argument\n"
+            ",x,1 x 6 x 8,B x T x width,8,value\n"
+            "h.*,a,6 x 16,B x T x 2*width,13,value\n"
+            ",return,1 x 6 x 11,B x T x vocab,9,result\n");
+}
+
+// Others, to whom a page goes, need not see where its files were.
+TEST(Writers, PagesNameFilesWithoutTheirFolders) {
+  EXPECT_EQ(nameOnPage("models/gpt.tfm"), "models/gpt.tfm");
+  EXPECT_EQ(nameOnPage("<stdin>"), "<stdin>");
+  EXPECT_EQ(nameOnPage("/home/me/gpt.tfm"), "gpt.tfm");
+  EXPECT_EQ(nameOnPage("/home/me/runs/poem/log.jsonl", 2), "poem/log.jsonl");
+  EXPECT_EQ(nameOnPage("/log.jsonl", 2), "log.jsonl");
 }
