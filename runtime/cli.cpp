@@ -71,6 +71,7 @@ struct Commands {
   CommonOptions evaluation, exportation, benchmark;
   TrainCommand training;
   GenerateCommand generation, logits;
+  DataCommand data;
   bool infoJson = false;
   std::string exportPath, logitsPath;
 };
@@ -139,6 +140,22 @@ void addPrompt(CLI::App *command, GenerateCommand &generate) {
       ->excludes(prompt);
   command->add_flag("--ids", generate.ids,
                     "text is token ids in decimal, as in \"15 7\"");
+}
+
+void addData(CLI::App &app, DataCommand &data) {
+  CLI::App *command = app.add_subcommand(
+      "data", "show what the model is trained on, as text and as tokens");
+  command->add_option("--data", data.data,
+                      "this file instead of the model's data");
+  addTokenizer(command, data);
+  command
+      ->add_option("--count", data.count,
+                   "the first so many rows (default: 5; 0: sizes only)")
+      ->check(usage::wholeNumber(0, maxCount));
+  command
+      ->add_option("--part", data.part, "train or validation (default: train)")
+      ->check(CLI::IsMember({"train", "validation"}));
+  command->add_flag("--json", data.json, "answer as one JSON object");
 }
 
 /// `TOKEN=BIAS` with a number or -inf.
@@ -226,6 +243,8 @@ void declare(CLI::App &app, Commands &commands) {
   addTokenizer(eval, commands.evaluation);
   addCommon(eval, commands.evaluation);
 
+  addData(app, commands.data);
+
   CLI::App *logits = app.add_subcommand(
       "logits", "write the logits after every token of a text");
   addPrompt(logits, commands.logits);
@@ -254,6 +273,8 @@ void execute(const tfm_model &model, const CLI::App &app, Commands &commands) {
     generate(model, commands.generation);
   } else if (app.got_subcommand("eval")) {
     evaluate(model, commands.evaluation);
+  } else if (app.got_subcommand("data")) {
+    showData(model, commands.data);
   } else if (app.got_subcommand("logits")) {
     writeLogits(model, commands.logits, commands.logitsPath);
   } else if (app.got_subcommand("export")) {

@@ -26,9 +26,6 @@ using nlohmann::ordered_json;
 
 namespace tfm {
 
-namespace {
-
-/// The data of the recipe, from the files that the user names, if any.
 DataSpec dataOf(const tfm_model &model, const Recipe &recipe,
                 const std::string &named) {
   DataSpec spec = recipe.data;
@@ -44,6 +41,8 @@ DataSpec dataOf(const tfm_model &model, const Recipe &recipe,
                      model.source);
   return spec;
 }
+
+namespace {
 
 /// Data that is token ids needs no tokenizer.
 bool holdsIds(const DataSpec &data) { return data.kind == "tokens"; }
@@ -139,7 +138,7 @@ void info(const tfm_model &model, bool asJson) {
       "  parameters       {}{}\n"
       "  memory           {} (parameters {}, gradients {}, "
       "optimizer {}, activations {})\n"
-      "  commands         info, train, generate, eval, "
+      "  commands         info, train, generate, eval, data, "
       "logits, export, bench; --help on each\n{}",
       model.name, model.source, model.target, list, parameters,
       trainable == parameters ? "" : fmt::format(" ({} trainable)", trainable),

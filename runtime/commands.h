@@ -30,6 +30,10 @@ struct CommonOptions {
 /// The threads that a command shall use.
 int threadCount(const CommonOptions &options);
 
+/// The data of the recipe, from the files that the user names, if any.
+DataSpec dataOf(const tfm_model &model, const Recipe &recipe,
+                const std::string &named);
+
 /// Writes to standard output, at once.
 void printText(std::string_view text);
 
@@ -70,6 +74,13 @@ void writeLogits(const tfm_model &model, const GenerateCommand &command,
                  const std::string &out);
 
 void evaluate(const tfm_model &model, const CommonOptions &command);
+
+/// What the model is trained on: sizes, and the first rows of a part.
+struct DataCommand : CommonOptions {
+  int64_t count = 5;
+  std::string part = "train"; ///< train, validation
+};
+void showData(const tfm_model &model, const DataCommand &command);
 
 void exportWeights(const tfm_model &model, const CommonOptions &command,
                    const std::string &out);

@@ -30,7 +30,7 @@ struct Question {
 };
 
 /// Windows of `sequence` tokens with the tokens that follow each as targets.
-/// All methods are free of heap allocation but `questions`.
+/// All methods are free of heap allocation but those of questions.
 class Dataset {
 public:
   virtual ~Dataset() = default;
@@ -46,8 +46,12 @@ public:
                        std::span<int32_t> targets) const = 0;
   /// Whether rows are drawn anywhere (a text) or are examples of their own.
   virtual bool isStream() const = 0;
-  /// Prompts and answers, where the data has them.
-  virtual std::vector<Question> questions(Part part) const;
+  /// Prompt and answer of a window, where it has them.
+  virtual std::optional<Question> question(Part, int64_t) const {
+    return std::nullopt;
+  }
+  /// Those of all windows that have them.
+  std::vector<Question> questions(Part part) const;
   /// What whoever uses the data should know: that some of it is left out.
   virtual std::string note() const { return {}; }
 };

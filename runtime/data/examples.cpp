@@ -81,21 +81,18 @@ public:
         cut, examples.size(), origin(), sequence + 1, longest);
   }
 
-  std::vector<Question> questions(Part part) const override {
-    std::vector<Question> result;
-    for (int64_t i = 0; i < windows(part); ++i) {
-      const Example &example = examples[indexOf(part, i)];
-      if (example.prompt == std::string::npos)
-        continue;
-      std::string_view text = example.text;
-      Question question;
-      tokenizer.encode(text.substr(0, example.prompt), question.prompt);
-      tokenizer.encode(text.substr(example.prompt), question.answer);
-      // Nothing to go on from, or nothing to say.
-      if (!question.prompt.empty() && !question.answer.empty())
-        result.push_back(std::move(question));
-    }
-    return result;
+  std::optional<Question> question(Part part, int64_t window) const override {
+    const Example &example = examples[indexOf(part, window)];
+    if (example.prompt == std::string::npos)
+      return std::nullopt;
+    std::string_view text = example.text;
+    Question question;
+    tokenizer.encode(text.substr(0, example.prompt), question.prompt);
+    tokenizer.encode(text.substr(example.prompt), question.answer);
+    // Nothing to go on from, or nothing to say.
+    if (question.prompt.empty() || question.answer.empty())
+      return std::nullopt;
+    return question;
   }
 
 private:

@@ -168,7 +168,15 @@ std::unique_ptr<Dataset> openStream(const DataRequest &request) {
                                   request.sequence, request.ignore.value_or(0));
 }
 
-std::vector<Question> Dataset::questions(Part) const { return {}; }
+std::vector<Question> Dataset::questions(Part part) const {
+  std::vector<Question> result;
+  if (isStream())
+    return result;
+  for (int64_t i = 0; i < windows(part); ++i)
+    if (std::optional<Question> one = question(part, i))
+      result.push_back(std::move(*one));
+  return result;
+}
 
 std::unique_ptr<Dataset> openDataset(const DataRequest &request) {
   return tfm::isStream(request.spec) ? openStream(request)

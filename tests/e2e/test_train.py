@@ -11,7 +11,7 @@ import tempfile
 import time
 import unittest
 
-from support import MODELS, TFMC, USAGE, main, run, tfmc
+from support import FIXTURES, MODELS, TFMC, USAGE, main, run, tfmc
 
 
 def binary(folder, source, *arguments):
@@ -67,6 +67,31 @@ class Addition(unittest.TestCase):
 
     def weights(self, name):
         return (self.path(name) / "model.safetensors").read_bytes()
+
+    def test_shows_its_data_as_the_course_does(self):
+        cases = json.loads((FIXTURES / "cs444" / "cases.json").read_text())["cases"]
+        facts = {case["name"]: case["facts"] for case in cases if "facts" in case}
+        samples, split = facts["addition_samples_labels"], facts["addition_split"]
+        data = json.loads(run(self.model, "data", "--json").stdout)
+        self.assertEqual([data["train"], data["sequence"]], split["train_samples"])
+        self.assertEqual([data["validation"], data["sequence"]], split["validation_samples"])
+        self.assertEqual(data["vocabulary"], facts["addition_vocabulary"]["size"])
+        rows = data["rows"]
+        self.assertEqual([row["text"] for row in rows],
+                         facts["addition_expressions"]["first_expressions"])
+        self.assertEqual([row["tokens"] for row in rows], samples["first_samples"])
+        self.assertEqual([row["targets"] for row in rows], samples["first_labels"])
+        # The course's answers are what nine characters leave of them.
+        for row, pair in zip(rows, facts["addition_prompt_answer"]["first"], strict=True):
+            self.assertEqual(row["prompt"], pair["prompt"])
+            self.assertEqual((row["prompt"] + row["answer"] + "##")[:9],
+                             pair["prompt"] + pair["answer"])
+        # All 25,000 lines of the listing, in both parts.
+        listing = (FIXTURES / "cs444" / "addition_25000.txt").read_text().split()
+        for part, lines in (("train", listing[:22500]), ("validation", listing[22500:])):
+            rows = json.loads(run(self.model, "data", "--json", "--count", "25000", "--part",
+                                  part).stdout)["rows"]
+            self.assertEqual([row["text"] for row in rows], lines)
 
     def test_one_small_executable_that_stands_alone(self):
         self.assertLess(self.model.stat().st_size, 5_000_000)

@@ -11,11 +11,12 @@ runs.forEach(run => { run.label = runs.filter(other => other.name === run.name).
 
 const last = list => list[list.length - 1];
 const best = run => run.validations.length ? run.validations.reduce((a, b) => b[1] < a[1] ? b : a) : null;
-const settings = { log: false };
+/** `smooth`: the weight that the reader has set; each run has its own until then. */
+const settings = { log: false, smooth: null };
 
 /** Weight of the past in a smoothed curve: over a fiftieth of the points, since it lags behind by as much. */
 const smoothing = (points, most) => Math.min(most, Math.max(0, 1 - 50 / points.length));
-settings.smooth = Math.max(...runs.map(run => smoothing(run.points, 0.9)));
+const smoothingOf = run => settings.smooth ?? smoothing(run.points, 0.9);
 
 /** Exponential mean with the bias of its beginning taken out. */
 function smoothed(points, column, weight) {
@@ -136,8 +137,9 @@ function drawLoss() {
     const dashed = run.dashed;
     if (run.points.length) {
       const steps = run.points.map(point => [point[0], point[1]]);
-      if (settings.smooth > 0) lines.push({ points: steps, paint: train, faint: true });
-      lines.push({ points: smoothed(run.points, 1, settings.smooth), told: steps, paint: train, name: several ? `${run.label}, training` : "training",
+      const smooth = smoothingOf(run);
+      if (smooth > 0) lines.push({ points: steps, paint: train, faint: true });
+      lines.push({ points: smoothed(run.points, 1, smooth), told: steps, paint: train, name: several ? `${run.label}, training` : "training",
         label: several ? (run.validations.length ? null : run.label) : `training ${lossText(run.loss)}`, dashed: several && run.validations.length ? true : dashed });
     }
     if (run.validations.length)
@@ -154,7 +156,7 @@ else
   node.append(key([["training", color("blue"), true], validated ? ["validation", color("orange"), true] : null].filter(Boolean)));
 node.append(el("div", { class: "controls" },
   el("label", {}, el("input", { type: "checkbox", onchange: event => { settings.log = event.target.checked; drawLoss(); } }), "Logarithmic"),
-  el("label", {}, "Smoothing", el("input", { type: "range", min: 0, max: 0.99, step: 0.01, value: settings.smooth, oninput: event => { settings.smooth = Number(event.target.value); drawLoss(); } }))),
+  el("label", {}, "Smoothing", el("input", { type: "range", min: 0, max: 0.99, step: 0.01, value: Math.max(...runs.map(smoothingOf)), oninput: event => { settings.smooth = Number(event.target.value); drawLoss(); } }))),
   holder);
 drawLoss();
 

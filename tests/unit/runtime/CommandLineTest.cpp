@@ -100,9 +100,52 @@ TEST_F(CommandLine, BenchComparesWithTheMachine) {
     EXPECT_TRUE(function.at("of") == "peak" || function.at("of") == "memory");
 }
 
+// The listing, the encodings and the questions of the published notebook.
+TEST_F(CommandLine, DataShowsWhatTrainingSees) {
+  json data = json::parse(run("data --json --count 3").out);
+  json sizes = {data.at("train"), data.at("validation"), data.at("vocabulary"),
+                data.at("sequence")};
+  EXPECT_EQ(sizes, json({1800, 200, 14, 9}));
+  ASSERT_EQ(data.at("rows").size(), 3u);
+  const json &third = data.at("rows").at(2);
+  EXPECT_EQ(third.at("text"), "3+14=17.##");
+  EXPECT_EQ(third.at("tokens"), json({3, 10, 1, 4, 11, 1, 7, 12, 13}));
+  EXPECT_EQ(third.at("targets"), json({10, 1, 4, 11, 1, 7, 12, 13, 13}));
+  EXPECT_EQ(third.at("prompt"), "3+14=");
+  EXPECT_EQ(third.at("answer"), "17.");
+
+  Outcome outcome = run("data --count 1");
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.out,
+            "data        sums, 2000 examples of 9 tokens; 14 tokens in the "
+            "vocabulary\ntrain       1800\nvalidation  200\n"
+            "\n\"47+51=98.#\"\n  tokens   4 7 10 5 1 11 9 8 12\n"
+            "  targets  7 10 5 1 11 9 8 12 13\n  prompt   \"47+51=\"\n"
+            "  answer   \"98.\"\n");
+  // No more rows than there are; none of the other part.
+  json validation =
+      json::parse(run("data --part validation --count 999 --json").out);
+  EXPECT_EQ(validation.at("rows").size(), 200u);
+  EXPECT_EQ(json::parse(run("data --count 0 --json").out).at("rows").size(),
+            0u);
+}
+
+TEST_F(CommandLine, DataOfAFile) {
+  folder.write("text.txt", "1+1=2.\n3+4=7.\n5+5=10.\n");
+  expectError("data --data text.txt", {"text.txt", "has no token"});
+  folder.write("digits.txt", "1+1=2.3+4=7.5+5=10.6+6=12.");
+  json data = json::parse(run("data --data digits.txt --json").out);
+  EXPECT_EQ(data.at("data"), "text");
+  EXPECT_EQ(data.at("train"), 2);
+  EXPECT_EQ(data.at("rows").at(1).at("text"), "=7.5+5=10.");
+  EXPECT_EQ(data.at("rows").at(1).at("prompt"), nullptr);
+}
+
 TEST_F(CommandLine, WrongUsageExitsWith2) {
   for (const char *arguments :
        {"--nonsense",
+        "data --count x",
+        "data --part test",
         "nonsense",
         "train --steps",
         "train --steps -3",
