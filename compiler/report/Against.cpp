@@ -89,9 +89,20 @@ tfm::compareWithCheckpoint(const ModelReport &report,
   std::vector<const CheckpointTensor *> found(report.tensors.size());
   std::vector<std::vector<std::string>> names(report.tensors.size());
   std::vector<TensorComparison> others;
+  std::set<std::string> taken;
   for (const CheckpointTensor &tensor : checkpoint) {
     std::string name = prefix.modelName(tensor.name, modelNames);
     auto place = places.find(name);
+    // With and without the prefix: no telling which of the two is meant.
+    if (place != places.end() && !taken.insert(name).second) {
+      others.push_back({State::Unexpected,
+                        tensor.name,
+                        {},
+                        tensor.shape,
+                        tensor.dtype,
+                        false});
+      continue;
+    }
     if (place != places.end()) {
       names[place->second].push_back(tensor.name);
       const CheckpointTensor *&slot = found[place->second];

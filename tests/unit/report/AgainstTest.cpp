@@ -101,6 +101,19 @@ TEST(Against, TheModelMayHaveThePrefix) {
   EXPECT_EQ(comparison.prefix, "-model.");
 }
 
+// One tensor with and without the prefix: loading could not tell which is
+// meant.
+TEST(Against, OneTensorUnderTwoNames) {
+  ModelReport report = tiedReport();
+  std::vector<CheckpointTensor> tensors = agreeing(report, "transformer.");
+  const TensorReport &first = report.tensors.front();
+  tensors.push_back({first.name, "F32", first.shape});
+  Comparison comparison = compareWithCheckpoint(report, tensors);
+  EXPECT_FALSE(comparison.agrees());
+  EXPECT_EQ(comparison.count(State::Unexpected), 1);
+  EXPECT_EQ(comparison.tensors.back().name, first.name);
+}
+
 // The head may be stored beside the embedding that it is tied to, under the
 // alias or (where the model has no alias for it) under its usual name; or
 // alone.
