@@ -33,7 +33,13 @@ std::vector<Row> readRows(const Dataset &data, Part part, int64_t sequence,
     Row row;
     row.tokens.resize(static_cast<size_t>(sequence));
     row.targets.resize(static_cast<size_t>(sequence));
-    data.read(part, data.windowStart(part, i), row.tokens, row.targets);
+    int64_t valid =
+        data.read(part, data.windowStart(part, i), row.tokens, row.targets);
+    // The end of a text may not fill its window; an example is padded.
+    if (data.isStream()) {
+      row.tokens.resize(static_cast<size_t>(valid));
+      row.targets.resize(static_cast<size_t>(valid));
+    }
     row.question = data.question(part, i);
     rows.push_back(std::move(row));
   }

@@ -139,6 +139,11 @@ TEST_F(CommandLine, DataOfAFile) {
   EXPECT_EQ(data.at("train"), 2);
   EXPECT_EQ(data.at("rows").at(1).at("text"), "=7.5+5=10.");
   EXPECT_EQ(data.at("rows").at(1).at("prompt"), nullptr);
+  // The end of the text is shown without what fills its window.
+  data =
+      json::parse(run("data --data digits.txt --part validation --json").out);
+  EXPECT_EQ(data.at("rows").size(), 1u);
+  EXPECT_EQ(data.at("rows").at(0).at("text"), "12.");
 }
 
 TEST_F(CommandLine, WrongUsageExitsWith2) {
