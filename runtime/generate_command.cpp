@@ -58,22 +58,33 @@ std::pair<int32_t, double> parseBias(const std::string &text,
   return {*id, bias};
 }
 
-/// The end tokens that a Hugging Face folder names.
+/// The end tokens that a Hugging Face folder names. Without them a text would
+/// not end where it should, so files that cannot be read are an error.
 std::vector<int32_t> endTokensOf(const std::string &folder,
                                  int64_t vocabulary) {
   std::vector<int32_t> ids;
   for (const char *name : {"/generation_config.json", "/config.json"}) {
-    if (!isFolder(folder) || !fileExists(folder + name))
+    std::string path = folder + name;
+    if (!isFolder(folder) || !fileExists(path))
       continue;
-    json root = json::parse(readFile(folder + name, "the configuration"),
-                            nullptr, /*allow_exceptions=*/false);
-    if (!root.is_object() || !root.contains("eos_token_id"))
+    json root = json::parse(readFile(path, "the configuration"), nullptr,
+                            /*allow_exceptions=*/false);
+    if (!root.is_object())
+      throw InputError(path + " is not a JSON object, so the tokens that end a "
+                              "text are unknown: copy or download it again, or "
+                              "remove it");
+    json end = root.value("eos_token_id", json());
+    if (end.is_null())
       continue;
-    const json &end = root["eos_token_id"];
-    for (const json &id : end.is_array() ? end : json::array({end}))
-      if (id.is_number_unsigned() &&
-          id.get<uint64_t>() < static_cast<uint64_t>(vocabulary))
+    for (const json &id : end.is_array() ? end : json::array({end})) {
+      if (!id.is_number_unsigned())
+        throw InputError(path +
+                         ": eos_token_id is neither a token id nor a "
+                         "list of them, but " +
+                         end.dump());
+      if (id.get<uint64_t>() < static_cast<uint64_t>(vocabulary))
         ids.push_back(id.get<int32_t>());
+    }
     break;
   }
   return ids;
@@ -177,7 +188,7 @@ void converse(LogitsSource &logits, const Tokenizer &tokenizer,
         std::string prompt = unescape(typed);
         sequence = promptTokens(tokenizer, prompt);
         checkLength(sequence, logits, options);
-        printText(prompt);
+        printText(replaceInvalidUtf8(prompt));
       }
       Generated text =
           generate(logits, tokenizer, sequence, options, printText);
@@ -240,7 +251,7 @@ void generate(const tfm_model &descriptor, const GenerateCommand &command) {
     }
     if (i > 0)
       printText("---\n");
-    printText(prompt);
+    printText(replaceInvalidUtf8(prompt));
     Generated text = generate(*logits, *tokenizer, tokens, options, printText);
     printText("\n");
     printSpeed(text);

@@ -150,7 +150,8 @@ SafetensorsHeader parseSafetensorsHeader(std::string_view text,
 }
 
 SafetensorsReader::SafetensorsReader(const std::string &path) : filePath(path) {
-  file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // A pipe would wait for a writer before it can be told that it is no file.
+  file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0)
     throw InputError("cannot read the weights " + path + ": " +
                      std::strerror(errno));

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/driver/Build.h"
+#include "runtime/tokenizer/utf8.h"
 
 #include "compiler/codegen/cpu/Lower.h"
 #include "compiler/codegen/cpu/Target.h"
@@ -112,7 +113,7 @@ std::string whyNotWritten(llvm::StringRef path, Emit emit,
 }
 
 BuildStatus fail(const llvm::Twine &message, BuildStatus status) {
-  llvm::errs() << "tfmc: error: " << message << '\n';
+  llvm::errs() << "tfmc: error: " << printable(message.str()) << '\n';
   return status;
 }
 

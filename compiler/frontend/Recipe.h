@@ -48,8 +48,7 @@ private:
   Form form(const ast::Expr &expr, llvm::StringRef path);
   Form form(const ast::Block &block);
   /// What `found` says, or where nothing is said `kind` with its defaults,
-  /// which
-  /// `-D` may still set.
+  /// which `-D` may still set.
   Form formOr(const Found &found, llvm::StringRef kind, llvm::StringRef path);
   /// The value given for `name`, or as positional argument `position`.
   Found find(Form &form, llvm::StringRef name, int position = -1);

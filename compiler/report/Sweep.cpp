@@ -8,6 +8,7 @@
 #include "compiler/report/Sweep.h"
 
 #include "compiler/report/JsonFields.h"
+#include "compiler/report/ReadJson.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Format.h"
@@ -181,8 +182,7 @@ void tfm::writeSweepJson(const ModelReport &base,
         json.object([&] {
           json.attributeObject("hyperparameters", [&] {
             for (auto [axis, value] : llvm::zip(axes, point.values)) {
-              llvm::Expected<llvm::json::Value> number =
-                  llvm::json::parse(value);
+              llvm::Expected<llvm::json::Value> number = readJson(value);
               if (number)
                 json.attribute(axis.name, *number);
               else

@@ -8,6 +8,7 @@
 #include "compiler/report/TrainingLog.h"
 
 #include "compiler/report/Page.h"
+#include "compiler/report/ReadJson.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallString.h"
@@ -42,6 +43,29 @@ static bool readLine(const llvm::json::Object &line, TrainingLog &log) {
   return true;
 }
 
+llvm::Error tfm::readLogLines(llvm::StringRef rest, TrainingLog &log) {
+  for (unsigned number = 1; !rest.empty(); ++number) {
+    bool isWhole = rest.contains('\n');
+    auto [line, others] = rest.split('\n');
+    rest = others;
+    if (line.trim().empty())
+      continue;
+    llvm::Expected<llvm::json::Value> json = readJson(line);
+    const llvm::json::Object *object = json ? json->getAsObject() : nullptr;
+    bool understood = object && readLine(*object, log);
+    if (!json)
+      llvm::consumeError(json.takeError());
+    if (!understood && isWhole)
+      return llvm::createStringError(
+          log.path + ":" + std::to_string(number) +
+          ": this is no line of a training log, such as {\"step\":1,"
+          "\"loss\":4.17}");
+  }
+  if (log.steps.empty() && log.validations.empty())
+    return llvm::createStringError(log.path + ": the log has no step yet");
+  return llvm::Error::success();
+}
+
 llvm::Expected<TrainingLog> tfm::readTrainingLog(const std::string &path) {
   TrainingLog log;
   llvm::SmallString<128> file(path);
@@ -63,26 +87,8 @@ llvm::Expected<TrainingLog> tfm::readTrainingLog(const std::string &path) {
   if (!buffer)
     return llvm::createStringError("cannot read " + log.path + ": " +
                                    buffer.getError().message());
-  llvm::StringRef rest = (*buffer)->getBuffer();
-  for (unsigned number = 1; !rest.empty(); ++number) {
-    bool isWhole = rest.contains('\n');
-    auto [line, others] = rest.split('\n');
-    rest = others;
-    if (line.trim().empty())
-      continue;
-    llvm::Expected<llvm::json::Value> json = llvm::json::parse(line);
-    const llvm::json::Object *object = json ? json->getAsObject() : nullptr;
-    bool understood = object && readLine(*object, log);
-    if (!json)
-      llvm::consumeError(json.takeError());
-    if (!understood && isWhole)
-      return llvm::createStringError(
-          log.path + ":" + std::to_string(number) +
-          ": this is no line of a training log, such as {\"step\":1,"
-          "\"loss\":4.17}");
-  }
-  if (log.steps.empty() && log.validations.empty())
-    return llvm::createStringError(log.path + ": the log has no step yet");
+  if (llvm::Error error = readLogLines((*buffer)->getBuffer(), log))
+    return std::move(error);
   return log;
 }
 

@@ -51,6 +51,9 @@ struct TrainingLog {
 /// as that of a run that goes on.
 llvm::Expected<TrainingLog> readTrainingLog(const std::string &path);
 
+/// Adds the lines of a log's text to `log`, whose path errors name.
+llvm::Error readLogLines(llvm::StringRef text, TrainingLog &log);
+
 /// A page with the curves of all runs over each other.
 void writePlot(llvm::ArrayRef<TrainingLog> logs, llvm::raw_ostream &os);
 

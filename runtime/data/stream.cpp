@@ -144,6 +144,8 @@ std::unique_ptr<Dataset> openStream(const DataRequest &request) {
     // As nanoGPT: cut by characters, then each part becomes tokens on its own.
     Text whole = readText(spec);
     std::string_view text = whole.text;
+    if (isBlank(text))
+      throw InputError("the data file " + name + " has no text: it is blank");
     auto characters = static_cast<int64_t>(countCodePoints(text));
     size_t cut = positionOf(text, trainingShare(characters, spec.validation));
     try {

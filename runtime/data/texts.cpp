@@ -118,6 +118,9 @@ public:
     });
   }
 
+  /// Whether any text has more than white space.
+  bool hasText = false;
+
 private:
   void addDocument(const json &document, size_t number, bool isLine,
                    const std::string &where) {
@@ -132,6 +135,7 @@ private:
   }
 
   void add(std::string text, size_t prompt, size_t number, bool isLine) {
+    hasText |= !isBlank(text);
     examples.push_back({std::move(text) + data.end, prompt, index,
                         static_cast<uint32_t>(number), isLine});
   }
@@ -166,6 +170,10 @@ void readFiles(const DataSpec &data, std::vector<Example> &examples) {
       file.readLines(text);
     if (examples.size() == before)
       throw InputError("the data file " + path + " is empty");
+    if (!file.hasText)
+      throw InputError("the data file " + path + " has no text: all of its " +
+                       std::to_string(examples.size() - before) +
+                       " texts are blank");
   }
 }
 
@@ -185,6 +193,10 @@ std::string locateFile(const std::string &name, const std::string &directory,
                    (hasOther ? " (nor " + other + ")" : "") +
                    ": run from the folder that has it, or name it with " +
                    option);
+}
+
+bool isBlank(std::string_view text) {
+  return text.find_first_not_of(" \t\r\n\v\f") == std::string_view::npos;
 }
 
 bool isStream(const DataSpec &data) {

@@ -27,6 +27,9 @@ namespace tfm {
 std::string locateFile(const std::string &name, const std::string &directory,
                        const char *purpose, const char *option);
 
+/// Whether a text is white space of ASCII.
+bool isBlank(std::string_view text);
+
 /// Whether a data source is one long text (text, tokens) instead of a list of
 /// examples (lines, json, pairs, sums, products).
 bool isStream(const DataSpec &data);

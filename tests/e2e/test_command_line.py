@@ -257,6 +257,31 @@ class Input(unittest.TestCase):
             self.assert_fault(tfmc("check", "-", stdin=text), "E0808",
                               f"{path}:1: not UTF-8 text: only a tokenizer of bytes takes it")
 
+    def test_tokenizers_that_a_binary_would_refuse(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "tokenizer.json")
+            text = ("model M(vocab = tokenizer.size) {\n  forward(tokens: int[B, T]) -> [B, T, "
+                    "vocab] { return one_hot(tokens, vocab) }\n}\n"
+                    f'tokenizer huggingface("{path}")\n')
+            for content, part in (("[" * 300000, "is not valid JSON"),
+                                  ('{"model": {"type": "BPE", "vocab": {"a": 1099511627776}}}',
+                                   'the id of the token "a" is too large')):
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(content)
+                for command in ("check", "report"):
+                    self.assert_fault(tfmc(command, "-", stdin=text), "E0808", path, part)
+            # A vocabulary without merges has a size, but cannot be opened.
+            with open(path, "w", encoding="utf-8") as file:
+                file.write('{"model": {"type": "BPE", "vocab": {"a": 4}}}')
+            self.assertIn("vocab = 5", tfmc("report", "-", stdin=text).stdout)
+            for command in (["check"], ["build", "-o", os.path.join(folder, "m")]):
+                self.assert_fault(tfmc(*command, "-", stdin=text), "E0808", "`merges`")
+
+    def test_names_are_printed_without_control_characters(self):
+        result = tfmc("plot", "no\x1b[31m\x9bsuch", "-o", "x.html")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("no\ufffd[31m\ufffdsuch", result.stderr)
+
     def test_checkpoint_that_is_not_there(self):
         self.assert_fault(tfmc("report", GPT2, "--against", "no/such.safetensors"),
                           "no/such.safetensors")

@@ -3,6 +3,7 @@ tokens and logits of the fixtures, and the tokenizer that `tfmc tokenizer` learn
 
 import array
 import json
+import os
 import pathlib
 import shutil
 import struct
@@ -129,6 +130,26 @@ class Gpt2Folder(Fixture, Folder):
         (folder / "model.safetensors.index.json").write_text(
             json.dumps({"metadata": {"total_size": 0}, "weight_map": places}))
         return folder
+
+    def test_damaged_configuration(self):
+        folder = self.variant("configured")
+        for name in ("config.json", "generation_config.json"):
+            for text, part in [("{", "is not a JSON object"), ("[" * 100000, "is not a JSON object"),
+                               ('{"eos_token_id": "end"}', 'but "end"'),
+                               ('{"eos_token_id": [1, -2]}', "but [1,-2]")]:
+                (folder / name).write_text(text)
+                message = self.fails(self.program, "generate", "--weights", folder, "--prompt", "1")
+                self.assertIn(f"{folder / name}", message)
+                self.assertIn(part, message)
+            for text in ('{"eos_token_id": null}', "{}", '{"eos_token_id": [1, 100000]}'):
+                (folder / name).write_text(text)
+                self.ok(self.program, "generate", "--weights", folder, "--prompt", "1")
+
+    def test_weights_are_a_regular_file(self):
+        os.mkfifo(self.folder / "pipe")
+        for path in (self.folder / "pipe", "/dev/null"):
+            message = self.fails(self.program, "generate", "--weights", path, "--prompt", "1")
+            self.assertIn(f"{path}: not a regular file", message)
 
     def test_text_is_ids_without_a_tokenizer(self):
         text = self.ok(self.program, "generate", "--weights", self.source, "--greedy", "--prompt",
@@ -295,7 +316,45 @@ class Tokenizers(Folder):
         message = self.fails(program, "generate", "--weights", folder, "--tokenizer", ".")
         self.assertIn("vocab.json has 50257 tokens", message)
         self.assertIn("vocabulary of 1000", message)
+        # Faults have the name of their file.
+        broken = self.folder / "broken"
+        broken.mkdir()
+        (broken / "vocab.json").write_text('{"a": 0}')
+        (broken / "merges.txt").write_text("#version: 0.2\na  b\n")
+        message = self.fails(program, "generate", "--weights", folder, "--tokenizer", broken)
+        self.assertIn(f"{broken}/merges.txt:2: a merge is two tokens", message)
+        (broken / "vocab.json").write_text("{")
+        message = self.fails(program, "generate", "--weights", folder, "--tokenizer", broken)
+        self.assertIn(f"{broken}/vocab.json is not valid JSON", message)
 
+    def test_any_bytes_are_a_prompt_and_text_is_printed(self):
+        (self.folder / "any.tfm").write_text((self.folder / "bare.tfm").read_text()
+                                             + "tokenizer bytes\n")
+        program = self.build(self.folder / "any.tfm", *self.defines())
+        folder = self.weights(self.folder / "any", 256)
+        (self.folder / "prompt.bin").write_bytes(b"a\xff\xc3b\xe2\x82")
+        # Decoding what is printed as UTF-8 would fail.
+        text = self.ok(program, "generate", "--weights", folder, "--prompt-file", "prompt.bin",
+                       "--tokens", "3", "--seed", "1")
+        self.assertTrue(text.startswith("a\ufffd\ufffdb\ufffd"), text)
+
+    def test_words_are_parted_and_nothing_follows_the_last(self):
+        for name in ("vocab.json", "merges.txt"):
+            shutil.copy(FIXTURES / "bpe" / "word" / name, self.folder)
+        (self.folder / "words.tfm").write_text(
+            (self.folder / "bare.tfm").read_text()
+            + 'tokenizer bpe_words("vocab.json", "merges.txt")\n')
+        program = self.build(self.folder / "words.tfm", *self.defines())
+        folder = self.weights(self.folder / "words", 276)
+        vocabulary = json.loads((self.folder / "vocab.json").read_text())
+        word = vocabulary["Africa</w>"]
+        bias = ["--logit-bias", f"{word}=1e6", "--greedy", "--tokens", "2"]
+        answer = json.loads(self.ok(program, "generate", "--weights", folder, "--prompt", "Africa",
+                                    "--json", *bias))
+        self.assertEqual(answer["ids"], [word, word])
+        self.assertEqual(answer["text"], " Africa Africa")
+        self.assertEqual(self.ok(program, "generate", "--weights", folder, "--prompt", "Africa",
+                                 *bias), "Africa Africa Africa\n")
 
     def test_a_model_over_a_sentencepiece_vocabulary(self):
         shutil.copy(FIXTURES / "bpe" / "sentencepiece" / "llama.model", self.folder)

@@ -162,6 +162,9 @@ class Plot(Page):
         other = self.folder / "other.jsonl"
         other.write_text('{"step":1,"loss":2}\nnonsense\n')
         self.assert_fault(other, "other.jsonl:2:", "no line of a training log")
+        # A parser that calls itself for every bracket has no stack for this.
+        other.write_text("[" * 300000 + "\n")
+        self.assert_fault(other, "other.jsonl:1:", "no line of a training log")
         other.write_text("")
         self.assert_fault(other, "no step yet")
 

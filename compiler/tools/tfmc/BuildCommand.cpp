@@ -51,9 +51,9 @@ void tfm::addBuildCommand(CLI::App &app, int &status) {
   addDefineOption(*command, options->defines);
   command->callback([options, &status] {
     if (options->target != "cpu" || options->precision != "f32") {
-      llvm::errs() << "tfmc: error: this version compiles for `--target cpu` "
-                      "at `--precision "
-                      "f32` only\n";
+      messages() << "tfmc: error: this version compiles for `--target cpu` "
+                    "at `--precision "
+                    "f32` only\n";
       status = 1;
       return;
     }

@@ -7,6 +7,7 @@
 
 #include "Commands.h"
 #include "ModelInput.h"
+#include "Output.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
@@ -26,11 +27,11 @@ static bool check(const std::string &file, const Defines &defines) {
   if (diagnostics.hasErrors())
     return false;
   if (!unchecked.empty())
-    llvm::errs() << "tfmc: note: there is no model in " << file
-                 << ", and without values only the syntax of "
-                 << llvm::join(unchecked, ", ")
-                 << " could be checked: give values to all modules with -D "
-                    "name=value, or check a model that imports them\n";
+    messages() << "tfmc: note: there is no model in " << file
+               << ", and without values only the syntax of "
+               << llvm::join(unchecked, ", ")
+               << " could be checked: give values to all modules with -D "
+                  "name=value, or check a model that imports them\n";
   return true;
 }
 

@@ -38,8 +38,8 @@ static int explain(const std::string &text) {
   llvm::StringRef page = explanation(parseCode(text));
   if (!page.empty())
     return writeOutput("", page) ? 0 : 1;
-  llvm::errs() << "tfmc: no error has the code '" << text
-               << "'; `tfmc explain` lists those that there are\n";
+  messages() << "tfmc: no error has the code '" << text
+             << "'; `tfmc explain` lists those that there are\n";
   return 1;
 }
 

@@ -22,8 +22,8 @@ static bool formatOne(const std::string &path, bool check) {
   Diagnostics diagnostics(sources);
   llvm::Expected<uint32_t> file = sources.load(path);
   if (!file) {
-    llvm::errs() << "tfmc: cannot read " << path << ": "
-                 << llvm::toString(file.takeError()) << "\n";
+    messages() << "tfmc: cannot read " << path << ": "
+               << llvm::toString(file.takeError()) << "\n";
     return false;
   }
   std::optional<std::string> text = formatFile(sources, *file, diagnostics);
@@ -34,8 +34,8 @@ static bool formatOne(const std::string &path, bool check) {
   bool changed = *text != sources.file(*file).text();
   if (check) {
     if (changed)
-      llvm::errs() << "tfmc: " << sources.file(*file).name()
-                   << " is not formatted; `tfmc fmt` does it\n";
+      messages() << "tfmc: " << sources.file(*file).name()
+                 << " is not formatted; `tfmc fmt` does it\n";
     return !changed;
   }
   if (path == "-")

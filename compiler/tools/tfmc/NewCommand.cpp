@@ -61,15 +61,14 @@ static int create(llvm::StringRef given, const std::string &like) {
       !stem.empty() && !llvm::isDigit(stem.front()) &&
       llvm::all_of(stem, [](char c) { return llvm::isAlnum(c) || c == '_'; });
   if (!isName) {
-    llvm::errs() << "tfmc: '" << stem
-                 << "' cannot name a model: use letters, digits and _, and "
-                    "begin with a letter\n";
+    messages() << "tfmc: '" << stem
+               << "' cannot name a model: use letters, digits and _, and "
+                  "begin with a letter\n";
     return 1;
   }
   std::string file = (path + ".tfm").str();
   if (llvm::sys::fs::exists(file)) {
-    llvm::errs() << "tfmc: " << file
-                 << " exists already; nothing was changed\n";
+    messages() << "tfmc: " << file << " exists already; nothing was changed\n";
     return 1;
   }
   std::string name = stem.str();
@@ -78,9 +77,9 @@ static int create(llvm::StringRef given, const std::string &like) {
   text = fill(text, name, llvm::sys::path::filename(file), stem);
   if (!writeOutput(file, formatted(text)))
     return 1;
-  llvm::errs() << "wrote " << file
-               << "; put a text into input.txt beside it, then\n  tfmc build "
-               << file << " -o " << stem << " && ./" << stem << " train\n";
+  messages() << "wrote " << file
+             << "; put a text into input.txt beside it, then\n  tfmc build "
+             << file << " -o " << stem << " && ./" << stem << " train\n";
   return 0;
 }
 

@@ -7,9 +7,31 @@
 
 #include "Output.h"
 
+#include "runtime/tokenizer/utf8.h"
+
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/raw_ostream.h"
+
+namespace {
+
+class Messages : public llvm::raw_ostream {
+public:
+  Messages() : raw_ostream(/*unbuffered=*/true) {}
+
+private:
+  void write_impl(const char *text, size_t size) override {
+    llvm::errs() << tfm::printable({text, size});
+  }
+  uint64_t current_pos() const override { return llvm::errs().tell(); }
+};
+
+} // namespace
+
+llvm::raw_ostream &tfm::messages() {
+  static Messages stream;
+  return stream;
+}
 
 bool tfm::isInput(llvm::StringRef output, llvm::ArrayRef<std::string> inputs) {
   for (const std::string &input : inputs) {
@@ -17,8 +39,8 @@ bool tfm::isInput(llvm::StringRef output, llvm::ArrayRef<std::string> inputs) {
     if (input == "-" || output.empty() ||
         llvm::sys::fs::equivalent(output, input, same) || !same)
       continue;
-    llvm::errs() << "tfmc: error: -o " << output << " would overwrite " << input
-                 << ", which this command reads: give another file\n";
+    messages() << "tfmc: error: -o " << output << " would overwrite " << input
+               << ", which this command reads: give another file\n";
     return true;
   }
   return false;
@@ -36,9 +58,8 @@ bool tfm::writeOutput(llvm::StringRef path, llvm::StringRef text) {
   }
   if (!error)
     return true;
-  llvm::errs() << "tfmc: cannot write "
-               << (toFile ? path : "to standard output") << ": "
-               << error.message() << "\n";
+  messages() << "tfmc: cannot write " << (toFile ? path : "to standard output")
+             << ": " << error.message() << "\n";
   return false;
 }
 
@@ -70,7 +91,7 @@ bool tfm::replaceFile(llvm::StringRef path, llvm::StringRef text) {
   }
   if (!error)
     return true;
-  llvm::errs() << "tfmc: cannot write " << path << ": " << error.message()
-               << "\n";
+  messages() << "tfmc: cannot write " << path << ": " << error.message()
+             << "\n";
   return false;
 }

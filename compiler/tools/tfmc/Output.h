@@ -10,9 +10,14 @@
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
+#include "llvm/Support/raw_ostream.h"
 #include <string>
 
 namespace tfm {
+
+/// Standard error, for texts with names from files in them: what a terminal
+/// would obey is replaced.
+llvm::raw_ostream &messages();
 
 /// Whether writing `output` would destroy one of the files that a command
 /// reads; says so.

@@ -22,8 +22,7 @@ static int plot(const std::vector<std::string> &paths,
   for (const std::string &path : paths) {
     llvm::Expected<TrainingLog> log = readTrainingLog(path);
     if (!log) {
-      llvm::errs() << "tfmc: error: " << llvm::toString(log.takeError())
-                   << "\n";
+      messages() << "tfmc: error: " << llvm::toString(log.takeError()) << "\n";
       return 1;
     }
     // That of a run's folder.

@@ -88,8 +88,8 @@ static int sweep(const ReportArguments &arguments, const ModelReport &base,
   bool possible = llvm::any_of(
       points, [](const SweepPoint &point) { return point.report.has_value(); });
   if (!possible) {
-    llvm::errs() << "tfmc: no point of the grid is possible: "
-                 << points.front().problem << "\n";
+    messages() << "tfmc: no point of the grid is possible: "
+               << points.front().problem << "\n";
     return 1;
   }
   if (arguments.format == "json")
@@ -106,13 +106,13 @@ static int against(const ReportArguments &arguments, const ModelReport &report,
   llvm::Expected<std::vector<CheckpointTensor>> checkpoint =
       readCheckpoint(arguments.against);
   if (!checkpoint) {
-    llvm::errs() << "tfmc: " << llvm::toString(checkpoint.takeError()) << "\n";
+    messages() << "tfmc: " << llvm::toString(checkpoint.takeError()) << "\n";
     return 1;
   }
   Comparison comparison = compareWithCheckpoint(report, *checkpoint);
   if (arguments.values)
     if (llvm::Error error = compareValues(arguments.against, comparison)) {
-      llvm::errs() << "tfmc: " << llvm::toString(std::move(error)) << "\n";
+      messages() << "tfmc: " << llvm::toString(std::move(error)) << "\n";
       return 1;
     }
   if (arguments.format == "json")
@@ -183,15 +183,15 @@ static int report(ReportArguments arguments) {
     flops = false;
 
   if (arguments.target != "cpu" || arguments.precision != "f32") {
-    llvm::errs() << "tfmc: error: this version plans for `--target cpu` at "
-                    "`--precision f32` only\n";
+    messages() << "tfmc: error: this version plans for `--target cpu` at "
+                  "`--precision f32` only\n";
     return 1;
   }
   // The plan is the same for all, but a name that is none is a mistake.
   if (arguments.cpu != "native")
     if (auto target = CpuTarget::named(arguments.cpu); !target) {
-      llvm::errs() << "tfmc: error: " << llvm::toString(target.takeError())
-                   << '\n';
+      messages() << "tfmc: error: " << llvm::toString(target.takeError())
+                 << '\n';
       return 1;
     }
   CompiledModel model =

@@ -7,6 +7,7 @@
 
 #include "Commands.h"
 #include "ModelInput.h"
+#include "Output.h"
 
 #include "compiler/driver/Build.h"
 
@@ -69,8 +70,8 @@ static int runModel(const std::string &file,
                     const std::vector<std::string> &defineTexts,
                     const std::vector<std::string> &command) {
   if (file == "-") {
-    llvm::errs() << "tfmc: error: a model from standard input can be built "
-                    "but not run; save it in a file\n";
+    messages() << "tfmc: error: a model from standard input can be built "
+                  "but not run; save it in a file\n";
     return 1;
   }
   Defines defines = parseDefines(defineTexts);
@@ -83,8 +84,8 @@ static int runModel(const std::string &file,
   llvm::sys::path::append(binary, name);
   if (!llvm::sys::fs::exists(binary)) {
     if (std::error_code error = llvm::sys::fs::create_directories(folder)) {
-      llvm::errs() << "tfmc: cannot create " << folder << ": "
-                   << error.message() << "\n";
+      messages() << "tfmc: cannot create " << folder << ": " << error.message()
+                 << "\n";
       return 1;
     }
     BuildOptions options;
@@ -110,8 +111,8 @@ static int runModel(const std::string &file,
     arguments.push_back(const_cast<char *>(argument.c_str()));
   arguments.push_back(nullptr);
   execv(path.c_str(), arguments.data());
-  llvm::errs() << "tfmc: cannot run " << path << ": "
-               << llvm::sys::StrError(errno) << "\n";
+  messages() << "tfmc: cannot run " << path << ": "
+             << llvm::sys::StrError(errno) << "\n";
   return 1;
 }
 

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Commands.h"
+#include "Output.h"
 
 #include "runtime/atomic_file.h"
 #include "runtime/data/texts.h"
@@ -65,8 +66,8 @@ static int learn(const Arguments &arguments) {
   for (const std::string &file : arguments.files)
     if (std::error_code error =
             llvm::sys::fs::access(file, llvm::sys::fs::AccessMode::Exist)) {
-      llvm::errs() << "tfmc: cannot read " << file << ": " << error.message()
-                   << "\n";
+      messages() << "tfmc: cannot read " << file << ": " << error.message()
+                 << "\n";
       return 1;
     }
   // The runtime throws.
@@ -76,12 +77,12 @@ static int learn(const Arguments &arguments) {
     makeFolder(arguments.folder);
     save(arguments.folder + "/vocab.json", trained.vocabJson());
     save(arguments.folder + "/merges.txt", trained.mergesText());
-    llvm::errs() << llvm::formatv(
+    messages() << llvm::formatv(
         "{0} merges, {1} tokens: wrote {2}/vocab.json and {2}/merges.txt\n",
         trained.merges.size(), trained.tokens.size(), arguments.folder);
     return 0;
   } catch (const InputError &error) {
-    llvm::errs() << "tfmc: " << error.what() << "\n";
+    messages() << "tfmc: " << error.what() << "\n";
     return 1;
   }
 }

@@ -12,9 +12,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/error.h"
-#include "runtime/tokenizer/tokenizer.h"
+#include "runtime/tokenizer/vocabulary.h"
 
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 
 static void use(const tfm::Tokenizer &tokenizer, std::string_view text) {
   std::vector<int32_t> ids = tokenizer.ids(text);
@@ -35,9 +36,24 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   size_t cut = std::min(input.find('\0'), size);
   std::string_view text = input.substr(std::min(cut + 1, size));
   try {
-    use(*tfm::parseTokenizerJson(input.substr(0, cut), "fuzz"), text);
+    tfm::TokenizerPtr opened =
+        tfm::parseTokenizerJson(input.substr(0, cut), "fuzz");
+    // The compiler may read no more than this; it takes the largest id where a
+    // token is listed twice, the tokenizer the last.
+    if (tfm::vocabularySize(input.substr(0, cut), /*isTable=*/false, "fuzz") <
+        opened->size())
+      std::abort();
+    use(*opened, text);
   } catch (const tfm::InputError &) {
     // What a user sees as a message.
+  }
+  try {
+    auto table = tfm::vocabularySize(input, /*isTable=*/true, "fuzz");
+    auto words = tfm::makeWordsTokenizer({std::string(input), "fuzz"});
+    if (table < words->size())
+      std::abort();
+  } catch (const tfm::InputError &) {
+    // The same.
   }
   try {
     use(*tfm::parseSentencePiece(input, "fuzz"), input);

@@ -83,6 +83,27 @@ std::vector<int32_t> integers(const std::string &bytes, const char *name) {
   return values;
 }
 
+TEST(Texts, BlankTextsAreNoData) {
+  test::TemporaryFolder folder;
+  TokenizerPtr tokenizer = makeCharsTokenizer(" \nab");
+  struct Case {
+    const char *kind, *text, *message;
+  };
+  for (const Case &c : std::initializer_list<Case>{
+           {"json", R"([{"x": ""}, {"x": " \t"}])",
+            " has no text: all of its 2 texts are blank"},
+           {"lines", "  \n\n \n", " has no text: all of its 2 texts are blank"},
+           {"pairs", " \t \n", " has no text: all of its 1 texts are blank"},
+           {"text", " \n \n", " has no text: it is blank"}}) {
+    DataSpec data;
+    data.kind = c.kind;
+    data.field = "x";
+    data.files = {folder.write("data", c.text)};
+    EXPECT_EQ(messageOf<InputError>([&] { open(data, *tokenizer, 2); }),
+              "the data file " + data.files[0] + c.message);
+  }
+}
+
 // The notebook's encoding, its split, and its prompts and answers: of a sample,
 // whose last character it has cut off.
 TEST(Sums, AreEncodedAndCutAsTheNotebookDoes) {
