@@ -8,6 +8,7 @@
 #include "compiler/dialect/TfmDialect.h"
 
 #include "mlir/IR/Builders.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace tfm;
@@ -93,9 +94,10 @@ LogicalResult SliceOp::inferReturnTypes(MLIRContext *,
           size = adaptor.getSize();
   if (failed(checkAxis(loc, axis, type.getRank())))
     return failure();
-  if (start < 0 || size < 1 || start + size > type.getDimSize(axis))
-    return emitOptionalError(loc, "elements ", start, " to ", start + size,
-                             " do not lie in an axis of size ",
+  if (start < 0 || size < 1 || size > type.getDimSize(axis) ||
+      start > type.getDimSize(axis) - size)
+    return emitOptionalError(loc, size, " elements from ", start,
+                             " on do not lie in an axis of size ",
                              type.getDimSize(axis));
   SmallVector<int64_t> shape(type.getShape());
   shape[axis] = size;
@@ -113,7 +115,10 @@ LogicalResult PadOp::inferReturnTypes(MLIRContext *,
   if (low < 0 || high < 0)
     return emitOptionalError(loc, "padding is negative");
   SmallVector<int64_t> shape(type.getShape());
-  shape[adaptor.getAxis()] += low + high;
+  int64_t &padded = shape[adaptor.getAxis()];
+  if (llvm::AddOverflow(padded, low, padded) ||
+      llvm::AddOverflow(padded, high, padded))
+    return emitOptionalError(loc, "the padded axis is too long");
   types.push_back(withShape(type, shape));
   return success();
 }

@@ -21,11 +21,19 @@ include "mlir/Interfaces/SideEffectInterfaces.td"
 // Types
 //===----------------------------------------------------------------------===//
 
-def FloatTensor : StaticShapeTensorOf<[F32, F64]>;
-def IntTensor : StaticShapeTensorOf<[I32]>;
-def BoolTensor : StaticShapeTensorOf<[I1]>;
-def AnyTfmTensor : StaticShapeTensorOf<[F32, F64, I32, I1]>;
-def NumberTensor : StaticShapeTensorOf<[F32, F64, I32]>;
+def HasElementsPred
+    : CPred<"!::llvm::is_contained(::llvm::cast<::mlir::ShapedType>($_self).getShape(), 0)">;
+
+/// A tensor of static shape with at least one element.
+class TfmTensorOf<list<Type> elements>
+    : RankedTensorOf<elements, [HasStaticShapePred, HasElementsPred],
+                     "statically shaped tensor without empty axes">;
+
+def FloatTensor : TfmTensorOf<[F32, F64]>;
+def IntTensor : TfmTensorOf<[I32]>;
+def BoolTensor : TfmTensorOf<[I1]>;
+def AnyTfmTensor : TfmTensorOf<[F32, F64, I32, I1]>;
+def NumberTensor : TfmTensorOf<[F32, F64, I32]>;
 
 /// Floats in rows along the last axis, of which there is one at least.
 def FloatRows : Type<
@@ -110,6 +118,8 @@ def CastOp : Tfm_DiffOp<"cast", [Elementwise, SameOperandsAndResultShape]> {
 def NotOp : Tfm_Op<"not", [Pure, Elementwise, SameOperandsAndResultType]> {
   let summary = "elementwise logical not";
   let description = [{
+    True where `x` is false, and false where it is true.
+
     Example:
 
     ```mlir
@@ -150,7 +160,9 @@ def MaxOp : Tfm_BinaryOp<"max", "max(a, b); where they are equal each gets half 
 class Tfm_LogicOp<string mnemonic, string formula>
     : Tfm_Op<mnemonic, [Pure, Elementwise, SameOperandsAndResultType, Commutative]> {
   let summary = "elementwise " # formula;
-  let description = "Example:\n\n```mlir\n%y = tfm." # mnemonic # " %a, %b : tensor<4x8xi1>\n```\n";
+  let description = "Computes `y = " # formula # "` of every pair of booleans. Shapes are equal: "
+      # "NumPy's broadcasting is spelled with `tfm.broadcast`.\n\n"
+      # "Example:\n\n```mlir\n%y = tfm." # mnemonic # " %a, %b : tensor<4x8xi1>\n```\n";
   let arguments = (ins BoolTensor:$a, BoolTensor:$b);
   let results = (outs BoolTensor:$y);
   let assemblyFormat = "$a `,` $b attr-dict `:` type($a)";
@@ -186,6 +198,9 @@ def CompareOp : Tfm_Op<"compare", [Pure, Elementwise, SameTypeOperands, SameOper
 def SelectOp : Tfm_DiffOp<"select", [Elementwise, SameOperandsAndResultShape, AllTypesMatch<["a", "b", "y"]>]> {
   let summary = "a where the condition holds, b elsewhere";
   let description = [{
+    Chooses element by element. Both alternatives are computed; the one that is
+    not chosen gets the cotangent 0.
+
     Example:
 
     ```mlir
@@ -204,7 +219,8 @@ def SelectOp : Tfm_DiffOp<"select", [Elementwise, SameOperandsAndResultShape, Al
 def ConstantOp : Tfm_Op<"constant", [Pure, ConstantLike, InferTypeOpAdaptor]> {
   let summary = "a tensor known while compiling";
   let description = [{
-    The value of a `const` of the language, or a scalar of a formula.
+    The value of a `const` of the language, or a scalar of a formula. Its
+    elements are in the module itself (a dense attribute, no resource).
 
     Example:
 
@@ -215,6 +231,7 @@ def ConstantOp : Tfm_Op<"constant", [Pure, ConstantLike, InferTypeOpAdaptor]> {
   let arguments = (ins ElementsAttr:$value);
   let results = (outs AnyTfmTensor:$y);
   let assemblyFormat = "attr-dict $value";
+  let hasVerifier = 1;
   let hasFolder = 1;
 }
 
@@ -334,6 +351,9 @@ def BroadcastOp : Tfm_DiffOp<"broadcast"> {
 def ReshapeOp : Tfm_DiffOp<"reshape"> {
   let summary = "the same elements in row-major order under another shape";
   let description = [{
+    Element `i` of the result, counted in row-major order, is element `i` of the
+    operand. Both have as many elements and one element type.
+
     Example:
 
     ```mlir
@@ -401,6 +421,9 @@ def PadOp : Tfm_DiffOp<"pad", [InferTypeOpAdaptor]> {
 def ConcatOp : Tfm_DiffOp<"concat", [InferTypeOpAdaptor]> {
   let summary = "tensors one after another along one axis";
   let description = [{
+    The operands agree in every axis but `axis`, whose size in the result is the
+    sum of theirs.
+
     Example:
 
     ```mlir
@@ -452,6 +475,9 @@ def SoftmaxOp : Tfm_RowOp<"softmax", "e ** x / sum(e ** x)"> {
 
 def LogSoftmaxOp : Tfm_RowOp<"log_softmax", "x - log(sum(e ** x))"> {
   let description = [{
+    The logarithm of `tfm.softmax`, without its underflow: the maximum is
+    subtracted first.
+
     Example:
 
     ```mlir
@@ -464,7 +490,7 @@ def LogSoftmaxOp : Tfm_RowOp<"log_softmax", "x - log(sum(e ** x))"> {
 def NormalizeOp : Tfm_RowOp<"normalize", "(x - mean(x)) / sqrt(var(x) + eps)", (ins F64Attr:$eps)> {
   let description = [{
     Layer normalisation without gain and bias (Ba et al. 2016); `var` is the
-    population variance.
+    population variance, `eps` is not negative.
 
     Example:
 
@@ -473,11 +499,13 @@ def NormalizeOp : Tfm_RowOp<"normalize", "(x - mean(x)) / sqrt(var(x) + eps)", (
     ```
   }];
   let assemblyFormat = "$x `eps` $eps attr-dict `:` type($x)";
+  let hasVerifier = 1;
 }
 
 def RmsNormalizeOp : Tfm_RowOp<"rms_normalize", "x / sqrt(mean(x ** 2) + eps)", (ins F64Attr:$eps)> {
   let description = [{
-    Root-mean-square normalisation without gain (Zhang and Sennrich 2019).
+    Root-mean-square normalisation without gain (Zhang and Sennrich 2019);
+    `eps` is not negative.
 
     Example:
 
@@ -486,6 +514,7 @@ def RmsNormalizeOp : Tfm_RowOp<"rms_normalize", "x / sqrt(mean(x ** 2) + eps)", 
     ```
   }];
   let assemblyFormat = "$x `eps` $eps attr-dict `:` type($x)";
+  let hasVerifier = 1;
 }
 
 //===----------------------------------------------------------------------===//
@@ -590,8 +619,9 @@ def AttentionOp : Tfm_DiffOp<"attention", [AttrSizedOperandSegments, InferTypeOp
     - `mask` is `[B or 1, heads or 1, T, S]`: a boolean keeps where true, a
       float is added to the scores.
     - `causal`: query `t` sees keys `s <= t`; `window = w` keeps `t - s < w`.
-    - `softcap = c`: scores become `c * tanh(score / c)` (Gemma 2).
-    - `dropout` with its `site` and `layer`: as `tfm.dropout`, on the weights.
+    - `softcap = c`, positive: scores become `c * tanh(score / c)` (Gemma 2).
+    - `dropout` (0 <= rate < 1) with its `site` and `layer`: as `tfm.dropout`,
+      on the weights.
     - A query that sees no key gives zeros, and zero gradients.
 
     `lse` `[B, heads, T]` is the logarithm of the sum of the exponentials of a
@@ -617,7 +647,9 @@ def AttentionOp : Tfm_DiffOp<"attention", [AttrSizedOperandSegments, InferTypeOp
   let hasVerifier = 1;
 }
 
-def AttentionBackwardOp : Tfm_Op<"attention_backward", [Pure, AttrSizedOperandSegments]> {
+def AttentionBackwardOp : Tfm_Op<"attention_backward", [Pure, AttrSizedOperandSegments,
+    AllTypesMatch<["q", "dq"]>, AllTypesMatch<["k", "dk"]>, AllTypesMatch<["v", "dv"]>,
+    AllTypesMatch<["out", "dout"]>]> {
   let summary = "the derivative of attention";
   let description = [{
     Recomputes the attention weights from `q`, `k` and `lse` (Dao et al. 2022,
@@ -655,7 +687,7 @@ def RopeOp : Tfm_DiffOp<"rope", [AllTypesMatch<["x", "y"]>]> {
     `[B, heads, T, d]` by `position * base ** (-2 i / dims)`, `i` counting pairs
     (Su et al. 2021). Pairs are `(i, i + dims / 2)`, or `(2 i, 2 i + 1)` when
     `interleaved`; `inverse` rotates back, which is the derivative. `positions`
-    is `[B, T]`.
+    is `[B, T]`, `dims` even and `base` positive.
 
     Example:
 
@@ -675,10 +707,12 @@ def DropoutOp : Tfm_DiffOp<"dropout", [AllTypesMatch<["x", "y"]>]> {
   let summary = "zeroes elements at random and scales the rest";
   let description = [{
     `y[i] = keep(i) ? x[i] / (1 - rate) : 0`, where `keep(i)` holds with
-    probability `1 - rate`. It is a function of the counter `(step, micro-step,
-    site, layer, i)` under the run's seed (Philox 4x32-10, Salmon et al. 2011;
+    probability `1 - rate`, `0 <= rate < 1`. It is a function of the counter
+    `(step, micro-step, site, layer, i)` under the run's seed (Philox 4x32-10, Salmon et al. 2011;
     the layout is in docs/design.md, "Dropout"), so that nothing is stored and
-    the derivative is the same op. In inference it is the identity.
+    the derivative is the same op. `site < 65536` tells one dropout of the program
+    from another; `layer` is the index of the enclosing repeat. In inference it is
+    the identity.
 
     Example:
 
@@ -700,8 +734,8 @@ def CrossEntropyOp : Tfm_DiffOp<"cross_entropy", [InferTypeOpAdaptor]> {
   let summary = "negative log likelihood of target ids";
   let description = [{
     `losses[i] = lse[i] - logits[i, targets[i]]` with `lse` the logarithm of the
-    sum of the exponentials of a row; with `label_smoothing = s` it is
-    `lse - (1 - s) * logits[target] - s * mean(logits)`. Rows whose target is
+    sum of the exponentials of a row; with `label_smoothing = s`, `0 <= s < 1`,
+    it is `lse - (1 - s) * logits[target] - s * mean(logits)`. Rows whose target is
     `ignore` give 0. `logits` is `[index..., V]`, the others `[index...]`.
 
     Example:
@@ -722,7 +756,8 @@ def CrossEntropyBackwardOp : Tfm_Op<"cross_entropy_backward", [Pure, AllTypesMat
   let summary = "the derivative of cross entropy";
   let description = [{
     `dlogits[i, :] = (softmax(logits[i, :]) - target distribution) * dlosses[i]`,
-    zero where the target is `ignore`.
+    zero where the target is `ignore`. The attributes are those of the
+    `tfm.cross_entropy` it belongs to.
 
     Example:
 
@@ -753,8 +788,8 @@ def RepeatOp : Tfm_DiffOp<"repeat", [AttrSizedOperandSegments, IsolatedFromAbove
     Runs its body `count` times, for layer 0, 1, ... (`reverse`: from the last
     layer to the first). The body's arguments are the layer's index (counted
     through all enclosing repeats: layer `i` of `n` in layer `o` of an outer
-    repeat has index `o * n + i`), the `carried` values, this layer's slice of each `stacked` operand (leading axis
-    `count`), and the `shared` operands. It yields the next carried values and
+    repeat has index `o * n + i`), the `carried` values, this layer's slice of
+    each `stacked` operand (leading axis `count`), and the `shared` operands. It yields the next carried values and
     then any further values; the results are the final carried values and those
     further values stacked along a new leading axis, each at its layer's index.
 
@@ -804,7 +839,15 @@ def YieldOp : Tfm_Op<"yield", [Pure, Terminator, ReturnLike, ParentOneOf<["Repea
   let description = [{
     First the next carried values, then the values to stack.
 
-    Example: see `tfm.repeat`.
+    Example: one carried value and nothing to stack.
+
+    ```mlir
+    %y = tfm.repeat 3 carried(%x : tensor<8xf32>) stacked() shared() -> (tensor<8xf32>) {
+    ^bb0(%layer: index, %h: tensor<8xf32>):
+      %z = tfm.tanh %h : tensor<8xf32>
+      tfm.yield %z : tensor<8xf32>
+    }
+    ```
   }];
   let arguments = (ins Variadic<AnyTfmTensor>:$values);
   let assemblyFormat = "($values^ `:` type($values))? attr-dict";

@@ -10,8 +10,99 @@
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/StringSwitch.h"
 
+#include <cmath>
+
 using namespace mlir;
 using namespace tfm;
+
+namespace {
+
+ArrayRef<int64_t> shapeOf(Value value) { return tensorType(value).getShape(); }
+
+Type elementOf(Value value) { return tensorType(value).getElementType(); }
+
+template <typename Op> LogicalResult verifyNormalization(Op op) {
+  double eps = op.getEps().convertToDouble();
+  if (!(eps >= 0.0 && std::isfinite(eps)))
+    return op.emitOpError("eps is not a finite number of at least 0");
+  return success();
+}
+
+/// Dropout of `op` at a rate called `name`. The site is the upper half of a
+/// word of Philox' counter, so that 65536 sites times 65536 layers are told
+/// apart.
+LogicalResult verifyDropout(Operation *op, StringRef name, const APFloat &rate,
+                            std::optional<int64_t> site) {
+  double value = rate.convertToDouble();
+  if (!(value >= 0.0 && value < 1.0))
+    return op->emitOpError() << name << " is not in 0 <= " << name << " < 1";
+  if (!site)
+    return op->emitOpError("dropout needs a site");
+  if (*site < 0 || *site >= 65536)
+    return op->emitOpError("site is not in 0 <= site < 65536");
+  return success();
+}
+
+/// A layer is the index that the enclosing repeat gives to its body.
+LogicalResult verifyLayer(Operation *op, Value layer) {
+  if (!layer)
+    return success();
+  auto repeat = op->getParentOfType<RepeatOp>();
+  if (!repeat || layer != repeat.getLayer())
+    return op->emitOpError("layer is not the index of the enclosing repeat");
+  return success();
+}
+
+/// What attention and its derivative have in common.
+template <typename Op> LogicalResult verifyAttention(Op op) {
+  ArrayRef<int64_t> q = shapeOf(op.getQ()), k = shapeOf(op.getK()),
+                    v = shapeOf(op.getV());
+  if (q.size() != 4 || k.size() != 4 || v.size() != 4 || k[0] != q[0] ||
+      v[0] != q[0] || k[3] != q[3] || k[2] != v[2] || k[1] != v[1])
+    return op.emitOpError("expected q [B, heads, T, d], k [B, kv_heads, S, d], "
+                          "v [B, kv_heads, S, e]");
+  if (q[1] % k[1] != 0)
+    return op.emitOpError("heads are not a multiple of kv_heads");
+  Type element = elementOf(op.getQ());
+  if (elementOf(op.getK()) != element || elementOf(op.getV()) != element)
+    return op.emitOpError("q, k and v differ in their element type");
+  if (Value value = op.getMask()) {
+    ArrayRef<int64_t> mask = shapeOf(value);
+    if (mask.size() != 4 || (mask[0] != q[0] && mask[0] != 1) ||
+        (mask[1] != q[1] && mask[1] != 1) || mask[2] != q[2] || mask[3] != k[2])
+      return op.emitOpError("the mask is not [B or 1, heads or 1, T, S]");
+    if (!elementOf(value).isInteger(1) && elementOf(value) != element)
+      return op.emitOpError(
+          "the mask's elements are neither i1 nor those of q");
+  }
+  if (!op.getScale().isFinite())
+    return op.emitOpError("scale is not finite");
+  if (op.getWindow() && static_cast<int64_t>(*op.getWindow()) < 1)
+    return op.emitOpError("window is not positive");
+  if (op.getSoftcap() &&
+      !(op.getSoftcap()->isFinite() && *op.getSoftcap() > APFloat(0.0)))
+    return op.emitOpError("softcap is not a positive number");
+  if (op.getDropout() &&
+      failed(verifyDropout(op, "dropout", *op.getDropout(), op.getSite())))
+    return failure();
+  return verifyLayer(op, op.getLayer());
+}
+
+/// What cross entropy and its derivative have in common.
+template <typename Op> LogicalResult verifyCrossEntropy(Op op) {
+  ArrayRef<int64_t> logits = shapeOf(op.getLogits());
+  if (logits.empty())
+    return op.emitOpError("logits have no axis");
+  if (shapeOf(op.getTargets()) != logits.drop_back())
+    return op.emitOpError("targets do not have the shape of the rows of "
+                          "logits");
+  double smoothing = op.getLabelSmoothing().convertToDouble();
+  if (!(smoothing >= 0.0 && smoothing < 1.0))
+    return op.emitOpError("label_smoothing is not in 0 <= label_smoothing < 1");
+  return success();
+}
+
+} // namespace
 
 LogicalResult ParamOp::verify() {
   RankedTensorType type = getTensorType();
@@ -22,9 +113,14 @@ LogicalResult ParamOp::verify() {
   int64_t layers = 1;
   for (int64_t size : type.getShape().take_front(stacked))
     layers *= size;
-  if (std::optional<ArrayAttr> names = getNames())
+  if (std::optional<ArrayAttr> names = getNames()) {
     if (static_cast<int64_t>(names->size()) != layers)
       return emitOpError("names ") << names->size() << " layers of " << layers;
+    llvm::DenseSet<Attribute> seen;
+    for (Attribute name : *names)
+      if (!seen.insert(name).second)
+        return emitOpError("names two layers ") << name;
+  }
   if (!getDims().empty() &&
       static_cast<int64_t>(getDims().size()) != type.getRank() - stacked)
     return emitOpError("names ")
@@ -45,6 +141,19 @@ LogicalResult ParamOp::verify() {
   if (int given = args ? static_cast<int>(args.size()) : 0; given != wanted)
     return emitOpError("has an `init` with ")
            << given << " `args`; " << kind.getValue() << " takes " << wanted;
+  SmallVector<double> numbers;
+  for (Attribute arg : args ? args.getValue() : ArrayRef<Attribute>()) {
+    auto number = dyn_cast<FloatAttr>(arg);
+    numbers.push_back(
+        number ? number.getValueAsDouble()
+               : static_cast<double>(cast<IntegerAttr>(arg).getInt()));
+    if (!std::isfinite(numbers.back()))
+      return emitOpError("has an `init` with `args` that are not finite");
+  }
+  if (kind.getValue() == "uniform" && numbers[0] > numbers[1])
+    return emitOpError("has an `init` from high to low");
+  if (kind.getValue().ends_with("normal") && numbers[1] < 0)
+    return emitOpError("has an `init` with a negative deviation");
   return success();
 }
 
@@ -60,6 +169,12 @@ LogicalResult GetParamOp::verifySymbolUses(SymbolTableCollection &tables) {
   return success();
 }
 
+LogicalResult ConstantOp::verify() {
+  if (!isa<DenseElementsAttr>(getValue()))
+    return emitOpError("has elements that are not in the module");
+  return success();
+}
+
 LogicalResult IotaOp::verify() {
   int64_t rank = tensorType(getY()).getRank();
   int64_t axis = getAxis();
@@ -69,10 +184,14 @@ LogicalResult IotaOp::verify() {
 }
 
 LogicalResult PositionsOp::verify() {
-  if (tensorType(getTokens()).getRank() != 2)
+  if (shapeOf(getTokens()).size() != 2)
     return emitOpError("expected tokens [B, T]");
   return success();
 }
+
+LogicalResult NormalizeOp::verify() { return verifyNormalization(*this); }
+
+LogicalResult RmsNormalizeOp::verify() { return verifyNormalization(*this); }
 
 LogicalResult BroadcastOp::verify() {
   RankedTensorType from = tensorType(getX()), to = tensorType(getY());
@@ -97,55 +216,27 @@ LogicalResult ReshapeOp::verify() {
 }
 
 LogicalResult ScatterAddOp::verify() {
-  SmallVector<int64_t> expected(tensorType(getIds()).getShape());
-  if (tensorType(getBase()).getRank() < 1)
+  if (shapeOf(getBase()).empty())
     return emitOpError("the table has no axis");
-  llvm::append_range(expected, tensorType(getBase()).getShape().drop_front());
-  if (tensorType(getUpdates()).getShape() != ArrayRef(expected))
+  SmallVector<int64_t> expected(shapeOf(getIds()));
+  llvm::append_range(expected, shapeOf(getBase()).drop_front());
+  if (shapeOf(getUpdates()) != ArrayRef(expected))
     return emitOpError("updates are not [ids..., table dimensions...]");
+  if (elementOf(getUpdates()) != elementOf(getBase()))
+    return emitOpError("base and updates differ in their element type");
   return success();
 }
 
 LogicalResult CacheUpdateOp::verify() {
-  ArrayRef<int64_t> base = tensorType(getBase()).getShape(),
-                    updates = tensorType(getUpdates()).getShape(),
-                    positions = tensorType(getPositions()).getShape();
+  ArrayRef<int64_t> base = shapeOf(getBase()), updates = shapeOf(getUpdates()),
+                    positions = shapeOf(getPositions());
   if (base.size() != 4 || updates.size() != 4 || base[0] != updates[0] ||
       base[1] != updates[1] || base[3] != updates[3] ||
       positions != base.take_front(1))
     return emitOpError("expected base [B, heads, S, d], updates [B, heads, T, "
                        "d], positions [B]");
-  return success();
-}
-
-/// What attention and its derivative have in common.
-template <typename Op> static LogicalResult verifyAttention(Op op) {
-  ArrayRef<int64_t> q = tensorType(op.getQ()).getShape(),
-                    k = tensorType(op.getK()).getShape(),
-                    v = tensorType(op.getV()).getShape();
-  if (q.size() != 4 || k.size() != 4 || v.size() != 4 || k[0] != q[0] ||
-      v[0] != q[0] || k[3] != q[3] || k[2] != v[2] || k[1] != v[1])
-    return op.emitOpError("expected q [B, heads, T, d], k [B, kv_heads, S, d], "
-                          "v [B, kv_heads, S, e]");
-  if (q[1] % k[1] != 0)
-    return op.emitOpError("heads are not a multiple of kv_heads");
-  if (op.getMask()) {
-    RankedTensorType type = tensorType(op.getMask());
-    ArrayRef<int64_t> mask = type.getShape();
-    if (mask.size() != 4 || (mask[0] != q[0] && mask[0] != 1) ||
-        (mask[1] != q[1] && mask[1] != 1) || mask[2] != q[2] || mask[3] != k[2])
-      return op.emitOpError("the mask is not [B or 1, heads or 1, T, S]");
-    if (type.getElementType().isInteger(32))
-      return op.emitOpError("the mask is neither booleans nor floats");
-  }
-  if (op.getWindow() && static_cast<int64_t>(*op.getWindow()) < 1)
-    return op.emitOpError("the window is not positive");
-  if (std::optional<llvm::APFloat> rate = op.getDropout()) {
-    if (!(rate->convertToDouble() >= 0.0 && rate->convertToDouble() < 1.0))
-      return op.emitOpError("dropout is not in 0 <= rate < 1");
-    if (!op.getSite())
-      return op.emitOpError("dropout needs a site");
-  }
+  if (elementOf(getUpdates()) != elementOf(getBase()))
+    return emitOpError("base and updates differ in their element type");
   return success();
 }
 
@@ -154,61 +245,54 @@ LogicalResult AttentionOp::verify() { return verifyAttention(*this); }
 LogicalResult AttentionBackwardOp::verify() {
   if (failed(verifyAttention(*this)))
     return failure();
-  RankedTensorType q = tensorType(getQ());
-  SmallVector<int64_t> out(q.getShape());
-  if (tensorType(getLse()) != q.clone(q.getShape().drop_back()))
-    return emitOpError("lse is not [B, heads, T]");
-  out.back() = tensorType(getV()).getShape().back();
-  if (tensorType(getOut()) != q.clone(out) ||
-      getDout().getType() != q.clone(out))
-    return emitOpError("out and dout are not [B, heads, T, e]");
-  if (getDq().getType() != q || getDk().getType() != getK().getType() ||
-      getDv().getType() != getV().getType())
-    return emitOpError("cotangents do not have the types of q, k and v");
-  if (getDmask() && (!getMask() || getDmask().getType() != getMask().getType()))
-    return emitOpError("dmask does not have the type of a float mask");
+  SmallVector<int64_t> expected(shapeOf(getQ()));
+  expected.back() = shapeOf(getV()).back();
+  if (shapeOf(getOut()) != ArrayRef(expected))
+    return emitOpError("expected out and dout [B, heads, T, e]");
+  if (shapeOf(getLse()) != shapeOf(getQ()).drop_back())
+    return emitOpError("expected lse [B, heads, T]");
+  Type element = elementOf(getQ());
+  if (elementOf(getOut()) != element || elementOf(getLse()) != element)
+    return emitOpError("q, out and lse differ in their element type");
+  if (!getDmask())
+    return success();
+  if (!getMask() || !isa<FloatType>(elementOf(getMask())))
+    return emitOpError("has a dmask, but no mask of floats");
+  if (getDmask().getType() != getMask().getType())
+    return emitOpError("dmask does not have the type of the mask");
   return success();
 }
 
 LogicalResult RopeOp::verify() {
-  ArrayRef<int64_t> x = tensorType(getX()).getShape();
-  ArrayRef<int64_t> positions = tensorType(getPositions()).getShape();
-  int64_t dims = getDims();
+  ArrayRef<int64_t> x = shapeOf(getX()), positions = shapeOf(getPositions());
+  auto dims = static_cast<int64_t>(getDims());
   if (x.size() != 4 || positions.size() != 2 || positions[0] != x[0] ||
       positions[1] != x[2])
     return emitOpError("expected x [B, heads, T, d] and positions [B, T]");
   if (dims < 2 || dims % 2 != 0 || dims > x[3])
     return emitOpError("dims is not an even number in 2 <= dims <= ") << x[3];
+  if (!getBase().isFinite() || !(getBase() > APFloat(0.0)))
+    return emitOpError("base is not a positive number");
   return success();
 }
 
 LogicalResult DropoutOp::verify() {
-  double rate = getRate().convertToDouble();
-  if (!(rate >= 0.0 && rate < 1.0))
-    return emitOpError("rate is not in 0 <= rate < 1");
-  return success();
-}
-
-template <typename Op> static LogicalResult verifyCrossEntropy(Op op) {
-  if (tensorType(op.getTargets()).getShape() !=
-      tensorType(op.getLogits()).getShape().drop_back())
-    return op.emitOpError(
-        "targets do not have the shape of the rows of logits");
-  double smoothing = op.getLabelSmoothing().convertToDouble();
-  if (!(smoothing >= 0.0 && smoothing <= 1.0))
-    return op.emitOpError("label_smoothing is not in 0 <= s <= 1");
-  return success();
+  if (failed(verifyDropout(*this, "rate", getRate(), getSite())))
+    return failure();
+  return verifyLayer(*this, getLayer());
 }
 
 LogicalResult CrossEntropyOp::verify() { return verifyCrossEntropy(*this); }
 
 LogicalResult CrossEntropyBackwardOp::verify() {
-  if (tensorType(getLogits()).getRank() < 1)
-    return emitOpError("logits have no axis");
-  if (tensorType(getLse()).getShape() !=
-      tensorType(getLogits()).getShape().drop_back())
-    return emitOpError("lse does not have the shape of the rows of logits");
-  return verifyCrossEntropy(*this);
+  if (failed(verifyCrossEntropy(*this)))
+    return failure();
+  if (shapeOf(getLse()) != shapeOf(getTargets()))
+    return emitOpError("lse and dlosses do not have the shape of the rows of "
+                       "logits");
+  if (elementOf(getLse()) != elementOf(getLogits()))
+    return emitOpError("logits and lse differ in their element type");
+  return success();
 }
 
 LogicalResult RepeatOp::verify() {
@@ -229,7 +313,9 @@ LogicalResult RepeatOp::verify() {
     if (arg.getType() != value.getType())
       return emitOpError("a shared argument differs from its operand");
   auto stack = [&](Type slice) -> Type {
-    auto type = cast<RankedTensorType>(slice);
+    auto type = dyn_cast<RankedTensorType>(slice);
+    if (!type)
+      return nullptr;
     SmallVector<int64_t> shape = {count};
     llvm::append_range(shape, type.getShape());
     return RankedTensorType::get(shape, type.getElementType());

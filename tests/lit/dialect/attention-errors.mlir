@@ -67,16 +67,58 @@ func.func @f(%x: tensor<2x4x8x16xf32>, %p: tensor<8xi32>) {
 
 // -----
 
-func.func @f(%l: tensor<4x8x50xf32>, %t: tensor<4xi32>) {
-  // expected-error@+1 {{targets do not have the shape of the rows of logits}}
-  %y, %z = tfm.cross_entropy %l, %t : tensor<4x8x50xf32>, tensor<4xi32>
+// A counter has 16 bits for the site.
+func.func @f(%x: tensor<2x4x8x16xf32>) {
+  // expected-error@+1 {{site is not in 0 <= site < 65536}}
+  %y = tfm.dropout %x {rate = 0.1 : f64, site = 65536 : i64} : tensor<2x4x8x16xf32>
+  return
+}
+
+// -----
+
+func.func @f(%q: tensor<2x4x8x16xf32>) {
+  // expected-error@+1 {{site is not in 0 <= site < 65536}}
+  %o, %l = tfm.attention %q, %q, %q {scale = 1.0 : f64, dropout = 0.1 : f64, site = -1 : i64} : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>
+  return
+}
+
+// -----
+
+func.func @f(%q: tensor<2x4x8x16xf32>) {
+  // expected-error@+1 {{dropout is not in 0 <= dropout < 1}}
+  %o, %l = tfm.attention %q, %q, %q {scale = 1.0 : f64, dropout = 3.0 : f64, site = 1 : i64} : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>
+  return
+}
+
+// -----
+
+// Only a repeat has layers, and its own index tells them apart.
+func.func @f(%x: tensor<8xf32>, %l: index) {
+  // expected-error@+1 {{layer is not the index of the enclosing repeat}}
+  %y = tfm.dropout %x layer %l {rate = 0.1 : f64, site = 0 : i64} : tensor<8xf32>
+  return
+}
+
+// -----
+
+func.func @f(%q: tensor<2x4x8x16xf32>, %i: index) {
+  // expected-error@+1 {{layer is not the index of the enclosing repeat}}
+  %o, %l = tfm.attention %q, %q, %q layer %i {scale = 1.0 : f64} : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>
+  return
+}
+
+// -----
+
+func.func @f(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x8x16xf64>) {
+  // expected-error@+1 {{q, k and v differ in their element type}}
+  %o, %l = tfm.attention %q, %k, %q {scale = 1.0 : f64} : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf64>, tensor<2x4x8x16xf32>
   return
 }
 
 // -----
 
 func.func @f(%q: tensor<2x4x8x16xf32>, %m: tensor<1x1x8x8xi32>) {
-  // expected-error@+1 {{the mask is neither booleans nor floats}}
+  // expected-error@+1 {{the mask's elements are neither i1 nor those of q}}
   %o, %l = tfm.attention %q, %q, %q mask %m {scale = 1.0 : f64} : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<1x1x8x8xi32>
   return
 }
@@ -84,100 +126,33 @@ func.func @f(%q: tensor<2x4x8x16xf32>, %m: tensor<1x1x8x8xi32>) {
 // -----
 
 func.func @f(%q: tensor<2x4x8x16xf32>) {
-  // expected-error@+1 {{the window is not positive}}
-  %o, %l = tfm.attention %q, %q, %q {causal, scale = 1.0 : f64, window = 0 : i64} : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>
+  // expected-error@+1 {{scale is not finite}}
+  %o, %l = tfm.attention %q, %q, %q {scale = 0x7FF0000000000000 : f64} : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>
   return
 }
 
 // -----
 
+// A window of 0 would see nothing.
 func.func @f(%q: tensor<2x4x8x16xf32>) {
-  // expected-error@+1 {{dropout is not in 0 <= rate < 1}}
-  %o, %l = tfm.attention %q, %q, %q {scale = 1.0 : f64, dropout = 1.5 : f64, site = 1 : i64} : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>
+  // expected-error@+1 {{window is not positive}}
+  %o, %l = tfm.attention %q, %q, %q {scale = 1.0 : f64, window = 0 : i64} : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>
   return
 }
 
 // -----
 
-// The derivative is checked as attention is, and its own operands too.
-func.func @f(%q: tensor<2x4x8x16xf32>, %k: tensor<2x3x8x16xf32>, %l: tensor<2x4x8xf32>) {
-  // expected-error@+1 {{heads are not a multiple of kv_heads}}
-  %dq, %dk, %dv = tfm.attention_backward %q, %k, %k, %q, %l, %q {scale = 1.0 : f64}
-      : (tensor<2x4x8x16xf32>, tensor<2x3x8x16xf32>, tensor<2x3x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8xf32>, tensor<2x4x8x16xf32>)
-      -> (tensor<2x4x8x16xf32>, tensor<2x3x8x16xf32>, tensor<2x3x8x16xf32>)
+// Scores are divided by the cap.
+func.func @f(%q: tensor<2x4x8x16xf32>) {
+  // expected-error@+1 {{softcap is not a positive number}}
+  %o, %l = tfm.attention %q, %q, %q {scale = 1.0 : f64, softcap = 0.0 : f64} : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>
   return
 }
 
 // -----
 
-func.func @f(%q: tensor<2x4x8x16xf32>, %l: tensor<2x4xf32>) {
-  // expected-error@+1 {{lse is not [B, heads, T]}}
-  %dq, %dk, %dv = tfm.attention_backward %q, %q, %q, %q, %l, %q {scale = 1.0 : f64}
-      : (tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4xf32>, tensor<2x4x8x16xf32>)
-      -> (tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>)
-  return
-}
-
-// -----
-
-func.func @f(%q: tensor<2x4x8x16xf32>, %o: tensor<2x4x8x8xf32>, %l: tensor<2x4x8xf32>) {
-  // expected-error@+1 {{out and dout are not [B, heads, T, e]}}
-  %dq, %dk, %dv = tfm.attention_backward %q, %q, %q, %o, %l, %o {scale = 1.0 : f64}
-      : (tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x8xf32>, tensor<2x4x8xf32>, tensor<2x4x8x8xf32>)
-      -> (tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>)
-  return
-}
-
-// -----
-
-func.func @f(%q: tensor<2x4x8x16xf32>, %l: tensor<2x4x8xf32>) {
-  // expected-error@+1 {{cotangents do not have the types of q, k and v}}
-  %dq, %dk, %dv = tfm.attention_backward %q, %q, %q, %q, %l, %q {scale = 1.0 : f64}
-      : (tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8xf32>, tensor<2x4x8x16xf32>)
-      -> (tensor<2x4x8x16xf32>, tensor<2x4x8x8xf32>, tensor<2x4x8x16xf32>)
-  return
-}
-
-// -----
-
-// The cotangent of a mask that is added; one of booleans has none.
-func.func @f(%q: tensor<2x4x8x16xf32>, %l: tensor<2x4x8xf32>) {
-  // expected-error@+1 {{dmask does not have the type of a float mask}}
-  %dq, %dk, %dv, %dm = tfm.attention_backward %q, %q, %q, %q, %l, %q {scale = 1.0 : f64}
-      : (tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8xf32>, tensor<2x4x8x16xf32>)
-      -> (tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<1x1x8x8xf32>)
-  return
-}
-
-// -----
-
-func.func @f(%logits: tensor<4x50xf32>, %targets: tensor<4xi32>) {
-  // expected-error@+1 {{label_smoothing is not in 0 <= s <= 1}}
-  %losses, %lse = tfm.cross_entropy %logits, %targets {label_smoothing = 2.0 : f64} : tensor<4x50xf32>, tensor<4xi32>
-  return
-}
-
-// -----
-
-func.func @f(%logits: tensor<4x50xf32>, %targets: tensor<4xi32>, %lse: tensor<5xf32>) {
-  // expected-error@+1 {{lse does not have the shape of the rows of logits}}
-  %d = tfm.cross_entropy_backward %logits, %targets, %lse, %lse : tensor<4x50xf32>, tensor<4xi32>, tensor<5xf32>
-  return
-}
-
-// -----
-
-// Rows need an axis to lie along.
-func.func @f(%x: tensor<f32>) {
-  // expected-error@+1 {{must be floats with at least one axis}}
-  %y = tfm.softmax %x : tensor<f32>
-  return
-}
-
-// -----
-
-func.func @f(%x: tensor<8xi32>) {
-  // expected-error@+1 {{expected tokens [B, T]}}
-  %y = tfm.positions %x : tensor<8xi32>
+func.func @f(%x: tensor<2x4x8x16xf32>, %p: tensor<2x8xi32>) {
+  // expected-error@+1 {{base is not a positive number}}
+  %y = tfm.rope %x, %p {base = -1.0 : f64, dims = 8 : i64} : tensor<2x4x8x16xf32>, tensor<2x8xi32>
   return
 }

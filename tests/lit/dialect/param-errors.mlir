@@ -43,3 +43,60 @@ func.func @f() {
   %w = tfm.get_param @missing : tensor<8xf32>
   return
 }
+
+// -----
+
+// A checkpoint holds each name once.
+// expected-error@+1 {{names two layers "a"}}
+tfm.param @"h.*.scale" : tensor<2x8xf32> {init = {kind = "ones"}, names = ["a", "a"]}
+
+// -----
+
+// expected-error@+1 {{has an `init` with a negative deviation}}
+tfm.param @scale : tensor<8xf32> {init = {kind = "truncated_normal", args = [0.0, -1]}}
+
+// -----
+
+// expected-error@+1 {{has an `init` from high to low}}
+tfm.param @scale : tensor<8xf32> {init = {kind = "uniform", args = [1.0, -1.0]}}
+
+// -----
+
+// expected-error@+1 {{has an `init` with `args` that are not finite}}
+tfm.param @scale : tensor<8xf32> {init = {kind = "constant", args = [0x7FF0000000000000 : f64]}}
+
+// -----
+
+// expected-error@+1 {{type attribute of statically shaped tensor without empty axes}}
+tfm.param @scale : tensor<8xi32> {init = {kind = "ones"}}
+
+// -----
+
+func.func @f() {
+  // expected-error@+1 {{has elements that are not in the module}}
+  %c = tfm.constant dense_resource<weights> : tensor<2xf32>
+  return
+}
+
+// -----
+
+tfm.param @scale : tensor<8xf32> {init = {kind = "ones"}}
+func.func @f() {
+  // expected-error@+1 {{has type 'tensor<99xf32>' but the parameter 'tensor<8xf32>'}}
+  %w = tfm.get_param @scale : tensor<99xf32>
+  return
+}
+
+// -----
+
+// A body gets its layer's slice as an argument.
+tfm.param @scale : tensor<8xf32> {init = {kind = "ones"}}
+func.func @f(%x: tensor<8xf32>) {
+  %y = tfm.repeat 2 carried(%x : tensor<8xf32>) stacked() shared() -> (tensor<8xf32>) {
+  ^bb0(%l: index, %a: tensor<8xf32>):
+    // expected-error@+1 {{stands inside a repeat}}
+    %w = tfm.get_param @scale : tensor<8xf32>
+    tfm.yield %w : tensor<8xf32>
+  }
+  return
+}

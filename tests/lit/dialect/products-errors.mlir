@@ -47,3 +47,35 @@ func.func @f(%a: tensor<5x2xf32>, %i: tensor<3xi32>, %u: tensor<3x3xf32>) {
   %y = tfm.scatter_add %a, %i, %u : tensor<5x2xf32>, tensor<3xi32>, tensor<3x3xf32>
   return
 }
+
+// -----
+
+func.func @f(%a: tensor<f32>, %i: tensor<3xi32>, %u: tensor<3xf32>) {
+  // expected-error@+1 {{the table has no axis}}
+  %y = tfm.scatter_add %a, %i, %u : tensor<f32>, tensor<3xi32>, tensor<3xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<5x2xf32>, %i: tensor<3xi32>, %u: tensor<3x2xf64>) {
+  // expected-error@+1 {{base and updates differ in their element type}}
+  %y = tfm.scatter_add %a, %i, %u : tensor<5x2xf32>, tensor<3xi32>, tensor<3x2xf64>
+  return
+}
+
+// -----
+
+func.func @f(%base: tensor<2x4x64x16xf32>, %new: tensor<2x3x1x16xf32>, %at: tensor<2xi32>) {
+  // expected-error@+1 {{expected base [B, heads, S, d], updates [B, heads, T, d], positions [B]}}
+  %y = tfm.cache_update %base, %new, %at : tensor<2x4x64x16xf32>, tensor<2x3x1x16xf32>, tensor<2xi32>
+  return
+}
+
+// -----
+
+func.func @f(%base: tensor<2x4x64x16xf32>, %new: tensor<2x4x1x16xf64>, %at: tensor<2xi32>) {
+  // expected-error@+1 {{base and updates differ in their element type}}
+  %y = tfm.cache_update %base, %new, %at : tensor<2x4x64x16xf32>, tensor<2x4x1x16xf64>, tensor<2xi32>
+  return
+}

@@ -21,3 +21,12 @@ func.func @table(%table: tensor<50x8xf32>, %ids: tensor<4x6xi32>) {
   %z = tfm.scatter_add %table, %ids, %y : tensor<50x8xf32>, tensor<4x6xi32>, tensor<4x6x8xf32>
   return
 }
+
+// The newest keys of two sequences, written over their caches.
+func.func @cache(%base: tensor<2x4x64x16xf32>, %new: tensor<2x4x3x16xf32>, %at: tensor<2xi32>) {
+  // CHECK: tfm.cache_update %{{.*}}, %{{.*}}, %{{.*}} : tensor<2x4x64x16xf32>, tensor<2x4x3x16xf32>, tensor<2xi32>
+  %y = tfm.cache_update %base, %new, %at : tensor<2x4x64x16xf32>, tensor<2x4x3x16xf32>, tensor<2xi32>
+  // CHECK: tfm.neg %{{.*}} : tensor<2x4x64x16xf32>
+  %n = tfm.neg %y : tensor<2x4x64x16xf32>
+  return
+}

@@ -79,3 +79,16 @@ func.func @f(%x: tensor<8xf32>, %w: tensor<2x8xf32>) {
   }
   return
 }
+
+// -----
+
+// Layers are tensors.
+func.func @f(%w: tensor<2x8xf32>) {
+  // expected-error@+1 {{a stacked operand is not [count, ...] of its argument}}
+  %y = tfm.repeat 2 carried() stacked(%w : tensor<2x8xf32>) shared() -> (tensor<2x8xf32>) {
+  ^bb0(%l: index, %a: index):
+    %c = tfm.constant dense<0.0> : tensor<8xf32>
+    tfm.yield %c : tensor<8xf32>
+  }
+  return
+}

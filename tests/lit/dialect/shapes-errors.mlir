@@ -11,7 +11,7 @@ func.func @f(%x: tensor<4x8xf32>) {
 
 // A slice lies inside of its axis.
 func.func @f(%x: tensor<4x8xf32>) {
-  // expected-error@+1 {{elements 6 to 10 do not lie in an axis of size 8}}
+  // expected-error@+1 {{4 elements from 6 on do not lie in an axis of size 8}}
   %y = tfm.slice %x axis 1 start 6 size 4 : tensor<4x8xf32>
   return
 }
@@ -99,5 +99,56 @@ func.func @f() {
 func.func @f(%x: tensor<?x8xf32>) {
   // expected-error@+1 {{operand #0 must be}}
   %y = tfm.exp %x : tensor<?x8xf32>
+  return
+}
+
+// -----
+
+// Numbers so large that their sum overflows.
+func.func @f(%x: tensor<4x8xf32>) {
+  // expected-error@+1 {{1 elements from 9223372036854775807 on do not lie in an axis of size 8}}
+  %y = tfm.slice %x axis 1 start 9223372036854775807 size 1 : tensor<4x8xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4x8xf32>) {
+  // expected-error@+1 {{the padded axis is too long}}
+  %y = tfm.pad %x axis 1 low 0 high 9223372036854775807 : tensor<4x8xf32>
+  return
+}
+
+// -----
+
+// Every tensor has elements.
+func.func @f(%x: tensor<0x8xf32>) {
+  // expected-error@+1 {{operand #0 must be statically shaped tensor without empty axes}}
+  %y = tfm.exp %x : tensor<0x8xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<2xf32>, %b: tensor<2xi32>) {
+  // expected-error@+1 {{operands differ in more than axis 0}}
+  %z = tfm.concat %a, %b axis 0 : tensor<2xf32>, tensor<2xi32>
+  return
+}
+
+// -----
+
+// Powers are those of numbers with a fraction.
+func.func @f(%x: tensor<2xi32>) {
+  // expected-error@+1 {{operand #0 must be statically shaped tensor without empty axes of 32-bit float or 64-bit float values}}
+  %y = tfm.pow %x, %x : tensor<2xi32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<7xi32>) {
+  // expected-error@+1 {{expected tokens [B, T]}}
+  %p = tfm.positions %x : tensor<7xi32>
   return
 }
