@@ -161,7 +161,8 @@ struct MemoryReport {
   int64_t cache = 0;
   /// Everything above, placed and aligned: what the binary allocates.
   int64_t arena = 0;
-  /// Largest sum of what lives at the same time: no plan can do with less.
+  /// Largest sum of what lives at the same time, each buffer in whole lines of
+  /// 64 bytes: no plan can do with less.
   int64_t lowerBound = 0;
   /// Functions run one at a time, so their activations share the same bytes.
   std::vector<MemoryPhase> phases;

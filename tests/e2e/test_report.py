@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import unittest
 from fractions import Fraction
 
@@ -267,6 +268,18 @@ class Formulas(unittest.TestCase):
         for model in models:
             with self.subTest(model=model.name):
                 self.check(model)
+
+
+class Memory(unittest.TestCase):
+    def test_the_plan_of_every_model_meets_its_lower_bound(self):
+        models = [path for folder in (MODELS, MODELS / "cs444") for path in sorted(folder.glob("*.tfm"))
+                  if re.search(r"^model ", path.read_text(), re.MULTILINE)]
+        self.assertGreaterEqual(len(models), 15)
+        for model in models:
+            with self.subTest(model=model.name):
+                memory = report(model, "--memory")["memory"]
+                self.assertGreaterEqual(memory["arena"], memory["lower_bound"])
+                self.assertLessEqual(memory["arena"], 1.01 * memory["lower_bound"])
 
 
 class Json(unittest.TestCase):

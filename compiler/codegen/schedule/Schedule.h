@@ -169,8 +169,8 @@ struct Schedule {
   std::vector<int> caches;
   int64_t arenaBytes = 0;
   int64_t activationBytes = 0;
-  /// The largest sum of sizes of activations that live at one time: no plan can
-  /// do with less.
+  /// The largest sum of sizes of activations that live at one time, each in
+  /// whole lines of `bufferAlignment` bytes: no plan can do with less.
   int64_t lowerBound = 0;
   /// The free ops that are written to memory, over all programs.
   OpSet materialised;
