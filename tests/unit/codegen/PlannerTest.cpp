@@ -12,18 +12,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/codegen/cpu/Lower.h"
-#include "compiler/codegen/cpu/Target.h"
-#include "compiler/driver/Compile.h"
-#include "compiler/frontend/Diagnostics.h"
-#include "compiler/frontend/Frontend.h"
-#include "compiler/frontend/Source.h"
+#include "tests/unit/codegen/ShippedModel.h"
 #include "tests/unit/oracle/Gradients.h"
 #include "tests/unit/transforms/RandomProgram.h"
 
-#include "llvm/IR/LLVMContext.h"
-#include "llvm/IR/Module.h"
-#include "llvm/Object/ObjectFile.h"
 #include "gtest/gtest.h"
 
 #include <set>
@@ -198,37 +190,19 @@ void expectSound(const Schedule &schedule) {
             1.01 * static_cast<double>(schedule.lowerBound));
 }
 
-/// A model that ships, prepared for code generation.
-struct Shipped {
-  using Defines = std::vector<std::pair<std::string, std::string>>;
-  Shipped(const std::string &name, const Defines &defines) {
-    FrontendOptions options;
-    options.defines = defines;
-    SourceManager sources;
-    Diagnostics diags(sources);
-    module = compileToTfm(context, sources,
-                          std::string(TFM_FIXTURES) + "/../../models/" + name,
-                          options, diags);
-    std::string errors;
-    llvm::raw_string_ostream stream(errors);
-    diags.print(stream);
-    EXPECT_TRUE(module) << errors;
-    if (module)
-      EXPECT_TRUE(mlir::succeeded(prepare(*module)));
-  }
-  mlir::MLIRContext context{mlir::MLIRContext::Threading::DISABLED};
-  mlir::OwningOpRef<mlir::ModuleOp> module;
-};
-
 void expectSound(const std::string &name,
-                 const Shipped::Defines &defines = {}) {
-  Shipped model(name, defines);
+                 const ShippedModel::Defines &defines = {}) {
+  ShippedModel model(name, defines);
   ASSERT_TRUE(model.module);
   expectSound(scheduleModel(*model.module));
 }
 
-TEST(Planner, Addition) { expectSound("addition.tfm"); }
-TEST(Planner, Shakespeare) { expectSound("shakespeare.tfm"); }
+class ShippedPlan : public testing::TestWithParam<std::string> {};
+TEST_P(ShippedPlan, IsSound) { expectSound(GetParam()); }
+INSTANTIATE_TEST_SUITE_P(Models, ShippedPlan,
+                         testing::ValuesIn(shippedModels()),
+                         [](const auto &info) { return testName(info.param); });
+
 TEST(Planner, ShakespeareAccumulated) {
   expectSound("shakespeare.tfm", {{"train.accumulate", "2"}, {"drop", "0.1"}});
 }
@@ -252,11 +226,6 @@ TEST(Planner, Gpt2) {
                                   {"drop", "0.1"},
                                   {"train.batch", "4"}});
 }
-TEST(Planner, Inference) {
-  expectSound("gpt2.tfm");
-  expectSound("llama.tfm");
-}
-
 /// Expects of every launch of a loop that it says for which module it is.
 void expectModules(const std::vector<tfm::Step> &steps, bool inLoop,
                    std::set<std::string> &modules) {
@@ -272,7 +241,7 @@ void expectModules(const std::vector<tfm::Step> &steps, bool inLoop,
 
 // Forward and backward: a derivative is for the module that it is of.
 TEST(Launches, NameTheirModules) {
-  Shipped model("shakespeare.tfm", {});
+  ShippedModel model("shakespeare.tfm");
   ASSERT_TRUE(model.module);
   Schedule schedule = scheduleModel(*model.module);
   for (const Program &program : schedule.programs) {
@@ -314,72 +283,5 @@ TEST(Planner, RandomPrograms) {
     EXPECT_EQ(simulator.problems, 0);
   }
 }
-
-/// What a model comes to as machine code.
-struct Compiled {
-  Compiled(const std::string &name, const Shipped::Defines &defines) {
-    Shipped model(name, defines);
-    if (!model.module)
-      return;
-    Schedule schedule = scheduleModel(*model.module);
-    CpuTarget target = llvm::cantFail(CpuTarget::native());
-    llvm::LLVMContext context;
-    std::unique_ptr<llvm::Module> code =
-        emitModel(*model.module, schedule, target, context);
-    if (!code) {
-      ADD_FAILURE() << "emission failed";
-      return;
-    }
-    model.module->walk([&](mlir::Operation *) { ++ops; });
-    for (const llvm::Function &function : *code)
-      functions += !function.isDeclaration();
-    llvm::SmallString<0> object;
-    llvm::raw_svector_ostream os(object);
-    llvm::cantFail(emitObject(*code, target, os));
-    llvm::MemoryBufferRef buffer(object, name);
-    undefined = llvm::cantFail(undefinedSymbols(buffer));
-    auto file =
-        llvm::cantFail(llvm::object::ObjectFile::createObjectFile(buffer));
-    for (const llvm::object::SectionRef &section : file->sections())
-      if (section.isText())
-        textBytes += static_cast<int64_t>(section.getSize());
-  }
-  /// Of the tfm dialect, and of machine code.
-  int64_t ops = 0, functions = 0, textBytes = 0;
-  std::vector<std::string> undefined;
-};
-
-// Layers stay a loop: deeper is not more code, but for the numbers in it.
-TEST(Code, DoesNotGrowWithDepth) {
-  Shipped::Defines small = {{"width", "48"},      {"heads", "4"},
-                            {"context", "32"},    {"train.sequence", "32"},
-                            {"train.batch", "2"}, {"drop", "0.1"}};
-  Shipped::Defines shallow = small, deep = small;
-  shallow.push_back({"layers", "12"});
-  deep.push_back({"layers", "48"});
-  Compiled twelve("shakespeare.tfm", shallow),
-      fortyEight("shakespeare.tfm", deep);
-  EXPECT_GT(twelve.ops, 100);
-  EXPECT_EQ(twelve.ops, fortyEight.ops);
-  EXPECT_GT(twelve.functions, 10);
-  EXPECT_EQ(twelve.functions, fortyEight.functions);
-  EXPECT_NEAR(static_cast<double>(fortyEight.textBytes),
-              static_cast<double>(twelve.textBytes),
-              0.01 * static_cast<double>(twelve.textBytes));
-}
-
-// Nothing is called but the barrier, through its pointer: no libm, no libc.
-class UndefinedSymbols : public testing::TestWithParam<const char *> {};
-TEST_P(UndefinedSymbols, None) {
-  Compiled compiled(std::string(GetParam()) + ".tfm", {});
-  EXPECT_GT(compiled.textBytes, 0);
-  EXPECT_EQ(compiled.undefined, std::vector<std::string>());
-}
-INSTANTIATE_TEST_SUITE_P(Models, UndefinedSymbols,
-                         testing::Values("addition", "shakespeare", "gpt2",
-                                         "llama"),
-                         [](const auto &info) {
-                           return std::string(info.param);
-                         });
 
 } // namespace
