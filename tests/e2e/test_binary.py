@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import resource
 import shutil
 import signal
@@ -93,17 +94,54 @@ class Memory(Folder):
                 self.assertLessEqual(predicted["arena"], 1.01 * predicted["lower_bound"])
 
     def test_resident_memory_is_the_arena(self):
-        program = self.build("shakespeare", source=MODELS / "shakespeare.tfm")
-        arena = self.info(program)["memory"]["arena"]
-        text = (MODELS / "tinyshakespeare.txt").stat().st_size
+        for name in ("shakespeare", "lab_train"):
+            with self.subTest(model=name):
+                self.check_resident(name)
+
+    def check_resident(self, name):
+        program = self.build(name, source=MODELS / f"{name}.tfm")
+        memory = self.info(program)["memory"]
+        arena = memory["arena"]
+        report = tfmc("report", "--memory", "--format", "json", MODELS / f"{name}.tfm")
+        predicted = json.loads(report.stdout)["memory"]
+        self.assertEqual(predicted["arena"], arena)
+        # Training leaves alone the cache of generation, and what only other
+        # functions reach of the bytes that all share.
+        reach = {phase["phase"]: phase["activations"] for phase in predicted["phases"]}
+        used = arena - predicted["cache"] - (max(reach.values()) -
+                                             max(reach["train"], reach["update"]))
+        self.assertGreater(used, 0.9 * arena)
         process = subprocess.Popen(
-            [program, "train", "--json", "--steps", "3", "--threads", "2", "--out", "resident"],
+            [program, "train", "--json", "--steps", "1000000", "--threads", "2",
+             "--out", f"resident-{name}"],
             cwd=self.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        self.assertEqual(process.returncode, 0)
+        # The arena is a mapping of its own, in whole pages.
+        pages = -(-arena // resource.getpagesize()) * resource.getpagesize()
+        try:
+            # Until the first step is done, every byte that it uses is there.
+            resident, deadline = 0, time.monotonic() + 60
+            while resident < used:
+                self.assertIsNone(process.poll())
+                self.assertLess(time.monotonic(), deadline, (resident, used))
+                time.sleep(0.05)
+                resident = max((there for size, there in self.mappings(process.pid)
+                                if size == pages), default=0)
+        finally:
+            process.kill()
+            _, _, usage = os.wait4(process.pid, 0)
+            process.returncode = -signal.SIGKILL
         # The text as bytes and as 4-byte tokens; the program, its stacks and scratch.
+        text = (MODELS / "tinyshakespeare.txt").stat().st_size
         self.assertLess(usage.ru_maxrss * 1024, arena + 6 * text + (16 << 20))
+
+    @staticmethod
+    def mappings(pid):
+        """Size and resident bytes of every mapping of a process."""
+        text = pathlib.Path(f"/proc/{pid}/smaps").read_text()
+        sizes, resident = ([1024 * int(number) for number in
+                            re.findall(rf"^{what}: +(\d+) kB$", text, re.MULTILINE)]
+                           for what in ("Size", "Rss"))
+        return list(zip(sizes, resident))
 
     def preload(self):
         library = self.folder / "preload.so"
