@@ -187,7 +187,7 @@ private:
           {"x - mean(x, axis = 1)", "x * softmax(x, axis = 1)", "x + x[:, 0:1]",
            "concat(x[:, 1:T], x[:, 0:1], axis = 1)",
            "softmax((x @ rearrange(x, \"B T d -> B d T\")) * 0.2) @ x",
-           "x / (1.0 + std(x, axis = 1))"});
+           "x / sqrt(0.1 + var(x, axis = 1))"});
     }
     case 13: // each head with weights of its own
       return formatv("rearrange(tanh(rearrange(x, \"B T (h d) -> B T h d\", h "
@@ -213,10 +213,10 @@ private:
     }
     case 16:
       return pick<std::string>(
-          {"dropout(x, 0.25)", "stop_gradient(x) * x",
+          {"dropout(x, 0.25)", "stop_gradient(tanh(x)) * x",
            "where(rearrange(at, \"B T -> B T 1\") >= 1, x, x * 0.5)",
-           "x / (1.0 + std(x))", "log_softmax(x) * 0.1", "softmax(x) - x",
-           "x * max(x, axis = -1)", "x * sum(x * x) * 0.1"});
+           "x / sqrt(0.1 + var(x))", "log_softmax(x) * 0.1", "softmax(x) - x",
+           "x * tanh(max(x, axis = -1))", "x * tanh(sum(x * x))"});
     default: { // weights for every other head, one product a head
       std::string w = parameter(body, formatv("[{0}, {1}, {1}]", heads, head));
       std::string h = let(body, formatv("rearrange(x, \"B T (h d) -> h (B T) "
@@ -233,15 +233,16 @@ private:
                  "sigmoid", "sin"});
   }
 
+  /// Nothing grows faster than `x`, or repeats would leave the range of an f32.
   std::string elementwise(const std::string &x) {
     return formatv(pick({"sin({0}) * {0}",
                          "cos({0})",
                          "tanh({0})",
                          "sigmoid({0}) * {0}",
                          "erf({0})",
-                         "{0} * {0} * 0.5",
-                         "{0} ** 2 * 0.2",
-                         "{0} ** 3 * 0.1",
+                         "{0} * tanh({0})",
+                         "tanh({0}) ** 2",
+                         "sin({0}) ** 3",
                          "exp(0.0 - {0} * {0})",
                          "log(1.0 + {0} ** 2)",
                          "sqrt(1.0 + {0} * {0})",
@@ -289,7 +290,7 @@ private:
                          linear(body, width, count * each), from, count));
     };
     std::string q = project("x", heads, d), k = project("x", kv, d),
-                v = project(pick({"x", "(x * x)"}), kv, e);
+                v = project(pick({"x", "(x * tanh(x))"}), kv, e);
     std::string options;
     if (below(3) != 0)
       options += ", causal = true";

@@ -39,10 +39,11 @@ double distance(const Tensor &a, const Tensor &b) {
   return result;
 }
 
-/// The results of a function, and how far rounding may carry each.
+/// The results of a function, how far rounding in parameters carries each, and
+/// how far it may be off.
 struct Expected {
   std::vector<Tensor> results;
-  std::vector<double> tolerances;
+  std::vector<double> carried, tolerances;
 };
 
 class Trial {
@@ -108,7 +109,8 @@ private:
       double largest = 0.01;
       for (double x : expected.results[i].data)
         largest = std::max(largest, std::abs(x));
-      expected.tolerances.push_back(64 * condition[i] + 1e-5 * largest);
+      expected.carried.push_back(64 * condition[i]);
+      expected.tolerances.push_back(expected.carried[i] + 1e-5 * largest);
     }
     return expected;
   }
@@ -131,17 +133,17 @@ private:
     environment.seedHigh = 5;
     environment.counter = 9 * model.accumulate;
     Expected expected = evaluate("train", inputs);
-    if (std::abs(expected.results[0].data[0]) > beyond)
-      return;
-    double largest = 0;
-    for (unsigned i = 0; i < train.getNumResults(); ++i)
-      if (train.getResultAttr(i, "tfm.gradient"))
-        for (double x : expected.results[i].data)
-          largest = std::max(largest, std::abs(x));
+    double largest = 0, carried = 0;
+    for (unsigned i = 0; i < train.getNumResults(); ++i) {
+      if (!train.getResultAttr(i, "tfm.gradient"))
+        continue;
+      carried = std::max(carried, expected.carried[i]);
+      for (double x : expected.results[i].data)
+        largest = std::max(largest, std::abs(x));
+    }
     // Where gradients explode, how far rounding carries them says nothing.
-    bool chaotic = *std::max_element(expected.tolerances.begin(),
-                                     expected.tolerances.end()) >
-                   1e-3 * std::max(largest, 0.01);
+    bool chaotic = !(carried <= 1e-4 * std::max(largest, 0.01));
+    compared += chaotic ? 0 : 1;
     std::vector<Tensor> given = inputs;
     given.push_back(dropoutCounter);
     compiled->clearGradients();
@@ -153,10 +155,11 @@ private:
       if (!param || chaotic)
         continue;
       // What is zero in exact arithmetic (a shift of all scores changes
-      // nothing) is made of terms as large as those of its neighbours.
+      // nothing), or nearly so (behind a tanh or softmax at its end), is made
+      // of terms as large as those of its neighbours.
       EXPECT_LE(
           distance(compiled->gradient(param.getValue()), expected.results[i]),
-          expected.tolerances[i] + 1e-5 * largest)
+          expected.tolerances[i] + 1e-4 * largest)
           << "gradient of " << param.getValue().str();
     }
     std::vector<float> gradients = compiled->gradients();
@@ -164,7 +167,7 @@ private:
     EXPECT_EQ(compiled->run("train", given, 3)[0].data, loss.data);
     EXPECT_TRUE(compiled->gradients() == llvm::ArrayRef(gradients))
         << "with three threads";
-    if (model.accumulate == 1)
+    if (model.accumulate == 1 || chaotic)
       return;
     compiled->run("train", given, 2);
     for (auto [twice, once] : llvm::zip_equal(compiled->gradients(), gradients))
@@ -177,8 +180,6 @@ private:
     Tensor ids = tokens(tensorType(forward.getArgument(0)).getShape());
     Expected expected = evaluate("forward", {ids});
     const Tensor &logits = expected.results[0];
-    if (llvm::any_of(logits.data, [](double x) { return x > beyond; }))
-      return;
     EXPECT_LE(distance(compiled->run("forward", {ids}, 2)[0], logits),
               expected.tolerances[0]);
     auto prefill = subject->lookupSymbol<mlir::func::FuncOp>("prefill");
@@ -219,8 +220,6 @@ private:
   }
 
   static constexpr int64_t batch = 2;
-  /// Powers of powers leave the range of an f32.
-  static constexpr double beyond = 1e10;
   std::mt19937 random;
   std::uniform_real_distribution<double> uniform{-0.6, 0.6};
   RandomModel model;
@@ -230,8 +229,9 @@ private:
   std::unique_ptr<CompiledModel> compiled;
 
 public:
-  /// How many models generated with a cache.
-  static inline int cached = 0;
+  /// How many models had their gradients compared, and how many generated with
+  /// a cache.
+  static inline unsigned compared = 0, cached = 0;
 };
 
 TEST(RandomModels, TrainAndGenerate) {
@@ -244,7 +244,8 @@ TEST(RandomModels, TrainAndGenerate) {
     if (HasFatalFailure())
       return;
   }
-  EXPECT_GT(Trial::cached, 0);
+  EXPECT_GT(Trial::compared, count / 2);
+  EXPECT_GT(Trial::cached, count / 8);
 }
 
 } // namespace
