@@ -235,7 +235,7 @@ public:
 };
 
 TEST(RandomModels, TrainAndGenerate) {
-  unsigned first = 0, count = 24;
+  unsigned first = 0, count = 16;
   if (const char *seeds = std::getenv("TFM_RANDOM_MODELS"))
     ASSERT_EQ(std::sscanf(seeds, "%u:%u", &first, &count), 2);
   for (unsigned seed = first; seed < first + count; ++seed) {
