@@ -27,6 +27,11 @@ Evaluator::Evaluator(Model &model, const Dataset &data,
   const tfm_buffer &input = Model::input(function, "tokens");
   tokens.resize(Model::elements(input.rank, input.shape));
   targets.resize(tokens.size());
+  const tfm_buffer &losses = Model::output(function, "losses");
+  if (Model::elements(losses.rank, losses.shape) != tokens.size())
+    throw InputError("the model does not give one loss for each target, "
+                     "[B, T]: train it with a program of your own (`tfmc build "
+                     "--emit obj`)");
   valid.resize(static_cast<size_t>(input.shape[0]));
 }
 

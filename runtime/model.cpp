@@ -106,13 +106,22 @@ const tfm_buffer *Model::findOutput(const tfm_function &function,
 
 void Model::requireFilled(const tfm_function &function,
                           std::initializer_list<std::string_view> filled) {
-  for (int32_t i = 0; i < function.input_count; ++i)
-    if (std::find(filled.begin(), filled.end(), function.inputs[i].name) ==
-        filled.end())
+  for (int32_t i = 0; i < function.input_count; ++i) {
+    const tfm_buffer &input = function.inputs[i];
+    std::string_view name = input.name;
+    if (std::find(filled.begin(), filled.end(), name) == filled.end())
       throw InputError(fmt::format(
-          "the model also takes `{}`, which neither texts nor data fill: run "
+          "the model takes `{}`, which neither texts nor data fill: run "
           "it from a program of your own (`tfmc build --emit obj`)",
-          function.inputs[i].name));
+          name));
+    if ((name == "tokens" || name == "targets") &&
+        (input.dtype != TFM_I32 || input.rank != 2))
+      throw InputError(fmt::format(
+          "the model takes `{}` in another form than texts and data have, "
+          "int[B, T]: run it from a program of your own (`tfmc build --emit "
+          "obj`)",
+          name));
+  }
 }
 
 const tfm_buffer &Model::input(const tfm_function &function,

@@ -116,6 +116,12 @@ private:
   void warnAboutUnusedValues(const ast::Method &method);
   void warnAboutUnusedParameters();
 
+  /// Whether a recipe with `data` can fill the inputs of a training step, takes
+  /// its losses, and has logits for all tokens; E0221 if not.
+  bool dataFills(const ast::Method &entry,
+                 llvm::ArrayRef<Emitter::Argument> inputs);
+  bool isLossPerTarget(const Tensor &losses, const ast::Method &loss);
+  bool tokensFit(const Tensor &logits, const ast::Method &forward);
   /// Shapes of a method's arguments with the caller's dimensions bound.
   bool argumentShapes(const ast::Method &method,
                       std::vector<Emitter::Argument> &out);

@@ -371,7 +371,7 @@ bool Elaborator::emitFunction(const FunctionRequest &request) {
     inputs.push_back(targets);
   }
   frames.pop_back();
-  if (!shaped)
+  if (!shaped || (training && !dataFills(loss ? *loss : *forward, inputs)))
     return false;
   if (training)
     inputs.push_back({"count", Elem::Float, {}});
@@ -404,7 +404,9 @@ bool Elaborator::emitFunction(const FunctionRequest &request) {
       size_t at = inputs.size() - 2;
       losses = lossOf(*output, {handles[at], inputs[at].elem, inputs[at].dims});
     }
-    valid = !losses.isPoison();
+    valid =
+        !losses.isPoison() && (loss ? isLossPerTarget(losses.tensor(), *loss)
+                                    : tokensFit(*output, *forward));
     if (valid) {
       // The mean over all targets that count, of the whole accumulated batch.
       Tensor sum = losses.tensor();
@@ -422,6 +424,63 @@ bool Elaborator::emitFunction(const FunctionRequest &request) {
   }
   emitter.endFunction(results);
   return true;
+}
+
+bool Elaborator::dataFills(const Method &entry,
+                           llvm::ArrayRef<Emitter::Argument> inputs) {
+  if (!block("data"))
+    return true;
+  Dims each = {callerDim("B"), callerDim("T")};
+  for (const Emitter::Argument &input : inputs) {
+    auto parameter = llvm::find_if(entry.parameters, [&](const Parameter &p) {
+      return p.name == input.name;
+    });
+    // The targets of the recipe's loss have no place in the model.
+    Range range = parameter == entry.parameters.end() ? train.lossRange
+                                                      : parameter->range;
+    if (input.name != "tokens" && input.name != "targets") {
+      error(221, range,
+            "data gives `tokens` and `targets`, and nothing that is called `" +
+                input.name + "`")
+          .help("without a `data` block a program of your own fills the "
+                "inputs (`tfmc build --emit obj`)");
+      return false;
+    }
+    if (input.elem == Elem::Int && Dims(input.dims) == each)
+      continue;
+    Diagnostic &problem =
+        error(221, range,
+              "data gives `" + input.name + "`: int[B, T], but here it is " +
+                  showShape(input.dims, input.elem));
+    if (parameter == entry.parameters.end() && train.lossKind == "mse")
+      problem.help("a `loss` in the model can make numbers of the ids: "
+                   "mse(logits, one_hot(targets, vocab))");
+    return false;
+  }
+  return true;
+}
+
+bool Elaborator::isLossPerTarget(const Tensor &losses, const Method &loss) {
+  if (!block("data") || losses.dims == Dims{callerDim("B"), callerDim("T")})
+    return true;
+  error(221, loss.range,
+        "`loss` gives one number for each target, [B, T], but this is " +
+            showShape(losses.dims, losses.elem))
+      .help("give 0 to the targets that do not count");
+  return false;
+}
+
+bool Elaborator::tokensFit(const Tensor &logits, const Method &forward) {
+  const llvm::json::Object *tokenizer = recipe.getObject("tokenizer");
+  std::optional<int64_t> size =
+      tokenizer && block("data") ? tokenizer->getInteger("size") : std::nullopt;
+  if (!size || *size <= logits.dims.back().value())
+    return true;
+  error(221, forward.range,
+        "the tokenizer has " + Twine(*size) + " tokens, but `forward` gives " +
+            "logits for " + Value::integer(logits.dims.back()).show())
+      .help("`vocab = tokenizer.size` gives one for each");
+  return false;
 }
 
 Value Elaborator::lossOf(const Tensor &output, const Tensor &targets) {
