@@ -242,6 +242,8 @@ private:
   bool isFirstBlame(const Value &value);
   void suggest(Diagnostic &d, llvm::StringRef name,
                llvm::ArrayRef<std::string> candidates);
+  /// Of a float where an integer is needed: how the integer is written.
+  static void suggestInteger(Diagnostic &d, const Value &value);
   void locate(Range range);
   std::string place(Range range) const;
   /// Binds evaluated arguments to the names of parameters; reports E0401,
@@ -290,6 +292,8 @@ private:
   int64_t nextSite = 0;
   unsigned instanceDepth = 0;
   unsigned evalDepth = 0;
+  /// The member that is evaluated, if its name alone would be known.
+  const ast::Expr *prefixed = nullptr;
   /// Whether modules contain or functions call themselves: no more instances
   /// are made, and nothing is called.
   bool endless = false;

@@ -12,6 +12,8 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSwitch.h"
 
+#include <cmath>
+
 using namespace tfm;
 using namespace tfm::ast;
 using llvm::StringRef;
@@ -112,6 +114,14 @@ void Elaborator::suggest(Diagnostic &d, StringRef name,
   std::string guess = closestName(name, candidates);
   if (!guess.empty())
     d.help("did you mean `" + guess + "`?");
+}
+
+void Elaborator::suggestInteger(Diagnostic &d, const Value &value) {
+  if (value.is(Value::Float) && value.number() == std::floor(value.number()) &&
+      std::fabs(value.number()) < 1e15) {
+    auto number = Twine(static_cast<int64_t>(value.number())).str();
+    d.help("`" + number + ".0` is a float, `" + number + "` an integer");
+  }
 }
 
 void Elaborator::locate(Range range) {
@@ -223,6 +233,13 @@ std::vector<std::string> Elaborator::namesInScope(const Env &env) {
   return names;
 }
 
+/// `nn` of `nn.functional.relu`.
+static const Expr *firstOf(const Expr *expr) {
+  while (expr->kind == ExprKind::Member)
+    expr = expr->kids[0];
+  return expr;
+}
+
 Value Elaborator::evalName(const Expr &expr, Env &env) {
   if (expr.text == "true" || expr.text == "false")
     return Value::boolean(expr.text == "true");
@@ -247,6 +264,22 @@ Value Elaborator::evalName(const Expr &expr, Env &env) {
   if (endsInDivision(
           sources.file(expr.range.file).text().take_front(expr.range.begin))) {
     d.help(commentHelp);
+    return Value();
+  }
+  StringRef constant = llvm::StringSwitch<StringRef>(expr.text)
+                           .Case("None", "none")
+                           .Case("True", "true")
+                           .Case("False", "false")
+                           .Default("");
+  if (!constant.empty()) {
+    d.help("write `" + constant + "`");
+    return Value();
+  }
+  if (prefixed && firstOf(prefixed) == &expr) {
+    StringRef name = prefixed->text;
+    Range before = prefixed->range;
+    before.end = prefixed->textRange.begin;
+    d.help("write `" + name + "(...)`, without `" + sources.text(before) + "`");
     return Value();
   }
   std::vector<std::string> names = namesInScope(env);
@@ -358,7 +391,16 @@ Value Elaborator::evalMember(const Expr &expr, Env &env) {
     const TokenizerInfo *info = resolveTokenizer(expr.range);
     return info ? Value::integer(Dim(info->size)) : Value();
   }
+  // `nn.Linear`: without what stands before it the name is known here.
+  const Expr *outer = prefixed;
+  if (!prefixed || firstOf(prefixed) != firstOf(&expr)) {
+    auto known = lookup(expr.text, env);
+    if (known && (known->is(Value::Builtin) || known->is(Value::Function) ||
+                  known->is(Value::Module)))
+      prefixed = &expr;
+  }
   Value object = eval(base, env);
+  prefixed = outer;
   if (object.isPoison())
     return object;
   if (object.isTensorLike()) {
@@ -380,8 +422,32 @@ Value Elaborator::evalMember(const Expr &expr, Env &env) {
       locate(expr.textRange);
       return Value::tensor(transposeAxes(*tensor, order));
     }
-    error(302, expr.textRange, "a tensor has no `" + expr.text + "`")
-        .help("`.T` swaps the last two axes");
+    Diagnostic &d =
+        error(302, expr.textRange, "a tensor has no `" + expr.text + "`");
+    // As in other libraries, where functions are members.
+    auto function = lookup(expr.text, env);
+    bool isFunction = function && (function->is(Value::Builtin) ||
+                                   function->is(Value::Function));
+    bool isType =
+        expr.text == "int" || expr.text == "float" || expr.text == "bool";
+    StringRef help =
+        llvm::StringSwitch<StringRef>(expr.text)
+            .Cases({"shape", "size", "ndim", "dim"},
+                   "sizes have names, those of the signature: `B`, `T`, "
+                   "`width`")
+            .Cases({"view", "reshape", "permute", "transpose", "flatten",
+                    "squeeze", "unsqueeze"},
+                   "`rearrange(x, \"B T (heads d) -> B heads T d\")` reshapes "
+                   "and reorders axes; `.T` swaps the last two")
+            .Default("`.T` swaps the last two axes");
+    // A range leaves outer parentheses out.
+    StringRef operand = sources.text(base.range);
+    if (operand.count('(') != operand.count(')') || operand.contains('\n'))
+      operand = "...";
+    if (isFunction || isType)
+      d.help("write `" + expr.text + "(" + operand + ")`");
+    else
+      d.help(help);
     return Value();
   }
   if (!object.is(Value::NodeRef)) {

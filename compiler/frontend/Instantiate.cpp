@@ -646,9 +646,11 @@ void Elaborator::declareParamMember(Node &node, const Member &member, Env &env,
       // `outputs = 160`, where the text is not the number itself.
       std::string text = sources.text(entry.range).str(), shown = value.show();
       if (isFirstBlame(value))
-        error(704, entry.range,
-              "a dimension is an integer, not " + value.describe())
-            .withLabel(text == shown ? "" : text + " = " + shown);
+        suggestInteger(
+            error(704, entry.range,
+                  "a dimension is an integer, not " + value.describe())
+                .withLabel(text == shown ? "" : text + " = " + shown),
+            value);
       valid = false;
       continue;
     }

@@ -108,10 +108,12 @@ bool Elaborator::checkShape(const Tensor &tensor, const TypeExpr &type,
       if (value.isPoison())
         return false;
       if (!value.is(Value::Int)) {
-        error(value.is(Value::PerLayer) ? 602 : 704, entry.range,
-              value.is(Value::PerLayer)
-                  ? "a shape depends on the layer's index"
-                  : "a dimension is an integer, not " + value.describe());
+        suggestInteger(
+            error(value.is(Value::PerLayer) ? 602 : 704, entry.range,
+                  value.is(Value::PerLayer)
+                      ? "a shape depends on the layer's index"
+                      : "a dimension is an integer, not " + value.describe()),
+            value);
         return false;
       }
       wanted = value.dim();

@@ -184,7 +184,9 @@ void Parser::parseItems() {
         take();
         take();
         if (out.model)
-          diags.error(120, word.range, "a file has one model");
+          diags.error(120, word.range, "a file has one model")
+              .help("the first one stands in line " +
+                    Twine(sources.line(out.modelRange)));
         out.items.push_back({ItemKind::Model, 0});
         out.modelRange = word.range;
         out.model = parseExpr();
@@ -236,6 +238,20 @@ void Parser::parseItems() {
               : "a kind after `" + word.text + "`, such as `" +
                     (word.isName("data") ? "text(\"input.txt\")" : "bytes") +
                     "`");
+      skipToItem();
+      continue;
+    }
+    if (word.isName("import") || word.isName("model") ||
+        word.isName("module") || word.isName("function") ||
+        word.isName("const")) {
+      bool isLast = tok(1).startsLine || tok(1).kind == TokenKind::End;
+      if (!isLast)
+        take();
+      Diagnostic &d = unexpected("a name after `" + word.text + "`");
+      if (word.isName("import")) {
+        d.message = "`import` takes a file in quotes";
+        d.help("write `import \"other.tfm\"`");
+      }
       skipToItem();
       continue;
     }
@@ -322,8 +338,11 @@ void Parser::parseParameters(std::vector<Parameter> &parameters,
   takeDoc();
   --brackets;
   if (!consume(")")) {
-    Diagnostic &d = unexpected(areArguments ? "`)` to end the arguments"
-                                            : "`)` to end the hyperparameters");
+    // Two names in a row lack a comma between them.
+    StringRef what = areArguments ? "arguments" : "hyperparameters";
+    bool lacksComma = tok().kind == TokenKind::Name && !startsItem();
+    Diagnostic &d = unexpected(
+        (lacksComma ? "`,` or `)` in the list of " : "`)` to end the ") + what);
     if (tok().is("==") && !parameters.empty())
       d.help("a default is written `" + parameters.back().name + " = ...`");
     // The body, if there is one, can still be read.
@@ -570,16 +589,26 @@ std::unique_ptr<Method> Parser::parseMethod(std::string doc) {
     }
   }
   if (!tok().is("{")) {
-    unexpected("`{` to begin the body of `" + name.text + "`");
-    skipToLine();
-    return nullptr;
+    Diagnostic &d = unexpected("`{` to begin the body of `" + name.text + "`");
+    if (!tok().is(":")) {
+      skipToLine();
+      return nullptr;
+    }
+    d.help("write `{` instead of `:`, and `}` behind the body");
   }
-  take();
+  // A body behind `:` can still be read, up to where the module ends or goes
+  // on.
+  bool isOpen = consume(":") && !tok().is("{");
+  if (!isOpen)
+    take();
   unsigned outerBrackets = brackets;
   brackets = 0;
   while (!atEnd() && !tok().is("}")) {
     takeDoc();
     if (tok().is("}") || atEnd())
+      break;
+    if (isOpen && ((tok().startsLine && tok(1).is("(")) ||
+                   (tok().startsColumn && startsItem())))
       break;
     size_t before = at;
     if (!parseStatement(method->body))
@@ -588,7 +617,8 @@ std::unique_ptr<Method> Parser::parseMethod(std::string doc) {
       take();
   }
   brackets = outerBrackets;
-  expect("}", "to end the body of `" + name.text + "`");
+  if (!isOpen)
+    expect("}", "to end the body of `" + name.text + "`");
   return method;
 }
 
@@ -657,7 +687,9 @@ void Parser::parseBlock() {
   block.range = keyword.range;
   for (const Block &other : out.blocks)
     if (other.keyword == block.keyword)
-      diags.error(120, keyword.range, "a file has one `" + keyword.text + "`");
+      diags.error(120, keyword.range, "a file has one `" + keyword.text + "`")
+          .help("the first one stands in line " +
+                Twine(sources.line(other.range)));
   if (!tok().is("{")) {
     block.value = parsePostfix();
   } else {

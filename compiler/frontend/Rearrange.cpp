@@ -112,7 +112,9 @@ Value BuiltinCall::rearrange() {
   llvm::StringMap<bool> leftNames;
   for (const CallArg &size : rest) {
     if (size.name.empty() || !size.value.is(Value::Int)) {
-      e.error(209, size.range, "a size is given as `name = integer`");
+      Elaborator::suggestInteger(
+          e.error(209, size.range, "a size is given as `name = integer`"),
+          size.value);
       return Value();
     }
     if (size.value.dim().value() < 1) {

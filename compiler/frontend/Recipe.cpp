@@ -48,10 +48,15 @@ RecipeBuilder::Form RecipeBuilder::form(const Expr &expr, StringRef path) {
   } else if (expr.kind == ExprKind::Name) {
     form.kind = expr.text.str();
   } else if (expr.kind != ExprKind::Invalid) {
-    e.diags.error(802, expr.range,
-                  "`" + path.rsplit('.').second +
-                      "` takes something such as `" + exampleKind(path) +
-                      "(...)`");
+    StringRef name = path.contains('.') ? path.rsplit('.').second : path;
+    Diagnostic &d = e.diags.error(802, expr.range,
+                                  "`" + name + "` takes something such as `" +
+                                      exampleKind(path) + "(...)`");
+    if (expr.kind == ExprKind::Integer && exampleKind(path) == "every")
+      d.help("write `" + name + " = every(" + e.sources.text(expr.range) +
+             ")`");
+    else if (expr.kind == ExprKind::String)
+      d.help("write `" + unquote(expr.text) + "` without quotes");
   }
   form.used.resize(form.args.size());
   return form;
@@ -142,6 +147,18 @@ void RecipeBuilder::wrong(const Found &found, StringRef name,
     return;
   bool shows =
       value.isNumber() || value.is(Value::Bool) || value.is(Value::String);
+  // `1e3` has an integer's value, but is none.
+  StringRef text = e.sources.text(found.expr->range);
+  if (expected.starts_with("an integer") &&
+      found.expr->kind == ExprKind::Float && value.isNumber() &&
+      value.number() == std::floor(value.number()) && value.number() < 1e15) {
+    e.diags
+        .error(802, found.range,
+               "`" + name + "` takes " + expected + ", but " + text +
+                   " is a float")
+        .help("write `" + Twine(static_cast<int64_t>(value.number())) + "`");
+    return;
+  }
   e.diags.error(802, found.range,
                 "`" + name + "` takes " + expected + ", not " +
                     (shows ? value.show() : value.describe()));
@@ -207,14 +224,27 @@ bool RecipeBuilder::flag(Form &form, StringRef name, bool absent) {
   return absent;
 }
 
-json::Value RecipeBuilder::text(Form &form, StringRef name, json::Value absent,
+json::Value RecipeBuilder::word(Form &form, StringRef name, StringRef absent,
                                 int position) {
+  return text(form, name, absent, position, /*mayBeWord=*/true);
+}
+
+json::Value RecipeBuilder::text(Form &form, StringRef name, json::Value absent,
+                                int position, bool mayBeWord) {
   Found found = find(form, name, position);
   if (!found.expr)
     return absent;
-  // A word may stand without quotes: `overflow = slide`.
-  if (found.expr->kind == ExprKind::Name && found.expr->text != "none")
-    return found.expr->text.str();
+  if (found.expr->kind == ExprKind::Name && found.expr->text != "none") {
+    // Quotes are the shell's on the command line.
+    if (mayBeWord || e.sources.file(found.range.file).isArgument())
+      return found.expr->text.str();
+    e.diags
+        .error(802, found.range,
+               "`" + name + "` takes a string, not the name `" +
+                   found.expr->text + "`")
+        .help("write `" + name + " = \"" + found.expr->text + "\"`");
+    return absent;
+  }
   Value v = value(found);
   if (v.is(Value::String))
     return v.text();
@@ -446,7 +476,7 @@ json::Value RecipeBuilder::optimizer(const Found &found) {
     out["eps"] = number(form, "eps", 1e-8, 0, infinity);
     Found given = find(form, "eps_placement");
     form.known.pop_back();
-    json::Value placement = text(form, "eps_placement", "torch");
+    json::Value placement = word(form, "eps_placement", "torch");
     if (placement != json::Value("torch") && placement != json::Value("keras"))
       e.diags.error(802, given.range, "`eps_placement` is `torch` or `keras`");
     else
@@ -472,7 +502,7 @@ json::Value RecipeBuilder::schedule(const Found &found) {
     out["decay"] = integer(form, "decay", 0, 0);
   if (form.kind == "wsd") {
     Found shape = find(form, "shape");
-    json::Value name = text(form, "shape", "linear");
+    json::Value name = word(form, "shape", "linear");
     form.known.pop_back();
     if (name != json::Value("linear") && name != json::Value("cosine") &&
         name != json::Value("1-sqrt")) {
@@ -505,7 +535,7 @@ json::Value RecipeBuilder::every(const Found &found, StringRef name) {
   if (!known(form, {"every"}, "rhythm"))
     return nullptr;
   out["every"] = integer(form, "n", 1000, 1, 0);
-  json::Value unit = text(form, "unit", "steps", 1);
+  json::Value unit = word(form, "unit", "steps", 1);
   if (unit != json::Value("steps") && unit != json::Value("epochs"))
     e.diags.error(802, found.range,
                   "the unit of `every` is `steps` or `epochs`");

@@ -61,8 +61,13 @@ private:
   double number(Form &form, llvm::StringRef name, double absent, double least,
                 double most, int position = -1);
   bool flag(Form &form, llvm::StringRef name, bool absent);
+  /// A string in quotes.
   llvm::json::Value text(Form &form, llvm::StringRef name,
-                         llvm::json::Value absent, int position = -1);
+                         llvm::json::Value absent, int position = -1,
+                         bool mayBeWord = false);
+  /// One of a few words, which may stand without quotes: `overflow = slide`.
+  llvm::json::Value word(Form &form, llvm::StringRef name,
+                         llvm::StringRef absent, int position = -1);
   llvm::json::Value integerOrNull(Form &form, llvm::StringRef name,
                                   int64_t least, int position = -1);
   void wrong(const Found &found, llvm::StringRef name, llvm::StringRef expected,
@@ -83,13 +88,18 @@ private:
   llvm::json::Value generateBlock(const ast::Block *block);
   llvm::json::Value tokenizerJson();
   std::optional<TokenizerInfo> tokenizer(const ast::Block &block);
-  /// What `chars(from = ...)` learns from; reports errors.
-  std::optional<DataSpec> alphabetSource(const Found &from);
+  /// What `chars(from = ...)` learns from, and where its files are named;
+  /// reports errors.
+  std::optional<DataSpec> alphabetSource(const Found &from,
+                                         std::vector<Range> &ranges);
   /// Where the files that the recipe names are, beside the main file; empty
-  /// after one that cannot be read, which is reported.
+  /// after one that cannot be read, which is reported at its range, or the last
+  /// one.
   std::vector<std::string> locate(llvm::ArrayRef<std::string> names,
-                                  Range range);
-  std::vector<std::string> fileNames(Form &form, bool needsOne);
+                                  llvm::ArrayRef<Range> ranges);
+  /// The files of a form, and where they are named.
+  std::vector<std::string> fileNames(Form &form, bool needsOne,
+                                     std::vector<Range> *ranges = nullptr);
 
   Elaborator &e;
 };

@@ -31,9 +31,11 @@ static std::string absoluteFolder(StringRef folder) {
 }
 
 std::vector<std::string>
-RecipeBuilder::locate(llvm::ArrayRef<std::string> names, Range range) {
+RecipeBuilder::locate(llvm::ArrayRef<std::string> names,
+                      llvm::ArrayRef<Range> ranges) {
   std::vector<std::string> paths;
-  for (const std::string &name : names) {
+  for (auto [i, name] : llvm::enumerate(names)) {
+    Range range = ranges[std::min(i, ranges.size() - 1)];
     llvm::SmallString<128> path(name);
     if (!llvm::sys::path::is_absolute(path) && !e.mainUnit->folder.empty()) {
       path = e.mainUnit->folder;
@@ -56,18 +58,24 @@ RecipeBuilder::locate(llvm::ArrayRef<std::string> names, Range range) {
   return paths;
 }
 
-std::vector<std::string> RecipeBuilder::fileNames(Form &form, bool needsOne) {
+std::vector<std::string> RecipeBuilder::fileNames(Form &form, bool needsOne,
+                                                  std::vector<Range> *ranges) {
   std::vector<std::string> files;
   form.known.push_back("files");
   auto add = [&](const Found &found) {
     Value v = value(found);
     std::vector<Value> items =
         v.is(Value::List) ? v.items() : std::vector<Value>{v};
-    for (const Value &item : items) {
-      if (item.is(Value::String))
-        files.push_back(item.text());
-      else
+    for (auto [i, item] : llvm::enumerate(items)) {
+      if (!item.is(Value::String)) {
         wrong(found, form.kind, "a file's name in quotes", item);
+        continue;
+      }
+      files.push_back(item.text());
+      bool isList = found.expr->kind == ExprKind::List ||
+                    found.expr->kind == ExprKind::Tuple;
+      if (ranges)
+        ranges->push_back(isList ? found.expr->kids[i]->range : found.range);
     }
   };
   if (Elaborator::Define *define = e.findDefine(form.path + ".files")) {
@@ -155,7 +163,8 @@ const TokenizerInfo *Elaborator::resolveTokenizer(Range range) {
   return tokenizer ? &*tokenizer : nullptr;
 }
 
-std::optional<DataSpec> RecipeBuilder::alphabetSource(const Found &from) {
+std::optional<DataSpec>
+RecipeBuilder::alphabetSource(const Found &from, std::vector<Range> &ranges) {
   DataSpec source;
   source.kind = "text";
   if (!from.expr->isName("data")) {
@@ -164,7 +173,8 @@ std::optional<DataSpec> RecipeBuilder::alphabetSource(const Found &from) {
       wrong(from, "from", "`data` or a file's name", v);
       return std::nullopt;
     }
-    source.files = locate({v.text()}, from.range);
+    ranges = {from.range};
+    source.files = locate({v.text()}, ranges);
     return source.files.empty() ? std::nullopt : std::optional(source);
   }
   const Block *data = e.block("data");
@@ -192,13 +202,16 @@ std::optional<DataSpec> RecipeBuilder::alphabetSource(const Found &from) {
     return std::nullopt;
   }
   source.kind = form.kind;
-  source.files = locate(fileNames(form, /*needsOne=*/true), from.range);
-  auto word = [&](StringRef name, json::Value absent) {
+  std::vector<std::string> names = fileNames(form, /*needsOne=*/true, &ranges);
+  if (names.empty())
+    return std::nullopt;
+  source.files = locate(names, ranges);
+  auto entry = [&](StringRef name, json::Value absent) {
     return text(form, name, std::move(absent)).getAsString().value_or("").str();
   };
-  source.field = form.kind == "json" ? word("field", "text") : "";
-  source.end = word("end", nullptr);
-  source.pad = word("pad", nullptr);
+  source.field = form.kind == "json" ? entry("field", "text") : "";
+  source.end = entry("end", nullptr);
+  source.pad = entry("pad", nullptr);
   return source.files.empty() ? std::nullopt : std::optional(source);
 }
 
@@ -217,15 +230,21 @@ std::optional<TokenizerInfo> RecipeBuilder::tokenizer(const Block &block) {
   if (form.kind == "chars") {
     Found from = find(form, "from");
     if (from.expr) {
-      std::optional<DataSpec> source = alphabetSource(from);
+      std::vector<Range> ranges;
+      std::optional<DataSpec> source = alphabetSource(from, ranges);
       if (!source)
         return std::nullopt;
-      if (auto alphabet = learnAlphabet(*source))
+      if (auto alphabet = learnAlphabet(*source)) {
         info.alphabet = std::move(*alphabet);
-      else
-        e.diags.error(808, from.range,
-                      "there are no characters to learn: " +
-                          llvm::toString(alphabet.takeError()));
+      } else {
+        std::string why = llvm::toString(alphabet.takeError());
+        // The file that the message names.
+        Range at = ranges[0];
+        for (auto [path, range] : llvm::zip(source->files, ranges))
+          if (StringRef(why).contains(path))
+            at = range;
+        e.diags.error(808, at, "there are no characters to learn: " + why);
+      }
     } else {
       Found alphabet = find(form, "alphabet", 0);
       if (!alphabet.expr) {
@@ -331,7 +350,7 @@ json::Value RecipeBuilder::generateBlock(const Block *block) {
   out["tokens"] = integer(form, "tokens", 100, 1);
   out["greedy"] = flag(form, "greedy", false);
   Found overflow = find(form, "overflow");
-  json::Value mode = text(form, "overflow", "slide");
+  json::Value mode = word(form, "overflow", "slide");
   form.known.pop_back();
   if (mode != json::Value("slide") && mode != json::Value("stop")) {
     e.diags.error(802, overflow.range, "`overflow` is `slide` or `stop`");

@@ -44,9 +44,12 @@ Value Elaborator::evalRepeat(const Expr &expr, Env &env) {
     return count;
   if (!count.is(Value::Int) || count.dim().value() < 1 ||
       count.dim().value() > maxRepeat) {
-    error(601, expr.kids[0]->range,
-          "`repeat` takes a count from 1 to " + Twine(maxRepeat) + ", not " +
-              (count.is(Value::Int) ? count.show() : count.describe()));
+    suggestInteger(
+        error(601, expr.kids[0]->range,
+              "`repeat` takes a count from 1 to " + Twine(maxRepeat) +
+                  ", not " +
+                  (count.is(Value::Int) ? count.show() : count.describe())),
+        count);
     return Value();
   }
   size_t n = count.dim().value();

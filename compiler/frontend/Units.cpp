@@ -43,7 +43,16 @@ void Elaborator::declare(Unit &unit) {
     if (!unit.modules.contains(name) && !unit.functions.contains(name) &&
         !unit.constants.contains(name))
       return false;
-    diags.error(905, range, "`" + name + "` is defined twice in this file");
+    Range first;
+    if (const ast::Module *module = unit.modules.lookup(name))
+      first = module->range;
+    else if (const ast::Method *function = unit.functions.lookup(name))
+      first = function->range;
+    else
+      first = unit.constants.lookup(name)->decl->range;
+    diags.error(905, range, "`" + name + "` is defined twice in this file")
+        .help("the first one stands in line " +
+              llvm::Twine(sources.line(first)));
     return true;
   };
   for (const auto &module : unit.ast->modules)
