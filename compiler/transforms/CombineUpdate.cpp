@@ -113,9 +113,12 @@ struct CombineUpdate : tfm::impl::CombineUpdatePassBase<CombineUpdate> {
     DerivativeBuilder b{builder, module.getLoc()};
     Value hyper = block->getArguments().back();
     size_t perRange = 2 + state.size();
-    Value norm = gradientNorm(b, block, ranges.size(), perRange, scalar);
     Value clip =
         b.reshape(SliceOp::create(builder, b.loc, hyper, 0, 3, 1), scalar);
+    // A model may have nothing to train.
+    Value norm = ranges.empty()
+                     ? b.zeros(clip)
+                     : gradientNorm(b, block, ranges.size(), perRange, scalar);
     // PyTorch's clip_grad_norm_ adds 1e-6 as well.
     Value factor = MinOp::create(
         builder, b.loc, b.div(clip, b.plus(norm, 1e-6)), b.constant(norm, 1.0));
