@@ -291,9 +291,17 @@ class BadInput(Folder):
         source = (self.folder / "tiny.tfm").read_text()
         source = source.replace("forward(tokens: int[B, T])",
                                 "forward(tokens: int[B, T], memory: [B, T, width])")
-        (self.folder / "two.tfm").write_text(source.replace("x = h(x)", "x = h(x) + memory"))
+        source = source.replace("x = h(x)", "x = h(x) + memory")
+        (self.folder / "two.tfm").write_text(source)
+        refused = tfmc("check", self.folder / "two.tfm")
+        self.assertEqual(refused.returncode, INPUT_ERROR)
+        self.assertIn("nothing that is called `memory`", refused.stderr)
+        # A program of one's own may fill it.
+        alphabet = json.dumps("".join(sorted(set((self.folder / "text.txt").read_text()))))
+        lines = [line.replace("from = data", alphabet) for line in source.splitlines() if not line.startswith("data")]
+        (self.folder / "two.tfm").write_text("\n".join(lines))
         two = self.build("two", source="two.tfm")
-        for arguments in (["train", "--out", "two-run"],
+        for arguments in (["train", "--data", "text.txt", "--out", "two-run"],
                           ["generate", "--weights", self.train("one-run", "--steps", "1")]):
             result = run(two, *arguments, cwd=self.folder)
             self.assertEqual(result.returncode, INPUT_ERROR, result)
