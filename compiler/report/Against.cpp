@@ -9,6 +9,7 @@
 
 #include "compiler/report/Writers.h"
 #include "runtime/error.h"
+#include "runtime/tokenizer/utf8.h"
 #include "runtime/weights.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -267,15 +268,18 @@ void tfm::writeComparison(const Comparison &comparison, const std::string &path,
   TextTable table({false, false, false});
   for (const TensorComparison &tensor : comparison.tensors) {
     if (all || differs(tensor.state))
-      table.add({tensor.name, stateText(tensor.state), details(tensor)});
+      table.add({printable(tensor.name), stateText(tensor.state),
+                 printable(details(tensor))});
   }
   table.write(os, 0);
-  os << path << ": " << comparison.count(State::Matches) << " of "
+  os << printable(path) << ": " << comparison.count(State::Matches) << " of "
      << llvm::count_if(
             comparison.tensors,
             [](const TensorComparison &tensor) { return tensor.inModel; })
      << " tensors match in name, shape and type";
-  llvm::StringRef prefix = comparison.prefix;
+  // Names are the checkpoint's, and a terminal must not obey them.
+  std::string shownPrefix = printable(comparison.prefix);
+  llvm::StringRef prefix = shownPrefix;
   if (prefix.consume_front("-"))
     os << " (without the model's prefix `" << prefix << "`)";
   else if (!prefix.empty())

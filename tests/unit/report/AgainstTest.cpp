@@ -101,6 +101,15 @@ TEST(Against, TheModelMayHaveThePrefix) {
   EXPECT_EQ(comparison.prefix, "-model.");
 }
 
+TEST(Against, ATerminalObeysNoName) {
+  ModelReport report = tiedReport();
+  std::vector<CheckpointTensor> tensors = agreeing(report);
+  tensors.push_back({"\x1b[31mred", "F32", {2}});
+  std::string text = textOf(compareWithCheckpoint(report, tensors));
+  EXPECT_EQ(text.find('\x1b'), std::string::npos) << text;
+  EXPECT_NE(text.find("[31mred"), std::string::npos) << text;
+}
+
 // One tensor with and without the prefix: loading could not tell which is
 // meant.
 TEST(Against, OneTensorUnderTwoNames) {
