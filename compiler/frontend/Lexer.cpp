@@ -8,6 +8,7 @@
 #include "compiler/frontend/Lexer.h"
 
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/ConvertUTF.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -25,7 +26,8 @@ constexpr StringRef puncts[] = {
 bool startsName(char c) { return llvm::isAlpha(c) || c == '_'; }
 bool continuesName(char c) { return llvm::isAlnum(c) || c == '_'; }
 
-/// ` (U+00A0)` of a character that may look like another one; nothing of ASCII.
+/// ` (U+00A0)` of a whole character that may look like another one; nothing of
+/// ASCII.
 std::string codePoint(StringRef character) {
   auto byte = [&](size_t i) {
     return static_cast<unsigned char>(character[i]);
@@ -162,16 +164,21 @@ private:
         return;
       }
     }
-    // A multi-byte character is reported as one.
-    ++at;
-    while (at < text.size() &&
-           (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80)
+    // A multi-byte character is reported as one, and so is what continues a
+    // byte that begins none.
+    const auto *bytes = reinterpret_cast<const llvm::UTF8 *>(text.data());
+    size_t length = llvm::getNumBytesForUTF8(bytes[begin]);
+    bool isCharacter =
+        begin + length <= text.size() &&
+        llvm::isLegalUTF8Sequence(bytes + begin, bytes + begin + length);
+    at += isCharacter ? length : 1;
+    while (!isCharacter && at < text.size() && (bytes[at] & 0xC0) == 0x80)
       ++at;
     Range range{file, static_cast<uint32_t>(begin), static_cast<uint32_t>(at)};
     StringRef what = text.slice(begin, at);
     out.errors.push_back(begin);
     Diagnostic &d =
-        llvm::isPrint(c) || static_cast<unsigned char>(c) >= 0xC2
+        llvm::isPrint(c) || (length > 1 && isCharacter)
             ? diags.error(101, range,
                           "unexpected character `" + what + "`" +
                               codePoint(what))

@@ -94,6 +94,22 @@ TEST(Parser, ReadsFilesOfOtherEditors) {
   EXPECT_EQ(parsed.file->modules[0]->members.size(), 2u);
 }
 
+// Bytes that are no character, however many of them, are one mistake; what
+// stands before them may be one.
+TEST(Parser, BytesThatAreNoCharacter) {
+  for (size_t count : {0, 1, 3, 70, 5000}) {
+    std::string tail(count, '\x87');
+    Parsed none("model M(width = 8) { a\xFF" + tail + " }\n");
+    EXPECT_NE(none.diags.str().find("unexpected byte 0xFF"), std::string::npos);
+    EXPECT_EQ(none.diags.str().find("byte 0x87"), std::string::npos);
+    Parsed one("model M(width = 8) { a\xC4\x87" + tail + " }\n");
+    EXPECT_NE(one.diags.str().find("(U+0107)"), std::string::npos);
+    EXPECT_EQ(one.diags.str().find("byte 0x87") != std::string::npos,
+              count != 0);
+    EXPECT_LE(one.diags.size(), 3u);
+  }
+}
+
 TEST(Parser, KeepsDocsAndComments) {
   Parsed parsed("/// What it is.\n/// And more.\nmodule M {\n"
                 "  // a note\n  n = 4  // behind\n}\n");
