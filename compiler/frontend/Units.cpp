@@ -67,6 +67,7 @@ void Elaborator::declare(Unit &unit) {
     consts.emplace_back();
     Const &constant = consts.back();
     constant.unit = &unit;
+    constant.decl = member.get();
     unit.constants[member->name] = &constant;
     Env env;
     env.unit = &unit;
