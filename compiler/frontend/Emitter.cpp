@@ -43,7 +43,9 @@ struct Emitter::Impl {
   explicit Impl(MLIRContext &context)
       : context(context), builder(&context),
         module(ModuleOp::create(UnknownLoc::get(&context))),
-        loc(UnknownLoc::get(&context)) {}
+        loc(UnknownLoc::get(&context)) {
+    builder.setInsertionPointToEnd(&nowhere);
+  }
 
   ~Impl() { abandon(); }
 
@@ -53,6 +55,7 @@ struct Emitter::Impl {
       frames.pop_back();
     }
     frames.clear();
+    builder.setInsertionPointToEnd(&nowhere);
     if (function)
       function.erase();
     function = nullptr;
@@ -172,6 +175,9 @@ struct Emitter::Impl {
 
   MLIRContext &context;
   OpBuilder builder;
+  /// Takes what mistakes emit outside of functions, such as a product of
+  /// tensors for a dimension.
+  Block nowhere;
   OwningOpRef<ModuleOp> module;
   Location loc;
   func::FuncOp function;
@@ -257,6 +263,7 @@ void Emitter::endFunction(ArrayRef<Handle> results) {
   m.params.clear();
   m.constants.clear();
   m.shapes.clear();
+  m.builder.setInsertionPointToEnd(&m.nowhere);
 }
 
 void Emitter::abandonFunction() { impl->abandon(); }
