@@ -313,8 +313,7 @@ void ProgramBuilder::build(func::FuncOp func, Program &out) {
       // A cache is updated in place; the optimizer's kernel has to read what
       // it replaces at the same points, and nothing after it may.
       for (BlockArgument arg : block.getArguments())
-        if (views[arg] == view &&
-            schedule.buffers[view.buffer].kind != BufferKind::Cache)
+        if (views[arg] == view && !region.getValue().starts_with("cache."))
           inPlace = canWriteOver(arg, value, block);
     } else {
       RankedTensorType type = tensorType(value);
