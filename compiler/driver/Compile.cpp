@@ -107,8 +107,11 @@ LogicalResult tfm::prepare(ModuleOp module) {
   passes.addPass(createAccumulateGradientsPass());
   passes.addPass(createStripDropoutPass());
   passes.addPass(createDeriveDecodePass());
-  passes.addPass(createAddUpdatePass());
-  passes.addPass(createCombineUpdatePass());
+  // Without training there is no optimizer's state that an update could use.
+  if (module.lookupSymbol("loss")) {
+    passes.addPass(createAddUpdatePass());
+    passes.addPass(createCombineUpdatePass());
+  }
   passes.addPass(createSimplifyPass());
   passes.addPass(createDecomposePass());
   passes.addPass(createLegalizeForKernelsPass());

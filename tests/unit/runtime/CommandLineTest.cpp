@@ -374,7 +374,10 @@ TEST_F(CommandLine, SameBitsForAnyNumberOfThreadsAndAfterResume) {
   std::string weights = contentOf(folder / "one/model.safetensors");
   EXPECT_EQ(weights, contentOf(folder / "two/model.safetensors"));
   // The first part must plan for all 300 steps: the schedule depends on it.
-  Outcome killed = run("train --out three --threads 2", "timeout -s KILL 0.02");
+  // In the foreground `timeout` waits for what it has killed, which holds the
+  // folder until it has ended.
+  Outcome killed =
+      run("train --out three --threads 2", "timeout --foreground -s KILL 0.02");
   if (!std::filesystem::exists(folder / "three/state.json"))
     ASSERT_EQ(run("train --out three --overwrite").code, 0);
   else
