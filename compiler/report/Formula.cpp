@@ -11,6 +11,7 @@
 #include "llvm/Support/MathExtras.h"
 
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 using namespace tfm;
@@ -211,16 +212,21 @@ std::optional<Formula> FormulaContext::power(const Formula &a,
 // Values
 //===----------------------------------------------------------------------===//
 
-/// a ** b; nothing on overflow.
+/// a ** b with b >= 0; nothing on overflow.
 static std::optional<int64_t> powerOf(int64_t a, int64_t b) {
+  // These do not grow, so nothing would end the loop for a large b.
+  if (a >= -1 && a <= 1)
+    return b == 0 ? 1 : a == -1 && b % 2 == 0 ? 1 : a;
   int64_t result = 1;
-  for (int64_t i = 0; i != b; ++i) {
+  for (int64_t i = 0; i != b; ++i)
     if (llvm::MulOverflow(result, a, result))
       return std::nullopt;
-    if (result == 0 || (result == 1 && a == 1))
-      return result;
-  }
   return result;
+}
+
+/// Whether a / b is a number: b is not 0, and the quotient does not overflow.
+static bool canDivide(int64_t a, int64_t b) {
+  return b != 0 && !(b == -1 && a == std::numeric_limits<int64_t>::min());
 }
 
 std::optional<Formula> FormulaContext::opaque(AtomKind kind,
@@ -232,17 +238,17 @@ std::optional<Formula> FormulaContext::opaque(AtomKind kind,
   int64_t value = 0;
   switch (kind) {
   case AtomKind::Divide:
-    if (*b == 0 || *a % *b != 0)
+    if (!canDivide(*a, *b) || *a % *b != 0)
       return std::nullopt;
     value = *a / *b;
     break;
   case AtomKind::FloorDivide:
-    if (*b == 0)
+    if (!canDivide(*a, *b))
       return std::nullopt;
     value = llvm::divideFloorSigned(*a, *b);
     break;
   case AtomKind::Remainder:
-    if (*b == 0)
+    if (!canDivide(*a, *b))
       return std::nullopt;
     value = *a - llvm::divideFloorSigned(*a, *b) * *b;
     break;

@@ -102,6 +102,25 @@ TEST(Formula, OverflowIsNoValue) {
   EXPECT_EQ(context.evaluate(*context.parse("big")), INT64_MAX);
   EXPECT_FALSE(context.evaluate(*context.parse("big + 1")).has_value());
   EXPECT_FALSE(context.evaluate(*context.parse("big * big")).has_value());
+  EXPECT_FALSE(
+      context.evaluate(*context.parse("(-big - 1)/(3 - 4)")).has_value());
+  EXPECT_FALSE(context.parse("(-big - 1)//(3 - 4)").has_value());
+  EXPECT_FALSE(context.parse("(-big - 1) % (3 - 4)").has_value());
+}
+
+// They end at once: what does not grow does not overflow either.
+TEST(Formula, PowersOfWhatDoesNotGrow) {
+  FormulaContext context(
+      {{"big", INT64_MAX}, {"one", 1}, {"none", 0}, {"minus", -1}});
+  auto value = [&](const char *text) {
+    return context.evaluate(*context.parse(text));
+  };
+  EXPECT_EQ(value("one**big"), 1);
+  EXPECT_EQ(value("none**big"), 0);
+  EXPECT_EQ(value("none**none"), 1);
+  EXPECT_EQ(value("minus**big"), -1);
+  EXPECT_EQ(value("minus**(big - 1)"), 1);
+  EXPECT_FALSE(context.parse("(one + 1)**big").has_value());
 }
 
 TEST(Formula, PartialDerivatives) {
