@@ -14,6 +14,9 @@
 
 using namespace tfm;
 
+/// Far more than any model has, and less than places in it (32 bits) reach.
+static constexpr size_t largestFile = 16 << 20;
+
 SourceFile::SourceFile(std::string name, std::string text, bool isArgument)
     : fileName(std::move(name)), contents(std::move(text)),
       argument(isArgument) {
@@ -64,6 +67,8 @@ llvm::Expected<uint32_t> SourceManager::load(llvm::StringRef path) {
   // Programs and weights; no text has such a byte, whatever its encoding.
   if ((*buffer)->getBuffer().contains('\0'))
     return llvm::createStringError("this is not a text file");
+  if ((*buffer)->getBufferSize() > largestFile)
+    return llvm::createStringError("this is no model: it has more than 16 MiB");
   return add(path == "-" ? "<stdin>" : path, (*buffer)->getBuffer());
 }
 

@@ -64,7 +64,7 @@ public:
   /// Adds what follows `-D ` on the command line.
   uint32_t addDefine(llvm::StringRef text);
   /// Reads a file (`-` is standard input) and adds it; fails with the system's
-  /// message.
+  /// message, or where it is not a text, or a very large one.
   llvm::Expected<uint32_t> load(llvm::StringRef path);
 
   const SourceFile &file(uint32_t id) const { return *files[id]; }

@@ -186,6 +186,16 @@ class Input(unittest.TestCase):
                 self.assert_fault(result, "this is not a text file")
                 self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
 
+    def test_a_text_that_is_no_model(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "model.tfm")
+            with open(path, "wb") as file:
+                file.write(b"ROMEO:\n" * (3 << 20))
+            for command in (["check"], ["report"], ["fmt"], ["build"]):
+                result = tfmc(*command, path)
+                self.assert_fault(result, "this is no model: it has more than 16 MiB")
+                self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
+
     def test_no_control_character_reaches_the_terminal(self):
         text = 'model M(n = 3) {\n  param \x1b[31mw: [n] = "\x1b]0;x\x07\u009b31m"\n}\n'
         result = tfmc("check", "-", stdin=text)
