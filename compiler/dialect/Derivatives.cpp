@@ -26,21 +26,6 @@ using Cotangents = SmallVectorImpl<Value>;
 
 constexpr double pi = 3.14159265358979323846;
 
-/// The number that every element of `value` equals, when it is a constant.
-std::optional<double> constantSplat(Value value) {
-  Operation *op = value.getDefiningOp();
-  while (isa_and_nonnull<BroadcastOp, ReshapeOp, CastOp>(op))
-    op = op->getOperand(0).getDefiningOp();
-  auto constant = dyn_cast_or_null<ConstantOp>(op);
-  auto dense =
-      constant ? dyn_cast<DenseElementsAttr>(constant.getValue()) : nullptr;
-  if (!dense || !dense.isSplat())
-    return std::nullopt;
-  if (isa<FloatType>(dense.getElementType()))
-    return dense.getSplatValue<APFloat>().convertToDouble();
-  return static_cast<double>(dense.getSplatValue<APInt>().getSExtValue());
-}
-
 bool isConstant(Value value) {
   Operation *op = value.getDefiningOp();
   while (isa_and_nonnull<BroadcastOp, ReshapeOp, CastOp>(op))
@@ -222,7 +207,7 @@ void DivOp::buildVJP(OpBuilder &builder, ValueRange c, Cotangents &result) {
 void PowOp::buildVJP(OpBuilder &builder, ValueRange c, Cotangents &result) {
   DerivativeBuilder b{builder, getLoc()};
   Value base = getA();
-  if (std::optional<double> p = constantSplat(getB())) {
+  if (std::optional<double> p = floatSplat(getB())) {
     // Spelt out so that a base of 0 or below, which is allowed with a constant
     // integral exponent, meets no logarithm and no 0 ** -1.
     if (*p == 0.0)

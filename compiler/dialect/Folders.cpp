@@ -15,17 +15,14 @@ using namespace tfm;
 
 namespace {
 
-/// Whether `attr` is a splat of the number `value`.
-bool isSplatOf(Attribute attr, double value) {
-  auto dense = dyn_cast_or_null<DenseElementsAttr>(attr);
-  if (!dense || !dense.isSplat())
-    return false;
-  if (isa<FloatType>(dense.getElementType()))
-    return dense.getSplatValue<APFloat>().convertToDouble() == value;
-  if (dense.getElementType().isInteger(32))
-    return dense.getSplatValue<APInt>().getSExtValue() ==
-           static_cast<int64_t>(value);
-  return false;
+/// Whether an operand is known to be 0 everywhere.
+bool isZero(Attribute attr) {
+  return matchPattern(attr, m_AnyZeroFloat()) || matchPattern(attr, m_Zero());
+}
+
+/// Whether an operand is known to be 1 everywhere.
+bool isOne(Attribute attr) {
+  return matchPattern(attr, m_OneFloat()) || matchPattern(attr, m_One());
 }
 
 /// matmul(transpose(x), y) of the last two axes sets the flag instead.
@@ -48,7 +45,7 @@ struct FoldTransposeIntoMatmul : OpRewritePattern<MatmulOp> {
                                 PatternRewriter &rewriter) const override {
     TransposeOp a = lastTwoSwapped(op.getA()), b = lastTwoSwapped(op.getB());
     if (!a && !b)
-      return failure();
+      return rewriter.notifyMatchFailure(op, "no operand is a transpose");
     rewriter.modifyOpInPlace(op, [&] {
       if (a) {
         op.getAMutable().assign(a.getX());
@@ -85,29 +82,29 @@ OpFoldResult CastOp::fold(FoldAdaptor) {
 }
 
 OpFoldResult AddOp::fold(FoldAdaptor adaptor) {
-  if (isSplatOf(adaptor.getB(), 0))
+  if (isZero(adaptor.getB()))
     return getA();
-  if (isSplatOf(adaptor.getA(), 0))
+  if (isZero(adaptor.getA()))
     return getB();
   return {};
 }
 
 OpFoldResult SubOp::fold(FoldAdaptor adaptor) {
-  if (isSplatOf(adaptor.getB(), 0))
+  if (isZero(adaptor.getB()))
     return getA();
   return {};
 }
 
 OpFoldResult MulOp::fold(FoldAdaptor adaptor) {
-  if (isSplatOf(adaptor.getB(), 1))
+  if (isOne(adaptor.getB()))
     return getA();
-  if (isSplatOf(adaptor.getA(), 1))
+  if (isOne(adaptor.getA()))
     return getB();
   return {};
 }
 
 OpFoldResult DivOp::fold(FoldAdaptor adaptor) {
-  if (isSplatOf(adaptor.getB(), 1))
+  if (isOne(adaptor.getB()))
     return getA();
   return {};
 }

@@ -10,6 +10,8 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
+#include "mlir/IR/Matchers.h"
+#include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 #include "compiler/dialect/TfmDialect.cpp.inc"
@@ -50,4 +52,28 @@ mlir::Value tfm::splat(mlir::OpBuilder &builder, mlir::Location loc,
     attr = builder.getIntegerAttr(element, static_cast<int64_t>(value));
   return ConstantOp::create(builder, loc, type,
                             mlir::DenseElementsAttr::get(type, attr));
+}
+
+std::optional<double> tfm::floatSplat(mlir::Value value) {
+  mlir::Operation *op = value.getDefiningOp();
+  while (llvm::isa_and_nonnull<BroadcastOp, ReshapeOp, CastOp>(op)) {
+    // A cast to whole numbers changes the number.
+    if (!llvm::isa<mlir::FloatType>(
+            mlir::getElementTypeOrSelf(op->getResult(0))) &&
+        llvm::isa<CastOp>(op))
+      return std::nullopt;
+    op = op->getOperand(0).getDefiningOp();
+  }
+  mlir::DenseElementsAttr elements;
+  if (!llvm::isa<mlir::FloatType>(mlir::getElementTypeOrSelf(value)) || !op ||
+      !mlir::matchPattern(op, mlir::m_Constant(&elements)) ||
+      !elements.isSplat())
+    return std::nullopt;
+  if (llvm::isa<mlir::FloatType>(elements.getElementType()))
+    return elements.getSplatValue<llvm::APFloat>().convertToDouble();
+  auto whole = elements.getSplatValue<llvm::APInt>();
+  // `true` is 1, not the -1 that its one bit is with a sign.
+  return elements.getElementType().isInteger(1)
+             ? static_cast<double>(whole.getZExtValue())
+             : static_cast<double>(whole.getSExtValue());
 }

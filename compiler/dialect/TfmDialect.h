@@ -17,6 +17,7 @@
 #include "mlir/Interfaces/ControlFlowInterfaces.h"
 #include "mlir/Interfaces/InferTypeOpInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
+#include <optional>
 
 #include "compiler/dialect/TfmDialect.h.inc"
 #include "compiler/dialect/TfmEnums.h.inc"
@@ -39,6 +40,10 @@ inline mlir::RankedTensorType tensorType(mlir::Value value) {
 /// element type.
 mlir::Value splat(mlir::OpBuilder &builder, mlir::Location loc,
                   mlir::RankedTensorType type, double value);
+
+/// The number that every element of a tensor of floats equals, where it is a
+/// constant, or one that is broadcast, reshaped or cast.
+std::optional<double> floatSplat(mlir::Value value);
 
 } // namespace tfm
 

@@ -16,18 +16,6 @@ using namespace tfm;
 
 namespace {
 
-/// The float that every element of a constant equals.
-std::optional<double> splatOf(Value value) {
-  auto constant = value.getDefiningOp<ConstantOp>();
-  auto dense =
-      constant ? dyn_cast<DenseElementsAttr>(constant.getValue()) : nullptr;
-  if (!dense || !dense.isSplat() || !isa<FloatType>(dense.getElementType()))
-    return std::nullopt;
-  return dense.getSplatValue<APFloat>().convertToDouble();
-}
-
-bool isZero(Value value) { return splatOf(value) == 0.0; }
-
 /// The terms of a sum of single-use additions.
 void collectTerms(Value value, bool isRoot, SmallVectorImpl<Value> &terms) {
   auto add = value.getDefiningOp<AddOp>();
@@ -47,7 +35,7 @@ struct ConcatInsteadOfPads : OpRewritePattern<AddOp> {
   LogicalResult matchAndRewrite(AddOp op,
                                 PatternRewriter &rewriter) const override {
     if (op->hasOneUse() && isa<AddOp>(*op->user_begin()))
-      return failure();
+      return rewriter.notifyMatchFailure(op, "not the end of the sum");
     SmallVector<Value> terms;
     collectTerms(op, true, terms);
     SmallVector<PadOp> pads;
@@ -56,19 +44,20 @@ struct ConcatInsteadOfPads : OpRewritePattern<AddOp> {
         if (pads.empty() || pads.front().getAxis() == pad.getAxis())
           pads.push_back(pad);
     if (pads.size() < 2)
-      return failure();
+      return rewriter.notifyMatchFailure(op, "fewer than two padded slices");
     llvm::sort(pads, [](PadOp a, PadOp b) { return a.getLow() < b.getLow(); });
     auto axis = static_cast<int64_t>(pads.front().getAxis());
     int64_t end = 0;
     SmallVector<Value> pieces;
     for (PadOp pad : pads) {
       if (static_cast<int64_t>(pad.getLow()) != end)
-        return failure();
+        return rewriter.notifyMatchFailure(op,
+                                           "the slices leave a gap or overlap");
       end += tensorType(pad.getX()).getDimSize(axis);
       pieces.push_back(pad.getX());
     }
     if (end != tensorType(op.getY()).getDimSize(axis))
-      return failure();
+      return rewriter.notifyMatchFailure(op, "the slices end before the axis");
     Value sum = ConcatOp::create(rewriter, op.getLoc(), pieces, axis);
     for (Value term : terms)
       if (auto pad = term.getDefiningOp<PadOp>();
@@ -89,13 +78,15 @@ struct ScatterOntoTerm : OpRewritePattern<AddOp> {
     for (auto [term, other] :
          {std::pair(op.getA(), op.getB()), std::pair(op.getB(), op.getA())}) {
       auto scatter = term.getDefiningOp<ScatterAddOp>();
-      if (!scatter || !scatter->hasOneUse() || !isZero(scatter.getBase()))
+      if (!scatter || !scatter->hasOneUse() ||
+          floatSplat(scatter.getBase()) != 0.0)
         continue;
       rewriter.replaceOpWithNewOp<ScatterAddOp>(op, other, scatter.getIds(),
                                                 scatter.getUpdates());
       return success();
     }
-    return failure();
+    return rewriter.notifyMatchFailure(
+        op, "no term is a scatter onto zeros of its own");
   }
 };
 
@@ -113,7 +104,7 @@ struct AbsorbNegation : OpRewritePattern<From> {
       other = op.getB();
     }
     if (!neg)
-      return failure();
+      return rewriter.notifyMatchFailure(op, "no negated operand");
     rewriter.replaceOpWithNewOp<To>(op, other, neg.getX());
     return success();
   }
@@ -125,19 +116,21 @@ struct MergeScales : OpRewritePattern<MulOp> {
 
   LogicalResult matchAndRewrite(MulOp op,
                                 PatternRewriter &rewriter) const override {
-    std::optional<double> outer = splatOf(op.getB());
+    std::optional<double> outer = floatSplat(op.getB());
     if (!outer)
-      return failure();
+      return rewriter.notifyMatchFailure(op, "not a product with a constant");
     RankedTensorType type = tensorType(op.getY());
-    if (std::optional<double> value = splatOf(op.getA())) {
+    if (std::optional<double> value = floatSplat(op.getA())) {
       rewriter.replaceOp(op,
                          splat(rewriter, op.getLoc(), type, *value * *outer));
       return success();
     }
     auto inner = op.getA().getDefiningOp<MulOp>();
-    std::optional<double> factor = inner ? splatOf(inner.getB()) : std::nullopt;
+    std::optional<double> factor =
+        inner ? floatSplat(inner.getB()) : std::nullopt;
     if (!factor || !inner->hasOneUse())
-      return failure();
+      return rewriter.notifyMatchFailure(
+          op, "not a product with another constant that only this reads");
     rewriter.replaceOpWithNewOp<MulOp>(
         op, inner.getA(), splat(rewriter, op.getLoc(), type, *factor * *outer));
     return success();
@@ -160,21 +153,22 @@ template <typename Op> struct ReduceOfRepeated : OpRewritePattern<Op> {
     }
     RankedTensorType reduced = tensorType(op.getY());
     Value once;
-    if (std::optional<double> value = splatOf(op.getX())) {
+    if (std::optional<double> value = floatSplat(op.getX())) {
       once = splat(rewriter, op.getLoc(), reduced, *value);
     } else {
       auto broadcast = op.getX().template getDefiningOp<BroadcastOp>();
       if (!broadcast)
-        return failure();
+        return rewriter.notifyMatchFailure(
+            op, "the elements are not known to be equal");
       RankedTensorType from = tensorType(broadcast.getX());
       int64_t own = axis - (type.getRank() - from.getRank());
       if (own >= 0 && from.getDimSize(own) != 1)
-        return failure();
+        return rewriter.notifyMatchFailure(op, "not broadcast along this axis");
       once = broadcast.getX();
       if (once.getType() != reduced)
         once = BroadcastOp::create(rewriter, op.getLoc(), reduced, once);
     }
-    if (std::is_same_v<Op, ReduceSumOp>) {
+    if constexpr (std::is_same_v<Op, ReduceSumOp>) {
       Value factor = splat(rewriter, op.getLoc(), reduced, size);
       once = MulOp::create(rewriter, op.getLoc(), once, factor);
     }
@@ -201,9 +195,11 @@ struct MergeBroadcasts : OpRewritePattern<BroadcastOp> {
       source = reshape.getX();
       if (trimmed(source) != trimmed(op.getX()) ||
           tensorType(source).getRank() > tensorType(op.getY()).getRank())
-        return failure();
+        return rewriter.notifyMatchFailure(
+            op, "the reshape moves more than leading axes of size 1");
     } else {
-      return failure();
+      return rewriter.notifyMatchFailure(
+          op, "neither of a broadcast nor of a reshape");
     }
     rewriter.replaceOpWithNewOp<BroadcastOp>(op, op.getY().getType(), source);
     return success();
@@ -243,7 +239,8 @@ struct MergeSlices : OpRewritePattern<SliceOp> {
         begin = end;
       }
     }
-    return failure();
+    return rewriter.notifyMatchFailure(
+        op, "crosses the border of what it cuts, or cuts something else");
   }
 };
 
@@ -256,14 +253,15 @@ struct TransposeOfMatmul : OpRewritePattern<TransposeOp> {
                                 PatternRewriter &rewriter) const override {
     auto matmul = op.getX().getDefiningOp<MatmulOp>();
     if (!matmul || !matmul->hasOneUse())
-      return failure();
+      return rewriter.notifyMatchFailure(
+          op, "not of a product that only this reads");
     ArrayRef<int64_t> permutation = op.getPermutation();
     int64_t rank = permutation.size();
     for (int64_t axis = 0; axis < rank - 2; ++axis)
       if (permutation[axis] != axis)
-        return failure();
+        return rewriter.notifyMatchFailure(op, "moves a batch axis");
     if (permutation[rank - 1] != rank - 2)
-      return failure();
+      return rewriter.notifyMatchFailure(op, "does not swap the last two axes");
     rewriter.replaceOpWithNewOp<MatmulOp>(op, matmul.getB(), matmul.getA(),
                                           !matmul.getTransposeB(),
                                           !matmul.getTransposeA());

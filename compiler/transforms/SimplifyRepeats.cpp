@@ -71,9 +71,9 @@ struct PruneRepeat : OpRewritePattern<RepeatOp> {
     for (size_t i = 0; i < numCarried; ++i)
       keep[1 + i] = live.yields[i];
     if (keep.all() && live.yields.all())
-      return failure();
+      return rewriter.notifyMatchFailure(op, "everything is used");
     if (live.yields.none())
-      return failure(); // Dead as a whole: the driver erases it.
+      return rewriter.notifyMatchFailure(op, "dead as a whole: the driver's");
 
     SmallVector<Value> carried, stacked, shared;
     for (auto [i, operand] : llvm::enumerate(op->getOperands())) {

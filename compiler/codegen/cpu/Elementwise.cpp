@@ -12,6 +12,7 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include <cmath>
 
 using namespace mlir;
 using namespace tfm;
@@ -63,18 +64,8 @@ public:
 
   /// x ** p by multiplication for a small whole p, else e ** (p * log(x)).
   Value power(Operation *op, Value x, Value p) {
-    DenseElementsAttr exponent;
-    if (Operation *def = op->getOperand(1).getDefiningOp()) {
-      while (isa<BroadcastOp, ReshapeOp>(def) &&
-             def->getOperand(0).getDefiningOp())
-        def = def->getOperand(0).getDefiningOp();
-      if (auto constant = dyn_cast<ConstantOp>(def))
-        exponent = dyn_cast<DenseElementsAttr>(constant.getValue());
-    }
-    if (exponent && exponent.isSplat() &&
-        isa<FloatType>(exponent.getElementType())) {
-      double value = exponent.getSplatValue<APFloat>().convertToDouble();
-      double magnitude = std::abs(value);
+    if (std::optional<double> exponent = floatSplat(op->getOperand(1))) {
+      double magnitude = std::abs(*exponent);
       if (magnitude == std::floor(magnitude) && magnitude <= 64) {
         Value result = number(1);
         Value base = x;
@@ -83,11 +74,11 @@ public:
             result = k.mulf(result, base);
           base = k.mulf(base, base);
         }
-        return value < 0 ? k.divf(number(1), result) : result;
+        return *exponent < 0 ? k.divf(number(1), result) : result;
       }
       if (magnitude == 0.5) {
         Value root = math::SqrtOp::create(k.b, k.loc, x);
-        return value < 0 ? k.divf(number(1), root) : root;
+        return *exponent < 0 ? k.divf(number(1), root) : root;
       }
     }
     Value log = math::LogOp::create(k.b, k.loc, x);

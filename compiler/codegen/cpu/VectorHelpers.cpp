@@ -257,7 +257,7 @@ template <typename Op, bool cosine> struct SinePattern : OpRewritePattern<Op> {
   LogicalResult matchAndRewrite(Op op,
                                 PatternRewriter &rewriter) const override {
     if (!getElementTypeOrSelf(op.getType()).isF32())
-      return failure();
+      return rewriter.notifyMatchFailure(op, "not of f32");
     rewriter.replaceOp(
         op, emitSine(rewriter, op.getLoc(), op.getOperand(), cosine));
     return success();
@@ -269,7 +269,7 @@ struct ExpPattern : OpRewritePattern<math::ExpOp> {
   LogicalResult matchAndRewrite(math::ExpOp op,
                                 PatternRewriter &rewriter) const override {
     if (!getElementTypeOrSelf(op.getType()).isF32())
-      return failure();
+      return rewriter.notifyMatchFailure(op, "not of f32");
     rewriter.replaceOp(op, emitExp(rewriter, op.getLoc(), op.getOperand()));
     return success();
   }

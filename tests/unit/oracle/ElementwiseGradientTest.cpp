@@ -35,6 +35,26 @@ TEST(ElementwiseGradient, PowOfAConstantTable) {
     })");
 }
 
+// What the cast makes of the constant is the exponent: 1 of true, 2 of 2.9.
+TEST(ElementwiseGradient, PowOfACastConstant) {
+  expectGradients(R"(
+    func.func @f(%a: tensor<3xf32>) -> tensor<3xf32> {
+      %true = tfm.constant dense<true> : tensor<i1>
+      %c = tfm.cast %true : tensor<i1> to tensor<f32>
+      %b = tfm.broadcast %c : tensor<f32> to tensor<3xf32>
+      %y = tfm.pow %a, %b : tensor<3xf32>
+      return %y : tensor<3xf32>
+    })");
+  expectGradients(R"(
+    func.func @f(%a: tensor<3xf32> {test.positive}) -> tensor<3xf32> {
+      %c = tfm.constant dense<2.9> : tensor<3xf32>
+      %i = tfm.cast %c : tensor<3xf32> to tensor<3xi32>
+      %b = tfm.cast %i : tensor<3xi32> to tensor<3xf32>
+      %y = tfm.pow %a, %b : tensor<3xf32>
+      return %y : tensor<3xf32>
+    })");
+}
+
 TEST(ElementwiseGradient, PowAtZeroWithAConstantExponent) {
   TestModule test(R"(
     func.func @f(%a: tensor<2xf32>) -> tensor<2xf32> {
