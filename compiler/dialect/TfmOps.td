@@ -710,7 +710,7 @@ def DropoutOp : Tfm_DiffOp<"dropout", [AllTypesMatch<["x", "y"]>]> {
     probability `1 - rate`, `0 <= rate < 1`. It is a function of the counter
     `(step, micro-step, site, layer, i)` under the run's seed (Philox 4x32-10, Salmon et al. 2011;
     the layout is in docs/design.md, "Dropout"), so that nothing is stored and
-    the derivative is the same op. `site < 65536` tells one dropout of the program
+    the derivative is the same op. `site < 32768` tells one dropout of the program
     from another; `layer` is the index of the enclosing repeat. In inference it is
     the identity.
 

@@ -29,8 +29,8 @@ template <typename Op> LogicalResult verifyNormalization(Op op) {
 }
 
 /// Dropout of `op` at a rate called `name`. The site is the upper half of a
-/// word of Philox' counter, so that 65536 sites times 65536 layers are told
-/// apart.
+/// word of Philox' counter, and its top bit marks what the runtime draws: 32768
+/// sites times 65536 layers are told apart.
 LogicalResult verifyDropout(Operation *op, StringRef name, const APFloat &rate,
                             std::optional<int64_t> site) {
   double value = rate.convertToDouble();
@@ -38,8 +38,8 @@ LogicalResult verifyDropout(Operation *op, StringRef name, const APFloat &rate,
     return op->emitOpError() << name << " is not in 0 <= " << name << " < 1";
   if (!site)
     return op->emitOpError("dropout needs a site");
-  if (*site < 0 || *site >= 65536)
-    return op->emitOpError("site is not in 0 <= site < 65536");
+  if (*site < 0 || *site >= 32768)
+    return op->emitOpError("site is not in 0 <= site < 32768");
   return success();
 }
 

@@ -69,15 +69,15 @@ func.func @f(%x: tensor<2x4x8x16xf32>, %p: tensor<8xi32>) {
 
 // A counter has 16 bits for the site.
 func.func @f(%x: tensor<2x4x8x16xf32>) {
-  // expected-error@+1 {{site is not in 0 <= site < 65536}}
-  %y = tfm.dropout %x {rate = 0.1 : f64, site = 65536 : i64} : tensor<2x4x8x16xf32>
+  // expected-error@+1 {{site is not in 0 <= site < 32768}}
+  %y = tfm.dropout %x {rate = 0.1 : f64, site = 32768 : i64} : tensor<2x4x8x16xf32>
   return
 }
 
 // -----
 
 func.func @f(%q: tensor<2x4x8x16xf32>) {
-  // expected-error@+1 {{site is not in 0 <= site < 65536}}
+  // expected-error@+1 {{site is not in 0 <= site < 32768}}
   %o, %l = tfm.attention %q, %q, %q {scale = 1.0 : f64, dropout = 0.1 : f64, site = -1 : i64} : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>
   return
 }
