@@ -9,6 +9,7 @@
 #include "ModelInput.h"
 #include "Output.h"
 
+#include "compiler/codegen/cpu/Target.h"
 #include "compiler/driver/Build.h"
 
 #include "llvm/ADT/SmallString.h"
@@ -26,7 +27,8 @@
 using namespace tfm;
 
 /// Identifies what a build would make: the elaborated model, with everything
-/// that it imports, and this compiler.
+/// that it imports, this compiler, and the CPU that it compiles for, as several
+/// machines may have one home folder.
 static std::string cacheKey(CompiledModel &model) {
   std::string text;
   llvm::raw_string_ostream os(text);
@@ -37,6 +39,10 @@ static std::string cacheKey(CompiledModel &model) {
     os << "\n"
        << self.getSize() << " "
        << self.getLastModificationTime().time_since_epoch().count();
+  if (llvm::Expected<CpuTarget> target = CpuTarget::native())
+    os << "\n" << target->cpu << " " << target->features;
+  else
+    llvm::consumeError(target.takeError()); // the build will tell of it
   return llvm::toHex(llvm::SHA1::hash(llvm::arrayRefFromStringRef(text)),
                      /*LowerCase=*/true);
 }
