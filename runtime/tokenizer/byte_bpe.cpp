@@ -17,6 +17,7 @@
 #include "runtime/tokenizer/utf8.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <utf8proc.h>
 

@@ -9,6 +9,8 @@
 
 #include "runtime/error.h"
 
+#include <new>
+
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 

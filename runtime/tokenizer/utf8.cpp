@@ -65,6 +65,16 @@ void appendUtf8(int32_t codePoint, std::string &text) {
   text.append(reinterpret_cast<char *>(bytes), static_cast<size_t>(count));
 }
 
+bool isUtf8(std::string_view bytes) {
+  for (size_t at = 0; at < bytes.size();) {
+    CodePoint next = decodeUtf8(bytes, at);
+    if (next.value < 0)
+      return false;
+    at += next.bytes;
+  }
+  return true;
+}
+
 std::string replaceInvalidUtf8(std::string_view bytes) {
   Utf8Stream stream;
   std::string text = stream.push(bytes);

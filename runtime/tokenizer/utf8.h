@@ -33,6 +33,8 @@ CodePoint decodeUtf8(std::string_view text, size_t at);
 /// Appends the character.
 void appendUtf8(int32_t codePoint, std::string &text);
 
+bool isUtf8(std::string_view bytes);
+
 /// Replaces each maximal invalid part by U+FFFD.
 std::string replaceInvalidUtf8(std::string_view bytes);
 

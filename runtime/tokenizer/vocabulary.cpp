@@ -103,6 +103,9 @@ parseMerges(const NamedText &file) {
         row.find(' ', space + 1) != std::string_view::npos)
       throw InputError(file.origin + ":" + std::to_string(line) +
                        ": a merge is two tokens with one space between them");
+    if (!isUtf8(row)) // could not be written as JSON
+      throw InputError(file.origin + ":" + std::to_string(line) +
+                       ": not UTF-8 text");
     merges.emplace_back(row.substr(0, space), row.substr(space + 1));
   }
   return merges;

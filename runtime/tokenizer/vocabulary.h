@@ -68,7 +68,7 @@ int64_t vocabularySize(std::string_view text, bool isTable,
                        const std::string &origin);
 
 /// The pairs of a merges.txt in order; a first line that begins with #version
-/// is skipped. Throws InputError.
+/// is skipped. Throws InputError for what is not UTF-8, too.
 std::vector<std::pair<std::string, std::string>>
 parseMerges(const NamedText &file);
 

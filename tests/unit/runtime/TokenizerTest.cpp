@@ -264,6 +264,17 @@ TEST(WordBpe, MeetsTheFixture) {
                                         : entry.at("text").get<std::string>());
 }
 
+// They go into a tokenizer.json with the model, which is UTF-8.
+TEST(WordBpe, RejectsMergesThatAreNotUtf8) {
+  try {
+    makeWordBpeTokenizer({R"({"<UNK>": 0, "a": 1})", "vocab.json"},
+                         {"a b\na \xFF\n", "merges.txt"});
+    FAIL();
+  } catch (const InputError &error) {
+    EXPECT_STREQ(error.what(), "merges.txt:2: not UTF-8 text");
+  }
+}
+
 // A prompt and its continuation are put together as the text of all ids is, and
 // nothing follows the last word.
 TEST(WordBpe, PartsWordsInFrontOfTheNext) {
