@@ -22,38 +22,49 @@ namespace tfm {
 
 namespace {
 
-/// Tokens of a sequence that `forward` takes.
-int64_t forwardLength(Model &model) {
-  return Model::input(model.function("forward"), "tokens").shape[1];
-}
+/// The function `forward` of a model, and what it is given and gives.
+class Forward {
+public:
+  explicit Forward(Model &model)
+      : model(model), function(model.function("forward")),
+        input(Model::input(function, "tokens")),
+        output(Model::output(function, "logits")) {}
 
-/// The logits of `forward` after the last of some tokens, with `padding` in the
-/// positions right of it.
-std::span<const float>
-forwardLogits(Model &model, std::span<const int32_t> text, int32_t padding) {
-  const tfm_function &function = model.function("forward");
-  const tfm_buffer &logits = Model::output(function, "logits");
-  std::span<int32_t> input =
-      model.values<int32_t>(Model::input(function, "tokens"));
-  std::fill(std::copy(text.begin(), text.end(), input.begin()), input.end(),
-            padding);
-  model.run(function);
-  auto width = static_cast<size_t>(logits.shape[logits.rank - 1]);
-  return model.values<float>(logits).subspan((text.size() - 1) * width, width);
-}
+  /// Tokens of a sequence that it takes.
+  int64_t length() const { return input.shape[1]; }
+  int64_t vocabulary() const { return output.shape[output.rank - 1]; }
+
+  /// The logits after the last of some tokens, with `padding` in the positions
+  /// right of it.
+  std::span<const float> logits(std::span<const int32_t> text,
+                                int32_t padding) {
+    std::span<int32_t> tokens = model.values<int32_t>(input);
+    std::fill(std::copy(text.begin(), text.end(), tokens.begin()), tokens.end(),
+              padding);
+    model.run(function);
+    auto width = static_cast<size_t>(vocabulary());
+    return model.values<float>(output).subspan((text.size() - 1) * width,
+                                               width);
+  }
+
+private:
+  Model &model;
+  const tfm_function &function;
+  const tfm_buffer &input;
+  const tfm_buffer &output;
+};
 
 class WholeSequence : public LogitsSource {
 public:
   WholeSequence(Model &model, int64_t limit)
-      : model(model), newest(forwardLength(model)),
-        width(Model::output(model.function("forward"), "logits").shape[2]) {
+      : model(model), forward(model), newest(forward.length()) {
     if (limit > 0)
       newest = std::min(newest, limit);
     window.reserve(static_cast<size_t>(newest) + 1);
   }
 
   int64_t context() const override { return newest; }
-  int64_t vocabulary() const override { return width; }
+  int64_t vocabulary() const override { return forward.vocabulary(); }
 
   std::span<const float> start(std::span<const int32_t> prompt) override {
     auto count = std::min(prompt.size(), static_cast<size_t>(newest));
@@ -72,12 +83,12 @@ public:
 
 private:
   std::span<const float> evaluate() {
-    return forwardLogits(model, window, /*padding=*/0);
+    return forward.logits(window, /*padding=*/0);
   }
 
   Model &model;
+  Forward forward;
   int64_t newest;
-  int64_t width;
   std::vector<int32_t> window;
 };
 
@@ -85,11 +96,10 @@ class CachedSequence : public LogitsSource {
 public:
   CachedSequence(Model &model, int64_t context)
       : model(model), prefill(model.function("prefill")),
-        decode(model.function("decode")), limit(context) {
-    const tfm_buffer &tokens = Model::input(prefill, "tokens");
-    chunk = tokens.shape[1];
-    const tfm_buffer &logits = Model::output(decode, "logits");
-    width = logits.shape[logits.rank - 1];
+        prefillLength(Model::input(prefill.function, "length")),
+        decode(model.function("decode")), limit(context),
+        chunk(prefill.tokens.shape[1]),
+        width(decode.logits.shape[decode.logits.rank - 1]) {
     if (limit < 1)
       throw std::logic_error("a model with a cache must say its context");
     window.reserve(static_cast<size_t>(limit) + 1);
@@ -113,50 +123,57 @@ public:
     }
     auto position = static_cast<int32_t>(window.size());
     window.push_back(token);
-    std::span<int32_t> tokens =
-        model.values<int32_t>(Model::input(decode, "tokens"));
-    std::fill(tokens.begin(), tokens.end(), 0);
-    tokens[0] = token;
-    setRow(decode, "position", position);
-    model.run(decode);
+    setFirst(decode.tokens, token);
+    setFirst(decode.position, position);
+    model.run(decode.function);
     return logitsOf(decode);
   }
 
 private:
+  /// A function that works on the cache.
+  struct Cached {
+    explicit Cached(const tfm_function &function)
+        : function(function), tokens(Model::input(function, "tokens")),
+          position(Model::input(function, "position")),
+          logits(Model::output(function, "logits")) {}
+    const tfm_function &function;
+    const tfm_buffer &tokens;
+    const tfm_buffer &position;
+    const tfm_buffer &logits;
+  };
+
   std::span<const float> evaluateAll() {
-    std::span<int32_t> tokens =
-        model.values<int32_t>(Model::input(prefill, "tokens"));
+    std::span<int32_t> tokens = model.values<int32_t>(prefill.tokens);
     for (int64_t at = 0; at < static_cast<int64_t>(window.size());
          at += chunk) {
       int64_t count = std::min(chunk, static_cast<int64_t>(window.size()) - at);
       std::fill(tokens.begin(), tokens.end(), 0);
       std::copy_n(window.begin() + at, count, tokens.begin());
-      setRow(prefill, "position", static_cast<int32_t>(at));
-      setRow(prefill, "length", static_cast<int32_t>(count));
-      model.run(prefill);
+      setFirst(prefill.position, static_cast<int32_t>(at));
+      setFirst(prefillLength, static_cast<int32_t>(count));
+      model.run(prefill.function);
     }
     return logitsOf(prefill);
   }
 
-  /// An input [rows] that matters for the first row only.
-  void setRow(const tfm_function &function, const char *name, int32_t value) {
-    std::span<int32_t> values =
-        model.values<int32_t>(Model::input(function, name));
+  /// The number of the first row, the only one that matters.
+  void setFirst(const tfm_buffer &buffer, int32_t value) {
+    std::span<int32_t> values = model.values<int32_t>(buffer);
     std::fill(values.begin(), values.end(), 0);
     values[0] = value;
   }
 
-  std::span<const float> logitsOf(const tfm_function &function) {
-    return model.values<float>(Model::output(function, "logits"))
-        .first(static_cast<size_t>(width));
+  std::span<const float> logitsOf(const Cached &cached) {
+    return model.values<float>(cached.logits).first(static_cast<size_t>(width));
   }
 
   Model &model;
-  const tfm_function &prefill;
-  const tfm_function &decode;
+  Cached prefill;
+  const tfm_buffer &prefillLength;
+  Cached decode;
   int64_t limit;
-  int64_t chunk = 0;
-  int64_t width = 0;
+  int64_t chunk;
+  int64_t width;
   std::vector<int32_t> window;
 };
 
@@ -177,12 +194,13 @@ size_t safeLength(const std::string &text, size_t longestStop) {
 void requireOwnLogits(Model &model, std::span<const int32_t> text) {
   if (model.find("decode")) // what can be evaluated with a cache is causal
     return;
-  int64_t length = forwardLength(model);
+  Forward forward(model);
+  int64_t length = forward.length();
   if (static_cast<int64_t>(text.size()) >= length)
     return;
-  std::span<const float> logits = forwardLogits(model, text, 0);
+  std::span<const float> logits = forward.logits(text, 0);
   std::vector<float> first(logits.begin(), logits.end());
-  logits = forwardLogits(model, text, static_cast<int32_t>(first.size()) - 1);
+  logits = forward.logits(text, static_cast<int32_t>(first.size()) - 1);
   if (std::ranges::equal(first, logits))
     return;
   const char *recipe = model.descriptor().recipe;
@@ -209,7 +227,7 @@ std::unique_ptr<LogitsSource> openLogits(Model &model, int64_t context) {
   if (model.find("prefill") && model.find("decode")) {
     // The caches hold as many tokens as `forward` takes.
     if (model.find("forward")) {
-      int64_t capacity = forwardLength(model);
+      int64_t capacity = Forward(model).length();
       context = context > 0 ? std::min(context, capacity) : capacity;
     }
     if (context > 0)

@@ -52,6 +52,13 @@ Trainer::Trainer(Model &model, const Recipe &recipe, const Dataset &data,
   targets.resize(size);
   Model::requireFilled(trainFunction, {"tokens", "targets", "count", "rng"});
   const tfm_buffer &input = Model::input(trainFunction, "tokens");
+  buffers = {&input,
+             &Model::input(trainFunction, "targets"),
+             &Model::input(trainFunction, "count"),
+             Model::findInput(trainFunction, "rng"),
+             &Model::output(trainFunction, "loss"),
+             &Model::input(updateFunction, "hyper"),
+             Model::findOutput(updateFunction, "grad_norm")};
   if (Model::elements(input.rank, input.shape) * train.accumulate != size)
     throw std::logic_error("the model's batch is not that of its recipe");
   if (model.find("evaluate"))
@@ -106,28 +113,23 @@ double Trainer::step() {
     std::memset(gradients.data(), 0, gradients.size());
   }
 
-  const tfm_buffer &tokensIn = Model::input(trainFunction, "tokens");
-  const tfm_buffer &targetsIn = Model::input(trainFunction, "targets");
-  const tfm_buffer &countIn = Model::input(trainFunction, "count");
-  const tfm_buffer *randomIn = Model::findInput(trainFunction, "rng");
-  const tfm_buffer &lossOut = Model::output(trainFunction, "loss");
   double loss = 0;
   for (int64_t micro = 0; micro < train.accumulate; ++micro) {
-    std::memcpy(model.at<int32_t>(tokensIn.offset), &tokens[micro * microSize],
-                microSize * sizeof(int32_t));
-    std::memcpy(model.at<int32_t>(targetsIn.offset),
+    std::memcpy(model.at<int32_t>(buffers.tokens->offset),
+                &tokens[micro * microSize], microSize * sizeof(int32_t));
+    std::memcpy(model.at<int32_t>(buffers.targets->offset),
                 &targets[micro * microSize], microSize * sizeof(int32_t));
-    *model.at<float>(countIn.offset) =
+    *model.at<float>(buffers.count->offset) =
         static_cast<float>(std::max<int64_t>(1, counted));
-    if (randomIn) {
-      auto *random = model.at<uint32_t>(randomIn->offset);
+    if (buffers.random) {
+      auto *random = model.at<uint32_t>(buffers.random->offset);
       random[0] = static_cast<uint32_t>(position.seed);
       random[1] = static_cast<uint32_t>(position.seed >> 32);
       random[2] = static_cast<uint32_t>(position.step);
       random[3] = static_cast<uint32_t>(micro);
     }
     model.run(trainFunction);
-    loss += static_cast<double>(*model.at<float>(lossOut.offset));
+    loss += static_cast<double>(*model.at<float>(buffers.loss->offset));
   }
   if (!std::isfinite(loss))
     failDiverged(fmt::format("the loss is {} at step {}", std::abs(loss),
@@ -136,14 +138,14 @@ double Trainer::step() {
   double lr =
       learningRate(train.schedule, position.lr, position.step, position.steps);
   auto t = static_cast<double>(position.step + 1);
-  float *hyper = model.at<float>(Model::input(updateFunction, "hyper").offset);
+  auto *hyper = model.at<float>(buffers.hyper->offset);
   hyper[0] = static_cast<float>(lr);
   hyper[1] = static_cast<float>(1 - std::pow(train.optimizer.beta1, t));
   hyper[2] = static_cast<float>(1 - std::pow(train.optimizer.beta2, t));
   hyper[3] = static_cast<float>(train.clip);
   model.run(updateFunction);
-  const tfm_buffer *norm = Model::findOutput(updateFunction, "grad_norm");
-  float gradientNorm = norm ? *model.at<float>(norm->offset) : 0.0f;
+  float gradientNorm =
+      buffers.norm ? *model.at<float>(buffers.norm->offset) : 0.0f;
   if (!std::isfinite(gradientNorm))
     failDiverged(fmt::format("the gradient is not finite at step {}",
                              position.step + 1));

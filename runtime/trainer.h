@@ -90,6 +90,17 @@ private:
   bool hasQuestions = false;
   const tfm_function &trainFunction;
   const tfm_function &updateFunction;
+  /// What every step fills and reads.
+  struct Buffers {
+    const tfm_buffer *tokens = nullptr;
+    const tfm_buffer *targets = nullptr;
+    const tfm_buffer *count = nullptr;
+    const tfm_buffer *random = nullptr; ///< null without dropout
+    const tfm_buffer *loss = nullptr;
+    const tfm_buffer *hyper = nullptr;
+    const tfm_buffer *norm = nullptr; ///< null where the optimizer has none
+  };
+  Buffers buffers;
   RunState position;
   std::optional<FolderLock> lock; ///< on `out`
   /// The step of the checkpoint that `out` holds, if any.
