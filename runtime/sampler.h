@@ -44,7 +44,7 @@ public:
   int32_t sample(std::span<const float> logits,
                  std::span<const int32_t> history, double uniform);
 
-  /// Fills `kept()` and their `weights()` for these logits.
+  /// Fills `kept()` and their `probabilities()` for these logits.
   void filter(std::span<const float> logits, std::span<const int32_t> history);
   /// Tokens that survive the filters, in no particular order.
   std::span<const int32_t> kept() const { return tokens; }

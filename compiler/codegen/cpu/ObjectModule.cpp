@@ -310,8 +310,9 @@ public:
     llvm::Constant *model = d.record(
         {d.i32(TFM_ABI_VERSION), d.string(text.name), d.string(text.source),
          d.string(text.target), d.string(text.hyperparameters),
-         d.string(text.recipe), d.u64(schedule.arenaBytes), d.u64(64),
-         d.u64(scratchBytes), regionBytes(schedule.parameterRegion),
+         d.string(text.recipe), d.u64(schedule.arenaBytes),
+         d.u64(bufferAlignment), d.u64(scratchBytes),
+         regionBytes(schedule.parameterRegion),
          regionBytes(schedule.gradientRegion), d.u64(state),
          d.u64(schedule.activationBytes + schedule.cacheBytes()),
          d.i32(parameters.size()), d.array(parameters), d.i32(programs.size()),
