@@ -330,7 +330,7 @@ std::string attention(Draw &draw, const char *) {
         draw.coin() ? ", softcap = 0.5 : f64" : ", softcap = 2.0 : f64";
   if (draw.below(3) == 0)
     attributes += format(", dropout = 0.{0} : f64, site = {1} : i64",
-                         1 + draw.below(8), draw.below(65536));
+                         1 + draw.below(8), draw.below(32768));
   return program(arguments,
                  format("%y, %lse = tfm.attention %q, %k, %v {0} {{{1}} : {2}",
                         mask, attributes, types),
@@ -368,7 +368,7 @@ std::string dropout(Draw &draw, const char *) {
       "%x: " + type,
       format("%z = tfm.dropout %x {{rate = 0.{0} : f64, site = {1} : i64} : "
              "{2}",
-             draw.below(10), draw.below(65536), type) +
+             draw.below(10), draw.below(32768), type) +
           sineOfZ(type),
       type);
 }
