@@ -124,11 +124,6 @@ Type ElementEmitter::typeOf(Type element, bool vector) const {
   return vector ? Type(VectorType::get({k.lanes}, element)) : element;
 }
 
-/// Elements of a tensor as they lie in memory: booleans are bytes.
-static Type memoryType(Type element, OpBuilder &b) {
-  return element.isInteger(1) ? b.getI8Type() : element;
-}
-
 Value ElementEmitter::fromMemory(Value value, Type element) {
   if (!element.isInteger(1))
     return value;
@@ -140,7 +135,7 @@ Value ElementEmitter::fromMemory(Value value, Type element) {
 
 static Value address(KernelBuilder &k, Value pointer, Type element,
                      Value offset) {
-  Type stored = memoryType(element, k.b);
+  Type stored = memoryType(element);
   Type result = k.ptrType;
   if (auto vector = dyn_cast<VectorType>(offset.getType()))
     result = VectorType::get(vector.getShape(), k.ptrType);
@@ -176,7 +171,7 @@ Value ElementEmitter::rowOffset(const Access &access) {
   return rowOffsets[&access] = offset;
 }
 
-/// Numbers of the current columns in row-major order over the domain, i64.
+/// Numbers of the current columns within their row, i64.
 Value ElementEmitter::columnNumbers() {
   auto type = VectorType::get({k.lanes}, k.i64Type);
   SmallVector<int64_t> numbers(k.lanes);
@@ -211,7 +206,7 @@ Value ElementEmitter::elementIndex(const Access &access) {
 Value ElementEmitter::loadAt(const Access &access, Value offset,
                              int64_t stride) {
   Type element = access.view.element;
-  auto type = VectorType::get({k.lanes}, memoryType(element, k.b));
+  auto type = VectorType::get({k.lanes}, memoryType(element));
   unsigned alignment = alignmentOf(element);
   if (stride == 1) {
     Value pointer = address(k, access.pointer, element, offset);
@@ -265,7 +260,7 @@ Value ElementEmitter::loadRowScalar(const Access &access) {
     k.b.setInsertionPoint(columnLoop);
   Type element = access.view.element;
   Value pointer = address(k, access.pointer, element, offset);
-  return fromMemory(LLVM::LoadOp::create(k.b, k.loc, memoryType(element, k.b),
+  return fromMemory(LLVM::LoadOp::create(k.b, k.loc, memoryType(element),
                                          pointer, alignmentOf(element)),
                     element);
 }

@@ -13,6 +13,12 @@
 
 namespace tfm {
 
+/// Elements of a tensor as they lie in memory: booleans are bytes.
+inline mlir::Type memoryType(mlir::Type element) {
+  return element.isInteger(1) ? mlir::IntegerType::get(element.getContext(), 8)
+                              : element;
+}
+
 /// Emits the elementwise part of kernels: vectors of a row's columns, or a
 /// row's scalar, of any value that a launch computes or reads. Row kernels and
 /// the epilogues of matmuls are made of it.
@@ -75,8 +81,6 @@ private:
                          bool vector);
   mlir::Value index(mlir::Operation *op, bool vector);
   mlir::Value compute(mlir::Operation *op, bool vector);
-  mlir::Value elementwise(mlir::Operation *op, mlir::ValueRange x,
-                          mlir::Type type);
   mlir::Value constant(mlir::DenseElementsAttr value, bool vector);
   mlir::Value gatherRow(mlir::Operation *op);
   mlir::Value dropout(mlir::Operation *op);

@@ -33,10 +33,6 @@ Value KernelBuilder::i64(int64_t value) {
 Value KernelBuilder::i1(bool value) {
   return arith::ConstantIntOp::create(b, loc, b.getI1Type(), value);
 }
-Value KernelBuilder::f32(double value) {
-  return arith::ConstantOp::create(
-      b, loc, b.getF32FloatAttr(static_cast<float>(value)));
-}
 Value KernelBuilder::splat(double value) {
   return arith::ConstantOp::create(
       b, loc, DenseElementsAttr::get(vecType, static_cast<float>(value)));

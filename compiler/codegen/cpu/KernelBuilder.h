@@ -50,7 +50,6 @@ public:
 
   mlir::Value i64(int64_t value);
   mlir::Value i1(bool value);
-  mlir::Value f32(double value);
   /// All lanes equal to a constant or a scalar f32.
   mlir::Value splat(double value);
   mlir::Value splat(mlir::Value scalar);

@@ -86,9 +86,7 @@ private:
 };
 
 MemRefType stridedType(const View &view) {
-  Type element = view.element;
-  if (element.isInteger(1))
-    element = IntegerType::get(element.getContext(), 8);
+  Type element = memoryType(view.element);
   auto layout = StridedLayoutAttr::get(element.getContext(), 0, view.strides);
   return MemRefType::get(view.shape, element, layout);
 }
@@ -265,10 +263,8 @@ Kernel KernelLibrary::emitMatmulKernel(const Launch &launch, StringRef name) {
       pointerOf(value);
     for (auto &[value, view] : launch.writes)
       pointerOf(value);
-    auto kernel = cast<func::FuncOp>(
-        cast<BlockArgument>(tile.buffers.front()).getOwner()->getParentOp());
     ElementEmitter elements(k, launch, schedule.materialised, pointers,
-                            KernelArguments(kernel));
+                            tile.arguments);
     Value row = k.toI64(tile.row);
     int64_t stride = spec.m;
     for (size_t i = spec.batch.size(); i-- > 0;) {

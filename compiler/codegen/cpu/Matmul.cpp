@@ -178,8 +178,7 @@ bool MatmulEmitter::layOut() {
   rowsOfB = b.column == 1;
   if ((!rowsOfA && a.row != 1) || (!rowsOfB && b.row != 1) ||
       (!plan.packB && (!rowsOfB || spec.n % kb.lanes != 0)) ||
-      (spec.c && c.column != 1) || (!spec.c && !spec.epilogue) ||
-      (spec.accumulate && !spec.c))
+      (spec.c && c.column != 1) || (!spec.c && !spec.epilogue))
     return false;
   blockedDepth = plan.depth < spec.k;
   throughTile = spec.epilogue || spec.n % kb.lanes != 0;
@@ -461,8 +460,8 @@ void MatmulEmitter::tile(Value p, Value q, Value p0, Value q0, Value k0,
     bPtr = kb.at(kb.at(bBase, column), kb.mul(k0, b.row));
     bStride = kb.i64(b.row);
   }
-  Value first = kb.equal(k0, kb.i64(0));
-  Value cPtr, cStride, accumulate;
+  Value accumulate = kb.sub(kb.i1(true), kb.equal(k0, kb.i64(0)));
+  Value cPtr, cStride;
   if (throughTile) {
     cPtr = tiles;
     if (blockedDepth) {
@@ -470,11 +469,9 @@ void MatmulEmitter::tile(Value p, Value q, Value p0, Value q0, Value k0,
       cPtr = kb.at(tiles, kb.mul(slot, tileLength));
     }
     cStride = kb.i64(width);
-    accumulate = kb.sub(kb.i1(true), first);
   } else {
     cPtr = kb.at(kb.at(cBase, column), kb.mul(row, c.row));
     cStride = kb.i64(c.row);
-    accumulate = spec.accumulate ? kb.i1(true) : kb.sub(kb.i1(true), first);
   }
   auto run = [&](int64_t rows, int64_t tileVectors) {
     kb.call(microKernel(kb, rows, tileVectors, layout),
@@ -527,26 +524,21 @@ void MatmulEmitter::store(Value p, Value q, Value source) {
 }
 
 void MatmulEmitter::storeVector(Value row, Value column, Value value) {
-  KernelArguments arguments(kernel);
   Value mask;
   if (spec.n % kb.lanes != 0)
     mask = kb.maskOf(kb.sub(kb.i64(spec.n), column));
   Value target;
   if (spec.c)
     target = kb.at(kb.at(cBase, kb.mul(row, c.row)), column);
-  if (spec.accumulate)
-    value = kb.addf(value, kb.load(target, mask));
   if (!spec.epilogue)
     return kb.store(value, target, mask);
-  EpilogueTile tile;
-  tile.value = value;
-  tile.batch = batchIndices;
-  tile.row = kb.toIndex(row);
-  tile.column = kb.toIndex(column);
-  tile.mask = mask;
-  tile.buffers = kernel.getArguments().drop_back(5);
-  tile.rng = arguments.rng;
-  tile.layer = arguments.layer;
+  EpilogueTile tile{value,
+                    batchIndices,
+                    kb.toIndex(row),
+                    kb.toIndex(column),
+                    mask,
+                    kernel.getArguments().drop_back(5),
+                    KernelArguments(kernel)};
   spec.epilogue(kb.b, kb.loc, tile);
 }
 

@@ -28,14 +28,13 @@ struct EpilogueTile {
   mlir::Value mask;
   /// The kernel's arguments: A, B, C where there is one, and the extra ones.
   mlir::ValueRange buffers;
-  /// %rng and %layer of the kernel.
-  mlir::Value rng, layer;
+  KernelArguments arguments;
 };
 
 using Epilogue =
     std::function<void(mlir::OpBuilder &, mlir::Location, EpilogueTile &)>;
 
-/// C = A B, or C += A B, over batches.
+/// C = A B over batches.
 struct MatmulSpec {
   llvm::SmallVector<int64_t> batch;
   int64_t m = 0, n = 0, k = 0;
@@ -47,8 +46,6 @@ struct MatmulSpec {
   /// [batch..., M, N] with contiguous rows; null where the epilogue alone says
   /// where results go.
   mlir::MemRefType c;
-  /// Add to what is in C.
-  bool accumulate = false;
   /// Types of further arguments of the kernel, for the epilogue.
   llvm::SmallVector<mlir::Type> extra;
   /// Without one the product is stored to C.

@@ -15,6 +15,7 @@
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include <limits>
 
 using namespace mlir;
 using namespace tfm;
@@ -29,6 +30,15 @@ constexpr int64_t kUnrolledVectors = 16;
 constexpr int64_t kLoopColumns = 64;
 /// Kernels below this many elements are not worth waking other threads for.
 constexpr int64_t kSerialElements = 4096;
+
+/// One step of a sum or maximum.
+Value combine(KernelBuilder &k, Operation *reduction, Value a, Value b) {
+  if (!isa<ReduceMaxOp>(reduction))
+    return k.addf(a, b);
+  Value greater =
+      arith::CmpFOp::create(k.b, k.loc, arith::CmpFPredicate::OGT, a, b);
+  return arith::SelectOp::create(k.b, k.loc, greater, a, b);
+}
 
 SmallVector<Type> bufferTypes(const Launch &launch) {
   SmallVector<Type> types;
@@ -108,14 +118,6 @@ private:
     return isa<ReduceMaxOp>(op) ? -std::numeric_limits<double>::infinity() : 0;
   }
 
-  Value combine(Operation *op, Value a, Value b) {
-    if (!isa<ReduceMaxOp>(op))
-      return k.addf(a, b);
-    Value greater =
-        arith::CmpFOp::create(k.b, k.loc, arith::CmpFPredicate::OGT, a, b);
-    return arith::SelectOp::create(k.b, k.loc, greater, a, b);
-  }
-
   /// Calls `body(column, mask)` for every vector of a row, outside of a row.
   void forEachVector(llvm::function_ref<void(Value, Value)> body) {
     int64_t whole = domain.cols / k.lanes * k.lanes;
@@ -171,7 +173,7 @@ private:
                   Value column, Value mask) {
     for (auto [op, sum] : llvm::zip_equal(reductions, sums))
       sum = combine(
-          op, sum,
+          k, op, sum,
           elements.masked(elements.full(op->getOperand(0)), neutral(op)));
     if (launch.group.ops.empty()) {
       Value value = launch.writes.front().first;
@@ -183,8 +185,8 @@ private:
       if (passes[op] != pass)
         continue;
       Value pointer = accumulatorPointer(op, currentChunk, column);
-      Value total =
-          combine(op, k.load(pointer, mask), elements.full(op->getOperand(0)));
+      Value total = combine(k, op, k.load(pointer, mask),
+                            elements.full(op->getOperand(0)));
       k.store(total, pointer, mask);
     }
     // All loads come before the stores: a write may lie over a read.
@@ -244,7 +246,7 @@ private:
       for (auto [i, op] : llvm::enumerate(reductions))
         for (int64_t u = 0; u < unrolled; ++u)
           totals[i] = u == 0 ? loop.getResult(i)
-                             : combine(op, totals[i],
+                             : combine(k, op, totals[i],
                                        loop.getResult(u * totals.size() + i));
       column = looped;
     }
@@ -284,7 +286,6 @@ void emitFold(KernelBuilder &k, const Launch &launch, const OpSet &materialised,
               ValueRange pointers, const KernelArguments &arguments) {
   int64_t chunks = launch.reads.front().second.shape.front();
   int64_t cols = launch.group.domain.cols;
-  bool max = isa<ReduceMaxOp>(launch.fold);
   int64_t vectors = llvm::divideCeil(cols, k.lanes);
   ElementEmitter elements(k, launch, materialised, pointers, arguments);
   elements.beginRow(k.i64(0));
@@ -297,12 +298,7 @@ void emitFold(KernelBuilder &k, const Launch &launch, const OpSet &materialised,
     Value total;
     for (int64_t chunk = 0; chunk < chunks; ++chunk) {
       Value part = k.load(k.at(pointers[0], k.add(column, chunk * cols)), mask);
-      if (!total)
-        total = part;
-      else if (max)
-        total = k.maxf(total, part);
-      else
-        total = k.addf(total, part);
+      total = total ? combine(k, launch.fold, total, part) : part;
     }
     elements.beginColumns(column, mask, ElementEmitter::kAnyColumn);
     elements.store(0, total);
@@ -315,10 +311,7 @@ MemRefType tfm::bufferType(const View &view) {
   int64_t span = 1;
   for (auto [size, stride] : llvm::zip_equal(view.shape, view.strides))
     span += (size - 1) * stride;
-  Type element = view.element;
-  if (element.isInteger(1))
-    element = IntegerType::get(element.getContext(), 8);
-  return MemRefType::get({span}, element);
+  return MemRefType::get({span}, memoryType(view.element));
 }
 
 Kernel tfm::emitRowKernel(OpBuilder &builder, ModuleOp module, StringRef name,
