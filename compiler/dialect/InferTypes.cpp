@@ -17,10 +17,6 @@ namespace {
 
 using Types = SmallVectorImpl<Type>;
 
-RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 RankedTensorType withShape(RankedTensorType type, ArrayRef<int64_t> shape) {
   return RankedTensorType::get(shape, type.getElementType());
 }
@@ -34,7 +30,7 @@ LogicalResult checkAxis(std::optional<Location> loc, int64_t axis,
 
 LogicalResult inferReduced(std::optional<Location> loc, Value x, int64_t axis,
                            Types &types) {
-  RankedTensorType type = typeOf(x);
+  RankedTensorType type = tensorType(x);
   if (failed(checkAxis(loc, axis, type.getRank())))
     return failure();
   SmallVector<int64_t> shape(type.getShape());
@@ -49,7 +45,7 @@ LogicalResult CompareOp::inferReturnTypes(MLIRContext *context,
                                           std::optional<Location>,
                                           CompareOp::Adaptor adaptor,
                                           Types &types) {
-  types.push_back(RankedTensorType::get(typeOf(adaptor.getA()).getShape(),
+  types.push_back(RankedTensorType::get(tensorType(adaptor.getA()).getShape(),
                                         IntegerType::get(context, 1)));
   return success();
 }
@@ -66,7 +62,7 @@ LogicalResult TransposeOp::inferReturnTypes(MLIRContext *,
                                             std::optional<Location> loc,
                                             TransposeOp::Adaptor adaptor,
                                             Types &types) {
-  RankedTensorType type = typeOf(adaptor.getX());
+  RankedTensorType type = tensorType(adaptor.getX());
   ArrayRef<int64_t> permutation = adaptor.getPermutation();
   if (static_cast<int64_t>(permutation.size()) != type.getRank())
     return emitOptionalError(loc, "the permutation has ", permutation.size(),
@@ -89,7 +85,7 @@ LogicalResult SliceOp::inferReturnTypes(MLIRContext *,
                                         std::optional<Location> loc,
                                         SliceOp::Adaptor adaptor,
                                         Types &types) {
-  RankedTensorType type = typeOf(adaptor.getX());
+  RankedTensorType type = tensorType(adaptor.getX());
   int64_t axis = adaptor.getAxis(), start = adaptor.getStart(),
           size = adaptor.getSize();
   if (failed(checkAxis(loc, axis, type.getRank())))
@@ -108,7 +104,7 @@ LogicalResult SliceOp::inferReturnTypes(MLIRContext *,
 LogicalResult PadOp::inferReturnTypes(MLIRContext *,
                                       std::optional<Location> loc,
                                       PadOp::Adaptor adaptor, Types &types) {
-  RankedTensorType type = typeOf(adaptor.getX());
+  RankedTensorType type = tensorType(adaptor.getX());
   if (failed(checkAxis(loc, adaptor.getAxis(), type.getRank())))
     return failure();
   int64_t low = adaptor.getLow(), high = adaptor.getHigh();
@@ -129,14 +125,14 @@ LogicalResult ConcatOp::inferReturnTypes(MLIRContext *,
                                          Types &types) {
   if (adaptor.getXs().empty())
     return emitOptionalError(loc, "nothing to concatenate");
-  RankedTensorType first = typeOf(adaptor.getXs().front());
+  RankedTensorType first = tensorType(adaptor.getXs().front());
   int64_t axis = adaptor.getAxis();
   if (failed(checkAxis(loc, axis, first.getRank())))
     return failure();
   SmallVector<int64_t> shape(first.getShape());
   shape[axis] = 0;
   for (Value x : adaptor.getXs()) {
-    RankedTensorType type = typeOf(x);
+    RankedTensorType type = tensorType(x);
     SmallVector<int64_t> expected(shape);
     if (type.getRank() == first.getRank())
       expected[axis] = type.getDimSize(axis);
@@ -167,7 +163,8 @@ LogicalResult MatmulOp::inferReturnTypes(MLIRContext *,
                                          std::optional<Location> loc,
                                          MatmulOp::Adaptor adaptor,
                                          Types &types) {
-  RankedTensorType a = typeOf(adaptor.getA()), b = typeOf(adaptor.getB());
+  RankedTensorType a = tensorType(adaptor.getA()),
+                   b = tensorType(adaptor.getB());
   int64_t rank = a.getRank();
   if (rank < 2 || b.getRank() != rank)
     return emitOptionalError(loc, "operands of ranks ", rank, " and ",
@@ -195,10 +192,10 @@ LogicalResult GatherOp::inferReturnTypes(MLIRContext *,
                                          std::optional<Location> loc,
                                          GatherOp::Adaptor adaptor,
                                          Types &types) {
-  RankedTensorType table = typeOf(adaptor.getTable());
+  RankedTensorType table = tensorType(adaptor.getTable());
   if (table.getRank() < 1)
     return emitOptionalError(loc, "the table has no axis");
-  SmallVector<int64_t> shape(typeOf(adaptor.getIds()).getShape());
+  SmallVector<int64_t> shape(tensorType(adaptor.getIds()).getShape());
   llvm::append_range(shape, table.getShape().drop_front());
   types.push_back(withShape(table, shape));
   return success();
@@ -208,7 +205,8 @@ LogicalResult AttentionOp::inferReturnTypes(MLIRContext *,
                                             std::optional<Location> loc,
                                             AttentionOp::Adaptor adaptor,
                                             Types &types) {
-  RankedTensorType q = typeOf(adaptor.getQ()), v = typeOf(adaptor.getV());
+  RankedTensorType q = tensorType(adaptor.getQ()),
+                   v = tensorType(adaptor.getV());
   if (q.getRank() != 4 || v.getRank() != 4)
     return emitOptionalError(loc, "expected operands [B, heads, T, d]");
   SmallVector<int64_t> shape(q.getShape());
@@ -222,7 +220,7 @@ LogicalResult CrossEntropyOp::inferReturnTypes(MLIRContext *,
                                                std::optional<Location> loc,
                                                CrossEntropyOp::Adaptor adaptor,
                                                Types &types) {
-  RankedTensorType logits = typeOf(adaptor.getLogits());
+  RankedTensorType logits = tensorType(adaptor.getLogits());
   if (logits.getRank() < 1)
     return emitOptionalError(loc, "logits have no axis");
   RankedTensorType row = withShape(logits, logits.getShape().drop_back());

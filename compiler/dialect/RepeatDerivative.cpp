@@ -177,13 +177,6 @@ void ForwardValues::substitute(Block &reversed, IRMapping &known) {
   }
 }
 
-RankedTensorType stackedType(Value slice, int64_t count) {
-  RankedTensorType type = tensorType(slice);
-  SmallVector<int64_t> shape = {count};
-  llvm::append_range(shape, type.getShape());
-  return RankedTensorType::get(shape, type.getElementType());
-}
-
 /// Which carried values need a cotangent in some layer: those whose operand is
 /// active, and those that become active on their way through the layers.
 /// Leaves the activity of the body's values in `sweep`.
@@ -312,7 +305,7 @@ void tfm::differentiateRepeat(OpBuilder &builder, RepeatOp op,
     if (found != stackedYields.end())
       continue;
     forwardYields.push_back(value);
-    forwardTypes.push_back(stackedType(value, count));
+    forwardTypes.push_back(stackedType(tensorType(value), count));
   }
   for (unsigned number : needs.shared) {
     sharedOperands.push_back(op->getOperand(number - 1));
@@ -338,8 +331,9 @@ void tfm::differentiateRepeat(OpBuilder &builder, RepeatOp op,
   // again and the saved values, as their arguments do.
   SmallVector<Type> types;
   for (auto [i, value] : llvm::enumerate(yielded))
-    types.push_back(i < carriedOperands.size() ? value.getType()
-                                               : stackedType(value, count));
+    types.push_back(i < carriedOperands.size()
+                        ? value.getType()
+                        : stackedType(tensorType(value), count));
   auto backward =
       RepeatOp::create(builder, loc, types, count, !op.getReverse(),
                        carriedOperands, stackedOperands, sharedOperands);

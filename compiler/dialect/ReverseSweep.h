@@ -63,7 +63,8 @@ void differentiateRepeat(mlir::OpBuilder &builder, RepeatOp op,
                          llvm::ArrayRef<bool> wanted,
                          llvm::SmallVectorImpl<mlir::Value> &result);
 
-/// Erases the ops of `block` whose results are not used.
+/// Erases the ops of `block` whose results are not used, and of an attention's
+/// derivative the gradient of its mask where that is not.
 void eraseDeadOps(mlir::Block &block);
 
 } // namespace tfm

@@ -42,6 +42,13 @@ mlir::Operation *tfm::TfmDialect::materializeConstant(mlir::OpBuilder &builder,
   return ConstantOp::create(builder, loc, type, elements);
 }
 
+mlir::RankedTensorType tfm::stackedType(mlir::RankedTensorType slice,
+                                        int64_t count) {
+  llvm::SmallVector<int64_t> shape = {count};
+  llvm::append_range(shape, slice.getShape());
+  return mlir::RankedTensorType::get(shape, slice.getElementType());
+}
+
 mlir::Value tfm::splat(mlir::OpBuilder &builder, mlir::Location loc,
                        mlir::RankedTensorType type, double value) {
   mlir::Type element = type.getElementType();

@@ -36,6 +36,9 @@ inline mlir::RankedTensorType tensorType(mlir::Value value) {
   return llvm::cast<mlir::RankedTensorType>(value.getType());
 }
 
+/// [count, ...] of slices of a type.
+mlir::RankedTensorType stackedType(mlir::RankedTensorType slice, int64_t count);
+
 /// A constant of `type` whose every element is `value`, converted to the
 /// element type.
 mlir::Value splat(mlir::OpBuilder &builder, mlir::Location loc,

@@ -52,5 +52,3 @@ SmallVector<std::string> ParamOp::getLayerNames() {
 YieldOp RepeatOp::getYield() {
   return cast<YieldOp>(getBlock()->getTerminator());
 }
-
-void YieldOp::build(OpBuilder &, OperationState &) {}

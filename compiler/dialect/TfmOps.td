@@ -851,7 +851,7 @@ def YieldOp : Tfm_Op<"yield", [Pure, Terminator, ReturnLike, ParentOneOf<["Repea
   }];
   let arguments = (ins Variadic<AnyTfmTensor>:$values);
   let assemblyFormat = "($values^ `:` type($values))? attr-dict";
-  let builders = [OpBuilder<(ins), [{}]>];
+  let builders = [OpBuilder<(ins), [{ /* nothing to yield */ }]>];
 }
 
 #endif // TFM_DIALECT_TFMOPS_TD

@@ -314,11 +314,7 @@ LogicalResult RepeatOp::verify() {
       return emitOpError("a shared argument differs from its operand");
   auto stack = [&](Type slice) -> Type {
     auto type = dyn_cast<RankedTensorType>(slice);
-    if (!type)
-      return nullptr;
-    SmallVector<int64_t> shape = {count};
-    llvm::append_range(shape, type.getShape());
-    return RankedTensorType::get(shape, type.getElementType());
+    return type ? stackedType(type, count) : RankedTensorType();
   };
   for (auto [arg, value] : llvm::zip_equal(getStackedArgs(), getStacked()))
     if (stack(arg.getType()) != value.getType())

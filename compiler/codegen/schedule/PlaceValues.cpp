@@ -47,10 +47,14 @@ View ProgramBuilder::allocate(Value value) {
   int buffer =
       allocate(freshName(value),
                type.getNumElements() * elementBytes(type.getElementType()));
+  return viewInto(buffer, value);
+}
+
+View ProgramBuilder::viewInto(int buffer, Value value) const {
+  RankedTensorType type = tensorType(value);
   auto order = layouts.find(value);
   if (order == layouts.end())
     return contiguousView(buffer, type);
-  // Stored so that the transpose is row-major.
   SmallVector<int64_t> shape, inverse(order->second.size());
   for (auto [i, axis] : llvm::enumerate(order->second)) {
     shape.push_back(type.getDimSize(axis));
@@ -205,17 +209,7 @@ View ProgramBuilder::trialView(Value value) {
   }
   if (auto known = views.find(value); known != views.end())
     return known->second;
-  RankedTensorType type = tensorType(value);
-  auto order = layouts.find(value);
-  if (order == layouts.end())
-    return contiguousView(0, type);
-  SmallVector<int64_t> shape, inverse(order->second.size());
-  for (auto [i, axis] : llvm::enumerate(order->second)) {
-    shape.push_back(type.getDimSize(axis));
-    inverse[axis] = i;
-  }
-  return contiguousView(0, RankedTensorType::get(shape, type.getElementType()))
-      .transposed(inverse);
+  return viewInto(/*buffer=*/0, value);
 }
 
 /// A reshape that strides cannot express becomes one that they can when its

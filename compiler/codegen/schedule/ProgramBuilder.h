@@ -43,6 +43,9 @@ private:
   // Buffers.
   int allocate(const std::string &name, int64_t bytes);
   View allocate(mlir::Value value);
+  /// A buffer as the place of a value: row-major, or so that the transpose in
+  /// `layouts` is.
+  View viewInto(int buffer, mlir::Value value) const;
   std::string freshName(mlir::Value value);
   /// Makes the view's buffer live until now.
   void touch(const View &view);

@@ -181,7 +181,7 @@ struct Schedule {
   void print(llvm::raw_ostream &os) const;
 };
 
-/// The ops of a launch as a line of text: `matmul 768x128x512 + add gelu`.
+/// The ops of a launch as a line of text: `matmul 768x128x512 (add gelu)`.
 std::string describe(const Launch &launch);
 /// The path of the module whose text a launch computes, or the derivative of;
 /// empty for the model itself, and where none is known.

@@ -24,7 +24,6 @@ std::vector<CarriedPlan> &ProgramBuilder::planCarried(RepeatOp repeat) {
       if (!repeat.getReverse() &&
           yield.getOperand(j) == repeat.getCarriedArgs()[i])
         plan.savedAs = static_cast<int>(j);
-    std::string name = freshName(repeat.getResult(i));
     if (plan.savedAs < 0) {
       View place = wantedPlace(repeat.getResult(i));
       if (!place.isValid())
@@ -34,12 +33,11 @@ std::vector<CarriedPlan> &ProgramBuilder::planCarried(RepeatOp repeat) {
     }
     // Layer i reads slot i and writes slot i + 1, so that the values to save
     // are simply left where they are.
-    SmallVector<int64_t> shape = {count + 1};
-    llvm::append_range(shape, type.getShape());
-    auto stackedType = RankedTensorType::get(shape, type.getElementType());
-    int buffer = allocate(name, stackedType.getNumElements() *
-                                    elementBytes(type.getElementType()));
-    View slots = contiguousView(buffer, stackedType);
+    RankedTensorType slotsType = stackedType(type, count + 1);
+    int buffer = allocate(freshName(repeat.getResult(i)),
+                          slotsType.getNumElements() *
+                              elementBytes(type.getElementType()));
+    View slots = contiguousView(buffer, slotsType);
     unsigned depth = loops.size();
     plan.init = slots.sliced(0, 0, 1).dropLeading();
     plan.arg = slots.sliced(0, 0, count).perLayer(depth);
@@ -198,7 +196,7 @@ void ProgramBuilder::scheduleLoop(RepeatOp repeat,
   // Operands are read, and results written, all through the loop.
   for (Value operand : repeat->getOperands())
     if (!isSplat(viewBase(operand, schedule.materialised)) &&
-        llvm::is_contained(repeat.getCarried(), operand) == false)
+        !llvm::is_contained(repeat.getCarried(), operand))
       touch(viewOf(operand));
   scheduleBlock(loop.body);
   // Save before the carried values change.
