@@ -1,7 +1,7 @@
 # Flags that hold for all of our own code: warnings are errors, a fast linker,
 # a compiler cache where there is one.
 
-option(TFM_SANITIZE "Address and undefined-behaviour sanitizers, and the fuzzers" OFF)
+option(TFM_SANITIZE "Address and undefined-behaviour sanitizers" OFF)
 
 find_program(TFM_CCACHE ccache)
 if(TFM_CCACHE)
