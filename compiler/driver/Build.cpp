@@ -6,7 +6,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/driver/Build.h"
-#include "runtime/tokenizer/utf8.h"
 
 #include "compiler/codegen/cpu/Lower.h"
 #include "compiler/codegen/cpu/Target.h"
@@ -21,6 +20,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OwningOpRef.h"
+#include "runtime/tokenizer/utf8.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/IR/LLVMContext.h"

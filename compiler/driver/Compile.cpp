@@ -102,6 +102,7 @@ static void nameResults(ModuleOp module) {
 
 LogicalResult tfm::prepare(ModuleOp module) {
   PassManager passes(module.getContext());
+  // Tests verify after every pass (tfm-opt): a user's build need not.
   passes.enableVerifier(false);
   passes.addPass(createDifferentiatePass());
   passes.addPass(createAccumulateGradientsPass());

@@ -47,7 +47,7 @@ SmallVector<Value> inlineUpdate(OpBuilder &b, func::FuncOp update,
   return results;
 }
 
-struct CombineUpdate : tfm::impl::CombineUpdatePassBase<CombineUpdate> {
+struct CombineUpdatePass : tfm::impl::CombineUpdatePassBase<CombineUpdatePass> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
     FailureOr<std::optional<Optimizer>> optimizer = Optimizer::read(module);

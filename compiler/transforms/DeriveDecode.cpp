@@ -69,7 +69,7 @@ private:
     Value start; ///< the first new position of every sequence, [B]
     Value ids;   ///< all new positions, [B, count], at most the last one
     Masks masks;
-    /// The caches that come in, of which `next` are used, and as they go out.
+    /// The caches as they come in, and as they go out.
     Caches caches, updated;
   };
 

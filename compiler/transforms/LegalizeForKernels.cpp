@@ -176,8 +176,8 @@ private:
   Value cosine, sine;
 };
 
-struct LegalizeForKernels
-    : tfm::impl::LegalizeForKernelsPassBase<LegalizeForKernels> {
+struct LegalizeForKernelsPass
+    : tfm::impl::LegalizeForKernelsPassBase<LegalizeForKernelsPass> {
   void runOnOperation() override {
     SmallVector<Operation *> ops;
     getOperation().walk([&](Operation *op) {

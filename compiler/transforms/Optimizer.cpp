@@ -7,9 +7,8 @@
 
 #include "compiler/transforms/Optimizer.h"
 
-#include "llvm/Support/MathExtras.h"
-
 #include "llvm/Support/JSON.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace tfm;
@@ -17,6 +16,12 @@ using namespace tfm;
 bool Optimizer::decays(ParamOp param) const {
   int64_t rank = param.getTensorType().getRank() - param.getNumStackedDims();
   return rank >= decayMinRank;
+}
+
+/// Null where a model is not trained.
+static const llvm::json::Object *trainBlock(const llvm::json::Value &recipe) {
+  const llvm::json::Object *root = recipe.getAsObject();
+  return root ? root->getObject("train") : nullptr;
 }
 
 FailureOr<std::optional<Optimizer>> Optimizer::read(ModuleOp module) {
@@ -27,9 +32,7 @@ FailureOr<std::optional<Optimizer>> Optimizer::read(ModuleOp module) {
   if (!recipe)
     return module.emitError("the recipe is not JSON: ")
            << llvm::toString(recipe.takeError());
-  const llvm::json::Object *train =
-      recipe->getAsObject() ? recipe->getAsObject()->getObject("train")
-                            : nullptr;
+  const llvm::json::Object *train = trainBlock(*recipe);
   if (!train)
     return std::optional<Optimizer>();
   const llvm::json::Object *options = train->getObject("optimizer");
@@ -76,8 +79,7 @@ int64_t tfm::microSteps(ModuleOp module) {
     llvm::consumeError(recipe.takeError());
     return 1;
   }
-  const llvm::json::Object *root = recipe->getAsObject();
-  const llvm::json::Object *train = root ? root->getObject("train") : nullptr;
+  const llvm::json::Object *train = trainBlock(*recipe);
   return train ? train->getInteger("accumulate").value_or(1) : 1;
 }
 

@@ -113,7 +113,8 @@ def LegalizeForKernelsPass : Pass<"tfm-legalize-for-kernels", "::mlir::ModuleOp"
     Padding becomes a concatenation with zeros; a reduction over an axis that is
     neither first nor last is one over the last axis of the transpose, and one
     over the first of more than two axes is one over a matrix; rows of a table
-    that have several axes are rows of one; a rotary embedding becomes products with the cosine and sine of its angles.
+    that have several axes are rows of one; a rotary embedding becomes products
+    with the cosine and sine of its angles.
   }];
 }
 

@@ -52,7 +52,7 @@ void split(OpBuilder &b, MatmulOp op) {
   op.erase();
 }
 
-struct SplitSums : tfm::impl::SplitSumsPassBase<SplitSums> {
+struct SplitSumsPass : tfm::impl::SplitSumsPassBase<SplitSumsPass> {
   void runOnOperation() override {
     SmallVector<MatmulOp> products;
     getOperation().walk([&](MatmulOp op) {

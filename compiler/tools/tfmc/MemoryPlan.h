@@ -16,8 +16,7 @@ namespace tfm {
 
 /// Fuses, schedules and plans a module as the frontend hands it over (or after
 /// `differentiate`), as a build would, and stops before any machine code.
-/// Changes the module. A
-/// failure is a bug of the compiler.
+/// Changes the module. A failure is a bug of the compiler.
 MemoryReport planModelMemory(mlir::ModuleOp module);
 
 } // namespace tfm

@@ -83,6 +83,7 @@ CompiledModel tfm::loadModel(const std::string &path, const Defines &defines,
 
 void tfm::differentiate(CompiledModel &model) {
   mlir::PassManager passes(model.context.get());
+  // Tests verify after every pass (tfm-opt): a user's build need not.
   passes.enableVerifier(false);
   passes.addPass(createDifferentiatePass());
   passes.addPass(createAddUpdatePass());
