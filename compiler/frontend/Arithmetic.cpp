@@ -85,7 +85,7 @@ Value Elaborator::evalBinary(const Expr &expr, Env &env) {
     return Value();
   locate(expr.textRange);
   if (expr.text == "@")
-    return matmul(a, b, expr, env);
+    return matmul(a, b, expr);
   if (expr.text == "==" || expr.text == "!=") {
     bool equals = expr.text == "==";
     // Whether something is there at all is known while compiling.
@@ -388,8 +388,7 @@ static std::string operandName(StringRef text, StringRef otherwise) {
                                                    : otherwise.str();
 }
 
-Value Elaborator::matmul(const Value &a, const Value &b, const Expr &expr,
-                         Env &) {
+Value Elaborator::matmul(const Value &a, const Value &b, const Expr &expr) {
   Range ra = expr.kids[0]->range, rb = expr.kids[1]->range;
   auto x = toTensor(a, ra, "`@`"), y = toTensor(b, rb, "`@`");
   if (!x || !y)

@@ -61,6 +61,8 @@ struct Expr {
   llvm::StringRef text;
   int64_t integer = 0;
   double number = 0;
+  /// Of a binary expression: whether it stands in parentheses of its own.
+  bool isGrouped = false;
   llvm::SmallVector<Expr *, 2> kids;
   std::vector<Argument> args;
   std::vector<Subscript> subscripts;

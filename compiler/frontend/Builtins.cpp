@@ -459,7 +459,7 @@ Value BuiltinCall::softmax() {
     order.push_back(i);
   std::swap(order[at], order[last]);
   Tensor moved = e.transposeAxes(x, order);
-  moved.handle = e.emitter.row(name, moved.handle);
+  moved.handle = e.emitter.unary(name, moved.handle);
   return Value::tensor(e.transposeAxes(moved, order));
 }
 

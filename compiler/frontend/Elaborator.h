@@ -127,6 +127,8 @@ private:
                       std::vector<Emitter::Argument> &out);
   std::optional<Dims> evalDims(const ast::TypeExpr &type);
   Dim callerDim(llvm::StringRef name);
+  /// The model's hyperparameter `context`; 0 without one.
+  int64_t contextLength() const;
   Value lossOf(const Tensor &output, const Tensor &targets);
   void declareTree(const Node &node);
 
@@ -196,7 +198,7 @@ private:
                            const ast::Expr &expr);
   Value tensorArithmetic(llvm::StringRef op, const Value &a, const Value &b,
                          const ast::Expr &expr);
-  Value matmul(const Value &a, const Value &b, const ast::Expr &expr, Env &env);
+  Value matmul(const Value &a, const Value &b, const ast::Expr &expr);
   std::optional<bool> evalCondition(const ast::Expr &expr, Env &env,
                                     llvm::StringRef what);
   std::vector<CallArg> evalArguments(const ast::Expr &call, Env &env);

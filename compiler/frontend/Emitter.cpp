@@ -312,7 +312,7 @@ bool Emitter::insideRepeat(const Node *key) const {
 // Leaves
 //===----------------------------------------------------------------------===//
 
-static RankedTensorType stackedType(OpBuilder &builder, const Param &param) {
+static RankedTensorType parameterType(OpBuilder &builder, const Param &param) {
   SmallVector<int64_t> shape;
   for (const Node *repeat : param.owner->repeats())
     shape.push_back(iterations(*repeat));
@@ -326,7 +326,7 @@ Handle Emitter::param(const Param &param) {
   if (!value)
     value = m.atFunction([&] {
       OperationState state(m.loc, GetParamOp::getOperationName());
-      state.addTypes(stackedType(m.builder, param));
+      state.addTypes(parameterType(m.builder, param));
       state.addAttribute("param",
                          FlatSymbolRefAttr::get(&m.context, param.path()));
       return m.builder.create(state)->getResult(0);
@@ -535,8 +535,6 @@ Handle Emitter::reduce(StringRef name, Handle x, int64_t axis) {
                    {m.attr("axis", axis)});
 }
 
-Handle Emitter::row(StringRef name, Handle x) { return unary(name, x); }
-
 Handle Emitter::normalize(StringRef name, Handle x, double eps) {
   mlir::Value value = toValue(x);
   return impl->makeOne(("tfm." + name).str(), value.getType(), value,
@@ -704,7 +702,7 @@ void Emitter::declareParam(const Param &param) {
   for (const auto &[node, name] : param.aliases)
     llvm::append_range(aliases, layerNames(node, name, repeats));
   b.setInsertionPointToEnd(m.module->getBody());
-  ParamOp::create(b, m.loc, param.path(), stackedType(b, param),
+  ParamOp::create(b, m.loc, param.path(), parameterType(b, param),
                   m.dimStrings(param.dims), init, param.trainable,
                   names.empty() ? ArrayAttr() : m.strings(names),
                   aliases.empty() ? ArrayAttr() : m.strings(aliases));

@@ -80,7 +80,6 @@ public:
 
   // Reductions and rows.
   Handle reduce(llvm::StringRef name, Handle x, int64_t axis);
-  Handle row(llvm::StringRef name, Handle x);
   Handle normalize(llvm::StringRef name, Handle x, double eps);
 
   // The rest.

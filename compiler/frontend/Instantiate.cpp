@@ -120,12 +120,11 @@ static std::string typeWord(const Value &value) {
   }
 }
 
+static constexpr StringRef initNames[] = {
+    "zeros", "ones", "normal", "uniform", "xavier", "he", "truncated_normal"};
+
 static bool isInitName(StringRef name) {
-  return llvm::StringSwitch<bool>(name)
-      .Cases({"zeros", "ones", "normal", "uniform", "xavier", "he",
-              "truncated_normal"},
-             true)
-      .Default(false);
+  return llvm::is_contained(initNames, name);
 }
 
 /// Whether a value can stand where the declared type or the default's type is
@@ -199,9 +198,9 @@ Value Elaborator::checkHyperparameter(const Parameter &parameter, Value value,
   if (type == "initialiser" && value.is(Value::Builtin)) {
     Diagnostic &d =
         error(701, range, "`" + value.text() + "` is no initialiser");
-    suggest(d, value.text(),
-            {"zeros", "ones", "normal", "uniform", "xavier", "he",
-             "truncated_normal"});
+    suggest(
+        d, value.text(),
+        std::vector<std::string>(std::begin(initNames), std::end(initNames)));
     return Value();
   }
   error(404, range,

@@ -41,9 +41,7 @@ bool Elaborator::checkShape(const Tensor &tensor, const TypeExpr &type,
                             ErrorCode code, bool bindDims) {
   auto found = [&] { return showShape(tensor.dims, tensor.elem); };
   StringRef expected = sources.text(type.range);
-  Elem elem = type.element == "int"    ? Elem::Int
-              : type.element == "bool" ? Elem::Bool
-                                       : Elem::Float;
+  Elem elem = elemOf(type.element);
   if (tensor.elem != elem) {
     error(211, range, what() + " is " + expected + ", but this is " + found());
     return false;
@@ -270,10 +268,8 @@ Value Elaborator::callRepeat(Node &node, std::vector<CallArg> &args,
     return Value();
   }
   Value first = args[0].value;
-  if (first.isPoison()) {
-    // Look for mistakes inside of the layer all the same.
+  if (first.isPoison())
     return first;
-  }
   auto carried = toTensor(first, args[0].range, "a repeat");
   if (!carried)
     return Value();

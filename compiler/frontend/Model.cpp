@@ -168,10 +168,11 @@ void Elaborator::declareTree(const Node &node) {
 // Functions
 //===----------------------------------------------------------------------===//
 
-/// The value of an integer hyperparameter, or 0.
-static int64_t hyperInteger(const Node &node, StringRef name) {
-  auto it = node.hyperparameters.find(name);
-  return it != node.hyperparameters.end() && it->second.is(Value::Int)
+int64_t Elaborator::contextLength() const {
+  if (!root)
+    return 0;
+  auto it = root->hyperparameters.find("context");
+  return it != root->hyperparameters.end() && it->second.is(Value::Int)
              ? it->second.dim().value()
              : 0;
 }
@@ -199,7 +200,7 @@ Dim Elaborator::callerDim(StringRef name) {
                   "`" + name + "` is a positive integer, not " +
                       (given.is(Value::Int) ? given.show() : given.describe()));
   }
-  int64_t context = hyperInteger(*root, "context");
+  int64_t context = contextLength();
   if (define && name == "T" && context && value > context)
     diags.error(803, define->range,
                 "T = " + Twine(value) +
@@ -267,11 +268,8 @@ bool Elaborator::argumentShapes(const Method &method,
     if (!dims || !isStorable(*dims, parameter.range,
                              "the input `" + parameter.name + "`"))
       return false;
-    StringRef element = parameter.type.element;
-    Elem elem = element == "int"    ? Elem::Int
-                : element == "bool" ? Elem::Bool
-                                    : Elem::Float;
-    out.push_back({parameter.name.str(), elem, *dims});
+    out.push_back(
+        {parameter.name.str(), elemOf(parameter.type.element), *dims});
   }
   return true;
 }
@@ -336,7 +334,7 @@ bool Elaborator::emitFunction(const FunctionRequest &request) {
   training = request.kind == FunctionRequest::Loss;
   nextSite = 0;
   rootDims.clear();
-  int64_t context = hyperInteger(*root, "context");
+  int64_t context = contextLength();
   int64_t length = context          ? context
                    : train.sequence ? train.sequence
                                     : defaultLength;

@@ -141,7 +141,7 @@ Expr *Parser::parseBinary(int minimum) {
     // `a < b < c` compares a truth value: almost surely not what is meant.
     if (precedence == 4 && left->kind == ExprKind::Binary &&
         precedenceOf({TokenKind::Punct, left->textRange, left->text}) == 4 &&
-        left->range.begin == expr->range.begin && !left->integer)
+        left->range.begin == expr->range.begin && !left->isGrouped)
       diags.error(113, op.range, "comparisons cannot be chained")
           .help("write `a < b and b < c`");
     left = expr;
@@ -288,7 +288,7 @@ Expr *Parser::parseSequence(StringRef close, ExprKind kind) {
     // == c` apart from a chained comparison.
     Expr *inner = list->kids[0];
     if (inner->kind == ExprKind::Binary)
-      inner->integer = 1;
+      inner->isGrouped = true;
     return inner;
   }
   return list;

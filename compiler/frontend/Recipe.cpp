@@ -286,12 +286,7 @@ void RecipeBuilder::build() {
 
 json::Value RecipeBuilder::trainBlock(const Block &block) {
   Form train = form(block);
-  int64_t context = 0;
-  if (e.root) {
-    auto it = e.root->hyperparameters.find("context");
-    if (it != e.root->hyperparameters.end() && it->second.is(Value::Int))
-      context = it->second.dim().value();
-  }
+  int64_t context = e.contextLength();
   json::Object out;
   e.train.batch = integer(train, "batch", 1, 1);
   out["batch"] = e.train.batch;

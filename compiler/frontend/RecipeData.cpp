@@ -333,12 +333,9 @@ json::Value RecipeBuilder::generateBlock(const Block *block) {
   absent.keyword = "generate";
   Form form = this->form(block ? *block : absent);
   const double most = std::numeric_limits<double>::infinity();
-  int64_t context = e.train.sequence;
-  if (e.root) {
-    auto it = e.root->hyperparameters.find("context");
-    if (it != e.root->hyperparameters.end() && it->second.is(Value::Int))
-      context = it->second.dim().value();
-  }
+  int64_t context = e.contextLength();
+  if (!context)
+    context = e.train.sequence;
   json::Object out;
   out["temperature"] = number(form, "temperature", 1.0, 0, most);
   out["top_k"] = integer(form, "top_k", 0, 0);

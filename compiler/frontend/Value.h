@@ -26,6 +26,11 @@ struct Unit;
 
 enum class Elem { Float, Int, Bool };
 
+/// The element type of `int[...]`, `bool[...]` or, without a word, floats.
+inline Elem elemOf(llvm::StringRef word) {
+  return word == "int" ? Elem::Int : word == "bool" ? Elem::Bool : Elem::Float;
+}
+
 using Dims = llvm::SmallVector<Dim, 4>;
 
 /// A tensor value of the program under construction, with its symbolic shape.
