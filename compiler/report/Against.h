@@ -73,6 +73,8 @@ struct Comparison {
 llvm::Expected<std::vector<CheckpointTensor>>
 readCheckpoint(const std::string &path);
 
+/// Which of the report's parameters are in the checkpoint, by name and shape,
+/// and what else is; no values are read.
 Comparison compareWithCheckpoint(const ModelReport &report,
                                  llvm::ArrayRef<CheckpointTensor> checkpoint);
 

@@ -106,8 +106,10 @@ static SmallVector<Star, 2> starsOf(StringRef path) {
     StringRef part = path.slice(star.begin + 1, star.end);
     auto [period, phase] = part.split("*+");
     if (period.getAsInteger(10, star.period) ||
-        phase.getAsInteger(10, star.phase))
-      star.period = 1, star.phase = 0;
+        phase.getAsInteger(10, star.phase)) {
+      star.period = 1;
+      star.phase = 0;
+    }
     stars.push_back(star);
   }
   return stars;
@@ -535,7 +537,7 @@ void Reader::listConstants() {
   });
 }
 
-/// Adds `more`, times `executions`, to a list of counts.
+/// Puts the counts into `list`, the largest first, and returns their sum.
 static int64_t collect(const llvm::StringMap<int64_t> &counts,
                        FlopsByKind &list) {
   int64_t sum = 0;
