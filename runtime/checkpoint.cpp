@@ -17,6 +17,7 @@
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <ranges>
 #include <sys/statvfs.h>
 
 using nlohmann::json;
@@ -227,9 +228,14 @@ void requireNoRunFile(const std::string &path) {
 }
 
 void removeCheckpoint(const std::string &folder) {
-  for (const char *name : {"state.json", "state.json.next", "model.safetensors",
-                           "model.safetensors.next", "optimizer.safetensors",
-                           "optimizer.safetensors.next", "log.jsonl"}) {
+  // The state first: without one the rest is no checkpoint.
+  std::vector<std::string> names;
+  for (std::string name : std::views::reverse(checkpointFiles)) {
+    names.push_back(name);
+    names.push_back(name + next);
+  }
+  names.emplace_back("log.jsonl");
+  for (const std::string &name : names) {
     std::string path = folder + "/" + name;
     if (std::remove(path.c_str()) != 0 && errno != ENOENT)
       throw InputError("cannot remove " + path + ": " + std::strerror(errno));

@@ -15,6 +15,7 @@
 #include "runtime/usage.h"
 
 #include <CLI/CLI.hpp>
+#include <atomic>
 #include <cerrno>
 #include <cmath>
 #include <csignal>
@@ -22,6 +23,7 @@
 #include <cstdlib>
 #include <fcntl.h>
 #include <limits>
+#include <new>
 #include <unistd.h>
 
 namespace tfm {
@@ -229,7 +231,7 @@ void addGenerate(CLI::App &app, GenerateCommand &generate) {
 /// Declares the whole command line; returns after parsing it.
 void declare(CLI::App &app, Commands &commands) {
   app.require_subcommand(0, 1);
-  app.set_version_flag("--version", "tfm model, runtime 0.1.0");
+  app.set_version_flag("--version", "tfm model, runtime " TFM_VERSION);
   app.add_subcommand("info", "what this model is (default)")
       ->add_flag("--json", commands.infoJson, "answer as one JSON object");
   addTrain(app, commands.training);

@@ -107,8 +107,8 @@ TokenizerPtr findTokenizer(const tfm_model &model, const Recipe &recipe,
   if (built > 0 && size != built)
     throw InputError(fmt::format(
         "the tokenizer {} has {} tokens, but {} was built for one with {}: "
-        "name "
-        "that one with --tokenizer, or build the model again with this one",
+        "name that one with --tokenizer, or build the model again with this "
+        "one",
         found.origin, size, model.name, built));
   if (vocabulary > 0 && size > vocabulary)
     throw InputError(fmt::format("the tokenizer {} has {} tokens, but {} has a "

@@ -14,8 +14,8 @@ namespace tfm {
 
 /// Fills one parameter as its `init` says. Element e takes its randomness from
 /// the Philox block {e / 4, stream low, Stream::Initialise, stream high} of the
-/// seed (four values a block), so a tensor's values
-/// depend on nothing but the seed, its stream and its size.
+/// seed (four values a block), so a tensor's values depend on nothing but the
+/// seed, its stream and its size.
 void initialise(const tfm_parameter &parameter, uint64_t seed,
                 std::span<float> out);
 

@@ -8,6 +8,7 @@
 #include "runtime/run_log.h"
 
 #include "runtime/error.h"
+#include "runtime/tokenizer/utf8.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -66,7 +67,7 @@ void RunLog::flush() {
     if (count < 0) {
       failure = "cannot write the log " + path + ": " + std::strerror(errno);
       std::fprintf(stderr, "warning: %s; training goes on without it\n",
-                   failure.c_str());
+                   printable(failure).c_str());
       close(file);
       file = -1;
       buffer.clear();
