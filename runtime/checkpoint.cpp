@@ -10,6 +10,7 @@
 #include "runtime/atomic_file.h"
 #include "runtime/error.h"
 #include "runtime/folder_lock.h"
+#include "runtime/hf_config.h"
 #include "runtime/weights.h"
 
 #include <cerrno>
@@ -244,6 +245,7 @@ void removeCheckpoint(const std::string &folder) {
 
 void loadWeights(const std::string &path, Model &model) {
   loadParameters(model, WeightFiles(path));
+  requireConfig(path, model.descriptor());
 }
 
 uint64_t checkpointBytes(const Model &model) {

@@ -72,7 +72,8 @@ void requireNoRunFile(const std::string &path);
 /// Removes a checkpoint and its log, to make way for another run.
 void removeCheckpoint(const std::string &folder);
 
-/// Loads parameters from a safetensors file or a run directory.
+/// Loads parameters from a safetensors file, a run directory or a Hugging Face
+/// folder, whose config.json must be of this model. Throws InputError.
 void loadWeights(const std::string &path, Model &model);
 
 /// Bytes that a checkpoint takes.

@@ -133,6 +133,8 @@ struct Recipe {
   DataSpec data;
   TokenizerSpec tokenizer;
   GenerateSpec generate;
+  /// What the compiler read from the graph, as JSON; see hf_config.h.
+  std::string facts;
 };
 
 /// Throws std::logic_error where the text is not what the schema says: the

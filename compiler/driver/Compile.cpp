@@ -12,6 +12,7 @@
 #include "compiler/codegen/cpu/ObjectModule.h"
 #include "compiler/codegen/schedule/BuildSchedule.h"
 #include "compiler/dialect/TfmDialect.h"
+#include "compiler/transforms/ModelFacts.h"
 #include "compiler/transforms/Optimizer.h"
 #include "compiler/transforms/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -53,22 +54,26 @@ std::string hyperparametersAsJson(ModuleOp module) {
   return text;
 }
 
-/// The recipe, with what prevents generation with a cache.
+/// The recipe, with what prevents generation with a cache, and the facts.
 std::string recipeText(ModuleOp module) {
   StringRef recipe = stringAttribute(module, "tfm.recipe");
   StringRef obstacle = stringAttribute(module, "tfm.whole_sequence");
-  if (obstacle.empty())
-    return recipe.str();
+  StringRef facts = stringAttribute(module, "tfm.facts");
   llvm::Expected<llvm::json::Value> json =
       llvm::json::parse(recipe.empty() ? "{}" : recipe);
   if (!json || !json->getAsObject()) {
     llvm::consumeError(json.takeError());
     return recipe.str();
   }
-  llvm::json::Value &generate = (*json->getAsObject())["generate"];
-  if (!generate.getAsObject())
-    generate = llvm::json::Object();
-  (*generate.getAsObject())["whole_sequence"] = obstacle;
+  llvm::json::Object &object = *json->getAsObject();
+  if (!obstacle.empty()) {
+    llvm::json::Value &generate = object["generate"];
+    if (!generate.getAsObject())
+      generate = llvm::json::Object();
+    (*generate.getAsObject())["whole_sequence"] = obstacle;
+  }
+  if (!facts.empty())
+    object["facts"] = llvm::cantFail(llvm::json::parse(facts));
   std::string text;
   llvm::raw_string_ostream(text) << *json;
   return text;
@@ -101,6 +106,9 @@ static void nameResults(ModuleOp module) {
 }
 
 LogicalResult tfm::prepare(ModuleOp module) {
+  // While the ops are still those of the language.
+  module->setAttr("tfm.facts",
+                  StringAttr::get(module.getContext(), modelFacts(module)));
   PassManager passes(module.getContext());
   // Tests verify after every pass (tfm-opt): a user's build need not.
   passes.enableVerifier(false);

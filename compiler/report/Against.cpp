@@ -13,6 +13,7 @@
 #include "runtime/weights.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
 
 #include <cmath>
@@ -63,9 +64,11 @@ int64_t Comparison::count(State state) const {
 }
 
 bool Comparison::agrees() const {
-  return llvm::none_of(tensors, [](const TensorComparison &tensor) {
-    return differs(tensor.state);
-  });
+  return llvm::none_of(tensors,
+                       [](const TensorComparison &tensor) {
+                         return differs(tensor.state);
+                       }) &&
+         (!config || config->agrees());
 }
 
 Comparison
@@ -214,6 +217,31 @@ llvm::Error tfm::compareValues(const std::string &path,
 }
 
 //===----------------------------------------------------------------------===//
+// The config.json
+//===----------------------------------------------------------------------===//
+
+llvm::Error tfm::compareConfig(const std::string &path,
+                               const ModelReport &report,
+                               const std::string &facts,
+                               Comparison &comparison) {
+  std::string hyperparameters;
+  for (const Hyperparameter &parameter : report.hyperparameters)
+    hyperparameters += (hyperparameters.empty() ? "[" : ",") +
+                       llvm::formatv("{{\"name\":\"{0}\",\"value\":{1}}",
+                                     parameter.name, valueJson(parameter))
+                           .str();
+  if (!hyperparameters.empty())
+    hyperparameters += "]";
+  try {
+    comparison.config =
+        compareConfig(path, {facts, hyperparameters, report.source});
+  } catch (const InputError &error) {
+    return llvm::createStringError(error.what());
+  }
+  return llvm::Error::success();
+}
+
+//===----------------------------------------------------------------------===//
 // Writing
 //===----------------------------------------------------------------------===//
 
@@ -263,6 +291,36 @@ static std::string details(const TensorComparison &tensor) {
   return "";
 }
 
+static const char *stateText(ConfigKey::State state) {
+  switch (state) {
+  case ConfigKey::State::Agrees:
+    return "agrees";
+  case ConfigKey::State::Differs:
+    return "differs";
+  case ConfigKey::State::NotCompared:
+    return "not compared";
+  }
+  return "";
+}
+
+/// Every key that is known: what it says, and what the model has.
+static void writeConfig(const ConfigComparison &config, llvm::raw_ostream &os) {
+  os << printable(config.path) << ":\n";
+  TextTable table({false, false, false, false});
+  for (const ConfigKey &key : config.keys) {
+    // Of a value that nobody expects the beginning is enough.
+    llvm::StringRef stored = key.stored;
+    std::string shown =
+        stored.size() > 40 ? stored.take_front(37).str() + "..." : stored.str();
+    table.add({key.key, printable(shown),
+               key.model.empty() ? "" : key.model + " here",
+               stateText(key.state) + (key.fix.empty() ? "" : ": " + key.fix)});
+  }
+  if (config.keys.empty())
+    os << "  no key that is known\n";
+  table.write(os);
+}
+
 void tfm::writeComparison(const Comparison &comparison, const std::string &path,
                           bool all, llvm::raw_ostream &os) {
   TextTable table({false, false, false});
@@ -295,6 +353,8 @@ void tfm::writeComparison(const Comparison &comparison, const std::string &path,
     if (int64_t count = comparison.count(state))
       os << ", " << count << " " << words;
   os << "\n";
+  if (comparison.config)
+    writeConfig(*comparison.config, os);
 }
 
 void tfm::writeComparisonJson(const Comparison &comparison,
@@ -327,6 +387,21 @@ void tfm::writeComparisonJson(const Comparison &comparison,
                                 : llvm::json::Value(nullptr));
         });
       }
+    });
+    if (!comparison.config)
+      return json.attribute("config", nullptr);
+    json.attributeArray("config", [&] {
+      for (const ConfigKey &key : comparison.config->keys)
+        json.object([&] {
+          json.attribute("key", key.key);
+          json.attribute("state", stateText(key.state));
+          json.attribute("model", key.model.empty()
+                                      ? llvm::json::Value(nullptr)
+                                      : llvm::json::Value(key.model));
+          json.attributeBegin("checkpoint");
+          json.rawValue(key.stored);
+          json.attributeEnd();
+        });
     });
   });
   os << "\n";

@@ -9,6 +9,7 @@
 #define TFM_REPORT_AGAINST_H
 
 #include "compiler/report/ModelReport.h"
+#include "runtime/hf_config.h"
 
 #include "llvm/Support/raw_ostream.h"
 
@@ -63,6 +64,8 @@ struct Comparison {
   std::string prefix;
   /// In the model's order, then the checkpoint's own.
   std::vector<TensorComparison> tensors;
+  /// The config.json beside the checkpoint, where there is one.
+  std::optional<ConfigComparison> config = {};
   int64_t count(TensorComparison::State state) const;
   /// Whether the checkpoint can be read into the model.
   bool agrees() const;
@@ -77,6 +80,11 @@ readCheckpoint(const std::string &path);
 /// and what else is; no values are read.
 Comparison compareWithCheckpoint(const ModelReport &report,
                                  llvm::ArrayRef<CheckpointTensor> checkpoint);
+
+/// Compares the config.json of a folder with the model: what tensors do not
+/// show. `facts` are those of the graph (modelFacts).
+llvm::Error compareConfig(const std::string &path, const ModelReport &report,
+                          const std::string &facts, Comparison &comparison);
 
 /// Reads the values of what matches, by the rules of loading: copies of one
 /// tensor must be equal, and all values finite.

@@ -145,6 +145,31 @@ class Gpt2Folder(Fixture, Folder):
                 (folder / name).write_text(text)
                 self.ok(self.program, "generate", "--weights", folder, "--prompt", "1")
 
+    def test_configuration_of_another_model(self):
+        """What shapes do not show: every command that computes with the weights refuses them."""
+        folder = self.folder / "other"
+        shutil.copytree(self.source, folder, copy_function=shutil.copyfile)
+        config = json.loads((folder / "config.json").read_text())
+        config.update(n_head=6, layer_norm_epsilon=1e-6, activation_function="relu")
+        (folder / "config.json").write_text(json.dumps(config))
+        for command in (["generate", "--prompt", "1"], ["logits", "--prompt", "1", "-o", "x"]):
+            message = self.fails(self.program, *command, "--weights", folder)
+            self.assertIn(f"{folder / 'config.json'} is of another model than GPT2", message)
+            self.assertIn("n_head is 6, here 4: build it with -D heads=6\n", message)
+            self.assertIn("layer_norm_epsilon is 1e-06, here 1e-05: change it in ", message)
+            self.assertIn('activation_function is "relu", here gelu_tanh: change it in ', message)
+            self.assertNotIn("n_positions", message)
+        # A build as the message says goes on to the other two.
+        other = self.folder / "other_program"
+        self.ok(TFMC, "build", self.source / "model.tfm", "-D", "heads=6", "-o", other)
+        self.assertNotIn("n_head", self.fails(other, "generate", "--weights", folder, "--prompt", "1"))
+        # The file alone says nothing of it; nor does what is not in the file.
+        self.assertEqual(self.generated(folder / "model.safetensors"), self.greedy["tokens"])
+        for key in ("n_head", "layer_norm_epsilon", "activation_function"):
+            del config[key]
+        (folder / "config.json").write_text(json.dumps(config))
+        self.assertEqual(self.generated(folder), self.greedy["tokens"])
+
     def test_weights_are_a_regular_file(self):
         os.mkfifo(self.folder / "pipe")
         for path in (self.folder / "pipe", "/dev/null"):
@@ -207,6 +232,11 @@ class Gpt2Folder(Fixture, Folder):
         (self.folder / "train.tfm").write_text(source)
         trainer = self.folder / "trainer"
         self.ok(TFMC, "build", "train.tfm", "-o", trainer)
+        other = self.variant("untrained")
+        (other / "config.json").write_text('{"n_layer": 3, "n_head": 2}')
+        for command in (["train", "--steps", "5", "--out", "none", "--init"], ["eval", "--weights"]):
+            self.assertIn("n_head is 2, here 4", self.fails(trainer, *command, other))
+        self.assertFalse((self.folder / "none").exists())
         self.ok(trainer, "train", "--init", self.source, "--steps", "5", "--out", "run", "--json")
         self.assertEqual(len(self.generated(self.folder / "run")), 12)
 
@@ -244,6 +274,23 @@ class Trained(Folder):
 class LlamaFolder(Fixture, Folder):
     NAME = "llama_tiny"
     IDS = ("--ids",)
+
+    def test_configuration_of_another_model(self):
+        folder = self.folder / "other"
+        shutil.copytree(self.source, folder, copy_function=shutil.copyfile)
+        config = json.loads((folder / "config.json").read_text())
+        config.update(num_key_value_heads=3, rms_norm_eps=1e-5, tie_word_embeddings=True)
+        # As transformers wrote it before version 5, and Llama 3.1 has it.
+        config.update(rope_parameters=None, rope_theta=500000.0,
+                      rope_scaling={"factor": 8.0, "rope_type": "llama3"})
+        (folder / "config.json").write_text(json.dumps(config))
+        message = self.fails(self.program, "generate", "--weights", folder, "--prompt", "1", "--ids")
+        for part in ("num_key_value_heads is 3, here 2: build it with -D kv_heads=3",
+                     "rms_norm_eps is 1e-05, here 1e-06: change it in",
+                     "rope_theta is 500000.0, here 10000: change it in",
+                     'rope_scaling.rope_type is "llama3", here default: `rope` has no such scaling',
+                     "tie_word_embeddings is true, here false: give the output layer the weight"):
+            self.assertIn(part, message)
 
 
 class Tokenizers(Folder):

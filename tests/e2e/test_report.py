@@ -2,7 +2,10 @@
 
 import json
 import math
+import pathlib
 import re
+import shutil
+import tempfile
 import unittest
 from fractions import Fraction
 
@@ -353,6 +356,45 @@ class Against(unittest.TestCase):
         result = tfmc("report", GPT2, *self.SMALL, "--against", FIXTURES / "gpt2_tiny")
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("40 of 40 tensors match in name, shape and type (under the prefix `transformer.`)", result.stdout)
+
+    def test_configuration(self):
+        result = tfmc("report", GPT2, *self.SMALL, "--against", FIXTURES / "gpt2_tiny")
+        rows = [line.split() for line in result.stdout.splitlines()]
+        self.assertIn(["n_head", "4", "4", "here", "agrees"], rows)
+        self.assertIn(["activation_function", '"gelu_new"', "gelu_tanh", "here", "agrees"], rows)
+        self.assertNotIn("differs", result.stdout)
+        # Eight heads have the same shapes as four.
+        result = tfmc("report", GPT2, *self.SMALL, "-D", "heads=8",
+                      "--against", FIXTURES / "gpt2_tiny")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("40 of 40 tensors match", result.stdout)
+        self.assertIn(["n_head", "4", "8", "here", "differs:", "build", "it", "with", "-D", "heads=4"],
+                      [line.split() for line in result.stdout.splitlines()])
+        answer = json.loads(tfmc("report", GPT2, *self.SMALL, "-D", "heads=8", "--format", "json",
+                                 "--against", FIXTURES / "gpt2_tiny").stdout)
+        self.assertFalse(answer["agrees"])
+        self.assertIn({"key": "n_head", "state": "differs", "model": "8", "checkpoint": 4},
+                      answer["config"])
+        # A file of weights has no configuration.
+        answer = json.loads(tfmc("report", GPT2, *self.SMALL, "-D", "heads=8", "--format", "json",
+                                 "--against", FIXTURES / "gpt2_tiny" / "model.safetensors").stdout)
+        self.assertTrue(answer["agrees"])
+        self.assertIsNone(answer["config"])
+
+    def test_damaged_configuration(self):
+        with tempfile.TemporaryDirectory(prefix="tfm-e2e-") as scratch:
+            folder = pathlib.Path(scratch)
+            shutil.copy(FIXTURES / "gpt2_tiny" / "model.safetensors", folder)
+            (folder / "config.json").write_text('{"n_head": 4')
+            result = tfmc("report", GPT2, *self.SMALL, "--against", folder)
+            self.assertEqual(result.returncode, 1)
+            self.assertIn(f"{folder / 'config.json'} is not a JSON object", result.stderr)
+            (folder / "config.json").write_text(json.dumps({"hidden_act": "\x9b2J" + "x" * 1000}))
+            result = tfmc("report", GPT2, *self.SMALL, "--against", folder)
+            self.assertEqual(result.returncode, 0)
+            self.assertIn("not compared", result.stdout)
+            self.assertNotIn("\x9b", result.stdout)
+            self.assertLess(len(result.stdout), 400)
 
     def test_another_width_does_not(self):
         result = tfmc("report", GPT2, *self.SMALL, "-D", "width=64",

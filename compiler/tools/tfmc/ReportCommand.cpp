@@ -14,6 +14,7 @@
 #include "compiler/report/Against.h"
 #include "compiler/report/Sweep.h"
 #include "compiler/report/Writers.h"
+#include "compiler/transforms/ModelFacts.h"
 #include "compiler/transforms/SequenceAxis.h"
 #include "runtime/usage.h"
 
@@ -102,7 +103,7 @@ static int sweep(const ReportArguments &arguments, const ModelReport &base,
 }
 
 static int against(const ReportArguments &arguments, const ModelReport &report,
-                   llvm::raw_ostream &os) {
+                   const std::string &facts, llvm::raw_ostream &os) {
   llvm::Expected<std::vector<CheckpointTensor>> checkpoint =
       readCheckpoint(arguments.against);
   if (!checkpoint) {
@@ -110,6 +111,11 @@ static int against(const ReportArguments &arguments, const ModelReport &report,
     return 1;
   }
   Comparison comparison = compareWithCheckpoint(report, *checkpoint);
+  if (llvm::Error error =
+          compareConfig(arguments.against, report, facts, comparison)) {
+    messages() << "tfmc: " << llvm::toString(std::move(error)) << "\n";
+    return 1;
+  }
   if (arguments.values)
     if (llvm::Error error = compareValues(arguments.against, comparison)) {
       messages() << "tfmc: " << llvm::toString(std::move(error)) << "\n";
@@ -212,7 +218,7 @@ static int report(ReportArguments arguments) {
   if (!arguments.sweep.empty())
     status = sweep(arguments, result, flops, os);
   else if (!arguments.against.empty())
-    status = against(arguments, result, os);
+    status = against(arguments, result, modelFacts(*model.module), os);
   else if (json)
     writeJson(result, arguments.view, os);
   else if (html)

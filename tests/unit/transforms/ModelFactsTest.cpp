@@ -1,0 +1,152 @@
+//===- ModelFactsTest.cpp - what a graph says of itself -------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/transforms/ModelFacts.h"
+
+#include "compiler/frontend/Frontend.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "llvm/Support/JSON.h"
+#include "gtest/gtest.h"
+
+using namespace tfm;
+
+namespace {
+
+using Defines = std::vector<std::pair<std::string, std::string>>;
+
+std::string factsOfFile(const std::string &file, const Defines &defines = {}) {
+  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+  SourceManager sources;
+  Diagnostics diags(sources);
+  FrontendOptions options;
+  options.defines = defines;
+  auto module = compileToTfm(context, sources, file, options, diags);
+  EXPECT_TRUE(module) << diags.str();
+  return module ? modelFacts(*module) : "";
+}
+
+/// The facts of a model of 4 heads over 16 tokens with a method `mix` of its
+/// one layer.
+llvm::json::Object factsOf(const std::string &mix) {
+  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+  SourceManager sources;
+  Diagnostics diags(sources);
+  auto module = compileTextToTfm(
+      context, sources, "mix.tfm",
+      "model Mix(vocab = 11, context = 16, width = 8, heads = 4) {\n"
+      "  emb = Embedding(vocab, width)\n"
+      "  out = Linear(width, vocab, bias = false)\n"
+      "  forward(tokens: int[B, T]) -> [B, T, vocab] {\n"
+      "    return out(mix(emb(tokens), positions(tokens)))\n"
+      "  }\n"
+      "  mix(x: [B, T, width], at: int[B, T]) -> [B, T, width] {\n"
+      "    q = rearrange(x, \"B T (heads d) -> B heads T d\")\n" +
+          mix + "\n  }\n}\n",
+      FrontendOptions(), diags);
+  EXPECT_TRUE(module) << diags.str();
+  if (!module)
+    return {};
+  return *llvm::cantFail(llvm::json::parse(modelFacts(*module))).getAsObject();
+}
+
+const std::string join =
+    "\n    return rearrange(y, \"B heads T d -> B T (heads d)\")";
+const std::string zoo = TFM_FIXTURES "/models/";
+
+} // namespace
+
+TEST(ModelFacts, OfPublishedFamilies) {
+  EXPECT_EQ(factsOfFile(TFM_MODELS "/gpt2.tfm", {{"layers", "2"}}),
+            R"({"activation":["gelu_tanh"],"attentions":2,"context":1024,)"
+            R"("eps":[1.0000000000000001e-05],"head_width":[64],"heads":[12],)"
+            R"("kv_heads":[12],"names":{"heads":"heads","kv_heads":"heads"},)"
+            R"("softcap":[null],"tied":true,"window":[null]})");
+  EXPECT_EQ(factsOfFile(TFM_MODELS "/llama.tfm", {{"kv_heads", "8"}}),
+            R"({"activation":["silu"],"attentions":32,"context":4096,)"
+            R"("eps":[1.0000000000000001e-05],"head_width":[128],)"
+            R"("heads":[32],"kv_heads":[8],)"
+            R"("names":{"heads":"heads","kv_heads":"kv_heads"},)"
+            R"("rope_base":[10000],"rope_dims":[128],)"
+            R"("softcap":[null],"tied":false,"window":[null]})");
+  // A quarter of each head rotates.
+  EXPECT_EQ(factsOfFile(zoo + "neox.tfm"),
+            R"({"activation":["gelu"],"attentions":44,"context":2048,)"
+            R"("eps":[1.0000000000000001e-05],"head_width":[96],)"
+            R"("heads":[64],"kv_heads":[64],)"
+            R"("names":{"heads":"heads","kv_heads":"heads"},)"
+            R"("rope_base":[10000],"rope_dims":[24],)"
+            R"("softcap":[null],"tied":false,"window":[null]})");
+  // Every second layer has a window; the cap of the logits is a tanh, of which
+  // an activation might be made.
+  EXPECT_EQ(factsOfFile(zoo + "gemma2.tfm"),
+            R"({"attentions":26,"context":8192,)"
+            R"("eps":[9.9999999999999995e-07],"head_width":[256],)"
+            R"("heads":[8],"kv_heads":[4],)"
+            R"("names":{"heads":"heads","kv_heads":"kv_heads"},)"
+            R"("rope_base":[10000],"rope_dims":[256],)"
+            R"("softcap":[50],"tied":true,"window":[4096]})");
+  // A window as long as the context is none.
+  EXPECT_NE(factsOfFile(zoo + "mistral.tfm").find(R"("window":[4096])"),
+            std::string::npos);
+  EXPECT_NE(factsOfFile(zoo + "mistral.tfm", {{"context", "4096"}})
+                .find(R"("window":[null])"),
+            std::string::npos);
+}
+
+TEST(ModelFacts, SeveralValues) {
+  llvm::json::Object facts =
+      factsOf("    x = rms_normalize(normalize(x, 0.25), 0.5)\n"
+              "    y = attention(rope(q, at), rope(q, at, base = 500.0), "
+              "relu(gelu(silu(q))), causal = true, window = 3)\n"
+              "    y = attention(y, y, y, causal = true, window = 5)" +
+              join);
+  EXPECT_EQ(*facts.get("eps"), llvm::json::Value({0.25, 0.5}));
+  EXPECT_EQ(*facts.get("window"), llvm::json::Value({3, 5}));
+  EXPECT_EQ(*facts.get("rope_base"), llvm::json::Value({10000.0, 500.0}));
+  EXPECT_EQ(*facts.get("activation"),
+            llvm::json::Value({"silu", "gelu", "relu"}));
+  EXPECT_EQ(facts.getInteger("attentions"), 2);
+}
+
+// What a user writes out may be anything: then nothing is said.
+TEST(ModelFacts, WhatIsNotCertainIsLeftOut) {
+  const std::string attend = "    y = attention(q, q, q, causal = true)" + join;
+  EXPECT_TRUE(factsOf(attend).get("heads"));
+  EXPECT_TRUE(factsOf("    x = normalize(x)\n" + attend).get("eps"));
+  EXPECT_FALSE(factsOf("    q = q / sqrt(mean(q * q) + 0.1)\n"
+                       "    q = normalize(q)\n" +
+                       attend)
+                   .get("eps"));
+  EXPECT_TRUE(factsOf("    q = relu(q)\n" + attend).get("activation"));
+  EXPECT_FALSE(
+      factsOf("    q = relu(q) * sigmoid(q)\n" + attend).get("activation"));
+  EXPECT_FALSE(
+      factsOf("    q = relu(max(q, 0.1 * q))\n" + attend).get("activation"));
+  EXPECT_TRUE(factsOf("    q = rope(q, at)\n" + attend).get("rope_base"));
+  EXPECT_FALSE(factsOf("    q = rope(sin(q), at)\n" + attend).get("rope_base"));
+  // A mask may be a window.
+  EXPECT_FALSE(factsOf("    y = attention(q, q, q, causal = true, "
+                       "mask = range(T) > 3)" +
+                       join)
+                   .get("window"));
+  // Heads as sequences of a larger batch.
+  llvm::json::Object folded =
+      factsOf("    q = rearrange(q, \"B heads T d -> (B heads) 1 T d\")\n"
+              "    y = attention(q, q, q, causal = true)\n"
+              "    return rearrange(y, \"(B heads) 1 T d -> B T (heads d)\", "
+              "B = B)");
+  EXPECT_FALSE(folded.get("heads"));
+  EXPECT_FALSE(folded.get("kv_heads"));
+  EXPECT_FALSE(folded.get("head_width"));
+  EXPECT_EQ(folded.getInteger("attentions"), 1);
+}
+
+TEST(ModelFacts, ModelsWithoutTokens) {
+  EXPECT_EQ(factsOfFile(TFM_MODELS "/cs444/transformer_block.tfm"), "{}");
+}
