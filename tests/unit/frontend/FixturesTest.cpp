@@ -46,7 +46,8 @@ double distance(const Tensor &found, const Tensor &wanted) {
   EXPECT_EQ(found.data.size(), wanted.data.size());
   double most = 0, scale = 0;
   for (size_t i = 0; i < std::min(found.data.size(), wanted.data.size()); ++i) {
-    most = std::max(most, std::fabs(found.data[i] - wanted.data[i]));
+    double difference = std::fabs(found.data[i] - wanted.data[i]);
+    most = std::isnan(difference) ? INFINITY : std::max(most, difference);
     scale = std::max(scale, std::fabs(wanted.data[i]));
   }
   return scale == 0 ? most : most / scale;

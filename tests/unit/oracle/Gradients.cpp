@@ -195,9 +195,9 @@ std::string tfm::oracle::spell(ArrayRef<int64_t> shape, StringRef element) {
 double tfm::oracle::relativeError(const Tensor &a, const Tensor &b) {
   double difference = 0.0, scale = 0.0;
   for (auto [x, y] : llvm::zip_equal(a.data, b.data)) {
-    // A NaN must not pass as a small difference.
-    if (!(std::abs(x - y) <= difference))
-      difference = std::abs(x - y);
+    // A NaN must not pass as a small difference, whatever comes behind it.
+    difference =
+        std::isnan(x - y) ? INFINITY : std::max(difference, std::abs(x - y));
     scale = std::max(scale, std::abs(y));
   }
   return scale == 0.0 ? difference : difference / scale;

@@ -17,6 +17,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <sstream>
 
 namespace tfm {
 namespace {
@@ -106,6 +107,73 @@ TEST(ByteBpe, EncodesAnyBytes) {
   EXPECT_EQ(back, bytes);
 }
 
+// Pieces of all lengths against the definition: the pair that was learned
+// earliest, leftmost first, until there is none.
+TEST(ByteBpe, MergesWhatWasLearnedEarliest) {
+  TokenizerPtr tokenizer = makeByteBpeTokenizer(
+      named(bytesFixture + "vocab.json"), named(bytesFixture + "merges.txt"));
+  std::map<std::pair<std::string, std::string>, size_t> ranks;
+  std::istringstream lines(contentOf(bytesFixture + "merges.txt"));
+  std::string line;
+  std::getline(lines, line); // #version
+  for (size_t rank = 0; std::getline(lines, line); ++rank)
+    ranks[{line.substr(0, line.find(' ')), line.substr(line.find(' ') + 1)}] =
+        rank;
+  EXPECT_GT(ranks.size(), 700u);
+  for (uint32_t size = 1; size <= 120; ++size) {
+    std::string word;
+    for (uint32_t i = 0; i < size; ++i)
+      word += "ethoanrs"[philox(size, {i, 0, 0, 0})[0] % 8];
+    std::vector<std::string> parts;
+    for (char c : word)
+      parts.emplace_back(1, c);
+    while (true) {
+      size_t best = ranks.size(), at = 0;
+      for (size_t i = 0; i + 1 < parts.size(); ++i)
+        if (auto rank = ranks.find({parts[i], parts[i + 1]});
+            rank != ranks.end() && rank->second < best) {
+          best = rank->second;
+          at = i;
+        }
+      if (best == ranks.size())
+        break;
+      parts[at] += parts[at + 1];
+      parts.erase(parts.begin() + static_cast<ptrdiff_t>(at) + 1);
+    }
+    std::vector<int32_t> expected;
+    for (const std::string &part : parts)
+      expected.push_back(tokenizer->find(part).value());
+    EXPECT_EQ(tokenizer->ids(word), expected) << word;
+  }
+}
+
+// With a list of merges that was cut short texts would fall into bytes.
+TEST(ByteBpe, MissesMerges) {
+  json root = json::parse(contentOf(bytesFixture + "tokenizer.json"));
+  auto problem = [&](const json &file) {
+    return messageOf<InputError>(
+        [&] { parseTokenizerJson(file.dump(), "x.json"); });
+  };
+  json &merges = root["model"]["merges"];
+  size_t all = merges.size();
+  merges.erase(merges.begin() + static_cast<ptrdiff_t>(all) - 90, merges.end());
+  EXPECT_EQ(problem(root), ""); // some tokens may come from no merge
+  merges.erase(merges.begin() + static_cast<ptrdiff_t>(all) - 120,
+               merges.end());
+  EXPECT_NE(problem(root).find("x.json: 120 of the 1000 tokens, such as \""),
+            std::string::npos)
+      << problem(root);
+  merges = json::array();
+  EXPECT_NE(problem(root).find("merges are missing"), std::string::npos);
+  root["model"]["ignore_merges"] = true; // words are looked up as they are
+  EXPECT_EQ(problem(root), "");
+  NamedText vocabulary = named(bytesFixture + "vocab.json");
+  EXPECT_NE(messageOf<InputError>([&] {
+              makeByteBpeTokenizer(vocabulary, {"#version: 0.2\n", "m.txt"});
+            }).find("m.txt: "),
+            std::string::npos);
+}
+
 // A single word of a megabyte: quadratic time would be minutes.
 TEST(ByteBpe, LongWordsTakeNoLonger) {
   TokenizerPtr tokenizer = makeByteBpeTokenizer(
@@ -186,6 +254,9 @@ TEST(CharBpe, RefusesWhatItCannotFollow) {
     EXPECT_NE(problem(part, value).find("x.json"), std::string::npos)
         << part << value;
   }
+  root["model"]["merges"] = json::array();
+  EXPECT_NE(problem("version", "1.0").find("merges are missing"),
+            std::string::npos);
   root["model"].erase("merges");
   EXPECT_NE(problem("version", "1.0").find("no list of `merges`"),
             std::string::npos);
