@@ -8,8 +8,10 @@
 #include "runtime/tokenizer/bpe_merges.h"
 
 #include "runtime/error.h"
+#include "runtime/tokenizer/utf8.h"
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 #include <queue>
 
@@ -24,11 +26,17 @@ uint64_t pairKey(int32_t left, int32_t right) {
          static_cast<uint32_t>(right);
 }
 
+/// Tokens of a piece that goes without a queue.
+constexpr size_t shortPiece = 48;
+
 } // namespace
 
 BpeMerges::BpeMerges(const MergeList &list, const Vocabulary &vocabulary,
                      const std::string &origin) {
-  merges.reserve(list.size());
+  while ((size_t{1} << bits) < 2 * list.size())
+    ++bits;
+  table.assign(size_t{1} << bits, Merge{0, -1, 0});
+  isEmpty = list.empty();
   for (size_t rank = 0; rank < list.size(); ++rank) {
     const auto &[left, right] = list[rank];
     int32_t leftId = vocabulary.find(left);
@@ -38,22 +46,93 @@ BpeMerges::BpeMerges(const MergeList &list, const Vocabulary &vocabulary,
       throw InputError(origin + ": the merge \"" + left + " " + right +
                        "\" uses a token that the vocabulary lacks: vocabulary "
                        "and merges must be of the same tokenizer");
-    merges.try_emplace(pairKey(leftId, rightId),
-                       Merge{static_cast<int32_t>(rank), result});
+    Merge &merge = table[place(pairKey(leftId, rightId))];
+    if (merge.rank < 0) // the earlier one counts
+      merge = {pairKey(leftId, rightId), static_cast<int32_t>(rank), result};
   }
 }
 
+size_t BpeMerges::place(uint64_t pair) const {
+  size_t at = static_cast<size_t>((pair * 0x9E3779B97F4A7C15u) >> (64 - bits));
+  while (table[at].rank >= 0 && table[at].pair != pair)
+    at = (at + 1) & (table.size() - 1);
+  return at;
+}
+
 const BpeMerges::Merge *BpeMerges::find(int32_t left, int32_t right) const {
-  auto found = merges.find(pairKey(left, right));
-  return found == merges.end() ? nullptr : &found->second;
+  const Merge &merge = table[place(pairKey(left, right))];
+  return merge.rank < 0 ? nullptr : &merge;
+}
+
+void BpeMerges::expectComplete(const Vocabulary &vocabulary,
+                               const std::vector<std::string> &added,
+                               const std::string &origin) const {
+  std::vector<bool> isMade(static_cast<size_t>(vocabulary.size()));
+  for (const Merge &merge : table)
+    if (merge.rank >= 0)
+      isMade[merge.result] = true;
+  for (const std::string &token : added)
+    isMade[vocabulary.find(token)] = true;
+  int64_t lost = 0;
+  std::string example;
+  for (int32_t id = 0; id < vocabulary.size(); ++id) {
+    const std::string &token = vocabulary.token(id);
+    if (isMade[id] || token.empty() ||
+        decodeUtf8(token, 0).bytes == token.size() ||
+        (token.front() == '<' && token.back() == '>'))
+      continue;
+    if (lost++ == 0)
+      example = token;
+  }
+  if (lost > vocabulary.size() / 10)
+    throw InputError(origin + ": " + std::to_string(lost) + " of the " +
+                     std::to_string(vocabulary.size()) + " tokens, such as \"" +
+                     example +
+                     "\", come from no merge: merges are missing. Copy or "
+                     "download it again");
+}
+
+/// As `apply`; for a word, going over all pairs is the fastest.
+void BpeMerges::applyShort(std::span<const int32_t> first,
+                           std::vector<int32_t> &ids) const {
+  std::array<int32_t, shortPiece> id;
+  std::array<const Merge *, shortPiece> next; // of a token and the one behind
+  size_t size = first.size();
+  std::ranges::copy(first, id.begin());
+  for (size_t i = 0; i + 1 < size; ++i)
+    next[i] = find(id[i], id[i + 1]);
+  while (size > 1) {
+    const Merge *best = nullptr;
+    size_t at = 0;
+    for (size_t i = 0; i + 1 < size; ++i)
+      if (next[i] && (!best || next[i]->rank < best->rank)) {
+        best = next[i];
+        at = i;
+      }
+    if (!best)
+      break;
+    id[at] = best->result;
+    --size;
+    for (size_t i = at + 1; i < size; ++i) {
+      id[i] = id[i + 1];
+      next[i] = next[i + 1];
+    }
+    if (at > 0)
+      next[at - 1] = find(id[at - 1], id[at]);
+    if (at + 1 < size)
+      next[at] = find(id[at], id[at + 1]);
+  }
+  ids.insert(ids.end(), id.begin(), id.begin() + static_cast<ptrdiff_t>(size));
 }
 
 void BpeMerges::apply(std::span<const int32_t> first,
                       std::vector<int32_t> &ids) const {
-  if (merges.empty()) { // a tokenizer of bytes: `first` may be a whole book
+  if (isEmpty) { // a tokenizer of bytes: `first` may be a whole book
     ids.insert(ids.end(), first.begin(), first.end());
     return;
   }
+  if (first.size() <= shortPiece)
+    return applyShort(first, ids);
   // A queue of candidate pairs over a doubly linked list.
   struct Node {
     int32_t id, previous, next;

@@ -12,7 +12,6 @@
 
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -33,20 +32,31 @@ public:
   /// n log n also for a piece as long as the text.
   void apply(std::span<const int32_t> first, std::vector<int32_t> &ids) const;
 
+  /// Throws InputError where more than a tenth of the vocabulary comes from no
+  /// merge and is neither a character, nor one of `added`, nor of the form of
+  /// `<s>`: a list that was cut short, with which texts would fall into
+  /// characters.
+  void expectComplete(const Vocabulary &vocabulary,
+                      const std::vector<std::string> &added,
+                      const std::string &origin) const;
+
 private:
   struct Merge {
-    int32_t rank;
+    uint64_t pair;
+    int32_t rank; ///< -1: an empty place of the table
     int32_t result;
-  };
-  struct KeyHash {
-    size_t operator()(uint64_t key) const {
-      return static_cast<size_t>((key * 0x9E3779B97F4A7C15u) >> 16);
-    }
   };
 
   const Merge *find(int32_t left, int32_t right) const;
+  /// Where the pair is in the table, or the empty place for it.
+  size_t place(uint64_t pair) const;
+  void applyShort(std::span<const int32_t> first,
+                  std::vector<int32_t> &ids) const;
 
-  std::unordered_map<uint64_t, Merge, KeyHash> merges;
+  /// Open addressing, at most half full: encoding is mostly looking up here.
+  std::vector<Merge> table;
+  int bits = 1; ///< the table has 2 ** bits places
+  bool isEmpty = true;
 };
 
 /// The `merges` of a tokenizer.json: pairs, or texts with a space between the

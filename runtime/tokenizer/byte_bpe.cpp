@@ -117,6 +117,11 @@ public:
 
   std::vector<int32_t> begin() const override { return beginIds; }
 
+  /// Throws InputError where merges are missing.
+  void expectMerges(const std::string &origin) const {
+    merges.expectComplete(vocabulary, specials, origin);
+  }
+
   /// Set by the reader of tokenizer.json.
   std::string source;
   std::vector<int32_t> beginIds;
@@ -304,8 +309,11 @@ TokenizerPtr makeByteBpeTokenizer(const NamedText &vocabJson,
   std::vector<std::string> specials;
   if (vocabulary.find("<|endoftext|>") >= 0)
     specials.push_back("<|endoftext|>");
-  return std::make_unique<ByteBpe>(std::move(vocabulary), parseMerges(merges),
-                                   specials, gpt2Pattern, merges.origin);
+  auto result =
+      std::make_unique<ByteBpe>(std::move(vocabulary), parseMerges(merges),
+                                specials, gpt2Pattern, merges.origin);
+  result->expectMerges(merges.origin);
+  return result;
 }
 
 TokenizerPtr byteBpeFromJson(const json &root, std::string_view text,
@@ -326,6 +334,8 @@ TokenizerPtr byteBpeFromJson(const json &root, std::string_view text,
   result->wholePieces = model.contains("ignore_merges") &&
                         model["ignore_merges"].is_boolean() &&
                         model["ignore_merges"].get<bool>();
+  if (!result->wholePieces)
+    result->expectMerges(origin);
   result->beginIds = std::move(begin);
   result->source = text;
   return result;

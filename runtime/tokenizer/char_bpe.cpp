@@ -68,6 +68,7 @@ public:
       all &= byteIds[byte] >= 0;
     }
     hasBytes = all;
+    merges.expectComplete(vocabulary, added, origin);
   }
 
   int64_t size() const override { return vocabulary.size(); }
