@@ -90,6 +90,13 @@ static const BuiltinInfo *findBuiltin(StringRef name) {
 
 bool Elaborator::isBuiltin(StringRef name) const { return findBuiltin(name); }
 
+std::vector<std::string> Elaborator::builtinNames() {
+  std::vector<std::string> names;
+  for (const BuiltinInfo &info : table)
+    names.emplace_back(info.name);
+  return names;
+}
+
 Value Elaborator::callBuiltin(StringRef name, std::vector<CallArg> &args,
                               Range range, Env &env) {
   const BuiltinInfo *info = findBuiltin(name);

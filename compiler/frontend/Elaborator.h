@@ -231,6 +231,7 @@ private:
   Value callBuiltin(llvm::StringRef name, std::vector<CallArg> &args,
                     Range range, Env &env);
   bool isBuiltin(llvm::StringRef name) const;
+  static std::vector<std::string> builtinNames();
 
   // Consts.cpp.
   /// Looks for mistakes in the formula, without computing it.

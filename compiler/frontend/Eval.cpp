@@ -291,19 +291,8 @@ Value Elaborator::evalName(const Expr &expr, Env &env) {
              expr.text.upper() + "`");
     return Value();
   }
-  for (StringRef builtin :
-       {"attention", "concat",        "cross_entropy", "dropout",
-        "exp",       "gather",        "gelu",          "gelu_tanh",
-        "log",       "log_softmax",   "max",           "mean",
-        "min",       "normal",        "normalize",     "one_hot",
-        "ones",      "positions",     "range",         "rearrange",
-        "relu",      "rms_normalize", "rope",          "rsqrt",
-        "sigmoid",   "silu",          "softmax",       "softplus",
-        "split",     "sqrt",          "std",           "stop_gradient",
-        "sum",       "tanh",          "tokenizer",     "truncated_normal",
-        "uniform",   "var",           "where",         "xavier",
-        "zeros"})
-    names.push_back(builtin.str());
+  names.emplace_back("tokenizer");
+  llvm::append_range(names, builtinNames());
   if (expr.text == "self" && env.self) {
     d.help("members are named directly: `attn(x)`, not `self.attn(x)`");
     return Value();
