@@ -24,6 +24,18 @@ int64_t ParamOp::getNumStackedDims() {
   return static_cast<int64_t>(getSymName().count('*'));
 }
 
+SmallVector<double> ParamOp::getInitArgs() {
+  SmallVector<double> numbers;
+  if (auto args = getInit().getAs<ArrayAttr>("args"))
+    for (Attribute arg : args) {
+      auto real = dyn_cast<FloatAttr>(arg);
+      numbers.push_back(real ? real.getValueAsDouble()
+                             : cast<IntegerAttr>(arg).getValue().roundToDouble(
+                                   /*isSigned=*/true));
+    }
+  return numbers;
+}
+
 SmallVector<std::string> ParamOp::getLayerNames() {
   SmallVector<std::string> result;
   if (std::optional<ArrayAttr> names = getNames()) {

@@ -270,6 +270,8 @@ def ParamOp : Tfm_Op<"param", [Symbol]> {
     int64_t getNumStackedDims();
     /// The checkpoint's names, one per layer in row-major order.
     ::llvm::SmallVector<std::string> getLayerNames();
+    /// The `args` of `init`, which are numbers.
+    ::llvm::SmallVector<double> getInitArgs();
   }];
 }
 

@@ -141,15 +141,10 @@ LogicalResult ParamOp::verify() {
   if (int given = args ? static_cast<int>(args.size()) : 0; given != wanted)
     return emitOpError("has an `init` with ")
            << given << " `args`; " << kind.getValue() << " takes " << wanted;
-  SmallVector<double> numbers;
-  for (Attribute arg : args ? args.getValue() : ArrayRef<Attribute>()) {
-    auto number = dyn_cast<FloatAttr>(arg);
-    numbers.push_back(
-        number ? number.getValueAsDouble()
-               : static_cast<double>(cast<IntegerAttr>(arg).getInt()));
-    if (!std::isfinite(numbers.back()))
-      return emitOpError("has an `init` with `args` that are not finite");
-  }
+  SmallVector<double> numbers = getInitArgs();
+  if (!llvm::all_of(numbers,
+                    [](double number) { return std::isfinite(number); }))
+    return emitOpError("has an `init` with `args` that are not finite");
   if (kind.getValue() == "uniform" && numbers[0] > numbers[1])
     return emitOpError("has an `init` from high to low");
   if (kind.getValue().ends_with("normal") && numbers[1] < 0)

@@ -254,14 +254,8 @@ int dtypeOf(mlir::Type element) {
 std::pair<int, std::pair<double, double>> initOf(ParamOp param) {
   llvm::StringRef kind =
       param.getInit().getAs<mlir::StringAttr>("kind").getValue();
-  double numbers[2] = {0, 0};
-  if (auto list = param.getInit().getAs<mlir::ArrayAttr>("args"))
-    for (auto [i, arg] : llvm::enumerate(list)) {
-      auto real = mlir::dyn_cast<mlir::FloatAttr>(arg);
-      numbers[i] = real ? real.getValueAsDouble()
-                        : static_cast<double>(
-                              mlir::cast<mlir::IntegerAttr>(arg).getInt());
-    }
+  llvm::SmallVector<double> numbers = param.getInitArgs();
+  numbers.resize(2, 0.0);
   int known = llvm::StringSwitch<int>(kind)
                   .Case("ones", TFM_INIT_ONES)
                   .Case("normal", TFM_INIT_NORMAL)
