@@ -17,8 +17,6 @@
 
 namespace tfm {
 
-using MergeList = std::vector<std::pair<std::string, std::string>>;
-
 /// Which two adjacent tokens become which, and what goes first.
 class BpeMerges {
 public:

@@ -105,13 +105,9 @@ public:
     for (const auto &[left, right] : mergeList)
       root["model"]["merges"].push_back(left + " " + right);
     for (const std::string &special : specials)
-      root["added_tokens"].push_back({{"id", vocabulary.find(special)},
-                                      {"content", special},
-                                      {"single_word", false},
-                                      {"lstrip", false},
-                                      {"rstrip", false},
-                                      {"normalized", false},
-                                      {"special", true}});
+      root["added_tokens"].push_back(
+          addedToken(static_cast<uint64_t>(vocabulary.find(special)), special,
+                     /*isSpecial=*/true));
     return root.dump();
   }
 

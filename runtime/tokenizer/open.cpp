@@ -53,7 +53,7 @@ TokenizerPtr parseTokenizerJson(std::string_view text,
     if (type != "BPE" && !(type.empty() && model.contains("merges")))
       throw InputError(origin + ": the model type \"" + type +
                        "\" is not supported; BPE and WordLevel are");
-    if (member(model, "end_of_word_suffix") == "</w>") {
+    if (member(model, "end_of_word_suffix") == wordEnd) {
       return wordBpe(Vocabulary::fromJson(member(model, "vocab"), origin),
                      readMerges(model, origin));
     }

@@ -212,13 +212,8 @@ std::string sentencePieceJson(std::string_view bytes,
       bpe["byte_fallback"] = true;
     if (type == Piece::Unknown || type == Piece::Control ||
         type == Piece::UserDefined)
-      root["added_tokens"].push_back({{"id", id},
-                                      {"content", text},
-                                      {"single_word", false},
-                                      {"lstrip", false},
-                                      {"rstrip", false},
-                                      {"normalized", false},
-                                      {"special", type != Piece::UserDefined}});
+      root["added_tokens"].push_back(
+          addedToken(id, text, /*isSpecial=*/type != Piece::UserDefined));
   }
   bpe["fuse_unk"] = true;
   bpe["vocab"] = vocabulary.toJson();

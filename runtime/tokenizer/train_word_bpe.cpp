@@ -19,8 +19,6 @@ namespace tfm {
 
 namespace {
 
-constexpr std::string_view wordEnd = "</w>";
-
 struct Word {
   std::vector<int32_t> tokens;
   int64_t count = 0;

@@ -83,10 +83,9 @@ ordered_json Vocabulary::toJson() const {
   return object;
 }
 
-std::vector<std::pair<std::string, std::string>>
-parseMerges(const NamedText &file) {
+MergeList parseMerges(const NamedText &file) {
   std::string_view text = file.text;
-  std::vector<std::pair<std::string, std::string>> merges;
+  MergeList merges;
   size_t line = 0;
   while (!text.empty()) {
     ++line;
@@ -137,6 +136,17 @@ ordered_json emptyTokenizerJson() {
             {"byte_fallback", false},
             {"vocab", json::object()},
             {"merges", json::array()}}}};
+}
+
+ordered_json addedToken(uint64_t id, const std::string &content,
+                        bool isSpecial) {
+  return {{"id", id},
+          {"content", content},
+          {"single_word", false},
+          {"lstrip", false},
+          {"rstrip", false},
+          {"normalized", false},
+          {"special", isSpecial}};
 }
 
 std::optional<int32_t> Tokenizer::findText(std::string_view text) const {

@@ -14,6 +14,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace tfm {
@@ -24,6 +25,12 @@ struct StringHash {
     return std::hash<std::string_view>()(text);
   }
 };
+
+/// Pairs of tokens that become one, in the order learned.
+using MergeList = std::vector<std::pair<std::string, std::string>>;
+
+/// What the last token of a word ends in (`bpe_words`).
+inline constexpr std::string_view wordEnd = "</w>";
 
 /// Tokens in the order of their ids.
 class Vocabulary {
@@ -69,8 +76,7 @@ int64_t vocabularySize(std::string_view text, bool isTable,
 
 /// The pairs of a merges.txt in order; a first line that begins with #version
 /// is skipped. Throws InputError for what is not UTF-8, too.
-std::vector<std::pair<std::string, std::string>>
-parseMerges(const NamedText &file);
+MergeList parseMerges(const NamedText &file);
 
 /// Parses JSON; throws InputError naming `origin`.
 nlohmann::json parseJson(std::string_view text, const std::string &origin);
@@ -82,6 +88,9 @@ std::string sentencePieceJson(std::string_view bytes,
 
 /// Hugging Face's tokenizer.json with an empty BPE in it.
 nlohmann::ordered_json emptyTokenizerJson();
+/// An entry of its `added_tokens`: found in a text as it is spelt.
+nlohmann::ordered_json addedToken(uint64_t id, const std::string &content,
+                                  bool isSpecial);
 
 /// The tokenizers from parsed files, each made in its own source file. Of
 /// `tokenizer.json` both its tree and its text.
@@ -89,8 +98,7 @@ TokenizerPtr byteBpeFromJson(const nlohmann::json &root, std::string_view text,
                              const std::string &origin);
 TokenizerPtr charBpeFromJson(const nlohmann::json &root, std::string_view text,
                              const std::string &origin);
-TokenizerPtr wordBpe(Vocabulary vocabulary,
-                     std::vector<std::pair<std::string, std::string>> merges);
+TokenizerPtr wordBpe(Vocabulary vocabulary, MergeList merges);
 TokenizerPtr charsTokenizer(Vocabulary vocabulary, const std::string &origin);
 TokenizerPtr wordsTokenizer(Vocabulary vocabulary);
 

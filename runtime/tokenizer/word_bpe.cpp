@@ -23,12 +23,9 @@ namespace tfm {
 
 namespace {
 
-constexpr std::string_view wordEnd = "</w>";
-
 class WordBpe : public Tokenizer {
 public:
-  WordBpe(Vocabulary tokens,
-          std::vector<std::pair<std::string, std::string>> pairs)
+  WordBpe(Vocabulary tokens, MergeList pairs)
       : vocabulary(std::move(tokens)), merges(std::move(pairs)),
         unknown(vocabulary.find("<UNK>")) {
     for (size_t i = 0; i < merges.size(); ++i)
@@ -167,15 +164,14 @@ private:
   }
 
   Vocabulary vocabulary;
-  std::vector<std::pair<std::string, std::string>> merges;
+  MergeList merges;
   std::map<std::pair<std::string, std::string>, size_t> ranks;
   int32_t unknown;
 };
 
 } // namespace
 
-TokenizerPtr wordBpe(Vocabulary vocabulary,
-                     std::vector<std::pair<std::string, std::string>> merges) {
+TokenizerPtr wordBpe(Vocabulary vocabulary, MergeList merges) {
   return std::make_unique<WordBpe>(std::move(vocabulary), std::move(merges));
 }
 
