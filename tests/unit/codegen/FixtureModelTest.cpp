@@ -7,7 +7,8 @@
 //
 // Whole models as machine code: logits, loss, every gradient and training runs
 // of the fixtures, which PyTorch and Keras computed in f64. The tolerances are
-// those of each fixture's README.
+// a few times what rounding to f32 costs, well within those of each fixture's
+// README.
 //
 //===----------------------------------------------------------------------===//
 
@@ -72,12 +73,12 @@ protected:
       if (param.getSymName().ends_with("attention.k.bias")) {
         // Zero in exact arithmetic: a shift of all scores changes nothing.
         for (double x : found.data)
-          EXPECT_LE(std::abs(x), 1e-6 * norm) << symbol;
+          EXPECT_LE(std::abs(x), 5e-8 * norm) << symbol;
         continue;
       }
       Tensor gradient =
           stack(param, expected, prefix + "grad." + GetParam().prefix);
-      EXPECT_LE(oracle::relativeError(found, gradient), 1e-4) << symbol;
+      EXPECT_LE(oracle::relativeError(found, gradient), 2e-5) << symbol;
     }
     EXPECT_GT(compared, 0);
   }
@@ -88,7 +89,7 @@ protected:
 TEST_P(CompiledFixture, Logits) {
   Tensor tokens = expected.at("input_ids");
   Tensor logits = model->run("forward", {tokens})[0];
-  EXPECT_LE(oracle::relativeError(logits, expected.at("logits_f64")), 1e-5);
+  EXPECT_LE(oracle::relativeError(logits, expected.at("logits_f64")), 5e-6);
   for (int threads : {2, 3})
     EXPECT_EQ(model->run("forward", {tokens}, threads)[0].data, logits.data)
         << threads;
@@ -96,7 +97,7 @@ TEST_P(CompiledFixture, Logits) {
 
 TEST_P(CompiledFixture, LossAndGradients) {
   Tensor loss = model->run("train", trainBatch(""))[0];
-  EXPECT_NEAR(loss.data[0], number("loss"), 1e-5);
+  EXPECT_NEAR(loss.data[0], number("loss"), 2e-6);
   compareGradients("");
   std::vector<float> gradients = model->gradients();
   for (int threads : {2, 3}) {
@@ -111,7 +112,7 @@ TEST_P(CompiledFixture, LossAndGradients) {
 TEST_P(CompiledFixture, Evaluate) {
   std::vector<Tensor> inputs = batch("");
   auto results = model->run("evaluate", inputs);
-  EXPECT_NEAR(results[0].data[0], number("loss"), 1e-5);
+  EXPECT_NEAR(results[0].data[0], number("loss"), 2e-6);
   ASSERT_GE(results.size(), 2u);
   double sum = 0;
   for (auto [loss, target] : llvm::zip_equal(results[1].data, inputs[1].data)) {
@@ -120,7 +121,7 @@ TEST_P(CompiledFixture, Evaluate) {
     }
     sum += loss;
   }
-  EXPECT_NEAR(sum / inputs[2].data[0], number("loss"), 1e-5);
+  EXPECT_NEAR(sum / inputs[2].data[0], number("loss"), 2e-6);
 }
 
 // A batch with padding inside of its inputs: the targets alone decide what
@@ -128,7 +129,7 @@ TEST_P(CompiledFixture, Evaluate) {
 class CompiledGaps : public CompiledFixture {};
 TEST_P(CompiledGaps, LossAndGradients) {
   Tensor loss = model->run("train", trainBatch("gaps."))[0];
-  EXPECT_NEAR(loss.data[0], number("gaps_loss"), 1e-5);
+  EXPECT_NEAR(loss.data[0], number("gaps_loss"), 2e-6);
   compareGradients("gaps.");
 }
 // Nothing but padding: no loss, no gradients, and nothing that is not a number.
@@ -195,11 +196,11 @@ TEST_P(CompiledTraining, LossesAndParameters) {
   const Tensor &expectedLosses = expected.at(kind + ".losses");
   ASSERT_EQ(losses.size(), expectedLosses.data.size());
   for (size_t step = 0; step < losses.size(); ++step) {
-    EXPECT_NEAR(losses[step], expectedLosses.data[step], isGpt2() ? 1e-5 : 1e-4)
+    EXPECT_NEAR(losses[step], expectedLosses.data[step], isGpt2() ? 2e-6 : 2e-5)
         << step;
     if (isGpt2()) {
       double norm = expected.at("adamw.grad_norms").data[step];
-      EXPECT_NEAR(norms[step], norm, 1e-4 * norm) << step;
+      EXPECT_NEAR(norms[step], norm, 2e-6 * norm) << step;
     }
   }
   for (auto param : module->getOps<ParamOp>()) {
@@ -227,7 +228,7 @@ TEST_P(CompiledTraining, LossesAndParameters) {
       ++counted;
     }
     if (isGpt2()) {
-      EXPECT_LE(mean, 1e-6 * static_cast<double>(counted)) << symbol;
+      EXPECT_LE(mean, 3e-7 * static_cast<double>(counted)) << symbol;
     }
   }
 }
@@ -271,7 +272,7 @@ TEST_P(CompiledAccumulation, GradientsAddUp) {
     return loss;
   };
   double loss = accumulate(1);
-  EXPECT_NEAR(loss, number("loss"), 1e-5);
+  EXPECT_NEAR(loss, number("loss"), 2e-6);
   compareGradients("");
   std::vector<float> gradients = model->gradients();
   EXPECT_EQ(accumulate(3), loss);

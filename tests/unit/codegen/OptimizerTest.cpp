@@ -105,7 +105,7 @@ TEST_P(CompiledOptimizer, OfTwentySteps) {
       Tensor found = compiled.parameter(name);
       for (int64_t i = 0; i < found.size(); ++i) {
         double value = all.data[step * found.size() + i];
-        EXPECT_NEAR(found.data[i], value, 1e-5 + 1e-5 * std::abs(value))
+        EXPECT_NEAR(found.data[i], value, 2e-6 + 2e-6 * std::abs(value))
             << name << " " << i << " at step " << t;
       }
     }

@@ -154,7 +154,7 @@ void tfm::oracle::expectGradients(StringRef text, unsigned seed,
     const Tensor &gradient = gradients[next++];
     Tensor &input = inputs[argument.getArgNumber()];
     ASSERT_EQ(gradient.shape, input.shape);
-    double scale = 1.0;
+    double scale = 0.01;
     for (double value : gradient.data)
       scale = std::max(scale, std::abs(value));
     for (int64_t i = 0; i < input.size(); ++i) {

@@ -90,7 +90,7 @@ TEST_P(OptimizerTrajectory, OfTwentySteps) {
     Tensor after = flat(expected, run.name, step);
     ASSERT_EQ(p.shape, after.shape);
     for (auto [a, b] : llvm::zip_equal(p.data, after.data))
-      EXPECT_NEAR(a, b, 1e-5 + 1e-5 * std::abs(b)) << "step " << t;
+      EXPECT_NEAR(a, b, 1e-6 + 1e-6 * std::abs(b)) << "step " << t;
   }
 }
 INSTANTIATE_TEST_SUITE_P(
