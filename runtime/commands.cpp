@@ -224,10 +224,11 @@ void train(const tfm_model &descriptor, TrainCommand command,
       result.firstStep == 0
           ? ""
           : fmt::format(" ({} to {})", result.firstStep, result.steps);
-  printText(fmt::format("{} {} steps{} in {:.1f} s ({:.0f} tokens/s): loss "
+  int64_t steps = result.steps - result.firstStep;
+  printText(fmt::format("{} {} step{}{} in {:.1f} s ({:.0f} tokens/s): loss "
                         "{:.4f}{}; saved in {}\n",
                         result.stoppedEarly ? "stopped early after" : "trained",
-                        result.steps - result.firstStep, since, result.seconds,
+                        steps, steps == 1 ? "" : "s", since, result.seconds,
                         result.tokensPerSecond, result.loss, validation, out));
 }
 

@@ -138,8 +138,9 @@ void checkLength(std::span<const int32_t> prompt, const LogitsSource &logits,
 }
 
 void printSpeed(const Generated &text) {
-  say(fmt::format("{} tokens, {:.1f} tokens/s\n", text.ids.size(),
-                  static_cast<double>(text.ids.size()) / text.seconds));
+  size_t count = text.ids.size();
+  say(fmt::format("{} token{}, {:.1f} tokens/s\n", count, count == 1 ? "" : "s",
+                  static_cast<double>(count) / text.seconds));
 }
 
 /// `\n`, `\t` and `\\` as in most languages: an input line cannot hold the

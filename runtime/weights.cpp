@@ -27,6 +27,10 @@ namespace tfm {
 //===----------------------------------------------------------------------===//
 
 WeightFiles::WeightFiles(const std::string &path) : named(path) {
+  if (path.ends_with(".safetensors.index.json")) {
+    addShards(std::filesystem::path(path).parent_path(), path);
+    return;
+  }
   if (!isFolder(path)) {
     addFile(path);
     return;
@@ -64,7 +68,7 @@ void WeightFiles::addFile(const std::string &path) {
     all.try_emplace(name, Tensor{file.get(), &entry});
 }
 
-void WeightFiles::addShards(const std::string &folder,
+void WeightFiles::addShards(const std::filesystem::path &folder,
                             const std::string &index) {
   json root = json::parse(readFile(index, "the index of the weights"), nullptr,
                           /*allow_exceptions=*/false);
@@ -80,7 +84,7 @@ void WeightFiles::addShards(const std::string &folder,
       throw InputError(index + ": \"weight_map\" names no file for " + name);
     const SafetensorsReader *&file = shards[shard];
     if (!file) {
-      std::string path = folder + "/" + shard;
+      std::string path = folder / shard;
       if (!fileExists(path))
         throw InputError(path + " is missing: " + index +
                          " says that some of the weights are in it");
@@ -327,6 +331,7 @@ void loadParameters(Model &model, const WeightFiles &weights) {
       if (bad < values.size())
         throw InputError(tensor.file->path() + ": the tensor " + name +
                          " has the value " + std::to_string(values[bad]) +
+                         (tensor.entry->dtype == "F64" ? " as an f32" : "") +
                          " (element " + std::to_string(bad) +
                          "): the file is damaged, or its training diverged. "
                          "Use other weights, e.g. an earlier checkpoint");

@@ -18,6 +18,7 @@
 
 #include "runtime/safetensors.h"
 
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <set>
@@ -51,7 +52,7 @@ public:
 
 private:
   void addFile(const std::string &path);
-  void addShards(const std::string &folder, const std::string &index);
+  void addShards(const std::filesystem::path &folder, const std::string &index);
 
   std::string named;
   std::vector<std::unique_ptr<SafetensorsReader>> files;

@@ -163,8 +163,8 @@ std::unique_ptr<Dataset> openStream(const DataRequest &request) {
     throw InputError(
         "the data file " + name +
         " is too short: " + (trains ? "its training part" : "it") + " has " +
-        std::to_string(tokens) + " tokens, one window needs " +
-        std::to_string(request.sequence + 1) +
+        std::to_string(tokens) + (tokens == 1 ? " token" : " tokens") +
+        ", one window needs " + std::to_string(request.sequence + 1) +
         "; use more text or build with a smaller -D train.sequence");
   return std::make_unique<Stream>(std::move(train), std::move(validation),
                                   request.sequence, request.ignore.value_or(0));

@@ -3,6 +3,7 @@ tokens and logits of the fixtures, and the tokenizer that `tfmc tokenizer` learn
 
 import array
 import json
+import math
 import os
 import pathlib
 import shutil
@@ -189,6 +190,8 @@ class Gpt2Folder(Fixture, Folder):
     def test_shards(self):
         folder = self.variant("shards", shards=3)
         self.assertEqual(self.generated(folder), self.greedy["tokens"])
+        self.assertEqual(self.generated(folder / "model.safetensors.index.json"),
+                         self.greedy["tokens"])
         (folder / "model-00002-of-00003.safetensors").unlink()
         message = self.fails(self.program, "generate", "--weights", folder, "--prompt", "1")
         self.assertIn("model-00002-of-00003.safetensors is missing", message)
@@ -269,6 +272,44 @@ class Trained(Folder):
         largest = max(map(abs, reference))
         for a, b in zip(found, reference, strict=True):
             self.assertLessEqual(abs(a - b), 1e-5 * largest)
+
+
+class LayerNormByHand(Folder):
+    """models/layer_norm.tfm, as the notebook on GPT-2 goes through it."""
+
+    # What it prints of its random numbers: the first row, normalised.
+    PRINTED = [0.9932, -0.3416, -0.4775, -1.2895, 0.0837, -2.1132, 0.9516, 0.7095, 0.8504, 0.6334]
+
+    def test_values(self):
+        rows = [self.PRINTED]
+        rows += [[math.sin(10 * i + j) * (1 + i % 7) + i % 3 for j in range(10)] for i in range(19)]
+        (self.folder / "rows.tfm").write_text(
+            f'import "{MODELS}/layer_norm.tfm"\n'
+            "model Rows(context = 20) {\n  manual = ManualLayerNorm(10)\n"
+            "  param rows: [20, 10] = zeros, trainable = false\n"
+            "  forward(tokens: int[B, T]) -> [B, T, 20] {\n"
+            "    by_hand, standard = manual(gather(rows, tokens))\n"
+            "    return concat(by_hand, standard)\n  }\n}\n")
+        program = self.build(self.folder / "rows.tfm")
+
+        def tensor(numbers, *shape):
+            return "F32", list(shape), array.array("f", numbers).tobytes()
+
+        write_safetensors(self.folder / "rows.safetensors", {
+            "rows": tensor([x for row in rows for x in row], 20, 10),
+            "manual.ln.weight": tensor([1] * 10, 10), "manual.ln.bias": tensor([0] * 10, 10)})
+        self.ok(program, "logits", "--ids", "--weights", "rows.safetensors", "--prompt",
+                " ".join(map(str, range(20))), "-o", "logits.safetensors")
+        found = values(read_safetensors(self.folder / "logits.safetensors")["logits"])
+        for i, row in enumerate(rows):
+            mean = sum(row) / 10
+            deviation = math.sqrt(sum((x - mean) ** 2 for x in row) / 10 + 1e-5)
+            by_hand, standard = found[20 * i:20 * i + 10], found[20 * i + 10:20 * i + 20]
+            for x, a, b in zip(row, by_hand, standard, strict=True):
+                self.assertLessEqual(abs(a - b), 1e-6)
+                self.assertLessEqual(abs(a - (x - mean) / deviation), 2e-6)
+        # Its mean is 0 and its variance 1: the norm of it is itself.
+        self.assertEqual([round(x, 4) for x in found[:10]], self.PRINTED)
 
 
 class LlamaFolder(Fixture, Folder):

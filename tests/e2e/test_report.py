@@ -226,6 +226,13 @@ class ShippedFiles(unittest.TestCase):
             self.assertEqual(found["", f"return[{i}]", "result"], facts[name])
             self.assertEqual(found["qkv"[i], "return", "result"], facts[name])
 
+    def test_shapes_of_a_layer_norm_by_hand(self):
+        listed = report(MODELS / "layer_norm.tfm", "--shapes", "-D", "B=20", "-D", "T=5")["shapes"]
+        found = {shape["value"]: shape["shape"] for shape in listed if not shape["path"]}
+        self.assertEqual(found, {"x": [20, 5, 10], "mu": [20, 5, 1], "variance": [20, 5, 1],
+                                 "normalized": [20, 5, 10], "y": [20, 5, 10],
+                                 "return[0]": [20, 5, 10], "return[1]": [20, 5, 10]})
+
     def test_every_part_of_the_course_tells_what_goes_in_and_comes_out(self):
         parts = [path.stem for path in sorted((MODELS / "cs444").glob("*.tfm"))]
         self.assertGreater(len(parts), 10)
