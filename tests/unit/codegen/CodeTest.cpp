@@ -229,9 +229,11 @@ struct LoopCase {
 // function's FLOPs and bytes, it takes less than 2 % of its time. The only such
 // kernels are sums of one column: of the losses of a batch, and of the chunks
 // of a gradient's norm.
-class ScalarLoops : public testing::TestWithParam<LoopCase> {};
+class ScalarLoops
+    : public testing::TestWithParam<std::tuple<LoopCase, const char *>> {};
 TEST_P(ScalarLoops, AreNegligible) {
-  Compiled compiled(GetParam().model, GetParam().defines, "x86-64-v4");
+  const auto &[model, cpu] = GetParam();
+  Compiled compiled(model.model, model.defines, cpu);
   ASSERT_TRUE(compiled.code);
   double limit = 0.02 / static_cast<double>(compiled.target.lanes);
   llvm::SmallString<0> assembly;
@@ -263,18 +265,26 @@ TEST_P(ScalarLoops, AreNegligible) {
 }
 INSTANTIATE_TEST_SUITE_P(
     Models, ScalarLoops,
-    testing::Values(LoopCase{"addition", "addition.tfm", {}},
-                    LoopCase{"shakespeare", "shakespeare.tfm", {}},
-                    LoopCase{"dropout", "shakespeare.tfm", {{"drop", "0.2"}}},
-                    LoopCase{"gpt2", "gpt2.tfm", {}},
-                    LoopCase{"gpt2_trained",
-                             "shakespeare.tfm",
-                             {{"layers", "12"},
-                              {"heads", "12"},
-                              {"width", "768"},
-                              {"context", "1024"},
-                              {"vocab", "50257"},
-                              {"train.batch", "4"}}}),
-    [](const auto &info) { return std::string(info.param.name); });
+    testing::Combine(
+        testing::Values(LoopCase{"addition", "addition.tfm", {}},
+                        LoopCase{"shakespeare", "shakespeare.tfm", {}},
+                        LoopCase{
+                            "dropout", "shakespeare.tfm", {{"drop", "0.2"}}},
+                        LoopCase{"gpt2", "gpt2.tfm", {}},
+                        LoopCase{"gpt2_trained",
+                                 "shakespeare.tfm",
+                                 {{"layers", "12"},
+                                  {"heads", "12"},
+                                  {"width", "768"},
+                                  {"context", "1024"},
+                                  {"vocab", "50257"},
+                                  {"train.batch", "4"}}}),
+        testing::Values("x86-64-v3", "x86-64-v4")),
+    [](const auto &info) {
+      return std::string(std::get<0>(info.param).name) +
+             (llvm::StringRef(std::get<1>(info.param)).ends_with("v3")
+                  ? "_avx2"
+                  : "_avx512");
+    });
 
 } // namespace
