@@ -103,6 +103,8 @@ std::string whyNotWritten(llvm::StringRef path, Emit emit,
     return emit < Emit::Shared ? "" : "what is linked goes to a file: name one";
   if (llvm::sys::fs::is_directory(path))
     return "it is a folder";
+  if (emit >= Emit::Shared && isDevice(path))
+    return "what is linked replaces what has its name, and this is no file";
   llvm::StringRef folder = llvm::sys::path::parent_path(path);
   if (!folder.empty() && !llvm::sys::fs::is_directory(folder))
     return ("there is no folder " + folder).str();

@@ -48,10 +48,33 @@ llvm::Expected<std::string> findLinker() {
                                  "g++ or clang, or use `--emit obj`");
 }
 
+/// Where links lead: what is renamed onto a link would take its place.
+std::string throughLinks(llvm::StringRef path) {
+  llvm::SmallString<128> real;
+  return llvm::sys::fs::real_path(path, real) ? path.str() : std::string(real);
+}
+
 } // namespace
 
+bool tfm::isDevice(llvm::StringRef path) {
+  llvm::sys::fs::file_status status;
+  return !llvm::sys::fs::status(path, status) &&
+         !llvm::sys::fs::is_regular_file(status);
+}
+
 llvm::Error tfm::writeWhole(llvm::StringRef path, llvm::StringRef bytes) {
-  return llvm::writeToOutput(path, [&](llvm::raw_ostream &os) {
+  if (isDevice(path)) {
+    std::error_code error;
+    llvm::raw_fd_ostream os(path, error);
+    if (!error) {
+      os << bytes;
+      os.close();
+      error = os.error();
+      os.clear_error();
+    }
+    return llvm::errorCodeToError(error);
+  }
+  return llvm::writeToOutput(throughLinks(path), [&](llvm::raw_ostream &os) {
     os << bytes;
     return llvm::Error::success();
   });
@@ -84,8 +107,9 @@ llvm::Error tfm::link(llvm::StringRef object, llvm::StringRef output,
   llvm::FileRemover removeErrors(errorPath);
 
   // Of this process alone: others may build the same model.
+  std::string target = throughLinks(output);
   std::string partial =
-      (output + "." + llvm::Twine(llvm::sys::Process::getProcessId()) +
+      (target + "." + llvm::Twine(llvm::sys::Process::getProcessId()) +
        ".partial")
           .str();
   llvm::SmallVector<std::string> arguments = {*linker, "-o", partial,
@@ -117,7 +141,7 @@ llvm::Error tfm::link(llvm::StringRef object, llvm::StringRef output,
       message += (*text)->getBuffer().str();
     return llvm::createStringError(*linker + " says:\n" + message);
   }
-  if (std::error_code error = llvm::sys::fs::rename(partial, output)) {
+  if (std::error_code error = llvm::sys::fs::rename(partial, target)) {
     (void)llvm::sys::fs::remove(partial);
     return llvm::createStringError(error.message());
   }

@@ -13,6 +13,10 @@
 
 namespace tfm {
 
+/// Whether there is something at `path` that is no regular file: a terminal, a
+/// pipe, /dev/null. It is written to as it is, and never replaced.
+bool isDevice(llvm::StringRef path);
+
 /// Writes a file whole or not at all: to a temporary name beside it, then
 /// renamed.
 llvm::Error writeWhole(llvm::StringRef path, llvm::StringRef bytes);

@@ -325,6 +325,31 @@ class Output(unittest.TestCase):
         self.assertEqual(result.returncode, 1)
         self.assertIn("/no/such/folder/report.txt", result.stderr)
 
+    def test_links_and_pipes_stay_what_they_are(self):
+        model = MODELS / "cs444" / "embedding.tfm"
+        with tempfile.TemporaryDirectory() as folder:
+            folder = pathlib.Path(folder)
+            (folder / "place").mkdir()
+            for kind in ("schedule", "obj", "exe"):
+                real, link = folder / "place" / kind, folder / f"{kind}-link"
+                real.write_bytes(b"old")
+                link.symlink_to(real)
+                result = tfmc("build", model, "--emit", kind, "-o", link)
+                self.assertEqual(result.returncode, 0, result.stderr)
+                self.assertTrue(link.is_symlink())
+                self.assertGreater(len(real.read_bytes()), 100)
+            pipe = folder / "pipe"
+            os.mkfifo(pipe)
+            reader = os.open(pipe, os.O_RDWR)
+            result = tfmc("build", model, "--emit", "schedule", "-o", pipe)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertIn(b"program forward", os.read(reader, 1 << 16))
+            result = tfmc("build", model, "-o", pipe)
+            self.assertEqual(result.returncode, 1)
+            self.assertIn("pipe: what is linked replaces", result.stderr)
+            os.close(reader)
+            self.assertTrue(pipe.is_fifo())
+
     def test_text_for_the_reader_is_whole(self):
         with tempfile.TemporaryDirectory() as folder:
             for kind in ("ast", "tfm", "schedule", "llvm", "asm"):
