@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """How long the commands take, from the start of the process to its end, and how
-large what they write is: the report of GPT-2 XL, builds of the shipped models,
+large what they write is: the check and report of GPT-2 XL, builds of the shipped models,
 GPT-2 of 48 layers beside 12, the start of a binary.
 
 Every command runs once in each round, one after the other, so that a slow
@@ -39,6 +39,7 @@ def rows(tfmc, folder):
     training = ROOT / "bench" / "gpt2_train.tfm"
     return [
         ("check models/addition.tfm", [tfmc, "check", ROOT / "models" / "addition.tfm"], None),
+        ("check GPT-2 XL", [tfmc, "check", GPT2, *XL], 0.020),
         ("report GPT-2 XL", [tfmc, "report", GPT2, *XL], 0.020),
         ("report GPT-2 XL --memory", [tfmc, "report", GPT2, *XL, "--memory"], None),
         ("build models/addition.tfm", build(ROOT / "models" / "addition.tfm", "addition"), 1.0),

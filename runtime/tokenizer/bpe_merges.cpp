@@ -36,19 +36,28 @@ BpeMerges::BpeMerges(const MergeList &list, const Vocabulary &vocabulary,
   while ((size_t{1} << bits) < 2 * list.size())
     ++bits;
   table.assign(size_t{1} << bits, Merge{0, -1, 0});
-  isEmpty = list.empty();
-  for (size_t rank = 0; rank < list.size(); ++rank) {
-    const auto &[left, right] = list[rank];
+  learned.reserve(list.size());
+  std::string joined;
+  int32_t result = -1;
+  for (const auto &[left, right] : list) {
     int32_t leftId = vocabulary.find(left);
     int32_t rightId = vocabulary.find(right);
-    int32_t result = vocabulary.find(left + right);
+    joined.assign(left).append(right);
+    // Most tokens have their ids in the order in which they were learned.
+    ++result;
+    if (!vocabulary.contains(result) || joined.empty() ||
+        vocabulary.token(result) != joined)
+      result = vocabulary.find(joined);
     if (leftId < 0 || rightId < 0 || result < 0)
-      throw InputError(origin + ": the merge \"" + left + " " + right +
+      throw InputError(origin + ": the merge \"" + std::string(left) + " " +
+                       std::string(right) +
                        "\" uses a token that the vocabulary lacks: vocabulary "
                        "and merges must be of the same tokenizer");
     Merge &merge = table[place(pairKey(leftId, rightId))];
     if (merge.rank < 0) // the earlier one counts
-      merge = {pairKey(leftId, rightId), static_cast<int32_t>(rank), result};
+      merge = {pairKey(leftId, rightId), static_cast<int32_t>(learned.size()),
+               result};
+    learned.emplace_back(leftId, rightId);
   }
 }
 
@@ -76,7 +85,7 @@ void BpeMerges::expectComplete(const Vocabulary &vocabulary,
   int64_t lost = 0;
   std::string example;
   for (int32_t id = 0; id < vocabulary.size(); ++id) {
-    const std::string &token = vocabulary.token(id);
+    std::string_view token = vocabulary.token(id);
     if (isMade[id] || token.empty() ||
         decodeUtf8(token, 0).bytes == token.size() ||
         (token.front() == '<' && token.back() == '>'))
@@ -127,7 +136,7 @@ void BpeMerges::applyShort(std::span<const int32_t> first,
 
 void BpeMerges::apply(std::span<const int32_t> first,
                       std::vector<int32_t> &ids) const {
-  if (isEmpty) { // a tokenizer of bytes: `first` may be a whole book
+  if (learned.empty()) { // a tokenizer of bytes: `first` may be a whole book
     ids.insert(ids.end(), first.begin(), first.end());
     return;
   }
@@ -187,6 +196,10 @@ void BpeMerges::apply(std::span<const int32_t> first,
     ids.push_back(nodes[at].id);
 }
 
+static std::string_view textOf(const json &string) {
+  return string.get_ref<const json::string_t &>();
+}
+
 MergeList readMerges(const json &model, const std::string &origin) {
   auto list = model.find("merges");
   if (list == model.end() || !list->is_array())
@@ -196,11 +209,10 @@ MergeList readMerges(const json &model, const std::string &origin) {
   for (const json &entry : *list) {
     if (entry.is_array() && entry.size() == 2 && entry[0].is_string() &&
         entry[1].is_string()) {
-      merges.emplace_back(entry[0].get<std::string>(),
-                          entry[1].get<std::string>());
+      merges.emplace_back(textOf(entry[0]), textOf(entry[1]));
       continue;
     }
-    std::string text = entry.is_string() ? entry.get<std::string>() : "";
+    std::string_view text = entry.is_string() ? textOf(entry) : "";
     size_t space = text.find(' ');
     if (space == std::string::npos)
       throw InputError(origin + ": a merge is two tokens, not " + entry.dump());

@@ -38,6 +38,11 @@ public:
                       const std::vector<std::string> &added,
                       const std::string &origin) const;
 
+  /// The two ids of every merge of the list, in its order.
+  const std::vector<std::pair<int32_t, int32_t>> &pairs() const {
+    return learned;
+  }
+
 private:
   struct Merge {
     uint64_t pair;
@@ -54,11 +59,11 @@ private:
   /// Open addressing, at most half full: encoding is mostly looking up here.
   std::vector<Merge> table;
   int bits = 1; ///< the table has 2 ** bits places
-  bool isEmpty = true;
+  std::vector<std::pair<int32_t, int32_t>> learned;
 };
 
 /// The `merges` of a tokenizer.json: pairs, or texts with a space between the
-/// two. Throws InputError.
+/// two. They are views of `model`. Throws InputError.
 MergeList readMerges(const nlohmann::json &model, const std::string &origin);
 
 /// The added tokens of a tokenizer.json, put into the vocabulary. Throws

@@ -19,6 +19,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <unordered_map>
+#include <unordered_set>
 #include <utf8proc.h>
 
 using nlohmann::json;
@@ -31,9 +33,15 @@ namespace {
 /// GPT-2's characters for bytes: printable Latin-1 stands for itself, the
 /// others are U+0100 onwards in order.
 struct ByteCharacters {
+  static const ByteCharacters &get() {
+    static const ByteCharacters characters;
+    return characters;
+  }
+
   std::string text[256];
   int32_t byteOf[0x200]; ///< -1 where the character stands for no byte
 
+private:
   ByteCharacters() {
     std::fill(std::begin(byteOf), std::end(byteOf), -1);
     int32_t next = 0x100;
@@ -52,18 +60,12 @@ public:
   ByteBpe(Vocabulary tokens, const MergeList &pairs,
           const std::vector<std::string> &specialTokens,
           const std::string &pattern, const std::string &origin)
-      : vocabulary(std::move(tokens)), mergeList(pairs),
-        specials(specialTokens), pretokenizer(pattern, origin),
-        merges(pairs, vocabulary, origin) {
-    ByteCharacters characters;
+      : vocabulary(std::move(tokens)), specials(specialTokens),
+        pretokenizer(pattern, origin), merges(pairs, vocabulary, origin) {
     for (int byte = 0; byte < 256; ++byte)
-      byteIds[byte] = vocabulary.find(characters.text[byte]);
-    bytesOf.resize(static_cast<size_t>(vocabulary.size()));
-    for (int32_t id = 0; id < vocabulary.size(); ++id)
-      bytesOf[id] = tokenBytes(vocabulary.token(id), characters);
+      byteIds[byte] = vocabulary.find(ByteCharacters::get().text[byte]);
     for (const std::string &special : specials)
-      if (int32_t id = vocabulary.find(special); id >= 0)
-        bytesOf[id] = special;
+      specialIds.insert(vocabulary.find(special));
   }
 
   int64_t size() const override { return vocabulary.size(); }
@@ -82,8 +84,13 @@ public:
   }
 
   void decode(int32_t id, int32_t, std::string &bytes) const override {
-    if (vocabulary.contains(id))
-      bytes += bytesOf[static_cast<size_t>(id)];
+    if (!vocabulary.contains(id))
+      return;
+    std::string_view token = vocabulary.token(id);
+    if (specialIds.contains(id))
+      bytes += token;
+    else
+      appendBytes(token, bytes);
   }
 
   std::optional<int32_t> find(std::string_view token) const override {
@@ -102,8 +109,10 @@ public:
     root["pre_tokenizer"] = byteLevel;
     root["decoder"] = byteLevel;
     root["model"]["vocab"] = vocabulary.toJson();
-    for (const auto &[left, right] : mergeList)
-      root["model"]["merges"].push_back(left + " " + right);
+    for (const auto &[left, right] : merges.pairs())
+      root["model"]["merges"].push_back(std::string(vocabulary.token(left)) +
+                                        " " +
+                                        std::string(vocabulary.token(right)));
     for (const std::string &special : specials)
       root["added_tokens"].push_back(
           addedToken(static_cast<uint64_t>(vocabulary.find(special)), special,
@@ -201,27 +210,28 @@ private:
   }
 
   int32_t wholeToken(std::string_view piece) const {
-    static const ByteCharacters characters;
     std::string token;
     for (char c : piece)
-      token += characters.text[static_cast<unsigned char>(c)];
+      token += ByteCharacters::get().text[static_cast<unsigned char>(c)];
     return vocabulary.find(token);
   }
 
   /// A token's bytes; one with characters that stand for no byte (an added
   /// token) is its own text.
-  static std::string tokenBytes(const std::string &token,
-                                const ByteCharacters &characters) {
-    std::string bytes;
+  static void appendBytes(std::string_view token, std::string &bytes) {
+    const auto &byteOf = ByteCharacters::get().byteOf;
+    size_t before = bytes.size();
     for (size_t at = 0; at < token.size();) {
       CodePoint character = decodeUtf8(token, at);
       if (character.value < 0 || character.value >= 0x200 ||
-          characters.byteOf[character.value] < 0)
-        return token;
-      bytes += static_cast<char>(characters.byteOf[character.value]);
+          byteOf[character.value] < 0) {
+        bytes.resize(before);
+        bytes += token;
+        return;
+      }
+      bytes += static_cast<char>(byteOf[character.value]);
       at += character.bytes;
     }
-    return bytes;
   }
 
   std::string normalize(std::string_view text) const {
@@ -238,11 +248,10 @@ private:
   }
 
   Vocabulary vocabulary;
-  MergeList mergeList;
   std::vector<std::string> specials;
+  std::unordered_set<int32_t> specialIds;
   Pretokenizer pretokenizer;
   BpeMerges merges;
-  std::vector<std::string> bytesOf;
   int32_t byteIds[256];
 };
 
@@ -338,9 +347,8 @@ TokenizerPtr byteBpeFromJson(const json &root, std::string_view text,
 }
 
 TokenizerPtr makeBytesTokenizer() {
-  ByteCharacters characters;
   Vocabulary vocabulary;
-  for (const std::string &character : characters.text)
+  for (const std::string &character : ByteCharacters::get().text)
     vocabulary.add(character);
   return std::make_unique<ByteBpe>(std::move(vocabulary), MergeList{},
                                    std::vector<std::string>{}, "(?s).+",

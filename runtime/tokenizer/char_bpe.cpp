@@ -85,13 +85,13 @@ public:
   void decode(int32_t id, int32_t previous, std::string &bytes) const override {
     if (!vocabulary.contains(id))
       return;
-    const std::string &token = vocabulary.token(id);
+    std::string_view token = vocabulary.token(id);
     if (rules.bytes)
       if (int byte = byteOf(token); byte >= 0) {
         bytes += static_cast<char>(byte);
         return;
       }
-    std::string text = token;
+    std::string text(token);
     for (const auto &[from, to] : rules.restore)
       text = replaceAll(text, from, to);
     if (previous < 0 && !rules.strip.empty() && text.starts_with(rules.strip))
@@ -165,11 +165,11 @@ private:
   }
 
   /// The byte of `<0xE2>`; -1 for any other token.
-  static int byteOf(const std::string &token) {
+  static int byteOf(std::string_view token) {
     unsigned byte = 0;
     if (token.size() != 6 || !token.starts_with("<0x") || token[5] != '>')
       return -1;
-    const char *first = token.c_str() + 3;
+    const char *first = token.data() + 3;
     const char *end = first + 2;
     if (std::from_chars(first, end, byte, 16).ptr != end)
       return -1;

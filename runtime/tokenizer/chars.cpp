@@ -34,12 +34,12 @@ public:
       : vocabulary(std::move(tokens)) {
     std::fill(std::begin(ascii), std::end(ascii), -1);
     for (int32_t id = 0; id < vocabulary.size(); ++id) {
-      const std::string &token = vocabulary.token(id);
+      std::string_view token = vocabulary.token(id);
       if (token.empty())
         continue;
       CodePoint character = decodeUtf8(token, 0);
       if (character.value < 0 || character.bytes != token.size())
-        throw InputError(origin + ": the token \"" + token +
+        throw InputError(origin + ": the token \"" + std::string(token) +
                          "\" is not one character");
       if (character.value < 128)
         ascii[character.value] = id;

@@ -8,9 +8,11 @@
 #include "runtime/tokenizer/vocabulary.h"
 
 #include "runtime/error.h"
+#include "runtime/tokenizer/plain_table.h"
 #include "runtime/tokenizer/utf8.h"
 
 #include <algorithm>
+#include <bit>
 #include <nlohmann/json.hpp>
 
 using nlohmann::json;
@@ -18,17 +20,63 @@ using nlohmann::ordered_json;
 
 namespace tfm {
 
+/// A table of so many slots can be probed in a few steps for `count` entries.
+static size_t slotsFor(size_t count) { return std::bit_ceil(2 * count + 2); }
+
+static uint32_t halfOf(size_t hash) {
+  return static_cast<uint32_t>(hash >> 32);
+}
+
+void Vocabulary::insert(size_t hash, int32_t id) {
+  size_t at = hash & (slots.size() - 1);
+  while (slots[at].id >= 0)
+    at = (at + 1) & (slots.size() - 1);
+  slots[at] = {halfOf(hash), id};
+}
+
+void Vocabulary::grow(size_t count) {
+  if (slotsFor(count) <= slots.size())
+    return;
+  slots.assign(slotsFor(count), Slot());
+  for (size_t id = 0; id < tokens.size(); ++id)
+    if (tokens[id].isUsed)
+      insert(StringHash()(token(static_cast<int32_t>(id))),
+             static_cast<int32_t>(id));
+}
+
+void Vocabulary::reserve(size_t count) {
+  tokens.reserve(count);
+  grow(count);
+}
+
+void Vocabulary::put(std::string_view token, size_t id) {
+  if (id >= tokens.size())
+    tokens.resize(id + 1);
+  tokens[id] = {texts.size(), token.size(), true};
+  texts += token;
+  // Twice what is needed: the table is made anew seldom.
+  if (slotsFor(++used) > slots.size())
+    grow(2 * used);
+  else
+    insert(StringHash()(token), static_cast<int32_t>(id));
+}
+
 int32_t Vocabulary::add(std::string_view token) {
-  auto [place, isNew] =
-      ids.try_emplace(std::string(token), static_cast<int32_t>(tokens.size()));
-  if (isNew)
-    tokens.emplace_back(token);
-  return place->second;
+  int32_t known = find(token);
+  if (known < 0)
+    put(token, tokens.size());
+  return known < 0 ? static_cast<int32_t>(tokens.size()) - 1 : known;
 }
 
 int32_t Vocabulary::find(std::string_view token) const {
-  auto found = ids.find(token);
-  return found == ids.end() ? -1 : found->second;
+  if (slots.empty())
+    return -1;
+  size_t hash = StringHash()(token);
+  for (size_t at = hash & (slots.size() - 1); slots[at].id >= 0;
+       at = (at + 1) & (slots.size() - 1))
+    if (slots[at].hash == halfOf(hash) && this->token(slots[at].id) == token)
+      return slots[at].id;
+  return -1;
 }
 
 void failTooLarge(const std::string &token, const std::string &origin) {
@@ -40,19 +88,18 @@ void failNoNumber(const std::string &token, const std::string &origin) {
                    " is not a whole number of at least 0");
 }
 
-void Vocabulary::set(const std::string &token, uint64_t id,
+void Vocabulary::set(std::string_view token, uint64_t id,
                      const std::string &origin) {
+  auto name = [&] { return "the token \"" + std::string(token) + "\""; };
   if (id >= idLimit)
-    failTooLarge("the token \"" + token + "\"", origin);
-  if (id >= tokens.size())
-    tokens.resize(id + 1);
+    failTooLarge(name(), origin);
   int32_t before = find(token);
-  if ((before >= 0 && before != static_cast<int32_t>(id)) ||
-      (before < 0 && !tokens[id].empty()))
-    throw InputError(origin + ": the token \"" + token + "\" and the id " +
+  if (before == static_cast<int32_t>(id))
+    return;
+  if (before >= 0 || (id < tokens.size() && tokens[id].isUsed))
+    throw InputError(origin + ": " + name() + " and the id " +
                      std::to_string(id) + " are given twice");
-  tokens[id] = token;
-  ids[token] = static_cast<int32_t>(id);
+  put(token, id);
 }
 
 Vocabulary Vocabulary::fromJson(const json &object, const std::string &origin) {
@@ -67,7 +114,26 @@ Vocabulary Vocabulary::fromJson(const json &object, const std::string &origin) {
   return vocabulary;
 }
 
+std::optional<Vocabulary> Vocabulary::fromPlainTable(std::string_view text) {
+  Vocabulary vocabulary;
+  vocabulary.reserve(text.size() / 16); // a guess: `"token": 12345, `
+  vocabulary.texts.reserve(text.size() / 2);
+  std::string token;
+  auto isNew = [&](std::string_view spelt, uint64_t id) {
+    if (!unescape(spelt, token) || vocabulary.find(token) >= 0 ||
+        (id < vocabulary.tokens.size() && vocabulary.tokens[id].isUsed))
+      return false;
+    vocabulary.put(token, id);
+    return true;
+  };
+  if (!readPlainTable(text, isNew))
+    return std::nullopt;
+  return vocabulary;
+}
+
 Vocabulary Vocabulary::fromText(const NamedText &file) {
+  if (std::optional<Vocabulary> plain = fromPlainTable(file.text))
+    return std::move(*plain);
   return fromJson(parseJson(file.text, file.origin), file.origin);
 }
 
@@ -78,14 +144,15 @@ ordered_json Vocabulary::toJson() const {
   // Straight into the ordered map's vector: looking for duplicates would be
   // quadratic, and there are none.
   for (size_t i = 0; i < tokens.size(); ++i)
-    if (find(tokens[i]) == static_cast<int32_t>(i))
-      members.emplace_back(tokens[i], i);
+    if (tokens[i].isUsed)
+      members.emplace_back(token(static_cast<int32_t>(i)), i);
   return object;
 }
 
 MergeList parseMerges(const NamedText &file) {
   std::string_view text = file.text;
   MergeList merges;
+  merges.reserve(text.size() / 8);
   size_t line = 0;
   while (!text.empty()) {
     ++line;

@@ -11,9 +11,9 @@
 #include "runtime/tokenizer/tokenizer.h"
 
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -26,24 +26,28 @@ struct StringHash {
   }
 };
 
-/// Pairs of tokens that become one, in the order learned.
-using MergeList = std::vector<std::pair<std::string, std::string>>;
-
 /// What the last token of a word ends in (`bpe_words`).
 inline constexpr std::string_view wordEnd = "</w>";
 
-/// Tokens in the order of their ids.
+/// Tokens in the order of their ids. Their texts stand in one string and are
+/// found through one table, so that tens of thousands of them are there in a
+/// few milliseconds.
 class Vocabulary {
 public:
   int64_t size() const { return static_cast<int64_t>(tokens.size()); }
+  /// Makes room for so many tokens.
+  void reserve(size_t count);
   /// The id of a new token; of an old one its id.
   int32_t add(std::string_view token);
   /// Gives a token its id; throws InputError for one that cannot be.
-  void set(const std::string &token, uint64_t id, const std::string &origin);
+  void set(std::string_view token, uint64_t id, const std::string &origin);
   /// -1 where there is none.
   int32_t find(std::string_view token) const;
-  /// Empty for an id that is not used.
-  const std::string &token(int32_t id) const { return tokens[id]; }
+  /// Empty for an id that is not used. Valid until another token comes.
+  std::string_view token(int32_t id) const {
+    const Token &token = tokens[static_cast<size_t>(id)];
+    return std::string_view(texts).substr(token.begin, token.size);
+  }
   bool contains(int32_t id) const { return id >= 0 && id < size(); }
   /// Reads `{"token": id, ...}`; throws InputError. Ids may leave gaps.
   static Vocabulary fromJson(const nlohmann::json &object,
@@ -54,9 +58,34 @@ public:
   nlohmann::ordered_json toJson() const;
 
 private:
-  std::vector<std::string> tokens;
-  std::unordered_map<std::string, int32_t, StringHash, std::equal_to<>> ids;
+  struct Token {
+    size_t begin = 0;
+    size_t size = 0;
+    bool isUsed = false;
+  };
+  /// Of the table: an id and one half of its token's hash, whose other half
+  /// says where to begin to look. -1: nothing.
+  struct Slot {
+    uint32_t hash = 0;
+    int32_t id = -1;
+  };
+
+  /// Puts a token that is not there yet at a place that nothing uses.
+  void put(std::string_view token, size_t id);
+  void insert(size_t hash, int32_t id);
+  /// Makes the table so large that half of it stays free.
+  void grow(size_t count);
+  /// Reads a table as most files have it; nothing for any other text.
+  static std::optional<Vocabulary> fromPlainTable(std::string_view text);
+
+  std::string texts;
+  std::vector<Token> tokens;
+  size_t used = 0;
+  std::vector<Slot> slots; ///< as many as a power of two
 };
+
+/// Two tokens that become one, as views of the file that they are read from.
+using MergeList = std::vector<std::pair<std::string_view, std::string_view>>;
 
 /// Ids are below this: far more than any vocabulary has, and little enough to
 /// allocate.
@@ -98,7 +127,7 @@ TokenizerPtr byteBpeFromJson(const nlohmann::json &root, std::string_view text,
                              const std::string &origin);
 TokenizerPtr charBpeFromJson(const nlohmann::json &root, std::string_view text,
                              const std::string &origin);
-TokenizerPtr wordBpe(Vocabulary vocabulary, MergeList merges);
+TokenizerPtr wordBpe(Vocabulary vocabulary, const MergeList &merges);
 TokenizerPtr charsTokenizer(Vocabulary vocabulary, const std::string &origin);
 TokenizerPtr wordsTokenizer(Vocabulary vocabulary);
 

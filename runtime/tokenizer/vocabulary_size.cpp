@@ -6,10 +6,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/error.h"
-#include "runtime/tokenizer/vocabulary.h"
+#include "runtime/tokenizer/plain_table.h"
 
 #include <algorithm>
-#include <charconv>
 #include <nlohmann/json.hpp>
 
 using nlohmann::json;
@@ -96,56 +95,19 @@ private:
   std::string token;
 };
 
-/// The same for a table without anything unusual, in the tenth of the time that
-/// a parser takes: `tfmc report` reads GPT-2's 50,257 tokens and nothing else
-/// that is as large. 0 for any other text.
-int64_t plainTableSize(std::string_view text) {
-  size_t at = 0;
-  auto skipSpace = [&] {
-    while (at < text.size() && (text[at] == ' ' || text[at] == '\n' ||
-                                text[at] == '\r' || text[at] == '\t'))
-      ++at;
-  };
-  auto isNext = [&](char c) {
-    skipSpace();
-    bool found = at < text.size() && text[at] == c;
-    at += found;
-    return found;
-  };
-  if (!isNext('{'))
-    return 0;
-  int64_t size = 0;
-  do {
-    if (!isNext('"'))
-      return 0;
-    while (at < text.size() && text[at] != '"')
-      at += text[at] == '\\' ? 2 : 1;
-    ++at;
-    if (!isNext(':'))
-      return 0;
-    skipSpace();
-    const char *first = text.data() + at;
-    uint64_t id = 0;
-    auto [end, error] = std::from_chars(first, text.data() + text.size(), id);
-    // A number with a leading zero is none of JSON's.
-    if (error != std::errc() || id >= idLimit ||
-        (*first == '0' && end != first + 1))
-      return 0;
-    at += static_cast<size_t>(end - first);
-    size = std::max(size, static_cast<int64_t>(id) + 1);
-  } while (isNext(','));
-  bool isWhole = isNext('}');
-  skipSpace();
-  return isWhole && at == text.size() ? size : 0;
-}
-
 } // namespace
 
 int64_t vocabularySize(std::string_view text, bool isTable,
                        const std::string &origin) {
-  if (isTable)
-    if (int64_t size = plainTableSize(text); size > 0)
+  if (isTable) {
+    int64_t size = 0;
+    bool isPlain = readPlainTable(text, [&](std::string_view, uint64_t id) {
+      size = std::max(size, static_cast<int64_t>(id) + 1);
+      return true;
+    });
+    if (isPlain)
       return size;
+  }
   IdReader reader(isTable, origin);
   if (!json::sax_parse(text, &reader))
     throw InputError(origin + " is not valid JSON");

@@ -16,6 +16,7 @@
 
 #include <map>
 #include <nlohmann/json.hpp>
+#include <unordered_map>
 
 using nlohmann::ordered_json;
 
@@ -25,8 +26,8 @@ namespace {
 
 class WordBpe : public Tokenizer {
 public:
-  WordBpe(Vocabulary tokens, MergeList pairs)
-      : vocabulary(std::move(tokens)), merges(std::move(pairs)),
+  WordBpe(Vocabulary tokens, const MergeList &pairs)
+      : vocabulary(std::move(tokens)), merges(pairs.begin(), pairs.end()),
         unknown(vocabulary.find("<UNK>")) {
     for (size_t i = 0; i < merges.size(); ++i)
       ranks.try_emplace(merges[i], i);
@@ -67,7 +68,7 @@ public:
       bytes += "<UNK>";
       return;
     }
-    const std::string &token = vocabulary.token(id);
+    std::string_view token = vocabulary.token(id);
     if (!endsWord(id)) {
       bytes += token;
       return;
@@ -164,15 +165,15 @@ private:
   }
 
   Vocabulary vocabulary;
-  MergeList merges;
+  std::vector<std::pair<std::string, std::string>> merges;
   std::map<std::pair<std::string, std::string>, size_t> ranks;
   int32_t unknown;
 };
 
 } // namespace
 
-TokenizerPtr wordBpe(Vocabulary vocabulary, MergeList merges) {
-  return std::make_unique<WordBpe>(std::move(vocabulary), std::move(merges));
+TokenizerPtr wordBpe(Vocabulary vocabulary, const MergeList &merges) {
+  return std::make_unique<WordBpe>(std::move(vocabulary), merges);
 }
 
 TokenizerPtr makeWordBpeTokenizer(const NamedText &vocabJson,
