@@ -12,6 +12,7 @@
 #include "compiler/frontend/Frontend.h"
 #include "compiler/frontend/Parser.h"
 #include "compiler/frontend/Tokenizers.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/JSON.h"
 
 #include <deque>
@@ -110,9 +111,17 @@ private:
                                        llvm::ArrayRef<Emitter::Argument> inputs,
                                        llvm::ArrayRef<Emitter::Handle> handles);
   // Unused.cpp
-  /// Warns of values that a method computes in vain and of parameters that no
-  /// function reads.
+  /// Warns of names that nothing reads and of parameters that no function
+  /// reads.
   void warnAboutUnused();
+  /// The names alone, which need no instances: values that a method computes in
+  /// vain, hyperparameters, constants, imports.
+  void warnAboutUnusedNames();
+  /// Of one module; `outside` are names of members that are read anywhere.
+  void warnAboutUnusedNames(const ast::Module &module,
+                            const llvm::StringSet<> &outside);
+  /// Of a file: its constants and imports.
+  void warnAboutUnusedItems(const Unit &unit);
   void warnAboutUnusedValues(const ast::Method &method);
   void warnAboutUnusedParameters();
 

@@ -47,6 +47,8 @@ void Elaborator::check(uint32_t mainFile, StringRef path, StringRef name) {
     for (Const &constant : consts)
       if (!constant.poisoned)
         checkConst(constant);
+    if (!diags.hasErrors())
+      warnAboutUnusedNames();
     return;
   }
   if (const Method *function = mainUnit->functions.lookup(name))

@@ -328,7 +328,8 @@ json::Value RecipeBuilder::trainBlock(const Block &block) {
   e.train.lossRange = block.range;
   out["loss"] = loss(find(train, "loss"));
   out["optimizer"] = optimizer(find(train, "optimizer"));
-  out["schedule"] = schedule(find(train, "schedule"));
+  out["schedule"] =
+      schedule(find(train, "schedule"), out["steps"].getAsInteger());
   Found clip = find(train, "clip");
   out["clip"] = nullptr;
   if (clip.expr) {
@@ -481,7 +482,8 @@ json::Value RecipeBuilder::optimizer(const Found &found) {
   return std::move(out);
 }
 
-json::Value RecipeBuilder::schedule(const Found &found) {
+json::Value RecipeBuilder::schedule(const Found &found,
+                                    std::optional<int64_t> steps) {
   json::Object out{
       {"kind", "constant"}, {"warmup", 0}, {"final", 0.0}, {"decay", 0}};
   if (!found.expr)
@@ -490,7 +492,17 @@ json::Value RecipeBuilder::schedule(const Found &found) {
   if (!known(form, {"constant", "linear", "cosine", "wsd"}, "schedule"))
     return std::move(out);
   out["kind"] = form.kind;
-  out["warmup"] = integer(form, "warmup", 0, 0);
+  Found length = find(form, "warmup");
+  form.known.pop_back();
+  int64_t warmup = integer(form, "warmup", 0, 0);
+  out["warmup"] = warmup;
+  if (steps && warmup >= *steps)
+    e.diags
+        .warning(809, length.range,
+                 "the learning rate never reaches `lr`: it rises for " +
+                     Twine(warmup) + " updates (`warmup`), and training has " +
+                     Twine(*steps) + " (`steps`)")
+        .help("a warmup is most often a tenth of the steps, or less");
   if (form.kind != "constant")
     out["final"] = number(form, "final", 0, 0, infinity);
   if (form.kind == "wsd" || form.kind == "cosine")

@@ -78,7 +78,8 @@ private:
   llvm::json::Value trainBlock(const ast::Block &block);
   llvm::json::Value loss(const Found &found);
   llvm::json::Value optimizer(const Found &found);
-  llvm::json::Value schedule(const Found &found);
+  /// `steps`: how many the training has, if the recipe says that.
+  llvm::json::Value schedule(const Found &found, std::optional<int64_t> steps);
   llvm::json::Value every(const Found &found, llvm::StringRef name);
   /// Reports a prompt with characters that the tokenizer lacks.
   void checkPrompt(const Found &found, llvm::StringRef prompt);

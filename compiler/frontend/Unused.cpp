@@ -16,7 +16,7 @@ using namespace tfm::ast;
 using llvm::StringRef;
 
 //===----------------------------------------------------------------------===//
-// Values of a method
+// What a text reads
 //===----------------------------------------------------------------------===//
 
 /// The words of a text: the pattern of `rearrange` may name local values.
@@ -48,12 +48,75 @@ static void readNames(const Expr *expr, llvm::StringSet<> &names) {
   }
 }
 
+static void readNames(const TypeExpr &type, llvm::StringSet<> &names) {
+  for (const ShapeEntry &entry : type.shape)
+    readNames(entry.dim, names);
+}
+
+static void readNames(llvm::ArrayRef<Parameter> parameters,
+                      llvm::StringSet<> &names) {
+  for (const Parameter &parameter : parameters) {
+    readNames(parameter.type, names);
+    readNames(parameter.value, names);
+  }
+}
+
+static void readNames(const ast::Method &method, llvm::StringSet<> &names) {
+  readNames(method.parameters, names);
+  for (const TypeExpr &result : method.results)
+    readNames(result, names);
+  for (const Stmt &stmt : method.body) {
+    readNames(stmt.type, names);
+    for (const Expr *value : stmt.values)
+      readNames(value, names);
+  }
+}
+
+static void readNames(const Member &member, llvm::StringSet<> &names) {
+  readNames(member.value, names);
+  readNames(member.condition, names);
+  readNames(member.type, names);
+  readNames(member.trainable, names);
+  for (const IndexVariable &index : member.indices)
+    readNames(index.extent, names);
+  if (member.method)
+    readNames(*member.method, names);
+}
+
+static void readNames(const ast::Module &module, llvm::StringSet<> &names) {
+  readNames(module.parameters, names);
+  for (const Member &member : module.members)
+    readNames(member, names);
+}
+
+static void readNames(llvm::ArrayRef<Block> blocks, llvm::StringSet<> &names) {
+  for (const Block &block : blocks) {
+    readNames(block.value, names);
+    for (const Entry &entry : block.entries)
+      readNames(entry.value, names);
+  }
+}
+
+static void readNames(const ast::File &file, llvm::StringSet<> &names) {
+  for (const auto &module : file.modules)
+    readNames(*module, names);
+  for (const auto &function : file.functions)
+    readNames(*function, names);
+  for (const auto &constant : file.constants)
+    readNames(*constant, names);
+  readNames(file.model, names);
+  readNames(file.blocks, names);
+}
+
+//===----------------------------------------------------------------------===//
+// Values of a method
+//===----------------------------------------------------------------------===//
+
 void Elaborator::warnAboutUnusedValues(const Method &method) {
   // From the end: which names somebody still reads.
   llvm::StringSet<> read;
   for (const TypeExpr &result : method.results)
-    for (const ShapeEntry &entry : result.shape)
-      readNames(entry.dim, read);
+    readNames(result, read);
   for (const Stmt &stmt : llvm::reverse(method.body)) {
     if (stmt.kind == StmtKind::Assign) {
       // A shape is a check, and binds dimensions: reason enough for a line. Of
@@ -73,8 +136,7 @@ void Elaborator::warnAboutUnusedValues(const Method &method) {
       for (const Target &target : stmt.targets)
         read.erase(target.name);
     }
-    for (const ShapeEntry &entry : stmt.type.shape)
-      readNames(entry.dim, read);
+    readNames(stmt.type, read);
     for (const Expr *value : stmt.values)
       readNames(value, read);
   }
@@ -119,17 +181,102 @@ void Elaborator::warnAboutUnusedParameters() {
   }
 }
 
-void Elaborator::warnAboutUnused() {
+//===----------------------------------------------------------------------===//
+// Names
+//===----------------------------------------------------------------------===//
+
+void Elaborator::warnAboutUnusedNames(const ast::Module &module,
+                                      const llvm::StringSet<> &outside) {
+  bool isRoot = root && root->decl == &module;
+  llvm::StringSet<> names;
+  readNames(module, names);
+  if (isRoot)
+    readNames(mainUnit->ast->blocks, names);
+  auto isUnused = [&](StringRef name) {
+    return !names.contains(name) && !outside.contains(name) &&
+           !name.starts_with("_");
+  };
+  // The length of what a model generates; any module may be the model of a file
+  // that imports this one.
+  bool mayBeModel = isRoot || module.isModel || !root;
+  for (const Parameter &parameter : module.parameters)
+    if (isUnused(parameter.name) &&
+        !(parameter.name == "context" && mayBeModel))
+      diags.warning(308, parameter.range,
+                    "the hyperparameter `" + parameter.name + "` of `" +
+                        module.name +
+                        "` is never used: no value of it changes "
+                        "anything");
+  auto instance = llvm::find_if(
+      nodes, [&](const Node &node) { return node.decl == &module; });
+  for (const Member &member : module.members) {
+    bool isPlain = member.kind == MemberKind::Const;
+    // Of instances only their parameters matter, which are told apart above.
+    if (member.kind == MemberKind::Value && instance != nodes.end()) {
+      auto value = instance->members.find(member.name);
+      isPlain = value != instance->members.end() &&
+                !value->second.is(Value::NodeRef) &&
+                !value->second.is(Value::ParamRef);
+    }
+    if (isPlain && isUnused(member.name))
+      diags.warning(309, member.range,
+                    "`" + member.name + "` of `" + module.name +
+                        "` is never used");
+  }
+}
+
+/// Whether a file, or what it imports, defines one of the names.
+static bool definesAny(const Unit &unit, const llvm::StringSet<> &names) {
+  auto isRead = [&](const auto &entry) {
+    return names.contains(entry.getKey());
+  };
+  return llvm::any_of(unit.modules, isRead) ||
+         llvm::any_of(unit.functions, isRead) ||
+         llvm::any_of(unit.constants, isRead) ||
+         llvm::any_of(unit.imports, [&](const Unit *import) {
+           return definesAny(*import, names);
+         });
+}
+
+void Elaborator::warnAboutUnusedItems(const Unit &unit) {
+  llvm::StringSet<> names;
+  readNames(*unit.ast, names);
+  for (const auto &constant : unit.ast->constants)
+    if (!names.contains(constant->name) && !constant->name.starts_with("_"))
+      diags.warning(309, constant->range,
+                    "`" + constant->name + "` is never used");
+  for (auto [import, imported] : llvm::zip(unit.ast->imports, unit.imports))
+    if (!definesAny(*imported, names))
+      diags.warning(310, import.range,
+                    "nothing of `" + import.path + "` is used here");
+}
+
+void Elaborator::warnAboutUnusedNames() {
+  llvm::StringSet<> outside;
   for (const auto &unit : units) {
-    if (unit->isStd || !unit->ast)
+    for (const auto &expr : unit->ast->storage)
+      if (expr->kind == ExprKind::Member)
+        outside.insert(expr->text);
+  }
+  for (const auto &unit : units) {
+    if (unit->isStd)
       continue;
-    for (const auto &module : unit->ast->modules)
+    for (const auto &module : unit->ast->modules) {
+      warnAboutUnusedNames(*module, outside);
       for (const Member &member : module->members)
         if (member.method)
           warnAboutUnusedValues(*member.method);
+    }
     for (const auto &function : unit->ast->functions)
       warnAboutUnusedValues(*function);
   }
+  // A file without a model may be there for what it defines and imports.
+  if (root)
+    warnAboutUnusedItems(*mainUnit);
+}
+
+void Elaborator::warnAboutUnused() {
+  warnAboutUnusedNames();
   // A `loss` of the model's own is emitted for training only.
   if (train.present || !findMethod(*root, "loss"))
     warnAboutUnusedParameters();

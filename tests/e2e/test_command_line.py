@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import unittest
 
-from support import MODELS, TFMC, USAGE, main, run, tfmc
+from support import FIXTURES, MODELS, ROOT, TFMC, USAGE, main, run, tfmc
 
 GPT2 = MODELS / "gpt2.tfm"
 
@@ -499,10 +499,51 @@ class Library(unittest.TestCase):
         self.assertIn("no module of this file has a hyperparameter `widht`", result.stderr)
         self.assertIn("did you mean `width`?", result.stderr)
 
+    def test_what_nothing_uses(self):
+        # Nothing is known of the file that will import this, but of its modules.
+        text = ('import "nothing.tfm"\nconst ramp[j: 8] = j\n'
+                "module Scale(factor = 2.0, context = 8, rate = 0.1) {\n"
+                "  forward(x: [..]) -> [..] { return factor * x }\n}\n")
+        with tempfile.TemporaryDirectory() as folder:
+            (pathlib.Path(folder) / "nothing.tfm").write_text("")
+            result = tfmc("check", "-", stdin=text, cwd=folder)
+        self.assertEqual(result.returncode, 0)
+        self.assertEqual(result.stderr.count("warning["), 1, result.stderr)
+        self.assertIn("<stdin>:3:41: warning[E0308]: the hyperparameter `rate` of `Scale`",
+                      result.stderr)
+
     def test_a_build_needs_a_model(self):
         result = tfmc("build", "-", stdin=LIBRARY)
         self.assertEqual(result.returncode, 1)
         self.assertIn("`model = Scale(...)`", result.stderr)
+
+
+class Warnings(unittest.TestCase):
+    def test_every_command_says_them(self):
+        text = ("model M(vocab = 10, width = 8, drop = 0.1) {\n  wte = Embedding(vocab, width)\n"
+                "  forward(tokens: int[B, T]) -> [B, T, vocab] {\n"
+                "    return wte(tokens) @ wte.weight.T\n  }\n}\n"
+                "train { steps = 20, schedule = cosine(warmup = 30) }\n")
+        with tempfile.TemporaryDirectory() as folder:
+            for command in (["check", "-"], ["report", "-"], ["build", "-", "-o", f"{folder}/m"]):
+                with self.subTest(command=command):
+                    result = tfmc(*command, stdin=text)
+                    self.assertEqual(result.returncode, 0, result.stderr)
+                    self.assertRegex(result.stderr, r"(?s)^<stdin>:1:32: warning\[E0308\]: .*\n"
+                                     r"<stdin>:7:48: warning\[E0809\]: [^[]*$")
+
+    def test_shipped_files_have_none(self):
+        files = [path for folder in (MODELS, FIXTURES / "models", ROOT / "bench",
+                                     ROOT / "compiler" / "std") for path in folder.rglob("*.tfm")]
+        self.assertGreater(len(files), 30)
+        for path in files:
+            with self.subTest(file=path):
+                self.assertNotIn("warning[", tfmc("check", path).stderr)
+        large = [part for setting in ("layers=6", "heads=6", "width=384", "context=256", "drop=0.2",
+                                      "train.sequence=256", "train.batch=64", "train.steps=5000")
+                 for part in ("-D", setting)]
+        result = tfmc("check", MODELS / "shakespeare.tfm", *large)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
 
 
 class Run(unittest.TestCase):

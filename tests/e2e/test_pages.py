@@ -102,12 +102,12 @@ class Report(Page):
     def test_names_cannot_leave_the_data(self):
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "<script>{{title}}&.tfm"
-            path.write_text("model M(n = 3, s = \"<b>\") {\n  param w: [n] = ones\n"
+            path.write_text("model M(n = 3, _s = \"<b>\") {\n  param w: [n] = ones\n"
                             "  forward(x: [B, n]) -> [B, n] { return x * w }\n}\n")
             page = self.report(path)
         # The file's name: whom the page is for knows nothing of this machine's folders.
         self.assertEqual(page["source"], path.name)
-        self.assertEqual(page["hyperparameters"][1], ["s", "<b>"])
+        self.assertEqual(page["hyperparameters"][1], ["_s", "<b>"])
 
 
 class Plot(Page):
