@@ -58,6 +58,11 @@ struct CallArg {
   const ast::Expr *expr = nullptr;
 };
 
+/// What an entry takes, which decides how an override of it is read: shells eat
+/// quotes, so that a text comes without them. `Texts` may also be a list in
+/// brackets, `TextOrId` an integer.
+enum class Wanted { Value, Text, Texts, TextOrId };
+
 /// Evaluates the model of a file: instantiates modules, checks and infers
 /// shapes, and drives the emitter. Errors yield poison, which stays silent, so
 /// that one mistake is reported once.
@@ -90,11 +95,17 @@ private:
   struct Define {
     std::string key;
     std::string text;
+    /// Null where the text is no expression: `problems` tell why.
     ast::Expr *value = nullptr;
+    std::unique_ptr<Diagnostics> problems;
     Range range;
     bool used = false;
   };
   Define *findDefine(llvm::StringRef key);
+  /// The expression of an override that something uses as `wanted`; null after
+  /// its errors. A text is taken as it stands, but for one that begins with a
+  /// quote, and for `none`.
+  const ast::Expr *useDefine(Define &define, Wanted wanted);
   /// The entries that a block or a form of it has, by its path (`train`,
   /// `train.optimizer`): what `-D` may set.
   std::map<std::string, std::vector<std::string>> recipeEntries;
@@ -277,6 +288,8 @@ private:
   Unit *mainUnit = nullptr;
   ast::File defineTrees;
   std::vector<Define> defines;
+  /// Texts of overrides in the quotes that they came without.
+  std::deque<std::string> quotedDefines;
 
   std::deque<Node> nodes;
   std::deque<Param> params;

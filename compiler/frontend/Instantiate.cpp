@@ -273,15 +273,18 @@ bool Elaborator::bindHyperparameters(const ast::Module &decl, const Unit *unit,
     if (parameter.value && (!given || plainDefault))
       defaultValue = eval(*parameter.value, env);
     if (define) {
-      define->used = true;
       where = define->range;
-      if (define->value) {
+      bool isText =
+          parameter.type.element == "string" ||
+          (parameter.value && parameter.value->kind == ExprKind::String);
+      if (const Expr *expr =
+              useDefine(*define, isText ? Wanted::Text : Wanted::Value)) {
         Env outer;
         outer.unit = unit;
         outer.binding = &node.hyperparameters;
         outer.parent = &node;
         outer.pending = parameter.name.str();
-        value = eval(*define->value, outer);
+        value = eval(*expr, outer);
       }
     } else if (CallArg *arg = (*bound)[i]) {
       value = arg->value;

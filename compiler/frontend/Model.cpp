@@ -189,12 +189,12 @@ Dim Elaborator::callerDim(StringRef name) {
   else if (auto it = train.dims.find(name); it != train.dims.end())
     value = it->second;
   Define *define = findDefine(name);
-  if (define && define->value) {
-    define->used = true;
+  const Expr *expr = define ? useDefine(*define, Wanted::Value) : nullptr;
+  if (expr) {
     Env env;
     env.unit = mainUnit;
     env.self = root;
-    Value given = eval(*define->value, env);
+    Value given = eval(*expr, env);
     if (given.is(Value::Int) && given.dim().value() > 0)
       value = given.dim().value();
     else if (!given.isPoison())

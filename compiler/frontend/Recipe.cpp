@@ -90,7 +90,7 @@ RecipeBuilder::Form RecipeBuilder::formOr(const Found &found, StringRef kind,
 }
 
 RecipeBuilder::Found RecipeBuilder::find(Form &form, StringRef name,
-                                         int position) {
+                                         int position, Wanted wanted) {
   form.known.push_back(name.str());
   Found found;
   int index = 0;
@@ -103,11 +103,9 @@ RecipeBuilder::Found RecipeBuilder::find(Form &form, StringRef name,
     }
     index += arg.name.empty();
   }
-  if (Elaborator::Define *define = e.findDefine(form.path + "." + name.str())) {
-    define->used = true;
-    if (define->value)
-      found = {define->value, define->range};
-  }
+  if (Elaborator::Define *define = e.findDefine(form.path + "." + name.str()))
+    if (const Expr *expr = e.useDefine(*define, wanted))
+      found = {expr, define->range};
   return found;
 }
 
@@ -231,11 +229,11 @@ json::Value RecipeBuilder::word(Form &form, StringRef name, StringRef absent,
 
 json::Value RecipeBuilder::text(Form &form, StringRef name, json::Value absent,
                                 int position, bool mayBeWord) {
-  Found found = find(form, name, position);
+  Found found = find(form, name, position, Wanted::Text);
   if (!found.expr)
     return absent;
   if (found.expr->kind == ExprKind::Name && found.expr->text != "none") {
-    // Quotes are the shell's on the command line.
+    // A name as far as the expression goes, in `-D 'train.sample=every(...)'`.
     if (mayBeWord || e.sources.file(found.range.file).isArgument())
       return found.expr->text.str();
     e.diags
@@ -379,7 +377,7 @@ json::Value RecipeBuilder::loss(const Found &found) {
     return std::move(out);
   out["kind"] = e.train.lossKind = loss.kind;
   if (loss.kind == "cross_entropy") {
-    Found ignore = find(loss, "ignore");
+    Found ignore = find(loss, "ignore", -1, Wanted::TextOrId);
     if (ignore.expr) {
       Value v = value(ignore);
       if (v.is(Value::Int)) {
@@ -470,7 +468,7 @@ json::Value RecipeBuilder::optimizer(const Found &found) {
         wrong(betas, "betas", "two numbers, such as (0.9, 0.99)", v);
     }
     out["eps"] = number(form, "eps", 1e-8, 0, infinity);
-    Found given = find(form, "eps_placement");
+    Found given = find(form, "eps_placement", -1, Wanted::Text);
     form.known.pop_back();
     json::Value placement = word(form, "eps_placement", "torch");
     if (placement != json::Value("torch") && placement != json::Value("keras"))
@@ -508,7 +506,7 @@ json::Value RecipeBuilder::schedule(const Found &found,
   if (form.kind == "wsd" || form.kind == "cosine")
     out["decay"] = integer(form, "decay", 0, 0);
   if (form.kind == "wsd") {
-    Found shape = find(form, "shape");
+    Found shape = find(form, "shape", -1, Wanted::Text);
     json::Value name = word(form, "shape", "linear");
     form.known.pop_back();
     if (name != json::Value("linear") && name != json::Value("cosine") &&
@@ -552,7 +550,8 @@ json::Value RecipeBuilder::every(const Found &found, StringRef name) {
     out["batches"] = integer(form, "batches", 20, 1);
   } else if (name == "sample") {
     out["prompt"] = text(form, "prompt", "");
-    checkPrompt(find(form, "prompt"), out["prompt"].getAsString().value_or(""));
+    checkPrompt(find(form, "prompt", -1, Wanted::Text),
+                out["prompt"].getAsString().value_or(""));
     form.known.pop_back();
     out["tokens"] = integer(form, "tokens", 100, 1);
   }

@@ -51,7 +51,8 @@ private:
   /// which `-D` may still set.
   Form formOr(const Found &found, llvm::StringRef kind, llvm::StringRef path);
   /// The value given for `name`, or as positional argument `position`.
-  Found find(Form &form, llvm::StringRef name, int position = -1);
+  Found find(Form &form, llvm::StringRef name, int position = -1,
+             Wanted wanted = Wanted::Value);
   /// Reports entries that nobody asked for.
   void finish(Form &form, llvm::StringRef what);
   Value value(const Found &found);

@@ -79,11 +79,10 @@ std::vector<std::string> RecipeBuilder::fileNames(Form &form, bool needsOne,
     }
   };
   if (Elaborator::Define *define = e.findDefine(form.path + ".files")) {
-    define->used = true;
     for (size_t i = 0; i < form.args.size(); ++i)
       form.used[i] = form.used[i] || form.args[i].name.empty();
-    if (define->value)
-      add({define->value, define->range});
+    if (const Expr *expr = e.useDefine(*define, Wanted::Texts))
+      add({expr, define->range});
     return files;
   }
   for (auto [i, arg] : llvm::enumerate(form.args)) {
@@ -246,7 +245,7 @@ std::optional<TokenizerInfo> RecipeBuilder::tokenizer(const Block &block) {
         e.diags.error(808, at, "there are no characters to learn: " + why);
       }
     } else {
-      Found alphabet = find(form, "alphabet", 0);
+      Found alphabet = find(form, "alphabet", 0, Wanted::Text);
       if (!alphabet.expr) {
         e.diags.error(804, form.range, "`chars` needs to know its characters")
             .help("write `chars(from = data)` or `chars(\"abc\")`");
@@ -346,7 +345,7 @@ json::Value RecipeBuilder::generateBlock(const Block *block) {
   out["repeat_penalty"] = number(form, "repeat_penalty", 1.0, 1e-3, most);
   out["tokens"] = integer(form, "tokens", 100, 1);
   out["greedy"] = flag(form, "greedy", false);
-  Found overflow = find(form, "overflow");
+  Found overflow = find(form, "overflow", -1, Wanted::Text);
   json::Value mode = word(form, "overflow", "slide");
   form.known.pop_back();
   if (mode != json::Value("slide") && mode != json::Value("stop")) {
@@ -355,7 +354,7 @@ json::Value RecipeBuilder::generateBlock(const Block *block) {
   }
   out["overflow"] = mode;
   json::Array stops;
-  Found stop = find(form, "stop");
+  Found stop = find(form, "stop", -1, Wanted::Texts);
   if (stop.expr) {
     Value v = value(stop);
     std::vector<Value> items =

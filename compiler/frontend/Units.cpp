@@ -150,7 +150,10 @@ void Elaborator::parseDefines() {
     uint32_t file = sources.addDefine(key + "=" + text);
     auto begin = static_cast<uint32_t>(key.size() + 1);
     define.range = {file, begin, begin + static_cast<uint32_t>(text.size())};
-    define.value = parseExpression(sources, file, defineTrees, diags, begin);
+    // What is wrong with it counts where it is no text.
+    define.problems = std::make_unique<Diagnostics>(sources);
+    define.value =
+        parseExpression(sources, file, defineTrees, *define.problems, begin);
     // The last one counts.
     llvm::erase_if(defines,
                    [&](const Define &other) { return other.key == key; });
@@ -163,6 +166,32 @@ Elaborator::Define *Elaborator::findDefine(StringRef key) {
     if (define.key == key)
       return &define;
   return nullptr;
+}
+
+const Expr *Elaborator::useDefine(Define &define, Wanted wanted) {
+  define.used = true;
+  StringRef text = define.text;
+  int64_t id;
+  if (wanted == Wanted::Value || text.starts_with("\"") || text == "none" ||
+      (wanted == Wanted::Texts &&
+       (text.starts_with("[") || text.starts_with("("))) ||
+      (wanted == Wanted::TextOrId && !text.getAsInteger(10, id))) {
+    diags.add(*define.problems);
+    return define.value;
+  }
+  std::string quoted = "\"";
+  for (char c : text) {
+    if (c == '"' || c == '\\')
+      quoted += '\\';
+    quoted += c;
+  }
+  quotedDefines.push_back(quoted + '"');
+  auto expr = std::make_unique<Expr>();
+  expr->kind = ExprKind::String;
+  expr->range = define.range;
+  expr->text = quotedDefines.back();
+  defineTrees.storage.push_back(std::move(expr));
+  return defineTrees.storage.back().get();
 }
 
 void Elaborator::reportUnusedDefines() {
@@ -192,12 +221,14 @@ void Elaborator::reportUnusedDefines() {
       auto entries = recipeEntries.find(form.str());
       auto [outer, inner] = form.rsplit('.');
       if (entries == recipeEntries.end() && !exampleKind(form).empty()) {
+        // Within parentheses a text needs its quotes.
+        std::string quote = define.value ? "" : "\"";
         diags
             .error(903, name,
                    "`" + outer + "` has no `" + inner + "`, so there is no `" +
                        last + "` of it to set")
             .help("set all of it: `-D '" + form + "=" + exampleKind(form) +
-                  "(" + last + " = " + define.text + ")'`");
+                  "(" + last + " = " + quote + define.text + quote + ")'`");
         continue;
       }
       if (entries == recipeEntries.end()) {
