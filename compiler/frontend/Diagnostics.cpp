@@ -71,12 +71,98 @@ static std::string printableLines(llvm::StringRef text) {
   return llvm::join(llvm::map_range(lines, printable), "\n");
 }
 
+/// What a message quotes of a file is left whole up to this size, so that paths
+/// and names stay what they are; of more the beginning and the end.
+static constexpr size_t maxQuoted = 300;
+
+/// A message, however long what stands between its backquotes is.
+static std::string shortened(llvm::StringRef message) {
+  std::string text;
+  bool isQuoted = false;
+  for (llvm::StringRef part : llvm::split(message, '`')) {
+    if (part.data() != message.data())
+      text += '`';
+    if (isQuoted && part.size() > maxQuoted) {
+      // At the borders of characters.
+      auto isInside = [&](size_t at) {
+        return (static_cast<unsigned char>(part[at]) & 0xC0) == 0x80;
+      };
+      size_t head = maxQuoted / 2, tail = part.size() - maxQuoted / 4;
+      while (head > 0 && isInside(head))
+        --head;
+      while (tail < part.size() && isInside(tail))
+        ++tail;
+      text += part.take_front(head);
+      text += "...";
+      text += part.drop_front(tail);
+    } else {
+      text += part;
+    }
+    isQuoted = !isQuoted;
+  }
+  return text;
+}
+
 /// The columns of a terminal that a part of a line takes: two for a Chinese
 /// character.
 static unsigned columnsOf(llvm::StringRef text) {
   std::string shown = printable(text);
   int columns = llvm::sys::unicode::columnWidthUTF8(shown);
   return columns < 0 ? countCodePoints(shown) : columns;
+}
+
+/// Lines of more columns than this are shown in part.
+static constexpr unsigned maxColumns = 120;
+static constexpr llvm::StringRef cut = "...";
+
+/// A line, or what fits of it, with the part that a caret stands below.
+struct Excerpt {
+  std::string text;
+  /// Columns before the caret, and below which it goes on.
+  unsigned before;
+  unsigned width;
+};
+
+/// The excerpt of `line` around its bytes `begin` to `end`.
+static Excerpt excerptOf(llvm::StringRef line, size_t begin, size_t end) {
+  unsigned before = columnsOf(line.take_front(begin));
+  unsigned width = std::max(columnsOf(line.slice(begin, end)), 1u);
+  unsigned all = columnsOf(line);
+  if (all <= maxColumns)
+    return {printable(line), before, width};
+  // From where to where, in columns: the marked part in the middle if it fits,
+  // else what begins it.
+  unsigned room = maxColumns - 2 * cut.size();
+  unsigned margin = width < room ? (room - width) / 2 : room / 8;
+  unsigned from = before > margin ? before - margin : 0;
+  from = std::min(from, std::max(all, room) - room);
+  Excerpt excerpt{from > 0 ? cut.str() : "", 0, 0};
+  unsigned column = 0, first = 0;
+  bool hasBegun = false;
+  for (size_t at = 0; at < line.size() && column < all;) {
+    size_t next = at + 1;
+    while (next < line.size() &&
+           (static_cast<unsigned char>(line[next]) & 0xC0) == 0x80)
+      ++next;
+    llvm::StringRef character = line.slice(at, next);
+    unsigned columns = columnsOf(character);
+    if (column + columns > from + room)
+      break;
+    // Not within a character, nor with an accent of one that is cut off.
+    hasBegun |= column >= from && columns > 0;
+    if (hasBegun) {
+      if (excerpt.text.size() == (from > 0 ? cut.size() : 0))
+        first = column;
+      excerpt.text += printable(character);
+    }
+    column += columns;
+    at = next;
+  }
+  excerpt.before = before - first + (from > 0 ? cut.size() : 0);
+  excerpt.width = std::max(std::min(width, column - before), 1u);
+  if (column < all)
+    excerpt.text += cut;
+  return excerpt;
 }
 
 /// The line of an error with a caret below the place. An argument of the
@@ -86,24 +172,21 @@ static void printPlace(llvm::raw_ostream &os, const SourceFile &file,
                        const char *reset) {
   unsigned line = file.line(d.range.begin);
   llvm::StringRef text = file.lineText(line);
-  uint32_t start = file.lineStart(line);
   // A range that goes on over lines is underlined on its first one.
-  uint32_t lineEnd = start + text.size();
-  uint32_t end = std::min(std::max(d.range.end, d.range.begin + 1), lineEnd);
-  unsigned width = end > d.range.begin
-                       ? columnsOf(file.text().slice(d.range.begin, end))
-                       : 1;
-  unsigned before = columnsOf(file.text().slice(start, d.range.begin));
+  size_t begin = d.range.begin - file.lineStart(line);
+  size_t end = std::max<size_t>(d.range.end - file.lineStart(line), begin + 1);
+  Excerpt excerpt =
+      excerptOf(text, std::min(begin, text.size()), std::min(end, text.size()));
   llvm::StringRef option = file.isArgument() ? "-D " : "";
   if (file.isArgument())
     os << "      | ";
   else
     os << llvm::format("%5u", line) << " | ";
-  os << option << printable(text) << '\n';
-  os << "      | " << std::string(option.size() + before, ' ') << red
-     << std::string(std::max(width, 1u), '^') << reset;
+  os << option << excerpt.text << '\n';
+  os << "      | " << std::string(option.size() + excerpt.before, ' ') << red
+     << std::string(excerpt.width, '^') << reset;
   if (!d.label.empty())
-    os << ' ' << printable(d.label);
+    os << ' ' << printable(shortened(d.label));
   os << '\n';
 }
 
@@ -115,20 +198,24 @@ static void printOne(llvm::raw_ostream &os, const SourceManager &sources,
   const char *reset = color ? "\033[0m" : "";
 
   const SourceFile &file = sources.file(d.range.file);
-  os << bold << printable(file.name()) << ':';
+  llvm::StringRef name = file.name();
+  // What is wrong with an argument stands below in its line.
+  if (file.isArgument() && columnsOf(name) > maxColumns)
+    name = name.take_until([](char c) { return c == '='; });
+  os << bold << printable(name) << ':';
   if (!file.isArgument() && !file.text().empty())
     os << file.line(d.range.begin) << ':' << file.column(d.range.begin) << ':';
   os << ' ' << reset << red << (d.isWarning ? "warning[E" : "error[E")
      << llvm::format("%04u", d.code) << "]: " << reset << bold
-     << printableLines(d.message) << reset << '\n';
+     << printableLines(shortened(d.message)) << reset << '\n';
 
   // There is nothing to show of a file that cannot be read.
   if (!file.text().empty())
     printPlace(os, file, d, red, reset);
   for (const std::string &note : d.notes)
-    os << cyan << "note: " << reset << printableLines(note) << '\n';
+    os << cyan << "note: " << reset << printableLines(shortened(note)) << '\n';
   for (const std::string &help : d.helps)
-    os << cyan << "help: " << reset << printableLines(help) << '\n';
+    os << cyan << "help: " << reset << printableLines(shortened(help)) << '\n';
 }
 
 void Diagnostics::print(llvm::raw_ostream &os, bool color) const {

@@ -105,4 +105,94 @@ TEST(Diagnostics, AFileThatCannotBeRead) {
             "cannot read `nowhere/model.tfm`: No such file or directory");
 }
 
+/// What is printed about bytes `begin` to `end` of a text, below its first
+/// line.
+std::string placeOf(StringRef text, size_t begin, size_t end) {
+  SourceManager sources;
+  Diagnostics diags(sources);
+  uint32_t file = sources.add("F", text);
+  diags.error(301, {file, uint32_t(begin), uint32_t(end)}, "there is none");
+  return StringRef(diags.str()).split('\n').second.str();
+}
+
+std::string repeated(StringRef text, size_t count) {
+  std::string all;
+  while (count-- > 0)
+    all += text;
+  return all;
+}
+
+std::string blanks(size_t count) { return std::string(count, ' '); }
+
+// Up to 120 columns a line is whole; of a longer one the part around the caret
+// is shown, as many columns.
+TEST(Diagnostics, LongLinesAreShownAroundTheCaret) {
+  std::string whole = repeated("x", 118) + "ab";
+  EXPECT_EQ(placeOf(whole, 118, 120),
+            "    1 | " + whole + "\n      | " + blanks(118) + "^^\n");
+  // In the middle of its line, at its beginning and at its end.
+  std::string line = repeated("x", 2000) + "abcd" + repeated("y", 3000);
+  EXPECT_EQ(placeOf(line, 2000, 2004),
+            "    1 | ..." + repeated("x", 55) + "abcd" + repeated("y", 55) +
+                "...\n      | " + blanks(58) + "^^^^\n");
+  EXPECT_EQ(placeOf("z = 3\n" + line, 6, 7),
+            "    2 | " + repeated("x", 114) + "...\n      | ^\n");
+  EXPECT_EQ(placeOf(line, line.size() - 1, line.size()),
+            "    1 | ..." + repeated("y", 114) + "\n      | " + blanks(116) +
+                "^\n");
+  // Behind the end of the line.
+  EXPECT_EQ(placeOf(line, line.size(), line.size()),
+            "    1 | ..." + repeated("y", 114) + "\n      | " + blanks(117) +
+                "^\n");
+}
+
+TEST(Diagnostics, LongTokensAreShownFromTheirBeginning) {
+  std::string line = "y = " + repeated("n", 100000) + " + 1";
+  EXPECT_EQ(placeOf(line, 4, 100004), "    1 | y = " + repeated("n", 110) +
+                                          "...\n      | " + blanks(4) +
+                                          repeated("^", 110) + "\n");
+  line = repeated("x", 500) + line;
+  EXPECT_EQ(placeOf(line, 504, 100504),
+            "    1 | ..." + repeated("x", 10) + "y = " + repeated("n", 100) +
+                "...\n      | " + blanks(17) + repeated("^", 100) + "\n");
+}
+
+// A tab is one column, a Chinese character two, an accent none.
+TEST(Diagnostics, LongLinesAreCutBetweenCharacters) {
+  std::string line = repeated("\t", 200) + "ab" + repeated("\t", 200);
+  EXPECT_EQ(placeOf(line, 200, 202), "    1 | ..." + blanks(56) + "ab" +
+                                         blanks(56) + "...\n      | " +
+                                         blanks(59) + "^^\n");
+  line = repeated("中", 200) + "ab" + repeated("中", 200);
+  EXPECT_EQ(placeOf(line, 600, 602), "    1 | ..." + repeated("中", 28) + "ab" +
+                                         repeated("中", 28) + "...\n      | " +
+                                         blanks(59) + "^^\n");
+  // 57 columns before the caret, which is half of a character.
+  line = repeated("中", 200) + "abc" + repeated("中", 200);
+  EXPECT_EQ(placeOf(line, 601, 602), "    1 | ..." + repeated("中", 27) +
+                                         "abc" + repeated("中", 28) +
+                                         "...\n      | " + blanks(58) + "^\n");
+  line = repeated("e\u0301", 200) + "ab" + repeated("e\u0301", 200);
+  EXPECT_EQ(placeOf(line, 600, 602), "    1 | ..." + repeated("e\u0301", 56) +
+                                         "ab" + repeated("e\u0301", 56) +
+                                         "...\n      | " + blanks(59) + "^^\n");
+}
+
+TEST(Diagnostics, LongNamesAreShortened) {
+  SourceManager sources;
+  Diagnostics diags(sources);
+  std::string name = repeated("n", 149) + repeated("é", 50000);
+  uint32_t file = sources.addDefine("width=" + name);
+  diags
+      .error(301, {file, 6, uint32_t(6 + name.size())},
+             "there is no `" + name + "` in `here`")
+      .help("`" + repeated("n", 300) + "` is there");
+  EXPECT_EQ(diags.str(), "-D width: error[E0301]: there is no `" +
+                             repeated("n", 149) + "..." + repeated("é", 37) +
+                             "` in `here`\n" +
+                             "      | -D width=" + repeated("n", 108) +
+                             "...\n      | " + blanks(9) + repeated("^", 108) +
+                             "\nhelp: `" + repeated("n", 300) + "` is there\n");
+}
+
 } // namespace
