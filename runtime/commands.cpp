@@ -249,17 +249,19 @@ void evaluate(const tfm_model &descriptor, const CommonOptions &command) {
 
   Evaluation result =
       Evaluator(model, *data, ignored)
-          .evaluate(Part::Validation, /*batches=*/0, /*withAccuracy=*/true);
+          .evaluate(Part::Validation, /*batches=*/0, measureOf(recipe.train));
   bool asks = !data->questions(Part::Validation).empty();
   ExactMatch match = asks ? answerQuestions(model, *data) : ExactMatch();
   Score all = {match.seen.asked + match.unseen.asked,
                match.seen.right + match.unseen.right};
   if (command.json) {
     ordered_json answer = {{"loss", result.loss},
-                           {"perplexity", result.perplexity()},
+                           {"perplexity", nullptr},
                            {"accuracy", nullptr},
                            {"targets", result.targets},
                            {"exact_match", nullptr}};
+    if (result.perplexity)
+      answer["perplexity"] = *result.perplexity;
     if (result.accuracy)
       answer["accuracy"] = *result.accuracy;
     auto score = [](const Score &part) -> ordered_json {
@@ -278,8 +280,10 @@ void evaluate(const tfm_model &descriptor, const CommonOptions &command) {
     printText(answer.dump() + "\n");
     return;
   }
-  printText(fmt::format("loss        {:.4f} ({} targets)\nperplexity  {:.3f}\n",
-                        result.loss, result.targets, result.perplexity()));
+  printText(fmt::format("loss        {:.4f} ({} targets)\n", result.loss,
+                        result.targets));
+  if (result.perplexity)
+    printText(fmt::format("perplexity  {:.3f}\n", *result.perplexity));
   if (result.accuracy)
     printText(fmt::format("accuracy    {:.2f}%\n", 100 * *result.accuracy));
   if (!asks)

@@ -17,7 +17,22 @@
 
 namespace tfm {
 
-double Evaluation::perplexity() const { return std::exp(loss); }
+Measure measureOf(const TrainSpec &train) {
+  if (train.loss != "cross_entropy")
+    return Measure::Accuracy;
+  return train.labelSmoothing > 0 ? Measure::PerplexityOfLogits
+                                  : Measure::PerplexityOfLoss;
+}
+
+/// -log softmax(logits)[target]
+static double surprisal(std::span<const float> logits, int32_t target) {
+  float most = *std::ranges::max_element(logits);
+  double sum = 0;
+  for (float logit : logits)
+    sum += std::exp(static_cast<double>(logit) - static_cast<double>(most));
+  return std::log(sum) + static_cast<double>(most) -
+         static_cast<double>(logits[static_cast<size_t>(target)]);
+}
 
 Evaluator::Evaluator(Model &model, const Dataset &data,
                      std::optional<int32_t> ignore)
@@ -35,7 +50,7 @@ Evaluator::Evaluator(Model &model, const Dataset &data,
   valid.resize(static_cast<size_t>(input.shape[0]));
 }
 
-Evaluation Evaluator::evaluate(Part part, int64_t batches, bool withAccuracy) {
+Evaluation Evaluator::evaluate(Part part, int64_t batches, Measure measure) {
   const tfm_buffer &tokensIn = Model::input(function, "tokens");
   const tfm_buffer &targetsIn = Model::input(function, "targets");
   const tfm_buffer &countIn = Model::input(function, "count");
@@ -47,7 +62,7 @@ Evaluation Evaluator::evaluate(Part part, int64_t batches, bool withAccuracy) {
 
   Evaluation result;
   double sum = 0;
-  int64_t right = 0;
+  Sums sums;
   for (int64_t first = 0; first < wanted; first += rows) {
     int64_t counted = 0;
     for (int64_t row = 0; row < rows; ++row) {
@@ -83,32 +98,36 @@ Evaluation Evaluator::evaluate(Part part, int64_t batches, bool withAccuracy) {
           sum += static_cast<double>(losses[at]);
       }
     result.targets += counted;
-    if (withAccuracy)
-      right += countRight();
+    if (measure != Measure::Nothing)
+      readLogits(measure == Measure::PerplexityOfLogits, sums);
   }
   if (result.targets == 0)
     throw InputError("there is nothing to evaluate: the validation part of the "
                      "data is empty; name a file with --data, or build with "
                      "-D data.validation=0.1");
-  result.loss = sum / static_cast<double>(result.targets);
-  if (withAccuracy)
-    result.accuracy =
-        static_cast<double>(right) / static_cast<double>(result.targets);
+  auto targetCount = static_cast<double>(result.targets);
+  result.loss = sum / targetCount;
+  if (measure != Measure::Nothing)
+    result.accuracy = static_cast<double>(sums.right) / targetCount;
+  if (measure == Measure::PerplexityOfLoss)
+    result.perplexity = std::exp(result.loss);
+  if (measure == Measure::PerplexityOfLogits)
+    result.perplexity = std::exp(sums.surprisal / targetCount);
   return result;
 }
 
-/// Targets of the current batch that are the most probable token.
-int64_t Evaluator::countRight() {
+/// Adds what the logits of the current batch say of its targets.
+void Evaluator::readLogits(bool withSurprisal, Sums &sums) {
   auto rows = static_cast<int64_t>(valid.size());
   if (const tfm_buffer *logits = Model::findOutput(function, "logits"))
-    return countRightInRows(0, rows, *logits);
+    return readRows(0, rows, *logits, withSurprisal, sums);
   const tfm_function &forward = model.function("forward");
   const tfm_buffer &input = Model::input(forward, "tokens");
   auto length = static_cast<int64_t>(tokens.size()) / rows;
   if (input.shape[1] < length)
-    throw InputError("the accuracy cannot be measured: the model generates "
-                     "with a shorter context than it is trained with");
-  int64_t right = 0;
+    throw InputError(
+        "accuracy and perplexity cannot be measured: the model generates "
+        "with a shorter context than it is trained with");
   for (int64_t first = 0; first < rows; first += input.shape[0]) {
     int64_t count = std::min<int64_t>(input.shape[0], rows - first);
     std::span<int32_t> to = model.values<int32_t>(input);
@@ -117,26 +136,29 @@ int64_t Evaluator::countRight() {
       std::copy_n(&tokens[static_cast<size_t>((first + row) * length)], length,
                   to.begin() + row * input.shape[1]);
     model.run(forward);
-    right += countRightInRows(first, count, Model::output(forward, "logits"));
+    readRows(first, count, Model::output(forward, "logits"), withSurprisal,
+             sums);
   }
-  return right;
 }
 
 /// The same of some rows, whose logits [.., positions, V] begin with theirs.
-int64_t Evaluator::countRightInRows(int64_t firstRow, int64_t rows,
-                                    const tfm_buffer &logits) {
+void Evaluator::readRows(int64_t firstRow, int64_t rows,
+                         const tfm_buffer &logits, bool withSurprisal,
+                         Sums &sums) {
   int64_t length = static_cast<int64_t>(tokens.size() / valid.size());
   std::span<const float> all = model.values<float>(logits);
   auto width = static_cast<size_t>(logits.shape[2]);
-  int64_t right = 0;
   for (int64_t row = 0; row < rows; ++row)
     for (int64_t i = 0; i < valid[firstRow + row]; ++i) {
-      auto at = static_cast<size_t>((firstRow + row) * length + i);
+      int32_t target = targets[(firstRow + row) * length + i];
+      if (target == ignore)
+        continue;
       auto position = static_cast<size_t>(row * logits.shape[1] + i);
-      right += targets[at] != ignore &&
-               greedyToken(all.subspan(position * width, width)) == targets[at];
+      std::span<const float> of = all.subspan(position * width, width);
+      sums.right += greedyToken(of) == target;
+      if (withSurprisal)
+        sums.surprisal += surprisal(of, target);
     }
-  return right;
 }
 
 ExactMatch answerQuestions(Model &model, const Dataset &data, size_t limit) {

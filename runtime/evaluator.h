@@ -10,6 +10,7 @@
 
 #include "runtime/data/dataset.h"
 #include "runtime/model.h"
+#include "runtime/recipe.h"
 
 #include <optional>
 
@@ -21,9 +22,24 @@ struct Evaluation {
   int64_t targets = 0;
   /// Share of targets that are the most probable token, where asked for.
   std::optional<double> accuracy;
-
-  double perplexity() const;
+  /// exp(mean of -log p(target)), where asked for: what the model gives a
+  /// target, without the label smoothing that a loss may have.
+  std::optional<double> perplexity;
 };
+
+/// What to measure besides the loss.
+enum class Measure {
+  Nothing,
+  Accuracy,
+  /// The perplexity, too, of a loss that is its logarithm.
+  PerplexityOfLoss,
+  /// The perplexity, too, from the logits.
+  PerplexityOfLogits,
+};
+
+/// What can be said of a model that was trained so: of a loss that is no cross
+/// entropy no perplexity.
+Measure measureOf(const TrainSpec &train);
 
 /// Measures the loss of a part of the data with the model's `evaluate`. Keeps
 /// its buffers, so that evaluating allocates nothing.
@@ -32,14 +48,20 @@ public:
   Evaluator(Model &model, const Dataset &data, std::optional<int32_t> ignore);
 
   /// Over `batches` batches of windows spread evenly over the part, always the
-  /// same ones; 0 for all windows. The accuracy comes from the logits of
-  /// `evaluate`, where it gives them, else from `forward`.
-  Evaluation evaluate(Part part, int64_t batches, bool withAccuracy = false);
+  /// same ones; 0 for all windows. What is measured of logits comes from those
+  /// of `evaluate`, where it gives them, else from `forward`.
+  Evaluation evaluate(Part part, int64_t batches,
+                      Measure measure = Measure::Nothing);
 
 private:
-  int64_t countRight();
-  int64_t countRightInRows(int64_t firstRow, int64_t rows,
-                           const tfm_buffer &logits);
+  /// Sums over the targets that count.
+  struct Sums {
+    int64_t right = 0;    ///< the most probable token
+    double surprisal = 0; ///< -log p(target)
+  };
+  void readLogits(bool withSurprisal, Sums &sums);
+  void readRows(int64_t firstRow, int64_t rows, const tfm_buffer &logits,
+                bool withSurprisal, Sums &sums);
 
   Model &model;
   const Dataset &data;

@@ -68,7 +68,10 @@ void readTrain(const json &object, TrainSpec &train) {
   read(object, "clip", train.clip);
   read(object, "shuffle", train.shuffle);
 
-  const json &ignore = section(section(object, "loss"), "ignore");
+  const json &loss = section(object, "loss");
+  read(loss, "kind", train.loss);
+  read(loss, "label_smoothing", train.labelSmoothing);
+  const json &ignore = section(loss, "ignore");
   if (ignore.is_string())
     train.ignoreToken = ignore.get<std::string>();
   else if (ignore.is_number())

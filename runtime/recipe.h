@@ -69,6 +69,9 @@ struct TrainSpec {
   std::optional<int64_t> steps;
   std::optional<int64_t> epochs;
   uint64_t seed = 1337;
+  /// cross_entropy, mse, or own: a method of the model.
+  std::string loss = "cross_entropy";
+  double labelSmoothing = 0.0;
   /// The target that does not count: a token's id or the token itself.
   std::optional<int64_t> ignoreId;
   std::optional<std::string> ignoreToken;

@@ -325,6 +325,8 @@ json::Value RecipeBuilder::trainBlock(const Block &block) {
   out["seed"] = integer(train, "seed", 1337, 0);
   e.train.lossRange = block.range;
   out["loss"] = loss(find(train, "loss"));
+  if (e.root && Elaborator::findMethod(*e.root, "loss"))
+    (*out["loss"].getAsObject())["kind"] = "own";
   out["optimizer"] = optimizer(find(train, "optimizer"));
   out["schedule"] =
       schedule(find(train, "schedule"), out["steps"].getAsInteger());

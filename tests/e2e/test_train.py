@@ -1,6 +1,7 @@
 """From a .tfm file to a binary that trains, resumes, evaluates and generates."""
 
 import json
+import math
 import os
 import pathlib
 import re
@@ -39,6 +40,48 @@ class Multiplication(unittest.TestCase):
             self.assertLess(answer["loss"], 1.9)
             text = run(model, "generate", "--weights", out, "--prompt", "47*51=").stdout
             self.assertRegex(text, r"47\*51=[0-9*=.#]*\n")
+
+
+class Perplexity(unittest.TestCase):
+    """What the model gives the targets, whatever the loss adds to that."""
+
+    def test_depends_on_the_loss(self):
+        module = """model M(vocab = tokenizer.size, width = 16) {
+  wte = Embedding(vocab, width, init = normal(0.5))
+  forward(tokens: int[B, T]) -> [B, T, vocab] { return wte(tokens) @ wte.weight.T }
+LOSS}
+tokenizer chars("0123456789+=.#")
+data sums(400, 99, validation = 0.2)
+train { batch = 8, sequence = 10, steps = 20, loss = cross_entropy(ignore = "#" SMOOTHED) }
+"""
+        own = """  loss(tokens: int[B, T], targets: int[B, T]) -> [B, T] {
+    return 2 * cross_entropy(forward(tokens), targets, ignore = 13)
+  }
+"""
+        answers, texts = {}, {}
+        with tempfile.TemporaryDirectory(prefix="tfm-e2e-") as folder:
+            for name, smoothed, loss in (("plain", "", ""), ("own", "", own),
+                                         ("smoothed", ", label_smoothing = 0.2", "")):
+                source = pathlib.Path(folder) / f"{name}.tfm"
+                source.write_text(module.replace("LOSS", loss).replace("SMOOTHED", smoothed))
+                model = binary(folder, source)
+                weights = pathlib.Path(folder) / "weights"
+                if name == "plain":
+                    trained = run(model, "train", "--out", weights)
+                    self.assertEqual(trained.returncode, 0, trained.stderr)
+                result = run(model, "eval", "--weights", weights, "--json")
+                self.assertEqual(result.returncode, 0, result.stderr)
+                answers[name] = json.loads(result.stdout)
+                texts[name] = run(model, "eval", "--weights", weights).stdout
+        plain, smoothed, doubled = answers["plain"], answers["smoothed"], answers["own"]
+        self.assertAlmostEqual(math.log(plain["perplexity"]), plain["loss"], delta=1e-9)
+        self.assertGreater(abs(smoothed["loss"] - plain["loss"]), 0.01)
+        # The loss is a sum in single precision, the logits are read in double.
+        self.assertAlmostEqual(smoothed["perplexity"] / plain["perplexity"], 1, delta=1e-6)
+        self.assertAlmostEqual(doubled["loss"] / plain["loss"], 2, delta=1e-6)
+        self.assertIsNone(doubled["perplexity"])
+        self.assertEqual({name: "perplexity" in text for name, text in texts.items()},
+                         {"plain": True, "smoothed": True, "own": False})
 
 
 class Addition(unittest.TestCase):

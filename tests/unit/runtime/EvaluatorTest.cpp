@@ -54,19 +54,22 @@ TEST(Evaluator, AUniformModelLosesTheLogOfItsVocabulary) {
   test::ToyShape shape;
   Bench bench(shape, fileOf("text", folder.write("a.txt", text), 0.5));
   Evaluator evaluator(bench.model, *bench.data, std::nullopt);
-  Evaluation all = evaluator.evaluate(Part::Validation, 0);
+  Evaluation all =
+      evaluator.evaluate(Part::Validation, 0, Measure::PerplexityOfLoss);
   // Every token of the validation part but the first is a target, also those
   // of the last window, which is shorter.
   EXPECT_EQ(all.targets, 124);
   EXPECT_NEAR(all.loss, std::log(14.0), 1e-6);
-  EXPECT_NEAR(all.perplexity(), 14.0, 1e-4);
+  EXPECT_NEAR(*all.perplexity, 14.0, 1e-4);
   Evaluation some = evaluator.evaluate(Part::Validation, 2);
   EXPECT_EQ(some.targets, 2 * 4 * 9);
 
   for (char digit = '0'; digit <= '9'; ++digit)
     bench.teach(digit, digit == '9' ? '0' : static_cast<char>(digit + 1));
-  Evaluation taught = evaluator.evaluate(Part::Validation, 0, true);
+  Evaluation taught =
+      evaluator.evaluate(Part::Validation, 0, Measure::Accuracy);
   EXPECT_NEAR(*taught.accuracy, 1.0, 1e-12);
+  EXPECT_FALSE(taught.perplexity);
   EXPECT_LT(taught.loss, 1e-4);
 }
 
@@ -90,10 +93,24 @@ TEST(Evaluator, MeasuresTheAccuracyWithWhatThereIs) {
       bench.teach('9', '5');
       Evaluator evaluator(bench.model, *bench.data, std::nullopt);
       // The part begins with a 5: twelve of its 124 targets follow a 9.
-      Evaluation result = evaluator.evaluate(Part::Validation, 0, true);
+      Evaluation result =
+          evaluator.evaluate(Part::Validation, 0, Measure::PerplexityOfLogits);
       EXPECT_NEAR(*result.accuracy, 112.0 / 124, 1e-12);
+      // The toy's loss is a cross entropy in single precision.
+      EXPECT_NEAR(std::log(*result.perplexity), result.loss, 1e-5);
       EXPECT_FALSE(evaluator.evaluate(Part::Validation, 0).accuracy);
     }
+}
+
+TEST(Evaluator, OnlyACrossEntropyHasAPerplexity) {
+  TrainSpec train;
+  EXPECT_EQ(measureOf(train), Measure::PerplexityOfLoss);
+  train.labelSmoothing = 0.1;
+  EXPECT_EQ(measureOf(train), Measure::PerplexityOfLogits);
+  for (const char *other : {"mse", "own"}) {
+    train.loss = other;
+    EXPECT_EQ(measureOf(train), Measure::Accuracy);
+  }
 }
 
 TEST(Evaluator, IgnoresWhatTheLossIgnores) {
