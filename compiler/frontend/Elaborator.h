@@ -121,6 +121,9 @@ private:
   static std::vector<CallArg> inputsOf(const ast::Method &method,
                                        llvm::ArrayRef<Emitter::Argument> inputs,
                                        llvm::ArrayRef<Emitter::Handle> handles);
+  /// Warns where samples are wanted of a model that looks ahead: until a text
+  /// fills the context nothing can be said of its next token.
+  void warnAboutLookingAhead();
   // Unused.cpp
   /// Warns of names that nothing reads and of parameters that no function
   /// reads.
@@ -149,6 +152,8 @@ private:
   Dim callerDim(llvm::StringRef name);
   /// The model's hyperparameter `context`; 0 without one.
   int64_t contextLength() const;
+  /// How many tokens `forward` takes while generating.
+  int64_t generationLength() const;
   Value lossOf(const Tensor &output, const Tensor &targets);
   void declareTree(const Node &node);
 
@@ -308,6 +313,8 @@ private:
     Range call;
   };
   std::vector<Frame> frames;
+  /// Of a place inside of std the call outside of it that led there, else null.
+  const Frame *callerOfStd(Range range) const;
   /// Errors inside of std by code and the place outside that led there.
   std::set<std::tuple<ErrorCode, uint32_t, uint32_t>> stdErrors;
   /// Hyperparameters of the model that errors have been about.
@@ -335,7 +342,13 @@ private:
     std::optional<int64_t> ignore;
     double labelSmoothing = 0;
     llvm::StringMap<int64_t> dims;
+    /// Where `sample` stands, if it does, and its prompt.
+    std::optional<Range> sampleRange;
+    std::string samplePrompt;
   } train;
+  /// A call of `attention` in `forward` by which every position sees all others
+  /// of the model's sequence, outside of std.
+  std::optional<Range> looksAhead;
   /// What is being emitted: the values of `B` and `T`.
   int64_t batch = 1;
   int64_t sequence = defaultLength;

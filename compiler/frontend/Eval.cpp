@@ -37,21 +37,23 @@ static std::string shorten(std::string path) {
   return path.substr(0, 40) + " ... " + path.substr(path.size() - 40);
 }
 
-Diagnostic &Elaborator::error(ErrorCode code, Range range,
-                              const Twine &message) {
-  // A mistake that shows inside of std was made by whoever called it, and may
-  // show there in several places: it is reported once.
+const Elaborator::Frame *Elaborator::callerOfStd(Range range) const {
   auto inStd = [&](uint32_t file) {
     return llvm::any_of(stdUnits,
                         [&](const Unit *unit) { return unit->file == file; });
   };
-  const Frame *caller = nullptr;
   if (inStd(range.file))
     for (const Frame &f : llvm::reverse(frames))
-      if (!inStd(f.call.file)) {
-        caller = &f;
-        break;
-      }
+      if (!inStd(f.call.file))
+        return &f;
+  return nullptr;
+}
+
+Diagnostic &Elaborator::error(ErrorCode code, Range range,
+                              const Twine &message) {
+  // A mistake that shows inside of std was made by whoever called it, and may
+  // show there in several places: it is reported once.
+  const Frame *caller = callerOfStd(range);
   if (caller &&
       !stdErrors.insert({code, caller->call.file, caller->call.begin}).second)
     return diags.ignored();

@@ -179,6 +179,11 @@ int64_t Elaborator::contextLength() const {
              : 0;
 }
 
+int64_t Elaborator::generationLength() const {
+  int64_t context = contextLength();
+  return context ? context : train.sequence ? train.sequence : defaultLength;
+}
+
 Dim Elaborator::callerDim(StringRef name) {
   auto known = rootDims.find(name);
   if (known != rootDims.end())
@@ -290,8 +295,36 @@ void Elaborator::emitFunctions() {
   for (const FunctionRequest &request : requests)
     if (!emitFunction(request))
       return;
-  if (options.functions.empty() && !diags.hasErrors())
-    warnAboutUnused();
+  if (!options.functions.empty() || diags.hasErrors())
+    return;
+  warnAboutUnused();
+  warnAboutLookingAhead();
+}
+
+void Elaborator::warnAboutLookingAhead() {
+  const Method *forward = findMethod(*root, "forward");
+  auto isNeeded = [](const Parameter &input) { return !input.value; };
+  // Of models with several inputs no text is generated anyway.
+  if (!looksAhead || llvm::count_if(forward->parameters, isNeeded) != 1)
+    return;
+  int64_t length = generationLength();
+  std::string reason = "attention in this model is not causal, so nothing can "
+                       "be said of the next token of a text with less than " +
+                       std::to_string(length) + " tokens";
+  // No token is less than a byte.
+  bool isLong = static_cast<int64_t>(train.samplePrompt.size()) >= length;
+  const Block *generate = block("generate");
+  Diagnostic *d = nullptr;
+  if (train.sampleRange && !isLong)
+    d = &diags.warning(810, *train.sampleRange,
+                       "training will show no samples: " + reason);
+  else if (generate)
+    d = &diags.warning(810, generate->range,
+                       "`generate` will refuse most prompts: " + reason);
+  if (d)
+    d->note("it looks ahead in " + place(*looksAhead))
+        .help("write `causal = true` there; what is not to generate text needs "
+              "neither `sample` nor `generate`");
 }
 
 std::vector<CallArg>
@@ -336,10 +369,7 @@ bool Elaborator::emitFunction(const FunctionRequest &request) {
   training = request.kind == FunctionRequest::Loss;
   nextSite = 0;
   rootDims.clear();
-  int64_t context = contextLength();
-  int64_t length = context          ? context
-                   : train.sequence ? train.sequence
-                                    : defaultLength;
+  int64_t length = generationLength();
   batch = request.batch ? request.batch : training ? train.batch : 1;
   sequence = request.sequence             ? request.sequence
              : training && train.sequence ? train.sequence

@@ -555,6 +555,8 @@ json::Value RecipeBuilder::every(const Found &found, StringRef name) {
     checkPrompt(find(form, "prompt", -1, Wanted::Text),
                 out["prompt"].getAsString().value_or(""));
     form.known.pop_back();
+    e.train.sampleRange = form.range;
+    e.train.samplePrompt = out["prompt"].getAsString().value_or("");
     out["tokens"] = integer(form, "tokens", 100, 1);
   }
   finish(form, "every");
