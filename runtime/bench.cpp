@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/commands.h"
+#include "runtime/find_tokenizer.h"
 #include "runtime/initialise.h"
 #include "runtime/peak.h"
 #include "runtime/progress.h"
@@ -141,8 +142,7 @@ void bench(const tfm_model &descriptor, const CommonOptions &command) {
   ThreadPool pool(threadCount(command));
   Model model(descriptor, pool);
   initialise(model, 1);
-  const tfm_buffer &logits = Model::output(model.function("forward"), "logits");
-  int64_t vocabulary = logits.shape[logits.rank - 1];
+  int64_t vocabulary = std::max<int64_t>(1, vocabularyOf(descriptor));
 
   PeakMeter peak(pool);
   ordered_json functions = ordered_json::object();

@@ -174,8 +174,10 @@ ExactMatch answerQuestions(Model &model, const Dataset &data, size_t limit) {
   for (Question &question : data.questions(Part::Train))
     training.insert(std::move(question.prompt));
 
-  if (!questions.empty())
+  if (!questions.empty()) {
+    requireRows(model);
     requireOwnLogits(model, questions.front().prompt);
+  }
   const tfm_function &forward = model.function("forward");
   const tfm_buffer &tokensIn = Model::input(forward, "tokens");
   const tfm_buffer &logitsOut = Model::output(forward, "logits");

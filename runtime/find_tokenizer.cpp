@@ -12,6 +12,7 @@
 #include "runtime/error.h"
 #include "runtime/model.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 
 namespace tfm {
@@ -89,11 +90,14 @@ Found open(const tfm_model &model, const Recipe &recipe,
 } // namespace
 
 int64_t vocabularyOf(const tfm_model &model) {
+  int64_t rows = parseRecipe(model.recipe ? model.recipe : "").tokens;
   for (int32_t i = 0; i < model.function_count; ++i)
     if (const tfm_buffer *logits =
-            Model::findOutput(model.functions[i], "logits"))
-      return logits->shape[logits->rank - 1];
-  return 0;
+            Model::findOutput(model.functions[i], "logits")) {
+      int64_t width = logits->shape[logits->rank - 1];
+      return rows > 0 ? std::min(rows, width) : width;
+    }
+  return rows;
 }
 
 TokenizerPtr findTokenizer(const tfm_model &model, const Recipe &recipe,

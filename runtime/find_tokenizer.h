@@ -34,7 +34,8 @@ struct TokenizerRequest {
 TokenizerPtr findTokenizer(const tfm_model &model, const Recipe &recipe,
                            const TokenizerRequest &request);
 
-/// Tokens that the model's logits tell apart; 0 where it has no logits.
+/// Token ids that the model takes: those that it has rows for in every table,
+/// and that its logits tell apart. 0 where it has neither.
 int64_t vocabularyOf(const tfm_model &model);
 
 } // namespace tfm

@@ -9,6 +9,7 @@
 
 #include "runtime/data/texts.h"
 #include "runtime/error.h"
+#include "runtime/find_tokenizer.h"
 #include "runtime/philox.h"
 #include "runtime/progress.h"
 #include "runtime/recipe.h"
@@ -200,7 +201,8 @@ void requireOwnLogits(Model &model, std::span<const int32_t> text) {
     return;
   std::span<const float> logits = forward.logits(text, 0);
   std::vector<float> first(logits.begin(), logits.end());
-  logits = forward.logits(text, static_cast<int32_t>(first.size()) - 1);
+  logits = forward.logits(
+      text, static_cast<int32_t>(vocabularyOf(model.descriptor())) - 1);
   if (std::ranges::equal(first, logits))
     return;
   const char *recipe = model.descriptor().recipe;
@@ -213,6 +215,18 @@ void requireOwnLogits(Model &model, std::span<const int32_t> text) {
       text.size(), length, obstacle.empty() ? "" : " (" + obstacle + ")"));
 }
 
+void requireRows(const Model &model) {
+  const tfm_buffer &logits = Model::output(model.function("forward"), "logits");
+  int64_t width = logits.shape[logits.rank - 1];
+  int64_t rows = vocabularyOf(model.descriptor());
+  if (width > rows)
+    throw InputError(fmt::format(
+        "{} gives logits for {} tokens, but a table in it has rows for {}: a "
+        "text could not go on with the others. Give both as many in {} and "
+        "build it again",
+        model.descriptor().name, width, rows, model.descriptor().source));
+}
+
 std::unique_ptr<LogitsSource> wholeSequence(Model &model, int64_t context) {
   return std::make_unique<WholeSequence>(model, context);
 }
@@ -222,8 +236,10 @@ std::unique_ptr<LogitsSource> cachedSequence(Model &model, int64_t context) {
 }
 
 std::unique_ptr<LogitsSource> openLogits(Model &model, int64_t context) {
-  if (const tfm_function *forward = model.find("forward"))
+  if (const tfm_function *forward = model.find("forward")) {
     Model::requireFilled(*forward, {"tokens"});
+    requireRows(model);
+  }
   if (model.find("prefill") && model.find("decode")) {
     // The caches hold as many tokens as `forward` takes.
     if (model.find("forward")) {

@@ -46,6 +46,10 @@ std::unique_ptr<LogitsSource> wholeSequence(Model &model, int64_t context);
 /// its positions has logits there.
 void requireOwnLogits(Model &model, std::span<const int32_t> text);
 
+/// Throws InputError where the logits of `forward` tell more tokens apart than
+/// the model takes: one of them could follow, and would have no row in a table.
+void requireRows(const Model &model);
+
 /// Runs `prefill` over a prompt chunk by chunk and `decode` for each token
 /// more; what they have seen stays in their cache, which holds `context`
 /// tokens. Once it is full, every token means to prefill the newest `context`

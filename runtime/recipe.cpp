@@ -159,8 +159,10 @@ Recipe parseRecipe(std::string_view text) {
     readData(section(root, "data"), recipe.data);
     readTokenizer(section(root, "tokenizer"), recipe.tokenizer);
     readGenerate(section(root, "generate"), recipe.generate);
-    if (const json &facts = section(root, "facts"); !facts.empty())
+    if (const json &facts = section(root, "facts"); !facts.empty()) {
       recipe.facts = facts.dump();
+      read(facts, "tokens", recipe.tokens);
+    }
   } catch (const json::exception &error) {
     throw std::logic_error(std::string("the model's recipe: ") + error.what());
   }

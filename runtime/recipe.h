@@ -138,6 +138,9 @@ struct Recipe {
   GenerateSpec generate;
   /// What the compiler read from the graph, as JSON; see hf_config.h.
   std::string facts;
+  /// Of the facts: how many token ids the model has rows for in every table; 0
+  /// where it has none.
+  int64_t tokens = 0;
 };
 
 /// Throws std::logic_error where the text is not what the schema says: the

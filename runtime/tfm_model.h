@@ -14,6 +14,8 @@
 //   5. read the outputs at their offsets.
 //
 // All offsets are bytes from the start of the arena. Tensors are row-major.
+// Nothing checks the ids in `tokens`, `targets` and other integer inputs: they
+// must name rows of the tables that the model looks them up in.
 //
 //===----------------------------------------------------------------------===//
 

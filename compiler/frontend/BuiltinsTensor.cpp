@@ -156,8 +156,9 @@ Value BuiltinCall::gather() {
   }
   Dims dims = ids->dims;
   dims.append(table->dims.begin() + 1, table->dims.end());
-  return Value::tensor(
-      {e.emitter.gather(table->handle, ids->handle), table->elem, dims});
+  Emitter::Handle rows = e.emitter.gather(table->handle, ids->handle);
+  e.gathers.push_back({rows, table->dims[0], arg("ids")->range, e.frames});
+  return Value::tensor({rows, table->elem, dims});
 }
 
 Value BuiltinCall::positions() {

@@ -144,6 +144,11 @@ private:
   bool dataFills(const ast::Method &entry,
                  llvm::ArrayRef<Emitter::Argument> inputs);
   bool isLossPerTarget(const Tensor &losses, const ast::Method &loss);
+  /// Reports ids that choose rows outside of a table. The function is finished.
+  void checkGathers();
+  /// The same for those that the tokenizer's tokens would choose, in all
+  /// functions.
+  void checkTokens();
   bool tokensFit(const Tensor &logits, const ast::Method &forward);
   /// Shapes of a method's arguments with the caller's dimensions bound.
   bool argumentShapes(const ast::Method &method,
@@ -315,6 +320,14 @@ private:
   std::vector<Frame> frames;
   /// Of a place inside of std the call outside of it that led there, else null.
   const Frame *callerOfStd(Range range) const;
+  /// Every `gather` of the function that is emitted, and how it was reached.
+  struct Gather {
+    Emitter::Handle result;
+    Dim rows;
+    Range ids;
+    std::vector<Frame> frames;
+  };
+  std::vector<Gather> gathers;
   /// Errors inside of std by code and the place outside that led there.
   std::set<std::tuple<ErrorCode, uint32_t, uint32_t>> stdErrors;
   /// Hyperparameters of the model that errors have been about.

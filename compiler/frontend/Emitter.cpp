@@ -7,6 +7,7 @@
 
 #include "compiler/frontend/Emitter.h"
 
+#include "compiler/dialect/IntegerRange.h"
 #include "compiler/dialect/TfmDialect.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
@@ -560,6 +561,18 @@ Handle Emitter::gather(Handle table, Handle ids) {
                    RankedTensorType::get(shape, m.typeOf(t).getElementType()),
                    {t, i});
 }
+
+std::optional<std::pair<int64_t, int64_t>>
+Emitter::idsOutside(Handle gathered) {
+  auto op = toValue(gathered).getDefiningOp<GatherOp>();
+  IntegerRange ids = IntegerRanges().of(op.getIds());
+  int64_t rows = impl->typeOf(op.getTable()).getDimSize(0);
+  if (ids.isGiven || (ids.low >= 0 && ids.high < rows))
+    return std::nullopt;
+  return std::pair(ids.low, ids.high);
+}
+
+int64_t Emitter::countTokens() { return tfm::countTokens(*impl->module); }
 
 Handle Emitter::attention(const Attention &options) {
   Impl &m = *impl;

@@ -101,6 +101,14 @@ public:
   Handle crossEntropy(Handle logits, Handle targets,
                       std::optional<int64_t> ignore, double smoothing);
 
+  /// The least and the greatest id with which a `gather` of a finished function
+  /// chooses rows, where they are not all in its table; nothing where they are,
+  /// or where whoever fills the inputs answers for them.
+  std::optional<std::pair<int64_t, int64_t>> idsOutside(Handle gathered);
+  /// How many token ids all tables and losses of the finished functions have
+  /// rows for.
+  int64_t countTokens();
+
   /// Says that the user calls this value `name`; the first name stays.
   void nameValue(Handle value, llvm::StringRef path, llvm::StringRef name,
                  llvm::ArrayRef<Dim> dims, unsigned line);

@@ -7,6 +7,7 @@
 
 #include "compiler/transforms/ModelFacts.h"
 
+#include "compiler/dialect/IntegerRange.h"
 #include "compiler/dialect/TfmDialect.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -201,6 +202,8 @@ std::string tfm::modelFacts(ModuleOp module) {
   if (attentions && !hasWindow)
     window.add(nullptr);
 
+  if (int64_t count = countTokens(module); count < IntegerRange::highest)
+    facts["tokens"] = count;
   facts["context"] = length;
   facts["attentions"] = attentions;
   heads.write(facts, "heads");

@@ -96,7 +96,9 @@ std::vector<int32_t> readIds(const DataRequest &request) {
         id |= uint32_t{static_cast<unsigned char>(bytes[at + i])} << (8 * i);
       if (id >= static_cast<uint64_t>(vocabulary))
         throw InputError("the data file " + path + " has the token id " +
-                         std::to_string(id) + ", but the vocabulary has " +
+                         std::to_string(id) + " at place " +
+                         std::to_string(at / width) + " (byte " +
+                         std::to_string(at) + "), but the vocabulary has " +
                          std::to_string(vocabulary) +
                          " tokens: write it with this model's tokenizer");
       ids.push_back(static_cast<int32_t>(id));

@@ -372,9 +372,11 @@ TEST(Tokens, ChecksIds) {
   data->read(Part::Train, 0, tokens, targets);
   EXPECT_EQ(targets, (std::vector<int32_t>{2, 3}));
   folder.write("a.bin", std::string("\x01\0\xff\0\x03\0", 6));
-  EXPECT_NE(
-      messageOf<InputError>([&] { open(spec, *tokenizer, 2); }).find("255"),
-      std::string::npos);
+  std::string message =
+      messageOf<InputError>([&] { open(spec, *tokenizer, 2); });
+  EXPECT_NE(message.find("a.bin has the token id 255 at place 1 (byte 2)"),
+            std::string::npos)
+      << message;
   folder.write("a.bin", "abc");
   EXPECT_THROW(open(spec, *tokenizer, 2), InputError);
 }

@@ -7,6 +7,7 @@
 
 #include "runtime/generator.h"
 #include "runtime/error.h"
+#include "runtime/find_tokenizer.h"
 #include "runtime/initialise.h"
 #include "runtime/philox.h"
 #include "tests/unit/runtime/ToyModel.h"
@@ -171,6 +172,36 @@ TEST(WholeSequence, SlidesOverTheNewestTokens) {
 // Prefill and decode must give what the whole sequence gives, at every
 // position, for prompts that are and are not whole chunks, and when the context
 // slides.
+// A token that the model has no row for is neither read nor said.
+TEST(Rows, LimitTheTokens) {
+  for (auto [facts, tokens] : {std::pair(R"({"facts": {"tokens": 10}})", 10),
+                               {R"({"facts": {"tokens": 20}})", 14},
+                               {R"({"facts": {"tokens": 14}})", 14},
+                               {R"({"facts": {}})", 14},
+                               {"", 14}}) {
+    test::ToyModel toy(test::ToyShape(), facts);
+    EXPECT_EQ(vocabularyOf(toy.descriptor()), tokens);
+    EXPECT_EQ(findTokenizer(toy.descriptor(), Recipe(), {"", "", true})->size(),
+              tokens);
+    ThreadPool pool(1);
+    Model model(toy.descriptor(), pool);
+    if (tokens == 14) {
+      EXPECT_EQ(openLogits(model, 0)->vocabulary(), 14);
+      continue;
+    }
+    try {
+      openLogits(model, 0);
+      FAIL();
+    } catch (const InputError &error) {
+      EXPECT_NE(std::string(error.what())
+                    .find("gives logits for 14 tokens, but a table in it has "
+                          "rows for 10"),
+                std::string::npos)
+          << error.what();
+    }
+  }
+}
+
 TEST(CachedSequence, GivesTheLogitsOfTheWholeSequence) {
   for (int64_t chunk : {1, 3, 4, 20}) {
     test::ToyShape shape;

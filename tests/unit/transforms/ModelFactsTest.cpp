@@ -7,6 +7,7 @@
 
 #include "compiler/transforms/ModelFacts.h"
 
+#include "compiler/dialect/IntegerRange.h"
 #include "compiler/frontend/Frontend.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/MLIRContext.h"
@@ -66,22 +67,22 @@ TEST(ModelFacts, OfPublishedFamilies) {
             R"({"activation":["gelu_tanh"],"attentions":2,"context":1024,)"
             R"("eps":[1.0000000000000001e-05],"head_width":[64],"heads":[12],)"
             R"("kv_heads":[12],"names":{"heads":"heads","kv_heads":"heads"},)"
-            R"("softcap":[null],"tied":true,"window":[null]})");
+            R"("softcap":[null],"tied":true,"tokens":50257,"window":[null]})");
   EXPECT_EQ(factsOfFile(TFM_MODELS "/llama.tfm", {{"kv_heads", "8"}}),
             R"({"activation":["silu"],"attentions":32,"context":4096,)"
             R"("eps":[1.0000000000000001e-05],"head_width":[128],)"
             R"("heads":[32],"kv_heads":[8],)"
             R"("names":{"heads":"heads","kv_heads":"kv_heads"},)"
-            R"("rope_base":[10000],"rope_dims":[128],)"
-            R"("softcap":[null],"tied":false,"window":[null]})");
+            R"("rope_base":[10000],"rope_dims":[128],"softcap":[null],)"
+            R"("tied":false,"tokens":32000,"window":[null]})");
   // A quarter of each head rotates.
   EXPECT_EQ(factsOfFile(zoo + "neox.tfm"),
             R"({"activation":["gelu"],"attentions":44,"context":2048,)"
             R"("eps":[1.0000000000000001e-05],"head_width":[96],)"
             R"("heads":[64],"kv_heads":[64],)"
             R"("names":{"heads":"heads","kv_heads":"heads"},)"
-            R"("rope_base":[10000],"rope_dims":[24],)"
-            R"("softcap":[null],"tied":false,"window":[null]})");
+            R"("rope_base":[10000],"rope_dims":[24],"softcap":[null],)"
+            R"("tied":false,"tokens":50432,"window":[null]})");
   // Every second layer has a window; the cap of the logits is a tanh, of which
   // an activation might be made.
   EXPECT_EQ(factsOfFile(zoo + "gemma2.tfm"),
@@ -90,7 +91,7 @@ TEST(ModelFacts, OfPublishedFamilies) {
             R"("heads":[8],"kv_heads":[4],)"
             R"("names":{"heads":"heads","kv_heads":"kv_heads"},)"
             R"("rope_base":[10000],"rope_dims":[256],)"
-            R"("softcap":[50],"tied":true,"window":[4096]})");
+            R"("softcap":[50],"tied":true,"tokens":256000,"window":[4096]})");
   // A window as long as the context is none.
   EXPECT_NE(factsOfFile(zoo + "mistral.tfm").find(R"("window":[4096])"),
             std::string::npos);
@@ -145,6 +146,37 @@ TEST(ModelFacts, WhatIsNotCertainIsLeftOut) {
   EXPECT_FALSE(folded.get("kv_heads"));
   EXPECT_FALSE(folded.get("head_width"));
   EXPECT_EQ(folded.getInteger("attentions"), 1);
+}
+
+// The tables that are too small for some ids say how many there may be.
+TEST(ModelFacts, TokensThatEveryTableHasRowsFor) {
+  auto tokens = [](const std::string &ids) {
+    mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+    SourceManager sources;
+    Diagnostics diags(sources);
+    auto module = compileTextToTfm(
+        context, sources, "ids.tfm",
+        "model Ids(width = 8) {\n"
+        "  emb  = Embedding(10, width)\n"
+        "  more = Embedding(30, width)\n"
+        "  forward(tokens: int[B, T]) -> [B, T, 40] {\n"
+        "    return (emb(" +
+            ids +
+            ") + more(tokens)) @ rearrange(emb.weight, \"(a r) w -> w (a r)\", "
+            "a = 2)[:, 0:1] * one_hot(tokens, 40)\n  }\n}\n",
+        FrontendOptions(), diags);
+    EXPECT_TRUE(module) << diags.str();
+    return module ? countTokens(*module) : -1;
+  };
+  EXPECT_EQ(tokens("tokens"), 10);
+  EXPECT_EQ(tokens("tokens + 2"), 8);
+  EXPECT_EQ(tokens("tokens / 2"), 20);
+  EXPECT_EQ(tokens("2 * tokens"), 5);
+  EXPECT_EQ(tokens("9 - tokens"), 10);
+  EXPECT_EQ(tokens("min(tokens, 9)"), 30);
+  EXPECT_EQ(tokens("min(max(tokens - 5, 0), 9)"), 30);
+  EXPECT_EQ(tokens("where(tokens > 9, 0, tokens)"), 10);
+  EXPECT_EQ(tokens("cast(tokens > 3, int)"), 30);
 }
 
 TEST(ModelFacts, ModelsWithoutTokens) {

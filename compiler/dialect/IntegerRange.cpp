@@ -1,0 +1,205 @@
+//===- IntegerRange.cpp - which integers a tensor may hold ----------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/dialect/IntegerRange.h"
+
+#include "compiler/dialect/TfmDialect.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace mlir;
+using namespace tfm;
+
+namespace {
+
+/// Elements beyond 32 bits would have wrapped around.
+IntegerRange checked(int64_t low, int64_t high) {
+  if (low < IntegerRange::lowest || high > IntegerRange::highest)
+    return {};
+  return {low, high};
+}
+
+IntegerRange unite(IntegerRange a, IntegerRange b) {
+  return {std::min(a.low, b.low), std::max(a.high, b.high),
+          a.isGiven || b.isGiven};
+}
+
+/// Applies a function that is monotone in each operand.
+IntegerRange combine(IntegerRange a, IntegerRange b,
+                     function_ref<int64_t(int64_t, int64_t)> apply) {
+  auto [low, high] = std::minmax({apply(a.low, b.low), apply(a.low, b.high),
+                                  apply(a.high, b.low), apply(a.high, b.high)});
+  IntegerRange range = checked(low, high);
+  range.isGiven = a.isGiven || b.isGiven;
+  return range;
+}
+
+/// Floats are rounded towards zero, as `tfm.cast` does.
+IntegerRange ofConstant(ElementsAttr value) {
+  auto dense = dyn_cast<DenseElementsAttr>(value);
+  if (!dense)
+    return {};
+  double low = HUGE_VAL, high = -HUGE_VAL;
+  bool isNumber = true;
+  auto add = [&](double element) {
+    isNumber &= !std::isnan(element);
+    low = std::min(low, element);
+    high = std::max(high, element);
+  };
+  if (isa<FloatType>(dense.getElementType()))
+    for (const APFloat &element : dense.getValues<APFloat>())
+      add(element.convertToDouble());
+  else
+    for (const APInt &element : dense.getValues<APInt>())
+      add(static_cast<double>(element.getSExtValue()));
+  if (!isNumber || low < static_cast<double>(IntegerRange::lowest) ||
+      high > static_cast<double>(IntegerRange::highest))
+    return {};
+  return {static_cast<int64_t>(low), static_cast<int64_t>(high)};
+}
+
+/// Arithmetic of integers.
+IntegerRange ofArithmetic(Operation *op, IntegerRange a, IntegerRange b) {
+  using Integer = int64_t;
+  return llvm::TypeSwitch<Operation *, IntegerRange>(op)
+      .Case<AddOp>([&](auto) {
+        return combine(a, b, [](Integer x, Integer y) { return x + y; });
+      })
+      .Case<SubOp>([&](auto) {
+        return combine(a, b, [](Integer x, Integer y) { return x - y; });
+      })
+      .Case<MulOp>([&](auto) {
+        return combine(a, b, [](Integer x, Integer y) { return x * y; });
+      })
+      .Case<MinOp>([&](auto) {
+        return combine(a, b,
+                       [](Integer x, Integer y) { return std::min(x, y); });
+      })
+      .Case<MaxOp>([&](auto) {
+        return combine(a, b,
+                       [](Integer x, Integer y) { return std::max(x, y); });
+      })
+      .Case<DivOp>([&](auto) {
+        // No division makes a number larger; x / 0 is 0.
+        if (b.low < 1)
+          return unite(unite(a, {-a.high, -a.low}), {0, 0, b.isGiven});
+        return combine(a, b, [](Integer x, Integer y) { return x / y; });
+      })
+      .Default([&](Operation *) {
+        return IntegerRange{IntegerRange::lowest, IntegerRange::highest,
+                            a.isGiven || b.isGiven};
+      });
+}
+
+} // namespace
+
+IntegerRange IntegerRanges::of(Value value) {
+  auto found = known.find(value);
+  if (found != known.end())
+    return found->second;
+  IntegerRange range = compute(value);
+  known[value] = range;
+  return range;
+}
+
+IntegerRange IntegerRanges::compute(Value value) {
+  if (auto argument = dyn_cast<BlockArgument>(value))
+    return ofArgument(argument);
+  Operation *op = value.getDefiningOp();
+  Type element = tensorType(value).getElementType();
+  if (element.isInteger(1))
+    return {0, 1};
+  return llvm::TypeSwitch<Operation *, IntegerRange>(op)
+      .Case<ConstantOp>(
+          [&](auto constant) { return ofConstant(constant.getValue()); })
+      .Case<IotaOp>([&](auto iota) {
+        return checked(0, tensorType(value).getDimSize(iota.getAxis()) - 1);
+      })
+      .Case<PositionsOp>([&](auto) {
+        return checked(0, tensorType(value).getShape().back() - 1);
+      })
+      .Case<CastOp, BroadcastOp, ReshapeOp, TransposeOp, SliceOp, ReduceMaxOp>(
+          [&](auto) { return of(op->getOperand(0)); })
+      .Case<ConcatOp>([&](auto) {
+        IntegerRange range = of(op->getOperand(0));
+        for (Value operand : llvm::drop_begin(op->getOperands()))
+          range = unite(range, of(operand));
+        return range;
+      })
+      .Case<SelectOp>([&](auto select) {
+        return unite(of(select.getA()), of(select.getB()));
+      })
+      .Case<GatherOp>([&](auto gather) { return of(gather.getTable()); })
+      .Default([&](Operation *) -> IntegerRange {
+        // Of floats only constants: arithmetic rounds.
+        if (!element.isInteger(32) || op->getNumOperands() != 2)
+          return {};
+        return ofArithmetic(op, of(op->getOperand(0)), of(op->getOperand(1)));
+      });
+}
+
+IntegerRange IntegerRanges::ofArgument(BlockArgument argument) {
+  Operation *parent = argument.getOwner()->getParentOp();
+  unsigned number = argument.getArgNumber();
+  if (auto function = dyn_cast<func::FuncOp>(parent)) {
+    auto name = function.getArgAttrOfType<StringAttr>(number, "tfm.name");
+    if (tokens && name &&
+        (name.getValue() == "tokens" || name.getValue() == "targets"))
+      return {0, *tokens - 1};
+    return {IntegerRange::lowest, IntegerRange::highest, true};
+  }
+  // What a repeat carries changes from layer to layer.
+  auto repeat = cast<RepeatOp>(parent);
+  if (number <= repeat.getCarried().size())
+    return {};
+  return of(repeat.getOperand(number - 1));
+}
+
+int64_t tfm::countTokens(ModuleOp module, int64_t limit) {
+  struct Choice {
+    Value ids;
+    int64_t low, high;
+  };
+  SmallVector<Choice> choices;
+  IntegerRanges given;
+  module.walk([&](Operation *op) {
+    Choice choice;
+    if (auto gather = dyn_cast<GatherOp>(op)) {
+      choice = {gather.getIds(), 0,
+                tensorType(gather.getTable()).getDimSize(0) - 1};
+    } else if (auto loss = dyn_cast<CrossEntropyOp>(op)) {
+      choice = {loss.getTargets(), 0,
+                tensorType(loss.getLogits()).getShape().back() - 1};
+      if (auto ignore = loss.getIgnore()) {
+        choice.low = std::min(choice.low, static_cast<int64_t>(*ignore));
+        choice.high = std::max(choice.high, static_cast<int64_t>(*ignore));
+      }
+    }
+    if (choice.ids && given.of(choice.ids).isGiven)
+      choices.push_back(choice);
+  });
+  auto fits = [&](int64_t count) {
+    IntegerRanges ranges(count);
+    return llvm::all_of(choices, [&](const Choice &choice) {
+      IntegerRange range = ranges.of(choice.ids);
+      return range.isGiven ||
+             (range.low >= choice.low && range.high <= choice.high);
+    });
+  };
+  // More ids are never better.
+  int64_t good = 0;
+  for (int64_t bad = limit + 1; bad - good > 1;) {
+    int64_t middle = good + (bad - good) / 2;
+    (fits(middle) ? good : bad) = middle;
+  }
+  return good;
+}

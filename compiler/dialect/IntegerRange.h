@@ -1,0 +1,57 @@
+//===- IntegerRange.h - which integers a tensor may hold --------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_DIALECT_INTEGERRANGE_H
+#define TFM_DIALECT_INTEGERRANGE_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/DenseMap.h"
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+
+namespace tfm {
+
+/// The integers that a tensor may hold: all in low .. high, of 32 bits where
+/// nothing more is known.
+struct IntegerRange {
+  static constexpr int64_t lowest = std::numeric_limits<int32_t>::min();
+  static constexpr int64_t highest = std::numeric_limits<int32_t>::max();
+
+  int64_t low = lowest, high = highest;
+  /// They come from an input: whoever fills it answers for them.
+  bool isGiven = false;
+};
+
+/// Follows integers from positions, constants and inputs through arithmetic
+/// and into the layers of a repeat.
+class IntegerRanges {
+public:
+  /// With `tokens` the inputs `tokens` and `targets` hold ids below that;
+  /// without it they are given, as all other inputs are.
+  explicit IntegerRanges(std::optional<int64_t> tokens = std::nullopt)
+      : tokens(tokens) {}
+
+  IntegerRange of(mlir::Value value);
+
+private:
+  IntegerRange compute(mlir::Value value);
+  IntegerRange ofArgument(mlir::BlockArgument argument);
+
+  std::optional<int64_t> tokens;
+  llvm::DenseMap<mlir::Value, IntegerRange> known;
+};
+
+/// How many token ids there may be, of `limit` that there are at most, so that
+/// every `gather` of a module, and every cross entropy, finds its row for each.
+int64_t countTokens(mlir::ModuleOp module,
+                    int64_t limit = IntegerRange::highest);
+
+} // namespace tfm
+
+#endif // TFM_DIALECT_INTEGERRANGE_H
