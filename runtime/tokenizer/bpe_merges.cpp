@@ -74,14 +74,14 @@ const BpeMerges::Merge *BpeMerges::find(int32_t left, int32_t right) const {
 }
 
 void BpeMerges::expectComplete(const Vocabulary &vocabulary,
-                               const std::vector<std::string> &added,
+                               const std::vector<AddedToken> &added,
                                const std::string &origin) const {
   std::vector<bool> isMade(static_cast<size_t>(vocabulary.size()));
   for (const Merge &merge : table)
     if (merge.rank >= 0)
       isMade[merge.result] = true;
-  for (const std::string &token : added)
-    isMade[vocabulary.find(token)] = true;
+  for (const AddedToken &token : added)
+    isMade[vocabulary.find(token.text)] = true;
   int64_t lost = 0;
   std::string example;
   for (int32_t id = 0; id < vocabulary.size(); ++id) {
@@ -221,10 +221,10 @@ MergeList readMerges(const json &model, const std::string &origin) {
   return merges;
 }
 
-std::vector<std::string> readAddedTokens(const json &root,
-                                         Vocabulary &vocabulary,
-                                         const std::string &origin) {
-  std::vector<std::string> tokens;
+std::vector<AddedToken> readAddedTokens(const json &root,
+                                        Vocabulary &vocabulary,
+                                        const std::string &origin) {
+  std::vector<AddedToken> tokens;
   auto list = root.find("added_tokens");
   if (list == root.end() || !list->is_array())
     return tokens;
@@ -233,17 +233,51 @@ std::vector<std::string> readAddedTokens(const json &root,
         !added["content"].is_string() || !added.contains("id") ||
         !added["id"].is_number_unsigned())
       throw InputError(origin + ": an added token needs an id and a content");
-    auto content = added["content"].get<std::string>();
-    if (content.empty())
+    AddedToken token{added["content"].get<std::string>(),
+                     added.value("lstrip", false),
+                     added.value("rstrip", false)};
+    if (token.text.empty())
       throw InputError(origin + ": an added token is empty");
-    vocabulary.set(content, added["id"].get<uint64_t>(), origin);
-    tokens.push_back(content);
+    if (added.value("single_word", false))
+      throw InputError(origin + ": the added token \"" + token.text +
+                       "\" has single_word, which is not supported");
+    vocabulary.set(token.text, added["id"].get<uint64_t>(), origin);
+    tokens.push_back(std::move(token));
   }
   // Longest first, so that of two that begin alike the longer is found.
-  std::ranges::sort(tokens, [](const std::string &a, const std::string &b) {
-    return a.size() != b.size() ? a.size() > b.size() : a < b;
+  std::ranges::sort(tokens, [](const AddedToken &a, const AddedToken &b) {
+    return a.text.size() != b.text.size() ? a.text.size() > b.text.size()
+                                          : a.text < b.text;
   });
   return tokens;
+}
+
+/// White space as Unicode has it: Python's counts four more characters.
+static bool isWhiteSpace(int32_t c) {
+  return isSpace(c) && !(c >= 0x1C && c <= 0x1F);
+}
+
+size_t skipSpace(std::string_view text, size_t at) {
+  while (at < text.size()) {
+    CodePoint c = decodeUtf8(text, at);
+    if (!isWhiteSpace(c.value))
+      break;
+    at += c.bytes;
+  }
+  return at;
+}
+
+size_t skipSpaceBack(std::string_view text, size_t at, size_t end) {
+  while (end > at) {
+    size_t begin = end - 1;
+    while (begin > at && (text[begin] & 0xC0) == 0x80)
+      --begin;
+    CodePoint c = decodeUtf8(text, begin);
+    if (!isWhiteSpace(c.value) || begin + c.bytes != end)
+      break;
+    end = begin;
+  }
+  return end;
 }
 
 std::vector<int32_t> readBegin(const json &root, const Vocabulary &vocabulary) {

@@ -17,6 +17,13 @@
 
 namespace tfm {
 
+/// A token that is found in a text as it is spelt.
+struct AddedToken {
+  std::string text;
+  /// White space on these sides of it is part of it, and lost.
+  bool stripsLeft = false, stripsRight = false;
+};
+
 /// Which two adjacent tokens become which, and what goes first.
 class BpeMerges {
 public:
@@ -35,7 +42,7 @@ public:
   /// `<s>`: a list that was cut short, with which texts would fall into
   /// characters.
   void expectComplete(const Vocabulary &vocabulary,
-                      const std::vector<std::string> &added,
+                      const std::vector<AddedToken> &added,
                       const std::string &origin) const;
 
   /// The two ids of every merge of the list, in its order.
@@ -66,21 +73,26 @@ private:
 /// two. They are views of `model`. Throws InputError.
 MergeList readMerges(const nlohmann::json &model, const std::string &origin);
 
-/// The added tokens of a tokenizer.json, put into the vocabulary. Throws
-/// InputError.
-std::vector<std::string> readAddedTokens(const nlohmann::json &root,
-                                         Vocabulary &vocabulary,
-                                         const std::string &origin);
+/// The added tokens of a tokenizer.json, put into the vocabulary; longest
+/// first. Throws InputError.
+std::vector<AddedToken> readAddedTokens(const nlohmann::json &root,
+                                        Vocabulary &vocabulary,
+                                        const std::string &origin);
 
 /// The tokens that a tokenizer.json puts before a text (`post_processor`), such
 /// as `<s>`.
 std::vector<int32_t> readBegin(const nlohmann::json &root,
                                const Vocabulary &vocabulary);
 
-/// Cuts a text at tokens that are found in it as they are spelt: calls
-/// `plain(text, offset)` for what lies between, `special(index)` for each.
+/// Where the white space that begins at `at` ends, and where that begins that
+/// ends at `end`, not before `at`.
+size_t skipSpace(std::string_view text, size_t at);
+size_t skipSpaceBack(std::string_view text, size_t at, size_t end);
+
+/// Cuts a text at added tokens: calls `plain(text, offset)` for what lies
+/// between, `special(index)` for each.
 template <typename Plain, typename Special>
-void cutAtTokens(std::string_view text, const std::vector<std::string> &tokens,
+void cutAtTokens(std::string_view text, const std::vector<AddedToken> &tokens,
                  Plain plain, Special special) {
   // Where each token comes next; looked for again only behind it, so that many
   // of them take no longer than one.
@@ -90,19 +102,25 @@ void cutAtTokens(std::string_view text, const std::vector<std::string> &tokens,
     size_t found = text.size(), which = 0;
     for (size_t i = 0; i < tokens.size(); ++i) {
       if (isFirst || next[i] < at)
-        next[i] = std::min(text.find(tokens[i], at), text.size());
+        next[i] = std::min(text.find(tokens[i].text, at), text.size());
       if (next[i] < found) {
         found = next[i];
         which = i;
       }
     }
     isFirst = false;
-    if (found > at)
-      plain(text.substr(at, found - at), at);
-    if (found == text.size())
+    bool isToken = found < text.size();
+    size_t end = isToken && tokens[which].stripsLeft
+                     ? skipSpaceBack(text, at, found)
+                     : found;
+    if (end > at)
+      plain(text.substr(at, end - at), at);
+    if (!isToken)
       return;
     special(which);
-    at = found + tokens[which].size();
+    at = found + tokens[which].text.size();
+    if (tokens[which].stripsRight)
+      at = skipSpace(text, at);
   }
 }
 

@@ -58,14 +58,14 @@ private:
 class ByteBpe : public Tokenizer {
 public:
   ByteBpe(Vocabulary tokens, const MergeList &pairs,
-          const std::vector<std::string> &specialTokens,
+          const std::vector<AddedToken> &specialTokens,
           const std::string &pattern, const std::string &origin)
       : vocabulary(std::move(tokens)), specials(specialTokens),
         pretokenizer(pattern, origin), merges(pairs, vocabulary, origin) {
     for (int byte = 0; byte < 256; ++byte)
       byteIds[byte] = vocabulary.find(ByteCharacters::get().text[byte]);
-    for (const std::string &special : specials)
-      specialIds.insert(vocabulary.find(special));
+    for (const AddedToken &special : specials)
+      specialIds.insert(vocabulary.find(special.text));
   }
 
   int64_t size() const override { return vocabulary.size(); }
@@ -80,7 +80,7 @@ public:
     cutAtTokens(
         text, specials,
         [&](std::string_view plain, size_t) { encoder.plain(plain); },
-        [&](size_t i) { ids.push_back(vocabulary.find(specials[i])); });
+        [&](size_t i) { ids.push_back(vocabulary.find(specials[i].text)); });
   }
 
   void decode(int32_t id, int32_t, std::string &bytes) const override {
@@ -113,10 +113,10 @@ public:
       root["model"]["merges"].push_back(std::string(vocabulary.token(left)) +
                                         " " +
                                         std::string(vocabulary.token(right)));
-    for (const std::string &special : specials)
-      root["added_tokens"].push_back(
-          addedToken(static_cast<uint64_t>(vocabulary.find(special)), special,
-                     /*isSpecial=*/true));
+    for (const AddedToken &special : specials)
+      root["added_tokens"].push_back(addedToken(
+          static_cast<uint64_t>(vocabulary.find(special.text)), special.text,
+          /*isSpecial=*/true));
     return root.dump();
   }
 
@@ -248,7 +248,7 @@ private:
   }
 
   Vocabulary vocabulary;
-  std::vector<std::string> specials;
+  std::vector<AddedToken> specials;
   std::unordered_set<int32_t> specialIds;
   Pretokenizer pretokenizer;
   BpeMerges merges;
@@ -311,9 +311,9 @@ std::optional<utf8proc_option_t> readNormalizer(const json &normalizer,
 TokenizerPtr makeByteBpeTokenizer(const NamedText &vocabJson,
                                   const NamedText &merges) {
   Vocabulary vocabulary = Vocabulary::fromText(vocabJson);
-  std::vector<std::string> specials;
+  std::vector<AddedToken> specials;
   if (vocabulary.find("<|endoftext|>") >= 0)
-    specials.push_back("<|endoftext|>");
+    specials.push_back({"<|endoftext|>"});
   auto result =
       std::make_unique<ByteBpe>(std::move(vocabulary), parseMerges(merges),
                                 specials, gpt2Pattern, merges.origin);
@@ -326,7 +326,7 @@ TokenizerPtr byteBpeFromJson(const json &root, std::string_view text,
   const json &model = root.at("model");
   Vocabulary vocabulary = Vocabulary::fromJson(
       model.contains("vocab") ? model["vocab"] : json(), origin);
-  std::vector<std::string> specials = readAddedTokens(root, vocabulary, origin);
+  std::vector<AddedToken> specials = readAddedTokens(root, vocabulary, origin);
   std::vector<int32_t> begin = readBegin(root, vocabulary);
   json none;
   auto result = std::make_unique<ByteBpe>(
@@ -351,7 +351,7 @@ TokenizerPtr makeBytesTokenizer() {
   for (const std::string &character : ByteCharacters::get().text)
     vocabulary.add(character);
   return std::make_unique<ByteBpe>(std::move(vocabulary), MergeList{},
-                                   std::vector<std::string>{}, "(?s).+",
+                                   std::vector<AddedToken>{}, "(?s).+",
                                    "bytes");
 }
 

@@ -54,7 +54,7 @@ std::string replaceAll(std::string_view text, const std::string &from,
 
 class CharBpe : public Tokenizer {
 public:
-  CharBpe(Vocabulary tokens, std::vector<std::string> addedTokens,
+  CharBpe(Vocabulary tokens, std::vector<AddedToken> addedTokens,
           const MergeList &list, Rules rulesOfFile, std::string text,
           const std::string &origin)
       : vocabulary(std::move(tokens)), added(std::move(addedTokens)),
@@ -79,7 +79,7 @@ public:
         [&](std::string_view plain, size_t offset) {
           encodePlain(plain, offset, ids);
         },
-        [&](size_t i) { ids.push_back(vocabulary.find(added[i])); });
+        [&](size_t i) { ids.push_back(vocabulary.find(added[i].text)); });
   }
 
   void decode(int32_t id, int32_t previous, std::string &bytes) const override {
@@ -177,7 +177,7 @@ private:
   }
 
   Vocabulary vocabulary;
-  std::vector<std::string> added;
+  std::vector<AddedToken> added;
   Rules rules;
   BpeMerges merges;
   std::string source;
@@ -313,7 +313,7 @@ TokenizerPtr charBpeFromJson(const json &root, std::string_view text,
   const json &model = root.at("model");
   Vocabulary vocabulary = Vocabulary::fromJson(
       model.contains("vocab") ? model["vocab"] : json(), origin);
-  std::vector<std::string> added = readAddedTokens(root, vocabulary, origin);
+  std::vector<AddedToken> added = readAddedTokens(root, vocabulary, origin);
   std::vector<int32_t> begin = readBegin(root, vocabulary);
   int32_t unknown = -1;
   if (model.contains("unk_token") && model["unk_token"].is_string())

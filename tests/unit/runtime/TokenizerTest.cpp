@@ -315,6 +315,29 @@ TEST(ByteBpe, ManySpecialTokensTakeNoLonger) {
   EXPECT_EQ(tokenizer->text(ids), text);
 }
 
+// The ids are those of Hugging Face's tokenizers.
+TEST(ByteBpe, AddedTokensTakeTheSpaceAroundThem) {
+  json root = json::parse(contentOf(bytesFixture + "tokenizer.json"));
+  json token = {{"id", 1000}, {"content", "<|x|>"}};
+  auto ids = [&](const char *option, const std::string &text) {
+    json changed = root, added = token;
+    added[option] = true;
+    changed["added_tokens"].push_back(added);
+    return parseTokenizerJson(changed.dump(), "x.json")->ids(text);
+  };
+  std::string text = "a \u3000\n<|x|> <|x|> \u00a0b";
+  EXPECT_EQ(ids("lstrip", text),
+            (std::vector<int32_t>{65, 1000, 1000, 221, 127, 255, 66}));
+  EXPECT_EQ(ids("rstrip", text), (std::vector<int32_t>{65, 221, 160, 223, 223,
+                                                       199, 1000, 1000, 66}));
+  EXPECT_EQ(ids("lstrip", " <|x|> "), (std::vector<int32_t>{1000, 221}));
+  EXPECT_EQ(ids("rstrip", " <|x|> "), (std::vector<int32_t>{221, 1000}));
+  EXPECT_NE(messageOf<InputError>([&] {
+              ids("single_word", text);
+            }).find("x.json: the added token \"<|x|>\" has single_word"),
+            std::string::npos);
+}
+
 TEST(WordBpe, MeetsTheFixture) {
   TokenizerPtr tokenizer = makeWordBpeTokenizer(
       named(wordFixture + "vocab.json"), named(wordFixture + "merges.txt"));
