@@ -13,7 +13,6 @@
 #include "runtime/sample_inputs.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 

@@ -14,7 +14,6 @@
 #include "runtime/tokenizer/utf8.h"
 
 #include <algorithm>
-#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>

@@ -8,6 +8,7 @@
 #include "runtime/progress.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <fmt/format.h>
 #include <string>

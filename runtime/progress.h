@@ -8,7 +8,6 @@
 #ifndef TFM_RUNTIME_PROGRESS_H
 #define TFM_RUNTIME_PROGRESS_H
 
-#include <chrono>
 #include <cstdint>
 #include <string_view>
 

@@ -13,8 +13,6 @@
 
 #include "compiler/dialect/DerivativeBuilder.h"
 
-#include "mlir/IR/Matchers.h"
-
 #include <cmath>
 
 using namespace mlir;

@@ -9,8 +9,6 @@
 
 #include "llvm/ADT/STLExtras.h"
 
-#include <algorithm>
-
 using namespace tfm;
 
 /// Polynomials with more terms are kept as one opaque quantity.

@@ -10,7 +10,6 @@
 
 #include "compiler/frontend/Diagnostics.h"
 
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>

@@ -11,8 +11,6 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
 
-#include <limits>
-
 using namespace tfm;
 using namespace tfm::ast;
 using llvm::StringRef;

@@ -7,7 +7,6 @@
 
 #include "compiler/frontend/Elaborator.h"
 
-#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace tfm;

@@ -10,7 +10,6 @@
 #include "compiler/frontend/Embedded.h"
 #include "compiler/frontend/Recipe.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 
 using namespace tfm;

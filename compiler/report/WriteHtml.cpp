@@ -13,7 +13,6 @@
 #include "compiler/report/Page.h"
 #include "compiler/report/Writers.h"
 
-#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/Base64.h"
 #include "llvm/Support/Endian.h"

@@ -8,7 +8,6 @@
 #include "compiler/dialect/DerivativeBuilder.h"
 #include "compiler/transforms/Passes.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/TypeSwitch.h"
 

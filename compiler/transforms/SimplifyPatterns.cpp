@@ -9,8 +9,6 @@
 
 #include "compiler/dialect/TfmDialect.h"
 
-#include "mlir/IR/Matchers.h"
-
 using namespace mlir;
 using namespace tfm;
 

@@ -8,7 +8,6 @@
 #include "compiler/dialect/TfmDialect.h"
 #include "compiler/transforms/Passes.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinOps.h"
 

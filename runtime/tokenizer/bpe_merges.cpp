@@ -110,6 +110,8 @@ void BpeMerges::applyShort(std::span<const int32_t> first,
   std::ranges::copy(first, id.begin());
   for (size_t i = 0; i + 1 < size; ++i)
     next[i] = find(id[i], id[i + 1]);
+  if (size > 0) // moved to the left with the others
+    next[size - 1] = nullptr;
   while (size > 1) {
     const Merge *best = nullptr;
     size_t at = 0;
@@ -152,8 +154,6 @@ void BpeMerges::apply(std::span<const int32_t> first,
     auto here = static_cast<int32_t>(nodes.size());
     nodes.push_back({id, here - 1, here + 1});
   }
-  if (nodes.empty())
-    return;
   nodes.back().next = -1;
 
   struct Candidate {

@@ -9,7 +9,6 @@
 #define TFM_RUNTIME_TOKENIZER_PRETOKENIZER_H
 
 #include <cstddef>
-#include <memory>
 #include <string>
 #include <string_view>
 

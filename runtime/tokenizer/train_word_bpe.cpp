@@ -11,7 +11,6 @@
 #include "runtime/tokenizer/utf8.h"
 #include "runtime/tokenizer/vocabulary.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
 

@@ -7,7 +7,6 @@
 
 #include "compiler/codegen/cpu/AttentionBlock.h"
 #include "compiler/codegen/cpu/MicroKernel.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"

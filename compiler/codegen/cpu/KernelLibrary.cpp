@@ -13,7 +13,6 @@
 #include "compiler/codegen/cpu/Matmul.h"
 #include "compiler/codegen/cpu/RowKernel.h"
 #include "compiler/dialect/TfmDialect.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 
 using namespace mlir;
 using namespace tfm;

@@ -8,7 +8,6 @@
 #include "compiler/codegen/cpu/Matmul.h"
 #include "compiler/codegen/cpu/MicroKernel.h"
 #include "compiler/codegen/cpu/Target.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/MathExtras.h"
