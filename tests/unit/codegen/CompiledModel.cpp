@@ -16,6 +16,7 @@
 #include "llvm/Support/SmallVectorMemoryBuffer.h"
 #include "llvm/Support/TargetSelect.h"
 #include <barrier>
+#include <cstdlib>
 #include <thread>
 
 using namespace tfm;
@@ -40,7 +41,9 @@ void meetAll(tfm_thread *thread) {
 
 CompiledModel::CompiledModel(mlir::ModuleOp module)
     : schedule(scheduleModel(module)) {
-  CpuTarget target = llvm::cantFail(CpuTarget::native());
+  // Tolerances are to hold for the code of any CPU that can run here.
+  const char *cpu = std::getenv("TFM_TEST_CPU");
+  CpuTarget target = llvm::cantFail(CpuTarget::named(cpu ? cpu : "native"));
   llvm::LLVMContext context;
   std::unique_ptr<llvm::Module> llvmModule =
       emitModel(module, schedule, target, context);
