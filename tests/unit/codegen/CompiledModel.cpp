@@ -43,7 +43,8 @@ CompiledModel::CompiledModel(mlir::ModuleOp module)
     : schedule(scheduleModel(module)) {
   // Tolerances are to hold for the code of any CPU that can run here.
   const char *cpu = std::getenv("TFM_TEST_CPU");
-  CpuTarget target = llvm::cantFail(CpuTarget::named(cpu ? cpu : "native"));
+  llvm::ExitOnError exitOnError("TFM_TEST_CPU: ");
+  CpuTarget target = exitOnError(CpuTarget::named(cpu ? cpu : "native"));
   llvm::LLVMContext context;
   std::unique_ptr<llvm::Module> llvmModule =
       emitModel(module, schedule, target, context);
