@@ -371,7 +371,7 @@ class Output(unittest.TestCase):
             for arguments in (["build", source, "--emit", "tfm"], ["build", source],
                               ["report", source], ["plot", source]):
                 result = tfmc(*arguments, "-o", source)
-                self.assertEqual(result.returncode, 2, arguments)
+                self.assertEqual(result.returncode, 1, arguments)
                 self.assertIn("would overwrite", result.stderr)
                 self.assertEqual(source.read_text(), text)
 
@@ -382,7 +382,7 @@ class Output(unittest.TestCase):
             log.write_text(text)
             for output in (log, folder):
                 result = tfmc("plot", folder, "-o", output)
-                self.assertEqual(result.returncode, 2, result.stderr)
+                self.assertEqual(result.returncode, 1, result.stderr)
                 self.assertIn("would overwrite", result.stderr)
             self.assertEqual(log.read_text(), text)
 

@@ -60,7 +60,7 @@ void tfm::addBuildCommand(CLI::App &app, int &status) {
     options->build.defines = parseDefines(options->defines);
     options->build.emit = kinds.at(options->emit);
     if (isInput(options->build.output, options->build.source)) {
-      status = 2;
+      status = 1;
       return;
     }
     switch (tfm::build(options->build)) {

@@ -17,7 +17,7 @@ using namespace tfm;
 static int plot(const std::vector<std::string> &paths,
                 const std::string &output) {
   if (isInput(output, paths))
-    return 2;
+    return 1;
   std::vector<TrainingLog> logs;
   for (const std::string &path : paths) {
     llvm::Expected<TrainingLog> log = readTrainingLog(path);
@@ -27,7 +27,7 @@ static int plot(const std::vector<std::string> &paths,
     }
     // That of a run's folder.
     if (isInput(output, log->path))
-      return 2;
+      return 1;
     logs.push_back(std::move(*log));
   }
   std::string text;

@@ -178,7 +178,7 @@ static bool generates(mlir::func::FuncOp forward) {
 static int report(ReportArguments arguments) {
   checkCombination(arguments);
   if (isInput(arguments.output, {arguments.file, arguments.against}))
-    return 2;
+    return 1;
   if (arguments.depth >= 0)
     arguments.view.depth = arguments.depth;
   bool json = arguments.format == "json", html = arguments.format == "html";
