@@ -12,9 +12,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
+#include <filesystem>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -29,6 +29,17 @@ std::string folderOf(const std::string &path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
+/// Where links lead, whether there is a file or not: what is renamed onto a
+/// link would take its place.
+std::string throughLinks(const std::string &path) {
+  std::filesystem::path real(path);
+  std::error_code error;
+  // No more than the system follows: links can lead back to themselves.
+  for (int i = 0; i != 40 && std::filesystem::is_symlink(real, error); ++i)
+    real = real.parent_path() / std::filesystem::read_symlink(real, error);
+  return real.string();
+}
+
 std::string reason(int error) {
   if (error == ENOSPC || error == EDQUOT)
     return "the disk is full: free some space or choose another folder";
@@ -41,18 +52,26 @@ std::string reason(int error) {
 
 AtomicFile::AtomicFile(std::string finalPath, const std::string &suffix)
     : path(std::move(finalPath)), target(path) {
-  // A link stays one: what it points to is replaced.
-  if (char *real = suffix.empty() ? realpath(path.c_str(), nullptr) : nullptr) {
-    target = real;
-    std::free(real);
-  }
-  // A file would take the place of a device.
-  if (fileExists(target) && !isRegularFile(target))
+  // What standard output was redirected to is not ours to replace either.
+  bool isOutput = path == "/dev/stdout";
+  isDevice = isOutput || (fileExists(path) && !isRegularFile(path));
+  if (isDevice && (!suffix.empty() || isFolder(path)))
     throw InputError("cannot write " + path + ": it is " +
-                     (isFolder(target) ? "a folder" : "not a regular file"));
+                     (isFolder(path) ? "a folder" : "not a regular file"));
+  if (suffix.empty() && !isDevice) {
+    std::error_code error;
+    target = throughLinks(path);
+    if (std::filesystem::is_symlink(target, error))
+      throw InputError("cannot write " + path + ": " + reason(ELOOP));
+  }
   temporary = target + (suffix.empty() ? ".tmp" : suffix);
-  file =
-      open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (isOutput)
+    file = dup(STDOUT_FILENO);
+  else if (isDevice)
+    file = open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  else
+    file =
+        open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (file < 0)
     throw InputError("cannot write " + path + ": " + reason(errno));
 }
@@ -60,7 +79,7 @@ AtomicFile::AtomicFile(std::string finalPath, const std::string &suffix)
 AtomicFile::~AtomicFile() {
   if (file >= 0)
     close(file);
-  if (!kept)
+  if (!kept && !isDevice)
     unlink(temporary.c_str());
 }
 
@@ -96,7 +115,7 @@ void AtomicFile::writeThrough(const char *next, size_t size) {
 void AtomicFile::sync() {
   writeThrough(pending.data(), pending.size());
   pending.clear();
-  if (fsync(file) != 0)
+  if (!isDevice && fsync(file) != 0)
     fail("write");
 }
 
@@ -111,6 +130,8 @@ void AtomicFile::keep() {
 
 void AtomicFile::commit() {
   keep();
+  if (isDevice)
+    return;
   kept = false;
   renameSynced(temporary, target);
   kept = true;

@@ -16,13 +16,14 @@ namespace tfm {
 
 /// Writes a file under a temporary name beside its final one. Nothing is seen
 /// under the final name until `commit`, which syncs and renames; a writer that
-/// is destroyed before that removes what it wrote. Throws InputError that names
-/// the file when the disk is full or the folder cannot be written, and for what
-/// is there and no regular file.
+/// is destroyed before that removes what it wrote. What is there and no regular
+/// file (a terminal, a pipe, /dev/null) is written to as it is, and never
+/// replaced. Throws InputError that names the file when the disk is full or the
+/// folder cannot be written, and where there is a folder of that name.
 class AtomicFile {
 public:
   /// With a `suffix` the temporary name is `path + suffix`: for a writer that
-  /// is kept, not committed.
+  /// is kept, not committed: to a regular file, and not through links.
   explicit AtomicFile(std::string path, const std::string &suffix = "");
   ~AtomicFile();
   AtomicFile(const AtomicFile &) = delete;
@@ -44,6 +45,7 @@ private:
   std::string path;   ///< as it was named
   std::string target; ///< where links lead
   std::string temporary;
+  bool isDevice = false;
   int file = -1;
   /// Small writes wait here, so that many small tensors are few system calls.
   std::string pending;

@@ -12,6 +12,7 @@
 #include "compiler/dialect/TfmDialect.h"
 #include "compiler/driver/Compile.h"
 #include "compiler/driver/Link.h"
+#include "compiler/driver/WriteFile.h"
 #include "compiler/frontend/Diagnostics.h"
 #include "compiler/frontend/Frontend.h"
 #include "compiler/frontend/Parser.h"
@@ -119,30 +120,21 @@ BuildStatus fail(const llvm::Twine &message, BuildStatus status) {
   return status;
 }
 
-/// Writes what `write` prints: to standard output, or to a file that appears
-/// whole or not at all.
+BuildStatus write(llvm::StringRef path, llvm::StringRef bytes) {
+  if (llvm::Error error = writeWhole(path, bytes))
+    return fail(llvm::toString(std::move(error)), BuildStatus::InputError);
+  return BuildStatus::Ok;
+}
+
+/// Writes what `print` prints.
 BuildStatus
 writeText(llvm::StringRef path,
-          llvm::function_ref<llvm::Error(llvm::raw_pwrite_stream &)> write) {
+          llvm::function_ref<llvm::Error(llvm::raw_pwrite_stream &)> print) {
   llvm::SmallString<0> text;
   llvm::raw_svector_ostream os(text);
-  if (llvm::Error error = write(os))
+  if (llvm::Error error = print(os))
     return fail(llvm::toString(std::move(error)), BuildStatus::Bug);
-  if (path == "-") {
-    llvm::raw_fd_ostream &os = llvm::outs();
-    os << text;
-    os.flush();
-    std::error_code error = os.error();
-    os.clear_error();
-    return error ? fail("cannot write to standard output: " + error.message(),
-                        BuildStatus::InputError)
-                 : BuildStatus::Ok;
-  }
-  if (llvm::Error error = writeWhole(path, text))
-    return fail("cannot write " + path + ": " +
-                    llvm::toString(std::move(error)),
-                BuildStatus::InputError);
-  return BuildStatus::Ok;
+  return write(path, text);
 }
 
 /// The syntax tree of the file itself; nothing is elaborated.
@@ -255,10 +247,9 @@ BuildStatus tfm::build(const BuildOptions &options) {
     return fail("the machine code calls '" + llvm::join(*calls, "', '") + "'",
                 BuildStatus::Bug);
   watch.stage("machine code");
-  llvm::Error error = options.emit == Emit::Obj
-                          ? writeWhole(output, object)
-                          : link(object, output, options.emit == Emit::Shared);
-  if (error)
+  if (options.emit == Emit::Obj)
+    return write(output, object);
+  if (llvm::Error error = link(object, output, options.emit == Emit::Shared))
     return fail("cannot write " + output + ": " +
                     llvm::toString(std::move(error)),
                 BuildStatus::InputError);

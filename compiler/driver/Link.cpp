@@ -1,4 +1,4 @@
-//===- Link.cpp - writing and linking object files ------------------------===//
+//===- Link.cpp - linking object files ------------------------------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -7,6 +7,7 @@
 
 #include "compiler/driver/Link.h"
 
+#include "compiler/driver/WriteFile.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/Support/FileSystem.h"
@@ -47,37 +48,7 @@ llvm::Expected<std::string> findLinker() {
                                  "g++ or clang, or use `--emit obj`");
 }
 
-/// Where links lead: what is renamed onto a link would take its place.
-std::string throughLinks(llvm::StringRef path) {
-  llvm::SmallString<128> real;
-  return llvm::sys::fs::real_path(path, real) ? path.str() : std::string(real);
-}
-
 } // namespace
-
-bool tfm::isDevice(llvm::StringRef path) {
-  llvm::sys::fs::file_status status;
-  return !llvm::sys::fs::status(path, status) &&
-         !llvm::sys::fs::is_regular_file(status);
-}
-
-llvm::Error tfm::writeWhole(llvm::StringRef path, llvm::StringRef bytes) {
-  if (isDevice(path)) {
-    std::error_code error;
-    llvm::raw_fd_ostream os(path, error);
-    if (!error) {
-      os << bytes;
-      os.close();
-      error = os.error();
-      os.clear_error();
-    }
-    return llvm::errorCodeToError(error);
-  }
-  return llvm::writeToOutput(throughLinks(path), [&](llvm::raw_ostream &os) {
-    os << bytes;
-    return llvm::Error::success();
-  });
-}
 
 llvm::Error tfm::link(llvm::StringRef object, llvm::StringRef output,
                       bool shared) {

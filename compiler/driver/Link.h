@@ -1,4 +1,4 @@
-//===- Link.h - writing and linking object files ----------------*- C++ -*-===//
+//===- Link.h - linking object files ----------------------------*- C++ -*-===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -12,14 +12,6 @@
 #include "llvm/Support/Error.h"
 
 namespace tfm {
-
-/// Whether there is something at `path` that is no regular file: a terminal, a
-/// pipe, /dev/null. It is written to as it is, and never replaced.
-bool isDevice(llvm::StringRef path);
-
-/// Writes a file whole or not at all: to a temporary name beside it, then
-/// renamed.
-llvm::Error writeWhole(llvm::StringRef path, llvm::StringRef bytes);
 
 /// Links an object file with the runtime into an executable at `output`, or
 /// alone into a shared library, by the system's C++ compiler as linker driver.

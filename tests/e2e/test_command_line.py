@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import shlex
 import signal
 import subprocess
 import tempfile
@@ -330,25 +331,67 @@ class Output(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             folder = pathlib.Path(folder)
             (folder / "place").mkdir()
-            for kind in ("schedule", "obj", "exe"):
-                real, link = folder / "place" / kind, folder / f"{kind}-link"
-                real.write_bytes(b"old")
-                link.symlink_to(real)
-                result = tfmc("build", model, "--emit", kind, "-o", link)
-                self.assertEqual(result.returncode, 0, result.stderr)
-                self.assertTrue(link.is_symlink())
-                self.assertGreater(len(real.read_bytes()), 100)
+            log = folder / "log.jsonl"
+            log.write_text('{"step": 1, "loss": 2.5}\n{"step": 2, "loss": 2.0}\n')
+            commands = [["build", model, "--emit", kind] for kind in ("schedule", "obj", "exe")]
+            commands += [["report", model, "--format", kind] for kind in ("text", "csv", "html")]
+            commands += [["plot", log]]
+            for number, command in enumerate(commands):
+                for old in ("old", None):  # a link may also lead to where nothing is yet
+                    real, link = folder / "place" / f"{number}-{old}", folder / f"{number}-{old}"
+                    if old:
+                        real.write_text(old)
+                    link.symlink_to(real)
+                    result = tfmc(*command, "-o", link)
+                    self.assertEqual(result.returncode, 0, result.stderr)
+                    self.assertTrue(link.is_symlink())
+                    self.assertNotIn(real.read_bytes(), (b"", b"old"))
+            self.assertEqual(len(list((folder / "place").iterdir())), 2 * len(commands))
             pipe = folder / "pipe"
             os.mkfifo(pipe)
             reader = os.open(pipe, os.O_RDWR)
             result = tfmc("build", model, "--emit", "schedule", "-o", pipe)
             self.assertEqual(result.returncode, 0, result.stderr)
             self.assertIn(b"program forward", os.read(reader, 1 << 16))
+            result = tfmc("report", model, "-o", pipe)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertEqual(os.read(reader, 1 << 16).decode(), tfmc("report", model).stdout)
             result = tfmc("build", model, "-o", pipe)
             self.assertEqual(result.returncode, 1)
             self.assertIn("pipe: what is linked replaces", result.stderr)
             os.close(reader)
             self.assertTrue(pipe.is_fifo())
+
+    def test_standard_output_by_its_name(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for number, command in enumerate((["build", GPT2, "--emit", "ast"], ["report", GPT2])):
+                expected = tfmc(*command).stdout
+                self.assertEqual(tfmc(*command, "-o", "/dev/stdout").stdout, expected)
+                # What others write there stays.
+                path = pathlib.Path(folder) / str(number)
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write("before\n")
+                    file.flush()
+                    subprocess.run([TFMC, *command, "-o", "/dev/stdout"], stdout=file, check=True)
+                self.assertEqual(path.read_text(), "before\n" + expected)
+
+    def test_a_file_that_does_not_fit_leaves_the_old_one(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "out"
+            for command in (["build", GPT2, "--emit", "ast"], ["report", GPT2]):
+                path.write_text("old")
+                path.chmod(0o640)
+                words = shlex.join(str(word) for word in (TFMC, *command, "-o", path))
+                # Files may grow to one block of 512 bytes.
+                script = f"ulimit -f 1; trap '' XFSZ; exec {words}"
+                result = run("sh", "-c", script)
+                self.assertEqual(result.returncode, 1, result)
+                self.assertIn(f"cannot write {path}: File too large", result.stderr)
+                self.assertEqual(path.read_text(), "old")
+                self.assertEqual(os.listdir(folder), ["out"])
+                self.assertEqual(tfmc(*command, "-o", path).returncode, 0)
+                self.assertEqual(path.read_text(), tfmc(*command).stdout)
+                self.assertEqual(path.stat().st_mode & 0o777, 0o640)
 
     def test_text_for_the_reader_is_whole(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -385,6 +428,16 @@ class Output(unittest.TestCase):
                 self.assertEqual(result.returncode, 1, result.stderr)
                 self.assertIn("would overwrite", result.stderr)
             self.assertEqual(log.read_text(), text)
+
+    def test_a_text_that_a_tokenizer_is_learnt_from_is_not_overwritten(self):
+        with tempfile.TemporaryDirectory() as folder:
+            text = pathlib.Path(folder) / "merges.txt"
+            text.write_text("the quick brown fox\n")
+            result = tfmc("tokenizer", "merges.txt", cwd=folder)
+            self.assertEqual(result.returncode, 1, result)
+            self.assertIn("would overwrite merges.txt", result.stderr)
+            self.assertEqual(text.read_text(), "the quick brown fox\n")
+            self.assertEqual(os.listdir(folder), ["merges.txt"])
 
     def test_a_source_without_an_ending_is_not_overwritten(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -38,9 +38,7 @@ static bool formatOne(const std::string &path, bool check) {
                  << " is not formatted; `tfmc fmt` does it\n";
     return !changed;
   }
-  if (path == "-")
-    return writeOutput("-", *text);
-  return !changed || replaceFile(path, *text);
+  return (!changed && path != "-") || writeOutput(path, *text);
 }
 
 void tfm::addFmtCommand(CLI::App &app, int &status) {

@@ -7,9 +7,9 @@
 
 #include "Output.h"
 
+#include "compiler/driver/WriteFile.h"
 #include "runtime/tokenizer/utf8.h"
 
-#include "llvm/ADT/SmallString.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -47,51 +47,9 @@ bool tfm::isInput(llvm::StringRef output, llvm::ArrayRef<std::string> inputs) {
 }
 
 bool tfm::writeOutput(llvm::StringRef path, llvm::StringRef text) {
-  bool toFile = !path.empty() && path != "-";
-  std::error_code error;
-  llvm::raw_fd_ostream os(toFile ? path : "-", error);
-  if (!error) {
-    os << text;
-    os.flush();
-    error = os.error();
-    os.clear_error();
-  }
+  llvm::Error error = writeWhole(path.empty() ? "-" : path, text);
   if (!error)
     return true;
-  messages() << "tfmc: cannot write " << (toFile ? path : "to standard output")
-             << ": " << error.message() << "\n";
-  return false;
-}
-
-bool tfm::replaceFile(llvm::StringRef path, llvm::StringRef text) {
-  llvm::SmallString<128> real, temporary;
-  llvm::sys::fs::file_status status;
-  int descriptor = -1;
-  std::error_code error = llvm::sys::fs::real_path(path, real);
-  if (!error)
-    error = llvm::sys::fs::status(real, status);
-  // A file that nobody may write to is not ours to replace.
-  if (!error)
-    error = llvm::sys::fs::access(real, llvm::sys::fs::AccessMode::Write);
-  if (!error)
-    error = llvm::sys::fs::createUniqueFile(real + ".%%%%%%.tmp", descriptor,
-                                            temporary);
-  if (!error) {
-    llvm::raw_fd_ostream os(descriptor, /*shouldClose=*/true);
-    os << text;
-    os.close();
-    error = os.error();
-    os.clear_error();
-    if (!error)
-      error = llvm::sys::fs::setPermissions(temporary, status.permissions());
-    if (!error)
-      error = llvm::sys::fs::rename(temporary, real);
-    if (error)
-      (void)llvm::sys::fs::remove(temporary);
-  }
-  if (!error)
-    return true;
-  messages() << "tfmc: cannot write " << path << ": " << error.message()
-             << "\n";
+  messages() << "tfmc: " << llvm::toString(std::move(error)) << "\n";
   return false;
 }

@@ -23,14 +23,9 @@ llvm::raw_ostream &messages();
 /// reads; says so.
 bool isInput(llvm::StringRef output, llvm::ArrayRef<std::string> inputs);
 
-/// Writes `text` to a file, or to standard output where `path` is empty or `-`.
-/// On failure prints a message that names the file, and returns false.
+/// Writes `text` to standard output where `path` is empty, else as `writeWhole`
+/// does. On failure prints a message that names the file, and returns false.
 bool writeOutput(llvm::StringRef path, llvm::StringRef text);
-
-/// Gives a file that exists new contents, all or nothing: they are written
-/// beside it and renamed, with its permissions; behind a link the file itself
-/// is replaced. On failure prints a message and returns false.
-bool replaceFile(llvm::StringRef path, llvm::StringRef text);
 
 } // namespace tfm
 

@@ -56,12 +56,6 @@ static std::string readTexts(const Arguments &arguments) {
   return text;
 }
 
-static void save(const std::string &path, const std::string &text) {
-  AtomicFile file(path);
-  file.write(text);
-  file.commit();
-}
-
 static int learn(const Arguments &arguments) {
   for (const std::string &file : arguments.files)
     if (std::error_code error =
@@ -70,16 +64,21 @@ static int learn(const Arguments &arguments) {
                  << "\n";
       return 1;
     }
+  std::string vocab = arguments.folder + "/vocab.json";
+  std::string merges = arguments.folder + "/merges.txt";
+  if (isInput(vocab, arguments.files) || isInput(merges, arguments.files))
+    return 1;
   // The runtime throws.
   try {
     TrainedWordBpe trained =
         trainWordBpe(readTexts(arguments), arguments.merges);
     makeFolder(arguments.folder);
-    save(arguments.folder + "/vocab.json", trained.vocabJson());
-    save(arguments.folder + "/merges.txt", trained.mergesText());
-    messages() << llvm::formatv(
-        "{0} merges, {1} tokens: wrote {2}/vocab.json and {2}/merges.txt\n",
-        trained.merges.size(), trained.tokens.size(), arguments.folder);
+    if (!writeOutput(vocab, trained.vocabJson()) ||
+        !writeOutput(merges, trained.mergesText()))
+      return 1;
+    messages() << llvm::formatv("{0} merges, {1} tokens: wrote {2} and {3}\n",
+                                trained.merges.size(), trained.tokens.size(),
+                                vocab, merges);
     return 0;
   } catch (const InputError &error) {
     messages() << "tfmc: " << error.what() << "\n";

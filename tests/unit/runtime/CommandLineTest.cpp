@@ -570,16 +570,23 @@ TEST_F(CommandLine, TrainingDoesNotReplaceWeightsUnasked) {
 
 TEST_F(CommandLine, ReplacesFilesAndNothingElse) {
   ASSERT_EQ(run("train --out run --steps 20").code, 0);
-  expectError("export --weights run -o /dev/null",
-              {"cannot write /dev/null: it is not a regular file"});
+  EXPECT_EQ(run("export --weights run -o /dev/null").code, 0);
   EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
+  EXPECT_EQ(run("export --weights run -o whole").code, 0);
+  EXPECT_EQ(run("export --weights run -o /dev/stdout | cat >piped; #").code, 0);
+  EXPECT_EQ(contentOf(folder / "piped"), contentOf(folder / "whole"));
   expectError("export --weights run -o run", {"run: it is a folder"});
   // A link stays a link.
   folder.write("file", "");
   std::filesystem::create_symlink("file", folder / "link");
   EXPECT_EQ(run("export --weights run -o link").code, 0);
   EXPECT_TRUE(std::filesystem::is_symlink(folder / "link"));
-  EXPECT_GT(std::filesystem::file_size(folder / "file"), 500u);
+  EXPECT_EQ(contentOf(folder / "file"), contentOf(folder / "whole"));
+  // Also one to where nothing is yet.
+  std::filesystem::create_symlink("later", folder / "dangling");
+  EXPECT_EQ(run("export --weights run -o dangling").code, 0);
+  EXPECT_TRUE(std::filesystem::is_symlink(folder / "dangling"));
+  EXPECT_EQ(contentOf(folder / "later"), contentOf(folder / "whole"));
 }
 
 // Who looks at a training may go away.

@@ -1,0 +1,34 @@
+//===- WriteFile.h - files that are written whole or not at all -*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_DRIVER_WRITEFILE_H
+#define TFM_DRIVER_WRITEFILE_H
+
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
+#include <string>
+
+namespace tfm {
+
+/// Whether there is something at `path` that is no regular file: a terminal, a
+/// pipe, /dev/null. It is written to as it is, and never replaced.
+bool isDevice(llvm::StringRef path);
+
+/// Where links lead, whether there is a file or not: what is renamed onto a
+/// link would take its place.
+std::string throughLinks(llvm::StringRef path);
+
+/// Writes `bytes` to standard output where `path` is `-` or `/dev/stdout`,
+/// through to what is no regular file, else to a file, whole or not at all: to
+/// a temporary name beside it, then renamed. A file that exists keeps its
+/// permissions, and one that must not be written is an error. Errors say what
+/// cannot be written, and why.
+llvm::Error writeWhole(llvm::StringRef path, llvm::StringRef bytes);
+
+} // namespace tfm
+
+#endif // TFM_DRIVER_WRITEFILE_H
