@@ -124,21 +124,6 @@ private:
   /// Warns where samples are wanted of a model that looks ahead: until a text
   /// fills the context nothing can be said of its next token.
   void warnAboutLookingAhead();
-  // Unused.cpp
-  /// Warns of names that nothing reads and of parameters that no function
-  /// reads.
-  void warnAboutUnused();
-  /// The names alone, which need no instances: values that a method computes in
-  /// vain, hyperparameters, constants, imports.
-  void warnAboutUnusedNames();
-  /// Of one module; `outside` are names of members that are read anywhere.
-  void warnAboutUnusedNames(const ast::Module &module,
-                            const llvm::StringSet<> &outside);
-  /// Of a file: its constants and imports.
-  void warnAboutUnusedItems(const Unit &unit);
-  void warnAboutUnusedValues(const ast::Method &method);
-  void warnAboutUnusedParameters();
-
   /// Whether a recipe with `data` can fill the inputs of a training step, takes
   /// its losses, and has logits for all tokens; E0221 if not.
   bool dataFills(const ast::Method &entry,
@@ -162,6 +147,21 @@ private:
   Value lossOf(const Tensor &output, const Tensor &targets);
   void declareTree(const Node &node);
 
+  // Unused.cpp.
+  /// Warns of names that nothing reads and of parameters that no function
+  /// reads.
+  void warnAboutUnused();
+  /// The names alone, which need no instances: values that a method computes in
+  /// vain, hyperparameters, constants, imports.
+  void warnAboutUnusedNames();
+  /// Of one module; `outside` are names of members that are read anywhere.
+  void warnAboutUnusedNames(const ast::Module &module,
+                            const llvm::StringSet<> &outside);
+  /// Of a file: its constants and imports.
+  void warnAboutUnusedItems(const Unit &unit);
+  void warnAboutUnusedValues(const ast::Method &method);
+  void warnAboutUnusedParameters();
+
   // Instantiate.cpp.
   Value instantiate(const ast::Module &decl, const Unit *unit,
                     std::vector<CallArg> &args, Range range, Env &caller);
@@ -183,9 +183,11 @@ private:
   void bindMember(Node &node, llvm::StringRef name, const Value &value);
   /// Gives the parameters below `shared` the further name `at`.`name`.
   void addAliases(const Node &shared, const Node &at, llvm::StringRef name);
-  Value evalRepeat(const ast::Expr &expr, Env &env);
   bool checkRequire(const ast::Expr *condition, const ast::Expr *message,
                     Env &env);
+
+  // Repeat.cpp.
+  Value evalRepeat(const ast::Expr &expr, Env &env);
 
   // Methods.cpp: calls of forward and functions, statements.
   Value callNode(Node &node, std::vector<CallArg> &args, Range range, Env &env);
@@ -216,9 +218,14 @@ private:
   Value evalMember(const ast::Expr &expr, Env &env);
   Value evalCall(const ast::Expr &expr, Env &env);
   Value evalIndex(const ast::Expr &expr, Env &env);
+  Value evalIf(const ast::Expr &expr, Env &env);
+  std::optional<bool> evalCondition(const ast::Expr &expr, Env &env,
+                                    llvm::StringRef what);
+  std::vector<CallArg> evalArguments(const ast::Expr &call, Env &env);
+
+  // Arithmetic.cpp: operators.
   Value evalUnary(const ast::Expr &expr, Env &env);
   Value evalBinary(const ast::Expr &expr, Env &env);
-  Value evalIf(const ast::Expr &expr, Env &env);
   Value evalLogic(const ast::Expr &expr, Env &env);
   Value arithmetic(llvm::StringRef op, const Value &a, const Value &b,
                    const ast::Expr &expr);
@@ -229,9 +236,6 @@ private:
   Value tensorArithmetic(llvm::StringRef op, const Value &a, const Value &b,
                          const ast::Expr &expr);
   Value matmul(const Value &a, const Value &b, const ast::Expr &expr);
-  std::optional<bool> evalCondition(const ast::Expr &expr, Env &env,
-                                    llvm::StringRef what);
-  std::vector<CallArg> evalArguments(const ast::Expr &call, Env &env);
 
   // Tensors.cpp: tensor helpers.
   /// Reads a value as a tensor, or reports that it is none.
