@@ -11,7 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/dialect/DerivativeBuilder.h"
+#include "compiler/dialect/TfmBuilder.h"
 
 #include <cmath>
 
@@ -32,8 +32,8 @@ bool isConstant(Value value) {
 }
 
 /// The cotangents of min and max: all of `c` where `wins`, half where equal.
-void shareBetween(DerivativeBuilder b, CompareKind wins, Value x, Value y,
-                  Value c, Cotangents &result) {
+void shareBetween(TfmBuilder b, CompareKind wins, Value x, Value y, Value c,
+                  Cotangents &result) {
   Value zero = b.zeros(c);
   Value atEqual =
       b.select(b.compare(CompareKind::eq, x, y), b.scale(c, 0.5), zero);
@@ -48,12 +48,12 @@ void shareBetween(DerivativeBuilder b, CompareKind wins, Value x, Value y,
 //===----------------------------------------------------------------------===//
 
 void NegOp::buildVJP(OpBuilder &builder, ValueRange c, Cotangents &result) {
-  DerivativeBuilder b{builder, getLoc()};
+  TfmBuilder b{builder, getLoc()};
   result.assign({b.neg(c[0])});
 }
 
 void AbsOp::buildVJP(OpBuilder &builder, ValueRange c, Cotangents &result) {
-  DerivativeBuilder b{builder, getLoc()};
+  TfmBuilder b{builder, getLoc()};
   Value zero = b.zeros(c[0]);
   Value negative =
       b.select(b.compare(CompareKind::lt, getX(), zero), b.neg(c[0]), zero);
@@ -62,61 +62,61 @@ void AbsOp::buildVJP(OpBuilder &builder, ValueRange c, Cotangents &result) {
 }
 
 void ExpOp::buildVJP(OpBuilder &builder, ValueRange c, Cotangents &result) {
-  DerivativeBuilder b{builder, getLoc()};
+  TfmBuilder b{builder, getLoc()};
   result.assign({b.mul(c[0], getY())});
 }
 
 void LogOp::buildVJP(OpBuilder &builder, ValueRange c, Cotangents &result) {
-  DerivativeBuilder b{builder, getLoc()};
+  TfmBuilder b{builder, getLoc()};
   result.assign({b.div(c[0], getX())});
 }
 
 // c / (2 y)
 void SqrtOp::buildVJP(OpBuilder &builder, ValueRange c, Cotangents &result) {
-  DerivativeBuilder b{builder, getLoc()};
+  TfmBuilder b{builder, getLoc()};
   result.assign({b.div(b.scale(c[0], 0.5), getY())});
 }
 
 // -c y^3 / 2
 void RsqrtOp::buildVJP(OpBuilder &builder, ValueRange c, Cotangents &result) {
-  DerivativeBuilder b{builder, getLoc()};
+  TfmBuilder b{builder, getLoc()};
   Value cube = b.mul(b.mul(getY(), getY()), getY());
   result.assign({b.mul(b.scale(c[0], -0.5), cube)});
 }
 
 // c (1 - y^2)
 void TanhOp::buildVJP(OpBuilder &builder, ValueRange c, Cotangents &result) {
-  DerivativeBuilder b{builder, getLoc()};
+  TfmBuilder b{builder, getLoc()};
   Value one = b.constant(c[0], 1.0);
   result.assign({b.mul(c[0], b.sub(one, b.mul(getY(), getY())))});
 }
 
 // c y (1 - y)
 void SigmoidOp::buildVJP(OpBuilder &builder, ValueRange c, Cotangents &result) {
-  DerivativeBuilder b{builder, getLoc()};
+  TfmBuilder b{builder, getLoc()};
   Value one = b.constant(c[0], 1.0);
   result.assign({b.mul(c[0], b.mul(getY(), b.sub(one, getY())))});
 }
 
 // c 2 / sqrt(pi) e^(-x^2)
 void ErfOp::buildVJP(OpBuilder &builder, ValueRange c, Cotangents &result) {
-  DerivativeBuilder b{builder, getLoc()};
+  TfmBuilder b{builder, getLoc()};
   Value bell = b.exp(b.neg(b.mul(getX(), getX())));
   result.assign({b.mul(c[0], b.scale(bell, 2.0 / std::sqrt(pi)))});
 }
 
 void SinOp::buildVJP(OpBuilder &builder, ValueRange c, Cotangents &result) {
-  DerivativeBuilder b{builder, getLoc()};
+  TfmBuilder b{builder, getLoc()};
   result.assign({b.mul(c[0], CosOp::create(builder, getLoc(), getX()))});
 }
 
 void CosOp::buildVJP(OpBuilder &builder, ValueRange c, Cotangents &result) {
-  DerivativeBuilder b{builder, getLoc()};
+  TfmBuilder b{builder, getLoc()};
   result.assign({b.neg(b.mul(c[0], SinOp::create(builder, getLoc(), getX())))});
 }
 
 void ReluOp::buildVJP(OpBuilder &builder, ValueRange c, Cotangents &result) {
-  DerivativeBuilder b{builder, getLoc()};
+  TfmBuilder b{builder, getLoc()};
   Value zero = b.zeros(c[0]);
   result.assign(
       {b.select(b.compare(CompareKind::gt, getY(), zero), c[0], zero)});
@@ -124,7 +124,7 @@ void ReluOp::buildVJP(OpBuilder &builder, ValueRange c, Cotangents &result) {
 
 // c (P(x) + x p(x)), P and p the standard normal's distribution and density
 void GeluOp::buildVJP(OpBuilder &builder, ValueRange c, Cotangents &result) {
-  DerivativeBuilder b{builder, getLoc()};
+  TfmBuilder b{builder, getLoc()};
   Value x = getX();
   Value erf =
       ErfOp::create(builder, getLoc(), b.scale(x, 1.0 / std::sqrt(2.0)));
@@ -138,7 +138,7 @@ void GeluOp::buildVJP(OpBuilder &builder, ValueRange c, Cotangents &result) {
 // c ((1 + t) / 2 + x (1 - t^2) / 2 * k (1 + 3 a x^2))
 void GeluTanhOp::buildVJP(OpBuilder &builder, ValueRange c,
                           Cotangents &result) {
-  DerivativeBuilder b{builder, getLoc()};
+  TfmBuilder b{builder, getLoc()};
   const double k = std::sqrt(2.0 / pi), a = 0.044715;
   Value x = getX(), square = b.mul(x, x);
   Value u = b.mul(x, b.plus(b.scale(square, k * a), k));
@@ -151,7 +151,7 @@ void GeluTanhOp::buildVJP(OpBuilder &builder, ValueRange c,
 
 // c s (1 + x (1 - s)) with s = sigmoid(x)
 void SiluOp::buildVJP(OpBuilder &builder, ValueRange c, Cotangents &result) {
-  DerivativeBuilder b{builder, getLoc()};
+  TfmBuilder b{builder, getLoc()};
   Value s = SigmoidOp::create(builder, getLoc(), getX());
   Value rest = b.mul(getX(), b.sub(b.constant(s, 1.0), s));
   result.assign({b.mul(c[0], b.mul(s, b.plus(rest, 1.0)))});
@@ -159,7 +159,7 @@ void SiluOp::buildVJP(OpBuilder &builder, ValueRange c, Cotangents &result) {
 
 void SoftplusOp::buildVJP(OpBuilder &builder, ValueRange c,
                           Cotangents &result) {
-  DerivativeBuilder b{builder, getLoc()};
+  TfmBuilder b{builder, getLoc()};
   result.assign({b.mul(c[0], SigmoidOp::create(builder, getLoc(), getX()))});
 }
 
@@ -172,7 +172,7 @@ void CastOp::buildVJP(OpBuilder &builder, ValueRange c, Cotangents &result) {
     result.assign({Value()});
     return;
   }
-  DerivativeBuilder b{builder, getLoc()};
+  TfmBuilder b{builder, getLoc()};
   result.assign({b.cast(c[0], tensorType(getX()).getElementType())});
 }
 
@@ -185,25 +185,25 @@ void AddOp::buildVJP(OpBuilder &, ValueRange c, Cotangents &result) {
 }
 
 void SubOp::buildVJP(OpBuilder &builder, ValueRange c, Cotangents &result) {
-  DerivativeBuilder b{builder, getLoc()};
+  TfmBuilder b{builder, getLoc()};
   result.assign({c[0], b.neg(c[0])});
 }
 
 void MulOp::buildVJP(OpBuilder &builder, ValueRange c, Cotangents &result) {
-  DerivativeBuilder b{builder, getLoc()};
+  TfmBuilder b{builder, getLoc()};
   result.assign({b.mul(c[0], getB()), b.mul(c[0], getA())});
 }
 
 // c / b and -c a / b^2
 void DivOp::buildVJP(OpBuilder &builder, ValueRange c, Cotangents &result) {
-  DerivativeBuilder b{builder, getLoc()};
+  TfmBuilder b{builder, getLoc()};
   Value quotient = b.div(c[0], getB());
   result.assign({quotient, b.neg(b.mul(quotient, b.div(getA(), getB())))});
 }
 
 // c b a^(b - 1) and c y log(a)
 void PowOp::buildVJP(OpBuilder &builder, ValueRange c, Cotangents &result) {
-  DerivativeBuilder b{builder, getLoc()};
+  TfmBuilder b{builder, getLoc()};
   Value base = getA();
   if (std::optional<double> p = floatSplat(getB())) {
     // Spelt out so that a base of 0 or below, which is allowed with a constant
@@ -241,7 +241,7 @@ void MaxOp::buildVJP(OpBuilder &builder, ValueRange c, Cotangents &result) {
 }
 
 void SelectOp::buildVJP(OpBuilder &builder, ValueRange c, Cotangents &result) {
-  DerivativeBuilder b{builder, getLoc()};
+  TfmBuilder b{builder, getLoc()};
   Value zero = b.zeros(c[0]);
   result.assign({Value(), b.select(getCondition(), c[0], zero),
                  b.select(getCondition(), zero, c[0])});

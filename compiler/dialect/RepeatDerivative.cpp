@@ -13,8 +13,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/dialect/DerivativeBuilder.h"
 #include "compiler/dialect/ReverseSweep.h"
+#include "compiler/dialect/TfmBuilder.h"
 
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SetVector.h"

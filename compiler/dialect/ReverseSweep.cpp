@@ -7,7 +7,7 @@
 
 #include "compiler/dialect/ReverseSweep.h"
 
-#include "compiler/dialect/DerivativeBuilder.h"
+#include "compiler/dialect/TfmBuilder.h"
 
 using namespace mlir;
 using namespace tfm;

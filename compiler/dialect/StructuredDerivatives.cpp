@@ -9,7 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/dialect/DerivativeBuilder.h"
+#include "compiler/dialect/TfmBuilder.h"
 
 #include "llvm/Support/ErrorHandling.h"
 
@@ -22,7 +22,7 @@ using Cotangents = SmallVectorImpl<Value>;
 
 /// Sums `c` over the axes along which a broadcast from `type` repeated.
 /// Neighbouring axes are summed as one: [B, T, n] to [n] is one sum over rows.
-Value sumToShape(DerivativeBuilder b, Value c, RankedTensorType type) {
+Value sumToShape(TfmBuilder b, Value c, RankedTensorType type) {
   ArrayRef<int64_t> to = tensorType(c).getShape();
   int64_t missing = static_cast<int64_t>(to.size()) - type.getRank();
   SmallVector<int64_t> shape;
@@ -58,7 +58,7 @@ void BroadcastOp::buildVJP(OpBuilder &builder, ValueRange c,
 }
 
 void ReshapeOp::buildVJP(OpBuilder &builder, ValueRange c, Cotangents &result) {
-  DerivativeBuilder b{builder, getLoc()};
+  TfmBuilder b{builder, getLoc()};
   result.assign({b.reshape(c[0], tensorType(getX()))});
 }
 
@@ -99,13 +99,13 @@ void ConcatOp::buildVJP(OpBuilder &builder, ValueRange c, Cotangents &result) {
 
 void ReduceSumOp::buildVJP(OpBuilder &builder, ValueRange c,
                            Cotangents &result) {
-  DerivativeBuilder b{builder, getLoc()};
+  TfmBuilder b{builder, getLoc()};
   result.assign({b.broadcast(c[0], tensorType(getX()))});
 }
 
 void ReduceMaxOp::buildVJP(OpBuilder &builder, ValueRange c,
                            Cotangents &result) {
-  DerivativeBuilder b{builder, getLoc()};
+  TfmBuilder b{builder, getLoc()};
   RankedTensorType type = tensorType(getX());
   Value isMax = b.compare(CompareKind::eq, getX(), b.broadcast(getY(), type));
   Value count = ReduceSumOp::create(
@@ -116,7 +116,7 @@ void ReduceMaxOp::buildVJP(OpBuilder &builder, ValueRange c,
 
 // y (c - sum(c y))
 void SoftmaxOp::buildVJP(OpBuilder &builder, ValueRange c, Cotangents &result) {
-  DerivativeBuilder b{builder, getLoc()};
+  TfmBuilder b{builder, getLoc()};
   Value sum = b.rowSum(b.mul(c[0], getY()));
   result.assign({b.mul(getY(), b.sub(c[0], sum))});
 }
@@ -124,7 +124,7 @@ void SoftmaxOp::buildVJP(OpBuilder &builder, ValueRange c, Cotangents &result) {
 // c - e^y sum(c)
 void LogSoftmaxOp::buildVJP(OpBuilder &builder, ValueRange c,
                             Cotangents &result) {
-  DerivativeBuilder b{builder, getLoc()};
+  TfmBuilder b{builder, getLoc()};
   result.assign({b.sub(c[0], b.mul(b.exp(getY()), b.rowSum(c[0])))});
 }
 
@@ -133,7 +133,7 @@ void LogSoftmaxOp::buildVJP(OpBuilder &builder, ValueRange c,
 // saves storing them.
 void NormalizeOp::buildVJP(OpBuilder &builder, ValueRange c,
                            Cotangents &result) {
-  DerivativeBuilder b{builder, getLoc()};
+  TfmBuilder b{builder, getLoc()};
   RankedTensorType type = tensorType(getX());
   Value centred = b.sub(getX(), b.broadcast(b.rowMean(getX()), type));
   Value variance = b.rowMean(b.mul(centred, centred));
@@ -148,7 +148,7 @@ void NormalizeOp::buildVJP(OpBuilder &builder, ValueRange c,
 // With r = 1 / sqrt(mean(x^2) + eps): r (c - y mean(c y))
 void RmsNormalizeOp::buildVJP(OpBuilder &builder, ValueRange c,
                               Cotangents &result) {
-  DerivativeBuilder b{builder, getLoc()};
+  TfmBuilder b{builder, getLoc()};
   RankedTensorType type = tensorType(getX());
   Value square = b.rowMean(b.mul(getX(), getX()));
   Value r = RsqrtOp::create(builder, getLoc(),
@@ -176,7 +176,7 @@ void MatmulOp::buildVJP(OpBuilder &builder, ValueRange c, Cotangents &result) {
 }
 
 void GatherOp::buildVJP(OpBuilder &builder, ValueRange c, Cotangents &result) {
-  DerivativeBuilder b{builder, getLoc()};
+  TfmBuilder b{builder, getLoc()};
   result.assign({ScatterAddOp::create(builder, getLoc(), b.zeros(getTable()),
                                       getIds(), c[0]),
                  Value()});
@@ -233,7 +233,7 @@ void DropoutOp::buildVJP(OpBuilder &builder, ValueRange c, Cotangents &result) {
 
 void CrossEntropyOp::buildVJP(OpBuilder &builder, ValueRange c,
                               Cotangents &result) {
-  DerivativeBuilder b{builder, getLoc()};
+  TfmBuilder b{builder, getLoc()};
   Value dlogits;
   if (c[0])
     dlogits = CrossEntropyBackwardOp::create(

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/dialect/DerivativeBuilder.h"
+#include "compiler/dialect/TfmBuilder.h"
 #include "compiler/transforms/Optimizer.h"
 #include "compiler/transforms/Passes.h"
 
@@ -25,7 +25,7 @@ namespace {
 /// Builds one step over flat tensors of `type`. Numbers that are the same for
 /// every element are computed once, as scalars.
 struct Step {
-  DerivativeBuilder b;
+  TfmBuilder b;
   const Optimizer &optimizer;
   /// 0 for the range that weight decay leaves alone.
   double decay;
@@ -116,7 +116,7 @@ struct AddUpdatePass : tfm::impl::AddUpdatePassBase<AddUpdatePass> {
     for (auto [i, argument] : llvm::enumerate(names))
       function.setArgAttr(i, "tfm.name", builder.getStringAttr(argument));
 
-    DerivativeBuilder b{builder, loc};
+    TfmBuilder b{builder, loc};
     Value g =
         b.mul(block->getArgument(1), b.broadcast(block->getArgument(5), flat));
     Step step{b,

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/dialect/DerivativeBuilder.h"
+#include "compiler/dialect/TfmBuilder.h"
 #include "compiler/transforms/Optimizer.h"
 #include "compiler/transforms/Passes.h"
 
@@ -110,7 +110,7 @@ struct CombineUpdatePass : tfm::impl::CombineUpdatePassBase<CombineUpdatePass> {
 
     Block *block = function.addEntryBlock();
     builder.setInsertionPointToStart(block);
-    DerivativeBuilder b{builder, module.getLoc()};
+    TfmBuilder b{builder, module.getLoc()};
     Value hyper = block->getArguments().back();
     size_t perRange = 2 + state.size();
     Value clip =
@@ -140,7 +140,7 @@ struct CombineUpdatePass : tfm::impl::CombineUpdatePassBase<CombineUpdatePass> {
   }
 
   /// The 2-norm of all gradients together.
-  static Value gradientNorm(DerivativeBuilder b, Block *block, size_t ranges,
+  static Value gradientNorm(TfmBuilder b, Block *block, size_t ranges,
                             size_t perRange, RankedTensorType scalar) {
     Value total;
     for (size_t i = 0; i < ranges; ++i) {

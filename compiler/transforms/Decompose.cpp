@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/dialect/DerivativeBuilder.h"
+#include "compiler/dialect/TfmBuilder.h"
 #include "compiler/transforms/Passes.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -25,18 +25,18 @@ namespace {
 
 /// The maximum of every row, [..., 1]; a finite number also for a row that is
 /// minus infinity throughout, so that no difference is NaN.
-Value finiteRowMax(DerivativeBuilder b, Value x) {
+Value finiteRowMax(TfmBuilder b, Value x) {
   Value max =
       ReduceMaxOp::create(b.builder, b.loc, x, tensorType(x).getRank() - 1);
   Value lowest = b.constant(max, -std::numeric_limits<float>::max());
   return MaxOp::create(b.builder, b.loc, max, lowest);
 }
 
-Value rowSum(DerivativeBuilder b, Value x) {
+Value rowSum(TfmBuilder b, Value x) {
   return ReduceSumOp::create(b.builder, b.loc, x, tensorType(x).getRank() - 1);
 }
 
-void decompose(DerivativeBuilder b, SoftmaxOp op) {
+void decompose(TfmBuilder b, SoftmaxOp op) {
   RankedTensorType type = tensorType(op.getX());
   Value max = finiteRowMax(b, op.getX());
   Value e = b.exp(b.sub(op.getX(), b.broadcast(max, type)));
@@ -46,7 +46,7 @@ void decompose(DerivativeBuilder b, SoftmaxOp op) {
   op.replaceAllUsesWith(b.div(e, b.broadcast(sum, type)));
 }
 
-void decompose(DerivativeBuilder b, LogSoftmaxOp op) {
+void decompose(TfmBuilder b, LogSoftmaxOp op) {
   RankedTensorType type = tensorType(op.getX());
   Value max =
       ReduceMaxOp::create(b.builder, b.loc, op.getX(), type.getRank() - 1);
@@ -55,7 +55,7 @@ void decompose(DerivativeBuilder b, LogSoftmaxOp op) {
   op.replaceAllUsesWith(b.sub(centred, b.broadcast(log, type)));
 }
 
-void decompose(DerivativeBuilder b, NormalizeOp op) {
+void decompose(TfmBuilder b, NormalizeOp op) {
   RankedTensorType type = tensorType(op.getX());
   Value centred = b.sub(op.getX(), b.broadcast(b.rowMean(op.getX()), type));
   Value variance = b.rowMean(b.mul(centred, centred));
@@ -64,7 +64,7 @@ void decompose(DerivativeBuilder b, NormalizeOp op) {
   op.replaceAllUsesWith(b.mul(centred, b.broadcast(r, type)));
 }
 
-void decompose(DerivativeBuilder b, RmsNormalizeOp op) {
+void decompose(TfmBuilder b, RmsNormalizeOp op) {
   RankedTensorType type = tensorType(op.getX());
   Value square = b.rowMean(b.mul(op.getX(), op.getX()));
   Value r = RsqrtOp::create(b.builder, b.loc,
@@ -74,7 +74,7 @@ void decompose(DerivativeBuilder b, RmsNormalizeOp op) {
 
 /// What cross entropy and its derivative share.
 template <typename Op> struct CrossEntropyParts {
-  DerivativeBuilder b;
+  TfmBuilder b;
   Op op;
   RankedTensorType type = tensorType(op.getLogits());
   RankedTensorType rows = tensorType(op.getLse());
@@ -109,7 +109,7 @@ template <typename Op> struct CrossEntropyParts {
   }
 };
 
-void decompose(DerivativeBuilder b, CrossEntropyOp op) {
+void decompose(TfmBuilder b, CrossEntropyOp op) {
   CrossEntropyParts<CrossEntropyOp> parts{b, op};
   Value logits = op.getLogits();
   Value max =
@@ -131,7 +131,7 @@ void decompose(DerivativeBuilder b, CrossEntropyOp op) {
   op.getLse().replaceAllUsesWith(lse);
 }
 
-void decompose(DerivativeBuilder b, CrossEntropyBackwardOp op) {
+void decompose(TfmBuilder b, CrossEntropyBackwardOp op) {
   CrossEntropyParts<CrossEntropyBackwardOp> parts{b, op};
   Value logits = op.getLogits();
   Value softmax = b.exp(b.sub(logits, parts.perClass(op.getLse())));
@@ -147,7 +147,7 @@ struct DecomposePass : tfm::impl::DecomposePassBase<DecomposePass> {
   void runOnOperation() override {
     getOperation().walk([](Operation *op) {
       OpBuilder builder(op);
-      DerivativeBuilder b{builder, op->getLoc()};
+      TfmBuilder b{builder, op->getLoc()};
       llvm::TypeSwitch<Operation *>(op)
           .Case<SoftmaxOp, LogSoftmaxOp, NormalizeOp, RmsNormalizeOp,
                 CrossEntropyOp, CrossEntropyBackwardOp>([&](auto composite) {

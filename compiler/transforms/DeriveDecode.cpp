@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/dialect/DerivativeBuilder.h"
+#include "compiler/dialect/TfmBuilder.h"
 #include "compiler/transforms/Passes.h"
 #include "compiler/transforms/PositionSelector.h"
 #include "compiler/transforms/SequenceAxis.h"
@@ -91,7 +91,7 @@ private:
   bool prefill;
   OpBuilder builder;
   Location loc;
-  DerivativeBuilder b;
+  TfmBuilder b;
   /// Ops of a prefill that only its last token needs: they lead to the logits
   /// and nowhere else.
   llvm::DenseSet<Operation *> suffix;

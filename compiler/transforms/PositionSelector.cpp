@@ -7,7 +7,7 @@
 
 #include "compiler/transforms/PositionSelector.h"
 
-#include "compiler/dialect/DerivativeBuilder.h"
+#include "compiler/dialect/TfmBuilder.h"
 #include "compiler/dialect/TfmDialect.h"
 
 using namespace mlir;
@@ -70,7 +70,7 @@ Value transpose(OpBuilder &builder, Location loc, Value value,
 Value tfm::selectPositions(OpBuilder &builder, Value value, SequenceTag tag,
                            int64_t batch, int64_t length, Value ids) {
   Location loc = value.getLoc();
-  DerivativeBuilder b{builder, loc};
+  TfmBuilder b{builder, loc};
   RankedTensorType type = tensorType(value);
   if (type.getElementType().isInteger(1)) {
     Value number = b.cast(value, builder.getF32Type());
@@ -139,7 +139,7 @@ Value PositionSelector::compute(Value value, const SequenceTag &tag) {
   RankedTensorType type = tensorType(value), small = sized(type, tag);
   Operation *op = value.getDefiningOp();
   Location loc = value.getLoc();
-  DerivativeBuilder b{builder, loc};
+  TfmBuilder b{builder, loc};
   if (auto constant = dyn_cast_or_null<ConstantOp>(op)) {
     auto dense = dyn_cast<DenseElementsAttr>(constant.getValue());
     if (dense && dense.isSplat())
@@ -174,7 +174,7 @@ Value PositionSelector::compute(Value value, const SequenceTag &tag) {
 Value PositionSelector::throughBroadcast(Value value, const SequenceTag &tag) {
   auto broadcast = value.getDefiningOp<BroadcastOp>();
   Location loc = value.getLoc();
-  DerivativeBuilder b{builder, loc};
+  TfmBuilder b{builder, loc};
   RankedTensorType type = tensorType(value), small = sized(type, tag);
   RankedTensorType from = tensorType(broadcast.getX());
   int64_t shift = type.getRank() - from.getRank();
@@ -223,7 +223,7 @@ Value PositionSelector::throughBroadcast(Value value, const SequenceTag &tag) {
 }
 
 Value PositionSelector::maskAt(Value mask) {
-  DerivativeBuilder b{builder, mask.getLoc()};
+  TfmBuilder b{builder, mask.getLoc()};
   RankedTensorType type = tensorType(mask);
   SequenceTag tag;
   tag.time.axis = 2;

@@ -7,8 +7,8 @@
 
 #include "tests/unit/oracle/Gradients.h"
 
-#include "compiler/dialect/DerivativeBuilder.h"
 #include "compiler/dialect/ReverseSweep.h"
+#include "compiler/dialect/TfmBuilder.h"
 
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"

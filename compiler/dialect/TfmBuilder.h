@@ -1,12 +1,12 @@
-//===- DerivativeBuilder.h - short names for ops ----------------*- C++ -*-===//
+//===- TfmBuilder.h - short names for ops -----------------------*- C++ -*-===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef TFM_DIALECT_DERIVATIVEBUILDER_H
-#define TFM_DIALECT_DERIVATIVEBUILDER_H
+#ifndef TFM_DIALECT_TFMBUILDER_H
+#define TFM_DIALECT_TFMBUILDER_H
 
 #include "compiler/dialect/TfmDialect.h"
 
@@ -14,9 +14,9 @@
 
 namespace tfm {
 
-/// Builds tfm ops at one location, so that a derivative reads like its formula.
+/// Builds tfm ops at one location, so that a rewrite reads like its formula.
 /// Operands have equal shapes unless said otherwise.
-struct DerivativeBuilder {
+struct TfmBuilder {
   mlir::OpBuilder &builder;
   mlir::Location loc;
 
@@ -80,4 +80,4 @@ inline bool isFloat(mlir::Value value) {
 
 } // namespace tfm
 
-#endif // TFM_DIALECT_DERIVATIVEBUILDER_H
+#endif // TFM_DIALECT_TFMBUILDER_H
