@@ -305,6 +305,9 @@ static uint64_t fileSize(const std::string &path) {
 }
 
 TrainResult Trainer::run(const std::atomic<bool> &interrupt) {
+  // Before it is read: another training may be about to write it.
+  if (!options.out.empty() && options.out == options.resume)
+    lock.emplace(options.out);
   prepare();
   const TrainSpec &train = recipe.train;
   TrainResult result;
@@ -315,7 +318,8 @@ TrainResult Trainer::run(const std::atomic<bool> &interrupt) {
   }
   if (!options.out.empty()) {
     makeFolder(options.out);
-    lock.emplace(options.out);
+    if (!lock)
+      lock.emplace(options.out);
     checkSpace(options.out, model);
     // Only now: whatever is wrong with weights, data or recipe has been said.
     if (options.overwrite && options.out != options.resume)
