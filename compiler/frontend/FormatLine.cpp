@@ -27,24 +27,20 @@ static constexpr unsigned hangingIndent = 4;
 static constexpr int commaLevel = 0;
 static constexpr int elseLevel = 1;
 static constexpr int thenLevel = 2;
-static constexpr int tightestLevel = 8;
+/// Operators follow in the order of their precedence.
+static constexpr int tightestLevel = thenLevel + tightestPrecedence;
 
 //===----------------------------------------------------------------------===//
 // Blanks within a line
 //===----------------------------------------------------------------------===//
 
-/// How strongly a binary operator binds, from 3 (`or`) to 8 (`*`), else -1.
-/// `=` and `->` bind nothing.
+/// The level at which a line breaks at a binary operator, else -1. A power
+/// breaks like a product. `=` and `->` bind nothing.
 static int operatorLevel(const Token &token) {
-  if (token.kind == TokenKind::Name)
-    return token.text == "or" ? 3 : token.text == "and" ? 4 : -1;
-  if (token.kind != TokenKind::Punct)
-    return -1;
-  return llvm::StringSwitch<int>(token.text)
-      .Cases({"==", "!=", "<", "<=", ">", ">="}, 5)
-      .Cases({"+", "-"}, 6)
-      .Cases({"*", "/", "//", "%", "@", "**"}, tightestLevel)
-      .Default(-1);
+  if (token.is("**"))
+    return tightestLevel;
+  int precedence = precedenceOf(token);
+  return precedence < 0 ? -1 : thenLevel + precedence;
 }
 
 /// Words that an operand follows, unless they are names here.

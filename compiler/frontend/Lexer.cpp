@@ -8,6 +8,7 @@
 #include "compiler/frontend/Lexer.h"
 
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/ConvertUTF.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
@@ -273,6 +274,18 @@ private:
 TokenList tfm::lex(const SourceManager &sources, uint32_t file,
                    Diagnostics &diags, uint32_t begin) {
   return Lexer(sources, file, diags, begin).run();
+}
+
+int tfm::precedenceOf(const Token &token) {
+  if (token.kind == TokenKind::Name)
+    return token.text == "or" ? 1 : token.text == "and" ? 2 : -1;
+  if (token.kind != TokenKind::Punct)
+    return -1;
+  return llvm::StringSwitch<int>(token.text)
+      .Cases({"==", "!=", "<", "<=", ">", ">="}, 4)
+      .Cases({"+", "-"}, 5)
+      .Cases({"*", "/", "//", "%", "@"}, tightestPrecedence)
+      .Default(-1);
 }
 
 bool tfm::endsInDivision(StringRef text) {

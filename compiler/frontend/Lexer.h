@@ -65,6 +65,11 @@ struct TokenList {
 TokenList lex(const SourceManager &sources, uint32_t file, Diagnostics &diags,
               uint32_t begin = 0);
 
+/// How strongly a left-associative binary operator binds, from 1 (`or`) to
+/// `tightestPrecedence` (`*`), else -1. 3 is that of `not`.
+int precedenceOf(const Token &token);
+inline constexpr int tightestPrecedence = 6;
+
 /// Whether `//` behind a single blank, which divides, ends a text: what follows
 /// may have been meant as a comment.
 bool endsInDivision(llvm::StringRef text);

@@ -8,7 +8,6 @@
 #include "compiler/frontend/ParserImpl.h"
 
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/StringSwitch.h"
 
 #include <cmath>
 #include <cstdlib>
@@ -83,24 +82,6 @@ Expr *Parser::parseIf() {
   Expr *expr = make(ExprKind::If, begin.to(no->range));
   expr->kids = {condition, yes, no};
   return expr;
-}
-
-/// Precedence of a binary operator, from weak to strong, or -1.
-static int precedenceOf(const Token &token) {
-  if (token.kind == TokenKind::Name) {
-    if (token.text == "or")
-      return 1;
-    if (token.text == "and")
-      return 2;
-    return -1;
-  }
-  if (token.kind != TokenKind::Punct)
-    return -1;
-  return llvm::StringSwitch<int>(token.text)
-      .Cases({"==", "!=", "<", "<=", ">", ">="}, 4)
-      .Cases({"+", "-"}, 5)
-      .Cases({"*", "/", "//", "%", "@"}, 6)
-      .Default(-1);
 }
 
 bool Parser::atBinaryOperator(int &precedence) const {
