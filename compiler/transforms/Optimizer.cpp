@@ -92,10 +92,10 @@ RegionSizes tfm::regionSizes(ModuleOp module, int64_t decayMinRank) {
   rule.decayMinRank = decayMinRank;
   RegionSizes sizes;
   for (auto param : module.getOps<ParamOp>())
-    if (param.getTrainable())
-      (rule.decays(param) ? sizes.decayed : sizes.plain) +=
-          paddedElements(param);
-  sizes.decayed = llvm::alignTo(sizes.decayed, kRegionRow);
-  sizes.plain = llvm::alignTo(sizes.plain, kRegionRow);
+    (!param.getTrainable() ? sizes.frozen
+     : rule.decays(param)  ? sizes.decayed
+                           : sizes.plain) += paddedElements(param);
+  for (int64_t *size : {&sizes.decayed, &sizes.plain, &sizes.frozen})
+    *size = llvm::alignTo(*size, kRegionRow);
   return sizes;
 }

@@ -47,11 +47,14 @@ struct Optimizer {
 /// is none.
 int64_t microSteps(mlir::ModuleOp module);
 
-/// The trainable parameters lie in two regions of the arena, those that weight
-/// decay applies to and the others, each tensor on a cache line of its own and
-/// each region whole rows of `kRegionRow` elements, which an update walks.
+/// The parameters lie in three regions of the arena, one behind the other:
+/// those that weight decay applies to, the other trainable ones, the frozen
+/// ones. Each tensor has a cache line of its own, and each region is whole rows
+/// of `kRegionRow` elements, which an update walks.
 struct RegionSizes {
-  int64_t decayed = 0, plain = 0;
+  int64_t decayed = 0, plain = 0, frozen = 0;
+
+  int64_t trained() const { return decayed + plain; }
 };
 constexpr int64_t kRegionRow = 1024;
 /// Elements that a parameter takes in its region.

@@ -353,22 +353,22 @@ void tfm::layOutParameters(ModuleOp module, const ScheduleOptions &options,
     else
       (rule.decays(param) ? decayed : plain).push_back(param);
   }
-  int64_t offset = 0;
-  auto append = [&](ArrayRef<ParamOp> params, bool isDecayed) {
+  auto append = [&](ArrayRef<ParamOp> params, bool isDecayed, int64_t offset) {
     for (ParamOp param : params) {
       schedule.parameters.push_back({param, isDecayed, offset});
       offset += paddedElements(param);
     }
-    offset = llvm::alignTo(offset, kRegionRow);
   };
-  append(decayed, true);
-  schedule.decayedElements = offset;
-  append(plain, false);
-  schedule.plainElements = offset - schedule.decayedElements;
-  int64_t trained = offset;
-  append(frozen, false);
+  RegionSizes sizes = regionSizes(module, options.decayMinRank);
+  append(decayed, true, 0);
+  append(plain, false, sizes.decayed);
+  append(frozen, false, sizes.trained());
+  schedule.decayedElements = sizes.decayed;
+  schedule.plainElements = sizes.plain;
+  int64_t trained = sizes.trained();
   schedule.parameterRegion =
-      schedule.addBuffer("parameters", BufferKind::Parameter, offset * 4);
+      schedule.addBuffer("parameters", BufferKind::Parameter,
+                         (sizes.trained() + sizes.frozen) * 4);
   bool trains = module.lookupSymbol("train") != nullptr;
   if (!trains)
     return;
