@@ -250,7 +250,8 @@ void evaluate(const tfm_model &descriptor, const CommonOptions &command) {
   Evaluation result =
       Evaluator(model, *data, ignored)
           .evaluate(Part::Validation, /*batches=*/0, measureOf(recipe.train));
-  bool asks = !data->questions(Part::Validation).empty();
+  bool asks = !data->questions(Part::Validation).empty() &&
+              Model::givesLogits(model.function("forward"));
   ExactMatch match = asks ? answerQuestions(model, *data) : ExactMatch();
   Score all = {match.seen.asked + match.unseen.asked,
                match.seen.right + match.unseen.right};

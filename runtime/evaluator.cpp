@@ -60,6 +60,11 @@ Evaluation Evaluator::evaluate(Part part, int64_t batches, Measure measure) {
   int64_t windows = data.windows(part);
   int64_t wanted = batches > 0 ? std::min(windows, batches * rows) : windows;
 
+  if (const tfm_function *measured = Model::findOutput(function, "logits")
+                                         ? &function
+                                         : model.find("forward");
+      !measured || !Model::givesLogits(*measured))
+    measure = Measure::Nothing;
   Evaluation result;
   double sum = 0;
   Sums sums;
@@ -175,6 +180,7 @@ ExactMatch answerQuestions(Model &model, const Dataset &data, size_t limit) {
     training.insert(std::move(question.prompt));
 
   if (!questions.empty()) {
+    model.requireLogits();
     requireRows(model);
     requireOwnLogits(model, questions.front().prompt);
   }

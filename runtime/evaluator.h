@@ -49,7 +49,8 @@ public:
 
   /// Over `batches` batches of windows spread evenly over the part, always the
   /// same ones; 0 for all windows. What is measured of logits comes from those
-  /// of `evaluate`, where it gives them, else from `forward`.
+  /// of `evaluate`, where it gives them, else from `forward`; nothing is where
+  /// these are not of the next token after each one.
   Evaluation evaluate(Part part, int64_t batches,
                       Measure measure = Measure::Nothing);
 

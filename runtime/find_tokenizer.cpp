@@ -90,14 +90,16 @@ Found open(const tfm_model &model, const Recipe &recipe,
 } // namespace
 
 int64_t vocabularyOf(const tfm_model &model) {
+  // The rows of losses are counted, too; logits of fewer tokens only give
+  // those.
   int64_t rows = parseRecipe(model.recipe ? model.recipe : "").tokens;
+  if (rows > 0)
+    return rows;
   for (int32_t i = 0; i < model.function_count; ++i)
     if (const tfm_buffer *logits =
-            Model::findOutput(model.functions[i], "logits")) {
-      int64_t width = logits->shape[logits->rank - 1];
-      return rows > 0 ? std::min(rows, width) : width;
-    }
-  return rows;
+            Model::findOutput(model.functions[i], "logits"))
+      return logits->shape[logits->rank - 1];
+  return 0;
 }
 
 TokenizerPtr findTokenizer(const tfm_model &model, const Recipe &recipe,

@@ -34,8 +34,9 @@ struct TokenizerRequest {
 TokenizerPtr findTokenizer(const tfm_model &model, const Recipe &recipe,
                            const TokenizerRequest &request);
 
-/// Token ids that the model takes: those that it has rows for in every table,
-/// and that its logits tell apart. 0 where it has neither.
+/// Token ids that the model takes: those that it has rows for in every table
+/// and loss; where it says nothing of them, that its logits tell apart. 0 where
+/// it has none of these.
 int64_t vocabularyOf(const tfm_model &model);
 
 } // namespace tfm

@@ -271,6 +271,7 @@ void writeLogits(const tfm_model &descriptor, const GenerateCommand &command,
   Model model(descriptor, pool);
   const tfm_function &forward = model.function("forward");
   Model::requireFilled(forward, {"tokens"});
+  model.requireLogits();
   const tfm_buffer &input = Model::input(forward, "tokens");
   const tfm_buffer &logits = Model::output(forward, "logits");
   int64_t length = input.shape[input.rank - 1];

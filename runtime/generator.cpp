@@ -238,6 +238,7 @@ std::unique_ptr<LogitsSource> cachedSequence(Model &model, int64_t context) {
 std::unique_ptr<LogitsSource> openLogits(Model &model, int64_t context) {
   if (const tfm_function *forward = model.find("forward")) {
     Model::requireFilled(*forward, {"tokens"});
+    model.requireLogits();
     requireRows(model);
   }
   if (model.find("prefill") && model.find("decode")) {

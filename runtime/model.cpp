@@ -124,6 +124,26 @@ void Model::requireFilled(const tfm_function &function,
   }
 }
 
+bool Model::givesLogits(const tfm_function &function) {
+  const tfm_buffer *tokens = findInput(function, "tokens");
+  const tfm_buffer *logits = findOutput(function, "logits");
+  return tokens && logits && tokens->rank == 2 && logits->rank == 3 &&
+         std::equal(tokens->shape, tokens->shape + 2, logits->shape);
+}
+
+void Model::requireLogits() const {
+  const tfm_function &forward = function("forward");
+  if (givesLogits(forward))
+    return;
+  const tfm_buffer &logits = output(forward, "logits");
+  throw InputError(fmt::format(
+      "{0} gives [{1}] for {2} texts of {3} tokens, which are no logits of the "
+      "next token after each one, [{2}, {3}, vocabulary]: it can be trained "
+      "and evaluated with a loss of its own, but not generate",
+      model->name, fmt::join(logits.shape, logits.shape + logits.rank, ", "),
+      input(forward, "tokens").shape[0], input(forward, "tokens").shape[1]));
+}
+
 const tfm_buffer &Model::input(const tfm_function &function,
                                std::string_view name) {
   return required(findInput(function, name), function, name);

@@ -60,6 +60,13 @@ public:
   static const tfm_buffer &output(const tfm_function &function,
                                   std::string_view name);
 
+  /// Whether `function` gives logits of the next token after each of its
+  /// tokens: [B, T, vocabulary] for `tokens` [B, T]. A model that answers once
+  /// for a whole text has other ones.
+  static bool givesLogits(const tfm_function &function);
+  /// Throws InputError where `forward` does not.
+  void requireLogits() const;
+
   template <typename T> T *at(uint64_t offset) const {
     return reinterpret_cast<T *>(arena + offset);
   }

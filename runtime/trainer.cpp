@@ -63,7 +63,8 @@ Trainer::Trainer(Model &model, const Recipe &recipe, const Dataset &data,
     throw std::logic_error("the model's batch is not that of its recipe");
   if (model.find("evaluate"))
     evaluator.emplace(model, data, ignored);
-  hasQuestions = !data.questions(Part::Validation).empty();
+  hasQuestions = !data.questions(Part::Validation).empty() &&
+                 Model::givesLogits(model.function("forward"));
   if (train.sample.interval.every > 0)
     samplePrompt = promptTokens(tokenizer, train.sample.prompt,
                                 /*withBegin=*/false,
@@ -254,10 +255,10 @@ void Trainer::sample() {
   };
   show(fmt::format("--- sample at step {} ---\n{}", position.step,
                    recipe.train.sample.prompt));
-  std::unique_ptr<LogitsSource> logits =
-      openLogits(model, recipe.generate.context);
   Generated text;
   try {
+    std::unique_ptr<LogitsSource> logits =
+        openLogits(model, recipe.generate.context);
     text = generate(*logits, tokenizer, samplePrompt, generation, show);
   } catch (const InputError &error) { // no reason to give up training
     show(fmt::format("\n--- no sample: {} ---\n", error.what()));

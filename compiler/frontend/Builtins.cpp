@@ -513,6 +513,16 @@ Value BuiltinCall::init() {
             "`" + names[0] + "` of `" + name + "` is not negative");
     return Value();
   }
+  // PyTorch has the mean first.
+  if (!items.empty() && names[0] == "std" && items[0].number() == 0 &&
+      items[1].number() != 0) {
+    e.error(412, range,
+            "with a standard deviation of 0 every value of `" + name + "` is " +
+                items[1].show())
+        .help("the standard deviation comes first: `" + name + "(" +
+              items[1].show() + ")`");
+    return Value();
+  }
   if (name == "uniform" && items[0].number() > items[1].number()) {
     e.error(412, range, "`uniform(low, high)` needs low <= high");
     return Value();

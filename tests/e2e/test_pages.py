@@ -198,7 +198,7 @@ class InABrowser(unittest.TestCase):
         page = self.folder / "page.html"
         result = tfmc(command, *arguments, "-o", page)
         self.assertEqual(result.returncode, 0, result.stderr)
-        # The script is over when the text stands there; what is drawn follows its first layout.
+        # All is drawn when the page is loaded.
         dump = subprocess.run([CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu",
                                f"--user-data-dir={self.folder / 'profile'}",
                                "--window-size=1200,900", "--virtual-time-budget=3000",

@@ -344,6 +344,54 @@ class Shakespeare(unittest.TestCase):
         self.assertIn("wte.weight", result.stderr)
 
 
+class OneAnswerForAText(unittest.TestCase):
+    """Models whose result is not the logits of the next token after each one."""
+
+    LOSSES = {
+        "[B, 1, vocab]": ("out(e(tokens)[:, -1:])",
+                          "cross_entropy(forward(tokens), targets[:, -1:]) + 0.0 * float(targets)"),
+        "[B, vocab]": ('rearrange(out(e(tokens)[:, -1:]), "B 1 V -> B V")',
+                       'cross_entropy(rearrange(forward(tokens), "B V -> B 1 V"), targets[:, -1:])'
+                       " + 0.0 * float(targets)"),
+        "[B, T, 1]": ("out(e(tokens))[:, :, :1]",
+                      'mse(forward(tokens), rearrange(float(targets) / 255.0, "B T -> B T 1"))'),
+    }
+
+    def test_trains_and_does_not_generate(self):
+        for shape, (result, loss) in self.LOSSES.items():
+            with self.subTest(shape), tempfile.TemporaryDirectory(prefix="tfm-e2e-") as name:
+                folder = pathlib.Path(name)
+                (folder / "tale.txt").write_text("one fish two fish red fish blue fish\n" * 30)
+                (folder / "answer.tfm").write_text(f"""
+model Answer(vocab = tokenizer.size, context = 16, width = 8) {{
+  e   = Embedding(vocab, width)
+  out = Linear(width, vocab)
+  forward(tokens: int[B, T]) -> {shape} {{ return {result} }}
+  loss(tokens: int[B, T], targets: int[B, T]) -> [B, T] {{ return {loss} }}
+}}
+tokenizer bytes
+data text("tale.txt", validation = 0.1)
+train {{ batch = 4, sequence = 16, steps = 4, optimizer = adam(lr = 1e-3), sample = every(2) }}
+""")
+                model = binary(folder, folder / "answer.tfm")
+                trained = run(model, "train", "--out", "run", cwd=folder)
+                self.assertEqual(trained.returncode, 0, trained.stderr)
+                measured = run(model, "eval", "--weights", "run", "--json", cwd=folder)
+                self.assertEqual(measured.returncode, 0, measured.stderr)
+                self.assertGreater(json.loads(measured.stdout)["loss"], 0)
+                if shape == "[B, T, 1]":  # one token's logits, as far as shapes tell
+                    continue
+                self.assertIn("--- no sample: Answer gives [1, ", trained.stdout)
+                self.assertIsNone(json.loads(measured.stdout)["accuracy"])
+                for command in (["generate", "--prompt", "one"],
+                                ["logits", "--prompt", "one", "-o", "logits.safetensors"]):
+                    refused = run(model, *command, "--weights", "run", cwd=folder)
+                    self.assertEqual(refused.returncode, 1)
+                    self.assertIn("which are no logits of the next token after each one, "
+                                  "[1, 16, vocabulary]", refused.stderr)
+                self.assertFalse((folder / "logits.safetensors").exists())
+
+
 class Json(unittest.TestCase):
     """Questions and answers in JSON, some of them longer than a window."""
 

@@ -79,10 +79,13 @@ function drawing(label, draw, caption) {
     node.setAttribute("aria-label", label);
     place.replaceChildren(node);
   };
-  new ResizeObserver(entries => {
-    const now = Math.floor(entries[0].contentRect.width);
+  const fit = () => {
+    const now = Math.floor(place.clientWidth);
     if (now !== width) { width = now; again(); }
-  }).observe(place);
+  };
+  // Once the page is there; an observer alone would wait for its first frame.
+  addEventListener("DOMContentLoaded", fit);
+  new ResizeObserver(fit).observe(place);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
   figure.redraw = again;
   return figure;
