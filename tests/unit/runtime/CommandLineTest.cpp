@@ -57,12 +57,14 @@ protected:
   }
 
   /// Starts a training that does not end by itself, and returns once it has
-  /// left its first checkpoint in `run`.
+  /// left its first checkpoint in `run`. It writes to files of its own: `run`
+  /// may go on meanwhile.
   pid_t startEndlessTraining() {
     pid_t child = fork();
     if (child == 0) {
-      if (chdir(folder.path.c_str()) != 0 || !freopen("out.txt", "w", stdout) ||
-          !freopen("err.txt", "w", stderr))
+      if (chdir(folder.path.c_str()) != 0 ||
+          !freopen("endless-out.txt", "w", stdout) ||
+          !freopen("endless-err.txt", "w", stderr))
         _exit(99);
       execl(TFM_TOY, TFM_TOY, "train", "--out", "run", "--steps", "1000000000",
             "--overwrite", nullptr);
@@ -394,7 +396,7 @@ TEST_F(CommandLine, ACrashIsSaidToBeABug) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   };
   EXPECT_EQ(endOf(SIGSEGV), 70);
-  std::string err = contentOf(folder / "err.txt");
+  std::string err = contentOf(folder / "endless-err.txt");
   EXPECT_NE(err.find("internal error: invalid memory access\nThis is a bug in "
                      "tfm, not in your data."),
             std::string::npos)
@@ -402,7 +404,7 @@ TEST_F(CommandLine, ACrashIsSaidToBeABug) {
   // A binary for another processor.
   std::filesystem::remove_all(folder / "run");
   EXPECT_EQ(endOf(SIGILL), 1);
-  err = contentOf(folder / "err.txt");
+  err = contentOf(folder / "endless-err.txt");
   EXPECT_NE(err.find("error: this processor lacks an instruction"),
             std::string::npos)
       << err;
@@ -415,7 +417,7 @@ TEST_F(CommandLine, CtrlCSavesAndExits130) {
   waitpid(child, &status, 0);
   ASSERT_TRUE(WIFEXITED(status));
   EXPECT_EQ(WEXITSTATUS(status), 130);
-  std::string err = contentOf(folder / "err.txt");
+  std::string err = contentOf(folder / "endless-err.txt");
   EXPECT_NE(err.find("once more ends at once"), std::string::npos) << err;
   EXPECT_NE(err.find("--resume run"), std::string::npos) << err;
   int64_t step = json::parse(contentOf(folder / "run/state.json")).at("step");
