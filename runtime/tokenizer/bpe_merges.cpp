@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <nlohmann/json.hpp>
 #include <queue>
 
@@ -21,9 +22,20 @@ namespace tfm {
 
 namespace {
 
-uint64_t pairKey(int32_t left, int32_t right) {
-  return uint64_t{static_cast<uint32_t>(left)} << 32 |
-         static_cast<uint32_t>(right);
+/// Spread over all bits: the low ones say where to begin to look.
+uint64_t hashOf(int32_t left, int32_t right) {
+  uint64_t pair = uint64_t{static_cast<uint32_t>(left)} << 32 |
+                  static_cast<uint32_t>(right);
+  uint64_t product = pair * 0x9E3779B97F4A7C15u;
+  return product ^ product >> 32;
+}
+
+uint32_t halfOf(uint64_t hash) { return static_cast<uint32_t>(hash >> 32); }
+
+bool isJoined(std::string_view token, std::string_view left,
+              std::string_view right) {
+  return !token.empty() && token.size() == left.size() + right.size() &&
+         token.starts_with(left) && token.ends_with(right);
 }
 
 /// Tokens of a piece that goes without a queue.
@@ -33,53 +45,75 @@ constexpr size_t shortPiece = 48;
 
 BpeMerges::BpeMerges(const MergeList &list, const Vocabulary &vocabulary,
                      const std::string &origin) {
-  while ((size_t{1} << bits) < 2 * list.size())
-    ++bits;
-  table.assign(size_t{1} << bits, Merge{0, -1, 0});
-  learned.reserve(list.size());
-  std::string joined;
+  constexpr size_t batch = Vocabulary::batch / 2;
+  std::array<std::string_view, 2 * batch> parts;
+  std::array<int32_t, 2 * batch> ids;
   int32_t result = -1;
-  for (const auto &[left, right] : list) {
-    int32_t leftId = vocabulary.find(left);
-    int32_t rightId = vocabulary.find(right);
-    joined.assign(left).append(right);
-    // Most tokens have their ids in the order in which they were learned.
-    ++result;
-    if (!vocabulary.contains(result) || joined.empty() ||
-        vocabulary.token(result) != joined)
-      result = vocabulary.find(joined);
-    if (leftId < 0 || rightId < 0 || result < 0)
-      throw InputError(origin + ": the merge \"" + std::string(left) + " " +
-                       std::string(right) +
-                       "\" uses a token that the vocabulary lacks: vocabulary "
-                       "and merges must be of the same tokenizer");
-    Merge &merge = table[place(pairKey(leftId, rightId))];
-    if (merge.rank < 0) // the earlier one counts
-      merge = {pairKey(leftId, rightId), static_cast<int32_t>(learned.size()),
-               result};
-    learned.emplace_back(leftId, rightId);
+  learned.reserve(list.size());
+  for (size_t begin = 0; begin < list.size(); begin += batch) {
+    size_t count = std::min(batch, list.size() - begin);
+    for (size_t i = 0; i < count; ++i) {
+      parts[2 * i] = list[begin + i].first;
+      parts[2 * i + 1] = list[begin + i].second;
+    }
+    vocabulary.find(std::span(parts).first(2 * count), ids.data());
+    for (size_t i = 0; i < count; ++i) {
+      auto [left, right] = list[begin + i];
+      // Most tokens have their ids in the order in which they were learned.
+      ++result;
+      if (!vocabulary.contains(result) ||
+          !isJoined(vocabulary.token(result), left, right))
+        result = vocabulary.find(std::string(left).append(right));
+      if (ids[2 * i] < 0 || ids[2 * i + 1] < 0 || result < 0)
+        throw InputError(origin + ": the merge \"" + std::string(left) + " " +
+                         std::string(right) +
+                         "\" uses a token that the vocabulary lacks: "
+                         "vocabulary and merges must be of the same tokenizer");
+      learned.push_back({ids[2 * i], ids[2 * i + 1], result});
+    }
+  }
+  index();
+}
+
+void BpeMerges::index() {
+  slots.resize(std::bit_ceil(2 * learned.size() + 1));
+  // Of a pair that is there twice, the earlier one counts.
+  constexpr size_t ahead = 16;
+  auto begin = [&](const Merge &merge) {
+    return hashOf(merge.left, merge.right) & (slots.size() - 1);
+  };
+  for (size_t rank = 0; rank < learned.size(); ++rank) {
+    if (rank + ahead < learned.size())
+      __builtin_prefetch(&slots[begin(learned[rank + ahead])], 1);
+    const Merge &merge = learned[rank];
+    if (find(merge.left, merge.right))
+      continue;
+    size_t at = begin(merge);
+    while (slots[at].rank >= 0)
+      at = (at + 1) & (slots.size() - 1);
+    slots[at] = {halfOf(hashOf(merge.left, merge.right)),
+                 static_cast<int32_t>(rank)};
   }
 }
 
-size_t BpeMerges::place(uint64_t pair) const {
-  size_t at = static_cast<size_t>((pair * 0x9E3779B97F4A7C15u) >> (64 - bits));
-  while (table[at].rank >= 0 && table[at].pair != pair)
-    at = (at + 1) & (table.size() - 1);
-  return at;
-}
-
 const BpeMerges::Merge *BpeMerges::find(int32_t left, int32_t right) const {
-  const Merge &merge = table[place(pairKey(left, right))];
-  return merge.rank < 0 ? nullptr : &merge;
+  uint64_t hash = hashOf(left, right);
+  for (size_t at = hash & (slots.size() - 1); slots[at].rank >= 0;
+       at = (at + 1) & (slots.size() - 1)) {
+    const Merge &merge = learned[static_cast<size_t>(slots[at].rank)];
+    if (slots[at].hash == halfOf(hash) && merge.left == left &&
+        merge.right == right)
+      return &merge;
+  }
+  return nullptr;
 }
 
 void BpeMerges::expectComplete(const Vocabulary &vocabulary,
                                const std::vector<AddedToken> &added,
                                const std::string &origin) const {
   std::vector<bool> isMade(static_cast<size_t>(vocabulary.size()));
-  for (const Merge &merge : table)
-    if (merge.rank >= 0)
-      isMade[merge.result] = true;
+  for (const Merge &merge : learned)
+    isMade[merge.result] = true;
   for (const AddedToken &token : added)
     isMade[vocabulary.find(token.text)] = true;
   int64_t lost = 0;
@@ -116,7 +150,7 @@ void BpeMerges::applyShort(std::span<const int32_t> first,
     const Merge *best = nullptr;
     size_t at = 0;
     for (size_t i = 0; i + 1 < size; ++i)
-      if (next[i] && (!best || next[i]->rank < best->rank)) {
+      if (next[i] && (!best || next[i] < best)) {
         best = next[i];
         at = i;
       }
@@ -171,7 +205,8 @@ void BpeMerges::apply(std::span<const int32_t> first,
       return;
     int32_t right = nodes[nodes[at].next].id;
     if (const Merge *merge = find(nodes[at].id, right))
-      queue.push({merge->rank, at, nodes[at].id, right, merge->result});
+      queue.push({static_cast<int32_t>(merge - learned.data()), at,
+                  nodes[at].id, right, merge->result});
   };
   for (size_t i = 0; i + 1 < nodes.size(); ++i)
     offer(static_cast<int32_t>(i));

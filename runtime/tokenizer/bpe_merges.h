@@ -45,28 +45,27 @@ public:
                       const std::vector<AddedToken> &added,
                       const std::string &origin) const;
 
-  /// The two ids of every merge of the list, in its order.
-  const std::vector<std::pair<int32_t, int32_t>> &pairs() const {
-    return learned;
-  }
+  struct Merge {
+    int32_t left, right, result;
+  };
+  /// Every merge of the list, in its order.
+  const std::vector<Merge> &all() const { return learned; }
 
 private:
-  struct Merge {
-    uint64_t pair;
-    int32_t rank; ///< -1: an empty place of the table
-    int32_t result;
+  /// Of the table: which merge, and some bits of its pair's hash. -1: nothing.
+  struct Slot {
+    uint32_t hash = 0;
+    int32_t rank = -1;
   };
 
+  void index();
   const Merge *find(int32_t left, int32_t right) const;
-  /// Where the pair is in the table, or the empty place for it.
-  size_t place(uint64_t pair) const;
   void applyShort(std::span<const int32_t> first,
                   std::vector<int32_t> &ids) const;
 
+  std::vector<Merge> learned; ///< the earlier, the lower its address
   /// Open addressing, at most half full: encoding is mostly looking up here.
-  std::vector<Merge> table;
-  int bits = 1; ///< the table has 2 ** bits places
-  std::vector<std::pair<int32_t, int32_t>> learned;
+  std::vector<Slot> slots; ///< as many as a power of two
 };
 
 /// The `merges` of a tokenizer.json: pairs, or texts with a space between the

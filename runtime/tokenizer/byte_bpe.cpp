@@ -109,7 +109,7 @@ public:
     root["pre_tokenizer"] = byteLevel;
     root["decoder"] = byteLevel;
     root["model"]["vocab"] = vocabulary.toJson();
-    for (const auto &[left, right] : merges.pairs())
+    for (const auto &[left, right, result] : merges.all())
       root["model"]["merges"].push_back(std::string(vocabulary.token(left)) +
                                         " " +
                                         std::string(vocabulary.token(right)));

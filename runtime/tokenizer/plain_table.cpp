@@ -24,24 +24,25 @@ static int32_t escapedCharacter(std::string_view text) {
   return static_cast<int32_t>(value);
 }
 
-bool unescape(std::string_view spelt, std::string &token) {
-  token.clear();
+bool unescape(std::string_view spelt, std::string &text) {
   for (size_t at = 0; at < spelt.size();) {
-    auto c = static_cast<unsigned char>(spelt[at]);
-    if (c < 0x20)
-      return false;
-    if (c >= 0x80) {
+    size_t begin = at;
+    while (at < spelt.size() && spelt[at] != '\\') {
+      auto c = static_cast<unsigned char>(spelt[at]);
+      if (c < 0x20)
+        return false;
+      if (c < 0x80) {
+        ++at;
+        continue;
+      }
       CodePoint character = decodeUtf8(spelt, at);
       if (character.value < 0)
         return false;
-      token.append(spelt, at, character.bytes);
       at += character.bytes;
-      continue;
     }
-    if (c != '\\') {
-      token += spelt[at++];
-      continue;
-    }
+    text.append(spelt, begin, at - begin);
+    if (at == spelt.size())
+      break;
     if (at + 1 == spelt.size())
       return false;
     char kind = spelt[at + 1];
@@ -50,7 +51,7 @@ bool unescape(std::string_view spelt, std::string &token) {
       int32_t character = escapedCharacter(spelt.substr(at));
       if (character < 0)
         return false;
-      appendUtf8(character, token);
+      appendUtf8(character, text);
       at += 4;
       continue;
     }
@@ -59,7 +60,7 @@ bool unescape(std::string_view spelt, std::string &token) {
     size_t which = kinds.find(kind);
     if (which == std::string_view::npos)
       return false;
-    token += meant[which];
+    text += meant[which];
   }
   return true;
 }

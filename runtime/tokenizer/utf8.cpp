@@ -67,6 +67,10 @@ void appendUtf8(int32_t codePoint, std::string &text) {
 
 bool isUtf8(std::string_view bytes) {
   for (size_t at = 0; at < bytes.size();) {
+    if (static_cast<unsigned char>(bytes[at]) < 0x80) {
+      ++at; // most text, without a call
+      continue;
+    }
     CodePoint next = decodeUtf8(bytes, at);
     if (next.value < 0)
       return false;

@@ -12,6 +12,7 @@
 #include "runtime/tokenizer/utf8.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <nlohmann/json.hpp>
 
@@ -20,8 +21,11 @@ using nlohmann::ordered_json;
 
 namespace tfm {
 
-/// A table of so many slots can be probed in a few steps for `count` entries.
-static size_t slotsFor(size_t count) { return std::bit_ceil(2 * count + 2); }
+/// A table of so many slots is probed in a few steps for `count` entries: at
+/// most four fifths are taken.
+static size_t slotsFor(size_t count) {
+  return std::bit_ceil(count + count / 4 + 2);
+}
 
 static uint32_t halfOf(size_t hash) {
   return static_cast<uint32_t>(hash >> 32);
@@ -34,29 +38,45 @@ void Vocabulary::insert(size_t hash, int32_t id) {
   slots[at] = {halfOf(hash), id};
 }
 
-void Vocabulary::grow(size_t count) {
-  if (slotsFor(count) <= slots.size())
-    return;
+bool Vocabulary::index(size_t count) {
   slots.assign(slotsFor(count), Slot());
-  for (size_t id = 0; id < tokens.size(); ++id)
-    if (tokens[id].isUsed)
-      insert(StringHash()(token(static_cast<int32_t>(id))),
-             static_cast<int32_t>(id));
+  std::array<size_t, batch> hashes;
+  for (size_t begin = 0; begin < tokens.size(); begin += batch) {
+    size_t end = std::min(begin + batch, tokens.size());
+    for (size_t id = begin; id < end; ++id) {
+      hashes[id - begin] = StringHash()(token(static_cast<int32_t>(id)));
+      __builtin_prefetch(&slots[hashes[id - begin] & (slots.size() - 1)], 1);
+    }
+    for (size_t id = begin; id < end; ++id) {
+      if (!isUsed(id))
+        continue;
+      if (find(token(static_cast<int32_t>(id)), hashes[id - begin]) >= 0)
+        return false;
+      insert(hashes[id - begin], static_cast<int32_t>(id));
+    }
+  }
+  return true;
 }
 
-void Vocabulary::reserve(size_t count) {
-  tokens.reserve(count);
-  grow(count);
+void Vocabulary::place(size_t begin, size_t id) {
+  if (texts.size() >= unused)
+    throw InputError("a vocabulary of more than 4 GiB");
+  if (id == tokens.size())
+    tokens.emplace_back();
+  else if (id > tokens.size())
+    tokens.resize(id + 1);
+  tokens[id] = {static_cast<uint32_t>(begin),
+                static_cast<uint32_t>(texts.size() - begin)};
+  ++used;
 }
 
 void Vocabulary::put(std::string_view token, size_t id) {
-  if (id >= tokens.size())
-    tokens.resize(id + 1);
-  tokens[id] = {texts.size(), token.size(), true};
+  size_t begin = texts.size();
   texts += token;
+  place(begin, id);
   // Twice what is needed: the table is made anew seldom.
-  if (slotsFor(++used) > slots.size())
-    grow(2 * used);
+  if (slotsFor(used) > slots.size())
+    index(2 * used);
   else
     insert(StringHash()(token), static_cast<int32_t>(id));
 }
@@ -68,15 +88,42 @@ int32_t Vocabulary::add(std::string_view token) {
   return known < 0 ? static_cast<int32_t>(tokens.size()) - 1 : known;
 }
 
-int32_t Vocabulary::find(std::string_view token) const {
-  if (slots.empty())
-    return -1;
-  size_t hash = StringHash()(token);
+int32_t Vocabulary::find(std::string_view token, size_t hash) const {
   for (size_t at = hash & (slots.size() - 1); slots[at].id >= 0;
        at = (at + 1) & (slots.size() - 1))
     if (slots[at].hash == halfOf(hash) && this->token(slots[at].id) == token)
       return slots[at].id;
   return -1;
+}
+
+int32_t Vocabulary::find(std::string_view token) const {
+  return slots.empty() ? -1 : find(token, StringHash()(token));
+}
+
+void Vocabulary::find(std::span<const std::string_view> wanted,
+                      int32_t *ids) const {
+  if (slots.empty()) {
+    std::fill_n(ids, wanted.size(), -1);
+    return;
+  }
+  std::array<size_t, batch> hashes;
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    hashes[i] = StringHash()(wanted[i]);
+    __builtin_prefetch(&slots[hashes[i] & (slots.size() - 1)]);
+  }
+  // Where the hashes are the same, the texts are: it is there in most cases.
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    const Slot &slot = slots[hashes[i] & (slots.size() - 1)];
+    ids[i] = slot.hash == halfOf(hashes[i]) ? slot.id : -1;
+    if (ids[i] >= 0)
+      __builtin_prefetch(&tokens[static_cast<size_t>(ids[i])]);
+  }
+  for (size_t i = 0; i < wanted.size(); ++i)
+    if (ids[i] >= 0)
+      __builtin_prefetch(token(ids[i]).data());
+  for (size_t i = 0; i < wanted.size(); ++i)
+    if (ids[i] < 0 || token(ids[i]) != wanted[i])
+      ids[i] = find(wanted[i], hashes[i]);
 }
 
 void failTooLarge(const std::string &token, const std::string &origin) {
@@ -96,7 +143,7 @@ void Vocabulary::set(std::string_view token, uint64_t id,
   int32_t before = find(token);
   if (before == static_cast<int32_t>(id))
     return;
-  if (before >= 0 || (id < tokens.size() && tokens[id].isUsed))
+  if (before >= 0 || isUsed(id))
     throw InputError(origin + ": " + name() + " and the id " +
                      std::to_string(id) + " are given twice");
   put(token, id);
@@ -116,17 +163,16 @@ Vocabulary Vocabulary::fromJson(const json &object, const std::string &origin) {
 
 std::optional<Vocabulary> Vocabulary::fromPlainTable(std::string_view text) {
   Vocabulary vocabulary;
-  vocabulary.reserve(text.size() / 16); // a guess: `"token": 12345, `
+  vocabulary.tokens.reserve(text.size() / 16); // a guess: `"token": 12345, `
   vocabulary.texts.reserve(text.size() / 2);
-  std::string token;
   auto isNew = [&](std::string_view spelt, uint64_t id) {
-    if (!unescape(spelt, token) || vocabulary.find(token) >= 0 ||
-        (id < vocabulary.tokens.size() && vocabulary.tokens[id].isUsed))
+    size_t begin = vocabulary.texts.size();
+    if (vocabulary.isUsed(id) || !unescape(spelt, vocabulary.texts))
       return false;
-    vocabulary.put(token, id);
+    vocabulary.place(begin, id);
     return true;
   };
-  if (!readPlainTable(text, isNew))
+  if (!readPlainTable(text, isNew) || !vocabulary.index(vocabulary.used))
     return std::nullopt;
   return vocabulary;
 }
@@ -144,7 +190,7 @@ ordered_json Vocabulary::toJson() const {
   // Straight into the ordered map's vector: looking for duplicates would be
   // quadratic, and there are none.
   for (size_t i = 0; i < tokens.size(); ++i)
-    if (tokens[i].isUsed)
+    if (isUsed(i))
       members.emplace_back(token(static_cast<int32_t>(i)), i);
   return object;
 }
@@ -153,6 +199,7 @@ MergeList parseMerges(const NamedText &file) {
   std::string_view text = file.text;
   MergeList merges;
   merges.reserve(text.size() / 8);
+  bool isText = isUtf8(text); // what is not could not be written as JSON
   size_t line = 0;
   while (!text.empty()) {
     ++line;
@@ -169,7 +216,7 @@ MergeList parseMerges(const NamedText &file) {
         row.find(' ', space + 1) != std::string_view::npos)
       throw InputError(file.origin + ":" + std::to_string(line) +
                        ": a merge is two tokens with one space between them");
-    if (!isUtf8(row)) // could not be written as JSON
+    if (!isText && !isUtf8(row))
       throw InputError(file.origin + ":" + std::to_string(line) +
                        ": not UTF-8 text");
     merges.emplace_back(row.substr(0, space), row.substr(space + 1));

@@ -10,8 +10,10 @@
 
 #include "runtime/tokenizer/tokenizer.h"
 
+#include <cstring>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -19,10 +21,36 @@
 
 namespace tfm {
 
+/// A hash of tokens and words, which are a few bytes long: without a call.
 struct StringHash {
   using is_transparent = void;
   size_t operator()(std::string_view text) const {
-    return std::hash<std::string_view>()(text);
+    const char *bytes = text.data();
+    uint64_t hash = text.size();
+    size_t left = text.size();
+    for (; left > 8; left -= 8, bytes += 8)
+      hash = mix(hash ^ load<uint64_t>(bytes));
+    if (left >= 4)
+      hash ^= load<uint32_t>(bytes) | uint64_t{load<uint32_t>(bytes + left - 4)}
+                                          << 32;
+    else if (left > 0)
+      hash ^= load<uint8_t>(bytes) |
+              uint64_t{load<uint8_t>(bytes + left / 2)} << 8 |
+              uint64_t{load<uint8_t>(bytes + left - 1)} << 16;
+    return mix(hash);
+  }
+
+private:
+  template <typename Word> static Word load(const char *bytes) {
+    Word word;
+    std::memcpy(&word, bytes, sizeof word);
+    return word;
+  }
+  /// Both halves of a product, so that all bits count for the low ones.
+  static uint64_t mix(uint64_t value) {
+    value = (value ^ value >> 32) * 0x9E3779B97F4A7C15u;
+    value = (value ^ value >> 29) * 0xBF58476D1CE4E5B9u;
+    return value ^ value >> 32;
   }
 };
 
@@ -35,18 +63,23 @@ inline constexpr std::string_view wordEnd = "</w>";
 class Vocabulary {
 public:
   int64_t size() const { return static_cast<int64_t>(tokens.size()); }
-  /// Makes room for so many tokens.
-  void reserve(size_t count);
   /// The id of a new token; of an old one its id.
   int32_t add(std::string_view token);
   /// Gives a token its id; throws InputError for one that cannot be.
   void set(std::string_view token, uint64_t id, const std::string &origin);
   /// -1 where there is none.
   int32_t find(std::string_view token) const;
+  /// `find` for so many tokens at once, at most `batch`: while one is compared,
+  /// what the next ones need is on its way from memory.
+  void find(std::span<const std::string_view> wanted, int32_t *ids) const;
+  static constexpr size_t batch = 64;
   /// Empty for an id that is not used. Valid until another token comes.
   std::string_view token(int32_t id) const {
-    const Token &token = tokens[static_cast<size_t>(id)];
-    return std::string_view(texts).substr(token.begin, token.size);
+    auto index = static_cast<size_t>(id);
+    if (!isUsed(index))
+      return {};
+    return std::string_view(texts).substr(tokens[index].begin,
+                                          tokens[index].size);
   }
   bool contains(int32_t id) const { return id >= 0 && id < size(); }
   /// Reads `{"token": id, ...}`; throws InputError. Ids may leave gaps.
@@ -59,10 +92,10 @@ public:
 
 private:
   struct Token {
-    size_t begin = 0;
-    size_t size = 0;
-    bool isUsed = false;
+    uint32_t begin = unused;
+    uint32_t size = 0;
   };
+  static constexpr uint32_t unused = UINT32_MAX;
   /// Of the table: an id and one half of its token's hash, whose other half
   /// says where to begin to look. -1: nothing.
   struct Slot {
@@ -70,15 +103,21 @@ private:
     int32_t id = -1;
   };
 
-  /// Puts a token that is not there yet at a place that nothing uses.
+  bool isUsed(size_t id) const {
+    return id < tokens.size() && tokens[id].begin != unused;
+  }
+  int32_t find(std::string_view token, size_t hash) const;
+  /// Gives what stands behind `begin` of the texts to an id that is not used.
+  void place(size_t begin, size_t id);
+  /// Puts a token that is not there yet at an id that is not used.
   void put(std::string_view token, size_t id);
   void insert(size_t hash, int32_t id);
-  /// Makes the table so large that half of it stays free.
-  void grow(size_t count);
+  /// Makes the table anew, for so many tokens. False where two are the same.
+  bool index(size_t count);
   /// Reads a table as most files have it; nothing for any other text.
   static std::optional<Vocabulary> fromPlainTable(std::string_view text);
 
-  std::string texts;
+  std::string texts; ///< less than 4 GiB
   std::vector<Token> tokens;
   size_t used = 0;
   std::vector<Slot> slots; ///< as many as a power of two

@@ -70,8 +70,18 @@ protected:
             "--overwrite", nullptr);
       _exit(99);
     }
-    while (!std::filesystem::exists(folder / "run/state.json"))
+    while (!std::filesystem::exists(folder / "run/state.json")) {
+      // Where it has ended instead, nothing would ever come.
+      siginfo_t ended{};
+      waitid(P_PID, static_cast<id_t>(child), &ended,
+             WEXITED | WNOHANG | WNOWAIT);
+      if (ended.si_pid == child) {
+        ADD_FAILURE() << "training ended: "
+                      << contentOf(folder / "endless-err.txt");
+        break;
+      }
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
     return child;
   }
 
