@@ -13,6 +13,7 @@
 #include "runtime/find_tokenizer.h"
 #include "runtime/folder_lock.h"
 #include "runtime/progress.h"
+#include "runtime/tokenizer/utf8.h"
 #include "runtime/weights.h"
 
 #include <algorithm>
@@ -250,9 +251,16 @@ void evaluate(const tfm_model &descriptor, const CommonOptions &command) {
   Evaluation result =
       Evaluator(model, *data, ignored)
           .evaluate(Part::Validation, /*batches=*/0, measureOf(recipe.train));
-  bool asks = !data->questions(Part::Validation).empty() &&
-              Model::givesLogits(model.function("forward"));
-  ExactMatch match = asks ? answerQuestions(model, *data) : ExactMatch();
+  bool asks = !data->questions(Part::Validation).empty();
+  ExactMatch match;
+  if (asks)
+    try {
+      match = answerQuestions(model, *data);
+    } catch (const InputError &error) { // all else has been measured
+      asks = false;
+      say(fmt::format("note: no answers are compared: {}\n",
+                      printable(error.what())));
+    }
   Score all = {match.seen.asked + match.unseen.asked,
                match.seen.right + match.unseen.right};
   if (command.json) {

@@ -92,6 +92,7 @@ struct ExactMatch {
 /// Answers the questions of the validation part greedily with `forward`, as
 /// many at a time as it has rows; an answer counts when every token up to the
 /// end token is right. At most `limit` questions, spread evenly; 0 for all.
+/// Throws InputError for a model that cannot answer.
 ExactMatch answerQuestions(Model &model, const Dataset &data, size_t limit = 0);
 
 } // namespace tfm

@@ -11,6 +11,7 @@
 #include "runtime/error.h"
 #include "runtime/initialise.h"
 #include "runtime/schedule.h"
+#include "runtime/tokenizer/utf8.h"
 
 #include <algorithm>
 #include <cmath>
@@ -63,8 +64,7 @@ Trainer::Trainer(Model &model, const Recipe &recipe, const Dataset &data,
     throw std::logic_error("the model's batch is not that of its recipe");
   if (model.find("evaluate"))
     evaluator.emplace(model, data, ignored);
-  hasQuestions = !data.questions(Part::Validation).empty() &&
-                 Model::givesLogits(model.function("forward"));
+  hasQuestions = !data.questions(Part::Validation).empty();
   if (train.sample.interval.every > 0)
     samplePrompt = promptTokens(tokenizer, train.sample.prompt,
                                 /*withBegin=*/false,
@@ -207,7 +207,14 @@ bool Trainer::validate(TrainResult &result) {
   result.validationLoss = evaluation.loss;
   ExactMatch match;
   if (hasQuestions)
-    match = answerQuestions(model, data, questionsWhileTraining);
+    try {
+      match = answerQuestions(model, data, questionsWhileTraining);
+    } catch (const InputError &error) { // no reason to give up training
+      hasQuestions = false;
+      progress->clear();
+      say(fmt::format("note: no answers are compared: {}\n",
+                      printable(error.what())));
+    }
   auto part = [](const char *name, const Score &score) {
     return score.asked == 0
                ? std::string()

@@ -392,6 +392,43 @@ train {{ batch = 4, sequence = 16, steps = 4, optimizer = adam(lr = 1e-3), sampl
                 self.assertFalse((folder / "logits.safetensors").exists())
 
 
+class NoAnswers(unittest.TestCase):
+    """Data with questions that the model cannot answer: it trains on them all the same."""
+
+    MODELS = {
+        "a table in it has rows for 14": ("vocab + 3", "true"),
+        "this model looks at all 12 positions at once": ("vocab", "false"),
+    }
+
+    def test_trains_and_is_evaluated(self):
+        for why, (logits, causal) in self.MODELS.items():
+            with self.subTest(why), tempfile.TemporaryDirectory(prefix="tfm-e2e-") as name:
+                folder = pathlib.Path(name)
+                (folder / "sums.tfm").write_text(f"""
+model Sums(vocab = tokenizer.size, context = 12, width = 8) {{
+  e    = Embedding(vocab, width)
+  attn = SelfAttention(width, heads = 2, drop = 0.0, causal = {causal})
+  out  = Linear(width, {logits})
+  forward(tokens: int[B, T]) -> [B, T, {logits}] {{ return out(attn(e(tokens))) }}
+}}
+tokenizer chars("0123456789+=.#")
+data sums(count = 50, max = 9, validation = 0.2)
+train {{ batch = 4, sequence = 7, steps = 4, loss = cross_entropy(ignore = "#"),
+  validate = every(2) }}
+""")
+                model = binary(folder, folder / "sums.tfm")
+                trained = run(model, "train", "--out", "run", cwd=folder)
+                self.assertEqual(trained.returncode, 0, trained.stderr)
+                measured = run(model, "eval", "--weights", "run", "--json", cwd=folder)
+                self.assertEqual(measured.returncode, 0, measured.stderr)
+                for output in (trained.stderr, measured.stderr):
+                    self.assertEqual(output.count("note: no answers are compared: "), 1)
+                    self.assertIn(why, output)
+                answer = json.loads(measured.stdout)
+                self.assertIsNotNone(answer["accuracy"])
+                self.assertIsNone(answer["exact_match"])
+
+
 class Json(unittest.TestCase):
     """Questions and answers in JSON, some of them longer than a window."""
 
