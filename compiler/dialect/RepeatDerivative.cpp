@@ -206,14 +206,14 @@ SmallVector<bool> activateBody(ReverseSweep &sweep, RepeatOp op, Block &body,
 
 } // namespace
 
-void tfm::differentiateRepeat(OpBuilder &builder, RepeatOp op,
-                              ValueRange cotangents, ArrayRef<bool> wanted,
-                              SmallVectorImpl<Value> &result) {
+FailureOr<Cotangents> tfm::differentiateRepeat(OpBuilder &builder, RepeatOp op,
+                                               ValueRange cotangents,
+                                               ArrayRef<bool> wanted) {
   Location loc = op.getLoc();
   const int64_t count = op.getCount();
   const size_t numCarried = op.getCarried().size(),
                numStacked = op.getStacked().size();
-  result.assign(op->getNumOperands(), Value());
+  Cotangents result(op->getNumOperands());
 
   // The forward body is swept in a copy: nested repeats are replaced in it.
   Region forwardRegion, reversedRegion;
@@ -251,8 +251,9 @@ void tfm::differentiateRepeat(OpBuilder &builder, RepeatOp op,
     sweep.accumulate(value, reversed.addArgument(value.getType(), loc));
   }
   if (carriedOperands.empty() && stackedOperands.empty())
-    return;
-  sweep.run(forward);
+    return result;
+  if (failed(sweep.run(forward)))
+    return failure();
 
   // Yielded: the cotangents of the carried arguments, sums of those of shared
   // operands, and those of this layer's slice of stacked operands.
@@ -349,12 +350,13 @@ void tfm::differentiateRepeat(OpBuilder &builder, RepeatOp op,
     result[operand] = backward.getResult(numCotangents + i);
   for (auto [i, operand] : llvm::enumerate(stackOf))
     result[operand] = backward.getResult(carriedOperands.size() + i);
+  return result;
 }
 
-void RepeatOp::buildVJP(OpBuilder &builder, ValueRange cotangents,
-                        SmallVectorImpl<Value> &result) {
+FailureOr<Cotangents> RepeatOp::buildVJP(OpBuilder &builder,
+                                         ValueRange cotangents) {
   SmallVector<bool> wanted;
   for (Value operand : getOperands())
     wanted.push_back(isFloat(operand) && !operand.getDefiningOp<ConstantOp>());
-  differentiateRepeat(builder, *this, cotangents, wanted, result);
+  return differentiateRepeat(builder, *this, cotangents, wanted);
 }

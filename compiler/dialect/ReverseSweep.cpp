@@ -35,7 +35,7 @@ void ReverseSweep::accumulate(Value value, Value cotangent) {
     sum = AddOp::create(builder, cotangent.getLoc(), sum, cotangent);
 }
 
-void ReverseSweep::run(Block &block) {
+LogicalResult ReverseSweep::run(Block &block) {
   SmallVector<Operation *> ops;
   for (Operation &op : block.without_terminator())
     ops.push_back(&op);
@@ -53,19 +53,20 @@ void ReverseSweep::run(Block &block) {
       continue;
 
     SmallVector<Value> operands(op->getOperands());
-    SmallVector<Value> found;
-    if (auto repeat = dyn_cast<RepeatOp>(op)) {
-      differentiateRepeat(builder, repeat, results, wanted, found);
-      if (repeat.use_empty())
-        repeat.erase();
-    } else {
-      cast<DifferentiableOpInterface>(op).buildVJP(builder, results, found);
-    }
+    auto repeat = dyn_cast<RepeatOp>(op);
+    FailureOr<Cotangents> found =
+        repeat ? differentiateRepeat(builder, repeat, results, wanted)
+               : cast<DifferentiableOpInterface>(op).buildVJP(builder, results);
+    if (failed(found))
+      return failure();
+    if (repeat && repeat.use_empty())
+      repeat.erase();
     for (auto [operand, isWanted, value] :
-         llvm::zip_equal(operands, wanted, found))
+         llvm::zip_equal(operands, wanted, *found))
       if (isWanted && value)
         accumulate(operand, value);
   }
+  return success();
 }
 
 void tfm::eraseDeadOps(Block &block) {

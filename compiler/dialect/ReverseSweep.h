@@ -36,8 +36,9 @@ public:
   /// Adds `cotangent` to the cotangent of `value`.
   void accumulate(mlir::Value value, mlir::Value cotangent);
   /// Sweeps every op of `block` but its terminator. A `tfm.repeat` may be
-  /// replaced by one with further results (see `differentiateRepeat`).
-  void run(mlir::Block &block);
+  /// replaced by one with further results (see `differentiateRepeat`). Fails
+  /// where one that is reached has no derivative.
+  llvm::LogicalResult run(mlir::Block &block);
   /// The cotangent of `value`, null where it is zero.
   mlir::Value cotangent(mlir::Value value) const {
     return cotangents.lookup(value);
@@ -52,16 +53,15 @@ private:
 /// The derivative of `op`: a repeat of the same layers in reversed order.
 ///
 /// `cotangents` has one value per result of `op` or null; `wanted` says per
-/// operand whether its cotangent is asked for. `result` receives one value per
-/// operand, null where it is zero or not wanted.
+/// operand whether its cotangent is asked for; those that are not stay null.
 ///
 /// What the derivative needs of the forward layers is saved: `op` is replaced
 /// by a repeat that also yields those values, stacked. `op` itself stays behind
-/// without uses.
-void differentiateRepeat(mlir::OpBuilder &builder, RepeatOp op,
-                         mlir::ValueRange cotangents,
-                         llvm::ArrayRef<bool> wanted,
-                         llvm::SmallVectorImpl<mlir::Value> &result);
+/// without uses. Fails where one of its ops does.
+llvm::FailureOr<Cotangents> differentiateRepeat(mlir::OpBuilder &builder,
+                                                RepeatOp op,
+                                                mlir::ValueRange cotangents,
+                                                llvm::ArrayRef<bool> wanted);
 
 /// Erases the ops of `block` whose results are not used, and of an attention's
 /// derivative the gradient of its mask where that is not.

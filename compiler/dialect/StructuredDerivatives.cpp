@@ -11,14 +11,10 @@
 
 #include "compiler/dialect/TfmBuilder.h"
 
-#include "llvm/Support/ErrorHandling.h"
-
 using namespace mlir;
 using namespace tfm;
 
 namespace {
-
-using Cotangents = SmallVectorImpl<Value>;
 
 /// Sums `c` over the axes along which a broadcast from `type` repeated.
 /// Neighbouring axes are summed as one: [B, T, n] to [n] is one sum over rows.
@@ -52,87 +48,83 @@ Value sumToShape(TfmBuilder b, Value c, RankedTensorType type) {
 // Shapes
 //===----------------------------------------------------------------------===//
 
-void BroadcastOp::buildVJP(OpBuilder &builder, ValueRange c,
-                           Cotangents &result) {
-  result.assign({sumToShape({builder, getLoc()}, c[0], tensorType(getX()))});
+FailureOr<Cotangents> BroadcastOp::buildVJP(OpBuilder &builder, ValueRange c) {
+  return Cotangents{sumToShape({builder, getLoc()}, c[0], tensorType(getX()))};
 }
 
-void ReshapeOp::buildVJP(OpBuilder &builder, ValueRange c, Cotangents &result) {
+FailureOr<Cotangents> ReshapeOp::buildVJP(OpBuilder &builder, ValueRange c) {
   TfmBuilder b{builder, getLoc()};
-  result.assign({b.reshape(c[0], tensorType(getX()))});
+  return Cotangents{b.reshape(c[0], tensorType(getX()))};
 }
 
-void TransposeOp::buildVJP(OpBuilder &builder, ValueRange c,
-                           Cotangents &result) {
+FailureOr<Cotangents> TransposeOp::buildVJP(OpBuilder &builder, ValueRange c) {
   SmallVector<int64_t> inverse(getPermutation().size());
   for (auto [i, axis] : llvm::enumerate(getPermutation()))
     inverse[axis] = i;
-  result.assign({TransposeOp::create(builder, getLoc(), c[0],
-                                     builder.getDenseI64ArrayAttr(inverse))});
+  return Cotangents{TransposeOp::create(builder, getLoc(), c[0],
+                                        builder.getDenseI64ArrayAttr(inverse))};
 }
 
-void SliceOp::buildVJP(OpBuilder &builder, ValueRange c, Cotangents &result) {
+FailureOr<Cotangents> SliceOp::buildVJP(OpBuilder &builder, ValueRange c) {
   int64_t axis = getAxis(), start = getStart();
   int64_t after = tensorType(getX()).getDimSize(axis) - start - getSize();
-  result.assign({PadOp::create(builder, getLoc(), c[0], axis, start, after)});
+  return Cotangents{PadOp::create(builder, getLoc(), c[0], axis, start, after)};
 }
 
-void PadOp::buildVJP(OpBuilder &builder, ValueRange c, Cotangents &result) {
+FailureOr<Cotangents> PadOp::buildVJP(OpBuilder &builder, ValueRange c) {
   int64_t axis = getAxis();
-  result.assign({SliceOp::create(builder, getLoc(), c[0], axis, getLow(),
-                                 tensorType(getX()).getDimSize(axis))});
+  return Cotangents{SliceOp::create(builder, getLoc(), c[0], axis, getLow(),
+                                    tensorType(getX()).getDimSize(axis))};
 }
 
-void ConcatOp::buildVJP(OpBuilder &builder, ValueRange c, Cotangents &result) {
+FailureOr<Cotangents> ConcatOp::buildVJP(OpBuilder &builder, ValueRange c) {
   int64_t start = 0, axis = getAxis();
+  Cotangents result;
   for (Value x : getXs()) {
     int64_t size = tensorType(x).getDimSize(axis);
     result.push_back(
         SliceOp::create(builder, getLoc(), c[0], axis, start, size));
     start += size;
   }
+  return result;
 }
 
 //===----------------------------------------------------------------------===//
 // Reductions and normalisations
 //===----------------------------------------------------------------------===//
 
-void ReduceSumOp::buildVJP(OpBuilder &builder, ValueRange c,
-                           Cotangents &result) {
+FailureOr<Cotangents> ReduceSumOp::buildVJP(OpBuilder &builder, ValueRange c) {
   TfmBuilder b{builder, getLoc()};
-  result.assign({b.broadcast(c[0], tensorType(getX()))});
+  return Cotangents{b.broadcast(c[0], tensorType(getX()))};
 }
 
-void ReduceMaxOp::buildVJP(OpBuilder &builder, ValueRange c,
-                           Cotangents &result) {
+FailureOr<Cotangents> ReduceMaxOp::buildVJP(OpBuilder &builder, ValueRange c) {
   TfmBuilder b{builder, getLoc()};
   RankedTensorType type = tensorType(getX());
   Value isMax = b.compare(CompareKind::eq, getX(), b.broadcast(getY(), type));
   Value count = ReduceSumOp::create(
       builder, getLoc(), b.cast(isMax, type.getElementType()), getAxis());
   Value share = b.broadcast(b.div(c[0], count), type);
-  result.assign({b.select(isMax, share, b.zeros(getX()))});
+  return Cotangents{b.select(isMax, share, b.zeros(getX()))};
 }
 
 // y (c - sum(c y))
-void SoftmaxOp::buildVJP(OpBuilder &builder, ValueRange c, Cotangents &result) {
+FailureOr<Cotangents> SoftmaxOp::buildVJP(OpBuilder &builder, ValueRange c) {
   TfmBuilder b{builder, getLoc()};
   Value sum = b.rowSum(b.mul(c[0], getY()));
-  result.assign({b.mul(getY(), b.sub(c[0], sum))});
+  return Cotangents{b.mul(getY(), b.sub(c[0], sum))};
 }
 
 // c - e^y sum(c)
-void LogSoftmaxOp::buildVJP(OpBuilder &builder, ValueRange c,
-                            Cotangents &result) {
+FailureOr<Cotangents> LogSoftmaxOp::buildVJP(OpBuilder &builder, ValueRange c) {
   TfmBuilder b{builder, getLoc()};
-  result.assign({b.sub(c[0], b.mul(b.exp(getY()), b.rowSum(c[0])))});
+  return Cotangents{b.sub(c[0], b.mul(b.exp(getY()), b.rowSum(c[0])))};
 }
 
 // With r = 1 / sqrt(var(x) + eps): r (c - mean(c) - y mean(c y)). The
 // statistics are computed again from x, which costs a pass over a row but
 // saves storing them.
-void NormalizeOp::buildVJP(OpBuilder &builder, ValueRange c,
-                           Cotangents &result) {
+FailureOr<Cotangents> NormalizeOp::buildVJP(OpBuilder &builder, ValueRange c) {
   TfmBuilder b{builder, getLoc()};
   RankedTensorType type = tensorType(getX());
   Value centred = b.sub(getX(), b.broadcast(b.rowMean(getX()), type));
@@ -142,12 +134,12 @@ void NormalizeOp::buildVJP(OpBuilder &builder, ValueRange c,
   Value meanC = b.broadcast(b.rowMean(c[0]), type);
   Value meanCY = b.broadcast(b.rowMean(b.mul(c[0], getY())), type);
   Value inner = b.sub(b.sub(c[0], meanC), b.mul(getY(), meanCY));
-  result.assign({b.mul(b.broadcast(r, type), inner)});
+  return Cotangents{b.mul(b.broadcast(r, type), inner)};
 }
 
 // With r = 1 / sqrt(mean(x^2) + eps): r (c - y mean(c y))
-void RmsNormalizeOp::buildVJP(OpBuilder &builder, ValueRange c,
-                              Cotangents &result) {
+FailureOr<Cotangents> RmsNormalizeOp::buildVJP(OpBuilder &builder,
+                                               ValueRange c) {
   TfmBuilder b{builder, getLoc()};
   RankedTensorType type = tensorType(getX());
   Value square = b.rowMean(b.mul(getX(), getX()));
@@ -155,7 +147,7 @@ void RmsNormalizeOp::buildVJP(OpBuilder &builder, ValueRange c,
                             b.plus(square, getEps().convertToDouble()));
   Value meanCY = b.broadcast(b.rowMean(b.mul(c[0], getY())), type);
   Value inner = b.sub(c[0], b.mul(getY(), meanCY));
-  result.assign({b.mul(b.broadcast(r, type), inner)});
+  return Cotangents{b.mul(b.broadcast(r, type), inner)};
 }
 
 //===----------------------------------------------------------------------===//
@@ -164,39 +156,37 @@ void RmsNormalizeOp::buildVJP(OpBuilder &builder, ValueRange c,
 
 // With A and B the operands after their transposition: dA = c B^T and
 // dB = A^T c, transposed again for an operand that was.
-void MatmulOp::buildVJP(OpBuilder &builder, ValueRange c, Cotangents &result) {
+FailureOr<Cotangents> MatmulOp::buildVJP(OpBuilder &builder, ValueRange c) {
   Value a = getA(), b = getB();
   bool ta = getTransposeA(), tb = getTransposeB();
   auto product = [&](Value x, Value y, bool tx, bool ty) -> Value {
     return MatmulOp::create(builder, getLoc(), x, y, tx, ty);
   };
-  result.assign(
-      {ta ? product(b, c[0], tb, true) : product(c[0], b, false, !tb),
-       tb ? product(c[0], a, true, ta) : product(a, c[0], !ta, false)});
+  return Cotangents{
+      ta ? product(b, c[0], tb, true) : product(c[0], b, false, !tb),
+      tb ? product(c[0], a, true, ta) : product(a, c[0], !ta, false)};
 }
 
-void GatherOp::buildVJP(OpBuilder &builder, ValueRange c, Cotangents &result) {
+FailureOr<Cotangents> GatherOp::buildVJP(OpBuilder &builder, ValueRange c) {
   TfmBuilder b{builder, getLoc()};
-  result.assign({ScatterAddOp::create(builder, getLoc(), b.zeros(getTable()),
-                                      getIds(), c[0]),
-                 Value()});
+  return Cotangents{ScatterAddOp::create(builder, getLoc(), b.zeros(getTable()),
+                                         getIds(), c[0]),
+                    Value()};
 }
 
-void ScatterAddOp::buildVJP(OpBuilder &builder, ValueRange c,
-                            Cotangents &result) {
-  result.assign(
-      {c[0], Value(), GatherOp::create(builder, getLoc(), c[0], getIds())});
+FailureOr<Cotangents> ScatterAddOp::buildVJP(OpBuilder &builder, ValueRange c) {
+  return Cotangents{c[0], Value(),
+                    GatherOp::create(builder, getLoc(), c[0], getIds())};
 }
 
 //===----------------------------------------------------------------------===//
 // Attention, rotary embedding, dropout
 //===----------------------------------------------------------------------===//
 
-void AttentionOp::buildVJP(OpBuilder &builder, ValueRange c,
-                           Cotangents &result) {
+FailureOr<Cotangents> AttentionOp::buildVJP(OpBuilder &builder, ValueRange c) {
   // The language cannot mention `lse`; it is there for the derivative alone.
   if (c[1])
-    llvm::report_fatal_error("tfm.attention: `lse` has no derivative");
+    return emitOpError("`lse` has no derivative");
   Type maskType;
   if (getMask() && isFloat(getMask()))
     maskType = getMask().getType();
@@ -205,34 +195,35 @@ void AttentionOp::buildVJP(OpBuilder &builder, ValueRange c,
       maskType, getQ(), getK(), getV(), getOut(), getLse(), c[0], getMask(),
       getLayer(), getCausalAttr(), getScaleAttr(), getWindowAttr(),
       getSoftcapAttr(), getDropoutAttr(), getSiteAttr());
-  result.assign({backward.getDq(), backward.getDk(), backward.getDv()});
+  Cotangents result{backward.getDq(), backward.getDk(), backward.getDv()};
   if (getMask())
     result.push_back(backward.getDmask());
   if (getLayer())
     result.push_back(Value());
+  return result;
 }
 
-void RopeOp::buildVJP(OpBuilder &builder, ValueRange c, Cotangents &result) {
-  result.assign(
-      {RopeOp::create(builder, getLoc(), c[0], getPositions(), getBaseAttr(),
-                      getDimsAttr(), getInterleavedAttr(),
-                      getInverse() ? UnitAttr() : builder.getUnitAttr()),
-       Value()});
+FailureOr<Cotangents> RopeOp::buildVJP(OpBuilder &builder, ValueRange c) {
+  Value back = RopeOp::create(
+      builder, getLoc(), c[0], getPositions(), getBaseAttr(), getDimsAttr(),
+      getInterleavedAttr(), getInverse() ? UnitAttr() : builder.getUnitAttr());
+  return Cotangents{back, Value()};
 }
 
-void DropoutOp::buildVJP(OpBuilder &builder, ValueRange c, Cotangents &result) {
-  result.assign({DropoutOp::create(builder, getLoc(), c[0], getLayer(),
-                                   getRateAttr(), getSiteAttr())});
+FailureOr<Cotangents> DropoutOp::buildVJP(OpBuilder &builder, ValueRange c) {
+  Cotangents result{DropoutOp::create(builder, getLoc(), c[0], getLayer(),
+                                      getRateAttr(), getSiteAttr())};
   if (getLayer())
     result.push_back(Value());
+  return result;
 }
 
 //===----------------------------------------------------------------------===//
 // Cross entropy
 //===----------------------------------------------------------------------===//
 
-void CrossEntropyOp::buildVJP(OpBuilder &builder, ValueRange c,
-                              Cotangents &result) {
+FailureOr<Cotangents> CrossEntropyOp::buildVJP(OpBuilder &builder,
+                                               ValueRange c) {
   TfmBuilder b{builder, getLoc()};
   Value dlogits;
   if (c[0])
@@ -252,5 +243,5 @@ void CrossEntropyOp::buildVJP(OpBuilder &builder, ValueRange c,
     Value term = b.mul(softmax, perRow(c[1]));
     dlogits = dlogits ? b.add(dlogits, term) : term;
   }
-  result.assign({dlogits, Value()});
+  return Cotangents{dlogits, Value()};
 }

@@ -19,6 +19,13 @@
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include <optional>
 
+namespace tfm {
+
+/// Cotangents of operands, one each; null where one is zero.
+using Cotangents = llvm::SmallVector<mlir::Value>;
+
+} // namespace tfm
+
 #include "compiler/dialect/TfmDialect.h.inc"
 #include "compiler/dialect/TfmEnums.h.inc"
 #include "compiler/dialect/TfmInterfaces.h.inc"

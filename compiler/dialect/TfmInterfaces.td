@@ -22,13 +22,13 @@ def DifferentiableOpInterface : OpInterface<"DifferentiableOpInterface"> {
         Builds the cotangents of the operands from those of the results.
 
         `cotangents` has one value per result, null where nothing downstream
-        depends on that result. Fills `operandCotangents` with one value per
-        operand, null where the derivative is zero or undefined (integers,
-        booleans). Each cotangent has the type of its operand.
+        depends on that result. The result has one value per operand, null
+        where the derivative is zero or undefined (integers, booleans). Each
+        cotangent has the type of its operand. Where there is no derivative it
+        reports that and fails.
       }],
-      "void", "buildVJP",
-      (ins "::mlir::OpBuilder &":$builder, "::mlir::ValueRange":$cotangents,
-           "::llvm::SmallVectorImpl<::mlir::Value> &":$operandCotangents)>,
+      "::llvm::FailureOr<::tfm::Cotangents>", "buildVJP",
+      (ins "::mlir::OpBuilder &":$builder, "::mlir::ValueRange":$cotangents)>,
   ];
 }
 

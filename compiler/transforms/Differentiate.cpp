@@ -37,10 +37,11 @@ struct DifferentiatePass : tfm::impl::DifferentiatePassBase<DifferentiatePass> {
     train.setSymName("train");
     train->removeAttr("tfm.shapes");
     getOperation().insert(std::next(loss->getIterator()), train);
-    addGradients(train);
+    if (failed(addGradients(train)))
+      signalPassFailure();
   }
 
-  void addGradients(func::FuncOp train) {
+  LogicalResult addGradients(func::FuncOp train) {
     Block &block = train.getBody().front();
     Operation *end = block.getTerminator();
     OpBuilder builder(end);
@@ -62,7 +63,8 @@ struct DifferentiatePass : tfm::impl::DifferentiatePassBase<DifferentiatePass> {
     Value result = end->getOperand(0);
     sweep.accumulate(result,
                      splat(builder, result.getLoc(), tensorType(result), 1.0));
-    sweep.run(block);
+    if (failed(sweep.run(block)))
+      return failure();
 
     SmallVector<Value> results(end->getOperands());
     SmallVector<Type> types(train.getResultTypes());
@@ -94,6 +96,7 @@ struct DifferentiatePass : tfm::impl::DifferentiatePassBase<DifferentiatePass> {
       train.setResultAttr(numOwn + i, "tfm.gradient",
                           FlatSymbolRefAttr::get(param.getSymNameAttr()));
     eraseDeadOps(block);
+    return success();
   }
 };
 

@@ -140,7 +140,7 @@ func::FuncOp sweepFor(const TestModule &test, ArrayRef<unsigned> wanted) {
   sweep.propagateActivity(block);
   Value result = end->getOperand(0);
   sweep.accumulate(result, block.addArgument(result.getType(), copy.getLoc()));
-  sweep.run(block);
+  EXPECT_TRUE(succeeded(sweep.run(block)));
   SmallVector<Value> results;
   for (unsigned number : wanted)
     results.push_back(sweep.cotangent(block.getArgument(number)));

@@ -47,7 +47,7 @@ func::FuncOp tfm::oracle::addVJP(func::FuncOp function, StringRef name) {
     if (isFloat(result))
       sweep.accumulate(result,
                        block.addArgument(result.getType(), function.getLoc()));
-  sweep.run(block);
+  EXPECT_TRUE(succeeded(sweep.run(block)));
   SmallVector<Value> results;
   for (BlockArgument argument : arguments) {
     if (!isFloat(argument))
