@@ -35,8 +35,10 @@
 #include "mlir/Target/LLVMIR/Export.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "llvm/IR/InstIterator.h"
+#include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
+#include "llvm/IR/OptBisect.h"
 #include "llvm/Object/ObjectFile.h"
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -158,6 +160,22 @@ static void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
   manager.run(module, modules);
 }
 
+namespace {
+
+/// The emitters choose how addresses are made, for the target's addressing
+/// modes. LLVM's loop strength reduction would give every row of a register
+/// tile a pointer of its own, and spill the tile; without
+/// a flag for the whole process it can be refused in one context only.
+class NoStrengthReduction : public llvm::OptPassGate {
+public:
+  bool shouldRunPass(llvm::StringRef pass, llvm::StringRef) const override {
+    return pass != "Loop Strength Reduction";
+  }
+  bool isEnabled() const override { return true; }
+};
+
+} // namespace
+
 static llvm::Error emit(llvm::Module &module, const CpuTarget &target,
                         llvm::raw_pwrite_stream &out,
                         llvm::CodeGenFileType type) {
@@ -171,7 +189,12 @@ static llvm::Error emit(llvm::Module &module, const CpuTarget &target,
   if ((*machine)->addPassesToEmitFile(codegen, out, nullptr, type))
     return llvm::createStringError("LLVM cannot write files for " +
                                    target.triple);
+  llvm::LLVMContext &context = module.getContext();
+  llvm::OptPassGate &before = context.getOptPassGate();
+  NoStrengthReduction gate;
+  context.setOptPassGate(gate);
   codegen.run(module);
+  context.setOptPassGate(before);
   return llvm::Error::success();
 }
 

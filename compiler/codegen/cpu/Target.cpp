@@ -10,7 +10,6 @@
 #include "llvm/ADT/StringMap.h"
 #include "llvm/MC/MCSubtargetInfo.h"
 #include "llvm/MC/TargetRegistry.h"
-#include "llvm/Support/CommandLine.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/Target/TargetOptions.h"
@@ -156,19 +155,9 @@ int64_t CpuTarget::tileRows() const {
   return rows - rows % 2;
 }
 
-/// The emitters choose how addresses are made, for the target's addressing
-/// modes. LLVM's loop strength reduction would give every row of a register
-/// tile a pointer of its own, and spill the tile; only a flag turns it off.
-static void keepAddresses() {
-  auto &options = llvm::cl::getRegisteredOptions();
-  if (llvm::cl::Option *option = options.lookup("disable-lsr"))
-    static_cast<llvm::cl::opt<bool> *>(option)->setValue(true);
-}
-
 llvm::Expected<std::unique_ptr<llvm::TargetMachine>>
 CpuTarget::createMachine() const {
   initializeTargets();
-  keepAddresses();
   std::string error;
   llvm::Triple parsed(triple);
   const llvm::Target *target =
