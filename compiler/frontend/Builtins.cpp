@@ -308,10 +308,10 @@ Value BuiltinCall::minMax() {
     dims[at] = Dim(1);
     if (name == "max")
       return Value::tensor(
-          {e.emitter.reduce("reduce_max", x.handle, at), Elem::Float, dims});
+          {e.emitter.reduceMax(x.handle, at), Elem::Float, dims});
     // min(x) is -max(-x).
     auto negated = e.emitter.unary("neg", x.handle);
-    auto most = e.emitter.reduce("reduce_max", negated, at);
+    auto most = e.emitter.reduceMax(negated, at);
     return Value::tensor({e.emitter.unary("neg", most), Elem::Float, dims});
   }
   if (const CallArg *extra = arg("axis")) {
@@ -483,8 +483,10 @@ Value BuiltinCall::normalize() {
     e.error(412, arg("eps")->range, "`eps` is not negative");
     return Value();
   }
-  return Value::tensor(
-      {e.emitter.normalize(name, x->handle, *eps), Elem::Float, x->dims});
+  return Value::tensor({name == "normalize"
+                            ? e.emitter.normalize(x->handle, *eps)
+                            : e.emitter.rmsNormalize(x->handle, *eps),
+                        Elem::Float, x->dims});
 }
 
 //===----------------------------------------------------------------------===//

@@ -86,7 +86,9 @@ struct Emitter::Impl {
   }
 
   /// The value as the innermost frame sees it.
-  mlir::Value use(mlir::Value value) { return use(value, frames.size() - 1); }
+  mlir::Value use(mlir::Value value) {
+    return frames.empty() ? value : use(value, frames.size() - 1);
+  }
 
   mlir::Value use(mlir::Value value, size_t frame) {
     if (frame == 0 || value.getParentBlock() == frames[frame].block)
@@ -124,28 +126,22 @@ struct Emitter::Impl {
     return value;
   }
 
-  Operation *make(StringRef name, TypeRange types, ValueRange operands,
-                  ArrayRef<NamedAttribute> attributes = {}) {
-    SmallVector<mlir::Value> visible;
-    for (mlir::Value operand : operands)
-      visible.push_back(use(operand));
-    OperationState state(loc, name);
-    state.addTypes(types);
-    state.addOperands(visible);
-    state.addAttributes(attributes);
-    return builder.create(state);
+  /// The value as the innermost frame sees it, null for null.
+  mlir::Value use(Handle handle) {
+    return handle ? use(toValue(handle)) : mlir::Value();
   }
 
-  Handle makeOne(StringRef name, Type type, ValueRange operands,
-                 ArrayRef<NamedAttribute> attributes = {}) {
-    return toHandle(make(name, type, operands, attributes)->getResult(0));
+  /// The first result of a new op.
+  template <typename Op, typename... Args> Handle make(const Args &...args) {
+    return toHandle(Op::create(builder, loc, args...)->getResult(0));
   }
 
-  NamedAttribute attr(StringRef name, int64_t value) {
-    return {builder.getStringAttr(name), builder.getI64IntegerAttr(value)};
-  }
-  NamedAttribute attr(StringRef name, double value) {
-    return {builder.getStringAttr(name), builder.getF64FloatAttr(value)};
+  /// An op by its name, whose result has the type of its operands.
+  Handle makeNamed(StringRef name, ValueRange operands) {
+    return toHandle(builder
+                        .create(loc, builder.getStringAttr("tfm." + name),
+                                operands, operands.front().getType())
+                        ->getResult(0));
   }
 
   mlir::Value layer() {
@@ -325,12 +321,9 @@ Handle Emitter::param(const Param &param) {
   Impl &m = *impl;
   mlir::Value &value = m.params[&param];
   if (!value)
-    value = m.atFunction([&] {
-      OperationState state(m.loc, GetParamOp::getOperationName());
-      state.addTypes(parameterType(m.builder, param));
-      state.addAttribute("param",
-                         FlatSymbolRefAttr::get(&m.context, param.path()));
-      return m.builder.create(state)->getResult(0);
+    value = m.atFunction([&]() -> mlir::Value {
+      return GetParamOp::create(m.builder, m.loc,
+                                parameterType(m.builder, param), param.path());
     });
   SmallVector<const Node *> keys;
   for (const Node *repeat : param.owner->repeats())
@@ -413,13 +406,11 @@ Handle Emitter::perLayer(const Node *key, ArrayRef<double> values, Elem elem) {
 }
 
 Handle Emitter::iota(int64_t axis, Shape shape) {
-  return impl->makeOne("tfm.iota", impl->type(Elem::Int, shape), {},
-                       {impl->attr("axis", axis)});
+  return impl->make<IotaOp>(impl->type(Elem::Int, shape), axis);
 }
 
 Handle Emitter::positions(Handle tokens) {
-  mlir::Value x = toValue(tokens);
-  return impl->makeOne("tfm.positions", x.getType(), x);
+  return impl->make<PositionsOp>(impl->use(tokens));
 }
 
 //===----------------------------------------------------------------------===//
@@ -427,139 +418,83 @@ Handle Emitter::positions(Handle tokens) {
 //===----------------------------------------------------------------------===//
 
 Handle Emitter::unary(StringRef name, Handle x) {
-  mlir::Value value = toValue(x);
-  return impl->makeOne(("tfm." + name).str(), value.getType(), value);
+  return impl->makeNamed(name, impl->use(x));
 }
 
 Handle Emitter::binary(StringRef name, Handle a, Handle b) {
-  mlir::Value x = toValue(a);
-  return impl->makeOne(("tfm." + name).str(), x.getType(), {x, toValue(b)});
+  return impl->makeNamed(name, {impl->use(a), impl->use(b)});
 }
 
 Handle Emitter::compare(StringRef kind, Handle a, Handle b) {
-  Impl &m = *impl;
-  mlir::Value x = toValue(a);
-  auto type =
-      RankedTensorType::get(m.typeOf(x).getShape(), m.builder.getI1Type());
-  auto attr = CompareKindAttr::get(&m.context, *symbolizeCompareKind(kind));
-  return m.makeOne("tfm.compare", type, {x, toValue(b)},
-                   {{m.builder.getStringAttr("kind"), attr}});
+  return impl->make<CompareOp>(*symbolizeCompareKind(kind), impl->use(a),
+                               impl->use(b));
 }
 
 Handle Emitter::select(Handle condition, Handle a, Handle b) {
-  mlir::Value x = toValue(a);
-  return impl->makeOne("tfm.select", x.getType(),
-                       {toValue(condition), x, toValue(b)});
+  return impl->make<SelectOp>(impl->use(condition), impl->use(a), impl->use(b));
 }
 
 Handle Emitter::cast(Handle x, Elem elem) {
-  mlir::Value value = toValue(x);
-  return impl->makeOne("tfm.cast",
-                       impl->type(elem, impl->typeOf(value).getShape()), value);
+  mlir::Value value = impl->use(x);
+  return impl->make<CastOp>(impl->type(elem, impl->typeOf(value).getShape()),
+                            value);
 }
 
 Handle Emitter::broadcast(Handle x, Shape shape) {
-  mlir::Value value = toValue(x);
-  RankedTensorType type = impl->typeOf(value);
+  RankedTensorType type = impl->typeOf(toValue(x));
   if (type.getShape() == shape)
     return x;
-  return impl->makeOne("tfm.broadcast",
-                       RankedTensorType::get(shape, type.getElementType()),
-                       value);
+  return impl->make<BroadcastOp>(type.clone(shape), impl->use(x));
 }
 
 Handle Emitter::reshape(Handle x, Shape shape) {
-  mlir::Value value = toValue(x);
-  RankedTensorType type = impl->typeOf(value);
+  RankedTensorType type = impl->typeOf(toValue(x));
   if (type.getShape() == shape)
     return x;
-  return impl->makeOne("tfm.reshape",
-                       RankedTensorType::get(shape, type.getElementType()),
-                       value);
+  return impl->make<ReshapeOp>(type.clone(shape), impl->use(x));
 }
 
 Handle Emitter::transpose(Handle x, ArrayRef<int64_t> permutation) {
-  Impl &m = *impl;
-  mlir::Value value = toValue(x);
-  RankedTensorType type = m.typeOf(value);
-  SmallVector<int64_t> shape;
-  bool identity = true;
-  for (auto [i, axis] : llvm::enumerate(permutation)) {
-    shape.push_back(type.getShape()[axis]);
-    identity &= static_cast<int64_t>(i) == axis;
-  }
-  if (identity)
+  if (llvm::is_sorted(permutation))
     return x;
-  return m.makeOne("tfm.transpose",
-                   RankedTensorType::get(shape, type.getElementType()), value,
-                   {{m.builder.getStringAttr("permutation"),
-                     m.builder.getDenseI64ArrayAttr(permutation)}});
+  return impl->make<TransposeOp>(impl->use(x), permutation);
 }
 
 Handle Emitter::slice(Handle x, int64_t axis, int64_t start, int64_t size) {
-  Impl &m = *impl;
-  mlir::Value value = toValue(x);
-  RankedTensorType type = m.typeOf(value);
-  SmallVector<int64_t> shape(type.getShape());
-  shape[axis] = size;
-  return m.makeOne(
-      "tfm.slice", RankedTensorType::get(shape, type.getElementType()), value,
-      {m.attr("axis", axis), m.attr("start", start), m.attr("size", size)});
+  return impl->make<SliceOp>(impl->use(x), axis, start, size);
 }
 
 Handle Emitter::concat(ArrayRef<Handle> xs, int64_t axis) {
-  Impl &m = *impl;
-  SmallVector<mlir::Value> values;
-  for (Handle x : xs)
-    values.push_back(toValue(x));
-  SmallVector<int64_t> shape(m.typeOf(values[0]).getShape());
-  shape[axis] = 0;
-  for (mlir::Value value : values)
-    shape[axis] += m.typeOf(value).getShape()[axis];
-  return m.makeOne(
-      "tfm.concat",
-      RankedTensorType::get(shape, m.typeOf(values[0]).getElementType()),
-      values, {m.attr("axis", axis)});
+  auto values = llvm::map_to_vector(xs, [&](Handle x) { return impl->use(x); });
+  return impl->make<ConcatOp>(values, axis);
 }
 
 //===----------------------------------------------------------------------===//
 // Reductions, products, attention
 //===----------------------------------------------------------------------===//
 
-Handle Emitter::reduce(StringRef name, Handle x, int64_t axis) {
-  Impl &m = *impl;
-  mlir::Value value = toValue(x);
-  SmallVector<int64_t> shape(m.typeOf(value).getShape());
-  shape[axis] = 1;
-  return m.makeOne(("tfm." + name).str(),
-                   RankedTensorType::get(shape, m.builder.getF32Type()), value,
-                   {m.attr("axis", axis)});
+Handle Emitter::reduceSum(Handle x, int64_t axis) {
+  return impl->make<ReduceSumOp>(impl->use(x), axis);
 }
 
-Handle Emitter::normalize(StringRef name, Handle x, double eps) {
-  mlir::Value value = toValue(x);
-  return impl->makeOne(("tfm." + name).str(), value.getType(), value,
-                       {impl->attr("eps", eps)});
+Handle Emitter::reduceMax(Handle x, int64_t axis) {
+  return impl->make<ReduceMaxOp>(impl->use(x), axis);
+}
+
+Handle Emitter::normalize(Handle x, double eps) {
+  return impl->make<NormalizeOp>(impl->use(x), llvm::APFloat(eps));
+}
+
+Handle Emitter::rmsNormalize(Handle x, double eps) {
+  return impl->make<RmsNormalizeOp>(impl->use(x), llvm::APFloat(eps));
 }
 
 Handle Emitter::matmul(Handle a, Handle b) {
-  Impl &m = *impl;
-  mlir::Value x = toValue(a), y = toValue(b);
-  SmallVector<int64_t> shape(m.typeOf(x).getShape());
-  shape.back() = m.typeOf(y).getShape().back();
-  return m.makeOne("tfm.matmul",
-                   RankedTensorType::get(shape, m.builder.getF32Type()),
-                   {x, y});
+  return impl->make<MatmulOp>(impl->use(a), impl->use(b));
 }
 
 Handle Emitter::gather(Handle table, Handle ids) {
-  Impl &m = *impl;
-  mlir::Value t = toValue(table), i = toValue(ids);
-  SmallVector<int64_t> shape(m.typeOf(i).getShape());
-  llvm::append_range(shape, m.typeOf(t).getShape().drop_front());
-  return m.makeOne("tfm.gather",
-                   RankedTensorType::get(shape, m.typeOf(t).getElementType()),
-                   {t, i});
+  return impl->make<GatherOp>(impl->use(table), impl->use(ids));
 }
 
 std::optional<std::pair<int64_t, int64_t>>
@@ -576,59 +511,37 @@ int64_t Emitter::countTokens() { return tfm::countTokens(*impl->module); }
 
 Handle Emitter::attention(const Attention &options) {
   Impl &m = *impl;
-  auto use = [&](Handle handle) {
-    return handle ? m.use(toValue(handle)) : mlir::Value();
-  };
   OpBuilder &b = m.builder;
   bool drops = options.dropout > 0;
   mlir::Value layer = drops ? m.layer() : mlir::Value();
-  return toHandle(
-      AttentionOp::create(
-          b, m.loc, use(options.q), use(options.k), use(options.v),
-          use(options.mask), layer,
-          options.causal ? b.getUnitAttr() : UnitAttr(),
-          b.getF64FloatAttr(options.scale),
-          options.window ? b.getI64IntegerAttr(*options.window) : IntegerAttr(),
-          options.softcap ? b.getF64FloatAttr(*options.softcap) : FloatAttr(),
-          drops ? b.getF64FloatAttr(options.dropout) : FloatAttr(),
-          drops ? b.getI64IntegerAttr(options.site) : IntegerAttr())
-          .getOut());
+  return m.make<AttentionOp>(
+      m.use(options.q), m.use(options.k), m.use(options.v), m.use(options.mask),
+      layer, options.causal ? b.getUnitAttr() : UnitAttr(),
+      b.getF64FloatAttr(options.scale),
+      options.window ? b.getI64IntegerAttr(*options.window) : IntegerAttr(),
+      options.softcap ? b.getF64FloatAttr(*options.softcap) : FloatAttr(),
+      drops ? b.getF64FloatAttr(options.dropout) : FloatAttr(),
+      drops ? b.getI64IntegerAttr(options.site) : IntegerAttr());
 }
 
 Handle Emitter::rope(Handle x, Handle positions, double base, int64_t dims,
                      bool interleaved) {
-  Impl &m = *impl;
-  mlir::Value value = toValue(x);
-  SmallVector<NamedAttribute> attrs = {m.attr("base", base),
-                                       m.attr("dims", dims)};
-  if (interleaved)
-    attrs.push_back(
-        {m.builder.getStringAttr("interleaved"), m.builder.getUnitAttr()});
-  return m.makeOne("tfm.rope", value.getType(), {value, toValue(positions)},
-                   attrs);
+  return impl->make<RopeOp>(impl->use(x), impl->use(positions),
+                            llvm::APFloat(base), dims, interleaved);
 }
 
 Handle Emitter::dropout(Handle x, double rate, int64_t site) {
-  Impl &m = *impl;
-  SmallVector<mlir::Value> operands = {toValue(x)};
-  if (mlir::Value layer = m.layer())
-    operands.push_back(layer);
-  return m.makeOne("tfm.dropout", operands[0].getType(), operands,
-                   {m.attr("rate", rate), m.attr("site", site)});
+  return impl->make<DropoutOp>(impl->use(x), impl->layer(), llvm::APFloat(rate),
+                               site);
 }
 
 Handle Emitter::crossEntropy(Handle logits, Handle targets,
                              std::optional<int64_t> ignore, double smoothing) {
-  Impl &m = *impl;
-  mlir::Value x = toValue(logits);
-  auto type = RankedTensorType::get(m.typeOf(x).getShape().drop_back(),
-                                    m.builder.getF32Type());
-  SmallVector<NamedAttribute> attrs = {m.attr("label_smoothing", smoothing)};
-  if (ignore)
-    attrs.push_back(m.attr("ignore", *ignore));
-  return toHandle(
-      m.make("tfm.cross_entropy", {type, type}, {x, toValue(targets)}, attrs)
-          ->getResult(0));
+  OpBuilder &b = impl->builder;
+  return impl->make<CrossEntropyOp>(impl->use(logits), impl->use(targets),
+                                    ignore ? b.getI64IntegerAttr(*ignore)
+                                           : IntegerAttr(),
+                                    b.getF64FloatAttr(smoothing));
 }
 
 void Emitter::nameValue(Handle value, StringRef path, StringRef name,

@@ -79,8 +79,10 @@ public:
   Handle concat(llvm::ArrayRef<Handle> xs, int64_t axis);
 
   // Reductions and rows.
-  Handle reduce(llvm::StringRef name, Handle x, int64_t axis);
-  Handle normalize(llvm::StringRef name, Handle x, double eps);
+  Handle reduceSum(Handle x, int64_t axis);
+  Handle reduceMax(Handle x, int64_t axis);
+  Handle normalize(Handle x, double eps);
+  Handle rmsNormalize(Handle x, double eps);
 
   // The rest.
   Handle matmul(Handle a, Handle b);

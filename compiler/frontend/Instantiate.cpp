@@ -126,6 +126,15 @@ static bool isInitName(StringRef name) {
   return llvm::is_contained(initNames, name);
 }
 
+/// Whether a value is, or has, a tensor that is computed.
+static bool holdsTensor(const Value &value) {
+  return value.is(Value::TensorRef) ||
+         (value.is(Value::List) && llvm::any_of(value.items(), holdsTensor));
+}
+
+static constexpr StringRef tensorHelp =
+    "tensors are computed in `forward`; fixed ones are `const`";
+
 /// Whether a value can stand where the declared type or the default's type is
 /// wanted.
 static bool isA(const Value &value, StringRef type) {
@@ -181,7 +190,13 @@ Value Elaborator::checkHyperparameter(const Parameter &parameter, Value value,
       type = isInitName(defaultValue.text()) ? "initialiser" : "function";
       break;
     default:
-      return value;
+      if (!holdsTensor(value))
+        return value;
+      error(506, range,
+            "`" + parameter.name + "` of `" + decl.name +
+                "` would be a tensor that is computed here")
+          .help(tensorHelp);
+      return Value();
     }
     expected = "its default is " + defaultValue.show();
   } else {
@@ -463,10 +478,10 @@ void Elaborator::elaborateMember(Node &node, const Member &member, Env &env,
     env.pending = member.name.str();
     Value value = eval(*member.value, env);
     env.pending.clear();
-    if (value.is(Value::TensorRef)) {
+    if (holdsTensor(value)) {
       error(506, member.range,
             "`" + member.name + "` would be a tensor that is computed here")
-          .help("tensors are computed in `forward`; fixed ones are `const`");
+          .help(tensorHelp);
       value = Value();
     } else if (value.is(Value::Module)) {
       error(506, member.value->range,

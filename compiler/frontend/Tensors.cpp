@@ -184,7 +184,7 @@ Tensor Elaborator::binary(StringRef op, const Tensor &a, const Tensor &b) {
 Tensor Elaborator::reduceSum(const Tensor &x, int64_t axis) {
   Dims dims = x.dims;
   dims[axis] = Dim(1);
-  return {emitter.reduce("reduce_sum", x.handle, axis), Elem::Float, dims};
+  return {emitter.reduceSum(x.handle, axis), Elem::Float, dims};
 }
 
 bool Elaborator::isOne(const Dim &dim) const {
