@@ -29,17 +29,6 @@ std::string folderOf(const std::string &path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
-/// Where links lead, whether there is a file or not: what is renamed onto a
-/// link would take its place.
-std::string throughLinks(const std::string &path) {
-  std::filesystem::path real(path);
-  std::error_code error;
-  // No more than the system follows: links can lead back to themselves.
-  for (int i = 0; i != 40 && std::filesystem::is_symlink(real, error); ++i)
-    real = real.parent_path() / std::filesystem::read_symlink(real, error);
-  return real.string();
-}
-
 std::string reason(int error) {
   if (error == ENOSPC || error == EDQUOT)
     return "the disk is full: free some space or choose another folder";
@@ -49,6 +38,15 @@ std::string reason(int error) {
 }
 
 } // namespace
+
+std::string throughLinks(const std::string &path) {
+  std::filesystem::path real(path);
+  std::error_code error;
+  // No more than the system follows: links can lead back to themselves.
+  for (int i = 0; i != 40 && std::filesystem::is_symlink(real, error); ++i)
+    real = real.parent_path() / std::filesystem::read_symlink(real, error);
+  return real.string();
+}
 
 AtomicFile::AtomicFile(std::string finalPath, const std::string &suffix)
     : path(std::move(finalPath)), target(path) {

@@ -52,6 +52,10 @@ private:
   bool kept = false;
 };
 
+/// Where links lead, whether there is a file or not: what is renamed onto a
+/// link would take its place.
+std::string throughLinks(const std::string &path);
+
 /// Renames and syncs the folder, so that the new name survives a crash.
 void renameSynced(const std::string &from, const std::string &to);
 

@@ -7,7 +7,7 @@
 
 #include "compiler/driver/Link.h"
 
-#include "compiler/driver/WriteFile.h"
+#include "runtime/atomic_file.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/Support/FileSystem.h"
@@ -77,7 +77,7 @@ llvm::Error tfm::link(llvm::StringRef object, llvm::StringRef output,
   llvm::FileRemover removeErrors(errorPath);
 
   // Of this process alone: others may build the same model.
-  std::string target = throughLinks(output);
+  std::string target = throughLinks(output.str());
   std::string partial =
       (target + "." + llvm::Twine(llvm::sys::Process::getProcessId()) +
        ".partial")

@@ -7,9 +7,9 @@
 
 #include "compiler/driver/WriteFile.h"
 
+#include "runtime/atomic_file.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/raw_ostream.h"
-#include <filesystem>
 
 using namespace tfm;
 
@@ -64,15 +64,6 @@ bool tfm::isDevice(llvm::StringRef path) {
          !llvm::sys::fs::is_regular_file(status);
 }
 
-std::string tfm::throughLinks(llvm::StringRef path) {
-  std::filesystem::path real(path.str());
-  std::error_code error;
-  // No more than the system follows: links can lead back to themselves.
-  for (int i = 0; i != 40 && std::filesystem::is_symlink(real, error); ++i)
-    real = real.parent_path() / std::filesystem::read_symlink(real, error);
-  return real.string();
-}
-
 llvm::Error tfm::writeWhole(llvm::StringRef path, llvm::StringRef bytes) {
   std::error_code error;
   // What standard output was redirected to is not ours to replace either.
@@ -82,7 +73,7 @@ llvm::Error tfm::writeWhole(llvm::StringRef path, llvm::StringRef bytes) {
   else if (isDevice(path))
     error = writeDevice(path, bytes);
   else
-    error = writeFile(throughLinks(path), bytes);
+    error = writeFile(throughLinks(path.str()), bytes);
   if (!error)
     return llvm::Error::success();
   return llvm::createStringError(llvm::Twine("cannot write ") +

@@ -10,17 +10,12 @@
 
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
-#include <string>
 
 namespace tfm {
 
 /// Whether there is something at `path` that is no regular file: a terminal, a
 /// pipe, /dev/null. It is written to as it is, and never replaced.
 bool isDevice(llvm::StringRef path);
-
-/// Where links lead, whether there is a file or not: what is renamed onto a
-/// link would take its place.
-std::string throughLinks(llvm::StringRef path);
 
 /// Writes `bytes` to standard output where `path` is `-` or `/dev/stdout`,
 /// through to what is no regular file, else to a file, whole or not at all: to

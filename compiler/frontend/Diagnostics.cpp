@@ -8,6 +8,7 @@
 #include "compiler/frontend/Diagnostics.h"
 
 #include "compiler/frontend/Embedded.h"
+#include "runtime/tokenizer/utf8.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/Unicode.h"
@@ -48,27 +49,13 @@ void Diagnostics::add(const Diagnostics &other) {
     warning(d.code, d.range, d.message) = d;
 }
 
-/// A text without control characters, which a terminal may obey: a blank for
-/// each. So a tab is one column, and the caret stands under its character.
-static std::string printable(llvm::StringRef line) {
-  std::string text;
-  for (size_t i = 0; i < line.size(); ++i) {
-    auto c = static_cast<unsigned char>(line[i]);
-    // U+0080 to U+009F, in UTF-8.
-    bool isC1 = c == 0xC2 && i + 1 < line.size() &&
-                static_cast<unsigned char>(line[i + 1]) >= 0x80 &&
-                static_cast<unsigned char>(line[i + 1]) < 0xA0;
-    i += isC1;
-    text += c < 0x20 || c == 0x7F || isC1 ? ' ' : static_cast<char>(c);
-  }
+/// A text of one line as a terminal shows it: a tab is one column, so that the
+/// caret stands under its character.
+static std::string printableLine(llvm::StringRef line) {
+  std::string text = printable(line);
+  std::ranges::replace(text, '\t', ' ');
+  std::ranges::replace(text, '\n', ' ');
   return text;
-}
-
-/// The same for a note of several lines.
-static std::string printableLines(llvm::StringRef text) {
-  llvm::SmallVector<llvm::StringRef> lines;
-  text.split(lines, '\n');
-  return llvm::join(llvm::map_range(lines, printable), "\n");
 }
 
 /// What a message quotes of a file is left whole up to this size, so that paths
@@ -106,7 +93,7 @@ static std::string shortened(llvm::StringRef message) {
 /// The columns of a terminal that a part of a line takes: two for a Chinese
 /// character.
 static unsigned columnsOf(llvm::StringRef text) {
-  std::string shown = printable(text);
+  std::string shown = printableLine(text);
   int columns = llvm::sys::unicode::columnWidthUTF8(shown);
   return columns < 0 ? countCodePoints(shown) : columns;
 }
@@ -129,7 +116,7 @@ static Excerpt excerptOf(llvm::StringRef line, size_t begin, size_t end) {
   unsigned width = std::max(columnsOf(line.slice(begin, end)), 1u);
   unsigned all = columnsOf(line);
   if (all <= maxColumns)
-    return {printable(line), before, width};
+    return {printableLine(line), before, width};
   // From where to where, in columns: the marked part in the middle if it fits,
   // else what begins it.
   unsigned room = maxColumns - 2 * cut.size();
@@ -153,7 +140,7 @@ static Excerpt excerptOf(llvm::StringRef line, size_t begin, size_t end) {
     if (hasBegun) {
       if (excerpt.text.size() == (from > 0 ? cut.size() : 0))
         first = column;
-      excerpt.text += printable(character);
+      excerpt.text += printableLine(character);
     }
     column += columns;
     at = next;
@@ -186,7 +173,7 @@ static void printPlace(llvm::raw_ostream &os, const SourceFile &file,
   os << "      | " << std::string(option.size() + excerpt.before, ' ') << red
      << std::string(excerpt.width, '^') << reset;
   if (!d.label.empty())
-    os << ' ' << printable(shortened(d.label));
+    os << ' ' << printableLine(shortened(d.label));
   os << '\n';
 }
 
@@ -202,20 +189,20 @@ static void printOne(llvm::raw_ostream &os, const SourceManager &sources,
   // What is wrong with an argument stands below in its line.
   if (file.isArgument() && columnsOf(name) > maxColumns)
     name = name.take_until([](char c) { return c == '='; });
-  os << bold << printable(name) << ':';
+  os << bold << printableLine(name) << ':';
   if (!file.isArgument() && !file.text().empty())
     os << file.line(d.range.begin) << ':' << file.column(d.range.begin) << ':';
   os << ' ' << reset << red << (d.isWarning ? "warning[E" : "error[E")
      << llvm::format("%04u", d.code) << "]: " << reset << bold
-     << printableLines(shortened(d.message)) << reset << '\n';
+     << printable(shortened(d.message)) << reset << '\n';
 
   // There is nothing to show of a file that cannot be read.
   if (!file.text().empty())
     printPlace(os, file, d, red, reset);
   for (const std::string &note : d.notes)
-    os << cyan << "note: " << reset << printableLines(shortened(note)) << '\n';
+    os << cyan << "note: " << reset << printable(shortened(note)) << '\n';
   for (const std::string &help : d.helps)
-    os << cyan << "help: " << reset << printableLines(shortened(help)) << '\n';
+    os << cyan << "help: " << reset << printable(shortened(help)) << '\n';
 }
 
 void Diagnostics::print(llvm::raw_ostream &os, bool color) const {

@@ -16,6 +16,7 @@
 
 #include "compiler/frontend/FormatLine.h"
 #include "compiler/frontend/Parser.h"
+#include "runtime/tokenizer/utf8.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSwitch.h"
@@ -164,7 +165,7 @@ void Formatter::align(llvm::ArrayRef<Statement> statements) {
       return countCodePoints(words[statement.begin + name].token.text);
     };
     if (kind != Align::None) {
-      unsigned widest = 0;
+      size_t widest = 0;
       for (size_t j = i; j != end; ++j)
         widest = std::max(widest, width(statements[j]));
       for (size_t j = i; j != end; ++j)
@@ -278,14 +279,14 @@ void Formatter::alignComments() {
   };
   for (size_t i = 0; i < lines.size();) {
     size_t end = i;
-    unsigned column = 0, longest = 0;
+    size_t column = 0, longest = 0;
     for (; end < lines.size() && isBehind(lines[end]); ++end) {
       column = std::max(column, countCodePoints(lines[end].code));
       longest = std::max(longest, countCodePoints(lines[end].comment));
     }
     bool aligned = column + commentDistance + longest <= formatColumns;
     for (; i < end; ++i) {
-      unsigned own = countCodePoints(lines[i].code);
+      size_t own = countCodePoints(lines[i].code);
       lines[i].code.append(commentDistance + (aligned ? column - own : 0), ' ');
     }
     i = end + 1;

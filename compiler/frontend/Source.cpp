@@ -7,6 +7,7 @@
 
 #include "compiler/frontend/Source.h"
 
+#include "runtime/tokenizer/utf8.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MemoryBuffer.h"
 
@@ -70,10 +71,4 @@ llvm::Expected<uint32_t> SourceManager::load(llvm::StringRef path) {
   if ((*buffer)->getBufferSize() > largestFile)
     return llvm::createStringError("this is no model: it has more than 16 MiB");
   return add(path == "-" ? "<stdin>" : path, (*buffer)->getBuffer());
-}
-
-unsigned tfm::countCodePoints(llvm::StringRef text) {
-  return std::count_if(text.begin(), text.end(), [](char c) {
-    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
-  });
 }

@@ -83,9 +83,6 @@ private:
   std::vector<std::unique_ptr<SourceFile>> files;
 };
 
-/// Number of Unicode code points in UTF-8 text; stray bytes count as one each.
-unsigned countCodePoints(llvm::StringRef text);
-
 } // namespace tfm
 
 #endif // TFM_FRONTEND_SOURCE_H

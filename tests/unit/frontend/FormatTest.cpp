@@ -9,6 +9,7 @@
 #include "compiler/frontend/FormatLine.h"
 #include "compiler/frontend/Parser.h"
 #include "compiler/frontend/PrintAst.h"
+#include "runtime/tokenizer/utf8.h"
 
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringExtras.h"

@@ -169,9 +169,6 @@ TEST(WholeSequence, SlidesOverTheNewestTokens) {
   EXPECT_EQ(wholeSequence(model, 99)->context(), 5);
 }
 
-// Prefill and decode must give what the whole sequence gives, at every
-// position, for prompts that are and are not whole chunks, and when the context
-// slides.
 // A token that the model has no row for is neither read nor said.
 TEST(Rows, LimitTheTokens) {
   for (auto [facts, tokens] : {std::pair(R"({"facts": {"tokens": 10}})", 10),
@@ -202,6 +199,9 @@ TEST(Rows, LimitTheTokens) {
   }
 }
 
+// Prefill and decode must give what the whole sequence gives, at every
+// position, for prompts that are and are not whole chunks, and when the context
+// slides.
 TEST(CachedSequence, GivesTheLogitsOfTheWholeSequence) {
   for (int64_t chunk : {1, 3, 4, 20}) {
     test::ToyShape shape;
