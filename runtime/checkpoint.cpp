@@ -11,6 +11,7 @@
 #include "runtime/error.h"
 #include "runtime/folder_lock.h"
 #include "runtime/hf_config.h"
+#include "runtime/read_json.h"
 #include "runtime/weights.h"
 
 #include <cerrno>
@@ -74,8 +75,7 @@ std::string stateText(const Model &model, const RunState &state) {
 }
 
 RunState parseState(const std::string &path) {
-  json object = json::parse(readFile(path, "the checkpoint's state"), nullptr,
-                            /*allow_exceptions=*/false);
+  json object = jsonOf(readFile(path, "the checkpoint's state"));
   RunState state;
   try {
     state.step = object.at("step").get<int64_t>();

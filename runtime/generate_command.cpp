@@ -11,6 +11,7 @@
 #include "runtime/error.h"
 #include "runtime/find_tokenizer.h"
 #include "runtime/progress.h"
+#include "runtime/read_json.h"
 #include "runtime/tokenizer/utf8.h"
 
 #include <algorithm>
@@ -66,8 +67,7 @@ std::vector<int32_t> endTokensOf(const std::string &folder,
     std::string path = folder + name;
     if (!isFolder(folder) || !fileExists(path))
       continue;
-    json root = json::parse(readFile(path, "the configuration"), nullptr,
-                            /*allow_exceptions=*/false);
+    json root = jsonOf(readFile(path, "the configuration"));
     if (!root.is_object())
       throw InputError(path + " is not a JSON object, so the tokens that end a "
                               "text are unknown: copy or download it again, or "

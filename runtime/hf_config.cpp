@@ -9,6 +9,7 @@
 
 #include "runtime/atomic_file.h"
 #include "runtime/error.h"
+#include "runtime/read_json.h"
 #include "runtime/recipe.h"
 
 #include <algorithm>
@@ -336,9 +337,7 @@ std::optional<ConfigComparison> compareConfig(const std::string &path,
   std::string file = path + "/config.json";
   if (!isFolder(path) || !fileExists(file))
     return std::nullopt;
-  json config =
-      json::parse(readFile(file, "the configuration of the weights"), nullptr,
-                  /*allow_exceptions=*/false);
+  json config = jsonOf(readFile(file, "the configuration of the weights"));
   if (!config.is_object())
     throw InputError(file + " is not a JSON object, so whether the model is "
                             "that of these weights is unknown: copy or "

@@ -10,6 +10,7 @@
 #include "runtime/atomic_file.h"
 #include "runtime/error.h"
 #include "runtime/model.h"
+#include "runtime/read_json.h"
 
 #include <algorithm>
 #include <bit>
@@ -70,8 +71,7 @@ void WeightFiles::addFile(const std::string &path) {
 
 void WeightFiles::addShards(const std::filesystem::path &folder,
                             const std::string &index) {
-  json root = json::parse(readFile(index, "the index of the weights"), nullptr,
-                          /*allow_exceptions=*/false);
+  json root = jsonOf(readFile(index, "the index of the weights"));
   if (!root.is_object() || !root.contains("weight_map") ||
       !root["weight_map"].is_object())
     throw InputError(index + ": there is no \"weight_map\" of tensors to "

@@ -10,6 +10,7 @@
 #include "runtime/atomic_file.h"
 #include "runtime/data/numpy_random.h"
 #include "runtime/error.h"
+#include "runtime/read_json.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -77,7 +78,7 @@ public:
   void readJson(std::string_view text) {
     size_t begin = text.find_first_not_of(" \t\r\n");
     if (begin != std::string::npos && text[begin] == '[') {
-      json all = json::parse(text, nullptr, /*allow_exceptions=*/false);
+      json all = jsonOf(text);
       if (all.is_discarded())
         throw InputError(path + " is not valid JSON");
       for (size_t i = 0; i < all.size(); ++i)
@@ -91,7 +92,7 @@ public:
       if (line.find_first_not_of(" \t") == std::string_view::npos)
         return;
       std::string where = path + ":" + std::to_string(number);
-      json document = json::parse(line, nullptr, /*allow_exceptions=*/false);
+      json document = jsonOf(line);
       if (document.is_discarded())
         throw InputError(where + ": not valid JSON");
       addDocument(document, number, /*isLine=*/true, where);

@@ -324,21 +324,14 @@ TokenizerPtr makeByteBpeTokenizer(const NamedText &vocabJson,
 TokenizerPtr byteBpeFromJson(const json &root, std::string_view text,
                              const std::string &origin) {
   const json &model = root.at("model");
-  Vocabulary vocabulary = Vocabulary::fromJson(
-      model.contains("vocab") ? model["vocab"] : json(), origin);
+  Vocabulary vocabulary = Vocabulary::fromJson(member(model, "vocab"), origin);
   std::vector<AddedToken> specials = readAddedTokens(root, vocabulary, origin);
   std::vector<int32_t> begin = readBegin(root, vocabulary);
-  json none;
   auto result = std::make_unique<ByteBpe>(
       std::move(vocabulary), readMerges(model, origin), specials,
-      findPattern(root.contains("pre_tokenizer") ? root["pre_tokenizer"] : none,
-                  origin),
-      origin);
-  result->normalForm = readNormalizer(
-      root.contains("normalizer") ? root["normalizer"] : none, origin);
-  result->wholePieces = model.contains("ignore_merges") &&
-                        model["ignore_merges"].is_boolean() &&
-                        model["ignore_merges"].get<bool>();
+      findPattern(member(root, "pre_tokenizer"), origin), origin);
+  result->normalForm = readNormalizer(member(root, "normalizer"), origin);
+  result->wholePieces = member(model, "ignore_merges") == true;
   if (!result->wholePieces)
     result->expectMerges(origin);
   result->beginIds = std::move(begin);

@@ -311,8 +311,7 @@ private:
 TokenizerPtr charBpeFromJson(const json &root, std::string_view text,
                              const std::string &origin) {
   const json &model = root.at("model");
-  Vocabulary vocabulary = Vocabulary::fromJson(
-      model.contains("vocab") ? model["vocab"] : json(), origin);
+  Vocabulary vocabulary = Vocabulary::fromJson(member(model, "vocab"), origin);
   std::vector<AddedToken> added = readAddedTokens(root, vocabulary, origin);
   std::vector<int32_t> begin = readBegin(root, vocabulary);
   int32_t unknown = -1;

@@ -18,13 +18,6 @@ namespace tfm {
 
 namespace {
 
-/// A member that is an object, or null.
-const json &member(const json &object, const char *name) {
-  static const json none;
-  auto found = object.find(name);
-  return found == object.end() ? none : *found;
-}
-
 std::string typeOf(const json &object) {
   if (!object.is_object())
     return "";

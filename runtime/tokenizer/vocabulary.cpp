@@ -8,6 +8,7 @@
 #include "runtime/tokenizer/vocabulary.h"
 
 #include "runtime/error.h"
+#include "runtime/read_json.h"
 #include "runtime/tokenizer/plain_table.h"
 #include "runtime/tokenizer/utf8.h"
 
@@ -225,10 +226,16 @@ MergeList parseMerges(const NamedText &file) {
 }
 
 json parseJson(std::string_view text, const std::string &origin) {
-  json value = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  json value = jsonOf(text);
   if (value.is_discarded())
     throw InputError(origin + " is not valid JSON");
   return value;
+}
+
+const json &member(const json &object, const char *name) {
+  static const json none;
+  auto found = object.find(name);
+  return found == object.end() ? none : *found;
 }
 
 ordered_json emptyTokenizerJson() {

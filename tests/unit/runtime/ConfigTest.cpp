@@ -70,8 +70,12 @@ TEST(Config, WhereThereIsNone) {
 
 TEST(Config, IsAnObject) {
   TemporaryFolder folder;
-  for (std::string text : {"", "{", "[]", "3", "null", "{\"n_head\": NaN}",
-                           "\xff\xfe{", "{\"n_head\": 4,}"}) {
+  // Reading on would take all of the stack.
+  std::string deep = R"({"n_head": )" + std::string(500'000, '[') +
+                     std::string(500'000, ']') + "}";
+  for (const std::string &text :
+       std::vector<std::string>{"", "{", "[]", "3", "null", "{\"n_head\": NaN}",
+                                "\xff\xfe{", "{\"n_head\": 4,}", deep}) {
     std::string path = folder.write("config.json", text);
     std::string message =
         messageOf<InputError>([&] { compareConfig(folder.path, llama); });

@@ -147,6 +147,15 @@ TEST(ByteBpe, MergesWhatWasLearnedEarliest) {
   }
 }
 
+// Reading on would take all of the stack.
+TEST(ByteBpe, RefusesWhatIsNestedDeeply) {
+  std::string text = contentOf(bytesFixture + "tokenizer.json");
+  text.insert(1, R"("post_processor": {"x": )" + std::string(500'000, '[') +
+                     std::string(500'000, ']') + "}, ");
+  EXPECT_EQ(messageOf<InputError>([&] { parseTokenizerJson(text, "x.json"); }),
+            "x.json is not valid JSON");
+}
+
 // With a list of merges that was cut short texts would fall into bytes.
 TEST(ByteBpe, MissesMerges) {
   json root = json::parse(contentOf(bytesFixture + "tokenizer.json"));
