@@ -164,8 +164,8 @@ namespace {
 
 /// The emitters choose how addresses are made, for the target's addressing
 /// modes. LLVM's loop strength reduction would give every row of a register
-/// tile a pointer of its own, and spill the tile; without
-/// a flag for the whole process it can be refused in one context only.
+/// tile a pointer of its own, and spill the tile. It cannot be left out of the
+/// code generator's passes, but a context may refuse to run it.
 class NoStrengthReduction : public llvm::OptPassGate {
 public:
   bool shouldRunPass(llvm::StringRef pass, llvm::StringRef) const override {
