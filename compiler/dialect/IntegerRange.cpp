@@ -93,10 +93,6 @@ IntegerRange ofArithmetic(Operation *op, IntegerRange a, IntegerRange b) {
         if (b.low < 1)
           return unite(unite(a, {-a.high, -a.low}), {0, 0, b.isGiven});
         return combine(a, b, [](Integer x, Integer y) { return x / y; });
-      })
-      .Default([&](Operation *) {
-        return IntegerRange{IntegerRange::lowest, IntegerRange::highest,
-                            a.isGiven || b.isGiven};
       });
 }
 
@@ -139,12 +135,13 @@ IntegerRange IntegerRanges::compute(Value value) {
         return unite(of(select.getA()), of(select.getB()));
       })
       .Case<GatherOp>([&](auto gather) { return of(gather.getTable()); })
-      .Default([&](Operation *) -> IntegerRange {
+      .Case<AddOp, SubOp, MulOp, MinOp, MaxOp, DivOp>([&](auto) {
         // Of floats only constants: arithmetic rounds.
-        if (!element.isInteger(32) || op->getNumOperands() != 2)
-          return {};
+        if (!element.isInteger(32))
+          return IntegerRange();
         return ofArithmetic(op, of(op->getOperand(0)), of(op->getOperand(1)));
-      });
+      })
+      .Default([](Operation *) { return IntegerRange(); });
 }
 
 IntegerRange IntegerRanges::ofArgument(BlockArgument argument) {
