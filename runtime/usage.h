@@ -114,17 +114,94 @@ inline size_t editDistance(const std::string &from, const std::string &to) {
   return row[to.size()];
 }
 
+/// The name that `word` most probably means, or empty: at most a third of its
+/// letters differ, or it is how one name begins.
+inline std::string closest(const std::string &word,
+                           const std::vector<std::string> &names) {
+  std::string guess;
+  size_t best = (word.size() + 2) / 3 + 1, begun = 0;
+  for (const std::string &name : names) {
+    size_t distance = editDistance(word, name);
+    if (distance < best) {
+      best = distance;
+      guess = name;
+    }
+    begun += name.starts_with(word);
+  }
+  for (const std::string &name : names)
+    if (begun == 1 && word.size() >= 2 && name.starts_with(word))
+      return name;
+  return guess;
+}
+
+/// `Did you mean `train`?` as a line of its own, or nothing.
+inline std::string suggestion(const std::string &guess) {
+  return guess.empty() ? "" : "Did you mean `" + guess + "`?\n";
+}
+
+/// An option of a command, with its dashes, that was most probably meant by one
+/// that it has not; or empty.
+inline std::string closestOption(const CLI::App &command,
+                                 const std::vector<std::string> &words) {
+  std::vector<std::string> names;
+  for (const CLI::Option *option : command.get_options())
+    for (const std::string &name : option->get_lnames())
+      names.push_back(name);
+  for (const std::string &word : words) {
+    size_t begin = word.find_first_not_of('-');
+    if (begin == 0 || begin == std::string::npos)
+      continue;
+    std::string name = word.substr(begin, word.find('=') - begin);
+    std::string guess = closest(name, names);
+    // What the command does have stands before it.
+    if (!guess.empty() && guess != name)
+      return "--" + guess;
+  }
+  return "";
+}
+
+/// The first of `words` that is an option of another command of `app` than
+/// `chosen`, or stands before it, said in a line; or nothing.
+inline std::string optionElsewhere(const CLI::App &app, const CLI::App &chosen,
+                                   const std::vector<std::string> &words) {
+  for (const std::string &word : words) {
+    std::string name = word.substr(0, word.find('='));
+    std::vector<std::string> commands;
+    for (const CLI::App *command :
+         app.get_subcommands([](const CLI::App *) { return true; }))
+      if (name.starts_with("-") && command->get_option_no_throw(name))
+        commands.push_back("`" + command->get_name() + "`");
+    bool isBefore = &chosen == &app || chosen.get_option_no_throw(name);
+    if (!commands.empty())
+      return "`" + name + "` is an option of " + join(commands, ", ") +
+             (isBefore ? ", behind which it stands.\n" : ".\n");
+  }
+  return "";
+}
+
 /// `tfmc report: --depth: must be 0 or more, not -1`, and where help is.
 inline std::string failure(const CLI::App *app, const CLI::Error &error) {
-  std::string command = app->get_name(), what = error.what();
-  for (const CLI::App *chosen : app->get_subcommands())
+  std::string command = app->get_name(), what = error.what(), help;
+  const CLI::App *last = app;
+  for (const CLI::App *chosen : app->get_subcommands()) {
     command += " " + chosen->get_name();
+    last = chosen;
+  }
   if (what == "A subcommand is required")
     what = "name a command: " + join(commandNames(*app), ", ");
+  std::vector<std::string> extras = app->remaining(/*recurse=*/true);
+  bool isExtra =
+      error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError);
   // CLI11 lists them from the last to the first.
-  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError))
-    what = "did not expect " + join(app->remaining(/*recurse=*/true), " ");
-  return command + ": " + what + "\nRun `" + command +
+  if (isExtra)
+    what = "did not expect " + join(extras, " ");
+  // What is said to be missing may have been given under another name.
+  if (isExtra ||
+      error.get_exit_code() == static_cast<int>(CLI::ExitCodes::RequiredError))
+    help = suggestion(closestOption(*last, extras));
+  if (isExtra && help.empty())
+    help = optionElsewhere(*app, *last, extras);
+  return command + ": " + what + "\n" + help + "Run `" + command +
          " --help` for more information.\n";
 }
 
@@ -133,22 +210,12 @@ inline std::string failure(const CLI::App *app, const CLI::Error &error) {
 inline std::string unknownCommand(const CLI::App &app, int argc, char **argv) {
   if (argc < 2 || argv[1][0] == '-' || argv[1][0] == '\0')
     return "";
-  std::string word = argv[1], guess;
+  std::string word = argv[1];
   std::vector<std::string> names = commandNames(app);
-  // A third of the letters may differ.
-  size_t best = (word.size() + 2) / 3 + 1;
-  for (const std::string &name : names) {
-    size_t distance = editDistance(word, name);
-    if (distance == 0)
-      return "";
-    if (distance < best) {
-      best = distance;
-      guess = name;
-    }
-  }
+  if (std::find(names.begin(), names.end(), word) != names.end())
+    return "";
   return app.get_name() + ": there is no command `" + word + "`; there are " +
-         join(names, ", ") + "\n" +
-         (guess.empty() ? "" : "Did you mean `" + guess + "`?\n") + "Run `" +
+         join(names, ", ") + "\n" + suggestion(closest(word, names)) + "Run `" +
          app.get_name() + " --help` for more information.\n";
 }
 

@@ -110,6 +110,18 @@ class Words(unittest.TestCase):
         self.assertRegex(result.stderr, r"^tfmc: there is no command `reprot`; there are check, "
                                         r"build, .*\nDid you mean `report`\?\nRun `tfmc --help` ")
 
+    def test_an_option_that_is_misspelt(self):
+        for command, option, meant in (("report", "--flop", "--flops"),
+                                       ("report", "--formulae", "--formulas"),
+                                       ("build", "--out", "--output"),
+                                       ("fmt", "--chek", "--check")):
+            self.assert_says(f"tfmc {command}: did not expect {option}\nDid you mean `{meant}`?\n"
+                             f"Run `tfmc {command} --help` for more information.\n",
+                             command, GPT2, option)
+        self.assert_says("tfmc check: did not expect --flops\n`--flops` is an option of `report`.\n"
+                         "Run `tfmc check --help` for more information.\n",
+                         "check", GPT2, "--flops")
+
     def test_an_argument_that_is_missing(self):
         self.assert_says("tfmc check: FILE is required\nRun `tfmc check --help` for more "
                          "information.\n", "check")

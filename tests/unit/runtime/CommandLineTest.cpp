@@ -238,6 +238,34 @@ TEST_F(CommandLine, NamesTheCommandThatMayHaveBeenMeant) {
       << run("info one two").err;
 }
 
+TEST_F(CommandLine, NamesTheOptionThatMayHaveBeenMeant) {
+  auto expectHelp = [&](const std::string &arguments, const std::string &what,
+                        const std::string &help) {
+    Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.code, 2) << arguments;
+    EXPECT_NE(outcome.err.find(": " + what + "\n" + help + "Run `"),
+              std::string::npos)
+        << arguments << ": " << outcome.err;
+  };
+  expectHelp("train --treads 2", "did not expect --treads 2",
+             "Did you mean `--threads`?\n");
+  expectHelp("train --step=2", "did not expect --step=2",
+             "Did you mean `--steps`?\n");
+  expectHelp("generate --weights run --temp 1", "did not expect --temp 1",
+             "Did you mean `--temperature`?\n");
+  expectHelp("generate --weights run --top_k 1", "did not expect --top_k 1",
+             "Did you mean `--top-k`?\n");
+  // What is missing was given under another name.
+  expectHelp("eval --weight run", "--weights is required",
+             "Did you mean `--weights`?\n");
+  expectHelp("--steps 3 train", "did not expect --steps 3",
+             "`--steps` is an option of `train`, behind which it stands.\n");
+  expectHelp("train --greedy", "did not expect --greedy",
+             "`--greedy` is an option of `generate`.\n");
+  expectHelp("train --xyzzy", "did not expect --xyzzy", "");
+  expectHelp("train now", "did not expect now", "");
+}
+
 TEST_F(CommandLine, HelpAndVersion) {
   EXPECT_NE(run("--help").out.find("generate"), std::string::npos);
   EXPECT_NE(run("train --help").out.find("--resume"), std::string::npos);
