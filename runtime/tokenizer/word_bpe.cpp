@@ -17,6 +17,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <unordered_map>
+#include <unordered_set>
 
 using nlohmann::ordered_json;
 
@@ -170,6 +171,54 @@ private:
   int32_t unknown;
 };
 
+/// What words begin as: a character, or their end.
+bool isFirst(std::string_view part) {
+  return part == wordEnd ||
+         (!part.empty() && decodeUtf8(part, 0).bytes == part.size());
+}
+
+/// Throws InputError naming `origin` for merges that are not those of the
+/// vocabulary: with one too few, texts would silently become other tokens.
+void expectComplete(const Vocabulary &vocabulary, const MergeList &merges,
+                    const std::string &origin) {
+  auto quoted = [](std::string_view token) {
+    return "\"" + std::string(token) + "\"";
+  };
+  const char *help = ": merges are missing. Copy or download it again";
+  std::unordered_set<std::string> made;
+  for (const auto &[left, right] : merges) {
+    std::string merge = std::string(left) + " " + std::string(right);
+    for (std::string_view part : {left, right})
+      if (!isFirst(part) && !made.contains(std::string(part)))
+        throw InputError(origin + ": the merge " + quoted(merge) + " joins " +
+                         quoted(part) +
+                         ", which comes from no merge before it" + help);
+    std::string result = std::string(left).append(right);
+    if (vocabulary.find(result) < 0)
+      throw InputError(origin + ": the merge " + quoted(merge) +
+                       " makes a token that the vocabulary lacks: vocabulary "
+                       "and merges must be of the same tokenizer");
+    made.insert(std::move(result));
+  }
+  // Every merge joins two tokens of the vocabulary; others that no merge makes
+  // are special ones.
+  for (int32_t id = 0; id < vocabulary.size(); ++id) {
+    std::string_view token = vocabulary.token(id);
+    bool isSpecial =
+        token.starts_with("<") && token.ends_with(">") && token != wordEnd;
+    if (token.empty() || isFirst(token) || isSpecial ||
+        made.contains(std::string(token)))
+      continue;
+    for (size_t at = 1; at < token.size(); ++at)
+      if (vocabulary.find(token.substr(0, at)) >= 0 &&
+          vocabulary.find(token.substr(at)) >= 0)
+        throw InputError(origin + ": the token " + quoted(token) +
+                         " comes from no merge, though " +
+                         quoted(token.substr(0, at)) + " and " +
+                         quoted(token.substr(at)) + " would make it" + help);
+  }
+}
+
 } // namespace
 
 TokenizerPtr wordBpe(Vocabulary vocabulary, const MergeList &merges) {
@@ -178,7 +227,10 @@ TokenizerPtr wordBpe(Vocabulary vocabulary, const MergeList &merges) {
 
 TokenizerPtr makeWordBpeTokenizer(const NamedText &vocabJson,
                                   const NamedText &merges) {
-  return wordBpe(Vocabulary::fromText(vocabJson), parseMerges(merges));
+  Vocabulary vocabulary = Vocabulary::fromText(vocabJson);
+  MergeList list = parseMerges(merges);
+  expectComplete(vocabulary, list, merges.origin);
+  return wordBpe(std::move(vocabulary), list);
 }
 
 } // namespace tfm

@@ -378,6 +378,31 @@ TEST(WordBpe, RejectsMergesThatAreNotUtf8) {
   }
 }
 
+// Each of them is needed: the tokens of the vocabulary show which one lacks.
+TEST(WordBpe, RejectsMergesThatAreNotThoseOfTheVocabulary) {
+  const std::string vocabulary = contentOf(wordFixture + "vocab.json");
+  const std::string merges = contentOf(wordFixture + "merges.txt");
+  auto problem = [&](const std::string &text) {
+    return messageOf<InputError>([&] {
+      makeWordBpeTokenizer({vocabulary, "vocab.json"}, {text, "merges.txt"});
+    });
+  };
+  int count = 0;
+  for (size_t at = 0; at < merges.size(); ++count) {
+    size_t next = merges.find('\n', at) + 1;
+    std::string message = problem(merges.substr(0, at) + merges.substr(next));
+    EXPECT_NE(message.find("merges.txt: the "), std::string::npos)
+        << merges.substr(at, next - at) << message;
+    EXPECT_NE(message.find("merges are missing"), std::string::npos);
+    at = next;
+  }
+  EXPECT_EQ(count, 200);
+  EXPECT_NE(problem(merges + "Q Q\n")
+                .find("the merge \"Q Q\" makes a token that the vocabulary "
+                      "lacks"),
+            std::string::npos);
+}
+
 // A prompt and its continuation are put together as the text of all ids is, and
 // nothing follows the last word.
 TEST(WordBpe, PartsWordsInFrontOfTheNext) {
