@@ -112,7 +112,7 @@ Evaluation Evaluator::evaluate(Part part, int64_t batches, Measure measure) {
                      "-D data.validation=0.1");
   auto targetCount = static_cast<double>(result.targets);
   result.loss = sum / targetCount;
-  if (measure != Measure::Nothing)
+  if (measure != Measure::Nothing && sums.haveLogits)
     result.accuracy = static_cast<double>(sums.right) / targetCount;
   if (measure == Measure::PerplexityOfLoss)
     result.perplexity = std::exp(result.loss);
@@ -160,6 +160,11 @@ void Evaluator::readRows(int64_t firstRow, int64_t rows,
         continue;
       auto position = static_cast<size_t>(row * logits.shape[1] + i);
       std::span<const float> of = all.subspan(position * width, width);
+      // Of tokens that have no logits nothing was to be predicted.
+      if (static_cast<size_t>(target) >= width) {
+        sums.haveLogits = false;
+        continue;
+      }
       sums.right += greedyToken(of) == target;
       if (withSurprisal)
         sums.surprisal += surprisal(of, target);

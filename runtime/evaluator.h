@@ -20,7 +20,8 @@ struct Evaluation {
   /// Mean over all targets that count, in nats.
   double loss = 0;
   int64_t targets = 0;
-  /// Share of targets that are the most probable token, where asked for.
+  /// Share of targets that are the most probable token, where asked for and
+  /// all of them have logits.
   std::optional<double> accuracy;
   /// exp(mean of -log p(target)), where asked for: what the model gives a
   /// target, without the label smoothing that a loss may have.
@@ -57,8 +58,9 @@ public:
 private:
   /// Sums over the targets that count.
   struct Sums {
-    int64_t right = 0;    ///< the most probable token
-    double surprisal = 0; ///< -log p(target)
+    int64_t right = 0;      ///< the most probable token
+    double surprisal = 0;   ///< -log p(target)
+    bool haveLogits = true; ///< whether all of them do
   };
   void readLogits(bool withSurprisal, Sums &sums);
   void readRows(int64_t firstRow, int64_t rows, const tfm_buffer &logits,

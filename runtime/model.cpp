@@ -127,7 +127,9 @@ void Model::requireFilled(const tfm_function &function,
 bool Model::givesLogits(const tfm_function &function) {
   const tfm_buffer *tokens = findInput(function, "tokens");
   const tfm_buffer *logits = findOutput(function, "logits");
+  // A number for each token is no choice between tokens.
   return tokens && logits && tokens->rank == 2 && logits->rank == 3 &&
+         logits->shape[2] > 1 &&
          std::equal(tokens->shape, tokens->shape + 2, logits->shape);
 }
 

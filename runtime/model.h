@@ -62,7 +62,7 @@ public:
 
   /// Whether `function` gives logits of the next token after each of its
   /// tokens: [B, T, vocabulary] for `tokens` [B, T]. A model that answers once
-  /// for a whole text has other ones.
+  /// for a whole text, or with a number for each token, has other ones.
   static bool givesLogits(const tfm_function &function);
   /// Throws InputError where `forward` does not.
   void requireLogits() const;
