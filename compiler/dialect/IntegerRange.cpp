@@ -161,20 +161,21 @@ IntegerRange IntegerRanges::ofArgument(BlockArgument argument) {
   return of(repeat.getOperand(number - 1));
 }
 
-int64_t tfm::countTokens(ModuleOp module, int64_t limit) {
+int64_t tfm::countTokens(ModuleOp module, int64_t limit, Operation **least) {
   struct Choice {
+    Operation *op;
     Value ids;
     int64_t low, high;
   };
   SmallVector<Choice> choices;
   IntegerRanges given;
   module.walk([&](Operation *op) {
-    Choice choice;
+    Choice choice = {};
     if (auto gather = dyn_cast<GatherOp>(op)) {
-      choice = {gather.getIds(), 0,
+      choice = {op, gather.getIds(), 0,
                 tensorType(gather.getTable()).getDimSize(0) - 1};
     } else if (auto loss = dyn_cast<CrossEntropyOp>(op)) {
-      choice = {loss.getTargets(), 0,
+      choice = {op, loss.getTargets(), 0,
                 tensorType(loss.getLogits()).getShape().back() - 1};
       if (auto ignore = loss.getIgnore()) {
         choice.low = std::min(choice.low, static_cast<int64_t>(*ignore));
@@ -184,19 +185,24 @@ int64_t tfm::countTokens(ModuleOp module, int64_t limit) {
     if (choice.ids && given.of(choice.ids).isGiven)
       choices.push_back(choice);
   });
-  auto fits = [&](int64_t count) {
+  // The first of them that lacks a row for one of so many.
+  auto firstMisfit = [&](int64_t count) -> Operation * {
     IntegerRanges ranges(count);
-    return llvm::all_of(choices, [&](const Choice &choice) {
+    for (const Choice &choice : choices) {
       IntegerRange range = ranges.of(choice.ids);
-      return range.isGiven ||
-             (range.low >= choice.low && range.high <= choice.high);
-    });
+      if (!range.isGiven &&
+          (range.low < choice.low || range.high > choice.high))
+        return choice.op;
+    }
+    return nullptr;
   };
   // More ids are never better.
   int64_t good = 0;
   for (int64_t bad = limit + 1; bad - good > 1;) {
     int64_t middle = good + (bad - good) / 2;
-    (fits(middle) ? good : bad) = middle;
+    (firstMisfit(middle) ? bad : good) = middle;
   }
+  if (least)
+    *least = good < limit ? firstMisfit(good + 1) : nullptr;
   return good;
 }

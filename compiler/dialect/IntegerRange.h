@@ -49,8 +49,11 @@ private:
 
 /// How many token ids there may be, of `limit` that there are at most, so that
 /// every `gather` of a module, and every cross entropy, finds its row for each.
+/// `least`, if given, becomes the first of these ops that has no row for one
+/// more, or null where there are rows for all.
 int64_t countTokens(mlir::ModuleOp module,
-                    int64_t limit = IntegerRange::highest);
+                    int64_t limit = IntegerRange::highest,
+                    mlir::Operation **least = nullptr);
 
 } // namespace tfm
 

@@ -154,10 +154,14 @@ Value Elaborator::arithmetic(StringRef op, const Value &a, const Value &b,
                              const Expr &expr) {
   if (!a.isNumber() || !b.isNumber()) {
     bool left = !a.isNumber();
-    if (isFirstBlame(left ? a : b))
-      error(408, expr.kids[left ? 0 : 1]->range,
-            "`" + op + "` takes numbers and tensors, not " +
-                (left ? a : b).describe());
+    const Value &wrong = left ? a : b;
+    if (isFirstBlame(wrong)) {
+      Diagnostic &d = error(408, expr.kids[left ? 0 : 1]->range,
+                            "`" + op + "` takes numbers and tensors, not " +
+                                wrong.describe());
+      if (op == "*" && wrong.is(Value::NodeRef))
+        d.help("layers repeat with `repeat(n) Block(...)`");
+    }
     return Value();
   }
   if (isComparison(op)) {

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/frontend/Builtins.h"
+#include "compiler/frontend/Habits.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSwitch.h"
@@ -118,6 +119,15 @@ Value Elaborator::callBuiltin(StringRef name, std::vector<CallArg> &args,
     bool known = arg.name.empty() ? positional++ < names.size()
                                   : llvm::is_contained(names, arg.name);
     (known || !open ? fixed : rest).push_back(arg);
+  }
+  if (names.empty() && !open && !args.empty()) {
+    error(403, args[0].range,
+          "`" + name +
+              "` takes no arguments: it is what a parameter starts "
+              "from, `param weight: [width] = " +
+              name + "`")
+        .help(nameHabit("full"));
+    return Value();
   }
   auto bound = bindArguments(names, required, fixed, range, name);
   if (!bound)

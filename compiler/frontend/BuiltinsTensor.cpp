@@ -157,7 +157,8 @@ Value BuiltinCall::gather() {
   Dims dims = ids->dims;
   dims.append(table->dims.begin() + 1, table->dims.end());
   Emitter::Handle rows = e.emitter.gather(table->handle, ids->handle);
-  e.gathers.push_back({rows, table->dims[0], arg("ids")->range, e.frames});
+  e.addLookup(rows, e.sources.text(arg("table")->range).str(), table->dims[0],
+              arg("ids")->range);
   return Value::tensor({rows, table->elem, dims});
 }
 
@@ -302,7 +303,9 @@ Value BuiltinCall::attention() {
       continue;
     e.error(214, arg(which)->range,
             "`" + which + "` of `attention` is [B, heads, T, d], but this is " +
-                showShape(t.dims));
+                showShape(t.dims))
+        .help("`rearrange(" + which +
+              ", \"B T (heads d) -> B heads T d\")` makes heads");
     return Value();
   }
   auto mismatch = [&](StringRef which, const Twine &why) {
@@ -443,9 +446,10 @@ Value BuiltinCall::crossEntropy() {
   std::optional<int64_t> skip;
   if (given("ignore"))
     skip = ignore;
-  return Value::tensor({e.emitter.crossEntropy(logits->handle, targets->handle,
-                                               skip, *smoothing),
-                        Elem::Float, targets->dims});
+  Emitter::Handle losses =
+      e.emitter.crossEntropy(logits->handle, targets->handle, skip, *smoothing);
+  e.addLookup(losses, "", logits->dims.back(), arg("targets")->range);
+  return Value::tensor({losses, Elem::Float, targets->dims});
 }
 
 Value BuiltinCall::mse() {

@@ -129,11 +129,15 @@ private:
   bool dataFills(const ast::Method &entry,
                  llvm::ArrayRef<Emitter::Argument> inputs);
   bool isLossPerTarget(const Tensor &losses, const ast::Method &loss);
-  /// Reports ids that choose rows outside of a table. The function is finished.
-  void checkGathers();
+  // Lookups.cpp.
+  struct Lookup;
+  /// Reports ids that choose rows outside of a table, of the lookups from
+  /// `first` on. Their function is finished.
+  void checkGathers(size_t first);
   /// The same for those that the tokenizer's tokens would choose, in all
   /// functions.
   void checkTokens();
+  void warnAboutTable(const Lookup &least, int64_t count);
   bool tokensFit(const Tensor &logits, const ast::Method &forward);
   /// Shapes of a method's arguments with the caller's dimensions bound.
   bool argumentShapes(const ast::Method &method,
@@ -170,6 +174,17 @@ private:
   bool bindHyperparameters(const ast::Module &decl, const Unit *unit,
                            std::vector<CallArg> &args, Range range, Node &node,
                            bool isRoot, std::vector<CallArg> &ties);
+  /// `width` of `M` takes an integer, not what was `found`.
+  Diagnostic &wrongHyperparameter(const ast::Parameter &parameter,
+                                  const Value &defaultValue, Range range,
+                                  const ast::Module &decl,
+                                  const llvm::Twine &found);
+  /// Reports a word of the command line that has no meaning where a number is
+  /// wanted; whether it did.
+  bool reportWord(const ast::Expr &expr, const ast::Parameter &parameter,
+                  const Value &defaultValue, const ast::Module &decl,
+                  const Env &env);
+  bool isUnknownWord(const ast::Expr &expr, const Env &env);
   Value checkHyperparameter(const ast::Parameter &parameter, Value value,
                             const Value &defaultValue, Range range,
                             const ast::Module &decl);
@@ -214,6 +229,8 @@ private:
   Value evalName(const ast::Expr &expr, Env &env);
   /// The meaning of a name, or nothing.
   std::optional<Value> lookup(llvm::StringRef name, const Env &env);
+  /// What the module and its method declare, and everything that has a name.
+  static std::vector<std::string> namesOfModule(const Env &env);
   std::vector<std::string> namesInScope(const Env &env);
   Value evalMember(const ast::Expr &expr, Env &env);
   Value evalCall(const ast::Expr &expr, Env &env);
@@ -324,14 +341,30 @@ private:
   std::vector<Frame> frames;
   /// Of a place inside of std the call outside of it that led there, else null.
   const Frame *callerOfStd(Range range) const;
-  /// Every `gather` of the function that is emitted, and how it was reached.
-  struct Gather {
+  bool isInStd(uint32_t file) const;
+  /// Every `gather` and `cross_entropy` of the functions that are emitted, and
+  /// how it was reached.
+  struct Lookup {
     Emitter::Handle result;
+    /// Of a `gather` what the user calls its table, else empty.
+    std::string table;
+    /// Or logits for a target.
     Dim rows;
     Range ids;
     std::vector<Frame> frames;
   };
-  std::vector<Gather> gathers;
+  std::vector<Lookup> lookups;
+  void addLookup(Emitter::Handle result, std::string table, const Dim &rows,
+                 Range ids);
+  /// The place of a lookup in the user's own files, with `frames` as they are
+  /// there.
+  Range placeOf(const Lookup &lookup, std::vector<Frame> &at) const;
+  Diagnostic &lookupError(ErrorCode code, const Lookup &lookup,
+                          const llvm::Twine &message);
+  /// `the table `p` has context = 16 rows`.
+  static std::string rowsOf(const Lookup &lookup);
+  /// What to write where token ids choose rows of a table that has too few.
+  std::string helpWithTable(const Lookup &lookup) const;
   /// Errors inside of std by code and the place outside that led there.
   std::set<std::tuple<ErrorCode, uint32_t, uint32_t>> stdErrors;
   /// Hyperparameters of the model that errors have been about.

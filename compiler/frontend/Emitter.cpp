@@ -507,7 +507,12 @@ Emitter::idsOutside(Handle gathered) {
   return std::pair(ids.low, ids.high);
 }
 
-int64_t Emitter::countTokens() { return tfm::countTokens(*impl->module); }
+int64_t Emitter::countTokens(Handle &least) {
+  Operation *op = nullptr;
+  int64_t count = tfm::countTokens(*impl->module, IntegerRange::highest, &op);
+  least = op ? toHandle(op->getResult(0)) : nullptr;
+  return count;
+}
 
 Handle Emitter::attention(const Attention &options) {
   Impl &m = *impl;

@@ -108,8 +108,8 @@ public:
   /// or where whoever fills the inputs answers for them.
   std::optional<std::pair<int64_t, int64_t>> idsOutside(Handle gathered);
   /// How many token ids all tables and losses of the finished functions have
-  /// rows for.
-  int64_t countTokens();
+  /// rows for. `least` becomes the result of one that has no more, or null.
+  int64_t countTokens(Handle &least);
 
   /// Says that the user calls this value `name`; the first name stays.
   void nameValue(Handle value, llvm::StringRef path, llvm::StringRef name,

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/frontend/Elaborator.h"
+#include "compiler/frontend/Habits.h"
 
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/SmallPtrSet.h"
@@ -37,14 +38,15 @@ static std::string shorten(std::string path) {
   return path.substr(0, 40) + " ... " + path.substr(path.size() - 40);
 }
 
+bool Elaborator::isInStd(uint32_t file) const {
+  return llvm::any_of(stdUnits,
+                      [&](const Unit *unit) { return unit->file == file; });
+}
+
 const Elaborator::Frame *Elaborator::callerOfStd(Range range) const {
-  auto inStd = [&](uint32_t file) {
-    return llvm::any_of(stdUnits,
-                        [&](const Unit *unit) { return unit->file == file; });
-  };
-  if (inStd(range.file))
+  if (isInStd(range.file))
     for (const Frame &f : llvm::reverse(frames))
-      if (!inStd(f.call.file))
+      if (!isInStd(f.call.file))
         return &f;
   return nullptr;
 }
@@ -201,7 +203,7 @@ std::optional<Value> Elaborator::lookup(StringRef name, const Env &env) {
   return std::nullopt;
 }
 
-std::vector<std::string> Elaborator::namesInScope(const Env &env) {
+std::vector<std::string> Elaborator::namesOfModule(const Env &env) {
   std::vector<std::string> names;
   for (const auto &entry : env.locals)
     names.push_back(entry.getKey().str());
@@ -216,6 +218,11 @@ std::vector<std::string> Elaborator::namesInScope(const Env &env) {
     for (const auto &[name, value] : env.self->hyperparameters)
       names.push_back(name.str());
   }
+  return names;
+}
+
+std::vector<std::string> Elaborator::namesInScope(const Env &env) {
+  std::vector<std::string> names = namesOfModule(env);
   auto addUnitNames = [&](const Unit &unit) {
     for (const auto &entry : unit.modules)
       names.push_back(entry.getKey().str());
@@ -268,17 +275,12 @@ Value Elaborator::evalName(const Expr &expr, Env &env) {
     d.help(commentHelp);
     return Value();
   }
-  StringRef constant = llvm::StringSwitch<StringRef>(expr.text)
-                           .Case("None", "none")
-                           .Case("True", "true")
-                           .Case("False", "false")
-                           .Default("");
-  if (!constant.empty()) {
-    d.help("write `" + constant + "`");
-    return Value();
-  }
   if (prefixed && firstOf(prefixed) == &expr) {
     StringRef name = prefixed->text;
+    if (!lookup(name, env)) {
+      d.help(nameHabit(name));
+      return Value();
+    }
     Range before = prefixed->range;
     before.end = prefixed->textRange.begin;
     d.help("write `" + name + "(...)`, without `" + sources.text(before) + "`");
@@ -298,6 +300,16 @@ Value Elaborator::evalName(const Expr &expr, Env &env) {
   if (expr.text == "self" && env.self) {
     d.help("members are named directly: `attn(x)`, not `self.attn(x)`");
     return Value();
+  }
+  if (StringRef habit = nameHabit(expr.text); !habit.empty()) {
+    // Unless something of the user's own begins so: `norm1` for `norm`.
+    bool isBegun = llvm::any_of(namesOfModule(env), [&](StringRef name) {
+      return name.starts_with(expr.text);
+    });
+    if (!isBegun) {
+      d.help(habit);
+      return Value();
+    }
   }
   // Who writes a capital means a module (or a dimension), never a function.
   if (!expr.text.empty() && llvm::isUpper(expr.text[0]))
@@ -386,8 +398,9 @@ Value Elaborator::evalMember(const Expr &expr, Env &env) {
   const Expr *outer = prefixed;
   if (!prefixed || firstOf(prefixed) != firstOf(&expr)) {
     auto known = lookup(expr.text, env);
-    if (known && (known->is(Value::Builtin) || known->is(Value::Function) ||
-                  known->is(Value::Module)))
+    if (known ? known->is(Value::Builtin) || known->is(Value::Function) ||
+                    known->is(Value::Module)
+              : !nameHabit(expr.text).empty())
       prefixed = &expr;
   }
   Value object = eval(base, env);
@@ -396,6 +409,20 @@ Value Elaborator::evalMember(const Expr &expr, Env &env) {
     return object;
   if (object.isTensorLike()) {
     if (expr.text == "T") {
+      // Where members are declared nothing has a value yet.
+      if (object.is(Value::ParamRef) && !env.inMethod) {
+        StringRef operand = sources.text(base.range);
+        error(411, expr.range,
+              "`" + operand +
+                  ".T` cannot be computed here: parameters have values in "
+                  "methods only")
+            .help("a tie takes the parameter as it is, `weight = " + operand +
+                  "`: the weight of `Linear` is [outputs, inputs], as that of "
+                  "`Embedding` is [entries, width]")
+            .help("without a layer of its own write `x @ " + operand +
+                  ".T` in `forward`");
+        return Value();
+      }
       auto tensor = toTensor(object, base.range, "`.T`");
       if (!tensor)
         return Value();
@@ -421,16 +448,7 @@ Value Elaborator::evalMember(const Expr &expr, Env &env) {
                                    function->is(Value::Function));
     bool isType =
         expr.text == "int" || expr.text == "float" || expr.text == "bool";
-    StringRef help =
-        llvm::StringSwitch<StringRef>(expr.text)
-            .Cases({"shape", "size", "ndim", "dim"},
-                   "sizes have names, those of the signature: `B`, `T`, "
-                   "`width`")
-            .Cases({"view", "reshape", "permute", "transpose", "flatten",
-                    "squeeze", "unsqueeze"},
-                   "`rearrange(x, \"B T (heads d) -> B heads T d\")` reshapes "
-                   "and reorders axes; `.T` swaps the last two")
-            .Default("`.T` swaps the last two axes");
+    StringRef help = nameHabit(expr.text);
     // A range leaves outer parentheses out.
     StringRef operand = sources.text(base.range);
     if (operand.count('(') != operand.count(')') || operand.contains('\n'))
@@ -438,7 +456,9 @@ Value Elaborator::evalMember(const Expr &expr, Env &env) {
     if (isFunction || isType)
       d.help("write `" + expr.text + "(" + operand + ")`");
     else
-      d.help(help);
+      d.help(help.empty() ? "functions are not members: `f(x)`; `.T` swaps the "
+                            "last two axes"
+                          : help);
     return Value();
   }
   if (!object.is(Value::NodeRef)) {
@@ -488,7 +508,9 @@ Value Elaborator::evalMember(const Expr &expr, Env &env) {
       error(302, expr.textRange,
             "`" + node.decl->name + "` has no member `" + expr.text + "`");
   suggest(d, expr.text, names);
-  if (d.helps.empty() && !node.members.empty()) {
+  if (expr.text == "T" && node.members.count("weight")) {
+    d.help("did you mean `" + sources.text(base.range) + ".weight.T`?");
+  } else if (d.helps.empty() && !node.members.empty()) {
     std::string all;
     for (const auto &[name, value] : node.members)
       all += (all.empty() ? "`" : ", `") + name.str() + "`";
@@ -559,11 +581,23 @@ Value Elaborator::evalCall(const Expr &expr, Env &env) {
     return instantiate(*callee.module(), callee.unit(), args, expr.range, env);
   case Value::NodeRef:
     return callNode(*callee.node(), args, expr.range, env);
-  default:
-    error(410, expr.kids[0]->range,
-          "`" + sources.text(expr.kids[0]->range) + "` is " +
-              callee.describe() + " and cannot be called");
+  default: {
+    StringRef text = sources.text(expr.kids[0]->range);
+    Diagnostic &d = error(410, expr.kids[0]->range,
+                          "`" + text + "` is " + callee.describe() +
+                              " and cannot be called");
+    if (callee.is(Value::ParamRef) && args.size() == 1) {
+      const Value &x = args[0].value;
+      StringRef given = sources.text(args[0].range);
+      if (x.is(Value::TensorRef) && x.tensor().elem == Elem::Int)
+        d.help("`gather(" + text + ", " + given +
+               ")` reads the rows that ids choose");
+      else
+        d.help("a product is written `" + given + " @ " + text + "` or `" +
+               given + " @ " + text + ".T`");
+    }
     return Value();
+  }
   }
 }
 
@@ -576,8 +610,14 @@ Value Elaborator::evalIndex(const Expr &expr, Env &env) {
     Value value = eval(*e, env);
     if (value.is(Value::Int))
       return value.dim();
-    if (!value.isPoison())
-      error(408, e->range, "an index is an integer, not " + value.describe());
+    if (!value.isPoison()) {
+      Diagnostic &d = error(408, e->range,
+                            "an index is an integer, not " + value.describe());
+      StringRef table = sources.text(expr.kids[0]->range);
+      if (value.isTensorLike())
+        d.help("`gather(" + table + ", " + sources.text(e->range) +
+               ")` reads the rows that ids choose");
+    }
     return std::nullopt;
   };
   bool isNodes =

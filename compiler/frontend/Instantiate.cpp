@@ -162,47 +162,106 @@ static bool isA(const Value &value, StringRef type) {
   return true;
 }
 
+/// What a hyperparameter takes, as it is declared or like its default; empty
+/// where it may be anything.
+static StringRef typeOf(const Parameter &parameter, const Value &defaultValue) {
+  if (!parameter.type.element.empty())
+    return parameter.type.element;
+  switch (defaultValue.kind()) {
+  case Value::Int:
+    return "int";
+  case Value::Float:
+    return "float";
+  case Value::Bool:
+    return "bool";
+  case Value::String:
+    return "string";
+  case Value::Init:
+    return "initialiser";
+  case Value::Builtin:
+    return isInitName(defaultValue.text()) ? "initialiser" : "function";
+  default:
+    return "";
+  }
+}
+
+Diagnostic &Elaborator::wrongHyperparameter(const Parameter &parameter,
+                                            const Value &defaultValue,
+                                            Range range,
+                                            const ast::Module &decl,
+                                            const Twine &found) {
+  StringRef type = typeOf(parameter, defaultValue);
+  Diagnostic &d =
+      error(404, range,
+            "`" + parameter.name + "` of `" + decl.name + "` takes " +
+                llvm::StringSwitch<StringRef>(type)
+                    .Case("int", "an integer")
+                    .Case("float", "a float")
+                    .Case("bool", "true or false")
+                    .Case("string", "a string")
+                    .Case("function", "a function")
+                    .Case("module", "a module")
+                    .Default("an initialiser") +
+                ", not " + found);
+  d.withLabel(parameter.type.element.empty()
+                  ? "its default is " + defaultValue.show()
+                  : "it is declared as `" + type.str() + "`");
+  return d;
+}
+
+bool Elaborator::reportWord(const Expr &expr, const Parameter &parameter,
+                            const Value &defaultValue, const ast::Module &decl,
+                            const Env &env) {
+  if (!isUnknownWord(expr, env))
+    return false;
+  StringRef type = typeOf(parameter, defaultValue);
+  // `tokenizer.size` and `4 * width`, which were not evaluated.
+  bool isFormula = type.empty() && parameter.value &&
+                   (parameter.value->kind == ExprKind::Member ||
+                    parameter.value->kind == ExprKind::Binary);
+  if (type != "int" && type != "float" && type != "bool" && !isFormula)
+    return false;
+  std::string word = "`" + expr.text.str() + "`";
+  Diagnostic &d =
+      isFormula ? error(404, expr.range,
+                        "`" + parameter.name + "` of `" + decl.name +
+                            "` takes a number, not " + word)
+                      .withLabel("its default is " +
+                                 sources.text(parameter.value->range).str())
+                : wrongHyperparameter(parameter, defaultValue, expr.range, decl,
+                                      word);
+  // Formulas over the hyperparameters are values, too.
+  std::vector<std::string> names;
+  if (type == "bool")
+    names = {"true", "false"};
+  else if (env.binding)
+    for (const auto &[name, value] : *env.binding)
+      names.push_back(name.str());
+  suggest(d, expr.text, names);
+  return true;
+}
+
+bool Elaborator::isUnknownWord(const Expr &expr, const Env &env) {
+  return expr.kind == ExprKind::Name && expr.text != "true" &&
+         expr.text != "false" && expr.text != "none" && !lookup(expr.text, env);
+}
+
 Value Elaborator::checkHyperparameter(const Parameter &parameter, Value value,
                                       const Value &defaultValue, Range range,
                                       const ast::Module &decl) {
-  if (value.isPoison())
+  StringRef type = typeOf(parameter, defaultValue);
+  if (value.isPoison() ||
+      (!parameter.type.element.empty() && value.is(Value::None) &&
+       defaultValue.is(Value::None)))
     return value;
-  std::string type = parameter.type.element.str();
-  std::string expected;
   if (type.empty()) {
-    switch (defaultValue.kind()) {
-    case Value::Int:
-      type = "int";
-      break;
-    case Value::Float:
-      type = "float";
-      break;
-    case Value::Bool:
-      type = "bool";
-      break;
-    case Value::String:
-      type = "string";
-      break;
-    case Value::Init:
-      type = "initialiser";
-      break;
-    case Value::Builtin:
-      type = isInitName(defaultValue.text()) ? "initialiser" : "function";
-      break;
-    default:
-      if (!holdsTensor(value))
-        return value;
-      error(506, range,
-            "`" + parameter.name + "` of `" + decl.name +
-                "` would be a tensor that is computed here")
-          .help(tensorHelp);
-      return Value();
-    }
-    expected = "its default is " + defaultValue.show();
-  } else {
-    expected = "it is declared as `" + type + "`";
-    if (value.is(Value::None) && defaultValue.is(Value::None))
+    if (!holdsTensor(value))
       return value;
+    error(506, range,
+          "`" + parameter.name + "` of `" + decl.name +
+              "` would be a tensor that is computed here")
+        .help(tensorHelp);
+    return Value();
   }
   if (isA(value, type)) {
     if (type == "float" && value.is(Value::Int))
@@ -217,18 +276,7 @@ Value Elaborator::checkHyperparameter(const Parameter &parameter, Value value,
         std::vector<std::string>(std::begin(initNames), std::end(initNames)));
     return Value();
   }
-  error(404, range,
-        "`" + parameter.name + "` of `" + decl.name + "` takes " +
-            llvm::StringSwitch<StringRef>(type)
-                .Case("int", "an integer")
-                .Case("float", "a float")
-                .Case("bool", "true or false")
-                .Case("string", "a string")
-                .Case("function", "a function")
-                .Case("module", "a module")
-                .Default("an initialiser") +
-            ", not " + typeWord(value))
-      .withLabel(expected);
+  wrongHyperparameter(parameter, defaultValue, range, decl, typeWord(value));
   return Value();
 }
 
@@ -298,7 +346,8 @@ bool Elaborator::bindHyperparameters(const ast::Module &decl, const Unit *unit,
         outer.binding = &node.hyperparameters;
         outer.parent = &node;
         outer.pending = parameter.name.str();
-        value = eval(*expr, outer);
+        if (!reportWord(*expr, parameter, defaultValue, decl, outer))
+          value = eval(*expr, outer);
       }
     } else if (CallArg *arg = (*bound)[i]) {
       value = arg->value;
@@ -702,11 +751,19 @@ void Elaborator::declareParamMember(Node &node, const Member &member, Env &env,
     if (tie.value.is(Value::ParamRef)) {
       Param &other = *tie.value.param();
       if (valid && other.dims != dims) {
-        error(702, tie.range,
-              "cannot tie `" + member.name + "` " + showShape(dims) + " to `" +
-                  sources.text(tie.range) + "` " + showShape(other.dims) +
-                  ": the shapes differ")
-            .withLabel(showNumbers(dims) + " and " + showNumbers(other.dims));
+        Diagnostic &d =
+            error(702, tie.range,
+                  "cannot tie `" + member.name + "` " + showShape(dims) +
+                      " to `" + sources.text(tie.range) + "` " +
+                      showShape(other.dims) + ": the shapes differ");
+        d.withLabel(showNumbers(dims) + " and " + showNumbers(other.dims));
+        Dims swapped(llvm::reverse(other.dims));
+        if (swapped.size() == 2 && swapped == dims)
+          d.help(
+              "the weight of `Linear` is [outputs, inputs], that of `Conv1D` "
+              "[inputs, outputs]; without a layer of its own write `x @ " +
+              sources.text(tie.range) + ".T` or `x @ " +
+              sources.text(tie.range) + "` in `forward`");
       } else {
         other.aliases.push_back({&node, member.name.str()});
       }

@@ -196,6 +196,12 @@ private:
       d.help("strings stand in double quotes");
     else if (c == '^')
       d.help("powers are written `**`");
+    else if (c == '!')
+      d.help("write `not`");
+    else if (c == '&') {
+      d.help("write `and`");
+      at += peek() == '&';
+    }
   }
 
   void lexNumber(size_t begin) {

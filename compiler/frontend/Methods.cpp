@@ -43,7 +43,15 @@ bool Elaborator::checkShape(const Tensor &tensor, const TypeExpr &type,
   StringRef expected = sources.text(type.range);
   Elem elem = elemOf(type.element);
   if (tensor.elem != elem) {
-    error(211, range, what() + " is " + expected + ", but this is " + found());
+    Diagnostic &d = error(
+        211, range, what() + " is " + expected + ", but this is " + found());
+    if (elem == Elem::Int && tensor.elem == Elem::Float)
+      d.help("integers are ids or places, such as `tokens` or "
+             "`positions(tokens)`; `cast(x, int)` converts");
+    else if (elem == Elem::Float && tensor.elem == Elem::Int &&
+             !tensor.dims.empty())
+      d.help("`Embedding(entries, width)` gives each id a vector; `cast(x, "
+             "float)` converts");
     return false;
   }
   size_t fixed = llvm::count_if(

@@ -369,7 +369,7 @@ bool Elaborator::emitFunction(const FunctionRequest &request) {
   }
   training = request.kind == FunctionRequest::Loss;
   nextSite = 0;
-  gathers.clear();
+  size_t before = lookups.size();
   rootDims.clear();
   int64_t length = generationLength();
   batch = request.batch ? request.batch : training ? train.batch : 1;
@@ -455,52 +455,8 @@ bool Elaborator::emitFunction(const FunctionRequest &request) {
     return false;
   }
   emitter.endFunction(results);
-  checkGathers();
+  checkGathers(before);
   return !diags.hasErrors();
-}
-
-void Elaborator::checkGathers() {
-  for (Gather &gather : gathers) {
-    auto ids = emitter.idsOutside(gather.result);
-    if (!ids)
-      continue;
-    auto [low, high] = *ids;
-    constexpr int64_t lowest = std::numeric_limits<int32_t>::min();
-    constexpr int64_t highest = std::numeric_limits<int32_t>::max();
-    std::string rows = Value::integer(gather.rows).show();
-    std::swap(frames, gather.frames);
-    if (low == lowest && high == highest)
-      error(222, gather.ids,
-            "nothing keeps these ids within the table, which has " + rows +
-                " rows")
-          .help("`min(max(ids, 0), rows - 1)` does");
-    else
-      error(222, gather.ids,
-            "the ids are from " + Twine(low) + " to " + Twine(high) +
-                ", but the table has " + rows + " rows, from 0 to " +
-                Twine(gather.rows.value() - 1));
-    std::swap(frames, gather.frames);
-  }
-}
-
-void Elaborator::checkTokens() {
-  Range range = findMethod(*root, "forward")->range;
-  int64_t count = emitter.countTokens();
-  if (count == 0) {
-    error(222, range,
-          "whatever `tokens` are, some ids lie outside of the table that they "
-          "choose rows of");
-    return;
-  }
-  const llvm::json::Object *tokenizer = recipe.getObject("tokenizer");
-  std::optional<int64_t> size =
-      tokenizer && block("data") ? tokenizer->getInteger("size") : std::nullopt;
-  if (size && *size > count)
-    error(221, range,
-          "the tokenizer has " + Twine(*size) +
-              " tokens, but a table or loss " + "of the model has rows for " +
-              Twine(count))
-        .help("`vocab = tokenizer.size` gives one for each");
 }
 
 bool Elaborator::dataFills(const Method &entry,

@@ -234,6 +234,11 @@ void Parser::parseSubscripts(std::vector<Subscript> &subscripts) {
   ++brackets;
   while (!atEnd() && !tok().is("]")) {
     Subscript subscript;
+    if (tok().is("..")) {
+      unexpected("an index")
+          .help("each axis has its place in an index: `x[:, :, 0]`");
+      break;
+    }
     if (!tok().is(":"))
       subscript.first = parseExpr();
     if (consume(":")) {
@@ -284,7 +289,12 @@ Expr *Parser::parseRepeat() {
   ++brackets;
   Expr *count = parseExpr();
   --brackets;
-  expect(")", "after the count of `repeat`");
+  bool isCall = tok().is(",");
+  if (!tok().is(")"))
+    unexpected("`)` after the count of `repeat`")
+        .help("write `repeat(n) Block(...)`");
+  if (!consume(")") && isCall)
+    return make(ExprKind::Invalid, begin);
   Expr *repeat = make(ExprKind::Repeat, begin);
   if (tok().isName("as")) {
     take();

@@ -7,6 +7,7 @@
 
 #include "compiler/frontend/Parser.h"
 
+#include "compiler/frontend/Habits.h"
 #include "compiler/frontend/ParserImpl.h"
 #include "llvm/ADT/StringSwitch.h"
 
@@ -63,6 +64,10 @@ Diagnostic &Parser::unexpected(const Twine &expected) {
     d.help(commentHelp);
   else if (tok().isName("if") && !tok().startsLine)
     d.help("a choice is written `if condition then a else b`");
+  else if (tok().isName("for") && !tok().startsLine)
+    d.help(statementHabit("for"));
+  else if (tok().is("|"))
+    d.help("write `or`");
   return d;
 }
 
@@ -92,6 +97,20 @@ bool Parser::expect(StringRef punct, const Twine &where) {
     return true;
   unexpected("`" + punct + "` " + where);
   return false;
+}
+
+bool Parser::reportHabit(const Twine &expected) {
+  const Token word = tok();
+  // Such words are names like others where a name may stand.
+  bool isElse = word.isName("else");
+  if (word.kind != TokenKind::Name || tok(1).is("=") || tok(1).is(",") ||
+      (tok(1).is(":") && !isElse))
+    return false;
+  StringRef help = statementHabit(word.text);
+  if (help.empty())
+    return false;
+  unexpected(expected).help(help);
+  return true;
 }
 
 bool Parser::parseName(Token &name, const Twine &what) {
@@ -232,12 +251,19 @@ void Parser::parseItems() {
     if (word.isName("train") || word.isName("generate") ||
         word.isName("tokenizer") || word.isName("data")) {
       take();
-      unexpected(
-          word.isName("train") || word.isName("generate")
+      bool isEntries = word.isName("train") || word.isName("generate");
+      Diagnostic &d = unexpected(
+          isEntries
               ? "`{` after `" + word.text + "`"
               : "a kind after `" + word.text + "`, such as `" +
                     (word.isName("data") ? "text(\"input.txt\")" : "bytes") +
                     "`");
+      if (tok().is("="))
+        d.help("`" + word.text + "` stands without `=`");
+      else if (tok().kind == TokenKind::String)
+        d.help("write `" + word.text + " " +
+               (word.isName("data") ? "text" : "huggingface") + "(" +
+               tok().text + ")`");
       skipToItem();
       continue;
     }
@@ -250,7 +276,7 @@ void Parser::parseItems() {
       Diagnostic &d = unexpected("a name after `" + word.text + "`");
       if (word.isName("import")) {
         d.message = "`import` takes a file in quotes";
-        d.help("write `import \"other.tfm\"`");
+        d.help("write `import \"other.tfm\"`; the standard modules need none");
       }
       skipToItem();
       continue;
@@ -258,7 +284,11 @@ void Parser::parseItems() {
     Diagnostic &d = unexpected(
         "`import`, `model`, `module`, `function`, `const`, `tokenizer`, "
         "`data`, `train` or `generate`");
-    if (word.kind == TokenKind::Name) {
+    StringRef habit =
+        word.kind == TokenKind::Name ? statementHabit(word.text) : "";
+    if (!habit.empty()) {
+      d.help(habit);
+    } else if (word.kind == TokenKind::Name) {
       std::string guess = closestName(
           word.text, {"import", "model", "module", "function", "const",
                       "tokenizer", "data", "train", "generate"});
@@ -417,6 +447,13 @@ TypeExpr Parser::parseShape() {
 // Members of a module
 //===----------------------------------------------------------------------===//
 
+static constexpr StringRef memberForms =
+    "a member: `name = ...`, `param`, `const`, `require` or `forward(...)`";
+/// For `head.weight = wte.weight`.
+static constexpr StringRef tieForm =
+    "a tie stands where the member is declared: `head = Linear(width, vocab, "
+    "bias = false, weight = wte.weight)`";
+
 void Parser::parseMember(std::vector<Member> &members) {
   Member member;
   member.doc = takeDoc();
@@ -426,8 +463,13 @@ void Parser::parseMember(std::vector<Member> &members) {
   const Token word = tok();
   member.range = word.range;
   if (word.kind != TokenKind::Name) {
-    unexpected("a member: `name = ...`, `param`, `const`, `require` or "
-               "`forward(...)`");
+    unexpected(memberForms);
+    skipToLine();
+    return;
+  }
+  bool isControl = word.text == "for" || word.text == "while" ||
+                   word.text == "if" || word.text == "elif";
+  if ((isControl || !tok(1).is("(")) && reportHabit(memberForms)) {
     skipToLine();
     return;
   }
@@ -462,10 +504,10 @@ void Parser::parseMember(std::vector<Member> &members) {
   } else {
     take();
     Diagnostic &d = unexpected("`=` or `(` after `" + word.text + "`");
-    if (word.text == "def" || word.text == "fn" || word.text == "function")
-      d.help("a method is written `forward(x: [B, T, width]) -> [B, T, width] "
-             "{ ... }`, without `" +
-             word.text + "`");
+    if (word.text == "function")
+      d.help(statementHabit("def"));
+    else if (tok().is("."))
+      d.help(tieForm);
     skipToLine();
     return;
   }
@@ -575,7 +617,14 @@ std::unique_ptr<Method> Parser::parseMethod(std::string doc) {
     return nullptr;
   }
   parseParameters(method->parameters, /*areArguments=*/true);
-  if (consume("->")) {
+  bool isColon =
+      tok().is(":") &&
+      (tok(1).is("[") || (tok(1).kind == TokenKind::Name && tok(2).is("[")));
+  if (isColon) {
+    unexpected("`->` before the result of `" + name.text + "`");
+    take();
+  }
+  if (isColon || consume("->")) {
     if (tok().is("(")) {
       take();
       while (!atEnd() && !tok().is(")")) {
@@ -639,9 +688,12 @@ bool Parser::parseStatement(std::vector<Stmt> &body) {
     if (consume(","))
       stmt.values.push_back(parseExpr());
   } else {
+    StringRef forms = "a statement: `name = ...` or `return ...`";
+    if (reportHabit(forms))
+      return false;
     do {
       Token name;
-      if (!parseName(name, "a statement: `name = ...` or `return ...`"))
+      if (!parseName(name, forms))
         return false;
       stmt.targets.push_back({name.text, name.range});
     } while (consume(","));
@@ -656,6 +708,8 @@ bool Parser::parseStatement(std::vector<Stmt> &body) {
                " " + op + " ...`");
       else if (stmt.targets.size() == 1 && tok().is("("))
         d.help("a call alone has no effect: name its result or return it");
+      else if (stmt.targets.size() == 1 && tok().is("."))
+        d.help(tieForm);
       return false;
     }
     take();

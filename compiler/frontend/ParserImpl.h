@@ -37,6 +37,9 @@ private:
   /// "expected X, found Y" at the current token.
   Diagnostic &unexpected(const llvm::Twine &expected);
   std::string describe(const Token &token) const;
+  /// Whether what is next is a statement of another language; reports E0110
+  /// with what to write instead.
+  bool reportHabit(const llvm::Twine &expected);
   /// Whether `//` was most likely meant to begin a comment, but divides.
   bool isInComment() const;
 

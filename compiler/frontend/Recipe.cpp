@@ -7,6 +7,8 @@
 
 #include "compiler/frontend/Recipe.h"
 
+#include "compiler/frontend/Habits.h"
+
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSwitch.h"
 
@@ -121,7 +123,13 @@ void RecipeBuilder::finish(Form &form, StringRef what) {
     }
     Diagnostic &d = e.diags.error(
         801, arg.nameRange, "`" + what + "` has no entry `" + arg.name + "`");
-    e.suggest(d, arg.name, form.known);
+    StringRef habit = entryHabit(arg.name);
+    bool isOwn =
+        form.path == "train" || form.path == "generate" || form.path == "data";
+    if (isOwn && !habit.empty())
+      d.help(habit);
+    else
+      e.suggest(d, arg.name, form.known);
     if (d.helps.empty()) {
       std::string all;
       for (const std::string &name : form.known)
@@ -137,6 +145,20 @@ Value RecipeBuilder::value(const Found &found) {
   env.unit = e.mainUnit;
   env.self = e.root;
   return e.eval(*found.expr, env);
+}
+
+Value RecipeBuilder::value(const Found &found, StringRef name,
+                           StringRef expected) {
+  Env env;
+  env.unit = e.mainUnit;
+  env.self = e.root;
+  if (!e.sources.file(found.range.file).isArgument() ||
+      !e.isUnknownWord(*found.expr, env))
+    return e.eval(*found.expr, env);
+  e.diags.error(802, found.range,
+                "`" + name + "` takes " + expected + ", not `" +
+                    found.expr->text + "`");
+  return Value();
 }
 
 void RecipeBuilder::wrong(const Found &found, StringRef name,
@@ -167,12 +189,12 @@ int64_t RecipeBuilder::integer(Form &form, StringRef name, int64_t absent,
   Found found = find(form, name, position);
   if (!found.expr)
     return absent;
-  Value v = value(found);
-  if (v.is(Value::Int) && v.dim().value() >= least)
-    return v.dim().value();
   std::string expected =
       least <= 0 ? std::string("an integer that is not negative")
                  : "an integer of at least " + std::to_string(least);
+  Value v = value(found, name, expected);
+  if (v.is(Value::Int) && v.dim().value() >= least)
+    return v.dim().value();
   wrong(found, name, expected, v);
   return absent;
 }
@@ -182,12 +204,13 @@ json::Value RecipeBuilder::integerOrNull(Form &form, StringRef name,
   Found found = find(form, name, position);
   if (!found.expr)
     return nullptr;
-  Value v = value(found);
+  StringRef expected = "an integer or none";
+  Value v = value(found, name, expected);
   if (v.is(Value::None))
     return nullptr;
   if (v.is(Value::Int) && v.dim().value() >= least)
     return v.dim().value();
-  wrong(found, name, "an integer or none", v);
+  wrong(found, name, expected, v);
   return nullptr;
 }
 
@@ -196,10 +219,10 @@ double RecipeBuilder::number(Form &form, StringRef name, double absent,
   Found found = find(form, name, position);
   if (!found.expr)
     return absent;
-  Value v = value(found);
+  std::string expected = "a number";
+  Value v = value(found, name, expected);
   if (v.isNumber() && v.number() >= least && v.number() <= most)
     return v.number();
-  std::string expected = "a number";
   if (v.isNumber())
     expected +=
         std::isinf(most) ? " of at least " + Value::real(least).show()
@@ -215,10 +238,11 @@ bool RecipeBuilder::flag(Form &form, StringRef name, bool absent) {
   Found found = find(form, name);
   if (!found.expr)
     return absent;
-  Value v = value(found);
+  StringRef expected = "true or false";
+  Value v = value(found, name, expected);
   if (v.is(Value::Bool))
     return v.flag();
-  wrong(found, name, "true or false", v);
+  wrong(found, name, expected, v);
   return absent;
 }
 
@@ -333,7 +357,7 @@ json::Value RecipeBuilder::trainBlock(const Block &block) {
   Found clip = find(train, "clip");
   out["clip"] = nullptr;
   if (clip.expr) {
-    Value v = value(clip);
+    Value v = value(clip, "clip", "a number or none");
     if (v.isNumber() && v.number() > 0)
       out["clip"] = v.number();
     else if (!v.is(Value::None))

@@ -56,6 +56,10 @@ private:
   /// Reports entries that nobody asked for.
   void finish(Form &form, llvm::StringRef what);
   Value value(const Found &found);
+  /// The same for an entry that takes `expected`: of a word of the command line
+  /// that has no meaning that is said.
+  Value value(const Found &found, llvm::StringRef name,
+              llvm::StringRef expected);
 
   int64_t integer(Form &form, llvm::StringRef name, int64_t absent,
                   int64_t least, int position = -1);

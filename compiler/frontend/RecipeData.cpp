@@ -89,11 +89,29 @@ std::vector<std::string> RecipeBuilder::fileNames(Form &form, bool needsOne,
     if (!arg.name.empty() && arg.name != "files")
       continue;
     form.used[i] = true;
+    // `data/input.txt` without its quotes divides names.
+    const Expr *first = arg.value;
+    while (first->kind == ExprKind::Member || first->kind == ExprKind::Binary)
+      first = first->kids[0];
+    Env env;
+    env.unit = e.mainUnit;
+    env.self = e.root;
+    if (e.isUnknownWord(*first, env)) {
+      StringRef text = e.sources.text(arg.value->range);
+      e.diags
+          .error(802, arg.value->range,
+                 "`" + form.kind + "` takes a file's name in quotes")
+          .help("write `" + form.kind + "(\"" + text + "\")`");
+      continue;
+    }
     add({arg.value, arg.value->range});
   }
   if (files.empty() && needsOne && !e.diags.hasErrors())
     e.diags.error(804, form.range, "`" + form.kind + "` names no file")
-        .help("write `" + form.kind + "(\"file\")`");
+        .help("write `" + form.kind +
+              (form.kind == "gpt2" || form.kind == "bpe_words"
+                   ? "(\"vocab.json\", \"merges.txt\")`"
+                   : "(\"file\")`"));
   return files;
 }
 

@@ -90,8 +90,13 @@ Value Elaborator::evalRepeat(const Expr &expr, Env &env) {
   auto notAModule = [&](const Value &value) {
     if (value.isPoison())
       return;
-    error(601, body.range, "`repeat` repeats a module, not " + value.describe())
-        .help("write `repeat(n) Block(...)`");
+    bool isModule = value.is(Value::Module);
+    std::string name = isModule ? value.module()->name.str() : "Block";
+    error(601, body.range,
+          isModule ? "`repeat` repeats an instance, and `" + name +
+                         "` alone is a module"
+                   : "`repeat` repeats a module, not " + value.describe())
+        .help("write `repeat(n) " + name + "(...)`");
   };
 
   bool isCall = body.kind == ExprKind::Call;

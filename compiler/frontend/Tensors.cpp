@@ -85,8 +85,14 @@ std::optional<Tensor> Elaborator::toTensor(const Value &value, Range range,
   default: {
     Diagnostic &d =
         error(506, range, what + " takes a tensor, not " + value.describe());
-    if (value.is(Value::NodeRef))
-      d.help("call it: `" + sources.text(range) + "(x)`");
+    if (value.is(Value::NodeRef)) {
+      StringRef text = sources.text(range);
+      bool hasWeight = value.node()->members.count("weight");
+      std::string named =
+          hasWeight ? ", or name its parameter: `" + text.str() + ".weight`"
+                    : std::string();
+      d.help("call it: `" + text + "(x)`" + named);
+    }
     return std::nullopt;
   }
   }

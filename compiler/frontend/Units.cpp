@@ -242,6 +242,14 @@ void Elaborator::reportUnusedDefines() {
       entry = last;
     }
     std::string guess = closestName(entry.empty() ? blockName : entry, names);
+    // `train.lr` is `train.optimizer.lr`.
+    for (const auto &[form, entries] : recipeEntries)
+      if (!entry.empty() && StringRef(form).starts_with(prefix) &&
+          llvm::is_contained(entries, entry)) {
+        prefix = form + ".";
+        guess = entry.str();
+        break;
+      }
     if (!guess.empty())
       d->help("did you mean `" + prefix + guess + "`?");
     else if (!names.empty())
