@@ -228,6 +228,19 @@ void addGenerate(CLI::App &app, GenerateCommand &generate) {
       ->excludes(command->get_option("--json"));
 }
 
+/// As `usage::failure`, and where what is no option here is set.
+std::string failure(const CLI::App *app, const CLI::Error &error) {
+  std::string text = usage::failure(app, error);
+  for (const std::string &word : app->remaining(/*recurse=*/true))
+    for (const char *entry : {"batch", "sequence", "epochs", "accumulate",
+                              "clip", "validate", "checkpoint", "sample"})
+      if (word == std::string("--") + entry ||
+          word.starts_with(std::string("--") + entry + "="))
+        return text + "The recipe has it: build with -D train." + entry +
+               "=...\n";
+  return text;
+}
+
 /// Declares the whole command line; returns after parsing it.
 void declare(CLI::App &app, Commands &commands) {
   app.require_subcommand(0, 1);
@@ -299,7 +312,7 @@ int runCommandLine(const tfm_model &model, int argc, char **argv) {
     Commands commands;
     declare(app, commands);
     app.name(program);
-    app.failure_message(usage::failure);
+    app.failure_message(failure);
     if (std::string wrong = usage::unknownCommand(app, argc, argv);
         !wrong.empty()) {
       std::fputs(wrong.c_str(), stderr);

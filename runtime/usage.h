@@ -179,9 +179,34 @@ inline std::string optionElsewhere(const CLI::App &app, const CLI::App &chosen,
   return "";
 }
 
+/// What CLI11 says of an option's value in plain words: of one that is missing,
+/// or that is none of a few.
+inline std::string plainWords(const std::string &what) {
+  size_t missing = what.find(": 1 required ");
+  if (missing != std::string::npos && what.ends_with(" missing"))
+    return what.substr(0, missing) + " needs a value";
+  size_t in = what.find(" not in {"), value = what.find(": ");
+  if (in == std::string::npos || value == std::string::npos || value > in ||
+      !what.ends_with("}"))
+    return what;
+  value += 2;
+  std::string given = what.substr(value, in - value);
+  std::vector<std::string> members = {""};
+  for (char c : what.substr(in + 9, what.size() - in - 10)) {
+    if (c == ',')
+      members.emplace_back();
+    else
+      members.back() += c;
+  }
+  std::string guess = closest(given, members);
+  return what.substr(0, value) + "must be one of " + join(members, ", ") +
+         ", not " + given +
+         (guess.empty() ? "" : "\nDid you mean `" + guess + "`?");
+}
+
 /// `tfmc report: --depth: must be 0 or more, not -1`, and where help is.
 inline std::string failure(const CLI::App *app, const CLI::Error &error) {
-  std::string command = app->get_name(), what = error.what(), help;
+  std::string command = app->get_name(), what = plainWords(error.what()), help;
   const CLI::App *last = app;
   for (const CLI::App *chosen : app->get_subcommands()) {
     command += " " + chosen->get_name();
@@ -201,6 +226,11 @@ inline std::string failure(const CLI::App *app, const CLI::Error &error) {
     help = suggestion(closestOption(*last, extras));
   if (isExtra && help.empty())
     help = optionElsewhere(*app, *last, extras);
+  // `generate run` for `generate --weights run`.
+  std::string required = what.substr(0, what.find(" is required"));
+  if (!isExtra && help.empty() && !extras.empty() &&
+      required.starts_with("--") && !extras.front().starts_with("-"))
+    help = suggestion(required + " " + extras.front());
   return command + ": " + what + "\n" + help + "Run `" + command +
          " --help` for more information.\n";
 }

@@ -136,7 +136,8 @@ class Words(unittest.TestCase):
                          "report", GPT2, "--depth", "99999999999")
 
     def test_a_kind_that_is_none(self):
-        self.assert_says("tfmc build: --emit: foo not in {asm,ast,exe,llvm,obj,schedule,shared,tfm}"
+        self.assert_says("tfmc build: --emit: must be one of asm, ast, exe, llvm, obj, schedule, shared, "
+                         "tfm, not foo"
                          "\nRun `tfmc build --help` for more information.\n",
                          "build", GPT2, "--emit", "foo")
 

@@ -262,6 +262,15 @@ TEST_F(CommandLine, NamesTheOptionThatMayHaveBeenMeant) {
              "`--steps` is an option of `train`, behind which it stands.\n");
   expectHelp("train --greedy", "did not expect --greedy",
              "`--greedy` is an option of `generate`.\n");
+  expectHelp("eval run", "--weights is required",
+             "Did you mean `--weights run`?\n");
+  expectHelp("eval --weights", "--weights needs a value", "");
+  expectHelp("data --part validate",
+             "--part: must be one of train, validation, not validate",
+             "Did you mean `validation`?\n");
+  EXPECT_NE(run("train --batch 4")
+                .err.find("The recipe has it: build with -D train.batch=...\n"),
+            std::string::npos);
   expectHelp("train --xyzzy", "did not expect --xyzzy", "");
   expectHelp("train now", "did not expect now", "");
 }
