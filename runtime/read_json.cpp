@@ -17,19 +17,17 @@ static constexpr int deepest = 100;
 
 bool isNestedDeeply(std::string_view text) {
   int depth = 0;
-  bool inString = false;
   for (size_t i = 0; i < text.size(); ++i) {
     char c = text[i];
-    if (c == '"')
-      inString = !inString;
-    else if (inString)
-      i += c == '\\';
-    else if (c == '[' || c == '{')
-      ++depth;
-    else if (c == ']' || c == '}')
+    if (c == '"') {
+      while (++i < text.size() && text[i] != '"')
+        i += text[i] == '\\';
+    } else if (c == '[' || c == '{') {
+      if (++depth > deepest)
+        return true;
+    } else if (c == ']' || c == '}') {
       --depth;
-    if (depth > deepest)
-      return true;
+    }
   }
   return false;
 }
