@@ -8,6 +8,7 @@
 #include "runtime/tokenizer/vocabulary.h"
 #include "runtime/error.h"
 #include "runtime/philox.h"
+#include "runtime/read_json.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -73,6 +74,19 @@ TEST(Vocabulary, DamagedTablesAreReadAsTheParserReadsThem) {
     valid += expected.starts_with("{");
   }
   EXPECT_GT(valid, 1000u);
+}
+
+// Brackets within texts are no levels, those behind a quote that ends one are.
+TEST(ReadJson, RefusesWhatIsNestedDeeply) {
+  auto nested = [](size_t depth) {
+    return R"(["\"[{\\", )" + std::string(depth - 1, '[') + R"("]")" +
+           std::string(depth, ']');
+  };
+  EXPECT_TRUE(jsonOf(nested(100)).is_array());
+  EXPECT_TRUE(jsonOf(nested(101)).is_discarded());
+  EXPECT_TRUE(jsonOf(R"([")" + std::string(500, '[') + R"("])").is_array());
+  EXPECT_TRUE(jsonOf("[\"").is_discarded());
+  EXPECT_TRUE(jsonOf("[\"\\").is_discarded());
 }
 
 TEST(Vocabulary, FindsEveryTokenAndNoOther) {
