@@ -293,6 +293,9 @@ Value Elaborator::tensorArithmetic(StringRef op, const Value &a, const Value &b,
               "cannot " + verb + " " + a.describe() + " and " + b.describe());
     if (value->is(Value::NodeRef))
       d.help("call it: `" + sources.text(range) + "(x)`");
+    else if (value->is(Value::List))
+      d.help("`a, b = split(x, 2)` gives each of several values its name, "
+             "`parts[0]` takes one");
     return Value();
   }
   if (a.isTensorLike())

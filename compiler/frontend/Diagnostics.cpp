@@ -253,6 +253,13 @@ std::string tfm::closestName(llvm::StringRef name,
       limit = distance;
     }
   }
+  // `vocab_size` for `vocab`, `d_width` for `width`.
+  if (best.empty())
+    for (const std::string &candidate : candidates)
+      if (candidate.size() > std::max<size_t>(best.size(), 2) &&
+          (name.starts_with(candidate + "_") ||
+           name.ends_with("_" + candidate)))
+        best = candidate;
   // One letter for another one-letter name is no suggestion.
   return name.size() == 1 && best.size() == 1 ? std::string() : best.str();
 }

@@ -98,7 +98,7 @@ private:
 };
 
 /// The candidate that `name` most probably means, or empty: at most a third of
-/// its letters differ.
+/// its letters differ, or it is `name` without a word before or behind it.
 std::string closestName(llvm::StringRef name,
                         llvm::ArrayRef<std::string> candidates);
 

@@ -95,6 +95,11 @@ static const Habit names[] = {
      "a model gives logits; `generate` chooses the tokens"},
     {"round floor ceil", "`cast(x, int)` cuts off what follows the point"},
     {"detach no_grad", "write `stop_gradient(x)`"},
+    {"xavier_uniform xavier_normal glorot glorot_uniform kaiming "
+     "kaiming_uniform kaiming_normal trunc_normal constant",
+     "there are `normal(0.02)`, `truncated_normal(0.02)`, `uniform(-0.1, "
+     "0.1)`, `xavier`, `he`, `zeros` and `ones`"},
+    {"tokenizer", "`tokenizer.size` is the number of its tokens"},
     // Activations.
     {"swish", "`silu(x)` is the same function"},
     {"leaky_relu", "write `where(x > 0.0, x, 0.01 * x)`"},
@@ -120,7 +125,7 @@ static const Habit names[] = {
     {"scaled_dot_product_attention sdpa flash_attention",
      "write `attention(q, k, v, causal = true)`"},
     {"MultiheadAttention MultiHeadAttention MultiheadSelfAttention MHA "
-     "CausalSelfAttention",
+     "CausalSelfAttention Attention",
      "there are `SelfAttention(width, heads)`, `RotaryAttention(width, heads)` "
      "and `CrossAttention(width, heads)`"},
     {"PositionalEncoding PositionalEmbedding PositionEmbedding",

@@ -88,8 +88,14 @@ std::optional<std::vector<CallArg *>> Elaborator::bindArguments(
     // With a name that does not exist it was most likely given under that.
     if (bound[i] || !required[i] || !valid)
       continue;
-    error(401, range, "`" + callee + "` needs a value for `" + names[i] + "`")
-        .help("it is `" + signature() + "`");
+    Diagnostic &d = error(
+        401, range, "`" + callee + "` needs a value for `" + names[i] + "`");
+    if (rootDecl && callee == rootDecl->name)
+      d.help("give it a default, `" + names[i] +
+             " = 64`, or a value on the command line, `-D " + names[i] +
+             "=64`");
+    else
+      d.help("it is `" + signature() + "`");
     return std::nullopt;
   }
   if (!valid)
@@ -276,7 +282,10 @@ Value Elaborator::checkHyperparameter(const Parameter &parameter, Value value,
         std::vector<std::string>(std::begin(initNames), std::end(initNames)));
     return Value();
   }
-  wrongHyperparameter(parameter, defaultValue, range, decl, typeWord(value));
+  Diagnostic &d = wrongHyperparameter(parameter, defaultValue, range, decl,
+                                      typeWord(value));
+  if (type == "initialiser" && value.isNumber())
+    d.help("write `normal(" + value.show() + ")`");
   return Value();
 }
 

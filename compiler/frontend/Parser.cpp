@@ -508,6 +508,9 @@ void Parser::parseMember(std::vector<Member> &members) {
       d.help(statementHabit("def"));
     else if (tok().is("."))
       d.help(tieForm);
+    else if (tok().is(":"))
+      d.help("a member is written `" + word.text +
+             " = ...`, a parameter `param " + word.text + ": [width] = zeros`");
     skipToLine();
     return;
   }
@@ -540,7 +543,9 @@ bool Parser::parseParam(Member &member) {
   }
   take();
   if (!tok().is("[") && !(tok().isName("float") && tok(1).is("["))) {
-    unexpected("the shape of `" + name.text + "`");
+    unexpected("the shape of `" + name.text + "`")
+        .help("a shape stands in brackets: `param " + name.text +
+              ": [width] = zeros`");
     return false;
   }
   member.type = parseType();

@@ -85,6 +85,8 @@ std::optional<Tensor> Elaborator::toTensor(const Value &value, Range range,
   default: {
     Diagnostic &d =
         error(506, range, what + " takes a tensor, not " + value.describe());
+    if (value.is(Value::Builtin) || value.is(Value::Function))
+      d.help("call it: `" + sources.text(range) + "(...)`");
     if (value.is(Value::NodeRef)) {
       StringRef text = sources.text(range);
       bool hasWeight = value.node()->members.count("weight");
