@@ -175,6 +175,8 @@ static const Habit entries[] = {
      "lists options"},
     {"patience early_stopping", "write `stop = early(patience = 5)`"},
     {"max_new_tokens length", "it is called `tokens` in `generate`"},
+    {"prompt", "it is given when the model runs, `generate --prompt`; while "
+               "training `sample = every(500, prompt = \"ROMEO:\")`"},
     {"repetition_penalty", "it is called `repeat_penalty`"},
     {"split val_split test_split test_size", "it is called `validation`"},
 };

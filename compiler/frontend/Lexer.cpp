@@ -198,6 +198,8 @@ private:
       d.help("powers are written `**`");
     else if (c == '!')
       d.help("write `not`");
+    else if (c == '?')
+      d.help("a choice is written `if condition then a else b`");
     else if (c == '&') {
       d.help("write `and`");
       at += peek() == '&';

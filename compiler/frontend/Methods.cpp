@@ -237,7 +237,8 @@ Value Elaborator::callNode(Node &node, std::vector<CallArg> &args, Range range,
     if (const Method *forward = findMethod(node, "forward"))
       return callMethod(&node, *forward, node.unit, args, range);
     error(502, range,
-          "`" + node.decl->name + "` has no `forward`, so it cannot be called");
+          "`" + node.decl->name + "` has no `forward`, so it cannot be called")
+        .help("a call of a module is a call of its method `forward`");
     return Value();
   }
   case Node::Kind::Repeat:

@@ -68,7 +68,8 @@ Expr *Parser::parseIf() {
   Range begin = take().range;
   Expr *condition = parseExpr();
   if (!tok().isName("then")) {
-    unexpected("`then` after the condition of `if`");
+    unexpected("`then` after the condition of `if`")
+        .help("a choice is written `if condition then a else b`");
     return make(ExprKind::Invalid, begin);
   }
   take();

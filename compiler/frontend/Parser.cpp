@@ -353,6 +353,16 @@ void Parser::parseParameters(std::vector<Parameter> &parameters,
       break;
     parameter.name = name.text;
     parameter.range = name.range;
+    // What has no shape can be no tensor of that name, either.
+    if (areArguments && name.text == "self" && !tok().is(":")) {
+      diags
+          .error(110, name.range,
+                 "expected the name of an argument, found `self`")
+          .help("leave it out: members are named directly, `attn(x)`");
+      if (!consume(","))
+        break;
+      continue;
+    }
     if (consume(":"))
       parameter.type = parseType();
     if (consume("="))
@@ -389,7 +399,9 @@ TypeExpr Parser::parseType() {
   if (tok().kind != TokenKind::Name) {
     Diagnostic &d =
         unexpected("a type: `[B, T]`, `int[B, T]`, `float`, `int`, ...");
-    if (tok().kind != TokenKind::Punct && tok().kind != TokenKind::End)
+    if (tok().is("("))
+      d.help("a shape stands in brackets: `[B, T, width]`");
+    else if (tok().kind != TokenKind::Punct && tok().kind != TokenKind::End)
       d.help("a default is written `= " + tok().text + "`");
     return type;
   }
@@ -770,10 +782,15 @@ void Parser::parseBlock() {
       }
       entry.key = key.text;
       entry.range = key.range;
-      if (!expect("=", "and the value of `" + key.text + "`")) {
+      if (!tok().is("=")) {
+        Diagnostic &d = unexpected("`=` and the value of `" + key.text + "`");
+        if (tok().is("."))
+          d.help("what belongs to `" + key.text +
+                 "` stands in its parentheses: `optimizer = adamw(lr = 1e-3)`");
         skipToLine();
         continue;
       }
+      take();
       entry.value = parseValue();
       for (const Entry &other : block.entries)
         if (other.key == entry.key)
