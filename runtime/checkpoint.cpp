@@ -121,8 +121,23 @@ void finishRenames(const std::string &folder) {
 void requireCheckpoint(const std::string &folder) {
   if (!isFolder(folder))
     throw InputError("there is no run directory " + folder);
-  if (!holdsCheckpoint(folder))
-    throw InputError(folder + " holds no checkpoint (state.json is missing)");
+  std::string missing;
+  int count = 0;
+  for (std::string name : checkpointFiles) {
+    std::string path = folder + "/" + name;
+    // The others may still have the name that they were written under.
+    bool isThere = fileExists(path) ||
+                   (name != checkpointFiles[0] && fileExists(path + next));
+    if (!isThere)
+      missing += (count++ ? ", " : "") + name;
+  }
+  if (count == 0)
+    return;
+  bool hasWeights = fileExists(folder + "/" + checkpointFiles[0]);
+  throw InputError(
+      folder + " holds no checkpoint (" + missing +
+      (count > 1 ? " are missing)" : " is missing)") +
+      (hasWeights ? ": begin another run with --init " + folder : ""));
 }
 
 } // namespace

@@ -93,20 +93,23 @@ void addWeights(CLI::App *command, CommonOptions &options) {
       ->add_option("--weights", options.weights,
                    "a safetensors file, a run directory, or a Hugging Face "
                    "folder")
-      ->required();
+      ->required()
+      ->check(usage::path());
 }
 
 void addTokenizer(CLI::App *command, CommonOptions &options) {
-  command->add_option(
-      "--tokenizer", options.tokenizer,
-      "a tokenizer.json, a SentencePiece .model, or a folder with "
-      "one or with vocab.json and merges.txt");
+  command
+      ->add_option("--tokenizer", options.tokenizer,
+                   "a tokenizer.json, a SentencePiece .model, or a folder with "
+                   "one or with vocab.json and merges.txt")
+      ->check(usage::path());
 }
 
 void addTrain(CLI::App &app, TrainCommand &train) {
   CLI::App *command = app.add_subcommand("train", "train the model");
   TrainOptions &options = train.options;
-  command->add_option("--data", train.data, "train on this file");
+  command->add_option("--data", train.data, "train on this file")
+      ->check(usage::path());
   addTokenizer(command, train);
   command->add_option("--steps", options.steps, "number of updates")
       ->check(usage::wholeNumber(1, maxCount));
@@ -115,19 +118,25 @@ void addTrain(CLI::App &app, TrainCommand &train) {
   CLI::Option *seed =
       command->add_option("--seed", options.seed, "seed of everything random")
           ->check(usage::wholeNumber(0, maxSeed));
-  command->add_option("--out", options.out,
-                      "run directory (default: runs/NAME)");
+  command
+      ->add_option("--out", options.out, "run directory (default: runs/NAME)")
+      ->check(usage::path());
   CLI::Option *init =
-      command->add_option("--init", options.init, "begin with these weights");
+      command->add_option("--init", options.init, "begin with these weights")
+          ->check(usage::path());
   command
       ->add_option("--resume", options.resume,
                    "continue the run in this directory, with its seed")
+      ->check(usage::path())
       ->excludes(seed)
       ->excludes(init);
-  command->add_option("--log", options.log,
-                      "log here instead of in the run directory");
+  command
+      ->add_option("--log", options.log,
+                   "log here instead of in the run directory")
+      ->check(usage::path());
   command->add_flag("--overwrite", options.overwrite,
-                    "replace the run that --out already holds");
+                    "replace the run that --out already holds, or what --log "
+                    "names");
   addCommon(command, train);
 }
 
@@ -139,6 +148,7 @@ void addPrompt(CLI::App *command, GenerateCommand &generate) {
   command
       ->add_option("--prompt-file", generate.promptFile,
                    "file with that text, - for standard input")
+      ->check(usage::path())
       ->excludes(prompt);
   command->add_flag("--ids", generate.ids,
                     "text is token ids in decimal, as in \"15 7\"");
@@ -147,8 +157,9 @@ void addPrompt(CLI::App *command, GenerateCommand &generate) {
 void addData(CLI::App &app, DataCommand &data) {
   CLI::App *command = app.add_subcommand(
       "data", "show what the model is trained on, as text and as tokens");
-  command->add_option("--data", data.data,
-                      "this file instead of the model's data");
+  command
+      ->add_option("--data", data.data, "this file instead of the model's data")
+      ->check(usage::path());
   addTokenizer(command, data);
   command
       ->add_option("--count", data.count,
@@ -254,7 +265,8 @@ void declare(CLI::App &app, Commands &commands) {
       "eval", "loss, perplexity, accuracy; exact answers where there are any");
   addWeights(eval, commands.evaluation);
   eval->add_option("--data", commands.evaluation.data,
-                   "all of this file instead of the validation part");
+                   "all of this file instead of the validation part")
+      ->check(usage::path());
   addTokenizer(eval, commands.evaluation);
   addCommon(eval, commands.evaluation);
 
@@ -264,7 +276,8 @@ void declare(CLI::App &app, Commands &commands) {
       "logits", "write the logits after every token of a text");
   addPrompt(logits, commands.logits);
   logits->add_option("-o,--out", commands.logitsPath, "the safetensors file")
-      ->required();
+      ->required()
+      ->check(usage::path());
   addCommon(logits, commands.logits, /*withJson=*/false);
 
   CLI::App *exportation =
@@ -272,7 +285,8 @@ void declare(CLI::App &app, Commands &commands) {
   addWeights(exportation, commands.exportation);
   exportation
       ->add_option("-o,--out", commands.exportPath, "the safetensors file")
-      ->required();
+      ->required()
+      ->check(usage::path());
 
   CLI::App *bench = app.add_subcommand("bench", "time the model's functions");
   addCommon(bench, commands.benchmark);

@@ -13,6 +13,7 @@
 #include "runtime/find_tokenizer.h"
 #include "runtime/folder_lock.h"
 #include "runtime/progress.h"
+#include "runtime/run_log.h"
 #include "runtime/tokenizer/utf8.h"
 #include "runtime/weights.h"
 
@@ -177,8 +178,11 @@ void train(const tfm_model &descriptor, TrainCommand command,
                    options.out) +
         ", choose another --out, or pass --overwrite");
 
-  if (!options.log.empty())
+  if (!options.log.empty()) {
     requireNoRunFile(options.log);
+    if (!options.overwrite)
+      requireLog(options.log);
+  }
 
   DataSpec spec = dataOf(descriptor, recipe, command.data);
   TokenizerPtr tokenizer =

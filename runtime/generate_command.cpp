@@ -136,10 +136,15 @@ void checkLength(std::span<const int32_t> prompt, const LogitsSource &logits,
         logits.context()));
 }
 
+/// Tokens a second, with those of a stop text: they took their time, too.
+double speedOf(const Generated &text) {
+  return static_cast<double>(text.drawn) / text.seconds;
+}
+
 void printSpeed(const Generated &text) {
   size_t count = text.ids.size();
   say(fmt::format("{} token{}, {:.1f} tokens/s\n", count, count == 1 ? "" : "s",
-                  static_cast<double>(count) / text.seconds));
+                  speedOf(text)));
 }
 
 /// `\n`, `\t` and `\\` as in most languages: an input line cannot hold the
@@ -239,13 +244,12 @@ void generate(const tfm_model &descriptor, const GenerateCommand &command) {
     if (command.json) {
       Generated text = generate(*logits, *tokenizer, tokens, options,
                                 [](std::string_view) {});
-      double speed = static_cast<double>(text.ids.size()) / text.seconds;
       ordered_json answer = {{"prompt", replaceInvalidUtf8(prompt)},
                              {"text", text.text},
                              {"ids", text.ids},
                              {"tokens", text.ids.size()},
                              {"seconds", text.seconds},
-                             {"tokens_per_second", speed}};
+                             {"tokens_per_second", speedOf(text)}};
       printText(answer.dump() + "\n");
       continue;
     }

@@ -268,6 +268,8 @@ Generated generate(LogitsSource &source, const Tokenizer &tokenizer,
 
   size_t printed = 0;
   std::string bytes;
+  /// Where in the text each token begins.
+  std::vector<size_t> begins;
   bool stopped = false;
   std::span<const float> logits = source.start(prompt);
   auto limit = static_cast<size_t>(std::max<int64_t>(options.tokens, 0));
@@ -284,6 +286,7 @@ Generated generate(LogitsSource &source, const Tokenizer &tokenizer,
     history.push_back(token);
     result.ids.push_back(token);
     size_t before = result.text.size();
+    begins.push_back(before);
     result.text += characters.push(bytes);
     // A stop text may have begun before this token.
     size_t from = before - std::min(before, longestStop);
@@ -308,7 +311,13 @@ Generated generate(LogitsSource &source, const Tokenizer &tokenizer,
       break;
     logits = source.next(token);
   }
-  if (!stopped)
+  result.drawn = result.ids.size();
+  if (stopped)
+    while (!begins.empty() && begins.back() >= result.text.size()) {
+      begins.pop_back();
+      result.ids.pop_back();
+    }
+  else
     result.text += characters.finish();
   if (result.text.size() > printed)
     print(std::string_view(result.text).substr(printed));

@@ -77,8 +77,11 @@ struct GenerateOptions {
 
 struct Generated {
   std::string text;
-  /// All that were drawn, but an end token.
+  /// The tokens of the text, without end tokens; the last may reach into the
+  /// stop text that followed.
   std::vector<int32_t> ids;
+  /// How many were drawn: these and those of a stop text.
+  size_t drawn = 0;
   double seconds = 0;
 };
 

@@ -7,7 +7,9 @@
 
 #include "runtime/run_log.h"
 
+#include "runtime/atomic_file.h"
 #include "runtime/error.h"
+#include "runtime/read_json.h"
 #include "runtime/tokenizer/utf8.h"
 
 #include <algorithm>
@@ -15,6 +17,8 @@
 #include <cstdio>
 #include <cstring>
 #include <fcntl.h>
+#include <fstream>
+#include <nlohmann/json.hpp>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -46,6 +50,21 @@ void RunLog::open(const std::string &newPath, uint64_t keep) {
       lseek(file, static_cast<off_t>(written), SEEK_SET) < 0)
     throw InputError("cannot write the log " + path + ": " +
                      std::strerror(errno));
+}
+
+void requireLog(const std::string &path) {
+  if (!isRegularFile(path))
+    return;
+  std::ifstream file(path, std::ios::binary);
+  std::string first(capacity, '\0'); // no line of a log is as long
+  file.read(first.data(), static_cast<std::streamsize>(first.size()));
+  first.resize(static_cast<size_t>(file.gcount()));
+  if (first.empty())
+    return; // what cannot be read cannot be written either
+  nlohmann::json line = jsonOf(first.substr(0, first.find('\n')));
+  if (!line.is_object() || !line.contains("step"))
+    throw InputError(path + " is no log of a run, and would be lost: log to "
+                            "another file, or pass --overwrite");
 }
 
 void RunLog::line(std::string_view text, bool now) {

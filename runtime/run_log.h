@@ -44,6 +44,10 @@ private:
   uint64_t written = 0;
 };
 
+/// Throws InputError where a log of that name would replace, or go on behind,
+/// what is no log of a run.
+void requireLog(const std::string &path);
+
 } // namespace tfm
 
 #endif // TFM_RUNTIME_RUN_LOG_H

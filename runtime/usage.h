@@ -79,6 +79,16 @@ inline CLI::Validator wholeNumber(uint64_t low, uint64_t high) {
       "");
 }
 
+/// The name of a file or folder. An empty one is a variable of the shell that
+/// was not set, and would pass for an option that was not given.
+inline CLI::Validator path() {
+  return CLI::Validator(
+      [](std::string &text) -> std::string {
+        return text.empty() ? "must name a file or folder, not nothing" : "";
+      },
+      "");
+}
+
 /// The names of a program's commands.
 inline std::vector<std::string> commandNames(const CLI::App &app) {
   std::vector<std::string> names;

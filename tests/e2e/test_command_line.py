@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import shlex
 import signal
 import subprocess
@@ -167,6 +168,19 @@ class Words(unittest.TestCase):
         self.assertEqual(result.returncode, USAGE)
         self.assertIn("expected name=value, found 'width='", result.stderr)
 
+    def test_an_override_that_is_given_twice(self):
+        for command in (["check"], ["report"], ["build"], ["run"]):
+            self.assert_says(f"tfmc {command[0]}: -D: width is given twice, as 96 and as 192\n"
+                             f"Run `tfmc {command[0]} --help` for more information.\n",
+                             *command, "-D", "width=96", "-D", "layers=1", "-D", "width=192", GPT2)
+
+    def test_a_path_that_is_empty(self):
+        for command, option in (("build", "--output"), ("report", "--output"),
+                                ("report", "--against"), ("tokenizer", "--out")):
+            self.assert_says(f"tfmc {command}: {option}: must name a file or folder, not nothing\n"
+                             f"Run `tfmc {command} --help` for more information.\n",
+                             command, GPT2, option, "")
+
 
 class Input(unittest.TestCase):
     def assert_fault(self, result, *words):
@@ -233,6 +247,14 @@ class Input(unittest.TestCase):
         self.assertEqual((result.returncode, result.stdout), (1, ""))
         self.assertEqual(result.stderr, "tfmc: no point of the grid is possible: `GPT2` has no "
                                         "hyperparameter `layres`; did you mean `layers`?\n")
+
+    def test_a_grid_without_some_points(self):
+        for form in ("text", "json", "csv"):
+            result = tfmc("report", GPT2, "--sweep", "layers=1,x", "--format", form)
+            self.assertEqual(result.returncode, 1)
+            self.assertIn("46473216", result.stdout.replace(",", "" if form == "text" else ","))
+            self.assertIn("takes an integer, not `x`",
+                          result.stderr if form == "csv" else result.stdout)
 
     def test_a_wrong_override_of_two_models_is_said_once(self):
         result = tfmc("diff", GPT2, GPT2, "-D", "widht=3")
@@ -647,6 +669,8 @@ class New(unittest.TestCase):
                 text = (pathlib.Path(folder) / "poem.tfm").read_text()
                 self.assertIn("model Poem(", text)
                 self.assertIn("tfmc build poem.tfm -o poem", text)
+                commands = re.findall(r"^///   (.*  )(?:tfmc|\./poem) ", text, re.MULTILINE)
+                self.assertEqual([len(what) for what in commands], [len(commands[0])] * 4, text)
                 self.assertNotIn("@NAME@", text)
                 checked = tfmc("check", "poem.tfm", cwd=folder)
                 self.assertEqual((checked.returncode, checked.stderr), (0, ""))

@@ -356,34 +356,37 @@ class Json(unittest.TestCase):
 
 
 class Against(unittest.TestCase):
-    SMALL = ["-D", "vocab=101", "-D", "width=48", "-D", "heads=4", "-D", "layers=3",
-             "-D", "context=32"]
+    @staticmethod
+    def small(width=48, heads=4):
+        """The options that make gpt2.tfm the model of the fixture, or one beside it."""
+        return ["-D", "vocab=101", "-D", f"width={width}", "-D", f"heads={heads}", "-D", "layers=3",
+                "-D", "context=32"]
 
     def test_a_published_layout_matches(self):
-        result = tfmc("report", GPT2, *self.SMALL, "--against", FIXTURES / "gpt2_tiny")
+        result = tfmc("report", GPT2, *self.small(), "--against", FIXTURES / "gpt2_tiny")
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("40 of 40 tensors match in name, shape and type (under the prefix `transformer.`)", result.stdout)
 
     def test_configuration(self):
-        result = tfmc("report", GPT2, *self.SMALL, "--against", FIXTURES / "gpt2_tiny")
+        result = tfmc("report", GPT2, *self.small(), "--against", FIXTURES / "gpt2_tiny")
         rows = [line.split() for line in result.stdout.splitlines()]
         self.assertIn(["n_head", "4", "4", "here", "agrees"], rows)
         self.assertIn(["activation_function", '"gelu_new"', "gelu_tanh", "here", "agrees"], rows)
         self.assertNotIn("differs", result.stdout)
         # Eight heads have the same shapes as four.
-        result = tfmc("report", GPT2, *self.SMALL, "-D", "heads=8",
+        result = tfmc("report", GPT2, *self.small(heads=8),
                       "--against", FIXTURES / "gpt2_tiny")
         self.assertEqual(result.returncode, 1)
         self.assertIn("40 of 40 tensors match", result.stdout)
         self.assertIn(["n_head", "4", "8", "here", "differs:", "build", "it", "with", "-D", "heads=4"],
                       [line.split() for line in result.stdout.splitlines()])
-        answer = json.loads(tfmc("report", GPT2, *self.SMALL, "-D", "heads=8", "--format", "json",
+        answer = json.loads(tfmc("report", GPT2, *self.small(heads=8), "--format", "json",
                                  "--against", FIXTURES / "gpt2_tiny").stdout)
         self.assertFalse(answer["agrees"])
         self.assertIn({"key": "n_head", "state": "differs", "model": "8", "checkpoint": 4},
                       answer["config"])
         # A file of weights has no configuration.
-        answer = json.loads(tfmc("report", GPT2, *self.SMALL, "-D", "heads=8", "--format", "json",
+        answer = json.loads(tfmc("report", GPT2, *self.small(heads=8), "--format", "json",
                                  "--against", FIXTURES / "gpt2_tiny" / "model.safetensors").stdout)
         self.assertTrue(answer["agrees"])
         self.assertIsNone(answer["config"])
@@ -393,18 +396,18 @@ class Against(unittest.TestCase):
             folder = pathlib.Path(scratch)
             shutil.copy(FIXTURES / "gpt2_tiny" / "model.safetensors", folder)
             (folder / "config.json").write_text('{"n_head": 4')
-            result = tfmc("report", GPT2, *self.SMALL, "--against", folder)
+            result = tfmc("report", GPT2, *self.small(), "--against", folder)
             self.assertEqual(result.returncode, 1)
             self.assertIn(f"{folder / 'config.json'} is not a JSON object", result.stderr)
             (folder / "config.json").write_text(json.dumps({"hidden_act": "\x9b2J" + "x" * 1000}))
-            result = tfmc("report", GPT2, *self.SMALL, "--against", folder)
+            result = tfmc("report", GPT2, *self.small(), "--against", folder)
             self.assertEqual(result.returncode, 0)
             self.assertIn("not compared", result.stdout)
             self.assertNotIn("\x9b", result.stdout)
             self.assertLess(len(result.stdout), 400)
 
     def test_another_width_does_not(self):
-        result = tfmc("report", GPT2, *self.SMALL, "-D", "width=64",
+        result = tfmc("report", GPT2, *self.small(width=64),
                       "--against", FIXTURES / "gpt2_tiny" / "model.safetensors")
         self.assertEqual(result.returncode, 1)
         self.assertIn("wte.weight", result.stdout)

@@ -10,6 +10,7 @@
 #include "Output.h"
 
 #include "compiler/driver/Build.h"
+#include "runtime/usage.h"
 
 using namespace tfm;
 
@@ -25,7 +26,8 @@ void tfm::addBuildCommand(CLI::App &app, int &status) {
   BuildOptions &build = options->build;
   command->add_option("FILE", build.source, "The model, - for standard input")
       ->required();
-  command->add_option("-o,--output", build.output, "The file to write");
+  command->add_option("-o,--output", build.output, "The file to write")
+      ->check(usage::path());
   static const std::map<std::string, Emit> kinds = {
       {"ast", Emit::Ast},           {"tfm", Emit::Tfm},
       {"schedule", Emit::Schedule}, {"llvm", Emit::Llvm},

@@ -26,7 +26,13 @@ Defines tfm::parseDefines(const std::vector<std::string> &texts) {
     if (equals == 0 || equals == std::string::npos || equals + 1 == text.size())
       throw CLI::ValidationError("-D",
                                  "expected name=value, found '" + text + "'");
-    defines.emplace_back(text.substr(0, equals), text.substr(equals + 1));
+    std::string name = text.substr(0, equals);
+    for (const auto &[other, value] : defines)
+      if (other == name)
+        throw CLI::ValidationError("-D", name + " is given twice, as " + value +
+                                             " and as " +
+                                             text.substr(equals + 1));
+    defines.emplace_back(name, text.substr(equals + 1));
   }
   return defines;
 }

@@ -99,7 +99,16 @@ static int sweep(const ReportArguments &arguments, const ModelReport &base,
     writeSweepCsv(axes, points, arguments.view, os);
   else
     writeSweepText(base, axes, points, arguments.view, os);
-  return 0;
+  int status = 0;
+  for (const SweepPoint &point : points)
+    if (!point.report) {
+      // The other forms have a place for the reason.
+      if (arguments.format == "csv" && status == 0)
+        messages() << "tfmc: a point of the grid is not possible: "
+                   << point.problem << "\n";
+      status = 1;
+    }
+  return status;
 }
 
 static int against(const ReportArguments &arguments, const ModelReport &report,
@@ -262,8 +271,10 @@ void tfm::addReportCommand(CLI::App &app, int &status) {
       ->check(usage::wholeNumber(0, std::numeric_limits<int>::max()));
   command->add_option("--format", arguments->format, "text, json, csv or html")
       ->check(CLI::IsMember({"text", "json", "csv", "html"}));
-  command->add_option("-o,--output", arguments->output,
-                      "Write to a file instead of standard output");
+  command
+      ->add_option("-o,--output", arguments->output,
+                   "Write to a file instead of standard output")
+      ->check(usage::path());
   CLI::Option *sweep =
       command
           ->add_option("--sweep", arguments->sweep,
@@ -277,6 +288,7 @@ void tfm::addReportCommand(CLI::App &app, int &status) {
                        "Compare with a checkpoint, tensor by tensor: names, "
                        "shapes and types; exit status 1 where they differ")
           ->type_name("DIR|FILE.safetensors")
+          ->check(usage::path())
           ->excludes(sweep);
   command
       ->add_flag("--values", arguments->values,

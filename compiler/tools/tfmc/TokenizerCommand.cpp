@@ -98,7 +98,9 @@ void tfm::addTokenizerCommand(CLI::App &app, int &status) {
       ->add_option("--merges", arguments->merges,
                    "Pairs to merge (default: 1000)")
       ->check(usage::wholeNumber(0, std::numeric_limits<int64_t>::max()));
-  command->add_option("-o,--out", arguments->folder,
-                      "The folder for vocab.json and merges.txt (default: .)");
+  command
+      ->add_option("-o,--out", arguments->folder,
+                   "The folder for vocab.json and merges.txt (default: .)")
+      ->check(usage::path());
   command->callback([arguments, &status] { status = learn(*arguments); });
 }

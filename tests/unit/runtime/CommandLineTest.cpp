@@ -14,6 +14,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <cstring>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 #include <sys/wait.h>
@@ -188,6 +189,26 @@ TEST_F(CommandLine, WrongUsageExitsWith2) {
     EXPECT_EQ(outcome.code, 2) << arguments;
     EXPECT_NE(outcome.err, "") << arguments;
   }
+}
+
+// A variable of the shell that is not set is not taken for an option that was
+// not given.
+TEST_F(CommandLine, EmptyPathsAreWrongUsage) {
+  for (const char *arguments :
+       {"train --data", "train --tokenizer", "train --out", "train --init",
+        "train --resume", "train --log", "eval --weights", "eval --data",
+        "data --data", "generate --weights", "generate --prompt-file",
+        "logits --out", "export --out"})
+    for (const char *empty : {" ''", "="}) {
+      std::string option = std::strchr(arguments, '-');
+      Outcome outcome = run(std::string(arguments) + empty);
+      EXPECT_EQ(outcome.code, 2) << arguments << empty;
+      EXPECT_NE(outcome.err.find(option), std::string::npos) << outcome.err;
+      EXPECT_TRUE(*empty == '=' ||
+                  outcome.err.find("not nothing") != std::string::npos)
+          << outcome.err;
+    }
+  EXPECT_FALSE(std::filesystem::exists(folder / "runs"));
 }
 
 // Numbers are taken as they are written or not at all.
@@ -563,7 +584,17 @@ TEST_F(CommandLine, BadInputNamesTheFileAndTheFix) {
   std::filesystem::create_directory(folder / "damaged");
   folder.write("damaged/state.json", "{");
   folder.write("damaged/model.safetensors", weights);
+  expectError("train --resume damaged",
+              {"damaged holds no checkpoint (optimizer.safetensors is missing)",
+               "--init damaged"});
+  folder.write("damaged/optimizer.safetensors", weights);
   expectError("train --resume damaged", {"damaged/state.json", "--init"});
+  std::filesystem::remove(folder / "damaged/model.safetensors");
+  expectError("train --resume damaged",
+              {"damaged holds no checkpoint (model.safetensors is missing)\n"});
+  std::filesystem::remove(folder / "damaged/state.json");
+  expectError("train --resume damaged",
+              {"(model.safetensors, state.json are missing)\n"});
 }
 
 TEST_F(CommandLine, NothingButTrainingWritesIntoARun) {
@@ -599,6 +630,32 @@ TEST_F(CommandLine, NothingButTrainingWritesIntoARun) {
                              std::filesystem::copy_options::overwrite_existing);
   expectError("train --resume run --steps 40",
               {"run/model.safetensors names no step", "--init run/model"});
+}
+
+// What is no log of a run is not replaced, or gone on with, by one.
+TEST_F(CommandLine, ALogReplacesLogsOnly) {
+  for (const char *text : {"{\"mine\": 1}\n", "step 1\n", "7\n", "{"}) {
+    folder.write("keep.jsonl", text);
+    expectError("train --steps 2 --out a --log keep.jsonl",
+                {"keep.jsonl is no log of a run", "--overwrite"});
+    EXPECT_EQ(contentOf(folder / "keep.jsonl"), text);
+    EXPECT_FALSE(std::filesystem::exists(folder / "a"));
+  }
+  EXPECT_EQ(run("train --steps 2 --out a --log keep.jsonl --overwrite").code,
+            0);
+  std::string log = contentOf(folder / "keep.jsonl");
+  EXPECT_EQ(log.find("{\"step\":1,"), 0u);
+  EXPECT_EQ(run("train --steps 2 --out b --log keep.jsonl").code, 0);
+  EXPECT_EQ(run("train --resume b --steps 3 --log keep.jsonl").code, 0);
+  EXPECT_EQ(contentOf(folder / "keep.jsonl").find("{\"step\":1,"), 0u);
+  EXPECT_GT(contentOf(folder / "keep.jsonl").size(), log.size());
+  folder.write("empty.jsonl", "");
+  EXPECT_EQ(run("train --steps 2 --out c --log empty.jsonl").code, 0);
+  EXPECT_EQ(run("train --steps 2 --out d --log /dev/null").code, 0);
+  folder.write("keep.jsonl", "mine\n");
+  expectError("train --resume b --steps 4 --log keep.jsonl",
+              {"keep.jsonl is no log"});
+  EXPECT_EQ(contentOf(folder / "keep.jsonl"), "mine\n");
 }
 
 // Published weights are no run, and yet nothing to train over.

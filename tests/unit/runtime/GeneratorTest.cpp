@@ -90,8 +90,16 @@ TEST(Generate, EndsBeforeAStopText) {
   options.stop = {"STOP", "END."};
   Printed printed = recite(Reciter("go STO on STOP, END."), options);
   EXPECT_EQ(printed.result.text, "go STO on ");
-  EXPECT_EQ(printed.result.ids.size(), 14u);
-  EXPECT_EQ(recite(Reciter("STOP"), options).result.text, "");
+  // The tokens are those of the text, whatever else was drawn.
+  EXPECT_EQ(printed.result.ids.size(), 10u);
+  EXPECT_EQ(printed.result.drawn, 14u);
+  Generated nothing = recite(Reciter("STOP"), options).result;
+  EXPECT_EQ(nothing.text, "");
+  EXPECT_TRUE(nothing.ids.empty());
+  // A character of several tokens is there with all of them.
+  Generated accent = recite(Reciter("\xC3\xA9STOP"), options).result;
+  EXPECT_EQ(accent.text, "\xC3\xA9");
+  EXPECT_EQ(accent.ids, (std::vector<int32_t>{0xC3, 0xA9}));
   options.stop = {"zzz"};
   EXPECT_EQ(recite(Reciter("abz"), options).result.text.size(), 100u);
 }
