@@ -70,5 +70,10 @@ llvm::Expected<uint32_t> SourceManager::load(llvm::StringRef path) {
     return llvm::createStringError("this is not a text file");
   if ((*buffer)->getBufferSize() > largestFile)
     return llvm::createStringError("this is no model: it has more than 16 MiB");
-  return add(path == "-" ? "<stdin>" : path, (*buffer)->getBuffer());
+  // Old editors ended lines with a carriage return alone.
+  std::string text = (*buffer)->getBuffer().str();
+  for (size_t i = 0; i < text.size(); ++i)
+    if (text[i] == '\r' && (i + 1 == text.size() || text[i + 1] != '\n'))
+      text[i] = '\n';
+  return add(path == "-" ? "<stdin>" : path, text);
 }
