@@ -220,8 +220,9 @@ Value Elaborator::arithmetic(StringRef op, const Value &a, const Value &b,
       result = Dim::power(x, y.value());
     }
     if (result.overflowed()) {
-      error(413, expr.range,
-            "the result of `" + op + "` does not fit in 64 bits");
+      if (isFirstBlame(x.isConstant() ? b : a))
+        error(413, expr.range,
+              "the result of `" + op + "` does not fit in 64 bits");
       return Value();
     }
     return Value::integer(result);

@@ -20,6 +20,10 @@
 
 namespace tfm {
 
+/// Tensors with more elements, thousands of terabytes, are a mistake: with
+/// less, bytes and operations of whole models can still be counted in 64 bits.
+inline constexpr double maxElements = 2.5e14;
+
 /// How long a sequence is where nothing says it.
 inline constexpr int64_t defaultLength = 16;
 
@@ -331,6 +335,7 @@ private:
   std::optional<TokenizerInfo> tokenizer;
   bool tokenizerTried = false;
   const TokenizerInfo *resolveTokenizer(Range range);
+  void reportNoTokenizer(Range range);
 
   /// "SelfAttention.forward" and the instance, innermost last; for notes.
   struct Frame {
@@ -367,8 +372,8 @@ private:
   std::string helpWithTable(const Lookup &lookup) const;
   /// Errors inside of std by code and the place outside that led there.
   std::set<std::tuple<ErrorCode, uint32_t, uint32_t>> stdErrors;
-  /// Hyperparameters of the model that errors have been about.
-  std::set<std::string> blamed;
+  /// Hyperparameters of the model that errors have been about, as they were.
+  std::map<std::string, Value> blamed;
   /// Whether dropout is emitted.
   bool training = false;
   int64_t nextSite = 0;

@@ -100,15 +100,26 @@ static bool mentions(const Value &value, StringRef name) {
 bool Elaborator::isFirstBlame(const Value &value) {
   if (!root || value.isPoison())
     return true;
-  for (const auto &[name, hyper] : root->hyperparameters) {
-    if (hyper.kind() != value.kind())
+  for (auto &[name, hyper] : root->hyperparameters) {
+    auto known = blamed.find(name.str());
+    const Value &given = known == blamed.end() ? hyper : known->second;
+    if (given.kind() != value.kind())
       continue;
-    // What is wrong with `3 * width` is that `width` is negative.
-    bool isCause = value.is(Value::Int)
-                       ? hyper.dim().value() <= 0 && mentions(value, name)
-                       : hyper.show() == value.show();
-    if (isCause)
-      return blamed.insert(name.str()).second;
+    // What is wrong with `3 * width` is that `width` is negative, or huge.
+    bool isCause =
+        value.is(Value::Int)
+            ? (given.dim().value() <= 0 ||
+               static_cast<double>(given.dim().value()) > maxElements) &&
+                  mentions(value, name)
+            : given.show() == value.show();
+    if (!isCause)
+      continue;
+    if (known != blamed.end())
+      return false;
+    blamed.emplace(name.str(), hyper);
+    // What is made of it from here on is not worth a word.
+    hyper = Value();
+    return true;
   }
   return true;
 }

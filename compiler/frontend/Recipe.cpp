@@ -184,14 +184,17 @@ void RecipeBuilder::wrong(const Found &found, StringRef name,
                     (shows ? value.show() : value.describe()));
 }
 
+static std::string integerOfAtLeast(int64_t least) {
+  return least <= 0 ? std::string("an integer that is not negative")
+                    : "an integer of at least " + std::to_string(least);
+}
+
 int64_t RecipeBuilder::integer(Form &form, StringRef name, int64_t absent,
                                int64_t least, int position) {
   Found found = find(form, name, position);
   if (!found.expr)
     return absent;
-  std::string expected =
-      least <= 0 ? std::string("an integer that is not negative")
-                 : "an integer of at least " + std::to_string(least);
+  std::string expected = integerOfAtLeast(least);
   Value v = value(found, name, expected);
   if (v.is(Value::Int) && v.dim().value() >= least)
     return v.dim().value();
@@ -204,7 +207,7 @@ json::Value RecipeBuilder::integerOrNull(Form &form, StringRef name,
   Found found = find(form, name, position);
   if (!found.expr)
     return nullptr;
-  StringRef expected = "an integer or none";
+  std::string expected = integerOfAtLeast(least) + ", or none";
   Value v = value(found, name, expected);
   if (v.is(Value::None))
     return nullptr;
@@ -306,6 +309,15 @@ void RecipeBuilder::build() {
   e.recipe["generate"] = generateBlock(e.block("generate"));
 }
 
+/// Whether an entry that `train` has not was to be `steps` or `epochs`.
+static bool meansEnd(StringRef key, llvm::ArrayRef<std::string> known) {
+  StringRef habit = entryHabit(key);
+  if (!habit.empty())
+    return habit.contains("`steps`") || habit.contains("`epochs`");
+  std::string guess = closestName(key, known);
+  return guess == "steps" || guess == "epochs";
+}
+
 json::Value RecipeBuilder::trainBlock(const Block &block) {
   Form train = form(block);
   int64_t context = e.contextLength();
@@ -336,9 +348,7 @@ json::Value RecipeBuilder::trainBlock(const Block &block) {
           .help("take one of them out");
     given = &entry;
   }
-  if (!steps.getAsInteger() && !epochs.getAsInteger() && !given)
-    e.diags.error(804, block.range, "`train` says nothing of its end")
-        .help("set `steps = 1000` or `epochs = 10`");
+  bool hasEnd = steps.getAsInteger() || epochs.getAsInteger() || given;
   // What the command line says of the end replaces what the file says.
   if (e.findDefine("train.steps"))
     epochs = nullptr;
@@ -390,12 +400,18 @@ json::Value RecipeBuilder::trainBlock(const Block &block) {
     out[arg.name] = extent;
   }
   finish(train, "train");
+  for (auto [i, arg] : llvm::enumerate(train.args))
+    hasEnd |= !train.used[i] && meansEnd(arg.name, train.known);
+  if (!hasEnd)
+    e.diags.error(804, block.range, "`train` says nothing of its end")
+        .help("set `steps = 1000` or `epochs = 10`");
   return std::move(out);
 }
 
 json::Value RecipeBuilder::loss(const Found &found) {
   json::Object out{
       {"kind", "cross_entropy"}, {"ignore", nullptr}, {"label_smoothing", 0.0}};
+  bool isOwn = e.root && Elaborator::findMethod(*e.root, "loss");
   if (found.expr)
     e.train.lossRange = found.range;
   Form loss = formOr(found, "cross_entropy", "train.loss");
@@ -427,12 +443,35 @@ json::Value RecipeBuilder::loss(const Found &found) {
       }
       if (e.train.ignore)
         out["ignore"] = *e.train.ignore;
-    }
+    } else if (!isOwn)
+      warnAboutPadding();
     e.train.labelSmoothing = number(loss, "label_smoothing", 0, 0, belowOne);
     out["label_smoothing"] = e.train.labelSmoothing;
   }
   finish(loss, loss.kind);
   return std::move(out);
+}
+
+void RecipeBuilder::warnAboutPadding() {
+  if (!padding)
+    return;
+  const TokenizerInfo *info =
+      e.block("tokenizer") ? e.resolveTokenizer(padding->range) : nullptr;
+  std::string quoted = Value::string(padding->text).show();
+  // Where only the binary knows its id, the user has to look it up.
+  std::string id =
+      info && !info->alphabet.empty() ? quoted
+      : info && info->kind == "bytes"
+          ? std::to_string(static_cast<unsigned char>(padding->text.front()))
+          : "";
+  Diagnostic &d = e.diags.warning(
+      811, padding->range,
+      "padding is trained on: the loss counts " + quoted +
+          " behind examples that are shorter, as it does any other token");
+  d.help("leave it out with " +
+         (id.empty() ? "`loss = cross_entropy(ignore = ...)` and its id"
+                     : "`loss = cross_entropy(ignore = " + id + ")`") +
+         "; `ignore = none` says that it is meant");
 }
 
 json::Value RecipeBuilder::optimizer(const Found &found) {

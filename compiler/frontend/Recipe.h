@@ -82,6 +82,8 @@ private:
 
   llvm::json::Value trainBlock(const ast::Block &block);
   llvm::json::Value loss(const Found &found);
+  /// Of a loss that leaves nothing out, where the data is padded.
+  void warnAboutPadding();
   llvm::json::Value optimizer(const Found &found);
   /// `steps`: how many the training has, if the recipe says that.
   llvm::json::Value schedule(const Found &found, std::optional<int64_t> steps);
@@ -91,6 +93,15 @@ private:
   /// The `data` block; nothing where there is none of a known kind.
   std::optional<Form> dataForm(const ast::Block *block);
   llvm::json::Value dataBlock(const ast::Block *block);
+  /// A token that the recipe names by its text, and where.
+  struct Marker {
+    std::string text;
+    Range range;
+  };
+  /// The `end` or `pad` that data has, by its entry or as the kind has it
+  /// (`absent`), if any; reports a text that cannot be one token.
+  std::optional<Marker> marker(Form &data, llvm::StringRef name,
+                               llvm::StringRef absent);
   llvm::json::Value generateBlock(const ast::Block *block);
   llvm::json::Value tokenizerJson();
   std::optional<TokenizerInfo> tokenizer(const ast::Block &block);
@@ -108,6 +119,8 @@ private:
                                      std::vector<Range> *ranges = nullptr);
 
   Elaborator &e;
+  /// What fills the windows behind examples.
+  std::optional<Marker> padding;
 };
 
 } // namespace tfm

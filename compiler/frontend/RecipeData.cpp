@@ -7,6 +7,8 @@
 
 #include "compiler/frontend/Recipe.h"
 
+#include "runtime/data/texts.h"
+#include "runtime/tokenizer/utf8.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
@@ -159,13 +161,78 @@ json::Value RecipeBuilder::dataBlock(const Block *block) {
   out["answer_after"] = text(data, "answer_after", nullptr);
   out["end"] = text(data, "end", nullptr);
   out["pad"] = text(data, "pad", nullptr);
+  DataSpec absent;
+  absent.kind = data.kind;
+  absent = withDefaults(absent);
+  marker(data, "end", absent.end);
+  padding = marker(data, "pad", absent.pad);
+  if (isStream(absent))
+    padding = std::nullopt;
   finish(data, data.kind);
   return std::move(out);
+}
+
+std::optional<RecipeBuilder::Marker>
+RecipeBuilder::marker(Form &data, StringRef name, StringRef absent) {
+  Found found = find(data, name, -1, Wanted::Text);
+  json::Value given = text(data, name, nullptr);
+  data.known.pop_back();
+  data.known.pop_back();
+  std::string token = given.getAsString().value_or(absent).str();
+  Marker marker{token, found.expr ? found.range : data.range};
+  if (token.empty()) {
+    if (given.getAsString())
+      e.diags
+          .error(802, found.range, "`" + name + "` takes one token, not \"\"")
+          .help("leave it out where there is none");
+    return std::nullopt;
+  }
+  const TokenizerInfo *info =
+      e.block("tokenizer") ? e.resolveTokenizer(marker.range) : nullptr;
+  bool isChars = info && !info->alphabet.empty();
+  // Of the others only the binary knows the tokens.
+  if (!isChars && !(info && info->kind == "bytes"))
+    return marker;
+  if ((isChars ? countCodePoints(token) : token.size()) != 1) {
+    e.diags.error(802, marker.range,
+                  "`" + name + "` takes one token, with `" + info->kind +
+                      (isChars ? "` one character, not " : "` one byte, not ") +
+                      Value::string(token).show());
+    return std::nullopt;
+  }
+  if (isChars && !llvm::is_contained(info->alphabet, token)) {
+    Diagnostic &d = e.diags.error(
+        802, marker.range,
+        "the tokenizer has no character " + Value::string(token).show() +
+            ", so it cannot be the data's `" + name + "`");
+    if (found.expr)
+      d.help("take a character that it has");
+    else
+      d.help("set `" + name + "`: without it `" + data.kind + "` has that one");
+    return std::nullopt;
+  }
+  return marker;
 }
 
 //===----------------------------------------------------------------------===//
 // Tokenizer
 //===----------------------------------------------------------------------===//
+
+void Elaborator::reportNoTokenizer(Range range) {
+  // What is missing is missing in the file that is compiled, whoever asks.
+  bool isImported =
+      range.file != mainUnit->file && !sources.file(range.file).isArgument();
+  const Expr *model = mainUnit->ast->model;
+  Diagnostic &d = error(806,
+                        !isImported ? range
+                        : model     ? model->range
+                                    : Range{mainUnit->file, 0, 0},
+                        "this file has no `tokenizer`, so its size is unknown");
+  if (isImported)
+    d.note("it is needed in " + place(range) +
+           "; the `tokenizer` of an imported file does not count");
+  d.help("add a line such as `tokenizer bytes`, or set the hyperparameter");
+}
 
 const TokenizerInfo *Elaborator::resolveTokenizer(Range range) {
   if (!tokenizerTried) {
@@ -173,9 +240,7 @@ const TokenizerInfo *Elaborator::resolveTokenizer(Range range) {
     if (const Block *tokens = block("tokenizer"))
       tokenizer = RecipeBuilder(*this).tokenizer(*tokens);
     else
-      error(806, range, "this file has no `tokenizer`, so its size is unknown")
-          .help("add a line such as `tokenizer bytes`, or set the "
-                "hyperparameter");
+      reportNoTokenizer(range);
   }
   return tokenizer ? &*tokenizer : nullptr;
 }

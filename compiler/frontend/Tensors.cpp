@@ -14,10 +14,6 @@ using namespace tfm::ast;
 using llvm::StringRef;
 using llvm::Twine;
 
-/// Thousands of terabytes: with less, bytes and operations of whole models can
-/// still be counted in 64 bits.
-static constexpr double maxElements = 2.5e14;
-
 static llvm::SmallVector<int64_t> numbers(llvm::ArrayRef<Dim> dims) {
   llvm::SmallVector<int64_t> shape;
   for (const Dim &dim : dims)
@@ -159,6 +155,11 @@ bool Elaborator::isStorable(llvm::ArrayRef<Dim> dims, Range range,
     elements *= static_cast<double>(dim.value());
   if (elements <= maxElements)
     return true;
+  const Dim *huge = llvm::find_if(dims, [](const Dim &dim) {
+    return static_cast<double>(dim.value()) > maxElements;
+  });
+  if (huge != dims.end() && !isFirstBlame(Value::integer(*huge)))
+    return false;
   error(218, range,
         what + " " + showShape(dims) + " = " + showNumbers(dims) +
             " is too large");

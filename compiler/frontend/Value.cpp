@@ -149,6 +149,22 @@ std::string Value::describe() const {
   return "a value";
 }
 
+/// A text as it is written in a file.
+static std::string quote(llvm::StringRef text) {
+  std::string quoted = "\"";
+  for (char c : text) {
+    if (c == '"' || c == '\\')
+      quoted += '\\';
+    if (c == '\n')
+      quoted += "\\n";
+    else if (c == '\t')
+      quoted += "\\t";
+    else
+      quoted += c;
+  }
+  return quoted + '"';
+}
+
 std::string Value::show() const {
   switch (tag) {
   case Int: {
@@ -164,7 +180,7 @@ std::string Value::show() const {
   case Bool:
     return truth ? "true" : "false";
   case String:
-    return '"' + name + '"';
+    return quote(name);
   case Builtin:
   case Type:
     return "`" + name + "`";
