@@ -63,7 +63,7 @@ Evaluation Evaluator::evaluate(Part part, int64_t batches, Measure measure) {
   if (const tfm_function *measured = Model::findOutput(function, "logits")
                                          ? &function
                                          : model.find("forward");
-      !measured || !Model::givesLogits(*measured))
+      !measured || !model.givesLogits(*measured))
     measure = Measure::Nothing;
   Evaluation result;
   double sum = 0;

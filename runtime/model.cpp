@@ -8,6 +8,7 @@
 #include "runtime/model.h"
 
 #include "runtime/error.h"
+#include "runtime/recipe.h"
 
 #include <algorithm>
 #include <cstring>
@@ -124,12 +125,21 @@ void Model::requireFilled(const tfm_function &function,
   }
 }
 
-bool Model::givesLogits(const tfm_function &function) {
+/// Token ids that texts for the model are made of: those of the tokenizer that
+/// it was built for, as far as its tables have rows for them. 0 where it names
+/// none.
+static int64_t knownTokens(const tfm_model &model) {
+  Recipe recipe = parseRecipe(model.recipe ? model.recipe : "");
+  return recipe.tokens > 0 ? std::min(recipe.tokenizer.size, recipe.tokens)
+                           : recipe.tokenizer.size;
+}
+
+bool Model::givesLogits(const tfm_function &function) const {
   const tfm_buffer *tokens = findInput(function, "tokens");
   const tfm_buffer *logits = findOutput(function, "logits");
-  // A number for each token is no choice between tokens.
+  // A number for each token is no choice between tokens, nor are a few classes.
   return tokens && logits && tokens->rank == 2 && logits->rank == 3 &&
-         logits->shape[2] > 1 &&
+         logits->shape[2] > 1 && logits->shape[2] >= knownTokens(*model) &&
          std::equal(tokens->shape, tokens->shape + 2, logits->shape);
 }
 
@@ -138,12 +148,14 @@ void Model::requireLogits() const {
   if (givesLogits(forward))
     return;
   const tfm_buffer &logits = output(forward, "logits");
+  int64_t size = knownTokens(*model);
   throw InputError(fmt::format(
-      "{0} gives [{1}] for {2} texts of {3} tokens, which are no logits of the "
-      "next token after each one, [{2}, {3}, vocabulary]: it can be trained "
+      "{0} gives [{1}] for tokens [{2}, {3}], which are no logits of the "
+      "next token after each one, [{2}, {3}, {4}]: it can be trained "
       "and evaluated with a loss of its own, but not generate",
       model->name, fmt::join(logits.shape, logits.shape + logits.rank, ", "),
-      input(forward, "tokens").shape[0], input(forward, "tokens").shape[1]));
+      input(forward, "tokens").shape[0], input(forward, "tokens").shape[1],
+      size > 0 ? std::to_string(size) : "vocabulary"));
 }
 
 const tfm_buffer &Model::input(const tfm_function &function,

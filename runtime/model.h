@@ -62,8 +62,9 @@ public:
 
   /// Whether `function` gives logits of the next token after each of its
   /// tokens: [B, T, vocabulary] for `tokens` [B, T]. A model that answers once
-  /// for a whole text, or with a number for each token, has other ones.
-  static bool givesLogits(const tfm_function &function);
+  /// for a whole text, or with a number or a class for each token, has other
+  /// ones: fewer than there are tokens.
+  bool givesLogits(const tfm_function &function) const;
   /// Throws InputError where `forward` does not.
   void requireLogits() const;
 

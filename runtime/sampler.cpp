@@ -14,6 +14,7 @@
 #include <functional>
 #include <limits>
 #include <numeric>
+#include <string>
 
 namespace tfm {
 
@@ -31,6 +32,11 @@ Sampler::Sampler(const SamplerOptions &options, int64_t vocabulary)
   scratch.reserve(size);
   order.reserve(size);
   marked.resize(size);
+  for (const auto &[token, bias] : options.bias)
+    if (token >= vocabulary)
+      throw InputError("--logit-bias: the model gives no logit for the token " +
+                       std::to_string(token) + ", only for " +
+                       std::to_string(vocabulary));
 }
 
 int32_t Sampler::sample(std::span<const float> logits,
@@ -65,7 +71,8 @@ void Sampler::filter(std::span<const float> logits,
   if (options.repeatPenalty != 1.0) {
     std::fill(marked.begin(), marked.end(), 0);
     for (int32_t token : history) {
-      if (marked[token])
+      // A text may hold tokens that the model never says.
+      if (static_cast<size_t>(token) >= logit.size() || marked[token])
         continue;
       marked[token] = 1;
       logit[token] = logit[token] < 0 ? logit[token] * options.repeatPenalty

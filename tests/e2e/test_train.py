@@ -355,6 +355,8 @@ class OneAnswerForAText(unittest.TestCase):
                        " + 0.0 * float(targets)"),
         "[B, T, 1]": ("out(e(tokens))[:, :, :1]",
                       'mse(forward(tokens), rearrange(float(targets) / 255.0, "B T -> B T 1"))'),
+        "[B, T, 3]": ("out(e(tokens))[:, :, :3]",
+                      "cross_entropy(forward(tokens), max(min(targets, 2), 0))"),
     }
 
     def test_trains_and_does_not_generate(self):
@@ -386,7 +388,7 @@ train {{ batch = 4, sequence = 16, steps = 4, optimizer = adam(lr = 1e-3), sampl
                     refused = run(model, *command, "--weights", "run", cwd=folder)
                     self.assertEqual(refused.returncode, 1)
                     self.assertIn("which are no logits of the next token after each one, "
-                                  "[1, 16, vocabulary]", refused.stderr)
+                                  "[1, 16, 256]", refused.stderr)
                 self.assertFalse((folder / "logits.safetensors").exists())
 
 

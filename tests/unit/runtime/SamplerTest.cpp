@@ -129,6 +129,19 @@ TEST(Sampler, ForbiddenTokensHarmNoFilter) {
   EXPECT_EQ(sampler.probabilities()[0], 1.0);
 }
 
+// A tokenizer may have tokens that the model never says.
+TEST(Sampler, TokensWithoutALogit) {
+  SamplerOptions options;
+  options.temperature = 0;
+  options.repeatPenalty = 4;
+  Sampler sampler(options, 3);
+  std::vector<float> logits = {1, 2, 3};
+  std::vector<int32_t> history = {2, 3, 1000000};
+  EXPECT_EQ(sampler.sample(logits, history, 0.5), 1);
+  options.bias = {{3, 1.0}};
+  EXPECT_THROW(Sampler(options, 3), InputError);
+}
+
 TEST(Sampler, RefusesLogitsThatAreNotNumbers) {
   SamplerOptions greedy;
   greedy.greedy = true;
