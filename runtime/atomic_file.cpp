@@ -8,6 +8,7 @@
 #include "runtime/atomic_file.h"
 
 #include "runtime/error.h"
+#include "runtime/memory.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -160,19 +161,31 @@ void makeFolder(const std::string &path) {
 
 std::string readFile(const std::string &path, std::string_view purpose) {
   int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  auto fail = [&]() {
-    std::string why = std::strerror(errno);
+  auto failWith = [&](const std::string &why) {
     if (file >= 0)
       close(file);
     throw InputError("cannot read " + std::string(purpose) + " " + path + ": " +
                      why);
   };
+  auto fail = [&]() { failWith(std::strerror(errno)); };
   if (file < 0)
     fail();
   std::string content;
   struct stat status;
-  if (fstat(file, &status) == 0 && S_ISREG(status.st_mode))
-    content.reserve(static_cast<size_t>(status.st_size));
+  bool isRegular = fstat(file, &status) == 0 && S_ISREG(status.st_mode);
+  uint64_t limit = isRegular ? memoryLimit() : memoryLimit() / 4;
+  if (isRegular) {
+    auto size = static_cast<uint64_t>(status.st_size);
+    std::string tooLarge = "it has " + byteText(size) + ", which " +
+                           byteText(limit) + " of memory cannot hold";
+    if (size > limit)
+      failWith(tooLarge);
+    try {
+      content.reserve(size);
+    } catch (const std::bad_alloc &) {
+      failWith(tooLarge);
+    }
+  }
   char buffer[1 << 16];
   while (true) {
     ssize_t got = read(file, buffer, sizeof buffer);
@@ -182,6 +195,11 @@ std::string readFile(const std::string &path, std::string_view purpose) {
       fail();
     if (got == 0)
       break;
+    if (content.size() + static_cast<size_t>(got) > limit)
+      failWith("it does not end within " + byteText(limit) +
+               (isRegular ? ", all of the memory"
+                          : ", a quarter of the memory: write what is needed "
+                            "of it to a file"));
     content.append(buffer, static_cast<size_t>(got));
   }
   close(file);

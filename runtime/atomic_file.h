@@ -63,7 +63,8 @@ void renameSynced(const std::string &from, const std::string &to);
 void makeFolder(const std::string &path);
 
 /// The whole content of a file; throws InputError naming `purpose` ("the
-/// tokenizer") and the file.
+/// tokenizer") and the file, also where there is not the memory for it. Of what
+/// is no regular file, and may have no end, a quarter of all memory is read.
 std::string readFile(const std::string &path, std::string_view purpose);
 
 /// Whether there is a file (or folder) of that name.

@@ -138,6 +138,9 @@ ordered_json launchesAsJson(const std::vector<LaunchTime> &times,
 } // namespace
 
 void bench(const tfm_model &descriptor, const CommonOptions &command) {
+  Recipe recipe = parseRecipe(descriptor.recipe ? descriptor.recipe : "");
+  if (recipe.hasTrain)
+    requireMemory(descriptor, recipe.train);
   ThreadPool pool(threadCount(command));
   Model model(descriptor, pool);
   initialise(model, 1);

@@ -11,6 +11,7 @@
 #include "runtime/error.h"
 #include "runtime/folder_lock.h"
 #include "runtime/hf_config.h"
+#include "runtime/memory.h"
 #include "runtime/read_json.h"
 #include "runtime/weights.h"
 

@@ -10,6 +10,7 @@
 #include "runtime/commands.h"
 #include "runtime/crash.h"
 #include "runtime/error.h"
+#include "runtime/memory.h"
 #include "runtime/progress.h"
 #include "runtime/tokenizer/utf8.h"
 #include "runtime/usage.h"
@@ -347,7 +348,11 @@ int runCommandLine(const tfm_model &model, int argc, char **argv) {
       std::fprintf(stderr, "%s\n", error.what());
     return 130;
   } catch (const std::bad_alloc &) {
-    std::fprintf(stderr, "error: out of memory\n");
+    say("error: out of memory: " + std::string(model.name) + " takes up to " +
+        byteText(model.arena_bytes) +
+        " (`info` shows what for), and its data "
+        "and tokenizer more, but there is " +
+        byteText(memoryLimit()) + "\n");
     return 1;
   } catch (const std::exception &error) {
     leaveWithBug(error.what());

@@ -12,6 +12,7 @@
 #include "runtime/error.h"
 #include "runtime/find_tokenizer.h"
 #include "runtime/folder_lock.h"
+#include "runtime/memory.h"
 #include "runtime/progress.h"
 #include "runtime/run_log.h"
 #include "runtime/tokenizer/utf8.h"
@@ -158,6 +159,7 @@ void train(const tfm_model &descriptor, TrainCommand command,
   if (!recipe.hasTrain)
     throw InputError(std::string(descriptor.source) +
                      " has no `train` block: add one and build it again");
+  requireMemory(descriptor, recipe.train);
   TrainOptions &options = command.options;
   if (options.out.empty())
     options.out =

@@ -8,6 +8,7 @@
 #include "runtime/model.h"
 
 #include "runtime/error.h"
+#include "runtime/memory.h"
 #include "runtime/recipe.h"
 
 #include <algorithm>
@@ -188,17 +189,6 @@ size_t Model::elements(int32_t rank, const int64_t *shape) {
   for (int32_t i = 0; i < rank; ++i)
     count *= static_cast<size_t>(shape[i]);
   return count;
-}
-
-std::string byteText(uint64_t bytes) {
-  auto value = static_cast<double>(bytes);
-  if (bytes < 1024)
-    return fmt::format("{} bytes", bytes);
-  const char *const units[] = {"KiB", "MiB", "GiB", "TiB"};
-  size_t unit = 0;
-  for (value /= 1024; value >= 1024 && unit + 1 < std::size(units); ++unit)
-    value /= 1024;
-  return fmt::format("{:.1f} {}", value, units[unit]);
 }
 
 std::vector<int64_t> shapeOf(const tfm_parameter &parameter) {

@@ -96,9 +96,6 @@ private:
   size_t mapped = 0;
 };
 
-/// `474.7 MiB`, for messages; exact bytes below 1 KiB.
-std::string byteText(uint64_t bytes);
-
 /// The shape of a parameter as a vector.
 std::vector<int64_t> shapeOf(const tfm_parameter &parameter);
 

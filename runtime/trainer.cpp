@@ -10,6 +10,7 @@
 #include "runtime/atomic_file.h"
 #include "runtime/error.h"
 #include "runtime/initialise.h"
+#include "runtime/memory.h"
 #include "runtime/schedule.h"
 #include "runtime/tokenizer/utf8.h"
 
@@ -37,6 +38,28 @@ std::optional<int32_t> ignoredTarget(const TrainSpec &train,
     throw InputError("the ignored target \"" + *train.ignoreToken +
                      "\" is not one token of the tokenizer");
   return id;
+}
+
+void requireMemory(const tfm_model &model, const TrainSpec &train) {
+  // Tokens and targets of a step stay beside the arena. In floating point, as
+  // there may be more of them than can be counted.
+  double step = 2.0 * sizeof(int32_t) * static_cast<double>(train.accumulate) *
+                static_cast<double>(train.batch) *
+                static_cast<double>(train.sequence);
+  double arena = static_cast<double>(model.arena_bytes);
+  uint64_t limit = memoryLimit();
+  if (arena + step <= static_cast<double>(limit))
+    return;
+  auto text = [](double bytes) {
+    return byteText(static_cast<uint64_t>(std::min(bytes, 1e19)));
+  };
+  throw InputError(fmt::format(
+      "training {} takes {} of memory (activations {}, tokens of a step {}), "
+      "but there is {}: build it with a smaller train.batch (now {}), "
+      "train.sequence (now {}) or train.accumulate (now {})",
+      model.name, text(arena + step),
+      text(static_cast<double>(model.activation_bytes)), text(step),
+      byteText(limit), train.batch, train.sequence, train.accumulate));
 }
 
 Trainer::Trainer(Model &model, const Recipe &recipe, const Dataset &data,

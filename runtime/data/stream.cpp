@@ -13,6 +13,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fmt/ranges.h>
+#include <new>
 
 namespace tfm {
 
@@ -182,8 +184,20 @@ std::vector<Question> Dataset::questions(Part part) const {
 }
 
 std::unique_ptr<Dataset> openDataset(const DataRequest &request) {
-  return tfm::isStream(request.spec) ? openStream(request)
-                                     : openExamples(request);
+  const DataSpec &spec = request.spec;
+  try {
+    return tfm::isStream(spec) ? openStream(request) : openExamples(request);
+  } catch (const std::bad_alloc &) {
+    throw InputError("out of memory: " +
+                     (spec.files.empty()
+                          ? fmt::format("data {} with count = {} takes more "
+                                        "than there is; build it with a "
+                                        "smaller -D data.count",
+                                        spec.kind, spec.count)
+                          : fmt::format("the tokens of {} take more than "
+                                        "there is; use less of it",
+                                        fmt::join(spec.files, ", "))));
+  }
 }
 
 } // namespace tfm

@@ -10,9 +10,11 @@
 #include "runtime/atomic_file.h"
 #include "runtime/data/numpy_random.h"
 #include "runtime/error.h"
+#include "runtime/memory.h"
 #include "runtime/read_json.h"
 
 #include <algorithm>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 using nlohmann::json;
@@ -30,6 +32,13 @@ std::vector<Example> makeExpressions(const DataSpec &data) {
   if (data.count < 1 || data.max < 1 || data.max >= 1'000'000'000)
     throw InputError("data " + data.kind +
                      " needs count >= 1 and 1 <= max < 10^9");
+  // Of each no more is known yet.
+  constexpr uint64_t least = sizeof(Example);
+  if (static_cast<uint64_t>(data.count) > memoryLimit() / least)
+    throw InputError(fmt::format(
+        "data {} with count = {} takes at least {} bytes for each, but there "
+        "is {} of memory: build it with a smaller -D data.count",
+        data.kind, data.count, least, byteText(memoryLimit())));
   NumpyRandom random(data.seed);
   auto bound = static_cast<uint32_t>(data.max + 1);
   std::vector<Example> examples;

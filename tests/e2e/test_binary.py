@@ -318,6 +318,16 @@ class BadInput(Folder):
                 self.assertFalse((self.folder / f"bad-{name}" / "model.safetensors").exists())
         self.assertIn("Ω", self.fails("train", "--data", "foreign.txt", "--out", "bad-foreign"))
 
+    def test_more_than_the_memory(self):
+        for define in ("train.batch=100000000", "train.accumulate=1000000000000000000"):
+            huge = self.build("huge", "-D", define)
+            for command in (["train", "--out", "huge-run"], ["bench"]):
+                result = run(huge, *command, cwd=self.folder)
+                self.assertEqual(result.returncode, INPUT_ERROR, result)
+                self.assertRegex(result.stderr, r"^error: training .* takes [\d.]+ TiB of memory \(")
+                self.assertIn(define.replace("=", " (now "), result.stderr)
+            self.assertFalse((self.folder / "huge-run").exists())
+
     def test_weights_of_another_model(self):
         other = self.build("other", "-D", "width=16")
         self.train("other-run", "--steps", "1", program=other)

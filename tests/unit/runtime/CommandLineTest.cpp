@@ -736,6 +736,30 @@ TEST_F(CommandLine, TooManyThreadsAreTheUsersToChange) {
   expectError("generate --weights run --threads 1024",
               {"cannot start 1024 threads", "--threads"}, "ulimit -v 500000;");
 }
+
+TEST_F(CommandLine, WhatTheMemoryCannotHoldIsNamed) {
+  expectError("train --data /dev/zero --out a",
+              {"the data file /dev/zero: it does not end within 122.1 MiB"},
+              "ulimit -v 500000;");
+  expectError("train --data - --out a", {"/dev/stdin: it does not end within"},
+              "ulimit -v 500000; yes |");
+  std::ofstream(folder / "large.txt") << "1+1=2.";
+  std::filesystem::resize_file(folder / "large.txt", uint64_t{1} << 30);
+  expectError("train --data large.txt --out a",
+              {"the data file large.txt: it has 1.0 GiB, which 488.3 MiB of "
+               "memory cannot hold"},
+              "ulimit -v 500000;");
+  // Beside the program.
+  std::filesystem::resize_file(folder / "large.txt", uint64_t{487} << 20);
+  expectError("train --data large.txt --out a",
+              {"large.txt: it has 487.0 MiB, which 488.3 MiB of memory"},
+              "ulimit -v 500000;");
+  // The text finds a place, its tokens do not.
+  folder.write("large.txt", std::string(size_t{200} << 20, '1'));
+  expectError("train --data large.txt --out a",
+              {"out of memory: the tokens of large.txt take more"},
+              "ulimit -v 500000;");
+}
 #endif
 
 TEST_F(CommandLine, DivergenceSaysWhatIsLeft) {

@@ -13,6 +13,7 @@
 
 #include <cstring>
 #include <gtest/gtest.h>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -163,6 +164,25 @@ TEST(Sums, AnotherIgnoredTargetReplacesThePadding) {
 TEST(Products, AreProducts) {
   std::string first = readExamples(sums(1, "products"))[0].text;
   EXPECT_EQ(first, "47*51=2397.");
+}
+
+TEST(Sums, AreNotMoreThanTheMemoryHolds) {
+  for (int64_t count :
+       {int64_t{100'000'000'000'000}, std::numeric_limits<int64_t>::max()}) {
+    DataSpec spec;
+    spec.kind = "sums";
+    spec.max = 99;
+    spec.count = count;
+    try {
+      readExamples(spec);
+      FAIL();
+    } catch (const InputError &error) {
+      EXPECT_NE(std::string(error.what())
+                    .find("data sums with count = " + std::to_string(count)),
+                std::string::npos)
+          << error.what();
+    }
+  }
 }
 
 TEST(Sums, RefuseAWindowThatIsTooShort) {
