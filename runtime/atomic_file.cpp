@@ -9,6 +9,7 @@
 
 #include "runtime/error.h"
 #include "runtime/memory.h"
+#include "runtime/system_call.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -16,12 +17,12 @@
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
+#include <fmt/format.h>
+#include <random>
 #include <sys/stat.h>
 #include <unistd.h>
 
 namespace tfm {
-
-namespace {
 
 std::string folderOf(const std::string &path) {
   size_t slash = path.rfind('/');
@@ -30,7 +31,7 @@ std::string folderOf(const std::string &path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
-std::string reason(int error) {
+std::string writeFailure(int error) {
   if (error == ENOSPC || error == EDQUOT)
     return "the disk is full: free some space or choose another folder";
   if (error == EFBIG)
@@ -38,7 +39,24 @@ std::string reason(int error) {
   return std::strerror(error);
 }
 
-} // namespace
+/// Creates a file that is not there yet; links are not followed.
+static int createNew(const std::string &path) {
+  return uninterrupted([&] {
+    return open(path.c_str(),
+                O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+  });
+}
+
+/// Creates a file of a name that none has, beside `target`; sets `path`.
+static int createUnique(const std::string &target, std::string &path) {
+  std::random_device random;
+  int file = -1;
+  do {
+    path = fmt::format("{}.{:08x}.tmp", target, random());
+    file = createNew(path);
+  } while (file < 0 && errno == EEXIST);
+  return file;
+}
 
 std::string throughLinks(const std::string &path) {
   std::filesystem::path real(path);
@@ -61,18 +79,22 @@ AtomicFile::AtomicFile(std::string finalPath, const std::string &suffix)
     std::error_code error;
     target = throughLinks(path);
     if (std::filesystem::is_symlink(target, error))
-      throw InputError("cannot write " + path + ": " + reason(ELOOP));
+      throw InputError("cannot write " + path + ": " + writeFailure(ELOOP));
   }
-  temporary = target + (suffix.empty() ? ".tmp" : suffix);
-  if (isOutput)
+  if (isOutput) {
     file = dup(STDOUT_FILENO);
-  else if (isDevice)
-    file = open(path.c_str(), O_WRONLY | O_CLOEXEC);
-  else
+  } else if (isDevice) {
     file =
-        open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+        uninterrupted([&] { return open(path.c_str(), O_WRONLY | O_CLOEXEC); });
+  } else if (suffix.empty()) {
+    file = createUnique(target, temporary);
+  } else {
+    temporary = target + suffix;
+    unlink(temporary.c_str()); // what a kill has left, or somebody planted
+    file = createNew(temporary);
+  }
   if (file < 0)
-    throw InputError("cannot write " + path + ": " + reason(errno));
+    throw InputError("cannot write " + path + ": " + writeFailure(errno));
 }
 
 AtomicFile::~AtomicFile() {
@@ -83,7 +105,7 @@ AtomicFile::~AtomicFile() {
 }
 
 void AtomicFile::fail(const char *what) {
-  std::string why = reason(errno);
+  std::string why = writeFailure(errno);
   throw InputError("cannot " + std::string(what) + " " + path + ": " + why);
 }
 
@@ -101,9 +123,7 @@ void AtomicFile::write(const void *data, size_t size) {
 
 void AtomicFile::writeThrough(const char *next, size_t size) {
   while (size > 0) {
-    ssize_t written = ::write(file, next, size);
-    if (written < 0 && errno == EINTR)
-      continue;
+    ssize_t written = uninterrupted([&] { return ::write(file, next, size); });
     if (written < 0)
       fail("write");
     next += written;
@@ -114,7 +134,7 @@ void AtomicFile::writeThrough(const char *next, size_t size) {
 void AtomicFile::sync() {
   writeThrough(pending.data(), pending.size());
   pending.clear();
-  if (!isDevice && fsync(file) != 0)
+  if (!isDevice && uninterrupted([&] { return fsync(file); }) != 0)
     fail("write");
 }
 
@@ -122,7 +142,7 @@ void AtomicFile::keep() {
   sync();
   int closing = file;
   file = -1;
-  if (close(closing) != 0)
+  if (close(closing) != 0 && errno != EINTR)
     fail("write");
   kept = true;
 }
@@ -132,35 +152,47 @@ void AtomicFile::commit() {
   if (isDevice)
     return;
   kept = false;
-  renameSynced(temporary, target);
+  renameFile(temporary, target);
   kept = true;
+  syncFolder(folderOf(target));
 }
 
-void renameSynced(const std::string &from, const std::string &to) {
-  if (std::rename(from.c_str(), to.c_str()) != 0)
-    throw InputError("cannot write " + to + ": " + reason(errno));
-  int folder = open(folderOf(to).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (folder < 0)
-    return;
-  // Some file systems cannot sync a folder; the rename itself has happened.
-  (void)fsync(folder);
-  close(folder);
+void renameFile(const std::string &from, const std::string &to) {
+  if (uninterrupted([&] { return std::rename(from.c_str(), to.c_str()); }) != 0)
+    throw InputError("cannot write " + to + ": " + writeFailure(errno));
+}
+
+void syncFolder(const std::string &folder) {
+  int file = uninterrupted(
+      [&] { return open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
+  int error = file < 0 ? errno : 0;
+  if (file >= 0 && uninterrupted([&] { return fsync(file); }) != 0)
+    error = errno;
+  if (file >= 0)
+    close(file);
+  // Some file systems cannot sync a folder, and some folders cannot be read.
+  if (error == EIO || error == ENOSPC || error == EDQUOT)
+    throw InputError("cannot write " + folder + ": " + writeFailure(error));
 }
 
 void makeFolder(const std::string &path) {
   for (size_t end = 0; end < path.size();) {
     end = std::min(path.find('/', end + 1), path.size());
     std::string part = path.substr(0, end);
-    int error = mkdir(part.c_str(), 0777) == 0 ? 0 : errno;
+    int error = uninterrupted([&] { return mkdir(part.c_str(), 0777); }) == 0
+                    ? 0
+                    : errno;
     if (error != 0 && !isFolder(part)) {
-      std::string why = error == EEXIST ? part + " is a file" : reason(error);
+      std::string why =
+          error == EEXIST ? part + " is a file" : writeFailure(error);
       throw InputError("cannot make the folder " + path + ": " + why);
     }
   }
 }
 
 std::string readFile(const std::string &path, std::string_view purpose) {
-  int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  int file =
+      uninterrupted([&] { return open(path.c_str(), O_RDONLY | O_CLOEXEC); });
   auto failWith = [&](const std::string &why) {
     if (file >= 0)
       close(file);
@@ -188,9 +220,8 @@ std::string readFile(const std::string &path, std::string_view purpose) {
   }
   char buffer[1 << 16];
   while (true) {
-    ssize_t got = read(file, buffer, sizeof buffer);
-    if (got < 0 && errno == EINTR)
-      continue;
+    ssize_t got =
+        uninterrupted([&] { return read(file, buffer, sizeof buffer); });
     if (got < 0)
       fail();
     if (got == 0)

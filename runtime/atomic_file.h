@@ -22,8 +22,10 @@ namespace tfm {
 /// folder cannot be written, and where there is a folder of that name.
 class AtomicFile {
 public:
-  /// With a `suffix` the temporary name is `path + suffix`: for a writer that
-  /// is kept, not committed: to a regular file, and not through links.
+  /// The temporary name is one that no other file has, so that several
+  /// processes may write the same file. With a `suffix` it is `path + suffix`,
+  /// for who alone writes into a folder and cleans up after a kill: to a
+  /// regular file, not through links, and in place of what has that name.
   explicit AtomicFile(std::string path, const std::string &suffix = "");
   ~AtomicFile();
   AtomicFile(const AtomicFile &) = delete;
@@ -56,8 +58,19 @@ private:
 /// link would take its place.
 std::string throughLinks(const std::string &path);
 
-/// Renames and syncs the folder, so that the new name survives a crash.
-void renameSynced(const std::string &from, const std::string &to);
+/// Renames; throws InputError naming `to`. The new name survives a crash of the
+/// system only after `syncFolder`.
+void renameFile(const std::string &from, const std::string &to);
+
+/// What was renamed, made and removed in a folder is on the disk, as far as its
+/// file system can do that. Throws InputError.
+void syncFolder(const std::string &folder);
+
+/// The folder of a file: "." for a name alone.
+std::string folderOf(const std::string &path);
+
+/// Why a file cannot be written, from `errno`, and what to do.
+std::string writeFailure(int error);
 
 /// Makes a folder and its parents; throws InputError.
 void makeFolder(const std::string &path);

@@ -8,30 +8,25 @@
 #include "runtime/checkpoint.h"
 
 #include "runtime/atomic_file.h"
+#include "runtime/checksum.h"
 #include "runtime/error.h"
-#include "runtime/folder_lock.h"
 #include "runtime/hf_config.h"
 #include "runtime/memory.h"
-#include "runtime/read_json.h"
+#include "runtime/recipe.h"
+#include "runtime/run_log.h"
 #include "runtime/weights.h"
 
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-#include <filesystem>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <ranges>
 #include <sys/statvfs.h>
-
-using nlohmann::json;
 
 namespace tfm {
 
 namespace {
 
-constexpr const char *checkpointFiles[] = {
-    "model.safetensors", "optimizer.safetensors", "state.json"};
-constexpr const char *next = ".next";
+/// In the metadata of a run's weights: the checksum of its tokenizer.json.
+constexpr const char *tokenizerKey = "tfm.tokenizer";
+constexpr const char *bestKey = "validation_loss";
 
 /// The optimizer's state as tensors. m is the mean of gradients (of sgd: the
 /// momentum), v the mean of their squares.
@@ -52,71 +47,47 @@ std::span<const float> valuesOf(const FloatTensor &tensor) {
                           tensor.shape.data())};
 }
 
-std::string stepOf(const SafetensorsReader &file) {
-  auto found = file.header().metadata.find("step");
+std::string metadataOf(const SafetensorsReader &file, const char *key) {
+  auto found = file.header().metadata.find(key);
   return found == file.header().metadata.end() ? "" : found->second;
 }
 
-std::string stateText(const Model &model, const RunState &state) {
-  nlohmann::ordered_json object = {
-      {"format", 1},
+std::map<std::string, std::string>
+weightsMetadata(const RunFolder &run, const Model &model, int64_t step) {
+  std::map<std::string, std::string> metadata = {
+      {"format", "pt"},
       {"model", model.descriptor().name},
-      {"step", state.step},
-      {"steps", state.steps},
-      {"seed", state.seed},
-      {"data_position", state.step},
-      {"lr", state.lr},
-      {"tokens", state.tokens},
-      {"log_bytes", state.logBytes},
-      {"best_validation", nullptr},
-      {"worse_validations", state.worseValidations}};
-  if (state.bestValidation)
-    object["best_validation"] = *state.bestValidation;
-  return object.dump(2) + "\n";
+      {"step", std::to_string(step)}};
+  if (std::string tokenizer = run.file("tokenizer.json"); fileExists(tokenizer))
+    metadata[tokenizerKey] =
+        checksumOf(readFile(tokenizer, "the run's tokenizer"));
+  return metadata;
 }
 
-RunState parseState(const std::string &path) {
-  json object = jsonOf(readFile(path, "the checkpoint's state"));
-  RunState state;
-  try {
-    state.step = object.at("step").get<int64_t>();
-    state.steps = object.at("steps").get<int64_t>();
-    state.seed = object.at("seed").get<uint64_t>();
-    state.lr = object.at("lr").get<double>();
-    state.tokens = object.at("tokens").get<int64_t>();
-    state.logBytes = object.at("log_bytes").get<uint64_t>();
-    state.worseValidations = object.at("worse_validations").get<int64_t>();
-    if (!object.at("best_validation").is_null())
-      state.bestValidation = object["best_validation"].get<double>();
-    if (state.step < 0 || state.steps < 1)
-      throw json::other_error::create(501, "no such step", &object);
-  } catch (const json::exception &) {
-    throw InputError(path + " is damaged: start anew, with --init " +
-                     path.substr(0, path.rfind('/')) +
-                     "/model.safetensors to keep the weights");
+/// Whether these are weights that have not been damaged since.
+bool areWhole(const std::string &path) try {
+  SafetensorsReader file(path);
+  for (const auto &[name, entry] : file.header().tensors) {
+    std::vector<float> values(entry.elements());
+    file.readFloats(name, entry, values.data());
   }
-  return state;
+  return true;
+} catch (const InputError &) {
+  return false;
 }
 
-/// Finishes a checkpoint whose renames were cut short; see the file comment.
-void finishRenames(const std::string &folder) {
-  std::string weights = folder + "/model.safetensors";
-  std::string pending = folder + "/state.json" + next;
-  if (!fileExists(weights) || !fileExists(pending))
-    return;
-  RunState waiting;
-  try {
-    waiting = parseState(pending);
-  } catch (const InputError &) {
-    return; // cut short while it was written: nothing has been renamed yet
-  }
-  if (stepOf(SafetensorsReader(weights)) != std::to_string(waiting.step))
-    return;
-  for (const char *name : checkpointFiles) {
-    std::string path = folder + "/" + name;
-    if (fileExists(path + next))
-      renameSynced(path + next, path);
-  }
+/// What else there is to go on from, where a checkpoint is damaged.
+std::string wayOut(const std::string &folder) {
+  std::vector<int64_t> older = olderSteps(folder);
+  if (!older.empty())
+    return fmt::format("; go on from the checkpoint before it with --resume "
+                       "{}/step-{} --out NEW",
+                       folder, older.back());
+  for (const char *name : {"model.safetensors", "best/model.safetensors"})
+    if (std::string path = folder + "/" + name; areWhole(path))
+      return fmt::format("; begin another run with these weights: --init {}",
+                         path);
+  return "; train anew";
 }
 
 void requireCheckpoint(const std::string &folder) {
@@ -124,14 +95,9 @@ void requireCheckpoint(const std::string &folder) {
     throw InputError("there is no run directory " + folder);
   std::string missing;
   int count = 0;
-  for (std::string name : checkpointFiles) {
-    std::string path = folder + "/" + name;
-    // The others may still have the name that they were written under.
-    bool isThere = fileExists(path) ||
-                   (name != checkpointFiles[0] && fileExists(path + next));
-    if (!isThere)
+  for (std::string name : checkpointFiles)
+    if (!fileExists(folder + "/" + name))
       missing += (count++ ? ", " : "") + name;
-  }
   if (count == 0)
     return;
   bool hasWeights = fileExists(folder + "/" + checkpointFiles[0]);
@@ -141,52 +107,55 @@ void requireCheckpoint(const std::string &folder) {
       (hasWeights ? ": begin another run with --init " + folder : ""));
 }
 
-} // namespace
-
-void saveCheckpoint(const std::string &folder, const Model &model,
-                    const RunState &state) {
-  std::string step = std::to_string(state.step);
-  makeFolder(folder);
-  {
-    // All three are on the disk before any is kept: if one cannot be written,
-    // the temporary files of all are removed.
-    AtomicFile weights(folder + "/model.safetensors", next);
-    AtomicFile optimizer(folder + "/optimizer.safetensors", next);
-    AtomicFile position(folder + "/state.json", next);
-    writeSafetensors(
-        weights, parameterTensors(model),
-        {{"format", "pt"}, {"model", model.descriptor().name}, {"step", step}});
-    writeSafetensors(optimizer, stateTensors(model), {{"step", step}});
-    position.write(stateText(model, state));
-    for (AtomicFile *file : {&weights, &optimizer, &position})
-      file->sync();
-    weights.keep();
-    optimizer.keep();
-    position.keep();
-  }
-  for (const char *name : checkpointFiles) {
-    std::string path = folder + "/" + name;
-    renameSynced(path + next, path);
-  }
+/// Throws where a file of tensors is not the one of this state.
+void requireOfState(const SafetensorsReader &file, const RunState &state,
+                    const std::string &checksum) {
+  std::string step = metadataOf(file, "step");
+  if (step != std::to_string(state.step))
+    throw InputError(file.path() +
+                     (step.empty() ? " names no step" : " is of step " + step) +
+                     ", but state.json of step " + std::to_string(state.step) +
+                     ": it was not written by this run");
+  if (!checksum.empty() && file.headerChecksum() != checksum)
+    throw InputError(file.path() + " is not the file that state.json was "
+                                   "written with: one of them was replaced");
 }
 
-RunState loadCheckpoint(const std::string &folder, Model &model) {
-  requireCheckpoint(folder);
-  if (!isLocked(folder)) // else they are in the hands of who trains there
-    finishRenames(folder);
-  RunState state = parseState(folder + "/state.json");
-  std::string step = std::to_string(state.step);
+void requireLogOf(const std::string &folder, const RunState &state) {
+  std::string path = folder + "/log.jsonl";
+  bool hasChecksum = !state.logChecksum.empty();
+  if (state.logBytes == 0 && (hasChecksum || !fileExists(path)))
+    return;
+  if (state.logBytes == 0)
+    throw InputError(fmt::format("{}/state.json counts nothing of {}, which "
+                                 "would be lost: move it away, or name another "
+                                 "log with --log",
+                                 folder, path));
+  if (!fileExists(path))
+    throw InputError(fmt::format("{} is missing, of which state.json counts {} "
+                                 "bytes: bring it back, or name another "
+                                 "log with --log",
+                                 path, state.logBytes));
+  std::string checksum = logChecksum(path, state.logBytes);
+  if (hasChecksum && checksum != state.logChecksum)
+    throw InputError(fmt::format(
+        "{} is damaged: its first {} bytes are not what was written there "
+        "(their checksum is that of other bytes): bring them back, or name "
+        "another log with --log",
+        path, state.logBytes));
+}
+
+RunState readCheckpoint(const std::string &folder, Model &model) {
+  std::string path = folder + "/state.json";
+  RunState state = parseState(readFile(path, "the checkpoint's state"), path);
+  if (state.model != model.descriptor().name)
+    throw InputError(fmt::format("{} is of the model {}, this is {}: use the "
+                                 "binary that the run was made with",
+                                 path, state.model, model.descriptor().name));
   SafetensorsReader weights(folder + "/model.safetensors");
   SafetensorsReader optimizer(folder + "/optimizer.safetensors");
-  for (const SafetensorsReader *file : {&weights, &optimizer})
-    if (stepOf(*file) != step)
-      throw InputError(
-          file->path() +
-          (stepOf(*file).empty() ? " names no step"
-                                 : " is of step " + stepOf(*file)) +
-          ", but state.json step " + step +
-          ": it was not written by this run; begin another one with --init " +
-          weights.path());
+  requireOfState(weights, state, state.weightsChecksum);
+  requireOfState(optimizer, state, state.optimizerChecksum);
   std::vector<FloatTensor> tensors = stateTensors(model);
   for (const FloatTensor &tensor : tensors) {
     const TensorEntry *entry = optimizer.find(tensor.name);
@@ -201,11 +170,96 @@ RunState loadCheckpoint(const std::string &folder, Model &model) {
                          const_cast<float *>(tensor.data));
     if (firstNotFinite(valuesOf(tensor)) < valuesOf(tensor).size())
       throw InputError(optimizer.path() + " is damaged: " + tensor.name +
-                       " has values that are not finite; begin another run "
-                       "with --init " +
-                       weights.path());
+                       " has values that are not finite");
   }
   return state;
+}
+
+} // namespace
+
+void saveCheckpoint(RunFolder &run, const Model &model, RunState &state,
+                    const std::function<void(RunState &)> &logged) {
+  state.model = model.descriptor().name;
+  try {
+    AtomicFile weights(run.file("model.safetensors"), nextSuffix);
+    AtomicFile optimizer(run.file("optimizer.safetensors"), nextSuffix);
+    state.weightsChecksum =
+        writeCheckedSafetensors(weights, parameterTensors(model),
+                                weightsMetadata(run, model, state.step));
+    state.optimizerChecksum = writeCheckedSafetensors(
+        optimizer, stateTensors(model), {{"step", std::to_string(state.step)}});
+    weights.keep();
+    optimizer.keep();
+    logged(state);
+    run.beginCheckpoint(state);
+  } catch (...) {
+    run.discardUnfinished();
+    throw;
+  }
+  run.finishCheckpoint();
+}
+
+RunState loadCheckpoint(const std::string &folder, Model &model,
+                        bool checksLog) {
+  requireCheckpoint(folder);
+  RunState state;
+  try {
+    state = readCheckpoint(folder, model);
+  } catch (const InputError &error) {
+    throw InputError(error.what() + wayOut(folder));
+  }
+  if (checksLog)
+    requireLogOf(folder, state);
+  return state;
+}
+
+void saveBest(RunFolder &run, const Model &model, int64_t step, double loss) {
+  makeFolder(run.file("best"));
+  if (std::string name = "tokenizer.json";
+      fileExists(run.file(name)) && !fileExists(run.file("best/" + name)))
+    run.linkInto("best", name);
+  auto metadata = weightsMetadata(run, model, step);
+  metadata[bestKey] = fmt::format("{}", loss); // reads back as the same number
+  AtomicFile file(run.file("best/model.safetensors"), nextSuffix);
+  writeCheckedSafetensors(file, parameterTensors(model), std::move(metadata));
+  file.commit();
+}
+
+std::optional<double> bestLoss(const std::string &folder) {
+  std::string path = folder + "/best/model.safetensors";
+  if (!fileExists(path))
+    return std::nullopt;
+  nlohmann::json loss = nlohmann::json::parse(
+      metadataOf(SafetensorsReader(path), bestKey), nullptr,
+      /*allow_exceptions=*/false);
+  return loss.is_number() ? std::optional(loss.get<double>()) : std::nullopt;
+}
+
+void saveTokenizer(const RunFolder &run, const std::string &json, bool isNew) {
+  std::string path = run.file("tokenizer.json");
+  if (!isNew && fileExists(path)) {
+    if (readFile(path, "the run's tokenizer") == json)
+      return;
+    throw InputError("the run in " + run.path() +
+                     " has a tokenizer of its own: train with another one in a "
+                     "new run, --init " +
+                     run.path() + " --out NEW");
+  }
+  AtomicFile file(path, nextSuffix);
+  file.write(json);
+  file.commit();
+}
+
+void requireTokenizerOfRun(const std::string &path,
+                           const std::string &content) {
+  std::string weights = folderOf(path) + "/model.safetensors";
+  if (!path.ends_with("tokenizer.json") || !isRegularFile(weights))
+    return;
+  std::string expected = metadataOf(SafetensorsReader(weights), tokenizerKey);
+  if (!expected.empty() && checksumOf(content) != expected)
+    throw InputError(path + " is damaged: it is not what was written there "
+                            "(its checksum is that of other bytes). Name the "
+                            "tokenizer of these weights with --tokenizer");
 }
 
 std::string notFinite(const Model &model) {
@@ -216,72 +270,38 @@ std::string notFinite(const Model &model) {
   return "";
 }
 
-bool holdsWeights(const std::string &folder) {
-  return fileExists(folder + "/model.safetensors") ||
-         fileExists(folder + "/model.safetensors.index.json");
-}
-
-bool holdsCheckpoint(const std::string &folder) {
-  return fileExists(folder + "/model.safetensors") &&
-         (fileExists(folder + "/state.json") ||
-          fileExists(folder + "/state.json" + next));
-}
-
-void requireNoRunFile(const std::string &path) {
-  std::filesystem::path file(path);
-  std::error_code none;
-  if (std::filesystem::is_symlink(file, none))
-    file = std::filesystem::weakly_canonical(file, none);
-  std::string folder = file.parent_path().string();
-  if (folder.empty())
-    folder = ".";
-  std::string name = file.filename().string();
-  bool isOfRun = name == "log.jsonl" || name == "tokenizer.json";
-  for (std::string part : checkpointFiles)
-    isOfRun |= name == part || name == part + next;
-  if (isOfRun && holdsCheckpoint(folder))
-    throw InputError(path + " is a file of the run in " + folder +
-                     ", which would be lost: write to another file");
-}
-
-void removeCheckpoint(const std::string &folder) {
-  // The state first: without one the rest is no checkpoint.
-  std::vector<std::string> names;
-  for (std::string name : std::views::reverse(checkpointFiles)) {
-    names.push_back(name);
-    names.push_back(name + next);
-  }
-  names.emplace_back("log.jsonl");
-  for (const std::string &name : names) {
-    std::string path = folder + "/" + name;
-    if (std::remove(path.c_str()) != 0 && errno != ENOENT)
-      throw InputError("cannot remove " + path + ": " + std::strerror(errno));
-  }
-}
-
 void loadWeights(const std::string &path, Model &model) {
   loadParameters(model, WeightFiles(path));
   requireConfig(path, model.descriptor());
 }
 
-uint64_t checkpointBytes(const Model &model) {
-  uint64_t bytes = 1 << 16;
-  for (const auto &tensors : {parameterTensors(model), stateTensors(model)})
-    for (const FloatTensor &tensor : tensors)
-      bytes += valuesOf(tensor).size_bytes() + 256 + tensor.name.size();
-  return bytes;
-}
-
-void checkSpace(const std::string &folder, const Model &model) {
+void checkSpace(const RunFolder &run, const Model &model,
+                const SpaceNeeds &needs) {
   struct statvfs status;
-  if (statvfs(folder.c_str(), &status) != 0)
+  if (statvfs(run.path().c_str(), &status) != 0)
     return; // not known: writing will tell
-  uint64_t available = uint64_t{status.f_bavail} * status.f_frsize;
-  uint64_t needed = checkpointBytes(model);
+  uint64_t block = std::max<uint64_t>(status.f_frsize, 1);
+  // Files take whole blocks; headers have a line for each tensor.
+  auto fileBytes = [&](const std::vector<FloatTensor> &tensors) {
+    uint64_t bytes = 4096;
+    for (const FloatTensor &tensor : tensors)
+      bytes += valuesOf(tensor).size_bytes() + 256 + 2 * tensor.name.size();
+    return (bytes + block - 1) / block * block;
+  };
+  uint64_t weights = fileBytes(parameterTensors(model));
+  uint64_t checkpoint = weights + fileBytes(stateTensors(model)) + 4 * block;
+  auto more = static_cast<uint64_t>(
+      std::max<int64_t>(1, needs.checkpoints - needs.present));
+  uint64_t needed =
+      more * checkpoint + (needs.savesBest ? 2 * weights : 0) + needs.logBytes;
+  uint64_t available = uint64_t{status.f_bavail} * block;
   if (available < needed)
-    throw InputError("the disk of " + folder + " has " + byteText(available) +
-                     " left, a checkpoint takes " + byteText(needed) +
-                     ": free some space or choose another --out");
+    throw InputError(fmt::format(
+        "the disk of {} has {} left, but this training takes {} there "
+        "({} checkpoint{} of {}{}): free some space or choose another --out",
+        run.path(), byteText(available), byteText(needed), more,
+        more == 1 ? "" : "s", byteText(checkpoint),
+        needs.savesBest ? ", the best weights, the log" : ", the log"));
 }
 
 } // namespace tfm

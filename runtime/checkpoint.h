@@ -5,19 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-// A run directory holds
-//   model.safetensors      the parameters
-//   optimizer.safetensors  the optimizer's state, `<parameter>.m` and `.v`
-//   state.json             where the run stands, see RunState
-//   tokenizer.json         the tokenizer, in Hugging Face form
-//   log.jsonl              one line per step, validation and sample
-//
-// A checkpoint is the first three together. All of them are first written
-// beside their places as `<name>.next` and synced; only then are they renamed,
-// state.json last. The step stands in each of them, so whoever opens the folder
-// after a kill between two renames finds the missing ones as whole `.next`
-// files and finishes the job; before the first rename, the old checkpoint is
-// untouched. So at any moment there is one whole checkpoint.
+// See run_folder.h for the files, and for why a kill at any moment leaves a
+// whole checkpoint.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,63 +14,63 @@
 #define TFM_RUNTIME_CHECKPOINT_H
 
 #include "runtime/model.h"
+#include "runtime/run_folder.h"
+#include "runtime/run_state.h"
 
+#include <functional>
 #include <optional>
 #include <string>
 
 namespace tfm {
 
-/// Everything that a resumed run needs beside parameters and optimizer state.
-struct RunState {
-  /// Updates done; also the position in the data, which is a function of it.
-  int64_t step = 0;
-  /// Updates of the whole run: the schedule depends on it.
-  int64_t steps = 0;
-  uint64_t seed = 0;
-  double lr = 0;
-  int64_t tokens = 0;
-  /// Length of log.jsonl at this step.
-  uint64_t logBytes = 0;
-  /// Early stopping.
-  std::optional<double> bestValidation;
-  int64_t worseValidations = 0;
-};
+/// Writes a checkpoint of `state`, whose checksums it fills in. `logged` is
+/// called when the tensors are on the disk, right before the checkpoint counts,
+/// so that the log may tell of it, and sets the state's mark of the log. Throws
+/// InputError (disk full); the checkpoint before stays, or this one is whole.
+void saveCheckpoint(RunFolder &run, const Model &model, RunState &state,
+                    const std::function<void(RunState &)> &logged);
 
-/// Writes a checkpoint. Throws InputError (disk full); the one before stays.
-void saveCheckpoint(const std::string &folder, const Model &model,
-                    const RunState &state);
+/// Loads a checkpoint with the optimizer's state. Throws InputError that names
+/// what is missing, damaged or does not fit. `checksLog`: also where the log is
+/// not what it was.
+RunState loadCheckpoint(const std::string &folder, Model &model,
+                        bool checksLog = true);
 
-/// Loads a checkpoint with the optimizer's state; throws InputError that names
-/// what is missing or does not fit.
-RunState loadCheckpoint(const std::string &folder, Model &model);
+/// Writes the weights of the lowest validation loss to `best/`.
+void saveBest(RunFolder &run, const Model &model, int64_t step, double loss);
+
+/// The validation loss of the weights in `best/`, where there are some.
+std::optional<double> bestLoss(const std::string &folder);
+
+/// Makes `tokenizer.json` of a run directory. One that is there, of a run that
+/// goes on, must be the same.
+void saveTokenizer(const RunFolder &run, const std::string &json, bool isNew);
+
+/// Throws InputError where `path` is the tokenizer.json of a run directory and
+/// `content` is not what the training wrote there.
+void requireTokenizerOfRun(const std::string &path, const std::string &content);
 
 /// The first parameter, or state of the optimizer, with a value that is not
 /// finite: nobody could go on from such a checkpoint. Empty where all are.
 std::string notFinite(const Model &model);
 
-/// Whether a folder holds a checkpoint.
-bool holdsCheckpoint(const std::string &folder);
-
-/// Whether a folder holds weights, of a run or published ones.
-bool holdsWeights(const std::string &folder);
-
-/// Throws InputError if `path`, which is to be written, is a file of a run:
-/// only training may replace those.
-void requireNoRunFile(const std::string &path);
-
-/// Removes a checkpoint and its log, to make way for another run.
-void removeCheckpoint(const std::string &folder);
-
 /// Loads parameters from a safetensors file, a run directory or a Hugging Face
 /// folder, whose config.json must be of this model. Throws InputError.
 void loadWeights(const std::string &path, Model &model);
 
-/// Bytes that a checkpoint takes.
-uint64_t checkpointBytes(const Model &model);
+/// What a training writes.
+struct SpaceNeeds {
+  /// Checkpoints that lie there at the same time at most, the one that is being
+  /// written included, and how many of them are there already.
+  int64_t checkpoints = 1;
+  int64_t present = 0;
+  bool savesBest = false;
+  uint64_t logBytes = 0;
+};
 
-/// Throws InputError if the folder cannot hold a checkpoint beside the one that
-/// it may have: better said before training than after.
-void checkSpace(const std::string &folder, const Model &model);
+/// Throws InputError if the folder cannot hold what training will write there
+/// beside what is there: better said before training than after.
+void checkSpace(const RunFolder &run, const Model &model, const SpaceNeeds &);
 
 } // namespace tfm
 

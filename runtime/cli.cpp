@@ -12,6 +12,8 @@
 #include "runtime/error.h"
 #include "runtime/memory.h"
 #include "runtime/progress.h"
+#include "runtime/recipe.h"
+#include "runtime/run_folder.h"
 #include "runtime/tokenizer/utf8.h"
 #include "runtime/usage.h"
 
@@ -296,6 +298,13 @@ void declare(CLI::App &app, Commands &commands) {
 void execute(const tfm_model &model, const CLI::App &app, Commands &commands) {
   // A file that would grow past `ulimit -f` is an error of writing it.
   std::signal(SIGXFSZ, SIG_IGN);
+  int64_t keep = parseRecipe(model.recipe ? model.recipe : "").train.keep;
+  for (const std::string &run :
+       {commands.training.options.init, commands.generation.weights,
+        commands.evaluation.weights, commands.logits.weights,
+        commands.exportation.weights})
+    if (!run.empty())
+      settle(run, keep);
   if (app.got_subcommand("train")) {
     handleSignalsOfTraining();
     train(model, std::move(commands.training), interrupted);

@@ -11,9 +11,9 @@
 #include "runtime/data/texts.h"
 #include "runtime/error.h"
 #include "runtime/find_tokenizer.h"
-#include "runtime/folder_lock.h"
 #include "runtime/memory.h"
 #include "runtime/progress.h"
+#include "runtime/run_folder.h"
 #include "runtime/run_log.h"
 #include "runtime/tokenizer/utf8.h"
 #include "runtime/weights.h"
@@ -161,6 +161,11 @@ void train(const tfm_model &descriptor, TrainCommand command,
                      " has no `train` block: add one and build it again");
   requireMemory(descriptor, recipe.train);
   TrainOptions &options = command.options;
+  if (std::string run =
+          options.resume.empty() ? "" : runOfOlder(options.resume);
+      !run.empty() && options.out.empty())
+    throw InputError(options.resume + " is an older checkpoint of the run in " +
+                     run + ": name the folder of a new run with --out");
   if (options.out.empty())
     options.out =
         options.resume.empty() ? freeRunFolder(descriptor) : options.resume;
@@ -218,9 +223,11 @@ void train(const tfm_model &descriptor, TrainCommand command,
     return;
   }
   if (result.wasComplete) {
-    printText(fmt::format("the run in {} is complete after {} steps: train on "
-                          "with --steps {}\n",
-                          resumed, result.steps, 2 * result.steps));
+    printText(fmt::format(
+        "the run in {} {} after {} steps: train on with "
+        "--steps {}\n",
+        resumed, result.stoppedEarly ? "has stopped early" : "is complete",
+        result.steps, 2 * result.steps));
     return;
   }
   std::string validation =

@@ -8,6 +8,7 @@
 #include "runtime/find_tokenizer.h"
 
 #include "runtime/atomic_file.h"
+#include "runtime/checkpoint.h"
 #include "runtime/data/texts.h"
 #include "runtime/error.h"
 #include "runtime/model.h"
@@ -27,6 +28,7 @@ struct Found {
 
 Found openFile(const std::string &path) {
   std::string content = readFile(path, "the tokenizer");
+  requireTokenizerOfRun(path, content);
   return {path.ends_with(".model") ? parseSentencePiece(content, path)
                                    : parseTokenizerJson(content, path),
           path};

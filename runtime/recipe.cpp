@@ -97,6 +97,7 @@ void readTrain(const json &object, TrainSpec &train) {
   train.validate = readInterval(object, "validate");
   read(section(object, "validate"), "batches", train.validateBatches);
   train.checkpoint = readInterval(object, "checkpoint");
+  read(section(object, "checkpoint"), "keep", train.keep);
   const json &sample = section(object, "sample");
   train.sample.interval = readInterval(object, "sample");
   read(sample, "prompt", train.sample.prompt);

@@ -82,6 +82,7 @@ struct TrainSpec {
   Interval validate;
   int64_t validateBatches = 20; ///< 0: all of it
   Interval checkpoint;
+  int64_t keep = 1; ///< how many checkpoints stay, the newest included
   SampleSpec sample;
   StopSpec stop;
 };

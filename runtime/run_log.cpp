@@ -10,6 +10,7 @@
 #include "runtime/atomic_file.h"
 #include "runtime/error.h"
 #include "runtime/read_json.h"
+#include "runtime/system_call.h"
 #include "runtime/tokenizer/utf8.h"
 
 #include <algorithm>
@@ -17,54 +18,128 @@
 #include <cstdio>
 #include <cstring>
 #include <fcntl.h>
-#include <fstream>
 #include <nlohmann/json.hpp>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 namespace tfm {
 
 namespace {
+
 constexpr size_t capacity = 1 << 16;
+
+/// How long the reader of a pipe may leave it full: seconds.
+constexpr int patience = 10;
+
+/// A file that is read from its beginning. Throws InputError.
+class LogReader {
+public:
+  explicit LogReader(std::string newPath) : path(std::move(newPath)) {
+    file = uninterrupted([&] {
+      return ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    });
+    if (file < 0)
+      fail(std::strerror(errno));
+  }
+  ~LogReader() { close(file); }
+  LogReader(const LogReader &) = delete;
+  LogReader &operator=(const LogReader &) = delete;
+
+  /// Some bytes, `buffer.size()` at most; none at the end.
+  std::string_view read(std::span<char> buffer) const {
+    ssize_t got = uninterrupted(
+        [&] { return ::read(file, buffer.data(), buffer.size()); });
+    if (got < 0)
+      fail(std::strerror(errno));
+    return {buffer.data(), static_cast<size_t>(got)};
+  }
+
+  /// Calls `take` with the first `bytes`, piece by piece.
+  template <typename Take> void readFirst(uint64_t bytes, Take take) const {
+    std::vector<char> buffer(capacity);
+    while (bytes > 0) {
+      std::string_view part = read(
+          std::span(buffer).first(std::min<uint64_t>(bytes, buffer.size())));
+      if (part.empty())
+        fail("it is shorter than it was at the checkpoint");
+      take(part);
+      bytes -= part.size();
+    }
+  }
+
+private:
+  [[noreturn]] void fail(const std::string &why) const {
+    throw InputError("cannot read the log " + path + ": " + why);
+  }
+
+  std::string path;
+  int file;
+};
+
 } // namespace
 
 RunLog::~RunLog() {
   if (file < 0)
     return;
   flush();
-  close(file);
+  if (file >= 0)
+    close(file);
 }
 
-void RunLog::open(const std::string &newPath, uint64_t keep) {
+void RunLog::openFile(const std::string &newPath, int flags) {
   path = newPath;
   buffer.reserve(capacity);
-  file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-  struct stat status;
-  if (file < 0 || fstat(file, &status) != 0)
+  // A pipe would wait for a reader.
+  file = uninterrupted([&] {
+    return ::open(path.c_str(),
+                  O_WRONLY | O_CREAT | O_NONBLOCK | O_CLOEXEC | flags, 0666);
+  });
+  if (file < 0)
     throw InputError("cannot write the log " + path + ": " +
-                     std::strerror(errno));
-  if (!S_ISREG(status.st_mode))
-    return; // a terminal or a pipe
-  written = std::min(keep, static_cast<uint64_t>(status.st_size));
-  if (ftruncate(file, static_cast<off_t>(written)) != 0 ||
-      lseek(file, static_cast<off_t>(written), SEEK_SET) < 0)
-    throw InputError("cannot write the log " + path + ": " +
-                     std::strerror(errno));
+                     (errno == ENXIO
+                          ? "it is a pipe that nobody reads: start its reader "
+                            "first"
+                          : writeFailure(errno)));
 }
 
-void requireLog(const std::string &path) {
-  if (!isRegularFile(path))
-    return;
-  std::ifstream file(path, std::ios::binary);
-  std::string first(capacity, '\0'); // no line of a log is as long
-  file.read(first.data(), static_cast<std::streamsize>(first.size()));
-  first.resize(static_cast<size_t>(file.gcount()));
-  if (first.empty())
-    return; // what cannot be read cannot be written either
-  nlohmann::json line = jsonOf(first.substr(0, first.find('\n')));
-  if (!line.is_object() || !line.contains("step"))
-    throw InputError(path + " is no log of a run, and would be lost: log to "
-                            "another file, or pass --overwrite");
+void RunLog::open(const std::string &newPath, bool anew) {
+  openFile(newPath, O_APPEND);
+  if (anew && isRegularFile(path) &&
+      uninterrupted([&] { return ftruncate(file, 0); }) != 0)
+    throw InputError("cannot write the log " + path + ": " +
+                     writeFailure(errno));
+}
+
+void RunLog::openOfRun(const std::string &newPath, uint64_t bytes,
+                       const std::string &from) {
+  openFile(newPath, 0);
+  struct stat status;
+  if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode))
+    throw InputError("cannot write the log " + path +
+                     ": it is not a regular file");
+  bool isCopied = !from.empty();
+  if (!isCopied && bytes > 0)
+    LogReader(path).readFirst(bytes, [&](std::string_view part) {
+      checksum.add(part.data(), part.size());
+    });
+  uint64_t kept = isCopied ? 0 : bytes;
+  if (uninterrupted(
+          [&] { return ftruncate(file, static_cast<off_t>(kept)); }) != 0 ||
+      lseek(file, static_cast<off_t>(kept), SEEK_SET) < 0)
+    throw InputError("cannot write the log " + path + ": " +
+                     writeFailure(errno));
+  written = kept;
+  if (isCopied && bytes > 0)
+    copyFrom(from, bytes);
+}
+
+void RunLog::copyFrom(const std::string &source, uint64_t bytes) {
+  LogReader(source).readFirst(bytes, [&](std::string_view part) {
+    buffer.assign(part);
+    flush();
+    check();
+  });
 }
 
 void RunLog::line(std::string_view text, bool now) {
@@ -77,30 +152,72 @@ void RunLog::line(std::string_view text, bool now) {
     flush();
 }
 
+bool RunLog::waitForReader() const {
+  pollfd pipe = {file, POLLOUT, 0};
+  return uninterrupted([&] { return poll(&pipe, 1, patience * 1000); }) == 1;
+}
+
+void RunLog::fail(int error) {
+  failure =
+      "cannot write the log " + path + ": " +
+      (error == EAGAIN ? "its reader does not read" : std::strerror(error));
+  std::fprintf(stderr, "warning: %s; training goes on without it\n",
+               printable(failure).c_str());
+  close(file);
+  file = -1;
+  buffer.clear();
+}
+
 void RunLog::flush() {
   size_t done = 0;
   while (file >= 0 && done < buffer.size()) {
-    ssize_t count = write(file, buffer.data() + done, buffer.size() - done);
-    if (count < 0 && errno == EINTR)
+    ssize_t count = uninterrupted([&] {
+      return write(file, buffer.data() + done, buffer.size() - done);
+    });
+    if (count < 0 && errno == EAGAIN && waitForReader())
       continue;
-    if (count < 0) {
-      failure = "cannot write the log " + path + ": " + std::strerror(errno);
-      std::fprintf(stderr, "warning: %s; training goes on without it\n",
-                   printable(failure).c_str());
-      close(file);
-      file = -1;
-      buffer.clear();
-      return;
-    }
+    if (count < 0)
+      return fail(errno);
     done += static_cast<size_t>(count);
   }
   written += done;
+  checksum.add(buffer.data(), done);
   buffer.clear();
+}
+
+LogMark RunLog::sync() {
+  flush();
+  // Pipes and terminals have no disk to be on.
+  if (file >= 0 && uninterrupted([&] { return fsync(file); }) != 0 &&
+      errno != EINVAL && errno != ENOTSUP)
+    fail(errno);
+  return {written, checksum.text()};
 }
 
 void RunLog::check() const {
   if (!failure.empty())
     throw InputError(failure);
+}
+
+std::string logChecksum(const std::string &path, uint64_t bytes) {
+  Checksum checksum;
+  LogReader(path).readFirst(bytes, [&](std::string_view part) {
+    checksum.add(part.data(), part.size());
+  });
+  return checksum.text();
+}
+
+void requireLog(const std::string &path) {
+  if (!isRegularFile(path))
+    return;
+  std::string first(capacity, '\0'); // no line of a log is as long
+  first.resize(LogReader(path).read(first).size());
+  if (first.empty())
+    return;
+  nlohmann::json line = jsonOf(first.substr(0, first.find('\n')));
+  if (!line.is_object() || !line.contains("step"))
+    throw InputError(path + " is no log of a run, and would be lost: log to "
+                            "another file, or pass --overwrite");
 }
 
 } // namespace tfm

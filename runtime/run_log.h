@@ -8,11 +8,19 @@
 #ifndef TFM_RUNTIME_RUN_LOG_H
 #define TFM_RUNTIME_RUN_LOG_H
 
+#include "runtime/checksum.h"
+
 #include <cstdint>
 #include <string>
 #include <string_view>
 
 namespace tfm {
+
+/// The beginning of a log: how long it is, and the checksum of its bytes.
+struct LogMark {
+  uint64_t bytes = 0;
+  std::string checksum;
+};
 
 /// Appends lines to a file through a buffer of fixed size, so that logging a
 /// step allocates nothing. A log that cannot be written any more (a full disk)
@@ -25,24 +33,40 @@ public:
   RunLog(const RunLog &) = delete;
   RunLog &operator=(const RunLog &) = delete;
 
-  /// Opens the file and cuts it to `keep` bytes: what a run logged after the
-  /// checkpoint that it is resumed from happens again.
-  void open(const std::string &path, uint64_t keep);
+  /// Opens a file that the user names and goes on behind what is there, or
+  /// `anew`; also a terminal, or a pipe that somebody reads.
+  void open(const std::string &path, bool anew);
+  /// Opens the log of a run, which is a regular file, and keeps its first
+  /// `bytes`: what came after the checkpoint that training goes on from happens
+  /// again. With `from`, these are the first ones of that file.
+  void openOfRun(const std::string &path, uint64_t bytes,
+                 const std::string &from = "");
   /// One line without its end; written at once if `now` or the buffer is full.
   void line(std::string_view text, bool now = false);
   void flush();
+  /// Everything is written and, as far as it could be, on the disk.
+  LogMark sync();
   /// Throws InputError if something could not be written.
   void check() const;
-  /// Bytes of the file once everything is flushed.
-  uint64_t size() const { return written + buffer.size(); }
 
 private:
+  void openFile(const std::string &path, int flags);
+  void copyFrom(const std::string &source, uint64_t bytes);
+  void fail(int error);
+  /// Waits until a pipe takes more; false where its reader does not read.
+  bool waitForReader() const;
+
   std::string path;
   int file = -1;
   std::string buffer;
   std::string failure;
   uint64_t written = 0;
+  Checksum checksum; ///< of what is written
 };
+
+/// The checksum of a log's first `bytes`. Throws InputError where it is
+/// shorter, or cannot be read.
+std::string logChecksum(const std::string &path, uint64_t bytes);
 
 /// Throws InputError where a log of that name would replace, or go on behind,
 /// what is no log of a run.

@@ -7,7 +7,9 @@
 
 #include "runtime/safetensors.h"
 
+#include "runtime/checksum.h"
 #include "runtime/error.h"
+#include "runtime/system_call.h"
 
 #include <algorithm>
 #include <bit>
@@ -26,6 +28,18 @@ namespace tfm {
 namespace {
 
 constexpr uint64_t maximumHeader = 100'000'000;
+
+/// In the metadata: the header's own checksum, and before the names of tensors.
+constexpr const char *ownChecksum = "tfm.checksum";
+constexpr const char *checksumPrefix = "tfm.checksum:";
+constexpr const char *noChecksum = "0000000000000000";
+
+/// Where the digits of the header's own checksum stand in its text.
+size_t ownChecksumAt(std::string_view header, std::string_view digits) {
+  std::string member = nlohmann::json(ownChecksum).dump() + ":\"";
+  size_t at = header.find(member + std::string(digits) + '"');
+  return at == std::string_view::npos ? at : at + member.size();
+}
 
 /// Bytes of one element, 0 for a dtype that the format does not know.
 uint64_t elementBytes(std::string_view dtype) {
@@ -151,7 +165,8 @@ SafetensorsHeader parseSafetensorsHeader(std::string_view text,
 
 SafetensorsReader::SafetensorsReader(const std::string &path) : filePath(path) {
   // A pipe would wait for a writer before it can be told that it is no file.
-  file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  file = uninterrupted(
+      [&] { return open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); });
   if (file < 0)
     throw InputError("cannot read the weights " + path + ": " +
                      std::strerror(errno));
@@ -181,6 +196,7 @@ SafetensorsReader::SafetensorsReader(const std::string &path) : filePath(path) {
     readAt(text.data(), headerBytes, sizeof length);
     dataStart = sizeof length + headerBytes;
     parsed = parseSafetensorsHeader(text, size - dataStart, path);
+    requireUnchangedHeader(std::move(text));
   } catch (...) {
     close(file);
     throw;
@@ -194,13 +210,44 @@ const TensorEntry *SafetensorsReader::find(const std::string &name) const {
   return found == parsed.tensors.end() ? nullptr : &found->second;
 }
 
+std::string SafetensorsReader::headerChecksum() const {
+  auto found = parsed.metadata.find(ownChecksum);
+  return found == parsed.metadata.end() ? "" : found->second;
+}
+
+void SafetensorsReader::requireUnchangedHeader(std::string text) const {
+  // The first that begins so is the header's own, if it is there: where only
+  // that of a tensor is, a bit of the name has flipped.
+  auto first = parsed.metadata.lower_bound(ownChecksum);
+  if (first == parsed.metadata.end() || !first->first.starts_with(ownChecksum))
+    return;
+  std::string digits = headerChecksum();
+  size_t at = ownChecksumAt(text, digits);
+  if (digits.size() == 16 && at != std::string::npos) {
+    text.replace(at, digits.size(), noChecksum);
+    if (checksumOf(text) == digits)
+      return;
+  }
+  throw InputError(filePath + " is damaged: its header is not what was written "
+                              "there (its checksum is that of other bytes)");
+}
+
+void SafetensorsReader::requireUnchanged(const std::string &name,
+                                         const void *data, size_t size) const {
+  auto expected = parsed.metadata.find(checksumPrefix + name);
+  if (expected != parsed.metadata.end() &&
+      expected->second != checksumOf(data, size))
+    throw InputError(filePath + " is damaged: the tensor " + name +
+                     " is not what was written there (its checksum is that of "
+                     "other bytes)");
+}
+
 void SafetensorsReader::readAt(void *out, uint64_t size,
                                uint64_t position) const {
   char *next = static_cast<char *>(out);
   while (size > 0) {
-    ssize_t got = pread(file, next, size, static_cast<off_t>(position));
-    if (got < 0 && errno == EINTR)
-      continue;
+    ssize_t got = uninterrupted(
+        [&] { return pread(file, next, size, static_cast<off_t>(position)); });
     if (got < 0)
       throw InputError("cannot read " + filePath + ": " + std::strerror(errno));
     if (got == 0)
@@ -217,11 +264,13 @@ void SafetensorsReader::readFloats(const std::string &name,
   uint64_t count = entry.elements();
   if (entry.dtype == "F32") {
     readAt(out, count * sizeof(float), position);
+    requireUnchanged(name, out, count * sizeof(float));
     return;
   }
   uint64_t bytes = elementBytes(entry.dtype);
   std::vector<char> raw(count * bytes);
   readAt(raw.data(), raw.size(), position);
+  requireUnchanged(name, raw.data(), raw.size());
   for (uint64_t i = 0; i < count; ++i) {
     const char *from = raw.data() + i * bytes;
     uint16_t half;
@@ -242,32 +291,61 @@ void SafetensorsReader::readFloats(const std::string &name,
   }
 }
 
-void writeSafetensors(AtomicFile &file, const std::vector<FloatTensor> &tensors,
-                      const std::map<std::string, std::string> &metadata) {
-  nlohmann::ordered_json header;
-  if (!metadata.empty())
-    header["__metadata__"] = metadata;
+static size_t bytesOf(const FloatTensor &tensor) {
+  size_t bytes = sizeof(float);
+  for (int64_t extent : tensor.shape)
+    bytes *= static_cast<size_t>(extent);
+  return bytes;
+}
+
+/// The header of a file with these tensors behind each other.
+static std::string headerText(const std::vector<FloatTensor> &tensors,
+                              const std::map<std::string, std::string> &meta) {
+  nlohmann::ordered_json header = nlohmann::ordered_json::object();
+  if (!meta.empty())
+    header["__metadata__"] = meta;
   uint64_t position = 0;
-  std::vector<uint64_t> sizes;
   for (const FloatTensor &tensor : tensors) {
-    uint64_t bytes = sizeof(float);
-    for (int64_t extent : tensor.shape)
-      bytes *= static_cast<uint64_t>(extent);
-    sizes.push_back(bytes);
+    uint64_t end = position + bytesOf(tensor);
     header[tensor.name] = {{"dtype", "F32"},
                            {"shape", tensor.shape},
-                           {"data_offsets", {position, position + bytes}}};
-    position += bytes;
+                           {"data_offsets", {position, end}}};
+    position = end;
   }
-  std::string text = tensors.empty() && metadata.empty() ? "{}" : header.dump();
+  std::string text = header.dump();
   text.append((8 - text.size() % 8) % 8, ' ');
+  return text;
+}
+
+static void writeWith(const std::string &header, AtomicFile &file,
+                      const std::vector<FloatTensor> &tensors) {
   unsigned char length[8];
   for (int i = 0; i < 8; ++i)
-    length[i] = static_cast<unsigned char>(uint64_t{text.size()} >> (8 * i));
+    length[i] = static_cast<unsigned char>(uint64_t{header.size()} >> (8 * i));
   file.write(length, sizeof length);
-  file.write(text);
-  for (size_t i = 0; i < tensors.size(); ++i)
-    file.write(tensors[i].data, sizes[i]);
+  file.write(header);
+  for (const FloatTensor &tensor : tensors)
+    file.write(tensor.data, bytesOf(tensor));
+}
+
+void writeSafetensors(AtomicFile &file, const std::vector<FloatTensor> &tensors,
+                      const std::map<std::string, std::string> &metadata) {
+  writeWith(headerText(tensors, metadata), file, tensors);
+}
+
+std::string
+writeCheckedSafetensors(AtomicFile &file,
+                        const std::vector<FloatTensor> &tensors,
+                        std::map<std::string, std::string> metadata) {
+  metadata[ownChecksum] = noChecksum;
+  for (const FloatTensor &tensor : tensors)
+    metadata[checksumPrefix + tensor.name] =
+        checksumOf(tensor.data, bytesOf(tensor));
+  std::string header = headerText(tensors, metadata);
+  std::string checksum = checksumOf(header);
+  header.replace(ownChecksumAt(header, noChecksum), checksum.size(), checksum);
+  writeWith(header, file, tensors);
+  return checksum;
 }
 
 std::string shapeText(const std::vector<int64_t> &shape) {

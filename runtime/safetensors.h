@@ -61,12 +61,18 @@ public:
   const SafetensorsHeader &header() const { return parsed; }
   /// Null if there is no such tensor.
   const TensorEntry *find(const std::string &name) const;
-  /// Reads a tensor of any float type as f32, `entry.elements()` values.
+  /// The checksum that the header has of itself; empty where it has none.
+  std::string headerChecksum() const;
+  /// Reads a tensor of any float type as f32, `entry.elements()` values. Throws
+  /// InputError where the file has a checksum of it, and its bytes another.
   void readFloats(const std::string &name, const TensorEntry &entry,
                   float *out) const;
 
 private:
   void readAt(void *out, uint64_t size, uint64_t position) const;
+  void requireUnchangedHeader(std::string text) const;
+  void requireUnchanged(const std::string &name, const void *data,
+                        size_t size) const;
 
   std::string filePath;
   int file = -1;
@@ -84,6 +90,14 @@ struct FloatTensor {
 /// Writes tensors in the order given; the caller commits the file.
 void writeSafetensors(AtomicFile &file, const std::vector<FloatTensor> &tensors,
                       const std::map<std::string, std::string> &metadata);
+
+/// The same with checksums, which a reader compares: in the metadata, of each
+/// tensor under `tfm.checksum:NAME`, and under `tfm.checksum` of the header
+/// (where its own digits are zeros). Returns the latter.
+std::string
+writeCheckedSafetensors(AtomicFile &file,
+                        const std::vector<FloatTensor> &tensors,
+                        std::map<std::string, std::string> metadata);
 
 /// `[3, 4]`, for messages.
 std::string shapeText(const std::vector<int64_t> &shape);

@@ -18,7 +18,6 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -97,7 +96,8 @@ Trainer::Trainer(Model &model, const Recipe &recipe, const Dataset &data,
 void Trainer::prepare() {
   const TrainSpec &train = recipe.train;
   if (!options.resume.empty()) {
-    position = loadCheckpoint(options.resume, model);
+    position = loadCheckpoint(options.resume, model,
+                              /*checksLog=*/options.log.empty());
   } else {
     position.seed = options.seed.value_or(train.seed);
     position.lr = train.optimizer.lr;
@@ -248,6 +248,9 @@ bool Trainer::validate(TrainResult &result) {
                        position.step, evaluation.loss, part("seen", match.seen),
                        part("unseen", match.unseen), progress->seconds()),
            /*now=*/true);
+  if (folder && train.validate.every > 0 &&
+      (!lowestLoss || evaluation.loss < *lowestLoss))
+    keepBest(evaluation.loss);
   if (!options.quiet) {
     progress->clear();
     int64_t asked = match.seen.asked + match.unseen.asked;
@@ -267,6 +270,18 @@ bool Trainer::validate(TrainResult &result) {
   progress->exclude(now() - began);
   return train.stop.patience == 0 ||
          position.worseValidations < train.stop.patience;
+}
+
+void Trainer::keepBest(double loss) {
+  // As with the log: that they cannot be written must not cost the training.
+  try {
+    saveBest(*folder, model, position.step, loss);
+    lowestLoss = loss;
+  } catch (const InputError &error) {
+    bestFailure = error.what();
+    progress->clear();
+    say(fmt::format("warning: {}; training goes on\n", printable(bestFailure)));
+  }
 }
 
 void Trainer::sample() {
@@ -304,16 +319,23 @@ void Trainer::sample() {
 }
 
 void Trainer::save() {
-  if (options.out.empty())
+  if (!folder)
     return;
   double began = now();
   if (std::string bad = notFinite(model); !bad.empty())
     failDiverged(fmt::format("{} has values that are not finite after step {}",
                              bad, position.step));
-  // First: a kill must not leave a checkpoint with less of a log than it says.
-  log.flush();
-  position.logBytes = log.size();
-  saveCheckpoint(options.out, model, position);
+  saveCheckpoint(*folder, model, position, [&](RunState &state) {
+    // The line is part of what the checkpoint counts of the log: after a kill
+    // it would otherwise be missing for good.
+    log.line(fmt::format("{{\"step\":{},\"checkpoint_seconds\":{:.4f}}}",
+                         position.step, now() - began));
+    LogMark mark = log.sync();
+    if (options.log.empty()) { // else the run's own stays as it is
+      state.logBytes = mark.bytes;
+      state.logChecksum = mark.checksum;
+    }
+  });
   savedAt = position.step;
   progress->exclude(now() - began);
 }
@@ -328,42 +350,97 @@ static std::string tokenizerOfRun(const Tokenizer &tokenizer) {
   return root.dump();
 }
 
-/// Bytes of a file; 0 where there is none.
-static uint64_t fileSize(const std::string &path) {
-  std::error_code error;
-  uint64_t size = std::filesystem::file_size(path, error);
-  return error ? 0 : size;
+int64_t Trainer::checkpointsToCome() const {
+  const Interval &interval = recipe.train.checkpoint;
+  if (interval.every <= 0)
+    return 1; // at the end
+  // One an epoch or so may be any number.
+  return interval.unit == "steps"
+             ? (position.steps - position.step) / interval.every + 1
+             : recipe.train.keep + 1;
+}
+
+void Trainer::openRun() {
+  const TrainSpec &train = recipe.train;
+  bool isNew = options.out != options.resume;
+  if (isNew)
+    folder.emplace(options.out, train.keep);
+  SpaceNeeds needs;
+  needs.present = static_cast<int64_t>(olderSteps(options.out).size()) +
+                  (holdsCheckpoint(options.out) ? 1 : 0);
+  needs.checkpoints = std::min(
+      checkpointsToCome() + (isNew ? 0 : needs.present), train.keep + 1);
+  needs.savesBest = train.validate.every > 0;
+  // Who trains for ever has the time to make room for the log.
+  constexpr int64_t lineBytes = 128, mostLines = 1 << 17;
+  needs.logBytes = static_cast<uint64_t>(
+      std::min(position.steps - position.step, mostLines) * lineBytes);
+  checkSpace(*folder, model, needs);
+  // Only now: whatever is wrong with weights, data or recipe has been said.
+  if (isNew)
+    folder->clear(options.overwrite);
+  saveTokenizer(*folder, tokenizerOfRun(tokenizer), isNew);
+  lowestLoss = bestLoss(options.out);
+  openLog();
+}
+
+void Trainer::openLog() {
+  bool isNew = options.out != options.resume;
+  if (!options.log.empty())
+    log.open(options.log, /*anew=*/options.resume.empty());
+  if (!folder)
+    return;
+  std::string own = folder->file("log.jsonl");
+  if (options.log.empty())
+    log.openOfRun(own, position.logBytes,
+                  isNew && position.logBytes > 0 ? options.resume + "/log.jsonl"
+                                                 : "");
+  else if (isNew)
+    position.logBytes = 0;
+  else if (position.logChecksum.empty()) // an earlier version's
+    position.logChecksum = logChecksum(own, position.logBytes);
+  if (position.logBytes == 0)
+    position.logChecksum = Checksum().text();
+}
+
+bool Trainer::resumeWhere(TrainResult &result) {
+  const TrainSpec &train = recipe.train;
+  bool wasStopped = train.stop.patience > 0 &&
+                    position.worseValidations >= train.stop.patience;
+  result.steps = result.firstStep = position.step;
+  result.stoppedEarly = wasStopped && !options.steps;
+  result.wasComplete = position.step >= position.steps || result.stoppedEarly;
+  if (result.wasComplete) {
+    // A kill may have left half a line behind what the checkpoint counts.
+    if (folder)
+      openLog();
+    return false;
+  }
+  if (wasStopped)
+    position.worseValidations = 0;
+  if (!options.resume.empty() && !options.quiet)
+    say(fmt::format("going on from step {} of {} in {}\n", position.step,
+                    position.steps, printable(options.resume)));
+  return true;
 }
 
 TrainResult Trainer::run(const std::atomic<bool> &interrupt) {
-  // Before it is read: another training may be about to write it.
-  if (!options.out.empty() && options.out == options.resume)
-    lock.emplace(options.out);
-  prepare();
   const TrainSpec &train = recipe.train;
+  // Before it is read: another training may be about to write it.
+  if (!options.resume.empty()) {
+    if (options.out != options.resume)
+      settle(options.resume, train.keep);
+    else if (isFolder(options.out))
+      folder.emplace(options.out, train.keep).recover();
+  }
+  prepare();
   TrainResult result;
-  if (position.step >= position.steps) {
-    result.steps = position.step;
-    result.wasComplete = true;
+  if (!resumeWhere(result))
     return result;
-  }
-  if (!options.out.empty()) {
-    makeFolder(options.out);
-    if (!lock)
-      lock.emplace(options.out);
-    checkSpace(options.out, model);
-    // Only now: whatever is wrong with weights, data or recipe has been said.
-    if (options.overwrite && options.out != options.resume)
-      removeCheckpoint(options.out);
-    AtomicFile file(options.out + "/tokenizer.json");
-    file.write(tokenizerOfRun(tokenizer));
-    file.commit();
-  }
-  if (!options.log.empty())
-    log.open(options.log, options.resume.empty() ? 0 : fileSize(options.log));
-  else if (!options.out.empty())
-    log.open(options.out + "/log.jsonl",
-             options.out == options.resume ? position.logBytes : 0);
+  if (!options.out.empty())
+    openRun();
+  else
+    openLog();
 
   int64_t first = position.step;
   if (!options.resume.empty() && options.resume == options.out)
@@ -371,34 +448,34 @@ TrainResult Trainer::run(const std::atomic<bool> &interrupt) {
   progress.emplace(first, position.steps,
                    train.batch * train.sequence * train.accumulate,
                    options.quiet);
-  int64_t validatedAt = -1;
   while (position.step < position.steps && !interrupt.load()) {
     result.loss = step();
     progress->step(position.step, result.loss);
-    if (due(train.validate)) {
-      validatedAt = position.step;
-      if (!validate(result)) {
-        result.stoppedEarly = true;
-        break;
-      }
+    bool isLast = position.step == position.steps;
+    bool validates = due(train.validate);
+    if (validates && !validate(result)) {
+      result.stoppedEarly = true;
+      break;
     }
     if (due(train.sample.interval))
       sample();
-    if (due(train.checkpoint)) {
-      save();
+    if (isLast && !validates) {
+      progress->finish();
+      validate(result);
     }
+    // The last checkpoint counts all of the log: what came behind it would be
+    // lost by a kill.
+    if (isLast || due(train.checkpoint))
+      save();
   }
   result.seconds = progress->seconds();
   result.tokensPerSecond = progress->speed();
   progress->finish();
-  bool wasInterrupted = position.step < position.steps && !result.stoppedEarly;
-  if (!wasInterrupted && validatedAt != position.step && position.step > first)
-    validate(result);
   if (savedAt != position.step)
     save();
   result.steps = position.step;
   result.firstStep = first;
-  if (wasInterrupted)
+  if (position.step < position.steps && !result.stoppedEarly)
     throw Interrupted(
         options.out.empty()
             ? "interrupted at step " + std::to_string(position.step)
@@ -406,6 +483,8 @@ TrainResult Trainer::run(const std::atomic<bool> &interrupt) {
                   " is saved, continue with --resume " + options.out);
   log.flush();
   log.check();
+  if (!bestFailure.empty())
+    throw InputError(bestFailure);
   return result;
 }
 

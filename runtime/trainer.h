@@ -11,10 +11,10 @@
 #include "runtime/checkpoint.h"
 #include "runtime/data/order.h"
 #include "runtime/evaluator.h"
-#include "runtime/folder_lock.h"
 #include "runtime/generator.h"
 #include "runtime/progress.h"
 #include "runtime/recipe.h"
+#include "runtime/run_folder.h"
 #include "runtime/run_log.h"
 
 #include <atomic>
@@ -79,8 +79,17 @@ private:
   [[noreturn]] void failDiverged(const std::string &what) const;
   void logStep(double loss, double lr, float gradientNorm);
   bool due(const Interval &interval) const;
+  /// False where the run that is resumed has come to its end already; says
+  /// where training goes on.
+  bool resumeWhere(TrainResult &result);
+  /// Locks `out`, makes way in it where the run is new, and opens the log.
+  void openRun();
+  void openLog();
+  /// Checkpoints that training will write at most.
+  int64_t checkpointsToCome() const;
   /// Returns false when training should stop early.
   bool validate(TrainResult &result);
+  void keepBest(double loss);
   void sample();
   void save();
 
@@ -106,9 +115,12 @@ private:
   };
   Buffers buffers;
   RunState position;
-  std::optional<FolderLock> lock; ///< on `out`
+  std::optional<RunFolder> folder; ///< `out`
   /// The step of the checkpoint that `out` holds, if any.
   std::optional<int64_t> savedAt;
+  /// The loss of the weights in `best/`.
+  std::optional<double> lowestLoss;
+  std::string bestFailure; ///< why `best/` could not be written
   std::optional<DataOrder> order;
   std::optional<Evaluator> evaluator;
   std::optional<Progress> progress;

@@ -10,7 +10,7 @@ packages=(
   # The build.
   cmake ninja-build ccache
   # What the programs link.
-  libcli11-dev nlohmann-json3-dev libfmt-dev libpcre2-dev libutf8proc-dev
+  libcli11-dev nlohmann-json3-dev libfmt-dev libpcre2-dev libutf8proc-dev libxxhash-dev
   # Tests, benchmarks, formatting.
   libgtest-dev libbenchmark-dev python3 git clang-format-22
   # `tfmc build` links with the C++ compiler driver of the system.

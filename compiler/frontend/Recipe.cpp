@@ -595,9 +595,10 @@ json::Value RecipeBuilder::every(const Found &found, StringRef name) {
   bool isCheckpoint = name == "checkpoint";
   json::Object out{{"every", 1000}, {"unit", "steps"}};
   if (!found.expr) {
-    if (isCheckpoint)
-      return std::move(out);
-    return nullptr;
+    if (!isCheckpoint)
+      return nullptr;
+    out["keep"] = 1;
+    return std::move(out);
   }
   if (found.expr->isName("none"))
     return nullptr;
@@ -611,7 +612,9 @@ json::Value RecipeBuilder::every(const Found &found, StringRef name) {
                   "the unit of `every` is `steps` or `epochs`");
   else
     out["unit"] = unit;
-  if (name == "validate") {
+  if (isCheckpoint) {
+    out["keep"] = integer(form, "keep", 1, 1);
+  } else if (name == "validate") {
     out["batches"] = integer(form, "batches", 20, 1);
   } else if (name == "sample") {
     out["prompt"] = text(form, "prompt", "");

@@ -555,9 +555,13 @@ TEST_F(CommandLine, BadInputNamesTheFileAndTheFix) {
               {"the prompt", "not UTF-8"});
   // Nothing to begin with is no error.
   EXPECT_EQ(run("generate --weights run --prompt '' --tokens 2").code, 0);
+  // A run knows its own tokenizer; weights alone take what lies beside them.
   std::filesystem::create_directory(folder / "other");
   folder.write("other/model.safetensors", weights);
   folder.write("other/tokenizer.json", "{");
+  expectError("generate --weights other",
+              {"other/tokenizer.json is damaged", "--tokenizer"});
+  ASSERT_EQ(run("export --weights run -o other/model.safetensors").code, 0);
   expectError("generate --weights other", {"other/tokenizer.json"});
   folder.write("other/tokenizer.json",
                R"({"model": {"type": "BPE", "vocab": {"a": 0}}})");
@@ -801,7 +805,7 @@ TEST_F(CommandLine, ADamagedOptimizerIsNotGoneOnFrom) {
     bytes.replace(bytes.size() - 4, 4, value, 4);
     folder.write("run/optimizer.safetensors", bytes);
     expectError("train --resume run --steps 30",
-                {"run/optimizer.safetensors is damaged: bias.v",
+                {"run/optimizer.safetensors is damaged: the tensor bias.v",
                  "--init run/model.safetensors"});
   }
   folder.write("run/optimizer.safetensors", whole);

@@ -14,6 +14,7 @@
 #include <cmath>
 #include <csignal>
 #include <cstring>
+#include <filesystem>
 #include <gtest/gtest.h>
 #include <malloc.h>
 #include <sys/resource.h>
@@ -78,6 +79,14 @@ struct Bench {
   std::unique_ptr<Dataset> data;
 };
 
+/// A checkpoint without a log.
+void save(const std::string &folder, const Model &model, RunState state) {
+  RunFolder run(folder);
+  state.logBytes = 0;
+  state.logChecksum = Checksum().text();
+  saveCheckpoint(run, model, state, [](RunState &) {});
+}
+
 const char *const longRun =
     R"("steps": 60, "schedule": {"kind": "cosine", "warmup": 5, "final": 0.001},
        "clip": 1.0)";
@@ -132,9 +141,7 @@ TEST(Trainer, ResumesBitExactly) {
     trainer.prepare();
     for (int i = 0; i < 25; ++i)
       trainer.step();
-    RunState state = trainer.state();
-    makeFolder(options.out);
-    saveCheckpoint(options.out, first.model, state);
+    save(options.out, first.model, trainer.state());
   }
   // ... and goes on in another process.
   Bench second(ToyShape(), longRun);
@@ -292,14 +299,14 @@ TEST(Checkpoint, SurvivesADiskThatFillsUp) {
   trainer.prepare();
   trainer.step();
   std::string run = folder / "run";
-  saveCheckpoint(run, bench.model, trainer.state());
+  save(run, bench.model, trainer.state());
   std::string before = contentOf(run + "/model.safetensors");
   trainer.step();
   // Room for the weights but not for the optimizer, and for not even those.
   for (rlim_t limit : {rlim_t{1500}, rlim_t{500}, rlim_t{0}}) {
     FileSizeLimit full(limit);
-    std::string message = messageOf<InputError>(
-        [&] { saveCheckpoint(run, bench.model, trainer.state()); });
+    std::string message =
+        messageOf<InputError>([&] { save(run, bench.model, trainer.state()); });
     EXPECT_NE(message.find(run), std::string::npos) << message;
   }
   EXPECT_EQ(contentOf(run + "/model.safetensors"), before);
@@ -314,33 +321,61 @@ TEST(Checkpoint, IsWholeAfterAKillBetweenAnyTwoRenames) {
   Trainer trainer = bench.trainer();
   trainer.prepare();
   trainer.step();
-  saveCheckpoint(folder / "old", bench.model, trainer.state());
+  save(folder / "old", bench.model, trainer.state());
   trainer.step();
-  saveCheckpoint(folder / "new", bench.model, trainer.state());
-  const char *names[] = {"model.safetensors", "optimizer.safetensors",
-                         "state.json"};
-  for (int renamed = 0; renamed <= 3; ++renamed) {
+  save(folder / "new", bench.model, trainer.state());
+  // Before the first of them state.json.next is not there yet.
+  for (int renamed = -1; renamed <= 3; ++renamed) {
     TemporaryFolder run;
     for (int i = 0; i < 3; ++i) {
-      std::string old = contentOf(folder / (std::string("old/") + names[i]));
-      std::string next = contentOf(folder / (std::string("new/") + names[i]));
-      run.write(names[i], i < renamed ? next : old);
-      if (i >= renamed)
-        run.write(std::string(names[i]) + ".next", next);
+      std::string name = checkpointFiles[i];
+      std::string old = contentOf(folder / ("old/" + name));
+      std::string next = contentOf(folder / ("new/" + name));
+      run.write(name, i < renamed ? next : old);
+      if (i >= renamed && (renamed >= 0 || i < 2))
+        run.write(name + nextSuffix, next);
     }
+    // As a training takes it that goes on there: under its own lock.
     Bench again(ToyShape(), longRun);
-    RunState state = loadCheckpoint(run.path, again.model);
-    EXPECT_EQ(state.step, renamed == 0 ? 1 : 2);
-    if (renamed > 0)
+    TrainOptions options;
+    options.out = options.resume = run.path;
+    std::atomic<bool> atOnce{true};
+    EXPECT_THROW(again.trainer(options).run(atOnce), Interrupted);
+    EXPECT_EQ(loadCheckpoint(run.path, again.model).step, renamed < 0 ? 1 : 2);
+    if (renamed >= 0)
       EXPECT_TRUE(sameBits(again.parameters(), bench.parameters()));
+    for (const auto &entry : std::filesystem::directory_iterator(run.path))
+      EXPECT_NE(entry.path().extension(), ".next") << entry.path();
   }
+}
+
+// They may be in the hands of who trains there.
+TEST(Checkpoint, IsNotFinishedUnderTheLockOfAnother) {
+  TemporaryFolder folder;
+  Bench bench(ToyShape(), longRun);
+  Trainer trainer = bench.trainer();
+  trainer.prepare();
+  trainer.step();
+  save(folder / "run", bench.model, trainer.state());
+  for (const char *name : checkpointFiles)
+    std::filesystem::rename(folder / (std::string("run/") + name),
+                            folder / (std::string("run/") + name + ".next"));
+  {
+    FolderLock other(folder / "run");
+    settle(folder / "run", 1);
+    EXPECT_FALSE(fileExists(folder / "run/model.safetensors"));
+  }
+  settle(folder / "run", 1);
+  EXPECT_TRUE(fileExists(folder / "run/model.safetensors"));
 }
 
 TEST(Checkpoint, RefusesAnotherModel) {
   TemporaryFolder folder;
   Bench bench(ToyShape(), longRun);
   bench.trainer().prepare();
-  saveCheckpoint(folder.path, bench.model, {});
+  RunState state;
+  state.steps = 1;
+  save(folder.path, bench.model, state);
   ToyShape wide;
   wide.vocabulary = 20;
   ToyModel other(wide, "");

@@ -1,0 +1,308 @@
+//===- run_folder.cpp - the directory that a training leaves ------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/run_folder.h"
+
+#include "runtime/atomic_file.h"
+#include "runtime/error.h"
+#include "runtime/safetensors.h"
+#include "runtime/system_call.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <unistd.h>
+
+namespace fs = std::filesystem;
+
+namespace tfm {
+
+namespace {
+
+constexpr const char *olderPrefix = "step-";
+constexpr const char *pendingState = "state.json.next";
+
+/// N of a name `step-N`; -1 of any other.
+int64_t stepOfName(std::string_view name) {
+  int64_t step = -1;
+  if (!name.starts_with(olderPrefix))
+    return -1;
+  const char *first = name.data() + std::strlen(olderPrefix);
+  const char *last = name.data() + name.size();
+  auto [end, error] = std::from_chars(first, last, step);
+  return error == std::errc() && end == last ? step : -1;
+}
+
+std::string nameOfOlder(int64_t step) {
+  return olderPrefix + std::to_string(step);
+}
+
+/// The names of what is in a folder; none where it cannot be read.
+std::vector<std::string> namesIn(const std::string &folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator next(folder, error), end; !error && next != end;
+       next.increment(error))
+    names.push_back(next->path().filename().string());
+  std::ranges::sort(names);
+  return names;
+}
+
+void removeFile(const std::string &path) {
+  if (uninterrupted([&] { return std::remove(path.c_str()); }) != 0 &&
+      errno != ENOENT)
+    throw InputError("cannot remove " + path + ": " + std::strerror(errno));
+}
+
+RunState readState(const std::string &path) {
+  return parseState(readFile(path, "the checkpoint's state"), path);
+}
+
+/// Whether a file of tensors is the one that `state` was written with.
+bool belongsTo(const std::string &path, const std::string &checksum,
+               const RunState &state) {
+  if (!fileExists(path))
+    return false;
+  SafetensorsReader file(path);
+  if (!checksum.empty())
+    return file.headerChecksum() == checksum;
+  auto step = file.header().metadata.find("step");
+  return step != file.header().metadata.end() &&
+         step->second == std::to_string(state.step);
+}
+
+} // namespace
+
+RunFolder::RunFolder(std::string path, int64_t keep)
+    : folder((makeFolder(path), std::move(path))), keep(keep), lock(folder) {}
+
+void RunFolder::recover() {
+  std::string pending = file(pendingState);
+  if (fileExists(pending)) {
+    RunState state = readState(pending);
+    const std::string checksums[] = {state.weightsChecksum,
+                                     state.optimizerChecksum};
+    for (int i = 0; i < 2; ++i) {
+      std::string path = file(checkpointFiles[i]);
+      if (!belongsTo(path + nextSuffix, checksums[i], state) &&
+          !belongsTo(path, checksums[i], state))
+        throw InputError(path + " does not belong to the checkpoint of step " +
+                         std::to_string(state.step) + ", which " + pending +
+                         " is the state of: without that file training goes "
+                         "on from the checkpoint before it");
+    }
+    finishCheckpoint();
+  }
+  removeUnfinished();
+  removeOlder();
+}
+
+void RunFolder::beginCheckpoint(const RunState &state) {
+  syncFolder(folder);
+  AtomicFile pending(file(pendingState), nextSuffix);
+  pending.write(stateText(state));
+  pending.commit();
+}
+
+void RunFolder::discardUnfinished() noexcept {
+  if (fileExists(file(pendingState)))
+    return; // it counts
+  try {
+    removeUnfinished();
+  } catch (const InputError &) {
+    // Whoever opens the folder next tries again.
+  }
+}
+
+void RunFolder::finishCheckpoint() {
+  // Where the weights have been renamed already, so has the old checkpoint been
+  // linked.
+  if (keep > 1 && fileExists(file(checkpointFiles[0]) + nextSuffix) &&
+      fileExists(file("state.json")))
+    keepOlder();
+  for (const char *name : checkpointFiles) {
+    std::string path = file(name);
+    // The state is the last, and only once the others surely are there.
+    if (name == checkpointFiles[2])
+      syncFolder(folder);
+    if (fileExists(path + nextSuffix))
+      renameFile(path + nextSuffix, path);
+  }
+  syncFolder(folder);
+  removeOlder();
+}
+
+void RunFolder::keepOlder() const {
+  std::string name;
+  try {
+    name = nameOfOlder(readState(file("state.json")).step);
+  } catch (const InputError &) {
+    return; // damaged: nobody could go on from it, and the new one is whole
+  }
+  std::string unfinished = name + nextSuffix;
+  removeInner(unfinished);
+  removeInner(name);
+  makeFolder(file(unfinished));
+  for (std::string each : checkpointFiles)
+    linkInto(unfinished, each);
+  for (const char *each : {"tokenizer.json", "log.jsonl"})
+    if (fileExists(file(each)))
+      linkInto(unfinished, each);
+  syncFolder(file(unfinished));
+  renameFile(file(unfinished), file(name));
+  syncFolder(folder);
+}
+
+void RunFolder::linkInto(const std::string &inner,
+                         const std::string &name) const {
+  std::string to = file(inner + "/" + name);
+  if (uninterrupted([&] { return link(file(name).c_str(), to.c_str()); }) == 0)
+    return;
+  AtomicFile copy(to, nextSuffix);
+  copy.write(readFile(file(name), "the run's"));
+  copy.commit();
+}
+
+void RunFolder::removeOlder() const {
+  std::vector<int64_t> older = olderSteps(folder);
+  if (older.empty())
+    return;
+  int64_t newest = 0;
+  try {
+    newest = readState(file("state.json")).step;
+  } catch (const InputError &) {
+    return; // whoever loads it says so, and may need the older ones
+  }
+  // Later ones are of a run that was set back by hand.
+  std::erase_if(older, [&](int64_t step) { return step > newest; });
+  std::ranges::reverse(older);
+  int64_t kept = 0;
+  for (int64_t step : older)
+    if (step == newest || ++kept >= keep)
+      removeInner(nameOfOlder(step));
+}
+
+void RunFolder::removeInner(const std::string &name) const {
+  std::string path = file(name);
+  if (!isFolder(path))
+    return;
+  // What is half removed must not look whole.
+  std::string unfinished = path;
+  if (!name.ends_with(nextSuffix)) {
+    unfinished += nextSuffix;
+    removeInner(name + nextSuffix);
+    renameFile(path, unfinished);
+  }
+  for (std::string each : {"model.safetensors", "optimizer.safetensors",
+                           "state.json", "tokenizer.json", "log.jsonl"}) {
+    removeFile(unfinished + "/" + each);
+    removeFile(unfinished + "/" + each + nextSuffix);
+  }
+  // Somebody's own files stay where they are.
+  if (rmdir(unfinished.c_str()) != 0 && errno != ENOENT && errno != ENOTEMPTY &&
+      errno != EEXIST)
+    throw InputError("cannot remove " + unfinished + ": " +
+                     std::strerror(errno));
+}
+
+void RunFolder::removeUnfinished() const {
+  for (std::string name :
+       {"model.safetensors", "optimizer.safetensors", "state.json.next",
+        "tokenizer.json", "best/model.safetensors", "best/tokenizer.json"})
+    removeFile(file(name) + nextSuffix);
+  for (const std::string &name : namesIn(folder))
+    if (name.ends_with(nextSuffix) &&
+        stepOfName(name.substr(0, name.size() - 5)) >= 0)
+      removeInner(name);
+}
+
+void RunFolder::clear(bool overwrite) {
+  // Of a run that was killed before its first checkpoint, or somebody's own?
+  std::string best = file("best/model.safetensors");
+  if (!overwrite && fileExists(best) &&
+      !SafetensorsReader(best).header().metadata.contains("validation_loss"))
+    throw InputError(best + " was not written by a training, and would be "
+                            "lost: choose another --out, or pass --overwrite");
+  // The state first: without one the rest is no checkpoint.
+  removeFile(file(pendingState));
+  for (const char *name :
+       {"state.json", "optimizer.safetensors", "model.safetensors"})
+    removeFile(file(name));
+  removeUnfinished();
+  for (int64_t step : olderSteps(folder))
+    removeInner(nameOfOlder(step));
+  for (const char *name :
+       {"best/model.safetensors", "best/tokenizer.json", "log.jsonl"})
+    removeFile(file(name));
+  rmdir(file("best").c_str()); // where it is empty
+  syncFolder(folder);
+}
+
+bool holdsWeights(const std::string &folder) {
+  return fileExists(folder + "/model.safetensors") ||
+         fileExists(folder + "/model.safetensors.index.json") ||
+         holdsCheckpoint(folder) || !olderSteps(folder).empty();
+}
+
+bool holdsCheckpoint(const std::string &folder) {
+  std::string weights = folder + "/model.safetensors";
+  return (fileExists(weights) && fileExists(folder + "/state.json")) ||
+         fileExists(folder + "/" + pendingState);
+}
+
+void settle(const std::string &path, int64_t keep) {
+  if (!fileExists(path + "/" + pendingState) || isLocked(path))
+    return;
+  // Of a folder that cannot be written, what can be read is read.
+  if (access(path.c_str(), W_OK) == 0)
+    RunFolder(path, keep).recover();
+}
+
+std::vector<int64_t> olderSteps(const std::string &folder) {
+  std::vector<int64_t> steps;
+  for (const std::string &name : namesIn(folder))
+    if (int64_t step = stepOfName(name);
+        step >= 0 && fileExists(folder + "/" + name + "/state.json"))
+      steps.push_back(step);
+  std::ranges::sort(steps);
+  return steps;
+}
+
+std::string runOfOlder(const std::string &path) {
+  std::error_code none;
+  fs::path real = fs::weakly_canonical(path, none);
+  if (stepOfName(real.filename().string()) < 0 ||
+      !holdsCheckpoint(real.parent_path().string()))
+    return "";
+  std::string parent = fs::path(path).lexically_normal().parent_path().string();
+  return parent.empty() ? "." : parent;
+}
+
+void requireNoRunFile(const std::string &path) {
+  fs::path file(path);
+  std::error_code none;
+  if (fs::is_symlink(file, none))
+    file = fs::weakly_canonical(file, none);
+  std::string folder = file.parent_path().string();
+  if (folder.empty())
+    folder = ".";
+  std::string name = file.filename().string();
+  bool isOfRun = name == "log.jsonl" || name == "tokenizer.json";
+  for (std::string part : checkpointFiles)
+    isOfRun |= name == part || name == part + nextSuffix;
+  // `best/` has no state; its run does.
+  bool isBest = file.parent_path().filename() == "best" &&
+                holdsCheckpoint(folder + "/..");
+  if (isOfRun && (holdsCheckpoint(folder) || isBest))
+    throw InputError(path + " is a file of the run in " + folder +
+                     ", which would be lost: write to another file");
+}
+
+} // namespace tfm
