@@ -275,33 +275,39 @@ void loadWeights(const std::string &path, Model &model) {
   requireConfig(path, model.descriptor());
 }
 
+uint64_t bytesToCome(const Model &model, const SpaceNeeds &needs,
+                     uint64_t block) {
+  // Files take whole blocks; a header has some lines for each tensor.
+  auto fileBytes = [&](const std::vector<FloatTensor> &tensors) {
+    uint64_t bytes = 1024;
+    for (const FloatTensor &tensor : tensors)
+      bytes += valuesOf(tensor).size_bytes() + 256 + 2 * tensor.name.size();
+    return (bytes + block - 1) / block * block;
+  };
+  uint64_t weights = fileBytes(parameterTensors(model));
+  // The state, and the folder of an older one.
+  uint64_t checkpoint = weights + fileBytes(stateTensors(model)) + 3 * block;
+  auto more = static_cast<uint64_t>(
+      std::max<int64_t>(1, needs.checkpoints - needs.present));
+  uint64_t best = needs.savesBest ? 2 * weights + block : 0;
+  return more * checkpoint + best + needs.otherBytes + 4 * block;
+}
+
 void checkSpace(const RunFolder &run, const Model &model,
                 const SpaceNeeds &needs) {
   struct statvfs status;
   if (statvfs(run.path().c_str(), &status) != 0)
     return; // not known: writing will tell
   uint64_t block = std::max<uint64_t>(status.f_frsize, 1);
-  // Files take whole blocks; headers have a line for each tensor.
-  auto fileBytes = [&](const std::vector<FloatTensor> &tensors) {
-    uint64_t bytes = 4096;
-    for (const FloatTensor &tensor : tensors)
-      bytes += valuesOf(tensor).size_bytes() + 256 + 2 * tensor.name.size();
-    return (bytes + block - 1) / block * block;
-  };
-  uint64_t weights = fileBytes(parameterTensors(model));
-  uint64_t checkpoint = weights + fileBytes(stateTensors(model)) + 4 * block;
-  auto more = static_cast<uint64_t>(
-      std::max<int64_t>(1, needs.checkpoints - needs.present));
-  uint64_t needed =
-      more * checkpoint + (needs.savesBest ? 2 * weights : 0) + needs.logBytes;
+  uint64_t needed = bytesToCome(model, needs, block);
   uint64_t available = uint64_t{status.f_bavail} * block;
   if (available < needed)
     throw InputError(fmt::format(
-        "the disk of {} has {} left, but this training takes {} there "
-        "({} checkpoint{} of {}{}): free some space or choose another --out",
-        run.path(), byteText(available), byteText(needed), more,
-        more == 1 ? "" : "s", byteText(checkpoint),
-        needs.savesBest ? ", the best weights, the log" : ", the log"));
+        "the disk of {} has {} left, but this training may take {} there, for "
+        "{} checkpoint{} at a time{}: free some space or choose another --out",
+        run.path(), byteText(available), byteText(needed), needs.checkpoints,
+        needs.checkpoints == 1 ? "" : "s",
+        needs.savesBest ? " and the best weights" : ""));
 }
 
 } // namespace tfm

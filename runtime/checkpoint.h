@@ -65,8 +65,12 @@ struct SpaceNeeds {
   int64_t checkpoints = 1;
   int64_t present = 0;
   bool savesBest = false;
-  uint64_t logBytes = 0;
+  uint64_t otherBytes = 0; ///< the tokenizer and the log
 };
+
+/// Bytes that training may still have to write, at most.
+uint64_t bytesToCome(const Model &model, const SpaceNeeds &needs,
+                     uint64_t block);
 
 /// Throws InputError if the folder cannot hold what training will write there
 /// beside what is there: better said before training than after.

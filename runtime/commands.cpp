@@ -185,11 +185,10 @@ void train(const tfm_model &descriptor, TrainCommand command,
                    options.out) +
         ", choose another --out, or pass --overwrite");
 
-  if (!options.log.empty()) {
+  if (!options.log.empty())
     requireNoRunFile(options.log);
-    if (!options.overwrite)
-      requireLog(options.log);
-  }
+  if (!options.overwrite)
+    requireLog(options.log.empty() ? options.out + "/log.jsonl" : options.log);
 
   DataSpec spec = dataOf(descriptor, recipe, command.data);
   TokenizerPtr tokenizer =

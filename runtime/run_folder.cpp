@@ -275,7 +275,10 @@ std::vector<int64_t> olderSteps(const std::string &folder) {
   return steps;
 }
 
-std::string runOfOlder(const std::string &path) {
+std::string runOfOlder(const std::string &named) {
+  std::string path = named;
+  while (path.size() > 1 && path.ends_with('/'))
+    path.pop_back();
   std::error_code none;
   fs::path real = fs::weakly_canonical(path, none);
   if (stepOfName(real.filename().string()) < 0 ||

@@ -373,13 +373,16 @@ void Trainer::openRun() {
   needs.savesBest = train.validate.every > 0;
   // Who trains for ever has the time to make room for the log.
   constexpr int64_t lineBytes = 128, mostLines = 1 << 17;
-  needs.logBytes = static_cast<uint64_t>(
-      std::min(position.steps - position.step, mostLines) * lineBytes);
+  std::string json = tokenizerOfRun(tokenizer);
+  needs.otherBytes =
+      json.size() +
+      static_cast<uint64_t>(
+          lineBytes * std::min(position.steps - position.step, mostLines));
   checkSpace(*folder, model, needs);
   // Only now: whatever is wrong with weights, data or recipe has been said.
   if (isNew)
     folder->clear(options.overwrite);
-  saveTokenizer(*folder, tokenizerOfRun(tokenizer), isNew);
+  saveTokenizer(*folder, json, isNew);
   lowestLoss = bestLoss(options.out);
   openLog();
 }

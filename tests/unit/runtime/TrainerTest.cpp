@@ -8,6 +8,8 @@
 #include "runtime/trainer.h"
 #include "runtime/atomic_file.h"
 #include "runtime/error.h"
+#include "runtime/evaluator.h"
+#include "runtime/run_state.h"
 #include "tests/unit/runtime/TemporaryFolder.h"
 #include "tests/unit/runtime/ToyModel.h"
 
@@ -17,6 +19,8 @@
 #include <filesystem>
 #include <gtest/gtest.h>
 #include <malloc.h>
+#include <nlohmann/json.hpp>
+#include <set>
 #include <sys/resource.h>
 
 // Counts every allocation of this program, also those of libraries; under the
@@ -367,6 +371,263 @@ TEST(Checkpoint, IsNotFinishedUnderTheLockOfAnother) {
   }
   settle(folder / "run", 1);
   EXPECT_TRUE(fileExists(folder / "run/model.safetensors"));
+}
+
+const char *const keptRun =
+    R"("steps": 60, "checkpoint": {"every": 20, "unit": "steps", "keep": 2},
+       "validate": {"every": 10, "unit": "steps", "batches": 2})";
+
+/// A finished run in `folder`/run.
+void trainIn(const TemporaryFolder &folder) {
+  Bench bench(ToyShape(), keptRun);
+  TrainOptions options;
+  options.out = folder / "run";
+  bench.trainer(options).run(noInterrupt);
+}
+
+// What was written there is told from what is there now, before anything is
+// computed with it.
+TEST(Checkpoint, OneFlippedBitIsFound) {
+  TemporaryFolder folder;
+  trainIn(folder);
+  Bench bench(ToyShape(), keptRun);
+  for (const char *name : {"model.safetensors", "optimizer.safetensors",
+                           "state.json", "tokenizer.json", "log.jsonl"}) {
+    std::string path = folder / (std::string("run/") + name);
+    std::string whole = contentOf(path);
+    ASSERT_FALSE(whole.empty()) << path;
+    // Seven bits on: each bit of a byte has its turn.
+    for (size_t bit = 0; bit < 8 * whole.size(); bit += 7) {
+      std::string damaged = whole;
+      damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ 1 << bit % 8);
+      folder.write(std::string("run/") + name, damaged);
+      std::string message = messageOf<InputError>([&] {
+        requireTokenizerOfRun(folder / "run/tokenizer.json",
+                              contentOf(folder / "run/tokenizer.json"));
+        loadCheckpoint(folder / "run", bench.model);
+      });
+      ASSERT_EQ(message.find(path), message.find(folder / "run/"))
+          << name << ", bit " << bit << ": " << message;
+      ASSERT_NE(message, "") << name << ", bit " << bit;
+    }
+    folder.write(std::string("run/") + name, whole);
+  }
+  EXPECT_EQ(loadCheckpoint(folder / "run", bench.model).step, 60);
+  // The message says what else there is.
+  folder.write("run/state.json", "{");
+  std::string message = messageOf<InputError>(
+      [&] { loadCheckpoint(folder / "run", bench.model); });
+  EXPECT_NE(message.find("--resume " + (folder / "run/step-40") + " --out NEW"),
+            std::string::npos)
+      << message;
+}
+
+// A file that the run did not write, though it is whole.
+TEST(Checkpoint, FilesOfDifferentRunsAreToldApart) {
+  TemporaryFolder folder;
+  trainIn(folder);
+  Bench bench(ToyShape(), std::string(keptRun) + R"(, "seed": 5)");
+  TrainOptions options;
+  options.out = folder / "other";
+  bench.trainer(options).run(noInterrupt);
+  for (const char *name : {"model.safetensors", "optimizer.safetensors"}) {
+    std::string path = folder / (std::string("run/") + name);
+    std::string own = contentOf(path);
+    folder.write(std::string("run/") + name,
+                 contentOf(folder / (std::string("other/") + name)));
+    EXPECT_NE(messageOf<InputError>([&] {
+                loadCheckpoint(folder / "run", bench.model);
+              }).find(path + " is not the file that state.json was written"),
+              std::string::npos);
+    folder.write(std::string("run/") + name, own);
+  }
+}
+
+TEST(Checkpoint, OlderOnesAreKept) {
+  TemporaryFolder folder;
+  trainIn(folder);
+  EXPECT_EQ(olderSteps(folder / "run"), std::vector<int64_t>{40});
+  EXPECT_EQ(runOfOlder(folder / "run/step-40/"), folder / "run");
+  EXPECT_EQ(runOfOlder(folder / "run"), "");
+  // From there a new run comes to the same bits, and its log begins as that
+  // step's.
+  Bench bench(ToyShape(), keptRun);
+  TrainOptions options;
+  options.resume = folder / "run/step-40";
+  options.out = folder / "new";
+  EXPECT_EQ(bench.trainer(options).run(noInterrupt).firstStep, 40);
+  for (const char *name : {"model.safetensors", "optimizer.safetensors"})
+    EXPECT_EQ(contentOf(folder / (std::string("run/") + name)),
+              contentOf(folder / (std::string("new/") + name)));
+  std::string log = contentOf(folder / "run/log.jsonl");
+  uint64_t begin =
+      parseState(contentOf(folder / "run/step-40/state.json"), "").logBytes;
+  ASSERT_GT(begin, 0u);
+  EXPECT_EQ(contentOf(folder / "new/log.jsonl").substr(0, begin),
+            log.substr(0, begin));
+}
+
+TEST(Checkpoint, BestHasTheWeightsOfTheLowestLoss) {
+  TemporaryFolder folder;
+  trainIn(folder);
+  Bench bench(ToyShape(), keptRun);
+  loadWeights(folder / "run/best", bench.model);
+  double loss = Evaluator(bench.model, *bench.data, std::nullopt)
+                    .evaluate(Part::Validation, 2)
+                    .loss;
+  EXPECT_EQ(bestLoss(folder / "run"), loss);
+  std::istringstream log(contentOf(folder / "run/log.jsonl"));
+  std::string line;
+  int validations = 0;
+  while (std::getline(log, line)) {
+    nlohmann::json entry = nlohmann::json::parse(line);
+    if (!entry.contains("validation_loss"))
+      continue;
+    ++validations;
+    EXPECT_LE(loss, entry["validation_loss"].get<double>());
+  }
+  EXPECT_EQ(validations, 6);
+}
+
+// All of it is of the run that makes way.
+TEST(Checkpoint, AnotherRunInItsPlaceLeavesNothingOfIt) {
+  TemporaryFolder folder;
+  trainIn(folder);
+  Bench bench(ToyShape(), R"("steps": 3)");
+  TrainOptions options;
+  options.out = folder / "run";
+  options.overwrite = true;
+  bench.trainer(options).run(noInterrupt);
+  std::set<std::string> names;
+  for (const auto &entry : std::filesystem::directory_iterator(options.out))
+    names.insert(entry.path().filename());
+  EXPECT_EQ(names, (std::set<std::string>{"model.safetensors",
+                                          "optimizer.safetensors", "state.json",
+                                          "tokenizer.json", "log.jsonl"}));
+}
+
+// The last line of a log is counted by the last checkpoint, and what a kill
+// leaves behind that is no part of it.
+TEST(Checkpoint, TheLastOneCountsAllOfTheLog) {
+  TemporaryFolder folder;
+  trainIn(folder);
+  std::string log = contentOf(folder / "run/log.jsonl");
+  RunState state = parseState(contentOf(folder / "run/state.json"), "");
+  EXPECT_EQ(state.logBytes, log.size());
+  EXPECT_NE(log.find(R"({"step":60,"validation_loss":)"), std::string::npos);
+  folder.write("run/log.jsonl", log + R"({"step":60,"valid)");
+  Bench bench(ToyShape(), keptRun);
+  TrainOptions options;
+  options.out = options.resume = folder / "run";
+  EXPECT_TRUE(bench.trainer(options).run(noInterrupt).wasComplete);
+  EXPECT_EQ(contentOf(folder / "run/log.jsonl"), log);
+}
+
+// Somebody may have put a link where a file is going to be written.
+TEST(Checkpoint, WritesThroughNoLinks) {
+  TemporaryFolder folder;
+  folder.write("victim", "mine");
+  std::filesystem::create_directories(folder / "run/best");
+  for (const char *name :
+       {"model.safetensors.next", "optimizer.safetensors.next",
+        "state.json.next.next", "tokenizer.json.next",
+        "best/model.safetensors.next"})
+    std::filesystem::create_symlink("../victim",
+                                    folder / (std::string("run/") + name));
+  trainIn(folder);
+  EXPECT_EQ(contentOf(folder / "victim"), "mine");
+  EXPECT_FALSE(std::filesystem::is_symlink(folder / "run/model.safetensors"));
+}
+
+// It is better said before training than after that the disk is too small.
+TEST(Checkpoint, TheSpaceForAllOfThemIsKnownBefore) {
+  TemporaryFolder folder;
+  trainIn(folder);
+  Bench bench(ToyShape(), keptRun);
+  uint64_t taken = 0;
+  for (const auto &entry :
+       std::filesystem::recursive_directory_iterator(folder / "run"))
+    if (entry.is_regular_file() && entry.path().filename() != "log.jsonl" &&
+        entry.path().filename() != "tokenizer.json")
+      taken += entry.file_size();
+  // Two stay; a third, and other best weights, are there while they are
+  // written.
+  uint64_t known = bytesToCome(
+      bench.model, {.checkpoints = 3, .present = 0, .savesBest = true}, 1);
+  EXPECT_GT(known, taken * 4 / 3);
+  EXPECT_LT(known, taken * 4);
+  EXPECT_LT(bytesToCome(bench.model,
+                        {.checkpoints = 3, .present = 2, .savesBest = true}, 1),
+            known / 2);
+}
+
+// Two processes may write one file: the last one's is there in the end.
+TEST(AtomicFile, HasATemporaryNameOfItsOwn) {
+  TemporaryFolder folder;
+  folder.write("victim", "mine");
+  std::filesystem::create_symlink("victim", folder / "file.tmp");
+  {
+    AtomicFile first(folder / "file"), second(folder / "file");
+    first.write("first");
+    second.write("second");
+    second.commit();
+    first.commit();
+    AtomicFile never(folder / "file");
+    never.write("never");
+  }
+  EXPECT_EQ(contentOf(folder / "file"), "first");
+  EXPECT_EQ(contentOf(folder / "victim"), "mine");
+  auto entries = std::filesystem::directory_iterator(folder.path);
+  EXPECT_EQ(std::distance(begin(entries), end(entries)), 3);
+}
+
+TEST(RunState, EveryMemberIsChecked) {
+  const std::string good = R"({"format": 1, "model": "Toy", "step": 5,
+      "steps": 10, "seed": 1, "data_position": 5, "lr": 0.001, "tokens": 9,
+      "log_bytes": 0, "best_validation": null, "worse_validations": 0})";
+  EXPECT_EQ(parseState(good, "s").step, 5);
+  auto fails = [&](const char *name, const nlohmann::json &value) {
+    nlohmann::json object = nlohmann::json::parse(good);
+    if (value.is_discarded())
+      object.erase(name);
+    else
+      object[name] = value;
+    std::string message =
+        messageOf<InputError>([&] { parseState(object.dump(), "s"); });
+    EXPECT_EQ(message.find("s is"), 0u) << name << ": " << message;
+    EXPECT_NE(message.find(name), std::string::npos) << message;
+  };
+  nlohmann::json whole = nlohmann::json::parse(good);
+  for (const auto &[name, value] : whole.items()) {
+    fails(name.c_str(), nlohmann::json::value_t::discarded);
+    fails(name.c_str(), nlohmann::json::object());
+    if (!value.is_string())
+      fails(name.c_str(), "text");
+    if (value.is_number_integer()) {
+      fails(name.c_str(), 1.5);
+      fails(name.c_str(), 1e308);
+      fails(name.c_str(), -1);
+    }
+  }
+  fails("lr", -1.0);
+  fails("steps", 4); // fewer than were done
+  fails("format", 0);
+  fails("data_position", 4);
+  // Newer ones say so.
+  RunState state = parseState(good, "s");
+  std::string text = stateText(state);
+  EXPECT_EQ(parseState(text, "s").steps, 10);
+  text.replace(text.find("\"format\": 2"), 11, "\"format\": 3");
+  EXPECT_NE(messageOf<InputError>([&] {
+              parseState(text, "s");
+            }).find("s is damaged"),
+            std::string::npos);
+  text.resize(text.find(",\n  \"checksum\": \""));
+  text += ",\n  \"checksum\": \"" + checksumOf(text) + "\"\n}\n";
+  EXPECT_NE(messageOf<InputError>([&] {
+              parseState(text, "s");
+            }).find("its format is 3, and this binary knows those up to 2"),
+            std::string::npos);
 }
 
 TEST(Checkpoint, RefusesAnotherModel) {
