@@ -174,17 +174,19 @@ void initialise(Model &model, uint64_t seed) {
     const Model &model;
     uint64_t seed;
   } work = {model, seed};
-  // Every thread does its stretch of each parameter, in whole blocks of four.
+  // A piece is a stretch of each parameter, in whole blocks of four.
   auto share = [](void *memory, tfm_thread *thread) {
-    auto &[model, seed] = *static_cast<Work *>(memory);
-    auto index = static_cast<uint64_t>(thread->index);
     auto count = static_cast<uint64_t>(thread->count);
-    for (const tfm_parameter &parameter : model.parameters()) {
-      std::span<float> all = model.value(parameter);
-      uint64_t blocks = (all.size() + 3) / 4;
-      uint64_t begin = std::min(all.size(), blocks * index / count * 4);
-      uint64_t end = std::min(all.size(), blocks * (index + 1) / count * 4);
-      fill(parameter, seed, begin, all.subspan(begin, end - begin));
+    for (int64_t piece; (piece = thread->claim(thread)) >= 0;) {
+      auto &[model, seed] = *static_cast<Work *>(memory);
+      auto index = static_cast<uint64_t>(piece);
+      for (const tfm_parameter &parameter : model.parameters()) {
+        std::span<float> all = model.value(parameter);
+        uint64_t blocks = (all.size() + 3) / 4;
+        uint64_t begin = std::min(all.size(), blocks * index / count * 4);
+        uint64_t end = std::min(all.size(), blocks * (index + 1) / count * 4);
+        fill(parameter, seed, begin, all.subspan(begin, end - begin));
+      }
     }
   };
   model.threads().run(share, &work);

@@ -71,7 +71,10 @@ Model::Model(const tfm_model &descriptor, ThreadPool &pool)
   }
 }
 
-Model::~Model() { munmap(mappedAt, mapped); }
+Model::~Model() {
+  pool->drain(); // the code may go with whoever loaded it
+  munmap(mappedAt, mapped);
+}
 
 const tfm_function *Model::find(std::string_view name) const {
   for (int32_t i = 0; i < model->function_count; ++i)

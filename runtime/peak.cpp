@@ -127,9 +127,9 @@ const Kernels &kernels() {
 struct Pass {
   float *data;
   size_t count;
-  std::pair<float *, size_t> of(const tfm_thread *thread) const {
-    size_t part = count / static_cast<size_t>(thread->count);
-    return {data + part * static_cast<size_t>(thread->index), part};
+  std::pair<float *, size_t> piece(int64_t index, int64_t pieces) const {
+    size_t part = count / static_cast<size_t>(pieces);
+    return {data + part * static_cast<size_t>(index), part};
   }
 };
 
@@ -185,16 +185,22 @@ void PeakMeter::measure() {
   double added = best(
       pool,
       [](void *context, tfm_thread *thread) {
-        auto [data, size] = static_cast<Pass *>(context)->of(thread);
-        addToAll(data, size);
+        for (int64_t i; (i = thread->claim(thread)) >= 0;) {
+          auto [data, size] =
+              static_cast<Pass *>(context)->piece(i, thread->count);
+          addToAll(data, size);
+        }
       },
       &pass, 2);
   double read = best(
       pool,
       [](void *context, tfm_thread *thread) {
-        auto [data, size] = static_cast<Pass *>(context)->of(thread);
-        volatile float sum = readAll(data, size);
-        (void)sum;
+        for (int64_t i; (i = thread->claim(thread)) >= 0;) {
+          auto [data, size] =
+              static_cast<Pass *>(context)->piece(i, thread->count);
+          volatile float sum = readAll(data, size);
+          (void)sum;
+        }
       },
       &pass, 2);
   bestBandwidth = std::max({bestBandwidth, bytes / read, 2 * bytes / added});
@@ -202,9 +208,11 @@ void PeakMeter::measure() {
   double multiplied = best(
       pool,
       [](void *context, tfm_thread *thread) {
-        double done = multiplyAdds();
-        if (thread->index == 0)
-          *static_cast<double *>(context) = done;
+        for (int64_t i; (i = thread->claim(thread)) >= 0;) {
+          double done = multiplyAdds();
+          if (i == 0)
+            *static_cast<double *>(context) = done;
+        }
       },
       &operations, 50);
   bestFlops = std::max(bestFlops, operations * pool.count() / multiplied);

@@ -10,7 +10,7 @@
 //   2. copy the constants of the model into it (`constants`);
 //   3. fill parameters and inputs at their offsets;
 //   4. call a function's `run` once per thread, with a `tfm_thread` each, all
-//      at the same time;
+//      at the same time; the threads share out its pieces (`claim`);
 //   5. read the outputs at their offsets.
 //
 // All offsets are bytes from the start of the arena. Tensors are row-major.
@@ -28,26 +28,35 @@
 extern "C" {
 #endif
 
-#define TFM_ABI_VERSION 2
+#define TFM_ABI_VERSION 3
 /// The offset of something that a build does not have.
 #define TFM_NONE UINT64_MAX
 
 typedef enum { TFM_F32 = 0, TFM_I32 = 1, TFM_U8 = 2 } tfm_dtype;
 
-/// One of the threads that run a function together.
+/// One of the threads that run a function together. A function is a sequence
+/// of launches of kernels, the same in every thread, and the work of a launch
+/// comes in `count` pieces, in any order and by any thread with the same bits.
 typedef struct tfm_thread { // NOLINT(readability-identifier-naming): C
   /// 0 <= index < count.
   int64_t index;
   int64_t count;
-  /// Returns when all `count` threads have called it.
-  void (*barrier)(struct tfm_thread *);
+  /// The function calls this until it gives -1, once for every launch. It gives
+  /// the number of a piece of this launch, 0 <= piece < count, that no thread
+  /// has been given before, which is computed when the thread calls again; or
+  /// -1 when all pieces of the launch have been computed.
+  ///
+  /// The simplest: with one thread 0 and -1 in turns; with several `index`, and
+  /// then -1 when all have come so far (a barrier).
+  int64_t (*claim)(struct tfm_thread *);
   /// `scratch_bytes` of the model for this thread alone, aligned to 64.
   void *scratch;
-  /// Belongs to whoever provides `barrier`.
+  /// Belongs to whoever provides `claim`.
   void *pool;
   /// Null, or where the function adds the time that each of its launches took,
-  /// barrier included, in ticks of the CPU's clock: `launch_count` numbers and
-  /// one more, the time at which the last launch ended.
+  /// waiting for the others included, in ticks of the CPU's clock:
+  /// `launch_count` numbers and one more, the time at which the last launch
+  /// ended.
   uint64_t *ticks;
 } tfm_thread;
 

@@ -10,38 +10,30 @@
 #include "runtime/error.h"
 
 #include <algorithm>
+#include <climits>
 #include <fstream>
+#include <linux/futex.h>
 #include <new>
 #include <sched.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <system_error>
+#include <unistd.h>
 
 namespace tfm {
 
-namespace {
-
-void pause() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
+void Bell::ring() {
+  uint32_t seen = rings.load();
+  if (!(seen & 1))
+    return;
+  // Where this fails another thread rings, and later than what we changed.
+  if (rings.compare_exchange_strong(seen, seen + 1))
+    syscall(SYS_futex, &rings, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr,
+            0);
 }
 
-} // namespace
-
-void Waiter::waitWhile(const std::atomic<uint32_t> &value, uint32_t old) {
-  bool isTrial = ++waits % trial == 0;
-  uint32_t allowed = isTrial ? longest : limit;
-  for (uint32_t spin = 0; spin < allowed; ++spin) {
-    if (value.load(std::memory_order_acquire) != old) {
-      limit = isTrial ? longest : std::min(longest, 2 * limit);
-      return;
-    }
-    pause();
-  }
-  limit = std::max(shortest, limit / 4);
-  value.wait(old, std::memory_order_acquire);
+void Bell::sleepWhile(uint32_t seen) {
+  syscall(SYS_futex, &rings, FUTEX_WAIT_PRIVATE, seen, nullptr, nullptr, 0);
 }
 
 int availableProcessors(const char *quota) {
@@ -56,29 +48,18 @@ int availableProcessors(const char *quota) {
   return static_cast<int>(std::max(1L, count));
 }
 
-void ThreadPool::Barrier::wait(uint32_t count, Waiter &waiter) {
-  uint32_t current = round.load(std::memory_order_relaxed);
-  if (arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == count) {
-    arrived.store(0, std::memory_order_relaxed);
-    round.store(current + 1, std::memory_order_release);
-    round.notify_all();
-    return;
-  }
-  waiter.waitWhile(round, current);
-}
-
 ThreadPool::ThreadPool(int count)
-    : threads(std::max(1, count)), waiters(threads.size()) {
+    : threads(std::max(1, count)), members(threads.size()) {
   for (size_t i = 0; i < threads.size(); ++i)
     threads[i] = {static_cast<int64_t>(i),
                   static_cast<int64_t>(threads.size()),
-                  meet,
+                  count > 1 ? claim : claimAlone,
                   nullptr,
                   this,
                   nullptr};
   try {
     for (size_t i = 1; i < threads.size(); ++i)
-      workers.emplace_back([this, i] { work(static_cast<int>(i)); });
+      workers.emplace_back([this, i] { work(i); });
   } catch (const std::system_error &error) {
     stop();
     throw InputError("cannot start " + std::to_string(count) +
@@ -94,8 +75,8 @@ ThreadPool::~ThreadPool() {
 
 void ThreadPool::stop() {
   function = nullptr;
-  call.fetch_add(1, std::memory_order_release);
-  call.notify_all();
+  ++call;
+  callBegun.ring();
   for (std::thread &worker : workers)
     worker.join();
 }
@@ -106,6 +87,7 @@ void ThreadPool::reserveScratch(size_t bytes) {
   size_t wanted = stride * threads.size();
   if (wanted <= scratchBytes)
     return;
+  drain(); // a function reads where its scratch is when it begins
   void *memory = mmap(nullptr, wanted, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED)
@@ -118,40 +100,103 @@ void ThreadPool::reserveScratch(size_t bytes) {
     threads[i].scratch = static_cast<char *>(memory) + i * stride;
 }
 
-void ThreadPool::meet(tfm_thread *thread) {
-  if (thread->count == 1)
-    return;
-  auto *pool = static_cast<ThreadPool *>(thread->pool);
-  pool->barrier.wait(static_cast<uint32_t>(thread->count),
-                     pool->waiters[thread->index].atBarrier);
+int64_t ThreadPool::claimAlone(tfm_thread *thread) {
+  bool &holds = static_cast<ThreadPool *>(thread->pool)->members[0].holds;
+  holds = !holds;
+  return holds ? 0 : -1;
+}
+
+/// Relaxed, as what a piece reads was finished before `finished` came to its
+/// launch, which whoever gets here has seen.
+bool ThreadPool::take(size_t piece, uint64_t launch) {
+  std::atomic<uint64_t> &taken = members[piece].taken;
+  return taken.load(std::memory_order_relaxed) == launch &&
+         taken.compare_exchange_strong(launch, launch + 1,
+                                       std::memory_order_relaxed);
+}
+
+/// A piece of another thread that nobody has taken, or -1.
+int64_t ThreadPool::takeAny(Member &me, size_t own) {
+  for (size_t i = 1; i < members.size(); ++i)
+    if (size_t piece = (own + i) % members.size(); take(piece, me.launch))
+      return static_cast<int64_t>(piece);
+  return -1;
+}
+
+int64_t ThreadPool::claim(tfm_thread *thread) {
+  auto &pool = *static_cast<ThreadPool *>(thread->pool);
+  auto own = static_cast<size_t>(thread->index);
+  Member &me = pool.members[own];
+  if (me.holds) {
+    me.holds = false;
+    if (pool.pieces.fetch_add(1) + 1 == pool.members.size()) {
+      pool.pieces.store(0, std::memory_order_relaxed);
+      pool.finished = ++me.launch;
+      pool.launchFinished.ring();
+      return -1;
+    }
+  } else if (pool.take(own, me.launch)) {
+    me.holds = true;
+    return thread->index;
+  }
+  auto isFinished = [&] { return pool.finished.load() > me.launch; };
+  // A thread that is not away takes its piece in a moment.
+  constexpr uint32_t moment = 64;
+  if (!Waiter::spin(me.helps ? 1 : moment, isFinished)) {
+    int64_t piece = pool.takeAny(me, own);
+    me.helps = me.holds = piece >= 0;
+    if (me.holds)
+      return piece;
+    me.forLaunch.waitUntil(pool.launchFinished, isFinished);
+  }
+  ++me.launch;
+  return -1;
 }
 
 void ThreadPool::run(void (*newFunction)(void *, tfm_thread *),
                      void *newArena) {
-  if (threads.size() == 1) {
-    newFunction(newArena, &threads[0]);
-    return;
+  if (threads.size() > 1) {
+    function = newFunction;
+    arena = newArena;
+    members[0].launch = finished;
+    firstLaunch = members[0].launch;
+    ++call;
+    callBegun.ring();
   }
-  function = newFunction;
-  arena = newArena;
-  call.fetch_add(1, std::memory_order_release);
-  call.notify_all();
   newFunction(newArena, &threads[0]);
-  meet(&threads[0]);
+  if (threads.size() > 1)
+    ++call;
 }
 
-void ThreadPool::work(int index) {
-  uint32_t seen = 0;
+void ThreadPool::work(size_t index) {
+  Member &me = members[index];
+  uint64_t last = 0;
   while (true) {
-    waiters[index].forCall.waitWhile(call, seen);
-    // Calls cannot be missed: the next one starts only after all threads have
-    // met at the end of this one.
-    ++seen;
-    if (!function)
+    uint64_t now = 0;
+    me.forCall.waitUntil(callBegun, [&] {
+      now = call;
+      return now % 2 == 1 && now != last;
+    });
+    // First this, then a look whether the call is still on: `drain` does it the
+    // other way round.
+    me.inside = true;
+    auto *calledFunction = function.load();
+    void *calledArena = arena;
+    me.launch = firstLaunch;
+    bool isOn = call == now;
+    if (isOn && calledFunction)
+      calledFunction(calledArena, &threads[index]);
+    me.inside = false;
+    functionLeft.ring();
+    if (isOn && !calledFunction)
       return;
-    function(arena, &threads[index]);
-    meet(&threads[index]);
+    last = now;
   }
+}
+
+void ThreadPool::drain() {
+  for (Member &member : members)
+    functionLeft.sleepUntil([&] { return !member.inside; });
 }
 
 } // namespace tfm

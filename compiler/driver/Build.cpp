@@ -238,7 +238,7 @@ BuildStatus tfm::build(const BuildOptions &options) {
   if (llvm::Error error = emitObject(*code, *target, os))
     return fail(llvm::toString(std::move(error)), BuildStatus::Bug);
   // LLVM may turn a loop or a function of math into a call; a model calls
-  // nothing but the barrier.
+  // nothing but `claim`.
   llvm::Expected<std::vector<std::string>> calls =
       undefinedSymbols(llvm::MemoryBufferRef(object.str(), "model.o"));
   if (!calls)

@@ -54,7 +54,7 @@ llvm::Error emitAssembly(llvm::Module &module, const CpuTarget &target,
                          llvm::raw_pwrite_stream &out);
 
 /// The names of the symbols that an object file leaves undefined. A compiled
-/// model has none: it calls nothing but the barrier, through a pointer.
+/// model has none: it calls nothing but `claim`, through a pointer.
 llvm::Expected<std::vector<std::string>>
 undefinedSymbols(llvm::MemoryBufferRef object);
 

@@ -40,9 +40,8 @@ public:
         llvm::BasicBlock::Create(module.getContext(), "entry", function));
     arena = function->getArg(0);
     thread = function->getArg(1);
-    index = field(offsetof(tfm_thread, index), i64);
     count = field(offsetof(tfm_thread, count), i64);
-    barrier = field(offsetof(tfm_thread, barrier), ptr);
+    claim = field(offsetof(tfm_thread, claim), ptr);
     scratch = field(offsetof(tfm_thread, scratch), ptr);
     ticks = field(offsetof(tfm_thread, ticks), ptr);
     launches.clear();
@@ -88,13 +87,27 @@ private:
       arguments.push_back(pointer(*view));
     llvm::Value *layer =
         launch.layerDepth < 0 ? b.getInt64(0) : flatLayer(launch.layerDepth);
-    arguments.append({rng, layer, scratch, index, count});
+    // while ((piece = claim(thread)) >= 0) kernel(..., piece, count);
+    llvm::BasicBlock *next = block("claim"), *compute = block("compute"),
+                     *done = block("done");
+    b.CreateBr(next);
+    b.SetInsertPoint(next);
+    llvm::Value *piece = b.CreateCall(
+        llvm::FunctionType::get(i64, {ptr}, false), claim, {thread});
+    b.CreateCondBr(b.CreateICmpSLT(piece, b.getInt64(0)), done, compute);
+    b.SetInsertPoint(compute);
+    arguments.append({rng, layer, scratch, piece, count});
     b.CreateCall(kernel, arguments);
-    b.CreateCall(llvm::FunctionType::get(b.getVoidTy(), {ptr}, false), barrier,
-                 {thread});
+    b.CreateBr(next);
+    b.SetInsertPoint(done);
     b.CreateCall(tickFunction(),
                  {ticks, b.getInt64(launches.size()), b.getInt64(last)});
     launches.push_back({&launch, runs});
+  }
+
+  llvm::BasicBlock *block(llvm::StringRef name) {
+    return llvm::BasicBlock::Create(module.getContext(), name,
+                                    b.GetInsertBlock()->getParent());
   }
 
   /// The layer of the loop at `depth`, counted through the loops around it.
@@ -144,12 +157,8 @@ private:
   }
 
   void emitLoop(const Step &step) {
-    llvm::Function *function = b.GetInsertBlock()->getParent();
     auto *before = b.GetInsertBlock();
-    auto *body =
-        llvm::BasicBlock::Create(module.getContext(), "layer", function);
-    auto *after =
-        llvm::BasicBlock::Create(module.getContext(), "layers_done", function);
+    llvm::BasicBlock *body = block("layer"), *after = block("layers_done");
     b.CreateBr(body);
     b.SetInsertPoint(body);
     auto *turn = b.CreatePHI(i64, 2);
@@ -175,9 +184,8 @@ private:
   llvm::IRBuilder<> b;
   llvm::PointerType *ptr;
   llvm::Type *i64;
-  llvm::Value *arena = nullptr, *thread = nullptr, *index = nullptr,
-              *count = nullptr, *barrier = nullptr, *scratch = nullptr,
-              *rng = nullptr;
+  llvm::Value *arena = nullptr, *thread = nullptr, *count = nullptr,
+              *claim = nullptr, *scratch = nullptr, *rng = nullptr;
   /// The layer of each enclosing loop, and how many it has.
   llvm::SmallVector<llvm::Value *> layers;
   llvm::SmallVector<int64_t> counts;

@@ -22,9 +22,9 @@ struct ModelText {
 };
 
 /// Adds to a module that holds the kernels of `schedule` the function of every
-/// program, which launches them in order with a barrier after each, and the
-/// descriptor `tfm_model_descriptor` (runtime/tfm_model.h). `kernels` names the
-/// kernel of every launch; `scratchBytes` is what each thread gets.
+/// program, which launches them in order, piece by piece as threads claim them,
+/// and the descriptor `tfm_model_descriptor` (runtime/tfm_model.h). `kernels`
+/// names the kernel of every launch; `scratchBytes` is what each thread gets.
 void addProgramsAndDescriptor(
     llvm::Module &module, const Schedule &schedule,
     const llvm::DenseMap<const Launch *, std::string> &kernels,

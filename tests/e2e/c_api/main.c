@@ -88,12 +88,22 @@ static void loadWeights(const char *path) {
   free(file);
 }
 
-static void meet(tfm_thread *thread) { pthread_barrier_wait(thread->pool); }
-
 struct worker {
   tfm_thread thread;
   const tfm_function *function;
+  pthread_barrier_t *barrier;
+  int computes;
 };
+
+/// Every thread computes the piece of its own number and waits for the others.
+static int64_t claim(tfm_thread *thread) {
+  struct worker *worker = thread->pool;
+  worker->computes = !worker->computes;
+  if (worker->computes)
+    return thread->index;
+  pthread_barrier_wait(worker->barrier);
+  return -1;
+}
 
 static void *work(void *argument) {
   struct worker *worker = argument;
@@ -131,9 +141,9 @@ static void run(const tfm_function *function) {
   struct worker workers[64];
   for (int i = 0; i < threads; ++i) {
     tfm_thread thread = {
-        i, threads, meet, allocate(model->scratch_bytes), &barrier, NULL};
-    workers[i].thread = thread;
-    workers[i].function = function;
+        i, threads, claim, allocate(model->scratch_bytes), &workers[i], NULL};
+    struct worker worker = {thread, function, &barrier, 0};
+    workers[i] = worker;
     pthread_create(&handles[i], NULL, work, &workers[i]);
   }
   for (int i = 0; i < threads; ++i) {

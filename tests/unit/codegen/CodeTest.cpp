@@ -89,7 +89,7 @@ TEST(Code, DoesNotGrowWithDepth) {
               0.01 * static_cast<double>(twelve.textBytes));
 }
 
-// Nothing is called but the barrier, through its pointer: no libm, no libc.
+// Nothing is called but `claim`, through its pointer: no libm, no libc.
 class UndefinedSymbols : public testing::TestWithParam<std::string> {};
 TEST_P(UndefinedSymbols, None) {
   Object object(GetParam());

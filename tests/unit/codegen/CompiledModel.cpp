@@ -15,16 +15,27 @@
 #include "llvm/IR/Module.h"
 #include "llvm/Support/SmallVectorMemoryBuffer.h"
 #include "llvm/Support/TargetSelect.h"
-#include <barrier>
+#include <condition_variable>
 #include <cstdlib>
+#include <mutex>
 #include <thread>
 
 using namespace tfm;
 
 namespace {
 
+/// Gives each piece to whoever comes first, also all to one thread.
 struct Pool {
-  std::barrier<> meet;
+  std::mutex mutex;
+  std::condition_variable changed;
+  int64_t launch = 0, given = 0, computed = 0;
+};
+
+/// One of its threads: at which launch it is, and whether it has a piece of it.
+struct Worker {
+  Pool &pool;
+  int64_t launch = 0;
+  bool computes = false;
 };
 
 /// The first byte of `storage` on a cache line.
@@ -33,8 +44,22 @@ char *aligned(std::vector<char> &storage) {
       llvm::alignAddr(storage.data(), llvm::Align(64)));
 }
 
-void meetAll(tfm_thread *thread) {
-  static_cast<Pool *>(thread->pool)->meet.arrive_and_wait();
+int64_t claimNext(tfm_thread *thread) {
+  auto &worker = *static_cast<Worker *>(thread->pool);
+  Pool &pool = worker.pool;
+  std::unique_lock lock(pool.mutex);
+  pool.computed += worker.computes;
+  if (pool.computed == thread->count) {
+    ++pool.launch;
+    pool.given = pool.computed = 0;
+    pool.changed.notify_all();
+  }
+  worker.computes = pool.launch == worker.launch && pool.given < thread->count;
+  if (worker.computes)
+    return pool.given++;
+  pool.changed.wait(lock, [&] { return pool.launch > worker.launch; });
+  ++worker.launch;
+  return -1;
 }
 
 } // namespace
@@ -159,14 +184,15 @@ CompiledModel::run(llvm::StringRef name, llvm::ArrayRef<oracle::Tensor> inputs,
         to[j] = static_cast<char>(value);
     }
   }
-  Pool pool{std::barrier<>(threads)};
+  Pool pool;
   std::vector<std::thread> workers;
   std::vector<std::vector<char>> scratch(
       threads, std::vector<char>(model->scratch_bytes + 64));
   for (int i = 0; i < threads; ++i)
     workers.emplace_back([&, i] {
-      tfm_thread thread{i,     threads, meetAll, aligned(scratch[i]),
-                        &pool, nullptr};
+      Worker worker{pool};
+      tfm_thread thread{i,       threads, claimNext, aligned(scratch[i]),
+                        &worker, nullptr};
       function->run(arena, &thread);
     });
   for (std::thread &worker : workers)

@@ -1,4 +1,4 @@
-//===- ThreadsTest.cpp - the pool and its barrier -----------------------===//
+//===- ThreadsTest.cpp - the pool and its pieces ------------------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -8,76 +8,199 @@
 #include "runtime/threads.h"
 #include "tests/unit/runtime/TemporaryFolder.h"
 
+#include <chrono>
 #include <cstring>
 #include <fstream>
 #include <gtest/gtest.h>
+#include <new>
+#include <random>
+#include <sched.h>
+#include <sys/mman.h>
 
 namespace tfm {
 namespace {
 
-constexpr int rounds = 200;
+/// An arena of its own pages, so that touching it after its end is seen.
+template <typename T> class Pages {
+public:
+  Pages()
+      : memory(mmap(nullptr, sizeof(T), PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {
+    if (memory == MAP_FAILED)
+      throw std::bad_alloc();
+  }
+  ~Pages() { munmap(memory, sizeof(T)); }
+  Pages(const Pages &) = delete;
+  Pages &operator=(const Pages &) = delete;
+  T *operator->() const { return static_cast<T *>(memory); }
+  T &operator*() const { return *operator->(); }
 
-struct Arena {
-  std::atomic<int> calls[8];
-  int64_t values[8][rounds];
-  bool torn;
+private:
+  void *memory;
 };
 
-TEST(ThreadPool, CallsTheFunctionOnceOnEveryThread) {
-  for (int count : {1, 2, 3, 8}) {
-    ThreadPool pool(count);
-    EXPECT_EQ(pool.count(), count);
-    Arena arena = {};
-    for (int i = 0; i < 1000; ++i)
-      pool.run(
-          [](void *memory, tfm_thread *thread) {
-            ++static_cast<Arena *>(memory)->calls[thread->index];
-          },
-          &arena);
-    for (int i = 0; i < 8; ++i)
-      EXPECT_EQ(arena.calls[i], i < count ? 1000 : 0);
+constexpr int mostThreads = 64, mostLaunches = 50;
+
+/// How often each piece was computed, and how many were too early: while one of
+/// the launch before was not finished.
+struct Pieces {
+  std::atomic<int> computed[mostLaunches][mostThreads];
+  std::atomic<int> early;
+};
+
+/// Now and then off the processor for a while, as on a busy machine.
+void stumble(std::minstd_rand &random) {
+  switch (random() % 64) {
+  case 0:
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % 500));
+    break;
+  case 1:
+  case 2:
+  case 3:
+    sched_yield();
+    break;
+  default:
+    break;
   }
 }
 
-// Each thread writes its own cell, all meet, each checks the cells of all
-// others: a barrier that lets anyone through early is seen at once.
-TEST(ThreadPool, BarrierHoldsUntilAllHaveCome) {
-  for (int count : {2, 3, 5}) {
-    ThreadPool pool(count);
-    Arena arena = {};
-    pool.run(
-        [](void *memory, tfm_thread *thread) {
-          auto &arena = *static_cast<Arena *>(memory);
-          for (int round = 0; round < rounds; ++round) {
-            arena.values[thread->index][round] = round + 1;
-            thread->barrier(thread);
-            for (int64_t other = 0; other < thread->count; ++other)
-              if (arena.values[other][round] != round + 1)
-                arena.torn = true;
-            thread->barrier(thread);
-          }
-        },
-        &arena);
-    EXPECT_FALSE(arena.torn);
+template <int launches, bool stumbles>
+void computePieces(void *memory, tfm_thread *thread) {
+  thread_local std::minstd_rand random(
+      std::hash<std::thread::id>()(std::this_thread::get_id()));
+  for (int launch = 0; launch < launches; ++launch) {
+    if (stumbles)
+      stumble(random);
+    for (int64_t piece; (piece = thread->claim(thread)) >= 0;) {
+      auto &arena = *static_cast<Pieces *>(memory);
+      for (int64_t other = 0; launch > 0 && other < thread->count; ++other)
+        arena.early += arena.computed[launch - 1][other] != 1;
+      if (stumbles)
+        stumble(random);
+      ++arena.computed[launch][piece];
+    }
   }
 }
 
+void expectOnce(const Pieces &arena, int launches, int count) {
+  EXPECT_EQ(arena.early, 0);
+  for (int launch = 0; launch < mostLaunches; ++launch)
+    for (int piece = 0; piece < mostThreads; ++piece)
+      ASSERT_EQ(arena.computed[launch][piece],
+                launch < launches && piece < count ? 1 : 0)
+          << "piece " << piece << " of launch " << launch << " by " << count
+          << " threads";
+}
+
+/// Calls of different functions after each other, each with an arena that is
+/// gone when it has returned.
+template <bool stumbles> void callAndExpectOnce(int count, int times) {
+  ThreadPool pool(count);
+  EXPECT_EQ(pool.count(), count);
+  for (int i = 0; i < times; ++i) {
+    Pages<Pieces> few, many;
+    pool.run(computePieces<1, stumbles>, &*few);
+    expectOnce(*few, 1, count);
+    if (i % 16 == 0)
+      pool.reserveScratch(static_cast<size_t>(i) * 4096);
+    pool.run(computePieces<mostLaunches, stumbles>, &*many);
+    expectOnce(*many, mostLaunches, count);
+  }
+}
+
+TEST(ThreadPool, ComputesEveryPieceOnceLaunchAfterLaunch) {
+  for (int count : {1, 2, 3, 8})
+    callAndExpectOnce<false>(count, 200);
+  callAndExpectOnce<false>(mostThreads, 5);
+}
+
+TEST(ThreadPool, ComputesEveryPieceOnceOnABusyMachine) {
+  std::atomic<bool> isOver{false};
+  std::vector<std::thread> others(std::thread::hardware_concurrency());
+  for (std::thread &other : others)
+    other = std::thread([&] {
+      while (!isOver)
+        ;
+    });
+  for (int count : {1, 2, 3, 8})
+    callAndExpectOnce<true>(count, 20);
+  callAndExpectOnce<true>(mostThreads, 2);
+  isOver = true;
+  for (std::thread &other : others)
+    other.join();
+}
+
+/// Whether something happens within ten seconds.
+template <typename Condition> bool comes(Condition isSo) {
+  auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (!isSo() && std::chrono::steady_clock::now() < end)
+    std::this_thread::yield();
+  return isSo();
+}
+
+/// What a thread does that comes late, and when it may go on.
+struct Late {
+  std::atomic<bool> isInside{false}, mayGoOn{false}, wasToldTo{false},
+      hasLeft{false};
+  std::atomic<int> pieces{0};
+} late;
+
+// A call waits for no thread that holds none of its pieces; that one finds
+// nothing to do when it is back, however many calls later, and only `drain`
+// waits until it has left.
+TEST(ThreadPool, WaitsForNobodyWhoHoldsNoPiece) {
+  ThreadPool pool(2);
+  auto stayAway = [](void *, tfm_thread *thread) {
+    if (thread->index == 0)
+      comes([] { return late.isInside.load(); });
+    if (thread->index == 1) {
+      late.isInside = true;
+      late.wasToldTo = comes([] { return late.mayGoOn.load(); });
+    }
+    while (thread->claim(thread) >= 0)
+      late.pieces += thread->index == 1;
+    if (thread->index == 1)
+      late.hasLeft = true;
+  };
+  pool.run(stayAway, nullptr);
+  ASSERT_TRUE(late.isInside);
+  for (int i = 0; i < 100; ++i) {
+    Pages<Pieces> arena;
+    pool.run(computePieces<mostLaunches, false>, &*arena);
+    expectOnce(*arena, mostLaunches, 2);
+  }
+  EXPECT_FALSE(late.hasLeft);
+  late.mayGoOn = true;
+  pool.drain();
+  EXPECT_TRUE(late.wasToldTo);
+  EXPECT_TRUE(late.hasLeft);
+  EXPECT_EQ(late.pieces, 0);
+}
+
+// Whoever computes a piece uses its own scratch: none is shared at a time.
 TEST(ThreadPool, GivesEachThreadItsOwnScratch) {
   ThreadPool pool(4);
   pool.reserveScratch(10000);
-  void *scratch[4] = {};
-  pool.run(
-      [](void *memory, tfm_thread *thread) {
-        static_cast<void **>(memory)[thread->index] = thread->scratch;
-        std::memset(thread->scratch, static_cast<int>(thread->index), 10000);
-        thread->barrier(thread);
-      },
-      scratch);
-  for (int i = 0; i < 4; ++i) {
-    EXPECT_EQ(reinterpret_cast<uintptr_t>(scratch[i]) % 64, 0u);
-    for (int j = 0; j < 10000; ++j)
-      ASSERT_EQ(static_cast<char *>(scratch[i])[j], i);
-  }
+  struct Uses {
+    std::atomic<int> torn, pieces;
+  } uses = {};
+  for (int i = 0; i < 50; ++i)
+    pool.run(
+        [](void *memory, tfm_thread *thread) {
+          for (int64_t piece; (piece = thread->claim(thread)) >= 0;) {
+            auto &uses = *static_cast<Uses *>(memory);
+            auto *scratch = static_cast<char *>(thread->scratch);
+            uses.torn += reinterpret_cast<uintptr_t>(scratch) % 64 != 0;
+            std::memset(scratch, static_cast<int>(piece), 10000);
+            std::this_thread::sleep_for(std::chrono::microseconds(100));
+            uses.torn += std::count(scratch, scratch + 10000,
+                                    static_cast<char>(piece)) != 10000;
+            ++uses.pieces;
+          }
+        },
+        &uses);
+  EXPECT_EQ(uses.torn, 0);
+  EXPECT_EQ(uses.pieces, 200);
 }
 
 TEST(AvailableProcessors, AreThoseOfTheQuota) {

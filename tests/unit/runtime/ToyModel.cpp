@@ -57,70 +57,95 @@ float crossEntropy(const float *logits, int64_t width, int32_t target,
   return std::log(sum) + highest - logits[target];
 }
 
-void computeLosses(void *arena, tfm_thread *thread, uint64_t logitsAt) {
-  const Layout &layout = layoutOf(arena);
-  const ToyShape &shape = layout.shape;
-  int64_t positions = shape.batch * shape.sequence;
-  const auto *tokens = at<int32_t>(arena, layout.tokens);
-  const auto *targets = at<int32_t>(arena, layout.targets);
-  float *losses = at<float>(arena, layout.losses);
-  float logits[512], probabilities[512];
-  for (int64_t i = thread->index; i < positions; i += thread->count) {
-    logitsOf(arena, tokens[i], logits);
-    losses[i] =
-        targets[i] == shape.ignore
-            ? 0.0f
-            : crossEntropy(logits, shape.vocabulary, targets[i], probabilities);
-    if (logitsAt != TFM_NONE)
-      std::copy_n(logits, shape.vocabulary,
-                  at<float>(arena, logitsAt) + i * shape.vocabulary);
-  }
-  thread->barrier(thread);
-  if (thread->index == 0) {
+/// One launch: `work` on the pieces of it that this thread gets. Outside of
+/// them nothing of the arena is touched.
+template <typename Work> void launch(tfm_thread *thread, Work work) {
+  for (int64_t piece; (piece = thread->claim(thread)) >= 0;)
+    work(piece);
+}
+
+/// A launch with all of its work in one piece.
+template <typename Work> void launchOnce(tfm_thread *thread, Work work) {
+  launch(thread, [&](int64_t piece) {
+    if (piece == 0)
+      work();
+  });
+}
+
+void computeLosses(void *arena, tfm_thread *thread, bool keepLogits) {
+  launch(thread, [&](int64_t piece) {
+    const Layout &layout = layoutOf(arena);
+    const ToyShape &shape = layout.shape;
+    const auto *tokens = at<int32_t>(arena, layout.tokens);
+    const auto *targets = at<int32_t>(arena, layout.targets);
+    float *losses = at<float>(arena, layout.losses);
+    float logits[512], probabilities[512];
+    for (int64_t i = piece; i < shape.batch * shape.sequence;
+         i += thread->count) {
+      logitsOf(arena, tokens[i], logits);
+      losses[i] = targets[i] == shape.ignore
+                      ? 0.0f
+                      : crossEntropy(logits, shape.vocabulary, targets[i],
+                                     probabilities);
+      if (keepLogits && layout.evaluateLogits != TFM_NONE)
+        std::copy_n(logits, shape.vocabulary,
+                    at<float>(arena, layout.evaluateLogits) +
+                        i * shape.vocabulary);
+    }
+  });
+  launchOnce(thread, [&] {
+    const Layout &layout = layoutOf(arena);
+    const float *losses = at<float>(arena, layout.losses);
     float sum = 0;
-    for (int64_t i = 0; i < positions; ++i)
+    for (int64_t i = 0; i < layout.shape.batch * layout.shape.sequence; ++i)
       sum += losses[i];
     *at<float>(arena, layout.loss) = sum / *at<float>(arena, layout.count);
-  }
+  });
 }
 
 void runTrain(void *arena, tfm_thread *thread) {
-  const Layout &layout = layoutOf(arena);
-  const ToyShape &shape = layout.shape;
-  computeLosses(arena, thread, TFM_NONE);
-  int64_t width = shape.vocabulary;
-  float *tableGradient = at<float>(arena, layout.tableGradient);
-  float *biasGradient = at<float>(arena, layout.biasGradient);
-  if (shape.accumulate == 1 && thread->index == 0) {
-    std::fill_n(tableGradient, width * width, 0.0f);
-    std::fill_n(biasGradient, width, 0.0f);
-  }
-  thread->barrier(thread);
-  // Each thread owns some columns, so that every sum has one fixed order.
-  const auto *tokens = at<int32_t>(arena, layout.tokens);
-  const auto *targets = at<int32_t>(arena, layout.targets);
-  float count = *at<float>(arena, layout.count);
-  float logits[512], probabilities[512];
-  for (int64_t i = 0; i < shape.batch * shape.sequence; ++i) {
-    if (targets[i] == shape.ignore)
-      continue;
-    logitsOf(arena, tokens[i], logits);
-    crossEntropy(logits, width, targets[i], probabilities);
-    for (int64_t j = thread->index; j < width; j += thread->count) {
-      float share =
-          (probabilities[j] - (targets[i] == j ? 1.0f : 0.0f)) / count;
-      tableGradient[tokens[i] * width + j] += share;
-      biasGradient[j] += share;
+  computeLosses(arena, thread, /*keepLogits=*/false);
+  launchOnce(thread, [&] {
+    const Layout &layout = layoutOf(arena);
+    int64_t width = layout.shape.vocabulary;
+    if (layout.shape.accumulate == 1) {
+      std::fill_n(at<float>(arena, layout.tableGradient), width * width, 0.0f);
+      std::fill_n(at<float>(arena, layout.biasGradient), width, 0.0f);
     }
-  }
-  thread->barrier(thread);
-  const auto *rng = at<int32_t>(arena, layout.rng);
-  if (thread->index == 0 && rng[2] == shape.poisonedStep)
-    *at<float>(arena, layout.loss) = std::nanf("");
+  });
+  // Each piece has some columns, so that every sum has one fixed order.
+  launch(thread, [&](int64_t piece) {
+    const Layout &layout = layoutOf(arena);
+    const ToyShape &shape = layout.shape;
+    int64_t width = shape.vocabulary;
+    float *tableGradient = at<float>(arena, layout.tableGradient);
+    float *biasGradient = at<float>(arena, layout.biasGradient);
+    const auto *tokens = at<int32_t>(arena, layout.tokens);
+    const auto *targets = at<int32_t>(arena, layout.targets);
+    float count = *at<float>(arena, layout.count);
+    float logits[512], probabilities[512];
+    for (int64_t i = 0; i < shape.batch * shape.sequence; ++i) {
+      if (targets[i] == shape.ignore)
+        continue;
+      logitsOf(arena, tokens[i], logits);
+      crossEntropy(logits, width, targets[i], probabilities);
+      for (int64_t j = piece; j < width; j += thread->count) {
+        float share =
+            (probabilities[j] - (targets[i] == j ? 1.0f : 0.0f)) / count;
+        tableGradient[tokens[i] * width + j] += share;
+        biasGradient[j] += share;
+      }
+    }
+  });
+  launchOnce(thread, [&] {
+    const Layout &layout = layoutOf(arena);
+    if (at<int32_t>(arena, layout.rng)[2] == layout.shape.poisonedStep)
+      *at<float>(arena, layout.loss) = std::nanf("");
+  });
 }
 
 void runEvaluate(void *arena, tfm_thread *thread) {
-  computeLosses(arena, thread, layoutOf(arena).evaluateLogits);
+  computeLosses(arena, thread, /*keepLogits=*/true);
 }
 
 /// The logits after `count` tokens of a row.
@@ -135,14 +160,15 @@ void logitsAfter(void *arena, const int32_t *row, int64_t count, float *out) {
 }
 
 void runForward(void *arena, tfm_thread *thread) {
-  const Layout &layout = layoutOf(arena);
-  const ToyShape &shape = layout.shape;
-  const auto *tokens = at<int32_t>(arena, layout.forwardTokens);
-  float *logits = at<float>(arena, layout.logits);
-  for (int64_t i = thread->index; i < shape.rows * shape.context;
-       i += thread->count)
-    logitsAfter(arena, tokens + i / shape.context * shape.context,
-                i % shape.context + 1, logits + i * shape.vocabulary);
+  launch(thread, [&](int64_t piece) {
+    const Layout &layout = layoutOf(arena);
+    const ToyShape &shape = layout.shape;
+    const auto *tokens = at<int32_t>(arena, layout.forwardTokens);
+    float *logits = at<float>(arena, layout.logits);
+    for (int64_t i = piece; i < shape.rows * shape.context; i += thread->count)
+      logitsAfter(arena, tokens + i / shape.context * shape.context,
+                  i % shape.context + 1, logits + i * shape.vocabulary);
+  });
 }
 
 /// Appends `length` tokens at `position` to the first row's cache.
@@ -156,21 +182,21 @@ void appendTokens(void *arena, const int32_t *tokens, int32_t length) {
 }
 
 void runPrefill(void *arena, tfm_thread *thread) {
-  const Layout &layout = layoutOf(arena);
-  if (thread->index == 0)
+  launchOnce(thread, [&] {
+    const Layout &layout = layoutOf(arena);
     appendTokens(arena, at<int32_t>(arena, layout.prefillTokens),
                  *at<int32_t>(arena, layout.length));
+  });
 }
 
 void runDecode(void *arena, tfm_thread *thread) {
-  if (thread->index == 0)
+  launchOnce(thread, [&] {
     appendTokens(arena, at<int32_t>(arena, layoutOf(arena).decodeTokens), 1);
+  });
 }
 
 /// AdamW as in docs/design.md; clips by the norm over both parameters.
-void runUpdate(void *arena, tfm_thread *thread) {
-  if (thread->index != 0)
-    return;
+void updateAll(void *arena) {
   const Layout &layout = layoutOf(arena);
   const ToyShape &shape = layout.shape;
   const float *hyper = at<float>(arena, layout.hyper);
@@ -206,6 +232,10 @@ void runUpdate(void *arena, tfm_thread *thread) {
                         (std::sqrt(group.square[i] / hyper[2]) +
                          static_cast<float>(shape.eps));
     }
+}
+
+void runUpdate(void *arena, tfm_thread *thread) {
+  launchOnce(thread, [&] { updateAll(arena); });
 }
 
 } // namespace
