@@ -67,7 +67,8 @@ static void addDerivative(func::FuncOp function) {
   for (Value result : end->getOperands())
     sweep.accumulate(result,
                      block.addArgument(result.getType(), function.getLoc()));
-  sweep.run(block);
+  if (failed(sweep.run(block)))
+    llvm::report_fatal_error("cannot derive the function");
   SmallVector<Value> results;
   for (Value argument : arguments)
     if (Value cotangent = sweep.cotangent(argument))

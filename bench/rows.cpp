@@ -5,12 +5,13 @@
 //
 //===----------------------------------------------------------------------===//
 
-// Normalisation, cross entropy and the optimizer's update as the compiler emits
-// them for the shapes of the shipped models. Each reports the bytes of its
-// tensors a second (`GBs`), as a share of the bandwidth of memory (`ofMemory`)
-// and its operations as a share of the peak of multiply-adds (`ofPeak`), both
-// measured in the same run with the same threads. The tensors of a small model
-// stay in the caches: there `ofMemory` is above 1.
+// Normalisation, cross entropy and the optimizer's update (also of denormal
+// gradients and moments, `adamw_denormal`, which is to take as long) as the
+// compiler emits them for the shapes of the shipped models. Each reports the
+// bytes of its tensors a second (`GBs`), as a share of the bandwidth of memory
+// (`ofMemory`) and its operations as a share of the peak of multiply-adds
+// (`ofPeak`), both measured in the same run with the same threads. The tensors
+// of a small model stay in the caches: there `ofMemory` is above 1.
 //
 //   bench_rows [--benchmark_filter=...]
 
@@ -103,13 +104,26 @@ void setInputs(Model &model, const tfm_function &function) {
   }
 }
 
+/// Gradients so small that the moments that follow them stay denormal.
+void setDenormalState(Model &model) {
+  for (const tfm_parameter &parameter : model.parameters())
+    for (uint64_t at :
+         {parameter.gradient, parameter.state[0], parameter.state[1]})
+      std::fill_n(model.at<float>(at),
+                  Model::elements(parameter.rank, parameter.shape), 1e-39f);
+}
+
+enum class Kind { Functions, Module, DenormalState };
+
 /// Times a function of a compiled text.
 void time(benchmark::State &state, const Compiled &compiled,
-          const std::string &name, int threads) {
+          const std::string &name, Kind kind, int threads) {
   Crew &crew = Crew::of(threads);
   Model model(compiled.descriptor(), crew.pool);
   const tfm_function &function = model.function(name);
   setInputs(model, function);
+  if (kind == Kind::DenormalState)
+    setDenormalState(model);
   double flops = 0;
   for (int32_t i = 0; i < function.launch_count; ++i)
     flops += static_cast<double>(function.launches[i].flops *
@@ -119,7 +133,7 @@ void time(benchmark::State &state, const Compiled &compiled,
 }
 
 void add(const std::string &name, const std::string &function,
-         const std::string &text, bool isModule = false) {
+         const std::string &text, Kind kind = Kind::Functions) {
   for (int threads : {1, 2})
     benchmark::RegisterBenchmark(
         (name + "/threads:" + std::to_string(threads)).c_str(),
@@ -129,10 +143,11 @@ void add(const std::string &name, const std::string &function,
           auto found = programs.find(text);
           if (found == programs.end())
             found = programs
-                        .emplace(text, isModule ? Compiled::module(text)
-                                                : Compiled::functions(text))
+                        .emplace(text, kind == Kind::Functions
+                                           ? Compiled::functions(text)
+                                           : Compiled::module(text))
                         .first;
-          time(state, found->second, function, threads);
+          time(state, found->second, function, kind, threads);
         })
         ->UseManualTime()
         ->MinTime(0.1)
@@ -153,9 +168,12 @@ int main(int argc, char **argv) {
     }
   for (auto [what, parameters] : {std::pair("addition", int64_t{102464}),
                                   {"shakespeare", int64_t{809856}},
-                                  {"gpt2", int64_t{124439808}}})
+                                  {"gpt2", int64_t{124439808}}}) {
     add(std::string("adamw/") + what, "update", adamw(parameters),
-        /*isModule=*/true);
+        Kind::Module);
+    add(std::string("adamw_denormal/") + what, "update", adamw(parameters),
+        Kind::DenormalState);
+  }
   benchmark::Initialize(&argc, argv);
   benchmark::RunSpecifiedBenchmarks();
 }

@@ -170,6 +170,7 @@ std::unique_ptr<llvm::Module> tfm::emitModel(ModuleOp module,
   std::unique_ptr<llvm::Module> result = translateToLLVM(*kernels, context);
   if (!result)
     return nullptr;
+  result->setTargetTriple(llvm::Triple(target.triple));
   ModelText text;
   text.name = stringAttribute(module, "tfm.model");
   text.source = stringAttribute(module, "tfm.source");

@@ -16,6 +16,7 @@
 
 #include "runtime/tfm_model.h"
 
+#include <float.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -108,6 +109,10 @@ static int64_t claim(tfm_thread *thread) {
 static void *work(void *argument) {
   struct worker *worker = argument;
   worker->function->run(arena, &worker->thread);
+  volatile float smallest = FLT_MIN;
+  if (smallest / 2 == 0)
+    fail("denormal numbers are no longer computed with after",
+         worker->function->name);
   return NULL;
 }
 

@@ -100,6 +100,24 @@ INSTANTIATE_TEST_SUITE_P(Models, UndefinedSymbols,
                          testing::ValuesIn(shippedModels()),
                          [](const auto &info) { return testName(info.param); });
 
+// Every function sets the mode in which denormal numbers are zero and sets back
+// the one that it found.
+TEST(Assembly, FunctionsFlushDenormals) {
+  for (auto [cpu, instruction] : {std::pair("x86-64-v3", "ldmxcsr"),
+                                  {"x86-64-v4", "ldmxcsr"},
+                                  {"cortex-a72", "msr\tFPCR"}}) {
+    Compiled compiled("addition.tfm", {}, cpu);
+    ASSERT_TRUE(compiled.code);
+    llvm::SmallString<0> assembly;
+    llvm::raw_svector_ostream os(assembly);
+    llvm::cantFail(emitAssembly(*compiled.code, compiled.target, os));
+    EXPECT_GT(compiled.schedule.programs.size(), 1u);
+    EXPECT_EQ(llvm::StringRef(assembly).count(instruction),
+              2 * compiled.schedule.programs.size())
+        << cpu;
+  }
+}
+
 //===----------------------------------------------------------------------===//
 // Loops
 //===----------------------------------------------------------------------===//
