@@ -34,6 +34,7 @@ struct Pool {
 /// One of its threads: at which launch it is, and whether it has a piece of it.
 struct Worker {
   Pool &pool;
+  size_t scratchBytes;
   int64_t launch = 0;
   bool computes = false;
 };
@@ -55,8 +56,11 @@ int64_t claimNext(tfm_thread *thread) {
     pool.changed.notify_all();
   }
   worker.computes = pool.launch == worker.launch && pool.given < thread->count;
-  if (worker.computes)
+  if (worker.computes) {
+    // Nothing that a piece leaves there is of use to another: these are NaN.
+    memset(thread->scratch, 0xff, worker.scratchBytes);
     return pool.given++;
+  }
   pool.changed.wait(lock, [&] { return pool.launch > worker.launch; });
   ++worker.launch;
   return -1;
@@ -190,7 +194,7 @@ CompiledModel::run(llvm::StringRef name, llvm::ArrayRef<oracle::Tensor> inputs,
       threads, std::vector<char>(model->scratch_bytes + 64));
   for (int i = 0; i < threads; ++i)
     workers.emplace_back([&, i] {
-      Worker worker{pool};
+      Worker worker{pool, model->scratch_bytes};
       tfm_thread thread{i,       threads, claimNext, aligned(scratch[i]),
                         &worker, nullptr};
       function->run(arena, &thread);

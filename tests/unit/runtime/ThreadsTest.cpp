@@ -143,26 +143,28 @@ struct Late {
   std::atomic<bool> isInside{false}, mayGoOn{false}, wasToldTo{false},
       hasLeft{false};
   std::atomic<int> pieces{0};
-} late;
+};
 
 // A call waits for no thread that holds none of its pieces; that one finds
 // nothing to do when it is back, however many calls later, and only `drain`
 // waits until it has left.
 TEST(ThreadPool, WaitsForNobodyWhoHoldsNoPiece) {
   ThreadPool pool(2);
-  auto stayAway = [](void *, tfm_thread *thread) {
+  Late late;
+  auto stayAway = [](void *memory, tfm_thread *thread) {
+    auto &late = *static_cast<Late *>(memory);
     if (thread->index == 0)
-      comes([] { return late.isInside.load(); });
+      comes([&] { return late.isInside.load(); });
     if (thread->index == 1) {
       late.isInside = true;
-      late.wasToldTo = comes([] { return late.mayGoOn.load(); });
+      late.wasToldTo = comes([&] { return late.mayGoOn.load(); });
     }
     while (thread->claim(thread) >= 0)
       late.pieces += thread->index == 1;
     if (thread->index == 1)
       late.hasLeft = true;
   };
-  pool.run(stayAway, nullptr);
+  pool.run(stayAway, &late); // which outlives it
   ASSERT_TRUE(late.isInside);
   for (int i = 0; i < 100; ++i) {
     Pages<Pieces> arena;
