@@ -142,11 +142,14 @@ int64_t ThreadPool::claim(tfm_thread *thread) {
   auto isFinished = [&] { return pool.finished.load() > me.launch; };
   // A thread that is not away takes its piece in a moment.
   constexpr uint32_t moment = 64;
-  if (!Waiter::spin(me.helps ? 1 : moment, isFinished)) {
+  if (!Waiter::spin(me.helps > 0 ? 1 : moment, isFinished)) {
     int64_t piece = pool.takeAny(me, own);
-    me.helps = me.holds = piece >= 0;
-    if (me.holds)
+    me.holds = piece >= 0;
+    if (me.holds) {
+      me.helps = me.helps > 0 ? me.helps - 1 : 16;
       return piece;
+    }
+    me.helps = 0;
     me.forLaunch.waitUntil(pool.launchFinished, isFinished);
   }
   ++me.launch;
@@ -156,16 +159,16 @@ int64_t ThreadPool::claim(tfm_thread *thread) {
 void ThreadPool::run(void (*newFunction)(void *, tfm_thread *),
                      void *newArena) {
   if (threads.size() > 1) {
-    function = newFunction;
-    arena = newArena;
     members[0].launch = finished;
-    firstLaunch = members[0].launch;
+    function.store(newFunction, std::memory_order_release);
+    arena.store(newArena, std::memory_order_release);
+    firstLaunch.store(members[0].launch, std::memory_order_release);
     ++call;
     callBegun.ring();
   }
   newFunction(newArena, &threads[0]);
   if (threads.size() > 1)
-    ++call;
+    call.store(call + 1, std::memory_order_release);
 }
 
 void ThreadPool::work(size_t index) {
@@ -180,9 +183,9 @@ void ThreadPool::work(size_t index) {
     // First this, then a look whether the call is still on: `drain` does it the
     // other way round.
     me.inside = true;
-    auto *calledFunction = function.load();
-    void *calledArena = arena;
-    me.launch = firstLaunch;
+    auto *calledFunction = function.load(std::memory_order_acquire);
+    void *calledArena = arena.load(std::memory_order_acquire);
+    me.launch = firstLaunch.load(std::memory_order_acquire);
     bool isOn = call == now;
     if (isOn && calledFunction)
       calledFunction(calledArena, &threads[index]);
@@ -195,6 +198,7 @@ void ThreadPool::work(size_t index) {
 }
 
 void ThreadPool::drain() {
+  call += 2; // still even; whoever has not seen it is seen inside
   for (Member &member : members)
     functionLeft.sleepUntil([&] { return !member.inside; });
 }

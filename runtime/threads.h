@@ -144,9 +144,9 @@ private:
     /// The launch at which the thread is, and whether it holds a piece of it.
     alignas(64) uint64_t launch = 0;
     bool holds = false;
-    /// Whether it took another's piece when it last looked for one: then that
-    /// thread is probably still away.
-    bool helps = false;
+    /// For how many more launches it takes the pieces of others at once: whose
+    /// piece it has just taken is probably still away.
+    int helps = 0;
     Waiter forLaunch;
     Waiter forCall;
     std::atomic<bool> inside{false};
