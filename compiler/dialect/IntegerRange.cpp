@@ -48,6 +48,10 @@ IntegerRange ofConstant(ElementsAttr value) {
   auto dense = dyn_cast<DenseElementsAttr>(value);
   if (!dense)
     return {};
+  // Not its elements, of which there may be as many as in any tensor.
+  if (dense.isSplat())
+    dense =
+        dense.resizeSplat(RankedTensorType::get({1}, dense.getElementType()));
   double low = HUGE_VAL, high = -HUGE_VAL;
   bool isNumber = true;
   auto add = [&](double element) {
@@ -98,22 +102,85 @@ IntegerRange ofArithmetic(Operation *op, IntegerRange a, IntegerRange b) {
 
 } // namespace
 
+// The analysis ends, after work that is linear in the uses of values in the
+// module and the elements that its constants store. The range of a value is
+// made of those of its sources alone: operands of the op that defines it, or of
+// a repeat what is passed to all layers. A source is defined before the value,
+// or outside of the repeat that the value is in, so that no value is its own
+// source however indirectly; what a repeat carries, which is what it yields,
+// has no sources, but any range. So each value is computed once, when all of
+// its sources are known, and never again: there are no rounds, and nothing to
+// widen. A value is put on the stack once for each of its uses at most, and
+// looked at twice, before and after its sources.
 IntegerRange IntegerRanges::of(Value value) {
-  auto found = known.find(value);
-  if (found != known.end())
-    return found->second;
-  IntegerRange range = compute(value);
-  known[value] = range;
-  return range;
+  SmallVector<Value> open = {value};
+  while (!open.empty()) {
+    Value next = open.back();
+    size_t before = open.size();
+    if (!known.contains(next)) {
+      for (Value source : sourcesOf(next))
+        if (!known.contains(source))
+          open.push_back(source);
+      if (open.size() > before)
+        continue;
+      IntegerRange range = compute(next);
+      known[next] = range;
+    }
+    open.pop_back();
+  }
+  return known.at(value);
 }
 
-IntegerRange IntegerRanges::compute(Value value) {
-  if (auto argument = dyn_cast<BlockArgument>(value))
-    return ofArgument(argument);
+bool IntegerRanges::isFixed(Value value) {
+  return fixed && !fixed->of(value).isGiven;
+}
+
+SmallVector<Value, 2> IntegerRanges::sourcesOf(Value value) {
+  if (isFixed(value))
+    return {};
+  if (auto argument = dyn_cast<BlockArgument>(value)) {
+    auto repeat = dyn_cast<RepeatOp>(argument.getOwner()->getParentOp());
+    unsigned number = argument.getArgNumber();
+    if (!repeat || number <= repeat.getCarried().size())
+      return {};
+    return {repeat.getOperand(number - 1)};
+  }
   Operation *op = value.getDefiningOp();
   Type element = tensorType(value).getElementType();
   if (element.isInteger(1))
+    return {};
+  return llvm::TypeSwitch<Operation *, SmallVector<Value, 2>>(op)
+      .Case<CastOp, BroadcastOp, ReshapeOp, TransposeOp, SliceOp, ReduceMaxOp>(
+          [&](auto) { return SmallVector<Value, 2>{op->getOperand(0)}; })
+      .Case<ConcatOp>(
+          [&](auto) { return SmallVector<Value, 2>(op->getOperands()); })
+      .Case<SelectOp>([&](auto select) {
+        return SmallVector<Value, 2>{select.getA(), select.getB()};
+      })
+      .Case<GatherOp>(
+          [&](auto gather) { return SmallVector<Value, 2>{gather.getTable()}; })
+      .Case<AddOp, SubOp, MulOp, MinOp, MaxOp, DivOp>([&](auto) {
+        // Of floats only constants: arithmetic rounds.
+        return element.isInteger(32) ? SmallVector<Value, 2>(op->getOperands())
+                                     : SmallVector<Value, 2>();
+      })
+      .Default([](Operation *) { return SmallVector<Value, 2>(); });
+}
+
+IntegerRange IntegerRanges::compute(Value value) {
+  if (isFixed(value))
+    return fixed->of(value);
+  SmallVector<IntegerRange, 2> ranges;
+  for (Value source : sourcesOf(value))
+    ranges.push_back(known.at(source));
+  auto argument = dyn_cast<BlockArgument>(value);
+  if (argument && ranges.empty())
+    return ofArgument(argument);
+  if (argument)
+    return ranges[0];
+  if (tensorType(value).getElementType().isInteger(1))
     return {0, 1};
+  Operation *op = value.getDefiningOp();
   return llvm::TypeSwitch<Operation *, IntegerRange>(op)
       .Case<ConstantOp>(
           [&](auto constant) { return ofConstant(constant.getValue()); })
@@ -123,42 +190,32 @@ IntegerRange IntegerRanges::compute(Value value) {
       .Case<PositionsOp>([&](auto) {
         return checked(0, tensorType(value).getShape().back() - 1);
       })
-      .Case<CastOp, BroadcastOp, ReshapeOp, TransposeOp, SliceOp, ReduceMaxOp>(
-          [&](auto) { return of(op->getOperand(0)); })
-      .Case<ConcatOp>([&](auto) {
-        IntegerRange range = of(op->getOperand(0));
-        for (Value operand : llvm::drop_begin(op->getOperands()))
-          range = unite(range, of(operand));
-        return range;
-      })
-      .Case<SelectOp>([&](auto select) {
-        return unite(of(select.getA()), of(select.getB()));
-      })
-      .Case<GatherOp>([&](auto gather) { return of(gather.getTable()); })
       .Case<AddOp, SubOp, MulOp, MinOp, MaxOp, DivOp>([&](auto) {
-        // Of floats only constants: arithmetic rounds.
-        if (!element.isInteger(32))
-          return IntegerRange();
-        return ofArithmetic(op, of(op->getOperand(0)), of(op->getOperand(1)));
+        return ranges.empty() ? IntegerRange()
+                              : ofArithmetic(op, ranges[0], ranges[1]);
       })
-      .Default([](Operation *) { return IntegerRange(); });
+      .Default([&](Operation *) {
+        // One of its sources, whichever.
+        if (ranges.empty())
+          return IntegerRange();
+        IntegerRange range = ranges[0];
+        for (IntegerRange further : llvm::drop_begin(ranges))
+          range = unite(range, further);
+        return range;
+      });
 }
 
 IntegerRange IntegerRanges::ofArgument(BlockArgument argument) {
-  Operation *parent = argument.getOwner()->getParentOp();
-  unsigned number = argument.getArgNumber();
-  if (auto function = dyn_cast<func::FuncOp>(parent)) {
-    auto name = function.getArgAttrOfType<StringAttr>(number, "tfm.name");
-    if (tokens && name &&
-        (name.getValue() == "tokens" || name.getValue() == "targets"))
-      return {0, *tokens - 1};
-    return {IntegerRange::lowest, IntegerRange::highest, true};
-  }
   // What a repeat carries changes from layer to layer.
-  auto repeat = cast<RepeatOp>(parent);
-  if (number <= repeat.getCarried().size())
+  auto function = dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp());
+  if (!function)
     return {};
-  return of(repeat.getOperand(number - 1));
+  auto name = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(),
+                                                    "tfm.name");
+  if (tokens && name &&
+      (name.getValue() == "tokens" || name.getValue() == "targets"))
+    return {0, *tokens - 1};
+  return {IntegerRange::lowest, IntegerRange::highest, true};
 }
 
 int64_t tfm::countTokens(ModuleOp module, int64_t limit, Operation **least) {
@@ -187,7 +244,7 @@ int64_t tfm::countTokens(ModuleOp module, int64_t limit, Operation **least) {
   });
   // The first of them that lacks a row for one of so many.
   auto firstMisfit = [&](int64_t count) -> Operation * {
-    IntegerRanges ranges(count);
+    IntegerRanges ranges(count, given);
     for (const Choice &choice : choices) {
       IntegerRange range = ranges.of(choice.ids);
       if (!range.isGiven &&

@@ -32,18 +32,26 @@ struct IntegerRange {
 /// and into the layers of a repeat.
 class IntegerRanges {
 public:
-  /// With `tokens` the inputs `tokens` and `targets` hold ids below that;
-  /// without it they are given, as all other inputs are.
-  explicit IntegerRanges(std::optional<int64_t> tokens = std::nullopt)
-      : tokens(tokens) {}
+  /// All inputs are given.
+  IntegerRanges() = default;
+  /// The inputs `tokens` and `targets` hold ids below `tokens`. `given`,
+  /// without that, knows what depends on no input.
+  IntegerRanges(int64_t tokens, IntegerRanges &given)
+      : tokens(tokens), fixed(&given) {}
 
   IntegerRange of(mlir::Value value);
 
 private:
+  /// Whether a value depends on no input.
+  bool isFixed(mlir::Value value);
+  /// The values that a range is made of.
+  llvm::SmallVector<mlir::Value, 2> sourcesOf(mlir::Value value);
+  /// The range of a value whose sources are known.
   IntegerRange compute(mlir::Value value);
   IntegerRange ofArgument(mlir::BlockArgument argument);
 
   std::optional<int64_t> tokens;
+  IntegerRanges *fixed = nullptr;
   llvm::DenseMap<mlir::Value, IntegerRange> known;
 };
 

@@ -60,6 +60,7 @@ struct Emitter::Impl {
     if (function)
       function.erase();
     function = nullptr;
+    ranges = IntegerRanges();
     params.clear();
     constants.clear();
     shapes.clear();
@@ -163,10 +164,12 @@ struct Emitter::Impl {
     return builder.getArrayAttr(attrs);
   }
 
-  /// Inserts at the end of the function rather than of the current repeat.
+  /// Inserts at the end of the function rather than of the current repeat;
+  /// where there is none, by a mistake, with what such mistakes emit.
   template <typename Fn> mlir::Value atFunction(Fn &&fn) {
     OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPointToEnd(frames[0].block);
+    if (!frames.empty())
+      builder.setInsertionPointToEnd(frames[0].block);
     return fn();
   }
 
@@ -185,6 +188,8 @@ struct Emitter::Impl {
   SmallVector<Attribute> modules;
   /// Of the function that is being built.
   llvm::SetVector<Attribute> shapes;
+  /// What is known of the values of functions that are finished.
+  IntegerRanges ranges;
 };
 
 static SmallVector<int64_t> numbers(ArrayRef<Dim> dims) {
@@ -348,24 +353,6 @@ static DictionaryAttr describe(OpBuilder &b, const Const &constant,
        entry("formula", b.getStringAttr(formula))});
 }
 
-Handle Emitter::constant(const Const &constant, StringRef formula) {
-  Impl &m = *impl;
-  SmallVector<int64_t> shape = numbers(constant.dims);
-  if (constant.perLayer)
-    shape.insert(shape.begin(), iterations(*constant.perLayer));
-  mlir::Value &value = m.constants[&constant];
-  if (!value)
-    value = m.atFunction([&]() -> mlir::Value {
-      auto data = DenseElementsAttr::get(m.type(Elem::Float, shape),
-                                         ArrayRef<float>(constant.values));
-      auto op = ConstantOp::create(m.builder, m.loc, data);
-      op->setAttr("tfm.const", describe(m.builder, constant,
-                                        m.dimStrings(constant.dims), formula));
-      return op;
-    });
-  return toHandle(m.bring(value, {constant.perLayer}));
-}
-
 static DenseElementsAttr splatAttr(RankedTensorType type, double value) {
   Type element = type.getElementType();
   if (element.isF32())
@@ -373,6 +360,31 @@ static DenseElementsAttr splatAttr(RankedTensorType type, double value) {
   if (element.isInteger(1))
     return DenseElementsAttr::get(type, value != 0);
   return DenseElementsAttr::get(type, static_cast<int32_t>(value));
+}
+
+Handle Emitter::constant(const Const &constant, StringRef formula) {
+  Impl &m = *impl;
+  SmallVector<int64_t> shape = numbers(constant.dims);
+  if (constant.perLayer)
+    shape.insert(shape.begin(), iterations(*constant.perLayer));
+  // Outside of functions nothing is kept for the next of them.
+  mlir::Value unkept;
+  mlir::Value &value = m.frames.empty() ? unkept : m.constants[&constant];
+  if (!value)
+    value = m.atFunction([&]() -> mlir::Value {
+      RankedTensorType type = m.type(Elem::Float, shape);
+      bool isWhole =
+          type.getNumElements() == static_cast<int64_t>(constant.values.size());
+      auto data =
+          isWhole
+              ? DenseElementsAttr::get(type, ArrayRef<float>(constant.values))
+              : splatAttr(type, 0);
+      auto op = ConstantOp::create(m.builder, m.loc, data);
+      op->setAttr("tfm.const", describe(m.builder, constant,
+                                        m.dimStrings(constant.dims), formula));
+      return op;
+    });
+  return toHandle(m.bring(value, {constant.perLayer}));
 }
 
 Handle Emitter::splat(double value, Elem elem, Shape shape) {
@@ -500,7 +512,7 @@ Handle Emitter::gather(Handle table, Handle ids) {
 std::optional<std::pair<int64_t, int64_t>>
 Emitter::idsOutside(Handle gathered) {
   auto op = toValue(gathered).getDefiningOp<GatherOp>();
-  IntegerRange ids = IntegerRanges().of(op.getIds());
+  IntegerRange ids = impl->ranges.of(op.getIds());
   int64_t rows = impl->typeOf(op.getTable()).getDimSize(0);
   if (ids.isGiven || (ids.low >= 0 && ids.high < rows))
     return std::nullopt;

@@ -1,0 +1,120 @@
+//===- IntegerRangeTest.cpp - which integers a tensor may hold ------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/dialect/IntegerRange.h"
+
+#include "compiler/dialect/TfmDialect.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "tests/unit/oracle/Gradients.h"
+
+#include "gtest/gtest.h"
+
+using namespace tfm;
+using namespace tfm::oracle;
+
+namespace {
+
+using Bounds = std::pair<int64_t, int64_t>;
+const Bounds anything = {IntegerRange::lowest, IntegerRange::highest};
+
+/// The range of the first value that `@f` returns.
+Bounds boundsOf(llvm::StringRef text) {
+  TestModule test(text);
+  EXPECT_TRUE(test.module);
+  mlir::Operation *end = test.function("f").front().getTerminator();
+  IntegerRange range = IntegerRanges().of(end->getOperand(0));
+  return {range.low, range.high};
+}
+
+// As many elements as there are positions in a long context: one is looked at.
+TEST(IntegerRange, ASplatIsReadOnce) {
+  EXPECT_EQ(boundsOf(R"(
+    func.func @f() -> tensor<1x1099511627776xi32> {
+      %two = tfm.constant dense<2> : tensor<1x1099511627776xi32>
+      return %two : tensor<1x1099511627776xi32>
+    })"),
+            (Bounds{2, 2}));
+}
+
+// The stack of the processor holds some ten thousand calls.
+TEST(IntegerRange, AChainMayBeAsLongAsAFile) {
+  constexpr int length = 200'000;
+  std::string text = "func.func @f(%x: tensor<2x8xi32>) -> tensor<2x8xi32> {\n"
+                     "%one = tfm.constant dense<1> : tensor<2x8xi32>\n"
+                     "%v0 = tfm.positions %x : tensor<2x8xi32>\n";
+  for (int i = 0; i < length; ++i)
+    text += "%v" + std::to_string(i + 1) + " = tfm.add %v" + std::to_string(i) +
+            ", %one : tensor<2x8xi32>\n";
+  text += "return %v" + std::to_string(length) + " : tensor<2x8xi32>\n}";
+  EXPECT_EQ(boundsOf(text), (Bounds{length, length + 7}));
+}
+
+// Each value twice an operand of the next: 2 to the 60th ways lead to the
+// first.
+TEST(IntegerRange, AValueIsComputedOnceHoweverOftenItIsUsed) {
+  std::string text = "func.func @f(%x: tensor<2x8xi32>) -> tensor<2x8xi32> {\n"
+                     "%v0 = tfm.positions %x : tensor<2x8xi32>\n";
+  for (int i = 0; i < 60; ++i)
+    text += "%v" + std::to_string(i + 1) + " = tfm.max %v" + std::to_string(i) +
+            ", %v" + std::to_string(i) + " : tensor<2x8xi32>\n";
+  EXPECT_EQ(boundsOf(text + "return %v60 : tensor<2x8xi32>\n}"),
+            (Bounds{0, 7}));
+}
+
+// What is carried grows with every layer of a repeat within a repeat; what is
+// passed to all layers stays what it was.
+TEST(IntegerRange, WhatARepeatCarriesMayBeAnything) {
+  auto nest = [](llvm::StringRef yielded) {
+    return R"(
+    func.func @f(%x: tensor<2x8xi32>) -> tensor<2x8xi32> {
+      %at = tfm.positions %x : tensor<2x8xi32>
+      %one = tfm.constant dense<1> : tensor<2x8xi32>
+      %y = tfm.repeat 65536 carried(%at : tensor<2x8xi32>) stacked() shared(%one : tensor<2x8xi32>) -> (tensor<2x8xi32>) {
+      ^bb0(%layer: index, %h: tensor<2x8xi32>, %step: tensor<2x8xi32>):
+        %z = tfm.repeat 65536 carried(%h : tensor<2x8xi32>) stacked() shared(%step : tensor<2x8xi32>) -> (tensor<2x8xi32>) {
+        ^bb0(%inner: index, %g: tensor<2x8xi32>, %by: tensor<2x8xi32>):
+          %more = tfm.add %g, %by : tensor<2x8xi32>
+          tfm.yield )" +
+           yielded.str() + R"( : tensor<2x8xi32>
+        }
+        tfm.yield %z : tensor<2x8xi32>
+      }
+      return %y : tensor<2x8xi32>
+    })";
+  };
+  EXPECT_EQ(boundsOf(nest("%more")), anything);
+  // Of the innermost body: `more` may be anything, what is added is 1.
+  TestModule test(nest("%more"));
+  IntegerRanges ranges;
+  bool found = false;
+  test.function("f").walk([&](AddOp add) {
+    found = true;
+    EXPECT_EQ(ranges.of(add.getB()).low, 1);
+    EXPECT_EQ(ranges.of(add.getB()).high, 1);
+    EXPECT_EQ(ranges.of(add.getA()).low, IntegerRange::lowest);
+  });
+  EXPECT_TRUE(found);
+}
+
+// How many token ids there are rows for: what depends on them, and what does
+// not.
+TEST(IntegerRange, TokensAreCountedByTheTablesThatTheyReach) {
+  TestModule test(R"(
+    func.func @f(%tokens: tensor<2x4xi32> {tfm.name = "tokens"}, %table: tensor<10x3xf32>, %places: tensor<4x3xf32>)
+        -> (tensor<2x4x3xf32>, tensor<2x4x3xf32>) {
+      %three = tfm.constant dense<3> : tensor<2x4xi32>
+      %ids = tfm.add %tokens, %three : tensor<2x4xi32>
+      %rows = tfm.gather %table, %ids : tensor<10x3xf32>, tensor<2x4xi32>
+      %at = tfm.positions %tokens : tensor<2x4xi32>
+      %where = tfm.gather %places, %at : tensor<4x3xf32>, tensor<2x4xi32>
+      return %rows, %where : tensor<2x4x3xf32>, tensor<2x4x3xf32>
+    })");
+  ASSERT_TRUE(test.module);
+  EXPECT_EQ(countTokens(*test.module), 7);
+}
+
+} // namespace
