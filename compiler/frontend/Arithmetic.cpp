@@ -86,6 +86,9 @@ Value Elaborator::evalBinary(const Expr &expr, Env &env) {
   locate(expr.textRange);
   if (expr.text == "@")
     return matmul(a, b, expr);
+  bool isTensor = a.isTensorLike() || b.isTensorLike();
+  if (!isTensor && !spend(a.size() + b.size(), expr.range))
+    return Value();
   if (expr.text == "==" || expr.text == "!=") {
     bool equals = expr.text == "==";
     // Whether something is there at all is known while compiling.
@@ -103,7 +106,7 @@ Value Elaborator::evalBinary(const Expr &expr, Env &env) {
       return Value::boolean(a.sameAs(b) == equals);
     }
   }
-  if (a.isTensorLike() || b.isTensorLike())
+  if (isTensor)
     return tensorArithmetic(expr.text, a, b, expr);
   if (a.is(Value::PerLayer) || b.is(Value::PerLayer))
     return perLayerArithmetic(expr.text, a, b, expr);
@@ -182,6 +185,11 @@ Value Elaborator::arithmetic(StringRef op, const Value &a, const Value &b,
   }
   if (a.is(Value::Int) && b.is(Value::Int)) {
     const Dim &x = a.dim(), &y = b.dim();
+    bool multiplies = op == "*" || op == "**";
+    size_t steps =
+        multiplies ? x.weight() * y.weight() : x.weight() + y.weight();
+    if (!spend(steps / 4, expr.range))
+      return Value();
     Dim result;
     if (op == "+") {
       result = x + y;
@@ -218,6 +226,7 @@ Value Elaborator::arithmetic(StringRef op, const Value &a, const Value &b,
       if (y.value() < 0)
         return finite(std::pow(a.number(), b.number()), op, expr.range);
       result = Dim::power(x, y.value());
+      spend(x.weight() * result.weight(), expr.range);
     }
     if (result.overflowed()) {
       if (isFirstBlame(x.isConstant() ? b : a))

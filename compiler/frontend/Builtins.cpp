@@ -292,6 +292,8 @@ Value BuiltinCall::elementwise() {
     return elementwiseNumber(x);
   }
   if (x.is(Value::PerLayer)) {
+    if (!e.spend(x.size(), range))
+      return Value();
     std::vector<Value> items;
     for (const Value &item : x.items()) {
       items.push_back(elementwiseNumber(item));
@@ -404,6 +406,20 @@ Value BuiltinCall::where() {
                         x->elem, *dims});
 }
 
+Value BuiltinCall::castNumber(const Value &x, StringRef type) {
+  if (type == "float")
+    return Value::real(x.number());
+  if (type == "bool")
+    return Value::boolean(x.number() != 0);
+  if (x.is(Value::Int))
+    return x;
+  if (!(std::abs(x.number()) < 0x1p63)) {
+    e.error(413, arg("x")->range, x.show() + " does not fit in 64 bits");
+    return Value();
+  }
+  return Value::integer(Dim(static_cast<int64_t>(x.number())));
+}
+
 Value BuiltinCall::cast() {
   const Value &type = arg("type")->value;
   if (!type.is(Value::Type)) {
@@ -411,18 +427,18 @@ Value BuiltinCall::cast() {
     return Value();
   }
   const Value &x = arg("x")->value;
-  if (x.isNumber()) {
-    if (type.text() == "float")
-      return Value::real(x.number());
-    if (type.text() == "bool")
-      return Value::boolean(x.number() != 0);
-    if (x.is(Value::Int))
-      return x;
-    if (!(std::abs(x.number()) < 0x1p63)) {
-      e.error(413, arg("x")->range, x.show() + " does not fit in 64 bits");
+  if (x.isNumber())
+    return castNumber(x, type.text());
+  if (x.is(Value::PerLayer) && type.text() != "bool") {
+    if (!e.spend(x.size(), range))
       return Value();
+    std::vector<Value> items;
+    for (const Value &item : x.items()) {
+      items.push_back(castNumber(item, type.text()));
+      if (items.back().isPoison())
+        return Value();
     }
-    return Value::integer(Dim(static_cast<int64_t>(x.number())));
+    return Value::perLayer(std::move(items), x.owner());
   }
   if (x.is(Value::Bool) && type.text() != "bool")
     return type.text() == "int" ? Value::integer(Dim(x.flag() ? 1 : 0))

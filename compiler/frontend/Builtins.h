@@ -31,6 +31,8 @@ public:
   Value minMax();
   Value where();
   Value cast();
+  /// A number as another type.
+  Value castNumber(const Value &x, llvm::StringRef type);
   Value reduction();
   Value softmax();
   Value normalize();
@@ -60,6 +62,8 @@ private:
   std::optional<int64_t> integer(llvm::StringRef which, int64_t absent);
   std::optional<bool> flag(llvm::StringRef which);
   std::optional<int64_t> axis(const Tensor &x);
+  /// `count`: how many numbers or classes there are.
+  std::optional<Dim> count();
   /// Floats and the axis that is meant: of a reduction, for example.
   struct Along {
     Tensor x;

@@ -29,8 +29,11 @@ Value BuiltinCall::split() {
   if (parts.value.is(Value::Int)) {
     const Dim &count = parts.value.dim();
     if (count.value() < 1 || count.value() > 4096) {
-      e.error(207, parts.range,
-              "cannot split into " + Twine(count.value()) + " parts");
+      if (e.isFirstBlame(parts.value))
+        e.noteOrigins(e.error(207, parts.range,
+                              "cannot split into " + parts.value.show() +
+                                  " parts: there are 1 to 4096"),
+                      parts.value);
       return Value();
     }
     auto size = Dim::divideExact(extent, count);
@@ -70,6 +73,8 @@ Value BuiltinCall::split() {
     wrong(parts, "parts", "a number of parts or a list of sizes");
     return Value();
   }
+  if (!e.spend(8 * sizes.size(), range))
+    return Value();
   std::vector<Value> results;
   int64_t start = 0;
   for (const Dim &size : sizes) {
@@ -85,6 +90,8 @@ Value BuiltinCall::split() {
 Value BuiltinCall::concat() {
   std::vector<std::pair<Value, Range>> parts;
   const CallArg &first = *arg("a");
+  if (!e.spend(first.value.size(), range))
+    return Value();
   Value axisValue;
   const CallArg *axisArg = nullptr;
   if (first.value.is(Value::List)) {
@@ -176,33 +183,36 @@ Value BuiltinCall::positions() {
       {e.emitter.positions(tokens->handle), Elem::Int, tokens->dims});
 }
 
-Value BuiltinCall::rangeTensor() {
-  const CallArg &count = *arg("count");
-  if (!count.value.is(Value::Int) || count.value.dim().value() < 1) {
-    wrong(count, "count", "a positive integer");
-    return Value();
+std::optional<Dim> BuiltinCall::count() {
+  const CallArg &given = *arg("count");
+  if (!given.value.isNumber()) {
+    wrong(given, "count", "a positive integer");
+    return std::nullopt;
   }
-  const Dim &n = count.value.dim();
-  if (!e.isTensorInteger(n.value(), count.range))
+  std::optional<Dim> n =
+      e.toDimension(given.value, given.range, "`count` of `" + name + "`");
+  if (!n || !e.isTensorInteger(n->value(), given.range))
+    return std::nullopt;
+  return n;
+}
+
+Value BuiltinCall::rangeTensor() {
+  std::optional<Dim> n = count();
+  if (!n)
     return Value();
-  return Value::tensor({e.emitter.iota(0, {n.value()}), Elem::Int, {n}});
+  return Value::tensor({e.emitter.iota(0, {n->value()}), Elem::Int, {*n}});
 }
 
 Value BuiltinCall::oneHot() {
   auto ids = ints("ids");
-  const CallArg &count = *arg("count");
-  if (!ids)
+  std::optional<Dim> n = ids ? count() : std::nullopt;
+  if (!n)
     return Value();
-  if (!count.value.is(Value::Int) || count.value.dim().value() < 1) {
-    wrong(count, "count", "a positive integer");
-    return Value();
-  }
   Dims dims = ids->dims;
   dims.push_back(Dim(1));
   Tensor column = e.reshapeTo(*ids, dims);
-  dims.back() = count.value.dim();
-  if (!e.isTensorInteger(dims.back().value(), count.range) ||
-      !e.isStorable(dims, count.range, "the result"))
+  dims.back() = *n;
+  if (!e.isStorable(dims, range, "the result"))
     return Value();
   llvm::SmallVector<int64_t> shape;
   for (const Dim &dim : dims)
@@ -345,7 +355,7 @@ Value BuiltinCall::attention() {
   if (given("window")) {
     if (*window < 1) {
       e.error(412, arg("window")->range,
-              "`window` is at least 1, not " + Twine(*window));
+              "`window` is at least 1, not " + arg("window")->value.show());
       return Value();
     }
     options.window = window;

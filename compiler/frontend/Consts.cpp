@@ -63,6 +63,7 @@ public:
   /// The last step of the formula, or -1 after an error.
   int compile(const Expr &expr);
   double run(int step, llvm::ArrayRef<double> indices, size_t layer) const;
+  size_t size() const { return steps.size(); }
   Node *layered = nullptr;
 
 private:
@@ -344,23 +345,41 @@ bool Elaborator::evaluateConst(Const &constant) {
   Env env;
   env.unit = constant.unit;
   env.self = constant.owner;
-  ConstCompiler program(*this, constant, env);
-  int formula = program.compile(*constant.decl->value);
+  ConstCompiler compiled(*this, constant, env);
+  int formula = compiled.compile(*constant.decl->value);
   if (formula < 0) {
     constant.poisoned = true;
     return false;
   }
-  constant.perLayer = program.layered;
-  size_t layers = program.layered ? program.layered->count.value() : 1;
+  constant.perLayer = compiled.layered;
+  size_t layers = compiled.layered ? constant.perLayer->count.value() : 1;
   size_t elements = 1;
   for (const Dim &dim : constant.dims)
     elements *= dim.value();
-  constant.values.resize(layers * elements);
+  // Neither product overflows: a constant has 3e8 elements at most, a repeat
+  // 65536 layers.
+  size_t all = layers * elements;
+  if (all > program.constElementsLeft) {
+    error(705, constant.decl->range,
+          "with `" + constant.decl->name + "`, " + Twine(all) +
+              " elements, the constants of this model have more than " +
+              Twine(maxAllConstElements) +
+              ", which is too many to compute while compiling");
+    constant.poisoned = true;
+    return false;
+  }
+  program.constElementsLeft -= all;
+  // Visiting an element costs about as much as two operations.
+  size_t cost = compiled.size() + 2;
+  if (!options.wholeConstants)
+    all = std::min(all, program.constStepsLeft / cost);
+  program.constStepsLeft -= std::min(all * cost, program.constStepsLeft);
+  constant.values.resize(all);
   std::vector<double> indices(constant.dims.size());
   for (size_t layer = 0; layer < layers; ++layer) {
     std::fill(indices.begin(), indices.end(), 0.0);
-    for (size_t i = 0; i < elements; ++i) {
-      double value = program.run(formula, indices, layer);
+    for (size_t i = 0; i < elements && layer * elements + i < all; ++i) {
+      double value = compiled.run(formula, indices, layer);
       if (std::isnan(value)) {
         std::string where;
         for (auto [variable, index] :

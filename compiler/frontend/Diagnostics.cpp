@@ -20,14 +20,15 @@ using namespace tfm;
 
 static constexpr size_t maxErrors = 50;
 
+bool Diagnostics::isFull() const { return kept.size() >= maxErrors; }
+
 Diagnostic &Diagnostics::error(ErrorCode code, Range range,
                                const llvm::Twine &message) {
   // What is said of characters that are no token follows from that.
   for (ErrorCode lexical : {101, 102, 103})
     if (seen.count({lexical, range.file, range.begin}))
       return ignored();
-  if (kept.size() >= maxErrors ||
-      !seen.insert({code, range.file, range.begin}).second)
+  if (isFull() || !seen.insert({code, range.file, range.begin}).second)
     return ignored();
   kept.push_back({code, range, message.str(), {}, {}, {}, false});
   return kept.back();

@@ -74,6 +74,8 @@ public:
   Diagnostic &ignored() { return dropped = Diagnostic(); }
 
   bool hasErrors() const { return !kept.empty(); }
+  /// Whether no further error will be kept: nothing more need be looked for.
+  bool isFull() const;
   size_t size() const { return kept.size(); }
   const std::deque<Diagnostic> &errors() const { return kept; }
 

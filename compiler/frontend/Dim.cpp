@@ -54,6 +54,16 @@ bool Dim::isConstant() const {
   return llvm::all_of(terms, [](const Term &t) { return t.factors.empty(); });
 }
 
+size_t Dim::weight() const {
+  size_t sum = 1;
+  for (const Term &term : terms) {
+    sum += !term.factors.empty();
+    for (const auto &[atom, power] : term.factors)
+      sum += atom->name.size() / 32;
+  }
+  return sum;
+}
+
 llvm::StringRef Dim::name() const {
   if (terms.size() != 1 || terms[0].coefficient != 1 ||
       terms[0].factors.size() != 1 || terms[0].factors[0].second != 1 ||

@@ -41,6 +41,9 @@ public:
   /// Whether a step of the computation left the range of 64 bits; the value
   /// means nothing then.
   bool overflowed() const { return overflow; }
+  /// What computing with it costs, at least 1: grows with its terms, their
+  /// factors and the names of these.
+  size_t weight() const;
   /// The name, where this is exactly one named quantity; else empty.
   llvm::StringRef name() const;
 

@@ -24,6 +24,22 @@ namespace tfm {
 /// less, bytes and operations of whole models can still be counted in 64 bits.
 inline constexpr double maxElements = 2.5e14;
 
+/// Tensors with more axes are a mistake, too: a `gather` of itself doubles
+/// them.
+inline constexpr size_t maxRank = 64;
+
+/// What elaborating may cost (`spend`): about a second. Models take some
+/// thousands of steps.
+inline constexpr size_t maxSteps = size_t{1} << 22;
+
+/// A constant has no more elements, and all of a model together, with those of
+/// all layers.
+inline constexpr size_t maxConstElements = 300'000'000;
+inline constexpr size_t maxAllConstElements = 1'000'000'000;
+/// What computing constants may cost where they are only checked: a step is one
+/// operation for one element.
+inline constexpr size_t maxConstSteps = size_t{1} << 26;
+
 /// How long a sequence is where nothing says it.
 inline constexpr int64_t defaultLength = 16;
 
@@ -67,13 +83,29 @@ struct CallArg {
 /// brackets, `TextOrId` an integer.
 enum class Wanted { Value, Text, Texts, TextOrId };
 
+/// The files of a compilation as they were read, and what it may still cost.
+/// Who checks the modules of a file one by one reads and counts once.
+struct Program {
+  std::vector<std::unique_ptr<Unit>> units;
+  std::vector<Unit *> stdUnits;
+  bool stdLoaded = false;
+  Unit *mainUnit = nullptr;
+  std::deque<Const> consts;
+  size_t stepsLeft = maxSteps;
+  /// Of elements of constants, and of steps to compute those that are only
+  /// checked.
+  size_t constElementsLeft = maxAllConstElements;
+  size_t constStepsLeft = maxConstSteps;
+};
+
 /// Evaluates the model of a file: instantiates modules, checks and infers
 /// shapes, and drives the emitter. Errors yield poison, which stays silent, so
 /// that one mistake is reported once.
 class Elaborator {
 public:
   Elaborator(SourceManager &sources, Diagnostics &diags,
-             const FrontendOptions &options, Emitter &emitter);
+             const FrontendOptions &options, Emitter &emitter,
+             Program &program);
   /// Elaborates and emits everything. False after errors.
   bool run(uint32_t mainFile, llvm::StringRef path);
   /// Checks one module of a file without a model as if it were the model (its
@@ -146,7 +178,8 @@ private:
   /// Shapes of a method's arguments with the caller's dimensions bound.
   bool argumentShapes(const ast::Method &method,
                       std::vector<Emitter::Argument> &out);
-  std::optional<Dims> evalDims(const ast::TypeExpr &type);
+  std::optional<Dims> evalDims(const ast::TypeExpr &type,
+                               const llvm::Twine &what);
   Dim callerDim(llvm::StringRef name);
   /// The model's hyperparameter `context`; 0 without one.
   int64_t contextLength() const;
@@ -229,7 +262,16 @@ private:
   static const ast::Method *findMethod(const Node &node, llvm::StringRef name);
 
   // Eval.cpp: expressions.
+  /// The value of an expression. A tensor that it computes fits in any memory.
   Value eval(const ast::Expr &expr, Env &env);
+  Value evalKind(const ast::Expr &expr, Env &env);
+  /// Takes `steps` off what elaborating may cost in all, so that it ends
+  /// whatever a file says: every expression that is evaluated is a step or
+  /// more, and so is every value of a list, layer and formula that is visited.
+  /// False, after one error (E0512), where none are left, and where no further
+  /// error would be kept: then `eval` is poison at once, nothing is called and
+  /// no instance is made.
+  bool spend(size_t steps, Range range);
   Value evalName(const ast::Expr &expr, Env &env);
   /// The meaning of a name, or nothing.
   std::optional<Value> lookup(llvm::StringRef name, const Env &env);
@@ -258,6 +300,28 @@ private:
                          const ast::Expr &expr);
   Value matmul(const Value &a, const Value &b, const ast::Expr &expr);
 
+  // Dimensions.cpp: what may be the size of an axis.
+  /// The size of an axis: an integer of at least 1. Reports E0213, E0602 or
+  /// E0704 of what `subject` names (`a dimension of `weight``), with the
+  /// hyperparameters that are to blame and where they were set; each of these
+  /// once.
+  std::optional<Dim> toDimension(const Value &value, Range range,
+                                 const llvm::Twine &subject);
+  /// The hyperparameter `context` is a dimension (`T`) also of a model that has
+  /// no table with so many rows.
+  void checkContext();
+  /// Whether a tensor fits in any memory; reports E0218.
+  bool isStorable(llvm::ArrayRef<Dim> dims, Range range,
+                  const llvm::Twine &what);
+  /// Whether no error has been about this value yet, where it is a
+  /// hyperparameter of the model: a wrong one shows in many places.
+  bool isFirstBlame(const Value &value);
+  /// Says of the model's hyperparameters that a number is made of, and of the
+  /// caller's dimensions in it, where they were set.
+  void noteOrigins(Diagnostic &d, const Value &value);
+  /// "set by `-D width=8`", or "set in" and the place.
+  std::string originOf(llvm::StringRef hyperparameter) const;
+
   // Tensors.cpp: tensor helpers.
   /// Reads a value as a tensor, or reports that it is none.
   std::optional<Tensor> toTensor(const Value &value, Range range,
@@ -272,9 +336,6 @@ private:
   Tensor splat(double value, Elem elem, const Dims &dims);
   /// Whether an integer fits in those of tensors; reports E0413.
   bool isTensorInteger(int64_t value, Range range);
-  /// Whether a tensor fits in any memory; reports E0218.
-  bool isStorable(llvm::ArrayRef<Dim> dims, Range range,
-                  const llvm::Twine &what);
   Tensor transposeAxes(const Tensor &tensor, llvm::ArrayRef<int64_t> order);
   Tensor reshapeTo(const Tensor &tensor, const Dims &dims);
   Tensor binary(llvm::StringRef op, const Tensor &a, const Tensor &b);
@@ -295,9 +356,6 @@ private:
 
   // Diagnostics.
   Diagnostic &error(ErrorCode code, Range range, const llvm::Twine &message);
-  /// Whether no error has been about this value yet, where it is a
-  /// hyperparameter of the model: a wrong one shows in many places.
-  bool isFirstBlame(const Value &value);
   void suggest(Diagnostic &d, llvm::StringRef name,
                llvm::ArrayRef<std::string> candidates);
   /// Of a float where an integer is needed: how the integer is written.
@@ -317,10 +375,7 @@ private:
   const FrontendOptions &options;
   Emitter &emitter;
 
-  std::vector<std::unique_ptr<Unit>> units;
-  std::vector<Unit *> stdUnits;
-  bool stdLoaded = false;
-  Unit *mainUnit = nullptr;
+  Program &program;
   ast::File defineTrees;
   std::vector<Define> defines;
   /// Texts of overrides in the quotes that they came without.
@@ -328,7 +383,6 @@ private:
 
   std::deque<Node> nodes;
   std::deque<Param> params;
-  std::deque<Const> consts;
   Node *root = nullptr;
   /// The model's declaration, while its instance is being made.
   const ast::Module *rootDecl = nullptr;
@@ -374,6 +428,8 @@ private:
   std::set<std::tuple<ErrorCode, uint32_t, uint32_t>> stdErrors;
   /// Hyperparameters of the model that errors have been about, as they were.
   std::map<std::string, Value> blamed;
+  /// Where the hyperparameters of the model were set.
+  std::map<std::string, Range> origins;
   /// Whether dropout is emitted.
   bool training = false;
   int64_t nextSite = 0;
@@ -386,6 +442,8 @@ private:
   bool endless = false;
   /// The dimensions `B`, `T`, ... of the function that is being emitted.
   llvm::StringMap<Dim> rootDims;
+  /// Where those of them come from that are not given on the command line.
+  std::map<std::string, std::string> dimOrigins;
   /// The recipe: filled by `RecipeBuilder`.
   llvm::json::Object recipe;
   struct Training {

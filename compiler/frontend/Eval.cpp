@@ -39,7 +39,7 @@ static std::string shorten(std::string path) {
 }
 
 bool Elaborator::isInStd(uint32_t file) const {
-  return llvm::any_of(stdUnits,
+  return llvm::any_of(program.stdUnits,
                       [&](const Unit *unit) { return unit->file == file; });
 }
 
@@ -55,6 +55,9 @@ Diagnostic &Elaborator::error(ErrorCode code, Range range,
                               const Twine &message) {
   // A mistake that shows inside of std was made by whoever called it, and may
   // show there in several places: it is reported once.
+  // Who reports much, though most of it for the second time, looks for words.
+  if (program.stepsLeft > 0)
+    spend(256, range);
   const Frame *caller = callerOfStd(range);
   if (caller &&
       !stdErrors.insert({code, caller->call.file, caller->call.begin}).second)
@@ -83,49 +86,10 @@ Diagnostic &Elaborator::error(ErrorCode code, Range range,
   return d;
 }
 
-/// Whether the formula of an integer has the variable `name`.
-static bool mentions(const Value &value, StringRef name) {
-  std::string formula = value.dim().str();
-  StringRef rest = formula;
-  auto continuesName = [](char c) { return llvm::isAlnum(c) || c == '_'; };
-  while (!rest.empty()) {
-    StringRef word = rest.take_while(continuesName);
-    if (word == name)
-      return true;
-    rest = rest.drop_front(std::max<size_t>(word.size(), 1));
-  }
-  return false;
-}
-
-bool Elaborator::isFirstBlame(const Value &value) {
-  if (!root || value.isPoison())
-    return true;
-  for (auto &[name, hyper] : root->hyperparameters) {
-    auto known = blamed.find(name.str());
-    const Value &given = known == blamed.end() ? hyper : known->second;
-    if (given.kind() != value.kind())
-      continue;
-    // What is wrong with `3 * width` is that `width` is negative, or huge.
-    bool isCause =
-        value.is(Value::Int)
-            ? (given.dim().value() <= 0 ||
-               static_cast<double>(given.dim().value()) > maxElements) &&
-                  mentions(value, name)
-            : given.show() == value.show();
-    if (!isCause)
-      continue;
-    if (known != blamed.end())
-      return false;
-    blamed.emplace(name.str(), hyper);
-    // What is made of it from here on is not worth a word.
-    hyper = Value();
-    return true;
-  }
-  return true;
-}
-
 void Elaborator::suggest(Diagnostic &d, StringRef name,
                          llvm::ArrayRef<std::string> candidates) {
+  if (!spend(candidates.size(), d.range))
+    return;
   std::string guess = closestName(name, candidates);
   if (!guess.empty())
     d.help("did you mean `" + guess + "`?");
@@ -145,7 +109,9 @@ void Elaborator::locate(Range range) {
   const Node *node = nullptr;
   for (auto frame = frames.rbegin(); frame != frames.rend() && !node; ++frame)
     node = frame->node;
-  emitter.at(node ? node->path() : "", file.name(), file.line(range.begin),
+  std::string path = node ? node->path() : "";
+  spend(path.size() / 256, range);
+  emitter.at(path, file.name(), file.line(range.begin),
              file.column(range.begin));
 }
 
@@ -204,7 +170,7 @@ std::optional<Value> Elaborator::lookup(StringRef name, const Env &env) {
       return value;
   }
   loadStd();
-  for (const Unit *unit : stdUnits) {
+  for (const Unit *unit : program.stdUnits) {
     llvm::SmallPtrSet<const Unit *, 8> seen;
     if (auto value = lookupUnit(name, *unit, seen))
       return value;
@@ -247,7 +213,7 @@ std::vector<std::string> Elaborator::namesInScope(const Env &env) {
     for (const Unit *import : env.unit->imports)
       addUnitNames(*import);
   }
-  for (const Unit *unit : stdUnits)
+  for (const Unit *unit : program.stdUnits)
     addUnitNames(*unit);
   llvm::sort(names);
   return names;
@@ -261,6 +227,7 @@ static const Expr *firstOf(const Expr *expr) {
 }
 
 Value Elaborator::evalName(const Expr &expr, Env &env) {
+  spend(program.units.size() / 16, expr.range);
   if (expr.text == "true" || expr.text == "false")
     return Value::boolean(expr.text == "true");
   if (expr.text == "none")
@@ -298,6 +265,8 @@ Value Elaborator::evalName(const Expr &expr, Env &env) {
     return Value();
   }
   std::vector<std::string> names = namesInScope(env);
+  if (!spend(names.size(), expr.range))
+    return Value();
   if (env.inSignature) {
     suggest(d, expr.text, names);
     if (d.helps.empty())
@@ -342,7 +311,44 @@ Value Elaborator::evalName(const Expr &expr, Env &env) {
 /// stack allows.
 static constexpr unsigned maxEvalDepth = 2000;
 
+bool Elaborator::spend(size_t steps, Range range) {
+  if (steps <= program.stepsLeft) {
+    program.stepsLeft -= steps;
+    return !diags.isFull();
+  }
+  if (program.stepsLeft > 0 || !endless) {
+    program.stepsLeft = 0;
+    endless = true;
+    error(512, range,
+          "this model takes more than " + Twine(maxSteps) +
+              " steps to work out, and here they are over")
+        .help("what contains or calls another one twice doubles the work with "
+              "every level; layers that are alike are written `repeat(n) "
+              "Block(...)`");
+  }
+  return false;
+}
+
 Value Elaborator::eval(const Expr &expr, Env &env) {
+  if (!spend(1, expr.range))
+    return Value();
+  Value value = evalKind(expr, env);
+  bool isComputed =
+      expr.kind == ExprKind::Call || expr.kind == ExprKind::Index ||
+      expr.kind == ExprKind::Unary || expr.kind == ExprKind::Binary;
+  if (!isComputed || !value.is(Value::TensorRef))
+    return value;
+  const Dims &dims = value.tensor().dims;
+  // An op, and its shape in words.
+  size_t steps = 8;
+  for (const Dim &dim : dims)
+    steps += dim.weight();
+  if (!spend(steps, expr.range) || !isStorable(dims, expr.range, "the result"))
+    return Value();
+  return value;
+}
+
+Value Elaborator::evalKind(const Expr &expr, Env &env) {
   llvm::scope_exit restore([&] { --evalDepth; });
   if (++evalDepth > maxEvalDepth) {
     if (!endless)
@@ -358,6 +364,7 @@ Value Elaborator::eval(const Expr &expr, Env &env) {
   case ExprKind::Float:
     return Value::real(expr.number);
   case ExprKind::String:
+    spend(expr.text.size() / 64, expr.range);
     return Value::string(unquote(expr.text));
   case ExprKind::Name:
     return evalName(expr, env);
@@ -383,7 +390,8 @@ Value Elaborator::eval(const Expr &expr, Env &env) {
       items.push_back(eval(*expr.kids[i], env));
     }
     env.pending = pending;
-    return Value::list(std::move(items));
+    Value list = Value::list(std::move(items));
+    return spend(list.size(), expr.range) ? list : Value();
   }
   case ExprKind::Repeat:
     return evalRepeat(expr, env);
@@ -702,8 +710,8 @@ Value Elaborator::evalIndex(const Expr &expr, Env &env) {
                      last->value() <= extent.value();
       error(212, range,
             isEmpty
-                ? "nothing lies from " + Twine(first->value()) +
-                      " up to, but without " + Twine(last->value())
+                ? "nothing lies from " + Value::integer(*first).show() +
+                      " up to, but without " + Value::integer(*last).show()
                 : "the index leaves the axis " + Value::integer(extent).show() +
                       " of " + showShape(tensor->dims));
       return Value();

@@ -20,7 +20,8 @@ static mlir::OwningOpRef<mlir::ModuleOp>
 compile(mlir::MLIRContext &context, SourceManager &sources, uint32_t file,
         StringRef path, const FrontendOptions &options, Diagnostics &diags) {
   Emitter emitter(context);
-  Elaborator elaborator(sources, diags, options, emitter);
+  Program program;
+  Elaborator elaborator(sources, diags, options, emitter, program);
   if (!elaborator.run(file, path))
     return nullptr;
   std::string problem;
@@ -158,12 +159,15 @@ void tfm::checkFile(mlir::MLIRContext &context, SourceManager &sources,
     else
       unchecked.push_back(function->name.str());
   }
+  Program program;
   for (const std::string &name : names) {
     Diagnostics own(sources);
     Emitter emitter(context);
-    Elaborator(sources, own, forward, emitter).check(*file, path, name);
+    Elaborator(sources, own, forward, emitter, program)
+        .check(*file, path, name);
     diags.add(own);
-    if (name.empty() && diags.hasErrors())
+    if (diags.isFull() || program.stepsLeft == 0 ||
+        (name.empty() && diags.hasErrors()))
       return;
   }
   reportUnusedDefines(*parsed, sources, options, diags);

@@ -43,6 +43,9 @@ struct FrontendOptions {
   /// Open the tokenizer as a binary does, which finds every fault of its files.
   /// Otherwise those of a large one are read for its size alone.
   bool openTokenizer = true;
+  /// Compute every element of the constants. Otherwise of large ones only the
+  /// first are, and the module has zeros for all of such a one.
+  bool wholeConstants = true;
 };
 
 /// Parses `path` (`-`: standard input) and what it imports, elaborates its

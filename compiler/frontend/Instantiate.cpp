@@ -20,9 +20,6 @@ using llvm::Twine;
 
 /// Modules nested deeper than this contain themselves.
 static constexpr unsigned maxInstanceDepth = 64;
-/// So many instances come of modules that contain themselves twice, not of a
-/// model that somebody means.
-static constexpr size_t maxInstances = 100'000;
 
 //===----------------------------------------------------------------------===//
 // Arguments
@@ -256,6 +253,8 @@ Value Elaborator::checkHyperparameter(const Parameter &parameter, Value value,
                                       const Value &defaultValue, Range range,
                                       const ast::Module &decl) {
   StringRef type = typeOf(parameter, defaultValue);
+  if (!spend(value.size(), range))
+    return Value();
   if (value.isPoison() ||
       (!parameter.type.element.empty() && value.is(Value::None) &&
        defaultValue.is(Value::None)))
@@ -365,6 +364,8 @@ bool Elaborator::bindHyperparameters(const ast::Module &decl, const Unit *unit,
       value = defaultValue;
     }
     value = checkHyperparameter(parameter, value, defaultValue, where, decl);
+    if (isRoot)
+      origins[parameter.name.str()] = where;
     // The model's own hyperparameters are what formulas are written in.
     if (isRoot && value.is(Value::Int))
       value = Value::integer(
@@ -420,15 +421,7 @@ Value Elaborator::instantiate(const ast::Module &decl, const Unit *unit,
     endless = true;
     reportEndless();
   }
-  if (!endless && nodes.size() >= maxInstances) {
-    endless = true;
-    error(501, range,
-          "the model has more than " + Twine(maxInstances) +
-              " instances of modules")
-        .help("layers that are alike are written `repeat(n) " + decl.name +
-              "(...)`");
-  }
-  if (endless)
+  if (endless || !spend(64, range))
     return Value();
   nodes.emplace_back();
   Node &node = nodes.back();
@@ -536,6 +529,8 @@ void Elaborator::elaborateMember(Node &node, const Member &member, Env &env,
     env.pending = member.name.str();
     Value value = eval(*member.value, env);
     env.pending.clear();
+    if (!spend(value.size(), member.range))
+      value = Value();
     if (holdsTensor(value)) {
       error(506, member.range,
             "`" + member.name + "` would be a tensor that is computed here")
@@ -555,8 +550,8 @@ void Elaborator::elaborateMember(Node &node, const Member &member, Env &env,
     declareParamMember(node, member, env, ties);
     return;
   case MemberKind::Const: {
-    consts.emplace_back();
-    Const &constant = consts.back();
+    program.consts.emplace_back();
+    Const &constant = program.consts.back();
     constant.owner = &node;
     constant.unit = node.unit;
     if (member.indices.empty()) {
@@ -617,7 +612,8 @@ void Elaborator::bindMember(Node &node, StringRef name, const Value &value) {
 
 void Elaborator::addAliases(const Node &shared, const Node &at,
                             StringRef name) {
-  if (shared.parent == &at && shared.name == name)
+  if ((shared.parent == &at && shared.name == name) ||
+      !spend(1 + shared.params.size(), shared.range))
     return;
   std::string prefix = name.str() + ".";
   for (Param *param : shared.params)
@@ -703,40 +699,12 @@ void Elaborator::declareParamMember(Node &node, const Member &member, Env &env,
       valid = false;
       continue;
     }
-    Value value = eval(*entry.dim, env);
-    if (value.isPoison()) {
-      valid = false;
-      continue;
-    }
-    if (value.is(Value::PerLayer)) {
-      error(602, entry.range,
-            "the shape of `" + member.name +
-                "` depends on the layer's index: all layers of a repeat have "
-                "the same shapes");
-      valid = false;
-      continue;
-    }
-    if (!value.is(Value::Int)) {
-      // `outputs = 160`, where the text is not the number itself.
-      std::string text = sources.text(entry.range).str(), shown = value.show();
-      if (isFirstBlame(value))
-        suggestInteger(
-            error(704, entry.range,
-                  "a dimension is an integer, not " + value.describe())
-                .withLabel(text == shown ? "" : text + " = " + shown),
-            value);
-      valid = false;
-      continue;
-    }
-    if (value.dim().value() <= 0) {
-      if (isFirstBlame(value))
-        error(213, entry.range,
-              "a dimension of `" + member.name + "` is " + value.show())
-            .help("dimensions are at least 1");
-      valid = false;
-      continue;
-    }
-    dims.push_back(value.dim());
+    std::optional<Dim> dim =
+        toDimension(eval(*entry.dim, env), entry.range,
+                    "a dimension of `" + member.name + "`");
+    valid &= dim.has_value();
+    if (dim)
+      dims.push_back(*dim);
   }
   Value init = Value::named(Value::Init, "zeros");
   init.setItems({});
@@ -807,30 +775,17 @@ void Elaborator::declareConst(Const &constant, const Member &member, Env &env) {
   constant.decl = &member;
   double elements = 1;
   for (const IndexVariable &index : member.indices) {
-    Value extent = eval(*index.extent, env);
-    if (extent.is(Value::Int) && extent.dim().value() > 0) {
-      constant.dims.push_back(extent.dim());
-      elements *= static_cast<double>(extent.dim().value());
+    std::optional<Dim> extent =
+        toDimension(eval(*index.extent, env), index.extent->range,
+                    "a dimension of `" + member.name + "`");
+    if (!extent) {
+      constant.poisoned = true;
       continue;
     }
-    constant.poisoned = true;
-    if (extent.isPoison())
-      continue;
-    if (extent.is(Value::PerLayer))
-      error(602, index.extent->range,
-            "the shape of `" + member.name +
-                "` depends on the layer's index: all layers of a repeat have "
-                "the same shapes");
-    else if (!extent.is(Value::Int))
-      error(704, index.extent->range,
-            "`" + index.name + "` counts up to an integer, not " +
-                extent.describe());
-    else
-      error(213, index.extent->range,
-            "a dimension of `" + member.name + "` is " + extent.show())
-          .help("dimensions are at least 1");
+    constant.dims.push_back(*extent);
+    elements *= static_cast<double>(extent->value());
   }
-  if (elements > 3e8) {
+  if (elements > maxConstElements) {
     error(705, member.range,
           "the constant `" + member.name + "` has " +
               Twine(static_cast<int64_t>(std::min(elements, 9e18))) +

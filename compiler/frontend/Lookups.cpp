@@ -132,7 +132,8 @@ void Elaborator::warnAboutTable(const Lookup &least, int64_t count) {
       forward->results[0].shape.empty() ||
       forward->results[0].shape.back().isEllipsis)
     return;
-  std::optional<Dims> dims = evalDims(forward->results[0]);
+  std::optional<Dims> dims =
+      evalDims(forward->results[0], "the result of the model");
   if (!dims || dims->size() != 3 || dims->back().value() <= count ||
       llvm::none_of(lookups, [&](const Lookup &lookup) {
         return !lookup.table.empty() && lookup.rows == dims->back();

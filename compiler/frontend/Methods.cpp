@@ -113,16 +113,11 @@ bool Elaborator::checkShape(const Tensor &tensor, const TypeExpr &type,
       Value value = eval(dim, env);
       if (value.isPoison())
         return false;
-      if (!value.is(Value::Int)) {
-        suggestInteger(
-            error(value.is(Value::PerLayer) ? 602 : 704, entry.range,
-                  value.is(Value::PerLayer)
-                      ? "a shape depends on the layer's index"
-                      : "a dimension is an integer, not " + value.describe()),
-            value);
+      std::optional<Dim> size =
+          toDimension(value, entry.range, "a dimension of " + what());
+      if (!size)
         return false;
-      }
-      wanted = value.dim();
+      wanted = *size;
     }
     if (wanted == actual)
       continue;
@@ -232,6 +227,8 @@ Value Elaborator::checkResult(Value value, const Method &method, Env &env,
 
 Value Elaborator::callNode(Node &node, std::vector<CallArg> &args, Range range,
                            Env &env) {
+  if (!spend(1, range))
+    return Value();
   switch (node.kind) {
   case Node::Kind::Module: {
     if (const Method *forward = findMethod(node, "forward"))
@@ -320,7 +317,7 @@ Value Elaborator::callMethod(Node *node, const Method &method, const Unit *unit,
                              std::vector<CallArg> &args, Range range) {
   std::string where =
       node ? (node->decl->name + "." + method.name).str() : method.name.str();
-  if (endless)
+  if (endless || !spend(8, range))
     return Value();
   if (frames.size() > maxCallDepth) {
     endless = true;

@@ -19,13 +19,17 @@ using llvm::StringRef;
 using llvm::Twine;
 
 Elaborator::Elaborator(SourceManager &sources, Diagnostics &diags,
-                       const FrontendOptions &options, Emitter &emitter)
-    : sources(sources), diags(diags), options(options), emitter(emitter) {}
+                       const FrontendOptions &options, Emitter &emitter,
+                       Program &program)
+    : sources(sources), diags(diags), options(options), emitter(emitter),
+      program(program) {}
 
 bool Elaborator::run(uint32_t mainFile, StringRef path) {
   if (!readSources(mainFile, path))
     return false;
   bool made = instantiateModel();
+  if (root)
+    checkContext();
   RecipeBuilder(*this).build();
   if (made && (!diags.hasErrors() || root))
     emitFunctions();
@@ -44,20 +48,23 @@ void Elaborator::check(uint32_t mainFile, StringRef path, StringRef name) {
   if (!readSources(mainFile, path))
     return;
   if (name.empty()) {
-    for (Const &constant : consts)
+    for (Const &constant : program.consts)
       if (!constant.poisoned)
         checkConst(constant);
     if (!diags.hasErrors())
       warnAboutUnusedNames();
     return;
   }
-  if (const Method *function = mainUnit->functions.lookup(name))
+  if (const Method *function = program.mainUnit->functions.lookup(name))
     return checkFunction(*function);
-  rootDecl = mainUnit->modules.lookup(name);
+  rootDecl = program.mainUnit->modules.lookup(name);
   Env env;
-  env.unit = mainUnit;
+  env.unit = program.mainUnit;
   std::vector<CallArg> none;
-  Value made = instantiate(*rootDecl, mainUnit, none, rootDecl->range, env);
+  Value made =
+      instantiate(*rootDecl, program.mainUnit, none, rootDecl->range, env);
+  if (root)
+    checkContext();
   if (!made.isPoison() && findMethod(*root, "forward"))
     emitFunctions();
 }
@@ -67,9 +74,9 @@ void Elaborator::check(uint32_t mainFile, StringRef path, StringRef name) {
 //===----------------------------------------------------------------------===//
 
 bool Elaborator::instantiateModel() {
-  const ast::File &file = *mainUnit->ast;
+  const ast::File &file = *program.mainUnit->ast;
   Env env;
-  env.unit = mainUnit;
+  env.unit = program.mainUnit;
   if (file.model) {
     const Expr &expr = *file.model;
     bool isCall = expr.kind == ExprKind::Call;
@@ -105,9 +112,9 @@ bool Elaborator::instantiateModel() {
     model = module.get();
   }
   if (!model) {
-    Diagnostic &d =
-        diags.error(508, {mainUnit->file, 0, 0}, "this file has no model");
-    for (const Unit *import : mainUnit->imports)
+    Diagnostic &d = diags.error(508, {program.mainUnit->file, 0, 0},
+                                "this file has no model");
+    for (const Unit *import : program.mainUnit->imports)
       for (const auto &module : import->ast->modules)
         if (module->isModel) {
           d.help("use the imported one: `model = " + module->name + "()`");
@@ -122,12 +129,33 @@ bool Elaborator::instantiateModel() {
   }
   rootDecl = model;
   std::vector<CallArg> none;
-  return !instantiate(*model, mainUnit, none, model->range, env).isPoison();
+  return !instantiate(*model, program.mainUnit, none, model->range, env)
+              .isPoison();
 }
 
 //===----------------------------------------------------------------------===//
 // The tree
 //===----------------------------------------------------------------------===//
+
+/// How many names a parameter has in a checkpoint that the module spells out:
+/// its own where the repeats around it have several bodies, and its aliases in
+/// the repeats that are not around it.
+static size_t countNames(const Param &param) {
+  auto around = param.owner->repeats();
+  auto layersOf = [](const Node &node, llvm::ArrayRef<Node *> kept) {
+    size_t layers = 1;
+    for (Node *repeat : node.repeats())
+      if (!llvm::is_contained(kept, repeat))
+        layers *= repeat->count.value();
+    return layers;
+  };
+  bool counts = llvm::all_of(
+      around, [](const Node *repeat) { return repeat->bodies.size() == 1; });
+  size_t names = counts ? 1 : layersOf(*param.owner, {});
+  for (const auto &[node, name] : param.aliases)
+    names += layersOf(*node, around);
+  return names;
+}
 
 void Elaborator::declareTree(const Node &node) {
   auto isOwn = [&](const Value &value) {
@@ -154,6 +182,8 @@ void Elaborator::declareTree(const Node &node) {
   for (const auto &[name, value] : node.members) {
     if (value.is(Value::ParamRef) && value.param()->owner == &node &&
         value.param()->name == name) {
+      if (!spend(countNames(*value.param()), value.param()->range))
+        return;
       locate(value.param()->range);
       emitter.declareParam(*value.param());
     } else if (isOwn(value) && value.node()->name == name) {
@@ -197,7 +227,7 @@ Dim Elaborator::callerDim(StringRef name) {
   const Expr *expr = define ? useDefine(*define, Wanted::Value) : nullptr;
   if (expr) {
     Env env;
-    env.unit = mainUnit;
+    env.unit = program.mainUnit;
     env.self = root;
     Value given = eval(*expr, env);
     if (given.is(Value::Int) && given.dim().value() > 0)
@@ -215,10 +245,15 @@ Dim Elaborator::callerDim(StringRef name) {
   unsigned order = name == "B" ? 0 : name == "T" ? 1 : 2;
   Dim dim = Dim::named(name, value, order);
   rootDims[name] = dim;
+  if (!define && name != "B" && value == context)
+    dimOrigins[name.str()] =
+        name.str() + " is the model's context = " + std::to_string(context) +
+        ", " + originOf("context");
   return dim;
 }
 
-std::optional<Dims> Elaborator::evalDims(const TypeExpr &type) {
+std::optional<Dims> Elaborator::evalDims(const TypeExpr &type,
+                                         const Twine &what) {
   Dims dims;
   Env env;
   env.unit = root->unit;
@@ -240,17 +275,11 @@ std::optional<Dims> Elaborator::evalDims(const TypeExpr &type) {
     for (const auto &known : rootDims)
       env.dims[known.getKey()] = known.second;
     env.inSignature = true;
-    Value value = eval(dim, env);
-    if (value.isPoison())
+    std::optional<Dim> size =
+        toDimension(eval(dim, env), entry.range, "a dimension of " + what);
+    if (!size)
       return std::nullopt;
-    if (!value.is(Value::Int) || value.dim().value() < 1) {
-      if (isFirstBlame(value))
-        error(704, entry.range,
-              "a dimension is a positive integer, not " +
-                  (value.is(Value::Int) ? value.show() : value.describe()));
-      return std::nullopt;
-    }
-    dims.push_back(value.dim());
+    dims.push_back(*size);
   }
   return dims;
 }
@@ -271,9 +300,9 @@ bool Elaborator::argumentShapes(const Method &method,
           .help("write `" + parameter.name + ": int[B, T]`");
       return false;
     }
-    auto dims = evalDims(parameter.type);
-    if (!dims || !isStorable(*dims, parameter.range,
-                             "the input `" + parameter.name + "`"))
+    std::string what = "the input `" + parameter.name.str() + "`";
+    auto dims = evalDims(parameter.type, what);
+    if (!dims || !isStorable(*dims, parameter.range, what))
       return false;
     out.push_back(
         {parameter.name.str(), elemOf(parameter.type.element), *dims});
@@ -349,14 +378,14 @@ void Elaborator::checkFunction(const Method &function) {
   // What a function's shapes are counted in belongs to no module.
   nodes.emplace_back();
   root = &nodes.back();
-  root->unit = mainUnit;
+  root->unit = program.mainUnit;
   std::vector<Emitter::Argument> inputs;
   if (!argumentShapes(function, inputs))
     return;
   std::vector<Emitter::Handle> handles =
       emitter.beginFunction(function.name, inputs);
   std::vector<CallArg> args = inputsOf(function, inputs, handles);
-  callMethod(nullptr, function, mainUnit, args, function.range);
+  callMethod(nullptr, function, program.mainUnit, args, function.range);
   emitter.abandonFunction();
 }
 
@@ -371,6 +400,7 @@ bool Elaborator::emitFunction(const FunctionRequest &request) {
   nextSite = 0;
   size_t before = lookups.size();
   rootDims.clear();
+  dimOrigins.clear();
   int64_t length = generationLength();
   batch = request.batch ? request.batch : training ? train.batch : 1;
   sequence = request.sequence             ? request.sequence
@@ -390,7 +420,7 @@ bool Elaborator::emitFunction(const FunctionRequest &request) {
   if (shaped && training && !loss) {
     // One target for each row of logits; of the outputs' type for `mse`.
     if (!forward->results.empty() && forward->results[0].hasShape) {
-      auto dims = evalDims(forward->results[0]);
+      auto dims = evalDims(forward->results[0], "the result of the model");
       shaped = dims.has_value();
       if (shaped) {
         targets.dims = *dims;

@@ -90,6 +90,8 @@ Value BuiltinCall::rearrange() {
     return e.error(209, pattern.range, message);
   };
   StringRef text = pattern.value.text();
+  if (!e.spend(text.size() / 16, range))
+    return Value();
   auto [leftText, rightText] = text.split("->");
   std::string problem;
   if (!text.contains("->")) {
@@ -117,12 +119,11 @@ Value BuiltinCall::rearrange() {
           size.value);
       return Value();
     }
-    if (size.value.dim().value() < 1) {
-      e.error(209, size.range,
-              "the size of an axis is at least 1, not " + size.value.show());
+    std::optional<Dim> dim =
+        e.toDimension(size.value, size.range, "the axis `" + size.name + "`");
+    if (!dim)
       return Value();
-    }
-    sizes[size.name] = size.value.dim();
+    sizes[size.name] = *dim;
   }
   for (const Axis &axis : *left)
     for (const std::string &name : axis.names) {
@@ -133,8 +134,13 @@ Value BuiltinCall::rearrange() {
       if (sizes.contains(name))
         continue;
       auto value = e.lookup(name, env);
-      if (value && value->is(Value::Int))
-        sizes[name] = value->dim();
+      if (!value || !value->is(Value::Int))
+        continue;
+      std::optional<Dim> dim =
+          e.toDimension(*value, pattern.range, "the axis `" + name + "`");
+      if (!dim)
+        return Value();
+      sizes[name] = *dim;
     }
   for (const CallArg &size : rest)
     if (!leftNames.contains(size.name)) {
@@ -164,7 +170,7 @@ Value BuiltinCall::rearrange() {
     }
     if (!unknown.empty()) {
       auto size =
-          known.value() > 0 ? Dim::divideExact(extent, known) : std::nullopt;
+          known.overflowed() ? std::nullopt : Dim::divideExact(extent, known);
       if (!size) {
         fail("`" + unknown +
              "` cannot be found: " + Value::integer(extent).show() +

@@ -142,7 +142,7 @@ void RecipeBuilder::finish(Form &form, StringRef what) {
 
 Value RecipeBuilder::value(const Found &found) {
   Env env;
-  env.unit = e.mainUnit;
+  env.unit = e.program.mainUnit;
   env.self = e.root;
   return e.eval(*found.expr, env);
 }
@@ -150,7 +150,7 @@ Value RecipeBuilder::value(const Found &found) {
 Value RecipeBuilder::value(const Found &found, StringRef name,
                            StringRef expected) {
   Env env;
-  env.unit = e.mainUnit;
+  env.unit = e.program.mainUnit;
   env.self = e.root;
   if (!e.sources.file(found.range.file).isArgument() ||
       !e.isUnknownWord(*found.expr, env))
@@ -636,13 +636,15 @@ void RecipeBuilder::checkPrompt(const Found &found, StringRef prompt) {
   const TokenizerInfo *info = e.resolveTokenizer(found.range);
   if (!info || info->alphabet.empty())
     return;
+  llvm::StringSet<> alphabet;
+  alphabet.insert_range(info->alphabet);
   while (!prompt.empty()) {
     size_t length = 1;
     while (length < prompt.size() &&
            (static_cast<unsigned char>(prompt[length]) & 0xC0) == 0x80)
       ++length;
     StringRef character = prompt.take_front(length);
-    if (!llvm::is_contained(info->alphabet, character)) {
+    if (!alphabet.contains(character)) {
       e.diags
           .error(802, found.range,
                  "the tokenizer has no character `" + character +

@@ -39,8 +39,9 @@ RecipeBuilder::locate(llvm::ArrayRef<std::string> names,
   for (auto [i, name] : llvm::enumerate(names)) {
     Range range = ranges[std::min(i, ranges.size() - 1)];
     llvm::SmallString<128> path(name);
-    if (!llvm::sys::path::is_absolute(path) && !e.mainUnit->folder.empty()) {
-      path = e.mainUnit->folder;
+    if (!llvm::sys::path::is_absolute(path) &&
+        !e.program.mainUnit->folder.empty()) {
+      path = e.program.mainUnit->folder;
       llvm::sys::path::append(path, name);
     }
     llvm::sys::fs::file_status status;
@@ -96,7 +97,7 @@ std::vector<std::string> RecipeBuilder::fileNames(Form &form, bool needsOne,
     while (first->kind == ExprKind::Member || first->kind == ExprKind::Binary)
       first = first->kids[0];
     Env env;
-    env.unit = e.mainUnit;
+    env.unit = e.program.mainUnit;
     env.self = e.root;
     if (e.isUnknownWord(*first, env)) {
       StringRef text = e.sources.text(arg.value->range);
@@ -151,7 +152,7 @@ json::Value RecipeBuilder::dataBlock(const Block *block) {
     out["count"] = 0;
     out["max"] = 0;
   }
-  out["directory"] = absoluteFolder(e.mainUnit->folder);
+  out["directory"] = absoluteFolder(e.program.mainUnit->folder);
   out["field"] = nullptr;
   if (data.kind == "json")
     out["field"] = text(data, "field", "text");
@@ -220,13 +221,13 @@ RecipeBuilder::marker(Form &data, StringRef name, StringRef absent) {
 
 void Elaborator::reportNoTokenizer(Range range) {
   // What is missing is missing in the file that is compiled, whoever asks.
-  bool isImported =
-      range.file != mainUnit->file && !sources.file(range.file).isArgument();
-  const Expr *model = mainUnit->ast->model;
+  bool isImported = range.file != program.mainUnit->file &&
+                    !sources.file(range.file).isArgument();
+  const Expr *model = program.mainUnit->ast->model;
   Diagnostic &d = error(806,
                         !isImported ? range
                         : model     ? model->range
-                                    : Range{mainUnit->file, 0, 0},
+                                    : Range{program.mainUnit->file, 0, 0},
                         "this file has no `tokenizer`, so its size is unknown");
   if (isImported)
     d.note("it is needed in " + place(range) +
@@ -390,7 +391,7 @@ json::Value RecipeBuilder::tokenizerJson() {
     return nullptr;
   json::Object out{{"kind", info->kind},
                    {"size", info->size},
-                   {"directory", absoluteFolder(e.mainUnit->folder)}};
+                   {"directory", absoluteFolder(e.program.mainUnit->folder)}};
   json::Array files;
   for (const std::string &name : info->files)
     files.push_back(name);

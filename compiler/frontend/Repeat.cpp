@@ -15,20 +15,27 @@ using llvm::Twine;
 static constexpr int64_t maxRepeat = 65536;
 
 /// The smallest divisor p of n such that the arguments of layer i are those of
-/// layer i % p.
+/// layer i % p. Compares at most 2 n layers.
 static size_t periodOf(const std::vector<std::vector<CallArg>> &layers) {
+  auto isSame = [&](size_t i, size_t j) {
+    return llvm::equal(layers[i], layers[j],
+                       [](const CallArg &a, const CallArg &b) {
+                         return a.value.sameAs(b.value);
+                       });
+  };
+  // Of the first i + 1 layers: how many of the first are the last of them, too
+  // (Knuth, Morris and Pratt 1977).
   size_t n = layers.size();
-  for (size_t p = 1; p < n; ++p) {
-    if (n % p != 0)
-      continue;
-    bool periodic = true;
-    for (size_t i = p; i < n && periodic; ++i)
-      for (size_t a = 0; a < layers[i].size() && periodic; ++a)
-        periodic = layers[i][a].value.sameAs(layers[i % p][a].value);
-    if (periodic)
-      return p;
+  std::vector<size_t> border(n);
+  for (size_t i = 1; i < n; ++i) {
+    size_t length = border[i - 1];
+    while (length > 0 && !isSame(i, length))
+      length = border[length - 1];
+    border[i] = length + isSame(i, length);
   }
-  return n;
+  // If any divisor is a period, the smallest period is one.
+  size_t period = n - border[n - 1];
+  return n % period == 0 ? period : n;
 }
 
 Value Elaborator::evalRepeat(const Expr &expr, Env &env) {
@@ -44,12 +51,12 @@ Value Elaborator::evalRepeat(const Expr &expr, Env &env) {
     return count;
   if (!count.is(Value::Int) || count.dim().value() < 1 ||
       count.dim().value() > maxRepeat) {
-    suggestInteger(
-        error(601, expr.kids[0]->range,
-              "`repeat` takes a count from 1 to " + Twine(maxRepeat) +
-                  ", not " +
-                  (count.is(Value::Int) ? count.show() : count.describe())),
-        count);
+    Diagnostic &d = error(
+        601, expr.kids[0]->range,
+        "`repeat` takes a count from 1 to " + Twine(maxRepeat) + ", not " +
+            (count.is(Value::Int) ? count.show() : count.describe()));
+    noteOrigins(d, count);
+    suggestInteger(d, count);
     return Value();
   }
   size_t n = count.dim().value();
@@ -125,6 +132,11 @@ Value Elaborator::evalRepeat(const Expr &expr, Env &env) {
     for (size_t i = 0; i < n; ++i) {
       inner.locals[expr.text] = Value::integer(Dim(static_cast<int64_t>(i)));
       layers.push_back(evalArguments(body, inner));
+      size_t values = 0;
+      for (const CallArg &arg : layers.back())
+        values += arg.value.size();
+      if (!spend(values, body.range))
+        return Value();
       if (diags.size() != errors)
         break;
     }

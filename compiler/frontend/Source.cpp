@@ -9,7 +9,8 @@
 
 #include "runtime/tokenizer/utf8.h"
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/ADT/ScopeExit.h"
+#include "llvm/Support/FileSystem.h"
 
 #include <algorithm>
 
@@ -22,9 +23,13 @@ SourceFile::SourceFile(std::string name, std::string text, bool isArgument)
     : fileName(std::move(name)), contents(std::move(text)),
       argument(isArgument) {
   starts.push_back(0);
-  for (uint32_t i = 0; i < contents.size(); ++i)
+  for (uint32_t i = 0; i < contents.size();) {
     if (contents[i] == '\n')
       starts.push_back(i + 1);
+    uint32_t next = i + decodeUtf8(contents, i).bytes;
+    while (++i < next)
+      inner.push_back(i);
+  }
 }
 
 unsigned SourceFile::line(uint32_t offset) const {
@@ -34,7 +39,10 @@ unsigned SourceFile::line(uint32_t offset) const {
 
 unsigned SourceFile::column(uint32_t offset) const {
   uint32_t start = starts[line(offset) - 1];
-  return countCodePoints(text().slice(start, offset)) + 1;
+  auto innerBefore = [&](uint32_t at) {
+    return std::lower_bound(inner.begin(), inner.end(), at) - inner.begin();
+  };
+  return offset - start - (innerBefore(offset) - innerBefore(start)) + 1;
 }
 
 llvm::StringRef SourceFile::lineText(unsigned line) const {
@@ -61,17 +69,44 @@ uint32_t SourceManager::addDefine(llvm::StringRef text) {
   return add("-D " + text.str(), text, /*isArgument=*/true);
 }
 
+/// The bytes of a file, or the first of them where they are too many: some
+/// devices never end.
+static llvm::Expected<std::string> readText(llvm::StringRef path) {
+  llvm::sys::fs::file_t file = llvm::sys::fs::getStdinHandle();
+  if (path != "-") {
+    auto opened = llvm::sys::fs::openNativeFileForRead(path);
+    if (!opened)
+      return opened.takeError();
+    file = *opened;
+  }
+  llvm::scope_exit close([&] {
+    if (path != "-")
+      llvm::sys::fs::closeFile(file);
+  });
+  std::string text;
+  char chunk[1 << 14];
+  while (text.size() <= largestFile) {
+    llvm::Expected<size_t> count = llvm::sys::fs::readNativeFile(file, chunk);
+    if (!count)
+      return count.takeError();
+    if (*count == 0)
+      break;
+    text.append(chunk, *count);
+  }
+  return text;
+}
+
 llvm::Expected<uint32_t> SourceManager::load(llvm::StringRef path) {
-  auto buffer = llvm::MemoryBuffer::getFileOrSTDIN(path, /*IsText=*/true);
-  if (!buffer)
-    return llvm::errorCodeToError(buffer.getError());
+  llvm::Expected<std::string> read = readText(path);
+  if (!read)
+    return read.takeError();
+  std::string text = std::move(*read);
   // Programs and weights; no text has such a byte, whatever its encoding.
-  if ((*buffer)->getBuffer().contains('\0'))
+  if (llvm::StringRef(text).contains('\0'))
     return llvm::createStringError("this is not a text file");
-  if ((*buffer)->getBufferSize() > largestFile)
+  if (text.size() > largestFile)
     return llvm::createStringError("this is no model: it has more than 16 MiB");
   // Old editors ended lines with a carriage return alone.
-  std::string text = (*buffer)->getBuffer().str();
   for (size_t i = 0; i < text.size(); ++i)
     if (text[i] == '\r' && (i + 1 == text.size() || text[i + 1] != '\n'))
       text[i] = '\n';

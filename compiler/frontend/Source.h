@@ -53,6 +53,9 @@ private:
   std::string contents;
   bool argument;
   std::vector<uint32_t> starts;
+  /// Bytes that begin no code point, ascending: columns are asked for once for
+  /// every op, and a line may be as long as the file.
+  std::vector<uint32_t> inner;
 };
 
 /// Owns every source text of a compilation. Files are numbered from 0.

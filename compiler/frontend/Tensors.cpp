@@ -65,6 +65,8 @@ std::optional<Tensor> Elaborator::toTensor(const Value &value, Range range,
   case Value::Bool:
     return Tensor{emitter.splat(value.flag(), Elem::Bool, {}), Elem::Bool, {}};
   case Value::PerLayer: {
+    if (!spend(value.size() / 32, range))
+      return std::nullopt;
     std::vector<double> list;
     bool whole = true;
     for (const Value &item : value.items()) {
@@ -122,6 +124,8 @@ std::optional<Tensor> Elaborator::operandTensor(const Value &value,
     return splat(number, other->elem, other->dims);
   }
   if (value.is(Value::PerLayer)) {
+    if (!spend(value.size() / 32, range))
+      return std::nullopt;
     std::vector<double> list;
     for (const Value &item : value.items()) {
       list.push_back(item.number());
@@ -145,24 +149,6 @@ bool Elaborator::isTensorInteger(int64_t value, Range range) {
     return true;
   error(413, range,
         Twine(value) + " does not fit in the 32 bits of a tensor's integers");
-  return false;
-}
-
-bool Elaborator::isStorable(llvm::ArrayRef<Dim> dims, Range range,
-                            const Twine &what) {
-  double elements = 1;
-  for (const Dim &dim : dims)
-    elements *= static_cast<double>(dim.value());
-  if (elements <= maxElements)
-    return true;
-  const Dim *huge = llvm::find_if(dims, [](const Dim &dim) {
-    return static_cast<double>(dim.value()) > maxElements;
-  });
-  if (huge != dims.end() && !isFirstBlame(Value::integer(*huge)))
-    return false;
-  error(218, range,
-        what + " " + showShape(dims) + " = " + showNumbers(dims) +
-            " is too large");
   return false;
 }
 

@@ -15,6 +15,7 @@
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
 
 using namespace tfm;
 using llvm::Expected;
@@ -36,12 +37,13 @@ Expected<std::vector<std::string>> tfm::learnAlphabet(const DataSpec &data) {
 
 Expected<std::vector<std::string>> tfm::orderedAlphabet(StringRef text) {
   std::vector<std::string> alphabet;
+  llvm::StringSet<> seen;
   for (size_t at = 0; at < text.size();) {
     CodePoint next = decodeUtf8(text, at);
     if (next.value < 0)
       return llvm::createStringError("it is not UTF-8 text");
     std::string character = text.substr(at, next.bytes).str();
-    if (llvm::is_contained(alphabet, character))
+    if (!seen.insert(character).second)
       return llvm::createStringError("`" + character + "` occurs twice");
     alphabet.push_back(character);
     at += next.bytes;

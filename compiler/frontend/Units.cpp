@@ -18,9 +18,11 @@ using llvm::StringRef;
 using llvm::Twine;
 
 bool Elaborator::readSources(uint32_t mainFile, StringRef path) {
-  mainUnit = addUnit(mainFile, path);
-  std::vector<const Unit *> open;
-  resolveImports(*mainUnit, open);
+  if (!program.mainUnit) {
+    program.mainUnit = addUnit(mainFile, path);
+    std::vector<const Unit *> open;
+    resolveImports(*program.mainUnit, open);
+  }
   parseDefines();
   // Elaborating half-understood text would only repeat what was said.
   return !diags.hasErrors();
@@ -32,9 +34,9 @@ Unit *Elaborator::addUnit(uint32_t file, StringRef path) {
   if (path != "-")
     unit->folder = llvm::sys::path::parent_path(path).str();
   unit->ast = parseFile(sources, file, diags);
-  units.push_back(std::move(unit));
-  declare(*units.back());
-  return units.back().get();
+  program.units.push_back(std::move(unit));
+  declare(*program.units.back());
+  return program.units.back().get();
 }
 
 void Elaborator::declare(Unit &unit) {
@@ -63,8 +65,8 @@ void Elaborator::declare(Unit &unit) {
   for (const auto &member : unit.ast->constants) {
     if (twice(member->name, member->range))
       continue;
-    consts.emplace_back();
-    Const &constant = consts.back();
+    program.consts.emplace_back();
+    Const &constant = program.consts.back();
     constant.unit = &unit;
     constant.decl = member.get();
     unit.constants[member->name] = &constant;
@@ -95,7 +97,7 @@ void Elaborator::resolveImports(Unit &unit, std::vector<const Unit *> &open) {
     if (path == "-")
       path = "./-";
     Unit *found = nullptr;
-    for (const auto &other : units)
+    for (const auto &other : program.units)
       if (sources.file(other->file).name() == path)
         found = other.get();
     if (found && llvm::is_contained(open, found)) {
@@ -123,16 +125,16 @@ void Elaborator::resolveImports(Unit &unit, std::vector<const Unit *> &open) {
 }
 
 void Elaborator::loadStd() {
-  if (stdLoaded)
+  if (program.stdLoaded)
     return;
-  stdLoaded = true;
+  program.stdLoaded = true;
   for (StringRef name : embeddedFileNames()) {
     if (!name.ends_with(".tfm"))
       continue;
     uint32_t file = sources.add("std/" + name.str(), embeddedFile(name));
     Unit *unit = addUnit(file, "-");
     unit->isStd = true;
-    stdUnits.push_back(unit);
+    program.stdUnits.push_back(unit);
   }
 }
 
@@ -258,7 +260,7 @@ void Elaborator::reportUnusedDefines() {
 }
 
 const Block *Elaborator::block(StringRef keyword) const {
-  for (const Block &block : mainUnit->ast->blocks)
+  for (const Block &block : program.mainUnit->ast->blocks)
     if (block.keyword == keyword)
       return &block;
   return nullptr;

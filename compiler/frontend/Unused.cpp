@@ -191,7 +191,7 @@ void Elaborator::warnAboutUnusedNames(const ast::Module &module,
   llvm::StringSet<> names;
   readNames(module, names);
   if (isRoot)
-    readNames(mainUnit->ast->blocks, names);
+    readNames(program.mainUnit->ast->blocks, names);
   auto isUnused = [&](StringRef name) {
     return !names.contains(name) && !outside.contains(name) &&
            !name.starts_with("_");
@@ -253,12 +253,12 @@ void Elaborator::warnAboutUnusedItems(const Unit &unit) {
 
 void Elaborator::warnAboutUnusedNames() {
   llvm::StringSet<> outside;
-  for (const auto &unit : units) {
+  for (const auto &unit : program.units) {
     for (const auto &expr : unit->ast->storage)
       if (expr->kind == ExprKind::Member)
         outside.insert(expr->text);
   }
-  for (const auto &unit : units) {
+  for (const auto &unit : program.units) {
     if (unit->isStd)
       continue;
     for (const auto &module : unit->ast->modules) {
@@ -272,7 +272,7 @@ void Elaborator::warnAboutUnusedNames() {
   }
   // A file without a model may be there for what it defines and imports.
   if (root)
-    warnAboutUnusedItems(*mainUnit);
+    warnAboutUnusedItems(*program.mainUnit);
 }
 
 void Elaborator::warnAboutUnused() {

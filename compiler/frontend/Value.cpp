@@ -42,6 +42,13 @@ Value Value::list(std::vector<Value> items) {
   return v;
 }
 
+void Value::setItems(std::vector<Value> items) {
+  count = 1;
+  for (const Value &item : items)
+    count += item.count;
+  elements = std::make_shared<const std::vector<Value>>(std::move(items));
+}
+
 Value Value::named(Kind kind, llvm::StringRef name) {
   Value v(kind);
   v.name = name.str();

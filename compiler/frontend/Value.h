@@ -94,6 +94,9 @@ public:
   bool flag() const { return truth; }
   const std::string &text() const { return name; }
   const std::vector<Value> &items() const { return *elements; }
+  /// How many values there are to visit: of a list all that are in it and in
+  /// the lists in it, of a number for each layer one for each.
+  size_t size() const { return count; }
   const Tensor &tensor() const { return *tensorValue; }
   Node *node() const {
     return const_cast<Node *>(static_cast<const Node *>(target));
@@ -116,9 +119,7 @@ public:
   Node *owner() const { return self; }
   void setOwner(Node *node) { self = node; }
   void setText(llvm::StringRef text) { name = text.str(); }
-  void setItems(std::vector<Value> items) {
-    elements = std::make_shared<const std::vector<Value>>(std::move(items));
-  }
+  void setItems(std::vector<Value> items);
 
   /// Whether two compile-time values are the same.
   bool sameAs(const Value &other) const;
@@ -135,6 +136,7 @@ private:
   Dim whole;
   std::string name;
   std::shared_ptr<const std::vector<Value>> elements;
+  size_t count = 1;
   std::shared_ptr<const Tensor> tensorValue;
   const void *target = nullptr;
   const Unit *home = nullptr;
@@ -204,7 +206,8 @@ struct Const {
   Dims dims;
   bool poisoned = false;
   bool evaluated = false;
-  /// Row-major; with a value per layer, all layers.
+  /// Row-major; with a value per layer, all layers. Of a large one that is only
+  /// checked no more than the first of them.
   std::vector<float> values;
   Node *perLayer = nullptr;
 };

@@ -74,6 +74,15 @@ static int sweep(const ReportArguments &arguments, const ModelReport &base,
     axes.push_back(std::move(*axis));
   }
   Defines defines = parseDefines(arguments.defines);
+  // Each point is a model that is elaborated.
+  constexpr size_t mostPoints = 10'000;
+  size_t count = 1;
+  for (const SweepAxis &axis : axes)
+    count = std::min(count * axis.values.size(), mostPoints + 1);
+  if (count > mostPoints)
+    throw CLI::ValidationError(
+        "--sweep", "the grid has more than " + std::to_string(mostPoints) +
+                       " points: leave some of the values out");
   std::vector<SweepPoint> points =
       runSweep(axes,
                [&](llvm::ArrayRef<std::pair<std::string, std::string>> values,
