@@ -81,6 +81,12 @@ AtomicFile::AtomicFile(std::string finalPath, const std::string &suffix)
     if (std::filesystem::is_symlink(target, error))
       throw InputError("cannot write " + path + ": " + writeFailure(ELOOP));
   }
+  struct stat old;
+  if (suffix.empty() && !isDevice && stat(target.c_str(), &old) == 0) {
+    if (access(target.c_str(), W_OK) != 0)
+      throw InputError("cannot write " + path + ": " + writeFailure(errno));
+    permissions = old.st_mode & 07777;
+  }
   if (isOutput) {
     file = dup(STDOUT_FILENO);
   } else if (isDevice) {
@@ -148,6 +154,8 @@ void AtomicFile::keep() {
 }
 
 void AtomicFile::commit() {
+  if (permissions && fchmod(file, *permissions) != 0)
+    fail("write");
   keep();
   if (isDevice)
     return;

@@ -9,17 +9,21 @@
 #define TFM_RUNTIME_ATOMIC_FILE_H
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <sys/types.h>
 
 namespace tfm {
 
 /// Writes a file under a temporary name beside its final one. Nothing is seen
 /// under the final name until `commit`, which syncs and renames; a writer that
-/// is destroyed before that removes what it wrote. What is there and no regular
-/// file (a terminal, a pipe, /dev/null) is written to as it is, and never
-/// replaced. Throws InputError that names the file when the disk is full or the
-/// folder cannot be written, and where there is a folder of that name.
+/// is destroyed before that removes what it wrote. A file that is replaced
+/// keeps its permissions, and must be one that may be written. What is there
+/// and no regular file (a terminal, a pipe, /dev/null) is written to as it is,
+/// and never replaced. Throws InputError that names the file when the disk is
+/// full or the folder cannot be written, and where there is a folder of that
+/// name.
 class AtomicFile {
 public:
   /// The temporary name is one that no other file has, so that several
@@ -47,6 +51,7 @@ private:
   std::string path;   ///< as it was named
   std::string target; ///< where links lead
   std::string temporary;
+  std::optional<mode_t> permissions; ///< of the file that is replaced
   bool isDevice = false;
   int file = -1;
   /// Small writes wait here, so that many small tensors are few system calls.

@@ -66,9 +66,11 @@ llvm::Error tfm::link(llvm::StringRef object, llvm::StringRef output,
     llvm::raw_fd_ostream os(descriptor, /*shouldClose=*/true);
     os << object;
     os.close();
-    if (os.has_error())
+    std::error_code error = os.error();
+    os.clear_error(); // else LLVM ends the process
+    if (error)
       return llvm::createStringError("cannot write " + objectPath + ": " +
-                                     os.error().message());
+                                     error.message());
   }
   if (std::error_code error =
           llvm::sys::fs::createTemporaryFile("tfm", "txt", errorPath))

@@ -8,55 +8,11 @@
 #include "compiler/driver/WriteFile.h"
 
 #include "runtime/atomic_file.h"
+#include "runtime/error.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace tfm;
-
-namespace {
-
-std::error_code writeStream(llvm::raw_fd_ostream &os, llvm::StringRef bytes) {
-  os << bytes;
-  os.flush();
-  std::error_code error = os.error();
-  os.clear_error();
-  return error;
-}
-
-std::error_code writeDevice(llvm::StringRef path, llvm::StringRef bytes) {
-  std::error_code error;
-  llvm::raw_fd_ostream os(path, error);
-  return error ? error : writeStream(os, bytes);
-}
-
-std::error_code writeFile(const std::string &path, llvm::StringRef bytes) {
-  namespace fs = llvm::sys::fs;
-  fs::file_status old;
-  std::error_code error = fs::status(path, old);
-  bool isNew = error == std::errc::no_such_file_or_directory;
-  if (error && !isNew)
-    return error;
-  // A file that nobody may write to is not ours to replace.
-  if (!isNew && (error = fs::access(path, fs::AccessMode::Write)))
-    return error;
-  llvm::Expected<fs::TempFile> file =
-      fs::TempFile::create(path + ".%%%%%%.tmp");
-  if (!file)
-    return llvm::errorToErrorCode(file.takeError());
-  {
-    llvm::raw_fd_ostream os(file->FD, /*shouldClose=*/false);
-    error = writeStream(os, bytes);
-  }
-  if (!error && !isNew)
-    error = fs::setPermissions(file->FD, old.permissions());
-  if (error) {
-    llvm::consumeError(file->discard());
-    return error;
-  }
-  return llvm::errorToErrorCode(file->keep(path));
-}
-
-} // namespace
 
 bool tfm::isDevice(llvm::StringRef path) {
   llvm::sys::fs::file_status status;
@@ -64,19 +20,29 @@ bool tfm::isDevice(llvm::StringRef path) {
          !llvm::sys::fs::is_regular_file(status);
 }
 
-llvm::Error tfm::writeWhole(llvm::StringRef path, llvm::StringRef bytes) {
-  std::error_code error;
-  // What standard output was redirected to is not ours to replace either.
-  bool isOutput = path == "-" || path == "/dev/stdout";
-  if (isOutput)
-    error = writeStream(llvm::outs(), bytes);
-  else if (isDevice(path))
-    error = writeDevice(path, bytes);
-  else
-    error = writeFile(throughLinks(path.str()), bytes);
+/// Not a file of ours: what LLVM's streams have still to write comes first.
+static llvm::Error writeOut(llvm::StringRef bytes) {
+  llvm::outs() << bytes;
+  llvm::outs().flush();
+  std::error_code error = llvm::outs().error();
+  llvm::outs().clear_error();
   if (!error)
     return llvm::Error::success();
-  return llvm::createStringError(llvm::Twine("cannot write ") +
-                                 (isOutput ? "to standard output" : path) +
-                                 ": " + error.message());
+  return llvm::createStringError("cannot write to standard output: " +
+                                 error.message());
+}
+
+llvm::Error tfm::writeWhole(llvm::StringRef path, llvm::StringRef bytes) {
+  // What standard output was redirected to is not ours to replace either.
+  if (path == "-" || path == "/dev/stdout")
+    return writeOut(bytes);
+  // The runtime throws.
+  try {
+    AtomicFile file(path.str());
+    file.write(bytes);
+    file.commit();
+    return llvm::Error::success();
+  } catch (const InputError &error) {
+    return llvm::createStringError(error.what());
+  }
 }

@@ -17,11 +17,9 @@ namespace tfm {
 /// pipe, /dev/null. It is written to as it is, and never replaced.
 bool isDevice(llvm::StringRef path);
 
-/// Writes `bytes` to standard output where `path` is `-` or `/dev/stdout`,
-/// through to what is no regular file, else to a file, whole or not at all: to
-/// a temporary name beside it, then renamed. A file that exists keeps its
-/// permissions, and one that must not be written is an error. Errors say what
-/// cannot be written, and why.
+/// Writes `bytes` to standard output where `path` is `-` or `/dev/stdout`, else
+/// to a file as the runtime's AtomicFile does, whole or not at all. Errors say
+/// what cannot be written, and why.
 llvm::Error writeWhole(llvm::StringRef path, llvm::StringRef bytes);
 
 } // namespace tfm

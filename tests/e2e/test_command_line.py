@@ -424,7 +424,7 @@ class Output(unittest.TestCase):
                 script = f"ulimit -f 1; trap '' XFSZ; exec {words}"
                 result = run("sh", "-c", script)
                 self.assertEqual(result.returncode, 1, result)
-                self.assertIn(f"cannot write {path}: File too large", result.stderr)
+                self.assertIn(f"cannot write {path}: the file would pass the size limit", result.stderr)
                 self.assertEqual(path.read_text(), "old")
                 self.assertEqual(os.listdir(folder), ["out"])
                 self.assertEqual(tfmc(*command, "-o", path).returncode, 0)
