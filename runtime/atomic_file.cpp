@@ -67,6 +67,17 @@ std::string throughLinks(const std::string &path) {
   return real.string();
 }
 
+/// What there is at a path; false where there is nothing. Not to know is not
+/// the same: what is there would be written over.
+static bool look(const std::string &path, struct stat &status) {
+  if (stat(path.c_str(), &status) == 0)
+    return true;
+  for (int nothing : {ENOENT, ENOTDIR, ELOOP, ENAMETOOLONG, EACCES})
+    if (errno == nothing)
+      return false;
+  throw InputError("cannot look at " + path + ": " + std::strerror(errno));
+}
+
 AtomicFile::AtomicFile(std::string finalPath, const std::string &suffix)
     : path(std::move(finalPath)), target(path) {
   // What standard output was redirected to is not ours to replace either.
@@ -82,7 +93,7 @@ AtomicFile::AtomicFile(std::string finalPath, const std::string &suffix)
       throw InputError("cannot write " + path + ": " + writeFailure(ELOOP));
   }
   struct stat old;
-  if (suffix.empty() && !isDevice && stat(target.c_str(), &old) == 0) {
+  if (suffix.empty() && !isDevice && look(target, old)) {
     if (access(target.c_str(), W_OK) != 0)
       throw InputError("cannot write " + path + ": " + writeFailure(errno));
     permissions = old.st_mode & 07777;
@@ -245,19 +256,26 @@ std::string readFile(const std::string &path, std::string_view purpose) {
   return content;
 }
 
+bool isSameFile(const std::string &path, const std::string &other) {
+  struct stat status, otherStatus;
+  return look(path, status) && look(other, otherStatus) &&
+         status.st_dev == otherStatus.st_dev &&
+         status.st_ino == otherStatus.st_ino;
+}
+
 bool fileExists(const std::string &path) {
   struct stat status;
-  return stat(path.c_str(), &status) == 0;
+  return look(path, status);
 }
 
 bool isRegularFile(const std::string &path) {
   struct stat status;
-  return stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
+  return look(path, status) && S_ISREG(status.st_mode);
 }
 
 bool isFolder(const std::string &path) {
   struct stat status;
-  return stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+  return look(path, status) && S_ISDIR(status.st_mode);
 }
 
 } // namespace tfm

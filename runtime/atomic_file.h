@@ -85,10 +85,14 @@ void makeFolder(const std::string &path);
 /// is no regular file, and may have no end, a quarter of all memory is read.
 std::string readFile(const std::string &path, std::string_view purpose);
 
-/// Whether there is a file (or folder) of that name.
+/// Whether there is a file (or folder) of that name. Where the system cannot
+/// tell, as the disk fails, they throw InputError.
 bool fileExists(const std::string &path);
 bool isRegularFile(const std::string &path);
 bool isFolder(const std::string &path);
+/// Whether two paths lead to one file, so that writing one of them would
+/// destroy the other.
+bool isSameFile(const std::string &path, const std::string &other);
 
 } // namespace tfm
 

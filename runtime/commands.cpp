@@ -20,7 +20,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -170,9 +169,7 @@ void train(const tfm_model &descriptor, TrainCommand command,
     options.out =
         options.resume.empty() ? freeRunFolder(descriptor) : options.resume;
   // Another way to write the same folder is still the same run.
-  std::error_code none;
-  if (!options.resume.empty() &&
-      std::filesystem::equivalent(options.out, options.resume, none))
+  if (!options.resume.empty() && isSameFile(options.out, options.resume))
     options.out = options.resume;
   bool isNew = options.out != options.resume;
   if (isNew && holdsWeights(options.out) && !options.overwrite)

@@ -44,13 +44,22 @@ std::string nameOfOlder(int64_t step) {
   return olderPrefix + std::to_string(step);
 }
 
-/// The names of what is in a folder; none where it cannot be read.
+/// The names of what is in a folder; none where there is no folder. Throws
+/// InputError where the system cannot tell.
 std::vector<std::string> namesIn(const std::string &folder) {
   std::vector<std::string> names;
   std::error_code error;
-  for (fs::directory_iterator next(folder, error), end; !error && next != end;
-       next.increment(error))
-    names.push_back(next->path().filename().string());
+  do {
+    names.clear();
+    for (fs::directory_iterator next(folder, error), end; !error && next != end;
+         next.increment(error))
+      names.push_back(next->path().filename().string());
+  } while (error == std::errc::interrupted);
+  if (error && error != std::errc::no_such_file_or_directory &&
+      error != std::errc::not_a_directory &&
+      error != std::errc::permission_denied)
+    throw InputError("cannot read the folder " + folder + ": " +
+                     error.message());
   std::ranges::sort(names);
   return names;
 }
@@ -112,10 +121,9 @@ void RunFolder::beginCheckpoint(const RunState &state) {
 }
 
 void RunFolder::discardUnfinished() noexcept {
-  if (fileExists(file(pendingState)))
-    return; // it counts
   try {
-    removeUnfinished();
+    if (!fileExists(file(pendingState))) // else it counts
+      removeUnfinished();
   } catch (const InputError &) {
     // Whoever opens the folder next tries again.
   }
@@ -139,13 +147,23 @@ void RunFolder::finishCheckpoint() {
   removeOlder();
 }
 
-void RunFolder::keepOlder() const {
-  std::string name;
+std::optional<int64_t> RunFolder::newestStep() const {
+  std::string path = file("state.json");
+  if (!fileExists(path))
+    return std::nullopt;
+  std::string text = readFile(path, "the checkpoint's state");
   try {
-    name = nameOfOlder(readState(file("state.json")).step);
+    return parseState(text, path).step;
   } catch (const InputError &) {
-    return; // damaged: nobody could go on from it, and the new one is whole
+    return std::nullopt;
   }
+}
+
+void RunFolder::keepOlder() const {
+  std::optional<int64_t> step = newestStep();
+  if (!step)
+    return; // nobody could go on from it, and the new one is whole
+  std::string name = nameOfOlder(*step);
   std::string unfinished = name + nextSuffix;
   removeInner(unfinished);
   removeInner(name);
@@ -174,18 +192,15 @@ void RunFolder::removeOlder() const {
   std::vector<int64_t> older = olderSteps(folder);
   if (older.empty())
     return;
-  int64_t newest = 0;
-  try {
-    newest = readState(file("state.json")).step;
-  } catch (const InputError &) {
+  std::optional<int64_t> newest = newestStep();
+  if (!newest)
     return; // whoever loads it says so, and may need the older ones
-  }
   // Later ones are of a run that was set back by hand.
-  std::erase_if(older, [&](int64_t step) { return step > newest; });
+  std::erase_if(older, [&](int64_t step) { return step > *newest; });
   std::ranges::reverse(older);
   int64_t kept = 0;
   for (int64_t step : older)
-    if (step == newest || ++kept >= keep)
+    if (step == *newest || ++kept >= keep)
       removeInner(nameOfOlder(step));
 }
 

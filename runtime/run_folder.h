@@ -81,6 +81,9 @@ public:
   void linkInto(const std::string &inner, const std::string &name) const;
 
 private:
+  /// The step of the newest checkpoint; none where its state is missing or
+  /// damaged. Throws InputError where it cannot be read.
+  std::optional<int64_t> newestStep() const;
   void keepOlder() const;
   void removeOlder() const;
   void removeInner(const std::string &name) const;

@@ -54,12 +54,10 @@ WeightFiles::WeightFiles(const std::string &path) : named(path) {
 }
 
 void WeightFiles::requireNoneIs(const std::string &path) const {
-  for (const auto &file : files) {
-    std::error_code error; // a path that does not exist is no other's
-    if (std::filesystem::equivalent(file->path(), path, error))
+  for (const auto &file : files)
+    if (isSameFile(file->path(), path))
       throw InputError(path + " is what the weights come from, and would be "
                               "overwritten: write to another file");
-  }
 }
 
 void WeightFiles::addFile(const std::string &path) {

@@ -21,6 +21,8 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OwningOpRef.h"
+#include "runtime/atomic_file.h"
+#include "runtime/error.h"
 #include "runtime/tokenizer/utf8.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringExtras.h"
@@ -109,9 +111,14 @@ std::string whyNotWritten(llvm::StringRef path, Emit emit,
   llvm::StringRef folder = llvm::sys::path::parent_path(path);
   if (!folder.empty() && !llvm::sys::fs::is_directory(folder))
     return ("there is no folder " + folder).str();
-  for (size_t i = 0; i != sources.size(); ++i)
-    if (llvm::sys::fs::equivalent(path, sources.file(i).name()))
-      return "the model is made of it";
+  // The runtime throws.
+  try {
+    for (size_t i = 0; i != sources.size(); ++i)
+      if (isSameFile(path.str(), sources.file(i).name().str()))
+        return "the model is made of it";
+  } catch (const InputError &error) {
+    return error.what();
+  }
   return "";
 }
 

@@ -67,8 +67,13 @@ static int create(llvm::StringRef given, const std::string &like) {
     return 1;
   }
   std::string file = (path + ".tfm").str();
-  if (llvm::sys::fs::exists(file)) {
-    messages() << "tfmc: " << file << " exists already; nothing was changed\n";
+  std::error_code error =
+      llvm::sys::fs::access(file, llvm::sys::fs::AccessMode::Exist);
+  if (error != std::errc::no_such_file_or_directory) {
+    messages() << "tfmc: "
+               << (error ? "cannot write " + file + ": " + error.message()
+                         : file + " exists already; nothing was changed")
+               << "\n";
     return 1;
   }
   std::string name = stem.str();

@@ -8,9 +8,10 @@
 #include "Output.h"
 
 #include "compiler/driver/WriteFile.h"
+#include "runtime/atomic_file.h"
+#include "runtime/error.h"
 #include "runtime/tokenizer/utf8.h"
 
-#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/raw_ostream.h"
 
 namespace {
@@ -35,12 +36,17 @@ llvm::raw_ostream &tfm::messages() {
 
 bool tfm::isInput(llvm::StringRef output, llvm::ArrayRef<std::string> inputs) {
   for (const std::string &input : inputs) {
-    bool same = false;
-    if (input == "-" || output.empty() ||
-        llvm::sys::fs::equivalent(output, input, same) || !same)
+    if (input == "-" || output.empty())
       continue;
-    messages() << "tfmc: error: -o " << output << " would overwrite " << input
-               << ", which this command reads: give another file\n";
+    // The runtime throws.
+    try {
+      if (!isSameFile(output.str(), input))
+        continue;
+      messages() << "tfmc: error: -o " << output << " would overwrite " << input
+                 << ", which this command reads: give another file\n";
+    } catch (const InputError &error) {
+      messages() << "tfmc: error: " << error.what() << "\n";
+    }
     return true;
   }
   return false;

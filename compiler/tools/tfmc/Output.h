@@ -20,7 +20,7 @@ namespace tfm {
 llvm::raw_ostream &messages();
 
 /// Whether writing `output` would destroy one of the files that a command
-/// reads; says so.
+/// reads, or may, as the system cannot tell; says so.
 bool isInput(llvm::StringRef output, llvm::ArrayRef<std::string> inputs);
 
 /// Writes `text` to standard output where `path` is empty, else as `writeWhole`
