@@ -91,12 +91,28 @@ static std::string shortened(llvm::StringRef message) {
   return text;
 }
 
-/// The columns of a terminal that a part of a line takes: two for a Chinese
-/// character.
+/// Calls `visit(at, bytes, columns)` for every character of a line: where it
+/// stands, and how many columns of a terminal it takes, two for a Chinese one.
+/// What is not UTF-8 is cut as `printable` does.
+static void
+forEachCharacter(llvm::StringRef line,
+                 llvm::function_ref<void(size_t, size_t, unsigned)> visit) {
+  for (size_t at = 0; at < line.size();) {
+    size_t bytes = decodeUtf8(line, at).bytes;
+    int columns = 1;
+    if (!llvm::isASCII(line[at]))
+      columns = llvm::sys::unicode::columnWidthUTF8(
+          printableLine(line.substr(at, bytes)));
+    visit(at, bytes, columns < 0 ? 1 : columns);
+    at += bytes;
+  }
+}
+
 static unsigned columnsOf(llvm::StringRef text) {
-  std::string shown = printableLine(text);
-  int columns = llvm::sys::unicode::columnWidthUTF8(shown);
-  return columns < 0 ? countCodePoints(shown) : columns;
+  unsigned all = 0;
+  forEachCharacter(text,
+                   [&](size_t, size_t, unsigned columns) { all += columns; });
+  return all;
 }
 
 /// Lines of more columns than this are shown in part.
@@ -113,9 +129,15 @@ struct Excerpt {
 
 /// The excerpt of `line` around its bytes `begin` to `end`.
 static Excerpt excerptOf(llvm::StringRef line, size_t begin, size_t end) {
-  unsigned before = columnsOf(line.take_front(begin));
-  unsigned width = std::max(columnsOf(line.slice(begin, end)), 1u);
-  unsigned all = columnsOf(line);
+  unsigned before = 0, width = 0, all = 0;
+  forEachCharacter(line, [&](size_t at, size_t, unsigned columns) {
+    all += columns;
+    if (at < begin)
+      before += columns;
+    else if (at < end)
+      width += columns;
+  });
+  width = std::max(width, 1u);
   if (all <= maxColumns)
     return {printableLine(line), before, width};
   // From where to where, in columns: the marked part in the middle if it fits,
@@ -125,30 +147,23 @@ static Excerpt excerptOf(llvm::StringRef line, size_t begin, size_t end) {
   unsigned from = before > margin ? before - margin : 0;
   from = std::min(from, std::max(all, room) - room);
   Excerpt excerpt{from > 0 ? cut.str() : "", 0, 0};
-  unsigned column = 0, first = 0;
+  unsigned column = 0, first = 0, last = 0;
   bool hasBegun = false;
-  for (size_t at = 0; at < line.size() && column < all;) {
-    size_t next = at + 1;
-    while (next < line.size() &&
-           (static_cast<unsigned char>(line[next]) & 0xC0) == 0x80)
-      ++next;
-    llvm::StringRef character = line.slice(at, next);
-    unsigned columns = columnsOf(character);
-    if (column + columns > from + room)
-      break;
+  forEachCharacter(line, [&](size_t at, size_t bytes, unsigned columns) {
     // Not within a character, nor with an accent of one that is cut off.
-    hasBegun |= column >= from && columns > 0;
-    if (hasBegun) {
-      if (excerpt.text.size() == (from > 0 ? cut.size() : 0))
+    if (column >= from && column + columns <= from + room &&
+        (hasBegun || columns > 0)) {
+      if (!hasBegun)
         first = column;
-      excerpt.text += printableLine(character);
+      hasBegun = true;
+      excerpt.text += printableLine(line.substr(at, bytes));
+      last = column + columns;
     }
     column += columns;
-    at = next;
-  }
+  });
   excerpt.before = before - first + (from > 0 ? cut.size() : 0);
-  excerpt.width = std::max(std::min(width, column - before), 1u);
-  if (column < all)
+  excerpt.width = std::max(std::min(width, last - before), 1u);
+  if (last < all)
     excerpt.text += cut;
   return excerpt;
 }

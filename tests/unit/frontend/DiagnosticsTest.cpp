@@ -178,6 +178,26 @@ TEST(Diagnostics, LongLinesAreCutBetweenCharacters) {
                                          "...\n      | " + blanks(59) + "^^\n");
 }
 
+// Each of them takes a column; what could have begun a character takes one.
+TEST(Diagnostics, LongLinesThatAreNotUtf8) {
+  std::string unknown = "\xEF\xBF\xBD";
+  std::string line = "ab" + repeated("\xA6", 200);
+  EXPECT_EQ(placeOf(line, 0, 2),
+            "    1 | ab" + repeated(unknown, 112) + "...\n      | ^^\n");
+  EXPECT_EQ(placeOf(line, 2, 3),
+            "    1 | ab" + repeated(unknown, 112) + "...\n      |   ^\n");
+  EXPECT_EQ(placeOf(line, 100, 101), "    1 | ..." + repeated(unknown, 114) +
+                                         "...\n      | " + blanks(59) + "^\n");
+  line = repeated("\xE4\xB8", 200);
+  EXPECT_EQ(placeOf(line, 398, 400), "    1 | ..." + repeated(unknown, 114) +
+                                         "\n      | " + blanks(116) + "^\n");
+  // Within an accent at the end of its line.
+  line = repeated("x", 200) + "\u0301";
+  EXPECT_EQ(placeOf(line, 201, 202), "    1 | ..." + repeated("x", 114) +
+                                         "\u0301\n      | " + blanks(117) +
+                                         "^\n");
+}
+
 TEST(Diagnostics, LongNamesAreShortened) {
   SourceManager sources;
   Diagnostics diags(sources);
