@@ -196,6 +196,8 @@ public:
     normalizer(part("normalizer"));
     preTokenizer(part("pre_tokenizer"));
     decoder(part("decoder"));
+    requireBounded("normalizer", rules.replace);
+    requireBounded("decoder", rules.restore);
     return std::move(rules);
   }
 
@@ -214,6 +216,22 @@ private:
     throw InputError(origin + ": the " + what + " " + text +
                      " is not supported; those of Llama, Mistral, Gemma and "
                      "byte-level BPE are");
+  }
+
+  /// Replacements one after the other multiply: a file of some lines could make
+  /// a word of gigabytes.
+  void requireBounded(
+      const char *what,
+      const std::vector<std::pair<std::string, std::string>> &steps) const {
+    constexpr double most = 1000;
+    double growth = 1;
+    for (const auto &[from, to] : steps)
+      growth *= std::max(1.0, static_cast<double>(to.size()) /
+                                  static_cast<double>(from.size()));
+    if (growth > most)
+      throw InputError(origin + ": the replacements of the " + what +
+                       " can make a text more than 1000 times as long. Copy or "
+                       "download the file again");
   }
 
   static std::string typeOf(const json &value) {
@@ -293,8 +311,8 @@ private:
       rules.restore.push_back(replacement("decoder", value));
     } else if (type == "ByteFallback") {
       rules.bytes = true;
-    } else if (type == "Strip" && value.value("start", 0) == 1 &&
-               value.value("stop", 0) == 0) {
+    } else if (type == "Strip" && value.value("start", json(0)) == 1 &&
+               value.value("stop", json(0)) == 0) {
       rules.strip = value.at("content").get<std::string>();
     } else if (type != "Fuse") {
       unsupported("decoder", value);

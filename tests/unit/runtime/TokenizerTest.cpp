@@ -259,10 +259,24 @@ TEST(CharBpe, RefusesWhatItCannotFollow) {
            {"normalizer", {{"type", "Replace"}, {"pattern", {{"Regex", "a"}}}}},
            {"pre_tokenizer", {{"type", "Whitespace"}}},
            {"decoder", {{"type", "WordPiece"}}},
+           {"decoder", {{"type", "Strip"}, {"content", " "}, {"start", 1.5}}},
+           {"decoder",
+            {{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0.5}}},
            {"decoder", nullptr}}) {
     EXPECT_NE(problem(part, value).find("x.json"), std::string::npos)
         << part << value;
   }
+  // Each doubles the text: 2^40 times in all.
+  json twice = {
+      {"type", "Replace"}, {"pattern", {{"String", "a"}}}, {"content", "aa"}};
+  json steps = std::vector<json>(40, twice);
+  EXPECT_NE(
+      problem("normalizer", {{"type", "Sequence"}, {"normalizers", steps}})
+          .find("replacements of the normalizer"),
+      std::string::npos);
+  EXPECT_NE(problem("decoder", {{"type", "Sequence"}, {"decoders", steps}})
+                .find("replacements of the decoder"),
+            std::string::npos);
   root["model"]["merges"] = json::array();
   EXPECT_NE(problem("version", "1.0").find("merges are missing"),
             std::string::npos);
