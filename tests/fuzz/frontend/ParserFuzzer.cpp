@@ -11,10 +11,12 @@
 
 #include "compiler/frontend/Format.h"
 #include "compiler/frontend/Parser.h"
+#include "tests/fuzz/support/TimeLimit.h"
 
 #include <cstdlib>
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  tfm::fuzz::TimeLimit limit(2);
   tfm::SourceManager sources;
   tfm::Diagnostics diags(sources);
   uint32_t file = sources.add(

@@ -10,8 +10,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/report/TrainingLog.h"
+#include "tests/fuzz/support/TimeLimit.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  tfm::fuzz::TimeLimit limit(2);
   tfm::TrainingLog log;
   log.name = log.path = "fuzz";
   llvm::StringRef text(reinterpret_cast<const char *>(data), size);

@@ -13,6 +13,7 @@
 #include "runtime/atomic_file.h"
 #include "runtime/tokenizer/tokenizer.h"
 #include "runtime/tokenizer/utf8.h"
+#include "tests/fuzz/support/TimeLimit.h"
 
 #include <cstdlib>
 
@@ -30,6 +31,7 @@ const tfm::Tokenizer &tokenizer() {
 } // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  tfm::fuzz::TimeLimit limit(2);
   std::string_view text(reinterpret_cast<const char *>(data), size);
   std::string back;
   for (int32_t id : tokenizer().ids(text))

@@ -1,0 +1,116 @@
+//===- ConfigFuzzer.cpp - a config.json that is nearly right ------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+// The input is a config.json beside models of several families: a comparison,
+// or an InputError.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/error.h"
+#include "runtime/hf_config.h"
+#include "tests/fuzz/runtime/JsonMutator.h"
+#include "tests/fuzz/support/Folder.h"
+#include "tests/fuzz/support/TimeLimit.h"
+
+#include <cstdlib>
+
+using namespace tfm::fuzz;
+
+namespace {
+
+constexpr const char *keys[] = {"activation_function",
+                                "attn_logit_softcapping",
+                                "factor",
+                                "hidden_act",
+                                "hidden_activation",
+                                "layer_norm_eps",
+                                "layer_norm_epsilon",
+                                "layer_types",
+                                "max_position_embeddings",
+                                "max_window_layers",
+                                "model_type",
+                                "n_ctx",
+                                "n_head",
+                                "n_heads",
+                                "n_layer",
+                                "n_layers",
+                                "n_positions",
+                                "norm_eps",
+                                "norm_epsilon",
+                                "num_attention_heads",
+                                "num_hidden_layers",
+                                "num_key_value_heads",
+                                "num_layers",
+                                "partial_rotary_factor",
+                                "rms_norm_eps",
+                                "rope_parameters",
+                                "rope_scaling",
+                                "rope_theta",
+                                "rope_type",
+                                "rotary_dim",
+                                "rotary_emb_base",
+                                "rotary_pct",
+                                "sliding_window",
+                                "tie_word_embeddings",
+                                "type",
+                                "use_sliding_window"};
+
+const tfm::ModelDescription models[] = {
+    {R"({"activation": ["silu"], "attentions": 2, "context": 64, "eps": [1e-6],
+         "head_width": [8], "heads": [6], "kv_heads": [2],
+         "names": {"heads": "heads", "kv_heads": "kv_heads"},
+         "rope_base": [10000], "rope_dims": [8], "softcap": [null],
+         "tied": false, "window": [null]})",
+     R"([{"name": "vocab", "value": 101}, {"name": "layers", "value": 2},
+         {"name": "heads", "value": 6}, {"name": "kv_heads", "value": 2},
+         {"name": "eps", "value": 1e-6}, {"name": "base", "value": 10000}])",
+     "llama.tfm"},
+    {R"({"activation": ["gelu_tanh", "silu"], "attentions": 4, "context": 32,
+         "eps": [1e-5, 1e-6], "head_width": [4, 8], "heads": [2, 4],
+         "kv_heads": [1, 2], "rope_base": [10000, 1000000.0],
+         "rope_dims": [2, 4], "softcap": [50.0, null], "tied": true,
+         "window": [4096, null]})",
+     R"([{"name": "act", "value": "silu"}, {"name": "tied", "value": true}])",
+     "several.tfm"},
+    {"", "", "unknown.tfm"}};
+
+} // namespace
+
+extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size,
+                                          size_t limit, unsigned seed) {
+  Dice dice(seed);
+  std::string_view text(reinterpret_cast<const char *>(data), size);
+  return handOver(mutateJson(text, dice, keys), data, size, limit);
+}
+
+extern "C" size_t LLVMFuzzerCustomCrossOver(const uint8_t *data, size_t size,
+                                            const uint8_t *other,
+                                            size_t otherSize, uint8_t *out,
+                                            size_t limit, unsigned seed) {
+  Dice dice(seed);
+  std::string text =
+      crossJson({reinterpret_cast<const char *>(data), size},
+                {reinterpret_cast<const char *>(other), otherSize}, dice);
+  return handOver(text, out, 0, limit);
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  static const Folder folder;
+  folder.write("config.json", {reinterpret_cast<const char *>(data), size});
+  TimeLimit limit(2);
+  for (const tfm::ModelDescription &model : models)
+    try {
+      auto comparison = tfm::compareConfig(folder.path, model);
+      // What differs says how to mend it.
+      for (const tfm::ConfigKey &key : comparison.value().keys)
+        if ((key.state == tfm::ConfigKey::State::Differs) == key.fix.empty())
+          std::abort();
+    } catch (const tfm::InputError &) {
+      // What a user sees as a message.
+    }
+  return 0;
+}
