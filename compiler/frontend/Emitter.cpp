@@ -43,8 +43,7 @@ Handle toHandle(mlir::Value value) { return value.getAsOpaquePointer(); }
 struct Emitter::Impl {
   explicit Impl(MLIRContext &context)
       : context(context), builder(&context),
-        module(ModuleOp::create(UnknownLoc::get(&context))),
-        loc(UnknownLoc::get(&context)) {
+        module(ModuleOp::create(UnknownLoc::get(&context))) {
     builder.setInsertionPointToEnd(&nowhere);
   }
 
@@ -64,6 +63,17 @@ struct Emitter::Impl {
     params.clear();
     constants.clear();
     shapes.clear();
+  }
+
+  Location place() {
+    if (!located && !file)
+      located = UnknownLoc::get(&context);
+    if (!located)
+      located = NameLoc::get(builder.getStringAttr(node ? node->path() : ""),
+                             FileLineColLoc::get(&context, file->name(),
+                                                 file->line(offset),
+                                                 file->column(offset)));
+    return *located;
   }
 
   Type elementType(Elem elem) {
@@ -99,7 +109,7 @@ struct Emitter::Impl {
     mlir::Value &arg = f.sharedArgs[outer];
     if (!arg) {
       f.shared.push_back(outer);
-      arg = f.block->addArgument(outer.getType(), loc);
+      arg = f.block->addArgument(outer.getType(), place());
     }
     return arg;
   }
@@ -113,7 +123,7 @@ struct Emitter::Impl {
       RankedTensorType whole = typeOf(value);
       auto layer = RankedTensorType::get(whole.getShape().drop_front(),
                                          whole.getElementType());
-      arg = f.block->insertArgument(1u + f.stacked.size(), layer, loc);
+      arg = f.block->insertArgument(1u + f.stacked.size(), layer, place());
     }
     return arg;
   }
@@ -134,13 +144,13 @@ struct Emitter::Impl {
 
   /// The first result of a new op.
   template <typename Op, typename... Args> Handle make(const Args &...args) {
-    return toHandle(Op::create(builder, loc, args...)->getResult(0));
+    return toHandle(Op::create(builder, place(), args...)->getResult(0));
   }
 
   /// An op by its name, whose result has the type of its operands.
   Handle makeNamed(StringRef name, ValueRange operands) {
     return toHandle(builder
-                        .create(loc, builder.getStringAttr("tfm." + name),
+                        .create(place(), builder.getStringAttr("tfm." + name),
                                 operands, operands.front().getType())
                         ->getResult(0));
   }
@@ -179,7 +189,11 @@ struct Emitter::Impl {
   /// tensors for a dimension.
   Block nowhere;
   OwningOpRef<ModuleOp> module;
-  Location loc;
+  /// Of what is made next (`at`).
+  const Node *node = nullptr;
+  const SourceFile *file = nullptr;
+  uint32_t offset = 0;
+  std::optional<Location> located;
   func::FuncOp function;
   std::vector<Frame> frames;
   llvm::DenseMap<const Param *, mlir::Value> params;
@@ -210,11 +224,11 @@ Emitter::Emitter(MLIRContext &context) {
 }
 Emitter::~Emitter() = default;
 
-void Emitter::at(StringRef path, StringRef file, unsigned line,
-                 unsigned column) {
-  impl->loc =
-      NameLoc::get(impl->builder.getStringAttr(path),
-                   FileLineColLoc::get(&impl->context, file, line, column));
+void Emitter::at(const Node *node, const SourceFile &file, uint32_t offset) {
+  impl->node = node;
+  impl->file = &file;
+  impl->offset = offset;
+  impl->located.reset();
 }
 
 //===----------------------------------------------------------------------===//
@@ -234,7 +248,7 @@ std::vector<Handle> Emitter::beginFunction(StringRef name,
          {m.builder.getStringAttr("tfm.dims"), m.dimStrings(argument.dims)}}));
   }
   m.builder.setInsertionPointToEnd(m.module->getBody());
-  m.function = func::FuncOp::create(m.builder, m.loc, name,
+  m.function = func::FuncOp::create(m.builder, m.place(), name,
                                     m.builder.getFunctionType(types, {}));
   m.function.setAllArgAttrs(attrs);
   Frame frame;
@@ -255,7 +269,7 @@ void Emitter::endFunction(ArrayRef<Handle> results) {
     values.push_back(toValue(handle));
     types.push_back(values.back().getType());
   }
-  func::ReturnOp::create(m.builder, m.loc, values);
+  func::ReturnOp::create(m.builder, m.place(), values);
   m.function.setFunctionType(m.builder.getFunctionType(
       m.function.getFunctionType().getInputs(), types));
   m.function->setAttr("tfm.shapes",
@@ -277,8 +291,9 @@ Handle Emitter::beginRepeat(const Node *key, int64_t count, Handle carried) {
   frame.key = key;
   frame.count = count;
   frame.carried = m.use(toValue(carried));
-  frame.block->addArgument(m.builder.getIndexType(), m.loc);
-  mlir::Value arg = frame.block->addArgument(frame.carried.getType(), m.loc);
+  frame.block->addArgument(m.builder.getIndexType(), m.place());
+  mlir::Value arg =
+      frame.block->addArgument(frame.carried.getType(), m.place());
   m.frames.push_back(std::move(frame));
   m.builder.setInsertionPointToEnd(m.frames.back().block);
   return toHandle(arg);
@@ -286,12 +301,12 @@ Handle Emitter::beginRepeat(const Node *key, int64_t count, Handle carried) {
 
 Handle Emitter::endRepeat(Handle carried) {
   Impl &m = *impl;
-  YieldOp::create(m.builder, m.loc, ValueRange{m.use(toValue(carried))});
+  YieldOp::create(m.builder, m.place(), ValueRange{m.use(toValue(carried))});
   Frame frame = std::move(m.frames.back());
   m.frames.pop_back();
   m.builder.setInsertionPointToEnd(m.frames.back().block);
   auto repeat =
-      RepeatOp::create(m.builder, m.loc, TypeRange{frame.carried.getType()},
+      RepeatOp::create(m.builder, m.place(), TypeRange{frame.carried.getType()},
                        static_cast<uint64_t>(frame.count), /*reverse=*/false,
                        ValueRange{frame.carried}, frame.stacked, frame.shared);
   repeat.getBody().push_back(frame.block);
@@ -327,7 +342,7 @@ Handle Emitter::param(const Param &param) {
   mlir::Value &value = m.params[&param];
   if (!value)
     value = m.atFunction([&]() -> mlir::Value {
-      return GetParamOp::create(m.builder, m.loc,
+      return GetParamOp::create(m.builder, m.place(),
                                 parameterType(m.builder, param), param.path());
     });
   SmallVector<const Node *> keys;
@@ -379,7 +394,7 @@ Handle Emitter::constant(const Const &constant, StringRef formula) {
           isWhole
               ? DenseElementsAttr::get(type, ArrayRef<float>(constant.values))
               : splatAttr(type, 0);
-      auto op = ConstantOp::create(m.builder, m.loc, data);
+      auto op = ConstantOp::create(m.builder, m.place(), data);
       op->setAttr("tfm.const", describe(m.builder, constant,
                                         m.dimStrings(constant.dims), formula));
       return op;
@@ -389,7 +404,7 @@ Handle Emitter::constant(const Const &constant, StringRef formula) {
 
 Handle Emitter::splat(double value, Elem elem, Shape shape) {
   Impl &m = *impl;
-  return toHandle(ConstantOp::create(m.builder, m.loc,
+  return toHandle(ConstantOp::create(m.builder, m.place(),
                                      splatAttr(m.type(elem, shape), value))
                       .getResult());
 }
@@ -412,7 +427,7 @@ Handle Emitter::perLayer(const Node *key, ArrayRef<double> values, Elem elem) {
           type, ArrayRef<bool>(llvm::map_to_vector(
                     values, [](double v) { return v != 0; })));
     }
-    return ConstantOp::create(m.builder, m.loc, data);
+    return ConstantOp::create(m.builder, m.place(), data);
   });
   return toHandle(m.bring(value, {key}));
 }
@@ -645,7 +660,7 @@ void Emitter::declareParam(const Param &param) {
   for (const auto &[node, name] : param.aliases)
     llvm::append_range(aliases, layerNames(node, name, repeats));
   b.setInsertionPointToEnd(m.module->getBody());
-  ParamOp::create(b, m.loc, param.path(), parameterType(b, param),
+  ParamOp::create(b, m.place(), param.path(), parameterType(b, param),
                   m.dimStrings(param.dims), init, param.trainable,
                   names.empty() ? ArrayAttr() : m.strings(names),
                   aliases.empty() ? ArrayAttr() : m.strings(aliases));

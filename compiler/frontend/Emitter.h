@@ -35,10 +35,10 @@ public:
   explicit Emitter(mlir::MLIRContext &context);
   ~Emitter();
 
-  /// Place of the ops that are made next: the path of the module whose method
-  /// they stand in, and where in a file.
-  void at(llvm::StringRef path, llvm::StringRef file, unsigned line,
-          unsigned column);
+  /// Place of the ops that are made next: the module in whose method they stand
+  /// (null: none), and a byte of a file. Most places have no ops, so that
+  /// paths and lines are looked up when one is made.
+  void at(const Node *node, const SourceFile &file, uint32_t offset);
 
   // Functions.
   std::vector<Handle> beginFunction(llvm::StringRef name,

@@ -104,15 +104,11 @@ void Elaborator::suggestInteger(Diagnostic &d, const Value &value) {
 }
 
 void Elaborator::locate(Range range) {
-  const SourceFile &file = sources.file(range.file);
   // Inside of a function of a file, the module that calls it.
   const Node *node = nullptr;
   for (auto frame = frames.rbegin(); frame != frames.rend() && !node; ++frame)
     node = frame->node;
-  std::string path = node ? node->path() : "";
-  spend(path.size() / 256, range);
-  emitter.at(path, file.name(), file.line(range.begin),
-             file.column(range.begin));
+  emitter.at(node, sources.file(range.file), range.begin);
 }
 
 //===----------------------------------------------------------------------===//
