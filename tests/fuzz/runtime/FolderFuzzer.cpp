@@ -249,7 +249,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (!loaded && !target.allAre(7.0f) && !target.allAre(0.0f))
     std::abort();
   succeeds([&] { tfm::loadWeights(folder.path, target.model); });
-  // CHECKPOINT
+  succeeds([&] { tfm::loadCheckpoint(folder.path, target.model); });
   succeeds([&] {
     tfm::TokenizerRequest request;
     request.weights = folder.path;
