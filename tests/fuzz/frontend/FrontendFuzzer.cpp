@@ -46,7 +46,9 @@ extern "C" size_t LLVMFuzzerCustomCrossOver(const uint8_t *data, size_t size,
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  TimeLimit limit(5);
+  // 2 s without the sanitizers, which make many small allocations ten times as
+  // slow.
+  TimeLimit limit(20);
   llvm::StringRef text(reinterpret_cast<const char *>(data), size);
   // A context keeps every type and attribute that it has met.
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
