@@ -177,7 +177,7 @@ class Addition(unittest.TestCase):
 
     def test_a_run_directory_is_whole(self):
         names = {path.name for path in self.run_folder.iterdir()}
-        self.assertEqual(names, {"model.safetensors", "optimizer.safetensors", "state.json",
+        self.assertEqual(names, {"best", "model.safetensors", "optimizer.safetensors", "state.json",
                                  "tokenizer.json", "log.jsonl"})
         self.assertEqual(json.loads((self.run_folder / "state.json").read_text())["step"], 120)
 
