@@ -28,9 +28,9 @@ inline constexpr double maxElements = 2.5e14;
 /// them.
 inline constexpr size_t maxRank = 64;
 
-/// What elaborating may cost (`spend`): about a second. Models take some
+/// What elaborating may cost (`spend`): half a second. Models take some
 /// thousands of steps.
-inline constexpr size_t maxSteps = size_t{1} << 22;
+inline constexpr size_t maxSteps = size_t{1} << 21;
 
 /// A constant has no more elements, and all of a model together, with those of
 /// all layers.
