@@ -78,11 +78,19 @@ bool areWhole(const std::string &path) try {
 
 /// What else there is to go on from, where a checkpoint is damaged.
 std::string wayOut(const std::string &folder) {
-  std::vector<int64_t> older = olderSteps(folder);
-  if (!older.empty())
-    return fmt::format("; go on from the checkpoint before it with --resume "
-                       "{}/step-{} --out NEW",
-                       folder, older.back());
+  std::string run = runOfOlder(folder);
+  if (run.empty())
+    run = folder;
+  std::vector<int64_t> older = olderSteps(run);
+  while (!older.empty()) {
+    std::string path = fmt::format("{}/step-{}", run, older.back());
+    if (!isSameFile(path, folder) && areWhole(path + "/model.safetensors") &&
+        areWhole(path + "/optimizer.safetensors"))
+      return fmt::format("; go on from another checkpoint with --resume {} "
+                         "--out NEW",
+                         path);
+    older.pop_back();
+  }
   for (const char *name : {"model.safetensors", "best/model.safetensors"})
     if (std::string path = folder + "/" + name; areWhole(path))
       return fmt::format("; begin another run with these weights: --init {}",
@@ -100,11 +108,11 @@ void requireCheckpoint(const std::string &folder) {
       missing += (count++ ? ", " : "") + name;
   if (count == 0)
     return;
-  bool hasWeights = fileExists(folder + "/" + checkpointFiles[0]);
-  throw InputError(
-      folder + " holds no checkpoint (" + missing +
-      (count > 1 ? " are missing)" : " is missing)") +
-      (hasWeights ? ": begin another run with --init " + folder : ""));
+  bool isRun = fileExists(folder + "/" + checkpointFiles[0]) ||
+               !olderSteps(folder).empty();
+  throw InputError(folder + " holds no checkpoint (" + missing +
+                   (count > 1 ? " are missing)" : " is missing)") +
+                   (isRun ? wayOut(folder) : ""));
 }
 
 /// Throws where a file of tensors is not the one of this state.
@@ -136,8 +144,20 @@ void requireLogOf(const std::string &folder, const RunState &state) {
                                  "bytes: bring it back, or name another "
                                  "log with --log",
                                  path, state.logBytes));
-  std::string checksum = logChecksum(path, state.logBytes);
-  if (hasChecksum && checksum != state.logChecksum)
+  std::string log = readFile(path, "the run's log");
+  if (log.size() < state.logBytes)
+    throw InputError(fmt::format("{} has {} bytes, of which state.json counts "
+                                 "{}: bring the others back, or name another "
+                                 "log with --log",
+                                 path, log.size(), state.logBytes));
+  log.resize(state.logBytes);
+  // An earlier version has no checksum, but ended with a line, too.
+  if (!hasChecksum && !log.ends_with('\n'))
+    throw InputError(fmt::format(
+        "{}/state.json is damaged: the {} bytes of {} that it counts end "
+        "within a line",
+        folder, state.logBytes, path));
+  if (hasChecksum && checksumOf(log) != state.logChecksum)
     throw InputError(fmt::format(
         "{} is damaged: its first {} bytes are not what was written there "
         "(their checksum is that of other bytes): bring them back, or name "
@@ -214,7 +234,7 @@ RunState loadCheckpoint(const std::string &folder, Model &model,
 }
 
 void saveBest(RunFolder &run, const Model &model, int64_t step, double loss) {
-  makeFolder(run.file("best"));
+  run.makeBest();
   if (std::string name = "tokenizer.json";
       fileExists(run.file(name)) && !fileExists(run.file("best/" + name)))
     run.linkInto("best", name);
@@ -240,10 +260,15 @@ void saveTokenizer(const RunFolder &run, const std::string &json, bool isNew) {
   if (!isNew && fileExists(path)) {
     if (readFile(path, "the run's tokenizer") == json)
       return;
-    throw InputError("the run in " + run.path() +
-                     " has a tokenizer of its own: train with another one in a "
-                     "new run, --init " +
-                     run.path() + " --out NEW");
+    // One that was damaged may be given anew.
+    std::string expected = metadataOf(
+        SafetensorsReader(run.file("model.safetensors")), tokenizerKey);
+    if (checksumOf(json) != expected)
+      throw InputError(
+          "the run in " + run.path() +
+          " has a tokenizer of its own: train with another one in a "
+          "new run, --init " +
+          run.path() + " --out NEW");
   }
   AtomicFile file(path, nextSuffix);
   file.write(json);
@@ -255,7 +280,12 @@ void requireTokenizerOfRun(const std::string &path,
   std::string weights = folderOf(path) + "/model.safetensors";
   if (!path.ends_with("tokenizer.json") || !isRegularFile(weights))
     return;
-  std::string expected = metadataOf(SafetensorsReader(weights), tokenizerKey);
+  std::string expected;
+  try {
+    expected = metadataOf(SafetensorsReader(weights), tokenizerKey);
+  } catch (const InputError &) {
+    return; // whoever loads the weights says so
+  }
   if (!expected.empty() && checksumOf(content) != expected)
     throw InputError(path + " is damaged: it is not what was written there "
                             "(its checksum is that of other bytes). Name the "

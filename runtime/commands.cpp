@@ -160,17 +160,24 @@ void train(const tfm_model &descriptor, TrainCommand command,
                      " has no `train` block: add one and build it again");
   requireMemory(descriptor, recipe.train);
   TrainOptions &options = command.options;
-  if (std::string run =
-          options.resume.empty() ? "" : runOfOlder(options.resume);
-      !run.empty() && options.out.empty())
-    throw InputError(options.resume + " is an older checkpoint of the run in " +
-                     run + ": name the folder of a new run with --out");
+  std::string older = options.resume.empty() ? "" : runOfOlder(options.resume);
+  bool namesNew = !options.out.empty();
   if (options.out.empty())
     options.out =
         options.resume.empty() ? freeRunFolder(descriptor) : options.resume;
   // Another way to write the same folder is still the same run.
   if (!options.resume.empty() && isSameFile(options.out, options.resume))
     options.out = options.resume;
+  // What an older checkpoint is of must neither be mixed with what comes of it
+  // nor make way for it.
+  if (!older.empty() && (!namesNew || options.out == options.resume ||
+                         isSameFile(options.out, older)))
+    throw InputError(options.resume + " is an older checkpoint of the run in " +
+                     older + ": name the folder of a new run with --out");
+  if (std::string run = runAround(options.out); !run.empty())
+    throw InputError(options.out +
+                     " is a place for checkpoints of the run in " + run +
+                     ": name another folder with --out");
   bool isNew = options.out != options.resume;
   if (isNew && holdsWeights(options.out) && !options.overwrite)
     throw InputError(
@@ -184,8 +191,10 @@ void train(const tfm_model &descriptor, TrainCommand command,
 
   if (!options.log.empty())
     requireNoRunFile(options.log);
-  if (!options.overwrite)
-    requireLog(options.log.empty() ? options.out + "/log.jsonl" : options.log);
+  if (!options.overwrite && !options.log.empty())
+    requireLog(options.log);
+  else if (!options.overwrite && isNew)
+    requireLog(options.out + "/log.jsonl");
 
   DataSpec spec = dataOf(descriptor, recipe, command.data);
   TokenizerPtr tokenizer =

@@ -9,8 +9,10 @@
 
 #include "runtime/atomic_file.h"
 #include "runtime/error.h"
+#include "runtime/progress.h"
 #include "runtime/safetensors.h"
 #include "runtime/system_call.h"
+#include "runtime/tokenizer/utf8.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -64,10 +66,18 @@ std::vector<std::string> namesIn(const std::string &folder) {
   return names;
 }
 
+bool isLink(const std::string &path) {
+  std::error_code none;
+  return fs::is_symlink(path, none);
+}
+
 void removeFile(const std::string &path) {
-  if (uninterrupted([&] { return std::remove(path.c_str()); }) != 0 &&
-      errno != ENOENT)
-    throw InputError("cannot remove " + path + ": " + std::strerror(errno));
+  if (uninterrupted([&] { return std::remove(path.c_str()); }) == 0)
+    return;
+  int error = errno;
+  // Where nothing can be written, nothing may be there either.
+  if (error != ENOENT && (isLink(path) || fileExists(path)))
+    throw InputError("cannot remove " + path + ": " + std::strerror(error));
 }
 
 RunState readState(const std::string &path) {
@@ -95,7 +105,14 @@ RunFolder::RunFolder(std::string path, int64_t keep)
 void RunFolder::recover() {
   std::string pending = file(pendingState);
   if (fileExists(pending)) {
-    RunState state = readState(pending);
+    RunState state;
+    try {
+      state = readState(pending);
+    } catch (const InputError &error) {
+      throw InputError(std::string(error.what()) +
+                       "; without that file training goes on from the "
+                       "checkpoint before it");
+    }
     const std::string checksums[] = {state.weightsChecksum,
                                      state.optimizerChecksum};
     for (int i = 0; i < 2; ++i) {
@@ -147,32 +164,38 @@ void RunFolder::finishCheckpoint() {
   removeOlder();
 }
 
-std::optional<int64_t> RunFolder::newestStep() const {
+std::optional<RunState> RunFolder::newestState() const {
   std::string path = file("state.json");
   if (!fileExists(path))
     return std::nullopt;
   std::string text = readFile(path, "the checkpoint's state");
   try {
-    return parseState(text, path).step;
+    return parseState(text, path);
   } catch (const InputError &) {
     return std::nullopt;
   }
 }
 
 void RunFolder::keepOlder() const {
-  std::optional<int64_t> step = newestStep();
-  if (!step)
+  std::optional<RunState> state = newestState();
+  if (!state)
     return; // nobody could go on from it, and the new one is whole
-  std::string name = nameOfOlder(*step);
+  std::string name = nameOfOlder(state->step);
   std::string unfinished = name + nextSuffix;
   removeInner(unfinished);
   removeInner(name);
   makeFolder(file(unfinished));
   for (std::string each : checkpointFiles)
     linkInto(unfinished, each);
-  for (const char *each : {"tokenizer.json", "log.jsonl"})
-    if (fileExists(file(each)))
-      linkInto(unfinished, each);
+  if (fileExists(file("tokenizer.json")))
+    linkInto(unfinished, "tokenizer.json");
+  // The log goes on, or is cut by whoever resumes: no file to be shared.
+  if (state->logBytes > 0 && fileExists(file("log.jsonl"))) {
+    AtomicFile log(file(unfinished + "/log.jsonl"), nextSuffix);
+    log.write(readFile(file("log.jsonl"), "the run's log")
+                  .substr(0, state->logBytes));
+    log.commit();
+  }
   syncFolder(file(unfinished));
   renameFile(file(unfinished), file(name));
   syncFolder(folder);
@@ -192,20 +215,31 @@ void RunFolder::removeOlder() const {
   std::vector<int64_t> older = olderSteps(folder);
   if (older.empty())
     return;
-  std::optional<int64_t> newest = newestStep();
+  std::optional<RunState> newest = newestState();
   if (!newest)
     return; // whoever loads it says so, and may need the older ones
   // Later ones are of a run that was set back by hand.
-  std::erase_if(older, [&](int64_t step) { return step > *newest; });
+  std::erase_if(older, [&](int64_t step) { return step > newest->step; });
   std::ranges::reverse(older);
   int64_t kept = 0;
   for (int64_t step : older)
-    if (step == *newest || ++kept >= keep)
-      removeInner(nameOfOlder(step));
+    if (step == newest->step || ++kept >= keep)
+      removeIfAllowed(nameOfOlder(step));
+}
+
+/// Somebody may have protected a checkpoint: no reason to end the training.
+void RunFolder::removeIfAllowed(const std::string &name) const {
+  if (access(file(name).c_str(), W_OK) == 0)
+    removeInner(name);
+  else
+    say("note: " + printable(file(name)) + " is kept: it cannot be removed (" +
+        std::strerror(errno) + ")\n");
 }
 
 void RunFolder::removeInner(const std::string &name) const {
   std::string path = file(name);
+  if (isLink(path))
+    return removeFile(path); // not what it leads to
   if (!isFolder(path))
     return;
   // What is half removed must not look whole.
@@ -228,10 +262,12 @@ void RunFolder::removeInner(const std::string &name) const {
 }
 
 void RunFolder::removeUnfinished() const {
-  for (std::string name :
-       {"model.safetensors", "optimizer.safetensors", "state.json.next",
-        "tokenizer.json", "best/model.safetensors", "best/tokenizer.json"})
+  for (std::string name : {"model.safetensors", "optimizer.safetensors",
+                           "state.json.next", "tokenizer.json", "log.jsonl"})
     removeFile(file(name) + nextSuffix);
+  if (isFolder(file("best")) && !isLink(file("best")))
+    for (const char *name : {"model.safetensors", "tokenizer.json"})
+      removeFile(file("best/") + name + nextSuffix);
   for (const std::string &name : namesIn(folder))
     if (name.ends_with(nextSuffix) &&
         stepOfName(name.substr(0, name.size() - 5)) >= 0)
@@ -253,11 +289,18 @@ void RunFolder::clear(bool overwrite) {
   removeUnfinished();
   for (int64_t step : olderSteps(folder))
     removeInner(nameOfOlder(step));
-  for (const char *name :
-       {"best/model.safetensors", "best/tokenizer.json", "log.jsonl"})
+  removeFile(file("log.jsonl"));
+  makeBest(); // not through a link
+  for (const char *name : {"best/model.safetensors", "best/tokenizer.json"})
     removeFile(file(name));
   rmdir(file("best").c_str()); // where it is empty
   syncFolder(folder);
+}
+
+void RunFolder::makeBest() const {
+  if (isLink(file("best")))
+    removeFile(file("best"));
+  makeFolder(file("best"));
 }
 
 bool holdsWeights(const std::string &folder) {
@@ -284,23 +327,33 @@ std::vector<int64_t> olderSteps(const std::string &folder) {
   std::vector<int64_t> steps;
   for (const std::string &name : namesIn(folder))
     if (int64_t step = stepOfName(name);
-        step >= 0 && fileExists(folder + "/" + name + "/state.json"))
+        step >= 0 && !isLink(folder + "/" + name) &&
+        fileExists(folder + "/" + name + "/state.json"))
       steps.push_back(step);
   std::ranges::sort(steps);
   return steps;
 }
 
-std::string runOfOlder(const std::string &named) {
+std::string runAround(const std::string &named) {
   std::string path = named;
   while (path.size() > 1 && path.ends_with('/'))
     path.pop_back();
   std::error_code none;
   fs::path real = fs::weakly_canonical(path, none);
-  if (stepOfName(real.filename().string()) < 0 ||
+  std::string name = real.filename().string();
+  if ((stepOfName(name) < 0 && name != "best") ||
       !holdsCheckpoint(real.parent_path().string()))
     return "";
-  std::string parent = fs::path(path).lexically_normal().parent_path().string();
+  // In the user's words where these have the parent in them.
+  fs::path own = fs::path(path).lexically_normal();
+  bool isNamed = own.filename() == name;
+  std::string parent =
+      (isNamed ? own.parent_path() : real.parent_path()).string();
   return parent.empty() ? "." : parent;
+}
+
+std::string runOfOlder(const std::string &path) {
+  return fileExists(path + "/state.json") ? runAround(path) : "";
 }
 
 void requireNoRunFile(const std::string &path) {

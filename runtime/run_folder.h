@@ -22,7 +22,8 @@
 //   2. state.json.next appears by a rename, whole: this is the moment from
 //      which the new checkpoint counts. It has the checksums of what belongs to
 //      it;
-//   3. the old checkpoint is linked into step-N/, if it is to be kept;
+//   3. the old checkpoint is linked into step-N/, with its part of the log, if
+//      it is to be kept;
 //   4. the three files are renamed, state.json last;
 //   5. checkpoints that are one too many are removed.
 //
@@ -76,17 +77,20 @@ public:
   /// Removes all that a run leaves, to make way for another. Throws InputError
   /// where `best/` was not written by a run, unless `overwrite`.
   void clear(bool overwrite);
+  /// Makes `best/`, a folder of this one and no link to another.
+  void makeBest() const;
   /// Puts the file `name` also into a folder within this one, without a copy
   /// where the file system has links. Throws InputError.
   void linkInto(const std::string &inner, const std::string &name) const;
 
 private:
-  /// The step of the newest checkpoint; none where its state is missing or
+  /// The state of the newest checkpoint; none where its state is missing or
   /// damaged. Throws InputError where it cannot be read.
-  std::optional<int64_t> newestStep() const;
+  std::optional<RunState> newestState() const;
   void keepOlder() const;
   void removeOlder() const;
   void removeInner(const std::string &name) const;
+  void removeIfAllowed(const std::string &name) const;
   void removeUnfinished() const;
 
   std::string folder;
@@ -108,8 +112,12 @@ void settle(const std::string &path, int64_t keep);
 /// The steps of the older checkpoints that a run directory holds, in order.
 std::vector<int64_t> olderSteps(const std::string &folder);
 
-/// The run directory of which `path` is an older checkpoint, `step-N`; empty
-/// where it is none.
+/// The run directory in which `path` is, or would be, `step-N` or `best`; empty
+/// where it is in none.
+std::string runAround(const std::string &path);
+
+/// The run directory of which `path` is an older checkpoint; empty where it is
+/// none.
 std::string runOfOlder(const std::string &path);
 
 /// Throws InputError if `path`, which is to be written, is a file of a run:

@@ -20,6 +20,7 @@
 #include <fcntl.h>
 #include <nlohmann/json.hpp>
 #include <poll.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -103,8 +104,23 @@ void RunLog::openFile(const std::string &newPath, int flags) {
                           : writeFailure(errno)));
 }
 
+/// Whether the file has other names, under which it must stay as it is.
+static bool isShared(const std::string &path) {
+  struct stat status;
+  return stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) &&
+         status.st_nlink > 1;
+}
+
 void RunLog::open(const std::string &newPath, bool anew) {
+  if (anew && isShared(newPath))
+    AtomicFile(newPath).commit();
   openFile(newPath, O_APPEND);
+  // Two trainings would mix their lines.
+  if (isRegularFile(path) &&
+      uninterrupted([&] { return flock(file, LOCK_EX | LOCK_NB); }) != 0 &&
+      errno == EWOULDBLOCK)
+    throw InputError("another training logs to " + path +
+                     ": name another log with --log");
   if (anew && isRegularFile(path) &&
       uninterrupted([&] { return ftruncate(file, 0); }) != 0)
     throw InputError("cannot write the log " + path + ": " +
@@ -113,6 +129,12 @@ void RunLog::open(const std::string &newPath, bool anew) {
 
 void RunLog::openOfRun(const std::string &newPath, uint64_t bytes,
                        const std::string &from) {
+  if (isShared(newPath)) {
+    AtomicFile own(newPath);
+    if (from.empty())
+      own.write(readFile(newPath, "the run's log").substr(0, bytes));
+    own.commit();
+  }
   openFile(newPath, 0);
   struct stat status;
   if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode))
@@ -138,7 +160,8 @@ void RunLog::copyFrom(const std::string &source, uint64_t bytes) {
   LogReader(source).readFirst(bytes, [&](std::string_view part) {
     buffer.assign(part);
     flush();
-    check();
+    if (!failure.empty())
+      throw InputError(failure);
   });
 }
 
@@ -192,11 +215,6 @@ LogMark RunLog::sync() {
       errno != EINVAL && errno != ENOTSUP)
     fail(errno);
   return {written, checksum.text()};
-}
-
-void RunLog::check() const {
-  if (!failure.empty())
-    throw InputError(failure);
 }
 
 std::string logChecksum(const std::string &path, uint64_t bytes) {

@@ -46,8 +46,8 @@ public:
   void flush();
   /// Everything is written and, as far as it could be, on the disk.
   LogMark sync();
-  /// Throws InputError if something could not be written.
-  void check() const;
+  /// Why something could not be written; empty where all was.
+  const std::string &problem() const { return failure; }
 
 private:
   void openFile(const std::string &path, int flags);

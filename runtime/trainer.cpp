@@ -379,12 +379,23 @@ void Trainer::openRun() {
       static_cast<uint64_t>(
           lineBytes * std::min(position.steps - position.step, mostLines));
   checkSpace(*folder, model, needs);
+  if (!options.log.empty())
+    openLog();
   // Only now: whatever is wrong with weights, data or recipe has been said.
   if (isNew)
     folder->clear(options.overwrite);
   saveTokenizer(*folder, json, isNew);
-  lowestLoss = bestLoss(options.out);
-  openLog();
+  try {
+    lowestLoss = bestLoss(options.out);
+  } catch (const InputError &error) {
+    throw InputError(std::string(error.what()) + "; training goes on without " +
+                     folder->file("best"));
+  }
+  // Where they were removed their loss is still known.
+  if (!isNew && !lowestLoss)
+    lowestLoss = position.bestValidation;
+  if (options.log.empty())
+    openLog();
 }
 
 void Trainer::openLog() {
@@ -398,7 +409,7 @@ void Trainer::openLog() {
     log.openOfRun(own, position.logBytes,
                   isNew && position.logBytes > 0 ? options.resume + "/log.jsonl"
                                                  : "");
-  else if (isNew)
+  else if (isNew || !fileExists(own))
     position.logBytes = 0;
   else if (position.logChecksum.empty()) // an earlier version's
     position.logChecksum = logChecksum(own, position.logBytes);
@@ -485,9 +496,11 @@ TrainResult Trainer::run(const std::atomic<bool> &interrupt) {
             : "interrupted: step " + std::to_string(position.step) +
                   " is saved, continue with --resume " + options.out);
   log.flush();
-  log.check();
-  if (!bestFailure.empty())
-    throw InputError(bestFailure);
+  std::string failure = log.problem().empty() ? bestFailure : log.problem();
+  if (!failure.empty())
+    throw InputError(failure + (options.out.empty()
+                                    ? ""
+                                    : "; all else is saved in " + options.out));
   return result;
 }
 

@@ -15,8 +15,10 @@
 #include <chrono>
 #include <csignal>
 #include <cstring>
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+#include <sys/file.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -634,6 +636,44 @@ TEST_F(CommandLine, NothingButTrainingWritesIntoARun) {
                              std::filesystem::copy_options::overwrite_existing);
   expectError("train --resume run --steps 40",
               {"run/model.safetensors names no step", "--init run/model"});
+}
+
+// Whoever sets a run back names another folder: neither may the run make way
+// for what comes of its own checkpoint, nor be mixed with it.
+TEST_F(CommandLine, AnOlderCheckpointGoesOnInAnotherFolder) {
+  ASSERT_EQ(run("train --out run --steps 250").code, 0);
+  std::filesystem::create_directory(folder / "run/step-200");
+  for (const char *name : {"model.safetensors", "optimizer.safetensors",
+                           "state.json", "tokenizer.json", "log.jsonl"})
+    std::filesystem::copy_file(folder / (std::string("run/") + name),
+                               folder / (std::string("run/step-200/") + name));
+  for (const char *out :
+       {"", "--out run", "--out ./run/", "--out run/step-200"})
+    for (const char *overwrite : {"", " --overwrite"})
+      expectError(std::string("train --resume run/step-200 --steps 300 ") +
+                      out + overwrite,
+                  {"run/step-200 is an older checkpoint of the run in run"});
+  for (const char *out : {"run/step-300", "run/best"})
+    expectError(std::string("train --overwrite --steps 3 --out ") + out,
+                {" is a place for checkpoints of the run in run"});
+  EXPECT_EQ(run("train --resume run/step-200 --out new --steps 300").code, 0);
+  EXPECT_EQ(run("train --resume run --steps 300").code, 0);
+}
+
+// A run makes way only once the log of the other one can be written.
+TEST_F(CommandLine, ALogThatCannotBeOpenedCostsNothing) {
+  ASSERT_EQ(run("train --out run --steps 20").code, 0);
+  std::string weights = contentOf(folder / "run/model.safetensors");
+  expectError("train --out run --overwrite --steps 3 --log /nonexistent/x",
+              {"/nonexistent/x"});
+  EXPECT_EQ(contentOf(folder / "run/model.safetensors"), weights);
+  // Of two trainings that log to one file the second is refused.
+  folder.write("log.jsonl", "");
+  int file = open((folder / "log.jsonl").c_str(), O_RDWR);
+  ASSERT_EQ(flock(file, LOCK_EX), 0);
+  expectError("train --out other --steps 3 --log log.jsonl",
+              {"another training logs to log.jsonl"});
+  close(file);
 }
 
 // What is no log of a run is not replaced, or gone on with, by one.

@@ -449,6 +449,8 @@ TEST(Checkpoint, OlderOnesAreKept) {
   EXPECT_EQ(olderSteps(folder / "run"), std::vector<int64_t>{40});
   EXPECT_EQ(runOfOlder(folder / "run/step-40/"), folder / "run");
   EXPECT_EQ(runOfOlder(folder / "run"), "");
+  EXPECT_EQ(runAround(folder / "run/step-7"), folder / "run");
+  EXPECT_EQ(runAround(folder / "run/best"), folder / "run");
   // From there a new run comes to the same bits, and its log begins as that
   // step's.
   Bench bench(ToyShape(), keptRun);
@@ -504,6 +506,48 @@ TEST(Checkpoint, AnotherRunInItsPlaceLeavesNothingOfIt) {
   EXPECT_EQ(names, (std::set<std::string>{"model.safetensors",
                                           "optimizer.safetensors", "state.json",
                                           "tokenizer.json", "log.jsonl"}));
+}
+
+// Links within a run lead to what is somebody else's.
+TEST(Checkpoint, RemovesThroughNoLinks) {
+  TemporaryFolder folder;
+  trainIn(folder);
+  namespace fs = std::filesystem;
+  fs::rename(folder / "run/step-40", folder / "archive");
+  fs::rename(folder / "run/best", folder / "mine");
+  fs::create_directory_symlink("../archive", folder / "run/step-40");
+  fs::create_directory_symlink("../archive", folder / "run/step-70.next");
+  fs::create_directory_symlink("../mine", folder / "run/best");
+  std::string best = contentOf(folder / "mine/model.safetensors");
+  Bench bench(ToyShape(), keptRun);
+  TrainOptions options;
+  options.out = options.resume = folder / "run";
+  options.steps = 100;
+  bench.trainer(options).run(noInterrupt);
+  options.resume.clear();
+  options.overwrite = true;
+  bench.trainer(options).run(noInterrupt);
+  for (const char *name : checkpointFiles)
+    EXPECT_TRUE(fileExists(folder / (std::string("archive/") + name))) << name;
+  EXPECT_EQ(contentOf(folder / "mine/model.safetensors"), best);
+}
+
+// A backup of links (`cp -al`) stays what it was.
+TEST(Checkpoint, ALogThatIsSharedIsNotCut) {
+  TemporaryFolder folder;
+  trainIn(folder);
+  std::string log = contentOf(folder / "run/log.jsonl");
+  std::filesystem::create_hard_link(folder / "run/log.jsonl",
+                                    folder / "backup.jsonl");
+  Bench bench(ToyShape(), keptRun);
+  TrainOptions options;
+  options.out = options.resume = folder / "run";
+  options.steps = 80;
+  bench.trainer(options).run(noInterrupt);
+  EXPECT_EQ(contentOf(folder / "backup.jsonl"), log);
+  EXPECT_EQ(contentOf(folder / "run/log.jsonl").find(log), 0u);
+  // An older checkpoint has its part of it alone.
+  EXPECT_EQ(contentOf(folder / "run/step-60/log.jsonl"), log);
 }
 
 // The last line of a log is counted by the last checkpoint, and what a kill
