@@ -229,7 +229,9 @@ void RunFolder::removeOlder() const {
 
 /// Somebody may have protected a checkpoint: no reason to end the training.
 void RunFolder::removeIfAllowed(const std::string &name) const {
-  if (access(file(name).c_str(), W_OK) == 0)
+  bool isAllowed = access(file(name).c_str(), W_OK) == 0 ||
+                   (errno != EACCES && errno != EPERM && errno != EROFS);
+  if (isAllowed)
     removeInner(name);
   else
     say("note: " + printable(file(name)) + " is kept: it cannot be removed (" +

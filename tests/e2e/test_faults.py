@@ -262,6 +262,7 @@ class Training(unittest.TestCase):
         found = plain(content(folder / "run")) if (folder / "run").exists() else {}
         # The log and the best weights are not worth a training: it ends, then says it again.
         last = (ended.stderr.splitlines() or [""])[-1].removeprefix("error: ")
+        last = last.split("; all else is saved in ")[0]
         if any(line.startswith(f"warning: {last}") for line in ended.stderr.splitlines()[:-1]):
             shutil.rmtree(folder)
             isLog = "goes on without it" in ended.stderr
