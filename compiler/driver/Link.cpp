@@ -48,6 +48,13 @@ llvm::Expected<std::string> findLinker() {
                                  "g++ or clang, or use `--emit obj`");
 }
 
+llvm::Error noTemporary(std::error_code error) {
+  llvm::SmallString<128> folder;
+  llvm::sys::path::system_temp_directory(/*ErasedOnReboot=*/true, folder);
+  return llvm::createStringError("cannot create a temporary file in " + folder +
+                                 ": " + error.message());
+}
+
 } // namespace
 
 llvm::Error tfm::link(llvm::StringRef object, llvm::StringRef output,
@@ -59,8 +66,7 @@ llvm::Error tfm::link(llvm::StringRef object, llvm::StringRef output,
   int descriptor = -1;
   if (std::error_code error = llvm::sys::fs::createTemporaryFile(
           "tfm", "o", descriptor, objectPath))
-    return llvm::createStringError("cannot create a temporary file: " +
-                                   error.message());
+    return noTemporary(error);
   llvm::FileRemover removeObject(objectPath);
   {
     llvm::raw_fd_ostream os(descriptor, /*shouldClose=*/true);
@@ -68,14 +74,14 @@ llvm::Error tfm::link(llvm::StringRef object, llvm::StringRef output,
     os.close();
     std::error_code error = os.error();
     os.clear_error(); // else LLVM ends the process
-    if (error)
+    // A close that a signal interrupts has closed the file all the same.
+    if (error && error != std::errc::interrupted)
       return llvm::createStringError("cannot write " + objectPath + ": " +
                                      error.message());
   }
   if (std::error_code error =
           llvm::sys::fs::createTemporaryFile("tfm", "txt", errorPath))
-    return llvm::createStringError("cannot create a temporary file: " +
-                                   error.message());
+    return noTemporary(error);
   llvm::FileRemover removeErrors(errorPath);
 
   // Of this process alone: others may build the same model.
