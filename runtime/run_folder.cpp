@@ -71,6 +71,11 @@ bool isLink(const std::string &path) {
   return fs::is_symlink(path, none);
 }
 
+/// What a link leads to is not the run's.
+bool isOwnFolder(const std::string &path) {
+  return isFolder(path) && !isLink(path);
+}
+
 void removeFile(const std::string &path) {
   if (uninterrupted([&] { return std::remove(path.c_str()); }) == 0)
     return;
@@ -267,7 +272,7 @@ void RunFolder::removeUnfinished() const {
   for (std::string name : {"model.safetensors", "optimizer.safetensors",
                            "state.json.next", "tokenizer.json", "log.jsonl"})
     removeFile(file(name) + nextSuffix);
-  if (isFolder(file("best")) && !isLink(file("best")))
+  if (isOwnFolder(file("best")))
     for (const char *name : {"model.safetensors", "tokenizer.json"})
       removeFile(file("best/") + name + nextSuffix);
   for (const std::string &name : namesIn(folder))
@@ -292,10 +297,11 @@ void RunFolder::clear(bool overwrite) {
   for (int64_t step : olderSteps(folder))
     removeInner(nameOfOlder(step));
   removeFile(file("log.jsonl"));
-  makeBest(); // not through a link
-  for (const char *name : {"best/model.safetensors", "best/tokenizer.json"})
-    removeFile(file(name));
-  rmdir(file("best").c_str()); // where it is empty
+  if (isOwnFolder(file("best"))) {
+    for (const char *name : {"best/model.safetensors", "best/tokenizer.json"})
+      removeFile(file(name));
+    rmdir(file("best").c_str()); // where it is empty
+  }
   syncFolder(folder);
 }
 

@@ -532,6 +532,18 @@ TEST(Checkpoint, RemovesThroughNoLinks) {
   EXPECT_EQ(contentOf(folder / "mine/model.safetensors"), best);
 }
 
+// Somebody's own file costs the run that is in its way nothing.
+TEST(Checkpoint, AFileOfTheNameOfBestStays) {
+  TemporaryFolder folder;
+  Bench bench(ToyShape(), R"("steps": 3)");
+  std::filesystem::create_directory(folder / "run");
+  folder.write("run/best", "mine");
+  TrainOptions options;
+  options.out = folder / "run";
+  bench.trainer(options).run(noInterrupt);
+  EXPECT_EQ(contentOf(folder / "run/best"), "mine");
+}
+
 // A backup of links (`cp -al`) stays what it was.
 TEST(Checkpoint, ALogThatIsSharedIsNotCut) {
   TemporaryFolder folder;
