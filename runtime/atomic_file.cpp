@@ -209,7 +209,8 @@ void makeFolder(const std::string &path) {
   }
 }
 
-std::string readFile(const std::string &path, std::string_view purpose) {
+std::string readFile(const std::string &path, std::string_view purpose,
+                     uint64_t most) {
   int file =
       uninterrupted([&] { return open(path.c_str(), O_RDONLY | O_CLOEXEC); });
   auto failWith = [&](const std::string &why) {
@@ -226,7 +227,7 @@ std::string readFile(const std::string &path, std::string_view purpose) {
   bool isRegular = fstat(file, &status) == 0 && S_ISREG(status.st_mode);
   uint64_t limit = isRegular ? memoryLimit() : memoryLimit() / 4;
   if (isRegular) {
-    auto size = static_cast<uint64_t>(status.st_size);
+    uint64_t size = std::min(static_cast<uint64_t>(status.st_size), most);
     std::string tooLarge = "it has " + byteText(size) + ", which " +
                            byteText(limit) + " of memory cannot hold";
     if (size > limit)
@@ -238,9 +239,9 @@ std::string readFile(const std::string &path, std::string_view purpose) {
     }
   }
   char buffer[1 << 16];
-  while (true) {
-    ssize_t got =
-        uninterrupted([&] { return read(file, buffer, sizeof buffer); });
+  while (content.size() < most) {
+    size_t wanted = std::min<uint64_t>(sizeof buffer, most - content.size());
+    ssize_t got = uninterrupted([&] { return read(file, buffer, wanted); });
     if (got < 0)
       fail();
     if (got == 0)

@@ -9,6 +9,7 @@
 #define TFM_RUNTIME_ATOMIC_FILE_H
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -83,7 +84,9 @@ void makeFolder(const std::string &path);
 /// The whole content of a file; throws InputError naming `purpose` ("the
 /// tokenizer") and the file, also where there is not the memory for it. Of what
 /// is no regular file, and may have no end, a quarter of all memory is read.
-std::string readFile(const std::string &path, std::string_view purpose);
+/// With `most` the first so many bytes, or all where there are fewer.
+std::string readFile(const std::string &path, std::string_view purpose,
+                     uint64_t most = UINT64_MAX);
 
 /// Whether there is a file (or folder) of that name. Where the system cannot
 /// tell, as the disk fails, they throw InputError.

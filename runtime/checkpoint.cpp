@@ -139,18 +139,17 @@ void requireLogOf(const std::string &folder, const RunState &state) {
                                  "would be lost: move it away, or name another "
                                  "log with --log",
                                  folder, path));
-  if (!fileExists(path))
+  if (!isRegularFile(path)) // a pipe would wait
     throw InputError(fmt::format("{} is missing, of which state.json counts {} "
                                  "bytes: bring it back, or name another "
                                  "log with --log",
                                  path, state.logBytes));
-  std::string log = readFile(path, "the run's log");
+  std::string log = readFile(path, "the run's log", state.logBytes);
   if (log.size() < state.logBytes)
     throw InputError(fmt::format("{} has {} bytes, of which state.json counts "
                                  "{}: bring the others back, or name another "
                                  "log with --log",
                                  path, log.size(), state.logBytes));
-  log.resize(state.logBytes);
   // An earlier version has no checksum, but ended with a line, too.
   if (!hasChecksum && !log.ends_with('\n'))
     throw InputError(fmt::format(

@@ -197,8 +197,7 @@ void RunFolder::keepOlder() const {
   // The log goes on, or is cut by whoever resumes: no file to be shared.
   if (state->logBytes > 0 && fileExists(file("log.jsonl"))) {
     AtomicFile log(file(unfinished + "/log.jsonl"), nextSuffix);
-    log.write(readFile(file("log.jsonl"), "the run's log")
-                  .substr(0, state->logBytes));
+    log.write(readFile(file("log.jsonl"), "the run's log", state->logBytes));
     log.commit();
   }
   syncFolder(file(unfinished));

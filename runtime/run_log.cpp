@@ -10,6 +10,7 @@
 #include "runtime/atomic_file.h"
 #include "runtime/error.h"
 #include "runtime/read_json.h"
+#include "runtime/run_folder.h"
 #include "runtime/system_call.h"
 #include "runtime/tokenizer/utf8.h"
 
@@ -32,51 +33,6 @@ constexpr size_t capacity = 1 << 16;
 
 /// How long the reader of a pipe may leave it full: seconds.
 constexpr int patience = 10;
-
-/// A file that is read from its beginning. Throws InputError.
-class LogReader {
-public:
-  explicit LogReader(std::string newPath) : path(std::move(newPath)) {
-    file = uninterrupted([&] {
-      return ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-    });
-    if (file < 0)
-      fail(std::strerror(errno));
-  }
-  ~LogReader() { close(file); }
-  LogReader(const LogReader &) = delete;
-  LogReader &operator=(const LogReader &) = delete;
-
-  /// Some bytes, `buffer.size()` at most; none at the end.
-  std::string_view read(std::span<char> buffer) const {
-    ssize_t got = uninterrupted(
-        [&] { return ::read(file, buffer.data(), buffer.size()); });
-    if (got < 0)
-      fail(std::strerror(errno));
-    return {buffer.data(), static_cast<size_t>(got)};
-  }
-
-  /// Calls `take` with the first `bytes`, piece by piece.
-  template <typename Take> void readFirst(uint64_t bytes, Take take) const {
-    std::vector<char> buffer(capacity);
-    while (bytes > 0) {
-      std::string_view part = read(
-          std::span(buffer).first(std::min<uint64_t>(bytes, buffer.size())));
-      if (part.empty())
-        fail("it is shorter than it was at the checkpoint");
-      take(part);
-      bytes -= part.size();
-    }
-  }
-
-private:
-  [[noreturn]] void fail(const std::string &why) const {
-    throw InputError("cannot read the log " + path + ": " + why);
-  }
-
-  std::string path;
-  int file;
-};
 
 } // namespace
 
@@ -129,10 +85,13 @@ void RunLog::open(const std::string &newPath, bool anew) {
 
 void RunLog::openOfRun(const std::string &newPath, uint64_t bytes,
                        const std::string &from) {
+  std::string begin;
+  if (bytes > 0)
+    begin = readFile(from.empty() ? newPath : from, "the run's log", bytes);
   if (isShared(newPath)) {
-    AtomicFile own(newPath);
+    AtomicFile own(newPath, nextSuffix);
     if (from.empty())
-      own.write(readFile(newPath, "the run's log").substr(0, bytes));
+      own.write(begin);
     own.commit();
   }
   openFile(newPath, 0);
@@ -140,29 +99,19 @@ void RunLog::openOfRun(const std::string &newPath, uint64_t bytes,
   if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode))
     throw InputError("cannot write the log " + path +
                      ": it is not a regular file");
-  bool isCopied = !from.empty();
-  if (!isCopied && bytes > 0)
-    LogReader(path).readFirst(bytes, [&](std::string_view part) {
-      checksum.add(part.data(), part.size());
-    });
-  uint64_t kept = isCopied ? 0 : bytes;
+  written = from.empty() ? begin.size() : 0;
   if (uninterrupted(
-          [&] { return ftruncate(file, static_cast<off_t>(kept)); }) != 0 ||
-      lseek(file, static_cast<off_t>(kept), SEEK_SET) < 0)
+          [&] { return ftruncate(file, static_cast<off_t>(written)); }) != 0 ||
+      lseek(file, static_cast<off_t>(written), SEEK_SET) < 0)
     throw InputError("cannot write the log " + path + ": " +
                      writeFailure(errno));
-  written = kept;
-  if (isCopied && bytes > 0)
-    copyFrom(from, bytes);
-}
-
-void RunLog::copyFrom(const std::string &source, uint64_t bytes) {
-  LogReader(source).readFirst(bytes, [&](std::string_view part) {
-    buffer.assign(part);
-    flush();
-    if (!failure.empty())
-      throw InputError(failure);
-  });
+  checksum.add(begin.data(), written);
+  if (from.empty())
+    return;
+  buffer.append(begin);
+  flush();
+  if (!failure.empty())
+    throw InputError(failure);
 }
 
 void RunLog::line(std::string_view text, bool now) {
@@ -217,19 +166,10 @@ LogMark RunLog::sync() {
   return {written, checksum.text()};
 }
 
-std::string logChecksum(const std::string &path, uint64_t bytes) {
-  Checksum checksum;
-  LogReader(path).readFirst(bytes, [&](std::string_view part) {
-    checksum.add(part.data(), part.size());
-  });
-  return checksum.text();
-}
-
 void requireLog(const std::string &path) {
   if (!isRegularFile(path))
     return;
-  std::string first(capacity, '\0'); // no line of a log is as long
-  first.resize(LogReader(path).read(first).size());
+  std::string first = readFile(path, "the log", capacity); // more than a line
   if (first.empty())
     return;
   nlohmann::json line = jsonOf(first.substr(0, first.find('\n')));

@@ -51,7 +51,6 @@ public:
 
 private:
   void openFile(const std::string &path, int flags);
-  void copyFrom(const std::string &source, uint64_t bytes);
   void fail(int error);
   /// Waits until a pipe takes more; false where its reader does not read.
   bool waitForReader() const;
@@ -63,10 +62,6 @@ private:
   uint64_t written = 0;
   Checksum checksum; ///< of what is written
 };
-
-/// The checksum of a log's first `bytes`. Throws InputError where it is
-/// shorter, or cannot be read.
-std::string logChecksum(const std::string &path, uint64_t bytes);
 
 /// Throws InputError where a log of that name would replace, or go on behind,
 /// what is no log of a run.

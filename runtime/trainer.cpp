@@ -412,7 +412,8 @@ void Trainer::openLog() {
   else if (isNew || !fileExists(own))
     position.logBytes = 0;
   else if (position.logChecksum.empty()) // an earlier version's
-    position.logChecksum = logChecksum(own, position.logBytes);
+    position.logChecksum =
+        checksumOf(readFile(own, "the run's log", position.logBytes));
   if (position.logBytes == 0)
     position.logChecksum = Checksum().text();
 }
