@@ -8,8 +8,8 @@
 #ifndef TFM_BENCH_CREW_H
 #define TFM_BENCH_CREW_H
 
-#include "runtime/peak.h"
-#include "runtime/threads.h"
+#include "runtime/device/peak.h"
+#include "runtime/device/threads.h"
 #include <map>
 
 namespace tfm::bench {

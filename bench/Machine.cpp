@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "bench/Machine.h"
-#include "runtime/peak.h"
+#include "runtime/device/peak.h"
 #include <chrono>
 #include <cstdlib>
 

@@ -44,7 +44,7 @@ private:
   std::unique_ptr<float[], void (*)(void *)> memory;
 };
 
-/// Fused multiply-adds on registers alone (runtime/peak.h).
+/// Fused multiply-adds on registers alone (runtime/device/peak.h).
 class Peak {
 public:
   /// Seconds of one run, on every thread of the team.

@@ -14,8 +14,8 @@
 
 #include "bench/Compiled.h"
 #include "bench/TimeFunction.h"
-#include "runtime/initialise.h"
-#include "runtime/sample_inputs.h"
+#include "runtime/commands/sample_inputs.h"
+#include "runtime/training/initialise.h"
 #include <benchmark/benchmark.h>
 #include <map>
 

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/cli.h"
-#include "runtime/crash.h"
+#include "runtime/commands/cli.h"
+#include "runtime/commands/crash.h"
 
 #include <string>
 

@@ -7,8 +7,8 @@
 
 #include "runtime/model.h"
 
+#include "runtime/device/memory.h"
 #include "runtime/error.h"
-#include "runtime/memory.h"
 #include "runtime/recipe.h"
 
 #include <algorithm>

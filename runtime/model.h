@@ -8,9 +8,9 @@
 #ifndef TFM_RUNTIME_MODEL_H
 #define TFM_RUNTIME_MODEL_H
 
-#include "runtime/safetensors.h"
+#include "runtime/device/threads.h"
+#include "runtime/files/safetensors.h"
 #include "runtime/tfm_model.h"
-#include "runtime/threads.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -7,7 +7,7 @@
 
 #include "compiler/driver/Link.h"
 
-#include "runtime/atomic_file.h"
+#include "runtime/files/atomic_file.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/Support/FileSystem.h"

@@ -7,8 +7,8 @@
 
 #include "compiler/driver/WriteFile.h"
 
-#include "runtime/atomic_file.h"
 #include "runtime/error.h"
+#include "runtime/files/atomic_file.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/raw_ostream.h"
 

@@ -7,7 +7,7 @@
 
 #include "compiler/frontend/Frontend.h"
 
-#include "compiler/frontend/Elaborator.h"
+#include "compiler/frontend/elaborate/Elaborator.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "llvm/ADT/STLExtras.h"

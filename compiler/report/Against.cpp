@@ -9,8 +9,8 @@
 
 #include "compiler/report/Writers.h"
 #include "runtime/error.h"
+#include "runtime/files/weights.h"
 #include "runtime/tokenizer/utf8.h"
-#include "runtime/weights.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"

@@ -9,7 +9,7 @@
 #define TFM_REPORT_AGAINST_H
 
 #include "compiler/report/ModelReport.h"
-#include "runtime/hf_config.h"
+#include "runtime/files/hf_config.h"
 
 #include "llvm/Support/raw_ostream.h"
 

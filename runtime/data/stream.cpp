@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/atomic_file.h"
 #include "runtime/data/dataset.h"
 #include "runtime/data/texts.h"
 #include "runtime/error.h"
+#include "runtime/files/atomic_file.h"
 #include "runtime/tokenizer/utf8.h"
 
 #include <algorithm>

@@ -7,11 +7,11 @@
 
 #include "runtime/data/texts.h"
 
-#include "runtime/atomic_file.h"
 #include "runtime/data/numpy_random.h"
+#include "runtime/device/memory.h"
 #include "runtime/error.h"
-#include "runtime/memory.h"
-#include "runtime/read_json.h"
+#include "runtime/files/atomic_file.h"
+#include "runtime/files/read_json.h"
 
 #include <algorithm>
 #include <fmt/format.h>

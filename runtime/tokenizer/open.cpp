@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/atomic_file.h"
 #include "runtime/error.h"
+#include "runtime/files/atomic_file.h"
 #include "runtime/recipe.h"
 #include "runtime/tokenizer/bpe_merges.h"
 

@@ -8,7 +8,7 @@
 #include "runtime/tokenizer/vocabulary.h"
 
 #include "runtime/error.h"
-#include "runtime/read_json.h"
+#include "runtime/files/read_json.h"
 #include "runtime/tokenizer/plain_table.h"
 #include "runtime/tokenizer/utf8.h"
 

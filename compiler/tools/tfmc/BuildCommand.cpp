@@ -10,7 +10,7 @@
 #include "Output.h"
 
 #include "compiler/driver/Build.h"
-#include "runtime/usage.h"
+#include "runtime/commands/usage.h"
 
 using namespace tfm;
 

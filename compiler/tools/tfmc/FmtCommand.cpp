@@ -9,7 +9,7 @@
 #include "ModelInput.h"
 #include "Output.h"
 
-#include "compiler/frontend/Format.h"
+#include "compiler/frontend/format/Format.h"
 
 #include "llvm/Support/raw_ostream.h"
 

@@ -9,7 +9,7 @@
 #include "Output.h"
 #include "Templates.h"
 
-#include "compiler/frontend/Format.h"
+#include "compiler/frontend/format/Format.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringRef.h"

@@ -8,8 +8,8 @@
 #include "Output.h"
 
 #include "compiler/driver/WriteFile.h"
-#include "runtime/atomic_file.h"
 #include "runtime/error.h"
+#include "runtime/files/atomic_file.h"
 #include "runtime/tokenizer/utf8.h"
 
 #include "llvm/Support/raw_ostream.h"

@@ -16,7 +16,7 @@
 #include "compiler/report/Writers.h"
 #include "compiler/transforms/ModelFacts.h"
 #include "compiler/transforms/SequenceAxis.h"
-#include "runtime/usage.h"
+#include "runtime/commands/usage.h"
 
 #include "llvm/Support/raw_ostream.h"
 

@@ -8,12 +8,12 @@
 #include "Commands.h"
 #include "Output.h"
 
-#include "runtime/atomic_file.h"
+#include "runtime/commands/usage.h"
 #include "runtime/data/texts.h"
 #include "runtime/error.h"
+#include "runtime/files/atomic_file.h"
 #include "runtime/tokenizer/train_word_bpe.h"
 #include "runtime/tokenizer/utf8.h"
-#include "runtime/usage.h"
 
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"

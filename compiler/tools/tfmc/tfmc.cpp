@@ -10,8 +10,8 @@
 
 #include "Commands.h"
 
-#include "runtime/crash.h"
-#include "runtime/usage.h"
+#include "runtime/commands/crash.h"
+#include "runtime/commands/usage.h"
 
 #include "llvm/Config/llvm-config.h"
 #include "llvm/Support/ErrorHandling.h"

@@ -9,8 +9,8 @@
 // crash. What parses can be formatted, and the result stays as it is then. Run
 // by scripts/fuzz.sh.
 
-#include "compiler/frontend/Format.h"
-#include "compiler/frontend/Parser.h"
+#include "compiler/frontend/format/Format.h"
+#include "compiler/frontend/syntax/Parser.h"
 #include "tests/fuzz/support/TimeLimit.h"
 
 #include <cstdlib>

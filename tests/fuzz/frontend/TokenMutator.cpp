@@ -7,7 +7,7 @@
 
 #include "tests/fuzz/frontend/TokenMutator.h"
 
-#include "compiler/frontend/Lexer.h"
+#include "compiler/frontend/syntax/Lexer.h"
 
 #include <algorithm>
 

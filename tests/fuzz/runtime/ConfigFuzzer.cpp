@@ -11,7 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/error.h"
-#include "runtime/hf_config.h"
+#include "runtime/files/hf_config.h"
 #include "tests/fuzz/runtime/JsonMutator.h"
 #include "tests/fuzz/support/Folder.h"
 #include "tests/fuzz/support/TimeLimit.h"

@@ -13,11 +13,11 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/checkpoint.h"
 #include "runtime/error.h"
-#include "runtime/find_tokenizer.h"
+#include "runtime/files/checkpoint.h"
+#include "runtime/files/weights.h"
 #include "runtime/model.h"
-#include "runtime/weights.h"
+#include "runtime/tokenizer/find_tokenizer.h"
 #include "tests/fuzz/runtime/JsonMutator.h"
 #include "tests/fuzz/runtime/SafetensorsMutator.h"
 #include "tests/fuzz/support/Folder.h"

@@ -10,7 +10,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/error.h"
-#include "runtime/safetensors.h"
+#include "runtime/files/safetensors.h"
 #include "tests/fuzz/runtime/SafetensorsMutator.h"
 #include "tests/fuzz/support/TimeLimit.h"
 

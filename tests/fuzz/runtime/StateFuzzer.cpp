@@ -10,9 +10,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/checksum.h"
 #include "runtime/error.h"
-#include "runtime/run_state.h"
+#include "runtime/files/checksum.h"
+#include "runtime/files/run_state.h"
 #include "tests/fuzz/runtime/JsonMutator.h"
 #include "tests/fuzz/support/TimeLimit.h"
 

@@ -10,7 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/atomic_file.h"
+#include "runtime/files/atomic_file.h"
 #include "runtime/tokenizer/tokenizer.h"
 #include "runtime/tokenizer/utf8.h"
 #include "tests/fuzz/support/TimeLimit.h"

@@ -14,10 +14,10 @@
 #include "compiler/transforms/Passes.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"
+#include "runtime/device/threads.h"
 #include "runtime/error.h"
-#include "runtime/generator.h"
-#include "runtime/initialise.h"
-#include "runtime/threads.h"
+#include "runtime/generation/generator.h"
+#include "runtime/training/initialise.h"
 #include "gtest/gtest.h"
 
 using namespace tfm;

@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/driver/Compile.h"
+#include "runtime/device/threads.h"
 #include "runtime/model.h"
-#include "runtime/threads.h"
 #include "tests/unit/codegen/CompiledModel.h"
 #include "tests/unit/oracle/Gradients.h"
 

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/frontend/Dim.h"
+#include "compiler/frontend/elaborate/Dim.h"
 #include "gtest/gtest.h"
 
 #include <map>

@@ -33,7 +33,9 @@ TEST(Explain, EveryPageNamesItsCode) {
 TEST(Explain, EveryCodeOfTheSourceHasAPage) {
   std::error_code failure;
   std::set<unsigned> used;
-  for (llvm::sys::fs::directory_iterator it(TFM_FRONTEND_SOURCES, failure), end;
+  for (llvm::sys::fs::recursive_directory_iterator
+           it(TFM_FRONTEND_SOURCES, failure),
+       end;
        it != end && !failure; it.increment(failure)) {
     if (!llvm::StringRef(it->path()).ends_with(".cpp"))
       continue;

@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/frontend/Format.h"
-#include "compiler/frontend/FormatLine.h"
-#include "compiler/frontend/Parser.h"
-#include "compiler/frontend/PrintAst.h"
+#include "compiler/frontend/format/Format.h"
+#include "compiler/frontend/format/FormatLine.h"
+#include "compiler/frontend/syntax/Parser.h"
+#include "compiler/frontend/syntax/PrintAst.h"
 #include "runtime/tokenizer/utf8.h"
 
 #include "llvm/ADT/SmallVector.h"

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/frontend/Parser.h"
-#include "compiler/frontend/PrintAst.h"
+#include "compiler/frontend/syntax/Parser.h"
+#include "compiler/frontend/syntax/PrintAst.h"
 #include "llvm/ADT/StringExtras.h"
 #include "gtest/gtest.h"
 

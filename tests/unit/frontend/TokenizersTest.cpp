@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/frontend/Tokenizers.h"
+#include "compiler/frontend/recipe/Tokenizers.h"
 #include "runtime/recipe.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringExtras.h"

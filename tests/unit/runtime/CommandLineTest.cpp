@@ -9,7 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/folder_lock.h"
+#include "runtime/files/folder_lock.h"
 #include "tests/unit/runtime/TemporaryFolder.h"
 
 #include <chrono>

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/error.h"
-#include "runtime/hf_config.h"
+#include "runtime/files/hf_config.h"
 #include "tests/unit/runtime/TemporaryFolder.h"
 
 #include <gtest/gtest.h>

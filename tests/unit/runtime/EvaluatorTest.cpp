@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/evaluator.h"
+#include "runtime/training/evaluator.h"
 #include "runtime/error.h"
 #include "tests/unit/runtime/TemporaryFolder.h"
 #include "tests/unit/runtime/ToyModel.h"

@@ -5,11 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/generator.h"
+#include "runtime/generation/generator.h"
 #include "runtime/error.h"
-#include "runtime/find_tokenizer.h"
-#include "runtime/initialise.h"
 #include "runtime/philox.h"
+#include "runtime/tokenizer/find_tokenizer.h"
+#include "runtime/training/initialise.h"
 #include "tests/unit/runtime/ToyModel.h"
 
 #include <gtest/gtest.h>

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/memory.h"
+#include "runtime/device/memory.h"
 #include "tests/unit/runtime/TemporaryFolder.h"
 
 #include <algorithm>

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/peak.h"
+#include "runtime/device/peak.h"
 
 #include "gtest/gtest.h"
 

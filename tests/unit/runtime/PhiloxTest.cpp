@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/philox.h"
-#include "runtime/initialise.h"
+#include "runtime/training/initialise.h"
 #include "tests/unit/runtime/ToyModel.h"
 
 #include <cmath>

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/safetensors.h"
+#include "runtime/files/safetensors.h"
 #include "runtime/error.h"
 #include "runtime/philox.h"
 #include "tests/unit/runtime/TemporaryFolder.h"

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/sampler.h"
+#include "runtime/generation/sampler.h"
 #include "runtime/error.h"
 #include "runtime/philox.h"
 #include "tests/unit/runtime/TemporaryFolder.h"

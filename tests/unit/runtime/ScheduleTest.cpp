@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/schedule.h"
+#include "runtime/training/schedule.h"
 #include "tests/unit/runtime/TemporaryFolder.h"
 
 #include <gtest/gtest.h>

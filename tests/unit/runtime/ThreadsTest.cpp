@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/threads.h"
+#include "runtime/device/threads.h"
 #include "tests/unit/runtime/TemporaryFolder.h"
 
 #include <chrono>

@@ -7,7 +7,7 @@
 
 #include "runtime/tokenizer/tokenizer.h"
 #include "runtime/error.h"
-#include "runtime/generator.h"
+#include "runtime/generation/generator.h"
 #include "runtime/philox.h"
 #include "runtime/tokenizer/train_word_bpe.h"
 #include "runtime/tokenizer/utf8.h"

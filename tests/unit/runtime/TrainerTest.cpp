@@ -5,11 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/trainer.h"
-#include "runtime/atomic_file.h"
+#include "runtime/training/trainer.h"
 #include "runtime/error.h"
-#include "runtime/evaluator.h"
-#include "runtime/run_state.h"
+#include "runtime/files/atomic_file.h"
+#include "runtime/files/run_state.h"
+#include "runtime/training/evaluator.h"
 #include "tests/unit/runtime/TemporaryFolder.h"
 #include "tests/unit/runtime/ToyModel.h"
 

@@ -7,8 +7,8 @@
 
 #include "runtime/tokenizer/vocabulary.h"
 #include "runtime/error.h"
+#include "runtime/files/read_json.h"
 #include "runtime/philox.h"
-#include "runtime/read_json.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/weights.h"
+#include "runtime/files/weights.h"
 #include "runtime/error.h"
 #include "runtime/model.h"
 #include "tests/unit/runtime/TemporaryFolder.h"

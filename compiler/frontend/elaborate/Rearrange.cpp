@@ -1,0 +1,228 @@
+//===- Rearrange.cpp - einops' notation -----------------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/frontend/elaborate/Builtins.h"
+
+#include "llvm/ADT/StringExtras.h"
+
+using namespace tfm;
+using llvm::StringRef;
+using llvm::Twine;
+
+namespace {
+/// One axis of one side: a name, or several in parentheses; `1` is an empty
+/// one.
+struct Axis {
+  llvm::SmallVector<std::string, 2> names;
+};
+using Side = std::vector<Axis>;
+} // namespace
+
+/// Parses `B T (heads d)`; a message on failure.
+static std::optional<Side> parseSide(StringRef text, std::string &problem) {
+  Side side;
+  bool open = false;
+  while (true) {
+    text = text.ltrim();
+    if (text.empty())
+      break;
+    if (text.consume_front("(")) {
+      if (open) {
+        problem = "parentheses do not nest";
+        return std::nullopt;
+      }
+      open = true;
+      side.push_back({});
+      continue;
+    }
+    if (text.consume_front(")")) {
+      if (!open) {
+        problem = "`)` closes nothing";
+        return std::nullopt;
+      }
+      open = false;
+      continue;
+    }
+    StringRef word =
+        text.take_while([](char c) { return llvm::isAlnum(c) || c == '_'; });
+    if (word.empty()) {
+      problem = ("`" + text.take_front(1) + "` is no part of a pattern").str();
+      return std::nullopt;
+    }
+    text = text.drop_front(word.size());
+    bool isOne = word == "1";
+    if (!isOne && llvm::isDigit(word[0])) {
+      problem =
+          ("`" + word + "` is a number: axes have names, or are `1`").str();
+      return std::nullopt;
+    }
+    if (open) {
+      if (!isOne)
+        side.back().names.push_back(word.str());
+    } else {
+      side.push_back({});
+      if (!isOne)
+        side.back().names.push_back(word.str());
+    }
+  }
+  if (open) {
+    problem = "`(` is not closed";
+    return std::nullopt;
+  }
+  return side;
+}
+
+Value BuiltinCall::rearrange() {
+  auto x = tensor("x");
+  const CallArg &pattern = *arg("pattern");
+  if (!x)
+    return Value();
+  if (!pattern.value.is(Value::String)) {
+    wrong(pattern, "pattern",
+          "a string such as \"B T (heads d) -> B heads T d\"");
+    return Value();
+  }
+  auto fail = [&](const Twine &message) -> Diagnostic & {
+    return e.error(209, pattern.range, message);
+  };
+  StringRef text = pattern.value.text();
+  if (!e.spend(text.size() / 16, range))
+    return Value();
+  auto [leftText, rightText] = text.split("->");
+  std::string problem;
+  if (!text.contains("->")) {
+    fail("a pattern has the form \"axes -> axes\"");
+    return Value();
+  }
+  auto left = parseSide(leftText, problem);
+  auto right = left ? parseSide(rightText, problem) : std::nullopt;
+  if (!right) {
+    fail(problem);
+    return Value();
+  }
+  if (left->size() != x->dims.size()) {
+    fail("the pattern's left side has " + Twine(left->size()) +
+         " axes, but the tensor is " + showShape(x->dims, x->elem));
+    return Value();
+  }
+  // Sizes: given by name, or known here.
+  llvm::StringMap<Dim> sizes;
+  llvm::StringMap<bool> leftNames;
+  for (const CallArg &size : rest) {
+    if (size.name.empty() || !size.value.is(Value::Int)) {
+      Elaborator::suggestInteger(
+          e.error(209, size.range, "a size is given as `name = integer`"),
+          size.value);
+      return Value();
+    }
+    std::optional<Dim> dim =
+        e.toDimension(size.value, size.range, "the axis `" + size.name + "`");
+    if (!dim)
+      return Value();
+    sizes[size.name] = *dim;
+  }
+  for (const Axis &axis : *left)
+    for (const std::string &name : axis.names) {
+      if (!leftNames.try_emplace(name, true).second) {
+        fail("`" + name + "` occurs twice on the left side");
+        return Value();
+      }
+      if (sizes.contains(name))
+        continue;
+      auto value = e.lookup(name, env);
+      if (!value || !value->is(Value::Int))
+        continue;
+      std::optional<Dim> dim =
+          e.toDimension(*value, pattern.range, "the axis `" + name + "`");
+      if (!dim)
+        return Value();
+      sizes[name] = *dim;
+    }
+  for (const CallArg &size : rest)
+    if (!leftNames.contains(size.name)) {
+      e.error(209, size.nameRange,
+              "`" + size.name +
+                  "` does not occur on the left side of the pattern");
+      return Value();
+    }
+  // Each axis of the tensor: one name may follow from the others.
+  Dims parts;
+  std::vector<std::string> order;
+  for (auto [axis, extent] : llvm::zip(*left, x->dims)) {
+    std::string unknown;
+    Dim known(1);
+    for (const std::string &name : axis.names) {
+      auto size = sizes.find(name);
+      if (size != sizes.end()) {
+        known = known * size->second;
+      } else if (unknown.empty()) {
+        unknown = name;
+      } else {
+        fail("the sizes of `" + unknown + "` and `" + name +
+             "` are both unknown")
+            .help("give one: `rearrange(x, \"...\", " + name + " = ...)`");
+        return Value();
+      }
+    }
+    if (!unknown.empty()) {
+      auto size =
+          known.overflowed() ? std::nullopt : Dim::divideExact(extent, known);
+      if (!size) {
+        fail("`" + unknown +
+             "` cannot be found: " + Value::integer(extent).show() +
+             " is not a multiple of " + Value::integer(known).show());
+        return Value();
+      }
+      sizes[unknown] = *size;
+    } else if (known != extent) {
+      std::string names = llvm::join(axis.names, " ");
+      fail((axis.names.size() == 1
+                ? "`" + names + "` is " + Value::integer(known).show()
+            : axis.names.empty()
+                ? std::string("`1` stands for an axis of size 1")
+                : "`(" + names + ")` is " + Value::integer(known).show()) +
+           ", but that axis of " + showShape(x->dims, x->elem) + " is " +
+           Value::integer(extent).show());
+      return Value();
+    }
+    for (const std::string &name : axis.names) {
+      parts.push_back(sizes[name]);
+      order.push_back(name);
+    }
+  }
+  // The right side: the same names, grouped anew.
+  llvm::SmallVector<int64_t> permutation;
+  Dims result;
+  llvm::StringMap<bool> rightNames;
+  for (const Axis &axis : *right) {
+    Dim product(1);
+    for (const std::string &name : axis.names) {
+      if (!leftNames.contains(name)) {
+        std::vector<std::string> candidates(order.begin(), order.end());
+        Diagnostic &d = fail("`" + name + "` stands on the right side only");
+        e.suggest(d, name, candidates);
+        return Value();
+      }
+      if (!rightNames.try_emplace(name, true).second) {
+        fail("`" + name + "` occurs twice on the right side");
+        return Value();
+      }
+      permutation.push_back(llvm::find(order, name) - order.begin());
+      product = product * sizes[name];
+    }
+    result.push_back(product);
+  }
+  for (const std::string &name : order)
+    if (!rightNames.contains(name)) {
+      fail("`" + name + "` is missing on the right side")
+          .help("`sum`, `mean` and `max` reduce an axis");
+      return Value();
+    }
+  Tensor split = e.reshapeTo(*x, parts);
+  Tensor moved = e.transposeAxes(split, permutation);
+  return Value::tensor(e.reshapeTo(moved, result));
+}

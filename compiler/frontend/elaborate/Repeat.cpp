@@ -1,0 +1,178 @@
+//===- Repeat.cpp - repeated layers ---------------------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/frontend/elaborate/Elaborator.h"
+
+using namespace tfm;
+using namespace tfm::ast;
+using llvm::Twine;
+
+/// Dropout's counter has 16 bits for the layer.
+static constexpr int64_t maxRepeat = 65536;
+
+/// The smallest divisor p of n such that the arguments of layer i are those of
+/// layer i % p. Compares at most 2 n layers.
+static size_t periodOf(const std::vector<std::vector<CallArg>> &layers) {
+  auto isSame = [&](size_t i, size_t j) {
+    return llvm::equal(layers[i], layers[j],
+                       [](const CallArg &a, const CallArg &b) {
+                         return a.value.sameAs(b.value);
+                       });
+  };
+  // Of the first i + 1 layers: how many of the first are the last of them, too
+  // (Knuth, Morris and Pratt 1977).
+  size_t n = layers.size();
+  std::vector<size_t> border(n);
+  for (size_t i = 1; i < n; ++i) {
+    size_t length = border[i - 1];
+    while (length > 0 && !isSame(i, length))
+      length = border[length - 1];
+    border[i] = length + isSame(i, length);
+  }
+  // If any divisor is a period, the smallest period is one.
+  size_t period = n - border[n - 1];
+  return n % period == 0 ? period : n;
+}
+
+Value Elaborator::evalRepeat(const Expr &expr, Env &env) {
+  const Expr &body = *expr.kids[1];
+  if (env.inMethod) {
+    error(506, expr.range,
+          "a `repeat` stands in the body of a module, not in "
+          "a method");
+    return Value();
+  }
+  Value count = eval(*expr.kids[0], env);
+  if (count.isPoison())
+    return count;
+  if (!count.is(Value::Int) || count.dim().value() < 1 ||
+      count.dim().value() > maxRepeat) {
+    Diagnostic &d = error(
+        601, expr.kids[0]->range,
+        "`repeat` takes a count from 1 to " + Twine(maxRepeat) + ", not " +
+            (count.is(Value::Int) ? count.show() : count.describe()));
+    noteOrigins(d, count);
+    suggestInteger(d, count);
+    return Value();
+  }
+  size_t n = count.dim().value();
+  int64_t allLayers = count.dim().value();
+  const Node *around = env.parent ? env.parent : env.self;
+  for (const Node *node = around; node; node = node->parent)
+    if (node->kind == Node::Kind::Repeat)
+      allLayers *= node->count.value();
+  if (allLayers > maxRepeat) {
+    error(601, expr.kids[0]->range,
+          "with the repeats around it this one makes " + Twine(allLayers) +
+              " layers, more than " + Twine(maxRepeat));
+    return Value();
+  }
+  nodes.emplace_back();
+  Node &repeat = nodes.back();
+  repeat.kind = Node::Kind::Repeat;
+  repeat.parent = env.parent ? env.parent : env.self;
+  repeat.name = env.pending;
+  repeat.range = expr.range;
+  repeat.count = count.dim();
+  repeat.unit = env.unit;
+
+  Env inner = env;
+  inner.parent = &repeat;
+  inner.pending = "*";
+  auto adopt = [&](const Value &value, size_t index, size_t period) {
+    Node &layer = *value.node();
+    if (!layer.bound) {
+      layer.parent = &repeat;
+      layer.bound = true;
+      layer.name = period == 1
+                       ? "*"
+                       : std::to_string(period) + "*+" + std::to_string(index);
+    }
+    repeat.bodies.push_back(&layer);
+  };
+  auto notAModule = [&](const Value &value) {
+    if (value.isPoison())
+      return;
+    bool isModule = value.is(Value::Module);
+    std::string name = isModule ? value.module()->name.str() : "Block";
+    error(601, body.range,
+          isModule ? "`repeat` repeats an instance, and `" + name +
+                         "` alone is a module"
+                   : "`repeat` repeats a module, not " + value.describe())
+        .help("write `repeat(n) " + name + "(...)`");
+  };
+
+  bool isCall = body.kind == ExprKind::Call;
+  Value callee = isCall ? eval(*body.kids[0], inner) : Value();
+  if (isCall && callee.isPoison()) {
+    evalArguments(body, inner);
+    return Value();
+  }
+  if (!isCall || !callee.is(Value::Module)) {
+    // An instance that exists already: layers that share their weights.
+    Value value = isCall ? callee : eval(body, inner);
+    if (!value.is(Value::NodeRef) || value.node()->kind != Node::Kind::Module ||
+        isCall) {
+      notAModule(value);
+      return Value();
+    }
+    adopt(value, 0, 1);
+    return Value::object(Value::NodeRef, &repeat);
+  }
+
+  std::vector<std::vector<CallArg>> layers;
+  if (expr.text.empty()) {
+    layers.push_back(evalArguments(body, inner));
+  } else {
+    size_t errors = diags.size();
+    for (size_t i = 0; i < n; ++i) {
+      inner.locals[expr.text] = Value::integer(Dim(static_cast<int64_t>(i)));
+      layers.push_back(evalArguments(body, inner));
+      size_t values = 0;
+      for (const CallArg &arg : layers.back())
+        values += arg.value.size();
+      if (!spend(values, body.range))
+        return Value();
+      if (diags.size() != errors)
+        break;
+    }
+    inner.locals.erase(expr.text);
+  }
+  size_t period = periodOf(layers);
+  if (period > 1 && period == layers.size()) {
+    // No period: numbers become one constant for each layer.
+    std::vector<CallArg> &first = layers[0];
+    bool numeric = true;
+    for (size_t a = 0; a < first.size(); ++a)
+      for (const auto &layer : layers)
+        numeric &=
+            layer[a].value.isNumber() || layer[a].value.sameAs(first[a].value);
+    if (numeric) {
+      for (size_t a = 0; a < first.size(); ++a) {
+        std::vector<Value> items;
+        bool varies = false;
+        for (const auto &layer : layers) {
+          items.push_back(layer[a].value);
+          varies |= !layer[a].value.sameAs(first[a].value);
+        }
+        if (varies)
+          first[a].value = Value::perLayer(std::move(items), &repeat);
+      }
+      period = 1;
+    }
+  }
+  for (size_t i = 0; i < period; ++i) {
+    inner.pending =
+        period == 1 ? "*" : std::to_string(period) + "*+" + std::to_string(i);
+    Value value = instantiate(*callee.module(), callee.unit(), layers[i],
+                              body.range, inner);
+    if (!value.is(Value::NodeRef))
+      return Value();
+    adopt(value, i, period);
+  }
+  return Value::object(Value::NodeRef, &repeat);
+}

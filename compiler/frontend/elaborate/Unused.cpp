@@ -1,0 +1,283 @@
+//===- Unused.cpp - warnings of what nothing uses -------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/frontend/elaborate/Elaborator.h"
+
+#include "llvm/ADT/SmallPtrSet.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
+
+using namespace tfm;
+using namespace tfm::ast;
+using llvm::StringRef;
+
+//===----------------------------------------------------------------------===//
+// What a text reads
+//===----------------------------------------------------------------------===//
+
+/// The words of a text: the pattern of `rearrange` may name local values.
+static void readWords(StringRef text, llvm::StringSet<> &names) {
+  auto inWord = [](char c) { return llvm::isAlnum(c) || c == '_'; };
+  while (!text.empty()) {
+    StringRef word = text.take_while(inWord);
+    if (!word.empty())
+      names.insert(word);
+    text = text.drop_front(std::max<size_t>(word.size(), 1));
+  }
+}
+
+/// Adds every name that an expression reads.
+static void readNames(const Expr *expr, llvm::StringSet<> &names) {
+  if (!expr)
+    return;
+  if (expr->kind == ExprKind::Name)
+    names.insert(expr->text);
+  if (expr->kind == ExprKind::String)
+    readWords(expr->text, names);
+  for (const Expr *kid : expr->kids)
+    readNames(kid, names);
+  for (const Argument &argument : expr->args)
+    readNames(argument.value, names);
+  for (const Subscript &subscript : expr->subscripts) {
+    readNames(subscript.first, names);
+    readNames(subscript.last, names);
+  }
+}
+
+static void readNames(const TypeExpr &type, llvm::StringSet<> &names) {
+  for (const ShapeEntry &entry : type.shape)
+    readNames(entry.dim, names);
+}
+
+static void readNames(llvm::ArrayRef<Parameter> parameters,
+                      llvm::StringSet<> &names) {
+  for (const Parameter &parameter : parameters) {
+    readNames(parameter.type, names);
+    readNames(parameter.value, names);
+  }
+}
+
+static void readNames(const ast::Method &method, llvm::StringSet<> &names) {
+  readNames(method.parameters, names);
+  for (const TypeExpr &result : method.results)
+    readNames(result, names);
+  for (const Stmt &stmt : method.body) {
+    readNames(stmt.type, names);
+    for (const Expr *value : stmt.values)
+      readNames(value, names);
+  }
+}
+
+static void readNames(const Member &member, llvm::StringSet<> &names) {
+  readNames(member.value, names);
+  readNames(member.condition, names);
+  readNames(member.type, names);
+  readNames(member.trainable, names);
+  for (const IndexVariable &index : member.indices)
+    readNames(index.extent, names);
+  if (member.method)
+    readNames(*member.method, names);
+}
+
+static void readNames(const ast::Module &module, llvm::StringSet<> &names) {
+  readNames(module.parameters, names);
+  for (const Member &member : module.members)
+    readNames(member, names);
+}
+
+static void readNames(llvm::ArrayRef<Block> blocks, llvm::StringSet<> &names) {
+  for (const Block &block : blocks) {
+    readNames(block.value, names);
+    for (const Entry &entry : block.entries)
+      readNames(entry.value, names);
+  }
+}
+
+static void readNames(const ast::File &file, llvm::StringSet<> &names) {
+  for (const auto &module : file.modules)
+    readNames(*module, names);
+  for (const auto &function : file.functions)
+    readNames(*function, names);
+  for (const auto &constant : file.constants)
+    readNames(*constant, names);
+  readNames(file.model, names);
+  readNames(file.blocks, names);
+}
+
+//===----------------------------------------------------------------------===//
+// Values of a method
+//===----------------------------------------------------------------------===//
+
+void Elaborator::warnAboutUnusedValues(const Method &method) {
+  // From the end: which names somebody still reads.
+  llvm::StringSet<> read;
+  for (const TypeExpr &result : method.results)
+    readNames(result, read);
+  for (const Stmt &stmt : llvm::reverse(method.body)) {
+    if (stmt.kind == StmtKind::Assign) {
+      // A shape is a check, and binds dimensions: reason enough for a line. Of
+      // several results it is enough that one is used.
+      bool isUsed =
+          stmt.type.isGiven || llvm::any_of(stmt.targets, [&](const Target &t) {
+            return read.contains(t.name) || t.name.starts_with("_");
+          });
+      if (!isUsed) {
+        std::string names;
+        for (const Target &target : stmt.targets)
+          names += (names.empty() ? "`" : ", `") + target.name.str() + "`";
+        diags.warning(307, stmt.targets.front().range,
+                      names + (stmt.targets.size() == 1 ? " is" : " are") +
+                          " computed here and never used");
+      }
+      for (const Target &target : stmt.targets)
+        read.erase(target.name);
+    }
+    readNames(stmt.type, read);
+    for (const Expr *value : stmt.values)
+      readNames(value, read);
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Parameters
+//===----------------------------------------------------------------------===//
+
+void Elaborator::warnAboutUnusedParameters() {
+  llvm::SmallPtrSet<const Node *, 32> reached;
+  for (const Param &param : params)
+    for (const Node *node = param.owner; param.used && node;
+         node = node->parent)
+      reached.insert(node);
+  for (const Param &param : params) {
+    if (param.used || !param.owner)
+      continue;
+    // The outermost module of which nothing is used.
+    const Node *unused = nullptr;
+    for (const Node *node = param.owner; node && !reached.contains(node);
+         node = node->parent)
+      unused = node;
+    const Node *holder = unused ? unused->parent : param.owner;
+    if (unused && !holder) // The whole model.
+      continue;
+    while (!holder->decl && holder->parent)
+      holder = holder->parent;
+    StringRef name = unused ? unused->name : param.name;
+    StringRef module = (holder->decl ? holder->decl : root->decl)->name;
+    Range range = unused ? unused->range : param.range;
+    if (holder->decl)
+      for (const Member &member : holder->decl->members)
+        if (member.name == name)
+          range = member.range;
+    Diagnostic &d =
+        diags.warning(306, range,
+                      "`" + name + "` of `" + module +
+                          "` is never used: its parameters are not trained");
+    if (d.notes.empty() && holder->parent)
+      d.note("in " + module + ", as " + holder->readablePath());
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Names
+//===----------------------------------------------------------------------===//
+
+void Elaborator::warnAboutUnusedNames(const ast::Module &module,
+                                      const llvm::StringSet<> &outside) {
+  bool isRoot = root && root->decl == &module;
+  llvm::StringSet<> names;
+  readNames(module, names);
+  if (isRoot)
+    readNames(program.mainUnit->ast->blocks, names);
+  auto isUnused = [&](StringRef name) {
+    return !names.contains(name) && !outside.contains(name) &&
+           !name.starts_with("_");
+  };
+  // The length of what a model generates; any module may be the model of a file
+  // that imports this one.
+  bool mayBeModel = isRoot || module.isModel || !root;
+  for (const Parameter &parameter : module.parameters)
+    if (isUnused(parameter.name) &&
+        !(parameter.name == "context" && mayBeModel))
+      diags.warning(308, parameter.range,
+                    "the hyperparameter `" + parameter.name + "` of `" +
+                        module.name +
+                        "` is never used: no value of it changes "
+                        "anything");
+  auto instance = llvm::find_if(
+      nodes, [&](const Node &node) { return node.decl == &module; });
+  for (const Member &member : module.members) {
+    bool isPlain = member.kind == MemberKind::Const;
+    // Of instances only their parameters matter, which are told apart above.
+    if (member.kind == MemberKind::Value && instance != nodes.end()) {
+      auto value = instance->members.find(member.name);
+      isPlain = value != instance->members.end() &&
+                !value->second.is(Value::NodeRef) &&
+                !value->second.is(Value::ParamRef);
+    }
+    if (isPlain && isUnused(member.name))
+      diags.warning(309, member.range,
+                    "`" + member.name + "` of `" + module.name +
+                        "` is never used");
+  }
+}
+
+/// Whether a file, or what it imports, defines one of the names.
+static bool definesAny(const Unit &unit, const llvm::StringSet<> &names) {
+  auto isRead = [&](const auto &entry) {
+    return names.contains(entry.getKey());
+  };
+  return llvm::any_of(unit.modules, isRead) ||
+         llvm::any_of(unit.functions, isRead) ||
+         llvm::any_of(unit.constants, isRead) ||
+         llvm::any_of(unit.imports, [&](const Unit *import) {
+           return definesAny(*import, names);
+         });
+}
+
+void Elaborator::warnAboutUnusedItems(const Unit &unit) {
+  llvm::StringSet<> names;
+  readNames(*unit.ast, names);
+  for (const auto &constant : unit.ast->constants)
+    if (!names.contains(constant->name) && !constant->name.starts_with("_"))
+      diags.warning(309, constant->range,
+                    "`" + constant->name + "` is never used");
+  for (auto [import, imported] : llvm::zip(unit.ast->imports, unit.imports))
+    if (!definesAny(*imported, names))
+      diags.warning(310, import.range,
+                    "nothing of `" + import.path + "` is used here");
+}
+
+void Elaborator::warnAboutUnusedNames() {
+  llvm::StringSet<> outside;
+  for (const auto &unit : program.units) {
+    for (const auto &expr : unit->ast->storage)
+      if (expr->kind == ExprKind::Member)
+        outside.insert(expr->text);
+  }
+  for (const auto &unit : program.units) {
+    if (unit->isStd)
+      continue;
+    for (const auto &module : unit->ast->modules) {
+      warnAboutUnusedNames(*module, outside);
+      for (const Member &member : module->members)
+        if (member.method)
+          warnAboutUnusedValues(*member.method);
+    }
+    for (const auto &function : unit->ast->functions)
+      warnAboutUnusedValues(*function);
+  }
+  // A file without a model may be there for what it defines and imports.
+  if (root)
+    warnAboutUnusedItems(*program.mainUnit);
+}
+
+void Elaborator::warnAboutUnused() {
+  warnAboutUnusedNames();
+  // A `loss` of the model's own is emitted for training only.
+  if (train.present || !findMethod(*root, "loss"))
+    warnAboutUnusedParameters();
+}

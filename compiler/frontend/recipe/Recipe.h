@@ -1,0 +1,128 @@
+//===- Recipe.h - train, data, tokenizer, generate --------------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_FRONTEND_RECIPE_RECIPE_H
+#define TFM_FRONTEND_RECIPE_RECIPE_H
+
+#include "compiler/frontend/elaborate/Elaborator.h"
+#include "runtime/recipe.h"
+
+namespace tfm {
+
+/// The largest number below 1.
+inline constexpr double belowOne = 1.0 - 0x1p-53;
+
+/// A kind that can stand under a path such as `train.schedule`; empty where
+/// there is a plain value.
+llvm::StringRef exampleKind(llvm::StringRef path);
+
+/// Reads the blocks of the main file into the recipe of docs/design.md, with
+/// every default filled in, and what the functions need of it into
+/// `Elaborator::train`.
+class RecipeBuilder {
+public:
+  explicit RecipeBuilder(Elaborator &e) : e(e) {}
+  void build();
+
+private:
+  friend class Elaborator;
+  /// `kind(a, name = b)`, or a block's entries; the values can be overridden
+  /// with `-D path.name=...`.
+  struct Form {
+    std::string kind;
+    Range range;
+    std::string path;
+    std::vector<ast::Argument> args;
+    std::vector<bool> used;
+    /// Names that were asked for: what exists.
+    std::vector<std::string> known;
+  };
+  struct Found {
+    const ast::Expr *expr = nullptr;
+    Range range;
+  };
+  Form form(const ast::Expr &expr, llvm::StringRef path);
+  Form form(const ast::Block &block);
+  /// What `found` says, or where nothing is said `kind` with its defaults,
+  /// which `-D` may still set.
+  Form formOr(const Found &found, llvm::StringRef kind, llvm::StringRef path);
+  /// The value given for `name`, or as positional argument `position`.
+  Found find(Form &form, llvm::StringRef name, int position = -1,
+             Wanted wanted = Wanted::Value);
+  /// Reports entries that nobody asked for.
+  void finish(Form &form, llvm::StringRef what);
+  Value value(const Found &found);
+  /// The same for an entry that takes `expected`: of a word of the command line
+  /// that has no meaning that is said.
+  Value value(const Found &found, llvm::StringRef name,
+              llvm::StringRef expected);
+
+  int64_t integer(Form &form, llvm::StringRef name, int64_t absent,
+                  int64_t least, int position = -1);
+  double number(Form &form, llvm::StringRef name, double absent, double least,
+                double most, int position = -1);
+  bool flag(Form &form, llvm::StringRef name, bool absent);
+  /// A string in quotes.
+  llvm::json::Value text(Form &form, llvm::StringRef name,
+                         llvm::json::Value absent, int position = -1,
+                         bool mayBeWord = false);
+  /// One of a few words, which may stand without quotes: `overflow = slide`.
+  llvm::json::Value word(Form &form, llvm::StringRef name,
+                         llvm::StringRef absent, int position = -1);
+  llvm::json::Value integerOrNull(Form &form, llvm::StringRef name,
+                                  int64_t least, int position = -1);
+  void wrong(const Found &found, llvm::StringRef name, llvm::StringRef expected,
+             const Value &value);
+  bool known(const Form &form, llvm::ArrayRef<llvm::StringRef> kinds,
+             llvm::StringRef what);
+
+  llvm::json::Value trainBlock(const ast::Block &block);
+  llvm::json::Value loss(const Found &found);
+  /// Of a loss that leaves nothing out, where the data is padded.
+  void warnAboutPadding();
+  llvm::json::Value optimizer(const Found &found);
+  /// `steps`: how many the training has, if the recipe says that.
+  llvm::json::Value schedule(const Found &found, std::optional<int64_t> steps);
+  llvm::json::Value every(const Found &found, llvm::StringRef name);
+  /// Reports a prompt with characters that the tokenizer lacks.
+  void checkPrompt(const Found &found, llvm::StringRef prompt);
+  /// The `data` block; nothing where there is none of a known kind.
+  std::optional<Form> dataForm(const ast::Block *block);
+  llvm::json::Value dataBlock(const ast::Block *block);
+  /// A token that the recipe names by its text, and where.
+  struct Marker {
+    std::string text;
+    Range range;
+  };
+  /// The `end` or `pad` that data has, by its entry or as the kind has it
+  /// (`absent`), if any; reports a text that cannot be one token.
+  std::optional<Marker> marker(Form &data, llvm::StringRef name,
+                               llvm::StringRef absent);
+  llvm::json::Value generateBlock(const ast::Block *block);
+  llvm::json::Value tokenizerJson();
+  std::optional<TokenizerInfo> tokenizer(const ast::Block &block);
+  /// What `chars(from = ...)` learns from, and where its files are named;
+  /// reports errors.
+  std::optional<DataSpec> alphabetSource(const Found &from,
+                                         std::vector<Range> &ranges);
+  /// Where the files that the recipe names are, beside the main file; empty
+  /// after one that cannot be read, which is reported at its range, or the last
+  /// one.
+  std::vector<std::string> locate(llvm::ArrayRef<std::string> names,
+                                  llvm::ArrayRef<Range> ranges);
+  /// The files of a form, and where they are named.
+  std::vector<std::string> fileNames(Form &form, bool needsOne,
+                                     std::vector<Range> *ranges = nullptr);
+
+  Elaborator &e;
+  /// What fills the windows behind examples.
+  std::optional<Marker> padding;
+};
+
+} // namespace tfm
+
+#endif // TFM_FRONTEND_RECIPE_RECIPE_H

@@ -1,0 +1,457 @@
+//===- RecipeData.cpp - the data, tokenizer and generate blocks -----------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/frontend/recipe/Recipe.h"
+
+#include "runtime/data/texts.h"
+#include "runtime/tokenizer/utf8.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+
+#include <limits>
+
+using namespace tfm;
+using namespace tfm::ast;
+using llvm::StringRef;
+using llvm::Twine;
+namespace json = llvm::json;
+
+/// The folder of the main file as an absolute path: where the files that a
+/// recipe names were when the model was built.
+static std::string absoluteFolder(StringRef folder) {
+  llvm::SmallString<128> path(folder.empty() ? "." : folder);
+  // Where there is no working directory, the path stays as it is.
+  if (std::error_code failure = llvm::sys::fs::make_absolute(path))
+    return path.str().str();
+  llvm::sys::path::remove_dots(path, /*remove_dot_dot=*/true);
+  return path.str().str();
+}
+
+std::vector<std::string>
+RecipeBuilder::locate(llvm::ArrayRef<std::string> names,
+                      llvm::ArrayRef<Range> ranges) {
+  std::vector<std::string> paths;
+  for (auto [i, name] : llvm::enumerate(names)) {
+    Range range = ranges[std::min(i, ranges.size() - 1)];
+    llvm::SmallString<128> path(name);
+    if (!llvm::sys::path::is_absolute(path) &&
+        !e.program.mainUnit->folder.empty()) {
+      path = e.program.mainUnit->folder;
+      llvm::sys::path::append(path, name);
+    }
+    llvm::sys::fs::file_status status;
+    std::error_code problem = llvm::sys::fs::status(path, status);
+    std::string why = problem                               ? problem.message()
+                      : llvm::sys::fs::is_directory(status) ? "it is a folder"
+                      : !llvm::sys::fs::is_regular_file(status)
+                          ? "it is not a regular file"
+                          : "";
+    if (!why.empty()) {
+      e.diags.error(807, range, "cannot read `" + path + "`: " + why)
+          .help("the path is relative to the model's file");
+      return {};
+    }
+    paths.push_back(path.str().str());
+  }
+  return paths;
+}
+
+std::vector<std::string> RecipeBuilder::fileNames(Form &form, bool needsOne,
+                                                  std::vector<Range> *ranges) {
+  std::vector<std::string> files;
+  form.known.push_back("files");
+  auto add = [&](const Found &found) {
+    Value v = value(found);
+    std::vector<Value> items =
+        v.is(Value::List) ? v.items() : std::vector<Value>{v};
+    for (auto [i, item] : llvm::enumerate(items)) {
+      if (!item.is(Value::String)) {
+        wrong(found, form.kind, "a file's name in quotes", item);
+        continue;
+      }
+      files.push_back(item.text());
+      bool isList = found.expr->kind == ExprKind::List ||
+                    found.expr->kind == ExprKind::Tuple;
+      if (ranges)
+        ranges->push_back(isList ? found.expr->kids[i]->range : found.range);
+    }
+  };
+  if (Elaborator::Define *define = e.findDefine(form.path + ".files")) {
+    for (size_t i = 0; i < form.args.size(); ++i)
+      form.used[i] = form.used[i] || form.args[i].name.empty();
+    if (const Expr *expr = e.useDefine(*define, Wanted::Texts))
+      add({expr, define->range});
+    return files;
+  }
+  for (auto [i, arg] : llvm::enumerate(form.args)) {
+    if (!arg.name.empty() && arg.name != "files")
+      continue;
+    form.used[i] = true;
+    // `data/input.txt` without its quotes divides names.
+    const Expr *first = arg.value;
+    while (first->kind == ExprKind::Member || first->kind == ExprKind::Binary)
+      first = first->kids[0];
+    Env env;
+    env.unit = e.program.mainUnit;
+    env.self = e.root;
+    if (e.isUnknownWord(*first, env)) {
+      StringRef text = e.sources.text(arg.value->range);
+      e.diags
+          .error(802, arg.value->range,
+                 "`" + form.kind + "` takes a file's name in quotes")
+          .help("write `" + form.kind + "(\"" + text + "\")`");
+      continue;
+    }
+    add({arg.value, arg.value->range});
+  }
+  if (files.empty() && needsOne && !e.diags.hasErrors())
+    e.diags.error(804, form.range, "`" + form.kind + "` names no file")
+        .help("write `" + form.kind +
+              (form.kind == "gpt2" || form.kind == "bpe_words"
+                   ? "(\"vocab.json\", \"merges.txt\")`"
+                   : "(\"file\")`"));
+  return files;
+}
+
+//===----------------------------------------------------------------------===//
+// Data
+//===----------------------------------------------------------------------===//
+
+std::optional<RecipeBuilder::Form> RecipeBuilder::dataForm(const Block *block) {
+  if (!block || !block->value)
+    return std::nullopt;
+  Form data = form(*block->value, "data");
+  if (!known(data,
+             {"text", "lines", "json", "tokens", "pairs", "sums", "products"},
+             "kind of data"))
+    return std::nullopt;
+  return data;
+}
+
+json::Value RecipeBuilder::dataBlock(const Block *block) {
+  std::optional<Form> found = dataForm(block);
+  if (!found)
+    return nullptr;
+  Form &data = *found;
+  bool generated = data.kind == "sums" || data.kind == "products";
+  json::Object out{{"kind", data.kind}};
+  if (generated) {
+    out["files"] = json::Array();
+    out["count"] = integer(data, "count", 10000, 1, 0);
+    out["max"] = integer(data, "max", 99, 1, 1);
+  } else {
+    json::Array files;
+    for (std::string &name : fileNames(data, /*needsOne=*/true))
+      files.push_back(std::move(name));
+    out["files"] = std::move(files);
+    out["count"] = 0;
+    out["max"] = 0;
+  }
+  out["directory"] = absoluteFolder(e.program.mainUnit->folder);
+  out["field"] = nullptr;
+  if (data.kind == "json")
+    out["field"] = text(data, "field", "text");
+  out["seed"] = integer(data, "seed", 1, 0);
+  out["validation"] = number(data, "validation", 0.0, 0.0, belowOne);
+  out["split_seed"] = integerOrNull(data, "split_seed", 0);
+  out["answer_after"] = text(data, "answer_after", nullptr);
+  out["end"] = text(data, "end", nullptr);
+  out["pad"] = text(data, "pad", nullptr);
+  DataSpec absent;
+  absent.kind = data.kind;
+  absent = withDefaults(absent);
+  marker(data, "end", absent.end);
+  padding = marker(data, "pad", absent.pad);
+  if (isStream(absent))
+    padding = std::nullopt;
+  finish(data, data.kind);
+  return std::move(out);
+}
+
+std::optional<RecipeBuilder::Marker>
+RecipeBuilder::marker(Form &data, StringRef name, StringRef absent) {
+  Found found = find(data, name, -1, Wanted::Text);
+  json::Value given = text(data, name, nullptr);
+  data.known.pop_back();
+  data.known.pop_back();
+  std::string token = given.getAsString().value_or(absent).str();
+  Marker marker{token, found.expr ? found.range : data.range};
+  if (token.empty()) {
+    if (given.getAsString())
+      e.diags
+          .error(802, found.range, "`" + name + "` takes one token, not \"\"")
+          .help("leave it out where there is none");
+    return std::nullopt;
+  }
+  const TokenizerInfo *info =
+      e.block("tokenizer") ? e.resolveTokenizer(marker.range) : nullptr;
+  bool isChars = info && !info->alphabet.empty();
+  // Of the others only the binary knows the tokens.
+  if (!isChars && !(info && info->kind == "bytes"))
+    return marker;
+  if ((isChars ? countCodePoints(token) : token.size()) != 1) {
+    e.diags.error(802, marker.range,
+                  "`" + name + "` takes one token, with `" + info->kind +
+                      (isChars ? "` one character, not " : "` one byte, not ") +
+                      Value::string(token).show());
+    return std::nullopt;
+  }
+  if (isChars && !llvm::is_contained(info->alphabet, token)) {
+    Diagnostic &d = e.diags.error(
+        802, marker.range,
+        "the tokenizer has no character " + Value::string(token).show() +
+            ", so it cannot be the data's `" + name + "`");
+    if (found.expr)
+      d.help("take a character that it has");
+    else
+      d.help("set `" + name + "`: without it `" + data.kind + "` has that one");
+    return std::nullopt;
+  }
+  return marker;
+}
+
+//===----------------------------------------------------------------------===//
+// Tokenizer
+//===----------------------------------------------------------------------===//
+
+void Elaborator::reportNoTokenizer(Range range) {
+  // What is missing is missing in the file that is compiled, whoever asks.
+  bool isImported = range.file != program.mainUnit->file &&
+                    !sources.file(range.file).isArgument();
+  const Expr *model = program.mainUnit->ast->model;
+  Diagnostic &d = error(806,
+                        !isImported ? range
+                        : model     ? model->range
+                                    : Range{program.mainUnit->file, 0, 0},
+                        "this file has no `tokenizer`, so its size is unknown");
+  if (isImported)
+    d.note("it is needed in " + place(range) +
+           "; the `tokenizer` of an imported file does not count");
+  d.help("add a line such as `tokenizer bytes`, or set the hyperparameter");
+}
+
+const TokenizerInfo *Elaborator::resolveTokenizer(Range range) {
+  if (!tokenizerTried) {
+    tokenizerTried = true;
+    if (const Block *tokens = block("tokenizer"))
+      tokenizer = RecipeBuilder(*this).tokenizer(*tokens);
+    else
+      reportNoTokenizer(range);
+  }
+  return tokenizer ? &*tokenizer : nullptr;
+}
+
+std::optional<DataSpec>
+RecipeBuilder::alphabetSource(const Found &from, std::vector<Range> &ranges) {
+  DataSpec source;
+  source.kind = "text";
+  if (!from.expr->isName("data")) {
+    Value v = value(from);
+    if (!v.is(Value::String)) {
+      wrong(from, "from", "`data` or a file's name", v);
+      return std::nullopt;
+    }
+    ranges = {from.range};
+    source.files = locate({v.text()}, ranges);
+    return source.files.empty() ? std::nullopt : std::optional(source);
+  }
+  const Block *data = e.block("data");
+  if (!data || !data->value) {
+    e.diags.error(806, from.range,
+                  "this file has no `data` to take the characters from");
+    return std::nullopt;
+  }
+  std::optional<Form> found = dataForm(data);
+  if (!found)
+    return std::nullopt;
+  Form &form = *found;
+  if (form.kind == "sums" || form.kind == "products") {
+    e.diags
+        .error(806, from.range,
+               "the characters of generated data are written out")
+        .help("write `tokenizer chars(\"0123456789+=.#\")`");
+    return std::nullopt;
+  }
+  if (form.kind == "tokens") {
+    e.diags
+        .error(806, from.range,
+               "`tokens` are ids: there are no characters to take")
+        .help("name the tokenizer that made them");
+    return std::nullopt;
+  }
+  source.kind = form.kind;
+  std::vector<std::string> names = fileNames(form, /*needsOne=*/true, &ranges);
+  if (names.empty())
+    return std::nullopt;
+  source.files = locate(names, ranges);
+  auto entry = [&](StringRef name, json::Value absent) {
+    return text(form, name, std::move(absent)).getAsString().value_or("").str();
+  };
+  source.field = form.kind == "json" ? entry("field", "text") : "";
+  source.end = entry("end", nullptr);
+  source.pad = entry("pad", nullptr);
+  return source.files.empty() ? std::nullopt : std::optional(source);
+}
+
+std::optional<TokenizerInfo> RecipeBuilder::tokenizer(const Block &block) {
+  if (!block.value)
+    return std::nullopt;
+  Form form = this->form(*block.value, "tokenizer");
+  if (!known(form,
+             {"chars", "bytes", "words", "bpe_words", "huggingface", "gpt2",
+              "sentencepiece"},
+             "tokenizer"))
+    return std::nullopt;
+  TokenizerInfo info;
+  info.kind = form.kind;
+  size_t before = e.diags.size();
+  if (form.kind == "chars") {
+    Found from = find(form, "from");
+    if (from.expr) {
+      std::vector<Range> ranges;
+      std::optional<DataSpec> source = alphabetSource(from, ranges);
+      if (!source)
+        return std::nullopt;
+      if (auto alphabet = learnAlphabet(*source)) {
+        info.alphabet = std::move(*alphabet);
+      } else {
+        std::string why = llvm::toString(alphabet.takeError());
+        // The file that the message names.
+        Range at = ranges[0];
+        for (auto [path, range] : llvm::zip(source->files, ranges))
+          if (StringRef(why).contains(path))
+            at = range;
+        e.diags.error(808, at, "there are no characters to learn: " + why);
+      }
+    } else {
+      Found alphabet = find(form, "alphabet", 0, Wanted::Text);
+      if (!alphabet.expr) {
+        e.diags.error(804, form.range, "`chars` needs to know its characters")
+            .help("write `chars(from = data)` or `chars(\"abc\")`");
+        return std::nullopt;
+      }
+      Value v = value(alphabet);
+      if (v.is(Value::String)) {
+        auto ordered = orderedAlphabet(v.text());
+        if (ordered)
+          info.alphabet = *ordered;
+        else
+          e.diags.error(808, alphabet.range,
+                        "this is no alphabet: " +
+                            llvm::toString(ordered.takeError()));
+      } else {
+        wrong(alphabet, "chars", "a string of its characters", v);
+      }
+    }
+    info.size = static_cast<int64_t>(info.alphabet.size());
+  } else if (form.kind == "bytes") {
+    info.size = 256;
+  } else {
+    info.files = fileNames(form, /*needsOne=*/true);
+    if (info.files.empty())
+      return std::nullopt;
+    if (form.kind == "gpt2" || form.kind == "bpe_words") {
+      if (info.files.size() != 2) {
+        e.diags
+            .error(804, form.range,
+                   "`" + form.kind + "` takes a vocabulary and its merges")
+            .help("write `" + form.kind + "(\"vocab.json\", \"merges.txt\")`");
+        return std::nullopt;
+      }
+    }
+    std::vector<std::string> paths = locate(info.files, form.range);
+    if (paths.empty())
+      return std::nullopt;
+    auto size = tokenizerSize(form.kind, paths, e.options.openTokenizer);
+    if (!size) {
+      e.diags.error(808, form.range,
+                    "this tokenizer cannot be used: " +
+                        llvm::toString(size.takeError()));
+      return std::nullopt;
+    }
+    info.size = *size;
+  }
+  finish(form, form.kind);
+  if (e.diags.size() != before)
+    return std::nullopt;
+  return info;
+}
+
+json::Value RecipeBuilder::tokenizerJson() {
+  const Block *block = e.block("tokenizer");
+  if (!block)
+    return nullptr;
+  const TokenizerInfo *info = e.resolveTokenizer(block->range);
+  if (!info)
+    return nullptr;
+  json::Object out{{"kind", info->kind},
+                   {"size", info->size},
+                   {"directory", absoluteFolder(e.program.mainUnit->folder)}};
+  json::Array files;
+  for (const std::string &name : info->files)
+    files.push_back(name);
+  out["files"] = std::move(files);
+  out["json"] = nullptr;
+  if (!info->alphabet.empty()) {
+    auto tokenizer = json::parse(charsTokenizerJson(info->alphabet));
+    if (tokenizer)
+      out["json"] = std::move(*tokenizer);
+    else
+      llvm::consumeError(tokenizer.takeError());
+  }
+  return std::move(out);
+}
+
+//===----------------------------------------------------------------------===//
+// Generate
+//===----------------------------------------------------------------------===//
+
+json::Value RecipeBuilder::generateBlock(const Block *block) {
+  Block absent;
+  absent.keyword = "generate";
+  Form form = this->form(block ? *block : absent);
+  const double most = std::numeric_limits<double>::infinity();
+  int64_t context = e.contextLength();
+  if (!context)
+    context = e.train.sequence;
+  json::Object out;
+  out["temperature"] = number(form, "temperature", 1.0, 0, most);
+  out["top_k"] = integer(form, "top_k", 0, 0);
+  out["top_p"] = number(form, "top_p", 1.0, 0, 1);
+  out["min_p"] = number(form, "min_p", 0.0, 0, 1);
+  out["typical_p"] = number(form, "typical_p", 1.0, 0, 1);
+  // A penalty of nothing would divide by it.
+  out["repeat_penalty"] = number(form, "repeat_penalty", 1.0, 1e-3, most);
+  out["tokens"] = integer(form, "tokens", 100, 1);
+  out["greedy"] = flag(form, "greedy", false);
+  Found overflow = find(form, "overflow", -1, Wanted::Text);
+  json::Value mode = word(form, "overflow", "slide");
+  form.known.pop_back();
+  if (mode != json::Value("slide") && mode != json::Value("stop")) {
+    e.diags.error(802, overflow.range, "`overflow` is `slide` or `stop`");
+    mode = "slide";
+  }
+  out["overflow"] = mode;
+  json::Array stops;
+  Found stop = find(form, "stop", -1, Wanted::Texts);
+  if (stop.expr) {
+    Value v = value(stop);
+    std::vector<Value> items =
+        v.is(Value::List) ? v.items() : std::vector<Value>{v};
+    for (const Value &item : items) {
+      if (item.is(Value::String))
+        stops.push_back(item.text());
+      else if (!item.is(Value::None))
+        wrong(stop, "stop", "strings", item);
+    }
+  }
+  out["stop"] = std::move(stops);
+  out["context"] = context;
+  finish(form, "generate");
+  return std::move(out);
+}

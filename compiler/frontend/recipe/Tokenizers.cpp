@@ -1,0 +1,69 @@
+//===- Tokenizers.cpp - the vocabulary while compiling --------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/frontend/recipe/Tokenizers.h"
+
+#include "runtime/data/characters.h"
+#include "runtime/error.h"
+#include "runtime/recipe.h"
+#include "runtime/tokenizer/tokenizer.h"
+#include "runtime/tokenizer/utf8.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
+
+using namespace tfm;
+using llvm::Expected;
+using llvm::StringRef;
+
+/// What `read` returns; an error where it throws one of the user's.
+template <typename Read>
+static auto reading(Read read) -> Expected<decltype(read())> {
+  try {
+    return read();
+  } catch (const InputError &error) {
+    return llvm::createStringError(error.what());
+  }
+}
+
+Expected<std::vector<std::string>> tfm::learnAlphabet(const DataSpec &data) {
+  return reading([&] { return dataCharacters(data); });
+}
+
+Expected<std::vector<std::string>> tfm::orderedAlphabet(StringRef text) {
+  std::vector<std::string> alphabet;
+  llvm::StringSet<> seen;
+  for (size_t at = 0; at < text.size();) {
+    CodePoint next = decodeUtf8(text, at);
+    if (next.value < 0)
+      return llvm::createStringError("it is not UTF-8 text");
+    std::string character = text.substr(at, next.bytes).str();
+    if (!seen.insert(character).second)
+      return llvm::createStringError("`" + character + "` occurs twice");
+    alphabet.push_back(character);
+    at += next.bytes;
+  }
+  if (alphabet.empty())
+    return llvm::createStringError("the alphabet is empty");
+  return alphabet;
+}
+
+Expected<int64_t> tfm::tokenizerSize(StringRef kind,
+                                     llvm::ArrayRef<std::string> paths,
+                                     bool open) {
+  TokenizerSpec spec;
+  spec.kind = kind.str();
+  return reading([&] {
+    return open ? openTokenizer(spec, paths.vec())->size()
+                : tokenizerSize(spec, paths.vec());
+  });
+}
+
+std::string tfm::charsTokenizerJson(llvm::ArrayRef<std::string> alphabet) {
+  return makeCharsTokenizer(llvm::join(alphabet, ""))->json();
+}

@@ -1,0 +1,203 @@
+//===- Habits.cpp - words of other languages and libraries ----------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/frontend/syntax/Habits.h"
+
+#include "llvm/ADT/ArrayRef.h"
+
+using namespace tfm;
+using llvm::StringRef;
+
+namespace {
+/// Words with blanks between them, and what is said of each.
+struct Habit {
+  const char *words;
+  const char *help;
+};
+} // namespace
+
+static const Habit statements[] = {
+    {"for while",
+     "layers that repeat are declared, `h = repeat(layers) Block(width)`, and "
+     "called once: `h(x)`"},
+    {"if elif else",
+     "a choice is a value: `x = if condition then a else b`, or element by "
+     "element `where(condition, a, b)`"},
+    {"def fn func",
+     "a method is written `forward(x: [B, T, width]) -> [B, T, width] "
+     "{ ... }`, a function of the file `function f(x: [B, T]) -> [B, T] "
+     "{ ... }`"},
+    {"class struct", "write `module Name(width = 64) { ... }`"},
+    {"from using include", "another file is read by `import \"other.tfm\"`; "
+                           "the standard modules need no import"},
+    {"let var val auto", "a value needs no word before its name: `y = x * 2`"},
+    {"self", "members are named directly: `l = Linear(width, width)`"},
+    {"assert", "write `require condition, \"what is wrong\"`"},
+    {"print", "`tfmc report FILE --shapes` shows the shape of every value"},
+    {"pass", "leave it out: a body may be empty"},
+    {"with", "there are no contexts: `stop_gradient(x)` has no derivative, and "
+             "`dropout` acts in training only"},
+};
+
+static const Habit names[] = {
+    // Words of the language itself.
+    {"None null nil", "write `none`"},
+    {"True", "write `true`"},
+    {"False", "write `false`"},
+    {"lambda", "a function is declared in the file: `function f(x: [B, T]) -> "
+               "[B, T] { ... }`"},
+    {"torch nn F functional np numpy jnp jax tf keras math",
+     "functions and modules have no prefix: `sqrt(x)`, `Linear(width, width)`"},
+    // Shapes.
+    {"view reshape permute transpose flatten unflatten squeeze unsqueeze "
+     "expand_dims swapaxes movedim",
+     "`rearrange(x, \"B T (heads d) -> B heads T d\")` reshapes and reorders "
+     "axes; `.T` swaps the last two"},
+    {"shape size ndim dim len numel",
+     "sizes have names, those of the signature: `B`, `T`, `width`"},
+    {"cat concatenate stack hstack vstack",
+     "`concat(a, b, axis = -1)` joins tensors along an axis that they have"},
+    {"chunk", "`split(x, 3, axis = -1)` makes equal parts"},
+    {"expand broadcast_to tile repeat_interleave",
+     "operators broadcast by themselves; `x + 0.0 * y` has the shape of both"},
+    {"contiguous clone copy to cuda cpu device",
+     "leave it out: the compiler decides where and how values are stored"},
+    // Masks and constants.
+    {"tril triu causal_mask",
+     "`attention(q, k, v, causal = true)` masks what comes later; a mask of "
+     "your own is `const m[i: context, j: context] = if j <= i then 1.0 else "
+     "0.0`"},
+    {"masked_fill", "write `where(mask, value, x)`"},
+    {"arange linspace", "`range(n)` has the integers 0, 1, ... n - 1"},
+    {"zeros_like ones_like full full_like eye empty",
+     "numbers broadcast, so `x * 0.0 + 1.0` is a tensor of ones; tables are "
+     "`const t[i: n, j: n] = if i == j then 1.0 else 0.0`"},
+    {"pi", "write `3.141592653589793`"},
+    {"inf",
+     "`attention` has `causal` and `mask`; elsewhere a large number such "
+     "as `1e9` does"},
+    {"Parameter parameter", "write `param weight: [width] = zeros`"},
+    {"Buffer register_buffer", "write `const table[i: context, j: width] = "
+                               "...`"},
+    // Arithmetic.
+    {"matmul mm bmm dot einsum", "a matrix product is `a @ b`, with `b.T` for "
+                                 "the transposed of b"},
+    {"pow square", "powers are written `x ** 2`"},
+    {"clamp clip", "write `min(max(x, low), high)`"},
+    {"add sub mul div", "write `a + b`, `a - b`, `a * b`, `a / b`"},
+    {"norm", "write `sqrt(sum(x ** 2))`, or `rms_normalize(x)`"},
+    {"logsumexp", "write `log(sum(exp(x)))`, or `x - log_softmax(x)`"},
+    {"argmax topk multinomial sort",
+     "a model gives logits; `generate` chooses the tokens"},
+    {"round floor ceil", "`cast(x, int)` cuts off what follows the point"},
+    {"detach no_grad", "write `stop_gradient(x)`"},
+    {"xavier_uniform xavier_normal glorot glorot_uniform kaiming "
+     "kaiming_uniform kaiming_normal trunc_normal constant",
+     "there are `normal(0.02)`, `truncated_normal(0.02)`, `uniform(-0.1, "
+     "0.1)`, `xavier`, `he`, `zeros` and `ones`"},
+    {"tokenizer", "`tokenizer.size` is the number of its tokens"},
+    // Activations.
+    {"swish", "`silu(x)` is the same function"},
+    {"leaky_relu", "write `where(x > 0.0, x, 0.01 * x)`"},
+    {"elu", "write `where(x > 0.0, x, exp(min(x, 0.0)) - 1.0)`"},
+    {"mish", "write `x * tanh(softplus(x))`"},
+    {"gelu_new gelu_fast gelu_pytorch_tanh", "it is called `gelu_tanh`"},
+    {"ReLU GELU SiLU Swish Tanh Sigmoid Softmax Softplus Mish ELU LeakyReLU "
+     "Activation",
+     "activations are functions: `relu(x)`, or handed on as `act = relu`"},
+    // Layers.
+    {"linear dense Dense",
+     "declare `fc = Linear(inputs, outputs)` in the body of the module, and "
+     "call `fc(x)` in `forward`"},
+    {"embedding Embed",
+     "declare `wte = Embedding(vocab, width)` in the body of the module, and "
+     "call `wte(tokens)` in `forward`"},
+    {"layer_norm layernorm",
+     "declare `ln = LayerNorm(width)` in the body of the module, and call "
+     "`ln(x)` in `forward`; `normalize(x)` has no parameters"},
+    {"rms_norm rmsnorm",
+     "declare `norm = RMSNorm(width)` in the body of the module, and call "
+     "`norm(x)` in `forward`; `rms_normalize(x)` has no parameters"},
+    {"scaled_dot_product_attention sdpa flash_attention",
+     "write `attention(q, k, v, causal = true)`"},
+    {"MultiheadAttention MultiHeadAttention MultiheadSelfAttention MHA "
+     "CausalSelfAttention Attention",
+     "there are `SelfAttention(width, heads)`, `RotaryAttention(width, heads)` "
+     "and `CrossAttention(width, heads)`"},
+    {"PositionalEncoding PositionalEmbedding PositionEmbedding",
+     "there are `LearnedPositions(context, width)` and "
+     "`SinusoidalPositions(context, width)`, called with the tokens"},
+    {"FeedForward FFN", "there are `MLP(width)`, `SwiGLU(width, hidden)` and "
+                        "`GeGLU(width, hidden)`"},
+    {"BatchNorm BatchNorm1d GroupNorm InstanceNorm",
+     "there are `LayerNorm(width)` and `RMSNorm(width)`"},
+    {"Dropout", "it is a function: `dropout(x, 0.1)` in `forward`"},
+    {"Sequential ModuleList ModuleDict",
+     "a list of modules is called one after another: `net = [Linear(8, 16), "
+     "Linear(16, 8)]`; `repeat(n) Block(width)` makes equal layers"},
+    {"Identity", "leave it out, or write `if condition then layer(x) else x`"},
+    {"Conv1d Conv2d Conv LSTM GRU RNN",
+     "there are no convolutions and no recurrent layers; `Conv1D(inputs, "
+     "outputs)` is a dense layer as GPT-2 stores it"},
+    {"CrossEntropyLoss MSELoss",
+     "the loss stands in the recipe: `train { loss = cross_entropy() }`"},
+};
+
+static const Habit entries[] = {
+    {"lr learning_rate weight_decay betas beta1 beta2 momentum epsilon",
+     "the optimizer has it: `optimizer = adamw(lr = 1e-3, betas = (0.9, 0.95), "
+     "eps = 1e-8, weight_decay = 0.1)`"},
+    {"warmup warmup_steps warmup_iters min_lr final_lr lr_decay scheduler",
+     "the schedule has it: `schedule = cosine(warmup = 100, final = 1e-4)`"},
+    {"batch_size batchsize", "it is called `batch`"},
+    {"seq_len seq_length block_size max_length context context_length",
+     "it is called `sequence` in `train`; `context` is a hyperparameter of the "
+     "model"},
+    {"max_steps iters max_iters iterations num_steps", "it is called `steps`"},
+    {"epoch num_epochs max_epochs", "it is called `epochs`"},
+    {"grad_accum gradient_accumulation gradient_accumulation_steps",
+     "it is called `accumulate`"},
+    {"grad_clip gradient_clipping max_grad_norm", "it is called `clip`"},
+    {"eval_interval eval_every evaluate eval", "write `validate = every(250)`"},
+    {"save save_every checkpoint_interval", "write `checkpoint = every(250)`"},
+    {"log_interval log", "every step stands in the run's `log.jsonl`"},
+    {"dropout drop", "it is a hyperparameter of the model, which calls "
+                     "`dropout(x, drop)`"},
+    {"label_smoothing ignore ignore_index",
+     "the loss has it: `loss = cross_entropy(ignore = none, label_smoothing = "
+     "0.1)`"},
+    {"threads workers num_workers device precision dtype",
+     "it is no part of the recipe; `--help` of the binary and of `tfmc build` "
+     "lists options"},
+    {"patience early_stopping", "write `stop = early(patience = 5)`"},
+    {"max_new_tokens length", "it is called `tokens` in `generate`"},
+    {"prompt", "it is given when the model runs, `generate --prompt`; while "
+               "training `sample = every(500, prompt = \"ROMEO:\")`"},
+    {"repetition_penalty", "it is called `repeat_penalty`"},
+    {"split val_split test_split test_size", "it is called `validation`"},
+};
+
+static StringRef helpIn(llvm::ArrayRef<Habit> table, StringRef word) {
+  for (const Habit &habit : table) {
+    StringRef words = habit.words;
+    while (!words.empty()) {
+      auto [first, rest] = words.split(' ');
+      if (first == word)
+        return habit.help;
+      words = rest;
+    }
+  }
+  return "";
+}
+
+StringRef tfm::statementHabit(StringRef word) {
+  return helpIn(statements, word);
+}
+
+StringRef tfm::entryHabit(StringRef name) { return helpIn(entries, name); }
+
+StringRef tfm::nameHabit(StringRef name) { return helpIn(names, name); }

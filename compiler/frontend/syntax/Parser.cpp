@@ -1,0 +1,827 @@
+//===- Parser.cpp - declarations ------------------------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/frontend/syntax/Parser.h"
+
+#include "compiler/frontend/syntax/Habits.h"
+#include "compiler/frontend/syntax/ParserImpl.h"
+#include "llvm/ADT/StringSwitch.h"
+
+using namespace tfm;
+using namespace tfm::ast;
+using llvm::StringRef;
+using llvm::Twine;
+
+Parser::Parser(const SourceManager &sources, uint32_t file, ast::File &out,
+               Diagnostics &diags, uint32_t begin)
+    : sources(sources), file(file), out(out), diags(diags),
+      list(lex(sources, file, diags, begin)) {}
+
+Token Parser::take() {
+  Token token = tok();
+  if (at + 1 < list.tokens.size())
+    ++at;
+  return token;
+}
+
+bool Parser::consume(StringRef punct) {
+  if (!tok().is(punct))
+    return false;
+  take();
+  return true;
+}
+
+std::string Parser::describe(const Token &token) const {
+  switch (token.kind) {
+  case TokenKind::End:
+    return sources.file(file).isArgument() ? "the end of the value"
+                                           : "the end of the file";
+  case TokenKind::Doc:
+    return "a comment";
+  case TokenKind::String:
+    return "the string " + token.text.str();
+  default:
+    return "`" + token.text.str() + "`";
+  }
+}
+
+Diagnostic &Parser::unexpected(const Twine &expected) {
+  // What a skipped character or an endless string left behind was reported with
+  // it.
+  if (gaveUp || (list.openString && *list.openString < tok().range.begin))
+    return diags.ignored();
+  uint32_t before = at ? list.tokens[at - 1].range.begin : 0;
+  for (uint32_t error : list.errors)
+    if (before <= error && error < tok().range.begin)
+      return diags.ignored();
+  Diagnostic &d = diags.error(
+      110, tok().range, "expected " + expected + ", found " + describe(tok()));
+  if (isInComment())
+    d.help(commentHelp);
+  else if (tok().isName("if") && !tok().startsLine)
+    d.help("a choice is written `if condition then a else b`");
+  else if (tok().isName("for") && !tok().startsLine)
+    d.help(statementHabit("for"));
+  else if (tok().is("|"))
+    d.help("write `or`");
+  return d;
+}
+
+bool Parser::isInComment() const {
+  // On this line; or on the one before, if prose ended it with a sign that
+  // joined the lines.
+  bool joined = false;
+  for (size_t i = at; i-- > 0;) {
+    const Token &token = list.tokens[i], &next = list.tokens[i + 1];
+    if (next.startsLine) {
+      bool isSign = token.kind == TokenKind::Punct && !token.is(")") &&
+                    !token.is("]") && !token.is("}");
+      if (joined || !isSign)
+        return false;
+      joined = true;
+    }
+    if (token.is("//"))
+      return next.kind == TokenKind::Name &&
+             endsInDivision(
+                 sources.file(file).text().take_front(token.range.end));
+  }
+  return false;
+}
+
+bool Parser::expect(StringRef punct, const Twine &where) {
+  if (consume(punct))
+    return true;
+  unexpected("`" + punct + "` " + where);
+  return false;
+}
+
+bool Parser::reportHabit(const Twine &expected) {
+  const Token word = tok();
+  // Such words are names like others where a name may stand.
+  bool isElse = word.isName("else");
+  if (word.kind != TokenKind::Name || tok(1).is("=") || tok(1).is(",") ||
+      (tok(1).is(":") && !isElse))
+    return false;
+  StringRef help = statementHabit(word.text);
+  if (help.empty())
+    return false;
+  unexpected(expected).help(help);
+  return true;
+}
+
+bool Parser::parseName(Token &name, const Twine &what) {
+  if (tok().kind != TokenKind::Name) {
+    unexpected(what);
+    return false;
+  }
+  name = take();
+  return true;
+}
+
+ast::Expr *Parser::parseValue() {
+  // The value may stand on the next line, but another entry may not.
+  bool missing = atEnd() || tok().is("}") ||
+                 (tok().startsLine && tok().kind == TokenKind::Name &&
+                  (tok(1).is("=") || tok(1).is(":") || tok(1).is(",")));
+  if (!missing)
+    return parseExpr();
+  Range sign = list.tokens[at ? at - 1 : 0].range;
+  diags.error(110, sign, "expected a value after `=`");
+  return make(ExprKind::Invalid, sign);
+}
+
+std::string Parser::takeDoc() {
+  std::string doc;
+  while (tok().kind == TokenKind::Doc) {
+    StringRef line = take().text.drop_front(3);
+    line.consume_front(" ");
+    if (!doc.empty())
+      doc += '\n';
+    doc += line.rtrim();
+  }
+  return doc;
+}
+
+void Parser::skipToLine() {
+  unsigned open = 0;
+  bool first = true;
+  while (!atEnd()) {
+    if (!first && open == 0 && tok().startsLine)
+      return;
+    if (tok().is("(") || tok().is("[") || tok().is("{"))
+      ++open;
+    if (tok().is(")") || tok().is("]") || tok().is("}")) {
+      if (open == 0 && tok().is("}"))
+        return;
+      if (open > 0)
+        --open;
+    }
+    take();
+    first = false;
+  }
+}
+
+bool Parser::startsItem() const {
+  if (!tok().startsLine || tok().kind != TokenKind::Name)
+    return false;
+  bool keyword = llvm::StringSwitch<bool>(tok().text)
+                     .Cases({"import", "model", "module", "function", "const",
+                             "tokenizer", "data", "train", "generate"},
+                            true)
+                     .Default(false);
+  return keyword && (tok(1).kind == TokenKind::Name || tok(1).is("{") ||
+                     tok(1).kind == TokenKind::String || tok(1).is("="));
+}
+
+void Parser::skipToItem() {
+  do
+    take();
+  while (!atEnd() && !startsItem() && tok().kind != TokenKind::Doc);
+}
+
+//===----------------------------------------------------------------------===//
+// Items
+//===----------------------------------------------------------------------===//
+
+void Parser::parseItems() {
+  while (!atEnd()) {
+    std::string doc = takeDoc();
+    if (atEnd())
+      return;
+    startStatement();
+    const Token word = tok();
+    if (word.kind == TokenKind::Name) {
+      if (word.text == "import" && tok(1).kind == TokenKind::String) {
+        parseImport();
+        continue;
+      }
+      if (word.text == "model" && tok(1).is("=")) {
+        take();
+        take();
+        if (out.model)
+          diags.error(120, word.range, "a file has one model")
+              .help("the first one stands in line " +
+                    Twine(sources.line(out.modelRange)));
+        out.items.push_back({ItemKind::Model, 0});
+        out.modelRange = word.range;
+        out.model = parseExpr();
+        if (!tok().startsLine && !atEnd()) {
+          unexpected("the end of the line");
+          skipToItem();
+        }
+        continue;
+      }
+      if ((word.text == "model" || word.text == "module") &&
+          tok(1).kind == TokenKind::Name) {
+        take();
+        parseModule(word.text == "model", std::move(doc));
+        continue;
+      }
+      if (word.text == "function" && tok(1).kind == TokenKind::Name) {
+        take();
+        if (auto function = parseMethod(std::move(doc))) {
+          out.items.push_back({ItemKind::Function, out.functions.size()});
+          out.functions.push_back(std::move(function));
+        }
+        continue;
+      }
+      if (word.text == "const" && tok(1).kind == TokenKind::Name) {
+        auto member = std::make_unique<Member>();
+        member->doc = std::move(doc);
+        if (parseConst(*member)) {
+          out.items.push_back({ItemKind::Const, out.constants.size()});
+          out.constants.push_back(std::move(member));
+        } else {
+          skipToItem();
+        }
+        continue;
+      }
+      if (((word.text == "train" || word.text == "generate") &&
+           tok(1).is("{")) ||
+          ((word.text == "tokenizer" || word.text == "data") &&
+           tok(1).kind == TokenKind::Name)) {
+        parseBlock();
+        continue;
+      }
+    }
+    if (word.isName("train") || word.isName("generate") ||
+        word.isName("tokenizer") || word.isName("data")) {
+      take();
+      bool isEntries = word.isName("train") || word.isName("generate");
+      Diagnostic &d = unexpected(
+          isEntries
+              ? "`{` after `" + word.text + "`"
+              : "a kind after `" + word.text + "`, such as `" +
+                    (word.isName("data") ? "text(\"input.txt\")" : "bytes") +
+                    "`");
+      if (tok().is("="))
+        d.help("`" + word.text + "` stands without `=`");
+      else if (tok().kind == TokenKind::String)
+        d.help("write `" + word.text + " " +
+               (word.isName("data") ? "text" : "huggingface") + "(" +
+               tok().text + ")`");
+      skipToItem();
+      continue;
+    }
+    if (word.isName("import") || word.isName("model") ||
+        word.isName("module") || word.isName("function") ||
+        word.isName("const")) {
+      bool isLast = tok(1).startsLine || tok(1).kind == TokenKind::End;
+      if (!isLast)
+        take();
+      Diagnostic &d = unexpected("a name after `" + word.text + "`");
+      if (word.isName("import")) {
+        d.message = "`import` takes a file in quotes";
+        d.help("write `import \"other.tfm\"`; the standard modules need none");
+      }
+      skipToItem();
+      continue;
+    }
+    Diagnostic &d = unexpected(
+        "`import`, `model`, `module`, `function`, `const`, `tokenizer`, "
+        "`data`, `train` or `generate`");
+    StringRef habit =
+        word.kind == TokenKind::Name ? statementHabit(word.text) : "";
+    if (!habit.empty()) {
+      d.help(habit);
+    } else if (word.kind == TokenKind::Name) {
+      std::string guess = closestName(
+          word.text, {"import", "model", "module", "function", "const",
+                      "tokenizer", "data", "train", "generate"});
+      if (!guess.empty())
+        d.help("did you mean `" + guess + "`?");
+    }
+    skipToItem();
+  }
+}
+
+void Parser::parseImport() {
+  take();
+  Token path = take();
+  Import import;
+  import.path = unquote(path.text);
+  import.range = path.range;
+  out.items.push_back({ItemKind::Import, out.imports.size()});
+  out.imports.push_back(import);
+}
+
+void Parser::parseModule(bool isModel, std::string doc) {
+  auto module = std::make_unique<Module>();
+  module->isModel = isModel;
+  module->doc = std::move(doc);
+  Token name = take();
+  module->name = name.text;
+  module->range = name.range;
+  if (tok().is("("))
+    parseParameters(module->parameters, /*areArguments=*/false);
+  Range begin = tok().range;
+  if (!expect("{", "to begin the body of `" + name.text + "`")) {
+    skipToItem();
+  } else {
+    while (!atEnd() && !tok().is("}")) {
+      size_t before = at;
+      // A missing `}`: the next item starts in the first column.
+      if (tok().startsColumn && startsItem())
+        break;
+      parseMember(module->members);
+      if (at == before)
+        take();
+    }
+    if (!consume("}"))
+      unexpected("`}` to end the body of `" + name.text + "`")
+          .note("the body of `" + name.text + "` begins in line " +
+                Twine(sources.line(begin)));
+  }
+  out.items.push_back({ItemKind::Module, out.modules.size()});
+  out.modules.push_back(std::move(module));
+}
+
+void Parser::parseParameters(std::vector<Parameter> &parameters,
+                             bool areArguments) {
+  take();
+  ++brackets;
+  while (!atEnd() && !tok().is(")")) {
+    Parameter parameter;
+    parameter.doc = takeDoc();
+    Token name;
+    if (!parseName(name, areArguments ? "the name of an argument"
+                                      : "the name of a hyperparameter"))
+      break;
+    parameter.name = name.text;
+    parameter.range = name.range;
+    // What has no shape can be no tensor of that name, either.
+    if (areArguments && name.text == "self" && !tok().is(":")) {
+      diags
+          .error(110, name.range,
+                 "expected the name of an argument, found `self`")
+          .help("leave it out: members are named directly, `attn(x)`");
+      if (!consume(","))
+        break;
+      continue;
+    }
+    if (consume(":"))
+      parameter.type = parseType();
+    if (consume("="))
+      parameter.value = parseExpr();
+    for (const Parameter &other : parameters)
+      if (other.name == parameter.name)
+        diags.error(121, name.range, "`" + name.text + "` is declared twice");
+    parameters.push_back(std::move(parameter));
+    takeDoc();
+    if (!consume(","))
+      break;
+  }
+  takeDoc();
+  --brackets;
+  if (!consume(")")) {
+    // Two names in a row lack a comma between them.
+    StringRef what = areArguments ? "arguments" : "hyperparameters";
+    bool lacksComma = tok().kind == TokenKind::Name && !startsItem();
+    Diagnostic &d = unexpected(
+        (lacksComma ? "`,` or `)` in the list of " : "`)` to end the ") + what);
+    if (tok().is("==") && !parameters.empty())
+      d.help("a default is written `" + parameters.back().name + " = ...`");
+    // The body, if there is one, can still be read.
+    while (!atEnd() && !tok().is("{") && !startsItem())
+      take();
+  }
+}
+
+TypeExpr Parser::parseType() {
+  if (tok().is("["))
+    return parseShape();
+  TypeExpr type;
+  type.range = tok().range;
+  if (tok().kind != TokenKind::Name) {
+    Diagnostic &d =
+        unexpected("a type: `[B, T]`, `int[B, T]`, `float`, `int`, ...");
+    if (tok().is("("))
+      d.help("a shape stands in brackets: `[B, T, width]`");
+    else if (tok().kind != TokenKind::Punct && tok().kind != TokenKind::End)
+      d.help("a default is written `= " + tok().text + "`");
+    return type;
+  }
+  const Token name = take();
+  if (tok().is("[")) {
+    type = parseShape();
+    type.range = name.range.to(type.range);
+  }
+  type.isGiven = true;
+  type.element = name.text;
+  bool known = llvm::StringSwitch<bool>(name.text)
+                   .Cases({"int", "float", "bool"}, true)
+                   .Cases({"string", "function", "module"}, !type.hasShape)
+                   .Default(false);
+  if (!known)
+    diags.error(114, name.range, "`" + name.text + "` is not a type")
+        .help(type.hasShape
+                  ? "tensors are `[..]` (floats), `int[..]` or `bool[..]`"
+                  : "types are `int`, `float`, `bool`, `string`, `function`, "
+                    "`module`, and shapes such as `[B, T, width]`");
+  return type;
+}
+
+TypeExpr Parser::parseShape() {
+  TypeExpr type;
+  type.isGiven = type.hasShape = true;
+  Range begin = take().range;
+  ++brackets;
+  bool ellipsis = false;
+  while (!atEnd() && !tok().is("]")) {
+    ShapeEntry entry;
+    entry.range = tok().range;
+    if (tok().is("..")) {
+      take();
+      consume("."); // `...` is read as `..`
+      entry.isEllipsis = true;
+      if (ellipsis)
+        diags.error(115, entry.range, "a shape has at most one `..`");
+      ellipsis = true;
+    } else {
+      entry.dim = parseExpr();
+      entry.range = entry.dim->range;
+    }
+    type.shape.push_back(entry);
+    if (!consume(","))
+      break;
+  }
+  --brackets;
+  expect("]", "to end the shape");
+  type.range = begin.to(list.tokens[at ? at - 1 : 0].range);
+  return type;
+}
+
+//===----------------------------------------------------------------------===//
+// Members of a module
+//===----------------------------------------------------------------------===//
+
+static constexpr StringRef memberForms =
+    "a member: `name = ...`, `param`, `const`, `require` or `forward(...)`";
+/// For `head.weight = wte.weight`.
+static constexpr StringRef tieForm =
+    "a tie stands where the member is declared: `head = Linear(width, vocab, "
+    "bias = false, weight = wte.weight)`";
+
+void Parser::parseMember(std::vector<Member> &members) {
+  Member member;
+  member.doc = takeDoc();
+  if (tok().is("}") || atEnd())
+    return;
+  startStatement();
+  const Token word = tok();
+  member.range = word.range;
+  if (word.kind != TokenKind::Name) {
+    unexpected(memberForms);
+    skipToLine();
+    return;
+  }
+  bool isControl = word.text == "for" || word.text == "while" ||
+                   word.text == "if" || word.text == "elif";
+  if ((isControl || !tok(1).is("(")) && reportHabit(memberForms)) {
+    skipToLine();
+    return;
+  }
+  bool isKeyword = !tok(1).is("=") && !tok(1).is("(");
+  bool parsed = false;
+  if (word.text == "require" && !tok(1).is("=")) {
+    take();
+    member.kind = MemberKind::Require;
+    member.value = parseExpr();
+    if (consume(","))
+      member.condition = parseExpr();
+    member.range = word.range.to(list.tokens[at - 1].range);
+    parsed = true;
+  } else if (word.text == "param" && isKeyword) {
+    parsed = parseParam(member);
+  } else if (word.text == "const" && isKeyword) {
+    parsed = parseConst(member);
+  } else if (tok(1).is("=")) {
+    member.name = word.text;
+    take();
+    take();
+    member.value = parseValue();
+    parsed = true;
+  } else if (tok(1).is("(")) {
+    member.kind = MemberKind::Method;
+    member.name = word.text;
+    member.method = parseMethod(member.doc);
+    if (!member.method)
+      return;
+    members.push_back(std::move(member));
+    return;
+  } else {
+    take();
+    Diagnostic &d = unexpected("`=` or `(` after `" + word.text + "`");
+    if (word.text == "function")
+      d.help(statementHabit("def"));
+    else if (tok().is("."))
+      d.help(tieForm);
+    else if (tok().is(":"))
+      d.help("a member is written `" + word.text +
+             " = ...`, a parameter `param " + word.text + ": [width] = zeros`");
+    skipToLine();
+    return;
+  }
+  if (!parsed) {
+    skipToLine();
+    return;
+  }
+  bool valid = !member.value || member.value->kind != ExprKind::Invalid;
+  if (valid && !tok().startsLine && !tok().is("}") && !atEnd()) {
+    unexpected("the end of the line");
+    skipToLine();
+  } else if (!valid && !tok().startsLine) {
+    skipToLine();
+  }
+  members.push_back(std::move(member));
+}
+
+bool Parser::parseParam(Member &member) {
+  member.kind = MemberKind::Param;
+  take();
+  Token name;
+  if (!parseName(name, "the name of the parameter"))
+    return false;
+  member.name = name.text;
+  member.range = name.range;
+  if (!tok().is(":")) {
+    unexpected("`:` and the shape of `" + name.text + "`")
+        .help("write `param " + name.text + ": [width] = zeros`");
+    return false;
+  }
+  take();
+  if (!tok().is("[") && !(tok().isName("float") && tok(1).is("["))) {
+    unexpected("the shape of `" + name.text + "`")
+        .help("a shape stands in brackets: `param " + name.text +
+              ": [width] = zeros`");
+    return false;
+  }
+  member.type = parseType();
+  if (consume("="))
+    member.value = parseExpr();
+  if (tok().isName("if") && !tok().startsLine) {
+    take();
+    member.condition = parseExpr();
+  }
+  while (consume(",")) {
+    Token option;
+    if (!parseName(option, "`trainable`"))
+      return false;
+    if (option.text != "trainable" || !tok().is("=")) {
+      diags
+          .error(116, option.range,
+                 "a parameter has no option `" + option.text + "`")
+          .help("the only option is `trainable = false`");
+      return false;
+    }
+    take();
+    member.trainable = parseExpr();
+  }
+  return true;
+}
+
+bool Parser::parseConst(Member &member) {
+  member.kind = MemberKind::Const;
+  take();
+  Token name;
+  if (!parseName(name, "the name of the constant"))
+    return false;
+  member.name = name.text;
+  member.range = name.range;
+  if (consume("[")) {
+    ++brackets;
+    while (!atEnd() && !tok().is("]")) {
+      IndexVariable index;
+      Token variable;
+      if (!parseName(variable, "the name of an index"))
+        break;
+      index.name = variable.text;
+      index.range = variable.range;
+      if (!expect(":", "and the number of values of `" + variable.text + "`"))
+        break;
+      index.extent = parseExpr();
+      for (const IndexVariable &other : member.indices)
+        if (other.name == index.name)
+          diags.error(121, index.range,
+                      "`" + variable.text + "` is declared twice");
+      member.indices.push_back(index);
+      if (!consume(","))
+        break;
+    }
+    --brackets;
+    if (!expect("]", "to end the indices of `" + name.text + "`"))
+      return false;
+  }
+  if (!expect("=", "and the value of `" + name.text + "`"))
+    return false;
+  member.value = parseExpr();
+  return true;
+}
+
+std::unique_ptr<Method> Parser::parseMethod(std::string doc) {
+  auto method = std::make_unique<Method>();
+  method->doc = std::move(doc);
+  Token name = take();
+  method->name = name.text;
+  method->range = name.range;
+  if (!tok().is("(")) {
+    unexpected("`(` and the arguments of `" + name.text + "`");
+    skipToLine();
+    return nullptr;
+  }
+  parseParameters(method->parameters, /*areArguments=*/true);
+  bool isColon =
+      tok().is(":") &&
+      (tok(1).is("[") || (tok(1).kind == TokenKind::Name && tok(2).is("[")));
+  if (isColon) {
+    unexpected("`->` before the result of `" + name.text + "`");
+    take();
+  }
+  if (isColon || consume("->")) {
+    if (tok().is("(")) {
+      take();
+      while (!atEnd() && !tok().is(")")) {
+        method->results.push_back(parseType());
+        if (!consume(","))
+          break;
+      }
+      expect(")", "to end the results");
+    } else {
+      method->results.push_back(parseType());
+    }
+  }
+  if (!tok().is("{")) {
+    Diagnostic &d = unexpected("`{` to begin the body of `" + name.text + "`");
+    if (!tok().is(":")) {
+      skipToLine();
+      return nullptr;
+    }
+    d.help("write `{` instead of `:`, and `}` behind the body");
+  }
+  // A body behind `:` can still be read, up to where the module ends or goes
+  // on.
+  bool isOpen = consume(":") && !tok().is("{");
+  if (!isOpen)
+    take();
+  unsigned outerBrackets = brackets;
+  brackets = 0;
+  while (!atEnd() && !tok().is("}")) {
+    takeDoc();
+    if (tok().is("}") || atEnd())
+      break;
+    if (isOpen && ((tok().startsLine && tok(1).is("(")) ||
+                   (tok().startsColumn && startsItem())))
+      break;
+    size_t before = at;
+    if (!parseStatement(method->body))
+      skipToLine();
+    if (at == before)
+      take();
+  }
+  brackets = outerBrackets;
+  if (!isOpen)
+    expect("}", "to end the body of `" + name.text + "`");
+  return method;
+}
+
+bool Parser::parseStatement(std::vector<Stmt> &body) {
+  Stmt stmt;
+  startStatement();
+  stmt.range = tok().range;
+  if (tok().isName("return") && !tok(1).is("=")) {
+    stmt.kind = StmtKind::Return;
+    take();
+    do
+      stmt.values.push_back(parseExpr());
+    while (consume(","));
+  } else if (tok().isName("require") && !tok(1).is("=")) {
+    stmt.kind = StmtKind::Require;
+    take();
+    stmt.values.push_back(parseExpr());
+    if (consume(","))
+      stmt.values.push_back(parseExpr());
+  } else {
+    StringRef forms = "a statement: `name = ...` or `return ...`";
+    if (reportHabit(forms))
+      return false;
+    do {
+      Token name;
+      if (!parseName(name, forms))
+        return false;
+      stmt.targets.push_back({name.text, name.range});
+    } while (consume(","));
+    if (stmt.targets.size() == 1 && consume(":"))
+      stmt.type = parseType();
+    if (!tok().is("=")) {
+      StringRef op = tok().text;
+      Diagnostic &d =
+          unexpected("`=` after `" + stmt.targets.back().name + "`");
+      if (tok(1).is("=") && (op == "+" || op == "-" || op == "*" || op == "/"))
+        d.help("write `" + stmt.targets[0].name + " = " + stmt.targets[0].name +
+               " " + op + " ...`");
+      else if (stmt.targets.size() == 1 && tok().is("("))
+        d.help("a call alone has no effect: name its result or return it");
+      else if (stmt.targets.size() == 1 && tok().is("."))
+        d.help(tieForm);
+      return false;
+    }
+    take();
+    stmt.values.push_back(parseValue());
+  }
+  for (const Expr *value : stmt.values) {
+    if (value->kind == ExprKind::Invalid) {
+      body.push_back(std::move(stmt));
+      return tok().startsLine || tok().is("}");
+    }
+  }
+  stmt.range = stmt.range.to(list.tokens[at - 1].range);
+  body.push_back(std::move(stmt));
+  if (!tok().startsLine && !tok().is("}") && !atEnd()) {
+    unexpected("the end of the line");
+    return false;
+  }
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
+// Blocks
+//===----------------------------------------------------------------------===//
+
+void Parser::parseBlock() {
+  Block block;
+  Token keyword = take();
+  block.keyword = keyword.text;
+  block.range = keyword.range;
+  for (const Block &other : out.blocks)
+    if (other.keyword == block.keyword)
+      diags.error(120, keyword.range, "a file has one `" + keyword.text + "`")
+          .help("the first one stands in line " +
+                Twine(sources.line(other.range)));
+  if (!tok().is("{")) {
+    block.value = parsePostfix();
+  } else {
+    take();
+    while (!atEnd() && !tok().is("}")) {
+      takeDoc();
+      if (tok().is("}"))
+        break;
+      startStatement();
+      Entry entry;
+      Token key;
+      size_t before = at;
+      if (!parseName(key,
+                     "an entry `name = value` of `" + keyword.text + "`")) {
+        skipToLine();
+        if (at == before)
+          take();
+        continue;
+      }
+      entry.key = key.text;
+      entry.range = key.range;
+      if (!tok().is("=")) {
+        Diagnostic &d = unexpected("`=` and the value of `" + key.text + "`");
+        if (tok().is("."))
+          d.help("what belongs to `" + key.text +
+                 "` stands in its parentheses: `optimizer = adamw(lr = 1e-3)`");
+        skipToLine();
+        continue;
+      }
+      take();
+      entry.value = parseValue();
+      for (const Entry &other : block.entries)
+        if (other.key == entry.key)
+          diags.error(121, key.range, "`" + key.text + "` is set twice");
+      block.entries.push_back(entry);
+      if (!consume(",") && !tok().startsLine && !tok().is("}")) {
+        if (entry.value->kind != ExprKind::Invalid)
+          unexpected("`,` or the end of the line");
+        skipToLine();
+      }
+    }
+    expect("}", "to end `" + keyword.text + "`");
+  }
+  out.items.push_back({ItemKind::Block, out.blocks.size()});
+  out.blocks.push_back(std::move(block));
+}
+
+std::unique_ptr<ast::File> tfm::parseFile(const SourceManager &sources,
+                                          uint32_t file, Diagnostics &diags) {
+  auto out = std::make_unique<ast::File>();
+  out->id = file;
+  Parser parser(sources, file, *out, diags);
+  parser.parseItems();
+  return out;
+}
+
+ast::Expr *tfm::parseExpression(const SourceManager &sources, uint32_t file,
+                                ast::File &owner, Diagnostics &diags,
+                                uint32_t begin) {
+  size_t before = diags.size();
+  Parser parser(sources, file, owner, diags, begin);
+  ast::Expr *expr = parser.parseOnlyExpr();
+  return diags.size() == before ? expr : nullptr;
+}

@@ -1,0 +1,101 @@
+//===- ParserImpl.h - the recursive descent parser --------------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_FRONTEND_SYNTAX_PARSERIMPL_H
+#define TFM_FRONTEND_SYNTAX_PARSERIMPL_H
+
+#include "compiler/frontend/syntax/Parser.h"
+
+namespace tfm {
+
+/// Recursive descent over the tokens of one file. Expressions are in
+/// `ParseExpr.cpp`, declarations in `Parser.cpp`.
+class Parser {
+public:
+  Parser(const SourceManager &sources, uint32_t file, ast::File &out,
+         Diagnostics &diags, uint32_t begin = 0);
+
+  void parseItems();
+  ast::Expr *parseExpr();
+  /// The whole input as one expression.
+  ast::Expr *parseOnlyExpr();
+
+private:
+  // Tokens.
+  const Token &tok(size_t ahead = 0) const {
+    return list.tokens[std::min(at + ahead, list.tokens.size() - 1)];
+  }
+  Token take();
+  bool consume(llvm::StringRef punct);
+  bool atEnd() const { return tok().kind == TokenKind::End; }
+  /// Reports E0110 unless the token is there.
+  bool expect(llvm::StringRef punct, const llvm::Twine &where);
+  /// "expected X, found Y" at the current token.
+  Diagnostic &unexpected(const llvm::Twine &expected);
+  std::string describe(const Token &token) const;
+  /// Whether what is next is a statement of another language; reports E0110
+  /// with what to write instead.
+  bool reportHabit(const llvm::Twine &expected);
+  /// Whether `//` was most likely meant to begin a comment, but divides.
+  bool isInComment() const;
+
+  // Expressions.
+  ast::Expr *make(ast::ExprKind kind, Range range);
+  ast::Expr *parseBinary(int minimum);
+  ast::Expr *parseUnary();
+  ast::Expr *parsePower();
+  ast::Expr *parsePostfix();
+  ast::Expr *parsePrimary();
+  ast::Expr *parseIf();
+  ast::Expr *parseRepeat();
+  ast::Expr *parseSequence(llvm::StringRef close, ast::ExprKind kind);
+  void parseArguments(std::vector<ast::Argument> &args);
+  void parseSubscripts(std::vector<ast::Subscript> &subscripts);
+  bool atBinaryOperator(int &precedence) const;
+
+  // Declarations.
+  void startStatement() { out.statements.push_back(tok().range.begin); }
+  /// What follows `=`.
+  ast::Expr *parseValue();
+  std::string takeDoc();
+  bool parseName(Token &name, const llvm::Twine &what);
+  ast::TypeExpr parseType();
+  ast::TypeExpr parseShape();
+  void parseParameters(std::vector<ast::Parameter> &out, bool areArguments);
+  void parseImport();
+  void parseModule(bool isModel, std::string doc);
+  void parseMember(std::vector<ast::Member> &members);
+  bool parseParam(ast::Member &member);
+  bool parseConst(ast::Member &member);
+  std::unique_ptr<ast::Method> parseMethod(std::string doc);
+  bool parseStatement(std::vector<ast::Stmt> &body);
+  void parseBlock();
+
+  // Recovery: skips to the start of a line at bracket depth 0, a closing
+  // brace, or the end.
+  void skipToLine();
+  void skipToItem();
+  bool startsItem() const;
+
+  const SourceManager &sources;
+  uint32_t file;
+  ast::File &out;
+  Diagnostics &diags;
+  TokenList list;
+  size_t at = 0;
+  unsigned depth = 0;
+  /// Whether the rest of the text was skipped.
+  bool gaveUp = false;
+  /// Inside brackets line ends mean nothing.
+  unsigned brackets = 0;
+
+  friend struct DepthGuard;
+};
+
+} // namespace tfm
+
+#endif // TFM_FRONTEND_SYNTAX_PARSERIMPL_H

@@ -1,0 +1,371 @@
+//===- cli.cpp - the commands of a compiled model -----------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/commands/cli.h"
+
+#include "runtime/commands/commands.h"
+#include "runtime/commands/crash.h"
+#include "runtime/commands/usage.h"
+#include "runtime/device/memory.h"
+#include "runtime/error.h"
+#include "runtime/files/run_folder.h"
+#include "runtime/progress.h"
+#include "runtime/recipe.h"
+#include "runtime/tokenizer/utf8.h"
+
+#include <CLI/CLI.hpp>
+#include <atomic>
+#include <cerrno>
+#include <cmath>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <fcntl.h>
+#include <limits>
+#include <new>
+#include <unistd.h>
+
+namespace tfm {
+
+namespace {
+
+/// Set by Ctrl-C; a signal handler can reach nothing but a global.
+std::atomic<bool> interrupted{false};
+
+extern "C" void onInterrupt(int signal) {
+  // The second Ctrl-C ends the program at once.
+  std::signal(signal, SIG_DFL);
+  interrupted.store(true);
+  // A step may take a while; who waits should know.
+  constexpr std::string_view note =
+      "\ninterrupted: a checkpoint is saved after this step; once more ends "
+      "at once\n";
+  int before = errno;
+  (void)!write(STDERR_FILENO, note.data(), note.size());
+  errno = before;
+}
+
+/// Training ends with a checkpoint, whoever ends it; a reader of its samples
+/// that goes away does not end it.
+void handleSignalsOfTraining() {
+  std::signal(SIGINT, onInterrupt);
+  std::signal(SIGTERM, onInterrupt);
+  // The terminal is gone; under nohup that is to be ignored.
+  if (std::signal(SIGHUP, onInterrupt) == SIG_IGN)
+    std::signal(SIGHUP, SIG_IGN);
+  std::signal(SIGPIPE, SIG_IGN);
+}
+
+/// A file must not become the standard output of a program that was started
+/// without one: each that is closed is opened so that using it fails.
+void occupyStandardStreams() {
+  for (int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (fcntl(stream, F_GETFD) < 0)
+      (void)open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+}
+
+/// Steps, tokens and texts are counted in 32 bits by the random numbers.
+constexpr uint64_t maxCount = std::numeric_limits<uint32_t>::max();
+constexpr uint64_t maxSeed = std::numeric_limits<uint64_t>::max();
+
+struct Commands {
+  CommonOptions evaluation, exportation, benchmark;
+  TrainCommand training;
+  GenerateCommand generation, logits;
+  DataCommand data;
+  bool infoJson = false;
+  std::string exportPath, logitsPath;
+};
+
+void addCommon(CLI::App *command, CommonOptions &options,
+               bool withJson = true) {
+  command
+      ->add_option("--threads", options.threads,
+                   "threads to use (default: all processors)")
+      ->check(usage::wholeNumber(1, 1024));
+  if (withJson)
+    command->add_flag("--json", options.json, "answer as one JSON object");
+}
+
+void addWeights(CLI::App *command, CommonOptions &options) {
+  command
+      ->add_option("--weights", options.weights,
+                   "a safetensors file, a run directory, or a Hugging Face "
+                   "folder")
+      ->required()
+      ->check(usage::path());
+}
+
+void addTokenizer(CLI::App *command, CommonOptions &options) {
+  command
+      ->add_option("--tokenizer", options.tokenizer,
+                   "a tokenizer.json, a SentencePiece .model, or a folder with "
+                   "one or with vocab.json and merges.txt")
+      ->check(usage::path());
+}
+
+void addTrain(CLI::App &app, TrainCommand &train) {
+  CLI::App *command = app.add_subcommand("train", "train the model");
+  TrainOptions &options = train.options;
+  command->add_option("--data", train.data, "train on this file")
+      ->check(usage::path());
+  addTokenizer(command, train);
+  command->add_option("--steps", options.steps, "number of updates")
+      ->check(usage::wholeNumber(1, maxCount));
+  command->add_option("--lr", options.lr, "peak learning rate")
+      ->check(usage::nonNegative());
+  CLI::Option *seed =
+      command->add_option("--seed", options.seed, "seed of everything random")
+          ->check(usage::wholeNumber(0, maxSeed));
+  command
+      ->add_option("--out", options.out, "run directory (default: runs/NAME)")
+      ->check(usage::path());
+  CLI::Option *init =
+      command->add_option("--init", options.init, "begin with these weights")
+          ->check(usage::path());
+  command
+      ->add_option("--resume", options.resume,
+                   "continue the run in this directory, with its seed")
+      ->check(usage::path())
+      ->excludes(seed)
+      ->excludes(init);
+  command
+      ->add_option("--log", options.log,
+                   "log here instead of in the run directory")
+      ->check(usage::path());
+  command->add_flag("--overwrite", options.overwrite,
+                    "replace the run that --out already holds, or what --log "
+                    "names");
+  addCommon(command, train);
+}
+
+void addPrompt(CLI::App *command, GenerateCommand &generate) {
+  addWeights(command, generate);
+  addTokenizer(command, generate);
+  CLI::Option *prompt = command->add_option("--prompt", generate.prompt,
+                                            "the text to begin with");
+  command
+      ->add_option("--prompt-file", generate.promptFile,
+                   "file with that text, - for standard input")
+      ->check(usage::path())
+      ->excludes(prompt);
+  command->add_flag("--ids", generate.ids,
+                    "text is token ids in decimal, as in \"15 7\"");
+}
+
+void addData(CLI::App &app, DataCommand &data) {
+  CLI::App *command = app.add_subcommand(
+      "data", "show what the model is trained on, as text and as tokens");
+  command
+      ->add_option("--data", data.data, "this file instead of the model's data")
+      ->check(usage::path());
+  addTokenizer(command, data);
+  command
+      ->add_option("--count", data.count,
+                   "the first so many rows (default: 5; 0: sizes only)")
+      ->check(usage::wholeNumber(0, maxCount));
+  command
+      ->add_option("--part", data.part, "train or validation (default: train)")
+      ->check(CLI::IsMember({"train", "validation"}));
+  command->add_flag("--json", data.json, "answer as one JSON object");
+}
+
+/// `TOKEN=BIAS` with a number or -inf.
+std::string checkBias(const std::string &text) {
+  size_t equals = text.rfind('=');
+  if (equals == std::string::npos || equals == 0 || equals + 1 == text.size())
+    return "expected TOKEN=BIAS, not " + text;
+  char *end = nullptr;
+  double bias = std::strtod(text.c_str() + equals + 1, &end);
+  if (*end != '\0' || std::isnan(bias) || bias > 1e300)
+    return "the bias of " + text + " is not a number or -inf";
+  return "";
+}
+
+void addGenerate(CLI::App &app, GenerateCommand &generate) {
+  CLI::App *command = app.add_subcommand("generate", "continue a prompt");
+  addPrompt(command, generate);
+  command->add_option("--tokens", generate.tokens, "at most this many tokens")
+      ->check(usage::wholeNumber(1, maxCount));
+  command
+      ->add_option("--temperature", generate.temperature,
+                   "divides the logits; 0 is greedy")
+      ->check(usage::nonNegative());
+  command->add_option("--top-k", generate.topK, "draw from the K best")
+      ->check(usage::wholeNumber(0, maxCount));
+  command
+      ->add_option("--top-p", generate.topP,
+                   "draw from the best that add up to P")
+      ->check(usage::between(0, 1));
+  command
+      ->add_option("--min-p", generate.minP,
+                   "drop tokens below P times the best")
+      ->check(usage::between(0, 1));
+  command
+      ->add_option("--typical-p", generate.typicalP,
+                   "draw from the most typical that add up to P")
+      ->check(usage::between(0, 1));
+  command
+      ->add_option("--repeat-penalty", generate.repeatPenalty,
+                   "makes tokens that occurred less likely")
+      ->check(usage::positive());
+  command
+      ->add_option("--logit-bias", generate.logitBias,
+                   "TOKEN=BIAS: adds to the logit of a token, given by its id "
+                   "or text; -inf forbids it (repeatable)")
+      ->check(CLI::Validator(checkBias, "TOKEN=BIAS"))
+      ->allow_extra_args(false); // one each, and brackets are text
+  command->add_flag("--greedy", generate.greedy, "always the best token");
+  command->add_option("--seed", generate.seed, "seed of the draws")
+      ->check(usage::wholeNumber(0, maxSeed));
+  command->add_option("--stop", generate.stop, "end at this text (repeatable)")
+      ->allow_extra_args(false);
+  command
+      ->add_option("--overflow", generate.overflow,
+                   "when the context is full: slide over the newest tokens, or "
+                   "stop")
+      ->check(CLI::IsMember({"slide", "stop"}));
+  CLI::Option *count =
+      command->add_option("--count", generate.count, "this many texts")
+          ->check(usage::wholeNumber(1, maxCount));
+  addCommon(command, generate);
+  command
+      ->add_flag("-i,--interactive", generate.interactive,
+                 "continue what is typed, line by line")
+      ->excludes(count)
+      ->excludes(command->get_option("--prompt"))
+      ->excludes(command->get_option("--prompt-file"))
+      ->excludes(command->get_option("--json"));
+}
+
+/// As `usage::failure`, and where what is no option here is set.
+std::string failure(const CLI::App *app, const CLI::Error &error) {
+  std::string text = usage::failure(app, error);
+  for (const std::string &word : app->remaining(/*recurse=*/true))
+    for (const char *entry : {"batch", "sequence", "epochs", "accumulate",
+                              "clip", "validate", "checkpoint", "sample"})
+      if (word == std::string("--") + entry ||
+          word.starts_with(std::string("--") + entry + "="))
+        return text + "The recipe has it: build with -D train." + entry +
+               "=...\n";
+  return text;
+}
+
+/// Declares the whole command line; returns after parsing it.
+void declare(CLI::App &app, Commands &commands) {
+  app.require_subcommand(0, 1);
+  app.set_version_flag("--version", "tfm model, runtime " TFM_VERSION);
+  app.add_subcommand("info", "what this model is (default)")
+      ->add_flag("--json", commands.infoJson, "answer as one JSON object");
+  addTrain(app, commands.training);
+  addGenerate(app, commands.generation);
+
+  CLI::App *eval = app.add_subcommand(
+      "eval", "loss, perplexity, accuracy; exact answers where there are any");
+  addWeights(eval, commands.evaluation);
+  eval->add_option("--data", commands.evaluation.data,
+                   "all of this file instead of the validation part")
+      ->check(usage::path());
+  addTokenizer(eval, commands.evaluation);
+  addCommon(eval, commands.evaluation);
+
+  addData(app, commands.data);
+
+  CLI::App *logits = app.add_subcommand(
+      "logits", "write the logits after every token of a text");
+  addPrompt(logits, commands.logits);
+  logits->add_option("-o,--out", commands.logitsPath, "the safetensors file")
+      ->required()
+      ->check(usage::path());
+  addCommon(logits, commands.logits, /*withJson=*/false);
+
+  CLI::App *exportation =
+      app.add_subcommand("export", "write the weights alone");
+  addWeights(exportation, commands.exportation);
+  exportation
+      ->add_option("-o,--out", commands.exportPath, "the safetensors file")
+      ->required()
+      ->check(usage::path());
+
+  CLI::App *bench = app.add_subcommand("bench", "time the model's functions");
+  addCommon(bench, commands.benchmark);
+}
+
+void execute(const tfm_model &model, const CLI::App &app, Commands &commands) {
+  // A file that would grow past `ulimit -f` is an error of writing it.
+  std::signal(SIGXFSZ, SIG_IGN);
+  int64_t keep = parseRecipe(model.recipe ? model.recipe : "").train.keep;
+  for (const std::string &run :
+       {commands.training.options.init, commands.generation.weights,
+        commands.evaluation.weights, commands.logits.weights,
+        commands.exportation.weights})
+    if (!run.empty())
+      settle(run, keep);
+  if (app.got_subcommand("train")) {
+    handleSignalsOfTraining();
+    train(model, std::move(commands.training), interrupted);
+  } else if (app.got_subcommand("generate")) {
+    generate(model, commands.generation);
+  } else if (app.got_subcommand("eval")) {
+    evaluate(model, commands.evaluation);
+  } else if (app.got_subcommand("data")) {
+    showData(model, commands.data);
+  } else if (app.got_subcommand("logits")) {
+    writeLogits(model, commands.logits, commands.logitsPath);
+  } else if (app.got_subcommand("export")) {
+    exportWeights(model, commands.exportation, commands.exportPath);
+  } else if (app.got_subcommand("bench")) {
+    bench(model, commands.benchmark);
+  } else {
+    info(model, commands.infoJson);
+  }
+}
+
+} // namespace
+
+int runCommandLine(const tfm_model &model, int argc, char **argv) {
+  const char *program = argc > 0 ? argv[0] : "model";
+  // The one place where errors end.
+  try {
+    occupyStandardStreams();
+    CLI::App app(std::string(model.name) + ", a compiled transformer");
+    Commands commands;
+    declare(app, commands);
+    app.name(program);
+    app.failure_message(failure);
+    if (std::string wrong = usage::unknownCommand(app, argc, argv);
+        !wrong.empty()) {
+      std::fputs(wrong.c_str(), stderr);
+      return 2;
+    }
+    try {
+      app.parse(argc, argv);
+    } catch (const CLI::ParseError &error) {
+      return app.exit(error) == 0 ? 0 : 2;
+    }
+    execute(model, app, commands);
+    return 0;
+  } catch (const InputError &error) {
+    say("error: " + printable(error.what()) + "\n");
+    return 1;
+  } catch (const Interrupted &error) {
+    if (*error.what())
+      std::fprintf(stderr, "%s\n", error.what());
+    return 130;
+  } catch (const std::bad_alloc &) {
+    say("error: out of memory: " + std::string(model.name) + " takes up to " +
+        byteText(model.arena_bytes) +
+        " (`info` shows what for), and its data "
+        "and tokenizer more, but there is " +
+        byteText(memoryLimit()) + "\n");
+    return 1;
+  } catch (const std::exception &error) {
+    leaveWithBug(error.what());
+  }
+}
+
+} // namespace tfm

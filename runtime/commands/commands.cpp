@@ -1,0 +1,343 @@
+//===- commands.cpp - what each command of a compiled model does --------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/commands/commands.h"
+
+#include "runtime/data/texts.h"
+#include "runtime/device/memory.h"
+#include "runtime/error.h"
+#include "runtime/files/atomic_file.h"
+#include "runtime/files/run_folder.h"
+#include "runtime/files/run_log.h"
+#include "runtime/files/weights.h"
+#include "runtime/progress.h"
+#include "runtime/tokenizer/find_tokenizer.h"
+#include "runtime/tokenizer/utf8.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+namespace tfm {
+
+DataSpec dataOf(const tfm_model &model, const Recipe &recipe,
+                const std::string &named) {
+  DataSpec spec = recipe.data;
+  if (!named.empty()) {
+    if (spec.kind.empty() || spec.kind == "sums" || spec.kind == "products")
+      spec.kind = "text";
+    spec.files = {named};
+  }
+  if (spec.kind.empty())
+    throw InputError(std::string(model.name) +
+                     " has no data: name a text with --data FILE, or add a "
+                     "`data` block to " +
+                     model.source);
+  return spec;
+}
+
+namespace {
+
+/// Data that is token ids needs no tokenizer.
+bool holdsIds(const DataSpec &data) { return data.kind == "tokens"; }
+
+/// The run directory of a run that names none: runs/<source>, then
+/// runs/<source>-2, ...
+std::string freeRunFolder(const tfm_model &model) {
+  std::string stem = model.source;
+  stem = stem.substr(stem.rfind('/') + 1);
+  stem = stem.substr(0, stem.rfind('.'));
+  bool isNamed = !stem.empty() && stem != "<stdin>";
+  std::string base = "runs/" + (isNamed ? stem : model.name);
+  std::string folder = base;
+  for (int i = 2; holdsWeights(folder) || isLocked(folder); ++i)
+    folder = base + "-" + std::to_string(i);
+  return folder;
+}
+
+/// Paths need not be UTF-8, as JSON must be.
+std::string jsonText(const ordered_json &value, int indent = -1) {
+  return value.dump(indent, ' ', /*ensure_ascii=*/false,
+                    ordered_json::error_handler_t::replace);
+}
+
+/// Opens the data, and says what of it is not used.
+std::unique_ptr<Dataset> openData(const DataRequest &request) {
+  std::unique_ptr<Dataset> data = openDataset(request);
+  if (std::string note = data->note(); !note.empty())
+    say("note: " + note + "\n");
+  return data;
+}
+
+} // namespace
+
+void printText(std::string_view text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() ||
+      std::fflush(stdout) != 0)
+    throw InputError("cannot write to standard output");
+}
+
+int threadCount(const CommonOptions &options) {
+  return options.threads > 0 ? options.threads : availableProcessors();
+}
+
+void info(const tfm_model &model, bool asJson) {
+  uint64_t parameters = 0, trainable = 0;
+  for (int32_t i = 0; i < model.parameter_count; ++i) {
+    const tfm_parameter &parameter = model.parameters[i];
+    uint64_t count = Model::elements(parameter.rank, parameter.shape);
+    parameters += count;
+    trainable += parameter.trainable ? count : 0;
+  }
+  json values =
+      json::parse(model.hyperparameters ? model.hyperparameters : "[]", nullptr,
+                  /*allow_exceptions=*/false);
+  if (asJson) {
+    ordered_json hyperparameters = ordered_json::object();
+    for (const json &entry : values)
+      hyperparameters[entry.at("name").get<std::string>()] = entry.at("value");
+    ordered_json functions = ordered_json::object();
+    for (int32_t i = 0; i < model.function_count; ++i)
+      functions[model.functions[i].name] = {
+          {"flops", model.functions[i].flops}};
+    ordered_json result = {
+        {"format", 1},
+        {"model", model.name},
+        {"source", model.source},
+        {"target", model.target},
+        {"precision", "f32"},
+        {"hyperparameters", hyperparameters},
+        {"parameters", {{"total", parameters}, {"trainable", trainable}}},
+        {"memory",
+         {{"parameters", model.parameter_bytes},
+          {"gradients", model.gradient_bytes},
+          {"optimizer", model.optimizer_bytes},
+          {"activations", model.activation_bytes},
+          {"arena", model.arena_bytes}}},
+        {"functions", functions},
+        {"recipe", json::parse(model.recipe ? model.recipe : "{}", nullptr,
+                               /*allow_exceptions=*/false)}};
+    printText(jsonText(result, 2) + "\n");
+    return;
+  }
+  std::string list;
+  for (const json &entry : values)
+    list += (list.empty() ? "" : ", ") + entry.at("name").get<std::string>() +
+            " = " + entry.at("value").dump();
+  std::string obstacle =
+      parseRecipe(model.recipe ? model.recipe : "").generate.wholeSequence;
+  printText(fmt::format(
+      "{} ({}), compiled for {}, f32\n"
+      "  hyperparameters  {}\n"
+      "  parameters       {}{}\n"
+      "  memory           {} (parameters {}, gradients {}, "
+      "optimizer {}, activations {})\n"
+      "  commands         info, train, generate, eval, data, "
+      "logits, export, bench; --help on each\n{}",
+      model.name, model.source, model.target, list, parameters,
+      trainable == parameters ? "" : fmt::format(" ({} trainable)", trainable),
+      byteText(model.arena_bytes), byteText(model.parameter_bytes),
+      byteText(model.gradient_bytes), byteText(model.optimizer_bytes),
+      byteText(model.activation_bytes),
+      obstacle.empty() ? ""
+                       : "  generation       whole sequences, because of " +
+                             obstacle + "\n"));
+}
+
+void train(const tfm_model &descriptor, TrainCommand command,
+           const std::atomic<bool> &interrupt) {
+  Recipe recipe = parseRecipe(descriptor.recipe);
+  if (!recipe.hasTrain)
+    throw InputError(std::string(descriptor.source) +
+                     " has no `train` block: add one and build it again");
+  requireMemory(descriptor, recipe.train);
+  TrainOptions &options = command.options;
+  std::string older = options.resume.empty() ? "" : runOfOlder(options.resume);
+  bool namesNew = !options.out.empty();
+  if (options.out.empty())
+    options.out =
+        options.resume.empty() ? freeRunFolder(descriptor) : options.resume;
+  // Another way to write the same folder is still the same run.
+  if (!options.resume.empty() && isSameFile(options.out, options.resume))
+    options.out = options.resume;
+  // What an older checkpoint is of must neither be mixed with what comes of it
+  // nor make way for it.
+  if (!older.empty() && (!namesNew || options.out == options.resume ||
+                         isSameFile(options.out, older)))
+    throw InputError(options.resume + " is an older checkpoint of the run in " +
+                     older + ": name the folder of a new run with --out");
+  if (std::string run = runAround(options.out); !run.empty())
+    throw InputError(options.out +
+                     " is a place for checkpoints of the run in " + run +
+                     ": name another folder with --out");
+  bool isNew = options.out != options.resume;
+  if (isNew && holdsWeights(options.out) && !options.overwrite)
+    throw InputError(
+        options.out +
+        (holdsCheckpoint(options.out)
+             ? " already holds a run: continue it with --resume " + options.out
+             : " already holds weights: begin with them with "
+               "--init " +
+                   options.out) +
+        ", choose another --out, or pass --overwrite");
+
+  if (!options.log.empty())
+    requireNoRunFile(options.log);
+  if (!options.overwrite && !options.log.empty())
+    requireLog(options.log);
+  else if (!options.overwrite && isNew)
+    requireLog(options.out + "/log.jsonl");
+
+  DataSpec spec = dataOf(descriptor, recipe, command.data);
+  TokenizerPtr tokenizer =
+      findTokenizer(descriptor, recipe,
+                    {command.tokenizer,
+                     options.resume.empty() ? options.init : options.resume,
+                     /*ids=*/false, holdsIds(spec)});
+  std::unique_ptr<Dataset> data =
+      openData({spec, *tokenizer, recipe.train.sequence,
+                ignoredTarget(recipe.train, *tokenizer)});
+  ThreadPool pool(threadCount(command));
+  Model model(descriptor, pool);
+  std::string out = options.out, resumed = options.resume;
+  options.quiet = command.json;
+  Trainer trainer(model, recipe, *data, *tokenizer, std::move(options));
+  TrainResult result = trainer.run(interrupt);
+
+  if (command.json) {
+    ordered_json answer = {{"steps", result.steps},
+                           {"loss", nullptr},
+                           {"validation_loss", nullptr},
+                           {"seconds", result.seconds},
+                           {"tokens_per_second", result.tokensPerSecond},
+                           {"stopped_early", result.stoppedEarly},
+                           {"out", out}};
+    if (!result.wasComplete)
+      answer["loss"] = result.loss;
+    if (result.validationLoss)
+      answer["validation_loss"] = *result.validationLoss;
+    printText(jsonText(answer) + "\n");
+    return;
+  }
+  if (result.wasComplete) {
+    printText(fmt::format(
+        "the run in {} {} after {} steps: train on with "
+        "--steps {}\n",
+        resumed, result.stoppedEarly ? "has stopped early" : "is complete",
+        result.steps, 2 * result.steps));
+    return;
+  }
+  std::string validation =
+      result.validationLoss
+          ? fmt::format(", validation loss {:.4f}", *result.validationLoss)
+          : "";
+  std::string since =
+      result.firstStep == 0
+          ? ""
+          : fmt::format(" ({} to {})", result.firstStep, result.steps);
+  int64_t steps = result.steps - result.firstStep;
+  printText(fmt::format("{} {} step{}{} in {:.1f} s ({:.0f} tokens/s): loss "
+                        "{:.4f}{}; saved in {}\n",
+                        result.stoppedEarly ? "stopped early after" : "trained",
+                        steps, steps == 1 ? "" : "s", since, result.seconds,
+                        result.tokensPerSecond, result.loss, validation, out));
+}
+
+void evaluate(const tfm_model &descriptor, const CommonOptions &command) {
+  Recipe recipe = parseRecipe(descriptor.recipe);
+  DataSpec spec = dataOf(descriptor, recipe, command.data);
+  TokenizerPtr tokenizer = findTokenizer(
+      descriptor, recipe,
+      {command.tokenizer, command.weights, /*ids=*/false, holdsIds(spec)});
+  if (!command.data.empty())
+    spec.validation = 1.0; // all of a file that the user names
+  std::optional<int32_t> ignored = ignoredTarget(recipe.train, *tokenizer);
+  std::unique_ptr<Dataset> data =
+      openData({spec, *tokenizer, recipe.train.sequence, ignored});
+  ThreadPool pool(threadCount(command));
+  Model model(descriptor, pool);
+  loadWeights(command.weights, model);
+
+  Evaluation result =
+      Evaluator(model, *data, ignored)
+          .evaluate(Part::Validation, /*batches=*/0, measureOf(recipe.train));
+  bool asks = !data->questions(Part::Validation).empty();
+  ExactMatch match;
+  if (asks)
+    try {
+      match = answerQuestions(model, *data);
+    } catch (const InputError &error) { // all else has been measured
+      asks = false;
+      say(fmt::format("note: no answers are compared: {}\n",
+                      printable(error.what())));
+    }
+  Score all = {match.seen.asked + match.unseen.asked,
+               match.seen.right + match.unseen.right};
+  if (command.json) {
+    ordered_json answer = {{"loss", result.loss},
+                           {"perplexity", nullptr},
+                           {"accuracy", nullptr},
+                           {"targets", result.targets},
+                           {"exact_match", nullptr}};
+    if (result.perplexity)
+      answer["perplexity"] = *result.perplexity;
+    if (result.accuracy)
+      answer["accuracy"] = *result.accuracy;
+    auto score = [](const Score &part) -> ordered_json {
+      ordered_json object = {{"prompts", part.asked},
+                             {"correct", part.right},
+                             {"accuracy", nullptr}};
+      if (part.asked > 0)
+        object["accuracy"] = part.accuracy();
+      return object;
+    };
+    if (asks) {
+      answer["exact_match"] = score(all);
+      answer["exact_match"]["unseen"] = score(match.unseen);
+      answer["exact_match"]["seen"] = score(match.seen);
+    }
+    printText(answer.dump() + "\n");
+    return;
+  }
+  printText(fmt::format("loss        {:.4f} ({} targets)\n", result.loss,
+                        result.targets));
+  if (result.perplexity)
+    printText(fmt::format("perplexity  {:.3f}\n", *result.perplexity));
+  if (result.accuracy)
+    printText(fmt::format("accuracy    {:.2f}%\n", 100 * *result.accuracy));
+  if (!asks)
+    return;
+  auto line = [](const char *name, const Score &part) {
+    printText(fmt::format("{}{:.2f}% ({} of {})\n", name, 100 * part.accuracy(),
+                          part.right, part.asked));
+  };
+  line("exact match ", all);
+  line("  prompts not in the training part  ", match.unseen);
+  line("  prompts also in the training part ", match.seen);
+}
+
+void exportWeights(const tfm_model &descriptor, const CommonOptions &command,
+                   const std::string &out) {
+  ThreadPool pool(1);
+  Model model(descriptor, pool);
+  requireNoRunFile(out);
+  {
+    WeightFiles weights(command.weights);
+    weights.requireNoneIs(out);
+    loadParameters(model, weights);
+  }
+  AtomicFile file(out);
+  writeSafetensors(file, parameterTensors(model),
+                   {{"format", "pt"}, {"model", descriptor.name}});
+  file.commit();
+}
+
+} // namespace tfm

@@ -1,0 +1,92 @@
+//===- commands.h - what each command of a compiled model does ----------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_RUNTIME_COMMANDS_COMMANDS_H
+#define TFM_RUNTIME_COMMANDS_COMMANDS_H
+
+#include "runtime/generation/generator.h"
+#include "runtime/tfm_model.h"
+#include "runtime/training/trainer.h"
+
+#include <atomic>
+#include <string>
+#include <vector>
+
+namespace tfm {
+
+/// Options that several commands have.
+struct CommonOptions {
+  std::string data;
+  std::string tokenizer;
+  std::string weights;
+  int threads = 0; ///< 0: as many as processors
+  bool json = false;
+};
+
+/// The threads that a command shall use.
+int threadCount(const CommonOptions &options);
+
+/// The data of the recipe, from the files that the user names, if any.
+DataSpec dataOf(const tfm_model &model, const Recipe &recipe,
+                const std::string &named);
+
+/// Writes to standard output, at once.
+void printText(std::string_view text);
+
+/// Commands print results on stdout, progress on stderr, and throw what goes
+/// wrong; see runtime/error.h.
+void info(const tfm_model &model, bool json);
+
+struct TrainCommand : CommonOptions {
+  TrainOptions options;
+};
+void train(const tfm_model &model, TrainCommand command,
+           const std::atomic<bool> &interrupt);
+
+struct GenerateCommand : CommonOptions {
+  std::string prompt;
+  std::string promptFile;
+  std::optional<int64_t> tokens;
+  std::optional<double> temperature;
+  std::optional<int64_t> topK;
+  std::optional<double> topP;
+  std::optional<double> minP;
+  std::optional<double> typicalP;
+  std::optional<double> repeatPenalty;
+  bool greedy = false;
+  std::optional<uint64_t> seed;
+  std::vector<std::string> logitBias; ///< TOKEN=BIAS
+  std::vector<std::string> stop;
+  std::string overflow; ///< slide, stop; empty: as the recipe says
+  int64_t count = 1;
+  bool ids = false; ///< prompt and text are token ids
+  bool interactive = false;
+};
+void generate(const tfm_model &model, const GenerateCommand &command);
+
+/// Writes the logits after every token of a prompt: `logits` [tokens,
+/// vocabulary] in a safetensors file.
+void writeLogits(const tfm_model &model, const GenerateCommand &command,
+                 const std::string &out);
+
+void evaluate(const tfm_model &model, const CommonOptions &command);
+
+/// What the model is trained on: sizes, and the first rows of a part.
+struct DataCommand : CommonOptions {
+  int64_t count = 5;
+  std::string part = "train"; ///< train, validation
+};
+void showData(const tfm_model &model, const DataCommand &command);
+
+void exportWeights(const tfm_model &model, const CommonOptions &command,
+                   const std::string &out);
+
+void bench(const tfm_model &model, const CommonOptions &command);
+
+} // namespace tfm
+
+#endif // TFM_RUNTIME_COMMANDS_COMMANDS_H

@@ -1,0 +1,60 @@
+//===- crash.cpp - the end of a program that has a bug --------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/commands/crash.h"
+
+#include <csignal>
+#include <cstring>
+#include <initializer_list>
+#include <unistd.h>
+
+namespace tfm {
+
+static const char *reportAdvice = "";
+static const char *processorAdvice = nullptr;
+
+/// Allocates nothing.
+static void tell(std::initializer_list<const char *> parts) {
+  for (const char *part : parts)
+    // There is nothing to be done where even this cannot be written.
+    if (write(STDERR_FILENO, part, strlen(part)) < 0)
+      return;
+}
+
+void leaveWithBug(const char *what) {
+  tell({"internal error: ", what, "\n", reportAdvice});
+  _exit(exitBug);
+}
+
+static void onCrash(int signal) {
+  if (signal == SIGILL && processorAdvice) {
+    tell({"error: ", processorAdvice});
+    _exit(1);
+  }
+  leaveWithBug(signal == SIGSEGV || signal == SIGBUS ? "invalid memory access"
+               : signal == SIGFPE                    ? "division by zero"
+               : signal == SIGILL                    ? "invalid instruction"
+                                                     : "aborted");
+}
+
+void installCrashHandlers(const char *advice, const char *otherProcessor) {
+  reportAdvice = advice;
+  processorAdvice = otherProcessor;
+  // A stack overflow must still find a stack to say so on.
+  static char stack[64 * 1024];
+  stack_t alternate = {};
+  alternate.ss_sp = stack;
+  alternate.ss_size = sizeof(stack);
+  sigaltstack(&alternate, nullptr);
+  struct sigaction action = {};
+  action.sa_handler = onCrash;
+  action.sa_flags = SA_ONSTACK;
+  for (int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT})
+    sigaction(signal, &action, nullptr);
+}
+
+} // namespace tfm

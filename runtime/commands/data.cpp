@@ -1,0 +1,124 @@
+//===- data.cpp - the command data --------------------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/commands/commands.h"
+#include "runtime/error.h"
+#include "runtime/tokenizer/find_tokenizer.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+using nlohmann::ordered_json;
+
+namespace tfm {
+
+namespace {
+
+/// One row as training sees it.
+struct Row {
+  std::vector<int32_t> tokens, targets;
+  std::optional<Question> question;
+};
+
+std::vector<Row> readRows(const Dataset &data, Part part, int64_t sequence,
+                          int64_t count) {
+  std::vector<Row> rows;
+  for (int64_t i = 0; i < std::min(count, data.windows(part)); ++i) {
+    Row row;
+    row.tokens.resize(static_cast<size_t>(sequence));
+    row.targets.resize(static_cast<size_t>(sequence));
+    int64_t valid =
+        data.read(part, data.windowStart(part, i), row.tokens, row.targets);
+    // The end of a text may not fill its window; an example is padded.
+    if (data.isStream()) {
+      row.tokens.resize(static_cast<size_t>(valid));
+      row.targets.resize(static_cast<size_t>(valid));
+    }
+    row.question = data.question(part, i);
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+/// The text that a row was cut from: its tokens, and the last target where that
+/// is a token.
+std::string textOf(const Row &row, const Tokenizer &tokenizer) {
+  std::vector<int32_t> ids = row.tokens;
+  if (row.targets.back() >= 0 && row.targets.back() < tokenizer.size())
+    ids.push_back(row.targets.back());
+  return tokenizer.text(ids);
+}
+
+/// With what cannot be seen as escapes.
+std::string quoted(const std::string &text) {
+  return nlohmann::json(text).dump(-1, ' ', /*ensure_ascii=*/false,
+                                   nlohmann::json::error_handler_t::replace);
+}
+
+} // namespace
+
+void showData(const tfm_model &descriptor, const DataCommand &command) {
+  Recipe recipe = parseRecipe(descriptor.recipe);
+  if (!recipe.hasTrain)
+    throw InputError(std::string(descriptor.source) +
+                     " has no `train` block, which says how long a row of data "
+                     "is: add one and build it again");
+  DataSpec spec = dataOf(descriptor, recipe, command.data);
+  TokenizerPtr tokenizer =
+      findTokenizer(descriptor, recipe,
+                    {command.tokenizer, /*weights=*/"", /*ids=*/false,
+                     /*idsWithout=*/spec.kind == "tokens"});
+  int64_t sequence = recipe.train.sequence;
+  std::unique_ptr<Dataset> data = openDataset(
+      {spec, *tokenizer, sequence, ignoredTarget(recipe.train, *tokenizer)});
+  Part part = command.part == "train" ? Part::Train : Part::Validation;
+  std::vector<Row> rows = readRows(*data, part, sequence, command.count);
+
+  if (command.json) {
+    ordered_json answer = {{"data", spec.kind},
+                           {"vocabulary", tokenizer->size()},
+                           {"sequence", sequence},
+                           {"train", data->windows(Part::Train)},
+                           {"validation", data->windows(Part::Validation)},
+                           {"part", command.part},
+                           {"rows", ordered_json::array()}};
+    for (const Row &row : rows) {
+      ordered_json entry = {{"text", textOf(row, *tokenizer)},
+                            {"tokens", row.tokens},
+                            {"targets", row.targets},
+                            {"prompt", nullptr},
+                            {"answer", nullptr}};
+      if (row.question) {
+        entry["prompt"] = tokenizer->text(row.question->prompt);
+        entry["answer"] = tokenizer->text(row.question->answer);
+      }
+      answer["rows"].push_back(std::move(entry));
+    }
+    printText(answer.dump() + "\n");
+    return;
+  }
+  const char *what = data->isStream() ? "windows" : "examples";
+  printText(fmt::format(
+      "data        {}, {} {} of {} tokens; {} tokens in the "
+      "vocabulary\ntrain       {}\nvalidation  {}\n",
+      spec.kind, data->windows(Part::Train) + data->windows(Part::Validation),
+      what, sequence, tokenizer->size(), data->windows(Part::Train),
+      data->windows(Part::Validation)));
+  for (const Row &row : rows) {
+    printText(fmt::format(
+        "\n{}\n  tokens   {}\n  targets  {}\n", quoted(textOf(row, *tokenizer)),
+        fmt::join(row.tokens, " "), fmt::join(row.targets, " ")));
+    if (row.question)
+      printText(fmt::format("  prompt   {}\n  answer   {}\n",
+                            quoted(tokenizer->text(row.question->prompt)),
+                            quoted(tokenizer->text(row.question->answer))));
+  }
+}
+
+} // namespace tfm

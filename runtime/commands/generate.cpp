@@ -1,0 +1,302 @@
+//===- generate.cpp - the commands generate and logits ------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/commands/commands.h"
+#include "runtime/error.h"
+#include "runtime/files/atomic_file.h"
+#include "runtime/files/checkpoint.h"
+#include "runtime/files/read_json.h"
+#include "runtime/progress.h"
+#include "runtime/tokenizer/find_tokenizer.h"
+#include "runtime/tokenizer/utf8.h"
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <unistd.h>
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+namespace tfm {
+
+namespace {
+
+/// Set by Ctrl-C while a text of an interactive session is written.
+std::atomic<bool> stopText{false};
+extern "C" void onStopText(int) { stopText.store(true); }
+
+/// `TOKEN=BIAS`; the token is an id, or a text that is one token.
+std::pair<int32_t, double> parseBias(const std::string &text,
+                                     const Tokenizer &tokenizer) {
+  size_t equals = text.rfind('=');
+  std::string token = text.substr(0, equals);
+  double bias = std::strtod(text.c_str() + equals + 1, nullptr);
+  bool isId = !token.empty() && token.size() < 10 &&
+              token.find_first_not_of("0123456789") == std::string::npos;
+  if (isId) {
+    int32_t id = std::stoi(token);
+    if (id >= tokenizer.size())
+      throw InputError(fmt::format(
+          "--logit-bias {}: there is no token {}, they run from 0 to {}", text,
+          id, tokenizer.size() - 1));
+    return {id, bias};
+  }
+  std::optional<int32_t> id = tokenizer.findText(token);
+  if (!id)
+    throw InputError("--logit-bias " + text + ": \"" + token +
+                     "\" is not one token of this vocabulary; give a token or "
+                     "its id");
+  return {*id, bias};
+}
+
+/// The end tokens that a Hugging Face folder names. Without them a text would
+/// not end where it should, so files that cannot be read are an error.
+std::vector<int32_t> endTokensOf(const std::string &folder,
+                                 int64_t vocabulary) {
+  std::vector<int32_t> ids;
+  for (const char *name : {"/generation_config.json", "/config.json"}) {
+    std::string path = folder + name;
+    if (!isFolder(folder) || !fileExists(path))
+      continue;
+    json root = jsonOf(readFile(path, "the configuration"));
+    if (!root.is_object())
+      throw InputError(path + " is not a JSON object, so the tokens that end a "
+                              "text are unknown: copy or download it again, or "
+                              "remove it");
+    json end = root.value("eos_token_id", json());
+    if (end.is_null())
+      continue;
+    for (const json &id : end.is_array() ? end : json::array({end})) {
+      if (!id.is_number_unsigned())
+        throw InputError(path +
+                         ": eos_token_id is neither a token id nor a "
+                         "list of them, but " +
+                         end.dump());
+      if (id.get<uint64_t>() < static_cast<uint64_t>(vocabulary))
+        ids.push_back(id.get<int32_t>());
+    }
+    break;
+  }
+  return ids;
+}
+
+GenerateOptions optionsOf(const GenerateCommand &command, const Recipe &recipe,
+                          const Tokenizer &tokenizer) {
+  GenerateOptions options = defaultOptions(recipe, tokenizer);
+  SamplerOptions &sampler = options.sampler;
+  options.tokens = command.tokens.value_or(options.tokens);
+  sampler.temperature = command.temperature.value_or(sampler.temperature);
+  sampler.topK = command.topK.value_or(sampler.topK);
+  sampler.topP = command.topP.value_or(sampler.topP);
+  sampler.minP = command.minP.value_or(sampler.minP);
+  sampler.typicalP = command.typicalP.value_or(sampler.typicalP);
+  sampler.repeatPenalty = command.repeatPenalty.value_or(sampler.repeatPenalty);
+  // A temperature given by the user means that they want to draw.
+  sampler.greedy = command.greedy || (sampler.greedy && !command.temperature);
+  for (const std::string &bias : command.logitBias)
+    sampler.bias.push_back(parseBias(bias, tokenizer));
+  options.stop.insert(options.stop.end(), command.stop.begin(),
+                      command.stop.end());
+  for (int32_t id : endTokensOf(command.weights, tokenizer.size()))
+    options.endTokens.push_back(id);
+  if (!command.overflow.empty())
+    options.stopWhenFull = command.overflow == "stop";
+  options.seed = command.seed ? *command.seed : std::random_device()();
+  return options;
+}
+
+std::string promptOf(const GenerateCommand &command) {
+  if (command.promptFile.empty())
+    return command.prompt;
+  return readFile(command.promptFile == "-" ? "/dev/stdin" : command.promptFile,
+                  "the prompt");
+}
+
+/// A prompt need not fit into the context; who writes it should know.
+void checkLength(std::span<const int32_t> prompt, const LogitsSource &logits,
+                 const GenerateOptions &options) {
+  auto count = static_cast<int64_t>(prompt.size());
+  if (options.stopWhenFull && count >= logits.context())
+    throw InputError(fmt::format(
+        "the prompt has {} tokens and fills the context of {}: shorten it, or "
+        "let the context slide with --overflow slide",
+        count, logits.context()));
+  if (count > logits.context())
+    say(fmt::format(
+        "note: the prompt has {} tokens; the model sees the newest {}\n", count,
+        logits.context()));
+}
+
+/// Tokens a second, with those of a stop text: they took their time, too.
+double speedOf(const Generated &text) {
+  return static_cast<double>(text.drawn) / text.seconds;
+}
+
+void printSpeed(const Generated &text) {
+  size_t count = text.ids.size();
+  say(fmt::format("{} token{}, {:.1f} tokens/s\n", count, count == 1 ? "" : "s",
+                  speedOf(text)));
+}
+
+/// `\n`, `\t` and `\\` as in most languages: an input line cannot hold the
+/// characters themselves.
+std::string unescape(std::string_view line) {
+  std::string text;
+  for (size_t i = 0; i < line.size(); ++i) {
+    char next = line[i] == '\\' && i + 1 < line.size() ? line[i + 1] : '\0';
+    if (next == 'n' || next == 't' || next == '\\') {
+      text += next == 'n' ? '\n' : next == 't' ? '\t' : '\\';
+      ++i;
+    } else {
+      text += line[i];
+    }
+  }
+  return text;
+}
+
+/// Prompts from standard input, one a line; an empty line goes on with the text
+/// before it. Ctrl-C ends a text; Ctrl-D, or Ctrl-C between texts, the session.
+void converse(LogitsSource &logits, const Tokenizer &tokenizer,
+              GenerateOptions options) {
+  struct sigaction action = {};
+  action.sa_handler = onStopText; // no SA_RESTART: reading a line ends too
+  sigaction(SIGINT, &action, nullptr);
+  options.interrupt = &stopText;
+  bool isTerminal = isatty(STDIN_FILENO) == 1;
+  if (isTerminal)
+    say("A prompt a line (\\n for a new line in it); an empty line goes on; "
+        "Ctrl-C ends a text, Ctrl-D the session\n");
+  std::vector<int32_t> sequence;
+  char *line = nullptr;
+  size_t capacity = 0;
+  while (true) {
+    if (isTerminal)
+      say("> ");
+    stopText.store(false);
+    ssize_t length = getline(&line, &capacity, stdin);
+    if (length < 0)
+      break;
+    std::string_view typed(line, static_cast<size_t>(length));
+    if (typed.ends_with('\n'))
+      typed.remove_suffix(1);
+    try {
+      if (!typed.empty() || sequence.empty()) {
+        std::string prompt = unescape(typed);
+        sequence = promptTokens(tokenizer, prompt);
+        checkLength(sequence, logits, options);
+        printText(replaceInvalidUtf8(prompt));
+      }
+      Generated text =
+          generate(logits, tokenizer, sequence, options, printText);
+      sequence.insert(sequence.end(), text.ids.begin(), text.ids.end());
+      printText("\n");
+      printSpeed(text);
+    } catch (const InputError &error) {
+      // A character that the vocabulary lacks: the next prompt may be better.
+      if (!isTerminal)
+        throw;
+      say("error: " + printable(error.what()) + "\n");
+    }
+    ++options.sequence;
+  }
+  std::free(line);
+  if (stopText.load())
+    throw Interrupted("");
+}
+
+} // namespace
+
+void generate(const tfm_model &descriptor, const GenerateCommand &command) {
+  Recipe recipe = parseRecipe(descriptor.recipe);
+  TokenizerPtr tokenizer =
+      findTokenizer(descriptor, recipe,
+                    {command.tokenizer, command.weights, command.ids,
+                     /*idsWithout=*/true});
+  GenerateOptions options = optionsOf(command, recipe, *tokenizer);
+  std::string prompt;
+  std::vector<int32_t> tokens;
+  if (!command.interactive) {
+    prompt = promptOf(command);
+    tokens = promptTokens(*tokenizer, prompt);
+  }
+  ThreadPool pool(threadCount(command));
+  Model model(descriptor, pool);
+  loadWeights(command.weights, model);
+  std::unique_ptr<LogitsSource> logits =
+      openLogits(model, recipe.generate.context);
+  if (command.interactive) {
+    converse(*logits, *tokenizer, options);
+    return;
+  }
+  checkLength(tokens, *logits, options);
+  requireOwnLogits(model, tokens);
+  for (int64_t i = 0; i < command.count; ++i) {
+    options.sequence = static_cast<uint32_t>(i);
+    if (command.json) {
+      Generated text = generate(*logits, *tokenizer, tokens, options,
+                                [](std::string_view) {});
+      ordered_json answer = {{"prompt", replaceInvalidUtf8(prompt)},
+                             {"text", text.text},
+                             {"ids", text.ids},
+                             {"tokens", text.ids.size()},
+                             {"seconds", text.seconds},
+                             {"tokens_per_second", speedOf(text)}};
+      printText(answer.dump() + "\n");
+      continue;
+    }
+    if (i > 0)
+      printText("---\n");
+    printText(replaceInvalidUtf8(prompt));
+    Generated text = generate(*logits, *tokenizer, tokens, options, printText);
+    printText("\n");
+    printSpeed(text);
+  }
+}
+
+void writeLogits(const tfm_model &descriptor, const GenerateCommand &command,
+                 const std::string &out) {
+  Recipe recipe = parseRecipe(descriptor.recipe);
+  TokenizerPtr tokenizer =
+      findTokenizer(descriptor, recipe,
+                    {command.tokenizer, command.weights, command.ids,
+                     /*idsWithout=*/true});
+  requireNoRunFile(out);
+  std::vector<int32_t> tokens = promptTokens(*tokenizer, promptOf(command));
+  ThreadPool pool(threadCount(command));
+  Model model(descriptor, pool);
+  const tfm_function &forward = model.function("forward");
+  Model::requireFilled(forward, {"tokens"});
+  model.requireLogits();
+  const tfm_buffer &input = Model::input(forward, "tokens");
+  const tfm_buffer &logits = Model::output(forward, "logits");
+  int64_t length = input.shape[input.rank - 1];
+  int64_t width = logits.shape[logits.rank - 1];
+  auto count = static_cast<int64_t>(tokens.size());
+  if (count > length)
+    throw InputError(
+        fmt::format("the text has {} tokens, but {} looks at {} at "
+                    "a time: shorten it",
+                    count, descriptor.name, length));
+  loadWeights(command.weights, model);
+  requireOwnLogits(model, tokens);
+  std::span<int32_t> row = model.values<int32_t>(input);
+  std::ranges::fill(row, 0);
+  std::ranges::copy(tokens, row.begin());
+  model.run(forward);
+  AtomicFile file(out);
+  writeSafetensors(
+      file, {{"logits", {count, width}, model.values<float>(logits).data()}},
+      {{"model", descriptor.name}});
+  file.commit();
+}
+
+} // namespace tfm

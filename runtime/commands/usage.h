@@ -1,0 +1,264 @@
+//===- usage.h - wrong usage, said in words -----------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What `tfmc` and the binaries that it writes say where their command lines
+// are wrong.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_RUNTIME_COMMANDS_USAGE_H
+#define TFM_RUNTIME_COMMANDS_USAGE_H
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <CLI/Validators.hpp>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace tfm::usage {
+
+/// A finite number from `low` (itself allowed or not) to `high`; `what` says
+/// so.
+inline CLI::Validator number(double low, bool withLow, double high,
+                             const std::string &what) {
+  return CLI::Validator(
+      [=](std::string &text) {
+        char *end = nullptr;
+        double value = std::strtod(text.c_str(), &end);
+        if (end == text.c_str() || *end != '\0')
+          return "expected a number, not " + text;
+        bool holds = std::isfinite(value) &&
+                     (withLow ? value >= low : value > low) && value <= high;
+        return holds ? std::string() : "must be " + what + ", not " + text;
+      },
+      "");
+}
+
+inline constexpr double unbounded = std::numeric_limits<double>::infinity();
+
+inline CLI::Validator positive() {
+  return number(0, false, unbounded, "above 0");
+}
+inline CLI::Validator nonNegative() {
+  return number(0, true, unbounded, "0 or more");
+}
+inline CLI::Validator between(int low, int high) {
+  return number(low, true, high,
+                "from " + std::to_string(low) + " to " + std::to_string(high));
+}
+
+/// A whole number in decimal from `low` to `high`: none is cut to fit.
+inline CLI::Validator wholeNumber(uint64_t low, uint64_t high) {
+  return CLI::Validator(
+      [=](std::string &text) -> std::string {
+        uint64_t value = 0;
+        const char *last = text.data() + text.size();
+        auto [end, error] = std::from_chars(text.data(), last, value);
+        bool isNumber = end == last && !text.empty();
+        if (isNumber && error == std::errc() && value >= low && value <= high)
+          return "";
+        bool isLarge = isNumber && (error == std::errc::result_out_of_range ||
+                                    value > high);
+        return (isLarge ? "must be at most " + std::to_string(high)
+                        : "must be a whole number of at least " +
+                              std::to_string(low)) +
+               ", not " + text;
+      },
+      "");
+}
+
+/// The name of a file or folder. An empty one is a variable of the shell that
+/// was not set, and would pass for an option that was not given.
+inline CLI::Validator path() {
+  return CLI::Validator(
+      [](std::string &text) -> std::string {
+        return text.empty() ? "must name a file or folder, not nothing" : "";
+      },
+      "");
+}
+
+/// The names of a program's commands.
+inline std::vector<std::string> commandNames(const CLI::App &app) {
+  std::vector<std::string> names;
+  for (const CLI::App *command :
+       app.get_subcommands([](const CLI::App *) { return true; }))
+    names.push_back(command->get_name());
+  return names;
+}
+
+/// Words with `separator` between them.
+inline std::string join(const std::vector<std::string> &words,
+                        const std::string &separator) {
+  std::string all;
+  for (const std::string &word : words)
+    all += (all.empty() ? "" : separator) + word;
+  return all;
+}
+
+/// How many letters to insert, drop or replace to make one word the other.
+inline size_t editDistance(const std::string &from, const std::string &to) {
+  std::vector<size_t> row(to.size() + 1);
+  for (size_t j = 0; j <= to.size(); ++j)
+    row[j] = j;
+  for (size_t i = 1; i <= from.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= to.size(); ++j) {
+      size_t replaced = diagonal + (from[i - 1] != to[j - 1]);
+      diagonal = row[j];
+      row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
+    }
+  }
+  return row[to.size()];
+}
+
+/// The name that `word` most probably means, or empty: at most a third of its
+/// letters differ, or it is how one name begins.
+inline std::string closest(const std::string &word,
+                           const std::vector<std::string> &names) {
+  std::string guess;
+  size_t best = (word.size() + 2) / 3 + 1, begun = 0;
+  for (const std::string &name : names) {
+    size_t distance = editDistance(word, name);
+    if (distance < best) {
+      best = distance;
+      guess = name;
+    }
+    begun += name.starts_with(word);
+  }
+  for (const std::string &name : names)
+    if (begun == 1 && word.size() >= 2 && name.starts_with(word))
+      return name;
+  return guess;
+}
+
+/// `Did you mean `train`?` as a line of its own, or nothing.
+inline std::string suggestion(const std::string &guess) {
+  return guess.empty() ? "" : "Did you mean `" + guess + "`?\n";
+}
+
+/// An option of a command, with its dashes, that was most probably meant by one
+/// that it has not; or empty.
+inline std::string closestOption(const CLI::App &command,
+                                 const std::vector<std::string> &words) {
+  std::vector<std::string> names;
+  for (const CLI::Option *option : command.get_options())
+    for (const std::string &name : option->get_lnames())
+      names.push_back(name);
+  for (const std::string &word : words) {
+    size_t begin = word.find_first_not_of('-');
+    if (begin == 0 || begin == std::string::npos)
+      continue;
+    std::string name = word.substr(begin, word.find('=') - begin);
+    std::string guess = closest(name, names);
+    // What the command does have stands before it.
+    if (!guess.empty() && guess != name)
+      return "--" + guess;
+  }
+  return "";
+}
+
+/// The first of `words` that is an option of another command of `app` than
+/// `chosen`, or stands before it, said in a line; or nothing.
+inline std::string optionElsewhere(const CLI::App &app, const CLI::App &chosen,
+                                   const std::vector<std::string> &words) {
+  for (const std::string &word : words) {
+    std::string name = word.substr(0, word.find('='));
+    std::vector<std::string> commands;
+    for (const CLI::App *command :
+         app.get_subcommands([](const CLI::App *) { return true; }))
+      if (name.starts_with("-") && command->get_option_no_throw(name))
+        commands.push_back("`" + command->get_name() + "`");
+    bool isBefore = &chosen == &app || chosen.get_option_no_throw(name);
+    if (!commands.empty())
+      return "`" + name + "` is an option of " + join(commands, ", ") +
+             (isBefore ? ", behind which it stands.\n" : ".\n");
+  }
+  return "";
+}
+
+/// What CLI11 says of an option's value in plain words: of one that is missing,
+/// or that is none of a few.
+inline std::string plainWords(const std::string &what) {
+  size_t missing = what.find(": 1 required ");
+  if (missing != std::string::npos && what.ends_with(" missing"))
+    return what.substr(0, missing) + " needs a value";
+  size_t in = what.find(" not in {"), value = what.find(": ");
+  if (in == std::string::npos || value == std::string::npos || value > in ||
+      !what.ends_with("}"))
+    return what;
+  value += 2;
+  std::string given = what.substr(value, in - value);
+  std::vector<std::string> members = {""};
+  for (char c : what.substr(in + 9, what.size() - in - 10)) {
+    if (c == ',')
+      members.emplace_back();
+    else
+      members.back() += c;
+  }
+  std::string guess = closest(given, members);
+  return what.substr(0, value) + "must be one of " + join(members, ", ") +
+         ", not " + given +
+         (guess.empty() ? "" : "\nDid you mean `" + guess + "`?");
+}
+
+/// `tfmc report: --depth: must be 0 or more, not -1`, and where help is.
+inline std::string failure(const CLI::App *app, const CLI::Error &error) {
+  std::string command = app->get_name(), what = plainWords(error.what()), help;
+  const CLI::App *last = app;
+  for (const CLI::App *chosen : app->get_subcommands()) {
+    command += " " + chosen->get_name();
+    last = chosen;
+  }
+  if (what == "A subcommand is required")
+    what = "name a command: " + join(commandNames(*app), ", ");
+  std::vector<std::string> extras = app->remaining(/*recurse=*/true);
+  bool isExtra =
+      error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError);
+  // CLI11 lists them from the last to the first.
+  if (isExtra)
+    what = "did not expect " + join(extras, " ");
+  // What is said to be missing may have been given under another name.
+  if (isExtra ||
+      error.get_exit_code() == static_cast<int>(CLI::ExitCodes::RequiredError))
+    help = suggestion(closestOption(*last, extras));
+  if (isExtra && help.empty())
+    help = optionElsewhere(*app, *last, extras);
+  // `generate run` for `generate --weights run`.
+  std::string required = what.substr(0, what.find(" is required"));
+  if (!isExtra && help.empty() && !extras.empty() &&
+      required.starts_with("--") && !extras.front().starts_with("-"))
+    help = suggestion(required + " " + extras.front());
+  return command + ": " + what + "\n" + help + "Run `" + command +
+         " --help` for more information.\n";
+}
+
+/// What is wrong where the first argument is no command, and which one may have
+/// been meant; else empty.
+inline std::string unknownCommand(const CLI::App &app, int argc, char **argv) {
+  if (argc < 2 || argv[1][0] == '-' || argv[1][0] == '\0')
+    return "";
+  std::string word = argv[1];
+  std::vector<std::string> names = commandNames(app);
+  if (std::find(names.begin(), names.end(), word) != names.end())
+    return "";
+  return app.get_name() + ": there is no command `" + word + "`; there are " +
+         join(names, ", ") + "\n" + suggestion(closest(word, names)) + "Run `" +
+         app.get_name() + " --help` for more information.\n";
+}
+
+} // namespace tfm::usage
+
+#endif // TFM_RUNTIME_COMMANDS_USAGE_H

@@ -1,0 +1,28 @@
+//===- memory.h - how much memory there is ------------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_RUNTIME_DEVICE_MEMORY_H
+#define TFM_RUNTIME_DEVICE_MEMORY_H
+
+#include <cstdint>
+#include <string>
+
+namespace tfm {
+
+/// The bytes of memory that this process can have at most: those of the machine
+/// and its swap, or fewer where `ulimit -v` or a container says so. `quota` is
+/// a file in the form of Linux's control groups (v2), bytes or "max". What
+/// needs more cannot work, and is told so before the system ends the process
+/// for it.
+uint64_t memoryLimit(const char *quota = "/sys/fs/cgroup/memory.max");
+
+/// `474.7 MiB`, for messages; exact bytes below 1 KiB.
+std::string byteText(uint64_t bytes);
+
+} // namespace tfm
+
+#endif // TFM_RUNTIME_DEVICE_MEMORY_H

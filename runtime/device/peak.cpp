@@ -1,0 +1,228 @@
+//===- peak.cpp - what the machine can do at most, measured -------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/device/peak.h"
+
+#include "runtime/progress.h"
+
+#include <algorithm>
+#include <new>
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace tfm {
+
+namespace {
+
+/// The loops for vectors of `Lanes` floats. `Chains` accumulators hide the
+/// latency of a multiply-add and leave registers for its operands. Each is
+/// inlined into a function that may use the instructions.
+template <int Lanes, int Chains> struct Loops {
+  using Vector __attribute__((vector_size(4 * Lanes))) = float;
+  using Unaligned __attribute__((vector_size(4 * Lanes), aligned(4))) = float;
+
+  [[gnu::always_inline]] static double multiplyAdds() {
+    constexpr int steps = 20000;
+    Vector x = {}, y = {}, sums[Chains] = {};
+    asm volatile("" : "+m"(x), "+m"(y)); // not known to be zero
+    for (int step = 0; step < steps; ++step)
+#pragma unroll
+      for (Vector &sum : sums)
+        sum = x * y + sum;
+    asm volatile("" : : "m"(sums)); // used
+    return 2.0 * steps * Chains * Lanes;
+  }
+
+  // Memory is walked in a few places at once: more than one stream is what
+  // the processor's prefetchers need to have all lanes of memory busy.
+  static constexpr size_t streams = 4;
+  static constexpr size_t stride = static_cast<size_t>(Lanes) * 4;
+
+  [[gnu::always_inline]] static float readAll(const float *data, size_t count) {
+    size_t length = count / streams / stride * stride;
+    Vector sums[4] = {};
+    for (size_t i = 0; i < length; i += stride)
+      for (size_t stream = 0; stream < streams; ++stream)
+#pragma unroll
+        for (size_t j = 0; j < 4; ++j)
+          sums[j] += *reinterpret_cast<const Unaligned *>(
+              data + stream * length + i + j * Lanes);
+    float result = 0;
+    for (size_t i = streams * length; i < count; ++i)
+      result += data[i];
+    for (const Vector &sum : sums)
+      for (int lane = 0; lane < Lanes; ++lane)
+        result += sum[lane];
+    return result;
+  }
+
+  [[gnu::always_inline]] static void addToAll(float *data, size_t count) {
+    size_t length = count / streams / stride * stride;
+    for (size_t i = 0; i < length; i += stride)
+      for (size_t stream = 0; stream < streams; ++stream)
+#pragma unroll
+        for (size_t j = 0; j < 4; ++j)
+          *reinterpret_cast<Unaligned *>(data + stream * length + i +
+                                         j * Lanes) += 1.0f;
+    for (size_t i = streams * length; i < count; ++i)
+      data[i] += 1.0f;
+  }
+};
+
+struct Kernels {
+  double (*multiplyAdds)();
+  float (*readAll)(const float *, size_t);
+  void (*addToAll)(float *, size_t);
+};
+
+#if defined(__x86_64__)
+#define TFM_AVX512 __attribute__((target("avx512f")))
+#define TFM_AVX2 __attribute__((target("avx2,fma")))
+using Avx512 = Loops<16, 24>;
+using Avx2 = Loops<8, 12>;
+TFM_AVX512 double multiplyAdds512() { return Avx512::multiplyAdds(); }
+TFM_AVX512 float readAll512(const float *data, size_t count) {
+  return Avx512::readAll(data, count);
+}
+TFM_AVX512 void addToAll512(float *data, size_t count) {
+  Avx512::addToAll(data, count);
+}
+TFM_AVX2 double multiplyAdds256() { return Avx2::multiplyAdds(); }
+TFM_AVX2 float readAll256(const float *data, size_t count) {
+  return Avx2::readAll(data, count);
+}
+TFM_AVX2 void addToAll256(float *data, size_t count) {
+  Avx2::addToAll(data, count);
+}
+#endif
+
+/// Those for the instructions that every processor of this kind has.
+using Plain = Loops<4, 12>;
+
+Kernels chooseKernels() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx512f"))
+    return {multiplyAdds512, readAll512, addToAll512};
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    return {multiplyAdds256, readAll256, addToAll256};
+#endif
+  return {[] { return Plain::multiplyAdds(); },
+          [](const float *data, size_t count) {
+            return Plain::readAll(data, count);
+          },
+          [](float *data, size_t count) { Plain::addToAll(data, count); }};
+}
+
+const Kernels &kernels() {
+  static const Kernels chosen = chooseKernels();
+  return chosen;
+}
+
+/// What the threads of a pool share while they pass over memory.
+struct Pass {
+  float *data;
+  size_t count;
+  std::pair<float *, size_t> piece(int64_t index, int64_t pieces) const {
+    size_t part = count / static_cast<size_t>(pieces);
+    return {data + part * static_cast<size_t>(index), part};
+  }
+};
+
+/// Seconds of one call on all threads, the best of `times`.
+double best(ThreadPool &pool, void (*work)(void *, tfm_thread *), void *context,
+            int times) {
+  double seconds = 1e30;
+  for (int i = 0; i < times; ++i) {
+    double start = now();
+    pool.run(work, context);
+    seconds = std::min(seconds, now() - start);
+  }
+  return seconds;
+}
+
+} // namespace
+
+double multiplyAdds() { return kernels().multiplyAdds(); }
+
+float readAll(const float *data, size_t count) {
+  return kernels().readAll(data, count);
+}
+
+void addToAll(float *data, size_t count) { kernels().addToAll(data, count); }
+
+PeakMeter::PeakMeter(ThreadPool &pool) : pool(pool) {
+  auto limit = [](long value) {
+    return static_cast<size_t>(std::max(value, 0L));
+  };
+  size_t lastLevel = 0;
+#if defined(_SC_LEVEL3_CACHE_SIZE)
+  lastLevel = limit(sysconf(_SC_LEVEL3_CACHE_SIZE));
+#endif
+  size_t all = limit(sysconf(_SC_PHYS_PAGES)) * limit(sysconf(_SC_PAGESIZE));
+  size_t bytes =
+      std::min({std::max(2 * lastLevel, size_t{256} << 20), size_t{1} << 30,
+                std::max(all / 4, size_t{1} << 20)});
+  void *mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (mapped == MAP_FAILED)
+    throw std::bad_alloc();
+  (void)madvise(mapped, bytes, MADV_HUGEPAGE); // only a hint
+  memory = static_cast<float *>(mapped);
+  count = bytes / sizeof(float);
+  measure();
+}
+
+PeakMeter::~PeakMeter() { munmap(memory, count * sizeof(float)); }
+
+void PeakMeter::measure() {
+  Pass pass = {memory, count};
+  auto bytes = static_cast<double>(count) * sizeof(float);
+  double added = best(
+      pool,
+      [](void *context, tfm_thread *thread) {
+        for (int64_t i; (i = thread->claim(thread)) >= 0;) {
+          auto [data, size] =
+              static_cast<Pass *>(context)->piece(i, thread->count);
+          addToAll(data, size);
+        }
+      },
+      &pass, 2);
+  double read = best(
+      pool,
+      [](void *context, tfm_thread *thread) {
+        for (int64_t i; (i = thread->claim(thread)) >= 0;) {
+          auto [data, size] =
+              static_cast<Pass *>(context)->piece(i, thread->count);
+          volatile float sum = readAll(data, size);
+          (void)sum;
+        }
+      },
+      &pass, 2);
+  bestBandwidth = std::max({bestBandwidth, bytes / read, 2 * bytes / added});
+  double operations = 0;
+  double multiplied = best(
+      pool,
+      [](void *context, tfm_thread *thread) {
+        for (int64_t i; (i = thread->claim(thread)) >= 0;) {
+          double done = multiplyAdds();
+          if (i == 0)
+            *static_cast<double *>(context) = done;
+        }
+      },
+      &operations, 50);
+  bestFlops = std::max(bestFlops, operations * pool.count() / multiplied);
+}
+
+PeakMeter::Share PeakMeter::share(double flops, double bytes,
+                                  double seconds) const {
+  double ofPeak = flops / seconds / bestFlops;
+  double ofBandwidth = bytes / seconds / bestBandwidth;
+  return {std::max(ofPeak, ofBandwidth), ofPeak >= ofBandwidth};
+}
+
+} // namespace tfm

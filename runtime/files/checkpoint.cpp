@@ -1,0 +1,342 @@
+//===- checkpoint.cpp - what a run leaves on disk -----------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/files/checkpoint.h"
+
+#include "runtime/device/memory.h"
+#include "runtime/error.h"
+#include "runtime/files/atomic_file.h"
+#include "runtime/files/checksum.h"
+#include "runtime/files/hf_config.h"
+#include "runtime/files/run_log.h"
+#include "runtime/files/weights.h"
+#include "runtime/recipe.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <sys/statvfs.h>
+
+namespace tfm {
+
+namespace {
+
+/// In the metadata of a run's weights: the checksum of its tokenizer.json.
+constexpr const char *tokenizerKey = "tfm.tokenizer";
+constexpr const char *bestKey = "validation_loss";
+
+/// The optimizer's state as tensors. m is the mean of gradients (of sgd: the
+/// momentum), v the mean of their squares.
+std::vector<FloatTensor> stateTensors(const Model &model) {
+  std::vector<FloatTensor> tensors;
+  for (const tfm_parameter &parameter : model.parameters())
+    for (int i = 0; i < 2; ++i)
+      if (parameter.state[i] != TFM_NONE)
+        tensors.push_back({std::string(parameter.name) + (i ? ".v" : ".m"),
+                           shapeOf(parameter),
+                           model.at<float>(parameter.state[i])});
+  return tensors;
+}
+
+std::span<const float> valuesOf(const FloatTensor &tensor) {
+  return {tensor.data,
+          Model::elements(static_cast<int32_t>(tensor.shape.size()),
+                          tensor.shape.data())};
+}
+
+std::string metadataOf(const SafetensorsReader &file, const char *key) {
+  auto found = file.header().metadata.find(key);
+  return found == file.header().metadata.end() ? "" : found->second;
+}
+
+std::map<std::string, std::string>
+weightsMetadata(const RunFolder &run, const Model &model, int64_t step) {
+  std::map<std::string, std::string> metadata = {
+      {"format", "pt"},
+      {"model", model.descriptor().name},
+      {"step", std::to_string(step)}};
+  if (std::string tokenizer = run.file("tokenizer.json"); fileExists(tokenizer))
+    metadata[tokenizerKey] =
+        checksumOf(readFile(tokenizer, "the run's tokenizer"));
+  return metadata;
+}
+
+/// Whether these are weights that have not been damaged since.
+bool areWhole(const std::string &path) try {
+  SafetensorsReader file(path);
+  for (const auto &[name, entry] : file.header().tensors) {
+    std::vector<float> values(entry.elements());
+    file.readFloats(name, entry, values.data());
+  }
+  return true;
+} catch (const InputError &) {
+  return false;
+}
+
+/// What else there is to go on from, where a checkpoint is damaged.
+std::string wayOut(const std::string &folder) {
+  std::string run = runOfOlder(folder);
+  if (run.empty())
+    run = folder;
+  std::vector<int64_t> older = olderSteps(run);
+  while (!older.empty()) {
+    std::string path = fmt::format("{}/step-{}", run, older.back());
+    if (!isSameFile(path, folder) && areWhole(path + "/model.safetensors") &&
+        areWhole(path + "/optimizer.safetensors"))
+      return fmt::format("; go on from another checkpoint with --resume {} "
+                         "--out NEW",
+                         path);
+    older.pop_back();
+  }
+  for (const char *name : {"model.safetensors", "best/model.safetensors"})
+    if (std::string path = folder + "/" + name; areWhole(path))
+      return fmt::format("; begin another run with these weights: --init {}",
+                         path);
+  return "; train anew";
+}
+
+void requireCheckpoint(const std::string &folder) {
+  if (!isFolder(folder))
+    throw InputError("there is no run directory " + folder);
+  std::string missing;
+  int count = 0;
+  for (std::string name : checkpointFiles)
+    if (!fileExists(folder + "/" + name))
+      missing += (count++ ? ", " : "") + name;
+  if (count == 0)
+    return;
+  bool isRun = fileExists(folder + "/" + checkpointFiles[0]) ||
+               !olderSteps(folder).empty();
+  throw InputError(folder + " holds no checkpoint (" + missing +
+                   (count > 1 ? " are missing)" : " is missing)") +
+                   (isRun ? wayOut(folder) : ""));
+}
+
+/// Throws where a file of tensors is not the one of this state.
+void requireOfState(const SafetensorsReader &file, const RunState &state,
+                    const std::string &checksum) {
+  std::string step = metadataOf(file, "step");
+  if (step != std::to_string(state.step))
+    throw InputError(file.path() +
+                     (step.empty() ? " names no step" : " is of step " + step) +
+                     ", but state.json of step " + std::to_string(state.step) +
+                     ": it was not written by this run");
+  if (!checksum.empty() && file.headerChecksum() != checksum)
+    throw InputError(file.path() + " is not the file that state.json was "
+                                   "written with: one of them was replaced");
+}
+
+void requireLogOf(const std::string &folder, const RunState &state) {
+  std::string path = folder + "/log.jsonl";
+  bool hasChecksum = !state.logChecksum.empty();
+  if (state.logBytes == 0 && (hasChecksum || !fileExists(path)))
+    return;
+  if (state.logBytes == 0)
+    throw InputError(fmt::format("{}/state.json counts nothing of {}, which "
+                                 "would be lost: move it away, or name another "
+                                 "log with --log",
+                                 folder, path));
+  if (!isRegularFile(path)) // a pipe would wait
+    throw InputError(fmt::format("{} is missing, of which state.json counts {} "
+                                 "bytes: bring it back, or name another "
+                                 "log with --log",
+                                 path, state.logBytes));
+  std::string log = readFile(path, "the run's log", state.logBytes);
+  if (log.size() < state.logBytes)
+    throw InputError(fmt::format("{} has {} bytes, of which state.json counts "
+                                 "{}: bring the others back, or name another "
+                                 "log with --log",
+                                 path, log.size(), state.logBytes));
+  // An earlier version has no checksum, but ended with a line, too.
+  if (!hasChecksum && !log.ends_with('\n'))
+    throw InputError(fmt::format(
+        "{}/state.json is damaged: the {} bytes of {} that it counts end "
+        "within a line",
+        folder, state.logBytes, path));
+  if (hasChecksum && checksumOf(log) != state.logChecksum)
+    throw InputError(fmt::format(
+        "{} is damaged: its first {} bytes are not what was written there "
+        "(their checksum is that of other bytes): bring them back, or name "
+        "another log with --log",
+        path, state.logBytes));
+}
+
+RunState readCheckpoint(const std::string &folder, Model &model) {
+  std::string path = folder + "/state.json";
+  RunState state = parseState(readFile(path, "the checkpoint's state"), path);
+  if (state.model != model.descriptor().name)
+    throw InputError(fmt::format("{} is of the model {}, this is {}: use the "
+                                 "binary that the run was made with",
+                                 path, state.model, model.descriptor().name));
+  SafetensorsReader weights(folder + "/model.safetensors");
+  SafetensorsReader optimizer(folder + "/optimizer.safetensors");
+  requireOfState(weights, state, state.weightsChecksum);
+  requireOfState(optimizer, state, state.optimizerChecksum);
+  std::vector<FloatTensor> tensors = stateTensors(model);
+  for (const FloatTensor &tensor : tensors) {
+    const TensorEntry *entry = optimizer.find(tensor.name);
+    if (!entry || entry->shape != tensor.shape)
+      throw InputError(optimizer.path() +
+                       " does not fit this model: " + tensor.name +
+                       (entry ? " has another shape" : " is missing"));
+  }
+  loadParameters(model, WeightFiles(weights.path()));
+  for (const FloatTensor &tensor : tensors) {
+    optimizer.readFloats(tensor.name, *optimizer.find(tensor.name),
+                         const_cast<float *>(tensor.data));
+    if (firstNotFinite(valuesOf(tensor)) < valuesOf(tensor).size())
+      throw InputError(optimizer.path() + " is damaged: " + tensor.name +
+                       " has values that are not finite");
+  }
+  return state;
+}
+
+} // namespace
+
+void saveCheckpoint(RunFolder &run, const Model &model, RunState &state,
+                    const std::function<void(RunState &)> &logged) {
+  state.model = model.descriptor().name;
+  try {
+    AtomicFile weights(run.file("model.safetensors"), nextSuffix);
+    AtomicFile optimizer(run.file("optimizer.safetensors"), nextSuffix);
+    state.weightsChecksum =
+        writeCheckedSafetensors(weights, parameterTensors(model),
+                                weightsMetadata(run, model, state.step));
+    state.optimizerChecksum = writeCheckedSafetensors(
+        optimizer, stateTensors(model), {{"step", std::to_string(state.step)}});
+    weights.keep();
+    optimizer.keep();
+    logged(state);
+    run.beginCheckpoint(state);
+  } catch (...) {
+    run.discardUnfinished();
+    throw;
+  }
+  run.finishCheckpoint();
+}
+
+RunState loadCheckpoint(const std::string &folder, Model &model,
+                        bool checksLog) {
+  requireCheckpoint(folder);
+  RunState state;
+  try {
+    state = readCheckpoint(folder, model);
+  } catch (const InputError &error) {
+    throw InputError(error.what() + wayOut(folder));
+  }
+  if (checksLog)
+    requireLogOf(folder, state);
+  return state;
+}
+
+void saveBest(RunFolder &run, const Model &model, int64_t step, double loss) {
+  run.makeBest();
+  if (std::string name = "tokenizer.json";
+      fileExists(run.file(name)) && !fileExists(run.file("best/" + name)))
+    run.linkInto("best", name);
+  auto metadata = weightsMetadata(run, model, step);
+  metadata[bestKey] = fmt::format("{}", loss); // reads back as the same number
+  AtomicFile file(run.file("best/model.safetensors"), nextSuffix);
+  writeCheckedSafetensors(file, parameterTensors(model), std::move(metadata));
+  file.commit();
+}
+
+std::optional<double> bestLoss(const std::string &folder) {
+  std::string path = folder + "/best/model.safetensors";
+  if (!fileExists(path))
+    return std::nullopt;
+  nlohmann::json loss = nlohmann::json::parse(
+      metadataOf(SafetensorsReader(path), bestKey), nullptr,
+      /*allow_exceptions=*/false);
+  return loss.is_number() ? std::optional(loss.get<double>()) : std::nullopt;
+}
+
+void saveTokenizer(const RunFolder &run, const std::string &json, bool isNew) {
+  std::string path = run.file("tokenizer.json");
+  if (!isNew && fileExists(path)) {
+    if (readFile(path, "the run's tokenizer") == json)
+      return;
+    // One that was damaged may be given anew.
+    std::string expected = metadataOf(
+        SafetensorsReader(run.file("model.safetensors")), tokenizerKey);
+    if (checksumOf(json) != expected)
+      throw InputError(
+          "the run in " + run.path() +
+          " has a tokenizer of its own: train with another one in a "
+          "new run, --init " +
+          run.path() + " --out NEW");
+  }
+  AtomicFile file(path, nextSuffix);
+  file.write(json);
+  file.commit();
+}
+
+void requireTokenizerOfRun(const std::string &path,
+                           const std::string &content) {
+  std::string weights = folderOf(path) + "/model.safetensors";
+  if (!path.ends_with("tokenizer.json") || !isRegularFile(weights))
+    return;
+  std::string expected;
+  try {
+    expected = metadataOf(SafetensorsReader(weights), tokenizerKey);
+  } catch (const InputError &) {
+    return; // whoever loads the weights says so
+  }
+  if (!expected.empty() && checksumOf(content) != expected)
+    throw InputError(path + " is damaged: it is not what was written there "
+                            "(its checksum is that of other bytes). Name the "
+                            "tokenizer of these weights with --tokenizer");
+}
+
+std::string notFinite(const Model &model) {
+  for (const auto &tensors : {parameterTensors(model), stateTensors(model)})
+    for (const FloatTensor &tensor : tensors)
+      if (firstNotFinite(valuesOf(tensor)) < valuesOf(tensor).size())
+        return tensor.name;
+  return "";
+}
+
+void loadWeights(const std::string &path, Model &model) {
+  loadParameters(model, WeightFiles(path));
+  requireConfig(path, model.descriptor());
+}
+
+uint64_t bytesToCome(const Model &model, const SpaceNeeds &needs,
+                     uint64_t block) {
+  // Files take whole blocks; a header has some lines for each tensor.
+  auto fileBytes = [&](const std::vector<FloatTensor> &tensors) {
+    uint64_t bytes = 1024;
+    for (const FloatTensor &tensor : tensors)
+      bytes += valuesOf(tensor).size_bytes() + 256 + 2 * tensor.name.size();
+    return (bytes + block - 1) / block * block;
+  };
+  uint64_t weights = fileBytes(parameterTensors(model));
+  // The state, and the folder of an older one.
+  uint64_t checkpoint = weights + fileBytes(stateTensors(model)) + 3 * block;
+  auto more = static_cast<uint64_t>(
+      std::max<int64_t>(1, needs.checkpoints - needs.present));
+  uint64_t best = needs.savesBest ? 2 * weights + block : 0;
+  return more * checkpoint + best + needs.otherBytes + 4 * block;
+}
+
+void checkSpace(const RunFolder &run, const Model &model,
+                const SpaceNeeds &needs) {
+  struct statvfs status;
+  if (statvfs(run.path().c_str(), &status) != 0)
+    return; // not known: writing will tell
+  uint64_t block = std::max<uint64_t>(status.f_frsize, 1);
+  uint64_t needed = bytesToCome(model, needs, block);
+  uint64_t available = uint64_t{status.f_bavail} * block;
+  if (available < needed)
+    throw InputError(fmt::format(
+        "the disk of {} has {} left, but this training may take {} there, for "
+        "{} checkpoint{} at a time{}: free some space or choose another --out",
+        run.path(), byteText(available), byteText(needed), needs.checkpoints,
+        needs.checkpoints == 1 ? "" : "s",
+        needs.savesBest ? " and the best weights" : ""));
+}
+
+} // namespace tfm

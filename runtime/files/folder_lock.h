@@ -1,0 +1,34 @@
+//===- folder_lock.h - one training for one run directory ---------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_RUNTIME_FILES_FOLDER_LOCK_H
+#define TFM_RUNTIME_FILES_FOLDER_LOCK_H
+
+#include <string>
+
+namespace tfm {
+
+/// Keeps other trainings out of a run directory for as long as it lives; the
+/// system lets go of it when the process ends, however it does.
+class FolderLock {
+public:
+  /// Throws InputError where another process holds it.
+  explicit FolderLock(const std::string &folder);
+  ~FolderLock();
+  FolderLock(const FolderLock &) = delete;
+  FolderLock &operator=(const FolderLock &) = delete;
+
+private:
+  int file;
+};
+
+/// Whether somebody holds a folder's lock.
+bool isLocked(const std::string &folder);
+
+} // namespace tfm
+
+#endif // TFM_RUNTIME_FILES_FOLDER_LOCK_H

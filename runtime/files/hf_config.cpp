@@ -1,0 +1,367 @@
+//===- hf_config.cpp - a model beside a config.json ---------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/files/hf_config.h"
+
+#include "runtime/error.h"
+#include "runtime/files/atomic_file.h"
+#include "runtime/files/read_json.h"
+#include "runtime/recipe.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+using nlohmann::json;
+using State = tfm::ConfigKey::State;
+
+namespace tfm {
+
+namespace {
+
+/// A value of config.json in the form of a fact; nothing where it is of another
+/// kind, and so says nothing that is understood here.
+using Wanted = std::optional<json>;
+
+/// What functions are called in config.json (`ACT2FN` of transformers), and the
+/// op that computes them.
+constexpr std::pair<const char *, const char *> activations[] = {
+    {"relu", "relu"},           {"gelu", "gelu"},
+    {"gelu_python", "gelu"},    {"gelu_new", "gelu_tanh"},
+    {"gelu_fast", "gelu_tanh"}, {"gelu_pytorch_tanh", "gelu_tanh"},
+    {"silu", "silu"},           {"swish", "silu"}};
+
+/// Numbers are compared as the kernels have them: in single precision.
+bool isEqual(const json &a, const json &b) {
+  if (a.is_number() && b.is_number())
+    return a.get<float>() == b.get<float>();
+  return a == b;
+}
+
+std::string textOf(const json &value) {
+  if (value.is_null())
+    return "none";
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+Wanted integer(const json &value) {
+  return value.is_number_unsigned() ? Wanted(value) : std::nullopt;
+}
+
+Wanted number(const json &value) {
+  return value.is_number() ? Wanted(value) : std::nullopt;
+}
+
+class Comparer {
+public:
+  Comparer(const json &config, const ModelDescription &model)
+      : config(config), source(model.source),
+        facts(parse(model.facts, json::object())),
+        hyperparameters(parse(model.hyperparameters, json::array())) {}
+
+  std::vector<ConfigKey> run() {
+    compareHeads();
+    for (const char *key : {"layer_norm_epsilon", "layer_norm_eps",
+                            "rms_norm_eps", "norm_epsilon", "norm_eps"})
+      compare(key, "eps", number);
+    compareActivation();
+    compareRotation();
+    compareWindow();
+    compare("attn_logit_softcapping", "softcap", [](const json &value) {
+      return value.is_null() ? Wanted(value) : number(value);
+    });
+    compareTie();
+    compareContext();
+    return std::move(keys);
+  }
+
+private:
+  static json parse(const std::string &text, json empty) {
+    return text.empty() ? std::move(empty) : json::parse(text);
+  }
+
+  /// A member, or a member of a member: `rope_parameters.rope_theta`.
+  const json *find(const std::string &key) const {
+    const json *at = &config;
+    for (size_t begin = 0; begin <= key.size();) {
+      size_t end = std::min(key.find('.', begin), key.size());
+      if (!at->is_object())
+        return nullptr;
+      auto found = at->find(key.substr(begin, end - begin));
+      if (found == at->end())
+        return nullptr;
+      at = &*found;
+      begin = end + 1;
+    }
+    return at;
+  }
+
+  /// The values of a fact; null where they are not known.
+  const json *values(const char *fact) const {
+    auto found = facts.find(fact);
+    return found == facts.end() ? nullptr : &*found;
+  }
+
+  /// The only value of a fact, where it has one.
+  const json *single(const char *fact) const {
+    const json *all = values(fact);
+    return all && all->size() == 1 ? &all->front() : nullptr;
+  }
+
+  ConfigKey &add(const std::string &key, const json &stored) {
+    ConfigKey &entry = keys.emplace_back();
+    entry.key = key;
+    entry.stored = stored.dump();
+    return entry;
+  }
+
+  /// The hyperparameter that a fact comes from: the graph says its name, or no
+  /// other one has its value. Empty where it is not evident.
+  std::string hyperparameterOf(const char *fact) const {
+    std::string name, equal;
+    if (auto names = facts.find("names"); names != facts.end())
+      name = names->value(fact, "");
+    const json *value = single(fact);
+    int count = 0;
+    for (const json &entry : hyperparameters) {
+      if (entry.at("name") == name)
+        return name;
+      if (value && value->is_number() && entry.at("value").is_number() &&
+          isEqual(entry.at("value"), *value)) {
+        equal = entry.at("name").get<std::string>();
+        ++count;
+      }
+    }
+    return count == 1 ? equal : "";
+  }
+
+  std::string fixOf(const char *fact, const json &wanted) const {
+    std::string name = wanted.is_number() ? hyperparameterOf(fact) : "";
+    if (name.empty())
+      return "change it in " + source;
+    std::string value = wanted.dump();
+    // A float stays one.
+    if (single(fact) &&
+        (single(fact)->is_number_float() ||
+         std::string_view(fact) == "rope_base") &&
+        value.find_first_of(".e") == std::string::npos)
+      value += ".0";
+    return "build it with -D " + name + "=" + value;
+  }
+
+  /// Compares with a fact. Where the model has several values, one that is
+  /// among them may be the right one.
+  void judge(ConfigKey &entry, const char *fact, const Wanted &wanted) {
+    const json *all = values(fact);
+    if (!all)
+      return;
+    for (const json &value : *all)
+      entry.model += (entry.model.empty() ? "" : ", ") + textOf(value);
+    if (!wanted)
+      return;
+    bool has = std::ranges::any_of(
+        *all, [&](const json &value) { return isEqual(value, *wanted); });
+    if (has) {
+      entry.state = all->size() == 1 ? State::Agrees : State::NotCompared;
+      return;
+    }
+    entry.state = State::Differs;
+    entry.fix = fixOf(fact, *wanted);
+  }
+
+  template <typename Convert>
+  void compare(const char *key, const char *fact, Convert convert) {
+    if (const json *stored = find(key))
+      judge(add(key, *stored), fact, convert(*stored));
+  }
+
+  void compareHeads() {
+    // Where there is not one attention in each layer, one of them may have a
+    // part of the heads.
+    bool oneEach = false;
+    for (const char *key :
+         {"n_layer", "num_hidden_layers", "n_layers", "num_layers"})
+      if (const json *layers = find(key))
+        oneEach = facts.value("attentions", json()) == *layers;
+    for (const char *key : {"n_head", "num_attention_heads", "n_heads"})
+      compare(key, "heads", [&](const json &value) {
+        return oneEach ? integer(value) : std::nullopt;
+      });
+    compare("num_key_value_heads", "kv_heads",
+            [&](const json &value) -> Wanted {
+              const json *heads = single("heads"), *own = single("kv_heads");
+              // Keys that are repeated for every head are the same attention.
+              if (!oneEach || (heads && own && *heads == *own && value < *own))
+                return std::nullopt;
+              return integer(value);
+            });
+  }
+
+  void compareActivation() {
+    auto op = [](const json &value) -> Wanted {
+      for (const auto &[name, computed] : activations)
+        if (value == name)
+          return json(computed);
+      return std::nullopt;
+    };
+    compare("activation_function", "activation", op);
+    compare("hidden_activation", "activation", op);
+    compare("hidden_act", "activation", [&](const json &value) {
+      // Of the first Gemma it says "gelu" where the tanh form is meant.
+      bool isOther = find("hidden_activation") ||
+                     (config.value("model_type", json()) == "gemma");
+      return isOther ? std::nullopt : op(value);
+    });
+  }
+
+  void compareRotation() {
+    for (const char *key :
+         {"rope_theta", "rope_parameters.rope_theta", "rotary_emb_base"})
+      compare(key, "rope_base", number);
+    for (const char *key : {"rope_scaling", "rope_parameters"})
+      compareScaling(key);
+    for (const char *key : {"partial_rotary_factor", "rotary_pct",
+                            "rope_parameters.partial_rotary_factor"})
+      compare(key, "rope_dims", [&](const json &share) -> Wanted {
+        const json *width = single("head_width");
+        if (!width || !share.is_number())
+          return std::nullopt;
+        double dims = width->get<double>() * share.get<double>();
+        if (!(dims >= 0 && dims <= width->get<double>()))
+          return std::nullopt;
+        return json(static_cast<int64_t>(dims));
+      });
+    compare("rotary_dim", "rope_dims", integer);
+  }
+
+  /// The op that rotates knows no scaling of positions or frequencies.
+  void compareScaling(const std::string &key) {
+    const json *scaling = find(key);
+    if (!scaling || !(scaling->is_null() || scaling->is_object()))
+      return;
+    json type = "default";
+    if (scaling->is_object()) {
+      type = scaling->value("rope_type", scaling->value("type", json()));
+      if (type.is_null() && key == "rope_parameters")
+        return; // one for each kind of layer, or none
+    }
+    ConfigKey &entry = add(scaling->is_object() ? key + ".rope_type" : key,
+                           scaling->is_null() ? *scaling : type);
+    if (!values("rope_base"))
+      return;
+    entry.model = "default";
+    if (type == "default")
+      entry.state = State::Agrees;
+    for (const char *known : {"linear", "llama3", "yarn", "longrope", "su"})
+      if (type == known && scaling->value("factor", json()) != 1.0) {
+        entry.state = State::Differs;
+        entry.fix = "`rope` has no such scaling: rotate with `sin` and `cos` "
+                    "in " +
+                    source;
+      }
+  }
+
+  void compareWindow() {
+    compare("sliding_window", "window", [&](const json &value) -> Wanted {
+      const json *layers = find("layer_types");
+      bool isOff =
+          value.is_null() ||
+          config.value("use_sliding_window", json()) == false ||
+          (layers && layers->is_array() &&
+           std::ranges::find(*layers, "sliding_attention") == layers->end());
+      if (isOff)
+        return json();
+      // Which layers have it is not known.
+      if (!integer(value) || (!layers && find("max_window_layers")))
+        return std::nullopt;
+      return value >= facts.value("context", json(0)) ? json() : value;
+    });
+  }
+
+  void compareTie() {
+    const json *stored = find("tie_word_embeddings");
+    if (!stored)
+      return;
+    ConfigKey &entry = add("tie_word_embeddings", *stored);
+    const json *tied = values("tied");
+    if (!tied)
+      return;
+    entry.model = textOf(*tied);
+    if (*tied == *stored) {
+      entry.state = State::Agrees;
+    } else if (*stored == true) {
+      // An output layer in the file is not the one that is meant. The other
+      // way round the tensors tell: they must be equal.
+      entry.state = State::Differs;
+      entry.fix = "give the output layer the weight of the embedding in " +
+                  source + ", as `weight = embedding.weight`";
+    }
+  }
+
+  /// A shorter context computes the same; a longer one does, too, as long as
+  /// tables of positions have that shape.
+  void compareContext() {
+    for (const char *key :
+         {"n_positions", "max_position_embeddings", "n_ctx"}) {
+      const json *stored = find(key), *own = values("context");
+      if (!stored)
+        continue;
+      ConfigKey &entry = add(key, *stored);
+      if (!own)
+        continue;
+      entry.model = textOf(*own);
+      if (integer(*stored) && *own <= *stored)
+        entry.state = State::Agrees;
+    }
+  }
+
+  const json &config;
+  const std::string &source;
+  json facts, hyperparameters;
+  std::vector<ConfigKey> keys;
+};
+
+} // namespace
+
+bool ConfigComparison::agrees() const {
+  return std::ranges::none_of(
+      keys, [](const ConfigKey &key) { return key.state == State::Differs; });
+}
+
+std::optional<ConfigComparison> compareConfig(const std::string &path,
+                                              const ModelDescription &model) {
+  std::string file = path + "/config.json";
+  if (!isFolder(path) || !fileExists(file))
+    return std::nullopt;
+  json config = jsonOf(readFile(file, "the configuration of the weights"));
+  if (!config.is_object())
+    throw InputError(file + " is not a JSON object, so whether the model is "
+                            "that of these weights is unknown: copy or "
+                            "download it again, or remove it");
+  return ConfigComparison{file, Comparer(config, model).run()};
+}
+
+void requireConfig(const std::string &weights, const tfm_model &model) {
+  std::optional<ConfigComparison> comparison = compareConfig(
+      weights,
+      {parseRecipe(model.recipe ? model.recipe : "").facts,
+       model.hyperparameters ? model.hyperparameters : "", model.source});
+  if (!comparison || comparison->agrees())
+    return;
+  std::string message = fmt::format(
+      "{} is of another model than {}, which would compute something else with "
+      "these weights:",
+      comparison->path, model.name);
+  for (const ConfigKey &key : comparison->keys)
+    if (key.state == State::Differs)
+      message += fmt::format("\n  {} is {}, here {}: {}", key.key, key.stored,
+                             key.model, key.fix);
+  throw InputError(message + "\nIf it is the file that is wrong, correct it "
+                             "or take the key out");
+}
+
+} // namespace tfm

@@ -1,0 +1,68 @@
+//===- hf_config.h - a model beside a config.json -----------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+// Names and shapes of tensors do not say how many heads share them, which
+// epsilon is under a root or how fast positions rotate: the config.json of a
+// Hugging Face folder does. It is compared with the facts that the compiler
+// reads from the graph (docs/design.md, "Facts"). The rules are the same for
+// loading and for `tfmc report --against`.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_RUNTIME_FILES_HF_CONFIG_H
+#define TFM_RUNTIME_FILES_HF_CONFIG_H
+
+#include "runtime/tfm_model.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tfm {
+
+/// What a model says of itself.
+struct ModelDescription {
+  std::string facts;           ///< JSON: `facts` of the recipe; may be empty
+  std::string hyperparameters; ///< JSON: an array of {"name", "value"}
+  std::string source;          ///< the file that it was built from
+};
+
+/// A key of a config.json beside what the model computes.
+struct ConfigKey {
+  enum class State {
+    Agrees,
+    Differs,
+    /// Which of the two is the case cannot be known for certain.
+    NotCompared,
+  };
+  std::string key;    ///< `n_head`, `rope_parameters.rope_theta`
+  std::string stored; ///< its value, as JSON
+  std::string model;  ///< what the model has; empty where that is not known
+  State state = State::NotCompared;
+  /// Where they differ: what makes them agree, `build it with -D heads=8`.
+  std::string fix;
+};
+
+struct ConfigComparison {
+  std::string path; ///< of the config.json
+  std::vector<ConfigKey> keys;
+  bool agrees() const;
+};
+
+/// Compares the config.json of a folder, as far as its keys are known here;
+/// nothing where `path` is no folder or has none. Throws InputError where it is
+/// no JSON object.
+std::optional<ConfigComparison> compareConfig(const std::string &path,
+                                              const ModelDescription &model);
+
+/// Throws InputError that lists what differs between a model and the
+/// config.json beside its weights, which are a file or a folder.
+void requireConfig(const std::string &weights, const tfm_model &model);
+
+} // namespace tfm
+
+#endif // TFM_RUNTIME_FILES_HF_CONFIG_H

@@ -1,0 +1,26 @@
+//===- read_json.h - JSON that others wrote -----------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_RUNTIME_FILES_READ_JSON_H
+#define TFM_RUNTIME_FILES_READ_JSON_H
+
+#include <nlohmann/json_fwd.hpp>
+#include <string_view>
+
+namespace tfm {
+
+/// Whether a text has more brackets within each other than any JSON that is
+/// read here. Some parsers, and whatever copies or prints a value, call
+/// themselves for each and would run out of stack.
+bool isNestedDeeply(std::string_view text);
+
+/// Parses JSON; discarded (`is_discarded`) where it is none, or nested deeply.
+nlohmann::json jsonOf(std::string_view text);
+
+} // namespace tfm
+
+#endif // TFM_RUNTIME_FILES_READ_JSON_H

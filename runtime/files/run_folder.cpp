@@ -1,0 +1,386 @@
+//===- run_folder.cpp - the directory that a training leaves ------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/files/run_folder.h"
+
+#include "runtime/error.h"
+#include "runtime/files/atomic_file.h"
+#include "runtime/files/safetensors.h"
+#include "runtime/files/system_call.h"
+#include "runtime/progress.h"
+#include "runtime/tokenizer/utf8.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <unistd.h>
+
+namespace fs = std::filesystem;
+
+namespace tfm {
+
+namespace {
+
+constexpr const char *olderPrefix = "step-";
+constexpr const char *pendingState = "state.json.next";
+
+/// N of a name `step-N`; -1 of any other.
+int64_t stepOfName(std::string_view name) {
+  int64_t step = -1;
+  if (!name.starts_with(olderPrefix))
+    return -1;
+  const char *first = name.data() + std::strlen(olderPrefix);
+  const char *last = name.data() + name.size();
+  auto [end, error] = std::from_chars(first, last, step);
+  return error == std::errc() && end == last ? step : -1;
+}
+
+std::string nameOfOlder(int64_t step) {
+  return olderPrefix + std::to_string(step);
+}
+
+/// The names of what is in a folder; none where there is no folder. Throws
+/// InputError where the system cannot tell.
+std::vector<std::string> namesIn(const std::string &folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  do {
+    names.clear();
+    for (fs::directory_iterator next(folder, error), end; !error && next != end;
+         next.increment(error))
+      names.push_back(next->path().filename().string());
+  } while (error == std::errc::interrupted);
+  if (error && error != std::errc::no_such_file_or_directory &&
+      error != std::errc::not_a_directory &&
+      error != std::errc::permission_denied)
+    throw InputError("cannot read the folder " + folder + ": " +
+                     error.message());
+  std::ranges::sort(names);
+  return names;
+}
+
+bool isLink(const std::string &path) {
+  std::error_code none;
+  return fs::is_symlink(path, none);
+}
+
+/// What a link leads to is not the run's.
+bool isOwnFolder(const std::string &path) {
+  return isFolder(path) && !isLink(path);
+}
+
+void removeFile(const std::string &path) {
+  if (uninterrupted([&] { return std::remove(path.c_str()); }) == 0)
+    return;
+  int error = errno;
+  // Where nothing can be written, nothing may be there either.
+  if (error != ENOENT && (isLink(path) || fileExists(path)))
+    throw InputError("cannot remove " + path + ": " + std::strerror(error));
+}
+
+RunState readState(const std::string &path) {
+  return parseState(readFile(path, "the checkpoint's state"), path);
+}
+
+/// Whether a file of tensors is the one that `state` was written with.
+bool belongsTo(const std::string &path, const std::string &checksum,
+               const RunState &state) {
+  if (!fileExists(path))
+    return false;
+  SafetensorsReader file(path);
+  if (!checksum.empty())
+    return file.headerChecksum() == checksum;
+  auto step = file.header().metadata.find("step");
+  return step != file.header().metadata.end() &&
+         step->second == std::to_string(state.step);
+}
+
+} // namespace
+
+RunFolder::RunFolder(std::string path, int64_t keep)
+    : folder((makeFolder(path), std::move(path))), keep(keep), lock(folder) {}
+
+void RunFolder::recover() {
+  std::string pending = file(pendingState);
+  if (fileExists(pending)) {
+    RunState state;
+    try {
+      state = readState(pending);
+    } catch (const InputError &error) {
+      throw InputError(std::string(error.what()) +
+                       "; without that file training goes on from the "
+                       "checkpoint before it");
+    }
+    const std::string checksums[] = {state.weightsChecksum,
+                                     state.optimizerChecksum};
+    for (int i = 0; i < 2; ++i) {
+      std::string path = file(checkpointFiles[i]);
+      if (!belongsTo(path + nextSuffix, checksums[i], state) &&
+          !belongsTo(path, checksums[i], state))
+        throw InputError(path + " does not belong to the checkpoint of step " +
+                         std::to_string(state.step) + ", which " + pending +
+                         " is the state of: without that file training goes "
+                         "on from the checkpoint before it");
+    }
+    finishCheckpoint();
+  }
+  removeUnfinished();
+  removeOlder();
+}
+
+void RunFolder::beginCheckpoint(const RunState &state) {
+  syncFolder(folder);
+  AtomicFile pending(file(pendingState), nextSuffix);
+  pending.write(stateText(state));
+  pending.commit();
+}
+
+void RunFolder::discardUnfinished() noexcept {
+  try {
+    if (!fileExists(file(pendingState))) // else it counts
+      removeUnfinished();
+  } catch (const InputError &) {
+    // Whoever opens the folder next tries again.
+  }
+}
+
+void RunFolder::finishCheckpoint() {
+  // Where the weights have been renamed already, so has the old checkpoint been
+  // linked.
+  if (keep > 1 && fileExists(file(checkpointFiles[0]) + nextSuffix) &&
+      fileExists(file("state.json")))
+    keepOlder();
+  for (const char *name : checkpointFiles) {
+    std::string path = file(name);
+    // The state is the last, and only once the others surely are there.
+    if (name == checkpointFiles[2])
+      syncFolder(folder);
+    if (fileExists(path + nextSuffix))
+      renameFile(path + nextSuffix, path);
+  }
+  syncFolder(folder);
+  removeOlder();
+}
+
+std::optional<RunState> RunFolder::newestState() const {
+  std::string path = file("state.json");
+  if (!fileExists(path))
+    return std::nullopt;
+  std::string text = readFile(path, "the checkpoint's state");
+  try {
+    return parseState(text, path);
+  } catch (const InputError &) {
+    return std::nullopt;
+  }
+}
+
+void RunFolder::keepOlder() const {
+  std::optional<RunState> state = newestState();
+  if (!state)
+    return; // nobody could go on from it, and the new one is whole
+  std::string name = nameOfOlder(state->step);
+  std::string unfinished = name + nextSuffix;
+  removeInner(unfinished);
+  removeInner(name);
+  makeFolder(file(unfinished));
+  for (std::string each : checkpointFiles)
+    linkInto(unfinished, each);
+  if (fileExists(file("tokenizer.json")))
+    linkInto(unfinished, "tokenizer.json");
+  // The log goes on, or is cut by whoever resumes: no file to be shared.
+  if (state->logBytes > 0 && fileExists(file("log.jsonl"))) {
+    AtomicFile log(file(unfinished + "/log.jsonl"), nextSuffix);
+    log.write(readFile(file("log.jsonl"), "the run's log", state->logBytes));
+    log.commit();
+  }
+  syncFolder(file(unfinished));
+  renameFile(file(unfinished), file(name));
+  syncFolder(folder);
+}
+
+void RunFolder::linkInto(const std::string &inner,
+                         const std::string &name) const {
+  std::string to = file(inner + "/" + name);
+  if (uninterrupted([&] { return link(file(name).c_str(), to.c_str()); }) == 0)
+    return;
+  AtomicFile copy(to, nextSuffix);
+  copy.write(readFile(file(name), "the run's"));
+  copy.commit();
+}
+
+void RunFolder::removeOlder() const {
+  std::vector<int64_t> older = olderSteps(folder);
+  if (older.empty())
+    return;
+  std::optional<RunState> newest = newestState();
+  if (!newest)
+    return; // whoever loads it says so, and may need the older ones
+  // Later ones are of a run that was set back by hand.
+  std::erase_if(older, [&](int64_t step) { return step > newest->step; });
+  std::ranges::reverse(older);
+  int64_t kept = 0;
+  for (int64_t step : older)
+    if (step == newest->step || ++kept >= keep)
+      removeIfAllowed(nameOfOlder(step));
+}
+
+/// Somebody may have protected a checkpoint: no reason to end the training.
+void RunFolder::removeIfAllowed(const std::string &name) const {
+  bool isAllowed = access(file(name).c_str(), W_OK) == 0 ||
+                   (errno != EACCES && errno != EPERM && errno != EROFS);
+  if (isAllowed)
+    removeInner(name);
+  else
+    say("note: " + printable(file(name)) + " is kept: it cannot be removed (" +
+        std::strerror(errno) + ")\n");
+}
+
+void RunFolder::removeInner(const std::string &name) const {
+  std::string path = file(name);
+  if (isLink(path))
+    return removeFile(path); // not what it leads to
+  if (!isFolder(path))
+    return;
+  // What is half removed must not look whole.
+  std::string unfinished = path;
+  if (!name.ends_with(nextSuffix)) {
+    unfinished += nextSuffix;
+    removeInner(name + nextSuffix);
+    renameFile(path, unfinished);
+  }
+  for (std::string each : {"model.safetensors", "optimizer.safetensors",
+                           "state.json", "tokenizer.json", "log.jsonl"}) {
+    removeFile(unfinished + "/" + each);
+    removeFile(unfinished + "/" + each + nextSuffix);
+  }
+  // Somebody's own files stay where they are.
+  if (rmdir(unfinished.c_str()) != 0 && errno != ENOENT && errno != ENOTEMPTY &&
+      errno != EEXIST)
+    throw InputError("cannot remove " + unfinished + ": " +
+                     std::strerror(errno));
+}
+
+void RunFolder::removeUnfinished() const {
+  for (std::string name : {"model.safetensors", "optimizer.safetensors",
+                           "state.json.next", "tokenizer.json", "log.jsonl"})
+    removeFile(file(name) + nextSuffix);
+  if (isOwnFolder(file("best")))
+    for (const char *name : {"model.safetensors", "tokenizer.json"})
+      removeFile(file("best/") + name + nextSuffix);
+  for (const std::string &name : namesIn(folder))
+    if (name.ends_with(nextSuffix) &&
+        stepOfName(name.substr(0, name.size() - 5)) >= 0)
+      removeInner(name);
+}
+
+void RunFolder::clear(bool overwrite) {
+  // Of a run that was killed before its first checkpoint, or somebody's own?
+  std::string best = file("best/model.safetensors");
+  if (!overwrite && fileExists(best) &&
+      !SafetensorsReader(best).header().metadata.contains("validation_loss"))
+    throw InputError(best + " was not written by a training, and would be "
+                            "lost: choose another --out, or pass --overwrite");
+  // The state first: without one the rest is no checkpoint.
+  removeFile(file(pendingState));
+  for (const char *name :
+       {"state.json", "optimizer.safetensors", "model.safetensors"})
+    removeFile(file(name));
+  removeUnfinished();
+  for (int64_t step : olderSteps(folder))
+    removeInner(nameOfOlder(step));
+  removeFile(file("log.jsonl"));
+  if (isOwnFolder(file("best"))) {
+    for (const char *name : {"best/model.safetensors", "best/tokenizer.json"})
+      removeFile(file(name));
+    rmdir(file("best").c_str()); // where it is empty
+  }
+  syncFolder(folder);
+}
+
+void RunFolder::makeBest() const {
+  if (isLink(file("best")))
+    removeFile(file("best"));
+  makeFolder(file("best"));
+}
+
+bool holdsWeights(const std::string &folder) {
+  return fileExists(folder + "/model.safetensors") ||
+         fileExists(folder + "/model.safetensors.index.json") ||
+         holdsCheckpoint(folder) || !olderSteps(folder).empty();
+}
+
+bool holdsCheckpoint(const std::string &folder) {
+  std::string weights = folder + "/model.safetensors";
+  return (fileExists(weights) && fileExists(folder + "/state.json")) ||
+         fileExists(folder + "/" + pendingState);
+}
+
+void settle(const std::string &path, int64_t keep) {
+  if (!fileExists(path + "/" + pendingState) || isLocked(path))
+    return;
+  // Of a folder that cannot be written, what can be read is read.
+  if (access(path.c_str(), W_OK) == 0)
+    RunFolder(path, keep).recover();
+}
+
+std::vector<int64_t> olderSteps(const std::string &folder) {
+  std::vector<int64_t> steps;
+  for (const std::string &name : namesIn(folder))
+    if (int64_t step = stepOfName(name);
+        step >= 0 && !isLink(folder + "/" + name) &&
+        fileExists(folder + "/" + name + "/state.json"))
+      steps.push_back(step);
+  std::ranges::sort(steps);
+  return steps;
+}
+
+std::string runAround(const std::string &named) {
+  std::string path = named;
+  while (path.size() > 1 && path.ends_with('/'))
+    path.pop_back();
+  std::error_code none;
+  fs::path real = fs::weakly_canonical(path, none);
+  std::string name = real.filename().string();
+  if ((stepOfName(name) < 0 && name != "best") ||
+      !holdsCheckpoint(real.parent_path().string()))
+    return "";
+  // In the user's words where these have the parent in them.
+  fs::path own = fs::path(path).lexically_normal();
+  bool isNamed = own.filename() == name;
+  std::string parent =
+      (isNamed ? own.parent_path() : real.parent_path()).string();
+  return parent.empty() ? "." : parent;
+}
+
+std::string runOfOlder(const std::string &path) {
+  return fileExists(path + "/state.json") ? runAround(path) : "";
+}
+
+void requireNoRunFile(const std::string &path) {
+  fs::path file(path);
+  std::error_code none;
+  if (fs::is_symlink(file, none))
+    file = fs::weakly_canonical(file, none);
+  std::string folder = file.parent_path().string();
+  if (folder.empty())
+    folder = ".";
+  std::string name = file.filename().string();
+  bool isOfRun = name == "log.jsonl" || name == "tokenizer.json";
+  for (std::string part : checkpointFiles)
+    isOfRun |= name == part || name == part + nextSuffix;
+  // `best/` has no state; its run does.
+  bool isBest = file.parent_path().filename() == "best" &&
+                holdsCheckpoint(folder + "/..");
+  if (isOfRun && (holdsCheckpoint(folder) || isBest))
+    throw InputError(path + " is a file of the run in " + folder +
+                     ", which would be lost: write to another file");
+}
+
+} // namespace tfm

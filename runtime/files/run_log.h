@@ -1,0 +1,72 @@
+//===- run_log.h - the JSON lines that a run leaves ---------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_RUNTIME_FILES_RUN_LOG_H
+#define TFM_RUNTIME_FILES_RUN_LOG_H
+
+#include "runtime/files/checksum.h"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace tfm {
+
+/// The beginning of a log: how long it is, and the checksum of its bytes.
+struct LogMark {
+  uint64_t bytes = 0;
+  std::string checksum;
+};
+
+/// Appends lines to a file through a buffer of fixed size, so that logging a
+/// step allocates nothing. A log that cannot be written any more (a full disk)
+/// must not cost the training itself: the first failure is said on stderr, and
+/// kept for `check`.
+class RunLog {
+public:
+  RunLog() = default;
+  ~RunLog();
+  RunLog(const RunLog &) = delete;
+  RunLog &operator=(const RunLog &) = delete;
+
+  /// Opens a file that the user names and goes on behind what is there, or
+  /// `anew`; also a terminal, or a pipe that somebody reads.
+  void open(const std::string &path, bool anew);
+  /// Opens the log of a run, which is a regular file, and keeps its first
+  /// `bytes`: what came after the checkpoint that training goes on from happens
+  /// again. With `from`, these are the first ones of that file.
+  void openOfRun(const std::string &path, uint64_t bytes,
+                 const std::string &from = "");
+  /// One line without its end; written at once if `now` or the buffer is full.
+  void line(std::string_view text, bool now = false);
+  void flush();
+  /// Everything is written and, as far as it could be, on the disk.
+  LogMark sync();
+  /// Why something could not be written; empty where all was.
+  const std::string &problem() const { return failure; }
+
+private:
+  void openFile(const std::string &path, int flags);
+  void fail(int error);
+  /// Waits until a pipe takes more; false where its reader does not read.
+  bool waitForReader() const;
+
+  std::string path;
+  int file = -1;
+  std::string buffer;
+  std::string failure;
+  uint64_t written = 0;
+  Checksum checksum; ///< of what is written
+};
+
+/// Throws InputError where a log of that name would replace, or go on behind,
+/// what is no log of a run.
+void requireLog(const std::string &path);
+
+} // namespace tfm
+
+#endif // TFM_RUNTIME_FILES_RUN_LOG_H

@@ -1,0 +1,180 @@
+//===- run_state.cpp - where a run stands -------------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/files/run_state.h"
+
+#include "runtime/error.h"
+#include "runtime/files/checksum.h"
+#include "runtime/files/read_json.h"
+
+#include <cmath>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+using nlohmann::json;
+
+namespace tfm {
+
+namespace {
+
+/// Format 1 has no checksums, and names the position in the data, which is the
+/// step.
+constexpr int64_t newestFormat = 2;
+
+/// The end of the text, and what of it is before that: the last member is the
+/// checksum of everything before it.
+constexpr std::string_view beforeChecksum = ",\n  \"checksum\": \"";
+constexpr std::string_view behindChecksum = "\"\n}\n";
+
+/// Reads the members of a state one by one; each must be there, of its kind and
+/// in its range.
+class StateReader {
+public:
+  StateReader(const json &object, const std::string &path)
+      : object(object), path(path) {}
+
+  int64_t integer(const char *name, int64_t least) {
+    const json &value = member(object, name);
+    bool fits =
+        value.is_number_integer() &&
+        (!value.is_number_unsigned() || value.get<uint64_t>() <= INT64_MAX);
+    if (!fits || value.get<int64_t>() < least)
+      wrong(name, value, fmt::format("a whole number from {}", least));
+    return value.get<int64_t>();
+  }
+
+  uint64_t count(const char *name) {
+    const json &value = member(object, name);
+    if (!value.is_number_unsigned())
+      wrong(name, value, "a whole number from 0");
+    return value.get<uint64_t>();
+  }
+
+  double number(const char *name, double least) {
+    const json &value = member(object, name);
+    if (!value.is_number() || !std::isfinite(value.get<double>()) ||
+        value.get<double>() < least)
+      wrong(name, value, fmt::format("a number from {}", least));
+    return value.get<double>();
+  }
+
+  std::optional<double> numberOrNull(const char *name) {
+    const json &value = member(object, name);
+    if (value.is_null())
+      return std::nullopt;
+    if (!value.is_number() || !std::isfinite(value.get<double>()))
+      wrong(name, value, "a number or null");
+    return value.get<double>();
+  }
+
+  std::string text(const char *name) { return text(object, name); }
+
+  std::string checksum(const char *file) {
+    const json &all = member(object, "checksums");
+    if (!all.is_object())
+      wrong("checksums", all, "an object");
+    return text(all, file);
+  }
+
+  [[noreturn]] void wrong(const char *name, const json &value,
+                          const std::string &expected) const {
+    fail(fmt::format("\"{}\" is {}, not {}", name, value.dump(), expected));
+  }
+  [[noreturn]] void fail(const std::string &what) const {
+    throw InputError(path + " is no state of a run: " + what);
+  }
+
+private:
+  const json &member(const json &from, const char *name) const {
+    auto found = from.find(name);
+    if (found == from.end())
+      fail(fmt::format("\"{}\" is missing", name));
+    return *found;
+  }
+  std::string text(const json &from, const char *name) const {
+    const json &value = member(from, name);
+    if (!value.is_string())
+      wrong(name, value, "a text");
+    return value.get<std::string>();
+  }
+
+  const json &object;
+  const std::string &path;
+};
+
+/// Throws where the text does not end with its own checksum.
+void requireUnchanged(std::string_view text, const std::string &path) {
+  size_t tail = beforeChecksum.size() + 16 + behindChecksum.size();
+  std::string_view content =
+      text.substr(0, text.size() - std::min(text.size(), tail));
+  std::string expected = std::string(beforeChecksum) + checksumOf(content) +
+                         std::string(behindChecksum);
+  if (text.substr(content.size()) != expected)
+    throw InputError(path + " is damaged: it is not what a training wrote "
+                            "there (its checksum is that of other bytes)");
+}
+
+} // namespace
+
+std::string stateText(const RunState &state) {
+  nlohmann::ordered_json object = {
+      {"format", newestFormat},
+      {"model", state.model},
+      {"step", state.step},
+      {"steps", state.steps},
+      {"seed", state.seed},
+      {"lr", state.lr},
+      {"tokens", state.tokens},
+      {"log_bytes", state.logBytes},
+      {"best_validation", nullptr},
+      {"worse_validations", state.worseValidations},
+      {"checksums",
+       {{"model.safetensors", state.weightsChecksum},
+        {"optimizer.safetensors", state.optimizerChecksum},
+        {"log.jsonl", state.logChecksum}}}};
+  if (state.bestValidation)
+    object["best_validation"] = *state.bestValidation;
+  std::string text = object.dump(2);
+  text.resize(text.size() - 2); // the last line end and brace
+  return text + std::string(beforeChecksum) + checksumOf(text) +
+         std::string(behindChecksum);
+}
+
+RunState parseState(const std::string &text, const std::string &path) {
+  json object = jsonOf(text);
+  if (!object.is_object())
+    throw InputError(path + " is damaged: it is not JSON");
+  StateReader read(object, path);
+  int64_t format = read.integer("format", 1);
+  if (format > 1) // a newer one ends in the same way
+    requireUnchanged(text, path);
+  if (format > newestFormat)
+    read.fail(fmt::format("its format is {}, and this binary knows those up to "
+                          "{}: go on with one that a newer tfmc built",
+                          format, newestFormat));
+  RunState state;
+  state.model = read.text("model");
+  state.step = read.integer("step", 0);
+  state.steps = read.integer("steps", std::max<int64_t>(state.step, 1));
+  state.seed = read.count("seed");
+  state.lr = read.number("lr", 0);
+  state.tokens = read.integer("tokens", 0);
+  state.logBytes = read.count("log_bytes");
+  state.bestValidation = read.numberOrNull("best_validation");
+  state.worseValidations = read.integer("worse_validations", 0);
+  if (format == 1) {
+    if (read.integer("data_position", 0) != state.step)
+      read.fail("\"data_position\" is not the step");
+    return state;
+  }
+  state.weightsChecksum = read.checksum("model.safetensors");
+  state.optimizerChecksum = read.checksum("optimizer.safetensors");
+  state.logChecksum = read.checksum("log.jsonl");
+  return state;
+}
+
+} // namespace tfm

@@ -1,0 +1,49 @@
+//===- run_state.h - where a run stands ---------------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_RUNTIME_FILES_RUN_STATE_H
+#define TFM_RUNTIME_FILES_RUN_STATE_H
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace tfm {
+
+/// Everything that a resumed run needs beside parameters and optimizer state:
+/// `state.json` of a checkpoint.
+struct RunState {
+  /// The name of the model that is trained.
+  std::string model;
+  /// Updates done; also the position in the data, which is a function of it.
+  int64_t step = 0;
+  /// Updates of the whole run: the schedule depends on it.
+  int64_t steps = 0;
+  uint64_t seed = 0;
+  double lr = 0;
+  int64_t tokens = 0;
+  /// Length of log.jsonl at this step.
+  uint64_t logBytes = 0;
+  /// Early stopping.
+  std::optional<double> bestValidation;
+  int64_t worseValidations = 0;
+  /// Checksums of what belongs to this state: the headers of both files of
+  /// tensors (which have those of each tensor), and the log's `logBytes`. Empty
+  /// in a state that an earlier version wrote.
+  std::string weightsChecksum, optimizerChecksum, logChecksum;
+};
+
+/// As JSON, which ends with a checksum of all before it.
+std::string stateText(const RunState &state);
+
+/// Reads what `stateText` wrote, or an earlier version. Throws InputError that
+/// names `path`: damaged bytes, an unknown format, a value that no run has.
+RunState parseState(const std::string &text, const std::string &path);
+
+} // namespace tfm
+
+#endif // TFM_RUNTIME_FILES_RUN_STATE_H

@@ -1,0 +1,358 @@
+//===- safetensors.cpp - tensors in a file, as Hugging Face stores them ---===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/files/safetensors.h"
+
+#include "runtime/error.h"
+#include "runtime/files/checksum.h"
+#include "runtime/files/system_call.h"
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sys/stat.h>
+#include <unistd.h>
+
+using nlohmann::json;
+
+namespace tfm {
+
+namespace {
+
+constexpr uint64_t maximumHeader = 100'000'000;
+
+/// In the metadata: the header's own checksum, and before the names of tensors.
+constexpr const char *ownChecksum = "tfm.checksum";
+constexpr const char *checksumPrefix = "tfm.checksum:";
+constexpr const char *noChecksum = "0000000000000000";
+
+/// Where the digits of the header's own checksum stand in its text.
+size_t ownChecksumAt(std::string_view header, std::string_view digits) {
+  std::string member = nlohmann::json(ownChecksum).dump() + ":\"";
+  size_t at = header.find(member + std::string(digits) + '"');
+  return at == std::string_view::npos ? at : at + member.size();
+}
+
+/// Bytes of one element, 0 for a dtype that the format does not know.
+uint64_t elementBytes(std::string_view dtype) {
+  static constexpr std::pair<std::string_view, uint64_t> sizes[] = {
+      {"F64", 8}, {"I64", 8}, {"U64", 8},  {"F32", 4},     {"I32", 4},
+      {"U32", 4}, {"F16", 2}, {"BF16", 2}, {"I16", 2},     {"U16", 2},
+      {"I8", 1},  {"U8", 1},  {"BOOL", 1}, {"F8_E4M3", 1}, {"F8_E5M2", 1}};
+  for (const auto &[name, size] : sizes)
+    if (name == dtype)
+      return size;
+  return 0;
+}
+
+/// IEEE half precision to single (exact).
+float halfToFloat(uint16_t half) {
+  uint32_t sign = uint32_t{half & 0x8000u} << 16;
+  uint32_t exponent = (half >> 10) & 0x1f;
+  uint32_t mantissa = half & 0x3ff;
+  if (exponent == 0) { // zero or subnormal: mantissa * 2^-24
+    float value = static_cast<float>(mantissa) * 0x1p-24f;
+    return sign ? -value : value;
+  }
+  if (exponent == 31)
+    return std::bit_cast<float>(sign | 0x7f800000u | mantissa << 13);
+  return std::bit_cast<float>(sign | (exponent + 112) << 23 | mantissa << 13);
+}
+
+/// A tensor's entry; the message says what is wrong with it, or is empty.
+std::string parseEntry(const json &value, uint64_t dataBytes,
+                       TensorEntry &entry) {
+  if (!value.is_object() || !value.contains("dtype") ||
+      !value["dtype"].is_string() || !value.contains("shape") ||
+      !value["shape"].is_array() || !value.contains("data_offsets") ||
+      !value["data_offsets"].is_array() || value["data_offsets"].size() != 2)
+    return "needs dtype, shape and data_offsets";
+  entry.dtype = value["dtype"].get<std::string>();
+  uint64_t bytes = elementBytes(entry.dtype);
+  if (bytes == 0)
+    return "has the unknown dtype " + entry.dtype;
+  for (const json &size : value["shape"]) {
+    if (!size.is_number_unsigned())
+      return "has a shape that is not made of whole numbers";
+    uint64_t extent = size.get<uint64_t>();
+    if (extent > uint64_t{1} << 62 ||
+        __builtin_mul_overflow(bytes, extent, &bytes))
+      return "is too large";
+    entry.shape.push_back(static_cast<int64_t>(extent));
+  }
+  const json &offsets = value["data_offsets"];
+  if (!offsets[0].is_number_unsigned() || !offsets[1].is_number_unsigned())
+    return "has offsets that are not whole numbers";
+  entry.begin = offsets[0].get<uint64_t>();
+  entry.end = offsets[1].get<uint64_t>();
+  if (entry.begin > entry.end || entry.end > dataBytes)
+    return "reaches beyond the end of the file: it is cut short or damaged";
+  if (entry.end - entry.begin != bytes)
+    return "has a size that does not match its shape";
+  return "";
+}
+
+} // namespace
+
+uint64_t TensorEntry::elements() const {
+  return (end - begin) / elementBytes(dtype);
+}
+
+SafetensorsHeader parseSafetensorsHeader(std::string_view text,
+                                         uint64_t dataBytes,
+                                         const std::string &path) {
+  auto fail = [&](const std::string &what) {
+    throw InputError(path + " is not a usable safetensors file: " + what +
+                     ". Copy or download it again");
+  };
+  // A JSON parser keeps the last of two equal keys; here that would hide a
+  // tensor, so they are looked for while parsing.
+  std::set<std::string> names;
+  bool repeated = false;
+  auto watch = [&](int depth, json::parse_event_t event, json &value) {
+    if (event == json::parse_event_t::key && depth == 1)
+      repeated |= !names.insert(value.get<std::string>()).second;
+    return true;
+  };
+  json header = json::parse(text, watch, /*allow_exceptions=*/false);
+  if (header.is_discarded() || !header.is_object())
+    fail("its header is not JSON");
+  if (repeated)
+    fail("a tensor is listed twice");
+
+  SafetensorsHeader result;
+  for (const auto &[name, value] : header.items()) {
+    if (name == "__metadata__") {
+      if (!value.is_object())
+        fail("__metadata__ is not a table of strings");
+      for (const auto &[key, entry] : value.items()) {
+        if (!entry.is_string())
+          fail("__metadata__ is not a table of strings");
+        result.metadata[key] = entry.get<std::string>();
+      }
+      continue;
+    }
+    TensorEntry entry;
+    std::string problem = parseEntry(value, dataBytes, entry);
+    if (!problem.empty())
+      fail("the tensor " + name + " " + problem);
+    result.tensors.emplace(name, std::move(entry));
+  }
+
+  std::vector<std::pair<uint64_t, uint64_t>> ranges;
+  ranges.reserve(result.tensors.size());
+  for (const auto &[name, entry] : result.tensors)
+    ranges.emplace_back(entry.begin, entry.end);
+  std::sort(ranges.begin(), ranges.end());
+  uint64_t position = 0;
+  for (const auto &[begin, end] : ranges) {
+    if (begin != position)
+      fail("its tensors overlap or leave gaps");
+    position = end;
+  }
+  if (position != dataBytes)
+    fail("it holds more bytes than its tensors");
+  return result;
+}
+
+SafetensorsReader::SafetensorsReader(const std::string &path) : filePath(path) {
+  // A pipe would wait for a writer before it can be told that it is no file.
+  file = uninterrupted(
+      [&] { return open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); });
+  if (file < 0)
+    throw InputError("cannot read the weights " + path + ": " +
+                     std::strerror(errno));
+  try {
+    struct stat status;
+    if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode))
+      throw InputError("cannot read the weights " + path +
+                       ": not a regular file");
+    auto size = static_cast<uint64_t>(status.st_size);
+    unsigned char length[8];
+    if (size < sizeof length)
+      throw InputError(path + " is not a safetensors file: it has only " +
+                       std::to_string(size) + " bytes");
+    readAt(length, sizeof length, 0);
+    uint64_t headerBytes = 0;
+    for (int i = 7; i >= 0; --i)
+      headerBytes = headerBytes << 8 | length[i];
+    if (headerBytes > maximumHeader || headerBytes > size - sizeof length)
+      throw InputError(
+          path +
+          " is not a safetensors file, or it is cut short: its "
+          "header is said to have " +
+          std::to_string(headerBytes) + " bytes" +
+          (headerBytes > maximumHeader ? "" : ", more than the file") +
+          ". Copy or download it again");
+    std::string text(headerBytes, '\0');
+    readAt(text.data(), headerBytes, sizeof length);
+    dataStart = sizeof length + headerBytes;
+    parsed = parseSafetensorsHeader(text, size - dataStart, path);
+    requireUnchangedHeader(std::move(text));
+  } catch (...) {
+    close(file);
+    throw;
+  }
+}
+
+SafetensorsReader::~SafetensorsReader() { close(file); }
+
+const TensorEntry *SafetensorsReader::find(const std::string &name) const {
+  auto found = parsed.tensors.find(name);
+  return found == parsed.tensors.end() ? nullptr : &found->second;
+}
+
+std::string SafetensorsReader::headerChecksum() const {
+  auto found = parsed.metadata.find(ownChecksum);
+  return found == parsed.metadata.end() ? "" : found->second;
+}
+
+void SafetensorsReader::requireUnchangedHeader(std::string text) const {
+  // The first that begins so is the header's own, if it is there: where only
+  // that of a tensor is, a bit of the name has flipped.
+  auto first = parsed.metadata.lower_bound(ownChecksum);
+  if (first == parsed.metadata.end() || !first->first.starts_with(ownChecksum))
+    return;
+  std::string digits = headerChecksum();
+  size_t at = ownChecksumAt(text, digits);
+  if (digits.size() == 16 && at != std::string::npos) {
+    text.replace(at, digits.size(), noChecksum);
+    if (checksumOf(text) == digits)
+      return;
+  }
+  throw InputError(filePath + " is damaged: its header is not what was written "
+                              "there (its checksum is that of other bytes)");
+}
+
+void SafetensorsReader::requireUnchanged(const std::string &name,
+                                         const void *data, size_t size) const {
+  auto expected = parsed.metadata.find(checksumPrefix + name);
+  if (expected != parsed.metadata.end() &&
+      expected->second != checksumOf(data, size))
+    throw InputError(filePath + " is damaged: the tensor " + name +
+                     " is not what was written there (its checksum is that of "
+                     "other bytes)");
+}
+
+void SafetensorsReader::readAt(void *out, uint64_t size,
+                               uint64_t position) const {
+  char *next = static_cast<char *>(out);
+  while (size > 0) {
+    ssize_t got = uninterrupted(
+        [&] { return pread(file, next, size, static_cast<off_t>(position)); });
+    if (got < 0)
+      throw InputError("cannot read " + filePath + ": " + std::strerror(errno));
+    if (got == 0)
+      throw InputError(filePath + " became shorter while it was read");
+    next += got;
+    position += static_cast<uint64_t>(got);
+    size -= static_cast<uint64_t>(got);
+  }
+}
+
+void SafetensorsReader::readFloats(const std::string &name,
+                                   const TensorEntry &entry, float *out) const {
+  uint64_t position = dataStart + entry.begin;
+  uint64_t count = entry.elements();
+  if (entry.dtype == "F32") {
+    readAt(out, count * sizeof(float), position);
+    requireUnchanged(name, out, count * sizeof(float));
+    return;
+  }
+  uint64_t bytes = elementBytes(entry.dtype);
+  std::vector<char> raw(count * bytes);
+  readAt(raw.data(), raw.size(), position);
+  requireUnchanged(name, raw.data(), raw.size());
+  for (uint64_t i = 0; i < count; ++i) {
+    const char *from = raw.data() + i * bytes;
+    uint16_t half;
+    double wide;
+    if (entry.dtype == "F16") {
+      std::memcpy(&half, from, sizeof half);
+      out[i] = halfToFloat(half);
+    } else if (entry.dtype == "BF16") {
+      std::memcpy(&half, from, sizeof half);
+      out[i] = std::bit_cast<float>(uint32_t{half} << 16);
+    } else if (entry.dtype == "F64") {
+      std::memcpy(&wide, from, sizeof wide);
+      out[i] = static_cast<float>(wide);
+    } else {
+      throw InputError(filePath + ": the tensor " + name + " has dtype " +
+                       entry.dtype + ", but weights are F32, F16, BF16 or F64");
+    }
+  }
+}
+
+static size_t bytesOf(const FloatTensor &tensor) {
+  size_t bytes = sizeof(float);
+  for (int64_t extent : tensor.shape)
+    bytes *= static_cast<size_t>(extent);
+  return bytes;
+}
+
+/// The header of a file with these tensors behind each other.
+static std::string headerText(const std::vector<FloatTensor> &tensors,
+                              const std::map<std::string, std::string> &meta) {
+  nlohmann::ordered_json header = nlohmann::ordered_json::object();
+  if (!meta.empty())
+    header["__metadata__"] = meta;
+  uint64_t position = 0;
+  for (const FloatTensor &tensor : tensors) {
+    uint64_t end = position + bytesOf(tensor);
+    header[tensor.name] = {{"dtype", "F32"},
+                           {"shape", tensor.shape},
+                           {"data_offsets", {position, end}}};
+    position = end;
+  }
+  std::string text = header.dump();
+  text.append((8 - text.size() % 8) % 8, ' ');
+  return text;
+}
+
+static void writeWith(const std::string &header, AtomicFile &file,
+                      const std::vector<FloatTensor> &tensors) {
+  unsigned char length[8];
+  for (int i = 0; i < 8; ++i)
+    length[i] = static_cast<unsigned char>(uint64_t{header.size()} >> (8 * i));
+  file.write(length, sizeof length);
+  file.write(header);
+  for (const FloatTensor &tensor : tensors)
+    file.write(tensor.data, bytesOf(tensor));
+}
+
+void writeSafetensors(AtomicFile &file, const std::vector<FloatTensor> &tensors,
+                      const std::map<std::string, std::string> &metadata) {
+  writeWith(headerText(tensors, metadata), file, tensors);
+}
+
+std::string
+writeCheckedSafetensors(AtomicFile &file,
+                        const std::vector<FloatTensor> &tensors,
+                        std::map<std::string, std::string> metadata) {
+  metadata[ownChecksum] = noChecksum;
+  for (const FloatTensor &tensor : tensors)
+    metadata[checksumPrefix + tensor.name] =
+        checksumOf(tensor.data, bytesOf(tensor));
+  std::string header = headerText(tensors, metadata);
+  std::string checksum = checksumOf(header);
+  header.replace(ownChecksumAt(header, noChecksum), checksum.size(), checksum);
+  writeWith(header, file, tensors);
+  return checksum;
+}
+
+std::string shapeText(const std::vector<int64_t> &shape) {
+  std::string text = "[";
+  for (size_t i = 0; i < shape.size(); ++i)
+    text += (i ? ", " : "") + std::to_string(shape[i]);
+  return text + "]";
+}
+
+} // namespace tfm

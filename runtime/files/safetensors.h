@@ -1,0 +1,107 @@
+//===- safetensors.h - tensors in a file, as Hugging Face stores them ---===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+// The format: 8 bytes little-endian length of a JSON header, the header (names
+// to dtype, shape and byte range), the bytes. See
+// https://github.com/huggingface/safetensors.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_RUNTIME_FILES_SAFETENSORS_H
+#define TFM_RUNTIME_FILES_SAFETENSORS_H
+
+#include "runtime/files/atomic_file.h"
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tfm {
+
+/// Where a tensor lies in a file.
+struct TensorEntry {
+  /// As in the file: F32, F16, BF16, F64, I32, ...
+  std::string dtype;
+  std::vector<int64_t> shape;
+  /// Bytes from the end of the header.
+  uint64_t begin = 0;
+  uint64_t end = 0;
+
+  uint64_t elements() const;
+};
+
+struct SafetensorsHeader {
+  std::map<std::string, TensorEntry> tensors;
+  std::map<std::string, std::string> metadata;
+};
+
+/// Checks a header against the number of bytes behind it: every tensor within
+/// the data, its size that of its shape and dtype, no overlap, no gap. Throws
+/// InputError that begins with `path`; any bytes are safe to pass.
+SafetensorsHeader parseSafetensorsHeader(std::string_view text,
+                                         uint64_t dataBytes,
+                                         const std::string &path);
+
+/// An open file; reads tensors on demand.
+class SafetensorsReader {
+public:
+  /// Throws InputError naming the file.
+  explicit SafetensorsReader(const std::string &path);
+  ~SafetensorsReader();
+  SafetensorsReader(const SafetensorsReader &) = delete;
+  SafetensorsReader &operator=(const SafetensorsReader &) = delete;
+
+  const std::string &path() const { return filePath; }
+  const SafetensorsHeader &header() const { return parsed; }
+  /// Null if there is no such tensor.
+  const TensorEntry *find(const std::string &name) const;
+  /// The checksum that the header has of itself; empty where it has none.
+  std::string headerChecksum() const;
+  /// Reads a tensor of any float type as f32, `entry.elements()` values. Throws
+  /// InputError where the file has a checksum of it, and its bytes another.
+  void readFloats(const std::string &name, const TensorEntry &entry,
+                  float *out) const;
+
+private:
+  void readAt(void *out, uint64_t size, uint64_t position) const;
+  void requireUnchangedHeader(std::string text) const;
+  void requireUnchanged(const std::string &name, const void *data,
+                        size_t size) const;
+
+  std::string filePath;
+  int file = -1;
+  uint64_t dataStart = 0;
+  SafetensorsHeader parsed;
+};
+
+/// A tensor to be written; `data` are f32 values, row-major.
+struct FloatTensor {
+  std::string name;
+  std::vector<int64_t> shape;
+  const float *data = nullptr;
+};
+
+/// Writes tensors in the order given; the caller commits the file.
+void writeSafetensors(AtomicFile &file, const std::vector<FloatTensor> &tensors,
+                      const std::map<std::string, std::string> &metadata);
+
+/// The same with checksums, which a reader compares: in the metadata, of each
+/// tensor under `tfm.checksum:NAME`, and under `tfm.checksum` of the header
+/// (where its own digits are zeros). Returns the latter.
+std::string
+writeCheckedSafetensors(AtomicFile &file,
+                        const std::vector<FloatTensor> &tensors,
+                        std::map<std::string, std::string> metadata);
+
+/// `[3, 4]`, for messages.
+std::string shapeText(const std::vector<int64_t> &shape);
+
+} // namespace tfm
+
+#endif // TFM_RUNTIME_FILES_SAFETENSORS_H

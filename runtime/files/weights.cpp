@@ -1,0 +1,344 @@
+//===- weights.cpp - parameters from a checkpoint -----------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/files/weights.h"
+
+#include "runtime/error.h"
+#include "runtime/files/atomic_file.h"
+#include "runtime/files/read_json.h"
+#include "runtime/model.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+using nlohmann::json;
+
+namespace tfm {
+
+//===----------------------------------------------------------------------===//
+// Files
+//===----------------------------------------------------------------------===//
+
+WeightFiles::WeightFiles(const std::string &path) : named(path) {
+  if (path.ends_with(".safetensors.index.json")) {
+    addShards(std::filesystem::path(path).parent_path(), path);
+    return;
+  }
+  if (!isFolder(path)) {
+    addFile(path);
+    return;
+  }
+  std::string single = path + "/model.safetensors";
+  std::string index = path + "/model.safetensors.index.json";
+  if (fileExists(single))
+    addFile(single);
+  else if (fileExists(index))
+    addShards(path, index);
+  else
+    throw InputError(
+        "there are no weights in " + path +
+        ": the folder has neither model.safetensors nor "
+        "model.safetensors.index.json" +
+        (fileExists(path + "/pytorch_model.bin")
+             ? "; pytorch_model.bin must be saved as safetensors first, e.g. "
+               "by `save_pretrained` of transformers"
+             : ""));
+}
+
+void WeightFiles::requireNoneIs(const std::string &path) const {
+  for (const auto &file : files)
+    if (isSameFile(file->path(), path))
+      throw InputError(path + " is what the weights come from, and would be "
+                              "overwritten: write to another file");
+}
+
+void WeightFiles::addFile(const std::string &path) {
+  const auto &file =
+      files.emplace_back(std::make_unique<SafetensorsReader>(path));
+  for (const auto &[name, entry] : file->header().tensors)
+    all.try_emplace(name, Tensor{file.get(), &entry});
+}
+
+void WeightFiles::addShards(const std::filesystem::path &folder,
+                            const std::string &index) {
+  json root = jsonOf(readFile(index, "the index of the weights"));
+  if (!root.is_object() || !root.contains("weight_map") ||
+      !root["weight_map"].is_object())
+    throw InputError(index + ": there is no \"weight_map\" of tensors to "
+                             "files. Copy or download it again");
+  std::map<std::string, const SafetensorsReader *> shards;
+  for (const auto &[name, value] : root["weight_map"].items()) {
+    // Shards lie beside their index; a path could reach anywhere.
+    std::string shard = value.is_string() ? value.get<std::string>() : "";
+    if (shard.empty() || shard.find('/') != std::string::npos)
+      throw InputError(index + ": \"weight_map\" names no file for " + name);
+    const SafetensorsReader *&file = shards[shard];
+    if (!file) {
+      std::string path = folder / shard;
+      if (!fileExists(path))
+        throw InputError(path + " is missing: " + index +
+                         " says that some of the weights are in it");
+      file =
+          files.emplace_back(std::make_unique<SafetensorsReader>(path)).get();
+    }
+    const TensorEntry *entry = file->find(name);
+    if (!entry)
+      throw InputError(file->path() + " does not hold " + name + ", but " +
+                       index + " says so. Copy or download both again");
+    all.emplace(name, Tensor{file, entry});
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Names
+//===----------------------------------------------------------------------===//
+
+std::string
+NamePrefix::modelName(const std::string &stored,
+                      const std::set<std::string> &modelNames) const {
+  if (modelNames.count(stored))
+    return stored;
+  if (inModel)
+    return text + stored;
+  return stored.starts_with(text) ? stored.substr(text.size()) : stored;
+}
+
+NamePrefix findPrefix(const std::set<std::string> &modelNames,
+                      const std::set<std::string> &stored) {
+  auto firstParts = [](const std::set<std::string> &names) {
+    std::set<std::string> parts;
+    for (const std::string &name : names)
+      if (size_t dot = name.find('.'); dot != std::string::npos)
+        parts.insert(name.substr(0, dot + 1));
+    return parts;
+  };
+  // No prefix comes first and wins where nothing is better.
+  std::vector<NamePrefix> candidates = {{}};
+  for (const std::string &part : firstParts(stored))
+    candidates.push_back({part, false});
+  for (const std::string &part : firstParts(modelNames))
+    candidates.push_back({part, true});
+  NamePrefix best;
+  size_t bestCount = 0;
+  for (const NamePrefix &candidate : candidates) {
+    size_t count = 0;
+    for (const std::string &name : stored)
+      count += modelNames.count(candidate.modelName(name, modelNames));
+    if (count > bestCount) {
+      best = candidate;
+      bestCount = count;
+    }
+  }
+  return best;
+}
+
+bool isBuffer(std::string_view name, const std::vector<int64_t> &shape) {
+  // GPT-2's causal mask, not the bias of a layer.
+  if (name.ends_with("attn.bias") && shape.size() == 4)
+    return true;
+  return name.ends_with("attn.masked_bias") ||
+         name.ends_with("rotary_emb.inv_freq") ||
+         name.ends_with("position_ids");
+}
+
+bool isOutputLayer(std::string_view name) {
+  return name == "lm_head.weight" || name.ends_with(".lm_head.weight");
+}
+
+//===----------------------------------------------------------------------===//
+// Loading
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// A tensor under the name that the files have.
+struct Source {
+  std::string name;
+  WeightFiles::Tensor tensor;
+
+  std::vector<float> values() const {
+    std::vector<float> result(tensor.entry->elements());
+    tensor.file->readFloats(name, *tensor.entry, result.data());
+    return result;
+  }
+};
+
+/// Where each parameter comes from, in the order of the model's parameters:
+/// under its name and its aliases, as many of them as the files hold.
+class Matching {
+public:
+  Matching(const Model &model, const WeightFiles &weights)
+      : model(model), weights(weights) {
+    for (const tfm_parameter &parameter : model.parameters()) {
+      modelNames.insert(parameter.name);
+      modelNames.insert(parameter.aliases,
+                        parameter.aliases + parameter.alias_count);
+    }
+    std::set<std::string> stored;
+    for (const auto &[name, tensor] : weights.tensors())
+      stored.insert(name);
+    NamePrefix prefix = findPrefix(modelNames, stored);
+    for (const auto &[name, tensor] : weights.tensors()) {
+      std::string own = prefix.modelName(name, modelNames);
+      if (modelNames.count(own) == 0)
+        others.push_back({name, tensor});
+      else if (!byName.try_emplace(own, Source{name, tensor}).second)
+        problems.push_back(byName.at(own).name + " and " + name +
+                           " are both the parameter " + own);
+    }
+    for (const tfm_parameter &parameter : model.parameters())
+      match(parameter);
+    for (const Source &other : others)
+      explain(other);
+    report();
+    for (const std::vector<Source> &names : sources)
+      requireEqual(names);
+    for (const auto &[source, candidates] : outputLayers)
+      requireTied(source, candidates);
+  }
+
+  /// Never empty for any parameter.
+  std::vector<std::vector<Source>> sources;
+
+private:
+  void match(const tfm_parameter &parameter) {
+    std::vector<std::string> names{parameter.name};
+    names.insert(names.end(), parameter.aliases,
+                 parameter.aliases + parameter.alias_count);
+    std::vector<Source> found;
+    for (const std::string &name : names)
+      if (auto place = byName.find(name); place != byName.end())
+        found.push_back(place->second);
+    if (found.empty())
+      problems.push_back(std::string(parameter.name) + " is missing");
+    for (const Source &source : found)
+      if (const auto &shape = source.tensor.entry->shape;
+          shape != shapeOf(parameter))
+        problems.push_back(source.name + " is " + shapeText(shape) +
+                           ", the model's is " + shapeText(shapeOf(parameter)));
+    sources.push_back(std::move(found));
+  }
+
+  /// A tensor that is none of the model's parameters.
+  void explain(const Source &other) {
+    const std::vector<int64_t> &shape = other.tensor.entry->shape;
+    if (isBuffer(other.name, shape))
+      return;
+    std::vector<size_t> candidates;
+    if (isOutputLayer(other.name))
+      for (size_t i = 0; i < model.parameters().size(); ++i)
+        if (shapeOf(model.parameters()[i]) == shape)
+          candidates.push_back(i);
+    if (candidates.empty())
+      problems.push_back(other.name + " is not a parameter of this model");
+    else
+      outputLayers.emplace_back(other, candidates);
+  }
+
+  void report() const {
+    if (problems.empty())
+      return;
+    std::string message = weights.path() +
+                          " holds the weights of another model (" +
+                          model.descriptor().name + " was expected):";
+    for (size_t i = 0; i < problems.size() && i < 5; ++i)
+      message += "\n  " + problems[i];
+    if (problems.size() > 5)
+      message += "\n  and " + std::to_string(problems.size() - 5) + " more";
+    throw InputError(message +
+                     "\nUse the binary that was built for these weights, or "
+                     "name other weights");
+  }
+
+  /// Several names of one parameter must agree before any of them is taken.
+  void requireEqual(const std::vector<Source> &names) const {
+    if (names.size() < 2)
+      return;
+    std::vector<float> first = names[0].values();
+    for (size_t i = 1; i < names.size(); ++i)
+      if (!sameBits(first, names[i].values()))
+        throw InputError(weights.path() + ": " + names[0].name + " and " +
+                         names[i].name +
+                         " are one parameter of this model, but differ");
+  }
+
+  void requireTied(const Source &output,
+                   const std::vector<size_t> &candidates) const {
+    std::vector<float> values = output.values();
+    for (size_t i : candidates)
+      if (sameBits(values, sources[i][0].values()))
+        return;
+    throw InputError(
+        weights.path() + ": " + output.name + " differs from " +
+        sources[candidates[0]][0].name +
+        ", which this model ties it to: build a model whose output layer has "
+        "weights of its own");
+  }
+
+  static bool sameBits(const std::vector<float> &a,
+                       const std::vector<float> &b) {
+    return a.size() == b.size() &&
+           std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+  }
+
+  const Model &model;
+  const WeightFiles &weights;
+  std::set<std::string> modelNames;
+  std::map<std::string, Source> byName; ///< by the model's names
+  std::vector<Source> others;
+  std::vector<std::pair<Source, std::vector<size_t>>> outputLayers;
+  std::vector<std::string> problems;
+};
+
+} // namespace
+
+size_t firstNotFinite(std::span<const float> values) {
+  constexpr uint32_t exponent = 0x7f800000;
+  constexpr size_t block = 4096;
+  for (size_t at = 0; at < values.size(); at += block) {
+    std::span<const float> part =
+        values.subspan(at, std::min(block, values.size() - at));
+    uint32_t bad = 0;
+    for (float value : part)
+      bad |= (std::bit_cast<uint32_t>(value) & exponent) == exponent;
+    if (!bad)
+      continue;
+    for (size_t i = 0; i < part.size(); ++i)
+      if (!std::isfinite(part[i]))
+        return at + i;
+  }
+  return values.size();
+}
+
+void loadParameters(Model &model, const WeightFiles &weights) {
+  Matching matching(model, weights);
+  try {
+    for (size_t i = 0; i < matching.sources.size(); ++i) {
+      const auto &[name, tensor] = matching.sources[i][0];
+      std::span<float> values = model.value(model.parameters()[i]);
+      tensor.file->readFloats(name, *tensor.entry, values.data());
+      size_t bad = firstNotFinite(values);
+      if (bad < values.size())
+        throw InputError(tensor.file->path() + ": the tensor " + name +
+                         " has the value " + std::to_string(values[bad]) +
+                         (tensor.entry->dtype == "F64" ? " as an f32" : "") +
+                         " (element " + std::to_string(bad) +
+                         "): the file is damaged, or its training diverged. "
+                         "Use other weights, e.g. an earlier checkpoint");
+    }
+  } catch (...) {
+    for (const tfm_parameter &parameter : model.parameters())
+      std::ranges::fill(model.value(parameter), 0.0f);
+    throw;
+  }
+}
+
+} // namespace tfm

@@ -1,0 +1,99 @@
+//===- weights.h - parameters from a checkpoint -------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+// What is published as a model's weights is rarely exactly its parameters: it
+// lies in one file or in shards with an index, its names may begin with the
+// name of a class around the model (`transformer.`), and it may hold masks
+// beside the weights or the tied output layer a second time. These rules are
+// the same for loading and for `tfmc report --against`.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_RUNTIME_FILES_WEIGHTS_H
+#define TFM_RUNTIME_FILES_WEIGHTS_H
+
+#include "runtime/files/safetensors.h"
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tfm {
+
+class Model;
+
+/// The tensors of a safetensors file, or of a folder with `model.safetensors`
+/// or with shards under `model.safetensors.index.json`.
+class WeightFiles {
+public:
+  struct Tensor {
+    const SafetensorsReader *file;
+    const TensorEntry *entry;
+  };
+
+  /// Opens all files and checks their headers; throws InputError.
+  explicit WeightFiles(const std::string &path);
+
+  /// The file or folder as it was named.
+  const std::string &path() const { return named; }
+  /// Throws InputError if `path`, which is to be written, is one of them.
+  void requireNoneIs(const std::string &path) const;
+  /// By the names that the files have.
+  const std::map<std::string, Tensor> &tensors() const { return all; }
+
+private:
+  void addFile(const std::string &path);
+  void addShards(const std::filesystem::path &folder, const std::string &index);
+
+  std::string named;
+  std::vector<std::unique_ptr<SafetensorsReader>> files;
+  std::map<std::string, Tensor> all;
+};
+
+/// How the names of a checkpoint become those of a model.
+struct NamePrefix {
+  std::string text;     ///< `transformer.`, or empty
+  bool inModel = false; ///< the model's names have it, the checkpoint's not
+
+  /// The model's name of a tensor, where it has one.
+  std::string modelName(const std::string &stored,
+                        const std::set<std::string> &modelNames) const;
+};
+
+/// The prefix, of those that a common first part suggests, with which most
+/// names agree.
+NamePrefix findPrefix(const std::set<std::string> &modelNames,
+                      const std::set<std::string> &stored);
+
+/// Whether a tensor is a mask or table that published checkpoints hold beside
+/// the weights: GPT-2's `attn.bias` [1, 1, context, context], ...
+bool isBuffer(std::string_view name, const std::vector<int64_t> &shape);
+
+/// Whether a tensor's name, with or without a prefix, is that of an output
+/// layer, which many models tie to their embedding.
+bool isOutputLayer(std::string_view name);
+
+/// The position of the first value that is not finite; the size where there is
+/// none.
+size_t firstNotFinite(std::span<const float> values);
+
+/// Loads all parameters; every one must be there (under its name or one of its
+/// aliases, with or without a common prefix) with its shape and finite values.
+/// Beside them there may be buffers, and an output layer equal to the parameter
+/// that the model computes it with. Throws InputError that lists what differs;
+/// the parameters are then as they were, or (where the values are at fault) all
+/// zero: never half of them.
+void loadParameters(Model &model, const WeightFiles &weights);
+
+} // namespace tfm
+
+#endif // TFM_RUNTIME_FILES_WEIGHTS_H

@@ -1,0 +1,74 @@
+//===- sampler.h - from logits to the next token ------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_RUNTIME_GENERATION_SAMPLER_H
+#define TFM_RUNTIME_GENERATION_SAMPLER_H
+
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace tfm {
+
+/// Filters in the order in which they are applied, each to the result of the
+/// one before, as `generate` of Hugging Face transformers does.
+struct SamplerOptions {
+  /// Added to the logits of single tokens; minus infinity forbids one.
+  std::vector<std::pair<int32_t, double>> bias = {};
+  /// Tokens of the history, each once: a logit below 0 is multiplied by it,
+  /// another divided (Keskar et al. 2019).
+  double repeatPenalty = 1.0;
+  double temperature = 1.0;
+  int64_t topK = 0;      ///< 0: off; ties with the k-th are kept
+  double topP = 1.0;     ///< 1: off (Holtzman et al. 2020)
+  double minP = 0.0;     ///< 0: off (Nguyen et al. 2024)
+  double typicalP = 1.0; ///< 1: off (Meister et al. 2022)
+  bool greedy = false;   ///< also when temperature is 0
+};
+
+/// The most probable token; of equals the first.
+int32_t greedyToken(std::span<const float> logits);
+
+/// Draws tokens. Keeps its buffers, so that drawing allocates nothing.
+class Sampler {
+public:
+  Sampler(const SamplerOptions &options, int64_t vocabulary);
+
+  /// The next token; `uniform` in [0, 1) decides. `history` are the tokens so
+  /// far. Throws InputError if the logits are not numbers.
+  int32_t sample(std::span<const float> logits,
+                 std::span<const int32_t> history, double uniform);
+
+  /// Fills `kept()` and their `probabilities()` for these logits.
+  void filter(std::span<const float> logits, std::span<const int32_t> history);
+  /// Tokens that survive the filters, in no particular order.
+  std::span<const int32_t> kept() const { return tokens; }
+  /// Probability of each kept token.
+  std::span<const double> probabilities() const { return shares; }
+
+private:
+  bool isGreedy() const { return options.greedy || options.temperature == 0; }
+  void normalise();
+  void keepTopK();
+  void keepTopP();
+  void keepMinP();
+  void keepTypical();
+  template <typename Predicate> void keepWhere(Predicate predicate);
+
+  SamplerOptions options;
+  std::vector<int32_t> tokens; ///< still in the race
+  std::vector<double> logit;   ///< by token
+  std::vector<double> shares;  ///< by position in `tokens`
+  std::vector<double> scratch;
+  std::vector<int32_t> order;
+  std::vector<char> marked; ///< by token
+};
+
+} // namespace tfm
+
+#endif // TFM_RUNTIME_GENERATION_SAMPLER_H

@@ -1,0 +1,129 @@
+//===- find_tokenizer.cpp - the tokenizer of a command ------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/tokenizer/find_tokenizer.h"
+
+#include "runtime/data/texts.h"
+#include "runtime/error.h"
+#include "runtime/files/atomic_file.h"
+#include "runtime/files/checkpoint.h"
+#include "runtime/model.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace tfm {
+
+namespace {
+
+/// A tokenizer and where it came from, for messages.
+struct Found {
+  TokenizerPtr tokenizer;
+  std::string origin;
+};
+
+Found openFile(const std::string &path) {
+  std::string content = readFile(path, "the tokenizer");
+  requireTokenizerOfRun(path, content);
+  return {path.ends_with(".model") ? parseSentencePiece(content, path)
+                                   : parseTokenizerJson(content, path),
+          path};
+}
+
+/// What a folder holds, in the forms that Hugging Face writes.
+Found openFolder(const std::string &folder, const std::string &kind) {
+  std::string whole = folder + "/tokenizer.json";
+  if (fileExists(whole))
+    return openFile(whole);
+  std::string pieces = folder + "/tokenizer.model";
+  if (fileExists(pieces))
+    return openFile(pieces);
+  std::string vocabulary = folder + "/vocab.json";
+  std::string merges = folder + "/merges.txt";
+  if (!fileExists(vocabulary) || !fileExists(merges))
+    return {};
+  TokenizerSpec spec;
+  spec.kind = kind == "bpe_words" ? kind : "gpt2";
+  return {openTokenizer(spec, {vocabulary, merges}), vocabulary};
+}
+
+Found openOwn(const tfm_model &model, const TokenizerSpec &spec) {
+  std::vector<std::string> paths;
+  if (spec.json.empty())
+    for (const std::string &file : spec.files)
+      paths.push_back(
+          locateFile(file, spec.directory, "the tokenizer", "--tokenizer"));
+  return {openTokenizer(spec, paths),
+          paths.empty() ? std::string("the tokenizer of ") + model.name
+                        : paths[0]};
+}
+
+Found open(const tfm_model &model, const Recipe &recipe,
+           const TokenizerRequest &request) {
+  const std::string &kind = recipe.tokenizer.kind;
+  if (!request.named.empty()) {
+    if (!isFolder(request.named))
+      return openFile(request.named);
+    Found found = openFolder(request.named, kind);
+    if (!found.tokenizer)
+      throw InputError("there is no tokenizer in " + request.named +
+                       ": it has neither tokenizer.json nor tokenizer.model "
+                       "nor vocab.json and merges.txt");
+    return found;
+  }
+  if (isFolder(request.weights))
+    if (Found found = openFolder(request.weights, kind); found.tokenizer)
+      return found;
+  if (!kind.empty())
+    return openOwn(model, recipe.tokenizer);
+  if (request.idsWithout)
+    if (int64_t size = vocabularyOf(model); size > 0)
+      return {makeIdsTokenizer(size), ""};
+  throw InputError(std::string(model.name) +
+                   " has no tokenizer: name one with --tokenizer "
+                   "tokenizer.json, or add a `tokenizer` to " +
+                   model.source);
+}
+
+} // namespace
+
+int64_t vocabularyOf(const tfm_model &model) {
+  // The rows of losses are counted, too; logits of fewer tokens only give
+  // those.
+  int64_t rows = parseRecipe(model.recipe ? model.recipe : "").tokens;
+  if (rows > 0)
+    return rows;
+  for (int32_t i = 0; i < model.function_count; ++i)
+    if (const tfm_buffer *logits =
+            Model::findOutput(model.functions[i], "logits"))
+      return logits->shape[logits->rank - 1];
+  return 0;
+}
+
+TokenizerPtr findTokenizer(const tfm_model &model, const Recipe &recipe,
+                           const TokenizerRequest &request) {
+  int64_t vocabulary = vocabularyOf(model);
+  if (request.ids && vocabulary > 0)
+    return makeIdsTokenizer(vocabulary);
+  Found found = open(model, recipe, request);
+  int64_t size = found.tokenizer->size();
+  int64_t built = recipe.tokenizer.size;
+  if (built > 0 && size != built)
+    throw InputError(fmt::format(
+        "the tokenizer {} has {} tokens, but {} was built for one with {}: "
+        "name that one with --tokenizer, or build the model again with this "
+        "one",
+        found.origin, size, model.name, built));
+  if (vocabulary > 0 && size > vocabulary)
+    throw InputError(fmt::format("the tokenizer {} has {} tokens, but {} has a "
+                                 "vocabulary of {}: name the "
+                                 "tokenizer of these weights with --tokenizer",
+                                 found.origin, size, model.name, vocabulary));
+  return std::move(found.tokenizer);
+}
+
+} // namespace tfm

@@ -1,0 +1,248 @@
+//===- evaluator.cpp - how good a model is ------------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/training/evaluator.h"
+
+#include "runtime/error.h"
+#include "runtime/generation/generator.h"
+#include "runtime/generation/sampler.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+namespace tfm {
+
+Measure measureOf(const TrainSpec &train) {
+  if (train.loss != "cross_entropy")
+    return Measure::Accuracy;
+  return train.labelSmoothing > 0 ? Measure::PerplexityOfLogits
+                                  : Measure::PerplexityOfLoss;
+}
+
+/// -log softmax(logits)[target]
+static double surprisal(std::span<const float> logits, int32_t target) {
+  float most = *std::ranges::max_element(logits);
+  double sum = 0;
+  for (float logit : logits)
+    sum += std::exp(static_cast<double>(logit) - static_cast<double>(most));
+  return std::log(sum) + static_cast<double>(most) -
+         static_cast<double>(logits[static_cast<size_t>(target)]);
+}
+
+Evaluator::Evaluator(Model &model, const Dataset &data,
+                     std::optional<int32_t> ignore)
+    : model(model), data(data), ignore(ignore),
+      function(model.function("evaluate")) {
+  Model::requireFilled(function, {"tokens", "targets", "count"});
+  const tfm_buffer &input = Model::input(function, "tokens");
+  tokens.resize(Model::elements(input.rank, input.shape));
+  targets.resize(tokens.size());
+  const tfm_buffer &losses = Model::output(function, "losses");
+  if (Model::elements(losses.rank, losses.shape) != tokens.size())
+    throw InputError("the model does not give one loss for each target, "
+                     "[B, T]: train it with a program of your own (`tfmc build "
+                     "--emit obj`)");
+  valid.resize(static_cast<size_t>(input.shape[0]));
+}
+
+Evaluation Evaluator::evaluate(Part part, int64_t batches, Measure measure) {
+  const tfm_buffer &tokensIn = Model::input(function, "tokens");
+  const tfm_buffer &targetsIn = Model::input(function, "targets");
+  const tfm_buffer &countIn = Model::input(function, "count");
+  const tfm_buffer &lossesOut = Model::output(function, "losses");
+  int64_t rows = tokensIn.shape[0];
+  int64_t length = tokensIn.shape[1];
+  int64_t windows = data.windows(part);
+  int64_t wanted = batches > 0 ? std::min(windows, batches * rows) : windows;
+
+  if (const tfm_function *measured = Model::findOutput(function, "logits")
+                                         ? &function
+                                         : model.find("forward");
+      !measured || !model.givesLogits(*measured))
+    measure = Measure::Nothing;
+  Evaluation result;
+  double sum = 0;
+  Sums sums;
+  for (int64_t first = 0; first < wanted; first += rows) {
+    int64_t counted = 0;
+    for (int64_t row = 0; row < rows; ++row) {
+      auto at = static_cast<size_t>(row * length);
+      std::span<int32_t> tokenRow(&tokens[at], static_cast<size_t>(length));
+      std::span<int32_t> targetRow(&targets[at], static_cast<size_t>(length));
+      int64_t index = first + row;
+      if (index >= wanted) {
+        std::fill(tokenRow.begin(), tokenRow.end(), 0);
+        std::fill(targetRow.begin(), targetRow.end(), ignore.value_or(0));
+        valid[row] = 0;
+        continue;
+      }
+      int64_t window = index * windows / wanted;
+      valid[row] =
+          data.read(part, data.windowStart(part, window), tokenRow, targetRow);
+      for (int32_t target : targetRow.first(valid[row]))
+        counted += target != ignore;
+    }
+    std::copy(tokens.begin(), tokens.end(),
+              model.values<int32_t>(tokensIn).begin());
+    std::copy(targets.begin(), targets.end(),
+              model.values<int32_t>(targetsIn).begin());
+    *model.at<float>(countIn.offset) =
+        static_cast<float>(std::max<int64_t>(1, counted));
+    model.run(function);
+
+    std::span<const float> losses = model.values<float>(lossesOut);
+    for (int64_t row = 0; row < rows; ++row)
+      for (int64_t i = 0; i < valid[row]; ++i) {
+        auto at = static_cast<size_t>(row * length + i);
+        if (targets[at] != ignore)
+          sum += static_cast<double>(losses[at]);
+      }
+    result.targets += counted;
+    if (measure != Measure::Nothing)
+      readLogits(measure == Measure::PerplexityOfLogits, sums);
+  }
+  if (result.targets == 0)
+    throw InputError("there is nothing to evaluate: the validation part of the "
+                     "data is empty; name a file with --data, or build with "
+                     "-D data.validation=0.1");
+  auto targetCount = static_cast<double>(result.targets);
+  result.loss = sum / targetCount;
+  if (measure != Measure::Nothing && sums.haveLogits)
+    result.accuracy = static_cast<double>(sums.right) / targetCount;
+  if (measure == Measure::PerplexityOfLoss)
+    result.perplexity = std::exp(result.loss);
+  if (measure == Measure::PerplexityOfLogits)
+    result.perplexity = std::exp(sums.surprisal / targetCount);
+  return result;
+}
+
+/// Adds what the logits of the current batch say of its targets.
+void Evaluator::readLogits(bool withSurprisal, Sums &sums) {
+  auto rows = static_cast<int64_t>(valid.size());
+  if (const tfm_buffer *logits = Model::findOutput(function, "logits"))
+    return readRows(0, rows, *logits, withSurprisal, sums);
+  const tfm_function &forward = model.function("forward");
+  const tfm_buffer &input = Model::input(forward, "tokens");
+  auto length = static_cast<int64_t>(tokens.size()) / rows;
+  if (input.shape[1] < length)
+    throw InputError(
+        "accuracy and perplexity cannot be measured: the model generates "
+        "with a shorter context than it is trained with");
+  for (int64_t first = 0; first < rows; first += input.shape[0]) {
+    int64_t count = std::min<int64_t>(input.shape[0], rows - first);
+    std::span<int32_t> to = model.values<int32_t>(input);
+    std::fill(to.begin(), to.end(), 0);
+    for (int64_t row = 0; row < count; ++row)
+      std::copy_n(&tokens[static_cast<size_t>((first + row) * length)], length,
+                  to.begin() + row * input.shape[1]);
+    model.run(forward);
+    readRows(first, count, Model::output(forward, "logits"), withSurprisal,
+             sums);
+  }
+}
+
+/// The same of some rows, whose logits [.., positions, V] begin with theirs.
+void Evaluator::readRows(int64_t firstRow, int64_t rows,
+                         const tfm_buffer &logits, bool withSurprisal,
+                         Sums &sums) {
+  int64_t length = static_cast<int64_t>(tokens.size() / valid.size());
+  std::span<const float> all = model.values<float>(logits);
+  auto width = static_cast<size_t>(logits.shape[2]);
+  for (int64_t row = 0; row < rows; ++row)
+    for (int64_t i = 0; i < valid[firstRow + row]; ++i) {
+      int32_t target = targets[(firstRow + row) * length + i];
+      if (target == ignore)
+        continue;
+      auto position = static_cast<size_t>(row * logits.shape[1] + i);
+      std::span<const float> of = all.subspan(position * width, width);
+      // Of tokens that have no logits nothing was to be predicted.
+      if (static_cast<size_t>(target) >= width) {
+        sums.haveLogits = false;
+        continue;
+      }
+      sums.right += greedyToken(of) == target;
+      if (withSurprisal)
+        sums.surprisal += surprisal(of, target);
+    }
+}
+
+ExactMatch answerQuestions(Model &model, const Dataset &data, size_t limit) {
+  std::vector<Question> questions = data.questions(Part::Validation);
+  if (limit > 0 && questions.size() > limit) {
+    std::vector<Question> chosen;
+    chosen.reserve(limit);
+    for (size_t i = 0; i < limit; ++i)
+      chosen.push_back(std::move(questions[i * questions.size() / limit]));
+    questions = std::move(chosen);
+  }
+  std::set<std::vector<int32_t>> training;
+  for (Question &question : data.questions(Part::Train))
+    training.insert(std::move(question.prompt));
+
+  if (!questions.empty()) {
+    model.requireLogits();
+    requireRows(model);
+    requireOwnLogits(model, questions.front().prompt);
+  }
+  const tfm_function &forward = model.function("forward");
+  const tfm_buffer &tokensIn = Model::input(forward, "tokens");
+  const tfm_buffer &logitsOut = Model::output(forward, "logits");
+  auto rows = static_cast<size_t>(tokensIn.shape[0]);
+  auto length = static_cast<size_t>(tokensIn.shape[1]);
+  auto width = static_cast<size_t>(logitsOut.shape[2]);
+
+  ExactMatch result;
+  // A sequence in the making; `at` tokens of its answer are right so far.
+  struct Row {
+    const Question *question;
+    std::vector<int32_t> tokens;
+    size_t at;
+    bool open;
+  };
+  for (size_t first = 0; first < questions.size(); first += rows) {
+    std::vector<Row> batch;
+    size_t count = std::min(rows, questions.size() - first);
+    for (size_t i = first; i < first + count; ++i)
+      batch.push_back({&questions[i], questions[i].prompt, 0, true});
+    auto isOpen = [](const Row &row) { return row.open; };
+    while (std::any_of(batch.begin(), batch.end(), isOpen)) {
+      std::span<int32_t> input = model.values<int32_t>(tokensIn);
+      std::fill(input.begin(), input.end(), 0);
+      for (size_t i = 0; i < batch.size(); ++i) {
+        const std::vector<int32_t> &tokens = batch[i].tokens;
+        size_t used = std::min(tokens.size(), length);
+        std::ranges::copy(std::span(tokens).last(used),
+                          input.subspan(i * length).begin());
+      }
+      model.run(forward);
+      std::span<const float> logits = model.values<float>(logitsOut);
+      for (size_t i = 0; i < batch.size(); ++i) {
+        Row &row = batch[i];
+        if (!row.open)
+          continue;
+        size_t last = std::min(row.tokens.size(), length) - 1;
+        int32_t token =
+            greedyToken(logits.subspan((i * length + last) * width, width));
+        const std::vector<int32_t> &answer = row.question->answer;
+        bool isRight = row.at < answer.size() && token == answer[row.at];
+        row.tokens.push_back(token);
+        row.at += isRight;
+        row.open = isRight && row.at < answer.size();
+      }
+    }
+    for (const Row &row : batch) {
+      Score &score =
+          training.count(row.question->prompt) ? result.seen : result.unseen;
+      ++score.asked;
+      score.right += row.at == row.question->answer.size();
+    }
+  }
+  return result;
+}
+
+} // namespace tfm

@@ -1,0 +1,102 @@
+//===- evaluator.h - how good a model is --------------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_RUNTIME_TRAINING_EVALUATOR_H
+#define TFM_RUNTIME_TRAINING_EVALUATOR_H
+
+#include "runtime/data/dataset.h"
+#include "runtime/model.h"
+#include "runtime/recipe.h"
+
+#include <optional>
+
+namespace tfm {
+
+struct Evaluation {
+  /// Mean over all targets that count, in nats.
+  double loss = 0;
+  int64_t targets = 0;
+  /// Share of targets that are the most probable token, where asked for and
+  /// all of them have logits.
+  std::optional<double> accuracy;
+  /// exp(mean of -log p(target)), where asked for: what the model gives a
+  /// target, without the label smoothing that a loss may have.
+  std::optional<double> perplexity;
+};
+
+/// What to measure besides the loss.
+enum class Measure {
+  Nothing,
+  Accuracy,
+  /// The perplexity, too, of a loss that is its logarithm.
+  PerplexityOfLoss,
+  /// The perplexity, too, from the logits.
+  PerplexityOfLogits,
+};
+
+/// What can be said of a model that was trained so: of a loss that is no cross
+/// entropy no perplexity.
+Measure measureOf(const TrainSpec &train);
+
+/// Measures the loss of a part of the data with the model's `evaluate`. Keeps
+/// its buffers, so that evaluating allocates nothing.
+class Evaluator {
+public:
+  Evaluator(Model &model, const Dataset &data, std::optional<int32_t> ignore);
+
+  /// Over `batches` batches of windows spread evenly over the part, always the
+  /// same ones; 0 for all windows. What is measured of logits comes from those
+  /// of `evaluate`, where it gives them, else from `forward`; nothing is where
+  /// these are not of the next token after each one.
+  Evaluation evaluate(Part part, int64_t batches,
+                      Measure measure = Measure::Nothing);
+
+private:
+  /// Sums over the targets that count.
+  struct Sums {
+    int64_t right = 0;      ///< the most probable token
+    double surprisal = 0;   ///< -log p(target)
+    bool haveLogits = true; ///< whether all of them do
+  };
+  void readLogits(bool withSurprisal, Sums &sums);
+  void readRows(int64_t firstRow, int64_t rows, const tfm_buffer &logits,
+                bool withSurprisal, Sums &sums);
+
+  Model &model;
+  const Dataset &data;
+  std::optional<int32_t> ignore;
+  const tfm_function &function;
+  std::vector<int32_t> tokens;
+  std::vector<int32_t> targets;
+  std::vector<int64_t> valid; ///< leading targets that are data, by row
+};
+
+/// How many questions of a kind were answered exactly.
+struct Score {
+  int64_t asked = 0;
+  int64_t right = 0;
+  double accuracy() const {
+    return asked == 0 ? 0
+                      : static_cast<double>(right) / static_cast<double>(asked);
+  }
+};
+
+struct ExactMatch {
+  /// Prompts that also occur in the training part, and those that do not.
+  Score seen;
+  Score unseen;
+};
+
+/// Answers the questions of the validation part greedily with `forward`, as
+/// many at a time as it has rows; an answer counts when every token up to the
+/// end token is right. At most `limit` questions, spread evenly; 0 for all.
+/// Throws InputError for a model that cannot answer.
+ExactMatch answerQuestions(Model &model, const Dataset &data, size_t limit = 0);
+
+} // namespace tfm
+
+#endif // TFM_RUNTIME_TRAINING_EVALUATOR_H

@@ -1,0 +1,508 @@
+//===- trainer.cpp - the training loop ----------------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/training/trainer.h"
+
+#include "runtime/device/memory.h"
+#include "runtime/error.h"
+#include "runtime/files/atomic_file.h"
+#include "runtime/tokenizer/utf8.h"
+#include "runtime/training/initialise.h"
+#include "runtime/training/schedule.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace tfm {
+
+/// How many questions a validation asks: enough for a curve.
+static constexpr size_t questionsWhileTraining = 250;
+
+std::optional<int32_t> ignoredTarget(const TrainSpec &train,
+                                     const Tokenizer &tokenizer) {
+  if (train.ignoreId)
+    return static_cast<int32_t>(*train.ignoreId);
+  if (!train.ignoreToken)
+    return std::nullopt;
+  std::optional<int32_t> id = tokenizer.findText(*train.ignoreToken);
+  if (!id)
+    throw InputError("the ignored target \"" + *train.ignoreToken +
+                     "\" is not one token of the tokenizer");
+  return id;
+}
+
+void requireMemory(const tfm_model &model, const TrainSpec &train) {
+  // Tokens and targets of a step stay beside the arena. In floating point, as
+  // there may be more of them than can be counted.
+  double step = 2.0 * sizeof(int32_t) * static_cast<double>(train.accumulate) *
+                static_cast<double>(train.batch) *
+                static_cast<double>(train.sequence);
+  double arena = static_cast<double>(model.arena_bytes);
+  uint64_t limit = memoryLimit();
+  if (arena + step <= static_cast<double>(limit))
+    return;
+  auto text = [](double bytes) {
+    return byteText(static_cast<uint64_t>(std::min(bytes, 1e19)));
+  };
+  throw InputError(fmt::format(
+      "training {} takes {} of memory (activations {}, tokens of a step {}), "
+      "but there is {}: build it with a smaller train.batch (now {}), "
+      "train.sequence (now {}) or train.accumulate (now {})",
+      model.name, text(arena + step),
+      text(static_cast<double>(model.activation_bytes)), text(step),
+      byteText(limit), train.batch, train.sequence, train.accumulate));
+}
+
+Trainer::Trainer(Model &model, const Recipe &recipe, const Dataset &data,
+                 const Tokenizer &tokenizer, TrainOptions options)
+    : model(model), recipe(recipe), data(data), tokenizer(tokenizer),
+      options(std::move(options)),
+      ignored(ignoredTarget(recipe.train, tokenizer)),
+      trainFunction(model.function("train")),
+      updateFunction(model.function("update")) {
+  const TrainSpec &train = recipe.train;
+  auto size =
+      static_cast<size_t>(train.accumulate * train.batch * train.sequence);
+  tokens.resize(size);
+  targets.resize(size);
+  Model::requireFilled(trainFunction, {"tokens", "targets", "count", "rng"});
+  const tfm_buffer &input = Model::input(trainFunction, "tokens");
+  buffers = {&input,
+             &Model::input(trainFunction, "targets"),
+             &Model::input(trainFunction, "count"),
+             Model::findInput(trainFunction, "rng"),
+             &Model::output(trainFunction, "loss"),
+             &Model::input(updateFunction, "hyper"),
+             Model::findOutput(updateFunction, "grad_norm")};
+  if (Model::elements(input.rank, input.shape) * train.accumulate != size)
+    throw std::logic_error("the model's batch is not that of its recipe");
+  if (model.find("evaluate"))
+    evaluator.emplace(model, data, ignored);
+  hasQuestions = !data.questions(Part::Validation).empty();
+  if (train.sample.interval.every > 0)
+    samplePrompt = promptTokens(tokenizer, train.sample.prompt,
+                                /*withBegin=*/false,
+                                "the prompt of train.sample in the recipe");
+}
+
+void Trainer::prepare() {
+  const TrainSpec &train = recipe.train;
+  if (!options.resume.empty()) {
+    position = loadCheckpoint(options.resume, model,
+                              /*checksLog=*/options.log.empty());
+  } else {
+    position.seed = options.seed.value_or(train.seed);
+    position.lr = train.optimizer.lr;
+    if (options.init.empty())
+      initialise(model, position.seed);
+    else
+      loadWeights(options.init, model);
+  }
+  if (options.lr)
+    position.lr = *options.lr;
+  order.emplace(data, train, position.seed);
+  order->setIgnored(ignored);
+  if (options.steps)
+    position.steps = *options.steps;
+  else if (options.resume.empty())
+    position.steps = train.steps    ? *train.steps
+                     : train.epochs ? order->stepsOf(*train.epochs)
+                                    : 0;
+  if (position.steps < 1)
+    throw InputError(
+        "the recipe does not say how long to train: use --steps N");
+}
+
+double Trainer::step() {
+  const TrainSpec &train = recipe.train;
+  size_t microSize = tokens.size() / static_cast<size_t>(train.accumulate);
+  // All micro-batches first: each one's loss is its share of a mean over the
+  // targets of all of them.
+  int64_t counted = 0;
+  for (int64_t micro = 0; micro < train.accumulate; ++micro)
+    counted +=
+        order->fill(position.step, micro,
+                    std::span(tokens).subspan(micro * microSize, microSize),
+                    std::span(targets).subspan(micro * microSize, microSize));
+  if (train.accumulate > 1) {
+    std::span<char> gradients = model.gradients();
+    std::memset(gradients.data(), 0, gradients.size());
+  }
+
+  double loss = 0;
+  for (int64_t micro = 0; micro < train.accumulate; ++micro) {
+    std::memcpy(model.at<int32_t>(buffers.tokens->offset),
+                &tokens[micro * microSize], microSize * sizeof(int32_t));
+    std::memcpy(model.at<int32_t>(buffers.targets->offset),
+                &targets[micro * microSize], microSize * sizeof(int32_t));
+    *model.at<float>(buffers.count->offset) =
+        static_cast<float>(std::max<int64_t>(1, counted));
+    if (buffers.random) {
+      auto *random = model.at<uint32_t>(buffers.random->offset);
+      random[0] = static_cast<uint32_t>(position.seed);
+      random[1] = static_cast<uint32_t>(position.seed >> 32);
+      random[2] = static_cast<uint32_t>(position.step);
+      random[3] = static_cast<uint32_t>(micro);
+    }
+    model.run(trainFunction);
+    loss += static_cast<double>(*model.at<float>(buffers.loss->offset));
+  }
+  if (!std::isfinite(loss))
+    failDiverged(fmt::format("the loss is {} at step {}", std::abs(loss),
+                             position.step + 1));
+
+  double lr =
+      learningRate(train.schedule, position.lr, position.step, position.steps);
+  auto t = static_cast<double>(position.step + 1);
+  auto *hyper = model.at<float>(buffers.hyper->offset);
+  hyper[0] = static_cast<float>(lr);
+  hyper[1] = static_cast<float>(1 - std::pow(train.optimizer.beta1, t));
+  hyper[2] = static_cast<float>(1 - std::pow(train.optimizer.beta2, t));
+  hyper[3] = static_cast<float>(train.clip);
+  model.run(updateFunction);
+  float gradientNorm =
+      buffers.norm ? *model.at<float>(buffers.norm->offset) : 0.0f;
+  if (!std::isfinite(gradientNorm))
+    failDiverged(fmt::format("the gradient is not finite at step {}",
+                             position.step + 1));
+  ++position.step;
+  position.tokens += static_cast<int64_t>(tokens.size());
+  logStep(loss, lr, gradientNorm);
+  return loss;
+}
+
+void Trainer::failDiverged(const std::string &what) const {
+  // Who set a larger rate than the recipe's may go back to that.
+  double smaller = std::min(position.lr / 3, recipe.train.optimizer.lr);
+  std::string text = fmt::format(
+      "{}: training has diverged. Try a smaller learning rate (--lr {:g}), "
+      "warmup or clip = 1.0",
+      what, smaller);
+  if (savedAt)
+    text += fmt::format("; the checkpoint of step {} in {} is untouched: "
+                        "--resume {} goes on from it",
+                        *savedAt, options.out, options.out);
+  else if (!options.resume.empty())
+    text += fmt::format("; the checkpoint in {} is untouched", options.resume);
+  else if (!options.out.empty() && options.log.empty())
+    text += fmt::format("; what was logged is in {}/log.jsonl", options.out);
+  throw InputError(text);
+}
+
+void Trainer::logStep(double loss, double lr, float gradientNorm) {
+  char line[256];
+  auto end =
+      fmt::format_to_n(line, sizeof line,
+                       "{{\"step\":{},\"loss\":{},\"lr\":{},"
+                       "\"grad_norm\":{},\"tokens\":{}}}",
+                       position.step, loss, lr, gradientNorm, position.tokens)
+          .out;
+  log.line({line, static_cast<size_t>(end - line)});
+}
+
+bool Trainer::due(const Interval &interval) const {
+  if (interval.every <= 0)
+    return false;
+  if (interval.unit != "epochs")
+    return position.step % interval.every == 0;
+  return order->epochsAfter(position.step) / interval.every >
+         order->epochsAfter(position.step - 1) / interval.every;
+}
+
+bool Trainer::validate(TrainResult &result) {
+  const TrainSpec &train = recipe.train;
+  if (!evaluator || data.windows(Part::Validation) < 1)
+    return true;
+  double began = now();
+  Evaluation evaluation =
+      evaluator->evaluate(Part::Validation, train.validateBatches);
+  if (!std::isfinite(evaluation.loss))
+    failDiverged(fmt::format("the validation loss is {} at step {}",
+                             std::abs(evaluation.loss), position.step));
+  result.validationLoss = evaluation.loss;
+  ExactMatch match;
+  if (hasQuestions)
+    try {
+      match = answerQuestions(model, data, questionsWhileTraining);
+    } catch (const InputError &error) { // no reason to give up training
+      hasQuestions = false;
+      progress->clear();
+      say(fmt::format("note: no answers are compared: {}\n",
+                      printable(error.what())));
+    }
+  auto part = [](const char *name, const Score &score) {
+    return score.asked == 0
+               ? std::string()
+               : fmt::format(",\"exact_match_{}\":{}", name, score.accuracy());
+  };
+  log.line(fmt::format("{{\"step\":{},\"validation_loss\":{}{}{},"
+                       "\"seconds\":{:.3f}}}",
+                       position.step, evaluation.loss, part("seen", match.seen),
+                       part("unseen", match.unseen), progress->seconds()),
+           /*now=*/true);
+  if (folder && train.validate.every > 0 &&
+      (!lowestLoss || evaluation.loss < *lowestLoss))
+    keepBest(evaluation.loss);
+  if (!options.quiet) {
+    progress->clear();
+    int64_t asked = match.seen.asked + match.unseen.asked;
+    say(fmt::format(
+        "step {}: validation loss {:.4f}{}\n", position.step, evaluation.loss,
+        asked == 0
+            ? ""
+            : fmt::format(", {} of {} answers right",
+                          match.seen.right + match.unseen.right, asked)));
+  }
+  bool isBetter =
+      !position.bestValidation ||
+      evaluation.loss < *position.bestValidation - train.stop.minDelta;
+  if (isBetter)
+    position.bestValidation = evaluation.loss;
+  position.worseValidations = isBetter ? 0 : position.worseValidations + 1;
+  progress->exclude(now() - began);
+  return train.stop.patience == 0 ||
+         position.worseValidations < train.stop.patience;
+}
+
+void Trainer::keepBest(double loss) {
+  // As with the log: that they cannot be written must not cost the training.
+  try {
+    saveBest(*folder, model, position.step, loss);
+    lowestLoss = loss;
+  } catch (const InputError &error) {
+    bestFailure = error.what();
+    progress->clear();
+    say(fmt::format("warning: {}; training goes on\n", printable(bestFailure)));
+  }
+}
+
+void Trainer::sample() {
+  if (options.quiet)
+    return;
+  double began = now();
+  progress->clear();
+  GenerateOptions generation = defaultOptions(recipe, tokenizer);
+  generation.tokens = recipe.train.sample.tokens;
+  generation.seed = position.seed;
+  generation.sequence = static_cast<uint32_t>(position.step);
+  // It stands in the log too: where nobody reads it here, training goes on.
+  auto show = [](std::string_view part) {
+    std::fwrite(part.data(), 1, part.size(), stdout);
+    std::fflush(stdout);
+  };
+  show(fmt::format("--- sample at step {} ---\n{}", position.step,
+                   recipe.train.sample.prompt));
+  Generated text;
+  try {
+    std::unique_ptr<LogitsSource> logits =
+        openLogits(model, recipe.generate.context);
+    text = generate(*logits, tokenizer, samplePrompt, generation, show);
+  } catch (const InputError &error) { // no reason to give up training
+    show(fmt::format("\n--- no sample: {} ---\n", error.what()));
+    progress->exclude(now() - began);
+    return;
+  }
+  show("\n---\n");
+  nlohmann::ordered_json line = {{"step", position.step},
+                                 {"prompt", recipe.train.sample.prompt},
+                                 {"sample", text.text}};
+  log.line(line.dump(), /*now=*/true);
+  progress->exclude(now() - began);
+}
+
+void Trainer::save() {
+  if (!folder)
+    return;
+  double began = now();
+  if (std::string bad = notFinite(model); !bad.empty())
+    failDiverged(fmt::format("{} has values that are not finite after step {}",
+                             bad, position.step));
+  saveCheckpoint(*folder, model, position, [&](RunState &state) {
+    // The line is part of what the checkpoint counts of the log: after a kill
+    // it would otherwise be missing for good.
+    log.line(fmt::format("{{\"step\":{},\"checkpoint_seconds\":{:.4f}}}",
+                         position.step, now() - began));
+    LogMark mark = log.sync();
+    if (options.log.empty()) { // else the run's own stays as it is
+      state.logBytes = mark.bytes;
+      state.logChecksum = mark.checksum;
+    }
+  });
+  savedAt = position.step;
+  progress->exclude(now() - began);
+}
+
+/// The tokenizer for a run directory. Our data has no tokens before a text, so
+/// generation from the run shall put none there either.
+static std::string tokenizerOfRun(const Tokenizer &tokenizer) {
+  if (tokenizer.begin().empty())
+    return tokenizer.json();
+  auto root = nlohmann::ordered_json::parse(tokenizer.json());
+  root["post_processor"] = nullptr;
+  return root.dump();
+}
+
+int64_t Trainer::checkpointsToCome() const {
+  const Interval &interval = recipe.train.checkpoint;
+  if (interval.every <= 0)
+    return 1; // at the end
+  // One an epoch or so may be any number.
+  return interval.unit == "steps"
+             ? (position.steps - position.step) / interval.every + 1
+             : recipe.train.keep + 1;
+}
+
+void Trainer::openRun() {
+  const TrainSpec &train = recipe.train;
+  bool isNew = options.out != options.resume;
+  if (isNew)
+    folder.emplace(options.out, train.keep);
+  SpaceNeeds needs;
+  needs.present = static_cast<int64_t>(olderSteps(options.out).size()) +
+                  (holdsCheckpoint(options.out) ? 1 : 0);
+  needs.checkpoints = std::min(
+      checkpointsToCome() + (isNew ? 0 : needs.present), train.keep + 1);
+  needs.savesBest = train.validate.every > 0;
+  // Who trains for ever has the time to make room for the log.
+  constexpr int64_t lineBytes = 128, mostLines = 1 << 17;
+  std::string json = tokenizerOfRun(tokenizer);
+  needs.otherBytes =
+      json.size() +
+      static_cast<uint64_t>(
+          lineBytes * std::min(position.steps - position.step, mostLines));
+  checkSpace(*folder, model, needs);
+  if (!options.log.empty())
+    openLog();
+  // Only now: whatever is wrong with weights, data or recipe has been said.
+  if (isNew)
+    folder->clear(options.overwrite);
+  saveTokenizer(*folder, json, isNew);
+  try {
+    lowestLoss = bestLoss(options.out);
+  } catch (const InputError &error) {
+    throw InputError(std::string(error.what()) + "; training goes on without " +
+                     folder->file("best"));
+  }
+  // Where they were removed their loss is still known.
+  if (!isNew && !lowestLoss)
+    lowestLoss = position.bestValidation;
+  if (options.log.empty())
+    openLog();
+}
+
+void Trainer::openLog() {
+  bool isNew = options.out != options.resume;
+  if (!options.log.empty())
+    log.open(options.log, /*anew=*/options.resume.empty());
+  if (!folder)
+    return;
+  std::string own = folder->file("log.jsonl");
+  if (options.log.empty())
+    log.openOfRun(own, position.logBytes,
+                  isNew && position.logBytes > 0 ? options.resume + "/log.jsonl"
+                                                 : "");
+  else if (isNew || !fileExists(own))
+    position.logBytes = 0;
+  else if (position.logChecksum.empty()) // an earlier version's
+    position.logChecksum =
+        checksumOf(readFile(own, "the run's log", position.logBytes));
+  if (position.logBytes == 0)
+    position.logChecksum = Checksum().text();
+}
+
+bool Trainer::resumeWhere(TrainResult &result) {
+  const TrainSpec &train = recipe.train;
+  bool wasStopped = train.stop.patience > 0 &&
+                    position.worseValidations >= train.stop.patience;
+  result.steps = result.firstStep = position.step;
+  result.stoppedEarly = wasStopped && !options.steps;
+  result.wasComplete = position.step >= position.steps || result.stoppedEarly;
+  if (result.wasComplete) {
+    // A kill may have left half a line behind what the checkpoint counts.
+    if (folder)
+      openLog();
+    return false;
+  }
+  if (wasStopped)
+    position.worseValidations = 0;
+  if (!options.resume.empty() && !options.quiet)
+    say(fmt::format("going on from step {} of {} in {}\n", position.step,
+                    position.steps, printable(options.resume)));
+  return true;
+}
+
+TrainResult Trainer::run(const std::atomic<bool> &interrupt) {
+  const TrainSpec &train = recipe.train;
+  // Before it is read: another training may be about to write it.
+  if (!options.resume.empty()) {
+    if (options.out != options.resume)
+      settle(options.resume, train.keep);
+    else if (isFolder(options.out))
+      folder.emplace(options.out, train.keep).recover();
+  }
+  prepare();
+  TrainResult result;
+  if (!resumeWhere(result))
+    return result;
+  if (!options.out.empty())
+    openRun();
+  else
+    openLog();
+
+  int64_t first = position.step;
+  if (!options.resume.empty() && options.resume == options.out)
+    savedAt = first;
+  progress.emplace(first, position.steps,
+                   train.batch * train.sequence * train.accumulate,
+                   options.quiet);
+  while (position.step < position.steps && !interrupt.load()) {
+    result.loss = step();
+    progress->step(position.step, result.loss);
+    bool isLast = position.step == position.steps;
+    bool validates = due(train.validate);
+    if (validates && !validate(result)) {
+      result.stoppedEarly = true;
+      break;
+    }
+    if (due(train.sample.interval))
+      sample();
+    if (isLast && !validates) {
+      progress->finish();
+      validate(result);
+    }
+    // The last checkpoint counts all of the log: what came behind it would be
+    // lost by a kill.
+    if (isLast || due(train.checkpoint))
+      save();
+  }
+  result.seconds = progress->seconds();
+  result.tokensPerSecond = progress->speed();
+  progress->finish();
+  if (savedAt != position.step)
+    save();
+  result.steps = position.step;
+  result.firstStep = first;
+  if (position.step < position.steps && !result.stoppedEarly)
+    throw Interrupted(
+        options.out.empty()
+            ? "interrupted at step " + std::to_string(position.step)
+            : "interrupted: step " + std::to_string(position.step) +
+                  " is saved, continue with --resume " + options.out);
+  log.flush();
+  std::string failure = log.problem().empty() ? bestFailure : log.problem();
+  if (!failure.empty())
+    throw InputError(failure + (options.out.empty()
+                                    ? ""
+                                    : "; all else is saved in " + options.out));
+  return result;
+}
+
+} // namespace tfm

@@ -1,0 +1,136 @@
+//===- trainer.h - the training loop ------------------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_RUNTIME_TRAINING_TRAINER_H
+#define TFM_RUNTIME_TRAINING_TRAINER_H
+
+#include "runtime/data/order.h"
+#include "runtime/files/checkpoint.h"
+#include "runtime/files/run_folder.h"
+#include "runtime/files/run_log.h"
+#include "runtime/generation/generator.h"
+#include "runtime/progress.h"
+#include "runtime/recipe.h"
+#include "runtime/training/evaluator.h"
+
+#include <atomic>
+#include <optional>
+#include <string>
+
+namespace tfm {
+
+/// What the command line can change about a recipe.
+struct TrainOptions {
+  std::optional<int64_t> steps;
+  std::optional<double> lr;
+  std::optional<uint64_t> seed;
+  std::string out;        ///< the run directory
+  std::string resume;     ///< a run directory to go on from
+  std::string init;       ///< weights to begin with
+  std::string log;        ///< instead of `out`/log.jsonl
+  bool overwrite = false; ///< replace the run in `out`
+  bool quiet = false;     ///< no progress, no samples on stdout
+};
+
+struct TrainResult {
+  int64_t steps = 0;
+  /// Of these, done before: the run was resumed.
+  int64_t firstStep = 0;
+  double loss = 0;
+  double seconds = 0;
+  double tokensPerSecond = 0;
+  std::optional<double> validationLoss;
+  bool stoppedEarly = false;
+  /// The run that was resumed had already come to its end: nothing was done.
+  bool wasComplete = false;
+};
+
+/// The token that the loss ignores, where the recipe names one.
+std::optional<int32_t> ignoredTarget(const TrainSpec &train,
+                                     const Tokenizer &tokenizer);
+
+/// Throws InputError where training takes more memory than there is, with how
+/// much it takes, and what makes that less.
+void requireMemory(const tfm_model &model, const TrainSpec &train);
+
+/// One training run. The steps themselves allocate nothing.
+class Trainer {
+public:
+  Trainer(Model &model, const Recipe &recipe, const Dataset &data,
+          const Tokenizer &tokenizer, TrainOptions options);
+
+  /// Initialises or resumes, trains to the end, leaves a checkpoint. Throws
+  /// Interrupted, after a checkpoint, once `interrupt` is set; InputError when
+  /// loss, gradient or weights are no longer finite (the last checkpoint
+  /// stays).
+  TrainResult run(const std::atomic<bool> &interrupt);
+
+  /// The parts of `run`, for tests: begin or resume, then one update.
+  void prepare();
+  double step();
+  const RunState &state() const { return position; }
+
+private:
+  /// Throws InputError: what shows that training has diverged, and what to do.
+  [[noreturn]] void failDiverged(const std::string &what) const;
+  void logStep(double loss, double lr, float gradientNorm);
+  bool due(const Interval &interval) const;
+  /// False where the run that is resumed has come to its end already; says
+  /// where training goes on.
+  bool resumeWhere(TrainResult &result);
+  /// Locks `out`, makes way in it where the run is new, and opens the log.
+  void openRun();
+  void openLog();
+  /// Checkpoints that training will write at most.
+  int64_t checkpointsToCome() const;
+  /// Returns false when training should stop early.
+  bool validate(TrainResult &result);
+  void keepBest(double loss);
+  void sample();
+  void save();
+
+  Model &model;
+  const Recipe &recipe;
+  const Dataset &data;
+  const Tokenizer &tokenizer;
+  TrainOptions options;
+  std::optional<int32_t> ignored;
+  /// Whether the validation part has prompts with answers.
+  bool hasQuestions = false;
+  const tfm_function &trainFunction;
+  const tfm_function &updateFunction;
+  /// What every step fills and reads.
+  struct Buffers {
+    const tfm_buffer *tokens = nullptr;
+    const tfm_buffer *targets = nullptr;
+    const tfm_buffer *count = nullptr;
+    const tfm_buffer *random = nullptr; ///< null without dropout
+    const tfm_buffer *loss = nullptr;
+    const tfm_buffer *hyper = nullptr;
+    const tfm_buffer *norm = nullptr; ///< null where the optimizer has none
+  };
+  Buffers buffers;
+  RunState position;
+  std::optional<RunFolder> folder; ///< `out`
+  /// The step of the checkpoint that `out` holds, if any.
+  std::optional<int64_t> savedAt;
+  /// The loss of the weights in `best/`.
+  std::optional<double> lowestLoss;
+  std::string bestFailure; ///< why `best/` could not be written
+  std::optional<DataOrder> order;
+  std::optional<Evaluator> evaluator;
+  std::optional<Progress> progress;
+  RunLog log;
+  /// The micro-batches of one update, [accumulate, batch, sequence].
+  std::vector<int32_t> tokens;
+  std::vector<int32_t> targets;
+  std::vector<int32_t> samplePrompt;
+};
+
+} // namespace tfm
+
+#endif // TFM_RUNTIME_TRAINING_TRAINER_H
