@@ -90,8 +90,10 @@ std::string adamw(int64_t parameters) {
 void setInputs(Model &model, const tfm_function &function) {
   for (int32_t i = 0; i < function.input_count; ++i) {
     const tfm_buffer &buffer = function.inputs[i];
-    if (buffer.dtype != TFM_F32)
-      continue; // the arena is zeroed
+    if (buffer.dtype != TFM_F32) {
+      std::ranges::fill(model.values<int32_t>(buffer), 0);
+      continue;
+    }
     uint32_t state = 1;
     for (float &value : model.values<float>(buffer)) {
       state = state * 1664525u + 1013904223u;

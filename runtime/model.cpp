@@ -109,6 +109,12 @@ const tfm_buffer *Model::findOutput(const tfm_function &function,
   return findBuffer(function.outputs, function.output_count, name);
 }
 
+void Model::requireType(const tfm_buffer &buffer, tfm_dtype wanted) {
+  if (buffer.dtype != wanted)
+    throw std::logic_error("the model's buffer " + std::string(buffer.name) +
+                           " has elements of another type");
+}
+
 void Model::requireFilled(const tfm_function &function,
                           std::initializer_list<std::string_view> filled) {
   for (int32_t i = 0; i < function.input_count; ++i) {
@@ -141,9 +147,11 @@ static int64_t knownTokens(const tfm_model &model) {
 bool Model::givesLogits(const tfm_function &function) const {
   const tfm_buffer *tokens = findInput(function, "tokens");
   const tfm_buffer *logits = findOutput(function, "logits");
-  // A number for each token is no choice between tokens, nor are a few classes.
-  return tokens && logits && tokens->rank == 2 && logits->rank == 3 &&
-         logits->shape[2] > 1 && logits->shape[2] >= knownTokens(*model) &&
+  // A number for each token is no choice between tokens, nor are a few classes
+  // or what is no number.
+  return tokens && logits && logits->dtype == TFM_F32 && tokens->rank == 2 &&
+         logits->rank == 3 && logits->shape[2] > 1 &&
+         logits->shape[2] >= knownTokens(*model) &&
          std::equal(tokens->shape, tokens->shape + 2, logits->shape);
 }
 

@@ -18,9 +18,20 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 namespace tfm {
+
+/// The type of a buffer whose elements are `T` in memory.
+template <typename T>
+constexpr tfm_dtype dtypeOf = [] {
+  static_assert(std::is_same_v<T, float> || std::is_same_v<T, int32_t> ||
+                std::is_same_v<T, uint8_t>);
+  return std::is_same_v<T, float>     ? TFM_F32
+         : std::is_same_v<T, int32_t> ? TFM_I32
+                                      : TFM_U8;
+}();
 
 /// A model's descriptor together with the one arena that all its functions work
 /// in and the threads that run them. Buffers of different functions may share
@@ -71,7 +82,10 @@ public:
   template <typename T> T *at(uint64_t offset) const {
     return reinterpret_cast<T *>(arena + offset);
   }
+  /// The elements of a buffer. That they are no `T` is a bug: throws
+  /// logic_error.
   template <typename T> std::span<T> values(const tfm_buffer &buffer) const {
+    requireType(buffer, dtypeOf<T>);
     return {at<T>(buffer.offset), elements(buffer.rank, buffer.shape)};
   }
   std::span<const tfm_parameter> parameters() const {
@@ -89,6 +103,8 @@ public:
   static size_t elements(int32_t rank, const int64_t *shape);
 
 private:
+  static void requireType(const tfm_buffer &buffer, tfm_dtype wanted);
+
   const tfm_model *model;
   ThreadPool *pool;
   char *arena = nullptr;

@@ -10,34 +10,53 @@
 #include "runtime/philox.h"
 
 #include <algorithm>
+#include <stdexcept>
 
 namespace tfm {
+
+static void setNumbers(std::span<float> values, std::string_view name,
+                       const tfm_function &function) {
+  std::ranges::fill(values, 0.0f);
+  if (name == "count") {
+    const tfm_buffer &targets = Model::input(function, "targets");
+    values[0] =
+        static_cast<float>(Model::elements(targets.rank, targets.shape));
+  }
+  if (name == "hyper")
+    values[1] = values[2] = 1.0f;
+}
+
+static void setIntegers(std::span<int32_t> values, std::string_view name,
+                        const tfm_function &function, int64_t vocabulary) {
+  std::ranges::fill(values, 0);
+  if (name == "tokens" || name == "targets")
+    for (size_t i = 0; i < values.size(); ++i)
+      values[i] = static_cast<int32_t>(
+          below(low64(philox(1, {static_cast<uint32_t>(i), 0, 0, 0})),
+                static_cast<uint64_t>(vocabulary)));
+  if (name == "length") // of a chunk: all of it
+    std::ranges::fill(values, static_cast<int32_t>(
+                                  Model::input(function, "tokens").shape[1]));
+}
 
 void setSampleInputs(Model &model, const tfm_function &function,
                      int64_t vocabulary) {
   for (int32_t i = 0; i < function.input_count; ++i) {
     const tfm_buffer &buffer = function.inputs[i];
-    std::string_view name = buffer.name;
-    std::span<int32_t> integers = model.values<int32_t>(buffer);
-    std::fill(integers.begin(), integers.end(), 0);
-    if (name == "tokens" || name == "targets")
-      for (size_t j = 0; j < integers.size(); ++j)
-        integers[j] = static_cast<int32_t>(
-            below(low64(philox(1, {static_cast<uint32_t>(j), 0, 0, 0})),
-                  static_cast<uint64_t>(vocabulary)));
-    if (name == "length") // of a chunk: all of it
-      std::fill(
-          integers.begin(), integers.end(),
-          static_cast<int32_t>(Model::input(function, "tokens").shape[1]));
-    if (name == "count") {
-      const tfm_buffer &targets = Model::input(function, "targets");
-      model.values<float>(buffer)[0] =
-          static_cast<float>(Model::elements(targets.rank, targets.shape));
+    switch (buffer.dtype) {
+    case TFM_F32:
+      setNumbers(model.values<float>(buffer), buffer.name, function);
+      continue;
+    case TFM_I32:
+      setIntegers(model.values<int32_t>(buffer), buffer.name, function,
+                  vocabulary);
+      continue;
+    case TFM_U8: // masks: everything is seen
+      std::ranges::fill(model.values<uint8_t>(buffer), uint8_t{1});
+      continue;
     }
-    if (name == "hyper") {
-      std::span<float> hyper = model.values<float>(buffer);
-      hyper[1] = hyper[2] = 1.0f;
-    }
+    throw std::logic_error("the model's input " + std::string(buffer.name) +
+                           " has a type that this runtime does not know");
   }
 }
 

@@ -12,9 +12,10 @@
 
 namespace tfm {
 
-/// Any tokens of the vocabulary, all of which count, and for `update` a step so
-/// small that the weights stay what they are. Inputs may share bytes with what
-/// a function computes, so set them before every run.
+/// Any tokens of the vocabulary, all of which count, masks that hide nothing,
+/// zeros for what else a model takes, and for `update` a step so small that the
+/// weights stay what they are. Inputs share bytes with what a function
+/// computes, so set them before every run.
 void setSampleInputs(Model &model, const tfm_function &function,
                      int64_t vocabulary);
 
