@@ -168,7 +168,7 @@ def main():
                 for future in concurrent.futures.as_completed(futures):
                     note(future.result())
         if "e2e" in kinds:
-            # One after the other: they use every core, and some measure time.
+            # One after the other: they use every core.
             tests = sorted((ROOT / "tests" / "e2e").glob("test_*.py"))
             tests += sorted((ROOT / "tests" / "e2e").glob("*.sh"))
             for test in tests:
