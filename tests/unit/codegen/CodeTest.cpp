@@ -7,17 +7,21 @@
 
 #include "compiler/codegen/cpu/Lower.h"
 #include "compiler/codegen/cpu/Target.h"
+#include "tests/unit/codegen/MachineCode.h"
 #include "tests/unit/codegen/ShippedModel.h"
 
-#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/SmallString.h"
+#include "llvm/AsmParser/Parser.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/Instructions.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Object/ObjectFile.h"
 #include "llvm/Support/Regex.h"
+#include "llvm/Support/SourceMgr.h"
 #include "gtest/gtest.h"
 
+#include <map>
 #include <set>
 
 using namespace tfm;
@@ -35,6 +39,14 @@ struct Compiled {
     schedule = scheduleModel(*model.module);
     code = emitModel(*model.module, schedule, target, context);
     EXPECT_TRUE(code) << "emission failed";
+  }
+
+  /// The instructions that it comes to.
+  std::vector<DecodedFunction> decode() {
+    llvm::SmallString<0> object;
+    llvm::raw_svector_ostream os(object);
+    llvm::cantFail(emitObject(*code, target, os));
+    return llvm::cantFail(decodeFunctions({object, "object"}, target));
   }
 
   ShippedModel model;
@@ -100,21 +112,32 @@ INSTANTIATE_TEST_SUITE_P(Models, UndefinedSymbols,
                          testing::ValuesIn(shippedModels()),
                          [](const auto &info) { return testName(info.param); });
 
+/// Whether an instruction writes the register that says how floats are
+/// computed: MXCSR on x86-64, FPCR on AArch64.
+bool setsFloatMode(const DecodedInstruction &instruction) {
+  // As `MSR` names it: op0 = 3, op1 = 3, CRn = 4, CRm = 4, op2 = 0.
+  constexpr int64_t fpcr = 0b11'011'0100'0100'000;
+  llvm::StringRef name = instruction.mnemonic;
+  return name == "ldmxcsr" || name == "vldmxcsr" ||
+         (name == "msr" && instruction.inst.getOperand(0).isImm() &&
+          instruction.inst.getOperand(0).getImm() == fpcr);
+}
+
 // Every function sets the mode in which denormal numbers are zero and sets back
 // the one that it found.
-TEST(Assembly, FunctionsFlushDenormals) {
-  for (auto [cpu, instruction] : {std::pair("x86-64-v3", "ldmxcsr"),
-                                  {"x86-64-v4", "ldmxcsr"},
-                                  {"cortex-a72", "msr\tFPCR"}}) {
+TEST(MachineCode, FunctionsFlushDenormals) {
+  for (const char *cpu : {"x86-64-v3", "x86-64-v4", "cortex-a72"}) {
     Compiled compiled("addition.tfm", {}, cpu);
     ASSERT_TRUE(compiled.code);
-    llvm::SmallString<0> assembly;
-    llvm::raw_svector_ostream os(assembly);
-    llvm::cantFail(emitAssembly(*compiled.code, compiled.target, os));
     EXPECT_GT(compiled.schedule.programs.size(), 1u);
-    EXPECT_EQ(llvm::StringRef(assembly).count(instruction),
-              2 * compiled.schedule.programs.size())
-        << cpu;
+    std::map<std::string, int> times;
+    for (const DecodedFunction &function : compiled.decode())
+      if (int count = llvm::count_if(function.instructions, setsFloatMode))
+        times[function.name] = count;
+    std::map<std::string, int> expected;
+    for (const Program &program : compiled.schedule.programs)
+      expected["run_" + program.name] = 2;
+    EXPECT_EQ(times, expected) << cpu;
   }
 }
 
@@ -122,76 +145,96 @@ TEST(Assembly, FunctionsFlushDenormals) {
 // Loops
 //===----------------------------------------------------------------------===//
 
-/// The functions in `assembly` (of x86-64, in AT&T's syntax) with an innermost
-/// loop that computes with one float at a time and never with a vector of them.
-std::set<std::string> functionsWithScalarLoops(llvm::StringRef assembly) {
-  // A loop is what lies between a label and a jump back to it.
-  struct Line {
-    bool scalar, vector;
-  };
-  std::vector<Line> lines;
-  std::vector<std::pair<size_t, size_t>> loops;
-  llvm::StringMap<size_t> labels;
-  std::string function;
+/// Whether an instruction of x86-64 computes with one float. Moves, conversions
+/// and comparisons do not.
+bool computesWithOneFloat(const DecodedInstruction &instruction) {
+  llvm::StringRef name = instruction.mnemonic;
+  name.consume_front("v");
+  return name.ends_with("ss") &&
+         llvm::any_of(llvm::ArrayRef<llvm::StringRef>(
+                          {"add", "sub", "mul", "div", "max", "min", "sqrt",
+                           "rsqrt", "rcp", "fmadd", "fmsub", "fnmadd", "fnmsub",
+                           "round", "rndscale", "scalef"}),
+                      [&](llvm::StringRef op) { return name.starts_with(op); });
+}
+
+/// The functions (of x86-64) with an innermost loop that computes with one
+/// float at a time and never with a vector of them.
+std::set<std::string>
+functionsWithScalarLoops(llvm::ArrayRef<DecodedFunction> functions) {
   std::set<std::string> found;
-  auto finish = [&] {
-    for (auto [begin, end] : loops) {
-      bool innermost = true, scalar = false, vector = false;
-      for (auto other : loops)
-        innermost &= other == std::pair(begin, end) || other.first < begin ||
-                     other.second > end;
-      for (size_t i = begin; i < end; ++i) {
-        scalar |= lines[i].scalar;
-        vector |= lines[i].vector;
-      }
-      if (innermost && scalar && !vector)
-        found.insert(function);
+  for (const DecodedFunction &function : functions)
+    for (const CodeRange &loop : innermostLoops(function)) {
+      auto body = llvm::ArrayRef(function.instructions)
+                      .slice(loop.begin, loop.end - loop.begin);
+      if (llvm::any_of(body, computesWithOneFloat) &&
+          llvm::none_of(body, [](const DecodedInstruction &instruction) {
+            return llvm::StringRef(instruction.mnemonic).ends_with("ps");
+          }))
+        found.insert(function.name);
     }
-    lines.clear();
-    loops.clear();
-    labels.clear();
-  };
-  llvm::Regex scalar(
-      "^v?(add|sub|mul|div|max|min|sqrt|rsqrt|rcp|fm|fnm)[a-z0-9]*ss$"),
-      vector("^v?[a-z0-9]+ps$");
-  for (llvm::StringRef line : llvm::split(assembly, '\n')) {
-    if (!line.starts_with("\t")) {
-      llvm::StringRef label = line.take_until([](char c) { return c == ':'; });
-      if (label.size() == line.size())
-        continue;
-      if (!label.starts_with(".L")) {
-        finish();
-        function = label.str();
-      }
-      labels[label] = lines.size();
-      continue;
-    }
-    auto [name, operands] = line.trim().split('\t');
-    if (name.starts_with("."))
-      continue;
-    if (name.starts_with("j")) {
-      auto target = labels.find(operands.take_until(llvm::isSpace));
-      if (target != labels.end())
-        loops.push_back({target->second, lines.size()});
-    }
-    lines.push_back({scalar.match(name), vector.match(name)});
-  }
-  finish();
   return found;
 }
 
-TEST(Assembly, ScalarLoopsAreFound) {
-  const char *sum = "one:\n\tmovl\t$0, %eax\n.LBB0_1:\n"
-                    "\tvaddss\t(%rdi), %xmm0, %xmm0\n\tincq\t%rax\n"
-                    "\tjl\t.LBB0_1\n\tretq\n";
-  const char *both = "two:\n.LBB1_1:\n\tvmulss\t%xmm1, %xmm0, %xmm0\n"
-                     ".LBB1_2:\n\tvaddps\t(%rdi), %zmm0, %zmm0\n"
-                     "\tjl\t.LBB1_2\n\tjmp\t.LBB1_1\n";
-  EXPECT_EQ(functionsWithScalarLoops(sum), std::set<std::string>{"one"});
-  // The inner loop adds vectors; what is around it runs less often.
-  EXPECT_EQ(functionsWithScalarLoops(both), std::set<std::string>{});
-  EXPECT_EQ(functionsWithScalarLoops(std::string(both) + sum),
-            std::set<std::string>{"one"});
+TEST(MachineCode, ScalarLoopsAreFound) {
+  // `one` adds floats in their order. `two` multiplies one float around a loop
+  // that adds vectors, which runs more often.
+  const char *text = R"(
+    define float @one(ptr %x, i64 %n) {
+    entry:
+      br label %loop
+    loop:
+      %i = phi i64 [ 0, %entry ], [ %next, %loop ]
+      %sum = phi float [ 0.0, %entry ], [ %more, %loop ]
+      %at = getelementptr float, ptr %x, i64 %i
+      %value = load float, ptr %at
+      %more = fadd float %sum, %value
+      %next = add i64 %i, 1
+      %last = icmp eq i64 %next, %n
+      br i1 %last, label %exit, label %loop
+    exit:
+      ret float %more
+    }
+    define float @two(ptr %x, i64 %n, float %factor) {
+    entry:
+      br label %outer
+    outer:
+      %i = phi i64 [ 0, %entry ], [ %nexti, %latch ]
+      %power = phi float [ 1.0, %entry ], [ %more, %latch ]
+      %more = fmul float %power, %factor
+      br label %inner
+    inner:
+      %j = phi i64 [ 0, %outer ], [ %nextj, %inner ]
+      %at = getelementptr <8 x float>, ptr %x, i64 %j
+      %value = load <8 x float>, ptr %at
+      %sum = fadd <8 x float> %value, %value
+      store <8 x float> %sum, ptr %at
+      %nextj = add i64 %j, 1
+      %lastj = icmp eq i64 %nextj, %n
+      br i1 %lastj, label %latch, label %inner
+    latch:
+      %nexti = add i64 %i, 1
+      %lasti = icmp eq i64 %nexti, %n
+      br i1 %lasti, label %exit, label %outer
+    exit:
+      ret float %more
+    })";
+  llvm::LLVMContext context;
+  llvm::SMDiagnostic problem;
+  std::unique_ptr<llvm::Module> code =
+      llvm::parseAssemblyString(text, problem, context);
+  ASSERT_TRUE(code) << problem.getMessage().str();
+  CpuTarget target = llvm::cantFail(CpuTarget::named("x86-64-v3"));
+  code->setTargetTriple(llvm::Triple(target.triple));
+  llvm::SmallString<0> object;
+  llvm::raw_svector_ostream os(object);
+  llvm::cantFail(emitObject(*code, target, os));
+  std::vector<DecodedFunction> functions =
+      llvm::cantFail(decodeFunctions({object, "object"}, target));
+  ASSERT_EQ(functions.size(), 2u);
+  for (const DecodedFunction &function : functions)
+    EXPECT_GT(llvm::count_if(function.instructions, computesWithOneFloat), 0);
+  EXPECT_EQ(functionsWithScalarLoops(functions), std::set<std::string>{"one"});
 }
 
 /// The functions that `function` may run: itself and what it calls.
@@ -254,10 +297,7 @@ TEST_P(ScalarLoops, AreNegligible) {
   Compiled compiled(model.model, model.defines, cpu);
   ASSERT_TRUE(compiled.code);
   double limit = 0.02 / static_cast<double>(compiled.target.lanes);
-  llvm::SmallString<0> assembly;
-  llvm::raw_svector_ostream os(assembly);
-  llvm::cantFail(emitAssembly(*compiled.code, compiled.target, os));
-  std::set<std::string> scalar = functionsWithScalarLoops(assembly);
+  std::set<std::string> scalar = functionsWithScalarLoops(compiled.decode());
   for (const Program &program : compiled.schedule.programs) {
     std::vector<KernelRun> runs = runsOf(program, *compiled.code);
     double flops = 0, bytes = 0;

@@ -1,0 +1,57 @@
+//===- MachineCode.h - the instructions of an object file -------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_TESTS_UNIT_CODEGEN_MACHINECODE_H
+#define TFM_TESTS_UNIT_CODEGEN_MACHINECODE_H
+
+#include "llvm/ADT/StringRef.h"
+#include "llvm/MC/MCInst.h"
+#include "llvm/Support/Error.h"
+#include "llvm/Support/MemoryBufferRef.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tfm {
+
+struct CpuTarget;
+
+/// One instruction, as LLVM's disassembler reads it.
+struct DecodedInstruction {
+  uint64_t address;
+  llvm::MCInst inst;
+  /// Its name in assembly (on x86 in AT&T's syntax), without operands.
+  std::string mnemonic;
+  /// Where a branch goes whose target stands in the instruction.
+  std::optional<uint64_t> target;
+};
+
+/// A function of an object file.
+struct DecodedFunction {
+  std::string name;
+  std::vector<DecodedInstruction> instructions;
+};
+
+/// All functions of an object file for `target`. Fails where bytes of one are
+/// no instructions of that CPU.
+llvm::Expected<std::vector<DecodedFunction>>
+decodeFunctions(llvm::MemoryBufferRef object, const CpuTarget &target);
+
+/// Instructions [begin, end) of a function.
+struct CodeRange {
+  size_t begin, end;
+};
+
+/// The loops of a function without another in them: what lies between the
+/// target of a jump back and the jump.
+std::vector<CodeRange> innermostLoops(const DecodedFunction &function);
+
+} // namespace tfm
+
+#endif // TFM_TESTS_UNIT_CODEGEN_MACHINECODE_H
