@@ -8,14 +8,62 @@
 //
 //   1. allocate `arena_bytes` zeroed bytes at `arena_alignment`;
 //   2. copy the constants of the model into it (`constants`);
-//   3. fill parameters and inputs at their offsets;
-//   4. call a function's `run` once per thread, with a `tfm_thread` each, all
-//      at the same time; the threads share out its pieces (`claim`);
-//   5. read the outputs at their offsets.
+//   3. fill the parameters at their offsets;
+//   4. write the inputs of a function, all of them before every call;
+//   5. call its `run` once per thread, with a `tfm_thread` each, all at the
+//      same time; the threads share out its pieces (`claim`);
+//   6. read its outputs before anything else runs.
 //
 // All offsets are bytes from the start of the arena. Tensors are row-major.
 // Nothing checks the ids in `tokens`, `targets` and other integer inputs: they
 // must name rows of the tables that the model looks them up in.
+//
+// Inputs share bytes with outputs and with whatever the functions compute on
+// the way: after a call an input holds something else, and so do the outputs
+// of the call before. What keeps its bytes are parameters, gradients, the
+// optimizer's state, constants, and the cache of `prefill` and `decode`.
+//
+// A build has those of these functions that its model and recipe allow:
+//
+//   forward   inference
+//   prefill   appends a chunk of tokens to the cache (both or none of the two)
+//   decode    appends one token to the cache
+//   evaluate  the loss, without dropout and gradients
+//   train     the loss of a micro-batch, and the gradients (`tfm_parameter`)
+//   update    one step of the optimizer, in place
+//
+// Their inputs and outputs. Find them by name: a function lists what it needs.
+//
+//   in  tokens     i32 [B, T]  forward, prefill, decode, evaluate, train: ids.
+//                              It stands for all arguments of the model's
+//                              `forward`, and of its `loss` where it has one;
+//                              they have the names, types and shapes that the
+//                              model's text gives them. T is the length of a
+//                              chunk in `prefill`, and 1 in `decode`
+//   in  targets    i32 [B, T]  evaluate, train: the ids to be predicted (for
+//                              `mse` f32, in the shape of the result)
+//   in  count      f32 []      evaluate, train: how many targets the loss is
+//                              the mean of: those that are not ignored in all
+//                              micro-batches of an update, at least 1
+//   in  rng        i32 [4]     train: what dropout depends on, {low half of
+//                              the seed, high half, update, micro-batch}, the
+//                              latter two from 0
+//   in  hyper      f32 [4]     update: {learning rate, 1 - beta1^t, 1 -
+//                              beta2^t, largest norm of the gradient (0: any)},
+//                              t = 1 in the first update
+//   in  position   i32 [B]     prefill, decode: how many tokens of the row's
+//                              cache come before these. What lies behind is
+//                              overwritten: 0 begins a new text
+//   in  length     i32 [B]     prefill: how many tokens of the row's chunk
+//                              count, from the left
+//   out logits     f32 [B, T, V] forward, prefill, decode: the first result of
+//                              `forward` (further ones have an empty name), in
+//                              the shape that the model's text gives it. Of
+//                              `prefill` and `decode` [B, V], those after the
+//                              last token that counts
+//   out loss       f32 []      evaluate, train: the sum of `losses` / `count`
+//   out losses     f32 [B, T]  evaluate, train: of each target, 0 if ignored
+//   out grad_norm  f32 []      update: of all gradients, before clipping
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,7 +80,11 @@ extern "C" {
 /// The offset of something that a build does not have.
 #define TFM_NONE UINT64_MAX
 
-typedef enum { TFM_F32 = 0, TFM_I32 = 1, TFM_U8 = 2 } tfm_dtype;
+typedef enum {
+  TFM_F32 = 0,
+  TFM_I32 = 1,
+  TFM_U8 = 2 ///< a truth value: 0 or 1
+} tfm_dtype;
 
 /// One of the threads that run a function together. A function is a sequence
 /// of launches of kernels, the same in every thread, and the work of a launch
@@ -87,6 +139,9 @@ typedef struct {
   const int64_t *shape;
   uint64_t value;
   /// TFM_NONE where the parameter is not trained, or the build has no `train`.
+  /// Where the recipe accumulates (`train.accumulate` above 1), `train` adds to
+  /// it: set all gradients to zero before the first micro-batch of an update.
+  /// Else it is overwritten.
   uint64_t gradient;
   /// The optimizer's state (Adam: m and v; SGD: momentum), TFM_NONE if unused.
   uint64_t state[2];

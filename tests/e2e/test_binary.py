@@ -357,7 +357,7 @@ class CProgram(Folder):
             program = self.folder / f"main-{kind}"
             result = run(CC, "-std=c11", "-D_GNU_SOURCE", "-O1", "-Wall", "-Wextra", "-Werror",
                          "-I", ROOT, HERE / "c_api" / "main.c", self.folder / name, "-o", program,
-                         "-lpthread", f"-Wl,-rpath,{self.folder}")
+                         "-lm", "-lpthread", f"-Wl,-rpath,{self.folder}")
             self.assertEqual(result.returncode, 0, result.stderr)
             yield program
 
@@ -373,18 +373,18 @@ class CProgram(Folder):
         (self.folder / "window.txt").write_text("to be or not tobe"[:17])
         return self.build("binary", *self.DEFINES, source="c.tfm")
 
-    def test_training_step_and_generation(self):
+    def test_training_steps_and_generation(self):
         binary = self.binary
         recipe = json.loads(self.ok(binary, "info", "--json").stdout)["recipe"]
         vocabulary = recipe["tokenizer"]["json"]["model"]["vocab"]
         self.train("start", "--steps", "1", "--lr", "0", program=binary)
-        self.train("stepped", "--steps", "1", "--init", "start", "--threads", "1", program=binary)
+        self.train("stepped", "--steps", "2", "--init", "start", "--threads", "1", program=binary)
         ids = [vocabulary[c] for c in (self.folder / "window.txt").read_text()]
         rows = recipe["train"]["batch"]
         (self.folder / "tokens.i32").write_bytes(array.array("i", ids[:16] * rows).tobytes())
         (self.folder / "targets.i32").write_bytes(array.array("i", ids[1:17] * rows).tobytes())
         expected = tensors(self.folder / "stepped" / "model.safetensors")
-        (loss,) = self.losses("stepped")
+        losses = self.losses("stepped")
         # Weights that give each letter a clear successor.
         self.train("trained", "--steps", "150", program=binary)
         text = self.ok(binary, "generate", "--weights", "trained", "--greedy", "--tokens", "10",
@@ -392,9 +392,11 @@ class CProgram(Folder):
         names = {number: letter for letter, number in vocabulary.items()}
         for program in self.programs():
             for threads in ("1", "3"):
-                answer = self.ok(program, "start/model.safetensors", threads, "train",
-                                 "tokens.i32", "targets.i32", "stepped.f32").stdout
-                self.assertAlmostEqual(float(answer), loss, delta=1e-6)
+                answer = self.ok(program, "start/model.safetensors", threads, "train", "2",
+                                 "tokens.i32", "targets.i32", "stepped.f32").stdout.split()
+                self.assertEqual(len(answer), 2)
+                for found, loss in zip(answer, losses, strict=True):
+                    self.assertAlmostEqual(float(found), loss, delta=1e-6)
                 found = (self.folder / "stepped.f32").read_bytes()
                 self.assertEqual(len(found), sum(map(len, expected.values())))
                 at = 0
@@ -405,6 +407,26 @@ class CProgram(Folder):
                                  *ids[:5]).stdout
                 letters = "".join(names[int(number)] for number in answer.split())
                 self.assertIn(letters, text)
+
+    # `//   in  hyper      f32 [4]     update, train: what it holds`
+    LISTED = re.compile(r"^//   (in|out) +(\w+) +(f32|i32|u8) \[[^]]*\] +([\w, ]+):", re.MULTILINE)
+
+    def test_the_header_lists_inputs_and_outputs(self):
+        self.binary  # writes the model
+        header = (ROOT / "runtime" / "tfm_model.h").read_text()
+        documented = {(function, direction, name, dtype)
+                      for direction, name, dtype, functions in self.LISTED.findall(header)
+                      for function in functions.split(", ")}
+        for program in self.programs():
+            lines = [line.split() for line in self.ok(program, "buffers").stdout.splitlines()]
+            self.assertEqual(documented, {tuple(line[:4]) for line in lines})
+            # As it says, a call leaves other bytes in its inputs.
+            places = {(function, direction, name): range(int(begin), int(end))
+                      for function, direction, name, _, begin, end in lines}
+            shared = [(ours, theirs) for ours, mine in places.items() for theirs, other in places.items()
+                      if ours[1] == "in" and theirs[1] == "out" and
+                      max(mine.start, other.start) < min(mine.stop, other.stop)]
+            self.assertTrue(shared)
 
     def order(self, _program):
         """Parameters as the descriptor lists them: the order in which files hold them."""

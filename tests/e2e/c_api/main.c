@@ -7,8 +7,11 @@
 //
 // Uses nothing of tfm but the header and the object file of a model:
 //
-//   main WEIGHTS.safetensors THREADS train TOKENS.i32 TARGETS.i32 OUT.f32
-//     one step of training; prints its loss and writes every parameter
+//   main buffers
+//     prints the inputs and outputs of every function, and where they lie
+//   main WEIGHTS.safetensors THREADS train STEPS TOKENS.i32 TARGETS.i32 OUT.f32
+//     steps of training on one batch; prints their losses and writes every
+//     parameter
 //   main WEIGHTS.safetensors THREADS generate COUNT ID...
 //     continues the ids, always with the best token
 //
@@ -158,22 +161,46 @@ static void run(const tfm_function *function) {
   pthread_barrier_destroy(&barrier);
 }
 
-/// Adam's numbers for step 1 are those of tests/e2e/models/tiny.tfm.
-static void train(char **paths) {
+static void printBuffers(void) {
+  static const char *const types[] = {"f32", "i32", "u8"};
+  static const int widths[] = {4, 4, 1};
+  for (int32_t i = 0; i < model->function_count; ++i) {
+    const tfm_function *function = &model->functions[i];
+    for (int32_t j = 0; j < function->input_count + function->output_count;
+         ++j) {
+      int isInput = j < function->input_count;
+      const tfm_buffer *buffer =
+          isInput ? &function->inputs[j]
+                  : &function->outputs[j - function->input_count];
+      printf("%s %s %s %s %llu %llu\n", function->name, isInput ? "in" : "out",
+             buffer->name, types[buffer->dtype],
+             (unsigned long long)buffer->offset,
+             (unsigned long long)buffer->offset +
+                 widths[buffer->dtype] * elements(buffer->rank, buffer->shape));
+    }
+  }
+}
+
+/// Adam's numbers are those of tests/e2e/models/tiny.tfm.
+static void train(int steps, char **paths) {
   const tfm_function *step = find("train"), *update = find("update");
   size_t size = 0, targetSize = 0;
   char *tokens = readAll(paths[0], &size),
        *targets = readAll(paths[1], &targetSize);
-  memcpy(input(step, "tokens"), tokens, size);
-  memcpy(input(step, "targets"), targets, targetSize);
-  *(float *)input(step, "count") = (float)(targetSize / 4);
-  uint32_t rng[4] = {1337, 0, 0, 0};
-  memcpy(input(step, "rng"), rng, sizeof rng);
-  run(step);
-  printf("%.9g\n", (double)*(float *)output(step, "loss"));
-  float hyper[4] = {1e-3f, (float)(1 - 0.9), (float)(1 - 0.999), 1.0f};
-  memcpy(input(update, "hyper"), hyper, sizeof hyper);
-  run(update);
+  for (int t = 1; t <= steps; ++t) {
+    // All of them before every call: the last one has left other bytes.
+    memcpy(input(step, "tokens"), tokens, size);
+    memcpy(input(step, "targets"), targets, targetSize);
+    *(float *)input(step, "count") = (float)(targetSize / 4);
+    uint32_t rng[4] = {1337, 0, (uint32_t)(t - 1), 0};
+    memcpy(input(step, "rng"), rng, sizeof rng);
+    run(step);
+    printf("%.9g\n", (double)*(float *)output(step, "loss"));
+    float hyper[4] = {1e-3f, (float)(1 - pow(0.9, t)),
+                      (float)(1 - pow(0.999, t)), 1.0f};
+    memcpy(input(update, "hyper"), hyper, sizeof hyper);
+    run(update);
+  }
   FILE *out = fopen(paths[2], "wb");
   if (!out)
     fail("cannot write", paths[2]);
@@ -211,10 +238,14 @@ static void generate(int count, char **ids, int length) {
 }
 
 int main(int argc, char **argv) {
-  if (argc < 5)
-    fail("usage", "main WEIGHTS THREADS train|generate ...");
   if (model->abi != TFM_ABI_VERSION)
     fail("compiled for another interface", model->name);
+  if (argc == 2 && strcmp(argv[1], "buffers") == 0) {
+    printBuffers();
+    return 0;
+  }
+  if (argc < 5)
+    fail("usage", "main buffers, or main WEIGHTS THREADS train|generate ...");
   threads = atoi(argv[2]);
   if (threads < 1 || threads > 64)
     fail("threads", argv[2]);
@@ -223,8 +254,8 @@ int main(int argc, char **argv) {
     memcpy(arena + model->constants[i].offset, model->constants[i].data,
            model->constants[i].size);
   loadWeights(argv[1]);
-  if (strcmp(argv[3], "train") == 0 && argc == 7)
-    train(argv + 4);
+  if (strcmp(argv[3], "train") == 0 && argc == 8)
+    train(atoi(argv[4]), argv + 5);
   else if (strcmp(argv[3], "generate") == 0)
     generate(atoi(argv[4]), argv + 5, argc - 5);
   else
