@@ -36,13 +36,7 @@ bool onlyMoves(Operation *op) {
 }
 
 /// Whether computing `op` again costs about as much as loading its result.
-bool isCheap(Operation *op) {
-  return onlyMoves(op) ||
-         isa<ConstantOp, IotaOp, PositionsOp, CastOp, SliceOp, PadOp, ConcatOp,
-             NegOp, AbsOp, ReluOp, StopGradientOp, NotOp, AddOp, SubOp, MulOp,
-             DivOp, MinOp, MaxOp, AndOp, OrOp, CompareOp, SelectOp, NormalizeOp,
-             RmsNormalizeOp>(op);
-}
+bool isCheap(Operation *op) { return op->hasTrait<CheapToRebuild>(); }
 
 /// What the reversed body needs of the forward body, and how it gets it.
 class ForwardValues {

@@ -8,6 +8,8 @@
 #ifndef TFM_DIALECT_TFMDIALECT_H
 #define TFM_DIALECT_TFMDIALECT_H
 
+#include "compiler/dialect/AxisMap.h"
+
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Dialect.h"
@@ -23,6 +25,24 @@ namespace tfm {
 
 /// Cotangents of operands, one each; null where one is zero.
 using Cotangents = llvm::SmallVector<mlir::Value>;
+
+/// The iteration space of a row kernel: `rows` rows of `cols` columns.
+struct RowDomain {
+  int64_t rows = 0, cols = 0;
+  bool operator==(const RowDomain &) const = default;
+};
+
+/// The last axis as columns and all others as rows; one row where that axis has
+/// one element.
+RowDomain rowDomainOf(mlir::Value value);
+
+/// `perElement` for each element of the first operand of `op`; none where that
+/// is not of floats.
+int64_t elementFlops(mlir::Operation *op, int64_t perElement);
+
+/// See TfmOps.td.
+template <typename OpT>
+class CheapToRebuild : public mlir::OpTrait::TraitBase<OpT, CheapToRebuild> {};
 
 } // namespace tfm
 
@@ -42,6 +62,10 @@ namespace tfm {
 inline mlir::RankedTensorType tensorType(mlir::Value value) {
   return llvm::cast<mlir::RankedTensorType>(value.getType());
 }
+
+/// The floating-point operations of one execution of `op`, its regions
+/// included (see FlopsOpInterface); none of an op that is not of tfm.
+int64_t flopsOf(mlir::Operation *op);
 
 /// [count, ...] of slices of a type.
 mlir::RankedTensorType stackedType(mlir::RankedTensorType slice, int64_t count);

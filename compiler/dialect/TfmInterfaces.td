@@ -32,4 +32,76 @@ def DifferentiableOpInterface : OpInterface<"DifferentiableOpInterface"> {
   ];
 }
 
+def FlopsOpInterface : OpInterface<"FlopsOpInterface"> {
+  let cppNamespace = "::tfm";
+  let description = [{
+    Every op of tfm: how many floating-point operations it takes. What is counted
+    is what the op's definition needs, whatever a kernel does:
+
+    - every addition, multiplication, division, maximum and function (`exp`,
+      `erf`, ...) of the formula in the op's summary counts 1 per element;
+    - a matrix product takes `2 M N K` per batch entry;
+    - attention takes, per query and key that it sees, `2 d` (q k'), `2 e`
+      (weights v), 5 for scaling and softmax, and 3 for a softcap; keys behind a
+      causal mask or outside of the window are not seen;
+    - its derivative takes, per query and key that it sees, `6 d + 4 e` (the
+      scores again, dv, dp, dq and dk) and 6 elementwise; `2 e` per query;
+    - what moves or chooses elements, and arithmetic of integers, takes none;
+    - a repeat takes what its body takes, times the number of layers.
+
+    Ask with `tfm::flopsOf`.
+  }];
+  let methods = [
+    InterfaceMethod<"The floating-point operations of one execution.", "int64_t", "getFlops">,
+  ];
+}
+
+def AxisMapOpInterface : OpInterface<"AxisMapOpInterface"> {
+  let cppNamespace = "::tfm";
+  let description = [{
+    An op that says how axes go from its operands to its results. Whoever cuts
+    tensors along an axis asks it: generation, which computes some positions of
+    all, and a batch that is divided.
+  }];
+  let methods = [
+    InterfaceMethod<[{
+        What becomes of an axis of `size` that is at `place` of an operand: the
+        same place of every result holds it, where the op keeps it. An operand
+        may have other axes there than the results only where the op says so
+        (`tfm.broadcast`).
+      }],
+      "::tfm::AxisMap", "mapAxis",
+      (ins "unsigned":$operand, "::tfm::AxisPlace":$place, "int64_t":$size)>,
+    InterfaceMethod<[{
+        What the op does, in the user's words, where two operands bring one axis
+        to different places.
+      }],
+      "::llvm::StringRef", "getAxisClash", (ins), "",
+      [{ return "values of different positions are combined"; }]>,
+  ];
+}
+
+def RowKernelOpInterface : OpInterface<"RowKernelOpInterface"> {
+  let cppNamespace = "::tfm";
+  let description = [{
+    An op that a row kernel computes, together with others: element by element,
+    over a domain of rows and columns.
+  }];
+  let methods = [
+    InterfaceMethod<[{
+        Whether a kernel reads an operand at its own point, or row, rather than
+        anywhere in memory.
+      }],
+      "bool", "readsAtPoint", (ins "unsigned":$operand), "", [{ return true; }]>,
+    InterfaceMethod<[{
+        The rows and columns that the op goes over: of its result, or of its
+        operand where it reduces that.
+      }],
+      "::tfm::RowDomain", "getRowDomain", (ins), "",
+      [{ return ::tfm::rowDomainOf($_op->getResult(0)); }]>,
+    InterfaceMethod<"The axis of its operand that the op reduces.",
+      "::std::optional<int64_t>", "getReducedAxis", (ins), "", [{ return ::std::nullopt; }]>,
+  ];
+}
+
 #endif // TFM_DIALECT_TFMINTERFACES_TD

@@ -41,19 +41,58 @@ def FloatRows : Type<
          CPred<"::llvm::cast<::mlir::ShapedType>($_self).getRank() >= 1">]>,
     "floats with at least one axis", "::mlir::RankedTensorType">;
 
+/// Computing it again costs about as much as loading its result: the derivative
+/// of a repeat saves its operands rather than it.
+def CheapToRebuild : NativeOpTrait<"CheapToRebuild"> {
+  let cppNamespace = "::tfm";
+}
+
+/// Every op says how many floating-point operations it takes: here, or as
+/// `getFlops` in Flops.cpp, without which tfm does not link.
 class Tfm_Op<string mnemonic, list<Trait> traits = []>
-    : Op<Tfm_Dialect, mnemonic, traits>;
+    : Op<Tfm_Dialect, mnemonic, traits # [DeclareOpInterfaceMethods<FlopsOpInterface>]> {
+  /// Operations for each element of the first operand, if that is of floats; 0
+  /// where elements only move. Negative: `getFlops` is in Flops.cpp.
+  int flops = -1;
+  /// The value of `mapAxis(operand, place, size)`; empty: in AxisMaps.cpp.
+  string axes = "";
+  let extraClassDefinition = !if(!lt(flops, 0), "", [{
+    int64_t $cppClass::getFlops() {
+      return ::tfm::elementFlops(getOperation(), }] # flops # [{);
+    }
+  }]) # !if(!empty(axes), "", [{
+    ::tfm::AxisMap $cppClass::mapAxis(unsigned operand, ::tfm::AxisPlace place, int64_t size) {
+      return }] # axes # [{;
+    }
+  }]);
+}
+
+/// A pure op on tensors.
+class Tfm_PureOp<string mnemonic, list<Trait> traits = []>
+    : Tfm_Op<mnemonic, traits # [Pure, DeclareOpInterfaceMethods<AxisMapOpInterface>]>;
 
 /// A pure op with a derivative.
 class Tfm_DiffOp<string mnemonic, list<Trait> traits = []>
-    : Tfm_Op<mnemonic, traits # [Pure, DeclareOpInterfaceMethods<DifferentiableOpInterface>]>;
+    : Tfm_PureOp<mnemonic, traits # [DeclareOpInterfaceMethods<DifferentiableOpInterface>]>;
+
+/// An op that computes every element of its result from the elements of its
+/// operands at the same place.
+class Tfm_ElementwiseOp<string mnemonic, list<Trait> traits = []>
+    : Tfm_PureOp<mnemonic, traits # [Elementwise, RowKernelOpInterface]> {
+  let axes = "::tfm::AxisMap::kept(place)";
+}
+
+/// The same with a derivative.
+class Tfm_ElementwiseDiffOp<string mnemonic, list<Trait> traits = []>
+    : Tfm_ElementwiseOp<mnemonic, traits # [DeclareOpInterfaceMethods<DifferentiableOpInterface>]>;
 
 //===----------------------------------------------------------------------===//
 // Elementwise, one operand
 //===----------------------------------------------------------------------===//
 
-class Tfm_UnaryOp<string mnemonic, string formula>
-    : Tfm_DiffOp<mnemonic, [Elementwise, SameOperandsAndResultType]> {
+class Tfm_UnaryOp<string mnemonic, int count, string formula, list<Trait> traits = []>
+    : Tfm_ElementwiseDiffOp<mnemonic, [SameOperandsAndResultType] # traits> {
+  let flops = count;
   let summary = "elementwise " # formula;
   let description = "Computes `y = " # formula # "` of every element.\n\n"
       # "Example:\n\n```mlir\n%y = tfm." # mnemonic # " %x : tensor<4x8xf32>\n```\n";
@@ -62,26 +101,27 @@ class Tfm_UnaryOp<string mnemonic, string formula>
   let assemblyFormat = "$x attr-dict `:` type($x)";
 }
 
-def NegOp : Tfm_UnaryOp<"neg", "-x"> { let hasFolder = 1; }
-def AbsOp : Tfm_UnaryOp<"abs", "|x|; its derivative at 0 is taken as 0">;
-def ExpOp : Tfm_UnaryOp<"exp", "e ** x">;
-def LogOp : Tfm_UnaryOp<"log", "the natural logarithm of x">;
-def SqrtOp : Tfm_UnaryOp<"sqrt", "the square root of x">;
-def RsqrtOp : Tfm_UnaryOp<"rsqrt", "1 / sqrt(x)">;
-def TanhOp : Tfm_UnaryOp<"tanh", "tanh(x)">;
-def SigmoidOp : Tfm_UnaryOp<"sigmoid", "1 / (1 + e ** -x)">;
-def ErfOp : Tfm_UnaryOp<"erf", "the error function of x">;
-def SinOp : Tfm_UnaryOp<"sin", "sin(x), x in radians">;
-def CosOp : Tfm_UnaryOp<"cos", "cos(x), x in radians">;
-def ReluOp : Tfm_UnaryOp<"relu", "max(x, 0); its derivative at 0 is 0">;
-def GeluOp : Tfm_UnaryOp<"gelu",
+def NegOp : Tfm_UnaryOp<"neg", 1, "-x", [CheapToRebuild]> { let hasFolder = 1; }
+def AbsOp : Tfm_UnaryOp<"abs", 1, "|x|; its derivative at 0 is taken as 0", [CheapToRebuild]>;
+def ExpOp : Tfm_UnaryOp<"exp", 1, "e ** x">;
+def LogOp : Tfm_UnaryOp<"log", 1, "the natural logarithm of x">;
+def SqrtOp : Tfm_UnaryOp<"sqrt", 1, "the square root of x">;
+def RsqrtOp : Tfm_UnaryOp<"rsqrt", 2, "1 / sqrt(x)">;
+def TanhOp : Tfm_UnaryOp<"tanh", 1, "tanh(x)">;
+def SigmoidOp : Tfm_UnaryOp<"sigmoid", 4, "1 / (1 + e ** -x)">;
+def ErfOp : Tfm_UnaryOp<"erf", 1, "the error function of x">;
+def SinOp : Tfm_UnaryOp<"sin", 1, "sin(x), x in radians">;
+def CosOp : Tfm_UnaryOp<"cos", 1, "cos(x), x in radians">;
+def ReluOp : Tfm_UnaryOp<"relu", 1, "max(x, 0); its derivative at 0 is 0", [CheapToRebuild]>;
+def GeluOp : Tfm_UnaryOp<"gelu", 5,
     "x * (1 + erf(x / sqrt(2))) / 2 (Hendrycks and Gimpel 2016)">;
-def GeluTanhOp : Tfm_UnaryOp<"gelu_tanh",
+def GeluTanhOp : Tfm_UnaryOp<"gelu_tanh", 9,
     "x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3))) / 2 (Hendrycks and Gimpel 2016, section 2)">;
-def SiluOp : Tfm_UnaryOp<"silu", "x / (1 + e ** -x)">;
-def SoftplusOp : Tfm_UnaryOp<"softplus", "log(1 + e ** x), without overflow">;
+def SiluOp : Tfm_UnaryOp<"silu", 4, "x / (1 + e ** -x)">;
+def SoftplusOp : Tfm_UnaryOp<"softplus", 3, "log(1 + e ** x), without overflow">;
 
-def StopGradientOp : Tfm_DiffOp<"stop_gradient", [Elementwise, SameOperandsAndResultType]> {
+def StopGradientOp : Tfm_ElementwiseDiffOp<"stop_gradient", [SameOperandsAndResultType, CheapToRebuild]> {
+  let flops = 0;
   let summary = "the identity, with derivative zero";
   let description = [{
     Passes its operand through and blocks differentiation.
@@ -97,7 +137,8 @@ def StopGradientOp : Tfm_DiffOp<"stop_gradient", [Elementwise, SameOperandsAndRe
   let assemblyFormat = "$x attr-dict `:` type($x)";
 }
 
-def CastOp : Tfm_DiffOp<"cast", [Elementwise, SameOperandsAndResultShape]> {
+def CastOp : Tfm_ElementwiseDiffOp<"cast", [SameOperandsAndResultShape, CheapToRebuild]> {
+  let flops = 0;
   let summary = "conversion of the element type";
   let description = [{
     Converts between floats, integers and booleans: a boolean becomes 0 or 1, a
@@ -115,7 +156,8 @@ def CastOp : Tfm_DiffOp<"cast", [Elementwise, SameOperandsAndResultShape]> {
   let hasFolder = 1;
 }
 
-def NotOp : Tfm_Op<"not", [Pure, Elementwise, SameOperandsAndResultType]> {
+def NotOp : Tfm_ElementwiseOp<"not", [SameOperandsAndResultType, CheapToRebuild]> {
+  let flops = 0;
   let summary = "elementwise logical not";
   let description = [{
     True where `x` is false, and false where it is true.
@@ -136,7 +178,8 @@ def NotOp : Tfm_Op<"not", [Pure, Elementwise, SameOperandsAndResultType]> {
 //===----------------------------------------------------------------------===//
 
 class Tfm_BinaryOp<string mnemonic, string formula, list<Trait> traits = []>
-    : Tfm_DiffOp<mnemonic, [Elementwise, SameOperandsAndResultType] # traits> {
+    : Tfm_ElementwiseDiffOp<mnemonic, [SameOperandsAndResultType] # traits> {
+  let flops = 1;
   let summary = "elementwise " # formula;
   let description = "Computes `y = " # formula # "` of every pair of elements. Shapes are equal: "
       # "NumPy's broadcasting is spelled with `tfm.broadcast`.\n\n"
@@ -146,19 +189,24 @@ class Tfm_BinaryOp<string mnemonic, string formula, list<Trait> traits = []>
   let assemblyFormat = "$a `,` $b attr-dict `:` type($a)";
 }
 
-def AddOp : Tfm_BinaryOp<"add", "a + b", [Commutative]> { let hasFolder = 1; }
-def SubOp : Tfm_BinaryOp<"sub", "a - b"> { let hasFolder = 1; }
-def MulOp : Tfm_BinaryOp<"mul", "a * b", [Commutative]> { let hasFolder = 1; }
-def DivOp : Tfm_BinaryOp<"div", "a / b; integers round towards zero, and x / 0 is 0"> { let hasFolder = 1; }
+def AddOp : Tfm_BinaryOp<"add", "a + b", [Commutative, CheapToRebuild]> { let hasFolder = 1; }
+def SubOp : Tfm_BinaryOp<"sub", "a - b", [CheapToRebuild]> { let hasFolder = 1; }
+def MulOp : Tfm_BinaryOp<"mul", "a * b", [Commutative, CheapToRebuild]> { let hasFolder = 1; }
+def DivOp : Tfm_BinaryOp<"div", "a / b; integers round towards zero, and x / 0 is 0", [CheapToRebuild]> {
+  let hasFolder = 1;
+}
 def PowOp : Tfm_BinaryOp<"pow", "a ** b, for a > 0 or a constant integral b"> {
   let arguments = (ins FloatTensor:$a, FloatTensor:$b);
   let results = (outs FloatTensor:$y);
 }
-def MinOp : Tfm_BinaryOp<"min", "min(a, b); where they are equal each gets half of the cotangent", [Commutative]>;
-def MaxOp : Tfm_BinaryOp<"max", "max(a, b); where they are equal each gets half of the cotangent", [Commutative]>;
+def MinOp : Tfm_BinaryOp<"min", "min(a, b); where they are equal each gets half of the cotangent",
+    [Commutative, CheapToRebuild]>;
+def MaxOp : Tfm_BinaryOp<"max", "max(a, b); where they are equal each gets half of the cotangent",
+    [Commutative, CheapToRebuild]>;
 
 class Tfm_LogicOp<string mnemonic, string formula>
-    : Tfm_Op<mnemonic, [Pure, Elementwise, SameOperandsAndResultType, Commutative]> {
+    : Tfm_ElementwiseOp<mnemonic, [SameOperandsAndResultType, Commutative, CheapToRebuild]> {
+  let flops = 0;
   let summary = "elementwise " # formula;
   let description = "Computes `y = " # formula # "` of every pair of booleans. Shapes are equal: "
       # "NumPy's broadcasting is spelled with `tfm.broadcast`.\n\n"
@@ -178,7 +226,9 @@ def CompareKind : I32EnumAttr<"CompareKind", "how two elements are compared", [
 }
 def CompareKindAttr : EnumAttr<Tfm_Dialect, CompareKind, "compare">;
 
-def CompareOp : Tfm_Op<"compare", [Pure, Elementwise, SameTypeOperands, SameOperandsAndResultShape, InferTypeOpAdaptor]> {
+def CompareOp : Tfm_ElementwiseOp<"compare", [SameTypeOperands, SameOperandsAndResultShape, InferTypeOpAdaptor,
+    CheapToRebuild]> {
+  let flops = 0;
   let summary = "elementwise comparison";
   let description = [{
     Compares with `eq`, `ne`, `lt`, `le`, `gt` or `ge`. Comparisons with NaN are
@@ -195,7 +245,9 @@ def CompareOp : Tfm_Op<"compare", [Pure, Elementwise, SameTypeOperands, SameOper
   let assemblyFormat = "$kind $a `,` $b attr-dict `:` type($a)";
 }
 
-def SelectOp : Tfm_DiffOp<"select", [Elementwise, SameOperandsAndResultShape, AllTypesMatch<["a", "b", "y"]>]> {
+def SelectOp : Tfm_ElementwiseDiffOp<"select", [SameOperandsAndResultShape, AllTypesMatch<["a", "b", "y"]>,
+    CheapToRebuild]> {
+  let flops = 0;
   let summary = "a where the condition holds, b elsewhere";
   let description = [{
     Chooses element by element. Both alternatives are computed; the one that is
@@ -216,7 +268,8 @@ def SelectOp : Tfm_DiffOp<"select", [Elementwise, SameOperandsAndResultShape, Al
 // Constants, parameters, positions
 //===----------------------------------------------------------------------===//
 
-def ConstantOp : Tfm_Op<"constant", [Pure, ConstantLike, InferTypeOpAdaptor]> {
+def ConstantOp : Tfm_Op<"constant", [Pure, ConstantLike, InferTypeOpAdaptor, CheapToRebuild]> {
+  let flops = 0;
   let summary = "a tensor known while compiling";
   let description = [{
     The value of a `const` of the language, or a scalar of a formula. Its
@@ -236,6 +289,7 @@ def ConstantOp : Tfm_Op<"constant", [Pure, ConstantLike, InferTypeOpAdaptor]> {
 }
 
 def ParamOp : Tfm_Op<"param", [Symbol]> {
+  let flops = 0;
   let summary = "declares a parameter of the model";
   let description = [{
     Declares a tensor that training changes and checkpoints hold. The symbol is
@@ -276,6 +330,7 @@ def ParamOp : Tfm_Op<"param", [Symbol]> {
 }
 
 def GetParamOp : Tfm_Op<"get_param", [Pure, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let flops = 0;
   let summary = "the value of a parameter";
   let description = [{
     Reads a parameter, all layers stacked. It may not stand inside a
@@ -292,7 +347,8 @@ def GetParamOp : Tfm_Op<"get_param", [Pure, DeclareOpInterfaceMethods<SymbolUser
   let assemblyFormat = "$param attr-dict `:` type($value)";
 }
 
-def IotaOp : Tfm_Op<"iota", [Pure]> {
+def IotaOp : Tfm_Op<"iota", [Pure, RowKernelOpInterface, CheapToRebuild]> {
+  let flops = 0;
   let summary = "0, 1, 2, ... along one axis";
   let description = [{
     Element `[i0, i1, ...]` of the result is the index along `axis`.
@@ -309,7 +365,9 @@ def IotaOp : Tfm_Op<"iota", [Pure]> {
   let hasVerifier = 1;
 }
 
-def PositionsOp : Tfm_Op<"positions", [Pure, SameOperandsAndResultType]> {
+def PositionsOp : Tfm_PureOp<"positions", [SameOperandsAndResultType, RowKernelOpInterface, CheapToRebuild]> {
+  let flops = 0;
+  let axes = "::tfm::AxisMap::kept(place)";
   let summary = "the position of every token in its sequence";
   let description = [{
     For tokens `[B, T]`, element `[b, t]` is `t` in the whole-sequence forward.
@@ -331,7 +389,8 @@ def PositionsOp : Tfm_Op<"positions", [Pure, SameOperandsAndResultType]> {
 // Shapes
 //===----------------------------------------------------------------------===//
 
-def BroadcastOp : Tfm_DiffOp<"broadcast"> {
+def BroadcastOp : Tfm_DiffOp<"broadcast", [RowKernelOpInterface, CheapToRebuild]> {
+  let flops = 0;
   let summary = "NumPy's broadcast to a given shape";
   let description = [{
     Shapes are aligned at their last axes; a missing axis, or one of size 1, is
@@ -350,7 +409,8 @@ def BroadcastOp : Tfm_DiffOp<"broadcast"> {
   let hasFolder = 1;
 }
 
-def ReshapeOp : Tfm_DiffOp<"reshape"> {
+def ReshapeOp : Tfm_DiffOp<"reshape", [RowKernelOpInterface, CheapToRebuild]> {
+  let flops = 0;
   let summary = "the same elements in row-major order under another shape";
   let description = [{
     Element `i` of the result, counted in row-major order, is element `i` of the
@@ -369,7 +429,8 @@ def ReshapeOp : Tfm_DiffOp<"reshape"> {
   let hasFolder = 1;
 }
 
-def TransposeOp : Tfm_DiffOp<"transpose", [InferTypeOpAdaptor]> {
+def TransposeOp : Tfm_DiffOp<"transpose", [InferTypeOpAdaptor, RowKernelOpInterface, CheapToRebuild]> {
+  let flops = 0;
   let summary = "permutes the axes";
   let description = [{
     Axis `i` of the result is axis `permutation[i]` of the operand.
@@ -386,7 +447,9 @@ def TransposeOp : Tfm_DiffOp<"transpose", [InferTypeOpAdaptor]> {
   let hasFolder = 1;
 }
 
-def SliceOp : Tfm_DiffOp<"slice", [InferTypeOpAdaptor]> {
+def SliceOp : Tfm_DiffOp<"slice", [InferTypeOpAdaptor, RowKernelOpInterface, CheapToRebuild]> {
+  let flops = 0;
+  let axes = [{::tfm::AxisMap::keptBut(getAxis(), place, "a slice of the positions")}];
   let summary = "a range of one axis";
   let description = [{
     Elements `start <= i < start + size` of `axis`.
@@ -403,7 +466,9 @@ def SliceOp : Tfm_DiffOp<"slice", [InferTypeOpAdaptor]> {
   let hasFolder = 1;
 }
 
-def PadOp : Tfm_DiffOp<"pad", [InferTypeOpAdaptor]> {
+def PadOp : Tfm_DiffOp<"pad", [InferTypeOpAdaptor, CheapToRebuild]> {
+  let flops = 0;
+  let axes = [{::tfm::AxisMap::keptBut(getAxis(), place, "positions are padded")}];
   let summary = "zeros before and after one axis";
   let description = [{
     The derivative of `tfm.slice`: `low` zeros before and `high` zeros after
@@ -420,7 +485,9 @@ def PadOp : Tfm_DiffOp<"pad", [InferTypeOpAdaptor]> {
   let assemblyFormat = "$x `axis` $axis `low` $low `high` $high attr-dict `:` type($x)";
 }
 
-def ConcatOp : Tfm_DiffOp<"concat", [InferTypeOpAdaptor]> {
+def ConcatOp : Tfm_DiffOp<"concat", [InferTypeOpAdaptor, CheapToRebuild]> {
+  let flops = 0;
+  let axes = [{::tfm::AxisMap::keptBut(getAxis(), place, "a concatenation along the positions")}];
   let summary = "tensors one after another along one axis";
   let description = [{
     The operands agree in every axis but `axis`, whose size in the result is the
@@ -442,7 +509,10 @@ def ConcatOp : Tfm_DiffOp<"concat", [InferTypeOpAdaptor]> {
 // Reductions and normalisations
 //===----------------------------------------------------------------------===//
 
-class Tfm_ReduceOp<string mnemonic, string what> : Tfm_DiffOp<mnemonic, [InferTypeOpAdaptor]> {
+class Tfm_ReduceOp<string mnemonic, string what> : Tfm_DiffOp<mnemonic, [InferTypeOpAdaptor,
+    DeclareOpInterfaceMethods<RowKernelOpInterface, ["getRowDomain", "getReducedAxis"]>]> {
+  let flops = 1;
+  let axes = [{::tfm::AxisMap::keptBut(getAxis(), place, "a reduction over the positions")}];
   let summary = what # " over one axis, which is kept with size 1";
   let description = "Reduces in a fixed order, so that results do not depend on the number of threads.\n\n"
       # "Example:\n\n```mlir\n%y = tfm." # mnemonic # " %x axis 1 : tensor<4x8xf32>\n```\n";
@@ -454,14 +524,17 @@ def ReduceSumOp : Tfm_ReduceOp<"reduce_sum", "the sum">;
 def ReduceMaxOp : Tfm_ReduceOp<"reduce_max",
     "the maximum (equal maxima share the cotangent)">;
 
-class Tfm_RowOp<string mnemonic, string formula, dag extra = (ins)>
-    : Tfm_DiffOp<mnemonic, [AllTypesMatch<["x", "y"]>]> {
+class Tfm_RowOp<string mnemonic, int count, string formula, dag extra = (ins), list<Trait> traits = []>
+    : Tfm_DiffOp<mnemonic, [AllTypesMatch<["x", "y"]>] # traits> {
+  let flops = count;
+  let axes = [{::tfm::AxisMap::keptBut(getX().getType().getRank() - 1, place,
+      "a softmax or normalisation over the positions")}];
   let summary = formula # " over the last axis";
   let arguments = !con((ins FloatRows:$x), extra);
   let results = (outs FloatRows:$y);
 }
 
-def SoftmaxOp : Tfm_RowOp<"softmax", "e ** x / sum(e ** x)"> {
+def SoftmaxOp : Tfm_RowOp<"softmax", 5, "e ** x / sum(e ** x)"> {
   let description = [{
     The maximum is subtracted first, so no finite input overflows. A row that is
     minus infinity throughout gives zeros.
@@ -475,7 +548,7 @@ def SoftmaxOp : Tfm_RowOp<"softmax", "e ** x / sum(e ** x)"> {
   let assemblyFormat = "$x attr-dict `:` type($x)";
 }
 
-def LogSoftmaxOp : Tfm_RowOp<"log_softmax", "x - log(sum(e ** x))"> {
+def LogSoftmaxOp : Tfm_RowOp<"log_softmax", 5, "x - log(sum(e ** x))"> {
   let description = [{
     The logarithm of `tfm.softmax`, without its underflow: the maximum is
     subtracted first.
@@ -489,7 +562,8 @@ def LogSoftmaxOp : Tfm_RowOp<"log_softmax", "x - log(sum(e ** x))"> {
   let assemblyFormat = "$x attr-dict `:` type($x)";
 }
 
-def NormalizeOp : Tfm_RowOp<"normalize", "(x - mean(x)) / sqrt(var(x) + eps)", (ins F64Attr:$eps)> {
+def NormalizeOp : Tfm_RowOp<"normalize", 5, "(x - mean(x)) / sqrt(var(x) + eps)", (ins F64Attr:$eps),
+    [CheapToRebuild]> {
   let description = [{
     Layer normalisation without gain and bias (Ba et al. 2016); `var` is the
     population variance, `eps` is not negative.
@@ -504,7 +578,8 @@ def NormalizeOp : Tfm_RowOp<"normalize", "(x - mean(x)) / sqrt(var(x) + eps)", (
   let hasVerifier = 1;
 }
 
-def RmsNormalizeOp : Tfm_RowOp<"rms_normalize", "x / sqrt(mean(x ** 2) + eps)", (ins F64Attr:$eps)> {
+def RmsNormalizeOp : Tfm_RowOp<"rms_normalize", 3, "x / sqrt(mean(x ** 2) + eps)", (ins F64Attr:$eps),
+    [CheapToRebuild]> {
   let description = [{
     Root-mean-square normalisation without gain (Zhang and Sennrich 2019);
     `eps` is not negative.
@@ -523,7 +598,8 @@ def RmsNormalizeOp : Tfm_RowOp<"rms_normalize", "x / sqrt(mean(x ** 2) + eps)", 
 // Matrix product, embedding
 //===----------------------------------------------------------------------===//
 
-def MatmulOp : Tfm_DiffOp<"matmul", [InferTypeOpAdaptor]> {
+def MatmulOp : Tfm_DiffOp<"matmul", [InferTypeOpAdaptor,
+    DeclareOpInterfaceMethods<AxisMapOpInterface, ["getAxisClash"]>]> {
   let summary = "matrix product of the last two axes";
   let description = [{
     `a` is `[batch..., M, K]` (`[batch..., K, M]` with `transpose_a`), `b` is
@@ -546,7 +622,10 @@ def MatmulOp : Tfm_DiffOp<"matmul", [InferTypeOpAdaptor]> {
   let hasCanonicalizer = 1;
 }
 
-def GatherOp : Tfm_DiffOp<"gather", [InferTypeOpAdaptor]> {
+def GatherOp : Tfm_DiffOp<"gather", [InferTypeOpAdaptor,
+    DeclareOpInterfaceMethods<AxisMapOpInterface, ["getAxisClash"]>,
+    DeclareOpInterfaceMethods<RowKernelOpInterface, ["readsAtPoint", "getRowDomain"]>]> {
+  let flops = 0;
   let summary = "rows of a table";
   let description = [{
     `table` is `[V, dims...]`, `ids` `[index...]`; the result is
@@ -582,7 +661,8 @@ def ScatterAddOp : Tfm_DiffOp<"scatter_add", [AllTypesMatch<["base", "y"]>]> {
   let hasVerifier = 1;
 }
 
-def CacheUpdateOp : Tfm_Op<"cache_update", [Pure, AllTypesMatch<["base", "y"]>]> {
+def CacheUpdateOp : Tfm_PureOp<"cache_update", [AllTypesMatch<["base", "y"]>]> {
+  let flops = 0;
   let summary = "writes the newest positions of sequences over a cache";
   let description = [{
     `base` is a cache `[B, heads, S, d]`, `updates` `[B, heads, T, d]`, `positions`
@@ -649,7 +729,7 @@ def AttentionOp : Tfm_DiffOp<"attention", [AttrSizedOperandSegments, InferTypeOp
   let hasVerifier = 1;
 }
 
-def AttentionBackwardOp : Tfm_Op<"attention_backward", [Pure, AttrSizedOperandSegments,
+def AttentionBackwardOp : Tfm_PureOp<"attention_backward", [AttrSizedOperandSegments,
     AllTypesMatch<["q", "dq"]>, AllTypesMatch<["k", "dk"]>, AllTypesMatch<["v", "dv"]>,
     AllTypesMatch<["out", "dout"]>]> {
   let summary = "the derivative of attention";
@@ -705,7 +785,10 @@ def RopeOp : Tfm_DiffOp<"rope", [AllTypesMatch<["x", "y"]>]> {
   let hasVerifier = 1;
 }
 
-def DropoutOp : Tfm_DiffOp<"dropout", [AllTypesMatch<["x", "y"]>]> {
+def DropoutOp : Tfm_DiffOp<"dropout", [AllTypesMatch<["x", "y"]>,
+    DeclareOpInterfaceMethods<RowKernelOpInterface, ["getRowDomain"]>]> {
+  let flops = 1;
+  let axes = "::tfm::AxisMap::kept(place)";
   let summary = "zeroes elements at random and scales the rest";
   let description = [{
     `y[i] = keep(i) ? x[i] / (1 - rate) : 0`, where `keep(i)` holds with
@@ -733,6 +816,9 @@ def DropoutOp : Tfm_DiffOp<"dropout", [AllTypesMatch<["x", "y"]>]> {
 //===----------------------------------------------------------------------===//
 
 def CrossEntropyOp : Tfm_DiffOp<"cross_entropy", [InferTypeOpAdaptor]> {
+  let flops = 4;
+  let axes = [{::tfm::AxisMap::keptBut(getTargets().getType().getRank(), place,
+      "a softmax or normalisation over the positions")}];
   let summary = "negative log likelihood of target ids";
   let description = [{
     `losses[i] = lse[i] - logits[i, targets[i]]` with `lse` the logarithm of the
@@ -754,7 +840,11 @@ def CrossEntropyOp : Tfm_DiffOp<"cross_entropy", [InferTypeOpAdaptor]> {
   let hasVerifier = 1;
 }
 
-def CrossEntropyBackwardOp : Tfm_Op<"cross_entropy_backward", [Pure, AllTypesMatch<["logits", "dlogits"]>, AllTypesMatch<["lse", "dlosses"]>]> {
+def CrossEntropyBackwardOp : Tfm_PureOp<"cross_entropy_backward", [AllTypesMatch<["logits", "dlogits"]>,
+    AllTypesMatch<["lse", "dlosses"]>]> {
+  let flops = 3;
+  let axes = [{::tfm::AxisMap::keptBut(getTargets().getType().getRank(), place,
+      "a softmax or normalisation over the positions")}];
   let summary = "the derivative of cross entropy";
   let description = [{
     `dlogits[i, :] = (softmax(logits[i, :]) - target distribution) * dlosses[i]`,
@@ -783,8 +873,8 @@ def CrossEntropyBackwardOp : Tfm_Op<"cross_entropy_backward", [Pure, AllTypesMat
 // Repeated layers
 //===----------------------------------------------------------------------===//
 
-def RepeatOp : Tfm_DiffOp<"repeat", [AttrSizedOperandSegments, IsolatedFromAbove,
-    SingleBlockImplicitTerminator<"YieldOp">, RecursiveMemoryEffects]> {
+def RepeatOp : Tfm_Op<"repeat", [Pure, DeclareOpInterfaceMethods<DifferentiableOpInterface>,
+    AttrSizedOperandSegments, IsolatedFromAbove, SingleBlockImplicitTerminator<"YieldOp">, RecursiveMemoryEffects]> {
   let summary = "a stack of equal layers";
   let description = [{
     Runs its body `count` times, for layer 0, 1, ... (`reverse`: from the last
@@ -837,6 +927,7 @@ def RepeatOp : Tfm_DiffOp<"repeat", [AttrSizedOperandSegments, IsolatedFromAbove
 }
 
 def YieldOp : Tfm_Op<"yield", [Pure, Terminator, ReturnLike, ParentOneOf<["RepeatOp"]>]> {
+  let flops = 0;
   let summary = "ends the body of a repeat";
   let description = [{
     First the next carried values, then the values to stack.

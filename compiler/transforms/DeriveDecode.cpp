@@ -77,6 +77,8 @@ private:
   void cloneRepeat(RepeatOp repeat, Scope &scope);
   void cloneAttention(AttentionOp attention, Scope &scope);
   void cloneOp(Operation *op, IRMapping &values, PositionSelector &selector);
+  std::optional<SequenceTag> placeBefore(Operation *op, Value operand,
+                                         const SequenceTag &tag);
   Value maskFor(std::optional<uint64_t> window, Scope &scope) {
     return scope.masks.at(window.value_or(0));
   }
@@ -132,6 +134,30 @@ Value StepBuilder::makeMask(int64_t window, Value ids) {
   return mask;
 }
 
+/// Where `operand` of `op` has the positions that the results have at `tag`,
+/// although it depends on no input; nothing where it has none.
+std::optional<SequenceTag>
+StepBuilder::placeBefore(Operation *op, Value operand, const SequenceTag &tag) {
+  auto axes = cast<AxisMapOpInterface>(op);
+  auto before = [&](AxisPlace place, int64_t size) {
+    for (OpOperand &use : op->getOpOperands())
+      for (int64_t axis = 0;
+           use.get() == operand && axis < tensorType(operand).getRank();
+           ++axis) {
+        AxisMap map =
+            axes.mapAxis(use.getOperandNumber(), {axis, place.inner}, size);
+        if (map.isKept() && map.place == place)
+          return AxisPlace{axis, place.inner};
+      }
+    return AxisPlace();
+  };
+  SequenceTag own;
+  if (tag.batch.isPresent())
+    own.batch = before(tag.batch, analysis.batch());
+  own.time = before(tag.time, analysis.length());
+  return own.time.isPresent() ? std::optional(own) : std::nullopt;
+}
+
 /// Clones an op that works position by position.
 void StepBuilder::cloneOp(Operation *op, IRMapping &values,
                           PositionSelector &selector) {
@@ -157,20 +183,11 @@ void StepBuilder::cloneOp(Operation *op, IRMapping &values,
       continue;
     }
     Value here = values.lookup(operand);
-    if (op->hasTrait<OpTrait::Elementwise>() || isa<ConcatOp>(op)) {
-      here = selector.at(operand, tag);
-    } else if (isa<RopeOp>(op)) {
-      SequenceTag positions = tag;
-      positions.time.axis = 1;
-      here = selector.at(operand, positions);
-    } else if (isa<MatmulOp>(op) &&
-               tag.time.axis < tensorType(op->getResult(0)).getRank() - 2) {
-      // A product of its own for every position.
-      here = selector.at(operand, tag);
-    } else if (auto attention = dyn_cast<AttentionOp>(op);
-               attention && operand == attention.getMask()) {
+    auto attention = dyn_cast<AttentionOp>(op);
+    if (attention && operand == attention.getMask())
       here = selector.maskAt(operand);
-    }
+    else if (std::optional<SequenceTag> own = placeBefore(op, operand, tag))
+      here = selector.at(operand, *own);
     local.map(operand, here);
   }
   Operation *clone = builder.clone(*op, local);

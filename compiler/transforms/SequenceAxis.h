@@ -8,6 +8,8 @@
 #ifndef TFM_TRANSFORMS_SEQUENCEAXIS_H
 #define TFM_TRANSFORMS_SEQUENCEAXIS_H
 
+#include "compiler/dialect/AxisMap.h"
+
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "llvm/ADT/DenseMap.h"
@@ -16,16 +18,6 @@
 #include <string>
 
 namespace tfm {
-
-/// Where an axis of the model's inputs is in a tensor: index i of `axis` is
-/// (outer * size + position) * inner + rest. `axis` is -1 where it is not.
-struct AxisPlace {
-  int64_t axis = -1;
-  int64_t inner = 1;
-
-  bool operator==(const AxisPlace &) const = default;
-  bool isPresent() const { return axis >= 0; }
-};
 
 /// Where the sequences of a batch and their positions are in a tensor. A batch
 /// of one has no place.
@@ -71,12 +63,6 @@ private:
   /// Of the inputs: sequences, and positions of each.
   int64_t sizes[2] = {0, 0};
 };
-
-/// Where an axis of `size` goes when `from` is reshaped to `to`; nothing where
-/// it does not stay in one piece.
-std::optional<AxisPlace> throughReshape(AxisPlace place, int64_t size,
-                                        llvm::ArrayRef<int64_t> from,
-                                        llvm::ArrayRef<int64_t> to);
 
 } // namespace tfm
 

@@ -467,6 +467,76 @@ std::vector<std::string> names() {
 INSTANTIATE_TEST_SUITE_P(Ops, RandomGradient, testing::ValuesIn(names()),
                          [](const auto &info) { return info.param; });
 
+/// The index along an axis at `place` that element `flat` of a tensor of
+/// `shape` has.
+int64_t indexAt(llvm::ArrayRef<int64_t> shape, AxisPlace place, int64_t size,
+                int64_t flat) {
+  int64_t stride = place.inner;
+  for (int64_t extent : shape.drop_front(place.axis + 1))
+    stride *= extent;
+  return flat / stride % size;
+}
+
+/// Changes what the inputs of `@f` hold at one index along axes of one of them,
+/// and expects that its results change where the axis map of `op` says.
+void expectAxes(mlir::func::FuncOp f, mlir::Operation *op, Draw &draw,
+                const Environment &environment) {
+  std::vector<Tensor> inputs = randomInputs(f, draw.random);
+  std::vector<Tensor> others = randomInputs(f, draw.random);
+  std::vector<Tensor> before = evaluateOrFail(f, inputs, environment);
+  for (mlir::OpOperand &operand : op->getOpOperands()) {
+    auto argument = llvm::dyn_cast<mlir::BlockArgument>(operand.get());
+    if (!argument)
+      continue;
+    llvm::ArrayRef<int64_t> shape = tensorType(argument).getShape();
+    for (int64_t axis = 0; axis < static_cast<int64_t>(shape.size()); ++axis) {
+      // The whole axis, or a factor of it.
+      AxisPlace place{axis, draw.coin() ? 1 : shape[axis]};
+      while (shape[axis] % place.inner != 0)
+        --place.inner;
+      int64_t size = shape[axis] / place.inner;
+      if (size > 2 && size % 2 == 0 && draw.coin())
+        size /= 2;
+      AxisMap map = llvm::cast<AxisMapOpInterface>(op).mapAxis(
+          operand.getOperandNumber(), place, size);
+      if (map.isMixed()) {
+        EXPECT_FALSE(map.reason.empty());
+        continue;
+      }
+      int64_t index = draw.below(size), number = argument.getArgNumber();
+      std::vector<Tensor> changed = inputs;
+      for (int64_t i = 0; i < changed[number].size(); ++i)
+        if (indexAt(shape, place, size, i) == index)
+          changed[number].data[i] = others[number].data[i];
+      std::vector<Tensor> after = evaluateOrFail(f, changed, environment);
+      ASSERT_LT(map.place.axis, before[0].rank());
+      for (int64_t i = 0; i < before[0].size(); ++i) {
+        if (before[0].data[i] == after[0].data[i])
+          continue;
+        int64_t at = indexAt(before[0].shape, map.place, size, i);
+        EXPECT_TRUE(map.isKept() ? at == index : at >= index)
+            << "operand " << operand.getOperandNumber() << ", axis " << axis
+            << ": index " << index << " of " << size << " changes " << at;
+      }
+    }
+  }
+}
+
+TEST_P(RandomGradient, AxesGoWhereTheOpSays) {
+  const std::string &op = GetParam();
+  for (unsigned seed = 0; seed < 4 * seeds; ++seed) {
+    Draw draw(seed);
+    TestModule test(writers().at(op)(draw, op.c_str()));
+    mlir::func::FuncOp f = test.function("f");
+    ASSERT_TRUE(f);
+    f.walk([&](AxisMapOpInterface inner) {
+      if (inner->getName().stripDialect() == op &&
+          inner->getParentOp() == f.getOperation())
+        expectAxes(f, inner, draw, Environment());
+    });
+  }
+}
+
 // The derivatives of these two are ops of their own, which nothing else writes.
 TEST(RandomGradients, GoThroughTheOpsThatAreDerivatives) {
   for (const char *op : {"attention", "cross_entropy"}) {

@@ -1,0 +1,168 @@
+//===- InterfacesTest.cpp - every op answers what it is asked -------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// An op that lacks an interface is named here with the reason why it may.
+// (FlopsOpInterface needs no such list: without it tfm does not link.) That
+// what an axis map says is true is tested where ops are run
+// (RandomGradientTest).
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/dialect/TfmDialect.h"
+#include "tests/unit/oracle/Draw.h"
+
+#include "gtest/gtest.h"
+
+using namespace mlir;
+using namespace tfm;
+using namespace tfm::oracle;
+
+namespace {
+
+std::set<std::string> join(std::initializer_list<std::set<std::string>> sets) {
+  std::set<std::string> all;
+  for (const std::set<std::string> &set : sets)
+    all.insert(set.begin(), set.end());
+  return all;
+}
+
+/// Neither reads a tensor, or nothing but other ops.
+const std::set<std::string> withoutOperands = {"constant", "get_param", "iota",
+                                               "param"};
+const std::set<std::string> loops = {"repeat", "yield"};
+
+TEST(Interfaces, EveryOpOnTensorsMapsAxes) {
+  EXPECT_EQ(registeredOps([](RegisteredOperationName name) {
+              return !name.hasInterface<AxisMapOpInterface>();
+            }),
+            join({withoutOperands, loops}));
+}
+
+TEST(Interfaces, EveryOpCountsItsOperations) {
+  EXPECT_EQ(registeredOps([](RegisteredOperationName name) {
+              return !name.hasInterface<FlopsOpInterface>();
+            }),
+            std::set<std::string>());
+}
+
+TEST(Interfaces, EveryOpSaysHowItIsComputed) {
+  // Kernels of their own, or copies.
+  const std::set<std::string> kernels = {"attention",    "attention_backward",
+                                         "cache_update", "concat",
+                                         "matmul",       "scatter_add"};
+  // What tfm-decompose and tfm-legalize-for-kernels leave none of.
+  const std::set<std::string> replaced = {
+      "cross_entropy", "cross_entropy_backward", "log_softmax", "normalize",
+      "pad",           "rms_normalize",          "rope",        "softmax"};
+  // Memory that is there.
+  const std::set<std::string> memory = {"constant", "get_param", "param"};
+  EXPECT_EQ(registeredOps([](RegisteredOperationName name) {
+              return !name.hasInterface<RowKernelOpInterface>();
+            }),
+            join({kernels, replaced, memory, loops}));
+}
+
+/// The row kernel's side of the one op in `body` that is `name`.
+void withOp(const std::string &arguments, const std::string &body,
+            llvm::function_ref<void(RowKernelOpInterface)> check) {
+  TestModule test("func.func @f(" + arguments + ") {\n" + body + "\nreturn\n}");
+  ASSERT_TRUE(test.function("f")) << body;
+  check(cast<RowKernelOpInterface>(test.function("f").front().front()));
+}
+
+TEST(RowKernels, ElementwiseOpsGoOverTheirResult) {
+  withOp("%x: tensor<2x3x5xf32>", "%y = tfm.exp %x : tensor<2x3x5xf32>",
+         [](RowKernelOpInterface op) {
+           EXPECT_EQ(op.getRowDomain(), (RowDomain{6, 5}));
+           EXPECT_TRUE(op.readsAtPoint(0));
+           EXPECT_EQ(op.getReducedAxis(), std::nullopt);
+         });
+  withOp("%x: tensor<2x3x1xf32>", "%y = tfm.exp %x : tensor<2x3x1xf32>",
+         [](RowKernelOpInterface op) {
+           EXPECT_EQ(op.getRowDomain(), (RowDomain{1, 6}));
+         });
+  withOp("%x: tensor<f32>", "%y = tfm.exp %x : tensor<f32>",
+         [](RowKernelOpInterface op) {
+           EXPECT_EQ(op.getRowDomain(), (RowDomain{1, 1}));
+         });
+}
+
+TEST(RowKernels, ReductionsGoOverTheirOperand) {
+  withOp("%x: tensor<2x3x5xf32>",
+         "%y = tfm.reduce_sum %x axis 2 : tensor<2x3x5xf32>",
+         [](RowKernelOpInterface op) {
+           EXPECT_EQ(op.getRowDomain(), (RowDomain{6, 5}));
+           EXPECT_EQ(op.getReducedAxis(), 2);
+         });
+  withOp("%x: tensor<2x3x5xf32>",
+         "%y = tfm.reduce_max %x axis 0 : tensor<2x3x5xf32>",
+         [](RowKernelOpInterface op) {
+           EXPECT_EQ(op.getRowDomain(), (RowDomain{2, 15}));
+           EXPECT_EQ(op.getReducedAxis(), 0);
+         });
+}
+
+TEST(RowKernels, AGatherHasARowForEachId) {
+  withOp("%t: tensor<7x3x5xf32>, %i: tensor<2x4xi32>",
+         "%y = tfm.gather %t, %i : tensor<7x3x5xf32>, tensor<2x4xi32>",
+         [](RowKernelOpInterface op) {
+           EXPECT_EQ(op.getRowDomain(), (RowDomain{8, 15}));
+           EXPECT_FALSE(op.readsAtPoint(0));
+           EXPECT_TRUE(op.readsAtPoint(1));
+         });
+}
+
+// The counters of its random numbers go by rows of the last axis.
+TEST(RowKernels, DropoutKeepsRowsOfOneElement) {
+  withOp("%x: tensor<6x1xf32>",
+         "%y = tfm.dropout %x {rate = 0.5 : f64, site = 0 : i64} : "
+         "tensor<6x1xf32>",
+         [](RowKernelOpInterface op) {
+           EXPECT_EQ(op.getRowDomain(), (RowDomain{6, 1}));
+         });
+}
+
+// Where what a product is cut along comes from.
+TEST(AxisMaps, OfAMatrixProduct) {
+  TestModule test(R"(
+    func.func @f(%a: tensor<2x8x4xf32>, %b: tensor<2x8x6xf32>) {
+      %y = tfm.matmul %a, %b transpose_a : tensor<2x8x4xf32>, tensor<2x8x6xf32>
+      return
+    })");
+  auto op = cast<AxisMapOpInterface>(test.function("f").front().front());
+  EXPECT_EQ(op.mapAxis(0, {0, 1}, 2).place, (AxisPlace{0, 1}));
+  EXPECT_EQ(op.mapAxis(0, {2, 2}, 2).place, (AxisPlace{1, 2}));
+  EXPECT_EQ(op.mapAxis(1, {2, 3}, 2).place, (AxisPlace{2, 3}));
+  EXPECT_TRUE(op.mapAxis(0, {1, 1}, 8).isMixed());
+  EXPECT_TRUE(op.mapAxis(1, {1, 1}, 8).isMixed());
+}
+
+// A head of keys serves neighbouring heads of queries, and a query sees what
+// came before it.
+TEST(AxisMaps, OfAttention) {
+  auto withAttributes = [](const std::string &attributes,
+                           llvm::function_ref<void(AxisMapOpInterface)> check) {
+    TestModule test(
+        "func.func @f(%q: tensor<2x6x8x4xf32>, %k: tensor<2x2x8x4xf32>) {\n"
+        "%o, %l = tfm.attention %q, %k, %k {" +
+        attributes +
+        "scale = 1.0 : f64} : tensor<2x6x8x4xf32>, tensor<2x2x8x4xf32>, "
+        "tensor<2x2x8x4xf32>\nreturn\n}");
+    check(cast<AxisMapOpInterface>(test.function("f").front().front()));
+  };
+  withAttributes("causal, ", [](AxisMapOpInterface op) {
+    EXPECT_EQ(op.mapAxis(1, {1, 1}, 2).place, (AxisPlace{1, 3}));
+    EXPECT_EQ(op.mapAxis(2, {2, 1}, 8).kind, AxisMap::Kind::Causal);
+    EXPECT_TRUE(op.mapAxis(0, {2, 1}, 8).isKept());
+    EXPECT_TRUE(op.mapAxis(0, {3, 1}, 4).isMixed());
+  });
+  withAttributes("", [](AxisMapOpInterface op) {
+    EXPECT_EQ(op.mapAxis(1, {2, 1}, 8).reason, "attention that is not causal");
+  });
+}
+
+} // namespace
