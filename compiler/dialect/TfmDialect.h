@@ -9,6 +9,7 @@
 #define TFM_DIALECT_TFMDIALECT_H
 
 #include "compiler/dialect/AxisMap.h"
+#include "compiler/dialect/ScalarFunctions.h"
 
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/BuiltinTypes.h"
@@ -57,6 +58,19 @@ class CheapToRebuild : public mlir::OpTrait::TraitBase<OpT, CheapToRebuild> {};
 #include "compiler/dialect/TfmOps.h.inc"
 
 namespace tfm {
+
+/// A list of op classes.
+template <typename... Ops> struct OpList {};
+/// Every op of tfm.
+using AllOps = OpList<
+#define GET_OP_LIST
+#include "compiler/dialect/TfmOps.cpp.inc"
+    >;
+
+/// Whether an op is one of the table of functions.
+template <typename OpT>
+inline constexpr bool isScalarFunction =
+    requires { OpT::template apply<double>; };
 
 /// The tensor type of a tfm value; every value but a layer index has one.
 inline mlir::RankedTensorType tensorType(mlir::Value value) {

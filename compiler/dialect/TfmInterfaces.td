@@ -32,6 +32,19 @@ def DifferentiableOpInterface : OpInterface<"DifferentiableOpInterface"> {
   ];
 }
 
+def ScalarFunctionOpInterface : OpInterface<"ScalarFunctionOpInterface"> {
+  let cppNamespace = "::tfm";
+  let description = [{
+    An op that applies a function of one number to every element (see
+    ScalarFunctions.h).
+  }];
+  let methods = [
+    StaticInterfaceMethod<"The function at `x`.", "double", "valueAt", (ins "double":$x)>,
+    StaticInterfaceMethod<"What it says of a model that it has the function.",
+      "::tfm::FunctionUse", "getFunctionUse">,
+  ];
+}
+
 def FlopsOpInterface : OpInterface<"FlopsOpInterface"> {
   let cppNamespace = "::tfm";
   let description = [{

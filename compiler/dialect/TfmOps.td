@@ -8,268 +8,14 @@
 #ifndef TFM_DIALECT_TFMOPS_TD
 #define TFM_DIALECT_TFMOPS_TD
 
-include "TfmDialect.td"
-include "TfmInterfaces.td"
-include "mlir/IR/BuiltinAttributes.td"
-include "mlir/IR/OpAsmInterface.td"
-include "mlir/IR/SymbolInterfaces.td"
-include "mlir/Interfaces/ControlFlowInterfaces.td"
-include "mlir/Interfaces/InferTypeOpInterface.td"
-include "mlir/Interfaces/SideEffectInterfaces.td"
-
-//===----------------------------------------------------------------------===//
-// Types
-//===----------------------------------------------------------------------===//
-
-def HasElementsPred
-    : CPred<"!::llvm::is_contained(::llvm::cast<::mlir::ShapedType>($_self).getShape(), 0)">;
-
-/// A tensor of static shape with at least one element.
-class TfmTensorOf<list<Type> elements>
-    : RankedTensorOf<elements, [HasStaticShapePred, HasElementsPred],
-                     "statically shaped tensor without empty axes">;
-
-def FloatTensor : TfmTensorOf<[F32, F64]>;
-def IntTensor : TfmTensorOf<[I32]>;
-def BoolTensor : TfmTensorOf<[I1]>;
-def AnyTfmTensor : TfmTensorOf<[F32, F64, I32, I1]>;
-def NumberTensor : TfmTensorOf<[F32, F64, I32]>;
-
-/// Floats in rows along the last axis, of which there is one at least.
-def FloatRows : Type<
-    And<[FloatTensor.predicate,
-         CPred<"::llvm::cast<::mlir::ShapedType>($_self).getRank() >= 1">]>,
-    "floats with at least one axis", "::mlir::RankedTensorType">;
-
-/// Computing it again costs about as much as loading its result: the derivative
-/// of a repeat saves its operands rather than it.
-def CheapToRebuild : NativeOpTrait<"CheapToRebuild"> {
-  let cppNamespace = "::tfm";
-}
-
-/// Every op says how many floating-point operations it takes: here, or as
-/// `getFlops` in Flops.cpp, without which tfm does not link.
-class Tfm_Op<string mnemonic, list<Trait> traits = []>
-    : Op<Tfm_Dialect, mnemonic, traits # [DeclareOpInterfaceMethods<FlopsOpInterface>]> {
-  /// Operations for each element of the first operand, if that is of floats; 0
-  /// where elements only move. Negative: `getFlops` is in Flops.cpp.
-  int flops = -1;
-  /// The value of `mapAxis(operand, place, size)`; empty: in AxisMaps.cpp.
-  string axes = "";
-  let extraClassDefinition = !if(!lt(flops, 0), "", [{
-    int64_t $cppClass::getFlops() {
-      return ::tfm::elementFlops(getOperation(), }] # flops # [{);
-    }
-  }]) # !if(!empty(axes), "", [{
-    ::tfm::AxisMap $cppClass::mapAxis(unsigned operand, ::tfm::AxisPlace place, int64_t size) {
-      return }] # axes # [{;
-    }
-  }]);
-}
-
-/// A pure op on tensors.
-class Tfm_PureOp<string mnemonic, list<Trait> traits = []>
-    : Tfm_Op<mnemonic, traits # [Pure, DeclareOpInterfaceMethods<AxisMapOpInterface>]>;
-
-/// A pure op with a derivative.
-class Tfm_DiffOp<string mnemonic, list<Trait> traits = []>
-    : Tfm_PureOp<mnemonic, traits # [DeclareOpInterfaceMethods<DifferentiableOpInterface>]>;
-
-/// An op that computes every element of its result from the elements of its
-/// operands at the same place.
-class Tfm_ElementwiseOp<string mnemonic, list<Trait> traits = []>
-    : Tfm_PureOp<mnemonic, traits # [Elementwise, RowKernelOpInterface]> {
-  let axes = "::tfm::AxisMap::kept(place)";
-}
-
-/// The same with a derivative.
-class Tfm_ElementwiseDiffOp<string mnemonic, list<Trait> traits = []>
-    : Tfm_ElementwiseOp<mnemonic, traits # [DeclareOpInterfaceMethods<DifferentiableOpInterface>]>;
-
-//===----------------------------------------------------------------------===//
-// Elementwise, one operand
-//===----------------------------------------------------------------------===//
-
-class Tfm_UnaryOp<string mnemonic, int count, string formula, list<Trait> traits = []>
-    : Tfm_ElementwiseDiffOp<mnemonic, [SameOperandsAndResultType] # traits> {
-  let flops = count;
-  let summary = "elementwise " # formula;
-  let description = "Computes `y = " # formula # "` of every element.\n\n"
-      # "Example:\n\n```mlir\n%y = tfm." # mnemonic # " %x : tensor<4x8xf32>\n```\n";
-  let arguments = (ins FloatTensor:$x);
-  let results = (outs FloatTensor:$y);
-  let assemblyFormat = "$x attr-dict `:` type($x)";
-}
-
-def NegOp : Tfm_UnaryOp<"neg", 1, "-x", [CheapToRebuild]> { let hasFolder = 1; }
-def AbsOp : Tfm_UnaryOp<"abs", 1, "|x|; its derivative at 0 is taken as 0", [CheapToRebuild]>;
-def ExpOp : Tfm_UnaryOp<"exp", 1, "e ** x">;
-def LogOp : Tfm_UnaryOp<"log", 1, "the natural logarithm of x">;
-def SqrtOp : Tfm_UnaryOp<"sqrt", 1, "the square root of x">;
-def RsqrtOp : Tfm_UnaryOp<"rsqrt", 2, "1 / sqrt(x)">;
-def TanhOp : Tfm_UnaryOp<"tanh", 1, "tanh(x)">;
-def SigmoidOp : Tfm_UnaryOp<"sigmoid", 4, "1 / (1 + e ** -x)">;
-def ErfOp : Tfm_UnaryOp<"erf", 1, "the error function of x">;
-def SinOp : Tfm_UnaryOp<"sin", 1, "sin(x), x in radians">;
-def CosOp : Tfm_UnaryOp<"cos", 1, "cos(x), x in radians">;
-def ReluOp : Tfm_UnaryOp<"relu", 1, "max(x, 0); its derivative at 0 is 0", [CheapToRebuild]>;
-def GeluOp : Tfm_UnaryOp<"gelu", 5,
-    "x * (1 + erf(x / sqrt(2))) / 2 (Hendrycks and Gimpel 2016)">;
-def GeluTanhOp : Tfm_UnaryOp<"gelu_tanh", 9,
-    "x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3))) / 2 (Hendrycks and Gimpel 2016, section 2)">;
-def SiluOp : Tfm_UnaryOp<"silu", 4, "x / (1 + e ** -x)">;
-def SoftplusOp : Tfm_UnaryOp<"softplus", 3, "log(1 + e ** x), without overflow">;
-
-def StopGradientOp : Tfm_ElementwiseDiffOp<"stop_gradient", [SameOperandsAndResultType, CheapToRebuild]> {
-  let flops = 0;
-  let summary = "the identity, with derivative zero";
-  let description = [{
-    Passes its operand through and blocks differentiation.
-
-    Example:
-
-    ```mlir
-    %y = tfm.stop_gradient %x : tensor<4x8xf32>
-    ```
-  }];
-  let arguments = (ins FloatTensor:$x);
-  let results = (outs FloatTensor:$y);
-  let assemblyFormat = "$x attr-dict `:` type($x)";
-}
-
-def CastOp : Tfm_ElementwiseDiffOp<"cast", [SameOperandsAndResultShape, CheapToRebuild]> {
-  let flops = 0;
-  let summary = "conversion of the element type";
-  let description = [{
-    Converts between floats, integers and booleans: a boolean becomes 0 or 1, a
-    number becomes true where it is not 0, a float rounds towards zero.
-
-    Example:
-
-    ```mlir
-    %y = tfm.cast %x : tensor<4xi1> to tensor<4xf32>
-    ```
-  }];
-  let arguments = (ins AnyTfmTensor:$x);
-  let results = (outs AnyTfmTensor:$y);
-  let assemblyFormat = "$x attr-dict `:` type($x) `to` type($y)";
-  let hasFolder = 1;
-}
-
-def NotOp : Tfm_ElementwiseOp<"not", [SameOperandsAndResultType, CheapToRebuild]> {
-  let flops = 0;
-  let summary = "elementwise logical not";
-  let description = [{
-    True where `x` is false, and false where it is true.
-
-    Example:
-
-    ```mlir
-    %y = tfm.not %x : tensor<4x8xi1>
-    ```
-  }];
-  let arguments = (ins BoolTensor:$x);
-  let results = (outs BoolTensor:$y);
-  let assemblyFormat = "$x attr-dict `:` type($x)";
-}
-
-//===----------------------------------------------------------------------===//
-// Elementwise, two operands and more
-//===----------------------------------------------------------------------===//
-
-class Tfm_BinaryOp<string mnemonic, string formula, list<Trait> traits = []>
-    : Tfm_ElementwiseDiffOp<mnemonic, [SameOperandsAndResultType] # traits> {
-  let flops = 1;
-  let summary = "elementwise " # formula;
-  let description = "Computes `y = " # formula # "` of every pair of elements. Shapes are equal: "
-      # "NumPy's broadcasting is spelled with `tfm.broadcast`.\n\n"
-      # "Example:\n\n```mlir\n%y = tfm." # mnemonic # " %a, %b : tensor<4x8xf32>\n```\n";
-  let arguments = (ins NumberTensor:$a, NumberTensor:$b);
-  let results = (outs NumberTensor:$y);
-  let assemblyFormat = "$a `,` $b attr-dict `:` type($a)";
-}
-
-def AddOp : Tfm_BinaryOp<"add", "a + b", [Commutative, CheapToRebuild]> { let hasFolder = 1; }
-def SubOp : Tfm_BinaryOp<"sub", "a - b", [CheapToRebuild]> { let hasFolder = 1; }
-def MulOp : Tfm_BinaryOp<"mul", "a * b", [Commutative, CheapToRebuild]> { let hasFolder = 1; }
-def DivOp : Tfm_BinaryOp<"div", "a / b; integers round towards zero, and x / 0 is 0", [CheapToRebuild]> {
-  let hasFolder = 1;
-}
-def PowOp : Tfm_BinaryOp<"pow", "a ** b, for a > 0 or a constant integral b"> {
-  let arguments = (ins FloatTensor:$a, FloatTensor:$b);
-  let results = (outs FloatTensor:$y);
-}
-def MinOp : Tfm_BinaryOp<"min", "min(a, b); where they are equal each gets half of the cotangent",
-    [Commutative, CheapToRebuild]>;
-def MaxOp : Tfm_BinaryOp<"max", "max(a, b); where they are equal each gets half of the cotangent",
-    [Commutative, CheapToRebuild]>;
-
-class Tfm_LogicOp<string mnemonic, string formula>
-    : Tfm_ElementwiseOp<mnemonic, [SameOperandsAndResultType, Commutative, CheapToRebuild]> {
-  let flops = 0;
-  let summary = "elementwise " # formula;
-  let description = "Computes `y = " # formula # "` of every pair of booleans. Shapes are equal: "
-      # "NumPy's broadcasting is spelled with `tfm.broadcast`.\n\n"
-      # "Example:\n\n```mlir\n%y = tfm." # mnemonic # " %a, %b : tensor<4x8xi1>\n```\n";
-  let arguments = (ins BoolTensor:$a, BoolTensor:$b);
-  let results = (outs BoolTensor:$y);
-  let assemblyFormat = "$a `,` $b attr-dict `:` type($a)";
-}
-def AndOp : Tfm_LogicOp<"and", "a and b">;
-def OrOp : Tfm_LogicOp<"or", "a or b">;
-
-def CompareKind : I32EnumAttr<"CompareKind", "how two elements are compared", [
-    I32EnumAttrCase<"eq", 0>, I32EnumAttrCase<"ne", 1>, I32EnumAttrCase<"lt", 2>,
-    I32EnumAttrCase<"le", 3>, I32EnumAttrCase<"gt", 4>, I32EnumAttrCase<"ge", 5>]> {
-  let cppNamespace = "::tfm";
-  let genSpecializedAttr = 0;
-}
-def CompareKindAttr : EnumAttr<Tfm_Dialect, CompareKind, "compare">;
-
-def CompareOp : Tfm_ElementwiseOp<"compare", [SameTypeOperands, SameOperandsAndResultShape, InferTypeOpAdaptor,
-    CheapToRebuild]> {
-  let flops = 0;
-  let summary = "elementwise comparison";
-  let description = [{
-    Compares with `eq`, `ne`, `lt`, `le`, `gt` or `ge`. Comparisons with NaN are
-    false, except `ne`.
-
-    Example:
-
-    ```mlir
-    %y = tfm.compare lt %a, %b : tensor<4x8xi32>
-    ```
-  }];
-  let arguments = (ins CompareKindAttr:$kind, NumberTensor:$a, NumberTensor:$b);
-  let results = (outs BoolTensor:$y);
-  let assemblyFormat = "$kind $a `,` $b attr-dict `:` type($a)";
-}
-
-def SelectOp : Tfm_ElementwiseDiffOp<"select", [SameOperandsAndResultShape, AllTypesMatch<["a", "b", "y"]>,
-    CheapToRebuild]> {
-  let flops = 0;
-  let summary = "a where the condition holds, b elsewhere";
-  let description = [{
-    Chooses element by element. Both alternatives are computed; the one that is
-    not chosen gets the cotangent 0.
-
-    Example:
-
-    ```mlir
-    %y = tfm.select %c, %a, %b : tensor<4x8xi1>, tensor<4x8xf32>
-    ```
-  }];
-  let arguments = (ins BoolTensor:$condition, AnyTfmTensor:$a, AnyTfmTensor:$b);
-  let results = (outs AnyTfmTensor:$y);
-  let assemblyFormat = "$condition `,` $a `,` $b attr-dict `:` type($condition) `,` type($a)";
-}
+include "TfmElementwise.td"
 
 //===----------------------------------------------------------------------===//
 // Constants, parameters, positions
 //===----------------------------------------------------------------------===//
 
 def ConstantOp : Tfm_Op<"constant", [Pure, ConstantLike, InferTypeOpAdaptor, CheapToRebuild]> {
-  let flops = 0;
+  let flops = "0";
   let summary = "a tensor known while compiling";
   let description = [{
     The value of a `const` of the language, or a scalar of a formula. Its
@@ -289,7 +35,7 @@ def ConstantOp : Tfm_Op<"constant", [Pure, ConstantLike, InferTypeOpAdaptor, Che
 }
 
 def ParamOp : Tfm_Op<"param", [Symbol]> {
-  let flops = 0;
+  let flops = "0";
   let summary = "declares a parameter of the model";
   let description = [{
     Declares a tensor that training changes and checkpoints hold. The symbol is
@@ -330,7 +76,7 @@ def ParamOp : Tfm_Op<"param", [Symbol]> {
 }
 
 def GetParamOp : Tfm_Op<"get_param", [Pure, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
-  let flops = 0;
+  let flops = "0";
   let summary = "the value of a parameter";
   let description = [{
     Reads a parameter, all layers stacked. It may not stand inside a
@@ -348,7 +94,7 @@ def GetParamOp : Tfm_Op<"get_param", [Pure, DeclareOpInterfaceMethods<SymbolUser
 }
 
 def IotaOp : Tfm_Op<"iota", [Pure, RowKernelOpInterface, CheapToRebuild]> {
-  let flops = 0;
+  let flops = "0";
   let summary = "0, 1, 2, ... along one axis";
   let description = [{
     Element `[i0, i1, ...]` of the result is the index along `axis`.
@@ -366,7 +112,7 @@ def IotaOp : Tfm_Op<"iota", [Pure, RowKernelOpInterface, CheapToRebuild]> {
 }
 
 def PositionsOp : Tfm_PureOp<"positions", [SameOperandsAndResultType, RowKernelOpInterface, CheapToRebuild]> {
-  let flops = 0;
+  let flops = "0";
   let axes = "::tfm::AxisMap::kept(place)";
   let summary = "the position of every token in its sequence";
   let description = [{
@@ -390,7 +136,7 @@ def PositionsOp : Tfm_PureOp<"positions", [SameOperandsAndResultType, RowKernelO
 //===----------------------------------------------------------------------===//
 
 def BroadcastOp : Tfm_DiffOp<"broadcast", [RowKernelOpInterface, CheapToRebuild]> {
-  let flops = 0;
+  let flops = "0";
   let summary = "NumPy's broadcast to a given shape";
   let description = [{
     Shapes are aligned at their last axes; a missing axis, or one of size 1, is
@@ -410,7 +156,7 @@ def BroadcastOp : Tfm_DiffOp<"broadcast", [RowKernelOpInterface, CheapToRebuild]
 }
 
 def ReshapeOp : Tfm_DiffOp<"reshape", [RowKernelOpInterface, CheapToRebuild]> {
-  let flops = 0;
+  let flops = "0";
   let summary = "the same elements in row-major order under another shape";
   let description = [{
     Element `i` of the result, counted in row-major order, is element `i` of the
@@ -430,7 +176,7 @@ def ReshapeOp : Tfm_DiffOp<"reshape", [RowKernelOpInterface, CheapToRebuild]> {
 }
 
 def TransposeOp : Tfm_DiffOp<"transpose", [InferTypeOpAdaptor, RowKernelOpInterface, CheapToRebuild]> {
-  let flops = 0;
+  let flops = "0";
   let summary = "permutes the axes";
   let description = [{
     Axis `i` of the result is axis `permutation[i]` of the operand.
@@ -448,7 +194,7 @@ def TransposeOp : Tfm_DiffOp<"transpose", [InferTypeOpAdaptor, RowKernelOpInterf
 }
 
 def SliceOp : Tfm_DiffOp<"slice", [InferTypeOpAdaptor, RowKernelOpInterface, CheapToRebuild]> {
-  let flops = 0;
+  let flops = "0";
   let axes = [{::tfm::AxisMap::keptBut(getAxis(), place, "a slice of the positions")}];
   let summary = "a range of one axis";
   let description = [{
@@ -467,7 +213,7 @@ def SliceOp : Tfm_DiffOp<"slice", [InferTypeOpAdaptor, RowKernelOpInterface, Che
 }
 
 def PadOp : Tfm_DiffOp<"pad", [InferTypeOpAdaptor, CheapToRebuild]> {
-  let flops = 0;
+  let flops = "0";
   let axes = [{::tfm::AxisMap::keptBut(getAxis(), place, "positions are padded")}];
   let summary = "zeros before and after one axis";
   let description = [{
@@ -486,7 +232,7 @@ def PadOp : Tfm_DiffOp<"pad", [InferTypeOpAdaptor, CheapToRebuild]> {
 }
 
 def ConcatOp : Tfm_DiffOp<"concat", [InferTypeOpAdaptor, CheapToRebuild]> {
-  let flops = 0;
+  let flops = "0";
   let axes = [{::tfm::AxisMap::keptBut(getAxis(), place, "a concatenation along the positions")}];
   let summary = "tensors one after another along one axis";
   let description = [{
@@ -511,7 +257,7 @@ def ConcatOp : Tfm_DiffOp<"concat", [InferTypeOpAdaptor, CheapToRebuild]> {
 
 class Tfm_ReduceOp<string mnemonic, string what> : Tfm_DiffOp<mnemonic, [InferTypeOpAdaptor,
     DeclareOpInterfaceMethods<RowKernelOpInterface, ["getRowDomain", "getReducedAxis"]>]> {
-  let flops = 1;
+  let flops = "1";
   let axes = [{::tfm::AxisMap::keptBut(getAxis(), place, "a reduction over the positions")}];
   let summary = what # " over one axis, which is kept with size 1";
   let description = "Reduces in a fixed order, so that results do not depend on the number of threads.\n\n"
@@ -526,7 +272,7 @@ def ReduceMaxOp : Tfm_ReduceOp<"reduce_max",
 
 class Tfm_RowOp<string mnemonic, int count, string formula, dag extra = (ins), list<Trait> traits = []>
     : Tfm_DiffOp<mnemonic, [AllTypesMatch<["x", "y"]>] # traits> {
-  let flops = count;
+  let flops = "" # count;
   let axes = [{::tfm::AxisMap::keptBut(getX().getType().getRank() - 1, place,
       "a softmax or normalisation over the positions")}];
   let summary = formula # " over the last axis";
@@ -625,7 +371,7 @@ def MatmulOp : Tfm_DiffOp<"matmul", [InferTypeOpAdaptor,
 def GatherOp : Tfm_DiffOp<"gather", [InferTypeOpAdaptor,
     DeclareOpInterfaceMethods<AxisMapOpInterface, ["getAxisClash"]>,
     DeclareOpInterfaceMethods<RowKernelOpInterface, ["readsAtPoint", "getRowDomain"]>]> {
-  let flops = 0;
+  let flops = "0";
   let summary = "rows of a table";
   let description = [{
     `table` is `[V, dims...]`, `ids` `[index...]`; the result is
@@ -662,7 +408,7 @@ def ScatterAddOp : Tfm_DiffOp<"scatter_add", [AllTypesMatch<["base", "y"]>]> {
 }
 
 def CacheUpdateOp : Tfm_PureOp<"cache_update", [AllTypesMatch<["base", "y"]>]> {
-  let flops = 0;
+  let flops = "0";
   let summary = "writes the newest positions of sequences over a cache";
   let description = [{
     `base` is a cache `[B, heads, S, d]`, `updates` `[B, heads, T, d]`, `positions`
@@ -787,7 +533,7 @@ def RopeOp : Tfm_DiffOp<"rope", [AllTypesMatch<["x", "y"]>]> {
 
 def DropoutOp : Tfm_DiffOp<"dropout", [AllTypesMatch<["x", "y"]>,
     DeclareOpInterfaceMethods<RowKernelOpInterface, ["getRowDomain"]>]> {
-  let flops = 1;
+  let flops = "1";
   let axes = "::tfm::AxisMap::kept(place)";
   let summary = "zeroes elements at random and scales the rest";
   let description = [{
@@ -816,7 +562,7 @@ def DropoutOp : Tfm_DiffOp<"dropout", [AllTypesMatch<["x", "y"]>,
 //===----------------------------------------------------------------------===//
 
 def CrossEntropyOp : Tfm_DiffOp<"cross_entropy", [InferTypeOpAdaptor]> {
-  let flops = 4;
+  let flops = "4";
   let axes = [{::tfm::AxisMap::keptBut(getTargets().getType().getRank(), place,
       "a softmax or normalisation over the positions")}];
   let summary = "negative log likelihood of target ids";
@@ -842,7 +588,7 @@ def CrossEntropyOp : Tfm_DiffOp<"cross_entropy", [InferTypeOpAdaptor]> {
 
 def CrossEntropyBackwardOp : Tfm_PureOp<"cross_entropy_backward", [AllTypesMatch<["logits", "dlogits"]>,
     AllTypesMatch<["lse", "dlosses"]>]> {
-  let flops = 3;
+  let flops = "3";
   let axes = [{::tfm::AxisMap::keptBut(getTargets().getType().getRank(), place,
       "a softmax or normalisation over the positions")}];
   let summary = "the derivative of cross entropy";
@@ -927,7 +673,7 @@ def RepeatOp : Tfm_Op<"repeat", [Pure, DeclareOpInterfaceMethods<DifferentiableO
 }
 
 def YieldOp : Tfm_Op<"yield", [Pure, Terminator, ReturnLike, ParentOneOf<["RepeatOp"]>]> {
-  let flops = 0;
+  let flops = "0";
   let summary = "ends the body of a repeat";
   let description = [{
     First the next carried values, then the values to stack.

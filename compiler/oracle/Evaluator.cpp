@@ -23,21 +23,7 @@ namespace {
 // Elementwise
 //===----------------------------------------------------------------------===//
 
-constexpr double pi = 3.14159265358979323846;
-
 double neg(double x) { return -x; }
-double rsqrt(double x) { return 1.0 / std::sqrt(x); }
-double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
-double relu(double x) { return std::max(x, 0.0); }
-double gelu(double x) { return x * (1.0 + std::erf(x / std::sqrt(2.0))) / 2.0; }
-double geluTanh(double x) {
-  double u = std::sqrt(2.0 / pi) * (x + 0.044715 * x * x * x);
-  return x * (1.0 + std::tanh(u)) / 2.0;
-}
-double silu(double x) { return x / (1.0 + std::exp(-x)); }
-double softplus(double x) {
-  return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x)));
-}
 double identity(double x) { return x; }
 double logicalNot(double x) { return x == 0.0; }
 
@@ -123,23 +109,18 @@ void cast(Frame &frame, CastOp op) {
   frame.set(op.getY(), std::move(y));
 }
 
+template <typename... Ops>
+void addScalarFunctions(Rules &rules, OpList<Ops...>) {
+  auto add = [&]<typename Op>() {
+    if constexpr (isScalarFunction<Op>)
+      addUnary<Op, Op::valueAt>(rules);
+  };
+  (add.template operator()<Ops>(), ...);
+}
+
 void addElementwiseRules(Rules &rules) {
+  addScalarFunctions(rules, AllOps());
   addUnary<NegOp, neg>(rules);
-  addUnary<AbsOp, std::fabs>(rules);
-  addUnary<ExpOp, std::exp>(rules);
-  addUnary<LogOp, std::log>(rules);
-  addUnary<SqrtOp, std::sqrt>(rules);
-  addUnary<RsqrtOp, rsqrt>(rules);
-  addUnary<TanhOp, std::tanh>(rules);
-  addUnary<SigmoidOp, sigmoid>(rules);
-  addUnary<ErfOp, std::erf>(rules);
-  addUnary<SinOp, std::sin>(rules);
-  addUnary<CosOp, std::cos>(rules);
-  addUnary<ReluOp, relu>(rules);
-  addUnary<GeluOp, gelu>(rules);
-  addUnary<GeluTanhOp, geluTanh>(rules);
-  addUnary<SiluOp, silu>(rules);
-  addUnary<SoftplusOp, softplus>(rules);
   addUnary<StopGradientOp, identity>(rules);
   addUnary<NotOp, logicalNot>(rules);
   addBinary<AddOp, add>(rules);

@@ -52,6 +52,18 @@ Value tokensOf(func::FuncOp forward) {
   return nullptr;
 }
 
+/// What an op says of the model that it is in.
+FunctionUse useOf(Operation *op) {
+  if (auto function = dyn_cast<ScalarFunctionOpInterface>(op))
+    return function.getFunctionUse();
+  if (isa<PowOp>(op))
+    return FunctionUse::PartOfNorm;
+  if (isa<MaxOp, MinOp, SelectOp>(op) &&
+      isa<FloatType>(tensorType(op->getResult(0)).getElementType()))
+    return FunctionUse::PartOfActivation;
+  return FunctionUse::Any;
+}
+
 /// How often an op runs: once for each layer around it.
 int64_t executions(Operation *op) {
   int64_t count = 1;
@@ -181,22 +193,28 @@ std::string tfm::modelFacts(ModuleOp module) {
       eps.add(norm.getEps().convertToDouble());
     } else if (auto norm = dyn_cast<RmsNormalizeOp>(op)) {
       eps.add(norm.getEps().convertToDouble());
-    } else if (isa<ReluOp, GeluOp, GeluTanhOp, SiluOp>(op)) {
-      activation.add(op->getName().stripDialect());
     } else if (auto rope = dyn_cast<RopeOp>(op)) {
       ropeBase.add(rope.getBase().convertToDouble());
       ropeDims.add(static_cast<int64_t>(rope.getDims()));
-    } else if (isa<SqrtOp, RsqrtOp, PowOp>(op)) {
-      // What norms, activations and rotations are made of where the user
-      // writes them out: then there may be others than those seen.
-      eps.forget();
-    } else if (isa<TanhOp, SigmoidOp, ErfOp, ExpOp, SoftplusOp, MaxOp, MinOp,
-                   SelectOp>(op) &&
-               isa<FloatType>(tensorType(op->getResult(0)).getElementType())) {
+    }
+    // What norms, activations and rotations are made of where the user writes
+    // them out: then there may be others than those seen.
+    switch (useOf(op)) {
+    case FunctionUse::Any:
+      break;
+    case FunctionUse::Activation:
+      activation.add(op->getName().stripDialect());
+      break;
+    case FunctionUse::PartOfActivation:
       activation.forget();
-    } else if (isa<SinOp, CosOp>(op)) {
+      break;
+    case FunctionUse::PartOfNorm:
+      eps.forget();
+      break;
+    case FunctionUse::PartOfRotation:
       ropeBase.forget();
       ropeDims.forget();
+      break;
     }
   });
   if (attentions && !hasWindow)

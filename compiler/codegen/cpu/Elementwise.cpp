@@ -19,6 +19,68 @@ using namespace tfm;
 
 namespace {
 
+/// A number in a kernel, a scalar or a vector of them: what the formulas of
+/// ScalarFunctions.h compute with.
+struct Number {
+  KernelBuilder &k;
+  Value value;
+
+  Number with(Value result) const { return {k, result}; }
+  Number constant(double number) const {
+    Type type = value.getType();
+    TypedAttr attr = k.b.getFloatAttr(getElementTypeOrSelf(type), number);
+    if (auto vector = dyn_cast<VectorType>(type))
+      attr = DenseElementsAttr::get(vector, Attribute(attr));
+    return with(arith::ConstantOp::create(k.b, k.loc, attr));
+  }
+  template <typename Op> Number apply() const {
+    return with(Op::create(k.b, k.loc, value));
+  }
+
+  friend Number operator-(Number x) { return x.apply<arith::NegFOp>(); }
+  friend Number operator+(Number x, Number y) {
+    return x.with(x.k.addf(x.value, y.value));
+  }
+  friend Number operator*(Number x, Number y) {
+    return x.with(x.k.mulf(x.value, y.value));
+  }
+  friend Number operator/(Number x, Number y) {
+    return x.with(x.k.divf(x.value, y.value));
+  }
+  friend Number operator+(double x, Number y) { return y.constant(x) + y; }
+  friend Number operator+(Number x, double y) { return x + x.constant(y); }
+  friend Number operator*(double x, Number y) { return y.constant(x) * y; }
+  friend Number operator*(Number x, double y) { return x * x.constant(y); }
+  friend Number operator/(double x, Number y) { return y.constant(x) / y; }
+
+  friend Number abs(Number x) { return x.apply<math::AbsFOp>(); }
+  friend Number exp(Number x) { return x.apply<math::ExpOp>(); }
+  friend Number log(Number x) { return x.apply<math::LogOp>(); }
+  friend Number log1p(Number x) { return x.apply<math::Log1pOp>(); }
+  friend Number sqrt(Number x) { return x.apply<math::SqrtOp>(); }
+  friend Number tanh(Number x) { return x.apply<math::TanhOp>(); }
+  friend Number erf(Number x) { return x.apply<math::ErfOp>(); }
+  friend Number sin(Number x) { return x.apply<math::SinOp>(); }
+  friend Number cos(Number x) { return x.apply<math::CosOp>(); }
+  friend Number max(Number x, double y) {
+    return x.with(arith::MaximumFOp::create(x.k.b, x.k.loc, x.value,
+                                            x.constant(y).value));
+  }
+};
+
+/// The function that `op` applies, of `x`; null where it is none of the table.
+template <typename... Ops>
+Value emitScalarFunction(OpList<Ops...>, Operation *op, Number x) {
+  Value result;
+  auto tryOne = [&]<typename Op>() {
+    if constexpr (isScalarFunction<Op>)
+      if (isa<Op>(op))
+        result = Op::apply(x).value;
+  };
+  (tryOne.template operator()<Ops>(), ...);
+  return result;
+}
+
 class Elementwise {
 public:
   Elementwise(KernelBuilder &k, Type type) : k(k), type(type) {}
@@ -32,34 +94,6 @@ public:
     if (auto vector = dyn_cast<VectorType>(type))
       attr = DenseElementsAttr::get(vector, Attribute(attr));
     return arith::ConstantOp::create(k.b, k.loc, attr);
-  }
-
-  Value sigmoid(Value x) {
-    Value minus = arith::NegFOp::create(k.b, k.loc, x);
-    Value e = math::ExpOp::create(k.b, k.loc, minus);
-    return k.divf(number(1), k.addf(number(1), e));
-  }
-
-  Value gelu(Value x) {
-    Value inner = math::ErfOp::create(
-        k.b, k.loc, k.mulf(x, number(0.70710678118654752440)));
-    return k.mulf(k.mulf(number(0.5), x), k.addf(number(1), inner));
-  }
-
-  /// 0.5 * (1 + tanh(u)) is sigmoid(2 u).
-  Value geluTanh(Value x) {
-    Value cubic =
-        k.mulf(k.mulf(x, x), number(2 * 0.79788456080286535588 * 0.044715));
-    Value inner = k.addf(cubic, number(2 * 0.79788456080286535588));
-    return k.mulf(x, sigmoid(k.mulf(x, inner)));
-  }
-
-  Value softplus(Value x) {
-    Value minus =
-        arith::NegFOp::create(k.b, k.loc, math::AbsFOp::create(k.b, k.loc, x));
-    Value tail = math::Log1pOp::create(k.b, k.loc,
-                                       math::ExpOp::create(k.b, k.loc, minus));
-    return k.addf(arith::MaximumFOp::create(k.b, k.loc, x, number(0)), tail);
   }
 
   /// x ** p by multiplication for a small whole p, else e ** (p * log(x)).
@@ -146,27 +180,10 @@ public:
   }
 
   Value emit(Operation *op, ValueRange x) {
+    if (isa<ScalarFunctionOpInterface>(op))
+      return emitScalarFunction(AllOps(), op, {k, x[0]});
     return TypeSwitch<Operation *, Value>(op)
         .Case([&](NegOp) { return arith::NegFOp::create(k.b, k.loc, x[0]); })
-        .Case([&](AbsOp) { return math::AbsFOp::create(k.b, k.loc, x[0]); })
-        .Case([&](ExpOp) { return math::ExpOp::create(k.b, k.loc, x[0]); })
-        .Case([&](LogOp) { return math::LogOp::create(k.b, k.loc, x[0]); })
-        .Case([&](SqrtOp) { return math::SqrtOp::create(k.b, k.loc, x[0]); })
-        .Case([&](RsqrtOp) {
-          return k.divf(number(1), math::SqrtOp::create(k.b, k.loc, x[0]));
-        })
-        .Case([&](TanhOp) { return math::TanhOp::create(k.b, k.loc, x[0]); })
-        .Case([&](SigmoidOp) { return sigmoid(x[0]); })
-        .Case([&](ErfOp) { return math::ErfOp::create(k.b, k.loc, x[0]); })
-        .Case([&](SinOp) { return math::SinOp::create(k.b, k.loc, x[0]); })
-        .Case([&](CosOp) { return math::CosOp::create(k.b, k.loc, x[0]); })
-        .Case([&](ReluOp) {
-          return arith::MaximumFOp::create(k.b, k.loc, x[0], number(0));
-        })
-        .Case([&](GeluOp) { return gelu(x[0]); })
-        .Case([&](GeluTanhOp) { return geluTanh(x[0]); })
-        .Case([&](SiluOp) { return k.mulf(x[0], sigmoid(x[0])); })
-        .Case([&](SoftplusOp) { return softplus(x[0]); })
         .Case([&](StopGradientOp) { return x[0]; })
         .Case([&](CastOp) { return convert(x[0]); })
         .Case([&](NotOp) {

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/frontend/elaborate/Builtins.h"
+#include "compiler/dialect/ScalarFunctions.h"
 #include "compiler/frontend/syntax/Habits.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -25,27 +26,13 @@ using llvm::Twine;
 /// Name and parameters as a person writes them; `=` marks an optional one, a
 /// last `..` takes any further arguments.
 struct BuiltinInfo {
-  const char *name;
-  const char *parameters;
+  StringRef name;
+  StringRef parameters;
   Value (BuiltinCall::*run)();
 };
 
+/// All but those of one number, which the dialect lists.
 static const BuiltinInfo table[] = {
-    {"abs", "x", &BuiltinCall::elementwise},
-    {"exp", "x", &BuiltinCall::elementwise},
-    {"log", "x", &BuiltinCall::elementwise},
-    {"sqrt", "x", &BuiltinCall::elementwise},
-    {"rsqrt", "x", &BuiltinCall::elementwise},
-    {"tanh", "x", &BuiltinCall::elementwise},
-    {"sigmoid", "x", &BuiltinCall::elementwise},
-    {"erf", "x", &BuiltinCall::elementwise},
-    {"sin", "x", &BuiltinCall::elementwise},
-    {"cos", "x", &BuiltinCall::elementwise},
-    {"relu", "x", &BuiltinCall::elementwise},
-    {"gelu", "x", &BuiltinCall::elementwise},
-    {"gelu_tanh", "x", &BuiltinCall::elementwise},
-    {"silu", "x", &BuiltinCall::elementwise},
-    {"softplus", "x", &BuiltinCall::elementwise},
     {"stop_gradient", "x", &BuiltinCall::elementwise},
     {"min", "a b= axis=", &BuiltinCall::minMax},
     {"max", "a b= axis=", &BuiltinCall::minMax},
@@ -82,28 +69,34 @@ static const BuiltinInfo table[] = {
     {"he", "gain=", &BuiltinCall::init},
 };
 
-static const BuiltinInfo *findBuiltin(StringRef name) {
+static std::optional<BuiltinInfo> findBuiltin(StringRef name) {
+  if (findScalarFunction(name))
+    return BuiltinInfo{name, "x", &BuiltinCall::elementwise};
   for (const BuiltinInfo &info : table)
     if (name == info.name)
-      return &info;
-  return nullptr;
+      return info;
+  return std::nullopt;
 }
 
-bool Elaborator::isBuiltin(StringRef name) const { return findBuiltin(name); }
+bool Elaborator::isBuiltin(StringRef name) const {
+  return findBuiltin(name).has_value();
+}
 
 std::vector<std::string> Elaborator::builtinNames() {
   std::vector<std::string> names;
+  for (const ScalarFunction &function : scalarFunctions())
+    names.push_back(function.name.str());
   for (const BuiltinInfo &info : table)
-    names.emplace_back(info.name);
+    names.push_back(info.name.str());
   return names;
 }
 
 Value Elaborator::callBuiltin(StringRef name, std::vector<CallArg> &args,
                               Range range, Env &env) {
-  const BuiltinInfo *info = findBuiltin(name);
+  std::optional<BuiltinInfo> info = findBuiltin(name);
   llvm::SmallVector<StringRef> words, names;
   llvm::SmallVector<bool> required;
-  StringRef(info->parameters).split(words, ' ', -1, /*KeepEmpty=*/false);
+  info->parameters.split(words, ' ', -1, /*KeepEmpty=*/false);
   bool open = false;
   for (StringRef word : words) {
     if (word == "..") {
@@ -245,40 +238,12 @@ std::optional<BuiltinCall::Along> BuiltinCall::along(StringRef which) {
 // Elementwise
 //===----------------------------------------------------------------------===//
 
-double (*tfm::elementwiseFunction(StringRef name))(double) {
-  return llvm::StringSwitch<double (*)(double)>(name)
-      .Case("abs", [](double v) { return std::fabs(v); })
-      .Case("exp", [](double v) { return std::exp(v); })
-      .Case("log", [](double v) { return std::log(v); })
-      .Case("sqrt", [](double v) { return std::sqrt(v); })
-      .Case("rsqrt", [](double v) { return 1 / std::sqrt(v); })
-      .Case("tanh", [](double v) { return std::tanh(v); })
-      .Case("sigmoid", [](double v) { return 1 / (1 + std::exp(-v)); })
-      .Case("erf", [](double v) { return std::erf(v); })
-      .Case("sin", [](double v) { return std::sin(v); })
-      .Case("cos", [](double v) { return std::cos(v); })
-      .Case("relu", [](double v) { return v > 0 ? v : 0; })
-      .Case("gelu",
-            [](double v) { return v * (1 + std::erf(v / std::sqrt(2.0))) / 2; })
-      .Case("gelu_tanh",
-            [](double v) {
-              return v *
-                     (1 + std::tanh(std::sqrt(2 / M_PI) *
-                                    (v + 0.044715 * v * v * v))) /
-                     2;
-            })
-      .Case("silu", [](double v) { return v / (1 + std::exp(-v)); })
-      .Case("softplus",
-            [](double v) {
-              return std::max(v, 0.0) + std::log1p(std::exp(-std::fabs(v)));
-            })
-      .Default([](double v) { return v; });
-}
-
 Value BuiltinCall::elementwiseNumber(const Value &x) {
   if (name == "abs" && x.is(Value::Int))
     return x.dim().value() < 0 ? Value::integer(-x.dim()) : x;
-  double y = elementwiseFunction(name)(x.number());
+  const ScalarFunction *function = findScalarFunction(name);
+  // A number has no gradient to stop.
+  double y = function ? function->value(x.number()) : x.number();
   if (std::isfinite(y))
     return Value::real(y);
   e.error(412, arg("x")->range,

@@ -74,10 +74,6 @@ private:
   std::optional<Tensor> attentionMask(const Dims &scores);
 };
 
-/// One of the elementwise functions for numbers; unknown names give the
-/// identity.
-double (*elementwiseFunction(llvm::StringRef name))(double);
-
 } // namespace tfm
 
 #endif // TFM_FRONTEND_ELABORATE_BUILTINS_H

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "compiler/dialect/ScalarFunctions.h"
 #include "compiler/frontend/elaborate/Builtins.h"
 
 #include "llvm/ADT/StringSwitch.h"
@@ -225,7 +226,6 @@ int ConstCompiler::compile(const Expr &expr) {
     std::string name;
     if (known) {
       name = callee.text();
-      step.function = elementwiseFunction(name);
       if (name == "min" || name == "max") {
         step.op = name == "min" ? Op::Min : Op::Max;
         wanted = 2;
@@ -233,14 +233,10 @@ int ConstCompiler::compile(const Expr &expr) {
         step.op = Op::If;
         wanted = 3;
       } else {
-        known = llvm::StringSwitch<bool>(name)
-                    .Cases({"abs", "exp", "log", "sqrt", "rsqrt", "tanh",
-                            "sigmoid", "erf"},
-                           true)
-                    .Cases({"sin", "cos", "relu", "gelu", "gelu_tanh", "silu",
-                            "softplus"},
-                           true)
-                    .Default(false);
+        const ScalarFunction *function = findScalarFunction(name);
+        known = function != nullptr;
+        if (known)
+          step.function = function->value;
       }
     }
     if (!known) {

@@ -11,6 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "compiler/dialect/ScalarFunctions.h"
 #include "tests/unit/codegen/ExpectCompiled.h"
 #include "tests/unit/oracle/Gradients.h"
 #include "tests/unit/oracle/Safetensors.h"
@@ -54,6 +55,25 @@ INSTANTIATE_TEST_SUITE_P(Sizes, RandomCompiled,
                            return std::to_string(info.param.rows) + "x" +
                                   std::to_string(info.param.columns);
                          });
+
+// What a kernel makes of a formula is what the formula says, of positive and,
+// where there is a value, of negative numbers.
+TEST(FunctionsCompiled, AreThoseOfTheTable) {
+  for (const ScalarFunction &function : scalarFunctions()) {
+    bool anySign = std::isfinite(function.value(-0.7));
+    expectDerivativeCompiled(llvm::formatv(R"(
+          func.func @f(%x: tensor<3x37xf32>) -> tensor<3x37xf32> {{
+            %c = tfm.constant dense<{1}> : tensor<3x37xf32>
+            %s = tfm.mul %x, %x : tensor<3x37xf32>
+            %p = tfm.add %s, %c : tensor<3x37xf32>
+            %y = tfm.{0} {2} : tensor<3x37xf32>
+            return %y : tensor<3x37xf32>
+          })",
+                                           function.name, "0.1",
+                                           anySign ? "%x" : "%p")
+                                 .str());
+  }
+}
 
 // What is dropped is exactly what the oracle drops, at every size.
 TEST(DropoutCompiled, MasksAreThoseOfTheOracle) {
