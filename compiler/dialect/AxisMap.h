@@ -56,6 +56,17 @@ struct AxisMap {
     return place.axis == axis ? mixed(reason) : kept(place);
   }
 
+  /// Of an op that goes along the whole of `axis` of a tensor of `shape` in its
+  /// order, or in reverse; every other axis stays where it is.
+  static AxisMap cumulative(int64_t axis, llvm::ArrayRef<int64_t> shape,
+                            bool reverse, AxisPlace place, int64_t size) {
+    if (place.axis != axis)
+      return kept(place);
+    bool inOrder = !reverse && place.inner == 1 && size == shape[axis];
+    return inOrder ? causal(place)
+                   : mixed("a sum over positions that are to come");
+  }
+
   bool isKept() const { return kind == Kind::Kept; }
   bool isMixed() const { return kind == Kind::Mixed; }
 };

@@ -11,6 +11,7 @@
 #include "compiler/transforms/SequenceAxis.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/TypeSwitch.h"
 #include <limits>
 #include <map>
 
@@ -24,23 +25,30 @@ using namespace tfm;
 
 namespace {
 
-/// The types of the caches of a block, keys before values, in program order;
-/// inside of a repeat those of all layers, stacked.
-void collectCaches(Block &block, ArrayRef<int64_t> layers,
+/// What is kept of a causal op: keys and values.
+SmallVector<RankedTensorType> cachesOf(Operation *op) {
+  return llvm::TypeSwitch<Operation *, SmallVector<RankedTensorType>>(op).Case(
+      [](AttentionOp attention) {
+        return SmallVector<RankedTensorType>{tensorType(attention.getK()),
+                                             tensorType(attention.getV())};
+      });
+}
+
+/// The types of the caches of a block in program order; inside of a repeat
+/// those of all layers, stacked.
+void collectCaches(Block &block, const SequenceAnalysis &analysis,
+                   ArrayRef<int64_t> layers,
                    SmallVectorImpl<RankedTensorType> &types) {
   for (Operation &op : block) {
     if (auto repeat = dyn_cast<RepeatOp>(&op)) {
       SmallVector<int64_t> inner(layers);
       inner.push_back(repeat.getCount());
-      collectCaches(*repeat.getBlock(), inner, types);
-    } else if (auto attention = dyn_cast<AttentionOp>(&op)) {
-      if (!attention.getCausal())
-        continue;
-      for (Value value : {attention.getK(), attention.getV()}) {
+      collectCaches(*repeat.getBlock(), analysis, inner, types);
+    } else if (analysis.isCausal(&op)) {
+      for (RankedTensorType type : cachesOf(&op)) {
         SmallVector<int64_t> shape(layers);
-        llvm::append_range(shape, tensorType(value).getShape());
-        types.push_back(
-            RankedTensorType::get(shape, tensorType(value).getElementType()));
+        llvm::append_range(shape, type.getShape());
+        types.push_back(type.clone(shape));
       }
     }
   }
@@ -251,7 +259,7 @@ void StepBuilder::cloneAttention(AttentionOp attention, Scope &scope) {
 
 void StepBuilder::cloneRepeat(RepeatOp repeat, Scope &scope) {
   SmallVector<RankedTensorType> types;
-  collectCaches(*repeat.getBlock(), {}, types);
+  collectCaches(*repeat.getBlock(), analysis, {}, types);
   auto mapped = [&](ValueRange range) {
     SmallVector<Value> result;
     for (Value value : range)
@@ -325,11 +333,11 @@ void StepBuilder::cloneRepeat(RepeatOp repeat, Scope &scope) {
 
 void StepBuilder::cloneBlock(Block &block, Scope &scope) {
   for (Operation &op : block.without_terminator()) {
-    auto attention = dyn_cast<AttentionOp>(&op);
     if (auto repeat = dyn_cast<RepeatOp>(&op)) {
       cloneRepeat(repeat, scope);
-    } else if (attention && attention.getCausal()) {
-      cloneAttention(attention, scope);
+    } else if (analysis.isCausal(&op)) {
+      llvm::TypeSwitch<Operation *>(&op).Case(
+          [&](AttentionOp attention) { cloneAttention(attention, scope); });
     } else if (suffix.contains(&op)) {
       for (Value operand : op.getOperands())
         inSuffix(operand, scope);
@@ -363,7 +371,7 @@ void StepBuilder::findSuffix() {
   Block &block = forward.getBody().front();
   for (Operation &op : llvm::reverse(block.without_terminator())) {
     bool tagged = op.getNumResults() == 1 && analysis.find(op.getResult(0));
-    if (!tagged || isa<RepeatOp, AttentionOp>(op))
+    if (!tagged || isa<RepeatOp>(op) || analysis.isCausal(&op))
       continue;
     if (llvm::all_of(op.getUsers(), [&](Operation *user) {
           return user == block.getTerminator() || suffix.contains(user);
@@ -378,7 +386,7 @@ func::FuncOp StepBuilder::build(StringRef name) {
   auto perSequence = RankedTensorType::get({batch}, builder.getI32Type());
   auto tokens = RankedTensorType::get({batch, count}, builder.getI32Type());
   SmallVector<RankedTensorType> caches;
-  collectCaches(block, {}, caches);
+  collectCaches(block, analysis, {}, caches);
   SmallVector<Type> inputs(block.getNumArguments(), tokens);
   inputs.push_back(perSequence);
   if (prefill)
@@ -445,6 +453,14 @@ func::FuncOp StepBuilder::build(StringRef name) {
   func::ReturnOp::create(builder, loc, results);
   return step;
 }
+
+} // namespace
+
+bool tfm::canKeep(Operation *op, const SequenceTag &, int64_t) {
+  return isa<AttentionOp>(op);
+}
+
+namespace {
 
 struct DeriveDecodePass : tfm::impl::DeriveDecodePassBase<DeriveDecodePass> {
   using DeriveDecodePassBase::DeriveDecodePassBase;

@@ -55,9 +55,9 @@ def SimplifyPass : Pass<"tfm-simplify", "::mlir::ModuleOp"> {
 def DecomposePass : Pass<"tfm-decompose", "::mlir::ModuleOp"> {
   let summary = "row ops as reductions and elementwise ops";
   let description = [{
-    Replaces softmax, log_softmax, normalize, rms_normalize, cross_entropy and
-    cross_entropy_backward by `reduce_sum`, `reduce_max`, `broadcast` and
-    elementwise ops: what kernels are fused from. Run `tfm-simplify` after it:
+    Replaces ops that no kernel computes as they are (softmax, normalize,
+    cross_entropy, ...) by reductions, `broadcast`, slices and elementwise ops:
+    what kernels are fused from. Run `tfm-simplify` after it:
     an op and its derivative share statistics.
   }];
 }

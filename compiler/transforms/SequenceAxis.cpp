@@ -71,9 +71,11 @@ private:
         own.batch = batch.place;
       }
       AxisMap time = axes.mapAxis(number, tag->time, analysis.sizes[1]);
-      // Of what is causal, generation has to know what it keeps.
-      if (!time.isKept() && (time.isMixed() || !isa<AttentionOp>(op)))
+      bool isCausal = time.kind == AxisMap::Kind::Causal;
+      if (time.isMixed() || (isCausal && !canKeep(op, *tag, analysis.batch())))
         return fail(op, reasonOf(time));
+      if (isCausal)
+        analysis.causal.insert(op);
       own.time = time.place;
     }
     if (!llvm::all_equal(places))

@@ -13,6 +13,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
 
 #include <optional>
 #include <string>
@@ -42,7 +43,8 @@ struct DecodeObstacle {
 /// Follows the positions of the tokens `[B, T]` through a `@forward`: every
 /// value either depends on them position by position, and then the analysis
 /// says where the positions are, or it depends on no input at all. An op that
-/// mixes positions otherwise than by causal attention is an obstacle.
+/// mixes positions is an obstacle, but for those that look back and of which
+/// generation knows what to keep.
 class SequenceAnalysis {
 public:
   explicit SequenceAnalysis(mlir::func::FuncOp forward);
@@ -52,6 +54,8 @@ public:
     auto it = tags.find(value);
     return it == tags.end() ? nullptr : &it->second;
   }
+  /// Whether the results of an op depend on earlier positions, too.
+  bool isCausal(mlir::Operation *op) const { return causal.contains(op); }
   const std::optional<DecodeObstacle> &obstacle() const { return problem; }
   int64_t batch() const { return sizes[0]; }
   int64_t length() const { return sizes[1]; }
@@ -59,10 +63,15 @@ public:
 private:
   friend class TagRules;
   llvm::DenseMap<mlir::Value, SequenceTag> tags;
+  llvm::DenseSet<mlir::Operation *> causal;
   std::optional<DecodeObstacle> problem;
   /// Of the inputs: sequences, and positions of each.
   int64_t sizes[2] = {0, 0};
 };
+
+/// Whether generation knows what to keep of `op`, which looks at earlier
+/// positions of `batch` sequences where `tag` says (DeriveDecode.cpp).
+bool canKeep(mlir::Operation *op, const SequenceTag &tag, int64_t batch);
 
 } // namespace tfm
 

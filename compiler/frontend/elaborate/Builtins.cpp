@@ -9,6 +9,7 @@
 #include "compiler/dialect/ScalarFunctions.h"
 #include "compiler/frontend/syntax/Habits.h"
 
+#include "llvm/ADT/Sequence.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSwitch.h"
 
@@ -29,6 +30,8 @@ struct BuiltinInfo {
   StringRef name;
   StringRef parameters;
   Value (BuiltinCall::*run)();
+  /// In its place, for one that is in this file alone.
+  Value (*function)(BuiltinCall &) = nullptr;
 };
 
 /// All but those of one number, which the dialect lists.
@@ -131,7 +134,7 @@ Value Elaborator::callBuiltin(StringRef name, std::vector<CallArg> &args,
       return Value();
   BuiltinCall call{*this, info->name, names, *bound, rest, range, env};
   locate(range);
-  return (call.*info->run)();
+  return info->function ? info->function(call) : (call.*info->run)();
 }
 
 //===----------------------------------------------------------------------===//
@@ -445,20 +448,45 @@ Value BuiltinCall::reduction() {
   return Value::tensor(variance);
 }
 
-Value BuiltinCall::softmax() {
+std::vector<Value> BuiltinCall::alongRows(const Along &all,
+                                          Emitter::Integers attributes,
+                                          llvm::ArrayRef<Elem> elems,
+                                          const Dim &size) {
+  // The op works on the last axis.
+  llvm::SmallVector<int64_t> order =
+      llvm::to_vector(llvm::seq<int64_t>(0, all.x.dims.size()));
+  std::swap(order[all.axis], order.back());
+  Tensor moved = e.transposeAxes(all.x, order);
+  std::vector<Emitter::Handle> handles =
+      e.emitter.op(name, {moved.handle}, attributes);
+  Dims dims = moved.dims;
+  dims.back() = size;
+  std::vector<Value> results;
+  for (auto [handle, elem] : llvm::zip_equal(handles, elems))
+    results.push_back(
+        Value::tensor(e.transposeAxes({handle, elem, dims}, order)));
+  return results;
+}
+
+Value BuiltinCall::refuse(StringRef which, const Twine &message) {
+  e.error(412, arg(which)->range, message);
+  return Value();
+}
+
+Value BuiltinCall::alongAxis() {
   auto all = along("x");
   if (!all)
     return Value();
   const auto &[x, at] = *all;
-  // The op works on the last axis.
-  llvm::SmallVector<int64_t> order;
-  int64_t last = static_cast<int64_t>(x.dims.size()) - 1;
-  for (int64_t i = 0; i <= last; ++i)
-    order.push_back(i);
-  std::swap(order[at], order[last]);
-  Tensor moved = e.transposeAxes(x, order);
-  moved.handle = e.emitter.unary(name, moved.handle);
-  return Value::tensor(e.transposeAxes(moved, order));
+  return Value::tensor(
+      {e.emitter.op(name, {x.handle}, {{"axis", at}})[0], Elem::Float, x.dims});
+}
+
+Value BuiltinCall::softmax() {
+  auto all = along("x");
+  if (!all)
+    return Value();
+  return alongRows(*all, {}, {Elem::Float}, all->x.dims[all->axis])[0];
 }
 
 Value BuiltinCall::normalize() {

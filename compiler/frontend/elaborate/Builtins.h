@@ -34,6 +34,9 @@ public:
   /// A number as another type.
   Value castNumber(const Value &x, llvm::StringRef type);
   Value reduction();
+  /// What an op of the same name does along an axis, without changing the
+  /// shape.
+  Value alongAxis();
   Value softmax();
   Value normalize();
   Value rearrange();
@@ -51,7 +54,7 @@ public:
   /// `range(count)`, named for the language's function.
   Value rangeTensor();
 
-private:
+  // What functions take, checked.
   const CallArg *arg(llvm::StringRef which) const;
   /// Whether it is there and not `none`.
   bool given(llvm::StringRef which) const;
@@ -71,6 +74,14 @@ private:
   };
   std::optional<Along> along(llvm::StringRef which);
   void wrong(const CallArg &a, llvm::StringRef which, llvm::StringRef expected);
+  /// An argument that is out of its range; poison.
+  Value refuse(llvm::StringRef which, const llvm::Twine &message);
+  /// The results, of `elems`, of the op of this name, which works on rows,
+  /// along an axis, of which they have `size`.
+  std::vector<Value> alongRows(const Along &all, Emitter::Integers attributes,
+                               llvm::ArrayRef<Elem> elems, const Dim &size);
+
+private:
   std::optional<Tensor> attentionMask(const Dims &scores);
 };
 

@@ -516,6 +516,43 @@ Handle Emitter::rmsNormalize(Handle x, double eps) {
   return impl->make<RmsNormalizeOp>(impl->use(x), llvm::APFloat(eps));
 }
 
+std::vector<Handle> Emitter::op(StringRef name, ArrayRef<Handle> operands,
+                                Integers attributes) {
+  Impl &m = *impl;
+  OperationState state(m.place(), ("tfm." + name).str());
+  for (Handle operand : operands)
+    state.addOperands(m.use(operand));
+  SmallVector<NamedAttribute> named;
+  for (const auto &[key, value] : attributes)
+    named.push_back(
+        m.builder.getNamedAttr(key, m.builder.getI64IntegerAttr(value)));
+  DictionaryAttr dictionary = m.builder.getDictionaryAttr(named);
+  // The op's own storage for attributes, for as long as its types are inferred.
+  std::vector<std::max_align_t> storage(llvm::divideCeil(
+      state.name.getOpPropertyByteSize(), sizeof(std::max_align_t)));
+  OpaqueProperties properties(storage.data());
+  state.name.initOpProperties(properties, OpaqueProperties(nullptr));
+  bool fits = true;
+  if (!attributes.empty()) {
+    fits = succeeded(state.name.setOpPropertiesFromAttribute(
+        state.name, properties, dictionary,
+        [&] { return mlir::emitError(state.location); }));
+    state.propertiesAttr = dictionary;
+  }
+  fits = fits &&
+         succeeded(
+             state.name.getInterface<InferTypeOpInterface>()->inferReturnTypes(
+                 &m.context, state.location, state.operands, dictionary,
+                 properties, {}, state.types));
+  state.name.destroyOpProperties(properties);
+  if (!fits)
+    llvm::report_fatal_error("a call of `" + name + "` was not checked");
+  std::vector<Handle> results;
+  for (mlir::Value result : m.builder.create(state)->getResults())
+    results.push_back(toHandle(result));
+  return results;
+}
+
 Handle Emitter::matmul(Handle a, Handle b) {
   return impl->make<MatmulOp>(impl->use(a), impl->use(b));
 }

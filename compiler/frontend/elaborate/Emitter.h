@@ -84,6 +84,12 @@ public:
   Handle normalize(Handle x, double eps);
   Handle rmsNormalize(Handle x, double eps);
 
+  /// The results of the op with the mnemonic `name`, which infers their types,
+  /// and has these integers as attributes.
+  using Integers = llvm::ArrayRef<std::pair<llvm::StringRef, int64_t>>;
+  std::vector<Handle> op(llvm::StringRef name, llvm::ArrayRef<Handle> operands,
+                         Integers attributes);
+
   // The rest.
   Handle matmul(Handle a, Handle b);
   Handle gather(Handle table, Handle ids);
