@@ -121,6 +121,14 @@ FailureOr<Cotangents> ReluOp::buildVJP(OpBuilder &builder, ValueRange c) {
       b.select(b.compare(CompareKind::gt, getY(), zero), c[0], zero)};
 }
 
+// 2 c max(x, 0)
+FailureOr<Cotangents> ReluSquaredOp::buildVJP(OpBuilder &builder,
+                                              ValueRange c) {
+  TfmBuilder b{builder, getLoc()};
+  Value positive = ReluOp::create(builder, getLoc(), getX());
+  return Cotangents{b.mul(c[0], b.scale(positive, 2.0))};
+}
+
 // c (P(x) + x p(x)), P and p the standard normal's distribution and density
 FailureOr<Cotangents> GeluOp::buildVJP(OpBuilder &builder, ValueRange c) {
   TfmBuilder b{builder, getLoc()};

@@ -48,6 +48,11 @@ template <typename Real> Real sigmoid(Real x) { return 1.0 / (1.0 + exp(-x)); }
 
 template <typename Real> Real relu(Real x) { return max(x, 0.0); }
 
+template <typename Real> Real relu_squared(Real x) {
+  Real positive = max(x, 0.0);
+  return positive * positive;
+}
+
 template <typename Real> Real gelu(Real x) {
   constexpr double rootOfHalf = 0.70710678118654752440;
   return 0.5 * x * (1.0 + erf(x * rootOfHalf));

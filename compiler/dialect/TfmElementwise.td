@@ -51,6 +51,8 @@ def ErfOp : Tfm_ScalarFunctionOp<"erf", 1, "PartOfActivation", "the error functi
 def SinOp : Tfm_ScalarFunctionOp<"sin", 1, "PartOfRotation", "sin(x), x in radians">;
 def CosOp : Tfm_ScalarFunctionOp<"cos", 1, "PartOfRotation", "cos(x), x in radians">;
 def ReluOp : Tfm_ScalarFunctionOp<"relu", 1, "Activation", "max(x, 0); its derivative at 0 is 0", [CheapToRebuild]>;
+def ReluSquaredOp : Tfm_ScalarFunctionOp<"relu_squared", 2, "Activation", "max(x, 0) ** 2 (So et al. 2021)",
+    [CheapToRebuild]>;
 def GeluOp : Tfm_ScalarFunctionOp<"gelu", 5, "Activation",
     "x * (1 + erf(x / sqrt(2))) / 2 (Hendrycks and Gimpel 2016)">;
 def GeluTanhOp : Tfm_ScalarFunctionOp<"gelu_tanh", 9, "Activation",

@@ -30,10 +30,15 @@ using Wanted = std::optional<json>;
 /// What functions are called in config.json (`ACT2FN` of transformers), and the
 /// op that computes them.
 constexpr std::pair<const char *, const char *> activations[] = {
-    {"relu", "relu"},           {"gelu", "gelu"},
-    {"gelu_python", "gelu"},    {"gelu_new", "gelu_tanh"},
-    {"gelu_fast", "gelu_tanh"}, {"gelu_pytorch_tanh", "gelu_tanh"},
-    {"silu", "silu"},           {"swish", "silu"}};
+    {"relu", "relu"},
+    {"relu2", "relu_squared"},
+    {"gelu", "gelu"},
+    {"gelu_python", "gelu"},
+    {"gelu_new", "gelu_tanh"},
+    {"gelu_fast", "gelu_tanh"},
+    {"gelu_pytorch_tanh", "gelu_tanh"},
+    {"silu", "silu"},
+    {"swish", "silu"}};
 
 /// Numbers are compared as the kernels have them: in single precision.
 bool isEqual(const json &a, const json &b) {

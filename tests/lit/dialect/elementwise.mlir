@@ -29,6 +29,8 @@ func.func @unary(%x: tensor<4x8xf32>) {
   %cos = tfm.cos %x : tensor<4x8xf32>
   // CHECK: tfm.relu %{{.*}} : tensor<4x8xf32>
   %relu = tfm.relu %x : tensor<4x8xf32>
+  // CHECK: tfm.relu_squared %{{.*}} : tensor<4x8xf32>
+  %relu_squared = tfm.relu_squared %x : tensor<4x8xf32>
   // CHECK: tfm.gelu %{{.*}} : tensor<4x8xf32>
   %gelu = tfm.gelu %x : tensor<4x8xf32>
   // CHECK: tfm.gelu_tanh %{{.*}} : tensor<4x8xf32>

@@ -229,7 +229,7 @@ private:
   }
 
   std::string activation() {
-    return pick({"relu", "gelu", "gelu_tanh", "silu", "softplus", "tanh",
+    return pick({"relu", "relu_squared", "gelu", "gelu_tanh", "silu", "softplus", "tanh",
                  "sigmoid", "sin"});
   }
 
@@ -249,6 +249,7 @@ private:
                          "rsqrt(1.0 + {0} * {0})",
                          "abs({0})",
                          "relu({0})",
+                         "relu_squared(tanh({0}))",
                          "gelu({0})",
                          "gelu_tanh({0})",
                          "silu({0})",

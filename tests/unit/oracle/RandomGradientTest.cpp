@@ -421,6 +421,7 @@ const std::map<std::string, Write> &writers() {
       {"reduce_max", reduce},
       {"reduce_sum", reduce},
       {"relu", anySign},
+      {"relu_squared", anySign},
       {"repeat", repeat},
       {"reshape", reshape},
       {"rms_normalize", normalize},

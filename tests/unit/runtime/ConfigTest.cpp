@@ -149,6 +149,8 @@ TEST(Config, Activation) {
             "activation_function \"gelu_new\", silu: change it in llama.tfm");
   EXPECT_EQ(compare(R"({"hidden_act": "mish"})"),
             "hidden_act \"mish\", silu: not compared");
+  EXPECT_EQ(compareWith("silu", "relu_squared", R"({"hidden_act": "relu2"})"),
+            "hidden_act \"relu2\", relu_squared: agrees");
   // Gemma: another key, or another meaning.
   EXPECT_EQ(compareWith("silu", "gelu_tanh",
                         R"({"hidden_act": "gelu",

@@ -125,6 +125,8 @@ TEST(ModelFacts, WhatIsNotCertainIsLeftOut) {
                        attend)
                    .get("eps"));
   EXPECT_TRUE(factsOf("    q = relu(q)\n" + attend).get("activation"));
+  EXPECT_EQ(*factsOf("    q = relu_squared(q)\n" + attend).get("activation"),
+            llvm::json::Value(llvm::json::Array{"relu_squared"}));
   EXPECT_FALSE(
       factsOf("    q = relu(q) * sigmoid(q)\n" + attend).get("activation"));
   EXPECT_FALSE(
