@@ -150,6 +150,12 @@ FailureOr<Cotangents> RmsNormalizeOp::buildVJP(OpBuilder &builder,
   return Cotangents{b.mul(b.broadcast(r, type), inner)};
 }
 
+// The sum of the cotangents of all sums that an element is in.
+FailureOr<Cotangents> CumsumOp::buildVJP(OpBuilder &builder, ValueRange c) {
+  return Cotangents{
+      CumsumOp::create(builder, getLoc(), c[0], getAxis(), !getReverse())};
+}
+
 //===----------------------------------------------------------------------===//
 // Matrix product, embedding
 //===----------------------------------------------------------------------===//

@@ -340,6 +340,28 @@ def RmsNormalizeOp : Tfm_RowOp<"rms_normalize", 3, "x / sqrt(mean(x ** 2) + eps)
   let hasVerifier = 1;
 }
 
+def CumsumOp : Tfm_DiffOp<"cumsum", [AllTypesMatch<["x", "y"]>,
+    PredOpTrait<"the axis is one of the operand's",
+                CPred<"getAxis() < static_cast<uint64_t>(getX().getType().getRank())">>]> {
+  let flops = "1";
+  let axes = [{::tfm::AxisMap::cumulative(getAxis(), getX().getType().getShape(), getReverse(), place, size)}];
+  let summary = "the sum of all elements up to each along one axis";
+  let description = [{
+    `y[i] = x[0] + ... + x[i]` along `axis`; with `reverse`, which is the
+    derivative, `y[i] = x[i] + ... + x[n - 1]`. Over positions it is causal: deriving
+    the decode step keeps the sums in a cache, one for each position.
+
+    Example:
+
+    ```mlir
+    %y = tfm.cumsum %x axis 1 : tensor<4x8xf32>
+    ```
+  }];
+  let arguments = (ins FloatTensor:$x, I64Attr:$axis, UnitAttr:$reverse);
+  let results = (outs FloatTensor:$y);
+  let assemblyFormat = "$x `axis` $axis (`reverse` $reverse^)? attr-dict `:` type($x)";
+}
+
 //===----------------------------------------------------------------------===//
 // Matrix product, embedding
 //===----------------------------------------------------------------------===//

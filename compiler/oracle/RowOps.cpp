@@ -58,6 +58,20 @@ void reduceMax(Frame &frame, ReduceMaxOp op) {
          [](double a, double b) { return std::max(a, b); });
 }
 
+void cumsum(Frame &frame, CumsumOp op) {
+  const Tensor &x = frame.get(op.getX());
+  Tensor y = Frame::like(op.getY());
+  auto axis = static_cast<int64_t>(op.getAxis());
+  forEachIndex(x.shape, [&](ArrayRef<int64_t> index) {
+    std::vector<int64_t> from(index.begin(), index.end());
+    int64_t first = op.getReverse() ? index[axis] : 0,
+            last = op.getReverse() ? x.shape[axis] - 1 : index[axis];
+    for (from[axis] = first; from[axis] <= last; ++from[axis])
+      y.at(index) += x.at(from);
+  });
+  frame.set(op.getY(), std::move(y));
+}
+
 void softmax(Frame &frame, SoftmaxOp op) {
   Tensor y = frame.get(op.getX());
   for (int64_t i = 0; i < y.rows(); ++i) {
@@ -148,6 +162,7 @@ void crossEntropyBackward(Frame &frame, CrossEntropyBackwardOp op) {
 void tfm::oracle::addRowRules(Rules &rules) {
   addRule<ReduceSumOp, reduceSum>(rules);
   addRule<ReduceMaxOp, reduceMax>(rules);
+  addRule<CumsumOp, cumsum>(rules);
   addRule<SoftmaxOp, softmax>(rules);
   addRule<LogSoftmaxOp, logSoftmax>(rules);
   addRule<NormalizeOp, normalize>(rules);

@@ -72,6 +72,28 @@ void decompose(TfmBuilder b, RmsNormalizeOp op) {
   op.replaceAllUsesWith(b.mul(op.getX(), b.broadcast(r, type)));
 }
 
+/// By doubling (Hillis and Steele 1986): what a step has added up to s elements
+/// before each, the next adds for 2 s.
+void decompose(TfmBuilder b, CumsumOp op) {
+  auto axis = static_cast<int64_t>(op.getAxis());
+  int64_t size = tensorType(op.getX()).getDimSize(axis);
+  Value sums = op.getX();
+  auto slice = [&](int64_t start, int64_t count) -> Value {
+    return SliceOp::create(b.builder, b.loc, sums, axis, start, count);
+  };
+  for (int64_t step = 1; step < size; step *= 2) {
+    int64_t rest = size - step;
+    Value longer = b.add(slice(0, rest), slice(step, rest));
+    SmallVector<Value> parts;
+    if (op.getReverse())
+      parts = {longer, slice(rest, step)};
+    else
+      parts = {slice(0, step), longer};
+    sums = ConcatOp::create(b.builder, b.loc, parts, axis);
+  }
+  op.replaceAllUsesWith(sums);
+}
+
 /// What cross entropy and its derivative share.
 template <typename Op> struct CrossEntropyParts {
   TfmBuilder b;
@@ -149,7 +171,7 @@ struct DecomposePass : tfm::impl::DecomposePassBase<DecomposePass> {
       OpBuilder builder(op);
       TfmBuilder b{builder, op->getLoc()};
       llvm::TypeSwitch<Operation *>(op)
-          .Case<SoftmaxOp, LogSoftmaxOp, NormalizeOp, RmsNormalizeOp,
+          .Case<SoftmaxOp, LogSoftmaxOp, NormalizeOp, RmsNormalizeOp, CumsumOp,
                 CrossEntropyOp, CrossEntropyBackwardOp>([&](auto composite) {
             decompose(b, composite);
             composite->erase();

@@ -25,12 +25,30 @@ using namespace tfm;
 
 namespace {
 
-/// What is kept of a causal op: keys and values.
-SmallVector<RankedTensorType> cachesOf(Operation *op) {
-  return llvm::TypeSwitch<Operation *, SmallVector<RankedTensorType>>(op).Case(
-      [](AttentionOp attention) {
+/// A tensor of sums over positions at `tag` as a cache, [B, outer, T, inner].
+RankedTensorType cacheOfSums(Value sums, const SequenceTag &tag,
+                             int64_t batch) {
+  RankedTensorType type = tensorType(sums);
+  int64_t time = tag.time.axis, inner = 1;
+  for (int64_t size : type.getShape().drop_front(time + 1))
+    inner *= size;
+  int64_t length = type.getDimSize(time);
+  return RankedTensorType::get(
+      {batch, type.getNumElements() / (batch * length * inner), length, inner},
+      type.getElementType());
+}
+
+/// What is kept of a causal op: keys and values, or the sums.
+SmallVector<RankedTensorType> cachesOf(Operation *op,
+                                       const SequenceAnalysis &analysis) {
+  return llvm::TypeSwitch<Operation *, SmallVector<RankedTensorType>>(op)
+      .Case([](AttentionOp attention) {
         return SmallVector<RankedTensorType>{tensorType(attention.getK()),
                                              tensorType(attention.getV())};
+      })
+      .Case([&](CumsumOp sum) {
+        return SmallVector<RankedTensorType>{cacheOfSums(
+            sum.getY(), *analysis.find(sum.getY()), analysis.batch())};
       });
 }
 
@@ -45,7 +63,7 @@ void collectCaches(Block &block, const SequenceAnalysis &analysis,
       inner.push_back(repeat.getCount());
       collectCaches(*repeat.getBlock(), analysis, inner, types);
     } else if (analysis.isCausal(&op)) {
-      for (RankedTensorType type : cachesOf(&op)) {
+      for (RankedTensorType type : cachesOf(&op, analysis)) {
         SmallVector<int64_t> shape(layers);
         llvm::append_range(shape, type.getShape());
         types.push_back(type.clone(shape));
@@ -84,6 +102,7 @@ private:
   void cloneBlock(Block &block, Scope &scope);
   void cloneRepeat(RepeatOp repeat, Scope &scope);
   void cloneAttention(AttentionOp attention, Scope &scope);
+  void cloneCumsum(CumsumOp sum, Scope &scope);
   void cloneOp(Operation *op, IRMapping &values, PositionSelector &selector);
   std::optional<SequenceTag> placeBefore(Operation *op, Value operand,
                                          const SequenceTag &tag);
@@ -257,6 +276,48 @@ void StepBuilder::cloneAttention(AttentionOp attention, Scope &scope) {
   }
 }
 
+/// The sum before the first new position, which its cache knows, and those of
+/// the new positions among themselves.
+void StepBuilder::cloneCumsum(CumsumOp sum, Scope &scope) {
+  const SequenceTag &tag = *analysis.find(sum.getY());
+  RankedTensorType whole = tensorType(sum.getY());
+  Value cache = scope.caches[scope.updated.size()];
+  Value x = scope.values.lookup(sum.getX());
+  RankedTensorType type = tensorType(x);
+  Value sums = CumsumOp::create(builder, sum.getLoc(), x, sum.getAxis());
+
+  RankedTensorType starts = tensorType(scope.start);
+  auto number = [&](int32_t value) -> Value {
+    return ConstantOp::create(builder, loc,
+                              DenseElementsAttr::get(starts, value));
+  };
+  Value last =
+      MaxOp::create(builder, loc, b.sub(scope.start, number(1)), number(0));
+  Value before = selectPositions(
+      builder, b.reshape(cache, whole), tag, analysis.batch(),
+      analysis.length(),
+      b.reshape(last, RankedTensorType::get({analysis.batch(), 1},
+                                            starts.getElementType())));
+  // Nothing is before the first position of all, whatever the cache holds.
+  RankedTensorType one = tensorType(before);
+  SmallVector<int64_t> perSequence(one.getRank(), 1);
+  perSequence[0] = analysis.batch();
+  Value isFirst = b.compare(CompareKind::eq, scope.start, number(0));
+  isFirst = b.reshape(isFirst,
+                      RankedTensorType::get(perSequence, builder.getI1Type()));
+  isFirst = b.broadcast(isFirst, one.clone(builder.getI1Type()));
+  before = b.select(isFirst, b.zeros(before), before);
+  sums = b.add(sums, b.broadcast(before, type));
+
+  RankedTensorType cached = tensorType(cache);
+  SmallVector<int64_t> rows(cached.getShape());
+  rows[2] = count;
+  scope.updated.push_back(
+      CacheUpdateOp::create(builder, sum.getLoc(), cached, cache,
+                            b.reshape(sums, cached.clone(rows)), scope.start));
+  scope.values.map(sum.getY(), sums);
+}
+
 void StepBuilder::cloneRepeat(RepeatOp repeat, Scope &scope) {
   SmallVector<RankedTensorType> types;
   collectCaches(*repeat.getBlock(), analysis, {}, types);
@@ -336,8 +397,10 @@ void StepBuilder::cloneBlock(Block &block, Scope &scope) {
     if (auto repeat = dyn_cast<RepeatOp>(&op)) {
       cloneRepeat(repeat, scope);
     } else if (analysis.isCausal(&op)) {
-      llvm::TypeSwitch<Operation *>(&op).Case(
-          [&](AttentionOp attention) { cloneAttention(attention, scope); });
+      llvm::TypeSwitch<Operation *>(&op)
+          .Case(
+              [&](AttentionOp attention) { cloneAttention(attention, scope); })
+          .Case([&](CumsumOp sum) { cloneCumsum(sum, scope); });
     } else if (suffix.contains(&op)) {
       for (Value operand : op.getOperands())
         inSuffix(operand, scope);
@@ -456,8 +519,13 @@ func::FuncOp StepBuilder::build(StringRef name) {
 
 } // namespace
 
-bool tfm::canKeep(Operation *op, const SequenceTag &, int64_t) {
-  return isa<AttentionOp>(op);
+bool tfm::canKeep(Operation *op, const SequenceTag &tag, int64_t batch) {
+  if (isa<AttentionOp>(op))
+    return true;
+  // Sums of one sequence lie together.
+  return isa<CumsumOp>(op) &&
+         (batch == 1 || (tag.batch == AxisPlace{0, 1} && tag.time.axis > 0 &&
+                         tensorType(op->getResult(0)).getDimSize(0) == batch));
 }
 
 namespace {

@@ -98,7 +98,8 @@ def DeriveDecodePass : Pass<"tfm-derive-decode", "::mlir::ModuleOp"> {
 
     The logits are those of `@forward` at the same positions. Causal attention
     reads its keys and values from a cache `[layers..., B, kv_heads, T, d]` of
-    its own, an argument that is also a result of the region `cache.N`; values
+    its own, an argument that is also a result of the region `cache.N`; a
+    cumulative sum keeps its sums in one, `[layers..., B, outer, T, inner]`; values
     that depend on no input are picked at the positions. Where an op mixes
     positions in any other way nothing is made, and the module's attribute
     `tfm.whole_sequence` says which line it is.

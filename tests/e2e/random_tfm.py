@@ -12,7 +12,7 @@ ODD_NUMBERS = ["-1", "0", "1", "2", "3", "7", "255", "65536", "65537", "100000",
                "2**62", "9223372036854775807", "-9223372036854775807", "1e-308", "1e308", "0.5", "8.0", "none", "true",
                '"text"']
 FLOAT_FUNCTIONS = ["exp", "log", "sqrt", "rsqrt", "tanh", "sigmoid", "erf", "sin", "cos", "relu", "relu_squared", "gelu", "silu",
-                   "softplus", "abs", "stop_gradient", "softmax", "log_softmax"]
+                   "softplus", "abs", "stop_gradient", "softmax", "log_softmax", "cumsum"]
 REDUCTIONS = ["sum", "mean", "var", "std", "max", "min"]
 STD_LAYERS = ["Linear({w}, {w})", "LayerNorm({w})", "RMSNorm({w})", "MLP({w}, 4 * {w})", "Conv1D({w}, {w})",
               "SelfAttention({w}, {n})", "SwiGLU({w}, {n} * {w})", "LoRA(Linear({w}, {w}), rank = {n})"]

@@ -45,6 +45,7 @@ static const BuiltinInfo table[] = {
     {"mean", "x axis=", &BuiltinCall::reduction},
     {"var", "x axis=", &BuiltinCall::reduction},
     {"std", "x axis=", &BuiltinCall::reduction},
+    {"cumsum", "x axis=", &BuiltinCall::alongAxis},
     {"softmax", "x axis=", &BuiltinCall::softmax},
     {"log_softmax", "x axis=", &BuiltinCall::softmax},
     {"normalize", "x eps=", &BuiltinCall::normalize},

@@ -119,3 +119,11 @@ func.func @f(%l: tensor<4x50xf32>, %t: tensor<4xi32>, %e: tensor<4xf64>) {
   %g = tfm.cross_entropy_backward %l, %t, %e, %e : tensor<4x50xf32>, tensor<4xi32>, tensor<4xf64>
   return
 }
+
+// -----
+
+func.func @f(%x: tensor<4x8xf32>) {
+  // expected-error@+1 {{the axis is one of the operand's}}
+  %y = tfm.cumsum %x axis 2 : tensor<4x8xf32>
+  return
+}

@@ -15,6 +15,15 @@ func.func @reductions(%x: tensor<4x8xf32>) {
   return
 }
 
+// Along an axis, from both ends.
+func.func @cumsum(%x: tensor<4x8xf32>) {
+  // CHECK: tfm.cumsum %{{.*}} axis 1 : tensor<4x8xf32>
+  %a = tfm.cumsum %x axis 1 : tensor<4x8xf32>
+  // CHECK: tfm.cumsum %{{.*}} axis 0 reverse : tensor<4x8xf32>
+  %b = tfm.cumsum %x axis 0 reverse : tensor<4x8xf32>
+  return
+}
+
 // Ops over the last axis.
 func.func @rows(%x: tensor<4x8xf32>) {
   // CHECK: tfm.softmax %{{.*}} : tensor<4x8xf32>

@@ -101,3 +101,32 @@ func.func @layers(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
   }
   return %y : tensor<8x8xf32>
 }
+
+// Each step adds what was added up so far, twice as far away: after three of
+// them eight elements are in the last sum.
+// CHECK-LABEL: @cumsum(
+// CHECK-SAME: %[[X:.*]]: tensor<2x5xf32>)
+// CHECK: %[[A:.*]] = tfm.slice %[[X]] axis 1 start 0 size 4
+// CHECK: %[[B:.*]] = tfm.slice %[[X]] axis 1 start 1 size 4
+// CHECK: %[[AB:.*]] = tfm.add %[[A]], %[[B]]
+// CHECK: %[[FIRST:.*]] = tfm.slice %[[X]] axis 1 start 0 size 1
+// CHECK: %[[ONE:.*]] = tfm.concat %[[FIRST]], %[[AB]] axis 1
+// CHECK: tfm.slice %[[ONE]] axis 1 start 2 size 3
+// CHECK: %[[TWO:.*]] = tfm.concat
+// CHECK: tfm.slice %[[TWO]] axis 1 start 4 size 1
+// CHECK: %[[Y:.*]] = tfm.concat
+// CHECK-NEXT: return %[[Y]]
+func.func @cumsum(%x: tensor<2x5xf32>) -> tensor<2x5xf32> {
+  %y = tfm.cumsum %x axis 1 : tensor<2x5xf32>
+  return %y : tensor<2x5xf32>
+}
+
+// CHECK-LABEL: @cumsum_reverse(
+// CHECK-SAME: %[[X:.*]]: tensor<2xf32>)
+// CHECK: %[[LAST:.*]] = tfm.slice %[[X]] axis 0 start 1 size 1
+// CHECK: %[[SUM:.*]] = tfm.add %{{.*}}, %[[LAST]]
+// CHECK: tfm.concat %[[SUM]], %[[LAST]] axis 0
+func.func @cumsum_reverse(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %y = tfm.cumsum %x axis 0 reverse : tensor<2xf32>
+  return %y : tensor<2xf32>
+}

@@ -41,3 +41,42 @@ func.func @forward(%tokens: tensor<1x8xi32> {tfm.name = "tokens"}) -> tensor<1x8
   return %b : tensor<1x8x4xf32>
 }
 tfm.param @"t" : tensor<8x4xf32> {init = {kind = "zeros"}}
+
+// -----
+
+// The sum before the new positions comes from the cache of all sums, and is
+// nothing for the first of all; the new sums go into the cache.
+// CHECK-LABEL: func.func @prefill
+// CHECK: tfm.cumsum %{{.*}} axis 1 : tensor<1x2x8xf32>
+// CHECK-LABEL: func.func @decode
+// CHECK-SAME: %[[AT:[a-z0-9]+]]: tensor<1xi32> {tfm.name = "position"}
+// CHECK-SAME: %[[SUMS:[a-z0-9]+]]: tensor<1x1x8x8xf32> {tfm.region = "cache.0"}
+// CHECK: %[[TABLE:.*]] = tfm.reshape %[[SUMS]]
+// CHECK: %[[BEFORE:.*]] = tfm.gather
+// CHECK: %[[FIRST:.*]] = tfm.compare eq %[[AT]]
+// CHECK: %[[KNOWN:.*]] = tfm.select
+// CHECK: %[[NEW:.*]] = tfm.add %{{.*}}, %[[KNOWN]] : tensor<1x1x8xf32>
+// CHECK: %[[ROW:.*]] = tfm.reshape %[[NEW]] : tensor<1x1x8xf32> to tensor<1x1x1x8xf32>
+// CHECK: %[[UPDATED:.*]] = tfm.cache_update %[[SUMS]], %[[ROW]], %[[AT]]
+// CHECK: return %{{.*}}, %[[UPDATED]]
+func.func @forward(%tokens: tensor<1x8xi32> {tfm.name = "tokens"}) -> tensor<1x8x8xf32> {
+  %table = tfm.get_param @"t" : tensor<8x8xf32>
+  %x = tfm.gather %table, %tokens : tensor<8x8xf32>, tensor<1x8xi32>
+  %s = tfm.cumsum %x axis 1 : tensor<1x8x8xf32>
+  %y = tfm.tanh %s : tensor<1x8x8xf32>
+  return %y : tensor<1x8x8xf32>
+}
+tfm.param @"t" : tensor<8x8xf32> {init = {kind = "zeros"}}
+
+// -----
+
+// From the end: every sum has what is to come.
+// CHECK: tfm.whole_sequence = "{{.*}}a sum over positions that are to come"
+// CHECK-NOT: @decode
+func.func @forward(%tokens: tensor<1x8xi32> {tfm.name = "tokens"}) -> tensor<1x8x8xf32> {
+  %table = tfm.get_param @"t" : tensor<8x8xf32>
+  %x = tfm.gather %table, %tokens : tensor<8x8xf32>, tensor<1x8xi32>
+  %s = tfm.cumsum %x axis 1 reverse : tensor<1x8x8xf32>
+  return %s : tensor<1x8x8xf32>
+}
+tfm.param @"t" : tensor<8x8xf32> {init = {kind = "zeros"}}

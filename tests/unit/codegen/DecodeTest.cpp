@@ -339,6 +339,29 @@ module Layer(width, heads, context) {
   }
 }
 )tfm"},
+                          {"RunningMeans", R"tfm(
+model Means(vocab = 11, context = 10, width = 8, heads = 2) {
+  token = Embedding(vocab, width)
+  layer = repeat(3) Layer(width, heads)
+  head  = Linear(width, vocab)
+  forward(tokens: int[B, T]) -> [B, T, vocab] {
+    x = token(tokens)
+    // Heads side by side: the positions are the second axis but one.
+    y = rearrange(x, "B T (h d) -> B h T d", h = heads)
+    z = rearrange(cumsum(y, axis = T), "B h T d -> B T (h d)")
+    return head(layer(x + 0.1 * z, positions(tokens)))
+  }
+}
+module Layer(width, heads) {
+  mix  = Linear(width, width)
+  look = SelfAttention(width, heads)
+  forward(x: [B, T, width], at: int[B, T]) -> [B, T, width] {
+    count = rearrange(float(at + 1), "B T -> B T 1")
+    x = x + mix(cumsum(x, axis = T) / count)
+    return x + look(x)
+  }
+}
+)tfm"},
                           {"OnlyAHiddenLayer", R"tfm(
 model Bigram(vocab = 11, context = 8, width = 4) {
   token = Embedding(vocab, width)

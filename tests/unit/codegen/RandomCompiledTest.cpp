@@ -75,6 +75,21 @@ TEST(FunctionsCompiled, AreThoseOfTheTable) {
   }
 }
 
+// Along every axis, from both ends, of any length.
+TEST(CumsumCompiled, ValuesAndDerivatives) {
+  for (const char *shape : {"1x1", "2x3", "5x17", "64x3", "1x331"})
+    for (int axis : {0, 1})
+      for (const char *from : {"", "reverse"})
+        expectDerivativeCompiled(llvm::formatv(R"(
+              func.func @f(%x: tensor<{0}xf32>) -> tensor<{0}xf32> {{
+                %z = tfm.cumsum %x axis {1} {2} : tensor<{0}xf32>
+                %y = tfm.tanh %z : tensor<{0}xf32>
+                return %y : tensor<{0}xf32>
+              })",
+                                               shape, axis, from)
+                                     .str());
+}
+
 // What is dropped is exactly what the oracle drops, at every size.
 TEST(DropoutCompiled, MasksAreThoseOfTheOracle) {
   for (auto [rows, columns] :

@@ -216,7 +216,8 @@ private:
           {"dropout(x, 0.25)", "stop_gradient(tanh(x)) * x",
            "where(rearrange(at, \"B T -> B T 1\") >= 1, x, x * 0.5)",
            "x / sqrt(0.1 + var(x))", "log_softmax(x) * 0.1", "softmax(x) - x",
-           "x * tanh(max(x, axis = -1))", "x * tanh(sum(x * x))"});
+           "x * tanh(max(x, axis = -1))", "tanh(cumsum(x, axis = T) * 0.2)",
+           "tanh(cumsum(x)) * 0.5", "x * tanh(sum(x * x))"});
     default: { // weights for every other head, one product a head
       std::string w = parameter(body, formatv("[{0}, {1}, {1}]", heads, head));
       std::string h = let(body, formatv("rearrange(x, \"B T (h d) -> h (B T) "
@@ -229,8 +230,8 @@ private:
   }
 
   std::string activation() {
-    return pick({"relu", "relu_squared", "gelu", "gelu_tanh", "silu", "softplus", "tanh",
-                 "sigmoid", "sin"});
+    return pick({"relu", "relu_squared", "gelu", "gelu_tanh", "silu",
+                 "softplus", "tanh", "sigmoid", "sin"});
   }
 
   /// Nothing grows faster than `x`, or repeats would leave the range of an f32.

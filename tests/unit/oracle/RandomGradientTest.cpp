@@ -215,6 +215,16 @@ std::string rows(Draw &draw, const char *op) {
                  type);
 }
 
+std::string cumsum(Draw &draw, const char *) {
+  Shape shape = draw.shape(1, 4);
+  int64_t axis = draw.below(static_cast<int64_t>(shape.size()));
+  return program("%x: " + tensor(shape),
+                 format("%z = tfm.cumsum %x axis {0} {1} : {2}", axis,
+                        draw.coin() ? "reverse" : "", tensor(shape)) +
+                     sineOfZ(tensor(shape)),
+                 tensor(shape));
+}
+
 std::string normalize(Draw &draw, const char *op) {
   std::string type = tensor(draw.shape(1, 4));
   return program("%x: " + type,
@@ -401,6 +411,7 @@ const std::map<std::string, Write> &writers() {
       {"concat", concat},
       {"cos", anySign},
       {"cross_entropy", crossEntropy},
+      {"cumsum", cumsum},
       {"div", binary},
       {"dropout", dropout},
       {"erf", anySign},

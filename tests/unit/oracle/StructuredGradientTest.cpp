@@ -24,6 +24,18 @@ TEST(ReduceMaxGradient, EqualMaximaShare) {
   EXPECT_EQ(gradients[0].data, (std::vector<double>{0, 3, 3, 10, 0, 0}));
 }
 
+TEST(Cumsum, AddsInBothDirections) {
+  TestModule test(program("%x: tensor<2x3xf32>",
+                          "%y = tfm.cumsum %x axis 1 : tensor<2x3xf32>",
+                          "tensor<2x3xf32>"));
+  Tensor x({2, 3}, {1, 2, 4, 8, 16, 32});
+  EXPECT_EQ(evaluateOrFail(test.function("f"), {x})[0].data,
+            (std::vector<double>{1, 3, 7, 8, 24, 56}));
+  auto gradients = evaluateOrFail(addVJP(test.function("f"), "g"), {x, x});
+  ASSERT_EQ(gradients.size(), 1u);
+  EXPECT_EQ(gradients[0].data, (std::vector<double>{7, 6, 4, 56, 48, 32}));
+}
+
 TEST(CrossEntropyGradient, OfItsLogSumExp) {
   expectGradients(program(
       "%logits: tensor<3x7xf32>, %targets: tensor<3xi32> {test.limit = 7}",
