@@ -159,6 +159,27 @@ LogicalResult ReduceMaxOp::inferReturnTypes(MLIRContext *,
   return inferReduced(loc, adaptor.getX(), adaptor.getAxis(), types);
 }
 
+LogicalResult TopKOp::inferReturnTypes(MLIRContext *context,
+                                       std::optional<Location> loc,
+                                       TopKOp::Adaptor adaptor, Types &types) {
+  RankedTensorType type = tensorType(adaptor.getX());
+  auto k = static_cast<int64_t>(adaptor.getK());
+  if (type.getRank() < 1)
+    return emitOptionalError(loc, "the operand has no axis");
+  int64_t size = type.getShape().back();
+  if (k < 1 || k > size)
+    return emitOptionalError(loc, "there are not ", k,
+                             " elements in an axis of size ", size);
+  // Kernels compare indices as floats.
+  if (size > 1 << 24)
+    return emitOptionalError(loc, "the axis is too long: ", size);
+  SmallVector<int64_t> shape(type.getShape());
+  shape.back() = k;
+  types.push_back(withShape(type, shape));
+  types.push_back(RankedTensorType::get(shape, IntegerType::get(context, 32)));
+  return success();
+}
+
 LogicalResult MatmulOp::inferReturnTypes(MLIRContext *,
                                          std::optional<Location> loc,
                                          MatmulOp::Adaptor adaptor,

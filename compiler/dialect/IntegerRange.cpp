@@ -190,6 +190,11 @@ IntegerRange IntegerRanges::compute(Value value) {
       .Case<PositionsOp>([&](auto) {
         return checked(0, tensorType(value).getShape().back() - 1);
       })
+      .Case<TopKOp>([&](auto choice) {
+        return value == choice.getIndices()
+                   ? checked(0, tensorType(choice.getX()).getShape().back() - 1)
+                   : IntegerRange();
+      })
       .Case<AddOp, SubOp, MulOp, MinOp, MaxOp, DivOp>([&](auto) {
         return ranges.empty() ? IntegerRange()
                               : ofArithmetic(op, ranges[0], ranges[1]);

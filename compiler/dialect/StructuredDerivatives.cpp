@@ -156,6 +156,26 @@ FailureOr<Cotangents> CumsumOp::buildVJP(OpBuilder &builder, ValueRange c) {
       CumsumOp::create(builder, getLoc(), c[0], getAxis(), !getReverse())};
 }
 
+// Each cotangent goes to the element that was chosen.
+FailureOr<Cotangents> TopKOp::buildVJP(OpBuilder &builder, ValueRange c) {
+  if (!c[0])
+    return Cotangents{Value()};
+  TfmBuilder b{builder, getLoc()};
+  RankedTensorType type = tensorType(getX());
+  int64_t axis = type.getRank() - 1;
+  auto ids = RankedTensorType::get(type.getShape(), builder.getI32Type());
+  Value element = IotaOp::create(builder, getLoc(), ids, axis);
+  auto chosen = [&](Value x, int64_t i, RankedTensorType to) {
+    return b.broadcast(SliceOp::create(builder, getLoc(), x, axis, i, 1), to);
+  };
+  Value result = b.zeros(getX());
+  for (int64_t i = 0; i < static_cast<int64_t>(getK()); ++i)
+    result = b.select(
+        b.compare(CompareKind::eq, element, chosen(getIndices(), i, ids)),
+        chosen(c[0], i, type), result);
+  return Cotangents{result};
+}
+
 //===----------------------------------------------------------------------===//
 // Matrix product, embedding
 //===----------------------------------------------------------------------===//

@@ -362,6 +362,29 @@ def CumsumOp : Tfm_DiffOp<"cumsum", [AllTypesMatch<["x", "y"]>,
   let assemblyFormat = "$x `axis` $axis (`reverse` $reverse^)? attr-dict `:` type($x)";
 }
 
+def TopKOp : Tfm_DiffOp<"top_k", [InferTypeOpAdaptor]> {
+  // A maximum for each of the k.
+  let flops = "getK()";
+  let axes = [{::tfm::AxisMap::keptBut(getX().getType().getRank() - 1, place,
+      "a choice among the positions")}];
+  let summary = "the k largest elements of the last axis, and where they are";
+  let description = [{
+    `values` `[..., k]` are the largest elements of every row of `x` `[..., n]`, the
+    largest first; `indices` say where in the row they are. Of equal elements the
+    one with the lowest index comes first. `1 <= k <= n`, and `n` is at most 2**24.
+    Of a row with NaN nothing is promised but that `0 <= indices < n`.
+
+    Example:
+
+    ```mlir
+    %values, %indices = tfm.top_k %x, 2 : tensor<4x8xf32>
+    ```
+  }];
+  let arguments = (ins FloatRows:$x, I64Attr:$k);
+  let results = (outs FloatTensor:$values, IntTensor:$indices);
+  let assemblyFormat = "$x `,` $k attr-dict `:` type($x)";
+}
+
 //===----------------------------------------------------------------------===//
 // Matrix product, embedding
 //===----------------------------------------------------------------------===//

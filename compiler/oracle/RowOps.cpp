@@ -72,6 +72,26 @@ void cumsum(Frame &frame, CumsumOp op) {
   frame.set(op.getY(), std::move(y));
 }
 
+void topK(Frame &frame, TopKOp op) {
+  const Tensor &x = frame.get(op.getX());
+  Tensor values = Frame::like(op.getValues()),
+         indices = Frame::like(op.getIndices());
+  for (int64_t i = 0; i < x.rows(); ++i) {
+    std::vector<int64_t> order(x.rowSize());
+    std::iota(order.begin(), order.end(), 0);
+    llvm::sort(order, [&](int64_t a, int64_t b) {
+      double left = x.row(i)[a], right = x.row(i)[b];
+      return left != right ? left > right : a < b;
+    });
+    for (int64_t j = 0; j < values.rowSize(); ++j) {
+      values.row(i)[j] = x.row(i)[order[j]];
+      indices.row(i)[j] = static_cast<double>(order[j]);
+    }
+  }
+  frame.set(op.getValues(), std::move(values));
+  frame.set(op.getIndices(), std::move(indices));
+}
+
 void softmax(Frame &frame, SoftmaxOp op) {
   Tensor y = frame.get(op.getX());
   for (int64_t i = 0; i < y.rows(); ++i) {
@@ -163,6 +183,7 @@ void tfm::oracle::addRowRules(Rules &rules) {
   addRule<ReduceSumOp, reduceSum>(rules);
   addRule<ReduceMaxOp, reduceMax>(rules);
   addRule<CumsumOp, cumsum>(rules);
+  addRule<TopKOp, topK>(rules);
   addRule<SoftmaxOp, softmax>(rules);
   addRule<LogSoftmaxOp, logSoftmax>(rules);
   addRule<NormalizeOp, normalize>(rules);

@@ -94,6 +94,46 @@ void decompose(TfmBuilder b, CumsumOp op) {
   op.replaceAllUsesWith(sums);
 }
 
+/// One after another: the largest of the elements that come after the last one
+/// in the order of values, largest first, and indices.
+void decompose(TfmBuilder b, TopKOp op) {
+  Value x = op.getX();
+  RankedTensorType type = tensorType(x);
+  int64_t axis = type.getRank() - 1, size = type.getShape().back();
+  auto ids = type.clone(b.builder.getI32Type());
+  Value index = IotaOp::create(b.builder, b.loc, ids, axis);
+  Value before = b.neg(b.cast(index, type.getElementType()));
+  Value lowest = b.constant(x, -std::numeric_limits<double>::infinity());
+  // Whatever x holds, an index lies within the row.
+  Value last = b.constant(x, static_cast<double>(1 - size));
+  auto largest = [&](Value of) -> Value {
+    return ReduceMaxOp::create(b.builder, b.loc, of, axis);
+  };
+  SmallVector<Value> values, indices;
+  for (int64_t i = 0; i < static_cast<int64_t>(op.getK()); ++i) {
+    Value left;
+    if (i > 0) {
+      Value value = b.broadcast(values.back(), type);
+      Value after = AndOp::create(
+          b.builder, b.loc, b.compare(CompareKind::eq, x, value),
+          b.compare(CompareKind::gt, index, b.broadcast(indices.back(), ids)));
+      left = OrOp::create(b.builder, b.loc,
+                          b.compare(CompareKind::lt, x, value), after);
+    }
+    values.push_back(largest(left ? b.select(left, x, lowest) : x));
+    Value isIt =
+        b.compare(CompareKind::eq, x, b.broadcast(values.back(), type));
+    if (left)
+      isIt = AndOp::create(b.builder, b.loc, left, isIt);
+    Value first = largest(b.select(isIt, before, last));
+    indices.push_back(b.cast(b.neg(first), b.builder.getI32Type()));
+  }
+  op.getValues().replaceAllUsesWith(
+      ConcatOp::create(b.builder, b.loc, values, axis));
+  op.getIndices().replaceAllUsesWith(
+      ConcatOp::create(b.builder, b.loc, indices, axis));
+}
+
 /// What cross entropy and its derivative share.
 template <typename Op> struct CrossEntropyParts {
   TfmBuilder b;
@@ -172,10 +212,11 @@ struct DecomposePass : tfm::impl::DecomposePassBase<DecomposePass> {
       TfmBuilder b{builder, op->getLoc()};
       llvm::TypeSwitch<Operation *>(op)
           .Case<SoftmaxOp, LogSoftmaxOp, NormalizeOp, RmsNormalizeOp, CumsumOp,
-                CrossEntropyOp, CrossEntropyBackwardOp>([&](auto composite) {
-            decompose(b, composite);
-            composite->erase();
-          });
+                TopKOp, CrossEntropyOp, CrossEntropyBackwardOp>(
+              [&](auto composite) {
+                decompose(b, composite);
+                composite->erase();
+              });
     });
   }
 };

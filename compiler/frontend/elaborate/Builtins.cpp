@@ -34,6 +34,8 @@ struct BuiltinInfo {
   Value (*function)(BuiltinCall &) = nullptr;
 };
 
+static Value topK(BuiltinCall &call);
+
 /// All but those of one number, which the dialect lists.
 static const BuiltinInfo table[] = {
     {"stop_gradient", "x", &BuiltinCall::elementwise},
@@ -46,6 +48,7 @@ static const BuiltinInfo table[] = {
     {"var", "x axis=", &BuiltinCall::reduction},
     {"std", "x axis=", &BuiltinCall::reduction},
     {"cumsum", "x axis=", &BuiltinCall::alongAxis},
+    {"top_k", "x k axis=", nullptr, topK},
     {"softmax", "x axis=", &BuiltinCall::softmax},
     {"log_softmax", "x axis=", &BuiltinCall::softmax},
     {"normalize", "x eps=", &BuiltinCall::normalize},
@@ -481,6 +484,24 @@ Value BuiltinCall::alongAxis() {
   const auto &[x, at] = *all;
   return Value::tensor(
       {e.emitter.op(name, {x.handle}, {{"axis", at}})[0], Elem::Float, x.dims});
+}
+
+/// [values, indices]
+static Value topK(BuiltinCall &call) {
+  auto all = call.along("x");
+  auto k = call.integer("k", 1);
+  if (!all || !k)
+    return Value();
+  const Dim &size = all->x.dims[all->axis];
+  // Kernels look for one after another, and compare indices as floats.
+  constexpr int64_t most = 256, longest = int64_t(1) << 24;
+  if (*k < 1 || *k > std::min(size.value(), most) || size.value() > longest)
+    return call.refuse("k", "`top_k` chooses 1 to " + Twine(most) +
+                                " of at most " + Twine(longest) +
+                                " elements, not " + Twine(*k) + " of " +
+                                Value::integer(size).show());
+  return Value::list(call.alongRows(*all, {{"k", *k}}, {Elem::Float, Elem::Int},
+                                    call.arg("k")->value.dim()));
 }
 
 Value BuiltinCall::softmax() {

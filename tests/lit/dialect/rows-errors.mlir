@@ -127,3 +127,19 @@ func.func @f(%x: tensor<4x8xf32>) {
   %y = tfm.cumsum %x axis 2 : tensor<4x8xf32>
   return
 }
+
+// -----
+
+func.func @f(%x: tensor<4x8xf32>) {
+  // expected-error@+1 {{there are not 9 elements in an axis of size 8}}
+  %v, %i = tfm.top_k %x, 9 : tensor<4x8xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<16777217xf32>) {
+  // expected-error@+1 {{the axis is too long: 16777217}}
+  %v, %i = tfm.top_k %x, 1 : tensor<16777217xf32>
+  return
+}

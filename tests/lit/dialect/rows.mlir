@@ -24,6 +24,14 @@ func.func @cumsum(%x: tensor<4x8xf32>) {
   return
 }
 
+// The largest of each row, and where they are.
+func.func @top_k(%x: tensor<4x8xf32>) -> tensor<4x2xi32> {
+  // CHECK: %{{.*}}, %[[IDS:.*]] = tfm.top_k %{{.*}}, 2 : tensor<4x8xf32>
+  %v, %i = tfm.top_k %x, 2 : tensor<4x8xf32>
+  // CHECK: return %[[IDS]] : tensor<4x2xi32>
+  return %i : tensor<4x2xi32>
+}
+
 // Ops over the last axis.
 func.func @rows(%x: tensor<4x8xf32>) {
   // CHECK: tfm.softmax %{{.*}} : tensor<4x8xf32>

@@ -130,3 +130,25 @@ func.func @cumsum_reverse(%x: tensor<2xf32>) -> tensor<2xf32> {
   %y = tfm.cumsum %x axis 0 reverse : tensor<2xf32>
   return %y : tensor<2xf32>
 }
+
+// The largest, and the first place that has it; then the same of what comes
+// after that in the order of values and places.
+// CHECK-LABEL: @top_k(
+// CHECK-SAME: %[[X:.*]]: tensor<2x5xf32>)
+// CHECK: %[[I:.*]] = tfm.iota 1
+// CHECK: %[[M0:.*]] = tfm.reduce_max %[[X]] axis 1
+// CHECK: %[[B0:.*]] = tfm.broadcast %[[M0]]
+// CHECK: tfm.compare eq %[[X]], %[[B0]]
+// CHECK: %[[P0:.*]] = tfm.reduce_max
+// CHECK: %[[I0:.*]] = tfm.cast %{{.*}} : tensor<2x1xf32> to tensor<2x1xi32>
+// CHECK-DAG: tfm.compare gt %[[I]]
+// CHECK-DAG: tfm.compare lt %[[X]], %[[B0]]
+// CHECK: %[[M1:.*]] = tfm.reduce_max
+// CHECK: %[[P1:.*]] = tfm.reduce_max
+// CHECK: %[[I1:.*]] = tfm.cast
+// CHECK: tfm.concat %[[M0]], %[[M1]] axis 1
+// CHECK: tfm.concat %[[I0]], %[[I1]] axis 1
+func.func @top_k(%x: tensor<2x5xf32>) -> (tensor<2x2xf32>, tensor<2x2xi32>) {
+  %v, %i = tfm.top_k %x, 2 : tensor<2x5xf32>
+  return %v, %i : tensor<2x2xf32>, tensor<2x2xi32>
+}

@@ -362,6 +362,23 @@ module Layer(width, heads) {
   }
 }
 )tfm"},
+                          {"Experts", R"tfm(
+model Experts(vocab = 11, context = 8, width = 8, experts = 5, heads = 2) {
+  token = Embedding(vocab, width)
+  look  = SelfAttention(width, heads)
+  route = Linear(width, experts)
+  param bias: [experts, width] = normal(0.02)
+  head  = Linear(width, vocab)
+  forward(tokens: int[B, T]) -> [B, T, vocab] {
+    x = token(tokens)
+    x = x + look(x)
+    gates, ids = top_k(route(x), 2)
+    weights = rearrange(softmax(gates), "B T k -> B T k 1")
+    chosen = sum(gather(bias, ids) * weights, axis = 2)
+    return head(x + rearrange(chosen, "B T 1 d -> B T d"))
+  }
+}
+)tfm"},
                           {"OnlyAHiddenLayer", R"tfm(
 model Bigram(vocab = 11, context = 8, width = 4) {
   token = Embedding(vocab, width)

@@ -90,6 +90,49 @@ TEST(CumsumCompiled, ValuesAndDerivatives) {
                                      .str());
 }
 
+// Values, places and derivatives, in rows of any length.
+TEST(TopKCompiled, ValuesPlacesAndDerivatives) {
+  for (auto [columns, k] :
+       {std::pair(1, 1), {3, 2}, {17, 17}, {64, 4}, {331, 3}, {1100, 2}})
+    for (int rows : {1, 3, 130})
+      expectDerivativeCompiled(llvm::formatv(R"(
+            func.func @f(%x: tensor<{0}x{1}xf32>) -> (tensor<{0}x{2}xf32>, tensor<{0}x{2}xf32>) {{
+              %v, %i = tfm.top_k %x, {2} : tensor<{0}x{1}xf32>
+              %n = tfm.cast %i : tensor<{0}x{2}xi32> to tensor<{0}x{2}xf32>
+              %t = tfm.tanh %v : tensor<{0}x{2}xf32>
+              return %t, %n : tensor<{0}x{2}xf32>, tensor<{0}x{2}xf32>
+            })",
+                                             rows, columns, k)
+                                   .str());
+}
+
+// Ties, rows that are minus infinity, and NaN, with which places are in the row
+// all the same.
+TEST(TopKCompiled, TiesAndNoNumbers) {
+  const char *text = R"(
+    func.func @train(%x: tensor<4x4xf32>) -> (tensor<4x3xf32>, tensor<4x3xi32>) {
+      %v, %i = tfm.top_k %x, 3 : tensor<4x4xf32>
+      return %v, %i : tensor<4x3xf32>, tensor<4x3xi32>
+    })";
+  TestModule module(text);
+  ASSERT_TRUE(module.function("train"));
+  const double least = -HUGE_VAL;
+  const double none = std::numeric_limits<double>::quiet_NaN();
+  std::vector<Tensor> results = runCompiled(
+      module, {Tensor({4, 4}, {5, 7, 7, 5, 0, least, 0, least, least, least,
+                               least, least, none, none, none, none})});
+  ASSERT_EQ(results.size(), 2u);
+  EXPECT_EQ(
+      llvm::ArrayRef(results[0].data).take_front(9),
+      llvm::ArrayRef<double>({7, 7, 5, 0, 0, least, least, least, least}));
+  EXPECT_EQ(llvm::ArrayRef(results[1].data).take_front(9),
+            llvm::ArrayRef<double>({1, 2, 0, 0, 2, 1, 0, 1, 2}));
+  for (double place : llvm::ArrayRef(results[1].data).drop_front(9)) {
+    EXPECT_GE(place, 0);
+    EXPECT_LT(place, 4);
+  }
+}
+
 // What is dropped is exactly what the oracle drops, at every size.
 TEST(DropoutCompiled, MasksAreThoseOfTheOracle) {
   for (auto [rows, columns] :

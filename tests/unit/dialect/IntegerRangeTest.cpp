@@ -100,6 +100,23 @@ TEST(IntegerRange, WhatARepeatCarriesMayBeAnything) {
   EXPECT_TRUE(found);
 }
 
+// Wherever the largest elements are, they are in the axis.
+TEST(IntegerRange, WhatIsChosenIsInTheAxis) {
+  EXPECT_EQ(boundsOf(R"(
+    func.func @f(%x: tensor<2x9xf32>) -> tensor<2x3xi32> {
+      %v, %i = tfm.top_k %x, 3 : tensor<2x9xf32>
+      return %i : tensor<2x3xi32>
+    })"),
+            (Bounds{0, 8}));
+  EXPECT_EQ(boundsOf(R"(
+    func.func @f(%x: tensor<2x9xf32>) -> tensor<2x3xi32> {
+      %v, %i = tfm.top_k %x, 3 : tensor<2x9xf32>
+      %c = tfm.cast %v : tensor<2x3xf32> to tensor<2x3xi32>
+      return %c : tensor<2x3xi32>
+    })"),
+            anything);
+}
+
 // How many token ids there are rows for: what depends on them, and what does
 // not.
 TEST(IntegerRange, TokensAreCountedByTheTablesThatTheyReach) {

@@ -60,7 +60,7 @@ TEST(Interfaces, EveryOpSaysHowItIsComputed) {
       "cumsum",        "log_softmax",
       "normalize",     "pad",
       "rms_normalize", "rope",
-      "softmax"};
+      "softmax",       "top_k"};
   // Memory that is there.
   const std::set<std::string> memory = {"constant", "get_param", "param"};
   EXPECT_EQ(registeredOps([](RegisteredOperationName name) {

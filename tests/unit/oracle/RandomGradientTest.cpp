@@ -225,6 +225,16 @@ std::string cumsum(Draw &draw, const char *) {
                  tensor(shape));
 }
 
+std::string topK(Draw &draw, const char *) {
+  Shape from = draw.shape(1, 4), to = from;
+  to.back() = 1 + draw.below(from.back());
+  return program(
+      "%x: " + tensor(from),
+      format("%z, %ids = tfm.top_k %x, {0} : {1}", to.back(), tensor(from)) +
+          sineOfZ(tensor(to)),
+      tensor(to));
+}
+
 std::string normalize(Draw &draw, const char *op) {
   std::string type = tensor(draw.shape(1, 4));
   return program("%x: " + type,
@@ -449,6 +459,7 @@ const std::map<std::string, Write> &writers() {
       {"sqrt", positive},
       {"sub", binary},
       {"tanh", anySign},
+      {"top_k", topK},
       {"transpose", transpose},
   };
   return all;

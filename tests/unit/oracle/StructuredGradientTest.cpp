@@ -9,6 +9,8 @@
 
 #include "gtest/gtest.h"
 
+#include <limits>
+
 using namespace tfm::oracle;
 
 namespace {
@@ -34,6 +36,22 @@ TEST(Cumsum, AddsInBothDirections) {
   auto gradients = evaluateOrFail(addVJP(test.function("f"), "g"), {x, x});
   ASSERT_EQ(gradients.size(), 1u);
   EXPECT_EQ(gradients[0].data, (std::vector<double>{7, 6, 4, 56, 48, 32}));
+}
+
+// Of equal elements the first comes first, also where all are minus infinity.
+TEST(TopK, TiesGoToTheLowestIndex) {
+  TestModule test(R"(
+    func.func @f(%x: tensor<3x4xf32>) -> (tensor<3x3xf32>, tensor<3x3xi32>) {
+      %v, %i = tfm.top_k %x, 3 : tensor<3x4xf32>
+      return %v, %i : tensor<3x3xf32>, tensor<3x3xi32>
+    })");
+  const double least = -std::numeric_limits<double>::infinity();
+  auto results = evaluateOrFail(test.function("f"),
+                                {Tensor({3, 4}, {5, 7, 7, 5, 0, least, 0, least,
+                                                 least, least, least, least})});
+  EXPECT_EQ(results[0].data,
+            (std::vector<double>{7, 7, 5, 0, 0, least, least, least, least}));
+  EXPECT_EQ(results[1].data, (std::vector<double>{1, 2, 0, 0, 2, 1, 0, 1, 2}));
 }
 
 TEST(CrossEntropyGradient, OfItsLogSumExp) {
