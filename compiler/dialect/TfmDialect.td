@@ -26,7 +26,8 @@ def Tfm_Dialect : Dialect {
     - on the module: `tfm.model`, `tfm.source`, `tfm.hyperparameters`,
       `tfm.modules` and `tfm.recipe`;
     - on `tfm.param`: one layer's dimensions in the user's words (`dims`);
-    - on function arguments: `tfm.name`, and `tfm.dims`;
+    - on function arguments: `tfm.name`, and `tfm.dims`; on arguments and results
+      that are a part of the arena: `tfm.region`;
     - on functions: `tfm.shapes`, an array of dictionaries `path`, `name`,
       `role`, `shape`, `dims` and `line`, in the order of the program: the
       arguments, named values and results of every method that was called;
@@ -38,6 +39,9 @@ def Tfm_Dialect : Dialect {
   }];
   let useDefaultAttributePrinterParser = 1;
   let hasConstantMaterializer = 1;
+  // `tfm.region` (Programs.h).
+  let hasRegionArgAttrVerify = 1;
+  let hasRegionResultAttrVerify = 1;
   let dependentDialects = ["::mlir::func::FuncDialect"];
 }
 

@@ -11,6 +11,7 @@
 #include "compiler/codegen/cpu/Lower.h"
 #include "compiler/codegen/cpu/ObjectModule.h"
 #include "compiler/codegen/schedule/BuildSchedule.h"
+#include "compiler/dialect/Programs.h"
 #include "compiler/dialect/TfmDialect.h"
 #include "compiler/transforms/ModelFacts.h"
 #include "compiler/transforms/Optimizer.h"
@@ -93,12 +94,12 @@ void forEachLaunch(const std::vector<tfm::Step> &steps,
 
 /// Names the results that the runtime looks for.
 static void nameResults(ModuleOp module) {
-  static constexpr std::pair<StringRef, std::array<StringRef, 2>> names[] = {
-      {"forward", {"logits", ""}},
-      {"train", {"loss", "losses"}},
-      {"evaluate", {"loss", "losses"}}};
-  for (auto &[function, results] : names)
-    if (auto func = module.lookupSymbol<func::FuncOp>(function))
+  static constexpr std::pair<ProgramKind, std::array<StringRef, 2>> names[] = {
+      {ProgramKind::Forward, {"logits", ""}},
+      {ProgramKind::Train, {"loss", "losses"}},
+      {ProgramKind::Evaluate, {"loss", "losses"}}};
+  for (auto &[kind, results] : names)
+    if (auto func = findProgram(module, kind))
       for (unsigned i = 0; i < 2 && i < func.getNumResults(); ++i)
         if (!results[i].empty())
           func.setResultAttr(i, "tfm.name",
@@ -117,7 +118,7 @@ LogicalResult tfm::prepare(ModuleOp module) {
   passes.addPass(createStripDropoutPass());
   passes.addPass(createDeriveDecodePass());
   // Without training there is no optimizer's state that an update could use.
-  if (module.lookupSymbol("loss")) {
+  if (findProgram(module, ProgramKind::Loss)) {
     passes.addPass(createAddUpdatePass());
     passes.addPass(createCombineUpdatePass());
   }
@@ -129,7 +130,7 @@ LogicalResult tfm::prepare(ModuleOp module) {
   if (failed(passes.run(module)))
     return failure();
   // Training and evaluation are what a binary runs of it.
-  if (auto loss = module.lookupSymbol<func::FuncOp>("loss"))
+  if (auto loss = findProgram(module, ProgramKind::Loss))
     loss.erase();
   nameResults(module);
   return success();

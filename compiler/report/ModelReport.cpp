@@ -7,6 +7,7 @@
 
 #include "compiler/report/ModelReport.h"
 
+#include "compiler/dialect/Programs.h"
 #include "compiler/dialect/TfmDialect.h"
 #include "compiler/report/Flops.h"
 #include "compiler/transforms/Optimizer.h"
@@ -416,7 +417,7 @@ std::vector<std::vector<std::string>> Reader::usesOf(ParamOp op,
       param.path.contains('.') ? param.path.rsplit('.').first : StringRef();
   std::vector<std::string> owners = expand(declarer);
 
-  auto function = module.lookupSymbol<func::FuncOp>("forward");
+  auto function = findProgram(module, ProgramKind::Forward);
   if (!function)
     return uses;
   for (GetParamOp get : function.getOps<GetParamOp>()) {
@@ -481,9 +482,9 @@ void Reader::listTensors() {
 //===----------------------------------------------------------------------===//
 
 void Reader::listValues() {
-  auto function = module.lookupSymbol<func::FuncOp>("loss");
+  auto function = findProgram(module, ProgramKind::Loss);
   if (!function)
-    function = module.lookupSymbol<func::FuncOp>("forward");
+    function = findProgram(module, ProgramKind::Forward);
   if (!function)
     return;
   auto list = function->getAttrOfType<ArrayAttr>("tfm.shapes");
@@ -553,7 +554,7 @@ static int64_t collect(const llvm::StringMap<int64_t> &counts,
 
 void Reader::countAllFlops() {
   FlopsReport &flops = report.flops;
-  if (auto forward = module.lookupSymbol<func::FuncOp>("forward");
+  if (auto forward = findProgram(module, ProgramKind::Forward);
       forward && forward.getNumResults() != 0) {
     auto logits = cast<RankedTensorType>(forward.getResultTypes().front());
     flops.forwardTokens = 1;
@@ -564,13 +565,14 @@ void Reader::countAllFlops() {
     flops.forwardPerToken =
         collect(counts, flops.forward) / flops.forwardTokens;
   }
-  auto train = module.lookupSymbol<func::FuncOp>("train");
+  auto train = findProgram(module, ProgramKind::Train);
   if (!train)
     return;
   llvm::StringMap<int64_t> counts;
   countFlops(train.getBody(), microSteps(module), counts);
-  for (StringRef name : {"update_decayed", "update_plain"})
-    if (auto update = module.lookupSymbol<func::FuncOp>(name))
+  for (ProgramKind kind :
+       {ProgramKind::UpdateDecayed, ProgramKind::UpdatePlain})
+    if (auto update = findProgram(module, kind))
       countFlops(update.getBody(), 1, counts);
   flops.trainStep = collect(counts, flops.train);
 }

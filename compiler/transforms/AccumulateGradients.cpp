@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "compiler/dialect/Programs.h"
 #include "compiler/dialect/TfmDialect.h"
 #include "compiler/transforms/Optimizer.h"
 #include "compiler/transforms/Passes.h"
@@ -62,7 +63,7 @@ void addTo(OpOperand &use, Value sum) {
 struct AccumulateGradientsPass
     : tfm::impl::AccumulateGradientsPassBase<AccumulateGradientsPass> {
   void runOnOperation() override {
-    auto train = getOperation().lookupSymbol<func::FuncOp>("train");
+    auto train = findProgram(getOperation(), ProgramKind::Train);
     if (!train || microSteps(getOperation()) == 1)
       return;
     Operation *end = train.getBody().front().getTerminator();

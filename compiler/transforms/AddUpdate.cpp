@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "compiler/dialect/Programs.h"
 #include "compiler/dialect/TfmBuilder.h"
 #include "compiler/transforms/Optimizer.h"
 #include "compiler/transforms/Passes.h"
@@ -92,10 +93,10 @@ struct AddUpdatePass : tfm::impl::AddUpdatePassBase<AddUpdatePass> {
         ((*optimizer)->decays(param) ? decayed : plain) +=
             param.getTensorType().getNumElements();
     if (decayed > 0)
-      addUpdate("update_decayed", decayed, **optimizer,
+      addUpdate(nameOf(ProgramKind::UpdateDecayed), decayed, **optimizer,
                 (*optimizer)->weightDecay);
     if (plain > 0)
-      addUpdate("update_plain", plain, **optimizer, 0.0);
+      addUpdate(nameOf(ProgramKind::UpdatePlain), plain, **optimizer, 0.0);
   }
 
   void addUpdate(StringRef name, int64_t size, const Optimizer &optimizer,

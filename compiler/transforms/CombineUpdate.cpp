@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "compiler/dialect/Programs.h"
 #include "compiler/dialect/TfmBuilder.h"
 #include "compiler/transforms/Optimizer.h"
 #include "compiler/transforms/Passes.h"
@@ -61,34 +62,37 @@ struct CombineUpdatePass : tfm::impl::CombineUpdatePassBase<CombineUpdatePass> {
   void combine(ModuleOp module, const Optimizer &optimizer) {
     struct Range {
       func::FuncOp update;
-      std::string part;
+      bool isDecayed;
       RankedTensorType type;
     };
     Type element = Float32Type::get(&getContext());
     SmallVector<Range> ranges;
     RegionSizes sizes = regionSizes(module, optimizer.decayMinRank);
-    for (auto [part, size] :
-         {std::pair("decayed", sizes.decayed), std::pair("plain", sizes.plain)})
-      if (auto update =
-              module.lookupSymbol<func::FuncOp>(std::string("update_") + part))
+    for (auto [isDecayed, kind, size] :
+         {std::tuple(true, ProgramKind::UpdateDecayed, sizes.decayed),
+          std::tuple(false, ProgramKind::UpdatePlain, sizes.plain)})
+      if (auto update = findProgram(module, kind))
         ranges.push_back(
-            {update, part,
+            {update, isDecayed,
              RankedTensorType::get({size / kRegionRow, kRegionRow}, element)});
     auto hyperType = RankedTensorType::get({4}, element);
     auto scalar = RankedTensorType::get({}, element);
 
     SmallVector<Type> inputs, results;
-    SmallVector<std::string> inputRegions, resultRegions;
-    SmallVector<std::string> state;
+    SmallVector<ArenaRegion> inputRegions, resultRegions;
+    SmallVector<ArenaRegion::Kind> state;
     for (int i = 0; i < optimizer.numStates(); ++i)
-      state.push_back("state" + std::to_string(i));
+      state.push_back(ArenaRegion::state(i));
     for (const Range &range : ranges) {
-      for (StringRef kind : {StringRef("parameters"), StringRef("gradients")})
-        inputRegions.push_back((kind + "." + range.part).str());
-      resultRegions.push_back("parameters." + range.part);
-      for (const std::string &kind : state) {
-        inputRegions.push_back(kind + "." + range.part);
-        resultRegions.push_back(kind + "." + range.part);
+      auto region = [&](ArenaRegion::Kind kind) {
+        return ArenaRegion::ofParameters(kind, range.isDecayed);
+      };
+      inputRegions.push_back(region(ArenaRegion::Kind::Parameters));
+      inputRegions.push_back(region(ArenaRegion::Kind::Gradients));
+      resultRegions.push_back(region(ArenaRegion::Kind::Parameters));
+      for (ArenaRegion::Kind kind : state) {
+        inputRegions.push_back(region(kind));
+        resultRegions.push_back(region(kind));
       }
       inputs.append(2 + state.size(), range.type);
       results.append(1 + state.size(), range.type);
@@ -96,13 +100,13 @@ struct CombineUpdatePass : tfm::impl::CombineUpdatePassBase<CombineUpdatePass> {
     inputs.push_back(hyperType);
     results.push_back(scalar);
     OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
-    auto function =
-        func::FuncOp::create(builder, module.getLoc(), "update",
-                             builder.getFunctionType(inputs, results));
-    for (auto [i, name] : llvm::enumerate(inputRegions))
-      function.setArgAttr(i, "tfm.region", builder.getStringAttr(name));
-    for (auto [i, name] : llvm::enumerate(resultRegions))
-      function.setResultAttr(i, "tfm.region", builder.getStringAttr(name));
+    auto function = func::FuncOp::create(
+        builder, module.getLoc(), nameOf(ProgramKind::Update),
+        builder.getFunctionType(inputs, results));
+    for (auto [i, region] : llvm::enumerate(inputRegions))
+      region.setArgument(function, i);
+    for (auto [i, region] : llvm::enumerate(resultRegions))
+      region.setResult(function, i);
     function.setArgAttr(inputs.size() - 1, "tfm.name",
                         builder.getStringAttr("hyper"));
     function.setResultAttr(results.size() - 1, "tfm.name",

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "compiler/dialect/Programs.h"
 #include "compiler/dialect/TfmBuilder.h"
 #include "compiler/transforms/Passes.h"
 #include "compiler/transforms/PositionSelector.h"
@@ -82,7 +83,7 @@ public:
         builder(forward.getContext()), loc(forward.getLoc()), b{builder, loc} {}
   StepBuilder(const StepBuilder &) = delete;
 
-  func::FuncOp build(StringRef name);
+  func::FuncOp build();
 
 private:
   using Caches = SmallVector<Value>;
@@ -443,7 +444,7 @@ void StepBuilder::findSuffix() {
   }
 }
 
-func::FuncOp StepBuilder::build(StringRef name) {
+func::FuncOp StepBuilder::build() {
   Block &block = forward.getBody().front();
   int64_t batch = analysis.batch();
   auto perSequence = RankedTensorType::get({batch}, builder.getI32Type());
@@ -464,8 +465,10 @@ func::FuncOp StepBuilder::build(StringRef name) {
   outputs.append(caches.begin(), caches.end());
 
   builder.setInsertionPointAfter(forward);
-  auto step = func::FuncOp::create(builder, loc, name,
-                                   builder.getFunctionType(inputs, outputs));
+  auto step = func::FuncOp::create(
+      builder, loc,
+      nameOf(prefill ? ProgramKind::Prefill : ProgramKind::Decode),
+      builder.getFunctionType(inputs, outputs));
   for (unsigned i = 0; i < block.getNumArguments(); ++i)
     step.setArgAttrs(i, forward.getArgAttrDict(i));
   step.setArgAttr(block.getNumArguments(), "tfm.name",
@@ -475,9 +478,9 @@ func::FuncOp StepBuilder::build(StringRef name) {
                     builder.getStringAttr("length"));
   step.setResultAttr(0, "tfm.name", builder.getStringAttr("logits"));
   for (size_t i = 0; i < caches.size(); ++i) {
-    Attribute region = builder.getStringAttr("cache." + Twine(i));
-    step.setArgAttr(firstCache + i, "tfm.region", region);
-    step.setResultAttr(1 + i, "tfm.region", region);
+    auto region = ArenaRegion::ofCache(static_cast<int64_t>(i));
+    region.setArgument(step, firstCache + i);
+    region.setResult(step, 1 + i);
   }
 
   Block *body = step.addEntryBlock();
@@ -535,8 +538,8 @@ struct DeriveDecodePass : tfm::impl::DeriveDecodePassBase<DeriveDecodePass> {
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    auto forward = module.lookupSymbol<func::FuncOp>("forward");
-    if (!forward || module.lookupSymbol("decode"))
+    auto forward = findProgram(module, ProgramKind::Forward);
+    if (!forward || findProgram(module, ProgramKind::Decode))
       return;
     SequenceAnalysis analysis(forward);
     Builder builder(module.getContext());
@@ -545,10 +548,10 @@ struct DeriveDecodePass : tfm::impl::DeriveDecodePassBase<DeriveDecodePass> {
                       builder.getStringAttr(obstacle->str()));
       return;
     }
-    StepBuilder(forward, analysis, 1, /*prefill=*/false).build("decode");
+    StepBuilder(forward, analysis, 1, /*prefill=*/false).build();
     StepBuilder(forward, analysis, std::min<int64_t>(chunk, analysis.length()),
                 /*prefill=*/true)
-        .build("prefill");
+        .build();
   }
 };
 

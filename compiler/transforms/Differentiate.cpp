@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "compiler/dialect/Programs.h"
 #include "compiler/dialect/ReverseSweep.h"
 #include "compiler/transforms/Passes.h"
 
@@ -24,7 +25,7 @@ namespace {
 
 struct DifferentiatePass : tfm::impl::DifferentiatePassBase<DifferentiatePass> {
   void runOnOperation() override {
-    auto loss = getOperation().lookupSymbol<func::FuncOp>("loss");
+    auto loss = findProgram(getOperation(), ProgramKind::Loss);
     if (!loss)
       return;
     if (loss.getNumResults() == 0 ||
@@ -34,7 +35,7 @@ struct DifferentiatePass : tfm::impl::DifferentiatePassBase<DifferentiatePass> {
       return signalPassFailure();
     }
     auto train = cast<func::FuncOp>(loss->clone());
-    train.setSymName("train");
+    train.setSymName(nameOf(ProgramKind::Train));
     train->removeAttr("tfm.shapes");
     getOperation().insert(std::next(loss->getIterator()), train);
     if (failed(addGradients(train)))

@@ -8,6 +8,7 @@
 #include "compiler/transforms/ModelFacts.h"
 
 #include "compiler/dialect/IntegerRange.h"
+#include "compiler/dialect/Programs.h"
 #include "compiler/dialect/TfmDialect.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -149,7 +150,7 @@ std::optional<bool> isTied(func::FuncOp forward, Value tokens) {
 
 std::string tfm::modelFacts(ModuleOp module) {
   llvm::json::Object facts;
-  auto forward = module.lookupSymbol<func::FuncOp>("forward");
+  auto forward = findProgram(module, ProgramKind::Forward);
   Value tokens = forward ? tokensOf(forward) : nullptr;
   if (!tokens)
     return "{}";

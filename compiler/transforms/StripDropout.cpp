@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "compiler/dialect/Programs.h"
 #include "compiler/dialect/TfmDialect.h"
 #include "compiler/transforms/Passes.h"
 
@@ -37,13 +38,13 @@ void stripDropout(func::FuncOp function) {
 struct StripDropoutPass : tfm::impl::StripDropoutPassBase<StripDropoutPass> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    if (auto forward = module.lookupSymbol<func::FuncOp>("forward"))
+    if (auto forward = findProgram(module, ProgramKind::Forward))
       stripDropout(forward);
-    auto loss = module.lookupSymbol<func::FuncOp>("loss");
+    auto loss = findProgram(module, ProgramKind::Loss);
     if (!loss)
       return;
     auto evaluate = cast<func::FuncOp>(loss->clone());
-    evaluate.setSymName("evaluate");
+    evaluate.setSymName(nameOf(ProgramKind::Evaluate));
     evaluate->removeAttr("tfm.shapes");
     module.insert(std::next(loss->getIterator()), evaluate);
     stripDropout(evaluate);

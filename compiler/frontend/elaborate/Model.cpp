@@ -7,6 +7,7 @@
 
 #include "compiler/frontend/elaborate/Elaborator.h"
 
+#include "compiler/dialect/Programs.h"
 #include "compiler/frontend/recipe/Recipe.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
@@ -439,9 +440,10 @@ bool Elaborator::emitFunction(const FunctionRequest &request) {
     inputs.push_back({"count", Elem::Float, {}});
 
   locate(forward->range);
-  std::string symbol = !request.name.empty() ? request.name
-                       : training            ? "loss"
-                                             : "forward";
+  std::string symbol =
+      !request.name.empty()
+          ? request.name
+          : nameOf(training ? ProgramKind::Loss : ProgramKind::Forward).str();
   std::vector<Emitter::Handle> handles = emitter.beginFunction(symbol, inputs);
   const Method &entry = loss ? *loss : *forward;
   std::vector<CallArg> args = inputsOf(entry, inputs, handles);

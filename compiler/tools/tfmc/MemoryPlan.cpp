@@ -7,6 +7,7 @@
 
 #include "MemoryPlan.h"
 
+#include "compiler/dialect/Programs.h"
 #include "compiler/driver/Compile.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -19,9 +20,11 @@ using namespace tfm;
 static MemoryPhase phaseOf(const Schedule &schedule, int program) {
   MemoryPhase phase;
   phase.name = schedule.programs[program].name;
-  phase.usesGradients = phase.name == "train" || phase.name == "update";
-  phase.usesOptimizer = phase.name == "update";
-  phase.usesCache = phase.name == "prefill" || phase.name == "decode";
+  std::optional<ProgramKind> kind = programKind(phase.name);
+  phase.usesGradients =
+      kind == ProgramKind::Train || kind == ProgramKind::Update;
+  phase.usesOptimizer = kind == ProgramKind::Update;
+  phase.usesCache = kind == ProgramKind::Prefill || kind == ProgramKind::Decode;
   int64_t start = schedule.arenaBytes - schedule.activationBytes;
   for (const Buffer &buffer : schedule.buffers) {
     if (buffer.kind != BufferKind::Activation || buffer.program != program ||
@@ -41,9 +44,9 @@ static MemoryPhase phaseOf(const Schedule &schedule, int program) {
 MemoryReport tfm::planModelMemory(mlir::ModuleOp module) {
   MemoryReport memory;
   // The batch and length of training where there is any, else of generation.
-  auto function = module.lookupSymbol<mlir::func::FuncOp>("loss");
+  auto function = findProgram(module, ProgramKind::Loss);
   if (!function)
-    function = module.lookupSymbol<mlir::func::FuncOp>("forward");
+    function = findProgram(module, ProgramKind::Forward);
   if (function && function.getNumArguments() != 0) {
     auto tokens =
         llvm::cast<mlir::RankedTensorType>(function.getArgumentTypes().front());
@@ -52,9 +55,10 @@ MemoryReport tfm::planModelMemory(mlir::ModuleOp module) {
   }
   // A report may have added these to count their FLOPs; planning makes them
   // itself.
-  for (llvm::StringRef name : {"train", "update_decayed", "update_plain"})
-    if (auto *added = module.lookupSymbol(name))
-      added->erase();
+  for (ProgramKind kind : {ProgramKind::Train, ProgramKind::UpdateDecayed,
+                           ProgramKind::UpdatePlain})
+    if (auto added = findProgram(module, kind))
+      added.erase();
   if (failed(prepare(module)))
     llvm::report_fatal_error("the model could not be prepared for planning");
   Schedule schedule = scheduleModel(module);
@@ -78,10 +82,9 @@ MemoryReport tfm::planModelMemory(mlir::ModuleOp module) {
     }
   }
   // As a run goes through them.
-  for (llvm::StringRef name :
-       {"train", "update", "evaluate", "forward", "prefill", "decode"})
+  for (ProgramKind kind : builtPrograms())
     for (size_t i = 0; i != schedule.programs.size(); ++i)
-      if (schedule.programs[i].name == name)
+      if (schedule.programs[i].name == nameOf(kind))
         memory.phases.push_back(phaseOf(schedule, static_cast<int>(i)));
   // What generation keeps counts with what it computes.
   memory.cache = schedule.cacheBytes();

@@ -11,6 +11,7 @@
 #include "Output.h"
 
 #include "compiler/codegen/cpu/Target.h"
+#include "compiler/dialect/Programs.h"
 #include "compiler/report/Against.h"
 #include "compiler/report/Sweep.h"
 #include "compiler/report/Writers.h"
@@ -223,7 +224,7 @@ static int report(ReportArguments arguments) {
   if (!model.module)
     return 1;
   ModelReport result = makeModelReport(model, arguments.view, flops, html);
-  if (auto forward = model.module->lookupSymbol<mlir::func::FuncOp>("forward");
+  if (auto forward = findProgram(*model.module, ProgramKind::Forward);
       forward && generates(forward))
     if (auto obstacle = SequenceAnalysis(forward).obstacle())
       result.wholeSequence = obstacle->str();

@@ -1,0 +1,145 @@
+//===- Programs.cpp - the functions of a model, and what they share -------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/dialect/Programs.h"
+
+#include "compiler/dialect/TfmDialect.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+
+using namespace mlir;
+using namespace tfm;
+
+namespace {
+
+constexpr std::pair<ProgramKind, StringLiteral> programNames[] = {
+    {ProgramKind::Forward, "forward"},
+    {ProgramKind::Loss, "loss"},
+    {ProgramKind::Train, "train"},
+    {ProgramKind::Evaluate, "evaluate"},
+    {ProgramKind::UpdateDecayed, "update_decayed"},
+    {ProgramKind::UpdatePlain, "update_plain"},
+    {ProgramKind::Update, "update"},
+    {ProgramKind::Prefill, "prefill"},
+    {ProgramKind::Decode, "decode"}};
+
+constexpr std::pair<ArenaRegion::Kind, StringLiteral> regionNames[] = {
+    {ArenaRegion::Kind::Parameters, "parameters"},
+    {ArenaRegion::Kind::Gradients, "gradients"},
+    {ArenaRegion::Kind::State0, "state0"},
+    {ArenaRegion::Kind::State1, "state1"},
+    {ArenaRegion::Kind::Cache, "cache"}};
+
+template <typename Kind, size_t count>
+StringRef nameIn(const std::pair<Kind, StringLiteral> (&names)[count],
+                 Kind kind) {
+  for (const auto &[own, name] : names)
+    if (own == kind)
+      return name;
+  llvm_unreachable("every kind has a name");
+}
+
+template <typename Kind, size_t count>
+std::optional<Kind> kindIn(const std::pair<Kind, StringLiteral> (&names)[count],
+                           StringRef text) {
+  for (const auto &[kind, name] : names)
+    if (name == text)
+      return kind;
+  return std::nullopt;
+}
+
+constexpr StringLiteral regionAttribute = "tfm.region";
+
+std::optional<ArenaRegion> regionIn(StringAttr name) {
+  return name ? ArenaRegion::parse(name.getValue()) : std::nullopt;
+}
+
+} // namespace
+
+StringRef tfm::nameOf(ProgramKind kind) { return nameIn(programNames, kind); }
+
+std::optional<ProgramKind> tfm::programKind(StringRef name) {
+  return kindIn(programNames, name);
+}
+
+func::FuncOp tfm::findProgram(ModuleOp module, ProgramKind kind) {
+  return module.lookupSymbol<func::FuncOp>(nameOf(kind));
+}
+
+ArrayRef<ProgramKind> tfm::builtPrograms() {
+  static constexpr ProgramKind kinds[] = {
+      ProgramKind::Train,   ProgramKind::Update,  ProgramKind::Evaluate,
+      ProgramKind::Forward, ProgramKind::Prefill, ProgramKind::Decode};
+  return kinds;
+}
+
+std::string ArenaRegion::name() const {
+  std::string part = kind == Kind::Cache ? std::to_string(cache)
+                     : isDecayed         ? "decayed"
+                                         : "plain";
+  return (nameIn(regionNames, kind) + "." + part).str();
+}
+
+std::optional<ArenaRegion> ArenaRegion::parse(StringRef name) {
+  auto [first, part] = name.split('.');
+  std::optional<Kind> kind = kindIn(regionNames, first);
+  if (!kind)
+    return std::nullopt;
+  if (*kind == Kind::Cache) {
+    int64_t number = 0;
+    if (part.getAsInteger(10, number) || number < 0)
+      return std::nullopt;
+    return ofCache(number);
+  }
+  if (part != "decayed" && part != "plain")
+    return std::nullopt;
+  return ofParameters(*kind, part == "decayed");
+}
+
+std::optional<ArenaRegion> ArenaRegion::ofArgument(func::FuncOp function,
+                                                   unsigned number) {
+  return regionIn(
+      function.getArgAttrOfType<StringAttr>(number, regionAttribute));
+}
+
+std::optional<ArenaRegion> ArenaRegion::ofResult(func::FuncOp function,
+                                                 unsigned number) {
+  return regionIn(
+      function.getResultAttrOfType<StringAttr>(number, regionAttribute));
+}
+
+void ArenaRegion::setArgument(func::FuncOp function, unsigned number) const {
+  function.setArgAttr(number, regionAttribute,
+                      StringAttr::get(function.getContext(), name()));
+}
+
+void ArenaRegion::setResult(func::FuncOp function, unsigned number) const {
+  function.setResultAttr(number, regionAttribute,
+                         StringAttr::get(function.getContext(), name()));
+}
+
+static LogicalResult verifyRegionName(Operation *op, NamedAttribute attribute) {
+  if (attribute.getName() != regionAttribute)
+    return success();
+  auto name = dyn_cast<StringAttr>(attribute.getValue());
+  if (name && ArenaRegion::parse(name.getValue()))
+    return success();
+  return op->emitOpError("has no region ") << attribute.getValue();
+}
+
+LogicalResult TfmDialect::verifyRegionArgAttribute(Operation *op, unsigned,
+                                                   unsigned,
+                                                   NamedAttribute attribute) {
+  return verifyRegionName(op, attribute);
+}
+
+LogicalResult
+TfmDialect::verifyRegionResultAttribute(Operation *op, unsigned, unsigned,
+                                        NamedAttribute attribute) {
+  return verifyRegionName(op, attribute);
+}

@@ -1,0 +1,91 @@
+//===- Programs.h - the functions of a model, and what they share -*- C++
+//-*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_DIALECT_PROGRAMS_H
+#define TFM_DIALECT_PROGRAMS_H
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringRef.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace mlir {
+class ModuleOp;
+namespace func {
+class FuncOp;
+} // namespace func
+} // namespace mlir
+
+namespace tfm {
+
+/// What a function of a module is for; docs/design.md has the arguments and
+/// results of each. Its symbol says which it is, so that there is one of each.
+enum class ProgramKind {
+  Forward,       ///< logits
+  Loss,          ///< the loss, with dropout; what the next two are made of
+  Train,         ///< the loss and gradients
+  Evaluate,      ///< the loss without dropout
+  UpdateDecayed, ///< the optimizer's step, one for each range of parameters;
+  UpdatePlain,   ///< what the next is made of
+  Update,        ///< the optimizer's step for all parameters
+  Prefill,       ///< a chunk of new tokens, and
+  Decode,        ///< a new token, given the others in caches
+};
+
+/// The symbol of the function: `forward`.
+llvm::StringRef nameOf(ProgramKind kind);
+/// Nothing for a name that is not one of them.
+std::optional<ProgramKind> programKind(llvm::StringRef name);
+/// Null where the module has none.
+mlir::func::FuncOp findProgram(mlir::ModuleOp module, ProgramKind kind);
+/// What a binary may have, in the order in which a run goes through them.
+llvm::ArrayRef<ProgramKind> builtPrograms();
+
+/// A part of the arena that outlives programs. An argument or result of a
+/// function whose `tfm.region` names one is that part itself.
+struct ArenaRegion {
+  enum class Kind { Parameters, Gradients, State0, State1, Cache };
+  Kind kind = Kind::Parameters;
+  /// But for caches: whether it is the part that weight decay applies to, or
+  /// that of the other trained parameters.
+  bool isDecayed = false;
+  /// Which of the caches.
+  int64_t cache = 0;
+
+  bool operator==(const ArenaRegion &) const = default;
+
+  static ArenaRegion ofParameters(Kind kind, bool isDecayed) {
+    return {kind, isDecayed, 0};
+  }
+  static ArenaRegion ofCache(int64_t number) {
+    return {Kind::Cache, false, number};
+  }
+  /// The optimizer's state of that number.
+  static Kind state(int64_t number) {
+    return number == 0 ? Kind::State0 : Kind::State1;
+  }
+
+  /// `parameters.decayed`, `state1.plain`, `cache.3`.
+  std::string name() const;
+  /// Nothing for another text.
+  static std::optional<ArenaRegion> parse(llvm::StringRef name);
+
+  /// Of an argument or result; nothing where it names none.
+  static std::optional<ArenaRegion> ofArgument(mlir::func::FuncOp function,
+                                               unsigned number);
+  static std::optional<ArenaRegion> ofResult(mlir::func::FuncOp function,
+                                             unsigned number);
+  void setArgument(mlir::func::FuncOp function, unsigned number) const;
+  void setResult(mlir::func::FuncOp function, unsigned number) const;
+};
+
+} // namespace tfm
+
+#endif // TFM_DIALECT_PROGRAMS_H

@@ -1,0 +1,45 @@
+//===- ProgramsTest.cpp - names of functions and of parts of the arena ----===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/dialect/Programs.h"
+
+#include "gtest/gtest.h"
+
+using namespace tfm;
+
+namespace {
+
+TEST(Programs, AreKnownByTheirNames) {
+  for (ProgramKind kind : builtPrograms())
+    EXPECT_EQ(programKind(nameOf(kind)), kind);
+  EXPECT_EQ(programKind("update_plain"), ProgramKind::UpdatePlain);
+  EXPECT_EQ(programKind("Train"), std::nullopt);
+  EXPECT_EQ(programKind(""), std::nullopt);
+}
+
+TEST(ArenaRegions, AreReadAsTheyAreWritten) {
+  using Kind = ArenaRegion::Kind;
+  for (Kind kind :
+       {Kind::Parameters, Kind::Gradients, Kind::State0, Kind::State1})
+    for (bool isDecayed : {false, true}) {
+      ArenaRegion region = ArenaRegion::ofParameters(kind, isDecayed);
+      EXPECT_EQ(ArenaRegion::parse(region.name()), region) << region.name();
+    }
+  EXPECT_EQ(ArenaRegion::ofParameters(Kind::State1, true).name(),
+            "state1.decayed");
+  EXPECT_EQ(ArenaRegion::ofCache(12).name(), "cache.12");
+  EXPECT_EQ(ArenaRegion::parse("cache.12"), ArenaRegion::ofCache(12));
+}
+
+TEST(ArenaRegions, AreNothingElse) {
+  for (const char *text : {"", "parameters", "parameters.", "cache", "cache.",
+                           "cache.-1", "cache.1.2", "state2.plain",
+                           "gradients.frozen", "parameters.decayed.plain"})
+    EXPECT_EQ(ArenaRegion::parse(text), std::nullopt) << text;
+}
+
+} // namespace
