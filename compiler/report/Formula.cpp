@@ -385,6 +385,8 @@ std::string FormulaContext::printAtom(unsigned index) const {
     return atom.name;
   std::string left = print(atom.left), right = print(atom.right);
   switch (atom.kind) {
+  case AtomKind::Name:
+    break;
   case AtomKind::Min:
     return "min(" + left + ", " + right + ")";
   case AtomKind::Max:
@@ -395,9 +397,10 @@ std::string FormulaContext::printAtom(unsigned index) const {
     return parenthesised(left) + "//" + parenthesised(right);
   case AtomKind::Remainder:
     return parenthesised(left) + " % " + parenthesised(right);
-  default:
+  case AtomKind::Power:
     return parenthesised(left) + "**" + parenthesised(right);
   }
+  llvm_unreachable("every atom has a text");
 }
 
 std::string FormulaContext::printTerm(const Monomial &monomial,

@@ -13,6 +13,7 @@
 #include <bit>
 #include <cmath>
 #include <numbers>
+#include <stdexcept>
 
 namespace tfm {
 
@@ -162,14 +163,23 @@ void fill(const tfm_parameter &parameter, uint64_t seed, uint64_t first,
   }
 }
 
+/// Before any thread begins: a value that nothing fills would stay zero.
+void requireKnown(const tfm_parameter &parameter) {
+  if (parameter.init > TFM_INIT_CONSTANT)
+    throw std::logic_error(
+        "a parameter begins in a way that this runtime does not know");
+}
+
 } // namespace
 
 void initialise(const tfm_parameter &parameter, uint64_t seed,
                 std::span<float> out) {
+  requireKnown(parameter);
   fill(parameter, seed, 0, out);
 }
 
 void initialise(Model &model, uint64_t seed) {
+  std::ranges::for_each(model.parameters(), requireKnown);
   struct Work {
     const Model &model;
     uint64_t seed;

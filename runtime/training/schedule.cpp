@@ -22,7 +22,9 @@ double descend(const std::string &shape, double x) {
     return 0.5 * (1 + std::cos(std::numbers::pi * x));
   if (shape == "1-sqrt")
     return 1 - std::sqrt(x);
-  return 1 - x;
+  if (shape == "linear")
+    return 1 - x;
+  throw std::logic_error("unknown shape of a schedule: " + shape);
 }
 
 } // namespace
@@ -32,6 +34,8 @@ double learningRate(const ScheduleSpec &schedule, double peak, int64_t step,
   const std::string &kind = schedule.kind;
   bool isCosine = kind == "cosine";
   bool isWsd = kind == "wsd";
+  if (!isCosine && !isWsd && kind != "linear" && kind != "constant")
+    throw std::logic_error("unknown schedule " + kind);
   double low = schedule.final;
   if (step < schedule.warmup) {
     auto done = static_cast<double>(step);
@@ -49,8 +53,6 @@ double learningRate(const ScheduleSpec &schedule, double peak, int64_t step,
     to = schedule.decay;
   if (isWsd)
     from = std::max(from, steps - schedule.decay);
-  if (!isCosine && !isWsd && kind != "linear")
-    throw std::logic_error("unknown schedule " + kind);
   if (step < from)
     return peak;
   // At `to` itself the curve has arrived; the guard is for to == from.

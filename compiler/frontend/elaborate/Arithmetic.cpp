@@ -29,7 +29,7 @@ static bool compareNumbers(StringRef op, double x, double y) {
       .Case("<", x < y)
       .Case("<=", x <= y)
       .Case(">", x > y)
-      .Default(x >= y);
+      .Case(">=", x >= y);
 }
 
 Value Elaborator::evalUnary(const Expr &expr, Env &env) {
@@ -363,7 +363,7 @@ Value Elaborator::tensorArithmetic(StringRef op, const Value &a, const Value &b,
                          .Case("<", "lt")
                          .Case("<=", "le")
                          .Case(">", "gt")
-                         .Default("ge");
+                         .Case(">=", "ge");
     Tensor p = broadcastTo(*x, *dims), q = broadcastTo(*y, *dims);
     return Value::tensor(
         {emitter.compare(kind, p.handle, q.handle), Elem::Bool, *dims});

@@ -169,7 +169,7 @@ int ConstCompiler::compile(const Expr &expr) {
     Step step;
     step.a = a;
     step.b = b;
-    step.op = llvm::StringSwitch<Op>(expr.text)
+    auto op = llvm::StringSwitch<std::optional<Op>>(expr.text)
                   .Case("+", Op::Add)
                   .Case("-", Op::Sub)
                   .Case("*", Op::Mul)
@@ -185,12 +185,13 @@ int ConstCompiler::compile(const Expr &expr) {
                   .Case(">=", Op::Ge)
                   .Case("and", Op::And)
                   .Case("or", Op::Or)
-                  .Default(Op::Number);
-    if (step.op == Op::Number) {
+                  .Default(std::nullopt);
+    if (!op) {
       e.error(411, expr.textRange,
               "`" + expr.text + "` is not possible in a constant");
       return -1;
     }
+    step.op = *op;
     return add(step);
   }
   case ExprKind::Index:
@@ -268,7 +269,9 @@ int ConstCompiler::compile(const Expr &expr) {
 double ConstCompiler::run(int at, llvm::ArrayRef<double> indices,
                           size_t layer) const {
   const Step &step = steps[at];
-  auto value = [&](int which) { return run(which, indices, layer); };
+  auto a = [&] { return run(step.a, indices, layer); };
+  auto b = [&] { return run(step.b, indices, layer); };
+  auto c = [&] { return run(step.c, indices, layer); };
   switch (step.op) {
   case Op::Number:
     return step.number;
@@ -277,53 +280,51 @@ double ConstCompiler::run(int at, llvm::ArrayRef<double> indices,
   case Op::Layered:
     return layers[step.index][layer];
   case Op::Neg:
-    return -value(step.a);
+    return -a();
   case Op::Not:
-    return value(step.a) == 0;
+    return a() == 0;
   case Op::If:
-    return value(step.a) != 0 ? value(step.b) : value(step.c);
+    return a() != 0 ? b() : c();
   case Op::And:
-    return value(step.a) != 0 && value(step.b) != 0;
+    return a() != 0 && b() != 0;
   case Op::Or:
-    return value(step.a) != 0 || value(step.b) != 0;
+    return a() != 0 || b() != 0;
   case Op::Call:
-    return step.function(value(step.a));
-  default:
-    break;
-  }
-  double x = value(step.a), y = value(step.b);
-  switch (step.op) {
+    return step.function(a());
   case Op::Add:
-    return x + y;
+    return a() + b();
   case Op::Sub:
-    return x - y;
+    return a() - b();
   case Op::Mul:
-    return x * y;
+    return a() * b();
   case Op::Div:
-    return x / y;
+    return a() / b();
   case Op::FloorDiv:
-    return std::floor(x / y);
-  case Op::Mod:
+    return std::floor(a() / b());
+  case Op::Mod: {
+    double x = a(), y = b();
     return x - std::floor(x / y) * y;
-  case Op::Pow:
-    return std::pow(x, y);
-  case Op::Min:
-    return std::min(x, y);
-  case Op::Max:
-    return std::max(x, y);
-  case Op::Eq:
-    return x == y;
-  case Op::Ne:
-    return x != y;
-  case Op::Lt:
-    return x < y;
-  case Op::Le:
-    return x <= y;
-  case Op::Gt:
-    return x > y;
-  default:
-    return x >= y;
   }
+  case Op::Pow:
+    return std::pow(a(), b());
+  case Op::Min:
+    return std::min(a(), b());
+  case Op::Max:
+    return std::max(a(), b());
+  case Op::Eq:
+    return a() == b();
+  case Op::Ne:
+    return a() != b();
+  case Op::Lt:
+    return a() < b();
+  case Op::Le:
+    return a() <= b();
+  case Op::Gt:
+    return a() > b();
+  case Op::Ge:
+    return a() >= b();
+  }
+  llvm_unreachable("every step has a meaning");
 }
 
 void Elaborator::checkConst(Const &constant) {

@@ -11,6 +11,7 @@
 
 #include <cmath>
 #include <gtest/gtest.h>
+#include <stdexcept>
 #include <vector>
 
 namespace tfm {
@@ -100,6 +101,12 @@ TEST(Initialise, ConstantsAreConstant) {
   EXPECT_EQ(values(TFM_INIT_ONES, 0, 0, 1, 3), (std::vector<float>{1, 1, 1}));
   EXPECT_EQ(values(TFM_INIT_CONSTANT, 0.25, 0, 1, 2),
             (std::vector<float>{0.25f, 0.25f}));
+}
+
+// Zeros are values like others: what is unknown does not get them.
+TEST(Initialise, WhatIsUnknownIsAnError) {
+  EXPECT_THROW(values(static_cast<tfm_init>(TFM_INIT_CONSTANT + 1), 0, 0, 1, 3),
+               std::logic_error);
 }
 
 TEST(Initialise, IsTheSameForAnyNumberOfThreads) {

@@ -10,6 +10,7 @@
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 
 namespace tfm {
 namespace {
@@ -62,6 +63,19 @@ TEST(Schedule, AWarmupLongerThanTheRunIsHarmless) {
       EXPECT_GE(rate, 0.0);
       EXPECT_LT(rate, 0.25);
     }
+}
+
+// Words that a newer compiler may write are no other schedule's, not even while
+// the rate warms up.
+TEST(Schedule, WhatIsUnknownIsAnError) {
+  for (int64_t step : {0, 50, 99}) {
+    EXPECT_THROW(learningRate({"step", 10, 0.0, 0}, 1.0, step, 100),
+                 std::logic_error);
+    EXPECT_THROW(learningRate({"", 10, 0.0, 0}, 1.0, step, 100),
+                 std::logic_error);
+  }
+  EXPECT_THROW(learningRate({"wsd", 10, 0.0, 30, "exponential"}, 1.0, 99, 100),
+               std::logic_error);
 }
 
 } // namespace
