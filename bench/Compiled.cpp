@@ -6,14 +6,14 @@
 //===----------------------------------------------------------------------===//
 
 #include "bench/Compiled.h"
-#include "compiler/codegen/cpu/Lower.h"
-#include "compiler/codegen/cpu/Target.h"
 #include "compiler/dialect/ReverseSweep.h"
 #include "compiler/dialect/TfmDialect.h"
 #include "compiler/driver/Compile.h"
 #include "compiler/frontend/Diagnostics.h"
 #include "compiler/frontend/Frontend.h"
 #include "compiler/frontend/Source.h"
+#include "compiler/target/cpu/Lower.h"
+#include "compiler/target/cpu/Target.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OwningOpRef.h"
@@ -32,11 +32,11 @@ using namespace tfm::bench;
 static std::unique_ptr<llvm::orc::LLJIT> load(ModuleOp module) {
   if (failed(prepare(module)))
     llvm::report_fatal_error("cannot transform the model");
-  Schedule schedule = scheduleModel(module);
+  if (failed(scheduleModel(module)))
+    llvm::report_fatal_error("the model could not be scheduled");
   CpuTarget target = llvm::cantFail(CpuTarget::native());
   llvm::LLVMContext context;
-  std::unique_ptr<llvm::Module> code =
-      emitModel(module, schedule, target, context);
+  std::unique_ptr<llvm::Module> code = emitModel(module, target, context);
   if (!code)
     llvm::report_fatal_error("cannot generate code");
   SmallVector<char, 0> object;

@@ -9,11 +9,11 @@
 // pair forward, 10 d backward. Interleaved with register-only fused
 // multiply-adds, as bench_matmul is.
 
-#include "compiler/codegen/cpu/Attention.h"
+#include "compiler/target/cpu/Attention.h"
 #include "bench/Machine.h"
-#include "compiler/codegen/cpu/Jit.h"
-#include "compiler/codegen/cpu/Lower.h"
-#include "compiler/codegen/cpu/Target.h"
+#include "compiler/target/cpu/Jit.h"
+#include "compiler/target/cpu/Lower.h"
+#include "compiler/target/cpu/Target.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OwningOpRef.h"

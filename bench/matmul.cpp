@@ -11,12 +11,12 @@
 //
 //   bench_matmul [--benchmark_filter=...]
 
-#include "compiler/codegen/cpu/Matmul.h"
+#include "compiler/target/cpu/Matmul.h"
 #include "bench/Machine.h"
 #include "bench/Peers.h"
-#include "compiler/codegen/cpu/Jit.h"
-#include "compiler/codegen/cpu/Lower.h"
-#include "compiler/codegen/cpu/Target.h"
+#include "compiler/target/cpu/Jit.h"
+#include "compiler/target/cpu/Lower.h"
+#include "compiler/target/cpu/Target.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OwningOpRef.h"

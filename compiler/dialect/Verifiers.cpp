@@ -7,6 +7,8 @@
 
 #include "compiler/dialect/TfmDialect.h"
 
+#include "mlir/Interfaces/FunctionInterfaces.h"
+
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/StringSwitch.h"
 
@@ -43,12 +45,18 @@ LogicalResult verifyDropout(Operation *op, StringRef name, const APFloat &rate,
   return success();
 }
 
-/// A layer is the index that the enclosing repeat gives to its body.
+/// A layer is the index that the enclosing repeat gives to its body, or that is
+/// passed on to the body of a kernel.
 LogicalResult verifyLayer(Operation *op, Value layer) {
   if (!layer)
     return success();
+  auto argument = dyn_cast<BlockArgument>(layer);
+  Operation *around = argument ? argument.getOwner()->getParentOp() : nullptr;
   auto repeat = op->getParentOfType<RepeatOp>();
-  if (!repeat || layer != repeat.getLayer())
+  bool isIndex = repeat && layer == repeat.getLayer();
+  bool isPassedOn = around && around == op->getParentOp() &&
+                    !isa<RepeatOp, FunctionOpInterface>(around);
+  if (!isIndex && !isPassedOn)
     return op->emitOpError("layer is not the index of the enclosing repeat");
   return success();
 }

@@ -7,8 +7,6 @@
 
 #include "compiler/driver/Build.h"
 
-#include "compiler/codegen/cpu/Lower.h"
-#include "compiler/codegen/cpu/Target.h"
 #include "compiler/dialect/TfmDialect.h"
 #include "compiler/driver/Compile.h"
 #include "compiler/driver/Link.h"
@@ -18,6 +16,8 @@
 #include "compiler/frontend/Source.h"
 #include "compiler/frontend/syntax/Parser.h"
 #include "compiler/frontend/syntax/PrintAst.h"
+#include "compiler/target/cpu/Lower.h"
+#include "compiler/target/cpu/Target.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OwningOpRef.h"
@@ -217,17 +217,17 @@ BuildStatus tfm::build(const BuildOptions &options) {
   if (mlir::failed(prepare(*module)))
     return fail("cannot transform the model: " + bug, BuildStatus::Bug);
   watch.stage("transforms");
-  Schedule schedule = scheduleModel(*module);
+  if (mlir::failed(scheduleModel(*module)))
+    return fail("cannot schedule the model: " + bug, BuildStatus::Bug);
   watch.stage("schedule");
   if (options.emit == Emit::Schedule)
     return writeText(output, [&](llvm::raw_pwrite_stream &os) {
-      schedule.print(os);
+      module->print(os);
       return llvm::Error::success();
     });
 
   llvm::LLVMContext llvmContext;
-  std::unique_ptr<llvm::Module> code =
-      emitModel(*module, schedule, *target, llvmContext);
+  std::unique_ptr<llvm::Module> code = emitModel(*module, *target, llvmContext);
   if (!code)
     return fail("cannot generate code: " + bug, BuildStatus::Bug);
   watch.stage("kernels");

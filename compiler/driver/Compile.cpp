@@ -7,16 +7,13 @@
 
 #include "compiler/driver/Compile.h"
 
-#include "compiler/codegen/cpu/KernelLibrary.h"
-#include "compiler/codegen/cpu/Lower.h"
-#include "compiler/codegen/cpu/ObjectModule.h"
-#include "compiler/codegen/schedule/BuildSchedule.h"
-#include "compiler/dialect/Programs.h"
 #include "compiler/dialect/TfmDialect.h"
-#include "compiler/transforms/ModelFacts.h"
-#include "compiler/transforms/Optimizer.h"
-#include "compiler/transforms/Passes.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "compiler/driver/Pipelines.h"
+#include "compiler/schedule/Launches.h"
+#include "compiler/target/cpu/CpuKernels.h"
+#include "compiler/target/cpu/KernelLibrary.h"
+#include "compiler/target/cpu/Lower.h"
+#include "compiler/target/cpu/ObjectModule.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Support/JSON.h"
@@ -80,75 +77,27 @@ std::string recipeText(ModuleOp module) {
   return text;
 }
 
-void forEachLaunch(const std::vector<tfm::Step> &steps,
-                   llvm::function_ref<void(const Launch &)> visit) {
-  for (const tfm::Step &step : steps) {
-    if (step.isLoop())
-      forEachLaunch(step.body, visit);
-    else
-      visit(*step.launch);
-  }
-}
-
 } // namespace
 
-/// Names the results that the runtime looks for.
-static void nameResults(ModuleOp module) {
-  static constexpr std::pair<ProgramKind, std::array<StringRef, 2>> names[] = {
-      {ProgramKind::Forward, {"logits", ""}},
-      {ProgramKind::Train, {"loss", "losses"}},
-      {ProgramKind::Evaluate, {"loss", "losses"}}};
-  for (auto &[kind, results] : names)
-    if (auto func = findProgram(module, kind))
-      for (unsigned i = 0; i < 2 && i < func.getNumResults(); ++i)
-        if (!results[i].empty())
-          func.setResultAttr(i, "tfm.name",
-                             StringAttr::get(module.getContext(), results[i]));
+/// Tests verify after every pass (tfm-opt): a user's build need not.
+static LogicalResult run(ModuleOp module,
+                         llvm::function_ref<void(OpPassManager &)> add) {
+  PassManager passes(module.getContext());
+  passes.enableVerifier(false);
+  add(passes);
+  return passes.run(module);
 }
 
 LogicalResult tfm::prepare(ModuleOp module) {
-  // While the ops are still those of the language.
-  module->setAttr("tfm.facts",
-                  StringAttr::get(module.getContext(), modelFacts(module)));
-  PassManager passes(module.getContext());
-  // Tests verify after every pass (tfm-opt): a user's build need not.
-  passes.enableVerifier(false);
-  passes.addPass(createDifferentiatePass());
-  passes.addPass(createAccumulateGradientsPass());
-  passes.addPass(createStripDropoutPass());
-  passes.addPass(createDeriveDecodePass());
-  // Without training there is no optimizer's state that an update could use.
-  if (findProgram(module, ProgramKind::Loss)) {
-    passes.addPass(createAddUpdatePass());
-    passes.addPass(createCombineUpdatePass());
-  }
-  passes.addPass(createSimplifyPass());
-  passes.addPass(createDecomposePass());
-  passes.addPass(createLegalizeForKernelsPass());
-  passes.addPass(createSplitSumsPass());
-  passes.addPass(createSimplifyPass());
-  if (failed(passes.run(module)))
-    return failure();
-  // Training and evaluation are what a binary runs of it.
-  if (auto loss = findProgram(module, ProgramKind::Loss))
-    loss.erase();
-  nameResults(module);
-  return success();
+  return run(module, addPreparePasses);
 }
 
-Schedule tfm::scheduleModel(ModuleOp module) {
-  ScheduleOptions options;
-  FailureOr<std::optional<Optimizer>> optimizer = Optimizer::read(module);
-  if (succeeded(optimizer) && *optimizer) {
-    options.decayMinRank = (*optimizer)->decayMinRank;
-    options.stateCount = (*optimizer)->numStates();
-  }
-  options.accumulate = microSteps(module);
-  return buildSchedule(module, options);
+LogicalResult tfm::scheduleModel(ModuleOp module) {
+  registerCpuKernels();
+  return run(module, [](OpPassManager &passes) { addSchedulePasses(passes); });
 }
 
 std::unique_ptr<llvm::Module> tfm::emitModel(ModuleOp module,
-                                             const Schedule &schedule,
                                              const CpuTarget &target,
                                              llvm::LLVMContext &context) {
   DialectRegistry registry;
@@ -156,15 +105,15 @@ std::unique_ptr<llvm::Module> tfm::emitModel(ModuleOp module,
   module.getContext()->appendDialectRegistry(registry);
   module.getContext()->loadAllAvailableDialects();
   OwningOpRef<ModuleOp> kernels = ModuleOp::create(module.getLoc());
-  KernelLibrary library(*kernels, schedule, target);
-  llvm::DenseMap<const Launch *, std::string> names;
+  KernelLibrary library(*kernels, target);
+  llvm::DenseMap<Operation *, std::string> names;
   bool ok = true;
-  for (const Program &program : schedule.programs)
-    forEachLaunch(program.steps, [&](const Launch &launch) {
-      FailureOr<std::string> name = library.kernelFor(launch);
+  for (auto program : module.getOps<sched::ProgramOp>())
+    forEachStep(program, [&](Operation *step, int64_t) {
+      FailureOr<std::string> name = library.kernelFor(step);
       ok &= succeeded(name);
       if (ok)
-        names[&launch] = *name;
+        names[step] = *name;
     });
   if (!ok || failed(lowerToLLVMDialect(*kernels)))
     return nullptr;
@@ -178,7 +127,7 @@ std::unique_ptr<llvm::Module> tfm::emitModel(ModuleOp module,
   text.target = target.cpu;
   text.hyperparameters = hyperparametersAsJson(module);
   text.recipe = recipeText(module);
-  addProgramsAndDescriptor(*result, schedule, names,
+  addProgramsAndDescriptor(*result, module, names,
                            4 * library.scratchElements(), text);
   return result;
 }

@@ -8,7 +8,7 @@
 #ifndef TFM_DRIVER_COMPILE_H
 #define TFM_DRIVER_COMPILE_H
 
-#include "compiler/codegen/schedule/Schedule.h"
+#include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/Error.h"
 #include <memory>
 #include <string>
@@ -27,13 +27,13 @@ struct CpuTarget;
 /// simplification and decomposition. Errors go to the context's diagnostics.
 mlir::LogicalResult prepare(mlir::ModuleOp module);
 
-/// Schedules a prepared module over one planned arena.
-Schedule scheduleModel(mlir::ModuleOp module);
+/// Runs the passes that make a schedule over one planned arena of a prepared
+/// module (the sched dialect). Errors go to the context's diagnostics.
+mlir::LogicalResult scheduleModel(mlir::ModuleOp module);
 
 /// Emits the kernels, functions and descriptor of a scheduled model. Null after
 /// an error in the context's diagnostics.
 std::unique_ptr<llvm::Module> emitModel(mlir::ModuleOp module,
-                                        const Schedule &schedule,
                                         const CpuTarget &target,
                                         llvm::LLVMContext &context);
 

@@ -26,7 +26,7 @@ struct Optimizer {
   bool epsBeforeCorrection = false;
   double weightDecay = 0.0;
   /// Weight decay applies to parameters of at least this rank, within a layer.
-  int64_t decayMinRank = 0;
+  int64_t decayMinRank = 2;
   double momentum = 0.0;
   bool nesterov = false;
 

@@ -10,6 +10,14 @@
 
 include "mlir/Pass/PassBase.td"
 
+def RecordFactsPass : Pass<"tfm-record-facts", "::mlir::ModuleOp"> {
+  let summary = "note what tells the model from one with other heads";
+  let description = [{
+    Sets the module's attribute `tfm.facts` (docs/design.md, "Facts"), read from
+    `@forward` while its ops are still those of the language.
+  }];
+}
+
 def DifferentiatePass : Pass<"tfm-differentiate", "::mlir::ModuleOp"> {
   let summary = "add @train: the loss and its gradients";
   let description = [{
@@ -140,6 +148,14 @@ def CombineUpdatePass : Pass<"tfm-combine-update", "::mlir::ModuleOp"> {
     parameters and state that it returns go where they came from. It computes
     the norm of all gradients first, returns it as `grad_norm`, and scales the
     gradients by `min(1, hyper[3] / (norm + 1e-6))` where `hyper[3]` is positive.
+  }];
+}
+
+def FinishFunctionsPass : Pass<"tfm-finish-functions", "::mlir::ModuleOp"> {
+  let summary = "leave the functions that a binary runs";
+  let description = [{
+    Names the results that the runtime looks for (`tfm.name`), erases `@loss`,
+    whose work `@train` and `@evaluate` do, and an `@update` without a `@train`.
   }];
 }
 

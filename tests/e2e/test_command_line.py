@@ -390,7 +390,7 @@ class Output(unittest.TestCase):
             reader = os.open(pipe, os.O_RDWR)
             result = tfmc("build", model, "--emit", "schedule", "-o", pipe)
             self.assertEqual(result.returncode, 0, result.stderr)
-            self.assertIn(b"program forward", os.read(reader, 1 << 16))
+            self.assertIn(b"sched.program @forward", os.read(reader, 1 << 16))
             result = tfmc("report", model, "-o", pipe)
             self.assertEqual(result.returncode, 0, result.stderr)
             self.assertEqual(os.read(reader, 1 << 16).decode(), tfmc("report", model).stdout)

@@ -14,19 +14,22 @@ LAYERS = {
     "compiler/dialect": [],
     "compiler/oracle": ["compiler/dialect"],
     "compiler/transforms": ["compiler/dialect"],
-    "compiler/codegen": ["compiler/dialect", "compiler/transforms", "runtime/philox.h"],
+    "compiler/schedule": ["compiler/dialect", "compiler/transforms", "compiler/target/KernelTarget.h"],
+    "compiler/target": ["compiler/dialect", "compiler/schedule", "runtime/philox.h"],
     # No kernels: `tfmc check` is a frontend alone.
     "compiler/frontend": ["compiler/dialect", "runtime"],
     "compiler/report": ["compiler/dialect", "compiler/transforms", "runtime"],
-    "compiler/driver": ["compiler/dialect", "compiler/transforms", "compiler/codegen", "compiler/frontend", "runtime"],
+    "compiler/driver": ["compiler/dialect", "compiler/transforms", "compiler/schedule", "compiler/target",
+                        "compiler/frontend", "runtime"],
     "compiler/tools": ["compiler", "runtime"],
 }
 
 # A target's folder, and who reaches into it from outside: its registration alone, as everything else
 # asks for a target by its name.
 TARGETS = {
-    "compiler/codegen/cpu": {
-        # Until targets have an interface.
+    "compiler/target/cpu": {
+        "compiler/tools/tfm-opt/tfm-opt.cpp",
+        # Until a target's interface emits code, too.
         "compiler/driver/Build.cpp",
         "compiler/driver/Compile.cpp",
         "compiler/tools/tfmc/ReportCommand.cpp",

@@ -6,6 +6,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/dialect/TfmDialect.h"
+#include "compiler/driver/Pipelines.h"
+#include "compiler/schedule/Passes.h"
+#include "compiler/target/cpu/CpuKernels.h"
 #include "compiler/transforms/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -15,8 +18,12 @@
 int main(int argc, char **argv) {
   mlir::registerTransformsPasses();
   tfm::registerTfmTransformsPasses();
+  tfm::sched::registerTfmSchedulePasses();
+  tfm::registerCpuKernels();
+  tfm::registerPipelines();
   mlir::DialectRegistry registry;
-  registry.insert<tfm::TfmDialect, mlir::func::FuncDialect>();
+  registry.insert<tfm::TfmDialect, tfm::sched::SchedDialect,
+                  mlir::func::FuncDialect>();
   return mlir::asMainReturnCode(
       mlir::MlirOptMain(argc, argv, "tfm-opt\n", registry));
 }

@@ -9,6 +9,8 @@
 
 #include "compiler/dialect/Programs.h"
 #include "compiler/driver/Compile.h"
+#include "compiler/schedule/SchedDialect.h"
+#include "compiler/schedule/View.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/Support/ErrorHandling.h"
@@ -16,28 +18,37 @@
 
 using namespace tfm;
 
+/// A total that planning has left at the module.
+static int64_t total(mlir::ModuleOp module, llvm::StringRef name) {
+  return module->getAttrOfType<mlir::IntegerAttr>(name).getInt();
+}
+
 /// What a program keeps alive, and up to where it reaches.
-static MemoryPhase phaseOf(const Schedule &schedule, int program) {
+static MemoryPhase phaseOf(sched::ProgramOp program) {
+  auto module = program->getParentOfType<mlir::ModuleOp>();
   MemoryPhase phase;
-  phase.name = schedule.programs[program].name;
+  phase.name = program.getSymName().str();
   std::optional<ProgramKind> kind = programKind(phase.name);
   phase.usesGradients =
       kind == ProgramKind::Train || kind == ProgramKind::Update;
   phase.usesOptimizer = kind == ProgramKind::Update;
   phase.usesCache = kind == ProgramKind::Prefill || kind == ProgramKind::Decode;
-  int64_t start = schedule.arenaBytes - schedule.activationBytes;
-  for (const Buffer &buffer : schedule.buffers) {
-    if (buffer.kind != BufferKind::Activation || buffer.program != program ||
-        buffer.end < 0)
-      continue;
-    int64_t size = llvm::alignTo(buffer.bytes, bufferAlignment);
+  int64_t start =
+      total(module, "sched.arena") - total(module, "sched.activations");
+  program.walk([&](sched::BufferOp buffer) {
+    std::optional<llvm::ArrayRef<int64_t>> live = buffer.getLive();
+    if (!live)
+      return;
+    int64_t size = llvm::alignTo(buffer.getBytes(), bufferAlignment);
     phase.activations =
-        std::max(phase.activations, buffer.offset + size - start);
-    if (static_cast<int64_t>(phase.live.size()) <= buffer.end)
-      phase.live.resize(buffer.end + 1);
-    for (int64_t at = buffer.begin; at <= buffer.end; ++at)
+        std::max(phase.activations,
+                 static_cast<int64_t>(*buffer.getOffset()) + size - start);
+    int64_t begin = (*live)[0], end = (*live)[1];
+    if (static_cast<int64_t>(phase.live.size()) <= end)
+      phase.live.resize(end + 1);
+    for (int64_t at = begin; at <= end; ++at)
       phase.live[at] += size;
-  }
+  });
   return phase;
 }
 
@@ -61,37 +72,39 @@ MemoryReport tfm::planModelMemory(mlir::ModuleOp module) {
       added.erase();
   if (failed(prepare(module)))
     llvm::report_fatal_error("the model could not be prepared for planning");
-  Schedule schedule = scheduleModel(module);
-  for (const Buffer &buffer : schedule.buffers) {
-    switch (buffer.kind) {
-    case BufferKind::Parameter:
-      memory.parameters += buffer.bytes;
+  if (failed(scheduleModel(module)))
+    llvm::report_fatal_error("the model could not be scheduled for planning");
+  for (auto buffer : module.getOps<sched::BufferOp>()) {
+    switch (buffer.getKind()) {
+    case sched::BufferKind::Parameter:
+      memory.parameters += buffer.getBytes();
       break;
-    case BufferKind::Gradient:
-      memory.gradients += buffer.bytes;
+    case sched::BufferKind::Gradient:
+      memory.gradients += buffer.getBytes();
       break;
-    case BufferKind::State:
-      memory.optimizer += buffer.bytes;
+    case sched::BufferKind::State:
+      memory.optimizer += buffer.getBytes();
       break;
-    case BufferKind::Constant:
-      memory.constants += buffer.bytes;
+    case sched::BufferKind::Constant:
+      memory.constants += buffer.getBytes();
       break;
-    case BufferKind::Cache:
-    case BufferKind::Activation:
+    case sched::BufferKind::Cache:
+      memory.cache += buffer.getBytes();
+      break;
+    case sched::BufferKind::Activation:
       break;
     }
   }
   // As a run goes through them.
   for (ProgramKind kind : builtPrograms())
-    for (size_t i = 0; i != schedule.programs.size(); ++i)
-      if (schedule.programs[i].name == nameOf(kind))
-        memory.phases.push_back(phaseOf(schedule, static_cast<int>(i)));
+    if (auto program = module.lookupSymbol<sched::ProgramOp>(nameOf(kind)))
+      memory.phases.push_back(phaseOf(program));
   // What generation keeps counts with what it computes.
-  memory.cache = schedule.cacheBytes();
-  memory.activations = schedule.activationBytes + memory.cache;
-  memory.arena = schedule.arenaBytes;
+  int64_t activations = total(module, "sched.activations");
+  memory.activations = activations + memory.cache;
+  memory.arena = total(module, "sched.arena");
   // What outlives a step has a place of its own in any plan.
   memory.lowerBound =
-      schedule.arenaBytes - schedule.activationBytes + schedule.lowerBound;
+      memory.arena - activations + total(module, "sched.lower_bound");
   return memory;
 }

@@ -10,11 +10,11 @@
 #include "ModelInput.h"
 #include "Output.h"
 
-#include "compiler/codegen/cpu/Target.h"
 #include "compiler/dialect/Programs.h"
 #include "compiler/report/Against.h"
 #include "compiler/report/Sweep.h"
 #include "compiler/report/Writers.h"
+#include "compiler/target/cpu/Target.h"
 #include "compiler/transforms/ModelFacts.h"
 #include "compiler/transforms/SequenceAxis.h"
 #include "runtime/commands/usage.h"

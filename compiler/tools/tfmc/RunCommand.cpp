@@ -9,8 +9,8 @@
 #include "ModelInput.h"
 #include "Output.h"
 
-#include "compiler/codegen/cpu/Target.h"
 #include "compiler/driver/Build.h"
+#include "compiler/target/cpu/Target.h"
 
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringExtras.h"

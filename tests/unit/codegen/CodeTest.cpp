@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/codegen/cpu/Lower.h"
-#include "compiler/codegen/cpu/Target.h"
+#include "compiler/schedule/Launches.h"
+#include "compiler/target/cpu/Lower.h"
+#include "compiler/target/cpu/Target.h"
 #include "tests/unit/codegen/MachineCode.h"
 #include "tests/unit/codegen/ShippedModel.h"
 
@@ -25,6 +26,7 @@
 #include <set>
 
 using namespace tfm;
+using mlir::succeeded;
 
 namespace {
 
@@ -36,8 +38,8 @@ struct Compiled {
       : model(name, defines), target(llvm::cantFail(CpuTarget::named(cpu))) {
     if (!model.module)
       return;
-    schedule = scheduleModel(*model.module);
-    code = emitModel(*model.module, schedule, target, context);
+    EXPECT_TRUE(succeeded(scheduleModel(*model.module)));
+    code = emitModel(*model.module, target, context);
     EXPECT_TRUE(code) << "emission failed";
   }
 
@@ -49,9 +51,14 @@ struct Compiled {
     return llvm::cantFail(decodeFunctions({object, "object"}, target));
   }
 
+  /// The programs of the model.
+  std::vector<sched::ProgramOp> programs() {
+    auto all = model.module->getOps<sched::ProgramOp>();
+    return {all.begin(), all.end()};
+  }
+
   ShippedModel model;
   CpuTarget target;
-  Schedule schedule;
   llvm::LLVMContext context;
   std::unique_ptr<llvm::Module> code;
 };
@@ -129,14 +136,14 @@ TEST(MachineCode, FunctionsFlushDenormals) {
   for (const char *cpu : {"x86-64-v3", "x86-64-v4", "cortex-a72"}) {
     Compiled compiled("addition.tfm", {}, cpu);
     ASSERT_TRUE(compiled.code);
-    EXPECT_GT(compiled.schedule.programs.size(), 1u);
+    EXPECT_GT(compiled.programs().size(), 1u);
     std::map<std::string, int> times;
     for (const DecodedFunction &function : compiled.decode())
       if (int count = llvm::count_if(function.instructions, setsFloatMode))
         times[function.name] = count;
     std::map<std::string, int> expected;
-    for (const Program &program : compiled.schedule.programs)
-      expected["run_" + program.name] = 2;
+    for (sched::ProgramOp program : compiled.programs())
+      expected[("run_" + program.getSymName()).str()] = 2;
     EXPECT_EQ(times, expected) << cpu;
   }
 }
@@ -247,30 +254,23 @@ void collect(llvm::Function &function, std::set<std::string> &all) {
         collect(*callee, all);
 }
 
-/// A launch of a program, how often it runs, and its kernel.
+/// A step of a program, how often it runs, and its kernel.
 struct KernelRun {
-  const Launch *launch;
+  mlir::Operation *step;
   int64_t count;
   llvm::Function *kernel = nullptr;
 };
 
-void addRuns(const std::vector<tfm::Step> &steps, int64_t count,
-             std::vector<KernelRun> &runs) {
-  for (const tfm::Step &step : steps)
-    if (step.isLoop())
-      addRuns(step.body, count * step.count, runs);
-    else
-      runs.push_back({step.launch.get(), count});
-}
-
-/// The launches of `program` in order. Its function calls their kernels in the
+/// The steps of `program` in order. Its function calls their kernels in the
 /// same order.
-std::vector<KernelRun> runsOf(const Program &program, llvm::Module &code) {
+std::vector<KernelRun> runsOf(sched::ProgramOp program, llvm::Module &code) {
   std::vector<KernelRun> runs;
-  addRuns(program.steps, 1, runs);
+  forEachStep(program, [&](mlir::Operation *step, int64_t count) {
+    runs.push_back({step, count});
+  });
   size_t next = 0;
-  for (llvm::Instruction &instruction :
-       llvm::instructions(*code.getFunction("run_" + program.name))) {
+  for (llvm::Instruction &instruction : llvm::instructions(
+           *code.getFunction(("run_" + program.getSymName()).str()))) {
     auto *call = llvm::dyn_cast<llvm::CallInst>(&instruction);
     llvm::Function *callee = call ? call->getCalledFunction() : nullptr;
     if (callee && callee->getName().starts_with("kernel") && next < runs.size())
@@ -298,12 +298,12 @@ TEST_P(ScalarLoops, AreNegligible) {
   ASSERT_TRUE(compiled.code);
   double limit = 0.02 / static_cast<double>(compiled.target.lanes);
   std::set<std::string> scalar = functionsWithScalarLoops(compiled.decode());
-  for (const Program &program : compiled.schedule.programs) {
+  for (sched::ProgramOp program : compiled.programs()) {
     std::vector<KernelRun> runs = runsOf(program, *compiled.code);
     double flops = 0, bytes = 0;
     for (const KernelRun &run : runs) {
-      flops += static_cast<double>(run.count * flopsOf(*run.launch));
-      bytes += static_cast<double>(run.count * bytesOf(*run.launch));
+      flops += static_cast<double>(run.count * flopsOf(run.step));
+      bytes += static_cast<double>(run.count * bytesOf(run.step));
     }
     for (const KernelRun &run : runs) {
       ASSERT_TRUE(run.kernel);
@@ -311,12 +311,13 @@ TEST_P(ScalarLoops, AreNegligible) {
       collect(*run.kernel, called);
       if (llvm::none_of(called, [&](auto &name) { return scalar.count(name); }))
         continue;
-      std::string what = describe(*run.launch);
-      SCOPED_TRACE(program.name + ": " + what);
-      EXPECT_TRUE(llvm::Regex("^row [0-9]+x1 \\(reduce_sum\\)$").match(what));
-      EXPECT_LT(static_cast<double>(run.count * flopsOf(*run.launch)),
+      std::string what = describe(run.step);
+      SCOPED_TRACE(program.getSymName().str() + ": " + what);
+      EXPECT_TRUE(
+          llvm::Regex("^row [0-9]+x1 \\(reduce_(sum|chunks)\\)$").match(what));
+      EXPECT_LT(static_cast<double>(run.count * flopsOf(run.step)),
                 limit * flops);
-      EXPECT_LT(static_cast<double>(run.count * bytesOf(*run.launch)),
+      EXPECT_LT(static_cast<double>(run.count * bytesOf(run.step)),
                 limit * bytes);
     }
   }

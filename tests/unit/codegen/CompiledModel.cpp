@@ -7,10 +7,10 @@
 
 #include "tests/unit/codegen/CompiledModel.h"
 
-#include "compiler/codegen/cpu/Lower.h"
-#include "compiler/codegen/cpu/Target.h"
 #include "compiler/dialect/TfmDialect.h"
 #include "compiler/driver/Compile.h"
+#include "compiler/target/cpu/Lower.h"
+#include "compiler/target/cpu/Target.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Support/SmallVectorMemoryBuffer.h"
@@ -68,15 +68,17 @@ int64_t claimNext(tfm_thread *thread) {
 
 } // namespace
 
-CompiledModel::CompiledModel(mlir::ModuleOp module)
-    : schedule(scheduleModel(module)) {
+CompiledModel::CompiledModel(mlir::ModuleOp module) : schedule(module.clone()) {
+  bool scheduled = succeeded(scheduleModel(*schedule));
+  assert(scheduled && "scheduling failed");
+  (void)scheduled;
   // Tolerances are to hold for the code of any CPU that can run here.
   const char *cpu = std::getenv("TFM_TEST_CPU");
   llvm::ExitOnError exitOnError("TFM_TEST_CPU: ");
   CpuTarget target = exitOnError(CpuTarget::named(cpu ? cpu : "native"));
   llvm::LLVMContext context;
   std::unique_ptr<llvm::Module> llvmModule =
-      emitModel(module, schedule, target, context);
+      emitModel(*schedule, target, context);
   assert(llvmModule && "emission failed");
   llvm::SmallVector<char, 0> object;
   llvm::raw_svector_ostream os(object);
@@ -96,58 +98,58 @@ CompiledModel::CompiledModel(mlir::ModuleOp module)
            model->constants[i].size);
 }
 
-void CompiledModel::setParameter(llvm::StringRef symbol,
-                                 const oracle::Tensor &value) {
-  for (const ParameterSlot &slot : schedule.parameters) {
-    if (mlir::cast<ParamOp>(slot.param).getSymName() != symbol)
-      continue;
-    auto *to = reinterpret_cast<float *>(
-        arena + schedule.buffers[schedule.parameterRegion].offset +
-        4 * slot.offset);
-    for (size_t i = 0; i < value.data.size(); ++i)
-      to[i] = static_cast<float>(value.data[i]);
-  }
+/// Where in its regions a parameter begins, in elements.
+static int64_t elementOf(ParamOp param) {
+  return param->getAttrOfType<mlir::IntegerAttr>("sched.offset").getInt() / 4;
 }
 
-oracle::Tensor CompiledModel::slot(llvm::StringRef symbol, int number) const {
+void CompiledModel::setParameter(llvm::StringRef symbol,
+                                 const oracle::Tensor &value) {
+  auto param = schedule.get().lookupSymbol<ParamOp>(symbol);
+  float *to = region(sched::BufferKind::Parameter).data() + elementOf(param);
+  for (size_t i = 0; i < value.data.size(); ++i)
+    to[i] = static_cast<float>(value.data[i]);
+}
+
+oracle::Tensor CompiledModel::slot(llvm::StringRef symbol,
+                                   sched::BufferKind kind) const {
+  auto param = schedule.get().lookupSymbol<ParamOp>(symbol);
+  mlir::RankedTensorType type = param.getTensorType();
   oracle::Tensor result;
   result.data.clear();
-  for (const ParameterSlot &slot : schedule.parameters) {
-    auto param = mlir::cast<ParamOp>(slot.param);
-    if (param.getSymName() != symbol)
-      continue;
-    mlir::RankedTensorType type = param.getTensorType();
-    result.shape.assign(type.getShape().begin(), type.getShape().end());
-    llvm::append_range(
-        result.data, region(number).slice(slot.offset, type.getNumElements()));
-  }
+  result.shape.assign(type.getShape().begin(), type.getShape().end());
+  llvm::append_range(
+      result.data, region(kind).slice(elementOf(param), type.getNumElements()));
   return result;
 }
 
-llvm::MutableArrayRef<float> CompiledModel::region(int number) const {
-  const Buffer &buffer = schedule.buffers[number];
-  return {reinterpret_cast<float *>(arena + buffer.offset),
-          static_cast<size_t>(buffer.bytes / 4)};
+llvm::MutableArrayRef<float>
+CompiledModel::region(sched::BufferKind kind) const {
+  for (auto buffer : schedule.get().getOps<sched::BufferOp>())
+    if (buffer.getKind() == kind)
+      return {reinterpret_cast<float *>(arena + *buffer.getOffset()),
+              static_cast<size_t>(buffer.getBytes() / 4)};
+  llvm_unreachable("no such region");
 }
 
 oracle::Tensor CompiledModel::gradient(llvm::StringRef symbol) const {
-  return slot(symbol, schedule.gradientRegion);
+  return slot(symbol, sched::BufferKind::Gradient);
 }
 
 oracle::Tensor CompiledModel::parameter(llvm::StringRef symbol) const {
-  return slot(symbol, schedule.parameterRegion);
+  return slot(symbol, sched::BufferKind::Parameter);
 }
 
 llvm::ArrayRef<float> CompiledModel::parameters() const {
-  return region(schedule.parameterRegion);
+  return region(sched::BufferKind::Parameter);
 }
 
 llvm::ArrayRef<float> CompiledModel::gradients() const {
-  return region(schedule.gradientRegion);
+  return region(sched::BufferKind::Gradient);
 }
 
 void CompiledModel::clearGradients() {
-  llvm::fill(region(schedule.gradientRegion), 0.0f);
+  llvm::fill(region(sched::BufferKind::Gradient), 0.0f);
 }
 
 oracle::Tensor CompiledModel::read(const tfm_buffer &buffer) const {

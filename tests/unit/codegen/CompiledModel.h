@@ -8,8 +8,8 @@
 #ifndef TFM_TESTS_UNIT_CODEGEN_COMPILEDMODEL_H
 #define TFM_TESTS_UNIT_CODEGEN_COMPILEDMODEL_H
 
-#include "compiler/codegen/schedule/Schedule.h"
 #include "compiler/oracle/Evaluator.h"
+#include "compiler/schedule/SchedDialect.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "runtime/tfm_model.h"
 #include "llvm/ExecutionEngine/Orc/LLJIT.h"
@@ -19,6 +19,7 @@ namespace tfm {
 /// A tfm module as it comes out of the compiler, loaded and given an arena.
 class CompiledModel {
 public:
+  /// `module` stays as it is.
   explicit CompiledModel(mlir::ModuleOp module);
 
   /// Fills a parameter, all layers stacked, in the order of its `tfm.param`.
@@ -39,13 +40,13 @@ public:
   /// Fills the gradients with zeros, as the runtime does before it accumulates.
   void clearGradients();
 
-  Schedule schedule;
+  mlir::OwningOpRef<mlir::ModuleOp> schedule;
   const tfm_model *model = nullptr;
 
 private:
   oracle::Tensor read(const tfm_buffer &buffer) const;
-  oracle::Tensor slot(llvm::StringRef symbol, int region) const;
-  llvm::MutableArrayRef<float> region(int number) const;
+  oracle::Tensor slot(llvm::StringRef symbol, sched::BufferKind kind) const;
+  llvm::MutableArrayRef<float> region(sched::BufferKind kind) const;
 
   std::unique_ptr<llvm::orc::LLJIT> jit;
   std::vector<char> storage;

@@ -7,7 +7,7 @@
 
 #include "tests/unit/codegen/MachineCode.h"
 
-#include "compiler/codegen/cpu/Target.h"
+#include "compiler/target/cpu/Target.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/MC/MCContext.h"

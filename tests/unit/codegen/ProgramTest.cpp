@@ -8,7 +8,6 @@
 #include "tests/unit/codegen/CompiledModel.h"
 #include "tests/unit/oracle/Gradients.h"
 
-#include "compiler/codegen/schedule/Schedule.h"
 #include "compiler/driver/Compile.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -44,7 +43,7 @@ void expectCompiles(llvm::StringRef text, double tolerance = 2e-6,
     ASSERT_EQ(expected.size(), got.size());
     std::string printed;
     llvm::raw_string_ostream os(printed);
-    compiled.schedule.print(os);
+    compiled.schedule->print(os);
     for (size_t i = 0; i < got.size(); ++i) {
       EXPECT_EQ(expected[i].shape, got[i].shape);
       double scale = 0, error = 0;

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/codegen/cpu/Attention.h"
+#include "compiler/target/cpu/Attention.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "tests/unit/kernels/KernelTest.h"
 #include "tests/unit/kernels/Philox.h"

@@ -8,10 +8,10 @@
 #ifndef TFM_TESTS_UNIT_KERNELS_KERNELTEST_H
 #define TFM_TESTS_UNIT_KERNELS_KERNELTEST_H
 
-#include "compiler/codegen/cpu/Jit.h"
-#include "compiler/codegen/cpu/KernelBuilder.h"
-#include "compiler/codegen/cpu/Lower.h"
-#include "compiler/codegen/cpu/Target.h"
+#include "compiler/target/cpu/Jit.h"
+#include "compiler/target/cpu/KernelBuilder.h"
+#include "compiler/target/cpu/Lower.h"
+#include "compiler/target/cpu/Target.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OwningOpRef.h"

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/codegen/cpu/Matmul.h"
-#include "compiler/codegen/cpu/VectorHelpers.h"
+#include "compiler/target/cpu/Matmul.h"
+#include "compiler/target/cpu/VectorHelpers.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -63,10 +63,10 @@ MatmulSpec specOf(Kernels &kernels, const Case &c) {
   spec.c = type(c.m, c.n, c.gap);
   if (c.bias) {
     // out = C + bias, with C itself not stored.
-    spec.extra.push_back(MemRefType::get({c.n}, f32));
+    spec.reads.push_back(MemRefType::get({c.n}, f32));
     spec.epilogue = [](OpBuilder &b, Location loc, EpilogueTile &tile) {
       auto vec = cast<VectorType>(tile.value.getType());
-      Value bias = tile.buffers[3];
+      Value bias = tile.buffers[2], out = tile.buffers[3];
       SmallVector<Value> at(tile.batch);
       at.append({tile.row, tile.column});
       Value added;
@@ -77,10 +77,9 @@ MatmulSpec specOf(Kernels &kernels, const Case &c) {
         added = vector::LoadOp::create(b, loc, vec, bias, tile.column);
       Value sum = arith::AddFOp::create(b, loc, tile.value, added);
       if (tile.mask)
-        vector::MaskedStoreOp::create(b, loc, tile.buffers[2], at, tile.mask,
-                                      sum);
+        vector::MaskedStoreOp::create(b, loc, out, at, tile.mask, sum);
       else
-        vector::StoreOp::create(b, loc, sum, tile.buffers[2], at);
+        vector::StoreOp::create(b, loc, sum, out, at);
     };
   }
   return spec;
@@ -137,9 +136,10 @@ void checkOn(StringRef cpu, const std::vector<Case> &cases) {
     for (int64_t threads : {1, 2, 3, 8}) {
       Buffer out = Buffer(start.size());
       std::copy(start.data(), start.data() + start.size(), out.data());
-      std::vector<Buffer *> buffers{&a, &b, &out};
+      std::vector<Buffer *> buffers{&a, &b};
       if (c.bias)
         buffers.push_back(&bias);
+      buffers.push_back(&out);
       kernels.run(c.name(), buffers, scratch[i], threads);
       results.push_back(std::move(out));
     }

@@ -1,0 +1,127 @@
+//===- Domain.cpp - how values sit in an iteration space ------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/schedule/Domain.h"
+
+#include "compiler/dialect/TfmDialect.h"
+#include "compiler/schedule/SchedDialect.h"
+
+using namespace mlir;
+using namespace tfm;
+
+Role Domain::roleOf(Type type) const {
+  auto tensor = cast<RankedTensorType>(type);
+  int64_t n = tensor.getNumElements();
+  bool wholeRows = rows == 1 || cols == 1 ||
+                   (tensor.getRank() > 0 && tensor.getShape().back() == cols);
+  if (n == rows * cols && wholeRows)
+    return Role::Full;
+  return n == rows ? Role::Scalar : Role::Other;
+}
+
+bool tfm::isViewOp(Operation *op) {
+  return isa<ReshapeOp, TransposeOp, SliceOp, BroadcastOp>(op);
+}
+
+bool tfm::isSplat(Value value) {
+  auto constant = value.getDefiningOp<ConstantOp>();
+  auto dense = constant ? dyn_cast<DenseElementsAttr>(constant.getValue())
+                        : DenseElementsAttr();
+  return dense && dense.isSplat();
+}
+
+bool tfm::isFree(Operation *op) {
+  return isViewOp(op) ||
+         isa<IotaOp, PositionsOp, CompareOp, AndOp, OrOp, NotOp>(op) ||
+         (isa<ConstantOp>(op) && isSplat(op->getResult(0)));
+}
+
+Value tfm::viewBase(Value value, const OpSet &materialised) {
+  for (Operation *op = value.getDefiningOp();
+       op && isViewOp(op) && !materialised.contains(op);
+       op = value.getDefiningOp())
+    value = op->getOperand(0);
+  return value;
+}
+
+Passage tfm::passageThrough(Operation *op, Role role, const Domain &domain) {
+  Type from = op->getOperand(0).getType(), to = op->getResult(0).getType();
+  if (isa<ReshapeOp>(op))
+    return role != Role::Other && domain.roleOf(from) == role ? Passage::Same
+                                                              : Passage::Memory;
+  if (isa<BroadcastOp>(op) && role == Role::Full && domain.cols != 1) {
+    ArrayRef<int64_t> small = cast<RankedTensorType>(from).getShape();
+    ArrayRef<int64_t> large = cast<RankedTensorType>(to).getShape();
+    if (!small.empty() && small.size() == large.size() && small.back() == 1 &&
+        small.drop_back() == large.drop_back() &&
+        domain.roleOf(from) == Role::Scalar)
+      return Passage::RowScalar;
+  }
+  return Passage::Memory;
+}
+
+void tfm::forEachLeaf(Value value, Role role, const Domain &domain,
+                      const OpSet &materialised,
+                      function_ref<void(const Leaf &)> visit) {
+  Operation *op = value.getDefiningOp();
+  if (!op || !isFree(op) || materialised.contains(op)) {
+    visit({value, value, role, role != Role::Other});
+    return;
+  }
+  if (isa<ConstantOp, IotaOp, PositionsOp>(op))
+    return;
+  if (!isViewOp(op)) {
+    for (Value operand : op->getOperands())
+      forEachLeaf(operand, role, domain, materialised, visit);
+    return;
+  }
+  switch (passageThrough(op, role, domain)) {
+  case Passage::Same:
+    forEachLeaf(op->getOperand(0), role, domain, materialised, visit);
+    return;
+  case Passage::RowScalar:
+    forEachLeaf(op->getOperand(0), Role::Scalar, domain, materialised, visit);
+    return;
+  case Passage::Memory:
+    Value base = viewBase(op->getOperand(0), materialised);
+    if (!isSplat(base))
+      visit({base, value, role, /*inRegister=*/false});
+    return;
+  }
+}
+
+std::optional<int64_t> tfm::reducedAxis(Operation *op) {
+  if (auto sum = dyn_cast_or_null<ReduceSumOp>(op))
+    return sum.getAxis();
+  if (auto max = dyn_cast_or_null<ReduceMaxOp>(op))
+    return max.getAxis();
+  if (isa_and_nonnull<sched::ReduceChunksOp>(op))
+    return 0;
+  return std::nullopt;
+}
+
+bool tfm::isRowReduction(Operation *op) {
+  std::optional<int64_t> axis = reducedAxis(op);
+  return axis && *axis == tensorType(op->getOperand(0)).getRank() - 1;
+}
+
+bool tfm::isColumnReduction(Operation *op) {
+  return reducedAxis(op) && !isRowReduction(op);
+}
+
+llvm::DenseMap<Operation *, int> tfm::passesOf(Block &body) {
+  llvm::DenseMap<Operation *, int> passes;
+  for (Operation &op : body) {
+    int pass = 0;
+    for (Value operand : op.getOperands())
+      if (Operation *def = operand.getDefiningOp())
+        pass =
+            std::max(pass, passes.lookup(def) + (isRowReduction(def) ? 1 : 0));
+    passes[&op] = pass;
+  }
+  return passes;
+}

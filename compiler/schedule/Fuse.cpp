@@ -1,0 +1,375 @@
+//===- Fuse.cpp - which ops share a kernel --------------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/schedule/Fuse.h"
+
+#include "compiler/dialect/TfmDialect.h"
+
+using namespace mlir;
+using namespace tfm;
+using sched::KernelKind;
+
+namespace {
+
+/// Ops that a row kernel computes.
+bool isRowOp(Operation *op) {
+  return op->hasTrait<OpTrait::Elementwise>() ||
+         isa<ReduceSumOp, ReduceMaxOp, GatherOp, DropoutOp, IotaOp,
+             PositionsOp>(op) ||
+         isViewOp(op);
+}
+
+Domain domainOfShape(Type type) {
+  auto tensor = cast<RankedTensorType>(type);
+  int64_t n = tensor.getNumElements();
+  if (tensor.getRank() == 0 || tensor.getShape().back() == 1)
+    return {1, n};
+  return {n / tensor.getShape().back(), tensor.getShape().back()};
+}
+
+KernelKind kindOf(Operation *op) {
+  if (isa<MatmulOp>(op))
+    return KernelKind::Matmul;
+  if (isa<AttentionOp>(op))
+    return KernelKind::Attention;
+  if (isa<AttentionBackwardOp>(op))
+    return KernelKind::AttentionBackward;
+  if (isa<ScatterAddOp>(op))
+    return KernelKind::ScatterAdd;
+  if (isa<CacheUpdateOp>(op))
+    return KernelKind::CacheUpdate;
+  return KernelKind::Row;
+}
+
+/// Ops that are no kernel with others: loops, and copies.
+bool standsAlone(Operation *op) {
+  return isa<RepeatOp, ConcatOp, ReshapeOp>(op);
+}
+
+class Fuser {
+public:
+  Fuser(Block &block, const OpSet &materialised)
+      : block(block), materialised(materialised) {}
+
+  FusedBlock run() {
+    for (Operation &op : block) {
+      if (op.hasTrait<OpTrait::IsTerminator>() ||
+          isa<GetParamOp, ConstantOp>(op) ||
+          (isFree(&op) && !materialised.contains(&op)))
+        continue;
+      place(&op);
+    }
+    while (mergeOnce())
+      ;
+    return std::move(result);
+  }
+
+private:
+  void place(Operation *op) {
+    Domain own = naturalDomain(op);
+    if (isRowOp(op) && !standsAlone(op)) {
+      for (int k = std::max(earliest(op), 0); k < size(); ++k) {
+        if (!canJoin(op, k, own))
+          continue;
+        result.groupOf[op] = k;
+        result.groups[k].ops.push_back(op);
+        return;
+      }
+    }
+    result.groupOf[op] = size();
+    result.groups.push_back({kindOf(op), {op}, own});
+  }
+
+  int size() const { return static_cast<int>(result.groups.size()); }
+
+  int groupOfValue(Value value) const {
+    auto it = result.groupOf.find(value.getDefiningOp());
+    return it == result.groupOf.end() ? -1 : it->second;
+  }
+
+  /// The last kernel that computes something that `op` reads.
+  int earliest(Operation *op) const {
+    int last = -1;
+    forEachRead(op, naturalDomain(op), materialised, [&](const Leaf &leaf) {
+      last = std::max(last, groupOfValue(leaf.base));
+    });
+    return last;
+  }
+
+  bool canJoin(Operation *op, int k, const Domain &own) const {
+    const Group &group = result.groups[k];
+    const Domain &domain = group.domain;
+    if (standsAlone(group.ops.front()))
+      return false;
+    bool elementwise = op->hasTrait<OpTrait::Elementwise>();
+    if (group.kind == KernelKind::Matmul) {
+      // An epilogue sees single elements, in no order.
+      if ((!elementwise && !isa<DropoutOp>(op)) || domain != own ||
+          !paysInEpilogue(op, k))
+        return false;
+    } else if (group.kind != KernelKind::Row) {
+      return false;
+    } else if (domain != own) {
+      // A scalar of each row, next to what it is computed from.
+      if (!elementwise || domain.rows == 1 || domain.cols == 1 ||
+          domain.roleOf(op->getResult(0).getType()) != Role::Scalar)
+        return false;
+    }
+    bool reachable = true, related = false;
+    llvm::DenseSet<Value> bases;
+    forEachRead(op, domain, materialised, [&](const Leaf &leaf) {
+      int producer = groupOfValue(leaf.base);
+      bases.insert(leaf.base);
+      if (producer > k)
+        reachable = false;
+      if (producer != k)
+        return;
+      related = true;
+      if (!leaf.inRegister || isColumnReduction(leaf.base.getDefiningOp()))
+        reachable = false;
+    });
+    for (Operation *member : group.ops)
+      if (reachable && !related)
+        forEachRead(member, domain, materialised, [&](const Leaf &leaf) {
+          related |= bases.contains(leaf.base);
+        });
+    return reachable && related;
+  }
+
+  /// Whether an elementwise op is better computed where the matmul of kernel
+  /// `k` leaves its result than by a row kernel: it replaces what would be
+  /// stored, or no row kernel is going to read that anyway in order to reduce
+  /// it.
+  bool paysInEpilogue(Operation *op, int k) const {
+    bool replaces = true;
+    for (Value operand : op->getOperands())
+      if (groupOfValue(throughViews(operand)) == k)
+        replaces &= onlyReaderIs(throughViews(operand), op);
+    return replaces || !feedsReduction(op->getResult(0), k, 0);
+  }
+
+  static Value throughViews(Value value) {
+    while (auto reshape = value.getDefiningOp<ReshapeOp>())
+      value = reshape.getX();
+    return value;
+  }
+
+  static bool onlyReaderIs(Value value, Operation *op) {
+    return llvm::all_of(value.getUsers(), [&](Operation *user) {
+      return user == op ||
+             (isa<ReshapeOp>(user) && onlyReaderIs(user->getResult(0), op));
+    });
+  }
+
+  /// Whether ops that could join kernel `k` lead from `value` to a reduction.
+  bool feedsReduction(Value value, int k, int depth) const {
+    constexpr int kFar = 8;
+    for (Operation *user : value.getUsers()) {
+      if (user->getBlock() != &block)
+        continue;
+      if (reducedAxis(user))
+        return true;
+      if (depth == kFar || !(user->hasTrait<OpTrait::Elementwise>() ||
+                             isa<ReshapeOp, DropoutOp>(user)))
+        continue;
+      bool reachable = llvm::all_of(user->getOperands(), [&](Value operand) {
+        Value base = viewBase(operand, materialised);
+        Operation *def = base.getDefiningOp();
+        return throughViews(operand) == throughViews(value) || !def ||
+               def->getBlock() != &block || isFree(def) ||
+               isa<GetParamOp, ConstantOp>(def) ||
+               (result.groupOf.contains(def) && groupOfValue(base) <= k);
+      });
+      if (reachable && feedsReduction(user->getResult(0), k, depth + 1))
+        return true;
+    }
+    return false;
+  }
+
+  /// Whether any op of kernel `reader` reads a result of kernel `producer`;
+  /// `inRegister` says whether all of them do so at their own point.
+  bool reads(int reader, int producer, bool &inRegister) const {
+    bool any = false;
+    inRegister = true;
+    for (Operation *op : result.groups[reader].ops)
+      forEachRead(op, result.groups[reader].domain, materialised,
+                  [&](const Leaf &leaf) {
+                    if (groupOfValue(leaf.base) != producer)
+                      return;
+                    any = true;
+                    inRegister &= leaf.inRegister &&
+                                  !isColumnReduction(leaf.base.getDefiningOp());
+                  });
+    return any;
+  }
+
+  bool shareInput(int a, int b) const {
+    llvm::DenseSet<Value> bases;
+    auto collect = [&](int group, llvm::function_ref<void(Value)> visit) {
+      for (Operation *op : result.groups[group].ops)
+        forEachRead(op, result.groups[group].domain, materialised,
+                    [&](const Leaf &leaf) { visit(leaf.base); });
+    };
+    collect(a, [&](Value base) { bases.insert(base); });
+    bool shared = false;
+    collect(b, [&](Value base) { shared |= bases.contains(base); });
+    return shared;
+  }
+
+  /// Joins two row kernels over one domain where one can move to the other
+  /// without passing anything that it depends on.
+  bool mergeOnce() {
+    for (int b = 1; b < size(); ++b)
+      for (int a = 0; a < b; ++a)
+        if (tryMerge(a, b))
+          return true;
+    return false;
+  }
+
+  bool tryMerge(int a, int b) {
+    const Group &first = result.groups[a], &second = result.groups[b];
+    if (first.kind != KernelKind::Row || second.kind != KernelKind::Row ||
+        first.domain != second.domain || first.ops.empty() ||
+        second.ops.empty() || standsAlone(first.ops.front()) ||
+        standsAlone(second.ops.front()))
+      return false;
+    bool inRegister;
+    bool direct = reads(b, a, inRegister);
+    if (direct ? !inRegister : !shareInput(a, b))
+      return false;
+    bool ignored, canSink = true, canHoist = true;
+    for (int between = a + 1; between < b; ++between) {
+      canSink &= !reads(between, a, ignored);
+      canHoist &= !reads(b, between, ignored);
+    }
+    if (!canSink && !canHoist)
+      return false;
+    int target = canHoist ? a : b, source = canHoist ? b : a;
+    Group &into = result.groups[target];
+    llvm::append_range(into.ops, result.groups[source].ops);
+    llvm::sort(into.ops, [](Operation *x, Operation *y) {
+      return x->isBeforeInBlock(y);
+    });
+    result.groups.erase(result.groups.begin() + source);
+    for (auto [index, group] : llvm::enumerate(result.groups))
+      for (Operation *op : group.ops)
+        result.groupOf[op] = static_cast<int>(index);
+    return true;
+  }
+
+  Block &block;
+  const OpSet &materialised;
+  FusedBlock result;
+};
+
+} // namespace
+
+bool tfm::readsAtPoint(Operation *op, unsigned operand) {
+  if (isa<GatherOp>(op))
+    return operand == 1; // ids: one per row
+  return isRowOp(op);
+}
+
+FusedBlock tfm::fuse(Block &block, const OpSet &materialised) {
+  return Fuser(block, materialised).run();
+}
+
+Domain tfm::naturalDomain(Operation *op) {
+  if (std::optional<int64_t> axis = reducedAxis(op)) {
+    RankedTensorType type = tensorType(op->getOperand(0));
+    // A row sum has the last axis as columns; a column sum everything after
+    // the axis that it reduces.
+    int64_t cols = 1;
+    for (int64_t size :
+         type.getShape().drop_front(isRowReduction(op) ? *axis : *axis + 1))
+      cols *= size;
+    return {type.getNumElements() / cols, cols};
+  }
+  if (isa<GatherOp>(op)) {
+    int64_t rows = tensorType(op->getOperand(1)).getNumElements();
+    return {rows, tensorType(op->getResult(0)).getNumElements() / rows};
+  }
+  if (isa<DropoutOp, MatmulOp>(op)) {
+    RankedTensorType type = tensorType(op->getResult(0));
+    int64_t cols = type.getRank() ? type.getShape().back() : 1;
+    return {type.getNumElements() / cols, cols};
+  }
+  if (isRowOp(op))
+    return domainOfShape(op->getResult(0).getType());
+  return {0, 0};
+}
+
+void tfm::forEachRead(Operation *op, const Domain &domain,
+                      const OpSet &materialised,
+                      function_ref<void(const Leaf &)> visit) {
+  for (OpOperand &operand : op->getOpOperands()) {
+    Value value = operand.get();
+    if (!isa<RankedTensorType>(value.getType()))
+      continue;
+    if (readsAtPoint(op, operand.getOperandNumber()) && !standsAlone(op)) {
+      forEachLeaf(value, domain.roleOf(value.getType()), domain, materialised,
+                  visit);
+      continue;
+    }
+    Value base = viewBase(value, materialised);
+    Operation *def = base.getDefiningOp();
+    if (!def || !isFree(def) || isSplat(base) || materialised.contains(def))
+      visit({base, value, Role::Other, /*inRegister=*/false});
+  }
+}
+
+void tfm::findMaterialised(Block &block, OpSet &result) {
+  auto require = [&](Value value) {
+    Value base = viewBase(value, result);
+    Operation *def = base.getDefiningOp();
+    if (def && isFree(def) && !isSplat(base))
+      result.insert(def);
+  };
+  std::function<void(Value, Role, const Domain &)> visit =
+      [&](Value value, Role role, const Domain &domain) {
+        Operation *op = value.getDefiningOp();
+        if (!op || !isFree(op) || result.contains(op) || isa<PositionsOp>(op))
+          return;
+        if (!isViewOp(op)) {
+          for (Value operand : op->getOperands())
+            visit(operand, role, domain);
+          return;
+        }
+        switch (passageThrough(op, role, domain)) {
+        case Passage::Same:
+          return visit(op->getOperand(0), role, domain);
+        case Passage::RowScalar:
+          return visit(op->getOperand(0), Role::Scalar, domain);
+        case Passage::Memory:
+          return require(op->getOperand(0));
+        }
+      };
+  auto visitReads = [&](Operation &op) {
+    Domain domain = naturalDomain(&op);
+    for (OpOperand &operand : op.getOpOperands()) {
+      Value value = operand.get();
+      if (!isa<RankedTensorType>(value.getType()))
+        continue;
+      // A scatter computes its ids row by row.
+      bool ids = isa<ScatterAddOp>(&op) && operand.getOperandNumber() == 1 &&
+                 isa_and_nonnull<PositionsOp, IotaOp>(value.getDefiningOp());
+      if (isRowOp(&op) && !standsAlone(&op) &&
+          readsAtPoint(&op, operand.getOperandNumber()))
+        visit(value, domain.roleOf(value.getType()), domain);
+      else if (!ids)
+        require(value);
+    }
+  };
+  // What is written to memory is computed like any other op, so what it reads
+  // counts as well: again, until nothing new turns up.
+  for (unsigned before = ~0u; before != result.size();) {
+    before = result.size();
+    for (Operation &op : block)
+      if (!isFree(&op) || result.contains(&op))
+        visitReads(op);
+  }
+}

@@ -1,0 +1,151 @@
+//===- Launches.cpp - what the steps of a program do ----------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/schedule/Launches.h"
+
+#include "compiler/schedule/View.h"
+#include "compiler/transforms/Optimizer.h"
+
+#include "llvm/Support/raw_ostream.h"
+
+using namespace mlir;
+using namespace tfm;
+using namespace tfm::sched;
+
+static void
+forEachStepIn(Block &block, int64_t runs,
+              llvm::function_ref<void(Operation *, int64_t)> visit) {
+  for (Operation &op : block)
+    if (auto loop = dyn_cast<LoopOp>(op))
+      forEachStepIn(*loop.getBlock(),
+                    runs * static_cast<int64_t>(loop.getCount()), visit);
+    else if (isa<LaunchOp, CopyOp, FillOp>(op))
+      visit(&op, runs);
+}
+
+void tfm::forEachStep(ProgramOp program,
+                      llvm::function_ref<void(Operation *, int64_t)> visit) {
+  forEachStepIn(*program.getBlock(), 1, visit);
+}
+
+SmallVector<Operation *> tfm::computedOps(LaunchOp launch) {
+  SmallVector<Operation *> ops;
+  for (Operation &op : *launch.getBlock()) {
+    bool written = llvm::any_of(
+        op.getUsers(), [](Operation *user) { return isa<WriteOp>(user); });
+    if (!isa<ReadOp, WriteOp>(op) && (!isFree(&op) || written))
+      ops.push_back(&op);
+  }
+  return ops;
+}
+
+Domain tfm::copyDomain(MemRefType from, MemRefType to) {
+  View target = viewOf(to);
+  int64_t n = target.numElements();
+  if (target.isContiguous() && (!from || viewOf(from).isContiguous()))
+    return n % kRegionRow == 0 ? Domain{n / kRegionRow, kRegionRow}
+                               : Domain{1, n};
+  return {n / target.shape.back(), target.shape.back()};
+}
+
+static Domain domainOf(Operation *step) {
+  if (auto launch = dyn_cast<LaunchOp>(step))
+    return launch.getDomain();
+  if (auto copy = dyn_cast<CopyOp>(step))
+    return copyDomain(copy.getFrom().getType(), copy.getTo().getType());
+  return copyDomain({}, cast<FillOp>(step).getTo().getType());
+}
+
+std::string tfm::describe(Operation *step) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  auto launch = dyn_cast<LaunchOp>(step);
+  if (launch)
+    os << stringifyKernelKind(launch.getKind());
+  else
+    os << step->getName().stripDialect();
+  if (Domain domain = domainOf(step); domain.rows)
+    os << ' ' << domain.rows << 'x' << domain.cols;
+  if (!launch || launch.getKind() == KernelKind::Fold)
+    return text;
+  SmallVector<Operation *> ops = computedOps(launch);
+  if (auto matmul = dyn_cast<MatmulOp>(ops.front())) {
+    ArrayRef<int64_t> a = tensorType(matmul.getA()).getShape();
+    os << 'x' << a[a.size() - (matmul.getTransposeA() ? 2 : 1)];
+  }
+  // A kernel of one op says it with its kind.
+  if (launch.getKind() != KernelKind::Row)
+    ops.erase(ops.begin());
+  if (!ops.empty())
+    os << " (";
+  llvm::interleave(
+      ops, os, [&](Operation *op) { os << op->getName().stripDialect(); }, " ");
+  if (!ops.empty())
+    os << ')';
+  return text;
+}
+
+std::string tfm::pathOf(Operation *step) {
+  // A derivative has the location of the op that it is of.
+  SmallVector<Location> places;
+  if (auto launch = dyn_cast<LaunchOp>(step))
+    for (Operation *op : computedOps(launch))
+      places.push_back(op->getLoc());
+  places.push_back(step->getLoc());
+  for (Location place : places)
+    if (auto path = place->findInstanceOf<NameLoc>();
+        path && !path.getName().empty())
+      return path.getName().str();
+  return "";
+}
+
+int64_t tfm::productFlopsOf(Operation *step) {
+  auto launch = dyn_cast<LaunchOp>(step);
+  if (!launch)
+    return 0;
+  Operation *op = launch.getFirstOp();
+  if (auto matmul = dyn_cast_or_null<MatmulOp>(op)) {
+    ArrayRef<int64_t> a = tensorType(matmul.getA()).getShape();
+    return 2 * a[a.size() - (matmul.getTransposeA() ? 2 : 1)] *
+           tensorType(matmul.getY()).getNumElements();
+  }
+  if (isa_and_nonnull<AttentionOp, AttentionBackwardOp>(op)) {
+    ArrayRef<int64_t> q = tensorType(op->getOperand(0)).getShape();
+    ArrayRef<int64_t> v = tensorType(op->getOperand(2)).getShape();
+    int64_t products = 2 * q[0] * q[1] * q[2] * v[2] * (q[3] + v[3]);
+    return isa<AttentionOp>(op) ? products : 5 * products / 2;
+  }
+  return 0;
+}
+
+int64_t tfm::flopsOf(Operation *step) {
+  if (int64_t products = productFlopsOf(step))
+    return products;
+  auto launch = dyn_cast<LaunchOp>(step);
+  if (!launch)
+    return 0;
+  return static_cast<int64_t>(computedOps(launch).size()) *
+         static_cast<int64_t>(launch.getRows() * launch.getCols());
+}
+
+int64_t tfm::bytesOf(Operation *step) {
+  int64_t bytes = 0;
+  llvm::SmallDenseSet<Value> seen;
+  for (Value operand : step->getOperands()) {
+    auto type = dyn_cast<MemRefType>(operand.getType());
+    auto launch = dyn_cast<LaunchOp>(step);
+    if (!type || (launch && operand == launch.getRng()) ||
+        !seen.insert(operand).second)
+      continue;
+    View view = viewOf(type);
+    int64_t n = elementBytes(view.element);
+    for (auto [size, stride] : llvm::zip_equal(view.shape, view.strides))
+      n *= stride == 0 ? 1 : size;
+    bytes += n;
+  }
+  return bytes;
+}

@@ -1,0 +1,48 @@
+//===- Launches.h - what the steps of a program do --------------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A step is a `sched.launch`, `sched.copy` or `sched.fill`.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_SCHEDULE_LAUNCHES_H
+#define TFM_SCHEDULE_LAUNCHES_H
+
+#include "compiler/schedule/SchedDialect.h"
+
+#include "llvm/ADT/STLFunctionalExtras.h"
+#include <string>
+
+namespace tfm {
+
+/// Visits the steps of a program in order, each with how often it runs.
+void forEachStep(sched::ProgramOp program,
+                 llvm::function_ref<void(mlir::Operation *, int64_t)> visit);
+
+/// The ops that a launch computes and that are not free or are written.
+llvm::SmallVector<mlir::Operation *> computedOps(sched::LaunchOp launch);
+
+/// A step as a line of text: `matmul 768x128x512 (add gelu)`.
+std::string describe(mlir::Operation *step);
+/// The path of the module whose text a step computes, or the derivative of;
+/// empty for the model itself, and where none is known.
+std::string pathOf(mlir::Operation *step);
+/// Multiplications and additions of a matrix product or attention; 0 for other
+/// steps.
+int64_t productFlopsOf(mlir::Operation *step);
+/// The same, but for other kernels one per op and element.
+int64_t flopsOf(mlir::Operation *step);
+/// Bytes of all that a step reads and writes, each once.
+int64_t bytesOf(mlir::Operation *step);
+
+/// The rows and columns in which a copy or fill walks its target: as few rows
+/// as possible where `from` (null: a fill) and `to` lie in one piece.
+Domain copyDomain(mlir::MemRefType from, mlir::MemRefType to);
+
+} // namespace tfm
+
+#endif // TFM_SCHEDULE_LAUNCHES_H

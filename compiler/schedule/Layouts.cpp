@@ -1,0 +1,87 @@
+//===- Layouts.cpp - in which order values lie in memory ------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/schedule/Layouts.h"
+
+#include "compiler/dialect/TfmDialect.h"
+
+using namespace mlir;
+using namespace tfm;
+
+View tfm::viewInOrder(RankedTensorType type, ArrayRef<int64_t> order,
+                      Value buffer) {
+  if (order.empty())
+    return contiguousView(type, buffer);
+  SmallVector<int64_t> shape, inverse(order.size());
+  for (auto [i, axis] : llvm::enumerate(order)) {
+    shape.push_back(type.getDimSize(axis));
+    inverse[axis] = static_cast<int64_t>(i);
+  }
+  return contiguousView(type.clone(shape), buffer).transposed(inverse);
+}
+
+ArrayRef<int64_t> Layouts::orderOf(Value value) const {
+  auto it = orders.find(value);
+  return it == orders.end() ? ArrayRef<int64_t>() : ArrayRef(it->second);
+}
+
+View Layouts::viewOf(Value value) const {
+  Operation *op = value.getDefiningOp();
+  if (op && isViewOp(op) && !reshapes.contains(op)) {
+    View from = viewOf(op->getOperand(0));
+    return from.isValid() ? from.through(op) : View();
+  }
+  if (auto known = arguments.find(value); known != arguments.end())
+    return known->second;
+  return viewInOrder(tensorType(value), orderOf(value));
+}
+
+void Layouts::analyse(Block &block) {
+  for (Operation &op : block) {
+    if (auto repeat = dyn_cast<RepeatOp>(&op)) {
+      for (auto [argument, operand] :
+           llvm::zip_equal(repeat.getStackedArgs(), repeat.getStacked()))
+        arguments[argument] = viewOf(operand).dropLeading();
+      for (auto [argument, operand] :
+           llvm::zip_equal(repeat.getSharedArgs(), repeat.getShared()))
+        arguments[argument] = viewOf(operand);
+      analyse(*repeat.getBlock());
+      // Stacked results keep the order that the body has them in.
+      size_t carried = repeat.getCarried().size();
+      for (auto [result, yielded] :
+           llvm::zip_equal(repeat.getStackedResults(),
+                           repeat.getYield().getValues().drop_front(carried)))
+        if (ArrayRef<int64_t> order = orderOf(yielded); !order.empty()) {
+          SmallVector<int64_t> stacked = {0};
+          for (int64_t axis : order)
+            stacked.push_back(axis + 1);
+          orders.try_emplace(result, std::move(stacked));
+        }
+      continue;
+    }
+    auto reshape = dyn_cast<ReshapeOp>(&op);
+    if (!reshape || isSplat(viewBase(reshape.getX(), reshapes)) ||
+        viewOf(reshape.getY()).isValid())
+      continue;
+    auto transpose = reshape.getX().getDefiningOp<TransposeOp>();
+    Operation *base = transpose ? transpose.getX().getDefiningOp() : nullptr;
+    bool flexible =
+        base && !isViewOp(base) && base->getBlock() == &block &&
+        !isa<RepeatOp, ConcatOp, GetParamOp, ConstantOp, ScatterAddOp,
+             CacheUpdateOp>(base) &&
+        transpose.getPermutation().back() ==
+            static_cast<int64_t>(transpose.getPermutation().size()) - 1;
+    if (flexible && !orders.contains(transpose.getX())) {
+      orders[transpose.getX()] =
+          SmallVector<int64_t>(transpose.getPermutation());
+      if (viewOf(reshape.getY()).isValid())
+        continue;
+      orders.erase(transpose.getX());
+    }
+    reshapes.insert(&op);
+  }
+}

@@ -1,0 +1,50 @@
+//===- Layouts.h - in which order values lie in memory ----------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_SCHEDULE_LAYOUTS_H
+#define TFM_SCHEDULE_LAYOUTS_H
+
+#include "compiler/schedule/Domain.h"
+#include "compiler/schedule/View.h"
+
+#include "mlir/IR/Block.h"
+#include "llvm/ADT/DenseMap.h"
+
+namespace tfm {
+
+/// Finds the reshapes whose elements no strides can walk. Where the base is
+/// transposed in between, and some kernel computes it, it is stored in the
+/// transposed order: then strides can. Else the reshape is of a copy.
+///
+/// Row-major order is assumed of all other values. Placing them elsewhere may
+/// not take that back.
+class Layouts {
+public:
+  /// Analyses a block and the blocks in it; `block` is a function's.
+  explicit Layouts(mlir::Block &block) { analyse(block); }
+
+  /// The order of axes in which `value` is stored; empty where it is its own.
+  llvm::ArrayRef<int64_t> orderOf(mlir::Value value) const;
+  /// The reshapes that copy.
+  const OpSet &copies() const { return reshapes; }
+
+private:
+  void analyse(mlir::Block &block);
+  View viewOf(mlir::Value value) const;
+
+  llvm::DenseMap<mlir::Value, llvm::SmallVector<int64_t>> orders;
+  llvm::DenseMap<mlir::Value, View> arguments;
+  OpSet reshapes;
+};
+
+/// A row-major view of a value, or one whose axes lie in the given order.
+View viewInOrder(mlir::RankedTensorType type, llvm::ArrayRef<int64_t> order,
+                 mlir::Value buffer = {});
+
+} // namespace tfm
+
+#endif // TFM_SCHEDULE_LAYOUTS_H

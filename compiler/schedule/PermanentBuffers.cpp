@@ -1,0 +1,121 @@
+//===- PermanentBuffers.cpp - what outlives a program ---------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/schedule/PermanentBuffers.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+using namespace mlir;
+using namespace tfm;
+using sched::BufferKind;
+
+PermanentBuffers::PermanentBuffers(ModuleOp module,
+                                   const std::optional<Optimizer> &optimizer)
+    : b(OpBuilder::atBlockBegin(module.getBody())), loc(module.getLoc()) {
+  Optimizer rule = optimizer.value_or(Optimizer());
+  SmallVector<ParamOp> decayed, plain, frozen;
+  for (auto param : module.getOps<ParamOp>()) {
+    if (!param.getTrainable())
+      frozen.push_back(param);
+    else
+      (rule.decays(param) ? decayed : plain).push_back(param);
+  }
+  auto lay = [&](ArrayRef<ParamOp> params, bool isDecayed, int64_t offset) {
+    for (ParamOp param : params) {
+      offsets[param.getSymName()] = {param, offset};
+      int64_t size = elementBytes(param.getTensorType().getElementType());
+      param->setAttr("sched.offset", b.getI64IntegerAttr(offset * size));
+      if (isDecayed)
+        param->setAttr("sched.decayed", b.getUnitAttr());
+      offset += paddedElements(param);
+    }
+  };
+  RegionSizes sizes = regionSizes(module, rule.decayMinRank);
+  lay(decayed, true, 0);
+  lay(plain, false, sizes.decayed);
+  lay(frozen, false, sizes.trained());
+  decayedElements = sizes.decayed;
+  // The regions are all of one type: what the optimizer updates.
+  int64_t size = elementBytes(b.getF32Type());
+  parameters = add(BufferKind::Parameter, "parameters",
+                   (sizes.trained() + sizes.frozen) * size);
+  if (!findProgram(module, ProgramKind::Train))
+    return;
+  gradients = add(BufferKind::Gradient, "gradients", sizes.trained() * size);
+  int states = optimizer ? optimizer->numStates() : 0;
+  for (int i = 0; i < states; ++i)
+    state[i] = add(BufferKind::State, "state" + std::to_string(i),
+                   sizes.trained() * size);
+}
+
+Value PermanentBuffers::add(BufferKind kind, StringRef name, int64_t bytes,
+                            ElementsAttr value) {
+  if (last)
+    b.setInsertionPointAfter(last);
+  auto type = MemRefType::get({bytes}, b.getIntegerType(8));
+  auto buffer = sched::BufferOp::create(
+      b, loc, type, sched::BufferKindAttr::get(b.getContext(), kind),
+      b.getStringAttr(name), value, IntegerAttr(), DenseI64ArrayAttr());
+  last = buffer;
+  return buffer;
+}
+
+View PermanentBuffers::ofParameter(StringRef name, Value region) const {
+  auto known = offsets.find(name);
+  assert(known != offsets.end() && "an unknown parameter");
+  auto [param, offset] = known->second;
+  View view = contiguousView(ParamOp(param).getTensorType(), region);
+  view.offset = offset;
+  return view;
+}
+
+View PermanentBuffers::parameter(StringRef name) const {
+  return ofParameter(name, parameters);
+}
+
+View PermanentBuffers::gradient(StringRef name) const {
+  return ofParameter(name, gradients);
+}
+
+View PermanentBuffers::region(const ArenaRegion &region,
+                              RankedTensorType type) {
+  Value buffer;
+  switch (region.kind) {
+  case ArenaRegion::Kind::Parameters:
+    buffer = parameters;
+    break;
+  case ArenaRegion::Kind::Gradients:
+    buffer = gradients;
+    break;
+  case ArenaRegion::Kind::State0:
+    buffer = state[0];
+    break;
+  case ArenaRegion::Kind::State1:
+    buffer = state[1];
+    break;
+  case ArenaRegion::Kind::Cache: {
+    Value &cache = caches[region.cache];
+    if (!cache)
+      cache = add(BufferKind::Cache, region.name(),
+                  contiguousView(type).numBytes());
+    return contiguousView(type, cache);
+  }
+  }
+  assert(buffer && "a region that this model does not have");
+  View view = contiguousView(type, buffer);
+  view.offset = region.isDecayed ? 0 : decayedElements;
+  return view;
+}
+
+View PermanentBuffers::constant(ConstantOp op) {
+  Value &buffer = constants[op.getValue()];
+  if (!buffer)
+    buffer = add(
+        BufferKind::Constant, "constant" + std::to_string(constants.size() - 1),
+        contiguousView(tensorType(op.getY())).numBytes(), op.getValue());
+  return contiguousView(tensorType(op.getY()), buffer);
+}

@@ -1,0 +1,59 @@
+//===- PermanentBuffers.h - what outlives a program -------------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_SCHEDULE_PERMANENTBUFFERS_H
+#define TFM_SCHEDULE_PERMANENTBUFFERS_H
+
+#include "compiler/dialect/Programs.h"
+#include "compiler/schedule/SchedDialect.h"
+#include "compiler/schedule/View.h"
+#include "compiler/transforms/Optimizer.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/StringMap.h"
+
+namespace tfm {
+
+/// The buffers of the module: regions of parameters, gradients and optimizer
+/// state, each in the same order (parameters that decay, other trained ones,
+/// frozen ones), the caches of generation, and constants.
+class PermanentBuffers {
+public:
+  /// Makes the regions, and gives every `tfm.param` its `sched.offset` and
+  /// `sched.decayed`. Without `@train` there are no gradients and no state.
+  PermanentBuffers(mlir::ModuleOp module,
+                   const std::optional<Optimizer> &optimizer);
+
+  View parameter(llvm::StringRef name) const;
+  View gradient(llvm::StringRef name) const;
+  bool isGradient(const View &view) const {
+    return view.buffer && view.buffer == gradients;
+  }
+  /// A part of a region, as rows of `kRegionRow`; or a cache, which begins to
+  /// exist here.
+  View region(const ArenaRegion &region, mlir::RankedTensorType type);
+  View constant(ConstantOp op);
+
+private:
+  mlir::Value add(sched::BufferKind kind, llvm::StringRef name, int64_t bytes,
+                  mlir::ElementsAttr value = {});
+  View ofParameter(llvm::StringRef name, mlir::Value region) const;
+
+  /// At the module's beginning.
+  mlir::OpBuilder b;
+  mlir::Operation *last = nullptr;
+  mlir::Location loc;
+  mlir::Value parameters, gradients, state[2];
+  int64_t decayedElements;
+  llvm::StringMap<std::pair<ParamOp, int64_t>> offsets;
+  llvm::DenseMap<int64_t, mlir::Value> caches;
+  llvm::DenseMap<mlir::Attribute, mlir::Value> constants;
+};
+
+} // namespace tfm
+
+#endif // TFM_SCHEDULE_PERMANENTBUFFERS_H

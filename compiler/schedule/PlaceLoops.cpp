@@ -1,0 +1,202 @@
+//===- PlaceLoops.cpp - where the values of loops go ----------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/schedule/Fuse.h"
+#include "compiler/schedule/PlaceValues.h"
+
+using namespace mlir;
+using namespace tfm;
+using namespace tfm::sched;
+
+std::vector<CarriedPlan> &ValuePlacer::planCarried(RepeatOp repeat) {
+  auto [it, fresh] = carriedPlans.try_emplace(repeat);
+  if (!fresh)
+    return it->second;
+  std::vector<CarriedPlan> plans(repeat.getCarried().size());
+  size_t carried = plans.size();
+  tfm::YieldOp yield = repeat.getYield();
+  auto count = static_cast<int64_t>(repeat.getCount());
+  for (auto [i, plan] : llvm::enumerate(plans)) {
+    RankedTensorType type = tensorType(repeat.getCarried()[i]);
+    Value result = repeat.getResult(i), argument = repeat.getCarriedArgs()[i];
+    for (size_t j = carried; j < yield.getNumOperands(); ++j)
+      if (!repeat.getReverse() && yield.getOperand(j) == argument)
+        plan.savedAs = static_cast<int>(j);
+    if (plan.savedAs < 0) {
+      View place = wantedPlace(result);
+      if (!place.isValid() || !canBeViewed(result, place) ||
+          !canBeViewed(argument, place))
+        place = allocate(result);
+      plan.init = plan.arg = plan.target = plan.result = place;
+      continue;
+    }
+    // Layer i reads slot i and writes slot i + 1, so that the values to save
+    // are simply left where they are.
+    RankedTensorType slotsType = stackedType(type, count + 1);
+    View slots = contiguousView(
+        slotsType,
+        allocate(freshName(result), contiguousView(slotsType).numBytes()));
+    unsigned depth = loops.size();
+    plan.init = slots.sliced(0, 0, 1).dropLeading();
+    plan.arg = slots.sliced(0, 0, count).perLayer(depth);
+    plan.target = slots.sliced(0, 1, count).perLayer(depth);
+    plan.result = slots.sliced(0, count, 1).dropLeading();
+    views[repeat.getResult(plan.savedAs)] = slots.sliced(0, 0, count);
+  }
+  return carriedPlans[repeat] = std::move(plans);
+}
+
+/// The value whose elements, in the same order, are those of `value`.
+static Value throughReshapes(Value value) {
+  while (auto reshape = value.getDefiningOp<ReshapeOp>())
+    value = reshape.getX();
+  return value;
+}
+
+/// Whether the kernel that computes `next` may write it where `arg` is: nothing
+/// reads `arg` later, and that kernel reads it at the same points only, in its
+/// last pass. What is a transpose of something else would be written at other
+/// points.
+bool ValuePlacer::canWriteOver(Value arg, Value next, Block &block) {
+  next = throughReshapes(next);
+  auto writer = next.getDefiningOp<KernelOp>();
+  if (!writer || writer->getBlock() != &block ||
+      (writer.getKind() != KernelKind::Row &&
+       writer.getKind() != KernelKind::Matmul))
+    return false;
+  unsigned number = cast<OpResult>(next).getResultNumber();
+  Operation *def = writer.getYield()->getOperand(number).getDefiningOp();
+  if (!def || isa<GatherOp, ReduceChunksOp>(def) || isColumnReduction(def))
+    return false;
+  llvm::DenseMap<Operation *, int> passes = passesOf(*writer.getBlock());
+  for (auto &[op, pass] : passes)
+    if (pass > passes[def])
+      return false;
+  for (auto [i, input] : llvm::enumerate(writer.getInputs())) {
+    bool samePoint = input == arg &&
+                     writer.getInputAccess()[i] == Access::Point &&
+                     writer.getResultAccess()[number] == Access::Point;
+    if (viewBase(input) == arg && !samePoint)
+      return false;
+  }
+  for (Operation *op = writer->getNextNode(); op; op = op->getNextNode())
+    if (!isViewOp(op))
+      for (Value operand : op->getOperands())
+        if (viewBase(operand) == arg)
+          return false;
+  return true;
+}
+
+/// Whether `sum`, which adds to the gradient `arg`, may be written where `arg`
+/// is while it is computed.
+bool ValuePlacer::accumulatesInPlace(Value arg, Value sum, Block &block) {
+  sum = throughReshapes(sum);
+  if (sum == arg)
+    return true;
+  // A loop adds layer by layer; whether that is in place is decided inside.
+  if (isa_and_nonnull<RepeatOp>(sum.getDefiningOp()))
+    return arg.hasOneUse() && *arg.user_begin() == sum.getDefiningOp();
+  // Rows are scattered onto what its base brought there.
+  if (auto kernel = sum.getDefiningOp<KernelOp>();
+      kernel && kernel.getKind() == KernelKind::ScatterAdd) {
+    Value base = kernel.getInputs().front();
+    return base == arg
+               ? arg.hasOneUse()
+               : hasOneReader(base) && accumulatesInPlace(arg, base, block);
+  }
+  return arg.hasOneUse() && canWriteOver(arg, sum, block);
+}
+
+SmallVector<View> ValuePlacer::placeStacked(RepeatOp repeat) {
+  SmallVector<View> places;
+  for (Value result : repeat.getStackedResults())
+    places.push_back(place(result));
+  return places;
+}
+
+/// Has what a layer computes written where the loop wants it.
+void ValuePlacer::placeTargets(RepeatOp repeat, ArrayRef<CarriedPlan> plans,
+                               ArrayRef<View> stacked) {
+  Block *body = repeat.getBlock();
+  tfm::YieldOp yield = repeat.getYield();
+  unsigned depth = loops.size() - 1;
+  for (auto [i, value] : llvm::enumerate(yield.getOperands())) {
+    if (i < plans.size()) {
+      if (plans[i].savedAs >= 0 ||
+          canWriteOver(repeat.getCarriedArgs()[i], value, *body))
+        targets[value] = plans[i].target;
+      continue;
+    }
+    View target = stacked[i - plans.size()].perLayer(depth);
+    auto keepsApart = [&, value = value](Value arg) {
+      const View &from = views[arg];
+      return from.buffer != target.buffer || from.offset != target.offset ||
+             accumulatesInPlace(arg, value, *body);
+    };
+    bool inPlace = !permanent.isGradient(target) ||
+                   llvm::all_of(repeat.getStackedArgs(), keepsApart);
+    if (inPlace && fitsOrder(value, target))
+      targets.try_emplace(value, target);
+  }
+}
+
+/// A next value that is still where one will be written goes through a buffer
+/// of its own.
+void ValuePlacer::separateCarried(RepeatOp repeat,
+                                  ArrayRef<CarriedPlan> plans) {
+  tfm::YieldOp yield = repeat.getYield();
+  for (auto [i, plan] : llvm::enumerate(plans)) {
+    Value value = yield.getOperand(i);
+    auto arg = dyn_cast<BlockArgument>(viewBase(value));
+    if (!arg || !llvm::is_contained(repeat.getCarriedArgs(), arg) ||
+        viewOf(value) == plan.target)
+      continue;
+    View copy = allocate(value);
+    moveTo(value, copy);
+    views[value] = copy;
+  }
+}
+
+void ValuePlacer::placeLoop(RepeatOp repeat) {
+  std::vector<CarriedPlan> plans = planCarried(repeat);
+  size_t carried = plans.size();
+  for (auto [plan, init] : llvm::zip_equal(plans, repeat.getCarried()))
+    moveTo(init, plan.init);
+  unsigned depth = loops.size();
+  tfm::YieldOp yield = repeat.getYield();
+  for (auto [arg, operand] :
+       llvm::zip_equal(repeat.getStackedArgs(), repeat.getStacked()))
+    views[arg] = viewOf(operand).perLayer(depth);
+  for (auto [arg, operand] :
+       llvm::zip_equal(repeat.getSharedArgs(), repeat.getShared()))
+    views[arg] = viewOf(operand);
+  for (auto [arg, plan] : llvm::zip_equal(repeat.getCarriedArgs(), plans))
+    views[arg] = plan.arg;
+  SmallVector<View> stacked = placeStacked(repeat);
+
+  auto loop = LoopOp::create(b, repeat.getLoc(), repeat.getCountAttr(),
+                             repeat.getReverseAttr());
+  Block &body = loop.getBody().emplaceBlock();
+  layers[repeat.getLayer()] =
+      body.addArgument(b.getIndexType(), repeat.getLoc());
+  loops.push_back(loop);
+  lastBuffers.push_back(nullptr);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToEnd(&body);
+  placeTargets(repeat, plans, stacked);
+  placeBlock(*repeat.getBlock());
+  // Save before the carried values change.
+  for (size_t i = carried; i < yield.getNumOperands(); ++i)
+    moveTo(yield.getOperand(i), stacked[i - carried].perLayer(depth));
+  separateCarried(repeat, plans);
+  for (size_t i = 0; i < carried; ++i)
+    moveTo(yield.getOperand(i), plans[i].target);
+  loops.pop_back();
+  lastBuffers.pop_back();
+  for (auto [i, plan] : llvm::enumerate(plans))
+    views[repeat.getResult(i)] = plan.result;
+}

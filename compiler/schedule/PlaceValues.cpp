@@ -1,0 +1,470 @@
+//===- PlaceValues.cpp - where values go ----------------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/schedule/PlaceValues.h"
+
+#include "compiler/schedule/Layouts.h"
+#include "compiler/schedule/Passes.h"
+
+#include "mlir/IR/IRMapping.h"
+
+namespace tfm::sched {
+#define GEN_PASS_DEF_PLACEVALUESPASS
+#include "compiler/schedule/Passes.h.inc"
+} // namespace tfm::sched
+
+using namespace mlir;
+using namespace tfm;
+using namespace tfm::sched;
+
+bool tfm::hasOneReader(Value value) {
+  for (;; value = value.getDefiningOp()->getOperand(0)) {
+    if (!value.hasOneUse())
+      return false;
+    Operation *op = value.getDefiningOp();
+    if (!op || !isViewOp(op))
+      return op != nullptr;
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Buffers
+//===----------------------------------------------------------------------===//
+
+Value ValuePlacer::allocate(StringRef name, int64_t bytes) {
+  OpBuilder::InsertionGuard guard(b);
+  Operation *&last = lastBuffers[loops.size()];
+  if (last)
+    b.setInsertionPointAfter(last);
+  else
+    b.setInsertionPointToStart(loops.empty() ? program
+                                             : loops.back().getBlock());
+  auto type = MemRefType::get({bytes}, b.getIntegerType(8));
+  auto buffer = BufferOp::create(
+      b, loc, type, BufferKindAttr::get(b.getContext(), BufferKind::Activation),
+      b.getStringAttr(name), ElementsAttr(), IntegerAttr(),
+      DenseI64ArrayAttr());
+  last = buffer;
+  return buffer;
+}
+
+std::string ValuePlacer::freshName(Value value) {
+  std::string base = "arg";
+  Operation *op = value.getDefiningOp();
+  if (auto kernel = dyn_cast_or_null<KernelOp>(op))
+    op = kernel.getYield()
+             ->getOperand(cast<OpResult>(value).getResultNumber())
+             .getDefiningOp();
+  if (op) {
+    base = op->getName().stripDialect().str();
+    if (auto words = op->getAttrOfType<DictionaryAttr>("tfm.value"))
+      if (auto name = words.getAs<StringAttr>("name"))
+        base = name.getValue().str();
+  }
+  return base + "." + std::to_string(buffers++);
+}
+
+/// The order of axes in which `value` has to be stored; empty where it is its
+/// own. What a loop stacks keeps the order that its body has it in.
+static SmallVector<int64_t> orderOf(Value value) {
+  if (auto kernel = value.getDefiningOp<KernelOp>())
+    return SmallVector<int64_t>(
+        kernel.getLayout(cast<OpResult>(value).getResultNumber()));
+  auto repeat = value.getDefiningOp<RepeatOp>();
+  unsigned number = repeat ? cast<OpResult>(value).getResultNumber() : 0;
+  if (!repeat || number < repeat.getCarried().size())
+    return {};
+  SmallVector<int64_t> order = orderOf(repeat.getYield().getOperand(number));
+  if (order.empty())
+    return {};
+  for (int64_t &axis : order)
+    ++axis;
+  order.insert(order.begin(), 0);
+  return order;
+}
+
+View ValuePlacer::allocate(Value value) {
+  RankedTensorType type = tensorType(value);
+  Value buffer = allocate(freshName(value), contiguousView(type).numBytes());
+  return viewInOrder(type, orderOf(value), buffer);
+}
+
+//===----------------------------------------------------------------------===//
+// Views
+//===----------------------------------------------------------------------===//
+
+View ValuePlacer::viewOf(Value value) {
+  if (auto it = views.find(value); it != views.end())
+    return it->second;
+  Operation *op = value.getDefiningOp();
+  assert(op && "a block argument without a place");
+  if (auto get = dyn_cast<GetParamOp>(op))
+    return views[value] = permanent.parameter(get.getParam());
+  if (auto constant = dyn_cast<ConstantOp>(op))
+    return views[value] = permanent.constant(constant);
+  assert(isViewOp(op) && "not placed");
+  View result = viewOf(op->getOperand(0)).through(op);
+  assert(result.isValid() && "a view that strides cannot express");
+  return result;
+}
+
+bool ValuePlacer::canBeViewed(Value value, const View &view) const {
+  return llvm::all_of(value.getUses(), [&](OpOperand &use) {
+    Operation *user = use.getOwner();
+    if (isViewOp(user)) {
+      View next = view.through(user);
+      return next.isValid() && canBeViewed(user->getResult(0), next);
+    }
+    auto repeat = dyn_cast<RepeatOp>(user);
+    if (!repeat)
+      return true;
+    unsigned number = use.getOperandNumber();
+    size_t carried = repeat.getCarried().size();
+    if (number < carried)
+      return true;
+    bool stacked = number < carried + repeat.getStacked().size();
+    return canBeViewed(repeat.getBlock()->getArgument(1 + number),
+                       stacked ? view.dropLeading() : view);
+  });
+}
+
+bool ValuePlacer::fitsOrder(Value value, const View &view) const {
+  SmallVector<int64_t> order = orderOf(value);
+  return order.empty() || view.transposed(order).isContiguous();
+}
+
+View ValuePlacer::place(Value value) {
+  if (auto it = views.find(value); it != views.end())
+    return it->second;
+  View view = wantedPlace(value);
+  auto canWrite = [&] {
+    auto kernel = value.getDefiningOp<KernelOp>();
+    return !kernel ||
+           target.canWrite(kernel, cast<OpResult>(value).getResultNumber(),
+                           view);
+  };
+  if (!view.isValid() || !canWrite() || !canBeViewed(value, view))
+    view = allocate(value);
+  return views[value] = view;
+}
+
+View ValuePlacer::wantedPlace(Value value) {
+  if (auto it = targets.find(value); it != targets.end())
+    return it->second;
+  Operation *def = value.getDefiningOp();
+  if (!def)
+    return View();
+  ArrayRef<int64_t> shape = tensorType(value).getShape();
+  for (OpOperand &use : value.getUses()) {
+    Operation *user = use.getOwner();
+    if (user->getBlock() != def->getBlock())
+      continue;
+    if (isa<ReshapeOp, TransposeOp>(user)) {
+      View wanted = wantedPlace(user->getResult(0));
+      if (!wanted.isValid())
+        continue;
+      if (auto transpose = dyn_cast<TransposeOp>(user)) {
+        SmallVector<int64_t> inverse(transpose.getPermutation().size());
+        for (auto [i, axis] : llvm::enumerate(transpose.getPermutation()))
+          inverse[axis] = static_cast<int64_t>(i);
+        return wanted.transposed(inverse);
+      }
+      if (View back = wanted.reshaped(shape); back.isValid())
+        return back;
+      continue;
+    }
+    if (auto concat = dyn_cast<ConcatOp>(user)) {
+      int64_t start = 0;
+      for (Value x : concat.getXs().take_front(use.getOperandNumber()))
+        start += tensorType(x).getDimSize(concat.getAxis());
+      return place(concat.getY())
+          .sliced(concat.getAxis(), start, shape[concat.getAxis()]);
+    }
+    if (auto kernel = dyn_cast<KernelOp>(user)) {
+      if (kernel.getKind() == KernelKind::ScatterAdd &&
+          use.getOperandNumber() == 0 && hasOneReader(value))
+        return place(kernel.getResult(0));
+      continue;
+    }
+    if (auto repeat = dyn_cast<RepeatOp>(user)) {
+      unsigned index = use.getOperandNumber();
+      if (index >= repeat.getCarried().size())
+        continue;
+      CarriedPlan &plan = planCarried(repeat)[index];
+      // The loop changes its carried value in place, unless it keeps them all.
+      if (plan.savedAs >= 0 || hasOneReader(value))
+        return plan.init;
+    }
+  }
+  return View();
+}
+
+/// The view as a value of the program, at the loops' present layers.
+Value ValuePlacer::emit(const View &view) {
+  int64_t size = elementBytes(view.element);
+  SmallVector<Value> indices;
+  SmallVector<int64_t> steps;
+  for (auto [depth, stride] : llvm::enumerate(view.loopStrides))
+    if (stride != 0) {
+      indices.push_back(loops[depth].getLayer());
+      steps.push_back(stride * size);
+    }
+  return ViewOp::create(b, loc, view.memref(), view.buffer,
+                        b.getI64IntegerAttr(view.offset * size), indices,
+                        b.getDenseI64ArrayAttr(steps));
+}
+
+//===----------------------------------------------------------------------===//
+// Steps
+//===----------------------------------------------------------------------===//
+
+void ValuePlacer::moveTo(Value value, const View &to) {
+  Value base = viewBase(value);
+  if (isSplat(base)) {
+    auto dense =
+        cast<DenseElementsAttr>(base.getDefiningOp<ConstantOp>().getValue());
+    FillOp::create(b, value.getLoc(),
+                   cast<TypedAttr>(dense.getSplatValue<Attribute>()), emit(to));
+    return;
+  }
+  View from = viewOf(value), there = to;
+  size_t depth = std::max(from.loopStrides.size(), there.loopStrides.size());
+  from.loopStrides.resize(depth, 0);
+  there.loopStrides.resize(depth, 0);
+  if (from == there)
+    return;
+  Value source = emit(from);
+  CopyOp::create(b, value.getLoc(), source, emit(to));
+}
+
+void ValuePlacer::placeConcat(ConcatOp concat) {
+  View whole = place(concat.getY());
+  int64_t start = 0;
+  for (Value x : concat.getXs()) {
+    int64_t size = tensorType(x).getDimSize(concat.getAxis());
+    moveTo(x, whole.sliced(concat.getAxis(), start, size));
+    start += size;
+  }
+}
+
+/// Where a kernel reads an input: where it is, or a copy that suits it.
+View ValuePlacer::readable(KernelOp kernel, unsigned input) {
+  Value value = kernel.getInputs()[input];
+  if (!isSplat(viewBase(value))) {
+    View view = viewOf(value);
+    if (target.canRead(kernel, input, view))
+      return view;
+  }
+  RankedTensorType type = tensorType(value);
+  View copy = contiguousView(
+      type, allocate(freshName(value), contiguousView(type).numBytes()));
+  moveTo(value, copy);
+  return copy;
+}
+
+/// Whether the kernel draws random numbers.
+static bool drawsNumbers(KernelOp kernel) {
+  return llvm::any_of(*kernel.getBlock(), [](Operation &op) {
+    if (auto attention = dyn_cast<AttentionOp>(op))
+      return attention.getDropout().has_value();
+    if (auto backward = dyn_cast<AttentionBackwardOp>(op))
+      return backward.getDropout().has_value();
+    return isa<DropoutOp>(op);
+  });
+}
+
+void ValuePlacer::placeKernel(KernelOp kernel) {
+  SmallVector<View> reads, writes;
+  SmallVector<Access> access;
+  for (unsigned i = kernel.isInPlace() ? 1 : 0; i < kernel.getInputs().size();
+       ++i) {
+    reads.push_back(readable(kernel, i));
+    access.push_back(kernel.getInputAccess()[i]);
+  }
+  for (auto [i, result] : llvm::enumerate(kernel.getResults())) {
+    writes.push_back(place(result));
+    access.push_back(kernel.getResultAccess()[i]);
+  }
+  if (kernel.isInPlace())
+    moveTo(kernel.getInputs().front(), writes.front());
+  SmallVector<Value> from, to;
+  for (const View &view : reads)
+    from.push_back(emit(view));
+  for (const View &view : writes)
+    to.push_back(emit(view));
+  auto launch = LaunchOp::create(
+      b, kernel.getLoc(), kernel.getKindAttr(), kernel.getRowsAttr(),
+      kernel.getColsAttr(), from, to,
+      kernel.getLayer() ? layers.at(kernel.getLayer()) : Value(),
+      drawsNumbers(kernel) ? rng : Value(),
+      AccessesAttr::get(b.getContext(), access),
+      b.getI64IntegerAttr(microSteps));
+  moveBody(kernel, launch);
+}
+
+/// Writes the body of a launch: what the kernel computes, between reads and
+/// writes. What only readers of the IR before want to know is left out, so that
+/// equal kernels are equal.
+void ValuePlacer::moveBody(KernelOp kernel, LaunchOp launch) {
+  Block *body = new Block;
+  launch.getBody().push_back(body);
+  for (Value view : launch.getReads())
+    body->addArgument(view.getType(), view.getLoc());
+  for (Value view : launch.getWrites())
+    body->addArgument(view.getType(), view.getLoc());
+  OpBuilder inside = OpBuilder::atBlockBegin(body);
+  IRMapping mapping;
+  unsigned next = 0;
+  for (auto [i, input] : llvm::enumerate(kernel.getInputs())) {
+    bool inPlace = i == 0 && kernel.isInPlace();
+    Value from =
+        inPlace ? launch.getWriteArgs().front() : body->getArgument(next++);
+    mapping.map(kernel.getBlock()->getArgument(i),
+                ReadOp::create(inside, kernel.getLoc(), input.getType(), from));
+  }
+  if (kernel.getLayer())
+    mapping.map(
+        kernel.getBlock()->getArguments().back(),
+        body->addArgument(kernel.getLayer().getType(), kernel.getLoc()));
+  for (Operation &op : kernel.getBlock()->without_terminator())
+    inside.clone(op, mapping)->setDiscardableAttrs(b.getDictionaryAttr({}));
+  for (auto [value, to] :
+       llvm::zip_equal(kernel.getYield()->getOperands(), launch.getWriteArgs()))
+    WriteOp::create(inside, kernel.getLoc(), mapping.lookup(value), to);
+}
+
+void ValuePlacer::placeBlock(Block &block) {
+  for (Operation &op : block.without_terminator()) {
+    if (auto repeat = dyn_cast<RepeatOp>(op)) {
+      placeLoop(repeat);
+    } else if (auto concat = dyn_cast<ConcatOp>(op)) {
+      placeConcat(concat);
+    } else if (auto copy = dyn_cast<ContiguousOp>(op)) {
+      moveTo(copy.getX(), place(copy.getY()));
+    } else if (auto kernel = dyn_cast<KernelOp>(op)) {
+      placeKernel(kernel);
+    } else {
+      assert((isViewOp(&op) || isa<ConstantOp, GetParamOp>(op)) &&
+             "an op that no kernel computes");
+    }
+  }
+}
+
+void ValuePlacer::place(func::FuncOp func) {
+  b = OpBuilder(func);
+  loc = func.getLoc();
+  auto op = ProgramOp::create(b, loc, func.getSymNameAttr());
+  program = &op.getBody().emplaceBlock();
+  b.setInsertionPointToEnd(program);
+  lastBuffers = {nullptr};
+  Block &block = func.getBody().front();
+  // Arguments that name a region are that region, and those that name a
+  // gradient are what has been accumulated of it; others are inputs.
+  DenseMap<Attribute, Value> accumulated;
+  auto nameOf = [](StringAttr name) { return name ? name.getValue() : ""; };
+  for (BlockArgument arg : block.getArguments()) {
+    unsigned number = arg.getArgNumber();
+    auto name = func.getArgAttrOfType<StringAttr>(number, "tfm.name");
+    if (auto region = ArenaRegion::ofArgument(func, number)) {
+      views[arg] = permanent.region(*region, tensorType(arg));
+      continue;
+    }
+    if (auto gradient =
+            func.getArgAttrOfType<FlatSymbolRefAttr>(number, "tfm.gradient")) {
+      views[arg] = permanent.gradient(gradient.getValue());
+      accumulated[gradient] = arg;
+      continue;
+    }
+    RankedTensorType type = tensorType(arg);
+    Value buffer = allocate(
+        (func.getSymName() + "." + (name ? name.getValue() : "input")).str(),
+        contiguousView(type).numBytes());
+    views[arg] = contiguousView(type, buffer);
+    InputOp::create(b, loc, b.getStringAttr(nameOf(name)), emit(views[arg]));
+  }
+  bool draws = programKind(func.getSymName()) == ProgramKind::Train;
+  func.walk([&](KernelOp kernel) { draws |= drawsNumbers(kernel); });
+  if (draws) {
+    // The counter of dropout.
+    auto type = RankedTensorType::get({4}, b.getI32Type());
+    View view =
+        contiguousView(type, allocate((func.getSymName() + ".rng").str(),
+                                      contiguousView(type).numBytes()));
+    rng = emit(view);
+    InputOp::create(b, loc, b.getStringAttr("rng"), rng);
+  }
+  Operation *terminator = block.getTerminator();
+  SmallVector<View> results;
+  for (OpOperand &operand : terminator->getOpOperands()) {
+    unsigned number = operand.getOperandNumber();
+    Value value = operand.get();
+    View view;
+    bool inPlace = true;
+    auto name = func.getResultAttrOfType<StringAttr>(number, "tfm.name");
+    if (auto gradient = func.getResultAttrOfType<FlatSymbolRefAttr>(
+            number, "tfm.gradient")) {
+      view = permanent.gradient(gradient.getValue());
+      if (Value arg = accumulated.lookup(gradient))
+        inPlace = accumulatesInPlace(arg, value, block);
+    } else if (auto region = ArenaRegion::ofResult(func, number)) {
+      view = permanent.region(*region, tensorType(value));
+      // A cache is updated in place; the optimizer's kernel has to read what
+      // it replaces at the same points, and nothing after it may.
+      for (BlockArgument arg : block.getArguments())
+        if (views[arg] == view && region->kind != ArenaRegion::Kind::Cache)
+          inPlace = canWriteOver(arg, value, block);
+    } else {
+      RankedTensorType type = tensorType(value);
+      view = contiguousView(type, allocate((func.getSymName() + "." +
+                                            (name ? name.getValue() : "result"))
+                                               .str(),
+                                           contiguousView(type).numBytes()));
+    }
+    results.push_back(view);
+    if (inPlace && fitsOrder(value, view))
+      targets.try_emplace(value, view);
+  }
+  placeBlock(block);
+  for (auto [value, view] : llvm::zip_equal(terminator->getOperands(), results))
+    moveTo(value, view);
+  for (auto [number, view] : llvm::enumerate(results))
+    if (!func.getResultAttr(number, "tfm.gradient") &&
+        !ArenaRegion::ofResult(func, number))
+      OutputOp::create(
+          b, loc,
+          b.getStringAttr(
+              nameOf(func.getResultAttrOfType<StringAttr>(number, "tfm.name"))),
+          emit(view));
+}
+
+namespace {
+
+struct PlaceValuesPass
+    : tfm::sched::impl::PlaceValuesPassBase<PlaceValuesPass> {
+  using PlaceValuesPassBase::PlaceValuesPassBase;
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    const KernelTarget *kernels = KernelTarget::named(target);
+    if (!kernels) {
+      module.emitError() << "there is no target '" << target << "'";
+      return signalPassFailure();
+    }
+    FailureOr<std::optional<Optimizer>> optimizer = Optimizer::read(module);
+    if (failed(optimizer))
+      return signalPassFailure();
+    PermanentBuffers permanent(module, *optimizer);
+    SmallVector<func::FuncOp> functions(module.getOps<func::FuncOp>());
+    for (func::FuncOp func : functions) {
+      ValuePlacer(&getContext(), permanent, *kernels, microSteps(module))
+          .place(func);
+      func.erase();
+    }
+  }
+};
+
+} // namespace

@@ -1,0 +1,101 @@
+//===- PlaceValues.h - one function becomes a program -----------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_SCHEDULE_PLACEVALUES_H
+#define TFM_SCHEDULE_PLACEVALUES_H
+
+#include "compiler/schedule/PermanentBuffers.h"
+#include "compiler/target/KernelTarget.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace tfm {
+
+/// How the carried values of a repeat go from layer to layer.
+struct CarriedPlan {
+  View init;   ///< what the loop starts from
+  View arg;    ///< what a layer reads
+  View target; ///< where a layer writes the next value
+  View result; ///< what the loop leaves
+  /// The stacked result that is the carried values themselves, or -1.
+  int savedAs = -1;
+};
+
+/// Whether nothing else reads `value` or what it is a view of.
+bool hasOneReader(mlir::Value value);
+
+/// Makes the program of one function: loops are in PlaceLoops.cpp, the rest in
+/// PlaceValues.cpp.
+class ValuePlacer {
+public:
+  ValuePlacer(mlir::MLIRContext *context, PermanentBuffers &permanent,
+              const KernelTarget &target, int64_t microSteps)
+      : permanent(permanent), target(target), microSteps(microSteps),
+        b(context), loc(b.getUnknownLoc()) {}
+
+  /// Writes the program before `func`, which it leaves as it is.
+  void place(mlir::func::FuncOp func);
+
+private:
+  // Buffers.
+  mlir::Value allocate(llvm::StringRef name, int64_t bytes);
+  View allocate(mlir::Value value);
+  std::string freshName(mlir::Value value);
+
+  // Views.
+  /// Where `value` is; it must have been placed, or be a view of what has.
+  View viewOf(mlir::Value value);
+  /// Gives `value` a place: where its reader wants it if there is such a place,
+  /// else a buffer of its own.
+  View place(mlir::Value value);
+  View wantedPlace(mlir::Value value);
+  /// Whether all that views `value` in memory can do so where `view` is.
+  bool canBeViewed(mlir::Value value, const View &view) const;
+  /// Whether `view` keeps the order of axes that `value` has to be stored in.
+  bool fitsOrder(mlir::Value value, const View &view) const;
+
+  // Steps.
+  void placeBlock(mlir::Block &block);
+  void placeLoop(RepeatOp repeat);
+  void placeTargets(RepeatOp repeat, llvm::ArrayRef<CarriedPlan> plans,
+                    llvm::ArrayRef<View> stacked);
+  void separateCarried(RepeatOp repeat, llvm::ArrayRef<CarriedPlan> plans);
+  llvm::SmallVector<View> placeStacked(RepeatOp repeat);
+  void placeConcat(ConcatOp concat);
+  void placeKernel(sched::KernelOp kernel);
+  View readable(sched::KernelOp kernel, unsigned input);
+  std::vector<CarriedPlan> &planCarried(RepeatOp repeat);
+  bool canWriteOver(mlir::Value arg, mlir::Value next, mlir::Block &block);
+  bool accumulatesInPlace(mlir::Value arg, mlir::Value sum, mlir::Block &block);
+  /// Brings `value` to `target` if it is not there already.
+  void moveTo(mlir::Value value, const View &target);
+  mlir::Value emit(const View &view);
+  void moveBody(sched::KernelOp kernel, sched::LaunchOp launch);
+
+  PermanentBuffers &permanent;
+  const KernelTarget &target;
+  int64_t microSteps;
+  /// Where the next step goes.
+  mlir::OpBuilder b;
+  mlir::Location loc;
+  llvm::SmallVector<sched::LoopOp> loops;
+  /// The last buffer of the program, and of each loop in `loops`.
+  llvm::SmallVector<mlir::Operation *> lastBuffers;
+  mlir::Block *program = nullptr;
+  int buffers = 0;
+  mlir::Value rng;
+  llvm::DenseMap<mlir::Value, View> views;
+  /// Places that results must take: outputs, gradients, a loop's next values.
+  llvm::DenseMap<mlir::Value, View> targets;
+  /// The loop that stands for a repeat's layer.
+  llvm::DenseMap<mlir::Value, mlir::Value> layers;
+  llvm::DenseMap<mlir::Operation *, std::vector<CarriedPlan>> carriedPlans;
+};
+
+} // namespace tfm
+
+#endif // TFM_SCHEDULE_PLACEVALUES_H

@@ -1,0 +1,38 @@
+//===- SchedDialect.h - the sched dialect and its operations ----*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_SCHEDULE_SCHEDDIALECT_H
+#define TFM_SCHEDULE_SCHEDDIALECT_H
+
+#include "compiler/dialect/TfmDialect.h"
+#include "compiler/schedule/Domain.h"
+
+#include "mlir/IR/BuiltinTypes.h"
+
+namespace tfm::sched {
+
+/// A memref of static shape and strides that begins where it points.
+bool isStridedMemRef(mlir::Type type);
+/// `memref<Nxi8>`: bytes of the arena.
+bool isBytes(mlir::Type type);
+
+} // namespace tfm::sched
+
+#include "compiler/schedule/SchedDialect.h.inc"
+#include "compiler/schedule/SchedEnums.h.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "compiler/schedule/SchedAttrs.h.inc"
+
+namespace tfm::sched {
+class WriteOp;
+} // namespace tfm::sched
+
+#define GET_OP_CLASSES
+#include "compiler/schedule/SchedOps.h.inc"
+
+#endif // TFM_SCHEDULE_SCHEDDIALECT_H

@@ -1,0 +1,265 @@
+//===- SchedOps.cpp - what the ops of the sched dialect must hold ---------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/schedule/SchedDialect.h"
+
+#include "compiler/schedule/View.h"
+
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/OpImplementation.h"
+
+#define GET_OP_CLASSES
+#include "compiler/schedule/SchedOps.cpp.inc"
+
+using namespace mlir;
+using namespace tfm;
+using namespace tfm::sched;
+
+namespace {
+
+/// Whether a tensor of `type` can be accessed so in `domain`: as many elements
+/// as there are points, or rows.
+LogicalResult verifyAccess(Operation *op, const Domain &domain, ShapedType type,
+                           Access access, const Twine &what) {
+  int64_t n = type.getNumElements();
+  int64_t wanted = access == Access::Point ? domain.rows * domain.cols
+                   : access == Access::Row ? domain.rows
+                                           : n;
+  if (n != wanted)
+    return op->emitOpError() << what << " has " << n
+                             << " elements, and its access wants " << wanted;
+  return success();
+}
+
+/// Whether the ops of the body are those that the kind promises.
+LogicalResult verifyKind(Operation *op, KernelKind kind, Operation *first) {
+  bool holds = true;
+  switch (kind) {
+  case KernelKind::Row:
+    holds = !isa_and_nonnull<MatmulOp, AttentionOp, AttentionBackwardOp,
+                             ScatterAddOp, CacheUpdateOp>(first);
+    break;
+  case KernelKind::Matmul:
+    holds = isa_and_nonnull<MatmulOp>(first);
+    break;
+  case KernelKind::Attention:
+    holds = isa_and_nonnull<AttentionOp>(first);
+    break;
+  case KernelKind::AttentionBackward:
+    holds = isa_and_nonnull<AttentionBackwardOp>(first);
+    break;
+  case KernelKind::ScatterAdd:
+    holds = isa_and_nonnull<ScatterAddOp>(first);
+    break;
+  case KernelKind::CacheUpdate:
+    holds = isa_and_nonnull<CacheUpdateOp>(first);
+    break;
+  case KernelKind::Fold:
+    holds = isa_and_nonnull<ReduceSumOp, ReduceMaxOp>(first);
+    break;
+  }
+  if (!holds)
+    return op->emitOpError("of kind '")
+           << stringifyKernelKind(kind) << "' begins with "
+           << (first ? first->getName().getStringRef() : "nothing");
+  return success();
+}
+
+/// The first op of a body that is neither free nor a read.
+Operation *firstComputed(Block &body) {
+  for (Operation &op : body)
+    if (!isa<ReadOp>(op) && !isFree(&op) &&
+        !op.hasTrait<OpTrait::IsTerminator>())
+      return &op;
+  return nullptr;
+}
+
+LogicalResult verifyArguments(Operation *op, Block *body, TypeRange expected) {
+  if (!llvm::equal(body->getArgumentTypes(), expected))
+    return op->emitOpError("has a body with arguments of other types than its "
+                           "operands");
+  return success();
+}
+
+} // namespace
+
+ArrayRef<int64_t> KernelOp::getLayout(unsigned result) {
+  if (!getLayouts())
+    return {};
+  return cast<DenseI64ArrayAttr>((*getLayouts())[result]).asArrayRef();
+}
+
+LogicalResult KernelOp::verify() {
+  SmallVector<Type> expected(getInputs().getTypes());
+  if (getLayer())
+    expected.push_back(getLayer().getType());
+  if (failed(verifyArguments(*this, getBlock(), expected)))
+    return failure();
+  auto yield = dyn_cast<sched::YieldOp>(getBlock()->getTerminator());
+  if (!yield || !llvm::equal(yield.getOperandTypes(), getResultTypes()))
+    return emitOpError("yields other types than its results have");
+  if (getInputAccess().size() != getInputs().size() ||
+      getResultAccess().size() != getNumResults())
+    return emitOpError("has not one access for each input and result");
+  if (getLayouts() && getLayouts()->size() != getNumResults())
+    return emitOpError("has not one layout for each result");
+  Domain domain = getDomain();
+  for (auto [i, input] : llvm::enumerate(getInputs()))
+    if (failed(verifyAccess(*this, domain, cast<ShapedType>(input.getType()),
+                            getInputAccess()[i], "input " + Twine(i))))
+      return failure();
+  for (auto [i, result] : llvm::enumerate(getResults())) {
+    auto type = cast<RankedTensorType>(result.getType());
+    if (failed(verifyAccess(*this, domain, type, getResultAccess()[i],
+                            "result " + Twine(i))))
+      return failure();
+    ArrayRef<int64_t> order = getLayout(i);
+    SmallVector<int64_t> sorted(order);
+    llvm::sort(sorted);
+    if (!order.empty() &&
+        !llvm::equal(sorted, llvm::seq<int64_t>(0, type.getRank())))
+      return emitOpError() << "result " << i
+                           << " has a layout that is no order of its axes";
+  }
+  return verifyKind(*this, getKind(), firstComputed(*getBlock()));
+}
+
+LogicalResult ReduceChunksOp::verify() {
+  RankedTensorType x = getX().getType(), y = getY().getType();
+  if (x.getRank() != 2 || y.getRank() != 2 ||
+      x.getElementType() != y.getElementType() ||
+      x.getDimSize(1) != y.getDimSize(1))
+    return emitOpError("wants rows of one length, and gives such rows");
+  if (y.getDimSize(0) > x.getDimSize(0))
+    return emitOpError("has more chunks than rows");
+  return success();
+}
+
+void BufferOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
+  setName(getBuffer(), getName());
+}
+
+LogicalResult BufferOp::verify() {
+  bool activation = getKind() == BufferKind::Activation;
+  bool inProgram = (*this)->getParentOfType<ProgramOp>() != nullptr;
+  if (activation != inProgram)
+    return emitOpError(activation ? "that is an activation stands in a program"
+                                  : "stands in the module");
+  if ((getKind() == BufferKind::Constant) != getValue().has_value())
+    return emitOpError("has a value where it is a constant, and only there");
+  if (std::optional<ElementsAttr> value = getValue())
+    if (contiguousView(cast<RankedTensorType>(value->getType())).numBytes() !=
+        getBytes())
+      return emitOpError("has not the size of its value");
+  if (std::optional<int64_t> offset = getOffset())
+    if (*offset < 0 || *offset % bufferAlignment != 0)
+      return emitOpError("has an offset that is no multiple of ")
+             << bufferAlignment;
+  if (std::optional<ArrayRef<int64_t>> live = getLive())
+    if (!activation || live->size() != 2 || (*live)[0] < 0 ||
+        (*live)[1] < (*live)[0])
+      return emitOpError("has no first and last step to live in");
+  return success();
+}
+
+LogicalResult ViewOp::verify() {
+  if (getSteps().size() != getLayers().size())
+    return emitOpError("has not one step for each layer");
+  // The farthest byte, with every loop in its last turn.
+  int64_t first = getOffset(), last = getOffset();
+  for (auto [layer, step] : llvm::zip_equal(getLayers(), getSteps())) {
+    auto argument = dyn_cast<BlockArgument>(layer);
+    auto loop = argument ? dyn_cast<LoopOp>(argument.getOwner()->getParentOp())
+                         : LoopOp();
+    if (!loop)
+      return emitOpError("advances with what is no layer of a loop");
+    int64_t end = (static_cast<int64_t>(loop.getCount()) - 1) * step;
+    (end < 0 ? first : last) += end;
+  }
+  View view = viewOf(getView().getType());
+  last += view.spanBytes();
+  auto buffer = cast<MemRefType>(getBuffer().getType());
+  if (first < 0 || last > buffer.getNumElements())
+    return emitOpError("goes from byte ")
+           << first << " to " << last << " of a buffer of "
+           << buffer.getNumElements();
+  return success();
+}
+
+LogicalResult LoopOp::verify() {
+  if (static_cast<int64_t>(getCount()) < 1)
+    return emitOpError("runs for at least one layer");
+  if (getBlock()->getNumArguments() != 1 ||
+      !getBlock()->getArgument(0).getType().isIndex())
+    return emitOpError("has one argument of type index, the layer");
+  return success();
+}
+
+WriteOp LaunchOp::getWriteOf(unsigned argument) {
+  for (Operation *user : getBlock()->getArgument(argument).getUsers())
+    if (auto write = dyn_cast<WriteOp>(user))
+      return write;
+  return nullptr;
+}
+
+Operation *LaunchOp::getFirstOp() { return firstComputed(*getBlock()); }
+
+LogicalResult LaunchOp::verify() {
+  SmallVector<Type> expected(getReads().getTypes());
+  llvm::append_range(expected, getWrites().getTypes());
+  size_t arguments = expected.size();
+  if (getLayer())
+    expected.push_back(getLayer().getType());
+  if (failed(verifyArguments(*this, getBlock(), expected)))
+    return failure();
+  if (getAccess().size() != arguments)
+    return emitOpError("has not one access for each read and write");
+  Domain domain = getDomain();
+  for (size_t i = 0; i < arguments; ++i) {
+    if (failed(verifyAccess(*this, domain, cast<ShapedType>(expected[i]),
+                            getAccessOf(i), "argument " + Twine(i))))
+      return failure();
+    int64_t writes =
+        llvm::count_if(getBlock()->getArgument(i).getUsers(),
+                       [](Operation *user) { return isa<WriteOp>(user); });
+    if (writes != (i < getReads().size() ? 0 : 1))
+      return emitOpError("writes argument ") << i << ' ' << writes << " times";
+  }
+  return verifyKind(*this, getKind(), firstComputed(*getBlock()));
+}
+
+/// Whether a tensor lies in a memref: of one shape and element.
+static LogicalResult verifyLies(Operation *op, RankedTensorType tensor,
+                                MemRefType memref) {
+  if (tensor.getShape() != memref.getShape() ||
+      tensor.getElementType() != memref.getElementType())
+    return op->emitOpError("has a tensor of another shape or element type "
+                           "than the memory");
+  return success();
+}
+
+LogicalResult ReadOp::verify() {
+  return verifyLies(*this, getY().getType(), getFrom().getType());
+}
+
+LogicalResult WriteOp::verify() {
+  return verifyLies(*this, getValue().getType(), getTo().getType());
+}
+
+LogicalResult CopyOp::verify() {
+  MemRefType from = getFrom().getType(), to = getTo().getType();
+  if (from.getShape() != to.getShape() ||
+      from.getElementType() != to.getElementType())
+    return emitOpError("copies between views of different shapes or types");
+  return success();
+}
+
+LogicalResult FillOp::verify() {
+  if (getValue().getType() != getTo().getType().getElementType())
+    return emitOpError("fills with a value of another type than the elements");
+  return success();
+}

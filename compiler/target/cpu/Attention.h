@@ -1,0 +1,66 @@
+//===- Attention.h - attention and its derivative ---------------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_TARGET_CPU_ATTENTION_H
+#define TFM_TARGET_CPU_ATTENTION_H
+
+#include "compiler/target/cpu/KernelBuilder.h"
+#include <optional>
+
+namespace tfm {
+
+struct CpuTarget;
+
+/// What `tfm.attention` says, over memrefs of static strides whose last axis is
+/// contiguous. Heads may be interleaved, as in a [B, T, 3 * heads * d] buffer.
+struct AttentionSpec {
+  /// [B, heads, T, d], [B, kv_heads, S, d], [B, kv_heads, S, e].
+  mlir::MemRefType q, k, v;
+  /// [B, heads, T, e] and [B, heads, T].
+  mlir::MemRefType out, lse;
+  /// [B or 1, heads or 1, T, S], or null. f32 is added to the scores; i8 or i1,
+  /// a byte for each element, keeps where it is not 0.
+  mlir::MemRefType mask;
+  bool causal = false;
+  double scale = 1.0;
+  std::optional<int64_t> window;
+  std::optional<double> softcap;
+  std::optional<double> dropout;
+  int64_t site = 0;
+  /// Micro-steps of an update, for dropout's counter.
+  int64_t accumulate = 1;
+  /// Only for the derivative: cotangents, in the shapes of out, q, k, v and a
+  /// float mask (null: not wanted).
+  mlir::MemRefType dout, dq, dk, dv, dmask;
+};
+
+/// Emits attention. Buffers: q, k, v, [mask], out, lse.
+///
+/// Queries are taken in blocks of about two registers, keys all at once: the
+/// transposed scores [keys, queries] of a block stay in the cache, with queries
+/// in the lanes, so that the softmax needs no reduction across lanes. Keys that
+/// no query of the block sees are skipped. Threads share (batch, head, block).
+///
+/// Returns a kernel with a null `func`, after an error at the module, where
+/// strides do not fit.
+Kernel emitAttention(mlir::OpBuilder &builder, mlir::ModuleOp module,
+                     llvm::StringRef name, const AttentionSpec &spec,
+                     const CpuTarget &target);
+
+/// Emits the derivative. Buffers: q, k, v, out, lse, dout, [mask], dq, dk, dv,
+/// [dmask]; gradients are overwritten.
+///
+/// Recomputes the weights of a block of queries from q, k and lse (Dao et al.
+/// 2022, appendix B.2). Threads share (batch, kv head), so that the sums for dk
+/// and dv have one owner and a fixed order; with `dmask` thread 0 does all.
+Kernel emitAttentionBackward(mlir::OpBuilder &builder, mlir::ModuleOp module,
+                             llvm::StringRef name, const AttentionSpec &spec,
+                             const CpuTarget &target);
+
+} // namespace tfm
+
+#endif // TFM_TARGET_CPU_ATTENTION_H

@@ -1,0 +1,78 @@
+//===- CacheUpdate.cpp - new keys and values into a cache -----------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/target/cpu/CacheUpdate.h"
+
+#include "compiler/schedule/View.h"
+#include "compiler/target/cpu/RowKernel.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+
+using namespace mlir;
+using namespace tfm;
+using namespace tfm::sched;
+
+Kernel tfm::emitCacheUpdateKernel(OpBuilder &builder, ModuleOp module,
+                                  StringRef name, LaunchOp launch,
+                                  int64_t lanes) {
+  auto op = cast<CacheUpdateOp>(launch.getFirstOp());
+  SmallVector<Type> types = bufferTypes(launch);
+  func::FuncOp kernel = beginKernel(builder, module, name, types, 0);
+  KernelBuilder k(builder, module, lanes);
+  KernelArguments arguments(kernel);
+  // What the launch reads an operand of the op from.
+  auto source = [](Value operand) {
+    return cast<BlockArgument>(operand.getDefiningOp<ReadOp>().getFrom());
+  };
+  auto pointer = [&](BlockArgument argument) {
+    return k.pointer(kernel.getArgument(argument.getArgNumber()));
+  };
+  auto view = [](BlockArgument argument) {
+    return viewOf(cast<MemRefType>(argument.getType()));
+  };
+  BlockArgument to = launch.getWriteArgs().front();
+  Value updates = pointer(source(op.getUpdates())),
+        positions = pointer(source(op.getPositions())), base = pointer(to);
+  View from = view(source(op.getUpdates())),
+       starts = view(source(op.getPositions())), cache = view(to);
+  ArrayRef<int64_t> shape = from.shape;
+  int64_t heads = shape[1], count = shape[2], width = shape[3],
+          capacity = cache.shape[2];
+  auto [begin, end] =
+      k.share(k.i64(shape[0] * heads), k.toI64(arguments.thread),
+              k.toI64(arguments.threads));
+  k.loop(begin, end, 1, [&](Value index) {
+    Value sequence = k.div(index, heads), head = k.rem(index, k.i64(heads));
+    Value start = LLVM::LoadOp::create(
+        k.b, k.loc, builder.getI32Type(),
+        k.at(positions, k.mul(sequence, starts.strides[0])));
+    start = arith::ExtSIOp::create(k.b, k.loc, k.i64Type, start);
+    auto rows = [&](Value pointer, const View &view) {
+      return k.at(pointer, k.add(k.mul(sequence, view.strides[0]),
+                                 k.mul(head, view.strides[1])));
+    };
+    Value source = rows(updates, from), target = rows(base, cache);
+    // Rows beyond either end of the cache are left out.
+    Value first = k.max(k.i64(0), k.sub(k.i64(0), start));
+    Value last = k.min(k.i64(count), k.sub(k.i64(capacity), start));
+    k.loop(first, last, 1, [&](Value row) {
+      Value in = k.at(source, k.mul(row, from.strides[2]));
+      Value out = k.at(target, k.mul(k.add(start, row), cache.strides[2]));
+      int64_t whole = width / lanes * lanes;
+      if (whole)
+        k.loop(k.i64(0), k.i64(whole), lanes, [&](Value column) {
+          k.store(k.load(k.at(in, column)), k.at(out, column));
+        });
+      if (whole < width) {
+        Value mask = k.maskOf(k.i64(width - whole));
+        k.store(k.load(k.at(in, whole), mask), k.at(out, whole), mask);
+      }
+    });
+  });
+  return {kernel, 0};
+}

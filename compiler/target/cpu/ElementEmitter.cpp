@@ -1,0 +1,489 @@
+//===- ElementEmitter.cpp - the value of an expression at a point ---------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/target/cpu/ElementEmitter.h"
+
+#include "compiler/dialect/TfmDialect.h"
+#include "compiler/target/cpu/Elementwise.h"
+#include "compiler/target/cpu/VectorHelpers.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+using namespace tfm;
+using namespace tfm::sched;
+
+namespace {
+
+/// Runs of axes that one stride walks, without those of size 1.
+SmallVector<std::pair<int64_t, int64_t>> mergeAxes(ArrayRef<int64_t> shape,
+                                                   ArrayRef<int64_t> strides) {
+  SmallVector<std::pair<int64_t, int64_t>> axes;
+  for (auto [size, stride] : llvm::zip_equal(shape, strides)) {
+    if (size == 1)
+      continue;
+    if (!axes.empty() && axes.back().second == size * stride)
+      axes.back() = {axes.back().first * size, stride};
+    else
+      axes.push_back({size, stride});
+  }
+  return axes;
+}
+
+} // namespace
+
+ElementEmitter::ElementEmitter(KernelBuilder &k, LaunchOp launch,
+                               ValueRange pointers,
+                               const KernelArguments &arguments)
+    : ElementEmitter(k, launch.getDomain(), arguments) {
+  microSteps = static_cast<int64_t>(launch.getMicroSteps());
+  for (auto read : launch.getBlock()->getOps<ReadOp>()) {
+    unsigned number = cast<BlockArgument>(read.getFrom()).getArgNumber();
+    addRead(read.getY(), pointers[number], viewOf(read.getFrom().getType()),
+            launch.getAccessOf(number));
+  }
+  for (BlockArgument to : launch.getWriteArgs())
+    addWrite(pointers[to.getArgNumber()],
+             viewOf(cast<MemRefType>(to.getType())),
+             launch.getAccessOf(to.getArgNumber()));
+}
+
+void ElementEmitter::addRead(Value value, Value pointer, const View &view,
+                             Access access) {
+  reads[value.getAsOpaquePointer()] = makeWindow(pointer, view, access);
+}
+
+void ElementEmitter::addWrite(Value pointer, const View &view, Access access) {
+  writes.push_back(makeWindow(pointer, view, access));
+}
+
+ElementEmitter::Window ElementEmitter::makeWindow(Value pointer,
+                                                  const View &view,
+                                                  Access access) const {
+  Window window;
+  window.pointer = pointer;
+  window.view = view;
+  if (access == Access::Memory)
+    return window;
+  if (access == Access::Row || domain.cols == 1) {
+    window.leading = mergeAxes(view.shape, view.strides);
+    return window;
+  }
+  View flat = view;
+  if (view.shape.empty() || view.shape.back() != domain.cols)
+    flat = view.reshaped({domain.rows, domain.cols});
+  if (!flat.isValid()) {
+    window.perElement = true;
+    return window;
+  }
+  window.columnStride = flat.strides.back();
+  window.leading = mergeAxes(ArrayRef(flat.shape).drop_back(),
+                             ArrayRef(flat.strides).drop_back());
+  return window;
+}
+
+void ElementEmitter::beginRow(Value newRow) {
+  row = newRow;
+  rowValues.clear();
+  rowOffsets.clear();
+  chunkValues.clear();
+  keepMasks.clear();
+  columnValues = nullptr;
+}
+
+void ElementEmitter::beginColumns(Value newColumn, Value newMask, int64_t chunk,
+                                  Operation *loop) {
+  column = newColumn;
+  mask = newMask;
+  columnLoop = loop;
+  // In a loop over columns every turn starts anew.
+  if (chunk < 0)
+    chunkValues[chunk].clear();
+  columnValues = &chunkValues[chunk];
+  columnInBlock = chunk == kAnyColumn ? -1
+                  : chunk < 0         ? (-1 - chunk) * k.lanes
+                                      : chunk % 64;
+  block = chunk < 0 ? -1 : chunk / 64;
+  if (chunk == -1)
+    keepMasks.clear();
+}
+
+void ElementEmitter::provide(Value value, Value vector) {
+  (*columnValues)[value] = vector;
+}
+void ElementEmitter::provideScalar(Value value, Value scalarValue) {
+  rowValues[value] = scalarValue;
+}
+
+//===----------------------------------------------------------------------===//
+// Memory
+//===----------------------------------------------------------------------===//
+
+Type ElementEmitter::typeOf(Type element, bool vector) const {
+  return vector ? Type(VectorType::get({k.lanes}, element)) : element;
+}
+
+Value ElementEmitter::fromMemory(Value value, Type element) {
+  if (!element.isInteger(1))
+    return value;
+  Value zero =
+      arith::ConstantOp::create(k.b, k.loc, k.b.getZeroAttr(value.getType()));
+  return arith::CmpIOp::create(k.b, k.loc, arith::CmpIPredicate::ne, value,
+                               zero);
+}
+
+static Value address(KernelBuilder &k, Value pointer, Type element,
+                     Value offset) {
+  Type stored = memoryType(element);
+  Type result = k.ptrType;
+  if (auto vector = dyn_cast<VectorType>(offset.getType()))
+    result = VectorType::get(vector.getShape(), k.ptrType);
+  return LLVM::GEPOp::create(k.b, k.loc, result, stored, pointer,
+                             ValueRange{offset});
+}
+
+static unsigned alignmentOf(Type element) {
+  return element.isInteger(1) ? 1 : 4;
+}
+
+Value ElementEmitter::rowOffset(const Window &window) {
+  auto it = rowOffsets.find(&window);
+  if (it != rowOffsets.end())
+    return it->second;
+  OpBuilder::InsertionGuard guard(k.b);
+  if (columnLoop)
+    k.b.setInsertionPoint(columnLoop);
+  Value offset = k.i64(0);
+  if (window.leading.size() == 1) {
+    offset = k.mul(row, window.leading.front().second);
+  } else {
+    Value rest = row;
+    for (size_t i = window.leading.size(); i-- > 0;) {
+      auto [size, stride] = window.leading[i];
+      Value index = i == 0 ? rest : k.rem(rest, k.i64(size));
+      if (stride != 0)
+        offset = k.add(offset, k.mul(index, stride));
+      if (i != 0)
+        rest = k.div(rest, size);
+    }
+  }
+  return rowOffsets[&window] = offset;
+}
+
+/// Numbers of the current columns within their row, i64.
+Value ElementEmitter::columnNumbers() {
+  auto type = VectorType::get({k.lanes}, k.i64Type);
+  SmallVector<int64_t> numbers(k.lanes);
+  for (int64_t i = 0; i < k.lanes; ++i)
+    numbers[i] = i;
+  Value iota = arith::ConstantOp::create(
+      k.b, k.loc, DenseElementsAttr::get(type, ArrayRef<int64_t>(numbers)));
+  return k.add(vector::BroadcastOp::create(k.b, k.loc, type, column), iota);
+}
+
+/// Offsets of single elements of a view that no stride can walk.
+Value ElementEmitter::elementIndex(const Window &window) {
+  auto type = VectorType::get({k.lanes}, k.i64Type);
+  auto splat = [&](int64_t value) -> Value {
+    return arith::ConstantOp::create(k.b, k.loc,
+                                     DenseElementsAttr::get(type, value));
+  };
+  Value first = k.mul(row, domain.cols);
+  Value rest = k.add(columnNumbers(),
+                     vector::BroadcastOp::create(k.b, k.loc, type, first));
+  Value offset = splat(0);
+  for (size_t i = window.view.shape.size(); i-- > 0;) {
+    Value size = splat(window.view.shape[i]);
+    Value index = arith::RemUIOp::create(k.b, k.loc, rest, size);
+    offset = k.add(offset, k.mul(index, splat(window.view.strides[i])));
+    rest = arith::DivUIOp::create(k.b, k.loc, rest, size);
+  }
+  return offset;
+}
+
+/// `lanes` elements from `offset`, `stride` apart.
+Value ElementEmitter::loadAt(const Window &window, Value offset,
+                             int64_t stride) {
+  Type element = window.view.element;
+  auto type = VectorType::get({k.lanes}, memoryType(element));
+  unsigned alignment = alignmentOf(element);
+  if (stride == 1) {
+    Value pointer = address(k, window.pointer, element, offset);
+    if (!mask)
+      return fromMemory(
+          LLVM::LoadOp::create(k.b, k.loc, type, pointer, alignment), element);
+    Value zero = arith::ConstantOp::create(k.b, k.loc, k.b.getZeroAttr(type));
+    return fromMemory(LLVM::MaskedLoadOp::create(k.b, k.loc, type, pointer,
+                                                 mask, zero, alignment),
+                      element);
+  }
+  auto indexType = VectorType::get({k.lanes}, k.i64Type);
+  Value offsets = offset;
+  if (!isa<VectorType>(offset.getType())) {
+    SmallVector<int64_t> steps(k.lanes);
+    for (int64_t i = 0; i < k.lanes; ++i)
+      steps[i] = i * stride;
+    Value iota = arith::ConstantOp::create(
+        k.b, k.loc,
+        DenseElementsAttr::get(indexType, ArrayRef<int64_t>(steps)));
+    offsets =
+        k.add(vector::BroadcastOp::create(k.b, k.loc, indexType, offset), iota);
+  }
+  Value all = mask;
+  if (!all)
+    all = arith::ConstantOp::create(k.b, k.loc,
+                                    DenseElementsAttr::get(k.maskType, true));
+  Value zero = arith::ConstantOp::create(k.b, k.loc, k.b.getZeroAttr(type));
+  Value pointers = address(k, window.pointer, element, offsets);
+  return fromMemory(LLVM::masked_gather::create(k.b, k.loc, type, pointers, all,
+                                                ValueRange{zero}, alignment),
+                    element);
+}
+
+Value ElementEmitter::loadFull(const Window &window) {
+  if (window.perElement)
+    return loadAt(window, elementIndex(window), 0);
+  if (window.columnStride == 0) {
+    Value one = loadRowScalar(window);
+    return vector::BroadcastOp::create(k.b, k.loc, typeOf(one.getType(), true),
+                                       one);
+  }
+  Value offset = k.add(rowOffset(window), k.mul(column, window.columnStride));
+  return loadAt(window, offset, window.columnStride);
+}
+
+Value ElementEmitter::loadRowScalar(const Window &window) {
+  OpBuilder::InsertionGuard guard(k.b);
+  Value offset = rowOffset(window);
+  if (columnLoop)
+    k.b.setInsertionPoint(columnLoop);
+  Type element = window.view.element;
+  Value pointer = address(k, window.pointer, element, offset);
+  return fromMemory(LLVM::LoadOp::create(k.b, k.loc, memoryType(element),
+                                         pointer, alignmentOf(element)),
+                    element);
+}
+
+void ElementEmitter::store(unsigned index, Value vector) {
+  const Window &window = writes[index];
+  Type element = window.view.element;
+  unsigned alignment = alignmentOf(element);
+  if (element.isInteger(1))
+    vector = arith::ExtUIOp::create(k.b, k.loc, typeOf(k.b.getI8Type(), true),
+                                    vector);
+  Value offsets;
+  if (window.perElement) {
+    offsets = elementIndex(window);
+  } else {
+    Value offset = rowOffset(window);
+    if (domain.cols != 1)
+      offset = k.add(offset, k.mul(column, window.columnStride));
+    if (window.columnStride == 1 || domain.cols == 1) {
+      Value pointer = address(k, window.pointer, element, offset);
+      if (mask)
+        LLVM::MaskedStoreOp::create(k.b, k.loc, vector, pointer, mask,
+                                    alignment);
+      else
+        LLVM::StoreOp::create(k.b, k.loc, vector, pointer, alignment);
+      return;
+    }
+    auto type = VectorType::get({k.lanes}, k.i64Type);
+    SmallVector<int64_t> steps(k.lanes);
+    for (int64_t i = 0; i < k.lanes; ++i)
+      steps[i] = i * window.columnStride;
+    Value iota = arith::ConstantOp::create(
+        k.b, k.loc, DenseElementsAttr::get(type, ArrayRef<int64_t>(steps)));
+    offsets =
+        k.add(vector::BroadcastOp::create(k.b, k.loc, type, offset), iota);
+  }
+  Value all = mask;
+  if (!all)
+    all = arith::ConstantOp::create(k.b, k.loc,
+                                    DenseElementsAttr::get(k.maskType, true));
+  LLVM::masked_scatter::create(k.b, k.loc, vector,
+                               address(k, window.pointer, element, offsets),
+                               all, alignment);
+}
+
+void ElementEmitter::storeScalar(unsigned index, Value scalarValue) {
+  const Window &window = writes[index];
+  Type element = window.view.element;
+  if (element.isInteger(1))
+    scalarValue =
+        arith::ExtUIOp::create(k.b, k.loc, k.b.getI8Type(), scalarValue);
+  LLVM::StoreOp::create(k.b, k.loc, scalarValue,
+                        address(k, window.pointer, element, rowOffset(window)),
+                        alignmentOf(element));
+}
+
+Value ElementEmitter::masked(Value vector, double other) {
+  if (!mask)
+    return vector;
+  return arith::SelectOp::create(k.b, k.loc, mask, vector, k.splat(other));
+}
+
+//===----------------------------------------------------------------------===//
+// Values
+//===----------------------------------------------------------------------===//
+
+Value ElementEmitter::constant(DenseElementsAttr value, bool vector) {
+  Type type = typeOf(value.getElementType(), vector);
+  Attribute one = value.getSplatValue<Attribute>();
+  if (auto vectorType = dyn_cast<VectorType>(type))
+    one = DenseElementsAttr::get(vectorType, one);
+  return arith::ConstantOp::create(k.b, k.loc, cast<TypedAttr>(one));
+}
+
+Value ElementEmitter::number(TypedAttr value) {
+  auto type = cast<VectorType>(typeOf(value.getType(), true));
+  return arith::ConstantOp::create(
+      k.b, k.loc, DenseElementsAttr::get(type, Attribute(value)));
+}
+
+/// The index along `axis` of a tensor at the current point, i32.
+Value ElementEmitter::indexAlong(RankedTensorType type, int64_t axis,
+                                 bool vector) {
+  int64_t inner = 1;
+  for (int64_t size : type.getShape().drop_front(axis + 1))
+    inner *= size;
+  int64_t size = type.getDimSize(axis);
+  bool lastIsColumn = vector && type.getShape().back() == domain.cols;
+  if (!vector || (lastIsColumn && axis != type.getRank() - 1)) {
+    // Constant within the row.
+    if (vector)
+      inner /= domain.cols;
+    Value index = k.rem(k.div(row, inner), k.i64(size));
+    Value narrow = arith::TruncIOp::create(k.b, k.loc, k.b.getI32Type(), index);
+    if (!vector)
+      return narrow;
+    return vector::BroadcastOp::create(k.b, k.loc,
+                                       typeOf(k.b.getI32Type(), true), narrow);
+  }
+  Value numbers = columnNumbers();
+  if (!lastIsColumn) {
+    auto i64s = VectorType::get({k.lanes}, k.i64Type);
+    auto splat = [&](int64_t value) -> Value {
+      return arith::ConstantOp::create(k.b, k.loc,
+                                       DenseElementsAttr::get(i64s, value));
+    };
+    Value first =
+        vector::BroadcastOp::create(k.b, k.loc, i64s, k.mul(row, domain.cols));
+    numbers =
+        arith::DivUIOp::create(k.b, k.loc, k.add(numbers, first), splat(inner));
+    numbers = arith::RemUIOp::create(k.b, k.loc, numbers, splat(size));
+  }
+  return arith::TruncIOp::create(k.b, k.loc, typeOf(k.b.getI32Type(), true),
+                                 numbers);
+}
+
+/// An index tensor along its own axis.
+Value ElementEmitter::index(Operation *op, bool vector) {
+  return indexAlong(tensorType(op->getResult(0)), cast<IotaOp>(op).getAxis(),
+                    vector);
+}
+
+Value ElementEmitter::gatherRow(Operation *op) {
+  auto gather = cast<GatherOp>(op);
+  const Window &table = reads.at(gather.getTable().getAsOpaquePointer());
+  Value id =
+      arith::ExtSIOp::create(k.b, k.loc, k.i64Type, scalar(gather.getIds()));
+  Value offset = k.mul(id, table.view.strides.front());
+  int64_t stride = table.view.shape.size() > 1 ? table.view.strides.back() : 1;
+  return loadAt(table, k.add(offset, k.mul(column, stride)), stride);
+}
+
+Value ElementEmitter::dropout(Operation *op) {
+  auto dropout = cast<DropoutOp>(op);
+  double rate = dropout.getRate().convertToDouble();
+  Value x = full(dropout.getX());
+  // One counter serves 64 columns, so their masks are made together.
+  auto makeMasks = [&] {
+    DropoutKey key =
+        dropoutKey(k.b, k.loc, arguments.rng,
+                   dropout.getLayer() ? arguments.layer : k.toIndex(k.i64(0)),
+                   dropout.getSite(), rate, microSteps);
+    return dropoutKeep64(k.b, k.loc, key, k.toIndex(row),
+                         k.toIndex(k.div(column, 64)), k.lanes);
+  };
+  Value keep;
+  if (columnInBlock >= 0) {
+    SmallVector<Value> &masks = keepMasks[{op, block}];
+    if (masks.empty())
+      masks = makeMasks();
+    keep = masks[columnInBlock / k.lanes];
+  } else {
+    SmallVector<Value> masks = makeMasks();
+    Value number = k.div(k.rem(column, k.i64(64)), k.lanes);
+    keep = masks[0];
+    for (size_t i = 1; i < masks.size(); ++i)
+      keep = k.select(k.equal(number, k.i64(i)), masks[i], keep);
+  }
+  Value scaled = k.mulf(x, k.splat(1.0 / (1.0 - rate)));
+  return arith::SelectOp::create(k.b, k.loc, keep, scaled, k.splat(0.0));
+}
+
+Value ElementEmitter::compute(Operation *op, bool vector) {
+  if (vector) {
+    if (isa<GatherOp>(op))
+      return gatherRow(op);
+    if (isa<DropoutOp>(op))
+      return dropout(op);
+  }
+  SmallVector<Value> operands;
+  for (Value operand : op->getOperands())
+    operands.push_back(vector ? full(operand) : scalar(operand));
+  Type element = tensorType(op->getResult(0)).getElementType();
+  return emitElementwise(k, op, operands, typeOf(element, vector));
+}
+
+Value ElementEmitter::full(Value value) {
+  if (Value known = columnValues->lookup(value))
+    return known;
+  auto remember = [&](Value result) { return (*columnValues)[value] = result; };
+  Operation *op = value.getDefiningOp();
+  // A row's scalar in a place for a vector.
+  if (Value known = rowValues.lookup(value))
+    return remember(vector::BroadcastOp::create(
+        k.b, k.loc, typeOf(known.getType(), true), known));
+  if (auto it = reads.find(value.getAsOpaquePointer()); it != reads.end())
+    return remember(loadFull(it->second));
+  if (auto constantOp = dyn_cast<ConstantOp>(op))
+    return remember(
+        constant(cast<DenseElementsAttr>(constantOp.getValue()), true));
+  if (isa<IotaOp>(op))
+    return remember(index(op, /*vector=*/true));
+  // Views in a kernel rename points, or repeat the scalar of a row.
+  if (isa<ReshapeOp>(op))
+    return remember(full(op->getOperand(0)));
+  if (isa<BroadcastOp>(op)) {
+    Value one = scalar(op->getOperand(0));
+    return remember(vector::BroadcastOp::create(
+        k.b, k.loc, typeOf(one.getType(), true), one));
+  }
+  return remember(compute(op, /*vector=*/true));
+}
+
+Value ElementEmitter::scalar(Value value) {
+  if (Value known = rowValues.lookup(value))
+    return known;
+  OpBuilder::InsertionGuard guard(k.b);
+  if (columnLoop)
+    k.b.setInsertionPoint(columnLoop);
+  auto remember = [&](Value result) { return rowValues[value] = result; };
+  Operation *op = value.getDefiningOp();
+  if (auto it = reads.find(value.getAsOpaquePointer()); it != reads.end())
+    return remember(loadRowScalar(it->second));
+  if (auto constantOp = dyn_cast<ConstantOp>(op))
+    return remember(
+        constant(cast<DenseElementsAttr>(constantOp.getValue()), false));
+  if (isa<IotaOp>(op))
+    return remember(index(op, /*vector=*/false));
+  if (isa<ReshapeOp>(op))
+    return remember(scalar(op->getOperand(0)));
+  return remember(compute(op, /*vector=*/false));
+}

@@ -1,0 +1,131 @@
+//===- ElementEmitter.h - the value of an expression at a point -*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_TARGET_CPU_ELEMENTEMITTER_H
+#define TFM_TARGET_CPU_ELEMENTEMITTER_H
+
+#include "compiler/schedule/SchedDialect.h"
+#include "compiler/schedule/View.h"
+#include "compiler/target/cpu/KernelBuilder.h"
+
+#include <deque>
+#include <map>
+
+namespace tfm {
+
+/// Elements of a tensor as they lie in memory: booleans are bytes.
+inline mlir::Type memoryType(mlir::Type element) {
+  return element.isInteger(1) ? mlir::IntegerType::get(element.getContext(), 8)
+                              : element;
+}
+
+/// Emits the elementwise part of kernels: vectors of a row's columns, or a
+/// row's scalar, of any value that a launch computes or reads. Row kernels and
+/// the epilogues of matmuls are made of it.
+class ElementEmitter {
+public:
+  /// Of the body of `launch`; `pointers` are to its reads and writes.
+  ElementEmitter(KernelBuilder &k, sched::LaunchOp launch,
+                 mlir::ValueRange pointers, const KernelArguments &arguments);
+  /// Of a domain alone: what is read and written is added.
+  ElementEmitter(KernelBuilder &k, const Domain &domain,
+                 const KernelArguments &arguments)
+      : k(k), domain(domain), arguments(arguments) {}
+
+  /// `value` is read through `view` of `pointer`.
+  void addRead(mlir::Value value, mlir::Value pointer, const View &view,
+               sched::Access access);
+  /// The next write goes through `view` of `pointer`.
+  void addWrite(mlir::Value pointer, const View &view, sched::Access access);
+
+  /// Starts row `row`; what was known of the last row is forgotten.
+  void beginRow(mlir::Value row);
+  /// Moves to the `lanes` columns from `column` on, of which only those in
+  /// `mask` exist (null: all). `chunk` is the column where it is known: its
+  /// values are kept for the row. In a loop over 64 columns at a time, `loop`,
+  /// it is -1 for the first `lanes` of them, -2 for the next, and so on;
+  /// kAnyColumn elsewhere.
+  void beginColumns(mlir::Value column, mlir::Value mask, int64_t chunk,
+                    mlir::Operation *loop = nullptr);
+  static constexpr int64_t kAnyColumn = INT64_MIN;
+  /// Row scalars are computed before this loop from now on.
+  void endColumns() { columnLoop = nullptr; }
+
+  /// A vector of `value` at the current columns.
+  mlir::Value full(mlir::Value value);
+  /// `value` at the current row.
+  mlir::Value scalar(mlir::Value value);
+  /// Makes a value known: a matmul's result, a row's sum.
+  void provide(mlir::Value value, mlir::Value vector);
+  void provideScalar(mlir::Value value, mlir::Value scalarValue);
+
+  /// A number as a vector.
+  mlir::Value number(mlir::TypedAttr value);
+
+  /// Stores a vector of the write `index` of the launch.
+  void store(unsigned index, mlir::Value vector);
+  /// Stores a row's scalar.
+  void storeScalar(unsigned index, mlir::Value scalarValue);
+  mlir::Value writePointer(unsigned index) const {
+    return writes[index].pointer;
+  }
+
+  /// `value` where the mask holds, `other` elsewhere.
+  mlir::Value masked(mlir::Value vector, double other);
+
+private:
+  /// How a view lies over the domain: an offset per row, a stride per column.
+  struct Window {
+    mlir::Value pointer;
+    View view;
+    llvm::SmallVector<std::pair<int64_t, int64_t>> leading; // size, stride
+    int64_t columnStride = 0;
+    bool perElement = false; // no stride can say it: each element is looked up
+  };
+  Window makeWindow(mlir::Value pointer, const View &view,
+                    sched::Access access) const;
+  mlir::Value rowOffset(const Window &window);
+  mlir::Value loadFull(const Window &window);
+  mlir::Value loadRowScalar(const Window &window);
+  mlir::Value loadAt(const Window &window, mlir::Value offset, int64_t stride);
+  mlir::Value elementIndex(const Window &window);
+  mlir::Value indexAlong(mlir::RankedTensorType type, int64_t axis,
+                         bool vector);
+  mlir::Value index(mlir::Operation *op, bool vector);
+  mlir::Value compute(mlir::Operation *op, bool vector);
+  mlir::Value constant(mlir::DenseElementsAttr value, bool vector);
+  mlir::Value gatherRow(mlir::Operation *op);
+  mlir::Value dropout(mlir::Operation *op);
+  mlir::Type typeOf(mlir::Type element, bool vector) const;
+  mlir::Value fromMemory(mlir::Value value, mlir::Type element);
+  mlir::Value columnNumbers();
+
+  KernelBuilder &k;
+  const Domain domain;
+  KernelArguments arguments;
+  /// Micro-steps in an update, for dropout's counters.
+  int64_t microSteps = 1;
+  /// In nodes of their own: `rowOffsets` knows them by their address.
+  std::map<void *, Window> reads;
+  std::deque<Window> writes;
+  mlir::Value row, column, mask;
+  mlir::Operation *columnLoop = nullptr;
+  llvm::DenseMap<mlir::Value, mlir::Value> rowValues;
+  llvm::DenseMap<int64_t, llvm::DenseMap<mlir::Value, mlir::Value>> chunkValues;
+  llvm::DenseMap<mlir::Value, mlir::Value> *columnValues = nullptr;
+  llvm::DenseMap<const Window *, mlir::Value> rowOffsets;
+  /// Dropout's masks of each block of 64 columns, and where in its block the
+  /// current vector is (-1 where that is not known).
+  llvm::DenseMap<std::pair<mlir::Operation *, int64_t>,
+                 llvm::SmallVector<mlir::Value>>
+      keepMasks;
+  int64_t columnInBlock = -1, block = -1;
+};
+
+} // namespace tfm
+
+#endif // TFM_TARGET_CPU_ELEMENTEMITTER_H

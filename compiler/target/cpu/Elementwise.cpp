@@ -1,0 +1,231 @@
+//===- Elementwise.cpp - elementwise ops on scalars and vectors -----------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/target/cpu/Elementwise.h"
+
+#include "compiler/dialect/TfmDialect.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/IR/TypeUtilities.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include <cmath>
+
+using namespace mlir;
+using namespace tfm;
+
+namespace {
+
+/// A number in a kernel, a scalar or a vector of them: what the formulas of
+/// ScalarFunctions.h compute with.
+struct Number {
+  KernelBuilder &k;
+  Value value;
+
+  Number with(Value result) const { return {k, result}; }
+  Number constant(double number) const {
+    Type type = value.getType();
+    TypedAttr attr = k.b.getFloatAttr(getElementTypeOrSelf(type), number);
+    if (auto vector = dyn_cast<VectorType>(type))
+      attr = DenseElementsAttr::get(vector, Attribute(attr));
+    return with(arith::ConstantOp::create(k.b, k.loc, attr));
+  }
+  template <typename Op> Number apply() const {
+    return with(Op::create(k.b, k.loc, value));
+  }
+
+  friend Number operator-(Number x) { return x.apply<arith::NegFOp>(); }
+  friend Number operator+(Number x, Number y) {
+    return x.with(x.k.addf(x.value, y.value));
+  }
+  friend Number operator*(Number x, Number y) {
+    return x.with(x.k.mulf(x.value, y.value));
+  }
+  friend Number operator/(Number x, Number y) {
+    return x.with(x.k.divf(x.value, y.value));
+  }
+  friend Number operator+(double x, Number y) { return y.constant(x) + y; }
+  friend Number operator+(Number x, double y) { return x + x.constant(y); }
+  friend Number operator*(double x, Number y) { return y.constant(x) * y; }
+  friend Number operator*(Number x, double y) { return x * x.constant(y); }
+  friend Number operator/(double x, Number y) { return y.constant(x) / y; }
+
+  friend Number abs(Number x) { return x.apply<math::AbsFOp>(); }
+  friend Number exp(Number x) { return x.apply<math::ExpOp>(); }
+  friend Number log(Number x) { return x.apply<math::LogOp>(); }
+  friend Number log1p(Number x) { return x.apply<math::Log1pOp>(); }
+  friend Number sqrt(Number x) { return x.apply<math::SqrtOp>(); }
+  friend Number tanh(Number x) { return x.apply<math::TanhOp>(); }
+  friend Number erf(Number x) { return x.apply<math::ErfOp>(); }
+  friend Number sin(Number x) { return x.apply<math::SinOp>(); }
+  friend Number cos(Number x) { return x.apply<math::CosOp>(); }
+  friend Number max(Number x, double y) {
+    return x.with(arith::MaximumFOp::create(x.k.b, x.k.loc, x.value,
+                                            x.constant(y).value));
+  }
+};
+
+/// The function that `op` applies, of `x`; null where it is none of the table.
+template <typename... Ops>
+Value emitScalarFunction(OpList<Ops...>, Operation *op, Number x) {
+  Value result;
+  auto tryOne = [&]<typename Op>() {
+    if constexpr (isScalarFunction<Op>)
+      if (isa<Op>(op))
+        result = Op::apply(x).value;
+  };
+  (tryOne.template operator()<Ops>(), ...);
+  return result;
+}
+
+class Elementwise {
+public:
+  Elementwise(KernelBuilder &k, Type type) : k(k), type(type) {}
+
+  Value number(double value) {
+    Type element = getElementTypeOrSelf(type);
+    TypedAttr attr = isa<FloatType>(element)
+                         ? TypedAttr(k.b.getFloatAttr(element, value))
+                         : TypedAttr(k.b.getIntegerAttr(
+                               element, static_cast<int64_t>(value)));
+    if (auto vector = dyn_cast<VectorType>(type))
+      attr = DenseElementsAttr::get(vector, Attribute(attr));
+    return arith::ConstantOp::create(k.b, k.loc, attr);
+  }
+
+  /// x ** p by multiplication for a small whole p, else e ** (p * log(x)).
+  Value power(Operation *op, Value x, Value p) {
+    if (std::optional<double> exponent = floatSplat(op->getOperand(1))) {
+      double magnitude = std::abs(*exponent);
+      if (magnitude == std::floor(magnitude) && magnitude <= 64) {
+        Value result = number(1);
+        Value base = x;
+        for (auto n = static_cast<unsigned>(magnitude); n; n >>= 1) {
+          if (n & 1)
+            result = k.mulf(result, base);
+          base = k.mulf(base, base);
+        }
+        return *exponent < 0 ? k.divf(number(1), result) : result;
+      }
+      if (magnitude == 0.5) {
+        Value root = math::SqrtOp::create(k.b, k.loc, x);
+        return *exponent < 0 ? k.divf(number(1), root) : root;
+      }
+    }
+    Value log = math::LogOp::create(k.b, k.loc, x);
+    return math::ExpOp::create(k.b, k.loc, k.mulf(p, log));
+  }
+
+  template <typename FloatOp, typename IntOp> Value either(Value a, Value b) {
+    if (isa<FloatType>(getElementTypeOrSelf(a.getType())))
+      return FloatOp::create(k.b, k.loc, a, b);
+    return IntOp::create(k.b, k.loc, a, b);
+  }
+
+  /// x / 0 is 0 for integers, also in lanes that nobody asked for: the
+  /// processor would end the program.
+  Value quotient(Value a, Value b) {
+    if (isa<FloatType>(getElementTypeOrSelf(type)))
+      return k.divf(a, b);
+    Value isZero = compare(CompareKind::eq, b, number(0));
+    Value divisor = k.select(isZero, number(1), b);
+    Value result = arith::DivSIOp::create(k.b, k.loc, a, divisor);
+    return k.select(isZero, number(0), result);
+  }
+
+  Value compare(CompareKind kind, Value a, Value b) {
+    static constexpr arith::CmpFPredicate floats[] = {
+        arith::CmpFPredicate::OEQ, arith::CmpFPredicate::UNE,
+        arith::CmpFPredicate::OLT, arith::CmpFPredicate::OLE,
+        arith::CmpFPredicate::OGT, arith::CmpFPredicate::OGE};
+    static constexpr arith::CmpIPredicate ints[] = {
+        arith::CmpIPredicate::eq,  arith::CmpIPredicate::ne,
+        arith::CmpIPredicate::slt, arith::CmpIPredicate::sle,
+        arith::CmpIPredicate::sgt, arith::CmpIPredicate::sge};
+    auto index = static_cast<unsigned>(kind);
+    if (isa<FloatType>(getElementTypeOrSelf(a.getType())))
+      return arith::CmpFOp::create(k.b, k.loc, floats[index], a, b);
+    return arith::CmpIOp::create(k.b, k.loc, ints[index], a, b);
+  }
+
+  Value convert(Value x) {
+    Type from = getElementTypeOrSelf(x.getType()),
+         to = getElementTypeOrSelf(type);
+    if (from == to)
+      return x;
+    if (from.isInteger(1)) {
+      Value wide = x;
+      Type i32 = k.b.getI32Type();
+      if (auto vector = dyn_cast<VectorType>(type))
+        i32 = VectorType::get(vector.getShape(), i32);
+      wide = arith::ExtUIOp::create(k.b, k.loc, i32, x);
+      return to.isInteger(32) ? wide
+                              : arith::SIToFPOp::create(k.b, k.loc, type, wide);
+    }
+    if (to.isInteger(1)) {
+      Value zero =
+          arith::ConstantOp::create(k.b, k.loc, k.b.getZeroAttr(x.getType()));
+      return compare(CompareKind::ne, x, zero);
+    }
+    if (isa<FloatType>(from) && isa<IntegerType>(to))
+      return arith::FPToSIOp::create(k.b, k.loc, type, x);
+    if (isa<IntegerType>(from) && isa<FloatType>(to))
+      return arith::SIToFPOp::create(k.b, k.loc, type, x);
+    if (from.getIntOrFloatBitWidth() < to.getIntOrFloatBitWidth())
+      return arith::ExtFOp::create(k.b, k.loc, type, x);
+    return arith::TruncFOp::create(k.b, k.loc, type, x);
+  }
+
+  Value emit(Operation *op, ValueRange x) {
+    if (isa<ScalarFunctionOpInterface>(op))
+      return emitScalarFunction(AllOps(), op, {k, x[0]});
+    return TypeSwitch<Operation *, Value>(op)
+        .Case([&](NegOp) { return arith::NegFOp::create(k.b, k.loc, x[0]); })
+        .Case([&](StopGradientOp) { return x[0]; })
+        .Case([&](CastOp) { return convert(x[0]); })
+        .Case([&](NotOp) {
+          return arith::XOrIOp::create(k.b, k.loc, x[0], number(1));
+        })
+        .Case([&](AddOp) {
+          return either<arith::AddFOp, arith::AddIOp>(x[0], x[1]);
+        })
+        .Case([&](SubOp) {
+          return either<arith::SubFOp, arith::SubIOp>(x[0], x[1]);
+        })
+        .Case([&](MulOp) {
+          return either<arith::MulFOp, arith::MulIOp>(x[0], x[1]);
+        })
+        .Case([&](DivOp) { return quotient(x[0], x[1]); })
+        .Case([&](MinOp) {
+          return either<arith::MinimumFOp, arith::MinSIOp>(x[0], x[1]);
+        })
+        .Case([&](MaxOp) {
+          return either<arith::MaximumFOp, arith::MaxSIOp>(x[0], x[1]);
+        })
+        .Case([&](PowOp) { return power(op, x[0], x[1]); })
+        .Case([&](AndOp) {
+          return arith::AndIOp::create(k.b, k.loc, x[0], x[1]);
+        })
+        .Case(
+            [&](OrOp) { return arith::OrIOp::create(k.b, k.loc, x[0], x[1]); })
+        .Case([&](CompareOp c) { return compare(c.getKind(), x[0], x[1]); })
+        .Case([&](SelectOp) {
+          return arith::SelectOp::create(k.b, k.loc, x[0], x[1], x[2]);
+        })
+        .Default([](Operation *) { return Value(); });
+  }
+
+private:
+  KernelBuilder &k;
+  Type type;
+};
+
+} // namespace
+
+Value tfm::emitElementwise(KernelBuilder &k, Operation *op, ValueRange operands,
+                           Type type) {
+  return Elementwise(k, type).emit(op, operands);
+}

@@ -1,0 +1,258 @@
+//===- KernelBuilder.cpp - short spellings for the IR of kernels ----------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/target/cpu/KernelBuilder.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace tfm;
+
+func::FuncOp Kernel::getFunc() const { return cast<func::FuncOp>(func); }
+
+KernelBuilder::KernelBuilder(OpBuilder &builder, ModuleOp module, int64_t lanes)
+    : b(builder), loc(module.getLoc()), lanes(lanes),
+      ptrType(LLVM::LLVMPointerType::get(builder.getContext())),
+      i64Type(builder.getI64Type()), f32Type(builder.getF32Type()),
+      vecType(VectorType::get({lanes}, f32Type)),
+      maskType(VectorType::get({lanes}, builder.getI1Type())), module(module) {}
+
+Value KernelBuilder::i64(int64_t value) {
+  return arith::ConstantIntOp::create(b, loc, i64Type, value);
+}
+Value KernelBuilder::i1(bool value) {
+  return arith::ConstantIntOp::create(b, loc, b.getI1Type(), value);
+}
+Value KernelBuilder::splat(double value) {
+  return arith::ConstantOp::create(
+      b, loc, DenseElementsAttr::get(vecType, static_cast<float>(value)));
+}
+Value KernelBuilder::splat(Value scalar) {
+  return vector::BroadcastOp::create(b, loc, vecType, scalar);
+}
+
+Value KernelBuilder::add(Value x, Value y) {
+  return b.createOrFold<arith::AddIOp>(loc, x, y);
+}
+Value KernelBuilder::sub(Value x, Value y) {
+  return b.createOrFold<arith::SubIOp>(loc, x, y);
+}
+Value KernelBuilder::mul(Value x, Value y) {
+  return b.createOrFold<arith::MulIOp>(loc, x, y);
+}
+Value KernelBuilder::div(Value x, Value y) {
+  return b.createOrFold<arith::DivUIOp>(loc, x, y);
+}
+Value KernelBuilder::rem(Value x, Value y) {
+  return b.createOrFold<arith::RemUIOp>(loc, x, y);
+}
+Value KernelBuilder::min(Value x, Value y) {
+  return b.createOrFold<arith::MinSIOp>(loc, x, y);
+}
+Value KernelBuilder::max(Value x, Value y) {
+  return b.createOrFold<arith::MaxSIOp>(loc, x, y);
+}
+Value KernelBuilder::less(Value x, Value y) {
+  return b.createOrFold<arith::CmpIOp>(loc, arith::CmpIPredicate::slt, x, y);
+}
+Value KernelBuilder::equal(Value x, Value y) {
+  return b.createOrFold<arith::CmpIOp>(loc, arith::CmpIPredicate::eq, x, y);
+}
+Value KernelBuilder::select(Value condition, Value x, Value y) {
+  return b.createOrFold<arith::SelectOp>(loc, condition, x, y);
+}
+
+Value KernelBuilder::addf(Value x, Value y) {
+  return arith::AddFOp::create(b, loc, x, y);
+}
+Value KernelBuilder::subf(Value x, Value y) {
+  return arith::SubFOp::create(b, loc, x, y);
+}
+Value KernelBuilder::mulf(Value x, Value y) {
+  return arith::MulFOp::create(b, loc, x, y);
+}
+Value KernelBuilder::divf(Value x, Value y) {
+  return arith::DivFOp::create(b, loc, x, y);
+}
+Value KernelBuilder::maxf(Value x, Value y) {
+  // One instruction; no operand is NaN unless the result is meaningless anyway.
+  return arith::MaxNumFOp::create(
+      b, loc, x, y, arith::FastMathFlags::nnan | arith::FastMathFlags::nsz);
+}
+Value KernelBuilder::fma(Value x, Value y, Value z) {
+  return LLVM::FMAOp::create(b, loc, x.getType(), x, y, z);
+}
+
+Value KernelBuilder::toIndex(Value x) {
+  return b.createOrFold<arith::IndexCastOp>(loc, b.getIndexType(), x);
+}
+Value KernelBuilder::toI64(Value x) {
+  return b.createOrFold<arith::IndexCastOp>(loc, i64Type, x);
+}
+
+Value KernelBuilder::pointer(Value memref) {
+  auto type = cast<MemRefType>(memref.getType());
+  int64_t offset = 0;
+  SmallVector<int64_t> strides;
+  if (failed(type.getStridesAndOffset(strides, offset)))
+    offset = 0;
+  Value address =
+      memref::ExtractAlignedPointerAsIndexOp::create(b, loc, memref);
+  Value base = LLVM::IntToPtrOp::create(b, loc, ptrType, toI64(address));
+  return at(base, offset);
+}
+Value KernelBuilder::at(Value ptr, Value offset) {
+  return LLVM::GEPOp::create(b, loc, ptrType, f32Type, ptr, ValueRange{offset});
+}
+Value KernelBuilder::at(Value ptr, int64_t offset) {
+  if (offset == 0)
+    return ptr;
+  // Constant indices of a getelementptr are 32 bits wide.
+  if (!llvm::isInt<32>(offset))
+    return at(ptr, i64(offset));
+  return LLVM::GEPOp::create(
+      b, loc, ptrType, f32Type, ptr,
+      ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(offset)});
+}
+
+Value KernelBuilder::loadScalar(Value ptr) {
+  return LLVM::LoadOp::create(b, loc, f32Type, ptr, /*alignment=*/4);
+}
+void KernelBuilder::storeScalar(Value value, Value ptr) {
+  LLVM::StoreOp::create(b, loc, value, ptr, /*alignment=*/4);
+}
+Value KernelBuilder::load(Value ptr, Value mask) {
+  if (!mask)
+    return LLVM::LoadOp::create(b, loc, vecType, ptr, /*alignment=*/4);
+  return LLVM::MaskedLoadOp::create(b, loc, vecType, ptr, mask, splat(0.0),
+                                    b.getI32IntegerAttr(4));
+}
+void KernelBuilder::store(Value value, Value ptr, Value mask) {
+  if (!mask)
+    LLVM::StoreOp::create(b, loc, value, ptr, /*alignment=*/4);
+  else
+    LLVM::MaskedStoreOp::create(b, loc, value, ptr, mask,
+                                b.getI32IntegerAttr(4));
+}
+Value KernelBuilder::maskOf(Value count) {
+  auto type = VectorType::get({lanes}, b.getI32Type());
+  SmallVector<int32_t> numbers(lanes);
+  for (int64_t i = 0; i < lanes; ++i)
+    numbers[i] = static_cast<int32_t>(i);
+  Value iota = arith::ConstantOp::create(
+      b, loc, DenseElementsAttr::get(type, ArrayRef<int32_t>(numbers)));
+  Value clamped = min(max(count, i64(0)), i64(lanes));
+  Value narrow = arith::TruncIOp::create(b, loc, b.getI32Type(), clamped);
+  Value all = vector::BroadcastOp::create(b, loc, type, narrow);
+  return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, iota, all);
+}
+Value KernelBuilder::shuffle(Value x, Value y, ArrayRef<int64_t> lanesOfBoth) {
+  return vector::ShuffleOp::create(b, loc, x, y, lanesOfBoth);
+}
+
+SmallVector<Value> KernelBuilder::loop(Value from, Value to, int64_t step,
+                                       ValueRange init, LoopBody body) {
+  auto loop = scf::ForOp::create(
+      b, loc, from, to, i64(step), init,
+      [&](OpBuilder &, Location, Value i, ValueRange carried) {
+        // The body builds with `b`; leave it where the loop wants it.
+        scf::YieldOp::create(b, loc, body(i, carried));
+      });
+  return SmallVector<Value>(loop.getResults());
+}
+void KernelBuilder::loop(Value from, Value to, int64_t step,
+                         llvm::function_ref<void(Value)> body) {
+  loop(from, to, step, {}, [&](Value i, ValueRange) {
+    body(i);
+    return SmallVector<Value>();
+  });
+}
+void KernelBuilder::ifThen(Value condition, llvm::function_ref<void()> then,
+                           llvm::function_ref<void()> otherwise) {
+  auto yield = [&](llvm::function_ref<void()> part) {
+    return [this, part](OpBuilder &, Location) {
+      part();
+      scf::YieldOp::create(b, loc);
+    };
+  };
+  if (otherwise)
+    scf::IfOp::create(b, loc, condition, yield(then), yield(otherwise));
+  else
+    scf::IfOp::create(b, loc, condition, yield(then));
+}
+
+std::pair<Value, Value> KernelBuilder::share(Value count, Value thread,
+                                             Value threads) {
+  return {div(mul(count, thread), threads),
+          div(mul(count, add(thread, 1)), threads)};
+}
+
+func::FuncOp KernelBuilder::sharedFunction(
+    StringRef name, ArrayRef<Type> arguments,
+    llvm::function_ref<void(KernelBuilder &, ValueRange)> body) {
+  auto symbols = cast<ModuleOp>(module);
+  if (auto existing = symbols.lookupSymbol<func::FuncOp>(name))
+    return existing;
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(symbols.getBody());
+  auto function = func::FuncOp::create(
+      b, loc, name, b.getFunctionType(arguments, TypeRange()));
+  function.setPrivate();
+  function->setAttr(
+      "llvm.linkage",
+      LLVM::LinkageAttr::get(b.getContext(), LLVM::Linkage::Internal));
+  Block *entry = function.addEntryBlock();
+  b.setInsertionPointToStart(entry);
+  body(*this, entry->getArguments());
+  func::ReturnOp::create(b, loc);
+  return function;
+}
+void KernelBuilder::call(func::FuncOp function, ValueRange arguments) {
+  func::CallOp::create(b, loc, function, arguments);
+}
+
+func::FuncOp tfm::beginKernel(OpBuilder &builder, ModuleOp module,
+                              StringRef name, ArrayRef<Type> buffers,
+                              int64_t scratch) {
+  Location loc = module.getLoc();
+  SmallVector<Type> arguments(buffers);
+  Type index = builder.getIndexType();
+  arguments.push_back(MemRefType::get({4}, builder.getI32Type()));
+  arguments.push_back(index);
+  arguments.push_back(
+      MemRefType::get({std::max<int64_t>(scratch, 1)}, builder.getF32Type()));
+  arguments.push_back(index);
+  arguments.push_back(index);
+  builder.setInsertionPointToEnd(module.getBody());
+  auto kernel = func::FuncOp::create(
+      builder, loc, name, builder.getFunctionType(arguments, TypeRange()));
+  // Nothing that a kernel writes overlaps the random state, so that it is read
+  // once and not after every store.
+  unsigned rng = buffers.size();
+  for (StringRef promise : {"llvm.noalias", "llvm.readonly"})
+    kernel.setArgAttr(rng, promise, builder.getUnitAttr());
+  Block *entry = kernel.addEntryBlock();
+  builder.setInsertionPointToStart(entry);
+  auto end = func::ReturnOp::create(builder, loc);
+  builder.setInsertionPoint(end);
+  return kernel;
+}
+
+KernelArguments::KernelArguments(func::FuncOp kernel) {
+  unsigned first = kernel.getNumArguments() - 5;
+  rng = kernel.getArgument(first);
+  layer = kernel.getArgument(first + 1);
+  scratch = kernel.getArgument(first + 2);
+  thread = kernel.getArgument(first + 3);
+  threads = kernel.getArgument(first + 4);
+}

@@ -1,0 +1,145 @@
+//===- KernelBuilder.h - short spellings for the IR of kernels --*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_TARGET_CPU_KERNELBUILDER_H
+#define TFM_TARGET_CPU_KERNELBUILDER_H
+
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/ValueRange.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
+
+namespace mlir {
+class ModuleOp;
+namespace func {
+class FuncOp;
+} // namespace func
+} // namespace mlir
+
+namespace tfm {
+
+/// A kernel and what its callers must know of it.
+struct Kernel {
+  /// Null where emission failed.
+  mlir::Operation *func = nullptr;
+  /// f32 elements of `%scratch` that the kernel uses, for each thread.
+  int64_t scratch = 0;
+
+  mlir::func::FuncOp getFunc() const;
+};
+
+/// Builds the address arithmetic, loads and loops of kernels. All integers are
+/// i64; memory is addressed through bare pointers to f32 (`!llvm.ptr`), with
+/// offsets in elements, because the shared functions (micro-kernels, packing)
+/// take strides at run time, which memrefs passed as bare pointers cannot.
+class KernelBuilder {
+public:
+  /// For kernels of `module` on vectors of `lanes` f32.
+  KernelBuilder(mlir::OpBuilder &builder, mlir::ModuleOp module, int64_t lanes);
+
+  mlir::OpBuilder &b;
+  mlir::Location loc;
+  const int64_t lanes;
+  mlir::Type ptrType, i64Type, f32Type;
+  /// vector<lanes x f32>, vector<lanes x i1>.
+  mlir::VectorType vecType, maskType;
+
+  mlir::Value i64(int64_t value);
+  mlir::Value i1(bool value);
+  /// All lanes equal to a constant or a scalar f32.
+  mlir::Value splat(double value);
+  mlir::Value splat(mlir::Value scalar);
+
+  mlir::Value add(mlir::Value x, mlir::Value y);
+  mlir::Value add(mlir::Value x, int64_t y) { return add(x, i64(y)); }
+  mlir::Value sub(mlir::Value x, mlir::Value y);
+  mlir::Value mul(mlir::Value x, mlir::Value y);
+  mlir::Value mul(mlir::Value x, int64_t y) { return mul(x, i64(y)); }
+  /// Unsigned: both operands are known not to be negative.
+  mlir::Value div(mlir::Value x, mlir::Value y);
+  mlir::Value div(mlir::Value x, int64_t y) { return div(x, i64(y)); }
+  mlir::Value rem(mlir::Value x, mlir::Value y);
+  mlir::Value min(mlir::Value x, mlir::Value y);
+  mlir::Value max(mlir::Value x, mlir::Value y);
+  mlir::Value less(mlir::Value x, mlir::Value y);
+  mlir::Value equal(mlir::Value x, mlir::Value y);
+  mlir::Value select(mlir::Value condition, mlir::Value x, mlir::Value y);
+
+  /// On vectors or scalars of f32.
+  mlir::Value addf(mlir::Value x, mlir::Value y);
+  mlir::Value subf(mlir::Value x, mlir::Value y);
+  mlir::Value mulf(mlir::Value x, mlir::Value y);
+  mlir::Value divf(mlir::Value x, mlir::Value y);
+  mlir::Value maxf(mlir::Value x, mlir::Value y);
+  mlir::Value fma(mlir::Value x, mlir::Value y, mlir::Value z);
+
+  /// i64 to index and back.
+  mlir::Value toIndex(mlir::Value x);
+  mlir::Value toI64(mlir::Value x);
+
+  /// The first element of a memref.
+  mlir::Value pointer(mlir::Value memref);
+  /// `ptr` advanced by f32 elements.
+  mlir::Value at(mlir::Value ptr, mlir::Value offset);
+  mlir::Value at(mlir::Value ptr, int64_t offset);
+
+  mlir::Value loadScalar(mlir::Value ptr);
+  void storeScalar(mlir::Value value, mlir::Value ptr);
+  /// Loads and stores of `lanes` elements of any alignment. Where `mask` is not
+  /// null only its lanes are touched, and the others load as 0.
+  mlir::Value load(mlir::Value ptr, mlir::Value mask = {});
+  void store(mlir::Value value, mlir::Value ptr, mlir::Value mask = {});
+  /// The first `count` lanes; none where `count <= 0`.
+  mlir::Value maskOf(mlir::Value count);
+  /// Two registers' lanes by their number in the concatenation of both.
+  mlir::Value shuffle(mlir::Value x, mlir::Value y,
+                      llvm::ArrayRef<int64_t> lanesOfBoth);
+
+  using LoopBody = llvm::function_ref<llvm::SmallVector<mlir::Value>(
+      mlir::Value, mlir::ValueRange)>;
+  /// `for (i = from; i < to; i += step)` with loop-carried values.
+  llvm::SmallVector<mlir::Value> loop(mlir::Value from, mlir::Value to,
+                                      int64_t step, mlir::ValueRange init,
+                                      LoopBody body);
+  void loop(mlir::Value from, mlir::Value to, int64_t step,
+            llvm::function_ref<void(mlir::Value)> body);
+  void ifThen(mlir::Value condition, llvm::function_ref<void()> then,
+              llvm::function_ref<void()> otherwise = nullptr);
+
+  /// Thread `thread`'s share [from, to) of `count` things.
+  std::pair<mlir::Value, mlir::Value>
+  share(mlir::Value count, mlir::Value thread, mlir::Value threads);
+
+  /// The function `name` of the module, internal to the object file; made by
+  /// `body`, given its arguments, where it does not exist yet. It returns
+  /// nothing.
+  mlir::func::FuncOp sharedFunction(
+      llvm::StringRef name, llvm::ArrayRef<mlir::Type> arguments,
+      llvm::function_ref<void(KernelBuilder &, mlir::ValueRange)> body);
+  void call(mlir::func::FuncOp function, mlir::ValueRange arguments);
+
+private:
+  mlir::Operation *module;
+};
+
+/// Starts a kernel of the convention of docs/design.md, "Kernels": buffers,
+/// then %rng, %layer, %scratch, %thread, %threads. The builder's insertion
+/// point moves into its body, before the return.
+mlir::func::FuncOp beginKernel(mlir::OpBuilder &builder, mlir::ModuleOp module,
+                               llvm::StringRef name,
+                               llvm::ArrayRef<mlir::Type> buffers,
+                               int64_t scratch);
+
+/// The arguments after the buffers.
+struct KernelArguments {
+  mlir::Value rng, layer, scratch, thread, threads;
+  explicit KernelArguments(mlir::func::FuncOp kernel);
+};
+
+} // namespace tfm
+
+#endif // TFM_TARGET_CPU_KERNELBUILDER_H

@@ -1,0 +1,210 @@
+//===- KernelLibrary.cpp - the distinct kernels of a schedule -------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/target/cpu/KernelLibrary.h"
+
+#include "compiler/schedule/View.h"
+#include "compiler/target/cpu/Attention.h"
+#include "compiler/target/cpu/CacheUpdate.h"
+#include "compiler/target/cpu/ElementEmitter.h"
+#include "compiler/target/cpu/Matmul.h"
+#include "compiler/target/cpu/RowKernel.h"
+
+#include "mlir/IR/OperationSupport.h"
+
+using namespace mlir;
+using namespace tfm;
+using namespace tfm::sched;
+
+namespace {
+
+/// Equal for steps that one kernel computes.
+size_t hashOf(Operation *step) {
+  llvm::hash_code hash =
+      llvm::hash_combine(step->getName(), step->getAttrDictionary(),
+                         llvm::hash_combine_range(step->getOperandTypes()));
+  step->walk([&](Operation *op) {
+    if (op != step)
+      hash = llvm::hash_combine(hash, op->getName(), op->getAttrDictionary());
+  });
+  return hash;
+}
+
+/// Whether one kernel computes both: they differ at most in the buffers.
+bool sameKernel(Operation *a, Operation *b) {
+  if (a->getName() != b->getName() ||
+      a->getAttrDictionary() != b->getAttrDictionary() ||
+      !llvm::equal(a->getOperandTypes(), b->getOperandTypes()))
+    return false;
+  auto launch = dyn_cast<LaunchOp>(a);
+  return !launch || OperationEquivalence::isRegionEquivalentTo(
+                        &launch.getBody(), &cast<LaunchOp>(b).getBody(),
+                        OperationEquivalence::IgnoreLocations);
+}
+
+/// The argument of its launch that an operand is read from; null where it is
+/// not read.
+BlockArgument argumentOf(Value operand) {
+  auto read = operand ? operand.getDefiningOp<ReadOp>() : ReadOp();
+  return read ? cast<BlockArgument>(read.getFrom()) : BlockArgument();
+}
+
+/// How elements lie in memory: booleans are bytes.
+MemRefType storedType(Value argument) {
+  if (!argument)
+    return {};
+  auto type = cast<MemRefType>(argument.getType());
+  return MemRefType::get(type.getShape(), memoryType(type.getElementType()),
+                         type.getLayout());
+}
+
+/// Where a result is written; null where it is not.
+MemRefType writtenType(Value result) {
+  if (result)
+    for (Operation *user : result.getUsers())
+      if (auto write = dyn_cast<WriteOp>(user))
+        return storedType(write.getTo());
+  return {};
+}
+
+} // namespace
+
+FailureOr<std::string> KernelLibrary::kernelFor(Operation *step) {
+  size_t hash = hashOf(step);
+  auto [begin, end] = kernels.equal_range(hash);
+  for (auto known = begin; known != end; ++known)
+    if (sameKernel(known->second.first, step))
+      return known->second.second;
+  std::string name = "kernel" + std::to_string(kernels.size());
+  Kernel kernel = emit(step, name);
+  if (!kernel.func)
+    return failure();
+  scratch = std::max(scratch, kernel.scratch);
+  kernels.insert({hash, {step, name}});
+  return name;
+}
+
+Kernel KernelLibrary::emit(Operation *step, StringRef name) {
+  OpBuilder builder(module.getContext());
+  if (auto copy = dyn_cast<CopyOp>(step))
+    return emitCopyKernel(builder, module, name, copy, target.lanes);
+  if (auto fill = dyn_cast<FillOp>(step))
+    return emitFillKernel(builder, module, name, fill, target.lanes);
+  return emitLaunch(cast<LaunchOp>(step), name);
+}
+
+Kernel KernelLibrary::emitLaunch(LaunchOp launch, StringRef name) {
+  OpBuilder builder(module.getContext());
+  switch (launch.getKind()) {
+  case KernelKind::Row:
+  case KernelKind::Fold:
+    return emitRowKernel(builder, module, name, launch, target.lanes);
+  case KernelKind::ScatterAdd:
+    return emitScatterAddKernel(builder, module, name, launch, target.lanes);
+  case KernelKind::CacheUpdate:
+    return emitCacheUpdateKernel(builder, module, name, launch, target.lanes);
+  case KernelKind::Matmul:
+    return emitMatmulKernel(launch, name);
+  case KernelKind::Attention:
+  case KernelKind::AttentionBackward:
+    return emitAttentionKernel(launch, name);
+  }
+  llvm_unreachable("a kind of kernel without an emitter");
+}
+
+/// The attributes and operands that both directions of attention share.
+template <typename Op>
+static AttentionSpec attentionSpec(Op op, LaunchOp launch) {
+  AttentionSpec spec;
+  spec.q = storedType(argumentOf(op.getQ()));
+  spec.k = storedType(argumentOf(op.getK()));
+  spec.v = storedType(argumentOf(op.getV()));
+  spec.mask = storedType(argumentOf(op.getMask()));
+  spec.causal = op.getCausal();
+  spec.scale = op.getScale().convertToDouble();
+  spec.window = op.getWindow();
+  if (auto softcap = op.getSoftcap())
+    spec.softcap = softcap->convertToDouble();
+  if (auto dropout = op.getDropout())
+    spec.dropout = dropout->convertToDouble();
+  spec.site = op.getSite().value_or(0);
+  spec.accumulate = static_cast<int64_t>(launch.getMicroSteps());
+  return spec;
+}
+
+Kernel KernelLibrary::emitAttentionKernel(LaunchOp launch, StringRef name) {
+  OpBuilder builder(module.getContext());
+  if (auto op = dyn_cast<AttentionOp>(launch.getFirstOp())) {
+    AttentionSpec spec = attentionSpec(op, launch);
+    spec.out = writtenType(op.getOut());
+    spec.lse = writtenType(op.getLse());
+    return emitAttention(builder, module, name, spec, target);
+  }
+  auto op = cast<AttentionBackwardOp>(launch.getFirstOp());
+  AttentionSpec spec = attentionSpec(op, launch);
+  spec.out = storedType(argumentOf(op.getOut()));
+  spec.lse = storedType(argumentOf(op.getLse()));
+  spec.dout = storedType(argumentOf(op.getDout()));
+  spec.dq = writtenType(op.getDq());
+  spec.dk = writtenType(op.getDk());
+  spec.dv = writtenType(op.getDv());
+  spec.dmask = writtenType(op.getDmask());
+  return emitAttentionBackward(builder, module, name, spec, target);
+}
+
+Kernel KernelLibrary::emitMatmulKernel(LaunchOp launch, StringRef name) {
+  auto op = cast<MatmulOp>(launch.getFirstOp());
+  MatmulSpec spec;
+  RankedTensorType result = tensorType(op.getY());
+  ArrayRef<int64_t> shape = result.getShape();
+  spec.batch.assign(shape.begin(), shape.end() - 2);
+  spec.m = shape[shape.size() - 2];
+  spec.n = shape.back();
+  spec.transposeA = op.getTransposeA();
+  spec.transposeB = op.getTransposeB();
+  ArrayRef<int64_t> aShape = tensorType(op.getA()).getShape();
+  spec.k = aShape[aShape.size() - (spec.transposeA ? 2 : 1)];
+  // A and B are the first of what is read, C the first of what is written.
+  spec.a = storedType(argumentOf(op.getA()));
+  spec.b = storedType(argumentOf(op.getB()));
+  spec.c = writtenType(op.getY());
+  SmallVector<Type> types = bufferTypes(launch);
+  ArrayRef<Type> reads = ArrayRef(types).take_front(launch.getReads().size());
+  ArrayRef<Type> writes = ArrayRef(types).drop_front(reads.size());
+  llvm::append_range(spec.reads, reads.drop_front(2));
+  llvm::append_range(spec.writes, writes.drop_front(spec.c ? 1 : 0));
+  SmallVector<Value> written;
+  for (BlockArgument to : launch.getWriteArgs())
+    written.push_back(launch.getWriteOf(to.getArgNumber()).getValue());
+  OpBuilder builder(module.getContext());
+  if (written.size() == 1 && written.front() == op.getY())
+    return emitMatmul(builder, module, name, spec, target);
+
+  spec.epilogue = [&, op](OpBuilder &b, Location, EpilogueTile &tile) mutable {
+    KernelBuilder k(b, module, target.lanes);
+    SmallVector<Value> pointers;
+    for (Value buffer : tile.buffers)
+      pointers.push_back(k.pointer(buffer));
+    ElementEmitter elements(k, launch, pointers, tile.arguments);
+    Value row = k.toI64(tile.row);
+    int64_t stride = spec.m;
+    for (size_t i = spec.batch.size(); i-- > 0;) {
+      row = k.add(row, k.mul(k.toI64(tile.batch[i]), stride));
+      stride *= spec.batch[i];
+    }
+    elements.beginRow(row);
+    elements.beginColumns(k.toI64(tile.column), tile.mask,
+                          ElementEmitter::kAnyColumn);
+    elements.provide(op.getY(), tile.value);
+    SmallVector<Value> values;
+    for (Value value : written)
+      values.push_back(elements.full(value));
+    for (auto [i, value] : llvm::enumerate(values))
+      elements.store(static_cast<unsigned>(i), value);
+  };
+  return emitMatmul(builder, module, name, spec, target);
+}

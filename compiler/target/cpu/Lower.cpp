@@ -1,0 +1,231 @@
+//===- Lower.cpp - from kernels in MLIR to an object file -----------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/target/cpu/Lower.h"
+#include "compiler/target/cpu/Target.h"
+#include "compiler/target/cpu/VectorHelpers.h"
+#include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
+#include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
+#include "mlir/Conversion/FuncToLLVM/ConvertFuncToLLVM.h"
+#include "mlir/Conversion/LLVMCommon/ConversionTarget.h"
+#include "mlir/Conversion/LLVMCommon/TypeConverter.h"
+#include "mlir/Conversion/MathToLLVM/MathToLLVM.h"
+#include "mlir/Conversion/MemRefToLLVM/MemRefToLLVM.h"
+#include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
+#include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVM.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Math/Transforms/Passes.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/MemRef/Transforms/Transforms.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/Dialect/Vector/Transforms/LoweringPatterns.h"
+#include "mlir/Dialect/Vector/Transforms/VectorRewritePatterns.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Export.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+#include "llvm/IR/InstIterator.h"
+#include "llvm/IR/LLVMContext.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Module.h"
+#include "llvm/IR/OptBisect.h"
+#include "llvm/Object/ObjectFile.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Target/TargetMachine.h"
+#include "llvm/Transforms/InstCombine/InstCombine.h"
+#include "llvm/Transforms/Scalar/EarlyCSE.h"
+#include "llvm/Transforms/Scalar/LICM.h"
+#include "llvm/Transforms/Scalar/LoopPassManager.h"
+#include "llvm/Transforms/Scalar/SROA.h"
+#include "llvm/Transforms/Scalar/SimplifyCFG.h"
+
+using namespace mlir;
+using namespace tfm;
+
+void tfm::registerKernelDialects(DialectRegistry &registry) {
+  registry
+      .insert<arith::ArithDialect, cf::ControlFlowDialect, func::FuncDialect,
+              LLVM::LLVMDialect, math::MathDialect, memref::MemRefDialect,
+              scf::SCFDialect, vector::VectorDialect>();
+  registerBuiltinDialectTranslation(registry);
+  registerLLVMDialectTranslation(registry);
+}
+
+LogicalResult tfm::lowerToLLVMDialect(ModuleOp module) {
+  MLIRContext *context = module.getContext();
+  {
+    RewritePatternSet patterns(context);
+    populateMathPatterns(patterns);
+    populateMathPolynomialApproximationPatterns(
+        patterns, MathPolynomialApproximationOptions());
+    math::populateExpansionPatterns(patterns,
+                                    {"rsqrt", "powf", "fpowi", "exp2"});
+    memref::populateExpandStridedMetadataPatterns(patterns);
+    vector::populateVectorMaskMaterializationPatterns(
+        patterns, /*force32BitVectorIndices=*/true);
+    vector::populateVectorBroadcastLoweringPatterns(patterns);
+    vector::populateVectorStepLoweringPatterns(patterns);
+    GreedyRewriteConfig config;
+    config.enableFolding(false);
+    config.enableConstantCSE(false);
+    config.setRegionSimplificationLevel(GreedySimplifyRegionLevel::Disabled);
+    if (failed(applyPatternsGreedily(module, std::move(patterns), config)))
+      return failure();
+  }
+  {
+    RewritePatternSet patterns(context);
+    populateSCFToControlFlowConversionPatterns(patterns);
+    ConversionTarget target(*context);
+    target.addIllegalDialect<scf::SCFDialect>();
+    target.markUnknownOpDynamicallyLegal([](Operation *) { return true; });
+    if (failed(applyPartialConversion(module, target, std::move(patterns))))
+      return failure();
+  }
+  LowerToLLVMOptions options(context);
+  options.useBarePtrCallConv = true;
+  LLVMTypeConverter converter(context, options);
+  RewritePatternSet patterns(context);
+  // A reduction of one register at a kernel's end may be a tree: its shape is
+  // fixed by the target, never by the data.
+  populateVectorToLLVMConversionPatterns(converter, patterns,
+                                         /*reassociateFPReductions=*/true,
+                                         /*force32BitVectorIndices=*/true);
+  arith::populateArithToLLVMConversionPatterns(converter, patterns);
+  populateMathToLLVMConversionPatterns(converter, patterns);
+  populateFinalizeMemRefToLLVMConversionPatterns(converter, patterns);
+  cf::populateControlFlowToLLVMConversionPatterns(converter, patterns);
+  populateFuncToLLVMConversionPatterns(converter, patterns);
+  LLVMConversionTarget target(*context);
+  target.addLegalOp<ModuleOp>();
+  return applyFullConversion(module, target, std::move(patterns));
+}
+
+std::unique_ptr<llvm::Module> tfm::translateToLLVM(ModuleOp module,
+                                                   llvm::LLVMContext &context) {
+  std::unique_ptr<llvm::Module> result =
+      translateModuleToLLVMIR(module, context, "tfm");
+  if (!result)
+    return nullptr;
+  for (llvm::Function &function : *result)
+    for (llvm::Instruction &instruction : llvm::instructions(function))
+      switch (instruction.getOpcode()) {
+      case llvm::Instruction::FAdd:
+      case llvm::Instruction::FSub:
+      case llvm::Instruction::FMul:
+      case llvm::Instruction::FNeg:
+        instruction.setHasAllowContract(true);
+        break;
+      default:
+        break;
+      }
+  return result;
+}
+
+/// What the emitters leave to do is little: address arithmetic to fold, loads
+/// and invariants to hoist. LLVM's stock pipelines take several times as long
+/// and would unroll and vectorise what is already blocked for the registers.
+static void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
+  llvm::LoopAnalysisManager loops;
+  llvm::FunctionAnalysisManager functions;
+  llvm::CGSCCAnalysisManager components;
+  llvm::ModuleAnalysisManager modules;
+  llvm::PassBuilder builder(&machine);
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(components);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, components, modules);
+  llvm::FunctionPassManager passes;
+  passes.addPass(llvm::SROAPass(llvm::SROAOptions::ModifyCFG));
+  passes.addPass(llvm::EarlyCSEPass(/*UseMemorySSA=*/true));
+  passes.addPass(llvm::InstCombinePass());
+  passes.addPass(llvm::SimplifyCFGPass());
+  // Folding makes equal what was not: the blocks of 64 columns of neighbours.
+  passes.addPass(llvm::EarlyCSEPass(/*UseMemorySSA=*/true));
+  passes.addPass(llvm::createFunctionToLoopPassAdaptor(
+      llvm::LICMPass(llvm::LICMOptions()), /*UseMemorySSA=*/true));
+  llvm::ModulePassManager manager;
+  manager.addPass(llvm::createModuleToFunctionPassAdaptor(std::move(passes)));
+  manager.run(module, modules);
+}
+
+namespace {
+
+/// The emitters choose how addresses are made, for the target's addressing
+/// modes. LLVM's loop strength reduction would give every row of a register
+/// tile a pointer of its own, and spill the tile. It cannot be left out of the
+/// code generator's passes, but a context may refuse to run it.
+class NoStrengthReduction : public llvm::OptPassGate {
+public:
+  bool shouldRunPass(llvm::StringRef pass, llvm::StringRef) const override {
+    return pass != "Loop Strength Reduction";
+  }
+  bool isEnabled() const override { return true; }
+};
+
+} // namespace
+
+static llvm::Error emit(llvm::Module &module, const CpuTarget &target,
+                        llvm::raw_pwrite_stream &out,
+                        llvm::CodeGenFileType type) {
+  auto machine = target.createMachine();
+  if (!machine)
+    return machine.takeError();
+  module.setTargetTriple((*machine)->getTargetTriple());
+  module.setDataLayout((*machine)->createDataLayout());
+  optimize(module, **machine);
+  llvm::legacy::PassManager codegen;
+  if ((*machine)->addPassesToEmitFile(codegen, out, nullptr, type))
+    return llvm::createStringError("LLVM cannot write files for " +
+                                   target.triple);
+  llvm::LLVMContext &context = module.getContext();
+  llvm::OptPassGate &before = context.getOptPassGate();
+  NoStrengthReduction gate;
+  context.setOptPassGate(gate);
+  codegen.run(module);
+  context.setOptPassGate(before);
+  return llvm::Error::success();
+}
+
+llvm::Error tfm::emitObject(llvm::Module &module, const CpuTarget &target,
+                            llvm::raw_pwrite_stream &out) {
+  return emit(module, target, out, llvm::CodeGenFileType::ObjectFile);
+}
+
+llvm::Error tfm::emitAssembly(llvm::Module &module, const CpuTarget &target,
+                              llvm::raw_pwrite_stream &out) {
+  return emit(module, target, out, llvm::CodeGenFileType::AssemblyFile);
+}
+
+llvm::Expected<std::vector<std::string>>
+tfm::undefinedSymbols(llvm::MemoryBufferRef object) {
+  auto file = llvm::object::ObjectFile::createObjectFile(object);
+  if (!file)
+    return file.takeError();
+  std::vector<std::string> names;
+  for (const llvm::object::SymbolRef &symbol : (*file)->symbols()) {
+    llvm::Expected<uint32_t> flags = symbol.getFlags();
+    if (!flags)
+      return flags.takeError();
+    if (!(*flags & llvm::object::SymbolRef::SF_Undefined))
+      continue;
+    llvm::Expected<StringRef> name = symbol.getName();
+    if (!name)
+      return name.takeError();
+    // ELF's first symbol is undefined and has no name.
+    if (!name->empty())
+      names.push_back(name->str());
+  }
+  return names;
+}

@@ -1,0 +1,556 @@
+//===- Matmul.cpp - matrix products with fused epilogues ------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/target/cpu/Matmul.h"
+#include "compiler/target/cpu/MicroKernel.h"
+#include "compiler/target/cpu/Target.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/Support/MathExtras.h"
+#include <algorithm>
+
+using namespace mlir;
+using namespace tfm;
+
+namespace {
+
+/// Strides of an operand, in elements: along its batch axes, its rows and its
+/// columns.
+struct Strides {
+  SmallVector<int64_t> batch;
+  int64_t row = 0, column = 0;
+};
+
+/// False where the type has no static strides.
+bool stridesOf(MemRefType type, bool transposed, Strides &strides) {
+  int64_t offset = 0;
+  SmallVector<int64_t> all;
+  if (failed(type.getStridesAndOffset(all, offset)) || all.size() < 2 ||
+      llvm::is_contained(all, ShapedType::kDynamic))
+    return false;
+  strides.column = all.pop_back_val();
+  strides.row = all.pop_back_val();
+  if (transposed)
+    std::swap(strides.row, strides.column);
+  strides.batch = all;
+  return true;
+}
+
+int64_t product(ArrayRef<int64_t> values) {
+  int64_t result = 1;
+  for (int64_t value : values)
+    result *= value;
+  return result;
+}
+
+} // namespace
+
+MatmulPlan tfm::planMatmul(const MatmulSpec &spec, const CpuTarget &target) {
+  Strides a, b;
+  stridesOf(spec.a, spec.transposeA, a);
+  stridesOf(spec.b, spec.transposeB, b);
+  int64_t m = spec.m, n = spec.n, k = spec.k;
+  int64_t width = target.lanes * target.tileVectors();
+  MatmulPlan plan;
+  plan.rowPanels = llvm::divideCeil(m, target.tileRows());
+  // An even number of panels shares well among two threads, at the price of
+  // slightly lower tiles.
+  if (plan.rowPanels > 1)
+    plan.rowPanels = llvm::alignTo(plan.rowPanels, 2);
+  plan.tileRows = llvm::divideCeil(m, plan.rowPanels);
+  plan.columnPanels = llvm::divideCeil(n, width);
+
+  bool rowsOfA = a.column == 1;
+  bool rowsOfB = b.column == 1 && n % target.lanes == 0;
+  // The gradient of a small weight: both operands are read along their rows,
+  // as the micro-kernel likes it, and blocks of depth keep them in the cache.
+  bool direct = !rowsOfA && rowsOfB && m <= 512 && n <= 512;
+  // Copying an element of A costs about as much as a quarter of a step of the
+  // micro-kernel, which uses it for `width` columns: it pays where it is used
+  // often, or where its rows meet in the same cache sets.
+  bool conflicts = rowsOfA && a.row % 512 == 0 && k > 64;
+  plan.packA = !direct && (n > (rowsOfA ? 512 : 128) || (conflicts && n > 64) ||
+                           (rowsOfA && target.lanes < 8));
+  plan.packB = !rowsOfB || (!direct && m > 2 * plan.tileRows &&
+                            k * n * 4 > target.l1Bytes / 2);
+
+  int64_t deepest = direct ? 512 : 1024;
+  int64_t blocks = k <= deepest ? 1 : llvm::divideCeil(k, direct ? 384 : 512);
+  plan.depth = blocks == 1 ? k
+                           : static_cast<int64_t>(llvm::alignTo(
+                                 llvm::divideCeil(k, blocks), target.lanes));
+  int64_t panelBytes = 4 * plan.depth * plan.tileRows;
+  int64_t columnBytes = 4 * plan.depth * width;
+  plan.rowBlock =
+      std::clamp<int64_t>(target.l2Bytes / 2 / panelBytes, 1, plan.rowPanels);
+  if (plan.rowBlock == plan.rowPanels && plan.depth == k) {
+    // All of A is packed at once: a few panels of B are packed when their turn
+    // comes and stay in the cache for their only use.
+    plan.columnBlock = target.l2Bytes / 4 / columnBytes;
+  } else {
+    plan.columnBlock = 2 * target.l2Bytes / columnBytes;
+    // B is packed again for every block of rows and of depth.
+    if (plan.depth < k)
+      plan.rowBlock =
+          std::clamp<int64_t>(target.l2Bytes / panelBytes, 1, plan.rowPanels);
+  }
+  plan.columnBlock =
+      std::clamp<int64_t>(plan.columnBlock, 1, plan.columnPanels);
+
+  // Threads that share columns each pack all of A, and the other way around.
+  plan.splitColumns = n > m;
+  plan.serial = m * n * k * product(spec.batch) < 32 * 1024;
+  return plan;
+}
+
+namespace {
+
+/// Emits one kernel; members are what its parts share.
+class MatmulEmitter {
+public:
+  MatmulEmitter(OpBuilder &builder, ModuleOp module, const MatmulSpec &spec,
+                const CpuTarget &target, const MatmulPlan &plan)
+      : spec(spec), plan(plan), module(module),
+        kb(builder, module, target.lanes), vectors(target.tileVectors()),
+        width(vectors * target.lanes) {}
+
+  Kernel emit(StringRef name);
+
+private:
+  const MatmulSpec &spec;
+  const MatmulPlan &plan;
+  ModuleOp module;
+  KernelBuilder kb;
+  const int64_t vectors, width;
+  Strides a, b, c;
+  func::FuncOp kernel;
+
+  /// Whether tiles go through scratch on their way to C.
+  bool throughTile = false;
+  bool blockedDepth = false;
+  bool rowsOfA = false, rowsOfB = false;
+  int64_t tallPanels = 0;
+  /// Strides of packed panels of A per k, and lengths of panels and tiles.
+  int64_t aPanelStride = 0, aPanel = 0, bPanel = 0, tileLength = 0;
+  /// Where the parts of scratch begin.
+  Value tiles, packedA, packedB;
+  /// The operands at the current batch.
+  Value aBase, bBase, cBase;
+  SmallVector<Value> batchIndices;
+
+  bool layOut();
+  void shareAndLoop();
+  void blocks(Value rowFrom, Value rowTo, Value columnFrom, Value columnTo);
+  void inGroups(Value from, Value to, function_ref<void(Value, Value)> pack);
+  void packPanelsOfA(Value from, Value to, Value k0, Value depth);
+  void packPanelsOfB(Value from, Value to, Value k0, Value depth);
+  void tile(Value p, Value q, Value p0, Value q0, Value k0, Value depth);
+  void store(Value p, Value q, Value source);
+  void storeVector(Value row, Value column, Value value);
+  Value rowStart(Value panel);
+  Value rowCount(Value panel);
+};
+
+} // namespace
+
+bool MatmulEmitter::layOut() {
+  if (!stridesOf(spec.a, spec.transposeA, a) ||
+      !stridesOf(spec.b, spec.transposeB, b) ||
+      (spec.c && !stridesOf(spec.c, false, c)))
+    return false;
+  // An axis of one element has no stride that matters.
+  if (spec.m == 1 && a.column != 1)
+    a.row = 1;
+  if (spec.k == 1 && a.row != 1)
+    a.column = 1;
+  if (spec.k == 1 && b.column != 1)
+    b.row = 1;
+  if (spec.n == 1 && b.row != 1)
+    b.column = 1;
+  if (spec.n == 1)
+    c.column = 1;
+  rowsOfA = a.column == 1;
+  rowsOfB = b.column == 1;
+  if ((!rowsOfA && a.row != 1) || (!rowsOfB && b.row != 1) ||
+      (!plan.packB && (!rowsOfB || spec.n % kb.lanes != 0)) ||
+      (spec.c && c.column != 1) || (!spec.c && !spec.epilogue))
+    return false;
+  blockedDepth = plan.depth < spec.k;
+  throughTile = spec.epilogue || spec.n % kb.lanes != 0;
+  tallPanels = spec.m - plan.rowPanels * (plan.tileRows - 1);
+  aPanelStride = plan.tileRows <= kb.lanes
+                     ? plan.tileRows
+                     : llvm::alignTo(plan.tileRows, kb.lanes);
+  aPanel = packedLength(plan.depth, aPanelStride, kb.lanes, kb.lanes);
+  bPanel = packedLength(plan.depth, width, 0, kb.lanes);
+  tileLength = plan.tileRows * width;
+  return true;
+}
+
+Value MatmulEmitter::rowStart(Value panel) {
+  // The first `tallPanels` panels have `tileRows` rows, the others one less.
+  Value start = kb.mul(panel, plan.tileRows);
+  if (tallPanels == plan.rowPanels)
+    return start;
+  return kb.sub(start, kb.max(kb.i64(0), kb.sub(panel, kb.i64(tallPanels))));
+}
+
+Value MatmulEmitter::rowCount(Value panel) {
+  Value tall = kb.i64(plan.tileRows);
+  if (tallPanels == plan.rowPanels)
+    return tall;
+  return kb.select(kb.less(panel, kb.i64(tallPanels)), tall,
+                   kb.i64(plan.tileRows - 1));
+}
+
+Kernel MatmulEmitter::emit(StringRef name) {
+  if (!layOut()) {
+    module.emitError() << "the operands of matrix product '" << name
+                       << "' have strides that its kernel cannot read";
+    return {};
+  }
+  int64_t tileSlots = !throughTile   ? 0
+                      : blockedDepth ? plan.rowBlock * plan.columnBlock
+                                     : 1;
+  int64_t lengths[] = {
+      static_cast<int64_t>(llvm::alignTo(tileSlots * tileLength, 16)),
+      static_cast<int64_t>(
+          llvm::alignTo(plan.packA ? plan.rowBlock * aPanel : 0, 16)),
+      static_cast<int64_t>(
+          llvm::alignTo(plan.packB ? plan.columnBlock * bPanel : 0, 16))};
+  int64_t scratch = lengths[0] + lengths[1] + lengths[2];
+
+  SmallVector<Type> buffers{spec.a, spec.b};
+  llvm::append_range(buffers, spec.reads);
+  if (spec.c)
+    buffers.push_back(spec.c);
+  llvm::append_range(buffers, spec.writes);
+  OpBuilder::InsertionGuard guard(kb.b);
+  kernel = beginKernel(kb.b, module, name, buffers, scratch);
+  KernelArguments arguments(kernel);
+  tiles = kb.pointer(arguments.scratch);
+  packedA = kb.at(tiles, lengths[0]);
+  packedB = kb.at(packedA, lengths[1]);
+  if (plan.serial)
+    kb.ifThen(kb.equal(kb.toI64(arguments.thread), kb.i64(0)),
+              [&] { shareAndLoop(); });
+  else
+    shareAndLoop();
+  return {kernel, scratch};
+}
+
+void MatmulEmitter::shareAndLoop() {
+  KernelArguments arguments(kernel);
+  Value thread = plan.serial ? kb.i64(0) : kb.toI64(arguments.thread);
+  Value threads = plan.serial ? kb.i64(1) : kb.toI64(arguments.threads);
+  int64_t batches = product(spec.batch);
+  Value batchFrom = kb.i64(0), batchTo = kb.i64(batches);
+  if (batches > 1 && !plan.serial) {
+    // Groups of threads share the batches; a group's threads share a product.
+    Value groups = kb.min(threads, kb.i64(batches));
+    Value groupSize = kb.div(threads, groups);
+    Value group = kb.div(thread, groupSize);
+    Value inGroup = kb.less(group, groups);
+    std::tie(batchFrom, batchTo) = kb.share(kb.i64(batches), group, groups);
+    batchTo = kb.select(inGroup, batchTo, batchFrom);
+    thread = kb.rem(thread, groupSize);
+    threads = groupSize;
+  }
+  Value rows = kb.i64(plan.rowPanels), columns = kb.i64(plan.columnPanels);
+  Value rowFrom = kb.i64(0), rowTo = rows, columnFrom = kb.i64(0),
+        columnTo = columns;
+  if (!plan.serial) {
+    Value rowThreads, columnThreads;
+    if (plan.splitColumns) {
+      columnThreads = kb.min(threads, columns);
+      rowThreads = kb.min(kb.div(threads, columnThreads), rows);
+    } else {
+      rowThreads = kb.min(threads, rows);
+      columnThreads = kb.min(kb.div(threads, rowThreads), columns);
+    }
+    Value rowThread = kb.rem(thread, rowThreads);
+    Value columnThread = kb.div(thread, rowThreads);
+    std::tie(rowFrom, rowTo) = kb.share(rows, rowThread, rowThreads);
+    std::tie(columnFrom, columnTo) =
+        kb.share(columns, columnThread, columnThreads);
+    // Threads beyond the grid have nothing to do.
+    rowTo = kb.select(kb.less(columnThread, columnThreads), rowTo, rowFrom);
+  }
+
+  Value aStart = kb.pointer(kernel.getArgument(0));
+  Value bStart = kb.pointer(kernel.getArgument(1));
+  Value cStart =
+      spec.c ? kb.pointer(kernel.getArgument(2 + spec.reads.size())) : Value();
+  auto oneBatch = [&](Value batch) {
+    aBase = aStart;
+    bBase = bStart;
+    cBase = cStart;
+    batchIndices.assign(spec.batch.size(), Value());
+    for (int64_t axis = spec.batch.size() - 1; axis >= 0; --axis) {
+      Value size = kb.i64(spec.batch[axis]);
+      Value index = kb.rem(batch, size);
+      batch = kb.div(batch, size);
+      aBase = kb.at(aBase, kb.mul(index, a.batch[axis]));
+      bBase = kb.at(bBase, kb.mul(index, b.batch[axis]));
+      if (cBase)
+        cBase = kb.at(cBase, kb.mul(index, c.batch[axis]));
+      batchIndices[axis] = kb.toIndex(index);
+    }
+    blocks(rowFrom, rowTo, columnFrom, columnTo);
+  };
+  if (spec.batch.empty())
+    oneBatch(kb.i64(0));
+  else
+    kb.loop(batchFrom, batchTo, 1, oneBatch);
+}
+
+void MatmulEmitter::blocks(Value rowFrom, Value rowTo, Value columnFrom,
+                           Value columnTo) {
+  Value zero = kb.i64(0), whole = kb.i64(spec.k);
+  // Where all rows fit in one block, A is packed once, before everything.
+  bool packAOnce =
+      plan.packA && !blockedDepth && plan.rowBlock >= plan.rowPanels;
+  if (packAOnce)
+    kb.ifThen(kb.less(columnFrom, columnTo),
+              [&] { packPanelsOfA(rowFrom, rowTo, zero, whole); });
+  kb.loop(columnFrom, columnTo, plan.columnBlock, [&](Value q0) {
+    Value q1 = kb.min(kb.add(q0, plan.columnBlock), columnTo);
+    if (plan.packB && !blockedDepth)
+      kb.ifThen(kb.less(rowFrom, rowTo),
+                [&] { packPanelsOfB(q0, q1, zero, whole); });
+    kb.loop(rowFrom, rowTo, plan.rowBlock, [&](Value p0) {
+      Value p1 = kb.min(kb.add(p0, plan.rowBlock), rowTo);
+      auto block = [&](Value k0) {
+        Value depth = blockedDepth
+                          ? kb.min(kb.i64(plan.depth), kb.sub(whole, k0))
+                          : whole;
+        if (plan.packB && blockedDepth)
+          packPanelsOfB(q0, q1, k0, depth);
+        if (plan.packA && !packAOnce)
+          packPanelsOfA(p0, p1, k0, depth);
+        kb.loop(q0, q1, 1, [&](Value q) {
+          kb.loop(p0, p1, 1, [&](Value p) {
+            tile(p, q, packAOnce ? rowFrom : p0, q0, k0, depth);
+          });
+        });
+      };
+      if (blockedDepth)
+        kb.loop(zero, whole, plan.depth, block);
+      else
+        block(zero);
+    });
+  });
+}
+
+void MatmulEmitter::packPanelsOfA(Value from, Value to, Value k0, Value depth) {
+  Value stride = kb.i64(aPanelStride);
+  if (!rowsOfA) {
+    // The panels of [from, to) that have `rows` rows.
+    auto pack = [&](Value from, Value to, int64_t rows, Value first) {
+      inGroups(from, to, [&](Value p, Value panels) {
+        Value source = kb.at(kb.at(aBase, rowStart(p)), kb.mul(k0, a.column));
+        kb.call(packRows(kb, llvm::divideCeil(plan.tileRows, kb.lanes)),
+                {source, kb.i64(a.column), depth, kb.i64(rows),
+                 kb.at(packedA, kb.mul(kb.sub(p, first), aPanel)), stride,
+                 panels, kb.i64(aPanel)});
+      });
+    };
+    if (tallPanels == plan.rowPanels)
+      return pack(from, to, plan.tileRows, from);
+    Value middle = kb.max(from, kb.min(to, kb.i64(tallPanels)));
+    pack(from, middle, plan.tileRows, from);
+    pack(middle, to, plan.tileRows - 1, from);
+    return;
+  }
+  kb.loop(from, to, 1, [&](Value p) {
+    Value panel = kb.at(packedA, kb.mul(kb.sub(p, from), aPanel));
+    Value row = rowStart(p), rows = rowCount(p);
+    Value source = kb.at(kb.at(aBase, kb.mul(row, a.row)), k0);
+    for (int64_t first = 0; first < plan.tileRows; first += kb.lanes) {
+      Value rest = kb.sub(rows, kb.i64(first));
+      auto pack = [&] {
+        kb.call(packTransposed(kb),
+                {kb.at(source, first * a.row), kb.i64(a.row), depth,
+                 kb.min(kb.i64(kb.lanes), rest), kb.at(panel, first), stride});
+      };
+      // A panel of one row less may have no row here.
+      if (first + 1 == plan.tileRows && tallPanels != plan.rowPanels)
+        kb.ifThen(kb.less(kb.i64(0), rest), pack);
+      else
+        pack();
+    }
+  });
+}
+
+void MatmulEmitter::inGroups(Value from, Value to,
+                             function_ref<void(Value, Value)> pack) {
+  constexpr int64_t group = 8;
+  kb.loop(from, to, group, [&](Value first) {
+    pack(first, kb.min(kb.i64(group), kb.sub(to, first)));
+  });
+}
+
+void MatmulEmitter::packPanelsOfB(Value from, Value to, Value k0, Value depth) {
+  auto panelAt = [&](Value q) {
+    return kb.at(packedB, kb.mul(kb.sub(q, from), bPanel));
+  };
+  Value stride = kb.i64(width);
+  if (rowsOfB) {
+    auto pack = [&](Value q, Value columns, Value panels) {
+      Value source = kb.at(kb.at(bBase, kb.mul(q, width)), kb.mul(k0, b.row));
+      kb.call(packRows(kb, vectors),
+              {source, kb.i64(b.row), depth, columns, panelAt(q), stride,
+               panels, kb.i64(bPanel)});
+    };
+    int64_t whole = spec.n / width;
+    inGroups(from, kb.min(to, kb.i64(whole)),
+             [&](Value q, Value panels) { pack(q, kb.i64(width), panels); });
+    if (whole != plan.columnPanels)
+      kb.ifThen(kb.equal(to, kb.i64(plan.columnPanels)), [&] {
+        pack(kb.i64(whole), kb.i64(spec.n % width), kb.i64(1));
+      });
+    return;
+  }
+  kb.loop(from, to, 1, [&](Value q) {
+    Value panel = panelAt(q);
+    Value column = kb.mul(q, width);
+    Value columns = kb.min(kb.i64(width), kb.sub(kb.i64(spec.n), column));
+    Value source = kb.at(kb.at(bBase, kb.mul(column, b.column)), k0);
+    for (int64_t v = 0; v < vectors; ++v) {
+      Value rest = kb.sub(columns, kb.i64(v * kb.lanes));
+      auto pack = [&] {
+        kb.call(packTransposed(kb),
+                {kb.at(source, kb.mul(kb.i64(v * kb.lanes), b.column)),
+                 kb.i64(b.column), depth, kb.min(rest, kb.i64(kb.lanes)),
+                 kb.at(panel, v * kb.lanes), stride});
+      };
+      // A last panel of few columns is computed with a narrower tile.
+      if (v == 0 || spec.n % width == 0)
+        pack();
+      else
+        kb.ifThen(kb.less(kb.i64(0), rest), pack);
+    }
+  });
+}
+
+void MatmulEmitter::tile(Value p, Value q, Value p0, Value q0, Value k0,
+                         Value depth) {
+  Value row = rowStart(p), column = kb.mul(q, width);
+  Value aPtr, aStride;
+  ALayout layout = ALayout::Columns;
+  if (plan.packA) {
+    aPtr = kb.at(packedA, kb.mul(kb.sub(p, p0), aPanel));
+    aStride = kb.i64(aPanelStride);
+  } else if (rowsOfA) {
+    aPtr = kb.at(kb.at(aBase, kb.mul(row, a.row)), k0);
+    aStride = kb.i64(a.row);
+    layout = ALayout::Rows;
+  } else {
+    aPtr = kb.at(kb.at(aBase, row), kb.mul(k0, a.column));
+    aStride = kb.i64(a.column);
+  }
+  Value bPtr, bStride;
+  if (plan.packB) {
+    bPtr = kb.at(packedB, kb.mul(kb.sub(q, q0), bPanel));
+    bStride = kb.i64(width);
+  } else {
+    bPtr = kb.at(kb.at(bBase, column), kb.mul(k0, b.row));
+    bStride = kb.i64(b.row);
+  }
+  Value accumulate = kb.sub(kb.i1(true), kb.equal(k0, kb.i64(0)));
+  Value cPtr, cStride;
+  if (throughTile) {
+    cPtr = tiles;
+    if (blockedDepth) {
+      Value slot = kb.add(kb.mul(kb.sub(q, q0), plan.rowBlock), kb.sub(p, p0));
+      cPtr = kb.at(tiles, kb.mul(slot, tileLength));
+    }
+    cStride = kb.i64(width);
+  } else {
+    cPtr = kb.at(kb.at(cBase, column), kb.mul(row, c.row));
+    cStride = kb.i64(c.row);
+  }
+  auto run = [&](int64_t rows, int64_t tileVectors) {
+    kb.call(microKernel(kb, rows, tileVectors, layout),
+            {aPtr, aStride, bPtr, bStride, cPtr, cStride, depth, accumulate});
+  };
+  int64_t lastVectors =
+      llvm::divideCeil(spec.n - (plan.columnPanels - 1) * width, kb.lanes);
+  auto runRows = [&](int64_t rows) {
+    if (lastVectors == vectors)
+      return run(rows, vectors);
+    if (plan.columnPanels == 1)
+      return run(rows, lastVectors);
+    kb.ifThen(
+        kb.equal(q, kb.i64(plan.columnPanels - 1)),
+        [&] { run(rows, lastVectors); }, [&] { run(rows, vectors); });
+  };
+  if (tallPanels == plan.rowPanels)
+    runRows(plan.tileRows);
+  else
+    kb.ifThen(
+        kb.less(p, kb.i64(tallPanels)), [&] { runRows(plan.tileRows); },
+        [&] { runRows(plan.tileRows - 1); });
+  if (!throughTile)
+    return;
+  if (!blockedDepth)
+    return store(p, q, cPtr);
+  kb.ifThen(kb.equal(kb.add(k0, depth), kb.i64(spec.k)),
+            [&] { store(p, q, cPtr); });
+}
+
+void MatmulEmitter::store(Value p, Value q, Value source) {
+  Value row0 = rowStart(p), column0 = kb.mul(q, width);
+  // The vectors of a row follow each other, so that what their epilogues have
+  // in common (dropout's random words) is computed once.
+  kb.loop(kb.i64(0), rowCount(p), 1, [&](Value r) {
+    Value row = kb.add(row0, r);
+    Value from = kb.at(source, kb.mul(r, width));
+    for (int64_t v = 0; v < vectors; ++v) {
+      Value column = kb.add(column0, v * kb.lanes);
+      auto one = [&] {
+        storeVector(row, column, kb.load(kb.at(from, v * kb.lanes)));
+      };
+      // A last panel may be narrower.
+      if (v == 0 || spec.n % width == 0)
+        one();
+      else
+        kb.ifThen(kb.less(column, kb.i64(spec.n)), one);
+    }
+  });
+}
+
+void MatmulEmitter::storeVector(Value row, Value column, Value value) {
+  Value mask;
+  if (spec.n % kb.lanes != 0)
+    mask = kb.maskOf(kb.sub(kb.i64(spec.n), column));
+  Value target;
+  if (spec.c)
+    target = kb.at(kb.at(cBase, kb.mul(row, c.row)), column);
+  if (!spec.epilogue)
+    return kb.store(value, target, mask);
+  EpilogueTile tile{value,
+                    batchIndices,
+                    kb.toIndex(row),
+                    kb.toIndex(column),
+                    mask,
+                    kernel.getArguments().drop_back(5),
+                    KernelArguments(kernel)};
+  spec.epilogue(kb.b, kb.loc, tile);
+}
+
+Kernel tfm::emitMatmul(OpBuilder &builder, ModuleOp module, StringRef name,
+                       const MatmulSpec &spec, const CpuTarget &target,
+                       const MatmulPlan &plan) {
+  return MatmulEmitter(builder, module, spec, target, plan).emit(name);
+}
+
+Kernel tfm::emitMatmul(OpBuilder &builder, ModuleOp module, StringRef name,
+                       const MatmulSpec &spec, const CpuTarget &target) {
+  return emitMatmul(builder, module, name, spec, target,
+                    planMatmul(spec, target));
+}

@@ -1,0 +1,102 @@
+//===- Matmul.h - matrix products with fused epilogues ----------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_TARGET_CPU_MATMUL_H
+#define TFM_TARGET_CPU_MATMUL_H
+
+#include "compiler/target/cpu/KernelBuilder.h"
+#include <functional>
+
+namespace tfm {
+
+struct CpuTarget;
+
+/// A finished vector of `lanes` neighbouring elements of a row of C, on its way
+/// out. The epilogue stores it, or what it makes of it.
+struct EpilogueTile {
+  /// vector<lanes x f32>.
+  mlir::Value value;
+  /// Indices (of type index) along the batch axes, then of the element in
+  /// lane 0.
+  llvm::SmallVector<mlir::Value> batch;
+  mlir::Value row, column;
+  /// vector<lanes x i1>: the lanes that lie within C; null where all do.
+  mlir::Value mask;
+  /// The kernel's arguments: A, B, what else is read, C where there is one, and
+  /// what else is written.
+  mlir::ValueRange buffers;
+  KernelArguments arguments;
+};
+
+using Epilogue =
+    std::function<void(mlir::OpBuilder &, mlir::Location, EpilogueTile &)>;
+
+/// C = A B over batches.
+struct MatmulSpec {
+  llvm::SmallVector<int64_t> batch;
+  int64_t m = 0, n = 0, k = 0;
+  /// f32 memrefs of static strides: A is [batch..., M, K], or [batch..., K, M]
+  /// where `transposeA`; B is [batch..., K, N] or [batch..., N, K]. One of the
+  /// last two axes of each has stride 1.
+  mlir::MemRefType a, b;
+  bool transposeA = false, transposeB = false;
+  /// [batch..., M, N] with contiguous rows; null where the epilogue alone says
+  /// where results go.
+  mlir::MemRefType c;
+  /// Types of what the epilogue reads and writes beside them.
+  llvm::SmallVector<mlir::Type> reads, writes;
+  /// Without one the product is stored to C.
+  Epilogue epilogue;
+};
+
+/// How a product is cut up; see `emitMatmul`.
+struct MatmulPlan {
+  /// Rows of C in `rowPanels` panels: as equal as possible, so the register
+  /// tile has `tileRows` rows or one less.
+  int64_t tileRows, rowPanels;
+  /// Columns in panels of the register tile's width.
+  int64_t columnPanels;
+  /// Whether the operands are copied to panels in scratch, or read where they
+  /// lie.
+  bool packA, packB;
+  /// Terms of a dot product that are added up before C is touched.
+  int64_t depth;
+  /// Panels that are packed at a time.
+  int64_t rowBlock, columnBlock;
+  /// Threads share the columns first (rows otherwise).
+  bool splitColumns;
+  /// Too small to share: thread 0 does it.
+  bool serial;
+};
+
+/// The plan that `emitMatmul` follows for a product: from the target's
+/// registers and caches, so that packing costs little and is done twice for
+/// as little as possible.
+MatmulPlan planMatmul(const MatmulSpec &spec, const CpuTarget &target);
+
+/// Emits the kernel `name` into `module`, with A, B, what the epilogue reads, C
+/// (where there is one) and what the epilogue writes as its first arguments
+/// (docs/design.md, "Kernels").
+///
+/// Loops follow Goto and van de Geijn 2008 ("Anatomy of high-performance matrix
+/// multiplication"): for a block of columns, for a block of rows, for a block
+/// of depth: pack, then register tiles; the micro-kernel and the pack functions
+/// are shared by all kernels of the module. Every element of C is the sum of
+/// its terms in the order of k, whatever the number of threads.
+///
+/// Returns a kernel with a null `func`, after an error at the module, where an
+/// operand's strides do not fit.
+Kernel emitMatmul(mlir::OpBuilder &builder, mlir::ModuleOp module,
+                  llvm::StringRef name, const MatmulSpec &spec,
+                  const CpuTarget &target);
+Kernel emitMatmul(mlir::OpBuilder &builder, mlir::ModuleOp module,
+                  llvm::StringRef name, const MatmulSpec &spec,
+                  const CpuTarget &target, const MatmulPlan &plan);
+
+} // namespace tfm
+
+#endif // TFM_TARGET_CPU_MATMUL_H

@@ -1,0 +1,245 @@
+//===- MicroKernel.cpp - the register tile of a matrix product, and packing
+//-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/target/cpu/MicroKernel.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "llvm/Support/MathExtras.h"
+#include <array>
+
+using namespace mlir;
+using namespace tfm;
+
+func::FuncOp tfm::microKernel(KernelBuilder &kb, int64_t rows, int64_t vectors,
+                              ALayout layout) {
+  bool byRows = layout == ALayout::Rows;
+  // LLVM pairs the loads of neighbours in a row of A, and then spills them.
+  // NEON multiplies by one lane of a register: load several rows of A at once.
+  bool byLane = !byRows && kb.lanes == 4 && rows % kb.lanes == 0;
+  // Four lanes leave LLVM too few registers to overlap two steps.
+  int64_t unroll = byRows || kb.lanes == 4 ? 1 : 2;
+  std::string name = "tfm.micro." + std::to_string(rows) + "x" +
+                     std::to_string(vectors) + (byRows ? ".rows" : ".columns");
+  SmallVector<Type> types{kb.ptrType, kb.i64Type, kb.ptrType, kb.i64Type,
+                          kb.ptrType, kb.i64Type, kb.i64Type, kb.b.getI1Type()};
+  return kb.sharedFunction(
+      name, types, [&](KernelBuilder &kb, ValueRange args) {
+        Value a = args[0], aStride = args[1], b = args[2], bStride = args[3],
+              c = args[4], cStride = args[5], k = args[6], accumulate = args[7];
+        int64_t tile = rows * vectors;
+        auto cAt = [&](int64_t row, int64_t vector) {
+          return kb.at(kb.at(c, kb.mul(cStride, row)), vector * kb.lanes);
+        };
+        auto initial = scf::IfOp::create(
+            kb.b, kb.loc, accumulate,
+            [&](OpBuilder &, Location) {
+              SmallVector<Value> values;
+              for (int64_t i = 0; i < tile; ++i)
+                values.push_back(kb.load(cAt(i / vectors, i % vectors)));
+              scf::YieldOp::create(kb.b, kb.loc, values);
+            },
+            [&](OpBuilder &, Location) {
+              SmallVector<Value> values(tile, kb.splat(0.0));
+              scf::YieldOp::create(kb.b, kb.loc, values);
+            });
+
+        // Rows of A by one pointer: row 2^i * o lies 2^i times the offset of
+        // row o further, and x86 scales an offset by up to 8. A pointer to
+        // every row needs more registers than there are, and one that walks
+        // down the rows takes a quarter of the issue slots of the FMAs.
+        SmallVector<Value> oddRows(rows);
+        for (int64_t row = 1; byRows && row < rows; row += 2)
+          oddRows[row] = kb.mul(aStride, 4 * row);
+        auto rowOfA = [&](Value a, int64_t row) {
+          if (row == 0)
+            return a;
+          int64_t twos = row & -row;
+          Value bytes = oddRows[row / twos];
+          if (twos > 1)
+            bytes = kb.mul(bytes, twos);
+          return LLVM::GEPOp::create(kb.b, kb.loc, kb.ptrType, kb.b.getI8Type(),
+                                     a, ValueRange{bytes})
+              .getResult();
+        };
+
+        SmallVector<Value> carried{a, b};
+        llvm::append_range(carried, initial.getResults());
+        // Steps k, k + 1, ..., k + steps - 1 on the accumulators.
+        auto body = [&](ValueRange carried, int64_t steps) {
+          Value a = carried[0], b = carried[1];
+          SmallVector<Value> tile(carried.drop_front(2));
+          for (int64_t step = 0; step < steps; ++step) {
+            SmallVector<Value> bs;
+            for (int64_t v = 0; v < vectors; ++v)
+              bs.push_back(kb.load(kb.at(b, v * kb.lanes)));
+            b = kb.at(b, bStride);
+            SmallVector<Value> several;
+            if (byLane)
+              for (int64_t row = 0; row < rows; row += kb.lanes)
+                several.push_back(kb.load(kb.at(a, row)));
+            for (int64_t row = 0; row < rows; ++row) {
+              Value element;
+              if (byLane) {
+                Value some = several[row / kb.lanes];
+                element = kb.shuffle(
+                    some, some, SmallVector<int64_t>(kb.lanes, row % kb.lanes));
+              } else {
+                element = kb.splat(
+                    kb.loadScalar(byRows ? rowOfA(a, row) : kb.at(a, row)));
+              }
+              for (int64_t v = 0; v < vectors; ++v) {
+                Value &sum = tile[row * vectors + v];
+                sum = kb.fma(element, bs[v], sum);
+              }
+            }
+            a = byRows ? kb.at(a, 1) : kb.at(a, aStride);
+          }
+          SmallVector<Value> next{a, b};
+          llvm::append_range(next, tile);
+          return next;
+        };
+        Value whole = kb.sub(k, kb.rem(k, kb.i64(unroll)));
+        carried = kb.loop(
+            kb.i64(0), whole, unroll, carried,
+            [&](Value, ValueRange carried) { return body(carried, unroll); });
+        if (unroll > 1)
+          carried =
+              kb.loop(whole, k, 1, carried, [&](Value, ValueRange carried) {
+                return body(carried, 1);
+              });
+        for (int64_t i = 0; i < tile; ++i)
+          kb.store(carried[2 + i], cAt(i / vectors, i % vectors));
+      });
+}
+
+func::FuncOp tfm::packRows(KernelBuilder &kb, int64_t vectors) {
+  SmallVector<Type> types{kb.ptrType, kb.i64Type, kb.i64Type, kb.i64Type,
+                          kb.ptrType, kb.i64Type, kb.i64Type, kb.i64Type};
+  return kb.sharedFunction(
+      "tfm.pack.rows" + std::to_string(vectors), types,
+      [&](KernelBuilder &kb, ValueRange args) {
+        Value source = args[0], sourceStride = args[1], k = args[2],
+              columns = args[3], panel = args[4], panelStride = args[5],
+              panels = args[6], panelLength = args[7];
+        auto copy = [&](bool masked) {
+          SmallVector<Value> masks(vectors);
+          if (masked)
+            for (int64_t v = 0; v < vectors; ++v)
+              masks[v] = kb.maskOf(kb.sub(columns, kb.i64(v * kb.lanes)));
+          kb.loop(kb.i64(0), k, 1, {source, panel}, [&](Value, ValueRange row) {
+            kb.loop(kb.i64(0), panels, 1, row, [&](Value, ValueRange at) {
+              for (int64_t v = 0; v < vectors; ++v)
+                kb.store(kb.load(kb.at(at[0], v * kb.lanes), masks[v]),
+                         kb.at(at[1], v * kb.lanes));
+              return SmallVector<Value>{kb.at(at[0], columns),
+                                        kb.at(at[1], panelLength)};
+            });
+            return SmallVector<Value>{kb.at(row[0], sourceStride),
+                                      kb.at(row[1], panelStride)};
+          });
+        };
+        kb.ifThen(
+            kb.less(columns, kb.i64(vectors * kb.lanes)), [&] { copy(true); },
+            [&] { copy(false); });
+      });
+}
+
+SmallVector<Value> tfm::transpose(KernelBuilder &kb, ArrayRef<Value> rows) {
+  int64_t lanes = kb.lanes;
+  // Lane numbers of a shuffle that takes, within each block of four lanes,
+  // those of `pattern`; 4 and more come from the second register.
+  auto within = [&](std::array<int64_t, 4> pattern) {
+    SmallVector<int64_t> numbers;
+    for (int64_t block = 0; block < lanes; block += 4)
+      for (int64_t lane : pattern)
+        numbers.push_back(block + lane % 4 + (lane >= 4 ? lanes : 0));
+    return numbers;
+  };
+  auto low = within({0, 4, 1, 5}), high = within({2, 6, 3, 7});
+  auto lowPair = within({0, 1, 4, 5}), highPair = within({2, 3, 6, 7});
+  // columns[j][g]: column 4 * block + j of rows 4 * g ... 4 * g + 3, in each
+  // block of four lanes.
+  SmallVector<SmallVector<Value>> columns(4);
+  for (int64_t g = 0; g < lanes; g += 4) {
+    Value t0 = kb.shuffle(rows[g], rows[g + 1], low);
+    Value t1 = kb.shuffle(rows[g], rows[g + 1], high);
+    Value t2 = kb.shuffle(rows[g + 2], rows[g + 3], low);
+    Value t3 = kb.shuffle(rows[g + 2], rows[g + 3], high);
+    columns[0].push_back(kb.shuffle(t0, t2, lowPair));
+    columns[1].push_back(kb.shuffle(t0, t2, highPair));
+    columns[2].push_back(kb.shuffle(t1, t3, lowPair));
+    columns[3].push_back(kb.shuffle(t1, t3, highPair));
+  }
+  // Whole blocks of four lanes by their number in both registers.
+  auto blocks = [&](Value x, Value y, ArrayRef<int64_t> numbers) {
+    SmallVector<int64_t> lanesOfBoth;
+    for (int64_t block : numbers)
+      for (int64_t lane = 0; lane < 4; ++lane)
+        lanesOfBoth.push_back(4 * block + lane);
+    return kb.shuffle(x, y, lanesOfBoth);
+  };
+  SmallVector<Value> result(lanes);
+  for (int64_t j = 0; j < 4; ++j) {
+    ArrayRef<Value> u = columns[j];
+    if (lanes == 4) {
+      result[j] = u[0];
+    } else if (lanes == 8) {
+      result[j] = blocks(u[0], u[1], {0, 2});
+      result[4 + j] = blocks(u[0], u[1], {1, 3});
+    } else {
+      Value even01 = blocks(u[0], u[1], {0, 2, 4, 6});
+      Value odd01 = blocks(u[0], u[1], {1, 3, 5, 7});
+      Value even23 = blocks(u[2], u[3], {0, 2, 4, 6});
+      Value odd23 = blocks(u[2], u[3], {1, 3, 5, 7});
+      result[j] = blocks(even01, even23, {0, 2, 4, 6});
+      result[4 + j] = blocks(odd01, odd23, {0, 2, 4, 6});
+      result[8 + j] = blocks(even01, even23, {1, 3, 5, 7});
+      result[12 + j] = blocks(odd01, odd23, {1, 3, 5, 7});
+    }
+  }
+  return result;
+}
+
+func::FuncOp tfm::packTransposed(KernelBuilder &kb) {
+  SmallVector<Type> types{kb.ptrType, kb.i64Type, kb.i64Type,
+                          kb.i64Type, kb.ptrType, kb.i64Type};
+  return kb.sharedFunction(
+      "tfm.pack.transposed", types, [](KernelBuilder &kb, ValueRange args) {
+        Value source = args[0], sourceStride = args[1], k = args[2],
+              rows = args[3], panel = args[4], panelStride = args[5];
+        SmallVector<Value> offsets;
+        Value last = kb.sub(rows, kb.i64(1));
+        for (int64_t row = 0; row < kb.lanes; ++row)
+          offsets.push_back(kb.mul(kb.min(kb.i64(row), last), sourceStride));
+        auto block = [&](Value source, Value panel, Value mask) {
+          SmallVector<Value> loaded;
+          for (Value offset : offsets)
+            loaded.push_back(kb.load(kb.at(source, offset), mask));
+          for (Value column : transpose(kb, loaded)) {
+            kb.store(column, panel);
+            panel = kb.at(panel, panelStride);
+          }
+          return panel;
+        };
+        Value rest = kb.rem(k, kb.i64(kb.lanes));
+        auto carried = kb.loop(
+            kb.i64(0), kb.sub(k, rest), kb.lanes, {source, panel},
+            [&](Value, ValueRange carried) {
+              Value next = block(carried[0], carried[1], Value());
+              return SmallVector<Value>{kb.at(carried[0], kb.lanes), next};
+            });
+        kb.ifThen(kb.less(kb.i64(0), rest),
+                  [&] { block(carried[0], carried[1], kb.maskOf(rest)); });
+      });
+}
+
+int64_t tfm::packedLength(int64_t k, int64_t stride, int64_t width,
+                          int64_t lanes) {
+  return llvm::alignTo(llvm::alignTo(k, lanes) * stride + width, lanes);
+}

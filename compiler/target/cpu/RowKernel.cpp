@@ -1,0 +1,424 @@
+//===- RowKernel.cpp - kernels over rows ----------------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/target/cpu/RowKernel.h"
+
+#include "compiler/dialect/TfmDialect.h"
+#include "compiler/schedule/Launches.h"
+#include "compiler/target/cpu/ElementEmitter.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include <limits>
+
+using namespace mlir;
+using namespace tfm;
+using namespace tfm::sched;
+
+namespace {
+
+/// Rows of up to this many vectors are unrolled and stay in registers from one
+/// pass to the next.
+constexpr int64_t kUnrolledVectors = 16;
+/// Columns that a loop over columns handles at a time: as many as one block of
+/// dropout's counters serves.
+constexpr int64_t kLoopColumns = 64;
+/// Kernels below this many elements are not worth waking other threads for.
+constexpr int64_t kSerialElements = 4096;
+
+bool isMaximum(Operation *reduction) {
+  auto chunks = dyn_cast<ReduceChunksOp>(reduction);
+  return chunks ? chunks.getMaximum() : isa<ReduceMaxOp>(reduction);
+}
+
+/// One step of a sum or maximum.
+Value combine(KernelBuilder &k, Operation *reduction, Value a, Value b) {
+  if (!isMaximum(reduction))
+    return k.addf(a, b);
+  Value greater =
+      arith::CmpFOp::create(k.b, k.loc, arith::CmpFPredicate::OGT, a, b);
+  return arith::SelectOp::create(k.b, k.loc, greater, a, b);
+}
+
+SmallVector<Value> pointersOf(KernelBuilder &k, func::FuncOp kernel,
+                              size_t count) {
+  SmallVector<Value> pointers;
+  for (size_t i = 0; i < count; ++i)
+    pointers.push_back(k.pointer(kernel.getArgument(i)));
+  return pointers;
+}
+
+/// One row kernel in the making: of the ops of a launch, or, without any, of
+/// elements that are moved or set.
+class RowKernel {
+public:
+  RowKernel(KernelBuilder &k, LaunchOp launch, ValueRange pointers,
+            const KernelArguments &arguments)
+      : k(k), arguments(arguments), domain(launch.getDomain()),
+        elements(k, launch, pointers, arguments), ops(computedOps(launch)),
+        passes(passesOf(*launch.getBlock())) {
+    for (Operation *op : ops) {
+      lastPass = std::max(lastPass, passes[op]);
+      if (isColumnReduction(op))
+        columnReductions.push_back(op);
+    }
+    for (auto [i, to] : llvm::enumerate(launch.getWriteArgs())) {
+      Value value = launch.getWriteOf(to.getArgNumber()).getValue();
+      writeOf[value] = static_cast<unsigned>(i);
+      if (launch.getAccessOf(to.getArgNumber()) == Access::Point)
+        full.insert(value);
+    }
+    if (!columnReductions.empty()) {
+      Operation *first = columnReductions.front();
+      chunks = isa<ReduceChunksOp>(first)
+                   ? tensorType(first->getResult(0)).getDimSize(0)
+                   : 1;
+    }
+  }
+
+  /// `moved` makes the vector of the elements to store.
+  RowKernel(KernelBuilder &k, const Domain &domain, ElementEmitter elements,
+            const KernelArguments &arguments,
+            std::function<Value(ElementEmitter &)> moved)
+      : k(k), arguments(arguments), domain(domain),
+        elements(std::move(elements)), moved(std::move(moved)) {}
+
+  void emit() {
+    Value thread = k.toI64(arguments.thread),
+          threads = k.toI64(arguments.threads);
+    if (chunks > 0) {
+      // Column sums: each chunk of rows has accumulators of its own, whose
+      // number does not depend on the threads.
+      auto [from, to] = k.share(k.i64(chunks), thread, threads);
+      k.loop(from, to, 1, [&](Value chunk) {
+        for (Operation *op : columnReductions)
+          clearAccumulator(op, chunk);
+        Value first = k.div(k.mul(chunk, domain.rows), chunks);
+        Value last = k.div(k.mul(k.add(chunk, 1), domain.rows), chunks);
+        currentChunk = chunk;
+        k.loop(first, last, 1, [&](Value row) { emitRow(row); });
+      });
+      return;
+    }
+    if (domain.rows * domain.cols < kSerialElements || domain.rows == 1) {
+      k.ifThen(k.equal(thread, k.i64(0)), [&] {
+        if (domain.rows == 1)
+          emitRow(k.i64(0));
+        else
+          k.loop(k.i64(0), k.i64(domain.rows), 1,
+                 [&](Value row) { emitRow(row); });
+      });
+      return;
+    }
+    auto [from, to] = k.share(k.i64(domain.rows), thread, threads);
+    k.loop(from, to, 1, [&](Value row) { emitRow(row); });
+  }
+
+private:
+  using Vectors = SmallVector<Value>;
+
+  Value accumulatorPointer(Operation *op, Value chunk, Value column) {
+    Value offset = k.add(k.mul(chunk, domain.cols), column);
+    return k.at(elements.writePointer(writeOf.lookup(op->getResult(0))),
+                offset);
+  }
+
+  static double neutral(Operation *op) {
+    return isMaximum(op) ? -std::numeric_limits<double>::infinity() : 0;
+  }
+
+  /// Calls `body(column, mask)` for every vector of a row, outside of a row.
+  void forEachVector(llvm::function_ref<void(Value, Value)> body) {
+    int64_t whole = domain.cols / k.lanes * k.lanes;
+    if (whole)
+      k.loop(k.i64(0), k.i64(whole), k.lanes,
+             [&](Value column) { body(column, Value()); });
+    if (whole < domain.cols)
+      body(k.i64(whole), k.maskOf(k.i64(domain.cols - whole)));
+  }
+
+  void clearAccumulator(Operation *op, Value chunk) {
+    forEachVector([&](Value column, Value mask) {
+      k.store(k.splat(neutral(op)), accumulatorPointer(op, chunk, column),
+              mask);
+    });
+  }
+
+  void emitRow(Value row) {
+    elements.beginRow(row);
+    if (ops.empty()) {
+      emitPass(0, {});
+      return;
+    }
+    for (int pass = 0; pass <= lastPass; ++pass) {
+      SmallVector<Operation *> sums;
+      bool busy = false;
+      for (Operation *op : ops) {
+        if (passes[op] != pass)
+          continue;
+        if (isRowReduction(op))
+          sums.push_back(op);
+        busy |= isColumnReduction(op) || isRowReduction(op) || writesFull(op);
+      }
+      if (busy)
+        emitPass(pass, sums);
+    }
+    for (Operation *op : ops)
+      if (writeOf.contains(op->getResult(0)) && !writesFull(op) &&
+          !isColumnReduction(op))
+        elements.storeScalar(writeOf.lookup(op->getResult(0)),
+                             elements.scalar(op->getResult(0)));
+  }
+
+  bool writesFull(Operation *op) const {
+    return full.contains(op->getResult(0));
+  }
+
+  /// What one pass does at one vector of columns; `sums` are the running
+  /// totals of the pass's row reductions.
+  void emitVector(int pass, ArrayRef<Operation *> reductions, Vectors &sums,
+                  Value column, Value mask) {
+    for (auto [op, sum] : llvm::zip_equal(reductions, sums))
+      sum = combine(
+          k, op, sum,
+          elements.masked(elements.full(op->getOperand(0)), neutral(op)));
+    if (ops.empty())
+      return elements.store(0, moved(elements));
+    for (Operation *op : columnReductions) {
+      if (passes[op] != pass)
+        continue;
+      Value pointer = accumulatorPointer(op, currentChunk, column);
+      Value total = combine(k, op, k.load(pointer, mask),
+                            elements.full(op->getOperand(0)));
+      k.store(total, pointer, mask);
+    }
+    // All loads come before the stores: a write may lie over a read.
+    SmallVector<std::pair<unsigned, Value>> stores;
+    for (Operation *op : ops)
+      if (passes[op] == pass && writesFull(op))
+        stores.push_back({writeOf.lookup(op->getResult(0)),
+                          elements.full(op->getResult(0))});
+    for (auto &[index, value] : stores)
+      elements.store(index, value);
+  }
+
+  void emitPass(int pass, ArrayRef<Operation *> reductions) {
+    Vectors totals;
+    for (Operation *op : reductions)
+      totals.push_back(k.splat(neutral(op)));
+    int64_t vectors = domain.cols / k.lanes, column = 0;
+    if (vectors > kUnrolledVectors) {
+      int64_t step = kLoopColumns, unrolled = step / k.lanes;
+      int64_t looped = domain.cols / step * step;
+      // Each of the unrolled vectors has running totals of its own.
+      Vectors init;
+      for (int64_t u = 0; u < unrolled; ++u)
+        init.append(totals);
+      auto loop = scf::ForOp::create(k.b, k.loc, k.i64(0), k.i64(looped),
+                                     k.i64(step), init);
+      {
+        OpBuilder::InsertionGuard guard(k.b);
+        k.b.setInsertionPointToStart(loop.getBody());
+        Vectors next;
+        for (int64_t u = 0; u < unrolled; ++u) {
+          Value at = k.add(loop.getInductionVar(), u * k.lanes);
+          Vectors sums(
+              loop.getRegionIterArgs().slice(u * totals.size(), totals.size()));
+          elements.beginColumns(at, Value(), -1 - u, loop);
+          emitVector(pass, reductions, sums, at, Value());
+          next.append(sums);
+        }
+        elements.endColumns();
+        if (init.empty())
+          k.b.setInsertionPointToEnd(loop.getBody());
+        else
+          scf::YieldOp::create(k.b, k.loc, next);
+      }
+      for (auto [i, op] : llvm::enumerate(reductions))
+        for (int64_t u = 0; u < unrolled; ++u)
+          totals[i] = u == 0 ? loop.getResult(i)
+                             : combine(k, op, totals[i],
+                                       loop.getResult(u * totals.size() + i));
+      column = looped;
+    }
+    for (; column < domain.cols; column += k.lanes) {
+      Value mask;
+      if (column + k.lanes > domain.cols)
+        mask = k.maskOf(k.i64(domain.cols - column));
+      Value at = k.i64(column);
+      elements.beginColumns(at, mask, column);
+      emitVector(pass, reductions, totals, at, mask);
+    }
+    for (auto [op, total] : llvm::zip_equal(reductions, totals)) {
+      bool max = isMaximum(op);
+      // The tree that a register is folded in is the same on every run.
+      Value sum = vector::ReductionOp::create(
+          k.b, k.loc,
+          max ? vector::CombiningKind::MAXNUMF : vector::CombiningKind::ADD,
+          total, arith::FastMathFlags::reassoc);
+      elements.provideScalar(op->getResult(0), sum);
+    }
+  }
+
+  KernelBuilder &k;
+  const KernelArguments &arguments;
+  Domain domain;
+  ElementEmitter elements;
+  std::function<Value(ElementEmitter &)> moved;
+  SmallVector<Operation *> ops;
+  llvm::DenseMap<Operation *, int> passes;
+  int lastPass = 0;
+  SmallVector<Operation *> columnReductions;
+  /// Into how many chunks these cut the rows; 0 without any.
+  int64_t chunks = 0;
+  llvm::DenseMap<Value, unsigned> writeOf;
+  /// What is written at every point.
+  llvm::DenseSet<Value> full;
+  Value currentChunk;
+};
+
+/// Adds the partial results of a column reduction, chunk after chunk.
+void emitFold(KernelBuilder &k, LaunchOp launch, ValueRange pointers,
+              const KernelArguments &arguments) {
+  Operation *fold = launch.getFirstOp();
+  int64_t chunks = tensorType(fold->getOperand(0)).getDimSize(0);
+  int64_t cols = launch.getDomain().cols;
+  int64_t vectors = llvm::divideCeil(cols, k.lanes);
+  ElementEmitter elements(k, launch, pointers, arguments);
+  elements.beginRow(k.i64(0));
+  auto [from, to] = k.share(k.i64(vectors), k.toI64(arguments.thread),
+                            k.toI64(arguments.threads));
+  k.loop(from, to, 1, [&](Value vector) {
+    Value column = k.mul(vector, k.lanes);
+    Value mask =
+        cols % k.lanes ? k.maskOf(k.sub(k.i64(cols), column)) : Value();
+    Value total;
+    for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+      Value part = k.load(k.at(pointers[0], k.add(column, chunk * cols)), mask);
+      total = total ? combine(k, fold, total, part) : part;
+    }
+    elements.beginColumns(column, mask, ElementEmitter::kAnyColumn);
+    elements.store(0, total);
+  });
+}
+
+/// A kernel that stores in `to` what `moved` makes, of what `from` (null: of
+/// nothing) lets it read as `source`.
+Kernel emitMoved(OpBuilder &builder, ModuleOp module, StringRef name,
+                 Value source, MemRefType from, MemRefType to, int64_t lanes,
+                 std::function<Value(ElementEmitter &)> moved) {
+  SmallVector<Type> types;
+  if (from)
+    types.push_back(bufferType(from));
+  types.push_back(bufferType(to));
+  func::FuncOp kernel = beginKernel(builder, module, name, types, 0);
+  KernelBuilder k(builder, module, lanes);
+  KernelArguments arguments(kernel);
+  SmallVector<Value> pointers = pointersOf(k, kernel, types.size());
+  // It walks its views in whatever shape serves best.
+  Domain domain = copyDomain(from, to);
+  ElementEmitter elements(k, domain, arguments);
+  if (from)
+    elements.addRead(source, pointers.front(), viewOf(from), Access::Point);
+  elements.addWrite(pointers.back(), viewOf(to), Access::Point);
+  RowKernel(k, domain, std::move(elements), arguments, std::move(moved)).emit();
+  return {kernel, 0};
+}
+
+/// The number of the argument of the launch that an operand is read from.
+unsigned argumentOf(Value operand) {
+  return cast<BlockArgument>(operand.getDefiningOp<ReadOp>().getFrom())
+      .getArgNumber();
+}
+
+} // namespace
+
+MemRefType tfm::bufferType(MemRefType type) {
+  View view = viewOf(type);
+  Type element = memoryType(view.element);
+  return MemRefType::get({view.spanBytes() / elementBytes(view.element)},
+                         element);
+}
+
+SmallVector<Type> tfm::bufferTypes(LaunchOp launch) {
+  SmallVector<Type> types;
+  for (Value operand : launch.getReads())
+    types.push_back(bufferType(cast<MemRefType>(operand.getType())));
+  for (Value operand : launch.getWrites())
+    types.push_back(bufferType(cast<MemRefType>(operand.getType())));
+  return types;
+}
+
+Kernel tfm::emitRowKernel(OpBuilder &builder, ModuleOp module, StringRef name,
+                          LaunchOp launch, int64_t lanes) {
+  SmallVector<Type> types = bufferTypes(launch);
+  func::FuncOp kernel = beginKernel(builder, module, name, types, 0);
+  KernelBuilder k(builder, module, lanes);
+  KernelArguments arguments(kernel);
+  SmallVector<Value> pointers = pointersOf(k, kernel, types.size());
+  if (launch.getKind() == KernelKind::Fold)
+    emitFold(k, launch, pointers, arguments);
+  else
+    RowKernel(k, launch, pointers, arguments).emit();
+  return {kernel, 0};
+}
+
+Kernel tfm::emitCopyKernel(OpBuilder &builder, ModuleOp module, StringRef name,
+                           CopyOp copy, int64_t lanes) {
+  Value source = copy.getFrom();
+  return emitMoved(
+      builder, module, name, source, copy.getFrom().getType(),
+      copy.getTo().getType(), lanes,
+      [&](ElementEmitter &elements) { return elements.full(source); });
+}
+
+Kernel tfm::emitFillKernel(OpBuilder &builder, ModuleOp module, StringRef name,
+                           FillOp fill, int64_t lanes) {
+  return emitMoved(builder, module, name, Value(), MemRefType(),
+                   fill.getTo().getType(), lanes,
+                   [&](ElementEmitter &elements) {
+                     return elements.number(cast<TypedAttr>(fill.getValue()));
+                   });
+}
+
+Kernel tfm::emitScatterAddKernel(OpBuilder &builder, ModuleOp module,
+                                 StringRef name, LaunchOp launch,
+                                 int64_t lanes) {
+  auto op = cast<ScatterAddOp>(launch.getFirstOp());
+  SmallVector<Type> types = bufferTypes(launch);
+  func::FuncOp kernel = beginKernel(builder, module, name, types, 0);
+  KernelBuilder k(builder, module, lanes);
+  KernelArguments arguments(kernel);
+  SmallVector<Value> pointers = pointersOf(k, kernel, types.size());
+  int64_t rows = tensorType(op.getIds()).getNumElements();
+  int64_t cols = tensorType(op.getUpdates()).getNumElements() / rows;
+  Value updates = pointers[argumentOf(op.getUpdates())];
+  Value base = pointers.back();
+  // The ids are a row's scalars in the domain of the updates.
+  ElementEmitter ids(k, Domain{rows, cols == 1 ? 2 : cols}, arguments);
+  if (auto read = op.getIds().getDefiningOp<ReadOp>())
+    ids.addRead(op.getIds(), pointers[argumentOf(op.getIds())],
+                viewOf(read.getFrom().getType()), Access::Row);
+  int64_t vectors = llvm::divideCeil(cols, lanes);
+  auto [from, to] = k.share(k.i64(vectors), k.toI64(arguments.thread),
+                            k.toI64(arguments.threads));
+  k.loop(k.i64(0), k.i64(rows), 1, [&](Value row) {
+    ids.beginRow(row);
+    Value id =
+        arith::ExtSIOp::create(k.b, k.loc, k.i64Type, ids.scalar(op.getIds()));
+    k.loop(from, to, 1, [&](Value vector) {
+      Value column = k.mul(vector, lanes);
+      Value mask =
+          cols % lanes ? k.maskOf(k.sub(k.i64(cols), column)) : Value();
+      Value at = k.at(base, k.add(k.mul(id, cols), column));
+      Value add = k.load(k.at(updates, k.add(k.mul(row, cols), column)), mask);
+      k.store(k.addf(k.load(at, mask), add), at, mask);
+    });
+  });
+  return {kernel, 0};
+}

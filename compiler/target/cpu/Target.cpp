@@ -1,0 +1,174 @@
+//===- Target.cpp - what code generation knows of a CPU -------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/target/cpu/Target.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/MC/MCSubtargetInfo.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Target/TargetMachine.h"
+#include "llvm/Target/TargetOptions.h"
+#include "llvm/TargetParser/Host.h"
+#include "llvm/TargetParser/SubtargetFeature.h"
+#include "llvm/TargetParser/Triple.h"
+#include <algorithm>
+#include <mutex>
+#include <unistd.h>
+
+using namespace tfm;
+
+namespace {
+
+/// LLVM's registry of targets is global: fill it once.
+void initializeTargets() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    LLVMInitializeX86TargetInfo();
+    LLVMInitializeX86Target();
+    LLVMInitializeX86TargetMC();
+    LLVMInitializeX86AsmPrinter();
+    LLVMInitializeAArch64TargetInfo();
+    LLVMInitializeAArch64Target();
+    LLVMInitializeAArch64TargetMC();
+    LLVMInitializeAArch64AsmPrinter();
+  });
+}
+
+/// The subtarget of `cpu` under `triple`, null where LLVM does not know it.
+std::unique_ptr<llvm::MCSubtargetInfo> subtarget(const llvm::Triple &triple,
+                                                 llvm::StringRef cpu,
+                                                 llvm::StringRef features) {
+  std::string error;
+  const llvm::Target *target =
+      llvm::TargetRegistry::lookupTarget(triple, error);
+  if (!target)
+    return nullptr;
+  // An unknown name makes LLVM print a warning; ask for the generic CPU first.
+  std::unique_ptr<llvm::MCSubtargetInfo> generic(
+      target->createMCSubtargetInfo(triple, "", ""));
+  if (!generic || (!cpu.empty() && !generic->isCPUStringValid(cpu)))
+    return nullptr;
+  return std::unique_ptr<llvm::MCSubtargetInfo>(
+      target->createMCSubtargetInfo(triple, cpu, features));
+}
+
+/// Fills in vector length and register count from the features.
+llvm::Error describeRegisters(CpuTarget &target,
+                              const llvm::MCSubtargetInfo &info) {
+  llvm::Triple triple(target.triple);
+  if (triple.isAArch64()) {
+    target.lanes = 4;
+    target.registers = 32;
+    return llvm::Error::success();
+  }
+  if (info.checkFeatures("+avx512f") && info.checkFeatures("+avx512vl") &&
+      info.checkFeatures("+avx512bw") && info.checkFeatures("+avx512dq")) {
+    target.lanes = 16;
+    target.registers = 32;
+    return llvm::Error::success();
+  }
+  if (info.checkFeatures("+avx2") && info.checkFeatures("+fma")) {
+    target.lanes = 8;
+    target.registers = 16;
+    return llvm::Error::success();
+  }
+  return llvm::createStringError(
+      "the CPU '" + target.cpu +
+      "' has no fused multiply-add on vectors (AVX2 and FMA are the least "
+      "that is supported on x86)");
+}
+
+int64_t cacheSize(int name, int64_t otherwise) {
+  long size = ::sysconf(name);
+  return size > 0 ? size : otherwise;
+}
+
+} // namespace
+
+llvm::Expected<CpuTarget> CpuTarget::native() {
+  initializeTargets();
+  CpuTarget target;
+  target.triple = llvm::sys::getProcessTriple();
+  target.cpu = llvm::sys::getHostCPUName().str();
+  llvm::SubtargetFeatures features;
+  for (const auto &feature : llvm::sys::getHostCPUFeatures())
+    features.AddFeature(feature.first(), feature.second);
+  if (llvm::Triple(target.triple).isX86())
+    features.AddFeature("prefer-256-bit", false);
+  std::vector<std::string> list = features.getFeatures();
+  // The host's features come out of a hash table; sort them, so that the same
+  // machine always gives the same object file.
+  std::sort(list.begin(), list.end());
+  target.features = llvm::join(list, ",");
+  std::unique_ptr<llvm::MCSubtargetInfo> info =
+      subtarget(llvm::Triple(target.triple), target.cpu, target.features);
+  if (!info)
+    return llvm::createStringError("LLVM does not know this machine's CPU, '" +
+                                   target.cpu + "'");
+  if (llvm::Error error = describeRegisters(target, *info))
+    return std::move(error);
+  target.l1Bytes = cacheSize(_SC_LEVEL1_DCACHE_SIZE, 32 << 10);
+  target.l2Bytes = cacheSize(_SC_LEVEL2_CACHE_SIZE, 1 << 20);
+  return target;
+}
+
+llvm::Expected<CpuTarget> CpuTarget::named(llvm::StringRef cpu) {
+  if (cpu == "native")
+    return native();
+  initializeTargets();
+  CpuTarget target;
+  target.cpu = cpu.str();
+  target.l1Bytes = 32 << 10;
+  target.l2Bytes = 1 << 20;
+  const char *triples[] = {"x86_64-unknown-linux-gnu",
+                           cpu.starts_with("apple-")
+                               ? "arm64-apple-macosx11.0"
+                               : "aarch64-unknown-linux-gnu"};
+  for (const char *triple : triples) {
+    target.triple = triple;
+    target.features =
+        llvm::Triple(target.triple).isX86() ? "-prefer-256-bit" : "";
+    if (std::unique_ptr<llvm::MCSubtargetInfo> info = subtarget(
+            llvm::Triple(target.triple), target.cpu, target.features)) {
+      if (llvm::Error error = describeRegisters(target, *info))
+        return std::move(error);
+      return target;
+    }
+  }
+  return llvm::createStringError(
+      "unknown CPU '" + cpu +
+      "'; name it as LLVM does, such as skylake-avx512, znver4 or haswell, or "
+      "`native` for this machine's");
+}
+
+int64_t CpuTarget::tileVectors() const { return lanes >= 8 ? 2 : 3; }
+
+int64_t CpuTarget::tileRows() const {
+  // Besides the accumulators, one row of B and one broadcast element of A stay
+  // in registers; an even number of rows keeps packed panels aligned.
+  int64_t rows = (registers - tileVectors() - 1) / tileVectors();
+  return rows - rows % 2;
+}
+
+llvm::Expected<std::unique_ptr<llvm::TargetMachine>>
+CpuTarget::createMachine() const {
+  initializeTargets();
+  std::string error;
+  llvm::Triple parsed(triple);
+  const llvm::Target *target =
+      llvm::TargetRegistry::lookupTarget(parsed, error);
+  if (!target)
+    return llvm::createStringError(error);
+  llvm::TargetOptions options;
+  std::unique_ptr<llvm::TargetMachine> machine(target->createTargetMachine(
+      parsed, cpu, features, options, llvm::Reloc::PIC_, std::nullopt,
+      llvm::CodeGenOptLevel::Default));
+  if (!machine)
+    return llvm::createStringError("LLVM cannot generate code for " + triple);
+  return machine;
+}

@@ -1,0 +1,56 @@
+//===- Target.h - what code generation knows of a CPU -----------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_TARGET_CPU_TARGET_H
+#define TFM_TARGET_CPU_TARGET_H
+
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace llvm {
+class TargetMachine;
+} // namespace llvm
+
+namespace tfm {
+
+/// A CPU to compile for. Register tiles and cache blocks follow from it.
+struct CpuTarget {
+  std::string triple;
+  std::string cpu;
+  /// In LLVM's form, `+avx2,-prefer-256-bit`.
+  std::string features;
+  /// f32 elements of the widest vector register with a fused multiply-add.
+  int64_t lanes = 0;
+  /// Number of vector registers.
+  int64_t registers = 0;
+  /// Data cache sizes of one core, in bytes.
+  int64_t l1Bytes = 0;
+  int64_t l2Bytes = 0;
+
+  /// The machine this program runs on.
+  static llvm::Expected<CpuTarget> native();
+
+  /// A CPU by LLVM's name for it (`x86-64-v3`, `znver4`, `skylake-avx512`,
+  /// `apple-m1`, ...), or `native`. Fails for a name that LLVM does not know
+  /// and for a CPU without fused multiply-add.
+  static llvm::Expected<CpuTarget> named(llvm::StringRef cpu);
+
+  /// Rows of the register tile of a matrix product.
+  int64_t tileRows() const;
+  /// Vectors in a row of that tile; its columns are `lanes` times as many.
+  int64_t tileVectors() const;
+
+  /// LLVM's code generator for the target.
+  llvm::Expected<std::unique_ptr<llvm::TargetMachine>> createMachine() const;
+};
+
+} // namespace tfm
+
+#endif // TFM_TARGET_CPU_TARGET_H

@@ -1,0 +1,284 @@
+//===- VectorHelpers.cpp - functions of vectors that kernels share --------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/target/cpu/VectorHelpers.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/PatternMatch.h"
+#include <array>
+#include <cmath>
+#include <limits>
+
+using namespace mlir;
+using namespace tfm;
+
+namespace {
+
+/// Constants and arithmetic on values of one type, scalar or vector.
+struct Like {
+  OpBuilder &b;
+  Location loc;
+  Type type;
+
+  Value constant(double value) const {
+    return splat(b.getFloatAttr(getElementTypeOrSelf(type), value));
+  }
+  Value integer(uint64_t value) const {
+    auto element = cast<IntegerType>(getElementTypeOrSelf(type));
+    return splat(IntegerAttr::get(element, APInt(element.getWidth(), value)));
+  }
+  Value splat(TypedAttr value) const {
+    if (auto vector = dyn_cast<VectorType>(type))
+      return arith::ConstantOp::create(b, loc,
+                                       DenseElementsAttr::get(vector, value));
+    return arith::ConstantOp::create(b, loc, value);
+  }
+  Value fma(Value x, Value y, Value z) const {
+    return LLVM::FMAOp::create(b, loc, type, x, y, z);
+  }
+};
+
+/// The full products of the lanes of x (vector<lanes x i32>) with a constant:
+/// their upper and lower halves. Even and odd lanes are multiplied as 64-bit
+/// lanes, which every vector unit has an instruction for.
+std::pair<Value, Value> multiply(OpBuilder &b, Location loc, Value x,
+                                 uint32_t factor) {
+  auto type = cast<VectorType>(x.getType());
+  int64_t lanes = type.getNumElements();
+  auto wide = VectorType::get({lanes / 2}, b.getI64Type());
+  Like w{b, loc, wide};
+  Value both = vector::BitCastOp::create(b, loc, wide, x);
+  Value low32 = w.integer(0xffffffffu), factors = w.integer(factor),
+        half = w.integer(32);
+  Value even = arith::MulIOp::create(
+      b, loc, arith::AndIOp::create(b, loc, both, low32), factors);
+  Value odd = arith::MulIOp::create(
+      b, loc, arith::ShRUIOp::create(b, loc, both, half), factors);
+  Value evens = vector::BitCastOp::create(b, loc, type, even);
+  Value odds = vector::BitCastOp::create(b, loc, type, odd);
+  SmallVector<int64_t> upper, lower;
+  for (int64_t i = 0; i < lanes; ++i) {
+    int64_t pair = i - i % 2, second = i % 2 ? lanes : 0;
+    upper.push_back(second + pair + 1);
+    lower.push_back(second + pair);
+  }
+  return {vector::ShuffleOp::create(b, loc, evens, odds, upper),
+          vector::ShuffleOp::create(b, loc, evens, odds, lower)};
+}
+
+/// Philox 4x32-10 (Salmon et al. 2011, "Parallel random numbers: as easy as 1,
+/// 2, 3", section 3.3) of four vectors of counters.
+std::array<Value, 4> philox(OpBuilder &b, Location loc,
+                            std::array<Value, 4> counter, Value key0,
+                            Value key1) {
+  Type i32 = b.getI32Type();
+  auto type = cast<VectorType>(counter[0].getType());
+  Like scalar{b, loc, i32};
+  for (int round = 0; round < 10; ++round) {
+    auto [high0, low0] = multiply(b, loc, counter[0], 0xD2511F53u);
+    auto [high1, low1] = multiply(b, loc, counter[2], 0xCD9E8D57u);
+    auto mix = [&](Value high, Value word, Value key) -> Value {
+      Value keys = vector::BroadcastOp::create(b, loc, type, key);
+      Value mixed = arith::XOrIOp::create(b, loc, high, word);
+      return arith::XOrIOp::create(b, loc, mixed, keys);
+    };
+    counter = {mix(high1, counter[1], key0), low1, mix(high0, counter[3], key1),
+               low0};
+    key0 = arith::AddIOp::create(b, loc, key0, scalar.integer(0x9E3779B9u));
+    key1 = arith::AddIOp::create(b, loc, key1, scalar.integer(0xBB67AE85u));
+  }
+  return counter;
+}
+
+} // namespace
+
+DropoutKey tfm::dropoutKey(OpBuilder &b, Location loc, Value rng, Value layer,
+                           int64_t site, double rate, int64_t accumulate) {
+  Like i32{b, loc, b.getI32Type()};
+  auto word = [&](int64_t i) -> Value {
+    Value index = arith::ConstantIndexOp::create(b, loc, i);
+    return memref::LoadOp::create(b, loc, rng, ValueRange{index});
+  };
+  DropoutKey key;
+  key.seedLow = word(0);
+  key.seedHigh = word(1);
+  Value step = arith::MulIOp::create(b, loc, word(2), i32.integer(accumulate));
+  key.step = arith::AddIOp::create(b, loc, step, word(3));
+  Value narrow = arith::IndexCastOp::create(b, loc, b.getI32Type(), layer);
+  key.stream = arith::AddIOp::create(b, loc, narrow, i32.integer(site * 65536));
+  key.threshold = static_cast<uint32_t>(std::floor(rate * 4294967296.0));
+  return key;
+}
+
+SmallVector<Value> tfm::dropoutKeepWords(OpBuilder &b, Location loc,
+                                         const DropoutKey &key, Value row,
+                                         Value counter) {
+  Type type = counter.getType();
+  auto splat = [&](Value scalar) -> Value {
+    return vector::BroadcastOp::create(b, loc, type, scalar);
+  };
+  std::array<Value, 4> words =
+      philox(b, loc, {counter, row, splat(key.stream), splat(key.step)},
+             key.seedLow, key.seedHigh);
+  Value threshold = Like{b, loc, type}.integer(key.threshold);
+  SmallVector<Value> masks;
+  for (Value word : words)
+    masks.push_back(arith::CmpIOp::create(b, loc, arith::CmpIPredicate::uge,
+                                          word, threshold));
+  return masks;
+}
+
+SmallVector<Value> tfm::dropoutKeep64(OpBuilder &b, Location loc,
+                                      const DropoutKey &key, Value row,
+                                      Value block, int64_t lanes) {
+  Type i32 = b.getI32Type();
+  auto type = VectorType::get({lanes}, i32);
+  auto splat = [&](Value scalar) -> Value {
+    return vector::BroadcastOp::create(b, loc, type, scalar);
+  };
+  Value narrowRow = arith::IndexCastOp::create(b, loc, i32, row);
+  Value narrowBlock = arith::IndexCastOp::create(b, loc, i32, block);
+  Value first =
+      arith::MulIOp::create(b, loc, narrowBlock, Like{b, loc, i32}.integer(16));
+  int64_t parts = 16 / lanes;
+  SmallVector<Value> masks(4 * parts);
+  for (int64_t part = 0; part < parts; ++part) {
+    SmallVector<int32_t> numbers;
+    for (int64_t i = 0; i < lanes; ++i)
+      numbers.push_back(static_cast<int32_t>(part * lanes + i));
+    Value iota = arith::ConstantOp::create(
+        b, loc, DenseElementsAttr::get(type, ArrayRef<int32_t>(numbers)));
+    Value counter = arith::AddIOp::create(b, loc, splat(first), iota);
+    SmallVector<Value> words =
+        dropoutKeepWords(b, loc, key, splat(narrowRow), counter);
+    for (int64_t word = 0; word < 4; ++word)
+      masks[word * parts + part] = words[word];
+  }
+  return masks;
+}
+
+Value tfm::emitExp(OpBuilder &b, Location loc, Value x) {
+  Like f{b, loc, x.getType()};
+  Type bits = b.getI32Type();
+  if (auto vector = dyn_cast<VectorType>(x.getType()))
+    bits = VectorType::get(vector.getShape(), bits);
+  // x = n ln 2 + r with |r| <= ln 2 / 2. Adding 1.5 * 2**23 rounds to an
+  // integer and leaves n in the low bits.
+  Value magic = f.constant(12582912.0);
+  Value shifted = f.fma(x, f.constant(1.44269504088896341), magic);
+  Value n = arith::SubFOp::create(b, loc, shifted, magic);
+  Value r = f.fma(n, f.constant(-0.693359375), x);
+  r = f.fma(n, f.constant(2.12194440e-4), r);
+  // Moshier's expf (Cephes): e**r = 1 + r + r**2 p(r).
+  Value p = f.constant(1.9875691500e-4);
+  for (double coefficient : {1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2,
+                             1.6666665459e-1, 5.0000001201e-1})
+    p = f.fma(p, r, f.constant(coefficient));
+  Value square = arith::MulFOp::create(b, loc, r, r);
+  Value one = f.constant(1.0);
+  p = f.fma(p, square, arith::AddFOp::create(b, loc, r, one));
+  // Times 2**n, in the exponent's bits.
+  Value exponent = arith::ShLIOp::create(
+      b, loc, arith::BitcastOp::create(b, loc, bits, shifted),
+      Like{b, loc, bits}.integer(23));
+  Value scaled = arith::AddIOp::create(
+      b, loc, arith::BitcastOp::create(b, loc, bits, p), exponent);
+  Value result = arith::BitcastOp::create(b, loc, x.getType(), scaled);
+  auto where = [&](arith::CmpFPredicate predicate, Value y, Value otherwise) {
+    Value condition = arith::CmpFOp::create(b, loc, predicate, x, y);
+    result = arith::SelectOp::create(b, loc, condition, otherwise, result);
+  };
+  where(arith::CmpFPredicate::OLT, f.constant(-87.3365402), f.constant(0.0));
+  // Not less or equal: NaN as well, which stays NaN in the sum.
+  Value infinity = f.constant(std::numeric_limits<double>::infinity());
+  where(arith::CmpFPredicate::UGT, f.constant(88.3762589),
+        arith::AddFOp::create(b, loc, x, infinity));
+  return result;
+}
+
+Value tfm::emitSine(OpBuilder &b, Location loc, Value x, bool cosine) {
+  Like f{b, loc, x.getType()};
+  Type bits = b.getI32Type();
+  if (auto vector = dyn_cast<VectorType>(x.getType()))
+    bits = VectorType::get(vector.getShape(), bits);
+  Like i{b, loc, bits};
+  // x = n pi / 2 + r with |r| <= pi / 4; pi / 2 in three parts (Cody and Waite
+  // 1980), each of as many bits as an f32 has: a fused multiply-add loses none.
+  Value n = math::RoundEvenOp::create(
+      b, loc,
+      arith::MulFOp::create(b, loc, x, f.constant(0.63661977236758134)));
+  Value r = x;
+  for (double part :
+       {-1.57079637050628662109375, 4.371139000186241438857289400265e-8,
+        1.7151245100058898e-15})
+    r = f.fma(n, f.constant(part), r);
+  // Not far beyond, also where n has no bits left for its last digits.
+  Value most = f.constant(1.0);
+  r = arith::MaximumFOp::create(b, loc, r, arith::NegFOp::create(b, loc, most));
+  r = arith::MinimumFOp::create(b, loc, r, most);
+  auto polynomial = [&](Value z, std::initializer_list<double> coefficients) {
+    Value p;
+    for (double coefficient : coefficients)
+      p = p ? f.fma(p, z, f.constant(coefficient)) : f.constant(coefficient);
+    return p;
+  };
+  // Moshier's sinf and cosf (Cephes).
+  Value z = arith::MulFOp::create(b, loc, r, r);
+  Value sine =
+      polynomial(z, {-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1});
+  sine = f.fma(arith::MulFOp::create(b, loc, sine, z), r, r);
+  Value other = polynomial(z, {2.443315711809948e-5, -1.388731625493765e-3,
+                               4.166664568298827e-2, -0.5, 1.0});
+  // Quarter turns: odd ones trade sine and cosine, and two of them the sign.
+  Value turns = arith::FPToSIOp::create(b, loc, bits, n);
+  if (cosine)
+    turns = arith::AddIOp::create(b, loc, turns, i.integer(1));
+  auto has = [&](uint64_t bit) -> Value {
+    Value masked = arith::AndIOp::create(b, loc, turns, i.integer(bit));
+    return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, masked,
+                                 i.integer(0));
+  };
+  Value result = arith::SelectOp::create(b, loc, has(1), other, sine);
+  return arith::SelectOp::create(b, loc, has(2),
+                                 arith::NegFOp::create(b, loc, result), result);
+}
+
+namespace {
+
+template <typename Op, bool cosine> struct SinePattern : OpRewritePattern<Op> {
+  using OpRewritePattern<Op>::OpRewritePattern;
+  LogicalResult matchAndRewrite(Op op,
+                                PatternRewriter &rewriter) const override {
+    if (!getElementTypeOrSelf(op.getType()).isF32())
+      return rewriter.notifyMatchFailure(op, "not of f32");
+    rewriter.replaceOp(
+        op, emitSine(rewriter, op.getLoc(), op.getOperand(), cosine));
+    return success();
+  }
+};
+
+struct ExpPattern : OpRewritePattern<math::ExpOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(math::ExpOp op,
+                                PatternRewriter &rewriter) const override {
+    if (!getElementTypeOrSelf(op.getType()).isF32())
+      return rewriter.notifyMatchFailure(op, "not of f32");
+    rewriter.replaceOp(op, emitExp(rewriter, op.getLoc(), op.getOperand()));
+    return success();
+  }
+};
+
+} // namespace
+
+void tfm::populateMathPatterns(RewritePatternSet &patterns) {
+  patterns.add<ExpPattern, SinePattern<math::SinOp, false>,
+               SinePattern<math::CosOp, true>>(patterns.getContext(),
+                                               /*benefit=*/2);
+}

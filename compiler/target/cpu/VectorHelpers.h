@@ -1,0 +1,79 @@
+//===- VectorHelpers.h - functions of vectors -------------------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_TARGET_CPU_VECTORHELPERS_H
+#define TFM_TARGET_CPU_VECTORHELPERS_H
+
+#include "mlir/IR/Value.h"
+#include "mlir/Support/LLVM.h"
+#include "llvm/ADT/SmallVector.h"
+#include <cstdint>
+
+namespace mlir {
+class Location;
+class OpBuilder;
+class RewritePatternSet;
+} // namespace mlir
+
+namespace tfm {
+
+/// What decides, besides row and column, whether dropout keeps an element; the
+/// same for a whole kernel (docs/design.md, "Dropout"). All are i32.
+struct DropoutKey {
+  mlir::Value seedLow, seedHigh;
+  /// site * 65536 + layer.
+  mlir::Value stream;
+  /// update index * accumulate + micro-step.
+  mlir::Value step;
+  /// Words from here on are kept: floor(rate * 2**32).
+  uint32_t threshold = 0;
+};
+
+/// Reads `rng` (memref<4xi32>: seed low, seed high, update index, micro-step)
+/// once; best at the start of a kernel. `layer` is of type index;
+/// `accumulate` is the recipe's number of micro-steps in an update.
+DropoutKey dropoutKey(mlir::OpBuilder &builder, mlir::Location loc,
+                      mlir::Value rng, mlir::Value layer, int64_t site,
+                      double rate, int64_t accumulate);
+
+/// Which elements dropout keeps, of columns 64 * block ... 64 * block + 63 of
+/// row `row` (both of type index): 64 / lanes masks, vector<lanes x i1>, in
+/// the order of the columns. `lanes` divides 16. About 200 instructions for
+/// each 16 lanes: use all the masks of a block.
+llvm::SmallVector<mlir::Value> dropoutKeep64(mlir::OpBuilder &builder,
+                                             mlir::Location loc,
+                                             const DropoutKey &key,
+                                             mlir::Value row, mlir::Value block,
+                                             int64_t lanes);
+
+/// As `dropoutKeep64`, for other assignments of elements to lanes: `row` is the
+/// row and `counter` is (column / 64) * 16 + column % 16 of each lane (vectors
+/// of i32). Word w of the result, w = 0 ... 3, is about column + 16 * w.
+llvm::SmallVector<mlir::Value>
+dropoutKeepWords(mlir::OpBuilder &builder, mlir::Location loc,
+                 const DropoutKey &key, mlir::Value row, mlir::Value counter);
+
+/// e ** x for f32 or a vector of f32, within 1.2e-7 of the value, relative;
+/// overflow gives infinity, results below the smallest normal number are 0, NaN
+/// stays. This is what `math.exp` becomes: see `populateMathPatterns`.
+mlir::Value emitExp(mlir::OpBuilder &builder, mlir::Location loc,
+                    mlir::Value x);
+
+/// sin(x) or cos(x) of f32 or a vector of f32, x in radians: within 1.2e-7 of
+/// the value for |x| < 1e6, and in -1 ... 1 beyond.
+mlir::Value emitSine(mlir::OpBuilder &builder, mlir::Location loc,
+                     mlir::Value x, bool cosine);
+
+/// Patterns that lower `math.exp`, `math.sin` and `math.cos` of f32 through the
+/// functions above. MLIR's own approximation of `exp` takes three times as
+/// long, and those of the others are off by 4e-8 for every quarter turn in x,
+/// which is too much for rotary positions of a long context.
+void populateMathPatterns(mlir::RewritePatternSet &patterns);
+
+} // namespace tfm
+
+#endif // TFM_TARGET_CPU_VECTORHELPERS_H

@@ -1,0 +1,151 @@
+// RUN: tfm-opt %s --sched-form-kernels --sched-split-sums --sched-place-values --split-input-file | FileCheck %s
+
+// Where the values of loops go.
+
+// A carried value is changed in place, by a kernel that reads it last and at
+// the same points.
+// CHECK-LABEL: sched.program @in_place
+// CHECK: sched.copy
+// CHECK: sched.loop 3 {
+// CHECK: %[[IN:.*]] = sched.view %in_place.result at 0
+// CHECK: %[[OUT:.*]] = sched.view %in_place.result at 0
+// CHECK: sched.launch row 4 by 8 reads(%[[IN]] : {{.*}}) writes(%[[OUT]] :
+// CHECK-NOT: sched.copy
+func.func @in_place(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %y = tfm.repeat 3 carried(%x : tensor<4x8xf32>) stacked() shared() -> (tensor<4x8xf32>) {
+  ^bb0(%layer: index, %h: tensor<4x8xf32>):
+    %t = tfm.tanh %h : tensor<4x8xf32>
+    tfm.yield %t : tensor<4x8xf32>
+  }
+  return %y : tensor<4x8xf32>
+}
+
+// -----
+
+// A product reads its operand anywhere, so what it carries on is copied back.
+// CHECK-LABEL: sched.program @not_in_place
+// CHECK: sched.loop 3 {
+// CHECK: sched.buffer activation "matmul
+// CHECK: sched.launch matmul
+// CHECK: sched.copy
+func.func @not_in_place(%x: tensor<4x8xf32>, %w: tensor<8x8xf32>) -> tensor<4x8xf32> {
+  %y = tfm.repeat 3 carried(%x : tensor<4x8xf32>) stacked() shared(%w : tensor<8x8xf32>) -> (tensor<4x8xf32>) {
+  ^bb0(%layer: index, %h: tensor<4x8xf32>, %v: tensor<8x8xf32>):
+    %t = tfm.matmul %h, %v : tensor<4x8xf32>, tensor<8x8xf32>
+    tfm.yield %t : tensor<4x8xf32>
+  }
+  return %y : tensor<4x8xf32>
+}
+
+// -----
+
+// Carried values that are saved, too, lie in slots: layer i reads slot i and
+// writes slot i + 1, and nothing is copied.
+// CHECK-LABEL: sched.program @slots
+// CHECK: %[[S:.*]] = sched.buffer activation "repeat{{.*}}" : memref<512xi8>
+// CHECK: sched.loop 3 {
+// CHECK: ^bb0(%[[I:.*]]: index):
+// CHECK: sched.view %[[S]] at 0 layers(%[[I]]) by [128]
+// CHECK: sched.view %[[S]] at 128 layers(%[[I]]) by [128]
+// CHECK: sched.launch row 4 by 8
+// CHECK-NOT: sched.copy
+// CHECK: }
+func.func @slots(%x: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<3x4x8xf32>) {
+  %i = tfm.exp %x : tensor<4x8xf32>
+  %y, %s = tfm.repeat 3 carried(%i : tensor<4x8xf32>) stacked() shared() -> (tensor<4x8xf32>, tensor<3x4x8xf32>) {
+  ^bb0(%layer: index, %h: tensor<4x8xf32>):
+    %t = tfm.tanh %h : tensor<4x8xf32>
+    tfm.yield %t, %h : tensor<4x8xf32>, tensor<4x8xf32>
+  }
+  return %y, %s : tensor<4x8xf32>, tensor<3x4x8xf32>
+}
+
+// -----
+
+// A layer's weights are a view that the loop advances.
+// CHECK-LABEL: sched.program @weights
+// CHECK: sched.loop 3 reverse {
+// CHECK: sched.view %weights.input{{.*}} at 0 layers(%{{.*}}) by [32] : memref<96xi8> to memref<4x8xf32, strided<[0, 1]>>
+func.func @weights(%w: tensor<3x8xf32>, %x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %y = tfm.repeat 3 reverse carried(%x : tensor<4x8xf32>) stacked(%w : tensor<3x8xf32>) shared() -> (tensor<4x8xf32>) {
+  ^bb0(%layer: index, %h: tensor<4x8xf32>, %v: tensor<8xf32>):
+    %b = tfm.broadcast %v : tensor<8xf32> to tensor<4x8xf32>
+    %t = tfm.mul %h, %b : tensor<4x8xf32>
+    tfm.yield %t : tensor<4x8xf32>
+  }
+  return %y : tensor<4x8xf32>
+}
+
+// -----
+
+// What a layer stacks is written in its slot of the result.
+// CHECK-LABEL: sched.program @stacked
+// CHECK: sched.loop 3 {
+// CHECK: sched.view %stacked.result{{.*}} at 0 layers(%{{.*}}) by [128]
+// CHECK-NOT: sched.copy
+// CHECK: }
+func.func @stacked(%x: tensor<4x8xf32>) -> (tensor<3x4x8xf32>) {
+  %y, %s = tfm.repeat 3 carried(%x : tensor<4x8xf32>) stacked() shared() -> (tensor<4x8xf32>, tensor<3x4x8xf32>) {
+  ^bb0(%layer: index, %h: tensor<4x8xf32>):
+    %t = tfm.tanh %h : tensor<4x8xf32>
+    %e = tfm.exp %h : tensor<4x8xf32>
+    tfm.yield %t, %e : tensor<4x8xf32>, tensor<4x8xf32>
+  }
+  return %s : tensor<3x4x8xf32>
+}
+
+// -----
+
+// Two carried values that change places go through a buffer of the loop.
+// CHECK-LABEL: sched.program @swap
+// CHECK: sched.loop 3 {
+// CHECK: sched.buffer activation
+// CHECK: sched.buffer activation
+// CHECK-COUNT-4: sched.copy
+func.func @swap(%x: tensor<8xf32>, %y: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
+  %a, %b = tfm.repeat 3 carried(%x, %y : tensor<8xf32>, tensor<8xf32>) stacked() shared() -> (tensor<8xf32>, tensor<8xf32>) {
+  ^bb0(%layer: index, %h: tensor<8xf32>, %g: tensor<8xf32>):
+    tfm.yield %g, %h : tensor<8xf32>, tensor<8xf32>
+  }
+  return %a, %b : tensor<8xf32>, tensor<8xf32>
+}
+
+// -----
+
+// Gradients accumulate in place, layer by layer.
+// CHECK-LABEL: sched.program @train
+// CHECK: sched.loop 2 {
+// CHECK: sched.view %gradients at 0 layers(%{{.*}}) by [16]
+// CHECK: sched.view %gradients at 0 layers(%{{.*}}) by [16]
+// CHECK: sched.launch row
+// CHECK-NOT: sched.copy
+// CHECK: }
+module {
+  tfm.param @"h.*.w" : tensor<2x4xf32> {init = {kind = "zeros"}}
+  func.func @train(%x: tensor<4xf32>, %g: tensor<2x4xf32> {tfm.gradient = @"h.*.w"}) -> (tensor<2x4xf32> {tfm.gradient = @"h.*.w"}) {
+    %s = tfm.repeat 2 carried() stacked(%g : tensor<2x4xf32>) shared(%x : tensor<4xf32>) -> (tensor<2x4xf32>) {
+    ^bb0(%layer: index, %sum: tensor<4xf32>, %h: tensor<4xf32>):
+      %d = tfm.exp %h : tensor<4xf32>
+      %n = tfm.add %sum, %d : tensor<4xf32>
+      tfm.yield %n : tensor<4xf32>
+    }
+    return %s : tensor<2x4xf32>
+  }
+}
+
+// -----
+
+// A value of one turn lives in the loop.
+// CHECK-LABEL: sched.program @temporary
+// CHECK: sched.loop 3 {
+// CHECK-NEXT: ^bb0
+// CHECK-NEXT: sched.buffer activation "exp
+func.func @temporary(%x: tensor<4x8xf32>, %w: tensor<8x8xf32>) -> tensor<4x8xf32> {
+  %y = tfm.repeat 3 carried(%x : tensor<4x8xf32>) stacked() shared(%w : tensor<8x8xf32>) -> (tensor<4x8xf32>) {
+  ^bb0(%layer: index, %h: tensor<4x8xf32>, %v: tensor<8x8xf32>):
+    %e = tfm.exp %h : tensor<4x8xf32>
+    %t = tfm.matmul %e, %v : tensor<4x8xf32>, tensor<8x8xf32>
+    tfm.yield %t : tensor<4x8xf32>
+  }
+  return %y : tensor<4x8xf32>
+}

@@ -1,0 +1,51 @@
+// RUN: tfm-opt %s --sched-form-kernels --sched-split-sums --split-input-file | FileCheck %s
+
+// A sum over many rows is added up in chunks, which threads share, and folded.
+// CHECK-LABEL: func.func @long
+// CHECK: %[[P:.*]] = sched.kernel row 1000 by 8 {{.*}} -> (tensor<16x8xf32>) [memory]
+// CHECK: %[[C:.*]] = sched.reduce_chunks %{{.*}} : tensor<1000x8xf32> to tensor<16x8xf32>
+// CHECK: sched.yield %[[C]]
+// CHECK: %[[S:.*]] = sched.kernel fold 1 by 8 (%[[P]] : tensor<16x8xf32>) [memory] -> (tensor<1x8xf32>) [point]
+// CHECK: tfm.reduce_sum %{{.*}} axis 0 : tensor<16x8xf32>
+// CHECK: return %[[S]]
+func.func @long(%x: tensor<1000x8xf32>) -> tensor<1x8xf32> {
+  %a = tfm.exp %x : tensor<1000x8xf32>
+  %s = tfm.reduce_sum %a axis 0 : tensor<1000x8xf32>
+  return %s : tensor<1x8xf32>
+}
+
+// -----
+
+// A short one is not worth a second kernel.
+// CHECK-LABEL: func.func @short
+// CHECK: sched.kernel row 100 by 8 {{.*}} -> (tensor<1x8xf32>) [memory]
+// CHECK-NOT: sched.kernel fold
+func.func @short(%x: tensor<100x8xf32>) -> tensor<1x8xf32> {
+  %s = tfm.reduce_sum %x axis 0 : tensor<100x8xf32>
+  return %s : tensor<1x8xf32>
+}
+
+// -----
+
+// Sums within rows stay: each row belongs to one thread.
+// CHECK-LABEL: func.func @within_rows
+// CHECK-NOT: reduce_chunks
+func.func @within_rows(%x: tensor<1000x8xf32>) -> tensor<1000x1xf32> {
+  %s = tfm.reduce_sum %x axis 1 : tensor<1000x8xf32>
+  return %s : tensor<1000x1xf32>
+}
+
+// -----
+
+// A maximum is folded as one, and what else the kernel computes stays.
+// CHECK-LABEL: func.func @maximum
+// CHECK: %[[K:.*]]:2 = sched.kernel row 128 by 8 {{.*}} -> (tensor<128x8xf32>, tensor<16x8xf32>) [point, memory]
+// CHECK: sched.reduce_chunks maximum
+// CHECK: %[[M:.*]] = sched.kernel fold
+// CHECK: tfm.reduce_max
+// CHECK: return %[[K]]#0, %[[M]]
+func.func @maximum(%x: tensor<128x8xf32>) -> (tensor<128x8xf32>, tensor<1x8xf32>) {
+  %a = tfm.exp %x : tensor<128x8xf32>
+  %s = tfm.reduce_max %a axis 0 : tensor<128x8xf32>
+  return %a, %s : tensor<128x8xf32>, tensor<1x8xf32>
+}
