@@ -103,36 +103,26 @@ std::string tfm::pathOf(Operation *step) {
   return "";
 }
 
-int64_t tfm::productFlopsOf(Operation *step) {
+int64_t tfm::stepFlops(Operation *step) {
   auto launch = dyn_cast<LaunchOp>(step);
-  if (!launch)
-    return 0;
-  Operation *op = launch.getFirstOp();
-  if (auto matmul = dyn_cast_or_null<MatmulOp>(op)) {
-    ArrayRef<int64_t> a = tensorType(matmul.getA()).getShape();
-    return 2 * a[a.size() - (matmul.getTransposeA() ? 2 : 1)] *
-           tensorType(matmul.getY()).getNumElements();
-  }
-  if (isa_and_nonnull<AttentionOp, AttentionBackwardOp>(op)) {
-    ArrayRef<int64_t> q = tensorType(op->getOperand(0)).getShape();
-    ArrayRef<int64_t> v = tensorType(op->getOperand(2)).getShape();
-    int64_t products = 2 * q[0] * q[1] * q[2] * v[2] * (q[3] + v[3]);
-    return isa<AttentionOp>(op) ? products : 5 * products / 2;
-  }
-  return 0;
+  int64_t flops = 0;
+  if (launch)
+    for (Operation *op : computedOps(launch)) {
+      auto chunks = dyn_cast<ReduceChunksOp>(op);
+      flops += chunks ? chunks.getX().getType().getNumElements() : flopsOf(op);
+    }
+  return flops;
 }
 
-int64_t tfm::flopsOf(Operation *step) {
-  if (int64_t products = productFlopsOf(step))
-    return products;
+int64_t tfm::stepProductFlops(Operation *step) {
   auto launch = dyn_cast<LaunchOp>(step);
-  if (!launch)
-    return 0;
-  return static_cast<int64_t>(computedOps(launch).size()) *
-         static_cast<int64_t>(launch.getRows() * launch.getCols());
+  Operation *first = launch ? launch.getFirstOp() : nullptr;
+  return isa_and_nonnull<MatmulOp, AttentionOp, AttentionBackwardOp>(first)
+             ? flopsOf(first)
+             : 0;
 }
 
-int64_t tfm::bytesOf(Operation *step) {
+int64_t tfm::stepBytes(Operation *step) {
   int64_t bytes = 0;
   llvm::SmallDenseSet<Value> seen;
   for (Value operand : step->getOperands()) {

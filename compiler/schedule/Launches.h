@@ -31,13 +31,13 @@ std::string describe(mlir::Operation *step);
 /// The path of the module whose text a step computes, or the derivative of;
 /// empty for the model itself, and where none is known.
 std::string pathOf(mlir::Operation *step);
-/// Multiplications and additions of a matrix product or attention; 0 for other
-/// steps.
-int64_t productFlopsOf(mlir::Operation *step);
-/// The same, but for other kernels one per op and element.
-int64_t flopsOf(mlir::Operation *step);
+/// The floating-point operations of a step: those of its ops (`flopsOf`), so of
+/// the pairs that attention sees alone.
+int64_t stepFlops(mlir::Operation *step);
+/// The same for matrix products and attention; 0 for other steps.
+int64_t stepProductFlops(mlir::Operation *step);
 /// Bytes of all that a step reads and writes, each once.
-int64_t bytesOf(mlir::Operation *step);
+int64_t stepBytes(mlir::Operation *step);
 
 /// The rows and columns in which a copy or fill walks its target: as few rows
 /// as possible where `from` (null: a fill) and `to` lie in one piece.

@@ -349,7 +349,7 @@ public:
          llvm::zip_equal(schedule.getOps<ProgramOp>(), functions, launches)) {
       int64_t productFlops = 0;
       for (auto &[step, runs] : own)
-        productFlops += runs * productFlopsOf(step);
+        productFlops += runs * stepProductFlops(step);
       auto [inputCount, inputs] = ports<InputOp>(program);
       auto [outputCount, outputs] = ports<OutputOp>(program);
       programs.push_back(
@@ -407,7 +407,7 @@ private:
     for (auto &[step, runs] : launches)
       records.push_back(
           d.record({d.string(describe(step)), d.string(pathOf(step)),
-                    d.u64(runs), d.u64(flopsOf(step)), d.u64(bytesOf(step))}));
+                    d.u64(runs), d.u64(stepFlops(step)), d.u64(stepBytes(step))}));
     return d.array(records);
   }
 

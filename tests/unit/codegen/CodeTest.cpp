@@ -302,8 +302,8 @@ TEST_P(ScalarLoops, AreNegligible) {
     std::vector<KernelRun> runs = runsOf(program, *compiled.code);
     double flops = 0, bytes = 0;
     for (const KernelRun &run : runs) {
-      flops += static_cast<double>(run.count * flopsOf(run.step));
-      bytes += static_cast<double>(run.count * bytesOf(run.step));
+      flops += static_cast<double>(run.count * stepFlops(run.step));
+      bytes += static_cast<double>(run.count * stepBytes(run.step));
     }
     for (const KernelRun &run : runs) {
       ASSERT_TRUE(run.kernel);
@@ -315,9 +315,9 @@ TEST_P(ScalarLoops, AreNegligible) {
       SCOPED_TRACE(program.getSymName().str() + ": " + what);
       EXPECT_TRUE(
           llvm::Regex("^row [0-9]+x1 \\(reduce_(sum|chunks)\\)$").match(what));
-      EXPECT_LT(static_cast<double>(run.count * flopsOf(run.step)),
+      EXPECT_LT(static_cast<double>(run.count * stepFlops(run.step)),
                 limit * flops);
-      EXPECT_LT(static_cast<double>(run.count * bytesOf(run.step)),
+      EXPECT_LT(static_cast<double>(run.count * stepBytes(run.step)),
                 limit * bytes);
     }
   }
