@@ -8,15 +8,17 @@
 #include "compiler/driver/Link.h"
 
 #include "runtime/files/atomic_file.h"
+#include "runtime/files/system_call.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/Support/FileSystem.h"
-#include "llvm/Support/FileUtilities.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Process.h"
 #include "llvm/Support/Program.h"
 #include "llvm/Support/raw_ostream.h"
+
+#include <unistd.h>
 
 using namespace tfm;
 
@@ -48,6 +50,21 @@ llvm::Expected<std::string> findLinker() {
                                  "g++ or clang, or use `--emit obj`");
 }
 
+/// Removes a file at the end of its scope. llvm::FileRemover looks at the file
+/// first, and leaves it where it cannot.
+class Remover {
+public:
+  explicit Remover(llvm::StringRef path) : path(path.str()) {}
+  ~Remover() {
+    (void)uninterrupted([&] { return unlink(path.c_str()); });
+  }
+  Remover(const Remover &) = delete;
+  Remover &operator=(const Remover &) = delete;
+
+private:
+  std::string path;
+};
+
 llvm::Error noTemporary(std::error_code error) {
   llvm::SmallString<128> folder;
   llvm::sys::path::system_temp_directory(/*ErasedOnReboot=*/true, folder);
@@ -67,7 +84,7 @@ llvm::Error tfm::link(llvm::StringRef object, llvm::StringRef output,
   if (std::error_code error = llvm::sys::fs::createTemporaryFile(
           "tfm", "o", descriptor, objectPath))
     return noTemporary(error);
-  llvm::FileRemover removeObject(objectPath);
+  Remover removeObject(objectPath);
   {
     llvm::raw_fd_ostream os(descriptor, /*shouldClose=*/true);
     os << object;
@@ -82,7 +99,7 @@ llvm::Error tfm::link(llvm::StringRef object, llvm::StringRef output,
   if (std::error_code error =
           llvm::sys::fs::createTemporaryFile("tfm", "txt", errorPath))
     return noTemporary(error);
-  llvm::FileRemover removeErrors(errorPath);
+  Remover removeErrors(errorPath);
 
   // Of this process alone: others may build the same model.
   std::string target = throughLinks(output.str());
@@ -90,6 +107,7 @@ llvm::Error tfm::link(llvm::StringRef object, llvm::StringRef output,
       (target + "." + llvm::Twine(llvm::sys::Process::getProcessId()) +
        ".partial")
           .str();
+  Remover removePartial(partial); // unless it is renamed
   llvm::SmallVector<std::string> arguments = {*linker, "-o", partial,
                                               std::string(objectPath)};
   if (shared) {
@@ -114,14 +132,11 @@ llvm::Error tfm::link(llvm::StringRef object, llvm::StringRef output,
   int status = llvm::sys::ExecuteAndWait(*linker, references, std::nullopt,
                                          redirects, 0, 0, &message);
   if (status != 0) {
-    (void)llvm::sys::fs::remove(partial);
     if (auto text = llvm::MemoryBuffer::getFile(errorPath))
       message += (*text)->getBuffer().str();
     return llvm::createStringError(*linker + " says:\n" + message);
   }
-  if (std::error_code error = llvm::sys::fs::rename(partial, target)) {
-    (void)llvm::sys::fs::remove(partial);
+  if (std::error_code error = llvm::sys::fs::rename(partial, target))
     return llvm::createStringError(error.message());
-  }
   return llvm::Error::success();
 }

@@ -79,7 +79,7 @@ def unnamed(ended, number, outputs):
     for call in ended.calls[number - 1:]:
         for path in (call.path, call.to):
             names |= {pathlib.PurePath(path).name, TEMPORARY.sub("", path)}
-            names |= {output for output in outputs if path.startswith(output)}
+            names |= {output for output in outputs if path.startswith((output, "temporary/"))}
     if any(name and name in ended.stderr for name in names):
         return ""
     return f"no file is named: {ended}"
@@ -494,6 +494,20 @@ class Commands(unittest.TestCase):
             f"{error} {kind} {call.number}" for error in ("EIO", "ENOSPC") for kind in ("at", "from")
             if error == "EIO" or call.takes_room])
         report(self, "a failing disk", len(attempts), in_parallel(self.problem, attempts))
+
+    def test_a_disk_that_fails_at_what_only_a_build_needs(self):
+        # Files in the folder of temporary ones, of which the test above breaks few.
+        command = next(command for command in self.commands if command.outputs == ("program",))
+        folder = self.folder(command, is_new=True)
+        ended = self.run_in(folder, command)
+        whole = ended, content(folder)
+        shutil.rmtree(folder)
+        attempts = [(command, f"{error} at {call.number}", call.number, True, whole)
+                    for call in ended.calls if call.path.startswith("temporary/")
+                    for error in ("EIO", "ENOSPC") if error == "EIO" or call.takes_room]
+        self.assertTrue(attempts)
+        report(self, "a failing disk at temporary files", len(attempts),
+               in_parallel(self.problem, attempts))
 
     def test_interruptions_and_short_transfers(self):
         attempts = self.attempts(lambda call: [f"{kind} at {call.number}" for kind in ("EINTR", "short")])
