@@ -13,11 +13,13 @@ programs=build/release/fuzz
 scripts/build.sh "${@:-fuzzers}"
 
 # One fuzzer, for so many seconds in all: it goes on behind a finding.
+# What is slow aborts by the CPU time that it takes (tests/fuzz/support); by the
+# clock, as libFuzzer has it, it would be whatever waits for a busy machine.
 run() {
   local name=$1 corpus=build/fuzz/$1 end=$((SECONDS + seconds))
   local log=$corpus.log executions=0 coverage=0 status left
   local options=("-seed_inputs=@$programs/$name.seeds" -rss_limit_mb=2048 -timeout=60
-    -print_final_stats=1 "-artifact_prefix=$corpus.findings/")
+    -report_slow_units=3600 -print_final_stats=1 "-artifact_prefix=$corpus.findings/")
   mkdir -p "$corpus" "$corpus.findings"
   while left=$((end - SECONDS)) && [ "$left" -gt 0 ]; do
     status=0
