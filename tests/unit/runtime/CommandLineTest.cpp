@@ -19,6 +19,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -62,15 +63,19 @@ protected:
   /// Starts a training that does not end by itself, and returns once it has
   /// left its first checkpoint in `run`. It writes to files of its own: `run`
   /// may go on meanwhile.
-  pid_t startEndlessTraining() {
+  pid_t startEndlessTraining(std::vector<const char *> more = {}) {
+    std::vector<const char *> arguments = {
+        TFM_TOY,   "train",      "--out",      "run",
+        "--steps", "1000000000", "--overwrite"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    arguments.push_back(nullptr);
     pid_t child = fork();
     if (child == 0) {
       if (chdir(folder.path.c_str()) != 0 ||
           !freopen("endless-out.txt", "w", stdout) ||
           !freopen("endless-err.txt", "w", stderr))
         _exit(99);
-      execl(TFM_TOY, TFM_TOY, "train", "--out", "run", "--steps", "1000000000",
-            "--overwrite", nullptr);
+      execv(TFM_TOY, const_cast<char **>(arguments.data()));
       _exit(99);
     }
     while (!std::filesystem::exists(folder / "run/state.json")) {
@@ -674,6 +679,43 @@ TEST_F(CommandLine, ALogThatCannotBeOpenedCostsNothing) {
   expectError("train --out other --steps 3 --log log.jsonl",
               {"another training logs to log.jsonl"});
   close(file);
+}
+
+// Nothing waits for the reader of a pipe that never comes.
+TEST_F(CommandLine, APipeAsALogEndsAtOnceOrLater) {
+  const std::string limit = "timeout 30";
+  auto makePipe = [&](const char *name) {
+    std::filesystem::remove(folder / name);
+    EXPECT_EQ(mkfifo((folder / name).c_str(), 0666), 0);
+  };
+  makePipe("pipe");
+  expectError("train --out other --steps 3 --log pipe",
+              {"cannot write the log pipe", "nobody reads"}, limit);
+  // A log is made anew; one to go on with is no pipe.
+  std::filesystem::create_directory(folder / "run");
+  makePipe("run/log.jsonl");
+  EXPECT_EQ(run("train --out run --steps 3", limit).code, 0);
+  EXPECT_TRUE(std::filesystem::is_regular_file(folder / "run/log.jsonl"));
+  makePipe("run/log.jsonl");
+  expectError("train --resume run --steps 6", {"run/log.jsonl"}, limit);
+  // One that is opened and never read fills up: training goes on without it,
+  // and still obeys.
+  int reader = open((folder / "pipe").c_str(), O_RDONLY | O_NONBLOCK);
+  ASSERT_GE(reader, 0);
+  std::filesystem::remove_all(folder / "run");
+  pid_t child = startEndlessTraining({"--log", "pipe"});
+  const auto isSaid = [&] {
+    return contentOf(folder / "endless-err.txt").find("does not read") !=
+           std::string::npos;
+  };
+  for (int i = 0; i < 300 && !isSaid(); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_TRUE(isSaid());
+  kill(child, SIGTERM);
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 130) << status;
+  close(reader);
 }
 
 // What is no log of a run is not replaced, or gone on with, by one.
