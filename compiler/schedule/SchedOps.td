@@ -442,7 +442,7 @@ def CopyOp : Sched_Op<"copy"> {
 def FillOp : Sched_Op<"fill"> {
   let summary = "sets all elements of a view";
   let description = [{
-    Every element becomes `value`.
+    Every element of the view becomes the `value`, which has their type.
 
     Example:
 

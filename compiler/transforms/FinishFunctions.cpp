@@ -21,8 +21,7 @@ using namespace tfm;
 namespace {
 
 /// Names the first results of a function.
-void nameResults(ModuleOp module, ProgramKind kind,
-                 ArrayRef<StringRef> names) {
+void nameResults(ModuleOp module, ProgramKind kind, ArrayRef<StringRef> names) {
   func::FuncOp func = findProgram(module, kind);
   if (!func)
     return;

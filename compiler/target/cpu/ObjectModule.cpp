@@ -405,9 +405,9 @@ private:
   llvm::Constant *launchRecords(const Launches &launches) {
     llvm::SmallVector<llvm::Constant *> records;
     for (auto &[step, runs] : launches)
-      records.push_back(
-          d.record({d.string(describe(step)), d.string(pathOf(step)),
-                    d.u64(runs), d.u64(stepFlops(step)), d.u64(stepBytes(step))}));
+      records.push_back(d.record(
+          {d.string(describe(step)), d.string(pathOf(step)), d.u64(runs),
+           d.u64(stepFlops(step)), d.u64(stepBytes(step))}));
     return d.array(records);
   }
 
