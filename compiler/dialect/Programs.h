@@ -1,5 +1,4 @@
-//===- Programs.h - the functions of a model, and what they share -*- C++
-//-*-===//
+//===- Programs.h - the functions of a model -------------------*- C++ -*-===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
