@@ -8,6 +8,8 @@
 #include "compiler/frontend/Frontend.h"
 
 #include "compiler/frontend/elaborate/Elaborator.h"
+#include "compiler/frontend/elaborate/Emitter.h"
+#include "compiler/frontend/syntax/Parser.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "llvm/ADT/STLExtras.h"
@@ -20,8 +22,8 @@ static mlir::OwningOpRef<mlir::ModuleOp>
 compile(mlir::MLIRContext &context, SourceManager &sources, uint32_t file,
         StringRef path, const FrontendOptions &options, Diagnostics &diags) {
   Emitter emitter(context);
-  Program program;
-  Elaborator elaborator(sources, diags, options, emitter, program);
+  Compilation compilation;
+  Elaborator elaborator(sources, diags, options, emitter, compilation);
   if (!elaborator.run(file, path))
     return nullptr;
   std::string problem;
@@ -159,14 +161,14 @@ void tfm::checkFile(mlir::MLIRContext &context, SourceManager &sources,
     else
       unchecked.push_back(function->name.str());
   }
-  Program program;
+  Compilation compilation;
   for (const std::string &name : names) {
     Diagnostics own(sources);
     Emitter emitter(context);
-    Elaborator(sources, own, forward, emitter, program)
+    Elaborator(sources, own, forward, emitter, compilation)
         .check(*file, path, name);
     diags.add(own);
-    if (diags.isFull() || program.stepsLeft == 0 ||
+    if (diags.isFull() || compilation.stepsLeft == 0 ||
         (name.empty() && diags.hasErrors()))
       return;
   }

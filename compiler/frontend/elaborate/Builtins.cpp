@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/frontend/elaborate/Builtins.h"
 #include "compiler/dialect/ScalarFunctions.h"
+#include "compiler/frontend/elaborate/BuiltinCall.h"
 #include "compiler/frontend/syntax/Habits.h"
 
 #include "llvm/ADT/Sequence.h"
@@ -29,12 +29,12 @@ using llvm::Twine;
 struct BuiltinInfo {
   StringRef name;
   StringRef parameters;
-  Value (BuiltinCall::*run)();
+  SymbolicValue (BuiltinCall::*run)();
   /// In its place, for one that is in this file alone.
-  Value (*function)(BuiltinCall &) = nullptr;
+  SymbolicValue (*function)(BuiltinCall &) = nullptr;
 };
 
-static Value topK(BuiltinCall &call);
+static SymbolicValue topK(BuiltinCall &call);
 
 /// All but those of one number, which the dialect lists.
 static const BuiltinInfo table[] = {
@@ -85,11 +85,11 @@ static std::optional<BuiltinInfo> findBuiltin(StringRef name) {
   return std::nullopt;
 }
 
-bool Elaborator::isBuiltin(StringRef name) const {
+bool Builtins::contains(StringRef name) {
   return findBuiltin(name).has_value();
 }
 
-std::vector<std::string> Elaborator::builtinNames() {
+std::vector<std::string> Builtins::all() {
   std::vector<std::string> names;
   for (const ScalarFunction &function : scalarFunctions())
     names.push_back(function.name.str());
@@ -98,8 +98,8 @@ std::vector<std::string> Elaborator::builtinNames() {
   return names;
 }
 
-Value Elaborator::callBuiltin(StringRef name, std::vector<CallArg> &args,
-                              Range range, Env &env) {
+SymbolicValue Builtins::call(StringRef name, std::vector<CallArg> &args,
+                             Range range, Scope &scope) {
   std::optional<BuiltinInfo> info = findBuiltin(name);
   llvm::SmallVector<StringRef> words, names;
   llvm::SmallVector<bool> required;
@@ -121,23 +121,24 @@ Value Elaborator::callBuiltin(StringRef name, std::vector<CallArg> &args,
     (known || !open ? fixed : rest).push_back(arg);
   }
   if (names.empty() && !open && !args.empty()) {
-    error(403, args[0].range,
-          "`" + name +
-              "` takes no arguments: it is what a parameter starts "
-              "from, `param weight: [width] = " +
-              name + "`")
+    context.reporter
+        .error(403, args[0].range,
+               "`" + name +
+                   "` takes no arguments: it is what a parameter starts "
+                   "from, `param weight: [width] = " +
+                   name + "`")
         .help(nameHabit("full"));
-    return Value();
+    return SymbolicValue();
   }
-  auto bound = bindArguments(names, required, fixed, range, name);
+  auto bound = arguments.bind(names, required, fixed, range, name);
   if (!bound)
-    return Value();
+    return SymbolicValue();
   // One poisoned argument poisons the result, quietly.
   for (const CallArg &arg : args)
     if (arg.value.isPoison())
-      return Value();
-  BuiltinCall call{*this, info->name, names, *bound, rest, range, env};
-  locate(range);
+      return SymbolicValue();
+  BuiltinCall call{context, info->name, names, *bound, rest, range, scope};
+  context.tensors.locate(range);
   return info->function ? info->function(call) : (call.*info->run)();
 }
 
@@ -146,25 +147,27 @@ Value Elaborator::callBuiltin(StringRef name, std::vector<CallArg> &args,
 //===----------------------------------------------------------------------===//
 
 const CallArg *BuiltinCall::arg(StringRef which) const {
-  size_t i = llvm::find(names, which) - names.begin();
+  size_t i = llvm::find(parameters, which) - parameters.begin();
   return i < bound.size() ? bound[i] : nullptr;
 }
 
 bool BuiltinCall::given(StringRef which) const {
   const CallArg *a = arg(which);
-  return a && !(a->value.is(Value::None) && which != "axis");
+  return a && !(a->value.is(SymbolicValue::None) && which != "axis");
 }
 
 std::optional<Tensor> BuiltinCall::tensor(StringRef which) {
   const CallArg *a = arg(which);
-  return e.toTensor(a->value, a->range, "`" + name.str() + "`");
+  return tensors.toTensor(a->value, a->range, "`" + name.str() + "`");
 }
 
 std::optional<Tensor> BuiltinCall::floats(StringRef which) {
   auto t = tensor(which);
   if (t && t->elem != Elem::Float) {
-    e.error(211, arg(which)->range,
-            "`" + name + "` takes floats, not " + showShape(t->dims, t->elem))
+    reporter
+        .error(211, arg(which)->range,
+               "`" + name + "` takes floats, not " +
+                   showShape(t->dims, t->elem))
         .help("convert: `cast(x, float)`");
     return std::nullopt;
   }
@@ -174,9 +177,9 @@ std::optional<Tensor> BuiltinCall::floats(StringRef which) {
 std::optional<Tensor> BuiltinCall::ints(StringRef which) {
   auto t = tensor(which);
   if (t && t->elem != Elem::Int) {
-    e.error(211, arg(which)->range,
-            "`" + name + "` takes integers for `" + which + "`, not " +
-                showShape(t->dims, t->elem));
+    reporter.error(211, arg(which)->range,
+                   "`" + name + "` takes integers for `" + which + "`, not " +
+                       showShape(t->dims, t->elem));
     return std::nullopt;
   }
   return t;
@@ -196,7 +199,7 @@ std::optional<int64_t> BuiltinCall::integer(StringRef which, int64_t absent) {
   if (!given(which))
     return absent;
   const CallArg *a = arg(which);
-  if (a->value.is(Value::Int))
+  if (a->value.is(SymbolicValue::Int))
     return a->value.dim().value();
   wrong(*a, which, "an integer");
   return std::nullopt;
@@ -206,15 +209,17 @@ std::optional<bool> BuiltinCall::flag(StringRef which) {
   if (!given(which))
     return false;
   const CallArg *a = arg(which);
-  if (a->value.is(Value::Bool))
+  if (a->value.is(SymbolicValue::Bool))
     return a->value.flag();
   wrong(*a, which, "true or false");
   return std::nullopt;
 }
 
 void BuiltinCall::wrong(const CallArg &a, StringRef which, StringRef expected) {
-  if (a.value.is(Value::PerLayer)) {
-    e.error(605, a.range,
+  if (a.value.is(SymbolicValue::PerLayer)) {
+    reporter
+        .error(
+            605, a.range,
             "`" + which + "` of `" + name +
                 "` is fixed while compiling: it may not depend on the layer's "
                 "index")
@@ -222,15 +227,15 @@ void BuiltinCall::wrong(const CallArg &a, StringRef which, StringRef expected) {
               "layers, it may");
     return;
   }
-  e.error(404, a.range,
-          "`" + which + "` of `" + name + "` takes " + expected + ", not " +
-              a.value.describe());
+  reporter.error(404, a.range,
+                 "`" + which + "` of `" + name + "` takes " + expected +
+                     ", not " + a.value.describe());
 }
 
 std::optional<int64_t> BuiltinCall::axis(const Tensor &x) {
   const CallArg *a = arg("axis");
-  return e.toAxis(a ? &a->value : nullptr, a ? a->expr : nullptr, x,
-                  a ? a->range : range);
+  return tensors.toAxis(a ? &a->value : nullptr, a ? a->expr : nullptr, x,
+                        a ? a->range : range);
 }
 
 std::optional<BuiltinCall::Along> BuiltinCall::along(StringRef which) {
@@ -245,100 +250,101 @@ std::optional<BuiltinCall::Along> BuiltinCall::along(StringRef which) {
 // Elementwise
 //===----------------------------------------------------------------------===//
 
-Value BuiltinCall::elementwiseNumber(const Value &x) {
-  if (name == "abs" && x.is(Value::Int))
-    return x.dim().value() < 0 ? Value::integer(-x.dim()) : x;
+SymbolicValue BuiltinCall::elementwiseNumber(const SymbolicValue &x) {
+  if (name == "abs" && x.is(SymbolicValue::Int))
+    return x.dim().value() < 0 ? SymbolicValue::integer(-x.dim()) : x;
   const ScalarFunction *function = findScalarFunction(name);
   // A number has no gradient to stop.
   double y = function ? function->value(x.number()) : x.number();
   if (std::isfinite(y))
-    return Value::real(y);
-  e.error(412, arg("x")->range,
-          "`" + name + "` has no finite value at " + x.show());
-  return Value();
+    return SymbolicValue::real(y);
+  reporter.error(412, arg("x")->range,
+                 "`" + name + "` has no finite value at " + x.show());
+  return SymbolicValue();
 }
 
-Value BuiltinCall::elementwise() {
-  const Value &x = arg("x")->value;
+SymbolicValue BuiltinCall::elementwise() {
+  const SymbolicValue &x = arg("x")->value;
   if (x.isNumber()) {
     return elementwiseNumber(x);
   }
-  if (x.is(Value::PerLayer)) {
-    if (!e.spend(x.size(), range))
-      return Value();
-    std::vector<Value> items;
-    for (const Value &item : x.items()) {
+  if (x.is(SymbolicValue::PerLayer)) {
+    if (!budget.spend(x.size(), range))
+      return SymbolicValue();
+    std::vector<SymbolicValue> items;
+    for (const SymbolicValue &item : x.items()) {
       items.push_back(elementwiseNumber(item));
       if (items.back().isPoison())
-        return Value();
+        return SymbolicValue();
     }
-    return Value::perLayer(std::move(items), x.owner());
+    return SymbolicValue::perLayer(std::move(items), x.owner());
   }
   auto t = floats("x");
   if (!t)
-    return Value();
-  return Value::tensor(
-      {e.emitter.unary(name, t->handle), Elem::Float, t->dims});
+    return SymbolicValue();
+  return SymbolicValue::tensor(
+      {emitter.unary(name, t->handle), Elem::Float, t->dims});
 }
 
-Value BuiltinCall::minMax() {
-  const Value &a = arg("a")->value;
+SymbolicValue BuiltinCall::minMax() {
+  const SymbolicValue &a = arg("a")->value;
   if (!given("b")) {
     auto all = along("a");
     if (!all)
-      return Value();
+      return SymbolicValue();
     auto &[x, at] = *all;
     Dims dims = x.dims;
     dims[at] = Dim(1);
     if (name == "max")
-      return Value::tensor(
-          {e.emitter.reduceMax(x.handle, at), Elem::Float, dims});
+      return SymbolicValue::tensor(
+          {emitter.reduceMax(x.handle, at), Elem::Float, dims});
     // min(x) is -max(-x).
-    auto negated = e.emitter.unary("neg", x.handle);
-    auto most = e.emitter.reduceMax(negated, at);
-    return Value::tensor({e.emitter.unary("neg", most), Elem::Float, dims});
+    auto negated = emitter.unary("neg", x.handle);
+    auto most = emitter.reduceMax(negated, at);
+    return SymbolicValue::tensor(
+        {emitter.unary("neg", most), Elem::Float, dims});
   }
   if (const CallArg *extra = arg("axis")) {
-    e.error(403, extra->range,
-            "`" + name + "` takes two values, or one and an axis");
-    return Value();
+    reporter.error(403, extra->range,
+                   "`" + name + "` takes two values, or one and an axis");
+    return SymbolicValue();
   }
-  const Value &b = arg("b")->value;
+  const SymbolicValue &b = arg("b")->value;
   if (a.isNumber() && b.isNumber()) {
     bool first =
         name == "min" ? a.number() <= b.number() : a.number() >= b.number();
-    if (a.is(Value::Int) && b.is(Value::Int)) {
+    if (a.is(SymbolicValue::Int) && b.is(SymbolicValue::Int)) {
       const Dim &x = a.dim(), &y = b.dim();
       int64_t value = (first ? x : y).value();
       if (x.isConstant() && y.isConstant())
-        return Value::integer(Dim(value));
-      return Value::integer(Dim::opaque(
+        return SymbolicValue::integer(Dim(value));
+      return SymbolicValue::integer(Dim::opaque(
           name.str() + "(" + x.str() + ", " + y.str() + ")", value));
     }
-    return Value::real(first ? a.number() : b.number());
+    return SymbolicValue::real(first ? a.number() : b.number());
   }
   if (!a.isTensorLike() && !b.isTensorLike()) {
     wrong(*arg(a.isNumber() ? "b" : "a"), a.isNumber() ? "b" : "a",
           "a number or a tensor");
-    return Value();
+    return SymbolicValue();
   }
   Expr expr;
   expr.range = expr.textRange = range;
-  return e.tensorArithmetic(name, a, b, expr);
+  return operators.tensorArithmetic(name, a, b, expr);
 }
 
-Value BuiltinCall::where() {
-  const Value &condition = arg("condition")->value;
-  if (condition.is(Value::Bool))
+SymbolicValue BuiltinCall::where() {
+  const SymbolicValue &condition = arg("condition")->value;
+  if (condition.is(SymbolicValue::Bool))
     return arg(condition.flag() ? "a" : "b")->value;
   auto c = tensor("condition");
   if (!c)
-    return Value();
+    return SymbolicValue();
   if (c->elem != Elem::Bool) {
-    e.error(211, arg("condition")->range,
-            "the condition of `where` is a truth value, not " +
-                showShape(c->dims, c->elem));
-    return Value();
+    reporter.error(211, arg("condition")->range,
+                   "the condition of `where` is a truth value, not " +
+                       showShape(c->dims, c->elem));
+    return SymbolicValue();
   }
   const CallArg *a = arg("a"), *b = arg("b");
   std::optional<Tensor> x, y;
@@ -348,150 +354,154 @@ Value BuiltinCall::where() {
     y = tensor("b");
   // Two numbers: floats, with the condition's shape.
   Tensor shape{nullptr, Elem::Float, c->dims};
-  if (a->value.is(Value::Int) && b->value.is(Value::Int))
+  if (a->value.is(SymbolicValue::Int) && b->value.is(SymbolicValue::Int))
     shape.elem = Elem::Int;
   if (!a->value.isTensorLike())
-    x = e.operandTensor(a->value, y ? &*y : &shape, a->range, "choose from");
+    x = tensors.operandTensor(a->value, y ? &*y : &shape, a->range,
+                              "choose from");
   if (!b->value.isTensorLike())
-    y = e.operandTensor(b->value, x ? &*x : &shape, b->range, "choose from");
+    y = tensors.operandTensor(b->value, x ? &*x : &shape, b->range,
+                              "choose from");
   if (!x || !y)
-    return Value();
+    return SymbolicValue();
   if (x->elem != y->elem) {
-    e.error(211, range,
-            "`where` chooses between " + showShape(x->dims, x->elem) + " and " +
-                showShape(y->dims, y->elem));
-    return Value();
+    reporter.error(211, range,
+                   "`where` chooses between " + showShape(x->dims, x->elem) +
+                       " and " + showShape(y->dims, y->elem));
+    return SymbolicValue();
   }
-  auto dims = e.broadcastDims(x->dims, y->dims);
+  auto dims = tensors.broadcastDims(x->dims, y->dims);
   if (dims)
-    dims = e.broadcastDims(*dims, c->dims);
+    dims = tensors.broadcastDims(*dims, c->dims);
   if (!dims) {
-    e.error(201, range,
-            "`where` of " + showShape(c->dims, c->elem) + ", " +
-                showShape(x->dims) + " and " + showShape(y->dims) +
-                ": the shapes do not fit");
-    return Value();
+    reporter.error(201, range,
+                   "`where` of " + showShape(c->dims, c->elem) + ", " +
+                       showShape(x->dims) + " and " + showShape(y->dims) +
+                       ": the shapes do not fit");
+    return SymbolicValue();
   }
-  return Value::tensor({e.emitter.select(e.broadcastTo(*c, *dims).handle,
-                                         e.broadcastTo(*x, *dims).handle,
-                                         e.broadcastTo(*y, *dims).handle),
-                        x->elem, *dims});
+  return SymbolicValue::tensor(
+      {emitter.select(tensors.broadcastTo(*c, *dims).handle,
+                      tensors.broadcastTo(*x, *dims).handle,
+                      tensors.broadcastTo(*y, *dims).handle),
+       x->elem, *dims});
 }
 
-Value BuiltinCall::castNumber(const Value &x, StringRef type) {
+SymbolicValue BuiltinCall::castNumber(const SymbolicValue &x, StringRef type) {
   if (type == "float")
-    return Value::real(x.number());
+    return SymbolicValue::real(x.number());
   if (type == "bool")
-    return Value::boolean(x.number() != 0);
-  if (x.is(Value::Int))
+    return SymbolicValue::boolean(x.number() != 0);
+  if (x.is(SymbolicValue::Int))
     return x;
   if (!(std::abs(x.number()) < 0x1p63)) {
-    e.error(413, arg("x")->range, x.show() + " does not fit in 64 bits");
-    return Value();
+    reporter.error(413, arg("x")->range, x.show() + " does not fit in 64 bits");
+    return SymbolicValue();
   }
-  return Value::integer(Dim(static_cast<int64_t>(x.number())));
+  return SymbolicValue::integer(Dim(static_cast<int64_t>(x.number())));
 }
 
-Value BuiltinCall::cast() {
-  const Value &type = arg("type")->value;
-  if (!type.is(Value::Type)) {
+SymbolicValue BuiltinCall::cast() {
+  const SymbolicValue &type = arg("type")->value;
+  if (!type.is(SymbolicValue::Type)) {
     wrong(*arg("type"), "type", "`float`, `int` or `bool`");
-    return Value();
+    return SymbolicValue();
   }
-  const Value &x = arg("x")->value;
+  const SymbolicValue &x = arg("x")->value;
   if (x.isNumber())
     return castNumber(x, type.text());
-  if (x.is(Value::PerLayer) && type.text() != "bool") {
-    if (!e.spend(x.size(), range))
-      return Value();
-    std::vector<Value> items;
-    for (const Value &item : x.items()) {
+  if (x.is(SymbolicValue::PerLayer) && type.text() != "bool") {
+    if (!budget.spend(x.size(), range))
+      return SymbolicValue();
+    std::vector<SymbolicValue> items;
+    for (const SymbolicValue &item : x.items()) {
       items.push_back(castNumber(item, type.text()));
       if (items.back().isPoison())
-        return Value();
+        return SymbolicValue();
     }
-    return Value::perLayer(std::move(items), x.owner());
+    return SymbolicValue::perLayer(std::move(items), x.owner());
   }
-  if (x.is(Value::Bool) && type.text() != "bool")
-    return type.text() == "int" ? Value::integer(Dim(x.flag() ? 1 : 0))
-                                : Value::real(x.flag() ? 1 : 0);
+  if (x.is(SymbolicValue::Bool) && type.text() != "bool")
+    return type.text() == "int" ? SymbolicValue::integer(Dim(x.flag() ? 1 : 0))
+                                : SymbolicValue::real(x.flag() ? 1 : 0);
   auto t = tensor("x");
   if (!t)
-    return Value();
+    return SymbolicValue();
   Elem elem = type.text() == "float" ? Elem::Float
               : type.text() == "int" ? Elem::Int
                                      : Elem::Bool;
   if (elem == t->elem)
-    return Value::tensor(*t);
-  return Value::tensor({e.emitter.cast(t->handle, elem), elem, t->dims});
+    return SymbolicValue::tensor(*t);
+  return SymbolicValue::tensor({emitter.cast(t->handle, elem), elem, t->dims});
 }
 
 //===----------------------------------------------------------------------===//
 // Reductions and rows
 //===----------------------------------------------------------------------===//
 
-Value BuiltinCall::reduction() {
+SymbolicValue BuiltinCall::reduction() {
   auto all = along("x");
   if (!all)
-    return Value();
+    return SymbolicValue();
   const auto &[x, at] = *all;
   double count = static_cast<double>(x.dims[at].value());
   auto scaled = [&, at = at](const Tensor &t) {
-    Tensor sum = e.reduceSum(t, at);
-    return e.binary("mul", sum, e.splat(1 / count, Elem::Float, sum.dims));
+    Tensor sum = tensors.reduceSum(t, at);
+    return tensors.binary("mul", sum,
+                          tensors.splat(1 / count, Elem::Float, sum.dims));
   };
   if (name == "sum")
-    return Value::tensor(e.reduceSum(x, at));
+    return SymbolicValue::tensor(tensors.reduceSum(x, at));
   Tensor mean = scaled(x);
   if (name == "mean")
-    return Value::tensor(mean);
-  Tensor centred = e.binary("sub", x, e.broadcastTo(mean, x.dims));
-  Tensor variance = scaled(e.binary("mul", centred, centred));
+    return SymbolicValue::tensor(mean);
+  Tensor centred = tensors.binary("sub", x, tensors.broadcastTo(mean, x.dims));
+  Tensor variance = scaled(tensors.binary("mul", centred, centred));
   if (name == "std")
-    variance.handle = e.emitter.unary("sqrt", variance.handle);
-  return Value::tensor(variance);
+    variance.handle = emitter.unary("sqrt", variance.handle);
+  return SymbolicValue::tensor(variance);
 }
 
-std::vector<Value> BuiltinCall::alongRows(const Along &all,
-                                          Emitter::Integers attributes,
-                                          llvm::ArrayRef<Elem> elems,
-                                          const Dim &size) {
+std::vector<SymbolicValue> BuiltinCall::alongRows(const Along &all,
+                                                  Emitter::Integers attributes,
+                                                  llvm::ArrayRef<Elem> elems,
+                                                  const Dim &size) {
   // The op works on the last axis.
   llvm::SmallVector<int64_t> order =
       llvm::to_vector(llvm::seq<int64_t>(0, all.x.dims.size()));
   std::swap(order[all.axis], order.back());
-  Tensor moved = e.transposeAxes(all.x, order);
+  Tensor moved = tensors.transposeAxes(all.x, order);
   std::vector<Emitter::Handle> handles =
-      e.emitter.op(name, {moved.handle}, attributes);
+      emitter.op(name, {moved.handle}, attributes);
   Dims dims = moved.dims;
   dims.back() = size;
-  std::vector<Value> results;
+  std::vector<SymbolicValue> results;
   for (auto [handle, elem] : llvm::zip_equal(handles, elems))
-    results.push_back(
-        Value::tensor(e.transposeAxes({handle, elem, dims}, order)));
+    results.push_back(SymbolicValue::tensor(
+        tensors.transposeAxes({handle, elem, dims}, order)));
   return results;
 }
 
-Value BuiltinCall::refuse(StringRef which, const Twine &message) {
-  e.error(412, arg(which)->range, message);
-  return Value();
+SymbolicValue BuiltinCall::refuse(StringRef which, const Twine &message) {
+  reporter.error(412, arg(which)->range, message);
+  return SymbolicValue();
 }
 
-Value BuiltinCall::alongAxis() {
+SymbolicValue BuiltinCall::alongAxis() {
   auto all = along("x");
   if (!all)
-    return Value();
+    return SymbolicValue();
   const auto &[x, at] = *all;
-  return Value::tensor(
-      {e.emitter.op(name, {x.handle}, {{"axis", at}})[0], Elem::Float, x.dims});
+  return SymbolicValue::tensor(
+      {emitter.op(name, {x.handle}, {{"axis", at}})[0], Elem::Float, x.dims});
 }
 
 /// [values, indices]
-static Value topK(BuiltinCall &call) {
+static SymbolicValue topK(BuiltinCall &call) {
   auto all = call.along("x");
   auto k = call.integer("k", 1);
   if (!all || !k)
-    return Value();
+    return SymbolicValue();
   const Dim &size = all->x.dims[all->axis];
   // Kernels look for one after another, and compare indices as floats.
   constexpr int64_t most = 256, longest = int64_t(1) << 24;
@@ -499,44 +509,44 @@ static Value topK(BuiltinCall &call) {
     return call.refuse("k", "`top_k` chooses 1 to " + Twine(most) +
                                 " of at most " + Twine(longest) +
                                 " elements, not " + Twine(*k) + " of " +
-                                Value::integer(size).show());
-  return Value::list(call.alongRows(*all, {{"k", *k}}, {Elem::Float, Elem::Int},
-                                    call.arg("k")->value.dim()));
+                                SymbolicValue::integer(size).show());
+  return SymbolicValue::list(call.alongRows(
+      *all, {{"k", *k}}, {Elem::Float, Elem::Int}, call.arg("k")->value.dim()));
 }
 
-Value BuiltinCall::softmax() {
+SymbolicValue BuiltinCall::softmax() {
   auto all = along("x");
   if (!all)
-    return Value();
+    return SymbolicValue();
   return alongRows(*all, {}, {Elem::Float}, all->x.dims[all->axis])[0];
 }
 
-Value BuiltinCall::normalize() {
+SymbolicValue BuiltinCall::normalize() {
   auto x = floats("x");
   auto eps = number("eps", name == "normalize" ? 1e-5 : 1e-6);
   if (!x || !eps)
-    return Value();
+    return SymbolicValue();
   if (x->dims.empty()) {
-    e.error(210, arg("x")->range, "a scalar has no axis");
-    return Value();
+    reporter.error(210, arg("x")->range, "a scalar has no axis");
+    return SymbolicValue();
   }
   if (*eps < 0) {
-    e.error(412, arg("eps")->range, "`eps` is not negative");
-    return Value();
+    reporter.error(412, arg("eps")->range, "`eps` is not negative");
+    return SymbolicValue();
   }
-  return Value::tensor({name == "normalize"
-                            ? e.emitter.normalize(x->handle, *eps)
-                            : e.emitter.rmsNormalize(x->handle, *eps),
-                        Elem::Float, x->dims});
+  return SymbolicValue::tensor({name == "normalize"
+                                    ? emitter.normalize(x->handle, *eps)
+                                    : emitter.rmsNormalize(x->handle, *eps),
+                                Elem::Float, x->dims});
 }
 
 //===----------------------------------------------------------------------===//
 // Initialisers
 //===----------------------------------------------------------------------===//
 
-Value BuiltinCall::init() {
-  Value value = Value::named(Value::Init, name);
-  std::vector<Value> items;
+SymbolicValue BuiltinCall::init() {
+  SymbolicValue value = SymbolicValue::named(SymbolicValue::Init, name);
+  std::vector<SymbolicValue> items;
   double defaults[2] = {0, 0};
   if (name == "uniform") {
     defaults[0] = -1;
@@ -545,30 +555,31 @@ Value BuiltinCall::init() {
     // The standard deviation or the gain, where there is one.
     defaults[0] = 1;
   }
-  for (size_t i = 0; i < names.size(); ++i) {
-    auto x = number(names[i], defaults[i]);
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    auto x = number(parameters[i], defaults[i]);
     if (!x)
-      return Value();
-    items.push_back(Value::real(*x));
+      return SymbolicValue();
+    items.push_back(SymbolicValue::real(*x));
   }
   if (!items.empty() && name != "uniform" && items[0].number() < 0) {
-    e.error(412, bound[0]->range,
-            "`" + names[0] + "` of `" + name + "` is not negative");
-    return Value();
+    reporter.error(412, bound[0]->range,
+                   "`" + parameters[0] + "` of `" + name + "` is not negative");
+    return SymbolicValue();
   }
   // PyTorch has the mean first.
-  if (!items.empty() && names[0] == "std" && items[0].number() == 0 &&
+  if (!items.empty() && parameters[0] == "std" && items[0].number() == 0 &&
       items[1].number() != 0) {
-    e.error(412, range,
-            "with a standard deviation of 0 every value of `" + name + "` is " +
-                items[1].show())
+    reporter
+        .error(412, range,
+               "with a standard deviation of 0 every value of `" + name +
+                   "` is " + items[1].show())
         .help("the standard deviation comes first: `" + name + "(" +
               items[1].show() + ")`");
-    return Value();
+    return SymbolicValue();
   }
   if (name == "uniform" && items[0].number() > items[1].number()) {
-    e.error(412, range, "`uniform(low, high)` needs low <= high");
-    return Value();
+    reporter.error(412, range, "`uniform(low, high)` needs low <= high");
+    return SymbolicValue();
   }
   // As the dialect has them: normal(mean, deviation).
   if (name == "normal" || name == "truncated_normal")

@@ -5,9 +5,13 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "compiler/frontend/elaborate/Consts.h"
+
 #include "compiler/dialect/ScalarFunctions.h"
 #include "compiler/frontend/elaborate/Builtins.h"
-
+#include "compiler/frontend/elaborate/Dimensions.h"
+#include "compiler/frontend/elaborate/Expressions.h"
+#include "compiler/frontend/elaborate/Reporter.h"
 #include "llvm/ADT/StringSwitch.h"
 
 #include <cmath>
@@ -17,10 +21,10 @@ using namespace tfm::ast;
 using llvm::StringRef;
 using llvm::Twine;
 
-namespace tfm {
+namespace {
 
-/// Turns the formula of a constant into steps over f64: names are looked up
-/// once, then each element runs the steps only.
+/// The formula of a constant as instructions over f64: names are looked up
+/// once, then each element runs the instructions only.
 class ConstCompiler {
 public:
   enum class Op {
@@ -49,7 +53,7 @@ public:
     If,
     Call
   };
-  struct Step {
+  struct Instruction {
     Op op = Op::Number;
     double number = 0;
     /// Of an index variable; of the values of a layered number.
@@ -58,44 +62,48 @@ public:
     double (*function)(double) = nullptr;
   };
 
-  ConstCompiler(Elaborator &e, Const &constant, Env &env)
-      : e(e), constant(constant), env(env) {}
+  ConstCompiler(const SourceManager &sources, Reporter &reporter,
+                Expressions &expressions, Const &constant, Scope &scope)
+      : sources(sources), reporter(reporter), expressions(expressions),
+        constant(constant), scope(scope) {}
 
-  /// The last step of the formula, or -1 after an error.
+  /// The last instruction of the formula, or -1 after an error.
   int compile(const Expr &expr);
-  double run(int step, llvm::ArrayRef<double> indices, size_t layer) const;
-  size_t size() const { return steps.size(); }
+  double run(int at, llvm::ArrayRef<double> indices, size_t layer) const;
+  size_t size() const { return instructions.size(); }
   Node *layered = nullptr;
 
 private:
-  int add(const Step &step) {
+  int add(const Instruction &instruction) {
     // What does not depend on an index is computed once.
     auto isNumber = [&](int which) {
-      return which < 0 || steps[which].op == Op::Number;
+      return which < 0 || instructions[which].op == Op::Number;
     };
-    bool fixed = step.op != Op::Number && step.op != Op::Index &&
-                 step.op != Op::Layered && isNumber(step.a) &&
-                 isNumber(step.b) && isNumber(step.c);
-    steps.push_back(step);
-    int last = static_cast<int>(steps.size()) - 1;
+    bool fixed = instruction.op != Op::Number && instruction.op != Op::Index &&
+                 instruction.op != Op::Layered && isNumber(instruction.a) &&
+                 isNumber(instruction.b) && isNumber(instruction.c);
+    instructions.push_back(instruction);
+    int last = static_cast<int>(instructions.size()) - 1;
     if (fixed) {
-      Step number;
+      Instruction number;
       number.number = run(last, {}, 0);
-      steps.back() = number;
+      instructions.back() = number;
     }
     return last;
   }
   int fold(const Expr &expr);
   bool usesIndex(const Expr &expr) const;
 
-  Elaborator &e;
+  const SourceManager &sources;
+  Reporter &reporter;
+  Expressions &expressions;
   Const &constant;
-  Env &env;
-  std::vector<Step> steps;
+  Scope &scope;
+  std::vector<Instruction> instructions;
   std::vector<std::vector<double>> layers;
 };
 
-} // namespace tfm
+} // namespace
 
 bool ConstCompiler::usesIndex(const Expr &expr) const {
   if (expr.kind == ExprKind::Name)
@@ -113,29 +121,30 @@ bool ConstCompiler::usesIndex(const Expr &expr) const {
 
 /// What does not depend on the indices is a number.
 int ConstCompiler::fold(const Expr &expr) {
-  Value value = e.eval(expr, env);
+  SymbolicValue value = expressions.eval(expr, scope);
   if (value.isPoison())
     return -1;
-  Step step;
+  Instruction instruction;
   if (value.isNumber()) {
-    step.number = value.number();
-    return add(step);
+    instruction.number = value.number();
+    return add(instruction);
   }
-  if (value.is(Value::Bool)) {
-    step.number = value.flag();
-    return add(step);
+  if (value.is(SymbolicValue::Bool)) {
+    instruction.number = value.flag();
+    return add(instruction);
   }
-  if (value.is(Value::PerLayer)) {
+  if (value.is(SymbolicValue::PerLayer)) {
     layered = value.owner();
-    step.op = Op::Layered;
-    step.index = layers.size();
+    instruction.op = Op::Layered;
+    instruction.index = layers.size();
     layers.emplace_back();
-    for (const Value &item : value.items())
+    for (const SymbolicValue &item : value.items())
       layers.back().push_back(item.number());
-    return add(step);
+    return add(instruction);
   }
-  e.error(411, expr.range,
-          "a constant is computed from numbers, not from " + value.describe());
+  reporter.error(411, expr.range,
+                 "a constant is computed from numbers, not from " +
+                     value.describe());
   return -1;
 }
 
@@ -146,29 +155,29 @@ int ConstCompiler::compile(const Expr &expr) {
   case ExprKind::Name:
     for (auto [i, index] : llvm::enumerate(constant.decl->indices))
       if (index.name == expr.text) {
-        Step step;
-        step.op = Op::Index;
-        step.index = i;
-        return add(step);
+        Instruction instruction;
+        instruction.op = Op::Index;
+        instruction.index = i;
+        return add(instruction);
       }
     return fold(expr);
   case ExprKind::Unary: {
     int a = compile(*expr.kids[0]);
     if (a < 0 || expr.text == "+")
       return a;
-    Step step;
-    step.op = expr.text == "not" ? Op::Not : Op::Neg;
-    step.a = a;
-    return add(step);
+    Instruction instruction;
+    instruction.op = expr.text == "not" ? Op::Not : Op::Neg;
+    instruction.a = a;
+    return add(instruction);
   }
   case ExprKind::Binary: {
     int a = compile(*expr.kids[0]);
     int b = compile(*expr.kids[1]);
     if (a < 0 || b < 0)
       return -1;
-    Step step;
-    step.a = a;
-    step.b = b;
+    Instruction instruction;
+    instruction.a = a;
+    instruction.b = b;
     auto op = llvm::StringSwitch<std::optional<Op>>(expr.text)
                   .Case("+", Op::Add)
                   .Case("-", Op::Sub)
@@ -187,79 +196,80 @@ int ConstCompiler::compile(const Expr &expr) {
                   .Case("or", Op::Or)
                   .Default(std::nullopt);
     if (!op) {
-      e.error(411, expr.textRange,
-              "`" + expr.text + "` is not possible in a constant");
+      reporter.error(411, expr.textRange,
+                     "`" + expr.text + "` is not possible in a constant");
       return -1;
     }
-    step.op = *op;
-    return add(step);
+    instruction.op = *op;
+    return add(instruction);
   }
   case ExprKind::Index:
     for (const Subscript &subscript : expr.subscripts)
       for (const Expr *bound : {subscript.first, subscript.last})
         if (bound && usesIndex(*bound)) {
-          e.error(411, bound->range,
-                  "an index of a constant cannot pick from a list");
+          reporter.error(411, bound->range,
+                         "an index of a constant cannot pick from a list");
           return -1;
         }
     return fold(expr);
   case ExprKind::If: {
-    Step step;
-    step.op = Op::If;
-    step.a = compile(*expr.kids[0]);
-    step.b = compile(*expr.kids[1]);
-    step.c = compile(*expr.kids[2]);
-    if (step.a < 0 || step.b < 0 || step.c < 0)
+    Instruction instruction;
+    instruction.op = Op::If;
+    instruction.a = compile(*expr.kids[0]);
+    instruction.b = compile(*expr.kids[1]);
+    instruction.c = compile(*expr.kids[2]);
+    if (instruction.a < 0 || instruction.b < 0 || instruction.c < 0)
       return -1;
-    return add(step);
+    return add(instruction);
   }
   case ExprKind::Call: {
     if (!usesIndex(expr) && !(expr.kids[0]->kind == ExprKind::Name &&
-                              e.isBuiltin(expr.kids[0]->text)))
+                              Builtins::contains(expr.kids[0]->text)))
       return fold(expr);
-    Value callee = e.eval(*expr.kids[0], env);
+    SymbolicValue callee = expressions.eval(*expr.kids[0], scope);
     if (callee.isPoison())
       return -1;
-    Step step;
-    step.op = Op::Call;
+    Instruction instruction;
+    instruction.op = Op::Call;
     size_t wanted = 1;
-    bool known = callee.is(Value::Builtin);
+    bool known = callee.is(SymbolicValue::Builtin);
     std::string name;
     if (known) {
       name = callee.text();
       if (name == "min" || name == "max") {
-        step.op = name == "min" ? Op::Min : Op::Max;
+        instruction.op = name == "min" ? Op::Min : Op::Max;
         wanted = 2;
       } else if (name == "where") {
-        step.op = Op::If;
+        instruction.op = Op::If;
         wanted = 3;
       } else {
         const ScalarFunction *function = findScalarFunction(name);
         known = function != nullptr;
         if (known)
-          step.function = function->value;
+          instruction.function = function->value;
       }
     }
     if (!known) {
-      e.error(411, expr.kids[0]->range,
-              "`" + e.sources.text(expr.kids[0]->range) +
-                  "` is not possible in a constant")
+      reporter
+          .error(411, expr.kids[0]->range,
+                 "`" + sources.text(expr.kids[0]->range) +
+                     "` is not possible in a constant")
           .help("constants are computed element by element from numbers");
       return -1;
     }
     if (expr.args.size() != wanted) {
-      e.error(expr.args.size() < wanted ? 401 : 403, expr.range,
-              "`" + name + "` takes " + Twine(wanted) +
-                  (wanted == 1 ? " number" : " numbers") + " here");
+      reporter.error(expr.args.size() < wanted ? 401 : 403, expr.range,
+                     "`" + name + "` takes " + Twine(wanted) +
+                         (wanted == 1 ? " number" : " numbers") + " here");
       return -1;
     }
-    int *slots[] = {&step.a, &step.b, &step.c};
+    int *slots[] = {&instruction.a, &instruction.b, &instruction.c};
     for (size_t i = 0; i < wanted; ++i) {
       *slots[i] = compile(*expr.args[i].value);
       if (*slots[i] < 0)
         return -1;
     }
-    return add(step);
+    return add(instruction);
   }
   default:
     return fold(expr);
@@ -268,17 +278,17 @@ int ConstCompiler::compile(const Expr &expr) {
 
 double ConstCompiler::run(int at, llvm::ArrayRef<double> indices,
                           size_t layer) const {
-  const Step &step = steps[at];
-  auto a = [&] { return run(step.a, indices, layer); };
-  auto b = [&] { return run(step.b, indices, layer); };
-  auto c = [&] { return run(step.c, indices, layer); };
-  switch (step.op) {
+  const Instruction &instruction = instructions[at];
+  auto a = [&] { return run(instruction.a, indices, layer); };
+  auto b = [&] { return run(instruction.b, indices, layer); };
+  auto c = [&] { return run(instruction.c, indices, layer); };
+  switch (instruction.op) {
   case Op::Number:
-    return step.number;
+    return instruction.number;
   case Op::Index:
-    return indices[step.index];
+    return indices[instruction.index];
   case Op::Layered:
-    return layers[step.index][layer];
+    return layers[instruction.index][layer];
   case Op::Neg:
     return -a();
   case Op::Not:
@@ -290,7 +300,7 @@ double ConstCompiler::run(int at, llvm::ArrayRef<double> indices,
   case Op::Or:
     return a() != 0 || b() != 0;
   case Op::Call:
-    return step.function(a());
+    return instruction.function(a());
   case Op::Add:
     return a() + b();
   case Op::Sub:
@@ -324,25 +334,26 @@ double ConstCompiler::run(int at, llvm::ArrayRef<double> indices,
   case Op::Ge:
     return a() >= b();
   }
-  llvm_unreachable("every step has a meaning");
+  llvm_unreachable("every instruction has a meaning");
 }
 
-void Elaborator::checkConst(Const &constant) {
-  Env env;
-  env.unit = constant.unit;
-  env.self = constant.owner;
-  if (ConstCompiler(*this, constant, env).compile(*constant.decl->value) < 0)
+void Consts::check(Const &constant) {
+  Scope scope;
+  scope.unit = constant.unit;
+  scope.self = constant.owner;
+  if (ConstCompiler(sources, reporter, expressions, constant, scope)
+          .compile(*constant.decl->value) < 0)
     constant.poisoned = true;
 }
 
-bool Elaborator::evaluateConst(Const &constant) {
+bool Consts::evaluate(Const &constant) {
   if (constant.evaluated)
     return !constant.poisoned;
   constant.evaluated = true;
-  Env env;
-  env.unit = constant.unit;
-  env.self = constant.owner;
-  ConstCompiler compiled(*this, constant, env);
+  Scope scope;
+  scope.unit = constant.unit;
+  scope.self = constant.owner;
+  ConstCompiler compiled(sources, reporter, expressions, constant, scope);
   int formula = compiled.compile(*constant.decl->value);
   if (formula < 0) {
     constant.poisoned = true;
@@ -356,21 +367,23 @@ bool Elaborator::evaluateConst(Const &constant) {
   // Neither product overflows: a constant has 3e8 elements at most, a repeat
   // 65536 layers.
   size_t all = layers * elements;
-  if (all > program.constElementsLeft) {
-    error(705, constant.decl->range,
-          "with `" + constant.decl->name + "`, " + Twine(all) +
-              " elements, the constants of this model have more than " +
-              Twine(maxAllConstElements) +
-              ", which is too many to compute while compiling");
+  if (all > compilation.constElementsLeft) {
+    reporter.error(
+        705, constant.decl->range,
+        "with `" + constant.decl->name + "`, " + Twine(all) +
+            " elements, the constants of this model have more than " +
+            Twine(maxAllConstElements) +
+            ", which is too many to compute while compiling");
     constant.poisoned = true;
     return false;
   }
-  program.constElementsLeft -= all;
+  compilation.constElementsLeft -= all;
   // Visiting an element costs about as much as two operations.
   size_t cost = compiled.size() + 2;
   if (!options.wholeConstants)
-    all = std::min(all, program.constStepsLeft / cost);
-  program.constStepsLeft -= std::min(all * cost, program.constStepsLeft);
+    all = std::min(all, compilation.constStepsLeft / cost);
+  compilation.constStepsLeft -=
+      std::min(all * cost, compilation.constStepsLeft);
   constant.values.resize(all);
   std::vector<double> indices(constant.dims.size());
   for (size_t layer = 0; layer < layers; ++layer) {
@@ -383,8 +396,9 @@ bool Elaborator::evaluateConst(Const &constant) {
              llvm::zip(constant.decl->indices, indices))
           where += (where.empty() ? "" : ", ") + variable.name.str() + " = " +
                    std::to_string(static_cast<int64_t>(index));
-        error(412, constant.decl->value->range,
-              "`" + constant.decl->name + "` is no number at " + where);
+        reporter.error(412, constant.decl->value->range,
+                       "`" + constant.decl->name + "` is no number at " +
+                           where);
         constant.poisoned = true;
         return false;
       }
@@ -397,4 +411,28 @@ bool Elaborator::evaluateConst(Const &constant) {
     }
   }
   return true;
+}
+
+void Consts::declare(Const &constant, const Member &member, Scope &scope) {
+  constant.decl = &member;
+  double elements = 1;
+  for (const IndexVariable &index : member.indices) {
+    std::optional<Dim> extent = dimensions.toDimension(
+        expressions.eval(*index.extent, scope), index.extent->range,
+        "a dimension of `" + member.name + "`");
+    if (!extent) {
+      constant.poisoned = true;
+      continue;
+    }
+    constant.dims.push_back(*extent);
+    elements *= static_cast<double>(extent->value());
+  }
+  if (elements > maxConstElements) {
+    reporter.error(
+        705, member.range,
+        "the constant `" + member.name + "` has " +
+            Twine(static_cast<int64_t>(std::min(elements, 9e18))) +
+            " elements, which is too many to compute while compiling");
+    constant.poisoned = true;
+  }
 }

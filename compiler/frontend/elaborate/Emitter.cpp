@@ -714,27 +714,27 @@ void Emitter::setModel(StringRef name, StringRef source, StringRef recipe) {
   module->setAttr("tfm.recipe", b.getStringAttr(recipe));
 }
 
-void Emitter::addHyperparameter(StringRef name, const Value &value) {
+void Emitter::addHyperparameter(StringRef name, const SymbolicValue &value) {
   OpBuilder &b = impl->builder;
   Attribute attr;
   switch (value.kind()) {
-  case Value::Int:
+  case SymbolicValue::Int:
     attr = b.getI64IntegerAttr(value.dim().value());
     break;
-  case Value::Float:
+  case SymbolicValue::Float:
     attr = b.getF64FloatAttr(value.number());
     break;
-  case Value::Bool:
+  case SymbolicValue::Bool:
     attr = b.getBoolAttr(value.flag());
     break;
-  case Value::String:
-  case Value::Builtin:
+  case SymbolicValue::String:
+  case SymbolicValue::Builtin:
     attr = b.getStringAttr(value.text());
     break;
-  case Value::Function:
+  case SymbolicValue::Function:
     attr = b.getStringAttr(value.function()->name);
     break;
-  case Value::Init: {
+  case SymbolicValue::Init: {
     std::string text = value.text() + "(";
     for (size_t i = 0; i < value.items().size(); ++i)
       text += (i ? ", " : "") + value.items()[i].show();

@@ -8,7 +8,7 @@
 #ifndef TFM_FRONTEND_ELABORATE_EMITTER_H
 #define TFM_FRONTEND_ELABORATE_EMITTER_H
 
-#include "compiler/frontend/elaborate/Value.h"
+#include "compiler/frontend/elaborate/InstanceTree.h"
 
 namespace mlir {
 class MLIRContext;
@@ -121,7 +121,7 @@ public:
   void nameValue(Handle value, llvm::StringRef path, llvm::StringRef name,
                  llvm::ArrayRef<Dim> dims, unsigned line);
   /// What a value is to the method of the module at `path`.
-  enum class Role { Argument, Value, Result };
+  enum class Role { Argument, Local, Result };
   /// Adds a line to the function's list of shapes, unless it stands there: a
   /// module may be called more than once.
   void listShape(Role role, llvm::StringRef path, llvm::StringRef name,
@@ -131,7 +131,7 @@ public:
   void declareParam(const Param &param);
   void setModel(llvm::StringRef name, llvm::StringRef source,
                 llvm::StringRef recipe);
-  void addHyperparameter(llvm::StringRef name, const Value &value);
+  void addHyperparameter(llvm::StringRef name, const SymbolicValue &value);
   void addModule(const Node &node, llvm::StringRef file, unsigned line);
   /// Hands over the module, once it passes MLIR's verifier; otherwise the
   /// verifier's messages are in `problem` and the result is null.

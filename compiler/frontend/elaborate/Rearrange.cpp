@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/frontend/elaborate/Builtins.h"
+#include "compiler/frontend/elaborate/BuiltinCall.h"
 
 #include "llvm/ADT/StringExtras.h"
 
@@ -76,78 +76,78 @@ static std::optional<Side> parseSide(StringRef text, std::string &problem) {
   return side;
 }
 
-Value BuiltinCall::rearrange() {
+SymbolicValue BuiltinCall::rearrange() {
   auto x = tensor("x");
   const CallArg &pattern = *arg("pattern");
   if (!x)
-    return Value();
-  if (!pattern.value.is(Value::String)) {
+    return SymbolicValue();
+  if (!pattern.value.is(SymbolicValue::String)) {
     wrong(pattern, "pattern",
           "a string such as \"B T (heads d) -> B heads T d\"");
-    return Value();
+    return SymbolicValue();
   }
   auto fail = [&](const Twine &message) -> Diagnostic & {
-    return e.error(209, pattern.range, message);
+    return reporter.error(209, pattern.range, message);
   };
   StringRef text = pattern.value.text();
-  if (!e.spend(text.size() / 16, range))
-    return Value();
+  if (!budget.spend(text.size() / 16, range))
+    return SymbolicValue();
   auto [leftText, rightText] = text.split("->");
   std::string problem;
   if (!text.contains("->")) {
     fail("a pattern has the form \"axes -> axes\"");
-    return Value();
+    return SymbolicValue();
   }
   auto left = parseSide(leftText, problem);
   auto right = left ? parseSide(rightText, problem) : std::nullopt;
   if (!right) {
     fail(problem);
-    return Value();
+    return SymbolicValue();
   }
   if (left->size() != x->dims.size()) {
     fail("the pattern's left side has " + Twine(left->size()) +
          " axes, but the tensor is " + showShape(x->dims, x->elem));
-    return Value();
+    return SymbolicValue();
   }
   // Sizes: given by name, or known here.
   llvm::StringMap<Dim> sizes;
   llvm::StringMap<bool> leftNames;
   for (const CallArg &size : rest) {
-    if (size.name.empty() || !size.value.is(Value::Int)) {
-      Elaborator::suggestInteger(
-          e.error(209, size.range, "a size is given as `name = integer`"),
-          size.value);
-      return Value();
+    if (size.name.empty() || !size.value.is(SymbolicValue::Int)) {
+      suggestInteger(reporter.error(209, size.range,
+                                    "a size is given as `name = integer`"),
+                     size.value);
+      return SymbolicValue();
     }
-    std::optional<Dim> dim =
-        e.toDimension(size.value, size.range, "the axis `" + size.name + "`");
+    std::optional<Dim> dim = dimensions.toDimension(
+        size.value, size.range, "the axis `" + size.name + "`");
     if (!dim)
-      return Value();
+      return SymbolicValue();
     sizes[size.name] = *dim;
   }
   for (const Axis &axis : *left)
     for (const std::string &name : axis.names) {
       if (!leftNames.try_emplace(name, true).second) {
         fail("`" + name + "` occurs twice on the left side");
-        return Value();
+        return SymbolicValue();
       }
       if (sizes.contains(name))
         continue;
-      auto value = e.lookup(name, env);
-      if (!value || !value->is(Value::Int))
+      auto value = names.lookup(name, scope);
+      if (!value || !value->is(SymbolicValue::Int))
         continue;
-      std::optional<Dim> dim =
-          e.toDimension(*value, pattern.range, "the axis `" + name + "`");
+      std::optional<Dim> dim = dimensions.toDimension(
+          *value, pattern.range, "the axis `" + name + "`");
       if (!dim)
-        return Value();
+        return SymbolicValue();
       sizes[name] = *dim;
     }
   for (const CallArg &size : rest)
     if (!leftNames.contains(size.name)) {
-      e.error(209, size.nameRange,
-              "`" + size.name +
-                  "` does not occur on the left side of the pattern");
-      return Value();
+      reporter.error(209, size.nameRange,
+                     "`" + size.name +
+                         "` does not occur on the left side of the pattern");
+      return SymbolicValue();
     }
   // Each axis of the tensor: one name may follow from the others.
   Dims parts;
@@ -165,7 +165,7 @@ Value BuiltinCall::rearrange() {
         fail("the sizes of `" + unknown + "` and `" + name +
              "` are both unknown")
             .help("give one: `rearrange(x, \"...\", " + name + " = ...)`");
-        return Value();
+        return SymbolicValue();
       }
     }
     if (!unknown.empty()) {
@@ -173,21 +173,22 @@ Value BuiltinCall::rearrange() {
           known.overflowed() ? std::nullopt : Dim::divideExact(extent, known);
       if (!size) {
         fail("`" + unknown +
-             "` cannot be found: " + Value::integer(extent).show() +
-             " is not a multiple of " + Value::integer(known).show());
-        return Value();
+             "` cannot be found: " + SymbolicValue::integer(extent).show() +
+             " is not a multiple of " + SymbolicValue::integer(known).show());
+        return SymbolicValue();
       }
       sizes[unknown] = *size;
     } else if (known != extent) {
       std::string names = llvm::join(axis.names, " ");
       fail((axis.names.size() == 1
-                ? "`" + names + "` is " + Value::integer(known).show()
+                ? "`" + names + "` is " + SymbolicValue::integer(known).show()
             : axis.names.empty()
                 ? std::string("`1` stands for an axis of size 1")
-                : "`(" + names + ")` is " + Value::integer(known).show()) +
+                : "`(" + names + ")` is " +
+                      SymbolicValue::integer(known).show()) +
            ", but that axis of " + showShape(x->dims, x->elem) + " is " +
-           Value::integer(extent).show());
-      return Value();
+           SymbolicValue::integer(extent).show());
+      return SymbolicValue();
     }
     for (const std::string &name : axis.names) {
       parts.push_back(sizes[name]);
@@ -204,12 +205,12 @@ Value BuiltinCall::rearrange() {
       if (!leftNames.contains(name)) {
         std::vector<std::string> candidates(order.begin(), order.end());
         Diagnostic &d = fail("`" + name + "` stands on the right side only");
-        e.suggest(d, name, candidates);
-        return Value();
+        reporter.suggest(d, name, candidates);
+        return SymbolicValue();
       }
       if (!rightNames.try_emplace(name, true).second) {
         fail("`" + name + "` occurs twice on the right side");
-        return Value();
+        return SymbolicValue();
       }
       permutation.push_back(llvm::find(order, name) - order.begin());
       product = product * sizes[name];
@@ -220,9 +221,9 @@ Value BuiltinCall::rearrange() {
     if (!rightNames.contains(name)) {
       fail("`" + name + "` is missing on the right side")
           .help("`sum`, `mean` and `max` reduce an axis");
-      return Value();
+      return SymbolicValue();
     }
-  Tensor split = e.reshapeTo(*x, parts);
-  Tensor moved = e.transposeAxes(split, permutation);
-  return Value::tensor(e.reshapeTo(moved, result));
+  Tensor split = tensors.reshapeTo(*x, parts);
+  Tensor moved = tensors.transposeAxes(split, permutation);
+  return SymbolicValue::tensor(tensors.reshapeTo(moved, result));
 }

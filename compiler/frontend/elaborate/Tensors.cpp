@@ -1,18 +1,28 @@
-//===- Tensors.cpp - helpers on tensors -----------------------------------===//
+//===- Tensors.cpp - ops on tensors with their symbolic shapes ------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/frontend/elaborate/Elaborator.h"
+#include "compiler/frontend/elaborate/Tensors.h"
 
-#include "llvm/Support/MathExtras.h"
+#include "compiler/frontend/elaborate/CallerDims.h"
+#include "compiler/frontend/elaborate/Consts.h"
 
 using namespace tfm;
 using namespace tfm::ast;
 using llvm::StringRef;
 using llvm::Twine;
+
+void Tensors::locate(Range range) {
+  // Inside of a function of a file, the module that calls it.
+  const Node *node = nullptr;
+  for (auto frame = callStack.rbegin(); frame != callStack.rend() && !node;
+       ++frame)
+    node = frame->node;
+  emitter.at(node, sources.file(range.file), range.begin);
+}
 
 static llvm::SmallVector<int64_t> numbers(llvm::ArrayRef<Dim> dims) {
   llvm::SmallVector<int64_t> shape;
@@ -21,71 +31,71 @@ static llvm::SmallVector<int64_t> numbers(llvm::ArrayRef<Dim> dims) {
   return shape;
 }
 
-std::optional<Tensor> Elaborator::toTensor(const Value &value, Range range,
-                                           StringRef what) {
+std::optional<Tensor> Tensors::toTensor(const SymbolicValue &value, Range range,
+                                        StringRef what) {
   switch (value.kind()) {
-  case Value::Poison:
+  case SymbolicValue::Poison:
     return std::nullopt;
-  case Value::TensorRef:
+  case SymbolicValue::TensorRef:
     return value.tensor();
-  case Value::ParamRef: {
+  case SymbolicValue::ParamRef: {
     Param &param = *value.param();
-    if (frames.empty() || rootDims.empty()) {
-      error(411, range,
-            "the value of the parameter `" + param.name +
-                "` is not known while compiling");
+    if (callStack.empty() || callerDims.isEmpty()) {
+      reporter.error(411, range,
+                     "the value of the parameter `" + param.name +
+                         "` is not known while compiling");
       return std::nullopt;
     }
     for (const Node *repeat : param.owner->repeats())
       if (!emitter.insideRepeat(repeat)) {
-        error(604, range,
-              "`" + param.name + "` belongs to one layer of `" +
-                  repeat->readablePath() +
-                  "` and cannot be used outside of it");
+        reporter.error(604, range,
+                       "`" + param.name + "` belongs to one layer of `" +
+                           repeat->readablePath() +
+                           "` and cannot be used outside of it");
         return std::nullopt;
       }
     param.used = true;
     return Tensor{emitter.param(param), Elem::Float, param.dims};
   }
-  case Value::ConstRef: {
+  case SymbolicValue::ConstRef: {
     Const &constant = *value.constant();
-    if (constant.poisoned || !evaluateConst(constant))
+    if (constant.poisoned || !consts.evaluate(constant))
       return std::nullopt;
     return Tensor{
         emitter.constant(constant, sources.text(constant.decl->value->range)),
         Elem::Float, constant.dims};
   }
-  case Value::Int:
-    if (!isTensorInteger(value.dim().value(), range))
+  case SymbolicValue::Int:
+    if (!dimensions.isTensorInteger(value.dim().value(), range))
       return std::nullopt;
     return Tensor{emitter.splat(value.number(), Elem::Int, {}), Elem::Int, {}};
-  case Value::Float:
+  case SymbolicValue::Float:
     return Tensor{
         emitter.splat(value.number(), Elem::Float, {}), Elem::Float, {}};
-  case Value::Bool:
+  case SymbolicValue::Bool:
     return Tensor{emitter.splat(value.flag(), Elem::Bool, {}), Elem::Bool, {}};
-  case Value::PerLayer: {
-    if (!spend(value.size() / 32, range))
+  case SymbolicValue::PerLayer: {
+    if (!budget.spend(value.size() / 32, range))
       return std::nullopt;
     std::vector<double> list;
     bool whole = true;
-    for (const Value &item : value.items()) {
+    for (const SymbolicValue &item : value.items()) {
       list.push_back(item.number());
-      whole &= item.is(Value::Int);
+      whole &= item.is(SymbolicValue::Int);
     }
     if (whole)
-      for (const Value &item : value.items())
-        if (!isTensorInteger(item.dim().value(), range))
+      for (const SymbolicValue &item : value.items())
+        if (!dimensions.isTensorInteger(item.dim().value(), range))
           return std::nullopt;
     Elem elem = whole ? Elem::Int : Elem::Float;
     return Tensor{emitter.perLayer(value.owner(), list, elem), elem, {}};
   }
   default: {
-    Diagnostic &d =
-        error(506, range, what + " takes a tensor, not " + value.describe());
-    if (value.is(Value::Builtin) || value.is(Value::Function))
+    Diagnostic &d = reporter.error(
+        506, range, what + " takes a tensor, not " + value.describe());
+    if (value.is(SymbolicValue::Builtin) || value.is(SymbolicValue::Function))
       d.help("call it: `" + sources.text(range) + "(...)`");
-    if (value.is(Value::NodeRef)) {
+    if (value.is(SymbolicValue::NodeRef)) {
       StringRef text = sources.text(range);
       bool hasWeight = value.node()->members.count("weight");
       std::string named =
@@ -98,43 +108,45 @@ std::optional<Tensor> Elaborator::toTensor(const Value &value, Range range,
   }
 }
 
-std::optional<Tensor> Elaborator::operandTensor(const Value &value,
-                                                const Tensor *other,
-                                                Range range, StringRef verb) {
+std::optional<Tensor> Tensors::operandTensor(const SymbolicValue &value,
+                                             const Tensor *other, Range range,
+                                             StringRef verb) {
   if (!other)
     return std::nullopt;
-  if (value.isNumber() || value.is(Value::Bool)) {
-    if (other->elem == Elem::Int && value.is(Value::Float)) {
-      error(211, range,
-            "cannot " + verb + " integers and the float " + value.show())
+  if (value.isNumber() || value.is(SymbolicValue::Bool)) {
+    if (other->elem == Elem::Int && value.is(SymbolicValue::Float)) {
+      reporter
+          .error(211, range,
+                 "cannot " + verb + " integers and the float " + value.show())
           .help("convert the integers: `cast(x, float)`");
       return std::nullopt;
     }
-    if (value.is(Value::Bool) != (other->elem == Elem::Bool)) {
-      error(211, range,
-            "cannot " + verb + " " + showShape(other->dims, other->elem) +
-                " and " + value.describe());
+    if (value.is(SymbolicValue::Bool) != (other->elem == Elem::Bool)) {
+      reporter.error(211, range,
+                     "cannot " + verb + " " +
+                         showShape(other->dims, other->elem) + " and " +
+                         value.describe());
       return std::nullopt;
     }
-    if (other->elem == Elem::Int && value.is(Value::Int) &&
-        !isTensorInteger(value.dim().value(), range))
+    if (other->elem == Elem::Int && value.is(SymbolicValue::Int) &&
+        !dimensions.isTensorInteger(value.dim().value(), range))
       return std::nullopt;
     double number =
-        value.is(Value::Bool) ? (value.flag() ? 1 : 0) : value.number();
+        value.is(SymbolicValue::Bool) ? (value.flag() ? 1 : 0) : value.number();
     return splat(number, other->elem, other->dims);
   }
-  if (value.is(Value::PerLayer)) {
-    if (!spend(value.size() / 32, range))
+  if (value.is(SymbolicValue::PerLayer)) {
+    if (!budget.spend(value.size() / 32, range))
       return std::nullopt;
     std::vector<double> list;
-    for (const Value &item : value.items()) {
+    for (const SymbolicValue &item : value.items()) {
       list.push_back(item.number());
-      if (other->elem == Elem::Int && !item.is(Value::Int)) {
-        error(211, range, "cannot " + verb + " integers and floats");
+      if (other->elem == Elem::Int && !item.is(SymbolicValue::Int)) {
+        reporter.error(211, range, "cannot " + verb + " integers and floats");
         return std::nullopt;
       }
       if (other->elem == Elem::Int &&
-          !isTensorInteger(item.dim().value(), range))
+          !dimensions.isTensorInteger(item.dim().value(), range))
         return std::nullopt;
     }
     Tensor scalar{
@@ -144,49 +156,41 @@ std::optional<Tensor> Elaborator::operandTensor(const Value &value,
   return toTensor(value, range, "`" + verb.str() + "`");
 }
 
-bool Elaborator::isTensorInteger(int64_t value, Range range) {
-  if (llvm::isInt<32>(value))
-    return true;
-  error(413, range,
-        Twine(value) + " does not fit in the 32 bits of a tensor's integers");
-  return false;
-}
-
-Tensor Elaborator::splat(double value, Elem elem, const Dims &dims) {
+Tensor Tensors::splat(double value, Elem elem, const Dims &dims) {
   return {emitter.splat(value, elem, numbers(dims)), elem, dims};
 }
 
-Tensor Elaborator::broadcastTo(const Tensor &tensor, const Dims &dims) {
+Tensor Tensors::broadcastTo(const Tensor &tensor, const Dims &dims) {
   return {emitter.broadcast(tensor.handle, numbers(dims)), tensor.elem, dims};
 }
 
-Tensor Elaborator::reshapeTo(const Tensor &tensor, const Dims &dims) {
+Tensor Tensors::reshapeTo(const Tensor &tensor, const Dims &dims) {
   return {emitter.reshape(tensor.handle, numbers(dims)), tensor.elem, dims};
 }
 
-Tensor Elaborator::transposeAxes(const Tensor &tensor,
-                                 llvm::ArrayRef<int64_t> order) {
+Tensor Tensors::transposeAxes(const Tensor &tensor,
+                              llvm::ArrayRef<int64_t> order) {
   Dims dims;
   for (int64_t axis : order)
     dims.push_back(tensor.dims[axis]);
   return {emitter.transpose(tensor.handle, order), tensor.elem, dims};
 }
 
-Tensor Elaborator::binary(StringRef op, const Tensor &a, const Tensor &b) {
+Tensor Tensors::binary(StringRef op, const Tensor &a, const Tensor &b) {
   return {emitter.binary(op, a.handle, b.handle), a.elem, a.dims};
 }
 
-Tensor Elaborator::reduceSum(const Tensor &x, int64_t axis) {
+Tensor Tensors::reduceSum(const Tensor &x, int64_t axis) {
   Dims dims = x.dims;
   dims[axis] = Dim(1);
   return {emitter.reduceSum(x.handle, axis), Elem::Float, dims};
 }
 
-bool Elaborator::isOne(const Dim &dim) const {
-  return dim == 1 && !rootDims.contains(dim.name());
+bool Tensors::isOne(const Dim &dim) const {
+  return dim == 1 && !callerDims.contains(dim.name());
 }
 
-std::optional<Dims> Elaborator::broadcastDims(const Dims &a, const Dims &b) {
+std::optional<Dims> Tensors::broadcastDims(const Dims &a, const Dims &b) const {
   Dims out;
   size_t rank = std::max(a.size(), b.size());
   for (size_t i = 0; i < rank; ++i) {
@@ -209,28 +213,30 @@ std::optional<Dims> Elaborator::broadcastDims(const Dims &a, const Dims &b) {
   return out;
 }
 
-std::optional<int64_t> Elaborator::toAxis(const Value *value, const Expr *expr,
-                                          const Tensor &tensor, Range range) {
+std::optional<int64_t> Tensors::toAxis(const SymbolicValue *value,
+                                       const Expr *expr, const Tensor &tensor,
+                                       Range range) {
   auto rank = static_cast<int64_t>(tensor.dims.size());
   if (!value) {
     if (rank > 0)
       return rank - 1;
-    error(210, range, "a scalar has no axis");
+    reporter.error(210, range, "a scalar has no axis");
     return std::nullopt;
   }
   // A name that is unique in the shape.
   std::string name;
   if (expr && expr->kind == ExprKind::Name)
     name = expr->text.str();
-  else if (value->is(Value::String))
+  else if (value->is(SymbolicValue::String))
     name = value->text();
   if (!name.empty()) {
     int64_t found = -1;
     int hits = 0;
     for (int64_t i = 0; i < rank; ++i) {
-      bool same = tensor.dims[i].str() == name ||
-                  (value->is(Value::Int) && !value->dim().isConstant() &&
-                   tensor.dims[i].str() == value->dim().str());
+      bool same =
+          tensor.dims[i].str() == name ||
+          (value->is(SymbolicValue::Int) && !value->dim().isConstant() &&
+           tensor.dims[i].str() == value->dim().str());
       if (same) {
         found = i;
         ++hits;
@@ -238,31 +244,33 @@ std::optional<int64_t> Elaborator::toAxis(const Value *value, const Expr *expr,
     }
     if (hits == 1)
       return found;
-    if (hits > 1 || value->is(Value::None) || value->is(Value::String) ||
-        !value->is(Value::Int) || !value->dim().isConstant()) {
+    if (hits > 1 || value->is(SymbolicValue::None) ||
+        value->is(SymbolicValue::String) || !value->is(SymbolicValue::Int) ||
+        !value->dim().isConstant()) {
       if (!value->isPoison())
-        error(210, range,
-              hits > 1 ? "`" + name + "` names more than one axis of " +
-                             showShape(tensor.dims, tensor.elem)
-                       : "`" + name + "` names no axis of " +
-                             showShape(tensor.dims, tensor.elem))
+        reporter
+            .error(210, range,
+                   hits > 1 ? "`" + name + "` names more than one axis of " +
+                                  showShape(tensor.dims, tensor.elem)
+                            : "`" + name + "` names no axis of " +
+                                  showShape(tensor.dims, tensor.elem))
             .help("count from the end: `axis = -2`");
       return std::nullopt;
     }
   }
   if (value->isPoison())
     return std::nullopt;
-  if (!value->is(Value::Int)) {
-    error(210, range,
-          "an axis is an integer or the name of a dimension, not " +
-              value->describe());
+  if (!value->is(SymbolicValue::Int)) {
+    reporter.error(210, range,
+                   "an axis is an integer or the name of a dimension, not " +
+                       value->describe());
     return std::nullopt;
   }
   int64_t axis = value->dim().value();
   if (axis < -rank || axis >= rank) {
-    error(210, range,
-          "axis " + Twine(axis) + " is outside of " +
-              showShape(tensor.dims, tensor.elem));
+    reporter.error(210, range,
+                   "axis " + Twine(axis) + " is outside of " +
+                       showShape(tensor.dims, tensor.elem));
     return std::nullopt;
   }
   return axis < 0 ? axis + rank : axis;

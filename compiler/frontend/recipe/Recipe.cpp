@@ -10,6 +10,7 @@
 #include "compiler/frontend/syntax/Habits.h"
 
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/StringSwitch.h"
 
 #include <cmath>
@@ -105,7 +106,7 @@ RecipeBuilder::Found RecipeBuilder::find(Form &form, StringRef name,
     }
     index += arg.name.empty();
   }
-  if (Elaborator::Define *define = e.findDefine(form.path + "." + name.str()))
+  if (Override *define = e.findDefine(form.path + "." + name.str()))
     if (const Expr *expr = e.useDefine(*define, wanted))
       found = {expr, define->range};
   return found;
@@ -141,20 +142,20 @@ void RecipeBuilder::finish(Form &form, StringRef what) {
 }
 
 Value RecipeBuilder::value(const Found &found) {
-  Env env;
-  env.unit = e.program.mainUnit;
-  env.self = e.root;
-  return e.eval(*found.expr, env);
+  Scope scope;
+  scope.unit = e.program.mainUnit;
+  scope.self = e.root;
+  return e.eval(*found.expr, scope);
 }
 
 Value RecipeBuilder::value(const Found &found, StringRef name,
                            StringRef expected) {
-  Env env;
-  env.unit = e.program.mainUnit;
-  env.self = e.root;
+  Scope scope;
+  scope.unit = e.program.mainUnit;
+  scope.self = e.root;
   if (!e.sources.file(found.range.file).isArgument() ||
-      !e.isUnknownWord(*found.expr, env))
-    return e.eval(*found.expr, env);
+      !e.isUnknownWord(*found.expr, scope))
+    return e.eval(*found.expr, scope);
   e.diags.error(802, found.range,
                 "`" + name + "` takes " + expected + ", not `" +
                     found.expr->text + "`");
@@ -359,7 +360,7 @@ json::Value RecipeBuilder::trainBlock(const Block &block) {
   out["seed"] = integer(train, "seed", 1337, 0);
   e.train.lossRange = block.range;
   out["loss"] = loss(find(train, "loss"));
-  if (e.root && Elaborator::findMethod(*e.root, "loss"))
+  if (e.root && findMethod(*e.root, "loss"))
     (*out["loss"].getAsObject())["kind"] = "own";
   out["optimizer"] = optimizer(find(train, "optimizer"));
   out["schedule"] =
@@ -411,7 +412,7 @@ json::Value RecipeBuilder::trainBlock(const Block &block) {
 json::Value RecipeBuilder::loss(const Found &found) {
   json::Object out{
       {"kind", "cross_entropy"}, {"ignore", nullptr}, {"label_smoothing", 0.0}};
-  bool isOwn = e.root && Elaborator::findMethod(*e.root, "loss");
+  bool isOwn = e.root && findMethod(*e.root, "loss");
   if (found.expr)
     e.train.lossRange = found.range;
   Form loss = formOr(found, "cross_entropy", "train.loss");

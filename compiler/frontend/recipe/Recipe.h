@@ -8,10 +8,12 @@
 #ifndef TFM_FRONTEND_RECIPE_RECIPE_H
 #define TFM_FRONTEND_RECIPE_RECIPE_H
 
-#include "compiler/frontend/elaborate/Elaborator.h"
+#include "compiler/frontend/elaborate/RecipeContext.h"
 #include "runtime/recipe.h"
 
 namespace tfm {
+
+using Value = SymbolicValue;
 
 /// The largest number below 1.
 inline constexpr double belowOne = 1.0 - 0x1p-53;
@@ -22,14 +24,14 @@ llvm::StringRef exampleKind(llvm::StringRef path);
 
 /// Reads the blocks of the main file into the recipe of docs/design.md, with
 /// every default filled in, and what the functions need of it into
-/// `Elaborator::train`.
+/// `RecipeContext::train`.
 class RecipeBuilder {
 public:
-  explicit RecipeBuilder(Elaborator &e) : e(e) {}
+  explicit RecipeBuilder(RecipeContext &e) : e(e) {}
   void build();
 
 private:
-  friend class Elaborator;
+  friend class RecipeContext;
   /// `kind(a, name = b)`, or a block's entries; the values can be overridden
   /// with `-D path.name=...`.
   struct Form {
@@ -118,7 +120,7 @@ private:
   std::vector<std::string> fileNames(Form &form, bool needsOne,
                                      std::vector<Range> *ranges = nullptr);
 
-  Elaborator &e;
+  RecipeContext &e;
   /// What fills the windows behind examples.
   std::optional<Marker> padding;
 };

@@ -81,7 +81,7 @@ std::vector<std::string> RecipeBuilder::fileNames(Form &form, bool needsOne,
         ranges->push_back(isList ? found.expr->kids[i]->range : found.range);
     }
   };
-  if (Elaborator::Define *define = e.findDefine(form.path + ".files")) {
+  if (Override *define = e.findDefine(form.path + ".files")) {
     for (size_t i = 0; i < form.args.size(); ++i)
       form.used[i] = form.used[i] || form.args[i].name.empty();
     if (const Expr *expr = e.useDefine(*define, Wanted::Texts))
@@ -96,10 +96,10 @@ std::vector<std::string> RecipeBuilder::fileNames(Form &form, bool needsOne,
     const Expr *first = arg.value;
     while (first->kind == ExprKind::Member || first->kind == ExprKind::Binary)
       first = first->kids[0];
-    Env env;
-    env.unit = e.program.mainUnit;
-    env.self = e.root;
-    if (e.isUnknownWord(*first, env)) {
+    Scope scope;
+    scope.unit = e.program.mainUnit;
+    scope.self = e.root;
+    if (e.isUnknownWord(*first, scope)) {
       StringRef text = e.sources.text(arg.value->range);
       e.diags
           .error(802, arg.value->range,
@@ -219,23 +219,24 @@ RecipeBuilder::marker(Form &data, StringRef name, StringRef absent) {
 // Tokenizer
 //===----------------------------------------------------------------------===//
 
-void Elaborator::reportNoTokenizer(Range range) {
+void RecipeContext::reportNoTokenizer(Range range) {
   // What is missing is missing in the file that is compiled, whoever asks.
   bool isImported = range.file != program.mainUnit->file &&
                     !sources.file(range.file).isArgument();
   const Expr *model = program.mainUnit->ast->model;
-  Diagnostic &d = error(806,
-                        !isImported ? range
-                        : model     ? model->range
-                                    : Range{program.mainUnit->file, 0, 0},
-                        "this file has no `tokenizer`, so its size is unknown");
+  Diagnostic &d =
+      reporter.error(806,
+                     !isImported ? range
+                     : model     ? model->range
+                                 : Range{program.mainUnit->file, 0, 0},
+                     "this file has no `tokenizer`, so its size is unknown");
   if (isImported)
-    d.note("it is needed in " + place(range) +
+    d.note("it is needed in " + reporter.place(range) +
            "; the `tokenizer` of an imported file does not count");
   d.help("add a line such as `tokenizer bytes`, or set the hyperparameter");
 }
 
-const TokenizerInfo *Elaborator::resolveTokenizer(Range range) {
+const TokenizerInfo *RecipeContext::resolveTokenizer(Range range) {
   if (!tokenizerTried) {
     tokenizerTried = true;
     if (const Block *tokens = block("tokenizer"))

@@ -1,11 +1,11 @@
-//===- Lookups.cpp - which ids choose rows of which tables ----------------===//
+//===- TableLookups.cpp - which ids choose rows of which tables -----------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/frontend/elaborate/Elaborator.h"
+#include "compiler/frontend/elaborate/TableLookups.h"
 
 #include <limits>
 
@@ -14,46 +14,47 @@ using namespace tfm::ast;
 using llvm::StringRef;
 using llvm::Twine;
 
-void Elaborator::addLookup(Emitter::Handle result, std::string table,
-                           const Dim &rows, Range ids) {
+void TableLookups::add(Emitter::Handle result, std::string table,
+                       const Dim &rows, Range ids) {
   // The table of an `Embedding` is what the user calls the instance.
-  const Frame *caller = callerOfStd(ids);
+  const Call *caller = reporter.callerOfStd(ids);
   if (caller && caller->node && !table.empty())
     table = StringRef(caller->node->readablePath()).split('.').second.str();
-  lookups.push_back({result, std::move(table), rows, ids, frames});
+  lookups.push_back({result, std::move(table), rows, ids, callStack});
 }
 
-Range Elaborator::placeOf(const Lookup &lookup, std::vector<Frame> &at) const {
-  at = lookup.frames;
-  while (!at.empty() && isInStd(lookup.ids.file)) {
-    Range call = at.back().call;
-    at.pop_back();
-    if (!isInStd(call.file))
+Range TableLookups::placeOf(const Lookup &lookup, CallStack &calls) const {
+  calls = lookup.calls;
+  while (!calls.empty() && compilation.isInStd(lookup.ids.file)) {
+    Range call = calls.back().range;
+    calls.pop_back();
+    if (!compilation.isInStd(call.file))
       return call;
   }
   return lookup.ids;
 }
 
-Diagnostic &Elaborator::lookupError(ErrorCode code, const Lookup &lookup,
-                                    const Twine &message) {
-  std::vector<Frame> at;
+Diagnostic &TableLookups::error(ErrorCode code, const Lookup &lookup,
+                                const Twine &message) {
+  CallStack at;
   Range range = placeOf(lookup, at);
-  std::swap(frames, at);
-  Diagnostic &d = error(code, range, message);
-  std::swap(frames, at);
+  std::swap(callStack, at);
+  Diagnostic &d = reporter.error(code, range, message);
+  std::swap(callStack, at);
   return d;
 }
 
-std::string Elaborator::rowsOf(const Lookup &lookup) {
+std::string TableLookups::rowsOf(const Lookup &lookup) {
   return "the table `" + lookup.table + "` has " +
-         Value::integer(lookup.rows).show() + " rows";
+         SymbolicValue::integer(lookup.rows).show() + " rows";
 }
 
-std::string Elaborator::helpWithTable(const Lookup &lookup) const {
+std::string TableLookups::helpWithTable(const Lookup &lookup) const {
   // A row for each place, but the tokens themselves choose them.
   int64_t rows = lookup.rows.value();
-  bool isOfPlaces = rows == generationLength() || rows == train.sequence;
-  std::vector<Frame> at;
+  bool isOfPlaces =
+      rows == callerDims.generationLength() || rows == recipe.train.sequence;
+  CallStack at;
   StringRef text = sources.text(placeOf(lookup, at));
   StringRef before = text;
   if (isOfPlaces && text == "tokens")
@@ -61,12 +62,12 @@ std::string Elaborator::helpWithTable(const Lookup &lookup) const {
   if (isOfPlaces && before.consume_back("(tokens)"))
     return "did you mean `" + before.str() + "(positions(tokens))`?";
   bool isName = !lookup.rows.isConstant() &&
-                root->hyperparameters.count(lookup.rows.str());
+                tree.root->hyperparameters.count(lookup.rows.str());
   return "`" + (isName ? lookup.rows.str() : "vocab") +
          " = tokenizer.size` gives one for each";
 }
 
-void Elaborator::checkGathers(size_t first) {
+void TableLookups::checkGathers(size_t first) {
   for (const Lookup &lookup : llvm::ArrayRef(lookups).drop_front(first)) {
     if (lookup.table.empty())
       continue;
@@ -77,18 +78,17 @@ void Elaborator::checkGathers(size_t first) {
     constexpr int64_t lowest = std::numeric_limits<int32_t>::min();
     constexpr int64_t highest = std::numeric_limits<int32_t>::max();
     if (low == lowest && high == highest)
-      lookupError(222, lookup,
-                  "nothing bounds these ids, and " + rowsOf(lookup))
+      error(222, lookup, "nothing bounds these ids, and " + rowsOf(lookup))
           .help("`min(max(ids, 0), rows - 1)` does");
     else
-      lookupError(222, lookup,
-                  "the ids are from " + Twine(low) + " to " + Twine(high) +
-                      ", but " + rowsOf(lookup) + ", from 0 to " +
-                      Twine(lookup.rows.value() - 1));
+      error(222, lookup,
+            "the ids are from " + Twine(low) + " to " + Twine(high) + ", but " +
+                rowsOf(lookup) + ", from 0 to " +
+                Twine(lookup.rows.value() - 1));
   }
 }
 
-void Elaborator::checkTokens() {
+void TableLookups::checkTokens() {
   Emitter::Handle result;
   int64_t count = emitter.countTokens(result);
   const Lookup *least = nullptr;
@@ -99,53 +99,50 @@ void Elaborator::checkTokens() {
   if (!least)
     return;
   if (count == 0) {
-    lookupError(222, *least,
-                "whatever `tokens` are, some ids lie outside of the rows: " +
-                    rowsOf(*least));
+    error(222, *least,
+          "whatever `tokens` are, some ids lie outside of the rows: " +
+              rowsOf(*least));
     return;
   }
-  const llvm::json::Object *tokenizer = recipe.getObject("tokenizer");
-  std::optional<int64_t> size =
-      tokenizer ? tokenizer->getInteger("size") : std::nullopt;
+  std::optional<int64_t> size = recipe.tokenizerSize();
   std::string enough = least->rows.value() == count
                            ? std::string()
                            : ", which is enough for " + std::to_string(count);
-  if (size && *size > count && block("data")) {
-    std::string has =
-        least->table.empty()
-            ? "this loss has logits for " + Value::integer(least->rows).show()
-            : rowsOf(*least);
-    lookupError(221, *least,
-                "the tokenizer has " + Twine(*size) + " tokens, but " + has +
-                    enough)
+  if (size && *size > count && compilation.block("data")) {
+    std::string has = least->table.empty()
+                          ? "this loss has logits for " +
+                                SymbolicValue::integer(least->rows).show()
+                          : rowsOf(*least);
+    error(221, *least,
+          "the tokenizer has " + Twine(*size) + " tokens, but " + has + enough)
         .help(helpWithTable(*least));
     return;
   }
-  if (!least->table.empty() && !block("data") && !diags.hasErrors())
+  if (!least->table.empty() && !compilation.block("data") && !diags.hasErrors())
     warnAboutTable(*least, count);
 }
 
-void Elaborator::warnAboutTable(const Lookup &least, int64_t count) {
+void TableLookups::warnAboutTable(const Lookup &least, int64_t count) {
   // Logits for more tokens than may come in, all of which another table has.
-  const Method *forward = findMethod(*root, "forward");
+  const Method *forward = findMethod(*tree.root, "forward");
   if (forward->results.size() != 1 || !forward->results[0].hasShape ||
       forward->results[0].shape.empty() ||
       forward->results[0].shape.back().isEllipsis)
     return;
   std::optional<Dims> dims =
-      evalDims(forward->results[0], "the result of the model");
+      callerDims.evalDims(forward->results[0], "the result of the model");
   if (!dims || dims->size() != 3 || dims->back().value() <= count ||
       llvm::none_of(lookups, [&](const Lookup &lookup) {
         return !lookup.table.empty() && lookup.rows == dims->back();
       }))
     return;
-  std::vector<Frame> at;
+  CallStack at;
   Range range = placeOf(least, at);
   Diagnostic &d = diags.warning(
       221, range,
-      "the model has " + Value::integer(dims->back()).show() + " tokens, but " +
-          rowsOf(least) + ": it will take only texts whose ids are less than " +
-          Twine(count));
+      "the model has " + SymbolicValue::integer(dims->back()).show() +
+          " tokens, but " + rowsOf(least) +
+          ": it will take only texts whose ids are less than " + Twine(count));
   if (!at.empty())
     d.note("in " + at.back().what);
   std::string help = helpWithTable(least);

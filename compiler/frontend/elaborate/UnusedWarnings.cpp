@@ -1,19 +1,19 @@
-//===- Unused.cpp - warnings of what nothing uses -------------------------===//
+//===- UnusedWarnings.cpp - warnings of what nothing uses -----------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/frontend/elaborate/Elaborator.h"
+#include "compiler/frontend/elaborate/UnusedWarnings.h"
 
 #include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/ADT/StringSet.h"
 
 using namespace tfm;
 using namespace tfm::ast;
 using llvm::StringRef;
+using llvm::Twine;
 
 //===----------------------------------------------------------------------===//
 // What a text reads
@@ -112,7 +112,7 @@ static void readNames(const ast::File &file, llvm::StringSet<> &names) {
 // Values of a method
 //===----------------------------------------------------------------------===//
 
-void Elaborator::warnAboutUnusedValues(const Method &method) {
+void UnusedWarnings::warnAboutValues(const Method &method) {
   // From the end: which names somebody still reads.
   llvm::StringSet<> read;
   for (const TypeExpr &result : method.results)
@@ -146,13 +146,13 @@ void Elaborator::warnAboutUnusedValues(const Method &method) {
 // Parameters
 //===----------------------------------------------------------------------===//
 
-void Elaborator::warnAboutUnusedParameters() {
+void UnusedWarnings::warnAboutParameters() {
   llvm::SmallPtrSet<const Node *, 32> reached;
-  for (const Param &param : params)
+  for (const Param &param : tree.params)
     for (const Node *node = param.owner; param.used && node;
          node = node->parent)
       reached.insert(node);
-  for (const Param &param : params) {
+  for (const Param &param : tree.params) {
     if (param.used || !param.owner)
       continue;
     // The outermost module of which nothing is used.
@@ -166,7 +166,7 @@ void Elaborator::warnAboutUnusedParameters() {
     while (!holder->decl && holder->parent)
       holder = holder->parent;
     StringRef name = unused ? unused->name : param.name;
-    StringRef module = (holder->decl ? holder->decl : root->decl)->name;
+    StringRef module = (holder->decl ? holder->decl : tree.root->decl)->name;
     Range range = unused ? unused->range : param.range;
     if (holder->decl)
       for (const Member &member : holder->decl->members)
@@ -185,20 +185,20 @@ void Elaborator::warnAboutUnusedParameters() {
 // Names
 //===----------------------------------------------------------------------===//
 
-void Elaborator::warnAboutUnusedNames(const ast::Module &module,
-                                      const llvm::StringSet<> &outside) {
-  bool isRoot = root && root->decl == &module;
+void UnusedWarnings::warnAboutNames(const ast::Module &module,
+                                    const llvm::StringSet<> &outside) {
+  bool isRoot = tree.root && tree.root->decl == &module;
   llvm::StringSet<> names;
   readNames(module, names);
   if (isRoot)
-    readNames(program.mainUnit->ast->blocks, names);
+    readNames(compilation.mainUnit->ast->blocks, names);
   auto isUnused = [&](StringRef name) {
     return !names.contains(name) && !outside.contains(name) &&
            !name.starts_with("_");
   };
   // The length of what a model generates; any module may be the model of a file
   // that imports this one.
-  bool mayBeModel = isRoot || module.isModel || !root;
+  bool mayBeModel = isRoot || module.isModel || !tree.root;
   for (const Parameter &parameter : module.parameters)
     if (isUnused(parameter.name) &&
         !(parameter.name == "context" && mayBeModel))
@@ -208,15 +208,15 @@ void Elaborator::warnAboutUnusedNames(const ast::Module &module,
                         "` is never used: no value of it changes "
                         "anything");
   auto instance = llvm::find_if(
-      nodes, [&](const Node &node) { return node.decl == &module; });
+      tree.nodes, [&](const Node &node) { return node.decl == &module; });
   for (const Member &member : module.members) {
     bool isPlain = member.kind == MemberKind::Const;
     // Of instances only their parameters matter, which are told apart above.
-    if (member.kind == MemberKind::Value && instance != nodes.end()) {
+    if (member.kind == MemberKind::Value && instance != tree.nodes.end()) {
       auto value = instance->members.find(member.name);
       isPlain = value != instance->members.end() &&
-                !value->second.is(Value::NodeRef) &&
-                !value->second.is(Value::ParamRef);
+                !value->second.is(SymbolicValue::NodeRef) &&
+                !value->second.is(SymbolicValue::ParamRef);
     }
     if (isPlain && isUnused(member.name))
       diags.warning(309, member.range,
@@ -238,7 +238,7 @@ static bool definesAny(const Unit &unit, const llvm::StringSet<> &names) {
          });
 }
 
-void Elaborator::warnAboutUnusedItems(const Unit &unit) {
+void UnusedWarnings::warnAboutItems(const Unit &unit) {
   llvm::StringSet<> names;
   readNames(*unit.ast, names);
   for (const auto &constant : unit.ast->constants)
@@ -251,33 +251,26 @@ void Elaborator::warnAboutUnusedItems(const Unit &unit) {
                     "nothing of `" + import.path + "` is used here");
 }
 
-void Elaborator::warnAboutUnusedNames() {
+void UnusedWarnings::warnAboutNames() {
   llvm::StringSet<> outside;
-  for (const auto &unit : program.units) {
+  for (const auto &unit : compilation.units) {
     for (const auto &expr : unit->ast->storage)
       if (expr->kind == ExprKind::Member)
         outside.insert(expr->text);
   }
-  for (const auto &unit : program.units) {
+  for (const auto &unit : compilation.units) {
     if (unit->isStd)
       continue;
     for (const auto &module : unit->ast->modules) {
-      warnAboutUnusedNames(*module, outside);
+      warnAboutNames(*module, outside);
       for (const Member &member : module->members)
         if (member.method)
-          warnAboutUnusedValues(*member.method);
+          warnAboutValues(*member.method);
     }
     for (const auto &function : unit->ast->functions)
-      warnAboutUnusedValues(*function);
+      warnAboutValues(*function);
   }
   // A file without a model may be there for what it defines and imports.
-  if (root)
-    warnAboutUnusedItems(*program.mainUnit);
-}
-
-void Elaborator::warnAboutUnused() {
-  warnAboutUnusedNames();
-  // A `loss` of the model's own is emitted for training only.
-  if (train.present || !findMethod(*root, "loss"))
-    warnAboutUnusedParameters();
+  if (tree.root)
+    warnAboutItems(*compilation.mainUnit);
 }

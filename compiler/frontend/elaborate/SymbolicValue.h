@@ -1,17 +1,15 @@
-//===- Value.h - what expressions evaluate to -------------------*- C++ -*-===//
+//===- SymbolicValue.h - what expressions evaluate to -----------*- C++ -*-===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef TFM_FRONTEND_ELABORATE_VALUE_H
-#define TFM_FRONTEND_ELABORATE_VALUE_H
+#ifndef TFM_FRONTEND_ELABORATE_SYMBOLICVALUE_H
+#define TFM_FRONTEND_ELABORATE_SYMBOLICVALUE_H
 
 #include "compiler/frontend/elaborate/Dim.h"
 #include "compiler/frontend/syntax/Ast.h"
-#include "llvm/ADT/MapVector.h"
-#include "llvm/ADT/StringMap.h"
 
 #include <memory>
 #include <string>
@@ -42,7 +40,7 @@ struct Tensor {
 };
 
 /// What an expression evaluates to while elaborating.
-class Value {
+class SymbolicValue {
 public:
   enum Kind {
     Poison, ///< an error was reported; everything made from it is poison
@@ -65,18 +63,18 @@ public:
     PerLayer, ///< a number for each layer of a repeat
   };
 
-  Value() = default;
-  static Value none() { return Value(None); }
-  static Value integer(Dim dim);
-  static Value real(double number);
-  static Value boolean(bool flag);
-  static Value string(std::string text);
-  static Value list(std::vector<Value> items);
-  static Value named(Kind kind, llvm::StringRef name);
-  static Value object(Kind kind, const void *object,
-                      const Unit *unit = nullptr);
-  static Value tensor(Tensor tensor);
-  static Value perLayer(std::vector<Value> items, Node *repeat);
+  SymbolicValue() = default;
+  static SymbolicValue none() { return SymbolicValue(None); }
+  static SymbolicValue integer(Dim dim);
+  static SymbolicValue real(double number);
+  static SymbolicValue boolean(bool flag);
+  static SymbolicValue string(std::string text);
+  static SymbolicValue list(std::vector<SymbolicValue> items);
+  static SymbolicValue named(Kind kind, llvm::StringRef name);
+  static SymbolicValue object(Kind kind, const void *object,
+                              const Unit *unit = nullptr);
+  static SymbolicValue tensor(Tensor tensor);
+  static SymbolicValue perLayer(std::vector<SymbolicValue> items, Node *repeat);
 
   Kind kind() const { return tag; }
   bool is(Kind kind) const { return tag == kind; }
@@ -93,7 +91,7 @@ public:
   }
   bool flag() const { return truth; }
   const std::string &text() const { return name; }
-  const std::vector<Value> &items() const { return *elements; }
+  const std::vector<SymbolicValue> &items() const { return *elements; }
   /// How many values there are to visit: of a list all that are in it and in
   /// the lists in it, of a number for each layer one for each.
   size_t size() const { return count; }
@@ -119,110 +117,28 @@ public:
   Node *owner() const { return self; }
   void setOwner(Node *node) { self = node; }
   void setText(llvm::StringRef text) { name = text.str(); }
-  void setItems(std::vector<Value> items);
+  void setItems(std::vector<SymbolicValue> items);
 
   /// Whether two compile-time values are the same.
-  bool sameAs(const Value &other) const;
+  bool sameAs(const SymbolicValue &other) const;
   /// "an integer", "a tensor", "a module": for messages.
   std::string describe() const;
   /// `width = 768`, `0.1`, `none`: for messages.
   std::string show() const;
 
 private:
-  explicit Value(Kind kind) : tag(kind) {}
+  explicit SymbolicValue(Kind kind) : tag(kind) {}
   Kind tag = Poison;
   bool truth = false;
   double fraction = 0;
   Dim whole;
   std::string name;
-  std::shared_ptr<const std::vector<Value>> elements;
+  std::shared_ptr<const std::vector<SymbolicValue>> elements;
   size_t count = 1;
   std::shared_ptr<const Tensor> tensorValue;
   const void *target = nullptr;
   const Unit *home = nullptr;
   Node *self = nullptr;
-};
-
-/// A place in the tree of members: an instance of a module, a repeat, or a list
-/// of instances.
-struct Node {
-  enum class Kind { Module, Repeat, List };
-  Kind kind = Kind::Module;
-  Node *parent = nullptr;
-  /// The last part of the path; empty for the model itself.
-  std::string name;
-  /// Whether a member holds it already; else it may still be renamed.
-  bool bound = false;
-  /// Whether a requirement failed: what its methods would say is no news.
-  bool broken = false;
-  Range range;
-
-  // Module.
-  const ast::Module *decl = nullptr;
-  const Unit *unit = nullptr;
-  llvm::MapVector<llvm::StringRef, Value> hyperparameters;
-  llvm::MapVector<llvm::StringRef, Value> members;
-  std::vector<Param *> params;
-
-  // Repeat: `count` layers, as a loop over bodies.size() different ones.
-  Dim count;
-  std::vector<Node *> bodies;
-
-  // List.
-  std::vector<Node *> elements;
-
-  /// Dotted path below the model, `*` for the index of each repeat; empty for
-  /// the model itself.
-  std::string path() const;
-  /// As a person reads it, with the model's name: `GPT2.h.0.attn`.
-  std::string readablePath() const;
-  /// The repeats around this node, outermost first.
-  llvm::SmallVector<Node *, 2> repeats() const;
-};
-
-/// A declared parameter of an instance.
-struct Param {
-  Node *owner = nullptr;
-  std::string name;
-  Range range;
-  Dims dims;
-  std::string initKind;
-  std::vector<double> initArgs;
-  bool trainable = true;
-  /// Whether a function that was emitted reads it.
-  bool used = false;
-  /// Further places (ties, shared modules): a name below a node. Their paths
-  /// are known once everything has its name.
-  std::vector<std::pair<const Node *, std::string>> aliases;
-  std::string path() const;
-};
-
-/// A `const` tensor; evaluated at its first use.
-struct Const {
-  const ast::Member *decl = nullptr;
-  /// The instance it belongs to, null for one of a file.
-  Node *owner = nullptr;
-  const Unit *unit = nullptr;
-  Dims dims;
-  bool poisoned = false;
-  bool evaluated = false;
-  /// Row-major; with a value per layer, all layers. Of a large one that is only
-  /// checked no more than the first of them.
-  std::vector<float> values;
-  Node *perLayer = nullptr;
-};
-
-/// A file with what it declares.
-struct Unit {
-  std::unique_ptr<ast::File> ast;
-  uint32_t file = 0;
-  /// Folder of the file; empty for standard input and for std.
-  std::string folder;
-  bool isStd = false;
-  std::vector<const Unit *> imports;
-  llvm::StringMap<const ast::Module *> modules;
-  llvm::StringMap<const ast::Method *> functions;
-  llvm::StringMap<Const *> constants;
 };
 
 /// `[B, T, 3 * width]`.
@@ -232,4 +148,4 @@ std::string showNumbers(llvm::ArrayRef<Dim> dims);
 
 } // namespace tfm
 
-#endif // TFM_FRONTEND_ELABORATE_VALUE_H
+#endif // TFM_FRONTEND_ELABORATE_SYMBOLICVALUE_H

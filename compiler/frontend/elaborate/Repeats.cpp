@@ -1,14 +1,19 @@
-//===- Repeat.cpp - repeated layers ---------------------------------------===//
+//===- Repeats.cpp - repeated layers --------------------------------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/frontend/elaborate/Elaborator.h"
+#include "compiler/frontend/elaborate/Repeats.h"
+
+#include "compiler/frontend/elaborate/ArgumentBinder.h"
+#include "compiler/frontend/elaborate/Expressions.h"
+#include "compiler/frontend/elaborate/Instances.h"
 
 using namespace tfm;
 using namespace tfm::ast;
+using llvm::StringRef;
 using llvm::Twine;
 
 /// Dropout's counter has 16 bits for the layer.
@@ -38,52 +43,53 @@ static size_t periodOf(const std::vector<std::vector<CallArg>> &layers) {
   return n % period == 0 ? period : n;
 }
 
-Value Elaborator::evalRepeat(const Expr &expr, Env &env) {
+SymbolicValue Repeats::evalRepeat(const Expr &expr, Scope &scope) {
   const Expr &body = *expr.kids[1];
-  if (env.inMethod) {
-    error(506, expr.range,
-          "a `repeat` stands in the body of a module, not in "
-          "a method");
-    return Value();
+  if (scope.inMethod) {
+    reporter.error(506, expr.range,
+                   "a `repeat` stands in the body of a module, not in "
+                   "a method");
+    return SymbolicValue();
   }
-  Value count = eval(*expr.kids[0], env);
+  SymbolicValue count = expressions.eval(*expr.kids[0], scope);
   if (count.isPoison())
     return count;
-  if (!count.is(Value::Int) || count.dim().value() < 1 ||
+  if (!count.is(SymbolicValue::Int) || count.dim().value() < 1 ||
       count.dim().value() > maxRepeat) {
-    Diagnostic &d = error(
+    Diagnostic &d = reporter.error(
         601, expr.kids[0]->range,
         "`repeat` takes a count from 1 to " + Twine(maxRepeat) + ", not " +
-            (count.is(Value::Int) ? count.show() : count.describe()));
-    noteOrigins(d, count);
+            (count.is(SymbolicValue::Int) ? count.show() : count.describe()));
+    blame.noteOrigins(d, count);
     suggestInteger(d, count);
-    return Value();
+    return SymbolicValue();
   }
   size_t n = count.dim().value();
   int64_t allLayers = count.dim().value();
-  const Node *around = env.parent ? env.parent : env.self;
+  const Node *around = scope.parent ? scope.parent : scope.self;
   for (const Node *node = around; node; node = node->parent)
     if (node->kind == Node::Kind::Repeat)
       allLayers *= node->count.value();
   if (allLayers > maxRepeat) {
-    error(601, expr.kids[0]->range,
-          "with the repeats around it this one makes " + Twine(allLayers) +
-              " layers, more than " + Twine(maxRepeat));
-    return Value();
+    reporter.error(601, expr.kids[0]->range,
+                   "with the repeats around it this one makes " +
+                       Twine(allLayers) + " layers, more than " +
+                       Twine(maxRepeat));
+    return SymbolicValue();
   }
-  nodes.emplace_back();
-  Node &repeat = nodes.back();
+  tree.nodes.emplace_back();
+  Node &repeat = tree.nodes.back();
   repeat.kind = Node::Kind::Repeat;
-  repeat.parent = env.parent ? env.parent : env.self;
-  repeat.name = env.pending;
+  repeat.parent = scope.parent ? scope.parent : scope.self;
+  repeat.name = scope.pending;
   repeat.range = expr.range;
   repeat.count = count.dim();
-  repeat.unit = env.unit;
+  repeat.unit = scope.unit;
 
-  Env inner = env;
+  Scope inner = scope;
   inner.parent = &repeat;
   inner.pending = "*";
-  auto adopt = [&](const Value &value, size_t index, size_t period) {
+  auto adopt = [&](const SymbolicValue &value, size_t index, size_t period) {
     Node &layer = *value.node();
     if (!layer.bound) {
       layer.parent = &repeat;
@@ -94,49 +100,52 @@ Value Elaborator::evalRepeat(const Expr &expr, Env &env) {
     }
     repeat.bodies.push_back(&layer);
   };
-  auto notAModule = [&](const Value &value) {
+  auto notAModule = [&](const SymbolicValue &value) {
     if (value.isPoison())
       return;
-    bool isModule = value.is(Value::Module);
+    bool isModule = value.is(SymbolicValue::Module);
     std::string name = isModule ? value.module()->name.str() : "Block";
-    error(601, body.range,
-          isModule ? "`repeat` repeats an instance, and `" + name +
-                         "` alone is a module"
-                   : "`repeat` repeats a module, not " + value.describe())
+    reporter
+        .error(601, body.range,
+               isModule ? "`repeat` repeats an instance, and `" + name +
+                              "` alone is a module"
+                        : "`repeat` repeats a module, not " + value.describe())
         .help("write `repeat(n) " + name + "(...)`");
   };
 
   bool isCall = body.kind == ExprKind::Call;
-  Value callee = isCall ? eval(*body.kids[0], inner) : Value();
+  SymbolicValue callee =
+      isCall ? expressions.eval(*body.kids[0], inner) : SymbolicValue();
   if (isCall && callee.isPoison()) {
-    evalArguments(body, inner);
-    return Value();
+    expressions.evalArguments(body, inner);
+    return SymbolicValue();
   }
-  if (!isCall || !callee.is(Value::Module)) {
+  if (!isCall || !callee.is(SymbolicValue::Module)) {
     // An instance that exists already: layers that share their weights.
-    Value value = isCall ? callee : eval(body, inner);
-    if (!value.is(Value::NodeRef) || value.node()->kind != Node::Kind::Module ||
-        isCall) {
+    SymbolicValue value = isCall ? callee : expressions.eval(body, inner);
+    if (!value.is(SymbolicValue::NodeRef) ||
+        value.node()->kind != Node::Kind::Module || isCall) {
       notAModule(value);
-      return Value();
+      return SymbolicValue();
     }
     adopt(value, 0, 1);
-    return Value::object(Value::NodeRef, &repeat);
+    return SymbolicValue::object(SymbolicValue::NodeRef, &repeat);
   }
 
   std::vector<std::vector<CallArg>> layers;
   if (expr.text.empty()) {
-    layers.push_back(evalArguments(body, inner));
+    layers.push_back(expressions.evalArguments(body, inner));
   } else {
     size_t errors = diags.size();
     for (size_t i = 0; i < n; ++i) {
-      inner.locals[expr.text] = Value::integer(Dim(static_cast<int64_t>(i)));
-      layers.push_back(evalArguments(body, inner));
+      inner.locals[expr.text] =
+          SymbolicValue::integer(Dim(static_cast<int64_t>(i)));
+      layers.push_back(expressions.evalArguments(body, inner));
       size_t values = 0;
       for (const CallArg &arg : layers.back())
         values += arg.value.size();
-      if (!spend(values, body.range))
-        return Value();
+      if (!budget.spend(values, body.range))
+        return SymbolicValue();
       if (diags.size() != errors)
         break;
     }
@@ -153,14 +162,14 @@ Value Elaborator::evalRepeat(const Expr &expr, Env &env) {
             layer[a].value.isNumber() || layer[a].value.sameAs(first[a].value);
     if (numeric) {
       for (size_t a = 0; a < first.size(); ++a) {
-        std::vector<Value> items;
+        std::vector<SymbolicValue> items;
         bool varies = false;
         for (const auto &layer : layers) {
           items.push_back(layer[a].value);
           varies |= !layer[a].value.sameAs(first[a].value);
         }
         if (varies)
-          first[a].value = Value::perLayer(std::move(items), &repeat);
+          first[a].value = SymbolicValue::perLayer(std::move(items), &repeat);
       }
       period = 1;
     }
@@ -168,11 +177,11 @@ Value Elaborator::evalRepeat(const Expr &expr, Env &env) {
   for (size_t i = 0; i < period; ++i) {
     inner.pending =
         period == 1 ? "*" : std::to_string(period) + "*+" + std::to_string(i);
-    Value value = instantiate(*callee.module(), callee.unit(), layers[i],
-                              body.range, inner);
-    if (!value.is(Value::NodeRef))
-      return Value();
+    SymbolicValue value = instances.instantiate(*callee.module(), callee.unit(),
+                                                layers[i], body.range, inner);
+    if (!value.is(SymbolicValue::NodeRef))
+      return SymbolicValue();
     adopt(value, i, period);
   }
-  return Value::object(Value::NodeRef, &repeat);
+  return SymbolicValue::object(SymbolicValue::NodeRef, &repeat);
 }

@@ -1,81 +1,88 @@
-//===- Value.cpp - what expressions evaluate to ---------------------------===//
+//===- SymbolicValue.cpp - what expressions evaluate to -------------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/frontend/elaborate/Value.h"
+#include "compiler/frontend/elaborate/SymbolicValue.h"
 
+#include "compiler/frontend/elaborate/InstanceTree.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace tfm;
+using namespace tfm::ast;
+using llvm::StringRef;
+using llvm::Twine;
 
-Value Value::integer(Dim dim) {
-  Value v(Int);
+SymbolicValue SymbolicValue::integer(Dim dim) {
+  SymbolicValue v(Int);
   v.whole = std::move(dim);
   return v;
 }
 
-Value Value::real(double number) {
-  Value v(Float);
+SymbolicValue SymbolicValue::real(double number) {
+  SymbolicValue v(Float);
   v.fraction = number;
   return v;
 }
 
-Value Value::boolean(bool flag) {
-  Value v(Bool);
+SymbolicValue SymbolicValue::boolean(bool flag) {
+  SymbolicValue v(Bool);
   v.truth = flag;
   return v;
 }
 
-Value Value::string(std::string text) {
-  Value v(String);
+SymbolicValue SymbolicValue::string(std::string text) {
+  SymbolicValue v(String);
   v.name = std::move(text);
   return v;
 }
 
-Value Value::list(std::vector<Value> items) {
-  Value v(List);
+SymbolicValue SymbolicValue::list(std::vector<SymbolicValue> items) {
+  SymbolicValue v(List);
   v.setItems(std::move(items));
   return v;
 }
 
-void Value::setItems(std::vector<Value> items) {
+void SymbolicValue::setItems(std::vector<SymbolicValue> items) {
   count = 1;
-  for (const Value &item : items)
+  for (const SymbolicValue &item : items)
     count += item.count;
-  elements = std::make_shared<const std::vector<Value>>(std::move(items));
+  elements =
+      std::make_shared<const std::vector<SymbolicValue>>(std::move(items));
 }
 
-Value Value::named(Kind kind, llvm::StringRef name) {
-  Value v(kind);
+SymbolicValue SymbolicValue::named(Kind kind, llvm::StringRef name) {
+  SymbolicValue v(kind);
   v.name = name.str();
   return v;
 }
 
-Value Value::object(Kind kind, const void *object, const Unit *unit) {
-  Value v(kind);
+SymbolicValue SymbolicValue::object(Kind kind, const void *object,
+                                    const Unit *unit) {
+  SymbolicValue v(kind);
   v.target = object;
   v.home = unit;
   return v;
 }
 
-Value Value::tensor(Tensor tensor) {
-  Value v(TensorRef);
+SymbolicValue SymbolicValue::tensor(Tensor tensor) {
+  SymbolicValue v(TensorRef);
   v.tensorValue = std::make_shared<const Tensor>(std::move(tensor));
   return v;
 }
 
-Value Value::perLayer(std::vector<Value> items, Node *repeat) {
-  Value v(PerLayer);
+SymbolicValue SymbolicValue::perLayer(std::vector<SymbolicValue> items,
+                                      Node *repeat) {
+  SymbolicValue v(PerLayer);
   v.setItems(std::move(items));
   v.self = repeat;
   return v;
 }
 
-bool Value::sameAs(const Value &other) const {
+bool SymbolicValue::sameAs(const SymbolicValue &other) const {
   if (tag != other.tag)
     return false;
   switch (tag) {
@@ -108,7 +115,7 @@ bool Value::sameAs(const Value &other) const {
   }
 }
 
-std::string Value::describe() const {
+std::string SymbolicValue::describe() const {
   switch (tag) {
   case Poison:
     return "an unknown value";
@@ -172,7 +179,7 @@ static std::string quote(llvm::StringRef text) {
   return quoted + '"';
 }
 
-std::string Value::show() const {
+std::string SymbolicValue::show() const {
   switch (tag) {
   case Int: {
     std::string formula = whole.str(/*spaced=*/true);
@@ -194,38 +201,6 @@ std::string Value::show() const {
   default:
     return describe();
   }
-}
-
-std::string Node::path() const {
-  if (!parent)
-    return "";
-  std::string above = parent->path();
-  return above.empty() ? name : above + "." + name;
-}
-
-std::string Node::readablePath() const {
-  if (!parent)
-    return decl ? decl->name.str() : "";
-  std::string own = name;
-  // `*` and `2*+1` are layer 0 and layer 1.
-  if (parent->kind == Node::Kind::Repeat) {
-    size_t plus = own.find('+');
-    own = plus == std::string::npos ? "0" : own.substr(plus + 1);
-  }
-  return parent->readablePath() + "." + own;
-}
-
-llvm::SmallVector<Node *, 2> Node::repeats() const {
-  llvm::SmallVector<Node *, 2> found;
-  for (Node *node = parent; node; node = node->parent)
-    if (node->kind == Kind::Repeat)
-      found.insert(found.begin(), node);
-  return found;
-}
-
-std::string Param::path() const {
-  std::string above = owner->path();
-  return above.empty() ? name : above + "." + name;
 }
 
 std::string tfm::showShape(llvm::ArrayRef<Dim> dims, Elem elem) {

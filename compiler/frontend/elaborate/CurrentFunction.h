@@ -1,0 +1,31 @@
+//===- CurrentFunction.h - the function being emitted -----------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_FRONTEND_ELABORATE_CURRENTFUNCTION_H
+#define TFM_FRONTEND_ELABORATE_CURRENTFUNCTION_H
+
+#include "compiler/frontend/Diagnostics.h"
+
+#include <optional>
+
+namespace tfm {
+
+/// What functions of the language ask of the function that is being emitted,
+/// and leave there.
+struct CurrentFunction {
+  /// Whether dropout is emitted.
+  bool training = false;
+  /// The number of the next place with dropout.
+  int64_t nextSite = 0;
+  /// A call of `attention` in `forward` by which every position sees all others
+  /// of the model's sequence, outside of std.
+  std::optional<Range> looksAhead;
+};
+
+} // namespace tfm
+
+#endif // TFM_FRONTEND_ELABORATE_CURRENTFUNCTION_H

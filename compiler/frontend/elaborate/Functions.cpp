@@ -1,0 +1,263 @@
+//===- Functions.cpp - emits the functions of a model ---------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/frontend/elaborate/Functions.h"
+
+#include "compiler/dialect/Programs.h"
+#include "compiler/frontend/elaborate/Builtins.h"
+#include "compiler/frontend/elaborate/DataFit.h"
+#include "compiler/frontend/elaborate/MethodCalls.h"
+#include "compiler/frontend/elaborate/TableLookups.h"
+#include "compiler/frontend/elaborate/Tensors.h"
+#include "compiler/frontend/elaborate/TreeDeclarer.h"
+
+using namespace tfm;
+using namespace tfm::ast;
+using llvm::StringRef;
+using llvm::Twine;
+
+bool Functions::emitAll() {
+  tensors.locate(tree.root->range);
+  size_t before = diags.size();
+  if (before == 0)
+    declarer.declare(*tree.root);
+  std::vector<FunctionRequest> requests = options.functions;
+  if (requests.empty()) {
+    requests.push_back({FunctionRequest::Forward, 0, 0, ""});
+    if (recipe.train.present)
+      requests.push_back({FunctionRequest::Loss, 0, 0, ""});
+  }
+  for (const FunctionRequest &request : requests)
+    if (!emit(request))
+      return false;
+  lookups.checkTokens();
+  return !diags.hasErrors();
+}
+
+void Functions::warnAboutLookingAhead() {
+  const Method *forward = findMethod(*tree.root, "forward");
+  auto isNeeded = [](const Parameter &input) { return !input.value; };
+  // Of models with several inputs no text is generated anyway.
+  if (!current.looksAhead || llvm::count_if(forward->parameters, isNeeded) != 1)
+    return;
+  int64_t length = callerDims.generationLength();
+  std::string reason = "attention in this model is not causal, so nothing can "
+                       "be said of the next token of a text with less than " +
+                       std::to_string(length) + " tokens";
+  // No token is less than a byte.
+  bool isLong =
+      static_cast<int64_t>(recipe.train.samplePrompt.size()) >= length;
+  const Block *generate = compilation.block("generate");
+  Diagnostic *d = nullptr;
+  if (recipe.train.sampleRange && !isLong)
+    d = &diags.warning(810, *recipe.train.sampleRange,
+                       "training will show no samples: " + reason);
+  else if (generate)
+    d = &diags.warning(810, generate->range,
+                       "`generate` will refuse most prompts: " + reason);
+  if (d)
+    d->note("it looks ahead in " + reporter.place(*current.looksAhead))
+        .help("write `causal = true` there; what is not to generate text needs "
+              "neither `sample` nor `generate`");
+}
+
+std::vector<CallArg>
+Functions::inputsOf(const Method &method,
+                    llvm::ArrayRef<Emitter::Argument> inputs,
+                    llvm::ArrayRef<Emitter::Handle> handles) {
+  std::vector<CallArg> args;
+  for (auto [input, handle] : llvm::zip(inputs, handles))
+    for (const Parameter &parameter : method.parameters)
+      if (parameter.name == input.name) {
+        CallArg arg;
+        arg.name = parameter.name;
+        arg.nameRange = arg.range = parameter.range;
+        arg.value = SymbolicValue::tensor({handle, input.elem, input.dims});
+        args.push_back(std::move(arg));
+      }
+  return args;
+}
+
+bool Functions::argumentShapes(const Method &method,
+                               std::vector<Emitter::Argument> &out) {
+  for (const Parameter &parameter : method.parameters) {
+    if (llvm::any_of(out, [&](const Emitter::Argument &known) {
+          return known.name == parameter.name;
+        }))
+      continue;
+    if (!parameter.type.hasShape) {
+      // Something optional that only other modules use.
+      if (parameter.value)
+        continue;
+      reporter
+          .error(511, parameter.range,
+                 "the input `" + parameter.name + "` of the model has no shape")
+          .help("write `" + parameter.name + ": int[B, T]`");
+      return false;
+    }
+    std::string what = "the input `" + parameter.name.str() + "`";
+    auto dims = callerDims.evalDims(parameter.type, what);
+    if (!dims || !dimensions.isStorable(*dims, parameter.range, what))
+      return false;
+    out.push_back(
+        {parameter.name.str(), elemOf(parameter.type.element), *dims});
+  }
+  return true;
+}
+
+void Functions::check(const Method &function) {
+  // What a function's shapes are counted in belongs to no module.
+  tree.nodes.emplace_back();
+  tree.root = &tree.nodes.back();
+  tree.root->unit = compilation.mainUnit;
+  std::vector<Emitter::Argument> inputs;
+  if (!argumentShapes(function, inputs))
+    return;
+  std::vector<Emitter::Handle> handles =
+      emitter.beginFunction(function.name, inputs);
+  std::vector<CallArg> args = inputsOf(function, inputs, handles);
+  methodCalls.callMethod(nullptr, function, compilation.mainUnit, args,
+                         function.range);
+  emitter.abandonFunction();
+}
+
+bool Functions::emit(const FunctionRequest &request) {
+  const Method *forward = findMethod(*tree.root, "forward");
+  if (!forward) {
+    diags.error(502, tree.root->decl->range,
+                "the model `" + tree.root->decl->name + "` has no `forward`");
+    return false;
+  }
+  current.training = request.kind == FunctionRequest::Loss;
+  current.nextSite = 0;
+  size_t before = lookups.size();
+  int64_t batch = current.training ? recipe.train.batch : 1;
+  int64_t sequence = current.training && recipe.train.sequence
+                         ? recipe.train.sequence
+                         : callerDims.generationLength();
+  callerDims.begin(request.batch ? request.batch : batch,
+                   request.sequence ? request.sequence : sequence);
+  callStack.push_back(
+      {(tree.root->decl->name + ".forward").str(), tree.root, forward->range});
+  callerDims.get("B");
+  callerDims.get("T");
+  std::vector<Emitter::Argument> inputs;
+  const Method *loss =
+      current.training ? findMethod(*tree.root, "loss") : nullptr;
+  bool shaped = argumentShapes(*forward, inputs);
+  if (shaped && loss)
+    shaped = argumentShapes(*loss, inputs);
+  Emitter::Argument targets{
+      "targets", Elem::Int, {callerDims.get("B"), callerDims.get("T")}};
+  if (shaped && current.training && !loss) {
+    // One target for each row of logits; of the outputs' type for `mse`.
+    if (!forward->results.empty() && forward->results[0].hasShape) {
+      auto dims =
+          callerDims.evalDims(forward->results[0], "the result of the model");
+      shaped = dims.has_value();
+      if (shaped) {
+        targets.dims = *dims;
+        if (recipe.train.lossKind == "mse")
+          targets.elem = Elem::Float;
+        else if (!targets.dims.empty())
+          targets.dims.pop_back();
+      }
+    }
+    inputs.push_back(targets);
+  }
+  callStack.pop_back();
+  if (!shaped ||
+      (current.training && !dataFit.fills(loss ? *loss : *forward, inputs)))
+    return false;
+  if (current.training)
+    inputs.push_back({"count", Elem::Float, {}});
+
+  tensors.locate(forward->range);
+  std::string symbol =
+      !request.name.empty()
+          ? request.name
+          : nameOf(current.training ? ProgramKind::Loss : ProgramKind::Forward)
+                .str();
+  std::vector<Emitter::Handle> handles = emitter.beginFunction(symbol, inputs);
+  const Method &entry = loss ? *loss : *forward;
+  std::vector<CallArg> args = inputsOf(entry, inputs, handles);
+  SymbolicValue result = methodCalls.callMethod(
+      tree.root, entry, tree.root->unit, args, entry.range);
+  std::vector<Emitter::Handle> results;
+  bool valid = !result.isPoison();
+  if (valid && !current.training) {
+    std::vector<SymbolicValue> values =
+        result.is(SymbolicValue::List) ? result.items()
+                                       : std::vector<SymbolicValue>{result};
+    for (const SymbolicValue &value : values) {
+      auto tensor =
+          tensors.toTensor(value, entry.range, "the result of the model");
+      valid &= tensor.has_value();
+      if (tensor)
+        results.push_back(tensor->handle);
+    }
+  } else if (valid) {
+    auto output =
+        tensors.toTensor(result, entry.range, "the result of the model");
+    SymbolicValue losses;
+    if (output && loss) {
+      losses = SymbolicValue::tensor(*output);
+    } else if (output) {
+      size_t at = inputs.size() - 2;
+      losses = lossOf(*output, {handles[at], inputs[at].elem, inputs[at].dims});
+    }
+    valid = !losses.isPoison() &&
+            (loss ? dataFit.isLossPerTarget(losses.tensor(), *loss)
+                  : dataFit.tokensFit(*output, *forward));
+    if (valid) {
+      // The mean over all targets that count, of the whole accumulated batch.
+      Tensor sum = losses.tensor();
+      for (size_t axis = sum.dims.size(); axis-- > 0;)
+        sum = tensors.reduceSum(sum, static_cast<int64_t>(axis));
+      sum = tensors.reshapeTo(sum, {});
+      Tensor count{handles.back(), Elem::Float, {}};
+      Tensor mean = tensors.binary("div", sum, count);
+      results = {mean.handle, losses.tensor().handle};
+    }
+  }
+  if (!valid || diags.hasErrors()) {
+    emitter.abandonFunction();
+    return false;
+  }
+  emitter.endFunction(results);
+  lookups.checkGathers(before);
+  return !diags.hasErrors();
+}
+
+SymbolicValue Functions::lossOf(const Tensor &output, const Tensor &targets) {
+  Range range = recipe.train.lossRange;
+  callStack.push_back({"the loss", nullptr, range});
+  SymbolicValue losses;
+  if (recipe.train.lossKind == "mse") {
+    CallArg a, b;
+    a.value = SymbolicValue::tensor(output);
+    b.value = SymbolicValue::tensor(targets);
+    a.range = b.range = range;
+    std::vector<CallArg> args = {a, b};
+    Scope scope;
+    losses = builtins.call("mse", args, range, scope);
+  } else if (output.elem != Elem::Float || output.dims.empty() ||
+             targets.dims != Dims(llvm::ArrayRef(output.dims).drop_back())) {
+    reporter.error(
+        220, range,
+        "cross entropy takes logits [B, T, vocab], but `forward` gives " +
+            showShape(output.dims, output.elem));
+  } else {
+    tensors.locate(range);
+    losses = SymbolicValue::tensor(
+        {emitter.crossEntropy(output.handle, targets.handle,
+                              recipe.train.ignore, recipe.train.labelSmoothing),
+         Elem::Float, targets.dims});
+  }
+  callStack.pop_back();
+  return losses;
+}

@@ -1,0 +1,83 @@
+//===- Functions.h - emits the functions of a model -------------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_FRONTEND_ELABORATE_FUNCTIONS_H
+#define TFM_FRONTEND_ELABORATE_FUNCTIONS_H
+
+#include "compiler/frontend/elaborate/CallerDims.h"
+#include "compiler/frontend/elaborate/CurrentFunction.h"
+#include "compiler/frontend/elaborate/Emitter.h"
+
+namespace tfm {
+
+class Builtins;
+class DataFit;
+class MethodCalls;
+class TableLookups;
+class Tensors;
+class TreeDeclarer;
+
+/// Emits the functions that a build needs: `forward` as it is called to
+/// generate, and the loss of a training step.
+class Functions {
+public:
+  Functions(Diagnostics &diags, const FrontendOptions &options,
+            Emitter &emitter, const Compilation &compilation,
+            InstanceTree &tree, Reporter &reporter, CallStack &callStack,
+            Dimensions &dimensions, Tensors &tensors, CallerDims &callerDims,
+            Builtins &builtins, MethodCalls &methodCalls, TableLookups &lookups,
+            DataFit &dataFit, TreeDeclarer &declarer, CurrentFunction &current,
+            const RecipeContext &recipe)
+      : diags(diags), options(options), emitter(emitter),
+        compilation(compilation), tree(tree), reporter(reporter),
+        callStack(callStack), dimensions(dimensions), tensors(tensors),
+        callerDims(callerDims), builtins(builtins), methodCalls(methodCalls),
+        lookups(lookups), dataFit(dataFit), declarer(declarer),
+        current(current), recipe(recipe) {}
+
+  /// Declares the tree and emits all functions; false after errors.
+  bool emitAll();
+  /// Emits a function of a file alone, to check it.
+  void check(const ast::Method &function);
+  /// Warns where samples are wanted of a model that looks ahead: until a text
+  /// fills the context nothing can be said of its next token.
+  void warnAboutLookingAhead();
+
+private:
+  bool emit(const FunctionRequest &request);
+  /// Shapes of a method's arguments with the caller's dimensions bound.
+  bool argumentShapes(const ast::Method &method,
+                      std::vector<Emitter::Argument> &out);
+  /// The inputs of the function that is being emitted that a method takes.
+  static std::vector<CallArg> inputsOf(const ast::Method &method,
+                                       llvm::ArrayRef<Emitter::Argument> inputs,
+                                       llvm::ArrayRef<Emitter::Handle> handles);
+  /// The loss that the recipe asks for.
+  SymbolicValue lossOf(const Tensor &output, const Tensor &targets);
+
+  Diagnostics &diags;
+  const FrontendOptions &options;
+  Emitter &emitter;
+  const Compilation &compilation;
+  InstanceTree &tree;
+  Reporter &reporter;
+  CallStack &callStack;
+  Dimensions &dimensions;
+  Tensors &tensors;
+  CallerDims &callerDims;
+  Builtins &builtins;
+  MethodCalls &methodCalls;
+  TableLookups &lookups;
+  DataFit &dataFit;
+  TreeDeclarer &declarer;
+  CurrentFunction &current;
+  const RecipeContext &recipe;
+};
+
+} // namespace tfm
+
+#endif // TFM_FRONTEND_ELABORATE_FUNCTIONS_H

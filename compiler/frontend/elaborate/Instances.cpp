@@ -1,0 +1,240 @@
+//===- Instances.cpp - makes instances of modules -------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/frontend/elaborate/Instances.h"
+
+#include "compiler/frontend/elaborate/Compilation.h"
+#include "compiler/frontend/elaborate/Consts.h"
+#include "compiler/frontend/elaborate/Expressions.h"
+#include "compiler/frontend/elaborate/Hyperparameters.h"
+#include "compiler/frontend/elaborate/ParamMembers.h"
+#include "llvm/ADT/ScopeExit.h"
+
+using namespace tfm;
+using namespace tfm::ast;
+using llvm::StringRef;
+using llvm::Twine;
+
+/// Modules nested deeper than this contain themselves.
+static constexpr unsigned maxInstanceDepth = 64;
+
+void Instances::reportEndless() {
+  // The innermost module that stands among those around it, too; and the first
+  // two of its instances, of which the one contains the other.
+  auto isSame = [&](const Call &a, const Call &b) {
+    return a.node && b.node && a.node->decl == b.node->decl;
+  };
+  size_t first = 0, second = 0;
+  for (size_t last = callStack.size(); last-- > 0 && !second;)
+    for (size_t i = 0; i < last && !second; ++i)
+      if (isSame(callStack[i], callStack[last]))
+        for (first = i, second = i + 1;
+             !isSame(callStack[first], callStack[second]);)
+          ++second;
+  if (!second)
+    return;
+  // The cycle may have begun further out with another of its modules.
+  while (first > 0 && isSame(callStack[first - 1], callStack[second - 1])) {
+    --first;
+    --second;
+  }
+  // It is reported where the cycle closes.
+  CallStack inside(callStack.begin() + second, callStack.end());
+  callStack.resize(second);
+  StringRef name = inside.front().node->decl->name;
+  Diagnostic &d = reporter.error(501, inside.front().range,
+                                 "`" + name + "` contains itself without end");
+  std::string through;
+  for (size_t i = first + 1; i < second; ++i)
+    through += (i > first + 1 ? ", then `" : "`") + callStack[i].what + "`";
+  if (!through.empty())
+    d.note("`" + name + "` contains " + through);
+  d.help("a module that repeats is written `repeat(n) " + name + "(...)`");
+  llvm::append_range(callStack, inside);
+}
+
+SymbolicValue Instances::instantiate(const ast::Module &decl, const Unit *unit,
+                                     std::vector<CallArg> &args, Range range,
+                                     Scope &caller) {
+  llvm::scope_exit restore([&] { --depth; });
+  if (++depth > maxInstanceDepth && !budget.isStopped()) {
+    budget.stop();
+    reportEndless();
+  }
+  if (budget.isStopped() || !budget.spend(64, range))
+    return SymbolicValue();
+  tree.nodes.emplace_back();
+  Node &node = tree.nodes.back();
+  node.decl = &decl;
+  node.unit = unit;
+  node.range = range;
+  node.parent = caller.parent ? caller.parent : caller.self;
+  node.name = caller.pending;
+  bool isRoot = &decl == tree.rootDecl && !tree.root;
+  if (isRoot)
+    tree.root = &node;
+  std::vector<CallArg> ties;
+  if (!hyperparameters.bind(decl, unit, args, range, node, isRoot, ties)) {
+    if (isRoot)
+      tree.root = nullptr;
+    return SymbolicValue();
+  }
+  callStack.push_back({decl.name.str(), &node, range});
+  elaborateBody(node, ties);
+  callStack.pop_back();
+  return SymbolicValue::object(SymbolicValue::NodeRef, &node);
+}
+
+//===----------------------------------------------------------------------===//
+// Members
+//===----------------------------------------------------------------------===//
+
+void Instances::elaborateBody(Node &node, std::vector<CallArg> &ties) {
+  Scope scope;
+  scope.unit = node.unit;
+  scope.self = &node;
+  llvm::StringMap<Range> seen;
+  for (const Member &member : node.decl->members) {
+    if (member.kind == MemberKind::Require) {
+      node.broken |=
+          !expressions.checkRequire(member.value, member.condition, scope);
+      continue;
+    }
+    auto [place, isNew] = seen.try_emplace(member.name, member.range);
+    if (!isNew) {
+      reporter
+          .error(303, member.range,
+                 "`" + member.name + "` is declared twice in `" +
+                     node.decl->name + "`")
+          .help("the first one stands in line " +
+                Twine(sources.line(place->second)));
+      continue;
+    }
+    elaborateMember(node, member, scope, ties);
+  }
+  for (CallArg &tie : ties) {
+    if (tie.expr == nullptr)
+      continue;
+    reporter.error(703, tie.nameRange,
+                   "`" + node.decl->name + "` has no parameter `" + tie.name +
+                       "` here: its condition is false");
+  }
+  // Modules that came as arguments are members under the argument's name.
+  for (auto &[name, value] : node.hyperparameters)
+    if (value.is(SymbolicValue::NodeRef) && !value.node()->bound)
+      value.node()->bound = true;
+}
+
+void Instances::elaborateMember(Node &node, const Member &member, Scope &scope,
+                                std::vector<CallArg> &ties) {
+  switch (member.kind) {
+  case MemberKind::Value: {
+    scope.pending = member.name.str();
+    SymbolicValue value = expressions.eval(*member.value, scope);
+    scope.pending.clear();
+    if (!budget.spend(value.size(), member.range))
+      value = SymbolicValue();
+    if (holdsTensor(value)) {
+      reporter
+          .error(506, member.range,
+                 "`" + member.name +
+                     "` would be a tensor that is computed here")
+          .help(tensorHelp);
+      value = SymbolicValue();
+    } else if (value.is(SymbolicValue::Module)) {
+      reporter
+          .error(506, member.value->range,
+                 "`" + member.name + "` is " + value.describe())
+          .help("make an instance: `" + sources.text(member.value->range) +
+                "(...)`");
+      value = SymbolicValue();
+    }
+    bindMember(node, member.name, value);
+    return;
+  }
+  case MemberKind::Param:
+    paramMembers.declare(node, member, scope, ties);
+    return;
+  case MemberKind::Const: {
+    compilation.consts.emplace_back();
+    Const &constant = compilation.consts.back();
+    constant.owner = &node;
+    constant.unit = node.unit;
+    if (member.indices.empty()) {
+      // Without indices it is a plain value.
+      bindMember(node, member.name, expressions.eval(*member.value, scope));
+      return;
+    }
+    consts.declare(constant, member, scope);
+    consts.check(constant);
+    node.members[member.name] =
+        SymbolicValue::object(SymbolicValue::ConstRef, &constant);
+    return;
+  }
+  case MemberKind::Require:
+  case MemberKind::Method:
+    return;
+  }
+}
+
+void Instances::bindMember(Node &node, StringRef name,
+                           const SymbolicValue &value) {
+  SymbolicValue bound = value;
+  if (value.is(SymbolicValue::List) &&
+      llvm::any_of(value.items(), [](const SymbolicValue &v) {
+        return v.is(SymbolicValue::NodeRef);
+      })) {
+    tree.nodes.emplace_back();
+    Node &list = tree.nodes.back();
+    list.kind = Node::Kind::List;
+    list.parent = &node;
+    list.name = name.str();
+    list.bound = true;
+    list.unit = node.unit;
+    for (const SymbolicValue &item : value.items()) {
+      if (!item.is(SymbolicValue::NodeRef))
+        continue;
+      std::string index = std::to_string(list.elements.size());
+      if (item.node()->bound) {
+        addAliases(*item.node(), list, index);
+      } else {
+        item.node()->parent = &list;
+        item.node()->name = index;
+        item.node()->bound = true;
+      }
+      list.elements.push_back(item.node());
+    }
+    bound = SymbolicValue::object(SymbolicValue::NodeRef, &list);
+  } else if (value.is(SymbolicValue::NodeRef)) {
+    if (value.node()->bound) {
+      addAliases(*value.node(), node, name);
+    } else {
+      value.node()->parent = &node;
+      value.node()->name = name.str();
+      value.node()->bound = true;
+    }
+  } else if (value.is(SymbolicValue::ParamRef)) {
+    value.param()->aliases.push_back({&node, name.str()});
+  }
+  node.members[name] = bound;
+}
+
+void Instances::addAliases(const Node &shared, const Node &at, StringRef name) {
+  if ((shared.parent == &at && shared.name == name) ||
+      !budget.spend(1 + shared.params.size(), shared.range))
+    return;
+  std::string prefix = name.str() + ".";
+  for (Param *param : shared.params)
+    param->aliases.push_back({&at, prefix + param->name});
+  for (const auto &[member, value] : shared.members)
+    if (value.is(SymbolicValue::NodeRef) && value.node()->parent == &shared)
+      addAliases(*value.node(), at, prefix + member.str());
+  for (const Node *element : shared.elements)
+    addAliases(*element, at, prefix + element->name);
+  for (const Node *body : shared.bodies)
+    addAliases(*body, at, prefix + body->name);
+}

@@ -1,0 +1,72 @@
+//===- Instances.h - makes instances of modules -----------------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_FRONTEND_ELABORATE_INSTANCES_H
+#define TFM_FRONTEND_ELABORATE_INSTANCES_H
+
+#include "compiler/frontend/elaborate/ArgumentBinder.h"
+#include "compiler/frontend/elaborate/Budget.h"
+
+namespace tfm {
+
+class Consts;
+class Expressions;
+class Hyperparameters;
+class ParamMembers;
+struct Compilation;
+struct Scope;
+
+/// Makes the tree of instances: binds hyperparameters, then elaborates the
+/// members of a module from top to bottom. An instance learns its path when a
+/// member holds it, so one that is passed as an argument is named by where it
+/// ends up.
+class Instances {
+public:
+  Instances(const SourceManager &sources, Compilation &compilation,
+            InstanceTree &tree, Budget &budget, Reporter &reporter,
+            CallStack &callStack, Hyperparameters &hyperparameters,
+            ParamMembers &paramMembers, Consts &consts,
+            Expressions &expressions)
+      : sources(sources), compilation(compilation), tree(tree), budget(budget),
+        reporter(reporter), callStack(callStack),
+        hyperparameters(hyperparameters), paramMembers(paramMembers),
+        consts(consts), expressions(expressions) {}
+
+  /// An instance of `decl`, which stands in `unit`, below the node of `caller`;
+  /// poison after errors in the call. The first of `tree.rootDecl` is the
+  /// model.
+  SymbolicValue instantiate(const ast::Module &decl, const Unit *unit,
+                            std::vector<CallArg> &args, Range range,
+                            Scope &caller);
+
+private:
+  /// Reports the modules of the call stack that contain themselves.
+  void reportEndless();
+  void elaborateBody(Node &node, std::vector<CallArg> &ties);
+  void elaborateMember(Node &node, const ast::Member &member, Scope &scope,
+                       std::vector<CallArg> &ties);
+  void bindMember(Node &node, llvm::StringRef name, const SymbolicValue &value);
+  /// Gives the parameters below `shared` the further name `at`.`name`.
+  void addAliases(const Node &shared, const Node &at, llvm::StringRef name);
+
+  const SourceManager &sources;
+  Compilation &compilation;
+  InstanceTree &tree;
+  Budget &budget;
+  Reporter &reporter;
+  CallStack &callStack;
+  Hyperparameters &hyperparameters;
+  ParamMembers &paramMembers;
+  Consts &consts;
+  Expressions &expressions;
+
+  unsigned depth = 0;
+};
+
+} // namespace tfm
+
+#endif // TFM_FRONTEND_ELABORATE_INSTANCES_H

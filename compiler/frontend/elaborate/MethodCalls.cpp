@@ -1,0 +1,274 @@
+//===- MethodCalls.cpp - calls of forward, statements ---------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/frontend/elaborate/MethodCalls.h"
+
+#include "compiler/frontend/elaborate/Expressions.h"
+#include "compiler/frontend/elaborate/Signatures.h"
+#include "compiler/frontend/elaborate/Tensors.h"
+#include "llvm/ADT/ScopeExit.h"
+
+using namespace tfm;
+using namespace tfm::ast;
+using llvm::StringRef;
+using llvm::Twine;
+
+static constexpr unsigned maxCallDepth = 128;
+
+SymbolicValue MethodCalls::callNode(Node &node, std::vector<CallArg> &args,
+                                    Range range, Scope &scope) {
+  if (!budget.spend(1, range))
+    return SymbolicValue();
+  switch (node.kind) {
+  case Node::Kind::Module: {
+    if (const Method *forward = findMethod(node, "forward"))
+      return callMethod(&node, *forward, node.unit, args, range);
+    reporter
+        .error(502, range,
+               "`" + node.decl->name +
+                   "` has no `forward`, so it cannot be called")
+        .help("a call of a module is a call of its method `forward`");
+    return SymbolicValue();
+  }
+  case Node::Kind::Repeat:
+    return callRepeat(node, args, range, scope);
+  case Node::Kind::List: {
+    // One after another; further arguments are the same for all.
+    std::vector<CallArg> next = args;
+    for (Node *element : node.elements) {
+      std::vector<CallArg> own = next;
+      SymbolicValue result = callNode(*element, own, range, scope);
+      if (result.isPoison() || next.empty())
+        return result;
+      next[0].value = result;
+    }
+    return next.empty() ? SymbolicValue() : next[0].value;
+  }
+  }
+  return SymbolicValue();
+}
+
+SymbolicValue MethodCalls::callRepeat(Node &node, std::vector<CallArg> &args,
+                                      Range range, Scope &scope) {
+  if (node.bodies.empty())
+    return SymbolicValue();
+  if (!scope.inMethod) {
+    reporter.error(506, range,
+                   "a repeat is called in a method, not in the body of a "
+                   "module");
+    return SymbolicValue();
+  }
+  if (args.empty() || !args[0].name.empty()) {
+    reporter
+        .error(401, range,
+               "a repeat carries its first argument through the layers: it "
+               "needs one")
+        .help("write `h(x)`");
+    return SymbolicValue();
+  }
+  SymbolicValue first = args[0].value;
+  if (first.isPoison())
+    return first;
+  auto carried = tensors.toTensor(first, args[0].range, "a repeat");
+  if (!carried)
+    return SymbolicValue();
+  int64_t iterations =
+      node.count.value() / static_cast<int64_t>(node.bodies.size());
+  Tensor state = *carried;
+  tensors.locate(range);
+  state.handle = emitter.beginRepeat(&node, iterations, carried->handle);
+  for (Node *body : node.bodies) {
+    std::vector<CallArg> own = args;
+    own[0].value = SymbolicValue::tensor(state);
+    SymbolicValue result = callNode(*body, own, range, scope);
+    if (result.isPoison()) {
+      emitter.abandonRepeat();
+      return SymbolicValue();
+    }
+    auto tensor = tensors.toTensor(result, range, "a layer's result");
+    if (!tensor || tensor->dims != carried->dims ||
+        tensor->elem != carried->elem) {
+      if (tensor)
+        reporter
+            .error(603, range,
+                   "a layer of `" + node.readablePath() + "` turns " +
+                       showShape(carried->dims, carried->elem) + " into " +
+                       showShape(tensor->dims, tensor->elem) +
+                       ": the next layer cannot take it")
+            .help("what a repeat carries keeps its shape");
+      emitter.abandonRepeat();
+      return SymbolicValue();
+    }
+    state = *tensor;
+  }
+  tensors.locate(range);
+  state.handle = emitter.endRepeat(state.handle);
+  state.dims = carried->dims;
+  return SymbolicValue::tensor(state);
+}
+
+SymbolicValue MethodCalls::callMethod(Node *node, const Method &method,
+                                      const Unit *unit,
+                                      std::vector<CallArg> &args, Range range) {
+  std::string where =
+      node ? (node->decl->name + "." + method.name).str() : method.name.str();
+  if (budget.isStopped() || !budget.spend(8, range))
+    return SymbolicValue();
+  if (callStack.size() > maxCallDepth) {
+    budget.stop();
+    reporter.error(501, range, "`" + where + "` calls itself without end");
+    return SymbolicValue();
+  }
+  llvm::SmallVector<StringRef> names;
+  llvm::SmallVector<bool> required;
+  for (const Parameter &parameter : method.parameters) {
+    names.push_back(parameter.name);
+    required.push_back(!parameter.value);
+  }
+  auto bound = arguments.bind(names, required, args, range, where);
+  if (!bound)
+    return SymbolicValue();
+  Scope scope;
+  scope.unit = unit;
+  scope.self = node;
+  scope.inMethod = true;
+  scope.where = where;
+  scope.call = range;
+  bool valid = true;
+  for (size_t i = 0; i < names.size(); ++i) {
+    const Parameter &parameter = method.parameters[i];
+    SymbolicValue value;
+    Range at = parameter.range;
+    if (CallArg *arg = (*bound)[i]) {
+      value = arg->value;
+      at = arg->range;
+    } else {
+      value = expressions.eval(*parameter.value, scope);
+    }
+    SymbolicValue checked =
+        signatures.checkArgument(parameter, value, scope, at, where);
+    valid &= !checked.isPoison();
+    if (node && checked.is(SymbolicValue::TensorRef))
+      emitter.listShape(Emitter::Role::Argument, node->path(), parameter.name,
+                        checked.tensor().dims, sources.line(parameter.range));
+    scope.locals[parameter.name] = checked;
+  }
+  callStack.push_back({where, node, range});
+  llvm::scope_exit restore([&] { callStack.pop_back(); });
+  SymbolicValue result =
+      node && node->broken ? SymbolicValue() : runBody(method, scope, where);
+  if (!valid)
+    return SymbolicValue();
+  if (!result.isPoison())
+    return result;
+  return signatures.promisedResult(method, scope);
+}
+
+//===----------------------------------------------------------------------===//
+// Statements
+//===----------------------------------------------------------------------===//
+
+SymbolicValue MethodCalls::runBody(const Method &method, Scope &scope,
+                                   StringRef where) {
+  for (size_t i = 0; i < method.body.size(); ++i) {
+    const Stmt &stmt = method.body[i];
+    switch (stmt.kind) {
+    case StmtKind::Require:
+      expressions.checkRequire(
+          stmt.values[0], stmt.values.size() > 1 ? stmt.values[1] : nullptr,
+          scope);
+      break;
+    case StmtKind::Assign:
+      assign(stmt, scope);
+      break;
+    case StmtKind::Return: {
+      if (i + 1 < method.body.size())
+        reporter
+            .error(504, method.body[i + 1].range,
+                   "nothing is computed after `return`")
+            .help("a method has one `return`, at its end");
+      std::vector<SymbolicValue> values;
+      bool poison = false;
+      for (const Expr *expr : stmt.values) {
+        values.push_back(expressions.eval(*expr, scope));
+        poison |= values.back().isPoison();
+      }
+      if (poison)
+        return SymbolicValue();
+      SymbolicValue value =
+          values.size() == 1 ? values[0] : SymbolicValue::list(values);
+      value = signatures.checkResult(value, method, scope,
+                                     stmt.values[0]->range, where);
+      listResults(value, scope, sources.line(stmt.range));
+      return value;
+    }
+    }
+  }
+  reporter.error(503, method.range, "`" + where + "` returns nothing")
+      .help("end it with `return x`");
+  return SymbolicValue();
+}
+
+void MethodCalls::listResults(const SymbolicValue &value, const Scope &scope,
+                              unsigned line) {
+  if (!scope.self)
+    return;
+  auto list = [&](const SymbolicValue &result, const std::string &name) {
+    if (result.is(SymbolicValue::TensorRef))
+      emitter.listShape(Emitter::Role::Result, scope.self->path(), name,
+                        result.tensor().dims, line);
+  };
+  // A name that no value can have.
+  if (!value.is(SymbolicValue::List))
+    list(value, "return");
+  else
+    for (size_t i = 0; i < value.items().size(); ++i)
+      list(value.items()[i], "return[" + std::to_string(i) + "]");
+}
+
+void MethodCalls::assign(const Stmt &stmt, Scope &scope) {
+  SymbolicValue value = expressions.eval(*stmt.values[0], scope);
+  if (stmt.targets.size() == 1) {
+    if (stmt.type.hasShape && !value.isPoison()) {
+      StringRef name = stmt.targets[0].name;
+      auto what = [&] { return "`" + name.str() + "`"; };
+      auto tensor = tensors.toTensor(value, stmt.values[0]->range, what());
+      if (!tensor || !signatures.checkShape(*tensor, stmt.type, scope,
+                                            stmt.values[0]->range, what, 206,
+                                            /*bindDims=*/true))
+        value = SymbolicValue();
+    }
+    storeLocal(stmt.targets[0], std::move(value), scope);
+    return;
+  }
+  if (!value.isPoison() && (!value.is(SymbolicValue::List) ||
+                            value.items().size() != stmt.targets.size())) {
+    reporter.error(
+        505, stmt.values[0]->range,
+        Twine(stmt.targets.size()) + " names on the left, but " +
+            (value.is(SymbolicValue::List)
+                 ? Twine(value.items().size()) + " values on the right"
+                 : "one value on the right: " + Twine(value.describe())));
+    value = SymbolicValue();
+  }
+  for (size_t i = 0; i < stmt.targets.size(); ++i)
+    storeLocal(stmt.targets[i],
+               value.isPoison() ? SymbolicValue() : value.items()[i], scope);
+}
+
+void MethodCalls::storeLocal(const Target &target, SymbolicValue value,
+                             Scope &scope) {
+  if (value.is(SymbolicValue::TensorRef)) {
+    const Tensor &tensor = value.tensor();
+    std::string path = scope.self ? scope.self->path() : "";
+    unsigned line = sources.line(target.range);
+    emitter.nameValue(tensor.handle, path, target.name, tensor.dims, line);
+    emitter.listShape(Emitter::Role::Local, path, target.name, tensor.dims,
+                      line);
+  }
+  scope.locals[target.name] = std::move(value);
+}

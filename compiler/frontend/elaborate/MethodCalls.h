@@ -1,0 +1,69 @@
+//===- MethodCalls.h - calls of forward, statements -------------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_FRONTEND_ELABORATE_METHODCALLS_H
+#define TFM_FRONTEND_ELABORATE_METHODCALLS_H
+
+#include "compiler/frontend/elaborate/ArgumentBinder.h"
+#include "compiler/frontend/elaborate/Budget.h"
+#include "compiler/frontend/elaborate/Emitter.h"
+
+namespace tfm {
+
+class Expressions;
+class Signatures;
+class Tensors;
+struct Scope;
+
+/// Calls instances, repeats, methods and the user's functions, by running their
+/// statements on symbolic shapes.
+class MethodCalls {
+public:
+  MethodCalls(const SourceManager &sources, Emitter &emitter, Budget &budget,
+              Reporter &reporter, CallStack &callStack,
+              ArgumentBinder &arguments, Tensors &tensors,
+              Signatures &signatures, Expressions &expressions)
+      : sources(sources), emitter(emitter), budget(budget), reporter(reporter),
+        callStack(callStack), arguments(arguments), tensors(tensors),
+        signatures(signatures), expressions(expressions) {}
+
+  /// `forward` of an instance, the layers of a repeat, or the elements of a
+  /// list one after another.
+  SymbolicValue callNode(Node &node, std::vector<CallArg> &args, Range range,
+                         Scope &scope);
+  /// A method of `node`, or a function where that is null, which stands in
+  /// `unit`. Where it fails although its arguments are right, its signature
+  /// says what it would have returned.
+  SymbolicValue callMethod(Node *node, const ast::Method &method,
+                           const Unit *unit, std::vector<CallArg> &args,
+                           Range range);
+
+private:
+  SymbolicValue callRepeat(Node &node, std::vector<CallArg> &args, Range range,
+                           Scope &scope);
+  SymbolicValue runBody(const ast::Method &method, Scope &scope,
+                        llvm::StringRef where);
+  void assign(const ast::Stmt &stmt, Scope &scope);
+  void storeLocal(const ast::Target &target, SymbolicValue value, Scope &scope);
+  /// Adds what a method returns to the function's list of shapes.
+  void listResults(const SymbolicValue &value, const Scope &scope,
+                   unsigned line);
+
+  const SourceManager &sources;
+  Emitter &emitter;
+  Budget &budget;
+  Reporter &reporter;
+  CallStack &callStack;
+  ArgumentBinder &arguments;
+  Tensors &tensors;
+  Signatures &signatures;
+  Expressions &expressions;
+};
+
+} // namespace tfm
+
+#endif // TFM_FRONTEND_ELABORATE_METHODCALLS_H

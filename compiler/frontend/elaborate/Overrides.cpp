@@ -1,0 +1,135 @@
+//===- Overrides.cpp - what `-D name=value` sets --------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/frontend/elaborate/Overrides.h"
+
+#include "compiler/frontend/recipe/Recipe.h"
+#include "compiler/frontend/syntax/Parser.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace tfm;
+using namespace tfm::ast;
+using llvm::StringRef;
+using llvm::Twine;
+
+void Overrides::parse() {
+  for (const auto &[key, text] : options.defines) {
+    Override define;
+    define.key = key;
+    define.text = text;
+    // A source of its own, so that messages can point into it.
+    uint32_t file = sources.addDefine(key + "=" + text);
+    auto begin = static_cast<uint32_t>(key.size() + 1);
+    define.range = {file, begin, begin + static_cast<uint32_t>(text.size())};
+    // What is wrong with it counts where it is no text.
+    define.problems = std::make_unique<Diagnostics>(sources);
+    define.value =
+        parseExpression(sources, file, trees, *define.problems, begin);
+    // The last one counts.
+    llvm::erase_if(overrides,
+                   [&](const Override &other) { return other.key == key; });
+    overrides.push_back(std::move(define));
+  }
+}
+
+Override *Overrides::find(StringRef key) {
+  for (Override &define : overrides)
+    if (define.key == key)
+      return &define;
+  return nullptr;
+}
+
+const Expr *Overrides::use(Override &define, Wanted wanted) {
+  define.used = true;
+  StringRef text = define.text;
+  int64_t id;
+  if (wanted == Wanted::Value || text.starts_with("\"") || text == "none" ||
+      (wanted == Wanted::Texts &&
+       (text.starts_with("[") || text.starts_with("("))) ||
+      (wanted == Wanted::TextOrId && !text.getAsInteger(10, id))) {
+    diags.add(*define.problems);
+    return define.value;
+  }
+  std::string literal = "\"";
+  for (char c : text) {
+    if (c == '"' || c == '\\')
+      literal += '\\';
+    literal += c;
+  }
+  quoted.push_back(literal + '"');
+  auto expr = std::make_unique<Expr>();
+  expr->kind = ExprKind::String;
+  expr->range = define.range;
+  expr->text = quoted.back();
+  trees.storage.push_back(std::move(expr));
+  return trees.storage.back().get();
+}
+
+void Overrides::reportUnused() {
+  for (const Override &define : overrides) {
+    if (define.used)
+      continue;
+    // What could have been meant, and where.
+    std::vector<std::string> names;
+    std::string prefix;
+    auto [blockName, entry] = StringRef(define.key).split('.');
+    Range name{define.range.file, 0, static_cast<uint32_t>(define.key.size())};
+    Diagnostic *d;
+    if (entry.empty()) {
+      std::string model = tree.root ? "`" + tree.root->decl->name.str() + "`"
+                                    : std::string("the model");
+      d = &diags.error(903, name,
+                       model + " has no hyperparameter `" + define.key + "`");
+      if (tree.root)
+        for (const auto &[name, value] : tree.root->hyperparameters)
+          names.push_back(name.str());
+    } else if (!compilation.block(blockName) &&
+               !recipeEntries.count(blockName.str())) {
+      diags.error(903, name, "the file has no `" + blockName + "` block");
+      continue;
+    } else {
+      // `train.optimizer.lr` is the entry `lr` of `train.optimizer`.
+      auto [form, last] = StringRef(define.key).rsplit('.');
+      auto entries = recipeEntries.find(form.str());
+      auto [outer, inner] = form.rsplit('.');
+      if (entries == recipeEntries.end() && !exampleKind(form).empty()) {
+        // Within parentheses a text needs its quotes.
+        std::string quote = define.value ? "" : "\"";
+        diags
+            .error(903, name,
+                   "`" + outer + "` has no `" + inner + "`, so there is no `" +
+                       last + "` of it to set")
+            .help("set all of it: `-D '" + form + "=" + exampleKind(form) +
+                  "(" + last + " = " + quote + define.text + quote + ")'`");
+        continue;
+      }
+      if (entries == recipeEntries.end()) {
+        form = blockName;
+        last = entry;
+        entries = recipeEntries.find(form.str());
+      }
+      d = &diags.error(903, name, "`" + form + "` has no entry `" + last + "`");
+      prefix = form.str() + ".";
+      if (entries != recipeEntries.end())
+        names = entries->second;
+      entry = last;
+    }
+    std::string guess = closestName(entry.empty() ? blockName : entry, names);
+    // `train.lr` is `train.optimizer.lr`.
+    for (const auto &[form, entries] : recipeEntries)
+      if (!entry.empty() && StringRef(form).starts_with(prefix) &&
+          llvm::is_contained(entries, entry)) {
+        prefix = form + ".";
+        guess = entry.str();
+        break;
+      }
+    if (!guess.empty())
+      d->help("did you mean `" + prefix + guess + "`?");
+    else if (!names.empty())
+      d->help("it has `" + llvm::join(names, "`, `") + "`");
+  }
+}

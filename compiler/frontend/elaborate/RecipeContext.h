@@ -1,0 +1,111 @@
+//===- RecipeContext.h - what the recipe takes and gives --------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_FRONTEND_ELABORATE_RECIPECONTEXT_H
+#define TFM_FRONTEND_ELABORATE_RECIPECONTEXT_H
+
+#include "compiler/frontend/Frontend.h"
+#include "compiler/frontend/elaborate/Dimensions.h"
+#include "compiler/frontend/elaborate/Expressions.h"
+#include "compiler/frontend/elaborate/Names.h"
+#include "compiler/frontend/elaborate/Overrides.h"
+#include "compiler/frontend/recipe/Tokenizers.h"
+#include "llvm/Support/JSON.h"
+
+namespace tfm {
+
+/// How long a sequence is where nothing says it.
+inline constexpr int64_t defaultLength = 16;
+
+/// What emitting functions needs to know of the recipe.
+struct Training {
+  bool present = false;
+  int64_t batch = 1;
+  int64_t sequence = 0;
+  Range lossRange;
+  std::string lossKind = "cross_entropy";
+  std::optional<int64_t> ignore;
+  double labelSmoothing = 0;
+  llvm::StringMap<int64_t> dims;
+  /// Where `sample` stands, if it does, and its prompt.
+  std::optional<Range> sampleRange;
+  std::string samplePrompt;
+};
+
+/// All that `RecipeBuilder` sees of elaborating while it reads the blocks of
+/// the main file, and what it leaves for the rest.
+class RecipeContext {
+public:
+  RecipeContext(const SourceManager &sources, Diagnostics &diags,
+                const FrontendOptions &options, const Compilation &program,
+                const InstanceTree &tree, Overrides &overrides,
+                Reporter &reporter, Names &names, Dimensions &dimensions,
+                Expressions &expressions)
+      : sources(sources), diags(diags), options(options), program(program),
+        root(tree.root), recipeEntries(overrides.recipeEntries), tree(tree),
+        overrides(overrides), reporter(reporter), names(names),
+        dimensions(dimensions), expressions(expressions) {}
+
+  const SourceManager &sources;
+  Diagnostics &diags;
+  const FrontendOptions &options;
+  const Compilation &program;
+  /// The model; null where it could not be made.
+  Node *const &root;
+  std::map<std::string, std::vector<std::string>> &recipeEntries;
+
+  const ast::Block *block(llvm::StringRef keyword) const {
+    return program.block(keyword);
+  }
+  int64_t contextLength() const { return tree.contextLength(); }
+  Override *findDefine(llvm::StringRef key) { return overrides.find(key); }
+  const ast::Expr *useDefine(Override &define, Wanted wanted) {
+    return overrides.use(define, wanted);
+  }
+  SymbolicValue eval(const ast::Expr &expr, Scope &scope) {
+    return expressions.eval(expr, scope);
+  }
+  bool isUnknownWord(const ast::Expr &expr, const Scope &scope) {
+    return names.isUnknownWord(expr, scope);
+  }
+  bool isTensorInteger(int64_t value, Range range) {
+    return dimensions.isTensorInteger(value, range);
+  }
+  void suggest(Diagnostic &d, llvm::StringRef name,
+               llvm::ArrayRef<std::string> candidates) {
+    reporter.suggest(d, name, candidates);
+  }
+
+  /// The tokenizer of the main file, read at the first question; null, after
+  /// its errors, without one. `range` is where it is needed.
+  const TokenizerInfo *resolveTokenizer(Range range);
+
+  /// The recipe as docs/design.md has it.
+  llvm::json::Object recipe;
+  Training train;
+  /// How many tokens the recipe's tokenizer has, if it is known.
+  std::optional<int64_t> tokenizerSize() const {
+    const llvm::json::Object *found = recipe.getObject("tokenizer");
+    return found ? found->getInteger("size") : std::nullopt;
+  }
+
+private:
+  void reportNoTokenizer(Range range);
+
+  const InstanceTree &tree;
+  Overrides &overrides;
+  Reporter &reporter;
+  Names &names;
+  Dimensions &dimensions;
+  Expressions &expressions;
+  std::optional<TokenizerInfo> tokenizer;
+  bool tokenizerTried = false;
+};
+
+} // namespace tfm
+
+#endif // TFM_FRONTEND_ELABORATE_RECIPECONTEXT_H

@@ -1,0 +1,46 @@
+//===- Repeats.h - repeated layers ------------------------------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_FRONTEND_ELABORATE_REPEATS_H
+#define TFM_FRONTEND_ELABORATE_REPEATS_H
+
+#include "compiler/frontend/elaborate/Blame.h"
+#include "compiler/frontend/elaborate/Budget.h"
+#include "compiler/frontend/elaborate/Reporter.h"
+
+namespace tfm {
+
+class Expressions;
+class Instances;
+struct Scope;
+
+/// Makes `repeat(n) Block(...)` a node with as many bodies as the layers have
+/// different ones: what differs with a period is unrolled over it, numbers that
+/// differ without one become a number for each layer.
+class Repeats {
+public:
+  Repeats(const Diagnostics &diags, InstanceTree &tree, Budget &budget,
+          Reporter &reporter, Blame &blame, Expressions &expressions,
+          Instances &instances)
+      : diags(diags), tree(tree), budget(budget), reporter(reporter),
+        blame(blame), expressions(expressions), instances(instances) {}
+
+  SymbolicValue evalRepeat(const ast::Expr &expr, Scope &scope);
+
+private:
+  const Diagnostics &diags;
+  InstanceTree &tree;
+  Budget &budget;
+  Reporter &reporter;
+  Blame &blame;
+  Expressions &expressions;
+  Instances &instances;
+};
+
+} // namespace tfm
+
+#endif // TFM_FRONTEND_ELABORATE_REPEATS_H

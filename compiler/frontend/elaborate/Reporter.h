@@ -1,0 +1,57 @@
+//===- Reporter.h - errors, with the calls that led there -------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_FRONTEND_ELABORATE_REPORTER_H
+#define TFM_FRONTEND_ELABORATE_REPORTER_H
+
+#include "compiler/frontend/Diagnostics.h"
+#include "compiler/frontend/elaborate/CallStack.h"
+
+#include <set>
+#include <tuple>
+
+namespace tfm {
+
+class Budget;
+class SymbolicValue;
+struct Compilation;
+
+/// Reports errors with notes on the calls that led there; a mistake that shows
+/// inside of std once for each place outside that led to it.
+class Reporter {
+public:
+  Reporter(const SourceManager &sources, Diagnostics &diags,
+           const Compilation &compilation, const CallStack &callStack,
+           Budget &budget)
+      : sources(sources), diags(diags), compilation(compilation),
+        callStack(callStack), budget(budget) {}
+
+  Diagnostic &error(ErrorCode code, Range range, const llvm::Twine &message);
+  /// "did you mean", where one of the candidates is close.
+  void suggest(Diagnostic &d, llvm::StringRef name,
+               llvm::ArrayRef<std::string> candidates);
+  /// `file:line:column`.
+  std::string place(Range range) const;
+  /// Of a place inside of std the call outside of it that led there, else null.
+  const Call *callerOfStd(Range range) const;
+
+private:
+  const SourceManager &sources;
+  Diagnostics &diags;
+  const Compilation &compilation;
+  const CallStack &callStack;
+  Budget &budget;
+  /// Errors inside of std by code and the place outside that led there.
+  std::set<std::tuple<ErrorCode, uint32_t, uint32_t>> stdErrors;
+};
+
+/// Of a float where an integer is needed: how the integer is written.
+void suggestInteger(Diagnostic &d, const SymbolicValue &value);
+
+} // namespace tfm
+
+#endif // TFM_FRONTEND_ELABORATE_REPORTER_H

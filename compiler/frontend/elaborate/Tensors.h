@@ -1,0 +1,74 @@
+//===- Tensors.h - ops on tensors with their symbolic shapes ----*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_FRONTEND_ELABORATE_TENSORS_H
+#define TFM_FRONTEND_ELABORATE_TENSORS_H
+
+#include "compiler/frontend/elaborate/Budget.h"
+#include "compiler/frontend/elaborate/CallStack.h"
+#include "compiler/frontend/elaborate/Dimensions.h"
+#include "compiler/frontend/elaborate/Emitter.h"
+
+namespace tfm {
+
+class CallerDims;
+class Consts;
+
+/// Makes tensors of values, and emits the ops that bring them to a shape: what
+/// operators and functions of the language have in common.
+class Tensors {
+public:
+  Tensors(const SourceManager &sources, Emitter &emitter, Budget &budget,
+          Reporter &reporter, const CallStack &callStack,
+          Dimensions &dimensions, const CallerDims &callerDims, Consts &consts)
+      : sources(sources), emitter(emitter), budget(budget), reporter(reporter),
+        callStack(callStack), dimensions(dimensions), callerDims(callerDims),
+        consts(consts) {}
+
+  /// The ops that are made next stand at `range`.
+  void locate(Range range);
+  /// Reads a value as a tensor, or reports that it is none.
+  std::optional<Tensor> toTensor(const SymbolicValue &value, Range range,
+                                 llvm::StringRef what);
+  /// Makes a scalar or per-layer number a tensor of the other's element type.
+  std::optional<Tensor> operandTensor(const SymbolicValue &value,
+                                      const Tensor *other, Range range,
+                                      llvm::StringRef verb);
+  Tensor splat(double value, Elem elem, const Dims &dims);
+
+  /// Whether an axis may be repeated: it is 1, and not just a batch of 1.
+  bool isOne(const Dim &dim) const;
+  /// The shape that both broadcast to, aligned at the last axis as in NumPy.
+  std::optional<Dims> broadcastDims(const Dims &a, const Dims &b) const;
+  /// Which axis an argument means, by its number or by the name of a dimension
+  /// that occurs once; the last one without an argument. Reports E0210.
+  std::optional<int64_t> toAxis(const SymbolicValue *value,
+                                const ast::Expr *expr, const Tensor &tensor,
+                                Range range);
+
+  Tensor broadcastTo(const Tensor &tensor, const Dims &dims);
+  Tensor transposeAxes(const Tensor &tensor, llvm::ArrayRef<int64_t> order);
+  Tensor reshapeTo(const Tensor &tensor, const Dims &dims);
+  /// `op` is the mnemonic; both have the same shape.
+  Tensor binary(llvm::StringRef op, const Tensor &a, const Tensor &b);
+  /// The axis stays, with one element.
+  Tensor reduceSum(const Tensor &x, int64_t axis);
+
+private:
+  const SourceManager &sources;
+  Emitter &emitter;
+  Budget &budget;
+  Reporter &reporter;
+  const CallStack &callStack;
+  Dimensions &dimensions;
+  const CallerDims &callerDims;
+  Consts &consts;
+};
+
+} // namespace tfm
+
+#endif // TFM_FRONTEND_ELABORATE_TENSORS_H

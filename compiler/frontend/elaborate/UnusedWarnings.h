@@ -1,0 +1,46 @@
+//===- UnusedWarnings.h - warnings of what nothing uses ---------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_FRONTEND_ELABORATE_UNUSEDWARNINGS_H
+#define TFM_FRONTEND_ELABORATE_UNUSEDWARNINGS_H
+
+#include "compiler/frontend/Diagnostics.h"
+#include "compiler/frontend/elaborate/Compilation.h"
+#include "compiler/frontend/elaborate/InstanceTree.h"
+#include "llvm/ADT/StringSet.h"
+
+namespace tfm {
+
+/// Warns of names that nothing reads and of parameters that no function reads,
+/// once everything is emitted.
+class UnusedWarnings {
+public:
+  UnusedWarnings(Diagnostics &diags, const Compilation &compilation,
+                 const InstanceTree &tree)
+      : diags(diags), compilation(compilation), tree(tree) {}
+
+  /// What needs no instances: values that a method computes in vain,
+  /// hyperparameters, constants, imports.
+  void warnAboutNames();
+  void warnAboutParameters();
+
+private:
+  /// Of one module; `outside` are names of members that are read anywhere.
+  void warnAboutNames(const ast::Module &module,
+                      const llvm::StringSet<> &outside);
+  /// Of a file: its constants and imports.
+  void warnAboutItems(const Unit &unit);
+  void warnAboutValues(const ast::Method &method);
+
+  Diagnostics &diags;
+  const Compilation &compilation;
+  const InstanceTree &tree;
+};
+
+} // namespace tfm
+
+#endif // TFM_FRONTEND_ELABORATE_UNUSEDWARNINGS_H
