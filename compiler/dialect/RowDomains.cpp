@@ -10,18 +10,9 @@
 using namespace mlir;
 using namespace tfm;
 
-namespace {
-
-/// The last axis as columns, even where it has one element.
-RowDomain rowsOf(Value value) {
-  RankedTensorType type = tensorType(value);
-  int64_t cols = type.getRank() ? type.getShape().back() : 1;
-  return {type.getNumElements() / cols, cols};
-}
-
 /// A sum over the last axis goes over its rows; one over another axis has
 /// everything after that as columns.
-RowDomain domainOfReduction(Value x, int64_t axis) {
+static Domain domainOfReduction(Value x, int64_t axis) {
   RankedTensorType type = tensorType(x);
   bool isLast = axis == type.getRank() - 1;
   int64_t cols = 1;
@@ -30,31 +21,41 @@ RowDomain domainOfReduction(Value x, int64_t axis) {
   return {type.getNumElements() / cols, cols};
 }
 
-} // namespace
+Role Domain::roleOf(Type type) const {
+  auto tensor = cast<RankedTensorType>(type);
+  int64_t n = tensor.getNumElements();
+  bool wholeRows = rows == 1 || cols == 1 ||
+                   (tensor.getRank() > 0 && tensor.getShape().back() == cols);
+  if (n == rows * cols && wholeRows)
+    return Role::Full;
+  return n == rows ? Role::Scalar : Role::Other;
+}
 
-RowDomain tfm::rowDomainOf(Value value) {
+Domain tfm::rowsOf(Value value) {
+  RankedTensorType type = tensorType(value);
+  int64_t cols = type.getRank() ? type.getShape().back() : 1;
+  return {type.getNumElements() / cols, cols};
+}
+
+Domain tfm::domainOf(Value value) {
   RankedTensorType type = tensorType(value);
   if (type.getRank() == 0 || type.getShape().back() == 1)
     return {1, type.getNumElements()};
   return rowsOf(value);
 }
 
-RowDomain ReduceSumOp::getRowDomain() {
-  return domainOfReduction(getX(), getAxis());
-}
+Domain ReduceSumOp::getDomain() { return domainOfReduction(getX(), getAxis()); }
 std::optional<int64_t> ReduceSumOp::getReducedAxis() { return getAxis(); }
 
-RowDomain ReduceMaxOp::getRowDomain() {
-  return domainOfReduction(getX(), getAxis());
-}
+Domain ReduceMaxOp::getDomain() { return domainOfReduction(getX(), getAxis()); }
 std::optional<int64_t> ReduceMaxOp::getReducedAxis() { return getAxis(); }
 
 // One id per row; the row of the table may be anywhere.
 bool GatherOp::readsAtPoint(unsigned operand) { return operand == 1; }
-RowDomain GatherOp::getRowDomain() {
+Domain GatherOp::getDomain() {
   int64_t rows = tensorType(getIds()).getNumElements();
   return {rows, tensorType(getY()).getNumElements() / rows};
 }
 
 // The counters of its random numbers go by row and column.
-RowDomain DropoutOp::getRowDomain() { return rowsOf(getY()); }
+Domain DropoutOp::getDomain() { return rowsOf(getY()); }

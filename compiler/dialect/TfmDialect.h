@@ -27,15 +27,22 @@ namespace tfm {
 /// Cotangents of operands, one each; null where one is zero.
 using Cotangents = llvm::SmallVector<mlir::Value>;
 
+/// How a value takes part in a domain: one element per point, one per row, or
+/// not directly.
+enum class Role { Full, Scalar, Other };
+
 /// The iteration space of a row kernel: `rows` rows of `cols` columns.
-struct RowDomain {
+struct Domain {
   int64_t rows = 0, cols = 0;
-  bool operator==(const RowDomain &) const = default;
+  bool operator==(const Domain &) const = default;
+
+  Role roleOf(mlir::Type type) const;
 };
 
-/// The last axis as columns and all others as rows; one row where that axis has
-/// one element.
-RowDomain rowDomainOf(mlir::Value value);
+/// The last axis of a value as columns, all others as rows.
+Domain rowsOf(mlir::Value value);
+/// The same, but one row where the last axis has one element.
+Domain domainOf(mlir::Value value);
 
 /// `perElement` for each element of the first operand of `op`; none where that
 /// is not of floats.

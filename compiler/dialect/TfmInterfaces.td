@@ -110,8 +110,8 @@ def RowKernelOpInterface : OpInterface<"RowKernelOpInterface"> {
         The rows and columns that the op goes over: of its result, or of its
         operand where it reduces that.
       }],
-      "::tfm::RowDomain", "getRowDomain", (ins), "",
-      [{ return ::tfm::rowDomainOf($_op->getResult(0)); }]>,
+      "::tfm::Domain", "getDomain", (ins), "",
+      [{ return ::tfm::domainOf($_op->getResult(0)); }]>,
     InterfaceMethod<"The axis of its operand that the op reduces.",
       "::std::optional<int64_t>", "getReducedAxis", (ins), "", [{ return ::std::nullopt; }]>,
   ];

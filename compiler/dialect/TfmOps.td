@@ -256,7 +256,7 @@ def ConcatOp : Tfm_DiffOp<"concat", [InferTypeOpAdaptor, CheapToRebuild]> {
 //===----------------------------------------------------------------------===//
 
 class Tfm_ReduceOp<string mnemonic, string what> : Tfm_DiffOp<mnemonic, [InferTypeOpAdaptor,
-    DeclareOpInterfaceMethods<RowKernelOpInterface, ["getRowDomain", "getReducedAxis"]>]> {
+    DeclareOpInterfaceMethods<RowKernelOpInterface, ["getDomain", "getReducedAxis"]>]> {
   let flops = "1";
   let axes = [{::tfm::AxisMap::keptBut(getAxis(), place, "a reduction over the positions")}];
   let summary = what # " over one axis, which is kept with size 1";
@@ -415,7 +415,7 @@ def MatmulOp : Tfm_DiffOp<"matmul", [InferTypeOpAdaptor,
 
 def GatherOp : Tfm_DiffOp<"gather", [InferTypeOpAdaptor,
     DeclareOpInterfaceMethods<AxisMapOpInterface, ["getAxisClash"]>,
-    DeclareOpInterfaceMethods<RowKernelOpInterface, ["readsAtPoint", "getRowDomain"]>]> {
+    DeclareOpInterfaceMethods<RowKernelOpInterface, ["readsAtPoint", "getDomain"]>]> {
   let flops = "0";
   let summary = "rows of a table";
   let description = [{
@@ -577,7 +577,7 @@ def RopeOp : Tfm_DiffOp<"rope", [AllTypesMatch<["x", "y"]>]> {
 }
 
 def DropoutOp : Tfm_DiffOp<"dropout", [AllTypesMatch<["x", "y"]>,
-    DeclareOpInterfaceMethods<RowKernelOpInterface, ["getRowDomain"]>]> {
+    DeclareOpInterfaceMethods<RowKernelOpInterface, ["getDomain"]>]> {
   let flops = "1";
   let axes = "::tfm::AxisMap::kept(place)";
   let summary = "zeroes elements at random and scales the rest";

@@ -7,21 +7,8 @@
 
 #include "compiler/schedule/Domain.h"
 
-#include "compiler/dialect/TfmDialect.h"
-#include "compiler/schedule/SchedDialect.h"
-
 using namespace mlir;
 using namespace tfm;
-
-Role Domain::roleOf(Type type) const {
-  auto tensor = cast<RankedTensorType>(type);
-  int64_t n = tensor.getNumElements();
-  bool wholeRows = rows == 1 || cols == 1 ||
-                   (tensor.getRank() > 0 && tensor.getShape().back() == cols);
-  if (n == rows * cols && wholeRows)
-    return Role::Full;
-  return n == rows ? Role::Scalar : Role::Other;
-}
 
 bool tfm::isViewOp(Operation *op) {
   return isa<ReshapeOp, TransposeOp, SliceOp, BroadcastOp>(op);
@@ -94,14 +81,14 @@ void tfm::forEachLeaf(Value value, Role role, const Domain &domain,
   }
 }
 
+bool tfm::readsAtPoint(Operation *op, unsigned operand) {
+  auto row = dyn_cast<RowKernelOpInterface>(op);
+  return row && row.readsAtPoint(operand);
+}
+
 std::optional<int64_t> tfm::reducedAxis(Operation *op) {
-  if (auto sum = dyn_cast_or_null<ReduceSumOp>(op))
-    return sum.getAxis();
-  if (auto max = dyn_cast_or_null<ReduceMaxOp>(op))
-    return max.getAxis();
-  if (isa_and_nonnull<sched::ReduceChunksOp>(op))
-    return 0;
-  return std::nullopt;
+  auto row = dyn_cast_or_null<RowKernelOpInterface>(op);
+  return row ? row.getReducedAxis() : std::nullopt;
 }
 
 bool tfm::isRowReduction(Operation *op) {

@@ -14,26 +14,14 @@
 #ifndef TFM_SCHEDULE_DOMAIN_H
 #define TFM_SCHEDULE_DOMAIN_H
 
-#include "mlir/IR/Block.h"
-#include "mlir/IR/BuiltinTypes.h"
-#include "mlir/IR/Operation.h"
-#include "mlir/IR/Value.h"
+#include "compiler/dialect/TfmDialect.h"
+
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include <optional>
 
 namespace tfm {
-
-enum class Role { Full, Scalar, Other };
-
-struct Domain {
-  int64_t rows = 0;
-  int64_t cols = 0;
-  bool operator==(const Domain &) const = default;
-
-  Role roleOf(mlir::Type type) const;
-};
 
 /// Ops that cost nothing and are computed again wherever they are used: views,
 /// indices, splats, and comparisons of what is at hand.
@@ -43,6 +31,9 @@ bool isViewOp(mlir::Operation *op);
 /// A constant with one value throughout.
 bool isSplat(mlir::Value value);
 
+/// Whether `op` reads an operand at the point, or row, of its kernel, rather
+/// than anywhere in memory.
+bool readsAtPoint(mlir::Operation *op, unsigned operand);
 /// The axis that a reduction takes together; none for other ops.
 std::optional<int64_t> reducedAxis(mlir::Operation *op);
 /// Whether `op` reduces within rows: its result is known when the row ends.

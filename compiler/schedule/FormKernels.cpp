@@ -79,7 +79,7 @@ public:
       body->eraseArgument(layerArgument.getArgNumber());
     MLIRContext *context = builder.getContext();
     auto kernel = KernelOp::create(
-        builder, loc, types, KernelKindAttr::get(context, group.kind),
+        builder, loc, types, KernelKindAttr::get(context, *group.kind),
         builder.getI64IntegerAttr(group.domain.rows),
         builder.getI64IntegerAttr(group.domain.cols), operands, layer,
         AccessesAttr::get(context, inputAccess),
@@ -214,25 +214,31 @@ private:
 class KernelFormer {
 public:
   explicit KernelFormer(Block &function)
-      : layouts(function), materialised(layouts.copies()) {
-    form(function);
+      : function(function), layouts(function), materialised(layouts.copies()) {}
+
+  LogicalResult run() {
+    if (failed(form(function)))
+      return failure();
     // Only now: what was found out is known by the old ops' addresses.
     for (Operation *op : llvm::reverse(dead)) {
       op->dropAllUses();
       op->erase();
     }
+    return success();
   }
 
 private:
-  void form(Block &block) {
+  LogicalResult form(Block &block) {
     findMaterialised(block, materialised);
-    FusedBlock fused = fuse(block, materialised);
+    FailureOr<FusedBlock> fused = fuse(block, materialised);
+    if (failed(fused))
+      return failure();
     Operation *terminator = block.getTerminator();
     OpBuilder b(terminator);
     SmallVector<Operation *> old;
     for (Operation &op : block.without_terminator())
       old.push_back(&op);
-    for (auto [index, group] : llvm::enumerate(fused.groups)) {
+    for (auto [index, group] : llvm::enumerate(fused->groups)) {
       Operation *first = group.ops.front();
       if (isa<RepeatOp, ConcatOp>(first)) {
         for (OpOperand &operand : first->getOpOperands())
@@ -241,7 +247,8 @@ private:
         for (Value result : first->getResults())
           current[result] = result;
         if (auto repeat = dyn_cast<RepeatOp>(first))
-          form(*repeat.getBlock());
+          if (failed(form(*repeat.getBlock())))
+            return failure();
         llvm::erase(old, first);
       } else if (auto reshape = dyn_cast<ReshapeOp>(first)) {
         Value copy =
@@ -250,12 +257,13 @@ private:
         view->setOperand(0, copy);
         current[reshape.getY()] = view->getResult(0);
       } else {
-        outline(group, static_cast<int>(index), fused, b);
+        outline(group, static_cast<int>(index), *fused, b);
       }
     }
     for (OpOperand &operand : terminator->getOpOperands())
       operand.set(now(operand.get(), b));
     llvm::append_range(dead, old);
+    return success();
   }
 
   void outline(const Group &group, int index, const FusedBlock &fused,
@@ -314,6 +322,7 @@ private:
     return current[value] = copy->getResult(0);
   }
 
+  Block &function;
   Layouts layouts;
   OpSet materialised;
   llvm::DenseMap<Value, Value> current;
@@ -324,7 +333,8 @@ struct FormKernelsPass
     : tfm::sched::impl::FormKernelsPassBase<FormKernelsPass> {
   void runOnOperation() override {
     for (auto func : getOperation().getOps<func::FuncOp>())
-      KernelFormer former(func.getBody().front());
+      if (failed(KernelFormer(func.getBody().front()).run()))
+        return signalPassFailure();
   }
 };
 

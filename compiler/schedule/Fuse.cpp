@@ -15,36 +15,6 @@ using sched::KernelKind;
 
 namespace {
 
-/// Ops that a row kernel computes.
-bool isRowOp(Operation *op) {
-  return op->hasTrait<OpTrait::Elementwise>() ||
-         isa<ReduceSumOp, ReduceMaxOp, GatherOp, DropoutOp, IotaOp,
-             PositionsOp>(op) ||
-         isViewOp(op);
-}
-
-Domain domainOfShape(Type type) {
-  auto tensor = cast<RankedTensorType>(type);
-  int64_t n = tensor.getNumElements();
-  if (tensor.getRank() == 0 || tensor.getShape().back() == 1)
-    return {1, n};
-  return {n / tensor.getShape().back(), tensor.getShape().back()};
-}
-
-KernelKind kindOf(Operation *op) {
-  if (isa<MatmulOp>(op))
-    return KernelKind::Matmul;
-  if (isa<AttentionOp>(op))
-    return KernelKind::Attention;
-  if (isa<AttentionBackwardOp>(op))
-    return KernelKind::AttentionBackward;
-  if (isa<ScatterAddOp>(op))
-    return KernelKind::ScatterAdd;
-  if (isa<CacheUpdateOp>(op))
-    return KernelKind::CacheUpdate;
-  return KernelKind::Row;
-}
-
 /// Ops that are no kernel with others: loops, and copies.
 bool standsAlone(Operation *op) {
   return isa<RepeatOp, ConcatOp, ReshapeOp>(op);
@@ -55,13 +25,14 @@ public:
   Fuser(Block &block, const OpSet &materialised)
       : block(block), materialised(materialised) {}
 
-  FusedBlock run() {
+  FailureOr<FusedBlock> run() {
     for (Operation &op : block) {
       if (op.hasTrait<OpTrait::IsTerminator>() ||
           isa<GetParamOp, ConstantOp>(op) ||
           (isFree(&op) && !materialised.contains(&op)))
         continue;
-      place(&op);
+      if (failed(place(&op)))
+        return failure();
     }
     while (mergeOnce())
       ;
@@ -69,19 +40,26 @@ public:
   }
 
 private:
-  void place(Operation *op) {
+  LogicalResult place(Operation *op) {
     Domain own = naturalDomain(op);
-    if (isRowOp(op) && !standsAlone(op)) {
+    std::optional<KernelKind> kind;
+    if (!standsAlone(op)) {
+      kind = sched::kindOf(op->getName());
+      if (!kind)
+        return op->emitError() << "no kernel computes " << op->getName();
+    }
+    if (kind == KernelKind::Row) {
       for (int k = std::max(earliest(op), 0); k < size(); ++k) {
         if (!canJoin(op, k, own))
           continue;
         result.groupOf[op] = k;
         result.groups[k].ops.push_back(op);
-        return;
+        return success();
       }
     }
     result.groupOf[op] = size();
-    result.groups.push_back({kindOf(op), {op}, own});
+    result.groups.push_back({kind, {op}, own});
+    return success();
   }
 
   int size() const { return static_cast<int>(result.groups.size()); }
@@ -103,8 +81,6 @@ private:
   bool canJoin(Operation *op, int k, const Domain &own) const {
     const Group &group = result.groups[k];
     const Domain &domain = group.domain;
-    if (standsAlone(group.ops.front()))
-      return false;
     bool elementwise = op->hasTrait<OpTrait::Elementwise>();
     if (group.kind == KernelKind::Matmul) {
       // An epilogue sees single elements, in no order.
@@ -233,9 +209,7 @@ private:
   bool tryMerge(int a, int b) {
     const Group &first = result.groups[a], &second = result.groups[b];
     if (first.kind != KernelKind::Row || second.kind != KernelKind::Row ||
-        first.domain != second.domain || first.ops.empty() ||
-        second.ops.empty() || standsAlone(first.ops.front()) ||
-        standsAlone(second.ops.front()))
+        first.domain != second.domain)
       return false;
     bool inRegister;
     bool direct = reads(b, a, inRegister);
@@ -268,39 +242,16 @@ private:
 
 } // namespace
 
-bool tfm::readsAtPoint(Operation *op, unsigned operand) {
-  if (isa<GatherOp>(op))
-    return operand == 1; // ids: one per row
-  return isRowOp(op);
-}
-
-FusedBlock tfm::fuse(Block &block, const OpSet &materialised) {
+FailureOr<FusedBlock> tfm::fuse(Block &block, const OpSet &materialised) {
   return Fuser(block, materialised).run();
 }
 
 Domain tfm::naturalDomain(Operation *op) {
-  if (std::optional<int64_t> axis = reducedAxis(op)) {
-    RankedTensorType type = tensorType(op->getOperand(0));
-    // A row sum has the last axis as columns; a column sum everything after
-    // the axis that it reduces.
-    int64_t cols = 1;
-    for (int64_t size :
-         type.getShape().drop_front(isRowReduction(op) ? *axis : *axis + 1))
-      cols *= size;
-    return {type.getNumElements() / cols, cols};
-  }
-  if (isa<GatherOp>(op)) {
-    int64_t rows = tensorType(op->getOperand(1)).getNumElements();
-    return {rows, tensorType(op->getResult(0)).getNumElements() / rows};
-  }
-  if (isa<DropoutOp, MatmulOp>(op)) {
-    RankedTensorType type = tensorType(op->getResult(0));
-    int64_t cols = type.getRank() ? type.getShape().back() : 1;
-    return {type.getNumElements() / cols, cols};
-  }
-  if (isRowOp(op))
-    return domainOfShape(op->getResult(0).getType());
-  return {0, 0};
+  if (auto row = dyn_cast<RowKernelOpInterface>(op))
+    return row.getDomain();
+  if (auto matmul = dyn_cast<MatmulOp>(op))
+    return rowsOf(matmul.getY());
+  return {};
 }
 
 void tfm::forEachRead(Operation *op, const Domain &domain,
@@ -357,8 +308,7 @@ void tfm::findMaterialised(Block &block, OpSet &result) {
       // A scatter computes its ids row by row.
       bool ids = isa<ScatterAddOp>(&op) && operand.getOperandNumber() == 1 &&
                  isa_and_nonnull<PositionsOp, IotaOp>(value.getDefiningOp());
-      if (isRowOp(&op) && !standsAlone(&op) &&
-          readsAtPoint(&op, operand.getOperandNumber()))
+      if (!standsAlone(&op) && readsAtPoint(&op, operand.getOperandNumber()))
         visit(value, domain.roleOf(value.getType()), domain);
       else if (!ids)
         require(value);

@@ -52,7 +52,7 @@ Domain tfm::copyDomain(MemRefType from, MemRefType to) {
   return {n / target.shape.back(), target.shape.back()};
 }
 
-static Domain domainOf(Operation *step) {
+static Domain stepDomain(Operation *step) {
   if (auto launch = dyn_cast<LaunchOp>(step))
     return launch.getDomain();
   if (auto copy = dyn_cast<CopyOp>(step))
@@ -68,7 +68,7 @@ std::string tfm::describe(Operation *step) {
     os << stringifyKernelKind(launch.getKind());
   else
     os << step->getName().stripDialect();
-  if (Domain domain = domainOf(step); domain.rows)
+  if (Domain domain = stepDomain(step); domain.rows)
     os << ' ' << domain.rows << 'x' << domain.cols;
   if (!launch || launch.getKind() == KernelKind::Fold)
     return text;

@@ -30,6 +30,11 @@ bool isBytes(mlir::Type type);
 
 namespace tfm::sched {
 class WriteOp;
+
+/// The kind of kernel that begins with an op of that name: `row` where the op
+/// says how a row kernel computes it (RowKernelOpInterface). None for what no
+/// kernel computes.
+std::optional<KernelKind> kindOf(mlir::OperationName op);
 } // namespace tfm::sched
 
 #define GET_OP_CLASSES

@@ -35,47 +35,38 @@ LogicalResult verifyAccess(Operation *op, const Domain &domain, ShapedType type,
   return success();
 }
 
-/// Whether the ops of the body are those that the kind promises.
-LogicalResult verifyKind(Operation *op, KernelKind kind, Operation *first) {
-  bool holds = true;
-  switch (kind) {
-  case KernelKind::Row:
-    holds = !isa_and_nonnull<MatmulOp, AttentionOp, AttentionBackwardOp,
-                             ScatterAddOp, CacheUpdateOp>(first);
-    break;
-  case KernelKind::Matmul:
-    holds = isa_and_nonnull<MatmulOp>(first);
-    break;
-  case KernelKind::Attention:
-    holds = isa_and_nonnull<AttentionOp>(first);
-    break;
-  case KernelKind::AttentionBackward:
-    holds = isa_and_nonnull<AttentionBackwardOp>(first);
-    break;
-  case KernelKind::ScatterAdd:
-    holds = isa_and_nonnull<ScatterAddOp>(first);
-    break;
-  case KernelKind::CacheUpdate:
-    holds = isa_and_nonnull<CacheUpdateOp>(first);
-    break;
-  case KernelKind::Fold:
+/// Whether an op of a body computes nothing: it brings what the others read, or
+/// takes what they give.
+bool onlyMoves(Operation &op) {
+  return isa<ReadOp, WriteOp, sched::YieldOp>(op);
+}
+
+/// The first op of a body that computes something and is not free.
+Operation *firstComputed(Block &body) {
+  for (Operation &op : body)
+    if (!onlyMoves(op) && !isFree(&op))
+      return &op;
+  return nullptr;
+}
+
+/// Whether the ops of a kernel's body are those that its kind promises.
+LogicalResult verifyKind(Operation *op, KernelKind kind, Block &body) {
+  Operation *first = firstComputed(body);
+  bool holds;
+  if (kind == KernelKind::Fold)
     holds = isa_and_nonnull<ReduceSumOp, ReduceMaxOp>(first);
-    break;
-  }
+  else
+    holds = first ? kindOf(first->getName()) == kind : kind == KernelKind::Row;
   if (!holds)
     return op->emitOpError("of kind '")
            << stringifyKernelKind(kind) << "' begins with "
            << (first ? first->getName().getStringRef() : "nothing");
+  for (Operation &member : body)
+    if (&member != first && !onlyMoves(member) && !isa<ConstantOp>(member) &&
+        kindOf(member.getName()) != KernelKind::Row)
+      return op->emitOpError("goes on with ")
+             << member.getName() << ", which no row kernel computes";
   return success();
-}
-
-/// The first op of a body that is neither free nor a read.
-Operation *firstComputed(Block &body) {
-  for (Operation &op : body)
-    if (!isa<ReadOp>(op) && !isFree(&op) &&
-        !op.hasTrait<OpTrait::IsTerminator>())
-      return &op;
-  return nullptr;
 }
 
 LogicalResult verifyArguments(Operation *op, Block *body, TypeRange expected) {
@@ -86,6 +77,21 @@ LogicalResult verifyArguments(Operation *op, Block *body, TypeRange expected) {
 }
 
 } // namespace
+
+std::optional<KernelKind> sched::kindOf(OperationName op) {
+  static const std::pair<TypeID, KernelKind> kinds[] = {
+      {TypeID::get<MatmulOp>(), KernelKind::Matmul},
+      {TypeID::get<AttentionOp>(), KernelKind::Attention},
+      {TypeID::get<AttentionBackwardOp>(), KernelKind::AttentionBackward},
+      {TypeID::get<ScatterAddOp>(), KernelKind::ScatterAdd},
+      {TypeID::get<CacheUpdateOp>(), KernelKind::CacheUpdate}};
+  for (auto [id, kind] : kinds)
+    if (op.getTypeID() == id)
+      return kind;
+  if (op.hasInterface<RowKernelOpInterface>())
+    return KernelKind::Row;
+  return std::nullopt;
+}
 
 ArrayRef<int64_t> KernelOp::getLayout(unsigned result) {
   if (!getLayouts())
@@ -125,8 +131,12 @@ LogicalResult KernelOp::verify() {
       return emitOpError() << "result " << i
                            << " has a layout that is no order of its axes";
   }
-  return verifyKind(*this, getKind(), firstComputed(*getBlock()));
+  return verifyKind(*this, getKind(), *getBlock());
 }
+
+Domain ReduceChunksOp::getDomain() { return rowsOf(getX()); }
+
+std::optional<int64_t> ReduceChunksOp::getReducedAxis() { return 0; }
 
 LogicalResult ReduceChunksOp::verify() {
   RankedTensorType x = getX().getType(), y = getY().getType();
@@ -229,7 +239,7 @@ LogicalResult LaunchOp::verify() {
     if (writes != (i < getReads().size() ? 0 : 1))
       return emitOpError("writes argument ") << i << ' ' << writes << " times";
   }
-  return verifyKind(*this, getKind(), firstComputed(*getBlock()));
+  return verifyKind(*this, getKind(), *getBlock());
 }
 
 /// Whether a tensor lies in a memref: of one shape and element.

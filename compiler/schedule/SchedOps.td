@@ -9,6 +9,7 @@
 #define TFM_SCHEDULE_SCHEDOPS_TD
 
 include "SchedDialect.td"
+include "compiler/dialect/TfmInterfaces.td"
 include "mlir/IR/BuiltinAttributes.td"
 include "mlir/IR/OpAsmInterface.td"
 include "mlir/IR/SymbolInterfaces.td"
@@ -171,7 +172,8 @@ def ContiguousOp : Sched_Op<"contiguous", [Pure, SameOperandsAndResultType]> {
   let assemblyFormat = "$x attr-dict `:` type($x)";
 }
 
-def ReduceChunksOp : Sched_Op<"reduce_chunks", [Pure]> {
+def ReduceChunksOp : Sched_Op<"reduce_chunks", [Pure,
+    DeclareOpInterfaceMethods<RowKernelOpInterface, ["getDomain", "getReducedAxis"]>]> {
   let summary = "the sum of the rows of each chunk of rows";
   let description = [{
     `y[c, :]` is the sum (with `maximum`: the maximum) of `x[r, :]` over
@@ -383,8 +385,9 @@ def LaunchOp : Sched_Op<"launch", [IsolatedFromAbove, SingleBlock, NoTerminator,
     Access getAccessOf(unsigned argument) { return getAccess()[argument]; }
     /// The write of the argument of that number.
     WriteOp getWriteOf(unsigned argument);
-    /// The first op of the kernel that is not a read: of every kind but `row`
-    /// it is the one that the kind is named after.
+    /// The first op of the kernel that computes something and is not free: of
+    /// every kind but `row` it is the one that the kind is named after. A row
+    /// kernel may have none.
     ::mlir::Operation *getFirstOp();
   }];
 }

@@ -121,3 +121,28 @@ func.func @chunks_of_other_rows(%x: tensor<40x8xf32>) -> tensor<16x4xf32> {
   %k = sched.reduce_chunks %x : tensor<40x8xf32> to tensor<16x4xf32>
   return %k : tensor<16x4xf32>
 }
+
+// -----
+
+func.func @unknown_first(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  // expected-error @+1 {{of kind 'row' begins with tfm.softmax}}
+  %k = sched.kernel row 4 by 8 (%x : tensor<4x8xf32>) [point] -> (tensor<4x8xf32>) [point] {
+  ^bb0(%a: tensor<4x8xf32>):
+    %b = tfm.softmax %a : tensor<4x8xf32>
+    sched.yield %b : tensor<4x8xf32>
+  }
+  return %k : tensor<4x8xf32>
+}
+
+// -----
+
+func.func @unknown_member(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  // expected-error @+1 {{goes on with tfm.softmax, which no row kernel computes}}
+  %k = sched.kernel row 4 by 8 (%x : tensor<4x8xf32>) [point] -> (tensor<4x8xf32>) [point] {
+  ^bb0(%a: tensor<4x8xf32>):
+    %b = tfm.exp %a : tensor<4x8xf32>
+    %c = tfm.softmax %b : tensor<4x8xf32>
+    sched.yield %c : tensor<4x8xf32>
+  }
+  return %k : tensor<4x8xf32>
+}

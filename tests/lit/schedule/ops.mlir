@@ -58,6 +58,16 @@ sched.program @program {
       // CHECK: sched.write %{{.*}}, %{{.*}} : tensor<4x8xf32> to memref<4x8xf32, strided<[8, 1]>>
       sched.write %d, %b : tensor<4x8xf32> to memref<4x8xf32, strided<[8, 1]>>
     }
+    // A row kernel may hold nothing but what is free.
+    // CHECK: sched.launch row 4 by 8 reads() writes(%{{.*}} : memref<4x8xi32, strided<[8, 1]>>) [point] {
+    %n = sched.view %h at 0 : memref<128xi8> to memref<4x8xi32, strided<[8, 1]>>
+    sched.launch row 4 by 8 reads() writes(%n : memref<4x8xi32, strided<[8, 1]>>) [point] {
+    ^bb0(%b: memref<4x8xi32, strided<[8, 1]>>):
+      // CHECK: %[[N:.*]] = tfm.iota 1 : tensor<4x8xi32>
+      %x = tfm.iota 1 : tensor<4x8xi32>
+      // CHECK: sched.write %[[N]], %{{.*}} : tensor<4x8xi32> to memref<4x8xi32, strided<[8, 1]>>
+      sched.write %x, %b : tensor<4x8xi32> to memref<4x8xi32, strided<[8, 1]>>
+    }
   }
   // CHECK: sched.output "y" %[[V]] : memref<4x8xf32, strided<[8, 1]>>
   sched.output "y" %v : memref<4x8xf32, strided<[8, 1]>>
