@@ -32,6 +32,11 @@ void tfm::forEachStep(ProgramOp program,
   forEachStepIn(*program.getBlock(), 1, visit);
 }
 
+BlockArgument tfm::argumentOf(Value operand) {
+  auto read = operand ? operand.getDefiningOp<ReadOp>() : ReadOp();
+  return read ? cast<BlockArgument>(read.getFrom()) : BlockArgument();
+}
+
 SmallVector<Operation *> tfm::computedOps(LaunchOp launch) {
   SmallVector<Operation *> ops;
   for (Operation &op : *launch.getBlock()) {

@@ -23,6 +23,9 @@ namespace tfm {
 void forEachStep(sched::ProgramOp program,
                  llvm::function_ref<void(mlir::Operation *, int64_t)> visit);
 
+/// The argument of its launch that an operand is read from; null where there is
+/// no operand, or it is computed.
+mlir::BlockArgument argumentOf(mlir::Value operand);
 /// The ops that a launch computes and that are not free or are written.
 llvm::SmallVector<mlir::Operation *> computedOps(sched::LaunchOp launch);
 

@@ -7,6 +7,7 @@
 
 #include "compiler/target/cpu/CacheUpdate.h"
 
+#include "compiler/schedule/Launches.h"
 #include "compiler/schedule/View.h"
 #include "compiler/target/cpu/RowKernel.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -21,25 +22,20 @@ Kernel tfm::emitCacheUpdateKernel(OpBuilder &builder, ModuleOp module,
                                   StringRef name, LaunchOp launch,
                                   int64_t lanes) {
   auto op = cast<CacheUpdateOp>(launch.getFirstOp());
-  SmallVector<Type> types = bufferTypes(launch);
-  func::FuncOp kernel = beginKernel(builder, module, name, types, 0);
-  KernelBuilder k(builder, module, lanes);
-  KernelArguments arguments(kernel);
-  // What the launch reads an operand of the op from.
-  auto source = [](Value operand) {
-    return cast<BlockArgument>(operand.getDefiningOp<ReadOp>().getFrom());
-  };
+  BegunKernel begun(builder, module, name, bufferTypes(launch), lanes);
+  KernelBuilder &k = begun.k;
+  const KernelArguments &arguments = begun.arguments;
   auto pointer = [&](BlockArgument argument) {
-    return k.pointer(kernel.getArgument(argument.getArgNumber()));
+    return begun.pointers[argument.getArgNumber()];
   };
   auto view = [](BlockArgument argument) {
     return viewOf(cast<MemRefType>(argument.getType()));
   };
   BlockArgument to = launch.getWriteArgs().front();
-  Value updates = pointer(source(op.getUpdates())),
-        positions = pointer(source(op.getPositions())), base = pointer(to);
-  View from = view(source(op.getUpdates())),
-       starts = view(source(op.getPositions())), cache = view(to);
+  BlockArgument of = argumentOf(op.getUpdates()),
+                at = argumentOf(op.getPositions());
+  Value updates = pointer(of), positions = pointer(at), base = pointer(to);
+  View from = view(of), starts = view(at), cache = view(to);
   ArrayRef<int64_t> shape = from.shape;
   int64_t heads = shape[1], count = shape[2], width = shape[3],
           capacity = cache.shape[2];
@@ -74,5 +70,5 @@ Kernel tfm::emitCacheUpdateKernel(OpBuilder &builder, ModuleOp module,
       }
     });
   });
-  return {kernel, 0};
+  return {begun.func, 0};
 }

@@ -7,6 +7,7 @@
 
 #include "compiler/target/cpu/KernelLibrary.h"
 
+#include "compiler/schedule/Launches.h"
 #include "compiler/schedule/View.h"
 #include "compiler/target/cpu/Attention.h"
 #include "compiler/target/cpu/CacheUpdate.h"
@@ -44,13 +45,6 @@ bool sameKernel(Operation *a, Operation *b) {
   return !launch || OperationEquivalence::isRegionEquivalentTo(
                         &launch.getBody(), &cast<LaunchOp>(b).getBody(),
                         OperationEquivalence::IgnoreLocations);
-}
-
-/// The argument of its launch that an operand is read from; null where it is
-/// not read.
-BlockArgument argumentOf(Value operand) {
-  auto read = operand ? operand.getDefiningOp<ReadOp>() : ReadOp();
-  return read ? cast<BlockArgument>(read.getFrom()) : BlockArgument();
 }
 
 /// How elements lie in memory: booleans are bytes.

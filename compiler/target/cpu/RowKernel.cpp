@@ -45,14 +45,6 @@ Value combine(KernelBuilder &k, Operation *reduction, Value a, Value b) {
   return arith::SelectOp::create(k.b, k.loc, greater, a, b);
 }
 
-SmallVector<Value> pointersOf(KernelBuilder &k, func::FuncOp kernel,
-                              size_t count) {
-  SmallVector<Value> pointers;
-  for (size_t i = 0; i < count; ++i)
-    pointers.push_back(k.pointer(kernel.getArgument(i)));
-  return pointers;
-}
-
 /// One row kernel in the making: of the ops of a launch, or, without any, of
 /// elements that are moved or set.
 class RowKernel {
@@ -316,10 +308,8 @@ Kernel emitMoved(OpBuilder &builder, ModuleOp module, StringRef name,
   if (from)
     types.push_back(bufferType(from));
   types.push_back(bufferType(to));
-  func::FuncOp kernel = beginKernel(builder, module, name, types, 0);
-  KernelBuilder k(builder, module, lanes);
-  KernelArguments arguments(kernel);
-  SmallVector<Value> pointers = pointersOf(k, kernel, types.size());
+  BegunKernel begun(builder, module, name, types, lanes);
+  auto &[func, k, arguments, pointers] = begun;
   // It walks its views in whatever shape serves best.
   Domain domain = copyDomain(from, to);
   ElementEmitter elements(k, domain, arguments);
@@ -327,16 +317,18 @@ Kernel emitMoved(OpBuilder &builder, ModuleOp module, StringRef name,
     elements.addRead(source, pointers.front(), viewOf(from), Access::Point);
   elements.addWrite(pointers.back(), viewOf(to), Access::Point);
   RowKernel(k, domain, std::move(elements), arguments, std::move(moved)).emit();
-  return {kernel, 0};
-}
-
-/// The number of the argument of the launch that an operand is read from.
-unsigned argumentOf(Value operand) {
-  return cast<BlockArgument>(operand.getDefiningOp<ReadOp>().getFrom())
-      .getArgNumber();
+  return {func, 0};
 }
 
 } // namespace
+
+BegunKernel::BegunKernel(OpBuilder &builder, ModuleOp module, StringRef name,
+                         ArrayRef<Type> buffers, int64_t lanes)
+    : func(beginKernel(builder, module, name, buffers, /*scratch=*/0)),
+      k(builder, module, lanes), arguments(func) {
+  for (size_t i = 0; i < buffers.size(); ++i)
+    pointers.push_back(k.pointer(func.getArgument(i)));
+}
 
 MemRefType tfm::bufferType(MemRefType type) {
   View view = viewOf(type);
@@ -356,16 +348,13 @@ SmallVector<Type> tfm::bufferTypes(LaunchOp launch) {
 
 Kernel tfm::emitRowKernel(OpBuilder &builder, ModuleOp module, StringRef name,
                           LaunchOp launch, int64_t lanes) {
-  SmallVector<Type> types = bufferTypes(launch);
-  func::FuncOp kernel = beginKernel(builder, module, name, types, 0);
-  KernelBuilder k(builder, module, lanes);
-  KernelArguments arguments(kernel);
-  SmallVector<Value> pointers = pointersOf(k, kernel, types.size());
+  BegunKernel begun(builder, module, name, bufferTypes(launch), lanes);
+  auto &[func, k, arguments, pointers] = begun;
   if (launch.getKind() == KernelKind::Fold)
     emitFold(k, launch, pointers, arguments);
   else
     RowKernel(k, launch, pointers, arguments).emit();
-  return {kernel, 0};
+  return {func, 0};
 }
 
 Kernel tfm::emitCopyKernel(OpBuilder &builder, ModuleOp module, StringRef name,
@@ -390,19 +379,19 @@ Kernel tfm::emitScatterAddKernel(OpBuilder &builder, ModuleOp module,
                                  StringRef name, LaunchOp launch,
                                  int64_t lanes) {
   auto op = cast<ScatterAddOp>(launch.getFirstOp());
-  SmallVector<Type> types = bufferTypes(launch);
-  func::FuncOp kernel = beginKernel(builder, module, name, types, 0);
-  KernelBuilder k(builder, module, lanes);
-  KernelArguments arguments(kernel);
-  SmallVector<Value> pointers = pointersOf(k, kernel, types.size());
+  BegunKernel begun(builder, module, name, bufferTypes(launch), lanes);
+  auto &[func, k, arguments, pointers] = begun;
+  auto pointerOf = [&](Value operand) {
+    return begun.pointers[argumentOf(operand).getArgNumber()];
+  };
   int64_t rows = tensorType(op.getIds()).getNumElements();
   int64_t cols = tensorType(op.getUpdates()).getNumElements() / rows;
-  Value updates = pointers[argumentOf(op.getUpdates())];
+  Value updates = pointerOf(op.getUpdates());
   Value base = pointers.back();
   // The ids are a row's scalars in the domain of the updates.
   ElementEmitter ids(k, Domain{rows, cols == 1 ? 2 : cols}, arguments);
   if (auto read = op.getIds().getDefiningOp<ReadOp>())
-    ids.addRead(op.getIds(), pointers[argumentOf(op.getIds())],
+    ids.addRead(op.getIds(), pointerOf(op.getIds()),
                 viewOf(read.getFrom().getType()), Access::Row);
   int64_t vectors = llvm::divideCeil(cols, lanes);
   auto [from, to] = k.share(k.i64(vectors), k.toI64(arguments.thread),
@@ -420,5 +409,5 @@ Kernel tfm::emitScatterAddKernel(OpBuilder &builder, ModuleOp module,
       k.store(k.addf(k.load(at, mask), add), at, mask);
     });
   });
-  return {kernel, 0};
+  return {func, 0};
 }

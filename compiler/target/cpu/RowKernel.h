@@ -10,6 +10,7 @@
 
 #include "compiler/schedule/SchedDialect.h"
 #include "compiler/target/cpu/KernelBuilder.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace tfm {
 
@@ -19,6 +20,19 @@ mlir::MemRefType bufferType(mlir::MemRefType type);
 
 /// Those of everything that a launch reads and writes, in order.
 llvm::SmallVector<mlir::Type> bufferTypes(sched::LaunchOp launch);
+
+/// A kernel whose body is about to be written: its builder, the first element
+/// of each of its `buffers`, and the arguments after them.
+struct BegunKernel {
+  BegunKernel(mlir::OpBuilder &builder, mlir::ModuleOp module,
+              llvm::StringRef name, llvm::ArrayRef<mlir::Type> buffers,
+              int64_t lanes);
+
+  mlir::func::FuncOp func;
+  KernelBuilder k;
+  KernelArguments arguments;
+  llvm::SmallVector<mlir::Value> pointers;
+};
 
 /// Emits the kernel of a row launch or a fold: threads share the rows; each row
 /// is walked once per pass, in vectors.
