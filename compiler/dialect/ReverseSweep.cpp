@@ -19,7 +19,7 @@ void ReverseSweep::activate(Value value) {
 
 void ReverseSweep::propagateActivity(Block &block) {
   for (Operation &op : block) {
-    if (!isa<DifferentiableOpInterface>(op) || isa<StopGradientOp>(op))
+    if (isa<StopGradientOp>(op))
       continue;
     if (llvm::any_of(op.getOperands(), [&](Value x) { return isActive(x); }))
       for (Value value : op.getResults())
@@ -52,6 +52,8 @@ LogicalResult ReverseSweep::run(Block &block) {
     if (!reached || !llvm::is_contained(wanted, true))
       continue;
 
+    if (!isa<DifferentiableOpInterface>(op))
+      return op->emitOpError("has no derivative");
     SmallVector<Value> operands(op->getOperands());
     auto repeat = dyn_cast<RepeatOp>(op);
     FailureOr<Cotangents> found =

@@ -29,7 +29,8 @@ public:
   /// Asks for the derivative with respect to `value`; no effect unless it is a
   /// float.
   void activate(mlir::Value value);
-  /// Marks every value of `block` that depends differentiably on an active one.
+  /// Marks every float of `block` that depends on an active value, unless the
+  /// gradient is stopped on the way.
   void propagateActivity(mlir::Block &block);
   bool isActive(mlir::Value value) const { return active.contains(value); }
 

@@ -141,7 +141,8 @@ llvm::Error Reader::readModel() {
     } else if (auto string = dyn_cast_or_null<StringAttr>(value)) {
       parameter.value = string.str();
     } else {
-      continue;
+      return llvm::createStringError("the hyperparameter " + parameter.name +
+                                     " has a value of no known kind");
     }
     report.hyperparameters.push_back(std::move(parameter));
   }

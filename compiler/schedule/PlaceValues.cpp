@@ -347,9 +347,6 @@ void ValuePlacer::placeBlock(Block &block) {
       moveTo(copy.getX(), place(copy.getY()));
     } else if (auto kernel = dyn_cast<KernelOp>(op)) {
       placeKernel(kernel);
-    } else {
-      assert((isViewOp(&op) || isa<ConstantOp, GetParamOp>(op)) &&
-             "an op that no kernel computes");
     }
   }
 }
@@ -443,6 +440,22 @@ void ValuePlacer::place(func::FuncOp func) {
 
 namespace {
 
+/// Whether kernels have been formed: what is left besides them has a place, or
+/// is a view of one.
+LogicalResult verifyFormed(Block &block) {
+  for (Operation &op : block.without_terminator()) {
+    if (auto repeat = dyn_cast<RepeatOp>(op)) {
+      if (failed(verifyFormed(*repeat.getBlock())))
+        return failure();
+    } else if (!isViewOp(&op) &&
+               !isa<KernelOp, ContiguousOp, ConcatOp, ConstantOp, GetParamOp>(
+                   op)) {
+      return op.emitOpError("is in no kernel");
+    }
+  }
+  return success();
+}
+
 struct PlaceValuesPass
     : tfm::sched::impl::PlaceValuesPassBase<PlaceValuesPass> {
   using PlaceValuesPassBase::PlaceValuesPassBase;
@@ -457,8 +470,11 @@ struct PlaceValuesPass
     FailureOr<std::optional<Optimizer>> optimizer = Optimizer::read(module);
     if (failed(optimizer))
       return signalPassFailure();
-    PermanentBuffers permanent(module, *optimizer);
     SmallVector<func::FuncOp> functions(module.getOps<func::FuncOp>());
+    for (func::FuncOp func : functions)
+      if (failed(verifyFormed(func.getBody().front())))
+        return signalPassFailure();
+    PermanentBuffers permanent(module, *optimizer);
     for (func::FuncOp func : functions) {
       ValuePlacer(&getContext(), permanent, *kernels, microSteps(module))
           .place(func);

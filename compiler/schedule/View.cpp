@@ -13,7 +13,12 @@ using namespace mlir;
 using namespace tfm;
 
 int64_t tfm::elementBytes(Type element) {
-  return element.isInteger(1) ? 1 : element.getIntOrFloatBitWidth() / 8;
+  if (element.isInteger(1))
+    return 1;
+  unsigned bits = element.isIntOrFloat() ? element.getIntOrFloatBitWidth() : 0;
+  if (bits == 0 || bits % 8 != 0)
+    llvm::report_fatal_error("a type of elements that is no whole bytes");
+  return bits / 8;
 }
 
 View tfm::contiguousView(RankedTensorType type, Value buffer) {
@@ -33,9 +38,8 @@ View tfm::viewOf(MemRefType type) {
   view.shape.assign(type.getShape().begin(), type.getShape().end());
   int64_t offset;
   SmallVector<int64_t> strides;
-  LogicalResult known = type.getStridesAndOffset(strides, offset);
-  assert(succeeded(known) && offset == 0 && "a memref without strides");
-  (void)known;
+  if (failed(type.getStridesAndOffset(strides, offset)) || offset != 0)
+    llvm::report_fatal_error("a view of memory without strides");
   view.strides.assign(strides.begin(), strides.end());
   return view;
 }
@@ -59,7 +63,7 @@ View View::through(Operation *op) const {
     return transposed(transpose.getPermutation());
   if (auto slice = dyn_cast<SliceOp>(op))
     return sliced(slice.getAxis(), slice.getStart(), slice.getSize());
-  return broadcastTo(tensorType(op->getResult(0)).getShape());
+  return broadcastTo(tensorType(cast<BroadcastOp>(op).getY()).getShape());
 }
 
 int64_t View::numElements() const {

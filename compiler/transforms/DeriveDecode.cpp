@@ -42,15 +42,10 @@ RankedTensorType cacheOfSums(Value sums, const SequenceTag &tag,
 /// What is kept of a causal op: keys and values, or the sums.
 SmallVector<RankedTensorType> cachesOf(Operation *op,
                                        const SequenceAnalysis &analysis) {
-  return llvm::TypeSwitch<Operation *, SmallVector<RankedTensorType>>(op)
-      .Case([](AttentionOp attention) {
-        return SmallVector<RankedTensorType>{tensorType(attention.getK()),
-                                             tensorType(attention.getV())};
-      })
-      .Case([&](CumsumOp sum) {
-        return SmallVector<RankedTensorType>{cacheOfSums(
-            sum.getY(), *analysis.find(sum.getY()), analysis.batch())};
-      });
+  if (auto attention = dyn_cast<AttentionOp>(op))
+    return {tensorType(attention.getK()), tensorType(attention.getV())};
+  Value sums = cast<CumsumOp>(op).getY();
+  return {cacheOfSums(sums, *analysis.find(sums), analysis.batch())};
 }
 
 /// The types of the caches of a block in program order; inside of a repeat
@@ -398,10 +393,11 @@ void StepBuilder::cloneBlock(Block &block, Scope &scope) {
     if (auto repeat = dyn_cast<RepeatOp>(&op)) {
       cloneRepeat(repeat, scope);
     } else if (analysis.isCausal(&op)) {
-      llvm::TypeSwitch<Operation *>(&op)
-          .Case(
-              [&](AttentionOp attention) { cloneAttention(attention, scope); })
-          .Case([&](CumsumOp sum) { cloneCumsum(sum, scope); });
+      // What may be kept (`canKeep`).
+      if (auto attention = dyn_cast<AttentionOp>(op))
+        cloneAttention(attention, scope);
+      else
+        cloneCumsum(cast<CumsumOp>(op), scope);
     } else if (suffix.contains(&op)) {
       for (Value operand : op.getOperands())
         inSuffix(operand, scope);

@@ -253,9 +253,10 @@ std::optional<BuiltinCall::Along> BuiltinCall::along(StringRef which) {
 SymbolicValue BuiltinCall::elementwiseNumber(const SymbolicValue &x) {
   if (name == "abs" && x.is(SymbolicValue::Int))
     return x.dim().value() < 0 ? SymbolicValue::integer(-x.dim()) : x;
-  const ScalarFunction *function = findScalarFunction(name);
   // A number has no gradient to stop.
-  double y = function ? function->value(x.number()) : x.number();
+  double y = name == "stop_gradient"
+                 ? x.number()
+                 : findScalarFunction(name)->value(x.number());
   if (std::isfinite(y))
     return SymbolicValue::real(y);
   reporter.error(412, arg("x")->range,
@@ -427,9 +428,10 @@ SymbolicValue BuiltinCall::cast() {
   auto t = tensor("x");
   if (!t)
     return SymbolicValue();
-  Elem elem = type.text() == "float" ? Elem::Float
-              : type.text() == "int" ? Elem::Int
-                                     : Elem::Bool;
+  Elem elem = llvm::StringSwitch<Elem>(type.text())
+                  .Case("float", Elem::Float)
+                  .Case("int", Elem::Int)
+                  .Case("bool", Elem::Bool);
   if (elem == t->elem)
     return SymbolicValue::tensor(*t);
   return SymbolicValue::tensor({emitter.cast(t->handle, elem), elem, t->dims});

@@ -85,7 +85,7 @@ struct Emitter::Impl {
     case Elem::Bool:
       return builder.getI1Type();
     }
-    return {};
+    llvm_unreachable("every kind of elements has a type");
   }
 
   RankedTensorType type(Elem elem, Shape shape) {
@@ -374,6 +374,8 @@ static DenseElementsAttr splatAttr(RankedTensorType type, double value) {
     return DenseElementsAttr::get(type, static_cast<float>(value));
   if (element.isInteger(1))
     return DenseElementsAttr::get(type, value != 0);
+  if (!element.isInteger(32))
+    llvm::report_fatal_error("a constant of elements of no known type");
   return DenseElementsAttr::get(type, static_cast<int32_t>(value));
 }
 
@@ -741,7 +743,18 @@ void Emitter::addHyperparameter(StringRef name, const SymbolicValue &value) {
     attr = b.getStringAttr(text + ")");
     break;
   }
-  default:
+  // Reports tell of numbers, words and truth values.
+  case SymbolicValue::Poison:
+  case SymbolicValue::None:
+  case SymbolicValue::List:
+  case SymbolicValue::Type:
+  case SymbolicValue::Method:
+  case SymbolicValue::Module:
+  case SymbolicValue::NodeRef:
+  case SymbolicValue::ParamRef:
+  case SymbolicValue::ConstRef:
+  case SymbolicValue::TensorRef:
+  case SymbolicValue::PerLayer:
     return;
   }
   impl->hyperparameters.push_back(

@@ -293,15 +293,17 @@ SymbolicValue Operators::perLayerArithmetic(StringRef op,
 
 /// "add", "multiply", ...: for "cannot add [..] and [..]".
 static StringRef verbOf(StringRef op) {
+  if (isComparison(op))
+    return "compare";
   return llvm::StringSwitch<StringRef>(op)
       .Case("+", "add")
       .Case("-", "subtract")
       .Case("*", "multiply")
-      .Case("/", "divide")
+      .Cases({"/", "//"}, "divide")
+      .Case("%", "take the remainder of")
       .Case("**", "raise")
       .Case("min", "take the minimum of")
-      .Case("max", "take the maximum of")
-      .Default("compare");
+      .Case("max", "take the maximum of");
 }
 
 SymbolicValue Operators::tensorArithmetic(StringRef op, const SymbolicValue &a,

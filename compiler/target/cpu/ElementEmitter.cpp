@@ -148,7 +148,7 @@ static Value address(KernelBuilder &k, Value pointer, Type element,
 }
 
 static unsigned alignmentOf(Type element) {
-  return element.isInteger(1) ? 1 : 4;
+  return static_cast<unsigned>(elementBytes(element));
 }
 
 Value ElementEmitter::rowOffset(const Window &window) {

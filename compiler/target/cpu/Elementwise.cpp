@@ -174,6 +174,8 @@ public:
       return arith::FPToSIOp::create(k.b, k.loc, type, x);
     if (isa<IntegerType>(from) && isa<FloatType>(to))
       return arith::SIToFPOp::create(k.b, k.loc, type, x);
+    if (!isa<FloatType>(from) || !isa<FloatType>(to))
+      llvm::report_fatal_error("no kernel converts integers to each other");
     if (from.getIntOrFloatBitWidth() < to.getIntOrFloatBitWidth())
       return arith::ExtFOp::create(k.b, k.loc, type, x);
     return arith::TruncFOp::create(k.b, k.loc, type, x);
@@ -215,7 +217,10 @@ public:
         .Case([&](SelectOp) {
           return arith::SelectOp::create(k.b, k.loc, x[0], x[1], x[2]);
         })
-        .Default([](Operation *) { return Value(); });
+        .Default([](Operation *unknown) -> Value {
+          llvm::report_fatal_error("no formula is known of " +
+                                   unknown->getName().getStringRef());
+        });
   }
 
 private:

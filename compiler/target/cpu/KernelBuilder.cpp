@@ -105,7 +105,7 @@ Value KernelBuilder::pointer(Value memref) {
   int64_t offset = 0;
   SmallVector<int64_t> strides;
   if (failed(type.getStridesAndOffset(strides, offset)))
-    offset = 0;
+    llvm::report_fatal_error("a kernel's memory has no strides");
   Value address =
       memref::ExtractAlignedPointerAsIndexOp::create(b, loc, memref);
   Value base = LLVM::IntToPtrOp::create(b, loc, ptrType, toI64(address));

@@ -32,8 +32,12 @@ constexpr int64_t kLoopColumns = 64;
 constexpr int64_t kSerialElements = 4096;
 
 bool isMaximum(Operation *reduction) {
-  auto chunks = dyn_cast<ReduceChunksOp>(reduction);
-  return chunks ? chunks.getMaximum() : isa<ReduceMaxOp>(reduction);
+  if (auto chunks = dyn_cast<ReduceChunksOp>(reduction))
+    return chunks.getMaximum();
+  if (!isa<ReduceSumOp, ReduceMaxOp>(reduction))
+    llvm::report_fatal_error("no row kernel reduces by " +
+                             reduction->getName().getStringRef());
+  return isa<ReduceMaxOp>(reduction);
 }
 
 /// One step of a sum or maximum.

@@ -34,3 +34,17 @@ func.func @loss(%x: tensor<1x1x4x8xf32>, %y: tensor<1x1x4xf32>) -> tensor<f32> {
   %loss = tfm.reshape %sum : tensor<1xf32> to tensor<f32>
   return %loss : tensor<f32>
 }
+
+// -----
+
+// An op that nobody gave a derivative is an error, not a gradient of zero.
+tfm.param @w : tensor<1x1x4x2xf32> {init = {kind = "ones"}}
+func.func @loss(%x: tensor<1x1x1x2xf32>, %at: tensor<1xi32>) -> tensor<f32> {
+  %w = tfm.get_param @w : tensor<1x1x4x2xf32>
+  // expected-error@+1 {{'tfm.cache_update' op has no derivative}}
+  %y = tfm.cache_update %w, %x, %at : tensor<1x1x4x2xf32>, tensor<1x1x1x2xf32>, tensor<1xi32>
+  %row = tfm.reshape %y : tensor<1x1x4x2xf32> to tensor<8xf32>
+  %sum = tfm.reduce_sum %row axis 0 : tensor<8xf32>
+  %loss = tfm.reshape %sum : tensor<1xf32> to tensor<f32>
+  return %loss : tensor<f32>
+}
