@@ -45,15 +45,28 @@ public:
     llvm_unreachable("a kind of kernel that reads nothing");
   }
 
-  /// Products and attention write whole rows, a scatter adds to rows that
-  /// follow each other, and sums over rows are vectors.
+  /// Products, attention and caches write whole rows, a scatter adds to rows
+  /// that follow each other, and sums over rows are vectors. Row kernels, and
+  /// what follows a product in its kernel, write at any strides.
   bool canWrite(KernelOp kernel, unsigned result,
                 const View &view) const override {
     Operation *def = kernel.getYield()->getOperand(result).getDefiningOp();
-    if (isa<ScatterAddOp>(def) || isColumnReduction(def))
-      return kernel.getKind() == KernelKind::Fold || view.isContiguous();
-    return !isa<MatmulOp, AttentionOp, AttentionBackwardOp>(def) ||
-           view.strides.back() == 1;
+    bool rows = view.strides.empty() || view.strides.back() == 1;
+    switch (kernel.getKind()) {
+    case KernelKind::Row:
+      return !isColumnReduction(def) || view.isContiguous();
+    case KernelKind::Fold:
+      return true;
+    case KernelKind::ScatterAdd:
+      return view.isContiguous();
+    case KernelKind::Matmul:
+      return !isa_and_nonnull<MatmulOp>(def) || rows;
+    case KernelKind::Attention:
+    case KernelKind::AttentionBackward:
+    case KernelKind::CacheUpdate:
+      return rows;
+    }
+    llvm_unreachable("a kind of kernel that writes nothing");
   }
 };
 

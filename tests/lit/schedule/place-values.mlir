@@ -104,6 +104,18 @@ func.func @transposed_product(%x: tensor<4x4xf32>, %w: tensor<4x8xf32>) -> tenso
 
 // -----
 
+// So does a cache.
+// CHECK-LABEL: sched.program @transposed_cache
+// CHECK: sched.launch cache_update {{.*}} writes(%{{.*}} : memref<1x2x8x4xf32, strided<[64, 32, 4, 1]>>)
+// CHECK: sched.copy {{.*}} memref<1x2x4x8xf32, strided<[64, 32, 1, 4]>> to memref<1x2x4x8xf32, strided<[64, 32, 8, 1]>>
+func.func @transposed_cache(%c: tensor<1x2x8x4xf32>, %k: tensor<1x2x1x4xf32>, %at: tensor<1xi32>) -> tensor<1x2x4x8xf32> {
+  %y = tfm.cache_update %c, %k, %at : tensor<1x2x8x4xf32>, tensor<1x2x1x4xf32>, tensor<1xi32>
+  %t = tfm.transpose %y [0, 1, 3, 2] : tensor<1x2x8x4xf32>
+  return %t : tensor<1x2x4x8xf32>
+}
+
+// -----
+
 // A product reads a transposed operand where it lies.
 // CHECK-LABEL: sched.program @transposed_operand
 // CHECK: memref<4x8xf32, strided<[1, 4]>>
