@@ -10,6 +10,7 @@
 #include "compiler/dialect/Programs.h"
 #include "compiler/dialect/TfmDialect.h"
 #include "compiler/report/Flops.h"
+#include "compiler/support/Polynomial.h"
 #include "compiler/transforms/Optimizer.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -34,6 +35,24 @@ struct Star {
   int64_t period = 1, phase = 0;
 };
 
+/// The names of formulas, which products list in this order.
+std::vector<Polynomial>
+namesOf(ArrayRef<std::pair<std::string, int64_t>> values) {
+  std::vector<Polynomial> names;
+  for (const auto &[name, value] : values)
+    names.push_back(Polynomial::named(name, value, names.size()));
+  return names;
+}
+
+/// Words of the frontend as a formula whose quotients cancel.
+std::optional<Polynomial> parse(StringRef text, ArrayRef<Polynomial> names) {
+  return Polynomial::parse(text, names, Polynomial::Quotients::Cancelled);
+}
+
+std::string print(const Polynomial &formula) {
+  return formula.str(Polynomial::Style::ByName);
+}
+
 /// A `tfm.param` with what its repeats multiply it by.
 struct ParamInfo {
   ParamOp op;
@@ -41,7 +60,7 @@ struct ParamInfo {
   /// Module that declares it.
   int owner = 0;
   int64_t parameters = 0;
-  Formula formula;
+  Polynomial formula;
 };
 
 /// Reads one module; the steps are called in the order of declaration.
@@ -73,13 +92,13 @@ private:
   /// The innermost module around a path: of a parameter its declarer.
   int enclosing(StringRef path);
   /// `text` as a formula, or the plain value where it does not amount to it.
-  Formula formulaOf(StringRef text, int64_t value);
+  Polynomial formulaOf(StringRef text, int64_t value);
   /// The sum and the product; the plain `value` of it on overflow.
-  Formula sum(const Formula &a, const Formula &b, int64_t value);
-  Formula product(const Formula &a, const Formula &b, int64_t value);
+  Polynomial sum(const Polynomial &a, const Polynomial &b, int64_t value);
+  Polynomial product(const Polynomial &a, const Polynomial &b, int64_t value);
   /// How many layers the `*` of `path` from `skip` on stand for, and in words.
-  std::pair<int64_t, Formula> layersOf(StringRef path, unsigned skip);
-  std::pair<int64_t, Formula> layersOf(StringRef path, const Star &star);
+  std::pair<int64_t, Polynomial> layersOf(StringRef path, unsigned skip);
+  std::pair<int64_t, Polynomial> layersOf(StringRef path, const Star &star);
   /// The paths that the `*` of `path` stand for, in row-major order.
   std::vector<std::string> expand(StringRef path);
   std::vector<std::vector<std::string>> usesOf(ParamOp op,
@@ -88,7 +107,8 @@ private:
   ModuleOp module;
   /// The hyperparameters that formulas are made of.
   std::vector<std::pair<std::string, int64_t>> integers;
-  FormulaContext formulas;
+  /// The same as polynomials.
+  std::vector<Polynomial> names;
   llvm::StringMap<int> moduleOf;
   /// The number of layers of each repeat, and in words.
   llvm::StringMap<std::pair<int64_t, std::string>> repeats;
@@ -146,7 +166,7 @@ llvm::Error Reader::readModel() {
     }
     report.hyperparameters.push_back(std::move(parameter));
   }
-  formulas = FormulaContext(integers);
+  names = namesOf(integers);
   return llvm::Error::success();
 }
 
@@ -191,24 +211,26 @@ void Reader::readModules() {
   }
 }
 
-Formula Reader::formulaOf(StringRef text, int64_t value) {
-  if (std::optional<Formula> formula = formulas.parse(text))
-    if (formulas.evaluate(*formula) == value)
+Polynomial Reader::formulaOf(StringRef text, int64_t value) {
+  if (std::optional<Polynomial> formula = parse(text, names))
+    if (formula->evaluate() == value)
       return *formula;
-  return Formula(value);
+  return Polynomial(value);
 }
 
-Formula Reader::sum(const Formula &a, const Formula &b, int64_t value) {
-  return formulas.add(a, b).value_or(Formula(value));
+Polynomial Reader::sum(const Polynomial &a, const Polynomial &b,
+                       int64_t value) {
+  return Polynomial::add(a, b).value_or(Polynomial(value));
 }
 
-Formula Reader::product(const Formula &a, const Formula &b, int64_t value) {
-  return formulas.multiply(a, b).value_or(Formula(value));
+Polynomial Reader::product(const Polynomial &a, const Polynomial &b,
+                           int64_t value) {
+  return Polynomial::multiply(a, b).value_or(Polynomial(value));
 }
 
-std::pair<int64_t, Formula> Reader::layersOf(StringRef path, unsigned skip) {
+std::pair<int64_t, Polynomial> Reader::layersOf(StringRef path, unsigned skip) {
   int64_t layers = 1;
-  Formula formula(1);
+  Polynomial formula(1);
   for (const Star &star : starsOf(path)) {
     if (skip > 0) {
       --skip;
@@ -221,10 +243,11 @@ std::pair<int64_t, Formula> Reader::layersOf(StringRef path, unsigned skip) {
   return {layers, formula};
 }
 
-std::pair<int64_t, Formula> Reader::layersOf(StringRef path, const Star &star) {
+std::pair<int64_t, Polynomial> Reader::layersOf(StringRef path,
+                                                const Star &star) {
   auto place = repeats.find(path.take_front(star.begin));
   if (place == repeats.end())
-    return {1, Formula(1)};
+    return {1, Polynomial(1)};
   int64_t count = place->second.first / star.period;
   std::string inWords =
       ("(" + place->second.second + ")/" + Twine(star.period)).str();
@@ -233,7 +256,7 @@ std::pair<int64_t, Formula> Reader::layersOf(StringRef path, const Star &star) {
 
 void Reader::readParams() {
   for (ParamOp op : module.getOps<ParamOp>()) {
-    ParamInfo info{op, op.getSymName(), 0, 1, Formula(1)};
+    ParamInfo info{op, op.getSymName(), 0, 1, Polynomial(1)};
     info.owner = enclosing(info.path);
     ArrayRef<int64_t> shape =
         op.getTensorType().getShape().drop_front(op.getNumStackedDims());
@@ -270,8 +293,8 @@ std::vector<std::string> Reader::expand(StringRef path) {
 }
 
 void Reader::sumModules() {
-  std::vector<Formula> sums(report.modules.size());
-  std::vector<std::vector<Formula>> layerSums(report.modules.size());
+  std::vector<Polynomial> sums(report.modules.size());
+  std::vector<std::vector<Polynomial>> layerSums(report.modules.size());
   for (auto [member, layers] : llvm::zip(report.modules, layerSums)) {
     member.instances = layersOf(member.path, 0).first;
     member.instancePaths = expand(member.path);
@@ -311,20 +334,20 @@ void Reader::sumModules() {
   for (auto [member, formula, layers] :
        llvm::zip(report.modules, sums, layerSums)) {
     member.totalParameters = member.parameters * member.instances;
-    member.formula = formulas.print(formula);
-    member.totalFormula = formulas.print(product(
+    member.formula = print(formula);
+    member.totalFormula = print(product(
         formula, layersOf(member.path, 0).second, member.totalParameters));
     if (member.count != 0 && layers.empty()) {
       member.layerParameters.resize(1);
       layers.resize(1);
     }
-    for (const Formula &layer : layers)
-      member.layerFormulas.push_back(formulas.print(layer));
+    for (const Polynomial &layer : layers)
+      member.layerFormulas.push_back(print(layer));
   }
 }
 
 void Reader::sumModel() {
-  Formula total;
+  Polynomial total;
   for (ParamInfo &param : params) {
     auto [layers, inWords] = layersOf(param.path, 0);
     int64_t count = layers * param.parameters;
@@ -335,28 +358,26 @@ void Reader::sumModel() {
         count * (param.op.getTensorType().getElementTypeBitWidth() / 8);
     total = sum(total, product(param.formula, inWords, count), report.total);
   }
-  report.formula = formulas.print(total);
+  report.formula = print(total);
   // By the formula, as the derivative: a model with one more may break a
   // `require`.
   auto oneMore = [&](const std::string &name) -> std::optional<int64_t> {
     std::vector<std::pair<std::string, int64_t>> values = integers;
     for (auto &[other, value] : values)
       value += other == name;
-    FormulaContext there(values);
-    std::optional<Formula> formula = there.parse(report.formula);
-    std::optional<int64_t> sum =
-        formula ? there.evaluate(*formula) : std::nullopt;
+    std::optional<Polynomial> formula = parse(report.formula, namesOf(values));
+    std::optional<int64_t> sum = formula ? formula->evaluate() : std::nullopt;
     return sum ? std::optional(*sum - report.total) : std::nullopt;
   };
-  for (const std::string &name : formulas.getNames()) {
-    double slope = formulas.differentiate(total, name);
+  for (const Polynomial &itself : names) {
+    std::string name = itself.name().str();
+    double slope = total.differentiate(name);
     if (slope == 0)
       continue;
-    Formula itself = *formulas.parse(name);
-    report.sensitivities.push_back({name, slope,
-                                    slope * formulas.evaluateReal(itself) /
-                                        static_cast<double>(report.total),
-                                    oneMore(name)});
+    report.sensitivities.push_back(
+        {name, slope,
+         slope * itself.evaluateReal() / static_cast<double>(report.total),
+         oneMore(name)});
   }
   llvm::sort(report.sensitivities, [](const auto &a, const auto &b) {
     double x = std::abs(a.elasticity), y = std::abs(b.elasticity);
@@ -464,7 +485,7 @@ void Reader::listTensors() {
       tensor.dims.push_back(cast<StringAttr>(dim).str());
     tensor.dtype = dtypeOf(type.getElementType());
     tensor.parameters = param.parameters;
-    tensor.formula = formulas.print(param.formula);
+    tensor.formula = print(param.formula);
     tensor.trainable = op.getTrainable();
     if (auto aliases = op.getAliases())
       for (auto alias : aliases->getAsRange<StringAttr>())

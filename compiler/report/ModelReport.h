@@ -12,8 +12,6 @@
 #ifndef TFM_REPORT_MODELREPORT_H
 #define TFM_REPORT_MODELREPORT_H
 
-#include "compiler/report/Formula.h"
-
 #include "llvm/Support/Error.h"
 
 #include <cstdint>

@@ -11,14 +11,15 @@ INCLUDE = re.compile(r'^\s*#\s*include\s+"((?:compiler|runtime)/[^"]+)"', re.MUL
 # interface of a compiled model, is everybody's.
 LAYERS = {
     "runtime": [],
+    "compiler/support": [],
     "compiler/dialect": [],
     "compiler/oracle": ["compiler/dialect"],
     "compiler/transforms": ["compiler/dialect"],
     "compiler/schedule": ["compiler/dialect", "compiler/transforms", "compiler/target/KernelTarget.h"],
     "compiler/target": ["compiler/dialect", "compiler/schedule", "runtime/philox.h"],
     # No kernels: `tfmc check` is a frontend alone.
-    "compiler/frontend": ["compiler/dialect", "runtime"],
-    "compiler/report": ["compiler/dialect", "compiler/transforms", "runtime"],
+    "compiler/frontend": ["compiler/support", "compiler/dialect", "runtime"],
+    "compiler/report": ["compiler/support", "compiler/dialect", "compiler/transforms", "runtime"],
     "compiler/driver": ["compiler/dialect", "compiler/transforms", "compiler/schedule", "compiler/target",
                         "compiler/frontend", "runtime"],
     "compiler/tools": ["compiler", "runtime"],

@@ -312,16 +312,11 @@ SymbolicValue BuiltinCall::minMax() {
   }
   const SymbolicValue &b = arg("b")->value;
   if (a.isNumber() && b.isNumber()) {
+    if (a.is(SymbolicValue::Int) && b.is(SymbolicValue::Int))
+      return SymbolicValue::integer(name == "min" ? Dim::min(a.dim(), b.dim())
+                                                  : Dim::max(a.dim(), b.dim()));
     bool first =
         name == "min" ? a.number() <= b.number() : a.number() >= b.number();
-    if (a.is(SymbolicValue::Int) && b.is(SymbolicValue::Int)) {
-      const Dim &x = a.dim(), &y = b.dim();
-      int64_t value = (first ? x : y).value();
-      if (x.isConstant() && y.isConstant())
-        return SymbolicValue::integer(Dim(value));
-      return SymbolicValue::integer(Dim::opaque(
-          name.str() + "(" + x.str() + ", " + y.str() + ")", value));
-    }
     return SymbolicValue::real(first ? a.number() : b.number());
   }
   if (!a.isTensorLike() && !b.isTensorLike()) {

@@ -1,4 +1,4 @@
-//===- Dim.h - symbolic integers --------------------------------*- C++ -*-===//
+//===- Dim.h - symbolic sizes -----------------------------------*- C++ -*-===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -8,47 +8,33 @@
 #ifndef TFM_FRONTEND_ELABORATE_DIM_H
 #define TFM_FRONTEND_ELABORATE_DIM_H
 
-#include "llvm/ADT/SmallVector.h"
-#include "llvm/ADT/StringRef.h"
-
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <string>
+#include "compiler/support/Polynomial.h"
 
 namespace tfm {
 
-class Dim;
-
-/// What a polynomial is made of: a hyperparameter or a dimension bound by the
-/// caller, or something that is no polynomial, such as `width//heads`.
-struct DimAtom;
-using DimAtomRef = std::shared_ptr<const DimAtom>;
-
-/// An integer that remembers how it was computed: a polynomial with integer
-/// coefficients over atoms, together with its value. Two dimensions are equal
-/// where their values are; the formula is for people. A formula is a valid
-/// expression of the language, and evaluates to the value.
+/// An integer that remembers how it was computed: its value, with a polynomial
+/// over hyperparameters and the dimensions that the caller decides. Two are
+/// equal where their values are; the formula is for people, and is given up for
+/// the number where it gets too long to read.
 class Dim {
 public:
-  Dim(int64_t constant = 0);
+  Dim(int64_t constant = 0) : formula(constant), number(constant) {}
   /// A named quantity. Terms are printed in the order of `order`.
   static Dim named(llvm::StringRef name, int64_t value, unsigned order = 0);
 
   int64_t value() const { return number; }
-  /// Whether no atom occurs.
-  bool isConstant() const;
+  /// Whether no name occurs.
+  bool isConstant() const { return formula.isConstant(); }
   /// Whether a step of the computation left the range of 64 bits; the value
   /// means nothing then.
   bool overflowed() const { return overflow; }
-  /// What computing with it costs, at least 1: grows with its terms, their
-  /// factors and the names of these.
-  size_t weight() const;
+  /// What computing with it costs, at least 1.
+  size_t weight() const { return formula.weight(); }
   /// The name, where this is exactly one named quantity; else empty.
-  llvm::StringRef name() const;
+  llvm::StringRef name() const { return formula.name(); }
 
   /// `3*width**2 + 3*width`; with `spaced`, `3 * width**2 + 3 * width`, as
-  /// messages show it.
+  /// messages show it. An expression of the language with this value.
   std::string str(bool spaced = false) const;
   /// As a factor of a product: in parentheses where it needs them.
   std::string factorStr(bool spaced = false) const;
@@ -67,41 +53,19 @@ public:
   /// `a // b` and `a % b` as Python has them; `b` is not 0.
   static Dim floorDivide(const Dim &a, const Dim &b);
   static Dim modulo(const Dim &a, const Dim &b);
-  /// A value that some function of the language computed, under the text of the
-  /// call: `max(a, b)`.
-  static Dim opaque(llvm::StringRef text, int64_t value);
+  static Dim min(const Dim &a, const Dim &b);
+  static Dim max(const Dim &a, const Dim &b);
 
 private:
-  /// coefficient * product of atom ** power, atoms in order.
-  struct Term {
-    int64_t coefficient = 0;
-    llvm::SmallVector<std::pair<DimAtomRef, unsigned>, 2> factors;
-    unsigned degree() const;
-  };
-  static bool sameFactors(const Term &a, const Term &b);
-  static bool termBefore(const Term &a, const Term &b);
-  static Dim multiplyTerms(const Term &a, const Term &b, unsigned depth);
-  static std::optional<Term> divideTerms(const Term &a, const Term &b);
-  static Dim fromTerm(Term term);
-  static Dim fromAtom(DimAtomRef atom);
-  static Dim multiply(const Dim &a, const Dim &b, unsigned depth);
-  void addTerm(const Term &term);
-  void finish(int64_t value, bool overflow);
-  static std::string termStr(const Term &term, bool spaced);
+  /// What was computed, and whether something did not fit in 64 bits.
+  Dim(std::optional<Polynomial> result, int64_t value, bool lost);
+  /// `op` of both, as one quantity.
+  static Dim opaque(Polynomial::Op op, const Dim &a, const Dim &b,
+                    int64_t value);
 
-  llvm::SmallVector<Term, 1> terms;
+  Polynomial formula;
   int64_t number = 0;
   bool overflow = false;
-};
-
-struct DimAtom {
-  std::string name;
-  int64_t value;
-  unsigned order;
-  /// For an exact quotient: what is divided by what.
-  bool isQuotient = false;
-  Dim numerator;
-  Dim denominator;
 };
 
 } // namespace tfm

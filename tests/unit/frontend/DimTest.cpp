@@ -17,9 +17,9 @@ namespace {
 
 /// Evaluates a formula as the language does: integers, + - * / // % **, names
 /// and parentheses.
-class Evaluator {
+class Calculator {
 public:
-  Evaluator(std::string text, std::map<std::string, int64_t> names)
+  Calculator(std::string text, std::map<std::string, int64_t> names)
       : text(std::move(text)), names(std::move(names)) {}
 
   int64_t run() {
@@ -221,8 +221,8 @@ TEST(Dim, FormulasEvaluateToTheirValue) {
       if (z.overflowed() || std::abs(z.value()) > 1000000)
         continue;
       pool.push_back(z);
-      EXPECT_EQ(Evaluator(z.str(), names).run(), z.value()) << z.str();
-      EXPECT_EQ(Evaluator(z.str(true), names).run(), z.value()) << z.str(true);
+      EXPECT_EQ(Calculator(z.str(), names).run(), z.value()) << z.str();
+      EXPECT_EQ(Calculator(z.str(true), names).run(), z.value()) << z.str(true);
     }
     if (HasFailure())
       return;

@@ -7,6 +7,8 @@
 
 #include "Tied.h"
 
+#include "compiler/support/Polynomial.h"
+
 using namespace tfm;
 using namespace tfm::test;
 
@@ -33,13 +35,13 @@ const TensorReport *findTensor(const ModelReport &report,
 /// The value of a formula under a report's hyperparameters.
 std::optional<int64_t> valueOf(const ModelReport &report,
                                const std::string &formula) {
-  std::vector<std::pair<std::string, int64_t>> names;
+  std::vector<Polynomial> names;
   for (const Hyperparameter &parameter : report.hyperparameters)
     if (const auto *value = std::get_if<int64_t>(&parameter.value))
-      names.emplace_back(parameter.name, *value);
-  FormulaContext context(names);
-  std::optional<Formula> parsed = context.parse(formula);
-  return parsed ? context.evaluate(*parsed) : std::nullopt;
+      names.push_back(Polynomial::named(parameter.name, *value, names.size()));
+  std::optional<Polynomial> parsed =
+      Polynomial::parse(formula, names, Polynomial::Quotients::Cancelled);
+  return parsed ? parsed->evaluate() : std::nullopt;
 }
 
 } // namespace
