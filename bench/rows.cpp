@@ -73,7 +73,7 @@ std::string crossEntropy(const Rows &s) {
 /// AdamW with clipping over that many parameters.
 std::string adamw(int64_t parameters) {
   return llvm::formatv(R"(
-    module attributes {{tfm.recipe = "{{\22train\22: {{\22optimizer\22: {{\22kind\22: \22adamw\22, \22betas\22: [0.9, 0.99], \22weight_decay\22: 0.1, \22decay_min_rank\22: 2}, \22clip\22: 1.0}}"} {{
+    module attributes {{tfm.recipe = "{{\22train\22: {{\22optimizer\22: {{\22kind\22: \22adamw\22, \22betas\22: [0.9, 0.99], \22eps\22: 1e-8, \22eps_placement\22: \22torch\22, \22weight_decay\22: 0.1, \22decay_min_rank\22: 2, \22momentum\22: 0.0, \22nesterov\22: false}, \22accumulate\22: 1}}"} {{
       tfm.param @w : tensor<{0}x1024xf32> {{init = {{kind = "zeros"}}
       func.func @loss(%count: tensor<f32> {{tfm.name = "count"}) -> tensor<f32> {{
         %w = tfm.get_param @w : tensor<{0}x1024xf32>

@@ -7,6 +7,7 @@
 
 #include "runtime/recipe.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
@@ -16,154 +17,249 @@ namespace tfm {
 
 namespace {
 
-/// An object of the recipe; a missing one reads as an empty object.
-const json &section(const json &parent, const char *name) {
-  static const json empty = json::object();
-  auto found = parent.find(name);
-  return found == parent.end() || found->is_null() ? empty : *found;
+using recipe::Range;
+using recipe::Type;
+
+/// What reading a key needs of `recipe::Field`, so that binaries hold no more
+/// of the table.
+struct Key {
+  std::string_view path, words, kinds;
+  Range range;
+  Type type;
+  bool orNone, isOptional;
+  /// Whether forms of another kind than `kinds` lack it.
+  bool isElsewhereMissing;
+
+  std::string_view name() const { return path.substr(path.rfind('.') + 1); }
+};
+
+consteval Key key(std::string_view path) {
+  recipe::Field field = recipe::field(path);
+  return {field.path,
+          field.words,
+          field.kinds,
+          field.range,
+          field.type,
+          field.orNone,
+          field.isOptional,
+          field.without &&
+              std::holds_alternative<std::monostate>(*field.without)};
+}
+
+[[noreturn]] void fail(const Key &key, const std::string &what) {
+  throw std::logic_error("the model's recipe: " + std::string(key.path) + " " +
+                         what);
+}
+
+/// Whether an object of this kind has the key, and not only a place for it.
+bool belongs(const Key &key, const json &object) {
+  if (key.kinds.empty())
+    return true;
+  auto kind = object.find("kind");
+  return kind == object.end() || !kind->is_string() ||
+         recipe::hasWord(key.kinds, kind->get_ref<const std::string &>());
+}
+
+bool isBeta(const json &value) {
+  return value.is_number() && Range{0, recipe::belowOne}.has(value);
+}
+
+bool hasType(const Key &key, const json &value) {
+  switch (key.type) {
+  case Type::Integer:
+  case Type::Rank:
+    return value.is_number_integer();
+  case Type::Number:
+    return value.is_number();
+  case Type::Flag:
+    return value.is_boolean();
+  case Type::Word:
+  case Type::Text:
+    return value.is_string();
+  case Type::Texts:
+    return value.is_array() && std::ranges::all_of(value, [](const json &v) {
+             return v.is_string();
+           });
+  case Type::Token:
+    return value.is_number_integer() || value.is_string();
+  case Type::Betas:
+    return value.is_array() && value.size() == 2 &&
+           std::ranges::all_of(value, isBeta);
+  case Type::Form:
+  case Type::Json:
+    return value.is_object();
+  }
+  return false;
+}
+
+/// Whether a value of the key's type is one that it may have.
+bool isWithin(const Key &key, const json &value) {
+  switch (key.type) {
+  case Type::Integer:
+  case Type::Rank:
+  case Type::Number:
+    return key.range.has(value.get<double>());
+  case Type::Word:
+    return recipe::hasWord(key.words, value.get_ref<const std::string &>());
+  default:
+    return true;
+  }
+}
+
+/// The member of an object of the recipe; null where it is null, or may be
+/// missing and is.
+const json *member(const json &object, const Key &key) {
+  auto found = object.find(key.name());
+  bool isOwn = belongs(key, object);
+  if (found == object.end()) {
+    if (key.isOptional || (key.isElsewhereMissing && !isOwn))
+      return nullptr;
+    fail(key, "is missing");
+  }
+  if (found->is_null() && key.orNone)
+    return nullptr;
+  if (!hasType(key, *found))
+    fail(key, "is of another type: " + found->dump());
+  if (isOwn && !isWithin(key, *found))
+    fail(key, "is out of its range: " + found->dump());
+  return &*found;
 }
 
 /// Sets `value` where the member is there and not null.
-template <typename T>
-void read(const json &object, const char *name, T &value) {
-  auto found = object.find(name);
-  if (found != object.end() && !found->is_null())
-    value = found->template get<T>();
+template <typename T> void read(const json &object, const Key &key, T &value) {
+  if (const json *found = member(object, key))
+    value = found->get<T>();
 }
 
 template <typename T>
-void read(const json &object, const char *name, std::optional<T> &value) {
-  auto found = object.find(name);
-  if (found != object.end() && !found->is_null())
-    value = found->template get<T>();
-}
-
-/// A string, or an array of strings.
-void readStrings(const json &object, const char *name,
-                 std::vector<std::string> &value) {
-  auto found = object.find(name);
-  if (found == object.end() || found->is_null())
-    return;
-  if (found->is_string())
-    value = {found->get<std::string>()};
-  else
-    value = found->get<std::vector<std::string>>();
-}
-
-Interval readInterval(const json &object, const char *name) {
-  Interval interval;
-  const json &spec = section(object, name);
-  read(spec, "every", interval.every);
-  read(spec, "unit", interval.unit);
-  return interval;
+void read(const json &object, const Key &key, std::optional<T> &value) {
+  if (const json *found = member(object, key))
+    value = found->get<T>();
 }
 
 void readTrain(const json &object, TrainSpec &train) {
-  read(object, "batch", train.batch);
-  read(object, "sequence", train.sequence);
-  read(object, "accumulate", train.accumulate);
-  read(object, "steps", train.steps);
-  read(object, "epochs", train.epochs);
-  read(object, "seed", train.seed);
-  read(object, "clip", train.clip);
-  read(object, "shuffle", train.shuffle);
+  read(object, key("train.batch"), train.batch);
+  read(object, key("train.sequence"), train.sequence);
+  read(object, key("train.accumulate"), train.accumulate);
+  read(object, key("train.steps"), train.steps);
+  read(object, key("train.epochs"), train.epochs);
+  read(object, key("train.seed"), train.seed);
+  read(object, key("train.clip"), train.clip);
+  read(object, key("train.shuffle"), train.shuffle);
 
-  const json &loss = section(object, "loss");
-  read(loss, "kind", train.loss);
-  read(loss, "label_smoothing", train.labelSmoothing);
-  const json &ignore = section(loss, "ignore");
-  if (ignore.is_string())
-    train.ignoreToken = ignore.get<std::string>();
-  else if (ignore.is_number())
-    train.ignoreId = ignore.get<int64_t>();
-
-  const json &optimizer = section(object, "optimizer");
-  read(optimizer, "kind", train.optimizer.kind);
-  read(optimizer, "lr", train.optimizer.lr);
-  const json &betas = section(optimizer, "betas");
-  if (betas.is_array() && betas.size() == 2) {
-    train.optimizer.beta1 = betas[0].get<double>();
-    train.optimizer.beta2 = betas[1].get<double>();
+  const json &loss = *member(object, key("train.loss"));
+  read(loss, key("train.loss.kind"), train.loss);
+  read(loss, key("train.loss.label_smoothing"), train.labelSmoothing);
+  if (const json *ignore = member(loss, key("train.loss.ignore"))) {
+    if (ignore->is_string())
+      train.ignoreToken = ignore->get<std::string>();
+    else
+      train.ignoreId = ignore->get<int64_t>();
   }
 
-  const json &schedule = section(object, "schedule");
-  read(schedule, "kind", train.schedule.kind);
-  read(schedule, "warmup", train.schedule.warmup);
-  read(schedule, "final", train.schedule.final);
-  read(schedule, "decay", train.schedule.decay);
-  read(schedule, "shape", train.schedule.shape);
-  read(schedule, "warmup_from_zero", train.schedule.warmupFromZero);
+  const json &optimizer = *member(object, key("train.optimizer"));
+  read(optimizer, key("train.optimizer.kind"), train.optimizer.kind);
+  read(optimizer, key("train.optimizer.lr"), train.optimizer.lr);
+  const json &betas = *member(optimizer, key("train.optimizer.betas"));
+  train.optimizer.beta1 = betas[0].get<double>();
+  train.optimizer.beta2 = betas[1].get<double>();
 
-  train.validate = readInterval(object, "validate");
-  read(section(object, "validate"), "batches", train.validateBatches);
-  train.checkpoint = readInterval(object, "checkpoint");
-  read(section(object, "checkpoint"), "keep", train.keep);
-  const json &sample = section(object, "sample");
-  train.sample.interval = readInterval(object, "sample");
-  read(sample, "prompt", train.sample.prompt);
-  read(sample, "tokens", train.sample.tokens);
-  const json &stop = section(object, "stop");
-  read(stop, "patience", train.stop.patience);
-  read(stop, "min_delta", train.stop.minDelta);
+  const json &schedule = *member(object, key("train.schedule"));
+  read(schedule, key("train.schedule.kind"), train.schedule.kind);
+  read(schedule, key("train.schedule.warmup"), train.schedule.warmup);
+  read(schedule, key("train.schedule.final"), train.schedule.final);
+  read(schedule, key("train.schedule.decay"), train.schedule.decay);
+  read(schedule, key("train.schedule.shape"), train.schedule.shape);
+  read(schedule, key("train.schedule.warmup_from_zero"),
+       train.schedule.warmupFromZero);
+
+  if (const json *validate = member(object, key("train.validate"))) {
+    read(*validate, key("train.validate.every"), train.validate.every);
+    read(*validate, key("train.validate.unit"), train.validate.unit);
+    read(*validate, key("train.validate.batches"), train.validateBatches);
+  }
+  if (const json *checkpoint = member(object, key("train.checkpoint"))) {
+    read(*checkpoint, key("train.checkpoint.every"), train.checkpoint.every);
+    read(*checkpoint, key("train.checkpoint.unit"), train.checkpoint.unit);
+    read(*checkpoint, key("train.checkpoint.keep"), train.keep);
+  }
+  if (const json *sample = member(object, key("train.sample"))) {
+    read(*sample, key("train.sample.every"), train.sample.interval.every);
+    read(*sample, key("train.sample.unit"), train.sample.interval.unit);
+    read(*sample, key("train.sample.prompt"), train.sample.prompt);
+    read(*sample, key("train.sample.tokens"), train.sample.tokens);
+  }
+  if (const json *stop = member(object, key("train.stop"))) {
+    read(*stop, key("train.stop.patience"), train.stop.patience);
+    read(*stop, key("train.stop.min_delta"), train.stop.minDelta);
+  }
 }
 
 void readData(const json &object, DataSpec &data) {
-  read(object, "kind", data.kind);
-  readStrings(object, "files", data.files);
-  read(object, "directory", data.directory);
-  read(object, "field", data.field);
-  read(object, "count", data.count);
-  read(object, "max", data.max);
-  read(object, "seed", data.seed);
-  read(object, "validation", data.validation);
-  read(object, "split_seed", data.splitSeed);
-  read(object, "answer_after", data.answerAfter);
-  read(object, "end", data.end);
-  read(object, "pad", data.pad);
+  read(object, key("data.kind"), data.kind);
+  read(object, key("data.files"), data.files);
+  read(object, key("data.directory"), data.directory);
+  read(object, key("data.field"), data.field);
+  read(object, key("data.count"), data.count);
+  read(object, key("data.max"), data.max);
+  read(object, key("data.seed"), data.seed);
+  read(object, key("data.validation"), data.validation);
+  read(object, key("data.split_seed"), data.splitSeed);
+  read(object, key("data.answer_after"), data.answerAfter);
+  read(object, key("data.end"), data.end);
+  read(object, key("data.pad"), data.pad);
 }
 
 void readTokenizer(const json &object, TokenizerSpec &tokenizer) {
-  read(object, "kind", tokenizer.kind);
-  readStrings(object, "files", tokenizer.files);
-  read(object, "directory", tokenizer.directory);
-  read(object, "size", tokenizer.size);
-  auto found = object.find("json");
-  if (found != object.end() && found->is_object() && !found->empty())
-    tokenizer.json = found->dump();
+  read(object, key("tokenizer.kind"), tokenizer.kind);
+  read(object, key("tokenizer.files"), tokenizer.files);
+  read(object, key("tokenizer.directory"), tokenizer.directory);
+  read(object, key("tokenizer.size"), tokenizer.size);
+  if (const json *own = member(object, key("tokenizer.json")))
+    tokenizer.json = own->dump();
 }
 
 void readGenerate(const json &object, GenerateSpec &generate) {
-  read(object, "temperature", generate.temperature);
-  read(object, "top_k", generate.topK);
-  read(object, "top_p", generate.topP);
-  read(object, "min_p", generate.minP);
-  read(object, "typical_p", generate.typicalP);
-  read(object, "repeat_penalty", generate.repeatPenalty);
-  read(object, "tokens", generate.tokens);
-  read(object, "greedy", generate.greedy);
-  read(object, "overflow", generate.overflow);
-  readStrings(object, "stop", generate.stop);
-  read(object, "context", generate.context);
-  read(object, "whole_sequence", generate.wholeSequence);
+  read(object, key("generate.temperature"), generate.temperature);
+  read(object, key("generate.top_k"), generate.topK);
+  read(object, key("generate.top_p"), generate.topP);
+  read(object, key("generate.min_p"), generate.minP);
+  read(object, key("generate.typical_p"), generate.typicalP);
+  read(object, key("generate.repeat_penalty"), generate.repeatPenalty);
+  read(object, key("generate.tokens"), generate.tokens);
+  read(object, key("generate.greedy"), generate.greedy);
+  read(object, key("generate.overflow"), generate.overflow);
+  read(object, key("generate.stop"), generate.stop);
+  read(object, key("generate.context"), generate.context);
+  read(object, key("generate.whole_sequence"), generate.wholeSequence);
+}
+
+void readFacts(const json &object, Recipe &recipe) {
+  recipe.facts = object.dump();
+  // What limits the tokens is not in every model.
+  if (auto tokens = object.find("tokens"); tokens != object.end())
+    recipe.tokens = tokens->get<int64_t>();
 }
 
 } // namespace
 
 Recipe parseRecipe(std::string_view text) {
   Recipe recipe;
+  if (text.empty())
+    return recipe;
   try {
-    json root = text.empty() ? json::object() : json::parse(text);
-    auto train = root.find("train");
-    recipe.hasTrain = train != root.end() && train->is_object();
-    if (recipe.hasTrain)
+    json root = json::parse(text);
+    const json *train = member(root, key("train"));
+    recipe.hasTrain = train != nullptr;
+    if (train)
       readTrain(*train, recipe.train);
-    readData(section(root, "data"), recipe.data);
-    readTokenizer(section(root, "tokenizer"), recipe.tokenizer);
-    readGenerate(section(root, "generate"), recipe.generate);
-    if (const json &facts = section(root, "facts"); !facts.empty()) {
-      recipe.facts = facts.dump();
-      read(facts, "tokens", recipe.tokens);
-    }
+    if (const json *data = member(root, key("data")))
+      readData(*data, recipe.data);
+    if (const json *tokenizer = member(root, key("tokenizer")))
+      readTokenizer(*tokenizer, recipe.tokenizer);
+    readGenerate(*member(root, key("generate")), recipe.generate);
+    if (const json *facts = member(root, key("facts")))
+      readFacts(*facts, recipe);
   } catch (const json::exception &error) {
     throw std::logic_error(std::string("the model's recipe: ") + error.what());
   }

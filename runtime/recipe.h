@@ -5,13 +5,17 @@
 //
 //===----------------------------------------------------------------------===//
 
-// The JSON of `tfm_model.recipe` as plain structs. Its schema, and what each
-// field means, stands in docs/design.md, "Recipe schema".
+// The JSON of `tfm_model.recipe` as plain structs. Its schema stands in
+// docs/design.md, "Recipe schema", and what each key means in recipe_table.h,
+// which has the defaults, too. What may be null in the JSON is here 0, empty or
+// no value, as each comment says.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef TFM_RUNTIME_RECIPE_H
 #define TFM_RUNTIME_RECIPE_H
+
+#include "runtime/recipe_table.h"
 
 #include <cstdint>
 #include <optional>
@@ -29,104 +33,99 @@ struct Interval {
 };
 
 struct ScheduleSpec {
-  std::string kind = "constant"; ///< constant, linear, cosine, wsd
-  int64_t warmup = 0;
-  double final = 0.0; ///< the rate at the end
+  std::string kind{recipe::text("train.schedule.kind")};
+  int64_t warmup = recipe::integer("train.schedule.warmup");
+  double final = recipe::number("train.schedule.final"); ///< rate at the end
   /// Cosine: the step at which `final` is reached, 0 for the last step.
   /// Wsd: the number of steps of the decay.
-  int64_t decay = 0;
-  /// Shape of the decay of wsd: linear, cosine, 1-sqrt.
-  std::string shape = "linear";
+  int64_t decay = recipe::integer("train.schedule.decay");
+  /// Shape of the decay of wsd.
+  std::string shape{recipe::text("train.schedule.shape")};
   /// Whether the first step of the warm-up has a rate of 0 (transformers) or
   /// already a share of it (nanoGPT). Absent: as the kind's origin has it.
   std::optional<bool> warmupFromZero = std::nullopt;
 };
 
 struct OptimizerSpec {
-  std::string kind = "adamw"; ///< adamw, adam, sgd
-  double lr = 1e-3;
-  double beta1 = 0.9;
-  double beta2 = 0.999;
+  std::string kind{recipe::text("train.optimizer.kind")};
+  double lr = recipe::number("train.optimizer.lr");
+  double beta1 = recipe::betas("train.optimizer.betas")[0];
+  double beta2 = recipe::betas("train.optimizer.betas")[1];
 };
 
 struct SampleSpec {
   Interval interval;
-  std::string prompt;
-  int64_t tokens = 100;
+  std::string prompt{recipe::text("train.sample.prompt")};
+  int64_t tokens = recipe::integer("train.sample.tokens");
 };
 
 /// Early stopping: end when the validation loss has not improved `patience`
 /// times in a row.
 struct StopSpec {
-  int64_t patience = 0;
-  double minDelta = 0.0;
+  int64_t patience = 0; ///< 0: never
+  double minDelta = recipe::number("train.stop.min_delta");
 };
 
 struct TrainSpec {
-  int64_t batch = 1;
+  int64_t batch = recipe::integer("train.batch");
+  /// In a model without training one token: what `data` shows of a text.
   int64_t sequence = 1;
-  int64_t accumulate = 1;
+  int64_t accumulate = recipe::integer("train.accumulate");
   std::optional<int64_t> steps;
   std::optional<int64_t> epochs;
-  uint64_t seed = 1337;
-  /// cross_entropy, mse, or own: a method of the model.
-  std::string loss = "cross_entropy";
-  double labelSmoothing = 0.0;
+  uint64_t seed = recipe::integer("train.seed");
+  std::string loss{recipe::text("train.loss.kind")};
+  double labelSmoothing = recipe::number("train.loss.label_smoothing");
   /// The target that does not count: a token's id or the token itself.
   std::optional<int64_t> ignoreId;
   std::optional<std::string> ignoreToken;
   OptimizerSpec optimizer;
   ScheduleSpec schedule;
   double clip = 0.0; ///< 0: none
-  bool shuffle = true;
+  bool shuffle = recipe::flag("train.shuffle");
   Interval validate;
-  int64_t validateBatches = 20; ///< 0: all of it
+  int64_t validateBatches = recipe::integer("train.validate.batches");
   Interval checkpoint;
-  int64_t keep = 1; ///< how many checkpoints stay, the newest included
+  int64_t keep = recipe::integer("train.checkpoint.keep");
   SampleSpec sample;
   StopSpec stop;
 };
 
 struct DataSpec {
-  /// text, lines, json, pairs, tokens, sums, products; empty: the model has no
-  /// data.
-  std::string kind;
+  std::string kind; ///< empty: the model has no data
   std::vector<std::string> files;
-  std::string directory; ///< where the files were when the model was built
-  std::string field;     ///< json: the member that holds the text
-  int64_t count = 0;     ///< sums, products
+  std::string directory;
+  std::string field;
+  int64_t count = 0; ///< of data that is not generated 0, and so `max`
   int64_t max = 0;
-  uint64_t seed = 1;
-  double validation = 0.1;
+  uint64_t seed = recipe::integer("data.seed");
+  double validation = recipe::number("data.validation");
   /// Draw the validation part with this seed; absent: the last part is it.
   std::optional<uint64_t> splitSeed;
-  std::string answerAfter;
-  std::string end;
-  std::string pad;
+  /// Empty: as the kind has it, see `withDefaults` in data/texts.h.
+  std::string answerAfter, end, pad;
 };
 
 struct TokenizerSpec {
-  /// chars, bytes, words, bpe_words, huggingface, gpt2, sentencepiece; empty:
-  /// none.
-  std::string kind;
+  std::string kind; ///< empty: none
   std::vector<std::string> files;
-  std::string directory; ///< where the files were when the model was built
-  int64_t size = 0;
+  std::string directory;
+  int64_t size = recipe::integer("tokenizer.size");
   std::string json; ///< in Hugging Face form, where it was resolved at build
 };
 
 struct GenerateSpec {
-  double temperature = 1.0;
-  int64_t topK = 0;      ///< 0: off
-  double topP = 1.0;     ///< 1: off
-  double minP = 0.0;     ///< 0: off
-  double typicalP = 1.0; ///< 1: off
-  double repeatPenalty = 1.0;
-  int64_t tokens = 200;
-  bool greedy = false;
-  std::string overflow = "slide"; ///< slide, stop
+  double temperature = recipe::number("generate.temperature");
+  int64_t topK = recipe::integer("generate.top_k");       ///< 0: off
+  double topP = recipe::number("generate.top_p");         ///< 1: off
+  double minP = recipe::number("generate.min_p");         ///< 0: off
+  double typicalP = recipe::number("generate.typical_p"); ///< 1: off
+  double repeatPenalty = recipe::number("generate.repeat_penalty");
+  int64_t tokens = recipe::integer("generate.tokens");
+  bool greedy = recipe::flag("generate.greedy");
+  std::string overflow{recipe::text("generate.overflow")};
   std::vector<std::string> stop;
-  int64_t context = 0; ///< 0: as many as `forward` takes
+  int64_t context = recipe::integer("generate.context");
   /// What prevents generation with a cache: "gpt.tfm:27: ..."; empty: nothing.
   std::string wholeSequence;
 };
@@ -144,8 +143,9 @@ struct Recipe {
   int64_t tokens = 0;
 };
 
-/// Throws std::logic_error where the text is not what the schema says: the
-/// compiler wrote it.
+/// Reads all of it; an empty text is that of a model without any of the blocks.
+/// Throws std::logic_error that names the key where one is missing, of another
+/// type, or out of its range: the compiler wrote it.
 Recipe parseRecipe(std::string_view text);
 
 } // namespace tfm

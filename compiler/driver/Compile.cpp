@@ -52,13 +52,15 @@ std::string hyperparametersAsJson(ModuleOp module) {
   return text;
 }
 
-/// The recipe, with what prevents generation with a cache, and the facts.
+/// The recipe, with what prevents generation with a cache, and the facts; empty
+/// of a module that no frontend has given one.
 std::string recipeText(ModuleOp module) {
   StringRef recipe = stringAttribute(module, "tfm.recipe");
+  if (recipe.empty())
+    return "";
   StringRef obstacle = stringAttribute(module, "tfm.whole_sequence");
   StringRef facts = stringAttribute(module, "tfm.facts");
-  llvm::Expected<llvm::json::Value> json =
-      llvm::json::parse(recipe.empty() ? "{}" : recipe);
+  llvm::Expected<llvm::json::Value> json = llvm::json::parse(recipe);
   if (!json || !json->getAsObject()) {
     llvm::consumeError(json.takeError());
     return recipe.str();

@@ -76,7 +76,8 @@ public:
   void listTensors();
   void listValues();
   void listConstants();
-  void countAllFlops();
+  /// Fails where the recipe cannot be read.
+  llvm::Error countAllFlops();
 
   ModelReport report;
 
@@ -574,7 +575,7 @@ static int64_t collect(const llvm::StringMap<int64_t> &counts,
   return sum;
 }
 
-void Reader::countAllFlops() {
+llvm::Error Reader::countAllFlops() {
   FlopsReport &flops = report.flops;
   if (auto forward = findProgram(module, ProgramKind::Forward);
       forward && forward.getNumResults() != 0) {
@@ -589,14 +590,18 @@ void Reader::countAllFlops() {
   }
   auto train = findProgram(module, ProgramKind::Train);
   if (!train)
-    return;
+    return llvm::Error::success();
+  FailureOr<int64_t> steps = microSteps(module);
+  if (failed(steps))
+    return llvm::createStringError("the model's recipe cannot be read");
   llvm::StringMap<int64_t> counts;
-  countFlops(train.getBody(), microSteps(module), counts);
+  countFlops(train.getBody(), *steps, counts);
   for (ProgramKind kind :
        {ProgramKind::UpdateDecayed, ProgramKind::UpdatePlain})
     if (auto update = findProgram(module, kind))
       countFlops(update.getBody(), 1, counts);
   flops.trainStep = collect(counts, flops.train);
+  return llvm::Error::success();
 }
 
 llvm::Expected<ModelReport> tfm::makeReport(ModuleOp module,
@@ -614,6 +619,7 @@ llvm::Expected<ModelReport> tfm::makeReport(ModuleOp module,
   if (options.constants)
     reader.listConstants();
   if (options.flops)
-    reader.countAllFlops();
+    if (llvm::Error error = reader.countAllFlops())
+      return std::move(error);
   return std::move(reader.report);
 }

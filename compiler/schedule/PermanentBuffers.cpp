@@ -16,7 +16,10 @@ using sched::BufferKind;
 PermanentBuffers::PermanentBuffers(ModuleOp module,
                                    const std::optional<Optimizer> &optimizer)
     : b(OpBuilder::atBlockBegin(module.getBody())), loc(module.getLoc()) {
-  Optimizer rule = optimizer.value_or(Optimizer());
+  // Nothing decays where nothing trains: matrices come first there.
+  Optimizer matricesDecay;
+  matricesDecay.decayMinRank = 2;
+  Optimizer rule = optimizer.value_or(matricesDecay);
   SmallVector<ParamOp> decayed, plain, frozen;
   for (auto param : module.getOps<ParamOp>()) {
     if (!param.getTrainable())

@@ -468,7 +468,8 @@ struct PlaceValuesPass
       return signalPassFailure();
     }
     FailureOr<std::optional<Optimizer>> optimizer = Optimizer::read(module);
-    if (failed(optimizer))
+    FailureOr<int64_t> steps = microSteps(module);
+    if (failed(optimizer) || failed(steps))
       return signalPassFailure();
     SmallVector<func::FuncOp> functions(module.getOps<func::FuncOp>());
     for (func::FuncOp func : functions)
@@ -476,8 +477,7 @@ struct PlaceValuesPass
         return signalPassFailure();
     PermanentBuffers permanent(module, *optimizer);
     for (func::FuncOp func : functions) {
-      ValuePlacer(&getContext(), permanent, *kernels, microSteps(module))
-          .place(func);
+      ValuePlacer(&getContext(), permanent, *kernels, *steps).place(func);
       func.erase();
     }
   }

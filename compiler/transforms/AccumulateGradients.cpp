@@ -64,7 +64,10 @@ struct AccumulateGradientsPass
     : tfm::impl::AccumulateGradientsPassBase<AccumulateGradientsPass> {
   void runOnOperation() override {
     auto train = findProgram(getOperation(), ProgramKind::Train);
-    if (!train || microSteps(getOperation()) == 1)
+    FailureOr<int64_t> steps = microSteps(getOperation());
+    if (failed(steps))
+      return signalPassFailure();
+    if (!train || *steps == 1)
       return;
     Operation *end = train.getBody().front().getTerminator();
     for (unsigned i = 0; i < train.getNumResults(); ++i) {

@@ -18,6 +18,87 @@ bool Optimizer::decays(ParamOp param) const {
   return rank >= decayMinRank;
 }
 
+namespace {
+
+/// Reads the keys of one object of a recipe; the first that is not as the table
+/// has it is reported at the module, and those after it read as they are
+/// absent.
+class Keys {
+public:
+  Keys(ModuleOp module, const llvm::json::Object &object)
+      : module(module), object(object) {}
+
+  void read(const recipe::Field &field, double &to) {
+    const llvm::json::Value *value = member(field);
+    if (std::optional<double> number =
+            value ? value->getAsNumber() : std::nullopt;
+        number && field.range.has(*number))
+      to = *number;
+    else
+      wrong(field, value);
+  }
+  void read(const recipe::Field &field, int64_t &to) {
+    const llvm::json::Value *value = member(field);
+    if (std::optional<int64_t> number =
+            value ? value->getAsInteger() : std::nullopt;
+        number && field.range.has(static_cast<double>(*number)))
+      to = *number;
+    else
+      wrong(field, value);
+  }
+  void read(const recipe::Field &field, bool &to) {
+    const llvm::json::Value *value = member(field);
+    if (std::optional<bool> flag = value ? value->getAsBoolean() : std::nullopt)
+      to = *flag;
+    else
+      wrong(field, value);
+  }
+  void read(const recipe::Field &field, StringRef &to) {
+    const llvm::json::Value *value = member(field);
+    if (std::optional<StringRef> word =
+            value ? value->getAsString() : std::nullopt;
+        word && recipe::hasWord(field.words, *word))
+      to = *word;
+    else
+      wrong(field, value);
+  }
+  const llvm::json::Value *member(const recipe::Field &field) const {
+    return object.get(StringRef(field.key()));
+  }
+  LogicalResult result() const { return failure(hasFailed); }
+
+private:
+  void wrong(const recipe::Field &field, const llvm::json::Value *value) {
+    if (!hasFailed) {
+      InFlightDiagnostic error = module.emitError("the recipe's ")
+                                 << StringRef(field.path);
+      if (value)
+        error << " takes " << recipe::takes(field);
+      else
+        error << " is missing";
+    }
+    hasFailed = true;
+  }
+
+  ModuleOp module;
+  const llvm::json::Object &object;
+  bool hasFailed = false;
+};
+
+} // namespace
+
+/// The recipe of a module, as JSON; null where it has none.
+static FailureOr<llvm::json::Value> recipeOf(ModuleOp module) {
+  auto attr = module->getAttrOfType<StringAttr>("tfm.recipe");
+  if (!attr)
+    return llvm::json::Value(nullptr);
+  llvm::Expected<llvm::json::Value> recipe = llvm::json::parse(attr.getValue());
+  if (!recipe)
+    return module.emitError("the recipe is not JSON: ")
+           << llvm::toString(recipe.takeError());
+  return std::move(*recipe);
+}
+
 /// Null where a model is not trained.
 static const llvm::json::Object *trainBlock(const llvm::json::Value &recipe) {
   const llvm::json::Object *root = recipe.getAsObject();
@@ -25,13 +106,9 @@ static const llvm::json::Object *trainBlock(const llvm::json::Value &recipe) {
 }
 
 FailureOr<std::optional<Optimizer>> Optimizer::read(ModuleOp module) {
-  auto attr = module->getAttrOfType<StringAttr>("tfm.recipe");
-  if (!attr)
-    return std::optional<Optimizer>();
-  auto recipe = llvm::json::parse(attr.getValue());
-  if (!recipe)
-    return module.emitError("the recipe is not JSON: ")
-           << llvm::toString(recipe.takeError());
+  FailureOr<llvm::json::Value> recipe = recipeOf(module);
+  if (failed(recipe))
+    return failure();
   const llvm::json::Object *train = trainBlock(*recipe);
   if (!train)
     return std::optional<Optimizer>();
@@ -49,38 +126,44 @@ FailureOr<std::optional<Optimizer>> Optimizer::read(ModuleOp module) {
     result.kind = Kind::AdamW;
   else
     return module.emitError("the recipe has an unknown optimizer: ") << kind;
-  auto number = [&](StringRef name, double &to) {
-    if (std::optional<double> value = options->getNumber(name))
-      to = *value;
-  };
-  number("eps", result.eps);
-  number("weight_decay", result.weightDecay);
-  number("momentum", result.momentum);
-  if (const llvm::json::Array *betas = options->getArray("betas")) {
-    if (betas->size() != 2 || !(*betas)[0].getAsNumber() ||
-        !(*betas)[1].getAsNumber())
-      return module.emitError("the recipe's betas are not two numbers");
-    result.beta1 = *(*betas)[0].getAsNumber();
-    result.beta2 = *(*betas)[1].getAsNumber();
-  }
-  result.decayMinRank = options->getInteger("decay_min_rank").value_or(0);
-  result.nesterov = options->getBoolean("nesterov").value_or(false);
-  result.epsBeforeCorrection =
-      options->getString("eps_placement").value_or("torch") == "keras";
+  constexpr recipe::Range beta = {0, recipe::belowOne};
+  const llvm::json::Array *betas = options->getArray("betas");
+  if (!betas || betas->size() != 2 ||
+      !llvm::all_of(*betas, [&](const llvm::json::Value &value) {
+        return value.getAsNumber() && beta.has(*value.getAsNumber());
+      }))
+    return module.emitError("the recipe's betas are not two numbers");
+  result.beta1 = *(*betas)[0].getAsNumber();
+  result.beta2 = *(*betas)[1].getAsNumber();
+
+  Keys keys(module, *options);
+  keys.read(recipe::field("train.optimizer.eps"), result.eps);
+  keys.read(recipe::field("train.optimizer.weight_decay"), result.weightDecay);
+  keys.read(recipe::field("train.optimizer.momentum"), result.momentum);
+  keys.read(recipe::field("train.optimizer.decay_min_rank"),
+            result.decayMinRank);
+  keys.read(recipe::field("train.optimizer.nesterov"), result.nesterov);
+  StringRef placement;
+  keys.read(recipe::field("train.optimizer.eps_placement"), placement);
+  result.epsBeforeCorrection = placement == "keras";
+  if (failed(keys.result()))
+    return failure();
   return std::optional<Optimizer>(result);
 }
 
-int64_t tfm::microSteps(ModuleOp module) {
-  auto attr = module->getAttrOfType<StringAttr>("tfm.recipe");
-  if (!attr)
-    return 1;
-  llvm::Expected<llvm::json::Value> recipe = llvm::json::parse(attr.getValue());
-  if (!recipe) {
-    llvm::consumeError(recipe.takeError());
-    return 1;
-  }
+FailureOr<int64_t> tfm::microSteps(ModuleOp module) {
+  FailureOr<llvm::json::Value> recipe = recipeOf(module);
+  if (failed(recipe))
+    return failure();
   const llvm::json::Object *train = trainBlock(*recipe);
-  return train ? train->getInteger("accumulate").value_or(1) : 1;
+  if (!train)
+    return 1;
+  int64_t steps = 0;
+  Keys keys(module, *train);
+  keys.read(recipe::field("train.accumulate"), steps);
+  if (failed(keys.result()))
+    return failure();
+  return steps;
 }
 
 int64_t tfm::paddedElements(ParamOp param) {

@@ -9,26 +9,28 @@
 #define TFM_TRANSFORMS_OPTIMIZER_H
 
 #include "compiler/dialect/TfmDialect.h"
+#include "runtime/recipe_table.h"
 
 #include "mlir/IR/BuiltinOps.h"
 
 namespace tfm {
 
-/// `train.optimizer` of a recipe (docs/design.md, "Recipe schema").
+/// `train.optimizer` of a recipe (runtime/recipe_table.h).
 struct Optimizer {
   enum class Kind { Sgd, Adam, AdamW };
 
   Kind kind = Kind::AdamW;
-  double beta1 = 0.9, beta2 = 0.999;
-  double eps = 1e-8;
+  double beta1 = recipe::betas("train.optimizer.betas")[0];
+  double beta2 = recipe::betas("train.optimizer.betas")[1];
+  double eps = recipe::number("train.optimizer.eps");
   /// Whether eps is added to the root of v before its bias is corrected, as
   /// Keras does, and not after, as PyTorch does.
   bool epsBeforeCorrection = false;
-  double weightDecay = 0.0;
+  double weightDecay = recipe::number("train.optimizer.weight_decay", "adamw");
   /// Weight decay applies to parameters of at least this rank, within a layer.
-  int64_t decayMinRank = 2;
-  double momentum = 0.0;
-  bool nesterov = false;
+  int64_t decayMinRank = recipe::integer("train.optimizer.decay_min_rank");
+  double momentum = recipe::number("train.optimizer.momentum");
+  bool nesterov = recipe::flag("train.optimizer.nesterov");
 
   /// How many tensors of state it keeps per parameter: m and v, or momentum.
   int numStates() const {
@@ -39,13 +41,14 @@ struct Optimizer {
   bool decays(ParamOp param) const;
 
   /// Reads the recipe of `module`. Nothing where there is no `train` block; a
-  /// failure, reported at the module, where it cannot be understood.
+  /// failure, reported at the module, where it cannot be understood: a key is
+  /// missing, of another type, or out of its range.
   static mlir::FailureOr<std::optional<Optimizer>> read(mlir::ModuleOp module);
 };
 
 /// Micro-batches in an update: `train.accumulate` of the recipe, 1 where there
-/// is none.
-int64_t microSteps(mlir::ModuleOp module);
+/// is no `train` block. Fails as `Optimizer::read`.
+mlir::FailureOr<int64_t> microSteps(mlir::ModuleOp module);
 
 /// The parameters lie in three regions of the arena, one behind the other:
 /// those that weight decay applies to, the other trainable ones, the frozen

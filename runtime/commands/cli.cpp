@@ -108,19 +108,60 @@ void addTokenizer(CLI::App *command, CommonOptions &options) {
       ->check(usage::path());
 }
 
+/// What an option that sets a key takes: the key's range.
+CLI::Validator rangeOf(const recipe::Range &range) {
+  return range.most < recipe::unbounded
+             ? usage::between(static_cast<int>(range.least),
+                              static_cast<int>(range.most))
+             : usage::nonNegative();
+}
+
+/// What the command line needs of a key of the recipe that an option sets.
+struct KeyOption {
+  const char *option;
+  const char *help;
+  recipe::Range range;
+};
+
+consteval KeyOption keyOption(std::string_view path) {
+  recipe::Field field = recipe::field(path);
+  // Both are literals, and so end in a zero.
+  return {field.option.data(), field.help.data(), field.range};
+}
+
+/// `words`, with blanks between them, one by one.
+std::vector<std::string> wordsOf(std::string_view words) {
+  std::vector<std::string> all;
+  while (!words.empty()) {
+    all.emplace_back(words.substr(0, words.find(' ')));
+    words.remove_prefix(std::min(words.size(), all.back().size() + 1));
+  }
+  return all;
+}
+
+template <typename T>
+CLI::Option *addNumber(CLI::App *command, const KeyOption &key, T &value) {
+  return command->add_option(key.option, value, key.help)
+      ->check(rangeOf(key.range));
+}
+
+template <typename T>
+CLI::Option *addWhole(CLI::App *command, const KeyOption &key, T &value,
+                      uint64_t most = maxCount) {
+  return command->add_option(key.option, value, key.help)
+      ->check(usage::wholeNumber(static_cast<uint64_t>(key.range.least), most));
+}
+
 void addTrain(CLI::App &app, TrainCommand &train) {
   CLI::App *command = app.add_subcommand("train", "train the model");
   TrainOptions &options = train.options;
   command->add_option("--data", train.data, "train on this file")
       ->check(usage::path());
   addTokenizer(command, train);
-  command->add_option("--steps", options.steps, "number of updates")
-      ->check(usage::wholeNumber(1, maxCount));
-  command->add_option("--lr", options.lr, "peak learning rate")
-      ->check(usage::nonNegative());
+  addWhole(command, keyOption("train.steps"), options.steps);
+  addNumber(command, keyOption("train.optimizer.lr"), options.lr);
   CLI::Option *seed =
-      command->add_option("--seed", options.seed, "seed of everything random")
-          ->check(usage::wholeNumber(0, maxSeed));
+      addWhole(command, keyOption("train.seed"), options.seed, maxSeed);
   command
       ->add_option("--out", options.out, "run directory (default: runs/NAME)")
       ->check(usage::path());
@@ -189,29 +230,14 @@ std::string checkBias(const std::string &text) {
 void addGenerate(CLI::App &app, GenerateCommand &generate) {
   CLI::App *command = app.add_subcommand("generate", "continue a prompt");
   addPrompt(command, generate);
-  command->add_option("--tokens", generate.tokens, "at most this many tokens")
-      ->check(usage::wholeNumber(1, maxCount));
-  command
-      ->add_option("--temperature", generate.temperature,
-                   "divides the logits; 0 is greedy")
-      ->check(usage::nonNegative());
-  command->add_option("--top-k", generate.topK, "draw from the K best")
-      ->check(usage::wholeNumber(0, maxCount));
-  command
-      ->add_option("--top-p", generate.topP,
-                   "draw from the best that add up to P")
-      ->check(usage::between(0, 1));
-  command
-      ->add_option("--min-p", generate.minP,
-                   "drop tokens below P times the best")
-      ->check(usage::between(0, 1));
-  command
-      ->add_option("--typical-p", generate.typicalP,
-                   "draw from the most typical that add up to P")
-      ->check(usage::between(0, 1));
-  command
-      ->add_option("--repeat-penalty", generate.repeatPenalty,
-                   "makes tokens that occurred less likely")
+  addWhole(command, keyOption("generate.tokens"), generate.tokens);
+  addNumber(command, keyOption("generate.temperature"), generate.temperature);
+  addWhole(command, keyOption("generate.top_k"), generate.topK);
+  addNumber(command, keyOption("generate.top_p"), generate.topP);
+  addNumber(command, keyOption("generate.min_p"), generate.minP);
+  addNumber(command, keyOption("generate.typical_p"), generate.typicalP);
+  constexpr KeyOption penalty = keyOption("generate.repeat_penalty");
+  command->add_option(penalty.option, generate.repeatPenalty, penalty.help)
       ->check(usage::positive());
   command
       ->add_option("--logit-bias", generate.logitBias,
@@ -219,16 +245,20 @@ void addGenerate(CLI::App &app, GenerateCommand &generate) {
                    "or text; -inf forbids it (repeatable)")
       ->check(CLI::Validator(checkBias, "TOKEN=BIAS"))
       ->allow_extra_args(false); // one each, and brackets are text
-  command->add_flag("--greedy", generate.greedy, "always the best token");
+  constexpr KeyOption greedy = keyOption("generate.greedy");
+  command->add_flag(greedy.option, generate.greedy, greedy.help);
   command->add_option("--seed", generate.seed, "seed of the draws")
       ->check(usage::wholeNumber(0, maxSeed));
-  command->add_option("--stop", generate.stop, "end at this text (repeatable)")
-      ->allow_extra_args(false);
+  constexpr KeyOption stop = keyOption("generate.stop");
   command
-      ->add_option("--overflow", generate.overflow,
-                   "when the context is full: slide over the newest tokens, or "
-                   "stop")
-      ->check(CLI::IsMember({"slide", "stop"}));
+      ->add_option(stop.option, generate.stop,
+                   std::string(stop.help) + " (repeatable)")
+      ->allow_extra_args(false);
+  constexpr KeyOption overflow = keyOption("generate.overflow");
+  constexpr std::string_view overflowWords =
+      recipe::field("generate.overflow").words;
+  command->add_option(overflow.option, generate.overflow, overflow.help)
+      ->check(CLI::IsMember(wordsOf(overflowWords)));
   CLI::Option *count =
       command->add_option("--count", generate.count, "this many texts")
           ->check(usage::wholeNumber(1, maxCount));

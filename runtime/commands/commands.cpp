@@ -32,6 +32,9 @@ DataSpec dataOf(const tfm_model &model, const Recipe &recipe,
                 const std::string &named) {
   DataSpec spec = recipe.data;
   if (!named.empty()) {
+    // A model without data says nothing of a part to validate with.
+    if (spec.kind.empty())
+      spec.validation = 0.1;
     if (spec.kind.empty() || spec.kind == "sums" || spec.kind == "products")
       spec.kind = "text";
     spec.files = {named};

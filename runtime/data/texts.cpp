@@ -216,11 +216,11 @@ bool isStream(const DataSpec &data) {
 DataSpec withDefaults(DataSpec data) {
   if (isGenerated(data)) {
     if (data.end.empty())
-      data.end = ".";
+      data.end = recipe::text("data.end", "sums");
     if (data.pad.empty())
-      data.pad = "#";
+      data.pad = recipe::text("data.pad", "sums");
     if (data.answerAfter.empty())
-      data.answerAfter = "=";
+      data.answerAfter = recipe::text("data.answer_after", "sums");
   }
   return data;
 }

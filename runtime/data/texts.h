@@ -34,7 +34,8 @@ bool isBlank(std::string_view text);
 /// examples (lines, json, pairs, sums, products).
 bool isStream(const DataSpec &data);
 
-/// `pad` and `end` with the defaults of generated sets filled in.
+/// `answer_after`, `end` and `pad` with the defaults of generated sets filled
+/// in.
 DataSpec withDefaults(DataSpec data);
 
 /// The files of a `text` source one after the other.

@@ -14,7 +14,7 @@ LAYERS = {
     "compiler/support": [],
     "compiler/dialect": [],
     "compiler/oracle": ["compiler/dialect"],
-    "compiler/transforms": ["compiler/dialect"],
+    "compiler/transforms": ["compiler/dialect", "runtime/recipe_table.h"],
     "compiler/schedule": ["compiler/dialect", "compiler/transforms", "compiler/target/KernelTarget.h"],
     "compiler/target": ["compiler/dialect", "compiler/schedule", "runtime/philox.h"],
     # No kernels: `tfmc check` is a frontend alone.

@@ -14,22 +14,23 @@
 #include "compiler/frontend/elaborate/Names.h"
 #include "compiler/frontend/elaborate/Overrides.h"
 #include "compiler/frontend/recipe/Tokenizers.h"
+#include "runtime/recipe_table.h"
 #include "llvm/Support/JSON.h"
 
 namespace tfm {
 
 /// How long a sequence is where nothing says it.
-inline constexpr int64_t defaultLength = 16;
+inline constexpr int64_t defaultLength = recipe::integer("train.sequence");
 
 /// What emitting functions needs to know of the recipe.
 struct Training {
   bool present = false;
-  int64_t batch = 1;
+  int64_t batch = recipe::integer("train.batch");
   int64_t sequence = 0;
   Range lossRange;
-  std::string lossKind = "cross_entropy";
+  std::string lossKind{recipe::text("train.loss.kind")};
   std::optional<int64_t> ignore;
-  double labelSmoothing = 0;
+  double labelSmoothing = recipe::number("train.loss.label_smoothing");
   llvm::StringMap<int64_t> dims;
   /// Where `sample` stands, if it does, and its prompt.
   std::optional<Range> sampleRange;

@@ -14,15 +14,12 @@
 #include "llvm/ADT/StringSwitch.h"
 
 #include <cmath>
-#include <limits>
 
 using namespace tfm;
 using namespace tfm::ast;
 using llvm::StringRef;
 using llvm::Twine;
 namespace json = llvm::json;
-
-static constexpr double infinity = std::numeric_limits<double>::infinity();
 
 //===----------------------------------------------------------------------===//
 // Forms
@@ -185,64 +182,123 @@ void RecipeBuilder::wrong(const Found &found, StringRef name,
                     (shows ? value.show() : value.describe()));
 }
 
-static std::string integerOfAtLeast(int64_t least) {
-  return least <= 0 ? std::string("an integer that is not negative")
-                    : "an integer of at least " + std::to_string(least);
+//===----------------------------------------------------------------------===//
+// Entries
+//===----------------------------------------------------------------------===//
+
+/// The row of the table for what the language calls `name` in the form `path`.
+static const recipe::Field &fieldOf(StringRef path, StringRef name) {
+  for (const recipe::Field &field : recipe::fields)
+    if (!field.isComputed && StringRef(field.parent()) == path &&
+        StringRef(field.name()) == name)
+      return field;
+  llvm_unreachable("an entry that is not in runtime/recipe_table.h");
+}
+
+static json::Value jsonOf(const recipe::Field &field,
+                          const recipe::Default &value) {
+  if (std::holds_alternative<std::nullptr_t>(value))
+    return nullptr;
+  if (const bool *flag = std::get_if<bool>(&value))
+    return *flag;
+  if (const int64_t *integer = std::get_if<int64_t>(&value))
+    return *integer;
+  if (const double *number = std::get_if<double>(&value))
+    return *number;
+  if (const auto *betas = std::get_if<std::array<double, 2>>(&value))
+    return json::Array{(*betas)[0], (*betas)[1]};
+  if (field.type == recipe::Type::Texts)
+    return json::Array();
+  return StringRef(std::get<std::string_view>(value));
+}
+
+json::Object RecipeBuilder::defaults(StringRef path, StringRef kind) {
+  json::Object out;
+  for (const recipe::Field &field : recipe::fields) {
+    if (StringRef(field.parent()) != path || field.isComputed ||
+        field.isOptional)
+      continue;
+    const recipe::Default &value = recipe::writtenFor(field, kind);
+    StringRef key = field.key();
+    if (key == "kind")
+      out[key] = kind.str();
+    else if (!std::holds_alternative<std::monostate>(value))
+      out[key] = jsonOf(field, value);
+  }
+  return out;
+}
+
+llvm::SmallVector<StringRef> RecipeBuilder::kindsOf(StringRef path) {
+  llvm::SmallVector<StringRef> kinds;
+  StringRef words = recipe::find((path + ".kind").str())->words;
+  words.split(kinds, ' ');
+  // A method of the model is no kind to name.
+  llvm::erase(kinds, "own");
+  return kinds;
+}
+
+int64_t RecipeBuilder::integer(Form &form, StringRef name, int position) {
+  const recipe::Field &field = fieldOf(form.path, name);
+  return integer(form, name,
+                 std::get<int64_t>(recipe::fallbackOf(field, form.kind)), field,
+                 position);
 }
 
 int64_t RecipeBuilder::integer(Form &form, StringRef name, int64_t absent,
-                               int64_t least, int position) {
+                               const recipe::Field &field, int position) {
   Found found = find(form, name, position);
   if (!found.expr)
     return absent;
-  std::string expected = integerOfAtLeast(least);
+  std::string expected = recipe::takes(field);
   Value v = value(found, name, expected);
-  if (v.is(Value::Int) && v.dim().value() >= least)
+  if (v.is(Value::Int) &&
+      v.dim().value() >= static_cast<int64_t>(field.range.least))
     return v.dim().value();
   wrong(found, name, expected, v);
   return absent;
 }
 
-json::Value RecipeBuilder::integerOrNull(Form &form, StringRef name,
-                                         int64_t least, int position) {
-  Found found = find(form, name, position);
+json::Value RecipeBuilder::integerOrNull(Form &form, StringRef name) {
+  const recipe::Field &field = fieldOf(form.path, name);
+  Found found = find(form, name);
   if (!found.expr)
     return nullptr;
-  std::string expected = integerOfAtLeast(least) + ", or none";
+  std::string expected = recipe::takes(field);
   Value v = value(found, name, expected);
   if (v.is(Value::None))
     return nullptr;
-  if (v.is(Value::Int) && v.dim().value() >= least)
+  if (v.is(Value::Int) &&
+      v.dim().value() >= static_cast<int64_t>(field.range.least))
     return v.dim().value();
   wrong(found, name, expected, v);
   return nullptr;
 }
 
-double RecipeBuilder::number(Form &form, StringRef name, double absent,
-                             double least, double most, int position) {
+double RecipeBuilder::number(Form &form, StringRef name, int position) {
+  const recipe::Field &field = fieldOf(form.path, name);
+  double absent = std::get<double>(recipe::fallbackOf(field, form.kind));
   Found found = find(form, name, position);
   if (!found.expr)
     return absent;
   std::string expected = "a number";
   Value v = value(found, name, expected);
-  if (v.isNumber() && v.number() >= least && v.number() <= most)
+  if (v.isNumber() && field.range.has(v.number()))
     return v.number();
   if (v.isNumber())
-    expected +=
-        std::isinf(most) ? " of at least " + Value::real(least).show()
-        : most == belowOne
-            ? " of at least " + Value::real(least).show() + " and less than 1"
-            : " between " + Value::real(least).show() + " and " +
-                  Value::real(most).show();
+    expected = recipe::takes(field);
   wrong(found, name, expected, v);
   return absent;
 }
 
-bool RecipeBuilder::flag(Form &form, StringRef name, bool absent) {
+bool RecipeBuilder::flag(Form &form, StringRef name) {
+  const recipe::Field &field = fieldOf(form.path, name);
+  // Where it may be missing nobody asks for one that is.
+  const bool *fallback = std::get_if<bool>(&field.fallback);
+  bool absent = fallback && *fallback;
   Found found = find(form, name);
   if (!found.expr)
     return absent;
-  StringRef expected = "true or false";
+  std::string expected = recipe::takes(field);
   Value v = value(found, name, expected);
   if (v.is(Value::Bool))
     return v.flag();
@@ -250,9 +306,25 @@ bool RecipeBuilder::flag(Form &form, StringRef name, bool absent) {
   return absent;
 }
 
-json::Value RecipeBuilder::word(Form &form, StringRef name, StringRef absent,
+json::Value RecipeBuilder::word(Form &form, StringRef name,
+                                std::optional<Range> range, StringRef what,
                                 int position) {
-  return text(form, name, absent, position, /*mayBeWord=*/true);
+  const recipe::Field &field = fieldOf(form.path, name);
+  StringRef absent = std::get<std::string_view>(field.fallback);
+  Found found = find(form, name, position, Wanted::Text);
+  form.known.pop_back();
+  json::Value given = text(form, name, absent, position, /*mayBeWord=*/true);
+  if (given.getAsString() && recipe::hasWord(field.words, *given.getAsString()))
+    return given;
+  e.diags.error(802, range.value_or(found.range),
+                (what.empty() ? "`" + name + "`" : Twine(what)) + " is " +
+                    recipe::takes(field));
+  return absent;
+}
+
+json::Value RecipeBuilder::text(Form &form, StringRef name) {
+  const recipe::Field &field = fieldOf(form.path, name);
+  return text(form, name, jsonOf(field, recipe::writtenFor(field, form.kind)));
 }
 
 json::Value RecipeBuilder::text(Form &form, StringRef name, json::Value absent,
@@ -323,11 +395,12 @@ json::Value RecipeBuilder::trainBlock(const Block &block) {
   Form train = form(block);
   int64_t context = e.contextLength();
   json::Object out;
-  e.train.batch = integer(train, "batch", 1, 1);
+  e.train.batch = integer(train, "batch");
   out["batch"] = e.train.batch;
   Found length = find(train, "sequence");
   e.train.sequence =
-      integer(train, "sequence", context ? context : defaultLength, 1);
+      integer(train, "sequence", context ? context : defaultLength,
+              recipe::field("train.sequence"), /*position=*/-1);
   train.known.pop_back();
   out["sequence"] = e.train.sequence;
   if (context && e.train.sequence > context)
@@ -337,9 +410,9 @@ json::Value RecipeBuilder::trainBlock(const Block &block) {
                    " is longer than the model's context = " + Twine(context))
         .help("set `context` to at least " + Twine(e.train.sequence) +
               ", or `sequence` to at most " + Twine(context));
-  out["accumulate"] = integer(train, "accumulate", 1, 1);
-  json::Value steps = integerOrNull(train, "steps", 1);
-  json::Value epochs = integerOrNull(train, "epochs", 1);
+  out["accumulate"] = integer(train, "accumulate");
+  json::Value steps = integerOrNull(train, "steps");
+  json::Value epochs = integerOrNull(train, "epochs");
   const Entry *given = nullptr;
   for (const Entry &entry : block.entries) {
     if (entry.key != "steps" && entry.key != "epochs")
@@ -357,7 +430,7 @@ json::Value RecipeBuilder::trainBlock(const Block &block) {
     steps = nullptr;
   out["steps"] = std::move(steps);
   out["epochs"] = std::move(epochs);
-  out["seed"] = integer(train, "seed", 1337, 0);
+  out["seed"] = integer(train, "seed");
   e.train.lossRange = block.range;
   out["loss"] = loss(find(train, "loss"));
   if (e.root && findMethod(*e.root, "loss"))
@@ -369,12 +442,13 @@ json::Value RecipeBuilder::trainBlock(const Block &block) {
   out["clip"] = nullptr;
   if (clip.expr) {
     Value v = value(clip, "clip", "a number or none");
-    if (v.isNumber() && v.number() > 0)
+    const recipe::Field &field = fieldOf("train", "clip");
+    if (v.isNumber() && field.range.has(v.number()))
       out["clip"] = v.number();
     else if (!v.is(Value::None))
-      wrong(clip, "clip", "a positive number or none", v);
+      wrong(clip, "clip", recipe::takes(field), v);
   }
-  out["shuffle"] = flag(train, "shuffle", true);
+  out["shuffle"] = flag(train, "shuffle");
   out["validate"] = every(find(train, "validate"), "validate");
   out["checkpoint"] = every(find(train, "checkpoint"), "checkpoint");
   out["sample"] = every(find(train, "sample"), "sample");
@@ -385,17 +459,21 @@ json::Value RecipeBuilder::trainBlock(const Block &block) {
   } else if (stop.expr) {
     Form early = form(*stop.expr, "train.stop");
     if (known(early, {"early"}, "rule to stop")) {
-      int64_t patience = integer(early, "patience", 5, 1, 0);
-      double least = number(early, "min_delta", 0, 0, infinity, 1);
+      int64_t patience = integer(early, "patience", 0);
+      double least = number(early, "min_delta", 1);
       out["stop"] = json::Object{{"patience", patience}, {"min_delta", least}};
       finish(early, "early");
     }
   }
-  // Further dimensions of the caller: `S = 32`.
+  // Further dimensions of the caller, whose names are the file's: `S = 32`.
+  constexpr recipe::Field extentField = {.path = "train.*",
+                                         .type = recipe::Type::Integer,
+                                         .help = "the size of a dimension",
+                                         .range = recipe::atLeastOne};
   for (auto [i, arg] : llvm::enumerate(train.args)) {
     if (arg.name.size() != 1 || !llvm::isUpper(arg.name[0]))
       continue;
-    int64_t extent = integer(train, arg.name, 1, 1);
+    int64_t extent = integer(train, arg.name, 1, extentField, /*position=*/-1);
     train.known.pop_back();
     e.train.dims[arg.name] = extent;
     out[arg.name] = extent;
@@ -410,13 +488,13 @@ json::Value RecipeBuilder::trainBlock(const Block &block) {
 }
 
 json::Value RecipeBuilder::loss(const Found &found) {
-  json::Object out{
-      {"kind", "cross_entropy"}, {"ignore", nullptr}, {"label_smoothing", 0.0}};
+  StringRef absent = recipe::text("train.loss.kind");
+  json::Object out = defaults("train.loss", absent);
   bool isOwn = e.root && findMethod(*e.root, "loss");
   if (found.expr)
     e.train.lossRange = found.range;
-  Form loss = formOr(found, "cross_entropy", "train.loss");
-  if (!known(loss, {"cross_entropy", "mse"}, "loss"))
+  Form loss = formOr(found, absent, "train.loss");
+  if (!known(loss, kindsOf("train.loss"), "loss"))
     return std::move(out);
   out["kind"] = e.train.lossKind = loss.kind;
   if (loss.kind == "cross_entropy") {
@@ -446,7 +524,7 @@ json::Value RecipeBuilder::loss(const Found &found) {
         out["ignore"] = *e.train.ignore;
     } else if (!isOwn)
       warnAboutPadding();
-    e.train.labelSmoothing = number(loss, "label_smoothing", 0, 0, belowOne);
+    e.train.labelSmoothing = number(loss, "label_smoothing");
     out["label_smoothing"] = e.train.labelSmoothing;
   }
   finish(loss, loss.kind);
@@ -476,23 +554,13 @@ void RecipeBuilder::warnAboutPadding() {
 }
 
 json::Value RecipeBuilder::optimizer(const Found &found) {
-  json::Object out{{"kind", "adamw"},
-                   {"lr", 1e-3},
-                   {"betas", json::Array{0.9, 0.999}},
-                   {"eps", 1e-8},
-                   {"eps_placement", "torch"},
-                   {"weight_decay", 0.01},
-                   {"decay_min_rank", 0},
-                   {"momentum", 0.0},
-                   {"nesterov", false}};
-  Form form = formOr(found, "adamw", "train.optimizer");
-  if (!known(form, {"adamw", "adam", "sgd"}, "optimizer"))
-    return std::move(out);
-  out["kind"] = form.kind;
-  out["lr"] =
-      number(form, "lr", form.kind == "sgd" ? 1e-2 : 1e-3, 0, infinity, 0);
-  out["weight_decay"] = number(form, "weight_decay",
-                               form.kind == "adamw" ? 0.01 : 0.0, 0, infinity);
+  StringRef absent = recipe::text("train.optimizer.kind");
+  Form form = formOr(found, absent, "train.optimizer");
+  if (!known(form, kindsOf("train.optimizer"), "optimizer"))
+    return defaults("train.optimizer", absent);
+  json::Object out = defaults("train.optimizer", form.kind);
+  out["lr"] = number(form, "lr", 0);
+  out["weight_decay"] = number(form, "weight_decay");
   Found decay = find(form, "decay");
   if (decay.expr) {
     const Expr &rule = *decay.expr;
@@ -508,8 +576,8 @@ json::Value RecipeBuilder::optimizer(const Found &found) {
           .help("write `decay = rank >= 2`, or `decay = all`");
   }
   if (form.kind == "sgd") {
-    out["momentum"] = number(form, "momentum", 0, 0, 1);
-    out["nesterov"] = flag(form, "nesterov", false);
+    out["momentum"] = number(form, "momentum");
+    out["nesterov"] = flag(form, "nesterov");
   } else {
     Found betas = find(form, "betas");
     if (betas.expr) {
@@ -526,21 +594,15 @@ json::Value RecipeBuilder::optimizer(const Found &found) {
         for (const Value &beta : v.items()) {
           if (beta.isNumber() && beta.number() >= 0 && beta.number() < 1)
             continue;
-          wrong(betas, "betas", "two numbers of at least 0 and less than 1",
-                beta);
+          wrong(betas, "betas",
+                recipe::takes(recipe::field("train.optimizer.betas")), beta);
           break;
         }
       else
         wrong(betas, "betas", "two numbers, such as (0.9, 0.99)", v);
     }
-    out["eps"] = number(form, "eps", 1e-8, 0, infinity);
-    Found given = find(form, "eps_placement", -1, Wanted::Text);
-    form.known.pop_back();
-    json::Value placement = word(form, "eps_placement", "torch");
-    if (placement != json::Value("torch") && placement != json::Value("keras"))
-      e.diags.error(802, given.range, "`eps_placement` is `torch` or `keras`");
-    else
-      out["eps_placement"] = placement;
+    out["eps"] = number(form, "eps");
+    out["eps_placement"] = word(form, "eps_placement");
   }
   finish(form, form.kind);
   return std::move(out);
@@ -548,17 +610,16 @@ json::Value RecipeBuilder::optimizer(const Found &found) {
 
 json::Value RecipeBuilder::schedule(const Found &found,
                                     std::optional<int64_t> steps) {
-  json::Object out{
-      {"kind", "constant"}, {"warmup", 0}, {"final", 0.0}, {"decay", 0}};
+  StringRef absent = recipe::text("train.schedule.kind");
   if (!found.expr)
-    return std::move(out);
+    return defaults("train.schedule", absent);
   Form form = this->form(*found.expr, "train.schedule");
-  if (!known(form, {"constant", "linear", "cosine", "wsd"}, "schedule"))
-    return std::move(out);
-  out["kind"] = form.kind;
+  if (!known(form, kindsOf("train.schedule"), "schedule"))
+    return defaults("train.schedule", absent);
+  json::Object out = defaults("train.schedule", form.kind);
   Found length = find(form, "warmup");
   form.known.pop_back();
-  int64_t warmup = integer(form, "warmup", 0, 0);
+  int64_t warmup = integer(form, "warmup");
   out["warmup"] = warmup;
   if (steps && warmup >= *steps)
     e.diags
@@ -568,63 +629,46 @@ json::Value RecipeBuilder::schedule(const Found &found,
                      Twine(*steps) + " (`steps`)")
         .help("a warmup is most often a tenth of the steps, or less");
   if (form.kind != "constant")
-    out["final"] = number(form, "final", 0, 0, infinity);
+    out["final"] = number(form, "final");
   if (form.kind == "wsd" || form.kind == "cosine")
-    out["decay"] = integer(form, "decay", 0, 0);
-  if (form.kind == "wsd") {
-    Found shape = find(form, "shape", -1, Wanted::Text);
-    json::Value name = word(form, "shape", "linear");
-    form.known.pop_back();
-    if (name != json::Value("linear") && name != json::Value("cosine") &&
-        name != json::Value("1-sqrt")) {
-      e.diags.error(802, shape.range,
-                    "`shape` is `linear`, `cosine` or `\"1-sqrt\"`");
-      name = "linear";
-    }
-    out["shape"] = name;
-  }
+    out["decay"] = integer(form, "decay");
+  if (form.kind == "wsd")
+    out["shape"] = word(form, "shape");
   if (find(form, "warmup_from_zero").expr) {
     form.known.pop_back();
-    out["warmup_from_zero"] =
-        flag(form, "warmup_from_zero", form.kind != "cosine");
+    out["warmup_from_zero"] = flag(form, "warmup_from_zero");
   }
   finish(form, form.kind);
   return std::move(out);
 }
 
 json::Value RecipeBuilder::every(const Found &found, StringRef name) {
-  bool isCheckpoint = name == "checkpoint";
-  json::Object out{{"every", 1000}, {"unit", "steps"}};
+  std::string path = ("train." + name).str();
   if (!found.expr) {
-    if (!isCheckpoint)
-      return nullptr;
-    out["keep"] = 1;
-    return std::move(out);
+    const auto *kind =
+        std::get_if<std::string_view>(&recipe::find(path)->fallback);
+    return kind ? json::Value(defaults(path, *kind)) : nullptr;
   }
   if (found.expr->isName("none"))
     return nullptr;
-  Form form = this->form(*found.expr, ("train." + name).str());
+  Form form = this->form(*found.expr, path);
   if (!known(form, {"every"}, "rhythm"))
     return nullptr;
-  out["every"] = integer(form, "n", 1000, 1, 0);
-  json::Value unit = word(form, "unit", "steps", 1);
-  if (unit != json::Value("steps") && unit != json::Value("epochs"))
-    e.diags.error(802, found.range,
-                  "the unit of `every` is `steps` or `epochs`");
-  else
-    out["unit"] = unit;
-  if (isCheckpoint) {
-    out["keep"] = integer(form, "keep", 1, 1);
+  json::Object out = defaults(path, form.kind);
+  out["every"] = integer(form, "n", 0);
+  out["unit"] = word(form, "unit", found.range, "the unit of `every`", 1);
+  if (name == "checkpoint") {
+    out["keep"] = integer(form, "keep");
   } else if (name == "validate") {
-    out["batches"] = integer(form, "batches", 20, 1);
+    out["batches"] = integer(form, "batches");
   } else if (name == "sample") {
-    out["prompt"] = text(form, "prompt", "");
+    out["prompt"] = text(form, "prompt");
     checkPrompt(find(form, "prompt", -1, Wanted::Text),
                 out["prompt"].getAsString().value_or(""));
     form.known.pop_back();
     e.train.sampleRange = form.range;
     e.train.samplePrompt = out["prompt"].getAsString().value_or("");
-    out["tokens"] = integer(form, "tokens", 100, 1);
+    out["tokens"] = integer(form, "tokens");
   }
   finish(form, "every");
   return std::move(out);

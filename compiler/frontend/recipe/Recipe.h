@@ -15,9 +15,6 @@ namespace tfm {
 
 using Value = SymbolicValue;
 
-/// The largest number below 1.
-inline constexpr double belowOne = 1.0 - 0x1p-53;
-
 /// A kind that can stand under a path such as `train.schedule`; empty where
 /// there is a plain value.
 llvm::StringRef exampleKind(llvm::StringRef path);
@@ -63,24 +60,34 @@ private:
   Value value(const Found &found, llvm::StringRef name,
               llvm::StringRef expected);
 
+  // Entries by their names in the language. Type, range, default and what is
+  // said of a value that is none of these are those of runtime/recipe_table.h.
+  int64_t integer(Form &form, llvm::StringRef name, int position = -1);
   int64_t integer(Form &form, llvm::StringRef name, int64_t absent,
-                  int64_t least, int position = -1);
-  double number(Form &form, llvm::StringRef name, double absent, double least,
-                double most, int position = -1);
-  bool flag(Form &form, llvm::StringRef name, bool absent);
+                  const recipe::Field &field, int position);
+  double number(Form &form, llvm::StringRef name, int position = -1);
+  bool flag(Form &form, llvm::StringRef name);
   /// A string in quotes.
+  llvm::json::Value text(Form &form, llvm::StringRef name);
   llvm::json::Value text(Form &form, llvm::StringRef name,
                          llvm::json::Value absent, int position = -1,
                          bool mayBeWord = false);
   /// One of a few words, which may stand without quotes: `overflow = slide`.
+  /// Another is reported at `range`, or where it stands, as what `what` is not.
   llvm::json::Value word(Form &form, llvm::StringRef name,
-                         llvm::StringRef absent, int position = -1);
-  llvm::json::Value integerOrNull(Form &form, llvm::StringRef name,
-                                  int64_t least, int position = -1);
+                         std::optional<Range> range = std::nullopt,
+                         llvm::StringRef what = "", int position = -1);
+  llvm::json::Value integerOrNull(Form &form, llvm::StringRef name);
   void wrong(const Found &found, llvm::StringRef name, llvm::StringRef expected,
              const Value &value);
   bool known(const Form &form, llvm::ArrayRef<llvm::StringRef> kinds,
              llvm::StringRef what);
+
+  /// What is in the JSON of a form of `kind` that says nothing.
+  static llvm::json::Object defaults(llvm::StringRef path,
+                                     llvm::StringRef kind);
+  /// The kinds that can stand under a path.
+  static llvm::SmallVector<llvm::StringRef> kindsOf(llvm::StringRef path);
 
   llvm::json::Value trainBlock(const ast::Block &block);
   llvm::json::Value loss(const Found &found);

@@ -13,8 +13,6 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 
-#include <limits>
-
 using namespace tfm;
 using namespace tfm::ast;
 using llvm::StringRef;
@@ -126,9 +124,7 @@ std::optional<RecipeBuilder::Form> RecipeBuilder::dataForm(const Block *block) {
   if (!block || !block->value)
     return std::nullopt;
   Form data = form(*block->value, "data");
-  if (!known(data,
-             {"text", "lines", "json", "tokens", "pairs", "sums", "products"},
-             "kind of data"))
+  if (!known(data, kindsOf("data"), "kind of data"))
     return std::nullopt;
   return data;
 }
@@ -139,29 +135,25 @@ json::Value RecipeBuilder::dataBlock(const Block *block) {
     return nullptr;
   Form &data = *found;
   bool generated = data.kind == "sums" || data.kind == "products";
-  json::Object out{{"kind", data.kind}};
+  json::Object out = defaults("data", data.kind);
   if (generated) {
-    out["files"] = json::Array();
-    out["count"] = integer(data, "count", 10000, 1, 0);
-    out["max"] = integer(data, "max", 99, 1, 1);
+    out["count"] = integer(data, "count", 0);
+    out["max"] = integer(data, "max", 1);
   } else {
     json::Array files;
     for (std::string &name : fileNames(data, /*needsOne=*/true))
       files.push_back(std::move(name));
     out["files"] = std::move(files);
-    out["count"] = 0;
-    out["max"] = 0;
   }
   out["directory"] = absoluteFolder(e.program.mainUnit->folder);
-  out["field"] = nullptr;
   if (data.kind == "json")
-    out["field"] = text(data, "field", "text");
-  out["seed"] = integer(data, "seed", 1, 0);
-  out["validation"] = number(data, "validation", 0.0, 0.0, belowOne);
-  out["split_seed"] = integerOrNull(data, "split_seed", 0);
-  out["answer_after"] = text(data, "answer_after", nullptr);
-  out["end"] = text(data, "end", nullptr);
-  out["pad"] = text(data, "pad", nullptr);
+    out["field"] = text(data, "field");
+  out["seed"] = integer(data, "seed");
+  out["validation"] = number(data, "validation");
+  out["split_seed"] = integerOrNull(data, "split_seed");
+  out["answer_after"] = text(data, "answer_after");
+  out["end"] = text(data, "end");
+  out["pad"] = text(data, "pad");
   DataSpec absent;
   absent.kind = data.kind;
   absent = withDefaults(absent);
@@ -176,7 +168,7 @@ json::Value RecipeBuilder::dataBlock(const Block *block) {
 std::optional<RecipeBuilder::Marker>
 RecipeBuilder::marker(Form &data, StringRef name, StringRef absent) {
   Found found = find(data, name, -1, Wanted::Text);
-  json::Value given = text(data, name, nullptr);
+  json::Value given = text(data, name);
   data.known.pop_back();
   data.known.pop_back();
   std::string token = given.getAsString().value_or(absent).str();
@@ -290,12 +282,12 @@ RecipeBuilder::alphabetSource(const Found &from, std::vector<Range> &ranges) {
   if (names.empty())
     return std::nullopt;
   source.files = locate(names, ranges);
-  auto entry = [&](StringRef name, json::Value absent) {
-    return text(form, name, std::move(absent)).getAsString().value_or("").str();
+  auto entry = [&](StringRef name) {
+    return text(form, name).getAsString().value_or("").str();
   };
-  source.field = form.kind == "json" ? entry("field", "text") : "";
-  source.end = entry("end", nullptr);
-  source.pad = entry("pad", nullptr);
+  source.field = form.kind == "json" ? entry("field") : "";
+  source.end = entry("end");
+  source.pad = entry("pad");
   return source.files.empty() ? std::nullopt : std::optional(source);
 }
 
@@ -303,10 +295,7 @@ std::optional<TokenizerInfo> RecipeBuilder::tokenizer(const Block &block) {
   if (!block.value)
     return std::nullopt;
   Form form = this->form(*block.value, "tokenizer");
-  if (!known(form,
-             {"chars", "bytes", "words", "bpe_words", "huggingface", "gpt2",
-              "sentencepiece"},
-             "tokenizer"))
+  if (!known(form, kindsOf("tokenizer"), "tokenizer"))
     return std::nullopt;
   TokenizerInfo info;
   info.kind = form.kind;
@@ -416,28 +405,17 @@ json::Value RecipeBuilder::generateBlock(const Block *block) {
   Block absent;
   absent.keyword = "generate";
   Form form = this->form(block ? *block : absent);
-  const double most = std::numeric_limits<double>::infinity();
   int64_t context = e.contextLength();
   if (!context)
     context = e.train.sequence;
   json::Object out;
-  out["temperature"] = number(form, "temperature", 1.0, 0, most);
-  out["top_k"] = integer(form, "top_k", 0, 0);
-  out["top_p"] = number(form, "top_p", 1.0, 0, 1);
-  out["min_p"] = number(form, "min_p", 0.0, 0, 1);
-  out["typical_p"] = number(form, "typical_p", 1.0, 0, 1);
-  // A penalty of nothing would divide by it.
-  out["repeat_penalty"] = number(form, "repeat_penalty", 1.0, 1e-3, most);
-  out["tokens"] = integer(form, "tokens", 100, 1);
-  out["greedy"] = flag(form, "greedy", false);
-  Found overflow = find(form, "overflow", -1, Wanted::Text);
-  json::Value mode = word(form, "overflow", "slide");
-  form.known.pop_back();
-  if (mode != json::Value("slide") && mode != json::Value("stop")) {
-    e.diags.error(802, overflow.range, "`overflow` is `slide` or `stop`");
-    mode = "slide";
-  }
-  out["overflow"] = mode;
+  out["temperature"] = number(form, "temperature");
+  out["top_k"] = integer(form, "top_k");
+  for (StringRef name : {"top_p", "min_p", "typical_p", "repeat_penalty"})
+    out[name] = number(form, name);
+  out["tokens"] = integer(form, "tokens");
+  out["greedy"] = flag(form, "greedy");
+  out["overflow"] = word(form, "overflow");
   json::Array stops;
   Found stop = find(form, "stop", -1, Wanted::Texts);
   if (stop.expr) {

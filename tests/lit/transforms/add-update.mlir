@@ -2,7 +2,7 @@
 
 // Weight decay applies to parameters of rank 2 and more within a layer: @w and
 // @"h.*.w" have 6 + 24 elements, @"h.*.b" has 6, and @frozen is not trained.
-module attributes {tfm.recipe = "{\"train\": {\"optimizer\": {\"kind\": \"adamw\", \"betas\": [0.9, 0.95], \"eps\": 1e-8, \"weight_decay\": 0.5, \"decay_min_rank\": 2}}}"} {
+module attributes {tfm.recipe = "{\"train\": {\"optimizer\": {\"kind\": \"adamw\", \"betas\": [0.9, 0.95], \"eps\": 1e-8, \"weight_decay\": 0.5, \"decay_min_rank\": 2, \"eps_placement\": \"torch\", \"momentum\": 0.0, \"nesterov\": false}}}"} {
   tfm.param @w : tensor<2x3xf32> {init = {kind = "zeros"}}
   tfm.param @"h.*.w" : tensor<2x4x3xf32> {init = {kind = "zeros"}}
   tfm.param @"h.*.b" : tensor<2x3xf32> {init = {kind = "zeros"}}
@@ -28,7 +28,7 @@ module attributes {tfm.recipe = "{\"train\": {\"optimizer\": {\"kind\": \"adamw\
 // -----
 
 // Plain SGD keeps no state: it is returned as it came.
-module attributes {tfm.recipe = "{\"train\": {\"optimizer\": {\"kind\": \"sgd\"}}}"} {
+module attributes {tfm.recipe = "{\"train\": {\"optimizer\": {\"kind\": \"sgd\", \"betas\": [0.9, 0.999], \"eps\": 1e-8, \"weight_decay\": 0.0, \"decay_min_rank\": 0, \"eps_placement\": \"torch\", \"momentum\": 0.0, \"nesterov\": false}}}"} {
   tfm.param @w : tensor<2x3xf32> {init = {kind = "zeros"}}
 }
 // CHECK-LABEL: func.func @update_decayed(

@@ -7,6 +7,7 @@
 
 #include "runtime/error.h"
 #include "runtime/files/hf_config.h"
+#include "tests/unit/CompleteRecipe.h"
 #include "tests/unit/runtime/TemporaryFolder.h"
 
 #include <gtest/gtest.h>
@@ -266,7 +267,7 @@ TEST(Config, IsRequired) {
       "config.json", R"({"rms_norm_eps": 1e-5, "hidden_act": "relu",
                          "rope_theta": 10000})");
   tfm_model model = {};
-  std::string recipe = "{\"facts\": " + llama.facts + "}";
+  std::string recipe = test::completeRecipe("{\"facts\": " + llama.facts + "}");
   model.name = "Llama";
   model.source = "llama.tfm";
   model.recipe = recipe.c_str();

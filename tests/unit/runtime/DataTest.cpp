@@ -30,6 +30,7 @@ DataSpec sums(int64_t count, const char *kind = "sums") {
   spec.count = count;
   spec.max = 99;
   spec.seed = 1;
+  spec.validation = 0.1;
   return spec;
 }
 

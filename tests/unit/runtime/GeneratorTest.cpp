@@ -10,6 +10,7 @@
 #include "runtime/philox.h"
 #include "runtime/tokenizer/find_tokenizer.h"
 #include "runtime/training/initialise.h"
+#include "tests/unit/CompleteRecipe.h"
 #include "tests/unit/runtime/ToyModel.h"
 
 #include <gtest/gtest.h>
@@ -184,7 +185,9 @@ TEST(Rows, LimitTheTokens) {
                                {R"({"facts": {"tokens": 14}})", 14},
                                {R"({"facts": {}})", 14},
                                {"", 14}}) {
-    test::ToyModel toy(test::ToyShape(), facts);
+    // A descriptor that was written by hand may have no recipe at all.
+    test::ToyModel toy(test::ToyShape(),
+                       *facts ? test::completeRecipe(facts) : "");
     EXPECT_EQ(vocabularyOf(toy.descriptor()), tokens);
     EXPECT_EQ(findTokenizer(toy.descriptor(), Recipe(), {"", "", true})->size(),
               tokens);

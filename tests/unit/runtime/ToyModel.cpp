@@ -8,6 +8,7 @@
 #include "tests/unit/runtime/ToyModel.h"
 
 #include "runtime/tokenizer/tokenizer.h"
+#include "tests/unit/CompleteRecipe.h"
 
 #include <algorithm>
 #include <cmath>
@@ -408,18 +409,19 @@ const tfm_model &ToyModel::descriptor() const { return parts->model; }
 
 std::string sumsRecipe(const ToyShape &shape, const std::string &train,
                        int64_t count) {
-  return R"({"train": {"batch": )" + std::to_string(shape.batch) +
-         R"(, "sequence": )" + std::to_string(shape.sequence) +
-         R"(, "accumulate": )" + std::to_string(shape.accumulate) +
-         R"(, "optimizer": {"kind": "adamw", "lr": 0.05, "betas": [0.9, 0.99]},
+  return completeRecipe(
+      R"({"train": {"batch": )" + std::to_string(shape.batch) +
+      R"(, "sequence": )" + std::to_string(shape.sequence) +
+      R"(, "accumulate": )" + std::to_string(shape.accumulate) +
+      R"(, "optimizer": {"kind": "adamw", "lr": 0.05, "betas": [0.9, 0.99]},
              "loss": {"kind": "cross_entropy", "ignore": )" +
-         (shape.ignore < 0 ? "null" : std::to_string(shape.ignore)) + "}" +
-         (train.empty() ? "" : ", ") + train +
-         R"(}, "data": {"kind": "sums", "count": )" + std::to_string(count) +
-         R"(, "max": 99, "seed": 1, "validation": 0.1, "answer_after": "="},
+      (shape.ignore < 0 ? "null" : std::to_string(shape.ignore)) + "}" +
+      (train.empty() ? "" : ", ") + train +
+      R"(}, "data": {"kind": "sums", "count": )" + std::to_string(count) +
+      R"(, "max": 99, "seed": 1, "validation": 0.1, "answer_after": "="},
              "tokenizer": {"kind": "chars", "size": 14, "json": )" +
-         makeCharsTokenizer("0123456789+=.#")->json() +
-         R"(}, "generate": {"temperature": 1.0, "tokens": 20}})";
+      makeCharsTokenizer("0123456789+=.#")->json() +
+      R"(}, "generate": {"temperature": 1.0, "tokens": 20}})");
 }
 
 } // namespace tfm::test

@@ -273,7 +273,7 @@ TEST(Trainer, StopsEarly) {
   ToyShape shape;
   shape.ignore = 13;
   Bench bench(shape, R"("steps": 100000,
-      "validate": {"every": 50, "unit": "steps", "batches": 0},
+      "validate": {"every": 50, "unit": "steps", "batches": 1000},
       "stop": {"patience": 3, "min_delta": 0.01})");
   TrainResult result = bench.trainer().run(noInterrupt);
   EXPECT_TRUE(result.stoppedEarly);

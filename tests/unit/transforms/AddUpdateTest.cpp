@@ -12,6 +12,7 @@
 
 #include "compiler/transforms/Optimizer.h"
 #include "compiler/transforms/Passes.h"
+#include "tests/unit/CompleteRecipe.h"
 #include "tests/unit/oracle/Gradients.h"
 #include "tests/unit/oracle/Safetensors.h"
 
@@ -30,7 +31,8 @@ const char *const parameters[] = {"a", "b", "c"};
 
 /// A module with the fixture's parameters and a recipe, after tfm-add-update.
 TestModule moduleWith(const std::string &optimizer) {
-  std::string recipe = "{\"train\": {\"optimizer\": " + optimizer + "}}",
+  std::string recipe = test::completeRecipe(
+                  "{\"train\": {\"optimizer\": " + optimizer + "}}"),
               quoted;
   for (char c : recipe)
     quoted += c == '"' ? std::string("\\\"") : std::string(1, c);
