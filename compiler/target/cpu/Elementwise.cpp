@@ -170,15 +170,9 @@ public:
           arith::ConstantOp::create(k.b, k.loc, k.b.getZeroAttr(x.getType()));
       return compare(CompareKind::ne, x, zero);
     }
-    if (isa<FloatType>(from) && isa<IntegerType>(to))
-      return arith::FPToSIOp::create(k.b, k.loc, type, x);
-    if (isa<IntegerType>(from) && isa<FloatType>(to))
-      return arith::SIToFPOp::create(k.b, k.loc, type, x);
-    if (!isa<FloatType>(from) || !isa<FloatType>(to))
-      llvm::report_fatal_error("no kernel converts integers to each other");
-    if (from.getIntOrFloatBitWidth() < to.getIntOrFloatBitWidth())
-      return arith::ExtFOp::create(k.b, k.loc, type, x);
-    return arith::TruncFOp::create(k.b, k.loc, type, x);
+    return isa<FloatType>(from)
+               ? Value(arith::FPToSIOp::create(k.b, k.loc, type, x))
+               : Value(arith::SIToFPOp::create(k.b, k.loc, type, x));
   }
 
   Value emit(Operation *op, ValueRange x) {

@@ -47,6 +47,29 @@ bool sameKernel(Operation *a, Operation *b) {
                         OperationEquivalence::IgnoreLocations);
 }
 
+/// Whether there are kernels for the elements that a step takes, computes and
+/// gives; an error at the step where not. Kernels load and add up what they do
+/// not know as f32.
+LogicalResult verifyElements(Operation *step) {
+  auto isKnown = [](Type type) {
+    auto shaped = dyn_cast<ShapedType>(type);
+    Type element = shaped ? shaped.getElementType() : Type();
+    return !element || element.isF32() || element.isSignlessInteger(32) ||
+           element.isSignlessInteger(1);
+  };
+  WalkResult walked = step->walk([&](Operation *op) {
+    SmallVector<Type> types(op->getOperandTypes());
+    llvm::append_range(types, op->getResultTypes());
+    auto unknown = llvm::find_if_not(types, isKnown);
+    if (unknown == types.end())
+      return WalkResult::advance();
+    step->emitError() << "no kernel takes elements of type "
+                      << cast<ShapedType>(*unknown).getElementType();
+    return WalkResult::interrupt();
+  });
+  return failure(walked.wasInterrupted());
+}
+
 /// How elements lie in memory: booleans are bytes.
 MemRefType storedType(Value argument) {
   if (!argument)
@@ -83,6 +106,8 @@ FailureOr<std::string> KernelLibrary::kernelFor(Operation *step) {
 }
 
 Kernel KernelLibrary::emit(Operation *step, StringRef name) {
+  if (failed(verifyElements(step)))
+    return {};
   OpBuilder builder(module.getContext());
   if (auto copy = dyn_cast<CopyOp>(step))
     return emitCopyKernel(builder, module, name, copy, target.lanes);

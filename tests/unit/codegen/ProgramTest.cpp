@@ -9,7 +9,11 @@
 #include "tests/unit/oracle/Gradients.h"
 
 #include "compiler/driver/Compile.h"
+#include "compiler/target/cpu/Target.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Diagnostics.h"
+#include "llvm/IR/LLVMContext.h"
+#include "llvm/IR/Module.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "gtest/gtest.h"
 
@@ -318,4 +322,23 @@ TEST(Program, MaskOfPositions) {
       %y = tfm.matmul %w, %x : tensor<2x3x8x8xf32>, tensor<2x3x8x4xf32>
       return %y : tensor<2x3x8x4xf32>
     })");
+}
+
+// There is no kernel for them: f64 read as f32 would be other numbers.
+TEST(Program, ElementsWithoutKernelsAreAnError) {
+  oracle::TestModule module(R"(
+    func.func @f(%x: tensor<4x8xf64>) -> tensor<4x8xf64> {
+      %y = tfm.exp %x : tensor<4x8xf64>
+      return %y : tensor<4x8xf64>
+    })");
+  ASSERT_TRUE(mlir::succeeded(prepare(*module.module)));
+  ASSERT_TRUE(mlir::succeeded(scheduleModel(*module.module)));
+  std::string message;
+  mlir::ScopedDiagnosticHandler handler(
+      module.context.get(),
+      [&](mlir::Diagnostic &diagnostic) { message += diagnostic.str(); });
+  llvm::LLVMContext context;
+  EXPECT_FALSE(emitModel(*module.module,
+                         llvm::cantFail(CpuTarget::named("native")), context));
+  EXPECT_EQ(message, "no kernel takes elements of type 'f64'");
 }
