@@ -8,16 +8,16 @@
 #ifndef TFM_BENCH_CREW_H
 #define TFM_BENCH_CREW_H
 
+#include "runtime/device/cpu_device.h"
 #include "runtime/device/peak.h"
-#include "runtime/device/threads.h"
 #include <map>
 
 namespace tfm::bench {
 
 /// The runtime's threads with the peak and bandwidth that they reach.
 struct Crew {
-  explicit Crew(int threads) : pool(threads), peak(pool) {}
-  ThreadPool pool;
+  explicit Crew(int threads) : device(threads), peak(device.threads()) {}
+  CpuDevice device;
   PeakMeter peak;
 
   /// The one of that many threads: its memory is the slow part to make.

@@ -91,18 +91,17 @@ void setInputs(Model &model, const tfm_function &function) {
   for (int32_t i = 0; i < function.input_count; ++i) {
     const tfm_buffer &buffer = function.inputs[i];
     if (buffer.dtype != TFM_F32) {
-      std::ranges::fill(model.values<int32_t>(buffer), 0);
+      std::ranges::fill(model.write<int32_t>(buffer).values(), 0);
       continue;
     }
     uint32_t state = 1;
-    for (float &value : model.values<float>(buffer)) {
+    PendingWrite<float> write = model.write<float>(buffer);
+    for (float &value : write.values()) {
       state = state * 1664525u + 1013904223u;
       value = static_cast<float>(state >> 8) / (1 << 24) - 0.5f;
     }
-    if (std::string_view(buffer.name) == "hyper") {
-      std::span<float> hyper = model.values<float>(buffer);
-      std::fill(hyper.begin(), hyper.end(), 1.0f);
-    }
+    if (std::string_view(buffer.name) == "hyper")
+      std::ranges::fill(write.values(), 1.0f);
   }
 }
 
@@ -111,8 +110,11 @@ void setDenormalState(Model &model) {
   for (const tfm_parameter &parameter : model.parameters())
     for (uint64_t at :
          {parameter.gradient, parameter.state[0], parameter.state[1]})
-      std::fill_n(model.at<float>(at),
-                  Model::elements(parameter.rank, parameter.shape), 1e-39f);
+      std::ranges::fill(model.device()
+                            .write<float>(at, Model::elements(parameter.rank,
+                                                              parameter.shape))
+                            .values(),
+                        1e-39f);
 }
 
 enum class Kind { Functions, Module, DenormalState };
@@ -121,7 +123,7 @@ enum class Kind { Functions, Module, DenormalState };
 void time(benchmark::State &state, const Compiled &compiled,
           const std::string &name, Kind kind, int threads) {
   Crew &crew = Crew::of(threads);
-  Model model(compiled.descriptor(), crew.pool);
+  Model model(compiled.descriptor(), crew.device);
   const tfm_function &function = model.function(name);
   setInputs(model, function);
   if (kind == Kind::DenormalState)

@@ -48,7 +48,7 @@ void step(benchmark::State &state, const Shipped &shipped, const char *name,
                                     shipped.defines))
             .first;
   Crew &crew = Crew::of(threads);
-  Model model(found->second.descriptor(), crew.pool);
+  Model model(found->second.descriptor(), crew.device);
   initialise(model, 1);
   const tfm_function &function = model.function(name);
   const tfm_buffer &logits = Model::output(model.function("forward"), "logits");

@@ -7,20 +7,16 @@
 
 #include "runtime/model.h"
 
-#include "runtime/device/memory.h"
 #include "runtime/error.h"
 #include "runtime/recipe.h"
 
 #include <algorithm>
 #include <cstring>
 #include <fmt/format.h>
-#include <sys/mman.h>
 
 namespace tfm {
 
 namespace {
-
-constexpr size_t hugePage = size_t{2} << 20;
 
 const tfm_buffer *findBuffer(const tfm_buffer *buffers, int32_t count,
                              std::string_view name) {
@@ -42,39 +38,20 @@ const tfm_buffer &required(const tfm_buffer *buffer,
 
 } // namespace
 
-Model::Model(const tfm_model &descriptor, ThreadPool &pool)
-    : model(&descriptor), pool(&pool) {
+Model::Model(const tfm_model &descriptor, Device &device)
+    : model(&descriptor), memory(&device) {
   if (descriptor.abi != TFM_ABI_VERSION)
     throw std::logic_error("the model was compiled for another runtime");
-  // Whole huge pages, so that the kernel can back a large arena with them.
-  size_t alignment = std::max<size_t>({descriptor.arena_alignment, size_t{64}});
-  size_t bytes = std::max<size_t>(descriptor.arena_bytes, 1);
-  if (bytes >= hugePage)
-    alignment = std::max(alignment, hugePage);
-  mapped = bytes + alignment;
-  void *memory = mmap(nullptr, mapped, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED)
-    throw InputError("the model needs " + byteText(bytes) +
-                     " of memory, more than there is: build it with a smaller "
-                     "batch, e.g. -D train.batch=1");
-  mappedAt = static_cast<char *>(memory);
-  auto address = reinterpret_cast<uintptr_t>(memory);
-  arena = reinterpret_cast<char *>((address + alignment - 1) / alignment *
-                                   alignment);
-  if (bytes >= hugePage)
-    (void)madvise(arena, bytes, MADV_HUGEPAGE); // only a hint
-  pool.reserveScratch(descriptor.scratch_bytes);
+  device.allocate(descriptor.arena_bytes, descriptor.arena_alignment,
+                  descriptor.scratch_bytes);
   for (int32_t i = 0; i < descriptor.constant_count; ++i) {
     const tfm_constant &constant = descriptor.constants[i];
-    std::memcpy(arena + constant.offset, constant.data, constant.size);
+    PendingWrite<char> to = device.write<char>(constant.offset, constant.size);
+    std::memcpy(to.values().data(), constant.data, constant.size);
   }
 }
 
-Model::~Model() {
-  pool->drain(); // the code may go with whoever loaded it
-  munmap(mappedAt, mapped);
-}
+Model::~Model() { memory->release(); }
 
 const tfm_function *Model::find(std::string_view name) const {
   for (int32_t i = 0; i < model->function_count; ++i)
@@ -93,10 +70,6 @@ const tfm_function &Model::function(std::string_view name) const {
                               " and build it again";
   throw InputError("this build of " + std::string(model->name) + " cannot " +
                    std::string(name) + ": " + fix);
-}
-
-void Model::run(const tfm_function &function) {
-  pool->run(function.run, arena);
 }
 
 const tfm_buffer *Model::findInput(const tfm_function &function,
@@ -180,7 +153,34 @@ const tfm_buffer &Model::output(const tfm_function &function,
   return required(findOutput(function, name), function, name);
 }
 
-std::span<char> Model::gradients() const {
+PendingWrite<float> Model::writeValue(const tfm_parameter &parameter) {
+  return memory->write<float>(parameter.value,
+                              elements(parameter.rank, parameter.shape));
+}
+
+PendingRead<float> Model::readValue(const tfm_parameter &parameter) const {
+  return memory->read<float>(parameter.value,
+                             elements(parameter.rank, parameter.shape));
+}
+
+bool Model::hasState(const tfm_parameter &parameter, int number) {
+  return parameter.state[number] != TFM_NONE;
+}
+
+PendingWrite<float> Model::writeState(const tfm_parameter &parameter,
+                                      int number) {
+  return memory->write<float>(parameter.state[number],
+                              elements(parameter.rank, parameter.shape));
+}
+
+PendingRead<float> Model::readState(const tfm_parameter &parameter,
+                                    int number) const {
+  return memory->read<float>(parameter.state[number],
+                             elements(parameter.rank, parameter.shape));
+}
+
+void Model::zeroGradients() {
+  // They are contiguous.
   uint64_t first = TFM_NONE;
   uint64_t last = 0;
   for (const tfm_parameter &parameter : parameters()) {
@@ -190,9 +190,8 @@ std::span<char> Model::gradients() const {
     first = std::min(first, parameter.gradient);
     last = std::max(last, parameter.gradient + bytes);
   }
-  if (first == TFM_NONE)
-    return {};
-  return {arena + first, last - first};
+  if (first != TFM_NONE)
+    memory->zero(first, last - first);
 }
 
 size_t Model::elements(int32_t rank, const int64_t *shape) {
@@ -210,7 +209,8 @@ std::vector<FloatTensor> parameterTensors(const Model &model) {
   std::vector<FloatTensor> tensors;
   for (const tfm_parameter &parameter : model.parameters())
     tensors.push_back(
-        {parameter.name, shapeOf(parameter), model.value(parameter).data()});
+        {parameter.name, shapeOf(parameter),
+         [&model, &parameter] { return model.readValue(parameter); }});
   return tensors;
 }
 

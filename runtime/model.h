@@ -8,7 +8,7 @@
 #ifndef TFM_RUNTIME_MODEL_H
 #define TFM_RUNTIME_MODEL_H
 
-#include "runtime/device/threads.h"
+#include "runtime/device/device.h"
 #include "runtime/files/safetensors.h"
 #include "runtime/tfm_model.h"
 
@@ -33,28 +33,27 @@ constexpr tfm_dtype dtypeOf = [] {
                                       : TFM_U8;
 }();
 
-/// A model's descriptor together with the one arena that all its functions work
-/// in and the threads that run them. Buffers of different functions may share
-/// bytes: write a function's inputs right before running it, read its outputs
-/// right after.
+/// A model's descriptor together with the device that has the one arena that
+/// all its functions work in, and runs them. Buffers of different functions may
+/// share bytes: write a function's inputs right before running it, read its
+/// outputs right after.
 class Model {
 public:
   /// Allocates the arena (zeroed pages that cost nothing until touched) and
   /// copies the constants. Throws InputError when there is not enough memory.
-  Model(const tfm_model &descriptor, ThreadPool &pool);
+  Model(const tfm_model &descriptor, Device &device);
   ~Model();
   Model(const Model &) = delete;
   Model &operator=(const Model &) = delete;
 
   const tfm_model &descriptor() const { return *model; }
-  ThreadPool &threads() { return *pool; }
+  Device &device() { return *memory; }
 
   /// Null where this build does not have the function.
   const tfm_function *find(std::string_view name) const;
   /// Throws InputError that says how to build a model that has it.
   const tfm_function &function(std::string_view name) const;
-  /// Runs it on all threads.
-  void run(const tfm_function &function);
+  void run(const tfm_function &function) { memory->run(function); }
 
   /// A function's input or output by name; null where it has none of that name.
   static const tfm_buffer *findInput(const tfm_function &function,
@@ -79,26 +78,37 @@ public:
   /// Throws InputError where `forward` does not.
   void requireLogits() const;
 
-  template <typename T> T *at(uint64_t offset) const {
-    return reinterpret_cast<T *>(arena + offset);
-  }
-  /// The elements of a buffer. That they are no `T` is a bug: throws
-  /// logic_error.
-  template <typename T> std::span<T> values(const tfm_buffer &buffer) const {
+  /// The elements of a buffer, to be filled, all of them. That they are no `T`
+  /// is a bug: throws logic_error.
+  template <typename T> PendingWrite<T> write(const tfm_buffer &buffer) {
     requireType(buffer, dtypeOf<T>);
-    return {at<T>(buffer.offset), elements(buffer.rank, buffer.shape)};
+    return memory->write<T>(buffer.offset, elements(buffer.rank, buffer.shape));
   }
+  /// The elements of a buffer.
+  template <typename T> PendingRead<T> read(const tfm_buffer &buffer) const {
+    return read<T>(buffer, 0, elements(buffer.rank, buffer.shape));
+  }
+  /// `count` of them, from `first` on.
+  template <typename T>
+  PendingRead<T> read(const tfm_buffer &buffer, size_t first,
+                      size_t count) const {
+    requireType(buffer, dtypeOf<T>);
+    return memory->read<T>(buffer.offset + first * sizeof(T), count);
+  }
+
   std::span<const tfm_parameter> parameters() const {
     return {model->parameters, static_cast<size_t>(model->parameter_count)};
   }
-  std::span<float> value(const tfm_parameter &parameter) const {
-    return {at<float>(parameter.value),
-            elements(parameter.rank, parameter.shape)};
-  }
+  PendingWrite<float> writeValue(const tfm_parameter &parameter);
+  PendingRead<float> readValue(const tfm_parameter &parameter) const;
+  /// Whether it has the first (0) or second (1) tensor of the optimizer's
+  /// state, and its elements.
+  static bool hasState(const tfm_parameter &parameter, int number);
+  PendingWrite<float> writeState(const tfm_parameter &parameter, int number);
+  PendingRead<float> readState(const tfm_parameter &parameter,
+                               int number) const;
 
-  /// Bytes [first, last) of the arena that hold gradients; they are contiguous.
-  /// Empty in a build without training.
-  std::span<char> gradients() const;
+  void zeroGradients();
 
   static size_t elements(int32_t rank, const int64_t *shape);
 
@@ -106,16 +116,13 @@ private:
   static void requireType(const tfm_buffer &buffer, tfm_dtype wanted);
 
   const tfm_model *model;
-  ThreadPool *pool;
-  char *arena = nullptr;
-  char *mappedAt = nullptr;
-  size_t mapped = 0;
+  Device *memory;
 };
 
 /// The shape of a parameter as a vector.
 std::vector<int64_t> shapeOf(const tfm_parameter &parameter);
 
-/// All parameters as tensors to be written.
+/// All parameters as tensors to be written, while the model is there.
 std::vector<FloatTensor> parameterTensors(const Model &model);
 
 } // namespace tfm

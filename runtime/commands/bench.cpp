@@ -7,6 +7,7 @@
 
 #include "runtime/commands/commands.h"
 #include "runtime/commands/sample_inputs.h"
+#include "runtime/device/cpu_device.h"
 #include "runtime/device/peak.h"
 #include "runtime/progress.h"
 #include "runtime/tokenizer/find_tokenizer.h"
@@ -141,8 +142,9 @@ void bench(const tfm_model &descriptor, const CommonOptions &command) {
   Recipe recipe = parseRecipe(descriptor.recipe ? descriptor.recipe : "");
   if (recipe.hasTrain)
     requireMemory(descriptor, recipe.train);
-  ThreadPool pool(threadCount(command));
-  Model model(descriptor, pool);
+  CpuDevice device(threadCount(command));
+  ThreadPool &pool = device.threads();
+  Model model(descriptor, device);
   initialise(model, 1);
   int64_t vocabulary = std::max<int64_t>(1, vocabularyOf(descriptor));
 

@@ -8,6 +8,7 @@
 #include "runtime/commands/commands.h"
 
 #include "runtime/data/texts.h"
+#include "runtime/device/cpu_device.h"
 #include "runtime/device/memory.h"
 #include "runtime/error.h"
 #include "runtime/files/atomic_file.h"
@@ -208,8 +209,8 @@ void train(const tfm_model &descriptor, TrainCommand command,
   std::unique_ptr<Dataset> data =
       openData({spec, *tokenizer, recipe.train.sequence,
                 ignoredTarget(recipe.train, *tokenizer)});
-  ThreadPool pool(threadCount(command));
-  Model model(descriptor, pool);
+  CpuDevice device(threadCount(command));
+  Model model(descriptor, device);
   std::string out = options.out, resumed = options.resume;
   options.quiet = command.json;
   Trainer trainer(model, recipe, *data, *tokenizer, std::move(options));
@@ -265,8 +266,8 @@ void evaluate(const tfm_model &descriptor, const CommonOptions &command) {
   std::optional<int32_t> ignored = ignoredTarget(recipe.train, *tokenizer);
   std::unique_ptr<Dataset> data =
       openData({spec, *tokenizer, recipe.train.sequence, ignored});
-  ThreadPool pool(threadCount(command));
-  Model model(descriptor, pool);
+  CpuDevice device(threadCount(command));
+  Model model(descriptor, device);
   loadWeights(command.weights, model);
 
   Evaluation result =
@@ -329,8 +330,8 @@ void evaluate(const tfm_model &descriptor, const CommonOptions &command) {
 
 void exportWeights(const tfm_model &descriptor, const CommonOptions &command,
                    const std::string &out) {
-  ThreadPool pool(1);
-  Model model(descriptor, pool);
+  CpuDevice device(1);
+  Model model(descriptor, device);
   requireNoRunFile(out);
   {
     WeightFiles weights(command.weights);

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/commands/commands.h"
+#include "runtime/device/cpu_device.h"
 #include "runtime/error.h"
 #include "runtime/files/atomic_file.h"
 #include "runtime/files/checkpoint.h"
@@ -228,8 +229,8 @@ void generate(const tfm_model &descriptor, const GenerateCommand &command) {
     prompt = promptOf(command);
     tokens = promptTokens(*tokenizer, prompt);
   }
-  ThreadPool pool(threadCount(command));
-  Model model(descriptor, pool);
+  CpuDevice device(threadCount(command));
+  Model model(descriptor, device);
   loadWeights(command.weights, model);
   std::unique_ptr<LogitsSource> logits =
       openLogits(model, recipe.generate.context);
@@ -271,8 +272,8 @@ void writeLogits(const tfm_model &descriptor, const GenerateCommand &command,
                      /*idsWithout=*/true});
   requireNoRunFile(out);
   std::vector<int32_t> tokens = promptTokens(*tokenizer, promptOf(command));
-  ThreadPool pool(threadCount(command));
-  Model model(descriptor, pool);
+  CpuDevice device(threadCount(command));
+  Model model(descriptor, device);
   const tfm_function &forward = model.function("forward");
   Model::requireFilled(forward, {"tokens"});
   model.requireLogits();
@@ -288,14 +289,21 @@ void writeLogits(const tfm_model &descriptor, const GenerateCommand &command,
                     count, descriptor.name, length));
   loadWeights(command.weights, model);
   requireOwnLogits(model, tokens);
-  std::span<int32_t> row = model.values<int32_t>(input);
-  std::ranges::fill(row, 0);
-  std::ranges::copy(tokens, row.begin());
+  {
+    PendingWrite<int32_t> row = model.write<int32_t>(input);
+    std::ranges::fill(row.values(), 0);
+    std::ranges::copy(tokens, row.values().begin());
+  }
   model.run(forward);
   AtomicFile file(out);
-  writeSafetensors(
-      file, {{"logits", {count, width}, model.values<float>(logits).data()}},
-      {{"model", descriptor.name}});
+  writeSafetensors(file,
+                   {{"logits",
+                     {count, width},
+                     [&] {
+                       return model.read<float>(
+                           logits, 0, static_cast<size_t>(count * width));
+                     }}},
+                   {{"model", descriptor.name}});
   file.commit();
 }
 

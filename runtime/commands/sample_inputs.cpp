@@ -45,14 +45,14 @@ void setSampleInputs(Model &model, const tfm_function &function,
     const tfm_buffer &buffer = function.inputs[i];
     switch (buffer.dtype) {
     case TFM_F32:
-      setNumbers(model.values<float>(buffer), buffer.name, function);
+      setNumbers(model.write<float>(buffer).values(), buffer.name, function);
       continue;
     case TFM_I32:
-      setIntegers(model.values<int32_t>(buffer), buffer.name, function,
+      setIntegers(model.write<int32_t>(buffer).values(), buffer.name, function,
                   vocabulary);
       continue;
     case TFM_U8: // masks: everything is seen
-      std::ranges::fill(model.values<uint8_t>(buffer), uint8_t{1});
+      std::ranges::fill(model.write<uint8_t>(buffer).values(), uint8_t{1});
       continue;
     }
     throw std::logic_error("the model's input " + std::string(buffer.name) +

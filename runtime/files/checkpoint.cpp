@@ -28,23 +28,28 @@ namespace {
 constexpr const char *tokenizerKey = "tfm.tokenizer";
 constexpr const char *bestKey = "validation_loss";
 
-/// The optimizer's state as tensors. m is the mean of gradients (of sgd: the
-/// momentum), v the mean of their squares.
+/// m is the mean of gradients (of sgd: the momentum), v the mean of their
+/// squares.
+std::string stateName(const tfm_parameter &parameter, int number) {
+  return std::string(parameter.name) + (number ? ".v" : ".m");
+}
+
+/// The optimizer's state as tensors.
 std::vector<FloatTensor> stateTensors(const Model &model) {
   std::vector<FloatTensor> tensors;
   for (const tfm_parameter &parameter : model.parameters())
     for (int i = 0; i < 2; ++i)
-      if (parameter.state[i] != TFM_NONE)
-        tensors.push_back({std::string(parameter.name) + (i ? ".v" : ".m"),
-                           shapeOf(parameter),
-                           model.at<float>(parameter.state[i])});
+      if (Model::hasState(parameter, i))
+        tensors.push_back({stateName(parameter, i), shapeOf(parameter),
+                           [&model, &parameter, i] {
+                             return model.readState(parameter, i);
+                           }});
   return tensors;
 }
 
-std::span<const float> valuesOf(const FloatTensor &tensor) {
-  return {tensor.data,
-          Model::elements(static_cast<int32_t>(tensor.shape.size()),
-                          tensor.shape.data())};
+/// Whether all of a tensor's values are finite.
+bool isFinite(std::span<const float> values) {
+  return firstNotFinite(values) == values.size();
 }
 
 std::string metadataOf(const SafetensorsReader &file, const char *key) {
@@ -175,8 +180,7 @@ RunState readCheckpoint(const std::string &folder, Model &model) {
   SafetensorsReader optimizer(folder + "/optimizer.safetensors");
   requireOfState(weights, state, state.weightsChecksum);
   requireOfState(optimizer, state, state.optimizerChecksum);
-  std::vector<FloatTensor> tensors = stateTensors(model);
-  for (const FloatTensor &tensor : tensors) {
+  for (const FloatTensor &tensor : stateTensors(model)) {
     const TensorEntry *entry = optimizer.find(tensor.name);
     if (!entry || entry->shape != tensor.shape)
       throw InputError(optimizer.path() +
@@ -184,13 +188,17 @@ RunState readCheckpoint(const std::string &folder, Model &model) {
                        (entry ? " has another shape" : " is missing"));
   }
   loadParameters(model, WeightFiles(weights.path()));
-  for (const FloatTensor &tensor : tensors) {
-    optimizer.readFloats(tensor.name, *optimizer.find(tensor.name),
-                         const_cast<float *>(tensor.data));
-    if (firstNotFinite(valuesOf(tensor)) < valuesOf(tensor).size())
-      throw InputError(optimizer.path() + " is damaged: " + tensor.name +
-                       " has values that are not finite");
-  }
+  for (const tfm_parameter &parameter : model.parameters())
+    for (int i = 0; i < 2; ++i) {
+      if (!Model::hasState(parameter, i))
+        continue;
+      std::string name = stateName(parameter, i);
+      PendingWrite<float> state = model.writeState(parameter, i);
+      optimizer.readFloats(name, *optimizer.find(name), state.values().data());
+      if (!isFinite(state.values()))
+        throw InputError(optimizer.path() + " is damaged: " + name +
+                         " has values that are not finite");
+    }
   return state;
 }
 
@@ -294,7 +302,7 @@ void requireTokenizerOfRun(const std::string &path,
 std::string notFinite(const Model &model) {
   for (const auto &tensors : {parameterTensors(model), stateTensors(model)})
     for (const FloatTensor &tensor : tensors)
-      if (firstNotFinite(valuesOf(tensor)) < valuesOf(tensor).size())
+      if (!isFinite(tensor.read().values()))
         return tensor.name;
   return "";
 }
@@ -310,7 +318,7 @@ uint64_t bytesToCome(const Model &model, const SpaceNeeds &needs,
   auto fileBytes = [&](const std::vector<FloatTensor> &tensors) {
     uint64_t bytes = 1024;
     for (const FloatTensor &tensor : tensors)
-      bytes += valuesOf(tensor).size_bytes() + 256 + 2 * tensor.name.size();
+      bytes += tensor.elements() * sizeof(float) + 256 + 2 * tensor.name.size();
     return (bytes + block - 1) / block * block;
   };
   uint64_t weights = fileBytes(parameterTensors(model));

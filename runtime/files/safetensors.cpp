@@ -291,11 +291,20 @@ void SafetensorsReader::readFloats(const std::string &name,
   }
 }
 
-static size_t bytesOf(const FloatTensor &tensor) {
-  size_t bytes = sizeof(float);
-  for (int64_t extent : tensor.shape)
-    bytes *= static_cast<size_t>(extent);
-  return bytes;
+size_t FloatTensor::elements() const {
+  size_t count = 1;
+  for (int64_t extent : shape)
+    count *= static_cast<size_t>(extent);
+  return count;
+}
+
+FloatTensor hostTensor(std::string name, std::vector<int64_t> shape,
+                       const float *values) {
+  FloatTensor tensor{std::move(name), std::move(shape), nullptr};
+  tensor.read = [values, count = tensor.elements()] {
+    return PendingRead<float>({values, count});
+  };
+  return tensor;
 }
 
 /// The header of a file with these tensors behind each other.
@@ -306,7 +315,7 @@ static std::string headerText(const std::vector<FloatTensor> &tensors,
     header["__metadata__"] = meta;
   uint64_t position = 0;
   for (const FloatTensor &tensor : tensors) {
-    uint64_t end = position + bytesOf(tensor);
+    uint64_t end = position + tensor.elements() * sizeof(float);
     header[tensor.name] = {{"dtype", "F32"},
                            {"shape", tensor.shape},
                            {"data_offsets", {position, end}}};
@@ -324,8 +333,10 @@ static void writeWith(const std::string &header, AtomicFile &file,
     length[i] = static_cast<unsigned char>(uint64_t{header.size()} >> (8 * i));
   file.write(length, sizeof length);
   file.write(header);
-  for (const FloatTensor &tensor : tensors)
-    file.write(tensor.data, bytesOf(tensor));
+  for (const FloatTensor &tensor : tensors) {
+    std::span<const float> values = tensor.read().values();
+    file.write(values.data(), values.size_bytes());
+  }
 }
 
 void writeSafetensors(AtomicFile &file, const std::vector<FloatTensor> &tensors,
@@ -338,9 +349,11 @@ writeCheckedSafetensors(AtomicFile &file,
                         const std::vector<FloatTensor> &tensors,
                         std::map<std::string, std::string> metadata) {
   metadata[ownChecksum] = noChecksum;
-  for (const FloatTensor &tensor : tensors)
+  for (const FloatTensor &tensor : tensors) {
+    std::span<const float> values = tensor.read().values();
     metadata[checksumPrefix + tensor.name] =
-        checksumOf(tensor.data, bytesOf(tensor));
+        checksumOf(values.data(), values.size_bytes());
+  }
   std::string header = headerText(tensors, metadata);
   std::string checksum = checksumOf(header);
   header.replace(ownChecksumAt(header, noChecksum), checksum.size(), checksum);

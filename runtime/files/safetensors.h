@@ -16,7 +16,10 @@
 
 #include "runtime/files/atomic_file.h"
 
+#include "runtime/device/device.h"
 #include <cstdint>
+
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -80,12 +83,19 @@ private:
   SafetensorsHeader parsed;
 };
 
-/// A tensor to be written; `data` are f32 values, row-major.
+/// A tensor to be written.
 struct FloatTensor {
   std::string name;
   std::vector<int64_t> shape;
-  const float *data = nullptr;
+  /// Begins to read its values, row-major, from the device that has them.
+  std::function<PendingRead<float>()> read;
+
+  size_t elements() const;
 };
+
+/// A tensor that the host has; its values must stay where they are.
+FloatTensor hostTensor(std::string name, std::vector<int64_t> shape,
+                       const float *values);
 
 /// Writes tensors in the order given; the caller commits the file.
 void writeSafetensors(AtomicFile &file, const std::vector<FloatTensor> &tensors,

@@ -323,7 +323,8 @@ void loadParameters(Model &model, const WeightFiles &weights) {
   try {
     for (size_t i = 0; i < matching.sources.size(); ++i) {
       const auto &[name, tensor] = matching.sources[i][0];
-      std::span<float> values = model.value(model.parameters()[i]);
+      PendingWrite<float> value = model.writeValue(model.parameters()[i]);
+      std::span<float> values = value.values();
       tensor.file->readFloats(name, *tensor.entry, values.data());
       size_t bad = firstNotFinite(values);
       if (bad < values.size())
@@ -336,7 +337,7 @@ void loadParameters(Model &model, const WeightFiles &weights) {
     }
   } catch (...) {
     for (const tfm_parameter &parameter : model.parameters())
-      std::ranges::fill(model.value(parameter), 0.0f);
+      std::ranges::fill(model.writeValue(parameter).values(), 0.0f);
     throw;
   }
 }

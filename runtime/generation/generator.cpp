@@ -39,13 +39,15 @@ public:
   /// right of it.
   std::span<const float> logits(std::span<const int32_t> text,
                                 int32_t padding) {
-    std::span<int32_t> tokens = model.values<int32_t>(input);
-    std::fill(std::copy(text.begin(), text.end(), tokens.begin()), tokens.end(),
-              padding);
+    {
+      PendingWrite<int32_t> write = model.write<int32_t>(input);
+      std::span<int32_t> tokens = write.values();
+      std::fill(std::copy(text.begin(), text.end(), tokens.begin()),
+                tokens.end(), padding);
+    }
     model.run(function);
     auto width = static_cast<size_t>(vocabulary());
-    return model.values<float>(output).subspan((text.size() - 1) * width,
-                                               width);
+    return model.read<float>(output, (text.size() - 1) * width, width).values();
   }
 
 private:
@@ -144,12 +146,15 @@ private:
   };
 
   std::span<const float> evaluateAll() {
-    std::span<int32_t> tokens = model.values<int32_t>(prefill.tokens);
     for (int64_t at = 0; at < static_cast<int64_t>(window.size());
          at += chunk) {
       int64_t count = std::min(chunk, static_cast<int64_t>(window.size()) - at);
-      std::fill(tokens.begin(), tokens.end(), 0);
-      std::copy_n(window.begin() + at, count, tokens.begin());
+      {
+        PendingWrite<int32_t> write = model.write<int32_t>(prefill.tokens);
+        std::span<int32_t> tokens = write.values();
+        std::fill(tokens.begin(), tokens.end(), 0);
+        std::copy_n(window.begin() + at, count, tokens.begin());
+      }
       setFirst(prefill.position, static_cast<int32_t>(at));
       setFirst(prefillLength, static_cast<int32_t>(count));
       model.run(prefill.function);
@@ -159,13 +164,14 @@ private:
 
   /// The number of the first row, the only one that matters.
   void setFirst(const tfm_buffer &buffer, int32_t value) {
-    std::span<int32_t> values = model.values<int32_t>(buffer);
-    std::fill(values.begin(), values.end(), 0);
-    values[0] = value;
+    PendingWrite<int32_t> write = model.write<int32_t>(buffer);
+    std::ranges::fill(write.values(), 0);
+    write.values()[0] = value;
   }
 
   std::span<const float> logitsOf(const Cached &cached) {
-    return model.values<float>(cached.logits).first(static_cast<size_t>(width));
+    return model.read<float>(cached.logits, 0, static_cast<size_t>(width))
+        .values();
   }
 
   Model &model;

@@ -87,15 +87,14 @@ Evaluation Evaluator::evaluate(Part part, int64_t batches, Measure measure) {
       for (int32_t target : targetRow.first(valid[row]))
         counted += target != ignore;
     }
-    std::copy(tokens.begin(), tokens.end(),
-              model.values<int32_t>(tokensIn).begin());
-    std::copy(targets.begin(), targets.end(),
-              model.values<int32_t>(targetsIn).begin());
-    *model.at<float>(countIn.offset) =
+    std::ranges::copy(tokens, model.write<int32_t>(tokensIn).values().begin());
+    std::ranges::copy(targets,
+                      model.write<int32_t>(targetsIn).values().begin());
+    model.write<float>(countIn).values()[0] =
         static_cast<float>(std::max<int64_t>(1, counted));
     model.run(function);
 
-    std::span<const float> losses = model.values<float>(lossesOut);
+    std::span<const float> losses = model.read<float>(lossesOut).values();
     for (int64_t row = 0; row < rows; ++row)
       for (int64_t i = 0; i < valid[row]; ++i) {
         auto at = static_cast<size_t>(row * length + i);
@@ -135,11 +134,14 @@ void Evaluator::readLogits(bool withSurprisal, Sums &sums) {
         "with a shorter context than it is trained with");
   for (int64_t first = 0; first < rows; first += input.shape[0]) {
     int64_t count = std::min<int64_t>(input.shape[0], rows - first);
-    std::span<int32_t> to = model.values<int32_t>(input);
-    std::fill(to.begin(), to.end(), 0);
-    for (int64_t row = 0; row < count; ++row)
-      std::copy_n(&tokens[static_cast<size_t>((first + row) * length)], length,
-                  to.begin() + row * input.shape[1]);
+    {
+      PendingWrite<int32_t> write = model.write<int32_t>(input);
+      std::span<int32_t> to = write.values();
+      std::fill(to.begin(), to.end(), 0);
+      for (int64_t row = 0; row < count; ++row)
+        std::copy_n(&tokens[static_cast<size_t>((first + row) * length)],
+                    length, to.begin() + row * input.shape[1]);
+    }
     model.run(forward);
     readRows(first, count, Model::output(forward, "logits"), withSurprisal,
              sums);
@@ -151,7 +153,7 @@ void Evaluator::readRows(int64_t firstRow, int64_t rows,
                          const tfm_buffer &logits, bool withSurprisal,
                          Sums &sums) {
   int64_t length = static_cast<int64_t>(tokens.size() / valid.size());
-  std::span<const float> all = model.values<float>(logits);
+  std::span<const float> all = model.read<float>(logits).values();
   auto width = static_cast<size_t>(logits.shape[2]);
   for (int64_t row = 0; row < rows; ++row)
     for (int64_t i = 0; i < valid[firstRow + row]; ++i) {
@@ -211,16 +213,19 @@ ExactMatch answerQuestions(Model &model, const Dataset &data, size_t limit) {
       batch.push_back({&questions[i], questions[i].prompt, 0, true});
     auto isOpen = [](const Row &row) { return row.open; };
     while (std::any_of(batch.begin(), batch.end(), isOpen)) {
-      std::span<int32_t> input = model.values<int32_t>(tokensIn);
-      std::fill(input.begin(), input.end(), 0);
-      for (size_t i = 0; i < batch.size(); ++i) {
-        const std::vector<int32_t> &tokens = batch[i].tokens;
-        size_t used = std::min(tokens.size(), length);
-        std::ranges::copy(std::span(tokens).last(used),
-                          input.subspan(i * length).begin());
+      {
+        PendingWrite<int32_t> write = model.write<int32_t>(tokensIn);
+        std::span<int32_t> input = write.values();
+        std::fill(input.begin(), input.end(), 0);
+        for (size_t i = 0; i < batch.size(); ++i) {
+          const std::vector<int32_t> &tokens = batch[i].tokens;
+          size_t used = std::min(tokens.size(), length);
+          std::ranges::copy(std::span(tokens).last(used),
+                            input.subspan(i * length).begin());
+        }
       }
       model.run(forward);
-      std::span<const float> logits = model.values<float>(logitsOut);
+      std::span<const float> logits = model.read<float>(logitsOut).values();
       for (size_t i = 0; i < batch.size(); ++i) {
         Row &row = batch[i];
         if (!row.open)

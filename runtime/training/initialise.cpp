@@ -181,25 +181,27 @@ void initialise(const tfm_parameter &parameter, uint64_t seed,
 void initialise(Model &model, uint64_t seed) {
   std::ranges::for_each(model.parameters(), requireKnown);
   struct Work {
-    const Model &model;
+    const tfm_parameter &parameter;
     uint64_t seed;
-  } work = {model, seed};
-  // A piece is a stretch of each parameter, in whole blocks of four.
-  auto share = [](void *memory, tfm_thread *thread) {
+    std::span<float> all;
+  };
+  // A piece is a stretch of a parameter, in whole blocks of four.
+  auto share = [](void *context, tfm_thread *thread) {
     auto count = static_cast<uint64_t>(thread->count);
     for (int64_t piece; (piece = thread->claim(thread)) >= 0;) {
-      auto &[model, seed] = *static_cast<Work *>(memory);
+      auto &[parameter, seed, all] = *static_cast<Work *>(context);
       auto index = static_cast<uint64_t>(piece);
-      for (const tfm_parameter &parameter : model.parameters()) {
-        std::span<float> all = model.value(parameter);
-        uint64_t blocks = (all.size() + 3) / 4;
-        uint64_t begin = std::min(all.size(), blocks * index / count * 4);
-        uint64_t end = std::min(all.size(), blocks * (index + 1) / count * 4);
-        fill(parameter, seed, begin, all.subspan(begin, end - begin));
-      }
+      uint64_t blocks = (all.size() + 3) / 4;
+      uint64_t begin = std::min(all.size(), blocks * index / count * 4);
+      uint64_t end = std::min(all.size(), blocks * (index + 1) / count * 4);
+      fill(parameter, seed, begin, all.subspan(begin, end - begin));
     }
   };
-  model.threads().run(share, &work);
+  for (const tfm_parameter &parameter : model.parameters()) {
+    PendingWrite<float> value = model.writeValue(parameter);
+    Work work = {parameter, seed, value.values()};
+    model.device().runOnHost(share, &work);
+  }
 }
 
 } // namespace tfm

@@ -132,28 +132,29 @@ double Trainer::step() {
         order->fill(position.step, micro,
                     std::span(tokens).subspan(micro * microSize, microSize),
                     std::span(targets).subspan(micro * microSize, microSize));
-  if (train.accumulate > 1) {
-    std::span<char> gradients = model.gradients();
-    std::memset(gradients.data(), 0, gradients.size());
-  }
+  if (train.accumulate > 1)
+    model.zeroGradients();
 
   double loss = 0;
   for (int64_t micro = 0; micro < train.accumulate; ++micro) {
-    std::memcpy(model.at<int32_t>(buffers.tokens->offset),
-                &tokens[micro * microSize], microSize * sizeof(int32_t));
-    std::memcpy(model.at<int32_t>(buffers.targets->offset),
-                &targets[micro * microSize], microSize * sizeof(int32_t));
-    *model.at<float>(buffers.count->offset) =
+    auto part = [&](const std::vector<int32_t> &all) {
+      return std::span(all).subspan(micro * microSize, microSize);
+    };
+    std::ranges::copy(part(tokens),
+                      model.write<int32_t>(*buffers.tokens).values().begin());
+    std::ranges::copy(part(targets),
+                      model.write<int32_t>(*buffers.targets).values().begin());
+    model.write<float>(*buffers.count).values()[0] =
         static_cast<float>(std::max<int64_t>(1, counted));
     if (buffers.random) {
-      auto *random = model.at<uint32_t>(buffers.random->offset);
-      random[0] = static_cast<uint32_t>(position.seed);
-      random[1] = static_cast<uint32_t>(position.seed >> 32);
-      random[2] = static_cast<uint32_t>(position.step);
-      random[3] = static_cast<uint32_t>(micro);
+      PendingWrite<int32_t> random = model.write<int32_t>(*buffers.random);
+      random.values()[0] = static_cast<int32_t>(position.seed);
+      random.values()[1] = static_cast<int32_t>(position.seed >> 32);
+      random.values()[2] = static_cast<int32_t>(position.step);
+      random.values()[3] = static_cast<int32_t>(micro);
     }
     model.run(trainFunction);
-    loss += static_cast<double>(*model.at<float>(buffers.loss->offset));
+    loss += static_cast<double>(model.read<float>(*buffers.loss).values()[0]);
   }
   if (!std::isfinite(loss))
     failDiverged(fmt::format("the loss is {} at step {}", std::abs(loss),
@@ -162,14 +163,17 @@ double Trainer::step() {
   double lr =
       learningRate(train.schedule, position.lr, position.step, position.steps);
   auto t = static_cast<double>(position.step + 1);
-  auto *hyper = model.at<float>(buffers.hyper->offset);
-  hyper[0] = static_cast<float>(lr);
-  hyper[1] = static_cast<float>(1 - std::pow(train.optimizer.beta1, t));
-  hyper[2] = static_cast<float>(1 - std::pow(train.optimizer.beta2, t));
-  hyper[3] = static_cast<float>(train.clip);
+  {
+    PendingWrite<float> write = model.write<float>(*buffers.hyper);
+    std::span<float> hyper = write.values();
+    hyper[0] = static_cast<float>(lr);
+    hyper[1] = static_cast<float>(1 - std::pow(train.optimizer.beta1, t));
+    hyper[2] = static_cast<float>(1 - std::pow(train.optimizer.beta2, t));
+    hyper[3] = static_cast<float>(train.clip);
+  }
   model.run(updateFunction);
   float gradientNorm =
-      buffers.norm ? *model.at<float>(buffers.norm->offset) : 0.0f;
+      buffers.norm ? model.read<float>(*buffers.norm).values()[0] : 0.0f;
   if (!std::isfinite(gradientNorm))
     failDiverged(fmt::format("the gradient is not finite at step {}",
                              position.step + 1));

@@ -38,6 +38,20 @@ TARGETS = {
     },
 }
 
+# Who has a device, and with it the arena's bytes, by name: it itself and the commands that make one.
+# Everybody else knows `Device`, which reads and writes what it is asked for.
+DEVICE = "runtime/device/cpu_device.h"
+HAVE_A_DEVICE = {
+    "runtime/device/cpu_device.cpp",
+    "runtime/commands/bench.cpp",
+    "runtime/commands/commands.cpp",
+    "runtime/commands/generate.cpp",
+}
+# What names a place in the arena: fields of the descriptor that `Model` alone turns into reads and
+# writes, and the arena's first byte, which is there for tests.
+PLACE = re.compile(r"(?:\.|->)(?:offset|gradient)\b|\bparameter\.(?:value|state)\b|\barenaBytes\b")
+KNOW_PLACES = {"runtime/model.cpp", "runtime/model.h"}
+
 
 def within(path, folder):
     return path == folder or path.startswith(folder + "/")
@@ -74,6 +88,15 @@ class Layers(unittest.TestCase):
                      if within(included, target) and not within(file, target)}
             self.assertEqual({f"{file} includes {found[file]}" for file in set(found) - allowed}, set())
             self.assertEqual({f"{file} no longer includes from {target}" for file in allowed - set(found)}, set())
+
+    def test_the_arena_is_reached_through_the_device(self):
+        found = {file for file, included in includes() if included == DEVICE}
+        self.assertEqual(found, HAVE_A_DEVICE)
+        places = [f"{file.relative_to(ROOT)}: {line.strip()}"
+                  for file in sorted((ROOT / "runtime").rglob("*.[hc]*"))
+                  if file.parent.name != "device" and file.relative_to(ROOT).as_posix() not in KNOW_PLACES
+                  for line in file.read_text().splitlines() if PLACE.search(line.partition("//")[0])]
+        self.assertEqual(places, [])
 
 
 if __name__ == "__main__":

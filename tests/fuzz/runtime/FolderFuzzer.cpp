@@ -13,6 +13,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "runtime/device/cpu_device.h"
 #include "runtime/error.h"
 #include "runtime/files/checkpoint.h"
 #include "runtime/files/weights.h"
@@ -159,7 +160,7 @@ public:
         descriptor(toy.descriptor()),
         parameters{toy.descriptor().parameters[0],
                    toy.descriptor().parameters[1]},
-        model(named(), pool) {}
+        model(named(), device) {}
 
   static tfm::test::ToyShape shape() {
     tfm::test::ToyShape shape;
@@ -169,12 +170,12 @@ public:
 
   void fill(float value) {
     for (const tfm_parameter &parameter : model.parameters())
-      std::ranges::fill(model.value(parameter), value);
+      std::ranges::fill(model.writeValue(parameter).values(), value);
   }
   bool allAre(float value) {
     return std::ranges::all_of(
         model.parameters(), [&](const tfm_parameter &parameter) {
-          return std::ranges::all_of(model.value(parameter),
+          return std::ranges::all_of(model.readValue(parameter).values(),
                                      [&](float x) { return x == value; });
         });
   }
@@ -191,7 +192,7 @@ private:
   tfm::test::ToyModel toy;
   tfm_model descriptor;
   tfm_parameter parameters[2];
-  tfm::ThreadPool pool{1};
+  tfm::CpuDevice device{1};
 
 public:
   tfm::Model model;

@@ -14,7 +14,7 @@
 #include "compiler/transforms/Passes.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"
-#include "runtime/device/threads.h"
+#include "runtime/device/cpu_device.h"
 #include "runtime/error.h"
 #include "runtime/generation/generator.h"
 #include "runtime/training/initialise.h"
@@ -227,8 +227,8 @@ TEST_P(Decode, SlidesAsWholeSequencesDo) {
   Program program(GetParam(), 1);
   ASSERT_TRUE(program.module && succeeded(prepare(*program.module)));
   CompiledModel compiled(*program.module);
-  ThreadPool pool(2);
-  Model model(*compiled.model, pool);
+  CpuDevice device(2);
+  Model model(*compiled.model, device);
   initialise(model, 5);
   std::unique_ptr<LogitsSource> cached = openLogits(model, 0),
                                 whole = wholeSequence(model, 0);
@@ -464,7 +464,7 @@ model Other(vocab = 11, context = 8, width = 8) {
     EXPECT_TRUE(program.module && succeeded(prepare(*program.module)));
     EXPECT_FALSE(program.function("prefill") || program.function("decode"));
     compiled = std::make_unique<CompiledModel>(*program.module);
-    model = std::make_unique<Model>(*compiled->model, pool);
+    model = std::make_unique<Model>(*compiled->model, device);
     initialise(*model, 5);
   }
 
@@ -473,7 +473,7 @@ model Other(vocab = 11, context = 8, width = 8) {
     oracle::Environment environment;
     for (const tfm_parameter &parameter : model->parameters()) {
       Tensor value({parameter.shape, parameter.shape + parameter.rank});
-      llvm::copy(model->value(parameter), value.data.begin());
+      llvm::copy(model->readValue(parameter).values(), value.data.begin());
       environment.parameters[parameter.name] = value;
     }
     Tensor input({1, 8});
@@ -484,7 +484,7 @@ model Other(vocab = 11, context = 8, width = 8) {
   }
 
   Program program;
-  ThreadPool pool{2};
+  CpuDevice device{2};
   std::unique_ptr<CompiledModel> compiled;
   std::unique_ptr<Model> model;
 };

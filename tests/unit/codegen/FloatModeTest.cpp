@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/driver/Compile.h"
-#include "runtime/device/threads.h"
+#include "runtime/device/cpu_device.h"
 #include "runtime/model.h"
 #include "tests/unit/codegen/CompiledModel.h"
 #include "tests/unit/oracle/Gradients.h"
@@ -80,15 +80,16 @@ struct Wrapped {
 // but the flushing, and back when the function returns, in every thread.
 TEST(FloatMode, OfTheCallerIsKept) {
   Product product;
-  ThreadPool pool(2);
-  Model model(*product.compiled->model, pool);
+  CpuDevice device(2);
+  Model model(*product.compiled->model, device);
   const tfm_function &function = model.function("f");
   Mode usual = mode();
   for (Mode before :
        {usual, usual | upwards, usual | flushing, usual | upwards | flushing}) {
     for (const char *name : {"x", "y"})
-      std::ranges::fill(model.values<float>(Model::input(function, name)),
-                        1 + 0x1p-23f);
+      std::ranges::fill(
+          model.write<float>(Model::input(function, name)).values(),
+          1 + 0x1p-23f);
     wrapped.run = function.run;
     wrapped.before = before;
     wrapped.threads = wrapped.changed = 0;
@@ -104,13 +105,13 @@ TEST(FloatMode, OfTheCallerIsKept) {
     // Until both have come: a call waits for nobody.
     while (wrapped.threads < 2) {
       wrapped.threads = 0;
-      pool.run(check, model.at<char>(0));
-      pool.drain();
+      device.threads().run(check, device.arenaBytes());
+      device.threads().drain();
     }
     EXPECT_EQ(wrapped.changed, 0);
     // (1 + e)^2 = 1 + 2e + e^2, where e^2 is far less than a unit.
     float product = before & upwards ? 1 + 0x1p-22f + 0x1p-23f : 1 + 0x1p-22f;
-    for (float value : model.values<float>(function.outputs[0]))
+    for (float value : model.read<float>(function.outputs[0]).values())
       ASSERT_EQ(value, product);
   }
 }

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/generation/generator.h"
+#include "runtime/device/cpu_device.h"
 #include "runtime/error.h"
 #include "runtime/philox.h"
 #include "runtime/tokenizer/find_tokenizer.h"
@@ -149,10 +150,11 @@ TEST(WholeSequence, SlidesOverTheNewestTokens) {
   test::ToyShape shape;
   shape.context = 5;
   test::ToyModel toy(shape, "");
-  ThreadPool pool(1);
-  Model model(toy.descriptor(), pool);
+  CpuDevice device(1);
+  Model model(toy.descriptor(), device);
   // After token i comes i + 1.
-  std::span<float> table = model.value(model.parameters()[0]);
+  PendingWrite<float> write = model.writeValue(model.parameters()[0]);
+  std::span<float> table = write.values();
   for (int i = 0; i < 14; ++i)
     table[i * 14 + (i + 1) % 14] = 5;
   std::unique_ptr<LogitsSource> source = wholeSequence(model, 0);
@@ -160,7 +162,7 @@ TEST(WholeSequence, SlidesOverTheNewestTokens) {
   EXPECT_EQ(source->vocabulary(), 14);
   const tfm_buffer &input = Model::input(model.function("forward"), "tokens");
   auto row = [&] {
-    std::span<int32_t> values = model.values<int32_t>(input);
+    std::span<const int32_t> values = model.read<int32_t>(input).values();
     return std::vector<int32_t>(values.begin(), values.begin() + 5);
   };
   std::vector<int32_t> prompt = {1, 2, 3};
@@ -191,8 +193,8 @@ TEST(Rows, LimitTheTokens) {
     EXPECT_EQ(vocabularyOf(toy.descriptor()), tokens);
     EXPECT_EQ(findTokenizer(toy.descriptor(), Recipe(), {"", "", true})->size(),
               tokens);
-    ThreadPool pool(1);
-    Model model(toy.descriptor(), pool);
+    CpuDevice device(1);
+    Model model(toy.descriptor(), device);
     if (tokens >= 14) {
       EXPECT_EQ(openLogits(model, 0)->vocabulary(), 14);
       continue;
@@ -219,8 +221,8 @@ TEST(CachedSequence, GivesTheLogitsOfTheWholeSequence) {
     shape.context = 10;
     shape.chunk = chunk;
     test::ToyModel toy(shape, "");
-    ThreadPool pool(2);
-    Model model(toy.descriptor(), pool);
+    CpuDevice device(2);
+    Model model(toy.descriptor(), device);
     initialise(model, 3);
     std::unique_ptr<LogitsSource> cached = openLogits(model, 10);
     std::unique_ptr<LogitsSource> whole = wholeSequence(model, 10);

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/philox.h"
+#include "runtime/device/cpu_device.h"
 #include "runtime/training/initialise.h"
 #include "tests/unit/runtime/ToyModel.h"
 
@@ -116,10 +117,11 @@ TEST(Initialise, IsTheSameForAnyNumberOfThreads) {
   std::vector<float> expected(225);
   initialise(toy.descriptor().parameters[0], 9, expected);
   for (int threads : {1, 2, 3, 5}) {
-    ThreadPool pool(threads);
-    Model model(toy.descriptor(), pool);
+    CpuDevice device(threads);
+    Model model(toy.descriptor(), device);
     initialise(model, 9);
-    std::span<float> table = model.value(model.parameters()[0]);
+    std::span<const float> table =
+        model.readValue(model.parameters()[0]).values();
     EXPECT_EQ(std::vector<float>(table.begin(), table.end()), expected);
   }
 }

@@ -44,7 +44,8 @@ TEST(Safetensors, WritesWhatItReads) {
   {
     AtomicFile file(path);
     writeSafetensors(file,
-                     {{"b.\"weight", {2, 3}, a.data()}, {"a", {}, b.data()}},
+                     {hostTensor("b.\"weight", {2, 3}, a.data()),
+                      hostTensor("a", {}, b.data())},
                      {{"step", "12"}});
     file.commit();
   }
@@ -157,8 +158,8 @@ TEST(Safetensors, RefusesEveryTruncationAndSurvivesDamage) {
   {
     AtomicFile file(path);
     writeSafetensors(file,
-                     {{"h.0.weight", {4, 2}, values.data()},
-                      {"h.0.bias", {8}, values.data()}},
+                     {hostTensor("h.0.weight", {4, 2}, values.data()),
+                      hostTensor("h.0.bias", {8}, values.data())},
                      {{"step", "12"}});
     file.commit();
   }

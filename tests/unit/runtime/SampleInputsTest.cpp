@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/commands/sample_inputs.h"
+#include "runtime/device/cpu_device.h"
 
 #include "gtest/gtest.h"
 
@@ -24,8 +25,8 @@ constexpr char untouched = 0x5a;
 /// and a function with some inputs.
 struct Inputs {
   explicit Inputs(std::vector<tfm_buffer> list)
-      : buffers(std::move(list)), pool(1), model(descriptor(), pool) {
-    std::fill_n(model.at<char>(0), bytes, untouched);
+      : buffers(std::move(list)), device(1), model(descriptor(), device) {
+    std::fill_n(device.arenaBytes(), bytes, untouched);
     function.name = "train";
     function.input_count = static_cast<int32_t>(buffers.size());
     function.inputs = buffers.data();
@@ -44,15 +45,20 @@ struct Inputs {
   }
 
   /// Whether the bytes from `begin` to `end` are what they were.
-  bool isUntouched(size_t begin, size_t end) const {
-    const char *arena = model.at<char>(0);
+  bool isUntouched(size_t begin, size_t end) {
+    const char *arena = device.arenaBytes();
     return std::all_of(arena + begin, arena + end,
                        [](char byte) { return byte == untouched; });
   }
 
+  /// What lies in the arena at an offset.
+  template <typename T> const T *at(size_t offset) {
+    return reinterpret_cast<const T *>(device.arenaBytes() + offset);
+  }
+
   static constexpr size_t bytes = 512;
   std::vector<tfm_buffer> buffers;
-  ThreadPool pool;
+  CpuDevice device;
   Model model;
   tfm_function function{};
 };
@@ -64,17 +70,17 @@ TEST(SampleInputs, FillEachTypeToItsEndAndNoFurther) {
                  {"present", TFM_U8, 2, grid, 128},
                  {"scale", TFM_F32, 2, grid, 256}});
   setSampleInputs(inputs.model, inputs.function, 7);
-  const auto *tokens = inputs.model.at<int32_t>(0);
+  const auto *tokens = inputs.at<int32_t>(0);
   EXPECT_TRUE(std::all_of(tokens, tokens + 16,
                           [](int32_t id) { return 0 <= id && id < 7; }));
   EXPECT_LT(std::count(tokens, tokens + 16, tokens[0]), 16);
   EXPECT_TRUE(inputs.isUntouched(64, 128));
   // A mask without a single true value gives rows of attention that see
   // nothing.
-  const auto *present = inputs.model.at<uint8_t>(128);
+  const auto *present = inputs.at<uint8_t>(128);
   EXPECT_EQ(std::count(present, present + 16, 1), 16);
   EXPECT_TRUE(inputs.isUntouched(144, 256));
-  const auto *scale = inputs.model.at<float>(256);
+  const auto *scale = inputs.at<float>(256);
   EXPECT_EQ(std::count(scale, scale + 16, 0.0f), 16);
   EXPECT_TRUE(inputs.isUntouched(320, Inputs::bytes));
 }
@@ -88,11 +94,11 @@ TEST(SampleInputs, KnowWhatTheRuntimesInputsMean) {
                  {"length", TFM_I32, 1, one, 192},
                  {"hyper", TFM_F32, 1, four, 256}});
   setSampleInputs(inputs.model, inputs.function, 7);
-  const auto *targets = inputs.model.at<float>(64);
+  const auto *targets = inputs.at<float>(64);
   EXPECT_EQ(std::count(targets, targets + 16, 0.0f), 16);
-  EXPECT_EQ(*inputs.model.at<float>(128), 16.0f);
-  EXPECT_EQ(*inputs.model.at<int32_t>(192), 8);
-  const auto *hyper = inputs.model.at<float>(256);
+  EXPECT_EQ(*inputs.at<float>(128), 16.0f);
+  EXPECT_EQ(*inputs.at<int32_t>(192), 8);
+  const auto *hyper = inputs.at<float>(256);
   EXPECT_EQ(std::vector<float>(hyper, hyper + 4),
             (std::vector<float>{0, 1, 1, 0}));
 }
@@ -104,7 +110,8 @@ TEST(SampleInputs, RefuseATypeThatTheyDoNotKnow) {
   EXPECT_THROW(setSampleInputs(inputs.model, inputs.function, 7),
                std::logic_error);
   EXPECT_TRUE(inputs.isUntouched(0, Inputs::bytes));
-  EXPECT_THROW(inputs.model.values<float>(inputs.buffers[0]), std::logic_error);
+  EXPECT_THROW((void)inputs.model.read<float>(inputs.buffers[0]),
+               std::logic_error);
 }
 
 } // namespace

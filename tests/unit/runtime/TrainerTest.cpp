@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/training/trainer.h"
+#include "runtime/device/cpu_device.h"
 #include "runtime/error.h"
 #include "runtime/files/atomic_file.h"
 #include "runtime/files/run_state.h"
@@ -55,8 +56,8 @@ const std::atomic<bool> noInterrupt{false};
 struct Bench {
   explicit Bench(const ToyShape &shape, const std::string &train,
                  int threads = 1)
-      : toy(shape, sumsRecipe(shape, train)), pool(threads),
-        model(toy.descriptor(), pool),
+      : toy(shape, sumsRecipe(shape, train)), device(threads),
+        model(toy.descriptor(), device),
         recipe(parseRecipe(toy.descriptor().recipe)),
         tokenizer(makeCharsTokenizer("0123456789+=.#")),
         data(openDataset({recipe.data, *tokenizer, recipe.train.sequence,
@@ -69,14 +70,14 @@ struct Bench {
   std::vector<float> parameters() const {
     std::vector<float> all;
     for (const tfm_parameter &parameter : model.parameters()) {
-      std::span<float> values = model.value(parameter);
+      std::span<const float> values = model.readValue(parameter).values();
       all.insert(all.end(), values.begin(), values.end());
     }
     return all;
   }
 
   ToyModel toy;
-  ThreadPool pool;
+  CpuDevice device;
   Model model;
   Recipe recipe;
   TokenizerPtr tokenizer;
@@ -696,8 +697,8 @@ TEST(Checkpoint, RefusesAnotherModel) {
   ToyShape wide;
   wide.vocabulary = 20;
   ToyModel other(wide, "");
-  ThreadPool pool(1);
-  Model model(other.descriptor(), pool);
+  CpuDevice device(1);
+  Model model(other.descriptor(), device);
   std::string message =
       messageOf<InputError>([&] { loadWeights(folder.path, model); });
   EXPECT_NE(message.find("table is [14, 14], the model's is [20, 20]"),

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/files/weights.h"
+#include "runtime/device/cpu_device.h"
 #include "runtime/error.h"
 #include "runtime/model.h"
 #include "tests/unit/runtime/TemporaryFolder.h"
@@ -24,7 +25,7 @@ using test::TemporaryFolder;
 class LoadParameters : public testing::Test {
 protected:
   LoadParameters()
-      : toy(test::ToyShape(), ""), pool(1), model(toy.descriptor(), pool),
+      : toy(test::ToyShape(), ""), device(1), model(toy.descriptor(), device),
         values(14 * 14, 2.0f), others(14 * 14, 3.0f) {}
 
   std::string write(const std::vector<FloatTensor> &tensors,
@@ -45,15 +46,17 @@ protected:
     EXPECT_NE(message.find(part), std::string::npos) << message;
   }
 
-  float loaded() const { return model.value(model.parameters()[0])[195]; }
+  float loaded() const {
+    return model.readValue(model.parameters()[0]).values()[195];
+  }
 
   FloatTensor tensor(const char *name, std::vector<int64_t> shape) const {
-    return {name, std::move(shape), values.data()};
+    return hostTensor(name, std::move(shape), values.data());
   }
 
   TemporaryFolder folder;
   test::ToyModel toy;
-  ThreadPool pool;
+  CpuDevice device;
   Model model;
   std::vector<float> values, others;
 };
@@ -83,10 +86,11 @@ TEST_F(LoadParameters, WithAndWithoutAPrefix) {
   parameters[0].name = "model.table";
   parameters[1].name = "model.bias";
   descriptor.parameters = parameters.data();
-  Model longer(descriptor, pool);
+  CpuDevice another(1);
+  Model longer(descriptor, another);
   loadParameters(longer, WeightFiles(write({tensor("table", {14, 14}),
                                             tensor("bias", {14})})));
-  EXPECT_EQ(longer.value(parameters[0])[0], 2.0f);
+  EXPECT_EQ(longer.readValue(parameters[0]).values()[0], 2.0f);
 }
 
 TEST_F(LoadParameters, BuffersAreNoWeights) {
@@ -104,7 +108,7 @@ TEST_F(LoadParameters, AStoredOutputLayerMustBeTheTiedOne) {
   FloatTensor table = tensor("transformer.table", {14, 14}),
               bias = tensor("transformer.bias", {14});
   EXPECT_EQ(load(write({table, bias, tensor("lm_head.weight", {14, 14})})), "");
-  FloatTensor own = {"lm_head.weight", {14, 14}, others.data()};
+  FloatTensor own = hostTensor("lm_head.weight", {14, 14}, others.data());
   expectProblem(write({table, bias, own}),
                 "lm_head.weight differs from transformer.table");
   expectProblem(write({table, bias, tensor("lm_head.weight", {7, 28})}),
@@ -119,15 +123,16 @@ TEST_F(LoadParameters, TakesEqualTiesOnly) {
   parameters[0].alias_count = 1;
   parameters[0].aliases = aliases;
   descriptor.parameters = parameters.data();
-  Model tied(descriptor, pool);
+  CpuDevice another(1);
+  Model tied(descriptor, another);
   auto loadTied = [&](const std::vector<FloatTensor> &tensors) {
     return messageOf<InputError>(
         [&] { loadParameters(tied, WeightFiles(write(tensors))); });
   };
   FloatTensor bias = tensor("bias", {14});
-  FloatTensor head = {"head.weight", {14, 14}, others.data()};
+  FloatTensor head = hostTensor("head.weight", {14, 14}, others.data());
   EXPECT_EQ(loadTied({head, bias}), "");
-  EXPECT_EQ(tied.value(parameters[0])[0], 3.0f);
+  EXPECT_EQ(tied.readValue(parameters[0]).values()[0], 3.0f);
   EXPECT_EQ(loadTied({tensor("table", {14, 14}),
                       tensor("head.weight", {14, 14}), bias}),
             "");
@@ -172,12 +177,12 @@ TEST_F(LoadParameters, RefusesWhatIsNotANumberAndLoadsNothing) {
     for (size_t at : {size_t{0}, others.size() - 1}) {
       std::vector<float> damaged = others;
       damaged[at] = bad;
-      FloatTensor table = {"table", {14, 14}, damaged.data()};
+      FloatTensor table = hostTensor("table", {14, 14}, damaged.data());
       expectProblem(write({tensor("bias", {14}), table}),
                     "the tensor table has the value " + std::to_string(bad) +
                         " (element " + std::to_string(at) + ")");
       for (const tfm_parameter &parameter : model.parameters())
-        for (float value : model.value(parameter))
+        for (float value : model.readValue(parameter).values())
           EXPECT_EQ(value, 0.0f);
     }
 }

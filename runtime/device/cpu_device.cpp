@@ -1,0 +1,68 @@
+//===- cpu_device.cpp - the processors of this machine ------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/device/cpu_device.h"
+
+#include "runtime/device/memory.h"
+#include "runtime/error.h"
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+#include <sys/mman.h>
+
+namespace tfm {
+
+static constexpr size_t hugePage = size_t{2} << 20;
+
+CpuDevice::~CpuDevice() { release(); }
+
+void CpuDevice::allocate(size_t bytes, size_t alignment, size_t scratch) {
+  if (arena)
+    throw std::logic_error("a device has the arena of one model at a time");
+  // Whole huge pages, so that the kernel can back a large arena with them.
+  alignment = std::max(alignment, size_t{64});
+  bytes = std::max<size_t>(bytes, 1);
+  if (bytes >= hugePage)
+    alignment = std::max(alignment, hugePage);
+  void *memory = mmap(nullptr, bytes + alignment, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED)
+    throw InputError("the model needs " + byteText(bytes) +
+                     " of memory, more than there is: build it with a smaller "
+                     "batch, e.g. -D train.batch=1");
+  mappedAt = memory;
+  mapped = bytes + alignment;
+  auto address = reinterpret_cast<uintptr_t>(memory);
+  arena = reinterpret_cast<char *>((address + alignment - 1) / alignment *
+                                   alignment);
+  if (bytes >= hugePage)
+    (void)madvise(arena, bytes, MADV_HUGEPAGE); // only a hint
+  pool.reserveScratch(scratch);
+}
+
+void CpuDevice::release() {
+  pool.drain(); // the code may go with whoever loaded it
+  if (mappedAt)
+    munmap(mappedAt, mapped);
+  mappedAt = nullptr;
+  arena = nullptr;
+}
+
+void CpuDevice::run(const tfm_function &function) {
+  pool.run(function.run, arena);
+}
+
+void CpuDevice::zero(uint64_t offset, size_t bytes) {
+  std::memset(arena + offset, 0, bytes);
+}
+
+void CpuDevice::runOnHost(void (*work)(void *, tfm_thread *), void *context) {
+  pool.run(work, context);
+}
+
+} // namespace tfm

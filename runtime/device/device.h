@@ -1,0 +1,132 @@
+//===- device.h - where a model's functions run -------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Everything that is asked of a device happens in the order in which it was
+// asked: a function sees what was written before it, and a read what was
+// computed before it. A device with memory of its own may return at once and do
+// it later; only who looks at what was read waits. The memory of `CpuDevice` is
+// the host's, so there a read and a write are views of the arena: nothing is
+// copied, and nothing waits.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_RUNTIME_DEVICE_DEVICE_H
+#define TFM_RUNTIME_DEVICE_DEVICE_H
+
+#include "runtime/tfm_model.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace tfm {
+
+template <typename T> class PendingRead;
+template <typename T> class PendingWrite;
+
+/// The memory of a model, its arena, and what runs its functions. Places in the
+/// arena are bytes from its beginning.
+class Device {
+public:
+  virtual ~Device() = default;
+
+  /// Makes an arena of zeros, aligned to `alignment`, and for every thread
+  /// `scratch` bytes. What is not touched costs no memory. Throws InputError
+  /// where there is not enough, logic_error where there is an arena already.
+  virtual void allocate(size_t bytes, size_t alignment, size_t scratch) = 0;
+  /// Waits for all that was asked for and gives the arena back.
+  virtual void release() = 0;
+
+  virtual void run(const tfm_function &function) = 0;
+  virtual void zero(uint64_t offset, size_t bytes) = 0;
+
+  /// `count` values from `offset` on, to be filled; they are in the arena when
+  /// what is returned goes. Before that they are anything, so all of them must
+  /// be filled.
+  template <typename T> PendingWrite<T> write(uint64_t offset, size_t count) {
+    return PendingWrite<T>(*this, offset, count);
+  }
+  /// `count` values from `offset` on, as of now.
+  template <typename T>
+  PendingRead<T> read(uint64_t offset, size_t count) const {
+    return PendingRead<T>(*this, offset, count);
+  }
+
+  /// Computes something on the host, with all threads that this device has
+  /// there: calls `work(context, thread)` as a function of a model is called.
+  virtual void runOnHost(void (*work)(void *, tfm_thread *), void *context) = 0;
+
+protected:
+  /// Where on the host bytes are, or will be after `finishRead`.
+  struct HostBytes {
+    const void *bytes;
+    bool isPending;
+  };
+
+private:
+  template <typename T> friend class PendingRead;
+  template <typename T> friend class PendingWrite;
+
+  /// Memory of the host that `endWrite` brings to the arena.
+  virtual void *beginWrite(uint64_t offset, size_t bytes) = 0;
+  virtual void endWrite(void *from, uint64_t offset, size_t bytes) noexcept = 0;
+
+  virtual HostBytes beginRead(uint64_t offset, size_t bytes) const = 0;
+  virtual void finishRead(const void *bytes) const = 0;
+};
+
+/// Values that are on their way to the arena.
+template <typename T> class [[nodiscard]] PendingWrite {
+public:
+  ~PendingWrite() {
+    device.endWrite(filled.data(), offset, filled.size_bytes());
+  }
+  PendingWrite(const PendingWrite &) = delete;
+  PendingWrite &operator=(const PendingWrite &) = delete;
+
+  std::span<T> values() const { return filled; }
+
+private:
+  friend class Device;
+  PendingWrite(Device &device, uint64_t offset, size_t count)
+      : device(device), offset(offset),
+        filled(static_cast<T *>(device.beginWrite(offset, count * sizeof(T))),
+               count) {}
+
+  Device &device;
+  uint64_t offset;
+  std::span<T> filled;
+};
+
+/// Values on their way from the arena.
+template <typename T> class [[nodiscard]] PendingRead {
+public:
+  /// Values that the host has anyway.
+  explicit PendingRead(std::span<const T> values) : read(values) {}
+
+  /// Waits until they are there. They stay until the next write or run.
+  std::span<const T> values() const {
+    if (pending)
+      pending->finishRead(read.data());
+    return read;
+  }
+
+private:
+  friend class Device;
+  PendingRead(const Device &device, uint64_t offset, size_t count) {
+    Device::HostBytes found = device.beginRead(offset, count * sizeof(T));
+    read = {static_cast<const T *>(found.bytes), count};
+    pending = found.isPending ? &device : nullptr;
+  }
+
+  std::span<const T> read;
+  const Device *pending = nullptr;
+};
+
+} // namespace tfm
+
+#endif // TFM_RUNTIME_DEVICE_DEVICE_H

@@ -1,0 +1,227 @@
+//===- DeviceTest.cpp - a device with memory of its own -----------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/data/dataset.h"
+#include "runtime/device/cpu_device.h"
+#include "runtime/files/checkpoint.h"
+#include "runtime/generation/generator.h"
+#include "runtime/tokenizer/tokenizer.h"
+#include "runtime/training/evaluator.h"
+#include "runtime/training/trainer.h"
+#include "tests/unit/runtime/TemporaryFolder.h"
+#include "tests/unit/runtime/ToyModel.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <gtest/gtest.h>
+
+namespace tfm::test {
+namespace {
+
+/// What a device beside the host's memory may do at most: nothing that is asked
+/// of it happens before somebody looks at values that were read. Memory for
+/// values to be written begins as garbage, and values that were read become
+/// garbage with the next write or run.
+class LateDevice final : public Device {
+public:
+  ~LateDevice() override { release(); }
+
+  void allocate(size_t bytes, size_t alignment, size_t scratch) override {
+    ASSERT_EQ(arena, nullptr);
+    alignment = std::max<size_t>(alignment, 64);
+    arena = static_cast<char *>(
+        std::aligned_alloc(alignment, (bytes / alignment + 1) * alignment));
+    std::memset(arena, 0, bytes);
+    pool.reserveScratch(scratch);
+  }
+  void release() override {
+    catchUp();
+    reads.clear();
+    writes.clear();
+    pool.drain();
+    std::free(arena);
+    arena = nullptr;
+  }
+  void run(const tfm_function &function) override {
+    ask([this, &function] { pool.run(function.run, arena); });
+  }
+  void zero(uint64_t offset, size_t bytes) override {
+    ask([=, this] { std::memset(arena + offset, 0, bytes); });
+  }
+  void runOnHost(void (*work)(void *, tfm_thread *), void *context) override {
+    pool.run(work, context);
+  }
+
+  /// How often somebody waited for the device.
+  mutable int waits = 0;
+
+private:
+  struct Read {
+    std::vector<char> bytes;
+    bool isThere = false;
+  };
+
+  void *beginWrite(uint64_t, size_t bytes) override {
+    return writes.emplace_back(bytes, garbage).data();
+  }
+  void endWrite(void *from, uint64_t offset, size_t bytes) noexcept override {
+    ask([=, this] { std::memcpy(arena + offset, from, bytes); });
+  }
+  HostBytes beginRead(uint64_t offset, size_t bytes) const override {
+    Read &read = reads.emplace_back(Read{std::vector<char>(bytes, garbage)});
+    steps.emplace_back([this, offset, &read] {
+      std::memcpy(read.bytes.data(), arena + offset, read.bytes.size());
+      read.isThere = true;
+    });
+    return {read.bytes.data(), /*isPending=*/true};
+  }
+  void finishRead(const void *) const override {
+    ++waits;
+    catchUp();
+  }
+
+  void ask(std::function<void()> step) {
+    spoil(reads.size());
+    steps.push_back([this, step = std::move(step), before = reads.size()] {
+      spoil(before);
+      step();
+    });
+  }
+  /// Nobody may look at the first `count` reads any more.
+  void spoil(size_t count) {
+    for (size_t i = 0; i < count; ++i)
+      if (reads[i].isThere)
+        std::ranges::fill(reads[i].bytes, garbage);
+  }
+  void catchUp() const {
+    for (const std::function<void()> &step : steps)
+      step();
+    steps.clear();
+  }
+
+  static constexpr char garbage = -1; // NaN, and no token
+  ThreadPool pool{2};
+  char *arena = nullptr;
+  mutable std::vector<std::function<void()>> steps;
+  mutable std::deque<Read> reads;
+  std::deque<std::vector<char>> writes;
+};
+
+struct Outcome {
+  std::vector<float> parameters;
+  std::vector<double> losses;
+  double validation = 0;
+  std::vector<int32_t> generated, cached;
+};
+
+std::vector<float> parametersOf(const Model &model) {
+  std::vector<float> all;
+  for (const tfm_parameter &parameter : model.parameters()) {
+    PendingRead<float> read = model.readValue(parameter);
+    all.insert(all.end(), read.values().begin(), read.values().end());
+  }
+  return all;
+}
+
+/// Everything that reaches the arena: initial values, training with several
+/// micro-batches, validation, a checkpoint that is written and read again,
+/// texts with and without a cache.
+Outcome outcomeOn(Device &device, const std::string &folder) {
+  ToyShape shape;
+  shape.accumulate = 3;
+  shape.chunk = 4;
+  shape.ignore = 13;
+  ToyModel toy(shape, sumsRecipe(shape, R"("steps": 12, "clip": 1.0,
+    "checkpoint": {"every": 6, "unit": "steps"})"));
+  Outcome outcome;
+  Recipe recipe = parseRecipe(toy.descriptor().recipe);
+  TokenizerPtr tokenizer = makeCharsTokenizer("0123456789+=.#");
+  std::unique_ptr<Dataset> data =
+      openDataset({recipe.data, *tokenizer, recipe.train.sequence,
+                   ignoredTarget(recipe.train, *tokenizer)});
+  const std::atomic<bool> noInterrupt{false};
+  {
+    Model model(toy.descriptor(), device);
+    TrainOptions options;
+    options.out = folder;
+    options.quiet = true;
+    Trainer(model, recipe, *data, *tokenizer, options).run(noInterrupt);
+  }
+  Model model(toy.descriptor(), device);
+  TrainOptions options;
+  options.resume = folder;
+  options.steps = 24;
+  options.quiet = true;
+  Trainer trainer(model, recipe, *data, *tokenizer, options);
+  trainer.prepare();
+  for (int i = 0; i < 6; ++i)
+    outcome.losses.push_back(trainer.step());
+  outcome.parameters = parametersOf(model);
+  outcome.validation =
+      Evaluator(model, *data, 13)
+          .evaluate(Part::Validation, 0, Measure::PerplexityOfLogits)
+          .loss;
+  std::vector<int32_t> prompt = {1, 2, 10, 3};
+  GenerateOptions generation = defaultOptions(recipe, *tokenizer);
+  generation.tokens = 12;
+  auto print = [](std::string_view) {};
+  outcome.generated =
+      generate(*wholeSequence(model, 0), *tokenizer, prompt, generation, print)
+          .ids;
+  outcome.cached = generate(*cachedSequence(model, shape.context), *tokenizer,
+                            prompt, generation, print)
+                       .ids;
+  return outcome;
+}
+
+// Whoever keeps to the contract computes the same bits, however late a device
+// is: all of what is written is filled, what is read is looked at before the
+// next write, and nothing reaches the arena beside the device.
+TEST(Device, MayDoEverythingAsLateAsItIsLookedAt) {
+  TemporaryFolder folder;
+  CpuDevice cpu(2);
+  LateDevice late;
+  Outcome expected = outcomeOn(cpu, folder / "cpu");
+  Outcome found = outcomeOn(late, folder / "late");
+  EXPECT_EQ(found.parameters, expected.parameters);
+  EXPECT_EQ(found.losses, expected.losses);
+  EXPECT_EQ(found.validation, expected.validation);
+  EXPECT_EQ(found.generated, expected.generated);
+  EXPECT_EQ(found.cached, expected.cached);
+  EXPECT_GT(late.waits, 0);
+}
+
+// The form of the processors copies nothing: what is read, and what is to be
+// written, is the arena itself.
+TEST(Device, OfTheProcessorsIsAView) {
+  CpuDevice device(1);
+  device.allocate(4096, 256, 0);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(device.arenaBytes()) % 256, 0u);
+  {
+    PendingWrite<float> write = device.write<float>(64, 8);
+    EXPECT_EQ(reinterpret_cast<char *>(write.values().data()),
+              device.arenaBytes() + 64);
+    std::ranges::fill(write.values(), 2.0f);
+  }
+  std::span<const float> read = device.read<float>(64, 8).values();
+  EXPECT_EQ(reinterpret_cast<const char *>(read.data()),
+            device.arenaBytes() + 64);
+  EXPECT_EQ(read[7], 2.0f);
+  device.zero(64, 4);
+  EXPECT_EQ(read[0], 0.0f);
+  EXPECT_EQ(read[1], 2.0f);
+  // Two models would write over each other.
+  EXPECT_THROW(device.allocate(64, 64, 0), std::logic_error);
+  device.release();
+  device.allocate(64, 64, 0);
+  EXPECT_EQ(device.read<float>(0, 1).values()[0], 0.0f);
+}
+
+} // namespace
+} // namespace tfm::test
