@@ -12,8 +12,7 @@
 #include "compiler/frontend/Diagnostics.h"
 #include "compiler/frontend/Frontend.h"
 #include "compiler/frontend/Source.h"
-#include "compiler/target/cpu/Lower.h"
-#include "compiler/target/cpu/Target.h"
+#include "compiler/target/KernelTarget.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OwningOpRef.h"
@@ -30,18 +29,18 @@ using namespace tfm;
 using namespace tfm::bench;
 
 static std::unique_ptr<llvm::orc::LLJIT> load(ModuleOp module) {
-  if (failed(prepare(module)))
+  if (failed(prepare(module, nativeTarget())))
     llvm::report_fatal_error("cannot transform the model");
-  if (failed(scheduleModel(module)))
+  if (failed(scheduleModel(module, nativeTarget())))
     llvm::report_fatal_error("the model could not be scheduled");
-  CpuTarget target = llvm::cantFail(CpuTarget::native());
   llvm::LLVMContext context;
-  std::unique_ptr<llvm::Module> code = emitModel(module, target, context);
+  std::unique_ptr<llvm::Module> code =
+      emitModel(module, nativeTarget(), context);
   if (!code)
     llvm::report_fatal_error("cannot generate code");
   SmallVector<char, 0> object;
   llvm::raw_svector_ostream os(object);
-  llvm::cantFail(emitObject(*code, target, os));
+  llvm::cantFail(nativeTarget().writeObject(*code, os));
   llvm::InitializeNativeTarget();
   llvm::InitializeNativeTargetAsmPrinter();
   auto jit = llvm::cantFail(llvm::orc::LLJITBuilder().create());

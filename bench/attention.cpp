@@ -11,9 +11,9 @@
 
 #include "compiler/target/cpu/Attention.h"
 #include "bench/Machine.h"
+#include "compiler/target/cpu/CpuMachine.h"
 #include "compiler/target/cpu/Jit.h"
 #include "compiler/target/cpu/Lower.h"
-#include "compiler/target/cpu/Target.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OwningOpRef.h"
@@ -65,11 +65,12 @@ void attention(benchmark::State &state, const Shape &s, bool backward,
   spec.scale = 0.125;
   if (s.dropout > 0)
     spec.dropout = s.dropout;
-  CpuTarget target = llvm::cantFail(CpuTarget::native());
+  CpuMachine target = llvm::cantFail(CpuMachine::native());
   Kernel forward = emitAttention(b, *module, "forward", spec, target);
   Kernel derivative =
       emitAttentionBackward(b, *module, "backward", spec, target);
-  int64_t scratchSize = std::max(forward.scratch, derivative.scratch);
+  int64_t scratchSize =
+      std::max(forward.scratchBytes, derivative.scratchBytes) / sizeof(float);
   Jit jit = llvm::cantFail(Jit::compile(*module, target));
   void *forwardKernel = llvm::cantFail(jit.lookup("forward"));
   void *backwardKernel = llvm::cantFail(jit.lookup("backward"));

@@ -14,9 +14,9 @@
 #include "compiler/target/cpu/Matmul.h"
 #include "bench/Machine.h"
 #include "bench/Peers.h"
+#include "compiler/target/cpu/CpuMachine.h"
 #include "compiler/target/cpu/Jit.h"
 #include "compiler/target/cpu/Lower.h"
-#include "compiler/target/cpu/Target.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OwningOpRef.h"
@@ -90,13 +90,14 @@ struct Compiled {
     spec.m = s.m;
     spec.n = s.n;
     spec.k = s.k;
+    spec.accumulator = b.getF32Type();
     spec.transposeA = s.transposeA;
     spec.transposeB = s.transposeB;
     spec.a = s.transposeA ? type(s.k, s.m) : type(s.m, s.k);
     spec.b = s.transposeB ? type(s.n, s.k) : type(s.k, s.n);
     spec.c = type(s.m, s.n);
-    CpuTarget target = llvm::cantFail(CpuTarget::native());
-    scratch = emitMatmul(b, *module, "kernel", spec, target).scratch;
+    CpuMachine target = llvm::cantFail(CpuMachine::native());
+    scratch = emitMatmul(b, *module, "kernel", spec, target).scratchBytes;
     jit = std::make_unique<Jit>(llvm::cantFail(Jit::compile(*module, target)));
     kernel = llvm::cantFail(jit->lookup("kernel"));
   }
@@ -113,7 +114,8 @@ void product(benchmark::State &state, const Shape &s, int64_t threads) {
   std::vector<std::unique_ptr<Floats>> scratch;
   scratch.reserve(threads);
   for (int64_t i = 0; i < threads; ++i)
-    scratch.push_back(std::make_unique<Floats>(compiled.scratch + 16));
+    scratch.push_back(
+        std::make_unique<Floats>(compiled.scratch / sizeof(float) + 16));
   Product plain{s.transposeA, s.transposeB, s.m,      s.n,
                 s.k,          a.data(),     b.data(), c.data()};
   int32_t rng[4] = {};

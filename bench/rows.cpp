@@ -108,8 +108,8 @@ void setInputs(Model &model, const tfm_function &function) {
 /// Gradients so small that the moments that follow them stay denormal.
 void setDenormalState(Model &model) {
   for (const tfm_parameter &parameter : model.parameters())
-    for (uint64_t at :
-         {parameter.gradient, parameter.state[0], parameter.state[1]})
+    for (const tfm_place &place = model.place(parameter);
+         uint64_t at : {place.gradient, place.state[0], place.state[1]})
       std::ranges::fill(model.device()
                             .write<float>(at, Model::elements(parameter.rank,
                                                               parameter.shape))

@@ -14,7 +14,7 @@ int main(int argc, char **argv) {
   static const std::string otherProcessor =
       std::string("this processor lacks an instruction that the program was "
                   "compiled for (") +
-      tfm_model_descriptor.target +
+      tfm_model_descriptor.variants[0].machine +
       "); build it on this machine, or for any processor of the last ten years "
       "with `tfmc build --cpu x86-64-v3`\n";
   tfm::installCrashHandlers(

@@ -7,6 +7,7 @@
 
 #include "runtime/model.h"
 
+#include "runtime/device/variant.h"
 #include "runtime/error.h"
 #include "runtime/recipe.h"
 
@@ -39,13 +40,11 @@ const tfm_buffer &required(const tfm_buffer *buffer,
 } // namespace
 
 Model::Model(const tfm_model &descriptor, Device &device)
-    : model(&descriptor), memory(&device) {
-  if (descriptor.abi != TFM_ABI_VERSION)
-    throw std::logic_error("the model was compiled for another runtime");
-  device.allocate(descriptor.arena_bytes, descriptor.arena_alignment,
-                  descriptor.scratch_bytes);
-  for (int32_t i = 0; i < descriptor.constant_count; ++i) {
-    const tfm_constant &constant = descriptor.constants[i];
+    : model(&descriptor), chosen(&chooseVariant(descriptor)), memory(&device) {
+  device.allocate(chosen->arena_bytes, chosen->arena_alignment,
+                  chosen->scratch_bytes);
+  for (int32_t i = 0; i < chosen->constant_count; ++i) {
+    const tfm_constant &constant = chosen->constants[i];
     PendingWrite<char> to = device.write<char>(constant.offset, constant.size);
     std::memcpy(to.values().data(), constant.data, constant.size);
   }
@@ -54,9 +53,9 @@ Model::Model(const tfm_model &descriptor, Device &device)
 Model::~Model() { memory->release(); }
 
 const tfm_function *Model::find(std::string_view name) const {
-  for (int32_t i = 0; i < model->function_count; ++i)
-    if (model->functions[i].name == name)
-      return &model->functions[i];
+  for (int32_t i = 0; i < chosen->function_count; ++i)
+    if (chosen->functions[i].name == name)
+      return &chosen->functions[i];
   return nullptr;
 }
 
@@ -154,44 +153,39 @@ const tfm_buffer &Model::output(const tfm_function &function,
 }
 
 PendingWrite<float> Model::writeValue(const tfm_parameter &parameter) {
-  return memory->write<float>(parameter.value,
-                              elements(parameter.rank, parameter.shape));
+  return memory->write<float>(place(parameter).value, floatsOf(parameter));
 }
 
 PendingRead<float> Model::readValue(const tfm_parameter &parameter) const {
-  return memory->read<float>(parameter.value,
-                             elements(parameter.rank, parameter.shape));
+  return memory->read<float>(place(parameter).value, floatsOf(parameter));
 }
 
-bool Model::hasState(const tfm_parameter &parameter, int number) {
-  return parameter.state[number] != TFM_NONE;
+bool Model::hasState(const tfm_parameter &parameter, int number) const {
+  return place(parameter).state[number] != TFM_NONE;
 }
 
 PendingWrite<float> Model::writeState(const tfm_parameter &parameter,
                                       int number) {
-  return memory->write<float>(parameter.state[number],
-                              elements(parameter.rank, parameter.shape));
+  return memory->write<float>(place(parameter).state[number],
+                              floatsOf(parameter));
 }
 
 PendingRead<float> Model::readState(const tfm_parameter &parameter,
                                     int number) const {
-  return memory->read<float>(parameter.state[number],
-                             elements(parameter.rank, parameter.shape));
+  return memory->read<float>(place(parameter).state[number],
+                             floatsOf(parameter));
+}
+
+size_t Model::floatsOf(const tfm_parameter &parameter) {
+  if (parameter.dtype != TFM_F32)
+    throw std::logic_error("the parameter " + std::string(parameter.name) +
+                           " has elements of another type");
+  return elements(parameter.rank, parameter.shape);
 }
 
 void Model::zeroGradients() {
-  // They are contiguous.
-  uint64_t first = TFM_NONE;
-  uint64_t last = 0;
-  for (const tfm_parameter &parameter : parameters()) {
-    if (parameter.gradient == TFM_NONE)
-      continue;
-    uint64_t bytes = elements(parameter.rank, parameter.shape) * sizeof(float);
-    first = std::min(first, parameter.gradient);
-    last = std::max(last, parameter.gradient + bytes);
-  }
-  if (first != TFM_NONE)
-    memory->zero(first, last - first);
+  if (chosen->gradients.bytes)
+    memory->zero(chosen->gradients.offset, chosen->gradients.bytes);
 }
 
 size_t Model::elements(int32_t rank, const int64_t *shape) {

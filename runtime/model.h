@@ -33,20 +33,23 @@ constexpr tfm_dtype dtypeOf = [] {
                                       : TFM_U8;
 }();
 
-/// A model's descriptor together with the device that has the one arena that
-/// all its functions work in, and runs them. Buffers of different functions may
-/// share bytes: write a function's inputs right before running it, read its
-/// outputs right after.
+/// The variant of a model that this machine runs, together with the device that
+/// has the one arena that all its functions work in, and runs them. Buffers of
+/// different functions may share bytes: write a function's inputs right before
+/// running it, read its outputs right after.
 class Model {
 public:
   /// Allocates the arena (zeroed pages that cost nothing until touched) and
-  /// copies the constants. Throws InputError when there is not enough memory.
+  /// copies the constants. Throws InputError when there is not enough memory,
+  /// and where no variant fits this machine.
   Model(const tfm_model &descriptor, Device &device);
   ~Model();
   Model(const Model &) = delete;
   Model &operator=(const Model &) = delete;
 
   const tfm_model &descriptor() const { return *model; }
+  /// The code that runs (`chooseVariant`).
+  const tfm_variant &variant() const { return *chosen; }
   Device &device() { return *memory; }
 
   /// Null where this build does not have the function.
@@ -99,11 +102,15 @@ public:
   std::span<const tfm_parameter> parameters() const {
     return {model->parameters, static_cast<size_t>(model->parameter_count)};
   }
+  /// Where the tensors of one of `parameters()` lie.
+  const tfm_place &place(const tfm_parameter &parameter) const {
+    return chosen->places[&parameter - model->parameters];
+  }
   PendingWrite<float> writeValue(const tfm_parameter &parameter);
   PendingRead<float> readValue(const tfm_parameter &parameter) const;
   /// Whether it has the first (0) or second (1) tensor of the optimizer's
   /// state, and its elements.
-  static bool hasState(const tfm_parameter &parameter, int number);
+  bool hasState(const tfm_parameter &parameter, int number) const;
   PendingWrite<float> writeState(const tfm_parameter &parameter, int number);
   PendingRead<float> readState(const tfm_parameter &parameter,
                                int number) const;
@@ -114,8 +121,12 @@ public:
 
 private:
   static void requireType(const tfm_buffer &buffer, tfm_dtype wanted);
+  /// How many elements it has. That they are not f32 is a bug: throws
+  /// logic_error.
+  static size_t floatsOf(const tfm_parameter &parameter);
 
   const tfm_model *model;
+  const tfm_variant *chosen;
   Device *memory;
 };
 

@@ -6,13 +6,15 @@
 // What an object file written by `tfmc build` exports: one `tfm_model`, named
 // `tfm_model_descriptor`. Plain C, so that any program can link a model:
 //
-//   1. allocate `arena_bytes` zeroed bytes at `arena_alignment`;
-//   2. copy the constants of the model into it (`constants`);
-//   3. fill the parameters at their offsets;
-//   4. write the inputs of a function, all of them before every call;
-//   5. call its `run` once per thread, with a `tfm_thread` each, all at the
+//   1. choose the first variant whose `features` the machine has (a build for
+//      one CPU has one): what the next steps read is the variant's;
+//   2. allocate `arena_bytes` zeroed bytes at `arena_alignment`;
+//   3. copy the constants of the model into it (`constants`);
+//   4. fill the parameters at their offsets (`places`);
+//   5. write the inputs of a function, all of them before every call;
+//   6. call its `run` once per thread, with a `tfm_thread` each, all at the
 //      same time; the threads share out its pieces (`claim`);
-//   6. read its outputs before anything else runs.
+//   7. read its outputs before anything else runs.
 //
 // All offsets are bytes from the start of the arena. Tensors are row-major.
 // Nothing checks the ids in `tokens`, `targets` and other integer inputs: they
@@ -29,7 +31,7 @@
 //   prefill   appends a chunk of tokens to the cache (both or none of the two)
 //   decode    appends one token to the cache
 //   evaluate  the loss, without dropout and gradients
-//   train     the loss of a micro-batch, and the gradients (`tfm_parameter`)
+//   train     the loss of a micro-batch, and the gradients (`tfm_place`)
 //   update    one step of the optimizer, in place
 //
 // Their inputs and outputs. Find them by name: a function lists what it needs.
@@ -76,7 +78,7 @@
 extern "C" {
 #endif
 
-#define TFM_ABI_VERSION 3
+#define TFM_ABI_VERSION 4
 /// The offset of something that a build does not have.
 #define TFM_NONE UINT64_MAX
 
@@ -101,7 +103,7 @@ typedef struct tfm_thread { // NOLINT(readability-identifier-naming): C
   /// The simplest: with one thread 0 and -1 in turns; with several `index`, and
   /// then -1 when all have come so far (a barrier).
   int64_t (*claim)(struct tfm_thread *);
-  /// `scratch_bytes` of the model for this thread alone, aligned to 64.
+  /// `scratch_bytes` of the variant for this thread alone, aligned to 64.
   void *scratch;
   /// Belongs to whoever provides `claim`.
   void *pool;
@@ -135,8 +137,24 @@ typedef enum {
 typedef struct {
   /// Dotted path, as in checkpoints: `h.0.attn.c_attn.weight`.
   const char *name;
+  /// Of its value, its gradient and the optimizer's state.
+  tfm_dtype dtype;
   int32_t rank;
   const int64_t *shape;
+  int32_t trainable;
+  /// Whether weight decay applies to it.
+  int32_t decayed;
+  tfm_init init;
+  /// Further names that a checkpoint may hold for the same tensor.
+  int32_t alias_count;
+  const char *const *aliases;
+  double init_args[2];
+  /// Number of the tensor's own random stream for initialisation.
+  uint64_t init_stream;
+} tfm_parameter;
+
+/// Where the tensors of one parameter lie.
+typedef struct {
   uint64_t value;
   /// TFM_NONE where the parameter is not trained, or the build has no `train`.
   /// Where the recipe accumulates (`train.accumulate` above 1), `train` adds to
@@ -145,17 +163,7 @@ typedef struct {
   uint64_t gradient;
   /// The optimizer's state (Adam: m and v; SGD: momentum), TFM_NONE if unused.
   uint64_t state[2];
-  int32_t trainable;
-  /// Whether weight decay applies to it.
-  int32_t decayed;
-  tfm_init init;
-  double init_args[2];
-  /// Number of the tensor's own random stream for initialisation.
-  uint64_t init_stream;
-  /// Further names that a checkpoint may hold for the same tensor.
-  int32_t alias_count;
-  const char *const *aliases;
-} tfm_parameter;
+} tfm_place;
 
 /// One kernel at one place of a function.
 typedef struct {
@@ -176,12 +184,12 @@ typedef struct {
   const char *name;
   void (*run)(void *arena, tfm_thread *thread);
   int32_t input_count;
-  const tfm_buffer *inputs;
   int32_t output_count;
+  const tfm_buffer *inputs;
   const tfm_buffer *outputs;
   /// Of its matrix products and attention, per call.
   uint64_t flops;
-  int32_t launch_count;
+  int64_t launch_count;
   const tfm_launch *launches;
 } tfm_function;
 
@@ -192,30 +200,53 @@ typedef struct {
   const void *data;
 } tfm_constant;
 
+/// A part of the arena.
 typedef struct {
-  uint32_t abi;
-  const char *name;
-  const char *source;
+  uint64_t offset;
+  uint64_t bytes;
+} tfm_range;
+
+/// The model as it is compiled for one kind of machine.
+typedef struct {
+  /// As `tfmc build --target` and `--cpu` name it: `cpu`, and `znver4`.
   const char *target;
-  /// JSON: an array of {"name", "value"}.
-  const char *hyperparameters;
-  /// JSON, see docs/design.md, "Recipe schema".
-  const char *recipe;
+  const char *machine;
+  /// What a machine must have to run it, separated by commas: names of LLVM's,
+  /// `avx2,fma`. May be empty.
+  const char *features;
   uint64_t arena_bytes;
   uint64_t arena_alignment;
   /// What each thread needs in `tfm_thread.scratch`, for packing and tiles.
   uint64_t scratch_bytes;
-  /// Where the arena's parts begin and how long they are, for `info`.
-  uint64_t parameter_bytes;
-  uint64_t gradient_bytes;
-  uint64_t optimizer_bytes;
-  uint64_t activation_bytes;
-  int32_t parameter_count;
-  const tfm_parameter *parameters;
+  /// The arena's parts. Parameters, gradients and the optimizer's state are
+  /// in one piece each, of 0 bytes where a build has none.
+  tfm_range parameters;
+  tfm_range gradients;
+  tfm_range optimizer;
+  tfm_range activations;
+  /// Of the caches of `prefill` and `decode`, which lie between these.
+  uint64_t cache_bytes;
+  /// One for each of the model's parameters.
+  const tfm_place *places;
   int32_t function_count;
-  const tfm_function *functions;
   int32_t constant_count;
+  const tfm_function *functions;
   const tfm_constant *constants;
+} tfm_variant;
+
+/// What all variants have in common, and the variants, the best one first.
+typedef struct {
+  uint32_t abi;
+  int32_t parameter_count;
+  const char *name;
+  const char *source;
+  /// JSON: an array of {"name", "value"}.
+  const char *hyperparameters;
+  /// JSON, see docs/design.md, "Recipe schema".
+  const char *recipe;
+  const tfm_parameter *parameters;
+  int64_t variant_count;
+  const tfm_variant *variants;
 } tfm_model;
 
 extern const tfm_model tfm_model_descriptor;

@@ -186,7 +186,7 @@ FailureOr<Cotangents> MatmulOp::buildVJP(OpBuilder &builder, ValueRange c) {
   Value a = getA(), b = getB();
   bool ta = getTransposeA(), tb = getTransposeB();
   auto product = [&](Value x, Value y, bool tx, bool ty) -> Value {
-    return MatmulOp::create(builder, getLoc(), x, y, tx, ty);
+    return MatmulOp::create(builder, getLoc(), x, y, tx, ty, getAccumulator());
   };
   return Cotangents{
       ta ? product(b, c[0], tb, true) : product(c[0], b, false, !tb),

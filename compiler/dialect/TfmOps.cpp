@@ -10,11 +10,27 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
 
-#define GET_OP_CLASSES
-#include "compiler/dialect/TfmOps.cpp.inc"
-
 using namespace mlir;
 using namespace tfm;
+
+/// `accumulate f32`, where that is not the type of the operands.
+static ParseResult parseAccumulator(OpAsmParser &parser, TypeAttr &accumulator,
+                                    Type operand) {
+  Type type = getElementTypeOrSelf(operand);
+  if (succeeded(parser.parseOptionalKeyword("accumulate")) &&
+      failed(parser.parseType(type)))
+    return failure();
+  accumulator = TypeAttr::get(type);
+  return success();
+}
+static void printAccumulator(OpAsmPrinter &printer, Operation *,
+                             TypeAttr accumulator, Type operand) {
+  if (accumulator.getValue() != getElementTypeOrSelf(operand))
+    printer << " accumulate " << accumulator.getValue();
+}
+
+#define GET_OP_CLASSES
+#include "compiler/dialect/TfmOps.cpp.inc"
 
 RankedTensorType ParamOp::getTensorType() {
   return cast<RankedTensorType>(getType());

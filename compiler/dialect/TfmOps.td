@@ -398,19 +398,29 @@ def MatmulOp : Tfm_DiffOp<"matmul", [InferTypeOpAdaptor,
     `[batch..., M, N]`. Batch axes are equal; a weight shared by a batch is a
     product of rank 2 after `tfm.reshape`.
 
+    Terms are added up in the type `accumulator`, no narrower than those of the
+    operands; where none is written it is theirs.
+
     Example:
 
     ```mlir
     %y = tfm.matmul %a, %b transpose_b : tensor<4x8xf32>, tensor<16x8xf32>
     ```
   }];
-  let arguments = (ins FloatTensor:$a, FloatTensor:$b, UnitAttr:$transpose_a, UnitAttr:$transpose_b);
+  let arguments = (ins FloatTensor:$a, FloatTensor:$b, UnitAttr:$transpose_a, UnitAttr:$transpose_b,
+      TypeAttrOf<AnyFloat>:$accumulator);
   let results = (outs FloatTensor:$y);
   let assemblyFormat = [{
     $a `,` $b (`transpose_a` $transpose_a^)? (`transpose_b` $transpose_b^)? attr-dict
-    `:` type($a) `,` type($b)
+    `:` type($a) `,` type($b) `` custom<Accumulator>($accumulator, ref(type($a)))
   }];
+  let builders = [OpBuilder<(ins "::mlir::Value":$a, "::mlir::Value":$b,
+      CArg<"bool", "false">:$transpose_a, CArg<"bool", "false">:$transpose_b), [{
+    build($_builder, $_state, a, b, transpose_a, transpose_b,
+          ::llvm::cast<::mlir::FloatType>(::mlir::getElementTypeOrSelf(a.getType())));
+  }]>];
   let hasCanonicalizer = 1;
+  let hasVerifier = 1;
 }
 
 def GatherOp : Tfm_DiffOp<"gather", [InferTypeOpAdaptor,

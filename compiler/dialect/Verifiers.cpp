@@ -172,6 +172,15 @@ LogicalResult GetParamOp::verifySymbolUses(SymbolTableCollection &tables) {
   return success();
 }
 
+LogicalResult MatmulOp::verify() {
+  Type element = tensorType(getA()).getElementType();
+  if (getAccumulator().getWidth() < element.getIntOrFloatBitWidth())
+    return emitOpError("adds up terms of ")
+           << element << " in " << getAccumulator()
+           << ": expected a type that is no narrower";
+  return success();
+}
+
 LogicalResult ConstantOp::verify() {
   if (!isa<DenseElementsAttr>(getValue()))
     return emitOpError("has elements that are not in the module");

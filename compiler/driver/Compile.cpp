@@ -9,11 +9,7 @@
 
 #include "compiler/dialect/TfmDialect.h"
 #include "compiler/driver/Pipelines.h"
-#include "compiler/schedule/Launches.h"
-#include "compiler/target/cpu/CpuKernels.h"
-#include "compiler/target/cpu/KernelLibrary.h"
-#include "compiler/target/cpu/Lower.h"
-#include "compiler/target/cpu/ObjectModule.h"
+#include "compiler/target/Descriptor.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Support/JSON.h"
@@ -90,46 +86,38 @@ static LogicalResult run(ModuleOp module,
   return passes.run(module);
 }
 
-LogicalResult tfm::prepare(ModuleOp module) {
-  return run(module, addPreparePasses);
+LogicalResult tfm::prepare(ModuleOp module, const KernelTarget &target) {
+  return run(module,
+             [&](OpPassManager &passes) { addPreparePasses(passes, target); });
 }
 
-LogicalResult tfm::scheduleModel(ModuleOp module) {
-  registerCpuKernels();
-  return run(module, [](OpPassManager &passes) { addSchedulePasses(passes); });
+LogicalResult tfm::scheduleModel(ModuleOp module, const KernelTarget &target) {
+  return run(module,
+             [&](OpPassManager &passes) { addSchedulePasses(passes, target); });
 }
 
 std::unique_ptr<llvm::Module> tfm::emitModel(ModuleOp module,
-                                             const CpuTarget &target,
+                                             const KernelTarget &target,
                                              llvm::LLVMContext &context) {
-  DialectRegistry registry;
-  registerKernelDialects(registry);
-  module.getContext()->appendDialectRegistry(registry);
-  module.getContext()->loadAllAvailableDialects();
-  OwningOpRef<ModuleOp> kernels = ModuleOp::create(module.getLoc());
-  KernelLibrary library(*kernels, target);
-  llvm::DenseMap<Operation *, std::string> names;
-  bool ok = true;
+  if (failed(run(module, [&](OpPassManager &passes) {
+        addKernelPasses(passes, target);
+      })))
+    return nullptr;
+  std::unique_ptr<llvm::Module> code =
+      target.translate(module.lookupSymbol<ModuleOp>("kernels"), context);
+  if (!code)
+    return nullptr;
+  Variant variant{target, module, {}};
   for (auto program : module.getOps<sched::ProgramOp>())
-    forEachStep(program, [&](Operation *step, int64_t) {
-      FailureOr<std::string> name = library.kernelFor(step);
-      ok &= succeeded(name);
-      if (ok)
-        names[step] = *name;
-    });
-  if (!ok || failed(lowerToLLVMDialect(*kernels)))
-    return nullptr;
-  std::unique_ptr<llvm::Module> result = translateToLLVM(*kernels, context);
-  if (!result)
-    return nullptr;
-  result->setTargetTriple(llvm::Triple(target.triple));
-  ModelText text;
-  text.name = stringAttribute(module, "tfm.model");
-  text.source = stringAttribute(module, "tfm.source");
-  text.target = target.cpu;
-  text.hyperparameters = hyperparametersAsJson(module);
-  text.recipe = recipeText(module);
-  addProgramsAndDescriptor(*result, module, names,
-                           4 * library.scratchElements(), text);
-  return result;
+    variant.programs.push_back(target.emitProgram(program, *code));
+  addDescriptor(*code, variant,
+                {stringAttribute(module, "tfm.model").str(),
+                 stringAttribute(module, "tfm.source").str(),
+                 hyperparametersAsJson(module), recipeText(module)});
+  return code;
+}
+
+const KernelTarget &tfm::nativeTarget() {
+  registerTargets();
+  return *llvm::cantFail(KernelTarget::named("cpu:native"));
 }

@@ -20,22 +20,28 @@ class Module;
 
 namespace tfm {
 
-struct CpuTarget;
+class KernelTarget;
 
 /// Runs the passes that turn a model as the frontend hands it over into what
 /// can be scheduled: gradients, the inference forms, the optimizer's update,
-/// simplification and decomposition. Errors go to the context's diagnostics.
-mlir::LogicalResult prepare(mlir::ModuleOp module);
+/// simplification and decomposition, in the form that suits the target's
+/// kernels. Errors go to the context's diagnostics.
+mlir::LogicalResult prepare(mlir::ModuleOp module, const KernelTarget &target);
 
 /// Runs the passes that make a schedule over one planned arena of a prepared
 /// module (the sched dialect). Errors go to the context's diagnostics.
-mlir::LogicalResult scheduleModel(mlir::ModuleOp module);
+mlir::LogicalResult scheduleModel(mlir::ModuleOp module,
+                                  const KernelTarget &target);
 
-/// Emits the kernels, functions and descriptor of a scheduled model. Null after
-/// an error in the context's diagnostics.
+/// Emits the kernels, functions and descriptor of a model that was scheduled
+/// for the target. Null after an error in the context's diagnostics.
 std::unique_ptr<llvm::Module> emitModel(mlir::ModuleOp module,
-                                        const CpuTarget &target,
+                                        const KernelTarget &target,
                                         llvm::LLVMContext &context);
+
+/// The target for the machine that this program runs on. A machine that no
+/// kernels are made for ends it: for tests and benchmarks.
+const KernelTarget &nativeTarget();
 
 } // namespace tfm
 

@@ -8,14 +8,19 @@
 #include "compiler/driver/Pipelines.h"
 
 #include "compiler/schedule/Passes.h"
+#include "compiler/target/Passes.h"
+#include "compiler/target/cpu/CpuTarget.h"
 #include "compiler/transforms/Passes.h"
 
+#include "mlir/Pass/PassOptions.h"
 #include "mlir/Pass/PassRegistry.h"
 
 using namespace mlir;
 using namespace tfm;
 
-void tfm::addPreparePasses(OpPassManager &passes) {
+void tfm::registerTargets() { registerCpuTarget(); }
+
+void tfm::addPreparePasses(OpPassManager &passes, const KernelTarget &target) {
   passes.addPass(createRecordFactsPass());
   passes.addPass(createDifferentiatePass());
   passes.addPass(createAccumulateGradientsPass());
@@ -26,33 +31,69 @@ void tfm::addPreparePasses(OpPassManager &passes) {
   passes.addPass(createSimplifyPass());
   passes.addPass(createDecomposePass());
   passes.addPass(createLegalizeForKernelsPass());
-  passes.addPass(createSplitSumsPass());
+  target.addTensorPasses(passes);
   passes.addPass(createSimplifyPass());
   passes.addPass(createFinishFunctionsPass());
 }
 
-void tfm::addSchedulePasses(OpPassManager &passes, const std::string &target) {
+void tfm::addSchedulePasses(OpPassManager &passes, const KernelTarget &target) {
   passes.addPass(sched::createFormKernelsPass());
-  sched::SplitSumsPassOptions split;
-  split.target = target;
-  passes.addPass(sched::createSplitSumsPass(split));
-  sched::PlaceValuesPassOptions place;
-  place.target = target;
-  passes.addPass(sched::createPlaceValuesPass(place));
+  passes.addPass(sched::createSplitSumsPass({target.name().str()}));
+  passes.addPass(sched::createPlaceValuesPass({target.name().str()}));
   passes.addPass(sched::createPlanMemoryPass());
 }
 
+void tfm::addKernelPasses(OpPassManager &passes, const KernelTarget &target) {
+  passes.addPass(createEmitKernelsPass({target.name().str()}));
+  target.addLoweringPasses(passes.nest<ModuleOp>());
+}
+
+namespace {
+
+struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
+  Option<std::string> target{*this, "target",
+                             llvm::cl::desc("KIND or KIND:MACHINE"),
+                             llvm::cl::init("cpu")};
+};
+
+/// Names what begins at one level and ends at another.
+void add(llvm::StringRef name, llvm::StringRef what,
+         void (*build)(OpPassManager &, const KernelTarget &)) {
+  static std::vector<std::unique_ptr<PassPipelineRegistration<PipelineOptions>>>
+      registered;
+  registered.push_back(
+      std::make_unique<PassPipelineRegistration<PipelineOptions>>(
+          name, what,
+          [build](OpPassManager &passes, const PipelineOptions &options) {
+            build(passes, *llvm::cantFail(KernelTarget::named(options.target)));
+          }));
+}
+
+} // namespace
+
 void tfm::registerPipelines() {
-  PassPipelineRegistration<>(
-      "tfm-prepare", "a model as the frontend gives it, to what is scheduled",
-      [](OpPassManager &passes) { addPreparePasses(passes); });
-  PassPipelineRegistration<>(
-      "tfm-schedule", "a prepared model to kernels over one planned arena",
-      [](OpPassManager &passes) { addSchedulePasses(passes); });
-  PassPipelineRegistration<>(
-      "tfm-to-sched", "a model as the frontend gives it, to its schedule",
-      [](OpPassManager &passes) {
-        addPreparePasses(passes);
-        addSchedulePasses(passes);
+  add("tfm-prepare", "a model as the frontend gives it, to what is scheduled",
+      addPreparePasses);
+  add("tfm-schedule", "a prepared model to kernels over one planned arena",
+      addSchedulePasses);
+  add("tfm-emit", "a schedule to the code of its kernels in the llvm dialect",
+      addKernelPasses);
+  add("tfm-to-sched", "a model as the frontend gives it, to its schedule",
+      [](OpPassManager &passes, const KernelTarget &target) {
+        addPreparePasses(passes, target);
+        addSchedulePasses(passes, target);
+      });
+  add("tfm-to-kernels", "the same, to its schedule and kernels",
+      [](OpPassManager &passes, const KernelTarget &target) {
+        addPreparePasses(passes, target);
+        addSchedulePasses(passes, target);
+        passes.addPass(createEmitKernelsPass({target.name().str()}));
+      });
+  add("tfm-to-llvm",
+      "the same, to its schedule and kernels in the llvm dialect",
+      [](OpPassManager &passes, const KernelTarget &target) {
+        addPreparePasses(passes, target);
+        addSchedulePasses(passes, target);
+        addKernelPasses(passes, target);
       });
 }

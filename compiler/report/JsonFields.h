@@ -51,6 +51,8 @@ inline void memoryFields(llvm::json::OStream &json,
   json.attribute("batch", memory.batch);
   json.attribute("sequence", memory.sequence);
   json.attribute("precision", memory.precision);
+  json.attribute("target", memory.target);
+  json.attribute("cpu", memory.machine);
   json.attribute("parameters", memory.parameters);
   json.attribute("gradients", memory.gradients);
   json.attribute("optimizer", memory.optimizer);

@@ -148,6 +148,8 @@ struct MemoryReport {
   int64_t batch = 0;
   int64_t sequence = 0;
   std::string precision = "f32";
+  /// The machine that it is planned for, as `--target` and `--cpu` name it.
+  std::string target, machine;
   int64_t parameters = 0;
   int64_t gradients = 0;
   int64_t optimizer = 0;

@@ -27,10 +27,11 @@ PermanentBuffers::PermanentBuffers(ModuleOp module,
     else
       (rule.decays(param) ? decayed : plain).push_back(param);
   }
+  Type element = typeOfParameters(module);
+  int64_t size = element ? elementBytes(element) : 0;
   auto lay = [&](ArrayRef<ParamOp> params, bool isDecayed, int64_t offset) {
     for (ParamOp param : params) {
-      offsets[param.getSymName()] = {param, offset};
-      int64_t size = elementBytes(param.getTensorType().getElementType());
+      offsets[param.getSymName()] = {param, offset * size};
       param->setAttr("sched.offset", b.getI64IntegerAttr(offset * size));
       if (isDecayed)
         param->setAttr("sched.decayed", b.getUnitAttr());
@@ -41,9 +42,7 @@ PermanentBuffers::PermanentBuffers(ModuleOp module,
   lay(decayed, true, 0);
   lay(plain, false, sizes.decayed);
   lay(frozen, false, sizes.trained());
-  decayedElements = sizes.decayed;
-  // The regions are all of one type: what the optimizer updates.
-  int64_t size = elementBytes(b.getF32Type());
+  decayedBytes = sizes.decayed * size;
   parameters = add(BufferKind::Parameter, "parameters",
                    (sizes.trained() + sizes.frozen) * size);
   if (!findProgram(module, ProgramKind::Train))
@@ -110,7 +109,7 @@ View PermanentBuffers::region(const ArenaRegion &region,
   }
   assert(buffer && "a region that this model does not have");
   View view = contiguousView(type, buffer);
-  view.offset = region.isDecayed ? 0 : decayedElements;
+  view.offset = region.isDecayed ? 0 : decayedBytes;
   return view;
 }
 

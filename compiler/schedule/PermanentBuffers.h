@@ -48,7 +48,8 @@ private:
   mlir::Operation *last = nullptr;
   mlir::Location loc;
   mlir::Value parameters, gradients, state[2];
-  int64_t decayedElements;
+  int64_t decayedBytes;
+  /// In bytes, from the start of their region.
   llvm::StringMap<std::pair<ParamOp, int64_t>> offsets;
   llvm::DenseMap<int64_t, mlir::Value> caches;
   llvm::DenseMap<mlir::Attribute, mlir::Value> constants;

@@ -205,16 +205,15 @@ View ValuePlacer::wantedPlace(Value value) {
 
 /// The view as a value of the program, at the loops' present layers.
 Value ValuePlacer::emit(const View &view) {
-  int64_t size = elementBytes(view.element);
   SmallVector<Value> indices;
   SmallVector<int64_t> steps;
-  for (auto [depth, stride] : llvm::enumerate(view.loopStrides))
-    if (stride != 0) {
+  for (auto [depth, step] : llvm::enumerate(view.loopSteps))
+    if (step != 0) {
       indices.push_back(loops[depth].getLayer());
-      steps.push_back(stride * size);
+      steps.push_back(step);
     }
   return ViewOp::create(b, loc, view.memref(), view.buffer,
-                        b.getI64IntegerAttr(view.offset * size), indices,
+                        b.getI64IntegerAttr(view.offset), indices,
                         b.getDenseI64ArrayAttr(steps));
 }
 
@@ -228,17 +227,18 @@ void ValuePlacer::moveTo(Value value, const View &to) {
     auto dense =
         cast<DenseElementsAttr>(base.getDefiningOp<ConstantOp>().getValue());
     FillOp::create(b, value.getLoc(),
-                   cast<TypedAttr>(dense.getSplatValue<Attribute>()), emit(to));
+                   cast<TypedAttr>(dense.getSplatValue<Attribute>()), emit(to),
+                   /*kernel=*/nullptr);
     return;
   }
   View from = viewOf(value), there = to;
-  size_t depth = std::max(from.loopStrides.size(), there.loopStrides.size());
-  from.loopStrides.resize(depth, 0);
-  there.loopStrides.resize(depth, 0);
+  size_t depth = std::max(from.loopSteps.size(), there.loopSteps.size());
+  from.loopSteps.resize(depth, 0);
+  there.loopSteps.resize(depth, 0);
   if (from == there)
     return;
   Value source = emit(from);
-  CopyOp::create(b, value.getLoc(), source, emit(to));
+  CopyOp::create(b, value.getLoc(), source, emit(to), /*kernel=*/nullptr);
 }
 
 void ValuePlacer::placeConcat(ConcatOp concat) {
@@ -302,7 +302,7 @@ void ValuePlacer::placeKernel(KernelOp kernel) {
       kernel.getLayer() ? layers.at(kernel.getLayer()) : Value(),
       drawsNumbers(kernel) ? rng : Value(),
       AccessesAttr::get(b.getContext(), access),
-      b.getI64IntegerAttr(microSteps));
+      b.getI64IntegerAttr(microSteps), /*kernel=*/nullptr);
   moveBody(kernel, launch);
 }
 
@@ -462,11 +462,9 @@ struct PlaceValuesPass
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    const KernelTarget *kernels = KernelTarget::named(target);
-    if (!kernels) {
-      module.emitError() << "there is no target '" << target << "'";
+    const KernelTarget *kernels = KernelTarget::find(target, module);
+    if (!kernels)
       return signalPassFailure();
-    }
     FailureOr<std::optional<Optimizer>> optimizer = Optimizer::read(module);
     FailureOr<int64_t> steps = microSteps(module);
     if (failed(optimizer) || failed(steps))

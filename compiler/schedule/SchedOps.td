@@ -344,7 +344,8 @@ def LaunchOp : Sched_Op<"launch", [IsolatedFromAbove, SingleBlock, NoTerminator,
 
     `rng` is the counter that dropout draws from. `layer` is the loop whose
     index, counted through the loops around it, is the layer. `micro_steps` is
-    how many micro-steps dropout counts to an update.
+    how many micro-steps dropout counts to an update. `kernel` is the code that
+    computes it, once there is any (`sched-emit-kernels`).
 
     Example:
 
@@ -361,12 +362,12 @@ def LaunchOp : Sched_Op<"launch", [IsolatedFromAbove, SingleBlock, NoTerminator,
   let arguments = (ins KernelKindAttr:$kind, I64Attr:$rows, I64Attr:$cols,
       Variadic<StridedMemRef>:$reads, Variadic<StridedMemRef>:$writes,
       Optional<Index>:$layer, Optional<StridedMemRef>:$rng, AccessesAttr:$access,
-      DefaultValuedAttr<I64Attr, "1">:$micro_steps);
+      DefaultValuedAttr<I64Attr, "1">:$micro_steps, OptionalAttr<SymbolRefAttr>:$kernel);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
     $kind $rows `by` $cols
     `reads` `(` ($reads^ `:` type($reads))? `)` `writes` `(` ($writes^ `:` type($writes))? `)` $access
-    (`layer` $layer^)? (`rng` $rng^ `:` type($rng))? (`micro_steps` $micro_steps^)? $body attr-dict
+    (`layer` $layer^)? (`rng` $rng^ `:` type($rng))? (`micro_steps` $micro_steps^)? (`kernel` $kernel^)? $body attr-dict
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
@@ -429,7 +430,8 @@ def WriteOp : Sched_Op<"write", [HasParent<"LaunchOp">]> {
 def CopyOp : Sched_Op<"copy"> {
   let summary = "copies one view to another";
   let description = [{
-    What could not be computed where it is wanted is brought there.
+    What could not be computed where it is wanted is brought there, by the
+    `kernel` once there is any.
 
     Example:
 
@@ -437,15 +439,16 @@ def CopyOp : Sched_Op<"copy"> {
     sched.copy %x, %y : memref<4x8xf32, strided<[1, 4]>> to memref<4x8xf32, strided<[8, 1]>>
     ```
   }];
-  let arguments = (ins StridedMemRef:$from, StridedMemRef:$to);
-  let assemblyFormat = "$from `,` $to attr-dict `:` type($from) `to` type($to)";
+  let arguments = (ins StridedMemRef:$from, StridedMemRef:$to, OptionalAttr<SymbolRefAttr>:$kernel);
+  let assemblyFormat = "$from `,` $to (`kernel` $kernel^)? attr-dict `:` type($from) `to` type($to)";
   let hasVerifier = 1;
 }
 
 def FillOp : Sched_Op<"fill"> {
   let summary = "sets all elements of a view";
   let description = [{
-    Every element of the view becomes the `value`, which has their type.
+    Every element of the view becomes the `value`, which has their type. The
+    `kernel` does it once there is any.
 
     Example:
 
@@ -453,8 +456,8 @@ def FillOp : Sched_Op<"fill"> {
     sched.fill 0.0 : f32, %y : memref<4x8xf32, strided<[8, 1]>>
     ```
   }];
-  let arguments = (ins TypedAttrInterface:$value, StridedMemRef:$to);
-  let assemblyFormat = "$value `,` $to attr-dict `:` type($to)";
+  let arguments = (ins TypedAttrInterface:$value, StridedMemRef:$to, OptionalAttr<SymbolRefAttr>:$kernel);
+  let assemblyFormat = "$value `,` $to (`kernel` $kernel^)? attr-dict `:` type($to)";
   let hasVerifier = 1;
 }
 

@@ -82,11 +82,9 @@ struct SplitSumsPass : tfm::sched::impl::SplitSumsPassBase<SplitSumsPass> {
   using SplitSumsPassBase::SplitSumsPassBase;
 
   void runOnOperation() override {
-    const KernelTarget *kernels = KernelTarget::named(target);
-    if (!kernels) {
-      getOperation().emitError() << "there is no target '" << target << "'";
+    const KernelTarget *kernels = KernelTarget::find(target, getOperation());
+    if (!kernels)
       return signalPassFailure();
-    }
     SmallVector<KernelOp> split;
     getOperation().walk([&](KernelOp kernel) {
       if (llvm::any_of(kernel.getBlock()->without_terminator(),

@@ -94,7 +94,7 @@ View View::transposed(ArrayRef<int64_t> permutation) const {
 
 View View::sliced(int64_t axis, int64_t start, int64_t size) const {
   View result = *this;
-  result.offset += start * strides[axis];
+  result.offset += start * strides[axis] * elementBytes(element);
   result.shape[axis] = size;
   return result;
 }
@@ -108,8 +108,8 @@ View View::dropLeading() const {
 
 View View::perLayer(unsigned depth) const {
   View result = dropLeading();
-  result.loopStrides.resize(std::max<size_t>(loopStrides.size(), depth + 1), 0);
-  result.loopStrides[depth] += strides.front();
+  result.loopSteps.resize(std::max<size_t>(loopSteps.size(), depth + 1), 0);
+  result.loopSteps[depth] += strides.front() * elementBytes(element);
   return result;
 }
 

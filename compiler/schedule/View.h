@@ -20,18 +20,20 @@ inline constexpr int64_t bufferAlignment = 64;
 /// Bytes of one element in memory; booleans take a byte.
 int64_t elementBytes(mlir::Type element);
 
-/// A strided window on a buffer. Sizes, strides and offsets count elements.
+/// A strided window on a buffer. Sizes and strides count elements, what leads
+/// to the first element counts bytes.
 struct View {
   /// The result of a `sched.buffer`; null where only the layout matters.
   mlir::Value buffer;
   /// Null in a view that does not exist.
   mlir::Type element;
+  /// In bytes.
   int64_t offset = 0;
   llvm::SmallVector<int64_t, 4> shape;
   llvm::SmallVector<int64_t, 4> strides;
-  /// By how much each enclosing loop's index advances the window, outermost
-  /// first.
-  llvm::SmallVector<int64_t, 2> loopStrides;
+  /// By how many bytes each enclosing loop's index advances the window,
+  /// outermost first.
+  llvm::SmallVector<int64_t, 2> loopSteps;
 
   bool operator==(const View &) const = default;
   bool isValid() const { return element != nullptr; }

@@ -11,17 +11,36 @@
 
 using namespace tfm;
 
-static llvm::StringMap<std::unique_ptr<const KernelTarget>> &targets() {
-  static llvm::StringMap<std::unique_ptr<const KernelTarget>> known;
+static llvm::StringMap<KernelTarget::Factory> &kinds() {
+  static llvm::StringMap<KernelTarget::Factory> known;
   return known;
 }
 
-void KernelTarget::add(llvm::StringRef name,
-                       std::unique_ptr<const KernelTarget> target) {
-  targets().try_emplace(name, std::move(target));
+void KernelTarget::add(llvm::StringRef kind, Factory create) {
+  kinds()[kind] = create;
 }
 
-const KernelTarget *KernelTarget::named(llvm::StringRef name) {
-  auto found = targets().find(name);
-  return found == targets().end() ? nullptr : found->second.get();
+llvm::Expected<const KernelTarget *> KernelTarget::named(llvm::StringRef name) {
+  static llvm::StringMap<std::unique_ptr<const KernelTarget>> targets;
+  if (auto known = targets.find(name); known != targets.end())
+    return known->second.get();
+  auto [kind, machine] = name.split(':');
+  auto found = kinds().find(kind);
+  if (found == kinds().end())
+    return llvm::createStringError("there is no target '" + kind + "'");
+  llvm::Expected<std::unique_ptr<KernelTarget>> created =
+      found->second(machine.empty() ? "native" : machine);
+  if (!created)
+    return created.takeError();
+  (*created)->fullName = name.str();
+  return (targets[name] = std::move(*created)).get();
+}
+
+const KernelTarget *KernelTarget::find(llvm::StringRef name,
+                                       mlir::Operation *op) {
+  llvm::Expected<const KernelTarget *> target = named(name);
+  if (target)
+    return *target;
+  op->emitError() << llvm::toString(target.takeError());
+  return nullptr;
 }

@@ -1,4 +1,4 @@
-//===- KernelTarget.h - what a schedule asks of a target --------*- C++ -*-===//
+//===- KernelTarget.h - what is asked of a target ---------------*- C++ -*-===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -11,15 +11,75 @@
 #include "compiler/schedule/SchedDialect.h"
 #include "compiler/schedule/View.h"
 
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/Support/Error.h"
+
 #include <memory>
+#include <string>
+
+namespace llvm {
+class Function;
+class LLVMContext;
+class Module;
+class raw_pwrite_stream;
+} // namespace llvm
+
+namespace mlir {
+class DialectRegistry;
+class OpPassManager;
+} // namespace mlir
 
 namespace tfm {
 
-/// A kind of machine that kernels run on: which layouts its kernels take, and
-/// how it cuts work up. Whatever depends on the machine stands behind this.
+/// A machine that kernels are made for. Whatever depends on it stands behind
+/// this: the layouts that kernels take, how work is cut up, how a kernel is
+/// computed, how a program launches its kernels, and the machine code.
+///
+/// A target is named `KIND`, as `--target` does, or `KIND:MACHINE`, with what
+/// `--cpu` says: `cpu`, `cpu:znver4`. Without a machine it is the one that this
+/// program runs on.
 class KernelTarget {
 public:
   virtual ~KernelTarget() = default;
+
+  /// The target of that name, which lives as long as the program. Fails for a
+  /// name that is none, with a message for the user.
+  static llvm::Expected<const KernelTarget *> named(llvm::StringRef name);
+
+  /// The same for passes: null after an error at `op`.
+  static const KernelTarget *find(llvm::StringRef name, mlir::Operation *op);
+
+  using Factory =
+      llvm::Expected<std::unique_ptr<KernelTarget>> (*)(llvm::StringRef);
+  /// Makes a kind of target known: `create` is given the machine's name,
+  /// `native` where there is none.
+  static void add(llvm::StringRef kind, Factory create);
+
+  //===--------------------------------------------------------------------===//
+  // The machine
+  //===--------------------------------------------------------------------===//
+
+  /// What it was asked for by (`named`).
+  llvm::StringRef name() const { return fullName; }
+  /// `cpu`.
+  virtual llvm::StringRef kind() const = 0;
+  /// `znver4`; never `native`.
+  virtual llvm::StringRef machine() const = 0;
+  /// What a machine must have to run the code: LLVM's names of features,
+  /// separated by commas (runtime/device/cpu_features.h for CPUs).
+  virtual std::string features() const = 0;
+  /// Everything that machine code depends on, as text, to tell two apart.
+  virtual std::string identity() const = 0;
+  /// Where programs for it run, as LLVM's triple.
+  virtual llvm::StringRef triple() const = 0;
+
+  //===--------------------------------------------------------------------===//
+  // Before and while a model is scheduled
+  //===--------------------------------------------------------------------===//
+
+  /// Adds passes that give a prepared model, still in the tfm dialect, the form
+  /// that suits its kernels.
+  virtual void addTensorPasses(mlir::OpPassManager &passes) const = 0;
 
   /// Into how many chunks a sum over so many rows is cut: a number that depends
   /// on nothing else, so that neither do the bits of the sum.
@@ -32,11 +92,44 @@ public:
   virtual bool canWrite(sched::KernelOp kernel, unsigned result,
                         const View &view) const = 0;
 
-  /// Makes a target known. Each registers itself once, before passes run.
-  static void add(llvm::StringRef name,
-                  std::unique_ptr<const KernelTarget> target);
-  /// The target of that name; null where there is none.
-  static const KernelTarget *named(llvm::StringRef name);
+  //===--------------------------------------------------------------------===//
+  // Code
+  //===--------------------------------------------------------------------===//
+
+  /// Adds the dialects that kernels are written in, and their translation to
+  /// LLVM IR.
+  virtual void registerDialects(mlir::DialectRegistry &registry) const = 0;
+
+  /// Emits the kernel of a launch, copy or fill as a function of that name into
+  /// `kernels`; its arguments are what the step reads and writes, in the step's
+  /// order, and then what docs/design.md lists under "Kernels". Returns the
+  /// bytes of scratch that each thread needs for it. Fails, after an error at
+  /// the step, where there is no kernel that does it.
+  virtual mlir::FailureOr<int64_t> emitKernel(mlir::Operation *step,
+                                              llvm::StringRef name,
+                                              mlir::ModuleOp kernels) const = 0;
+
+  /// Adds the passes that lower a module of kernels to the llvm dialect.
+  virtual void addLoweringPasses(mlir::OpPassManager &passes) const = 0;
+
+  /// Translates lowered kernels to LLVM IR; null after an error at the module.
+  virtual std::unique_ptr<llvm::Module>
+  translate(mlir::ModuleOp kernels, llvm::LLVMContext &context) const = 0;
+
+  /// Adds the function that runs `program` (`tfm_function.run` of
+  /// runtime/tfm_model.h) to the module of its translated kernels.
+  virtual llvm::Function *emitProgram(sched::ProgramOp program,
+                                      llvm::Module &module) const = 0;
+
+  /// Optimises `module` and writes it as an object file.
+  virtual llvm::Error writeObject(llvm::Module &module,
+                                  llvm::raw_pwrite_stream &out) const = 0;
+  /// The same as assembly, for tests and `--emit asm`.
+  virtual llvm::Error writeAssembly(llvm::Module &module,
+                                    llvm::raw_pwrite_stream &out) const = 0;
+
+private:
+  std::string fullName;
 };
 
 } // namespace tfm

@@ -65,18 +65,18 @@ struct CombineUpdatePass : tfm::impl::CombineUpdatePassBase<CombineUpdatePass> {
       bool isDecayed;
       RankedTensorType type;
     };
-    Type element = Float32Type::get(&getContext());
+    Type f32 = Float32Type::get(&getContext());
     SmallVector<Range> ranges;
     RegionSizes sizes = regionSizes(module, optimizer.decayMinRank);
     for (auto [isDecayed, kind, size] :
          {std::tuple(true, ProgramKind::UpdateDecayed, sizes.decayed),
           std::tuple(false, ProgramKind::UpdatePlain, sizes.plain)})
       if (auto update = findProgram(module, kind))
-        ranges.push_back(
-            {update, isDecayed,
-             RankedTensorType::get({size / kRegionRow, kRegionRow}, element)});
-    auto hyperType = RankedTensorType::get({4}, element);
-    auto scalar = RankedTensorType::get({}, element);
+        ranges.push_back({update, isDecayed,
+                          RankedTensorType::get({size / kRegionRow, kRegionRow},
+                                                typeOfParameters(module))});
+    auto hyperType = RankedTensorType::get({4}, f32);
+    auto scalar = RankedTensorType::get({}, f32);
 
     SmallVector<Type> inputs, results;
     SmallVector<ArenaRegion> inputRegions, resultRegions;

@@ -7,6 +7,7 @@
 
 #include "compiler/transforms/Optimizer.h"
 
+#include "llvm/Support/ErrorHandling.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -167,7 +168,21 @@ FailureOr<int64_t> tfm::microSteps(ModuleOp module) {
 }
 
 int64_t tfm::paddedElements(ParamOp param) {
-  return llvm::alignTo(param.getTensorType().getNumElements(), 16);
+  constexpr int64_t cacheLine = 64;
+  RankedTensorType type = param.getTensorType();
+  return llvm::alignTo(type.getNumElements(),
+                       cacheLine * 8 / type.getElementTypeBitWidth());
+}
+
+Type tfm::typeOfParameters(ModuleOp module) {
+  Type type;
+  for (auto param : module.getOps<ParamOp>()) {
+    Type own = param.getTensorType().getElementType();
+    if (type && own != type)
+      llvm::report_fatal_error("parameters of two types in one region");
+    type = own;
+  }
+  return type;
 }
 
 RegionSizes tfm::regionSizes(ModuleOp module, int64_t decayMinRank) {

@@ -62,6 +62,9 @@ struct RegionSizes {
 constexpr int64_t kRegionRow = 1024;
 /// Elements that a parameter takes in its region.
 int64_t paddedElements(ParamOp param);
+/// The type of all elements of the regions: parameters, gradients and state are
+/// walked together. Null for a model without parameters; two types are a bug.
+mlir::Type typeOfParameters(mlir::ModuleOp module);
 RegionSizes regionSizes(mlir::ModuleOp module, int64_t decayMinRank);
 
 } // namespace tfm

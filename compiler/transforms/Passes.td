@@ -127,18 +127,6 @@ def LegalizeForKernelsPass : Pass<"tfm-legalize-for-kernels", "::mlir::ModuleOp"
   }];
 }
 
-def SplitSumsPass : Pass<"tfm-split-sums", "::mlir::ModuleOp"> {
-  let summary = "long sums of matrix products in two halves";
-  let description = [{
-    A product `a^T b` of many rows with a small result, the gradient of a small
-    weight, becomes the sum of the products of the upper and the lower half of
-    the rows. Rows belong to threads: every kernel of a training step gives the
-    first half of the tokens to the first half of the threads. So each thread
-    adds up what it has computed itself and still has in its cache, and only the
-    small results travel. How sums are cut depends on shapes alone.
-  }];
-}
-
 def CombineUpdatePass : Pass<"tfm-combine-update", "::mlir::ModuleOp"> {
   let summary = "one @update over the regions of the arena";
   let description = [{

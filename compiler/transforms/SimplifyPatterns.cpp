@@ -260,9 +260,9 @@ struct TransposeOfMatmul : OpRewritePattern<TransposeOp> {
         return rewriter.notifyMatchFailure(op, "moves a batch axis");
     if (permutation[rank - 1] != rank - 2)
       return rewriter.notifyMatchFailure(op, "does not swap the last two axes");
-    rewriter.replaceOpWithNewOp<MatmulOp>(op, matmul.getB(), matmul.getA(),
-                                          !matmul.getTransposeB(),
-                                          !matmul.getTransposeA());
+    rewriter.replaceOpWithNewOp<MatmulOp>(
+        op, matmul.getB(), matmul.getA(), !matmul.getTransposeB(),
+        !matmul.getTransposeA(), matmul.getAccumulator());
     return success();
   }
 };

@@ -11,6 +11,7 @@
 #include "runtime/commands/crash.h"
 #include "runtime/commands/usage.h"
 #include "runtime/device/memory.h"
+#include "runtime/device/variant.h"
 #include "runtime/error.h"
 #include "runtime/files/run_folder.h"
 #include "runtime/progress.h"
@@ -388,7 +389,7 @@ int runCommandLine(const tfm_model &model, int argc, char **argv) {
     return 130;
   } catch (const std::bad_alloc &) {
     say("error: out of memory: " + std::string(model.name) + " takes up to " +
-        byteText(model.arena_bytes) +
+        byteText(chooseVariant(model).arena_bytes) +
         " (`info` shows what for), and its data "
         "and tokenizer more, but there is " +
         byteText(memoryLimit()) + "\n");

@@ -10,6 +10,7 @@
 #include "runtime/data/texts.h"
 #include "runtime/device/cpu_device.h"
 #include "runtime/device/memory.h"
+#include "runtime/device/variant.h"
 #include "runtime/error.h"
 #include "runtime/files/atomic_file.h"
 #include "runtime/files/run_folder.h"
@@ -94,6 +95,8 @@ int threadCount(const CommonOptions &options) {
 }
 
 void info(const tfm_model &model, bool asJson) {
+  const tfm_variant &chosen = chooseVariant(model);
+  uint64_t activations = chosen.activations.bytes + chosen.cache_bytes;
   uint64_t parameters = 0, trainable = 0;
   for (int32_t i = 0; i < model.parameter_count; ++i) {
     const tfm_parameter &parameter = model.parameters[i];
@@ -109,23 +112,32 @@ void info(const tfm_model &model, bool asJson) {
     for (const json &entry : values)
       hyperparameters[entry.at("name").get<std::string>()] = entry.at("value");
     ordered_json functions = ordered_json::object();
-    for (int32_t i = 0; i < model.function_count; ++i)
-      functions[model.functions[i].name] = {
-          {"flops", model.functions[i].flops}};
+    for (int32_t i = 0; i < chosen.function_count; ++i)
+      functions[chosen.functions[i].name] = {
+          {"flops", chosen.functions[i].flops}};
+    ordered_json variants = ordered_json::array();
+    for (int64_t i = 0; i < model.variant_count; ++i) {
+      const tfm_variant &variant = model.variants[i];
+      variants.push_back({{"target", variant.target},
+                          {"cpu", variant.machine},
+                          {"features", variant.features},
+                          {"chosen", &variant == &chosen}});
+    }
     ordered_json result = {
         {"format", 1},
         {"model", model.name},
         {"source", model.source},
-        {"target", model.target},
+        {"target", chosen.machine},
+        {"variants", variants},
         {"precision", "f32"},
         {"hyperparameters", hyperparameters},
         {"parameters", {{"total", parameters}, {"trainable", trainable}}},
         {"memory",
-         {{"parameters", model.parameter_bytes},
-          {"gradients", model.gradient_bytes},
-          {"optimizer", model.optimizer_bytes},
-          {"activations", model.activation_bytes},
-          {"arena", model.arena_bytes}}},
+         {{"parameters", chosen.parameters.bytes},
+          {"gradients", chosen.gradients.bytes},
+          {"optimizer", chosen.optimizer.bytes},
+          {"activations", activations},
+          {"arena", chosen.arena_bytes}}},
         {"functions", functions},
         {"recipe", json::parse(model.recipe ? model.recipe : "{}", nullptr,
                                /*allow_exceptions=*/false)}};
@@ -146,11 +158,11 @@ void info(const tfm_model &model, bool asJson) {
       "optimizer {}, activations {})\n"
       "  commands         info, train, generate, eval, data, "
       "logits, export, bench; --help on each\n{}",
-      model.name, model.source, model.target, list, parameters,
+      model.name, model.source, chosen.machine, list, parameters,
       trainable == parameters ? "" : fmt::format(" ({} trainable)", trainable),
-      byteText(model.arena_bytes), byteText(model.parameter_bytes),
-      byteText(model.gradient_bytes), byteText(model.optimizer_bytes),
-      byteText(model.activation_bytes),
+      byteText(chosen.arena_bytes), byteText(chosen.parameters.bytes),
+      byteText(chosen.gradients.bytes), byteText(chosen.optimizer.bytes),
+      byteText(activations),
       obstacle.empty() ? ""
                        : "  generation       whole sequences, because of " +
                              obstacle + "\n"));

@@ -39,7 +39,7 @@ std::vector<FloatTensor> stateTensors(const Model &model) {
   std::vector<FloatTensor> tensors;
   for (const tfm_parameter &parameter : model.parameters())
     for (int i = 0; i < 2; ++i)
-      if (Model::hasState(parameter, i))
+      if (model.hasState(parameter, i))
         tensors.push_back({stateName(parameter, i), shapeOf(parameter),
                            [&model, &parameter, i] {
                              return model.readState(parameter, i);
@@ -190,7 +190,7 @@ RunState readCheckpoint(const std::string &folder, Model &model) {
   loadParameters(model, WeightFiles(weights.path()));
   for (const tfm_parameter &parameter : model.parameters())
     for (int i = 0; i < 2; ++i) {
-      if (!Model::hasState(parameter, i))
+      if (!model.hasState(parameter, i))
         continue;
       std::string name = stateName(parameter, i);
       PendingWrite<float> state = model.writeState(parameter, i);

@@ -8,6 +8,7 @@
 #include "runtime/tokenizer/find_tokenizer.h"
 
 #include "runtime/data/texts.h"
+#include "runtime/device/variant.h"
 #include "runtime/error.h"
 #include "runtime/files/atomic_file.h"
 #include "runtime/files/checkpoint.h"
@@ -97,9 +98,10 @@ int64_t vocabularyOf(const tfm_model &model) {
   int64_t rows = parseRecipe(model.recipe ? model.recipe : "").tokens;
   if (rows > 0)
     return rows;
-  for (int32_t i = 0; i < model.function_count; ++i)
+  const tfm_variant &variant = chooseVariant(model);
+  for (int32_t i = 0; i < variant.function_count; ++i)
     if (const tfm_buffer *logits =
-            Model::findOutput(model.functions[i], "logits"))
+            Model::findOutput(variant.functions[i], "logits"))
       return logits->shape[logits->rank - 1];
   return 0;
 }

@@ -8,6 +8,7 @@
 #include "runtime/training/trainer.h"
 
 #include "runtime/device/memory.h"
+#include "runtime/device/variant.h"
 #include "runtime/error.h"
 #include "runtime/files/atomic_file.h"
 #include "runtime/tokenizer/utf8.h"
@@ -45,7 +46,8 @@ void requireMemory(const tfm_model &model, const TrainSpec &train) {
   double step = 2.0 * sizeof(int32_t) * static_cast<double>(train.accumulate) *
                 static_cast<double>(train.batch) *
                 static_cast<double>(train.sequence);
-  double arena = static_cast<double>(model.arena_bytes);
+  const tfm_variant &variant = chooseVariant(model);
+  double arena = static_cast<double>(variant.arena_bytes);
   uint64_t limit = memoryLimit();
   if (arena + step <= static_cast<double>(limit))
     return;
@@ -57,8 +59,10 @@ void requireMemory(const tfm_model &model, const TrainSpec &train) {
       "but there is {}: build it with a smaller train.batch (now {}), "
       "train.sequence (now {}) or train.accumulate (now {})",
       model.name, text(arena + step),
-      text(static_cast<double>(model.activation_bytes)), text(step),
-      byteText(limit), train.batch, train.sequence, train.accumulate));
+      text(
+          static_cast<double>(variant.activations.bytes + variant.cache_bytes)),
+      text(step), byteText(limit), train.batch, train.sequence,
+      train.accumulate));
 }
 
 Trainer::Trainer(Model &model, const Recipe &recipe, const Dataset &data,

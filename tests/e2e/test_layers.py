@@ -16,7 +16,8 @@ LAYERS = {
     "compiler/oracle": ["compiler/dialect"],
     "compiler/transforms": ["compiler/dialect", "runtime/recipe_table.h"],
     "compiler/schedule": ["compiler/dialect", "compiler/transforms", "compiler/target/KernelTarget.h"],
-    "compiler/target": ["compiler/dialect", "compiler/schedule", "runtime/philox.h"],
+    "compiler/target": ["compiler/dialect", "compiler/schedule", "runtime/philox.h",
+                        "runtime/device/cpu_features.h"],
     # No kernels: `tfmc check` is a frontend alone.
     "compiler/frontend": ["compiler/support", "compiler/dialect", "runtime"],
     "compiler/report": ["compiler/support", "compiler/dialect", "compiler/transforms", "runtime"],
@@ -28,14 +29,7 @@ LAYERS = {
 # A target's folder, and who reaches into it from outside: its registration alone, as everything else
 # asks for a target by its name.
 TARGETS = {
-    "compiler/target/cpu": {
-        "compiler/tools/tfm-opt/tfm-opt.cpp",
-        # Until a target's interface emits code, too.
-        "compiler/driver/Build.cpp",
-        "compiler/driver/Compile.cpp",
-        "compiler/tools/tfmc/ReportCommand.cpp",
-        "compiler/tools/tfmc/RunCommand.cpp",
-    },
+    "compiler/target/cpu": {"compiler/driver/Pipelines.cpp"},
 }
 
 # Who has a device, and with it the arena's bytes, by name: it itself and the commands that make one.

@@ -13,7 +13,7 @@
 
 namespace tfm {
 
-struct CpuTarget;
+struct CpuMachine;
 
 /// What `tfm.attention` says, over memrefs of static strides whose last axis is
 /// contiguous. Heads may be interleaved, as in a [B, T, 3 * heads * d] buffer.
@@ -49,7 +49,7 @@ struct AttentionSpec {
 /// strides do not fit.
 Kernel emitAttention(mlir::OpBuilder &builder, mlir::ModuleOp module,
                      llvm::StringRef name, const AttentionSpec &spec,
-                     const CpuTarget &target);
+                     const CpuMachine &target);
 
 /// Emits the derivative. Buffers: q, k, v, out, lse, dout, [mask], dq, dk, dv,
 /// [dmask]; gradients are overwritten.
@@ -59,7 +59,7 @@ Kernel emitAttention(mlir::OpBuilder &builder, mlir::ModuleOp module,
 /// and dv have one owner and a fixed order; with `dmask` thread 0 does all.
 Kernel emitAttentionBackward(mlir::OpBuilder &builder, mlir::ModuleOp module,
                              llvm::StringRef name, const AttentionSpec &spec,
-                             const CpuTarget &target);
+                             const CpuMachine &target);
 
 } // namespace tfm
 

@@ -22,7 +22,7 @@ class AttentionBackward : AttentionBlock {
 public:
   /// Larger blocks than forward: the products over queries need depth.
   AttentionBackward(OpBuilder &builder, ModuleOp module,
-                    const AttentionSpec &spec, const CpuTarget &target)
+                    const AttentionSpec &spec, const CpuMachine &target)
       : AttentionBlock(builder, module, spec, target, /*vectorsPerBlock=*/4) {}
 
   Kernel emit(StringRef name);
@@ -107,7 +107,7 @@ Kernel AttentionBackward::emit(StringRef name) {
   };
   if (!spec.dmask) {
     share(thread, threads);
-    return {func, scratchUsed};
+    return {func, scratchBytes()};
   }
   dmask = buffer(next++);
   kb.ifThen(kb.equal(thread, kb.i64(0)), [&] {
@@ -126,7 +126,7 @@ Kernel AttentionBackward::emit(StringRef name) {
     });
     share(kb.i64(0), kb.i64(1));
   });
-  return {func, scratchUsed};
+  return {func, scratchBytes()};
 }
 
 void AttentionBackward::zero(RowsView rows, int64_t columns) {
@@ -311,6 +311,6 @@ void AttentionBackward::addToMask() {
 
 Kernel tfm::emitAttentionBackward(OpBuilder &builder, ModuleOp module,
                                   StringRef name, const AttentionSpec &spec,
-                                  const CpuTarget &target) {
+                                  const CpuMachine &target) {
   return AttentionBackward(builder, module, spec, target).emit(name);
 }

@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/target/cpu/AttentionBlock.h"
+#include "compiler/target/cpu/CpuMachine.h"
 #include "compiler/target/cpu/MicroKernel.h"
-#include "compiler/target/cpu/Target.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -40,7 +40,8 @@ static SmallVector<int64_t> stridesOf(MemRefType type) {
 
 AttentionBlock::AttentionBlock(OpBuilder &builder, ModuleOp module,
                                const AttentionSpec &spec,
-                               const CpuTarget &target, int64_t vectorsPerBlock)
+                               const CpuMachine &target,
+                               int64_t vectorsPerBlock)
     : spec(spec), module(module), kb(builder, module, target.lanes),
       tileRows(target.tileRows()) {
   ArrayRef<int64_t> q = spec.q.getShape(), k = spec.k.getShape(),
@@ -85,7 +86,7 @@ int64_t AttentionBlock::reserve(int64_t elements) {
 Value AttentionBlock::at(int64_t offset) { return kb.at(scratch, offset); }
 
 func::FuncOp AttentionBlock::begin(StringRef name, ArrayRef<Type> buffers) {
-  auto func = beginKernel(kb.b, module, name, buffers, scratchUsed);
+  auto func = beginKernel(kb.b, module, name, buffers, scratchBytes());
   kernel = func;
   KernelArguments arguments(func);
   scratch = kb.pointer(arguments.scratch);

@@ -27,7 +27,7 @@ struct RowsView {
 class AttentionBlock {
 protected:
   AttentionBlock(mlir::OpBuilder &builder, mlir::ModuleOp module,
-                 const AttentionSpec &spec, const CpuTarget &target,
+                 const AttentionSpec &spec, const CpuMachine &target,
                  int64_t vectorsPerBlock);
 
   const AttentionSpec &spec;
@@ -44,8 +44,9 @@ protected:
   int64_t keyPanels, keyRows, tallPanels;
   bool valid = true;
 
-  /// Elements of scratch handed out so far.
+  /// Elements of scratch handed out so far, f32 all of them.
   int64_t scratchUsed = 0;
+  int64_t scratchBytes() const { return scratchUsed * int64_t{sizeof(float)}; }
   int64_t reserve(int64_t elements);
   /// Scratch at an offset from `reserve`.
   mlir::Value at(int64_t offset);

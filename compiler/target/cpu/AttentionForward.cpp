@@ -26,7 +26,7 @@ constexpr double noScore = -1e30;
 class AttentionForward : AttentionBlock {
 public:
   AttentionForward(OpBuilder &builder, ModuleOp module,
-                   const AttentionSpec &spec, const CpuTarget &target)
+                   const AttentionSpec &spec, const CpuMachine &target)
       : AttentionBlock(builder, module, spec, target, /*vectorsPerBlock=*/2) {}
 
   Kernel emit(StringRef name) {
@@ -78,7 +78,7 @@ public:
         kb.loop(kb.i64(0), kb.i64(queries), block,
                 [&](Value first) { oneBlock(first); });
     });
-    return {func, scratchUsed};
+    return {func, scratchBytes()};
   }
 
 private:
@@ -203,6 +203,6 @@ private:
 } // namespace
 
 Kernel tfm::emitAttention(OpBuilder &builder, ModuleOp module, StringRef name,
-                          const AttentionSpec &spec, const CpuTarget &target) {
+                          const AttentionSpec &spec, const CpuMachine &target) {
   return AttentionForward(builder, module, spec, target).emit(name);
 }

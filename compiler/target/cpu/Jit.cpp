@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/target/cpu/Jit.h"
+#include "compiler/target/cpu/CpuMachine.h"
 #include "compiler/target/cpu/Lower.h"
-#include "compiler/target/cpu/Target.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ExecutionEngine/Orc/LLJIT.h"
@@ -24,7 +24,7 @@ Jit::Jit(Jit &&) noexcept = default;
 Jit::~Jit() = default;
 
 llvm::Expected<Jit> Jit::compile(mlir::ModuleOp module,
-                                 const CpuTarget &target) {
+                                 const CpuMachine &target) {
   if (mlir::failed(lowerToLLVMDialect(module)))
     return llvm::createStringError("lowering to the llvm dialect failed");
   llvm::LLVMContext context;
@@ -54,19 +54,18 @@ llvm::Expected<void *> Jit::lookup(llvm::StringRef name) const {
 /// Calls a kernel with as many buffers as there are indices.
 template <size_t... I>
 static void callWith(void *kernel, const std::vector<void *> &buffers,
-                     const int32_t *rng, int64_t layer, float *scratch,
+                     const int32_t *rng, int64_t layer, void *scratch,
                      int64_t thread, int64_t threads,
                      std::index_sequence<I...>) {
-  using Function =
-      void (*)(decltype((void)I, (void *)nullptr)..., const int32_t *, int64_t,
-               float *, int64_t, int64_t);
+  using Function = void (*)(decltype((void)I, (void *)nullptr)...,
+                            const int32_t *, int64_t, void *, int64_t, int64_t);
   reinterpret_cast<Function>(kernel)(buffers[I]..., rng, layer, scratch, thread,
                                      threads);
 }
 
 void Jit::call(void *kernel, const std::vector<void *> &buffers,
-               const int32_t *rng, int64_t layer, float *scratch,
-               int64_t thread, int64_t threads) {
+               const int32_t *rng, int64_t layer, void *scratch, int64_t thread,
+               int64_t threads) {
   auto with = [&](auto indices) {
     callWith(kernel, buffers, rng, layer, scratch, thread, threads, indices);
   };

@@ -24,7 +24,7 @@ class ModuleOp;
 
 namespace tfm {
 
-struct CpuTarget;
+struct CpuMachine;
 
 /// A module of kernels compiled and loaded, for tests and benchmarks. The code
 /// is the one that `emitObject` writes.
@@ -35,7 +35,7 @@ public:
 
   /// Lowers `module` (in place), compiles and loads it.
   static llvm::Expected<Jit> compile(mlir::ModuleOp module,
-                                     const CpuTarget &target);
+                                     const CpuMachine &target);
 
   /// The address of a kernel.
   llvm::Expected<void *> lookup(llvm::StringRef name) const;
@@ -43,7 +43,7 @@ public:
   /// Calls a kernel of the convention of docs/design.md, "Kernels", with up to
   /// twelve buffers.
   static void call(void *kernel, const std::vector<void *> &buffers,
-                   const int32_t *rng, int64_t layer, float *scratch,
+                   const int32_t *rng, int64_t layer, void *scratch,
                    int64_t thread, int64_t threads);
 
 private:

@@ -223,14 +223,14 @@ void KernelBuilder::call(func::FuncOp function, ValueRange arguments) {
 
 func::FuncOp tfm::beginKernel(OpBuilder &builder, ModuleOp module,
                               StringRef name, ArrayRef<Type> buffers,
-                              int64_t scratch) {
+                              int64_t scratchBytes) {
   Location loc = module.getLoc();
   SmallVector<Type> arguments(buffers);
   Type index = builder.getIndexType();
   arguments.push_back(MemRefType::get({4}, builder.getI32Type()));
   arguments.push_back(index);
-  arguments.push_back(
-      MemRefType::get({std::max<int64_t>(scratch, 1)}, builder.getF32Type()));
+  arguments.push_back(MemRefType::get({std::max<int64_t>(scratchBytes, 1)},
+                                      builder.getIntegerType(8)));
   arguments.push_back(index);
   arguments.push_back(index);
   builder.setInsertionPointToEnd(module.getBody());

@@ -26,8 +26,8 @@ namespace tfm {
 struct Kernel {
   /// Null where emission failed.
   mlir::Operation *func = nullptr;
-  /// f32 elements of `%scratch` that the kernel uses, for each thread.
-  int64_t scratch = 0;
+  /// Bytes of `%scratch` that the kernel uses, for each thread.
+  int64_t scratchBytes = 0;
 
   mlir::func::FuncOp getFunc() const;
 };
@@ -132,7 +132,7 @@ private:
 mlir::func::FuncOp beginKernel(mlir::OpBuilder &builder, mlir::ModuleOp module,
                                llvm::StringRef name,
                                llvm::ArrayRef<mlir::Type> buffers,
-                               int64_t scratch);
+                               int64_t scratchBytes);
 
 /// The arguments after the buffers.
 struct KernelArguments {

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/target/cpu/Lower.h"
-#include "compiler/target/cpu/Target.h"
+#include "compiler/target/cpu/CpuMachine.h"
 #include "compiler/target/cpu/VectorHelpers.h"
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
 #include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
@@ -176,7 +176,7 @@ public:
 
 } // namespace
 
-static llvm::Error emit(llvm::Module &module, const CpuTarget &target,
+static llvm::Error emit(llvm::Module &module, const CpuMachine &target,
                         llvm::raw_pwrite_stream &out,
                         llvm::CodeGenFileType type) {
   auto machine = target.createMachine();
@@ -198,12 +198,12 @@ static llvm::Error emit(llvm::Module &module, const CpuTarget &target,
   return llvm::Error::success();
 }
 
-llvm::Error tfm::emitObject(llvm::Module &module, const CpuTarget &target,
+llvm::Error tfm::emitObject(llvm::Module &module, const CpuMachine &target,
                             llvm::raw_pwrite_stream &out) {
   return emit(module, target, out, llvm::CodeGenFileType::ObjectFile);
 }
 
-llvm::Error tfm::emitAssembly(llvm::Module &module, const CpuTarget &target,
+llvm::Error tfm::emitAssembly(llvm::Module &module, const CpuMachine &target,
                               llvm::raw_pwrite_stream &out) {
   return emit(module, target, out, llvm::CodeGenFileType::AssemblyFile);
 }

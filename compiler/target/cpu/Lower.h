@@ -28,7 +28,7 @@ class ModuleOp;
 
 namespace tfm {
 
-struct CpuTarget;
+struct CpuMachine;
 
 /// Adds the dialects that kernels are written in (arith, cf, func, llvm, math,
 /// memref, scf, vector) and their translation to LLVM IR.
@@ -46,11 +46,11 @@ std::unique_ptr<llvm::Module> translateToLLVM(mlir::ModuleOp module,
                                               llvm::LLVMContext &context);
 
 /// Optimises `module` and writes an object file for `target` to `out`.
-llvm::Error emitObject(llvm::Module &module, const CpuTarget &target,
+llvm::Error emitObject(llvm::Module &module, const CpuMachine &target,
                        llvm::raw_pwrite_stream &out);
 
 /// As `emitObject`, but writes assembly, for tests and `--emit asm`.
-llvm::Error emitAssembly(llvm::Module &module, const CpuTarget &target,
+llvm::Error emitAssembly(llvm::Module &module, const CpuMachine &target,
                          llvm::raw_pwrite_stream &out);
 
 /// The names of the symbols that an object file leaves undefined. A compiled

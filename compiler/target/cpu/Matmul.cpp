@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/target/cpu/Matmul.h"
+#include "compiler/target/cpu/CpuMachine.h"
 #include "compiler/target/cpu/MicroKernel.h"
-#include "compiler/target/cpu/Target.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/MathExtras.h"
@@ -49,7 +49,7 @@ int64_t product(ArrayRef<int64_t> values) {
 
 } // namespace
 
-MatmulPlan tfm::planMatmul(const MatmulSpec &spec, const CpuTarget &target) {
+MatmulPlan tfm::planMatmul(const MatmulSpec &spec, const CpuMachine &target) {
   Strides a, b;
   stridesOf(spec.a, spec.transposeA, a);
   stridesOf(spec.b, spec.transposeB, b);
@@ -113,7 +113,7 @@ namespace {
 class MatmulEmitter {
 public:
   MatmulEmitter(OpBuilder &builder, ModuleOp module, const MatmulSpec &spec,
-                const CpuTarget &target, const MatmulPlan &plan)
+                const CpuMachine &target, const MatmulPlan &plan)
       : spec(spec), plan(plan), module(module),
         kb(builder, module, target.lanes), vectors(target.tileVectors()),
         width(vectors * target.lanes) {}
@@ -208,6 +208,11 @@ Value MatmulEmitter::rowCount(Value panel) {
 }
 
 Kernel MatmulEmitter::emit(StringRef name) {
+  if (!spec.accumulator || !spec.accumulator.isF32()) {
+    module.emitError() << "no kernel adds up matrix product '" << name
+                       << "' in " << spec.accumulator;
+    return {};
+  }
   if (!layOut()) {
     module.emitError() << "the operands of matrix product '" << name
                        << "' have strides that its kernel cannot read";
@@ -222,7 +227,8 @@ Kernel MatmulEmitter::emit(StringRef name) {
           llvm::alignTo(plan.packA ? plan.rowBlock * aPanel : 0, 16)),
       static_cast<int64_t>(
           llvm::alignTo(plan.packB ? plan.columnBlock * bPanel : 0, 16))};
-  int64_t scratch = lengths[0] + lengths[1] + lengths[2];
+  int64_t scratchBytes = (lengths[0] + lengths[1] + lengths[2]) *
+                         spec.accumulator.getIntOrFloatBitWidth() / 8;
 
   SmallVector<Type> buffers{spec.a, spec.b};
   llvm::append_range(buffers, spec.reads);
@@ -230,7 +236,7 @@ Kernel MatmulEmitter::emit(StringRef name) {
     buffers.push_back(spec.c);
   llvm::append_range(buffers, spec.writes);
   OpBuilder::InsertionGuard guard(kb.b);
-  kernel = beginKernel(kb.b, module, name, buffers, scratch);
+  kernel = beginKernel(kb.b, module, name, buffers, scratchBytes);
   KernelArguments arguments(kernel);
   tiles = kb.pointer(arguments.scratch);
   packedA = kb.at(tiles, lengths[0]);
@@ -240,7 +246,7 @@ Kernel MatmulEmitter::emit(StringRef name) {
               [&] { shareAndLoop(); });
   else
     shareAndLoop();
-  return {kernel, scratch};
+  return {kernel, scratchBytes};
 }
 
 void MatmulEmitter::shareAndLoop() {
@@ -544,13 +550,13 @@ void MatmulEmitter::storeVector(Value row, Value column, Value value) {
 }
 
 Kernel tfm::emitMatmul(OpBuilder &builder, ModuleOp module, StringRef name,
-                       const MatmulSpec &spec, const CpuTarget &target,
+                       const MatmulSpec &spec, const CpuMachine &target,
                        const MatmulPlan &plan) {
   return MatmulEmitter(builder, module, spec, target, plan).emit(name);
 }
 
 Kernel tfm::emitMatmul(OpBuilder &builder, ModuleOp module, StringRef name,
-                       const MatmulSpec &spec, const CpuTarget &target) {
+                       const MatmulSpec &spec, const CpuMachine &target) {
   return emitMatmul(builder, module, name, spec, target,
                     planMatmul(spec, target));
 }

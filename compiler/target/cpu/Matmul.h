@@ -13,7 +13,7 @@
 
 namespace tfm {
 
-struct CpuTarget;
+struct CpuMachine;
 
 /// A finished vector of `lanes` neighbouring elements of a row of C, on its way
 /// out. The epilogue stores it, or what it makes of it.
@@ -47,6 +47,8 @@ struct MatmulSpec {
   /// [batch..., M, N] with contiguous rows; null where the epilogue alone says
   /// where results go.
   mlir::MemRefType c;
+  /// What terms are added up in: f32 is all that there are micro-kernels for.
+  mlir::Type accumulator;
   /// Types of what the epilogue reads and writes beside them.
   llvm::SmallVector<mlir::Type> reads, writes;
   /// Without one the product is stored to C.
@@ -76,7 +78,7 @@ struct MatmulPlan {
 /// The plan that `emitMatmul` follows for a product: from the target's
 /// registers and caches, so that packing costs little and is done twice for
 /// as little as possible.
-MatmulPlan planMatmul(const MatmulSpec &spec, const CpuTarget &target);
+MatmulPlan planMatmul(const MatmulSpec &spec, const CpuMachine &target);
 
 /// Emits the kernel `name` into `module`, with A, B, what the epilogue reads, C
 /// (where there is one) and what the epilogue writes as its first arguments
@@ -89,13 +91,13 @@ MatmulPlan planMatmul(const MatmulSpec &spec, const CpuTarget &target);
 /// its terms in the order of k, whatever the number of threads.
 ///
 /// Returns a kernel with a null `func`, after an error at the module, where an
-/// operand's strides do not fit.
+/// operand's strides do not fit, or the accumulator's type.
 Kernel emitMatmul(mlir::OpBuilder &builder, mlir::ModuleOp module,
                   llvm::StringRef name, const MatmulSpec &spec,
-                  const CpuTarget &target);
+                  const CpuMachine &target);
 Kernel emitMatmul(mlir::OpBuilder &builder, mlir::ModuleOp module,
                   llvm::StringRef name, const MatmulSpec &spec,
-                  const CpuTarget &target, const MatmulPlan &plan);
+                  const CpuMachine &target, const MatmulPlan &plan);
 
 } // namespace tfm
 

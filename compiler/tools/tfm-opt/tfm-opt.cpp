@@ -8,7 +8,7 @@
 #include "compiler/dialect/TfmDialect.h"
 #include "compiler/driver/Pipelines.h"
 #include "compiler/schedule/Passes.h"
-#include "compiler/target/cpu/CpuKernels.h"
+#include "compiler/target/Passes.h"
 #include "compiler/transforms/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -19,7 +19,8 @@ int main(int argc, char **argv) {
   mlir::registerTransformsPasses();
   tfm::registerTfmTransformsPasses();
   tfm::sched::registerTfmSchedulePasses();
-  tfm::registerCpuKernels();
+  tfm::registerTfmTargetPasses();
+  tfm::registerTargets();
   tfm::registerPipelines();
   mlir::DialectRegistry registry;
   registry.insert<tfm::TfmDialect, tfm::sched::SchedDialect,

@@ -25,7 +25,10 @@ static std::optional<ModelReport> reportOf(const std::string &file,
   llvm::Expected<ModelReport> report = makeReport(*model.module);
   if (!report)
     llvm::report_fatal_error(report.takeError());
-  report->memory = planModelMemory(*model.module);
+  const KernelTarget *target = findTarget("cpu", "native");
+  if (!target)
+    return std::nullopt;
+  report->memory = planModelMemory(*model.module, *target);
   return std::move(*report);
 }
 

@@ -6,9 +6,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "MemoryPlan.h"
+#include "Output.h"
 
 #include "compiler/dialect/Programs.h"
 #include "compiler/driver/Compile.h"
+#include "compiler/driver/Pipelines.h"
 #include "compiler/schedule/SchedDialect.h"
 #include "compiler/schedule/View.h"
 
@@ -52,8 +54,22 @@ static MemoryPhase phaseOf(sched::ProgramOp program) {
   return phase;
 }
 
-MemoryReport tfm::planModelMemory(mlir::ModuleOp module) {
+const KernelTarget *tfm::findTarget(const std::string &target,
+                                    const std::string &cpu) {
+  registerTargets();
+  llvm::Expected<const KernelTarget *> found =
+      KernelTarget::named(target + ":" + cpu);
+  if (found)
+    return *found;
+  messages() << "tfmc: error: " << llvm::toString(found.takeError()) << '\n';
+  return nullptr;
+}
+
+MemoryReport tfm::planModelMemory(mlir::ModuleOp module,
+                                  const KernelTarget &target) {
   MemoryReport memory;
+  memory.target = target.kind();
+  memory.machine = target.machine();
   // The batch and length of training where there is any, else of generation.
   auto function = findProgram(module, ProgramKind::Loss);
   if (!function)
@@ -70,9 +86,9 @@ MemoryReport tfm::planModelMemory(mlir::ModuleOp module) {
                            ProgramKind::UpdatePlain})
     if (auto added = findProgram(module, kind))
       added.erase();
-  if (failed(prepare(module)))
+  if (failed(prepare(module, target)))
     llvm::report_fatal_error("the model could not be prepared for planning");
-  if (failed(scheduleModel(module)))
+  if (failed(scheduleModel(module, target)))
     llvm::report_fatal_error("the model could not be scheduled for planning");
   for (auto buffer : module.getOps<sched::BufferOp>()) {
     switch (buffer.getKind()) {

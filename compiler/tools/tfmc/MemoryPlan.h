@@ -9,15 +9,22 @@
 #define TFM_TOOLS_TFMC_MEMORYPLAN_H
 
 #include "compiler/report/ModelReport.h"
+#include "compiler/target/KernelTarget.h"
 
 #include "mlir/IR/BuiltinOps.h"
 
 namespace tfm {
 
+/// The target that `--target` and `--cpu` name; null after a message that there
+/// is none.
+const KernelTarget *findTarget(const std::string &target,
+                               const std::string &cpu);
+
 /// Fuses, schedules and plans a module as the frontend hands it over (or after
-/// `differentiate`), as a build would, and stops before any machine code.
+/// `differentiate`), as a build for the target would, and stops before any
+/// machine code.
 /// Changes the module. A failure is a bug of the compiler.
-MemoryReport planModelMemory(mlir::ModuleOp module);
+MemoryReport planModelMemory(mlir::ModuleOp module, const KernelTarget &target);
 
 } // namespace tfm
 

@@ -14,7 +14,6 @@
 #include "compiler/report/Against.h"
 #include "compiler/report/Sweep.h"
 #include "compiler/report/Writers.h"
-#include "compiler/target/cpu/Target.h"
 #include "compiler/transforms/ModelFacts.h"
 #include "compiler/transforms/SequenceAxis.h"
 #include "runtime/commands/usage.h"
@@ -212,13 +211,13 @@ static int report(ReportArguments arguments) {
                   "`--precision f32` only\n";
     return 1;
   }
-  // The plan is the same for all, but a name that is none is a mistake.
-  if (arguments.cpu != "native")
-    if (auto target = CpuTarget::named(arguments.cpu); !target) {
-      messages() << "tfmc: error: " << llvm::toString(target.takeError())
-                 << '\n';
+  // Without a plan a name that is none is a mistake, too.
+  const KernelTarget *target = nullptr;
+  if (arguments.view.memory || arguments.cpu != "native") {
+    target = findTarget(arguments.target, arguments.cpu);
+    if (!target)
       return 1;
-    }
+  }
   CompiledModel model =
       loadModel(arguments.file, parseDefines(arguments.defines));
   if (!model.module)
@@ -229,7 +228,7 @@ static int report(ReportArguments arguments) {
     if (auto obstacle = SequenceAnalysis(forward).obstacle())
       result.wholeSequence = obstacle->str();
   if (arguments.view.memory)
-    result.memory = planModelMemory(*model.module);
+    result.memory = planModelMemory(*model.module, *target);
 
   std::string text;
   llvm::raw_string_ostream os(text);
@@ -270,7 +269,7 @@ void tfm::addReportCommand(CLI::App &app, int &status) {
   command->add_option("--target", arguments->target, "Plan for cpu or cuda")
       ->check(CLI::IsMember({"cpu", "cuda"}));
   command->add_option("--cpu", arguments->cpu,
-                      "Plan for this CPU (the plan is the same for all)");
+                      "Plan for this CPU, by LLVM's name");
   command
       ->add_option("--precision", arguments->precision, "Plan for f32 or bf16")
       ->check(CLI::IsMember({"f32", "bf16"}));

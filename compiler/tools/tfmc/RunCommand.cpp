@@ -10,7 +10,7 @@
 #include "Output.h"
 
 #include "compiler/driver/Build.h"
-#include "compiler/target/cpu/Target.h"
+#include "compiler/driver/Pipelines.h"
 
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringExtras.h"
@@ -39,8 +39,9 @@ static std::string cacheKey(CompiledModel &model) {
     os << "\n"
        << self.getSize() << " "
        << self.getLastModificationTime().time_since_epoch().count();
-  if (llvm::Expected<CpuTarget> target = CpuTarget::native())
-    os << "\n" << target->cpu << " " << target->features;
+  registerTargets();
+  if (llvm::Expected<const KernelTarget *> target = KernelTarget::named("cpu"))
+    os << "\n" << (*target)->identity();
   else
     llvm::consumeError(target.takeError()); // the build will tell of it
   return llvm::toHex(llvm::SHA1::hash(llvm::arrayRefFromStringRef(text)),

@@ -27,6 +27,8 @@
 #include <string.h>
 
 static const tfm_model *const model = &tfm_model_descriptor;
+/// Built for this machine, it has one.
+static const tfm_variant *variant;
 static char *arena;
 static int threads;
 
@@ -86,7 +88,8 @@ static void loadWeights(const char *path) {
       fail("no tensor", parameter->name);
     if (end - begin != 4 * elements(parameter->rank, parameter->shape))
       fail("wrong size", parameter->name);
-    memcpy(arena + parameter->value, file + 8 + length + begin, end - begin);
+    memcpy(arena + variant->places[i].value, file + 8 + length + begin,
+           end - begin);
   }
   free(header);
   free(file);
@@ -120,9 +123,9 @@ static void *work(void *argument) {
 }
 
 static const tfm_function *find(const char *name) {
-  for (int32_t i = 0; i < model->function_count; ++i)
-    if (strcmp(model->functions[i].name, name) == 0)
-      return &model->functions[i];
+  for (int32_t i = 0; i < variant->function_count; ++i)
+    if (strcmp(variant->functions[i].name, name) == 0)
+      return &variant->functions[i];
   fail("the model has no function", name);
   return NULL;
 }
@@ -149,7 +152,7 @@ static void run(const tfm_function *function) {
   struct worker workers[64];
   for (int i = 0; i < threads; ++i) {
     tfm_thread thread = {
-        i, threads, claim, allocate(model->scratch_bytes), &workers[i], NULL};
+        i, threads, claim, allocate(variant->scratch_bytes), &workers[i], NULL};
     struct worker worker = {thread, function, &barrier, 0};
     workers[i] = worker;
     pthread_create(&handles[i], NULL, work, &workers[i]);
@@ -164,8 +167,8 @@ static void run(const tfm_function *function) {
 static void printBuffers(void) {
   static const char *const types[] = {"f32", "i32", "u8"};
   static const int widths[] = {4, 4, 1};
-  for (int32_t i = 0; i < model->function_count; ++i) {
-    const tfm_function *function = &model->functions[i];
+  for (int32_t i = 0; i < variant->function_count; ++i) {
+    const tfm_function *function = &variant->functions[i];
     for (int32_t j = 0; j < function->input_count + function->output_count;
          ++j) {
       int isInput = j < function->input_count;
@@ -206,7 +209,7 @@ static void train(int steps, char **paths) {
     fail("cannot write", paths[2]);
   for (int32_t i = 0; i < model->parameter_count; ++i) {
     const tfm_parameter *parameter = &model->parameters[i];
-    fwrite(arena + parameter->value, 4,
+    fwrite(arena + variant->places[i].value, 4,
            elements(parameter->rank, parameter->shape), out);
   }
   fclose(out);
@@ -240,6 +243,7 @@ static void generate(int count, char **ids, int length) {
 int main(int argc, char **argv) {
   if (model->abi != TFM_ABI_VERSION)
     fail("compiled for another interface", model->name);
+  variant = &model->variants[0];
   if (argc == 2 && strcmp(argv[1], "buffers") == 0) {
     printBuffers();
     return 0;
@@ -249,10 +253,10 @@ int main(int argc, char **argv) {
   threads = atoi(argv[2]);
   if (threads < 1 || threads > 64)
     fail("threads", argv[2]);
-  arena = allocate(model->arena_bytes);
-  for (int32_t i = 0; i < model->constant_count; ++i)
-    memcpy(arena + model->constants[i].offset, model->constants[i].data,
-           model->constants[i].size);
+  arena = allocate(variant->arena_bytes);
+  for (int32_t i = 0; i < variant->constant_count; ++i)
+    memcpy(arena + variant->constants[i].offset, variant->constants[i].data,
+           variant->constants[i].size);
   loadWeights(argv[1]);
   if (strcmp(argv[3], "train") == 0 && argc == 8)
     train(atoi(argv[4]), argv + 5);

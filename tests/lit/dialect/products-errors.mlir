@@ -79,3 +79,11 @@ func.func @f(%base: tensor<2x4x64x16xf32>, %new: tensor<2x4x1x16xf64>, %at: tens
   %y = tfm.cache_update %base, %new, %at : tensor<2x4x64x16xf32>, tensor<2x4x1x16xf64>, tensor<2xi32>
   return
 }
+
+// -----
+
+func.func @matmul_accumulator(%a: tensor<4x8xf32>, %b: tensor<8x8xf32>) {
+  // expected-error @+1 {{'tfm.matmul' op adds up terms of 'f32' in 'bf16': expected a type that is no narrower}}
+  %y = tfm.matmul %a, %b : tensor<4x8xf32>, tensor<8x8xf32> accumulate bf16
+  return
+}

@@ -3,10 +3,12 @@
 
 
 // Matrix products, transposed and batched.
-func.func @matmul(%a: tensor<4x8xf32>, %b: tensor<16x8xf32>, %c: tensor<3x5x4xf32>) {
+func.func @matmul(%a: tensor<4x8xf32>, %b: tensor<16x8xf32>, %c: tensor<3x5x4xf32>, %d: tensor<8x16xf32>) {
   // CHECK: tfm.matmul %{{.*}}, %{{.*}} transpose_b : tensor<4x8xf32>, tensor<16x8xf32>
   %y = tfm.matmul %a, %b transpose_b : tensor<4x8xf32>, tensor<16x8xf32>
-  // CHECK: tfm.matmul %{{.*}}, %{{.*}} transpose_a : tensor<3x5x4xf32>, tensor<3x5x4xf32>
+  // CHECK: tfm.matmul %{{.*}}, %{{.*}} : tensor<4x8xf32>, tensor<8x16xf32> accumulate f64
+  %wide = tfm.matmul %a, %d : tensor<4x8xf32>, tensor<8x16xf32> accumulate f64
+  // CHECK: tfm.matmul %{{.*}}, %{{.*}} transpose_a : tensor<3x5x4xf32>, tensor<3x5x4xf32>{{$}}
   %z = tfm.matmul %c, %c transpose_a : tensor<3x5x4xf32>, tensor<3x5x4xf32>
   // CHECK: tfm.neg %{{.*}} : tensor<4x16xf32>
   %n = tfm.neg %y : tensor<4x16xf32>

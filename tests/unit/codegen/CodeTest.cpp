@@ -5,9 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "compiler/driver/Pipelines.h"
 #include "compiler/schedule/Launches.h"
+#include "compiler/target/cpu/CpuMachine.h"
 #include "compiler/target/cpu/Lower.h"
-#include "compiler/target/cpu/Target.h"
 #include "tests/unit/codegen/MachineCode.h"
 #include "tests/unit/codegen/ShippedModel.h"
 
@@ -30,15 +31,21 @@ using mlir::succeeded;
 
 namespace {
 
+const KernelTarget &targetNamed(const char *cpu) {
+  registerTargets();
+  return *llvm::cantFail(KernelTarget::named(std::string("cpu:") + cpu));
+}
+
 /// A model that ships as LLVM IR for one CPU.
 struct Compiled {
   explicit Compiled(const std::string &name,
                     const ShippedModel::Defines &defines = {},
                     const char *cpu = "native")
-      : model(name, defines), target(llvm::cantFail(CpuTarget::named(cpu))) {
+      : model(name, defines), machine(llvm::cantFail(CpuMachine::named(cpu))),
+        target(targetNamed(cpu)) {
     if (!model.module)
       return;
-    EXPECT_TRUE(succeeded(scheduleModel(*model.module)));
+    EXPECT_TRUE(succeeded(scheduleModel(*model.module, target)));
     code = emitModel(*model.module, target, context);
     EXPECT_TRUE(code) << "emission failed";
   }
@@ -47,8 +54,8 @@ struct Compiled {
   std::vector<DecodedFunction> decode() {
     llvm::SmallString<0> object;
     llvm::raw_svector_ostream os(object);
-    llvm::cantFail(emitObject(*code, target, os));
-    return llvm::cantFail(decodeFunctions({object, "object"}, target));
+    llvm::cantFail(target.writeObject(*code, os));
+    return llvm::cantFail(decodeFunctions({object, "object"}, machine));
   }
 
   /// The programs of the model.
@@ -58,7 +65,8 @@ struct Compiled {
   }
 
   ShippedModel model;
-  CpuTarget target;
+  CpuMachine machine;
+  const KernelTarget &target;
   llvm::LLVMContext context;
   std::unique_ptr<llvm::Module> code;
 };
@@ -75,7 +83,7 @@ struct Object {
       functions += !function.isDeclaration();
     llvm::SmallString<0> object;
     llvm::raw_svector_ostream os(object);
-    llvm::cantFail(emitObject(*compiled.code, compiled.target, os));
+    llvm::cantFail(compiled.target.writeObject(*compiled.code, os));
     llvm::MemoryBufferRef buffer(object, name);
     undefined = llvm::cantFail(undefinedSymbols(buffer));
     auto file =
@@ -231,7 +239,7 @@ TEST(MachineCode, ScalarLoopsAreFound) {
   std::unique_ptr<llvm::Module> code =
       llvm::parseAssemblyString(text, problem, context);
   ASSERT_TRUE(code) << problem.getMessage().str();
-  CpuTarget target = llvm::cantFail(CpuTarget::named("x86-64-v3"));
+  CpuMachine target = llvm::cantFail(CpuMachine::named("x86-64-v3"));
   code->setTargetTriple(llvm::Triple(target.triple));
   llvm::SmallString<0> object;
   llvm::raw_svector_ostream os(object);
@@ -296,7 +304,7 @@ TEST_P(ScalarLoops, AreNegligible) {
   const auto &[model, cpu] = GetParam();
   Compiled compiled(model.model, model.defines, cpu);
   ASSERT_TRUE(compiled.code);
-  double limit = 0.02 / static_cast<double>(compiled.target.lanes);
+  double limit = 0.02 / static_cast<double>(compiled.machine.lanes);
   std::set<std::string> scalar = functionsWithScalarLoops(compiled.decode());
   for (sched::ProgramOp program : compiled.programs()) {
     std::vector<KernelRun> runs = runsOf(program, *compiled.code);

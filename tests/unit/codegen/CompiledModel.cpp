@@ -9,8 +9,7 @@
 
 #include "compiler/dialect/TfmDialect.h"
 #include "compiler/driver/Compile.h"
-#include "compiler/target/cpu/Lower.h"
-#include "compiler/target/cpu/Target.h"
+#include "compiler/driver/Pipelines.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Support/SmallVectorMemoryBuffer.h"
@@ -69,20 +68,22 @@ int64_t claimNext(tfm_thread *thread) {
 } // namespace
 
 CompiledModel::CompiledModel(mlir::ModuleOp module) : schedule(module.clone()) {
-  bool scheduled = succeeded(scheduleModel(*schedule));
-  assert(scheduled && "scheduling failed");
-  (void)scheduled;
   // Tolerances are to hold for the code of any CPU that can run here.
   const char *cpu = std::getenv("TFM_TEST_CPU");
   llvm::ExitOnError exitOnError("TFM_TEST_CPU: ");
-  CpuTarget target = exitOnError(CpuTarget::named(cpu ? cpu : "native"));
+  registerTargets();
+  const KernelTarget &target = *exitOnError(
+      KernelTarget::named(std::string("cpu:") + (cpu ? cpu : "native")));
+  bool scheduled = succeeded(scheduleModel(*schedule, target));
+  assert(scheduled && "scheduling failed");
+  (void)scheduled;
   llvm::LLVMContext context;
   std::unique_ptr<llvm::Module> llvmModule =
       emitModel(*schedule, target, context);
   assert(llvmModule && "emission failed");
   llvm::SmallVector<char, 0> object;
   llvm::raw_svector_ostream os(object);
-  llvm::cantFail(emitObject(*llvmModule, target, os));
+  llvm::cantFail(target.writeObject(*llvmModule, os));
   llvm::InitializeNativeTarget();
   llvm::InitializeNativeTargetAsmPrinter();
   jit = llvm::cantFail(llvm::orc::LLJITBuilder().create());
@@ -91,11 +92,12 @@ CompiledModel::CompiledModel(mlir::ModuleOp module) : schedule(module.clone()) {
           std::move(object), false)));
   model = llvm::cantFail(jit->lookup("tfm_model_descriptor"))
               .toPtr<const tfm_model *>();
-  storage.resize(model->arena_bytes + 64);
+  variant = &model->variants[0];
+  storage.resize(variant->arena_bytes + 64);
   arena = aligned(storage);
-  for (int i = 0; i < model->constant_count; ++i)
-    memcpy(arena + model->constants[i].offset, model->constants[i].data,
-           model->constants[i].size);
+  for (int i = 0; i < variant->constant_count; ++i)
+    memcpy(arena + variant->constants[i].offset, variant->constants[i].data,
+           variant->constants[i].size);
 }
 
 /// Where in its regions a parameter begins, in elements.
@@ -173,9 +175,9 @@ std::vector<oracle::Tensor>
 CompiledModel::run(llvm::StringRef name, llvm::ArrayRef<oracle::Tensor> inputs,
                    int threads) {
   const tfm_function *function = nullptr;
-  for (int i = 0; i < model->function_count; ++i)
-    if (name == model->functions[i].name)
-      function = &model->functions[i];
+  for (int i = 0; i < variant->function_count; ++i)
+    if (name == variant->functions[i].name)
+      function = &variant->functions[i];
   assert(function &&
          static_cast<size_t>(function->input_count) == inputs.size());
   for (auto [i, input] : llvm::enumerate(inputs)) {
@@ -193,10 +195,10 @@ CompiledModel::run(llvm::StringRef name, llvm::ArrayRef<oracle::Tensor> inputs,
   Pool pool;
   std::vector<std::thread> workers;
   std::vector<std::vector<char>> scratch(
-      threads, std::vector<char>(model->scratch_bytes + 64));
+      threads, std::vector<char>(variant->scratch_bytes + 64));
   for (int i = 0; i < threads; ++i)
     workers.emplace_back([&, i] {
-      Worker worker{pool, model->scratch_bytes};
+      Worker worker{pool, variant->scratch_bytes};
       tfm_thread thread{i,       threads, claimNext, aligned(scratch[i]),
                         &worker, nullptr};
       function->run(arena, &thread);

@@ -42,6 +42,7 @@ public:
 
   mlir::OwningOpRef<mlir::ModuleOp> schedule;
   const tfm_model *model = nullptr;
+  const tfm_variant *variant = nullptr;
 
 private:
   oracle::Tensor read(const tfm_buffer &buffer) const;

@@ -208,7 +208,7 @@ TEST_P(Decode, GivesTheLogitsOfForward) {
       expectSameLogits(oracleSteps, tokens, expected, prompt, 1e-10);
     ASSERT_FALSE(HasFatalFailure());
 
-    ASSERT_TRUE(succeeded(prepare(*program.module)));
+    ASSERT_TRUE(succeeded(prepare(*program.module, nativeTarget())));
     CompiledModel compiled(*program.module);
     for (auto &entry : environment.parameters)
       compiled.setParameter(entry.getKey(), entry.getValue());
@@ -225,7 +225,8 @@ TEST_P(Decode, GivesTheLogitsOfForward) {
 // Far beyond a full context, where every token moves the positions of all.
 TEST_P(Decode, SlidesAsWholeSequencesDo) {
   Program program(GetParam(), 1);
-  ASSERT_TRUE(program.module && succeeded(prepare(*program.module)));
+  ASSERT_TRUE(program.module &&
+              succeeded(prepare(*program.module, nativeTarget())));
   CompiledModel compiled(*program.module);
   CpuDevice device(2);
   Model model(*compiled.model, device);
@@ -461,7 +462,8 @@ model Other(vocab = 11, context = 8, width = 8) {
 }
 )tfm"},
                 1) {
-    EXPECT_TRUE(program.module && succeeded(prepare(*program.module)));
+    EXPECT_TRUE(program.module &&
+                succeeded(prepare(*program.module, nativeTarget())));
     EXPECT_FALSE(program.function("prefill") || program.function("decode"));
     compiled = std::make_unique<CompiledModel>(*program.module);
     model = std::make_unique<Model>(*compiled->model, device);

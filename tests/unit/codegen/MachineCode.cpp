@@ -7,7 +7,7 @@
 
 #include "tests/unit/codegen/MachineCode.h"
 
-#include "compiler/target/cpu/Target.h"
+#include "compiler/target/cpu/CpuMachine.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/MC/MCContext.h"
@@ -86,7 +86,7 @@ private:
 } // namespace
 
 llvm::Expected<std::vector<DecodedFunction>>
-tfm::decodeFunctions(llvm::MemoryBufferRef object, const CpuTarget &target) {
+tfm::decodeFunctions(llvm::MemoryBufferRef object, const CpuMachine &target) {
   initializeDisassemblers();
   auto machine = target.createMachine();
   if (!machine)

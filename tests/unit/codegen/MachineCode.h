@@ -20,7 +20,7 @@
 
 namespace tfm {
 
-struct CpuTarget;
+struct CpuMachine;
 
 /// One instruction, as LLVM's disassembler reads it.
 struct DecodedInstruction {
@@ -41,7 +41,7 @@ struct DecodedFunction {
 /// All functions of an object file for `target`. Fails where bytes of one are
 /// no instructions of that CPU.
 llvm::Expected<std::vector<DecodedFunction>>
-decodeFunctions(llvm::MemoryBufferRef object, const CpuTarget &target);
+decodeFunctions(llvm::MemoryBufferRef object, const CpuMachine &target);
 
 /// Instructions [begin, end) of a function.
 struct CodeRange {

@@ -340,7 +340,7 @@ void expectSound(const std::string &name,
                  const ShippedModel::Defines &defines = {}) {
   ShippedModel model(name, defines);
   ASSERT_TRUE(model.module);
-  ASSERT_TRUE(succeeded(scheduleModel(*model.module)));
+  ASSERT_TRUE(succeeded(scheduleModel(*model.module, nativeTarget())));
   expectSound(*model.module);
 }
 
@@ -377,7 +377,7 @@ TEST(Planner, Gpt2) {
 TEST(Launches, NameTheirModules) {
   ShippedModel model("shakespeare.tfm");
   ASSERT_TRUE(model.module);
-  ASSERT_TRUE(succeeded(scheduleModel(*model.module)));
+  ASSERT_TRUE(succeeded(scheduleModel(*model.module, nativeTarget())));
   auto program = model.module->lookupSymbol<sched::ProgramOp>("train");
   ASSERT_TRUE(program);
   std::vector<sched::LoopOp> loops;
@@ -407,8 +407,8 @@ TEST(Planner, RandomPrograms) {
     oracle::TestModule module(text);
     ASSERT_TRUE(module.function("f"));
     oracle::addVJP(module.function("f"), "g");
-    ASSERT_TRUE(mlir::succeeded(prepare(*module.module)));
-    ASSERT_TRUE(succeeded(scheduleModel(*module.module)));
+    ASSERT_TRUE(mlir::succeeded(prepare(*module.module, nativeTarget())));
+    ASSERT_TRUE(succeeded(scheduleModel(*module.module, nativeTarget())));
     EXPECT_GT(simulate(*module.module), 0);
   }
 }

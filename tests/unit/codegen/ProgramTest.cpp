@@ -34,7 +34,7 @@ void expectCompiles(llvm::StringRef text, double tolerance = 2e-6,
     oracle::addVJP(f, "vjp");
   // The oracle evaluates what the compiler was given, not what it made of it.
   mlir::OwningOpRef<mlir::ModuleOp> original = module.module->clone();
-  ASSERT_TRUE(mlir::succeeded(prepare(*module.module)));
+  ASSERT_TRUE(mlir::succeeded(prepare(*module.module, nativeTarget())));
   CompiledModel compiled(*module.module);
   std::mt19937 random(7);
   for (auto function : original->getOps<mlir::func::FuncOp>()) {

@@ -66,7 +66,7 @@ public:
     passes.addPass(createDifferentiatePass());
     ASSERT_TRUE(succeeded(passes.run(*reference)));
     ASSERT_TRUE(succeeded(mlir::verify(*reference)));
-    ASSERT_TRUE(succeeded(prepare(*subject)));
+    ASSERT_TRUE(succeeded(prepare(*subject, nativeTarget())));
     ASSERT_TRUE(succeeded(mlir::verify(*subject)));
     compiled = std::make_unique<CompiledModel>(*subject);
     for (auto &entry : environment.parameters)

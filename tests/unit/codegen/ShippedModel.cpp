@@ -34,7 +34,7 @@ ShippedModel::ShippedModel(const std::string &name, const Defines &defines) {
   diags.print(stream);
   EXPECT_TRUE(module) << errors;
   if (module)
-    EXPECT_TRUE(mlir::succeeded(prepare(*module)));
+    EXPECT_TRUE(mlir::succeeded(prepare(*module, nativeTarget())));
 }
 
 std::vector<std::string> tfm::shippedModels() {

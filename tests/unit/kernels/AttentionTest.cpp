@@ -255,12 +255,12 @@ void checkOn(StringRef cpu, const std::vector<Case> &cases) {
         emitAttention(kernels.builder, *kernels.module,
                       "forward" + std::to_string(i), spec, kernels.target);
     ASSERT_TRUE(kernel.func);
-    forward.push_back(kernel.scratch);
+    forward.push_back(kernel.scratchBytes);
     kernel = emitAttentionBackward(kernels.builder, *kernels.module,
                                    "backward" + std::to_string(i), spec,
                                    kernels.target);
     ASSERT_TRUE(kernel.func);
-    backward.push_back(kernel.scratch);
+    backward.push_back(kernel.scratchBytes);
   }
   kernels.compile();
   std::mt19937 random(3);

@@ -8,10 +8,10 @@
 #ifndef TFM_TESTS_UNIT_KERNELS_KERNELTEST_H
 #define TFM_TESTS_UNIT_KERNELS_KERNELTEST_H
 
+#include "compiler/target/cpu/CpuMachine.h"
 #include "compiler/target/cpu/Jit.h"
 #include "compiler/target/cpu/KernelBuilder.h"
 #include "compiler/target/cpu/Lower.h"
-#include "compiler/target/cpu/Target.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OwningOpRef.h"
@@ -61,7 +61,7 @@ private:
 
 /// The CPUs whose code this machine can run: itself, and every x86 with AVX2.
 inline std::vector<llvm::StringRef> runnableCpus() {
-  CpuTarget native = llvm::cantFail(CpuTarget::native());
+  CpuMachine native = llvm::cantFail(CpuMachine::native());
   std::vector<llvm::StringRef> cpus{"native"};
   if (native.lanes > 8)
     cpus.push_back("x86-64-v3");
@@ -78,7 +78,7 @@ public:
     context.appendDialectRegistry(registry);
     context.loadAllAvailableDialects();
     module = mlir::ModuleOp::create(builder.getUnknownLoc());
-    target = llvm::cantFail(CpuTarget::named(cpu));
+    target = llvm::cantFail(CpuMachine::named(cpu));
   }
 
   /// Compiles what was emitted so far.
@@ -88,14 +88,15 @@ public:
 
   /// Runs kernel `name` with `threads` threads, one after the other.
   void run(llvm::StringRef name, const std::vector<Buffer *> &buffers,
-           int64_t scratch, int64_t threads = 1,
+           int64_t scratchBytes, int64_t threads = 1,
            std::array<int32_t, 4> rng = {}, int64_t layer = 0) {
     void *kernel = llvm::cantFail(jit->lookup(name));
     std::vector<void *> pointers;
     for (Buffer *buffer : buffers)
       pointers.push_back(buffer->data());
     for (int64_t thread = 0; thread < threads; ++thread) {
-      Buffer memory(scratch, std::numeric_limits<float>::quiet_NaN());
+      Buffer memory(scratchBytes / sizeof(float),
+                    std::numeric_limits<float>::quiet_NaN());
       Jit::call(kernel, pointers, rng.data(), layer, memory.data(), thread,
                 threads);
       EXPECT_TRUE(memory.intact()) << "scratch of " << name.str();
@@ -107,7 +108,7 @@ public:
   mlir::MLIRContext context;
   mlir::OpBuilder builder;
   mlir::OwningOpRef<mlir::ModuleOp> module;
-  CpuTarget target;
+  CpuMachine target;
   std::unique_ptr<Jit> jit;
 };
 

@@ -47,6 +47,7 @@ MatmulSpec specOf(Kernels &kernels, const Case &c) {
   spec.k = c.k;
   spec.transposeA = c.transposeA;
   spec.transposeB = c.transposeB;
+  spec.accumulator = kernels.builder.getF32Type();
   Type f32 = kernels.builder.getF32Type();
   auto type = [&](int64_t rows, int64_t columns, int64_t gap) {
     SmallVector<int64_t> shape(c.batch.begin(), c.batch.end());
@@ -86,7 +87,7 @@ MatmulSpec specOf(Kernels &kernels, const Case &c) {
 }
 
 MatmulPlan planOf(const Case &c, const MatmulSpec &spec,
-                  const CpuTarget &target) {
+                  const CpuMachine &target) {
   MatmulPlan plan = planMatmul(spec, target);
   if (c.packA >= 0)
     plan.packA = c.packA;
@@ -112,7 +113,7 @@ void checkOn(StringRef cpu, const std::vector<Case> &cases) {
     Kernel kernel = emitMatmul(kernels.builder, *kernels.module, c.name(), spec,
                                kernels.target, planOf(c, spec, kernels.target));
     ASSERT_TRUE(kernel.func);
-    scratch.push_back(kernel.scratch);
+    scratch.push_back(kernel.scratchBytes);
   }
   kernels.compile();
   std::mt19937 random(7);
@@ -281,7 +282,7 @@ void checkRegisterTile(StringRef cpu, int64_t rows, int64_t columns) {
   SCOPED_TRACE(cpu.str());
   for (bool transposed : {false, true}) {
     Kernels kernels;
-    kernels.target = llvm::cantFail(CpuTarget::named(cpu));
+    kernels.target = llvm::cantFail(CpuMachine::named(cpu));
     EXPECT_EQ(kernels.target.tileRows(), rows);
     EXPECT_EQ(kernels.target.tileVectors() * kernels.target.lanes, columns);
     Case c{rows * 4, columns * 4, 64};
@@ -337,7 +338,7 @@ TEST(Matmul, RegisterTilesDoNotSpill) {
 // generator serves both.
 TEST(Matmul, DropoutInAnEpilogueSharesRandomWords) {
   Kernels kernels;
-  kernels.target = llvm::cantFail(CpuTarget::named("skylake-avx512"));
+  kernels.target = llvm::cantFail(CpuMachine::named("skylake-avx512"));
   Case c{28, 128, 64};
   MatmulSpec spec = specOf(kernels, c);
   spec.epilogue = [&](OpBuilder &b, Location loc, EpilogueTile &tile) {
@@ -378,11 +379,11 @@ TEST(Matmul, AKernelCallsNothing) {
 }
 
 TEST(Target, RejectsCpusWithoutFusedMultiplyAdd) {
-  auto old = CpuTarget::named("core2");
+  auto old = CpuMachine::named("core2");
   ASSERT_FALSE(old);
   EXPECT_NE(llvm::toString(old.takeError()).find("no fused multiply-add"),
             std::string::npos);
-  auto unknown = CpuTarget::named("pentagon");
+  auto unknown = CpuMachine::named("pentagon");
   ASSERT_FALSE(unknown);
   EXPECT_EQ(llvm::toString(unknown.takeError()),
             "unknown CPU 'pentagon'; name it as LLVM does, such as "

@@ -206,7 +206,8 @@ TEST(Writers, JsonHasTheFieldsOfTheContract) {
 TEST(Writers, JsonOfKnownMemory) {
   ModelReport report = tiedReport();
   MemoryPhase train{"train", true, false, false, 4, {1, 3, 2}};
-  report.memory = MemoryReport{4, 64, "f32", 1, 2, 3, 5, 4, 7, 10, 9, {train}};
+  report.memory = MemoryReport{4, 64, "f32", "cpu", "znver4", 1, 2,
+                               3, 5,  4,     7,     10,       9, {train}};
   std::string json;
   llvm::raw_string_ostream os(json);
   writeJson(report, {}, os);
@@ -219,6 +220,8 @@ TEST(Writers, JsonOfKnownMemory) {
                 {"batch", 4},
                 {"sequence", 64},
                 {"precision", "f32"},
+                {"target", "cpu"},
+                {"cpu", "znver4"},
                 {"parameters", 1},
                 {"gradients", 2},
                 {"optimizer", 3},

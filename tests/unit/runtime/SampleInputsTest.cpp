@@ -33,12 +33,19 @@ struct Inputs {
   }
 
   static const tfm_model &descriptor() {
+    static const tfm_variant variant = [] {
+      tfm_variant result{};
+      result.features = "";
+      result.arena_bytes = bytes;
+      result.arena_alignment = 64;
+      return result;
+    }();
     static const tfm_model empty = [] {
       tfm_model model{};
       model.abi = TFM_ABI_VERSION;
       model.name = "Empty";
-      model.arena_bytes = bytes;
-      model.arena_alignment = 64;
+      model.variant_count = 1;
+      model.variants = &variant;
       return model;
     }();
     return empty;

@@ -251,8 +251,10 @@ struct ToyModel::Parts {
       evaluateOutputs[3], forwardInputs[1], forwardOutputs[1], updateInputs[1],
       updateOutputs[1], prefillInputs[3], decodeInputs[2], nextOutputs[1];
   tfm_parameter parameters[2];
+  tfm_place places[2];
   tfm_function functions[6];
   tfm_constant constants[1];
+  tfm_variant variant;
   tfm_model model;
 };
 
@@ -326,47 +328,43 @@ ToyModel::ToyModel(const ToyShape &shape, std::string recipe)
   p.forwardOutputs[0] = {"logits", TFM_F32, 3, p.logitsShape, l.logits};
   p.updateInputs[0] = {"hyper", TFM_F32, 1, p.hyperShape, l.hyper};
   p.updateOutputs[0] = {"grad_norm", TFM_F32, 0, nullptr, l.norm};
-  p.parameters[0] = {"table",
-                     2,
-                     p.tableShape,
-                     l.table,
-                     l.tableGradient,
-                     {l.tableMean, l.tableSquare},
-                     1,
-                     1,
-                     TFM_INIT_NORMAL,
-                     {0.0, 0.02},
-                     1,
-                     0,
-                     nullptr};
-  p.parameters[1] = {"bias",
-                     1,
-                     p.biasShape,
-                     l.bias,
-                     l.biasGradient,
-                     {l.biasMean, l.biasSquare},
-                     1,
-                     0,
-                     TFM_INIT_ZEROS,
-                     {0.0, 0.0},
-                     2,
-                     0,
-                     nullptr};
-  p.functions[0] = {"train",        runTrain, 4, p.trainInputs, 1,
-                    p.trainOutputs, 0,        0, nullptr};
-  p.functions[1] = {"update",        runUpdate, 1, p.updateInputs, 1,
-                    p.updateOutputs, 0,         0, nullptr};
-  p.functions[2] = {"evaluate",
-                    runEvaluate,
-                    3,
-                    p.evaluateInputs,
-                    shape.evaluateLogits ? 3 : 2,
-                    p.evaluateOutputs,
-                    0,
-                    0,
-                    nullptr};
-  p.functions[3] = {"forward",        runForward, 1, p.forwardInputs, 1,
-                    p.forwardOutputs, 0,          0, nullptr};
+  p.parameters[0] = {.name = "table",
+                     .dtype = TFM_F32,
+                     .rank = 2,
+                     .shape = p.tableShape,
+                     .trainable = 1,
+                     .decayed = 1,
+                     .init = TFM_INIT_NORMAL,
+                     .alias_count = 0,
+                     .aliases = nullptr,
+                     .init_args = {0.0, 0.02},
+                     .init_stream = 1};
+  p.places[0] = {l.table, l.tableGradient, {l.tableMean, l.tableSquare}};
+  p.parameters[1] = {.name = "bias",
+                     .dtype = TFM_F32,
+                     .rank = 1,
+                     .shape = p.biasShape,
+                     .trainable = 1,
+                     .decayed = 0,
+                     .init = TFM_INIT_ZEROS,
+                     .alias_count = 0,
+                     .aliases = nullptr,
+                     .init_args = {0.0, 0.0},
+                     .init_stream = 2};
+  p.places[1] = {l.bias, l.biasGradient, {l.biasMean, l.biasSquare}};
+  auto function = [](const char *name, auto run, auto &inputs,
+                     int32_t inputCount, auto &outputs, int32_t outputCount) {
+    return tfm_function{name,    run, inputCount, outputCount, inputs,
+                        outputs, 0,   0,          nullptr};
+  };
+  p.functions[0] =
+      function("train", runTrain, p.trainInputs, 4, p.trainOutputs, 1);
+  p.functions[1] =
+      function("update", runUpdate, p.updateInputs, 1, p.updateOutputs, 1);
+  p.functions[2] = function("evaluate", runEvaluate, p.evaluateInputs, 3,
+                            p.evaluateOutputs, shape.evaluateLogits ? 3 : 2);
+  p.functions[3] =
+      function("forward", runForward, p.forwardInputs, 1, p.forwardOutputs, 1);
   set(p.chunkShape, {shape.rows, shape.chunk});
   set(p.oneShape, {shape.rows, 1});
   set(p.rowShape, {shape.rows});
@@ -377,30 +375,37 @@ ToyModel::ToyModel(const ToyShape &shape, std::string recipe)
   p.prefillInputs[2] = {"length", TFM_I32, 1, p.rowShape, l.length};
   p.decodeInputs[0] = {"tokens", TFM_I32, 2, p.oneShape, l.decodeTokens};
   p.nextOutputs[0] = {"logits", TFM_F32, 2, p.nextShape, l.nextLogits};
-  p.functions[4] = {"prefill",     runPrefill, 3, p.prefillInputs, 1,
-                    p.nextOutputs, 0,          0, nullptr};
-  p.functions[5] = {"decode",      runDecode, 2, p.decodeInputs, 1,
-                    p.nextOutputs, 0,         0, nullptr};
+  p.functions[4] =
+      function("prefill", runPrefill, p.prefillInputs, 3, p.nextOutputs, 1);
+  p.functions[5] =
+      function("decode", runDecode, p.decodeInputs, 2, p.nextOutputs, 1);
   p.constants[0] = {0, sizeof(Layout), &p.layout};
+  uint64_t bytes = static_cast<uint64_t>(v * v + v) * 4;
+  p.variant = {};
+  p.variant.target = "cpu";
+  p.variant.machine = "cpu";
+  p.variant.features = "";
+  p.variant.arena_bytes = l.end;
+  p.variant.arena_alignment = 64;
+  p.variant.parameters = {l.table, bytes};
+  p.variant.gradients = {l.tableGradient, l.tableMean - l.tableGradient};
+  p.variant.optimizer = {l.tableMean, 2 * bytes};
+  p.variant.activations = {l.tokens, l.end - 4 * bytes};
+  p.variant.places = p.places;
+  p.variant.function_count = shape.chunk > 0 ? 6 : 4;
+  p.variant.functions = p.functions;
+  p.variant.constant_count = 1;
+  p.variant.constants = p.constants;
   p.model = {};
   p.model.abi = TFM_ABI_VERSION;
   p.model.name = "Toy";
   p.model.source = "models/toy.tfm";
-  p.model.target = "cpu";
   p.model.hyperparameters = R"([{"name": "vocab", "value": 14}])";
   p.model.recipe = p.recipe.c_str();
-  p.model.arena_bytes = l.end;
-  p.model.arena_alignment = 64;
-  p.model.parameter_bytes = static_cast<uint64_t>(v * v + v) * 4;
-  p.model.gradient_bytes = p.model.parameter_bytes;
-  p.model.optimizer_bytes = 2 * p.model.parameter_bytes;
-  p.model.activation_bytes = l.end - 4 * p.model.parameter_bytes;
   p.model.parameter_count = 2;
   p.model.parameters = p.parameters;
-  p.model.function_count = shape.chunk > 0 ? 6 : 4;
-  p.model.functions = p.functions;
-  p.model.constant_count = 1;
-  p.model.constants = p.constants;
+  p.model.variant_count = 1;
+  p.model.variants = &p.variant;
 }
 
 ToyModel::~ToyModel() = default;

@@ -1,12 +1,13 @@
-//===- Target.h - what code generation knows of a CPU -----------*- C++ -*-===//
+//===- CpuMachine.h - what code generation knows of a CPU -----------*- C++
+//-*-===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef TFM_TARGET_CPU_TARGET_H
-#define TFM_TARGET_CPU_TARGET_H
+#ifndef TFM_TARGET_CPU_CPUMACHINE_H
+#define TFM_TARGET_CPU_CPUMACHINE_H
 
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
@@ -21,7 +22,7 @@ class TargetMachine;
 namespace tfm {
 
 /// A CPU to compile for. Register tiles and cache blocks follow from it.
-struct CpuTarget {
+struct CpuMachine {
   std::string triple;
   std::string cpu;
   /// In LLVM's form, `+avx2,-prefer-256-bit`.
@@ -35,12 +36,17 @@ struct CpuTarget {
   int64_t l2Bytes = 0;
 
   /// The machine this program runs on.
-  static llvm::Expected<CpuTarget> native();
+  static llvm::Expected<CpuMachine> native();
 
   /// A CPU by LLVM's name for it (`x86-64-v3`, `znver4`, `skylake-avx512`,
   /// `apple-m1`, ...), or `native`. Fails for a name that LLVM does not know
   /// and for a CPU without fused multiply-add.
-  static llvm::Expected<CpuTarget> named(llvm::StringRef cpu);
+  static llvm::Expected<CpuMachine> named(llvm::StringRef cpu);
+
+  /// The features that a processor must have to run the code, separated by
+  /// commas: of those in runtime/device/cpu_features.h the ones that this one
+  /// has. Code for AArch64 needs none beyond NEON.
+  std::string requirements() const;
 
   /// Rows of the register tile of a matrix product.
   int64_t tileRows() const;
@@ -53,4 +59,4 @@ struct CpuTarget {
 
 } // namespace tfm
 
-#endif // TFM_TARGET_CPU_TARGET_H
+#endif // TFM_TARGET_CPU_CPUMACHINE_H

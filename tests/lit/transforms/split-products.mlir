@@ -1,4 +1,4 @@
-// RUN: tfm-opt %s --tfm-split-sums | FileCheck %s
+// RUN: tfm-opt %s --cpu-split-products | FileCheck %s
 
 // The gradient of a small weight: each half of the rows by itself.
 // CHECK-LABEL: func.func @gradient

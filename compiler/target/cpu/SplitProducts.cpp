@@ -1,4 +1,4 @@
-//===- SplitSums.cpp - long sums of products in two halves ----------------===//
+//===- SplitProducts.cpp - long sums of products in two halves ------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -6,15 +6,15 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/dialect/TfmDialect.h"
-#include "compiler/transforms/Passes.h"
+#include "compiler/target/cpu/Passes.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinOps.h"
 
-namespace tfm {
-#define GEN_PASS_DEF_SPLITSUMSPASS
-#include "compiler/transforms/Passes.h.inc"
-} // namespace tfm
+namespace tfm::cpu {
+#define GEN_PASS_DEF_SPLITPRODUCTSPASS
+#include "compiler/target/cpu/Passes.h.inc"
+} // namespace tfm::cpu
 
 using namespace mlir;
 using namespace tfm;
@@ -41,8 +41,9 @@ void split(OpBuilder &b, MatmulOp op) {
     ArrayRef<int64_t> shape = tensorType(x).getShape();
     return reshape(x, {2, shape[0] / 2, shape[1]});
   };
-  Value products = MatmulOp::create(b, loc, halves(op.getA()),
-                                    halves(op.getB()), true, false);
+  Value products =
+      MatmulOp::create(b, loc, halves(op.getA()), halves(op.getB()), true,
+                       false, op.getAccumulator());
   auto half = [&](int64_t number) {
     return reshape(SliceOp::create(b, loc, products, 0, number, 1),
                    op.getType().getShape());
@@ -51,7 +52,8 @@ void split(OpBuilder &b, MatmulOp op) {
   op.erase();
 }
 
-struct SplitSumsPass : tfm::impl::SplitSumsPassBase<SplitSumsPass> {
+struct SplitProductsPass
+    : tfm::cpu::impl::SplitProductsPassBase<SplitProductsPass> {
   void runOnOperation() override {
     SmallVector<MatmulOp> products;
     getOperation().walk([&](MatmulOp op) {

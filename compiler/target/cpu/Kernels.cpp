@@ -1,11 +1,11 @@
-//===- KernelLibrary.cpp - the distinct kernels of a schedule -------------===//
+//===- Kernels.cpp - the kernel of a step ---------------------------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/target/cpu/KernelLibrary.h"
+#include "compiler/target/cpu/Kernels.h"
 
 #include "compiler/schedule/Launches.h"
 #include "compiler/schedule/View.h"
@@ -15,37 +15,11 @@
 #include "compiler/target/cpu/Matmul.h"
 #include "compiler/target/cpu/RowKernel.h"
 
-#include "mlir/IR/OperationSupport.h"
-
 using namespace mlir;
 using namespace tfm;
 using namespace tfm::sched;
 
 namespace {
-
-/// Equal for steps that one kernel computes.
-size_t hashOf(Operation *step) {
-  llvm::hash_code hash =
-      llvm::hash_combine(step->getName(), step->getAttrDictionary(),
-                         llvm::hash_combine_range(step->getOperandTypes()));
-  step->walk([&](Operation *op) {
-    if (op != step)
-      hash = llvm::hash_combine(hash, op->getName(), op->getAttrDictionary());
-  });
-  return hash;
-}
-
-/// Whether one kernel computes both: they differ at most in the buffers.
-bool sameKernel(Operation *a, Operation *b) {
-  if (a->getName() != b->getName() ||
-      a->getAttrDictionary() != b->getAttrDictionary() ||
-      !llvm::equal(a->getOperandTypes(), b->getOperandTypes()))
-    return false;
-  auto launch = dyn_cast<LaunchOp>(a);
-  return !launch || OperationEquivalence::isRegionEquivalentTo(
-                        &launch.getBody(), &cast<LaunchOp>(b).getBody(),
-                        OperationEquivalence::IgnoreLocations);
-}
 
 /// Whether there are kernels for the elements that a step takes, computes and
 /// gives; an error at the step where not. Kernels load and add up what they do
@@ -90,51 +64,6 @@ MemRefType writtenType(Value result) {
 
 } // namespace
 
-FailureOr<std::string> KernelLibrary::kernelFor(Operation *step) {
-  size_t hash = hashOf(step);
-  auto [begin, end] = kernels.equal_range(hash);
-  for (auto known = begin; known != end; ++known)
-    if (sameKernel(known->second.first, step))
-      return known->second.second;
-  std::string name = "kernel" + std::to_string(kernels.size());
-  Kernel kernel = emit(step, name);
-  if (!kernel.func)
-    return failure();
-  scratch = std::max(scratch, kernel.scratch);
-  kernels.insert({hash, {step, name}});
-  return name;
-}
-
-Kernel KernelLibrary::emit(Operation *step, StringRef name) {
-  if (failed(verifyElements(step)))
-    return {};
-  OpBuilder builder(module.getContext());
-  if (auto copy = dyn_cast<CopyOp>(step))
-    return emitCopyKernel(builder, module, name, copy, target.lanes);
-  if (auto fill = dyn_cast<FillOp>(step))
-    return emitFillKernel(builder, module, name, fill, target.lanes);
-  return emitLaunch(cast<LaunchOp>(step), name);
-}
-
-Kernel KernelLibrary::emitLaunch(LaunchOp launch, StringRef name) {
-  OpBuilder builder(module.getContext());
-  switch (launch.getKind()) {
-  case KernelKind::Row:
-  case KernelKind::Fold:
-    return emitRowKernel(builder, module, name, launch, target.lanes);
-  case KernelKind::ScatterAdd:
-    return emitScatterAddKernel(builder, module, name, launch, target.lanes);
-  case KernelKind::CacheUpdate:
-    return emitCacheUpdateKernel(builder, module, name, launch, target.lanes);
-  case KernelKind::Matmul:
-    return emitMatmulKernel(launch, name);
-  case KernelKind::Attention:
-  case KernelKind::AttentionBackward:
-    return emitAttentionKernel(launch, name);
-  }
-  llvm_unreachable("a kind of kernel without an emitter");
-}
-
 /// The attributes and operands that both directions of attention share.
 template <typename Op>
 static AttentionSpec attentionSpec(Op op, LaunchOp launch) {
@@ -155,13 +84,14 @@ static AttentionSpec attentionSpec(Op op, LaunchOp launch) {
   return spec;
 }
 
-Kernel KernelLibrary::emitAttentionKernel(LaunchOp launch, StringRef name) {
-  OpBuilder builder(module.getContext());
+static Kernel emitAttentionKernel(OpBuilder &builder, ModuleOp module,
+                                  StringRef name, LaunchOp launch,
+                                  const CpuMachine &machine) {
   if (auto op = dyn_cast<AttentionOp>(launch.getFirstOp())) {
     AttentionSpec spec = attentionSpec(op, launch);
     spec.out = writtenType(op.getOut());
     spec.lse = writtenType(op.getLse());
-    return emitAttention(builder, module, name, spec, target);
+    return emitAttention(builder, module, name, spec, machine);
   }
   auto op = cast<AttentionBackwardOp>(launch.getFirstOp());
   AttentionSpec spec = attentionSpec(op, launch);
@@ -172,10 +102,12 @@ Kernel KernelLibrary::emitAttentionKernel(LaunchOp launch, StringRef name) {
   spec.dk = writtenType(op.getDk());
   spec.dv = writtenType(op.getDv());
   spec.dmask = writtenType(op.getDmask());
-  return emitAttentionBackward(builder, module, name, spec, target);
+  return emitAttentionBackward(builder, module, name, spec, machine);
 }
 
-Kernel KernelLibrary::emitMatmulKernel(LaunchOp launch, StringRef name) {
+static Kernel emitMatmulKernel(OpBuilder &builder, ModuleOp module,
+                               StringRef name, LaunchOp launch,
+                               const CpuMachine &machine) {
   auto op = cast<MatmulOp>(launch.getFirstOp());
   MatmulSpec spec;
   RankedTensorType result = tensorType(op.getY());
@@ -183,6 +115,7 @@ Kernel KernelLibrary::emitMatmulKernel(LaunchOp launch, StringRef name) {
   spec.batch.assign(shape.begin(), shape.end() - 2);
   spec.m = shape[shape.size() - 2];
   spec.n = shape.back();
+  spec.accumulator = op.getAccumulator();
   spec.transposeA = op.getTransposeA();
   spec.transposeB = op.getTransposeB();
   ArrayRef<int64_t> aShape = tensorType(op.getA()).getShape();
@@ -199,12 +132,11 @@ Kernel KernelLibrary::emitMatmulKernel(LaunchOp launch, StringRef name) {
   SmallVector<Value> written;
   for (BlockArgument to : launch.getWriteArgs())
     written.push_back(launch.getWriteOf(to.getArgNumber()).getValue());
-  OpBuilder builder(module.getContext());
   if (written.size() == 1 && written.front() == op.getY())
-    return emitMatmul(builder, module, name, spec, target);
+    return emitMatmul(builder, module, name, spec, machine);
 
   spec.epilogue = [&, op](OpBuilder &b, Location, EpilogueTile &tile) mutable {
-    KernelBuilder k(b, module, target.lanes);
+    KernelBuilder k(b, module, machine.lanes);
     SmallVector<Value> pointers;
     for (Value buffer : tile.buffers)
       pointers.push_back(k.pointer(buffer));
@@ -225,5 +157,36 @@ Kernel KernelLibrary::emitMatmulKernel(LaunchOp launch, StringRef name) {
     for (auto [i, value] : llvm::enumerate(values))
       elements.store(static_cast<unsigned>(i), value);
   };
-  return emitMatmul(builder, module, name, spec, target);
+  return emitMatmul(builder, module, name, spec, machine);
+}
+
+static Kernel emitLaunch(OpBuilder &builder, ModuleOp module, StringRef name,
+                         LaunchOp launch, const CpuMachine &machine) {
+  switch (launch.getKind()) {
+  case KernelKind::Row:
+  case KernelKind::Fold:
+    return emitRowKernel(builder, module, name, launch, machine.lanes);
+  case KernelKind::ScatterAdd:
+    return emitScatterAddKernel(builder, module, name, launch, machine.lanes);
+  case KernelKind::CacheUpdate:
+    return emitCacheUpdateKernel(builder, module, name, launch, machine.lanes);
+  case KernelKind::Matmul:
+    return emitMatmulKernel(builder, module, name, launch, machine);
+  case KernelKind::Attention:
+  case KernelKind::AttentionBackward:
+    return emitAttentionKernel(builder, module, name, launch, machine);
+  }
+  llvm_unreachable("a kind of kernel without an emitter");
+}
+
+Kernel tfm::emitKernel(Operation *step, StringRef name, ModuleOp module,
+                       const CpuMachine &machine) {
+  if (failed(verifyElements(step)))
+    return {};
+  OpBuilder builder(module.getContext());
+  if (auto copy = dyn_cast<CopyOp>(step))
+    return emitCopyKernel(builder, module, name, copy, machine.lanes);
+  if (auto fill = dyn_cast<FillOp>(step))
+    return emitFillKernel(builder, module, name, fill, machine.lanes);
+  return emitLaunch(builder, module, name, cast<LaunchOp>(step), machine);
 }

@@ -1,11 +1,13 @@
-//===- Target.cpp - what code generation knows of a CPU -------------------===//
+//===- CpuMachine.cpp - what code generation knows of a CPU
+//-------------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/target/cpu/Target.h"
+#include "compiler/target/cpu/CpuMachine.h"
+#include "runtime/device/cpu_features.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/MC/MCSubtargetInfo.h"
@@ -58,7 +60,7 @@ std::unique_ptr<llvm::MCSubtargetInfo> subtarget(const llvm::Triple &triple,
 }
 
 /// Fills in vector length and register count from the features.
-llvm::Error describeRegisters(CpuTarget &target,
+llvm::Error describeRegisters(CpuMachine &target,
                               const llvm::MCSubtargetInfo &info) {
   llvm::Triple triple(target.triple);
   if (triple.isAArch64()) {
@@ -90,9 +92,9 @@ int64_t cacheSize(int name, int64_t otherwise) {
 
 } // namespace
 
-llvm::Expected<CpuTarget> CpuTarget::native() {
+llvm::Expected<CpuMachine> CpuMachine::native() {
   initializeTargets();
-  CpuTarget target;
+  CpuMachine target;
   target.triple = llvm::sys::getProcessTriple();
   target.cpu = llvm::sys::getHostCPUName().str();
   llvm::SubtargetFeatures features;
@@ -117,11 +119,11 @@ llvm::Expected<CpuTarget> CpuTarget::native() {
   return target;
 }
 
-llvm::Expected<CpuTarget> CpuTarget::named(llvm::StringRef cpu) {
+llvm::Expected<CpuMachine> CpuMachine::named(llvm::StringRef cpu) {
   if (cpu == "native")
     return native();
   initializeTargets();
-  CpuTarget target;
+  CpuMachine target;
   target.cpu = cpu.str();
   target.l1Bytes = 32 << 10;
   target.l2Bytes = 1 << 20;
@@ -146,9 +148,22 @@ llvm::Expected<CpuTarget> CpuTarget::named(llvm::StringRef cpu) {
       "`native` for this machine's");
 }
 
-int64_t CpuTarget::tileVectors() const { return lanes >= 8 ? 2 : 3; }
+std::string CpuMachine::requirements() const {
+  initializeTargets();
+  std::unique_ptr<llvm::MCSubtargetInfo> info =
+      subtarget(llvm::Triple(triple), cpu, features);
+  std::vector<std::string> names;
+  // What AArch64 processors have all have.
+  if (llvm::Triple(triple).isX86())
+    for (std::string_view name : x86Features)
+      if (info->checkFeatures("+" + std::string(name)))
+        names.emplace_back(name);
+  return llvm::join(names, ",");
+}
 
-int64_t CpuTarget::tileRows() const {
+int64_t CpuMachine::tileVectors() const { return lanes >= 8 ? 2 : 3; }
+
+int64_t CpuMachine::tileRows() const {
   // Besides the accumulators, one row of B and one broadcast element of A stay
   // in registers; an even number of rows keeps packed panels aligned.
   int64_t rows = (registers - tileVectors() - 1) / tileVectors();
@@ -156,7 +171,7 @@ int64_t CpuTarget::tileRows() const {
 }
 
 llvm::Expected<std::unique_ptr<llvm::TargetMachine>>
-CpuTarget::createMachine() const {
+CpuMachine::createMachine() const {
   initializeTargets();
   std::string error;
   llvm::Triple parsed(triple);

@@ -1,0 +1,401 @@
+//===- Descriptor.cpp - what a compiled model says of itself --------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+// The bytes of these structs go into object files as they are (`DataBuilder`),
+// so there must be none between the fields.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic error "-Wpadded"
+#include "runtime/tfm_model.h"
+#pragma GCC diagnostic pop
+
+#include "compiler/schedule/Launches.h"
+#include "compiler/schedule/View.h"
+#include "compiler/target/Descriptor.h"
+
+#include "llvm/ADT/StringSwitch.h"
+#include "llvm/IR/Constants.h"
+#include "llvm/IR/Module.h"
+#include <cstring>
+
+using namespace tfm;
+using namespace tfm::sched;
+
+namespace {
+
+/// Makes constant data of the structs of runtime/tfm_model.h, which are filled
+/// in here as a program of the target has them: of 64 bits, little-endian. So
+/// there is one definition of their fields, which both sides are compiled with.
+///
+/// A pointer in them is, until the data are written, a number that stands for a
+/// constant of the module (`pointerTo`): no offset, size or finite number of
+/// the descriptor has its upper bits.
+class DataBuilder {
+public:
+  explicit DataBuilder(llvm::Module &module)
+      : module(module), context(module.getContext()) {}
+
+  template <typename Pointer> Pointer pointerTo(llvm::Constant *constant) {
+    targets.push_back(constant);
+    return reinterpret_cast<Pointer>(tag | (targets.size() - 1));
+  }
+
+  const char *string(llvm::StringRef text) {
+    return pointerTo<const char *>(
+        global(llvm::ConstantDataArray::getString(context, text)));
+  }
+
+  /// Null for no elements.
+  const int64_t *numbers(llvm::ArrayRef<int64_t> values) {
+    if (values.empty())
+      return nullptr;
+    llvm::SmallVector<uint64_t> words(values.begin(), values.end());
+    return pointerTo<const int64_t *>(
+        global(llvm::ConstantDataArray::get(context, words)));
+  }
+
+  /// Null for no elements.
+  template <typename T> const T *array(const std::vector<T> &elements) {
+    return elements.empty()
+               ? nullptr
+               : pointerTo<const T *>(global(
+                     words(elements.data(), elements.size() * sizeof(T))));
+  }
+
+  const void *bytes(llvm::StringRef data) {
+    return pointerTo<const void *>(global(
+        llvm::ConstantDataArray::getString(context, data, /*AddNull=*/false)));
+  }
+
+  llvm::Constant *words(const void *data, size_t size) {
+    assert(size % sizeof(uint64_t) == 0 && "half a word is left over");
+    llvm::Type *i64 = llvm::Type::getInt64Ty(context);
+    llvm::SmallVector<llvm::Constant *> fields;
+    for (size_t at = 0; at != size; at += sizeof(uint64_t)) {
+      uint64_t word = 0;
+      std::memcpy(&word, static_cast<const char *>(data) + at, sizeof(word));
+      fields.push_back((word & mask) == tag
+                           ? targets[word & ~mask]
+                           : llvm::ConstantInt::get(i64, word));
+    }
+    return llvm::ConstantStruct::getAnon(context, fields);
+  }
+
+  llvm::Module &module;
+  llvm::LLVMContext &context;
+
+private:
+  static_assert(sizeof(void *) == sizeof(uint64_t));
+  static constexpr uint64_t mask = uint64_t{0xFFFF} << 48;
+  static constexpr uint64_t tag = uint64_t{0xFFFA} << 48;
+
+  llvm::Constant *global(llvm::Constant *value) {
+    auto *variable =
+        new llvm::GlobalVariable(module, value->getType(), true,
+                                 llvm::GlobalValue::PrivateLinkage, value);
+    variable->setUnnamedAddr(llvm::GlobalValue::UnnamedAddr::Global);
+    return variable;
+  }
+
+  std::vector<llvm::Constant *> targets;
+};
+
+tfm_dtype dtypeOf(mlir::Type element) {
+  if (element.isF32())
+    return TFM_F32;
+  if (element.isInteger(32))
+    return TFM_I32;
+  if (element.isInteger(1))
+    return TFM_U8;
+  llvm::report_fatal_error("the descriptor has no name for a type of elements");
+}
+
+/// An initialiser; the verifier of `tfm.param` has seen to its arguments.
+tfm_init initOf(ParamOp param) {
+  llvm::StringRef kind =
+      param.getInit().getAs<mlir::StringAttr>("kind").getValue();
+  std::optional<tfm_init> known =
+      llvm::StringSwitch<std::optional<tfm_init>>(kind)
+          .Case("zeros", TFM_INIT_ZEROS)
+          .Case("ones", TFM_INIT_ONES)
+          .Case("normal", TFM_INIT_NORMAL)
+          .Case("truncated_normal", TFM_INIT_TRUNCATED_NORMAL)
+          .Case("uniform", TFM_INIT_UNIFORM)
+          .Case("constant", TFM_INIT_CONSTANT)
+          .Default(std::nullopt);
+  if (!known)
+    llvm::report_fatal_error("the descriptor has no name for an initialiser");
+  return *known;
+}
+
+int64_t offsetInRegion(ParamOp param) {
+  return param->getAttrOfType<mlir::IntegerAttr>("sched.offset").getInt();
+}
+
+/// As they lie in their region.
+std::vector<ParamOp> parametersInOrder(mlir::ModuleOp schedule) {
+  std::vector<ParamOp> params(schedule.getOps<ParamOp>().begin(),
+                              schedule.getOps<ParamOp>().end());
+  llvm::sort(params, [](ParamOp a, ParamOp b) {
+    return offsetInRegion(a) < offsetInRegion(b);
+  });
+  return params;
+}
+
+/// The shape of one layer of a parameter.
+mlir::RankedTensorType layerType(ParamOp param) {
+  mlir::RankedTensorType type = param.getTensorType();
+  return type.clone(type.getShape().drop_front(param.getNumStackedDims()));
+}
+
+/// The alias of one layer: its `*` count as the parameter's own do.
+std::string layerName(llvm::StringRef alias, ParamOp param, size_t layer) {
+  std::string result;
+  llvm::SmallVector<int64_t> indices;
+  llvm::ArrayRef<int64_t> shape =
+      param.getTensorType().getShape().take_front(param.getNumStackedDims());
+  for (size_t i = shape.size(); i-- > 0; layer /= shape[i])
+    indices.insert(indices.begin(), layer % shape[i]);
+  size_t next = 0;
+  for (char c : alias)
+    if (c == '*' && next < indices.size())
+      result += std::to_string(indices[next++]);
+    else
+      result += c;
+  return result;
+}
+
+/// What the runtime copies into the arena for a constant.
+std::string bytesOf(mlir::Attribute value) {
+  auto dense = mlir::cast<mlir::DenseElementsAttr>(value);
+  std::string bytes;
+  auto append = [&](auto number) {
+    bytes.append(reinterpret_cast<const char *>(&number), sizeof(number));
+  };
+  switch (dtypeOf(dense.getElementType())) {
+  case TFM_U8:
+    for (bool bit : dense.getValues<bool>())
+      bytes.push_back(bit ? 1 : 0);
+    break;
+  case TFM_I32:
+    for (int32_t number : dense.getValues<int32_t>())
+      append(number);
+    break;
+  case TFM_F32:
+    for (const llvm::APFloat &number : dense.getValues<llvm::APFloat>())
+      append(number.convertToFloat());
+    break;
+  }
+  return bytes;
+}
+
+//===----------------------------------------------------------------------===//
+// Parameters
+//===----------------------------------------------------------------------===//
+
+std::vector<tfm_parameter> parametersOf(mlir::ModuleOp schedule,
+                                        DataBuilder &d) {
+  std::vector<tfm_parameter> records;
+  for (ParamOp param : parametersInOrder(schedule)) {
+    mlir::RankedTensorType type = layerType(param);
+    llvm::SmallVector<double> numbers = param.getInitArgs();
+    numbers.resize(2, 0.0);
+    const int64_t *shape = d.numbers(type.getShape());
+    for (auto [layer, name] : llvm::enumerate(param.getLayerNames())) {
+      std::vector<const char *> aliases;
+      if (auto list = param.getAliases())
+        for (auto alias : list->getAsRange<mlir::StringAttr>())
+          aliases.push_back(d.string(layerName(alias, param, layer)));
+      records.push_back(tfm_parameter{
+          .name = d.string(name),
+          .dtype = dtypeOf(type.getElementType()),
+          .rank = static_cast<int32_t>(type.getRank()),
+          .shape = shape,
+          .trainable = param.getTrainable(),
+          .decayed = param->hasAttr("sched.decayed"),
+          .init = initOf(param),
+          .alias_count = static_cast<int32_t>(aliases.size()),
+          .aliases = d.array(aliases),
+          .init_args = {numbers[0], numbers[1]},
+          .init_stream = records.size(),
+      });
+    }
+  }
+  return records;
+}
+
+//===----------------------------------------------------------------------===//
+// Variants
+//===----------------------------------------------------------------------===//
+
+/// The permanent buffers of a kind, as one range; of 0 bytes where there are
+/// none.
+tfm_range rangeOf(mlir::ModuleOp schedule, BufferKind kind) {
+  tfm_range range{0, 0};
+  for (auto buffer : schedule.getOps<BufferOp>()) {
+    if (buffer.getKind() != kind)
+      continue;
+    if (range.bytes == 0)
+      range.offset = *buffer.getOffset();
+    assert(*buffer.getOffset() == range.offset + range.bytes &&
+           "buffers of one kind lie behind each other");
+    range.bytes += buffer.getBytes();
+  }
+  return range;
+}
+
+std::vector<tfm_place> placesOf(mlir::ModuleOp schedule) {
+  tfm_range values = rangeOf(schedule, BufferKind::Parameter);
+  tfm_range gradients = rangeOf(schedule, BufferKind::Gradient);
+  // A buffer for each tensor of state that a parameter has.
+  llvm::SmallVector<uint64_t> states;
+  for (auto buffer : schedule.getOps<BufferOp>())
+    if (buffer.getKind() == BufferKind::State)
+      states.push_back(*buffer.getOffset());
+  std::vector<tfm_place> places;
+  for (ParamOp param : parametersInOrder(schedule)) {
+    int64_t size = contiguousView(layerType(param)).numBytes();
+    bool trained = param.getTrainable();
+    for (size_t layer = 0; layer != param.getLayerNames().size(); ++layer) {
+      uint64_t offset = offsetInRegion(param) + layer * size;
+      auto state = [&](size_t number) {
+        return trained && number < states.size() ? states[number] + offset
+                                                 : TFM_NONE;
+      };
+      places.push_back({
+          .value = values.offset + offset,
+          .gradient =
+              trained && gradients.bytes ? gradients.offset + offset : TFM_NONE,
+          .state = {state(0), state(1)},
+      });
+    }
+  }
+  return places;
+}
+
+template <typename Port>
+std::vector<tfm_buffer> portsOf(ProgramOp program, DataBuilder &d) {
+  std::vector<tfm_buffer> ports;
+  for (Port port : program.getBlock()->getOps<Port>()) {
+    auto view = port.getView().template getDefiningOp<ViewOp>();
+    auto buffer = view.getBuffer().template getDefiningOp<BufferOp>();
+    mlir::MemRefType type = view.getView().getType();
+    ports.push_back({
+        .name = d.string(port.getName()),
+        .dtype = dtypeOf(type.getElementType()),
+        .rank = static_cast<int32_t>(type.getRank()),
+        .shape = d.numbers(type.getShape()),
+        .offset = *buffer.getOffset() + view.getOffset(),
+    });
+  }
+  return ports;
+}
+
+tfm_function functionOf(ProgramOp program, llvm::Function *run,
+                        DataBuilder &d) {
+  uint64_t productFlops = 0;
+  std::vector<tfm_launch> launches;
+  forEachStep(program, [&](mlir::Operation *step, int64_t runs) {
+    productFlops += runs * stepProductFlops(step);
+    launches.push_back({
+        .name = d.string(describe(step)),
+        .path = d.string(pathOf(step)),
+        .runs = static_cast<uint64_t>(runs),
+        .flops = static_cast<uint64_t>(stepFlops(step)),
+        .bytes = static_cast<uint64_t>(stepBytes(step)),
+    });
+  });
+  std::vector<tfm_buffer> inputs = portsOf<InputOp>(program, d);
+  std::vector<tfm_buffer> outputs = portsOf<OutputOp>(program, d);
+  return {
+      .name = d.string(program.getSymName()),
+      .run = d.pointerTo<void (*)(void *, tfm_thread *)>(run),
+      .input_count = static_cast<int32_t>(inputs.size()),
+      .output_count = static_cast<int32_t>(outputs.size()),
+      .inputs = d.array(inputs),
+      .outputs = d.array(outputs),
+      .flops = productFlops,
+      .launch_count = static_cast<int64_t>(launches.size()),
+      .launches = d.array(launches),
+  };
+}
+
+tfm_variant variantOf(const Variant &variant, DataBuilder &d) {
+  mlir::ModuleOp schedule = variant.schedule;
+  auto total = [](mlir::ModuleOp module, llvm::StringRef name) {
+    return static_cast<uint64_t>(
+        module->getAttrOfType<mlir::IntegerAttr>(name).getInt());
+  };
+  std::vector<tfm_function> functions;
+  for (auto [program, run] :
+       llvm::zip_equal(schedule.getOps<ProgramOp>(), variant.programs))
+    functions.push_back(functionOf(program, run, d));
+  std::vector<tfm_constant> constants;
+  uint64_t caches = 0;
+  for (auto buffer : schedule.getOps<BufferOp>()) {
+    if (buffer.getKind() == BufferKind::Cache)
+      caches += buffer.getBytes();
+    if (buffer.getValue())
+      constants.push_back({
+          .offset = *buffer.getOffset(),
+          .size = static_cast<uint64_t>(buffer.getBytes()),
+          .data = d.bytes(bytesOf(*buffer.getValue())),
+      });
+  }
+  uint64_t arena = total(schedule, "sched.arena");
+  uint64_t activations = total(schedule, "sched.activations");
+  return {
+      .target = d.string(variant.target.kind()),
+      .machine = d.string(variant.target.machine()),
+      .features = d.string(variant.target.features()),
+      .arena_bytes = arena,
+      .arena_alignment = bufferAlignment,
+      .scratch_bytes = total(schedule.lookupSymbol<mlir::ModuleOp>("kernels"),
+                             "sched.scratch"),
+      .parameters = rangeOf(schedule, BufferKind::Parameter),
+      .gradients = rangeOf(schedule, BufferKind::Gradient),
+      .optimizer = rangeOf(schedule, BufferKind::State),
+      .activations = {arena - activations, activations},
+      .cache_bytes = caches,
+      .places = d.array(placesOf(schedule)),
+      .function_count = static_cast<int32_t>(functions.size()),
+      .constant_count = static_cast<int32_t>(constants.size()),
+      .functions = d.array(functions),
+      .constants = d.array(constants),
+  };
+}
+
+} // namespace
+
+void tfm::addDescriptor(llvm::Module &module, llvm::ArrayRef<Variant> variants,
+                        const ModelText &text) {
+  for (llvm::Function &function : module)
+    if (!function.isDeclaration())
+      function.setLinkage(llvm::GlobalValue::InternalLinkage);
+  DataBuilder d(module);
+  // All variants have the same parameters, in the same order.
+  std::vector<tfm_parameter> parameters =
+      parametersOf(variants.front().schedule, d);
+  std::vector<tfm_variant> records;
+  for (const Variant &variant : variants)
+    records.push_back(variantOf(variant, d));
+  tfm_model model = {
+      .abi = TFM_ABI_VERSION,
+      .parameter_count = static_cast<int32_t>(parameters.size()),
+      .name = d.string(text.name),
+      .source = d.string(text.source),
+      .hyperparameters = d.string(text.hyperparameters),
+      .recipe = d.string(text.recipe),
+      .parameters = d.array(parameters),
+      .variant_count = static_cast<int64_t>(records.size()),
+      .variants = d.array(records),
+  };
+  llvm::Constant *value = d.words(&model, sizeof(model));
+  auto *global = new llvm::GlobalVariable(module, value->getType(), true,
+                                          llvm::GlobalValue::ExternalLinkage,
+                                          value, "tfm_model_descriptor");
+  global->setAlignment(llvm::Align(16));
+}

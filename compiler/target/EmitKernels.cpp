@@ -1,0 +1,108 @@
+//===- EmitKernels.cpp - the code of every launch, copy and fill ----------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/schedule/Launches.h"
+#include "compiler/target/KernelTarget.h"
+#include "compiler/target/Passes.h"
+
+#include "mlir/IR/OperationSupport.h"
+#include <map>
+
+namespace tfm {
+#define GEN_PASS_DEF_EMITKERNELSPASS
+#include "compiler/target/Passes.h.inc"
+} // namespace tfm
+
+using namespace mlir;
+using namespace tfm;
+using namespace tfm::sched;
+
+namespace {
+
+/// A hash that equal kernels have in common.
+size_t hashOf(Operation *step) {
+  llvm::hash_code hash =
+      llvm::hash_combine(step->getName(), step->getAttrDictionary(),
+                         llvm::hash_combine_range(step->getOperandTypes()));
+  step->walk([&](Operation *op) {
+    if (op != step)
+      hash = llvm::hash_combine(hash, op->getName(), op->getAttrDictionary());
+  });
+  return hash;
+}
+
+/// Whether two steps do the same to other bytes.
+bool sameKernel(Operation *a, Operation *b) {
+  if (a->getName() != b->getName() ||
+      a->getAttrDictionary() != b->getAttrDictionary() ||
+      !llvm::equal(a->getOperandTypes(), b->getOperandTypes()))
+    return false;
+  auto launch = dyn_cast<LaunchOp>(a);
+  return !launch || OperationEquivalence::isRegionEquivalentTo(
+                        &launch.getBody(), &cast<LaunchOp>(b).getBody(),
+                        OperationEquivalence::IgnoreLocations);
+}
+
+struct EmitKernelsPass : tfm::impl::EmitKernelsPassBase<EmitKernelsPass> {
+  using EmitKernelsPassBase::EmitKernelsPassBase;
+
+  void getDependentDialects(DialectRegistry &registry) const override {
+    EmitKernelsPassBase::getDependentDialects(registry);
+    if (llvm::Expected<const KernelTarget *> known =
+            KernelTarget::named(target))
+      (*known)->registerDialects(registry);
+    else
+      llvm::consumeError(known.takeError()); // the pass itself tells of it
+  }
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    const KernelTarget *known = KernelTarget::find(target, module);
+    if (!known)
+      return signalPassFailure();
+    auto kernels = ModuleOp::create(module.getLoc(), "kernels");
+    module.push_back(kernels);
+    // The first step of every kernel, and the kernel, by the hash.
+    std::multimap<size_t, std::pair<Operation *, StringAttr>> first;
+    std::vector<std::pair<Operation *, StringAttr>> named;
+    int64_t scratch = 0;
+    auto kernelOf = [&](Operation *step) -> FailureOr<StringAttr> {
+      size_t hash = hashOf(step);
+      auto [begin, end] = first.equal_range(hash);
+      for (auto candidate = begin; candidate != end; ++candidate)
+        if (sameKernel(candidate->second.first, step))
+          return candidate->second.second;
+      auto name = StringAttr::get(&getContext(),
+                                  "kernel" + std::to_string(first.size()));
+      FailureOr<int64_t> bytes =
+          known->emitKernel(step, name.getValue(), kernels);
+      if (failed(bytes))
+        return failure();
+      scratch = std::max(scratch, *bytes);
+      first.insert({hash, {step, name}});
+      return name;
+    };
+    bool ok = true;
+    for (auto program : module.getOps<ProgramOp>())
+      forEachStep(program, [&](Operation *step, int64_t) {
+        FailureOr<StringAttr> name = kernelOf(step);
+        ok &= succeeded(name);
+        if (ok)
+          named.push_back({step, *name});
+      });
+    if (!ok)
+      return signalPassFailure();
+    // Only now: a step with a name is no longer equal to one without.
+    for (auto [step, name] : named)
+      step->setAttr("kernel", SymbolRefAttr::get(kernels.getSymNameAttr(),
+                                                 FlatSymbolRefAttr::get(name)));
+    kernels->setAttr("sched.scratch",
+                     Builder(&getContext()).getI64IntegerAttr(scratch));
+  }
+};
+
+} // namespace

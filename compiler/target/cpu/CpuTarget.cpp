@@ -1,0 +1,164 @@
+//===- CpuTarget.cpp - the target cpu -------------------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/target/cpu/CpuTarget.h"
+
+#include "compiler/target/KernelTarget.h"
+#include "compiler/target/cpu/CpuMachine.h"
+#include "compiler/target/cpu/Kernels.h"
+#include "compiler/target/cpu/Lower.h"
+#include "compiler/target/cpu/Passes.h"
+#include "compiler/target/cpu/Program.h"
+
+#include "mlir/Pass/PassManager.h"
+#include "llvm/ADT/SmallString.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/IR/Module.h"
+#include "llvm/Support/MemoryBufferRef.h"
+
+using namespace mlir;
+using namespace tfm;
+using sched::KernelKind;
+using sched::KernelOp;
+
+namespace {
+
+class CpuTarget final : public KernelTarget {
+public:
+  explicit CpuTarget(CpuMachine cpu) : cpu(std::move(cpu)) {}
+
+  StringRef kind() const override { return "cpu"; }
+  StringRef machine() const override { return cpu.cpu; }
+  std::string features() const override { return cpu.requirements(); }
+  std::string identity() const override { return cpu.cpu + " " + cpu.features; }
+  StringRef triple() const override { return cpu.triple; }
+
+  void addTensorPasses(OpPassManager &passes) const override {
+    passes.addPass(cpu::createSplitProductsPass());
+  }
+
+  int64_t chunksOf(int64_t rows) const override { return rows >= 128 ? 16 : 1; }
+
+  /// What an op reads as it lies in memory: products want one of an operand's
+  /// last two axes contiguous, attention and caches the last one, a scatter all
+  /// of them. A row kernel reads at any strides.
+  bool canRead(KernelOp kernel, unsigned input,
+               const View &view) const override {
+    if (kernel.getInputAccess()[input] != sched::Access::Memory)
+      return true;
+    size_t rank = view.strides.size();
+    bool rows = rank < 2 || view.strides[rank - 1] == 1;
+    switch (kernel.getKind()) {
+    case KernelKind::Row:
+      return true;
+    case KernelKind::Fold:
+    case KernelKind::ScatterAdd:
+      return view.isContiguous();
+    case KernelKind::Matmul:
+      return rows || view.strides[rank - 2] == 1;
+    case KernelKind::Attention:
+    case KernelKind::AttentionBackward:
+    case KernelKind::CacheUpdate:
+      return rows;
+    }
+    llvm_unreachable("a kind of kernel that reads nothing");
+  }
+
+  /// Products, attention and caches write whole rows, a scatter adds to rows
+  /// that follow each other, and sums over rows are vectors. Row kernels, and
+  /// what follows a product in its kernel, write at any strides.
+  bool canWrite(KernelOp kernel, unsigned result,
+                const View &view) const override {
+    Operation *def = kernel.getYield()->getOperand(result).getDefiningOp();
+    bool rows = view.strides.empty() || view.strides.back() == 1;
+    switch (kernel.getKind()) {
+    case KernelKind::Row:
+      return !isColumnReduction(def) || view.isContiguous();
+    case KernelKind::Fold:
+      return true;
+    case KernelKind::ScatterAdd:
+      return view.isContiguous();
+    case KernelKind::Matmul:
+      return !isa_and_nonnull<MatmulOp>(def) || rows;
+    case KernelKind::Attention:
+    case KernelKind::AttentionBackward:
+    case KernelKind::CacheUpdate:
+      return rows;
+    }
+    llvm_unreachable("a kind of kernel that writes nothing");
+  }
+
+  void registerDialects(DialectRegistry &registry) const override {
+    registerKernelDialects(registry);
+  }
+
+  FailureOr<int64_t> emitKernel(Operation *step, StringRef name,
+                                ModuleOp kernels) const override {
+    Kernel kernel = tfm::emitKernel(step, name, kernels, cpu);
+    if (!kernel.func)
+      return failure();
+    return kernel.scratchBytes;
+  }
+
+  void addLoweringPasses(OpPassManager &passes) const override {
+    passes.addPass(cpu::createLowerKernelsPass());
+  }
+
+  std::unique_ptr<llvm::Module>
+  translate(ModuleOp kernels, llvm::LLVMContext &context) const override {
+    std::unique_ptr<llvm::Module> code = translateToLLVM(kernels, context);
+    if (code)
+      code->setTargetTriple(llvm::Triple(cpu.triple));
+    return code;
+  }
+
+  llvm::Function *emitProgram(sched::ProgramOp program,
+                              llvm::Module &module) const override {
+    return tfm::emitProgram(program, module);
+  }
+
+  /// LLVM may turn a loop or a function of math into a call; a model calls
+  /// nothing but `claim`.
+  llvm::Error writeObject(llvm::Module &module,
+                          llvm::raw_pwrite_stream &out) const override {
+    llvm::SmallString<0> object;
+    llvm::raw_svector_ostream stream(object);
+    if (llvm::Error error = emitObject(module, cpu, stream))
+      return error;
+    llvm::Expected<std::vector<std::string>> calls =
+        undefinedSymbols(llvm::MemoryBufferRef(object.str(), "model.o"));
+    if (!calls)
+      return calls.takeError();
+    if (!calls->empty())
+      return llvm::createStringError("the machine code calls '" +
+                                     llvm::join(*calls, "', '") + "'");
+    out << object;
+    return llvm::Error::success();
+  }
+
+  llvm::Error writeAssembly(llvm::Module &module,
+                            llvm::raw_pwrite_stream &out) const override {
+    return emitAssembly(module, cpu, out);
+  }
+
+private:
+  CpuMachine cpu;
+};
+
+} // namespace
+
+void tfm::registerCpuTarget() {
+  cpu::registerTfmCpuPasses();
+  KernelTarget::add(
+      "cpu",
+      [](StringRef machine) -> llvm::Expected<std::unique_ptr<KernelTarget>> {
+        llvm::Expected<CpuMachine> found = CpuMachine::named(machine);
+        if (!found)
+          return found.takeError();
+        return std::make_unique<CpuTarget>(std::move(*found));
+      });
+}

@@ -1,0 +1,37 @@
+//===- Passes.td - passes of the target cpu -----------------------*- tablegen -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_TARGET_CPU_PASSES_TD
+#define TFM_TARGET_CPU_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def SplitProductsPass : Pass<"cpu-split-products", "::mlir::ModuleOp"> {
+  let summary = "long sums of matrix products in two halves";
+  let description = [{
+    A product `a^T b` of many rows with a small result, the gradient of a small
+    weight, becomes the sum of the products of the upper and the lower half of
+    the rows. Rows belong to threads: every kernel of a training step gives the
+    first half of the tokens to the first half of the threads. So each thread
+    adds up what it has computed itself and still has in its cache, and only the
+    small results travel. How sums are cut depends on shapes alone.
+  }];
+}
+
+def LowerKernelsPass : Pass<"cpu-lower-kernels", "::mlir::ModuleOp"> {
+  let summary = "kernels to the llvm dialect";
+  let description = [{
+    Lowers a module of kernels (func, scf, arith, math, vector, memref and llvm).
+    Memrefs of static shape become bare pointers; functions of math become
+    polynomials, so that nothing calls libm.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::cf::ControlFlowDialect",
+                           "::mlir::LLVM::LLVMDialect", "::mlir::memref::MemRefDialect",
+                           "::mlir::vector::VectorDialect"];
+}
+
+#endif // TFM_TARGET_CPU_PASSES_TD

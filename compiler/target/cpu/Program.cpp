@@ -1,0 +1,234 @@
+//===- Program.cpp - the function that runs a program ---------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/target/cpu/Program.h"
+
+#include "compiler/schedule/Launches.h"
+#include "runtime/tfm_model.h"
+#include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/IntrinsicsAArch64.h"
+#include "llvm/IR/IntrinsicsX86.h"
+#include "llvm/IR/Module.h"
+#include <cstddef>
+
+using namespace tfm;
+using namespace tfm::sched;
+
+namespace {
+
+class ProgramEmitter {
+public:
+  explicit ProgramEmitter(llvm::Module &module)
+      : module(module), b(module.getContext()),
+        ptr(llvm::PointerType::get(module.getContext(), 0)),
+        i64(b.getInt64Ty()) {}
+
+  llvm::Function *emit(ProgramOp program) {
+    auto *type = llvm::FunctionType::get(b.getVoidTy(), {ptr, ptr}, false);
+    auto *function =
+        llvm::Function::Create(type, llvm::Function::InternalLinkage,
+                               "run_" + program.getSymName(), module);
+    b.SetInsertPoint(
+        llvm::BasicBlock::Create(module.getContext(), "entry", function));
+    arena = function->getArg(0);
+    thread = function->getArg(1);
+    count = field(offsetof(tfm_thread, count), i64);
+    claim = field(offsetof(tfm_thread, claim), ptr);
+    scratch = field(offsetof(tfm_thread, scratch), ptr);
+    ticks = field(offsetof(tfm_thread, ticks), ptr);
+    llvm::Value *mode = flushDenormals();
+    forEachStep(program, [&](mlir::Operation *, int64_t) { ++last; });
+    // The clock starts here.
+    b.CreateCall(tickFunction(), {ticks, b.getInt64(last), b.getInt64(last)});
+    emitSteps(*program.getBlock());
+    restoreMode(mode);
+    b.CreateRetVoid();
+    return function;
+  }
+
+private:
+  llvm::Value *field(uint64_t offset, llvm::Type *type) {
+    return b.CreateLoad(type,
+                        b.CreateConstGEP1_64(b.getInt8Ty(), thread, offset));
+  }
+
+  /// Has the thread take denormal numbers for zero, in operands and results:
+  /// moments that fade away would come to them, and processors compute with
+  /// them a hundred times more slowly. Returns the mode before: on x86 a
+  /// pointer to what MXCSR held, on AArch64 the value of FPCR.
+  llvm::Value *flushDenormals() {
+    llvm::Type *i32 = b.getInt32Ty();
+    if (module.getTargetTriple().isX86()) {
+      constexpr uint32_t flushToZero = 1 << 15, denormalsAreZero = 1 << 6;
+      llvm::Value *before = b.CreateAlloca(i32), *during = b.CreateAlloca(i32);
+      b.CreateIntrinsic(llvm::Intrinsic::x86_sse_stmxcsr, {before});
+      b.CreateStore(b.CreateOr(b.CreateLoad(i32, before),
+                               b.getInt32(flushToZero | denormalsAreZero)),
+                    during);
+      b.CreateIntrinsic(llvm::Intrinsic::x86_sse_ldmxcsr, {during});
+      return before;
+    }
+    assert(module.getTargetTriple().isAArch64());
+    constexpr uint64_t flushToZero = 1 << 24;
+    llvm::Value *before =
+        b.CreateIntrinsic(i64, llvm::Intrinsic::aarch64_get_fpcr, {});
+    b.CreateIntrinsic(llvm::Intrinsic::aarch64_set_fpcr,
+                      {b.CreateOr(before, b.getInt64(flushToZero))});
+    return before;
+  }
+
+  void restoreMode(llvm::Value *before) {
+    if (module.getTargetTriple().isX86())
+      b.CreateIntrinsic(llvm::Intrinsic::x86_sse_ldmxcsr, {before});
+    else
+      b.CreateIntrinsic(llvm::Intrinsic::aarch64_set_fpcr, {before});
+  }
+
+  llvm::Value *pointer(mlir::Value value) {
+    auto view = value.getDefiningOp<ViewOp>();
+    auto buffer = view.getBuffer().getDefiningOp<BufferOp>();
+    auto offset = static_cast<int64_t>(*buffer.getOffset() + view.getOffset());
+    llvm::Value *at = b.CreateConstGEP1_64(b.getInt8Ty(), arena, offset);
+    for (auto [layer, step] :
+         llvm::zip_equal(view.getLayers(), view.getSteps()))
+      at = b.CreateGEP(b.getInt8Ty(), at,
+                       b.CreateMul(layers.lookup(layer), b.getInt64(step)));
+    return at;
+  }
+
+  void emitSteps(mlir::Block &block) {
+    for (mlir::Operation &op : block)
+      if (auto loop = llvm::dyn_cast<LoopOp>(op))
+        emitLoop(loop);
+      else if (llvm::isa<LaunchOp, CopyOp, FillOp>(op))
+        emitStep(&op);
+  }
+
+  void emitStep(mlir::Operation *step) {
+    llvm::Function *kernel =
+        module.getFunction(step->getAttrOfType<mlir::SymbolRefAttr>("kernel")
+                               .getLeafReference()
+                               .getValue());
+    llvm::SmallVector<llvm::Value *> arguments;
+    llvm::Value *rng = llvm::ConstantPointerNull::get(ptr);
+    llvm::Value *layer = b.getInt64(0);
+    if (auto launch = llvm::dyn_cast<LaunchOp>(step)) {
+      // As the kernel has them: what is read, then what is written.
+      for (mlir::Value view : launch.getReads())
+        arguments.push_back(pointer(view));
+      for (mlir::Value view : launch.getWrites())
+        arguments.push_back(pointer(view));
+      if (launch.getRng())
+        rng = pointer(launch.getRng());
+      if (launch.getLayer())
+        layer = flatLayer(launch.getLayer());
+    } else {
+      for (mlir::Value view : step->getOperands())
+        arguments.push_back(pointer(view));
+    }
+    // while ((piece = claim(thread)) >= 0) kernel(..., piece, count);
+    llvm::BasicBlock *next = block("claim"), *compute = block("compute"),
+                     *done = block("done");
+    b.CreateBr(next);
+    b.SetInsertPoint(next);
+    llvm::Value *piece = b.CreateCall(
+        llvm::FunctionType::get(i64, {ptr}, false), claim, {thread});
+    b.CreateCondBr(b.CreateICmpSLT(piece, b.getInt64(0)), done, compute);
+    b.SetInsertPoint(compute);
+    arguments.append({rng, layer, scratch, piece, count});
+    b.CreateCall(kernel, arguments);
+    b.CreateBr(next);
+    b.SetInsertPoint(done);
+    b.CreateCall(tickFunction(),
+                 {ticks, b.getInt64(number++), b.getInt64(last)});
+  }
+
+  llvm::BasicBlock *block(llvm::StringRef name) {
+    return llvm::BasicBlock::Create(module.getContext(), name,
+                                    b.GetInsertBlock()->getParent());
+  }
+
+  /// The layer of a loop, counted through the loops around it.
+  llvm::Value *flatLayer(mlir::Value layer) {
+    mlir::Operation *loop =
+        llvm::cast<mlir::BlockArgument>(layer).getOwner()->getParentOp();
+    llvm::Value *own = layers.lookup(layer);
+    auto outer = llvm::dyn_cast<LoopOp>(loop->getParentOp());
+    if (!outer)
+      return own;
+    auto count = static_cast<int64_t>(llvm::cast<LoopOp>(loop).getCount());
+    return b.CreateAdd(
+        b.CreateMul(flatLayer(outer.getLayer()), b.getInt64(count)), own);
+  }
+
+  /// `tick(ticks, launch, last)`: adds the time since `ticks[last]` to
+  /// `ticks[launch]` and sets the former to now, unless `ticks` is null.
+  llvm::Function *tickFunction() {
+    if (llvm::Function *known = module.getFunction("tick"))
+      return known;
+    auto *type = llvm::FunctionType::get(b.getVoidTy(), {ptr, i64, i64}, false);
+    auto *function = llvm::Function::Create(
+        type, llvm::Function::InternalLinkage, "tick", module);
+    llvm::LLVMContext &context = module.getContext();
+    auto *measured = llvm::BasicBlock::Create(context, "measured", function);
+    auto *entry =
+        llvm::BasicBlock::Create(context, "entry", function, measured);
+    auto *done = llvm::BasicBlock::Create(context, "done", function);
+    llvm::IRBuilder<> t(entry);
+    llvm::Value *base = function->getArg(0);
+    t.CreateCondBr(t.CreateIsNull(base), done, measured);
+    t.SetInsertPoint(measured);
+    llvm::Value *now = t.CreateIntrinsic(llvm::Intrinsic::readcyclecounter,
+                                         llvm::ArrayRef<llvm::Type *>(),
+                                         llvm::ArrayRef<llvm::Value *>());
+    llvm::Value *slot = t.CreateGEP(i64, base, function->getArg(1));
+    llvm::Value *previous = t.CreateGEP(i64, base, function->getArg(2));
+    llvm::Value *spent = t.CreateSub(now, t.CreateLoad(i64, previous));
+    t.CreateStore(t.CreateAdd(t.CreateLoad(i64, slot), spent), slot);
+    t.CreateStore(now, previous);
+    t.CreateBr(done);
+    t.SetInsertPoint(done);
+    t.CreateRetVoid();
+    return function;
+  }
+
+  void emitLoop(LoopOp loop) {
+    auto count = static_cast<int64_t>(loop.getCount());
+    auto *before = b.GetInsertBlock();
+    llvm::BasicBlock *body = block("layer"), *after = block("layers_done");
+    b.CreateBr(body);
+    b.SetInsertPoint(body);
+    auto *turn = b.CreatePHI(i64, 2);
+    turn->addIncoming(b.getInt64(0), before);
+    layers[loop.getLayer()] = loop.getReverse()
+                                  ? b.CreateSub(b.getInt64(count - 1), turn)
+                                  : static_cast<llvm::Value *>(turn);
+    emitSteps(*loop.getBlock());
+    llvm::Value *next = b.CreateAdd(turn, b.getInt64(1));
+    turn->addIncoming(next, b.GetInsertBlock());
+    b.CreateCondBr(b.CreateICmpULT(next, b.getInt64(count)), body, after);
+    b.SetInsertPoint(after);
+  }
+
+  llvm::Module &module;
+  llvm::IRBuilder<> b;
+  llvm::PointerType *ptr;
+  llvm::Type *i64;
+  llvm::Value *arena = nullptr, *thread = nullptr, *count = nullptr,
+              *claim = nullptr, *scratch = nullptr;
+  /// The layer that each loop is at.
+  llvm::DenseMap<mlir::Value, llvm::Value *> layers;
+  llvm::Value *ticks = nullptr;
+  /// Of the next launch, and how many there are.
+  int64_t number = 0, last = 0;
+};
+
+} // namespace
+
+llvm::Function *tfm::emitProgram(ProgramOp program, llvm::Module &module) {
+  return ProgramEmitter(module).emit(program);
+}

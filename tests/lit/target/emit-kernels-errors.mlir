@@ -1,0 +1,26 @@
+// RUN: not tfm-opt %s --sched-emit-kernels="target=cpu:pentagon" 2>&1 | FileCheck %s --check-prefix=MACHINE
+// RUN: not tfm-opt %s --sched-emit-kernels="target=abacus" 2>&1 | FileCheck %s --check-prefix=KIND
+// RUN: tfm-opt %s --sched-emit-kernels="target=cpu:x86-64-v3" --verify-diagnostics
+
+// A machine that LLVM does not know, and a kind of target that there is not.
+// MACHINE: error: unknown CPU 'pentagon'
+// KIND: error: there is no target 'abacus'
+
+// What no kernel adds up in.
+// expected-error @+1 {{no kernel adds up matrix product 'kernel0' in 'f64'}}
+module {
+  sched.program @p {
+    %x = sched.buffer activation "x" at 0 live [0, 0] : memref<64xi8>
+    %y = sched.buffer activation "y" at 64 live [0, 0] : memref<64xi8>
+    %a = sched.view %x at 0 : memref<64xi8> to memref<4x4xf32, strided<[4, 1]>>
+    %b = sched.view %y at 0 : memref<64xi8> to memref<4x4xf32, strided<[4, 1]>>
+    sched.launch matmul 4 by 4 reads(%a, %a : memref<4x4xf32, strided<[4, 1]>>, memref<4x4xf32, strided<[4, 1]>>)
+        writes(%b : memref<4x4xf32, strided<[4, 1]>>) [memory, memory, point] {
+    ^bb0(%p: memref<4x4xf32, strided<[4, 1]>>, %q: memref<4x4xf32, strided<[4, 1]>>, %r: memref<4x4xf32, strided<[4, 1]>>):
+      %s = sched.read %p : memref<4x4xf32, strided<[4, 1]>> to tensor<4x4xf32>
+      %t = sched.read %q : memref<4x4xf32, strided<[4, 1]>> to tensor<4x4xf32>
+      %u = tfm.matmul %s, %t : tensor<4x4xf32>, tensor<4x4xf32> accumulate f64
+      sched.write %u, %r : tensor<4x4xf32> to memref<4x4xf32, strided<[4, 1]>>
+    }
+  }
+}

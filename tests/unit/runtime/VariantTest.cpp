@@ -1,0 +1,76 @@
+//===- VariantTest.cpp - which code of a model this machine runs ----------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/device/variant.h"
+
+#include "runtime/device/cpu_features.h"
+#include "runtime/error.h"
+#include "tests/unit/runtime/TemporaryFolder.h"
+
+#include <algorithm>
+#include <gtest/gtest.h>
+#include <vector>
+
+namespace tfm {
+
+namespace {
+
+/// A model with a variant for each of these machines and their features.
+struct Variants {
+  explicit Variants(
+      const std::vector<std::pair<const char *, const char *>> &machines) {
+    for (auto [machine, features] : machines) {
+      tfm_variant variant{};
+      variant.machine = machine;
+      variant.features = features;
+      list.push_back(variant);
+    }
+    model.abi = TFM_ABI_VERSION;
+    model.variant_count = static_cast<int64_t>(list.size());
+    model.variants = list.data();
+  }
+  std::vector<tfm_variant> list;
+  tfm_model model{};
+};
+
+TEST(Variant, TheFirstThatFitsIsChosen) {
+  Variants variants({{"future", "telepathy"}, {"any", ""}, {"other", ""}});
+  EXPECT_STREQ(chooseVariant(variants.model).machine, "any");
+}
+
+TEST(Variant, WhereNoneFitsTheMessageSaysWhatIsMissing) {
+  Variants variants({{"future", "telepathy,clairvoyance"}, {"past", "abacus"}});
+  EXPECT_EQ(messageOf<InputError>([&] { chooseVariant(variants.model); }),
+            "this processor lacks instructions that the program was compiled "
+            "for (future: telepathy,clairvoyance; past: abacus); build it on "
+            "this machine, or for any processor of the last ten years with "
+            "`tfmc build --cpu x86-64-v3`");
+}
+
+TEST(Variant, AnotherInterfaceIsABug) {
+  Variants variants({{"any", ""}});
+  variants.model.abi = TFM_ABI_VERSION - 1;
+  EXPECT_THROW(chooseVariant(variants.model), std::logic_error);
+}
+
+// What is known of this machine is what it says of itself.
+TEST(Variant, KnowsTheFeaturesOfThisMachine) {
+#ifdef __x86_64__
+  EXPECT_EQ(missingFeatures("avx2").empty(),
+            static_cast<bool>(__builtin_cpu_supports("avx2")));
+  EXPECT_EQ(missingFeatures("avx512bf16,fma").empty(),
+            __builtin_cpu_supports("avx512bf16") &&
+                __builtin_cpu_supports("fma"));
+#endif
+  for (std::string_view feature : x86Features) {
+    std::string missing = missingFeatures(feature);
+    EXPECT_TRUE(missing.empty() || missing == feature) << missing;
+  }
+}
+
+} // namespace
+} // namespace tfm
