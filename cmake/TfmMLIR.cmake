@@ -39,3 +39,12 @@ function(tfm_tablegen td output)
   mlir_tablegen(${output} ${ARGN} EXTRA_INCLUDES ${MLIR_INCLUDE_DIRS} ${CMAKE_SOURCE_DIR})
   set(TABLEGEN_OUTPUT ${TABLEGEN_OUTPUT} PARENT_SCOPE)
 endfunction()
+
+# tfm_precompile(<target>...): has what nearly every file that sees MLIR includes
+# parsed once for all of these targets: two thirds of the time of most files.
+# `-DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON` leaves it out.
+function(tfm_precompile)
+  foreach(target IN LISTS ARGN)
+    target_precompile_headers(${target} REUSE_FROM tfm_dialect)
+  endforeach()
+endfunction()

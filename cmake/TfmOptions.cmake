@@ -6,7 +6,8 @@ option(TFM_SANITIZE "Address and undefined-behaviour sanitizers" OFF)
 find_program(TFM_CCACHE ccache)
 if(TFM_CCACHE)
   set(CMAKE_C_COMPILER_LAUNCHER ${TFM_CCACHE})
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${TFM_CCACHE})
+  # Else it would not cache what uses precompiled headers.
+  set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_SLOPPINESS=pch_defines,time_macros ${TFM_CCACHE})
 endif()
 
 # -O2: the programs' speed is in LLVM's archives and in the code they emit.

@@ -44,7 +44,7 @@ TEST(Variant, TheFirstThatFitsIsChosen) {
 
 TEST(Variant, WhereNoneFitsTheMessageSaysWhatIsMissing) {
   Variants variants({{"future", "telepathy,clairvoyance"}, {"past", "abacus"}});
-  EXPECT_EQ(messageOf<InputError>([&] { chooseVariant(variants.model); }),
+  EXPECT_EQ(test::messageOf<InputError>([&] { chooseVariant(variants.model); }),
             "this processor lacks instructions that the program was compiled "
             "for (future: telepathy,clairvoyance; past: abacus); build it on "
             "this machine, or for any processor of the last ten years with "
