@@ -131,7 +131,8 @@ TEST(Interfaces, WhatNoKernelComputesIsReplaced) {
     EXPECT_EQ(test.function("f").front().front().getName().stripDialect(),
               name);
     PassManager passes(test.context.get());
-    addPreparePasses(passes);
+    registerTargets();
+    addPreparePasses(passes, *llvm::cantFail(KernelTarget::named("cpu")));
     ASSERT_TRUE(succeeded(passes.run(*test.module))) << name;
     test.module->walk([&, &op = name](Operation *left) {
       EXPECT_FALSE(replaced.count(left->getName().stripDialect().str()))
