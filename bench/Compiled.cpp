@@ -35,7 +35,7 @@ static std::unique_ptr<llvm::orc::LLJIT> load(ModuleOp module) {
     llvm::report_fatal_error("the model could not be scheduled");
   llvm::LLVMContext context;
   std::unique_ptr<llvm::Module> code =
-      emitModel(module, nativeTarget(), context);
+      emitModel(ScheduledModel{module, nativeTarget()}, context);
   if (!code)
     llvm::report_fatal_error("cannot generate code");
   SmallVector<char, 0> object;

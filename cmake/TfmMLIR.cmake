@@ -29,7 +29,7 @@ endforeach()
 
 llvm_map_components_to_libnames(TFM_LLVM_CORE core support)
 llvm_map_components_to_libnames(TFM_LLVM_CODEGEN
-  core support passes target orcjit
+  core support passes linker target orcjit
   x86codegen x86asmparser x86desc x86info aarch64codegen aarch64asmparser aarch64desc aarch64info)
 
 # tfm_tablegen(<td file> <output> <mlir-tblgen arguments>...): runs mlir-tblgen

@@ -164,12 +164,15 @@ BuildStatus buildAst(const BuildOptions &options, SourceManager &sources,
 BuildStatus tfm::build(const BuildOptions &options) {
   Stopwatch watch(options.time);
   registerTargets();
-  llvm::Expected<const KernelTarget *> named =
-      KernelTarget::named(options.target + ":" + options.cpu);
-  if (!named)
-    return fail(llvm::toString(named.takeError()), BuildStatus::InputError);
-  const KernelTarget &target = **named;
-  llvm::Triple there(target.triple()), here(llvm::sys::getProcessTriple());
+  llvm::Expected<std::vector<const KernelTarget *>> targets =
+      KernelTarget::variants(options.target, options.cpu);
+  if (!targets)
+    return fail(llvm::toString(targets.takeError()), BuildStatus::InputError);
+  if (options.emit == Emit::Schedule && targets->size() > 1)
+    return fail("a schedule is that of one CPU: name one with --cpu",
+                BuildStatus::InputError);
+  llvm::Triple there(targets->front()->triple()),
+      here(llvm::sys::getProcessTriple());
   if (options.emit >= Emit::Shared &&
       (there.getArch() != here.getArch() || there.getOS() != here.getOS()))
     return fail("'" + options.cpu + "' is a processor of " +
@@ -214,20 +217,30 @@ BuildStatus tfm::build(const BuildOptions &options) {
       module->print(os);
       return llvm::Error::success();
     });
-  if (mlir::failed(prepare(*module, target)))
-    return fail("cannot transform the model: " + bug, BuildStatus::Bug);
+  std::vector<mlir::OwningOpRef<mlir::ModuleOp>> modules;
+  for (size_t i = 1; i != targets->size(); ++i)
+    modules.push_back(module->clone());
+  modules.push_back(std::move(module));
+  for (auto [model, target] : llvm::zip_equal(modules, *targets))
+    if (mlir::failed(prepare(*model, *target)))
+      return fail("cannot transform the model: " + bug, BuildStatus::Bug);
   watch.stage("transforms");
-  if (mlir::failed(scheduleModel(*module, target)))
-    return fail("cannot schedule the model: " + bug, BuildStatus::Bug);
+  std::vector<ScheduledModel> variants;
+  for (auto [model, target] : llvm::zip_equal(modules, *targets)) {
+    if (mlir::failed(scheduleModel(*model, *target)))
+      return fail("cannot schedule the model: " + bug, BuildStatus::Bug);
+    variants.push_back({*model, *target});
+  }
   watch.stage("schedule");
   if (options.emit == Emit::Schedule)
     return writeText(output, [&](llvm::raw_pwrite_stream &os) {
-      module->print(os);
+      modules.front()->print(os);
       return llvm::Error::success();
     });
 
   llvm::LLVMContext llvmContext;
-  std::unique_ptr<llvm::Module> code = emitModel(*module, target, llvmContext);
+  const KernelTarget &target = *targets->front();
+  std::unique_ptr<llvm::Module> code = emitModel(variants, llvmContext);
   if (!code)
     return fail("cannot generate code: " + bug, BuildStatus::Bug);
   watch.stage("kernels");

@@ -26,6 +26,7 @@ struct BuildOptions {
   /// standard output, for text.
   std::string output;
   std::vector<std::pair<std::string, std::string>> defines;
+  /// `cpu` may list several, separated by commas: a variant for each.
   std::string target = "cpu", cpu = "native";
   Emit emit = Emit::Exe;
   /// Print how long each stage took to standard error.

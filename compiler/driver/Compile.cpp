@@ -12,6 +12,7 @@
 #include "compiler/target/Descriptor.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/IR/Module.h"
+#include "llvm/Linker/Linker.h"
 #include "llvm/Support/JSON.h"
 
 using namespace mlir;
@@ -96,10 +97,12 @@ LogicalResult tfm::scheduleModel(ModuleOp module, const KernelTarget &target) {
              [&](OpPassManager &passes) { addSchedulePasses(passes, target); });
 }
 
-std::unique_ptr<llvm::Module> tfm::emitModel(ModuleOp module,
-                                             const KernelTarget &target,
-                                             llvm::LLVMContext &context) {
-  if (failed(run(module, [&](OpPassManager &passes) {
+/// The kernels of a variant, and its functions under names of their own.
+static std::unique_ptr<llvm::Module>
+emitVariant(const ScheduledModel &variant, size_t number,
+            llvm::LLVMContext &context, std::vector<std::string> &names) {
+  auto [module, target] = variant;
+  if (failed(run(module, [&, &target = target](OpPassManager &passes) {
         addKernelPasses(passes, target);
       })))
     return nullptr;
@@ -107,10 +110,44 @@ std::unique_ptr<llvm::Module> tfm::emitModel(ModuleOp module,
       target.translate(module.lookupSymbol<ModuleOp>("kernels"), context);
   if (!code)
     return nullptr;
-  Variant variant{target, module, {}};
-  for (auto program : module.getOps<sched::ProgramOp>())
-    variant.programs.push_back(target.emitProgram(program, *code));
-  addDescriptor(*code, variant,
+  for (llvm::Function &function : *code)
+    if (!function.isDeclaration())
+      function.setLinkage(llvm::GlobalValue::InternalLinkage);
+  for (auto program : module.getOps<sched::ProgramOp>()) {
+    llvm::Function *function = target.emitProgram(program, *code);
+    // Not internal: linking does not rename it.
+    function->setLinkage(llvm::GlobalValue::ExternalLinkage);
+    if (number > 0)
+      function->setName(function->getName() + "." + std::to_string(number));
+    names.push_back(function->getName().str());
+  }
+  return code;
+}
+
+std::unique_ptr<llvm::Module>
+tfm::emitModel(llvm::ArrayRef<ScheduledModel> variants,
+               llvm::LLVMContext &context) {
+  std::unique_ptr<llvm::Module> code;
+  std::vector<std::vector<std::string>> names(variants.size());
+  for (auto [number, variant] : llvm::enumerate(variants)) {
+    std::unique_ptr<llvm::Module> own =
+        emitVariant(variant, number, context, names[number]);
+    if (!own)
+      return nullptr;
+    if (!code)
+      code = std::move(own);
+    else if (llvm::Linker::linkModules(*code, std::move(own)))
+      return nullptr;
+  }
+  std::vector<Variant> described;
+  for (auto [variant, functions] : llvm::zip_equal(variants, names)) {
+    Variant &one =
+        described.emplace_back(Variant{variant.target, variant.module, {}});
+    for (const std::string &name : functions)
+      one.programs.push_back(code->getFunction(name));
+  }
+  ModuleOp module = variants.front().module;
+  addDescriptor(*code, described,
                 {stringAttribute(module, "tfm.model").str(),
                  stringAttribute(module, "tfm.source").str(),
                  hyperparametersAsJson(module), recipeText(module)});

@@ -33,10 +33,16 @@ mlir::LogicalResult prepare(mlir::ModuleOp module, const KernelTarget &target);
 mlir::LogicalResult scheduleModel(mlir::ModuleOp module,
                                   const KernelTarget &target);
 
-/// Emits the kernels, functions and descriptor of a model that was scheduled
-/// for the target. Null after an error in the context's diagnostics.
-std::unique_ptr<llvm::Module> emitModel(mlir::ModuleOp module,
-                                        const KernelTarget &target,
+/// A model that was scheduled for a target.
+struct ScheduledModel {
+  mlir::ModuleOp module;
+  const KernelTarget &target;
+};
+
+/// Emits the kernels and functions of a model for each of the targets that it
+/// was scheduled for, of one triple, and the descriptor, which lists them in
+/// this order. Null after an error in the context's diagnostics.
+std::unique_ptr<llvm::Module> emitModel(llvm::ArrayRef<ScheduledModel> variants,
                                         llvm::LLVMContext &context);
 
 /// The target for the machine that this program runs on. A machine that no

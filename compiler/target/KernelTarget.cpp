@@ -7,17 +7,28 @@
 
 #include "compiler/target/KernelTarget.h"
 
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
 
 using namespace tfm;
 
-static llvm::StringMap<KernelTarget::Factory> &kinds() {
-  static llvm::StringMap<KernelTarget::Factory> known;
+namespace {
+struct Kind {
+  KernelTarget::Factory create;
+  std::string portable;
+};
+} // namespace
+
+static llvm::StringMap<Kind> &kinds() {
+  static llvm::StringMap<Kind> known;
   return known;
 }
 
-void KernelTarget::add(llvm::StringRef kind, Factory create) {
-  kinds()[kind] = create;
+void KernelTarget::add(llvm::StringRef kind, Factory create,
+                       llvm::StringRef portable) {
+  kinds()[kind] = {create, portable.str()};
 }
 
 llvm::Expected<const KernelTarget *> KernelTarget::named(llvm::StringRef name) {
@@ -29,7 +40,7 @@ llvm::Expected<const KernelTarget *> KernelTarget::named(llvm::StringRef name) {
   if (found == kinds().end())
     return llvm::createStringError("there is no target '" + kind + "'");
   llvm::Expected<std::unique_ptr<KernelTarget>> created =
-      found->second(machine.empty() ? "native" : machine);
+      found->second.create(machine.empty() ? "native" : machine);
   if (!created)
     return created.takeError();
   (*created)->fullName = name.str();
@@ -43,4 +54,44 @@ const KernelTarget *KernelTarget::find(llvm::StringRef name,
     return *target;
   op->emitError() << llvm::toString(target.takeError());
   return nullptr;
+}
+
+llvm::Expected<std::vector<const KernelTarget *>>
+KernelTarget::variants(llvm::StringRef kind, llvm::StringRef machines) {
+  llvm::SmallVector<llvm::StringRef> names;
+  for (llvm::StringRef name : llvm::split(machines, ','))
+    if (name.trim() == "portable")
+      llvm::append_range(names, llvm::split(kinds()[kind].portable, ','));
+    else
+      names.push_back(name.trim());
+  auto needs = [](const KernelTarget *target) {
+    return llvm::StringRef(target->features()).count(',');
+  };
+  std::vector<const KernelTarget *> targets;
+  for (llvm::StringRef name : names) {
+    if (name.empty())
+      return llvm::createStringError("a CPU without a name is listed in '" +
+                                     machines + "'");
+    llvm::Expected<const KernelTarget *> target =
+        named((kind + ":" + name).str());
+    if (!target)
+      return target.takeError();
+    for (const KernelTarget *other : targets) {
+      if (other->identity() == (*target)->identity())
+        return llvm::createStringError("the CPU '" + name +
+                                       "' is listed twice");
+      if (other->triple() != (*target)->triple())
+        return llvm::createStringError("one file cannot have code for '" +
+                                       other->machine() + "' and '" + name +
+                                       "', which are of other kinds");
+    }
+    // Behind those that need as much.
+    targets.insert(llvm::upper_bound(
+                       targets, *target,
+                       [&](const KernelTarget *own, const KernelTarget *other) {
+                         return needs(own) > needs(other);
+                       }),
+                   *target);
+  }
+  return targets;
 }

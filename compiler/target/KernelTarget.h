@@ -52,8 +52,17 @@ public:
   using Factory =
       llvm::Expected<std::unique_ptr<KernelTarget>> (*)(llvm::StringRef);
   /// Makes a kind of target known: `create` is given the machine's name,
-  /// `native` where there is none.
-  static void add(llvm::StringRef kind, Factory create);
+  /// `native` where there is none. `portable` lists the machines that code for
+  /// all is made for, separated by commas.
+  static void add(llvm::StringRef kind, Factory create,
+                  llvm::StringRef portable);
+
+  /// The targets of a kind for a list of machines, separated by commas, where
+  /// `portable` stands for several; those that need more come first. Fails for
+  /// a name that is none or twice there, and for machines whose code cannot be
+  /// in one file.
+  static llvm::Expected<std::vector<const KernelTarget *>>
+  variants(llvm::StringRef kind, llvm::StringRef machines);
 
   //===--------------------------------------------------------------------===//
   // The machine
@@ -112,7 +121,8 @@ public:
   /// Adds the passes that lower a module of kernels to the llvm dialect.
   virtual void addLoweringPasses(mlir::OpPassManager &passes) const = 0;
 
-  /// Translates lowered kernels to LLVM IR; null after an error at the module.
+  /// Translates lowered kernels to LLVM IR, in which every function says what
+  /// machine it is for; null after an error at the module.
   virtual std::unique_ptr<llvm::Module>
   translate(mlir::ModuleOp kernels, llvm::LLVMContext &context) const = 0;
 

@@ -77,6 +77,37 @@ class Usage(unittest.TestCase):
             self.assertEqual(tfmc("build", MODELS / "addition.tfm", "--cpu", "cortex-a72", "--emit", "obj",
                                   "-o", target).returncode, 0)
 
+    def test_several_processors_in_one_binary(self):
+        with tempfile.TemporaryDirectory() as folder:
+            target = pathlib.Path(folder, "model")
+            # Those that need more come first, whatever their order was.
+            self.assertEqual(tfmc("build", MODELS / "addition.tfm", "--cpu", "x86-64-v3,native",
+                                  "-o", target).returncode, 0)
+            variants = json.loads(run(target, "info", "--json").stdout)["variants"]
+            self.assertEqual(len(variants), 2)
+            self.assertEqual(variants[1]["cpu"], "x86-64-v3")
+            self.assertEqual([variant["chosen"] for variant in variants], [True, False])
+            self.assertGreater(len(variants[0]["features"]), len(variants[1]["features"]))
+            portable = tfmc("build", MODELS / "addition.tfm", "--cpu", "portable", "-o", target)
+            self.assertEqual(portable.returncode, 0, portable.stderr)
+            names = [variant["cpu"] for variant in json.loads(run(target, "info", "--json").stdout)["variants"]]
+            self.assertEqual(names, ["x86-64-v4", "x86-64-v3"])
+            # It trains and generates as any other.
+            trained = run(target, "train", "--steps", "3", "--out", "run", cwd=folder)
+            self.assertEqual(trained.returncode, 0, trained.stderr)
+
+    def test_several_processors_that_do_not_go_together(self):
+        for cpus, words in (("haswell,haswell", "'haswell' is listed twice"),
+                            ("haswell,pentium9", "unknown CPU 'pentium9'"),
+                            ("haswell,", "a CPU without a name"), ("", "a CPU without a name"),
+                            ("haswell,cortex-a72", "code for 'haswell' and 'cortex-a72'")):
+            result = tfmc("build", MODELS / "addition.tfm", "--cpu", cpus, "-o", "/dev/null")
+            self.assertEqual(result.returncode, 1, cpus)
+            self.assertIn(words, result.stderr)
+        result = tfmc("build", MODELS / "addition.tfm", "--cpu", "haswell,znver4", "--emit", "schedule")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("a schedule is that of one CPU", result.stderr)
+
     def test_a_processor_that_is_none(self):
         for command in ["build"], ["report", "--memory"]:
             result = tfmc(*command, MODELS / "addition.tfm", "--cpu", "pentium9")

@@ -10,6 +10,7 @@
 #include "runtime/device/cpu_features.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
+#include "llvm/IR/Function.h"
 #include "llvm/MC/MCSubtargetInfo.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Support/TargetSelect.h"
@@ -131,8 +132,13 @@ llvm::Expected<CpuMachine> CpuMachine::named(llvm::StringRef cpu) {
                            cpu.starts_with("apple-")
                                ? "arm64-apple-macosx11.0"
                                : "aarch64-unknown-linux-gnu"};
+  // As this machine calls its own kind, so that their code can be in one file.
+  llvm::Triple here(llvm::sys::getProcessTriple());
   for (const char *triple : triples) {
-    target.triple = triple;
+    llvm::Triple there(triple);
+    bool isHere =
+        there.getArch() == here.getArch() && there.getOS() == here.getOS();
+    target.triple = isHere ? here.str() : triple;
     target.features =
         llvm::Triple(target.triple).isX86() ? "-prefer-256-bit" : "";
     if (std::unique_ptr<llvm::MCSubtargetInfo> info = subtarget(
@@ -159,6 +165,12 @@ std::string CpuMachine::requirements() const {
       if (info->checkFeatures("+" + std::string(name)))
         names.emplace_back(name);
   return llvm::join(names, ",");
+}
+
+void CpuMachine::describe(llvm::Function &function) const {
+  function.addFnAttr("target-cpu", cpu);
+  if (!features.empty())
+    function.addFnAttr("target-features", features);
 }
 
 int64_t CpuMachine::tileVectors() const { return lanes >= 8 ? 2 : 3; }

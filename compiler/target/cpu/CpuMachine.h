@@ -16,6 +16,7 @@
 #include <string>
 
 namespace llvm {
+class Function;
 class TargetMachine;
 } // namespace llvm
 
@@ -47,6 +48,10 @@ struct CpuMachine {
   /// commas: of those in runtime/device/cpu_features.h the ones that this one
   /// has. Code for AArch64 needs none beyond NEON.
   std::string requirements() const;
+
+  /// Has the code generator make a function for this processor, whatever the
+  /// others in its module are for.
+  void describe(llvm::Function &function) const;
 
   /// Rows of the register tile of a matrix product.
   int64_t tileRows() const;

@@ -19,6 +19,7 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Support/MemoryBufferRef.h"
+#include "llvm/TargetParser/Host.h"
 
 using namespace mlir;
 using namespace tfm;
@@ -111,14 +112,20 @@ public:
   std::unique_ptr<llvm::Module>
   translate(ModuleOp kernels, llvm::LLVMContext &context) const override {
     std::unique_ptr<llvm::Module> code = translateToLLVM(kernels, context);
-    if (code)
-      code->setTargetTriple(llvm::Triple(cpu.triple));
+    if (!code)
+      return nullptr;
+    code->setTargetTriple(llvm::Triple(cpu.triple));
+    for (llvm::Function &function : *code)
+      cpu.describe(function);
     return code;
   }
 
   llvm::Function *emitProgram(sched::ProgramOp program,
                               llvm::Module &module) const override {
-    return tfm::emitProgram(program, module);
+    llvm::Function *run = tfm::emitProgram(program, module);
+    for (llvm::Function &function : module)
+      cpu.describe(function); // and what it calls beside kernels
+    return run;
   }
 
   /// LLVM may turn a loop or a function of math into a call; a model calls
@@ -153,12 +160,14 @@ private:
 
 void tfm::registerCpuTarget() {
   cpu::registerTfmCpuPasses();
-  KernelTarget::add(
-      "cpu",
+  auto create =
       [](StringRef machine) -> llvm::Expected<std::unique_ptr<KernelTarget>> {
-        llvm::Expected<CpuMachine> found = CpuMachine::named(machine);
-        if (!found)
-          return found.takeError();
-        return std::make_unique<CpuTarget>(std::move(*found));
-      });
+    llvm::Expected<CpuMachine> found = CpuMachine::named(machine);
+    if (!found)
+      return found.takeError();
+    return std::make_unique<CpuTarget>(std::move(*found));
+  };
+  // With AVX-512, as servers have it since 2017, and with AVX2.
+  bool x86 = llvm::Triple(llvm::sys::getProcessTriple()).isX86();
+  KernelTarget::add("cpu", create, x86 ? "x86-64-v4,x86-64-v3" : "generic");
 }

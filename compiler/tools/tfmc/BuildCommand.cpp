@@ -44,7 +44,8 @@ void tfm::addBuildCommand(CLI::App &app, int &status) {
       ->check(CLI::IsMember(names).description(""));
   command->add_option(
       "--cpu", build.cpu,
-      "The CPU to compile for, by LLVM's name (default: native)");
+      "The CPU to compile for, by LLVM's name (default: native), several with "
+      "commas between, or portable: the best that fits is chosen at start");
   command->add_option("--target", options->target, "cpu")
       ->check(CLI::IsMember({"cpu", "cuda"}).description(""));
   command->add_option("--precision", options->precision, "f32")

@@ -1,6 +1,6 @@
 // RUN: not tfm-opt %s --sched-emit-kernels="target=cpu:pentagon" 2>&1 | FileCheck %s --check-prefix=MACHINE
 // RUN: not tfm-opt %s --sched-emit-kernels="target=abacus" 2>&1 | FileCheck %s --check-prefix=KIND
-// RUN: tfm-opt %s --sched-emit-kernels="target=cpu:x86-64-v3" --verify-diagnostics
+// RUN: tfm-opt %s --sched-emit-kernels="target=cpu:x86-64-v3" --split-input-file --verify-diagnostics
 
 // A machine that LLVM does not know, and a kind of target that there is not.
 // MACHINE: error: unknown CPU 'pentagon'
@@ -22,5 +22,31 @@ module {
       %u = tfm.matmul %s, %t : tensor<4x4xf32>, tensor<4x4xf32> accumulate f64
       sched.write %u, %r : tensor<4x4xf32> to memref<4x4xf32, strided<[4, 1]>>
     }
+  }
+}
+
+// -----
+
+// Elements that no kernel takes: what moves them, and what only computes with
+// them.
+sched.program @elements {
+  %x = sched.buffer activation "x" at 0 live [0, 2] : memref<64xi8>
+  %y = sched.buffer activation "y" at 64 live [0, 2] : memref<64xi8>
+  %a = sched.view %x at 0 : memref<64xi8> to memref<8xf64, strided<[1]>>
+  %b = sched.view %y at 0 : memref<64xi8> to memref<8xf64, strided<[1]>>
+  // expected-error @+1 {{no kernel takes elements of type 'f64'}}
+  sched.copy %a, %b : memref<8xf64, strided<[1]>> to memref<8xf64, strided<[1]>>
+  // expected-error @+1 {{no kernel takes elements of type 'f64'}}
+  sched.fill 0.0 : f64, %a : memref<8xf64, strided<[1]>>
+  %c = sched.view %x at 0 : memref<64xi8> to memref<8xf32, strided<[1]>>
+  %d = sched.view %y at 0 : memref<64xi8> to memref<8xf32, strided<[1]>>
+  // expected-error @+1 {{no kernel takes elements of type 'f64'}}
+  sched.launch row 1 by 8 reads(%c : memref<8xf32, strided<[1]>>) writes(%d : memref<8xf32, strided<[1]>>) [point, point] {
+  ^bb0(%p: memref<8xf32, strided<[1]>>, %q: memref<8xf32, strided<[1]>>):
+    %s = sched.read %p : memref<8xf32, strided<[1]>> to tensor<8xf32>
+    %t = tfm.cast %s : tensor<8xf32> to tensor<8xf64>
+    %u = tfm.exp %t : tensor<8xf64>
+    %v = tfm.cast %u : tensor<8xf64> to tensor<8xf32>
+    sched.write %v, %q : tensor<8xf32> to memref<8xf32, strided<[1]>>
   }
 }

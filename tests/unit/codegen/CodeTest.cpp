@@ -46,7 +46,7 @@ struct Compiled {
     if (!model.module)
       return;
     EXPECT_TRUE(succeeded(scheduleModel(*model.module, target)));
-    code = emitModel(*model.module, target, context);
+    code = emitModel(ScheduledModel{*model.module, target}, context);
     EXPECT_TRUE(code) << "emission failed";
   }
 

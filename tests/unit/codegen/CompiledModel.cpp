@@ -67,23 +67,36 @@ int64_t claimNext(tfm_thread *thread) {
 
 } // namespace
 
-CompiledModel::CompiledModel(mlir::ModuleOp module) : schedule(module.clone()) {
-  // Tolerances are to hold for the code of any CPU that can run here.
+/// Tolerances are to hold for the code of any CPU that can run here.
+static std::string testedCpu() {
   const char *cpu = std::getenv("TFM_TEST_CPU");
-  llvm::ExitOnError exitOnError("TFM_TEST_CPU: ");
+  return cpu ? cpu : "native";
+}
+
+CompiledModel::CompiledModel(mlir::ModuleOp module)
+    : CompiledModel(module, testedCpu(), 0) {}
+
+CompiledModel::CompiledModel(mlir::ModuleOp module, llvm::StringRef cpus,
+                             size_t number) {
   registerTargets();
-  const KernelTarget &target = *exitOnError(
-      KernelTarget::named(std::string("cpu:") + (cpu ? cpu : "native")));
-  bool scheduled = succeeded(scheduleModel(*schedule, target));
-  assert(scheduled && "scheduling failed");
-  (void)scheduled;
+  std::vector<const KernelTarget *> targets =
+      llvm::cantFail(KernelTarget::variants("cpu", cpus));
+  std::vector<mlir::OwningOpRef<mlir::ModuleOp>> schedules;
+  std::vector<ScheduledModel> variants;
+  for (const KernelTarget *target : targets) {
+    schedules.push_back(module.clone());
+    bool scheduled = succeeded(scheduleModel(*schedules.back(), *target));
+    assert(scheduled && "scheduling failed");
+    (void)scheduled;
+    variants.push_back({*schedules.back(), *target});
+  }
   llvm::LLVMContext context;
-  std::unique_ptr<llvm::Module> llvmModule =
-      emitModel(*schedule, target, context);
+  std::unique_ptr<llvm::Module> llvmModule = emitModel(variants, context);
   assert(llvmModule && "emission failed");
+  schedule = std::move(schedules[number]);
   llvm::SmallVector<char, 0> object;
   llvm::raw_svector_ostream os(object);
-  llvm::cantFail(target.writeObject(*llvmModule, os));
+  llvm::cantFail(targets.front()->writeObject(*llvmModule, os));
   llvm::InitializeNativeTarget();
   llvm::InitializeNativeTargetAsmPrinter();
   jit = llvm::cantFail(llvm::orc::LLJITBuilder().create());
@@ -92,7 +105,7 @@ CompiledModel::CompiledModel(mlir::ModuleOp module) : schedule(module.clone()) {
           std::move(object), false)));
   model = llvm::cantFail(jit->lookup("tfm_model_descriptor"))
               .toPtr<const tfm_model *>();
-  variant = &model->variants[0];
+  variant = &model->variants[number];
   storage.resize(variant->arena_bytes + 64);
   arena = aligned(storage);
   for (int i = 0; i < variant->constant_count; ++i)

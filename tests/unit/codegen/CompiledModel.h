@@ -21,6 +21,8 @@ class CompiledModel {
 public:
   /// `module` stays as it is.
   explicit CompiledModel(mlir::ModuleOp module);
+  /// The variant of that number of a build for several CPUs (`--cpu`).
+  CompiledModel(mlir::ModuleOp module, llvm::StringRef cpus, size_t number);
 
   /// Fills a parameter, all layers stacked, in the order of its `tfm.param`.
   void setParameter(llvm::StringRef symbol, const oracle::Tensor &value);

@@ -9,11 +9,8 @@
 #include "tests/unit/oracle/Gradients.h"
 
 #include "compiler/driver/Compile.h"
-#include "compiler/target/cpu/Target.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/IR/Diagnostics.h"
-#include "llvm/IR/LLVMContext.h"
-#include "llvm/IR/Module.h"
+#include "runtime/device/variant.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "gtest/gtest.h"
 
@@ -64,6 +61,32 @@ void expectCompiles(llvm::StringRef text, double tolerance = 2e-6,
     for (size_t i = 0; i < got.size(); ++i)
       EXPECT_EQ(got[i].data, again[i].data)
           << "result " << i << " with three threads";
+  }
+}
+
+// One file with code for several CPUs, those that need more first: each variant
+// gives the bits that a file of its own gives.
+TEST(Program, VariantsComputeWhatEachDoesAlone) {
+  oracle::TestModule module(R"(
+    func.func @f(%a: tensor<37x64xf32>, %b: tensor<64x48xf32>) -> tensor<37x48xf32> {
+      %0 = tfm.matmul %a, %b : tensor<37x64xf32>, tensor<64x48xf32>
+      %1 = tfm.gelu_tanh %0 : tensor<37x48xf32>
+      return %1 : tensor<37x48xf32>
+    })");
+  std::mt19937 random(7);
+  std::vector<Tensor> inputs =
+      oracle::randomInputs(module.function("f"), random);
+  ASSERT_TRUE(mlir::succeeded(prepare(*module.module, nativeTarget())));
+  const char *cpus[] = {"x86-64-v4", "x86-64-v3"};
+  for (size_t number : {0, 1}) {
+    CompiledModel both(*module.module, "x86-64-v3,x86-64-v4", number);
+    ASSERT_EQ(both.model->variant_count, 2);
+    EXPECT_STREQ(both.variant->machine, cpus[number]);
+    if (std::string missing = missingFeatures(both.variant->features);
+        !missing.empty())
+      GTEST_SKIP() << "this machine has no " << missing;
+    CompiledModel alone(*module.module, cpus[number], 0);
+    EXPECT_EQ(both.run("f", inputs)[0].data, alone.run("f", inputs)[0].data);
   }
 }
 
@@ -322,23 +345,4 @@ TEST(Program, MaskOfPositions) {
       %y = tfm.matmul %w, %x : tensor<2x3x8x8xf32>, tensor<2x3x8x4xf32>
       return %y : tensor<2x3x8x4xf32>
     })");
-}
-
-// There is no kernel for them: f64 read as f32 would be other numbers.
-TEST(Program, ElementsWithoutKernelsAreAnError) {
-  oracle::TestModule module(R"(
-    func.func @f(%x: tensor<4x8xf64>) -> tensor<4x8xf64> {
-      %y = tfm.exp %x : tensor<4x8xf64>
-      return %y : tensor<4x8xf64>
-    })");
-  ASSERT_TRUE(mlir::succeeded(prepare(*module.module)));
-  ASSERT_TRUE(mlir::succeeded(scheduleModel(*module.module)));
-  std::string message;
-  mlir::ScopedDiagnosticHandler handler(
-      module.context.get(),
-      [&](mlir::Diagnostic &diagnostic) { message += diagnostic.str(); });
-  llvm::LLVMContext context;
-  EXPECT_FALSE(emitModel(*module.module,
-                         llvm::cantFail(CpuTarget::named("native")), context));
-  EXPECT_EQ(message, "no kernel takes elements of type 'f64'");
 }
