@@ -9,7 +9,7 @@
 #define TFM_ORACLE_FRAME_H
 
 #include "compiler/dialect/TfmDialect.h"
-#include "compiler/oracle/Evaluator.h"
+#include "compiler/oracle/Interpreter.h"
 
 #include "llvm/ADT/DenseMap.h"
 

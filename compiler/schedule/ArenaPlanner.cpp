@@ -17,13 +17,13 @@ namespace {
 /// Attempts from one order, where the first does not meet the bound.
 constexpr int kRounds = 128;
 
-bool overlapInTime(const Interval &a, const Interval &b) {
+bool overlapInTime(const LiveInterval &a, const LiveInterval &b) {
   return a.begin <= b.end && b.begin <= a.end;
 }
 
 /// Puts each interval, in the given order, at the lowest offset that is free
 /// during its life. Returns the bytes needed.
-int64_t placeInOrder(llvm::ArrayRef<Interval> intervals,
+int64_t placeInOrder(llvm::ArrayRef<LiveInterval> intervals,
                      llvm::ArrayRef<int> order, std::vector<int64_t> &offsets) {
   int64_t total = 0;
   std::vector<int> placed;
@@ -49,11 +49,11 @@ int64_t placeInOrder(llvm::ArrayRef<Interval> intervals,
 
 } // namespace
 
-int64_t tfm::mostLive(llvm::ArrayRef<Interval> intervals) {
+int64_t tfm::mostLive(llvm::ArrayRef<LiveInterval> intervals) {
   int64_t result = 0;
-  for (const Interval &at : intervals) {
+  for (const LiveInterval &at : intervals) {
     int64_t sum = 0;
-    for (const Interval &interval : intervals)
+    for (const LiveInterval &interval : intervals)
       if (interval.begin <= at.begin && at.begin <= interval.end)
         sum += interval.bytes;
     result = std::max(result, sum);
@@ -61,11 +61,11 @@ int64_t tfm::mostLive(llvm::ArrayRef<Interval> intervals) {
   return result;
 }
 
-int64_t tfm::planIntervals(llvm::MutableArrayRef<Interval> intervals) {
+int64_t tfm::planIntervals(llvm::MutableArrayRef<LiveInterval> intervals) {
   int64_t bound = mostLive(intervals);
   std::vector<int64_t> best(intervals.size(), 0), offsets(intervals.size(), 0);
   int64_t bestTotal = INT64_MAX;
-  auto life = [](const Interval &interval) {
+  auto life = [](const LiveInterval &interval) {
     return interval.end - interval.begin;
   };
   // No single order is best on every graph; together they meet the lower bound
@@ -75,7 +75,7 @@ int64_t tfm::planIntervals(llvm::MutableArrayRef<Interval> intervals) {
     for (auto [i, number] : llvm::enumerate(order))
       number = static_cast<int>(i);
     llvm::sort(order, [&](int a, int b) {
-      const Interval &x = intervals[a], &y = intervals[b];
+      const LiveInterval &x = intervals[a], &y = intervals[b];
       return before(x, y) || (!before(y, x) && a < b);
     });
     for (int round = 0; round < kRounds && bestTotal > bound; ++round) {
@@ -90,7 +90,7 @@ int64_t tfm::planIntervals(llvm::MutableArrayRef<Interval> intervals) {
       std::rotate(order.begin(), top, top + 1);
     }
   };
-  using I = const Interval &;
+  using I = const LiveInterval &;
   attempt([](I a, I b) { return a.bytes > b.bytes; });
   attempt([](I a, I b) { return a.begin < b.begin; });
   attempt([&](I a, I b) { return life(a) > life(b); });

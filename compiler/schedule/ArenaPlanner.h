@@ -14,7 +14,7 @@
 namespace tfm {
 
 /// So many bytes, a multiple of the alignment, from one time to another.
-struct Interval {
+struct LiveInterval {
   int64_t bytes = 0;
   int64_t begin = 0, end = 0;
   /// Set by planning.
@@ -22,13 +22,13 @@ struct Interval {
 };
 
 /// The largest sum of sizes at one time: no plan can do with less.
-int64_t mostLive(llvm::ArrayRef<Interval> intervals);
+int64_t mostLive(llvm::ArrayRef<LiveInterval> intervals);
 
 /// Gives every interval an offset, so that none overlap in time and in bytes.
 /// Returns the bytes needed: of several greedy orders the best, each with
 /// rounds in which the interval that sticks out at the top chooses first the
 /// next time ("squeaky wheel" optimization, Joslin and Clements 1999).
-int64_t planIntervals(llvm::MutableArrayRef<Interval> intervals);
+int64_t planIntervals(llvm::MutableArrayRef<LiveInterval> intervals);
 
 } // namespace tfm
 

@@ -36,7 +36,7 @@ struct PlanMemoryPass : tfm::sched::impl::PlanMemoryPassBase<PlanMemoryPass> {
     // Programs run one at a time, so their activations share the same bytes.
     for (auto program : module.getOps<ProgramOp>()) {
       auto lifetimes = lifetimesOf(program);
-      SmallVector<Interval> intervals;
+      SmallVector<LiveInterval> intervals;
       for (auto &[buffer, life] : lifetimes)
         intervals.push_back(
             {static_cast<int64_t>(llvm::alignTo(

@@ -25,7 +25,7 @@ namespace {
 
 /// Builds one step over flat tensors of `type`. Numbers that are the same for
 /// every element are computed once, as scalars.
-struct Step {
+struct UpdateBuilder {
   TfmBuilder b;
   const Optimizer &optimizer;
   /// 0 for the range that weight decay leaves alone.
@@ -120,20 +120,21 @@ struct AddUpdatePass : tfm::impl::AddUpdatePassBase<AddUpdatePass> {
     TfmBuilder b{builder, loc};
     Value g =
         b.mul(block->getArgument(1), b.broadcast(block->getArgument(5), flat));
-    Step step{b,
-              optimizer,
-              decay,
-              flat,
-              block->getArgument(0),
-              g,
-              block->getArgument(2),
-              block->getArgument(3),
-              block->getArgument(4)};
+    UpdateBuilder update{b,
+                         optimizer,
+                         decay,
+                         flat,
+                         block->getArgument(0),
+                         g,
+                         block->getArgument(2),
+                         block->getArgument(3),
+                         block->getArgument(4)};
     if (optimizer.kind == Optimizer::Kind::Sgd)
-      step.sgd();
+      update.sgd();
     else
-      step.adam();
-    func::ReturnOp::create(builder, loc, ValueRange{step.p, step.m, step.v});
+      update.adam();
+    func::ReturnOp::create(builder, loc,
+                           ValueRange{update.p, update.m, update.v});
   }
 };
 

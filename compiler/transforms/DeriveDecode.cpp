@@ -86,7 +86,7 @@ private:
   using Masks = std::map<int64_t, Value>;
 
   /// What is at hand in one block of the new function.
-  struct Scope {
+  struct BlockState {
     IRMapping values;
     Value start; ///< the first new position of every sequence, [B]
     Value ids;   ///< all new positions, [B, count], at most the last one
@@ -95,20 +95,20 @@ private:
     Caches caches, updated;
   };
 
-  void cloneBlock(Block &block, Scope &scope);
-  void cloneRepeat(RepeatOp repeat, Scope &scope);
-  void cloneAttention(AttentionOp attention, Scope &scope);
-  void cloneCumsum(CumsumOp sum, Scope &scope);
+  void cloneBlock(Block &block, BlockState &state);
+  void cloneRepeat(RepeatOp repeat, BlockState &state);
+  void cloneAttention(AttentionOp attention, BlockState &state);
+  void cloneCumsum(CumsumOp sum, BlockState &state);
   void cloneOp(Operation *op, IRMapping &values, PositionSelector &selector);
   std::optional<SequenceTag> placeBefore(Operation *op, Value operand,
                                          const SequenceTag &tag);
-  Value maskFor(std::optional<uint64_t> window, Scope &scope) {
-    return scope.masks.at(window.value_or(0));
+  Value maskFor(std::optional<uint64_t> window, BlockState &state) {
+    return state.masks.at(window.value_or(0));
   }
   Value makeMask(int64_t window, Value ids);
   Value positionsFrom(Value start, int64_t number);
   void findSuffix();
-  Value inSuffix(Value value, Scope &scope);
+  Value inSuffix(Value value, BlockState &state);
 
   func::FuncOp forward;
   const SequenceAnalysis &analysis;
@@ -221,22 +221,22 @@ void StepBuilder::cloneOp(Operation *op, IRMapping &values,
   }
 }
 
-void StepBuilder::cloneAttention(AttentionOp attention, Scope &scope) {
+void StepBuilder::cloneAttention(AttentionOp attention, BlockState &state) {
   Value updated[2];
   for (int i = 0; i < 2; ++i) {
-    Value cache = scope.caches[scope.updated.size()];
-    Value now = scope.values.lookup(attention->getOperand(1 + i));
+    Value cache = state.caches[state.updated.size()];
+    Value now = state.values.lookup(attention->getOperand(1 + i));
     updated[i] = CacheUpdateOp::create(
-        builder, attention.getLoc(), cache.getType(), cache, now, scope.start);
-    scope.updated.push_back(updated[i]);
+        builder, attention.getLoc(), cache.getType(), cache, now, state.start);
+    state.updated.push_back(updated[i]);
   }
-  Value mask = maskFor(attention.getWindow(), scope);
+  Value mask = maskFor(attention.getWindow(), state);
   if (Value own = attention.getMask()) {
     Value here;
     if (analysis.find(own)) {
-      here = scope.values.lookup(own);
+      here = state.values.lookup(own);
     } else {
-      PositionSelector selector(builder, analysis, scope.values, scope.ids,
+      PositionSelector selector(builder, analysis, state.values, state.ids,
                                 count);
       here = selector.maskAt(own);
     }
@@ -253,7 +253,7 @@ void StepBuilder::cloneAttention(AttentionOp attention, Scope &scope) {
           b.select(mask, here,
                    b.constant(here, -std::numeric_limits<double>::infinity()));
   }
-  auto result = cast<AttentionOp>(builder.clone(*attention, scope.values));
+  auto result = cast<AttentionOp>(builder.clone(*attention, state.values));
   result.getKMutable().assign(updated[0]);
   result.getVMutable().assign(updated[1]);
   result.getMaskMutable().assign(mask);
@@ -268,27 +268,27 @@ void StepBuilder::cloneAttention(AttentionOp attention, Scope &scope) {
     SmallVector<int64_t> shape(tensorType(from).getShape());
     shape[tag.time.axis] = count;
     to.setType(RankedTensorType::get(shape, tensorType(from).getElementType()));
-    scope.values.map(from, to);
+    state.values.map(from, to);
   }
 }
 
 /// The sum before the first new position, which its cache knows, and those of
 /// the new positions among themselves.
-void StepBuilder::cloneCumsum(CumsumOp sum, Scope &scope) {
+void StepBuilder::cloneCumsum(CumsumOp sum, BlockState &state) {
   const SequenceTag &tag = *analysis.find(sum.getY());
   RankedTensorType whole = tensorType(sum.getY());
-  Value cache = scope.caches[scope.updated.size()];
-  Value x = scope.values.lookup(sum.getX());
+  Value cache = state.caches[state.updated.size()];
+  Value x = state.values.lookup(sum.getX());
   RankedTensorType type = tensorType(x);
   Value sums = CumsumOp::create(builder, sum.getLoc(), x, sum.getAxis());
 
-  RankedTensorType starts = tensorType(scope.start);
+  RankedTensorType starts = tensorType(state.start);
   auto number = [&](int32_t value) -> Value {
     return ConstantOp::create(builder, loc,
                               DenseElementsAttr::get(starts, value));
   };
   Value last =
-      MaxOp::create(builder, loc, b.sub(scope.start, number(1)), number(0));
+      MaxOp::create(builder, loc, b.sub(state.start, number(1)), number(0));
   Value before = selectPositions(
       builder, b.reshape(cache, whole), tag, analysis.batch(),
       analysis.length(),
@@ -298,7 +298,7 @@ void StepBuilder::cloneCumsum(CumsumOp sum, Scope &scope) {
   RankedTensorType one = tensorType(before);
   SmallVector<int64_t> perSequence(one.getRank(), 1);
   perSequence[0] = analysis.batch();
-  Value isFirst = b.compare(CompareKind::eq, scope.start, number(0));
+  Value isFirst = b.compare(CompareKind::eq, state.start, number(0));
   isFirst = b.reshape(isFirst,
                       RankedTensorType::get(perSequence, builder.getI1Type()));
   isFirst = b.broadcast(isFirst, one.clone(builder.getI1Type()));
@@ -308,33 +308,33 @@ void StepBuilder::cloneCumsum(CumsumOp sum, Scope &scope) {
   RankedTensorType cached = tensorType(cache);
   SmallVector<int64_t> rows(cached.getShape());
   rows[2] = count;
-  scope.updated.push_back(
+  state.updated.push_back(
       CacheUpdateOp::create(builder, sum.getLoc(), cached, cache,
-                            b.reshape(sums, cached.clone(rows)), scope.start));
-  scope.values.map(sum.getY(), sums);
+                            b.reshape(sums, cached.clone(rows)), state.start));
+  state.values.map(sum.getY(), sums);
 }
 
-void StepBuilder::cloneRepeat(RepeatOp repeat, Scope &scope) {
+void StepBuilder::cloneRepeat(RepeatOp repeat, BlockState &state) {
   SmallVector<RankedTensorType> types;
   collectCaches(*repeat.getBlock(), analysis, {}, types);
   auto mapped = [&](ValueRange range) {
     SmallVector<Value> result;
     for (Value value : range)
-      result.push_back(scope.values.lookup(value));
+      result.push_back(state.values.lookup(value));
     return result;
   };
   SmallVector<Value> carried = mapped(repeat.getCarried()),
                      stacked = mapped(repeat.getStacked()),
                      shared = mapped(repeat.getShared());
-  size_t first = scope.updated.size();
+  size_t first = state.updated.size();
   for (size_t i = 0; i < types.size(); ++i)
-    stacked.push_back(scope.caches[first + i]);
-  shared.push_back(scope.start);
-  shared.push_back(scope.ids);
-  for (auto &[window, mask] : scope.masks)
+    stacked.push_back(state.caches[first + i]);
+  shared.push_back(state.start);
+  shared.push_back(state.ids);
+  for (auto &[window, mask] : state.masks)
     shared.push_back(mask);
 
-  PositionSelector selector(builder, analysis, scope.values, scope.ids, count);
+  PositionSelector selector(builder, analysis, state.values, state.ids, count);
   SmallVector<Type> results;
   for (Value result : repeat.getResults()) {
     const SequenceTag *tag = analysis.find(result);
@@ -350,7 +350,7 @@ void StepBuilder::cloneRepeat(RepeatOp repeat, Scope &scope) {
 
   OpBuilder::InsertionGuard guard(builder);
   Block *body = builder.createBlock(&copy.getBody());
-  Scope inner;
+  BlockState inner;
   inner.values.map(repeat.getLayer(),
                    body->addArgument(builder.getIndexType(), loc));
   auto bind = [&](ValueRange olds, ValueRange news) {
@@ -372,9 +372,9 @@ void StepBuilder::cloneRepeat(RepeatOp repeat, Scope &scope) {
   }
   bind(repeat.getSharedArgs(),
        ValueRange(shared).take_front(repeat.getShared().size()));
-  inner.start = body->addArgument(scope.start.getType(), loc);
-  inner.ids = body->addArgument(scope.ids.getType(), loc);
-  for (auto &[window, mask] : scope.masks)
+  inner.start = body->addArgument(state.start.getType(), loc);
+  inner.ids = body->addArgument(state.ids.getType(), loc);
+  for (auto &[window, mask] : state.masks)
     inner.masks[window] = body->addArgument(mask.getType(), loc);
   cloneBlock(*repeat.getBlock(), inner);
   SmallVector<Value> yielded;
@@ -384,41 +384,41 @@ void StepBuilder::cloneRepeat(RepeatOp repeat, Scope &scope) {
   YieldOp::create(builder, repeat.getYield().getLoc(), yielded);
 
   for (auto [old, value] : llvm::zip(repeat.getResults(), copy.getResults()))
-    scope.values.map(old, value);
-  llvm::append_range(scope.updated, copy.getResults().take_back(types.size()));
+    state.values.map(old, value);
+  llvm::append_range(state.updated, copy.getResults().take_back(types.size()));
 }
 
-void StepBuilder::cloneBlock(Block &block, Scope &scope) {
+void StepBuilder::cloneBlock(Block &block, BlockState &state) {
   for (Operation &op : block.without_terminator()) {
     if (auto repeat = dyn_cast<RepeatOp>(&op)) {
-      cloneRepeat(repeat, scope);
+      cloneRepeat(repeat, state);
     } else if (analysis.isCausal(&op)) {
       // What may be kept (`canKeep`).
       if (auto attention = dyn_cast<AttentionOp>(op))
-        cloneAttention(attention, scope);
+        cloneAttention(attention, state);
       else
-        cloneCumsum(cast<CumsumOp>(op), scope);
+        cloneCumsum(cast<CumsumOp>(op), state);
     } else if (suffix.contains(&op)) {
       for (Value operand : op.getOperands())
-        inSuffix(operand, scope);
-      PositionSelector selector(builder, analysis, scope.values, lastIds, 1);
+        inSuffix(operand, state);
+      PositionSelector selector(builder, analysis, state.values, lastIds, 1);
       cloneOp(&op, lastValues, selector);
     } else {
-      PositionSelector selector(builder, analysis, scope.values, scope.ids,
+      PositionSelector selector(builder, analysis, state.values, state.ids,
                                 count);
-      cloneOp(&op, scope.values, selector);
+      cloneOp(&op, state.values, selector);
     }
   }
 }
 
 /// Brings a value to the last token's.
-Value StepBuilder::inSuffix(Value value, Scope &scope) {
+Value StepBuilder::inSuffix(Value value, BlockState &state) {
   if (Value known = lastValues.lookupOrNull(value))
     return known;
-  Value whole = scope.values.lookup(value);
+  Value whole = state.values.lookup(value);
   Value result = whole;
   if (const SequenceTag *tag = analysis.find(value)) {
-    PositionSelector selector(builder, analysis, scope.values, scope.ids,
+    PositionSelector selector(builder, analysis, state.values, state.ids,
                               count);
     result = selectPositions(builder, whole, selector.sizedTag(*tag),
                              analysis.batch(), count, lastIndex);
@@ -481,17 +481,17 @@ func::FuncOp StepBuilder::build() {
 
   Block *body = step.addEntryBlock();
   builder.setInsertionPointToStart(body);
-  Scope scope;
+  BlockState state;
   for (BlockArgument arg : block.getArguments())
-    scope.values.map(arg, body->getArgument(arg.getArgNumber()));
-  scope.start = body->getArgument(block.getNumArguments());
-  scope.ids = positionsFrom(scope.start, count);
+    state.values.map(arg, body->getArgument(arg.getArgNumber()));
+  state.start = body->getArgument(block.getNumArguments());
+  state.ids = positionsFrom(state.start, count);
   for (size_t i = 0; i < caches.size(); ++i)
-    scope.caches.push_back(body->getArgument(firstCache + i));
+    state.caches.push_back(body->getArgument(firstCache + i));
   forward.walk([&](AttentionOp attention) {
     int64_t window = attention.getWindow().value_or(0);
-    if (attention.getCausal() && !scope.masks.count(window))
-      scope.masks[window] = makeMask(window, scope.ids);
+    if (attention.getCausal() && !state.masks.count(window))
+      state.masks[window] = makeMask(window, state.ids);
   });
   if (prefill) {
     findSuffix();
@@ -505,13 +505,13 @@ func::FuncOp StepBuilder::build() {
         MaxOp::create(builder, loc, b.sub(length, number(1)), number(0));
     lastIndex = b.reshape(
         index, RankedTensorType::get({batch, 1}, builder.getI32Type()));
-    lastIds = positionsFrom(b.add(scope.start, index), 1);
+    lastIds = positionsFrom(b.add(state.start, index), 1);
   }
-  cloneBlock(block, scope);
-  Value result = prefill ? inSuffix(terminator->getOperand(0), scope)
-                         : scope.values.lookup(terminator->getOperand(0));
+  cloneBlock(block, state);
+  Value result = prefill ? inSuffix(terminator->getOperand(0), state)
+                         : state.values.lookup(terminator->getOperand(0));
   SmallVector<Value> results = {b.reshape(result, logits)};
-  llvm::append_range(results, scope.updated);
+  llvm::append_range(results, state.updated);
   func::ReturnOp::create(builder, loc, results);
   return step;
 }

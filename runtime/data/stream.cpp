@@ -20,10 +20,10 @@ namespace tfm {
 
 namespace {
 
-class Stream : public Dataset {
+class TokenStream : public Dataset {
 public:
-  Stream(std::vector<int32_t> train, std::vector<int32_t> validation,
-         int64_t sequence, int32_t filler)
+  TokenStream(std::vector<int32_t> train, std::vector<int32_t> validation,
+              int64_t sequence, int32_t filler)
       : train(std::move(train)), validation(std::move(validation)),
         sequence(sequence), filler(filler) {}
 
@@ -169,8 +169,9 @@ std::unique_ptr<Dataset> openStream(const DataRequest &request) {
         std::to_string(tokens) + (tokens == 1 ? " token" : " tokens") +
         ", one window needs " + std::to_string(request.sequence + 1) +
         "; use more text or build with a smaller -D train.sequence");
-  return std::make_unique<Stream>(std::move(train), std::move(validation),
-                                  request.sequence, request.ignore.value_or(0));
+  return std::make_unique<TokenStream>(std::move(train), std::move(validation),
+                                       request.sequence,
+                                       request.ignore.value_or(0));
 }
 
 std::vector<Question> Dataset::questions(Part part) const {

@@ -160,7 +160,7 @@ bool isOutputLayer(std::string_view name) {
 namespace {
 
 /// A tensor under the name that the files have.
-struct Source {
+struct StoredTensor {
   std::string name;
   WeightFiles::Tensor tensor;
 
@@ -190,36 +190,36 @@ public:
       std::string own = prefix.modelName(name, modelNames);
       if (modelNames.count(own) == 0)
         others.push_back({name, tensor});
-      else if (!byName.try_emplace(own, Source{name, tensor}).second)
+      else if (!byName.try_emplace(own, StoredTensor{name, tensor}).second)
         problems.push_back(byName.at(own).name + " and " + name +
                            " are both the parameter " + own);
     }
     for (const tfm_parameter &parameter : model.parameters())
       match(parameter);
-    for (const Source &other : others)
+    for (const StoredTensor &other : others)
       explain(other);
     report();
-    for (const std::vector<Source> &names : sources)
+    for (const std::vector<StoredTensor> &names : sources)
       requireEqual(names);
     for (const auto &[source, candidates] : outputLayers)
       requireTied(source, candidates);
   }
 
   /// Never empty for any parameter.
-  std::vector<std::vector<Source>> sources;
+  std::vector<std::vector<StoredTensor>> sources;
 
 private:
   void match(const tfm_parameter &parameter) {
     std::vector<std::string> names{parameter.name};
     names.insert(names.end(), parameter.aliases,
                  parameter.aliases + parameter.alias_count);
-    std::vector<Source> found;
+    std::vector<StoredTensor> found;
     for (const std::string &name : names)
       if (auto place = byName.find(name); place != byName.end())
         found.push_back(place->second);
     if (found.empty())
       problems.push_back(std::string(parameter.name) + " is missing");
-    for (const Source &source : found)
+    for (const StoredTensor &source : found)
       if (const auto &shape = source.tensor.entry->shape;
           shape != shapeOf(parameter))
         problems.push_back(source.name + " is " + shapeText(shape) +
@@ -228,7 +228,7 @@ private:
   }
 
   /// A tensor that is none of the model's parameters.
-  void explain(const Source &other) {
+  void explain(const StoredTensor &other) {
     const std::vector<int64_t> &shape = other.tensor.entry->shape;
     if (isBuffer(other.name, shape))
       return;
@@ -259,7 +259,7 @@ private:
   }
 
   /// Several names of one parameter must agree before any of them is taken.
-  void requireEqual(const std::vector<Source> &names) const {
+  void requireEqual(const std::vector<StoredTensor> &names) const {
     if (names.size() < 2)
       return;
     std::vector<float> first = names[0].values();
@@ -270,7 +270,7 @@ private:
                          " are one parameter of this model, but differ");
   }
 
-  void requireTied(const Source &output,
+  void requireTied(const StoredTensor &output,
                    const std::vector<size_t> &candidates) const {
     std::vector<float> values = output.values();
     for (size_t i : candidates)
@@ -292,9 +292,9 @@ private:
   const Model &model;
   const WeightFiles &weights;
   std::set<std::string> modelNames;
-  std::map<std::string, Source> byName; ///< by the model's names
-  std::vector<Source> others;
-  std::vector<std::pair<Source, std::vector<size_t>>> outputLayers;
+  std::map<std::string, StoredTensor> byName; ///< by the model's names
+  std::vector<StoredTensor> others;
+  std::vector<std::pair<StoredTensor, std::vector<size_t>>> outputLayers;
   std::vector<std::string> problems;
 };
 

@@ -112,7 +112,7 @@ struct Piece {
   uint64_t type = Normal;
 };
 
-struct Model {
+struct SentencePieceModel {
   std::vector<Piece> pieces;
   uint64_t type = 1; ///< 1 unigram, 2 BPE, 3 words, 4 characters
   uint64_t beginId = 1;
@@ -121,8 +121,9 @@ struct Model {
   bool hasCharacterMap = false;
 };
 
-Model readModel(std::string_view bytes, const std::string &origin) {
-  Model model;
+SentencePieceModel readModel(std::string_view bytes,
+                             const std::string &origin) {
+  SentencePieceModel model;
   for (Message all(bytes, origin); all.next();) {
     Message part(all.text, origin);
     if (all.field == 1) {
@@ -157,7 +158,7 @@ Model readModel(std::string_view bytes, const std::string &origin) {
 }
 
 /// All pairs of tokens that together are one, the best score first.
-json mergesOf(const Model &model) {
+json mergesOf(const SentencePieceModel &model) {
   std::unordered_map<std::string_view, size_t> ids;
   std::vector<size_t> order;
   for (size_t id = 0; id < model.pieces.size(); ++id)
@@ -186,7 +187,7 @@ json mergesOf(const Model &model) {
 
 std::string sentencePieceJson(std::string_view bytes,
                               const std::string &origin) {
-  Model model = readModel(bytes, origin);
+  SentencePieceModel model = readModel(bytes, origin);
   if (model.pieces.empty())
     throw InputError(origin +
                      " is not a SentencePiece model: it has no pieces");

@@ -20,10 +20,10 @@ namespace tfm {
 namespace {
 
 /// The random numbers of one parameter.
-class Source {
+class RandomNumbers {
 public:
   /// Block 0 is that of element `first`, a multiple of 4.
-  Source(uint64_t seed, uint64_t stream, uint64_t first)
+  RandomNumbers(uint64_t seed, uint64_t stream, uint64_t first)
       : seed(seed), stream(stream), first(first / 4) {}
 
   PhiloxBlock block(uint64_t index) const {
@@ -90,7 +90,7 @@ void normalPair(uint32_t a, uint32_t b, double out[2]) {
   out[1] = radius * sine;
 }
 
-void fillNormal(const Source &source, double mean, double deviation,
+void fillNormal(const RandomNumbers &source, double mean, double deviation,
                 std::span<float> out) {
   for (size_t i = 0; i < out.size(); i += 4) {
     PhiloxBlock block = source.block(i / 4);
@@ -102,7 +102,7 @@ void fillNormal(const Source &source, double mean, double deviation,
   }
 }
 
-void fillUniform(const Source &source, double low, double high,
+void fillUniform(const RandomNumbers &source, double low, double high,
                  std::span<float> out) {
   for (size_t i = 0; i < out.size(); ++i) {
     double u = static_cast<double>(source.block(i / 4)[i % 4]) * 0x1p-32;
@@ -127,8 +127,8 @@ double truncatedNormal(double u) {
   return x;
 }
 
-void fillTruncatedNormal(const Source &source, double mean, double deviation,
-                         std::span<float> out) {
+void fillTruncatedNormal(const RandomNumbers &source, double mean,
+                         double deviation, std::span<float> out) {
   for (size_t i = 0; i < out.size(); ++i) {
     double u =
         (static_cast<double>(source.block(i / 4)[i % 4]) + 0.5) * 0x1p-32;
@@ -140,7 +140,7 @@ void fillTruncatedNormal(const Source &source, double mean, double deviation,
 void fill(const tfm_parameter &parameter, uint64_t seed, uint64_t first,
           std::span<float> out) {
   const double *args = parameter.init_args;
-  Source source(seed, parameter.init_stream, first);
+  RandomNumbers source(seed, parameter.init_stream, first);
   switch (parameter.init) {
   case TFM_INIT_ZEROS:
     std::fill(out.begin(), out.end(), 0.0f);

@@ -13,7 +13,7 @@
 #include "runtime/files/atomic_file.h"
 #include "runtime/tokenizer/utf8.h"
 #include "runtime/training/initialise.h"
-#include "runtime/training/schedule.h"
+#include "runtime/training/learning_rate.h"
 
 #include <algorithm>
 #include <cmath>

@@ -57,18 +57,18 @@ public:
   const CallArg *arg(llvm::StringRef which) const;
   /// Whether it is there and not `none`.
   bool given(llvm::StringRef which) const;
-  std::optional<Tensor> tensor(llvm::StringRef which);
-  std::optional<Tensor> floats(llvm::StringRef which);
-  std::optional<Tensor> ints(llvm::StringRef which);
+  std::optional<SymbolicTensor> tensor(llvm::StringRef which);
+  std::optional<SymbolicTensor> floats(llvm::StringRef which);
+  std::optional<SymbolicTensor> ints(llvm::StringRef which);
   std::optional<double> number(llvm::StringRef which, double absent);
   std::optional<int64_t> integer(llvm::StringRef which, int64_t absent);
   std::optional<bool> flag(llvm::StringRef which);
-  std::optional<int64_t> axis(const Tensor &x);
+  std::optional<int64_t> axis(const SymbolicTensor &x);
   /// `count`: how many numbers or classes there are.
   std::optional<Dim> count();
   /// Floats and the axis that is meant: of a reduction, for example.
   struct Along {
-    Tensor x;
+    SymbolicTensor x;
     int64_t axis;
   };
   std::optional<Along> along(llvm::StringRef which);
@@ -83,7 +83,7 @@ public:
                                        const Dim &size);
 
 private:
-  std::optional<Tensor> attentionMask(const Dims &scores);
+  std::optional<SymbolicTensor> attentionMask(const Dims &scores);
 };
 
 } // namespace tfm

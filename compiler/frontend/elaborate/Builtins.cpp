@@ -156,12 +156,12 @@ bool BuiltinCall::given(StringRef which) const {
   return a && !(a->value.is(SymbolicValue::None) && which != "axis");
 }
 
-std::optional<Tensor> BuiltinCall::tensor(StringRef which) {
+std::optional<SymbolicTensor> BuiltinCall::tensor(StringRef which) {
   const CallArg *a = arg(which);
   return tensors.toTensor(a->value, a->range, "`" + name.str() + "`");
 }
 
-std::optional<Tensor> BuiltinCall::floats(StringRef which) {
+std::optional<SymbolicTensor> BuiltinCall::floats(StringRef which) {
   auto t = tensor(which);
   if (t && t->elem != Elem::Float) {
     reporter
@@ -174,7 +174,7 @@ std::optional<Tensor> BuiltinCall::floats(StringRef which) {
   return t;
 }
 
-std::optional<Tensor> BuiltinCall::ints(StringRef which) {
+std::optional<SymbolicTensor> BuiltinCall::ints(StringRef which) {
   auto t = tensor(which);
   if (t && t->elem != Elem::Int) {
     reporter.error(211, arg(which)->range,
@@ -232,7 +232,7 @@ void BuiltinCall::wrong(const CallArg &a, StringRef which, StringRef expected) {
                      ", not " + a.value.describe());
 }
 
-std::optional<int64_t> BuiltinCall::axis(const Tensor &x) {
+std::optional<int64_t> BuiltinCall::axis(const SymbolicTensor &x) {
   const CallArg *a = arg("axis");
   return tensors.toAxis(a ? &a->value : nullptr, a ? a->expr : nullptr, x,
                         a ? a->range : range);
@@ -343,13 +343,13 @@ SymbolicValue BuiltinCall::where() {
     return SymbolicValue();
   }
   const CallArg *a = arg("a"), *b = arg("b");
-  std::optional<Tensor> x, y;
+  std::optional<SymbolicTensor> x, y;
   if (a->value.isTensorLike())
     x = tensor("a");
   if (b->value.isTensorLike())
     y = tensor("b");
   // Two numbers: floats, with the condition's shape.
-  Tensor shape{nullptr, Elem::Float, c->dims};
+  SymbolicTensor shape{nullptr, Elem::Float, c->dims};
   if (a->value.is(SymbolicValue::Int) && b->value.is(SymbolicValue::Int))
     shape.elem = Elem::Int;
   if (!a->value.isTensorLike())
@@ -442,18 +442,19 @@ SymbolicValue BuiltinCall::reduction() {
     return SymbolicValue();
   const auto &[x, at] = *all;
   double count = static_cast<double>(x.dims[at].value());
-  auto scaled = [&, at = at](const Tensor &t) {
-    Tensor sum = tensors.reduceSum(t, at);
+  auto scaled = [&, at = at](const SymbolicTensor &t) {
+    SymbolicTensor sum = tensors.reduceSum(t, at);
     return tensors.binary("mul", sum,
                           tensors.splat(1 / count, Elem::Float, sum.dims));
   };
   if (name == "sum")
     return SymbolicValue::tensor(tensors.reduceSum(x, at));
-  Tensor mean = scaled(x);
+  SymbolicTensor mean = scaled(x);
   if (name == "mean")
     return SymbolicValue::tensor(mean);
-  Tensor centred = tensors.binary("sub", x, tensors.broadcastTo(mean, x.dims));
-  Tensor variance = scaled(tensors.binary("mul", centred, centred));
+  SymbolicTensor centred =
+      tensors.binary("sub", x, tensors.broadcastTo(mean, x.dims));
+  SymbolicTensor variance = scaled(tensors.binary("mul", centred, centred));
   if (name == "std")
     variance.handle = emitter.unary("sqrt", variance.handle);
   return SymbolicValue::tensor(variance);
@@ -467,7 +468,7 @@ std::vector<SymbolicValue> BuiltinCall::alongRows(const Along &all,
   llvm::SmallVector<int64_t> order =
       llvm::to_vector(llvm::seq<int64_t>(0, all.x.dims.size()));
   std::swap(order[all.axis], order.back());
-  Tensor moved = tensors.transposeAxes(all.x, order);
+  SymbolicTensor moved = tensors.transposeAxes(all.x, order);
   std::vector<Emitter::Handle> handles =
       emitter.op(name, {moved.handle}, attributes);
   Dims dims = moved.dims;

@@ -115,7 +115,7 @@ SymbolicValue BuiltinCall::concat() {
       parts.push_back({further.value, further.range});
     }
   }
-  std::vector<Tensor> operands;
+  std::vector<SymbolicTensor> operands;
   for (auto &[value, where] : parts) {
     auto t = tensors.toTensor(value, where, "`concat`");
     if (!t)
@@ -134,7 +134,7 @@ SymbolicValue BuiltinCall::concat() {
   Dims dims = operands[0].dims;
   std::vector<Emitter::Handle> handles = {operands[0].handle};
   for (size_t i = 1; i < operands.size(); ++i) {
-    const Tensor &t = operands[i];
+    const SymbolicTensor &t = operands[i];
     bool fits = t.elem == operands[0].elem && t.dims.size() == dims.size();
     for (size_t a = 0; fits && a < dims.size(); ++a)
       fits = a == static_cast<size_t>(*at) || t.dims[a] == dims[a];
@@ -215,14 +215,14 @@ SymbolicValue BuiltinCall::oneHot() {
     return SymbolicValue();
   Dims dims = ids->dims;
   dims.push_back(Dim(1));
-  Tensor column = tensors.reshapeTo(*ids, dims);
+  SymbolicTensor column = tensors.reshapeTo(*ids, dims);
   dims.back() = *n;
   if (!dimensions.isStorable(dims, range, "the result"))
     return SymbolicValue();
   llvm::SmallVector<int64_t> shape;
   for (const Dim &dim : dims)
     shape.push_back(dim.value());
-  Tensor wide = tensors.broadcastTo(column, dims);
+  SymbolicTensor wide = tensors.broadcastTo(column, dims);
   auto index = emitter.iota(static_cast<int64_t>(dims.size()) - 1, shape);
   auto equal = emitter.compare("eq", wide.handle, index);
   return SymbolicValue::tensor(
@@ -261,8 +261,8 @@ maskDims(const Dims &mask, const Dims &scores,
   return dims;
 }
 
-std::optional<Tensor> BuiltinCall::attentionMask(const Dims &scores) {
-  std::optional<Tensor> result;
+std::optional<SymbolicTensor> BuiltinCall::attentionMask(const Dims &scores) {
+  std::optional<SymbolicTensor> result;
   for (StringRef which : {"mask", "bias"}) {
     if (!given(which))
       continue;
@@ -285,7 +285,7 @@ std::optional<Tensor> BuiltinCall::attentionMask(const Dims &scores) {
                          " does not fit the scores " + showShape(scores));
       return std::nullopt;
     }
-    Tensor own = tensors.reshapeTo(*t, *dims);
+    SymbolicTensor own = tensors.reshapeTo(*t, *dims);
     // Queries and keys are spelled out; batch and heads may stay 1.
     Dims full = *dims;
     full[2] = scores[2];
@@ -296,12 +296,12 @@ std::optional<Tensor> BuiltinCall::attentionMask(const Dims &scores) {
       continue;
     }
     Dims both = *tensors.broadcastDims(result->dims, own.dims);
-    Tensor a = tensors.broadcastTo(*result, both),
-           b = tensors.broadcastTo(own, both);
+    SymbolicTensor a = tensors.broadcastTo(*result, both),
+                   b = tensors.broadcastTo(own, both);
     if (a.elem == Elem::Float)
       result = tensors.binary("add", a, b);
     else
-      result = Tensor{
+      result = SymbolicTensor{
           emitter.select(
               a.handle, b.handle,
               tensors.splat(-static_cast<double>(INFINITY), Elem::Float, both)
@@ -318,7 +318,7 @@ SymbolicValue BuiltinCall::attention() {
   if (!q || !k || !v || !causal || !drop)
     return SymbolicValue();
   for (StringRef which : {"q", "k", "v"}) {
-    const Tensor &t = which == "q" ? *q : which == "k" ? *k : *v;
+    const SymbolicTensor &t = which == "q" ? *q : which == "k" ? *k : *v;
     if (t.dims.size() == 4)
       continue;
     reporter
@@ -488,17 +488,17 @@ SymbolicValue BuiltinCall::mse() {
       operators.tensorArithmetic("-", arg("a")->value, arg("b")->value, expr);
   if (difference.isPoison())
     return difference;
-  const Tensor &d = difference.tensor();
+  const SymbolicTensor &d = difference.tensor();
   if (d.elem != Elem::Float || d.dims.empty()) {
     reporter.error(211, range, "`mse` compares tensors of floats");
     return SymbolicValue();
   }
-  Tensor square = tensors.binary("mul", d, d);
-  Tensor sum =
+  SymbolicTensor square = tensors.binary("mul", d, d);
+  SymbolicTensor sum =
       tensors.reduceSum(square, static_cast<int64_t>(d.dims.size()) - 1);
   double count = static_cast<double>(d.dims.back().value());
-  Tensor mean = tensors.binary("mul", sum,
-                               tensors.splat(1 / count, Elem::Float, sum.dims));
+  SymbolicTensor mean = tensors.binary(
+      "mul", sum, tensors.splat(1 / count, Elem::Float, sum.dims));
   Dims dims = d.dims;
   dims.pop_back();
   return SymbolicValue::tensor(tensors.reshapeTo(mean, dims));

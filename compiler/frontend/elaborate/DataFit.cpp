@@ -13,11 +13,11 @@ using llvm::StringRef;
 using llvm::Twine;
 
 bool DataFit::fills(const Method &entry,
-                    llvm::ArrayRef<Emitter::Argument> inputs) {
+                    llvm::ArrayRef<Emitter::Input> inputs) {
   if (!compilation.block("data"))
     return true;
   Dims each = {callerDims.get("B"), callerDims.get("T")};
-  for (const Emitter::Argument &input : inputs) {
+  for (const Emitter::Input &input : inputs) {
     auto parameter = llvm::find_if(entry.parameters, [&](const Parameter &p) {
       return p.name == input.name;
     });
@@ -48,7 +48,8 @@ bool DataFit::fills(const Method &entry,
   return true;
 }
 
-bool DataFit::isLossPerTarget(const Tensor &losses, const Method &loss) {
+bool DataFit::isLossPerTarget(const SymbolicTensor &losses,
+                              const Method &loss) {
   if (!compilation.block("data") ||
       losses.dims == Dims{callerDims.get("B"), callerDims.get("T")})
     return true;
@@ -60,7 +61,7 @@ bool DataFit::isLossPerTarget(const Tensor &losses, const Method &loss) {
   return false;
 }
 
-bool DataFit::tokensFit(const Tensor &logits, const Method &forward) {
+bool DataFit::tokensFit(const SymbolicTensor &logits, const Method &forward) {
   std::optional<int64_t> size =
       compilation.block("data") ? recipe.tokenizerSize() : std::nullopt;
   if (!size || *size <= logits.dims.back().value())

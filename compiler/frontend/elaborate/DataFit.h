@@ -23,12 +23,11 @@ public:
         recipe(recipe) {}
 
   /// Whether data can fill the inputs of a training step.
-  bool fills(const ast::Method &entry,
-             llvm::ArrayRef<Emitter::Argument> inputs);
+  bool fills(const ast::Method &entry, llvm::ArrayRef<Emitter::Input> inputs);
   /// Whether a model's own `loss` gives one number for each target.
-  bool isLossPerTarget(const Tensor &losses, const ast::Method &loss);
+  bool isLossPerTarget(const SymbolicTensor &losses, const ast::Method &loss);
   /// Whether there are logits for all tokens.
-  bool tokensFit(const Tensor &logits, const ast::Method &forward);
+  bool tokensFit(const SymbolicTensor &logits, const ast::Method &forward);
 
 private:
   const Compilation &compilation;

@@ -23,7 +23,7 @@ using Handle = Emitter::Handle;
 
 namespace {
 /// A function or a repeat that is being built.
-struct Frame {
+struct OpenBlock {
   Block *block = nullptr;
   const Node *key = nullptr;
   int64_t count = 0;
@@ -50,11 +50,11 @@ struct Emitter::Impl {
   ~Impl() { abandon(); }
 
   void abandon() {
-    while (frames.size() > 1) {
-      delete frames.back().block;
-      frames.pop_back();
+    while (open.size() > 1) {
+      delete open.back().block;
+      open.pop_back();
     }
-    frames.clear();
+    open.clear();
     builder.setInsertionPointToEnd(&nowhere);
     if (function)
       function.erase();
@@ -96,16 +96,16 @@ struct Emitter::Impl {
     return llvm::cast<RankedTensorType>(value.getType());
   }
 
-  /// The value as the innermost frame sees it.
+  /// The value as the innermost block sees it.
   mlir::Value use(mlir::Value value) {
-    return frames.empty() ? value : use(value, frames.size() - 1);
+    return open.empty() ? value : use(value, open.size() - 1);
   }
 
-  mlir::Value use(mlir::Value value, size_t frame) {
-    if (frame == 0 || value.getParentBlock() == frames[frame].block)
+  mlir::Value use(mlir::Value value, size_t depth) {
+    if (depth == 0 || value.getParentBlock() == open[depth].block)
       return value;
-    Frame &f = frames[frame];
-    mlir::Value outer = use(value, frame - 1);
+    OpenBlock &f = open[depth];
+    mlir::Value outer = use(value, depth - 1);
     mlir::Value &arg = f.sharedArgs[outer];
     if (!arg) {
       f.shared.push_back(outer);
@@ -114,9 +114,9 @@ struct Emitter::Impl {
     return arg;
   }
 
-  /// One layer's slice of a stacked value that frame - 1 sees.
-  mlir::Value stack(mlir::Value value, size_t frame) {
-    Frame &f = frames[frame];
+  /// One layer's slice of a stacked value that depth - 1 sees.
+  mlir::Value stack(mlir::Value value, size_t depth) {
+    OpenBlock &f = open[depth];
     mlir::Value &arg = f.stackedArgs[value];
     if (!arg) {
       f.stacked.push_back(value);
@@ -129,15 +129,15 @@ struct Emitter::Impl {
   }
 
   /// Brings a value with one leading dimension per repeat of `keys` from the
-  /// function to the innermost frame.
+  /// function to the innermost block.
   mlir::Value bring(mlir::Value value, ArrayRef<const Node *> keys) {
-    for (size_t i = 1; i < frames.size(); ++i)
-      value = llvm::is_contained(keys, frames[i].key) ? stack(value, i)
-                                                      : use(value, i);
+    for (size_t i = 1; i < open.size(); ++i)
+      value = llvm::is_contained(keys, open[i].key) ? stack(value, i)
+                                                    : use(value, i);
     return value;
   }
 
-  /// The value as the innermost frame sees it, null for null.
+  /// The value as the innermost block sees it, null for null.
   mlir::Value use(Handle handle) {
     return handle ? use(toValue(handle)) : mlir::Value();
   }
@@ -156,8 +156,7 @@ struct Emitter::Impl {
   }
 
   mlir::Value layer() {
-    return frames.size() > 1 ? frames.back().block->getArgument(0)
-                             : mlir::Value();
+    return open.size() > 1 ? open.back().block->getArgument(0) : mlir::Value();
   }
 
   ArrayAttr strings(ArrayRef<std::string> texts) {
@@ -178,8 +177,8 @@ struct Emitter::Impl {
   /// where there is none, by a mistake, with what such mistakes emit.
   template <typename Fn> mlir::Value atFunction(Fn &&fn) {
     OpBuilder::InsertionGuard guard(builder);
-    if (!frames.empty())
-      builder.setInsertionPointToEnd(frames[0].block);
+    if (!open.empty())
+      builder.setInsertionPointToEnd(open[0].block);
     return fn();
   }
 
@@ -195,7 +194,7 @@ struct Emitter::Impl {
   uint32_t offset = 0;
   std::optional<Location> located;
   func::FuncOp function;
-  std::vector<Frame> frames;
+  std::vector<OpenBlock> open;
   llvm::DenseMap<const Param *, mlir::Value> params;
   llvm::DenseMap<const Const *, mlir::Value> constants;
   SmallVector<Attribute> hyperparameters;
@@ -236,27 +235,27 @@ void Emitter::at(const Node *node, const SourceFile &file, uint32_t offset) {
 //===----------------------------------------------------------------------===//
 
 std::vector<Handle> Emitter::beginFunction(StringRef name,
-                                           ArrayRef<Argument> arguments) {
+                                           ArrayRef<Input> inputs) {
   Impl &m = *impl;
   SmallVector<Type> types;
   SmallVector<DictionaryAttr> attrs;
-  for (const Argument &argument : arguments) {
-    types.push_back(m.type(argument.elem, numbers(argument.dims)));
+  for (const Input &input : inputs) {
+    types.push_back(m.type(input.elem, numbers(input.dims)));
     attrs.push_back(m.builder.getDictionaryAttr(
         {{m.builder.getStringAttr("tfm.name"),
-          m.builder.getStringAttr(argument.name)},
-         {m.builder.getStringAttr("tfm.dims"), m.dimStrings(argument.dims)}}));
+          m.builder.getStringAttr(input.name)},
+         {m.builder.getStringAttr("tfm.dims"), m.dimStrings(input.dims)}}));
   }
   m.builder.setInsertionPointToEnd(m.module->getBody());
   m.function = func::FuncOp::create(m.builder, m.place(), name,
                                     m.builder.getFunctionType(types, {}));
   m.function.setAllArgAttrs(attrs);
-  Frame frame;
-  frame.block = m.function.addEntryBlock();
-  m.frames.push_back(frame);
-  m.builder.setInsertionPointToEnd(frame.block);
+  OpenBlock opened;
+  opened.block = m.function.addEntryBlock();
+  m.open.push_back(opened);
+  m.builder.setInsertionPointToEnd(opened.block);
   std::vector<Handle> handles;
-  for (BlockArgument arg : frame.block->getArguments())
+  for (BlockArgument arg : opened.block->getArguments())
     handles.push_back(toHandle(arg));
   return handles;
 }
@@ -275,7 +274,7 @@ void Emitter::endFunction(ArrayRef<Handle> results) {
   m.function->setAttr("tfm.shapes",
                       m.builder.getArrayAttr(m.shapes.getArrayRef()));
   m.function = nullptr;
-  m.frames.clear();
+  m.open.clear();
   m.params.clear();
   m.constants.clear();
   m.shapes.clear();
@@ -286,43 +285,43 @@ void Emitter::abandonFunction() { impl->abandon(); }
 
 Handle Emitter::beginRepeat(const Node *key, int64_t count, Handle carried) {
   Impl &m = *impl;
-  Frame frame;
-  frame.block = new Block();
-  frame.key = key;
-  frame.count = count;
-  frame.carried = m.use(toValue(carried));
-  frame.block->addArgument(m.builder.getIndexType(), m.place());
+  OpenBlock opened;
+  opened.block = new Block();
+  opened.key = key;
+  opened.count = count;
+  opened.carried = m.use(toValue(carried));
+  opened.block->addArgument(m.builder.getIndexType(), m.place());
   mlir::Value arg =
-      frame.block->addArgument(frame.carried.getType(), m.place());
-  m.frames.push_back(std::move(frame));
-  m.builder.setInsertionPointToEnd(m.frames.back().block);
+      opened.block->addArgument(opened.carried.getType(), m.place());
+  m.open.push_back(std::move(opened));
+  m.builder.setInsertionPointToEnd(m.open.back().block);
   return toHandle(arg);
 }
 
 Handle Emitter::endRepeat(Handle carried) {
   Impl &m = *impl;
   YieldOp::create(m.builder, m.place(), ValueRange{m.use(toValue(carried))});
-  Frame frame = std::move(m.frames.back());
-  m.frames.pop_back();
-  m.builder.setInsertionPointToEnd(m.frames.back().block);
-  auto repeat =
-      RepeatOp::create(m.builder, m.place(), TypeRange{frame.carried.getType()},
-                       static_cast<uint64_t>(frame.count), /*reverse=*/false,
-                       ValueRange{frame.carried}, frame.stacked, frame.shared);
-  repeat.getBody().push_back(frame.block);
+  OpenBlock opened = std::move(m.open.back());
+  m.open.pop_back();
+  m.builder.setInsertionPointToEnd(m.open.back().block);
+  auto repeat = RepeatOp::create(
+      m.builder, m.place(), TypeRange{opened.carried.getType()},
+      static_cast<uint64_t>(opened.count), /*reverse=*/false,
+      ValueRange{opened.carried}, opened.stacked, opened.shared);
+  repeat.getBody().push_back(opened.block);
   return toHandle(repeat->getResult(0));
 }
 
 void Emitter::abandonRepeat() {
   Impl &m = *impl;
-  delete m.frames.back().block;
-  m.frames.pop_back();
-  m.builder.setInsertionPointToEnd(m.frames.back().block);
+  delete m.open.back().block;
+  m.open.pop_back();
+  m.builder.setInsertionPointToEnd(m.open.back().block);
 }
 
 bool Emitter::insideRepeat(const Node *key) const {
-  return llvm::any_of(impl->frames,
-                      [&](const Frame &frame) { return frame.key == key; });
+  return llvm::any_of(
+      impl->open, [&](const OpenBlock &opened) { return opened.key == key; });
 }
 
 //===----------------------------------------------------------------------===//
@@ -386,7 +385,7 @@ Handle Emitter::constant(const Const &constant, StringRef formula) {
     shape.insert(shape.begin(), iterations(*constant.perLayer));
   // Outside of functions nothing is kept for the next of them.
   mlir::Value unkept;
-  mlir::Value &value = m.frames.empty() ? unkept : m.constants[&constant];
+  mlir::Value &value = m.open.empty() ? unkept : m.constants[&constant];
   if (!value)
     value = m.atFunction([&]() -> mlir::Value {
       RankedTensorType type = m.type(Elem::Float, shape);

@@ -26,7 +26,7 @@ public:
   using Handle = void *;
   using Shape = llvm::ArrayRef<int64_t>;
 
-  struct Argument {
+  struct Input {
     std::string name;
     Elem elem;
     Dims dims;
@@ -42,7 +42,7 @@ public:
 
   // Functions.
   std::vector<Handle> beginFunction(llvm::StringRef name,
-                                    llvm::ArrayRef<Argument> arguments);
+                                    llvm::ArrayRef<Input> inputs);
   void endFunction(llvm::ArrayRef<Handle> results);
   /// Drops the function that is being built.
   void abandonFunction();

@@ -485,7 +485,7 @@ SymbolicValue Expressions::evalIndex(const Expr &expr, Scope &scope) {
                        showShape(tensor->dims));
     return SymbolicValue();
   }
-  Tensor result = *tensor;
+  SymbolicTensor result = *tensor;
   Dims kept;
   bool drops = false;
   for (size_t axis = 0; axis < tensor->dims.size(); ++axis) {

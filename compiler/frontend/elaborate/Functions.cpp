@@ -66,8 +66,7 @@ void Functions::warnAboutLookingAhead() {
 }
 
 std::vector<CallArg>
-Functions::inputsOf(const Method &method,
-                    llvm::ArrayRef<Emitter::Argument> inputs,
+Functions::inputsOf(const Method &method, llvm::ArrayRef<Emitter::Input> inputs,
                     llvm::ArrayRef<Emitter::Handle> handles) {
   std::vector<CallArg> args;
   for (auto [input, handle] : llvm::zip(inputs, handles))
@@ -83,9 +82,9 @@ Functions::inputsOf(const Method &method,
 }
 
 bool Functions::argumentShapes(const Method &method,
-                               std::vector<Emitter::Argument> &out) {
+                               std::vector<Emitter::Input> &out) {
   for (const Parameter &parameter : method.parameters) {
-    if (llvm::any_of(out, [&](const Emitter::Argument &known) {
+    if (llvm::any_of(out, [&](const Emitter::Input &known) {
           return known.name == parameter.name;
         }))
       continue;
@@ -114,7 +113,7 @@ void Functions::check(const Method &function) {
   tree.nodes.emplace_back();
   tree.root = &tree.nodes.back();
   tree.root->unit = compilation.mainUnit;
-  std::vector<Emitter::Argument> inputs;
+  std::vector<Emitter::Input> inputs;
   if (!argumentShapes(function, inputs))
     return;
   std::vector<Emitter::Handle> handles =
@@ -145,13 +144,13 @@ bool Functions::emit(const FunctionRequest &request) {
       {(tree.root->decl->name + ".forward").str(), tree.root, forward->range});
   callerDims.get("B");
   callerDims.get("T");
-  std::vector<Emitter::Argument> inputs;
+  std::vector<Emitter::Input> inputs;
   const Method *loss =
       current.training ? findMethod(*tree.root, "loss") : nullptr;
   bool shaped = argumentShapes(*forward, inputs);
   if (shaped && loss)
     shaped = argumentShapes(*loss, inputs);
-  Emitter::Argument targets{
+  Emitter::Input targets{
       "targets", Elem::Int, {callerDims.get("B"), callerDims.get("T")}};
   if (shaped && current.training && !loss) {
     // One target for each row of logits; of the outputs' type for `mse`.
@@ -215,12 +214,12 @@ bool Functions::emit(const FunctionRequest &request) {
                   : dataFit.tokensFit(*output, *forward));
     if (valid) {
       // The mean over all targets that count, of the whole accumulated batch.
-      Tensor sum = losses.tensor();
+      SymbolicTensor sum = losses.tensor();
       for (size_t axis = sum.dims.size(); axis-- > 0;)
         sum = tensors.reduceSum(sum, static_cast<int64_t>(axis));
       sum = tensors.reshapeTo(sum, {});
-      Tensor count{handles.back(), Elem::Float, {}};
-      Tensor mean = tensors.binary("div", sum, count);
+      SymbolicTensor count{handles.back(), Elem::Float, {}};
+      SymbolicTensor mean = tensors.binary("div", sum, count);
       results = {mean.handle, losses.tensor().handle};
     }
   }
@@ -233,7 +232,8 @@ bool Functions::emit(const FunctionRequest &request) {
   return !diags.hasErrors();
 }
 
-SymbolicValue Functions::lossOf(const Tensor &output, const Tensor &targets) {
+SymbolicValue Functions::lossOf(const SymbolicTensor &output,
+                                const SymbolicTensor &targets) {
   Range range = recipe.train.lossRange;
   callStack.push_back({"the loss", nullptr, range});
   SymbolicValue losses;

@@ -51,13 +51,14 @@ private:
   bool emit(const FunctionRequest &request);
   /// Shapes of a method's arguments with the caller's dimensions bound.
   bool argumentShapes(const ast::Method &method,
-                      std::vector<Emitter::Argument> &out);
+                      std::vector<Emitter::Input> &out);
   /// The inputs of the function that is being emitted that a method takes.
   static std::vector<CallArg> inputsOf(const ast::Method &method,
-                                       llvm::ArrayRef<Emitter::Argument> inputs,
+                                       llvm::ArrayRef<Emitter::Input> inputs,
                                        llvm::ArrayRef<Emitter::Handle> handles);
   /// The loss that the recipe asks for.
-  SymbolicValue lossOf(const Tensor &output, const Tensor &targets);
+  SymbolicValue lossOf(const SymbolicTensor &output,
+                       const SymbolicTensor &targets);
 
   Diagnostics &diags;
   const FrontendOptions &options;

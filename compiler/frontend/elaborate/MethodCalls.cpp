@@ -78,7 +78,7 @@ SymbolicValue MethodCalls::callRepeat(Node &node, std::vector<CallArg> &args,
     return SymbolicValue();
   int64_t iterations =
       node.count.value() / static_cast<int64_t>(node.bodies.size());
-  Tensor state = *carried;
+  SymbolicTensor state = *carried;
   tensors.locate(range);
   state.handle = emitter.beginRepeat(&node, iterations, carried->handle);
   for (Node *body : node.bodies) {
@@ -263,7 +263,7 @@ void MethodCalls::assign(const Stmt &stmt, Scope &scope) {
 void MethodCalls::storeLocal(const Target &target, SymbolicValue value,
                              Scope &scope) {
   if (value.is(SymbolicValue::TensorRef)) {
-    const Tensor &tensor = value.tensor();
+    const SymbolicTensor &tensor = value.tensor();
     std::string path = scope.self ? scope.self->path() : "";
     unsigned line = sources.line(target.range);
     emitter.nameValue(tensor.handle, path, target.name, tensor.dims, line);

@@ -311,7 +311,7 @@ SymbolicValue Operators::tensorArithmetic(StringRef op, const SymbolicValue &a,
                                           const Expr &expr) {
   Range ra = expr.kids.empty() ? expr.range : expr.kids[0]->range;
   Range rb = expr.kids.size() < 2 ? expr.range : expr.kids[1]->range;
-  std::optional<Tensor> x, y;
+  std::optional<SymbolicTensor> x, y;
   StringRef verb = verbOf(op);
   for (const SymbolicValue *value : {&a, &b}) {
     if (value->isTensorLike() || value->isNumber() ||
@@ -385,8 +385,8 @@ SymbolicValue Operators::tensorArithmetic(StringRef op, const SymbolicValue &a,
                          .Case("<=", "le")
                          .Case(">", "gt")
                          .Case(">=", "ge");
-    Tensor p = tensors.broadcastTo(*x, *dims),
-           q = tensors.broadcastTo(*y, *dims);
+    SymbolicTensor p = tensors.broadcastTo(*x, *dims),
+                   q = tensors.broadcastTo(*y, *dims);
     return SymbolicValue::tensor(
         {emitter.compare(kind, p.handle, q.handle), Elem::Bool, *dims});
   }
@@ -486,10 +486,10 @@ SymbolicValue Operators::matmul(const SymbolicValue &a, const SymbolicValue &b,
     Dim rows(1);
     for (const Dim &dim : llvm::ArrayRef(x->dims).drop_back())
       rows = rows * dim;
-    Tensor flat = tensors.reshapeTo(*x, {rows, k});
-    Tensor product{emitter.matmul(flat.handle, y->handle),
-                   Elem::Float,
-                   {rows, y->dims[1]}};
+    SymbolicTensor flat = tensors.reshapeTo(*x, {rows, k});
+    SymbolicTensor product{emitter.matmul(flat.handle, y->handle),
+                           Elem::Float,
+                           {rows, y->dims[1]}};
     return SymbolicValue::tensor(tensors.reshapeTo(product, out));
   }
   Dims batchX(llvm::ArrayRef(x->dims).drop_back(2));
@@ -501,12 +501,12 @@ SymbolicValue Operators::matmul(const SymbolicValue &a, const SymbolicValue &b,
                        showShape(y->dims) + ": the leading axes do not fit");
     return SymbolicValue();
   }
-  auto widen = [&](const Tensor &t) {
+  auto widen = [&](const SymbolicTensor &t) {
     Dims dims = *batch;
     dims.append(t.dims.end() - 2, t.dims.end());
     return tensors.broadcastTo(t, dims);
   };
-  Tensor p = widen(*x), q = widen(*y);
+  SymbolicTensor p = widen(*x), q = widen(*y);
   out = *batch;
   out.push_back(x->dims[m - 2]);
   out.push_back(y->dims[n - 1]);

@@ -223,7 +223,7 @@ SymbolicValue BuiltinCall::rearrange() {
           .help("`sum`, `mean` and `max` reduce an axis");
       return SymbolicValue();
     }
-  Tensor split = tensors.reshapeTo(*x, parts);
-  Tensor moved = tensors.transposeAxes(split, permutation);
+  SymbolicTensor split = tensors.reshapeTo(*x, parts);
+  SymbolicTensor moved = tensors.transposeAxes(split, permutation);
   return SymbolicValue::tensor(tensors.reshapeTo(moved, result));
 }

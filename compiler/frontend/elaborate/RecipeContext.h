@@ -42,25 +42,26 @@ struct Training {
 class RecipeContext {
 public:
   RecipeContext(const SourceManager &sources, Diagnostics &diags,
-                const FrontendOptions &options, const Compilation &program,
+                const FrontendOptions &options, const Compilation &compilation,
                 const InstanceTree &tree, Overrides &overrides,
                 Reporter &reporter, Names &names, Dimensions &dimensions,
                 Expressions &expressions)
-      : sources(sources), diags(diags), options(options), program(program),
-        root(tree.root), recipeEntries(overrides.recipeEntries), tree(tree),
+      : sources(sources), diags(diags), options(options),
+        compilation(compilation), root(tree.root),
+        recipeEntries(overrides.recipeEntries), tree(tree),
         overrides(overrides), reporter(reporter), names(names),
         dimensions(dimensions), expressions(expressions) {}
 
   const SourceManager &sources;
   Diagnostics &diags;
   const FrontendOptions &options;
-  const Compilation &program;
+  const Compilation &compilation;
   /// The model; null where it could not be made.
   Node *const &root;
   std::map<std::string, std::vector<std::string>> &recipeEntries;
 
   const ast::Block *block(llvm::StringRef keyword) const {
-    return program.block(keyword);
+    return compilation.block(keyword);
   }
   int64_t contextLength() const { return tree.contextLength(); }
   Override *findDefine(llvm::StringRef key) { return overrides.find(key); }

@@ -25,7 +25,7 @@ static bool isCallerDim(const Expr &expr) {
          llvm::isUpper(expr.text[0]);
 }
 
-bool Signatures::checkShape(const Tensor &tensor, const TypeExpr &type,
+bool Signatures::checkShape(const SymbolicTensor &tensor, const TypeExpr &type,
                             Scope &scope, Range range,
                             llvm::function_ref<std::string()> what,
                             ErrorCode code, bool bindDims) {

@@ -33,9 +33,10 @@ public:
   /// Whether a tensor that messages call `what` has the declared type; `code`
   /// is of errors in its sizes. With `bindDims` capitals that nothing has bound
   /// yet take their size from it.
-  bool checkShape(const Tensor &tensor, const ast::TypeExpr &type, Scope &scope,
-                  Range range, llvm::function_ref<std::string()> what,
-                  ErrorCode code, bool bindDims);
+  bool checkShape(const SymbolicTensor &tensor, const ast::TypeExpr &type,
+                  Scope &scope, Range range,
+                  llvm::function_ref<std::string()> what, ErrorCode code,
+                  bool bindDims);
   /// The argument as the method sees it, or poison.
   SymbolicValue checkArgument(const ast::Parameter &parameter,
                               SymbolicValue value, Scope &scope, Range range,

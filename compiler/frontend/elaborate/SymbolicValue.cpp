@@ -68,9 +68,9 @@ SymbolicValue SymbolicValue::object(Kind kind, const void *object,
   return v;
 }
 
-SymbolicValue SymbolicValue::tensor(Tensor tensor) {
+SymbolicValue SymbolicValue::tensor(SymbolicTensor tensor) {
   SymbolicValue v(TensorRef);
-  v.tensorValue = std::make_shared<const Tensor>(std::move(tensor));
+  v.tensorValue = std::make_shared<const SymbolicTensor>(std::move(tensor));
   return v;
 }
 

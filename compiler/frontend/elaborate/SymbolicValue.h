@@ -32,7 +32,7 @@ inline Elem elemOf(llvm::StringRef word) {
 using Dims = llvm::SmallVector<Dim, 4>;
 
 /// A tensor value of the program under construction, with its symbolic shape.
-struct Tensor {
+struct SymbolicTensor {
   /// Opaque to everything but the emitter.
   void *handle = nullptr;
   Elem elem = Elem::Float;
@@ -73,7 +73,7 @@ public:
   static SymbolicValue named(Kind kind, llvm::StringRef name);
   static SymbolicValue object(Kind kind, const void *object,
                               const Unit *unit = nullptr);
-  static SymbolicValue tensor(Tensor tensor);
+  static SymbolicValue tensor(SymbolicTensor tensor);
   static SymbolicValue perLayer(std::vector<SymbolicValue> items, Node *repeat);
 
   Kind kind() const { return tag; }
@@ -95,7 +95,7 @@ public:
   /// How many values there are to visit: of a list all that are in it and in
   /// the lists in it, of a number for each layer one for each.
   size_t size() const { return count; }
-  const Tensor &tensor() const { return *tensorValue; }
+  const SymbolicTensor &tensor() const { return *tensorValue; }
   Node *node() const {
     return const_cast<Node *>(static_cast<const Node *>(target));
   }
@@ -135,7 +135,7 @@ private:
   std::string name;
   std::shared_ptr<const std::vector<SymbolicValue>> elements;
   size_t count = 1;
-  std::shared_ptr<const Tensor> tensorValue;
+  std::shared_ptr<const SymbolicTensor> tensorValue;
   const void *target = nullptr;
   const Unit *home = nullptr;
   Node *self = nullptr;

@@ -31,8 +31,8 @@ static llvm::SmallVector<int64_t> numbers(llvm::ArrayRef<Dim> dims) {
   return shape;
 }
 
-std::optional<Tensor> Tensors::toTensor(const SymbolicValue &value, Range range,
-                                        StringRef what) {
+std::optional<SymbolicTensor> Tensors::toTensor(const SymbolicValue &value,
+                                                Range range, StringRef what) {
   switch (value.kind()) {
   case SymbolicValue::Poison:
     return std::nullopt;
@@ -55,25 +55,27 @@ std::optional<Tensor> Tensors::toTensor(const SymbolicValue &value, Range range,
         return std::nullopt;
       }
     param.used = true;
-    return Tensor{emitter.param(param), Elem::Float, param.dims};
+    return SymbolicTensor{emitter.param(param), Elem::Float, param.dims};
   }
   case SymbolicValue::ConstRef: {
     Const &constant = *value.constant();
     if (constant.poisoned || !consts.evaluate(constant))
       return std::nullopt;
-    return Tensor{
+    return SymbolicTensor{
         emitter.constant(constant, sources.text(constant.decl->value->range)),
         Elem::Float, constant.dims};
   }
   case SymbolicValue::Int:
     if (!dimensions.isTensorInteger(value.dim().value(), range))
       return std::nullopt;
-    return Tensor{emitter.splat(value.number(), Elem::Int, {}), Elem::Int, {}};
+    return SymbolicTensor{
+        emitter.splat(value.number(), Elem::Int, {}), Elem::Int, {}};
   case SymbolicValue::Float:
-    return Tensor{
+    return SymbolicTensor{
         emitter.splat(value.number(), Elem::Float, {}), Elem::Float, {}};
   case SymbolicValue::Bool:
-    return Tensor{emitter.splat(value.flag(), Elem::Bool, {}), Elem::Bool, {}};
+    return SymbolicTensor{
+        emitter.splat(value.flag(), Elem::Bool, {}), Elem::Bool, {}};
   case SymbolicValue::PerLayer: {
     if (!budget.spend(value.size() / 32, range))
       return std::nullopt;
@@ -88,7 +90,8 @@ std::optional<Tensor> Tensors::toTensor(const SymbolicValue &value, Range range,
         if (!dimensions.isTensorInteger(item.dim().value(), range))
           return std::nullopt;
     Elem elem = whole ? Elem::Int : Elem::Float;
-    return Tensor{emitter.perLayer(value.owner(), list, elem), elem, {}};
+    return SymbolicTensor{
+        emitter.perLayer(value.owner(), list, elem), elem, {}};
   }
   default: {
     Diagnostic &d = reporter.error(
@@ -108,9 +111,9 @@ std::optional<Tensor> Tensors::toTensor(const SymbolicValue &value, Range range,
   }
 }
 
-std::optional<Tensor> Tensors::operandTensor(const SymbolicValue &value,
-                                             const Tensor *other, Range range,
-                                             StringRef verb) {
+std::optional<SymbolicTensor>
+Tensors::operandTensor(const SymbolicValue &value, const SymbolicTensor *other,
+                       Range range, StringRef verb) {
   if (!other)
     return std::nullopt;
   if (value.isNumber() || value.is(SymbolicValue::Bool)) {
@@ -149,38 +152,41 @@ std::optional<Tensor> Tensors::operandTensor(const SymbolicValue &value,
           !dimensions.isTensorInteger(item.dim().value(), range))
         return std::nullopt;
     }
-    Tensor scalar{
+    SymbolicTensor scalar{
         emitter.perLayer(value.owner(), list, other->elem), other->elem, {}};
     return broadcastTo(scalar, other->dims);
   }
   return toTensor(value, range, "`" + verb.str() + "`");
 }
 
-Tensor Tensors::splat(double value, Elem elem, const Dims &dims) {
+SymbolicTensor Tensors::splat(double value, Elem elem, const Dims &dims) {
   return {emitter.splat(value, elem, numbers(dims)), elem, dims};
 }
 
-Tensor Tensors::broadcastTo(const Tensor &tensor, const Dims &dims) {
+SymbolicTensor Tensors::broadcastTo(const SymbolicTensor &tensor,
+                                    const Dims &dims) {
   return {emitter.broadcast(tensor.handle, numbers(dims)), tensor.elem, dims};
 }
 
-Tensor Tensors::reshapeTo(const Tensor &tensor, const Dims &dims) {
+SymbolicTensor Tensors::reshapeTo(const SymbolicTensor &tensor,
+                                  const Dims &dims) {
   return {emitter.reshape(tensor.handle, numbers(dims)), tensor.elem, dims};
 }
 
-Tensor Tensors::transposeAxes(const Tensor &tensor,
-                              llvm::ArrayRef<int64_t> order) {
+SymbolicTensor Tensors::transposeAxes(const SymbolicTensor &tensor,
+                                      llvm::ArrayRef<int64_t> order) {
   Dims dims;
   for (int64_t axis : order)
     dims.push_back(tensor.dims[axis]);
   return {emitter.transpose(tensor.handle, order), tensor.elem, dims};
 }
 
-Tensor Tensors::binary(StringRef op, const Tensor &a, const Tensor &b) {
+SymbolicTensor Tensors::binary(StringRef op, const SymbolicTensor &a,
+                               const SymbolicTensor &b) {
   return {emitter.binary(op, a.handle, b.handle), a.elem, a.dims};
 }
 
-Tensor Tensors::reduceSum(const Tensor &x, int64_t axis) {
+SymbolicTensor Tensors::reduceSum(const SymbolicTensor &x, int64_t axis) {
   Dims dims = x.dims;
   dims[axis] = Dim(1);
   return {emitter.reduceSum(x.handle, axis), Elem::Float, dims};
@@ -214,7 +220,8 @@ std::optional<Dims> Tensors::broadcastDims(const Dims &a, const Dims &b) const {
 }
 
 std::optional<int64_t> Tensors::toAxis(const SymbolicValue *value,
-                                       const Expr *expr, const Tensor &tensor,
+                                       const Expr *expr,
+                                       const SymbolicTensor &tensor,
                                        Range range) {
   auto rank = static_cast<int64_t>(tensor.dims.size());
   if (!value) {

@@ -32,13 +32,14 @@ public:
   /// The ops that are made next stand at `range`.
   void locate(Range range);
   /// Reads a value as a tensor, or reports that it is none.
-  std::optional<Tensor> toTensor(const SymbolicValue &value, Range range,
-                                 llvm::StringRef what);
+  std::optional<SymbolicTensor> toTensor(const SymbolicValue &value,
+                                         Range range, llvm::StringRef what);
   /// Makes a scalar or per-layer number a tensor of the other's element type.
-  std::optional<Tensor> operandTensor(const SymbolicValue &value,
-                                      const Tensor *other, Range range,
-                                      llvm::StringRef verb);
-  Tensor splat(double value, Elem elem, const Dims &dims);
+  std::optional<SymbolicTensor> operandTensor(const SymbolicValue &value,
+                                              const SymbolicTensor *other,
+                                              Range range,
+                                              llvm::StringRef verb);
+  SymbolicTensor splat(double value, Elem elem, const Dims &dims);
 
   /// Whether an axis may be repeated: it is 1, and not just a batch of 1.
   bool isOne(const Dim &dim) const;
@@ -47,16 +48,18 @@ public:
   /// Which axis an argument means, by its number or by the name of a dimension
   /// that occurs once; the last one without an argument. Reports E0210.
   std::optional<int64_t> toAxis(const SymbolicValue *value,
-                                const ast::Expr *expr, const Tensor &tensor,
-                                Range range);
+                                const ast::Expr *expr,
+                                const SymbolicTensor &tensor, Range range);
 
-  Tensor broadcastTo(const Tensor &tensor, const Dims &dims);
-  Tensor transposeAxes(const Tensor &tensor, llvm::ArrayRef<int64_t> order);
-  Tensor reshapeTo(const Tensor &tensor, const Dims &dims);
+  SymbolicTensor broadcastTo(const SymbolicTensor &tensor, const Dims &dims);
+  SymbolicTensor transposeAxes(const SymbolicTensor &tensor,
+                               llvm::ArrayRef<int64_t> order);
+  SymbolicTensor reshapeTo(const SymbolicTensor &tensor, const Dims &dims);
   /// `op` is the mnemonic; both have the same shape.
-  Tensor binary(llvm::StringRef op, const Tensor &a, const Tensor &b);
+  SymbolicTensor binary(llvm::StringRef op, const SymbolicTensor &a,
+                        const SymbolicTensor &b);
   /// The axis stays, with one element.
-  Tensor reduceSum(const Tensor &x, int64_t axis);
+  SymbolicTensor reduceSum(const SymbolicTensor &x, int64_t axis);
 
 private:
   const SourceManager &sources;

@@ -138,17 +138,17 @@ void RecipeBuilder::finish(Form &form, StringRef what) {
   }
 }
 
-Value RecipeBuilder::value(const Found &found) {
+SymbolicValue RecipeBuilder::value(const Found &found) {
   Scope scope;
-  scope.unit = e.program.mainUnit;
+  scope.unit = e.compilation.mainUnit;
   scope.self = e.root;
   return e.eval(*found.expr, scope);
 }
 
-Value RecipeBuilder::value(const Found &found, StringRef name,
-                           StringRef expected) {
+SymbolicValue RecipeBuilder::value(const Found &found, StringRef name,
+                                   StringRef expected) {
   Scope scope;
-  scope.unit = e.program.mainUnit;
+  scope.unit = e.compilation.mainUnit;
   scope.self = e.root;
   if (!e.sources.file(found.range.file).isArgument() ||
       !e.isUnknownWord(*found.expr, scope))
@@ -156,15 +156,15 @@ Value RecipeBuilder::value(const Found &found, StringRef name,
   e.diags.error(802, found.range,
                 "`" + name + "` takes " + expected + ", not `" +
                     found.expr->text + "`");
-  return Value();
+  return SymbolicValue();
 }
 
 void RecipeBuilder::wrong(const Found &found, StringRef name,
-                          StringRef expected, const Value &value) {
+                          StringRef expected, const SymbolicValue &value) {
   if (value.isPoison())
     return;
-  bool shows =
-      value.isNumber() || value.is(Value::Bool) || value.is(Value::String);
+  bool shows = value.isNumber() || value.is(SymbolicValue::Bool) ||
+               value.is(SymbolicValue::String);
   // `1e3` has an integer's value, but is none.
   StringRef text = e.sources.text(found.expr->range);
   if (expected.starts_with("an integer") &&
@@ -250,8 +250,8 @@ int64_t RecipeBuilder::integer(Form &form, StringRef name, int64_t absent,
   if (!found.expr)
     return absent;
   std::string expected = recipe::takes(field);
-  Value v = value(found, name, expected);
-  if (v.is(Value::Int) &&
+  SymbolicValue v = value(found, name, expected);
+  if (v.is(SymbolicValue::Int) &&
       v.dim().value() >= static_cast<int64_t>(field.range.least))
     return v.dim().value();
   wrong(found, name, expected, v);
@@ -264,10 +264,10 @@ json::Value RecipeBuilder::integerOrNull(Form &form, StringRef name) {
   if (!found.expr)
     return nullptr;
   std::string expected = recipe::takes(field);
-  Value v = value(found, name, expected);
-  if (v.is(Value::None))
+  SymbolicValue v = value(found, name, expected);
+  if (v.is(SymbolicValue::None))
     return nullptr;
-  if (v.is(Value::Int) &&
+  if (v.is(SymbolicValue::Int) &&
       v.dim().value() >= static_cast<int64_t>(field.range.least))
     return v.dim().value();
   wrong(found, name, expected, v);
@@ -281,7 +281,7 @@ double RecipeBuilder::number(Form &form, StringRef name, int position) {
   if (!found.expr)
     return absent;
   std::string expected = "a number";
-  Value v = value(found, name, expected);
+  SymbolicValue v = value(found, name, expected);
   if (v.isNumber() && field.range.has(v.number()))
     return v.number();
   if (v.isNumber())
@@ -299,8 +299,8 @@ bool RecipeBuilder::flag(Form &form, StringRef name) {
   if (!found.expr)
     return absent;
   std::string expected = recipe::takes(field);
-  Value v = value(found, name, expected);
-  if (v.is(Value::Bool))
+  SymbolicValue v = value(found, name, expected);
+  if (v.is(SymbolicValue::Bool))
     return v.flag();
   wrong(found, name, expected, v);
   return absent;
@@ -343,10 +343,10 @@ json::Value RecipeBuilder::text(Form &form, StringRef name, json::Value absent,
         .help("write `" + name + " = \"" + found.expr->text + "\"`");
     return absent;
   }
-  Value v = value(found);
-  if (v.is(Value::String))
+  SymbolicValue v = value(found);
+  if (v.is(SymbolicValue::String))
     return v.text();
-  if (v.is(Value::None))
+  if (v.is(SymbolicValue::None))
     return nullptr;
   wrong(found, name, "a string", v);
   return absent;
@@ -441,11 +441,11 @@ json::Value RecipeBuilder::trainBlock(const Block &block) {
   Found clip = find(train, "clip");
   out["clip"] = nullptr;
   if (clip.expr) {
-    Value v = value(clip, "clip", "a number or none");
+    SymbolicValue v = value(clip, "clip", "a number or none");
     const recipe::Field &field = fieldOf("train", "clip");
     if (v.isNumber() && field.range.has(v.number()))
       out["clip"] = v.number();
-    else if (!v.is(Value::None))
+    else if (!v.is(SymbolicValue::None))
       wrong(clip, "clip", recipe::takes(field), v);
   }
   out["shuffle"] = flag(train, "shuffle");
@@ -500,11 +500,11 @@ json::Value RecipeBuilder::loss(const Found &found) {
   if (loss.kind == "cross_entropy") {
     Found ignore = find(loss, "ignore", -1, Wanted::TextOrId);
     if (ignore.expr) {
-      Value v = value(ignore);
-      if (v.is(Value::Int)) {
+      SymbolicValue v = value(ignore);
+      if (v.is(SymbolicValue::Int)) {
         if (e.isTensorInteger(v.dim().value(), ignore.range))
           e.train.ignore = v.dim().value();
-      } else if (v.is(Value::String)) {
+      } else if (v.is(SymbolicValue::String)) {
         // A token by its text.
         const TokenizerInfo *info = e.resolveTokenizer(ignore.range);
         auto place = info ? llvm::find(info->alphabet, v.text())
@@ -517,7 +517,7 @@ json::Value RecipeBuilder::loss(const Found &found) {
                             ? "the tokenizer `" + info->kind +
                                   "` knows tokens by id here: give the number"
                             : "the tokenizer has no character " + v.show());
-      } else if (!v.is(Value::None)) {
+      } else if (!v.is(SymbolicValue::None)) {
         wrong(ignore, "ignore", "a token's id, its text, or none", v);
       }
       if (e.train.ignore)
@@ -536,7 +536,7 @@ void RecipeBuilder::warnAboutPadding() {
     return;
   const TokenizerInfo *info =
       e.block("tokenizer") ? e.resolveTokenizer(padding->range) : nullptr;
-  std::string quoted = Value::string(padding->text).show();
+  std::string quoted = SymbolicValue::string(padding->text).show();
   // Where only the binary knows its id, the user has to look it up.
   std::string id =
       info && !info->alphabet.empty() ? quoted
@@ -581,17 +581,17 @@ json::Value RecipeBuilder::optimizer(const Found &found) {
   } else {
     Found betas = find(form, "betas");
     if (betas.expr) {
-      Value v = value(betas);
+      SymbolicValue v = value(betas);
       bool valid =
-          v.is(Value::List) && v.items().size() == 2 &&
-          llvm::all_of(v.items(), [](const Value &beta) {
+          v.is(SymbolicValue::List) && v.items().size() == 2 &&
+          llvm::all_of(v.items(), [](const SymbolicValue &beta) {
             return beta.isNumber() && beta.number() >= 0 && beta.number() < 1;
           });
       if (valid)
         out["betas"] =
             json::Array{v.items()[0].number(), v.items()[1].number()};
-      else if (v.is(Value::List) && v.items().size() == 2)
-        for (const Value &beta : v.items()) {
+      else if (v.is(SymbolicValue::List) && v.items().size() == 2)
+        for (const SymbolicValue &beta : v.items()) {
           if (beta.isNumber() && beta.number() >= 0 && beta.number() < 1)
             continue;
           wrong(betas, "betas",

@@ -13,8 +13,6 @@
 
 namespace tfm {
 
-using Value = SymbolicValue;
-
 /// A kind that can stand under a path such as `train.schedule`; empty where
 /// there is a plain value.
 llvm::StringRef exampleKind(llvm::StringRef path);
@@ -54,11 +52,11 @@ private:
              Wanted wanted = Wanted::Value);
   /// Reports entries that nobody asked for.
   void finish(Form &form, llvm::StringRef what);
-  Value value(const Found &found);
+  SymbolicValue value(const Found &found);
   /// The same for an entry that takes `expected`: of a word of the command line
   /// that has no meaning that is said.
-  Value value(const Found &found, llvm::StringRef name,
-              llvm::StringRef expected);
+  SymbolicValue value(const Found &found, llvm::StringRef name,
+                      llvm::StringRef expected);
 
   // Entries by their names in the language. Type, range, default and what is
   // said of a value that is none of these are those of runtime/recipe_table.h.
@@ -79,7 +77,7 @@ private:
                          llvm::StringRef what = "", int position = -1);
   llvm::json::Value integerOrNull(Form &form, llvm::StringRef name);
   void wrong(const Found &found, llvm::StringRef name, llvm::StringRef expected,
-             const Value &value);
+             const SymbolicValue &value);
   bool known(const Form &form, llvm::ArrayRef<llvm::StringRef> kinds,
              llvm::StringRef what);
 

@@ -38,8 +38,8 @@ RecipeBuilder::locate(llvm::ArrayRef<std::string> names,
     Range range = ranges[std::min(i, ranges.size() - 1)];
     llvm::SmallString<128> path(name);
     if (!llvm::sys::path::is_absolute(path) &&
-        !e.program.mainUnit->folder.empty()) {
-      path = e.program.mainUnit->folder;
+        !e.compilation.mainUnit->folder.empty()) {
+      path = e.compilation.mainUnit->folder;
       llvm::sys::path::append(path, name);
     }
     llvm::sys::fs::file_status status;
@@ -64,11 +64,11 @@ std::vector<std::string> RecipeBuilder::fileNames(Form &form, bool needsOne,
   std::vector<std::string> files;
   form.known.push_back("files");
   auto add = [&](const Found &found) {
-    Value v = value(found);
-    std::vector<Value> items =
-        v.is(Value::List) ? v.items() : std::vector<Value>{v};
+    SymbolicValue v = value(found);
+    std::vector<SymbolicValue> items =
+        v.is(SymbolicValue::List) ? v.items() : std::vector<SymbolicValue>{v};
     for (auto [i, item] : llvm::enumerate(items)) {
-      if (!item.is(Value::String)) {
+      if (!item.is(SymbolicValue::String)) {
         wrong(found, form.kind, "a file's name in quotes", item);
         continue;
       }
@@ -95,7 +95,7 @@ std::vector<std::string> RecipeBuilder::fileNames(Form &form, bool needsOne,
     while (first->kind == ExprKind::Member || first->kind == ExprKind::Binary)
       first = first->kids[0];
     Scope scope;
-    scope.unit = e.program.mainUnit;
+    scope.unit = e.compilation.mainUnit;
     scope.self = e.root;
     if (e.isUnknownWord(*first, scope)) {
       StringRef text = e.sources.text(arg.value->range);
@@ -145,7 +145,7 @@ json::Value RecipeBuilder::dataBlock(const Block *block) {
       files.push_back(std::move(name));
     out["files"] = std::move(files);
   }
-  out["directory"] = absoluteFolder(e.program.mainUnit->folder);
+  out["directory"] = absoluteFolder(e.compilation.mainUnit->folder);
   if (data.kind == "json")
     out["field"] = text(data, "field");
   out["seed"] = integer(data, "seed");
@@ -190,14 +190,15 @@ RecipeBuilder::marker(Form &data, StringRef name, StringRef absent) {
     e.diags.error(802, marker.range,
                   "`" + name + "` takes one token, with `" + info->kind +
                       (isChars ? "` one character, not " : "` one byte, not ") +
-                      Value::string(token).show());
+                      SymbolicValue::string(token).show());
     return std::nullopt;
   }
   if (isChars && !llvm::is_contained(info->alphabet, token)) {
-    Diagnostic &d = e.diags.error(
-        802, marker.range,
-        "the tokenizer has no character " + Value::string(token).show() +
-            ", so it cannot be the data's `" + name + "`");
+    Diagnostic &d =
+        e.diags.error(802, marker.range,
+                      "the tokenizer has no character " +
+                          SymbolicValue::string(token).show() +
+                          ", so it cannot be the data's `" + name + "`");
     if (found.expr)
       d.help("take a character that it has");
     else
@@ -213,14 +214,14 @@ RecipeBuilder::marker(Form &data, StringRef name, StringRef absent) {
 
 void RecipeContext::reportNoTokenizer(Range range) {
   // What is missing is missing in the file that is compiled, whoever asks.
-  bool isImported = range.file != program.mainUnit->file &&
+  bool isImported = range.file != compilation.mainUnit->file &&
                     !sources.file(range.file).isArgument();
-  const Expr *model = program.mainUnit->ast->model;
+  const Expr *model = compilation.mainUnit->ast->model;
   Diagnostic &d =
       reporter.error(806,
                      !isImported ? range
                      : model     ? model->range
-                                 : Range{program.mainUnit->file, 0, 0},
+                                 : Range{compilation.mainUnit->file, 0, 0},
                      "this file has no `tokenizer`, so its size is unknown");
   if (isImported)
     d.note("it is needed in " + reporter.place(range) +
@@ -244,8 +245,8 @@ RecipeBuilder::alphabetSource(const Found &from, std::vector<Range> &ranges) {
   DataSpec source;
   source.kind = "text";
   if (!from.expr->isName("data")) {
-    Value v = value(from);
-    if (!v.is(Value::String)) {
+    SymbolicValue v = value(from);
+    if (!v.is(SymbolicValue::String)) {
       wrong(from, "from", "`data` or a file's name", v);
       return std::nullopt;
     }
@@ -325,8 +326,8 @@ std::optional<TokenizerInfo> RecipeBuilder::tokenizer(const Block &block) {
             .help("write `chars(from = data)` or `chars(\"abc\")`");
         return std::nullopt;
       }
-      Value v = value(alphabet);
-      if (v.is(Value::String)) {
+      SymbolicValue v = value(alphabet);
+      if (v.is(SymbolicValue::String)) {
         auto ordered = orderedAlphabet(v.text());
         if (ordered)
           info.alphabet = *ordered;
@@ -379,9 +380,10 @@ json::Value RecipeBuilder::tokenizerJson() {
   const TokenizerInfo *info = e.resolveTokenizer(block->range);
   if (!info)
     return nullptr;
-  json::Object out{{"kind", info->kind},
-                   {"size", info->size},
-                   {"directory", absoluteFolder(e.program.mainUnit->folder)}};
+  json::Object out{
+      {"kind", info->kind},
+      {"size", info->size},
+      {"directory", absoluteFolder(e.compilation.mainUnit->folder)}};
   json::Array files;
   for (const std::string &name : info->files)
     files.push_back(name);
@@ -419,13 +421,13 @@ json::Value RecipeBuilder::generateBlock(const Block *block) {
   json::Array stops;
   Found stop = find(form, "stop", -1, Wanted::Texts);
   if (stop.expr) {
-    Value v = value(stop);
-    std::vector<Value> items =
-        v.is(Value::List) ? v.items() : std::vector<Value>{v};
-    for (const Value &item : items) {
-      if (item.is(Value::String))
+    SymbolicValue v = value(stop);
+    std::vector<SymbolicValue> items =
+        v.is(SymbolicValue::List) ? v.items() : std::vector<SymbolicValue>{v};
+    for (const SymbolicValue &item : items) {
+      if (item.is(SymbolicValue::String))
         stops.push_back(item.text());
-      else if (!item.is(Value::None))
+      else if (!item.is(SymbolicValue::None))
         wrong(stop, "stop", "strings", item);
     }
   }

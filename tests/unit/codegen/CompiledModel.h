@@ -8,7 +8,7 @@
 #ifndef TFM_TESTS_UNIT_CODEGEN_COMPILEDMODEL_H
 #define TFM_TESTS_UNIT_CODEGEN_COMPILEDMODEL_H
 
-#include "compiler/oracle/Evaluator.h"
+#include "compiler/oracle/Interpreter.h"
 #include "compiler/schedule/SchedDialect.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "runtime/tfm_model.h"

@@ -11,7 +11,7 @@
 
 #include "compiler/dialect/TfmDialect.h"
 #include "compiler/frontend/Frontend.h"
-#include "compiler/oracle/Evaluator.h"
+#include "compiler/oracle/Interpreter.h"
 #include "compiler/transforms/Passes.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/MLIRContext.h"

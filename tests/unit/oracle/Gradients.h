@@ -8,7 +8,7 @@
 #ifndef TFM_TESTS_UNIT_ORACLE_GRADIENTS_H
 #define TFM_TESTS_UNIT_ORACLE_GRADIENTS_H
 
-#include "compiler/oracle/Evaluator.h"
+#include "compiler/oracle/Interpreter.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/MLIRContext.h"

@@ -1,11 +1,12 @@
-//===- Evaluator.cpp - functions, repeats and elementwise ops -------------===//
+//===- Interpreter.cpp - functions, repeats and elementwise ops
+//-------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/oracle/Evaluator.h"
+#include "compiler/oracle/Interpreter.h"
 
 #include "compiler/oracle/Frame.h"
 
@@ -150,9 +151,9 @@ Rules allRules() {
   return rules;
 }
 
-class Evaluator {
+class Interpreter {
 public:
-  explicit Evaluator(const Environment &environment)
+  explicit Interpreter(const Environment &environment)
       : environment(environment), rules(allRules()) {}
 
   /// The operands of the terminator of `block`, run on `arguments`.
@@ -256,5 +257,5 @@ tfm::oracle::evaluate(func::FuncOp function, llvm::ArrayRef<Tensor> inputs,
       return llvm::createStringError(
           "input " + llvm::Twine(argument.getArgNumber()) + " of @" +
           function.getSymName() + " has another shape");
-  return Evaluator(environment).run(function.getBody().front(), inputs);
+  return Interpreter(environment).run(function.getBody().front(), inputs);
 }

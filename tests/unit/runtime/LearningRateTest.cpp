@@ -1,11 +1,12 @@
-//===- ScheduleTest.cpp - the learning rate over time -------------------===//
+//===- LearningRateTest.cpp - the learning rate over time
+//-------------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/training/schedule.h"
+#include "runtime/training/learning_rate.h"
 #include "tests/unit/runtime/TemporaryFolder.h"
 
 #include <gtest/gtest.h>
@@ -35,7 +36,7 @@ void compare(const std::string &name, const ScheduleSpec &schedule,
         << name << " at " << step;
 }
 
-TEST(Schedule, MeetsTheFixture) {
+TEST(LearningRate, MeetsTheFixture) {
   ScheduleSpec cosine{"cosine", 10, 6e-5, 80};
   compare("cosine", cosine, 100);
   cosine.warmupFromZero = true;
@@ -50,13 +51,13 @@ TEST(Schedule, MeetsTheFixture) {
   EXPECT_EQ(fixture().size(), 9u) << "a schedule of the fixture is not tested";
 }
 
-TEST(Schedule, CosineEndsWithTheRunUnlessToldOtherwise) {
+TEST(LearningRate, CosineEndsWithTheRunUnlessToldOtherwise) {
   ScheduleSpec cosine{"cosine", 0, 0.1, 0};
   EXPECT_NEAR(learningRate(cosine, 1.0, 50, 100), 0.55, 1e-12);
   EXPECT_NEAR(learningRate(cosine, 1.0, 100, 100), 0.1, 1e-12);
 }
 
-TEST(Schedule, AWarmupLongerThanTheRunIsHarmless) {
+TEST(LearningRate, AWarmupLongerThanTheRunIsHarmless) {
   for (const char *kind : {"constant", "linear", "cosine", "wsd"})
     for (int64_t step = 0; step < 10; ++step) {
       double rate = learningRate({kind, 50, 0.0, 3}, 1.0, step, 10);
@@ -67,7 +68,7 @@ TEST(Schedule, AWarmupLongerThanTheRunIsHarmless) {
 
 // Words that a newer compiler may write are no other schedule's, not even while
 // the rate warms up.
-TEST(Schedule, WhatIsUnknownIsAnError) {
+TEST(LearningRate, WhatIsUnknownIsAnError) {
   for (int64_t step : {0, 50, 99}) {
     EXPECT_THROW(learningRate({"step", 10, 0.0, 0}, 1.0, step, 100),
                  std::logic_error);

@@ -1,11 +1,12 @@
-//===- schedule.cpp - the learning rate over time -----------------------===//
+//===- learning_rate.cpp - the learning rate over time
+//-----------------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/training/schedule.h"
+#include "runtime/training/learning_rate.h"
 
 #include <algorithm>
 #include <cmath>

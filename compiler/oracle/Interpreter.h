@@ -1,4 +1,5 @@
-//===- Evaluator.h - the meaning of the tfm dialect, in f64 -----*- C++ -*-===//
+//===- Interpreter.h - the meaning of the tfm dialect, in f64 -----*- C++
+//-*-===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -11,8 +12,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef TFM_ORACLE_EVALUATOR_H
-#define TFM_ORACLE_EVALUATOR_H
+#ifndef TFM_ORACLE_INTERPRETER_H
+#define TFM_ORACLE_INTERPRETER_H
 
 #include "compiler/oracle/Tensor.h"
 
@@ -46,4 +47,4 @@ llvm::Expected<std::vector<Tensor>> evaluate(mlir::func::FuncOp function,
 
 } // namespace tfm::oracle
 
-#endif // TFM_ORACLE_EVALUATOR_H
+#endif // TFM_ORACLE_INTERPRETER_H

@@ -1,12 +1,13 @@
-//===- schedule.h - the learning rate over time -------------------------===//
+//===- learning_rate.h - the learning rate over time
+//-------------------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef TFM_RUNTIME_TRAINING_SCHEDULE_H
-#define TFM_RUNTIME_TRAINING_SCHEDULE_H
+#ifndef TFM_RUNTIME_TRAINING_LEARNING_RATE_H
+#define TFM_RUNTIME_TRAINING_LEARNING_RATE_H
 
 #include "runtime/recipe.h"
 
@@ -31,4 +32,4 @@ double learningRate(const ScheduleSpec &schedule, double peak, int64_t step,
 
 } // namespace tfm
 
-#endif // TFM_RUNTIME_TRAINING_SCHEDULE_H
+#endif // TFM_RUNTIME_TRAINING_LEARNING_RATE_H
