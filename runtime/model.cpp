@@ -62,7 +62,7 @@ const tfm_function *Model::find(std::string_view name) const {
 const tfm_function &Model::function(std::string_view name) const {
   if (const tfm_function *found = find(name))
     return *found;
-  std::string fix = name == "forward"
+  std::string fix = name == TFM_FORWARD
                         ? "the model has no forward function"
                         : "it needs a `train` block: add one to " +
                               std::string(model->source) +
@@ -128,7 +128,7 @@ bool Model::givesLogits(const tfm_function &function) const {
 }
 
 void Model::requireLogits() const {
-  const tfm_function &forward = function("forward");
+  const tfm_function &forward = function(TFM_FORWARD);
   if (givesLogits(forward))
     return;
   const tfm_buffer &logits = output(forward, "logits");

@@ -82,6 +82,14 @@ extern "C" {
 /// The offset of something that a build does not have.
 #define TFM_NONE UINT64_MAX
 
+/// The functions' names.
+#define TFM_FORWARD "forward"
+#define TFM_PREFILL "prefill"
+#define TFM_DECODE "decode"
+#define TFM_EVALUATE "evaluate"
+#define TFM_TRAIN "train"
+#define TFM_UPDATE "update"
+
 typedef enum {
   TFM_F32 = 0,
   TFM_I32 = 1,

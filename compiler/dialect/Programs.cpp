@@ -8,6 +8,7 @@
 #include "compiler/dialect/Programs.h"
 
 #include "compiler/dialect/TfmDialect.h"
+#include "runtime/tfm_model.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -18,15 +19,15 @@ using namespace tfm;
 namespace {
 
 constexpr std::pair<ProgramKind, StringLiteral> programNames[] = {
-    {ProgramKind::Forward, "forward"},
+    {ProgramKind::Forward, TFM_FORWARD},
     {ProgramKind::Loss, "loss"},
-    {ProgramKind::Train, "train"},
-    {ProgramKind::Evaluate, "evaluate"},
+    {ProgramKind::Train, TFM_TRAIN},
+    {ProgramKind::Evaluate, TFM_EVALUATE},
     {ProgramKind::UpdateDecayed, "update_decayed"},
     {ProgramKind::UpdatePlain, "update_plain"},
-    {ProgramKind::Update, "update"},
-    {ProgramKind::Prefill, "prefill"},
-    {ProgramKind::Decode, "decode"}};
+    {ProgramKind::Update, TFM_UPDATE},
+    {ProgramKind::Prefill, TFM_PREFILL},
+    {ProgramKind::Decode, TFM_DECODE}};
 
 constexpr std::pair<ArenaRegion::Kind, StringLiteral> regionNames[] = {
     {ArenaRegion::Kind::Parameters, "parameters"},

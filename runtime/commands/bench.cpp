@@ -150,8 +150,8 @@ void bench(const tfm_model &descriptor, const CommonOptions &command) {
 
   PeakMeter peak(pool);
   ordered_json functions = ordered_json::object();
-  for (const char *name :
-       {"train", "update", "evaluate", "forward", "prefill", "decode"}) {
+  for (const char *name : {TFM_TRAIN, TFM_UPDATE, TFM_EVALUATE, TFM_FORWARD,
+                           TFM_PREFILL, TFM_DECODE}) {
     const tfm_function *function = model.find(name);
     if (!function)
       continue;

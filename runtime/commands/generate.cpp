@@ -274,7 +274,7 @@ void writeLogits(const tfm_model &descriptor, const GenerateCommand &command,
   std::vector<int32_t> tokens = promptTokens(*tokenizer, promptOf(command));
   CpuDevice device(threadCount(command));
   Model model(descriptor, device);
-  const tfm_function &forward = model.function("forward");
+  const tfm_function &forward = model.function(TFM_FORWARD);
   Model::requireFilled(forward, {"tokens"});
   model.requireLogits();
   const tfm_buffer &input = Model::input(forward, "tokens");

@@ -27,7 +27,7 @@ namespace {
 class Forward {
 public:
   explicit Forward(Model &model)
-      : model(model), function(model.function("forward")),
+      : model(model), function(model.function(TFM_FORWARD)),
         input(Model::input(function, "tokens")),
         output(Model::output(function, "logits")) {}
 
@@ -98,9 +98,9 @@ private:
 class CachedSequence : public LogitsSource {
 public:
   CachedSequence(Model &model, int64_t context)
-      : model(model), prefill(model.function("prefill")),
+      : model(model), prefill(model.function(TFM_PREFILL)),
         prefillLength(Model::input(prefill.function, "length")),
-        decode(model.function("decode")), limit(context),
+        decode(model.function(TFM_DECODE)), limit(context),
         chunk(prefill.tokens.shape[1]),
         width(decode.logits.shape[decode.logits.rank - 1]) {
     if (limit < 1)
@@ -199,7 +199,7 @@ size_t safeLength(const std::string &text, size_t longestStop) {
 } // namespace
 
 void requireOwnLogits(Model &model, std::span<const int32_t> text) {
-  if (model.find("decode")) // what can be evaluated with a cache is causal
+  if (model.find(TFM_DECODE)) // what can be evaluated with a cache is causal
     return;
   Forward forward(model);
   int64_t length = forward.length();
@@ -222,7 +222,8 @@ void requireOwnLogits(Model &model, std::span<const int32_t> text) {
 }
 
 void requireRows(const Model &model) {
-  const tfm_buffer &logits = Model::output(model.function("forward"), "logits");
+  const tfm_buffer &logits =
+      Model::output(model.function(TFM_FORWARD), "logits");
   int64_t width = logits.shape[logits.rank - 1];
   int64_t rows = vocabularyOf(model.descriptor());
   if (width > rows)
@@ -242,14 +243,14 @@ std::unique_ptr<LogitsSource> cachedSequence(Model &model, int64_t context) {
 }
 
 std::unique_ptr<LogitsSource> openLogits(Model &model, int64_t context) {
-  if (const tfm_function *forward = model.find("forward")) {
+  if (const tfm_function *forward = model.find(TFM_FORWARD)) {
     Model::requireFilled(*forward, {"tokens"});
     model.requireLogits();
     requireRows(model);
   }
-  if (model.find("prefill") && model.find("decode")) {
+  if (model.find(TFM_PREFILL) && model.find(TFM_DECODE)) {
     // The caches hold as many tokens as `forward` takes.
-    if (model.find("forward")) {
+    if (model.find(TFM_FORWARD)) {
       int64_t capacity = Forward(model).length();
       context = context > 0 ? std::min(context, capacity) : capacity;
     }

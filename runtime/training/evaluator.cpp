@@ -37,7 +37,7 @@ static double surprisal(std::span<const float> logits, int32_t target) {
 Evaluator::Evaluator(Model &model, const Dataset &data,
                      std::optional<int32_t> ignore)
     : model(model), data(data), ignore(ignore),
-      function(model.function("evaluate")) {
+      function(model.function(TFM_EVALUATE)) {
   Model::requireFilled(function, {"tokens", "targets", "count"});
   const tfm_buffer &input = Model::input(function, "tokens");
   tokens.resize(Model::elements(input.rank, input.shape));
@@ -62,7 +62,7 @@ Evaluation Evaluator::evaluate(Part part, int64_t batches, Measure measure) {
 
   if (const tfm_function *measured = Model::findOutput(function, "logits")
                                          ? &function
-                                         : model.find("forward");
+                                         : model.find(TFM_FORWARD);
       !measured || !model.givesLogits(*measured))
     measure = Measure::Nothing;
   Evaluation result;
@@ -125,7 +125,7 @@ void Evaluator::readLogits(bool withSurprisal, Sums &sums) {
   auto rows = static_cast<int64_t>(valid.size());
   if (const tfm_buffer *logits = Model::findOutput(function, "logits"))
     return readRows(0, rows, *logits, withSurprisal, sums);
-  const tfm_function &forward = model.function("forward");
+  const tfm_function &forward = model.function(TFM_FORWARD);
   const tfm_buffer &input = Model::input(forward, "tokens");
   auto length = static_cast<int64_t>(tokens.size()) / rows;
   if (input.shape[1] < length)
@@ -191,7 +191,7 @@ ExactMatch answerQuestions(Model &model, const Dataset &data, size_t limit) {
     requireRows(model);
     requireOwnLogits(model, questions.front().prompt);
   }
-  const tfm_function &forward = model.function("forward");
+  const tfm_function &forward = model.function(TFM_FORWARD);
   const tfm_buffer &tokensIn = Model::input(forward, "tokens");
   const tfm_buffer &logitsOut = Model::output(forward, "logits");
   auto rows = static_cast<size_t>(tokensIn.shape[0]);

@@ -70,8 +70,8 @@ Trainer::Trainer(Model &model, const Recipe &recipe, const Dataset &data,
     : model(model), recipe(recipe), data(data), tokenizer(tokenizer),
       options(std::move(options)),
       ignored(ignoredTarget(recipe.train, tokenizer)),
-      trainFunction(model.function("train")),
-      updateFunction(model.function("update")) {
+      trainFunction(model.function(TFM_TRAIN)),
+      updateFunction(model.function(TFM_UPDATE)) {
   const TrainSpec &train = recipe.train;
   auto size =
       static_cast<size_t>(train.accumulate * train.batch * train.sequence);
@@ -88,7 +88,7 @@ Trainer::Trainer(Model &model, const Recipe &recipe, const Dataset &data,
              Model::findOutput(updateFunction, "grad_norm")};
   if (Model::elements(input.rank, input.shape) * train.accumulate != size)
     throw std::logic_error("the model's batch is not that of its recipe");
-  if (model.find("evaluate"))
+  if (model.find(TFM_EVALUATE))
     evaluator.emplace(model, data, ignored);
   hasQuestions = !data.questions(Part::Validation).empty();
   if (train.sample.interval.every > 0)

@@ -43,7 +43,7 @@ HAVE_A_DEVICE = {
 }
 # What names a place in the arena: fields of the descriptor that `Model` alone turns into reads and
 # writes, and the arena's first byte, which is there for tests.
-PLACE = re.compile(r"(?:\.|->)(?:offset|gradient)\b|\bparameter\.(?:value|state)\b|\barenaBytes\b")
+PLACE = re.compile(r"(?:\.|->)(?:offset|gradient)\b|\bparameter\.(?:value|state)\b|\bmodel(?:\.|->)place\(|\barenaBytes\b")
 KNOW_PLACES = {"runtime/model.cpp", "runtime/model.h"}
 
 

@@ -32,6 +32,12 @@ LogicalResult verifyElements(Operation *step) {
            element.isSignlessInteger(1);
   };
   WalkResult walked = step->walk([&](Operation *op) {
+    if (auto product = dyn_cast<MatmulOp>(op);
+        product && !product.getAccumulator().isF32()) {
+      step->emitError() << "no kernel adds up a matrix product in "
+                        << product.getAccumulator();
+      return WalkResult::interrupt();
+    }
     SmallVector<Type> types(op->getOperandTypes());
     llvm::append_range(types, op->getResultTypes());
     auto unknown = llvm::find_if_not(types, isKnown);

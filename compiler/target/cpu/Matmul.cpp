@@ -208,11 +208,7 @@ Value MatmulEmitter::rowCount(Value panel) {
 }
 
 Kernel MatmulEmitter::emit(StringRef name) {
-  if (!spec.accumulator || !spec.accumulator.isF32()) {
-    module.emitError() << "no kernel adds up matrix product '" << name
-                       << "' in " << spec.accumulator;
-    return {};
-  }
+  assert(spec.accumulator.isF32() && "no micro-kernel adds up in it");
   if (!layOut()) {
     module.emitError() << "the operands of matrix product '" << name
                        << "' have strides that its kernel cannot read";

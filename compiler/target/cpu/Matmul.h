@@ -91,7 +91,7 @@ MatmulPlan planMatmul(const MatmulSpec &spec, const CpuMachine &target);
 /// its terms in the order of k, whatever the number of threads.
 ///
 /// Returns a kernel with a null `func`, after an error at the module, where an
-/// operand's strides do not fit, or the accumulator's type.
+/// operand's strides do not fit.
 Kernel emitMatmul(mlir::OpBuilder &builder, mlir::ModuleOp module,
                   llvm::StringRef name, const MatmulSpec &spec,
                   const CpuMachine &target);

@@ -7,13 +7,13 @@
 // KIND: error: there is no target 'abacus'
 
 // What no kernel adds up in.
-// expected-error @+1 {{no kernel adds up matrix product 'kernel0' in 'f64'}}
 module {
   sched.program @p {
     %x = sched.buffer activation "x" at 0 live [0, 0] : memref<64xi8>
     %y = sched.buffer activation "y" at 64 live [0, 0] : memref<64xi8>
     %a = sched.view %x at 0 : memref<64xi8> to memref<4x4xf32, strided<[4, 1]>>
     %b = sched.view %y at 0 : memref<64xi8> to memref<4x4xf32, strided<[4, 1]>>
+    // expected-error @+1 {{no kernel adds up a matrix product in 'f64'}}
     sched.launch matmul 4 by 4 reads(%a, %a : memref<4x4xf32, strided<[4, 1]>>, memref<4x4xf32, strided<[4, 1]>>)
         writes(%b : memref<4x4xf32, strided<[4, 1]>>) [memory, memory, point] {
     ^bb0(%p: memref<4x4xf32, strided<[4, 1]>>, %q: memref<4x4xf32, strided<[4, 1]>>, %r: memref<4x4xf32, strided<[4, 1]>>):
