@@ -195,6 +195,13 @@ size_t Model::elements(int32_t rank, const int64_t *shape) {
   return count;
 }
 
+size_t eventsOf(const tfm_function &function) {
+  size_t events = 1;
+  for (int64_t i = 0; i < function.launch_count; ++i)
+    events += function.launches[i].runs;
+  return events;
+}
+
 std::vector<int64_t> shapeOf(const tfm_parameter &parameter) {
   return {parameter.shape, parameter.shape + parameter.rank};
 }

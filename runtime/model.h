@@ -130,6 +130,9 @@ private:
   Device *memory;
 };
 
+/// How many events a call of a function notes (`Device::recordInto`).
+size_t eventsOf(const tfm_function &function);
+
 /// The shape of a parameter as a vector.
 std::vector<int64_t> shapeOf(const tfm_parameter &parameter);
 

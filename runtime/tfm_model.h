@@ -96,6 +96,15 @@ typedef enum {
   TFM_U8 = 2 ///< a truth value: 0 or 1
 } tfm_dtype;
 
+/// When a launch was over.
+typedef struct {
+  /// Its number in `tfm_function.launches`; `launch_count` stands for the
+  /// beginning of the call.
+  uint64_t launch;
+  /// The CPU's clock then, in ticks of its own.
+  uint64_t clock;
+} tfm_event;
+
 /// One of the threads that run a function together. A function is a sequence
 /// of launches of kernels, the same in every thread, and the work of a launch
 /// comes in `count` pieces, in any order and by any thread with the same bits.
@@ -115,11 +124,10 @@ typedef struct tfm_thread { // NOLINT(readability-identifier-naming): C
   void *scratch;
   /// Belongs to whoever provides `claim`.
   void *pool;
-  /// Null, or where the function adds the time that each of its launches took,
-  /// waiting for the others included, in ticks of the CPU's clock:
-  /// `launch_count` numbers and one more, the time at which the last launch
-  /// ended.
-  uint64_t *ticks;
+  /// Null, or where the function notes its beginning and then the end of every
+  /// launch, as often as it runs: the sum of the `runs` of its launches, and
+  /// one. It leaves the pointer behind them.
+  tfm_event *events;
 } tfm_thread;
 
 /// A named tensor at a fixed place of the arena.

@@ -45,21 +45,19 @@ struct LaunchTime {
 };
 
 /// Runs `function` with its launches timed, a few times.
-std::vector<LaunchTime> timeLaunches(ThreadPool &pool, Model &model,
-                                     const tfm_function &function,
+std::vector<LaunchTime> timeLaunches(Model &model, const tfm_function &function,
                                      int64_t vocabulary, double median) {
   int repeats = std::clamp(static_cast<int>(0.5 / median), 3, 1000);
-  std::vector<uint64_t> ticks(static_cast<size_t>(function.launch_count) + 1);
-  pool.measureInto(ticks.data());
-  std::vector<uint64_t> total(ticks.size());
+  std::vector<tfm_event> events(eventsOf(function));
+  std::vector<uint64_t> total(static_cast<size_t>(function.launch_count));
   for (int i = 0; i < repeats; ++i) {
     setSampleInputs(model, function, vocabulary);
-    std::fill(ticks.begin(), ticks.end(), 0);
+    model.device().recordInto(events.data());
     model.run(function);
-    for (size_t j = 0; j + 1 < ticks.size(); ++j)
-      total[j] += ticks[j];
+    for (size_t j = 1; j < events.size(); ++j)
+      total[events[j].launch] += events[j].clock - events[j - 1].clock;
   }
-  pool.measureInto(nullptr);
+  model.device().recordInto(nullptr);
   // The clock's rate does not matter: shares of the time measured above.
   double all = 0;
   for (uint64_t count : total)
@@ -169,7 +167,7 @@ void bench(const tfm_model &descriptor, const CommonOptions &command) {
       perSecondText = fmt::format(" {:>12.0f} tokens/s", count / median);
     }
     std::vector<LaunchTime> launches =
-        timeLaunches(pool, model, *function, vocabulary, median);
+        timeLaunches(model, *function, vocabulary, median);
     // Again: threads that have just been made may have shared a processor.
     peak.measure();
     double bytes = 0;

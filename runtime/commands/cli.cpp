@@ -179,6 +179,11 @@ void addTrain(CLI::App &app, TrainCommand &train) {
       ->add_option("--log", options.log,
                    "log here instead of in the run directory")
       ->check(usage::path());
+  command
+      ->add_option("--profile", options.profile,
+                   "write a trace of ten steps for chrome://tracing or "
+                   "ui.perfetto.dev")
+      ->check(usage::path());
   command->add_flag("--overwrite", options.overwrite,
                     "replace the run that --out already holds, or what --log "
                     "names");

@@ -207,6 +207,8 @@ void train(const tfm_model &descriptor, TrainCommand command,
 
   if (!options.log.empty())
     requireNoRunFile(options.log);
+  if (!options.profile.empty())
+    requireNoRunFile(options.profile);
   if (!options.overwrite && !options.log.empty())
     requireLog(options.log);
   else if (!options.overwrite && isNew)

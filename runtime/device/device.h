@@ -44,6 +44,10 @@ public:
   virtual void run(const tfm_function &function) = 0;
   virtual void zero(uint64_t offset, size_t bytes) = 0;
 
+  /// Where functions note when each of their launches was over from now on, one
+  /// call behind the other (`tfm_thread.events`); null: nowhere.
+  virtual void recordInto(tfm_event *events) = 0;
+
   /// `count` values from `offset` on, to be filled; they are in the arena when
   /// what is returned goes. Before that they are anything, so all of them must
   /// be filled.

@@ -122,9 +122,10 @@ public:
   /// std::bad_alloc.
   void reserveScratch(size_t bytes);
 
-  /// Where functions add the time of each launch from now on
-  /// (`tfm_thread.ticks`); null: nowhere.
-  void measureInto(uint64_t *ticks) { threads.front().ticks = ticks; }
+  /// Where functions note the ends of launches from now on
+  /// (`tfm_thread.events`); null: nowhere. A launch is over when all of its
+  /// pieces are computed, so one thread's notes tell of all.
+  void recordInto(tfm_event *events) { threads.front().events = events; }
 
   /// Calls `function(arena, thread)` and returns when all pieces of its
   /// launches are finished. The other threads come when they can, or not at

@@ -125,8 +125,28 @@ void Trainer::prepare() {
         "the recipe does not say how long to train: use --steps N");
 }
 
+void Trainer::call(const tfm_function &function) {
+  if (profile)
+    profile->run(function);
+  else
+    model.run(function);
+}
+
+void Trainer::endProfile() {
+  profile->write();
+  profile.reset();
+  if (options.quiet)
+    return;
+  progress->clear();
+  say("note: what the steps spent their time on is in " +
+      printable(options.profile) +
+      ": open it in ui.perfetto.dev or chrome://tracing\n");
+}
+
 double Trainer::step() {
   const TrainSpec &train = recipe.train;
+  if (profile)
+    profile->beginStep(position.step + 1);
   size_t microSize = tokens.size() / static_cast<size_t>(train.accumulate);
   // All micro-batches first: each one's loss is its share of a mean over the
   // targets of all of them.
@@ -157,7 +177,7 @@ double Trainer::step() {
       random.values()[2] = static_cast<int32_t>(position.step);
       random.values()[3] = static_cast<int32_t>(micro);
     }
-    model.run(trainFunction);
+    call(trainFunction);
     loss += static_cast<double>(model.read<float>(*buffers.loss).values()[0]);
   }
   if (!std::isfinite(loss))
@@ -175,7 +195,7 @@ double Trainer::step() {
     hyper[2] = static_cast<float>(1 - std::pow(train.optimizer.beta2, t));
     hyper[3] = static_cast<float>(train.clip);
   }
-  model.run(updateFunction);
+  call(updateFunction);
   float gradientNorm =
       buffers.norm ? model.read<float>(*buffers.norm).values()[0] : 0.0f;
   if (!std::isfinite(gradientNorm))
@@ -184,6 +204,8 @@ double Trainer::step() {
   ++position.step;
   position.tokens += static_cast<int64_t>(tokens.size());
   logStep(loss, lr, gradientNorm);
+  if (profile && profile->endStep())
+    endProfile();
   return loss;
 }
 
@@ -468,6 +490,9 @@ TrainResult Trainer::run(const std::atomic<bool> &interrupt) {
   int64_t first = position.step;
   if (!options.resume.empty() && options.resume == options.out)
     savedAt = first;
+  if (!options.profile.empty())
+    profile.emplace(options.profile, model, trainFunction, updateFunction,
+                    train.accumulate, position.steps - first);
   progress.emplace(first, position.steps,
                    train.batch * train.sequence * train.accumulate,
                    options.quiet);
@@ -491,6 +516,8 @@ TrainResult Trainer::run(const std::atomic<bool> &interrupt) {
     if (isLast || due(train.checkpoint))
       save();
   }
+  if (profile)
+    endProfile(); // of fewer steps
   result.seconds = progress->seconds();
   result.tokensPerSecond = progress->speed();
   progress->finish();

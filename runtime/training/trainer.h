@@ -16,6 +16,7 @@
 #include "runtime/progress.h"
 #include "runtime/recipe.h"
 #include "runtime/training/evaluator.h"
+#include "runtime/training/profile.h"
 
 #include <atomic>
 #include <optional>
@@ -32,6 +33,7 @@ struct TrainOptions {
   std::string resume;     ///< a run directory to go on from
   std::string init;       ///< weights to begin with
   std::string log;        ///< instead of `out`/log.jsonl
+  std::string profile;    ///< a trace of some steps; empty: none
   bool overwrite = false; ///< replace the run in `out`
   bool quiet = false;     ///< no progress, no samples on stdout
 };
@@ -77,6 +79,10 @@ public:
 private:
   /// Throws InputError: what shows that training has diverged, and what to do.
   [[noreturn]] void failDiverged(const std::string &what) const;
+  /// Runs a function of a step.
+  void call(const tfm_function &function);
+  /// Writes what was recorded, and records no more.
+  void endProfile();
   void logStep(double loss, double lr, float gradientNorm);
   bool due(const Interval &interval) const;
   /// False where the run that is resumed has come to its end already; says
@@ -124,6 +130,7 @@ private:
   std::optional<DataOrder> order;
   std::optional<Evaluator> evaluator;
   std::optional<Progress> progress;
+  std::optional<Profile> profile;
   RunLog log;
   /// The micro-batches of one update, [accumulate, batch, sequence].
   std::vector<int32_t> tokens;

@@ -42,6 +42,75 @@ class Multiplication(unittest.TestCase):
             self.assertRegex(text, r"47\*51=[0-9*=.#]*\n")
 
 
+class ProfileOfSteps(unittest.TestCase):
+    """`train --profile`: a trace of real steps."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory(prefix="tfm-e2e-")
+        cls.model = binary(cls.folder.name, MODELS / "addition.tfm", "-D", "train.accumulate=2")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def train(self, *arguments):
+        return run(self.model, "train", "--out", "run", "--overwrite", *arguments, cwd=self.folder.name)
+
+    def trace(self, steps):
+        result = self.train("--steps", str(steps), "--profile", "trace.json")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("trace.json", result.stderr)
+        return json.loads(pathlib.Path(self.folder.name, "trace.json").read_text())["traceEvents"]
+
+    def test_every_step_has_its_calls_and_every_call_its_kernels(self):
+        spans = [event for event in self.trace(14) if event["ph"] == "X"]
+        steps = [span for span in spans if span["cat"] == "step"]
+        self.assertEqual([step["name"] for step in steps], [f"step {number}" for number in range(2, 12)])
+
+        def inside(outer, category):
+            return [span for span in spans if span["cat"] == category and span["ts"] >= outer["ts"] - 0.005 and
+                    span["ts"] + span["dur"] <= outer["ts"] + outer["dur"] + 0.005]
+
+        kernels = json.loads(run(self.model, "bench", "--json").stdout)["functions"]
+        for step in steps:
+            calls = inside(step, "function")
+            self.assertEqual([call["name"] for call in calls], ["train", "train", "update"])
+            for call in calls:
+                expected = {(kernel["name"], kernel["path"]): 0 for kernel in kernels[call["name"]]["kernels"]}
+                for kernel in kernels[call["name"]]["kernels"]:
+                    expected[kernel["name"], kernel["path"]] += kernel["runs"]
+                found = dict.fromkeys(expected, 0)
+                launches = inside(call, "kernel")
+                for launch in launches:
+                    found[launch["name"], launch["args"]["module"]] += 1
+                self.assertEqual(found, expected)
+                # One after the other.
+                for before, behind in zip(launches, launches[1:]):
+                    self.assertAlmostEqual(before["ts"] + before["dur"], behind["ts"], delta=0.005)
+
+    def test_a_short_run_has_the_steps_that_there_are(self):
+        for count, numbers in ((1, [1]), (3, [2, 3])):
+            steps = [event["name"] for event in self.trace(count) if event.get("cat") == "step"]
+            self.assertEqual(steps, [f"step {number}" for number in numbers])
+
+    def test_the_same_weights(self):
+        weights = pathlib.Path(self.folder.name, "run", "model.safetensors")
+        self.assertEqual(self.train("--steps", "5").returncode, 0)
+        plain = weights.read_bytes()
+        self.trace(5)
+        self.assertEqual(weights.read_bytes(), plain)
+
+    def test_where_it_cannot_be_written(self):
+        result = self.train("--steps", "5", "--profile", "nowhere/trace.json")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("nowhere", result.stderr)
+        self.assertEqual(self.train("--steps", "2").returncode, 0)
+        result = self.train("--steps", "5", "--profile", "run/model.safetensors")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("run/model.safetensors", result.stderr)
+
+
 class Perplexity(unittest.TestCase):
     """What the model gives the targets, whatever the loss adds to that."""
 

@@ -39,11 +39,10 @@ public:
     count = field(offsetof(tfm_thread, count), i64);
     claim = field(offsetof(tfm_thread, claim), ptr);
     scratch = field(offsetof(tfm_thread, scratch), ptr);
-    ticks = field(offsetof(tfm_thread, ticks), ptr);
     llvm::Value *mode = flushDenormals();
-    forEachStep(program, [&](mlir::Operation *, int64_t) { ++last; });
-    // The clock starts here.
-    b.CreateCall(tickFunction(), {ticks, b.getInt64(last), b.getInt64(last)});
+    int64_t launches = 0;
+    forEachStep(program, [&](mlir::Operation *, int64_t) { ++launches; });
+    b.CreateCall(noteFunction(), {thread, b.getInt64(launches)});
     emitSteps(*program.getBlock());
     restoreMode(mode);
     b.CreateRetVoid();
@@ -143,8 +142,7 @@ private:
     b.CreateCall(kernel, arguments);
     b.CreateBr(next);
     b.SetInsertPoint(done);
-    b.CreateCall(tickFunction(),
-                 {ticks, b.getInt64(number++), b.getInt64(last)});
+    b.CreateCall(noteFunction(), {thread, b.getInt64(number++)});
   }
 
   llvm::BasicBlock *block(llvm::StringRef name) {
@@ -165,31 +163,33 @@ private:
         b.CreateMul(flatLayer(outer.getLayer()), b.getInt64(count)), own);
   }
 
-  /// `tick(ticks, launch, last)`: adds the time since `ticks[last]` to
-  /// `ticks[launch]` and sets the former to now, unless `ticks` is null.
-  llvm::Function *tickFunction() {
-    if (llvm::Function *known = module.getFunction("tick"))
+  /// `note(thread, launch)`: writes an event where `thread->events` is not
+  /// null, and moves it on.
+  llvm::Function *noteFunction() {
+    if (llvm::Function *known = module.getFunction("note"))
       return known;
-    auto *type = llvm::FunctionType::get(b.getVoidTy(), {ptr, i64, i64}, false);
+    auto *type = llvm::FunctionType::get(b.getVoidTy(), {ptr, i64}, false);
     auto *function = llvm::Function::Create(
-        type, llvm::Function::InternalLinkage, "tick", module);
+        type, llvm::Function::InternalLinkage, "note", module);
     llvm::LLVMContext &context = module.getContext();
-    auto *measured = llvm::BasicBlock::Create(context, "measured", function);
+    auto *recorded = llvm::BasicBlock::Create(context, "recorded", function);
     auto *entry =
-        llvm::BasicBlock::Create(context, "entry", function, measured);
+        llvm::BasicBlock::Create(context, "entry", function, recorded);
     auto *done = llvm::BasicBlock::Create(context, "done", function);
     llvm::IRBuilder<> t(entry);
-    llvm::Value *base = function->getArg(0);
-    t.CreateCondBr(t.CreateIsNull(base), done, measured);
-    t.SetInsertPoint(measured);
+    auto at = [&](llvm::Value *base, uint64_t offset) {
+      return t.CreateConstGEP1_64(t.getInt8Ty(), base, offset);
+    };
+    llvm::Value *slot = at(function->getArg(0), offsetof(tfm_thread, events));
+    llvm::Value *event = t.CreateLoad(ptr, slot);
+    t.CreateCondBr(t.CreateIsNull(event), done, recorded);
+    t.SetInsertPoint(recorded);
     llvm::Value *now = t.CreateIntrinsic(llvm::Intrinsic::readcyclecounter,
                                          llvm::ArrayRef<llvm::Type *>(),
                                          llvm::ArrayRef<llvm::Value *>());
-    llvm::Value *slot = t.CreateGEP(i64, base, function->getArg(1));
-    llvm::Value *previous = t.CreateGEP(i64, base, function->getArg(2));
-    llvm::Value *spent = t.CreateSub(now, t.CreateLoad(i64, previous));
-    t.CreateStore(t.CreateAdd(t.CreateLoad(i64, slot), spent), slot);
-    t.CreateStore(now, previous);
+    t.CreateStore(function->getArg(1), at(event, offsetof(tfm_event, launch)));
+    t.CreateStore(now, at(event, offsetof(tfm_event, clock)));
+    t.CreateStore(at(event, sizeof(tfm_event)), slot);
     t.CreateBr(done);
     t.SetInsertPoint(done);
     t.CreateRetVoid();
@@ -222,9 +222,8 @@ private:
               *claim = nullptr, *scratch = nullptr;
   /// The layer that each loop is at.
   llvm::DenseMap<mlir::Value, llvm::Value *> layers;
-  llvm::Value *ticks = nullptr;
-  /// Of the next launch, and how many there are.
-  int64_t number = 0, last = 0;
+  /// Of the next launch.
+  int64_t number = 0;
 };
 
 } // namespace

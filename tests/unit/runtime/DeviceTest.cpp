@@ -54,6 +54,9 @@ public:
   void zero(uint64_t offset, size_t bytes) override {
     ask([=, this] { std::memset(arena + offset, 0, bytes); });
   }
+  void recordInto(tfm_event *events) override {
+    ask([this, events] { pool.recordInto(events); });
+  }
   void runOnHost(void (*work)(void *, tfm_thread *), void *context) override {
     pool.run(work, context);
   }

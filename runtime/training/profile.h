@@ -1,0 +1,71 @@
+//===- profile.h - what training steps spend their time on --------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_RUNTIME_TRAINING_PROFILE_H
+#define TFM_RUNTIME_TRAINING_PROFILE_H
+
+#include "runtime/files/atomic_file.h"
+#include "runtime/model.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tfm {
+
+/// A trace of some steps of a training run, for chrome://tracing and
+/// ui.perfetto.dev ("Trace Event Format"): a span for every step, in it one for
+/// every call of a function, in it one for every run of a launch, with its
+/// module, FLOPs and bytes. The first step, which touches pages and files for
+/// the first time, is left out where there are more. Recording allocates
+/// nothing.
+class Profile {
+public:
+  /// Of at most `most` of the `steps` steps to come, each of `micro` calls of
+  /// `train` and one of `update`. Throws InputError where `path` cannot be
+  /// written.
+  Profile(std::string path, Model &model, const tfm_function &train,
+          const tfm_function &update, int64_t micro, int64_t steps,
+          int64_t most = 10);
+
+  /// A step begins: that of this number, from 1.
+  void beginStep(int64_t number);
+  /// Runs a function of the step.
+  void run(const tfm_function &function);
+  /// The step is over. Returns whether that was the last one to be recorded.
+  bool endStep();
+
+  /// Writes what was recorded.
+  void write();
+
+private:
+  struct Call {
+    const tfm_function *function;
+    size_t firstEvent;
+    double begin, end; ///< seconds (`now`)
+  };
+  struct Step {
+    int64_t number;
+    size_t firstCall;
+    double begin, end;
+  };
+
+  std::string traceText() const;
+
+  AtomicFile file;
+  Model &model;
+  /// Steps that go by before, and that are still to be recorded.
+  int64_t skip, left;
+  std::vector<tfm_event> events;
+  size_t usedEvents = 0;
+  std::vector<Call> calls;
+  std::vector<Step> steps;
+};
+
+} // namespace tfm
+
+#endif // TFM_RUNTIME_TRAINING_PROFILE_H
