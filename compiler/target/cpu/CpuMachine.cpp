@@ -8,6 +8,7 @@
 
 #include "compiler/target/cpu/CpuMachine.h"
 #include "runtime/device/cpu_features.h"
+#include "runtime/device/variant.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/IR/Function.h"
@@ -96,6 +97,7 @@ int64_t cacheSize(int name, int64_t otherwise) {
 llvm::Expected<CpuMachine> CpuMachine::native() {
   initializeTargets();
   CpuMachine target;
+  target.isNative = true;
   target.triple = llvm::sys::getProcessTriple();
   target.cpu = llvm::sys::getHostCPUName().str();
   llvm::SubtargetFeatures features;
@@ -162,7 +164,8 @@ std::string CpuMachine::requirements() const {
   // What AArch64 processors have all have.
   if (llvm::Triple(triple).isX86())
     for (std::string_view name : x86Features)
-      if (info->checkFeatures("+" + std::string(name)))
+      if (info->checkFeatures("+" + std::string(name)) &&
+          !(isNative && !missingFeatures(name).empty()))
         names.emplace_back(name);
   return llvm::join(names, ",");
 }

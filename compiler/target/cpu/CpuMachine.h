@@ -28,6 +28,8 @@ struct CpuMachine {
   std::string cpu;
   /// In LLVM's form, `+avx2,-prefer-256-bit`.
   std::string features;
+  /// Whether it is the machine that this program runs on.
+  bool isNative = false;
   /// f32 elements of the widest vector register with a fused multiply-add.
   int64_t lanes = 0;
   /// Number of vector registers.
@@ -46,7 +48,8 @@ struct CpuMachine {
 
   /// The features that a processor must have to run the code, separated by
   /// commas: of those in runtime/device/cpu_features.h the ones that this one
-  /// has. Code for AArch64 needs none beyond NEON.
+  /// has. Code for AArch64 needs none beyond NEON. Of the machine that this
+  /// runs on those that the runtime finds, too: what is built here runs here.
   std::string requirements() const;
 
   /// Has the code generator make a function for this processor, whatever the
