@@ -7,16 +7,18 @@
 
 #include "runtime/commands/cli.h"
 #include "runtime/commands/crash.h"
+#include "runtime/device/variant.h"
 
 #include <string>
 
 int main(int argc, char **argv) {
+  const tfm_variant *chosen = tfm::findVariant(tfm_model_descriptor);
   static const std::string otherProcessor =
       std::string("this processor lacks an instruction that the program was "
                   "compiled for (") +
-      tfm_model_descriptor.variants[0].machine +
-      "); build it on this machine, or for any processor of the last ten years "
-      "with `tfmc build --cpu x86-64-v3`\n";
+      (chosen ? chosen->machine : "none of its variants runs here") +
+      "); build it on this machine, or for others of its kind with `tfmc build "
+      "--cpu portable`\n";
   tfm::installCrashHandlers(
       "This is a bug in tfm, not in your data. Please report it with the "
       "command, the .tfm file, and what the command `info --json` prints.\n",

@@ -57,26 +57,9 @@ private:
   std::chrono::steady_clock::time_point last = std::chrono::steady_clock::now();
 };
 
+/// Of what goes to a file: text goes to the reader.
 llvm::StringRef endingOf(Emit emit) {
-  switch (emit) {
-  case Emit::Ast:
-    return ".ast";
-  case Emit::Tfm:
-    return ".mlir";
-  case Emit::Schedule:
-    return ".schedule";
-  case Emit::Llvm:
-    return ".ll";
-  case Emit::Asm:
-    return ".s";
-  case Emit::Obj:
-    return ".o";
-  case Emit::Shared:
-    return ".so";
-  case Emit::Exe:
-    return "";
-  }
-  return "";
+  return emit == Emit::Obj ? ".o" : emit == Emit::Shared ? ".so" : "";
 }
 
 std::string outputOf(const BuildOptions &options) {

@@ -65,7 +65,9 @@ void add(llvm::StringRef name, llvm::StringRef what,
       std::make_unique<PassPipelineRegistration<PipelineOptions>>(
           name, what,
           [build](OpPassManager &passes, const PipelineOptions &options) {
-            build(passes, *llvm::cantFail(KernelTarget::named(options.target)));
+            // There is nobody to hand an error to: only tfm-opt comes here.
+            llvm::ExitOnError orLeave("error: ");
+            build(passes, *orLeave(KernelTarget::named(options.target)));
           }));
 }
 

@@ -1,5 +1,4 @@
-//===- Interpreter.cpp - functions, repeats and elementwise ops
-//-------------===//
+//===- Interpreter.cpp - functions, repeats and elementwise ops -----------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

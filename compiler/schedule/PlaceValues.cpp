@@ -266,17 +266,6 @@ View ValuePlacer::readable(KernelOp kernel, unsigned input) {
   return copy;
 }
 
-/// Whether the kernel draws random numbers.
-static bool drawsNumbers(KernelOp kernel) {
-  return llvm::any_of(*kernel.getBlock(), [](Operation &op) {
-    if (auto attention = dyn_cast<AttentionOp>(op))
-      return attention.getDropout().has_value();
-    if (auto backward = dyn_cast<AttentionBackwardOp>(op))
-      return backward.getDropout().has_value();
-    return isa<DropoutOp>(op);
-  });
-}
-
 void ValuePlacer::placeKernel(KernelOp kernel) {
   SmallVector<View> reads, writes;
   SmallVector<Access> access;
@@ -300,7 +289,7 @@ void ValuePlacer::placeKernel(KernelOp kernel) {
       b, kernel.getLoc(), kernel.getKindAttr(), kernel.getRowsAttr(),
       kernel.getColsAttr(), from, to,
       kernel.getLayer() ? layers.at(kernel.getLayer()) : Value(),
-      drawsNumbers(kernel) ? rng : Value(),
+      drawsNumbers(*kernel.getBlock()) ? rng : Value(),
       AccessesAttr::get(b.getContext(), access),
       b.getI64IntegerAttr(microSteps), /*kernel=*/nullptr);
   moveBody(kernel, launch);
@@ -384,7 +373,8 @@ void ValuePlacer::place(func::FuncOp func) {
     InputOp::create(b, loc, b.getStringAttr(nameOf(name)), emit(views[arg]));
   }
   bool draws = programKind(func.getSymName()) == ProgramKind::Train;
-  func.walk([&](KernelOp kernel) { draws |= drawsNumbers(kernel); });
+  func.walk(
+      [&](KernelOp kernel) { draws |= drawsNumbers(*kernel.getBlock()); });
   if (draws) {
     // The counter of dropout.
     auto type = RankedTensorType::get({4}, b.getI32Type());

@@ -35,6 +35,8 @@ class WriteOp;
 /// says how a row kernel computes it (RowKernelOpInterface). None for what no
 /// kernel computes.
 std::optional<KernelKind> kindOf(mlir::OperationName op);
+/// Whether the body of a kernel or launch draws random numbers.
+bool drawsNumbers(mlir::Block &body);
 } // namespace tfm::sched
 
 #define GET_OP_CLASSES

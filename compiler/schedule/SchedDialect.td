@@ -19,14 +19,15 @@ def Sched_Dialect : Dialect {
   let description = [{
     A compiled model is a schedule of kernels over one arena: which kernels run,
     in what order, on which bytes. A function of the tfm dialect becomes one in
-    three steps:
+    four steps:
 
     1. `sched-form-kernels` outlines the ops that share a kernel into
        `sched.kernel`, still on tensors;
-    2. `sched-place-values` gives every tensor that goes through memory a place:
+    2. `sched-split-sums` cuts long sums over rows into chunks;
+    3. `sched-place-values` gives every tensor that goes through memory a place:
        functions become `sched.program`, kernels `sched.launch` on strided views
        of `sched.buffer`;
-    3. `sched-plan-memory` gives every buffer its offset in the arena.
+    4. `sched-plan-memory` gives every buffer its offset in the arena.
 
     What a kernel computes stays in the ops of the tfm dialect, inside of
     regions that are isolated from above, so that two launches of one kernel

@@ -93,6 +93,16 @@ std::optional<KernelKind> sched::kindOf(OperationName op) {
   return std::nullopt;
 }
 
+bool sched::drawsNumbers(Block &body) {
+  return llvm::any_of(body, [](Operation &op) {
+    if (auto attention = dyn_cast<AttentionOp>(op))
+      return attention.getDropout().has_value();
+    if (auto backward = dyn_cast<AttentionBackwardOp>(op))
+      return backward.getDropout().has_value();
+    return isa<DropoutOp>(op);
+  });
+}
+
 ArrayRef<int64_t> KernelOp::getLayout(unsigned result) {
   if (!getLayouts())
     return {};
@@ -191,6 +201,11 @@ LogicalResult ViewOp::verify() {
     (end < 0 ? first : last) += end;
   }
   View view = viewOf(getView().getType());
+  int64_t size = elementBytes(view.element);
+  auto isWhole = [&](int64_t bytes) { return bytes % size == 0; };
+  if (!isWhole(getOffset()) || !llvm::all_of(getSteps(), isWhole))
+    return emitOpError("begins or advances by a part of an element of ")
+           << size << " bytes";
   last += view.spanBytes();
   auto buffer = cast<MemRefType>(getBuffer().getType());
   if (first < 0 || last > buffer.getNumElements())
@@ -239,6 +254,18 @@ LogicalResult LaunchOp::verify() {
     if (writes != (i < getReads().size() ? 0 : 1))
       return emitOpError("writes argument ") << i << ' ' << writes << " times";
   }
+  if (llvm::all_of(*getBlock(), onlyMoves))
+    return emitOpError("computes nothing: that is a 'sched.copy'");
+  if (drawsNumbers(*getBlock()) && !getRng())
+    return emitOpError("draws random numbers and has no 'rng'");
+  if (getRng()) {
+    MemRefType counter = getRng().getType();
+    if (counter.getShape() != ArrayRef<int64_t>{4} ||
+        !counter.getElementType().isInteger(32))
+      return emitOpError("has an 'rng' that is not four i32");
+  }
+  if (static_cast<int64_t>(getMicroSteps()) < 1)
+    return emitOpError("counts no micro-steps to an update");
   return verifyKind(*this, getKind(), *getBlock());
 }
 

@@ -59,9 +59,10 @@ const KernelTarget *KernelTarget::find(llvm::StringRef name,
 llvm::Expected<std::vector<const KernelTarget *>>
 KernelTarget::variants(llvm::StringRef kind, llvm::StringRef machines) {
   llvm::SmallVector<llvm::StringRef> names;
+  auto known = kinds().find(kind);
   for (llvm::StringRef name : llvm::split(machines, ','))
-    if (name.trim() == "portable")
-      llvm::append_range(names, llvm::split(kinds()[kind].portable, ','));
+    if (name.trim() == "portable" && known != kinds().end())
+      llvm::append_range(names, llvm::split(known->second.portable, ','));
     else
       names.push_back(name.trim());
   auto needs = [](const KernelTarget *target) {

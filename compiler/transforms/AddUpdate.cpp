@@ -103,10 +103,10 @@ struct AddUpdatePass : tfm::impl::AddUpdatePassBase<AddUpdatePass> {
                  double decay) {
     OpBuilder builder = OpBuilder::atBlockEnd(getOperation().getBody());
     Location loc = getOperation().getLoc();
-    Type element = builder.getF32Type();
-    auto flat = RankedTensorType::get({size}, element);
-    auto hyper = RankedTensorType::get({4}, element);
-    auto scalar = RankedTensorType::get({}, element);
+    Type f32 = builder.getF32Type();
+    auto flat = RankedTensorType::get({size}, typeOfParameters(getOperation()));
+    auto hyper = RankedTensorType::get({4}, f32);
+    auto scalar = RankedTensorType::get({}, f32);
     auto function = func::FuncOp::create(
         builder, loc, name,
         builder.getFunctionType({flat, flat, flat, flat, hyper, scalar},

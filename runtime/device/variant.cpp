@@ -37,23 +37,29 @@ std::string missingFeatures(std::string_view features) {
   return missing;
 }
 
+const tfm_variant *findVariant(const tfm_model &model) {
+  for (int64_t i = 0; i < model.variant_count; ++i)
+    if (missingFeatures(model.variants[i].features).empty())
+      return &model.variants[i];
+  return nullptr;
+}
+
 const tfm_variant &chooseVariant(const tfm_model &model) {
   if (model.abi != TFM_ABI_VERSION)
     throw std::logic_error("the model was compiled for another runtime");
+  if (const tfm_variant *found = findVariant(model))
+    return *found;
   std::string lacks;
   for (int64_t i = 0; i < model.variant_count; ++i) {
     const tfm_variant &variant = model.variants[i];
-    std::string missing = missingFeatures(variant.features);
-    if (missing.empty())
-      return variant;
     lacks += (lacks.empty() ? "" : "; ") + std::string(variant.machine) + ": " +
-             missing;
+             missingFeatures(variant.features);
   }
   throw InputError("this processor lacks instructions that the program was "
                    "compiled for (" +
                    lacks +
-                   "); build it on this machine, or for any processor of the "
-                   "last ten years with `tfmc build --cpu x86-64-v3`");
+                   "); build it on this machine, or for others of its kind "
+                   "with `tfmc build --cpu portable`");
 }
 
 } // namespace tfm

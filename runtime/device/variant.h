@@ -19,7 +19,11 @@ namespace tfm {
 /// that nobody here knows, separated by commas; empty where it has all.
 std::string missingFeatures(std::string_view features);
 
-/// The first variant of a model that this machine can run. Throws InputError,
+/// The first variant of a model that this machine can run; null where there is
+/// none.
+const tfm_variant *findVariant(const tfm_model &model);
+
+/// The same. Throws InputError,
 /// which tells what the machine lacks, where there is none, and logic_error for
 /// a model that was compiled for another runtime.
 const tfm_variant &chooseVariant(const tfm_model &model);

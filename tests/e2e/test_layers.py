@@ -66,6 +66,13 @@ class Layers(unittest.TestCase):
                    if path.is_dir() and any(path.rglob("*.cpp"))}
         self.assertEqual(folders | {"runtime"}, set(LAYERS))
 
+    def test_includes_are_named_from_the_root(self):
+        # Else the tables do not see them.
+        relative = [f"{file.relative_to(ROOT)}: {line}" for top in ("compiler", "runtime")
+                    for file in (ROOT / top).rglob("*") if file.suffix in (".h", ".cpp", ".c")
+                    for line in file.read_text().splitlines() if re.match(r'\s*#\s*include\s+"\.', line)]
+        self.assertEqual(relative, [])
+
     def test_no_folder_knows_what_is_above_it(self):
         wrong = []
         for file, included in includes():

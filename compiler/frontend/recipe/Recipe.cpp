@@ -14,6 +14,7 @@
 #include "llvm/ADT/StringSwitch.h"
 
 #include <cmath>
+#include <limits>
 
 using namespace tfm;
 using namespace tfm::ast;
@@ -569,8 +570,12 @@ json::Value RecipeBuilder::optimizer(const Found &found) {
                   rule.kids[1]->kind == ExprKind::Integer &&
                   (rule.text == ">=" || rule.text == ">");
     if (isRule)
+      // No tensor has the largest rank, let alone one above.
       out["decay_min_rank"] =
-          rule.kids[1]->integer + (rule.text == ">" ? 1 : 0);
+          rule.text == ">" &&
+                  rule.kids[1]->integer < std::numeric_limits<int64_t>::max()
+              ? rule.kids[1]->integer + 1
+              : rule.kids[1]->integer;
     else if (!rule.isName("all"))
       e.diags.error(802, decay.range, "`decay` is a rule about a tensor's rank")
           .help("write `decay = rank >= 2`, or `decay = all`");

@@ -1,5 +1,4 @@
-//===- CpuMachine.cpp - what code generation knows of a CPU
-//-------------------===//
+//===- CpuMachine.cpp - what code generation knows of a CPU ---------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -61,6 +60,38 @@ std::unique_ptr<llvm::MCSubtargetInfo> subtarget(const llvm::Triple &triple,
       target->createMCSubtargetInfo(triple, cpu, features));
 }
 
+/// What x86 processors may have that LLVM would use and the runtime does not
+/// ask for (runtime/device/cpu_features.h): code that does without runs
+/// wherever `requirements` says.
+constexpr llvm::StringLiteral unasked[] = {"sse4a",
+                                           "xop",
+                                           "fma4",
+                                           "tbm",
+                                           "avx512vp2intersect",
+                                           "avxifma",
+                                           "avxvnniint8",
+                                           "avxvnniint16",
+                                           "avxneconvert",
+                                           "avx10.1",
+                                           "avx10.2",
+                                           "egpr",
+                                           "push2pop2",
+                                           "ppx",
+                                           "ndd",
+                                           "ccmp",
+                                           "nf",
+                                           "cf",
+                                           "zu"};
+
+/// Leaves them out of the code for an x86 processor.
+void leaveOutUnasked(CpuMachine &machine, const llvm::MCSubtargetInfo &info) {
+  if (!llvm::Triple(machine.triple).isX86())
+    return;
+  for (llvm::StringRef name : unasked)
+    if (info.checkFeatures(("+" + name).str()))
+      machine.features += (machine.features.empty() ? "-" : ",-") + name.str();
+}
+
 /// Fills in vector length and register count from the features.
 llvm::Error describeRegisters(CpuMachine &target,
                               const llvm::MCSubtargetInfo &info) {
@@ -109,7 +140,8 @@ llvm::Expected<CpuMachine> CpuMachine::native() {
   // The host's features come out of a hash table; sort them, so that the same
   // machine always gives the same object file.
   std::sort(list.begin(), list.end());
-  target.features = llvm::join(list, ",");
+  target.features =
+      llvm::Triple(target.triple).isX86() ? llvm::join(list, ",") : "";
   std::unique_ptr<llvm::MCSubtargetInfo> info =
       subtarget(llvm::Triple(target.triple), target.cpu, target.features);
   if (!info)
@@ -117,6 +149,7 @@ llvm::Expected<CpuMachine> CpuMachine::native() {
                                    target.cpu + "'");
   if (llvm::Error error = describeRegisters(target, *info))
     return std::move(error);
+  leaveOutUnasked(target, *info);
   target.l1Bytes = cacheSize(_SC_LEVEL1_DCACHE_SIZE, 32 << 10);
   target.l2Bytes = cacheSize(_SC_LEVEL2_CACHE_SIZE, 1 << 20);
   return target;
@@ -134,8 +167,11 @@ llvm::Expected<CpuMachine> CpuMachine::named(llvm::StringRef cpu) {
                            cpu.starts_with("apple-")
                                ? "arm64-apple-macosx11.0"
                                : "aarch64-unknown-linux-gnu"};
-  // As this machine calls its own kind, so that their code can be in one file.
+  // As this machine calls its own kind, so that their code can be in one file;
+  // `generic` is one of its kind.
   llvm::Triple here(llvm::sys::getProcessTriple());
+  if (here.isAArch64())
+    std::swap(triples[0], triples[1]);
   for (const char *triple : triples) {
     llvm::Triple there(triple);
     bool isHere =
@@ -147,6 +183,7 @@ llvm::Expected<CpuMachine> CpuMachine::named(llvm::StringRef cpu) {
             llvm::Triple(target.triple), target.cpu, target.features)) {
       if (llvm::Error error = describeRegisters(target, *info))
         return std::move(error);
+      leaveOutUnasked(target, *info);
       return target;
     }
   }
@@ -170,8 +207,13 @@ std::string CpuMachine::requirements() const {
   return llvm::join(names, ",");
 }
 
+llvm::StringRef CpuMachine::codeCpu() const {
+  return llvm::Triple(triple).isAArch64() ? "generic" : llvm::StringRef(cpu);
+}
+
 void CpuMachine::describe(llvm::Function &function) const {
-  function.addFnAttr("target-cpu", cpu);
+  function.addFnAttr("target-cpu", codeCpu());
+  function.addFnAttr("tune-cpu", cpu);
   if (!features.empty())
     function.addFnAttr("target-features", features);
 }
@@ -196,7 +238,7 @@ CpuMachine::createMachine() const {
     return llvm::createStringError(error);
   llvm::TargetOptions options;
   std::unique_ptr<llvm::TargetMachine> machine(target->createTargetMachine(
-      parsed, cpu, features, options, llvm::Reloc::PIC_, std::nullopt,
+      parsed, codeCpu(), features, options, llvm::Reloc::PIC_, std::nullopt,
       llvm::CodeGenOptLevel::Default));
   if (!machine)
     return llvm::createStringError("LLVM cannot generate code for " + triple);

@@ -1,5 +1,4 @@
-//===- CpuMachine.h - what code generation knows of a CPU -----------*- C++
-//-*-===//
+//===- CpuMachine.h - what code generation knows of a CPU -------*- C++ -*-===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -51,6 +50,11 @@ struct CpuMachine {
   /// has. Code for AArch64 needs none beyond NEON. Of the machine that this
   /// runs on those that the runtime finds, too: what is built here runs here.
   std::string requirements() const;
+
+  /// The processor, by LLVM's name, whose instructions the code is made of. On
+  /// AArch64 those that all have, in the order that suits this one: nothing
+  /// tells the runtime of others, and f32 gains little by them.
+  llvm::StringRef codeCpu() const;
 
   /// Has the code generator make a function for this processor, whatever the
   /// others in its module are for.

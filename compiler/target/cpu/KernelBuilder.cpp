@@ -18,8 +18,6 @@
 using namespace mlir;
 using namespace tfm;
 
-func::FuncOp Kernel::getFunc() const { return cast<func::FuncOp>(func); }
-
 KernelBuilder::KernelBuilder(OpBuilder &builder, ModuleOp module, int64_t lanes)
     : b(builder), loc(module.getLoc()), lanes(lanes),
       ptrType(LLVM::LLVMPointerType::get(builder.getContext())),

@@ -28,8 +28,6 @@ struct Kernel {
   mlir::Operation *func = nullptr;
   /// Bytes of `%scratch` that the kernel uses, for each thread.
   int64_t scratchBytes = 0;
-
-  mlir::func::FuncOp getFunc() const;
 };
 
 /// Builds the address arithmetic, loads and loops of kernels. All integers are

@@ -1,5 +1,4 @@
-//===- MicroKernel.cpp - the register tile of a matrix product, and packing
-//-===//
+//===- MicroKernel.cpp - tiles in registers, and packing ------------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

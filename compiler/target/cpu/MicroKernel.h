@@ -1,5 +1,4 @@
-//===- MicroKernel.h - the register tile of a matrix product, and packing --*-
-// C++ -*-===//
+//===- MicroKernel.h - tiles in registers, and packing ----------*- C++ -*-===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -8,6 +8,7 @@
 #include "compiler/dialect/TfmDialect.h"
 #include "compiler/driver/Pipelines.h"
 #include "compiler/schedule/Passes.h"
+#include "compiler/target/KernelTarget.h"
 #include "compiler/target/Passes.h"
 #include "compiler/transforms/Passes.h"
 
@@ -25,6 +26,12 @@ int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
   registry.insert<tfm::TfmDialect, tfm::sched::SchedDialect,
                   mlir::func::FuncDialect>();
+  // To read kernels again. A machine without kernels of its own has passes of
+  // all others.
+  if (auto target = tfm::KernelTarget::named("cpu:x86-64-v3"))
+    (*target)->registerDialects(registry);
+  else
+    llvm::consumeError(target.takeError());
   return mlir::asMainReturnCode(
       mlir::MlirOptMain(argc, argv, "tfm-opt\n", registry));
 }

@@ -60,6 +60,7 @@ void tfm::addBuildCommand(CLI::App &app, int &status) {
       status = 1;
       return;
     }
+    options->build.target = options->target;
     options->build.defines = parseDefines(options->defines);
     options->build.emit = kinds.at(options->emit);
     if (isInput(options->build.output, options->build.source)) {

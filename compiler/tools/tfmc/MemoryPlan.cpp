@@ -57,11 +57,14 @@ static MemoryPhase phaseOf(sched::ProgramOp program) {
 const KernelTarget *tfm::findTarget(const std::string &target,
                                     const std::string &cpu) {
   registerTargets();
-  llvm::Expected<const KernelTarget *> found =
-      KernelTarget::named(target + ":" + cpu);
-  if (found)
-    return *found;
-  messages() << "tfmc: error: " << llvm::toString(found.takeError()) << '\n';
+  llvm::Expected<std::vector<const KernelTarget *>> found =
+      KernelTarget::variants(target, cpu);
+  if (found && found->size() == 1)
+    return found->front();
+  messages() << "tfmc: error: "
+             << (found ? "a plan is that of one CPU: name one with --cpu"
+                       : llvm::toString(found.takeError()))
+             << '\n';
   return nullptr;
 }
 

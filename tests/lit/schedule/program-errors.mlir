@@ -193,6 +193,7 @@ func.func @f(%a: memref<4xf32, strided<[1]>>) {
 func.func @f(%a: memref<4xf32, strided<[1]>>) {
   sched.launch row 1 by 4 reads(%a : memref<4xf32, strided<[1]>>) writes() [point] {
   ^bb0(%y: memref<4xf32, strided<[1]>>):
+    %z = tfm.constant dense<0.0> : tensor<4xf32>
     // expected-error @+1 {{has a tensor of another shape or element type than the memory}}
     %b = sched.read %y : memref<4xf32, strided<[1]>> to tensor<4xi32>
   }
@@ -205,4 +206,68 @@ func.func @f(%a: memref<4xf32, strided<[1], offset: 4>>) {
   // expected-error @+1 {{must be memref of static shape and strides without an offset}}
   sched.copy %a, %a : memref<4xf32, strided<[1], offset: 4>> to memref<4xf32, strided<[1], offset: 4>>
   return
+}
+
+// -----
+
+// What only brings a tensor elsewhere is a copy.
+func.func @f(%a: memref<4xf32, strided<[1]>>) {
+  // expected-error @+1 {{computes nothing: that is a 'sched.copy'}}
+  sched.launch row 1 by 4 reads(%a : memref<4xf32, strided<[1]>>) writes(%a : memref<4xf32, strided<[1]>>) [point, point] {
+  ^bb0(%x: memref<4xf32, strided<[1]>>, %y: memref<4xf32, strided<[1]>>):
+    %b = sched.read %x : memref<4xf32, strided<[1]>> to tensor<4xf32>
+    sched.write %b, %y : tensor<4xf32> to memref<4xf32, strided<[1]>>
+  }
+  return
+}
+
+// -----
+
+// Dropout needs its counter, four i32.
+func.func @f(%a: memref<4xf32, strided<[1]>>) {
+  // expected-error @+1 {{draws random numbers and has no 'rng'}}
+  sched.launch row 1 by 4 reads(%a : memref<4xf32, strided<[1]>>) writes(%a : memref<4xf32, strided<[1]>>) [point, point] {
+  ^bb0(%x: memref<4xf32, strided<[1]>>, %y: memref<4xf32, strided<[1]>>):
+    %b = sched.read %x : memref<4xf32, strided<[1]>> to tensor<4xf32>
+    %c = tfm.dropout %b {rate = 0.1 : f64, site = 0 : i64} : tensor<4xf32>
+    sched.write %c, %y : tensor<4xf32> to memref<4xf32, strided<[1]>>
+  }
+  return
+}
+
+// -----
+
+func.func @f(%a: memref<4xf32, strided<[1]>>) {
+  // expected-error @+1 {{has an 'rng' that is not four i32}}
+  sched.launch row 1 by 4 reads(%a : memref<4xf32, strided<[1]>>) writes(%a : memref<4xf32, strided<[1]>>) [point, point]
+      rng %a : memref<4xf32, strided<[1]>> {
+  ^bb0(%x: memref<4xf32, strided<[1]>>, %y: memref<4xf32, strided<[1]>>):
+    %b = sched.read %x : memref<4xf32, strided<[1]>> to tensor<4xf32>
+    %c = tfm.dropout %b {rate = 0.1 : f64, site = 0 : i64} : tensor<4xf32>
+    sched.write %c, %y : tensor<4xf32> to memref<4xf32, strided<[1]>>
+  }
+  return
+}
+
+// -----
+
+func.func @f(%a: memref<4xf32, strided<[1]>>) {
+  // expected-error @+1 {{counts no micro-steps to an update}}
+  sched.launch row 1 by 4 reads(%a : memref<4xf32, strided<[1]>>) writes(%a : memref<4xf32, strided<[1]>>) [point, point]
+      micro_steps -3 {
+  ^bb0(%x: memref<4xf32, strided<[1]>>, %y: memref<4xf32, strided<[1]>>):
+    %b = sched.read %x : memref<4xf32, strided<[1]>> to tensor<4xf32>
+    %c = tfm.exp %b : tensor<4xf32>
+    sched.write %c, %y : tensor<4xf32> to memref<4xf32, strided<[1]>>
+  }
+  return
+}
+
+// -----
+
+// Elements lie whole.
+sched.program @f {
+  %x = sched.buffer activation "x" : memref<128xi8>
+  // expected-error @+1 {{begins or advances by a part of an element of 4 bytes}}
+  %v = sched.view %x at 2 : memref<128xi8> to memref<4xf32, strided<[1]>>
 }

@@ -1,5 +1,4 @@
-//===- LearningRateTest.cpp - the learning rate over time
-//-------------------===//
+//===- LearningRateTest.cpp - the learning rate over time -----------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -7,7 +7,6 @@
 
 #include "runtime/device/variant.h"
 
-#include "runtime/device/cpu_features.h"
 #include "runtime/error.h"
 #include "tests/unit/runtime/TemporaryFolder.h"
 
@@ -47,8 +46,8 @@ TEST(Variant, WhereNoneFitsTheMessageSaysWhatIsMissing) {
   EXPECT_EQ(test::messageOf<InputError>([&] { chooseVariant(variants.model); }),
             "this processor lacks instructions that the program was compiled "
             "for (future: telepathy,clairvoyance; past: abacus); build it on "
-            "this machine, or for any processor of the last ten years with "
-            "`tfmc build --cpu x86-64-v3`");
+            "this machine, or for others of its kind with `tfmc build --cpu "
+            "portable`");
 }
 
 TEST(Variant, AnotherInterfaceIsABug) {
@@ -66,10 +65,6 @@ TEST(Variant, KnowsTheFeaturesOfThisMachine) {
             __builtin_cpu_supports("avx512bf16") &&
                 __builtin_cpu_supports("fma"));
 #endif
-  for (std::string_view feature : x86Features) {
-    std::string missing = missingFeatures(feature);
-    EXPECT_TRUE(missing.empty() || missing == feature) << missing;
-  }
 }
 
 } // namespace
