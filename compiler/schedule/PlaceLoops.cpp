@@ -31,7 +31,7 @@ std::vector<CarriedPlan> &ValuePlacer::planCarried(RepeatOp repeat) {
       if (!place.isValid() || !canBeViewed(result, place) ||
           !canBeViewed(argument, place))
         place = allocate(result);
-      plan.init = plan.arg = plan.target = plan.result = place;
+      plan.init = plan.arg = plan.next = plan.result = place;
       continue;
     }
     // Layer i reads slot i and writes slot i + 1, so that the values to save
@@ -43,7 +43,7 @@ std::vector<CarriedPlan> &ValuePlacer::planCarried(RepeatOp repeat) {
     unsigned depth = loops.size();
     plan.init = slots.sliced(0, 0, 1).dropLeading();
     plan.arg = slots.sliced(0, 0, count).perLayer(depth);
-    plan.target = slots.sliced(0, 1, count).perLayer(depth);
+    plan.next = slots.sliced(0, 1, count).perLayer(depth);
     plan.result = slots.sliced(0, count, 1).dropLeading();
     views[repeat.getResult(plan.savedAs)] = slots.sliced(0, 0, count);
   }
@@ -128,19 +128,19 @@ void ValuePlacer::placeTargets(RepeatOp repeat, ArrayRef<CarriedPlan> plans,
     if (i < plans.size()) {
       if (plans[i].savedAs >= 0 ||
           canWriteOver(repeat.getCarriedArgs()[i], value, *body))
-        targets[value] = plans[i].target;
+        wanted[value] = plans[i].next;
       continue;
     }
-    View target = stacked[i - plans.size()].perLayer(depth);
+    View slot = stacked[i - plans.size()].perLayer(depth);
     auto keepsApart = [&, value = value](Value arg) {
       const View &from = views[arg];
-      return from.buffer != target.buffer || from.offset != target.offset ||
+      return from.buffer != slot.buffer || from.offset != slot.offset ||
              accumulatesInPlace(arg, value, *body);
     };
-    bool inPlace = !permanent.isGradient(target) ||
+    bool inPlace = !permanent.isGradient(slot) ||
                    llvm::all_of(repeat.getStackedArgs(), keepsApart);
-    if (inPlace && fitsOrder(value, target))
-      targets.try_emplace(value, target);
+    if (inPlace && fitsOrder(value, slot))
+      wanted.try_emplace(value, slot);
   }
 }
 
@@ -153,7 +153,7 @@ void ValuePlacer::separateCarried(RepeatOp repeat,
     Value value = yield.getOperand(i);
     auto arg = dyn_cast<BlockArgument>(viewBase(value));
     if (!arg || !llvm::is_contained(repeat.getCarriedArgs(), arg) ||
-        viewOf(value) == plan.target)
+        viewOf(value) == plan.next)
       continue;
     View copy = allocate(value);
     moveTo(value, copy);
@@ -194,7 +194,7 @@ void ValuePlacer::placeLoop(RepeatOp repeat) {
     moveTo(yield.getOperand(i), stacked[i - carried].perLayer(depth));
   separateCarried(repeat, plans);
   for (size_t i = 0; i < carried; ++i)
-    moveTo(yield.getOperand(i), plans[i].target);
+    moveTo(yield.getOperand(i), plans[i].next);
   loops.pop_back();
   lastBuffers.pop_back();
   for (auto [i, plan] : llvm::enumerate(plans))

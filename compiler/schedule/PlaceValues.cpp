@@ -144,8 +144,8 @@ View ValuePlacer::place(Value value) {
   auto canWrite = [&] {
     auto kernel = value.getDefiningOp<KernelOp>();
     return !kernel ||
-           target.canWrite(kernel, cast<OpResult>(value).getResultNumber(),
-                           view);
+           kernels.canWrite(kernel, cast<OpResult>(value).getResultNumber(),
+                            view);
   };
   if (!view.isValid() || !canWrite() || !canBeViewed(value, view))
     view = allocate(value);
@@ -153,7 +153,7 @@ View ValuePlacer::place(Value value) {
 }
 
 View ValuePlacer::wantedPlace(Value value) {
-  if (auto it = targets.find(value); it != targets.end())
+  if (auto it = wanted.find(value); it != wanted.end())
     return it->second;
   Operation *def = value.getDefiningOp();
   if (!def)
@@ -256,7 +256,7 @@ View ValuePlacer::readable(KernelOp kernel, unsigned input) {
   Value value = kernel.getInputs()[input];
   if (!isSplat(viewBase(value))) {
     View view = viewOf(value);
-    if (target.canRead(kernel, input, view))
+    if (kernels.canRead(kernel, input, view))
       return view;
   }
   RankedTensorType type = tensorType(value);
@@ -413,7 +413,7 @@ void ValuePlacer::place(func::FuncOp func) {
     }
     results.push_back(view);
     if (inPlace && fitsOrder(value, view))
-      targets.try_emplace(value, view);
+      wanted.try_emplace(value, view);
   }
   placeBlock(block);
   for (auto [value, view] : llvm::zip_equal(terminator->getOperands(), results))

@@ -19,7 +19,7 @@ namespace tfm {
 struct CarriedPlan {
   View init;   ///< what the loop starts from
   View arg;    ///< what a layer reads
-  View target; ///< where a layer writes the next value
+  View next;   ///< where a layer writes the next value
   View result; ///< what the loop leaves
   /// The stacked result that is the carried values themselves, or -1.
   int savedAs = -1;
@@ -33,8 +33,8 @@ bool hasOneReader(mlir::Value value);
 class ValuePlacer {
 public:
   ValuePlacer(mlir::MLIRContext *context, PermanentBuffers &permanent,
-              const KernelTarget &target, int64_t microSteps)
-      : permanent(permanent), target(target), microSteps(microSteps),
+              const KernelTarget &kernels, int64_t microSteps)
+      : permanent(permanent), kernels(kernels), microSteps(microSteps),
         b(context), loc(b.getUnknownLoc()) {}
 
   /// Writes the program before `func`, which it leaves as it is.
@@ -71,13 +71,14 @@ private:
   std::vector<CarriedPlan> &planCarried(RepeatOp repeat);
   bool canWriteOver(mlir::Value arg, mlir::Value next, mlir::Block &block);
   bool accumulatesInPlace(mlir::Value arg, mlir::Value sum, mlir::Block &block);
-  /// Brings `value` to `target` if it is not there already.
-  void moveTo(mlir::Value value, const View &target);
+  /// Brings `value` there if it is not there already.
+  void moveTo(mlir::Value value, const View &to);
   mlir::Value emit(const View &view);
   void moveBody(sched::KernelOp kernel, sched::LaunchOp launch);
 
   PermanentBuffers &permanent;
-  const KernelTarget &target;
+  /// Whose kernels they are.
+  const KernelTarget &kernels;
   int64_t microSteps;
   /// Where the next step goes.
   mlir::OpBuilder b;
@@ -90,7 +91,7 @@ private:
   mlir::Value rng;
   llvm::DenseMap<mlir::Value, View> views;
   /// Places that results must take: outputs, gradients, a loop's next values.
-  llvm::DenseMap<mlir::Value, View> targets;
+  llvm::DenseMap<mlir::Value, View> wanted;
   /// The loop that stands for a repeat's layer.
   llvm::DenseMap<mlir::Value, mlir::Value> layers;
   llvm::DenseMap<mlir::Operation *, std::vector<CarriedPlan>> carriedPlans;
