@@ -8,6 +8,7 @@
 #include "compiler/schedule/SchedDialect.h"
 
 #include "compiler/schedule/View.h"
+#include "llvm/ADT/StringSet.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/OpImplementation.h"
@@ -213,6 +214,35 @@ LogicalResult ViewOp::verify() {
            << first << " to " << last << " of a buffer of "
            << buffer.getNumElements();
   return success();
+}
+
+/// Whether a block of a program, and the loops in it, has steps, buffers, views
+/// and ports alone, and every view that they take is one of its own.
+static LogicalResult verifySteps(ProgramOp program, Block &block) {
+  for (Operation &op : block) {
+    if (!isa<BufferOp, ViewOp, InputOp, OutputOp, LoopOp, LaunchOp, CopyOp,
+             FillOp>(op))
+      return program.emitOpError("holds ")
+             << op.getName() << ", which is no part of a program";
+    if (!isa<ViewOp>(op))
+      for (Value operand : op.getOperands())
+        if (isa<MemRefType>(operand.getType()) &&
+            !operand.getDefiningOp<ViewOp>())
+          return op.emitOpError("takes a view that no 'sched.view' gives");
+    if (auto loop = dyn_cast<LoopOp>(op))
+      if (failed(verifySteps(program, *loop.getBlock())))
+        return failure();
+  }
+  return success();
+}
+
+LogicalResult ProgramOp::verifyRegions() {
+  llvm::StringSet<> names;
+  for (auto input : getBlock()->getOps<InputOp>())
+    if (!input.getName().empty() && !names.insert(input.getName()).second)
+      return emitOpError("has two inputs of the name '")
+             << input.getName() << "'";
+  return verifySteps(*this, *getBlock());
 }
 
 LogicalResult LoopOp::verify() {

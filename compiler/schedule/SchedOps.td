@@ -216,6 +216,7 @@ def ProgramOp : Sched_Op<"program", [Symbol, SingleBlock, NoTerminator, NoRegion
   let arguments = (ins SymbolNameAttr:$sym_name);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = "$sym_name $body attr-dict";
+  let hasRegionVerifier = 1;
   let extraClassDeclaration = [{
     ::mlir::Block *getBlock() { return &getBody().front(); }
   }];

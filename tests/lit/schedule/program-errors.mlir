@@ -271,3 +271,30 @@ sched.program @f {
   // expected-error @+1 {{begins or advances by a part of an element of 4 bytes}}
   %v = sched.view %x at 2 : memref<128xi8> to memref<4xf32, strided<[1]>>
 }
+
+// -----
+
+// A program is steps on views of its own, and what they need.
+// expected-error @+1 {{holds tfm.constant, which is no part of a program}}
+sched.program @f {
+  %b = tfm.constant dense<0.0> : tensor<4xf32>
+}
+
+// -----
+
+sched.program @f {
+  %x = sched.buffer activation "x" : memref<16xi8>
+  // expected-error @+1 {{takes a view that no 'sched.view' gives}}
+  sched.input "x" %x : memref<16xi8>
+}
+
+// -----
+
+// An input is found by its name.
+// expected-error @+1 {{has two inputs of the name 'x'}}
+sched.program @f {
+  %x = sched.buffer activation "x" : memref<16xi8>
+  %v = sched.view %x at 0 : memref<16xi8> to memref<4xf32, strided<[1]>>
+  sched.input "x" %v : memref<4xf32, strided<[1]>>
+  sched.input "x" %v : memref<4xf32, strided<[1]>>
+}
