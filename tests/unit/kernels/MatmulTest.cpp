@@ -378,7 +378,20 @@ TEST(Matmul, AKernelCallsNothing) {
             std::vector<std::string>());
 }
 
-TEST(Target, RejectsCpusWithoutFusedMultiplyAdd) {
+// Code uses nothing that the runtime does not ask the processor for.
+TEST(CpuMachine, AsksForAllThatItsCodeUses) {
+  auto named = [](const char *cpu) {
+    return llvm::cantFail(CpuMachine::named(cpu));
+  };
+  EXPECT_EQ(named("x86-64-v3").requirements(),
+            "popcnt,lzcnt,bmi,bmi2,movbe,f16c,fma,avx2");
+  EXPECT_NE(named("diamondrapids").features.find("-egpr"), std::string::npos);
+  EXPECT_NE(named("bdver4").features.find("-fma4"), std::string::npos);
+  EXPECT_EQ(named("neoverse-v2").requirements(), "");
+  EXPECT_EQ(named("neoverse-v2").codeCpu(), "generic");
+}
+
+TEST(CpuMachine, RejectsCpusWithoutFusedMultiplyAdd) {
   auto old = CpuMachine::named("core2");
   ASSERT_FALSE(old);
   EXPECT_NE(llvm::toString(old.takeError()).find("no fused multiply-add"),
