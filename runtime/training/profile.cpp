@@ -10,10 +10,8 @@
 #include "runtime/progress.h"
 
 #include <algorithm>
-#include <cmath>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
-
-using nlohmann::ordered_json;
 
 namespace tfm {
 
@@ -55,33 +53,29 @@ bool Profile::endStep() {
   return --left == 0;
 }
 
+/// A string of JSON.
+static std::string quotedJson(const char *text) {
+  return nlohmann::ordered_json(text).dump(
+      -1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
 std::string Profile::traceText() const {
-  ordered_json list = ordered_json::array();
+  std::string name = quotedJson(model.descriptor().name);
+  std::string text = fmt::format(
+      R"({{"displayTimeUnit":"ms","otherData":{{"model":{0},"source":{1},"cpu":{2}}},"traceEvents":[
+{{"name":"process_name","ph":"M","pid":1,"tid":1,"args":{{"name":{0}}}}},
+{{"name":"thread_name","ph":"M","pid":1,"tid":1,"args":{{"name":"training"}}}})",
+      name, quotedJson(model.descriptor().source),
+      quotedJson(model.variant().machine));
   double start = steps.front().begin;
-  // To the nanosecond.
-  auto microseconds = [](double seconds) {
-    return std::round(seconds * 1e9) / 1e3;
+  // A span, in microseconds to the nanosecond; without its closing brace.
+  auto open = [&](const std::string &quoted, const char *category, double begin,
+                  double end) {
+    text += fmt::format(
+        ",\n{{\"name\":{},\"cat\":\"{}\",\"ph\":\"X\",\"pid\":1,\"tid\":1,"
+        "\"ts\":{:.3f},\"dur\":{:.3f}",
+        quoted, category, (begin - start) * 1e6, (end - begin) * 1e6);
   };
-  auto add = [&](const std::string &name, const char *category, double begin,
-                 double end) -> ordered_json & {
-    list.push_back({{"name", name},
-                    {"cat", category},
-                    {"ph", "X"},
-                    {"pid", 1},
-                    {"tid", 1},
-                    {"ts", microseconds(begin - start)},
-                    {"dur", microseconds(end - begin)}});
-    return list.back();
-  };
-  auto nameTrack = [&](const char *what, const std::string &name) {
-    list.push_back({{"name", what},
-                    {"ph", "M"},
-                    {"pid", 1},
-                    {"tid", 1},
-                    {"args", {{"name", name}}}});
-  };
-  nameTrack("process_name", model.descriptor().name);
-  nameTrack("thread_name", "training");
   // The clock of events runs at a rate of its own, which the whole recording
   // tells best.
   const Call &first = calls.front(), &last = calls.back();
@@ -90,13 +84,15 @@ std::string Profile::traceText() const {
   double secondsPerTick = ticks > 0 ? (last.begin - first.begin) / ticks : 0;
   for (size_t i = 0; i != steps.size(); ++i) {
     const Step &step = steps[i];
-    add("step " + std::to_string(step.number), "step", step.begin, step.end);
+    open(fmt::format("\"step {}\"", step.number), "step", step.begin, step.end);
+    text += "}";
     size_t behind =
         i + 1 < steps.size() ? steps[i + 1].firstCall : calls.size();
     for (size_t j = step.firstCall; j != behind; ++j) {
       const Call &call = calls[j];
       const tfm_function &function = *call.function;
-      add(function.name, "function", call.begin, call.end);
+      open(quotedJson(function.name), "function", call.begin, call.end);
+      text += "}";
       const tfm_event *event = &events[call.firstEvent];
       auto at = [&](const tfm_event &one) {
         auto since = static_cast<double>(one.clock - event->clock);
@@ -104,21 +100,14 @@ std::string Profile::traceText() const {
       };
       for (size_t k = 1; k != eventsOf(function); ++k) {
         const tfm_launch &launch = function.launches[event[k].launch];
-        add(launch.name, "kernel", at(event[k - 1]),
-            at(event[k]))["args"] = {{"module", launch.path},
-                                     {"flops", launch.flops},
-                                     {"bytes", launch.bytes}};
+        open(quotedJson(launch.name), "kernel", at(event[k - 1]), at(event[k]));
+        text += fmt::format(
+            ",\"args\":{{\"module\":{},\"flops\":{},\"bytes\":{}}}}}",
+            quotedJson(launch.path), launch.flops, launch.bytes);
       }
     }
   }
-  const tfm_variant &variant = model.variant();
-  return ordered_json{{"displayTimeUnit", "ms"},
-                      {"otherData",
-                       {{"model", model.descriptor().name},
-                        {"source", model.descriptor().source},
-                        {"cpu", variant.machine}}},
-                      {"traceEvents", list}}
-      .dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+  return text + "\n]}\n";
 }
 
 void Profile::write() {
