@@ -146,6 +146,7 @@ void readTrain(const json &object, TrainSpec &train) {
   read(object, key("train.seed"), train.seed);
   read(object, key("train.clip"), train.clip);
   read(object, key("train.shuffle"), train.shuffle);
+  read(object, key("train.precision"), train.precision);
 
   const json &loss = *member(object, key("train.loss"));
   read(loss, key("train.loss.kind"), train.loss);

@@ -83,6 +83,8 @@ struct TrainSpec {
   ScheduleSpec schedule;
   double clip = 0.0; ///< 0: none
   bool shuffle = recipe::flag("train.shuffle");
+  /// "f32" or "bf16".
+  std::string precision{recipe::text("train.precision")};
   Interval validate;
   int64_t validateBatches = recipe::integer("train.validate.batches");
   Interval checkpoint;

@@ -294,6 +294,11 @@ inline constexpr Field fields[] = {
      .type = Type::Flag,
      .fallback = true,
      .help = "whether training sees the data in a random order"},
+    {.path = "train.precision",
+     .type = Type::Word,
+     .fallback = "f32",
+     .help = "the numbers that the build computes with",
+     .words = "f32 bf16"},
 
     {.path = "train.validate",
      .type = Type::Form,

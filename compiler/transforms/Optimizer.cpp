@@ -7,6 +7,7 @@
 
 #include "compiler/transforms/Optimizer.h"
 
+#include "mlir/IR/Builders.h"
 #include "llvm/Support/ErrorHandling.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/MathExtras.h"
@@ -165,6 +166,23 @@ FailureOr<int64_t> tfm::microSteps(ModuleOp module) {
   if (failed(keys.result()))
     return failure();
   return steps;
+}
+
+FailureOr<FloatType> tfm::trainingPrecision(ModuleOp module) {
+  FailureOr<llvm::json::Value> recipe = recipeOf(module);
+  if (failed(recipe))
+    return failure();
+  Builder builder(module.getContext());
+  const llvm::json::Object *train = trainBlock(*recipe);
+  if (!train)
+    return FloatType(builder.getF32Type());
+  StringRef word;
+  Keys keys(module, *train);
+  keys.read(recipe::field("train.precision"), word);
+  if (failed(keys.result()))
+    return failure();
+  return word == "bf16" ? FloatType(builder.getBF16Type())
+                        : FloatType(builder.getF32Type());
 }
 
 int64_t tfm::paddedElements(ParamOp param) {

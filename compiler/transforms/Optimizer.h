@@ -50,6 +50,10 @@ struct Optimizer {
 /// is no `train` block. Fails as `Optimizer::read`.
 mlir::FailureOr<int64_t> microSteps(mlir::ModuleOp module);
 
+/// `train.precision` of the recipe: f32, also where there is no `train` block,
+/// or bf16. Fails as `Optimizer::read`.
+mlir::FailureOr<mlir::FloatType> trainingPrecision(mlir::ModuleOp module);
+
 /// The parameters lie in three regions of the arena, one behind the other:
 /// those that weight decay applies to, the other trainable ones, the frozen
 /// ones. Each tensor has a cache line of its own, and each region is whole rows

@@ -282,8 +282,9 @@ void addGenerate(CLI::App &app, GenerateCommand &generate) {
 std::string failure(const CLI::App *app, const CLI::Error &error) {
   std::string text = usage::failure(app, error);
   for (const std::string &word : app->remaining(/*recurse=*/true))
-    for (const char *entry : {"batch", "sequence", "epochs", "accumulate",
-                              "clip", "validate", "checkpoint", "sample"})
+    for (const char *entry :
+         {"batch", "sequence", "epochs", "accumulate", "clip", "precision",
+          "validate", "checkpoint", "sample"})
       if (word == std::string("--") + entry ||
           word.starts_with(std::string("--") + entry + "="))
         return text + "The recipe has it: build with -D train." + entry +

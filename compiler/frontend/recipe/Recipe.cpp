@@ -450,6 +450,7 @@ json::Value RecipeBuilder::trainBlock(const Block &block) {
       wrong(clip, "clip", recipe::takes(field), v);
   }
   out["shuffle"] = flag(train, "shuffle");
+  out["precision"] = word(train, "precision");
   out["validate"] = every(find(train, "validate"), "validate");
   out["checkpoint"] = every(find(train, "checkpoint"), "checkpoint");
   out["sample"] = every(find(train, "sample"), "sample");

@@ -170,7 +170,9 @@ static const Habit entries[] = {
     {"label_smoothing ignore ignore_index",
      "the loss has it: `loss = cross_entropy(ignore = none, label_smoothing = "
      "0.1)`"},
-    {"threads workers num_workers device precision dtype",
+    {"dtype torch_dtype mixed_precision amp autocast fp16 bf16 f16 f32",
+     "it is called `precision`: `f32` or `bf16`"},
+    {"threads workers num_workers device",
      "it is no part of the recipe; `--help` of the binary and of `tfmc build` "
      "lists options"},
     {"patience early_stopping", "write `stop = early(patience = 5)`"},

@@ -84,6 +84,13 @@ TEST(Recipe, HasTheTablesDefaults) {
     EXPECT_TRUE(recipe.at(none).is_null()) << none;
 }
 
+TEST(Recipe, HasThePrecisionOfTheFile) {
+  for (const char *word : {"f32", "bf16", "\"bf16\""})
+    EXPECT_EQ(recipeOf(std::string("train { steps = 3, precision = ") + word +
+                       " }")["train"]["precision"],
+              llvm::StringRef(word).trim('"').str());
+}
+
 TEST(Recipe, HasTheTablesDefaultsOfEveryKind) {
   for (const char *form : {"loss", "optimizer", "schedule"}) {
     std::string path = std::string("train.") + form;
