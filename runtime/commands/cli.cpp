@@ -74,12 +74,13 @@ constexpr uint64_t maxCount = std::numeric_limits<uint32_t>::max();
 constexpr uint64_t maxSeed = std::numeric_limits<uint64_t>::max();
 
 struct Commands {
-  CommonOptions evaluation, exportation, benchmark;
+  CommonOptions evaluation, benchmark;
+  ExportCommand exportation;
   TrainCommand training;
   GenerateCommand generation, logits;
   DataCommand data;
   bool infoJson = false;
-  std::string exportPath, logitsPath;
+  std::string logitsPath;
 };
 
 void addCommon(CLI::App *command, CommonOptions &options,
@@ -233,6 +234,11 @@ std::string checkBias(const std::string &text) {
   return "";
 }
 
+const std::map<std::string, StoredType> storedTypes = {
+    {"f32", StoredType::F32},
+    {"bf16", StoredType::BF16},
+    {"f16", StoredType::F16}};
+
 void addGenerate(CLI::App &app, GenerateCommand &generate) {
   CLI::App *command = app.add_subcommand("generate", "continue a prompt");
   addPrompt(command, generate);
@@ -324,9 +330,17 @@ void declare(CLI::App &app, Commands &commands) {
       app.add_subcommand("export", "write the weights alone");
   addWeights(exportation, commands.exportation);
   exportation
-      ->add_option("-o,--out", commands.exportPath, "the safetensors file")
+      ->add_option("-o,--out", commands.exportation.out, "the safetensors file")
       ->required()
       ->check(usage::path());
+  exportation
+      ->add_option_function<std::string>(
+          "--dtype",
+          [&commands](const std::string &name) {
+            commands.exportation.dtype = storedTypes.at(name);
+          },
+          "the type of the numbers: f32 (default), bf16 or f16")
+      ->check(CLI::IsMember(storedTypes));
 
   CLI::App *bench = app.add_subcommand("bench", "time the model's functions");
   addCommon(bench, commands.benchmark);
@@ -354,7 +368,7 @@ void execute(const tfm_model &model, const CLI::App &app, Commands &commands) {
   } else if (app.got_subcommand("logits")) {
     writeLogits(model, commands.logits, commands.logitsPath);
   } else if (app.got_subcommand("export")) {
-    exportWeights(model, commands.exportation, commands.exportPath);
+    exportWeights(model, commands.exportation);
   } else if (app.got_subcommand("bench")) {
     bench(model, commands.benchmark);
   } else {

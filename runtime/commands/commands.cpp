@@ -16,6 +16,7 @@
 #include "runtime/files/run_folder.h"
 #include "runtime/files/run_log.h"
 #include "runtime/files/weights.h"
+#include "runtime/float16.h"
 #include "runtime/progress.h"
 #include "runtime/tokenizer/find_tokenizer.h"
 #include "runtime/tokenizer/utf8.h"
@@ -80,6 +81,21 @@ std::unique_ptr<Dataset> openData(const DataRequest &request) {
   if (std::string note = data->note(); !note.empty())
     say("note: " + note + "\n");
   return data;
+}
+
+/// Throws InputError where a value is beyond the largest number of `type`.
+void requireWithin(const std::vector<FloatTensor> &tensors, StoredType type) {
+  bool isHalf = type == StoredType::F16;
+  for (const FloatTensor &tensor : tensors) {
+    std::span<const float> values = tensor.read().values();
+    size_t at = firstBeyond(values, type);
+    if (at < values.size())
+      throw InputError(fmt::format(
+          "the parameter {} has the value {} (element {}), and {} reaches to "
+          "{}: export it with --dtype {}",
+          tensor.name, values[at], at, isHalf ? "f16" : "bf16",
+          isHalf ? largestHalf : largestBFloat16, isHalf ? "bf16" : "f32"));
+  }
 }
 
 } // namespace
@@ -342,19 +358,22 @@ void evaluate(const tfm_model &descriptor, const CommonOptions &command) {
   line("  prompts also in the training part ", match.seen);
 }
 
-void exportWeights(const tfm_model &descriptor, const CommonOptions &command,
-                   const std::string &out) {
+void exportWeights(const tfm_model &descriptor, const ExportCommand &command) {
   CpuDevice device(1);
   Model model(descriptor, device);
-  requireNoRunFile(out);
+  requireNoRunFile(command.out);
   {
     WeightFiles weights(command.weights);
-    weights.requireNoneIs(out);
+    weights.requireNoneIs(command.out);
     loadParameters(model, weights);
   }
-  AtomicFile file(out);
-  writeSafetensors(file, parameterTensors(model),
-                   {{"format", "pt"}, {"model", descriptor.name}});
+  std::vector<FloatTensor> tensors = parameterTensors(model);
+  if (command.dtype != StoredType::F32)
+    requireWithin(tensors, command.dtype);
+  AtomicFile file(command.out);
+  writeSafetensors(file, tensors,
+                   {{"format", "pt"}, {"model", descriptor.name}},
+                   command.dtype);
   file.commit();
 }
 

@@ -8,6 +8,7 @@
 #ifndef TFM_RUNTIME_COMMANDS_COMMANDS_H
 #define TFM_RUNTIME_COMMANDS_COMMANDS_H
 
+#include "runtime/files/safetensors.h"
 #include "runtime/generation/generator.h"
 #include "runtime/tfm_model.h"
 #include "runtime/training/trainer.h"
@@ -82,8 +83,11 @@ struct DataCommand : CommonOptions {
 };
 void showData(const tfm_model &model, const DataCommand &command);
 
-void exportWeights(const tfm_model &model, const CommonOptions &command,
-                   const std::string &out);
+struct ExportCommand : CommonOptions {
+  std::string out;
+  StoredType dtype = StoredType::F32;
+};
+void exportWeights(const tfm_model &model, const ExportCommand &command);
 
 void bench(const tfm_model &model, const CommonOptions &command);
 

@@ -10,12 +10,14 @@
 #include "runtime/error.h"
 #include "runtime/files/checksum.h"
 #include "runtime/files/system_call.h"
+#include "runtime/float16.h"
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <fcntl.h>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sys/stat.h>
@@ -51,20 +53,6 @@ uint64_t elementBytes(std::string_view dtype) {
     if (name == dtype)
       return size;
   return 0;
-}
-
-/// IEEE half precision to single (exact).
-float halfToFloat(uint16_t half) {
-  uint32_t sign = uint32_t{half & 0x8000u} << 16;
-  uint32_t exponent = (half >> 10) & 0x1f;
-  uint32_t mantissa = half & 0x3ff;
-  if (exponent == 0) { // zero or subnormal: mantissa * 2^-24
-    float value = static_cast<float>(mantissa) * 0x1p-24f;
-    return sign ? -value : value;
-  }
-  if (exponent == 31)
-    return std::bit_cast<float>(sign | 0x7f800000u | mantissa << 13);
-  return std::bit_cast<float>(sign | (exponent + 112) << 23 | mantissa << 13);
 }
 
 /// A tensor's entry; the message says what is wrong with it, or is empty.
@@ -267,28 +255,34 @@ void SafetensorsReader::readFloats(const std::string &name,
     requireUnchanged(name, out, count * sizeof(float));
     return;
   }
-  uint64_t bytes = elementBytes(entry.dtype);
-  std::vector<char> raw(count * bytes);
+  std::vector<char> raw(count * elementBytes(entry.dtype));
   readAt(raw.data(), raw.size(), position);
   requireUnchanged(name, raw.data(), raw.size());
-  for (uint64_t i = 0; i < count; ++i) {
-    const char *from = raw.data() + i * bytes;
-    uint16_t half;
-    double wide;
-    if (entry.dtype == "F16") {
-      std::memcpy(&half, from, sizeof half);
-      out[i] = halfToFloat(half);
-    } else if (entry.dtype == "BF16") {
-      std::memcpy(&half, from, sizeof half);
-      out[i] = std::bit_cast<float>(uint32_t{half} << 16);
-    } else if (entry.dtype == "F64") {
-      std::memcpy(&wide, from, sizeof wide);
-      out[i] = static_cast<float>(wide);
-    } else {
-      throw InputError(filePath + ": the tensor " + name + " has dtype " +
-                       entry.dtype + ", but weights are F32, F16, BF16 or F64");
+  auto convert = [&]<typename Stored>(auto toFloat) {
+    for (uint64_t i = 0; i < count; ++i) {
+      Stored stored;
+      std::memcpy(&stored, raw.data() + i * sizeof stored, sizeof stored);
+      out[i] = toFloat(stored);
     }
-  }
+  };
+  if (entry.dtype == "F16")
+    convert.operator()<uint16_t>(fromHalf);
+  else if (entry.dtype == "BF16")
+    convert.operator()<uint16_t>(fromBFloat16);
+  else if (entry.dtype == "F64")
+    convert.operator()<double>([](double x) { return static_cast<float>(x); });
+  else
+    throw InputError(filePath + ": the tensor " + name + " has dtype " +
+                     entry.dtype + ", but weights are F32, F16, BF16 or F64");
+}
+
+size_t firstBeyond(std::span<const float> values, StoredType type) {
+  float largest = type == StoredType::F32    ? std::numeric_limits<float>::max()
+                  : type == StoredType::BF16 ? largestBFloat16
+                                             : largestHalf;
+  auto found = std::ranges::find_if(
+      values, [&](float value) { return std::abs(value) > largest; });
+  return static_cast<size_t>(found - values.begin());
 }
 
 size_t FloatTensor::elements() const {
@@ -307,16 +301,30 @@ FloatTensor hostTensor(std::string name, std::vector<int64_t> shape,
   return tensor;
 }
 
+/// The name that the format has for it.
+static const char *nameOf(StoredType type) {
+  switch (type) {
+  case StoredType::F32:
+    return "F32";
+  case StoredType::BF16:
+    return "BF16";
+  case StoredType::F16:
+    return "F16";
+  }
+  return "";
+}
+
 /// The header of a file with these tensors behind each other.
 static std::string headerText(const std::vector<FloatTensor> &tensors,
-                              const std::map<std::string, std::string> &meta) {
+                              const std::map<std::string, std::string> &meta,
+                              StoredType type = StoredType::F32) {
   nlohmann::ordered_json header = nlohmann::ordered_json::object();
   if (!meta.empty())
     header["__metadata__"] = meta;
   uint64_t position = 0;
   for (const FloatTensor &tensor : tensors) {
-    uint64_t end = position + tensor.elements() * sizeof(float);
-    header[tensor.name] = {{"dtype", "F32"},
+    uint64_t end = position + tensor.elements() * elementBytes(nameOf(type));
+    header[tensor.name] = {{"dtype", nameOf(type)},
                            {"shape", tensor.shape},
                            {"data_offsets", {position, end}}};
     position = end;
@@ -326,8 +334,25 @@ static std::string headerText(const std::vector<FloatTensor> &tensors,
   return text;
 }
 
+/// Writes values in a type of 16 bits, some at a time.
+static void writeRounded(AtomicFile &file, std::span<const float> values,
+                         StoredType type) {
+  constexpr size_t block = size_t{1} << 16;
+  std::vector<uint16_t> rounded(std::min(block, values.size()));
+  for (size_t at = 0; at < values.size(); at += block) {
+    std::span<const float> part =
+        values.subspan(at, std::min(block, values.size() - at));
+    if (type == StoredType::BF16)
+      std::ranges::transform(part, rounded.begin(), toBFloat16);
+    else
+      std::ranges::transform(part, rounded.begin(), toHalf);
+    file.write(rounded.data(), part.size() * sizeof(uint16_t));
+  }
+}
+
 static void writeWith(const std::string &header, AtomicFile &file,
-                      const std::vector<FloatTensor> &tensors) {
+                      const std::vector<FloatTensor> &tensors,
+                      StoredType type = StoredType::F32) {
   unsigned char length[8];
   for (int i = 0; i < 8; ++i)
     length[i] = static_cast<unsigned char>(uint64_t{header.size()} >> (8 * i));
@@ -335,13 +360,17 @@ static void writeWith(const std::string &header, AtomicFile &file,
   file.write(header);
   for (const FloatTensor &tensor : tensors) {
     std::span<const float> values = tensor.read().values();
-    file.write(values.data(), values.size_bytes());
+    if (type == StoredType::F32)
+      file.write(values.data(), values.size_bytes());
+    else
+      writeRounded(file, values, type);
   }
 }
 
 void writeSafetensors(AtomicFile &file, const std::vector<FloatTensor> &tensors,
-                      const std::map<std::string, std::string> &metadata) {
-  writeWith(headerText(tensors, metadata), file, tensors);
+                      const std::map<std::string, std::string> &metadata,
+                      StoredType type) {
+  writeWith(headerText(tensors, metadata, type), file, tensors, type);
 }
 
 std::string

@@ -21,6 +21,7 @@
 
 #include <functional>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -83,6 +84,14 @@ private:
   SafetensorsHeader parsed;
 };
 
+/// The type that tensors are written in; what has fewer bits than a single is
+/// rounded to the nearest (float16.h).
+enum class StoredType { F32, BF16, F16 };
+
+/// The position of the first value that is beyond the largest number of `type`;
+/// the size where there is none.
+size_t firstBeyond(std::span<const float> values, StoredType type);
+
 /// A tensor to be written.
 struct FloatTensor {
   std::string name;
@@ -99,7 +108,8 @@ FloatTensor hostTensor(std::string name, std::vector<int64_t> shape,
 
 /// Writes tensors in the order given; the caller commits the file.
 void writeSafetensors(AtomicFile &file, const std::vector<FloatTensor> &tensors,
-                      const std::map<std::string, std::string> &metadata);
+                      const std::map<std::string, std::string> &metadata,
+                      StoredType type = StoredType::F32);
 
 /// The same with checksums, which a reader compares: in the metadata, of each
 /// tensor under `tfm.checksum:NAME`, and under `tfm.checksum` of the header

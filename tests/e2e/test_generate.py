@@ -187,6 +187,24 @@ class Gpt2Folder(Fixture, Folder):
         self.assertIn("0 to 100", message)
         self.assertIn("--tokenizer", message)
 
+    def test_types_of_16_bits(self):
+        # Half of the bytes; what such weights compute is what their roundings in f32 compute.
+        source = (self.source / "model.safetensors").stat().st_size
+        for name, dtype in (("bf16", "BF16"), ("f16", "F16")):
+            path = self.folder / f"{name}.safetensors"
+            self.ok(self.program, "export", "--weights", self.source, "-o", path, "--dtype", name)
+            self.assertEqual({tensor[0] for tensor in read_safetensors(path).values()}, {dtype})
+            self.assertLess(path.stat().st_size, 0.6 * source)
+            self.assertEqual(tfmc("report", self.source / "model.tfm", "--against", path,
+                                  "--values").returncode, 0)
+            self.ok(self.program, "export", "--weights", path, "-o", "wide.safetensors")
+            logits = []
+            for weights in (path, "wide.safetensors"):
+                self.ok(self.program, "logits", "--weights", weights, "--prompt", "1 2 3", "-o",
+                        "logits.safetensors")
+                logits.append(read_safetensors(self.folder / "logits.safetensors")["logits"])
+            self.assertEqual(logits[0], logits[1])
+
     def test_shards(self):
         folder = self.variant("shards", shards=3)
         self.assertEqual(self.generated(folder), self.greedy["tokens"])

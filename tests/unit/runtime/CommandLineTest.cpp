@@ -10,9 +10,12 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/files/folder_lock.h"
+#include "runtime/files/safetensors.h"
+#include "runtime/float16.h"
 #include "tests/unit/runtime/TemporaryFolder.h"
 
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <cstring>
 #include <fcntl.h>
@@ -180,6 +183,7 @@ TEST_F(CommandLine, WrongUsageExitsWith2) {
         "generate --weights x --top-p 2",
         "generate --weights x --prompt a --prompt-file b",
         "export --weights x",
+        "export --weights x -o y --dtype f64",
         "generate --weights x --logit-bias 3",
         "generate --weights x --logit-bias 3=x",
         "generate --weights x --logit-bias '[=3]'",
@@ -606,6 +610,73 @@ TEST_F(CommandLine, BadInputNamesTheFileAndTheFix) {
   std::filesystem::remove(folder / "damaged/state.json");
   expectError("train --resume damaged",
               {"(model.safetensors, state.json are missing)\n"});
+}
+
+// Weights are f32 in a run, and of the type that is asked for in a file of
+// their own, which loads like any other.
+TEST_F(CommandLine, ExportsTypesOf16Bits) {
+  ASSERT_EQ(run("train --out run --steps 20").code, 0);
+  ASSERT_EQ(run("export --weights run -o f32").code, 0);
+  ASSERT_EQ(run("export --weights run -o named --dtype f32").code, 0);
+  EXPECT_EQ(contentOf(folder / "named"), contentOf(folder / "f32"));
+  SafetensorsReader exact(folder / "f32");
+  std::vector<float> table(14 * 14), rounded(14 * 14);
+  exact.readFloats("table", *exact.find("table"), table.data());
+  for (std::string type : {"bf16", "f16"}) {
+    ASSERT_EQ(run("export --weights run --dtype " + type + " -o " + type).code,
+              0);
+    SafetensorsReader file(folder / type);
+    EXPECT_EQ(file.find("table")->dtype, type == "f16" ? "F16" : "BF16");
+    file.readFloats("table", *file.find("table"), rounded.data());
+    for (size_t i = 0; i < table.size(); ++i)
+      EXPECT_EQ(rounded[i], type == "f16" ? fromHalf(toHalf(table[i]))
+                                          : fromBFloat16(toBFloat16(table[i])));
+    EXPECT_NE(rounded, table);
+    // Those numbers are in every wider type, and come back from it.
+    ASSERT_EQ(run("export --weights " + type + " -o wide").code, 0);
+    ASSERT_EQ(run("export --weights wide --dtype " + type + " -o again").code,
+              0);
+    EXPECT_EQ(contentOf(folder / "again"), contentOf(folder / type));
+    EXPECT_EQ(run("eval --weights " + type).code, 0);
+    EXPECT_EQ(
+        run("train --init " + type + " --out init-" + type + " --steps 2").code,
+        0);
+  }
+}
+
+// What a type cannot hold is no infinity in a file.
+TEST_F(CommandLine, ExportsNothingThatATypeDoesNotReach) {
+  std::vector<float> table(14 * 14, 0.5f), bias(14, -1.0f);
+  auto write = [&](float value) {
+    table[20] = value;
+    AtomicFile file(folder / "w");
+    writeSafetensors(file,
+                     {hostTensor("table", {14, 14}, table.data()),
+                      hostTensor("bias", {14}, bias.data())},
+                     {});
+    file.commit();
+  };
+  write(65504.0f);
+  EXPECT_EQ(run("export --weights w -o half --dtype f16").code, 0);
+  std::string before = contentOf(folder / "half");
+  write(-65505.0f);
+  expectError("export --weights w -o half --dtype f16",
+              {"the parameter table has the value -65505 (element 20), and f16 "
+               "reaches to 65504: export it with --dtype bf16\n"});
+  EXPECT_EQ(contentOf(folder / "half"), before);
+  expectError("export --weights w -o new --dtype f16", {"65504"});
+  EXPECT_FALSE(std::filesystem::exists(folder / "new"));
+  EXPECT_EQ(run("export --weights w -o new --dtype bf16").code, 0);
+  write(3.4e38f);
+  expectError("export --weights w -o other --dtype bf16",
+              {"table has the value 3.4e+38 (element 20), and bf16 reaches to "
+               "3.3895314e+38: export it with --dtype f32\n"});
+  EXPECT_EQ(run("export --weights w -o other").code, 0);
+  write(NAN);
+  for (const char *type : {"f32", "bf16", "f16"})
+    expectError(std::string("export --weights w -o nan --dtype ") + type,
+                {"the tensor table has the value nan"});
+  EXPECT_FALSE(std::filesystem::exists(folder / "nan"));
 }
 
 TEST_F(CommandLine, NothingButTrainingWritesIntoARun) {

@@ -7,9 +7,11 @@
 
 #include "runtime/files/safetensors.h"
 #include "runtime/error.h"
+#include "runtime/float16.h"
 #include "runtime/philox.h"
 #include "tests/unit/runtime/TemporaryFolder.h"
 
+#include <cmath>
 #include <cstring>
 #include <gtest/gtest.h>
 
@@ -85,6 +87,56 @@ TEST(Safetensors, ReadsOtherFloats) {
   EXPECT_EQ(out[0], 1.0f);
   EXPECT_EQ(out[1], -10.0f);
   EXPECT_THROW(reader.readFloats("i", *reader.find("i"), out), InputError);
+}
+
+// Every pattern of a type of 16 bits is written and read as the same bits; what
+// lies between is rounded.
+TEST(Safetensors, WritesTypesOf16Bits) {
+  TemporaryFolder folder;
+  for (StoredType type : {StoredType::BF16, StoredType::F16}) {
+    bool isHalf = type == StoredType::F16;
+    std::vector<float> values;
+    for (uint32_t i = 0; i < 65536; ++i)
+      values.push_back(isHalf ? fromHalf(static_cast<uint16_t>(i))
+                              : fromBFloat16(static_cast<uint16_t>(i)));
+    // Two beside a number of both types, one in the middle of two of bfloat16.
+    std::vector<float> rounded = {1.0f + 0x1p-20f, -3.0f - 0x1p-20f,
+                                  1.0f + 0x1.8p-7f};
+    std::string path = folder / "x.safetensors";
+    {
+      AtomicFile file(path);
+      writeSafetensors(file,
+                       {hostTensor("odd", {3}, rounded.data()),
+                        hostTensor("all", {256, 256}, values.data())},
+                       {}, type);
+      file.commit();
+    }
+    SafetensorsReader reader(path);
+    ASSERT_NE(reader.find("all"), nullptr);
+    EXPECT_EQ(reader.find("all")->dtype, isHalf ? "F16" : "BF16");
+    EXPECT_EQ(reader.find("all")->shape, (std::vector<int64_t>{256, 256}));
+    EXPECT_EQ(reader.find("all")->end - reader.find("all")->begin, 131072u);
+    std::vector<float> read(65536);
+    reader.readFloats("all", *reader.find("all"), read.data());
+    for (size_t i = 0; i < read.size(); ++i)
+      EXPECT_TRUE(std::memcmp(&read[i], &values[i], sizeof(float)) == 0 ||
+                  (std::isnan(read[i]) && std::isnan(values[i])))
+          << i;
+    reader.readFloats("odd", *reader.find("odd"), read.data());
+    EXPECT_EQ(read[0], 1.0f);
+    EXPECT_EQ(read[1], -3.0f);
+    EXPECT_EQ(read[2], isHalf ? 1.0f + 0x1.8p-7f : 1.0f + 0x1p-6f);
+  }
+}
+
+TEST(Safetensors, KnowsWhatATypeReachesTo) {
+  float next = std::nextafter(65504.0f, INFINITY);
+  std::vector<float> values = {
+      1.0f,  -65504.0f,   65504.0f,
+      -next, 0x1.fep127f, std::nextafter(0x1.fep127f, INFINITY)};
+  EXPECT_EQ(firstBeyond(values, StoredType::F16), 3u);
+  EXPECT_EQ(firstBeyond(values, StoredType::BF16), 5u);
+  EXPECT_EQ(firstBeyond(values, StoredType::F32), 6u);
 }
 
 TEST(Safetensors, RefusesWhatIsNotOne) {
