@@ -12,8 +12,8 @@
 using namespace tfm::bench;
 
 bool tfm::bench::openblas(const Product &p, int64_t threads) {
-  using Gemm = void (*)(int, int, int, int, int, int, float, const float *, int,
-                        const float *, int, float, float *, int);
+  using Gemm = void (*)(int, int, int, int, int, int, float, const void *, int,
+                        const void *, int, float, float *, int);
   using SetThreads = void (*)(int);
   // Loaded here and not linked, because it reads its environment when loaded.
   static void *library = [] {
@@ -26,7 +26,7 @@ bool tfm::bench::openblas(const Product &p, int64_t threads) {
   static auto gemm = reinterpret_cast<Gemm>(::dlsym(library, "cblas_sgemm"));
   static auto setThreads = reinterpret_cast<SetThreads>(
       ::dlsym(library, "openblas_set_num_threads"));
-  if (!gemm || !setThreads)
+  if (!gemm || !setThreads || p.isBf16)
     return false;
   setThreads(static_cast<int>(threads));
   constexpr int rowMajor = 101, plain = 111, transposed = 112;
@@ -40,13 +40,16 @@ bool tfm::bench::openblas(const Product &p, int64_t threads) {
 
 bool tfm::bench::onednn(const Product &p, int64_t threads) {
   using Gemm =
-      int (*)(char, char, int64_t, int64_t, int64_t, float, const float *,
-              int64_t, const float *, int64_t, float, float *, int64_t);
+      int (*)(char, char, int64_t, int64_t, int64_t, float, const void *,
+              int64_t, const void *, int64_t, float, float *, int64_t);
   using SetThreads = void (*)(int);
   static void *library = ::dlopen("libdnnl.so.2", RTLD_NOW | RTLD_LOCAL);
   if (!library)
     return false;
-  static auto gemm = reinterpret_cast<Gemm>(::dlsym(library, "dnnl_sgemm"));
+  static auto single = reinterpret_cast<Gemm>(::dlsym(library, "dnnl_sgemm"));
+  static auto half =
+      reinterpret_cast<Gemm>(::dlsym(library, "dnnl_gemm_bf16bf16f32"));
+  Gemm gemm = p.isBf16 ? half : single;
   // oneDNN's threads are OpenMP's.
   static auto setThreads =
       reinterpret_cast<SetThreads>(::dlsym(library, "omp_set_num_threads"));

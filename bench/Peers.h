@@ -13,15 +13,16 @@
 namespace tfm::bench {
 
 /// C [m, n] = A B with row-major operands; A is [k, m] where `transposeA`, B is
-/// [n, k] where `transposeB`.
+/// [n, k] where `transposeB`. Both are f32, or both bf16.
 struct Product {
-  bool transposeA, transposeB;
+  bool transposeA, transposeB, isBf16;
   int64_t m, n, k;
-  const float *a, *b;
+  const void *a, *b;
   float *c;
 };
 
-/// False where the library is not installed (Debian: libopenblas0, libdnnl2).
+/// False where the library is not installed (Debian: libopenblas0, libdnnl2) or
+/// has no such product.
 /// OpenBLAS runs with OPENBLAS_CORETYPE=SkylakeX on AVX-512, which older
 /// versions do not choose by themselves on new CPUs.
 bool openblas(const Product &product, int64_t threads);

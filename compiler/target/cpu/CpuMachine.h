@@ -33,6 +33,9 @@ struct CpuMachine {
   int64_t lanes = 0;
   /// Number of vector registers.
   int64_t registers = 0;
+  /// Whether sums of products of two bf16 are faster by its instruction for
+  /// pairs of them than in f32.
+  bool bf16Pairs = false;
   /// Data cache sizes of one core, in bytes.
   int64_t l1Bytes = 0;
   int64_t l2Bytes = 0;

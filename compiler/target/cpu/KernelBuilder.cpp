@@ -22,6 +22,7 @@ KernelBuilder::KernelBuilder(OpBuilder &builder, ModuleOp module, int64_t lanes)
     : b(builder), loc(module.getLoc()), lanes(lanes),
       ptrType(LLVM::LLVMPointerType::get(builder.getContext())),
       i64Type(builder.getI64Type()), f32Type(builder.getF32Type()),
+      bf16Type(builder.getBF16Type()),
       vecType(VectorType::get({lanes}, f32Type)),
       maskType(VectorType::get({lanes}, builder.getI1Type())), module(module) {}
 
@@ -107,19 +108,20 @@ Value KernelBuilder::pointer(Value memref) {
   Value address =
       memref::ExtractAlignedPointerAsIndexOp::create(b, loc, memref);
   Value base = LLVM::IntToPtrOp::create(b, loc, ptrType, toI64(address));
-  return at(base, offset);
+  return at(base, offset, type.getElementType());
 }
-Value KernelBuilder::at(Value ptr, Value offset) {
-  return LLVM::GEPOp::create(b, loc, ptrType, f32Type, ptr, ValueRange{offset});
+Value KernelBuilder::at(Value ptr, Value offset, Type element) {
+  return LLVM::GEPOp::create(b, loc, ptrType, element ? element : f32Type, ptr,
+                             ValueRange{offset});
 }
-Value KernelBuilder::at(Value ptr, int64_t offset) {
+Value KernelBuilder::at(Value ptr, int64_t offset, Type element) {
   if (offset == 0)
     return ptr;
   // Constant indices of a getelementptr are 32 bits wide.
   if (!llvm::isInt<32>(offset))
-    return at(ptr, i64(offset));
+    return at(ptr, i64(offset), element);
   return LLVM::GEPOp::create(
-      b, loc, ptrType, f32Type, ptr,
+      b, loc, ptrType, element ? element : f32Type, ptr,
       ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(offset)});
 }
 
@@ -129,27 +131,66 @@ Value KernelBuilder::loadScalar(Value ptr) {
 void KernelBuilder::storeScalar(Value value, Value ptr) {
   LLVM::StoreOp::create(b, loc, value, ptr, /*alignment=*/4);
 }
-Value KernelBuilder::load(Value ptr, Value mask) {
-  if (!mask)
-    return LLVM::LoadOp::create(b, loc, vecType, ptr, /*alignment=*/4);
-  return LLVM::MaskedLoadOp::create(b, loc, vecType, ptr, mask, splat(0.0),
-                                    b.getI32IntegerAttr(4));
+/// The type in which a vector passes between registers and memory: LLVM rounds
+/// bf16 that it moves lane by lane, by calls where the processor cannot.
+static VectorType movedType(VectorType type) {
+  Type element = type.getElementType();
+  return element.isBF16() ? type.clone(IntegerType::get(type.getContext(), 16))
+                          : type;
 }
-void KernelBuilder::store(Value value, Value ptr, Value mask) {
+Value KernelBuilder::loadAs(VectorType type, Value ptr, Value mask) {
+  VectorType moved = movedType(type);
+  unsigned alignment = type.getElementTypeBitWidth() / 8;
+  Value loaded;
+  if (!mask) {
+    loaded = LLVM::LoadOp::create(b, loc, moved, ptr, alignment);
+  } else {
+    Value zeros = arith::ConstantOp::create(b, loc, b.getZeroAttr(moved));
+    loaded = LLVM::MaskedLoadOp::create(b, loc, moved, ptr, mask, zeros,
+                                        b.getI32IntegerAttr(alignment));
+  }
+  return moved == type ? loaded
+                       : arith::BitcastOp::create(b, loc, type, loaded);
+}
+Value KernelBuilder::load(Value ptr, Value mask, Type element) {
+  return toF32(loadAs(element ? vecType.clone(element) : vecType, ptr, mask));
+}
+void KernelBuilder::store(Value value, Value ptr, Value mask, Type element) {
+  if (element && element.isBF16())
+    value = toBf16(value);
+  auto type = cast<VectorType>(value.getType());
+  VectorType moved = movedType(type);
+  if (moved != type)
+    value = arith::BitcastOp::create(b, loc, moved, value);
+  unsigned alignment = type.getElementTypeBitWidth() / 8;
   if (!mask)
-    LLVM::StoreOp::create(b, loc, value, ptr, /*alignment=*/4);
+    LLVM::StoreOp::create(b, loc, value, ptr, alignment);
   else
     LLVM::MaskedStoreOp::create(b, loc, value, ptr, mask,
-                                b.getI32IntegerAttr(4));
+                                b.getI32IntegerAttr(alignment));
 }
-Value KernelBuilder::maskOf(Value count) {
-  auto type = VectorType::get({lanes}, b.getI32Type());
-  SmallVector<int32_t> numbers(lanes);
-  for (int64_t i = 0; i < lanes; ++i)
+Value KernelBuilder::toBf16(Value x) {
+  auto type = cast<VectorType>(x.getType());
+  return type.getElementType().isBF16()
+             ? x
+             : arith::TruncFOp::create(b, loc, type.clone(bf16Type), x);
+}
+Value KernelBuilder::toF32(Value x) {
+  auto type = cast<VectorType>(x.getType());
+  return type.getElementType().isF32()
+             ? x
+             : arith::ExtFOp::create(b, loc, type.clone(f32Type), x);
+}
+Value KernelBuilder::maskOf(Value count, int64_t size) {
+  if (size == 0)
+    size = lanes;
+  auto type = VectorType::get({size}, b.getI32Type());
+  SmallVector<int32_t> numbers(size);
+  for (int64_t i = 0; i < size; ++i)
     numbers[i] = static_cast<int32_t>(i);
   Value iota = arith::ConstantOp::create(
       b, loc, DenseElementsAttr::get(type, ArrayRef<int32_t>(numbers)));
-  Value clamped = min(max(count, i64(0)), i64(lanes));
+  Value clamped = min(max(count, i64(0)), i64(size));
   Value narrow = arith::TruncIOp::create(b, loc, b.getI32Type(), clamped);
   Value all = vector::BroadcastOp::create(b, loc, type, narrow);
   return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, iota, all);

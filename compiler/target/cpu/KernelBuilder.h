@@ -31,9 +31,10 @@ struct Kernel {
 };
 
 /// Builds the address arithmetic, loads and loops of kernels. All integers are
-/// i64; memory is addressed through bare pointers to f32 (`!llvm.ptr`), with
-/// offsets in elements, because the shared functions (micro-kernels, packing)
-/// take strides at run time, which memrefs passed as bare pointers cannot.
+/// i64; memory is addressed through bare pointers (`!llvm.ptr`), with offsets
+/// in elements, because the shared functions (micro-kernels, packing) take
+/// strides at run time, which memrefs passed as bare pointers cannot. Elements
+/// are f32 where nothing else is said.
 class KernelBuilder {
 public:
   /// For kernels of `module` on vectors of `lanes` f32.
@@ -42,7 +43,7 @@ public:
   mlir::OpBuilder &b;
   mlir::Location loc;
   const int64_t lanes;
-  mlir::Type ptrType, i64Type, f32Type;
+  mlir::Type ptrType, i64Type, f32Type, bf16Type;
   /// vector<lanes x f32>, vector<lanes x i1>.
   mlir::VectorType vecType, maskType;
 
@@ -81,18 +82,28 @@ public:
 
   /// The first element of a memref.
   mlir::Value pointer(mlir::Value memref);
-  /// `ptr` advanced by f32 elements.
-  mlir::Value at(mlir::Value ptr, mlir::Value offset);
-  mlir::Value at(mlir::Value ptr, int64_t offset);
+  /// `ptr` advanced by elements.
+  mlir::Value at(mlir::Value ptr, mlir::Value offset, mlir::Type element = {});
+  mlir::Value at(mlir::Value ptr, int64_t offset, mlir::Type element = {});
 
   mlir::Value loadScalar(mlir::Value ptr);
   void storeScalar(mlir::Value value, mlir::Value ptr);
-  /// Loads and stores of `lanes` elements of any alignment. Where `mask` is not
-  /// null only its lanes are touched, and the others load as 0.
-  mlir::Value load(mlir::Value ptr, mlir::Value mask = {});
-  void store(mlir::Value value, mlir::Value ptr, mlir::Value mask = {});
-  /// The first `count` lanes; none where `count <= 0`.
-  mlir::Value maskOf(mlir::Value count);
+  /// Loads and stores of `lanes` f32 of any alignment, in memory f32 or bf16
+  /// (`element`). Where `mask` is not null only its lanes are touched, and the
+  /// others load as 0.
+  mlir::Value load(mlir::Value ptr, mlir::Value mask = {},
+                   mlir::Type element = {});
+  void store(mlir::Value value, mlir::Value ptr, mlir::Value mask = {},
+             mlir::Type element = {});
+  /// As they lie in memory, as many as `type` says.
+  mlir::Value loadAs(mlir::VectorType type, mlir::Value ptr,
+                     mlir::Value mask = {});
+  /// A vector of f32 or bf16 as one of bf16, rounded to nearest even, and back.
+  mlir::Value toBf16(mlir::Value x);
+  mlir::Value toF32(mlir::Value x);
+  /// The first `count` lanes, of `size` (by default `lanes`); none where
+  /// `count <= 0`.
+  mlir::Value maskOf(mlir::Value count, int64_t size = 0);
   /// Two registers' lanes by their number in the concatenation of both.
   mlir::Value shuffle(mlir::Value x, mlir::Value y,
                       llvm::ArrayRef<int64_t> lanesOfBoth);

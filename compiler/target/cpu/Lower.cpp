@@ -18,6 +18,7 @@
 #include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
 #include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVM.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Arith/Transforms/Passes.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -69,6 +70,9 @@ LogicalResult tfm::lowerToLLVMDialect(ModuleOp module) {
     populateMathPatterns(patterns);
     populateMathPolynomialApproximationPatterns(
         patterns, MathPolynomialApproximationOptions());
+    // LLVM calls a function to round to bf16 where the processor has no
+    // instruction for it, and those that have one disagree about denormals.
+    arith::populateExpandBFloat16Patterns(patterns);
     math::populateExpansionPatterns(patterns,
                                     {"rsqrt", "powf", "fpowi", "exp2"});
     memref::populateExpandStridedMetadataPatterns(patterns);

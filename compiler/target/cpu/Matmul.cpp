@@ -18,25 +18,32 @@ using namespace tfm;
 
 namespace {
 
-/// Strides of an operand, in elements: along its batch axes, its rows and its
-/// columns.
-struct Strides {
+/// Elements of an operand, and its strides, counted in them: along its batch
+/// axes, its rows and its columns.
+struct Matrix {
+  Type element;
   SmallVector<int64_t> batch;
   int64_t row = 0, column = 0;
+
+  /// The address of an element of the matrix at `base`.
+  Value at(KernelBuilder &kb, Value base, Value i, Value j) const {
+    return kb.at(base, kb.add(kb.mul(i, row), kb.mul(j, column)), element);
+  }
 };
 
 /// False where the type has no static strides.
-bool stridesOf(MemRefType type, bool transposed, Strides &strides) {
+bool matrixOf(MemRefType type, bool transposed, Matrix &matrix) {
   int64_t offset = 0;
   SmallVector<int64_t> all;
   if (failed(type.getStridesAndOffset(all, offset)) || all.size() < 2 ||
       llvm::is_contained(all, ShapedType::kDynamic))
     return false;
-  strides.column = all.pop_back_val();
-  strides.row = all.pop_back_val();
+  matrix.element = type.getElementType();
+  matrix.column = all.pop_back_val();
+  matrix.row = all.pop_back_val();
   if (transposed)
-    std::swap(strides.row, strides.column);
-  strides.batch = all;
+    std::swap(matrix.row, matrix.column);
+  matrix.batch = all;
   return true;
 }
 
@@ -47,13 +54,39 @@ int64_t product(ArrayRef<int64_t> values) {
   return result;
 }
 
+/// Elements along k in a slot of a panel.
+int64_t elementsPerSlot(Terms terms) {
+  return terms == Terms::Bf16Pairs ? 2 : 1;
+}
+
+/// Whether the micro-kernel can read A where it lies.
+bool canReadA(const MatmulSpec &spec, Terms terms, const Matrix &a) {
+  if (!spec.isBf16())
+    return true;
+  return terms == Terms::Bf16Pairs && a.element.isBF16() && a.column == 1 &&
+         a.row % 2 == 0 && spec.k % 2 == 0;
+}
+
+/// Whether it can read B where it lies.
+bool canReadB(const MatmulSpec &spec, Terms terms, const Matrix &b,
+              int64_t lanes) {
+  return b.column == 1 && spec.n % lanes == 0 &&
+         (!spec.isBf16() ||
+          (terms == Terms::F32TimesBf16 && b.element.isBF16()));
+}
+
 } // namespace
 
+bool MatmulSpec::isBf16() const {
+  return a.getElementType().isBF16() || b.getElementType().isBF16();
+}
+
 MatmulPlan tfm::planMatmul(const MatmulSpec &spec, const CpuMachine &target) {
-  Strides a, b;
-  stridesOf(spec.a, spec.transposeA, a);
-  stridesOf(spec.b, spec.transposeB, b);
+  Matrix a, b;
+  matrixOf(spec.a, spec.transposeA, a);
+  matrixOf(spec.b, spec.transposeB, b);
   int64_t m = spec.m, n = spec.n, k = spec.k;
+  bool isBf16 = spec.isBf16();
   int64_t width = target.lanes * target.tileVectors();
   MatmulPlan plan;
   plan.rowPanels = llvm::divideCeil(m, target.tileRows());
@@ -66,25 +99,40 @@ MatmulPlan tfm::planMatmul(const MatmulSpec &spec, const CpuMachine &target) {
 
   bool rowsOfA = a.column == 1;
   bool rowsOfB = b.column == 1 && n % target.lanes == 0;
+  bool fewRows = m <= 2 * plan.tileRows;
   // The gradient of a small weight: both operands are read along their rows,
   // as the micro-kernel likes it, and blocks of depth keep them in the cache.
-  bool direct = !rowsOfA && rowsOfB && m <= 512 && n <= 512;
+  bool direct = !isBf16 && !rowsOfA && rowsOfB && m <= 512 && n <= 512;
+  if (isBf16) {
+    // Reading B is all there is to a product of few rows.
+    plan.packB = !fewRows || !rowsOfB || !b.element.isBF16();
+    plan.terms = !plan.packB        ? Terms::F32TimesBf16
+                 : target.bf16Pairs ? Terms::Bf16Pairs
+                                    : Terms::F32;
+  } else {
+    plan.packB =
+        !rowsOfB || (!direct && !fewRows && k * n * 4 > target.l1Bytes / 2);
+  }
+  int64_t perSlot = elementsPerSlot(plan.terms);
   // Copying an element of A costs about as much as a quarter of a step of the
   // micro-kernel, which uses it for `width` columns: it pays where it is used
   // often, or where its rows meet in the same cache sets.
-  bool conflicts = rowsOfA && a.row % 512 == 0 && k > 64;
-  plan.packA = !direct && (n > (rowsOfA ? 512 : 128) || (conflicts && n > 64) ||
-                           (rowsOfA && target.lanes < 8));
-  plan.packB = !rowsOfB || (!direct && m > 2 * plan.tileRows &&
-                            k * n * 4 > target.l1Bytes / 2);
+  bool conflicts = rowsOfA && a.row % (512 * perSlot) == 0 && k > 64;
+  plan.packA =
+      !canReadA(spec, plan.terms, a) ||
+      (!direct && (n > (rowsOfA ? 512 : 128) || (conflicts && n > 64) ||
+                   (rowsOfA && target.lanes < 8)));
 
   int64_t deepest = direct ? 512 : 1024;
-  int64_t blocks = k <= deepest ? 1 : llvm::divideCeil(k, direct ? 384 : 512);
-  plan.depth = blocks == 1 ? k
-                           : static_cast<int64_t>(llvm::alignTo(
-                                 llvm::divideCeil(k, blocks), target.lanes));
-  int64_t panelBytes = 4 * plan.depth * plan.tileRows;
-  int64_t columnBytes = 4 * plan.depth * width;
+  int64_t slots = llvm::divideCeil(k, perSlot);
+  int64_t blocks =
+      slots <= deepest ? 1 : llvm::divideCeil(slots, direct ? 384 : 512);
+  int64_t depth = blocks == 1 ? slots
+                              : llvm::alignTo(llvm::divideCeil(slots, blocks),
+                                              target.lanes);
+  plan.depth = blocks == 1 ? k : depth * perSlot;
+  int64_t panelBytes = 4 * depth * plan.tileRows;
+  int64_t columnBytes = 4 * depth * width;
   plan.rowBlock =
       std::clamp<int64_t>(target.l2Bytes / 2 / panelBytes, 1, plan.rowPanels);
   if (plan.rowBlock == plan.rowPanels && plan.depth == k) {
@@ -116,7 +164,7 @@ public:
                 const CpuMachine &target, const MatmulPlan &plan)
       : spec(spec), plan(plan), module(module),
         kb(builder, module, target.lanes), vectors(target.tileVectors()),
-        width(vectors * target.lanes) {}
+        width(vectors * target.lanes), perSlot(elementsPerSlot(plan.terms)) {}
 
   Kernel emit(StringRef name);
 
@@ -125,8 +173,8 @@ private:
   const MatmulPlan &plan;
   ModuleOp module;
   KernelBuilder kb;
-  const int64_t vectors, width;
-  Strides a, b, c;
+  const int64_t vectors, width, perSlot;
+  Matrix a, b, c;
   func::FuncOp kernel;
 
   /// Whether tiles go through scratch on their way to C.
@@ -134,7 +182,8 @@ private:
   bool blockedDepth = false;
   bool rowsOfA = false, rowsOfB = false;
   int64_t tallPanels = 0;
-  /// Strides of packed panels of A per k, and lengths of panels and tiles.
+  /// In slots: strides of packed panels of A per k, and lengths of panels and
+  /// tiles.
   int64_t aPanelStride = 0, aPanel = 0, bPanel = 0, tileLength = 0;
   /// Where the parts of scratch begin.
   Value tiles, packedA, packedB;
@@ -143,6 +192,7 @@ private:
   SmallVector<Value> batchIndices;
 
   bool layOut();
+  Packing packing(const Matrix &operand) const;
   void shareAndLoop();
   void blocks(Value rowFrom, Value rowTo, Value columnFrom, Value columnTo);
   void inGroups(Value from, Value to, function_ref<void(Value, Value)> pack);
@@ -158,9 +208,9 @@ private:
 } // namespace
 
 bool MatmulEmitter::layOut() {
-  if (!stridesOf(spec.a, spec.transposeA, a) ||
-      !stridesOf(spec.b, spec.transposeB, b) ||
-      (spec.c && !stridesOf(spec.c, false, c)))
+  if (!matrixOf(spec.a, spec.transposeA, a) ||
+      !matrixOf(spec.b, spec.transposeB, b) ||
+      (spec.c && !matrixOf(spec.c, false, c)))
     return false;
   // An axis of one element has no stride that matters.
   if (spec.m == 1 && a.column != 1)
@@ -176,19 +226,32 @@ bool MatmulEmitter::layOut() {
   rowsOfA = a.column == 1;
   rowsOfB = b.column == 1;
   if ((!rowsOfA && a.row != 1) || (!rowsOfB && b.row != 1) ||
-      (!plan.packB && (!rowsOfB || spec.n % kb.lanes != 0)) ||
+      (!plan.packA && !canReadA(spec, plan.terms, a)) ||
+      (!plan.packB && !canReadB(spec, plan.terms, b, kb.lanes)) ||
       (spec.c && c.column != 1) || (!spec.c && !spec.epilogue))
     return false;
+  assert((plan.terms != Terms::F32TimesBf16 || !plan.packB) &&
+         "panels of single elements are f32");
   blockedDepth = plan.depth < spec.k;
-  throughTile = spec.epilogue || spec.n % kb.lanes != 0;
+  throughTile =
+      spec.epilogue || spec.n % kb.lanes != 0 || (spec.c && c.element.isBF16());
   tallPanels = spec.m - plan.rowPanels * (plan.tileRows - 1);
   aPanelStride = plan.tileRows <= kb.lanes
                      ? plan.tileRows
                      : llvm::alignTo(plan.tileRows, kb.lanes);
-  aPanel = packedLength(plan.depth, aPanelStride, kb.lanes, kb.lanes);
-  bPanel = packedLength(plan.depth, width, 0, kb.lanes);
+  int64_t depth = llvm::divideCeil(plan.depth, perSlot);
+  aPanel = packedLength(depth, aPanelStride, kb.lanes, kb.lanes);
+  bPanel = packedLength(depth, width, 0, kb.lanes);
   tileLength = plan.tileRows * width;
   return true;
+}
+
+Packing MatmulEmitter::packing(const Matrix &operand) const {
+  Packing packing;
+  packing.fromBf16 = operand.element.isBF16();
+  packing.rounds = spec.isBf16() && !packing.fromBf16;
+  packing.pairs = plan.terms == Terms::Bf16Pairs;
+  return packing;
 }
 
 Value MatmulEmitter::rowStart(Value panel) {
@@ -296,10 +359,10 @@ void MatmulEmitter::shareAndLoop() {
       Value size = kb.i64(spec.batch[axis]);
       Value index = kb.rem(batch, size);
       batch = kb.div(batch, size);
-      aBase = kb.at(aBase, kb.mul(index, a.batch[axis]));
-      bBase = kb.at(bBase, kb.mul(index, b.batch[axis]));
+      aBase = kb.at(aBase, kb.mul(index, a.batch[axis]), a.element);
+      bBase = kb.at(bBase, kb.mul(index, b.batch[axis]), b.element);
       if (cBase)
-        cBase = kb.at(cBase, kb.mul(index, c.batch[axis]));
+        cBase = kb.at(cBase, kb.mul(index, c.batch[axis]), c.element);
       batchIndices[axis] = kb.toIndex(index);
     }
     blocks(rowFrom, rowTo, columnFrom, columnTo);
@@ -354,11 +417,12 @@ void MatmulEmitter::packPanelsOfA(Value from, Value to, Value k0, Value depth) {
     // The panels of [from, to) that have `rows` rows.
     auto pack = [&](Value from, Value to, int64_t rows, Value first) {
       inGroups(from, to, [&](Value p, Value panels) {
-        Value source = kb.at(kb.at(aBase, rowStart(p)), kb.mul(k0, a.column));
-        kb.call(packRows(kb, llvm::divideCeil(plan.tileRows, kb.lanes)),
-                {source, kb.i64(a.column), depth, kb.i64(rows),
-                 kb.at(packedA, kb.mul(kb.sub(p, first), aPanel)), stride,
-                 panels, kb.i64(aPanel)});
+        Value source = a.at(kb, aBase, rowStart(p), k0);
+        kb.call(
+            packRows(kb, llvm::divideCeil(plan.tileRows, kb.lanes), packing(a)),
+            {source, kb.i64(a.column), depth, kb.i64(rows),
+             kb.at(packedA, kb.mul(kb.sub(p, first), aPanel)), stride, panels,
+             kb.i64(aPanel)});
       });
     };
     if (tallPanels == plan.rowPanels)
@@ -370,13 +434,13 @@ void MatmulEmitter::packPanelsOfA(Value from, Value to, Value k0, Value depth) {
   }
   kb.loop(from, to, 1, [&](Value p) {
     Value panel = kb.at(packedA, kb.mul(kb.sub(p, from), aPanel));
-    Value row = rowStart(p), rows = rowCount(p);
-    Value source = kb.at(kb.at(aBase, kb.mul(row, a.row)), k0);
+    Value rows = rowCount(p);
+    Value source = a.at(kb, aBase, rowStart(p), k0);
     for (int64_t first = 0; first < plan.tileRows; first += kb.lanes) {
       Value rest = kb.sub(rows, kb.i64(first));
       auto pack = [&] {
-        kb.call(packTransposed(kb),
-                {kb.at(source, first * a.row), kb.i64(a.row), depth,
+        kb.call(packTransposed(kb, packing(a)),
+                {kb.at(source, first * a.row, a.element), kb.i64(a.row), depth,
                  kb.min(kb.i64(kb.lanes), rest), kb.at(panel, first), stride});
       };
       // A panel of one row less may have no row here.
@@ -403,8 +467,8 @@ void MatmulEmitter::packPanelsOfB(Value from, Value to, Value k0, Value depth) {
   Value stride = kb.i64(width);
   if (rowsOfB) {
     auto pack = [&](Value q, Value columns, Value panels) {
-      Value source = kb.at(kb.at(bBase, kb.mul(q, width)), kb.mul(k0, b.row));
-      kb.call(packRows(kb, vectors),
+      Value source = b.at(kb, bBase, k0, kb.mul(q, width));
+      kb.call(packRows(kb, vectors, packing(b)),
               {source, kb.i64(b.row), depth, columns, panelAt(q), stride,
                panels, kb.i64(bPanel)});
     };
@@ -421,12 +485,12 @@ void MatmulEmitter::packPanelsOfB(Value from, Value to, Value k0, Value depth) {
     Value panel = panelAt(q);
     Value column = kb.mul(q, width);
     Value columns = kb.min(kb.i64(width), kb.sub(kb.i64(spec.n), column));
-    Value source = kb.at(kb.at(bBase, kb.mul(column, b.column)), k0);
+    Value source = b.at(kb, bBase, k0, column);
     for (int64_t v = 0; v < vectors; ++v) {
       Value rest = kb.sub(columns, kb.i64(v * kb.lanes));
       auto pack = [&] {
-        kb.call(packTransposed(kb),
-                {kb.at(source, kb.mul(kb.i64(v * kb.lanes), b.column)),
+        kb.call(packTransposed(kb, packing(b)),
+                {kb.at(source, v * kb.lanes * b.column, b.element),
                  kb.i64(b.column), depth, kb.min(rest, kb.i64(kb.lanes)),
                  kb.at(panel, v * kb.lanes), stride});
       };
@@ -447,20 +511,18 @@ void MatmulEmitter::tile(Value p, Value q, Value p0, Value q0, Value k0,
   if (plan.packA) {
     aPtr = kb.at(packedA, kb.mul(kb.sub(p, p0), aPanel));
     aStride = kb.i64(aPanelStride);
-  } else if (rowsOfA) {
-    aPtr = kb.at(kb.at(aBase, kb.mul(row, a.row)), k0);
-    aStride = kb.i64(a.row);
-    layout = ALayout::Rows;
   } else {
-    aPtr = kb.at(kb.at(aBase, row), kb.mul(k0, a.column));
-    aStride = kb.i64(a.column);
+    aPtr = a.at(kb, aBase, row, k0);
+    aStride = kb.i64((rowsOfA ? a.row : a.column) / perSlot);
+    if (rowsOfA)
+      layout = ALayout::Rows;
   }
   Value bPtr, bStride;
   if (plan.packB) {
     bPtr = kb.at(packedB, kb.mul(kb.sub(q, q0), bPanel));
     bStride = kb.i64(width);
   } else {
-    bPtr = kb.at(kb.at(bBase, column), kb.mul(k0, b.row));
+    bPtr = b.at(kb, bBase, k0, column);
     bStride = kb.i64(b.row);
   }
   Value accumulate = kb.sub(kb.i1(true), kb.equal(k0, kb.i64(0)));
@@ -473,12 +535,13 @@ void MatmulEmitter::tile(Value p, Value q, Value p0, Value q0, Value k0,
     }
     cStride = kb.i64(width);
   } else {
-    cPtr = kb.at(kb.at(cBase, column), kb.mul(row, c.row));
+    cPtr = c.at(kb, cBase, row, column);
     cStride = kb.i64(c.row);
   }
+  Value slots = kb.div(kb.add(depth, perSlot - 1), perSlot);
   auto run = [&](int64_t rows, int64_t tileVectors) {
-    kb.call(microKernel(kb, rows, tileVectors, layout),
-            {aPtr, aStride, bPtr, bStride, cPtr, cStride, depth, accumulate});
+    kb.call(microKernel(kb, rows, tileVectors, layout, plan.terms),
+            {aPtr, aStride, bPtr, bStride, cPtr, cStride, slots, accumulate});
   };
   int64_t lastVectors =
       llvm::divideCeil(spec.n - (plan.columnPanels - 1) * width, kb.lanes);
@@ -532,9 +595,9 @@ void MatmulEmitter::storeVector(Value row, Value column, Value value) {
     mask = kb.maskOf(kb.sub(kb.i64(spec.n), column));
   Value target;
   if (spec.c)
-    target = kb.at(kb.at(cBase, kb.mul(row, c.row)), column);
+    target = c.at(kb, cBase, row, column);
   if (!spec.epilogue)
-    return kb.store(value, target, mask);
+    return kb.store(value, target, mask, c.element);
   EpilogueTile tile{value,
                     batchIndices,
                     kb.toIndex(row),

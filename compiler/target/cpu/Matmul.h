@@ -9,6 +9,7 @@
 #define TFM_TARGET_CPU_MATMUL_H
 
 #include "compiler/target/cpu/KernelBuilder.h"
+#include "compiler/target/cpu/MicroKernel.h"
 #include <functional>
 
 namespace tfm {
@@ -35,17 +36,18 @@ struct EpilogueTile {
 using Epilogue =
     std::function<void(mlir::OpBuilder &, mlir::Location, EpilogueTile &)>;
 
-/// C = A B over batches.
+/// C = A B over batches. Where an operand is bf16 the factors of all terms are:
+/// an f32 one is rounded to nearest even on its way in. Sums are f32.
 struct MatmulSpec {
   llvm::SmallVector<int64_t> batch;
   int64_t m = 0, n = 0, k = 0;
-  /// f32 memrefs of static strides: A is [batch..., M, K], or [batch..., K, M]
-  /// where `transposeA`; B is [batch..., K, N] or [batch..., N, K]. One of the
-  /// last two axes of each has stride 1.
+  /// Memrefs of f32 or bf16 with static strides: A is [batch..., M, K], or
+  /// [batch..., K, M] where `transposeA`; B is [batch..., K, N] or
+  /// [batch..., N, K]. One of the last two axes of each has stride 1.
   mlir::MemRefType a, b;
   bool transposeA = false, transposeB = false;
-  /// [batch..., M, N] with contiguous rows; null where the epilogue alone says
-  /// where results go.
+  /// [batch..., M, N] with contiguous rows, of f32 or bf16; null where the
+  /// epilogue alone says where results go.
   mlir::MemRefType c;
   /// What terms are added up in: f32 is all that there are micro-kernels for.
   mlir::Type accumulator;
@@ -53,10 +55,14 @@ struct MatmulSpec {
   llvm::SmallVector<mlir::Type> reads, writes;
   /// Without one the product is stored to C.
   Epilogue epilogue;
+
+  bool isBf16() const;
 };
 
 /// How a product is cut up; see `emitMatmul`.
 struct MatmulPlan {
+  /// The micro-kernel's.
+  Terms terms = Terms::F32;
   /// Rows of C in `rowPanels` panels: as equal as possible, so the register
   /// tile has `tileRows` rows or one less.
   int64_t tileRows, rowPanels;

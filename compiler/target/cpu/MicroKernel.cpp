@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/target/cpu/MicroKernel.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -15,8 +16,24 @@
 using namespace mlir;
 using namespace tfm;
 
+/// sum + a b in each lane, of slots that are f32 or pairs.
+static Value multiplyAdd(KernelBuilder &kb, Terms terms, Value a, Value b,
+                         Value sum) {
+  if (terms != Terms::Bf16Pairs)
+    return kb.fma(a, b, sum);
+  auto pairs = VectorType::get({2 * kb.lanes}, kb.bf16Type);
+  auto cast = [&](Value slots) -> Value {
+    return LLVM::BitcastOp::create(kb.b, kb.loc, pairs, slots);
+  };
+  return LLVM::CallIntrinsicOp::create(
+             kb.b, kb.loc, kb.vecType,
+             kb.b.getStringAttr("llvm.x86.avx512bf16.dpbf16ps.512"),
+             ValueRange{sum, cast(a), cast(b)})
+      .getResult(0);
+}
+
 func::FuncOp tfm::microKernel(KernelBuilder &kb, int64_t rows, int64_t vectors,
-                              ALayout layout) {
+                              ALayout layout, Terms terms) {
   bool byRows = layout == ALayout::Rows;
   // LLVM pairs the loads of neighbours in a row of A, and then spills them.
   // NEON multiplies by one lane of a register: load several rows of A at once.
@@ -25,6 +42,9 @@ func::FuncOp tfm::microKernel(KernelBuilder &kb, int64_t rows, int64_t vectors,
   int64_t unroll = byRows || kb.lanes == 4 ? 1 : 2;
   std::string name = "tfm.micro." + std::to_string(rows) + "x" +
                      std::to_string(vectors) + (byRows ? ".rows" : ".columns");
+  if (terms != Terms::F32)
+    name += terms == Terms::Bf16Pairs ? ".pairs" : ".bf16";
+  Type elementOfB = terms == Terms::F32TimesBf16 ? kb.bf16Type : kb.f32Type;
   SmallVector<Type> types{kb.ptrType, kb.i64Type, kb.ptrType, kb.i64Type,
                           kb.ptrType, kb.i64Type, kb.i64Type, kb.b.getI1Type()};
   return kb.sharedFunction(
@@ -76,8 +96,9 @@ func::FuncOp tfm::microKernel(KernelBuilder &kb, int64_t rows, int64_t vectors,
           for (int64_t step = 0; step < steps; ++step) {
             SmallVector<Value> bs;
             for (int64_t v = 0; v < vectors; ++v)
-              bs.push_back(kb.load(kb.at(b, v * kb.lanes)));
-            b = kb.at(b, bStride);
+              bs.push_back(kb.load(kb.at(b, v * kb.lanes, elementOfB), Value(),
+                                   elementOfB));
+            b = kb.at(b, bStride, elementOfB);
             SmallVector<Value> several;
             if (byLane)
               for (int64_t row = 0; row < rows; row += kb.lanes)
@@ -94,7 +115,7 @@ func::FuncOp tfm::microKernel(KernelBuilder &kb, int64_t rows, int64_t vectors,
               }
               for (int64_t v = 0; v < vectors; ++v) {
                 Value &sum = tile[row * vectors + v];
-                sum = kb.fma(element, bs[v], sum);
+                sum = multiplyAdd(kb, terms, element, bs[v], sum);
               }
             }
             a = byRows ? kb.at(a, 1) : kb.at(a, aStride);
@@ -117,31 +138,76 @@ func::FuncOp tfm::microKernel(KernelBuilder &kb, int64_t rows, int64_t vectors,
       });
 }
 
-func::FuncOp tfm::packRows(KernelBuilder &kb, int64_t vectors) {
+/// What distinguishes the functions for different packings.
+static std::string suffix(Packing packing) {
+  std::string name = packing.fromBf16 ? ".bf16" : "";
+  if (packing.pairs)
+    return name + ".pairs";
+  return packing.rounds && !packing.fromBf16 ? ".rounded" : name;
+}
+
+func::FuncOp tfm::packRows(KernelBuilder &kb, int64_t vectors,
+                           Packing packing) {
   SmallVector<Type> types{kb.ptrType, kb.i64Type, kb.i64Type, kb.i64Type,
                           kb.ptrType, kb.i64Type, kb.i64Type, kb.i64Type};
   return kb.sharedFunction(
-      "tfm.pack.rows" + std::to_string(vectors), types,
+      "tfm.pack.rows" + std::to_string(vectors) + suffix(packing), types,
       [&](KernelBuilder &kb, ValueRange args) {
         Value source = args[0], sourceStride = args[1], k = args[2],
               columns = args[3], panel = args[4], panelStride = args[5],
               panels = args[6], panelLength = args[7];
+        Type element = packing.fromBf16 ? kb.bf16Type : kb.f32Type;
+        auto integers = kb.vecType.clone(kb.b.getI32Type());
+        auto bits = [&](Value x) -> Value {
+          return arith::BitcastOp::create(kb.b, kb.loc, integers, x);
+        };
+        // The slots of the vector at `at` and of the row below it, if any.
+        auto slots = [&](Value at, Value mask, bool below) -> Value {
+          auto row = [&](Value at) {
+            Value x = kb.load(at, mask, element);
+            return packing.rounds ? kb.toF32(kb.toBf16(x)) : x;
+          };
+          Value x = row(at);
+          if (!packing.pairs)
+            return x;
+          // As f32, a bf16 is the upper half.
+          Value half = arith::ConstantOp::create(
+              kb.b, kb.loc,
+              DenseElementsAttr::get(integers, static_cast<int32_t>(16)));
+          Value pair = arith::ShRUIOp::create(kb.b, kb.loc, bits(x), half);
+          if (below)
+            pair = arith::OrIOp::create(
+                kb.b, kb.loc, pair,
+                bits(row(kb.at(at, sourceStride, element))));
+          return arith::BitcastOp::create(kb.b, kb.loc, kb.vecType, pair);
+        };
         auto copy = [&](bool masked) {
           SmallVector<Value> masks(vectors);
           if (masked)
             for (int64_t v = 0; v < vectors; ++v)
               masks[v] = kb.maskOf(kb.sub(columns, kb.i64(v * kb.lanes)));
-          kb.loop(kb.i64(0), k, 1, {source, panel}, [&](Value, ValueRange row) {
+          auto row = [&](ValueRange row, bool below) {
             kb.loop(kb.i64(0), panels, 1, row, [&](Value, ValueRange at) {
               for (int64_t v = 0; v < vectors; ++v)
-                kb.store(kb.load(kb.at(at[0], v * kb.lanes), masks[v]),
-                         kb.at(at[1], v * kb.lanes));
-              return SmallVector<Value>{kb.at(at[0], columns),
+                kb.store(
+                    slots(kb.at(at[0], v * kb.lanes, element), masks[v], below),
+                    kb.at(at[1], v * kb.lanes));
+              return SmallVector<Value>{kb.at(at[0], columns, element),
                                         kb.at(at[1], panelLength)};
             });
-            return SmallVector<Value>{kb.at(row[0], sourceStride),
-                                      kb.at(row[1], panelStride)};
-          });
+          };
+          int64_t step = packing.perSlot();
+          Value rest = kb.rem(k, kb.i64(step));
+          Value sourceStep = kb.mul(sourceStride, step);
+          auto last = kb.loop(kb.i64(0), kb.sub(k, rest), step, {source, panel},
+                              [&](Value, ValueRange at) {
+                                row(at, true);
+                                return SmallVector<Value>{
+                                    kb.at(at[0], sourceStep, element),
+                                    kb.at(at[1], panelStride)};
+                              });
+          if (packing.pairs)
+            kb.ifThen(kb.less(kb.i64(0), rest), [&] { row(last, false); });
         };
         kb.ifThen(
             kb.less(columns, kb.i64(vectors * kb.lanes)), [&] { copy(true); },
@@ -205,36 +271,49 @@ SmallVector<Value> tfm::transpose(KernelBuilder &kb, ArrayRef<Value> rows) {
   return result;
 }
 
-func::FuncOp tfm::packTransposed(KernelBuilder &kb) {
+func::FuncOp tfm::packTransposed(KernelBuilder &kb, Packing packing) {
   SmallVector<Type> types{kb.ptrType, kb.i64Type, kb.i64Type,
                           kb.i64Type, kb.ptrType, kb.i64Type};
   return kb.sharedFunction(
-      "tfm.pack.transposed", types, [](KernelBuilder &kb, ValueRange args) {
+      "tfm.pack.transposed" + suffix(packing), types,
+      [&](KernelBuilder &kb, ValueRange args) {
         Value source = args[0], sourceStride = args[1], k = args[2],
               rows = args[3], panel = args[4], panelStride = args[5];
+        Type element = packing.fromBf16 ? kb.bf16Type : kb.f32Type;
         SmallVector<Value> offsets;
         Value last = kb.sub(rows, kb.i64(1));
         for (int64_t row = 0; row < kb.lanes; ++row)
           offsets.push_back(kb.mul(kb.min(kb.i64(row), last), sourceStride));
+        // `step` elements of a row become `lanes` slots.
+        int64_t step = kb.lanes * packing.perSlot();
+        auto elements = VectorType::get({step}, element);
+        auto slots = [&](Value at, Value mask) -> Value {
+          Value x = kb.loadAs(elements, at, mask);
+          if (packing.pairs)
+            return LLVM::BitcastOp::create(kb.b, kb.loc, kb.vecType,
+                                           kb.toBf16(x));
+          return kb.toF32(packing.rounds ? kb.toBf16(x) : x);
+        };
         auto block = [&](Value source, Value panel, Value mask) {
           SmallVector<Value> loaded;
           for (Value offset : offsets)
-            loaded.push_back(kb.load(kb.at(source, offset), mask));
+            loaded.push_back(slots(kb.at(source, offset, element), mask));
           for (Value column : transpose(kb, loaded)) {
             kb.store(column, panel);
             panel = kb.at(panel, panelStride);
           }
           return panel;
         };
-        Value rest = kb.rem(k, kb.i64(kb.lanes));
+        Value rest = kb.rem(k, kb.i64(step));
         auto carried = kb.loop(
-            kb.i64(0), kb.sub(k, rest), kb.lanes, {source, panel},
+            kb.i64(0), kb.sub(k, rest), step, {source, panel},
             [&](Value, ValueRange carried) {
               Value next = block(carried[0], carried[1], Value());
-              return SmallVector<Value>{kb.at(carried[0], kb.lanes), next};
+              return SmallVector<Value>{kb.at(carried[0], step, element), next};
             });
-        kb.ifThen(kb.less(kb.i64(0), rest),
-                  [&] { block(carried[0], carried[1], kb.maskOf(rest)); });
+        kb.ifThen(kb.less(kb.i64(0), rest), [&] {
+          block(carried[0], carried[1], kb.maskOf(rest, step));
+        });
       });
 }
 

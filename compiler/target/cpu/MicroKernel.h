@@ -20,17 +20,44 @@ enum class ALayout {
   Rows
 };
 
+/// What the terms of a sum are made of. Panels, and operands that are read as
+/// if they were, are made of slots of 32 bits.
+enum class Terms {
+  /// A slot is an f32, of A and of B.
+  F32,
+  /// The same, but B is bf16 where it lies.
+  F32TimesBf16,
+  /// A slot is two bf16 of neighbouring k, the first in the low half, and a
+  /// step adds both products to an f32: VDPBF16PS, which takes denormals for
+  /// zeros. For AVX512-BF16.
+  Bf16Pairs
+};
+
 /// The function that computes a tile of `rows` x `vectors * lanes`:
 ///
 ///   (a, a stride, b, b stride, c, c stride, k, accumulate)
 ///   c[row * c stride + column] = (accumulate ? c[...] : 0)
 ///       + sum over k of a[k, row] * b[k * b stride + column]
 ///
-/// The accumulators stay in registers over the whole of k, and the terms are
-/// added in the order of k whatever the tile's size, so that how a product is
-/// cut into tiles does not change its bits.
+/// with k counted in slots. The accumulators stay in registers over the whole
+/// of k, and the terms are added in the order of k whatever the tile's size, so
+/// that how a product is cut into tiles does not change its bits.
 mlir::func::FuncOp microKernel(KernelBuilder &kb, int64_t rows, int64_t vectors,
-                               ALayout layout);
+                               ALayout layout, Terms terms = Terms::F32);
+
+/// How elements become slots of a panel.
+struct Packing {
+  /// They are bf16 in memory, else f32.
+  bool fromBf16 = false;
+  /// They are rounded to bf16 on the way (to nearest even).
+  bool rounds = false;
+  /// A slot gets two neighbours along k, as bf16 (a last one beside a zero),
+  /// else one, as f32.
+  bool pairs = false;
+
+  /// Elements along k in a slot.
+  int64_t perSlot() const { return pairs ? 2 : 1; }
+};
 
 /// The function that packs `k` rows into `panels` panels side by side, of
 /// `columns` <= vectors * lanes contiguous elements each, and zeros up to
@@ -41,11 +68,13 @@ mlir::func::FuncOp microKernel(KernelBuilder &kb, int64_t rows, int64_t vectors,
 ///   panel[p * panel length + i * panel stride + j]
 ///       = source[i * source stride + p * columns + j]
 ///
-/// A row is read to its end before the next, so that the hardware's prefetcher
-/// sees it. Whole vectors are written, in the order of k, so a panel may be
-/// narrower than them and must be followed by `vectors * lanes` elements of
-/// room.
-mlir::func::FuncOp packRows(KernelBuilder &kb, int64_t vectors);
+/// (with pairs, of rows 2 i and 2 i + 1). Strides and offsets in the source
+/// count its elements, in panels slots. A row is read to its end before the
+/// next, so that the hardware's prefetcher sees it. Whole vectors are written,
+/// in the order of k, so a panel may be narrower than them and must be followed
+/// by `vectors * lanes` slots of room.
+mlir::func::FuncOp packRows(KernelBuilder &kb, int64_t vectors,
+                            Packing packing = {});
 
 /// The function that packs the transpose of `rows` <= lanes rows of `k`
 /// elements:
@@ -53,12 +82,13 @@ mlir::func::FuncOp packRows(KernelBuilder &kb, int64_t vectors);
 ///   (source, source stride, k, rows, panel, panel stride)
 ///   panel[k * panel stride + row] = source[row * source stride + k]
 ///
-/// Lanes past `rows` repeat the last row. It writes whole vectors in the order
-/// of k, and a multiple of `lanes` of them: see `packedLength`.
-mlir::func::FuncOp packTransposed(KernelBuilder &kb);
+/// (with pairs, elements 2 k and 2 k + 1). Lanes past `rows` repeat the last
+/// row. It writes whole vectors in the order of k, and a multiple of `lanes` of
+/// them: see `packedLength`.
+mlir::func::FuncOp packTransposed(KernelBuilder &kb, Packing packing = {});
 
-/// Elements to reserve for a panel of `k` times `stride` that a pack function
-/// writes with `width` elements at a time.
+/// Slots to reserve for a panel of `k` times `stride` of them that a pack
+/// function writes with `width` slots at a time.
 int64_t packedLength(int64_t k, int64_t stride, int64_t width, int64_t lanes);
 
 /// Transposes `lanes` vectors of `lanes` elements with shuffles.

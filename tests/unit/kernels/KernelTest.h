@@ -36,6 +36,7 @@ public:
   Buffer(Buffer &&) = default;
   Buffer &operator=(Buffer &&) = default;
   float *data() { return start; }
+  const float *data() const { return start; }
   int64_t size() const { return length; }
   float &operator[](int64_t i) { return start[i]; }
   float operator[](int64_t i) const { return start[i]; }

@@ -33,6 +33,8 @@ struct Case {
   int packA = -1, packB = -1;
   int64_t depth = 0, rowBlock = 0, columnBlock = 0;
   bool bias = false;
+  /// Which of the three matrices are bf16 in memory.
+  bool bf16A = false, bf16B = false, bf16C = false;
 
   std::string name() const {
     return "case" + std::to_string(reinterpret_cast<uintptr_t>(this));
@@ -49,7 +51,7 @@ MatmulSpec specOf(Kernels &kernels, const Case &c) {
   spec.transposeB = c.transposeB;
   spec.accumulator = kernels.builder.getF32Type();
   Type f32 = kernels.builder.getF32Type();
-  auto type = [&](int64_t rows, int64_t columns, int64_t gap) {
+  auto type = [&](int64_t rows, int64_t columns, int64_t gap, bool isBf16) {
     SmallVector<int64_t> shape(c.batch.begin(), c.batch.end());
     shape.append({rows, columns});
     SmallVector<int64_t> strides(shape.size(), 1);
@@ -57,11 +59,14 @@ MatmulSpec specOf(Kernels &kernels, const Case &c) {
       strides[i] = strides[i + 1] *
                    (shape[i + 1] + (i + 2 == (int64_t)shape.size() ? gap : 0));
     return MemRefType::get(
-        shape, f32, StridedLayoutAttr::get(&kernels.context, 0, strides));
+        shape, isBf16 ? kernels.builder.getBF16Type() : f32,
+        StridedLayoutAttr::get(&kernels.context, 0, strides));
   };
-  spec.a = c.transposeA ? type(c.k, c.m, 0) : type(c.m, c.k, 0);
-  spec.b = c.transposeB ? type(c.n, c.k, 0) : type(c.k, c.n, c.gap);
-  spec.c = type(c.m, c.n, c.gap);
+  spec.a =
+      c.transposeA ? type(c.k, c.m, 0, c.bf16A) : type(c.m, c.k, 0, c.bf16A);
+  spec.b = c.transposeB ? type(c.n, c.k, 0, c.bf16B)
+                        : type(c.k, c.n, c.gap, c.bf16B);
+  spec.c = type(c.m, c.n, c.gap, c.bf16C);
   if (c.bias) {
     // out = C + bias, with C itself not stored.
     spec.reads.push_back(MemRefType::get({c.n}, f32));
@@ -102,11 +107,49 @@ MatmulPlan planOf(const Case &c, const MatmulSpec &spec,
   return plan;
 }
 
+/// Whether a machine runs instructions for pairs of bf16, be they fast or not.
+bool hasBf16Pairs(const CpuMachine &machine) {
+  return (',' + machine.requirements() + ',').find(",avx512bf16,") !=
+         std::string::npos;
+}
+
+/// The bf16 nearest to a finite number, the even one of two.
+float nearestBf16(float x) {
+  if (x == 0.0f)
+    return x;
+  // Eight bits count: the last of them is worth as much as the first / 2^7.
+  double last = std::ldexp(1.0, std::ilogb(x) - 7);
+  return static_cast<float>(std::nearbyint(x / last) * last);
+}
+
+/// `values` as they lie in memory.
+Buffer inMemory(const Buffer &values, bool isBf16) {
+  Buffer memory(isBf16 ? (values.size() + 1) / 2 : values.size(), NAN);
+  for (int64_t i = 0; i < values.size(); ++i)
+    if (isBf16)
+      // The upper half of an f32 on a little-endian machine.
+      std::memcpy(reinterpret_cast<char *>(memory.data()) + 2 * i,
+                  reinterpret_cast<const char *>(values.data() + i) + 2, 2);
+    else
+      memory[i] = values[i];
+  return memory;
+}
+
+float elementOf(const Buffer &memory, int64_t i, bool isBf16) {
+  if (!isBf16)
+    return memory[i];
+  float value = 0.0f;
+  std::memcpy(reinterpret_cast<char *>(&value) + 2,
+              reinterpret_cast<const char *>(memory.data()) + 2 * i, 2);
+  return value;
+}
+
 /// Emits all cases into one module, compiles it once, and compares each with
 /// f64 loops, and with itself on other numbers of threads.
-void checkOn(StringRef cpu, const std::vector<Case> &cases) {
-  SCOPED_TRACE(cpu.str());
+void checkOn(StringRef cpu, bool bf16Pairs, const std::vector<Case> &cases) {
+  SCOPED_TRACE(cpu.str() + (bf16Pairs ? ", pairs of bf16" : ""));
   Kernels kernels(cpu);
+  kernels.target.bf16Pairs = bf16Pairs;
   std::vector<int64_t> scratch;
   for (const Case &c : cases) {
     MatmulSpec spec = specOf(kernels, c);
@@ -122,7 +165,9 @@ void checkOn(StringRef cpu, const std::vector<Case> &cases) {
     SCOPED_TRACE("m " + std::to_string(c.m) + " n " + std::to_string(c.n) +
                  " k " + std::to_string(c.k) + (c.transposeA ? " At" : "") +
                  (c.transposeB ? " Bt" : "") + " pack " +
-                 std::to_string(c.packA) + std::to_string(c.packB));
+                 std::to_string(c.packA) + std::to_string(c.packB) + " bf16 " +
+                 std::to_string(c.bf16A) + std::to_string(c.bf16B) +
+                 std::to_string(c.bf16C));
     int64_t batches = 1;
     for (int64_t size : c.batch)
       batches *= size;
@@ -133,11 +178,27 @@ void checkOn(StringRef cpu, const std::vector<Case> &cases) {
         bias(c.n);
     for (Buffer *buffer : {&a, &b, &start, &bias})
       buffer->randomize(random);
+    auto round = [](Buffer &values) {
+      std::transform(values.data(), values.data() + values.size(),
+                     values.data(), nearestBf16);
+    };
+    if (c.bf16A)
+      round(a);
+    if (c.bf16B)
+      round(b);
+    if (c.bf16C)
+      round(start);
+    Buffer aMemory = inMemory(a, c.bf16A), bMemory = inMemory(b, c.bf16B);
+    // As the kernel sees them.
+    bool isBf16 = c.bf16A || c.bf16B;
+    if (isBf16) {
+      round(a);
+      round(b);
+    }
     std::vector<Buffer> results;
     for (int64_t threads : {1, 2, 3, 8}) {
-      Buffer out = Buffer(start.size());
-      std::copy(start.data(), start.data() + start.size(), out.data());
-      std::vector<Buffer *> buffers{&a, &b};
+      Buffer out = inMemory(start, c.bf16C);
+      std::vector<Buffer *> buffers{&aMemory, &bMemory};
       if (c.bias)
         buffers.push_back(&bias);
       buffers.push_back(&out);
@@ -145,16 +206,17 @@ void checkOn(StringRef cpu, const std::vector<Case> &cases) {
       results.push_back(std::move(out));
     }
     for (size_t t = 1; t < results.size(); ++t)
-      ASSERT_EQ(
-          std::memcmp(results[0].data(), results[t].data(), 4 * start.size()),
-          0)
+      ASSERT_EQ(std::memcmp(results[0].data(), results[t].data(),
+                            4 * results[0].size()),
+                0)
           << "other bits with other threads";
     for (int64_t batch = 0; batch < batches; ++batch)
       for (int64_t row = 0; row < c.m; ++row)
         for (int64_t column = 0; column < cRow; ++column) {
           int64_t at = batch * cSize + row * cRow + column;
+          float result = elementOf(results[0], at, c.bf16C);
           if (column >= c.n) {
-            ASSERT_EQ(results[0][at], start[at]) << "wrote past a row";
+            ASSERT_EQ(result, start[at]) << "wrote past a row";
             continue;
           }
           double sum = 0.0, size = 0.0;
@@ -170,15 +232,29 @@ void checkOn(StringRef cpu, const std::vector<Case> &cases) {
             sum += bias[column];
           // A sum of k rounded terms in f32: each addition rounds once.
           double bound = (std::sqrt((double)c.k) + 4) * 6e-8 * (size + 1);
-          ASSERT_NEAR(results[0][at], sum, bound)
+          // Products of bf16 are exact, so that nothing but the sums is
+          // rounded: at most so much, and the result once more to 8 bits.
+          if (isBf16)
+            bound = static_cast<double>(c.k + c.bias) * 0x1p-24 * 1.01 *
+                    (size + (c.bias ? std::fabs(bias[column]) : 0.0));
+          if (c.bf16C)
+            bound += 0x1p-8 * (std::fabs(sum) + bound);
+          ASSERT_NEAR(result, sum, bound)
               << "batch " << batch << " row " << row << " column " << column;
         }
   }
 }
 
+/// On everything that this machine runs, with and without instructions for
+/// pairs of bf16 where it has them.
 void check(const std::vector<Case> &cases) {
-  for (StringRef cpu : runnableCpus())
-    checkOn(cpu, cases);
+  bool isBf16 = llvm::any_of(
+      cases, [](const Case &c) { return c.bf16A || c.bf16B || c.bf16C; });
+  for (StringRef cpu : runnableCpus()) {
+    checkOn(cpu, false, cases);
+    if (isBf16 && hasBf16Pairs(llvm::cantFail(CpuMachine::named(cpu))))
+      checkOn(cpu, true, cases);
+  }
 }
 
 } // namespace
@@ -227,6 +303,136 @@ TEST(Matmul, BlocksOfDepthRowsAndColumns) {
       cases.push_back(c);
     }
   check(cases);
+}
+
+TEST(Matmul, Bf16InEveryOrientation) {
+  std::vector<Case> cases;
+  std::mt19937 random(5);
+  const int64_t sizes[] = {1,  2,  3,  7,  13, 14, 16, 17,
+                           29, 32, 33, 47, 64, 71, 97, 128};
+  auto pick = [&] { return sizes[random() % std::size(sizes)]; };
+  for (int i = 0; i < 64; ++i) {
+    Case c{pick(), pick(), pick()};
+    c.transposeA = random() % 2;
+    c.transposeB = random() % 2;
+    c.bias = random() % 3 == 0;
+    c.gap = c.transposeB ? 0 : (int64_t)(random() % 2) * 16;
+    // At least one operand, and never the result of an epilogue.
+    int types = 1 + random() % 3;
+    c.bf16A = types & 1;
+    c.bf16B = types & 2;
+    c.bf16C = !c.bias && random() % 2;
+    if (random() % 4 == 0)
+      c.batch = {2, 1 + (int64_t)(random() % 2)};
+    if (random() % 2)
+      c.packA = 1;
+    cases.push_back(c);
+  }
+  check(cases);
+}
+
+TEST(Matmul, Bf16InBlocks) {
+  std::vector<Case> cases;
+  for (int orientation = 0; orientation < 4; ++orientation)
+    for (int types = 1; types < 4; ++types) {
+      Case c{75, 112, 83};
+      c.transposeA = orientation & 1;
+      c.transposeB = orientation & 2;
+      c.bf16A = types & 1;
+      c.bf16B = types & 2;
+      c.bf16C = orientation == types;
+      c.depth = 32;
+      c.rowBlock = 2;
+      c.columnBlock = 2;
+      cases.push_back(c);
+      c.n = 101;
+      c.bf16C = false;
+      c.bias = true;
+      cases.push_back(c);
+      c.depth = 0;
+      cases.push_back(c);
+    }
+  check(cases);
+}
+
+TEST(Matmul, ThePlansOfBf16) {
+  std::vector<Case> cases{{768, 65, 128},
+                          {128, 512, 768, true},
+                          {768, 128, 512, false, true},
+                          {300, 64, 2200, true},
+                          {64, 768, 3072},
+                          {1, 768, 768},
+                          {9, 192, 64},
+                          {256, 64, 128}};
+  for (Case &c : cases)
+    c.bf16A = c.bf16B = true;
+  check(cases);
+}
+
+// Numbers on their way to bf16, with one term to a sum.
+TEST(Matmul, RoundsToBf16) {
+  struct Rounding {
+    uint32_t from, to;
+  };
+  const Rounding table[] = {
+      {0x3f800000, 0x3f800000}, // 1
+      {0x3f808000, 0x3f800000}, // a tie, to even
+      {0x3f808001, 0x3f810000}, // more than a tie
+      {0x3f818000, 0x3f820000}, // a tie, to even
+      {0xbf818000, 0xbf820000}, {0xbf808000, 0xbf800000},
+      {0x3f807fff, 0x3f800000}, // less than a tie
+      {0x3fffffff, 0x40000000}, // carries into the exponent
+      {0x00000000, 0x00000000}, {0x7f7fffff, 0x7f800000}, // to infinity
+      {0xff800000, 0xff800000}, {0x7f800001, 0x7fc00000}, // NaN
+      {0xffffffff, 0x7fc00000},
+  };
+  int64_t count = std::size(table);
+  auto bitsToFloat = [](uint32_t bits) {
+    float value;
+    std::memcpy(&value, &bits, 4);
+    return value;
+  };
+  auto expectRounded = [&](const Buffer &memory, bool isBf16) {
+    for (int64_t i = 0; i < count; ++i) {
+      SCOPED_TRACE(i);
+      float expected = bitsToFloat(table[i].to);
+      float found = elementOf(memory, i, isBf16);
+      if (std::isnan(expected))
+        EXPECT_TRUE(std::isnan(found));
+      else
+        EXPECT_EQ(found, expected);
+    }
+  };
+  for (StringRef cpu : runnableCpus())
+    for (bool pairs : {false, true}) {
+      Kernels kernels(cpu);
+      if (pairs && !hasBf16Pairs(kernels.target))
+        continue;
+      SCOPED_TRACE(cpu.str() + (pairs ? ", pairs" : ""));
+      kernels.target.bf16Pairs = pairs;
+      // An f32 operand by one of bf16, packed both ways; the result of two f32.
+      Case column{count, 1, 1}, row{1, count, 1}, result{count, 1, 1};
+      column.bf16B = row.bf16A = result.bf16C = true;
+      std::vector<int64_t> scratch;
+      for (const Case *c : {&column, &row, &result}) {
+        MatmulSpec spec = specOf(kernels, *c);
+        scratch.push_back(emitMatmul(kernels.builder, *kernels.module,
+                                     c->name(), spec, kernels.target)
+                              .scratchBytes);
+      }
+      kernels.compile();
+      Buffer numbers(count), ones(1, 1.0f);
+      for (int64_t i = 0; i < count; ++i)
+        numbers[i] = bitsToFloat(table[i].from);
+      Buffer one = inMemory(ones, true), product(count), again(count),
+             rounded((count + 1) / 2);
+      kernels.run(column.name(), {&numbers, &one, &product}, scratch[0]);
+      expectRounded(product, false);
+      kernels.run(row.name(), {&one, &numbers, &again}, scratch[1]);
+      expectRounded(again, false);
+      kernels.run(result.name(), {&numbers, &ones, &rounded}, scratch[2]);
+      expectRounded(rounded, true);
+    }
 }
 
 TEST(Matmul, Batches) {
@@ -278,49 +484,72 @@ std::string assemblyOf(Kernels &kernels, StringRef name) {
   return all.slice(from, to).str();
 }
 
+/// The tile of the micro-kernel `name` stays in registers: between the first
+/// and the last of its `steps` multiply-adds nothing touches the stack, except
+/// for the general registers of x86.
+void checkInnerLoop(Kernels &kernels, const std::string &name, int64_t steps,
+                    StringRef step) {
+  SCOPED_TRACE(name);
+  std::string text = assemblyOf(kernels, name);
+  SmallVector<StringRef> lines;
+  StringRef(text).split(lines, '\n');
+  auto isStep = [&](StringRef line) { return line.contains(step); };
+  auto first = llvm::find_if(lines, isStep);
+  auto last = std::find_if(lines.rbegin(), lines.rend(), isStep).base();
+  ASSERT_NE(first, lines.end());
+  for (StringRef line : llvm::make_range(first, last))
+    EXPECT_FALSE(line.contains("[sp") ||
+                 (line.contains("(%rsp") && line.contains("mm")))
+        << line.str();
+  EXPECT_EQ(text.find("call"), std::string::npos);
+  EXPECT_EQ(std::count_if(lines.begin(), lines.end(), isStep), steps) << text;
+}
+
 void checkRegisterTile(StringRef cpu, int64_t rows, int64_t columns) {
   SCOPED_TRACE(cpu.str());
-  for (bool transposed : {false, true}) {
+  CpuMachine machine = llvm::cantFail(CpuMachine::named(cpu));
+  EXPECT_EQ(machine.tileRows(), rows);
+  EXPECT_EQ(machine.tileVectors() * machine.lanes, columns);
+  int64_t tile = rows * machine.tileVectors();
+  // Unrolled steps and the rest.
+  int64_t unrolled = machine.lanes > 4 ? 3 : 1;
+  std::string prefix = "tfm.micro." + std::to_string(rows) + "x" +
+                       std::to_string(machine.tileVectors());
+  std::string multiplyAdd = machine.lanes > 4 ? "vfmadd" : "fmla";
+  auto check = [&](Case c, StringRef suffix, int64_t steps, StringRef step) {
     Kernels kernels;
-    kernels.target = llvm::cantFail(CpuMachine::named(cpu));
-    EXPECT_EQ(kernels.target.tileRows(), rows);
-    EXPECT_EQ(kernels.target.tileVectors() * kernels.target.lanes, columns);
-    Case c{rows * 4, columns * 4, 64};
-    c.transposeA = transposed;
+    kernels.target = machine;
     MatmulSpec spec = specOf(kernels, c);
-    // Every plan for NEON packs a row-major A.
-    if (!transposed && kernels.target.lanes == 4) {
-      EXPECT_TRUE(planMatmul(spec, kernels.target).packA);
-      continue;
-    }
-    c.packA = 0;
-    emitMatmul(kernels.builder, *kernels.module, "kernel", spec, kernels.target,
-               planOf(c, spec, kernels.target));
-    std::string text =
-        assemblyOf(kernels, "tfm.micro." + std::to_string(rows) + "x" +
-                                std::to_string(kernels.target.tileVectors()) +
-                                (transposed ? ".columns" : ".rows"));
-    // Between the first and the last multiply-add nothing may touch the stack,
-    // except for the general registers of x86.
-    SmallVector<StringRef> lines;
-    StringRef(text).split(lines, '\n');
-    auto isStep = [](StringRef line) {
-      return line.contains("vfmadd") || line.contains("fmla");
-    };
-    auto first = llvm::find_if(lines, isStep);
-    auto last = std::find_if(lines.rbegin(), lines.rend(), isStep).base();
-    ASSERT_NE(first, lines.end());
-    for (StringRef line : llvm::make_range(first, last))
-      EXPECT_FALSE(line.contains("[sp") ||
-                   (line.contains("(%rsp") && line.contains("mm")))
-          << line.str();
-    EXPECT_EQ(text.find("call"), std::string::npos);
-    int64_t steps = std::count_if(lines.begin(), lines.end(), isStep);
-    // Unrolled steps and the rest.
-    int64_t tile = rows * kernels.target.tileVectors();
-    EXPECT_EQ(steps, tile * (transposed && kernels.target.lanes > 4 ? 3 : 1))
-        << text;
+    emitMatmul(kernels.builder, *kernels.module, "kernel", spec, machine,
+               planOf(c, spec, machine));
+    checkInnerLoop(kernels, prefix + suffix.str(), steps, step);
+  };
+  Case c{rows * 4, columns * 4, 64};
+  c.packA = 0;
+  // Every plan for NEON packs a row-major A.
+  if (machine.lanes > 4) {
+    check(c, ".rows", tile, multiplyAdd);
+  } else {
+    c.packA = -1;
+    Kernels kernels;
+    EXPECT_TRUE(planMatmul(specOf(kernels, c), machine).packA);
   }
+  c.transposeA = true;
+  check(c, ".columns", tile * unrolled, multiplyAdd);
+  // Bf16 as f32, in panels, or B where it lies.
+  c.packA = -1;
+  c.bf16A = c.bf16B = true;
+  if (!machine.bf16Pairs)
+    check(c, ".columns", tile * unrolled, multiplyAdd);
+  Case fewRows = c;
+  fewRows.m = rows;
+  check(fewRows, ".columns.bf16", tile * unrolled, multiplyAdd);
+  if (!machine.bf16Pairs)
+    return;
+  check(c, ".columns.pairs", tile * unrolled, "vdpbf16ps");
+  c.transposeA = false;
+  c.packA = 0;
+  check(c, ".rows.pairs", tile, "vdpbf16ps");
 }
 
 } // namespace
@@ -363,19 +592,26 @@ TEST(Matmul, DropoutInAnEpilogueSharesRandomWords) {
 }
 
 TEST(Matmul, AKernelCallsNothing) {
-  Kernels kernels;
-  Case c{100, 100, 100};
-  MatmulSpec spec = specOf(kernels, c);
-  emitMatmul(kernels.builder, *kernels.module, "kernel", spec, kernels.target);
-  ASSERT_TRUE(succeeded(lowerToLLVMDialect(*kernels.module)));
-  llvm::LLVMContext context;
-  auto code = translateToLLVM(*kernels.module, context);
-  llvm::SmallString<0> object;
-  llvm::raw_svector_ostream stream(object);
-  llvm::cantFail(emitObject(*code, kernels.target, stream));
-  EXPECT_EQ(llvm::cantFail(undefinedSymbols(
-                llvm::MemoryBufferRef(object.str(), "kernels.o"))),
-            std::vector<std::string>());
+  for (const char *cpu : {"native", "x86-64-v3", "skylake-avx512", "znver4",
+                          "apple-m1", "neoverse-n1"}) {
+    SCOPED_TRACE(cpu);
+    Kernels kernels;
+    kernels.target = llvm::cantFail(CpuMachine::named(cpu));
+    Case plain{100, 100, 100}, mixed{100, 101, 100}, few{1, 96, 100};
+    mixed.bf16B = mixed.bf16C = few.bf16A = few.bf16B = true;
+    for (const Case *c : {&plain, &mixed, &few})
+      emitMatmul(kernels.builder, *kernels.module, c->name(),
+                 specOf(kernels, *c), kernels.target);
+    ASSERT_TRUE(succeeded(lowerToLLVMDialect(*kernels.module)));
+    llvm::LLVMContext context;
+    auto code = translateToLLVM(*kernels.module, context);
+    llvm::SmallString<0> object;
+    llvm::raw_svector_ostream stream(object);
+    llvm::cantFail(emitObject(*code, kernels.target, stream));
+    EXPECT_EQ(llvm::cantFail(undefinedSymbols(
+                  llvm::MemoryBufferRef(object.str(), "kernels.o"))),
+              std::vector<std::string>());
+  }
 }
 
 // Code uses nothing that the runtime does not ask the processor for.
@@ -389,6 +625,20 @@ TEST(CpuMachine, AsksForAllThatItsCodeUses) {
   EXPECT_NE(named("bdver4").features.find("-fma4"), std::string::npos);
   EXPECT_EQ(named("neoverse-v2").requirements(), "");
   EXPECT_EQ(named("neoverse-v2").codeCpu(), "generic");
+}
+
+// By features: AVX512-BF16 of Intel's cores, which have AVX512-FP16 besides, is
+// slower than f32.
+TEST(CpuMachine, ChoosesPairsOfBf16ByFeatures) {
+  auto pairs = [](const char *cpu) {
+    return llvm::cantFail(CpuMachine::named(cpu)).bf16Pairs;
+  };
+  EXPECT_TRUE(pairs("znver4"));
+  EXPECT_TRUE(pairs("znver5"));
+  EXPECT_FALSE(pairs("sapphirerapids"));
+  EXPECT_FALSE(pairs("x86-64-v4"));
+  EXPECT_FALSE(pairs("x86-64-v3"));
+  EXPECT_FALSE(pairs("apple-m1"));
 }
 
 TEST(CpuMachine, RejectsCpusWithoutFusedMultiplyAdd) {
