@@ -112,6 +112,7 @@ int threadCount(const CommonOptions &options) {
 
 void info(const tfm_model &model, bool asJson) {
   const tfm_variant &chosen = chooseVariant(model);
+  Recipe recipe = parseRecipe(model.recipe ? model.recipe : "");
   uint64_t activations = chosen.activations.bytes + chosen.cache_bytes;
   uint64_t parameters = 0, trainable = 0;
   for (int32_t i = 0; i < model.parameter_count; ++i) {
@@ -145,7 +146,7 @@ void info(const tfm_model &model, bool asJson) {
         {"source", model.source},
         {"target", chosen.machine},
         {"variants", variants},
-        {"precision", "f32"},
+        {"precision", recipe.train.precision},
         {"hyperparameters", hyperparameters},
         {"parameters", {{"total", parameters}, {"trainable", trainable}}},
         {"memory",
@@ -164,17 +165,17 @@ void info(const tfm_model &model, bool asJson) {
   for (const json &entry : values)
     list += (list.empty() ? "" : ", ") + entry.at("name").get<std::string>() +
             " = " + entry.at("value").dump();
-  std::string obstacle =
-      parseRecipe(model.recipe ? model.recipe : "").generate.wholeSequence;
+  const std::string &obstacle = recipe.generate.wholeSequence;
   printText(fmt::format(
-      "{} ({}), compiled for {}, f32\n"
+      "{} ({}), compiled for {}, {}\n"
       "  hyperparameters  {}\n"
       "  parameters       {}{}\n"
       "  memory           {} (parameters {}, gradients {}, "
       "optimizer {}, activations {})\n"
       "  commands         info, train, generate, eval, data, "
       "logits, export, bench; --help on each\n{}",
-      model.name, model.source, chosen.machine, list, parameters,
+      model.name, model.source, chosen.machine, recipe.train.precision, list,
+      parameters,
       trainable == parameters ? "" : fmt::format(" ({} trainable)", trainable),
       byteText(chosen.arena_bytes), byteText(chosen.parameters.bytes),
       byteText(chosen.gradients.bytes), byteText(chosen.optimizer.bytes),

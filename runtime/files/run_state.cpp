@@ -73,6 +73,18 @@ public:
 
   std::string text(const char *name) { return text(object, name); }
 
+  /// Of a key of the recipe the word that it has; `absent` where it is missing.
+  std::string word(const char *name, const recipe::Field &field,
+                   std::string absent) {
+    if (!object.contains(name))
+      return absent;
+    const json &value = member(object, name);
+    if (!value.is_string() ||
+        !recipe::hasWord(field.words, value.get_ref<const std::string &>()))
+      wrong(name, value, recipe::takes(field));
+    return value.get<std::string>();
+  }
+
   std::string checksum(const char *file) {
     const json &all = member(object, "checksums");
     if (!all.is_object())
@@ -128,6 +140,7 @@ std::string stateText(const RunState &state) {
       {"steps", state.steps},
       {"seed", state.seed},
       {"lr", state.lr},
+      {"precision", state.precision},
       {"tokens", state.tokens},
       {"log_bytes", state.logBytes},
       {"best_validation", nullptr},
@@ -162,6 +175,8 @@ RunState parseState(const std::string &text, const std::string &path) {
   state.steps = read.integer("steps", std::max<int64_t>(state.step, 1));
   state.seed = read.count("seed");
   state.lr = read.number("lr", 0);
+  state.precision =
+      read.word("precision", recipe::field("train.precision"), state.precision);
   state.tokens = read.integer("tokens", 0);
   state.logBytes = read.count("log_bytes");
   state.bestValidation = read.numberOrNull("best_validation");

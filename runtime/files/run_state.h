@@ -8,6 +8,8 @@
 #ifndef TFM_RUNTIME_FILES_RUN_STATE_H
 #define TFM_RUNTIME_FILES_RUN_STATE_H
 
+#include "runtime/recipe_table.h"
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -25,6 +27,10 @@ struct RunState {
   int64_t steps = 0;
   uint64_t seed = 0;
   double lr = 0;
+  /// `train.precision` of the build that wrote it. Of the numbers beside it
+  /// nothing depends on that: they are f32. Before there was a choice states
+  /// did not say it, and meant this.
+  std::string precision{recipe::text("train.precision")};
   int64_t tokens = 0;
   /// Length of log.jsonl at this step.
   uint64_t logBytes = 0;

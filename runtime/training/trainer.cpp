@@ -466,6 +466,13 @@ bool Trainer::resumeWhere(TrainResult &result) {
   if (!options.resume.empty() && !options.quiet)
     say(fmt::format("going on from step {} of {} in {}\n", position.step,
                     position.steps, printable(options.resume)));
+  if (position.precision != train.precision && !options.resume.empty())
+    say(fmt::format("note: the run in {} was trained in {} until now, and goes "
+                    "on in {}: its weights and the optimizer's state are f32 "
+                    "in both\n",
+                    printable(options.resume), position.precision,
+                    train.precision));
+  position.precision = train.precision;
   return true;
 }
 

@@ -670,6 +670,9 @@ TEST(RunState, EveryMemberIsChecked) {
   fails("steps", 4); // fewer than were done
   fails("format", 0);
   fails("data_position", 4);
+  fails("precision", "f64");
+  fails("precision", 32);
+  fails("precision", nullptr);
   // Newer ones say so.
   RunState state = parseState(good, "s");
   std::string text = stateText(state);
@@ -685,6 +688,59 @@ TEST(RunState, EveryMemberIsChecked) {
               parseState(text, "s");
             }).find("its format is 3, and this binary knows those up to 2"),
             std::string::npos);
+}
+
+// Weights and state are f32 whatever a build computes with, so that a run may
+// change it; whoever does not mean that reads it.
+TEST(Checkpoint, GoesOnInAnotherPrecision) {
+  const std::string inBFloat16 =
+      std::string(longRun) + R"(, "precision": "bf16")";
+  TemporaryFolder folder;
+  std::atomic<bool> never{false};
+  auto trainTo = [&](const std::string &recipe, int64_t steps, bool resumes) {
+    Bench bench(ToyShape(), recipe);
+    TrainOptions options;
+    options.out = folder / "run";
+    options.steps = steps;
+    if (resumes)
+      options.resume = options.out;
+    testing::internal::CaptureStderr();
+    bench.trainer(std::move(options)).run(never);
+    return testing::internal::GetCapturedStderr();
+  };
+  auto precision = [&] {
+    return parseState(contentOf(folder / "run/state.json"), "s").precision;
+  };
+  EXPECT_EQ(trainTo(longRun, 5, false), "");
+  EXPECT_EQ(precision(), "f32");
+  EXPECT_EQ(trainTo(longRun, 10, true), "");
+  EXPECT_EQ(trainTo(inBFloat16, 15, true),
+            "note: the run in " + folder / "run" +
+                " was trained in f32 until now, and goes on in bf16: its "
+                "weights and the optimizer's state are f32 in both\n");
+  EXPECT_EQ(precision(), "bf16");
+  EXPECT_EQ(trainTo(inBFloat16, 20, true), "");
+  EXPECT_NE(trainTo(longRun, 25, true)
+                .find("was trained in bf16 until now, and goes on in f32"),
+            std::string::npos);
+  EXPECT_EQ(precision(), "f32");
+  // Complete: nothing goes on in any.
+  EXPECT_EQ(trainTo(inBFloat16, 25, true), "");
+  EXPECT_EQ(precision(), "f32");
+}
+
+// What was written before there was a choice.
+TEST(RunState, IsSingleWhereItDoesNotSay) {
+  RunState state;
+  state.steps = 1;
+  state.precision = "bf16";
+  std::string text = stateText(state);
+  EXPECT_EQ(parseState(text, "s").precision, "bf16");
+  std::string member = "  \"precision\": \"bf16\",\n";
+  text.erase(text.find(member), member.size());
+  text.resize(text.find(",\n  \"checksum\": \""));
+  text += ",\n  \"checksum\": \"" + checksumOf(text) + "\"\n}\n";
+  EXPECT_EQ(parseState(text, "s").precision, "f32");
 }
 
 TEST(Checkpoint, RefusesAnotherModel) {
