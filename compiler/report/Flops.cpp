@@ -9,18 +9,44 @@
 
 #include "compiler/dialect/TfmDialect.h"
 
+#include "mlir/IR/TypeUtilities.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
+#include "llvm/Support/raw_ostream.h"
+
 using namespace mlir;
 using namespace tfm;
 
+/// Visits the ops of a region, each with how often it runs.
+static void visitOps(Region &region, int64_t executions,
+                     llvm::function_ref<void(Operation *, int64_t)> visit) {
+  for (Operation &op : region.getOps()) {
+    if (auto repeat = dyn_cast<RepeatOp>(op))
+      visitOps(repeat.getBody(),
+               executions * static_cast<int64_t>(repeat.getCount()), visit);
+    else
+      visit(&op, executions);
+  }
+}
+
 void tfm::countFlops(Region &region, int64_t executions,
                      llvm::StringMap<int64_t> &byKind) {
-  for (Operation &op : region.getOps()) {
-    if (auto repeat = dyn_cast<RepeatOp>(op)) {
-      countFlops(repeat.getBody(),
-                 executions * static_cast<int64_t>(repeat.getCount()), byKind);
-      continue;
-    }
-    if (int64_t flops = flopsOf(&op))
-      byKind[op.getName().stripDialect()] += executions * flops;
-  }
+  visitOps(region, executions, [&](Operation *op, int64_t times) {
+    if (int64_t flops = flopsOf(op))
+      byKind[op->getName().stripDialect()] += times * flops;
+  });
+}
+
+void tfm::countProducts(Region &region, int64_t executions,
+                        llvm::StringMap<int64_t> &byType) {
+  visitOps(region, executions, [&](Operation *op, int64_t times) {
+    if (isa<MatmulOp, AttentionOp, AttentionBackwardOp>(op))
+      byType[dtypeOf(getElementTypeOrSelf(op->getOperand(0)))] +=
+          times * flopsOf(op);
+  });
+}
+
+std::string tfm::dtypeOf(Type element) {
+  std::string text;
+  llvm::raw_string_ostream(text) << element;
+  return text;
 }

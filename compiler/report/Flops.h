@@ -11,9 +11,11 @@
 #include "llvm/ADT/StringMap.h"
 
 #include <cstdint>
+#include <string>
 
 namespace mlir {
 class Region;
+class Type;
 } // namespace mlir
 
 namespace tfm {
@@ -23,6 +25,14 @@ namespace tfm {
 /// `executions`.
 void countFlops(mlir::Region &region, int64_t executions,
                 llvm::StringMap<int64_t> &byKind);
+
+/// The same for matrix products and attention alone, by the type of what they
+/// multiply (`bf16`): of attention that of the queries.
+void countProducts(mlir::Region &region, int64_t executions,
+                   llvm::StringMap<int64_t> &byType);
+
+/// The name of a type of elements: `f32`.
+std::string dtypeOf(mlir::Type element);
 
 } // namespace tfm
 

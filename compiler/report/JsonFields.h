@@ -45,6 +45,32 @@ inline void sensitivityField(llvm::json::OStream &json, llvm::StringRef name,
   });
 }
 
+/// `{"f32": 12, "bf16": 3}`, each count for one of `parts`.
+inline void
+typesField(llvm::json::OStream &json, llvm::StringRef name,
+           const std::vector<std::pair<std::string, int64_t>> &byType,
+           int64_t parts = 1) {
+  json.attributeObject(name, [&] {
+    for (const auto &[type, count] : byType)
+      json.attribute(type, count / parts);
+  });
+}
+
+/// What products multiply, forward for a token and in a step of training.
+inline void productsField(llvm::json::OStream &json, const FlopsReport &flops) {
+  json.attributeObject("products", [&] {
+    if (flops.forwardPerToken)
+      typesField(json, "forward_per_token", flops.forwardProducts,
+                 flops.forwardTokens);
+    else
+      json.attribute("forward_per_token", nullptr);
+    if (flops.trainStep)
+      typesField(json, "train_step", flops.trainProducts);
+    else
+      json.attribute("train_step", nullptr);
+  });
+}
+
 /// What a build is planned for and what of its arena is which, in bytes.
 inline void memoryFields(llvm::json::OStream &json,
                          const MemoryReport &memory) {
@@ -61,6 +87,10 @@ inline void memoryFields(llvm::json::OStream &json,
   json.attribute("cache", memory.cache);
   json.attribute("arena", memory.arena);
   json.attribute("lower_bound", memory.lowerBound);
+  json.attributeObject("types", [&] {
+    for (const auto &[part, byType] : memory.types)
+      typesField(json, part, byType);
+  });
 }
 
 } // namespace tfm

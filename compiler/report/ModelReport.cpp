@@ -469,12 +469,6 @@ std::vector<std::vector<std::string>> Reader::usesOf(ParamOp op,
   return uses;
 }
 
-static std::string dtypeOf(Type type) {
-  std::string text;
-  llvm::raw_string_ostream(text) << type;
-  return text;
-}
-
 void Reader::listTensors() {
   for (ParamInfo &param : params) {
     ParamOp op = param.op;
@@ -588,19 +582,37 @@ llvm::Error Reader::countAllFlops() {
     flops.forwardPerToken =
         collect(counts, flops.forward) / flops.forwardTokens;
   }
-  auto train = findProgram(module, ProgramKind::Train);
-  if (!train)
-    return llvm::Error::success();
-  FailureOr<int64_t> steps = microSteps(module);
-  if (failed(steps))
-    return llvm::createStringError("the model's recipe cannot be read");
-  llvm::StringMap<int64_t> counts;
-  countFlops(train.getBody(), *steps, counts);
-  for (ProgramKind kind :
-       {ProgramKind::UpdateDecayed, ProgramKind::UpdatePlain})
-    if (auto update = findProgram(module, kind))
-      countFlops(update.getBody(), 1, counts);
-  flops.trainStep = collect(counts, flops.train);
+  if (auto train = findProgram(module, ProgramKind::Train)) {
+    FailureOr<int64_t> steps = microSteps(module);
+    if (failed(steps))
+      return llvm::createStringError("the model's recipe cannot be read");
+    llvm::StringMap<int64_t> counts;
+    countFlops(train.getBody(), *steps, counts);
+    for (ProgramKind kind :
+         {ProgramKind::UpdateDecayed, ProgramKind::UpdatePlain})
+      if (auto update = findProgram(module, kind))
+        countFlops(update.getBody(), 1, counts);
+    flops.trainStep = collect(counts, flops.train);
+  }
+  return tfm::countProducts(module, flops);
+}
+
+llvm::Error tfm::countProducts(ModuleOp module, FlopsReport &flops) {
+  flops.forwardProducts.clear();
+  flops.trainProducts.clear();
+  if (auto forward = findProgram(module, ProgramKind::Forward)) {
+    llvm::StringMap<int64_t> counts;
+    countProducts(forward.getBody(), 1, counts);
+    collect(counts, flops.forwardProducts);
+  }
+  if (auto train = findProgram(module, ProgramKind::Train)) {
+    FailureOr<int64_t> steps = microSteps(module);
+    if (failed(steps))
+      return llvm::createStringError("the model's recipe cannot be read");
+    llvm::StringMap<int64_t> counts;
+    countProducts(train.getBody(), *steps, counts);
+    collect(counts, flops.trainProducts);
+  }
   return llvm::Error::success();
 }
 

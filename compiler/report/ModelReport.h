@@ -130,7 +130,13 @@ struct FlopsReport {
   /// micro-batch, and `@update_decayed` and `@update_plain`.
   std::optional<int64_t> trainStep;
   FlopsByKind train;
+  /// Matrix products and attention of both by the type of what they multiply
+  /// (`bf16`), of a whole call of `@forward`.
+  FlopsByKind forwardProducts, trainProducts;
 };
+
+/// Bytes by the type of elements (`bf16`), the most first.
+using BytesByType = std::vector<std::pair<std::string, int64_t>>;
 
 /// What one function of the binary keeps in the arena while it runs, in bytes.
 struct MemoryPhase {
@@ -141,6 +147,8 @@ struct MemoryPhase {
   int64_t activations = 0;
   /// Activations that are alive during each launch, loops counted once.
   std::vector<int64_t> live;
+  /// Those of the launch during which most is alive.
+  BytesByType liveTypes;
 };
 
 /// What the planner found, in bytes, for a build of the model.
@@ -166,6 +174,10 @@ struct MemoryReport {
   int64_t lowerBound = 0;
   /// Functions run one at a time, so their activations share the same bytes.
   std::vector<MemoryPhase> phases;
+  /// What lies in the parts that outlive a step, by their names in the JSON
+  /// (`parameters`), and under `saved` in the activations that forward leaves
+  /// to backward: written before the loss is known, read after.
+  std::vector<std::pair<std::string, BytesByType>> types;
 };
 
 struct ModelReport {
@@ -217,6 +229,10 @@ struct ReportOptions {
 /// where the module lacks the attributes of a model.
 llvm::Expected<ModelReport> makeReport(mlir::ModuleOp module,
                                        const ReportOptions &options = {});
+
+/// Counts the products of a module again, by type. What they multiply in a
+/// build of another precision than f32 is known when it has been prepared.
+llvm::Error countProducts(mlir::ModuleOp module, FlopsReport &flops);
 
 } // namespace tfm
 

@@ -133,6 +133,7 @@ void HtmlWriter::writeFlops() {
       json.attribute("trainStep", *flops.trainStep);
     writeKinds("forward", flops.forward, flops.forwardTokens);
     writeKinds("train", flops.train, /*parts=*/1);
+    productsField(json, flops);
   });
 }
 
@@ -148,6 +149,7 @@ void HtmlWriter::writeMemory(const MemoryReport &memory) {
           json.attribute("cache", phase.usesCache);
           json.attribute("activations", phase.activations);
           arrayField(json, "live", phase.live);
+          typesField(json, "live_types", phase.liveTypes);
         });
     });
   });

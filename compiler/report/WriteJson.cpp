@@ -164,6 +164,7 @@ void JsonWriter::writeMemory() {
           json.attribute("live", phase.live.empty()
                                      ? int64_t(0)
                                      : *llvm::max_element(phase.live));
+          typesField(json, "live_types", phase.liveTypes);
         });
     });
   });
@@ -196,6 +197,7 @@ void JsonWriter::write() {
     json.attributeObject("flops", [&] {
       optionalField(json, "forward_per_token", report.flops.forwardPerToken);
       optionalField(json, "train_step", report.flops.trainStep);
+      productsField(json, report.flops);
     });
     writeMemory();
     json.attribute("whole_sequence",

@@ -120,6 +120,17 @@ static void writeKinds(const FlopsByKind &kinds, int64_t parts,
   table.write(os, 4);
 }
 
+/// What products multiply, each count for one of `parts`.
+static void addProducts(TextTable &table, llvm::StringRef what,
+                        const FlopsByKind &byType, int64_t parts) {
+  int64_t all = 0;
+  for (const auto &[type, count] : byType)
+    all += count;
+  for (const auto &[type, count] : byType)
+    table.add({&type == &byType.front().first ? what.str() : "", type,
+               withThousands(count / parts), percent(count, all)});
+}
+
 static void writeFlops(const ModelReport &report, llvm::raw_ostream &os) {
   const FlopsReport &flops = report.flops;
   os << "\nFLOPs\n";
@@ -136,6 +147,48 @@ static void writeFlops(const ModelReport &report, llvm::raw_ostream &os) {
   } else {
     os << "  train, per step: unknown, the file has no train block\n";
   }
+  TextTable products({false, false, true, true});
+  if (flops.forwardPerToken)
+    addProducts(products, "forward, per token", flops.forwardProducts,
+                flops.forwardTokens);
+  addProducts(products, "train, per step", flops.trainProducts, /*parts=*/1);
+  os << "  products and attention, by the type of what they multiply\n";
+  products.write(os, 4);
+}
+
+/// The parts of the memory in rows, a column for each type.
+static void writeMemoryTypes(const MemoryReport &memory,
+                             llvm::raw_ostream &os) {
+  std::vector<std::pair<std::string, const BytesByType *>> parts;
+  for (const auto &[part, byType] : memory.types)
+    parts.emplace_back(part == "saved" ? "saved for backward" : part, &byType);
+  for (const MemoryPhase &phase : memory.phases)
+    if (phase.name == "train")
+      parts.emplace_back("train, where most lives", &phase.liveTypes);
+  std::vector<std::string> types;
+  for (const auto &[part, byType] : parts)
+    for (const auto &[type, bytes] : *byType)
+      if (!llvm::is_contained(types, type))
+        types.push_back(type);
+  std::vector<bool> rightAligned(types.size() + 1, true);
+  rightAligned.front() = false;
+  TextTable table(rightAligned);
+  std::vector<std::string> head = {"by type"};
+  llvm::append_range(head, types);
+  table.add(head);
+  for (const auto &[part, byType] : parts) {
+    if (byType->empty())
+      continue;
+    std::vector<std::string> cells = {"  " + part};
+    for (const std::string &type : types) {
+      auto found = llvm::find_if(
+          *byType, [&](const auto &entry) { return entry.first == type; });
+      cells.push_back(found == byType->end() ? ""
+                                             : withByteUnit(found->second));
+    }
+    table.add(cells);
+  }
+  table.write(os);
 }
 
 static void writeMemory(const MemoryReport &memory, llvm::raw_ostream &os) {
@@ -158,6 +211,7 @@ static void writeMemory(const MemoryReport &memory, llvm::raw_ostream &os) {
   row("arena", memory.arena);
   row("lower bound", memory.lowerBound);
   table.write(os);
+  writeMemoryTypes(memory, os);
 }
 
 void tfm::writeText(const ModelReport &report, const ReportView &view,

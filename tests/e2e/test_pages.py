@@ -53,7 +53,9 @@ class Report(Page):
         self.assertGreater(width["one_more"], width["derivative"])
         roles = {(value["name"], value["role"]) for value in page["values"]}
         self.assertIn(("h.*.attn.x", "argument"), roles)
-        self.assertEqual(page["memory"]["arena"], report["memory"]["arena"])
+        for field in ("arena", "types"):
+            self.assertEqual(page["memory"][field], report["memory"][field])
+        self.assertEqual(flops["products"], report["flops"]["products"])
         root = page["modules"][0]
         below = [module for module in page["modules"] if module["parent"] == 0]
         self.assertEqual(sum(module["parameters"] for module in below) + root["own"], 124439808)

@@ -290,6 +290,34 @@ class Memory(unittest.TestCase):
                 memory = report(model, "--memory")["memory"]
                 self.assertGreaterEqual(memory["arena"], memory["lower_bound"])
                 self.assertLessEqual(memory["arena"], 1.01 * memory["lower_bound"])
+                # Every byte of it has a type.
+                for part in ("parameters", "gradients", "optimizer", "constants", "cache"):
+                    self.assertEqual(sum(memory["types"][part].values()), memory[part], part)
+                for phase in memory["phases"]:
+                    self.assertEqual(sum(phase["live_types"].values()), phase["live"], phase)
+
+    def test_what_is_saved_grows_with_the_layers_and_the_batch(self):
+        def saved(layers, batch):
+            memory = report(MODELS / "shakespeare.tfm", "--memory", "-D", f"layers={layers}",
+                            "-D", f"train.batch={batch}")["memory"]
+            self.assertEqual(list(memory["types"]),
+                             ["parameters", "gradients", "optimizer", "constants", "cache", "saved"])
+            (dtype, size), = memory["types"]["saved"].items()
+            self.assertEqual(dtype, "f32")
+            self.assertLess(size, next(phase["live"] for phase in memory["phases"]
+                                       if phase["phase"] == "train"))
+            return size
+
+        # A layer saves at least what goes through it, and what its two wide products read.
+        token = 4 * 128 * (1 + 3 + 1 + 1 + 4 + 4)
+        layer = saved(3, 12) - saved(2, 12)
+        self.assertEqual(layer, saved(4, 12) - saved(3, 12))
+        self.assertGreaterEqual(layer, 12 * 64 * token)
+        self.assertLess(layer, 1.1 * 12 * 64 * token)
+        self.assertEqual(2 * layer, saved(3, 24) - saved(2, 24))
+
+    def test_without_training_nothing_is_saved(self):
+        self.assertNotIn("saved", report(GPT2, "--memory")["memory"]["types"])
 
 
 class Json(unittest.TestCase):
@@ -302,7 +330,7 @@ class Json(unittest.TestCase):
         self.assertIs(type(answer["hyperparameters"]["drop"]), float)
         self.assertEqual(list(answer["parameters"]),
                          ["total", "trainable", "bytes", "formula", "modules", "tensors"])
-        self.assertEqual(list(answer["flops"]), ["forward_per_token", "train_step"])
+        self.assertEqual(list(answer["flops"]), ["forward_per_token", "train_step", "products"])
         value_names = {(entry["path"], entry["value"]) for entry in answer["shapes"]}
         self.assertIn(("h.3.attn", "q"), value_names)
 
@@ -312,6 +340,20 @@ class Json(unittest.TestCase):
         forward = answer["flops"]["forward_per_token"] * tokens
         self.assertGreater(answer["flops"]["train_step"], 2.2 * forward)
         self.assertLess(answer["flops"]["train_step"], 3.5 * forward)
+
+    def test_products_by_type_are_those_of_the_plan(self):
+        # Read before anything is decided, and after.
+        for model in ("gpt2", "shakespeare", "llama", "lab_train"):
+            with self.subTest(model=model):
+                flops = report(MODELS / f"{model}.tfm")["flops"]
+                self.assertEqual(report(MODELS / f"{model}.tfm", "--memory")["flops"], flops)
+                for name in ("forward_per_token", "train_step"):
+                    products = flops["products"][name]
+                    self.assertEqual(products is None, flops[name] is None)
+                    if products is not None:
+                        self.assertEqual(list(products), ["f32"])
+                        self.assertLess(0.7 * flops[name], products["f32"])
+                        self.assertLess(products["f32"], flops[name])
 
     def test_a_step_counts_the_optimizer(self):
         model = MODELS / "shakespeare.tfm"

@@ -585,10 +585,14 @@ class Build(unittest.TestCase):
         self.assertLess(sizes[48] - sizes[12], 100_000)
 
     def test_what_does_not_exist_yet_is_refused(self):
-        for arguments in (["--target", "cuda"], ["--precision", "bf16"]):
-            result = tfmc("build", MODELS / "addition.tfm", "-o", "/dev/null", *arguments)
+        for command in ("build", "report"):
+            result = tfmc(command, MODELS / "addition.tfm", "-o", "/dev/null", "--target", "cuda")
             self.assertEqual(result.returncode, 1)
-            self.assertIn("f32", result.stderr)
+            self.assertIn("`--target cpu` only", result.stderr)
+            # The recipe decides it, not the command.
+            result = tfmc(command, MODELS / "addition.tfm", "-o", "/dev/null", "--precision", "bf16")
+            self.assertEqual(result.returncode, USAGE)
+            self.assertIn("The recipe has it: `-D train.precision=bf16`\n", result.stderr)
 
     def test_precision_is_that_of_the_recipe(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -220,6 +220,19 @@ function profile(phase, most) {
   });
 }
 
+/** `rows` of `{name, types: {f32: count}}`, a colour for each type; `show` writes a count, `unit` what it counts. */
+function typeBars(rows, label, show, unit) {
+  const sum = types => Object.values(types).reduce((a, b) => a + b, 0);
+  rows = rows.filter(row => sum(row.types) > 0);
+  const names = [...new Set(rows.flatMap(row => Object.keys(row.types)))];
+  const paint = name => color(palette[names.indexOf(name)] ?? "grey");
+  return rows.length ? [key(names.map(name => [name, paint(name)])), bars(rows.map(row => ({
+    name: row.name,
+    parts: Object.entries(row.types).map(([name, count]) => ({ size: count, paint: paint(name), text: `${row.name}\n${name}: ${show(count)}\n${whole(count)} ${unit}` })),
+    label: Object.entries(row.types).map(([name, count]) => `${name} ${show(count)}`).join(", "),
+  })), Math.max(...rows.map(row => sum(row.types))), label)] : [];
+}
+
 if (data.memory) {
   const memory = data.memory;
   const node = section("Memory", `One arena of ${whole(memory.arena)} bytes, planned while compiling for batch ${memory.batch}, sequence ${memory.sequence} and ${memory.precision}. ` +
@@ -235,6 +248,12 @@ if (data.memory) {
   });
   node.append(key(kinds.filter((_, i) => used.has(i)).map(([name, paint]) => [name, color(paint)])),
     bars(rows, memory.arena, "Memory by phase"));
+  const partNames = { optimizer: "optimizer state", saved: "saved for backward" };
+  node.append(el("h3", {}, "By type"),
+    el("p", { class: "caption" }, "What outlives a step, what forward leaves to backward, and of each function the activations of the launch during which most is alive."),
+    ...typeBars([
+      ...Object.entries(memory.types).map(([part, types]) => ({ name: partNames[part] ?? part, types })),
+      ...memory.phases.map(phase => ({ name: phase.name, types: phase.live_types }))], "Memory by type", bytes, "bytes"));
   const busy = memory.phases.filter(phase => phase.live.length > 1 && Math.max(...phase.live) > 0);
   if (busy.length) {
     node.append(el("h3", {}, "Activations that are alive, launch by launch"),
@@ -267,6 +286,10 @@ if (data.flops.forward.length || data.flops.train.length) {
   if (data.flops.train.length)
     node.append(el("h3", {}, `Training step: ${whole(data.flops.trainStep)}`),
       kindBars(data.flops.train, color("orange"), "FLOPs of a training step by kind of operation"));
+  const { forward_per_token: forward, train_step: train } = data.flops.products;
+  node.append(el("h3", {}, "Products and attention, by the type of what they multiply"));
+  for (const [name, types] of [["forward, per token", forward], ["training step", train]])
+    node.append(...typeBars([{ name, types: types ?? {} }], `FLOPs of products by type: ${name}`, flop, "FLOP"));
 }
 
 //--- Constants ----------------------------------------------------------------

@@ -18,7 +18,7 @@ void tfm::addBuildCommand(CLI::App &app, int &status) {
   struct Options {
     BuildOptions build;
     std::vector<std::string> defines;
-    std::string target = "cpu", precision = "f32", emit = "exe";
+    std::string target = "cpu", emit = "exe";
   };
   auto options = std::make_shared<Options>();
   CLI::App *command = app.add_subcommand(
@@ -48,15 +48,12 @@ void tfm::addBuildCommand(CLI::App &app, int &status) {
       "commas between, or portable: the best that fits is chosen at start");
   command->add_option("--target", options->target, "cpu")
       ->check(CLI::IsMember({"cpu", "cuda"}).description(""));
-  command->add_option("--precision", options->precision, "f32")
-      ->check(CLI::IsMember({"f32", "bf16"}).description(""));
   command->add_flag("--time", build.time, "Say how long each stage took");
   addDefineOption(*command, options->defines);
   command->callback([options, &status] {
-    if (options->target != "cpu" || options->precision != "f32") {
+    if (options->target != "cpu") {
       messages() << "tfmc: error: this version compiles for `--target cpu` "
-                    "at `--precision "
-                    "f32` only\n";
+                    "only\n";
       status = 1;
       return;
     }

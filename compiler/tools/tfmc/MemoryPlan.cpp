@@ -11,12 +11,17 @@
 #include "compiler/dialect/Programs.h"
 #include "compiler/driver/Compile.h"
 #include "compiler/driver/Pipelines.h"
+#include "compiler/report/Flops.h"
 #include "compiler/schedule/SchedDialect.h"
 #include "compiler/schedule/View.h"
+#include "compiler/transforms/Optimizer.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/Support/ErrorHandling.h"
 #include "llvm/Support/MathExtras.h"
+
+#include <map>
 
 using namespace tfm;
 
@@ -25,8 +30,67 @@ static int64_t total(mlir::ModuleOp module, llvm::StringRef name) {
   return module->getAttrOfType<mlir::IntegerAttr>(name).getInt();
 }
 
+namespace {
+
+/// The type of the elements of every buffer: that of the views on it, by their
+/// widest where they differ.
+class ElementTypes {
+public:
+  explicit ElementTypes(mlir::ModuleOp module) {
+    module.walk([&](sched::ViewOp view) {
+      mlir::MemRefType type = view.getView().getType();
+      Widest &widest = of[view.getBuffer()];
+      if (int64_t span = viewOf(type).spanBytes(); span > widest.bytes)
+        widest = {span, type.getElementType()};
+    });
+  }
+
+  /// Adds the buffer's bytes under the name of their type; of a buffer that
+  /// nothing looks at nobody knows it.
+  void add(sched::BufferOp buffer, int64_t bytes,
+           std::map<std::string, int64_t> &byType) const {
+    if (auto found = of.find(buffer.getBuffer()); found != of.end())
+      byType[dtypeOf(found->second.element)] += bytes;
+  }
+
+private:
+  struct Widest {
+    int64_t bytes = 0;
+    mlir::Type element;
+  };
+  llvm::DenseMap<mlir::Value, Widest> of;
+};
+
+} // namespace
+
+/// The most first.
+static BytesByType sorted(const std::map<std::string, int64_t> &byType) {
+  BytesByType list(byType.begin(), byType.end());
+  llvm::sort(list, [](const auto &a, const auto &b) {
+    return a.second != b.second ? a.second > b.second : a.first < b.first;
+  });
+  return list;
+}
+
+/// Bytes that an activation takes while it is alive.
+static int64_t liveBytes(sched::BufferOp buffer) {
+  return llvm::alignTo(buffer.getBytes(), bufferAlignment);
+}
+
+/// Visits the activations of a program with the first and last launch during
+/// which they are alive.
+static void forEachActivation(
+    sched::ProgramOp program,
+    llvm::function_ref<void(sched::BufferOp, int64_t, int64_t)> visit) {
+  program.walk([&](sched::BufferOp buffer) {
+    if (std::optional<llvm::ArrayRef<int64_t>> live = buffer.getLive())
+      visit(buffer, (*live)[0], (*live)[1]);
+  });
+}
+
 /// What a program keeps alive, and up to where it reaches.
-static MemoryPhase phaseOf(sched::ProgramOp program) {
+static MemoryPhase phaseOf(sched::ProgramOp program,
+                           const ElementTypes &types) {
   auto module = program->getParentOfType<mlir::ModuleOp>();
   MemoryPhase phase;
   phase.name = program.getSymName().str();
@@ -37,21 +101,53 @@ static MemoryPhase phaseOf(sched::ProgramOp program) {
   phase.usesCache = kind == ProgramKind::Prefill || kind == ProgramKind::Decode;
   int64_t start =
       total(module, "sched.arena") - total(module, "sched.activations");
-  program.walk([&](sched::BufferOp buffer) {
-    std::optional<llvm::ArrayRef<int64_t>> live = buffer.getLive();
-    if (!live)
-      return;
-    int64_t size = llvm::alignTo(buffer.getBytes(), bufferAlignment);
-    phase.activations =
-        std::max(phase.activations,
-                 static_cast<int64_t>(*buffer.getOffset()) + size - start);
-    int64_t begin = (*live)[0], end = (*live)[1];
-    if (static_cast<int64_t>(phase.live.size()) <= end)
-      phase.live.resize(end + 1);
-    for (int64_t at = begin; at <= end; ++at)
-      phase.live[at] += size;
-  });
+  forEachActivation(
+      program, [&](sched::BufferOp buffer, int64_t begin, int64_t end) {
+        int64_t size = liveBytes(buffer);
+        phase.activations =
+            std::max(phase.activations,
+                     static_cast<int64_t>(*buffer.getOffset()) + size - start);
+        if (static_cast<int64_t>(phase.live.size()) <= end)
+          phase.live.resize(end + 1);
+        for (int64_t at = begin; at <= end; ++at)
+          phase.live[at] += size;
+      });
+  int64_t fullest = llvm::max_element(phase.live) - phase.live.begin();
+  std::map<std::string, int64_t> byType;
+  forEachActivation(program,
+                    [&](sched::BufferOp buffer, int64_t begin, int64_t end) {
+                      if (begin <= fullest && fullest <= end)
+                        types.add(buffer, liveBytes(buffer), byType);
+                    });
+  phase.liveTypes = sorted(byType);
   return phase;
+}
+
+/// The activations of @train that forward leaves to backward: alive when the
+/// loss is written, and read after that. What goes into the function and comes
+/// out of it is none of them.
+static BytesByType savedTypes(sched::ProgramOp train,
+                              const ElementTypes &types) {
+  llvm::DenseSet<mlir::Value> ports;
+  std::optional<int64_t> loss;
+  for (mlir::Operation &op : train.getBody().getOps()) {
+    if (!isa<sched::InputOp, sched::OutputOp>(op))
+      continue;
+    auto view = op.getOperand(0).getDefiningOp<sched::ViewOp>();
+    auto buffer = view.getBuffer().getDefiningOp<sched::BufferOp>();
+    ports.insert(buffer.getBuffer());
+    std::optional<llvm::ArrayRef<int64_t>> live = buffer.getLive();
+    if (isa<sched::OutputOp>(op) && live)
+      loss = std::min(loss.value_or((*live)[0]), (*live)[0]);
+  }
+  std::map<std::string, int64_t> byType;
+  if (loss)
+    forEachActivation(train, [&](sched::BufferOp buffer, int64_t begin,
+                                 int64_t end) {
+      if (begin <= *loss && *loss < end && !ports.contains(buffer.getBuffer()))
+        types.add(buffer, liveBytes(buffer), byType);
+    });
+  return sorted(byType);
 }
 
 const KernelTarget *tfm::findTarget(const std::string &target,
@@ -68,9 +164,28 @@ const KernelTarget *tfm::findTarget(const std::string &target,
   return nullptr;
 }
 
+void tfm::prepareForPlan(mlir::ModuleOp module, const KernelTarget &target,
+                         FlopsReport *flops) {
+  // A report may have added these to count their FLOPs; preparing makes them
+  // itself.
+  for (ProgramKind kind : {ProgramKind::Train, ProgramKind::UpdateDecayed,
+                           ProgramKind::UpdatePlain})
+    if (auto added = findProgram(module, kind))
+      added.erase();
+  if (failed(prepare(module, target)))
+    llvm::report_fatal_error("the model could not be prepared for planning");
+  if (flops)
+    if (llvm::Error error = countProducts(module, *flops))
+      llvm::report_fatal_error(std::move(error));
+}
+
 MemoryReport tfm::planModelMemory(mlir::ModuleOp module,
-                                  const KernelTarget &target) {
+                                  const KernelTarget &target,
+                                  FlopsReport *flops) {
   MemoryReport memory;
+  if (mlir::FailureOr<mlir::FloatType> precision = trainingPrecision(module);
+      succeeded(precision))
+    memory.precision = dtypeOf(*precision);
   memory.target = target.kind();
   memory.machine = target.machine();
   // The batch and length of training where there is any, else of generation.
@@ -83,17 +198,13 @@ MemoryReport tfm::planModelMemory(mlir::ModuleOp module,
     memory.batch = tokens.getRank() > 0 ? tokens.getDimSize(0) : 1;
     memory.sequence = tokens.getRank() > 1 ? tokens.getDimSize(1) : 1;
   }
-  // A report may have added these to count their FLOPs; planning makes them
-  // itself.
-  for (ProgramKind kind : {ProgramKind::Train, ProgramKind::UpdateDecayed,
-                           ProgramKind::UpdatePlain})
-    if (auto added = findProgram(module, kind))
-      added.erase();
-  if (failed(prepare(module, target)))
-    llvm::report_fatal_error("the model could not be prepared for planning");
+  prepareForPlan(module, target, flops);
   if (failed(scheduleModel(module, target)))
     llvm::report_fatal_error("the model could not be scheduled for planning");
+  ElementTypes types(module);
+  std::map<sched::BufferKind, std::map<std::string, int64_t>> byType;
   for (auto buffer : module.getOps<sched::BufferOp>()) {
+    types.add(buffer, buffer.getBytes(), byType[buffer.getKind()]);
     switch (buffer.getKind()) {
     case sched::BufferKind::Parameter:
       memory.parameters += buffer.getBytes();
@@ -114,10 +225,18 @@ MemoryReport tfm::planModelMemory(mlir::ModuleOp module,
       break;
     }
   }
+  memory.types = {{"parameters", sorted(byType[sched::BufferKind::Parameter])},
+                  {"gradients", sorted(byType[sched::BufferKind::Gradient])},
+                  {"optimizer", sorted(byType[sched::BufferKind::State])},
+                  {"constants", sorted(byType[sched::BufferKind::Constant])},
+                  {"cache", sorted(byType[sched::BufferKind::Cache])}};
+  if (auto train =
+          module.lookupSymbol<sched::ProgramOp>(nameOf(ProgramKind::Train)))
+    memory.types.emplace_back("saved", savedTypes(train, types));
   // As a run goes through them.
   for (ProgramKind kind : builtPrograms())
     if (auto program = module.lookupSymbol<sched::ProgramOp>(nameOf(kind)))
-      memory.phases.push_back(phaseOf(program));
+      memory.phases.push_back(phaseOf(program, types));
   // What generation keeps counts with what it computes.
   int64_t activations = total(module, "sched.activations");
   memory.activations = activations + memory.cache;

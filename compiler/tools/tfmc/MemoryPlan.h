@@ -20,11 +20,18 @@ namespace tfm {
 const KernelTarget *findTarget(const std::string &target,
                                const std::string &cpu);
 
-/// Fuses, schedules and plans a module as the frontend hands it over (or after
-/// `differentiate`), as a build for the target would, and stops before any
-/// machine code.
-/// Changes the module. A failure is a bug of the compiler.
-MemoryReport planModelMemory(mlir::ModuleOp module, const KernelTarget &target);
+/// Brings a module as the frontend hands it over (or after `differentiate`) to
+/// what a build for the target schedules. What products multiply is decided
+/// then: those of `flops`, where it is given, are counted again. A failure is a
+/// bug of the compiler.
+void prepareForPlan(mlir::ModuleOp module, const KernelTarget &target,
+                    FlopsReport *flops);
+
+/// Does that, fuses, schedules and plans as a build for the target would, and
+/// stops before any machine code. Changes the module. A failure is a bug of the
+/// compiler.
+MemoryReport planModelMemory(mlir::ModuleOp module, const KernelTarget &target,
+                             FlopsReport *flops = nullptr);
 
 } // namespace tfm
 

@@ -15,6 +15,7 @@
 #include "compiler/report/Sweep.h"
 #include "compiler/report/Writers.h"
 #include "compiler/transforms/ModelFacts.h"
+#include "compiler/transforms/Optimizer.h"
 #include "compiler/transforms/SequenceAxis.h"
 #include "runtime/commands/usage.h"
 
@@ -34,7 +35,6 @@ struct ReportArguments {
   std::string format = "text";
   std::string target = "cpu";
   std::string cpu = "native";
-  std::string precision = "f32";
   std::string output;
   std::vector<std::string> sweep;
   std::string against;
@@ -193,6 +193,12 @@ static bool generates(mlir::func::FuncOp forward) {
   return false;
 }
 
+/// Whether a build of the model computes with what its file says, f32.
+static bool computesInSingle(mlir::ModuleOp module) {
+  mlir::FailureOr<mlir::FloatType> precision = trainingPrecision(module);
+  return failed(precision) || precision->isF32();
+}
+
 static int report(ReportArguments arguments) {
   checkCombination(arguments);
   if (isInput(arguments.output, {arguments.file, arguments.against}))
@@ -206,9 +212,8 @@ static int report(ReportArguments arguments) {
   if (!arguments.against.empty())
     flops = false;
 
-  if (arguments.target != "cpu" || arguments.precision != "f32") {
-    messages() << "tfmc: error: this version plans for `--target cpu` at "
-                  "`--precision f32` only\n";
+  if (arguments.target != "cpu") {
+    messages() << "tfmc: error: this version plans for `--target cpu` only\n";
     return 1;
   }
   // Without a plan a name that is none is a mistake, too.
@@ -222,13 +227,24 @@ static int report(ReportArguments arguments) {
       loadModel(arguments.file, parseDefines(arguments.defines));
   if (!model.module)
     return 1;
+  // What products of f32 multiply stands in the module that the frontend made.
+  bool asksTypes = flops && !arguments.view.memory && arguments.sweep.empty() &&
+                   !computesInSingle(*model.module);
+  if (asksTypes && !target) {
+    target = findTarget(arguments.target, arguments.cpu);
+    if (!target)
+      return 1;
+  }
   ModelReport result = makeModelReport(model, arguments.view, flops, html);
   if (auto forward = findProgram(*model.module, ProgramKind::Forward);
       forward && generates(forward))
     if (auto obstacle = SequenceAnalysis(forward).obstacle())
       result.wholeSequence = obstacle->str();
   if (arguments.view.memory)
-    result.memory = planModelMemory(*model.module, *target);
+    result.memory = planModelMemory(*model.module, *target,
+                                    flops ? &result.flops : nullptr);
+  else if (asksTypes)
+    prepareForPlan(*model.module, *target, &result.flops);
 
   std::string text;
   llvm::raw_string_ostream os(text);
@@ -270,9 +286,6 @@ void tfm::addReportCommand(CLI::App &app, int &status) {
       ->check(CLI::IsMember({"cpu", "cuda"}));
   command->add_option("--cpu", arguments->cpu,
                       "Plan for this CPU, by LLVM's name");
-  command
-      ->add_option("--precision", arguments->precision, "Plan for f32 or bf16")
-      ->check(CLI::IsMember({"f32", "bf16"}));
   command
       ->add_option("--depth", arguments->depth,
                    "Levels of the tree; with --sweep: a column for each module "

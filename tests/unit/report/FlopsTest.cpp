@@ -14,26 +14,38 @@
 #include "mlir/Parser/Parser.h"
 
 #include <gtest/gtest.h>
+#include <map>
 
 using namespace mlir;
 
 namespace {
 
-/// FLOPs of a function with the given arguments and body.
-int64_t flopsOf(const std::string &arguments, const std::string &body) {
+/// What `count` says of a function with the given arguments and body, in one
+/// sum for each key; empty where that is no function.
+std::map<std::string, int64_t>
+counted(const std::string &arguments, const std::string &body,
+        void (*count)(Region &, int64_t, llvm::StringMap<int64_t> &)) {
   MLIRContext context(MLIRContext::Threading::DISABLED);
   context.loadDialect<tfm::TfmDialect, func::FuncDialect>();
   std::string text =
       "func.func @f(" + arguments + ") {\n" + body + "\nreturn\n}";
   auto module = parseSourceString<ModuleOp>(text, &context);
   if (!module)
-    return -1;
+    return {};
   auto function = *module->getOps<func::FuncOp>().begin();
-  llvm::StringMap<int64_t> byKind;
-  tfm::countFlops(function.getBody(), 1, byKind);
+  llvm::StringMap<int64_t> counts;
+  count(function.getBody(), 1, counts);
+  std::map<std::string, int64_t> result;
+  for (const auto &entry : counts)
+    result[entry.getKey().str()] = entry.getValue();
+  return result;
+}
+
+/// All FLOPs of such a function.
+int64_t flopsOf(const std::string &arguments, const std::string &body) {
   int64_t sum = 0;
-  for (const auto &entry : byKind)
-    sum += entry.getValue();
+  for (const auto &[kind, flops] : counted(arguments, body, tfm::countFlops))
+    sum += flops;
   return sum;
 }
 
@@ -100,4 +112,32 @@ TEST(Flops, RepeatMultipliesItsBody) {
       tfm.yield %z : tensor<4x8xf32>
     })";
   EXPECT_EQ(flopsOf("%x: tensor<4x8xf32>", repeat), 5 * 3 * 32);
+}
+
+// What a product multiplies is its own; other ops are no products, and a layer
+// counts as often as it runs.
+TEST(Flops, ProductsCountByTheTypeOfTheirOperands) {
+  using Counts = std::map<std::string, int64_t>;
+  EXPECT_EQ(
+      counted("%a: tensor<4x8xf32>, %b: tensor<8x8xf32>, "
+              "%c: tensor<4x8xf64>, %d: tensor<8x16xf64>",
+              "%x = tfm.matmul %a, %b : tensor<4x8xf32>, tensor<8x8xf32>\n"
+              "%y = tfm.add %x, %x : tensor<4x8xf32>\n"
+              "%z = tfm.matmul %c, %d : tensor<4x8xf64>, tensor<8x16xf64>",
+              tfm::countProducts),
+      (Counts{{"f32", 2 * 4 * 8 * 8}, {"f64", 2 * 4 * 8 * 16}}));
+  EXPECT_EQ(counted(attentionArguments,
+                    std::string("%o, %l = tfm.attention %q, %k, %v "
+                                "{causal, scale = 0.25}") +
+                        attentionTypes,
+                    tfm::countProducts),
+            (Counts{{"f32", 2 * 3 * 36 * (2 * 16 + 2 * 4 + 5)}}));
+  EXPECT_EQ(counted("%a: tensor<8x8xf32>",
+                    "%r = tfm.repeat 3 carried(%a : tensor<8x8xf32>) stacked() "
+                    "shared() -> (tensor<8x8xf32>) {\n"
+                    "^bb0(%i: index, %x: tensor<8x8xf32>):\n"
+                    "%y = tfm.matmul %x, %x : tensor<8x8xf32>, "
+                    "tensor<8x8xf32>\n tfm.yield %y : tensor<8x8xf32>\n}",
+                    tfm::countProducts),
+            (Counts{{"f32", 3 * 2 * 8 * 8 * 8}}));
 }

@@ -196,6 +196,15 @@ TEST(Writers, JsonHasTheFieldsOfTheContract) {
   EXPECT_EQ(value.getString("value"), "a");
   EXPECT_EQ(value.getString("role"), "value");
 
+  // Products are matmul and attention, all of them in f32.
+  const llvm::json::Object &products =
+      *root.getObject("flops")->getObject("products");
+  const llvm::json::Object &forward = *products.getObject("forward_per_token");
+  EXPECT_EQ(forward.size(), 1u);
+  EXPECT_GT(*forward.getInteger("f32"), 0);
+  EXPECT_LT(*forward.getInteger("f32"), 1592);
+  EXPECT_TRUE(products.get("train_step")->getAsNull());
+
   // What is not known is null.
   EXPECT_EQ(root.getObject("flops")->getInteger("forward_per_token"), 1592);
   EXPECT_TRUE(root.getObject("flops")->get("train_step")->getAsNull());
@@ -205,9 +214,24 @@ TEST(Writers, JsonHasTheFieldsOfTheContract) {
 
 TEST(Writers, JsonOfKnownMemory) {
   ModelReport report = tiedReport();
-  MemoryPhase train{"train", true, false, false, 4, {1, 3, 2}};
-  report.memory = MemoryReport{4, 64, "f32", "cpu", "znver4", 1, 2,
-                               3, 5,  4,     7,     10,       9, {train}};
+  MemoryPhase train{
+      "train", true, false, false, 4, {1, 3, 2}, {{"bf16", 2}, {"f32", 1}}};
+  report.memory = MemoryReport{
+      4,
+      64,
+      "bf16",
+      "cpu",
+      "znver4",
+      1,
+      2,
+      3,
+      5,
+      4,
+      7,
+      10,
+      9,
+      {train},
+      {{"parameters", {{"f32", 1}}}, {"saved", {{"bf16", 2}, {"f32", 1}}}}};
   std::string json;
   llvm::raw_string_ostream os(json);
   writeJson(report, {}, os);
@@ -215,25 +239,33 @@ TEST(Writers, JsonOfKnownMemory) {
   ASSERT_TRUE(static_cast<bool>(parsed));
   const llvm::json::Object &memory =
       *parsed->getAsObject()->getObject("memory");
-  EXPECT_EQ(memory,
-            (llvm::json::Object{
-                {"batch", 4},
-                {"sequence", 64},
-                {"precision", "f32"},
-                {"target", "cpu"},
-                {"cpu", "znver4"},
-                {"parameters", 1},
-                {"gradients", 2},
-                {"optimizer", 3},
-                {"activations", 4},
-                {"arena", 10},
-                {"lower_bound", 9},
-                {"peak", nullptr},
-                {"constants", 5},
-                {"cache", 7},
-                {"phases",
-                 llvm::json::Array{llvm::json::Object{
-                     {"phase", "train"}, {"activations", 4}, {"live", 3}}}}}));
+  EXPECT_EQ(
+      memory,
+      (llvm::json::Object{
+          {"batch", 4},
+          {"sequence", 64},
+          {"precision", "bf16"},
+          {"target", "cpu"},
+          {"cpu", "znver4"},
+          {"parameters", 1},
+          {"gradients", 2},
+          {"optimizer", 3},
+          {"activations", 4},
+          {"arena", 10},
+          {"lower_bound", 9},
+          {"peak", nullptr},
+          {"constants", 5},
+          {"cache", 7},
+          {"types",
+           llvm::json::Object{
+               {"parameters", llvm::json::Object{{"f32", 1}}},
+               {"saved", llvm::json::Object{{"bf16", 2}, {"f32", 1}}}}},
+          {"phases", llvm::json::Array{llvm::json::Object{
+                         {"phase", "train"},
+                         {"activations", 4},
+                         {"live", 3},
+                         {"live_types",
+                          llvm::json::Object{{"bf16", 2}, {"f32", 1}}}}}}}));
 }
 
 TEST(Writers, Csv) {
