@@ -40,7 +40,8 @@ const tfm_buffer &required(const tfm_buffer *buffer,
 } // namespace
 
 Model::Model(const tfm_model &descriptor, Device &device)
-    : model(&descriptor), chosen(&chooseVariant(descriptor)), memory(&device) {
+    : model(&descriptor), chosen(&chooseVariant(descriptor)), memory(&device),
+      copiesAreStale(find(TFM_REFRESH) != nullptr) {
   device.allocate(chosen->arena_bytes, chosen->arena_alignment,
                   chosen->scratch_bytes);
   for (int32_t i = 0; i < chosen->constant_count; ++i) {
@@ -51,6 +52,14 @@ Model::Model(const tfm_model &descriptor, Device &device)
 }
 
 Model::~Model() { memory->release(); }
+
+void Model::run(const tfm_function &function) {
+  if (copiesAreStale) {
+    copiesAreStale = false;
+    memory->run(*find(TFM_REFRESH));
+  }
+  memory->run(function);
+}
 
 const tfm_function *Model::find(std::string_view name) const {
   for (int32_t i = 0; i < chosen->function_count; ++i)
@@ -153,6 +162,7 @@ const tfm_buffer &Model::output(const tfm_function &function,
 }
 
 PendingWrite<float> Model::writeValue(const tfm_parameter &parameter) {
+  copiesAreStale = find(TFM_REFRESH) != nullptr;
   return memory->write<float>(place(parameter).value, floatsOf(parameter));
 }
 

@@ -56,7 +56,7 @@ public:
   const tfm_function *find(std::string_view name) const;
   /// Throws InputError that says how to build a model that has it.
   const tfm_function &function(std::string_view name) const;
-  void run(const tfm_function &function) { memory->run(function); }
+  void run(const tfm_function &function);
 
   /// A function's input or output by name; null where it has none of that name.
   static const tfm_buffer *findInput(const tfm_function &function,
@@ -128,6 +128,9 @@ private:
   const tfm_model *model;
   const tfm_variant *chosen;
   Device *memory;
+  /// Whether a parameter was written after `refresh` or `update` ran: what a
+  /// function reads of it is older.
+  bool copiesAreStale;
 };
 
 /// How many events a call of a function notes (`Device::recordInto`).

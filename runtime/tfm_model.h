@@ -10,7 +10,9 @@
 //      one CPU has one): what the next steps read is the variant's;
 //   2. allocate `arena_bytes` zeroed bytes at `arena_alignment`;
 //   3. copy the constants of the model into it (`constants`);
-//   4. fill the parameters at their offsets (`places`);
+//   4. fill the parameters at their offsets (`places`), and run `refresh` where
+//      there is one, now and whenever something other than `update` has changed
+//      them;
 //   5. write the inputs of a function, all of them before every call;
 //   6. call its `run` once per thread, with a `tfm_thread` each, all at the
 //      same time; the threads share out its pieces (`claim`);
@@ -33,6 +35,8 @@
 //   evaluate  the loss, without dropout and gradients
 //   train     the loss of a micro-batch, and the gradients (`tfm_place`)
 //   update    one step of the optimizer, in place
+//   refresh   the copies of the parameters in bf16 that the others read, where
+//             a build computes in that; without inputs or outputs
 //
 // Their inputs and outputs. Find them by name: a function lists what it needs.
 //
@@ -78,7 +82,7 @@
 extern "C" {
 #endif
 
-#define TFM_ABI_VERSION 4
+#define TFM_ABI_VERSION 5
 /// The offset of something that a build does not have.
 #define TFM_NONE UINT64_MAX
 
@@ -89,6 +93,7 @@ extern "C" {
 #define TFM_EVALUATE "evaluate"
 #define TFM_TRAIN "train"
 #define TFM_UPDATE "update"
+#define TFM_REFRESH "refresh"
 
 typedef enum {
   TFM_F32 = 0,
@@ -234,9 +239,11 @@ typedef struct {
   uint64_t arena_alignment;
   /// What each thread needs in `tfm_thread.scratch`, for packing and tiles.
   uint64_t scratch_bytes;
-  /// The arena's parts. Parameters, gradients and the optimizer's state are
-  /// in one piece each, of 0 bytes where a build has none.
+  /// The arena's parts. Parameters, their copies in bf16, gradients and the
+  /// optimizer's state are in one piece each, of 0 bytes where a build has
+  /// none.
   tfm_range parameters;
+  tfm_range copies;
   tfm_range gradients;
   tfm_range optimizer;
   tfm_range activations;

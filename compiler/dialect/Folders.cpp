@@ -78,6 +78,12 @@ OpFoldResult NegOp::fold(FoldAdaptor) {
 OpFoldResult CastOp::fold(FoldAdaptor) {
   if (getX().getType() == getType())
     return getX();
+  // Widened and rounded back.
+  auto inner = getX().getDefiningOp<CastOp>();
+  if (inner && inner.getX().getType() == getType() &&
+      tensorType(inner.getY()).getElementType() ==
+          arithmeticType(tensorType(getY()).getElementType()))
+    return inner.getX();
   return {};
 }
 

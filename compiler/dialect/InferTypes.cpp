@@ -205,7 +205,7 @@ LogicalResult MatmulOp::inferReturnTypes(MLIRContext *,
     return emitOptionalError(loc, "inner axes differ: ", ka, " and ", kb);
   SmallVector<int64_t> shape(a.getShape().drop_back(2));
   shape.append({m, n});
-  types.push_back(withShape(a, shape));
+  types.push_back(RankedTensorType::get(shape, adaptor.getAccumulator()));
   return success();
 }
 
@@ -233,7 +233,8 @@ LogicalResult AttentionOp::inferReturnTypes(MLIRContext *,
   SmallVector<int64_t> shape(q.getShape());
   shape[3] = v.getDimSize(3);
   types.push_back(withShape(q, shape));
-  types.push_back(withShape(q, q.getShape().drop_back()));
+  types.push_back(RankedTensorType::get(q.getShape().drop_back(),
+                                        arithmeticType(q.getElementType())));
   return success();
 }
 
@@ -244,7 +245,8 @@ LogicalResult CrossEntropyOp::inferReturnTypes(MLIRContext *,
   RankedTensorType logits = tensorType(adaptor.getLogits());
   if (logits.getRank() < 1)
     return emitOptionalError(loc, "logits have no axis");
-  RankedTensorType row = withShape(logits, logits.getShape().drop_back());
+  auto row = RankedTensorType::get(logits.getShape().drop_back(),
+                                   arithmeticType(logits.getElementType()));
   types.append({row, row});
   return success();
 }

@@ -27,14 +27,21 @@ constexpr std::pair<ProgramKind, StringLiteral> programNames[] = {
     {ProgramKind::UpdatePlain, "update_plain"},
     {ProgramKind::Update, TFM_UPDATE},
     {ProgramKind::Prefill, TFM_PREFILL},
-    {ProgramKind::Decode, TFM_DECODE}};
+    {ProgramKind::Decode, TFM_DECODE},
+    {ProgramKind::Refresh, TFM_REFRESH}};
 
 constexpr std::pair<ArenaRegion::Kind, StringLiteral> regionNames[] = {
     {ArenaRegion::Kind::Parameters, "parameters"},
+    {ArenaRegion::Kind::Copies, "copies"},
     {ArenaRegion::Kind::Gradients, "gradients"},
     {ArenaRegion::Kind::State0, "state0"},
     {ArenaRegion::Kind::State1, "state1"},
     {ArenaRegion::Kind::Cache, "cache"}};
+
+constexpr std::pair<ArenaRegion::Part, StringLiteral> partNames[] = {
+    {ArenaRegion::Part::Decayed, "decayed"},
+    {ArenaRegion::Part::Plain, "plain"},
+    {ArenaRegion::Part::Frozen, "frozen"}};
 
 template <typename Kind, size_t count>
 StringRef nameIn(const std::pair<Kind, StringLiteral> (&names)[count],
@@ -74,32 +81,35 @@ func::FuncOp tfm::findProgram(ModuleOp module, ProgramKind kind) {
 
 ArrayRef<ProgramKind> tfm::builtPrograms() {
   static constexpr ProgramKind kinds[] = {
-      ProgramKind::Train,   ProgramKind::Update,  ProgramKind::Evaluate,
-      ProgramKind::Forward, ProgramKind::Prefill, ProgramKind::Decode};
+      ProgramKind::Refresh,  ProgramKind::Train,   ProgramKind::Update,
+      ProgramKind::Evaluate, ProgramKind::Forward, ProgramKind::Prefill,
+      ProgramKind::Decode};
   return kinds;
 }
 
 std::string ArenaRegion::name() const {
-  std::string part = kind == Kind::Cache ? std::to_string(cache)
-                     : isDecayed         ? "decayed"
-                                         : "plain";
-  return (nameIn(regionNames, kind) + "." + part).str();
+  std::string own = kind == Kind::Cache ? std::to_string(cache)
+                                        : nameIn(partNames, part).str();
+  return (nameIn(regionNames, kind) + "." + own).str();
 }
 
 std::optional<ArenaRegion> ArenaRegion::parse(StringRef name) {
-  auto [first, part] = name.split('.');
+  auto [first, own] = name.split('.');
   std::optional<Kind> kind = kindIn(regionNames, first);
   if (!kind)
     return std::nullopt;
   if (*kind == Kind::Cache) {
     int64_t number = 0;
-    if (part.getAsInteger(10, number) || number < 0)
+    if (own.getAsInteger(10, number) || number < 0)
       return std::nullopt;
     return ofCache(number);
   }
-  if (part != "decayed" && part != "plain")
+  std::optional<Part> part = kindIn(partNames, own);
+  // What is not trained has neither gradients nor state.
+  bool isOfAll = *kind == Kind::Parameters || *kind == Kind::Copies;
+  if (!part || (*part == Part::Frozen && !isOfAll))
     return std::nullopt;
-  return ofParameters(*kind, part == "decayed");
+  return ofParameters(*kind, *part);
 }
 
 std::optional<ArenaRegion> ArenaRegion::ofArgument(func::FuncOp function,

@@ -36,6 +36,7 @@ enum class ProgramKind {
   Update,        ///< the optimizer's step for all parameters
   Prefill,       ///< a chunk of new tokens, and
   Decode,        ///< a new token, given the others in caches
+  Refresh,       ///< the copies of parameters in a narrower type
 };
 
 /// The symbol of the function: `forward`.
@@ -50,21 +51,23 @@ llvm::ArrayRef<ProgramKind> builtPrograms();
 /// A part of the arena that outlives programs. An argument or result of a
 /// function whose `tfm.region` names one is that part itself.
 struct ArenaRegion {
-  enum class Kind { Parameters, Gradients, State0, State1, Cache };
+  enum class Kind { Parameters, Copies, Gradients, State0, State1, Cache };
+  /// Of the parameters those that weight decay applies to, the other trained
+  /// ones, and the rest.
+  enum class Part { Decayed, Plain, Frozen };
   Kind kind = Kind::Parameters;
-  /// But for caches: whether it is the part that weight decay applies to, or
-  /// that of the other trained parameters.
-  bool isDecayed = false;
+  /// But for caches.
+  Part part = Part::Plain;
   /// Which of the caches.
   int64_t cache = 0;
 
   bool operator==(const ArenaRegion &) const = default;
 
-  static ArenaRegion ofParameters(Kind kind, bool isDecayed) {
-    return {kind, isDecayed, 0};
+  static ArenaRegion ofParameters(Kind kind, Part part) {
+    return {kind, part, 0};
   }
   static ArenaRegion ofCache(int64_t number) {
-    return {Kind::Cache, false, number};
+    return {Kind::Cache, Part::Plain, number};
   }
   /// The optimizer's state of that number.
   static Kind state(int64_t number) {

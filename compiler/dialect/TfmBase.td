@@ -29,10 +29,14 @@ class TfmTensorOf<list<Type> elements>
     : RankedTensorOf<elements, [HasStaticShapePred, HasElementsPred],
                      "statically shaped tensor without empty axes">;
 
+/// Floats that are computed with.
 def FloatTensor : TfmTensorOf<[F32, F64]>;
+/// Floats as products and attention take them, too: bf16 is what values are
+/// rounded to on their way to memory, and no arithmetic is done in it.
+def StoredFloatTensor : TfmTensorOf<[BF16, F32, F64]>;
 def IntTensor : TfmTensorOf<[I32]>;
 def BoolTensor : TfmTensorOf<[I1]>;
-def AnyTfmTensor : TfmTensorOf<[F32, F64, I32, I1]>;
+def AnyTfmTensor : TfmTensorOf<[BF16, F32, F64, I32, I1]>;
 def NumberTensor : TfmTensorOf<[F32, F64, I32]>;
 
 /// Floats in rows along the last axis, of which there is one at least.

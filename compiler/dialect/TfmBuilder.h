@@ -44,6 +44,8 @@ struct TfmBuilder {
     return SelectOp::create(builder, loc, condition, a, b);
   }
   Value cast(Value x, mlir::Type element) {
+    if (tensorType(x).getElementType() == element)
+      return x;
     auto type = mlir::RankedTensorType::get(tensorType(x).getShape(), element);
     return CastOp::create(builder, loc, type, x);
   }

@@ -84,6 +84,10 @@ inline mlir::RankedTensorType tensorType(mlir::Value value) {
   return llvm::cast<mlir::RankedTensorType>(value.getType());
 }
 
+/// The type that elements stored as `element` are computed with: f32 for bf16,
+/// else their own.
+mlir::Type arithmeticType(mlir::Type element);
+
 /// The floating-point operations of one execution of `op`, its regions
 /// included (see FlopsOpInterface); none of an op that is not of tfm.
 int64_t flopsOf(mlir::Operation *op);

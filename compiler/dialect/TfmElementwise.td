@@ -82,7 +82,8 @@ def CastOp : Tfm_ElementwiseDiffOp<"cast", [SameOperandsAndResultShape, CheapToR
   let summary = "conversion of the element type";
   let description = [{
     Converts between floats, integers and booleans: a boolean becomes 0 or 1, a
-    number becomes true where it is not 0, a float rounds towards zero.
+    number becomes true where it is not 0, a float rounds towards zero. f32 becomes
+    the nearest bf16, of two the even one; NaN stays NaN.
 
     Example:
 

@@ -13,10 +13,11 @@
 using namespace mlir;
 using namespace tfm;
 
-/// `accumulate f32`, where that is not the type of the operands.
+/// `accumulate f64`, where that is not what operands of their type are added up
+/// in.
 static ParseResult parseAccumulator(OpAsmParser &parser, TypeAttr &accumulator,
                                     Type operand) {
-  Type type = getElementTypeOrSelf(operand);
+  Type type = arithmeticType(getElementTypeOrSelf(operand));
   if (succeeded(parser.parseOptionalKeyword("accumulate")) &&
       failed(parser.parseType(type)))
     return failure();
@@ -25,8 +26,12 @@ static ParseResult parseAccumulator(OpAsmParser &parser, TypeAttr &accumulator,
 }
 static void printAccumulator(OpAsmPrinter &printer, Operation *,
                              TypeAttr accumulator, Type operand) {
-  if (accumulator.getValue() != getElementTypeOrSelf(operand))
+  if (accumulator.getValue() != arithmeticType(getElementTypeOrSelf(operand)))
     printer << " accumulate " << accumulator.getValue();
+}
+
+Type tfm::arithmeticType(Type element) {
+  return element.isBF16() ? Float32Type::get(element.getContext()) : element;
 }
 
 #define GET_OP_CLASSES

@@ -80,7 +80,9 @@ def GetParamOp : Tfm_Op<"get_param", [Pure, DeclareOpInterfaceMethods<SymbolUser
   let summary = "the value of a parameter";
   let description = [{
     Reads a parameter, all layers stacked. It may not stand inside a
-    `tfm.repeat`: there a parameter comes in as a stacked or shared operand.
+    `tfm.repeat`: there a parameter comes in as a stacked or shared operand. Of
+    another type than the parameter, bf16, it is the copy that `@update` and
+    `@refresh` round to it.
 
     Example:
 
@@ -89,7 +91,7 @@ def GetParamOp : Tfm_Op<"get_param", [Pure, DeclareOpInterfaceMethods<SymbolUser
     ```
   }];
   let arguments = (ins FlatSymbolRefAttr:$param);
-  let results = (outs FloatTensor:$value);
+  let results = (outs StoredFloatTensor:$value);
   let assemblyFormat = "$param attr-dict `:` type($value)";
 }
 
@@ -398,8 +400,9 @@ def MatmulOp : Tfm_DiffOp<"matmul", [InferTypeOpAdaptor,
     `[batch..., M, N]`. Batch axes are equal; a weight shared by a batch is a
     product of rank 2 after `tfm.reshape`.
 
-    Terms are added up in the type `accumulator`, no narrower than those of the
-    operands; where none is written it is theirs.
+    Terms are added up in the type `accumulator`, which is the result's, no
+    narrower than those of the operands; where none is written it is the one that
+    they are computed with, f32 for bf16.
 
     Example:
 
@@ -407,7 +410,7 @@ def MatmulOp : Tfm_DiffOp<"matmul", [InferTypeOpAdaptor,
     %y = tfm.matmul %a, %b transpose_b : tensor<4x8xf32>, tensor<16x8xf32>
     ```
   }];
-  let arguments = (ins FloatTensor:$a, FloatTensor:$b, UnitAttr:$transpose_a, UnitAttr:$transpose_b,
+  let arguments = (ins StoredFloatTensor:$a, StoredFloatTensor:$b, UnitAttr:$transpose_a, UnitAttr:$transpose_b,
       TypeAttrOf<AnyFloat>:$accumulator);
   let results = (outs FloatTensor:$y);
   let assemblyFormat = [{
@@ -417,7 +420,8 @@ def MatmulOp : Tfm_DiffOp<"matmul", [InferTypeOpAdaptor,
   let builders = [OpBuilder<(ins "::mlir::Value":$a, "::mlir::Value":$b,
       CArg<"bool", "false">:$transpose_a, CArg<"bool", "false">:$transpose_b), [{
     build($_builder, $_state, a, b, transpose_a, transpose_b,
-          ::llvm::cast<::mlir::FloatType>(::mlir::getElementTypeOrSelf(a.getType())));
+          ::llvm::cast<::mlir::FloatType>(
+              ::tfm::arithmeticType(::mlir::getElementTypeOrSelf(a.getType()))));
   }]>];
   let hasCanonicalizer = 1;
   let hasVerifier = 1;
@@ -477,8 +481,8 @@ def CacheUpdateOp : Tfm_PureOp<"cache_update", [AllTypesMatch<["base", "y"]>]> {
         : tensor<2x4x64x16xf32>, tensor<2x4x1x16xf32>, tensor<2xi32>
     ```
   }];
-  let arguments = (ins FloatTensor:$base, FloatTensor:$updates, IntTensor:$positions);
-  let results = (outs FloatTensor:$y);
+  let arguments = (ins StoredFloatTensor:$base, StoredFloatTensor:$updates, IntTensor:$positions);
+  let results = (outs StoredFloatTensor:$y);
   let assemblyFormat = [{
     $base `,` $updates `,` $positions attr-dict
     `:` type($base) `,` type($updates) `,` type($positions)
@@ -508,7 +512,8 @@ def AttentionOp : Tfm_DiffOp<"attention", [AttrSizedOperandSegments, InferTypeOp
     - A query that sees no key gives zeros, and zero gradients.
 
     `lse` `[B, heads, T]` is the logarithm of the sum of the exponentials of a
-    query's scores, which the derivative needs.
+    query's scores, which the derivative needs. Where q, k, v and `out` are of
+    bf16, it and a float mask are of f32, as are scores, weights and sums.
 
     Example:
 
@@ -517,12 +522,12 @@ def AttentionOp : Tfm_DiffOp<"attention", [AttrSizedOperandSegments, InferTypeOp
         : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>
     ```
   }];
-  let arguments = (ins FloatTensor:$q, FloatTensor:$k, FloatTensor:$v,
+  let arguments = (ins StoredFloatTensor:$q, StoredFloatTensor:$k, StoredFloatTensor:$v,
       Optional<AnyTfmTensor>:$mask, Optional<Index>:$layer,
       UnitAttr:$causal, F64Attr:$scale, OptionalAttr<I64Attr>:$window,
       OptionalAttr<F64Attr>:$softcap, OptionalAttr<F64Attr>:$dropout,
       OptionalAttr<I64Attr>:$site);
-  let results = (outs FloatTensor:$out, FloatTensor:$lse);
+  let results = (outs StoredFloatTensor:$out, FloatTensor:$lse);
   let assemblyFormat = [{
     $q `,` $k `,` $v (`mask` $mask^)? (`layer` $layer^)? attr-dict
     `:` type($q) `,` type($k) `,` type($v) (`,` type($mask)^)?
@@ -549,13 +554,13 @@ def AttentionBackwardOp : Tfm_PureOp<"attention_backward", [AttrSizedOperandSegm
         -> (tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>)
     ```
   }];
-  let arguments = (ins FloatTensor:$q, FloatTensor:$k, FloatTensor:$v,
-      FloatTensor:$out, FloatTensor:$lse, FloatTensor:$dout,
+  let arguments = (ins StoredFloatTensor:$q, StoredFloatTensor:$k, StoredFloatTensor:$v,
+      StoredFloatTensor:$out, FloatTensor:$lse, StoredFloatTensor:$dout,
       Optional<AnyTfmTensor>:$mask, Optional<Index>:$layer,
       UnitAttr:$causal, F64Attr:$scale, OptionalAttr<I64Attr>:$window,
       OptionalAttr<F64Attr>:$softcap, OptionalAttr<F64Attr>:$dropout,
       OptionalAttr<I64Attr>:$site);
-  let results = (outs FloatTensor:$dq, FloatTensor:$dk, FloatTensor:$dv, Optional<FloatTensor>:$dmask);
+  let results = (outs StoredFloatTensor:$dq, StoredFloatTensor:$dk, StoredFloatTensor:$dv, Optional<FloatTensor>:$dmask);
   let assemblyFormat = [{
     $q `,` $k `,` $v `,` $out `,` $lse `,` $dout (`mask` $mask^)? (`layer` $layer^)? attr-dict
     `:` functional-type(operands, results)
@@ -625,7 +630,8 @@ def CrossEntropyOp : Tfm_DiffOp<"cross_entropy", [InferTypeOpAdaptor]> {
     `losses[i] = lse[i] - logits[i, targets[i]]` with `lse` the logarithm of the
     sum of the exponentials of a row; with `label_smoothing = s`, `0 <= s < 1`,
     it is `lse - (1 - s) * logits[target] - s * mean(logits)`. Rows whose target is
-    `ignore` give 0. `logits` is `[index..., V]`, the others `[index...]`.
+    `ignore` give 0. `logits` is `[index..., V]`, the others `[index...]`; of
+    bf16 they are widened first, and everything is computed in f32.
 
     Example:
 
@@ -634,7 +640,7 @@ def CrossEntropyOp : Tfm_DiffOp<"cross_entropy", [InferTypeOpAdaptor]> {
         : tensor<4x8x50xf32>, tensor<4x8xi32>
     ```
   }];
-  let arguments = (ins FloatTensor:$logits, IntTensor:$targets,
+  let arguments = (ins StoredFloatTensor:$logits, IntTensor:$targets,
       OptionalAttr<I64Attr>:$ignore, DefaultValuedAttr<F64Attr, "0.0">:$label_smoothing);
   let results = (outs FloatTensor:$losses, FloatTensor:$lse);
   let assemblyFormat = "$logits `,` $targets attr-dict `:` type($logits) `,` type($targets)";
@@ -659,10 +665,10 @@ def CrossEntropyBackwardOp : Tfm_PureOp<"cross_entropy_backward", [AllTypesMatch
         : tensor<4x8x50xf32>, tensor<4x8xi32>, tensor<4x8xf32>
     ```
   }];
-  let arguments = (ins FloatTensor:$logits, IntTensor:$targets, FloatTensor:$lse,
+  let arguments = (ins StoredFloatTensor:$logits, IntTensor:$targets, FloatTensor:$lse,
       FloatTensor:$dlosses, OptionalAttr<I64Attr>:$ignore,
       DefaultValuedAttr<F64Attr, "0.0">:$label_smoothing);
-  let results = (outs FloatTensor:$dlogits);
+  let results = (outs StoredFloatTensor:$dlogits);
   let assemblyFormat = [{
     $logits `,` $targets `,` $lse `,` $dlosses attr-dict
     `:` type($logits) `,` type($targets) `,` type($lse)

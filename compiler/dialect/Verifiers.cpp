@@ -79,9 +79,10 @@ template <typename Op> LogicalResult verifyAttention(Op op) {
     if (mask.size() != 4 || (mask[0] != q[0] && mask[0] != 1) ||
         (mask[1] != q[1] && mask[1] != 1) || mask[2] != q[2] || mask[3] != k[2])
       return op.emitOpError("the mask is not [B or 1, heads or 1, T, S]");
-    if (!elementOf(value).isInteger(1) && elementOf(value) != element)
-      return op.emitOpError(
-          "the mask's elements are neither i1 nor those of q");
+    if (!elementOf(value).isInteger(1) &&
+        elementOf(value) != arithmeticType(element))
+      return op.emitOpError("the mask's elements are neither i1 nor ")
+             << arithmeticType(element);
   }
   if (!op.getScale().isFinite())
     return op.emitOpError("scale is not finite");
@@ -164,7 +165,9 @@ LogicalResult GetParamOp::verifySymbolUses(SymbolTableCollection &tables) {
   auto param = tables.lookupNearestSymbolFrom<ParamOp>(*this, getParamAttr());
   if (!param)
     return emitOpError("names no parameter: ") << getParam();
-  if (param.getTensorType() != getType())
+  RankedTensorType type = param.getTensorType();
+  bool isCopy = getType() == type.clone(BFloat16Type::get(getContext()));
+  if (getType() != type && !isCopy)
     return emitOpError("has type ")
            << getType() << " but the parameter " << param.getTensorType();
   if ((*this)->getParentOfType<RepeatOp>())
@@ -264,8 +267,10 @@ LogicalResult AttentionBackwardOp::verify() {
   if (shapeOf(getLse()) != shapeOf(getQ()).drop_back())
     return emitOpError("expected lse [B, heads, T]");
   Type element = elementOf(getQ());
-  if (elementOf(getOut()) != element || elementOf(getLse()) != element)
-    return emitOpError("q, out and lse differ in their element type");
+  if (elementOf(getOut()) != element)
+    return emitOpError("q and out differ in their element type");
+  if (elementOf(getLse()) != arithmeticType(element))
+    return emitOpError("lse is not of ") << arithmeticType(element);
   if (!getDmask())
     return success();
   if (!getMask() || !isa<FloatType>(elementOf(getMask())))
@@ -302,8 +307,9 @@ LogicalResult CrossEntropyBackwardOp::verify() {
   if (shapeOf(getLse()) != shapeOf(getTargets()))
     return emitOpError("lse and dlosses do not have the shape of the rows of "
                        "logits");
-  if (elementOf(getLse()) != elementOf(getLogits()))
-    return emitOpError("logits and lse differ in their element type");
+  if (elementOf(getLse()) != arithmeticType(elementOf(getLogits())))
+    return emitOpError("lse is not of ")
+           << arithmeticType(elementOf(getLogits()));
   return success();
 }
 

@@ -175,12 +175,14 @@ public:
         if (ArrayRef(found->second.shape) != tensorType(get).getShape())
           return fail("parameter " + get.getParam() + " has another shape");
         frame.set(get, found->second);
+        round(frame, &op);
         continue;
       }
       auto rule = rules.find(op.getName().getStringRef());
       if (rule == rules.end())
         return fail("no meaning is known of " + op.getName().getStringRef());
       rule->second(frame, &op);
+      round(frame, &op);
     }
     std::vector<Tensor> results;
     for (Value value : block.getTerminator()->getOperands())
@@ -189,6 +191,27 @@ public:
   }
 
 private:
+  /// Results of bf16 have the 8 bits that it has: the nearest, of two the even
+  /// one.
+  static void round(Frame &frame, Operation *op) {
+    for (Value result : op->getResults()) {
+      auto type = dyn_cast<RankedTensorType>(result.getType());
+      if (!type || !type.getElementType().isBF16())
+        continue;
+      Tensor rounded = frame.get(result);
+      for (double &value : rounded.data) {
+        llvm::APFloat number(value);
+        bool ignored;
+        number.convert(llvm::APFloat::BFloat(),
+                       llvm::APFloat::rmNearestTiesToEven, &ignored);
+        number.convert(llvm::APFloat::IEEEdouble(),
+                       llvm::APFloat::rmNearestTiesToEven, &ignored);
+        value = number.convertToDouble();
+      }
+      frame.set(result, std::move(rounded));
+    }
+  }
+
   static llvm::Error fail(const llvm::Twine &message) {
     return llvm::createStringError(message);
   }

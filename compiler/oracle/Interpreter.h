@@ -6,7 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // Evaluates functions of the tfm dialect in double precision whatever their
-// types say, each op as its description in TfmOps.td reads. It is what kernels
+// types say, each op as its description in TfmOps.td reads; results of bf16
+// alone are rounded, as what is stored in it is. It is what kernels
 // and gradients are tested against, so it is written to be checked by eye.
 //
 //===----------------------------------------------------------------------===//

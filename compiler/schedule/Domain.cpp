@@ -21,8 +21,13 @@ bool tfm::isSplat(Value value) {
   return dense && dense.isSplat();
 }
 
+bool tfm::isWidening(Operation *op) {
+  auto cast = dyn_cast<CastOp>(op);
+  return cast && tensorType(cast.getX()).getElementType().isBF16();
+}
+
 bool tfm::isFree(Operation *op) {
-  return isViewOp(op) ||
+  return isViewOp(op) || isWidening(op) ||
          isa<IotaOp, PositionsOp, CompareOp, AndOp, OrOp, NotOp>(op) ||
          (isa<ConstantOp>(op) && isSplat(op->getResult(0)));
 }

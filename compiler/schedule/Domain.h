@@ -24,10 +24,12 @@
 namespace tfm {
 
 /// Ops that cost nothing and are computed again wherever they are used: views,
-/// indices, splats, and comparisons of what is at hand.
+/// indices, splats, comparisons of what is at hand, and widening it.
 bool isFree(mlir::Operation *op);
 /// Ops that only rename the elements of their operand.
 bool isViewOp(mlir::Operation *op);
+/// A cast from bf16: reading that costs half of reading what it becomes.
+bool isWidening(mlir::Operation *op);
 /// A constant with one value throughout.
 bool isSplat(mlir::Value value);
 

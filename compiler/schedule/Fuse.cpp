@@ -99,7 +99,8 @@ private:
     llvm::DenseSet<Value> bases;
     forEachRead(op, domain, materialised, [&](const Leaf &leaf) {
       int producer = groupOfValue(leaf.base);
-      bases.insert(leaf.base);
+      if (isWorthSharing(leaf.base))
+        bases.insert(leaf.base);
       if (producer > k)
         reachable = false;
       if (producer != k)
@@ -128,16 +129,22 @@ private:
     return replaces || !feedsReduction(op->getResult(0), k, 0);
   }
 
+  /// Whether the elements of what `op` gives are those that it takes.
+  static bool passesOn(Operation *op) {
+    return isa<ReshapeOp>(op) || isWidening(op);
+  }
+
   static Value throughViews(Value value) {
-    while (auto reshape = value.getDefiningOp<ReshapeOp>())
-      value = reshape.getX();
+    for (Operation *op = value.getDefiningOp(); op && passesOn(op);
+         op = value.getDefiningOp())
+      value = op->getOperand(0);
     return value;
   }
 
   static bool onlyReaderIs(Value value, Operation *op) {
     return llvm::all_of(value.getUsers(), [&](Operation *user) {
       return user == op ||
-             (isa<ReshapeOp>(user) && onlyReaderIs(user->getResult(0), op));
+             (passesOn(user) && onlyReaderIs(user->getResult(0), op));
     });
   }
 
@@ -183,6 +190,12 @@ private:
     return any;
   }
 
+  /// Whether to read it once for two kernels is a reason to make them one: a
+  /// single number only ties the one kernel to what the other waits for.
+  static bool isWorthSharing(Value base) {
+    return tensorType(base).getNumElements() > 1;
+  }
+
   bool shareInput(int a, int b) const {
     llvm::DenseSet<Value> bases;
     auto collect = [&](int group, llvm::function_ref<void(Value)> visit) {
@@ -190,7 +203,10 @@ private:
         forEachRead(op, result.groups[group].domain, materialised,
                     [&](const Leaf &leaf) { visit(leaf.base); });
     };
-    collect(a, [&](Value base) { bases.insert(base); });
+    collect(a, [&](Value base) {
+      if (isWorthSharing(base))
+        bases.insert(base);
+    });
     bool shared = false;
     collect(b, [&](Value base) { shared |= bases.contains(base); });
     return shared;
@@ -220,8 +236,13 @@ private:
       canSink &= !reads(between, a, ignored);
       canHoist &= !reads(b, between, ignored);
     }
-    if (!canSink && !canHoist)
-      return false;
+    if (!canSink && !canHoist) {
+      std::optional<int> moved = moveBefore(a, b);
+      if (!moved)
+        return false;
+      a += *moved;
+      canHoist = true;
+    }
     int target = canHoist ? a : b, source = canHoist ? b : a;
     Group &into = result.groups[target];
     llvm::append_range(into.ops, result.groups[source].ops);
@@ -229,10 +250,40 @@ private:
       return x->isBeforeInBlock(y);
     });
     result.groups.erase(result.groups.begin() + source);
+    number();
+    return true;
+  }
+
+  /// Moves the kernels between `a` and `b` that `b` depends on before `a`, and
+  /// says how many they are; nothing where one of them depends on `a`.
+  std::optional<int> moveBefore(int a, int b) {
+    bool ignored;
+    std::vector<bool> needed(b + 1, false);
+    needed[b] = true;
+    for (int between = b - 1; between > a; --between)
+      for (int reader = between + 1; reader <= b; ++reader)
+        if (needed[reader] && reads(reader, between, ignored))
+          needed[between] = true;
+    for (int between = a + 1; between < b; ++between)
+      if (needed[between] && reads(between, a, ignored))
+        return std::nullopt;
+    std::vector<Group> first, rest;
+    for (int between = a + 1; between < b; ++between)
+      (needed[between] ? first : rest)
+          .push_back(std::move(result.groups[between]));
+    rest.insert(rest.begin(), std::move(result.groups[a]));
+    auto next =
+        std::move(first.begin(), first.end(), result.groups.begin() + a);
+    std::move(rest.begin(), rest.end(), next);
+    number();
+    return static_cast<int>(first.size());
+  }
+
+  /// Notes which kernel each op is in.
+  void number() {
     for (auto [index, group] : llvm::enumerate(result.groups))
       for (Operation *op : group.ops)
         result.groupOf[op] = static_cast<int>(index);
-    return true;
   }
 
   Block &block;

@@ -31,20 +31,22 @@ PermanentBuffers::PermanentBuffers(ModuleOp module,
   int64_t size = element ? elementBytes(element) : 0;
   auto lay = [&](ArrayRef<ParamOp> params, bool isDecayed, int64_t offset) {
     for (ParamOp param : params) {
-      offsets[param.getSymName()] = {param, offset * size};
+      offsets[param.getSymName()] = {param, offset};
       param->setAttr("sched.offset", b.getI64IntegerAttr(offset * size));
       if (isDecayed)
         param->setAttr("sched.decayed", b.getUnitAttr());
       offset += paddedElements(param);
     }
   };
-  RegionSizes sizes = regionSizes(module, rule.decayMinRank);
+  sizes = regionSizes(module, rule.decayMinRank);
   lay(decayed, true, 0);
   lay(plain, false, sizes.decayed);
   lay(frozen, false, sizes.trained());
-  decayedBytes = sizes.decayed * size;
-  parameters = add(BufferKind::Parameter, "parameters",
-                   (sizes.trained() + sizes.frozen) * size);
+  int64_t all = sizes.trained() + sizes.frozen;
+  parameters = add(BufferKind::Parameter, "parameters", all * size);
+  if (findProgram(module, ProgramKind::Refresh))
+    copies = add(BufferKind::ParameterCopy, "copies",
+                 all * elementBytes(b.getBF16Type()));
   if (!findProgram(module, ProgramKind::Train))
     return;
   gradients = add(BufferKind::Gradient, "gradients", sizes.trained() * size);
@@ -66,21 +68,27 @@ Value PermanentBuffers::add(BufferKind kind, StringRef name, int64_t bytes,
   return buffer;
 }
 
-View PermanentBuffers::ofParameter(StringRef name, Value region) const {
+View PermanentBuffers::ofParameter(StringRef name, Type element,
+                                   Value region) const {
   auto known = offsets.find(name);
   assert(known != offsets.end() && "an unknown parameter");
   auto [param, offset] = known->second;
-  View view = contiguousView(ParamOp(param).getTensorType(), region);
-  view.offset = offset;
+  View view =
+      contiguousView(ParamOp(param).getTensorType().clone(element), region);
+  view.offset = offset * elementBytes(element);
   return view;
 }
 
-View PermanentBuffers::parameter(StringRef name) const {
-  return ofParameter(name, parameters);
+View PermanentBuffers::parameter(StringRef name, Type element) const {
+  ParamOp param = offsets.find(name)->second.first;
+  bool isOwn = element == param.getTensorType().getElementType();
+  assert((isOwn || copies) && "a copy that nothing makes");
+  return ofParameter(name, element, isOwn ? parameters : copies);
 }
 
 View PermanentBuffers::gradient(StringRef name) const {
-  return ofParameter(name, gradients);
+  ParamOp param = offsets.find(name)->second.first;
+  return ofParameter(name, param.getTensorType().getElementType(), gradients);
 }
 
 View PermanentBuffers::region(const ArenaRegion &region,
@@ -89,6 +97,9 @@ View PermanentBuffers::region(const ArenaRegion &region,
   switch (region.kind) {
   case ArenaRegion::Kind::Parameters:
     buffer = parameters;
+    break;
+  case ArenaRegion::Kind::Copies:
+    buffer = copies;
     break;
   case ArenaRegion::Kind::Gradients:
     buffer = gradients;
@@ -109,7 +120,18 @@ View PermanentBuffers::region(const ArenaRegion &region,
   }
   assert(buffer && "a region that this model does not have");
   View view = contiguousView(type, buffer);
-  view.offset = region.isDecayed ? 0 : decayedBytes;
+  int64_t before = 0;
+  switch (region.part) {
+  case ArenaRegion::Part::Decayed:
+    break;
+  case ArenaRegion::Part::Plain:
+    before = sizes.decayed;
+    break;
+  case ArenaRegion::Part::Frozen:
+    before = sizes.trained();
+    break;
+  }
+  view.offset = before * elementBytes(type.getElementType());
   return view;
 }
 

@@ -18,17 +18,19 @@
 
 namespace tfm {
 
-/// The buffers of the module: regions of parameters, gradients and optimizer
-/// state, each in the same order (parameters that decay, other trained ones,
-/// frozen ones), the caches of generation, and constants.
+/// The buffers of the module: regions of parameters, their copies, gradients
+/// and optimizer state, each in the same order (parameters that decay, other
+/// trained ones, frozen ones), the caches of generation, and constants.
 class PermanentBuffers {
 public:
   /// Makes the regions, and gives every `tfm.param` its `sched.offset` and
-  /// `sched.decayed`. Without `@train` there are no gradients and no state.
+  /// `sched.decayed`. Without `@train` there are no gradients and no state,
+  /// without `@refresh` no copies.
   PermanentBuffers(mlir::ModuleOp module,
                    const std::optional<Optimizer> &optimizer);
 
-  View parameter(llvm::StringRef name) const;
+  /// The parameter, or its copy, whichever has elements of that type.
+  View parameter(llvm::StringRef name, mlir::Type element) const;
   View gradient(llvm::StringRef name) const;
   bool isGradient(const View &view) const {
     return view.buffer && view.buffer == gradients;
@@ -41,15 +43,16 @@ public:
 private:
   mlir::Value add(sched::BufferKind kind, llvm::StringRef name, int64_t bytes,
                   mlir::ElementsAttr value = {});
-  View ofParameter(llvm::StringRef name, mlir::Value region) const;
+  View ofParameter(llvm::StringRef name, mlir::Type element,
+                   mlir::Value region) const;
 
   /// At the module's beginning.
   mlir::OpBuilder b;
   mlir::Operation *last = nullptr;
   mlir::Location loc;
-  mlir::Value parameters, gradients, state[2];
-  int64_t decayedBytes;
-  /// In bytes, from the start of their region.
+  mlir::Value parameters, copies, gradients, state[2];
+  RegionSizes sizes;
+  /// In elements, from the start of their region.
   llvm::StringMap<std::pair<ParamOp, int64_t>> offsets;
   llvm::DenseMap<int64_t, mlir::Value> caches;
   llvm::DenseMap<mlir::Attribute, mlir::Value> constants;

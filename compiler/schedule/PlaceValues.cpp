@@ -103,7 +103,8 @@ View ValuePlacer::viewOf(Value value) {
   Operation *op = value.getDefiningOp();
   assert(op && "a block argument without a place");
   if (auto get = dyn_cast<GetParamOp>(op))
-    return views[value] = permanent.parameter(get.getParam());
+    return views[value] = permanent.parameter(
+               get.getParam(), tensorType(value).getElementType());
   if (auto constant = dyn_cast<ConstantOp>(op))
     return views[value] = permanent.constant(constant);
   assert(isViewOp(op) && "not placed");

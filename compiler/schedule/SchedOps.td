@@ -61,9 +61,10 @@ def BufferKind : Sched_Enum<"BufferKind", "what a range of the arena holds, and 
     I32EnumAttrCase<"State", 2, "state">,
     I32EnumAttrCase<"Cache", 3, "cache">,
     I32EnumAttrCase<"Constant", 4, "constant">,
-    I32EnumAttrCase<"Activation", 5, "activation">]> {
+    I32EnumAttrCase<"Activation", 5, "activation">,
+    I32EnumAttrCase<"ParameterCopy", 6, "parameter_copy">]> {
   let description = [{
-    Parameters, gradients, the optimizer's state, the keys and values of
+    Parameters, their copies in a narrower type, gradients, the optimizer's state, the keys and values of
     generation and constants have bytes of their own for good. An activation
     lives in one program, from its first write to its last read.
   }];

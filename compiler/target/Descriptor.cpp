@@ -356,6 +356,7 @@ tfm_variant variantOf(const Variant &variant, DataBuilder &d) {
       .scratch_bytes = total(schedule.lookupSymbol<mlir::ModuleOp>("kernels"),
                              "sched.scratch"),
       .parameters = rangeOf(schedule, BufferKind::Parameter),
+      .copies = rangeOf(schedule, BufferKind::ParameterCopy),
       .gradients = rangeOf(schedule, BufferKind::Gradient),
       .optimizer = rangeOf(schedule, BufferKind::State),
       .activations = {arena - activations, activations},

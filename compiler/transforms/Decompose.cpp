@@ -138,7 +138,10 @@ void decompose(TfmBuilder b, TopKOp op) {
 template <typename Op> struct CrossEntropyParts {
   TfmBuilder b;
   Op op;
-  RankedTensorType type = tensorType(op.getLogits());
+  /// In the type that they are computed with.
+  Value logits =
+      b.cast(op.getLogits(), tensorType(op.getLse()).getElementType());
+  RankedTensorType type = tensorType(logits);
   RankedTensorType rows = tensorType(op.getLse());
   double smoothing = op.getLabelSmoothing().convertToDouble();
 
@@ -173,7 +176,7 @@ template <typename Op> struct CrossEntropyParts {
 
 void decompose(TfmBuilder b, CrossEntropyOp op) {
   CrossEntropyParts<CrossEntropyOp> parts{b, op};
-  Value logits = op.getLogits();
+  Value logits = parts.logits;
   Value max =
       ReduceMaxOp::create(b.builder, b.loc, logits, parts.type.getRank() - 1);
   Value e = b.exp(b.sub(logits, b.broadcast(max, parts.type)));
@@ -195,14 +198,15 @@ void decompose(TfmBuilder b, CrossEntropyOp op) {
 
 void decompose(TfmBuilder b, CrossEntropyBackwardOp op) {
   CrossEntropyParts<CrossEntropyBackwardOp> parts{b, op};
-  Value logits = op.getLogits();
+  Value logits = parts.logits;
   Value softmax = b.exp(b.sub(logits, parts.perClass(op.getLse())));
   double other = parts.smoothing / parts.type.getShape().back();
   Value wanted = b.select(parts.isTarget(),
                           b.constant(logits, 1.0 - parts.smoothing + other),
                           b.constant(logits, other));
   Value dlosses = parts.unlessIgnored(op.getDlosses());
-  op.replaceAllUsesWith(b.mul(b.sub(softmax, wanted), parts.perClass(dlosses)));
+  Value dlogits = b.mul(b.sub(softmax, wanted), parts.perClass(dlosses));
+  op.replaceAllUsesWith(b.cast(dlogits, op.getType().getElementType()));
 }
 
 struct DecomposePass : tfm::impl::DecomposePassBase<DecomposePass> {

@@ -18,9 +18,10 @@ struct CpuMachine;
 /// What `tfm.attention` says, over memrefs of static strides whose last axis is
 /// contiguous. Heads may be interleaved, as in a [B, T, 3 * heads * d] buffer.
 struct AttentionSpec {
-  /// [B, heads, T, d], [B, kv_heads, S, d], [B, kv_heads, S, e].
+  /// [B, heads, T, d], [B, kv_heads, S, d], [B, kv_heads, S, e]; of f32 or of
+  /// bf16.
   mlir::MemRefType q, k, v;
-  /// [B, heads, T, e] and [B, heads, T].
+  /// [B, heads, T, e] of their type, and [B, heads, T] of f32.
   mlir::MemRefType out, lse;
   /// [B or 1, heads or 1, T, S], or null. f32 is added to the scores; i8 or i1,
   /// a byte for each element, keeps where it is not 0.
@@ -44,6 +45,8 @@ struct AttentionSpec {
 /// transposed scores [keys, queries] of a block stay in the cache, with queries
 /// in the lanes, so that the softmax needs no reduction across lanes. Keys that
 /// no query of the block sees are skipped. Threads share (batch, head, block).
+/// Of bf16, a head's keys and values are widened to scratch first, and a head
+/// has one thread.
 ///
 /// Returns a kernel with a null `func`, after an error at the module, where
 /// strides do not fit.

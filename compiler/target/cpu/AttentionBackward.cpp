@@ -29,11 +29,11 @@ public:
 
 private:
   int64_t transposedQ = 0, transposedDout = 0, weights = 0, dScores = 0,
-          dotProducts = 0, dqTile = 0, copyOfK = 0, copyOfQ = 0, copyOfDout = 0,
-          sumOfDk = 0, sumOfDv = 0, dMasks = 0, dMaskRows = 0;
+          dotProducts = 0, dqTile = 0, copyOfK = 0, copyOfV = 0, copyOfQ = 0,
+          copyOfDout = 0, sumOfDk = 0, sumOfDv = 0, dMasks = 0, dMaskRows = 0;
   Value q, k, v, out, lse, dout, dq, dk, dv, dmask;
   Value batch, queryHead;
-  RowsView keysView, paddedKeys, valuesView, dkView, dvView;
+  RowsView keysView, wholeKeys, valuesView, dkView, dvView;
 
   void oneHeadOfKeys(Value batchIndex, Value kvHead);
   void oneBlock(Value first);
@@ -43,12 +43,12 @@ private:
   void zero(RowsView rows, int64_t columns);
   void copy(RowsView from, RowsView to, Value rows, int64_t columns);
   void addToMask();
-  /// Where gradient rows are summed: in the result itself where whole vectors
-  /// fit its rows, else in scratch.
+  /// Where gradient rows are summed: in the result itself where it is of f32
+  /// and whole vectors fit its rows, else in scratch.
   RowsView sumView(RowsView result, int64_t columns, int64_t offset) {
-    if (paddedWidth(columns) == 0)
+    if (copyWidth(columns) == 0)
       return result;
-    return {at(offset), kb.i64(paddedWidth(columns))};
+    return {at(offset), kb.i64(copyWidth(columns))};
   }
   Value elementAt(int64_t offset, Value s, int64_t v) {
     return kb.at(kb.at(at(offset), kb.mul(s, block)), v * kb.lanes);
@@ -70,11 +70,12 @@ Kernel AttentionBackward::emit(StringRef name) {
   dScores = reserve(rows * block);
   dotProducts = reserve(block);
   dqTile = reserve(block * llvm::alignTo(d, kb.lanes));
-  copyOfK = reserve(keys * paddedWidth(d));
-  copyOfQ = reserve(block * paddedWidth(d));
-  copyOfDout = reserve(block * paddedWidth(e));
-  sumOfDk = reserve(keys * paddedWidth(d));
-  sumOfDv = reserve(keys * paddedWidth(e));
+  copyOfK = reserve(keys * copyWidth(d));
+  copyOfV = reserve(keys * widenedWidth(e));
+  copyOfQ = reserve(block * copyWidth(d));
+  copyOfDout = reserve(block * copyWidth(e));
+  sumOfDk = reserve(keys * copyWidth(d));
+  sumOfDv = reserve(keys * copyWidth(e));
   if (spec.dmask) {
     dMasks = reserve(llvm::alignTo(rows, kb.lanes) * block);
     dMaskRows = reserve(block * (keys + kb.lanes) + kb.lanes);
@@ -140,11 +141,10 @@ void AttentionBackward::zero(RowsView rows, int64_t columns) {
 void AttentionBackward::copy(RowsView from, RowsView to, Value rows,
                              int64_t columns) {
   kb.loop(kb.i64(0), rows, 1, [&](Value row) {
-    Value source = kb.at(from.ptr, kb.mul(row, from.stride));
-    Value target = kb.at(to.ptr, kb.mul(row, to.stride));
+    Value source = rowOf(from, row), target = rowOf(to, row);
     for (int64_t column = 0; column < columns; column += kb.lanes)
-      kb.store(kb.load(kb.at(source, column)), kb.at(target, column),
-               columnMask(column, columns));
+      store(load(from, source, column), to, target, column,
+            columnMask(column, columns));
   });
 }
 
@@ -152,7 +152,11 @@ void AttentionBackward::oneHeadOfKeys(Value batchIndex, Value kvHead) {
   batch = batchIndex;
   keysView = head(k, spec.k, batch, kvHead);
   valuesView = head(v, spec.v, batch, kvHead);
-  paddedKeys = padded(keysView, kb.i64(keys), d, copyOfK);
+  wholeKeys = readable(keysView, kb.i64(keys), d, copyOfK);
+  if (narrow) {
+    keysView = wholeKeys;
+    valuesView = readable(valuesView, kb.i64(keys), e, copyOfV);
+  }
   RowsView dkRows = head(dk, spec.dk, batch, kvHead);
   RowsView dvRows = head(dv, spec.dv, batch, kvHead);
   dkView = sumView(dkRows, d, sumOfDk);
@@ -165,9 +169,9 @@ void AttentionBackward::oneHeadOfKeys(Value batchIndex, Value kvHead) {
     kb.loop(kb.i64(0), kb.i64(queries), block,
             [&](Value first) { oneBlock(first); });
   });
-  if (paddedWidth(d))
+  if (copyWidth(d))
     copy(dkView, dkRows, kb.i64(keys), d);
-  if (paddedWidth(e))
+  if (copyWidth(e))
     copy(dvView, dvRows, kb.i64(keys), e);
 }
 
@@ -175,13 +179,12 @@ void AttentionBackward::oneHeadOfKeys(Value batchIndex, Value kvHead) {
 void AttentionBackward::dotsOfRows(RowsView x, RowsView y, int64_t columns) {
   kb.loop(kb.i64(0), blockQueries, 1, [&](Value t) {
     Value row = kb.add(t0, t);
-    Value xRow = kb.at(x.ptr, kb.mul(row, x.stride));
-    Value yRow = kb.at(y.ptr, kb.mul(row, y.stride));
+    Value xRow = rowOf(x, row), yRow = rowOf(y, row);
     Value sum = kb.splat(0.0);
     for (int64_t column = 0; column < columns; column += kb.lanes) {
       Value mask = columnMask(column, columns);
-      sum = kb.fma(kb.load(kb.at(xRow, column), mask),
-                   kb.load(kb.at(yRow, column), mask), sum);
+      sum =
+          kb.fma(load(x, xRow, column, mask), load(y, yRow, column, mask), sum);
     }
     Value dot = vector::ReductionOp::create(kb.b, kb.loc,
                                             vector::CombiningKind::ADD, sum);
@@ -196,6 +199,12 @@ void AttentionBackward::oneBlock(Value first) {
   RowsView doutRows = head(dout, spec.dout, batch, queryHead);
   RowsView outRows = head(out, spec.out, batch, queryHead);
   dotsOfRows(doutRows, outRows, e);
+  RowsView wholeQueries = readableBlock(queryRows, d, copyOfQ);
+  RowsView wholeDout = readableBlock(doutRows, e, copyOfDout);
+  if (narrow) {
+    queryRows = wholeQueries;
+    doutRows = wholeDout;
+  }
   transposeBlock(queryRows, d, at(transposedQ));
   transposeBlock(doutRows, e, at(transposedDout));
   scores(keysView, d, at(transposedQ), at(weights));
@@ -203,17 +212,13 @@ void AttentionBackward::oneBlock(Value first) {
   derivative();
 
   auto ofBlock = [&](RowsView rows) {
-    return RowsView{kb.at(rows.ptr, kb.mul(t0, rows.stride)), rows.stride};
+    return RowsView{rowOf(rows, t0), rows.stride, rows.element};
   };
-  accumulateKeys(at(weights),
-                 padded(ofBlock(doutRows), blockQueries, e, copyOfDout), e,
-                 dvView);
-  accumulateKeys(at(dScores),
-                 padded(ofBlock(queryRows), blockQueries, d, copyOfQ), d,
-                 dkView);
+  accumulateKeys(at(weights), ofBlock(wholeDout), e, dvView);
+  accumulateKeys(at(dScores), ofBlock(wholeQueries), d, dkView);
   Value from = panelStart(panelFrom), to = panelStart(panelTo);
   RowsView tile{at(dqTile), kb.i64(llvm::alignTo(d, kb.lanes))};
-  sumOverKeys(at(dScores), paddedKeys, d, from, kb.sub(to, from), tile);
+  sumOverKeys(at(dScores), wholeKeys, d, from, kb.sub(to, from), tile);
   copy(tile, ofBlock(head(dq, spec.dq, batch, queryHead)), blockQueries, d);
   if (spec.dmask)
     addToMask();

@@ -43,7 +43,7 @@ AttentionBlock::AttentionBlock(OpBuilder &builder, ModuleOp module,
                                const CpuMachine &target,
                                int64_t vectorsPerBlock)
     : spec(spec), module(module), kb(builder, module, target.lanes),
-      tileRows(target.tileRows()) {
+      tileRows(target.tileRows()), narrow(spec.q.getElementType().isBF16()) {
   ArrayRef<int64_t> q = spec.q.getShape(), k = spec.k.getShape(),
                     v = spec.v.getShape();
   batches = q[0];
@@ -104,25 +104,58 @@ RowsView AttentionBlock::head(Value ptr, MemRefType type, Value batch,
                               Value head) {
   SmallVector<int64_t> strides = stridesOf(type);
   Value offset = kb.add(kb.mul(batch, strides[0]), kb.mul(head, strides[1]));
-  return {kb.at(ptr, offset), kb.i64(strides[2])};
+  Type element = type.getElementType();
+  return {kb.at(ptr, offset, element), kb.i64(strides[2]), element};
 }
 
-int64_t AttentionBlock::paddedWidth(int64_t columns) const {
-  return columns % kb.lanes == 0 ? 0 : llvm::alignTo(columns, kb.lanes);
+Value AttentionBlock::rowOf(RowsView view, Value row) {
+  return kb.at(view.ptr, kb.mul(row, view.stride), view.element);
 }
 
-RowsView AttentionBlock::padded(RowsView view, Value rows, int64_t columns,
-                                int64_t offset) {
-  int64_t stride = paddedWidth(columns);
+Value AttentionBlock::load(RowsView view, Value row, int64_t column,
+                           Value mask) {
+  return kb.load(kb.at(row, column, view.element), mask, view.element);
+}
+
+void AttentionBlock::store(Value vector, RowsView view, Value row,
+                           int64_t column, Value mask) {
+  kb.store(vector, kb.at(row, column, view.element), mask, view.element);
+}
+
+int64_t AttentionBlock::copyWidth(int64_t columns) const {
+  return columns % kb.lanes == 0 && !narrow ? 0
+                                            : llvm::alignTo(columns, kb.lanes);
+}
+
+RowsView AttentionBlock::readable(RowsView view, Value rows, int64_t columns,
+                                  int64_t offset) {
+  int64_t stride = copyWidth(columns);
   if (stride == 0)
     return view;
-  Value to = at(offset);
-  for (int64_t column = 0; column < columns; column += kb.lanes)
-    kb.call(packRows(kb, 1),
-            {kb.at(view.ptr, column), view.stride, rows,
-             kb.i64(std::min(kb.lanes, columns - column)), kb.at(to, column),
-             kb.i64(stride), kb.i64(1), kb.i64(0)});
-  return {to, kb.i64(stride)};
+  RowsView copy{at(offset), kb.i64(stride)};
+  if (!narrow) {
+    for (int64_t column = 0; column < columns; column += kb.lanes)
+      kb.call(packRows(kb, 1),
+              {kb.at(view.ptr, column), view.stride, rows,
+               kb.i64(std::min(kb.lanes, columns - column)),
+               kb.at(copy.ptr, column), copy.stride, kb.i64(1), kb.i64(0)});
+    return copy;
+  }
+  kb.loop(kb.i64(0), rows, 1, [&](Value row) {
+    Value from = rowOf(view, row), to = rowOf(copy, row);
+    for (int64_t column = 0; column < columns; column += kb.lanes)
+      kb.store(load(view, from, column, columnMask(column, columns)),
+               kb.at(to, column));
+  });
+  return copy;
+}
+
+RowsView AttentionBlock::readableBlock(RowsView view, int64_t columns,
+                                       int64_t offset) {
+  RowsView own{rowOf(view, t0), view.stride, view.element};
+  RowsView copy = readable(own, blockQueries, columns, offset);
+  Value back = kb.sub(kb.i64(0), kb.mul(t0, copy.stride));
+  return {kb.at(copy.ptr, back, copy.element), copy.stride, copy.element};
 }
 
 Value AttentionBlock::panelStart(Value panel) {

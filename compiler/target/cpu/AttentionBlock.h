@@ -19,6 +19,8 @@ struct RowsView {
   mlir::Value ptr;
   /// From one row to the next, in elements.
   mlir::Value stride;
+  /// Null for f32.
+  mlir::Type element = nullptr;
 };
 
 /// What attention and its derivative share: shapes, the cut into blocks, and
@@ -61,12 +63,28 @@ protected:
   /// Rows of head `head` of batch `batch` of a [B, heads, rows, width] buffer.
   RowsView head(mlir::Value ptr, mlir::MemRefType type, mlir::Value batch,
                 mlir::Value head);
-  /// `rows` rows of `columns` elements of `view`, padded in scratch at `offset`
-  /// (see `paddedWidth`) if a vector would run past a row's end, else `view`.
-  RowsView padded(RowsView view, mlir::Value rows, int64_t columns,
-                  int64_t offset);
-  /// Elements of a padded row; 0 where no padding is needed.
-  int64_t paddedWidth(int64_t columns) const;
+  /// Row `row` of a view, and vectors from a column of a row on.
+  mlir::Value rowOf(RowsView view, mlir::Value row);
+  mlir::Value load(RowsView view, mlir::Value row, int64_t column,
+                   mlir::Value mask = {});
+  void store(mlir::Value vector, RowsView view, mlir::Value row, int64_t column,
+             mlir::Value mask);
+  /// `rows` rows of `columns` elements of `view`, in scratch at `offset` if
+  /// they are of bf16, or if a vector would run past a row's end (see
+  /// `copyWidth`), else `view`.
+  RowsView readable(RowsView view, mlir::Value rows, int64_t columns,
+                    int64_t offset);
+  /// The same of the block's rows: row `t0` of what is returned is that of
+  /// `view`.
+  RowsView readableBlock(RowsView view, int64_t columns, int64_t offset);
+  /// Elements of a row in scratch; 0 where rows are read where they lie.
+  int64_t copyWidth(int64_t columns) const;
+  /// The same for what is read in any steps: only bf16 is copied.
+  int64_t widenedWidth(int64_t columns) const {
+    return narrow ? copyWidth(columns) : 0;
+  }
+  /// Whether q, k, v and what comes of them are of bf16.
+  const bool narrow;
 
   /// Sets up one block of queries: `t0` is its first.
   void enterBlock(mlir::Value t0);

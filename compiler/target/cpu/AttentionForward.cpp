@@ -41,7 +41,9 @@ public:
     weights = reserve(llvm::alignTo(keys, spec.dropout ? 64 : 1) * block);
     inverse = reserve(block);
     outTile = reserve(block * outWidth);
-    copyOfV = reserve(keys * paddedWidth(e));
+    copyOfV = reserve(keys * copyWidth(e));
+    copyOfK = reserve(keys * widenedWidth(d));
+    copyOfQ = reserve(block * widenedWidth(d));
     SmallVector<Type> buffers{spec.q, spec.k, spec.v};
     if (spec.mask)
       buffers.push_back(spec.mask);
@@ -60,7 +62,7 @@ public:
     KernelArguments arguments(func);
     // Where values are copied, a head has one owner; else its blocks may have
     // several.
-    bool shareBlocks = paddedWidth(e) == 0;
+    bool shareBlocks = copyWidth(e) == 0;
     int64_t items = batches * heads * (shareBlocks ? blocks : 1);
     auto [from, to] = kb.share(kb.i64(items), kb.toI64(arguments.thread),
                                kb.toI64(arguments.threads));
@@ -70,8 +72,10 @@ public:
       queryHead = kb.rem(pair, kb.i64(heads));
       Value kvHead = kb.div(queryHead, heads / kvHeads);
       keysView = head(k, spec.k, batch, kvHead);
+      if (narrow)
+        keysView = readable(keysView, kb.i64(keys), d, copyOfK);
       valuesView =
-          padded(head(v, spec.v, batch, kvHead), kb.i64(keys), e, copyOfV);
+          readable(head(v, spec.v, batch, kvHead), kb.i64(keys), e, copyOfV);
       if (shareBlocks)
         oneBlock(kb.mul(kb.rem(item, kb.i64(blocks)), block));
       else
@@ -83,7 +87,7 @@ public:
 
 private:
   int64_t outWidth = 0, transposedQ = 0, weights = 0, inverse = 0, outTile = 0,
-          copyOfV = 0;
+          copyOfV = 0, copyOfK = 0, copyOfQ = 0;
   Value q, k, v, out, lse, batch, queryHead;
   RowsView keysView, valuesView;
 
@@ -94,7 +98,10 @@ private:
   void oneBlock(Value first) {
     enterBlock(first);
     loadMask(batch, queryHead);
-    transposeBlock(head(q, spec.q, batch, queryHead), d, at(transposedQ));
+    RowsView queryRows = head(q, spec.q, batch, queryHead);
+    if (narrow)
+      queryRows = readableBlock(queryRows, d, copyOfQ);
+    transposeBlock(queryRows, d, at(transposedQ));
     scores(keysView, d, at(transposedQ), at(weights));
     softmax();
     if (spec.dropout)
@@ -110,10 +117,10 @@ private:
     kb.loop(kb.i64(0), blockQueries, 1, [&](Value t) {
       Value factor = kb.splat(kb.loadScalar(kb.at(at(inverse), t)));
       Value from = kb.at(tile.ptr, kb.mul(t, outWidth));
-      Value to = kb.at(rows.ptr, kb.mul(kb.add(t0, t), rows.stride));
+      Value to = rowOf(rows, kb.add(t0, t));
       for (int64_t column = 0; column < e; column += kb.lanes)
-        kb.store(kb.mulf(kb.load(kb.at(from, column)), factor),
-                 kb.at(to, column), columnMask(column, e));
+        store(kb.mulf(kb.load(kb.at(from, column)), factor), rows, to, column,
+              columnMask(column, e));
     });
   }
 

@@ -9,6 +9,7 @@
 
 #include "compiler/schedule/Launches.h"
 #include "compiler/schedule/View.h"
+#include "compiler/target/cpu/ElementEmitter.h"
 #include "compiler/target/cpu/RowKernel.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -48,25 +49,41 @@ Kernel tfm::emitCacheUpdateKernel(OpBuilder &builder, ModuleOp module,
         k.b, k.loc, builder.getI32Type(),
         k.at(positions, k.mul(sequence, starts.strides[0])));
     start = arith::ExtSIOp::create(k.b, k.loc, k.i64Type, start);
+    // Elements only move: nothing asks what they are.
+    Type element = memoryType(from.element);
+    auto vector = VectorType::get({lanes}, element);
+    auto bytes = static_cast<unsigned>(elementBytes(from.element));
+    auto forward = [&](Value pointer, Value offset) -> Value {
+      return LLVM::GEPOp::create(k.b, k.loc, k.ptrType, element, pointer,
+                                 ValueRange{offset});
+    };
     auto rows = [&](Value pointer, const View &view) {
-      return k.at(pointer, k.add(k.mul(sequence, view.strides[0]),
-                                 k.mul(head, view.strides[1])));
+      return forward(pointer, k.add(k.mul(sequence, view.strides[0]),
+                                    k.mul(head, view.strides[1])));
     };
     Value source = rows(updates, from), target = rows(base, cache);
     // Rows beyond either end of the cache are left out.
     Value first = k.max(k.i64(0), k.sub(k.i64(0), start));
     Value last = k.min(k.i64(count), k.sub(k.i64(capacity), start));
     k.loop(first, last, 1, [&](Value row) {
-      Value in = k.at(source, k.mul(row, from.strides[2]));
-      Value out = k.at(target, k.mul(k.add(start, row), cache.strides[2]));
+      Value in = forward(source, k.mul(row, from.strides[2]));
+      Value out = forward(target, k.mul(k.add(start, row), cache.strides[2]));
       int64_t whole = width / lanes * lanes;
       if (whole)
         k.loop(k.i64(0), k.i64(whole), lanes, [&](Value column) {
-          k.store(k.load(k.at(in, column)), k.at(out, column));
+          Value moved = LLVM::LoadOp::create(k.b, k.loc, vector,
+                                             forward(in, column), bytes);
+          LLVM::StoreOp::create(k.b, k.loc, moved, forward(out, column), bytes);
         });
       if (whole < width) {
-        Value mask = k.maskOf(k.i64(width - whole));
-        k.store(k.load(k.at(in, whole), mask), k.at(out, whole), mask);
+        Value mask = k.maskOf(k.i64(width - whole)), rest = k.i64(whole);
+        Value zero =
+            arith::ConstantOp::create(k.b, k.loc, k.b.getZeroAttr(vector));
+        auto alignment = k.b.getI32IntegerAttr(static_cast<int32_t>(bytes));
+        Value moved = LLVM::MaskedLoadOp::create(
+            k.b, k.loc, vector, forward(in, rest), mask, zero, alignment);
+        LLVM::MaskedStoreOp::create(k.b, k.loc, moved, forward(out, rest), mask,
+                                    alignment);
       }
     });
   });

@@ -128,7 +128,25 @@ Type ElementEmitter::typeOf(Type element, bool vector) const {
   return vector ? Type(VectorType::get({k.lanes}, element)) : element;
 }
 
+/// `element`, in a vector where `like` is one.
+static Type withElement(Type element, Value like) {
+  auto vector = dyn_cast<VectorType>(like.getType());
+  return vector ? vector.clone(element) : element;
+}
+
+Value ElementEmitter::toMemory(Value value, Type element) {
+  Type stored = withElement(memoryType(element), value);
+  if (element.isInteger(1))
+    return arith::ExtUIOp::create(k.b, k.loc, stored, value);
+  if (element.isBF16())
+    return arith::BitcastOp::create(k.b, k.loc, stored, value);
+  return value;
+}
+
 Value ElementEmitter::fromMemory(Value value, Type element) {
+  if (element.isBF16())
+    return arith::BitcastOp::create(k.b, k.loc, withElement(element, value),
+                                    value);
   if (!element.isInteger(1))
     return value;
   Value zero =
@@ -273,9 +291,7 @@ void ElementEmitter::store(unsigned index, Value vector) {
   const Window &window = writes[index];
   Type element = window.view.element;
   unsigned alignment = alignmentOf(element);
-  if (element.isInteger(1))
-    vector = arith::ExtUIOp::create(k.b, k.loc, typeOf(k.b.getI8Type(), true),
-                                    vector);
+  vector = toMemory(vector, element);
   Value offsets;
   if (window.perElement) {
     offsets = elementIndex(window);
@@ -313,10 +329,7 @@ void ElementEmitter::store(unsigned index, Value vector) {
 void ElementEmitter::storeScalar(unsigned index, Value scalarValue) {
   const Window &window = writes[index];
   Type element = window.view.element;
-  if (element.isInteger(1))
-    scalarValue =
-        arith::ExtUIOp::create(k.b, k.loc, k.b.getI8Type(), scalarValue);
-  LLVM::StoreOp::create(k.b, k.loc, scalarValue,
+  LLVM::StoreOp::create(k.b, k.loc, toMemory(scalarValue, element),
                         address(k, window.pointer, element, rowOffset(window)),
                         alignmentOf(element));
 }

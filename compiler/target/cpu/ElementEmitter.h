@@ -17,10 +17,11 @@
 
 namespace tfm {
 
-/// Elements of a tensor as they lie in memory: booleans are bytes.
+/// Elements of a tensor as kernels load and store them: booleans are bytes, and
+/// bf16 its bits, as few processors move masked vectors of it.
 inline mlir::Type memoryType(mlir::Type element) {
-  return element.isInteger(1) ? mlir::IntegerType::get(element.getContext(), 8)
-                              : element;
+  unsigned bits = element.isInteger(1) ? 8 : element.isBF16() ? 16 : 0;
+  return bits ? mlir::IntegerType::get(element.getContext(), bits) : element;
 }
 
 /// Emits the elementwise part of kernels: vectors of a row's columns, or a
@@ -102,6 +103,7 @@ private:
   mlir::Value dropout(mlir::Operation *op);
   mlir::Type typeOf(mlir::Type element, bool vector) const;
   mlir::Value fromMemory(mlir::Value value, mlir::Type element);
+  mlir::Value toMemory(mlir::Value value, mlir::Type element);
   mlir::Value columnNumbers();
 
   KernelBuilder &k;

@@ -156,6 +156,10 @@ public:
          to = getElementTypeOrSelf(type);
     if (from == to)
       return x;
+    if (from.isBF16())
+      return arith::ExtFOp::create(k.b, k.loc, type, x);
+    if (to.isBF16())
+      return arith::TruncFOp::create(k.b, k.loc, type, x);
     if (from.isInteger(1)) {
       Value wide = x;
       Type i32 = k.b.getI32Type();

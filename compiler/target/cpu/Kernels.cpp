@@ -28,8 +28,8 @@ LogicalResult verifyElements(Operation *step) {
   auto isKnown = [](Type type) {
     auto shaped = dyn_cast<ShapedType>(type);
     Type element = shaped ? shaped.getElementType() : Type();
-    return !element || element.isF32() || element.isSignlessInteger(32) ||
-           element.isSignlessInteger(1);
+    return !element || element.isF32() || element.isBF16() ||
+           element.isSignlessInteger(32) || element.isSignlessInteger(1);
   };
   WalkResult walked = step->walk([&](Operation *op) {
     if (auto product = dyn_cast<MatmulOp>(op);
@@ -55,8 +55,11 @@ MemRefType storedType(Value argument) {
   if (!argument)
     return {};
   auto type = cast<MemRefType>(argument.getType());
-  return MemRefType::get(type.getShape(), memoryType(type.getElementType()),
-                         type.getLayout());
+  Type element = type.getElementType();
+  return element.isInteger(1)
+             ? MemRefType::get(type.getShape(), memoryType(element),
+                               type.getLayout())
+             : type;
 }
 
 /// Where a result is written; null where it is not.

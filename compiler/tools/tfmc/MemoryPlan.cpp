@@ -207,6 +207,7 @@ MemoryReport tfm::planModelMemory(mlir::ModuleOp module,
     types.add(buffer, buffer.getBytes(), byType[buffer.getKind()]);
     switch (buffer.getKind()) {
     case sched::BufferKind::Parameter:
+    case sched::BufferKind::ParameterCopy:
       memory.parameters += buffer.getBytes();
       break;
     case sched::BufferKind::Gradient:

@@ -53,7 +53,7 @@ func.func @f(%q: tensor<2x4x8x16xf32>, %l: tensor<2x4x7xf32>) {
 // -----
 
 func.func @f(%q: tensor<2x4x8x16xf32>, %l: tensor<2x4x8xf64>) {
-  // expected-error@+1 {{q, out and lse differ in their element type}}
+  // expected-error@+1 {{lse is not of 'f32'}}
   %dq, %dk, %dv = tfm.attention_backward %q, %q, %q, %q, %l, %q {scale = 0.5 : f64}
       : (tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8xf64>, tensor<2x4x8x16xf32>)
       -> (tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>)

@@ -118,7 +118,7 @@ func.func @f(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x8x16xf64>) {
 // -----
 
 func.func @f(%q: tensor<2x4x8x16xf32>, %m: tensor<1x1x8x8xi32>) {
-  // expected-error@+1 {{the mask's elements are neither i1 nor those of q}}
+  // expected-error@+1 {{the mask's elements are neither i1 nor 'f32'}}
   %o, %l = tfm.attention %q, %q, %q mask %m {scale = 1.0 : f64} : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<1x1x8x8xi32>
   return
 }

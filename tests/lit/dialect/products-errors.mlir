@@ -82,8 +82,8 @@ func.func @f(%base: tensor<2x4x64x16xf32>, %new: tensor<2x4x1x16xf64>, %at: tens
 
 // -----
 
-func.func @matmul_accumulator(%a: tensor<4x8xf32>, %b: tensor<8x8xf32>) {
-  // expected-error @+1 {{'tfm.matmul' op adds up terms of 'f32' in 'bf16': expected a type that is no narrower}}
-  %y = tfm.matmul %a, %b : tensor<4x8xf32>, tensor<8x8xf32> accumulate bf16
+func.func @matmul_accumulator(%a: tensor<4x8xf64>, %b: tensor<8x8xf64>) {
+  // expected-error @+1 {{'tfm.matmul' op adds up terms of 'f64' in 'f32': expected a type that is no narrower}}
+  %y = tfm.matmul %a, %b : tensor<4x8xf64>, tensor<8x8xf64> accumulate f32
   return
 }

@@ -8,6 +8,14 @@ func.func @matmul(%a: tensor<4x8xf32>, %b: tensor<16x8xf32>, %c: tensor<3x5x4xf3
   %y = tfm.matmul %a, %b transpose_b : tensor<4x8xf32>, tensor<16x8xf32>
   // CHECK: tfm.matmul %{{.*}}, %{{.*}} : tensor<4x8xf32>, tensor<8x16xf32> accumulate f64
   %wide = tfm.matmul %a, %d : tensor<4x8xf32>, tensor<8x16xf32> accumulate f64
+  // Sums have the type that they are added up in.
+  // CHECK: tfm.neg %{{.*}} : tensor<4x16xf64>
+  %w = tfm.neg %wide : tensor<4x16xf64>
+  %a8 = tfm.cast %a : tensor<4x8xf32> to tensor<4x8xbf16>
+  // CHECK: tfm.matmul %{{.*}}, %{{.*}} transpose_b : tensor<4x8xbf16>, tensor<4x8xbf16>{{$}}
+  %narrow = tfm.matmul %a8, %a8 transpose_b : tensor<4x8xbf16>, tensor<4x8xbf16>
+  // CHECK: tfm.neg %{{.*}} : tensor<4x4xf32>
+  %v = tfm.neg %narrow : tensor<4x4xf32>
   // CHECK: tfm.matmul %{{.*}}, %{{.*}} transpose_a : tensor<3x5x4xf32>, tensor<3x5x4xf32>{{$}}
   %z = tfm.matmul %c, %c transpose_a : tensor<3x5x4xf32>, tensor<3x5x4xf32>
   // CHECK: tfm.neg %{{.*}} : tensor<4x16xf32>

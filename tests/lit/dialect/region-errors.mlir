@@ -1,8 +1,8 @@
 // RUN: tfm-opt %s -split-input-file -verify-diagnostics
 
 // A name that is no part of the arena would be a buffer of its own.
-// expected-error@+1 {{has no region "parameters.frozen"}}
-func.func @update(%p: tensor<8xf32> {tfm.region = "parameters.frozen"}) {
+// expected-error@+1 {{has no region "parameters.thawed"}}
+func.func @update(%p: tensor<8xf32> {tfm.region = "parameters.thawed"}) {
   return
 }
 

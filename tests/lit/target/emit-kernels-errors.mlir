@@ -10,17 +10,17 @@
 module {
   sched.program @p {
     %x = sched.buffer activation "x" at 0 live [0, 0] : memref<64xi8>
-    %y = sched.buffer activation "y" at 64 live [0, 0] : memref<64xi8>
+    %y = sched.buffer activation "y" at 64 live [0, 0] : memref<128xi8>
     %a = sched.view %x at 0 : memref<64xi8> to memref<4x4xf32, strided<[4, 1]>>
-    %b = sched.view %y at 0 : memref<64xi8> to memref<4x4xf32, strided<[4, 1]>>
+    %b = sched.view %y at 0 : memref<128xi8> to memref<4x4xf64, strided<[4, 1]>>
     // expected-error @+1 {{no kernel adds up a matrix product in 'f64'}}
     sched.launch matmul 4 by 4 reads(%a, %a : memref<4x4xf32, strided<[4, 1]>>, memref<4x4xf32, strided<[4, 1]>>)
-        writes(%b : memref<4x4xf32, strided<[4, 1]>>) [memory, memory, point] {
-    ^bb0(%p: memref<4x4xf32, strided<[4, 1]>>, %q: memref<4x4xf32, strided<[4, 1]>>, %r: memref<4x4xf32, strided<[4, 1]>>):
+        writes(%b : memref<4x4xf64, strided<[4, 1]>>) [memory, memory, point] {
+    ^bb0(%p: memref<4x4xf32, strided<[4, 1]>>, %q: memref<4x4xf32, strided<[4, 1]>>, %r: memref<4x4xf64, strided<[4, 1]>>):
       %s = sched.read %p : memref<4x4xf32, strided<[4, 1]>> to tensor<4x4xf32>
       %t = sched.read %q : memref<4x4xf32, strided<[4, 1]>> to tensor<4x4xf32>
       %u = tfm.matmul %s, %t : tensor<4x4xf32>, tensor<4x4xf32> accumulate f64
-      sched.write %u, %r : tensor<4x4xf32> to memref<4x4xf32, strided<[4, 1]>>
+      sched.write %u, %r : tensor<4x4xf64> to memref<4x4xf64, strided<[4, 1]>>
     }
   }
 }

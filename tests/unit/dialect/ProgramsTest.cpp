@@ -23,13 +23,18 @@ TEST(Programs, AreKnownByTheirNames) {
 
 TEST(ArenaRegions, AreReadAsTheyAreWritten) {
   using Kind = ArenaRegion::Kind;
-  for (Kind kind :
-       {Kind::Parameters, Kind::Gradients, Kind::State0, Kind::State1})
-    for (bool isDecayed : {false, true}) {
-      ArenaRegion region = ArenaRegion::ofParameters(kind, isDecayed);
-      EXPECT_EQ(ArenaRegion::parse(region.name()), region) << region.name();
-    }
-  EXPECT_EQ(ArenaRegion::ofParameters(Kind::State1, true).name(),
+  using Part = ArenaRegion::Part;
+  auto expectRead = [](Kind kind, Part part) {
+    ArenaRegion region = ArenaRegion::ofParameters(kind, part);
+    EXPECT_EQ(ArenaRegion::parse(region.name()), region) << region.name();
+  };
+  for (Kind kind : {Kind::Parameters, Kind::Copies, Kind::Gradients,
+                    Kind::State0, Kind::State1})
+    for (Part part : {Part::Decayed, Part::Plain})
+      expectRead(kind, part);
+  expectRead(Kind::Parameters, Part::Frozen);
+  expectRead(Kind::Copies, Part::Frozen);
+  EXPECT_EQ(ArenaRegion::ofParameters(Kind::State1, Part::Decayed).name(),
             "state1.decayed");
   EXPECT_EQ(ArenaRegion::ofCache(12).name(), "cache.12");
   EXPECT_EQ(ArenaRegion::parse("cache.12"), ArenaRegion::ofCache(12));
