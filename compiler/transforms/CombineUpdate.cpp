@@ -62,17 +62,22 @@ struct CombineUpdatePass : tfm::impl::CombineUpdatePassBase<CombineUpdatePass> {
   void combine(ModuleOp module, const Optimizer &optimizer) {
     struct Range {
       func::FuncOp update;
-      bool isDecayed;
+      ArenaRegion::Part part;
       RankedTensorType type;
     };
-    Type f32 = Float32Type::get(&getContext());
+    Type f32 = Float32Type::get(&getContext()),
+         bf16 = BFloat16Type::get(&getContext());
+    // In its one pass over memory it also writes what `@refresh` would.
+    bool makesCopies = findProgram(module, ProgramKind::Refresh) != nullptr;
     SmallVector<Range> ranges;
     RegionSizes sizes = regionSizes(module, optimizer.decayMinRank);
-    for (auto [isDecayed, kind, size] :
-         {std::tuple(true, ProgramKind::UpdateDecayed, sizes.decayed),
-          std::tuple(false, ProgramKind::UpdatePlain, sizes.plain)})
+    for (auto [part, kind, size] :
+         {std::tuple(ArenaRegion::Part::Decayed, ProgramKind::UpdateDecayed,
+                     sizes.decayed),
+          std::tuple(ArenaRegion::Part::Plain, ProgramKind::UpdatePlain,
+                     sizes.plain)})
       if (auto update = findProgram(module, kind))
-        ranges.push_back({update, isDecayed,
+        ranges.push_back({update, part,
                           RankedTensorType::get({size / kRegionRow, kRegionRow},
                                                 typeOfParameters(module))});
     auto hyperType = RankedTensorType::get({4}, f32);
@@ -83,9 +88,9 @@ struct CombineUpdatePass : tfm::impl::CombineUpdatePassBase<CombineUpdatePass> {
     SmallVector<ArenaRegion::Kind> state;
     for (int i = 0; i < optimizer.numStates(); ++i)
       state.push_back(ArenaRegion::state(i));
-    for (const Range &range : ranges) {
+    for (Range &range : ranges) {
       auto region = [&](ArenaRegion::Kind kind) {
-        return ArenaRegion::ofParameters(kind, range.isDecayed);
+        return ArenaRegion::ofParameters(kind, range.part);
       };
       inputRegions.push_back(region(ArenaRegion::Kind::Parameters));
       inputRegions.push_back(region(ArenaRegion::Kind::Gradients));
@@ -96,6 +101,10 @@ struct CombineUpdatePass : tfm::impl::CombineUpdatePassBase<CombineUpdatePass> {
       }
       inputs.append(2 + state.size(), range.type);
       results.append(1 + state.size(), range.type);
+      if (makesCopies) {
+        resultRegions.push_back(region(ArenaRegion::Kind::Copies));
+        results.push_back(range.type.clone(bf16));
+      }
     }
     inputs.push_back(hyperType);
     results.push_back(scalar);
@@ -137,6 +146,8 @@ struct CombineUpdatePass : tfm::impl::CombineUpdatePassBase<CombineUpdatePass> {
       arguments.append({hyper, scale});
       SmallVector<Value> next = inlineUpdate(builder, range.update, arguments);
       returned.append(next.begin(), next.begin() + 1 + state.size());
+      if (makesCopies)
+        returned.push_back(b.cast(next.front(), bf16));
       range.update.erase();
     }
     returned.push_back(norm);

@@ -49,6 +49,20 @@ def StripDropoutPass : Pass<"tfm-strip-dropout", "::mlir::ModuleOp"> {
   }];
 }
 
+def MixedPrecisionPass : Pass<"tfm-mixed-precision", "::mlir::ModuleOp"> {
+  let summary = "values rounded to bf16 where the recipe's precision says so";
+  let description = [{
+    Where `train.precision` of the recipe is `bf16`, values are stored in bf16
+    by one table (docs/design.md, "Precision"): the operands of products and of
+    attention, what attention gives, logits on their way to the loss, and what a
+    `tfm.repeat` saves of these for its derivative. All arithmetic, and whatever
+    the table does not name, stays in f32, parameters too: products read copies
+    of them (`tfm.get_param` of bf16), which `@refresh` makes from the regions
+    of parameters, and `@update` along with the parameters. Does nothing where
+    the precision is f32.
+  }];
+}
+
 def SimplifyPass : Pass<"tfm-simplify", "::mlir::ModuleOp"> {
   let summary = "shorter programs of the same meaning";
   let description = [{

@@ -267,6 +267,33 @@ struct TransposeOfMatmul : OpRewritePattern<TransposeOp> {
   }
 };
 
+/// What moves elements of f32 to be rounded moves rounded ones: half as many
+/// bytes, and the rounding is done by what makes the elements.
+struct RoundBeforeMoving : OpRewritePattern<CastOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(CastOp op,
+                                PatternRewriter &rewriter) const override {
+    Type element = tensorType(op.getY()).getElementType();
+    Operation *moving = op.getX().getDefiningOp();
+    if (!element.isBF16() ||
+        !isa_and_nonnull<ConcatOp, ReshapeOp, TransposeOp>(moving) ||
+        !moving->hasOneUse())
+      return rewriter.notifyMatchFailure(op, "rounds nothing that was moved");
+    SmallVector<Value> rounded;
+    for (Value x : moving->getOperands())
+      rounded.push_back(CastOp::create(rewriter, op.getLoc(),
+                                       tensorType(x).clone(element), x));
+    rewriter.setInsertionPoint(moving);
+    Operation *moved = rewriter.clone(*moving);
+    moved->setOperands(rounded);
+    moved->getResult(0).setType(op.getType());
+    moved->moveBefore(op);
+    rewriter.replaceOp(op, moved);
+    return success();
+  }
+};
+
 } // namespace
 
 void tfm::populateSimplifyPatterns(RewritePatternSet &patterns) {
@@ -274,6 +301,6 @@ void tfm::populateSimplifyPatterns(RewritePatternSet &patterns) {
       .add<ConcatInsteadOfPads, ScatterOntoTerm, AbsorbNegation<AddOp, SubOp>,
            AbsorbNegation<SubOp, AddOp>, MergeScales,
            ReduceOfRepeated<ReduceSumOp>, ReduceOfRepeated<ReduceMaxOp>,
-           MergeBroadcasts, MergeSlices, TransposeOfMatmul>(
+           MergeBroadcasts, MergeSlices, TransposeOfMatmul, RoundBeforeMoving>(
           patterns.getContext());
 }

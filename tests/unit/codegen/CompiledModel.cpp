@@ -120,6 +120,7 @@ static int64_t elementOf(ParamOp param) {
 
 void CompiledModel::setParameter(llvm::StringRef symbol,
                                  const oracle::Tensor &value) {
+  copiesAreStale = variant->copies.bytes != 0;
   auto param = schedule.get().lookupSymbol<ParamOp>(symbol);
   float *to = region(sched::BufferKind::Parameter).data() + elementOf(param);
   for (size_t i = 0; i < value.data.size(); ++i)
@@ -187,6 +188,10 @@ oracle::Tensor CompiledModel::read(const tfm_buffer &buffer) const {
 std::vector<oracle::Tensor>
 CompiledModel::run(llvm::StringRef name, llvm::ArrayRef<oracle::Tensor> inputs,
                    int threads) {
+  if (copiesAreStale) {
+    copiesAreStale = false;
+    run(TFM_REFRESH, {}, threads);
+  }
   const tfm_function *function = nullptr;
   for (int i = 0; i < variant->function_count; ++i)
     if (name == variant->functions[i].name)

@@ -53,6 +53,8 @@ private:
 
   std::unique_ptr<llvm::orc::LLJIT> jit;
   std::vector<char> storage;
+  /// Whether a parameter was set since `refresh` ran.
+  bool copiesAreStale = false;
   /// The first byte of `storage` on a cache line, as kernels may expect.
   char *arena = nullptr;
 };

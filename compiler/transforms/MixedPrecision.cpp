@@ -1,0 +1,340 @@
+//===- MixedPrecision.cpp - what is stored in bf16 ------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Arithmetic is done in f32 (the oracle's f64), and a value is rounded once,
+// where it is stored: `tfm.cast` to bf16 next to what makes it, and back where
+// something other than a product reads it. Kernels are fused around both.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/dialect/Programs.h"
+#include "compiler/dialect/TfmBuilder.h"
+#include "compiler/transforms/Optimizer.h"
+#include "compiler/transforms/Passes.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+namespace tfm {
+#define GEN_PASS_DEF_MIXEDPRECISIONPASS
+#include "compiler/transforms/Passes.h.inc"
+} // namespace tfm
+
+using namespace mlir;
+using namespace tfm;
+
+namespace {
+
+/// What of an op is of bf16. This is the whole policy, but for what a repeat
+/// saves (`RepeatSaves`).
+struct Stored {
+  SmallVector<OpOperand *> operands;
+  SmallVector<Value> results;
+};
+
+Stored storedNarrow(Operation *op) {
+  auto operandsOf = [](auto &...operands) {
+    return SmallVector<OpOperand *>{&operands...};
+  };
+  return llvm::TypeSwitch<Operation *, Stored>(op)
+      .Case([&](MatmulOp op) -> Stored {
+        return {operandsOf(op.getAMutable(), op.getBMutable()), {}};
+      })
+      .Case([&](AttentionOp op) -> Stored {
+        return {
+            operandsOf(op.getQMutable(), op.getKMutable(), op.getVMutable()),
+            {op.getOut()}};
+      })
+      .Case([&](AttentionBackwardOp op) -> Stored {
+        return {operandsOf(op.getQMutable(), op.getKMutable(), op.getVMutable(),
+                           op.getOutMutable(), op.getDoutMutable()),
+                {op.getDq(), op.getDk(), op.getDv()}};
+      })
+      .Case([&](CrossEntropyOp op) -> Stored {
+        return {operandsOf(op.getLogitsMutable()), {}};
+      })
+      .Case([&](CrossEntropyBackwardOp op) -> Stored {
+        return {operandsOf(op.getLogitsMutable()), {op.getDlogits()}};
+      })
+      .Default(Stored());
+}
+
+class Narrower {
+public:
+  explicit Narrower(MLIRContext *context)
+      : b(context), bf16(BFloat16Type::get(context)),
+        f32(Float32Type::get(context)) {}
+
+  void run(func::FuncOp function) {
+    SmallVector<Operation *> ops;
+    function.walk([&](Operation *op) {
+      if (Stored stored = storedNarrow(op);
+          !stored.operands.empty() || !stored.results.empty())
+        ops.push_back(op);
+    });
+    for (Operation *op : ops) {
+      Stored stored = storedNarrow(op);
+      for (OpOperand *operand : stored.operands)
+        operand->set(narrow(operand->get()));
+      for (Value result : stored.results)
+        narrowResult(result);
+    }
+    SmallVector<RepeatOp> repeats;
+    function.walk([&](RepeatOp repeat) { repeats.push_back(repeat); });
+    for (RepeatOp repeat : repeats)
+      narrowSaved(repeat);
+  }
+
+private:
+  RankedTensorType narrowType(Value value) const {
+    return tensorType(value).clone(bf16);
+  }
+
+  /// An op computes `result` in bf16 from now on; others see it in f32.
+  void narrowResult(Value result) {
+    RankedTensorType wide = tensorType(result);
+    result.setType(narrowType(result));
+    b.setInsertionPointAfterValue(result);
+    auto cast = CastOp::create(b, result.getLoc(), wide, result);
+    result.replaceAllUsesExcept(cast.getY(), cast);
+  }
+
+  /// `value` rounded to bf16, as close to where it is made as may be: under
+  /// views, outside of a repeat that only passes it on, and in the copy of a
+  /// parameter.
+  Value narrow(Value value) {
+    if (tensorType(value).getElementType() == bf16)
+      return value;
+    if (Value known = narrowed.lookup(value))
+      return known;
+    if (auto repeat = value.getDefiningOp<RepeatOp>()) {
+      unsigned number = cast<OpResult>(value).getResultNumber();
+      if (number >= repeat.getCarried().size()) {
+        Value inside = narrow(repeat.getYield().getOperand(number));
+        Value result = yieldAlso(repeat, inside);
+        return narrowed[repeat->getResult(number)] = result;
+      }
+    }
+    Value result = makeNarrow(value);
+    return narrowed[value] = result;
+  }
+
+  Value makeNarrow(Value value) {
+    RankedTensorType type = narrowType(value);
+    Location loc = value.getLoc();
+    if (auto argument = dyn_cast<BlockArgument>(value)) {
+      auto repeat = dyn_cast<RepeatOp>(argument.getOwner()->getParentOp());
+      unsigned number = argument.getArgNumber();
+      if (repeat && number > repeat.getCarried().size())
+        return passIn(repeat, number);
+    } else if (auto cast = value.getDefiningOp<CastOp>();
+               cast && tensorType(cast.getX()).getElementType() == bf16) {
+      return cast.getX();
+    } else if (auto get = value.getDefiningOp<GetParamOp>()) {
+      b.setInsertionPointAfter(get);
+      return GetParamOp::create(b, loc, type, get.getParamAttr());
+    } else if (isSplat(value)) {
+      b.setInsertionPointAfterValue(value);
+      return splat(b, loc, type, *floatSplat(value));
+    } else if (Operation *op = value.getDefiningOp();
+               isa<ReshapeOp, TransposeOp, BroadcastOp, SliceOp>(op)) {
+      Value x = narrow(op->getOperand(0));
+      b.setInsertionPointAfter(op);
+      Operation *view = b.clone(*op);
+      view->setOperand(0, x);
+      view->getResult(0).setType(type);
+      return view->getResult(0);
+    }
+    b.setInsertionPointAfterValue(value);
+    return CastOp::create(b, loc, type, value);
+  }
+
+  /// A stacked or shared operand that comes into the body in bf16, too.
+  Value passIn(RepeatOp repeat, unsigned number) {
+    Value operand = narrow(repeat->getOperand(number - 1));
+    unsigned stackedEnd =
+        1 + repeat.getCarried().size() + repeat.getStacked().size();
+    Block *body = repeat.getBlock();
+    if (number >= stackedEnd) {
+      repeat.getSharedMutable().append(operand);
+      return body->addArgument(operand.getType(), operand.getLoc());
+    }
+    repeat.getStackedMutable().append(operand);
+    RankedTensorType type = tensorType(operand);
+    return body->insertArgument(
+        stackedEnd, type.clone(type.getShape().drop_front()), operand.getLoc());
+  }
+
+  /// A further stacked result of `repeat`: `value` of every layer. `repeat` is
+  /// made anew.
+  Value yieldAlso(RepeatOp &repeat, Value value) {
+    repeat.getYield().getValuesMutable().append(value);
+    SmallVector<Type> types(repeat->getResultTypes());
+    types.push_back(stackedType(tensorType(value),
+                                static_cast<int64_t>(repeat.getCount())));
+    b.setInsertionPoint(repeat);
+    auto longer = RepeatOp::create(b, repeat.getLoc(), types, repeat.getCount(),
+                                   repeat.getReverse(), repeat.getCarried(),
+                                   repeat.getStacked(), repeat.getShared());
+    longer->setDiscardableAttrs(repeat->getDiscardableAttrDictionary());
+    longer.getBody().takeBody(repeat.getBody());
+    for (auto [from, to] :
+         llvm::zip(repeat->getResults(), longer->getResults())) {
+      from.replaceAllUsesWith(to);
+      if (Value known = narrowed.lookup(from)) {
+        narrowed.erase(from);
+        narrowed[to] = known;
+      }
+      for (auto &[wide, narrowValue] : narrowed)
+        if (narrowValue == from)
+          narrowValue = to;
+    }
+    repeat.erase();
+    repeat = longer;
+    return longer->getResults().back();
+  }
+
+  //===--------------------------------------------------------------------===//
+  // What a repeat saves for its derivative
+  //===--------------------------------------------------------------------===//
+
+  /// Values that other repeats take layer by layer are stacked in bf16 where
+  /// they are what a product gives or takes, but not the stream of residuals:
+  /// what is added to it would be lost in its rounding.
+  void narrowSaved(RepeatOp repeat) {
+    llvm::DenseSet<Value> stream;
+    size_t carried = repeat.getCarried().size();
+    for (Value next : repeat.getYield().getValues().take_front(carried))
+      collectStream(next, stream);
+    for (Value argument : repeat.getCarriedArgs())
+      stream.insert(argument);
+    for (size_t i = carried; i < repeat->getNumResults(); ++i) {
+      Value result = repeat->getResult(i);
+      Value value = repeat.getYield().getOperand(i);
+      bool savedOnly = llvm::all_of(result.getUses(), [](OpOperand &use) {
+        auto reader = dyn_cast<RepeatOp>(use.getOwner());
+        unsigned number = use.getOperandNumber();
+        return reader && number >= reader.getCarried().size() &&
+               number < reader.getCarried().size() + reader.getStacked().size();
+      });
+      if (result.use_empty() || !savedOnly ||
+          tensorType(value).getElementType() != f32 || stream.contains(value) ||
+          !(narrowed.contains(value) || comesFromProduct(value)))
+        continue;
+      readNarrow(repeat, i);
+    }
+  }
+
+  /// The terms that a carried value is the sum of.
+  static void collectStream(Value value, llvm::DenseSet<Value> &stream) {
+    if (!stream.insert(value).second)
+      return;
+    Operation *op = value.getDefiningOp();
+    if (isa_and_nonnull<AddOp, ReshapeOp, TransposeOp, DropoutOp>(op))
+      for (Value operand : op->getOperands())
+        if (isa<RankedTensorType>(operand.getType()))
+          collectStream(operand, stream);
+  }
+
+  /// Whether `value` is a product, or one with a bias.
+  static bool comesFromProduct(Value value) {
+    Operation *op = value.getDefiningOp();
+    if (isa_and_nonnull<MatmulOp>(op))
+      return true;
+    if (isa_and_nonnull<ReshapeOp, TransposeOp, SliceOp>(op))
+      return comesFromProduct(op->getOperand(0));
+    auto add = dyn_cast_or_null<AddOp>(op);
+    return add &&
+           (comesFromProduct(add.getA()) || comesFromProduct(add.getB()));
+  }
+
+  /// Readers of a stacked result take its bf16 form and widen it inside.
+  void readNarrow(RepeatOp &repeat, size_t number) {
+    Value stacked = narrow(repeat->getResult(number));
+    repeat = stacked.getDefiningOp<RepeatOp>();
+    SmallVector<OpOperand *> uses;
+    for (OpOperand &use : repeat->getResult(number).getUses())
+      uses.push_back(&use);
+    for (OpOperand *use : uses) {
+      auto reader = cast<RepeatOp>(use->getOwner());
+      BlockArgument argument =
+          reader.getBlock()->getArgument(1 + use->getOperandNumber());
+      RankedTensorType wide = tensorType(argument);
+      use->set(stacked);
+      argument.setType(narrowType(argument));
+      b.setInsertionPointToStart(reader.getBlock());
+      auto cast = CastOp::create(b, argument.getLoc(), wide, argument);
+      argument.replaceAllUsesExcept(cast.getY(), cast);
+    }
+  }
+
+  OpBuilder b;
+  Type bf16, f32;
+  static bool isSplat(Value value) {
+    return value.getDefiningOp<ConstantOp>() && floatSplat(value);
+  }
+
+  /// The bf16 form of values of f32.
+  llvm::DenseMap<Value, Value> narrowed;
+};
+
+/// Adds `@refresh`: the copies of all parameters.
+void addRefresh(ModuleOp module, const Optimizer &optimizer) {
+  OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
+  Type element = typeOfParameters(module), bf16 = builder.getBF16Type();
+  RegionSizes sizes = regionSizes(module, optimizer.decayMinRank);
+  SmallVector<ArenaRegion::Part> parts;
+  SmallVector<Type> wide, narrow;
+  for (auto [part, size] :
+       {std::pair(ArenaRegion::Part::Decayed, sizes.decayed),
+        std::pair(ArenaRegion::Part::Plain, sizes.plain),
+        std::pair(ArenaRegion::Part::Frozen, sizes.frozen)}) {
+    if (size == 0)
+      continue;
+    parts.push_back(part);
+    auto type = RankedTensorType::get({size / kRegionRow, kRegionRow}, element);
+    wide.push_back(type);
+    narrow.push_back(type.clone(bf16));
+  }
+  auto function = func::FuncOp::create(builder, module.getLoc(),
+                                       nameOf(ProgramKind::Refresh),
+                                       builder.getFunctionType(wide, narrow));
+  Block *block = function.addEntryBlock();
+  builder.setInsertionPointToStart(block);
+  TfmBuilder b{builder, module.getLoc()};
+  SmallVector<Value> copies;
+  for (auto [i, part] : llvm::enumerate(parts)) {
+    using Kind = ArenaRegion::Kind;
+    ArenaRegion::ofParameters(Kind::Parameters, part).setArgument(function, i);
+    ArenaRegion::ofParameters(Kind::Copies, part).setResult(function, i);
+    copies.push_back(b.cast(block->getArgument(i), bf16));
+  }
+  func::ReturnOp::create(builder, module.getLoc(), copies);
+}
+
+struct MixedPrecisionPass
+    : tfm::impl::MixedPrecisionPassBase<MixedPrecisionPass> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    FailureOr<FloatType> precision = trainingPrecision(module);
+    FailureOr<std::optional<Optimizer>> optimizer = Optimizer::read(module);
+    if (failed(precision) || failed(optimizer))
+      return signalPassFailure();
+    if (!precision->isBF16())
+      return;
+    for (auto function : module.getOps<func::FuncOp>())
+      Narrower(&getContext()).run(function);
+    bool readsCopies = false;
+    module.walk([&](GetParamOp get) {
+      readsCopies |= tensorType(get).getElementType().isBF16();
+    });
+    if (readsCopies)
+      addRefresh(module, **optimizer);
+  }
+};
+
+} // namespace
