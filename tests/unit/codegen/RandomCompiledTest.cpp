@@ -17,6 +17,7 @@
 #include "tests/unit/oracle/Safetensors.h"
 #include "tests/unit/transforms/RandomProgram.h"
 
+#include "llvm/ADT/bit.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "gtest/gtest.h"
 
@@ -73,6 +74,73 @@ TEST(FunctionsCompiled, AreThoseOfTheTable) {
                                            anySign ? "%x" : "%p")
                                  .str());
   }
+}
+
+// Every bf16 is itself, what lies between two of them goes to the nearest, and
+// halfway to the even one; also through memory, in rows of any length.
+TEST(Bf16Compiled, RoundsToTheNearest) {
+  std::vector<double> numbers;
+  for (uint32_t bits = 0; bits < 0x10000; ++bits) {
+    float value = llvm::bit_cast<float>(bits << 16);
+    // Denormal numbers are zero while a model runs.
+    if (std::isnormal(value))
+      for (uint32_t below : {0u, 1u, 0x7fffu, 0x8000u, 0x8001u, 0xffffu})
+        numbers.push_back(llvm::bit_cast<float>(bits << 16 | below));
+  }
+  for (double special : {0.0, -0.0, HUGE_VAL, -HUGE_VAL})
+    numbers.push_back(special);
+  for (int64_t columns : {1, 7, 64, 331}) {
+    int64_t rows = static_cast<int64_t>(numbers.size()) / columns;
+    std::string type = llvm::formatv("tensor<{0}x{1}x", rows, columns).str();
+    std::string twice =
+        llvm::formatv("tensor<{0}x{1}x", rows, 2 * columns).str();
+    std::string text = llvm::formatv(R"(
+      func.func @train(%x: {0}f32>) -> ({0}f32>, {1}f32>) {{
+        %n = tfm.cast %x : {0}f32> to {0}bf16>
+        %y = tfm.cast %n : {0}bf16> to {0}f32>
+        %c = tfm.concat %n, %n axis 1 : {0}bf16>, {0}bf16>
+        %z = tfm.cast %c : {1}bf16> to {1}f32>
+        return %y, %z : {0}f32>, {1}f32>
+      })",
+                                     type, twice)
+                           .str();
+    TestModule module(text);
+    ASSERT_TRUE(module.function("train")) << text;
+    Tensor x({rows, columns},
+             std::vector(numbers.begin(), numbers.begin() + rows * columns));
+    std::vector<Tensor> results = runCompiled(module, {x});
+    ASSERT_EQ(results.size(), 2u);
+    for (int64_t i = 0; i < x.size(); ++i) {
+      llvm::APFloat expected(x.data[i]);
+      bool ignored;
+      expected.convert(llvm::APFloat::BFloat(),
+                       llvm::APFloat::rmNearestTiesToEven, &ignored);
+      expected.convert(llvm::APFloat::IEEEdouble(),
+                       llvm::APFloat::rmNearestTiesToEven, &ignored);
+      int64_t row = i / columns, column = i % columns;
+      for (double found : {results[0].data[i], results[1].at({row, column}),
+                           results[1].at({row, columns + column})})
+        ASSERT_EQ(found, expected.convertToDouble()) << x.data[i];
+    }
+  }
+}
+
+TEST(Bf16Compiled, NoNumberStaysNone) {
+  const char *text = R"(
+    func.func @train(%x: tensor<3xf32>) -> tensor<3xf32> {
+      %n = tfm.cast %x : tensor<3xf32> to tensor<3xbf16>
+      %y = tfm.cast %n : tensor<3xbf16> to tensor<3xf32>
+      %u = tfm.compare ne %y, %y : tensor<3xf32>
+      %z = tfm.cast %u : tensor<3xi1> to tensor<3xf32>
+      return %z : tensor<3xf32>
+    })";
+  TestModule module(text);
+  ASSERT_TRUE(module.function("train"));
+  // The last one has its only bits where bf16 has none.
+  std::vector<Tensor> results = runCompiled(
+      module,
+      {Tensor({3}, {std::nan(""), 1.0, llvm::bit_cast<float>(0x7f800001u)})});
+  EXPECT_EQ(results[0].data, std::vector<double>({1, 0, 1}));
 }
 
 // Along every axis, from both ends, of any length.
