@@ -114,6 +114,7 @@ void info(const tfm_model &model, bool asJson) {
   const tfm_variant &chosen = chooseVariant(model);
   Recipe recipe = parseRecipe(model.recipe ? model.recipe : "");
   uint64_t activations = chosen.activations.bytes + chosen.cache_bytes;
+  uint64_t parameterBytes = chosen.parameters.bytes + chosen.copies.bytes;
   uint64_t parameters = 0, trainable = 0;
   for (int32_t i = 0; i < model.parameter_count; ++i) {
     const tfm_parameter &parameter = model.parameters[i];
@@ -150,7 +151,7 @@ void info(const tfm_model &model, bool asJson) {
         {"hyperparameters", hyperparameters},
         {"parameters", {{"total", parameters}, {"trainable", trainable}}},
         {"memory",
-         {{"parameters", chosen.parameters.bytes},
+         {{"parameters", parameterBytes},
           {"gradients", chosen.gradients.bytes},
           {"optimizer", chosen.optimizer.bytes},
           {"activations", activations},
@@ -177,7 +178,7 @@ void info(const tfm_model &model, bool asJson) {
       model.name, model.source, chosen.machine, recipe.train.precision, list,
       parameters,
       trainable == parameters ? "" : fmt::format(" ({} trainable)", trainable),
-      byteText(chosen.arena_bytes), byteText(chosen.parameters.bytes),
+      byteText(chosen.arena_bytes), byteText(parameterBytes),
       byteText(chosen.gradients.bytes), byteText(chosen.optimizer.bytes),
       byteText(activations),
       obstacle.empty() ? ""

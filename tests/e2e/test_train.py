@@ -153,8 +153,9 @@ train { batch = 8, sequence = 10, steps = 20, loss = cross_entropy(ignore = "#" 
                          {"plain": True, "smoothed": True, "own": False})
 
 
-class Addition(unittest.TestCase):
-    """The model that needs no file; everything here is one build of it."""
+class WholeRun:
+    """One build of addition and one run of it; what holds in any precision."""
+    options = []
 
     @classmethod
     def setUpClass(cls):
@@ -164,7 +165,7 @@ class Addition(unittest.TestCase):
         text = (MODELS / "addition.tfm").read_text()
         assert "every(500)" in text
         cls.source.write_text(text.replace("every(500)", "every(30)"))
-        cls.model = binary(cls.folder, cls.source)
+        cls.model = binary(cls.folder, cls.source, *cls.options)
         # One run that most tests look at.
         cls.run_folder = pathlib.Path(cls.folder) / "whole"
         cls.trained = run(cls.model, "train", "--steps", "120", "--threads", "2",
@@ -179,6 +180,70 @@ class Addition(unittest.TestCase):
 
     def weights(self, name):
         return (self.path(name) / "model.safetensors").read_bytes()
+
+    def test_takes_the_memory_that_the_report_predicts(self):
+        info = json.loads(run(self.model, "info", "--json").stdout)
+        report = json.loads(tfmc("report", self.source, *self.options, "--memory", "--format",
+                                 "json").stdout)
+        for part in ("arena", "parameters", "gradients", "optimizer", "activations"):
+            self.assertEqual(info["memory"][part], report["memory"][part], part)
+        self.assertEqual(info["parameters"]["total"], report["parameters"]["total"])
+        # The planner meets its lower bound.
+        self.assertLessEqual(report["memory"]["arena"], 1.01 * report["memory"]["lower_bound"])
+        # And for people, in the same unit.
+        table = tfmc("report", self.source, *self.options, "--memory").stdout
+        rows = re.findall(r"^  (arena|parameters|activations) +[\d,]+ +(.*iB)$", table, re.M)
+        figures = dict(rows)
+        self.assertEqual(set(figures), {"arena", "parameters", "activations"}, table)
+        text = run(self.model, "info").stdout
+        self.assertIn(f"memory           {figures['arena']} (parameters {figures['parameters']},",
+                      text)
+        self.assertIn(f"activations {figures['activations']})", text)
+
+    def test_training_learns(self):
+        self.assertEqual(self.trained.returncode, 0, self.trained.stderr)
+        steps = [json.loads(line) for line in
+                 (self.run_folder / "log.jsonl").read_text().splitlines()]
+        losses = [step["loss"] for step in steps if "loss" in step]
+        validations = [step for step in steps if "validation_loss" in step]
+        self.assertEqual([step["step"] for step in validations], [30, 60, 90, 120])
+        for step in validations:
+            self.assertLessEqual(step["exact_match_unseen"], 1)
+            self.assertLessEqual(step["exact_match_seen"], 1)
+        # 14 tokens: guessing costs log(14) = 2.64.
+        self.assertGreater(losses[0], 2.4)
+        self.assertLess(losses[-1], 1.5)
+
+    def test_the_number_of_threads_does_not_change_a_bit(self):
+        result = run(self.model, "train", "--steps", "120", "--threads", "1",
+                     "--out", self.path("one-thread"))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(self.weights("one-thread"), self.weights("whole"))
+
+    def test_an_interrupted_run_resumes_to_the_same_bits(self):
+        folder = self.path("interrupted")
+        process = subprocess.Popen(
+            [self.model, "train", "--steps", "120", "--threads", "2", "--out", folder],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        # Somewhere behind the first validation.
+        log = folder / "log.jsonl"
+        for _ in range(6000):
+            if log.exists() and "\n" in log.read_text():
+                break
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 130)
+        step = json.loads((folder / "state.json").read_text())["step"]
+        self.assertGreater(step, 0)
+        self.assertLess(step, 120)
+        resumed = run(self.model, "train", "--steps", "120", "--resume", folder)
+        self.assertEqual(resumed.returncode, 0, resumed.stderr)
+        self.assertEqual(self.weights("interrupted"), self.weights("whole"))
+
+
+class Addition(WholeRun, unittest.TestCase):
+    """The model that needs no file; everything here is one build of it."""
 
     def test_shows_its_data_as_the_course_does(self):
         cases = json.loads((FIXTURES / "cs444" / "cases.json").read_text())["cases"]
@@ -211,71 +276,11 @@ class Addition(unittest.TestCase):
         self.assertNotIn("LLVM", libraries)
         self.assertNotIn("libomp", libraries)
 
-    def test_takes_the_memory_that_the_report_predicts(self):
-        info = json.loads(run(self.model, "info", "--json").stdout)
-        report = json.loads(tfmc("report", self.source, "--memory", "--format",
-                                 "json").stdout)
-        for part in ("arena", "parameters", "gradients", "optimizer", "activations"):
-            self.assertEqual(info["memory"][part], report["memory"][part], part)
-        self.assertEqual(info["parameters"]["total"], report["parameters"]["total"])
-        # The planner meets its lower bound.
-        self.assertLessEqual(report["memory"]["arena"], 1.01 * report["memory"]["lower_bound"])
-        # And for people, in the same unit.
-        table = tfmc("report", self.source, "--memory").stdout
-        rows = re.findall(r"^  (arena|parameters|activations) +[\d,]+ +(.*iB)$", table, re.M)
-        figures = dict(rows)
-        self.assertEqual(set(figures), {"arena", "parameters", "activations"}, table)
-        text = run(self.model, "info").stdout
-        self.assertIn(f"memory           {figures['arena']} (parameters {figures['parameters']},",
-                      text)
-        self.assertIn(f"activations {figures['activations']})", text)
-
-    def test_training_learns(self):
-        self.assertEqual(self.trained.returncode, 0, self.trained.stderr)
-        steps = [json.loads(line) for line in
-                 (self.run_folder / "log.jsonl").read_text().splitlines()]
-        losses = [step["loss"] for step in steps if "loss" in step]
-        validations = [step for step in steps if "validation_loss" in step]
-        self.assertEqual([step["step"] for step in validations], [30, 60, 90, 120])
-        for step in validations:
-            self.assertLessEqual(step["exact_match_unseen"], 1)
-            self.assertLessEqual(step["exact_match_seen"], 1)
-        # 14 tokens: guessing costs log(14) = 2.64.
-        self.assertGreater(losses[0], 2.4)
-        self.assertLess(losses[-1], 1.5)
-
     def test_a_run_directory_is_whole(self):
         names = {path.name for path in self.run_folder.iterdir()}
         self.assertEqual(names, {"best", "model.safetensors", "optimizer.safetensors", "state.json",
                                  "tokenizer.json", "log.jsonl"})
         self.assertEqual(json.loads((self.run_folder / "state.json").read_text())["step"], 120)
-
-    def test_the_number_of_threads_does_not_change_a_bit(self):
-        result = run(self.model, "train", "--steps", "120", "--threads", "1",
-                     "--out", self.path("one-thread"))
-        self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertEqual(self.weights("one-thread"), self.weights("whole"))
-
-    def test_an_interrupted_run_resumes_to_the_same_bits(self):
-        folder = self.path("interrupted")
-        process = subprocess.Popen(
-            [self.model, "train", "--steps", "120", "--threads", "2", "--out", folder],
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        # Somewhere behind the first validation.
-        log = folder / "log.jsonl"
-        for _ in range(6000):
-            if log.exists() and "\n" in log.read_text():
-                break
-            time.sleep(0.01)
-        process.send_signal(signal.SIGINT)
-        process.communicate(timeout=60)
-        self.assertEqual(process.returncode, 130)
-        step = json.loads((folder / "state.json").read_text())["step"]
-        self.assertGreater(step, 0)
-        self.assertLess(step, 120)
-        resumed = run(self.model, "train", "--steps", "120", "--resume", folder)
-        self.assertEqual(resumed.returncode, 0, resumed.stderr)
-        self.assertEqual(self.weights("interrupted"), self.weights("whole"))
 
     def test_another_seed_is_another_run(self):
         result = run(self.model, "train", "--steps", "2", "--seed", "7",
@@ -362,6 +367,37 @@ class Addition(unittest.TestCase):
             result = run(self.model, *arguments)
             self.assertEqual(result.returncode, 1, (arguments, result))
             self.assertIn(word, result.stderr)
+
+
+class AdditionInBf16(WholeRun, unittest.TestCase):
+    """What is stored in bf16 is half as much, and trains all the same."""
+    options = ["-D", "train.precision=bf16"]
+
+    def test_stores_half(self):
+        narrow, wide = (json.loads(tfmc("report", self.source, *options, "--memory", "--format",
+                                        "json").stdout)["memory"]
+                        for options in (self.options, []))
+        self.assertEqual(narrow["parameters"], 1.5 * wide["parameters"])
+        self.assertEqual(narrow["types"]["parameters"],
+                         {"f32": wide["parameters"], "bf16": wide["parameters"] // 2})
+        self.assertEqual(narrow["optimizer"], wide["optimizer"])
+        self.assertEqual(narrow["gradients"], wide["gradients"])
+        saved, whole = narrow["types"]["saved"], wide["types"]["saved"]["f32"]
+        self.assertLessEqual(sum(saved.values()), 0.6 * whole)
+
+    def test_losses_are_those_of_f32(self):
+        self.path("wide").mkdir()
+        wide = binary(self.path("wide"), self.source)
+        result = run(wide, "train", "--steps", "120", "--out", self.path("in-f32"))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        losses = [[json.loads(line)["loss"] for line in (folder / "log.jsonl").read_text()
+                   .splitlines() if '"loss"' in line]
+                  for folder in (self.run_folder, self.path("in-f32"))]
+        self.assertEqual(*map(len, losses))
+        self.assertNotEqual(*losses)
+        # Numbers of 8 bits, added up in 24.
+        for narrow, whole in zip(*losses):
+            self.assertAlmostEqual(narrow / whole, 1, delta=0.02)
 
 
 class Shakespeare(unittest.TestCase):

@@ -204,7 +204,10 @@ MemoryReport tfm::planModelMemory(mlir::ModuleOp module,
   ElementTypes types(module);
   std::map<sched::BufferKind, std::map<std::string, int64_t>> byType;
   for (auto buffer : module.getOps<sched::BufferOp>()) {
-    types.add(buffer, buffer.getBytes(), byType[buffer.getKind()]);
+    // What products read of parameters is counted with them.
+    bool isCopy = buffer.getKind() == sched::BufferKind::ParameterCopy;
+    types.add(buffer, buffer.getBytes(),
+              byType[isCopy ? sched::BufferKind::Parameter : buffer.getKind()]);
     switch (buffer.getKind()) {
     case sched::BufferKind::Parameter:
     case sched::BufferKind::ParameterCopy:
@@ -236,7 +239,9 @@ MemoryReport tfm::planModelMemory(mlir::ModuleOp module,
     memory.types.emplace_back("saved", savedTypes(train, types));
   // As a run goes through them.
   for (ProgramKind kind : builtPrograms())
-    if (auto program = module.lookupSymbol<sched::ProgramOp>(nameOf(kind)))
+    // Copying parameters takes no memory of its own.
+    if (auto program = module.lookupSymbol<sched::ProgramOp>(nameOf(kind));
+        program && kind != ProgramKind::Refresh)
       memory.phases.push_back(phaseOf(program, types));
   // What generation keeps counts with what it computes.
   int64_t activations = total(module, "sched.activations");
