@@ -43,6 +43,10 @@ void writeCsv(const ModelReport &report, const ReportView &view,
 /// every constant as a picture. Shows what the report has.
 void writeHtml(const ModelReport &report, llvm::raw_ostream &os);
 
+/// A page with the roofline of a model's kernels and what limits each of them.
+/// `run` is what `./m bench --json` printed; an error where it is not.
+llvm::Error writeBench(llvm::StringRef run, llvm::raw_ostream &os);
+
 /// The last part of a member's path; with the numbers of its layers where they
 /// are not all alike.
 std::string memberName(const ModelReport &report, const ModuleReport &member);

@@ -9,6 +9,7 @@
 #include "runtime/commands/sample_inputs.h"
 #include "runtime/device/cpu_device.h"
 #include "runtime/device/peak.h"
+#include "runtime/device/variant.h"
 #include "runtime/progress.h"
 #include "runtime/tokenizer/find_tokenizer.h"
 #include "runtime/training/initialise.h"
@@ -16,6 +17,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 using nlohmann::ordered_json;
 
@@ -134,6 +136,55 @@ ordered_json launchesAsJson(const std::vector<LaunchTime> &times,
   return list;
 }
 
+/// What was measured of a function.
+struct Timing {
+  const tfm_function *function;
+  std::vector<double> runs; ///< seconds, the fastest first
+  std::vector<LaunchTime> launches;
+
+  double median() const { return runs[runs.size() / 2]; }
+  double flopsPerSecond() const {
+    return static_cast<double>(function->flops) / median();
+  }
+  /// None where nothing goes in that is counted in tokens.
+  std::optional<double> tokensPerSecond() const {
+    const tfm_buffer *tokens = Model::findInput(*function, "tokens");
+    if (!tokens)
+      return std::nullopt;
+    return static_cast<double>(Model::elements(tokens->rank, tokens->shape)) /
+           median();
+  }
+  PeakMeter::Share share(const PeakMeter &peak) const {
+    double bytes = 0;
+    for (const LaunchTime &launch : launches)
+      bytes += workOf(launch, peak).bytes;
+    return peak.share(static_cast<double>(function->flops), bytes, median());
+  }
+};
+
+void print(const char *name, const Timing &timing, const PeakMeter &peak) {
+  std::string perSecond;
+  if (std::optional<double> tokens = timing.tokensPerSecond())
+    perSecond = fmt::format(" {:>12.0f} tokens/s", *tokens);
+  printText(fmt::format("{:<10}{:>9.3f} ms  {:>13} {:>8.1f} GFLOP/s{}\n", name,
+                        timing.median() * 1e3, shareText(timing.share(peak)),
+                        timing.flopsPerSecond() / 1e9, perSecond));
+  printLaunches(timing.launches, timing.median(), peak);
+}
+
+ordered_json asJson(const Timing &timing, const PeakMeter &peak) {
+  ordered_json object = {{"milliseconds", timing.median() * 1e3},
+                         {"fastest_milliseconds", timing.runs.front() * 1e3},
+                         {"runs", timing.runs.size()},
+                         {"gflops", timing.flopsPerSecond() / 1e9},
+                         {"tokens_per_second", nullptr}};
+  if (std::optional<double> tokens = timing.tokensPerSecond())
+    object["tokens_per_second"] = *tokens;
+  object.update(shareAsJson(timing.share(peak)));
+  object["kernels"] = launchesAsJson(timing.launches, peak);
+  return object;
+}
+
 } // namespace
 
 void bench(const tfm_model &descriptor, const CommonOptions &command) {
@@ -147,60 +198,47 @@ void bench(const tfm_model &descriptor, const CommonOptions &command) {
   int64_t vocabulary = std::max<int64_t>(1, vocabularyOf(descriptor));
 
   PeakMeter peak(pool);
-  ordered_json functions = ordered_json::object();
+  std::vector<std::pair<const char *, Timing>> timings;
   for (const char *name : {TFM_TRAIN, TFM_UPDATE, TFM_EVALUATE, TFM_FORWARD,
                            TFM_PREFILL, TFM_DECODE}) {
     const tfm_function *function = model.find(name);
     if (!function)
       continue;
     peak.measure();
-    std::vector<double> times = timeRuns(model, *function, vocabulary);
-    double median = times[times.size() / 2];
-    double speed = static_cast<double>(function->flops) / median / 1e9;
-    const tfm_buffer *tokens = Model::findInput(*function, "tokens");
-    ordered_json perSecond = nullptr;
-    std::string perSecondText;
-    if (tokens) {
-      auto count =
-          static_cast<double>(Model::elements(tokens->rank, tokens->shape));
-      perSecond = count / median;
-      perSecondText = fmt::format(" {:>12.0f} tokens/s", count / median);
-    }
-    std::vector<LaunchTime> launches =
-        timeLaunches(model, *function, vocabulary, median);
+    Timing timing = {function, timeRuns(model, *function, vocabulary), {}};
+    timing.launches =
+        timeLaunches(model, *function, vocabulary, timing.median());
     // Again: threads that have just been made may have shared a processor.
     peak.measure();
-    double bytes = 0;
-    for (const LaunchTime &launch : launches)
-      bytes += workOf(launch, peak).bytes;
-    PeakMeter::Share share =
-        peak.share(static_cast<double>(function->flops), bytes, median);
-    functions[name] = {{"milliseconds", median * 1e3},
-                       {"fastest_milliseconds", times.front() * 1e3},
-                       {"runs", times.size()},
-                       {"gflops", speed},
-                       {"tokens_per_second", perSecond}};
-    functions[name].update(shareAsJson(share));
-    functions[name]["kernels"] = launchesAsJson(launches, peak);
     if (command.json)
-      continue;
-    printText(fmt::format("{:<10}{:>9.3f} ms  {:>13} {:>8.1f} GFLOP/s{}\n",
-                          name, median * 1e3, shareText(share), speed,
-                          perSecondText));
-    printLaunches(launches, median, peak);
+      timings.emplace_back(name, std::move(timing));
+    else
+      print(name, timing, peak);
   }
-  if (command.json)
-    printText(ordered_json{{"threads", pool.count()},
-                           {"peak_gflops", peak.flops() / 1e9},
-                           {"memory_gbs", peak.bandwidth() / 1e9},
-                           {"functions", functions}}
-                  .dump() +
-              "\n");
-  else
+  if (!command.json) {
     printText(
         fmt::format("machine: {:.0f} GFLOP/s of multiply-adds (peak), {:.1f} "
                     "GB/s of memory, {} thread(s)\n",
                     peak.flops() / 1e9, peak.bandwidth() / 1e9, pool.count()));
+    return;
+  }
+  // All shares are those of one peak, which stands beside them.
+  ordered_json functions = ordered_json::object();
+  for (const auto &[name, timing] : timings)
+    functions[name] = asJson(timing, peak);
+  ordered_json answer = {{"model", descriptor.name},
+                         {"source", descriptor.source},
+                         {"target", chooseVariant(descriptor).machine},
+                         {"precision", recipe.train.precision},
+                         {"accumulate", recipe.train.accumulate},
+                         {"threads", pool.count()},
+                         {"peak_gflops", peak.flops() / 1e9},
+                         {"memory_gbs", peak.bandwidth() / 1e9},
+                         {"functions", functions}};
+  // Paths need not be UTF-8, as JSON must be.
+  printText(answer.dump(-1, ' ', /*ensure_ascii=*/false,
+                        ordered_json::error_handler_t::replace) +
+            "\n");
 }
 
 } // namespace tfm

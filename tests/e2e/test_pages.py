@@ -3,6 +3,7 @@
 import base64
 import json
 import math
+import os
 import pathlib
 import re
 import shutil
@@ -10,6 +11,7 @@ import struct
 import subprocess
 import tempfile
 import unittest
+from unittest import mock
 
 from support import MODELS, USAGE, main, tfmc
 
@@ -183,6 +185,86 @@ class Plot(Page):
         self.assertEqual(tfmc("plot", self.run_folder).returncode, USAGE)
 
 
+class Bench(Page):
+    """The roofline of a model that is small, so that a run is short."""
+
+    TEXT = ("model M(vocab = tokenizer.size, context = 8, width = 16) {\n"
+            "  wte  = Embedding(vocab, width)\n  attn = SelfAttention(width, 2)\n"
+            "  forward(tokens: int[B, T]) -> [B, T, vocab] {\n    x = wte(tokens)\n"
+            "    return (x + attn(x)) @ wte.weight.T\n  }\n}\n"
+            "tokenizer chars(\"0123456789+=.#\")\ndata sums(count = 100, max = 9)\n"
+            "train { steps = 5, batch = 4, accumulate = 3, loss = cross_entropy(ignore = \"#\") }\n")
+
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = pathlib.Path(folder.name)
+        # Where `bench` builds.
+        cls.enterClassContext(mock.patch.dict(os.environ, XDG_CACHE_HOME=folder.name))
+        cls.model = cls.folder / "small.tfm"
+        cls.model.write_text(cls.TEXT)
+        cls.page = cls.folder / "roofline.html"
+        cls.result = tfmc("bench", cls.model, "--format", "html", "-o", cls.page)
+
+    def test_every_kernel_of_the_run_is_there(self):
+        self.assertEqual((self.result.returncode, self.result.stdout, self.result.stderr), (0, "", ""))
+        page = self.page.read_text()
+        self.assert_stands_alone(page)
+        data = data_of(page)
+        self.assertEqual((data["model"], data["source"], data["precision"], data["accumulate"]),
+                         ("M", "small.tfm", "f32", 3))
+        self.assertGreater(data["peak_gflops"], 0)
+        self.assertGreater(data["memory_gbs"], 0)
+        path = self.folder / "run.json"
+        for form in (["--json"], ["--format", "json"]):
+            result = tfmc("bench", self.model, *form, "-o", path)
+            self.assertEqual((result.returncode, result.stdout), (0, ""), result.stderr)
+            run = json.loads(path.read_text())
+            self.assertEqual(sorted(data), sorted(run))
+            self.assertEqual(sorted(data["functions"]), sorted(run["functions"]))
+            for name, function in run["functions"].items():
+                self.assertEqual(sorted(data["functions"][name]), sorted(function))
+                # Times differ from run to run, and with them the order.
+                work = [sorted((kernel["name"], kernel["path"], kernel["runs"], kernel["flops"], kernel["bytes"])
+                               for kernel in which["functions"][name]["kernels"]) for which in (data, run)]
+                self.assertEqual(*work)
+        for name, function in data["functions"].items():
+            self.assertAlmostEqual(sum(kernel["milliseconds"] for kernel in function["kernels"]),
+                                   function["milliseconds"], delta=1e-6 * function["milliseconds"], msg=name)
+            # All below the one roof that is drawn.
+            for kernel in function["kernels"]:
+                if kernel["milliseconds"] > 0:
+                    speed = 1e-6 * kernel["runs"] / kernel["milliseconds"]
+                    shares = {"peak": speed * kernel["flops"] / data["peak_gflops"],
+                              "memory": speed * kernel["bytes"] / data["memory_gbs"]}
+                    self.assertAlmostEqual(kernel["share"], max(shares.values()), delta=1e-9 * kernel["share"])
+                    self.assertEqual(kernel["of"], max(shares, key=shares.get))
+
+    def test_where_it_cannot_be_written(self):
+        path = self.folder / "no" / "such.html"
+        result = tfmc("bench", self.model, "--format", "html", "-o", path)
+        self.assertEqual((result.returncode, result.stdout), (1, ""))
+        self.assertIn(str(path), result.stderr)
+        result = tfmc("bench", self.model, "--format", "html", "-o", self.model)
+        self.assertEqual(result.returncode, 1)
+        self.assertEqual(self.model.read_text(), self.TEXT)
+
+    def test_wrong_usage(self):
+        for arguments in (["--format", "svg"], ["--json", "--format", "html"], ["-o", ""]):
+            result = tfmc("bench", self.model, *arguments)
+            self.assertEqual((result.returncode, result.stdout), (USAGE, ""), arguments)
+
+    def test_what_the_binary_fails_with(self):
+        text = self.TEXT.replace("batch = 4", "batch = 100000000")
+        path = self.folder / "huge.tfm"
+        path.write_text(text)
+        result = tfmc("bench", path, "--format", "html", "-o", self.folder / "huge.html")
+        self.assertEqual((result.returncode, result.stdout), (1, ""))
+        self.assertIn("takes", result.stderr)
+        self.assertFalse((self.folder / "huge.html").exists())
+
+
 CHROMIUM = next((path for path in map(shutil.which, ("chromium", "chromium-browser",
                                                      "google-chrome")) if path), None)
 
@@ -234,6 +316,35 @@ class InABrowser(unittest.TestCase):
         norm = re.search(r'aria-label="Norm of the gradient by step".*?</svg>', page, re.S).group(0)
         ticks = re.findall(r'text-anchor="end">([\d.]+)<', norm)
         self.assertGreater(len(ticks), 2, norm)
+
+
+    def test_a_roofline(self):
+        model = self.folder / "small.tfm"
+        model.write_text(Bench.TEXT)
+        self.enterContext(mock.patch.dict(os.environ, XDG_CACHE_HOME=str(self.folder)))
+        page = self.shown("bench", model, "--format", "html")
+        text = (self.folder / "page.html").read_text()
+        data = data_of(text)
+        step = [(name, kernel) for name in ("train", "update") for kernel in data["functions"][name]["kernels"]]
+        figure = re.search(r'aria-label="Roofline of training step \(3 × train, update\)".*?</svg>', page, re.S).group(0)
+        dots = re.findall(r'<circle class="kernel"[^>]*><title>(.*?)</title>', figure, re.S)
+        shown = sorted(tuple(dot.split("\n")[:2]) for dot in dots)
+        def runs(name, kernel):
+            count = kernel["runs"] * (3 if name == "train" else 1)
+            return f" ({count} runs)" if count > 1 else ""
+        self.assertEqual(shown, sorted(
+            (kernel["name"], name + (": " + kernel["path"] if kernel["path"] else "") + runs(name, kernel))
+            for name, kernel in step if kernel["milliseconds"] > 0))
+        self.assertIn(">FLOP per byte<", figure)
+        # Each has a row, the longest first.
+        table = re.search(r'<table class="kernels">.*?</table>', page, re.S).group(0)
+        rows = [re.findall(r"<td[^>]*>(?:<code>)?(.*?)(?:</code>)?</td>", row)
+                for row in re.findall(r"<tr>(.*?)</tr>", table, re.S)][1:]
+        self.assertEqual(len(rows), len(step))
+        shares = [float(row[5].removesuffix(" %")) for row in rows]
+        self.assertEqual(shares, sorted(shares, reverse=True))
+        self.assertAlmostEqual(sum(shares), 100, delta=0.05 * len(shares) + 1e-9)
+        self.assertLessEqual({row[9] for row in rows}, {"arithmetic", "memory", "caches"})
 
 
 if __name__ == "__main__":

@@ -11,10 +11,14 @@
 
 #include "compiler/driver/Build.h"
 #include "compiler/driver/Pipelines.h"
+#include "compiler/report/Writers.h"
+#include "runtime/commands/usage.h"
+#include "runtime/files/system_call.h"
 
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Errno.h"
+#include "llvm/Support/ErrorHandling.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Process.h"
@@ -22,6 +26,9 @@
 #include "llvm/Support/raw_ostream.h"
 
 #include <cerrno>
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 using namespace tfm;
@@ -73,9 +80,11 @@ static void refuseDefines(const std::vector<std::string> &command) {
   }
 }
 
-static int runModel(const std::string &file,
-                    const std::vector<std::string> &defineTexts,
-                    const std::vector<std::string> &command) {
+/// Sets `binary` to that of a model, which is built into the cache where that
+/// is needed; else returns an exit status after a message.
+static int findBinary(const std::string &file,
+                      const std::vector<std::string> &defineTexts,
+                      std::string &binary) {
   if (file == "-") {
     messages() << "tfmc: error: a model from standard input can be built "
                   "but not run; save it in a file\n";
@@ -86,41 +95,98 @@ static int runModel(const std::string &file,
   if (!model.module)
     return 1;
   llvm::SmallString<128> folder = cacheFolder(cacheKey(model));
-  std::string name = llvm::sys::path::stem(file).str();
-  llvm::SmallString<128> binary(folder);
-  llvm::sys::path::append(binary, name);
-  if (!llvm::sys::fs::exists(binary)) {
-    if (std::error_code error = llvm::sys::fs::create_directories(folder)) {
-      messages() << "tfmc: cannot create " << folder << ": " << error.message()
-                 << "\n";
-      return 1;
-    }
-    BuildOptions options;
-    options.source = file;
-    options.output = binary.str().str();
-    options.defines = defines;
-    // The model above has told of them.
-    options.warn = false;
-    switch (build(options)) {
-    case BuildStatus::Ok:
-      break;
-    case BuildStatus::InputError:
-      return 1;
-    case BuildStatus::Bug:
-      return 70;
-    }
+  llvm::SmallString<128> path(folder);
+  llvm::sys::path::append(path, llvm::sys::path::stem(file));
+  binary = path.str().str();
+  if (llvm::sys::fs::exists(binary))
+    return 0;
+  if (std::error_code error = llvm::sys::fs::create_directories(folder)) {
+    messages() << "tfmc: cannot create " << folder << ": " << error.message()
+               << "\n";
+    return 1;
   }
-  std::string path = binary.str().str();
-  // What the binary calls itself: what the user typed.
-  std::string called = "tfmc run " + file;
+  BuildOptions options;
+  options.source = file;
+  options.output = binary;
+  options.defines = defines;
+  // The model above has told of them.
+  options.warn = false;
+  switch (build(options)) {
+  case BuildStatus::Ok:
+    return 0;
+  case BuildStatus::InputError:
+    return 1;
+  case BuildStatus::Bug:
+    return 70;
+  }
+  return 70;
+}
+
+/// The arguments of a binary as the system takes them; the binary calls itself
+/// what the user typed. They point into what is given.
+static std::vector<char *>
+argumentsOf(std::string &called, const std::vector<std::string> &command) {
   std::vector<char *> arguments = {called.data()};
   for (const std::string &argument : command)
     arguments.push_back(const_cast<char *>(argument.c_str()));
   arguments.push_back(nullptr);
-  execv(path.c_str(), arguments.data());
-  messages() << "tfmc: cannot run " << path << ": "
-             << llvm::sys::StrError(errno) << "\n";
+  return arguments;
+}
+
+static int cannotRun(const std::string &binary, int error) {
+  messages() << "tfmc: cannot run " << binary << ": "
+             << llvm::sys::StrError(error) << "\n";
   return 1;
+}
+
+static int runModel(const std::string &file,
+                    const std::vector<std::string> &defines,
+                    const std::vector<std::string> &command) {
+  std::string binary, called = "tfmc run " + file;
+  if (int status = findBinary(file, defines, binary))
+    return status;
+  execv(binary.c_str(), argumentsOf(called, command).data());
+  return cannotRun(binary, errno);
+}
+
+/// The same, but what the binary writes to standard output is in `output` when
+/// it has ended.
+static int runModelInto(std::string &output, const std::string &file,
+                        const std::vector<std::string> &defines,
+                        const std::vector<std::string> &command) {
+  std::string binary, called = "tfmc run " + file;
+  if (int status = findBinary(file, defines, binary))
+    return status;
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0)
+    return cannotRun(binary, errno);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+  pid_t child = 0;
+  int error = posix_spawn(&child, binary.c_str(), &actions, nullptr,
+                          argumentsOf(called, command).data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  close(ends[1]);
+  char part[4096];
+  while (error == 0) {
+    ssize_t size =
+        uninterrupted([&] { return read(ends[0], part, sizeof part); });
+    if (size < 0)
+      error = errno;
+    if (size <= 0)
+      break;
+    output.append(part, static_cast<size_t>(size));
+  }
+  close(ends[0]);
+  int status = 0;
+  if (child != 0 &&
+      uninterrupted([&] { return waitpid(child, &status, 0); }) < 0)
+    error = errno;
+  if (error != 0)
+    return cannotRun(binary, error);
+  // As shells have it.
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
 void tfm::addRunCommand(CLI::App &app, int &status) {
@@ -142,22 +208,57 @@ void tfm::addRunCommand(CLI::App &app, int &status) {
   });
 }
 
+namespace {
+
+struct BenchOptions {
+  std::string file;
+  std::vector<std::string> defines;
+  bool json = false;
+  std::string format = "text";
+  std::string output;
+};
+
+} // namespace
+
+static int bench(const BenchOptions &options) {
+  if (isInput(options.output, options.file))
+    return 1;
+  bool isPage = options.format == "html";
+  std::vector<std::string> arguments = {"bench"};
+  if (options.json || options.format != "text")
+    arguments.push_back("--json");
+  if (!isPage && options.output.empty())
+    return runModel(options.file, options.defines, arguments);
+  std::string text;
+  if (int status = runModelInto(text, options.file, options.defines, arguments))
+    return status;
+  if (isPage) {
+    std::string page;
+    llvm::raw_string_ostream os(page);
+    if (llvm::Error error = writeBench(text, os))
+      llvm::report_fatal_error(std::move(error));
+    text = std::move(page);
+  }
+  return writeOutput(options.output, text) ? 0 : 1;
+}
+
 void tfm::addBenchCommand(CLI::App &app, int &status) {
-  struct Options {
-    std::string file;
-    std::vector<std::string> defines;
-    bool json = false;
-  };
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<BenchOptions>();
   CLI::App *command =
       app.add_subcommand("bench", "Build a model and time its functions");
   command->add_option("FILE", options->file, "The model")->required();
   addDefineOption(*command, options->defines);
-  command->add_flag("--json", options->json, "For programs");
-  command->callback([options, &status] {
-    std::vector<std::string> arguments = {"bench"};
-    if (options->json)
-      arguments.push_back("--json");
-    status = runModel(options->file, options->defines, arguments);
-  });
+  CLI::Option *json =
+      command->add_flag("--json", options->json, "For programs");
+  command
+      ->add_option("--format", options->format,
+                   "text, json (as --json) or html: a page with the roofline "
+                   "of all kernels")
+      ->check(CLI::IsMember({"text", "json", "html"}).description(""))
+      ->excludes(json);
+  command
+      ->add_option("-o,--output", options->output,
+                   "Write to a file instead of standard output")
+      ->check(usage::path());
+  command->callback([options, &status] { status = bench(*options); });
 }

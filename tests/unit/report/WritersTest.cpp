@@ -294,6 +294,41 @@ TEST(Writers, Csv) {
             ",return,1 x 6 x 11,B x T x vocab,9,result\n");
 }
 
+// What a page draws is the run itself.
+TEST(Writers, BenchPageHasTheRun) {
+  const std::string run =
+      R"({"model": "Tied", "source": "/home/me/tied.tfm", "target": "znver4",
+          "precision": "f32", "accumulate": 2, "threads": 2,
+          "peak_gflops": 123.45678901234567, "memory_gbs": 40.5,
+          "functions": {"train": {"milliseconds": 0.1, "kernels": [
+            {"name": "matmul 8x8x8", "path": "<h>", "runs": 2, "flops": 1024,
+             "bytes": 768, "milliseconds": 0.1, "of": "peak", "share": 0.5}]}}})";
+  std::string page;
+  llvm::raw_string_ostream os(page);
+  ASSERT_FALSE(static_cast<bool>(writeBench(run, os)));
+  llvm::StringRef begin = R"(<script type="application/json" id="data">)";
+  llvm::StringRef text = llvm::StringRef(page).split(begin).second;
+  text = text.take_front(text.find("</script>"));
+  EXPECT_EQ(text.find('<'), llvm::StringRef::npos);
+  llvm::Expected<llvm::json::Value> data = llvm::json::parse(text);
+  llvm::Expected<llvm::json::Value> expected = llvm::json::parse(run);
+  ASSERT_TRUE(static_cast<bool>(data) && static_cast<bool>(expected));
+  (*expected->getAsObject())["source"] = "tied.tfm";
+  EXPECT_EQ(*data, *expected);
+  EXPECT_NE(page.find("<title>Tied: roofline</title>"), std::string::npos);
+}
+
+TEST(Writers, BenchPageIsOfARun) {
+  for (const char *run : {"", "nonsense", "[]", "{}", R"({"model": "M"})"}) {
+    std::string page;
+    llvm::raw_string_ostream os(page);
+    llvm::Error error = writeBench(run, os);
+    EXPECT_TRUE(static_cast<bool>(error)) << run;
+    llvm::consumeError(std::move(error));
+    EXPECT_EQ(page, "") << run;
+  }
+}
+
 // Others, to whom a page goes, need not see where its files were.
 TEST(Writers, PagesNameFilesWithoutTheirFolders) {
   EXPECT_EQ(nameOnPage("models/gpt.tfm"), "models/gpt.tfm");
