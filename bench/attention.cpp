@@ -28,19 +28,27 @@ using namespace tfm::bench;
 namespace {
 
 struct Shape {
-  const char *what;
+  std::string what;
   int64_t batch, heads, length, d;
-  double dropout;
+  double dropout = 0;
 };
 
-const Shape shapes[] = {
-    {"addition", 128, 4, 9, 16, 0}, {"shakespeare", 12, 4, 64, 32, 0},
-    {"nanogpt", 8, 6, 256, 64, 0},  {"nanogpt.dropout", 8, 6, 256, 64, 0.2},
-    {"gpt2.64", 4, 12, 64, 64, 0},  {"gpt2.1024", 1, 12, 1024, 64, 0},
-};
+/// Those of models, and heads of two widths as texts grow.
+std::vector<Shape> allShapes() {
+  std::vector<Shape> shapes = {{"addition", 128, 4, 9, 16},
+                               {"shakespeare", 12, 4, 64, 32},
+                               {"nanogpt", 8, 6, 256, 64},
+                               {"nanogpt.dropout", 8, 6, 256, 64, 0.2},
+                               {"gpt2.64", 4, 12, 64, 64}};
+  for (int64_t d : {64, 128})
+    for (int64_t length : {256, 512, 1024, 2048, 4096})
+      shapes.push_back(
+          {std::to_string(length) + "x" + std::to_string(d), 1, 4, length, d});
+  return shapes;
+}
 
 void attention(benchmark::State &state, const Shape &s, bool backward,
-               int64_t threads) {
+               bool narrow, int64_t threads) {
   static Peak peak;
   DialectRegistry registry;
   registerKernelDialects(registry);
@@ -51,7 +59,8 @@ void attention(benchmark::State &state, const Shape &s, bool backward,
   int64_t width = s.heads * s.d, row = 3 * width;
   auto type = [&](int64_t offset, int64_t stride) {
     return MemRefType::get(
-        {s.batch, s.heads, s.length, s.d}, b.getF32Type(),
+        {s.batch, s.heads, s.length, s.d},
+        narrow ? Type(b.getBF16Type()) : b.getF32Type(),
         StridedLayoutAttr::get(&context, offset,
                                {s.length * stride, s.d, stride, 1}));
   };
@@ -78,6 +87,15 @@ void attention(benchmark::State &state, const Shape &s, bool backward,
   int64_t tokens = s.batch * s.length;
   Floats qkv(tokens * row), out(tokens * width), dout(tokens * width),
       lse(s.batch * s.heads * s.length), dqkv(tokens * row);
+  // As many bytes are in use as elements of bf16 take: small numbers, no NaN.
+  auto fill = [](const Floats &floats, int64_t size) {
+    std::fill_n(reinterpret_cast<uint16_t *>(floats.data()), size, 0x3e80);
+  };
+  if (narrow) {
+    fill(qkv, tokens * row);
+    fill(out, tokens * width);
+    fill(dout, tokens * width);
+  }
   std::vector<std::unique_ptr<Floats>> scratch;
   scratch.reserve(threads);
   for (int64_t i = 0; i < threads; ++i)
@@ -117,18 +135,20 @@ void attention(benchmark::State &state, const Shape &s, bool backward,
 
 int main(int argc, char **argv) {
   for (int64_t threads : {1, 2})
-    for (const Shape &shape : shapes)
-      for (bool backward : {false, true})
-        benchmark::RegisterBenchmark(
-            (std::string(shape.what) + (backward ? "/backward" : "/forward") +
-             "/threads:" + std::to_string(threads))
-                .c_str(),
-            [&shape, backward, threads](benchmark::State &state) {
-              attention(state, shape, backward, threads);
-            })
-            ->UseManualTime()
-            ->MinTime(0.1)
-            ->Unit(benchmark::kMicrosecond);
+    for (const Shape &shape : allShapes())
+      for (bool narrow : {false, true})
+        for (bool backward : {false, true})
+          benchmark::RegisterBenchmark(
+              (shape.what + (narrow ? "/bf16" : "/f32") +
+               (backward ? "/backward" : "/forward") +
+               "/threads:" + std::to_string(threads))
+                  .c_str(),
+              [shape, backward, narrow, threads](benchmark::State &state) {
+                attention(state, shape, backward, narrow, threads);
+              })
+              ->UseManualTime()
+              ->MinTime(0.1)
+              ->Unit(benchmark::kMicrosecond);
   benchmark::Initialize(&argc, argv);
   benchmark::RunSpecifiedBenchmarks();
 }
