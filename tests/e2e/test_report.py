@@ -285,9 +285,13 @@ class Memory(unittest.TestCase):
         models = [path for folder in (MODELS, MODELS / "cs444") for path in sorted(folder.glob("*.tfm"))
                   if re.search(r"^model ", path.read_text(), re.MULTILINE)]
         self.assertGreaterEqual(len(models), 15)
-        for model in models:
-            with self.subTest(model=model.name):
-                memory = report(model, "--memory")["memory"]
+        trained = [model for model in models if re.search(r"^train ", model.read_text(), re.MULTILINE)]
+        self.assertGreaterEqual(len(trained), 4)
+        narrow = ("-D", "train.precision=bf16")
+        for model, options in [(model, ()) for model in models] + [(model, narrow) for model in trained]:
+            with self.subTest(model=model.name, options=options):
+                memory = report(model, "--memory", *options)["memory"]
+                self.assertEqual(memory["precision"], "bf16" if options else "f32")
                 self.assertGreaterEqual(memory["arena"], memory["lower_bound"])
                 self.assertLessEqual(memory["arena"], 1.01 * memory["lower_bound"])
                 # Every byte of it has a type.
@@ -354,6 +358,19 @@ class Json(unittest.TestCase):
                         self.assertEqual(list(products), ["f32"])
                         self.assertLess(0.7 * flops[name], products["f32"])
                         self.assertLess(products["f32"], flops[name])
+
+    def test_products_of_another_precision_are_as_many(self):
+        for model in ("shakespeare", "lab_train", "addition"):
+            with self.subTest(model=model):
+                source, narrow = MODELS / f"{model}.tfm", ("-D", "train.precision=bf16")
+                single, flops = report(source)["flops"], report(source, *narrow)["flops"]
+                self.assertEqual(report(source, *narrow, "--memory")["flops"], flops)
+                self.assertEqual(flops["train_step"], single["train_step"])
+                for name in ("forward_per_token", "train_step"):
+                    products = flops["products"][name]
+                    self.assertEqual(sum(products.values()), single["products"][name]["f32"])
+                    # The policy leaves none of these in f32.
+                    self.assertEqual(list(products), ["bf16"])
 
     def test_a_step_counts_the_optimizer(self):
         model = MODELS / "shakespeare.tfm"

@@ -399,6 +399,41 @@ class AdditionInBf16(WholeRun, unittest.TestCase):
         for narrow, whole in zip(*losses):
             self.assertAlmostEqual(narrow / whole, 1, delta=0.02)
 
+    def test_a_run_goes_on_in_another_precision_and_back(self):
+        self.path("single").mkdir()
+        single = binary(self.path("single"), self.source)
+        out = self.path("changing")
+
+        def train(program, steps, *where):
+            result = run(program, "train", "--steps", steps, *where)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            notes = [line for line in result.stderr.splitlines() if line.startswith("note: ")]
+            state = json.loads((pathlib.Path(where[-1]) / "state.json").read_text())
+            return notes, state["precision"]
+
+        def exported(program, *options):
+            path = self.path("exported.safetensors")
+            result = run(program, "export", "--weights", out, "-o", path, *options)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            return path.read_bytes()
+
+        changes = "note: the run in {} was trained in {} until now, and goes on in {}: "
+        self.assertEqual(train(single, 40, "--out", out), ([], "f32"))
+        (note,), precision = train(self.model, 80, "--resume", out)
+        self.assertTrue(note.startswith(changes.format(out, "f32", "bf16")), note)
+        self.assertEqual(precision, "bf16")
+        # What is saved is f32 and whole: neither binary rounds it.
+        for options in ((), ("--dtype", "bf16"), ("--dtype", "f16")):
+            self.assertEqual(exported(self.model, *options), exported(single, *options))
+        (note,), precision = train(single, 120, "--resume", out)
+        self.assertTrue(note.startswith(changes.format(out, "bf16", "f32")), note)
+        self.assertEqual(precision, "f32")
+        losses = [[json.loads(line)["loss"] for line in (folder / "log.jsonl").read_text().splitlines()
+                   if '"loss"' in line] for folder in (out, self.run_folder)]
+        self.assertEqual(*map(len, losses))
+        for changing, narrow in zip(*losses):
+            self.assertAlmostEqual(changing / narrow, 1, delta=0.02)
+
 
 class Shakespeare(unittest.TestCase):
     @classmethod

@@ -120,12 +120,12 @@ TEST(Flops, ProductsCountByTheTypeOfTheirOperands) {
   using Counts = std::map<std::string, int64_t>;
   EXPECT_EQ(
       counted("%a: tensor<4x8xf32>, %b: tensor<8x8xf32>, "
-              "%c: tensor<4x8xf64>, %d: tensor<8x16xf64>",
+              "%c: tensor<4x8xbf16>, %d: tensor<8x16xbf16>",
               "%x = tfm.matmul %a, %b : tensor<4x8xf32>, tensor<8x8xf32>\n"
               "%y = tfm.add %x, %x : tensor<4x8xf32>\n"
-              "%z = tfm.matmul %c, %d : tensor<4x8xf64>, tensor<8x16xf64>",
+              "%z = tfm.matmul %c, %d : tensor<4x8xbf16>, tensor<8x16xbf16>",
               tfm::countProducts),
-      (Counts{{"f32", 2 * 4 * 8 * 8}, {"f64", 2 * 4 * 8 * 16}}));
+      (Counts{{"f32", 2 * 4 * 8 * 8}, {"bf16", 2 * 4 * 8 * 16}}));
   EXPECT_EQ(counted(attentionArguments,
                     std::string("%o, %l = tfm.attention %q, %k, %v "
                                 "{causal, scale = 0.25}") +
