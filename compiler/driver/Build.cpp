@@ -17,6 +17,7 @@
 #include "compiler/frontend/Source.h"
 #include "compiler/frontend/syntax/Parser.h"
 #include "compiler/frontend/syntax/PrintAst.h"
+#include "compiler/transforms/Optimizer.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OwningOpRef.h"
@@ -200,6 +201,11 @@ BuildStatus tfm::build(const BuildOptions &options) {
       module->print(os);
       return llvm::Error::success();
     });
+  mlir::FailureOr<mlir::FloatType> precision = trainingPrecision(*module);
+  if (mlir::failed(precision))
+    return fail("cannot read the recipe: " + bug, BuildStatus::Bug);
+  if (options.emit != Emit::Schedule)
+    KernelTarget::addFaster(*targets, *precision);
   std::vector<mlir::OwningOpRef<mlir::ModuleOp>> modules;
   for (size_t i = 1; i != targets->size(); ++i)
     modules.push_back(module->clone());

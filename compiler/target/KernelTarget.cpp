@@ -56,6 +56,36 @@ const KernelTarget *KernelTarget::find(llvm::StringRef name,
   return nullptr;
 }
 
+/// Those that need more come first, behind those that need as much.
+static void insert(std::vector<const KernelTarget *> &targets,
+                   const KernelTarget *target) {
+  auto needs = [](const KernelTarget *target) {
+    return llvm::StringRef(target->features()).count(',');
+  };
+  targets.insert(llvm::upper_bound(
+                     targets, target,
+                     [&](const KernelTarget *own, const KernelTarget *other) {
+                       return needs(own) > needs(other);
+                     }),
+                 target);
+}
+
+void KernelTarget::addFaster(std::vector<const KernelTarget *> &targets,
+                             mlir::FloatType precision) {
+  std::vector<const KernelTarget *> listed = targets;
+  for (const KernelTarget *target : listed) {
+    std::string name = target->faster(precision);
+    if (name.empty())
+      continue;
+    const KernelTarget *faster =
+        llvm::cantFail(named((target->kind() + ":" + name).str()));
+    if (llvm::none_of(targets, [&](const KernelTarget *other) {
+          return other->identity() == faster->identity();
+        }))
+      insert(targets, faster);
+  }
+}
+
 llvm::Expected<std::vector<const KernelTarget *>>
 KernelTarget::variants(llvm::StringRef kind, llvm::StringRef machines) {
   llvm::SmallVector<llvm::StringRef> names;
@@ -65,9 +95,6 @@ KernelTarget::variants(llvm::StringRef kind, llvm::StringRef machines) {
       llvm::append_range(names, llvm::split(known->second.portable, ','));
     else
       names.push_back(name.trim());
-  auto needs = [](const KernelTarget *target) {
-    return llvm::StringRef(target->features()).count(',');
-  };
   std::vector<const KernelTarget *> targets;
   for (llvm::StringRef name : names) {
     if (name.empty())
@@ -86,13 +113,7 @@ KernelTarget::variants(llvm::StringRef kind, llvm::StringRef machines) {
                                        other->machine() + "' and '" + name +
                                        "', which are of other kinds");
     }
-    // Behind those that need as much.
-    targets.insert(llvm::upper_bound(
-                       targets, *target,
-                       [&](const KernelTarget *own, const KernelTarget *other) {
-                         return needs(own) > needs(other);
-                       }),
-                   *target);
+    insert(targets, *target);
   }
   return targets;
 }

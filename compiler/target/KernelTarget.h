@@ -12,6 +12,7 @@
 #include "compiler/schedule/View.h"
 
 #include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/BuiltinTypes.h"
 #include "llvm/Support/Error.h"
 
 #include <memory>
@@ -57,6 +58,10 @@ public:
   static void add(llvm::StringRef kind, Factory create,
                   llvm::StringRef portable);
 
+  /// Adds what is `faster` in `precision` than one of the targets of a list.
+  static void addFaster(std::vector<const KernelTarget *> &targets,
+                        mlir::FloatType precision);
+
   /// The targets of a kind for a list of machines, separated by commas, where
   /// `portable` stands for several; those that need more come first. Fails for
   /// a name that is none or twice there, and for machines whose code cannot be
@@ -77,6 +82,10 @@ public:
   /// What a machine must have to run the code: LLVM's names of features,
   /// separated by commas (runtime/device/cpu_features.h for CPUs).
   virtual std::string features() const = 0;
+  /// The machine with more of its features, for models that are computed in
+  /// `precision`; empty where there is none. What it needs a program may be
+  /// refused, so that a build has code for both.
+  virtual std::string faster(mlir::FloatType precision) const = 0;
   /// Everything that machine code depends on, as text, to tell two apart.
   virtual std::string identity() const = 0;
   /// Where programs for it run, as LLVM's triple.

@@ -37,6 +37,8 @@ namespace tfm {
   X("avx512vpopcntdq")                                                         \
   X("avx512bf16")                                                              \
   X("avx512fp16")                                                              \
+  X("amx-tile")                                                                \
+  X("amx-bf16")                                                                \
   X("avxvnni")                                                                 \
   X("gfni")                                                                    \
   X("vaes")                                                                    \

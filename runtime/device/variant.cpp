@@ -10,12 +10,34 @@
 #include "runtime/device/cpu_features.h"
 #include "runtime/error.h"
 
+#include <cstdio>
 #include <stdexcept>
+#ifdef __linux__
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 namespace tfm {
 
+#ifdef __x86_64__
+/// Whether the system lets this process use tiles: a kilobyte in each of eight
+/// registers, which it has to save when it switches threads.
+static bool mayUseTiles() {
+#ifdef __linux__
+  constexpr int requestPermission = 0x1023, tileData = 18; // asm/prctl.h
+  static const bool granted =
+      syscall(SYS_arch_prctl, requestPermission, tileData) == 0;
+  return granted;
+#else
+  return false;
+#endif
+}
+#endif
+
 static bool machineHas([[maybe_unused]] std::string_view feature) {
 #ifdef __x86_64__
+  if (feature == "amx-tile")
+    return __builtin_cpu_supports("amx-tile") && mayUseTiles();
 #define TFM_ASK_FOR(name)                                                      \
   if (feature == name)                                                         \
     return __builtin_cpu_supports(name);
@@ -44,11 +66,28 @@ const tfm_variant *findVariant(const tfm_model &model) {
   return nullptr;
 }
 
+/// A processor with tiles that the system keeps to itself.
+static bool isRefusedTiles(const tfm_variant &variant) {
+#ifdef __x86_64__
+  return missingFeatures(variant.features) == "amx-tile" &&
+         __builtin_cpu_supports("amx-tile");
+#else
+  (void)variant;
+  return false;
+#endif
+}
+
 const tfm_variant &chooseVariant(const tfm_model &model) {
   if (model.abi != TFM_ABI_VERSION)
     throw std::logic_error("the model was compiled for another runtime");
-  if (const tfm_variant *found = findVariant(model))
+  if (const tfm_variant *found = findVariant(model)) {
+    if (found != model.variants && isRefusedTiles(*model.variants))
+      std::fputs("note: the system does not let this program use the "
+                 "processor's tiles (AMX), so that it runs slower code "
+                 "without them\n",
+                 stderr);
     return *found;
+  }
   std::string lacks;
   for (int64_t i = 0; i < model.variant_count; ++i) {
     const tfm_variant &variant = model.variants[i];

@@ -96,6 +96,22 @@ class Usage(unittest.TestCase):
             trained = run(target, "train", "--steps", "3", "--out", "run", cwd=folder)
             self.assertEqual(trained.returncode, 0, trained.stderr)
 
+    def test_tiles_for_what_multiplies_bf16(self):
+        with tempfile.TemporaryDirectory() as folder:
+            target = pathlib.Path(folder, "model")
+            for precision, names in (("f32", ["sapphirerapids"]),
+                                     ("bf16", ["sapphirerapids+amx", "sapphirerapids"])):
+                built = tfmc("build", MODELS / "addition.tfm", "--cpu", "sapphirerapids", "-D",
+                             f"train.precision={precision}", "-o", target)
+                self.assertEqual(built.returncode, 0, built.stderr)
+                variants = json.loads(run(target, "info", "--json").stdout)["variants"]
+                self.assertEqual([variant["cpu"] for variant in variants], names)
+                self.assertEqual(["amx-bf16" in variant["features"] for variant in variants],
+                                 ["+amx" in name for name in names])
+        result = tfmc("build", MODELS / "addition.tfm", "--cpu", "znver4+amx", "-o", "/dev/null")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("the CPU 'znver4' has no tiles", result.stderr)
+
     def test_several_processors_that_do_not_go_together(self):
         for cpus, words in (("haswell,haswell", "'haswell' is listed twice"),
                             ("haswell,pentium9", "unknown CPU 'pentium9'"),

@@ -83,13 +83,20 @@ constexpr llvm::StringLiteral unasked[] = {"sse4a",
                                            "cf",
                                            "zu"};
 
+/// Tiles, and with them all of AMX: a program needs the system's permission for
+/// them, which code without products of bf16 does not ask for.
+constexpr llvm::StringLiteral tiles = "amx-tile";
+
 /// Leaves them out of the code for an x86 processor.
 void leaveOutUnasked(CpuMachine &machine, const llvm::MCSubtargetInfo &info) {
   if (!llvm::Triple(machine.triple).isX86())
     return;
-  for (llvm::StringRef name : unasked)
+  auto leaveOut = [&](llvm::StringRef name) {
     if (info.checkFeatures(("+" + name).str()))
       machine.features += (machine.features.empty() ? "-" : ",-") + name.str();
+  };
+  llvm::for_each(unasked, leaveOut);
+  leaveOut(tiles);
 }
 
 /// Fills in vector length, register count and what suits bf16 from the
@@ -162,7 +169,40 @@ llvm::Expected<CpuMachine> CpuMachine::native() {
   return target;
 }
 
+/// Follows the name of a CPU whose tiles are used.
+constexpr static llvm::StringLiteral tilesSuffix = "+amx";
+
+std::string CpuMachine::name() const {
+  return bf16Tiles ? cpu + tilesSuffix.str() : cpu;
+}
+
+std::optional<CpuMachine> CpuMachine::withTiles() const {
+  // What is left out of other code is left out last.
+  llvm::SmallVector<llvm::StringRef> list;
+  llvm::StringRef(features).split(list, ',');
+  llvm::erase(list, ("-" + tiles).str());
+  std::string own = llvm::join(list, ",");
+  std::unique_ptr<llvm::MCSubtargetInfo> info =
+      subtarget(llvm::Triple(triple), cpu, own);
+  if (!llvm::Triple(triple).isX86() || lanes != 16 ||
+      !info->checkFeatures("+amx-tile") || !info->checkFeatures("+amx-bf16"))
+    return std::nullopt;
+  CpuMachine result = *this;
+  result.features = own;
+  result.bf16Tiles = true;
+  return result;
+}
+
 llvm::Expected<CpuMachine> CpuMachine::named(llvm::StringRef cpu) {
+  if (cpu.ends_with(tilesSuffix)) {
+    llvm::Expected<CpuMachine> plain = named(cpu.drop_back(tilesSuffix.size()));
+    if (!plain)
+      return plain.takeError();
+    if (std::optional<CpuMachine> tiles = plain->withTiles())
+      return *tiles;
+    return llvm::createStringError("the CPU '" + plain->cpu +
+                                   "' has no tiles for bf16 (AMX)");
+  }
   if (cpu == "native")
     return native();
   initializeTargets();

@@ -12,6 +12,7 @@
 #include "llvm/Support/Error.h"
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace llvm {
@@ -36,6 +37,8 @@ struct CpuMachine {
   /// Whether sums of products of two bf16 are faster by its instruction for
   /// pairs of them than in f32.
   bool bf16Pairs = false;
+  /// Whether code uses its tiles for that (AMX).
+  bool bf16Tiles = false;
   /// Data cache sizes of one core, in bytes.
   int64_t l1Bytes = 0;
   int64_t l2Bytes = 0;
@@ -44,9 +47,16 @@ struct CpuMachine {
   static llvm::Expected<CpuMachine> native();
 
   /// A CPU by LLVM's name for it (`x86-64-v3`, `znver4`, `skylake-avx512`,
-  /// `apple-m1`, ...), or `native`. Fails for a name that LLVM does not know
-  /// and for a CPU without fused multiply-add.
+  /// `apple-m1`, ...), or `native`; without tiles, unless `+amx` follows. Fails
+  /// for a name that LLVM does not know, and for a CPU without fused
+  /// multiply-add or, asked for them, without tiles.
   static llvm::Expected<CpuMachine> named(llvm::StringRef cpu);
+
+  /// What `named` finds it by, but never `native`.
+  std::string name() const;
+
+  /// The same CPU, with its tiles; nothing where it has none for bf16.
+  std::optional<CpuMachine> withTiles() const;
 
   /// The features that a processor must have to run the code, separated by
   /// commas: of those in runtime/device/cpu_features.h the ones that this one

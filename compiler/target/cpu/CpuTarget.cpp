@@ -30,12 +30,21 @@ namespace {
 
 class CpuTarget final : public KernelTarget {
 public:
-  explicit CpuTarget(CpuMachine cpu) : cpu(std::move(cpu)) {}
+  explicit CpuTarget(CpuMachine machine)
+      : cpu(std::move(machine)), machineName(cpu.name()) {}
 
   StringRef kind() const override { return "cpu"; }
-  StringRef machine() const override { return cpu.cpu; }
+  StringRef machine() const override { return machineName; }
   std::string features() const override { return cpu.requirements(); }
-  std::string identity() const override { return cpu.cpu + " " + cpu.features; }
+  std::string identity() const override {
+    return machineName + " " + cpu.features;
+  }
+  std::string faster(FloatType precision) const override {
+    std::optional<CpuMachine> tiles = cpu.withTiles();
+    if (!precision.isBF16() || cpu.bf16Tiles || !tiles)
+      return "";
+    return cpu.isNative ? "native+amx" : tiles->name();
+  }
   StringRef triple() const override { return cpu.triple; }
 
   void addTensorPasses(OpPassManager &passes) const override {
@@ -154,6 +163,7 @@ public:
 
 private:
   CpuMachine cpu;
+  std::string machineName;
 };
 
 } // namespace

@@ -8,6 +8,7 @@
 #include "compiler/target/cpu/Matmul.h"
 #include "compiler/target/cpu/CpuMachine.h"
 #include "compiler/target/cpu/MicroKernel.h"
+#include "compiler/target/cpu/TileKernel.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/MathExtras.h"
@@ -56,7 +57,7 @@ int64_t product(ArrayRef<int64_t> values) {
 
 /// Elements along k in a slot of a panel.
 int64_t elementsPerSlot(Terms terms) {
-  return terms == Terms::Bf16Pairs ? 2 : 1;
+  return terms == Terms::Bf16Pairs || terms == Terms::Bf16Tiles ? 2 : 1;
 }
 
 /// Whether the micro-kernel can read A where it lies.
@@ -89,17 +90,9 @@ MatmulPlan tfm::planMatmul(const MatmulSpec &spec, const CpuMachine &target) {
   bool isBf16 = spec.isBf16();
   int64_t width = target.lanes * target.tileVectors();
   MatmulPlan plan;
-  plan.rowPanels = llvm::divideCeil(m, target.tileRows());
-  // An even number of panels shares well among two threads, at the price of
-  // slightly lower tiles.
-  if (plan.rowPanels > 1)
-    plan.rowPanels = llvm::alignTo(plan.rowPanels, 2);
-  plan.tileRows = llvm::divideCeil(m, plan.rowPanels);
-  plan.columnPanels = llvm::divideCeil(n, width);
-
   bool rowsOfA = a.column == 1;
   bool rowsOfB = b.column == 1 && n % target.lanes == 0;
-  bool fewRows = m <= 2 * plan.tileRows;
+  bool fewRows = m <= 2 * target.tileRows();
   // The gradient of a small weight: both operands are read along their rows,
   // as the micro-kernel likes it, and blocks of depth keep them in the cache.
   bool direct = !isBf16 && !rowsOfA && rowsOfB && m <= 512 && n <= 512;
@@ -107,6 +100,7 @@ MatmulPlan tfm::planMatmul(const MatmulSpec &spec, const CpuMachine &target) {
     // Reading B is all there is to a product of few rows.
     plan.packB = !fewRows || !rowsOfB || !b.element.isBF16();
     plan.terms = !plan.packB        ? Terms::F32TimesBf16
+                 : target.bf16Tiles ? Terms::Bf16Tiles
                  : target.bf16Pairs ? Terms::Bf16Pairs
                                     : Terms::F32;
   } else {
@@ -114,6 +108,15 @@ MatmulPlan tfm::planMatmul(const MatmulSpec &spec, const CpuMachine &target) {
         !rowsOfB || (!direct && !fewRows && k * n * 4 > target.l1Bytes / 2);
   }
   int64_t perSlot = elementsPerSlot(plan.terms);
+  int64_t tallest =
+      plan.terms == Terms::Bf16Tiles ? 2 * tileSide : target.tileRows();
+  plan.rowPanels = llvm::divideCeil(m, tallest);
+  // An even number of panels shares well among two threads, at the price of
+  // slightly lower tiles.
+  if (plan.rowPanels > 1)
+    plan.rowPanels = llvm::alignTo(plan.rowPanels, 2);
+  plan.tileRows = llvm::divideCeil(m, plan.rowPanels);
+  plan.columnPanels = llvm::divideCeil(n, width);
   // Copying an element of A costs about as much as a quarter of a step of the
   // micro-kernel, which uses it for `width` columns: it pays where it is used
   // often, or where its rows meet in the same cache sets.
@@ -185,6 +188,8 @@ private:
   /// In slots: strides of packed panels of A per k, and lengths of panels and
   /// tiles.
   int64_t aPanelStride = 0, aPanel = 0, bPanel = 0, tileLength = 0;
+  /// Tiles below each other in a panel of A; 0 where sums are in vectors.
+  int64_t rowTiles = 0;
   /// Where the parts of scratch begin.
   Value tiles, packedA, packedB;
   /// The operands at the current batch.
@@ -197,7 +202,11 @@ private:
   void blocks(Value rowFrom, Value rowTo, Value columnFrom, Value columnTo);
   void inGroups(Value from, Value to, function_ref<void(Value, Value)> pack);
   void packPanelsOfA(Value from, Value to, Value k0, Value depth);
+  void packTilesOfA(Value from, Value to, Value k0, Value depth);
   void packPanelsOfB(Value from, Value to, Value k0, Value depth);
+  /// Zeros where the last step of tiles reads more slots than there are: what
+  /// stands there is multiplied by zeros of A, and may be NaN.
+  void clearTailOfB(Value from, Value to, Value depth);
   void tile(Value p, Value q, Value p0, Value q0, Value k0, Value depth);
   void store(Value p, Value q, Value source);
   void storeVector(Value row, Value column, Value value);
@@ -243,6 +252,15 @@ bool MatmulEmitter::layOut() {
   aPanel = packedLength(depth, aPanelStride, kb.lanes, kb.lanes);
   bPanel = packedLength(depth, width, 0, kb.lanes);
   tileLength = plan.tileRows * width;
+  if (plan.terms != Terms::Bf16Tiles)
+    return true;
+  assert(width == 2 * tileSide && plan.depth % tileDepth * blockedDepth == 0);
+  rowTiles = llvm::divideCeil(plan.tileRows, tileSide);
+  aPanel = rowTiles * tileSide * llvm::alignTo(depth, tileSide);
+  tileLength = rowTiles * tileSide * width;
+  // Whole tiles are stored.
+  throughTile |= plan.tileRows != rowTiles * tileSide ||
+                 tallPanels != plan.rowPanels || spec.n % width != 0;
   return true;
 }
 
@@ -250,7 +268,7 @@ Packing MatmulEmitter::packing(const Matrix &operand) const {
   Packing packing;
   packing.fromBf16 = operand.element.isBF16();
   packing.rounds = spec.isBf16() && !packing.fromBf16;
-  packing.pairs = plan.terms == Terms::Bf16Pairs;
+  packing.pairs = perSlot == 2;
   return packing;
 }
 
@@ -412,6 +430,8 @@ void MatmulEmitter::blocks(Value rowFrom, Value rowTo, Value columnFrom,
 }
 
 void MatmulEmitter::packPanelsOfA(Value from, Value to, Value k0, Value depth) {
+  if (rowTiles > 0)
+    return packTilesOfA(from, to, k0, depth);
   Value stride = kb.i64(aPanelStride);
   if (!rowsOfA) {
     // The panels of [from, to) that have `rows` rows.
@@ -452,6 +472,36 @@ void MatmulEmitter::packPanelsOfA(Value from, Value to, Value k0, Value depth) {
   });
 }
 
+void MatmulEmitter::packTilesOfA(Value from, Value to, Value k0, Value depth) {
+  kb.loop(from, to, 1, [&](Value p) {
+    Value panel = kb.at(packedA, kb.mul(kb.sub(p, from), aPanel));
+    Value source = a.at(kb, aBase, rowStart(p), k0);
+    for (int64_t first = 0; first < plan.tileRows; first += tileSide) {
+      Value rest = kb.sub(rowCount(p), kb.i64(first));
+      // A panel of one row less may have no row here.
+      kb.ifThen(kb.less(kb.i64(0), rest), [&] {
+        kb.call(packTileRows(kb, packing(a), /*transposed=*/!rowsOfA),
+                {kb.at(source, first * a.row, a.element),
+                 kb.i64(rowsOfA ? a.row : a.column), depth,
+                 kb.min(kb.i64(tileSide), rest), kb.at(panel, first * tileSide),
+                 kb.i64(rowTiles * tileSide * tileSide)});
+      });
+    }
+  });
+}
+
+void MatmulEmitter::clearTailOfB(Value from, Value to, Value depth) {
+  if (rowTiles == 0 || spec.k % tileDepth == 0)
+    return;
+  Value slots = kb.div(kb.add(depth, 1), 2);
+  Value end = kb.mul(kb.div(kb.add(slots, tileSide - 1), tileSide), tileSide);
+  kb.loop(from, to, 1, [&](Value q) {
+    Value panel = kb.at(packedB, kb.mul(kb.sub(q, from), bPanel));
+    kb.loop(kb.mul(slots, width), kb.mul(end, width), kb.lanes,
+            [&](Value at) { kb.store(kb.splat(0.0), kb.at(panel, at)); });
+  });
+}
+
 void MatmulEmitter::inGroups(Value from, Value to,
                              function_ref<void(Value, Value)> pack) {
   constexpr int64_t group = 8;
@@ -479,7 +529,7 @@ void MatmulEmitter::packPanelsOfB(Value from, Value to, Value k0, Value depth) {
       kb.ifThen(kb.equal(to, kb.i64(plan.columnPanels)), [&] {
         pack(kb.i64(whole), kb.i64(spec.n % width), kb.i64(1));
       });
-    return;
+    return clearTailOfB(from, to, depth);
   }
   kb.loop(from, to, 1, [&](Value q) {
     Value panel = panelAt(q);
@@ -554,7 +604,11 @@ void MatmulEmitter::tile(Value p, Value q, Value p0, Value q0, Value k0,
         kb.equal(q, kb.i64(plan.columnPanels - 1)),
         [&] { run(rows, lastVectors); }, [&] { run(rows, vectors); });
   };
-  if (tallPanels == plan.rowPanels)
+  if (rowTiles > 0)
+    kb.call(tileKernel(kb, rowTiles, /*columnTiles=*/2),
+            {aPtr, bPtr, cPtr, cStride,
+             kb.div(kb.add(depth, tileDepth - 1), tileDepth), accumulate});
+  else if (tallPanels == plan.rowPanels)
     runRows(plan.tileRows);
   else
     kb.ifThen(

@@ -30,7 +30,9 @@ enum class Terms {
   /// A slot is two bf16 of neighbouring k, the first in the low half, and a
   /// step adds both products to an f32: VDPBF16PS, which takes denormals for
   /// zeros. For AVX512-BF16.
-  Bf16Pairs
+  Bf16Pairs,
+  /// Slots are the same, and sums those of tiles (TileKernel.h). For AMX.
+  Bf16Tiles
 };
 
 /// The function that computes a tile of `rows` x `vectors * lanes`:

@@ -8,6 +8,7 @@
 #include "compiler/target/cpu/Program.h"
 
 #include "compiler/schedule/Launches.h"
+#include "compiler/target/cpu/TileKernel.h"
 #include "runtime/tfm_model.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/IntrinsicsAArch64.h"
@@ -40,10 +41,14 @@ public:
     claim = field(offsetof(tfm_thread, claim), ptr);
     scratch = field(offsetof(tfm_thread, scratch), ptr);
     llvm::Value *mode = flushDenormals();
+    if (usesTiles())
+      b.CreateIntrinsic(llvm::Intrinsic::x86_ldtilecfg, {configuration()});
     int64_t launches = 0;
     forEachStep(program, [&](mlir::Operation *, int64_t) { ++launches; });
     b.CreateCall(noteFunction(), {thread, b.getInt64(launches)});
     emitSteps(*program.getBlock());
+    if (usesTiles())
+      b.CreateIntrinsic(llvm::Intrinsic::x86_tilerelease, {});
     restoreMode(mode);
     b.CreateRetVoid();
     return function;
@@ -78,6 +83,27 @@ private:
     b.CreateIntrinsic(llvm::Intrinsic::aarch64_set_fpcr,
                       {b.CreateOr(before, b.getInt64(flushToZero))});
     return before;
+  }
+
+  /// Whether a kernel of the module computes on tiles, whose shapes each thread
+  /// sets once for a whole program.
+  bool usesTiles() const {
+    return llvm::any_of(module, [](const llvm::Function &function) {
+      return function.getName().starts_with(tileFunctionPrefix);
+    });
+  }
+
+  llvm::Value *configuration() {
+    constexpr llvm::StringLiteral name = "tfm.tile.configuration";
+    if (llvm::Value *known = module.getNamedGlobal(name))
+      return known;
+    auto *bytes = llvm::ConstantDataArray::get(
+        module.getContext(), llvm::ArrayRef<uint8_t>(tileConfiguration()));
+    auto *global = new llvm::GlobalVariable(module, bytes->getType(), true,
+                                            llvm::GlobalValue::InternalLinkage,
+                                            bytes, name);
+    global->setAlignment(llvm::Align(64));
+    return global;
   }
 
   void restoreMode(llvm::Value *before) {

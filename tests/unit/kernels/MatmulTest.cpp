@@ -6,11 +6,13 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/target/cpu/Matmul.h"
+#include "compiler/target/cpu/TileKernel.h"
 #include "compiler/target/cpu/VectorHelpers.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "tests/unit/kernels/KernelTest.h"
+#include "tests/unit/kernels/Tiles.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
@@ -99,7 +101,9 @@ MatmulPlan planOf(const Case &c, const MatmulSpec &spec,
   if (c.packB >= 0)
     plan.packB = c.packB;
   if (c.depth)
-    plan.depth = c.depth;
+    plan.depth = plan.terms == Terms::Bf16Tiles
+                     ? (int64_t)llvm::alignTo(c.depth, tileDepth)
+                     : c.depth;
   if (c.rowBlock)
     plan.rowBlock = std::min(c.rowBlock, plan.rowPanels);
   if (c.columnBlock)
@@ -111,6 +115,20 @@ MatmulPlan planOf(const Case &c, const MatmulSpec &spec,
 bool hasBf16Pairs(const CpuMachine &machine) {
   return (',' + machine.requirements() + ',').find(",avx512bf16,") !=
          std::string::npos;
+}
+
+/// Which instructions multiply bf16.
+enum class Bf16By { Widening, Pairs, Tiles };
+
+const char *nameOf(Bf16By by) {
+  return by == Bf16By::Widening ? ""
+         : by == Bf16By::Pairs  ? ", pairs of bf16"
+                                : ", tiles of bf16";
+}
+
+void choose(CpuMachine &machine, Bf16By by) {
+  machine.bf16Pairs = by == Bf16By::Pairs;
+  machine.bf16Tiles = by == Bf16By::Tiles;
 }
 
 /// The bf16 nearest to a finite number, the even one of two.
@@ -146,10 +164,10 @@ float elementOf(const Buffer &memory, int64_t i, bool isBf16) {
 
 /// Emits all cases into one module, compiles it once, and compares each with
 /// f64 loops, and with itself on other numbers of threads.
-void checkOn(StringRef cpu, bool bf16Pairs, const std::vector<Case> &cases) {
-  SCOPED_TRACE(cpu.str() + (bf16Pairs ? ", pairs of bf16" : ""));
+void checkOn(StringRef cpu, Bf16By by, const std::vector<Case> &cases) {
+  SCOPED_TRACE(cpu.str() + nameOf(by));
   Kernels kernels(cpu);
-  kernels.target.bf16Pairs = bf16Pairs;
+  choose(kernels.target, by);
   std::vector<int64_t> scratch;
   for (const Case &c : cases) {
     MatmulSpec spec = specOf(kernels, c);
@@ -158,6 +176,8 @@ void checkOn(StringRef cpu, bool bf16Pairs, const std::vector<Case> &cases) {
     ASSERT_TRUE(kernel.func);
     scratch.push_back(kernel.scratchBytes);
   }
+  if (by == Bf16By::Tiles)
+    emulateTiles(*kernels.module);
   kernels.compile();
   std::mt19937 random(7);
   for (size_t i = 0; i < cases.size(); ++i) {
@@ -246,14 +266,18 @@ void checkOn(StringRef cpu, bool bf16Pairs, const std::vector<Case> &cases) {
 }
 
 /// On everything that this machine runs, with and without instructions for
-/// pairs of bf16 where it has them.
+/// pairs of bf16 where it has them, and with tiles where its vectors fill their
+/// rows.
 void check(const std::vector<Case> &cases) {
   bool isBf16 = llvm::any_of(
       cases, [](const Case &c) { return c.bf16A || c.bf16B || c.bf16C; });
   for (StringRef cpu : runnableCpus()) {
-    checkOn(cpu, false, cases);
-    if (isBf16 && hasBf16Pairs(llvm::cantFail(CpuMachine::named(cpu))))
-      checkOn(cpu, true, cases);
+    checkOn(cpu, Bf16By::Widening, cases);
+    CpuMachine machine = llvm::cantFail(CpuMachine::named(cpu));
+    if (isBf16 && hasBf16Pairs(machine))
+      checkOn(cpu, Bf16By::Pairs, cases);
+    if (isBf16 && machine.lanes == tileSide)
+      checkOn(cpu, Bf16By::Tiles, cases);
   }
 }
 
@@ -563,6 +587,17 @@ TEST(Matmul, RegisterTilesDoNotSpill) {
   checkRegisterTile("neoverse-n1", 8, 12);
 }
 
+// Four loads and four products a step, in registers that nothing saves.
+TEST(Matmul, TilesStayInTheirRegisters) {
+  Kernels kernels;
+  kernels.target = llvm::cantFail(CpuMachine::named("sapphirerapids+amx"));
+  Case c{256, 768, 512};
+  c.bf16A = c.bf16B = true;
+  emitMatmul(kernels.builder, *kernels.module, "kernel", specOf(kernels, c),
+             kernels.target);
+  checkInnerLoop(kernels, "tfm.tiles.2x2", 4, "tdpbf16ps");
+}
+
 // The two vectors of a tile's row lie in the same 64 columns: one call of the
 // generator serves both.
 TEST(Matmul, DropoutInAnEpilogueSharesRandomWords) {
@@ -593,7 +628,7 @@ TEST(Matmul, DropoutInAnEpilogueSharesRandomWords) {
 
 TEST(Matmul, AKernelCallsNothing) {
   for (const char *cpu : {"native", "x86-64-v3", "skylake-avx512", "znver4",
-                          "apple-m1", "neoverse-n1"}) {
+                          "sapphirerapids+amx", "apple-m1", "neoverse-n1"}) {
     SCOPED_TRACE(cpu);
     Kernels kernels;
     kernels.target = llvm::cantFail(CpuMachine::named(cpu));

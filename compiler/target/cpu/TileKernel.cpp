@@ -1,0 +1,181 @@
+//===- TileKernel.cpp - products of bf16 on AMX tiles ---------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/target/cpu/TileKernel.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+
+using namespace mlir;
+using namespace tfm;
+
+std::array<uint8_t, 64> tfm::tileConfiguration() {
+  std::array<uint8_t, 64> bytes{};
+  bytes[0] = 1; // the palette: eight tiles of a kilobyte
+  for (int tile = 0; tile < 8; ++tile) {
+    bytes[16 + 2 * tile] = 4 * tileSide; // bytes of a row, 16 bits
+    bytes[48 + tile] = tileSide;         // rows
+  }
+  return bytes;
+}
+
+namespace {
+
+/// The instructions. Tiles are numbers, constants of the code.
+class Tiles {
+public:
+  explicit Tiles(KernelBuilder &kb) : kb(kb) {}
+
+  void zero(int64_t tile) { call("tilezero", {number(tile)}); }
+  /// `stride` is in slots.
+  void load(int64_t tile, Value ptr, Value stride) {
+    call("tileloadd64", {number(tile), ptr, kb.mul(stride, 4)});
+  }
+  void store(int64_t tile, Value ptr, Value stride) {
+    call("tilestored64", {number(tile), ptr, kb.mul(stride, 4)});
+  }
+  /// sum += a b.
+  void multiplyAdd(int64_t sum, int64_t a, int64_t b) {
+    call("tdpbf16ps", {number(sum), number(a), number(b)});
+  }
+
+private:
+  Value number(int64_t tile) {
+    return LLVM::ConstantOp::create(kb.b, kb.loc, kb.b.getI8IntegerAttr(tile));
+  }
+  void call(StringRef name, ValueRange operands) {
+    LLVM::CallIntrinsicOp::create(
+        kb.b, kb.loc, kb.b.getStringAttr("llvm.x86." + name), operands);
+  }
+  KernelBuilder &kb;
+};
+
+} // namespace
+
+func::FuncOp tfm::tileKernel(KernelBuilder &kb, int64_t rowTiles,
+                             int64_t columnTiles) {
+  SmallVector<Type> types{kb.ptrType, kb.ptrType, kb.ptrType,
+                          kb.i64Type, kb.i64Type, kb.b.getI1Type()};
+  std::string name =
+      (tileFunctionPrefix + Twine(rowTiles) + "x" + Twine(columnTiles)).str();
+  return kb.sharedFunction(
+      name, types, [&](KernelBuilder &kb, ValueRange args) {
+        Value a = args[0], b = args[1], c = args[2], cStride = args[3],
+              steps = args[4], accumulate = args[5];
+        Tiles tiles(kb);
+        auto sum = [&](int64_t row, int64_t column) {
+          return row * columnTiles + column;
+        };
+        int64_t firstA = 4, firstB = 6;
+        auto overSums = [&](llvm::function_ref<void(int64_t, Value)> visit) {
+          for (int64_t row = 0; row < rowTiles; ++row)
+            for (int64_t column = 0; column < columnTiles; ++column)
+              visit(sum(row, column),
+                    kb.at(kb.at(c, kb.mul(cStride, row * tileSide)),
+                          column * tileSide));
+        };
+        kb.ifThen(
+            accumulate,
+            [&] {
+              overSums([&](int64_t tile, Value at) {
+                tiles.load(tile, at, cStride);
+              });
+            },
+            [&] { overSums([&](int64_t tile, Value) { tiles.zero(tile); }); });
+        Value rowStride = kb.i64(tileSide),
+              columnStride = kb.i64(columnTiles * tileSide);
+        kb.loop(kb.i64(0), steps, 1, {a, b}, [&](Value, ValueRange at) {
+          for (int64_t row = 0; row < rowTiles; ++row)
+            tiles.load(firstA + row, kb.at(at[0], row * tileSide * tileSide),
+                       rowStride);
+          for (int64_t column = 0; column < columnTiles; ++column)
+            tiles.load(firstB + column, kb.at(at[1], column * tileSide),
+                       columnStride);
+          for (int64_t row = 0; row < rowTiles; ++row)
+            for (int64_t column = 0; column < columnTiles; ++column)
+              tiles.multiplyAdd(sum(row, column), firstA + row,
+                                firstB + column);
+          return SmallVector<Value>{
+              kb.at(at[0], rowTiles * tileSide * tileSide),
+              kb.at(at[1], columnTiles * tileSide * tileSide)};
+        });
+        overSums(
+            [&](int64_t tile, Value at) { tiles.store(tile, at, cStride); });
+      });
+}
+
+func::FuncOp tfm::packTileRows(KernelBuilder &kb, Packing packing,
+                               bool transposed) {
+  assert(kb.lanes == tileSide && "machines with tiles have vectors as wide");
+  SmallVector<Type> types{kb.ptrType, kb.i64Type, kb.i64Type,
+                          kb.i64Type, kb.ptrType, kb.i64Type};
+  std::string name = "tfm.pack.tile";
+  name += transposed ? ".transposed" : ".rows";
+  if (packing.fromBf16)
+    name += ".bf16";
+  return kb.sharedFunction(
+      name, types, [&](KernelBuilder &kb, ValueRange args) {
+        Value source = args[0], stride = args[1], k = args[2], rows = args[3],
+              panel = args[4], stepLength = args[5];
+        Type element = packing.fromBf16 ? kb.bf16Type : kb.f32Type;
+        auto elements = [&](int64_t count) {
+          return VectorType::get({count}, element);
+        };
+        Value last = kb.sub(rows, kb.i64(1));
+        // A row of 16 slots of each of the 16 rows, from `at` on; `rest` is how
+        // many elements along k there are, null where there are enough.
+        auto step = [&](Value at, Value to, Value rest) {
+          if (!transposed) {
+            Value mask = rest ? kb.maskOf(rest, tileDepth) : Value();
+            for (int64_t row = 0; row < tileSide; ++row) {
+              Value from =
+                  kb.at(at, kb.mul(kb.min(kb.i64(row), last), stride), element);
+              Value pairs =
+                  kb.toBf16(kb.loadAs(elements(tileDepth), from, mask));
+              kb.store(LLVM::BitcastOp::create(kb.b, kb.loc, kb.vecType, pairs),
+                       kb.at(to, row * tileSide));
+            }
+            return;
+          }
+          Value columns = kb.maskOf(rows);
+          SmallVector<Value> slots;
+          SmallVector<int64_t> interleaved;
+          for (int64_t i = 0; i < tileSide; ++i)
+            interleaved.append({i, tileSide + i});
+          for (int64_t pair = 0; pair < tileSide; ++pair) {
+            Value both[2];
+            for (int64_t i : {0, 1}) {
+              int64_t number = 2 * pair + i;
+              Value mask = columns;
+              if (rest)
+                mask = kb.select(kb.less(kb.i64(number), rest), columns,
+                                 kb.maskOf(kb.i64(0)));
+              Value from = kb.at(at, kb.mul(stride, number), element);
+              both[i] = kb.toBf16(kb.loadAs(elements(tileSide), from, mask));
+            }
+            slots.push_back(LLVM::BitcastOp::create(
+                kb.b, kb.loc, kb.vecType,
+                kb.shuffle(both[0], both[1], interleaved)));
+          }
+          for (auto [row, vector] : llvm::enumerate(transpose(kb, slots)))
+            kb.store(vector, kb.at(to, static_cast<int64_t>(row) * tileSide));
+        };
+        Value rest = kb.rem(k, kb.i64(tileDepth));
+        Value advance =
+            transposed ? kb.mul(stride, tileDepth) : kb.i64(tileDepth);
+        SmallVector<Value> end =
+            kb.loop(kb.i64(0), kb.sub(k, rest), tileDepth, {source, panel},
+                    [&](Value, ValueRange at) {
+                      step(at[0], at[1], Value());
+                      return SmallVector<Value>{kb.at(at[0], advance, element),
+                                                kb.at(at[1], stepLength)};
+                    });
+        kb.ifThen(kb.less(kb.i64(0), rest),
+                  [&] { step(end[0], end[1], rest); });
+      });
+}

@@ -1,0 +1,62 @@
+//===- TileKernel.h - products of bf16 on AMX tiles -------------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Intel's AMX has eight registers of 16 rows of 64 bytes, and one instruction
+// that multiplies 16 rows of 32 bf16 with 32 columns of pairs (Intel 64 and
+// IA-32 Architectures Software Developer's Manual, volume 1, chapter 18). They
+// are named by their numbers, in the shape that `tileConfiguration` gives all
+// of them once for each call of a program.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_TARGET_CPU_TILEKERNEL_H
+#define TFM_TARGET_CPU_TILEKERNEL_H
+
+#include "compiler/target/cpu/MicroKernel.h"
+
+#include <array>
+
+namespace tfm {
+
+/// Rows of a tile, and 32-bit slots of one of its rows.
+inline constexpr int64_t tileSide = 16;
+/// Elements along k that a step of a product takes.
+inline constexpr int64_t tileDepth = 2 * tileSide;
+
+/// What LDTILECFG reads: eight tiles, each of them whole.
+std::array<uint8_t, 64> tileConfiguration();
+
+/// What the names of functions that use tiles begin with.
+inline constexpr llvm::StringLiteral tileFunctionPrefix = "tfm.tiles.";
+
+/// The function that computes 16 `rowTiles` x 16 `columnTiles` elements, of one
+/// or two tiles each:
+///
+///   (a, b, c, c stride, steps, accumulate)
+///
+/// as `microKernel`, with `steps` of `tileDepth` terms. A step of A is 16
+/// `rowTiles` rows of 16 slots (`packTileRows`), one of B 16 slots of 16
+/// `columnTiles` columns (the panel of `Terms::Bf16Pairs`).
+mlir::func::FuncOp tileKernel(KernelBuilder &kb, int64_t rowTiles,
+                              int64_t columnTiles);
+
+/// The function that packs `rows` <= 16 rows of A, of `k` elements each, of
+/// `stride` elements from one to the next (or, `transposed`, from one k to the
+/// next), as slots of two bf16:
+///
+///   (source, stride, k, rows, panel, step length)
+///   panel[s * step length + row * 16 + i]
+///       = source[row * stride + 32 s + 2 i], and the element behind it
+///
+/// Behind k it writes zeros, up to the end of the last step; rows behind `rows`
+/// repeat the last one.
+mlir::func::FuncOp packTileRows(KernelBuilder &kb, Packing packing,
+                                bool transposed);
+
+} // namespace tfm
+
+#endif // TFM_TARGET_CPU_TILEKERNEL_H

@@ -1,0 +1,98 @@
+//===- Tiles.cpp - AMX where there is none --------------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "tests/unit/kernels/Tiles.h"
+
+#include "compiler/target/cpu/TileKernel.h"
+
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/IR/Builders.h"
+#include "gtest/gtest.h"
+
+#include <cstring>
+
+using namespace mlir;
+using namespace tfm;
+
+namespace {
+
+/// Rows of 16 slots of 32 bits: an f32, or two bf16.
+using Tile = uint32_t[tileSide][tileSide];
+thread_local Tile tiles[8];
+
+void zero(uint8_t tile) { std::memset(tiles[tile], 0, sizeof(Tile)); }
+
+void load(uint8_t tile, const char *from, int64_t stride) {
+  for (int64_t row = 0; row < tileSide; ++row)
+    std::memcpy(tiles[tile][row], from + row * stride, sizeof(tiles[0][0]));
+}
+
+void store(uint8_t tile, char *to, int64_t stride) {
+  for (int64_t row = 0; row < tileSide; ++row)
+    std::memcpy(to + row * stride, tiles[tile][row], sizeof(tiles[0][0]));
+}
+
+float asFloat(uint32_t bits) {
+  float value;
+  std::memcpy(&value, &bits, sizeof(value));
+  return value;
+}
+
+/// TDPBF16PS of Intel's manual: sums are of f32, denormal numbers zero.
+void multiplyAdd(uint8_t sum, uint8_t a, uint8_t b) {
+  for (int64_t row = 0; row < tileSide; ++row)
+    for (int64_t column = 0; column < tileSide; ++column) {
+      float total = asFloat(tiles[sum][row][column]);
+      for (int64_t slot = 0; slot < tileSide; ++slot) {
+        uint32_t x = tiles[a][row][slot], y = tiles[b][slot][column];
+        total += asFloat(x << 16) * asFloat(y << 16);
+        total += asFloat(x & 0xffff0000) * asFloat(y & 0xffff0000);
+      }
+      std::memcpy(&tiles[sum][row][column], &total, sizeof(total));
+    }
+}
+
+const void *emulationOf(StringRef intrinsic) {
+  if (intrinsic == "llvm.x86.tilezero")
+    return reinterpret_cast<const void *>(zero);
+  if (intrinsic == "llvm.x86.tileloadd64")
+    return reinterpret_cast<const void *>(load);
+  if (intrinsic == "llvm.x86.tilestored64")
+    return reinterpret_cast<const void *>(store);
+  if (intrinsic == "llvm.x86.tdpbf16ps")
+    return reinterpret_cast<const void *>(multiplyAdd);
+  return nullptr;
+}
+
+} // namespace
+
+void tfm::emulateTiles(ModuleOp module) {
+  SmallVector<LLVM::CallIntrinsicOp> calls;
+  module.walk([&](LLVM::CallIntrinsicOp call) {
+    if (emulationOf(call.getIntrin()))
+      calls.push_back(call);
+    else
+      EXPECT_FALSE(call.getIntrin().contains("tile")) << call.getIntrin().str();
+  });
+  for (LLVM::CallIntrinsicOp call : calls) {
+    OpBuilder b(call);
+    Location loc = call.getLoc();
+    auto address = reinterpret_cast<intptr_t>(emulationOf(call.getIntrin()));
+    Value number =
+        LLVM::ConstantOp::create(b, loc, b.getI64IntegerAttr(address));
+    Value function = LLVM::IntToPtrOp::create(
+        b, loc, LLVM::LLVMPointerType::get(b.getContext()), number);
+    SmallVector<Value> operands = {function};
+    llvm::append_range(operands, call.getArgs());
+    SmallVector<Type> types(call.getArgs().getTypes());
+    LLVM::CallOp::create(b, loc,
+                         LLVM::LLVMFunctionType::get(
+                             LLVM::LLVMVoidType::get(b.getContext()), types),
+                         operands);
+    call.erase();
+  }
+}
