@@ -117,7 +117,8 @@ function roofline(view) {
       }
     }
     return root;
-  }, "Areas are shares of the time. A kernel below the slope waits for memory, one below the flat part for arithmetic; one above the slope has its bytes out of the caches. Kernels without arithmetic stand at the left, as far below the roof as they fall short of memory.");
+  }, "Areas are shares of the time. A kernel below the slope waits for memory, one below the flat part for arithmetic; one above the slope has its bytes out of the caches. Kernels without arithmetic stand at the left, as far below the roof as they fall short of memory." +
+    (data.precision === "f32" ? "" : ` The peak is that of f32, above which products of ${data.precision} may be.`));
 }
 
 /** The time by what limits it, and what of it would be left at the limits. */
