@@ -1,19 +1,20 @@
 #!/usr/bin/env python3
 """Trains the shipped models with tfm and with PyTorch, side by side.
 
-For each model: builds it with `tfmc build`, then measures in turns (A B C A B
-C ...) whole training steps (data, forward, backward, clipping, AdamW) of the
-binary, of eager PyTorch and of torch.compile: the same architecture, dropout,
-clipping, optimizer (fused AdamW), batch and number of threads. What counts is
-the median of the rounds, and the median of the ratios of each round to the
-faster of PyTorch's two. The first steps are left out on both sides (memory is
-touched for the first time, torch.compile compiles).
+For each model: builds it with `tfmc build`, in f32 and in bf16, then measures in
+turns (A B C A B C ...) whole training steps (data, forward, backward, clipping,
+AdamW) of the binaries, of eager PyTorch and of torch.compile, both also under
+autocast to bf16: the same architecture, dropout, clipping, optimizer (fused
+AdamW), batch and number of threads. What counts is the median of the rounds, and
+the median of the ratios of each round: of our faster precision to the fastest of
+PyTorch's four, and of f32 to the faster of its two. The first steps are left out
+on both sides (memory is touched for the first time, torch.compile compiles).
 
 Before that, both train from the same weights on the same batches, beside
-PyTorch in f64: the losses of the binary must be as close to those in f64 as
-PyTorch's own in f32 are (times four, since two errors of rounding are two draws
-of chance). They are not: exit status 1. Dropout is off for this, as its random
-numbers differ.
+PyTorch in f64: the losses of a binary must be as close to those in f64 as
+PyTorch's own in the same precision are (times four, since two errors of rounding
+are two draws of chance). They are not: exit status 1. Dropout is off for this,
+as its random numbers differ.
 
 Also: peak memory of the training processes, time of `tfmc build`, size and
 start-up time of the binary.
@@ -44,11 +45,12 @@ BENCH = ROOT / "bench"
 class Comparison:
     """One model as both sides train it."""
 
-    def __init__(self, file, tied, wanted_speed, wanted_memory=None, wanted_build=None, defines=(), data=None,
-                 steps=0, curve=50):
+    def __init__(self, file, tied, wanted_speed, wanted_f32=None, wanted_memory=None, wanted_build=None, defines=(),
+                 data=None, steps=0, curve=50):
         self.file = ROOT / file
         self.tied = tied  # whether the head is the token embedding
-        self.wanted_speed = wanted_speed  # tokens/s of the faster PyTorch
+        self.wanted_speed = wanted_speed  # of the fastest PyTorch's
+        self.wanted_f32 = wanted_f32  # of the faster PyTorch's in f32
         self.wanted_memory = wanted_memory  # of the smaller PyTorch's
         self.wanted_build = wanted_build  # seconds
         self.defines = list(defines)
@@ -57,16 +59,28 @@ class Comparison:
         self.curve = curve  # steps of the comparison of losses
 
 
+SHAKESPEARE = ROOT / "models" / "tinyshakespeare.txt"
+
+
+def gpt2(defines, steps=8, curve=10):
+    return Comparison("bench/gpt2_train.tfm", tied=True, wanted_speed=1.5, wanted_f32=1.5, wanted_memory=0.85,
+                      wanted_build=2.0, defines=defines, data="random", steps=steps, curve=curve)
+
+
 MODELS = {
-    "addition": Comparison("models/addition.tfm", tied=False, wanted_speed=2.5, wanted_build=1.0, steps=1000),
-    "shakespeare": Comparison("models/shakespeare.tfm", tied=True, wanted_speed=1.4, steps=150,
-                              data=ROOT / "models" / "tinyshakespeare.txt"),
+    "addition": Comparison("models/addition.tfm", tied=False, wanted_speed=4.0, wanted_build=1.0, steps=1000),
+    "shakespeare": Comparison("models/shakespeare.tfm", tied=True, wanted_speed=1.6, wanted_f32=1.5, steps=150,
+                              data=SHAKESPEARE),
+    "shakespeare-large": Comparison("models/shakespeare.tfm", tied=True, wanted_speed=1.8, steps=2, curve=2,
+                                    defines=["layers=6", "heads=6", "width=384", "context=256", "drop=0.2",
+                                             "train.sequence=256", "train.batch=64"], data=SHAKESPEARE),
     # nanoGPT trains GPT-2 without dropout; beside it, with the 0.1 of the file.
-    "gpt2": Comparison("bench/gpt2_train.tfm", tied=True, wanted_speed=1.0, wanted_memory=0.8, wanted_build=5.0,
-                       defines=["drop=0.0"], data="random", steps=8, curve=10),
-    "gpt2-dropout": Comparison("bench/gpt2_train.tfm", tied=True, wanted_speed=1.0, wanted_memory=0.8,
-                               data="random", steps=8, curve=10),
+    "gpt2": gpt2(["drop=0.0"]),
+    "gpt2-2x256": gpt2(["drop=0.0", "train.batch=2", "train.sequence=256"], steps=4, curve=5),
+    "gpt2-1x1024": gpt2(["drop=0.0", "train.batch=1", "train.sequence=1024"], steps=2, curve=4),
+    "gpt2-dropout": gpt2([]),
 }
+PRECISIONS = {"f32": "", "bf16": " bf16"}
 WANTED_BINARY_BYTES = 5e6
 WANTED_START_SECONDS = 0.010
 # Of the binary's error to PyTorch's, both against f64: see above.
@@ -119,7 +133,8 @@ def pytorch_python(folder):
 class Peer:
     """A process of bench/pytorch_peer.py."""
 
-    def __init__(self, python, comparison, info, data, threads, scratch, compiled=False, dtype="float32"):
+    def __init__(self, python, comparison, info, data, threads, scratch, compiled=False, dtype="float32",
+                 autocast=False):
         environment = dict(os.environ, OMP_NUM_THREADS=str(threads))
         # Its own cache, so that the time of the first step is that of compiling.
         environment["TORCHINDUCTOR_CACHE_DIR"] = tempfile.mkdtemp(dir=scratch)
@@ -127,7 +142,7 @@ class Peer:
         self.process = subprocess.Popen([str(python), str(BENCH / "pytorch_peer.py")], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, stderr=self.log, text=True, env=environment)
         opened = self.ask(do="open", info=info, tied=comparison.tied, data=str(data), threads=threads,
-                          compile=compiled, dtype=dtype)
+                          compile=compiled, dtype=dtype, autocast=autocast)
         self.version, self.imported = opened["torch"], opened["imported"]
 
     def ask(self, **request):
@@ -240,83 +255,110 @@ def measure_build(tfmc, comparison, scratch):
 
 
 def compare_losses(python, tfmc, comparison, options, data, scratch):
-    """The losses of the same steps on both sides, and in f64."""
+    """The losses of the same steps on both sides in each precision, and in f64."""
     steps = comparison.curve // 2 if options.quick else comparison.curve
-    fixed = [define for define in comparison.defines if not define.startswith("drop=")]
-    binary = Binary(tfmc, comparison.file, fixed + ["train.shuffle=false"], data, options.threads, scratch)
-    if binary.info["hyperparameters"].get("drop"):
-        binary = Binary(tfmc, comparison.file, fixed + ["train.shuffle=false", "drop=0.0"], data, options.threads,
-                        scratch)
+    fixed = [define for define in comparison.defines if not define.startswith("drop=")] + ["train.shuffle=false"]
+    shared = Binary(tfmc, comparison.file, fixed, data, options.threads, scratch)
+    if shared.info["hyperparameters"].get("drop"):
+        fixed.append("drop=0.0")
+        shared = Binary(tfmc, comparison.file, fixed, data, options.threads, scratch)
     weights = os.path.join(scratch, "initial.safetensors")
 
-    def of_pytorch(dtype, keep_weights=False):
-        peer = Peer(python, comparison, binary.info, data, options.threads, scratch, dtype=dtype)
+    def of_pytorch(dtype, keep_weights=False, autocast=False):
+        peer = Peer(python, comparison, shared.info, data, options.threads, scratch, dtype=dtype, autocast=autocast)
         if keep_weights:
             peer.ask(do="initial", path=weights)
         losses = peer.ask(do="losses", steps=steps)
         peer.close()
         return losses
 
-    pytorch = of_pytorch("float32", keep_weights=True)
+    theirs = {"f32": of_pytorch("float32", keep_weights=True), "bf16": of_pytorch("float32", autocast=True)}
     exact = of_pytorch("float64")
-    ours = binary.losses(steps, weights)
-    os.remove(weights)
-    if len(ours) != steps:
-        fail(f"the log of {comparison.file.name} has {len(ours)} losses, not {steps}")
 
     def error(losses):
         return max(abs(loss - right) for loss, right in zip(losses, exact))
 
-    allowed = ERRORS_ALIKE * error(pytorch) + F32_ROUNDING * max(exact)
-    return {"steps": steps, "first": exact[0], "last": exact[-1], "error": error(ours),
-            "pytorch_error": error(pytorch), "difference": max(abs(a - b) for a, b in zip(ours, pytorch)),
-            "allowed": allowed, "agree": error(ours) <= allowed,
-            "losses": {"tfm": ours, "pytorch": pytorch, "f64": exact}}
+    result = {"steps": steps, "first": exact[0], "last": exact[-1]}
+    for precision, pytorch in theirs.items():
+        binary = Binary(tfmc, comparison.file, fixed + [f"train.precision={precision}"], data, options.threads, scratch)
+        ours = binary.losses(steps, weights)
+        if len(ours) != steps:
+            fail(f"the log of {comparison.file.name} has {len(ours)} losses, not {steps}")
+        allowed = ERRORS_ALIKE * error(pytorch) + F32_ROUNDING * max(exact)
+        result[precision] = {"error": error(ours), "pytorch_error": error(pytorch),
+                             "difference": max(abs(a - b) for a, b in zip(ours, pytorch)), "allowed": allowed,
+                             "agree": error(ours) <= allowed,
+                             "losses": {"tfm": ours, "pytorch": pytorch, "f64": exact}}
+    os.remove(weights)
+    return result
 
 
 def compare_speed(python, tfmc, comparison, options, data, scratch):
     """Rounds of whole training steps, in turns."""
-    binary = Binary(tfmc, comparison.file, comparison.defines, data, options.threads, scratch)
+    binaries = {f"tfm{suffix}": Binary(tfmc, comparison.file, comparison.defines + [f"train.precision={precision}"],
+                                       data, options.threads, scratch)
+                for precision, suffix in PRECISIONS.items()}
+    binary = binaries["tfm"]
     rounds = 2 if options.quick else options.rounds
     steps = max(2, comparison.steps // 4) if options.quick else comparison.steps
     warm = max(2, steps // 20)
     peers, first = {}, {}
-    for mode in ("eager", "compiled"):
-        peers[mode] = Peer(python, comparison, binary.info, data, options.threads, scratch, mode == "compiled")
-        first[mode] = peers[mode].ask(do="time", steps=1)[0]
-        peers[mode].ask(do="time", steps=warm)
-    seconds = {"tfm": [], "eager": [], "compiled": []}
-    warming = []
+    for precision, suffix in PRECISIONS.items():
+        for mode in ("eager", "compiled"):
+            name = mode + suffix
+            peers[name] = Peer(python, comparison, binary.info, data, options.threads, scratch, mode == "compiled",
+                               autocast=precision == "bf16")
+            first[name] = peers[name].ask(do="time", steps=1)[0]
+            peers[name].ask(do="time", steps=warm)
+    seconds = {name: [] for name in (*binaries, *peers)}
+    warming = {name: [] for name in binaries}
     for number in range(rounds):
-        # A run begins with steps that do not count: they are timed alone and
-        # taken off, with their median, below.
-        warming.append(binary.train_seconds(warm))
-        seconds["tfm"].append(binary.train_seconds(warm + steps))
-        for mode, peer in peers.items():
-            seconds[mode].append(sum(peer.ask(do="time", steps=steps)) / steps)
-        latest = {side: times[-1] for side, times in seconds.items()}
-        latest["tfm"] = (latest["tfm"] - warming[-1]) / steps
+        latest = {}
+        for name, own in binaries.items():
+            # A run begins with steps that do not count: they are timed alone
+            # and taken off, with their median, below.
+            warming[name].append(own.train_seconds(warm))
+            seconds[name].append(own.train_seconds(warm + steps))
+            latest[name] = (seconds[name][-1] - warming[name][-1]) / steps
+        for name, peer in peers.items():
+            seconds[name].append(sum(peer.ask(do="time", steps=steps)) / steps)
+            latest[name] = seconds[name][-1]
         say(f"  round {number + 1} of {rounds}: " + ", ".join(
             f"{side} {binary.tokens_per_step / time:,.0f}" for side, time in latest.items()) + " tokens/s")
-    seconds["tfm"] = [(time - statistics.median(warming)) / steps for time in seconds["tfm"]]
-    seconds["bench"] = [binary.bench_seconds()]
-    faster = min(peers, key=lambda mode: statistics.median(seconds[mode]))
-    ratios = [theirs / ours for ours, theirs in zip(seconds["tfm"], seconds[faster])]
+    for name in binaries:
+        seconds[name] = [(time - statistics.median(warming[name])) / steps for time in seconds[name]]
+
+    def fastest(names):
+        return min(names, key=lambda name: statistics.median(seconds[name]))
+
+    def ratios(ours, theirs):
+        return [b / a for a, b in zip(seconds[ours], seconds[theirs])]
+
+    own, theirs, f32 = fastest(binaries), fastest(peers), fastest(["eager", "compiled"])
     result = {
         "batch": binary.info["recipe"]["train"]["batch"],
         "sequence": binary.info["recipe"]["train"]["sequence"],
         "steps_of_a_round": steps, "rounds": rounds, "pytorch": peers["eager"].version,
         "tokens_per_second": {side: binary.tokens_per_step / statistics.median(times)
                               for side, times in seconds.items()},
-        "faster": faster, "ratio": statistics.median(ratios), "ratios": ratios,
+        "bench_tokens_per_second": {name: own.tokens_per_step / own.bench_seconds()
+                                    for name, own in binaries.items()},
+        "faster": own, "fastest_pytorch": theirs,
+        "ratio": statistics.median(ratios(own, theirs)), "ratios": ratios(own, theirs),
+        "ratio_f32": statistics.median(ratios("tfm", f32)), "ratios_f32": ratios("tfm", f32),
+        "ratio_bf16_to_f32": statistics.median(ratios("tfm bf16", "tfm")),
         "first_step_seconds": first,
         "memory": {mode: peer.ask(do="memory") for mode, peer in peers.items()},
         "memory_of_import": peers["eager"].imported,
     }
     for peer in peers.values():
         peer.close()
-    result["memory"]["tfm"] = binary.peak_memory(warm + 2)
-    result["memory_ratio"] = result["memory"]["tfm"] / min(result["memory"]["eager"], result["memory"]["compiled"])
+    for name, own in binaries.items():
+        result["memory"][name] = own.peak_memory(warm + 2)
+    result["memory_ratios"] = {
+        precision: result["memory"][f"tfm{suffix}"] /
+                   min(result["memory"][f"eager{suffix}"], result["memory"][f"compiled{suffix}"])
+        for precision, suffix in PRECISIONS.items()}
     return result
 
 
@@ -356,29 +398,35 @@ def megabytes(count):
 
 
 def print_results(results):
-    rows = [["tokens/s of training", "tfm", "eager", "compiled", "tfm by bench", "first compiled step", "ratio",
-             "wanted", "met"]]
+    sides = [mode + suffix for mode in ("tfm", "eager", "compiled") for suffix in PRECISIONS.values()]
+    rows = [["tokens/s of training", *sides, "best to best", "wanted", "met", "f32 to f32", "wanted", "met",
+             "bf16 to our f32"]]
     for name, result in results.items():
         speed, comparison = result["speed"], MODELS[name]
-        rates = speed["tokens_per_second"]
         rows.append([f"{name} ({speed['batch']} x {speed['sequence']})"] +
-                    [f"{rates[side]:,.0f}" for side in ("tfm", "eager", "compiled", "bench")] +
-                    [f"{speed['first_step_seconds']['compiled']:.1f} s", f"{speed['ratio']:.2f}"] +
+                    [f"{speed['tokens_per_second'][side]:,.0f}" for side in sides] + [f"{speed['ratio']:.2f}"] +
                     against(speed["ratio"], f"{comparison.wanted_speed:.1f}",
-                            lambda ratio, least=comparison.wanted_speed: ratio >= least))
+                            lambda ratio, least=comparison.wanted_speed: ratio >= least) +
+                    [f"{speed['ratio_f32']:.2f}"] +
+                    against(speed["ratio_f32"], comparison.wanted_f32 and f"{comparison.wanted_f32:.1f}",
+                            lambda ratio, least=comparison.wanted_f32: ratio >= least) +
+                    [f"{speed['ratio_bf16_to_f32']:.2f}"])
     table(rows)
-    rows = [["peak memory, MB", "tfm", "eager", "compiled", "import torch", "ratio", "wanted", "met"]]
+    rows = [["peak memory, MB", *sides, "import torch", "f32", "bf16", "wanted", "met"]]
     for name, result in results.items():
         speed, most = result["speed"], MODELS[name].wanted_memory
-        rows.append([name] + [megabytes(speed["memory"][side]) for side in ("tfm", "eager", "compiled")] +
-                    [megabytes(speed["memory_of_import"]), f"{speed['memory_ratio']:.2f}"] +
-                    against(speed["memory_ratio"], most and f"{most:.1f}", lambda ratio, most=most: ratio <= most))
+        ratios = speed["memory_ratios"]
+        rows.append([name] + [megabytes(speed["memory"][side]) for side in sides] +
+                    [megabytes(speed["memory_of_import"]), f"{ratios['f32']:.2f}", f"{ratios['bf16']:.2f}"] +
+                    against(max(ratios.values()), most and f"{most:.2f}", lambda ratio, most=most: ratio <= most))
     table(rows)
     rows = [["loss of the same steps", "steps", "first", "last", "tfm - f64", "PyTorch - f64", "allowed", "agree"]]
     for name, result in results.items():
-        loss = result["loss"]
-        rows.append([name, str(loss["steps"]), f"{loss['first']:.4f}", f"{loss['last']:.4f}", f"{loss['error']:.1e}",
-                     f"{loss['pytorch_error']:.1e}", f"{loss['allowed']:.1e}", "yes" if loss["agree"] else "NO"])
+        for precision in PRECISIONS:
+            loss, own = result["loss"], result["loss"][precision]
+            rows.append([f"{name} {precision}", str(loss["steps"]), f"{loss['first']:.4f}", f"{loss['last']:.4f}",
+                         f"{own['error']:.1e}", f"{own['pytorch_error']:.1e}", f"{own['allowed']:.1e}",
+                         "yes" if own["agree"] else "NO"])
     table(rows)
     rows = [["tfmc build", "seconds", "wanted", "met", "binary, MB", "met", "start, ms", "met"]]
     for name, result in results.items():
@@ -395,7 +443,7 @@ def print_results(results):
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--models", default="addition,shakespeare,gpt2,gpt2-dropout",
+    parser.add_argument("--models", default="addition,shakespeare,gpt2,gpt2-2x256,gpt2-1x1024",
                         help="which, with commas (default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=5, help="of measuring each side (default: %(default)s)")
     parser.add_argument("--quick", action="store_true", help="two short rounds: a look, not a measurement")
@@ -439,7 +487,7 @@ def main():
         print(json.dumps({"format": 1, "threads": options.threads, "models": results}, indent=1))
     else:
         print_results(results)
-    return 0 if all(result["loss"]["agree"] for result in results.values()) else 1
+    return 0 if all(result["loss"][precision]["agree"] for result in results.values() for precision in PRECISIONS) else 1
 
 
 if __name__ == "__main__":

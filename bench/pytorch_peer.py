@@ -193,6 +193,8 @@ class Peer:
         data = open_data(self.recipe, request["data"], self.ignore)
         self.tokens, self.targets = torch.from_numpy(data.tokens), torch.from_numpy(data.targets)
         self.model.to(getattr(torch, request["dtype"]))
+        # As nanoGPT trains: parameters of f32, products of bf16.
+        self.autocast = torch.autocast("cpu", dtype=torch.bfloat16, enabled=request["autocast"])
         self.loss = torch.compile(self.model) if request["compile"] else self.model
         self.restart()
 
@@ -230,7 +232,8 @@ class Peer:
         rate = self.learning_rate(steps)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        loss = self.loss(self.tokens[rows], self.targets[rows], self.ignore)
+        with self.autocast:
+            loss = self.loss(self.tokens[rows], self.targets[rows], self.ignore)
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
         nn.utils.clip_grad_norm_(self.model.parameters(), train["clip"])
