@@ -210,6 +210,9 @@ typedef struct {
   const tfm_buffer *outputs;
   /// Of its matrix products and attention, per call.
   uint64_t flops;
+  /// With how many threads it is fastest, as estimated when it was compiled: to
+  /// share a launch costs more than it gains where launches are short.
+  int64_t threads;
   int64_t launch_count;
   const tfm_launch *launches;
 } tfm_function;

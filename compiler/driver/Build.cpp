@@ -145,6 +145,16 @@ BuildStatus buildAst(const BuildOptions &options, SourceManager &sources,
 
 } // namespace
 
+std::string tfm::wrongPrecision(mlir::ModuleOp module, llvm::StringRef wanted) {
+  mlir::FailureOr<mlir::FloatType> precision = trainingPrecision(module);
+  std::string own =
+      mlir::failed(precision) || precision->isF32() ? "f32" : "bf16";
+  if (wanted.empty() || wanted == own)
+    return "";
+  return "--precision " + wanted.str() + ", but the recipe computes in " + own +
+         ": set it there, or with `-D train.precision=" + wanted.str() + "`";
+}
+
 BuildStatus tfm::build(const BuildOptions &options) {
   Stopwatch watch(options.time);
   registerTargets();
@@ -204,6 +214,9 @@ BuildStatus tfm::build(const BuildOptions &options) {
   mlir::FailureOr<mlir::FloatType> precision = trainingPrecision(*module);
   if (mlir::failed(precision))
     return fail("cannot read the recipe: " + bug, BuildStatus::Bug);
+  if (std::string why = wrongPrecision(*module, options.precision);
+      !why.empty())
+    return fail(why, BuildStatus::InputError);
   if (options.emit != Emit::Schedule)
     KernelTarget::addFaster(*targets, *precision);
   std::vector<mlir::OwningOpRef<mlir::ModuleOp>> modules;

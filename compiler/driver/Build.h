@@ -8,6 +8,7 @@
 #ifndef TFM_DRIVER_BUILD_H
 #define TFM_DRIVER_BUILD_H
 
+#include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/Error.h"
 #include "llvm/Support/raw_ostream.h"
 #include <string>
@@ -28,12 +29,18 @@ struct BuildOptions {
   std::vector<std::pair<std::string, std::string>> defines;
   /// `cpu` may list several, separated by commas: a variant for each.
   std::string target = "cpu", cpu = "native";
+  /// Empty, or what the recipe's precision has to be.
+  std::string precision;
   Emit emit = Emit::Exe;
   /// Print how long each stage took to standard error.
   bool time = false;
   /// Print warnings, too; errors are always printed.
   bool warn = true;
 };
+
+/// What to say where the recipe of a model has another precision than
+/// `wanted`; empty where it has that one, or where none is wanted.
+std::string wrongPrecision(mlir::ModuleOp module, llvm::StringRef wanted);
 
 /// Why a build failed.
 enum class BuildStatus {

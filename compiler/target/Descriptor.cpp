@@ -294,12 +294,33 @@ std::vector<tfm_buffer> portsOf(ProgramOp program, DataBuilder &d) {
   return ports;
 }
 
+/// With how many threads a program takes the least time, `seconds` of work
+/// being cut into so many steps one after the other.
+int64_t bestThreads(double seconds, double steps, const KernelTarget &target) {
+  constexpr int64_t most = 1024;
+  int64_t best = 1;
+  double least = seconds;
+  for (int64_t threads = 2; threads <= most; ++threads) {
+    double time = seconds / static_cast<double>(threads) +
+                  steps * target.handOverSeconds(threads);
+    if (time < least) {
+      best = threads;
+      least = time;
+    }
+  }
+  return best;
+}
+
 tfm_function functionOf(ProgramOp program, llvm::Function *run,
-                        DataBuilder &d) {
+                        const KernelTarget &target, DataBuilder &d) {
   uint64_t productFlops = 0;
+  double seconds = 0, steps = 0;
   std::vector<tfm_launch> launches;
   forEachStep(program, [&](mlir::Operation *step, int64_t runs) {
     productFlops += runs * stepProductFlops(step);
+    seconds += static_cast<double>(runs) *
+               target.stepSeconds(stepFlops(step), stepBytes(step));
+    steps += static_cast<double>(runs);
     launches.push_back({
         .name = d.string(describe(step)),
         .path = d.string(pathOf(step)),
@@ -318,6 +339,7 @@ tfm_function functionOf(ProgramOp program, llvm::Function *run,
       .inputs = d.array(inputs),
       .outputs = d.array(outputs),
       .flops = productFlops,
+      .threads = bestThreads(seconds, steps, target),
       .launch_count = static_cast<int64_t>(launches.size()),
       .launches = d.array(launches),
   };
@@ -332,7 +354,7 @@ tfm_variant variantOf(const Variant &variant, DataBuilder &d) {
   std::vector<tfm_function> functions;
   for (auto [program, run] :
        llvm::zip_equal(schedule.getOps<ProgramOp>(), variant.programs))
-    functions.push_back(functionOf(program, run, d));
+    functions.push_back(functionOf(program, run, variant.target, d));
   std::vector<tfm_constant> constants;
   uint64_t caches = 0;
   for (auto buffer : schedule.getOps<BufferOp>()) {

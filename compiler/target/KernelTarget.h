@@ -103,6 +103,17 @@ public:
   /// on nothing else, so that neither do the bits of the sum.
   virtual int64_t chunksOf(int64_t rows) const = 0;
 
+  //===--------------------------------------------------------------------===//
+  // Costs, to compare what could be done
+  //===--------------------------------------------------------------------===//
+
+  /// About how many seconds one thread takes for a step of so many
+  /// floating-point operations, which reads and writes so many bytes.
+  virtual double stepSeconds(int64_t flops, int64_t bytes) const = 0;
+  /// About how many seconds pass between the end of a step and the beginning of
+  /// the next, where `threads` share both.
+  virtual double handOverSeconds(int64_t threads) const = 0;
+
   /// Whether the kernel can read its input of that number through `view`.
   virtual bool canRead(sched::KernelOp kernel, unsigned input,
                        const View &view) const = 0;

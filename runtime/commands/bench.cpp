@@ -191,7 +191,7 @@ void bench(const tfm_model &descriptor, const CommonOptions &command) {
   Recipe recipe = parseRecipe(descriptor.recipe ? descriptor.recipe : "");
   if (recipe.hasTrain)
     requireMemory(descriptor, recipe.train);
-  CpuDevice device(threadCount(command));
+  CpuDevice device(threadCount(command, descriptor));
   ThreadPool &pool = device.threads();
   Model model(descriptor, device);
   initialise(model, 1);

@@ -87,7 +87,8 @@ void addCommon(CLI::App *command, CommonOptions &options,
                bool withJson = true) {
   command
       ->add_option("--threads", options.threads,
-                   "threads to use (default: all processors)")
+                   "threads to use (default: all processors, or as many "
+                   "as pay: see info)")
       ->check(usage::wholeNumber(1, 1024));
   if (withJson)
     command->add_flag("--json", options.json, "answer as one JSON object");

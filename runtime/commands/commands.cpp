@@ -106,8 +106,33 @@ void printText(std::string_view text) {
     throw InputError("cannot write to standard output");
 }
 
-int threadCount(const CommonOptions &options) {
-  return options.threads > 0 ? options.threads : availableProcessors();
+/// Of all functions.
+static int64_t mostThreads(const tfm_variant &variant) {
+  int64_t most = 1;
+  for (int32_t i = 0; i < variant.function_count; ++i)
+    most = std::max(most, variant.functions[i].threads);
+  return most;
+}
+
+int threadCount(const CommonOptions &options, const tfm_model &model) {
+  if (options.threads > 0)
+    return options.threads;
+  return static_cast<int>(std::min<int64_t>(availableProcessors(),
+                                            mostThreads(chooseVariant(model))));
+}
+
+/// With how many threads the functions are fastest, for people.
+static std::string threadsText(const tfm_variant &variant) {
+  std::string alone;
+  for (int32_t i = 0; i < variant.function_count; ++i)
+    if (variant.functions[i].threads == 1)
+      alone +=
+          (alone.empty() ? "" : ", ") + std::string(variant.functions[i].name);
+  int64_t most = mostThreads(variant);
+  if (most == 1)
+    return "1";
+  return fmt::format("up to {}{}", most,
+                     alone.empty() ? "" : ", and 1 for " + alone);
 }
 
 void info(const tfm_model &model, bool asJson) {
@@ -132,7 +157,8 @@ void info(const tfm_model &model, bool asJson) {
     ordered_json functions = ordered_json::object();
     for (int32_t i = 0; i < chosen.function_count; ++i)
       functions[chosen.functions[i].name] = {
-          {"flops", chosen.functions[i].flops}};
+          {"flops", chosen.functions[i].flops},
+          {"threads", chosen.functions[i].threads}};
     ordered_json variants = ordered_json::array();
     for (int64_t i = 0; i < model.variant_count; ++i) {
       const tfm_variant &variant = model.variants[i];
@@ -173,6 +199,7 @@ void info(const tfm_model &model, bool asJson) {
       "  parameters       {}{}\n"
       "  memory           {} (parameters {}, gradients {}, "
       "optimizer {}, activations {})\n"
+      "  threads          {}\n"
       "  commands         info, train, generate, eval, data, "
       "logits, export, bench; --help on each\n{}",
       model.name, model.source, chosen.machine, recipe.train.precision, list,
@@ -180,7 +207,7 @@ void info(const tfm_model &model, bool asJson) {
       trainable == parameters ? "" : fmt::format(" ({} trainable)", trainable),
       byteText(chosen.arena_bytes), byteText(parameterBytes),
       byteText(chosen.gradients.bytes), byteText(chosen.optimizer.bytes),
-      byteText(activations),
+      byteText(activations), threadsText(chosen),
       obstacle.empty() ? ""
                        : "  generation       whole sequences, because of " +
                              obstacle + "\n"));
@@ -241,7 +268,7 @@ void train(const tfm_model &descriptor, TrainCommand command,
   std::unique_ptr<Dataset> data =
       openData({spec, *tokenizer, recipe.train.sequence,
                 ignoredTarget(recipe.train, *tokenizer)});
-  CpuDevice device(threadCount(command));
+  CpuDevice device(threadCount(command, descriptor));
   Model model(descriptor, device);
   std::string out = options.out, resumed = options.resume;
   options.quiet = command.json;
@@ -298,7 +325,7 @@ void evaluate(const tfm_model &descriptor, const CommonOptions &command) {
   std::optional<int32_t> ignored = ignoredTarget(recipe.train, *tokenizer);
   std::unique_ptr<Dataset> data =
       openData({spec, *tokenizer, recipe.train.sequence, ignored});
-  CpuDevice device(threadCount(command));
+  CpuDevice device(threadCount(command, descriptor));
   Model model(descriptor, device);
   loadWeights(command.weights, model);
 

@@ -24,12 +24,13 @@ struct CommonOptions {
   std::string data;
   std::string tokenizer;
   std::string weights;
-  int threads = 0; ///< 0: as many as processors
+  int threads = 0; ///< 0: as many as pay
   bool json = false;
 };
 
-/// The threads that a command shall use.
-int threadCount(const CommonOptions &options);
+/// The threads that a command shall use: by default as many as there are
+/// processors, but no more than the function that gains the most by them.
+int threadCount(const CommonOptions &options, const tfm_model &model);
 
 /// The data of the recipe, from the files that the user names, if any.
 DataSpec dataOf(const tfm_model &model, const Recipe &recipe,

@@ -229,7 +229,7 @@ void generate(const tfm_model &descriptor, const GenerateCommand &command) {
     prompt = promptOf(command);
     tokens = promptTokens(*tokenizer, prompt);
   }
-  CpuDevice device(threadCount(command));
+  CpuDevice device(threadCount(command, descriptor));
   Model model(descriptor, device);
   loadWeights(command.weights, model);
   std::unique_ptr<LogitsSource> logits =
@@ -272,7 +272,7 @@ void writeLogits(const tfm_model &descriptor, const GenerateCommand &command,
                      /*idsWithout=*/true});
   requireNoRunFile(out);
   std::vector<int32_t> tokens = promptTokens(*tokenizer, promptOf(command));
-  CpuDevice device(threadCount(command));
+  CpuDevice device(threadCount(command, descriptor));
   Model model(descriptor, device);
   const tfm_function &forward = model.function(TFM_FORWARD);
   Model::requireFilled(forward, {"tokens"});

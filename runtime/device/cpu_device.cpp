@@ -54,7 +54,10 @@ void CpuDevice::release() {
 }
 
 void CpuDevice::run(const tfm_function &function) {
-  pool.run(function.run, arena);
+  if (function.threads == 1)
+    pool.runAlone(function.run, arena);
+  else
+    pool.run(function.run, arena);
 }
 
 void CpuDevice::zero(uint64_t offset, size_t bytes) {

@@ -106,6 +106,15 @@ int64_t ThreadPool::claimAlone(tfm_thread *thread) {
   return holds ? 0 : -1;
 }
 
+void ThreadPool::runAlone(void (*newFunction)(void *, tfm_thread *),
+                          void *newArena) {
+  tfm_thread alone = threads.front();
+  alone.count = 1;
+  alone.claim = claimAlone;
+  newFunction(newArena, &alone);
+  threads.front().events = alone.events;
+}
+
 /// Relaxed, as what a piece reads was finished before `finished` came to its
 /// launch, which whoever gets here has seen.
 bool ThreadPool::take(size_t piece, uint64_t launch) {

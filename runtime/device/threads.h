@@ -132,6 +132,8 @@ public:
   /// all, and may still be on their way through it when this returns: outside
   /// of its pieces a function must not touch what the arena points to.
   void run(void (*function)(void *, tfm_thread *), void *arena);
+  /// The same by the caller alone, whom nobody hinders or helps.
+  void runAlone(void (*function)(void *, tfm_thread *), void *arena);
 
   /// Returns when no thread is inside of a function: before its code goes.
   void drain();

@@ -12,6 +12,7 @@
 
 #include <cstdio>
 #include <stdexcept>
+#include <utility>
 #ifdef __linux__
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -81,7 +82,9 @@ const tfm_variant &chooseVariant(const tfm_model &model) {
   if (model.abi != TFM_ABI_VERSION)
     throw std::logic_error("the model was compiled for another runtime");
   if (const tfm_variant *found = findVariant(model)) {
-    if (found != model.variants && isRefusedTiles(*model.variants))
+    static bool isNoted = false;
+    if (found != model.variants && isRefusedTiles(*model.variants) &&
+        !std::exchange(isNoted, true))
       std::fputs("note: the system does not let this program use the "
                  "processor's tiles (AMX), so that it runs slower code "
                  "without them\n",

@@ -270,6 +270,12 @@ class Addition(WholeRun, unittest.TestCase):
                                   part).stdout)["rows"]
             self.assertEqual([row["text"] for row in rows], lines)
 
+    def test_short_functions_run_on_one_thread(self):
+        functions = json.loads(run(self.model, "info", "--json").stdout)["functions"]
+        self.assertEqual(functions["decode"]["threads"], 1)
+        self.assertGreater(functions["train"]["threads"], 1)
+        self.assertRegex(run(self.model, "info").stdout, r"threads +up to \d+, and 1 for .*decode")
+
     def test_one_small_executable_that_stands_alone(self):
         self.assertLess(self.model.stat().st_size, 5_000_000)
         libraries = run("ldd", self.model).stdout
@@ -661,9 +667,17 @@ class Build(unittest.TestCase):
             self.assertEqual(result.returncode, 1)
             self.assertIn("`--target cpu` only", result.stderr)
             # The recipe decides it, not the command.
-            result = tfmc(command, MODELS / "addition.tfm", "-o", "/dev/null", "--precision", "bf16")
-            self.assertEqual(result.returncode, USAGE)
-            self.assertIn("The recipe has it: `-D train.precision=bf16`\n", result.stderr)
+            with tempfile.TemporaryDirectory() as folder:
+                out = pathlib.Path(folder, "out")
+                result = tfmc(command, MODELS / "addition.tfm", "-o", out, "--precision", "bf16")
+                self.assertEqual(result.returncode, 1)
+                self.assertIn("the recipe computes in f32: set it there, or with "
+                              "`-D train.precision=bf16`\n", result.stderr)
+                self.assertFalse(out.exists())
+                for precision in ("f32", "bf16"):
+                    result = tfmc(command, MODELS / "addition.tfm", "-o", out, "--precision",
+                                  precision, "-D", f"train.precision={precision}")
+                    self.assertEqual(result.returncode, 0, result.stderr)
 
     def test_precision_is_that_of_the_recipe(self):
         with tempfile.TemporaryDirectory() as folder:

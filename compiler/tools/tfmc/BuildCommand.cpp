@@ -48,6 +48,10 @@ void tfm::addBuildCommand(CLI::App &app, int &status) {
       "commas between, or portable: the best that fits is chosen at start");
   command->add_option("--target", options->target, "cpu")
       ->check(CLI::IsMember({"cpu", "cuda"}).description(""));
+  command
+      ->add_option("--precision", build.precision,
+                   "f32 or bf16: what the recipe has to say")
+      ->check(CLI::IsMember({"f32", "bf16"}).description(""));
   command->add_flag("--time", build.time, "Say how long each stage took");
   addDefineOption(*command, options->defines);
   command->callback([options, &status] {

@@ -11,6 +11,7 @@
 #include "Output.h"
 
 #include "compiler/dialect/Programs.h"
+#include "compiler/driver/Build.h"
 #include "compiler/report/Against.h"
 #include "compiler/report/Sweep.h"
 #include "compiler/report/Writers.h"
@@ -35,6 +36,7 @@ struct ReportArguments {
   std::string format = "text";
   std::string target = "cpu";
   std::string cpu = "native";
+  std::string precision;
   std::string output;
   std::vector<std::string> sweep;
   std::string against;
@@ -227,6 +229,11 @@ static int report(ReportArguments arguments) {
       loadModel(arguments.file, parseDefines(arguments.defines));
   if (!model.module)
     return 1;
+  if (std::string why = wrongPrecision(*model.module, arguments.precision);
+      !why.empty()) {
+    messages() << "tfmc: error: " << why << '\n';
+    return 1;
+  }
   // What products of f32 multiply stands in the module that the frontend made.
   bool asksTypes = flops && !arguments.view.memory && arguments.sweep.empty() &&
                    !computesInSingle(*model.module);
@@ -286,6 +293,10 @@ void tfm::addReportCommand(CLI::App &app, int &status) {
       ->check(CLI::IsMember({"cpu", "cuda"}));
   command->add_option("--cpu", arguments->cpu,
                       "Plan for this CPU, by LLVM's name");
+  command
+      ->add_option("--precision", arguments->precision,
+                   "f32 or bf16: what the recipe has to say")
+      ->check(CLI::IsMember({"f32", "bf16"}));
   command
       ->add_option("--depth", arguments->depth,
                    "Levels of the tree; with --sweep: a column for each module "

@@ -27,22 +27,13 @@ static const char bugReport[] =
     "command, the file, and what `tfmc --version` prints: see CONTRIBUTING.md, "
     "\"Reporting a bug\".\n";
 
-/// As `usage::failure`, and where what is no option here is set.
-static std::string failure(const CLI::App *app, const CLI::Error &error) {
-  std::string text = tfm::usage::failure(app, error);
-  for (const std::string &word : app->remaining(/*recurse=*/true))
-    if (word == "--precision" || word.starts_with("--precision="))
-      return text + "The recipe has it: `-D train.precision=bf16`\n";
-  return text;
-}
-
 static int run(int argc, char **argv) {
   CLI::App app("tfmc compiles transformer models written in .tfm files.",
                "tfmc");
   app.set_version_flag("--version",
                        "tfmc " TFM_VERSION " (LLVM " LLVM_VERSION_STRING ")");
   app.require_subcommand(1);
-  app.failure_message(failure);
+  app.failure_message(tfm::usage::failure);
   int status = 0;
   tfm::addCheckCommand(app, status);
   tfm::addBuildCommand(app, status);

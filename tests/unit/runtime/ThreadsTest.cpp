@@ -180,6 +180,29 @@ TEST(ThreadPool, WaitsForNobodyWhoHoldsNoPiece) {
 }
 
 // Whoever computes a piece uses its own scratch: none is shared at a time.
+// Between calls of all threads, and while one of them is still on its way
+// through the one before; what the function notes goes where it should.
+TEST(ThreadPool, RunsAFunctionAlone) {
+  ThreadPool pool(3);
+  std::vector<tfm_event> events(1000);
+  pool.recordInto(events.data());
+  for (int i = 0; i < 100; ++i) {
+    Pages<Pieces> shared, own;
+    pool.run(computePieces<mostLaunches, false>, &*shared);
+    pool.runAlone(
+        [](void *memory, tfm_thread *thread) {
+          thread->events++->launch = 7;
+          computePieces<mostLaunches, false>(memory, thread);
+        },
+        &*own);
+    expectOnce(*shared, mostLaunches, 3);
+    expectOnce(*own, mostLaunches, 1);
+  }
+  for (int i = 0; i < 100; ++i)
+    ASSERT_EQ(events[i].launch, 7u);
+  EXPECT_EQ(events[100].launch, 0u);
+}
+
 TEST(ThreadPool, GivesEachThreadItsOwnScratch) {
   ThreadPool pool(4);
   pool.reserveScratch(10000);

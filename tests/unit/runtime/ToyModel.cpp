@@ -355,7 +355,7 @@ ToyModel::ToyModel(const ToyShape &shape, std::string recipe)
   auto function = [](const char *name, auto run, auto &inputs,
                      int32_t inputCount, auto &outputs, int32_t outputCount) {
     return tfm_function{name,    run, inputCount, outputCount, inputs,
-                        outputs, 0,   0,          nullptr};
+                        outputs, 0,   1024,       0,           nullptr};
   };
   p.functions[0] =
       function("train", runTrain, p.trainInputs, 4, p.trainOutputs, 1);
