@@ -169,6 +169,10 @@ void KernelBuilder::store(Value value, Value ptr, Value mask, Type element) {
     LLVM::MaskedStoreOp::create(b, loc, value, ptr, mask,
                                 b.getI32IntegerAttr(alignment));
 }
+void KernelBuilder::prefetch(Value ptr, int64_t level) {
+  LLVM::Prefetch::create(b, loc, ptr, /*rw=*/0, /*hint=*/4 - level,
+                         /*cache=*/1);
+}
 Value KernelBuilder::toBf16(Value x) {
   auto type = cast<VectorType>(x.getType());
   return type.getElementType().isBF16()

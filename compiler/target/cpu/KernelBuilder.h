@@ -98,6 +98,9 @@ public:
   /// As they lie in memory, as many as `type` says.
   mlir::Value loadAs(mlir::VectorType type, mlir::Value ptr,
                      mlir::Value mask = {});
+  /// Starts to bring the cache line at `ptr` into the first-level cache, or the
+  /// second.
+  void prefetch(mlir::Value ptr, int64_t level);
   /// A vector of f32 or bf16 as one of bf16, rounded to nearest even, and back.
   mlir::Value toBf16(mlir::Value x);
   mlir::Value toF32(mlir::Value x);

@@ -119,35 +119,47 @@ MatmulPlan tfm::planMatmul(const MatmulSpec &spec, const CpuMachine &target) {
   plan.columnPanels = llvm::divideCeil(n, width);
   // Copying an element of A costs about as much as a quarter of a step of the
   // micro-kernel, which uses it for `width` columns: it pays where it is used
-  // often, or where its rows meet in the same cache sets.
-  bool conflicts = rowsOfA && a.row % (512 * perSlot) == 0 && k > 64;
+  // often, or where its rows meet in one set of the first-level cache.
+  bool conflicts = rowsOfA && a.row % (1024 * perSlot) == 0 && k > 64;
   plan.packA =
       !canReadA(spec, plan.terms, a) ||
       (!direct && (n > (rowsOfA ? 512 : 128) || (conflicts && n > 64) ||
                    (rowsOfA && target.lanes < 8)));
 
-  int64_t deepest = direct ? 512 : 1024;
+  // Sums are cut where it costs little for what it brings: panels of B that
+  // stay in the first-level cache for all rows, where A stays in the second.
   int64_t slots = llvm::divideCeil(k, perSlot);
-  int64_t blocks =
-      slots <= deepest ? 1 : llvm::divideCeil(slots, direct ? 384 : 512);
+  int64_t bytesOfA = 4 * slots * plan.rowPanels * plan.tileRows;
+  bool inTiles = plan.terms == Terms::Bf16Tiles;
+  int64_t deepest = 1024, whole = inTiles ? 512 : rowsOfB ? 256 : 384;
+  if (direct) {
+    deepest = 512;
+    whole = 384;
+  } else if (plan.packB && rowsOfB && !inTiles && bytesOfA <= target.l2Bytes) {
+    deepest = 512;
+  }
+  int64_t blocks = slots <= deepest ? 1 : llvm::divideCeil(slots, whole);
   int64_t depth = blocks == 1 ? slots
                               : llvm::alignTo(llvm::divideCeil(slots, blocks),
                                               target.lanes);
   plan.depth = blocks == 1 ? k : depth * perSlot;
   int64_t panelBytes = 4 * depth * plan.tileRows;
   int64_t columnBytes = 4 * depth * width;
-  plan.rowBlock =
-      std::clamp<int64_t>(target.l2Bytes / 2 / panelBytes, 1, plan.rowPanels);
-  if (plan.rowBlock == plan.rowPanels && plan.depth == k) {
-    // All of A is packed at once: a few panels of B are packed when their turn
-    // comes and stay in the cache for their only use.
-    plan.columnBlock = target.l2Bytes / 4 / columnBytes;
-  } else {
-    plan.columnBlock = 2 * target.l2Bytes / columnBytes;
+  auto evenly = [](int64_t panels, int64_t most) {
+    most = std::clamp<int64_t>(most, 1, panels);
+    return llvm::divideCeil(panels, llvm::divideCeil(panels, most));
+  };
+  if (plan.depth < k) {
     // B is packed again for every block of rows and of depth.
-    if (plan.depth < k)
-      plan.rowBlock =
-          std::clamp<int64_t>(target.l2Bytes / panelBytes, 1, plan.rowPanels);
+    plan.rowBlock = evenly(plan.rowPanels, target.l2Bytes / panelBytes);
+    plan.columnBlock = 2 * target.l2Bytes / columnBytes;
+  } else {
+    plan.rowBlock = evenly(plan.rowPanels, target.l2Bytes / 2 / panelBytes);
+    // Where all of A is packed at once a few panels of B are packed when their
+    // turn comes and stay in the cache for their only use.
+    plan.columnBlock = (plan.rowBlock == plan.rowPanels ? target.l2Bytes / 4
+                                                        : 2 * target.l2Bytes) /
+                       columnBytes;
   }
   plan.columnBlock =
       std::clamp<int64_t>(plan.columnBlock, 1, plan.columnPanels);
@@ -184,6 +196,9 @@ private:
   bool throughTile = false;
   bool blockedDepth = false;
   bool rowsOfA = false, rowsOfB = false;
+  /// Whether a panel of B is packed right before its only use, while what will
+  /// be the next one is prefetched; by the first tiles of its use if `copiesB`.
+  bool byPanel = false, copiesB = false;
   int64_t tallPanels = 0;
   /// In slots: strides of packed panels of A per k, and lengths of panels and
   /// tiles.
@@ -207,7 +222,16 @@ private:
   /// Zeros where the last step of tiles reads more slots than there are: what
   /// stands there is multiplied by zeros of A, and may be NaN.
   void clearTailOfB(Value from, Value to, Value depth);
-  void tile(Value p, Value q, Value p0, Value q0, Value k0, Value depth);
+  /// What the micro-kernel prefetches of panel `next` of B beside the tile of
+  /// this number in its column: nothing from panel `to` on.
+  SmallVector<Value> nextOfB(Value number, Value next, Value to, Value k0,
+                             Value depth);
+  /// Panels of packed A count from `p0`, those of B from `q0` to `end`.
+  struct Block {
+    Value p0, q0, end, k0, depth;
+  };
+  /// Row panel `p` by column panel `q`.
+  void tile(Value p, Value q, const Block &block);
   void store(Value p, Value q, Value source);
   void storeVector(Value row, Value column, Value value);
   Value rowStart(Value panel);
@@ -252,8 +276,15 @@ bool MatmulEmitter::layOut() {
   aPanel = packedLength(depth, aPanelStride, kb.lanes, kb.lanes);
   bPanel = packedLength(depth, width, 0, kb.lanes);
   tileLength = plan.tileRows * width;
-  if (plan.terms != Terms::Bf16Tiles)
+  if (plan.terms != Terms::Bf16Tiles) {
+    // With one panel for each thread there is nothing to look ahead to.
+    byPanel =
+        plan.packB && plan.rowBlock == plan.rowPanels && plan.columnPanels > 2;
+    Packing packs = packing(b);
+    copiesB =
+        byPanel && rowsOfB && spec.n >= width && !packs.rounds && !packs.pairs;
     return true;
+  }
   assert(width == 2 * tileSide && plan.depth % tileDepth * blockedDepth == 0);
   rowTiles = llvm::divideCeil(plan.tileRows, tileSide);
   aPanel = rowTiles * tileSide * llvm::alignTo(depth, tileSide);
@@ -298,12 +329,13 @@ Kernel MatmulEmitter::emit(StringRef name) {
   int64_t tileSlots = !throughTile   ? 0
                       : blockedDepth ? plan.rowBlock * plan.columnBlock
                                      : 1;
+  int64_t panelsOfB = byPanel ? 1 : plan.columnBlock;
   int64_t lengths[] = {
       static_cast<int64_t>(llvm::alignTo(tileSlots * tileLength, 16)),
       static_cast<int64_t>(
           llvm::alignTo(plan.packA ? plan.rowBlock * aPanel : 0, 16)),
       static_cast<int64_t>(
-          llvm::alignTo(plan.packB ? plan.columnBlock * bPanel : 0, 16))};
+          llvm::alignTo(plan.packB ? panelsOfB * bPanel : 0, 16))};
   int64_t scratchBytes = (lengths[0] + lengths[1] + lengths[2]) *
                          spec.accumulator.getIntOrFloatBitWidth() / 8;
 
@@ -402,7 +434,7 @@ void MatmulEmitter::blocks(Value rowFrom, Value rowTo, Value columnFrom,
               [&] { packPanelsOfA(rowFrom, rowTo, zero, whole); });
   kb.loop(columnFrom, columnTo, plan.columnBlock, [&](Value q0) {
     Value q1 = kb.min(kb.add(q0, plan.columnBlock), columnTo);
-    if (plan.packB && !blockedDepth)
+    if (plan.packB && !byPanel && !blockedDepth)
       kb.ifThen(kb.less(rowFrom, rowTo),
                 [&] { packPanelsOfB(q0, q1, zero, whole); });
     kb.loop(rowFrom, rowTo, plan.rowBlock, [&](Value p0) {
@@ -411,14 +443,19 @@ void MatmulEmitter::blocks(Value rowFrom, Value rowTo, Value columnFrom,
         Value depth = blockedDepth
                           ? kb.min(kb.i64(plan.depth), kb.sub(whole, k0))
                           : whole;
-        if (plan.packB && blockedDepth)
+        if (plan.packB && !byPanel && blockedDepth)
           packPanelsOfB(q0, q1, k0, depth);
         if (plan.packA && !packAOnce)
           packPanelsOfA(p0, p1, k0, depth);
+        Block now{packAOnce ? rowFrom : p0, q0, blockedDepth ? q1 : columnTo,
+                  k0, depth};
         kb.loop(q0, q1, 1, [&](Value q) {
-          kb.loop(p0, p1, 1, [&](Value p) {
-            tile(p, q, packAOnce ? rowFrom : p0, q0, k0, depth);
-          });
+          auto pack = [&] { packPanelsOfB(q, kb.add(q, 1), k0, depth); };
+          if (copiesB && spec.n % width != 0)
+            kb.ifThen(kb.equal(q, kb.i64(plan.columnPanels - 1)), pack);
+          else if (byPanel && !copiesB)
+            pack();
+          kb.loop(p0, p1, 1, [&](Value p) { tile(p, q, now); });
         });
       };
       if (blockedDepth)
@@ -553,8 +590,37 @@ void MatmulEmitter::packPanelsOfB(Value from, Value to, Value k0, Value depth) {
   });
 }
 
-void MatmulEmitter::tile(Value p, Value q, Value p0, Value q0, Value k0,
-                         Value depth) {
+SmallVector<Value> MatmulEmitter::nextOfB(Value number, Value next, Value to,
+                                          Value k0, Value depth) {
+  int64_t bytes = b.element.getIntOrFloatBitWidth() / 8;
+  Value first, second, stride, from, end;
+  if (rowsOfB) {
+    // Rows of the panel, as many as the micro-kernel has turns for after those
+    // for C.
+    Value turns = kb.div(depth, perSlot * prefetchedEvery);
+    turns = kb.max(kb.sub(turns, kb.i64(plan.tileRows)), kb.i64(1));
+    from = kb.mul(number, turns);
+    end = depth;
+    first = b.at(kb, bBase, kb.add(k0, from), kb.mul(next, width));
+    second = kb.i64(width * bytes > cacheLine ? cacheLine : 0);
+    stride = kb.i64(b.row * bytes);
+  } else {
+    // Two of its columns, along k.
+    from = kb.mul(number, prefetchedLines);
+    end = kb.i64(width);
+    first = b.at(kb, bBase, k0, kb.add(kb.mul(next, width), from));
+    second = kb.i64(b.column * bytes);
+    stride = kb.i64(cacheLine);
+  }
+  // Where nothing is left to prefetch, what is in the cache.
+  Value none = kb.i64(0);
+  Value more = kb.select(kb.less(next, to), kb.less(from, end), kb.i1(false));
+  return {kb.select(more, first, packedB), kb.select(more, second, none),
+          kb.select(more, stride, none)};
+}
+
+void MatmulEmitter::tile(Value p, Value q, const Block &block) {
+  auto [p0, q0, end, k0, depth] = block;
   Value row = rowStart(p), column = kb.mul(q, width);
   Value aPtr, aStride;
   ALayout layout = ALayout::Columns;
@@ -569,7 +635,9 @@ void MatmulEmitter::tile(Value p, Value q, Value p0, Value q0, Value k0,
   }
   Value bPtr, bStride;
   if (plan.packB) {
-    bPtr = kb.at(packedB, kb.mul(kb.sub(q, q0), bPanel));
+    bPtr = packedB;
+    if (!byPanel)
+      bPtr = kb.at(packedB, kb.mul(kb.sub(q, q0), bPanel));
     bStride = kb.i64(width);
   } else {
     bPtr = b.at(kb, bBase, k0, column);
@@ -589,9 +657,36 @@ void MatmulEmitter::tile(Value p, Value q, Value p0, Value q0, Value k0,
     cStride = kb.i64(c.row);
   }
   Value slots = kb.div(kb.add(depth, perSlot - 1), perSlot);
+  SmallVector<Value> ahead;
+  if (byPanel)
+    ahead = nextOfB(kb.sub(p, p0), kb.add(q, 1), end, k0, depth);
   auto run = [&](int64_t rows, int64_t tileVectors) {
-    kb.call(microKernel(kb, rows, tileVectors, layout, plan.terms),
-            {aPtr, aStride, bPtr, bStride, cPtr, cStride, slots, accumulate});
+    MicroKernel kernel{rows, tileVectors, layout, plan.terms};
+    kernel.prefetches = byPanel;
+    auto call = [&](Value b, Value stride, ValueRange panel) {
+      SmallVector<Value> arguments{aPtr, aStride, b,     stride,
+                                   cPtr, cStride, slots, accumulate};
+      llvm::append_range(arguments, panel);
+      llvm::append_range(arguments, ahead);
+      kb.call(microKernel(kb, kernel), arguments);
+    };
+    auto plain = [&] { call(bPtr, bStride, {}); };
+    if (!copiesB || tileVectors < vectors)
+      return plain();
+    auto copying = [&] {
+      MicroKernel without = kernel;
+      kernel.copiesB = true;
+      if (b.element.isBF16())
+        kernel.terms = Terms::F32TimesBf16;
+      call(b.at(kb, bBase, k0, column), kb.i64(b.row), bPtr);
+      kernel = without;
+    };
+    // The last panel may be narrower than the tiles that copy.
+    Value copies = kb.equal(p, p0);
+    if (spec.n % width != 0)
+      copies = kb.select(kb.equal(q, kb.i64(plan.columnPanels - 1)),
+                         kb.i1(false), copies);
+    kb.ifThen(copies, copying, plain);
   };
   int64_t lastVectors =
       llvm::divideCeil(spec.n - (plan.columnPanels - 1) * width, kb.lanes);

@@ -32,21 +32,30 @@ static Value multiplyAdd(KernelBuilder &kb, Terms terms, Value a, Value b,
       .getResult(0);
 }
 
-func::FuncOp tfm::microKernel(KernelBuilder &kb, int64_t rows, int64_t vectors,
-                              ALayout layout, Terms terms) {
+func::FuncOp tfm::microKernel(KernelBuilder &kb, const MicroKernel &kernel) {
+  auto [rows, vectors, layout, terms, copiesB, prefetches] = kernel;
   bool byRows = layout == ALayout::Rows;
   // LLVM pairs the loads of neighbours in a row of A, and then spills them.
   // NEON multiplies by one lane of a register: load several rows of A at once.
   bool byLane = !byRows && kb.lanes == 4 && rows % kb.lanes == 0;
-  // Four lanes leave LLVM too few registers to overlap two steps.
-  int64_t unroll = byRows || kb.lanes == 4 ? 1 : 2;
+  // Four lanes leave LLVM too few registers to overlap two steps, and so do
+  // stores between them.
+  int64_t unroll = byRows || copiesB || kb.lanes == 4 ? 1 : 2;
   std::string name = "tfm.micro." + std::to_string(rows) + "x" +
                      std::to_string(vectors) + (byRows ? ".rows" : ".columns");
   if (terms != Terms::F32)
     name += terms == Terms::Bf16Pairs ? ".pairs" : ".bf16";
+  if (copiesB)
+    name += ".copy";
+  if (prefetches)
+    name += ".prefetch";
   Type elementOfB = terms == Terms::F32TimesBf16 ? kb.bf16Type : kb.f32Type;
   SmallVector<Type> types{kb.ptrType, kb.i64Type, kb.ptrType, kb.i64Type,
                           kb.ptrType, kb.i64Type, kb.i64Type, kb.b.getI1Type()};
+  if (copiesB)
+    types.push_back(kb.ptrType);
+  if (prefetches)
+    types.append({kb.ptrType, kb.i64Type, kb.i64Type});
   return kb.sharedFunction(
       name, types, [&](KernelBuilder &kb, ValueRange args) {
         Value a = args[0], aStride = args[1], b = args[2], bStride = args[3],
@@ -88,17 +97,26 @@ func::FuncOp tfm::microKernel(KernelBuilder &kb, int64_t rows, int64_t vectors,
         };
 
         SmallVector<Value> carried{a, b};
+        if (copiesB)
+          carried.push_back(args[8]);
+        size_t pointers = carried.size();
         llvm::append_range(carried, initial.getResults());
         // Steps k, k + 1, ..., k + steps - 1 on the accumulators.
         auto body = [&](ValueRange carried, int64_t steps) {
           Value a = carried[0], b = carried[1];
-          SmallVector<Value> tile(carried.drop_front(2));
+          Value panel = copiesB ? carried[2] : Value();
+          SmallVector<Value> tile(carried.drop_front(pointers));
           for (int64_t step = 0; step < steps; ++step) {
             SmallVector<Value> bs;
             for (int64_t v = 0; v < vectors; ++v)
               bs.push_back(kb.load(kb.at(b, v * kb.lanes, elementOfB), Value(),
                                    elementOfB));
             b = kb.at(b, bStride, elementOfB);
+            if (copiesB) {
+              for (int64_t v = 0; v < vectors; ++v)
+                kb.store(bs[v], kb.at(panel, v * kb.lanes));
+              panel = kb.at(panel, vectors * kb.lanes);
+            }
             SmallVector<Value> several;
             if (byLane)
               for (int64_t row = 0; row < rows; row += kb.lanes)
@@ -121,20 +139,53 @@ func::FuncOp tfm::microKernel(KernelBuilder &kb, int64_t rows, int64_t vectors,
             a = byRows ? kb.at(a, 1) : kb.at(a, aStride);
           }
           SmallVector<Value> next{a, b};
+          if (copiesB)
+            next.push_back(panel);
           llvm::append_range(next, tile);
           return next;
         };
-        Value whole = kb.sub(k, kb.rem(k, kb.i64(unroll)));
-        carried = kb.loop(
-            kb.i64(0), whole, unroll, carried,
-            [&](Value, ValueRange carried) { return body(carried, unroll); });
+        // As many whole turns of `steps` as lead to `limit` at most.
+        Value done = kb.i64(0);
+        auto turns = [&](Value limit, int64_t steps,
+                         KernelBuilder::LoopBody turn) {
+          Value to = kb.sub(limit, kb.rem(limit, kb.i64(steps)));
+          carried = kb.loop(done, to, steps, carried, turn);
+          done = to;
+        };
+        auto prefetchBeside = [&](Value limit, Value line, Value second,
+                                  Value stride, int64_t level) {
+          Type byte = kb.b.getI8Type();
+          carried.push_back(line);
+          turns(limit, prefetchedEvery, [&](Value, ValueRange carried) {
+            Value line = carried.back();
+            kb.prefetch(line, level);
+            kb.prefetch(kb.at(line, second, byte), level);
+            auto next =
+                kb.loop(kb.i64(0), kb.i64(prefetchedEvery), unroll,
+                        carried.drop_back(), [&](Value, ValueRange carried) {
+                          return body(carried, unroll);
+                        });
+            next.push_back(kb.at(line, stride, byte));
+            return next;
+          });
+          carried.pop_back();
+        };
+        if (prefetches) {
+          Value ofC = kb.min(k, kb.i64(prefetchedEvery * rows));
+          prefetchBeside(ofC, c, kb.i64(cacheLine), kb.mul(cStride, 4), 1);
+          args = args.take_back(3);
+          prefetchBeside(k, args[0], args[1], args[2], 2);
+        }
+        auto plain = [&](int64_t steps) {
+          turns(k, steps, [&](Value, ValueRange carried) {
+            return body(carried, steps);
+          });
+        };
+        plain(unroll);
         if (unroll > 1)
-          carried =
-              kb.loop(whole, k, 1, carried, [&](Value, ValueRange carried) {
-                return body(carried, 1);
-              });
+          plain(1);
         for (int64_t i = 0; i < tile; ++i)
-          kb.store(carried[2 + i], cAt(i / vectors, i % vectors));
+          kb.store(carried[pointers + i], cAt(i / vectors, i % vectors));
       });
 }
 
@@ -144,6 +195,11 @@ static std::string suffix(Packing packing) {
   if (packing.pairs)
     return name + ".pairs";
   return packing.rounds && !packing.fromBf16 ? ".rounded" : name;
+}
+
+func::FuncOp tfm::microKernel(KernelBuilder &kb, int64_t rows, int64_t vectors,
+                              ALayout layout) {
+  return microKernel(kb, MicroKernel{rows, vectors, layout});
 }
 
 func::FuncOp tfm::packRows(KernelBuilder &kb, int64_t vectors,

@@ -35,17 +35,36 @@ enum class Terms {
   Bf16Tiles
 };
 
+/// What a micro-kernel is like.
+struct MicroKernel {
+  int64_t rows, vectors;
+  ALayout layout;
+  Terms terms = Terms::F32;
+  /// It also writes the rows of B that it reads to a panel, as f32, for the
+  /// tiles that follow.
+  bool copiesB = false;
+  /// It also prefetches its tile of C, and then what is to be packed next.
+  bool prefetches = false;
+};
+
+/// Cache lines that a micro-kernel prefetches at a time, and every how many
+/// slots it does.
+inline constexpr int64_t prefetchedLines = 2, prefetchedEvery = 8;
+inline constexpr int64_t cacheLine = 64;
+
 /// The function that computes a tile of `rows` x `vectors * lanes`:
 ///
-///   (a, a stride, b, b stride, c, c stride, k, accumulate)
+///   (a, a stride, b, b stride, c, c stride, k, accumulate[, panel]
+///    [, first line, bytes to the second line, bytes to the next two])
 ///   c[row * c stride + column] = (accumulate ? c[...] : 0)
 ///       + sum over k of a[k, row] * b[k * b stride + column]
 ///
 /// with k counted in slots. The accumulators stay in registers over the whole
 /// of k, and the terms are added in the order of k whatever the tile's size, so
 /// that how a product is cut into tiles does not change its bits.
+mlir::func::FuncOp microKernel(KernelBuilder &kb, const MicroKernel &kernel);
 mlir::func::FuncOp microKernel(KernelBuilder &kb, int64_t rows, int64_t vectors,
-                               ALayout layout, Terms terms = Terms::F32);
+                               ALayout layout);
 
 /// How elements become slots of a panel.
 struct Packing {

@@ -504,7 +504,7 @@ std::string assemblyOf(Kernels &kernels, StringRef name) {
   EXPECT_NE(from, StringRef::npos) << "no function " << label;
   size_t to = all.find(".size", from);
   if (apple)
-    to = all.find("-- End function", from);
+    to = all.find(".cfi_endproc", from);
   return all.slice(from, to).str();
 }
 
@@ -535,8 +535,10 @@ void checkRegisterTile(StringRef cpu, int64_t rows, int64_t columns) {
   EXPECT_EQ(machine.tileRows(), rows);
   EXPECT_EQ(machine.tileVectors() * machine.lanes, columns);
   int64_t tile = rows * machine.tileVectors();
-  // Unrolled steps and the rest.
-  int64_t unrolled = machine.lanes > 4 ? 3 : 1;
+  // Steps beside the prefetching of C, beside that of B, and the rest: each in
+  // the loop's unrolled steps, and the last one in a step alone.
+  int64_t plain = machine.lanes > 4 ? 3 : 1;
+  int64_t prefetching = machine.lanes > 4 ? 7 : 3;
   std::string prefix = "tfm.micro." + std::to_string(rows) + "x" +
                        std::to_string(machine.tileVectors());
   std::string multiplyAdd = machine.lanes > 4 ? "vfmadd" : "fmla";
@@ -550,30 +552,36 @@ void checkRegisterTile(StringRef cpu, int64_t rows, int64_t columns) {
   };
   Case c{rows * 4, columns * 4, 64};
   c.packA = 0;
+  c.packB = 1;
   // Every plan for NEON packs a row-major A.
   if (machine.lanes > 4) {
-    check(c, ".rows", tile, multiplyAdd);
+    check(c, ".rows.prefetch", tile * 3, multiplyAdd);
   } else {
     c.packA = -1;
     Kernels kernels;
     EXPECT_TRUE(planMatmul(specOf(kernels, c), machine).packA);
   }
   c.transposeA = true;
-  check(c, ".columns", tile * unrolled, multiplyAdd);
+  check(c, ".columns.prefetch", tile * prefetching, multiplyAdd);
+  check(c, ".columns.copy.prefetch", tile * 3, multiplyAdd);
+  c.packB = 0;
+  check(c, ".columns", tile * plain, multiplyAdd);
   // Bf16 as f32, in panels, or B where it lies.
-  c.packA = -1;
+  c.packA = c.packB = -1;
   c.bf16A = c.bf16B = true;
-  if (!machine.bf16Pairs)
-    check(c, ".columns", tile * unrolled, multiplyAdd);
+  if (!machine.bf16Pairs) {
+    check(c, ".columns.prefetch", tile * prefetching, multiplyAdd);
+    check(c, ".columns.bf16.copy.prefetch", tile * 3, multiplyAdd);
+  }
   Case fewRows = c;
   fewRows.m = rows;
-  check(fewRows, ".columns.bf16", tile * unrolled, multiplyAdd);
+  check(fewRows, ".columns.bf16", tile * plain, multiplyAdd);
   if (!machine.bf16Pairs)
     return;
-  check(c, ".columns.pairs", tile * unrolled, "vdpbf16ps");
+  check(c, ".columns.pairs.prefetch", tile * prefetching, "vdpbf16ps");
   c.transposeA = false;
   c.packA = 0;
-  check(c, ".rows.pairs", tile, "vdpbf16ps");
+  check(c, ".rows.pairs.prefetch", tile * 3, "vdpbf16ps");
 }
 
 } // namespace
