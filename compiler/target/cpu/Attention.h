@@ -41,12 +41,13 @@ struct AttentionSpec {
 
 /// Emits attention. Buffers: q, k, v, [mask], out, lse.
 ///
-/// Queries are taken in blocks of about two registers, keys all at once: the
-/// transposed scores [keys, queries] of a block stay in the cache, with queries
-/// in the lanes, so that the softmax needs no reduction across lanes. Keys that
-/// no query of the block sees are skipped. Threads share (batch, head, block).
-/// Of bf16, a head's keys and values are widened to scratch first, and a head
-/// has one thread.
+/// Queries are taken in blocks of about two registers, and keys in blocks whose
+/// scores stay in the first-level cache: transposed, [keys, queries], with
+/// queries in the lanes, so that the softmax needs no reduction across lanes.
+/// What no query of a block sees is skipped. A block of keys is copied to
+/// scratch, densely and in f32, for about 256 queries to read, which one thread
+/// owns; short texts of f32 are read where they lie, keys all at once, and a
+/// thread may own any block of queries.
 ///
 /// Returns a kernel with a null `func`, after an error at the module, where
 /// strides do not fit.
@@ -57,9 +58,10 @@ Kernel emitAttention(mlir::OpBuilder &builder, mlir::ModuleOp module,
 /// Emits the derivative. Buffers: q, k, v, out, lse, dout, [mask], dq, dk, dv,
 /// [dmask]; gradients are overwritten.
 ///
-/// Recomputes the weights of a block of queries from q, k and lse (Dao et al.
-/// 2022, appendix B.2). Threads share (batch, kv head), so that the sums for dk
-/// and dv have one owner and a fixed order; with `dmask` thread 0 does all.
+/// Recomputes the weights of a block of queries and one of keys from q, k and
+/// lse (Dao et al. 2022, appendix B.2), all queries for a block of keys before
+/// the next. Threads share (batch, kv head), so that the sums for dq, dk and dv
+/// have one owner and a fixed order; with `dmask` thread 0 does all.
 Kernel emitAttentionBackward(mlir::OpBuilder &builder, mlir::ModuleOp module,
                              llvm::StringRef name, const AttentionSpec &spec,
                              const CpuMachine &target);

@@ -23,35 +23,67 @@ public:
   /// Larger blocks than forward: the products over queries need depth.
   AttentionBackward(OpBuilder &builder, ModuleOp module,
                     const AttentionSpec &spec, const CpuMachine &target)
-      : AttentionBlock(builder, module, spec, target, /*vectorsPerBlock=*/4) {}
+      : AttentionBlock(builder, module, spec, target, /*vectorsPerBlock=*/4,
+                       /*scoreBytes=*/64 << 10) {}
 
   Kernel emit(StringRef name);
 
 private:
   int64_t transposedQ = 0, transposedDout = 0, weights = 0, dScores = 0,
-          dotProducts = 0, dqTile = 0, copyOfK = 0, copyOfV = 0, copyOfQ = 0,
-          copyOfDout = 0, sumOfDk = 0, sumOfDv = 0, dMasks = 0, dMaskRows = 0;
+          dotProducts = 0, shifts = 0, dqTile = 0, copyOfK = 0, copyOfV = 0,
+          copyOfQ = 0, copyOfDout = 0, sumOfDk = 0, sumOfDv = 0, sumOfDq = 0,
+          dMasks = 0, dMaskRows = 0;
   Value q, k, v, out, lse, dout, dq, dk, dv, dmask;
-  Value batch, queryHead;
+  Value batch, kvHead, member, queryHead;
+  /// Rows of the block of keys, from `k0` on: of k to be read in any steps, and
+  /// in vectors.
   RowsView keysView, wholeKeys, valuesView, dkView, dvView;
 
-  void oneHeadOfKeys(Value batchIndex, Value kvHead);
-  void oneBlock(Value first);
+  int64_t group() const { return heads / kvHeads; }
+  /// Query heads whose dq is summed in scratch, over the blocks of keys.
+  int64_t summedHeads() const {
+    return keyBlocks > 1 && sumsApart(d, spec.dq) ? group() : 0;
+  }
+  void oneHeadOfKeys();
+  void oneBlock();
   void dotsOfRows(RowsView x, RowsView y, int64_t columns);
+  void shiftsOfBlock();
   void derivative();
   void element(Value s, int64_t v, bool check, Value keep);
-  void zero(RowsView rows, int64_t columns);
-  void copy(RowsView from, RowsView to, Value rows, int64_t columns);
+  /// The same where no query of vector `v` sees key `s`.
+  void hide(Value s, int64_t v) {
+    for (int64_t part : {weights, dScores})
+      kb.store(kb.splat(0.0), elementAt(part, s, v));
+    if (spec.dmask)
+      kb.store(kb.splat(0.0), elementAt(dMasks, s, v));
+  }
+  void zero(RowsView rows, Value count, int64_t columns);
+  void copy(RowsView from, RowsView to, Value rows, int64_t columns,
+            bool add = false);
   void addToMask();
-  /// Where gradient rows are summed: in the result itself where it is of f32
-  /// and whole vectors fit its rows, else in scratch.
-  RowsView sumView(RowsView result, int64_t columns, int64_t offset) {
-    if (copyWidth(columns) == 0)
-      return result;
-    return {at(offset), kb.i64(copyWidth(columns))};
+  /// Whether gradient rows are summed in scratch, and not in the result itself:
+  /// where it is not of f32, or vectors do not fit its rows.
+  bool sumsApart(int64_t columns, MemRefType result) const {
+    return columns % kb.lanes != 0 || result.getElementType().isBF16();
+  }
+  /// The rows of dq of the current head.
+  RowsView dqRows() { return head(dq, spec.dq, batch, queryHead); }
+  /// The rows that those are summed in.
+  RowsView dqSums() {
+    if (!summedHeads())
+      return dqRows();
+    int64_t width = llvm::alignTo(d, kb.lanes);
+    return {kb.at(at(sumOfDq), kb.mul(member, queries * width)), kb.i64(width)};
+  }
+  void overMembers(function_ref<void()> run) {
+    kb.loop(kb.i64(0), kb.i64(group()), 1, [&](Value i) {
+      member = i;
+      queryHead = kb.add(kb.mul(kvHead, group()), member);
+      run();
+    });
   }
   Value elementAt(int64_t offset, Value s, int64_t v) {
-    return kb.at(kb.at(at(offset), kb.mul(s, block)), v * kb.lanes);
+    return kb.at(scoreRow(offset, s), v * kb.lanes);
   }
 };
 
@@ -63,22 +95,24 @@ Kernel AttentionBackward::emit(StringRef name) {
                        << "' have strides that its kernel cannot read";
     return {};
   }
-  int64_t rows = llvm::alignTo(keys, spec.dropout ? 64 : 1);
+  int64_t rows = llvm::alignTo(keyBlock, spec.dropout ? 64 : 1);
   transposedQ = reserve(llvm::alignTo(d, kb.lanes) * block);
   transposedDout = reserve(llvm::alignTo(e, kb.lanes) * block);
   weights = reserve(rows * block);
   dScores = reserve(rows * block);
   dotProducts = reserve(block);
   dqTile = reserve(block * llvm::alignTo(d, kb.lanes));
-  copyOfK = reserve(keys * copyWidth(d));
-  copyOfV = reserve(keys * widenedWidth(e));
+  shifts = reserve(block);
+  copyOfK = reserve(keyBlock * copyWidth(d));
+  copyOfV = reserve(keyBlock * scalarWidth(e));
   copyOfQ = reserve(block * copyWidth(d));
   copyOfDout = reserve(block * copyWidth(e));
-  sumOfDk = reserve(keys * copyWidth(d));
-  sumOfDv = reserve(keys * copyWidth(e));
+  sumOfDk = reserve(keyBlock * copyWidth(d));
+  sumOfDv = reserve(keyBlock * copyWidth(e));
+  sumOfDq = reserve(summedHeads() * queries * llvm::alignTo(d, kb.lanes));
   if (spec.dmask) {
     dMasks = reserve(llvm::alignTo(rows, kb.lanes) * block);
-    dMaskRows = reserve(block * (keys + kb.lanes) + kb.lanes);
+    dMaskRows = reserve(block * (keyBlock + kb.lanes) + kb.lanes);
   }
   SmallVector<Type> buffers{spec.q,   spec.k,   spec.v,
                             spec.out, spec.lse, spec.dout};
@@ -103,7 +137,9 @@ Kernel AttentionBackward::emit(StringRef name) {
   auto share = [&](Value thread, Value threads) {
     auto [from, to] = kb.share(kb.i64(batches * kvHeads), thread, threads);
     kb.loop(from, to, 1, [&](Value item) {
-      oneHeadOfKeys(kb.div(item, kvHeads), kb.rem(item, kb.i64(kvHeads)));
+      batch = kb.div(item, kvHeads);
+      kvHead = kb.rem(item, kb.i64(kvHeads));
+      oneHeadOfKeys();
     });
   };
   if (!spec.dmask) {
@@ -130,49 +166,73 @@ Kernel AttentionBackward::emit(StringRef name) {
   return {func, scratchBytes()};
 }
 
-void AttentionBackward::zero(RowsView rows, int64_t columns) {
-  kb.loop(kb.i64(0), kb.i64(keys), 1, [&](Value row) {
-    Value to = kb.at(rows.ptr, kb.mul(row, rows.stride));
+void AttentionBackward::zero(RowsView rows, Value count, int64_t columns) {
+  kb.loop(kb.i64(0), count, 1, [&](Value row) {
+    Value to = rowOf(rows, row);
     for (int64_t column = 0; column < columns; column += kb.lanes)
       kb.store(kb.splat(0.0), kb.at(to, column));
   });
 }
 
 void AttentionBackward::copy(RowsView from, RowsView to, Value rows,
-                             int64_t columns) {
+                             int64_t columns, bool add) {
   kb.loop(kb.i64(0), rows, 1, [&](Value row) {
     Value source = rowOf(from, row), target = rowOf(to, row);
-    for (int64_t column = 0; column < columns; column += kb.lanes)
-      store(load(from, source, column), to, target, column,
-            columnMask(column, columns));
+    for (int64_t column = 0; column < columns; column += kb.lanes) {
+      Value x = load(from, source, column);
+      if (add)
+        x = kb.addf(load(to, target, column), x);
+      store(x, to, target, column, columnMask(column, columns));
+    }
   });
 }
 
-void AttentionBackward::oneHeadOfKeys(Value batchIndex, Value kvHead) {
-  batch = batchIndex;
-  keysView = head(k, spec.k, batch, kvHead);
-  valuesView = head(v, spec.v, batch, kvHead);
-  wholeKeys = readable(keysView, kb.i64(keys), d, copyOfK);
-  if (narrow) {
-    keysView = wholeKeys;
-    valuesView = readable(valuesView, kb.i64(keys), e, copyOfV);
-  }
-  RowsView dkRows = head(dk, spec.dk, batch, kvHead);
-  RowsView dvRows = head(dv, spec.dv, batch, kvHead);
-  dkView = sumView(dkRows, d, sumOfDk);
-  dvView = sumView(dvRows, e, sumOfDv);
-  zero(dkView, d);
-  zero(dvView, e);
-  int64_t group = heads / kvHeads;
-  kb.loop(kb.i64(0), kb.i64(group), 1, [&](Value member) {
-    queryHead = kb.add(kb.mul(kvHead, group), member);
-    kb.loop(kb.i64(0), kb.i64(queries), block,
-            [&](Value first) { oneBlock(first); });
+void AttentionBackward::oneHeadOfKeys() {
+  if (keyBlocks > 1)
+    overMembers([&] { zero(dqSums(), kb.i64(queries), d); });
+  kb.loop(kb.i64(0), kb.i64(keys), keyBlock, [&](Value firstKey) {
+    enterKeys(firstKey);
+    RowsView inPlace = head(k, spec.k, batch, kvHead);
+    wholeKeys = readable(inPlace, k0, blockKeys, d, copyOfK);
+    keysView = scalarWidth(d) ? wholeKeys
+                              : RowsView{rowOf(inPlace, k0), inPlace.stride,
+                                         inPlace.element};
+    inPlace = head(v, spec.v, batch, kvHead);
+    valuesView = scalarWidth(e) ? readable(inPlace, k0, blockKeys, e, copyOfV)
+                                : RowsView{rowOf(inPlace, k0), inPlace.stride,
+                                           inPlace.element};
+    auto sums = [&](Value ptr, MemRefType type, int64_t columns,
+                    int64_t offset) {
+      RowsView rows = head(ptr, type, batch, kvHead);
+      rows.ptr = rowOf(rows, k0);
+      RowsView apart{at(offset), kb.i64(copyWidth(columns))};
+      return std::pair(rows, copyWidth(columns) ? apart : rows);
+    };
+    auto [dkRows, dkSums] = sums(dk, spec.dk, d, sumOfDk);
+    auto [dvRows, dvSums] = sums(dv, spec.dv, e, sumOfDv);
+    dkView = dkSums;
+    dvView = dvSums;
+    zero(dkView, blockKeys, d);
+    zero(dvView, blockKeys, e);
+    overMembers([&] {
+      // The first block of queries that sees one of the keys.
+      Value first = kb.i64(0);
+      if (spec.causal && keyBlocks > 1)
+        first = kb.mul(kb.div(kb.min(k0, kb.i64(queries)), block), block);
+      kb.loop(first, kb.i64(queries), block, [&](Value t) {
+        enterBlock(t);
+        if (keyBlocks == 1)
+          return oneBlock();
+        kb.ifThen(kb.less(keyFrom, keyTo), [&] { oneBlock(); });
+      });
+    });
+    if (copyWidth(d))
+      copy(dkView, dkRows, blockKeys, d);
+    if (copyWidth(e))
+      copy(dvView, dvRows, blockKeys, e);
   });
-  if (copyWidth(d))
-    copy(dkView, dkRows, kb.i64(keys), d);
-  if (copyWidth(e))
-    copy(dvView, dvRows, kb.i64(keys), e);
+  if (summedHeads())
+    overMembers([&] { copy(dqSums(), dqRows(), kb.i64(queries), d); });
 }
 
 /// dotProducts[query] = x[query] . y[query], over the block.
@@ -192,34 +252,28 @@ void AttentionBackward::dotsOfRows(RowsView x, RowsView y, int64_t columns) {
   });
 }
 
-void AttentionBackward::oneBlock(Value first) {
-  enterBlock(first);
+void AttentionBackward::oneBlock() {
   loadMask(batch, queryHead);
   RowsView queryRows = head(q, spec.q, batch, queryHead);
   RowsView doutRows = head(dout, spec.dout, batch, queryHead);
   RowsView outRows = head(out, spec.out, batch, queryHead);
   dotsOfRows(doutRows, outRows, e);
-  RowsView wholeQueries = readableBlock(queryRows, d, copyOfQ);
-  RowsView wholeDout = readableBlock(doutRows, e, copyOfDout);
-  if (narrow) {
-    queryRows = wholeQueries;
-    doutRows = wholeDout;
-  }
   transposeBlock(queryRows, d, at(transposedQ));
   transposeBlock(doutRows, e, at(transposedDout));
   scores(keysView, d, at(transposedQ), at(weights));
   scores(valuesView, e, at(transposedDout), at(dScores));
   derivative();
 
-  auto ofBlock = [&](RowsView rows) {
-    return RowsView{rowOf(rows, t0), rows.stride, rows.element};
-  };
-  accumulateKeys(at(weights), ofBlock(wholeDout), e, dvView);
-  accumulateKeys(at(dScores), ofBlock(wholeQueries), d, dkView);
-  Value from = panelStart(panelFrom), to = panelStart(panelTo);
+  accumulateKeys(at(weights),
+                 readable(doutRows, t0, blockQueries, e, copyOfDout), e,
+                 dvView);
+  accumulateKeys(at(dScores), readable(queryRows, t0, blockQueries, d, copyOfQ),
+                 d, dkView);
   RowsView tile{at(dqTile), kb.i64(llvm::alignTo(d, kb.lanes))};
-  sumOverKeys(at(dScores), wholeKeys, d, from, kb.sub(to, from), tile);
-  copy(tile, ofBlock(head(dq, spec.dq, batch, queryHead)), blockQueries, d);
+  sumOverKeys(at(dScores), wholeKeys, d, tile, /*accumulate=*/false);
+  RowsView sums = dqSums();
+  copy(tile, {rowOf(sums, t0), sums.stride, sums.element}, blockQueries, d,
+       /*add=*/keyBlocks > 1);
   if (spec.dmask)
     addToMask();
 }
@@ -228,7 +282,9 @@ void AttentionBackward::oneBlock(Value first) {
 /// weight after dropout to the weight after dropout and the cotangent of the
 /// raw score.
 void AttentionBackward::derivative() {
-  Value from = panelStart(panelFrom), to = panelStart(panelTo);
+  Value from = kb.add(k0, panelStart(panelFrom)),
+        to = kb.add(k0, panelStart(panelTo));
+  shiftsOfBlock();
   if (spec.dropout) {
     overKeysWithDropout(batch, queryHead, [&](Value s, ArrayRef<Value> keep) {
       for (int64_t v = 0; v < blockVectors(); ++v)
@@ -238,8 +294,7 @@ void AttentionBackward::derivative() {
     auto clear = [&](Value from, Value to) {
       kb.loop(from, to, 1, [&](Value s) {
         for (int64_t v = 0; v < blockVectors(); ++v)
-          for (int64_t part : {weights, dScores})
-            kb.store(kb.splat(0.0), elementAt(part, s, v));
+          hide(s, v);
       });
     };
     clear(from, keyFrom);
@@ -250,28 +305,54 @@ void AttentionBackward::derivative() {
   overKeys(
       from, to, {},
       [&](Value s, ValueRange, bool check) {
-        for (int64_t v = 0; v < blockVectors(); ++v)
-          element(s, v, check, Value());
+        for (int64_t v = 0; v < blockVectors(); ++v) {
+          if (!check || !spec.causal) {
+            element(s, v, check, Value());
+            continue;
+          }
+          kb.ifThen(
+              kb.less(s, kb.add(t0, (v + 1) * kb.lanes)),
+              [&] { element(s, v, check, Value()); }, [&] { hide(s, v); });
+        }
         return SmallVector<Value>();
       },
       none);
 }
 
-void AttentionBackward::element(Value s, int64_t v, bool check, Value keep) {
-  Value cap = capped(kb.load(elementAt(weights, s, v)));
-  Value score = masked(cap, s, v, check);
-  // Read here and not before the loop: registers are scarce, the cache is not.
-  Value inBlock = kb.maskOf(kb.sub(blockQueries, kb.i64(v * kb.lanes)));
+/// What is added to scores, in powers of two, so that weights sum up to 1.
+void AttentionBackward::shiftsOfBlock() {
   SmallVector<int64_t> strides;
   int64_t offset = 0;
   (void)spec.lse.getStridesAndOffset(strides, offset);
-  Value row =
-      kb.add(kb.add(kb.mul(batch, strides[0]), kb.mul(queryHead, strides[1])),
-             kb.add(t0, v * kb.lanes));
-  Value logSum = kb.load(kb.at(lse, row), inBlock);
-  // Minus infinity where a query sees no key; then no weight is more than 0.
-  logSum = kb.maxf(logSum, kb.splat(-1e30));
-  Value weight = math::ExpOp::create(kb.b, kb.loc, kb.subf(score, logSum));
+  Value head = kb.add(kb.mul(batch, strides[0]), kb.mul(queryHead, strides[1]));
+  for (int64_t v = 0; v < blockVectors(); ++v) {
+    Value inBlock = kb.maskOf(kb.sub(blockQueries, kb.i64(v * kb.lanes)));
+    Value logSum =
+        kb.load(kb.at(lse, kb.add(head, kb.add(t0, v * kb.lanes))), inBlock);
+    // Minus infinity where a query sees no key; then no weight is more than 0.
+    logSum = kb.maxf(logSum, kb.splat(-1e30));
+    kb.store(kb.mulf(logSum, kb.splat(-log2e)),
+             kb.at(at(shifts), v * kb.lanes));
+  }
+}
+
+void AttentionBackward::element(Value s, int64_t v, bool check, Value keep) {
+  Value raw = kb.load(elementAt(weights, s, v)), cap, score = raw;
+  bool plain = !spec.softcap && !spec.mask;
+  if (!plain) {
+    cap = capped(raw);
+    score = masked(cap, s, v, false);
+  }
+  // Read here and not before the loop: registers are scarce, the cache is not.
+  Value shift = kb.load(kb.at(at(shifts), v * kb.lanes));
+  Value weight = emitExp2(
+      kb.b, kb.loc,
+      kb.fma(score, kb.splat(plain ? spec.scale * log2e : log2e), shift));
+  Value sees;
+  if (check) {
+    sees = visible(s, v);
+    weight = kb.select(sees, weight, kb.splat(0.0));
+  }
   Value dWeight = kb.load(elementAt(dScores, s, v));
   Value kept = weight;
   if (keep) {
@@ -282,23 +363,28 @@ void AttentionBackward::element(Value s, int64_t v, bool check, Value keep) {
   kb.store(kept, elementAt(weights, s, v));
   Value dot = kb.load(kb.at(at(dotProducts), v * kb.lanes));
   Value dScore = kb.mulf(weight, kb.subf(dWeight, dot));
+  // Where nobody sees, no product has written.
+  if (check)
+    dScore = kb.select(sees, dScore, kb.splat(0.0));
   if (spec.dmask)
     kb.store(dScore, elementAt(dMasks, s, v));
   if (spec.softcap) {
     Value ratio = kb.mulf(cap, kb.splat(1.0 / *spec.softcap));
     dScore = kb.mulf(dScore, kb.subf(kb.splat(1.0), kb.mulf(ratio, ratio)));
+    if (check)
+      dScore = kb.select(sees, dScore, kb.splat(0.0));
   }
   kb.store(kb.mulf(dScore, kb.splat(spec.scale)), elementAt(dScores, s, v));
 }
 
 /// dmask[query, key] += the block's cotangents of scores, in the mask's layout.
 void AttentionBackward::addToMask() {
-  int64_t stride = keys + kb.lanes;
+  int64_t stride = keyBlock + kb.lanes;
   kb.loop(keyFrom, keyTo, kb.lanes, [&](Value s) {
     Value rows = kb.min(kb.i64(kb.lanes), kb.sub(keyTo, s));
     kb.call(packTransposed(kb),
-            {kb.at(at(dMasks), kb.mul(s, block)), kb.i64(block), kb.i64(block),
-             rows, kb.at(at(dMaskRows), s), kb.i64(stride)});
+            {scoreRow(dMasks, s), kb.i64(block), kb.i64(block), rows,
+             kb.at(at(dMaskRows), kb.sub(s, k0)), kb.i64(stride)});
   });
   ArrayRef<int64_t> shape = spec.dmask.getShape();
   RowsView target = head(dmask, spec.dmask, shape[0] > 1 ? batch : kb.i64(0),
@@ -308,7 +394,8 @@ void AttentionBackward::addToMask() {
       Value mask = kb.maskOf(kb.sub(keyTo, s));
       Value to =
           kb.at(kb.at(target.ptr, kb.mul(kb.add(t0, t), target.stride)), s);
-      Value from = kb.at(kb.at(at(dMaskRows), kb.mul(t, stride)), s);
+      Value from =
+          kb.at(kb.at(at(dMaskRows), kb.mul(t, stride)), kb.sub(s, k0));
       kb.store(kb.addf(kb.load(to, mask), kb.load(from)), to, mask);
     });
   });

@@ -16,7 +16,9 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/MathExtras.h"
 #include <algorithm>
+#include <functional>
 #include <limits>
+#include <tuple>
 
 using namespace mlir;
 using namespace tfm;
@@ -41,7 +43,7 @@ static SmallVector<int64_t> stridesOf(MemRefType type) {
 AttentionBlock::AttentionBlock(OpBuilder &builder, ModuleOp module,
                                const AttentionSpec &spec,
                                const CpuMachine &target,
-                               int64_t vectorsPerBlock)
+                               int64_t vectorsPerBlock, int64_t scoreBytes)
     : spec(spec), module(module), kb(builder, module, target.lanes),
       tileRows(target.tileRows()), narrow(spec.q.getElementType().isBF16()) {
   ArrayRef<int64_t> q = spec.q.getShape(), k = spec.k.getShape(),
@@ -65,13 +67,25 @@ AttentionBlock::AttentionBlock(OpBuilder &builder, ModuleOp module,
                         llvm::divideCeil(queries, width));
   block = panels * width;
   blocks = llvm::divideCeil(queries, block);
-  keyPanels = llvm::divideCeil(keys, tileRows);
-  keyRows = llvm::divideCeil(keys, keyPanels);
-  tallPanels = keys - keyPanels * (keyRows - 1);
+  // Copies of f32 lose 5 to 8% where all of a head stays in the cache, and soon
+  // save a third (docs/performance.md).
+  copies =
+      narrow || (queries >= sharingQueries &&
+                 keys * (d + e) * int64_t{sizeof(float)} >= target.l2Bytes / 4);
+  // Dropout goes through keys in groups of 64.
+  int64_t most = std::max<int64_t>(
+      64, llvm::alignDown(scoreBytes / (block * sizeof(float)), 64));
+  keyBlock = keys;
+  if (copies && keys > most)
+    keyBlock =
+        llvm::alignTo(llvm::divideCeil(keys, llvm::divideCeil(keys, most)), 64);
+  keyBlocks = llvm::divideCeil(keys, keyBlock);
+  keyPanels = llvm::divideCeil(keyBlock, tileRows);
+  keyRows = llvm::divideCeil(keyBlock, keyPanels);
+  tallPanels = keyBlock - keyPanels * (keyRows - 1);
   if (spec.mask) {
-    int64_t padded = llvm::alignTo(keys, kb.lanes);
+    int64_t padded = llvm::alignTo(keyBlock, kb.lanes);
     maskRows = reserve(block * padded);
-    // Dropout goes through keys in groups of 64.
     maskTransposed =
         reserve(llvm::alignTo(padded, spec.dropout ? 64 : 1) * block);
   }
@@ -122,40 +136,20 @@ void AttentionBlock::store(Value vector, RowsView view, Value row,
   kb.store(vector, kb.at(row, column, view.element), mask, view.element);
 }
 
-int64_t AttentionBlock::copyWidth(int64_t columns) const {
-  return columns % kb.lanes == 0 && !narrow ? 0
-                                            : llvm::alignTo(columns, kb.lanes);
-}
-
-RowsView AttentionBlock::readable(RowsView view, Value rows, int64_t columns,
-                                  int64_t offset) {
+RowsView AttentionBlock::readable(RowsView view, Value first, Value rows,
+                                  int64_t columns, int64_t offset) {
+  RowsView there{rowOf(view, first), view.stride, view.element};
   int64_t stride = copyWidth(columns);
   if (stride == 0)
-    return view;
+    return there;
   RowsView copy{at(offset), kb.i64(stride)};
-  if (!narrow) {
-    for (int64_t column = 0; column < columns; column += kb.lanes)
-      kb.call(packRows(kb, 1),
-              {kb.at(view.ptr, column), view.stride, rows,
-               kb.i64(std::min(kb.lanes, columns - column)),
-               kb.at(copy.ptr, column), copy.stride, kb.i64(1), kb.i64(0)});
-    return copy;
-  }
   kb.loop(kb.i64(0), rows, 1, [&](Value row) {
-    Value from = rowOf(view, row), to = rowOf(copy, row);
+    Value from = rowOf(there, row), to = rowOf(copy, row);
     for (int64_t column = 0; column < columns; column += kb.lanes)
-      kb.store(load(view, from, column, columnMask(column, columns)),
+      kb.store(load(there, from, column, columnMask(column, columns)),
                kb.at(to, column));
   });
   return copy;
-}
-
-RowsView AttentionBlock::readableBlock(RowsView view, int64_t columns,
-                                       int64_t offset) {
-  RowsView own{rowOf(view, t0), view.stride, view.element};
-  RowsView copy = readable(own, blockQueries, columns, offset);
-  Value back = kb.sub(kb.i64(0), kb.mul(t0, copy.stride));
-  return {kb.at(copy.ptr, back, copy.element), copy.stride, copy.element};
 }
 
 Value AttentionBlock::panelStart(Value panel) {
@@ -165,18 +159,38 @@ Value AttentionBlock::panelStart(Value panel) {
   return kb.sub(start, kb.max(kb.i64(0), kb.sub(panel, kb.i64(tallPanels))));
 }
 
+Value AttentionBlock::firstQuery(Value start) {
+  if (!spec.causal)
+    return kb.i64(0);
+  return kb.min(blockQueries, kb.max(kb.i64(0), kb.sub(kb.add(k0, start), t0)));
+}
+
+void AttentionBlock::enterKeys(Value first) {
+  k0 = first;
+  blockKeys = kb.min(kb.i64(keyBlock), kb.sub(kb.i64(keys), k0));
+}
+
+std::pair<Value, Value> AttentionBlock::seenBy(Value from, Value to) {
+  Value first = kb.i64(0), end = kb.i64(keys);
+  if (spec.causal)
+    end = kb.min(end, to);
+  if (spec.window)
+    first = kb.min(
+        end, kb.max(first, kb.sub(kb.add(from, 1), kb.i64(*spec.window))));
+  return {first, end};
+}
+
 void AttentionBlock::enterBlock(Value first) {
   t0 = first;
   blockQueries = kb.min(kb.i64(block), kb.sub(kb.i64(queries), t0));
-  keyFrom = kb.i64(0);
-  keyTo = kb.i64(keys);
-  if (spec.causal)
-    keyTo = kb.min(keyTo, kb.add(t0, blockQueries));
-  if (spec.window)
-    keyFrom = kb.min(
-        keyTo, kb.max(keyFrom, kb.sub(kb.add(t0, 1), kb.i64(*spec.window))));
+  std::tie(keyFrom, keyTo) = seenBy(t0, kb.add(t0, blockQueries));
+  if (keyBlocks > 1) {
+    keyTo = kb.max(k0, kb.min(keyTo, kb.add(k0, blockKeys)));
+    keyFrom = kb.min(keyTo, kb.max(keyFrom, k0));
+  }
   // Panels that hold key `s`, and the first that lies past it.
   auto panelOf = [&](Value s, int64_t roundUp) {
+    s = kb.sub(s, k0);
     auto cut = [&](Value s, int64_t rows) {
       return kb.div(kb.add(s, roundUp * (rows - 1)), rows);
     };
@@ -191,13 +205,15 @@ void AttentionBlock::enterBlock(Value first) {
 }
 
 void AttentionBlock::transposeBlock(RowsView view, int64_t columns, Value to) {
+  Packing packing;
+  packing.fromBf16 = view.element && view.element.isBF16();
   kb.loop(kb.i64(0), kb.i64(block), kb.lanes, [&](Value first) {
     // Past the last query its row is repeated: lanes that nobody stores.
     Value row = kb.min(kb.add(t0, first), kb.i64(queries - 1));
     Value rows = kb.min(kb.i64(kb.lanes), kb.sub(kb.i64(queries), row));
-    kb.call(packTransposed(kb),
-            {kb.at(view.ptr, kb.mul(row, view.stride)), view.stride,
-             kb.i64(columns), rows, kb.at(to, first), kb.i64(block)});
+    kb.call(packTransposed(kb, packing),
+            {rowOf(view, row), view.stride, kb.i64(columns), rows,
+             kb.at(to, first), kb.i64(block)});
   });
 }
 
@@ -236,11 +252,28 @@ void AttentionBlock::scores(RowsView rows, int64_t depth, Value transposed,
     Value start = panelStart(panel);
     Value a = kb.at(rows.ptr, kb.mul(start, rows.stride));
     Value c = kb.at(to, kb.mul(start, block));
+    Value first = firstQuery(start);
     byHeight(kb, panel, tallPanels, keyPanels, keyRows, [&](int64_t height) {
-      for (int64_t column = 0; column < block; column += width)
-        kb.call(microKernel(kb, height, tileVectors, ALayout::Rows),
+      auto tile = [&](int64_t vectors, int64_t column) {
+        kb.call(microKernel(kb, height, vectors, ALayout::Rows),
                 {a, rows.stride, kb.at(transposed, column), kb.i64(block),
                  kb.at(c, column), kb.i64(block), kb.i64(depth), kb.i1(false)});
+      };
+      // From the first vector on that sees a key.
+      std::function<void(int64_t, int64_t)> seen = [&](int64_t vectors,
+                                                       int64_t column) {
+        if (!spec.causal)
+          return tile(vectors, column);
+        kb.ifThen(
+            kb.less(first, kb.i64(column + kb.lanes)),
+            [&] { tile(vectors, column); },
+            [&] {
+              if (vectors > 1)
+                seen(vectors - 1, column + kb.lanes);
+            });
+      };
+      for (int64_t column = 0; column < block; column += width)
+        seen(tileVectors, column);
     });
   });
 }
@@ -249,28 +282,37 @@ void AttentionBlock::accumulateKeys(Value weights, RowsView rows,
                                     int64_t columns, RowsView to) {
   kb.loop(panelFrom, panelTo, 1, [&](Value panel) {
     Value start = panelStart(panel);
-    Value a = kb.at(weights, kb.mul(start, block));
-    Value c = kb.at(to.ptr, kb.mul(start, to.stride));
+    Value first = firstQuery(start);
+    Value a = kb.at(kb.at(weights, kb.mul(start, block)), first);
+    Value b = rowOf(rows, first);
+    Value c = rowOf(to, start);
+    Value depth = kb.sub(blockQueries, first);
     byHeight(kb, panel, tallPanels, keyPanels, keyRows, [&](int64_t height) {
       overColumns(columns, [&](int64_t vectors, int64_t column) {
         kb.call(microKernel(kb, height, vectors, ALayout::Rows),
-                {a, kb.i64(block), kb.at(rows.ptr, column), rows.stride,
-                 kb.at(c, column), to.stride, blockQueries, kb.i1(true)});
+                {a, kb.i64(block), kb.at(b, column), rows.stride,
+                 kb.at(c, column), to.stride, depth, kb.i1(true)});
       });
     });
   });
 }
 
 void AttentionBlock::sumOverKeys(Value weights, RowsView rows, int64_t columns,
-                                 Value from, Value count, RowsView to) {
+                                 RowsView to, bool accumulate) {
+  Value from = kb.sub(keyFrom, k0);
   Value a = kb.at(weights, kb.mul(from, block));
-  Value b = kb.at(rows.ptr, kb.mul(from, rows.stride));
+  Value b = rowOf(rows, from);
+  Value all = kb.sub(keyTo, keyFrom);
   overColumns(columns, [&](int64_t vectors, int64_t column) {
     overTiles(std::min(block, queries), [&](int64_t height, int64_t first) {
+      Value count = all;
+      if (spec.causal)
+        count = kb.min(all, kb.max(kb.i64(0), kb.sub(kb.add(t0, first + height),
+                                                     keyFrom)));
       kb.call(microKernel(kb, height, vectors, ALayout::Columns),
               {kb.at(a, first), kb.i64(block), kb.at(b, column), rows.stride,
                kb.at(kb.at(to.ptr, kb.mul(to.stride, first)), column),
-               to.stride, count, kb.i1(false)});
+               to.stride, count, kb.i1(accumulate)});
     });
   });
 }
@@ -280,12 +322,12 @@ void AttentionBlock::loadMask(Value batch, Value head) {
     return;
   SmallVector<int64_t> strides = stridesOf(spec.mask);
   ArrayRef<int64_t> shape = spec.mask.getShape();
-  Value offset = kb.mul(t0, strides[2]);
+  Value offset = kb.add(kb.mul(t0, strides[2]), k0);
   if (shape[0] > 1)
     offset = kb.add(offset, kb.mul(batch, strides[0]));
   if (shape[1] > 1)
     offset = kb.add(offset, kb.mul(head, strides[1]));
-  int64_t padded = llvm::alignTo(keys, kb.lanes);
+  int64_t padded = llvm::alignTo(keyBlock, kb.lanes);
   Value source, stride;
   bool additive = spec.mask.getElementType().isF32();
   if (additive) {
@@ -302,12 +344,12 @@ void AttentionBlock::loadMask(Value batch, Value head) {
     Value from =
         LLVM::GEPOp::create(kb.b, kb.loc, kb.ptrType, byte, maskPtr, offset);
     kb.loop(kb.i64(0), blockQueries, 1, [&](Value t) {
-      kb.loop(kb.i64(0), kb.i64(keys), kb.lanes, [&](Value s) {
+      kb.loop(kb.i64(0), blockKeys, kb.lanes, [&](Value s) {
         Value in = kb.add(kb.mul(t, strides[2]), s);
         Value ptr =
             LLVM::GEPOp::create(kb.b, kb.loc, kb.ptrType, byte, from, in);
         Value loaded = LLVM::MaskedLoadOp::create(
-            kb.b, kb.loc, bytes, ptr, kb.maskOf(kb.sub(kb.i64(keys), s)), zero,
+            kb.b, kb.loc, bytes, ptr, kb.maskOf(kb.sub(blockKeys, s)), zero,
             kb.b.getI32IntegerAttr(1));
         Value keep = arith::CmpIOp::create(
             kb.b, kb.loc, arith::CmpIPredicate::ne, loaded, zero);
@@ -320,7 +362,7 @@ void AttentionBlock::loadMask(Value batch, Value head) {
   kb.loop(kb.i64(0), blockQueries, kb.lanes, [&](Value first) {
     Value rows = kb.min(kb.i64(kb.lanes), kb.sub(blockQueries, first));
     kb.call(packTransposed(kb),
-            {kb.at(source, kb.mul(first, stride)), stride, kb.i64(keys), rows,
+            {kb.at(source, kb.mul(first, stride)), stride, blockKeys, rows,
              kb.at(at(maskTransposed), first), kb.i64(block)});
   });
 }
@@ -372,8 +414,7 @@ Value AttentionBlock::masked(Value score, Value s, int64_t v,
                              bool checkVisible) {
   if (spec.mask)
     score = kb.addf(score,
-                    kb.load(kb.at(kb.at(at(maskTransposed), kb.mul(s, block)),
-                                  v * kb.lanes)));
+                    kb.load(kb.at(scoreRow(maskTransposed, s), v * kb.lanes)));
   if (checkVisible)
     score = kb.select(visible(s, v), score,
                       kb.splat(-std::numeric_limits<double>::infinity()));

@@ -14,6 +14,9 @@
 
 namespace tfm {
 
+/// The logarithm of e to base 2.
+constexpr double log2e = 1.44269504088896340736;
+
 /// Rows of f32 somewhere: a head of q, or a copy of it in scratch.
 struct RowsView {
   mlir::Value ptr;
@@ -24,13 +27,14 @@ struct RowsView {
 };
 
 /// What attention and its derivative share: shapes, the cut into blocks, and
-/// the products and masks of one block. Scores are kept transposed, [keys,
-/// block].
+/// the products and masks of a block of queries and a block of keys. Scores are
+/// kept transposed, [keys, queries], a row for each key of the block.
 class AttentionBlock {
 protected:
+  /// `scoreBytes`: what the scores of a block should take at most.
   AttentionBlock(mlir::OpBuilder &builder, mlir::ModuleOp module,
                  const AttentionSpec &spec, const CpuMachine &target,
-                 int64_t vectorsPerBlock);
+                 int64_t vectorsPerBlock, int64_t scoreBytes);
 
   const AttentionSpec &spec;
   mlir::ModuleOp module;
@@ -42,7 +46,10 @@ protected:
   const int64_t tileRows;
   /// Queries of a block, and how many blocks there are.
   int64_t block, blocks;
-  /// Keys are cut into panels of `keyRows` rows or one less.
+  /// Keys of a block, and how many blocks there are: one where keys are read
+  /// where they lie.
+  int64_t keyBlock, keyBlocks;
+  /// A block of keys is cut into panels of `keyRows` rows or one less.
   int64_t keyPanels, keyRows, tallPanels;
   bool valid = true;
 
@@ -69,45 +76,72 @@ protected:
                    mlir::Value mask = {});
   void store(mlir::Value vector, RowsView view, mlir::Value row, int64_t column,
              mlir::Value mask);
-  /// `rows` rows of `columns` elements of `view`, in scratch at `offset` if
-  /// they are of bf16, or if a vector would run past a row's end (see
-  /// `copyWidth`), else `view`.
-  RowsView readable(RowsView view, mlir::Value rows, int64_t columns,
-                    int64_t offset);
-  /// The same of the block's rows: row `t0` of what is returned is that of
-  /// `view`.
-  RowsView readableBlock(RowsView view, int64_t columns, int64_t offset);
-  /// Elements of a row in scratch; 0 where rows are read where they lie.
-  int64_t copyWidth(int64_t columns) const;
-  /// The same for what is read in any steps: only bf16 is copied.
-  int64_t widenedWidth(int64_t columns) const {
-    return narrow ? copyWidth(columns) : 0;
+  /// `rows` rows of `columns` elements of `view` from row `first` on, in
+  /// scratch at `offset` where `copyWidth` says so, else where they lie.
+  RowsView readable(RowsView view, mlir::Value first, mlir::Value rows,
+                    int64_t columns, int64_t offset);
+  /// Elements of a row in scratch; 0 where rows are read where they lie, which
+  /// asks for f32 and whole vectors.
+  int64_t copyWidth(int64_t columns) const {
+    return columns % kb.lanes == 0 && !copies
+               ? 0
+               : llvm::alignTo(columns, kb.lanes);
+  }
+  /// The same for what is read in any steps.
+  int64_t scalarWidth(int64_t columns) const {
+    return copies ? copyWidth(columns) : 0;
   }
   /// Whether q, k, v and what comes of them are of bf16.
   const bool narrow;
+  /// Whether blocks of keys, and in the derivative of queries, are copied to
+  /// scratch: those of bf16, and those of long texts. There they lie densely,
+  /// in few pages and in all sets of the caches.
+  bool copies;
+  /// Queries that a copy of a block of keys serves: it takes about a fortieth
+  /// of their time.
+  static constexpr int64_t sharingQueries = 256;
 
-  /// Sets up one block of queries: `t0` is its first.
+  /// Sets up a block of keys, `k0` the first.
+  void enterKeys(mlir::Value k0);
+  mlir::Value k0, blockKeys;
+  /// Sets up a block of queries, `t0` the first, against those keys.
   void enterBlock(mlir::Value t0);
   mlir::Value t0, blockQueries;
-  /// The keys the block sees lie in [keyFrom, keyTo), in these panels.
+  /// The keys of [k0, k0 + blockKeys) that the block sees lie in [keyFrom,
+  /// keyTo), in these panels.
   mlir::Value keyFrom, keyTo, panelFrom, panelTo;
+  /// The keys that queries [from, to) see, of all.
+  std::pair<mlir::Value, mlir::Value> seenBy(mlir::Value from, mlir::Value to);
+  /// Row of scratch of key `s`.
+  mlir::Value scoreRow(int64_t offset, mlir::Value s) {
+    return kb.at(at(offset), kb.mul(kb.sub(s, k0), block));
+  }
 
+  /// The first key of a panel, from `k0` on.
   mlir::Value panelStart(mlir::Value panel);
+  /// Of a panel whose first key is `k0 + start`, the first of the block's
+  /// queries that sees a key, from `t0` on.
+  mlir::Value firstQuery(mlir::Value start);
 
-  /// [columns, block] = the transpose of the block's rows of `view`.
+  /// [columns, block] = the transpose of the block's rows of `view`, all rows
+  /// of a head.
   void transposeBlock(RowsView view, int64_t columns, mlir::Value to);
-  /// to[key, query] = rows[key] . transposed[:, query], over the block's keys.
+  /// to[key, query] = rows[key] . transposed[:, query], over the panels. Rows
+  /// are counted from `k0` in all of these. What no key of a panel shows to any
+  /// query of a register tile is left out.
   void scores(RowsView rows, int64_t depth, mlir::Value transposed,
               mlir::Value to);
-  /// to[key] += sum over queries of weights[key, query] rows[query].
+  /// to[key] += sum over queries of weights[key, query] rows[query], of the
+  /// block's rows, over the panels.
   void accumulateKeys(mlir::Value weights, RowsView rows, int64_t columns,
                       RowsView to);
-  /// to[query] = sum over keys in [from, from + count) of weights[key, query]
-  /// rows[key].
+  /// to[query] = sum over the keys that the block sees of weights[key, query]
+  /// rows[key], or the same added to what is there. Full register tiles are
+  /// written: `to` has room for `block` rows of whole vectors.
   void sumOverKeys(mlir::Value weights, RowsView rows, int64_t columns,
-                   mlir::Value from, mlir::Value count, RowsView to);
+                   RowsView to, bool accumulate);
 
-  /// Writes the block's mask, transposed, to scratch.
+  /// Writes the mask of the block and its keys, transposed, to scratch.
   void loadMask(mlir::Value batch, mlir::Value head);
   int64_t maskRows = 0, maskTransposed = 0;
   mlir::Value maskPtr;

@@ -203,6 +203,36 @@ Value tfm::emitExp(OpBuilder &b, Location loc, Value x) {
   return result;
 }
 
+Value tfm::emitExp2(OpBuilder &b, Location loc, Value x) {
+  Like f{b, loc, x.getType()};
+  Type bits = cast<VectorType>(x.getType()).clone(b.getI32Type());
+  // x = n + r with |r| <= 1 / 2, as in emitExp.
+  Value magic = f.constant(12582912.0);
+  Value shifted = arith::AddFOp::create(b, loc, x, magic);
+  Value n = arith::SubFOp::create(b, loc, shifted, magic);
+  Value r = arith::SubFOp::create(b, loc, x, n);
+  // Moshier's exp2f (Cephes): 2**r = 1 + r p(r).
+  Value p = f.constant(1.535336188319500e-4);
+  for (double coefficient :
+       {1.339887440266574e-3, 9.618437357674640e-3, 5.550332471162809e-2,
+        2.402264791363012e-1, 6.931472028550421e-1, 1.0})
+    p = f.fma(p, r, f.constant(coefficient));
+  Value exponent = arith::ShLIOp::create(
+      b, loc, arith::BitcastOp::create(b, loc, bits, shifted),
+      Like{b, loc, bits}.integer(23));
+  Value scaled = arith::AddIOp::create(
+      b, loc, arith::BitcastOp::create(b, loc, bits, p), exponent);
+  Value result = arith::BitcastOp::create(b, loc, x.getType(), scaled);
+  // Elsewhere 0 or, of NaN, NaN: the greater of 0 and x as x86 has it.
+  Value zero = f.constant(0.0);
+  Value positive =
+      arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OGT, zero, x);
+  Value otherwise = arith::SelectOp::create(b, loc, positive, zero, x);
+  Value normal = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OGE, x,
+                                       f.constant(-126.0));
+  return arith::SelectOp::create(b, loc, normal, result, otherwise);
+}
+
 Value tfm::emitSine(OpBuilder &b, Location loc, Value x, bool cosine) {
   Like f{b, loc, x.getType()};
   Type bits = b.getI32Type();

@@ -7,6 +7,7 @@
 
 #include "compiler/target/cpu/Attention.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "runtime/float16.h"
 #include "tests/unit/kernels/KernelTest.h"
 #include "tests/unit/kernels/Philox.h"
 #include <cmath>
@@ -34,6 +35,8 @@ struct Case {
   /// q, k and v in one [B, T, (heads + 2 kv_heads) * d] buffer, as a projection
   /// leaves them (needs queries == keys and d == e).
   bool interleaved = false;
+  /// q, k, v and what comes of them lie in bf16.
+  bool narrow = false;
 
   double scale() const { return 1.0 / std::sqrt((double)d); }
   std::string text() const {
@@ -42,7 +45,8 @@ struct Case {
            std::to_string(keys) + " d" + std::to_string(d) + " e" +
            std::to_string(e) + (causal ? " causal" : "") +
            (window ? " window" : "") + (softcap ? " softcap" : "") +
-           (dropout ? " dropout" : "") + " mask" + std::to_string(mask);
+           (dropout ? " dropout" : "") + " mask" + std::to_string(mask) +
+           (narrow ? " bf16" : "");
   }
 };
 
@@ -89,9 +93,10 @@ Layout layoutOf(const Case &c) {
 AttentionSpec specOf(Kernels &kernels, const Case &c) {
   Layout l = layoutOf(c);
   Type f32 = kernels.builder.getF32Type();
+  Type element = c.narrow ? kernels.builder.getBF16Type() : f32;
   auto type = [&](int64_t heads, int64_t rows, int64_t width, const View &v) {
     return MemRefType::get(
-        {c.batches, heads, rows, width}, f32,
+        {c.batches, heads, rows, width}, element,
         StridedLayoutAttr::get(&kernels.context, v.offset,
                                {v.batchStride, v.headStride, v.rowStride, 1}));
   };
@@ -117,7 +122,33 @@ AttentionSpec specOf(Kernels &kernels, const Case &c) {
   return spec;
 }
 
-/// The operands and the expected results of one case.
+float rounded(float x) { return fromBFloat16(toBFloat16(x)); }
+
+/// The same numbers as they lie in memory, bf16 where the case says so.
+Buffer stored(const Case &c, const Buffer &numbers) {
+  Buffer memory(c.narrow ? (numbers.size() + 1) / 2 : numbers.size());
+  for (int64_t i = 0; i < numbers.size(); ++i)
+    if (c.narrow)
+      reinterpret_cast<uint16_t *>(memory.data())[i] = toBFloat16(numbers[i]);
+    else
+      memory[i] = numbers[i];
+  return memory;
+}
+
+/// The numbers of `memory`, `size` of them.
+Buffer read(const Case &c, const Buffer &memory, int64_t size) {
+  Buffer numbers(size);
+  for (int64_t i = 0; i < size; ++i)
+    numbers[i] =
+        c.narrow
+            ? fromBFloat16(reinterpret_cast<const uint16_t *>(memory.data())[i])
+            : memory[i];
+  return numbers;
+}
+
+/// The operands and the expected results of one case. Operands are exact in the
+/// type that they are stored in, and so is the output that the derivative
+/// reads, so that all of the arithmetic is that of f32.
 struct Reference {
   Reference(const Case &c, std::mt19937 &random)
       : c(c), l(layoutOf(c)), q(l.qSize), k(l.kSize), v(l.vSize),
@@ -130,6 +161,10 @@ struct Reference {
     v.randomize(random);
     dout.randomize(random);
     mask.randomize(random);
+    if (c.narrow)
+      for (Buffer *operand : {&q, &k, &v, &dout})
+        for (int64_t i = 0; i < operand->size(); ++i)
+          (*operand)[i] = rounded((*operand)[i]);
     if (c.interleaved) {
       std::copy(q.data(), q.data() + q.size(), k.data());
       std::copy(q.data(), q.data() + q.size(), v.data());
@@ -196,7 +231,8 @@ struct Reference {
             for (int64_t s = 0; s < c.keys; ++s)
               value += p[s] * kept[s] * v[l.v.at(b, g, s, j)];
             out[l.out.at(b, h, t, j)] = value;
-            dot += value * dout[l.out.at(b, h, t, j)];
+            dot += (c.narrow ? rounded(value) : value) *
+                   dout[l.out.at(b, h, t, j)];
           }
           for (int64_t s = 0; s < c.keys; ++s) {
             dp[s] = 0;
@@ -232,8 +268,9 @@ struct Reference {
   Buffer q, k, v, dout, mask, out, lse, dq, dk, dv, dmask, bytes{1};
 };
 
+/// `relative`: what rounding a result itself may add.
 void near(const Buffer &got, const Buffer &expected, double tolerance,
-          const char *what) {
+          double relative, const char *what) {
   double largest = 1;
   for (int64_t i = 0; i < expected.size(); ++i)
     if (std::isfinite(expected[i]))
@@ -242,7 +279,9 @@ void near(const Buffer &got, const Buffer &expected, double tolerance,
     if (std::isinf(expected[i]))
       ASSERT_EQ(got[i], expected[i]) << what << " " << i;
     else
-      ASSERT_NEAR(got[i], expected[i], tolerance * largest) << what << " " << i;
+      ASSERT_NEAR(got[i], expected[i],
+                  tolerance * largest + relative * std::fabs(expected[i]))
+          << what << " " << i;
 }
 
 void checkOn(StringRef cpu, const std::vector<Case> &cases) {
@@ -271,19 +310,23 @@ void checkOn(StringRef cpu, const std::vector<Case> &cases) {
     struct Results {
       Buffer out, lse, dq, dk, dv, dmask;
     };
+    Buffer q = stored(c, r.q), k = stored(c, r.k), v = stored(c, r.v),
+           dout = stored(c, r.dout), out = stored(c, r.out);
     std::vector<Results> all;
     for (int64_t threads : {1, 2, 3}) {
-      Results x{Buffer(r.out.size()), Buffer(r.lse.size()),
-                Buffer(r.dq.size()),  Buffer(r.dk.size()),
-                Buffer(r.dv.size()),  Buffer(r.dmask.size())};
-      std::vector<Buffer *> buffers{&r.q, &r.k, &r.v};
+      Results x{Buffer(out.size()), Buffer(r.lse.size()),
+                Buffer(q.size()),   Buffer(k.size()),
+                Buffer(v.size()),   Buffer(r.dmask.size())};
+      std::vector<Buffer *> buffers{&q, &k, &v};
       Buffer *mask = c.mask == 1 ? &r.mask : &r.bytes;
       if (c.mask)
         buffers.push_back(mask);
       buffers.insert(buffers.end(), {&x.out, &x.lse});
       kernels.run("forward" + std::to_string(i), buffers, forward[i], threads,
                   rng, layer);
-      buffers = {&r.q, &r.k, &r.v, &x.out, &x.lse, &r.dout};
+      // Of bf16 the expected output: the other neighbour of a number that lies
+      // in the middle of two is far away.
+      buffers = {&q, &k, &v, c.narrow ? &out : &x.out, &x.lse, &dout};
       if (c.mask)
         buffers.push_back(mask);
       buffers.insert(buffers.end(), {&x.dq, &x.dk, &x.dv});
@@ -295,13 +338,19 @@ void checkOn(StringRef cpu, const std::vector<Case> &cases) {
     }
     // Sums of up to `keys` f32 terms, scores of a few units.
     double tolerance = 1e-6 * std::sqrt((double)c.keys);
-    near(all[0].out, r.out, tolerance, "out");
-    near(all[0].lse, r.lse, 1e-6, "lse");
-    near(all[0].dq, r.dq, tolerance, "dq");
-    near(all[0].dk, r.dk, tolerance, "dk");
-    near(all[0].dv, r.dv, tolerance, "dv");
+    auto check = [&](const Buffer &got, const Buffer &expected,
+                     const char *what) {
+      // bf16 has eight bits.
+      near(read(c, got, expected.size()), expected, tolerance,
+           c.narrow ? 0x1p-8 : 0.0, what);
+    };
+    check(all[0].out, r.out, "out");
+    near(all[0].lse, r.lse, 1e-6, 0.0, "lse");
+    check(all[0].dq, r.dq, "dq");
+    check(all[0].dk, r.dk, "dk");
+    check(all[0].dv, r.dv, "dv");
     if (c.dmask)
-      near(all[0].dmask, r.dmask, tolerance, "dmask");
+      near(all[0].dmask, r.dmask, tolerance, 0.0, "dmask");
     for (size_t t = 1; t < all.size(); ++t)
       for (auto part : {&Results::out, &Results::lse, &Results::dq,
                         &Results::dk, &Results::dv, &Results::dmask})
@@ -381,4 +430,61 @@ TEST(Attention, WindowSoftcapAndMasks) {
   bytesCausal.dropout = 0.3;
   check({window, causalWindow, dropoutWindow, empty, softcap, additive, shared,
          bytes, bytesCausal});
+}
+
+TEST(Attention, OfBf16) {
+  std::vector<Case> cases{
+      {1, 1, 1, 1, 1, 1, 1},     {1, 2, 1, 1, 300, 16, 16},
+      {2, 1, 1, 47, 47, 16, 7},  {1, 4, 2, 70, 131, 48, 80},
+      {1, 2, 2, 64, 64, 64, 64},
+  };
+  size_t plain = cases.size();
+  for (size_t i = 0; i < plain; ++i) {
+    Case c = cases[i];
+    c.causal = true;
+    cases.push_back(c);
+  }
+  for (Case &c : cases)
+    c.narrow = true;
+  check(cases);
+}
+
+// Softmax over several blocks of keys, whose largest scores differ, and sums
+// over them. Of bf16, keys are always cut into blocks.
+TEST(Attention, SeveralBlocksOfKeys) {
+  Case causal{1, 4, 2, 523, 523, 16, 16};
+  causal.narrow = true;
+  causal.causal = true;
+  Case all = causal;
+  all.causal = false;
+  Case dropout = causal;
+  dropout.dropout = 0.25;
+  Case window = causal;
+  window.window = 71;
+  Case empty = window;
+  empty.causal = false;
+  empty.keys = 271;
+  Case additive{2, 2, 1, 129, 577, 8, 12};
+  additive.narrow = true;
+  additive.mask = 1;
+  additive.maskHeads = 2;
+  additive.dmask = true;
+  additive.softcap = 3.0;
+  Case bytes{2, 2, 1, 301, 301, 12, 16};
+  bytes.narrow = true;
+  bytes.mask = 2;
+  bytes.maskBatches = 2;
+  bytes.causal = true;
+  bytes.dropout = 0.5;
+  check({causal, all, dropout, window, empty, additive, bytes});
+}
+
+// More than a quarter of the second-level cache: f32 is copied, too.
+TEST(Attention, LongTexts) {
+  Case causal{1, 1, 1, 1031, 1031, 64, 64};
+  causal.causal = true;
+  causal.interleaved = true;
+  Case odd{1, 2, 1, 569, 790, 150, 33};
+  odd.window = 100;
+  check({causal, odd});
 }
