@@ -11,6 +11,7 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "tests/unit/kernels/KernelTest.h"
 #include "tests/unit/kernels/Philox.h"
+#include <bit>
 #include <cmath>
 
 using namespace mlir;
@@ -66,6 +67,55 @@ TEST(VectorHelpers, ExpIsAccurate) {
   for (int64_t i = std::size(special); i < size; ++i)
     raise(worst, y[i] / std::exp((double)x[i]) - 1);
   EXPECT_LT(worst, 1.2e-7);
+}
+
+TEST(VectorHelpers, Exp2IsAccurate) {
+  for (StringRef cpu : runnableCpus()) {
+    SCOPED_TRACE(cpu.str());
+    Kernels kernels(cpu);
+    OpBuilder &b = kernels.builder;
+    constexpr int64_t size = 1 << 16;
+    auto type = MemRefType::get({size}, b.getF32Type());
+    {
+      OpBuilder::InsertionGuard guard(b);
+      KernelBuilder kb(b, *kernels.module, kernels.target.lanes);
+      auto func = beginKernel(b, *kernels.module, "exp2", {type, type}, 0);
+      Value x = kb.pointer(func.getArgument(0)),
+            y = kb.pointer(func.getArgument(1));
+      kb.loop(kb.i64(0), kb.i64(size), kb.lanes, [&](Value i) {
+        kb.store(emitExp2(b, kb.loc, kb.load(kb.at(x, i))), kb.at(y, i));
+      });
+    }
+    kernels.compile();
+    Buffer x(size), y(size);
+    const float infinity = std::numeric_limits<float>::infinity();
+    for (int64_t i = 0; i < size; ++i)
+      x[i] = -126.0f + 253.99f * i / size;
+    // The last NaN has bits in all of its fraction.
+    const float special[] = {0.0f,
+                             -0.0f,
+                             1.0f,
+                             -3.0f,
+                             -126.0f,
+                             -126.1f,
+                             -1e30f,
+                             -infinity,
+                             1e-10f,
+                             std::nanf(""),
+                             std::bit_cast<float>(0xffd55555u)};
+    std::copy(std::begin(special), std::end(special), x.data());
+    kernels.run("exp2", {&x, &y}, 0);
+    const float expected[] = {1.0f, 1.0f, 2.0f, 0.125f, 0x1p-126f,
+                              0.0f, 0.0f, 0.0f, 1.0f};
+    for (size_t i = 0; i < std::size(expected); ++i)
+      EXPECT_EQ(y[i], expected[i]) << x[i];
+    EXPECT_TRUE(std::isnan(y[9]));
+    EXPECT_TRUE(std::isnan(y[10]));
+    double worst = 0;
+    for (int64_t i = std::size(special); i < size; ++i)
+      raise(worst, y[i] / std::exp2((double)x[i]) - 1);
+    EXPECT_LT(worst, 1.3e-7);
+  }
 }
 
 TEST(VectorHelpers, SineAndCosineAreAccurate) {
