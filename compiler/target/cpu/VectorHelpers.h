@@ -64,8 +64,8 @@ mlir::Value emitExp(mlir::OpBuilder &builder, mlir::Location loc,
                     mlir::Value x);
 
 /// 2 ** x for a vector of f32 below 128, within 1.3e-7 of the value, relative;
-/// results below the smallest normal number are 0, NaN stays. Two thirds of the
-/// instructions of `emitExp`: for weights of a softmax, whose exponents are
+/// results below the smallest normal number are 0, NaN stays. Three quarters of
+/// the instructions of `emitExp`: for weights of a softmax, whose exponents are
 /// hardly above 0, with log2(e) in the factor that makes them.
 mlir::Value emitExp2(mlir::OpBuilder &builder, mlir::Location loc,
                      mlir::Value x);
