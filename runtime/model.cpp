@@ -53,11 +53,15 @@ Model::Model(const tfm_model &descriptor, Device &device)
 
 Model::~Model() { memory->release(); }
 
+void Model::refreshCopies() {
+  if (!copiesAreStale)
+    return;
+  copiesAreStale = false;
+  memory->run(*find(TFM_REFRESH));
+}
+
 void Model::run(const tfm_function &function) {
-  if (copiesAreStale) {
-    copiesAreStale = false;
-    memory->run(*find(TFM_REFRESH));
-  }
+  refreshCopies();
   memory->run(function);
 }
 

@@ -57,6 +57,9 @@ public:
   /// Throws InputError that says how to build a model that has it.
   const tfm_function &function(std::string_view name) const;
   void run(const tfm_function &function);
+  /// Runs `refresh` where there is one and a parameter was written since; `run`
+  /// does so itself.
+  void refreshCopies();
 
   /// A function's input or output by name; null where it has none of that name.
   static const tfm_buffer *findInput(const tfm_function &function,

@@ -152,7 +152,8 @@ std::string tfm::wrongPrecision(mlir::ModuleOp module, llvm::StringRef wanted) {
   if (wanted.empty() || wanted == own)
     return "";
   return "--precision " + wanted.str() + ", but the recipe computes in " + own +
-         ": set it there, or with `-D train.precision=" + wanted.str() + "`";
+         ": a `train` block decides, with `precision = " + wanted.str() +
+         "`, or `-D train.precision=" + wanted.str() + "` where there is one";
 }
 
 BuildStatus tfm::build(const BuildOptions &options) {

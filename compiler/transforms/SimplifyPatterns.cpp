@@ -294,13 +294,41 @@ struct RoundBeforeMoving : OpRewritePattern<CastOp> {
   }
 };
 
+/// What was widened is moved before: half as many bytes.
+struct WidenAfterMoving : RewritePattern {
+  explicit WidenAfterMoving(MLIRContext *context)
+      : RewritePattern(MatchAnyOpTypeTag(), /*benefit=*/1, context) {}
+
+  LogicalResult matchAndRewrite(Operation *op,
+                                PatternRewriter &rewriter) const override {
+    if (!isa<ConcatOp, ReshapeOp, TransposeOp, SliceOp>(op))
+      return rewriter.notifyMatchFailure(op, "moves nothing");
+    SmallVector<Value> narrow;
+    for (Value x : op->getOperands()) {
+      auto widened = x.getDefiningOp<CastOp>();
+      if (!widened || !tensorType(widened.getX()).getElementType().isBF16() ||
+          !tensorType(x).getElementType().isF32())
+        return rewriter.notifyMatchFailure(op, "of what was f32 before");
+      narrow.push_back(widened.getX());
+    }
+    Value result = op->getResult(0);
+    Operation *moved = rewriter.clone(*op);
+    moved->setOperands(narrow);
+    moved->getResult(0).setType(
+        tensorType(result).clone(rewriter.getBF16Type()));
+    rewriter.replaceOpWithNewOp<CastOp>(op, result.getType(),
+                                        moved->getResult(0));
+    return success();
+  }
+};
+
 } // namespace
 
 void tfm::populateSimplifyPatterns(RewritePatternSet &patterns) {
-  patterns
-      .add<ConcatInsteadOfPads, ScatterOntoTerm, AbsorbNegation<AddOp, SubOp>,
-           AbsorbNegation<SubOp, AddOp>, MergeScales,
-           ReduceOfRepeated<ReduceSumOp>, ReduceOfRepeated<ReduceMaxOp>,
-           MergeBroadcasts, MergeSlices, TransposeOfMatmul, RoundBeforeMoving>(
-          patterns.getContext());
+  patterns.add<ConcatInsteadOfPads, ScatterOntoTerm,
+               AbsorbNegation<AddOp, SubOp>, AbsorbNegation<SubOp, AddOp>,
+               MergeScales, ReduceOfRepeated<ReduceSumOp>,
+               ReduceOfRepeated<ReduceMaxOp>, MergeBroadcasts, MergeSlices,
+               TransposeOfMatmul, RoundBeforeMoving, WidenAfterMoving>(
+      patterns.getContext());
 }

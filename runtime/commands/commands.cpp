@@ -121,18 +121,18 @@ int threadCount(const CommonOptions &options, const tfm_model &model) {
                                             mostThreads(chooseVariant(model))));
 }
 
-/// With how many threads the functions are fastest, for people.
-static std::string threadsText(const tfm_variant &variant) {
+/// How many threads functions run on here, for people.
+static std::string threadsText(const tfm_model &model,
+                               const tfm_variant &variant) {
   std::string alone;
   for (int32_t i = 0; i < variant.function_count; ++i)
     if (variant.functions[i].threads == 1)
       alone +=
           (alone.empty() ? "" : ", ") + std::string(variant.functions[i].name);
-  int64_t most = mostThreads(variant);
-  if (most == 1)
-    return "1";
-  return fmt::format("up to {}{}", most,
-                     alone.empty() ? "" : ", and 1 for " + alone);
+  int threads = threadCount(CommonOptions(), model);
+  if (threads == 1 || alone.empty())
+    return std::to_string(threads);
+  return fmt::format("{}, but 1 for {}", threads, alone);
 }
 
 void info(const tfm_model &model, bool asJson) {
@@ -207,7 +207,7 @@ void info(const tfm_model &model, bool asJson) {
       trainable == parameters ? "" : fmt::format(" ({} trainable)", trainable),
       byteText(chosen.arena_bytes), byteText(parameterBytes),
       byteText(chosen.gradients.bytes), byteText(chosen.optimizer.bytes),
-      byteText(activations), threadsText(chosen),
+      byteText(activations), threadsText(model, chosen),
       obstacle.empty() ? ""
                        : "  generation       whole sequences, because of " +
                              obstacle + "\n"));
@@ -252,8 +252,16 @@ void train(const tfm_model &descriptor, TrainCommand command,
 
   if (!options.log.empty())
     requireNoRunFile(options.log);
-  if (!options.profile.empty())
+  if (!options.profile.empty()) {
     requireNoRunFile(options.profile);
+    requireTrace(options.profile);
+    requireNoFileOf(options.out, options.profile);
+    if (std::filesystem::path(options.profile).lexically_normal() ==
+        std::filesystem::path(options.log).lexically_normal())
+      throw InputError(options.profile +
+                       " is where this run logs: write the trace to another "
+                       "file with --profile");
+  }
   if (!options.overwrite && !options.log.empty())
     requireLog(options.log);
   else if (!options.overwrite && isNew)

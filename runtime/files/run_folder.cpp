@@ -363,6 +363,24 @@ std::string runOfOlder(const std::string &path) {
   return fileExists(path + "/state.json") ? runAround(path) : "";
 }
 
+/// Whether a run has a file of that name in its folder.
+static bool isNameOfRun(const std::string &name) {
+  bool isOfRun = name == "log.jsonl" || name == "tokenizer.json";
+  for (std::string part : checkpointFiles)
+    isOfRun |= name == part || name == part + nextSuffix;
+  return isOfRun;
+}
+
+void requireNoFileOf(const std::string &folder, const std::string &path) {
+  fs::path file(path);
+  fs::path parent = file.has_parent_path() ? file.parent_path() : ".";
+  if (isNameOfRun(file.filename().string()) &&
+      fs::path(folder).lexically_normal() / "" ==
+          parent.lexically_normal() / "")
+    throw InputError(path + " is a file that the run in " + folder +
+                     " is going to write: write to another file");
+}
+
 void requireNoRunFile(const std::string &path) {
   fs::path file(path);
   std::error_code none;
@@ -372,13 +390,10 @@ void requireNoRunFile(const std::string &path) {
   if (folder.empty())
     folder = ".";
   std::string name = file.filename().string();
-  bool isOfRun = name == "log.jsonl" || name == "tokenizer.json";
-  for (std::string part : checkpointFiles)
-    isOfRun |= name == part || name == part + nextSuffix;
   // `best/` has no state; its run does.
   bool isBest = file.parent_path().filename() == "best" &&
                 holdsCheckpoint(folder + "/..");
-  if (isOfRun && (holdsCheckpoint(folder) || isBest))
+  if (isNameOfRun(name) && (holdsCheckpoint(folder) || isBest))
     throw InputError(path + " is a file of the run in " + folder +
                      ", which would be lost: write to another file");
 }

@@ -120,6 +120,9 @@ std::string runAround(const std::string &path);
 /// none.
 std::string runOfOlder(const std::string &path);
 
+/// Throws InputError where a run in `folder` would write over `path`.
+void requireNoFileOf(const std::string &folder, const std::string &path);
+
 /// Throws InputError if `path`, which is to be written, is a file of a run:
 /// only training may replace those.
 void requireNoRunFile(const std::string &path);

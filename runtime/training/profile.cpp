@@ -7,6 +7,8 @@
 
 #include "runtime/training/profile.h"
 
+#include "runtime/error.h"
+#include "runtime/files/atomic_file.h"
 #include "runtime/progress.h"
 
 #include <algorithm>
@@ -34,6 +36,7 @@ void Profile::beginStep(int64_t number) {
 void Profile::run(const tfm_function &function) {
   if (skip > 0 || left == 0)
     return model.run(function);
+  model.refreshCopies(); // no part of the function
   model.device().recordInto(&events[usedEvents]);
   double begin = now();
   model.run(function);
@@ -51,6 +54,16 @@ bool Profile::endStep() {
     return false;
   steps.back().end = now();
   return --left == 0;
+}
+
+void requireTrace(const std::string &path) {
+  if (!isRegularFile(path))
+    return;
+  constexpr std::string_view beginning = R"({"displayTimeUnit")";
+  std::string first = readFile(path, "the trace", beginning.size());
+  if (!first.empty() && !first.starts_with(beginning))
+    throw InputError(path + " is no trace, and would be lost: write the trace "
+                            "to another file with --profile");
 }
 
 /// A string of JSON.

@@ -17,6 +17,10 @@
 
 namespace tfm {
 
+/// Throws InputError where there is a file that is no trace, and would be lost
+/// if one were written there.
+void requireTrace(const std::string &path);
+
 /// A trace of some steps of a training run, for chrome://tracing and
 /// ui.perfetto.dev ("Trace Event Format"): a span for every step, in it one for
 /// every call of a function, in it one for every run of a launch, with its

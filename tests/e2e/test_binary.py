@@ -437,5 +437,10 @@ class CProgram(Folder):
         return sorted(header, key=lambda name: header[name]["data_offsets"])
 
 
+
+class CProgramInBf16(CProgram):
+    """It fills in weights, of which products read copies."""
+    DEFINES = ("-D", "train.precision=bf16")
+
 if __name__ == "__main__":
     main()

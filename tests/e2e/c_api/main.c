@@ -122,12 +122,18 @@ static void *work(void *argument) {
   return NULL;
 }
 
-static const tfm_function *find(const char *name) {
+static const tfm_function *findOrNull(const char *name) {
   for (int32_t i = 0; i < variant->function_count; ++i)
     if (strcmp(variant->functions[i].name, name) == 0)
       return &variant->functions[i];
-  fail("the model has no function", name);
   return NULL;
+}
+
+static const tfm_function *find(const char *name) {
+  const tfm_function *found = findOrNull(name);
+  if (!found)
+    fail("the model has no function", name);
+  return found;
 }
 
 static void *at(const tfm_buffer *buffers, int32_t count, const char *name) {
@@ -243,7 +249,8 @@ static void generate(int count, char **ids, int length) {
 int main(int argc, char **argv) {
   if (model->abi != TFM_ABI_VERSION)
     fail("compiled for another interface", model->name);
-  variant = &model->variants[0];
+  // A build for one CPU: of its variants the one that needs the least.
+  variant = &model->variants[model->variant_count - 1];
   if (argc == 2 && strcmp(argv[1], "buffers") == 0) {
     printBuffers();
     return 0;
@@ -258,6 +265,10 @@ int main(int argc, char **argv) {
     memcpy(arena + variant->constants[i].offset, variant->constants[i].data,
            variant->constants[i].size);
   loadWeights(argv[1]);
+  // A model that computes in bf16 reads copies of its weights.
+  const tfm_function *refresh = findOrNull("refresh");
+  if (refresh)
+    run(refresh);
   if (strcmp(argv[3], "train") == 0 && argc == 8)
     train(atoi(argv[4]), argv + 5);
   else if (strcmp(argv[3], "generate") == 0)
