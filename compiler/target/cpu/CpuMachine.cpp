@@ -187,6 +187,9 @@ std::optional<CpuMachine> CpuMachine::withTiles() const {
   if (!llvm::Triple(triple).isX86() || lanes != 16 ||
       !info->checkFeatures("+amx-tile") || !info->checkFeatures("+amx-bf16"))
     return std::nullopt;
+  // `requirements` lists what this machine lets programs use.
+  if (isNative && !missingFeatures("amx-tile,amx-bf16").empty())
+    return std::nullopt;
   CpuMachine result = *this;
   result.features = own;
   result.bf16Tiles = true;
