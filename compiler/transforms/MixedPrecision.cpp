@@ -30,7 +30,7 @@ using namespace tfm;
 namespace {
 
 /// What of an op is of bf16. This is the whole policy, but for what a repeat
-/// saves (`RepeatSaves`).
+/// saves (`narrowSaved`).
 struct Stored {
   SmallVector<OpOperand *> operands;
   SmallVector<Value> results;
@@ -272,12 +272,12 @@ private:
     }
   }
 
-  OpBuilder b;
-  Type bf16, f32;
   static bool isSplat(Value value) {
     return value.getDefiningOp<ConstantOp>() && floatSplat(value);
   }
 
+  OpBuilder b;
+  Type bf16, f32;
   /// The bf16 form of values of f32.
   llvm::DenseMap<Value, Value> narrowed;
 };

@@ -710,14 +710,6 @@ class Build(unittest.TestCase):
                 self.assertEqual(info["precision"], precision)
                 self.assertRegex(run(path, "info").stdout, f"compiled for .*, {precision}\n")
 
-    def test_precision_is_that_of_the_recipe(self):
-        with tempfile.TemporaryDirectory() as folder:
-            for options, precision in ((), "f32"), (("-D", "train.precision=bf16"), "bf16"):
-                path = binary(folder, MODELS / "addition.tfm", *options)
-                info = json.loads(run(path, "info", "--json").stdout)
-                self.assertEqual(info["precision"], precision)
-                self.assertRegex(run(path, "info").stdout, f"compiled for .*, {precision}\n")
-
     def test_errors_leave_no_file(self):
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "model"

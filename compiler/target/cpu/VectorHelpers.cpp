@@ -164,6 +164,17 @@ SmallVector<Value> tfm::dropoutKeep64(OpBuilder &b, Location loc,
   return masks;
 }
 
+/// p * 2**n, in the exponent's bits; `shifted` has n in its lowest.
+static Value timesPowerOfTwo(OpBuilder &b, Location loc, Value p, Value shifted,
+                             Type bits) {
+  Value exponent = arith::ShLIOp::create(
+      b, loc, arith::BitcastOp::create(b, loc, bits, shifted),
+      Like{b, loc, bits}.integer(23));
+  Value scaled = arith::AddIOp::create(
+      b, loc, arith::BitcastOp::create(b, loc, bits, p), exponent);
+  return arith::BitcastOp::create(b, loc, p.getType(), scaled);
+}
+
 Value tfm::emitExp(OpBuilder &b, Location loc, Value x) {
   Like f{b, loc, x.getType()};
   Type bits = b.getI32Type();
@@ -184,13 +195,7 @@ Value tfm::emitExp(OpBuilder &b, Location loc, Value x) {
   Value square = arith::MulFOp::create(b, loc, r, r);
   Value one = f.constant(1.0);
   p = f.fma(p, square, arith::AddFOp::create(b, loc, r, one));
-  // Times 2**n, in the exponent's bits.
-  Value exponent = arith::ShLIOp::create(
-      b, loc, arith::BitcastOp::create(b, loc, bits, shifted),
-      Like{b, loc, bits}.integer(23));
-  Value scaled = arith::AddIOp::create(
-      b, loc, arith::BitcastOp::create(b, loc, bits, p), exponent);
-  Value result = arith::BitcastOp::create(b, loc, x.getType(), scaled);
+  Value result = timesPowerOfTwo(b, loc, p, shifted, bits);
   auto where = [&](arith::CmpFPredicate predicate, Value y, Value otherwise) {
     Value condition = arith::CmpFOp::create(b, loc, predicate, x, y);
     result = arith::SelectOp::create(b, loc, condition, otherwise, result);
@@ -217,12 +222,7 @@ Value tfm::emitExp2(OpBuilder &b, Location loc, Value x) {
        {1.339887440266574e-3, 9.618437357674640e-3, 5.550332471162809e-2,
         2.402264791363012e-1, 6.931472028550421e-1, 1.0})
     p = f.fma(p, r, f.constant(coefficient));
-  Value exponent = arith::ShLIOp::create(
-      b, loc, arith::BitcastOp::create(b, loc, bits, shifted),
-      Like{b, loc, bits}.integer(23));
-  Value scaled = arith::AddIOp::create(
-      b, loc, arith::BitcastOp::create(b, loc, bits, p), exponent);
-  Value result = arith::BitcastOp::create(b, loc, x.getType(), scaled);
+  Value result = timesPowerOfTwo(b, loc, p, shifted, bits);
   // Elsewhere 0 or, of NaN, NaN: the greater of 0 and x as x86 has it.
   Value zero = f.constant(0.0);
   Value positive =
