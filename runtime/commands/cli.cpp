@@ -267,21 +267,38 @@ void addGenerate(CLI::App &app, GenerateCommand &generate) {
       ->add_option(stop.option, generate.stop,
                    std::string(stop.help) + " (repeatable)")
       ->allow_extra_args(false);
+  command->add_flag("--ignore-eos", generate.ignoreEos,
+                    "go on behind tokens that end a text");
   constexpr KeyOption overflow = keyOption("generate.overflow");
   constexpr std::string_view overflowWords =
       recipe::field("generate.overflow").words;
   command->add_option(overflow.option, generate.overflow, overflow.help)
       ->check(CLI::IsMember(wordsOf(overflowWords)));
+  command
+      ->add_option("--prompts", generate.prompts,
+                   "file with prompts to continue, one a line, or JSON objects "
+                   "with `prompt`; - for standard input")
+      ->check(usage::path())
+      ->excludes(command->get_option("--prompt"))
+      ->excludes(command->get_option("--prompt-file"));
   CLI::Option *count =
-      command->add_option("--count", generate.count, "this many texts")
+      command
+          ->add_option("--count", generate.count, "this many texts of a prompt")
           ->check(usage::wholeNumber(1, maxCount));
   addCommon(command, generate);
+  command
+      ->add_option("--logprobs", generate.logprobs,
+                   "with --json: of each token its log-probability and the K "
+                   "best")
+      ->check(usage::wholeNumber(0, maxCount))
+      ->needs(command->get_option("--json"));
   command
       ->add_flag("-i,--interactive", generate.interactive,
                  "continue what is typed, line by line")
       ->excludes(count)
       ->excludes(command->get_option("--prompt"))
       ->excludes(command->get_option("--prompt-file"))
+      ->excludes(command->get_option("--prompts"))
       ->excludes(command->get_option("--json"));
 }
 

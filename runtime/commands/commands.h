@@ -52,6 +52,7 @@ void train(const tfm_model &model, TrainCommand command,
 struct GenerateCommand : CommonOptions {
   std::string prompt;
   std::string promptFile;
+  std::string prompts; ///< a file with many
   std::optional<int64_t> tokens;
   std::optional<double> temperature;
   std::optional<int64_t> topK;
@@ -63,7 +64,9 @@ struct GenerateCommand : CommonOptions {
   std::optional<uint64_t> seed;
   std::vector<std::string> logitBias; ///< TOKEN=BIAS
   std::vector<std::string> stop;
-  std::string overflow; ///< slide, stop; empty: as the recipe says
+  std::string overflow;            ///< slide, stop; empty: as the recipe says
+  bool ignoreEos = false;          ///< end tokens end nothing
+  std::optional<int64_t> logprobs; ///< `GenerateOptions::logprobs`
   int64_t count = 1;
   bool ids = false; ///< prompt and text are token ids
   bool interactive = false;

@@ -6,6 +6,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/commands/commands.h"
+#include "runtime/commands/prompts.h"
+#include "runtime/commands/show_texts.h"
 #include "runtime/device/cpu_device.h"
 #include "runtime/error.h"
 #include "runtime/files/atomic_file.h"
@@ -25,7 +27,6 @@
 #include <unistd.h>
 
 using nlohmann::json;
-using nlohmann::ordered_json;
 
 namespace tfm {
 
@@ -107,8 +108,12 @@ GenerateOptions optionsOf(const GenerateCommand &command, const Recipe &recipe,
     sampler.bias.push_back(parseBias(bias, tokenizer));
   options.stop.insert(options.stop.end(), command.stop.begin(),
                       command.stop.end());
-  for (int32_t id : endTokensOf(command.weights, tokenizer.size()))
-    options.endTokens.push_back(id);
+  if (command.ignoreEos)
+    options.endTokens.clear();
+  else
+    for (int32_t id : endTokensOf(command.weights, tokenizer.size()))
+      options.endTokens.push_back(id);
+  options.logprobs = command.logprobs.value_or(-1);
   if (!command.overflow.empty())
     options.stopWhenFull = command.overflow == "stop";
   options.seed = command.seed ? *command.seed : std::random_device()();
@@ -122,46 +127,55 @@ std::string promptOf(const GenerateCommand &command) {
                   "the prompt");
 }
 
+/// What is to be continued: the one prompt, or those of a file.
+std::vector<Prompt> promptsFor(const GenerateCommand &command) {
+  const std::string &file = command.prompts;
+  if (file.empty())
+    return {{promptOf(command), "", ""}};
+  std::vector<Prompt> prompts =
+      file == "-"
+          ? promptsOf(readFile("/dev/stdin", "the prompts"), "standard input")
+          : promptsOf(readFile(file, "the prompts"), file);
+  if (prompts.empty())
+    throw InputError((file == "-" ? "standard input" : file) +
+                     " has no prompts: write one a line");
+  return prompts;
+}
+
 /// A prompt need not fit into the context; who writes it should know.
-void checkLength(std::span<const int32_t> prompt, const LogitsSource &logits,
-                 const GenerateOptions &options) {
+void checkLength(std::span<const int32_t> prompt, const std::string &origin,
+                 const LogitsSource &logits, const GenerateOptions &options) {
   auto count = static_cast<int64_t>(prompt.size());
+  std::string where = origin.empty() ? "" : origin + ": ";
   if (options.stopWhenFull && count >= logits.context())
     throw InputError(fmt::format(
-        "the prompt has {} tokens and fills the context of {}: shorten it, or "
-        "let the context slide with --overflow slide",
-        count, logits.context()));
+        "{}the prompt has {} tokens and fills the context of {}: shorten it, "
+        "or let the context slide with --overflow slide",
+        where, count, logits.context()));
   if (count > logits.context())
-    say(fmt::format(
-        "note: the prompt has {} tokens; the model sees the newest {}\n", count,
-        logits.context()));
+    say(printable(fmt::format(
+        "note: {}the prompt has {} tokens; the model sees the newest {}\n",
+        where, count, logits.context())));
 }
 
-/// Tokens a second, with those of a stop text: they took their time, too.
-double speedOf(const Generated &text) {
-  return static_cast<double>(text.drawn) / text.seconds;
-}
-
-void printSpeed(const Generated &text) {
-  size_t count = text.ids.size();
-  say(fmt::format("{} token{}, {:.1f} tokens/s\n", count, count == 1 ? "" : "s",
-                  speedOf(text)));
-}
-
-/// `\n`, `\t` and `\\` as in most languages: an input line cannot hold the
-/// characters themselves.
-std::string unescape(std::string_view line) {
-  std::string text;
-  for (size_t i = 0; i < line.size(); ++i) {
-    char next = line[i] == '\\' && i + 1 < line.size() ? line[i + 1] : '\0';
-    if (next == 'n' || next == 't' || next == '\\') {
-      text += next == 'n' ? '\n' : next == 't' ? '\t' : '\\';
-      ++i;
-    } else {
-      text += line[i];
+/// Does something with each prompt that is none of `bad`; one with which it
+/// throws becomes so. Where there are others, the message is all that comes of
+/// it.
+template <typename Work>
+void forEach(const std::vector<Prompt> &prompts, std::vector<bool> &bad,
+             Work work) {
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    if (bad[i])
+      continue;
+    try {
+      work(i);
+    } catch (const InputError &error) {
+      if (prompts.size() == 1)
+        throw;
+      bad[i] = true;
+      say("error: " + printable(error.what()) + "\n");
     }
   }
-  return text;
 }
 
 /// Prompts from standard input, one a line; an empty line goes on with the text
@@ -193,14 +207,14 @@ void converse(LogitsSource &logits, const Tokenizer &tokenizer,
       if (!typed.empty() || sequence.empty()) {
         std::string prompt = unescape(typed);
         sequence = promptTokens(tokenizer, prompt);
-        checkLength(sequence, logits, options);
+        checkLength(sequence, /*origin=*/"", logits, options);
         printText(replaceInvalidUtf8(prompt));
       }
       Generated text =
           generate(logits, tokenizer, sequence, options, printText);
       sequence.insert(sequence.end(), text.ids.begin(), text.ids.end());
       printText("\n");
-      printSpeed(text);
+      saySummary(text, options, logits.context());
     } catch (const InputError &error) {
       // A character that the vocabulary lacks: the next prompt may be better.
       if (!isTerminal)
@@ -223,12 +237,19 @@ void generate(const tfm_model &descriptor, const GenerateCommand &command) {
                     {command.tokenizer, command.weights, command.ids,
                      /*idsWithout=*/true});
   GenerateOptions options = optionsOf(command, recipe, *tokenizer);
-  std::string prompt;
-  std::vector<int32_t> tokens;
-  if (!command.interactive) {
-    prompt = promptOf(command);
-    tokens = promptTokens(*tokenizer, prompt);
-  }
+  std::vector<Prompt> prompts;
+  if (!command.interactive)
+    prompts = promptsFor(command);
+  std::vector<std::vector<int32_t>> tokens(prompts.size());
+  std::vector<bool> bad(prompts.size());
+  forEach(prompts, bad, [&](size_t i) {
+    const Prompt &prompt = prompts[i];
+    if (!prompt.problem.empty())
+      throw InputError(prompt.origin + ": " + prompt.problem);
+    tokens[i] =
+        promptTokens(*tokenizer, prompt.text, /*withBegin=*/true,
+                     prompt.origin.empty() ? "the prompt" : prompt.origin);
+  });
   CpuDevice device(threadCount(command, descriptor));
   Model model(descriptor, device);
   loadWeights(command.weights, model);
@@ -238,29 +259,26 @@ void generate(const tfm_model &descriptor, const GenerateCommand &command) {
     converse(*logits, *tokenizer, options);
     return;
   }
-  checkLength(tokens, *logits, options);
-  requireOwnLogits(model, tokens);
-  for (int64_t i = 0; i < command.count; ++i) {
-    options.sequence = static_cast<uint32_t>(i);
-    if (command.json) {
-      Generated text = generate(*logits, *tokenizer, tokens, options,
-                                [](std::string_view) {});
-      ordered_json answer = {{"prompt", replaceInvalidUtf8(prompt)},
-                             {"text", text.text},
-                             {"ids", text.ids},
-                             {"tokens", text.ids.size()},
-                             {"seconds", text.seconds},
-                             {"tokens_per_second", speedOf(text)}};
-      printText(answer.dump() + "\n");
-      continue;
-    }
-    if (i > 0)
-      printText("---\n");
-    printText(replaceInvalidUtf8(prompt));
-    Generated text = generate(*logits, *tokenizer, tokens, options, printText);
-    printText("\n");
-    printSpeed(text);
-  }
+  forEach(prompts, bad, [&](size_t i) {
+    checkLength(tokens[i], prompts[i].origin, *logits, options);
+    requireOwnLogits(model, tokens[i]);
+  });
+  for (size_t i = 0; i < prompts.size(); ++i)
+    if (bad[i])
+      tokens[i].clear();
+  Texts texts{*tokenizer, options, logits->context(),
+              prompts,    tokens,  command.count};
+  std::unique_ptr<TextShow> show;
+  if (command.json)
+    show = std::make_unique<JsonTexts>(texts);
+  else
+    show = std::make_unique<PlainTexts>(texts);
+  generateAll(*logits, *tokenizer, tokens, command.count, options, *show);
+  show->finish();
+  if (auto count = std::ranges::count(bad, true); count > 0)
+    throw InputError(fmt::format("{} of {} prompts could not be continued, see "
+                                 "above",
+                                 count, prompts.size()));
 }
 
 void writeLogits(const tfm_model &descriptor, const GenerateCommand &command,

@@ -1,4 +1,4 @@
-//===- generator.h - text, token by token -------------------------------===//
+//===- generator.h - texts, token by token ------------------------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -8,57 +8,27 @@
 #ifndef TFM_RUNTIME_GENERATION_GENERATOR_H
 #define TFM_RUNTIME_GENERATION_GENERATOR_H
 
+#include "runtime/generation/logits_source.h"
 #include "runtime/generation/sampler.h"
-#include "runtime/model.h"
 #include "runtime/recipe.h"
 #include "runtime/tokenizer/tokenizer.h"
+#include "runtime/tokenizer/utf8.h"
 
 #include <atomic>
 #include <functional>
-#include <memory>
 #include <string>
 #include <vector>
 
 namespace tfm {
 
-/// Gives the logits that follow a growing sequence. The one place that knows
-/// whether a model is evaluated whole or with a cache.
-class LogitsSource {
-public:
-  virtual ~LogitsSource() = default;
-  /// Tokens that can be looked back on.
-  virtual int64_t context() const = 0;
-  virtual int64_t vocabulary() const = 0;
-  /// Begins a sequence; logits [vocabulary] after its last token. A prompt
-  /// longer than the context counts with its newest tokens only.
-  virtual std::span<const float> start(std::span<const int32_t> prompt) = 0;
-  /// The logits after one more token. A full context slides.
-  virtual std::span<const float> next(int32_t token) = 0;
+/// What ended a text.
+enum class Ending {
+  EndToken,    ///< the model drew one of `endTokens`
+  Tokens,      ///< there were as many as it may have
+  Stop,        ///< one of the stop texts came
+  Context,     ///< the context is full, and does not slide
+  Interrupted, ///< somebody wanted no more of it
 };
-
-/// Evaluates `forward` on the newest `context` tokens, for every token anew.
-/// `context` 0 is all that `forward` takes. A text that is shorter than that
-/// must have logits of its own (`requireOwnLogits`).
-std::unique_ptr<LogitsSource> wholeSequence(Model &model, int64_t context);
-
-/// Throws InputError where the logits after `text` depend on what stands right
-/// of it in `forward`, as in a model that is not causal: only a text that fills
-/// its positions has logits there.
-void requireOwnLogits(Model &model, std::span<const int32_t> text);
-
-/// Throws InputError where the logits of `forward` tell more tokens apart than
-/// the model takes: one of them could follow, and would have no row in a table.
-void requireRows(const Model &model);
-
-/// Runs `prefill` over a prompt chunk by chunk and `decode` for each token
-/// more; what they have seen stays in their cache, which holds `context`
-/// tokens. Once it is full, every token means to prefill the newest `context`
-/// tokens anew: exactly what `forward` on that window gives.
-std::unique_ptr<LogitsSource> cachedSequence(Model &model, int64_t context);
-
-/// The best source that a build offers: cached where it has `prefill` and
-/// `decode`.
-std::unique_ptr<LogitsSource> openLogits(Model &model, int64_t context);
 
 struct GenerateOptions {
   SamplerOptions sampler;
@@ -71,6 +41,9 @@ struct GenerateOptions {
   std::vector<std::string> stop;
   /// Tokens that end it; not part of the result either.
   std::vector<int32_t> endTokens;
+  /// Of each token its chance and those of so many of the best, as the model
+  /// gives them; -1: none.
+  int64_t logprobs = -1;
   /// Ends it after the token in work, where given.
   const std::atomic<bool> *interrupt = nullptr;
 };
@@ -82,15 +55,83 @@ struct Generated {
   std::vector<int32_t> ids;
   /// How many were drawn: these and those of a stop text.
   size_t drawn = 0;
+  Ending ended = Ending::Tokens;
+  /// The stop text that ended it, or the end token as it is in the vocabulary;
+  /// else empty.
+  std::string endedBy;
+  /// From the beginning, reading the prompt, to the first draw, and to the end.
+  double firstSeconds = 0;
   double seconds = 0;
+  /// Of each of `ids`, and then those of the best tokens in its place, as many
+  /// for each of `ids`; empty where nobody asked (`GenerateOptions::logprobs`).
+  std::vector<TokenChance> chances;
+};
+
+/// Where the characters of a text go as they come, always whole ones.
+using TextSink = std::function<void(std::string_view)>;
+
+/// A text that grows by a token at a time, whoever computes the logits.
+class GrowingText {
+public:
+  /// `prompt` must not be empty; `sequence` stands for that of the options, and
+  /// `context` is that of the logits. The tokenizer, the options and `print`
+  /// must live as long.
+  GrowingText(const Tokenizer &tokenizer, std::span<const int32_t> prompt,
+              const GenerateOptions &options, uint32_t sequence,
+              int64_t context, const TextSink &print);
+
+  /// Draws the token that follows, given the logits after the last one; whether
+  /// the text goes on.
+  bool draw(Sampler &sampler, Chances &chances, std::span<const float> logits);
+  /// The newest token.
+  int32_t last() const { return history.back(); }
+  /// What has come of it, once it does not go on.
+  Generated finish();
+
+private:
+  bool end(Ending how, std::string what = "");
+
+  const Tokenizer &tokenizer;
+  const GenerateOptions &options;
+  const TextSink &print;
+  uint32_t sequence;
+  int64_t context;
+  double began;
+  Generated result;
+  Utf8Stream characters;
+  std::vector<int32_t> history;
+  size_t longestStop = 0;
+  size_t printed = 0;
+  std::string bytes;
+  /// Where in the text each token begins.
+  std::vector<size_t> begins;
 };
 
 /// Continues a prompt, which must not be empty. `print` gets the text as it
-/// comes, always in whole characters.
+/// comes.
 Generated generate(LogitsSource &logits, const Tokenizer &tokenizer,
                    std::span<const int32_t> prompt,
-                   const GenerateOptions &options,
-                   const std::function<void(std::string_view)> &print);
+                   const GenerateOptions &options, const TextSink &print);
+
+/// Who is told of many texts, each by its number.
+class TextAudience {
+public:
+  virtual ~TextAudience() = default;
+  /// More of a text.
+  virtual void show(size_t text, std::string_view part) = 0;
+  virtual void end(size_t text, Generated generated) = 0;
+  /// All texts have `tokens` more.
+  virtual void drew(size_t tokens) { (void)tokens; }
+};
+
+/// Continues each of `prompts` `copies` times, as many texts together as the
+/// logits have places. The texts of the first prompt have the numbers 0 to
+/// copies - 1, and so on; they begin in this order, and end in any. Text i
+/// draws the numbers of the sequence `options.sequence + i`, whichever others
+/// there are. An empty prompt has numbers, but no texts.
+void generateAll(LogitsSource &logits, const Tokenizer &tokenizer,
+                 std::span<const std::vector<int32_t>> prompts, int64_t copies,
+                 const GenerateOptions &options, TextAudience &audience);
 
 /// The tokens of a prompt, behind those that the tokenizer begins every text
 /// with (unless the model was trained without them); an empty one begins with

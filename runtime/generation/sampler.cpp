@@ -23,6 +23,31 @@ int32_t greedyToken(std::span<const float> logits) {
                               logits.begin());
 }
 
+Chances::Chances(int64_t vocabulary) : order(static_cast<size_t>(vocabulary)) {}
+
+void Chances::append(std::span<const float> logits, int32_t token,
+                     int64_t count, std::vector<TokenChance> &to) {
+  auto logit = [&](int32_t id) {
+    return static_cast<double>(logits[static_cast<size_t>(id)]);
+  };
+  double highest =
+      static_cast<double>(*std::max_element(logits.begin(), logits.end()));
+  double sum = 0;
+  for (float value : logits)
+    sum += std::exp(static_cast<double>(value) - highest);
+  double all = highest + std::log(sum);
+  to.push_back({token, logit(token) - all});
+  order.resize(logits.size());
+  std::iota(order.begin(), order.end(), 0);
+  auto best = std::min(static_cast<size_t>(count), order.size());
+  auto end = order.begin() + static_cast<ptrdiff_t>(best);
+  std::partial_sort(order.begin(), end, order.end(), [&](int32_t a, int32_t b) {
+    return logit(a) != logit(b) ? logit(a) > logit(b) : a < b;
+  });
+  for (auto id = order.begin(); id != end; ++id)
+    to.push_back({*id, logit(*id) - all});
+}
+
 Sampler::Sampler(const SamplerOptions &options, int64_t vocabulary)
     : options(options) {
   auto size = static_cast<size_t>(vocabulary);

@@ -34,6 +34,29 @@ struct SamplerOptions {
 /// The most probable token; of equals the first.
 int32_t greedyToken(std::span<const float> logits);
 
+/// A token and the natural logarithm of its probability.
+struct TokenChance {
+  int32_t token = 0;
+  double logprob = 0;
+  bool operator==(const TokenChance &) const = default;
+};
+
+/// The distribution that a model gives, the softmax of its logits, before any
+/// filter. Keeps its buffer, so that asking allocates nothing.
+class Chances {
+public:
+  explicit Chances(int64_t vocabulary);
+
+  /// Appends to `to` the chance of `token`, and behind it those of the `count`
+  /// most probable tokens (of all, where there are fewer), the best first; of
+  /// equals the one of the smaller id.
+  void append(std::span<const float> logits, int32_t token, int64_t count,
+              std::vector<TokenChance> &to);
+
+private:
+  std::vector<int32_t> order;
+};
+
 /// Draws tokens. Keeps its buffers, so that drawing allocates nothing.
 class Sampler {
 public:

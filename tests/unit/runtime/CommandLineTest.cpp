@@ -21,6 +21,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -191,6 +192,7 @@ TEST_F(CommandLine, WrongUsageExitsWith2) {
         "generate --weights x --logit-bias 3=inf",
         "generate --weights x --overflow x",
         "generate --weights x -i --prompt a",
+        "generate --weights x --prompts a --prompt a",
         "logits --weights x",
         "eval",
         "train generate",
@@ -396,6 +398,116 @@ TEST_F(CommandLine, GenerationOptions) {
   EXPECT_NE(slides.err.find("note: the prompt has 27 tokens"),
             std::string::npos)
       << slides.err;
+}
+
+TEST_F(CommandLine, SaysHowATextEnded) {
+  ASSERT_EQ(run("train --out run --steps 20").code, 0);
+  auto answer = [&](const std::string &options) {
+    Outcome outcome = run("generate --weights run --prompt 1+ " + options);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_NE(outcome.err.find(" s; ended "), std::string::npos) << outcome.err;
+    json text = json::parse(
+        run("generate --weights run --prompt 1+ --json " + options).out);
+    EXPECT_GE(text.at("seconds"), text.at("first_token_seconds"));
+    return std::tuple(text.at("ended").get<std::string>(), text.at("ended_by"),
+                      text.at("text").get<std::string>(),
+                      outcome.err.substr(outcome.err.find("ended")));
+  };
+  using Answer = std::tuple<std::string, json, std::string, std::string>;
+  EXPECT_EQ(answer("--tokens 3 --logit-bias 1=99"),
+            Answer("tokens", nullptr, "111", "ended by --tokens 3\n"));
+  EXPECT_EQ(answer("--logit-bias 1=99 --stop 11 --stop 2"),
+            Answer("stop", "11", "", "ended before the stop text \"11\"\n"));
+  EXPECT_EQ(answer("--logit-bias .=99"),
+            Answer("end token", ".", "", "ended by the end token \".\"\n"));
+  EXPECT_EQ(answer("--logit-bias .=99 --ignore-eos --tokens 2"),
+            Answer("tokens", nullptr, "..", "ended by --tokens 2\n"));
+  EXPECT_EQ(answer("--logit-bias 1=99 --overflow stop"),
+            Answer("context", nullptr, "1111111",
+                   "ended with its context of 9 tokens full\n"));
+}
+
+TEST_F(CommandLine, GivesProbabilitiesOfTheModel) {
+  ASSERT_EQ(run("train --out run --steps 20").code, 0);
+  std::string options = "generate --weights run --prompt 1+ --tokens 3 --seed "
+                        "3 --temperature 5 --json";
+  json text = json::parse(run(options + " --logprobs 14").out);
+  const json &all = text.at("logprobs");
+  ASSERT_EQ(all.size(), 3u);
+  std::string spelled;
+  for (size_t i = 0; i < 3; ++i) {
+    const json &token = all[i];
+    EXPECT_EQ(token.at("id"), text.at("ids")[i]);
+    spelled += token.at("text").get<std::string>();
+    double sum = 0, before = 0;
+    ASSERT_EQ(token.at("best").size(), 14u);
+    for (const json &best : token.at("best")) {
+      EXPECT_LE(best.at("logprob"), before);
+      before = best.at("logprob");
+      sum += std::exp(before);
+      if (best.at("id") == token.at("id")) {
+        EXPECT_EQ(best.at("logprob"), token.at("logprob"));
+      }
+    }
+    EXPECT_NEAR(sum, 1, 1e-9);
+  }
+  EXPECT_EQ(json(spelled), text.at("text"));
+  json own = json::parse(run(options + " --logprobs 0").out).at("logprobs");
+  EXPECT_TRUE(own[0].at("best").empty());
+  EXPECT_EQ(own[2].at("logprob"), all[2].at("logprob"));
+  EXPECT_EQ(run("generate --weights run --logprobs 1").code, 2);
+}
+
+TEST_F(CommandLine, ContinuesThePromptsOfAFile) {
+  ASSERT_EQ(run("train --out run --steps 20").code, 0);
+  std::string generate = "generate --weights run --tokens 3 --seed 5 ";
+  folder.write("p.txt", "1+\r\n2+\n\n\\n\nx+1\n1+1+1+1+1+1\n3+");
+  Outcome plain =
+      run(generate + "--logit-bias 1=99 --overflow stop --prompts p.txt");
+  EXPECT_EQ(plain.code, 1);
+  EXPECT_EQ(plain.out, "1+111\n---\n2+111\n---\n3+111\n");
+  for (const char *part :
+       {"error: p.txt:3: this line is empty",
+        "error: p.txt:4: ", "error: p.txt:5: ", "'x'",
+        "error: p.txt:6: the prompt has 11 tokens and fills the context of 9",
+        "\n3 texts, 9 tokens in ", "tokens/s\nerror: 4 of 7 prompts could not"})
+    EXPECT_NE(plain.err.find(part), std::string::npos) << plain.err;
+  // The same texts as one by one; numbers count lines that are wrong.
+  auto lines = [](const std::string &out) {
+    std::vector<json> all;
+    std::istringstream stream(out);
+    for (std::string line; std::getline(stream, line);)
+      all.push_back(json::parse(line));
+    return all;
+  };
+  std::string jsonl = "{\"prompt\": \"1+\", \"id\": 7}\n{\"prompt\": 1}\n"
+                      "[1]\n{\"promt\": \"\"}\n{\"prompt\": \"2+\"}\n";
+  folder.write("p.jsonl", jsonl);
+  Outcome many = run(generate + "--count 2 --json --prompts p.jsonl");
+  EXPECT_EQ(many.code, 1);
+  for (const char *part :
+       {"p.jsonl:2: the \"prompt\" of this object is no text",
+        "p.jsonl:3: this line is no JSON object",
+        "p.jsonl:4: this object has no \"prompt\"", "3 of 5 prompts"})
+    EXPECT_NE(many.err.find(part), std::string::npos) << many.err;
+  std::vector<json> texts = lines(many.out);
+  ASSERT_EQ(texts.size(), 4u);
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(texts[i].at("index"), std::vector<int>({0, 1, 8, 9})[i]);
+    EXPECT_EQ(texts[i].at("prompt"), json(i < 2 ? "1+" : "2+"));
+  }
+  std::vector<json> first =
+      lines(run(generate + "--count 2 --json --prompt 1+").out);
+  for (size_t i = 0; i < 2; ++i)
+    EXPECT_EQ(first[i].at("ids"), texts[i].at("ids"));
+  EXPECT_NE(texts[0].at("ids"), texts[1].at("ids"));
+  EXPECT_EQ(
+      run(generate + "--greedy --prompts - --count 2", "printf '1+\\n' |").code,
+      0);
+  expectError(generate + "--prompts -", {"standard input has no prompts"},
+              "printf '' |");
+  expectError(generate + "--prompts -", {"standard input:1: "},
+              "printf '1\\377\\n' |");
 }
 
 TEST_F(CommandLine, TalksLineByLine) {

@@ -14,35 +14,50 @@
 #include "tests/unit/CompleteRecipe.h"
 #include "tests/unit/runtime/ToyModel.h"
 
+#include <cmath>
 #include <gtest/gtest.h>
+#include <map>
 
 namespace tfm {
 namespace {
 
-/// Says a fixed text, one byte a token, whatever it is given.
+/// Says a fixed text, one byte a token, whatever it is given; at each place
+/// behind the letter that its prompt ends with.
 class Reciter : public LogitsSource {
 public:
-  Reciter(std::string text, int64_t limit = 1 << 20)
-      : text(std::move(text)), limit(limit), logits(256) {}
+  Reciter(std::string text, int64_t limit = 1 << 20, size_t places = 1)
+      : text(std::move(text)), limit(limit), at(places), logits(256) {}
 
   int64_t context() const override { return limit; }
   int64_t vocabulary() const override { return 256; }
-  std::span<const float> start(std::span<const int32_t>) override {
-    at = 0;
-    return say();
+  int64_t places() const override { return static_cast<int64_t>(at.size()); }
+  std::span<const float> start(int64_t place,
+                               std::span<const int32_t> prompt) override {
+    size_t found = text.find(static_cast<char>(prompt.back()));
+    at[place] = found == std::string::npos ? 0 : found + 1;
+    return say(place);
   }
-  std::span<const float> next(int32_t) override { return say(); }
+  void next(std::span<const Step> steps, const Take &take) override {
+    most = std::max(most, steps.size());
+    ++rounds;
+    // In any order.
+    for (size_t i = steps.size(); i-- > 0;)
+      take(steps[i].place, say(steps[i].place));
+  }
+
+  /// Texts together at most, and how often there was a token more.
+  size_t most = 0, rounds = 0;
 
 private:
-  std::span<const float> say() {
+  std::span<const float> say(int64_t place) {
     std::fill(logits.begin(), logits.end(), 0.0f);
-    logits[static_cast<unsigned char>(text[at++ % text.size()])] = 9;
+    logits[static_cast<unsigned char>(text[at[place]++ % text.size()])] = 9;
     return logits;
   }
 
   std::string text;
   int64_t limit;
-  size_t at = 0;
+  std::vector<size_t> at;
   std::vector<float> logits;
 };
 
@@ -126,6 +141,122 @@ TEST(Generate, EndsWhenTheContextIsFullIfAsked) {
   EXPECT_EQ(recite(Reciter("x", 8), options).result.ids.size(), 100u);
   options.stopWhenFull = true;
   EXPECT_EQ(recite(Reciter("x", 8), options).result.ids.size(), 7u);
+}
+
+TEST(Generate, SaysWhyATextEnded) {
+  GenerateOptions options = tokens(3);
+  auto ending = [&](const std::string &text, int64_t context = 1 << 20) {
+    Generated result = recite(Reciter(text, context), options).result;
+    EXPECT_LE(result.firstSeconds, result.seconds);
+    return std::pair(result.ended, result.endedBy);
+  };
+  using Why = std::pair<Ending, std::string>;
+  EXPECT_EQ(ending("abc."), Why(Ending::Tokens, ""));
+  options.endTokens = {'.', '!'};
+  options.stop = {"xy", "z"};
+  // Also where nothing came before it.
+  EXPECT_EQ(ending("!abc"), Why(Ending::EndToken, "!"));
+  EXPECT_EQ(ending("z"), Why(Ending::Stop, "z"));
+  EXPECT_EQ(ending("axyz"), Why(Ending::Stop, "xy"));
+  options.stopWhenFull = true;
+  EXPECT_EQ(ending("abc", 3), Why(Ending::Context, ""));
+  std::atomic<bool> interrupt{true};
+  options.interrupt = &interrupt;
+  EXPECT_EQ(ending("abc"), Why(Ending::Interrupted, ""));
+}
+
+TEST(Generate, ChancesAreThoseOfTheTokensOfTheText) {
+  GenerateOptions options = tokens(9);
+  options.stop = {"STOP"};
+  EXPECT_TRUE(recite(Reciter("goSTOP"), options).result.chances.empty());
+  options.logprobs = 1;
+  // No filter changes them.
+  options.sampler.bias = {{'o', -3.0}};
+  Generated result = recite(Reciter("goSTOP"), options).result;
+  double all = std::log(std::exp(9.0) + 255);
+  ASSERT_EQ(result.chances.size(), 4u);
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(result.chances[i].token, "ggoo"[i]);
+    EXPECT_NEAR(result.chances[i].logprob, 9 - all, 1e-9);
+  }
+}
+
+/// Keeps what it is told.
+struct Listener : TextAudience {
+  void show(size_t text, std::string_view part) override {
+    parts[text] += part;
+  }
+  void end(size_t text, Generated generated) override {
+    EXPECT_EQ(parts[text], generated.text);
+    texts[text] = std::move(generated);
+    order.push_back(text);
+  }
+  void drew(size_t tokens) override { drawn += tokens; }
+
+  std::map<size_t, std::string> parts;
+  std::map<size_t, Generated> texts;
+  std::vector<size_t> order;
+  size_t drawn = 0;
+};
+
+// Each ends on its own and makes room for the next.
+TEST(GenerateAll, KeepsAllPlacesBusy) {
+  std::vector<std::vector<int32_t>> prompts = {{'a'}, {}, {'h'}, {'.'}, {'c'}};
+  GenerateOptions options = tokens(100);
+  options.sampler.greedy = true;
+  options.endTokens = {'.'};
+  for (size_t places : {1, 2, 3, 9}) {
+    Reciter source("abcdefghijk.", 1 << 20, places);
+    Listener listener;
+    generateAll(source, *makeBytesTokenizer(), prompts, 2, options, listener);
+    ASSERT_EQ(listener.texts.size(), 8u);
+    for (size_t i : {0, 1})
+      EXPECT_EQ(listener.texts[i].text, "bcdefghijk");
+    for (size_t i : {4, 5})
+      EXPECT_EQ(listener.texts[i].text, "ijk");
+    for (size_t i : {6, 7})
+      EXPECT_EQ(listener.texts[i].text, "abcdefghijk");
+    for (size_t i : {8, 9})
+      EXPECT_EQ(listener.texts[i].text, "defghijk");
+    EXPECT_EQ(source.most, std::min<size_t>(places, 8));
+    // Every draw but the first of a text is one of a round's.
+    EXPECT_EQ(listener.drawn, 2u * (11 + 4 + 12 + 9));
+    if (places == 1) {
+      EXPECT_EQ(listener.order, (std::vector<size_t>{0, 1, 4, 5, 6, 7, 8, 9}));
+    }
+  }
+  // Rounds that the four texts need: 10, 3, 11, 8. In pairs they would be 21.
+  Reciter two("abcdefghijk.", 1 << 20, 2);
+  Listener listener;
+  generateAll(two, *makeBytesTokenizer(), prompts, 1, options, listener);
+  EXPECT_EQ(two.rounds, 18u);
+}
+
+// A text's random numbers are those of its number, whatever runs beside it.
+TEST(GenerateAll, TextsDoNotDependOnTheirNeighbours) {
+  std::vector<std::vector<int32_t>> prompts = {{'a'}, {'b'}, {'c'}};
+  GenerateOptions options = tokens(20);
+  options.sampler.temperature = 100; // nearly uniform
+  options.endTokens = {};
+  for (int32_t token = 0; token < 16; ++token)
+    options.endTokens.push_back(token);
+  std::map<size_t, std::vector<int32_t>> expected;
+  for (size_t places : {1, 2, 5}) {
+    Reciter source("abc", 1 << 20, places);
+    Listener listener;
+    generateAll(source, *makeBytesTokenizer(), prompts, 3, options, listener);
+    ASSERT_EQ(listener.texts.size(), 9u);
+    for (auto &[number, text] : listener.texts) {
+      options.sequence = static_cast<uint32_t>(number);
+      std::vector<int32_t> &ids = expected[number];
+      if (places == 1)
+        ids = generate(source, *makeBytesTokenizer(), prompts[number / 3],
+                       options, [](std::string_view) {})
+                  .ids;
+      EXPECT_EQ(text.ids, ids);
+    }
+    options.sequence = 0;
+  }
 }
 
 TEST(Generate, SeedsAndSequencesDiffer) {

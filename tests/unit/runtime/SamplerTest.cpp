@@ -70,6 +70,33 @@ TEST(Sampler, DrawsByTheProbabilities) {
                 5 * std::sqrt(expected[i] * (1 - expected[i]) / draws));
 }
 
+// Of the model's own distribution: -log 10 for a tenth, whatever a sampler
+// would do with it.
+TEST(Chances, AreThoseOfTheModel) {
+  std::vector<float> logits = {std::log(0.1f), std::log(0.6f), std::log(0.1f),
+                               std::log(0.2f), -INFINITY};
+  for (float &logit : logits)
+    logit += 100;
+  Chances chances(5);
+  std::vector<TokenChance> found;
+  chances.append(logits, 2, 3, found);
+  ASSERT_EQ(found.size(), 4u);
+  // The token itself, then the best, of equals the first.
+  int32_t tokens[] = {2, 1, 3, 0};
+  double expected[] = {0.1, 0.6, 0.2, 0.1};
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(found[i].token, tokens[i]);
+    EXPECT_NEAR(found[i].logprob, std::log(expected[i]), 1e-5);
+  }
+  // No more than there are; those of the next token follow.
+  chances.append(logits, 4, 9, found);
+  ASSERT_EQ(found.size(), 10u);
+  EXPECT_EQ(found[4], (TokenChance{4, -INFINITY}));
+  EXPECT_EQ(found[9], found[4]);
+  chances.append(logits, 1, 0, found);
+  EXPECT_EQ(found.size(), 11u);
+}
+
 TEST(Sampler, GreedyTakesTheFirstOfEquals) {
   std::vector<float> logits = {1, 3, 3, 2};
   SamplerOptions greedy;

@@ -1,0 +1,69 @@
+//===- prompts.cpp - what is to be continued ------------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/commands/prompts.h"
+
+#include "runtime/files/read_json.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+using nlohmann::json;
+
+namespace tfm {
+
+std::string unescape(std::string_view line) {
+  std::string text;
+  for (size_t i = 0; i < line.size(); ++i) {
+    char next = line[i] == '\\' && i + 1 < line.size() ? line[i + 1] : '\0';
+    if (next == 'n' || next == 't' || next == '\\') {
+      text += next == 'n' ? '\n' : next == 't' ? '\t' : '\\';
+      ++i;
+    } else {
+      text += line[i];
+    }
+  }
+  return text;
+}
+
+static void readObject(std::string_view line, Prompt &prompt) {
+  json object = jsonOf(line);
+  auto member = object.is_object() ? object.find("prompt") : object.end();
+  if (!object.is_object())
+    prompt.problem = "this line is no JSON object, as all lines are where the "
+                     "first one begins with {";
+  else if (member == object.end())
+    prompt.problem = "this object has no \"prompt\"";
+  else if (!member->is_string())
+    prompt.problem = "the \"prompt\" of this object is no text";
+  else
+    prompt.text = member->get<std::string>();
+}
+
+std::vector<Prompt> promptsOf(std::string_view text, const std::string &name) {
+  std::vector<Prompt> prompts;
+  size_t first = text.find_first_not_of("\r\n");
+  bool isJson = first != std::string_view::npos && text[first] == '{';
+  while (!text.empty()) {
+    size_t end = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (line.ends_with('\r')) // of a file from Windows
+      line.remove_suffix(1);
+    Prompt &prompt = prompts.emplace_back();
+    prompt.origin = name + ":" + std::to_string(prompts.size());
+    if (line.empty())
+      prompt.problem = "this line is empty, and so no prompt";
+    else if (isJson)
+      readObject(line, prompt);
+    else
+      prompt.text = unescape(line);
+  }
+  return prompts;
+}
+
+} // namespace tfm

@@ -1,0 +1,38 @@
+//===- prompts.h - what is to be continued --------------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_RUNTIME_COMMANDS_PROMPTS_H
+#define TFM_RUNTIME_COMMANDS_PROMPTS_H
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tfm {
+
+/// A text to be continued.
+struct Prompt {
+  std::string text;
+  /// Where it stands, for messages: `prompts.txt:3`; empty of the only one.
+  std::string origin;
+  /// What is wrong with it, where it cannot be read; else empty.
+  std::string problem;
+};
+
+/// `\n`, `\t` and `\\` as in most languages: an input line cannot hold the
+/// characters themselves.
+std::string unescape(std::string_view line);
+
+/// The prompts of a text, one a line. Where the first line that is not
+/// empty begins with `{`, lines are JSON objects with `prompt`, else the
+/// prompts themselves, with escapes. An empty line is a problem. `name` is the
+/// text's in messages.
+std::vector<Prompt> promptsOf(std::string_view text, const std::string &name);
+
+} // namespace tfm
+
+#endif // TFM_RUNTIME_COMMANDS_PROMPTS_H

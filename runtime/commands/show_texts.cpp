@@ -1,0 +1,216 @@
+//===- show_texts.cpp - generated texts, as they are shown ----------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/commands/show_texts.h"
+
+#include "runtime/commands/commands.h"
+#include "runtime/progress.h"
+#include "runtime/tokenizer/utf8.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+namespace tfm {
+
+namespace {
+
+/// Tokens a second, with those of a stop text: they took their time, too.
+double speedOf(const Generated &text) {
+  return static_cast<double>(text.drawn) / text.seconds;
+}
+
+/// For messages: in quotes, and on one line.
+std::string quoted(const std::string &text) {
+  return json(text).dump(-1, ' ', /*ensure_ascii=*/false,
+                         json::error_handler_t::replace);
+}
+
+/// What ended a text, for people.
+std::string endingOf(const Generated &text, const GenerateOptions &options,
+                     int64_t context) {
+  switch (text.ended) {
+  case Ending::EndToken:
+    return text.endedBy.empty()
+               ? "ended by an end token"
+               : "ended by the end token " + quoted(text.endedBy);
+  case Ending::Tokens:
+    return fmt::format("ended by --tokens {}", options.tokens);
+  case Ending::Stop:
+    return "ended before the stop text " + quoted(text.endedBy);
+  case Ending::Context:
+    return fmt::format("ended with its context of {} tokens full", context);
+  case Ending::Interrupted:
+    break;
+  }
+  return "interrupted";
+}
+
+/// The same for programs.
+const char *nameOf(Ending ending) {
+  switch (ending) {
+  case Ending::EndToken:
+    return "end token";
+  case Ending::Tokens:
+    return "tokens";
+  case Ending::Stop:
+    return "stop";
+  case Ending::Context:
+    return "context";
+  case Ending::Interrupted:
+    break;
+  }
+  return "interrupted";
+}
+
+/// The probabilities of the tokens of a text: of each its own, and those of the
+/// best in its place.
+ordered_json chancesOf(const Generated &text, const Tokenizer &tokenizer,
+                       int32_t before) {
+  ordered_json all = ordered_json::array();
+  size_t count = text.ids.size(),
+         each = count == 0 ? 0 : text.chances.size() / count;
+  for (size_t i = 0; i < count; ++i) {
+    int32_t previous = i == 0 ? before : text.ids[i - 1];
+    auto json = [&](const TokenChance &chance) -> ordered_json {
+      std::string bytes;
+      tokenizer.decode(chance.token, previous, bytes);
+      return {{"id", chance.token},
+              {"text", replaceInvalidUtf8(bytes)},
+              {"logprob", chance.logprob}};
+    };
+    ordered_json token = json(text.chances[i * each]);
+    ordered_json best = ordered_json::array();
+    for (size_t k = 1; k < each; ++k)
+      best.push_back(json(text.chances[i * each + k]));
+    token["best"] = std::move(best);
+    all.push_back(std::move(token));
+  }
+  return all;
+}
+
+} // namespace
+
+void saySummary(const Generated &text, const GenerateOptions &options,
+                int64_t context) {
+  size_t count = text.ids.size();
+  std::string speed =
+      text.drawn == 0
+          ? fmt::format(" after {:.3g} s", text.firstSeconds)
+          : fmt::format(", {:.1f} tokens/s, the first after {:.3g} s",
+                        speedOf(text), text.firstSeconds);
+  say(fmt::format("{} token{}{}; {}\n", count, count == 1 ? "" : "s", speed,
+                  printable(endingOf(text, options, context))));
+}
+
+TextShow::TextShow(const Texts &texts) : texts(texts), began(now()) {
+  for (const std::vector<int32_t> &one : texts.tokens)
+    count += one.empty() ? 0 : static_cast<size_t>(texts.copies);
+}
+
+void TextShow::end(size_t, Generated generated) {
+  ++ended;
+  tokens += generated.drawn;
+}
+
+std::string TextShow::progress(size_t drawn) const {
+  return fmt::format(
+      "{}/{} texts  {} tokens  {:.1f} tokens/s", ended, count, drawn,
+      static_cast<double>(drawn) / std::max(1e-9, now() - began));
+}
+
+void TextShow::finish() {
+  if (count > 1)
+    say(fmt::format("{} texts, {} tokens in {:.3g} s, {:.1f} tokens/s\n", count,
+                    tokens, now() - began,
+                    static_cast<double>(tokens) / (now() - began)));
+}
+
+PlainTexts::PlainTexts(const Texts &texts) : TextShow(texts) { beginTurn(); }
+
+void PlainTexts::beginTurn() {
+  while (turn < texts.size() && texts.tokensOf(turn).empty())
+    ++turn;
+  if (turn == texts.size())
+    return;
+  if (ended > 0)
+    printText("---\n");
+  printText(replaceInvalidUtf8(texts.promptOf(turn).text));
+}
+
+void PlainTexts::show(size_t text, std::string_view part) {
+  if (text == turn)
+    printText(part);
+  else
+    ahead[text].text += part;
+}
+
+void PlainTexts::end(size_t text, Generated generated) {
+  ahead[text].ended = std::move(generated);
+  for (auto next = ahead.find(turn); next != ahead.end();
+       next = ahead.find(turn)) {
+    printText(next->second.text);
+    std::optional<Generated> whole = std::move(next->second.ended);
+    ahead.erase(next);
+    if (!whole) // what is still to come of it is shown at once
+      return;
+    printText("\n");
+    saySummary(*whole, texts.options, texts.context);
+    TextShow::end(turn++, std::move(*whole));
+    beginTurn();
+  }
+}
+
+JsonTexts::JsonTexts(const Texts &texts)
+    : TextShow(texts), isLive(isatty(STDERR_FILENO) == 1), lastDrawn(now()) {}
+
+void JsonTexts::end(size_t text, Generated generated) {
+  clear();
+  ordered_json answer = {
+      {"index", text},
+      {"prompt", replaceInvalidUtf8(texts.promptOf(text).text)},
+      {"text", generated.text},
+      {"ids", generated.ids},
+      {"tokens", generated.ids.size()},
+      {"ended", nameOf(generated.ended)},
+      {"ended_by", generated.endedBy.empty()
+                       ? ordered_json()
+                       : ordered_json(replaceInvalidUtf8(generated.endedBy))},
+      {"first_token_seconds", generated.firstSeconds},
+      {"seconds", generated.seconds},
+      {"tokens_per_second", speedOf(generated)}};
+  if (texts.options.logprobs >= 0)
+    answer["logprobs"] =
+        chancesOf(generated, texts.tokenizer, texts.tokensOf(text).back());
+  printText(answer.dump() + "\n");
+  TextShow::end(text, std::move(generated));
+}
+
+void JsonTexts::drew(size_t more) {
+  draws += more;
+  if (count < 2 || now() - lastDrawn < (isLive ? 0.1 : 5.0))
+    return;
+  lastDrawn = now();
+  say((isLive ? "\r" : "") + progress(draws) + (isLive ? "\x1b[K" : "\n"));
+  isDrawn = isLive;
+}
+
+void JsonTexts::clear() {
+  if (isDrawn)
+    say("\r\x1b[K");
+  isDrawn = false;
+}
+
+void JsonTexts::finish() {
+  clear();
+  TextShow::finish();
+}
+
+} // namespace tfm

@@ -1,0 +1,110 @@
+//===- show_texts.h - generated texts, as they are shown ------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_RUNTIME_COMMANDS_SHOW_TEXTS_H
+#define TFM_RUNTIME_COMMANDS_SHOW_TEXTS_H
+
+#include "runtime/commands/prompts.h"
+#include "runtime/generation/generator.h"
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tfm {
+
+/// Tells on standard error how long a text is, how fast it came and why it
+/// ended; `context` is that of the logits.
+void saySummary(const Generated &text, const GenerateOptions &options,
+                int64_t context);
+
+/// The texts of a command.
+struct Texts {
+  const Tokenizer &tokenizer;
+  const GenerateOptions &options;
+  int64_t context; ///< of the logits
+  const std::vector<Prompt> &prompts;
+  /// Their tokens; none of those that cannot be continued.
+  const std::vector<std::vector<int32_t>> &tokens;
+  int64_t copies; ///< of each
+
+  const Prompt &promptOf(size_t text) const {
+    return prompts[text / static_cast<size_t>(copies)];
+  }
+  const std::vector<int32_t> &tokensOf(size_t text) const {
+    return tokens[text / static_cast<size_t>(copies)];
+  }
+  /// How many there are, with those of prompts that cannot be continued.
+  size_t size() const { return prompts.size() * static_cast<size_t>(copies); }
+};
+
+/// Shows texts on standard output, and on standard error how fast they come.
+class TextShow : public TextAudience {
+public:
+  explicit TextShow(const Texts &texts);
+  void end(size_t text, Generated generated) override;
+  /// Tells how fast all of them were, where there were several.
+  virtual void finish();
+
+protected:
+  /// `12/20 texts  960 tokens  234.1 tokens/s`; of what has been drawn so far.
+  std::string progress(size_t tokens) const;
+
+  Texts texts;
+  double began;
+  /// Of those that can be continued: how many there are, and have ended.
+  size_t count = 0, ended = 0;
+  /// How many tokens those have.
+  size_t tokens = 0;
+};
+
+/// In their order, with lines `---` between them: the text whose turn it is as
+/// it grows, one that is ahead of it when its turn comes. A summary behind
+/// each.
+class PlainTexts : public TextShow {
+public:
+  explicit PlainTexts(const Texts &texts);
+  void show(size_t text, std::string_view part) override;
+  void end(size_t text, Generated generated) override;
+
+private:
+  void beginTurn();
+
+  /// The text whose turn it is: what was before it has been shown.
+  size_t turn = 0;
+  /// What there is of texts that are ahead.
+  struct Ahead {
+    std::string text;
+    std::optional<Generated> ended;
+  };
+  std::map<size_t, Ahead> ahead;
+};
+
+/// An object a line, as they end.
+class JsonTexts : public TextShow {
+public:
+  explicit JsonTexts(const Texts &texts);
+  void show(size_t, std::string_view) override {}
+  void end(size_t text, Generated generated) override;
+  void drew(size_t count) override;
+  void finish() override;
+
+private:
+  void clear();
+
+  /// Whether the progress is one line on a terminal, which is rewritten.
+  bool isLive;
+  double lastDrawn;
+  bool isDrawn = false;
+  size_t draws = 0;
+};
+
+} // namespace tfm
+
+#endif // TFM_RUNTIME_COMMANDS_SHOW_TEXTS_H

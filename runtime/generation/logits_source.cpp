@@ -1,0 +1,296 @@
+//===- logits_source.cpp - what may follow a growing text -----------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/generation/logits_source.h"
+
+#include "runtime/error.h"
+#include "runtime/recipe.h"
+#include "runtime/tokenizer/find_tokenizer.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <stdexcept>
+
+namespace tfm {
+
+std::span<const float> LogitsSource::next(int32_t token) {
+  std::span<const float> result;
+  Step step{0, token};
+  next({&step, 1},
+       [&](int64_t, std::span<const float> logits) { result = logits; });
+  return result;
+}
+
+namespace {
+
+/// The function `forward` of a model, and what it is given and gives.
+class Forward {
+public:
+  explicit Forward(Model &model)
+      : model(model), function(model.function(TFM_FORWARD)),
+        input(Model::input(function, "tokens")),
+        output(Model::output(function, "logits")) {}
+
+  /// Tokens of a sequence that it takes.
+  int64_t length() const { return input.shape[1]; }
+  int64_t vocabulary() const { return output.shape[output.rank - 1]; }
+
+  /// The logits after the last of some tokens, with `padding` in the positions
+  /// right of it.
+  std::span<const float> logits(std::span<const int32_t> text,
+                                int32_t padding) {
+    {
+      PendingWrite<int32_t> write = model.write<int32_t>(input);
+      std::span<int32_t> tokens = write.values();
+      std::fill(std::copy(text.begin(), text.end(), tokens.begin()),
+                tokens.end(), padding);
+    }
+    model.run(function);
+    auto width = static_cast<size_t>(vocabulary());
+    return model.read<float>(output, (text.size() - 1) * width, width).values();
+  }
+
+private:
+  Model &model;
+  const tfm_function &function;
+  const tfm_buffer &input;
+  const tfm_buffer &output;
+};
+
+class WholeSequence : public LogitsSource {
+public:
+  WholeSequence(Model &model, int64_t limit)
+      : model(model), forward(model), newest(forward.length()) {
+    if (limit > 0)
+      newest = std::min(newest, limit);
+    window.reserve(static_cast<size_t>(newest) + 1);
+  }
+
+  int64_t context() const override { return newest; }
+  int64_t vocabulary() const override { return forward.vocabulary(); }
+
+  std::span<const float> start(int64_t,
+                               std::span<const int32_t> prompt) override {
+    auto count = std::min(prompt.size(), static_cast<size_t>(newest));
+    std::span<const int32_t> newestTokens = prompt.last(count);
+    window.assign(newestTokens.begin(), newestTokens.end());
+    requireOwnLogits(model, window);
+    return evaluate();
+  }
+
+  void next(std::span<const Step> steps, const Take &take) override {
+    for (auto [place, token] : steps) {
+      if (static_cast<int64_t>(window.size()) == newest)
+        window.erase(window.begin());
+      window.push_back(token);
+      take(place, evaluate());
+    }
+  }
+
+private:
+  std::span<const float> evaluate() {
+    return forward.logits(window, /*padding=*/0);
+  }
+
+  Model &model;
+  Forward forward;
+  int64_t newest;
+  std::vector<int32_t> window;
+};
+
+class CachedSequences : public LogitsSource {
+public:
+  CachedSequences(Model &model, int64_t context)
+      : model(model), prefill(model.function(TFM_PREFILL)),
+        prefillLength(Model::input(prefill.function, "length")),
+        prefillRow(Model::findInput(prefill.function, "row")),
+        decode(model.function(TFM_DECODE)), limit(context),
+        chunk(prefill.tokens.shape[1]),
+        width(decode.logits.shape[decode.logits.rank - 1]) {
+    if (limit < 1)
+      throw std::logic_error("a model with a cache must say its context");
+    // Where `prefill` fills no row in particular, the first one is all that can
+    // begin anew without the others.
+    windows.resize(prefillRow ? static_cast<size_t>(decode.tokens.shape[0])
+                              : 1);
+    for (std::vector<int32_t> &window : windows)
+      window.reserve(static_cast<size_t>(limit) + 1);
+  }
+
+  int64_t context() const override { return limit; }
+  int64_t vocabulary() const override { return width; }
+  int64_t places() const override {
+    return static_cast<int64_t>(windows.size());
+  }
+
+  std::span<const float> start(int64_t place,
+                               std::span<const int32_t> prompt) override {
+    auto count = std::min(prompt.size(), static_cast<size_t>(limit));
+    std::span<const int32_t> newestTokens = prompt.last(count);
+    windows[place].assign(newestTokens.begin(), newestTokens.end());
+    return evaluateAll(place);
+  }
+
+  void next(std::span<const Step> steps, const Take &take) override {
+    auto isFull = [&](const Step &step) {
+      return static_cast<int64_t>(windows[step.place].size()) == limit;
+    };
+    // Rows without a step get a token at position 0, where a full one is
+    // written over: those follow behind.
+    if (!std::ranges::all_of(steps, isFull)) {
+      auto write = [&](const tfm_buffer &buffer, auto valueOf) {
+        PendingWrite<int32_t> write = model.write<int32_t>(buffer);
+        std::ranges::fill(write.values(), 0);
+        for (const Step &step : steps)
+          if (!isFull(step))
+            write.values()[step.place] = valueOf(step);
+      };
+      write(decode.tokens, [](const Step &step) { return step.token; });
+      write(decode.position, [&](const Step &step) {
+        return static_cast<int32_t>(windows[step.place].size());
+      });
+      model.run(decode.function);
+    }
+    for (const Step &step : steps)
+      if (!isFull(step))
+        take(step.place, logitsOf(decode, step.place));
+    for (const Step &step : steps) {
+      std::vector<int32_t> &window = windows[step.place];
+      bool slides = isFull(step);
+      if (slides)
+        window.erase(window.begin());
+      window.push_back(step.token);
+      if (slides)
+        take(step.place, evaluateAll(step.place));
+    }
+  }
+
+private:
+  /// A function that works on the cache.
+  struct Cached {
+    explicit Cached(const tfm_function &function)
+        : function(function), tokens(Model::input(function, "tokens")),
+          position(Model::input(function, "position")),
+          logits(Model::output(function, "logits")) {}
+    const tfm_function &function;
+    const tfm_buffer &tokens;
+    const tfm_buffer &position;
+    const tfm_buffer &logits;
+  };
+
+  std::span<const float> evaluateAll(int64_t place) {
+    const std::vector<int32_t> &window = windows[place];
+    for (int64_t at = 0; at < static_cast<int64_t>(window.size());
+         at += chunk) {
+      int64_t count = std::min(chunk, static_cast<int64_t>(window.size()) - at);
+      {
+        PendingWrite<int32_t> write = model.write<int32_t>(prefill.tokens);
+        std::span<int32_t> tokens = write.values();
+        std::fill(tokens.begin(), tokens.end(), 0);
+        std::copy_n(window.begin() + at, count, tokens.begin());
+      }
+      setFirst(prefill.position, static_cast<int32_t>(at));
+      setFirst(prefillLength, static_cast<int32_t>(count));
+      if (prefillRow)
+        setFirst(*prefillRow, static_cast<int32_t>(place));
+      model.run(prefill.function);
+    }
+    return logitsOf(prefill, 0);
+  }
+
+  /// The number of the first row, the only one that matters.
+  void setFirst(const tfm_buffer &buffer, int32_t value) {
+    PendingWrite<int32_t> write = model.write<int32_t>(buffer);
+    std::ranges::fill(write.values(), 0);
+    write.values()[0] = value;
+  }
+
+  std::span<const float> logitsOf(const Cached &cached, int64_t row) {
+    return model
+        .read<float>(cached.logits, static_cast<size_t>(row * width),
+                     static_cast<size_t>(width))
+        .values();
+  }
+
+  Model &model;
+  Cached prefill;
+  const tfm_buffer &prefillLength;
+  /// Null where the cache has one row.
+  const tfm_buffer *prefillRow;
+  Cached decode;
+  int64_t limit;
+  int64_t chunk;
+  int64_t width;
+  /// What is in the cache of each place.
+  std::vector<std::vector<int32_t>> windows;
+};
+
+} // namespace
+
+void requireOwnLogits(Model &model, std::span<const int32_t> text) {
+  if (model.find(TFM_DECODE)) // what can be evaluated with a cache is causal
+    return;
+  Forward forward(model);
+  int64_t length = forward.length();
+  if (static_cast<int64_t>(text.size()) >= length)
+    return;
+  std::span<const float> logits = forward.logits(text, 0);
+  std::vector<float> first(logits.begin(), logits.end());
+  logits = forward.logits(
+      text, static_cast<int32_t>(vocabularyOf(model.descriptor())) - 1);
+  if (std::ranges::equal(first, logits))
+    return;
+  const char *recipe = model.descriptor().recipe;
+  std::string obstacle =
+      parseRecipe(recipe ? recipe : "").generate.wholeSequence;
+  throw InputError(fmt::format(
+      "a text of {0} tokens has no logits of its own: this model looks at all "
+      "{1} positions at once{2}; begin with at least {1} tokens, or build it "
+      "for a shorter context",
+      text.size(), length, obstacle.empty() ? "" : " (" + obstacle + ")"));
+}
+
+void requireRows(const Model &model) {
+  const tfm_buffer &logits =
+      Model::output(model.function(TFM_FORWARD), "logits");
+  int64_t width = logits.shape[logits.rank - 1];
+  int64_t rows = vocabularyOf(model.descriptor());
+  if (width > rows)
+    throw InputError(fmt::format(
+        "{} gives logits for {} tokens, but a table in it has rows for {}: a "
+        "text could not go on with the others. Give both as many in {} and "
+        "build it again",
+        model.descriptor().name, width, rows, model.descriptor().source));
+}
+
+std::unique_ptr<LogitsSource> wholeSequence(Model &model, int64_t context) {
+  return std::make_unique<WholeSequence>(model, context);
+}
+
+std::unique_ptr<LogitsSource> cachedSequence(Model &model, int64_t context) {
+  return std::make_unique<CachedSequences>(model, context);
+}
+
+std::unique_ptr<LogitsSource> openLogits(Model &model, int64_t context) {
+  if (const tfm_function *forward = model.find(TFM_FORWARD)) {
+    Model::requireFilled(*forward, {"tokens"});
+    model.requireLogits();
+    requireRows(model);
+  }
+  if (model.find(TFM_PREFILL) && model.find(TFM_DECODE)) {
+    // The caches hold as many tokens as `forward` takes.
+    if (model.find(TFM_FORWARD)) {
+      int64_t capacity = Forward(model).length();
+      context = context > 0 ? std::min(context, capacity) : capacity;
+    }
+    if (context > 0)
+      return cachedSequence(model, context);
+  }
+  return wholeSequence(model, context);
+}
+
+} // namespace tfm

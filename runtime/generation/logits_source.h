@@ -1,0 +1,83 @@
+//===- logits_source.h - what may follow a growing text -----------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_RUNTIME_GENERATION_LOGITS_SOURCE_H
+#define TFM_RUNTIME_GENERATION_LOGITS_SOURCE_H
+
+#include "runtime/model.h"
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+
+namespace tfm {
+
+/// Gives the logits that follow growing texts. The one place that knows whether
+/// a model is evaluated whole or with a cache. What it gives stays as it is
+/// until it is asked again.
+class LogitsSource {
+public:
+  /// One more token of the text at a place.
+  struct Step {
+    int64_t place;
+    int32_t token;
+  };
+  /// Is told the logits [vocabulary] after a step.
+  using Take = std::function<void(int64_t place, std::span<const float>)>;
+
+  virtual ~LogitsSource() = default;
+  /// Tokens that can be looked back on.
+  virtual int64_t context() const = 0;
+  virtual int64_t vocabulary() const = 0;
+  /// How many texts can grow at the same time; each has a place of its own,
+  /// 0 <= place < places().
+  virtual int64_t places() const { return 1; }
+  /// Begins a text at a place, instead of the one that was there; the logits
+  /// [vocabulary] after its last token. A prompt longer than the context counts
+  /// with its newest tokens only.
+  virtual std::span<const float> start(int64_t place,
+                                       std::span<const int32_t> prompt) = 0;
+  /// One more token of each of some texts, all at once; `take` gets the logits
+  /// of each, in any order. A full context slides. No text's logits depend on
+  /// which others there are.
+  virtual void next(std::span<const Step> steps, const Take &take) = 0;
+
+  /// The same for who has one text alone, at place 0.
+  std::span<const float> start(std::span<const int32_t> prompt) {
+    return start(0, prompt);
+  }
+  std::span<const float> next(int32_t token);
+};
+
+/// Evaluates `forward` on the newest `context` tokens, for every token anew.
+/// `context` 0 is all that `forward` takes. A text that is shorter than that
+/// must have logits of its own (`requireOwnLogits`).
+std::unique_ptr<LogitsSource> wholeSequence(Model &model, int64_t context);
+
+/// Throws InputError where the logits after `text` depend on what stands right
+/// of it in `forward`, as in a model that is not causal: only a text that fills
+/// its positions has logits there.
+void requireOwnLogits(Model &model, std::span<const int32_t> text);
+
+/// Throws InputError where the logits of `forward` tell more tokens apart than
+/// the model takes: one of them could follow, and would have no row in a table.
+void requireRows(const Model &model);
+
+/// Runs `prefill` over a prompt chunk by chunk and `decode` for each token
+/// more of all texts; what they have seen stays in their cache, which holds
+/// `context` tokens of each. Once it is full, every token means to prefill the
+/// newest `context` tokens anew: exactly what `forward` on that window gives.
+std::unique_ptr<LogitsSource> cachedSequence(Model &model, int64_t context);
+
+/// The best source that a build offers: cached where it has `prefill` and
+/// `decode`.
+std::unique_ptr<LogitsSource> openLogits(Model &model, int64_t context);
+
+} // namespace tfm
+
+#endif // TFM_RUNTIME_GENERATION_LOGITS_SOURCE_H
