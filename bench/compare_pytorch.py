@@ -209,9 +209,10 @@ class Binary:
         shutil.rmtree(out)
         return answer, lines
 
-    def train_seconds(self, steps):
-        """Of the training loop in a run as users have it."""
-        return self.train(steps)[0]["seconds"]
+    def step_seconds(self, steps):
+        """Of one of some steps in a run as users have it; its first does not count."""
+        run = self.train(steps + 1)[0]
+        return (run["seconds"] - run["first_step_seconds"]) / steps
 
     def losses(self, steps, weights):
         lines = self.train(steps, "--init", weights)[1]
@@ -311,22 +312,16 @@ def compare_speed(python, tfmc, comparison, options, data, scratch):
             first[name] = peers[name].ask(do="time", steps=1)[0]
             peers[name].ask(do="time", steps=warm)
     seconds = {name: [] for name in (*binaries, *peers)}
-    warming = {name: [] for name in binaries}
     for number in range(rounds):
         latest = {}
         for name, own in binaries.items():
-            # A run begins with steps that do not count: they are timed alone
-            # and taken off, with their median, below.
-            warming[name].append(own.train_seconds(warm))
-            seconds[name].append(own.train_seconds(warm + steps))
-            latest[name] = (seconds[name][-1] - warming[name][-1]) / steps
+            seconds[name].append(own.step_seconds(steps))
+            latest[name] = seconds[name][-1]
         for name, peer in peers.items():
             seconds[name].append(sum(peer.ask(do="time", steps=steps)) / steps)
             latest[name] = seconds[name][-1]
         say(f"  round {number + 1} of {rounds}: " + ", ".join(
             f"{side} {binary.tokens_per_step / time:,.0f}" for side, time in latest.items()) + " tokens/s")
-    for name in binaries:
-        seconds[name] = [(time - statistics.median(warming[name])) / steps for time in seconds[name]]
 
     def fastest(names):
         return min(names, key=lambda name: statistics.median(seconds[name]))

@@ -288,6 +288,7 @@ void train(const tfm_model &descriptor, TrainCommand command,
                            {"loss", nullptr},
                            {"validation_loss", nullptr},
                            {"seconds", result.seconds},
+                           {"first_step_seconds", result.firstStepSeconds},
                            {"tokens_per_second", result.tokensPerSecond},
                            {"stopped_early", result.stoppedEarly},
                            {"out", out}};

@@ -505,6 +505,8 @@ TrainResult Trainer::run(const std::atomic<bool> &interrupt) {
                    options.quiet);
   while (position.step < position.steps && !interrupt.load()) {
     result.loss = step();
+    if (position.step == first + 1)
+      result.firstStepSeconds = progress->seconds();
     progress->step(position.step, result.loss);
     bool isLast = position.step == position.steps;
     bool validates = due(train.validate);

@@ -44,6 +44,8 @@ struct TrainResult {
   int64_t firstStep = 0;
   double loss = 0;
   double seconds = 0;
+  /// Of these, its first step, which touches all memory for the first time.
+  double firstStepSeconds = 0;
   double tokensPerSecond = 0;
   std::optional<double> validationLoss;
   bool stoppedEarly = false;
