@@ -9,6 +9,8 @@
 
 #include "runtime/device/variant.h"
 #include "runtime/error.h"
+#include "runtime/float16.h"
+#include "runtime/quantise.h"
 #include "runtime/recipe.h"
 
 #include <algorithm>
@@ -75,11 +77,15 @@ const tfm_function *Model::find(std::string_view name) const {
 const tfm_function &Model::function(std::string_view name) const {
   if (const tfm_function *found = find(name))
     return *found;
-  std::string fix = name == TFM_FORWARD
-                        ? "the model has no forward function"
-                        : "it needs a `train` block: add one to " +
-                              std::string(model->source) +
-                              " and build it again";
+  Recipe recipe = parseRecipe(model->recipe ? model->recipe : "");
+  std::string fix =
+      name == TFM_FORWARD ? "the model has no forward function"
+      : recipe.hasTrain
+          ? "its weights are stored as " + recipe.generate.weights +
+                ", too coarse for training: build it again "
+                "without `generate.weights`"
+          : "it needs a `train` block: add one to " +
+                std::string(model->source) + " and build it again";
   throw InputError("this build of " + std::string(model->name) + " cannot " +
                    std::string(name) + ": " + fix);
 }
@@ -165,13 +171,70 @@ const tfm_buffer &Model::output(const tfm_function &function,
   return required(findOutput(function, name), function, name);
 }
 
-PendingWrite<float> Model::writeValue(const tfm_parameter &parameter) {
+void Model::setValue(const tfm_parameter &parameter,
+                     const std::function<void(std::span<float>)> &fill) {
   copiesAreStale = find(TFM_REFRESH) != nullptr;
-  return memory->write<float>(place(parameter).value, floatsOf(parameter));
+  size_t count = elements(parameter.rank, parameter.shape);
+  if (parameter.dtype == TFM_F32) {
+    fill(memory->write<float>(place(parameter).value, count).values());
+    return;
+  }
+  std::vector<float> values(count);
+  fill(values);
+  store(values, parameter);
+}
+
+void Model::store(std::span<const float> values,
+                  const tfm_parameter &parameter) {
+  const tfm_place &to = place(parameter);
+  if (parameter.dtype == TFM_BF16) {
+    std::ranges::transform(
+        values,
+        memory->write<uint16_t>(to.value, values.size()).values().begin(),
+        toBFloat16);
+    return;
+  }
+  OutputRows rows({parameter.shape, static_cast<size_t>(parameter.rank)},
+                  parameter.output_axis);
+  PendingWrite<int8_t> quantised =
+      memory->write<int8_t>(to.value, values.size());
+  PendingWrite<float> scales = memory->write<float>(to.scale, rows.outputs());
+  struct Work {
+    std::span<const float> values;
+    const OutputRows &rows;
+    std::span<int8_t> quantised;
+    std::span<float> scales;
+  } work = {values, rows, quantised.values(), scales.values()};
+  // A piece is some of the outputs.
+  auto share = [](void *context, tfm_thread *thread) {
+    auto &[values, rows, quantised, scales] = *static_cast<Work *>(context);
+    auto count = static_cast<uint64_t>(thread->count);
+    for (int64_t piece; (piece = thread->claim(thread)) >= 0;) {
+      auto index = static_cast<uint64_t>(piece);
+      quantise(values, rows, rows.outputs() * index / count,
+               rows.outputs() * (index + 1) / count, quantised, scales);
+    }
+  };
+  memory->runOnHost(share, &work);
 }
 
 PendingRead<float> Model::readValue(const tfm_parameter &parameter) const {
-  return memory->read<float>(place(parameter).value, floatsOf(parameter));
+  const tfm_place &from = place(parameter);
+  size_t count = elements(parameter.rank, parameter.shape);
+  if (parameter.dtype == TFM_F32)
+    return memory->read<float>(from.value, count);
+  widened.resize(count);
+  if (parameter.dtype == TFM_BF16) {
+    std::ranges::transform(memory->read<uint16_t>(from.value, count).values(),
+                           widened.begin(), fromBFloat16);
+  } else {
+    OutputRows rows({parameter.shape, static_cast<size_t>(parameter.rank)},
+                    parameter.output_axis);
+    PendingRead<int8_t> quantised = memory->read<int8_t>(from.value, count);
+    PendingRead<float> scales = memory->read<float>(from.scale, rows.outputs());
+    dequantise(quantised.values(), scales.values(), rows, widened);
+  }
+  return PendingRead<float>(widened);
 }
 
 bool Model::hasState(const tfm_parameter &parameter, int number) const {

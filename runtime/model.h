@@ -14,6 +14,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <span>
 #include <string>
@@ -109,7 +110,13 @@ public:
   const tfm_place &place(const tfm_parameter &parameter) const {
     return chosen->places[&parameter - model->parameters];
   }
-  PendingWrite<float> writeValue(const tfm_parameter &parameter);
+  /// Calls `fill` with room for the elements of a checkpoint's tensor, and
+  /// stores what it leaves there, rounded to the parameter's type; nothing
+  /// where it throws, but of an f32 what it has written by then.
+  void setValue(const tfm_parameter &parameter,
+                const std::function<void(std::span<float>)> &fill);
+  /// As f32, which stay until the next read of a value that is stored in
+  /// another type.
   PendingRead<float> readValue(const tfm_parameter &parameter) const;
   /// Whether it has the first (0) or second (1) tensor of the optimizer's
   /// state, and its elements.
@@ -128,9 +135,13 @@ private:
   /// logic_error.
   static size_t floatsOf(const tfm_parameter &parameter);
 
+  void store(std::span<const float> values, const tfm_parameter &parameter);
+
   const tfm_model *model;
   const tfm_variant *chosen;
   Device *memory;
+  /// A value of another type that was read.
+  mutable std::vector<float> widened;
   /// Whether a parameter was written after `refresh` or `update` ran: what a
   /// function reads of it is older.
   bool copiesAreStale;

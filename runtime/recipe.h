@@ -127,6 +127,7 @@ struct GenerateSpec {
   bool greedy = recipe::flag("generate.greedy");
   std::string overflow{recipe::text("generate.overflow")};
   std::vector<std::string> stop;
+  std::string weights{recipe::text("generate.weights")};
   int64_t context = recipe::integer("generate.context");
   /// What prevents generation with a cache: "gpt.tfm:27: ..."; empty: nothing.
   std::string wholeSequence;
@@ -143,6 +144,11 @@ struct Recipe {
   /// Of the facts: how many token ids the model has rows for in every table; 0
   /// where it has none.
   int64_t tokens = 0;
+
+  /// What the build computes products in: `f32` or `bf16`.
+  const std::string &precision() const {
+    return generate.weights == "bf16" ? generate.weights : train.precision;
+  }
 };
 
 /// Reads all of it; an empty text is that of a model without any of the blocks.

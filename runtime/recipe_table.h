@@ -566,6 +566,12 @@ inline constexpr Field fields[] = {
      .fallback = "",
      .help = "end at this text",
      .option = "--stop"},
+    {.path = "generate.weights",
+     .type = Type::Word,
+     .fallback = "f32",
+     .help = "how weights are stored; narrower ones are for generation and "
+             "evaluation only",
+     .words = "f32 bf16 int8"},
     {.path = "generate.context",
      .type = Type::Integer,
      .fallback = 0,

@@ -82,7 +82,7 @@
 extern "C" {
 #endif
 
-#define TFM_ABI_VERSION 5
+#define TFM_ABI_VERSION 6
 /// The offset of something that a build does not have.
 #define TFM_NONE UINT64_MAX
 
@@ -98,7 +98,9 @@ extern "C" {
 typedef enum {
   TFM_F32 = 0,
   TFM_I32 = 1,
-  TFM_U8 = 2 ///< a truth value: 0 or 1
+  TFM_U8 = 2,   ///< a truth value: 0 or 1
+  TFM_BF16 = 3, ///< the upper half of an f32
+  TFM_I8 = 4    ///< quantised, see `tfm_parameter.dtype`
 } tfm_dtype;
 
 /// When a launch was over.
@@ -158,10 +160,19 @@ typedef enum {
 typedef struct {
   /// Dotted path, as in checkpoints: `h.0.attn.c_attn.weight`.
   const char *name;
-  /// Of its value, its gradient and the optimizer's state.
+  /// Of its value in memory. Gradients and the optimizer's state are of the
+  /// same type; a build of others than f32 has none of them. TFM_I8 are
+  /// integers from -127 to 127, to be multiplied by the scale of their output,
+  /// an f32 at `tfm_place.scale`: [outputs, terms], and before these the axes
+  /// that the tensor has before its last two.
   tfm_dtype dtype;
   int32_t rank;
+  /// As checkpoints have it.
   const int64_t *shape;
+  /// The axis of the outputs of the products that it is a weight of (or of rows
+  /// that ids choose), one of the last two, the other being that of the terms;
+  /// -1 where something else reads it.
+  int64_t output_axis;
   int32_t trainable;
   /// Whether weight decay applies to it.
   int32_t decayed;
@@ -177,6 +188,8 @@ typedef struct {
 /// Where the tensors of one parameter lie.
 typedef struct {
   uint64_t value;
+  /// Of the scales of a value of TFM_I8, else TFM_NONE.
+  uint64_t scale;
   /// TFM_NONE where the parameter is not trained, or the build has no `train`.
   /// Where the recipe accumulates (`train.accumulate` above 1), `train` adds to
   /// it: set all gradients to zero before the first micro-batch of an update.

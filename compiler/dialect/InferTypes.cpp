@@ -193,7 +193,8 @@ LogicalResult MatmulOp::inferReturnTypes(MLIRContext *,
                              ": expected equal ranks of 2 or more");
   if (a.getShape().drop_back(2) != b.getShape().drop_back(2))
     return emitOptionalError(loc, "batch axes differ");
-  if (a.getElementType() != b.getElementType())
+  if (a.getElementType() != b.getElementType() &&
+      !b.getElementType().isInteger(8))
     return emitOptionalError(loc, "element types differ");
   int64_t m = a.getDimSize(rank - 2), ka = a.getDimSize(rank - 1);
   if (adaptor.getTransposeA())

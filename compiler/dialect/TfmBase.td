@@ -34,9 +34,12 @@ def FloatTensor : TfmTensorOf<[F32, F64]>;
 /// Floats as products and attention take them, too: bf16 is what values are
 /// rounded to on their way to memory, and no arithmetic is done in it.
 def StoredFloatTensor : TfmTensorOf<[BF16, F32, F64]>;
+/// Weights as generation reads them, too: integers of 8 bits, which a scale for
+/// each output belongs to.
+def WeightTensor : TfmTensorOf<[I8, BF16, F32, F64]>;
 def IntTensor : TfmTensorOf<[I32]>;
 def BoolTensor : TfmTensorOf<[I1]>;
-def AnyTfmTensor : TfmTensorOf<[BF16, F32, F64, I32, I1]>;
+def AnyTfmTensor : TfmTensorOf<[BF16, F32, F64, I8, I32, I1]>;
 def NumberTensor : TfmTensorOf<[F32, F64, I32]>;
 
 /// Floats in rows along the last axis, of which there is one at least.

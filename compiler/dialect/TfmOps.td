@@ -34,7 +34,7 @@ def ConstantOp : Tfm_Op<"constant", [Pure, ConstantLike, InferTypeOpAdaptor, Che
   let hasFolder = 1;
 }
 
-def ParamOp : Tfm_Op<"param", [Symbol]> {
+def ParamOp : Tfm_Op<"param", [Symbol, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let flops = "0";
   let summary = "declares a parameter of the model";
   let description = [{
@@ -49,6 +49,14 @@ def ParamOp : Tfm_Op<"param", [Symbol]> {
     `truncated_normal` (mean, standard deviation), `uniform` (low, high),
     `constant` (the value).
 
+    `output_axis` is the axis of one layer along which the products that the
+    parameter is a weight of have their results, or ids choose rows of it: what
+    quantisation has a scale for each index of. With a `scale` the parameter is
+    one of 8 bits: what checkpoints hold is each element times the element of
+    the parameter `scale`, `[..., outputs]`, of its output. It is stored as
+    `[..., outputs, terms]`, whichever of the last two axes is `output_axis`
+    there.
+
     Example:
 
     ```mlir
@@ -56,10 +64,11 @@ def ParamOp : Tfm_Op<"param", [Symbol]> {
       {dims = ["width", "3*width"], init = {kind = "normal", args = [0.0, 0.02]}, trainable = true}
     ```
   }];
-  let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<FloatTensor>:$type,
+  let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<WeightTensor>:$type,
       DefaultValuedAttr<StrArrayAttr, "{}">:$dims, DictionaryAttr:$init,
       DefaultValuedAttr<BoolAttr, "true">:$trainable,
-      OptionalAttr<StrArrayAttr>:$names, OptionalAttr<StrArrayAttr>:$aliases);
+      OptionalAttr<StrArrayAttr>:$names, OptionalAttr<StrArrayAttr>:$aliases,
+      OptionalAttr<I64Attr>:$output_axis, OptionalAttr<FlatSymbolRefAttr>:$scale);
   let assemblyFormat = "$sym_name `:` $type attr-dict";
   let hasVerifier = 1;
   let extraClassDeclaration = [{
@@ -91,7 +100,7 @@ def GetParamOp : Tfm_Op<"get_param", [Pure, DeclareOpInterfaceMethods<SymbolUser
     ```
   }];
   let arguments = (ins FlatSymbolRefAttr:$param);
-  let results = (outs StoredFloatTensor:$value);
+  let results = (outs WeightTensor:$value);
   let assemblyFormat = "$param attr-dict `:` type($value)";
 }
 
@@ -400,9 +409,10 @@ def MatmulOp : Tfm_DiffOp<"matmul", [InferTypeOpAdaptor,
     `[batch..., M, N]`. Batch axes are equal; a weight shared by a batch is a
     product of rank 2 after `tfm.reshape`.
 
+    `b` may be of i8 beside floats: its elements are these integers as floats.
     Terms are added up in the type `accumulator`, which is the result's, no
     narrower than those of the operands; where none is written it is the one that
-    they are computed with, f32 for bf16.
+    `a` is computed with, f32 for bf16.
 
     Example:
 
@@ -410,7 +420,7 @@ def MatmulOp : Tfm_DiffOp<"matmul", [InferTypeOpAdaptor,
     %y = tfm.matmul %a, %b transpose_b : tensor<4x8xf32>, tensor<16x8xf32>
     ```
   }];
-  let arguments = (ins StoredFloatTensor:$a, StoredFloatTensor:$b, UnitAttr:$transpose_a, UnitAttr:$transpose_b,
+  let arguments = (ins StoredFloatTensor:$a, WeightTensor:$b, UnitAttr:$transpose_a, UnitAttr:$transpose_b,
       TypeAttrOf<AnyFloat>:$accumulator);
   let results = (outs FloatTensor:$y);
   let assemblyFormat = [{

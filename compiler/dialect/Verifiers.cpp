@@ -158,6 +158,31 @@ LogicalResult ParamOp::verify() {
     return emitOpError("has an `init` from high to low");
   if (kind.getValue().ends_with("normal") && numbers[1] < 0)
     return emitOpError("has an `init` with a negative deviation");
+  int64_t rank = type.getRank() - stacked;
+  if (std::optional<int64_t> axis = getOutputAxis();
+      axis && (rank < 2 || (*axis != rank - 1 && *axis != rank - 2)))
+    return emitOpError("has its outputs along axis ")
+           << *axis << " of " << rank << ": expected one of the last two";
+  if (getScale().has_value() != type.getElementType().isInteger(8))
+    return emitOpError("of ") << type.getElementType()
+                              << ": those of i8, and no others, have a scale";
+  if (getScale() && !getOutputAxis())
+    return emitOpError("has a scale, but no `output_axis`");
+  return success();
+}
+
+LogicalResult ParamOp::verifySymbolUses(SymbolTableCollection &tables) {
+  if (!getScale())
+    return success();
+  auto scale = tables.lookupNearestSymbolFrom<ParamOp>(*this, getScaleAttr());
+  if (!scale)
+    return emitOpError("names no parameter as its scale: ") << *getScale();
+  RankedTensorType type = getTensorType();
+  auto wanted = RankedTensorType::get(type.getShape().drop_back(),
+                                      Float32Type::get(getContext()));
+  if (scale.getTensorType() != wanted)
+    return emitOpError("has a scale of type ")
+           << scale.getTensorType() << ": expected " << wanted;
   return success();
 }
 

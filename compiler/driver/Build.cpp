@@ -7,6 +7,7 @@
 
 #include "compiler/driver/Build.h"
 
+#include "compiler/dialect/Programs.h"
 #include "compiler/dialect/TfmDialect.h"
 #include "compiler/driver/Compile.h"
 #include "compiler/driver/Link.h"
@@ -146,7 +147,7 @@ BuildStatus buildAst(const BuildOptions &options, SourceManager &sources,
 } // namespace
 
 std::string tfm::wrongPrecision(mlir::ModuleOp module, llvm::StringRef wanted) {
-  mlir::FailureOr<mlir::FloatType> precision = trainingPrecision(module);
+  mlir::FailureOr<mlir::FloatType> precision = precisionOf(module);
   std::string own =
       mlir::failed(precision) || precision->isF32() ? "f32" : "bf16";
   if (wanted.empty() || wanted == own)
@@ -212,12 +213,19 @@ BuildStatus tfm::build(const BuildOptions &options) {
       module->print(os);
       return llvm::Error::success();
     });
-  mlir::FailureOr<mlir::FloatType> precision = trainingPrecision(*module);
+  mlir::FailureOr<mlir::FloatType> precision = precisionOf(*module);
   if (mlir::failed(precision))
     return fail("cannot read the recipe: " + bug, BuildStatus::Bug);
   if (std::string why = wrongPrecision(*module, options.precision);
       !why.empty())
     return fail(why, BuildStatus::InputError);
+  if (mlir::FailureOr<mlir::Type> weights = weightsOfGeneration(*module);
+      mlir::succeeded(weights) && !weights->isF32() && options.warn &&
+      findProgram(*module, ProgramKind::Loss))
+    llvm::errs()
+        << "note: weights are stored in fewer bits than training needs "
+           "(`generate.weights`): this build generates and evaluates, "
+           "but does not train\n";
   if (options.emit != Emit::Schedule)
     KernelTarget::addFaster(*targets, *precision);
   std::vector<mlir::OwningOpRef<mlir::ModuleOp>> modules;

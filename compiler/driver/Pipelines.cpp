@@ -25,6 +25,7 @@ void tfm::addPreparePasses(OpPassManager &passes, const KernelTarget &target) {
   passes.addPass(createDifferentiatePass());
   passes.addPass(createAccumulateGradientsPass());
   passes.addPass(createStripDropoutPass());
+  passes.addPass(createStoreWeightsPass());
   passes.addPass(createMixedPrecisionPass());
   passes.addPass(createDeriveDecodePass());
   passes.addPass(createAddUpdatePass());

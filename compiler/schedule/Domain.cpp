@@ -23,7 +23,10 @@ bool tfm::isSplat(Value value) {
 
 bool tfm::isWidening(Operation *op) {
   auto cast = dyn_cast<CastOp>(op);
-  return cast && tensorType(cast.getX()).getElementType().isBF16();
+  if (!cast)
+    return false;
+  Type from = tensorType(cast.getX()).getElementType();
+  return from.isBF16() || from.isInteger(8);
 }
 
 bool tfm::isFree(Operation *op) {

@@ -27,27 +27,35 @@ PermanentBuffers::PermanentBuffers(ModuleOp module,
     else
       (rule.decays(param) ? decayed : plain).push_back(param);
   }
-  Type element = typeOfParameters(module);
-  int64_t size = element ? elementBytes(element) : 0;
-  auto lay = [&](ArrayRef<ParamOp> params, bool isDecayed, int64_t offset) {
+  int64_t bytes = 0;
+  auto lay = [&](ArrayRef<ParamOp> params, bool isDecayed) {
+    int64_t widest = 1;
     for (ParamOp param : params) {
-      offsets[param.getSymName()] = {param, offset};
-      param->setAttr("sched.offset", b.getI64IntegerAttr(offset * size));
+      int64_t size = elementBytes(param.getTensorType().getElementType());
+      offsets[param.getSymName()] = {param, bytes};
+      param->setAttr("sched.offset", b.getI64IntegerAttr(bytes));
       if (isDecayed)
         param->setAttr("sched.decayed", b.getUnitAttr());
-      offset += paddedElements(param);
+      bytes += paddedElements(param) * size;
+      widest = std::max(widest, size);
     }
+    bytes = llvm::alignTo(bytes, kRegionRow * widest);
   };
+  lay(decayed, true);
+  lay(plain, false);
+  lay(frozen, false);
+  parameters = add(BufferKind::Parameter, "parameters", bytes);
+  // Nothing walks them as regions where they are of several types.
+  bool hasCopies = findProgram(module, ProgramKind::Refresh) != nullptr;
+  bool isTrained = findProgram(module, ProgramKind::Train) != nullptr;
+  if (!hasCopies && !isTrained)
+    return;
+  int64_t size = elementBytes(typeOfParameters(module));
   sizes = regionSizes(module, rule.decayMinRank);
-  lay(decayed, true, 0);
-  lay(plain, false, sizes.decayed);
-  lay(frozen, false, sizes.trained());
-  int64_t all = sizes.trained() + sizes.frozen;
-  parameters = add(BufferKind::Parameter, "parameters", all * size);
-  if (findProgram(module, ProgramKind::Refresh))
+  if (hasCopies)
     copies = add(BufferKind::ParameterCopy, "copies",
-                 all * elementBytes(b.getBF16Type()));
-  if (!findProgram(module, ProgramKind::Train))
+                 bytes / size * elementBytes(b.getBF16Type()));
+  if (!isTrained)
     return;
   gradients = add(BufferKind::Gradient, "gradients", sizes.trained() * size);
   int states = optimizer ? optimizer->numStates() : 0;
@@ -73,9 +81,10 @@ View PermanentBuffers::ofParameter(StringRef name, Type element,
   auto known = offsets.find(name);
   assert(known != offsets.end() && "an unknown parameter");
   auto [param, offset] = known->second;
-  View view =
-      contiguousView(ParamOp(param).getTensorType().clone(element), region);
-  view.offset = offset * elementBytes(element);
+  RankedTensorType type = ParamOp(param).getTensorType();
+  View view = contiguousView(type.clone(element), region);
+  view.offset =
+      offset / elementBytes(type.getElementType()) * elementBytes(element);
   return view;
 }
 

@@ -52,7 +52,7 @@ private:
   mlir::Location loc;
   mlir::Value parameters, copies, gradients, state[2];
   RegionSizes sizes;
-  /// In elements, from the start of their region.
+  /// In bytes, from the start of their region.
   llvm::StringMap<std::pair<ParamOp, int64_t>> offsets;
   llvm::DenseMap<int64_t, mlir::Value> caches;
   llvm::DenseMap<mlir::Attribute, mlir::Value> constants;

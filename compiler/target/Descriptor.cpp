@@ -16,6 +16,7 @@
 #include "compiler/schedule/View.h"
 #include "compiler/target/Descriptor.h"
 
+#include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/Module.h"
@@ -110,6 +111,10 @@ tfm_dtype dtypeOf(mlir::Type element) {
     return TFM_I32;
   if (element.isInteger(1))
     return TFM_U8;
+  if (element.isBF16())
+    return TFM_BF16;
+  if (element.isInteger(8))
+    return TFM_I8;
   llvm::report_fatal_error("the descriptor has no name for a type of elements");
 }
 
@@ -135,20 +140,36 @@ int64_t offsetInRegion(ParamOp param) {
   return param->getAttrOfType<mlir::IntegerAttr>("sched.offset").getInt();
 }
 
-/// As they lie in their region.
+/// Those that checkpoints hold, as they lie in their region.
 std::vector<ParamOp> parametersInOrder(mlir::ModuleOp schedule) {
   std::vector<ParamOp> params(schedule.getOps<ParamOp>().begin(),
                               schedule.getOps<ParamOp>().end());
+  llvm::StringSet<> scales;
+  for (ParamOp param : params)
+    if (param.getScale())
+      scales.insert(*param.getScale());
+  llvm::erase_if(params, [&](ParamOp param) {
+    return scales.contains(param.getSymName());
+  });
   llvm::sort(params, [](ParamOp a, ParamOp b) {
     return offsetInRegion(a) < offsetInRegion(b);
   });
   return params;
 }
 
-/// The shape of one layer of a parameter.
+/// One layer of a parameter.
 mlir::RankedTensorType layerType(ParamOp param) {
   mlir::RankedTensorType type = param.getTensorType();
   return type.clone(type.getShape().drop_front(param.getNumStackedDims()));
+}
+
+/// The shape of one layer of a parameter in a checkpoint.
+llvm::SmallVector<int64_t> checkpointShape(ParamOp param) {
+  llvm::SmallVector<int64_t> shape(layerType(param).getShape());
+  size_t rank = shape.size();
+  if (param.getScale() && *param.getOutputAxis() == rank - 1)
+    std::swap(shape[rank - 1], shape[rank - 2]);
+  return shape;
 }
 
 /// The alias of one layer: its `*` count as the parameter's own do.
@@ -184,6 +205,9 @@ std::string bytesOf(mlir::Attribute value) {
     for (int32_t number : dense.getValues<int32_t>())
       append(number);
     break;
+  case TFM_BF16:
+  case TFM_I8:
+    llvm::report_fatal_error("a constant of a type that only weights have");
   case TFM_F32:
     for (const llvm::APFloat &number : dense.getValues<llvm::APFloat>())
       append(number.convertToFloat());
@@ -203,7 +227,7 @@ std::vector<tfm_parameter> parametersOf(mlir::ModuleOp schedule,
     mlir::RankedTensorType type = layerType(param);
     llvm::SmallVector<double> numbers = param.getInitArgs();
     numbers.resize(2, 0.0);
-    const int64_t *shape = d.numbers(type.getShape());
+    const int64_t *shape = d.numbers(checkpointShape(param));
     for (auto [layer, name] : llvm::enumerate(param.getLayerNames())) {
       std::vector<const char *> aliases;
       if (auto list = param.getAliases())
@@ -214,6 +238,8 @@ std::vector<tfm_parameter> parametersOf(mlir::ModuleOp schedule,
           .dtype = dtypeOf(type.getElementType()),
           .rank = static_cast<int32_t>(type.getRank()),
           .shape = shape,
+          .output_axis =
+              static_cast<int64_t>(param.getOutputAxis().value_or(-1)),
           .trainable = param.getTrainable(),
           .decayed = param->hasAttr("sched.decayed"),
           .init = initOf(param),
@@ -259,6 +285,15 @@ std::vector<tfm_place> placesOf(mlir::ModuleOp schedule) {
   for (ParamOp param : parametersInOrder(schedule)) {
     int64_t size = contiguousView(layerType(param)).numBytes();
     bool trained = param.getTrainable();
+    ParamOp scales;
+    if (param.getScale())
+      scales = schedule.lookupSymbol<ParamOp>(*param.getScale());
+    auto scale = [&](size_t layer) -> uint64_t {
+      if (!scales)
+        return TFM_NONE;
+      return values.offset + offsetInRegion(scales) +
+             layer * contiguousView(layerType(scales)).numBytes();
+    };
     for (size_t layer = 0; layer != param.getLayerNames().size(); ++layer) {
       uint64_t offset = offsetInRegion(param) + layer * size;
       auto state = [&](size_t number) {
@@ -267,6 +302,7 @@ std::vector<tfm_place> placesOf(mlir::ModuleOp schedule) {
       };
       places.push_back({
           .value = values.offset + offset,
+          .scale = scale(layer),
           .gradient =
               trained && gradients.bytes ? gradients.offset + offset : TFM_NONE,
           .state = {state(0), state(1)},

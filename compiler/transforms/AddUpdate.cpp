@@ -83,9 +83,10 @@ struct AddUpdatePass : tfm::impl::AddUpdatePassBase<AddUpdatePass> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
     FailureOr<std::optional<Optimizer>> optimizer = Optimizer::read(module);
-    if (failed(optimizer))
+    FailureOr<Type> weights = weightsOfGeneration(module);
+    if (failed(optimizer) || failed(weights))
       return signalPassFailure();
-    if (!*optimizer)
+    if (!*optimizer || !weights->isF32())
       return;
     int64_t decayed = 0, plain = 0;
     for (auto param : module.getOps<ParamOp>())

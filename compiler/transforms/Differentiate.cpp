@@ -7,6 +7,7 @@
 
 #include "compiler/dialect/Programs.h"
 #include "compiler/dialect/ReverseSweep.h"
+#include "compiler/transforms/Optimizer.h"
 #include "compiler/transforms/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -26,7 +27,10 @@ namespace {
 struct DifferentiatePass : tfm::impl::DifferentiatePassBase<DifferentiatePass> {
   void runOnOperation() override {
     auto loss = findProgram(getOperation(), ProgramKind::Loss);
-    if (!loss)
+    FailureOr<Type> weights = weightsOfGeneration(getOperation());
+    if (failed(weights))
+      return signalPassFailure();
+    if (!loss || !weights->isF32())
       return;
     if (loss.getNumResults() == 0 ||
         loss.getResultTypes().front() !=

@@ -65,9 +65,10 @@ Stored storedNarrow(Operation *op) {
 
 class Narrower {
 public:
-  explicit Narrower(MLIRContext *context)
+  /// `hasCopies`: whether parameters may be read as copies of them.
+  Narrower(MLIRContext *context, bool hasCopies)
       : b(context), bf16(BFloat16Type::get(context)),
-        f32(Float32Type::get(context)) {}
+        f32(Float32Type::get(context)), hasCopies(hasCopies) {}
 
   void run(func::FuncOp function) {
     SmallVector<Operation *> ops;
@@ -107,7 +108,7 @@ private:
   /// views, outside of a repeat that only passes it on, and in the copy of a
   /// parameter.
   Value narrow(Value value) {
-    if (tensorType(value).getElementType() == bf16)
+    if (tensorType(value).getElementType() != f32)
       return value;
     if (Value known = narrowed.lookup(value))
       return known;
@@ -134,7 +135,7 @@ private:
     } else if (auto cast = value.getDefiningOp<CastOp>();
                cast && tensorType(cast.getX()).getElementType() == bf16) {
       return cast.getX();
-    } else if (auto get = value.getDefiningOp<GetParamOp>()) {
+    } else if (auto get = value.getDefiningOp<GetParamOp>(); get && hasCopies) {
       b.setInsertionPointAfter(get);
       return GetParamOp::create(b, loc, type, get.getParamAttr());
     } else if (isSplat(value)) {
@@ -278,6 +279,7 @@ private:
 
   OpBuilder b;
   Type bf16, f32;
+  bool hasCopies;
   /// The bf16 form of values of f32.
   llvm::DenseMap<Value, Value> narrowed;
 };
@@ -320,14 +322,19 @@ struct MixedPrecisionPass
     : tfm::impl::MixedPrecisionPassBase<MixedPrecisionPass> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    FailureOr<FloatType> precision = trainingPrecision(module);
+    FailureOr<FloatType> precision = precisionOf(module);
+    FailureOr<Type> weights = weightsOfGeneration(module);
     FailureOr<std::optional<Optimizer>> optimizer = Optimizer::read(module);
-    if (failed(precision) || failed(optimizer))
+    if (failed(precision) || failed(weights) || failed(optimizer))
       return signalPassFailure();
     if (!precision->isBF16())
       return;
+    // Weights that only generation reads are stored once, in their own type.
+    bool hasCopies = weights->isF32();
     for (auto function : module.getOps<func::FuncOp>())
-      Narrower(&getContext()).run(function);
+      Narrower(&getContext(), hasCopies).run(function);
+    if (!hasCopies)
+      return;
     bool readsCopies = false;
     module.walk([&](GetParamOp get) {
       readsCopies |= tensorType(get).getElementType().isBF16();

@@ -185,6 +185,34 @@ FailureOr<FloatType> tfm::trainingPrecision(ModuleOp module) {
                         : FloatType(builder.getF32Type());
 }
 
+FailureOr<Type> tfm::weightsOfGeneration(ModuleOp module) {
+  FailureOr<llvm::json::Value> recipe = recipeOf(module);
+  if (failed(recipe))
+    return failure();
+  Builder builder(module.getContext());
+  const llvm::json::Object *root = recipe->getAsObject();
+  const llvm::json::Object *generate =
+      root ? root->getObject("generate") : nullptr;
+  if (!generate)
+    return Type(builder.getF32Type());
+  StringRef word;
+  Keys keys(module, *generate);
+  keys.read(recipe::field("generate.weights"), word);
+  if (failed(keys.result()))
+    return failure();
+  return word == "bf16"   ? Type(builder.getBF16Type())
+         : word == "int8" ? Type(builder.getI8Type())
+                          : Type(builder.getF32Type());
+}
+
+FailureOr<FloatType> tfm::precisionOf(ModuleOp module) {
+  FailureOr<Type> weights = weightsOfGeneration(module);
+  if (failed(weights))
+    return failure();
+  return weights->isBF16() ? cast<FloatType>(*weights)
+                           : trainingPrecision(module);
+}
+
 int64_t tfm::paddedElements(ParamOp param) {
   constexpr int64_t cacheLine = 64;
   RankedTensorType type = param.getTensorType();

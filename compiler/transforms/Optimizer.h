@@ -54,6 +54,15 @@ mlir::FailureOr<int64_t> microSteps(mlir::ModuleOp module);
 /// or bf16. Fails as `Optimizer::read`.
 mlir::FailureOr<mlir::FloatType> trainingPrecision(mlir::ModuleOp module);
 
+/// `generate.weights` of the recipe: f32, also where there is no recipe, bf16
+/// or i8. A build of another type than f32 does not train. Fails as
+/// `Optimizer::read`.
+mlir::FailureOr<mlir::Type> weightsOfGeneration(mlir::ModuleOp module);
+
+/// What products are computed in: bf16 where training is, or weights are stored
+/// in it. Fails as `Optimizer::read`.
+mlir::FailureOr<mlir::FloatType> precisionOf(mlir::ModuleOp module);
+
 /// The parameters lie in three regions of the arena, one behind the other:
 /// those that weight decay applies to, the other trainable ones, the frozen
 /// ones. Each tensor has a cache line of its own, and each region is whole rows

@@ -49,6 +49,19 @@ def StripDropoutPass : Pass<"tfm-strip-dropout", "::mlir::ModuleOp"> {
   }];
 }
 
+def StoreWeightsPass : Pass<"tfm-store-weights", "::mlir::ModuleOp"> {
+  let summary = "weights in the type that generation reads them in";
+  let description = [{
+    Finds the parameters that are read by matrix products, as their second
+    operand, and as tables of rows, and by nothing else, and notes the axis of
+    their outputs (`output_axis` of `tfm.param`). Where `generate.weights` of the
+    recipe is `bf16` they are stored in bf16; where it is `int8` as i8 of
+    `[outputs, terms]`, with a parameter `NAME.scale` beside them, one number for
+    each output, that products and rows are multiplied by. All other parameters
+    stay as they are.
+  }];
+}
+
 def MixedPrecisionPass : Pass<"tfm-mixed-precision", "::mlir::ModuleOp"> {
   let summary = "values rounded to bf16 where the recipe's precision says so";
   let description = [{

@@ -173,7 +173,8 @@ void info(const tfm_model &model, bool asJson) {
         {"source", model.source},
         {"target", chosen.machine},
         {"variants", variants},
-        {"precision", recipe.train.precision},
+        {"precision", recipe.precision()},
+        {"weights", recipe.generate.weights},
         {"hyperparameters", hyperparameters},
         {"parameters", {{"total", parameters}, {"trainable", trainable}}},
         {"memory",
@@ -202,9 +203,12 @@ void info(const tfm_model &model, bool asJson) {
       "  threads          {}\n"
       "  commands         info, train, generate, eval, data, "
       "logits, export, bench; --help on each\n{}",
-      model.name, model.source, chosen.machine, recipe.train.precision, list,
+      model.name, model.source, chosen.machine, recipe.precision(), list,
       parameters,
-      trainable == parameters ? "" : fmt::format(" ({} trainable)", trainable),
+      recipe.generate.weights != "f32"
+          ? " (weights in " + recipe.generate.weights + ")"
+      : trainable == parameters ? ""
+                                : fmt::format(" ({} trainable)", trainable),
       byteText(chosen.arena_bytes), byteText(parameterBytes),
       byteText(chosen.gradients.bytes), byteText(chosen.optimizer.bytes),
       byteText(activations), threadsText(model, chosen),

@@ -323,21 +323,24 @@ void loadParameters(Model &model, const WeightFiles &weights) {
   try {
     for (size_t i = 0; i < matching.sources.size(); ++i) {
       const auto &[name, tensor] = matching.sources[i][0];
-      PendingWrite<float> value = model.writeValue(model.parameters()[i]);
-      std::span<float> values = value.values();
-      tensor.file->readFloats(name, *tensor.entry, values.data());
-      size_t bad = firstNotFinite(values);
-      if (bad < values.size())
-        throw InputError(tensor.file->path() + ": the tensor " + name +
-                         " has the value " + std::to_string(values[bad]) +
-                         (tensor.entry->dtype == "F64" ? " as an f32" : "") +
-                         " (element " + std::to_string(bad) +
-                         "): the file is damaged, or its training diverged. "
-                         "Use other weights, e.g. an earlier checkpoint");
+      auto read = [&](std::span<float> values) {
+        tensor.file->readFloats(name, *tensor.entry, values.data());
+        size_t bad = firstNotFinite(values);
+        if (bad < values.size())
+          throw InputError(tensor.file->path() + ": the tensor " + name +
+                           " has the value " + std::to_string(values[bad]) +
+                           (tensor.entry->dtype == "F64" ? " as an f32" : "") +
+                           " (element " + std::to_string(bad) +
+                           "): the file is damaged, or its training diverged. "
+                           "Use other weights, e.g. an earlier checkpoint");
+      };
+      model.setValue(model.parameters()[i], read);
     }
   } catch (...) {
     for (const tfm_parameter &parameter : model.parameters())
-      std::ranges::fill(model.writeValue(parameter).values(), 0.0f);
+      model.setValue(parameter, [](std::span<float> values) {
+        std::ranges::fill(values, 0.0f);
+      });
     throw;
   }
 }

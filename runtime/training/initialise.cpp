@@ -198,9 +198,10 @@ void initialise(Model &model, uint64_t seed) {
     }
   };
   for (const tfm_parameter &parameter : model.parameters()) {
-    PendingWrite<float> value = model.writeValue(parameter);
-    Work work = {parameter, seed, value.values()};
-    model.device().runOnHost(share, &work);
+    model.setValue(parameter, [&](std::span<float> values) {
+      Work work = {parameter, seed, values};
+      model.device().runOnHost(share, &work);
+    });
   }
 }
 

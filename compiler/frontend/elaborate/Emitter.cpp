@@ -701,7 +701,8 @@ void Emitter::declareParam(const Param &param) {
   ParamOp::create(b, m.place(), param.path(), parameterType(b, param),
                   m.dimStrings(param.dims), init, param.trainable,
                   names.empty() ? ArrayAttr() : m.strings(names),
-                  aliases.empty() ? ArrayAttr() : m.strings(aliases));
+                  aliases.empty() ? ArrayAttr() : m.strings(aliases),
+                  /*output_axis=*/IntegerAttr(), /*scale=*/FlatSymbolRefAttr());
 }
 
 void Emitter::setModel(StringRef name, StringRef source, StringRef recipe) {

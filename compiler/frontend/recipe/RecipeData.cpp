@@ -432,6 +432,7 @@ json::Value RecipeBuilder::generateBlock(const Block *block) {
     }
   }
   out["stop"] = std::move(stops);
+  out["weights"] = word(form, "weights");
   out["context"] = context;
   finish(form, "generate");
   return std::move(out);

@@ -206,7 +206,8 @@ void AttentionBlock::enterBlock(Value first) {
 
 void AttentionBlock::transposeBlock(RowsView view, int64_t columns, Value to) {
   Packing packing;
-  packing.fromBf16 = view.element && view.element.isBF16();
+  if (view.element)
+    packing.from = Packing::fromType(view.element);
   kb.loop(kb.i64(0), kb.i64(block), kb.lanes, [&](Value first) {
     // Past the last query its row is repeated: lanes that nobody stores.
     Value row = kb.min(kb.add(t0, first), kb.i64(queries - 1));

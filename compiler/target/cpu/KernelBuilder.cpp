@@ -177,13 +177,16 @@ Value KernelBuilder::toBf16(Value x) {
   auto type = cast<VectorType>(x.getType());
   return type.getElementType().isBF16()
              ? x
-             : arith::TruncFOp::create(b, loc, type.clone(bf16Type), x);
+             : arith::TruncFOp::create(b, loc, type.clone(bf16Type), toF32(x));
 }
 Value KernelBuilder::toF32(Value x) {
   auto type = cast<VectorType>(x.getType());
-  return type.getElementType().isF32()
-             ? x
-             : arith::ExtFOp::create(b, loc, type.clone(f32Type), x);
+  if (type.getElementType().isF32())
+    return x;
+  VectorType wide = type.clone(f32Type);
+  if (type.getElementType().isInteger())
+    return arith::SIToFPOp::create(b, loc, wide, x);
+  return arith::ExtFOp::create(b, loc, wide, x);
 }
 Value KernelBuilder::maskOf(Value count, int64_t size) {
   if (size == 0)

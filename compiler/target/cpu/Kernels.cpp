@@ -29,7 +29,8 @@ LogicalResult verifyElements(Operation *step) {
     auto shaped = dyn_cast<ShapedType>(type);
     Type element = shaped ? shaped.getElementType() : Type();
     return !element || element.isF32() || element.isBF16() ||
-           element.isSignlessInteger(32) || element.isSignlessInteger(1);
+           element.isSignlessInteger(32) || element.isSignlessInteger(8) ||
+           element.isSignlessInteger(1);
   };
   WalkResult walked = step->walk([&](Operation *op) {
     if (auto product = dyn_cast<MatmulOp>(op);

@@ -71,7 +71,7 @@ bool canReadA(const MatmulSpec &spec, Terms terms, const Matrix &a) {
 /// Whether it can read B where it lies.
 bool canReadB(const MatmulSpec &spec, Terms terms, const Matrix &b,
               int64_t lanes) {
-  return b.column == 1 && spec.n % lanes == 0 &&
+  return b.column == 1 && spec.n % lanes == 0 && !b.element.isInteger(8) &&
          (!spec.isBf16() ||
           (terms == Terms::F32TimesBf16 && b.element.isBF16()));
 }
@@ -91,7 +91,9 @@ MatmulPlan tfm::planMatmul(const MatmulSpec &spec, const CpuMachine &target) {
   int64_t width = target.lanes * target.tileVectors();
   MatmulPlan plan;
   bool rowsOfA = a.column == 1;
-  bool rowsOfB = b.column == 1 && n % target.lanes == 0;
+  // The micro-kernel reads no integers.
+  bool rowsOfB =
+      b.column == 1 && n % target.lanes == 0 && !b.element.isInteger(8);
   bool fewRows = m <= 2 * target.tileRows();
   // The gradient of a small weight: both operands are read along their rows,
   // as the micro-kernel likes it, and blocks of depth keep them in the cache.
@@ -281,8 +283,8 @@ bool MatmulEmitter::layOut() {
     byPanel =
         plan.packB && plan.rowBlock == plan.rowPanels && plan.columnPanels > 2;
     Packing packs = packing(b);
-    copiesB =
-        byPanel && rowsOfB && spec.n >= width && !packs.rounds && !packs.pairs;
+    copiesB = byPanel && rowsOfB && spec.n >= width && !packs.rounds &&
+              !packs.pairs && packs.from != Packing::From::I8;
     return true;
   }
   assert(width == 2 * tileSide && plan.depth % tileDepth * blockedDepth == 0);
@@ -297,8 +299,9 @@ bool MatmulEmitter::layOut() {
 
 Packing MatmulEmitter::packing(const Matrix &operand) const {
   Packing packing;
-  packing.fromBf16 = operand.element.isBF16();
-  packing.rounds = spec.isBf16() && !packing.fromBf16;
+  packing.from = Packing::fromType(operand.element);
+  // Integers of 8 bits are exact in bf16.
+  packing.rounds = spec.isBf16() && packing.from == Packing::From::F32;
   packing.pairs = perSlot == 2;
   return packing;
 }

@@ -191,10 +191,11 @@ func::FuncOp tfm::microKernel(KernelBuilder &kb, const MicroKernel &kernel) {
 
 /// What distinguishes the functions for different packings.
 static std::string suffix(Packing packing) {
-  std::string name = packing.fromBf16 ? ".bf16" : "";
+  std::string name = packing.fromName();
   if (packing.pairs)
     return name + ".pairs";
-  return packing.rounds && !packing.fromBf16 ? ".rounded" : name;
+  return packing.rounds && packing.from == Packing::From::F32 ? ".rounded"
+                                                              : name;
 }
 
 func::FuncOp tfm::microKernel(KernelBuilder &kb, int64_t rows, int64_t vectors,
@@ -212,7 +213,7 @@ func::FuncOp tfm::packRows(KernelBuilder &kb, int64_t vectors,
         Value source = args[0], sourceStride = args[1], k = args[2],
               columns = args[3], panel = args[4], panelStride = args[5],
               panels = args[6], panelLength = args[7];
-        Type element = packing.fromBf16 ? kb.bf16Type : kb.f32Type;
+        Type element = packing.element(kb);
         auto integers = kb.vecType.clone(kb.b.getI32Type());
         auto bits = [&](Value x) -> Value {
           return arith::BitcastOp::create(kb.b, kb.loc, integers, x);
@@ -335,7 +336,7 @@ func::FuncOp tfm::packTransposed(KernelBuilder &kb, Packing packing) {
       [&](KernelBuilder &kb, ValueRange args) {
         Value source = args[0], sourceStride = args[1], k = args[2],
               rows = args[3], panel = args[4], panelStride = args[5];
-        Type element = packing.fromBf16 ? kb.bf16Type : kb.f32Type;
+        Type element = packing.element(kb);
         SmallVector<Value> offsets;
         Value last = kb.sub(rows, kb.i64(1));
         for (int64_t row = 0; row < kb.lanes; ++row)

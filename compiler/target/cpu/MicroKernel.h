@@ -68,14 +68,30 @@ mlir::func::FuncOp microKernel(KernelBuilder &kb, int64_t rows, int64_t vectors,
 
 /// How elements become slots of a panel.
 struct Packing {
-  /// They are bf16 in memory, else f32.
-  bool fromBf16 = false;
+  /// What they are in memory.
+  enum class From { F32, BF16, I8 };
+  From from = From::F32;
   /// They are rounded to bf16 on the way (to nearest even).
   bool rounds = false;
   /// A slot gets two neighbours along k, as bf16 (a last one beside a zero),
   /// else one, as f32.
   bool pairs = false;
 
+  /// From a memref's elements.
+  static From fromType(mlir::Type element) {
+    return element.isBF16()       ? From::BF16
+           : element.isInteger(8) ? From::I8
+                                  : From::F32;
+  }
+  /// In names of functions: `.bf16`, nothing for f32.
+  const char *fromName() const {
+    return from == From::BF16 ? ".bf16" : from == From::I8 ? ".i8" : "";
+  }
+  mlir::Type element(const KernelBuilder &kb) const {
+    return from == From::BF16 ? kb.bf16Type
+           : from == From::I8 ? kb.b.getI8Type()
+                              : kb.f32Type;
+  }
   /// Elements along k in a slot.
   int64_t perSlot() const { return pairs ? 2 : 1; }
 };

@@ -116,13 +116,12 @@ func::FuncOp tfm::packTileRows(KernelBuilder &kb, Packing packing,
                           kb.i64Type, kb.ptrType, kb.i64Type};
   std::string name = "tfm.pack.tile";
   name += transposed ? ".transposed" : ".rows";
-  if (packing.fromBf16)
-    name += ".bf16";
+  name += packing.fromName();
   return kb.sharedFunction(
       name, types, [&](KernelBuilder &kb, ValueRange args) {
         Value source = args[0], stride = args[1], k = args[2], rows = args[3],
               panel = args[4], stepLength = args[5];
-        Type element = packing.fromBf16 ? kb.bf16Type : kb.f32Type;
+        Type element = packing.element(kb);
         auto elements = [&](int64_t count) {
           return VectorType::get({count}, element);
         };

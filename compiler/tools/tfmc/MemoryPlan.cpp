@@ -72,6 +72,22 @@ static BytesByType sorted(const std::map<std::string, int64_t> &byType) {
   return list;
 }
 
+/// Adds the `bytes` of all parameters, which may be of several types; what
+/// fills up lines and regions counts with the type of most of them.
+static void addParameters(mlir::ModuleOp module, int64_t bytes,
+                          std::map<std::string, int64_t> &byType) {
+  for (auto param : module.getOps<ParamOp>()) {
+    int64_t own = contiguousView(param.getTensorType()).numBytes();
+    byType[dtypeOf(param.getTensorType().getElementType())] += own;
+    bytes -= own;
+  }
+  if (byType.empty())
+    return;
+  auto most = llvm::max_element(
+      byType, [](const auto &a, const auto &b) { return a.second < b.second; });
+  most->second += bytes;
+}
+
 /// Bytes that an activation takes while it is alive.
 static int64_t liveBytes(sched::BufferOp buffer) {
   return llvm::alignTo(buffer.getBytes(), bufferAlignment);
@@ -183,7 +199,7 @@ MemoryReport tfm::planModelMemory(mlir::ModuleOp module,
                                   const KernelTarget &target,
                                   FlopsReport *flops) {
   MemoryReport memory;
-  if (mlir::FailureOr<mlir::FloatType> precision = trainingPrecision(module);
+  if (mlir::FailureOr<mlir::FloatType> precision = precisionOf(module);
       succeeded(precision))
     memory.precision = dtypeOf(*precision);
   memory.target = target.kind();
@@ -206,8 +222,12 @@ MemoryReport tfm::planModelMemory(mlir::ModuleOp module,
   for (auto buffer : module.getOps<sched::BufferOp>()) {
     // What products read of parameters is counted with them.
     bool isCopy = buffer.getKind() == sched::BufferKind::ParameterCopy;
-    types.add(buffer, buffer.getBytes(),
-              byType[isCopy ? sched::BufferKind::Parameter : buffer.getKind()]);
+    if (buffer.getKind() == sched::BufferKind::Parameter)
+      addParameters(module, buffer.getBytes(), byType[buffer.getKind()]);
+    else
+      types.add(
+          buffer, buffer.getBytes(),
+          byType[isCopy ? sched::BufferKind::Parameter : buffer.getKind()]);
     switch (buffer.getKind()) {
     case sched::BufferKind::Parameter:
     case sched::BufferKind::ParameterCopy:

@@ -197,7 +197,7 @@ static bool generates(mlir::func::FuncOp forward) {
 
 /// Whether a build of the model computes with what its file says, f32.
 static bool computesInSingle(mlir::ModuleOp module) {
-  mlir::FailureOr<mlir::FloatType> precision = trainingPrecision(module);
+  mlir::FailureOr<mlir::FloatType> precision = precisionOf(module);
   return failed(precision) || precision->isF32();
 }
 

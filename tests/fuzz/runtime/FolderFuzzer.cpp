@@ -170,7 +170,9 @@ public:
 
   void fill(float value) {
     for (const tfm_parameter &parameter : model.parameters())
-      std::ranges::fill(model.writeValue(parameter).values(), value);
+      model.setValue(parameter, [&](std::span<float> values) {
+        std::ranges::fill(values, value);
+      });
   }
   bool allAre(float value) {
     return std::ranges::all_of(

@@ -10,12 +10,14 @@
 #include "compiler/dialect/TfmDialect.h"
 #include "compiler/driver/Compile.h"
 #include "compiler/driver/Pipelines.h"
+#include "runtime/float16.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Support/SmallVectorMemoryBuffer.h"
 #include "llvm/Support/TargetSelect.h"
 #include <condition_variable>
 #include <cstdlib>
+#include <cstring>
 #include <mutex>
 #include <thread>
 
@@ -122,9 +124,23 @@ void CompiledModel::setParameter(llvm::StringRef symbol,
                                  const oracle::Tensor &value) {
   copiesAreStale = variant->copies.bytes != 0;
   auto param = schedule.get().lookupSymbol<ParamOp>(symbol);
-  float *to = region(sched::BufferKind::Parameter).data() + elementOf(param);
-  for (size_t i = 0; i < value.data.size(); ++i)
-    to[i] = static_cast<float>(value.data[i]);
+  auto offset = param->getAttrOfType<mlir::IntegerAttr>("sched.offset");
+  mlir::Type element = param.getTensorType().getElementType();
+  auto *region = reinterpret_cast<char *>(
+                     this->region(sched::BufferKind::Parameter).data()) +
+                 offset.getInt();
+  for (double number : value.data) {
+    auto store = [&](auto stored) {
+      std::memcpy(region, &stored, sizeof stored);
+      region += sizeof stored;
+    };
+    if (element.isBF16())
+      store(toBFloat16(static_cast<float>(number)));
+    else if (element.isInteger(8))
+      store(static_cast<int8_t>(number));
+    else
+      store(static_cast<float>(number));
+  }
 }
 
 oracle::Tensor CompiledModel::slot(llvm::StringRef symbol,

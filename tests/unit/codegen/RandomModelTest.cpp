@@ -17,6 +17,7 @@
 #include "compiler/driver/Compile.h"
 #include "compiler/frontend/Frontend.h"
 #include "compiler/transforms/Passes.h"
+#include "runtime/quantise.h"
 #include "tests/unit/codegen/CompiledModel.h"
 #include "tests/unit/codegen/ExpectCompiled.h"
 
@@ -46,7 +47,9 @@ struct Expected {
   std::vector<double> carried, tolerances;
 };
 
-enum class Precision { F32, Bf16 };
+/// What a build computes in, and what it stores weights in; in the latter two
+/// it does not train.
+enum class Precision { F32, Bf16, Bf16Weights, Int8Weights };
 
 class Trial {
 public:
@@ -54,6 +57,10 @@ public:
       : random(seed), precision(precision), model(randomModel(seed)) {
     if (precision == Precision::Bf16)
       model.text.insert(model.text.find("train {") + 7, " precision = bf16,");
+    else if (precision == Precision::Bf16Weights)
+      model.text += "generate { weights = bf16 }\n";
+    else if (precision == Precision::Int8Weights)
+      model.text += "generate { weights = int8 }\n";
   }
 
   void run() {
@@ -70,19 +77,42 @@ public:
     }
     mlir::PassManager passes(&context);
     passes.addPass(createDifferentiatePass());
+    passes.addPass(createStoreWeightsPass());
     passes.addPass(createMixedPrecisionPass());
     ASSERT_TRUE(succeeded(passes.run(*reference)));
     ASSERT_TRUE(succeeded(mlir::verify(*reference)));
+    for (auto param : reference->getOps<ParamOp>())
+      if (param.getScale())
+        quantiseParameter(param);
     ASSERT_TRUE(succeeded(prepare(*subject, nativeTarget())));
     ASSERT_TRUE(succeeded(mlir::verify(*subject)));
     compiled = std::make_unique<CompiledModel>(*subject);
     for (auto &entry : environment.parameters)
       compiled->setParameter(entry.getKey(), entry.getValue());
-    training();
+    if (precision == Precision::F32 || precision == Precision::Bf16)
+      training();
     generation();
   }
 
 private:
+  /// As a checkpoint is when it is loaded.
+  void quantiseParameter(ParamOp param) {
+    Tensor &value = environment.parameters[param.getSymName()];
+    std::vector<float> values(value.data.begin(), value.data.end());
+    int64_t stacked = param.getNumStackedDims();
+    OutputRows rows(value.shape,
+                    stacked + static_cast<int64_t>(*param.getOutputAxis()));
+    std::vector<int8_t> integers(values.size());
+    std::vector<float> scales(rows.outputs());
+    quantise(values, rows, 0, rows.outputs(), integers, scales);
+    llvm::ArrayRef<int64_t> shape = param.getTensorType().getShape();
+    value =
+        Tensor(shape, std::vector<double>(integers.begin(), integers.end()));
+    environment.parameters[*param.getScale()] = Tensor(
+        shape.drop_back(), std::vector<double>(scales.begin(), scales.end()));
+    ++quantised;
+  }
+
   mlir::OwningOpRef<mlir::ModuleOp> parse() {
     SourceManager sources;
     Diagnostics diags(sources);
@@ -238,7 +268,7 @@ private:
     double times, share;
   };
   Rounding rounding() const {
-    if (precision == Precision::Bf16)
+    if (precision == Precision::Bf16 || precision == Precision::Bf16Weights)
       return {-13, 4, 2e-3};
     return {-24, 64, 1e-5};
   }
@@ -254,15 +284,15 @@ private:
   std::unique_ptr<CompiledModel> compiled;
 
 public:
-  /// How many models had their gradients compared, and how many generated with
-  /// a cache.
-  static inline unsigned compared = 0, cached = 0;
+  /// How many models had their gradients compared, how many generated with a
+  /// cache, and how many parameters were of integers.
+  static inline unsigned compared = 0, cached = 0, quantised = 0;
 };
 
 class RandomModels : public testing::TestWithParam<Precision> {};
 
 TEST_P(RandomModels, TrainAndGenerate) {
-  Trial::compared = Trial::cached = 0;
+  Trial::compared = Trial::cached = Trial::quantised = 0;
   unsigned first = 0, count = 16;
   if (const char *seeds = std::getenv("TFM_RANDOM_MODELS"))
     ASSERT_EQ(std::sscanf(seeds, "%u:%u", &first, &count), 2);
@@ -272,14 +302,31 @@ TEST_P(RandomModels, TrainAndGenerate) {
     if (HasFatalFailure())
       return;
   }
-  EXPECT_GT(Trial::compared, count / 4);
+  if (GetParam() == Precision::F32 || GetParam() == Precision::Bf16)
+    EXPECT_GT(Trial::compared, count / 4);
+  if (GetParam() == Precision::Int8Weights)
+    EXPECT_GT(Trial::quantised, count);
   EXPECT_GT(Trial::cached, count / 8);
 }
 
+std::string nameOf(const testing::TestParamInfo<Precision> &info) {
+  switch (info.param) {
+  case Precision::F32:
+    return "f32";
+  case Precision::Bf16:
+    return "bf16";
+  case Precision::Bf16Weights:
+    return "bf16Weights";
+  case Precision::Int8Weights:
+    return "int8Weights";
+  }
+  return "";
+}
+
 INSTANTIATE_TEST_SUITE_P(Precisions, RandomModels,
-                         testing::Values(Precision::F32, Precision::Bf16),
-                         [](const auto &info) {
-                           return info.param == Precision::F32 ? "f32" : "bf16";
-                         });
+                         testing::Values(Precision::F32, Precision::Bf16,
+                                         Precision::Bf16Weights,
+                                         Precision::Int8Weights),
+                         nameOf);
 
 } // namespace

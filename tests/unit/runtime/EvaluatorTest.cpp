@@ -29,9 +29,10 @@ struct Bench {
   /// Makes `then` what follows `before`.
   void teach(char before, char then) {
     // The processors' device writes in place, so what was taught stays.
-    model.writeValue(model.parameters()[0])
-        .values()[14 * tokenizer->ids({&before, 1})[0] +
-                  tokenizer->ids({&then, 1})[0]] = 20;
+    model.setValue(model.parameters()[0], [&](std::span<float> table) {
+      table[14 * tokenizer->ids({&before, 1})[0] +
+            tokenizer->ids({&then, 1})[0]] = 20;
+    });
   }
 
   test::ToyModel toy;

@@ -284,10 +284,10 @@ TEST(WholeSequence, SlidesOverTheNewestTokens) {
   CpuDevice device(1);
   Model model(toy.descriptor(), device);
   // After token i comes i + 1.
-  PendingWrite<float> write = model.writeValue(model.parameters()[0]);
-  std::span<float> table = write.values();
-  for (int i = 0; i < 14; ++i)
-    table[i * 14 + (i + 1) % 14] = 5;
+  model.setValue(model.parameters()[0], [](std::span<float> table) {
+    for (int i = 0; i < 14; ++i)
+      table[i * 14 + (i + 1) % 14] = 5;
+  });
   std::unique_ptr<LogitsSource> source = wholeSequence(model, 0);
   EXPECT_EQ(source->context(), 5);
   EXPECT_EQ(source->vocabulary(), 14);

@@ -332,6 +332,7 @@ ToyModel::ToyModel(const ToyShape &shape, std::string recipe)
                      .dtype = TFM_F32,
                      .rank = 2,
                      .shape = p.tableShape,
+                     .output_axis = -1,
                      .trainable = 1,
                      .decayed = 1,
                      .init = TFM_INIT_NORMAL,
@@ -339,11 +340,13 @@ ToyModel::ToyModel(const ToyShape &shape, std::string recipe)
                      .aliases = nullptr,
                      .init_args = {0.0, 0.02},
                      .init_stream = 1};
-  p.places[0] = {l.table, l.tableGradient, {l.tableMean, l.tableSquare}};
+  p.places[0] = {
+      l.table, TFM_NONE, l.tableGradient, {l.tableMean, l.tableSquare}};
   p.parameters[1] = {.name = "bias",
                      .dtype = TFM_F32,
                      .rank = 1,
                      .shape = p.biasShape,
+                     .output_axis = -1,
                      .trainable = 1,
                      .decayed = 0,
                      .init = TFM_INIT_ZEROS,
@@ -351,7 +354,7 @@ ToyModel::ToyModel(const ToyShape &shape, std::string recipe)
                      .aliases = nullptr,
                      .init_args = {0.0, 0.0},
                      .init_stream = 2};
-  p.places[1] = {l.bias, l.biasGradient, {l.biasMean, l.biasSquare}};
+  p.places[1] = {l.bias, TFM_NONE, l.biasGradient, {l.biasMean, l.biasSquare}};
   auto function = [](const char *name, auto run, auto &inputs,
                      int32_t inputCount, auto &outputs, int32_t outputCount) {
     return tfm_function{name,    run, inputCount, outputCount, inputs,

@@ -1,0 +1,281 @@
+//===- StoreWeights.cpp - weights as generation reads them ----------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Generation reads every weight once for a token, so it is as fast as weights
+// are small. What may be stored in fewer bits is what products read as their
+// second operand, and tables of rows: biases and norms are few, and stay f32.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/dialect/Programs.h"
+#include "compiler/dialect/TfmBuilder.h"
+#include "compiler/transforms/Optimizer.h"
+#include "compiler/transforms/Passes.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/STLExtras.h"
+#include <numeric>
+
+namespace tfm {
+#define GEN_PASS_DEF_STOREWEIGHTSPASS
+#include "compiler/transforms/Passes.h.inc"
+} // namespace tfm
+
+using namespace mlir;
+using namespace tfm;
+
+namespace {
+
+/// Whether `op` swaps the last two axes, and no others.
+bool swapsLastAxes(TransposeOp op) {
+  SmallVector<int64_t> swapped(op.getPermutation().size());
+  if (swapped.size() < 2)
+    return false;
+  std::iota(swapped.begin(), swapped.end(), 0);
+  std::swap(swapped.back(), swapped[swapped.size() - 2]);
+  return llvm::equal(op.getPermutation(), swapped);
+}
+
+/// The products and gathers that read a parameter, in repeats, too, and however
+/// its last two axes are swapped on the way.
+class Readers {
+public:
+  explicit Readers(ParamOp param) : layerRank(layerRankOf(param)) {}
+
+  static int64_t layerRankOf(ParamOp param) {
+    return param.getTensorType().getRank() - param.getNumStackedDims();
+  }
+
+  /// Follows `value`, the parameter or one layer of it. False where something
+  /// else reads it, or its readers differ in where they have outputs.
+  bool follow(Value value, bool isSwapped = false) {
+    return llvm::all_of(value.getUses(), [&](OpOperand &use) {
+      Operation *op = use.getOwner();
+      if (auto repeat = dyn_cast<RepeatOp>(op)) {
+        unsigned number = use.getOperandNumber();
+        return number >= repeat.getCarried().size() &&
+               follow(repeat.getBlock()->getArgument(1 + number), isSwapped);
+      }
+      if (auto transpose = dyn_cast<TransposeOp>(op))
+        return swapsLastAxes(transpose) && follow(transpose.getY(), !isSwapped);
+      int64_t rank = tensorType(value).getRank();
+      if (auto product = dyn_cast<MatmulOp>(op)) {
+        if (use.getOperandNumber() != 1 || rank != layerRank)
+          return false;
+        return add(use, rank - (product.getTransposeB() != isSwapped ? 2 : 1));
+      }
+      if (isa<GatherOp>(op) && use.getOperandNumber() == 0)
+        return rank == 2 && layerRank == 2 && !isSwapped && add(use, 0);
+      return false;
+    });
+  }
+
+  ArrayRef<OpOperand *> all() const { return readers; }
+  /// Of the parameter, where something reads it.
+  std::optional<int64_t> outputAxis() const { return axis; }
+
+private:
+  bool add(OpOperand &use, int64_t outputs) {
+    readers.push_back(&use);
+    bool agrees = !axis || *axis == outputs;
+    axis = outputs;
+    return agrees;
+  }
+
+  int64_t layerRank;
+  SmallVector<OpOperand *> readers;
+  std::optional<int64_t> axis;
+};
+
+/// Stores one parameter in another type.
+class Storer {
+public:
+  Storer(ParamOp param, Type element)
+      : param(param), element(element), b(param.getContext()) {}
+
+  void run(ArrayRef<GetParamOp> gets, ArrayRef<OpOperand *> readers) {
+    RankedTensorType type = param.getTensorType();
+    if (element.isInteger(8)) {
+      SmallVector<int64_t> shape(type.getShape());
+      if (static_cast<int64_t>(*param.getOutputAxis()) ==
+          Readers::layerRankOf(param) - 1)
+        std::swap(shape.back(), shape[shape.size() - 2]);
+      type = RankedTensorType::get(shape, type.getElementType());
+      addScale(type.clone(ArrayRef<int64_t>(shape).drop_back()));
+    }
+    param.setType(type.clone(element));
+    for (GetParamOp get : gets)
+      retype(get);
+    for (OpOperand *reader : readers)
+      rewrite(*reader);
+    for (TransposeOp transpose : llvm::reverse(transposes))
+      transpose.erase();
+  }
+
+private:
+  void addScale(RankedTensorType type) {
+    b.setInsertionPointAfter(param);
+    DictionaryAttr zeros =
+        b.getDictionaryAttr(b.getNamedAttr("kind", b.getStringAttr("zeros")));
+    auto scale = ParamOp::create(
+        b, param.getLoc(), (param.getSymName() + ".scale").str(), type,
+        b.getStrArrayAttr({}), zeros, /*trainable=*/false,
+        /*names=*/ArrayAttr(),
+        /*aliases=*/ArrayAttr(), /*output_axis=*/IntegerAttr(),
+        /*scale=*/FlatSymbolRefAttr());
+    param.setScaleAttr(FlatSymbolRefAttr::get(scale));
+  }
+
+  /// `get`, and every argument that it is inside of repeats, gets the new type;
+  /// beside it there is its scale from here on.
+  void retype(GetParamOp get) {
+    get.getValue().setType(param.getTensorType());
+    if (std::optional<StringRef> scale = param.getScale()) {
+      b.setInsertionPointAfter(get);
+      auto table = SymbolTable::lookupNearestSymbolFrom<ParamOp>(
+          param, param.getScaleAttr());
+      scales[get.getValue()] = GetParamOp::create(
+          b, get.getLoc(), table.getTensorType(), param.getScaleAttr());
+    }
+    retypeUses(get.getValue());
+  }
+
+  void retypeUses(Value value) {
+    SmallVector<OpOperand *> uses;
+    for (OpOperand &use : value.getUses())
+      uses.push_back(&use);
+    for (OpOperand *use : uses) {
+      if (auto repeat = dyn_cast<RepeatOp>(use->getOwner()))
+        enter(repeat, use->getOperandNumber(), value);
+      else if (auto transpose = dyn_cast<TransposeOp>(use->getOwner()))
+        pass(transpose, value);
+    }
+  }
+
+  void enter(RepeatOp repeat, unsigned number, Value value) {
+    Block *body = repeat.getBlock();
+    BlockArgument argument = body->getArgument(1 + number);
+    unsigned stackedEnd =
+        repeat.getCarried().size() + repeat.getStacked().size();
+    bool isStacked = number < stackedEnd;
+    auto inside = [&](Value outside) {
+      RankedTensorType type = tensorType(outside);
+      return isStacked ? type.clone(type.getShape().drop_front()) : type;
+    };
+    argument.setType(inside(value));
+    if (Value scale = scales.lookup(value)) {
+      Type type = inside(scale);
+      Location loc = argument.getLoc();
+      if (isStacked) {
+        repeat.getStackedMutable().append(scale);
+        scales[argument] = body->insertArgument(1 + stackedEnd, type, loc);
+      } else {
+        repeat.getSharedMutable().append(scale);
+        scales[argument] = body->addArgument(type, loc);
+      }
+    }
+    retypeUses(argument);
+  }
+
+  void pass(TransposeOp transpose, Value value) {
+    if (Value scale = scales.lookup(value)) {
+      scales[transpose.getY()] = scale;
+      transposes.push_back(transpose);
+    } else {
+      transpose.getY().setType(tensorType(transpose.getY()).clone(element));
+    }
+    retypeUses(transpose.getY());
+  }
+
+  void rewrite(OpOperand &reader) {
+    Operation *op = reader.getOwner();
+    Value weight = reader.get();
+    Value scale = scales.lookup(weight);
+    b.setInsertionPointAfter(op);
+    TfmBuilder build{b, op->getLoc()};
+    Type f32 = b.getF32Type();
+    Value result = op->getResult(0);
+    RankedTensorType type = tensorType(result);
+    if (auto gather = dyn_cast<GatherOp>(op)) {
+      Value rows = GatherOp::create(b, op->getLoc(), weight, gather.getIds());
+      Value wide = build.cast(rows, f32);
+      if (scale) {
+        Value each = GatherOp::create(b, op->getLoc(), scale, gather.getIds());
+        SmallVector<int64_t> shape(tensorType(each).getShape());
+        shape.push_back(1);
+        each = build.reshape(each, RankedTensorType::get(shape, f32));
+        wide = build.mul(wide, build.broadcast(each, type));
+      }
+      replace(op, wide);
+      return;
+    }
+    auto product = cast<MatmulOp>(op);
+    if (!scale) {
+      b.setInsertionPoint(op);
+      reader.set(build.cast(weight, f32));
+      return;
+    }
+    Value sums = MatmulOp::create(b, op->getLoc(), product.getA(),
+                                  source(weight), product.getTransposeA(),
+                                  /*transpose_b=*/true);
+    SmallVector<int64_t> shape(tensorType(scale).getShape());
+    shape.insert(shape.end() - 1, 1);
+    Value each = build.reshape(scale, RankedTensorType::get(shape, f32));
+    replace(op, build.mul(sums, build.broadcast(each, type)));
+  }
+
+  /// What a transpose swapped.
+  static Value source(Value weight) {
+    while (auto transpose = weight.getDefiningOp<TransposeOp>())
+      weight = transpose.getX();
+    return weight;
+  }
+
+  /// `value` in place of the result of `op`, with its name in the user's words.
+  static void replace(Operation *op, Value value) {
+    value.getDefiningOp()->setDiscardableAttrs(
+        op->getDiscardableAttrDictionary());
+    op->getResult(0).replaceAllUsesWith(value);
+    op->erase();
+  }
+
+  ParamOp param;
+  Type element;
+  OpBuilder b;
+  /// Of the forms that the parameter has in functions and repeats.
+  llvm::DenseMap<Value, Value> scales;
+  /// Of what is stored as products read it: they go.
+  SmallVector<TransposeOp> transposes;
+};
+
+struct StoreWeightsPass : tfm::impl::StoreWeightsPassBase<StoreWeightsPass> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    FailureOr<Type> element = weightsOfGeneration(module);
+    if (failed(element))
+      return signalPassFailure();
+    llvm::DenseMap<StringAttr, SmallVector<GetParamOp>> gets;
+    module.walk([&](GetParamOp get) {
+      gets[get.getParamAttr().getAttr()].push_back(get);
+    });
+    for (auto param : llvm::to_vector(module.getOps<ParamOp>())) {
+      ArrayRef<GetParamOp> own = gets[param.getSymNameAttr()];
+      Readers readers(param);
+      if (Readers::layerRankOf(param) < 2 ||
+          !llvm::all_of(
+              own,
+              [&](GetParamOp get) { return readers.follow(get.getValue()); }) ||
+          !readers.outputAxis())
+        continue;
+      param.setOutputAxis(*readers.outputAxis());
+      if (!element->isF32())
+        Storer(param, *element).run(own, readers.all());
+    }
+  }
+};
+
+} // namespace

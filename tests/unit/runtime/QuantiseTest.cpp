@@ -1,0 +1,101 @@
+//===- QuantiseTest.cpp - weights in 8 bits -----------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/quantise.h"
+
+#include <cmath>
+#include <gtest/gtest.h>
+#include <limits>
+#include <random>
+#include <vector>
+
+namespace tfm {
+namespace {
+
+struct Quantised {
+  std::vector<int8_t> integers;
+  std::vector<float> scales;
+};
+
+Quantised quantised(const std::vector<float> &values, const OutputRows &rows,
+                    size_t pieces = 1) {
+  Quantised result{std::vector<int8_t>(values.size()),
+                   std::vector<float>(rows.outputs())};
+  for (size_t i = 0; i < pieces; ++i)
+    quantise(values, rows, rows.outputs() * i / pieces,
+             rows.outputs() * (i + 1) / pieces, result.integers, result.scales);
+  return result;
+}
+
+// Every shape: outputs in rows and in columns, matrices behind each other, odd
+// numbers of both, more columns than go in one block.
+TEST(Quantise, IsNoFartherThanHalfAStep) {
+  std::mt19937 random(1);
+  std::normal_distribution<float> normal(0, 0.02f);
+  std::vector<std::vector<int64_t>> shapes = {
+      {1, 1}, {1, 7}, {7, 1}, {5, 3}, {131, 67}, {3, 5, 129}, {2, 2, 70, 3}};
+  for (const std::vector<int64_t> &shape : shapes)
+    for (int64_t fromEnd : {1, 2}) {
+      auto rank = static_cast<int64_t>(shape.size());
+      OutputRows rows(shape, rank - fromEnd);
+      std::vector<float> values(rows.outputs() * rows.terms());
+      for (float &value : values)
+        value = normal(random);
+      Quantised found = quantised(values, rows);
+      EXPECT_EQ(quantised(values, rows, 3).integers, found.integers);
+      EXPECT_EQ(quantised(values, rows, 3).scales, found.scales);
+      std::vector<float> back(values.size());
+      dequantise(found.integers, found.scales, rows, back);
+      // Where an element lies, written out.
+      auto inner = static_cast<size_t>(shape[rank - 1]);
+      auto outer = static_cast<size_t>(shape[rank - 2]);
+      for (size_t at = 0; at < values.size(); ++at) {
+        size_t matrix = at / (inner * outer), x = at / inner % outer,
+               y = at % inner;
+        bool isLast = fromEnd == 1;
+        size_t output = isLast ? matrix * inner + y : matrix * outer + x;
+        size_t term = isLast ? x : y;
+        float scale = found.scales[output];
+        EXPECT_LE(std::abs(back[at] - values[at]), scale * 0.5001f);
+        EXPECT_EQ(back[at],
+                  scale * static_cast<float>(
+                              found.integers[output * rows.terms() + term]));
+      }
+    }
+}
+
+TEST(Quantise, UsesTheWholeRange) {
+  OutputRows rows(std::vector<int64_t>{2, 4}, 0);
+  Quantised found = quantised({-2, 1, 0.5f, 0, 3, 1.5f, -3, 0.1f}, rows);
+  EXPECT_EQ(found.scales, (std::vector<float>{2 / 127.0f, 3 / 127.0f}));
+  // 63.5 and 31.75, of two the even one.
+  EXPECT_EQ(found.integers,
+            (std::vector<int8_t>{-127, 64, 32, 0, 127, 64, -127, 4}));
+}
+
+TEST(Quantise, ZerosAndWhatIsNearlySoHaveTheScaleZero) {
+  OutputRows rows(std::vector<int64_t>{3, 2}, 0);
+  float tiny = std::numeric_limits<float>::denorm_min();
+  Quantised found = quantised({0, -0.0f, tiny, -1e-38f, 1e-30f, 0}, rows);
+  EXPECT_EQ(found.integers, (std::vector<int8_t>{0, 0, 0, 0, 127, 0}));
+  EXPECT_EQ(found.scales[0], 0);
+  EXPECT_EQ(found.scales[1], 0);
+  EXPECT_GT(found.scales[2], 0);
+}
+
+TEST(Quantise, TheLargestNumbersStayFinite) {
+  OutputRows rows(std::vector<int64_t>{1, 2}, 0);
+  float most = std::numeric_limits<float>::max();
+  Quantised found = quantised({most, -most}, rows);
+  EXPECT_EQ(found.integers, (std::vector<int8_t>{127, -127}));
+  std::vector<float> back(2);
+  dequantise(found.integers, found.scales, rows, back);
+  EXPECT_TRUE(std::isfinite(back[0]) && std::isfinite(back[1]));
+}
+
+} // namespace
+} // namespace tfm
