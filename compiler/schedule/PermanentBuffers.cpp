@@ -50,7 +50,8 @@ PermanentBuffers::PermanentBuffers(ModuleOp module,
   bool isTrained = findProgram(module, ProgramKind::Train) != nullptr;
   if (!hasCopies && !isTrained)
     return;
-  int64_t size = elementBytes(typeOfParameters(module));
+  Type element = typeOfParameters(module);
+  int64_t size = element ? elementBytes(element) : 1;
   sizes = regionSizes(module, rule.decayMinRank);
   if (hasCopies)
     copies = add(BufferKind::ParameterCopy, "copies",
