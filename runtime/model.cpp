@@ -15,7 +15,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
 #include <fmt/format.h>
+#include <limits>
+#include <mutex>
 
 namespace tfm {
 
@@ -171,51 +174,136 @@ const tfm_buffer &Model::output(const tfm_function &function,
   return required(findOutput(function, name), function, name);
 }
 
-void Model::setValue(const tfm_parameter &parameter,
-                     const std::function<void(std::span<float>)> &fill) {
+namespace {
+
+/// Calls `work` with parts of [0, total) that begin at multiples of `unit`, on
+/// all threads of a device; of small ones on this thread alone. Throws what it
+/// throws, of the first part that does.
+void inParts(Device &device, size_t total, size_t unit,
+             const std::function<void(size_t first, size_t last)> &work) {
+  constexpr size_t few = size_t{1} << 16;
+  if (total <= few)
+    return work(0, total);
+  struct Shared {
+    const std::function<void(size_t, size_t)> &work;
+    size_t total, unit;
+    std::mutex mutex;
+    int64_t failed = std::numeric_limits<int64_t>::max();
+    std::exception_ptr failure;
+  } shared{work, total, unit, {}, std::numeric_limits<int64_t>::max(), {}};
+  auto share = [](void *context, tfm_thread *thread) {
+    auto &shared = *static_cast<Shared *>(context);
+    auto count = static_cast<size_t>(thread->count);
+    size_t units = (shared.total + shared.unit - 1) / shared.unit;
+    for (int64_t piece; (piece = thread->claim(thread)) >= 0;) {
+      auto index = static_cast<size_t>(piece);
+      size_t first = units * index / count * shared.unit;
+      size_t last =
+          std::min(shared.total, units * (index + 1) / count * shared.unit);
+      try {
+        shared.work(first, last);
+      } catch (...) {
+        std::lock_guard lock(shared.mutex);
+        if (piece < shared.failed) {
+          shared.failed = piece;
+          shared.failure = std::current_exception();
+        }
+      }
+    }
+  };
+  device.runOnHost(share, &shared);
+  if (shared.failure)
+    std::rethrow_exception(shared.failure);
+}
+
+OutputRows outputRows(const tfm_parameter &parameter) {
+  return {{parameter.shape, static_cast<size_t>(parameter.rank)},
+          parameter.output_axis};
+}
+
+/// Elements that a thread converts at a time.
+constexpr size_t converted = size_t{1} << 16;
+
+} // namespace
+
+void Model::setValue(const tfm_parameter &parameter, const Elements &source) {
   copiesAreStale = find(TFM_REFRESH) != nullptr;
   size_t count = elements(parameter.rank, parameter.shape);
   if (parameter.dtype == TFM_F32) {
-    fill(memory->write<float>(place(parameter).value, count).values());
-    return;
+    PendingWrite<float> to =
+        memory->write<float>(place(parameter).value, count);
+    inParts(*memory, count, 4, [&](size_t first, size_t last) {
+      source(first, to.values().subspan(first, last - first));
+    });
+  } else if (parameter.dtype == TFM_BF16) {
+    PendingWrite<uint16_t> to =
+        memory->write<uint16_t>(place(parameter).value, count);
+    inParts(*memory, count, 4, [&](size_t first, size_t last) {
+      std::vector<float> room(std::min(converted, last - first));
+      for (size_t at = first; at < last; at += converted) {
+        std::span<float> some =
+            std::span(room).first(std::min(converted, last - at));
+        source(at, some);
+        std::ranges::transform(some, to.values().begin() + at, toBFloat16);
+      }
+    });
+  } else {
+    quantiseInto(parameter, source);
   }
-  std::vector<float> values(count);
-  fill(values);
-  store(values, parameter);
 }
 
-void Model::store(std::span<const float> values,
-                  const tfm_parameter &parameter) {
-  const tfm_place &to = place(parameter);
-  if (parameter.dtype == TFM_BF16) {
-    std::ranges::transform(
-        values,
-        memory->write<uint16_t>(to.value, values.size()).values().begin(),
-        toBFloat16);
+void Model::quantiseInto(const tfm_parameter &parameter,
+                         const Elements &source) {
+  const tfm_place &place = this->place(parameter);
+  OutputRows rows = outputRows(parameter);
+  size_t terms = rows.terms();
+  PendingWrite<int8_t> integers =
+      memory->write<int8_t>(place.value, rows.outputs() * terms);
+  PendingWrite<float> scales =
+      memory->write<float>(place.scale, rows.outputs());
+  if (!rows.areContiguous()) {
+    // The terms of an output are all over the tensor.
+    std::vector<float> values(rows.outputs() * terms);
+    inParts(*memory, values.size(), 4, [&](size_t first, size_t last) {
+      source(first, std::span(values).subspan(first, last - first));
+    });
+    inParts(*memory, rows.outputs() * terms, 64 * terms,
+            [&](size_t first, size_t last) {
+              quantise(values, rows, first / terms, last / terms,
+                       integers.values(), scales.values());
+            });
     return;
   }
-  OutputRows rows({parameter.shape, static_cast<size_t>(parameter.rank)},
-                  parameter.output_axis);
-  PendingWrite<int8_t> quantised =
-      memory->write<int8_t>(to.value, values.size());
-  PendingWrite<float> scales = memory->write<float>(to.scale, rows.outputs());
-  struct Work {
-    std::span<const float> values;
-    const OutputRows &rows;
-    std::span<int8_t> quantised;
-    std::span<float> scales;
-  } work = {values, rows, quantised.values(), scales.values()};
-  // A piece is some of the outputs.
-  auto share = [](void *context, tfm_thread *thread) {
-    auto &[values, rows, quantised, scales] = *static_cast<Work *>(context);
-    auto count = static_cast<uint64_t>(thread->count);
-    for (int64_t piece; (piece = thread->claim(thread)) >= 0;) {
-      auto index = static_cast<uint64_t>(piece);
-      quantise(values, rows, rows.outputs() * index / count,
-               rows.outputs() * (index + 1) / count, quantised, scales);
-    }
-  };
-  memory->runOnHost(share, &work);
+  size_t some = (converted / terms + 4) / 4 * 4;
+  inParts(*memory, rows.outputs() * terms, 4 * terms,
+          [&](size_t first, size_t last) {
+            std::vector<float> room(some * terms);
+            for (size_t at = first; at < last; at += room.size()) {
+              std::span<float> values =
+                  std::span(room).first(std::min(room.size(), last - at));
+              source(at, values);
+              for (size_t i = 0; i < values.size(); i += terms)
+                quantise(values.subspan(i, terms),
+                         integers.values().data() + at + i,
+                         scales.values()[(at + i) / terms]);
+            }
+          });
+}
+
+void Model::setQuantised(const tfm_parameter &parameter, const Integers &source,
+                         std::span<const float> scales) {
+  size_t count = elements(parameter.rank, parameter.shape);
+  {
+    PendingWrite<int8_t> to =
+        memory->write<int8_t>(place(parameter).value, count);
+    inParts(*memory, count, 4, [&](size_t first, size_t last) {
+      source(first, to.values().subspan(first, last - first));
+    });
+  }
+  std::ranges::copy(scales,
+                    memory->write<float>(place(parameter).scale, scales.size())
+                        .values()
+                        .begin());
 }
 
 PendingRead<float> Model::readValue(const tfm_parameter &parameter) const {
@@ -228,8 +316,7 @@ PendingRead<float> Model::readValue(const tfm_parameter &parameter) const {
     std::ranges::transform(memory->read<uint16_t>(from.value, count).values(),
                            widened.begin(), fromBFloat16);
   } else {
-    OutputRows rows({parameter.shape, static_cast<size_t>(parameter.rank)},
-                    parameter.output_axis);
+    OutputRows rows = outputRows(parameter);
     PendingRead<int8_t> quantised = memory->read<int8_t>(from.value, count);
     PendingRead<float> scales = memory->read<float>(from.scale, rows.outputs());
     dequantise(quantised.values(), scales.values(), rows, widened);
@@ -288,7 +375,8 @@ std::vector<FloatTensor> parameterTensors(const Model &model) {
   for (const tfm_parameter &parameter : model.parameters())
     tensors.push_back(
         {parameter.name, shapeOf(parameter),
-         [&model, &parameter] { return model.readValue(parameter); }});
+         [&model, &parameter] { return model.readValue(parameter); },
+         parameter.output_axis});
   return tensors;
 }
 

@@ -110,11 +110,17 @@ public:
   const tfm_place &place(const tfm_parameter &parameter) const {
     return chosen->places[&parameter - model->parameters];
   }
-  /// Calls `fill` with room for the elements of a checkpoint's tensor, and
-  /// stores what it leaves there, rounded to the parameter's type; nothing
-  /// where it throws, but of an f32 what it has written by then.
-  void setValue(const tfm_parameter &parameter,
-                const std::function<void(std::span<float>)> &fill);
+  /// Stores a parameter, rounded to its type: `source` gives the elements of a
+  /// checkpoint's tensor, from one (a multiple of 4) on as many as there is
+  /// room for, each once, to all threads of the device at the same time. What
+  /// it throws is thrown here, of the elements that come first; the parameter
+  /// is then partly as it was.
+  using Elements = std::function<void(size_t first, std::span<float> room)>;
+  void setValue(const tfm_parameter &parameter, const Elements &source);
+  /// The same for a parameter of TFM_I8, as it is stored.
+  using Integers = std::function<void(size_t first, std::span<int8_t> room)>;
+  void setQuantised(const tfm_parameter &parameter, const Integers &source,
+                    std::span<const float> scales);
   /// As f32, which stay until the next read of a value that is stored in
   /// another type.
   PendingRead<float> readValue(const tfm_parameter &parameter) const;
@@ -135,7 +141,7 @@ private:
   /// logic_error.
   static size_t floatsOf(const tfm_parameter &parameter);
 
-  void store(std::span<const float> values, const tfm_parameter &parameter);
+  void quantiseInto(const tfm_parameter &parameter, const Elements &source);
 
   const tfm_model *model;
   const tfm_variant *chosen;

@@ -40,18 +40,6 @@ float inverseOf(float magnitude) {
   return magnitude < smallest ? 0 : largest / magnitude;
 }
 
-/// Outputs whose terms lie beside each other.
-void quantiseRow(const float *values, size_t terms, int8_t *quantised,
-                 float &scale) {
-  float magnitude = 0;
-  for (size_t i = 0; i < terms; ++i)
-    magnitude = std::max(magnitude, std::abs(values[i]));
-  scale = scaleOf(magnitude);
-  float inverse = inverseOf(magnitude);
-  for (size_t i = 0; i < terms; ++i)
-    quantised[i] = nearest(values[i] * inverse);
-}
-
 /// A few outputs that lie beside each other, term by term: cache lines of both
 /// sides are used whole.
 constexpr size_t block = 64;
@@ -72,6 +60,16 @@ void quantiseColumns(const float *values, size_t stride, size_t terms,
 }
 
 } // namespace
+
+void quantise(std::span<const float> terms, int8_t *quantised, float &scale) {
+  float magnitude = 0;
+  for (float term : terms)
+    magnitude = std::max(magnitude, std::abs(term));
+  scale = scaleOf(magnitude);
+  float inverse = inverseOf(magnitude);
+  for (size_t i = 0; i < terms.size(); ++i)
+    quantised[i] = nearest(terms[i] * inverse);
+}
 
 OutputRows::OutputRows(std::span<const int64_t> shape, int64_t axis) {
   size_t rank = shape.size();
@@ -94,7 +92,7 @@ void quantise(std::span<const float> values, const OutputRows &rows,
     const float *from = values.data() + rows.begin(output);
     int8_t *to = quantised.data() + output * terms;
     if (rows.areContiguous()) {
-      quantiseRow(from, terms, to, scales[output]);
+      quantise({from, terms}, to, scales[output]);
       ++output;
       continue;
     }

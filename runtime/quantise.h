@@ -18,8 +18,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 namespace tfm {
+
+/// In files: the type of a tensor of weights in 8 bits, and what the name of
+/// its scales ends with.
+inline constexpr std::string_view quantisedType = "I8";
+inline constexpr std::string_view scaleSuffix = ".scale";
 
 /// A tensor of weights [..., X, Y] as products see it: `outputs` rows of
 /// `terms`, wherever they lie. The axes before the last two count as outputs.
@@ -42,6 +48,9 @@ public:
 private:
   size_t rows, columns, inMatrix, step;
 };
+
+/// The terms of one output to as many integers and its scale.
+void quantise(std::span<const float> terms, int8_t *quantised, float &scale);
 
 /// The outputs from `first` to `last` of a tensor: `terms` integers each to
 /// `quantised`, [outputs, terms], and `scales`, [outputs]. Values must be

@@ -259,9 +259,14 @@ struct StoreWeightsPass : tfm::impl::StoreWeightsPassBase<StoreWeightsPass> {
     if (failed(element))
       return signalPassFailure();
     llvm::DenseMap<StringAttr, SmallVector<GetParamOp>> gets;
-    module.walk([&](GetParamOp get) {
-      gets[get.getParamAttr().getAttr()].push_back(get);
-    });
+    for (auto function : module.getOps<func::FuncOp>()) {
+      // Derivatives read weights in other ways, and no build has both.
+      if (function.getSymName() == nameOf(ProgramKind::Train))
+        continue;
+      function.walk([&](GetParamOp get) {
+        gets[get.getParamAttr().getAttr()].push_back(get);
+      });
+    }
     for (auto param : llvm::to_vector(module.getOps<ParamOp>())) {
       ArrayRef<GetParamOp> own = gets[param.getSymNameAttr()];
       Readers readers(param);

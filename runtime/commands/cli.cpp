@@ -238,7 +238,8 @@ std::string checkBias(const std::string &text) {
 const std::map<std::string, StoredType> storedTypes = {
     {"f32", StoredType::F32},
     {"bf16", StoredType::BF16},
-    {"f16", StoredType::F16}};
+    {"f16", StoredType::F16},
+    {"int8", StoredType::INT8}};
 
 void addGenerate(CLI::App &app, GenerateCommand &generate) {
   CLI::App *command = app.add_subcommand("generate", "continue a prompt");
@@ -357,7 +358,8 @@ void declare(CLI::App &app, Commands &commands) {
           [&commands](const std::string &name) {
             commands.exportation.dtype = storedTypes.at(name);
           },
-          "the type of the numbers: f32 (default), bf16 or f16")
+          "the type of the numbers: f32 (default), bf16, f16, or int8 for "
+          "weights")
       ->check(CLI::IsMember(storedTypes));
 
   CLI::App *bench = app.add_subcommand("bench", "time the model's functions");

@@ -18,6 +18,7 @@
 #include "runtime/files/weights.h"
 #include "runtime/float16.h"
 #include "runtime/progress.h"
+#include "runtime/quantise.h"
 #include "runtime/tokenizer/find_tokenizer.h"
 #include "runtime/tokenizer/utf8.h"
 
@@ -96,6 +97,17 @@ void requireWithin(const std::vector<FloatTensor> &tensors, StoredType type) {
           tensor.name, values[at], at, isHalf ? "f16" : "bf16",
           isHalf ? largestHalf : largestBFloat16, isHalf ? "bf16" : "f32"));
   }
+}
+
+/// Those that lie otherwise in 8 bits: the terms of an output together.
+std::vector<std::string>
+transposedNames(const std::vector<FloatTensor> &tensors) {
+  std::vector<std::string> names;
+  for (const FloatTensor &tensor : tensors)
+    if (tensor.outputAxis >= 0 &&
+        !OutputRows(tensor.shape, tensor.outputAxis).areContiguous())
+      names.push_back(tensor.name);
+  return names;
 }
 
 } // namespace
@@ -410,12 +422,14 @@ void exportWeights(const tfm_model &descriptor, const ExportCommand &command) {
     loadParameters(model, weights);
   }
   std::vector<FloatTensor> tensors = parameterTensors(model);
-  if (command.dtype != StoredType::F32)
+  std::map<std::string, std::string> metadata = {{"format", "pt"},
+                                                 {"model", descriptor.name}};
+  if (command.dtype == StoredType::INT8)
+    metadata["tfm.transposed"] = json(transposedNames(tensors)).dump();
+  else if (command.dtype != StoredType::F32)
     requireWithin(tensors, command.dtype);
   AtomicFile file(command.out);
-  writeSafetensors(file, tensors,
-                   {{"format", "pt"}, {"model", descriptor.name}},
-                   command.dtype);
+  writeSafetensors(file, tensors, metadata, command.dtype);
   file.commit();
 }
 

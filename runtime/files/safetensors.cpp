@@ -11,6 +11,7 @@
 #include "runtime/files/checksum.h"
 #include "runtime/files/system_call.h"
 #include "runtime/float16.h"
+#include "runtime/quantise.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -221,13 +222,22 @@ void SafetensorsReader::requireUnchangedHeader(std::string text) const {
 }
 
 void SafetensorsReader::requireUnchanged(const std::string &name,
-                                         const void *data, size_t size) const {
+                                         std::span<const char> data) const {
   auto expected = parsed.metadata.find(checksumPrefix + name);
   if (expected != parsed.metadata.end() &&
-      expected->second != checksumOf(data, size))
+      expected->second != checksumOf(data.data(), data.size()))
     throw InputError(filePath + " is damaged: the tensor " + name +
                      " is not what was written there (its checksum is that of "
                      "other bytes)");
+}
+
+void SafetensorsReader::requireUnchanged(const std::string &name,
+                                         const TensorEntry &entry) const {
+  if (!parsed.metadata.contains(checksumPrefix + name))
+    return;
+  std::vector<char> raw(entry.end - entry.begin);
+  readBytes(entry, 0, raw);
+  requireUnchanged(name, raw);
 }
 
 void SafetensorsReader::readAt(void *out, uint64_t size,
@@ -246,23 +256,38 @@ void SafetensorsReader::readAt(void *out, uint64_t size,
   }
 }
 
+void SafetensorsReader::readBytes(const TensorEntry &entry, uint64_t first,
+                                  std::span<char> out) const {
+  readAt(out.data(), out.size(), dataStart + entry.begin + first);
+}
+
 void SafetensorsReader::readFloats(const std::string &name,
                                    const TensorEntry &entry, float *out) const {
-  uint64_t position = dataStart + entry.begin;
-  uint64_t count = entry.elements();
-  if (entry.dtype == "F32") {
-    readAt(out, count * sizeof(float), position);
-    requireUnchanged(name, out, count * sizeof(float));
-    return;
-  }
-  std::vector<char> raw(count * elementBytes(entry.dtype));
-  readAt(raw.data(), raw.size(), position);
-  requireUnchanged(name, raw.data(), raw.size());
+  std::span<float> values(out, entry.elements());
+  readFloats(name, entry, 0, values);
+  if (entry.dtype == "F32")
+    requireUnchanged(
+        name, {reinterpret_cast<const char *>(out), values.size_bytes()});
+  else
+    requireUnchanged(name, entry);
+}
+
+void SafetensorsReader::readFloats(const std::string &name,
+                                   const TensorEntry &entry, uint64_t first,
+                                   std::span<float> out) const {
+  if (entry.dtype == "F32")
+    return readBytes(entry, first * sizeof(float),
+                     {reinterpret_cast<char *>(out.data()), out.size_bytes()});
   auto convert = [&]<typename Stored>(auto toFloat) {
-    for (uint64_t i = 0; i < count; ++i) {
-      Stored stored;
-      std::memcpy(&stored, raw.data() + i * sizeof stored, sizeof stored);
-      out[i] = toFloat(stored);
+    // What a processor's cache holds beside what becomes of it.
+    constexpr size_t most = size_t{1} << 15;
+    std::vector<Stored> raw(std::min(most, out.size()));
+    for (size_t at = 0; at < out.size(); at += most) {
+      size_t count = std::min(most, out.size() - at);
+      readBytes(entry, (first + at) * sizeof(Stored),
+                {reinterpret_cast<char *>(raw.data()), count * sizeof(Stored)});
+      for (size_t i = 0; i < count; ++i)
+        out[at + i] = toFloat(raw[i]);
     }
   };
   if (entry.dtype == "F16")
@@ -301,8 +326,8 @@ FloatTensor hostTensor(std::string name, std::vector<int64_t> shape,
   return tensor;
 }
 
-/// The name that the format has for it.
-static const char *nameOf(StoredType type) {
+/// The name that the format has for the type that a tensor gets.
+static std::string_view nameOf(const FloatTensor &tensor, StoredType type) {
   switch (type) {
   case StoredType::F32:
     return "F32";
@@ -310,6 +335,8 @@ static const char *nameOf(StoredType type) {
     return "BF16";
   case StoredType::F16:
     return "F16";
+  case StoredType::INT8:
+    return tensor.outputAxis < 0 ? "F32" : quantisedType;
   }
   return "";
 }
@@ -322,16 +349,40 @@ static std::string headerText(const std::vector<FloatTensor> &tensors,
   if (!meta.empty())
     header["__metadata__"] = meta;
   uint64_t position = 0;
-  for (const FloatTensor &tensor : tensors) {
-    uint64_t end = position + tensor.elements() * elementBytes(nameOf(type));
-    header[tensor.name] = {{"dtype", nameOf(type)},
-                           {"shape", tensor.shape},
-                           {"data_offsets", {position, end}}};
+  auto add = [&](const std::string &name, std::string_view dtype,
+                 const std::vector<int64_t> &shape, size_t count) {
+    uint64_t end = position + count * elementBytes(dtype);
+    header[name] = {
+        {"dtype", dtype}, {"shape", shape}, {"data_offsets", {position, end}}};
     position = end;
+  };
+  for (const FloatTensor &tensor : tensors) {
+    std::string_view dtype = nameOf(tensor, type);
+    std::vector<int64_t> shape = tensor.shape;
+    if (dtype != quantisedType) {
+      add(tensor.name, dtype, shape, tensor.elements());
+      continue;
+    }
+    OutputRows rows(shape, tensor.outputAxis);
+    if (!rows.areContiguous())
+      std::swap(shape[shape.size() - 1], shape[shape.size() - 2]);
+    add(tensor.name, dtype, shape, tensor.elements());
+    shape.pop_back();
+    add(tensor.name + std::string(scaleSuffix), "F32", shape, rows.outputs());
   }
   std::string text = header.dump();
   text.append((8 - text.size() % 8) % 8, ' ');
   return text;
+}
+
+static void writeQuantised(AtomicFile &file, std::span<const float> values,
+                           const FloatTensor &tensor) {
+  OutputRows rows(tensor.shape, tensor.outputAxis);
+  std::vector<int8_t> integers(values.size());
+  std::vector<float> scales(rows.outputs());
+  quantise(values, rows, 0, rows.outputs(), integers, scales);
+  file.write(integers.data(), integers.size());
+  file.write(scales.data(), scales.size() * sizeof(float));
 }
 
 /// Writes values in a type of 16 bits, some at a time.
@@ -360,7 +411,10 @@ static void writeWith(const std::string &header, AtomicFile &file,
   file.write(header);
   for (const FloatTensor &tensor : tensors) {
     std::span<const float> values = tensor.read().values();
-    if (type == StoredType::F32)
+    std::string_view dtype = nameOf(tensor, type);
+    if (dtype == quantisedType)
+      writeQuantised(file, values, tensor);
+    else if (dtype == "F32")
       file.write(values.data(), values.size_bytes());
     else
       writeRounded(file, values, type);

@@ -71,12 +71,24 @@ public:
   /// InputError where the file has a checksum of it, and its bytes another.
   void readFloats(const std::string &name, const TensorEntry &entry,
                   float *out) const;
+  /// The same of some elements, from `first` on, without a look at checksums;
+  /// by any number of threads at a time.
+  void readFloats(const std::string &name, const TensorEntry &entry,
+                  uint64_t first, std::span<float> out) const;
+  /// Bytes of a tensor, from `first` on; also by any number of threads.
+  void readBytes(const TensorEntry &entry, uint64_t first,
+                 std::span<char> out) const;
+  /// Throws InputError where the file has a checksum of a tensor, and `data`,
+  /// all of its bytes, another.
+  void requireUnchanged(const std::string &name,
+                        std::span<const char> data) const;
+  /// The same of what is in the file.
+  void requireUnchanged(const std::string &name,
+                        const TensorEntry &entry) const;
 
 private:
   void readAt(void *out, uint64_t size, uint64_t position) const;
   void requireUnchangedHeader(std::string text) const;
-  void requireUnchanged(const std::string &name, const void *data,
-                        size_t size) const;
 
   std::string filePath;
   int file = -1;
@@ -85,8 +97,10 @@ private:
 };
 
 /// The type that tensors are written in; what has fewer bits than a single is
-/// rounded to the nearest (float16.h).
-enum class StoredType { F32, BF16, F16 };
+/// rounded to the nearest (float16.h). Of INT8 are those that have an axis of
+/// outputs (quantise.h): [..., outputs, terms], with a tensor `NAME.scale`, f32
+/// [..., outputs], behind them; the others are f32.
+enum class StoredType { F32, BF16, F16, INT8 };
 
 /// The position of the first value that is beyond the largest number of `type`;
 /// the size where there is none.
@@ -98,6 +112,8 @@ struct FloatTensor {
   std::vector<int64_t> shape;
   /// Begins to read its values, row-major, from the device that has them.
   std::function<PendingRead<float>()> read;
+  /// As `tfm_parameter` has it.
+  int64_t outputAxis = -1;
 
   size_t elements() const;
 };

@@ -11,12 +11,14 @@
 #include "runtime/files/atomic_file.h"
 #include "runtime/files/read_json.h"
 #include "runtime/model.h"
+#include "runtime/quantise.h"
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 using nlohmann::json;
@@ -163,11 +165,50 @@ namespace {
 struct StoredTensor {
   std::string name;
   WeightFiles::Tensor tensor;
+  /// Of one of 8 bits.
+  std::optional<WeightFiles::Tensor> scale = {};
 
-  std::vector<float> values() const {
-    std::vector<float> result(tensor.entry->elements());
-    tensor.file->readFloats(name, *tensor.entry, result.data());
+  bool isQuantised() const { return tensor.entry->dtype == quantisedType; }
+  std::string scaleName() const { return name + std::string(scaleSuffix); }
+
+  std::vector<int8_t> integers() const {
+    tensor.file->requireUnchanged(name, *tensor.entry);
+    std::vector<int8_t> result(tensor.entry->elements());
+    tensor.file->readBytes(
+        *tensor.entry, 0,
+        {reinterpret_cast<char *>(result.data()), result.size()});
     return result;
+  }
+  /// Throws InputError where one is no scale.
+  std::vector<float> scales() const {
+    std::vector<float> result(scale->entry->elements());
+    scale->file->readFloats(scaleName(), *scale->entry, result.data());
+    auto bad = std::ranges::find_if(
+        result, [](float value) { return !std::isfinite(value) || value < 0; });
+    if (bad != result.end())
+      throw InputError(fmt::format(
+          "{}: the tensor {} has the value {} (element {}), which is no scale: "
+          "the file is damaged; export or download it again",
+          scale->file->path(), scaleName(), *bad, bad - result.begin()));
+    return result;
+  }
+  /// In the order in which a parameter with its outputs along `axis` has them.
+  std::vector<float> values(int64_t axis) const {
+    std::vector<float> result(tensor.entry->elements());
+    if (isQuantised())
+      dequantise(integers(), scales(), OutputRows(shapeFor(axis), axis),
+                 result);
+    else
+      tensor.file->readFloats(name, *tensor.entry, result.data());
+    return result;
+  }
+  /// As other types have it: of 8 bits the terms of an output are together.
+  std::vector<int64_t> shapeFor(int64_t axis) const {
+    std::vector<int64_t> shape = tensor.entry->shape;
+    if (isQuantised() && axis >= 0 &&
+        axis == static_cast<int64_t>(shape.size()) - 1)
+      std::swap(shape[shape.size() - 1], shape[shape.size() - 2]);
+    return shape;
   }
 };
 
@@ -187,10 +228,12 @@ public:
       stored.insert(name);
     NamePrefix prefix = findPrefix(modelNames, stored);
     for (const auto &[name, tensor] : weights.tensors()) {
+      if (isScale(name))
+        continue;
       std::string own = prefix.modelName(name, modelNames);
       if (modelNames.count(own) == 0)
         others.push_back({name, tensor});
-      else if (!byName.try_emplace(own, StoredTensor{name, tensor}).second)
+      else if (!byName.try_emplace(own, storedTensor(name, tensor)).second)
         problems.push_back(byName.at(own).name + " and " + name +
                            " are both the parameter " + own);
     }
@@ -199,8 +242,8 @@ public:
     for (const StoredTensor &other : others)
       explain(other);
     report();
-    for (const std::vector<StoredTensor> &names : sources)
-      requireEqual(names);
+    for (size_t i = 0; i < sources.size(); ++i)
+      requireEqual(sources[i], model.parameters()[i].output_axis);
     for (const auto &[source, candidates] : outputLayers)
       requireTied(source, candidates);
   }
@@ -219,12 +262,50 @@ private:
         found.push_back(place->second);
     if (found.empty())
       problems.push_back(std::string(parameter.name) + " is missing");
-    for (const StoredTensor &source : found)
-      if (const auto &shape = source.tensor.entry->shape;
+    for (const StoredTensor &source : found) {
+      if (std::vector<int64_t> shape = source.shapeFor(parameter.output_axis);
           shape != shapeOf(parameter))
         problems.push_back(source.name + " is " + shapeText(shape) +
                            ", the model's is " + shapeText(shapeOf(parameter)));
+      else if (source.isQuantised())
+        requireScale(source, parameter);
+    }
     sources.push_back(std::move(found));
+  }
+
+  /// Whether a tensor is the scale of another one.
+  bool isScale(const std::string &name) const {
+    if (!name.ends_with(scaleSuffix))
+      return false;
+    auto scaled = weights.tensors().find(
+        name.substr(0, name.size() - scaleSuffix.size()));
+    return scaled != weights.tensors().end() &&
+           scaled->second.entry->dtype == quantisedType;
+  }
+
+  StoredTensor storedTensor(const std::string &name,
+                            const WeightFiles::Tensor &tensor) const {
+    StoredTensor stored{name, tensor};
+    auto scale = weights.tensors().find(stored.scaleName());
+    if (stored.isQuantised() && scale != weights.tensors().end())
+      stored.scale = scale->second;
+    return stored;
+  }
+
+  void requireScale(const StoredTensor &source,
+                    const tfm_parameter &parameter) {
+    std::vector<int64_t> wanted = source.tensor.entry->shape;
+    wanted.pop_back();
+    if (parameter.output_axis < 0)
+      problems.push_back(source.name + " is of 8 bits, but the model does more "
+                                       "with it than multiply by it");
+    else if (!source.scale)
+      problems.push_back(source.name + " is of 8 bits, and " +
+                         source.scaleName() + " is missing");
+    else if (source.scale->entry->shape != wanted)
+      problems.push_back(source.scaleName() + " is " +
+                         shapeText(source.scale->entry->shape) + ", that of " +
+                         source.name + " would be " + shapeText(wanted));
   }
 
   /// A tensor that is none of the model's parameters.
@@ -259,12 +340,13 @@ private:
   }
 
   /// Several names of one parameter must agree before any of them is taken.
-  void requireEqual(const std::vector<StoredTensor> &names) const {
+  void requireEqual(const std::vector<StoredTensor> &names,
+                    int64_t axis) const {
     if (names.size() < 2)
       return;
-    std::vector<float> first = names[0].values();
+    std::vector<float> first = names[0].values(axis);
     for (size_t i = 1; i < names.size(); ++i)
-      if (!sameBits(first, names[i].values()))
+      if (!sameBits(first, names[i].values(axis)))
         throw InputError(weights.path() + ": " + names[0].name + " and " +
                          names[i].name +
                          " are one parameter of this model, but differ");
@@ -272,10 +354,11 @@ private:
 
   void requireTied(const StoredTensor &output,
                    const std::vector<size_t> &candidates) const {
-    std::vector<float> values = output.values();
-    for (size_t i : candidates)
-      if (sameBits(values, sources[i][0].values()))
+    for (size_t i : candidates) {
+      int64_t axis = model.parameters()[i].output_axis;
+      if (sameBits(output.values(axis), sources[i][0].values(axis)))
         return;
+    }
     throw InputError(
         weights.path() + ": " + output.name + " differs from " +
         sources[candidates[0]][0].name +
@@ -318,27 +401,72 @@ size_t firstNotFinite(std::span<const float> values) {
   return values.size();
 }
 
+namespace {
+
+/// Throws InputError where values from element `first` on are not finite.
+void requireFinite(std::span<const float> values, size_t first,
+                   const StoredTensor &source) {
+  size_t bad = firstNotFinite(values);
+  if (bad == values.size())
+    return;
+  const auto &[file, entry] = source.tensor;
+  throw InputError(file->path() + ": the tensor " + source.name +
+                   " has the value " + std::to_string(values[bad]) +
+                   (entry->dtype == "F64" ? " as an f32" : "") + " (element " +
+                   std::to_string(first + bad) +
+                   "): the file is damaged, or its training diverged. "
+                   "Use other weights, e.g. an earlier checkpoint");
+}
+
+void load(Model &model, const tfm_parameter &parameter,
+          const StoredTensor &source) {
+  const auto &[file, entry] = source.tensor;
+  if (source.isQuantised() && parameter.dtype == TFM_I8) {
+    file->requireUnchanged(source.name, *entry);
+    auto read = [&](size_t first, std::span<int8_t> room) {
+      file->readBytes(*entry, first,
+                      {reinterpret_cast<char *>(room.data()), room.size()});
+    };
+    model.setQuantised(parameter, read, source.scales());
+    return;
+  }
+  if (source.isQuantised()) {
+    std::vector<float> values = source.values(parameter.output_axis);
+    model.setValue(parameter, [&](size_t first, std::span<float> room) {
+      std::ranges::copy(std::span(values).subspan(first, room.size()),
+                        room.begin());
+      requireFinite(room, first, source);
+    });
+    return;
+  }
+  try {
+    model.setValue(parameter, [&](size_t first, std::span<float> room) {
+      file->readFloats(source.name, *entry, first, room);
+      requireFinite(room, first, source);
+    });
+  } catch (const InputError &) {
+    // What is no number may be so because the file is damaged.
+    file->requireUnchanged(source.name, *entry);
+    throw;
+  }
+  if (parameter.dtype != TFM_F32 || entry->dtype != "F32")
+    return file->requireUnchanged(source.name, *entry);
+  PendingRead<float> read = model.readValue(parameter);
+  file->requireUnchanged(source.name,
+                         {reinterpret_cast<const char *>(read.values().data()),
+                          read.values().size_bytes()});
+}
+
+} // namespace
+
 void loadParameters(Model &model, const WeightFiles &weights) {
   Matching matching(model, weights);
   try {
-    for (size_t i = 0; i < matching.sources.size(); ++i) {
-      const auto &[name, tensor] = matching.sources[i][0];
-      auto read = [&](std::span<float> values) {
-        tensor.file->readFloats(name, *tensor.entry, values.data());
-        size_t bad = firstNotFinite(values);
-        if (bad < values.size())
-          throw InputError(tensor.file->path() + ": the tensor " + name +
-                           " has the value " + std::to_string(values[bad]) +
-                           (tensor.entry->dtype == "F64" ? " as an f32" : "") +
-                           " (element " + std::to_string(bad) +
-                           "): the file is damaged, or its training diverged. "
-                           "Use other weights, e.g. an earlier checkpoint");
-      };
-      model.setValue(model.parameters()[i], read);
-    }
+    for (size_t i = 0; i < matching.sources.size(); ++i)
+      load(model, model.parameters()[i], matching.sources[i][0]);
   } catch (...) {
     for (const tfm_parameter &parameter : model.parameters())
-      model.setValue(parameter, [](std::span<float> values) {
+      model.setValue(parameter, [](size_t, std::span<float> values) {
         std::ranges::fill(values, 0.0f);
       });
     throw;

@@ -180,29 +180,10 @@ void initialise(const tfm_parameter &parameter, uint64_t seed,
 
 void initialise(Model &model, uint64_t seed) {
   std::ranges::for_each(model.parameters(), requireKnown);
-  struct Work {
-    const tfm_parameter &parameter;
-    uint64_t seed;
-    std::span<float> all;
-  };
-  // A piece is a stretch of a parameter, in whole blocks of four.
-  auto share = [](void *context, tfm_thread *thread) {
-    auto count = static_cast<uint64_t>(thread->count);
-    for (int64_t piece; (piece = thread->claim(thread)) >= 0;) {
-      auto &[parameter, seed, all] = *static_cast<Work *>(context);
-      auto index = static_cast<uint64_t>(piece);
-      uint64_t blocks = (all.size() + 3) / 4;
-      uint64_t begin = std::min(all.size(), blocks * index / count * 4);
-      uint64_t end = std::min(all.size(), blocks * (index + 1) / count * 4);
-      fill(parameter, seed, begin, all.subspan(begin, end - begin));
-    }
-  };
-  for (const tfm_parameter &parameter : model.parameters()) {
-    model.setValue(parameter, [&](std::span<float> values) {
-      Work work = {parameter, seed, values};
-      model.device().runOnHost(share, &work);
+  for (const tfm_parameter &parameter : model.parameters())
+    model.setValue(parameter, [&](size_t first, std::span<float> values) {
+      fill(parameter, seed, first, values);
     });
-  }
 }
 
 } // namespace tfm

@@ -170,7 +170,7 @@ public:
 
   void fill(float value) {
     for (const tfm_parameter &parameter : model.parameters())
-      model.setValue(parameter, [&](std::span<float> values) {
+      model.setValue(parameter, [&](size_t, std::span<float> values) {
         std::ranges::fill(values, value);
       });
   }

@@ -29,7 +29,7 @@ struct Bench {
   /// Makes `then` what follows `before`.
   void teach(char before, char then) {
     // The processors' device writes in place, so what was taught stays.
-    model.setValue(model.parameters()[0], [&](std::span<float> table) {
+    model.setValue(model.parameters()[0], [&](size_t, std::span<float> table) {
       table[14 * tokenizer->ids({&before, 1})[0] +
             tokenizer->ids({&then, 1})[0]] = 20;
     });

@@ -284,7 +284,7 @@ TEST(WholeSequence, SlidesOverTheNewestTokens) {
   CpuDevice device(1);
   Model model(toy.descriptor(), device);
   // After token i comes i + 1.
-  model.setValue(model.parameters()[0], [](std::span<float> table) {
+  model.setValue(model.parameters()[0], [](size_t, std::span<float> table) {
     for (int i = 0; i < 14; ++i)
       table[i * 14 + (i + 1) % 14] = 5;
   });
