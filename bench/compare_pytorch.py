@@ -22,7 +22,7 @@ start-up time of the binary.
 PyTorch is installed into a virtual environment where `--venv` has none: from
 PyTorch's index of CPU wheels, else from PyPI (which is large).
 
-  bench/compare_pytorch.py [--models addition,shakespeare,gpt2] [--quick] [--json]
+  bench/compare_pytorch.py [--models addition,lab,shakespeare,gpt2] [--quick] [--json]
 """
 
 import argparse
@@ -54,7 +54,7 @@ class Comparison:
         self.wanted_memory = wanted_memory  # of the smaller PyTorch's
         self.wanted_build = wanted_build  # seconds
         self.defines = list(defines)
-        self.data = data  # None: generated; "random": made here; or a file
+        self.data = data  # None: generated; "random": made here; "own": what the binary shows of its own; or a file
         self.steps = steps  # of a round
         self.curve = curve  # steps of the comparison of losses
 
@@ -74,6 +74,9 @@ MODELS = {
     "shakespeare-large": Comparison("models/shakespeare.tfm", tied=True, wanted_speed=1.8, steps=2, curve=2,
                                     defines=["layers=6", "heads=6", "width=384", "context=256", "drop=0.2",
                                              "train.sequence=256", "train.batch=64"], data=SHAKESPEARE),
+    # The first of docs/references.md: 240 texts are seven batches and a half.
+    "lab": Comparison("models/lab_train.tfm", tied=False, wanted_speed=8.0, defines=["train.sample=none"], data="own",
+                      steps=60, curve=7),
     # nanoGPT trains GPT-2 without dropout; beside it, with the 0.1 of the file.
     "gpt2": gpt2(["drop=0.0"]),
     "gpt2-2x256": gpt2(["drop=0.0", "train.batch=2", "train.sequence=256"], steps=4, curve=5),
@@ -189,11 +192,11 @@ class HighWater(threading.Thread):
 class Binary:
     """A model that `tfmc build` wrote."""
 
-    def __init__(self, tfmc, file, defines, data, threads, scratch):
+    def __init__(self, tfmc, comparison, defines, data, threads, scratch):
         self.path = os.path.join(tempfile.mkdtemp(dir=scratch), "model")
-        checked([tfmc, "build", file, "-o", self.path] + [part for define in defines for part in ("-D", define)])
+        checked([tfmc, "build", comparison.file, "-o", self.path] + [part for define in defines for part in ("-D", define)])
         self.info = json.loads(checked([self.path, "info", "--json"]))
-        self.data = ["--data", data] if data else []
+        self.data = ["--data", data] if data and comparison.data != "own" else []
         self.threads = ["--threads", threads]
         self.scratch = scratch
         train = self.info["recipe"]["train"]
@@ -259,10 +262,11 @@ def compare_losses(python, tfmc, comparison, options, data, scratch):
     """The losses of the same steps on both sides in each precision, and in f64."""
     steps = comparison.curve // 2 if options.quick else comparison.curve
     fixed = [define for define in comparison.defines if not define.startswith("drop=")] + ["train.shuffle=false"]
-    shared = Binary(tfmc, comparison.file, fixed, data, options.threads, scratch)
-    if shared.info["hyperparameters"].get("drop"):
-        fixed.append("drop=0.0")
-        shared = Binary(tfmc, comparison.file, fixed, data, options.threads, scratch)
+    shared = Binary(tfmc, comparison, fixed, data, options.threads, scratch)
+    for name in ("drop", "dropout_rate"):
+        if shared.info["hyperparameters"].get(name):
+            fixed.append(f"{name}=0.0")
+            shared = Binary(tfmc, comparison, fixed, data, options.threads, scratch)
     weights = os.path.join(scratch, "initial.safetensors")
 
     def of_pytorch(dtype, keep_weights=False, autocast=False):
@@ -281,7 +285,7 @@ def compare_losses(python, tfmc, comparison, options, data, scratch):
 
     result = {"steps": steps, "first": exact[0], "last": exact[-1]}
     for precision, pytorch in theirs.items():
-        binary = Binary(tfmc, comparison.file, fixed + [f"train.precision={precision}"], data, options.threads, scratch)
+        binary = Binary(tfmc, comparison, fixed + [f"train.precision={precision}"], data, options.threads, scratch)
         ours = binary.losses(steps, weights)
         if len(ours) != steps:
             fail(f"the log of {comparison.file.name} has {len(ours)} losses, not {steps}")
@@ -296,7 +300,7 @@ def compare_losses(python, tfmc, comparison, options, data, scratch):
 
 def compare_speed(python, tfmc, comparison, options, data, scratch):
     """Rounds of whole training steps, in turns."""
-    binaries = {f"tfm{suffix}": Binary(tfmc, comparison.file, comparison.defines + [f"train.precision={precision}"],
+    binaries = {f"tfm{suffix}": Binary(tfmc, comparison, comparison.defines + [f"train.precision={precision}"],
                                        data, options.threads, scratch)
                 for precision, suffix in PRECISIONS.items()}
     binary = binaries["tfm"]
@@ -369,6 +373,15 @@ def make_random_tokens(scratch):
     return path
 
 
+def shown_by_binary(tfmc, comparison, scratch):
+    """The rows of a model's own data, in a file."""
+    binary = Binary(tfmc, comparison, comparison.defines + ["train.shuffle=false"], None, 1, scratch)
+    path = os.path.join(scratch, "rows.json")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(checked([binary.path, "data", "--json", "--count", 1_000_000]))
+    return path
+
+
 # --- What is printed ----------------------------------------------------------
 
 
@@ -438,7 +451,7 @@ def print_results(results):
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--models", default="addition,shakespeare,gpt2,gpt2-2x256,gpt2-1x1024",
+    parser.add_argument("--models", default="addition,lab,shakespeare,gpt2,gpt2-2x256,gpt2-1x1024",
                         help="which, with commas (default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=5, help="of measuring each side (default: %(default)s)")
     parser.add_argument("--quick", action="store_true", help="two short rounds: a look, not a measurement")
@@ -469,7 +482,11 @@ def main():
     with tempfile.TemporaryDirectory(prefix="tfm-compare-", dir=memory if in_memory else None) as scratch:
         for name in options.models:
             comparison = MODELS[name]
-            data = make_random_tokens(scratch) if comparison.data == "random" else comparison.data
+            data = comparison.data
+            if data == "random":
+                data = make_random_tokens(scratch)
+            elif data == "own":
+                data = shown_by_binary(options.tfmc, comparison, scratch)
             arguments = (python, options.tfmc, comparison, options, data, scratch)
             results[name] = {}
             say(f"{name}: building")

@@ -110,10 +110,102 @@ class GPT(nn.Module):
         logits = self.head(self.ln_f(x))
         return functional.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=ignore)
 
+    @staticmethod
+    def is_transposed(name):
+        """Whether the .tfm file stores this weight as [inputs, outputs]."""
+        return name.startswith("h.") and name.endswith(".weight") and ".c_" in name
 
-def is_conv1d(name):
-    """Whether the .tfm file stores this weight as [inputs, outputs]."""
-    return name.startswith("h.") and name.endswith(".weight") and ".c_" in name
+
+class LabNorm(nn.Module):
+    """Layer norm under Keras' names."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.gamma, self.beta = nn.Parameter(torch.ones(width)), nn.Parameter(torch.zeros(width))
+
+    def forward(self, x):
+        return functional.layer_norm(x, self.gamma.shape, self.gamma, self.beta, 1e-6)
+
+
+class LabAttention(nn.Module):
+    """Causal self-attention with a projection for each of q, k, v and the output."""
+
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.q, self.k, self.v, self.o = (nn.Linear(width, width) for _ in range(4))
+
+    def forward(self, x):
+        batch, length, width = x.shape
+        q, k, v = (project(x).view(batch, length, self.heads, width // self.heads).transpose(1, 2)
+                   for project in (self.q, self.k, self.v))
+        y = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.o(y.transpose(1, 2).reshape(batch, length, width))
+
+
+class LabBlock(nn.Module):
+    """A post-norm layer with ReLU."""
+
+    def __init__(self, width, heads, hidden, drop):
+        super().__init__()
+        self.attention = LabAttention(width, heads)
+        self.norm_attention = LabNorm(width)
+        self.mlp = nn.ModuleDict({"hidden": nn.Linear(width, hidden), "output": nn.Linear(hidden, width)})
+        self.norm_mlp = LabNorm(width)
+        self.drop = nn.Dropout(drop)
+
+    def forward(self, x):
+        x = self.norm_attention(self.drop(self.attention(x)) + x)
+        return self.norm_mlp(self.drop(self.mlp["output"](functional.relu(self.mlp["hidden"](x)))) + x)
+
+
+class Lab(nn.Module):
+    """models/lab_train.tfm: scaled embeddings and sinusoids, a biased head of its own."""
+
+    def __init__(self, vocab, context, width, heads, layers, hidden, drop):
+        super().__init__()
+        self.embedding = nn.ModuleDict({"token": nn.Embedding(vocab, width)})
+        self.blocks = nn.ModuleList(LabBlock(width, heads, hidden, drop) for _ in range(layers))
+        self.output = nn.Linear(width, vocab)
+        angles = torch.arange(context, dtype=torch.float64)[:, None] / \
+            10000 ** (torch.arange(width // 2, dtype=torch.float64) / (width // 2))
+        # A constant of the model: rounded to f32, whatever type computes with it.
+        self.register_buffer("positional", torch.cat([angles.sin(), angles.cos()], 1).float())
+
+    @torch.no_grad()
+    def initialise(self):
+        """As Keras: Glorot's uniform, embeddings uniform in -0.05 to 0.05. Always
+        the same f32 numbers, whatever type the parameters have."""
+        torch.manual_seed(1)
+        for name, parameter in self.named_parameters():
+            if parameter.dim() == 1:
+                parameter.fill_(1.0 if name.endswith("gamma") else 0.0)
+            else:
+                end = 0.05 if name.startswith("embedding") else math.sqrt(6 / sum(parameter.shape))
+                parameter.copy_(torch.empty(parameter.shape).uniform_(-end, end))
+
+    def forward(self, tokens, targets, ignore: int):
+        """The mean loss over the targets that are not `ignore`."""
+        table = self.embedding["token"]
+        x = table(tokens) * math.sqrt(table.embedding_dim) + self.positional[:tokens.shape[1]]
+        for block in self.blocks:
+            x = block(x)
+        return functional.cross_entropy(self.output(x).flatten(0, 1), targets.flatten(), ignore_index=ignore)
+
+    @staticmethod
+    def is_transposed(name):
+        """Whether the .tfm file stores this weight as [inputs, outputs]."""
+        return name.endswith(".weight") and not name.startswith("embedding")
+
+
+def make_model(info, tied):
+    """That of `./m info --json`."""
+    sizes = info["hyperparameters"]
+    if info["model"] == "TransformerModel":
+        return Lab(*(sizes[name] for name in ("vocabulary_size", "context", "embedding_dim", "num_heads", "num_blocks",
+                                              "mlp_dim", "dropout_rate")))
+    return GPT(*(sizes[name] for name in ("vocab", "context", "width", "heads", "layers")),
+               drop=sizes.get("drop", 0.0), tied=tied)
 
 
 def write_safetensors(path, tensors):
@@ -158,9 +250,21 @@ class Stream:
         self.targets = ids[1:count * sequence + 1].reshape(count, sequence)
 
 
+class Rows:
+    """What `./m data --json` shows of the training part."""
+
+    def __init__(self, path):
+        with open(path, encoding="utf-8") as file:
+            rows = json.load(file)["rows"]
+        self.tokens, self.targets = (numpy.array([row[name] for row in rows], dtype=numpy.int64)
+                                     for name in ("tokens", "targets"))
+
+
 def open_data(recipe, path, ignore):
     """The training part, in the order of `shuffle = false`."""
     data, sequence = recipe["data"], recipe["train"]["sequence"]
+    if data["kind"] == "json":
+        return Rows(path)
     if data["kind"] == "tokens":
         return Stream(numpy.fromfile(path, dtype="<u2").astype(numpy.int64), sequence)
     vocabulary = recipe["tokenizer"]["json"]["model"]["vocab"]
@@ -179,9 +283,7 @@ class Peer:
         torch.set_num_threads(request["threads"])
         info = request["info"]
         self.recipe = info["recipe"]
-        sizes = info["hyperparameters"]
-        self.model = GPT(*(sizes[name] for name in ("vocab", "context", "width", "heads", "layers")),
-                         drop=sizes.get("drop", 0.0), tied=request["tied"])
+        self.model = make_model(info, request["tied"])
         count = sum(parameter.numel() for parameter in self.model.parameters())
         if count != info["parameters"]["total"]:
             raise SystemExit(f"the model has {info['parameters']['total']} parameters, PyTorch's has {count}")
@@ -212,9 +314,11 @@ class Peer:
         self.step_number = 0
 
     def learning_rate(self, steps):
-        """nanoGPT's get_lr, of a run of `steps` steps."""
+        """The recipe's, and of `cosine` nanoGPT's get_lr, of a run of `steps` steps."""
         schedule, peak = self.recipe["train"]["schedule"], self.recipe["train"]["optimizer"]["lr"]
         step = self.step_number
+        if schedule["kind"] == "constant" and schedule["warmup"] == 0:
+            return peak
         if schedule["kind"] != "cosine":
             raise SystemExit(f"the schedule {schedule['kind']} is not written down here")
         if step < schedule["warmup"]:
@@ -229,14 +333,18 @@ class Peer:
         train = self.recipe["train"]
         at = self.step_number * train["batch"] % (len(self.tokens) - train["batch"] + 1)
         rows = slice(at, at + train["batch"])
-        rate = self.learning_rate(steps)
+        rule = train["optimizer"]
+        rate, eps = self.learning_rate(steps), rule["eps"]
+        if rule["eps_placement"] == "keras":  # added to the root before its correction
+            eps /= math.sqrt(1 - rule["betas"][1] ** (self.step_number + 1))
         for group in self.optimizer.param_groups:
-            group["lr"] = rate
+            group["lr"], group["eps"] = rate, eps
         with self.autocast:
             loss = self.loss(self.tokens[rows], self.targets[rows], self.ignore)
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
-        nn.utils.clip_grad_norm_(self.model.parameters(), train["clip"])
+        if train["clip"]:
+            nn.utils.clip_grad_norm_(self.model.parameters(), train["clip"])
         self.optimizer.step()
         self.step_number += 1
         return loss.item()
@@ -257,7 +365,7 @@ class Peer:
 
     def initial(self, path):
         self.restart()
-        write_safetensors(path, {name: (value.T if is_conv1d(name) else value).detach().contiguous()
+        write_safetensors(path, {name: (value.T if self.model.is_transposed(name) else value).detach().contiguous()
                                  for name, value in self.model.named_parameters()})
 
 
