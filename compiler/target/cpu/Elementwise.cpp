@@ -55,6 +55,7 @@ struct Number {
 
   friend Number abs(Number x) { return x.apply<math::AbsFOp>(); }
   friend Number exp(Number x) { return x.apply<math::ExpOp>(); }
+  friend Number exp2(Number x) { return x.apply<math::Exp2Op>(); }
   friend Number log(Number x) { return x.apply<math::LogOp>(); }
   friend Number log1p(Number x) { return x.apply<math::Log1pOp>(); }
   friend Number sqrt(Number x) { return x.apply<math::SqrtOp>(); }

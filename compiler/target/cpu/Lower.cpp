@@ -73,8 +73,7 @@ LogicalResult tfm::lowerToLLVMDialect(ModuleOp module) {
     // LLVM calls a function to round to bf16 where the processor has no
     // instruction for it, and those that have one disagree about denormals.
     arith::populateExpandBFloat16Patterns(patterns);
-    math::populateExpansionPatterns(patterns,
-                                    {"rsqrt", "powf", "fpowi", "exp2"});
+    math::populateExpansionPatterns(patterns, {"rsqrt", "powf", "fpowi"});
     memref::populateExpandStridedMetadataPatterns(patterns);
     vector::populateVectorMaskMaterializationPatterns(
         patterns, /*force32BitVectorIndices=*/true);

@@ -164,27 +164,45 @@ SmallVector<Value> tfm::dropoutKeep64(OpBuilder &b, Location loc,
   return masks;
 }
 
-/// p * 2**n, in the exponent's bits; `shifted` has n in its lowest.
-static Value timesPowerOfTwo(OpBuilder &b, Location loc, Value p, Value shifted,
-                             Type bits) {
-  Value exponent = arith::ShLIOp::create(
+/// Half of the 24 bits of an f32, whose lowest counts ones, and the bias of its
+/// exponent: n + magic has the bits of 2**n in its lowest eight, for a whole n
+/// from -127 (zero) to 128 (infinity).
+static constexpr double magic = 12582912.0 + 127.0;
+
+/// p * 2**n of `shifted` = n + magic.
+static Value timesPowerOfTwo(OpBuilder &b, Location loc, Value p,
+                             Value shifted) {
+  Type bits = b.getI32Type();
+  if (auto vector = dyn_cast<VectorType>(p.getType()))
+    bits = vector.clone(bits);
+  Value power = arith::ShLIOp::create(
       b, loc, arith::BitcastOp::create(b, loc, bits, shifted),
       Like{b, loc, bits}.integer(23));
-  Value scaled = arith::AddIOp::create(
-      b, loc, arith::BitcastOp::create(b, loc, bits, p), exponent);
-  return arith::BitcastOp::create(b, loc, p.getType(), scaled);
+  return arith::MulFOp::create(
+      b, loc, p, arith::BitcastOp::create(b, loc, p.getType(), power));
+}
+
+/// x, or the end of the range that is nearer; NaN stays NaN. Two instructions
+/// on x86, whose maximum and minimum give their second operand then.
+static Value clamp(OpBuilder &b, Location loc, Value x, double low,
+                   double high) {
+  Like f{b, loc, x.getType()};
+  auto where = [&](arith::CmpFPredicate predicate, Value end) {
+    Value beyond = arith::CmpFOp::create(b, loc, predicate, end, x);
+    x = arith::SelectOp::create(b, loc, beyond, end, x);
+  };
+  where(arith::CmpFPredicate::OGT, f.constant(low));
+  where(arith::CmpFPredicate::OLT, f.constant(high));
+  return x;
 }
 
 Value tfm::emitExp(OpBuilder &b, Location loc, Value x) {
   Like f{b, loc, x.getType()};
-  Type bits = b.getI32Type();
-  if (auto vector = dyn_cast<VectorType>(x.getType()))
-    bits = VectorType::get(vector.getShape(), bits);
-  // x = n ln 2 + r with |r| <= ln 2 / 2. Adding 1.5 * 2**23 rounds to an
-  // integer and leaves n in the low bits.
-  Value magic = f.constant(12582912.0);
-  Value shifted = f.fma(x, f.constant(1.44269504088896341), magic);
-  Value n = arith::SubFOp::create(b, loc, shifted, magic);
+  // Where n is -127 and 128.
+  x = clamp(b, loc, x, -88.0, 89.0);
+  // x = n ln 2 + r with |r| <= ln 2 / 2: adding `magic` rounds to an integer.
+  Value shifted = f.fma(x, f.constant(1.44269504088896341), f.constant(magic));
+  Value n = arith::SubFOp::create(b, loc, shifted, f.constant(magic));
   Value r = f.fma(n, f.constant(-0.693359375), x);
   r = f.fma(n, f.constant(2.12194440e-4), r);
   // Moshier's expf (Cephes): e**r = 1 + r + r**2 p(r).
@@ -195,26 +213,15 @@ Value tfm::emitExp(OpBuilder &b, Location loc, Value x) {
   Value square = arith::MulFOp::create(b, loc, r, r);
   Value one = f.constant(1.0);
   p = f.fma(p, square, arith::AddFOp::create(b, loc, r, one));
-  Value result = timesPowerOfTwo(b, loc, p, shifted, bits);
-  auto where = [&](arith::CmpFPredicate predicate, Value y, Value otherwise) {
-    Value condition = arith::CmpFOp::create(b, loc, predicate, x, y);
-    result = arith::SelectOp::create(b, loc, condition, otherwise, result);
-  };
-  where(arith::CmpFPredicate::OLT, f.constant(-87.3365402), f.constant(0.0));
-  // Not less or equal: NaN as well, which stays NaN in the sum.
-  Value infinity = f.constant(std::numeric_limits<double>::infinity());
-  where(arith::CmpFPredicate::UGT, f.constant(88.3762589),
-        arith::AddFOp::create(b, loc, x, infinity));
-  return result;
+  return timesPowerOfTwo(b, loc, p, shifted);
 }
 
 Value tfm::emitExp2(OpBuilder &b, Location loc, Value x) {
   Like f{b, loc, x.getType()};
-  Type bits = cast<VectorType>(x.getType()).clone(b.getI32Type());
+  x = clamp(b, loc, x, -127.0, 128.0);
   // x = n + r with |r| <= 1 / 2, as in emitExp.
-  Value magic = f.constant(12582912.0);
-  Value shifted = arith::AddFOp::create(b, loc, x, magic);
-  Value n = arith::SubFOp::create(b, loc, shifted, magic);
+  Value shifted = arith::AddFOp::create(b, loc, x, f.constant(magic));
+  Value n = arith::SubFOp::create(b, loc, shifted, f.constant(magic));
   Value r = arith::SubFOp::create(b, loc, x, n);
   // Moshier's exp2f (Cephes): 2**r = 1 + r p(r).
   Value p = f.constant(1.535336188319500e-4);
@@ -222,15 +229,7 @@ Value tfm::emitExp2(OpBuilder &b, Location loc, Value x) {
        {1.339887440266574e-3, 9.618437357674640e-3, 5.550332471162809e-2,
         2.402264791363012e-1, 6.931472028550421e-1, 1.0})
     p = f.fma(p, r, f.constant(coefficient));
-  Value result = timesPowerOfTwo(b, loc, p, shifted, bits);
-  // Elsewhere 0 or, of NaN, NaN: the greater of 0 and x as x86 has it.
-  Value zero = f.constant(0.0);
-  Value positive =
-      arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OGT, zero, x);
-  Value otherwise = arith::SelectOp::create(b, loc, positive, zero, x);
-  Value normal = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OGE, x,
-                                       f.constant(-126.0));
-  return arith::SelectOp::create(b, loc, normal, result, otherwise);
+  return timesPowerOfTwo(b, loc, p, shifted);
 }
 
 Value tfm::emitSine(OpBuilder &b, Location loc, Value x, bool cosine) {
@@ -294,13 +293,14 @@ template <typename Op, bool cosine> struct SinePattern : OpRewritePattern<Op> {
   }
 };
 
-struct ExpPattern : OpRewritePattern<math::ExpOp> {
-  using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(math::ExpOp op,
+template <typename Op, Value (*emit)(OpBuilder &, Location, Value)>
+struct PowerPattern : OpRewritePattern<Op> {
+  using OpRewritePattern<Op>::OpRewritePattern;
+  LogicalResult matchAndRewrite(Op op,
                                 PatternRewriter &rewriter) const override {
     if (!getElementTypeOrSelf(op.getType()).isF32())
       return rewriter.notifyMatchFailure(op, "not of f32");
-    rewriter.replaceOp(op, emitExp(rewriter, op.getLoc(), op.getOperand()));
+    rewriter.replaceOp(op, emit(rewriter, op.getLoc(), op.getOperand()));
     return success();
   }
 };
@@ -308,7 +308,9 @@ struct ExpPattern : OpRewritePattern<math::ExpOp> {
 } // namespace
 
 void tfm::populateMathPatterns(RewritePatternSet &patterns) {
-  patterns.add<ExpPattern, SinePattern<math::SinOp, false>,
-               SinePattern<math::CosOp, true>>(patterns.getContext(),
-                                               /*benefit=*/2);
+  patterns.add<PowerPattern<math::ExpOp, emitExp>,
+               PowerPattern<math::Exp2Op, emitExp2>,
+               SinePattern<math::SinOp, false>, SinePattern<math::CosOp, true>>(
+      patterns.getContext(),
+      /*benefit=*/2);
 }

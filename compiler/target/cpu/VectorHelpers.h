@@ -58,15 +58,15 @@ dropoutKeepWords(mlir::OpBuilder &builder, mlir::Location loc,
                  const DropoutKey &key, mlir::Value row, mlir::Value counter);
 
 /// e ** x for f32 or a vector of f32, within 1.2e-7 of the value, relative;
-/// overflow gives infinity, results below the smallest normal number are 0, NaN
-/// stays. This is what `math.exp` becomes: see `populateMathPatterns`.
+/// infinity from 2 ** 127.5 on, NaN stays, and results below the smallest
+/// normal number are 0 where the processor takes denormals for it, as in a
+/// model. This is what `math.exp` becomes: see `populateMathPatterns`.
 mlir::Value emitExp(mlir::OpBuilder &builder, mlir::Location loc,
                     mlir::Value x);
 
-/// 2 ** x for a vector of f32 below 128, within 1.3e-7 of the value, relative;
-/// results below the smallest normal number are 0, NaN stays. Three quarters of
-/// the instructions of `emitExp`: for weights of a softmax, whose exponents are
-/// hardly above 0, with log2(e) in the factor that makes them.
+/// 2 ** x likewise, within 1.3e-7 of the value, relative, for three quarters of
+/// the instructions: where a factor that makes x has room for log2(e), as in
+/// the weights of a softmax. This is what `math.exp2` becomes.
 mlir::Value emitExp2(mlir::OpBuilder &builder, mlir::Location loc,
                      mlir::Value x);
 
