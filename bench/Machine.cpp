@@ -7,6 +7,7 @@
 
 #include "bench/Machine.h"
 #include "runtime/device/peak.h"
+#include "runtime/tfm_model.h"
 #include <chrono>
 #include <cstdlib>
 
@@ -57,7 +58,7 @@ Floats::Floats(int64_t size)
 double Peak::seconds(Team &team) {
   return timed([&] {
     team.run([&](int64_t thread) {
-      double done = multiplyAdds();
+      double done = multiplyAdds(TFM_PRODUCTS_F32)();
       if (thread == 0)
         operations = done;
     });

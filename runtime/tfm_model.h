@@ -82,7 +82,7 @@
 extern "C" {
 #endif
 
-#define TFM_ABI_VERSION 6
+#define TFM_ABI_VERSION 7
 /// The offset of something that a build does not have.
 #define TFM_NONE UINT64_MAX
 
@@ -94,6 +94,13 @@ extern "C" {
 #define TFM_TRAIN "train"
 #define TFM_UPDATE "update"
 #define TFM_REFRESH "refresh"
+
+/// What products are made of (`tfm_launch.products`): multiply-adds of f32, to
+/// which bf16 is widened, or sums of products of two bf16, in vectors
+/// (AVX512-BF16) or in tiles (AMX).
+#define TFM_PRODUCTS_F32 "f32"
+#define TFM_PRODUCTS_BF16_PAIRS "bf16-pairs"
+#define TFM_PRODUCTS_BF16_TILES "bf16-tiles"
 
 typedef enum {
   TFM_F32 = 0,
@@ -206,6 +213,9 @@ typedef struct {
   /// Where the model's text has it: the path of a module, `h.attn`; may be
   /// empty.
   const char *path;
+  /// What its products are made of, and so what limits it: a TFM_PRODUCTS_...;
+  /// that of f32 where it has none.
+  const char *products;
   /// How often it runs in a call: once for each layer in a loop.
   uint64_t runs;
   /// Of one run.

@@ -360,6 +360,7 @@ tfm_function functionOf(ProgramOp program, llvm::Function *run,
     launches.push_back({
         .name = d.string(describe(step)),
         .path = d.string(pathOf(step)),
+        .products = d.string(target.productsOf(step)),
         .runs = static_cast<uint64_t>(runs),
         .flops = static_cast<uint64_t>(stepFlops(step)),
         .bytes = static_cast<uint64_t>(stepBytes(step)),

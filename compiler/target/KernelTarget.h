@@ -69,6 +69,11 @@ public:
   static llvm::Expected<std::vector<const KernelTarget *>>
   variants(llvm::StringRef kind, llvm::StringRef machines);
 
+  /// The one target of a kind for `machine`, for what only one can have
+  /// (`what`: "a plan"). Fails where that lists several, too.
+  static llvm::Expected<const KernelTarget *>
+  one(llvm::StringRef kind, llvm::StringRef machine, llvm::StringRef what);
+
   //===--------------------------------------------------------------------===//
   // The machine
   //===--------------------------------------------------------------------===//
@@ -113,6 +118,10 @@ public:
   /// About how many seconds pass between the end of a step and the beginning of
   /// the next, where `threads` share both.
   virtual double handOverSeconds(int64_t threads) const = 0;
+
+  /// What the products of a step are made of: a TFM_PRODUCTS_... of
+  /// runtime/tfm_model.h.
+  virtual llvm::StringRef productsOf(mlir::Operation *step) const = 0;
 
   /// Whether the kernel can read its input of that number through `view`.
   virtual bool canRead(sched::KernelOp kernel, unsigned input,

@@ -18,6 +18,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 
 using nlohmann::ordered_json;
 
@@ -96,6 +97,7 @@ ordered_json shareAsJson(const PeakMeter::Share &share) {
 /// Operations, bytes and what they come to for all runs of a launch in a call.
 struct Work {
   double flops, bytes;
+  double secondsAtPeak; ///< of its operations
   PeakMeter::Share share;
 };
 
@@ -103,7 +105,13 @@ Work workOf(const LaunchTime &time, const PeakMeter &peak) {
   auto runs = static_cast<double>(time.launch->runs);
   double flops = static_cast<double>(time.launch->flops) * runs;
   double bytes = static_cast<double>(time.launch->bytes) * runs;
-  return {flops, bytes, peak.share(flops, bytes, time.seconds)};
+  double atPeak = flops / peak.flops(time.launch->products);
+  return {flops, bytes, atPeak, peak.share(atPeak, bytes, time.seconds)};
+}
+
+/// Operations a second; what has none to count has no speed either.
+std::string speedText(double flops, double seconds) {
+  return flops > 0 ? fmt::format("{:.1f}", flops / seconds / 1e9) : "-";
 }
 
 void printLaunches(const std::vector<LaunchTime> &times, double median,
@@ -113,10 +121,10 @@ void printLaunches(const std::vector<LaunchTime> &times, double median,
       break;
     Work work = workOf(time, peak);
     printText(fmt::format(
-        "  {:>5.1f}% {:>10.3f} ms  {:>13} {:>8.1f} GFLOP/s {:>7.1f} "
+        "  {:>5.1f}% {:>10.3f} ms  {:>13} {:>8} GFLOP/s {:>7.1f} "
         "GB/s  {:>3} x {:<20} {:.90}\n",
         100 * time.seconds / median, time.seconds * 1e3, shareText(work.share),
-        work.flops / time.seconds / 1e9, work.bytes / time.seconds / 1e9,
+        speedText(work.flops, time.seconds), work.bytes / time.seconds / 1e9,
         time.launch->runs, time.launch->path, time.launch->name));
   }
 }
@@ -127,6 +135,7 @@ ordered_json launchesAsJson(const std::vector<LaunchTime> &times,
   for (const LaunchTime &time : times) {
     list.push_back({{"name", time.launch->name},
                     {"path", time.launch->path},
+                    {"products", time.launch->products},
                     {"runs", time.launch->runs},
                     {"flops", time.launch->flops},
                     {"bytes", time.launch->bytes},
@@ -155,10 +164,17 @@ struct Timing {
            median();
   }
   PeakMeter::Share share(const PeakMeter &peak) const {
-    double bytes = 0;
-    for (const LaunchTime &launch : launches)
-      bytes += workOf(launch, peak).bytes;
-    return peak.share(static_cast<double>(function->flops), bytes, median());
+    double flops = 0, atPeak = 0, bytes = 0;
+    for (const LaunchTime &launch : launches) {
+      Work work = workOf(launch, peak);
+      flops += work.flops;
+      atPeak += work.secondsAtPeak;
+      bytes += work.bytes;
+    }
+    // Of products and attention alone, as the function counts them.
+    if (flops > 0)
+      atPeak *= static_cast<double>(function->flops) / flops;
+    return peak.share(atPeak, bytes, median());
   }
 };
 
@@ -166,9 +182,11 @@ void print(const char *name, const Timing &timing, const PeakMeter &peak) {
   std::string perSecond;
   if (std::optional<double> tokens = timing.tokensPerSecond())
     perSecond = fmt::format(" {:>12.0f} tokens/s", *tokens);
-  printText(fmt::format("{:<10}{:>9.3f} ms  {:>13} {:>8.1f} GFLOP/s{}\n", name,
-                        timing.median() * 1e3, shareText(timing.share(peak)),
-                        timing.flopsPerSecond() / 1e9, perSecond));
+  printText(fmt::format(
+      "{:<10}{:>9.3f} ms  {:>13} {:>8} GFLOP/s{}\n", name,
+      timing.median() * 1e3, shareText(timing.share(peak)),
+      speedText(static_cast<double>(timing.function->flops), timing.median()),
+      perSecond));
   printLaunches(timing.launches, timing.median(), peak);
 }
 
@@ -185,6 +203,27 @@ ordered_json asJson(const Timing &timing, const PeakMeter &peak) {
   return object;
 }
 
+/// What the products of all functions are made of.
+std::vector<std::string_view> productsOf(const tfm_variant &variant) {
+  std::vector<std::string_view> products;
+  for (int32_t i = 0; i < variant.function_count; ++i)
+    for (int64_t j = 0; j < variant.functions[i].launch_count; ++j)
+      products.emplace_back(variant.functions[i].launches[j].products);
+  return products;
+}
+
+/// The peaks of a machine, for a line of text.
+std::string peaksText(const PeakMeter &peak) {
+  std::string text =
+      fmt::format("{:.0f} GFLOP/s of multiply-adds", peak.flops() / 1e9);
+  if (peak.peaks().size() == 1)
+    return text + " (peak)";
+  text += " of f32";
+  for (const PeakMeter::Peak &other : std::span(peak.peaks()).subspan(1))
+    text += fmt::format(", {:.0f} of {}", other.flops / 1e9, other.products);
+  return text + " (peaks)";
+}
+
 } // namespace
 
 void bench(const tfm_model &descriptor, const CommonOptions &command) {
@@ -197,7 +236,8 @@ void bench(const tfm_model &descriptor, const CommonOptions &command) {
   initialise(model, 1);
   int64_t vocabulary = std::max<int64_t>(1, vocabularyOf(descriptor));
 
-  PeakMeter peak(pool);
+  const tfm_variant &variant = chooseVariant(descriptor);
+  PeakMeter peak(pool, productsOf(variant));
   std::vector<std::pair<const char *, Timing>> timings;
   for (const char *name : {TFM_TRAIN, TFM_UPDATE, TFM_EVALUATE, TFM_FORWARD,
                            TFM_PREFILL, TFM_DECODE}) {
@@ -216,24 +256,27 @@ void bench(const tfm_model &descriptor, const CommonOptions &command) {
       print(name, timing, peak);
   }
   if (!command.json) {
-    printText(
-        fmt::format("machine: {:.0f} GFLOP/s of multiply-adds (peak), {:.1f} "
-                    "GB/s of memory, {} thread(s)\n",
-                    peak.flops() / 1e9, peak.bandwidth() / 1e9, pool.count()));
+    printText(fmt::format("machine: {}, {:.1f} GB/s of memory, {} thread(s)\n",
+                          peaksText(peak), peak.bandwidth() / 1e9,
+                          pool.count()));
     return;
   }
-  // All shares are those of one peak, which stands beside them.
+  // All shares are those of the peaks which stand beside them.
   ordered_json functions = ordered_json::object();
   for (const auto &[name, timing] : timings)
     functions[name] = asJson(timing, peak);
+  ordered_json peaks = ordered_json::object();
+  for (const PeakMeter::Peak &one : peak.peaks())
+    peaks[std::string(one.products)] = one.flops / 1e9;
   ordered_json answer = {{"model", descriptor.name},
                          {"source", descriptor.source},
-                         {"target", chooseVariant(descriptor).machine},
+                         {"target", variant.machine},
                          {"precision", recipe.precision()},
                          {"weights", recipe.generate.weights},
                          {"accumulate", recipe.train.accumulate},
                          {"threads", pool.count()},
                          {"peak_gflops", peak.flops() / 1e9},
+                         {"peaks_gflops", peaks},
                          {"memory_gbs", peak.bandwidth() / 1e9},
                          {"functions", functions}};
   // Paths need not be UTF-8, as JSON must be.

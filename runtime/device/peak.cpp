@@ -7,10 +7,16 @@
 
 #include "runtime/device/peak.h"
 
+#include "runtime/device/variant.h"
 #include "runtime/progress.h"
+#include "runtime/tfm_model.h"
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <new>
+#include <stdexcept>
+#include <string>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -74,7 +80,7 @@ template <int Lanes, int Chains> struct Loops {
 };
 
 struct Kernels {
-  double (*multiplyAdds)();
+  MultiplyAdds multiplyAdds;
   float (*readAll)(const float *, size_t);
   void (*addToAll)(float *, size_t);
 };
@@ -97,6 +103,43 @@ TFM_AVX2 float readAll256(const float *data, size_t count) {
 }
 TFM_AVX2 void addToAll256(float *data, size_t count) {
   Avx2::addToAll(data, count);
+}
+
+/// Vectors of 32 bf16: the products of neighbours are added to a lane of f32.
+__attribute__((target("avx512f,avx512bf16"))) double multiplyPairs() {
+  using Sums __attribute__((vector_size(64))) = float;
+  using Terms __attribute__((vector_size(64))) = __bf16;
+  constexpr int steps = 20000, chains = 24;
+  Terms x = {}, y = {};
+  Sums sums[chains] = {};
+  asm volatile("" : "+m"(x), "+m"(y)); // not known to be zero
+  for (int step = 0; step < steps; ++step)
+#pragma unroll
+    for (Sums &sum : sums)
+      sum = __builtin_ia32_dpbf16ps_512(sum, x, y);
+  asm volatile("" : : "m"(sums)); // used
+  return 2.0 * steps * chains * 32;
+}
+
+/// Four sums of 16 x 16, in tiles, of products of 16 x 32 by 32 x 16 bf16.
+__attribute__((target("amx-tile,amx-bf16"))) double multiplyTiles() {
+  constexpr int steps = 2000, sums = 4;
+  // The palette of eight tiles; 16 rows of 64 bytes each.
+  alignas(64) std::array<uint8_t, 64> shape{};
+  shape[0] = 1;
+  for (size_t tile = 0; tile < 8; ++tile) {
+    shape[16 + 2 * tile] = 64;
+    shape[48 + tile] = 16;
+  }
+  __builtin_ia32_tile_loadconfig(shape.data()); // all zero from here on
+  for (int step = 0; step < steps; ++step) {
+    __builtin_ia32_tdpbf16ps(0, 4, 6);
+    __builtin_ia32_tdpbf16ps(1, 4, 7);
+    __builtin_ia32_tdpbf16ps(2, 5, 6);
+    __builtin_ia32_tdpbf16ps(3, 5, 7);
+  }
+  __builtin_ia32_tilerelease();
+  return 2.0 * steps * sums * 16 * 16 * 32;
 }
 #endif
 
@@ -147,7 +190,19 @@ double best(ThreadPool &pool, void (*work)(void *, tfm_thread *), void *context,
 
 } // namespace
 
-double multiplyAdds() { return kernels().multiplyAdds(); }
+MultiplyAdds multiplyAdds(std::string_view products) {
+  if (products == TFM_PRODUCTS_F32)
+    return kernels().multiplyAdds;
+#if defined(__x86_64__)
+  if (products == TFM_PRODUCTS_BF16_PAIRS &&
+      missingFeatures("avx512f,avx512bf16").empty())
+    return multiplyPairs;
+  if (products == TFM_PRODUCTS_BF16_TILES &&
+      missingFeatures("amx-tile,amx-bf16").empty())
+    return multiplyTiles;
+#endif
+  return nullptr;
+}
 
 float readAll(const float *data, size_t count) {
   return kernels().readAll(data, count);
@@ -155,7 +210,21 @@ float readAll(const float *data, size_t count) {
 
 void addToAll(float *data, size_t count) { kernels().addToAll(data, count); }
 
-PeakMeter::PeakMeter(ThreadPool &pool) : pool(pool) {
+PeakMeter::PeakMeter(ThreadPool &pool,
+                     const std::vector<std::string_view> &products)
+    : pool(pool) {
+  auto measureToo = [&](std::string_view kind) {
+    if (std::ranges::find(all, kind, &Peak::products) != all.end())
+      return;
+    MultiplyAdds run = multiplyAdds(kind);
+    if (!run)
+      throw std::logic_error("this machine does not compute products of " +
+                             std::string(kind));
+    all.push_back({kind, run, 0.0});
+  };
+  measureToo(TFM_PRODUCTS_F32);
+  for (std::string_view kind : products)
+    measureToo(kind);
   auto limit = [](long value) {
     return static_cast<size_t>(std::max(value, 0L));
   };
@@ -163,10 +232,11 @@ PeakMeter::PeakMeter(ThreadPool &pool) : pool(pool) {
 #if defined(_SC_LEVEL3_CACHE_SIZE)
   lastLevel = limit(sysconf(_SC_LEVEL3_CACHE_SIZE));
 #endif
-  size_t all = limit(sysconf(_SC_PHYS_PAGES)) * limit(sysconf(_SC_PAGESIZE));
+  size_t machine =
+      limit(sysconf(_SC_PHYS_PAGES)) * limit(sysconf(_SC_PAGESIZE));
   size_t bytes =
       std::min({std::max(2 * lastLevel, size_t{256} << 20), size_t{1} << 30,
-                std::max(all / 4, size_t{1} << 20)});
+                std::max(machine / 4, size_t{1} << 20)});
   void *mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapped == MAP_FAILED)
@@ -204,23 +274,35 @@ void PeakMeter::measure() {
       },
       &pass, 2);
   bestBandwidth = std::max({bestBandwidth, bytes / read, 2 * bytes / added});
-  double operations = 0;
-  double multiplied = best(
-      pool,
-      [](void *context, tfm_thread *thread) {
-        for (int64_t i; (i = thread->claim(thread)) >= 0;) {
-          double done = multiplyAdds();
-          if (i == 0)
-            *static_cast<double *>(context) = done;
-        }
-      },
-      &operations, 50);
-  bestFlops = std::max(bestFlops, operations * pool.count() / multiplied);
+  struct Work {
+    MultiplyAdds run;
+    double operations;
+  };
+  for (Peak &peak : all) {
+    Work work = {peak.run, 0.0};
+    double multiplied = best(
+        pool,
+        [](void *context, tfm_thread *thread) {
+          auto *work = static_cast<Work *>(context);
+          for (int64_t i; (i = thread->claim(thread)) >= 0;) {
+            double done = work->run();
+            if (i == 0)
+              work->operations = done;
+          }
+        },
+        &work, 50);
+    peak.flops =
+        std::max(peak.flops, work.operations * pool.count() / multiplied);
+  }
 }
 
-PeakMeter::Share PeakMeter::share(double flops, double bytes,
+double PeakMeter::flops(std::string_view products) const {
+  return std::ranges::find(all, products, &Peak::products)->flops;
+}
+
+PeakMeter::Share PeakMeter::share(double secondsAtPeak, double bytes,
                                   double seconds) const {
-  double ofPeak = flops / seconds / bestFlops;
+  double ofPeak = secondsAtPeak / seconds;
   double ofBandwidth = bytes / seconds / bestBandwidth;
   return {std::max(ofPeak, ofBandwidth), ofPeak >= ofBandwidth};
 }

@@ -11,13 +11,20 @@
 #include "runtime/device/threads.h"
 
 #include <cstddef>
+#include <string_view>
+#include <vector>
 
 namespace tfm {
 
-/// Fused multiply-adds on registers alone, with the widest vectors that this
+/// Products and sums on registers alone, with the widest registers that this
 /// processor has: about a tenth of a millisecond on the calling thread. Returns
-/// the number of f32 operations, two for each lane of a multiply-add.
-double multiplyAdds();
+/// the number of operations, two for each product that is added to a sum.
+using MultiplyAdds = double (*)();
+
+/// Those of products of that kind (a TFM_PRODUCTS_... of tfm_model.h). Null
+/// where this machine has no instructions for them, or the system keeps them to
+/// itself; never of f32.
+MultiplyAdds multiplyAdds(std::string_view products);
 
 /// Reads `count` floats once. The result is their sum.
 float readAll(const float *data, size_t count);
@@ -25,13 +32,16 @@ float readAll(const float *data, size_t count);
 /// Adds to each of `count` floats in place: each is read once and written once.
 void addToAll(float *data, size_t count);
 
-/// Measures the peak of multiply-adds and the bandwidth of memory with all
+/// Measures the peaks of multiply-adds and the bandwidth of memory with all
 /// threads of a pool at once. Clocks drift: measure beside what is compared.
 class PeakMeter {
 public:
   /// Takes memory that no cache holds: twice the last level, within a quarter
-  /// of all memory and 1 GB. Throws std::bad_alloc.
-  explicit PeakMeter(ThreadPool &pool);
+  /// of all memory and 1 GB. Measures the peak of f32, and those of `products`
+  /// (TFM_PRODUCTS_...). Throws std::bad_alloc, and std::logic_error for
+  /// products that this machine does not compute.
+  explicit PeakMeter(ThreadPool &pool,
+                     const std::vector<std::string_view> &products = {});
   ~PeakMeter();
   PeakMeter(const PeakMeter &) = delete;
   PeakMeter &operator=(const PeakMeter &) = delete;
@@ -39,23 +49,35 @@ public:
   /// Measures again, for less than a tenth of a second; the best of all counts.
   void measure();
 
-  /// f32 operations a second of all threads.
-  double flops() const { return bestFlops; }
+  /// Products of one kind, and how many operations of them all threads do in a
+  /// second.
+  struct Peak {
+    std::string_view products;
+    MultiplyAdds run;
+    double flops;
+  };
+  /// What is measured: f32, then the others.
+  const std::vector<Peak> &peaks() const { return all; }
+  /// Operations of f32 a second of all threads.
+  double flops() const { return all.front().flops; }
+  /// Of products of that kind, which is one of those that are measured.
+  double flops(std::string_view products) const;
   /// Bytes a second, the larger of reading alone and of reading and writing.
   double bandwidth() const { return bestBandwidth; }
-  /// The share of what the machine can do that `flops` operations and `bytes`
-  /// bytes in `seconds` are, and whether arithmetic is what limits them.
+  /// The share of what the machine can do that operations and `bytes` bytes in
+  /// `seconds` are, and whether arithmetic is what limits them. The operations
+  /// take `secondsAtPeak` at the peak of their kind.
   struct Share {
     double value;
     bool ofPeak; ///< else of the bandwidth
   };
-  Share share(double flops, double bytes, double seconds) const;
+  Share share(double secondsAtPeak, double bytes, double seconds) const;
 
 private:
   ThreadPool &pool;
   float *memory = nullptr;
   size_t count = 0;
-  double bestFlops = 0;
+  std::vector<Peak> all;
   double bestBandwidth = 0;
 };
 

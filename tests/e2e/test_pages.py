@@ -215,6 +215,7 @@ class Bench(Page):
         self.assertEqual((data["model"], data["source"], data["precision"], data["accumulate"]),
                          ("M", "small.tfm", "f32", 3))
         self.assertGreater(data["peak_gflops"], 0)
+        self.assertEqual(data["peaks_gflops"], {"f32": data["peak_gflops"]})
         self.assertGreater(data["memory_gbs"], 0)
         path = self.folder / "run.json"
         for form in (["--json"], ["--format", "json"]):
@@ -232,14 +233,21 @@ class Bench(Page):
         for name, function in data["functions"].items():
             self.assertAlmostEqual(sum(kernel["milliseconds"] for kernel in function["kernels"]),
                                    function["milliseconds"], delta=1e-6 * function["milliseconds"], msg=name)
-            # All below the one roof that is drawn.
+            # All below the roof that is drawn.
             for kernel in function["kernels"]:
                 if kernel["milliseconds"] > 0:
                     speed = 1e-6 * kernel["runs"] / kernel["milliseconds"]
-                    shares = {"peak": speed * kernel["flops"] / data["peak_gflops"],
+                    shares = {"peak": speed * kernel["flops"] / data["peaks_gflops"][kernel["products"]],
                               "memory": speed * kernel["bytes"] / data["memory_gbs"]}
                     self.assertAlmostEqual(kernel["share"], max(shares.values()), delta=1e-9 * kernel["share"])
                     self.assertEqual(kernel["of"], max(shares, key=shares.get))
+
+    def test_what_counts_no_operations_has_no_speed(self):
+        result = tfmc("bench", self.model)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assertRegex(result.stdout, r"(?m)^update .* - GFLOP/s$")
+        self.assertRegex(result.stdout, r"(?m)^train .* \d+\.\d GFLOP/s +\d+ tokens/s$")
+        self.assertRegex(result.stdout, r"machine: \d+ GFLOP/s of multiply-adds \(peak\), ")
 
     def test_where_it_cannot_be_written(self):
         path = self.folder / "no" / "such.html"
@@ -282,6 +290,9 @@ class InABrowser(unittest.TestCase):
         page = self.folder / "page.html"
         result = tfmc(command, *arguments, "-o", page)
         self.assertEqual(result.returncode, 0, result.stderr)
+        return self.drawn(page)
+
+    def drawn(self, page):
         # All is drawn when the page is loaded.
         dump = subprocess.run([CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu",
                                f"--user-data-dir={self.folder / 'profile'}",
@@ -336,6 +347,7 @@ class InABrowser(unittest.TestCase):
             (kernel["name"], name + (": " + kernel["path"] if kernel["path"] else "") + runs(name, kernel))
             for name, kernel in step if kernel["milliseconds"] > 0))
         self.assertIn(">FLOP per byte<", figure)
+        self.assertEqual(re.findall(r">(peak[^<]*) [\d,.]+ GFLOP/s<", figure), ["peak"])
         # Each has a row, the longest first.
         table = re.search(r'<table class="kernels">.*?</table>', page, re.S).group(0)
         rows = [re.findall(r"<td[^>]*>(?:<code>)?(.*?)(?:</code>)?</td>", row)
@@ -343,6 +355,18 @@ class InABrowser(unittest.TestCase):
         self.assertEqual(len(rows), len(step))
         shares = [float(row[5].removesuffix(" %")) for row in rows]
         self.assertEqual(shares, sorted(shares, reverse=True))
+        # On a machine that multiplies bf16 as such each kind of products has a roof.
+        product = next(kernel for _, kernel in step if kernel["name"].startswith("matmul"))
+        product.update(products="bf16-pairs", of="peak", share=0.25)
+        data["peaks_gflops"]["bf16-pairs"] = 2 * data["peak_gflops"]
+        (self.folder / "page.html").write_text(text.replace(
+            re.search(r'id="data">(.*?)</script>', text, re.S).group(1), json.dumps(data)))
+        page = self.drawn(self.folder / "page.html")
+        figure = re.search(r'aria-label="Roofline of .*?</svg>', page, re.S).group(0)
+        self.assertEqual(sorted(re.findall(r">(peak[^<]*) [\d,.]+ GFLOP/s<", figure)),
+                         ["peak of bf16-pairs", "peak of f32"])
+        self.assertIn("limited by arithmetic: 25 % of peak of bf16-pairs", figure)
+        self.assertIn("<span>peak: bf16-pairs multiply-adds on registers</span>", page)
         self.assertAlmostEqual(sum(shares), 100, delta=0.05 * len(shares) + 1e-9)
         self.assertLessEqual({row[9] for row in rows}, {"arithmetic", "memory", "caches"})
 

@@ -1,6 +1,9 @@
 // A run of `bench`: its kernels below the roofs of the machine (Williams, Waterman and Patterson 2009).
 
-const peak = data.peak_gflops, bandwidth = data.memory_gbs;
+// GFLOP/s of multiply-adds on registers, by what products are made of.
+const peaks = Object.entries(data.peaks_gflops), bandwidth = data.memory_gbs;
+/** How a peak is called: by its kind where there are several. */
+const peakName = products => peaks.length > 1 ? `peak of ${products}` : "peak";
 const kinds = [["matmul", "matrix products", "blue"], ["attention", "attention", "orange"], ["row", "row by row", "green"], ["", "others", "purple"]];
 const kindOf = name => kinds.find(([begin]) => name.startsWith(begin));
 const limits = [["peak", "arithmetic", "blue"], ["memory", "memory", "teal"], ["cache", "caches", "gold"]];
@@ -8,7 +11,7 @@ const limitOf = entry => limits[entry.of === "peak" ? 0 : entry.share > 1 ? 2 : 
 const three = x => x === 0 ? "0" : x >= 100 ? whole(x) : String(Number(x.toPrecision(3)));
 const milliseconds = x => three(x) + " ms";
 /** As `bench` prints it: what memory alone could not do comes out of the caches. */
-const shareText = entry => limitOf(entry)[0] === "cache" ? "in cache" : `${(100 * entry.share).toFixed(0)} % of ${entry.of}`;
+const shareText = entry => limitOf(entry)[0] === "cache" ? "in cache" : `${(100 * entry.share).toFixed(0)} % of ${entry.of === "peak" && entry.products ? peakName(entry.products) : entry.of}`;
 
 /** The kernels of `calls`, `[function, times]`: what each is in all of them together, the longest first. */
 function kernelsOf(calls) {
@@ -43,7 +46,7 @@ page.append(el("header", {},
   el("div", { class: "settings" }, el("span", {}, el("code", {}, data.source)), el("span", {}, "compiled for ", el("b", {}, data.target)),
     el("span", {}, el("b", {}, data.precision)), el("span", {}, el("b", {}, String(data.threads)), data.threads === 1 ? " thread" : " threads")),
   el("div", { class: "figures" },
-    [[`${three(peak)} GFLOP/s`, "peak: f32 multiply-adds on registers"], [`${three(bandwidth)} GB/s`, "bandwidth of memory"],
+    [...peaks.map(([products, peak]) => [`${three(peak)} GFLOP/s`, `peak: ${products} multiply-adds on registers`]), [`${three(bandwidth)} GB/s`, "bandwidth of memory"],
      views.length ? [milliseconds(views[0].time), views[0].title] : null,
      trains && data.functions.train.tokens_per_second ? [whole(data.functions.train.tokens_per_second), "tokens per second through train"] : null]
       .filter(Boolean).map(([value, text]) => el("div", {}, el("strong", {}, value), el("span", {}, text))))));
@@ -69,14 +72,14 @@ function roofline(view) {
   return drawing(`Roofline of ${view.title}`, width => {
     const height = Math.round(Math.max(340, Math.min(520, width * 0.52)));
     const left = 58, right = 14, top = 14, bottom = 40, lane = 46;
-    const ridge = peak / bandwidth, counted = shown.filter(kernel => kernel.intensity > 0);
-    const lowX = Math.min(ridge / 8, ...counted.map(kernel => kernel.intensity)) / 1.6;
+    const ridges = peaks.map(([, peak]) => peak / bandwidth), ridge = Math.max(...ridges), highest = Math.max(...peaks.map(([, peak]) => peak)), counted = shown.filter(kernel => kernel.intensity > 0);
+    const lowX = Math.min(...ridges.map(r => r / 8), ...counted.map(kernel => kernel.intensity)) / 1.6;
     const highX = Math.max(ridge * 8, ...counted.map(kernel => kernel.intensity)) * 1.6;
     // Without arithmetic there is no place on a logarithmic axis: such kernels stand in a lane of their own, as far
     // below the roof there as they are short of memory's bandwidth.
     const valueOf = kernel => kernel.intensity > 0 ? kernel.gflops : kernel.gbs * lowX;
     const values = shown.map(valueOf).filter(v => v > 0);
-    const lowY = Math.min(bandwidth * lowX, ...values) / 1.6, highY = Math.max(peak, ...values) * 1.8;
+    const lowY = Math.min(bandwidth * lowX, ...values) / 1.6, highY = Math.max(highest, ...values) * 1.8;
     const span = (v, low, high) => Math.log(v / low) / Math.log(high / low);
     const x = v => left + lane + (width - left - lane - right) * span(v, lowX, highX);
     const y = v => top + (height - top - bottom) * (1 - span(Math.max(v, lowY), lowY, highY));
@@ -92,7 +95,10 @@ function roofline(view) {
     root.append(svg("text", { class: "soft", x: left + lane / 2 - 4, y: height - bottom + 17, "text-anchor": "middle" }, "0"));
     root.append(svg("text", { class: "soft", x: (left + width - right) / 2, y: height - 4, "text-anchor": "middle" }, "FLOP per byte"));
     root.append(svg("text", { class: "soft", x: 12, y: (top + height - bottom) / 2, "text-anchor": "middle", transform: `rotate(-90 12 ${(top + height - bottom) / 2})` }, "GFLOP/s"));
-    const roof = [[left, y(bandwidth * lowX)], [x(lowX), y(bandwidth * lowX)], [x(ridge), y(peak)], [width - right, y(peak)]];
+    const roof = [[left, y(bandwidth * lowX)], [x(lowX), y(bandwidth * lowX)], [x(ridge), y(highest)], [width - right, y(highest)]];
+    const flats = peaks.map(([products, peak]) => ({ x: x(peak / bandwidth), y: y(peak), text: `${peakName(products)} ${three(peak)} GFLOP/s` }));
+    for (const flat of flats)
+      if (flat.y > y(highest)) root.append(svg("path", { d: `M${flat.x.toFixed(1)},${flat.y.toFixed(1)}L${width - right},${flat.y.toFixed(1)}`, fill: "none", stroke: color("ink"), "stroke-width": 1.6 }));
     root.append(svg("path", { d: roof.map(([px, py], i) => `${i ? "L" : "M"}${px.toFixed(1)},${py.toFixed(1)}`).join(""), fill: "none", stroke: color("ink"), "stroke-width": 1.6, "stroke-linejoin": "round" }));
     // Large ones first, so that none lies hidden.
     const dots = shown.map(kernel => ({ kernel, x: kernel.intensity > 0 ? x(kernel.intensity) : left + lane / 2 - 4, y: y(valueOf(kernel)), r: 3 + 22 * Math.sqrt(kernel.part) }));
@@ -100,11 +106,11 @@ function roofline(view) {
       root.append(withTip(svg("circle", { class: "kernel", cx: cx.toFixed(1), cy: cy.toFixed(1), r: r.toFixed(1), fill: kernel.paint, "fill-opacity": 0.5, stroke: kernel.paint, "stroke-width": 1.4 },
         svg("title", {}, tipOf(kernel))), tipOf(kernel)));
     const [, [ax, ay], [bx, by]] = roof, slope = Math.atan2(by - ay, bx - ax), far = Math.min(0.5, 90 / Math.hypot(bx - ax, by - ay));
-    const mx = ax + far * (bx - ax), my = ay + far * (by - ay), peakText = `peak ${three(peak)} GFLOP/s`;
+    const mx = ax + far * (bx - ax), my = ay + far * (by - ay);
     root.append(svg("text", { class: "end", x: mx.toFixed(1), y: (my - 8).toFixed(1), "text-anchor": "middle", transform: `rotate(${(slope * 180 / Math.PI).toFixed(2)} ${mx.toFixed(1)} ${my.toFixed(1)})` }, `memory ${three(bandwidth)} GB/s`));
-    root.append(svg("text", { class: "end", x: bx + 4, y: by - 7 }, peakText));
+    for (const flat of flats) root.append(svg("text", { class: "end", x: flat.x + 4, y: flat.y - 7 }, flat.text));
     // The names of those that take most of the time, where there is room.
-    const boxes = [[bx, by - 20, bx + 4 + textWidth(peakText), by], ...dots.map(dot => [dot.x - dot.r, dot.y - dot.r, dot.x + dot.r, dot.y + dot.r])];
+    const boxes = [...flats.map(flat => [flat.x, flat.y - 20, flat.x + 4 + textWidth(flat.text), flat.y]), ...dots.map(dot => [dot.x - dot.r, dot.y - dot.r, dot.x + dot.r, dot.y + dot.r])];
     for (const { kernel, x: cx, y: cy, r } of dots.filter(dot => dot.kernel.part >= 0.03)) {
       const text = kernel.name.split(" ")[0] + (kernel.path ? " " + kernel.path : ""), long = textWidth(text);
       for (const [tx, ty] of [[cx + r + 3, cy + 4], [cx - r - 3 - long, cy + 4], [cx - long / 2, cy + r + 15], [cx - long / 2, cy - r - 6]]) {
@@ -118,7 +124,7 @@ function roofline(view) {
     }
     return root;
   }, "Areas are shares of the time. A kernel below the slope waits for memory, one below the flat part for arithmetic; one above the slope has its bytes out of the caches. Kernels without arithmetic stand at the left, as far below the roof as they fall short of memory." +
-    (data.precision === "f32" ? "" : ` The peak is that of f32, above which products of ${data.precision} may be.`));
+    (peaks.length > 1 ? " A kernel's peak is that of what its products are made of; all others are of f32." : ""));
 }
 
 /** The time by what limits it, and what of it would be left at the limits. */

@@ -66,6 +66,10 @@ public:
     return threads == 1 ? 0.0 : 0.3e-6 * static_cast<double>(threads);
   }
 
+  StringRef productsOf(Operation *step) const override {
+    return tfm::productsOf(step, cpu);
+  }
+
   /// What an op reads as it lies in memory: products want one of an operand's
   /// last two axes contiguous, attention and caches the last one, a scatter all
   /// of them. A row kernel reads at any strides.

@@ -14,6 +14,7 @@
 #include "compiler/target/cpu/ElementEmitter.h"
 #include "compiler/target/cpu/Matmul.h"
 #include "compiler/target/cpu/RowKernel.h"
+#include "runtime/tfm_model.h"
 
 using namespace mlir;
 using namespace tfm;
@@ -115,9 +116,8 @@ static Kernel emitAttentionKernel(OpBuilder &builder, ModuleOp module,
   return emitAttentionBackward(builder, module, name, spec, machine);
 }
 
-static Kernel emitMatmulKernel(OpBuilder &builder, ModuleOp module,
-                               StringRef name, LaunchOp launch,
-                               const CpuMachine &machine) {
+/// A product as its launch has it, without an epilogue.
+static MatmulSpec matmulSpec(LaunchOp launch) {
   auto op = cast<MatmulOp>(launch.getFirstOp());
   MatmulSpec spec;
   RankedTensorType result = tensorType(op.getY());
@@ -139,6 +139,14 @@ static Kernel emitMatmulKernel(OpBuilder &builder, ModuleOp module,
   ArrayRef<Type> writes = ArrayRef(types).drop_front(reads.size());
   llvm::append_range(spec.reads, reads.drop_front(2));
   llvm::append_range(spec.writes, writes.drop_front(spec.c ? 1 : 0));
+  return spec;
+}
+
+static Kernel emitMatmulKernel(OpBuilder &builder, ModuleOp module,
+                               StringRef name, LaunchOp launch,
+                               const CpuMachine &machine) {
+  auto op = cast<MatmulOp>(launch.getFirstOp());
+  MatmulSpec spec = matmulSpec(launch);
   SmallVector<Value> written;
   for (BlockArgument to : launch.getWriteArgs())
     written.push_back(launch.getWriteOf(to.getArgNumber()).getValue());
@@ -199,4 +207,20 @@ Kernel tfm::emitKernel(Operation *step, StringRef name, ModuleOp module,
   if (auto fill = dyn_cast<FillOp>(step))
     return emitFillKernel(builder, module, name, fill, machine.lanes);
   return emitLaunch(builder, module, name, cast<LaunchOp>(step), machine);
+}
+
+StringRef tfm::productsOf(Operation *step, const CpuMachine &machine) {
+  auto launch = dyn_cast<LaunchOp>(step);
+  if (!launch || launch.getKind() != KernelKind::Matmul)
+    return TFM_PRODUCTS_F32;
+  switch (planMatmul(matmulSpec(launch), machine).terms) {
+  case Terms::F32:
+  case Terms::F32TimesBf16:
+    return TFM_PRODUCTS_F32;
+  case Terms::Bf16Pairs:
+    return TFM_PRODUCTS_BF16_PAIRS;
+  case Terms::Bf16Tiles:
+    return TFM_PRODUCTS_BF16_TILES;
+  }
+  llvm_unreachable("terms that nothing is said of");
 }

@@ -20,6 +20,10 @@ namespace tfm {
 Kernel emitKernel(mlir::Operation *step, llvm::StringRef name,
                   mlir::ModuleOp module, const CpuMachine &machine);
 
+/// What the products of that kernel are made of: a TFM_PRODUCTS_... of
+/// runtime/tfm_model.h.
+llvm::StringRef productsOf(mlir::Operation *step, const CpuMachine &machine);
+
 } // namespace tfm
 
 #endif // TFM_TARGET_CPU_KERNELS_H

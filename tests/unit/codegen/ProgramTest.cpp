@@ -107,6 +107,78 @@ TEST(Program, Elementwise) {
     })");
 }
 
+// The tails too, where what is left of x is small, and where the power that it
+// is divided by overflows. An exponent is off by its own rounding.
+TEST(Program, GeluIsAccurateEverywhere) {
+  oracle::TestModule module(R"(
+    func.func @f(%x: tensor<65536xf32>) -> tensor<65536xf32> {
+      %y = tfm.gelu_tanh %x : tensor<65536xf32>
+      return %y : tensor<65536xf32>
+    })");
+  ASSERT_TRUE(mlir::succeeded(prepare(*module.module, nativeTarget())));
+  CompiledModel compiled(*module.module);
+  Tensor x;
+  x.shape = {65536};
+  x.data.resize(65536);
+  for (size_t i = 0; i < x.data.size(); ++i)
+    x.data[i] = static_cast<float>(
+        -9.5 + 19.0 * (static_cast<double>(i) + 0.5) / 65536.0);
+  const double special[] = {0.0,   -0.0,   100.0, -100.0,   1e30f,    -1e30f,
+                            3e38f, -3e38f, NAN,   INFINITY, -INFINITY};
+  llvm::copy(special, x.data.begin());
+  Tensor y = compiled.run("f", {x})[0];
+  const double expected[] = {0.0, 0.0, 100.0, 0.0, 1e30f, 0.0, 3e38f, 0.0};
+  for (size_t i = 0; i < std::size(expected); ++i)
+    EXPECT_EQ(y.data[i], expected[i]) << x.data[i];
+  EXPECT_TRUE(std::isnan(y.data[8]));
+  EXPECT_EQ(y.data[9], INFINITY);
+  double worst = 0;
+  for (size_t i = std::size(special); i < x.data.size(); ++i) {
+    double v = x.data[i];
+    double exponent = 2 * std::sqrt(2 / M_PI) * (v + 0.044715 * v * v * v);
+    double right = v / (1 + std::exp(-exponent));
+    double error = std::abs(y.data[i] - right) / std::abs(right);
+    double allowed = 1 + std::max(0.0, -exponent);
+    worst = std::isnan(error) ? INFINITY : std::max(worst, error / allowed);
+  }
+  EXPECT_LT(worst, 2e-7);
+}
+
+// What the descriptor says of products: each variant what its instructions
+// multiply, f32 where there are no products.
+TEST(Program, LaunchesSayWhatTheirProductsAreMadeOf) {
+  oracle::TestModule module(R"(
+    func.func @f(%a: tensor<64x64xf32>, %b: tensor<64x48xf32>, %c: tensor<64x48xf32>) -> (tensor<64x48xf32>, tensor<64x64xf32>, tensor<64x64xf32>) {
+      %na = tfm.cast %a : tensor<64x64xf32> to tensor<64x64xbf16>
+      %nb = tfm.cast %b : tensor<64x48xf32> to tensor<64x48xbf16>
+      %0 = tfm.matmul %na, %nb : tensor<64x64xbf16>, tensor<64x48xbf16>
+      %1 = tfm.matmul %c, %c transpose_b : tensor<64x48xf32>, tensor<64x48xf32>
+      %2 = tfm.exp %1 : tensor<64x64xf32>
+      %3 = tfm.reduce_sum %2 axis 1 : tensor<64x64xf32>
+      %4 = tfm.broadcast %3 : tensor<64x1xf32> to tensor<64x64xf32>
+      return %0, %1, %4 : tensor<64x48xf32>, tensor<64x64xf32>, tensor<64x64xf32>
+    })");
+  ASSERT_TRUE(mlir::succeeded(prepare(*module.module, nativeTarget())));
+  const std::pair<const char *, std::string> ofBf16[] = {
+      {"sapphirerapids+amx", TFM_PRODUCTS_BF16_TILES},
+      {"znver4", TFM_PRODUCTS_BF16_PAIRS},
+      {"x86-64-v3", TFM_PRODUCTS_F32}};
+  for (auto [cpu, products] : ofBf16) {
+    CompiledModel compiled(*module.module, cpu, 0);
+    const tfm_function &f = compiled.variant->functions[0];
+    std::vector<std::string> found, others;
+    for (int64_t i = 0; i < f.launch_count; ++i)
+      (llvm::StringRef(f.launches[i].name).starts_with("matmul 64x48x64")
+           ? found
+           : others)
+          .push_back(f.launches[i].products);
+    EXPECT_EQ(found, std::vector<std::string>{products}) << cpu;
+    EXPECT_GE(others.size(), 2u);
+    EXPECT_EQ(others, std::vector<std::string>(others.size(), TFM_PRODUCTS_F32))
+        << cpu;
+  }
+}
+
 // Rows longer than what is unrolled, with a tail.
 TEST(Program, RowReductions) {
   for (int64_t cols : {1, 5, 16, 64, 70, 300, 1000})

@@ -7,8 +7,11 @@
 
 #include "runtime/device/peak.h"
 
+#include "runtime/tfm_model.h"
 #include "gtest/gtest.h"
 
+#include <stdexcept>
+#include <string_view>
 #include <vector>
 
 using namespace tfm;
@@ -41,13 +44,37 @@ TEST(Peak, ShareIsOfTheNearerLimit) {
   PeakMeter meter(pool);
   ASSERT_GT(meter.flops(), 0);
   ASSERT_GT(meter.bandwidth(), 0);
-  PeakMeter::Share share =
-      meter.share(meter.flops(), meter.bandwidth() / 4, 2.0);
+  PeakMeter::Share share = meter.share(1.0, meter.bandwidth() / 4, 2.0);
   EXPECT_TRUE(share.ofPeak);
   EXPECT_DOUBLE_EQ(share.value, 0.5);
-  share = meter.share(meter.flops() / 4, meter.bandwidth(), 2.0);
+  share = meter.share(0.25, meter.bandwidth(), 2.0);
   EXPECT_FALSE(share.ofPeak);
   EXPECT_DOUBLE_EQ(share.value, 0.5);
+}
+
+// Each kind of products has a peak of its own, where the machine computes them;
+// f32 is measured once, and first.
+TEST(Peak, EveryKindOfProductsHasItsOwn) {
+  ThreadPool pool(1);
+  std::vector<std::string_view> kinds = {TFM_PRODUCTS_F32};
+  for (std::string_view kind :
+       {TFM_PRODUCTS_BF16_PAIRS, TFM_PRODUCTS_BF16_TILES}) {
+    if (MultiplyAdds run = multiplyAdds(kind)) {
+      EXPECT_GT(run(), 0) << kind;
+      kinds.push_back(kind);
+      continue;
+    }
+    EXPECT_THROW(PeakMeter(pool, {kind}), std::logic_error);
+  }
+  std::vector<std::string_view> twice = kinds;
+  twice.insert(twice.end(), kinds.rbegin(), kinds.rend());
+  PeakMeter meter(pool, twice);
+  ASSERT_EQ(meter.peaks().size(), kinds.size());
+  for (size_t i = 0; i < kinds.size(); ++i) {
+    EXPECT_EQ(meter.peaks()[i].products, kinds[i]);
+    EXPECT_GT(meter.flops(kinds[i]), 0);
+  }
+  EXPECT_EQ(meter.flops(), meter.flops(TFM_PRODUCTS_F32));
 }
 
 } // namespace
