@@ -152,6 +152,11 @@ std::string tfm::wrongPrecision(mlir::ModuleOp module, llvm::StringRef wanted) {
       mlir::failed(precision) || precision->isF32() ? "f32" : "bf16";
   if (wanted.empty() || wanted == own)
     return "";
+  if (!findProgram(module, ProgramKind::Loss))
+    return "--precision " + wanted.str() + ", but the recipe computes in " +
+           own + ": without a `train` block `weights = " + wanted.str() +
+           "` in a `generate` block decides, or `-D generate.weights=" +
+           wanted.str() + "` where there is one";
   return "--precision " + wanted.str() + ", but the recipe computes in " + own +
          ": a `train` block decides, with `precision = " + wanted.str() +
          "`, or `-D train.precision=" + wanted.str() + "` where there is one";
@@ -164,9 +169,11 @@ BuildStatus tfm::build(const BuildOptions &options) {
       KernelTarget::variants(options.target, options.cpu);
   if (!targets)
     return fail(llvm::toString(targets.takeError()), BuildStatus::InputError);
-  if (options.emit == Emit::Schedule && targets->size() > 1)
-    return fail("a schedule is that of one CPU: name one with --cpu",
-                BuildStatus::InputError);
+  if (options.emit == Emit::Schedule)
+    if (llvm::Expected<const KernelTarget *> one =
+            KernelTarget::one(options.target, options.cpu, "a schedule");
+        !one)
+      return fail(llvm::toString(one.takeError()), BuildStatus::InputError);
   llvm::Triple there(targets->front()->triple()),
       here(llvm::sys::getProcessTriple());
   if (options.emit >= Emit::Shared &&

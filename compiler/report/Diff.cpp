@@ -87,8 +87,10 @@ static Facts totalsOf(const ModelReport &report) {
   add("bytes", report.bytes);
   add("forward FLOPs per token", report.flops.forwardPerToken);
   add("train FLOPs per step", report.flops.trainStep);
-  if (report.memory)
+  if (report.memory) {
+    facts["precision"] = {report.memory->precision, std::nullopt};
     add("arena bytes", report.memory->arena);
+  }
   return facts;
 }
 

@@ -117,3 +117,19 @@ KernelTarget::variants(llvm::StringRef kind, llvm::StringRef machines) {
   }
   return targets;
 }
+
+llvm::Expected<const KernelTarget *> KernelTarget::one(llvm::StringRef kind,
+                                                       llvm::StringRef machine,
+                                                       llvm::StringRef what) {
+  llvm::Expected<std::vector<const KernelTarget *>> found =
+      variants(kind, machine);
+  if (!found)
+    return found.takeError();
+  if (found->size() == 1)
+    return found->front();
+  auto names = llvm::map_range(
+      *found, [](const KernelTarget *t) { return t->machine(); });
+  return llvm::createStringError(what + " is that of one CPU, and '" + machine +
+                                 "' names several: choose one with --cpu, " +
+                                 llvm::join(names, " or "));
+}

@@ -342,7 +342,7 @@ void declare(CLI::App &app, Commands &commands) {
   addPrompt(logits, commands.logits);
   logits->add_option("-o,--out", commands.logitsPath, "the safetensors file")
       ->required()
-      ->check(usage::path());
+      ->check(usage::fileOnDisk());
   addCommon(logits, commands.logits, /*withJson=*/false);
 
   CLI::App *exportation =
@@ -351,7 +351,7 @@ void declare(CLI::App &app, Commands &commands) {
   exportation
       ->add_option("-o,--out", commands.exportation.out, "the safetensors file")
       ->required()
-      ->check(usage::path());
+      ->check(usage::fileOnDisk());
   exportation
       ->add_option_function<std::string>(
           "--dtype",
@@ -414,7 +414,7 @@ int runCommandLine(const tfm_model &model, int argc, char **argv) {
       return 2;
     }
     try {
-      app.parse(argc, argv);
+      app.parse(usage::wordsOf(app, argc, argv));
     } catch (const CLI::ParseError &error) {
       return app.exit(error) == 0 ? 0 : 2;
     }

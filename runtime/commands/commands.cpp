@@ -147,6 +147,14 @@ static std::string threadsText(const tfm_model &model,
   return fmt::format("{}, but 1 for {}", threads, alone);
 }
 
+/// The CPUs that a build has code for, for people; nothing where it is one.
+static std::string variantsText(const tfm_model &model) {
+  std::string list;
+  for (int64_t i = 0; i < model.variant_count; ++i)
+    list += (list.empty() ? "" : ", ") + std::string(model.variants[i].machine);
+  return model.variant_count == 1 ? "" : "  variants         " + list + "\n";
+}
+
 void info(const tfm_model &model, bool asJson) {
   const tfm_variant &chosen = chooseVariant(model);
   Recipe recipe = parseRecipe(model.recipe ? model.recipe : "");
@@ -207,7 +215,7 @@ void info(const tfm_model &model, bool asJson) {
             " = " + entry.at("value").dump();
   const std::string &obstacle = recipe.generate.wholeSequence;
   printText(fmt::format(
-      "{} ({}), compiled for {}, {}\n"
+      "{} ({}), compiled for {}, {}\n{}"
       "  hyperparameters  {}\n"
       "  parameters       {}{}\n"
       "  memory           {} (parameters {}, gradients {}, "
@@ -215,8 +223,8 @@ void info(const tfm_model &model, bool asJson) {
       "  threads          {}\n"
       "  commands         info, train, generate, eval, data, "
       "logits, export, bench; --help on each\n{}",
-      model.name, model.source, chosen.machine, recipe.precision(), list,
-      parameters,
+      model.name, model.source, chosen.machine, recipe.precision(),
+      variantsText(model), list, parameters,
       recipe.generate.weights != "f32"
           ? " (weights in " + recipe.generate.weights + ")"
       : trainable == parameters ? ""
@@ -270,8 +278,8 @@ void train(const tfm_model &descriptor, TrainCommand command,
     requireNoRunFile(options.log);
   if (!options.profile.empty()) {
     requireNoRunFile(options.profile);
-    requireTrace(options.profile);
     requireNoFileOf(options.out, options.profile);
+    requireTrace(options.profile, options.out);
     if (std::filesystem::path(options.profile).lexically_normal() ==
         std::filesystem::path(options.log).lexically_normal())
       throw InputError(options.profile +

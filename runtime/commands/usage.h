@@ -89,6 +89,49 @@ inline CLI::Validator path() {
       "");
 }
 
+/// A file that only makes sense on the disk.
+inline CLI::Validator fileOnDisk() {
+  return path() & CLI::Validator(
+                      [](std::string &text) -> std::string {
+                        return text == "-" ? "must name a file: weights and "
+                                             "logits are not written to "
+                                             "standard output"
+                                           : "";
+                      },
+                      "");
+}
+
+/// What stands behind a program's name, from the last word to the first, as
+/// CLI11 takes it. `--name=` becomes `--name` and an empty value, for which
+/// CLI11 would take the next word.
+inline std::vector<std::string> wordsOf(const CLI::App &app, int argc,
+                                        char **argv) {
+  auto takesValue = [&](const std::string &name) {
+    auto has = [&](const CLI::App *command) {
+      const CLI::Option *option = command->get_option_no_throw(name);
+      return option && option->get_items_expected_min() > 0;
+    };
+    std::vector<const CLI::App *> commands =
+        app.get_subcommands([](const CLI::App *) { return true; });
+    return has(&app) || std::any_of(commands.begin(), commands.end(), has);
+  };
+  std::vector<std::string> words;
+  for (int i = 1; i < argc; ++i) {
+    std::string word = argv[i];
+    bool isEmpty = word.starts_with("--") && word.ends_with("=") &&
+                   word.find('=') + 1 == word.size();
+    std::string name = word.substr(0, word.find('='));
+    if (isEmpty && takesValue(name)) {
+      words.push_back(name);
+      words.emplace_back();
+    } else {
+      words.push_back(word);
+    }
+  }
+  std::reverse(words.begin(), words.end());
+  return words;
+}
+
 /// The names of a program's commands.
 inline std::vector<std::string> commandNames(const CLI::App &app) {
   std::vector<std::string> names;
@@ -210,7 +253,7 @@ inline std::string plainWords(const std::string &what) {
   }
   std::string guess = closest(given, members);
   return what.substr(0, value) + "must be one of " + join(members, ", ") +
-         ", not " + given +
+         ", not " + (given.empty() ? "nothing" : given) +
          (guess.empty() ? "" : "\nDid you mean `" + guess + "`?");
 }
 

@@ -7,11 +7,9 @@
 
 #include "runtime/device/cpu_device.h"
 
-#include "runtime/device/memory.h"
-#include "runtime/error.h"
-
 #include <algorithm>
 #include <cstring>
+#include <new>
 #include <stdexcept>
 #include <sys/mman.h>
 
@@ -32,9 +30,7 @@ void CpuDevice::allocate(size_t bytes, size_t alignment, size_t scratch) {
   void *memory = mmap(nullptr, bytes + alignment, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED)
-    throw InputError("the model needs " + byteText(bytes) +
-                     " of memory, more than there is: build it with a smaller "
-                     "batch, e.g. -D train.batch=1");
+    throw std::bad_alloc();
   mappedAt = memory;
   mapped = bytes + alignment;
   auto address = reinterpret_cast<uintptr_t>(memory);

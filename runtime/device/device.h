@@ -35,7 +35,7 @@ public:
   virtual ~Device() = default;
 
   /// Makes an arena of zeros, aligned to `alignment`, and for every thread
-  /// `scratch` bytes. What is not touched costs no memory. Throws InputError
+  /// `scratch` bytes. What is not touched costs no memory. Throws bad_alloc
   /// where there is not enough, logic_error where there is an arena already.
   virtual void allocate(size_t bytes, size_t alignment, size_t scratch) = 0;
   /// Waits for all that was asked for and gives the arena back.

@@ -12,6 +12,7 @@
 #include "runtime/progress.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -56,8 +57,16 @@ bool Profile::endStep() {
   return --left == 0;
 }
 
-void requireTrace(const std::string &path) {
-  if (!isRegularFile(path))
+void requireTrace(const std::string &path, const std::string &out) {
+  namespace fs = std::filesystem;
+  bool isOfRun = fs::path(folderOf(path)).lexically_normal() / "" ==
+                 fs::path(out).lexically_normal() / "";
+  bool isFile = isRegularFile(path);
+  // What is there and no file, such as a pipe, is opened once.
+  bool isOther = !isFile && !isFolder(path) && fileExists(path);
+  if (!isOther && (!isOfRun || isFolder(out)))
+    AtomicFile writable(path);
+  if (!isFile)
     return;
   constexpr std::string_view beginning = R"({"displayTimeUnit")";
   std::string first = readFile(path, "the trace", beginning.size());

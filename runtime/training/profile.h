@@ -17,9 +17,10 @@
 
 namespace tfm {
 
-/// Throws InputError where there is a file that is no trace, and would be lost
-/// if one were written there.
-void requireTrace(const std::string &path);
+/// Throws InputError where no trace can be written, and where there is a file
+/// that is none, and would be lost. The folder of the run, `out`, need not be
+/// there yet.
+void requireTrace(const std::string &path, const std::string &out);
 
 /// A trace of some steps of a training run, for chrome://tracing and
 /// ui.perfetto.dev ("Trace Event Format"): a span for every step, in it one for

@@ -54,15 +54,20 @@ void requireMemory(const tfm_model &model, const TrainSpec &train) {
   auto text = [](double bytes) {
     return byteText(static_cast<uint64_t>(std::min(bytes, 1e19)));
   };
+  double own =
+      static_cast<double>(variant.activations.bytes + variant.cache_bytes);
+  if (arena - own > static_cast<double>(limit))
+    throw InputError(fmt::format(
+        "training {} takes {} of memory, {} of them for parameters, gradients "
+        "and the optimizer's state alone, but there is {}: build a smaller "
+        "model",
+        model.name, text(arena + step), text(arena - own), byteText(limit)));
   throw InputError(fmt::format(
       "training {} takes {} of memory (activations {}, tokens of a step {}), "
       "but there is {}: build it with a smaller train.batch (now {}), "
       "train.sequence (now {}) or train.accumulate (now {})",
-      model.name, text(arena + step),
-      text(
-          static_cast<double>(variant.activations.bytes + variant.cache_bytes)),
-      text(step), byteText(limit), train.batch, train.sequence,
-      train.accumulate));
+      model.name, text(arena + step), text(own), text(step), byteText(limit),
+      train.batch, train.sequence, train.accumulate));
 }
 
 Trainer::Trainer(Model &model, const Recipe &recipe, const Dataset &data,

@@ -92,6 +92,7 @@ class Usage(unittest.TestCase):
             self.assertEqual(portable.returncode, 0, portable.stderr)
             names = [variant["cpu"] for variant in json.loads(run(target, "info", "--json").stdout)["variants"]]
             self.assertEqual(names, ["x86-64-v4", "x86-64-v3"])
+            self.assertIn("\n  variants         x86-64-v4, x86-64-v3\n", run(target, "info").stdout)
             # It trains and generates as any other.
             trained = run(target, "train", "--steps", "3", "--out", "run", cwd=folder)
             self.assertEqual(trained.returncode, 0, trained.stderr)
@@ -120,15 +121,36 @@ class Usage(unittest.TestCase):
             result = tfmc("build", MODELS / "addition.tfm", "--cpu", cpus, "-o", "/dev/null")
             self.assertEqual(result.returncode, 1, cpus)
             self.assertIn(words, result.stderr)
-        result = tfmc("build", MODELS / "addition.tfm", "--cpu", "haswell,znver4", "--emit", "schedule")
-        self.assertEqual(result.returncode, 1)
-        self.assertIn("a schedule is that of one CPU", result.stderr)
+        for command, what in ((("build", "--emit", "schedule"), "a schedule"), (("report", "--memory"), "a plan")):
+            for cpus, names in (("haswell,znver4", "znver4 or haswell"),
+                                ("portable", "x86-64-v4 or x86-64-v3")):
+                result = tfmc(*command, MODELS / "addition.tfm", "--cpu", cpus)
+                self.assertEqual((result.returncode, result.stdout), (1, ""))
+                self.assertIn(f"{what} is that of one CPU, and '{cpus}' names several: choose one with "
+                              f"--cpu, {names}\n", result.stderr)
 
     def test_a_processor_that_is_none(self):
         for command in ["build"], ["report", "--memory"]:
             result = tfmc(*command, MODELS / "addition.tfm", "--cpu", "pentium9")
             self.assertEqual(result.returncode, 1)
             self.assertIn("unknown CPU 'pentium9'", result.stderr)
+            # Of those that there is code for: pentium4 is none.
+            self.assertNotIn("pentium4", result.stderr)
+            for wrong, meant in (("haswel", "haswell"), ("Znver4", "znver4"), ("skylake-avx51", "skylake-avx512")):
+                result = tfmc(*command, MODELS / "addition.tfm", "--cpu", wrong)
+                self.assertEqual(result.returncode, 1)
+                self.assertIn(f"unknown CPU '{wrong}'; did you mean '{meant}'?\n", result.stderr)
+
+    def test_an_empty_value_does_not_take_the_next_word(self):
+        with tempfile.TemporaryDirectory() as folder:
+            out = pathlib.Path(folder, "out")
+            for option, said in (("--precision=", "must be one of f32, bf16, not nothing"),
+                                 ("--emit=", "must be one of"), ("--output=", "not nothing")):
+                result = tfmc("build", MODELS / "addition.tfm", option, "-o", out)
+                self.assertEqual((result.returncode, result.stdout), (USAGE, ""))
+                self.assertIn(said, result.stderr)
+                self.assertNotIn(" -o", result.stderr)
+            self.assertFalse(out.exists())
 
     def test_help_is_no_error(self):
         for arguments in (["--help"], ["-h"], ["report", "--help"], ["check", "-h"],
@@ -549,6 +571,14 @@ class Output(unittest.TestCase):
 
 
 class Diff(unittest.TestCase):
+    def test_precision_changes_memory(self):
+        with tempfile.TemporaryDirectory() as folder:
+            other = pathlib.Path(folder) / "half.tfm"
+            other.write_text((MODELS / "addition.tfm").read_text().replace("train {", "train {\n  precision = bf16"))
+            result = tfmc("diff", MODELS / "addition.tfm", other)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertRegex(result.stdout, r"\n  precision +f32 +-> +bf16\n")
+
     def test_a_model_and_itself(self):
         result = tfmc("diff", GPT2, GPT2)
         self.assertEqual((result.returncode, result.stdout), (0, "no difference\n"))

@@ -102,9 +102,13 @@ class ProfileOfSteps(unittest.TestCase):
         self.assertEqual(weights.read_bytes(), plain)
 
     def test_where_it_cannot_be_written(self):
-        result = self.train("--steps", "5", "--profile", "nowhere/trace.json")
+        result = run(self.model, "train", "--steps", "5", "--out", "unmade", "--profile", "nowhere/trace.json",
+                     cwd=self.folder.name)
         self.assertEqual(result.returncode, 1)
         self.assertIn("nowhere", result.stderr)
+        self.assertFalse(pathlib.Path(self.folder.name, "unmade").exists())
+        # The run's own folder is made for it.
+        self.assertEqual(self.train("--steps", "2", "--profile", "run/trace.json").returncode, 0)
         self.assertEqual(self.train("--steps", "2").returncode, 0)
         result = self.train("--steps", "5", "--profile", "run/model.safetensors")
         self.assertEqual(result.returncode, 1)
@@ -697,6 +701,15 @@ class Build(unittest.TestCase):
                 self.assertIn("the recipe computes in f32: a `train` block decides, with "
                               "`precision = bf16`, or `-D train.precision=bf16`", result.stderr)
                 self.assertFalse(out.exists())
+                # Advice does not lead from one error to another.
+                result = tfmc(command, MODELS / "gpt2.tfm", "-o", out, "--precision", "bf16")
+                self.assertEqual(result.returncode, 1)
+                self.assertIn("without a `train` block `weights = bf16` in a `generate` block decides, or "
+                              "`-D generate.weights=bf16` where there is one\n", result.stderr)
+                self.assertFalse(out.exists())
+                result = tfmc(command, MODELS / "gpt2.tfm", "-o", out, "--precision", "bf16", "-D",
+                              "generate.weights=bf16")
+                self.assertEqual(result.returncode, 0, result.stderr)
                 for precision in ("f32", "bf16"):
                     result = tfmc(command, MODELS / "addition.tfm", "-o", out, "--precision",
                                   precision, "-D", f"train.precision={precision}")

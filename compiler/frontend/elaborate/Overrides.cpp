@@ -89,7 +89,11 @@ void Overrides::reportUnused() {
           names.push_back(name.str());
     } else if (!compilation.block(blockName) &&
                !recipeEntries.count(blockName.str())) {
-      diags.error(903, name, "the file has no `" + blockName + "` block");
+      d = &diags.error(903, name, "the file has no `" + blockName + "` block");
+      if (define.key == "train.precision")
+        d->help(
+            "without one `weights = bf16` in a `generate` block has a build "
+            "compute in bf16");
       continue;
     } else {
       // `train.optimizer.lr` is the entry `lr` of `train.optimizer`.

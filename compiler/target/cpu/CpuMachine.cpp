@@ -132,6 +132,36 @@ llvm::Error describeRegisters(CpuMachine &target,
       "that is supported on x86)");
 }
 
+/// The CPU that `name` most probably means, of those that code can be made for;
+/// empty where none is near.
+std::string closestCpu(llvm::StringRef name,
+                       llvm::ArrayRef<const char *> triples) {
+  std::string guess;
+  size_t best = (name.size() + 2) / 3 + 1;
+  for (const char *triple : triples) {
+    CpuMachine machine;
+    machine.triple = triple;
+    std::unique_ptr<llvm::MCSubtargetInfo> generic =
+        subtarget(llvm::Triple(triple), "", "");
+    if (!generic)
+      continue;
+    for (const auto &known : generic->getAllProcessorDescriptions()) {
+      size_t distance = name.edit_distance_insensitive(known.Key, true, best);
+      if (distance >= best)
+        continue;
+      machine.cpu = known.Key;
+      if (llvm::Error none = describeRegisters(
+              machine, *subtarget(llvm::Triple(triple), known.Key, ""))) {
+        llvm::consumeError(std::move(none));
+        continue;
+      }
+      best = distance;
+      guess = known.Key;
+    }
+  }
+  return guess;
+}
+
 int64_t cacheSize(int name, int64_t otherwise) {
   long size = ::sysconf(name);
   return size > 0 ? size : otherwise;
@@ -237,6 +267,9 @@ llvm::Expected<CpuMachine> CpuMachine::named(llvm::StringRef cpu) {
       return target;
     }
   }
+  if (std::string guess = closestCpu(cpu, triples); !guess.empty())
+    return llvm::createStringError("unknown CPU '" + cpu + "'; did you mean '" +
+                                   guess + "'?");
   return llvm::createStringError(
       "unknown CPU '" + cpu +
       "'; name it as LLVM does, such as skylake-avx512, znver4 or haswell, or "

@@ -169,14 +169,11 @@ static BytesByType savedTypes(sched::ProgramOp train,
 const KernelTarget *tfm::findTarget(const std::string &target,
                                     const std::string &cpu) {
   registerTargets();
-  llvm::Expected<std::vector<const KernelTarget *>> found =
-      KernelTarget::variants(target, cpu);
-  if (found && found->size() == 1)
-    return found->front();
-  messages() << "tfmc: error: "
-             << (found ? "a plan is that of one CPU: name one with --cpu"
-                       : llvm::toString(found.takeError()))
-             << '\n';
+  llvm::Expected<const KernelTarget *> found =
+      KernelTarget::one(target, cpu, "a plan");
+  if (found)
+    return *found;
+  messages() << "tfmc: error: " << llvm::toString(found.takeError()) << '\n';
   return nullptr;
 }
 

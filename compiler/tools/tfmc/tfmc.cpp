@@ -52,7 +52,7 @@ static int run(int argc, char **argv) {
     return exitUsage;
   }
   try {
-    app.parse(argc, argv);
+    app.parse(tfm::usage::wordsOf(app, argc, argv));
   } catch (const CLI::Success &success) {
     return app.exit(success);
   } catch (const CLI::ParseError &error) {

@@ -184,6 +184,8 @@ TEST_F(CommandLine, WrongUsageExitsWith2) {
         "generate --weights x --top-p 2",
         "generate --weights x --prompt a --prompt-file b",
         "export --weights x",
+        "export --weights x -o -",
+        "logits --weights x -o -",
         "export --weights x -o y --dtype f64",
         "generate --weights x --logit-bias 3",
         "generate --weights x --logit-bias 3=x",
@@ -217,10 +219,13 @@ TEST_F(CommandLine, EmptyPathsAreWrongUsage) {
       Outcome outcome = run(std::string(arguments) + empty);
       EXPECT_EQ(outcome.code, 2) << arguments << empty;
       EXPECT_NE(outcome.err.find(option), std::string::npos) << outcome.err;
-      EXPECT_TRUE(*empty == '=' ||
-                  outcome.err.find("not nothing") != std::string::npos)
+      EXPECT_NE(outcome.err.find("not nothing"), std::string::npos)
           << outcome.err;
     }
+  // Nor does it take what follows.
+  EXPECT_NE(
+      run("export --weights x --out= --dtype f16").err.find("not nothing"),
+      std::string::npos);
   EXPECT_FALSE(std::filesystem::exists(folder / "runs"));
 }
 
@@ -677,7 +682,11 @@ TEST_F(CommandLine, BadInputNamesTheFileAndTheFix) {
   expectError("generate --weights run --prompt-file invalid.txt",
               {"the prompt", "not UTF-8"});
   // Nothing to begin with is no error.
-  EXPECT_EQ(run("generate --weights run --prompt '' --tokens 2").code, 0);
+  for (const char *empty : {"--prompt ''", "--prompt="})
+    EXPECT_EQ(
+        run(std::string("generate --weights run ") + empty + " --tokens 2")
+            .code,
+        0);
   // A run knows its own tokenizer; weights alone take what lies beside them.
   std::filesystem::create_directory(folder / "other");
   folder.write("other/model.safetensors", weights);

@@ -200,6 +200,43 @@ TEST(Device, MayDoEverythingAsLateAsItIsLookedAt) {
   EXPECT_GT(late.waits, 0);
 }
 
+// What to build with less depends on what most of the memory is for.
+TEST(Device, WithoutMemorySaysWhatForItIs) {
+  ToyModel toy({}, sumsRecipe({}, "", 50));
+  tfm_model model = toy.descriptor();
+  tfm_variant variant = model.variants[0];
+  model.variants = &variant;
+  auto said = [&](uint64_t parameters, uint64_t gradients, uint64_t activations,
+                  uint64_t cache) {
+    variant.parameters.bytes = parameters;
+    variant.gradients.bytes = gradients;
+    variant.optimizer.bytes = 2 * gradients;
+    variant.activations.bytes = activations;
+    variant.cache_bytes = cache;
+    variant.arena_bytes = uint64_t{1} << 60; // no system maps so much
+    CpuDevice device(1);
+    return messageOf<InputError>([&] { Model(model, device); });
+  };
+  std::string state = said(100, 100, 399, 10);
+  EXPECT_NE(
+      state.find("Toy needs 1048576.0 TiB of memory, more than there is: most "
+                 "of it are parameters, gradients and the optimizer's"),
+      std::string::npos)
+      << state;
+  std::string batch = said(100, 100, 401, 10);
+  EXPECT_NE(batch.find("a smaller train.batch or train.sequence"),
+            std::string::npos)
+      << batch;
+  for (std::string context :
+       {said(100, 0, 101, 10), said(100, 0, 10, 101), said(100, 100, 10, 401)})
+    EXPECT_NE(context.find("a smaller generate.context"), std::string::npos)
+        << context;
+  std::string smaller = said(100, 0, 99, 10);
+  EXPECT_NE(smaller.find("most of it are parameters: build a smaller model"),
+            std::string::npos)
+      << smaller;
+}
+
 // The form of the processors copies nothing: what is read, and what is to be
 // written, is the arena itself.
 TEST(Device, OfTheProcessorsIsAView) {
