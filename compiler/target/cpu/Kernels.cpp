@@ -12,6 +12,7 @@
 #include "compiler/target/cpu/Attention.h"
 #include "compiler/target/cpu/CacheUpdate.h"
 #include "compiler/target/cpu/ElementEmitter.h"
+#include "compiler/target/cpu/FewRows.h"
 #include "compiler/target/cpu/Matmul.h"
 #include "compiler/target/cpu/RowKernel.h"
 #include "runtime/tfm_model.h"
@@ -213,7 +214,10 @@ StringRef tfm::productsOf(Operation *step, const CpuMachine &machine) {
   auto launch = dyn_cast<LaunchOp>(step);
   if (!launch || launch.getKind() != KernelKind::Matmul)
     return TFM_PRODUCTS_F32;
-  switch (planMatmul(matmulSpec(launch), machine).terms) {
+  MatmulSpec spec = matmulSpec(launch);
+  if (planFewRows(spec, machine))
+    return TFM_PRODUCTS_F32;
+  switch (planMatmul(spec, machine).terms) {
   case Terms::F32:
   case Terms::F32TimesBf16:
     return TFM_PRODUCTS_F32;

@@ -7,53 +7,18 @@
 
 #include "compiler/target/cpu/Matmul.h"
 #include "compiler/target/cpu/CpuMachine.h"
+#include "compiler/target/cpu/FewRows.h"
 #include "compiler/target/cpu/MicroKernel.h"
+#include "compiler/target/cpu/ProductKernel.h"
 #include "compiler/target/cpu/TileKernel.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/MathExtras.h"
 #include <algorithm>
+#include <numeric>
 
 using namespace mlir;
 using namespace tfm;
 
 namespace {
-
-/// Elements of an operand, and its strides, counted in them: along its batch
-/// axes, its rows and its columns.
-struct Matrix {
-  Type element;
-  SmallVector<int64_t> batch;
-  int64_t row = 0, column = 0;
-
-  /// The address of an element of the matrix at `base`.
-  Value at(KernelBuilder &kb, Value base, Value i, Value j) const {
-    return kb.at(base, kb.add(kb.mul(i, row), kb.mul(j, column)), element);
-  }
-};
-
-/// False where the type has no static strides.
-bool matrixOf(MemRefType type, bool transposed, Matrix &matrix) {
-  int64_t offset = 0;
-  SmallVector<int64_t> all;
-  if (failed(type.getStridesAndOffset(all, offset)) || all.size() < 2 ||
-      llvm::is_contained(all, ShapedType::kDynamic))
-    return false;
-  matrix.element = type.getElementType();
-  matrix.column = all.pop_back_val();
-  matrix.row = all.pop_back_val();
-  if (transposed)
-    std::swap(matrix.row, matrix.column);
-  matrix.batch = all;
-  return true;
-}
-
-int64_t product(ArrayRef<int64_t> values) {
-  int64_t result = 1;
-  for (int64_t value : values)
-    result *= value;
-  return result;
-}
 
 /// Elements along k in a slot of a panel.
 int64_t elementsPerSlot(Terms terms) {
@@ -82,10 +47,14 @@ bool MatmulSpec::isBf16() const {
   return a.getElementType().isBF16() || b.getElementType().isBF16();
 }
 
+int64_t MatmulSpec::batches() const {
+  return std::accumulate(batch.begin(), batch.end(), int64_t{1},
+                         std::multiplies<>());
+}
+
 MatmulPlan tfm::planMatmul(const MatmulSpec &spec, const CpuMachine &target) {
-  Matrix a, b;
-  matrixOf(spec.a, spec.transposeA, a);
-  matrixOf(spec.b, spec.transposeB, b);
+  Matrix a = Matrix::of(spec.a, spec.transposeA).value_or(Matrix());
+  Matrix b = Matrix::of(spec.b, spec.transposeB).value_or(Matrix());
   int64_t m = spec.m, n = spec.n, k = spec.k;
   bool isBf16 = spec.isBf16();
   int64_t width = target.lanes * target.tileVectors();
@@ -168,31 +137,28 @@ MatmulPlan tfm::planMatmul(const MatmulSpec &spec, const CpuMachine &target) {
 
   // Threads that share columns each pack all of A, and the other way around.
   plan.splitColumns = n > m;
-  plan.serial = m * n * k * product(spec.batch) < 32 * 1024;
+  plan.serial = m * n * k * spec.batches() < 32 * 1024;
   return plan;
 }
 
 namespace {
 
 /// Emits one kernel; members are what its parts share.
-class MatmulEmitter {
+class MatmulEmitter : ProductKernel {
 public:
   MatmulEmitter(OpBuilder &builder, ModuleOp module, const MatmulSpec &spec,
-                const CpuMachine &target, const MatmulPlan &plan)
-      : spec(spec), plan(plan), module(module),
-        kb(builder, module, target.lanes), vectors(target.tileVectors()),
-        width(vectors * target.lanes), perSlot(elementsPerSlot(plan.terms)) {}
+                const ProductOperands &operands, const CpuMachine &target,
+                const MatmulPlan &plan)
+      : ProductKernel(builder, module, spec, operands, target), plan(plan),
+        vectors(target.tileVectors()), width(vectors * target.lanes),
+        perSlot(elementsPerSlot(plan.terms)) {}
 
-  Kernel emit(StringRef name);
+  /// Nothing where the plan reads an operand where it cannot be read.
+  std::optional<Kernel> emit(StringRef name);
 
 private:
-  const MatmulSpec &spec;
   const MatmulPlan &plan;
-  ModuleOp module;
-  KernelBuilder kb;
   const int64_t vectors, width, perSlot;
-  Matrix a, b, c;
-  func::FuncOp kernel;
 
   /// Whether tiles go through scratch on their way to C.
   bool throughTile = false;
@@ -209,9 +175,6 @@ private:
   int64_t rowTiles = 0;
   /// Where the parts of scratch begin.
   Value tiles, packedA, packedB;
-  /// The operands at the current batch.
-  Value aBase, bBase, cBase;
-  SmallVector<Value> batchIndices;
 
   bool layOut();
   Packing packing(const Matrix &operand) const;
@@ -235,7 +198,6 @@ private:
   /// Row panel `p` by column panel `q`.
   void tile(Value p, Value q, const Block &block);
   void store(Value p, Value q, Value source);
-  void storeVector(Value row, Value column, Value value);
   Value rowStart(Value panel);
   Value rowCount(Value panel);
 };
@@ -243,27 +205,10 @@ private:
 } // namespace
 
 bool MatmulEmitter::layOut() {
-  if (!matrixOf(spec.a, spec.transposeA, a) ||
-      !matrixOf(spec.b, spec.transposeB, b) ||
-      (spec.c && !matrixOf(spec.c, false, c)))
-    return false;
-  // An axis of one element has no stride that matters.
-  if (spec.m == 1 && a.column != 1)
-    a.row = 1;
-  if (spec.k == 1 && a.row != 1)
-    a.column = 1;
-  if (spec.k == 1 && b.column != 1)
-    b.row = 1;
-  if (spec.n == 1 && b.row != 1)
-    b.column = 1;
-  if (spec.n == 1)
-    c.column = 1;
   rowsOfA = a.column == 1;
   rowsOfB = b.column == 1;
-  if ((!rowsOfA && a.row != 1) || (!rowsOfB && b.row != 1) ||
-      (!plan.packA && !canReadA(spec, plan.terms, a)) ||
-      (!plan.packB && !canReadB(spec, plan.terms, b, kb.lanes)) ||
-      (spec.c && c.column != 1) || (!spec.c && !spec.epilogue))
+  if ((!plan.packA && !canReadA(spec, plan.terms, a)) ||
+      (!plan.packB && !canReadB(spec, plan.terms, b, kb.lanes)))
     return false;
   assert((plan.terms != Terms::F32TimesBf16 || !plan.packB) &&
          "panels of single elements are f32");
@@ -322,13 +267,10 @@ Value MatmulEmitter::rowCount(Value panel) {
                    kb.i64(plan.tileRows - 1));
 }
 
-Kernel MatmulEmitter::emit(StringRef name) {
+std::optional<Kernel> MatmulEmitter::emit(StringRef name) {
   assert(spec.accumulator.isF32() && "no micro-kernel adds up in it");
-  if (!layOut()) {
-    module.emitError() << "the operands of matrix product '" << name
-                       << "' have strides that its kernel cannot read";
-    return {};
-  }
+  if (!layOut())
+    return std::nullopt;
   int64_t tileSlots = !throughTile   ? 0
                       : blockedDepth ? plan.rowBlock * plan.columnBlock
                                      : 1;
@@ -342,38 +284,31 @@ Kernel MatmulEmitter::emit(StringRef name) {
   int64_t scratchBytes = (lengths[0] + lengths[1] + lengths[2]) *
                          spec.accumulator.getIntOrFloatBitWidth() / 8;
 
-  SmallVector<Type> buffers{spec.a, spec.b};
-  llvm::append_range(buffers, spec.reads);
-  if (spec.c)
-    buffers.push_back(spec.c);
-  llvm::append_range(buffers, spec.writes);
   OpBuilder::InsertionGuard guard(kb.b);
-  kernel = beginKernel(kb.b, module, name, buffers, scratchBytes);
-  KernelArguments arguments(kernel);
-  tiles = kb.pointer(arguments.scratch);
+  tiles = begin(name, scratchBytes);
   packedA = kb.at(tiles, lengths[0]);
   packedB = kb.at(packedA, lengths[1]);
   if (plan.serial)
-    kb.ifThen(kb.equal(kb.toI64(arguments.thread), kb.i64(0)),
+    kb.ifThen(kb.equal(kb.toI64(KernelArguments(kernel).thread), kb.i64(0)),
               [&] { shareAndLoop(); });
   else
     shareAndLoop();
-  return {kernel, scratchBytes};
+  return Kernel{kernel, scratchBytes};
 }
 
 void MatmulEmitter::shareAndLoop() {
   KernelArguments arguments(kernel);
   Value thread = plan.serial ? kb.i64(0) : kb.toI64(arguments.thread);
   Value threads = plan.serial ? kb.i64(1) : kb.toI64(arguments.threads);
-  int64_t batches = product(spec.batch);
-  Value batchFrom = kb.i64(0), batchTo = kb.i64(batches);
-  if (batches > 1 && !plan.serial) {
+  Value batchFrom = kb.i64(0), batchTo = kb.i64(spec.batches());
+  if (spec.batches() > 1 && !plan.serial) {
     // Groups of threads share the batches; a group's threads share a product.
-    Value groups = kb.min(threads, kb.i64(batches));
+    Value groups = kb.min(threads, kb.i64(spec.batches()));
     Value groupSize = kb.div(threads, groups);
     Value group = kb.div(thread, groupSize);
     Value inGroup = kb.less(group, groups);
-    std::tie(batchFrom, batchTo) = kb.share(kb.i64(batches), group, groups);
+    std::tie(batchFrom, batchTo) =
+        kb.share(kb.i64(spec.batches()), group, groups);
     batchTo = kb.select(inGroup, batchTo, batchFrom);
     thread = kb.rem(thread, groupSize);
     threads = groupSize;
@@ -399,25 +334,8 @@ void MatmulEmitter::shareAndLoop() {
     rowTo = kb.select(kb.less(columnThread, columnThreads), rowTo, rowFrom);
   }
 
-  Value aStart = kb.pointer(kernel.getArgument(0));
-  Value bStart = kb.pointer(kernel.getArgument(1));
-  Value cStart =
-      spec.c ? kb.pointer(kernel.getArgument(2 + spec.reads.size())) : Value();
   auto oneBatch = [&](Value batch) {
-    aBase = aStart;
-    bBase = bStart;
-    cBase = cStart;
-    batchIndices.assign(spec.batch.size(), Value());
-    for (int64_t axis = spec.batch.size() - 1; axis >= 0; --axis) {
-      Value size = kb.i64(spec.batch[axis]);
-      Value index = kb.rem(batch, size);
-      batch = kb.div(batch, size);
-      aBase = kb.at(aBase, kb.mul(index, a.batch[axis]), a.element);
-      bBase = kb.at(bBase, kb.mul(index, b.batch[axis]), b.element);
-      if (cBase)
-        cBase = kb.at(cBase, kb.mul(index, c.batch[axis]), c.element);
-      batchIndices[axis] = kb.toIndex(index);
-    }
+    enterBatch(batch);
     blocks(rowFrom, rowTo, columnFrom, columnTo);
   };
   if (spec.batch.empty())
@@ -741,33 +659,20 @@ void MatmulEmitter::store(Value p, Value q, Value source) {
   });
 }
 
-void MatmulEmitter::storeVector(Value row, Value column, Value value) {
-  Value mask;
-  if (spec.n % kb.lanes != 0)
-    mask = kb.maskOf(kb.sub(kb.i64(spec.n), column));
-  Value target;
-  if (spec.c)
-    target = c.at(kb, cBase, row, column);
-  if (!spec.epilogue)
-    return kb.store(value, target, mask, c.element);
-  EpilogueTile tile{value,
-                    batchIndices,
-                    kb.toIndex(row),
-                    kb.toIndex(column),
-                    mask,
-                    kernel.getArguments().drop_back(5),
-                    KernelArguments(kernel)};
-  spec.epilogue(kb.b, kb.loc, tile);
-}
-
 Kernel tfm::emitMatmul(OpBuilder &builder, ModuleOp module, StringRef name,
                        const MatmulSpec &spec, const CpuMachine &target,
                        const MatmulPlan &plan) {
-  return MatmulEmitter(builder, module, spec, target, plan).emit(name);
+  std::optional<Kernel> kernel;
+  if (std::optional<ProductOperands> operands = ProductOperands::of(spec))
+    kernel = MatmulEmitter(builder, module, spec, *operands, target, plan)
+                 .emit(name);
+  return kernel ? *kernel : refuseProduct(module, name);
 }
 
 Kernel tfm::emitMatmul(OpBuilder &builder, ModuleOp module, StringRef name,
                        const MatmulSpec &spec, const CpuMachine &target) {
+  if (std::optional<FewRowsPlan> plan = planFewRows(spec, target))
+    return emitFewRows(builder, module, name, spec, target, *plan);
   return emitMatmul(builder, module, name, spec, target,
                     planMatmul(spec, target));
 }

@@ -57,6 +57,8 @@ struct MatmulSpec {
   Epilogue epilogue;
 
   bool isBf16() const;
+  /// How many products there are.
+  int64_t batches() const;
 };
 
 /// How a product is cut up; see `emitMatmul`.
@@ -86,9 +88,10 @@ struct MatmulPlan {
 /// as little as possible.
 MatmulPlan planMatmul(const MatmulSpec &spec, const CpuMachine &target);
 
-/// Emits the kernel `name` into `module`, with A, B, what the epilogue reads, C
-/// (where there is one) and what the epilogue writes as its first arguments
-/// (docs/design.md, "Kernels").
+/// Emits the kernel `name` into `module`: that of a product of few rows where
+/// it is one (FewRows.h), else one in tiles by the plan, with A, B, what the
+/// epilogue reads, C (where there is one) and what the epilogue writes as its
+/// first arguments (docs/design.md, "Kernels").
 ///
 /// Loops follow Goto and van de Geijn 2008 ("Anatomy of high-performance matrix
 /// multiplication"): for a block of columns, for a block of rows, for a block

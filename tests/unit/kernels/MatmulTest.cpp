@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/target/cpu/Matmul.h"
+#include "compiler/target/cpu/FewRows.h"
 #include "compiler/target/cpu/TileKernel.h"
 #include "compiler/target/cpu/VectorHelpers.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -37,6 +38,8 @@ struct Case {
   bool bias = false;
   /// Which of the three matrices are bf16 in memory.
   bool bf16A = false, bf16B = false, bf16C = false;
+  /// By FewRows.h, not in tiles.
+  bool few = false;
 
   std::string name() const {
     return "case" + std::to_string(reinterpret_cast<uintptr_t>(this));
@@ -111,6 +114,16 @@ MatmulPlan planOf(const Case &c, const MatmulSpec &spec,
   return plan;
 }
 
+Kernel emitCase(Kernels &kernels, const Case &c, const MatmulSpec &spec) {
+  if (!c.few)
+    return emitMatmul(kernels.builder, *kernels.module, c.name(), spec,
+                      kernels.target, planOf(c, spec, kernels.target));
+  EXPECT_EQ(planFewRows(spec, kernels.target).has_value(),
+            c.m <= 2 * kernels.target.tileRows());
+  return emitMatmul(kernels.builder, *kernels.module, c.name(), spec,
+                    kernels.target);
+}
+
 /// Whether a machine runs instructions for pairs of bf16, be they fast or not.
 bool hasBf16Pairs(const CpuMachine &machine) {
   return (',' + machine.requirements() + ',').find(",avx512bf16,") !=
@@ -171,8 +184,7 @@ void checkOn(StringRef cpu, Bf16By by, const std::vector<Case> &cases) {
   std::vector<int64_t> scratch;
   for (const Case &c : cases) {
     MatmulSpec spec = specOf(kernels, c);
-    Kernel kernel = emitMatmul(kernels.builder, *kernels.module, c.name(), spec,
-                               kernels.target, planOf(c, spec, kernels.target));
+    Kernel kernel = emitCase(kernels, c, spec);
     ASSERT_TRUE(kernel.func);
     scratch.push_back(kernel.scratchBytes);
   }
@@ -472,6 +484,90 @@ TEST(Matmul, Batches) {
   check({one, two, three});
 }
 
+TEST(FewRows, OddShapesInBothLayouts) {
+  std::vector<Case> cases;
+  std::mt19937 random(11);
+  const int64_t sizes[] = {1,  2,  7,  15, 16, 17,  31,  33,  47,
+                           64, 65, 71, 97, 96, 128, 131, 200, 259};
+  auto pick = [&] { return sizes[random() % std::size(sizes)]; };
+  const int64_t rows[] = {1, 2, 3, 4, 5, 6, 7, 8, 11, 12, 13, 28};
+  for (int i = 0; i < 96; ++i) {
+    Case c{rows[i % std::size(rows)], pick(), pick()};
+    c.few = true;
+    c.transposeB = random() % 2;
+    c.bias = random() % 3 == 0;
+    c.gap = c.transposeB ? 0 : (int64_t)(random() % 2) * 16;
+    c.bf16B = random() % 2;
+    c.bf16A = c.bf16B && random() % 2;
+    c.bf16C = !c.bias && random() % 3 == 0;
+    if (random() % 4 == 0)
+      c.batch = {2, 1 + (int64_t)(random() % 2)};
+    cases.push_back(c);
+  }
+  // Several blocks of columns, and threads without any.
+  for (int64_t m : {1, 8}) {
+    Case c{m, 2300, 35};
+    c.few = true;
+    cases.push_back(c);
+    c.bf16B = c.bias = true;
+    cases.push_back(c);
+  }
+  check(cases);
+}
+
+namespace {
+
+/// What the first row of A, of `m`, gives.
+std::vector<float> firstRow(Case c, int64_t m, StringRef cpu, Buffer a,
+                            const Buffer &b) {
+  c.m = m;
+  Kernels kernels(cpu);
+  choose(kernels.target, Bf16By::Widening);
+  MatmulSpec spec = specOf(kernels, c);
+  Kernel kernel = emitCase(kernels, c, spec);
+  kernels.compile();
+  Buffer aMemory = inMemory(a, c.bf16A), bMemory = inMemory(b, c.bf16B);
+  Buffer out(m * c.n);
+  kernels.run(c.name(), {&aMemory, &bMemory, &out}, kernel.scratchBytes, 3);
+  return {out.data(), out.data() + c.n};
+}
+
+} // namespace
+
+// A token gets the same numbers alone and beside others, in memory of either
+// type: and where rows of B lie along n, those of a product in tiles.
+TEST(FewRows, ARowDoesNotDependOnTheOthers) {
+  for (StringRef cpu : runnableCpus())
+    for (bool transposeB : {false, true})
+      for (int types = 0; types < 3; ++types) {
+        Case c{1, 83, 301, false, transposeB};
+        c.few = true;
+        c.bf16B = types > 0;
+        c.bf16A = types > 1;
+        SCOPED_TRACE(cpu.str() + (transposeB ? " Bt " : " ") +
+                     std::to_string(types));
+        std::mt19937 random(3);
+        Buffer b(c.n * c.k), first(c.k);
+        b.randomize(random);
+        first.randomize(random);
+        auto rows = [&](int64_t m) {
+          Buffer a(m * c.k);
+          a.randomize(random);
+          std::copy(first.data(), first.data() + c.k, a.data());
+          return a;
+        };
+        std::vector<float> alone = firstRow(c, 1, cpu, rows(1), b);
+        for (int64_t m : {2, 3, 4, 5, 6, 7, 8, 12, 17, 28})
+          if (m <= 2 * llvm::cantFail(CpuMachine::named(cpu)).tileRows())
+            EXPECT_EQ(firstRow(c, m, cpu, rows(m), b), alone) << m;
+        if (!transposeB) {
+          c.few = false;
+          EXPECT_EQ(firstRow(c, 1, cpu, rows(1), b), alone) << "in tiles";
+          EXPECT_EQ(firstRow(c, 40, cpu, rows(40), b), alone) << "in tiles";
+        }
+      }
+}
+
 TEST(Matmul, ThePlansOfRealShapes) {
   // Addition, Shakespeare, GPT-2: forward, weight gradient, input gradient.
   check({{1152, 64, 64},
@@ -593,6 +689,36 @@ TEST(Matmul, RegisterTilesDoNotSpill) {
   checkRegisterTile("x86-64-v3", 6, 16);
   checkRegisterTile("apple-m1", 8, 12);
   checkRegisterTile("neoverse-n1", 8, 12);
+}
+
+// A cache line of each row of B is loaded, prefetched further on and multiplied
+// without a detour.
+TEST(FewRows, InnerLoopsDoNotSpill) {
+  auto check = [](StringRef cpu, Case c, const std::string &name,
+                  int64_t multiplyAdds, int64_t prefetches) {
+    SCOPED_TRACE(cpu.str());
+    Kernels kernels;
+    kernels.target = llvm::cantFail(CpuMachine::named(cpu));
+    c.few = true;
+    emitCase(kernels, c, specOf(kernels, c));
+    bool isX86 = kernels.target.lanes > 4;
+    checkInnerLoop(kernels, name, multiplyAdds, isX86 ? "vfmadd" : "fmla");
+    EXPECT_EQ(StringRef(assemblyOf(kernels, name))
+                  .count(isX86 ? "prefetcht" : "prfm"),
+              static_cast<size_t>(prefetches));
+  };
+  // The loop over lines, then that over vectors that are left.
+  Case along{1, 64, 100, false, true}, across{1, 128, 100};
+  check("skylake-avx512", along, "tfm.dot.1x4", 4 + 4, 4);
+  check("skylake-avx512", across, "tfm.rows.1x4", 4, 4);
+  check("x86-64-v3", along, "tfm.dot.1x4", 8 + 4, 4);
+  check("x86-64-v3", across, "tfm.rows.1x2", 2, 1);
+  along.m = across.m = 6;
+  check("skylake-avx512", along, "tfm.dot.6x4", 24 + 24, 4);
+  check("skylake-avx512", across, "tfm.rows.6x4", 24, 4);
+  along.bf16B = across.bf16B = true;
+  check("skylake-avx512", along, "tfm.dot.6x4.bf16", 48 + 24, 4);
+  check("skylake-avx512", across, "tfm.rows.6x4.bf16", 24, 2);
 }
 
 // Four loads and four products a step, in registers that nothing saves.

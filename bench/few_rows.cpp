@@ -1,0 +1,160 @@
+//===- few_rows.cpp - products of few rows beside memory ------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+// Products of one row and of a few with weights that lie in memory, as decoding
+// has them: each benchmark goes once through half a gigabyte of weights and,
+// interleaved, reads the same bytes and does nothing with them. What it reports
+// is the best time of each: bytes a second, and the share of those that reading
+// alone reaches.
+//
+//   bench_few_rows [--benchmark_filter=...]
+
+#include "bench/Machine.h"
+#include "compiler/target/cpu/CpuMachine.h"
+#include "compiler/target/cpu/FewRows.h"
+#include "compiler/target/cpu/Jit.h"
+#include "compiler/target/cpu/Lower.h"
+#include "compiler/target/cpu/Matmul.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "runtime/device/peak.h"
+#include <algorithm>
+#include <benchmark/benchmark.h>
+#include <string>
+#include <sys/mman.h>
+
+using namespace mlir;
+using namespace tfm;
+using namespace tfm::bench;
+
+namespace {
+
+struct Shape {
+  const char *what;
+  int64_t n, k;
+  bool transposeB;
+};
+
+const Shape shapes[] = {
+    {"gpt2.qkv", 2304, 768, false},  {"gpt2.proj", 768, 768, false},
+    {"gpt2.up", 3072, 768, false},   {"gpt2.down", 768, 3072, false},
+    {"gpt2.head", 50257, 768, true}, {"llama.up", 5632, 2048, true},
+    {"llama.down", 2048, 5632, true}};
+
+/// Half a gigabyte in large pages, as an arena is.
+class Weights {
+public:
+  Weights() {
+    void *mapped = mmap(nullptr, bytes + (2 << 20), PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    auto address = reinterpret_cast<uintptr_t>(mapped);
+    data = reinterpret_cast<char *>((address + (2 << 20) - 1) &
+                                    ~uintptr_t{(2 << 20) - 1});
+    (void)madvise(data, bytes, MADV_HUGEPAGE);
+    addToAll(reinterpret_cast<float *>(data), bytes / sizeof(float));
+  }
+  static constexpr size_t bytes = size_t{512} << 20;
+  char *data;
+};
+
+/// The product of one shape, compiled; in tiles where `tiles`.
+struct Compiled {
+  Compiled(const Shape &s, int64_t m, bool isBf16, bool tiles) {
+    DialectRegistry registry;
+    registerKernelDialects(registry);
+    MLIRContext context(registry);
+    context.loadAllAvailableDialects();
+    OpBuilder b(&context);
+    OwningOpRef<ModuleOp> module = ModuleOp::create(b.getUnknownLoc());
+    MatmulSpec spec;
+    spec.m = m;
+    spec.n = s.n;
+    spec.k = s.k;
+    spec.accumulator = b.getF32Type();
+    spec.transposeB = s.transposeB;
+    Type weight = isBf16 ? Type(b.getBF16Type()) : Type(b.getF32Type());
+    spec.a = MemRefType::get({m, s.k}, weight);
+    spec.b = s.transposeB ? MemRefType::get({s.n, s.k}, weight)
+                          : MemRefType::get({s.k, s.n}, weight);
+    spec.c = MemRefType::get({m, s.n}, b.getF32Type());
+    CpuMachine target = llvm::cantFail(CpuMachine::native());
+    Kernel made = tiles ? emitMatmul(b, *module, "kernel", spec, target,
+                                     planMatmul(spec, target))
+                        : emitMatmul(b, *module, "kernel", spec, target);
+    scratch = made.scratchBytes;
+    jit = std::make_unique<Jit>(llvm::cantFail(Jit::compile(*module, target)));
+    kernel = llvm::cantFail(jit->lookup("kernel"));
+  }
+  std::unique_ptr<Jit> jit;
+  void *kernel = nullptr;
+  int64_t scratch = 0;
+};
+
+void product(benchmark::State &state, const Shape &s, int64_t m, bool isBf16,
+             bool tiles, int64_t threads) {
+  static Weights weights;
+  static Team one(1), two(2);
+  Team &team = threads == 1 ? one : two;
+  Compiled compiled(s, m, isBf16, tiles);
+  Floats a(m * s.k), c(m * s.n);
+  std::vector<std::unique_ptr<Floats>> scratch;
+  for (int64_t i = 0; i < threads; ++i)
+    scratch.push_back(
+        std::make_unique<Floats>(compiled.scratch / sizeof(float) + 16));
+  size_t size = s.n * s.k * (isBf16 ? 2 : 4);
+  size_t count = Weights::bytes / size;
+  int32_t rng[4] = {};
+  auto ours = [&] {
+    for (size_t i = 0; i < count; ++i)
+      team.run([&](int64_t thread) {
+        Jit::call(compiled.kernel,
+                  {a.data(), weights.data + i * size, c.data()}, rng, 0,
+                  scratch[thread]->data(), thread, threads);
+      });
+  };
+  auto reading = [&] {
+    team.run([&](int64_t thread) {
+      size_t part = count * size / threads / 4;
+      volatile float sum = readAll(
+          reinterpret_cast<const float *>(weights.data) + thread * part, part);
+      (void)sum;
+    });
+  };
+  double best = 1e30, bestReading = 1e30;
+  for (auto _ : state) {
+    bestReading = std::min(bestReading, timed(reading));
+    double seconds = timed(ours);
+    best = std::min(best, seconds);
+    state.SetIterationTime(seconds);
+  }
+  state.counters["GBs"] = count * size / best / 1e9;
+  state.counters["ofReading"] = bestReading / best;
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  for (int64_t threads : {1, 2})
+    for (const Shape &shape : shapes)
+      for (int64_t m : {1, 2, 4, 8, 16, 28})
+        for (bool isBf16 : {false, true})
+          for (bool tiles : {false, true})
+            benchmark::RegisterBenchmark(
+                (std::string(shape.what) + (isBf16 ? ".bf16" : ".f32") +
+                 "/m:" + std::to_string(m) + (tiles ? "/tiles" : "") +
+                 "/threads:" + std::to_string(threads))
+                    .c_str(),
+                [&shape, m, isBf16, tiles, threads](benchmark::State &state) {
+                  product(state, shape, m, isBf16, tiles, threads);
+                })
+                ->UseManualTime()
+                ->MinTime(0.1)
+                ->Unit(benchmark::kMillisecond);
+  benchmark::Initialize(&argc, argv);
+  benchmark::RunSpecifiedBenchmarks();
+}

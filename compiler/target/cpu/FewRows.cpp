@@ -1,0 +1,199 @@
+//===- FewRows.cpp - matrix products of few rows --------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/target/cpu/FewRows.h"
+#include "compiler/target/cpu/CpuMachine.h"
+#include "compiler/target/cpu/ProductKernel.h"
+#include "compiler/target/cpu/StreamedRows.h"
+#include "llvm/Support/MathExtras.h"
+#include <algorithm>
+
+using namespace mlir;
+using namespace tfm;
+
+std::optional<FewRowsPlan> tfm::planFewRows(const MatmulSpec &spec,
+                                            const CpuMachine &target) {
+  std::optional<ProductOperands> operands = ProductOperands::of(spec);
+  // With more rows tiles are full, and it pays to pack B for them.
+  if (!operands || spec.m > 2 * target.tileRows() || operands->a.column != 1)
+    return std::nullopt;
+  Type a = operands->a.element, b = operands->b.element;
+  auto isFloat = [](Type type) { return type.isF32() || type.isBF16(); };
+  // An f32 B beside a bf16 A would have to be rounded where it is read.
+  if (!isFloat(a) || !(isFloat(b) || b.isInteger(8)) ||
+      (a.isBF16() && b.isF32()))
+    return std::nullopt;
+  FewRowsPlan plan;
+  plan.alongK = operands->b.column != 1;
+  plan.packA = spec.isBf16();
+  // Up to 32 kB of B at a time, eight pages: as far ahead it is prefetched.
+  plan.depth = 8 * 32 / b.getIntOrFloatBitWidth();
+  // A page of f32, or less where the sums of all rows would fill the cache.
+  plan.block = std::min<int64_t>(1024, 32 * 256 / spec.m) / target.lanes;
+  plan.serial = spec.m * spec.n * spec.k * spec.batches() < 32 * 1024;
+  return plan;
+}
+
+namespace {
+
+class FewRowsEmitter : ProductKernel {
+public:
+  FewRowsEmitter(OpBuilder &builder, ModuleOp module, const MatmulSpec &spec,
+                 const ProductOperands &operands, const CpuMachine &target,
+                 const FewRowsPlan &plan)
+      : ProductKernel(builder, module, spec, operands, target), plan(plan),
+        target(target), terms{kb.f32Type, b.element},
+        strip((plan.alongK ? 1 : sumTile(target, spec.m).vectors) * kb.lanes),
+        strips(llvm::divideCeil(spec.n, strip)) {}
+
+  Kernel emit(StringRef name) {
+    aWidth = llvm::alignTo(spec.k, kb.lanes);
+    // Sums in lanes, or rows of C on their way.
+    blockWidth = std::min<int64_t>(llvm::alignTo(plan.block * kb.lanes, strip),
+                                   strips * strip);
+    int64_t sumsLength =
+        spec.m * (plan.alongK ? kb.lanes * kb.lanes : blockWidth);
+    int64_t scratchBytes =
+        (sumsLength + plan.packA * spec.m * aWidth) * int64_t{sizeof(float)};
+    OpBuilder::InsertionGuard guard(kb.b);
+    sums = begin(name, scratchBytes);
+    packedA = kb.at(sums, sumsLength);
+    KernelArguments arguments(kernel);
+    Value thread = kb.toI64(arguments.thread);
+    if (plan.serial)
+      kb.ifThen(kb.equal(thread, kb.i64(0)),
+                [&] { shareAndLoop(kb.i64(0), kb.i64(1)); });
+    else
+      shareAndLoop(thread, kb.toI64(arguments.threads));
+    return {kernel, scratchBytes};
+  }
+
+private:
+  const FewRowsPlan &plan;
+  const CpuMachine &target;
+  const StreamedTerms terms;
+  /// Columns of C that are computed together, and how many such strips it has.
+  const int64_t strip, strips;
+  int64_t aWidth = 0, blockWidth = 0;
+  Value sums, packedA;
+  /// A as terms want it, at the current batch.
+  Value aRows, aStride;
+
+  void shareAndLoop(Value thread, Value threads) {
+    auto [from, to] =
+        kb.share(kb.i64(spec.batches() * strips), thread, threads);
+    auto oneBatch = [&, from = from, to = to](Value batch) {
+      enterBatch(batch);
+      readA();
+      Value first = kb.mul(batch, strips);
+      Value begin = kb.max(kb.i64(0), kb.sub(from, first)),
+            end = kb.min(kb.i64(strips), kb.sub(to, first));
+      if (plan.alongK)
+        kb.loop(begin, end, 1, [&](Value s) { dotStrip(s); });
+      else
+        addStrips(begin, end);
+    };
+    if (spec.batches() == 1)
+      oneBatch(kb.i64(0));
+    else
+      kb.loop(kb.div(from, strips), kb.div(kb.add(to, strips - 1), strips), 1,
+              oneBatch);
+  }
+
+  /// Where A is not read where it lies it is copied, rounded and as f32.
+  void readA() {
+    aRows = aBase;
+    aStride = kb.i64(a.row);
+    if (!plan.packA)
+      return;
+    aRows = packedA;
+    aStride = kb.i64(aWidth);
+    kb.loop(kb.i64(0), kb.i64(spec.m), 1, [&](Value row) {
+      kb.loop(kb.i64(0), kb.i64(spec.k), kb.lanes, [&](Value i) {
+        Value mask;
+        if (spec.k % kb.lanes != 0)
+          mask = kb.maskOf(kb.sub(kb.i64(spec.k), i));
+        Value x = kb.load(a.at(kb, aBase, row, i), mask, a.element);
+        kb.store(kb.toF32(kb.toBf16(x)),
+                 kb.at(packedA, kb.add(kb.mul(row, aWidth), i)));
+      });
+    });
+  }
+
+  /// A strip of dot products.
+  void dotStrip(Value s) {
+    Value column = kb.mul(s, strip), count = kb.i64(strip);
+    if (spec.n % strip != 0)
+      count = kb.min(count, kb.sub(kb.i64(spec.n), column));
+    dotProducts(kb, target, terms, spec.m, aRows, aStride,
+                b.at(kb, bBase, kb.i64(0), column), b.column, count,
+                kb.i64(spec.k), sums);
+    kb.loop(kb.i64(0), kb.i64(spec.m), 1, [&](Value row) {
+      Value lanes = kb.at(sums, kb.mul(row, kb.lanes * kb.lanes));
+      storeVector(row, column, addLanes(kb, terms, lanes));
+    });
+  }
+
+  /// Strips [begin, end), in blocks as equal as possible whose sums stay in the
+  /// cache while all of k goes by.
+  void addStrips(Value begin, Value end) {
+    Value count = kb.sub(end, begin);
+    int64_t most = blockWidth / strip;
+    Value blocks = kb.div(kb.add(count, most - 1), most);
+    kb.loop(kb.i64(0), blocks, 1, [&](Value block) {
+      auto [from, to] = kb.share(count, block, blocks);
+      from = kb.add(begin, from);
+      to = kb.add(begin, to);
+      kb.loop(kb.i64(0), kb.i64(spec.k), plan.depth, [&](Value k0) {
+        kb.loop(from, to, 1, [&](Value s) { addStrip(s, from, k0); });
+      });
+      Value column = kb.mul(from, strip);
+      Value columns = kb.sub(kb.min(kb.mul(to, strip), kb.i64(spec.n)), column);
+      kb.loop(kb.i64(0), kb.i64(spec.m), 1, [&](Value row) {
+        Value y = kb.at(sums, kb.mul(row, blockWidth));
+        kb.loop(kb.i64(0), columns, kb.lanes, [&](Value j) {
+          storeVector(row, kb.add(column, j), kb.load(kb.at(y, j)));
+        });
+      });
+    });
+  }
+
+  /// Adds `depth` rows of B, or as many as there are, to strip `s` of a block
+  /// that begins with strip `first`.
+  void addStrip(Value s, Value first, Value k0) {
+    Value depth = kb.i64(plan.depth);
+    if (spec.k % plan.depth != 0)
+      depth = kb.min(depth, kb.sub(kb.i64(spec.k), k0));
+    Value column = kb.mul(s, strip);
+    Value y = kb.at(sums, kb.mul(kb.sub(s, first), strip));
+    Value from = b.at(kb, bBase, k0, column);
+    Value goesOn = kb.less(kb.i64(0), k0);
+    auto call = [&](int64_t columns) {
+      addProducts(kb, target, terms, spec.m, kb.at(aRows, k0), aStride, from,
+                  b.row, y, blockWidth, columns, depth, goesOn,
+                  /*ahead=*/plan.depth * b.row);
+    };
+    int64_t last = spec.n - (strips - 1) * strip;
+    if (last == strip)
+      return call(strip);
+    kb.ifThen(
+        kb.equal(s, kb.i64(strips - 1)), [&] { call(last); },
+        [&] { call(strip); });
+  }
+};
+
+} // namespace
+
+Kernel tfm::emitFewRows(OpBuilder &builder, ModuleOp module, StringRef name,
+                        const MatmulSpec &spec, const CpuMachine &target,
+                        const FewRowsPlan &plan) {
+  std::optional<ProductOperands> operands = ProductOperands::of(spec);
+  if (!operands)
+    return refuseProduct(module, name);
+  return FewRowsEmitter(builder, module, spec, *operands, target, plan)
+      .emit(name);
+}

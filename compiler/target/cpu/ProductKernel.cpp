@@ -1,0 +1,108 @@
+//===- ProductKernel.cpp - what kernels of products share -----------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/target/cpu/ProductKernel.h"
+#include "compiler/target/cpu/CpuMachine.h"
+
+using namespace mlir;
+using namespace tfm;
+
+std::optional<Matrix> Matrix::of(MemRefType type, bool transposed) {
+  int64_t offset = 0;
+  SmallVector<int64_t> all;
+  if (failed(type.getStridesAndOffset(all, offset)) || all.size() < 2 ||
+      llvm::is_contained(all, ShapedType::kDynamic))
+    return std::nullopt;
+  Matrix matrix;
+  matrix.element = type.getElementType();
+  matrix.column = all.pop_back_val();
+  matrix.row = all.pop_back_val();
+  if (transposed)
+    std::swap(matrix.row, matrix.column);
+  matrix.batch = all;
+  return matrix;
+}
+
+std::optional<ProductOperands> ProductOperands::of(const MatmulSpec &spec) {
+  std::optional<Matrix> a = Matrix::of(spec.a, spec.transposeA),
+                        b = Matrix::of(spec.b, spec.transposeB),
+                        c = spec.c ? Matrix::of(spec.c, false) : Matrix();
+  if (!a || !b || !c)
+    return std::nullopt;
+  // An axis of one element has no stride that matters.
+  if (spec.m == 1 && a->column != 1)
+    a->row = 1;
+  if (spec.k == 1 && a->row != 1)
+    a->column = 1;
+  if (spec.k == 1 && b->column != 1)
+    b->row = 1;
+  if (spec.n == 1 && b->row != 1)
+    b->column = 1;
+  if (spec.n == 1)
+    c->column = 1;
+  if ((a->column != 1 && a->row != 1) || (b->column != 1 && b->row != 1) ||
+      (spec.c && c->column != 1) || (!spec.c && !spec.epilogue))
+    return std::nullopt;
+  return ProductOperands{*a, *b, *c};
+}
+
+ProductKernel::ProductKernel(OpBuilder &builder, ModuleOp module,
+                             const MatmulSpec &spec,
+                             const ProductOperands &operands,
+                             const CpuMachine &target)
+    : spec(spec), a(operands.a), b(operands.b), c(operands.c),
+      kb(builder, module, target.lanes), module(module) {}
+
+Value ProductKernel::begin(StringRef name, int64_t scratchBytes) {
+  SmallVector<Type> buffers{spec.a, spec.b};
+  llvm::append_range(buffers, spec.reads);
+  if (spec.c)
+    buffers.push_back(spec.c);
+  llvm::append_range(buffers, spec.writes);
+  kernel = beginKernel(kb.b, module, name, buffers, scratchBytes);
+  return kb.pointer(KernelArguments(kernel).scratch);
+}
+
+void ProductKernel::enterBatch(Value number) {
+  aBase = kb.pointer(kernel.getArgument(0));
+  bBase = kb.pointer(kernel.getArgument(1));
+  cBase =
+      spec.c ? kb.pointer(kernel.getArgument(2 + spec.reads.size())) : Value();
+  batchIndices.assign(spec.batch.size(), Value());
+  for (int64_t axis = spec.batch.size() - 1; axis >= 0; --axis) {
+    Value size = kb.i64(spec.batch[axis]);
+    Value index = kb.rem(number, size);
+    number = kb.div(number, size);
+    aBase = kb.at(aBase, kb.mul(index, a.batch[axis]), a.element);
+    bBase = kb.at(bBase, kb.mul(index, b.batch[axis]), b.element);
+    if (cBase)
+      cBase = kb.at(cBase, kb.mul(index, c.batch[axis]), c.element);
+    batchIndices[axis] = kb.toIndex(index);
+  }
+}
+
+void ProductKernel::storeVector(Value row, Value column, Value value) {
+  Value mask;
+  if (spec.n % kb.lanes != 0)
+    mask = kb.maskOf(kb.sub(kb.i64(spec.n), column));
+  if (!spec.epilogue)
+    return kb.store(value, c.at(kb, cBase, row, column), mask, c.element);
+  EpilogueTile tile{value,
+                    batchIndices,
+                    kb.toIndex(row),
+                    kb.toIndex(column),
+                    mask,
+                    kernel.getArguments().drop_back(5),
+                    KernelArguments(kernel)};
+  spec.epilogue(kb.b, kb.loc, tile);
+}
+
+Kernel tfm::refuseProduct(ModuleOp module, StringRef name) {
+  module.emitError() << "the operands of matrix product '" << name
+                     << "' have strides that its kernel cannot read";
+  return {};
+}

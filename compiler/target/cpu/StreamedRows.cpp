@@ -1,0 +1,243 @@
+//===- StreamedRows.cpp - rows of memory read once, in registers ----------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/target/cpu/StreamedRows.h"
+#include "compiler/target/cpu/CpuMachine.h"
+#include "compiler/target/cpu/MicroKernel.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "llvm/Support/MathExtras.h"
+#include <algorithm>
+
+using namespace mlir;
+using namespace tfm;
+
+int64_t StreamedTerms::perLine() const {
+  return 8 * cacheLine / b.getIntOrFloatBitWidth();
+}
+
+Value StreamedTerms::loadA(KernelBuilder &kb, Value ptr, Value mask) const {
+  return kb.load(ptr, mask, a);
+}
+
+Value StreamedTerms::loadB(KernelBuilder &kb, Value ptr, Value mask) const {
+  return kb.load(ptr, mask, b);
+}
+
+Value StreamedTerms::multiplyAdd(KernelBuilder &kb, Value a, Value b,
+                                 Value sum) const {
+  return kb.fma(a, b, sum);
+}
+
+std::string StreamedTerms::suffix() const {
+  return Packing{Packing::fromType(b)}.fromName();
+}
+
+DotTile tfm::dotTile(const CpuMachine &target, int64_t rows) {
+  // Beside the sums a vector of each row of B and one of A.
+  auto fits = [&](int64_t rows, int64_t columns) {
+    return rows * columns + columns + 1 < target.registers;
+  };
+  // Four rows of B at a time hide the latency of a sum's additions.
+  int64_t columns = fits(std::min<int64_t>(rows, 4), 4) ? 4 : 2;
+  int64_t most = 1;
+  while (fits(most + 1, columns))
+    ++most;
+  int64_t groups = llvm::divideCeil(rows, most);
+  return {static_cast<int64_t>(llvm::divideCeil(rows, groups)), columns};
+}
+
+func::FuncOp tfm::dotRows(KernelBuilder &kb, DotTile tile,
+                          const StreamedTerms &terms) {
+  std::string name = "tfm.dot." + std::to_string(tile.rows) + "x" +
+                     std::to_string(tile.columns) + terms.suffix();
+  SmallVector<Type> types{kb.ptrType, kb.i64Type, kb.ptrType, kb.i64Type,
+                          kb.i64Type, kb.i64Type, kb.ptrType};
+  return kb.sharedFunction(
+      name, types, [&](KernelBuilder &kb, ValueRange args) {
+        Value k = args[4], ahead = args[5], sums = args[6];
+        SmallVector<Value> a, b;
+        for (int64_t row = 0; row < tile.rows; ++row)
+          a.push_back(kb.at(args[0], kb.mul(args[1], row), terms.a));
+        for (int64_t column = 0; column < tile.columns; ++column)
+          b.push_back(kb.at(args[2], kb.mul(args[3], column), terms.b));
+        SmallVector<Value> carried(tile.rows * tile.columns, terms.zero(kb));
+        auto step = [&](Value i, ValueRange sums, Value mask) {
+          SmallVector<Value> bs, next;
+          for (Value row : b)
+            bs.push_back(terms.loadB(kb, kb.at(row, i, terms.b), mask));
+          for (auto [number, row] : llvm::enumerate(a)) {
+            Value x = terms.loadA(kb, kb.at(row, i, terms.a), mask);
+            for (auto [column, y] : llvm::enumerate(bs))
+              next.push_back(terms.multiplyAdd(
+                  kb, x, y, sums[number * tile.columns + column]));
+          }
+          return next;
+        };
+        int64_t vector = terms.perVector(kb), line = terms.perLine();
+        Value whole = kb.sub(k, kb.rem(k, kb.i64(line)));
+        carried = kb.loop(kb.i64(0), whole, line, carried,
+                          [&](Value i, ValueRange sums) {
+                            Value later = kb.add(i, ahead);
+                            for (Value row : b)
+                              kb.prefetch(kb.at(row, later, terms.b), 1);
+                            SmallVector<Value> next(sums);
+                            for (int64_t at = 0; at < line; at += vector)
+                              next = step(kb.add(i, at), next, Value());
+                            return next;
+                          });
+        carried =
+            kb.loop(whole, k, vector, carried, [&](Value i, ValueRange sums) {
+              return step(i, sums, kb.maskOf(kb.sub(k, i), vector));
+            });
+        for (int64_t row = 0; row < tile.rows; ++row)
+          for (int64_t column = 0; column < tile.columns; ++column)
+            kb.store(carried[row * tile.columns + column],
+                     kb.at(sums, (row * kb.lanes + column) * kb.lanes));
+      });
+}
+
+Value tfm::addLanes(KernelBuilder &kb, const StreamedTerms &terms, Value sums) {
+  SmallVector<Value> columns;
+  auto type = cast<VectorType>(terms.zero(kb).getType());
+  for (int64_t column = 0; column < kb.lanes; ++column)
+    columns.push_back(kb.loadAs(type, kb.at(sums, column * kb.lanes)));
+  SmallVector<Value> lanes = transpose(kb, columns);
+  for (int64_t count = kb.lanes; count > 1; count /= 2)
+    for (int64_t i = 0; i < count / 2; ++i)
+      lanes[i] = kb.addf(lanes[2 * i], lanes[2 * i + 1]);
+  return lanes[0];
+}
+
+void tfm::dotProducts(KernelBuilder &kb, const CpuMachine &target,
+                      const StreamedTerms &terms, int64_t rows, Value a,
+                      Value aStride, Value b, int64_t bStride, Value count,
+                      Value k, Value sums) {
+  DotTile tile = dotTile(target, rows);
+  // Behind these rows of B come the next, or, where rows are short, those of
+  // the next page.
+  int64_t perPage = 4096 / (cacheLine / terms.perLine());
+  int64_t ahead =
+      bStride * std::max<int64_t>(tile.columns, llvm::alignTo(perPage / bStride,
+                                                              tile.columns));
+  auto columns = [&](Value column, int64_t columns) {
+    Value from = kb.at(b, kb.mul(column, bStride), terms.b);
+    Value to = kb.at(sums, kb.mul(column, kb.lanes));
+    for (int64_t row = 0; row < rows; row += tile.rows)
+      kb.call(dotRows(kb, {std::min(tile.rows, rows - row), columns}, terms),
+              {kb.at(a, kb.mul(aStride, row), terms.a), aStride, from,
+               kb.i64(bStride), k, kb.i64(ahead),
+               kb.at(to, row * kb.lanes * kb.lanes)});
+  };
+  Value whole = kb.sub(count, kb.rem(count, kb.i64(tile.columns)));
+  kb.loop(kb.i64(0), whole, tile.columns,
+          [&](Value column) { columns(column, tile.columns); });
+  kb.loop(whole, count, 1, [&](Value column) { columns(column, 1); });
+}
+
+func::FuncOp tfm::addRows(KernelBuilder &kb, int64_t rows, int64_t vectors,
+                          const StreamedTerms &terms, bool masked) {
+  std::string name = "tfm.rows." + std::to_string(rows) + "x" +
+                     std::to_string(vectors) + terms.suffix() +
+                     (masked ? ".masked" : "");
+  SmallVector<Type> types{kb.ptrType, kb.i64Type,       kb.ptrType,
+                          kb.i64Type, kb.ptrType,       kb.i64Type,
+                          kb.i64Type, kb.b.getI1Type(), kb.i64Type};
+  if (masked)
+    types.push_back(kb.i64Type);
+  return kb.sharedFunction(
+      name, types, [&](KernelBuilder &kb, ValueRange args) {
+        Value a = args[0], aStride = args[1], bStride = args[3], y = args[4],
+              yStride = args[5], k = args[6], accumulate = args[7],
+              ahead = args[8];
+        // Only the last vector may be cut off.
+        Value mask;
+        if (masked)
+          mask = kb.maskOf(kb.sub(args[9], kb.i64((vectors - 1) * kb.lanes)));
+        auto yAt = [&](int64_t i) {
+          return kb.at(kb.at(y, kb.mul(yStride, i / vectors)),
+                       i % vectors * kb.lanes);
+        };
+        auto initial = scf::IfOp::create(
+            kb.b, kb.loc, accumulate,
+            [&](OpBuilder &, Location) {
+              SmallVector<Value> values;
+              for (int64_t i = 0; i < rows * vectors; ++i)
+                values.push_back(kb.load(yAt(i)));
+              scf::YieldOp::create(kb.b, kb.loc, values);
+            },
+            [&](OpBuilder &, Location) {
+              SmallVector<Value> values(rows * vectors, kb.splat(0.0));
+              scf::YieldOp::create(kb.b, kb.loc, values);
+            });
+        SmallVector<Value> rowsOfA;
+        for (int64_t row = 0; row < rows; ++row)
+          rowsOfA.push_back(kb.at(a, kb.mul(aStride, row)));
+        SmallVector<Value> carried{args[2]};
+        llvm::append_range(carried, initial.getResults());
+        carried =
+            kb.loop(kb.i64(0), k, 1, carried, [&](Value i, ValueRange carried) {
+              Value b = carried[0], later = kb.at(b, ahead, terms.b);
+              // A line that takes several loads should be near by then.
+              int64_t level = terms.perLine() > terms.perVector(kb) ? 1 : 2;
+              for (int64_t at = 0; at < vectors * kb.lanes;
+                   at += terms.perLine())
+                kb.prefetch(kb.at(later, at, terms.b), level);
+              SmallVector<Value> bs, next{kb.at(b, bStride, terms.b)};
+              for (int64_t v = 0; v < vectors; ++v)
+                bs.push_back(terms.loadB(kb, kb.at(b, v * kb.lanes, terms.b),
+                                         v + 1 == vectors ? mask : Value()));
+              for (auto [row, at] : llvm::enumerate(rowsOfA)) {
+                Value x = kb.splat(kb.loadScalar(kb.at(at, i)));
+                for (auto [v, y] : llvm::enumerate(bs))
+                  next.push_back(terms.multiplyAdd(
+                      kb, x, y, carried[1 + row * vectors + v]));
+              }
+              return next;
+            });
+        for (int64_t i = 0; i < rows * vectors; ++i)
+          kb.store(carried[1 + i], yAt(i));
+      });
+}
+
+SumTile tfm::sumTile(const CpuMachine &target, int64_t rows) {
+  // Beside the sums a row of B and an element of A.
+  int64_t vectors = target.registers < 32 ? 2 : 4;
+  int64_t most = (target.registers - vectors - 2) / vectors;
+  int64_t groups = llvm::divideCeil(rows, most);
+  return {static_cast<int64_t>(llvm::divideCeil(rows, groups)), vectors};
+}
+
+void tfm::addProducts(KernelBuilder &kb, const CpuMachine &target,
+                      const StreamedTerms &terms, int64_t rows, Value a,
+                      Value aStride, Value b, int64_t bStride, Value y,
+                      int64_t yStride, int64_t columns, Value k,
+                      Value accumulate, int64_t ahead) {
+  SumTile tile = sumTile(target, rows);
+  int64_t strip = tile.vectors * kb.lanes;
+  for (int64_t column = 0; column < columns; column += strip) {
+    int64_t width = std::min(strip, columns - column);
+    bool masked = width % kb.lanes != 0;
+    for (int64_t row = 0; row < rows; row += tile.rows) {
+      SmallVector<Value> arguments{kb.at(a, kb.mul(aStride, row)),
+                                   aStride,
+                                   kb.at(b, column, terms.b),
+                                   kb.i64(bStride),
+                                   kb.at(y, row * yStride + column),
+                                   kb.i64(yStride),
+                                   k,
+                                   accumulate,
+                                   kb.i64(ahead)};
+      if (masked)
+        arguments.push_back(kb.i64(width));
+      kb.call(addRows(kb, std::min(tile.rows, rows - row),
+                      static_cast<int64_t>(llvm::divideCeil(width, kb.lanes)),
+                      terms, masked),
+              arguments);
+    }
+  }
+}

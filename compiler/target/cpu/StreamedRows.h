@@ -1,0 +1,107 @@
+//===- StreamedRows.h - rows of memory read once, in registers --*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Where few rows of A meet a matrix B, or few queries a cache of keys and
+// values, there is nothing to do but to read B, once and as fast as memory
+// gives it. These functions read rows of B that follow each other, and prefetch
+// those behind them.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_TARGET_CPU_STREAMEDROWS_H
+#define TFM_TARGET_CPU_STREAMEDROWS_H
+
+#include "compiler/target/cpu/KernelBuilder.h"
+
+namespace tfm {
+
+struct CpuMachine;
+
+/// What the terms of sums along rows of B are made of: all that these functions
+/// know of the types of elements.
+struct StreamedTerms {
+  /// Of A and of B in memory: A is f32, B f32, bf16 or i8.
+  mlir::Type a, b;
+
+  /// Terms that a vector of each takes.
+  int64_t perVector(const KernelBuilder &kb) const { return kb.lanes; }
+  /// Terms in a cache line of B.
+  int64_t perLine() const;
+  mlir::Value zero(KernelBuilder &kb) const { return kb.splat(0.0); }
+  mlir::Value loadA(KernelBuilder &kb, mlir::Value ptr, mlir::Value mask) const;
+  mlir::Value loadB(KernelBuilder &kb, mlir::Value ptr, mlir::Value mask) const;
+  /// sum + a b in each lane.
+  mlir::Value multiplyAdd(KernelBuilder &kb, mlir::Value a, mlir::Value b,
+                          mlir::Value sum) const;
+  /// What distinguishes the functions for them.
+  std::string suffix() const;
+};
+
+/// Rows of A, and rows of B, whose dot products are in registers together.
+struct DotTile {
+  int64_t rows, columns;
+};
+
+/// The tile for products of `rows` rows, which may be cut into several: as many
+/// rows as registers hold, and a number of columns that divides the lanes.
+DotTile dotTile(const CpuMachine &target, int64_t rows);
+
+/// The function that computes the dot products of `tile.rows` rows of A with
+/// `tile.columns` rows of B, in lanes:
+///
+///   (a, a stride, b, b stride, k, ahead, sums)
+///   sums[(row * lanes + column) * lanes + lane]
+///       = sum of a[row * a stride + i] * b[column * b stride + i]
+///         over i = lane, lane + lanes, ... below k
+///
+/// with the terms added in that order whatever the tile. What lies `ahead`
+/// elements behind a line of B is prefetched with it.
+mlir::func::FuncOp dotRows(KernelBuilder &kb, DotTile tile,
+                           const StreamedTerms &terms);
+
+/// The dot products of one row of A with `lanes` rows of B, from its part of
+/// `sums`: the lanes of each are added up, in pairs of neighbours.
+mlir::Value addLanes(KernelBuilder &kb, const StreamedTerms &terms,
+                     mlir::Value sums);
+
+/// Calls `dotRows` for `rows` rows of A and the first `count` rows of B, at
+/// most `lanes` of them; `sums` has room for all lanes of all rows.
+void dotProducts(KernelBuilder &kb, const CpuMachine &target,
+                 const StreamedTerms &terms, int64_t rows, mlir::Value a,
+                 mlir::Value aStride, mlir::Value b, int64_t bStride,
+                 mlir::Value count, mlir::Value k, mlir::Value sums);
+
+/// The function that adds rows of B, each multiplied by an element of A, to
+/// `rows` rows of `vectors` vectors:
+///
+///   (a, a stride, b, b stride, y, y stride, k, accumulate, ahead[, columns])
+///   y[row * y stride + j] = (accumulate ? y[row * y stride + j] : 0)
+///       + sum over i < k of a[row * a stride + i] * b[i * b stride + j]
+///
+/// The terms are added in the order of i, as in the micro-kernel. Where it is
+/// `masked`, B has only so many `columns`, and y gets zeros beyond.
+mlir::func::FuncOp addRows(KernelBuilder &kb, int64_t rows, int64_t vectors,
+                           const StreamedTerms &terms, bool masked);
+
+/// Rows and vectors of y whose sums are in registers together.
+struct SumTile {
+  int64_t rows, vectors;
+};
+
+/// The tile for that many rows, which may be cut into several.
+SumTile sumTile(const CpuMachine &target, int64_t rows);
+
+/// Calls `addRows` for `rows` rows of A and all `columns` of y.
+void addProducts(KernelBuilder &kb, const CpuMachine &target,
+                 const StreamedTerms &terms, int64_t rows, mlir::Value a,
+                 mlir::Value aStride, mlir::Value b, int64_t bStride,
+                 mlir::Value y, int64_t yStride, int64_t columns, mlir::Value k,
+                 mlir::Value accumulate, int64_t ahead);
+
+} // namespace tfm
+
+#endif // TFM_TARGET_CPU_STREAMEDROWS_H
