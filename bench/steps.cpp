@@ -53,13 +53,14 @@ void step(benchmark::State &state, const Shipped &shipped, const char *name,
   const tfm_function &function = model.function(name);
   const tfm_buffer &logits = Model::output(model.function("forward"), "logits");
   int64_t vocabulary = logits.shape[logits.rank - 1];
+  const tfm_buffer &tokens = Model::input(model.function("forward"), "tokens");
+  int64_t context = tokens.shape[1];
   double best = timeFunction(
       state, crew, model, function, static_cast<double>(function.flops),
-      [&] { setSampleInputs(model, function, vocabulary); });
-  if (const tfm_buffer *tokens = Model::findInput(function, "tokens"))
+      [&] { setSampleInputs(model, function, vocabulary, context); });
+  if (const tfm_buffer *taken = Model::findInput(function, "tokens"))
     state.counters["tokens/s"] =
-        static_cast<double>(Model::elements(tokens->rank, tokens->shape)) /
-        best;
+        static_cast<double>(Model::elements(taken->rank, taken->shape)) / best;
 }
 
 } // namespace

@@ -109,11 +109,12 @@ AxisMap CacheUpdateOp::mapAxis(unsigned operand, AxisPlace place, int64_t) {
 //===----------------------------------------------------------------------===//
 
 AxisMap AttentionOp::mapAxis(unsigned operand, AxisPlace place, int64_t) {
-  bool isQuery = operand == 0, isMask = operand == 3;
+  Value value = getOperand(operand);
+  bool isQuery = operand == 0, isMask = operand > 2 && value == getMask();
   // Queries, and masks [B or 1, heads or 1, T, S], are as the result is.
   if (isQuery || isMask)
     return AxisMap::keptBut(3, place, "attention between different sequences");
-  if (place.axis == 0)
+  if (place.axis == 0) // `start`, too
     return AxisMap::kept(place);
   if (place.axis == 1) {
     // A head of keys serves several heads of queries that follow each other.

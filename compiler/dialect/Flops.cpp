@@ -14,12 +14,12 @@ using namespace tfm;
 
 namespace {
 
-/// Query and key pairs of one head that attention looks at, for `queries` x
-/// `keys` aligned at the top left.
-int64_t visiblePairs(int64_t queries, int64_t keys, bool causal,
+/// Query and key pairs of one head that attention looks at, for `queries` from
+/// position `start` on.
+int64_t visiblePairs(int64_t start, int64_t queries, int64_t keys, bool causal,
                      std::optional<int64_t> window) {
   int64_t pairs = 0;
-  for (int64_t t = 0; t != queries; ++t) {
+  for (int64_t t = start; t != start + queries; ++t) {
     int64_t end = causal ? std::min(t + 1, keys) : keys;
     int64_t begin = window ? std::max<int64_t>(0, t - *window + 1) : 0;
     pairs += std::max<int64_t>(0, end - begin);
@@ -27,13 +27,13 @@ int64_t visiblePairs(int64_t queries, int64_t keys, bool causal,
   return pairs;
 }
 
-template <typename OpT> int64_t attentionPairs(OpT op) {
+template <typename OpT> int64_t attentionPairs(OpT op, int64_t start = 0) {
   ArrayRef<int64_t> q = tensorType(op.getQ()).getShape();
   int64_t keys = tensorType(op.getK()).getDimSize(2);
   std::optional<int64_t> window;
   if (auto attr = op.getWindow())
     window = static_cast<int64_t>(*attr);
-  return q[0] * q[1] * visiblePairs(q[2], keys, op.getCausal(), window);
+  return q[0] * q[1] * visiblePairs(start, q[2], keys, op.getCausal(), window);
 }
 
 } // namespace
@@ -67,7 +67,12 @@ int64_t AttentionOp::getFlops() {
   int64_t d = tensorType(getQ()).getDimSize(3);
   int64_t e = tensorType(getV()).getDimSize(3);
   int64_t perPair = 2 * d + 2 * e + 5 + (getSoftcap() ? 3 : 0);
-  return attentionPairs(*this) * perPair;
+  // Of a cache the most there can be: it is full, the queries are the last.
+  int64_t start = 0;
+  if (getStart())
+    start = std::max<int64_t>(0, tensorType(getK()).getDimSize(2) -
+                                     tensorType(getQ()).getDimSize(2));
+  return attentionPairs(*this, start) * perPair;
 }
 
 int64_t AttentionBackwardOp::getFlops() {

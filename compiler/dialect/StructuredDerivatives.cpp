@@ -213,6 +213,8 @@ FailureOr<Cotangents> AttentionOp::buildVJP(OpBuilder &builder, ValueRange c) {
   // The language cannot mention `lse`; it is there for the derivative alone.
   if (c[1])
     return emitOpError("`lse` has no derivative");
+  if (getStart())
+    return emitOpError("attention to a cache has no derivative");
   Type maskType;
   if (getMask() && isFloat(getMask()))
     maskType = getMask().getType();

@@ -516,6 +516,9 @@ def AttentionOp : Tfm_DiffOp<"attention", [AttrSizedOperandSegments, InferTypeOp
     - `mask` is `[B or 1, heads or 1, T, S]`: a boolean keeps where true, a
       float is added to the scores.
     - `causal`: query `t` sees keys `s <= t`; `window = w` keeps `t - s < w`.
+    - `start` `[B]`, with `causal`: keys and values are caches, and query `t` of
+      row `b` is at position `start[b] + t` of what they hold, which takes the
+      place of `t` in these rules. What lies behind it is not looked at.
     - `softcap = c`, positive: scores become `c * tanh(score / c)` (Gemma 2).
     - `dropout` (0 <= rate < 1) with its `site` and `layer`: as `tfm.dropout`,
       on the weights.
@@ -530,16 +533,19 @@ def AttentionOp : Tfm_DiffOp<"attention", [AttrSizedOperandSegments, InferTypeOp
     ```mlir
     %out, %lse = tfm.attention %q, %k, %v {causal, scale = 0.5 : f64}
         : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>
+    %o1, %l1 = tfm.attention %q1, %keys, %values start(%position : tensor<2xi32>) {causal, scale = 0.5 : f64}
+        : tensor<2x4x1x16xf32>, tensor<2x4x64x16xf32>, tensor<2x4x64x16xf32>
     ```
   }];
   let arguments = (ins StoredFloatTensor:$q, StoredFloatTensor:$k, StoredFloatTensor:$v,
-      Optional<AnyTfmTensor>:$mask, Optional<Index>:$layer,
+      Optional<AnyTfmTensor>:$mask, Optional<IntTensor>:$start, Optional<Index>:$layer,
       UnitAttr:$causal, F64Attr:$scale, OptionalAttr<I64Attr>:$window,
       OptionalAttr<F64Attr>:$softcap, OptionalAttr<F64Attr>:$dropout,
       OptionalAttr<I64Attr>:$site);
   let results = (outs StoredFloatTensor:$out, FloatTensor:$lse);
   let assemblyFormat = [{
-    $q `,` $k `,` $v (`mask` $mask^)? (`layer` $layer^)? attr-dict
+    $q `,` $k `,` $v (`mask` $mask^)? (`start` `(` $start^ `:` type($start) `)`)?
+    (`layer` $layer^)? attr-dict
     `:` type($q) `,` type($k) `,` type($v) (`,` type($mask)^)?
   }];
   let hasVerifier = 1;

@@ -280,7 +280,15 @@ LogicalResult CacheUpdateOp::verify() {
   return success();
 }
 
-LogicalResult AttentionOp::verify() { return verifyAttention(*this); }
+LogicalResult AttentionOp::verify() {
+  if (failed(verifyAttention(*this)))
+    return failure();
+  if (getStart() && !getCausal())
+    return emitOpError("has a start, but is not causal");
+  if (getStart() && shapeOf(getStart()) != shapeOf(getQ()).take_front(1))
+    return emitOpError("start is not [B]");
+  return success();
+}
 
 LogicalResult AttentionBackwardOp::verify() {
   if (failed(verifyAttention(*this)))

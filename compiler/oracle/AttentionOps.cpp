@@ -32,10 +32,18 @@ template <typename Op> struct Scores {
   int64_t keys = k.shape[2];
   int64_t group = q.shape[1] / k.shape[1];
 
+  /// Where query `t` of row `b` is among the keys.
+  int64_t position(int64_t b, int64_t t) {
+    if constexpr (std::is_same_v<Op, AttentionOp>)
+      if (Value start = op.getStart())
+        return static_cast<int64_t>(frame.get(start).at({b})) + t;
+    return t;
+  }
   bool sees(int64_t b, int64_t h, int64_t t, int64_t s) {
-    if (op.getCausal() && s > t)
+    int64_t at = position(b, t);
+    if (op.getCausal() && s > at)
       return false;
-    if (op.getWindow() && t - s >= static_cast<int64_t>(*op.getWindow()))
+    if (op.getWindow() && at - s >= static_cast<int64_t>(*op.getWindow()))
       return false;
     Value mask = op.getMask();
     return !mask || !tensorType(mask).getElementType().isInteger(1) ||

@@ -13,8 +13,6 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/TypeSwitch.h"
-#include <limits>
-#include <map>
 
 namespace tfm {
 #define GEN_PASS_DEF_DERIVEDECODEPASS
@@ -82,15 +80,12 @@ public:
 
 private:
   using Caches = SmallVector<Value>;
-  /// Masks by window; 0 is none.
-  using Masks = std::map<int64_t, Value>;
 
   /// What is at hand in one block of the new function.
   struct BlockState {
     IRMapping values;
     Value start; ///< the first new position of every sequence, [B]
     Value ids;   ///< all new positions, [B, count], at most the last one
-    Masks masks;
     /// The caches as they come in, and as they go out.
     Caches caches, updated;
   };
@@ -102,10 +97,6 @@ private:
   void cloneOp(Operation *op, IRMapping &values, PositionSelector &selector);
   std::optional<SequenceTag> placeBefore(Operation *op, Value operand,
                                          const SequenceTag &tag);
-  Value maskFor(std::optional<uint64_t> window, BlockState &state) {
-    return state.masks.at(window.value_or(0));
-  }
-  Value makeMask(int64_t window, Value ids);
   Value positionsFrom(Value start, int64_t number);
   void findSuffix();
   Value inSuffix(Value value, BlockState &state);
@@ -137,24 +128,6 @@ Value StepBuilder::positionsFrom(Value start, int64_t number) {
       builder, loc,
       DenseElementsAttr::get(ids, static_cast<int32_t>(analysis.length() - 1)));
   return MinOp::create(builder, loc, first, limit);
-}
-
-Value StepBuilder::makeMask(int64_t window, Value ids) {
-  auto small = RankedTensorType::get({analysis.batch(), 1, count, 1},
-                                     builder.getI32Type());
-  auto full = RankedTensorType::get(
-      {analysis.batch(), 1, count, analysis.length()}, builder.getI32Type());
-  Value query = b.broadcast(b.reshape(ids, small), full);
-  Value key = IotaOp::create(builder, loc, full, 3);
-  Value mask = b.compare(CompareKind::le, key, query);
-  if (window) {
-    Value width = ConstantOp::create(
-        builder, loc,
-        DenseElementsAttr::get(full, static_cast<int32_t>(window)));
-    Value near = b.compare(CompareKind::lt, b.sub(query, key), width);
-    mask = AndOp::create(builder, loc, mask, near);
-  }
-  return mask;
 }
 
 /// Where `operand` of `op` has the positions that the results have at `tag`,
@@ -230,36 +203,21 @@ void StepBuilder::cloneAttention(AttentionOp attention, BlockState &state) {
         builder, attention.getLoc(), cache.getType(), cache, now, state.start);
     state.updated.push_back(updated[i]);
   }
-  Value mask = maskFor(attention.getWindow(), state);
-  if (Value own = attention.getMask()) {
-    Value here;
-    if (analysis.find(own)) {
-      here = state.values.lookup(own);
-    } else {
-      PositionSelector selector(builder, analysis, state.values, state.ids,
-                                count);
-      here = selector.maskAt(own);
-    }
-    RankedTensorType type = tensorType(here);
-    SmallVector<int64_t> shape(type.getShape());
-    shape[0] = analysis.batch();
-    auto full = RankedTensorType::get(shape, type.getElementType());
-    here = b.broadcast(here, full);
-    mask = b.broadcast(mask, RankedTensorType::get(shape, builder.getI1Type()));
-    if (type.getElementType().isInteger(1))
-      mask = AndOp::create(builder, loc, mask, here);
-    else
-      mask =
-          b.select(mask, here,
-                   b.constant(here, -std::numeric_limits<double>::infinity()));
+  Value mask = attention.getMask();
+  if (mask && analysis.find(mask)) {
+    mask = state.values.lookup(mask);
+  } else if (mask) {
+    PositionSelector selector(builder, analysis, state.values, state.ids,
+                              count);
+    mask = selector.maskAt(mask);
   }
   auto result = cast<AttentionOp>(builder.clone(*attention, state.values));
   result.getKMutable().assign(updated[0]);
   result.getVMutable().assign(updated[1]);
-  result.getMaskMutable().assign(mask);
+  if (mask)
+    result.getMaskMutable().assign(mask);
+  result.getStartMutable().assign(state.start);
   result.getLayerMutable().clear();
-  result.setCausal(false);
-  result.removeWindowAttr();
   result.removeDropoutAttr();
   result.removeSiteAttr();
   for (auto [from, to] :
@@ -331,8 +289,6 @@ void StepBuilder::cloneRepeat(RepeatOp repeat, BlockState &state) {
     stacked.push_back(state.caches[first + i]);
   shared.push_back(state.start);
   shared.push_back(state.ids);
-  for (auto &[window, mask] : state.masks)
-    shared.push_back(mask);
 
   PositionSelector selector(builder, analysis, state.values, state.ids, count);
   SmallVector<Type> results;
@@ -374,8 +330,6 @@ void StepBuilder::cloneRepeat(RepeatOp repeat, BlockState &state) {
        ValueRange(shared).take_front(repeat.getShared().size()));
   inner.start = body->addArgument(state.start.getType(), loc);
   inner.ids = body->addArgument(state.ids.getType(), loc);
-  for (auto &[window, mask] : state.masks)
-    inner.masks[window] = body->addArgument(mask.getType(), loc);
   cloneBlock(*repeat.getBlock(), inner);
   SmallVector<Value> yielded;
   for (Value value : repeat.getYield().getValues())
@@ -488,11 +442,6 @@ func::FuncOp StepBuilder::build() {
   state.ids = positionsFrom(state.start, count);
   for (size_t i = 0; i < caches.size(); ++i)
     state.caches.push_back(body->getArgument(firstCache + i));
-  forward.walk([&](AttentionOp attention) {
-    int64_t window = attention.getWindow().value_or(0);
-    if (attention.getCausal() && !state.masks.count(window))
-      state.masks[window] = makeMask(window, state.ids);
-  });
   if (prefill) {
     findSuffix();
     // Of a row without new tokens any value will do.

@@ -28,11 +28,11 @@ namespace {
 
 /// Seconds of each run: at least three, for a second at most.
 std::vector<double> timeRuns(Model &model, const tfm_function &function,
-                             int64_t vocabulary) {
+                             int64_t vocabulary, int64_t context) {
   std::vector<double> times;
   double began = now();
   while (times.size() < 3 || (now() - began < 1.0 && times.size() < 10000)) {
-    setSampleInputs(model, function, vocabulary);
+    setSampleInputs(model, function, vocabulary, context);
     double start = now();
     model.run(function);
     times.push_back(now() - start);
@@ -49,12 +49,13 @@ struct LaunchTime {
 
 /// Runs `function` with its launches timed, a few times.
 std::vector<LaunchTime> timeLaunches(Model &model, const tfm_function &function,
-                                     int64_t vocabulary, double median) {
+                                     int64_t vocabulary, int64_t context,
+                                     double median) {
   int repeats = std::clamp(static_cast<int>(0.5 / median), 3, 1000);
   std::vector<tfm_event> events(eventsOf(function));
   std::vector<uint64_t> total(static_cast<size_t>(function.launch_count));
   for (int i = 0; i < repeats; ++i) {
-    setSampleInputs(model, function, vocabulary);
+    setSampleInputs(model, function, vocabulary, context);
     model.device().recordInto(events.data());
     model.run(function);
     for (size_t j = 1; j < events.size(); ++j)
@@ -235,6 +236,7 @@ void bench(const tfm_model &descriptor, const CommonOptions &command) {
   Model model(descriptor, device);
   initialise(model, 1);
   int64_t vocabulary = std::max<int64_t>(1, vocabularyOf(descriptor));
+  int64_t context = recipe.generate.context;
 
   const tfm_variant &variant = chooseVariant(descriptor);
   PeakMeter peak(pool, productsOf(variant));
@@ -245,9 +247,10 @@ void bench(const tfm_model &descriptor, const CommonOptions &command) {
     if (!function)
       continue;
     peak.measure();
-    Timing timing = {function, timeRuns(model, *function, vocabulary), {}};
+    Timing timing = {
+        function, timeRuns(model, *function, vocabulary, context), {}};
     timing.launches =
-        timeLaunches(model, *function, vocabulary, timing.median());
+        timeLaunches(model, *function, vocabulary, context, timing.median());
     // Again: threads that have just been made may have shared a processor.
     peak.measure();
     if (command.json)

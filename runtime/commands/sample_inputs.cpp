@@ -27,20 +27,24 @@ static void setNumbers(std::span<float> values, std::string_view name,
 }
 
 static void setIntegers(std::span<int32_t> values, std::string_view name,
-                        const tfm_function &function, int64_t vocabulary) {
+                        const tfm_function &function, int64_t vocabulary,
+                        int64_t context) {
   std::ranges::fill(values, 0);
   if (name == "tokens" || name == "targets")
     for (size_t i = 0; i < values.size(); ++i)
       values[i] = static_cast<int32_t>(
           below(low64(philox(1, {static_cast<uint32_t>(i), 0, 0, 0})),
                 static_cast<uint64_t>(vocabulary)));
+  auto newTokens = [&] { return Model::input(function, "tokens").shape[1]; };
   if (name == "length") // of a chunk: all of it
+    std::ranges::fill(values, static_cast<int32_t>(newTokens()));
+  if (name == "position")
     std::ranges::fill(values, static_cast<int32_t>(
-                                  Model::input(function, "tokens").shape[1]));
+                                  std::max<int64_t>(0, context - newTokens())));
 }
 
 void setSampleInputs(Model &model, const tfm_function &function,
-                     int64_t vocabulary) {
+                     int64_t vocabulary, int64_t context) {
   for (int32_t i = 0; i < function.input_count; ++i) {
     const tfm_buffer &buffer = function.inputs[i];
     switch (buffer.dtype) {
@@ -49,7 +53,7 @@ void setSampleInputs(Model &model, const tfm_function &function,
       continue;
     case TFM_I32:
       setIntegers(model.write<int32_t>(buffer).values(), buffer.name, function,
-                  vocabulary);
+                  vocabulary, context);
       continue;
     case TFM_U8: // masks: everything is seen
       std::ranges::fill(model.write<uint8_t>(buffer).values(), uint8_t{1});

@@ -14,10 +14,11 @@ namespace tfm {
 
 /// Any tokens of the vocabulary, all of which count, masks that hide nothing,
 /// zeros for what else a model takes, and for `update` a step so small that the
-/// weights stay what they are. Inputs share bytes with what a function
-/// computes, so set them before every run.
+/// weights stay what they are. With a cache the tokens are the last of a
+/// context of that many: all of it is read. Inputs share bytes with what a
+/// function computes, so set them before every run.
 void setSampleInputs(Model &model, const tfm_function &function,
-                     int64_t vocabulary);
+                     int64_t vocabulary, int64_t context);
 
 } // namespace tfm
 

@@ -26,6 +26,9 @@ struct AttentionSpec {
   /// [B or 1, heads or 1, T, S], or null. f32 is added to the scores; i8 or i1,
   /// a byte for each element, keeps where it is not 0.
   mlir::MemRefType mask;
+  /// [B] of i32, or null: where query 0 of each row is among the keys. Only
+  /// forward, with `causal`.
+  mlir::MemRefType start;
   bool causal = false;
   double scale = 1.0;
   std::optional<int64_t> window;
@@ -37,9 +40,18 @@ struct AttentionSpec {
   /// Only for the derivative: cotangents, in the shapes of out, q, k, v and a
   /// float mask (null: not wanted).
   mlir::MemRefType dout, dq, dk, dv, dmask;
+
+  /// Whether kernels can read all of their strides.
+  bool fits() const;
+  /// With nothing between product and softmax but a positive scale, the
+  /// largest score is that of the largest product.
+  bool isPlain() const { return !softcap && !mask && scale > 0; }
 };
 
-/// Emits attention. Buffers: q, k, v, [mask], out, lse.
+/// Strides of a type that `fits`.
+llvm::SmallVector<int64_t> stridesOf(mlir::MemRefType type);
+
+/// Emits attention. Buffers: q, k, v, [mask], [start], out, lse.
 ///
 /// Queries are taken in blocks of about two registers, and keys in blocks whose
 /// scores stay in the first-level cache: transposed, [keys, queries], with
@@ -49,11 +61,29 @@ struct AttentionSpec {
 /// owns; short texts of f32 are read where they lie, keys all at once, and a
 /// thread may own any block of queries.
 ///
+/// Up to `fewQueries` queries of a cache are another kernel's
+/// (`emitFewQueries`).
+///
 /// Returns a kernel with a null `func`, after an error at the module, where
 /// strides do not fit.
 Kernel emitAttention(mlir::OpBuilder &builder, mlir::ModuleOp module,
                      llvm::StringRef name, const AttentionSpec &spec,
                      const CpuMachine &target);
+
+/// New tokens for which attention to a cache is reading it and little else.
+inline constexpr int64_t fewQueries = 8;
+
+/// Emits attention of up to `fewQueries` queries to a cache, whose keys and
+/// then values are read once for all heads and queries that share them, as far
+/// as there are any, at the speed of memory. Threads share (batch, kv head).
+/// The bits of a query's result do not depend on the other queries.
+Kernel emitFewQueries(mlir::OpBuilder &builder, mlir::ModuleOp module,
+                      llvm::StringRef name, const AttentionSpec &spec,
+                      const CpuMachine &target);
+
+/// The error at the module that strides do not fit; a kernel with a null
+/// `func`.
+Kernel refuseAttention(mlir::ModuleOp module, llvm::StringRef name);
 
 /// Emits the derivative. Buffers: q, k, v, out, lse, dout, [mask], dq, dk, dv,
 /// [dmask]; gradients are overwritten.

@@ -33,7 +33,13 @@ static bool fits(MemRefType type) {
   return strides.back() == 1 || type.getShape().back() == 1;
 }
 
-static SmallVector<int64_t> stridesOf(MemRefType type) {
+bool AttentionSpec::fits() const {
+  MemRefType all[] = {q, k, v, out, lse, mask, start, dout, dq, dk, dv, dmask};
+  return llvm::all_of(all,
+                      [](MemRefType type) { return !type || ::fits(type); });
+}
+
+SmallVector<int64_t> tfm::stridesOf(MemRefType type) {
   int64_t offset = 0;
   SmallVector<int64_t> strides;
   (void)type.getStridesAndOffset(strides, offset);
@@ -55,10 +61,7 @@ AttentionBlock::AttentionBlock(OpBuilder &builder, ModuleOp module,
   kvHeads = k[1];
   keys = k[2];
   e = v[3];
-  for (MemRefType type : {spec.q, spec.k, spec.v, spec.out, spec.lse, spec.mask,
-                          spec.dout, spec.dq, spec.dk, spec.dv, spec.dmask})
-    if (type && !fits(type))
-      valid = false;
+  valid = spec.fits();
   tileVectors = std::min<int64_t>(target.tileVectors(),
                                   llvm::divideCeil(queries, kb.lanes));
   width = tileVectors * kb.lanes;
@@ -98,6 +101,12 @@ int64_t AttentionBlock::reserve(int64_t elements) {
 }
 
 Value AttentionBlock::at(int64_t offset) { return kb.at(scratch, offset); }
+
+Kernel tfm::refuseAttention(ModuleOp module, StringRef name) {
+  module.emitError() << "the operands of attention '" << name
+                     << "' have strides that its kernel cannot read";
+  return {};
+}
 
 func::FuncOp AttentionBlock::begin(StringRef name, ArrayRef<Type> buffers) {
   auto func = beginKernel(kb.b, module, name, buffers, scratchBytes());
@@ -162,7 +171,8 @@ Value AttentionBlock::panelStart(Value panel) {
 Value AttentionBlock::firstQuery(Value start) {
   if (!spec.causal)
     return kb.i64(0);
-  return kb.min(blockQueries, kb.max(kb.i64(0), kb.sub(kb.add(k0, start), t0)));
+  return kb.min(blockQueries,
+                kb.max(kb.i64(0), kb.sub(kb.add(k0, start), position(t0))));
 }
 
 void AttentionBlock::enterKeys(Value first) {
@@ -173,10 +183,10 @@ void AttentionBlock::enterKeys(Value first) {
 std::pair<Value, Value> AttentionBlock::seenBy(Value from, Value to) {
   Value first = kb.i64(0), end = kb.i64(keys);
   if (spec.causal)
-    end = kb.min(end, to);
+    end = kb.min(end, position(to));
   if (spec.window)
-    first = kb.min(
-        end, kb.max(first, kb.sub(kb.add(from, 1), kb.i64(*spec.window))));
+    first = kb.min(end, kb.max(first, kb.sub(kb.add(position(from), 1),
+                                             kb.i64(*spec.window))));
   return {first, end};
 }
 
@@ -308,8 +318,9 @@ void AttentionBlock::sumOverKeys(Value weights, RowsView rows, int64_t columns,
     overTiles(std::min(block, queries), [&](int64_t height, int64_t first) {
       Value count = all;
       if (spec.causal)
-        count = kb.min(all, kb.max(kb.i64(0), kb.sub(kb.add(t0, first + height),
-                                                     keyFrom)));
+        count = kb.min(
+            all, kb.max(kb.i64(0),
+                        kb.sub(kb.add(position(t0), first + height), keyFrom)));
       kb.call(microKernel(kb, height, vectors, ALayout::Columns),
               {kb.at(a, first), kb.i64(block), kb.at(b, column), rows.stride,
                kb.at(kb.at(to.ptr, kb.mul(to.stride, first)), column),
@@ -382,8 +393,13 @@ Value AttentionBlock::queryNumbers(int64_t v) {
 
 Value AttentionBlock::visible(Value s, int64_t v) {
   Value t = queryNumbers(v);
-  Value narrow = arith::TruncIOp::create(kb.b, kb.loc, kb.b.getI32Type(), s);
-  Value key = vector::BroadcastOp::create(kb.b, kb.loc, t.getType(), narrow);
+  auto all = [&](Value x) -> Value {
+    Value narrow = arith::TruncIOp::create(kb.b, kb.loc, kb.b.getI32Type(), x);
+    return vector::BroadcastOp::create(kb.b, kb.loc, t.getType(), narrow);
+  };
+  Value key = all(s);
+  if (firstPosition)
+    t = arith::AddIOp::create(kb.b, kb.loc, t, all(firstPosition));
   Value result;
   if (spec.causal)
     result =
@@ -432,7 +448,7 @@ void AttentionBlock::overKeys(
     middle = to;
   else if (!spec.window)
     // Every query of the block sees the keys up to its first query.
-    middle = kb.min(to, kb.max(from, kb.add(t0, 1)));
+    middle = kb.min(to, kb.max(from, kb.add(position(t0), 1)));
   if (!spec.window)
     results =
         kb.loop(from, middle, 1, results, [&](Value s, ValueRange carried) {

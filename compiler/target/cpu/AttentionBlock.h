@@ -16,6 +16,9 @@ namespace tfm {
 
 /// The logarithm of e to base 2.
 constexpr double log2e = 1.44269504088896340736;
+/// Stands for the largest score of a query that sees no key: finite, so that
+/// differences to it are not NaN.
+constexpr double noScore = -1e30;
 
 /// Rows of f32 somewhere: a head of q, or a copy of it in scratch.
 struct RowsView {
@@ -107,6 +110,11 @@ protected:
   /// Sets up a block of queries, `t0` the first, against those keys.
   void enterBlock(mlir::Value t0);
   mlir::Value t0, blockQueries;
+  /// Where query `t` is among the keys, and the first, null for the first key.
+  mlir::Value position(mlir::Value t) {
+    return firstPosition ? kb.add(t, firstPosition) : t;
+  }
+  mlir::Value firstPosition;
   /// The keys of [k0, k0 + blockKeys) that the block sees lie in [keyFrom,
   /// keyTo), in these panels.
   mlir::Value keyFrom, keyTo, panelFrom, panelTo;

@@ -21,9 +21,6 @@ using namespace tfm;
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
-/// Stands for the largest score of a query that sees no key: finite, so that
-/// differences to it are not NaN.
-constexpr double noScore = -1e30;
 
 class AttentionForward : AttentionBlock {
 public:
@@ -36,11 +33,8 @@ public:
   }
 
   Kernel emit(StringRef name) {
-    if (!valid) {
-      module.emitError() << "the operands of attention '" << name
-                         << "' have strides that its kernel cannot read";
-      return {};
-    }
+    if (!valid)
+      return refuseAttention(module, name);
     transposedRows = llvm::alignTo(d, kb.lanes);
     outWidth = llvm::alignTo(e, kb.lanes);
     // What a block of queries keeps from one block of keys to the next.
@@ -56,6 +50,8 @@ public:
     SmallVector<Type> buffers{spec.q, spec.k, spec.v};
     if (spec.mask)
       buffers.push_back(spec.mask);
+    if (spec.start)
+      buffers.push_back(spec.start);
     buffers.push_back(spec.out);
     buffers.push_back(spec.lse);
     OpBuilder::InsertionGuard guard(kb.b);
@@ -65,6 +61,8 @@ public:
     v = buffer(2);
     if (spec.mask)
       maskPtr = buffer(3);
+    if (spec.start)
+      starts = buffer(buffers.size() - 3);
     out = buffer(buffers.size() - 2);
     lse = buffer(buffers.size() - 1);
 
@@ -78,6 +76,9 @@ public:
       batch = kb.div(pair, heads);
       queryHead = kb.rem(pair, kb.i64(heads));
       kvHead = kb.div(queryHead, heads / kvHeads);
+      if (spec.start)
+        firstPosition = kb.loadInteger(
+            kb.at(starts, kb.mul(batch, stridesOf(spec.start)[0])));
       oneSpan(kb.mul(kb.rem(item, kb.i64(spans)), spanBlocks * block));
     });
     return {func, scratchBytes()};
@@ -89,7 +90,7 @@ private:
   int64_t transposedRows = 0, outWidth = 0;
   int64_t transposedQ = 0, outTile = 0, largestScores = 0, sumsOfWeights = 0,
           weights = 0, factors = 0, copyOfK = 0, copyOfV = 0;
-  Value q, k, v, out, lse, batch, queryHead, kvHead;
+  Value q, k, v, starts, out, lse, batch, queryHead, kvHead;
   RowsView keysView, valuesView;
   Value spanStart;
 
@@ -156,7 +157,7 @@ private:
   void readKeys(Value end) {
     Value rows = blockKeys;
     if (spec.causal)
-      rows = kb.min(rows, kb.sub(end, k0));
+      rows = kb.min(rows, kb.sub(position(end), k0));
     keysView = head(k, spec.k, batch, kvHead);
     keysView = scalarWidth(d) ? readable(keysView, k0, rows, d, copyOfK)
                               : RowsView{rowOf(keysView, k0), keysView.stride,
@@ -190,9 +191,7 @@ private:
     });
   }
 
-  /// With nothing between product and softmax but a positive scale, the
-  /// largest score is that of the largest product.
-  bool plain() const { return !spec.softcap && !spec.mask && spec.scale > 0; }
+  bool plain() const { return spec.isPlain(); }
   /// Powers of two of what scores are multiplied by are e to the scores.
   double unit() const { return log2e * (plain() ? spec.scale : 1.0); }
 
@@ -205,7 +204,7 @@ private:
       // Four keys at a time, so that maxima do not wait for each other.
       Value seenByAll = keyTo;
       if (spec.causal)
-        seenByAll = kb.min(keyTo, kb.max(keyFrom, kb.add(t0, 1)));
+        seenByAll = kb.min(keyTo, kb.max(keyFrom, kb.add(position(t0), 1)));
       from = kb.sub(seenByAll, kb.rem(kb.sub(seenByAll, keyFrom), kb.i64(4)));
       carried =
           kb.loop(keyFrom, from, 4, carried, [&](Value s, ValueRange carried) {
@@ -337,9 +336,7 @@ private:
 
   /// The lse of the current head, as one row.
   RowsView lseOf() {
-    SmallVector<int64_t> strides;
-    int64_t offset = 0;
-    (void)spec.lse.getStridesAndOffset(strides, offset);
+    SmallVector<int64_t> strides = stridesOf(spec.lse);
     Value at = kb.add(kb.mul(batch, strides[0]), kb.mul(queryHead, strides[1]));
     return {kb.at(lse, at), kb.i64(1)};
   }
@@ -349,5 +346,7 @@ private:
 
 Kernel tfm::emitAttention(OpBuilder &builder, ModuleOp module, StringRef name,
                           const AttentionSpec &spec, const CpuMachine &target) {
+  if (spec.start && !spec.dropout && spec.q.getDimSize(2) <= fewQueries)
+    return emitFewQueries(builder, module, name, spec, target);
   return AttentionForward(builder, module, spec, target).emit(name);
 }

@@ -45,10 +45,8 @@ Kernel tfm::emitCacheUpdateKernel(OpBuilder &builder, ModuleOp module,
               k.toI64(arguments.threads));
   k.loop(begin, end, 1, [&](Value index) {
     Value sequence = k.div(index, heads), head = k.rem(index, k.i64(heads));
-    Value start = LLVM::LoadOp::create(
-        k.b, k.loc, builder.getI32Type(),
-        k.at(positions, k.mul(sequence, starts.strides[0])));
-    start = arith::ExtSIOp::create(k.b, k.loc, k.i64Type, start);
+    Value start =
+        k.loadInteger(k.at(positions, k.mul(sequence, starts.strides[0])));
     // Elements only move: nothing asks what they are.
     Type element = memoryType(from.element);
     auto vector = VectorType::get({lanes}, element);

@@ -128,6 +128,11 @@ Value KernelBuilder::at(Value ptr, int64_t offset, Type element) {
 Value KernelBuilder::loadScalar(Value ptr) {
   return LLVM::LoadOp::create(b, loc, f32Type, ptr, /*alignment=*/4);
 }
+Value KernelBuilder::loadInteger(Value ptr) {
+  Value loaded =
+      LLVM::LoadOp::create(b, loc, b.getI32Type(), ptr, /*alignment=*/4);
+  return arith::ExtSIOp::create(b, loc, i64Type, loaded);
+}
 void KernelBuilder::storeScalar(Value value, Value ptr) {
   LLVM::StoreOp::create(b, loc, value, ptr, /*alignment=*/4);
 }

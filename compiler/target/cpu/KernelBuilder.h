@@ -87,6 +87,8 @@ public:
   mlir::Value at(mlir::Value ptr, int64_t offset, mlir::Type element = {});
 
   mlir::Value loadScalar(mlir::Value ptr);
+  /// An i32 in memory, as i64.
+  mlir::Value loadInteger(mlir::Value ptr);
   void storeScalar(mlir::Value value, mlir::Value ptr);
   /// Loads and stores of `lanes` f32 of any alignment, in memory f32 or bf16
   /// (`element`). Where `mask` is not null only its lanes are touched, and the

@@ -101,6 +101,7 @@ static Kernel emitAttentionKernel(OpBuilder &builder, ModuleOp module,
                                   const CpuMachine &machine) {
   if (auto op = dyn_cast<AttentionOp>(launch.getFirstOp())) {
     AttentionSpec spec = attentionSpec(op, launch);
+    spec.start = storedType(argumentOf(op.getStart()));
     spec.out = writtenType(op.getOut());
     spec.lse = writtenType(op.getLse());
     return emitAttention(builder, module, name, spec, machine);

@@ -33,6 +33,23 @@ func.func @f(%q: tensor<2x4x8x16xf32>, %m: tensor<8x8xi1>) {
 
 // -----
 
+// A position of its own for every row, and only where it says what is seen.
+func.func @f(%q: tensor<2x4x1x16xf32>, %k: tensor<2x4x8x16xf32>, %at: tensor<1xi32>) {
+  // expected-error@+1 {{start is not [B]}}
+  %o, %l = tfm.attention %q, %k, %k start(%at : tensor<1xi32>) {causal, scale = 1.0 : f64} : tensor<2x4x1x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>
+  return
+}
+
+// -----
+
+func.func @f(%q: tensor<2x4x1x16xf32>, %k: tensor<2x4x8x16xf32>, %at: tensor<2xi32>) {
+  // expected-error@+1 {{has a start, but is not causal}}
+  %o, %l = tfm.attention %q, %k, %k start(%at : tensor<2xi32>) {scale = 1.0 : f64} : tensor<2x4x1x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>
+  return
+}
+
+// -----
+
 // A site tells the random numbers of one dropout from those of another.
 func.func @f(%q: tensor<2x4x8x16xf32>) {
   // expected-error@+1 {{dropout needs a site}}

@@ -12,7 +12,7 @@
 // CHECK-SAME: %[[V:.*]]: tensor<1x2x8x4xf32> {tfm.region = "cache.1"}
 // CHECK: %[[KEYS:.*]] = tfm.cache_update %[[K]], %{{.*}}, %[[AT]]
 // CHECK: %[[VALUES:.*]] = tfm.cache_update %[[V]], %{{.*}}, %[[AT]]
-// CHECK: tfm.attention %{{.*}}, %[[KEYS]], %[[VALUES]] mask %{{.*}} : tensor<1x2x1x4xf32>
+// CHECK: tfm.attention %{{.*}}, %[[KEYS]], %[[VALUES]] start(%[[AT]] : tensor<1xi32>) {causal{{.*}} : tensor<1x2x1x4xf32>
 // CHECK: return %{{.*}}, %[[KEYS]], %[[VALUES]] : tensor<1x8xf32>
 func.func @forward(%tokens: tensor<1x8xi32> {tfm.name = "tokens"}) -> tensor<1x8x8xf32> {
   %table = tfm.get_param @"t" : tensor<8x8xf32>

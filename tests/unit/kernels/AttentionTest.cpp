@@ -37,6 +37,17 @@ struct Case {
   bool interleaved = false;
   /// q, k, v and what comes of them lie in bf16.
   bool narrow = false;
+  /// Where the first query of each batch is among the keys of a cache: forward
+  /// only.
+  std::vector<int32_t> starts = {};
+
+  /// Whether some query may see key `s` but for window and mask.
+  bool isFilled(int64_t b, int64_t s) const {
+    return starts.empty() || s < starts[b] + queries;
+  }
+  int64_t position(int64_t b, int64_t t) const {
+    return starts.empty() ? t : starts[b] + t;
+  }
 
   double scale() const { return 1.0 / std::sqrt((double)d); }
   std::string text() const {
@@ -46,7 +57,7 @@ struct Case {
            std::to_string(e) + (causal ? " causal" : "") +
            (window ? " window" : "") + (softcap ? " softcap" : "") +
            (dropout ? " dropout" : "") + " mask" + std::to_string(mask) +
-           (narrow ? " bf16" : "");
+           (narrow ? " bf16" : "") + (starts.empty() ? "" : " cache");
   }
 };
 
@@ -110,6 +121,8 @@ AttentionSpec specOf(Kernels &kernels, const Case &c) {
   if (c.mask)
     spec.mask = MemRefType::get(
         maskShape, c.mask == 1 ? f32 : (Type)kernels.builder.getI8Type());
+  if (!c.starts.empty())
+    spec.start = MemRefType::get({c.batches}, kernels.builder.getI32Type());
   if (c.dmask)
     spec.dmask = MemRefType::get(maskShape, f32);
   spec.causal = c.causal;
@@ -169,6 +182,14 @@ struct Reference {
       std::copy(q.data(), q.data() + q.size(), k.data());
       std::copy(q.data(), q.data() + q.size(), v.data());
     }
+    // What lies behind the newest token is anything.
+    for (int64_t b = 0; b < c.batches; ++b)
+      for (int64_t h = 0; h < c.kvHeads; ++h)
+        for (int64_t s = 0; s < c.keys; ++s)
+          if (!c.isFilled(b, s)) {
+            std::fill_n(&k[l.k.at(b, h, s, 0)], c.d, NAN);
+            std::fill_n(&v[l.v.at(b, h, s, 0)], c.e, NAN);
+          }
     // A mask of bytes hides a quarter of the keys, and everything from the
     // second query.
     bytes = Buffer((mask.size() + 3) / 4);
@@ -206,7 +227,8 @@ struct Reference {
             x[s] = cap[s];
             if (c.mask == 1)
               x[s] += mask[maskAt(b, h, t, s)];
-            if ((c.causal && s > t) || (c.window && t - s >= *c.window) ||
+            int64_t at = c.position(b, t);
+            if ((c.causal && s > at) || (c.window && at - s >= *c.window) ||
                 (c.mask == 2 && !reinterpret_cast<const int8_t *>(
                                     bytes.data())[maskAt(b, h, t, s)]))
               x[s] = -infinity;
@@ -229,7 +251,8 @@ struct Reference {
           for (int64_t j = 0; j < c.e; ++j) {
             double value = 0;
             for (int64_t s = 0; s < c.keys; ++s)
-              value += p[s] * kept[s] * v[l.v.at(b, g, s, j)];
+              if (c.isFilled(b, s))
+                value += p[s] * kept[s] * v[l.v.at(b, g, s, j)];
             out[l.out.at(b, h, t, j)] = value;
             dot += (c.narrow ? rounded(value) : value) *
                    dout[l.out.at(b, h, t, j)];
@@ -295,6 +318,10 @@ void checkOn(StringRef cpu, const std::vector<Case> &cases) {
                       "forward" + std::to_string(i), spec, kernels.target);
     ASSERT_TRUE(kernel.func);
     forward.push_back(kernel.scratchBytes);
+    if (spec.start) {
+      backward.push_back(0);
+      continue;
+    }
     kernel = emitAttentionBackward(kernels.builder, *kernels.module,
                                    "backward" + std::to_string(i), spec,
                                    kernels.target);
@@ -312,6 +339,9 @@ void checkOn(StringRef cpu, const std::vector<Case> &cases) {
     };
     Buffer q = stored(c, r.q), k = stored(c, r.k), v = stored(c, r.v),
            dout = stored(c, r.dout), out = stored(c, r.out);
+    Buffer starts(c.batches);
+    std::copy(c.starts.begin(), c.starts.end(),
+              reinterpret_cast<int32_t *>(starts.data()));
     std::vector<Results> all;
     for (int64_t threads : {1, 2, 3}) {
       Results x{Buffer(out.size()), Buffer(r.lse.size()),
@@ -321,9 +351,15 @@ void checkOn(StringRef cpu, const std::vector<Case> &cases) {
       Buffer *mask = c.mask == 1 ? &r.mask : &r.bytes;
       if (c.mask)
         buffers.push_back(mask);
+      if (!c.starts.empty())
+        buffers.push_back(&starts);
       buffers.insert(buffers.end(), {&x.out, &x.lse});
       kernels.run("forward" + std::to_string(i), buffers, forward[i], threads,
                   rng, layer);
+      if (!c.starts.empty()) {
+        all.push_back(std::move(x));
+        continue;
+      }
       // Of bf16 the expected output: the other neighbour of a number that lies
       // in the middle of two is far away.
       buffers = {&q, &k, &v, c.narrow ? &out : &x.out, &x.lse, &dout};
@@ -346,9 +382,11 @@ void checkOn(StringRef cpu, const std::vector<Case> &cases) {
     };
     check(all[0].out, r.out, "out");
     near(all[0].lse, r.lse, 1e-6, 0.0, "lse");
-    check(all[0].dq, r.dq, "dq");
-    check(all[0].dk, r.dk, "dk");
-    check(all[0].dv, r.dv, "dv");
+    if (c.starts.empty()) {
+      check(all[0].dq, r.dq, "dq");
+      check(all[0].dk, r.dk, "dk");
+      check(all[0].dv, r.dv, "dv");
+    }
     if (c.dmask)
       near(all[0].dmask, r.dmask, tolerance, 0.0, "dmask");
     for (size_t t = 1; t < all.size(); ++t)
@@ -487,4 +525,103 @@ TEST(Attention, LongTexts) {
   Case odd{1, 2, 1, 569, 790, 150, 33};
   odd.window = 100;
   check({causal, odd});
+}
+
+// New tokens see the part of a cache that is filled, of each row its own, and
+// nothing of what lies behind: one, a few, and chunks of a prompt, up to the
+// end of the cache and beyond.
+TEST(Attention, OfACache) {
+  std::vector<Case> cases;
+  for (int64_t queries : {1, 2, 8, 9, 40})
+    for (bool narrow : {false, true}) {
+      Case c{2, 4, 2, queries, 83, 16, 16};
+      c.causal = true;
+      c.narrow = narrow;
+      c.starts = {0, 37};
+      cases.push_back(c);
+      c.starts = {82, 5};
+      c.window = 7;
+      cases.push_back(c);
+      Case odd{3, 6, 1, queries, 131, 37, 71};
+      odd.causal = true;
+      odd.narrow = narrow;
+      odd.starts = {15, 16, 129};
+      cases.push_back(odd);
+      odd.softcap = 2.0;
+      odd.mask = 1;
+      odd.maskBatches = 3;
+      cases.push_back(odd);
+      odd.mask = 2;
+      odd.maskHeads = 6;
+      odd.window = 50;
+      cases.push_back(odd);
+    }
+  // Several blocks of keys, of copies.
+  Case chunk{1, 2, 1, 300, 1100, 16, 16};
+  chunk.causal = chunk.narrow = true;
+  chunk.starts = {517};
+  cases.push_back(chunk);
+  chunk.window = 100;
+  cases.push_back(chunk);
+  check(cases);
+}
+
+// A token sees the same alone, among the tokens of a guess, and beside other
+// texts.
+TEST(Attention, AQueryDoesNotDependOnTheOthers) {
+  for (StringRef cpu : runnableCpus())
+    for (int kind = 0; kind < 3; ++kind) {
+      SCOPED_TRACE(cpu.str() + " " + std::to_string(kind));
+      Case some{2, 4, 2, 8, 100, 32, 40};
+      some.causal = true;
+      some.narrow = kind == 1;
+      if (kind == 2)
+        some.window = 21;
+      some.starts = {61, 12};
+      Case one = some;
+      one.batches = one.queries = 1;
+      one.starts = {0};
+      Kernels kernels(cpu);
+      auto emit = [&](const char *name, const Case &c) {
+        return emitAttention(kernels.builder, *kernels.module, name,
+                             specOf(kernels, c), kernels.target)
+            .scratchBytes;
+      };
+      int64_t scratch = emit("some", some), scratchOfOne = emit("one", one);
+      kernels.compile();
+      std::mt19937 random(5);
+      Reference r(some, random);
+      Layout l = layoutOf(some), alone = layoutOf(one);
+      Buffer starts(2), start(1);
+      std::copy_n(some.starts.data(), 2,
+                  reinterpret_cast<int32_t *>(starts.data()));
+      Buffer q = stored(some, r.q), k = stored(some, r.k),
+             v = stored(some, r.v), out = stored(some, r.out),
+             lse(r.lse.size());
+      kernels.run("some", {&q, &k, &v, &starts, &out, &lse}, scratch);
+      Buffer found = read(some, out, r.out.size());
+      for (int64_t b = 0; b < 2; ++b)
+        for (int64_t t = 0; t < some.queries; ++t) {
+          *reinterpret_cast<int32_t *>(start.data()) = some.starts[b] + t;
+          Buffer q1(alone.qSize), k1(alone.kSize), v1(alone.vSize);
+          for (int64_t h = 0; h < 4; ++h)
+            std::copy_n(&r.q[l.q.at(b, h, t, 0)], some.d,
+                        &q1[alone.q.at(0, h, 0, 0)]);
+          std::copy_n(&r.k[l.k.at(b, 0, 0, 0)], alone.kSize, k1.data());
+          std::copy_n(&r.v[l.v.at(b, 0, 0, 0)], alone.vSize, v1.data());
+          Buffer q2 = stored(one, q1), k2 = stored(one, k1),
+                 v2 = stored(one, v1), out1 = stored(one, Buffer(4 * some.e)),
+                 lse1(4);
+          kernels.run("one", {&q2, &k2, &v2, &start, &out1, &lse1},
+                      scratchOfOne);
+          Buffer own = read(one, out1, 4 * some.e);
+          for (int64_t h = 0; h < 4; ++h) {
+            ASSERT_EQ(lse1[h], lse[(b * 4 + h) * some.queries + t]);
+            for (int64_t i = 0; i < some.e; ++i)
+              ASSERT_EQ(own[alone.out.at(0, h, 0, i)],
+                        found[l.out.at(b, h, t, i)])
+                  << b << " " << h << " " << t << " " << i;
+          }
+        }
+    }
 }

@@ -76,7 +76,7 @@ TEST(SampleInputs, FillEachTypeToItsEndAndNoFurther) {
   Inputs inputs({{"tokens", TFM_I32, 2, grid, 0},
                  {"present", TFM_U8, 2, grid, 128},
                  {"scale", TFM_F32, 2, grid, 256}});
-  setSampleInputs(inputs.model, inputs.function, 7);
+  setSampleInputs(inputs.model, inputs.function, 7, 20);
   const auto *tokens = inputs.at<int32_t>(0);
   EXPECT_TRUE(std::all_of(tokens, tokens + 16,
                           [](int32_t id) { return 0 <= id && id < 7; }));
@@ -99,12 +99,14 @@ TEST(SampleInputs, KnowWhatTheRuntimesInputsMean) {
                  {"targets", TFM_F32, 2, grid, 64},
                  {"count", TFM_F32, 0, nullptr, 128},
                  {"length", TFM_I32, 1, one, 192},
+                 {"position", TFM_I32, 1, one, 196},
                  {"hyper", TFM_F32, 1, four, 256}});
-  setSampleInputs(inputs.model, inputs.function, 7);
+  setSampleInputs(inputs.model, inputs.function, 7, 20);
   const auto *targets = inputs.at<float>(64);
   EXPECT_EQ(std::count(targets, targets + 16, 0.0f), 16);
   EXPECT_EQ(*inputs.at<float>(128), 16.0f);
   EXPECT_EQ(*inputs.at<int32_t>(192), 8);
+  EXPECT_EQ(*inputs.at<int32_t>(196), 12) << "the last 8 of 20";
   const auto *hyper = inputs.at<float>(256);
   EXPECT_EQ(std::vector<float>(hyper, hyper + 4),
             (std::vector<float>{0, 1, 1, 0}));
@@ -114,7 +116,7 @@ TEST(SampleInputs, KnowWhatTheRuntimesInputsMean) {
 TEST(SampleInputs, RefuseATypeThatTheyDoNotKnow) {
   // The next number that has no name yet.
   Inputs inputs({{"odd", static_cast<tfm_dtype>(3), 2, grid, 0}});
-  EXPECT_THROW(setSampleInputs(inputs.model, inputs.function, 7),
+  EXPECT_THROW(setSampleInputs(inputs.model, inputs.function, 7, 20),
                std::logic_error);
   EXPECT_TRUE(inputs.isUntouched(0, Inputs::bytes));
   EXPECT_THROW((void)inputs.model.read<float>(inputs.buffers[0]),

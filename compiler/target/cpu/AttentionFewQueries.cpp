@@ -1,0 +1,317 @@
+//===- AttentionFewQueries.cpp - attention of new tokens to a cache -------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/target/cpu/AttentionBlock.h"
+#include "compiler/target/cpu/CpuMachine.h"
+#include "compiler/target/cpu/StreamedRows.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "llvm/Support/MathExtras.h"
+#include <algorithm>
+#include <limits>
+
+using namespace mlir;
+using namespace tfm;
+
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+/// Rows of queries that meet the keys together: their scores over all keys lie
+/// in scratch.
+constexpr int64_t mostRows = 16;
+/// Values that are added up for one strip of their columns before the next.
+constexpr int64_t depth = 64;
+
+class FewQueries {
+public:
+  FewQueries(OpBuilder &builder, ModuleOp module, const AttentionSpec &spec,
+             const CpuMachine &target)
+      : spec(spec), target(target), kb(builder, module, target.lanes),
+        module(module) {
+    ArrayRef<int64_t> q = spec.q.getShape(), k = spec.k.getShape();
+    batches = q[0];
+    queries = q[2];
+    d = q[3];
+    kvHeads = k[1];
+    group = q[1] / kvHeads;
+    keys = k[2];
+    e = spec.v.getDimSize(3);
+    together = std::clamp<int64_t>(mostRows / group, 1, queries);
+  }
+
+  Kernel emit(StringRef name) {
+    // What a row of queries has in scratch, in f32.
+    int64_t rows = group * together;
+    keyWidth = llvm::alignTo(keys, kb.lanes);
+    queryWidth = llvm::alignTo(d, kb.lanes);
+    outWidth = llvm::alignTo(e, kb.lanes);
+    int64_t used = 0;
+    auto reserve = [&](int64_t perRow) {
+      int64_t offset = used;
+      used += rows * perRow;
+      return offset;
+    };
+    int64_t queriesAt = reserve(queryWidth),
+            lanesAt = reserve(kb.lanes * kb.lanes),
+            scoresAt = reserve(keyWidth), outAt = reserve(outWidth),
+            largestAt = reserve(kb.lanes);
+    SmallVector<Type> buffers{spec.q, spec.k, spec.v};
+    if (spec.mask)
+      buffers.push_back(spec.mask);
+    buffers.append({spec.start, spec.out, spec.lse});
+    OpBuilder::InsertionGuard guard(kb.b);
+    int64_t scratchBytes = used * int64_t{sizeof(float)};
+    func::FuncOp func = beginKernel(kb.b, module, name, buffers, scratchBytes);
+    KernelArguments arguments(func);
+    Value scratch = kb.pointer(arguments.scratch);
+    queryRows = kb.at(scratch, queriesAt);
+    lanes = kb.at(scratch, lanesAt);
+    scores = kb.at(scratch, scoresAt);
+    outRows = kb.at(scratch, outAt);
+    largest = kb.at(scratch, largestAt);
+    SmallVector<Value> pointers;
+    for (size_t i = 0; i < buffers.size(); ++i)
+      pointers.push_back(kb.pointer(func.getArgument(i)));
+    Value starts = pointers[buffers.size() - 3];
+
+    auto [from, to] =
+        kb.share(kb.i64(batches * kvHeads), kb.toI64(arguments.thread),
+                 kb.toI64(arguments.threads));
+    kb.loop(from, to, 1, [&](Value item) {
+      batch = kb.div(item, kvHeads);
+      kvHead = kb.rem(item, kb.i64(kvHeads));
+      start = kb.loadInteger(
+          kb.at(starts, kb.mul(batch, stridesOf(spec.start)[0])));
+      for (int64_t first = 0; first < queries; first += together)
+        someQueries(pointers, first, std::min(together, queries - first));
+    });
+    return {func, scratchBytes};
+  }
+
+private:
+  const AttentionSpec &spec;
+  const CpuMachine &target;
+  KernelBuilder kb;
+  ModuleOp module;
+  int64_t batches, kvHeads, group, queries, keys, d, e;
+  /// Queries of each head that are computed together.
+  int64_t together;
+  int64_t keyWidth = 0, queryWidth = 0, outWidth = 0;
+  /// Parts of scratch, each with a row for every row of queries.
+  Value queryRows, lanes, scores, outRows, largest;
+  Value batch, kvHead, start;
+  /// The keys that some of the rows see lie in [keyFrom, keyTo); keyFrom is a
+  /// multiple of `lanes`, so that a key is in the same lane for all queries.
+  Value keyFrom, keyTo;
+
+  Value rowOf(Value part, Value row, int64_t width) {
+    return kb.at(part, kb.mul(row, width));
+  }
+
+  /// A row of queries: its head, the number of its query, and where that is
+  /// among the keys.
+  struct Row {
+    Value number, head, query, position;
+  };
+  void overRows(int64_t first, int64_t count, function_ref<void(Row)> body) {
+    kb.loop(kb.i64(0), kb.i64(group * count), 1, [&](Value row) {
+      Value head = kb.add(kb.mul(kvHead, group), kb.div(row, count));
+      Value query = kb.add(kb.rem(row, kb.i64(count)), first);
+      body({row, head, query, kb.add(start, query)});
+    });
+  }
+  /// A row of a [B, heads, T, width] buffer.
+  Value at(Value ptr, MemRefType type, Value head, Value row) {
+    SmallVector<int64_t> strides = stridesOf(type);
+    Value offset =
+        kb.add(kb.add(kb.mul(batch, strides[0]), kb.mul(head, strides[1])),
+               kb.mul(row, strides[2]));
+    return kb.at(ptr, offset, type.getElementType());
+  }
+  Value columnMask(Value column, int64_t columns) {
+    return columns % kb.lanes == 0 ? Value()
+                                   : kb.maskOf(kb.sub(kb.i64(columns), column));
+  }
+
+  /// Queries [first, first + count) of the heads that share `kvHead`.
+  void someQueries(ArrayRef<Value> buffers, int64_t first, int64_t count) {
+    Value q = buffers[0], k = buffers[1], v = buffers[2];
+    int64_t rows = group * count;
+    keyTo = kb.min(kb.i64(keys), kb.add(start, first + count));
+    keyFrom = kb.i64(0);
+    if (spec.window) {
+      Value seen = kb.sub(kb.add(start, first + 1), kb.i64(*spec.window));
+      seen = kb.min(kb.max(seen, keyFrom), keyTo);
+      keyFrom = kb.sub(seen, kb.rem(seen, kb.i64(kb.lanes)));
+    }
+    overRows(first, count, [&](Row row) {
+      Value from = at(q, spec.q, row.head, row.query);
+      Value to = rowOf(queryRows, row.number, queryWidth);
+      Type element = spec.q.getElementType();
+      kb.loop(kb.i64(0), kb.i64(d), kb.lanes, [&](Value i) {
+        kb.store(kb.load(kb.at(from, i, element), columnMask(i, d), element),
+                 kb.at(to, i));
+      });
+      kb.store(kb.splat(noScore), rowOf(largest, row.number, kb.lanes));
+    });
+
+    StreamedTerms terms{kb.f32Type, spec.k.getElementType()};
+    int64_t keyStride = stridesOf(spec.k)[2];
+    kb.loop(keyFrom, keyTo, kb.lanes, [&](Value key) {
+      Value some = kb.min(kb.i64(kb.lanes), kb.sub(keyTo, key));
+      dotProducts(kb, target, terms, rows, queryRows, kb.i64(queryWidth),
+                  at(k, spec.k, kvHead, key), keyStride, some, kb.i64(d),
+                  lanes);
+      overRows(first, count, [&](Row row) {
+        Value score =
+            addLanes(kb, terms, rowOf(lanes, row.number, kb.lanes * kb.lanes));
+        score = seen(finished(score, row, key, buffers), row, key);
+        kb.store(score, scoreAt(row, key));
+        Value to = rowOf(largest, row.number, kb.lanes);
+        kb.store(kb.maxf(kb.load(to), score), to);
+      });
+    });
+    overRows(first, count, [&](Row row) { softmax(row, buffers.back()); });
+
+    terms.b = spec.v.getElementType();
+    sumValues(at(v, spec.v, kvHead, keyFrom), rows, terms);
+    Value out = buffers[buffers.size() - 2];
+    overRows(first, count, [&](Row row) {
+      Value to = at(out, spec.out, row.head, row.query);
+      Value from = rowOf(outRows, row.number, outWidth);
+      // What `softmax` left there.
+      Value factor = kb.load(rowOf(largest, row.number, kb.lanes));
+      Type element = spec.out.getElementType();
+      kb.loop(kb.i64(0), kb.i64(e), kb.lanes, [&](Value i) {
+        kb.store(kb.mulf(kb.load(kb.at(from, i)), factor),
+                 kb.at(to, i, element), columnMask(i, e), element);
+      });
+    });
+  }
+
+  Value scoreAt(Row row, Value key) {
+    return kb.at(rowOf(scores, row.number, keyWidth), kb.sub(key, keyFrom));
+  }
+
+  /// Powers of two of what scores are multiplied by are e to the scores.
+  double unit() const { return log2e * (spec.isPlain() ? spec.scale : 1.0); }
+
+  /// The scores of keys from `key` on, as they lie in scratch.
+  Value finished(Value score, Row row, Value key, ArrayRef<Value> buffers) {
+    if (spec.isPlain())
+      return score;
+    score = kb.mulf(score, kb.splat(spec.scale));
+    if (spec.softcap)
+      score = kb.mulf(
+          math::TanhOp::create(kb.b, kb.loc,
+                               kb.mulf(score, kb.splat(1.0 / *spec.softcap))),
+          kb.splat(*spec.softcap));
+    if (!spec.mask)
+      return score;
+    SmallVector<int64_t> strides = stridesOf(spec.mask);
+    ArrayRef<int64_t> shape = spec.mask.getShape();
+    Value offset = kb.add(kb.mul(row.query, strides[2]), key);
+    if (shape[0] > 1)
+      offset = kb.add(offset, kb.mul(batch, strides[0]));
+    if (shape[1] > 1)
+      offset = kb.add(offset, kb.mul(row.head, strides[1]));
+    Value within = columnMask(key, keys);
+    if (spec.mask.getElementType().isF32())
+      return kb.addf(score, kb.load(kb.at(buffers[3], offset), within));
+    Type byte = kb.b.getI8Type();
+    auto bytes = VectorType::get({kb.lanes}, byte);
+    Value loaded = kb.loadAs(bytes, kb.at(buffers[3], offset, byte), within);
+    Value zero =
+        arith::ConstantOp::create(kb.b, kb.loc, kb.b.getZeroAttr(bytes));
+    Value keep = arith::CmpIOp::create(kb.b, kb.loc, arith::CmpIPredicate::ne,
+                                       loaded, zero);
+    return kb.select(keep, score, kb.splat(-infinity));
+  }
+
+  /// Minus infinity in the lanes of keys that the row does not see.
+  Value seen(Value score, Row row, Value key) {
+    Value end = kb.min(kb.add(row.position, 1), keyTo);
+    Value nothing = kb.splat(-infinity);
+    score = kb.select(kb.maskOf(kb.sub(end, key)), score, nothing);
+    if (!spec.window)
+      return score;
+    Value first = kb.sub(kb.add(row.position, 1), kb.i64(*spec.window));
+    return kb.select(kb.maskOf(kb.sub(first, key)), nothing, score);
+  }
+
+  /// All lanes of `x`, in each lane.
+  Value inAllLanes(Value x, function_ref<Value(Value, Value)> combine) {
+    for (int64_t far = kb.lanes / 2; far > 0; far /= 2) {
+      SmallVector<int64_t> turned;
+      for (int64_t lane = 0; lane < kb.lanes; ++lane)
+        turned.push_back((lane + far) % kb.lanes);
+      x = combine(x, kb.shuffle(x, x, turned));
+    }
+    return x;
+  }
+
+  /// Weights from the scores of a row, not yet divided by their sum; one over
+  /// that, in place of the largest scores; and lse.
+  void softmax(Row row, Value lse) {
+    Value kept = rowOf(largest, row.number, kb.lanes);
+    Value most = inAllLanes(kb.load(kept),
+                            [&](Value x, Value y) { return kb.maxf(x, y); });
+    Value shift = kb.mulf(most, kb.splat(-unit()));
+    Value sum = kb.loop(keyFrom, keyTo, kb.lanes, {kb.splat(0.0)},
+                        [&](Value key, ValueRange sums) {
+                          Value at = scoreAt(row, key);
+                          Value weight = emitExp2(
+                              kb.b, kb.loc,
+                              kb.fma(kb.load(at), kb.splat(unit()), shift));
+                          kb.store(weight, at);
+                          return SmallVector<Value>{kb.addf(sums[0], weight)};
+                        })[0];
+    sum = inAllLanes(sum, [&](Value x, Value y) { return kb.addf(x, y); });
+    // A row may see no key; NaN, from a NaN among the scores, is not that.
+    auto compare = [&](arith::CmpFPredicate predicate) -> Value {
+      return arith::CmpFOp::create(kb.b, kb.loc, predicate, sum, kb.splat(0.0));
+    };
+    Value none = compare(arith::CmpFPredicate::OEQ);
+    kb.store(kb.select(none, kb.splat(0.0), kb.divf(kb.splat(1.0), sum)), kept);
+    Value some = compare(arith::CmpFPredicate::OGT);
+    Value safe = kb.select(some, sum, kb.splat(1.0));
+    Value logarithm = kb.fma(most, kb.splat(unit() / log2e),
+                             math::LogOp::create(kb.b, kb.loc, safe));
+    Value result =
+        kb.select(none, kb.splat(-infinity), kb.select(some, logarithm, sum));
+    SmallVector<int64_t> strides = stridesOf(spec.lse);
+    Value to =
+        kb.add(kb.add(kb.mul(batch, strides[0]), kb.mul(row.head, strides[1])),
+               kb.mul(row.query, strides[2]));
+    kb.store(result, kb.at(lse, to), kb.maskOf(kb.i64(1)));
+  }
+
+  /// The sums of values from `v` on, by the weights of each row.
+  void sumValues(Value v, int64_t rows, const StreamedTerms &terms) {
+    int64_t stride = stridesOf(spec.v)[2];
+    Value count = kb.sub(keyTo, keyFrom);
+    kb.loop(kb.i64(0), count, depth, [&](Value key) {
+      Value some = kb.min(kb.i64(depth), kb.sub(count, key));
+      addProducts(kb, target, terms, rows, kb.at(scores, key), kb.i64(keyWidth),
+                  kb.at(v, kb.mul(key, stride), terms.b), stride, outRows,
+                  outWidth, e, some, kb.less(kb.i64(0), key),
+                  /*ahead=*/16 * stride);
+    });
+  }
+};
+
+} // namespace
+
+Kernel tfm::emitFewQueries(OpBuilder &builder, ModuleOp module, StringRef name,
+                           const AttentionSpec &spec,
+                           const CpuMachine &target) {
+  if (!spec.fits())
+    return refuseAttention(module, name);
+  return FewQueries(builder, module, spec, target).emit(name);
+}
