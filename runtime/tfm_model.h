@@ -96,11 +96,13 @@ extern "C" {
 #define TFM_REFRESH "refresh"
 
 /// What products are made of (`tfm_launch.products`): multiply-adds of f32, to
-/// which bf16 is widened, or sums of products of two bf16, in vectors
-/// (AVX512-BF16) or in tiles (AMX).
+/// which what is narrower is widened, or sums of products of two bf16, in
+/// vectors (AVX512-BF16) or in tiles (AMX), or of four integers of 8 bits
+/// (AVX512-VNNI).
 #define TFM_PRODUCTS_F32 "f32"
 #define TFM_PRODUCTS_BF16_PAIRS "bf16-pairs"
 #define TFM_PRODUCTS_BF16_TILES "bf16-tiles"
+#define TFM_PRODUCTS_INT8_QUADS "int8-quads"
 
 typedef enum {
   TFM_F32 = 0,

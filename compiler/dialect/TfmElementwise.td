@@ -83,7 +83,8 @@ def CastOp : Tfm_ElementwiseDiffOp<"cast", [SameOperandsAndResultShape, CheapToR
   let description = [{
     Converts between floats, integers and booleans: a boolean becomes 0 or 1, a
     number becomes true where it is not 0, a float rounds towards zero. f32 becomes
-    the nearest bf16, of two the even one; NaN stays NaN.
+    the nearest bf16, of two the even one; NaN stays NaN. It becomes the nearest
+    i8, of two the even one; it has to be within the range of it.
 
     Example:
 

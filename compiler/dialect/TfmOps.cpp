@@ -31,7 +31,10 @@ static void printAccumulator(OpAsmPrinter &printer, Operation *,
 }
 
 Type tfm::arithmeticType(Type element) {
-  return element.isBF16() ? Float32Type::get(element.getContext()) : element;
+  if (element.isBF16())
+    return Float32Type::get(element.getContext());
+  return element.isInteger(8) ? IntegerType::get(element.getContext(), 32)
+                              : element;
 }
 
 #define GET_OP_CLASSES

@@ -410,9 +410,9 @@ def MatmulOp : Tfm_DiffOp<"matmul", [InferTypeOpAdaptor,
     product of rank 2 after `tfm.reshape`.
 
     `b` may be of i8 beside floats: its elements are these integers as floats.
-    Terms are added up in the type `accumulator`, which is the result's, no
-    narrower than those of the operands; where none is written it is the one that
-    `a` is computed with, f32 for bf16.
+    Both may be of i8. Terms are added up in the type `accumulator`, which is the
+    result's, no narrower than those of the operands; where none is written it is
+    the one that `a` is computed with, f32 for bf16, i32 for i8.
 
     Example:
 
@@ -420,9 +420,9 @@ def MatmulOp : Tfm_DiffOp<"matmul", [InferTypeOpAdaptor,
     %y = tfm.matmul %a, %b transpose_b : tensor<4x8xf32>, tensor<16x8xf32>
     ```
   }];
-  let arguments = (ins StoredFloatTensor:$a, WeightTensor:$b, UnitAttr:$transpose_a, UnitAttr:$transpose_b,
-      TypeAttrOf<AnyFloat>:$accumulator);
-  let results = (outs FloatTensor:$y);
+  let arguments = (ins WeightTensor:$a, WeightTensor:$b, UnitAttr:$transpose_a, UnitAttr:$transpose_b,
+      TypeAttrOf<AnyTypeOf<[AnyFloat, I32]>>:$accumulator);
+  let results = (outs NumberTensor:$y);
   let assemblyFormat = [{
     $a `,` $b (`transpose_a` $transpose_a^)? (`transpose_b` $transpose_b^)? attr-dict
     `:` type($a) `,` type($b) `` custom<Accumulator>($accumulator, ref(type($a)))
@@ -430,8 +430,7 @@ def MatmulOp : Tfm_DiffOp<"matmul", [InferTypeOpAdaptor,
   let builders = [OpBuilder<(ins "::mlir::Value":$a, "::mlir::Value":$b,
       CArg<"bool", "false">:$transpose_a, CArg<"bool", "false">:$transpose_b), [{
     build($_builder, $_state, a, b, transpose_a, transpose_b,
-          ::llvm::cast<::mlir::FloatType>(
-              ::tfm::arithmeticType(::mlir::getElementTypeOrSelf(a.getType()))));
+          ::tfm::arithmeticType(::mlir::getElementTypeOrSelf(a.getType())));
   }]>];
   let hasCanonicalizer = 1;
   let hasVerifier = 1;

@@ -201,10 +201,14 @@ LogicalResult GetParamOp::verifySymbolUses(SymbolTableCollection &tables) {
 }
 
 LogicalResult MatmulOp::verify() {
-  Type element = tensorType(getA()).getElementType();
-  if (getAccumulator().getWidth() < element.getIntOrFloatBitWidth())
+  Type element = tensorType(getA()).getElementType(), sums = getAccumulator();
+  if (isa<FloatType>(sums) != isa<FloatType>(element))
     return emitOpError("adds up terms of ")
-           << element << " in " << getAccumulator()
+           << element << " in " << sums
+           << ": expected floats for floats, integers for integers";
+  if (sums.getIntOrFloatBitWidth() < element.getIntOrFloatBitWidth())
+    return emitOpError("adds up terms of ")
+           << element << " in " << sums
            << ": expected a type that is no narrower";
   return success();
 }

@@ -103,6 +103,8 @@ void cast(Frame &frame, CastOp op) {
   for (double &value : y.data) {
     if (to.isInteger(1))
       value = value != 0.0;
+    else if (to.isInteger(8))
+      value = std::nearbyint(value);
     else if (to.isInteger())
       value = std::trunc(value);
   }

@@ -121,6 +121,23 @@ __attribute__((target("avx512f,avx512bf16"))) double multiplyPairs() {
   return 2.0 * steps * chains * 32;
 }
 
+/// Vectors of 64 integers: the products of four neighbours are added to a lane
+/// of i32.
+__attribute__((target("avx512f,avx512vnni"))) double multiplyQuads() {
+  using Vector __attribute__((vector_size(64))) = int;
+  using Bytes __attribute__((vector_size(64))) = char;
+  constexpr int steps = 20000, chains = 24;
+  Bytes x = {}, y = {};
+  Vector sums[chains] = {};
+  asm volatile("" : "+m"(x), "+m"(y)); // not known to be zero
+  for (int step = 0; step < steps; ++step)
+#pragma unroll
+    for (Vector &sum : sums)
+      asm("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(x), "v"(y));
+  asm volatile("" : : "m"(sums)); // used
+  return 2.0 * steps * chains * 64;
+}
+
 /// Four sums of 16 x 16, in tiles, of products of 16 x 32 by 32 x 16 bf16.
 __attribute__((target("amx-tile,amx-bf16"))) double multiplyTiles() {
   constexpr int steps = 2000, sums = 4;
@@ -200,6 +217,9 @@ MultiplyAdds multiplyAdds(std::string_view products) {
   if (products == TFM_PRODUCTS_BF16_TILES &&
       missingFeatures("amx-tile,amx-bf16").empty())
     return multiplyTiles;
+  if (products == TFM_PRODUCTS_INT8_QUADS &&
+      missingFeatures("avx512f,avx512vnni").empty())
+    return multiplyQuads;
 #endif
   return nullptr;
 }

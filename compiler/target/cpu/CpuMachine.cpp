@@ -119,6 +119,7 @@ llvm::Error describeRegisters(CpuMachine &target,
     // Emerald Rapids). No feature says so itself.
     target.bf16Pairs =
         info.checkFeatures("+avx512bf16") && !info.checkFeatures("+avx512fp16");
+    target.int8Quads = info.checkFeatures("+avx512vnni");
     return llvm::Error::success();
   }
   if (info.checkFeatures("+avx2") && info.checkFeatures("+fma")) {

@@ -39,6 +39,9 @@ struct CpuMachine {
   bool bf16Pairs = false;
   /// Whether code uses its tiles for that (AMX).
   bool bf16Tiles = false;
+  /// Whether an instruction adds four products of integers of 8 bits to one of
+  /// 32 (AVX512-VNNI).
+  bool int8Quads = false;
   /// Data cache sizes of one core, in bytes.
   int64_t l1Bytes = 0;
   int64_t l2Bytes = 0;

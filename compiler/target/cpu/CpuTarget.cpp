@@ -49,6 +49,8 @@ public:
 
   void addTensorPasses(OpPassManager &passes) const override {
     passes.addPass(cpu::createSplitProductsPass());
+    if (cpu.int8Quads)
+      passes.addPass(cpu::createQuantiseActivationsPass());
   }
 
   int64_t chunksOf(int64_t rows) const override { return rows >= 128 ? 16 : 1; }
@@ -86,7 +88,9 @@ public:
     case KernelKind::ScatterAdd:
       return view.isContiguous();
     case KernelKind::Matmul:
-      return rows || view.strides[rank - 2] == 1;
+      // Rows of integers are read four elements at a time.
+      return rows ||
+             (view.strides[rank - 2] == 1 && !view.element.isInteger(8));
     case KernelKind::Attention:
     case KernelKind::AttentionBackward:
     case KernelKind::CacheUpdate:

@@ -175,6 +175,12 @@ public:
           arith::ConstantOp::create(k.b, k.loc, k.b.getZeroAttr(x.getType()));
       return compare(CompareKind::ne, x, zero);
     }
+    if (to.isInteger(8)) {
+      auto wide = cast<VectorType>(x.getType()).clone(k.b.getI32Type());
+      Value nearest = math::RoundEvenOp::create(k.b, k.loc, x);
+      nearest = arith::FPToSIOp::create(k.b, k.loc, wide, nearest);
+      return arith::TruncIOp::create(k.b, k.loc, type, nearest);
+    }
     return isa<FloatType>(from)
                ? Value(arith::FPToSIOp::create(k.b, k.loc, type, x))
                : Value(arith::SIToFPOp::create(k.b, k.loc, type, x));

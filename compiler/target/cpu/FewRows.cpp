@@ -7,6 +7,7 @@
 
 #include "compiler/target/cpu/FewRows.h"
 #include "compiler/target/cpu/CpuMachine.h"
+#include "compiler/target/cpu/MicroKernel.h"
 #include "compiler/target/cpu/ProductKernel.h"
 #include "compiler/target/cpu/StreamedRows.h"
 #include "llvm/Support/MathExtras.h"
@@ -23,9 +24,11 @@ std::optional<FewRowsPlan> tfm::planFewRows(const MatmulSpec &spec,
     return std::nullopt;
   Type a = operands->a.element, b = operands->b.element;
   auto isFloat = [](Type type) { return type.isF32() || type.isBF16(); };
+  bool areQuads = a.isInteger(8) && target.int8Quads && operands->b.row == 1 &&
+                  operands->b.column != 1;
   // An f32 B beside a bf16 A would have to be rounded where it is read.
-  if (!isFloat(a) || !(isFloat(b) || b.isInteger(8)) ||
-      (a.isBF16() && b.isF32()))
+  if (!areQuads && (!isFloat(a) || !(isFloat(b) || b.isInteger(8)) ||
+                    (a.isBF16() && b.isF32())))
     return std::nullopt;
   FewRowsPlan plan;
   plan.alongK = operands->b.column != 1;
@@ -46,7 +49,8 @@ public:
                  const ProductOperands &operands, const CpuMachine &target,
                  const FewRowsPlan &plan)
       : ProductKernel(builder, module, spec, operands, target), plan(plan),
-        target(target), terms{kb.f32Type, b.element},
+        target(target),
+        terms{a.element.isInteger(8) ? a.element : kb.f32Type, b.element},
         strip((plan.alongK ? 1 : sumTile(target, spec.m).vectors) * kb.lanes),
         strips(llvm::divideCeil(spec.n, strip)) {}
 
@@ -57,8 +61,8 @@ public:
                                    strips * strip);
     int64_t sumsLength =
         spec.m * (plan.alongK ? kb.lanes * kb.lanes : blockWidth);
-    int64_t scratchBytes =
-        (sumsLength + plan.packA * spec.m * aWidth) * int64_t{sizeof(float)};
+    int64_t rest = plan.packA ? spec.m * aWidth : terms.areQuads() ? spec.m : 0;
+    int64_t scratchBytes = (sumsLength + rest) * int64_t{sizeof(float)};
     OpBuilder::InsertionGuard guard(kb.b);
     sums = begin(name, scratchBytes);
     packedA = kb.at(sums, sumsLength);
@@ -108,6 +112,12 @@ private:
   void readA() {
     aRows = aBase;
     aStride = kb.i64(a.row);
+    if (terms.areQuads())
+      kb.loop(kb.i64(0), kb.i64(spec.m), 1, [&](Value row) {
+        Value offset =
+            offsetOfRow(kb, a.at(kb, aBase, row, kb.i64(0)), kb.i64(spec.k));
+        kb.storeScalar(offset, kb.at(offsets(), row));
+      });
     if (!plan.packA)
       return;
     aRows = packedA;
@@ -124,6 +134,9 @@ private:
     });
   }
 
+  /// What is to be taken off the sums of each row of quads.
+  Value offsets() const { return packedA; }
+
   /// A strip of dot products.
   void dotStrip(Value s) {
     Value column = kb.mul(s, strip), count = kb.i64(strip);
@@ -134,7 +147,10 @@ private:
                 kb.i64(spec.k), sums);
     kb.loop(kb.i64(0), kb.i64(spec.m), 1, [&](Value row) {
       Value lanes = kb.at(sums, kb.mul(row, kb.lanes * kb.lanes));
-      storeVector(row, column, addLanes(kb, terms, lanes));
+      Value vector = addLanes(kb, terms, lanes);
+      if (terms.areQuads())
+        vector = kb.sub(vector, kb.splatInteger(kb.at(offsets(), row)));
+      storeVector(row, column, vector);
     });
   }
 

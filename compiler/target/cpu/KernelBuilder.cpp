@@ -133,6 +133,11 @@ Value KernelBuilder::loadInteger(Value ptr) {
       LLVM::LoadOp::create(b, loc, b.getI32Type(), ptr, /*alignment=*/4);
   return arith::ExtSIOp::create(b, loc, i64Type, loaded);
 }
+Value KernelBuilder::splatInteger(Value ptr) {
+  Type i32 = b.getI32Type();
+  Value scalar = LLVM::LoadOp::create(b, loc, i32, ptr, /*alignment=*/4);
+  return vector::BroadcastOp::create(b, loc, vecType.clone(i32), scalar);
+}
 void KernelBuilder::storeScalar(Value value, Value ptr) {
   LLVM::StoreOp::create(b, loc, value, ptr, /*alignment=*/4);
 }

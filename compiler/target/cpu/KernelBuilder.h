@@ -87,6 +87,8 @@ public:
   mlir::Value at(mlir::Value ptr, int64_t offset, mlir::Type element = {});
 
   mlir::Value loadScalar(mlir::Value ptr);
+  /// The i32 at `ptr` in every lane.
+  mlir::Value splatInteger(mlir::Value ptr);
   /// An i32 in memory, as i64.
   mlir::Value loadInteger(mlir::Value ptr);
   void storeScalar(mlir::Value value, mlir::Value ptr);

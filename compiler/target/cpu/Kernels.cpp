@@ -36,7 +36,8 @@ LogicalResult verifyElements(Operation *step) {
   };
   WalkResult walked = step->walk([&](Operation *op) {
     if (auto product = dyn_cast<MatmulOp>(op);
-        product && !product.getAccumulator().isF32()) {
+        product && !product.getAccumulator().isF32() &&
+        !product.getAccumulator().isInteger(32)) {
       step->emitError() << "no kernel adds up a matrix product in "
                         << product.getAccumulator();
       return WalkResult::interrupt();
@@ -226,6 +227,8 @@ StringRef tfm::productsOf(Operation *step, const CpuMachine &machine) {
     return TFM_PRODUCTS_BF16_PAIRS;
   case Terms::Bf16Tiles:
     return TFM_PRODUCTS_BF16_TILES;
+  case Terms::I8Quads:
+    return TFM_PRODUCTS_INT8_QUADS;
   }
   llvm_unreachable("terms that nothing is said of");
 }

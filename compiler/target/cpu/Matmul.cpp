@@ -22,13 +22,15 @@ namespace {
 
 /// Elements along k in a slot of a panel.
 int64_t elementsPerSlot(Terms terms) {
-  return terms == Terms::Bf16Pairs || terms == Terms::Bf16Tiles ? 2 : 1;
+  return terms == Terms::Bf16Pairs || terms == Terms::Bf16Tiles ? 2
+         : terms == Terms::I8Quads                              ? 4
+                                                                : 1;
 }
 
 /// Whether the micro-kernel can read A where it lies.
 bool canReadA(const MatmulSpec &spec, Terms terms, const Matrix &a) {
   if (!spec.isBf16())
-    return true;
+    return terms != Terms::I8Quads;
   return terms == Terms::Bf16Pairs && a.element.isBF16() && a.column == 1 &&
          a.row % 2 == 0 && spec.k % 2 == 0;
 }
@@ -74,6 +76,9 @@ MatmulPlan tfm::planMatmul(const MatmulSpec &spec, const CpuMachine &target) {
                  : target.bf16Tiles ? Terms::Bf16Tiles
                  : target.bf16Pairs ? Terms::Bf16Pairs
                                     : Terms::F32;
+  } else if (a.element.isInteger(8)) {
+    plan.packB = true;
+    plan.terms = Terms::I8Quads;
   } else {
     plan.packB =
         !rowsOfB || (!direct && !fewRows && k * n * 4 > target.l1Bytes / 2);
@@ -175,6 +180,8 @@ private:
   int64_t rowTiles = 0;
   /// Where the parts of scratch begin.
   Value tiles, packedA, packedB;
+  /// What is to be taken off the sums of each row, where B is offset.
+  Value offsets;
 
   bool layOut();
   Packing packing(const Matrix &operand) const;
@@ -198,6 +205,7 @@ private:
   /// Row panel `p` by column panel `q`.
   void tile(Value p, Value q, const Block &block);
   void store(Value p, Value q, Value source);
+  void findOffsets(Value rowFrom, Value rowTo);
   Value rowStart(Value panel);
   Value rowCount(Value panel);
 };
@@ -205,16 +213,20 @@ private:
 } // namespace
 
 bool MatmulEmitter::layOut() {
+  bool inQuads = plan.terms == Terms::I8Quads;
   rowsOfA = a.column == 1;
-  rowsOfB = b.column == 1;
+  // Quads are made of columns alone.
+  rowsOfB = b.column == 1 && !inQuads;
+  if (inQuads && (!rowsOfA || b.row != 1))
+    return false;
   if ((!plan.packA && !canReadA(spec, plan.terms, a)) ||
       (!plan.packB && !canReadB(spec, plan.terms, b, kb.lanes)))
     return false;
   assert((plan.terms != Terms::F32TimesBf16 || !plan.packB) &&
          "panels of single elements are f32");
   blockedDepth = plan.depth < spec.k;
-  throughTile =
-      spec.epilogue || spec.n % kb.lanes != 0 || (spec.c && c.element.isBF16());
+  throughTile = spec.epilogue || spec.n % kb.lanes != 0 ||
+                (spec.c && c.element.isBF16()) || inQuads;
   tallPanels = spec.m - plan.rowPanels * (plan.tileRows - 1);
   aPanelStride = plan.tileRows <= kb.lanes
                      ? plan.tileRows
@@ -248,6 +260,8 @@ Packing MatmulEmitter::packing(const Matrix &operand) const {
   // Integers of 8 bits are exact in bf16.
   packing.rounds = spec.isBf16() && packing.from == Packing::From::F32;
   packing.pairs = perSlot == 2;
+  packing.quads = perSlot == 4;
+  packing.offset = packing.quads && &operand == &b;
   return packing;
 }
 
@@ -268,7 +282,8 @@ Value MatmulEmitter::rowCount(Value panel) {
 }
 
 std::optional<Kernel> MatmulEmitter::emit(StringRef name) {
-  assert(spec.accumulator.isF32() && "no micro-kernel adds up in it");
+  assert(spec.accumulator.getIntOrFloatBitWidth() == 32 &&
+         "no micro-kernel adds up in it");
   if (!layOut())
     return std::nullopt;
   int64_t tileSlots = !throughTile   ? 0
@@ -280,14 +295,16 @@ std::optional<Kernel> MatmulEmitter::emit(StringRef name) {
       static_cast<int64_t>(
           llvm::alignTo(plan.packA ? plan.rowBlock * aPanel : 0, 16)),
       static_cast<int64_t>(
-          llvm::alignTo(plan.packB ? panelsOfB * bPanel : 0, 16))};
-  int64_t scratchBytes = (lengths[0] + lengths[1] + lengths[2]) *
+          llvm::alignTo(plan.packB ? panelsOfB * bPanel : 0, 16)),
+      plan.terms == Terms::I8Quads ? spec.m : 0};
+  int64_t scratchBytes = (lengths[0] + lengths[1] + lengths[2] + lengths[3]) *
                          spec.accumulator.getIntOrFloatBitWidth() / 8;
 
   OpBuilder::InsertionGuard guard(kb.b);
   tiles = begin(name, scratchBytes);
   packedA = kb.at(tiles, lengths[0]);
   packedB = kb.at(packedA, lengths[1]);
+  offsets = kb.at(packedB, lengths[2]);
   if (plan.serial)
     kb.ifThen(kb.equal(kb.toI64(KernelArguments(kernel).thread), kb.i64(0)),
               [&] { shareAndLoop(); });
@@ -336,6 +353,8 @@ void MatmulEmitter::shareAndLoop() {
 
   auto oneBatch = [&](Value batch) {
     enterBatch(batch);
+    if (plan.terms == Terms::I8Quads)
+      findOffsets(rowStart(rowFrom), rowStart(rowTo));
     blocks(rowFrom, rowTo, columnFrom, columnTo);
   };
   if (spec.batch.empty())
@@ -638,6 +657,14 @@ void MatmulEmitter::tile(Value p, Value q, const Block &block) {
             [&] { store(p, q, cPtr); });
 }
 
+void MatmulEmitter::findOffsets(Value rowFrom, Value rowTo) {
+  kb.loop(rowFrom, rowTo, 1, [&](Value row) {
+    Value offset =
+        offsetOfRow(kb, a.at(kb, aBase, row, kb.i64(0)), kb.i64(spec.k));
+    kb.storeScalar(offset, kb.at(offsets, row));
+  });
+}
+
 void MatmulEmitter::store(Value p, Value q, Value source) {
   Value row0 = rowStart(p), column0 = kb.mul(q, width);
   // The vectors of a row follow each other, so that what their epilogues have
@@ -645,10 +672,17 @@ void MatmulEmitter::store(Value p, Value q, Value source) {
   kb.loop(kb.i64(0), rowCount(p), 1, [&](Value r) {
     Value row = kb.add(row0, r);
     Value from = kb.at(source, kb.mul(r, width));
+    Value offset;
+    if (plan.terms == Terms::I8Quads)
+      offset = kb.splatInteger(kb.at(offsets, row));
     for (int64_t v = 0; v < vectors; ++v) {
       Value column = kb.add(column0, v * kb.lanes);
       auto one = [&] {
-        storeVector(row, column, kb.load(kb.at(from, v * kb.lanes)));
+        Value at = kb.at(from, v * kb.lanes);
+        if (!offset)
+          return storeVector(row, column, kb.load(at));
+        auto type = cast<VectorType>(offset.getType());
+        storeVector(row, column, kb.sub(kb.loadAs(type, at), offset));
       };
       // A last panel may be narrower.
       if (v == 0 || spec.n % width == 0)

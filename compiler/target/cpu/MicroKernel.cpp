@@ -10,15 +10,70 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "llvm/Support/MathExtras.h"
 #include <array>
 
 using namespace mlir;
 using namespace tfm;
 
-/// sum + a b in each lane, of slots that are f32 or pairs.
-static Value multiplyAdd(KernelBuilder &kb, Terms terms, Value a, Value b,
-                         Value sum) {
+static Value bitcast(KernelBuilder &kb, Value x, Type element, int64_t count) {
+  return LLVM::BitcastOp::create(kb.b, kb.loc,
+                                 VectorType::get({count}, element), x);
+}
+
+/// VPDPBUSD, of quads in any types: sum + a b, those of `a` without a sign.
+static Value addQuads(KernelBuilder &kb, Value a, Value b, Value sum) {
+  auto bytes = [&](Value x) {
+    return bitcast(kb, x, kb.b.getI8Type(), 4 * kb.lanes);
+  };
+  sum = bitcast(kb, sum, kb.b.getI32Type(), kb.lanes);
+  return LLVM::CallIntrinsicOp::create(
+             kb.b, kb.loc, sum.getType(),
+             kb.b.getStringAttr("llvm.x86.avx512.vpdpbusd.512"),
+             ValueRange{sum, bytes(a), bytes(b)})
+      .getResult(0);
+}
+
+Value tfm::offsetQuads(KernelBuilder &kb, Value quads) {
+  Value integers = bitcast(kb, quads, kb.b.getI32Type(), kb.lanes);
+  auto signs = DenseElementsAttr::get(cast<VectorType>(integers.getType()),
+                                      llvm::APInt(32, 0x80808080u));
+  return bitcast(
+      kb,
+      arith::XOrIOp::create(kb.b, kb.loc, integers,
+                            arith::ConstantOp::create(kb.b, kb.loc, signs)),
+      kb.f32Type, kb.lanes);
+}
+
+Value tfm::offsetOfRow(KernelBuilder &kb, Value a, Value k) {
+  int64_t perVector = 4 * kb.lanes;
+  auto bytes = VectorType::get({perVector}, kb.b.getI8Type());
+  auto sums = VectorType::get({kb.lanes}, kb.b.getI32Type());
+  Value offset = arith::ConstantOp::create(
+      kb.b, kb.loc, DenseElementsAttr::get(bytes, llvm::APInt(8, 0x80)));
+  Value zero = arith::ConstantOp::create(kb.b, kb.loc, kb.b.getZeroAttr(sums));
+  auto add = [&](Value i, Value sum, Value mask) {
+    Value x = kb.loadAs(bytes, kb.at(a, i, kb.b.getI8Type()), mask);
+    return addQuads(kb, offset, x, sum);
+  };
+  Value whole = kb.sub(k, kb.rem(k, kb.i64(perVector)));
+  SmallVector<Value> sum{zero};
+  sum = kb.loop(kb.i64(0), whole, perVector, sum, [&](Value i, ValueRange sum) {
+    return SmallVector<Value>{add(i, sum[0], Value())};
+  });
+  sum = kb.loop(whole, k, perVector, sum, [&](Value i, ValueRange sum) {
+    return SmallVector<Value>{
+        add(i, sum[0], kb.maskOf(kb.sub(k, i), perVector))};
+  });
+  return vector::ReductionOp::create(kb.b, kb.loc, vector::CombiningKind::ADD,
+                                     sum[0]);
+}
+
+Value tfm::multiplyAdd(KernelBuilder &kb, Terms terms, Value a, Value b,
+                       Value sum) {
+  if (terms == Terms::I8Quads)
+    return bitcast(kb, addQuads(kb, b, a, sum), kb.f32Type, kb.lanes);
   if (terms != Terms::Bf16Pairs)
     return kb.fma(a, b, sum);
   auto pairs = VectorType::get({2 * kb.lanes}, kb.bf16Type);
@@ -44,7 +99,9 @@ func::FuncOp tfm::microKernel(KernelBuilder &kb, const MicroKernel &kernel) {
   std::string name = "tfm.micro." + std::to_string(rows) + "x" +
                      std::to_string(vectors) + (byRows ? ".rows" : ".columns");
   if (terms != Terms::F32)
-    name += terms == Terms::Bf16Pairs ? ".pairs" : ".bf16";
+    name += terms == Terms::Bf16Pairs ? ".pairs"
+            : terms == Terms::I8Quads ? ".quads"
+                                      : ".bf16";
   if (copiesB)
     name += ".copy";
   if (prefetches)
@@ -192,6 +249,8 @@ func::FuncOp tfm::microKernel(KernelBuilder &kb, const MicroKernel &kernel) {
 /// What distinguishes the functions for different packings.
 static std::string suffix(Packing packing) {
   std::string name = packing.fromName();
+  if (packing.quads)
+    return name + (packing.offset ? ".offset.quads" : ".quads");
   if (packing.pairs)
     return name + ".pairs";
   return packing.rounds && packing.from == Packing::From::F32 ? ".rounded"
@@ -346,6 +405,10 @@ func::FuncOp tfm::packTransposed(KernelBuilder &kb, Packing packing) {
         auto elements = VectorType::get({step}, element);
         auto slots = [&](Value at, Value mask) -> Value {
           Value x = kb.loadAs(elements, at, mask);
+          if (packing.quads) {
+            x = LLVM::BitcastOp::create(kb.b, kb.loc, kb.vecType, x);
+            return packing.offset ? offsetQuads(kb, x) : x;
+          }
           if (packing.pairs)
             return LLVM::BitcastOp::create(kb.b, kb.loc, kb.vecType,
                                            kb.toBf16(x));

@@ -32,8 +32,27 @@ enum class Terms {
   /// zeros. For AVX512-BF16.
   Bf16Pairs,
   /// Slots are the same, and sums those of tiles (TileKernel.h). For AMX.
-  Bf16Tiles
+  Bf16Tiles,
+  /// A slot is four integers of neighbouring k, the first in the lowest byte,
+  /// and a step adds all four products to an i32: VPDPBUSD, which takes those
+  /// of
+  /// B without a sign. So 128 is added to each of them (`offsetQuads`), and
+  /// what
+  /// that adds to a sum, 128 times the sum of its row of A, has to be taken
+  /// off.
+  /// For AVX512-VNNI.
+  I8Quads
 };
+
+/// sum + a b in each lane, of slots that are f32, pairs or quads; integers
+/// travel in vectors of f32.
+mlir::Value multiplyAdd(KernelBuilder &kb, Terms terms, mlir::Value a,
+                        mlir::Value b, mlir::Value sum);
+/// A vector of quads as VPDPBUSD takes those of B.
+mlir::Value offsetQuads(KernelBuilder &kb, mlir::Value quads);
+/// What products with `offsetQuads` add to the sums of the row of `k` integers
+/// at `a`: an i32.
+mlir::Value offsetOfRow(KernelBuilder &kb, mlir::Value a, mlir::Value k);
 
 /// What a micro-kernel is like.
 struct MicroKernel {
@@ -76,6 +95,10 @@ struct Packing {
   /// A slot gets two neighbours along k, as bf16 (a last one beside a zero),
   /// else one, as f32.
   bool pairs = false;
+  /// A slot gets four of i8 (the last ones beside zeros), those of B
+  /// `offsetQuads`.
+  bool quads = false;
+  bool offset = false;
 
   /// From a memref's elements.
   static From fromType(mlir::Type element) {
@@ -93,7 +116,7 @@ struct Packing {
                               : kb.f32Type;
   }
   /// Elements along k in a slot.
-  int64_t perSlot() const { return pairs ? 2 : 1; }
+  int64_t perSlot() const { return quads ? 4 : pairs ? 2 : 1; }
 };
 
 /// The function that packs `k` rows into `panels` panels side by side, of
@@ -119,9 +142,9 @@ mlir::func::FuncOp packRows(KernelBuilder &kb, int64_t vectors,
 ///   (source, source stride, k, rows, panel, panel stride)
 ///   panel[k * panel stride + row] = source[row * source stride + k]
 ///
-/// (with pairs, elements 2 k and 2 k + 1). Lanes past `rows` repeat the last
-/// row. It writes whole vectors in the order of k, and a multiple of `lanes` of
-/// them: see `packedLength`.
+/// (with pairs, elements 2 k and 2 k + 1, with quads 4 k to 4 k + 3). Lanes
+/// past `rows` repeat the last row. It writes whole vectors in the order of k,
+/// and a multiple of `lanes` of them: see `packedLength`.
 mlir::func::FuncOp packTransposed(KernelBuilder &kb, Packing packing = {});
 
 /// Slots to reserve for a panel of `k` times `stride` of them that a pack

@@ -22,6 +22,17 @@ def SplitProductsPass : Pass<"cpu-split-products", "::mlir::ModuleOp"> {
   }];
 }
 
+def QuantiseActivationsPass : Pass<"cpu-quantise-activations", "::mlir::ModuleOp"> {
+  let summary = "products with weights of 8 bits as products of integers";
+  let description = [{
+    A product of floats with weights of i8 becomes one of i8 with i8, summed up in
+    i32: each row of the floats is divided by a scale of its own, the largest
+    magnitude in it by 127, and rounded; the sums are multiplied by it. For
+    processors that multiply integers of 8 bits four at a time (VNNI). Rows are
+    scaled alone, so that what else is computed with them changes nothing.
+  }];
+}
+
 def LowerKernelsPass : Pass<"cpu-lower-kernels", "::mlir::ModuleOp"> {
   let summary = "kernels to the llvm dialect";
   let description = [{

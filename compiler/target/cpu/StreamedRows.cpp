@@ -9,6 +9,7 @@
 #include "compiler/target/cpu/CpuMachine.h"
 #include "compiler/target/cpu/MicroKernel.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/Support/MathExtras.h"
 #include <algorithm>
@@ -20,20 +21,30 @@ int64_t StreamedTerms::perLine() const {
   return 8 * cacheLine / b.getIntOrFloatBitWidth();
 }
 
+static Value loadQuads(KernelBuilder &kb, Value ptr, Value mask) {
+  auto type = VectorType::get({4 * kb.lanes}, kb.b.getI8Type());
+  return LLVM::BitcastOp::create(kb.b, kb.loc, kb.vecType,
+                                 kb.loadAs(type, ptr, mask));
+}
+
 Value StreamedTerms::loadA(KernelBuilder &kb, Value ptr, Value mask) const {
-  return kb.load(ptr, mask, a);
+  return areQuads() ? loadQuads(kb, ptr, mask) : kb.load(ptr, mask, a);
 }
 
 Value StreamedTerms::loadB(KernelBuilder &kb, Value ptr, Value mask) const {
-  return kb.load(ptr, mask, b);
+  return areQuads() ? offsetQuads(kb, loadQuads(kb, ptr, mask))
+                    : kb.load(ptr, mask, b);
 }
 
 Value StreamedTerms::multiplyAdd(KernelBuilder &kb, Value a, Value b,
                                  Value sum) const {
-  return kb.fma(a, b, sum);
+  return tfm::multiplyAdd(kb, areQuads() ? Terms::I8Quads : Terms::F32, a, b,
+                          sum);
 }
 
 std::string StreamedTerms::suffix() const {
+  if (areQuads())
+    return ".quads";
   return Packing{Packing::fromType(b)}.fromName();
 }
 
@@ -107,9 +118,16 @@ Value tfm::addLanes(KernelBuilder &kb, const StreamedTerms &terms, Value sums) {
   for (int64_t column = 0; column < kb.lanes; ++column)
     columns.push_back(kb.loadAs(type, kb.at(sums, column * kb.lanes)));
   SmallVector<Value> lanes = transpose(kb, columns);
+  if (terms.areQuads())
+    for (Value &lane : lanes)
+      lane = LLVM::BitcastOp::create(kb.b, kb.loc,
+                                     kb.vecType.clone(kb.b.getI32Type()), lane);
+  auto add = [&](Value x, Value y) {
+    return terms.areQuads() ? kb.add(x, y) : kb.addf(x, y);
+  };
   for (int64_t count = kb.lanes; count > 1; count /= 2)
     for (int64_t i = 0; i < count / 2; ++i)
-      lanes[i] = kb.addf(lanes[2 * i], lanes[2 * i + 1]);
+      lanes[i] = add(lanes[2 * i], lanes[2 * i + 1]);
   return lanes[0];
 }
 

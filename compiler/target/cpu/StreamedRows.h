@@ -24,14 +24,20 @@ struct CpuMachine;
 /// What the terms of sums along rows of B are made of: all that these functions
 /// know of the types of elements.
 struct StreamedTerms {
-  /// Of A and of B in memory: A is f32, B f32, bf16 or i8.
+  /// Of A and of B in memory: A is f32, B f32, bf16 or i8; or both are i8 (for
+  /// AVX512-VNNI): then sums are i32, of integers of B that 128 was added to
+  /// (`Terms::I8Quads`).
   mlir::Type a, b;
 
+  bool areQuads() const { return a.isInteger(8); }
   /// Terms that a vector of each takes.
-  int64_t perVector(const KernelBuilder &kb) const { return kb.lanes; }
+  int64_t perVector(const KernelBuilder &kb) const {
+    return areQuads() ? 4 * kb.lanes : kb.lanes;
+  }
   /// Terms in a cache line of B.
   int64_t perLine() const;
   mlir::Value zero(KernelBuilder &kb) const { return kb.splat(0.0); }
+  /// Vectors of A and of B; quads travel in vectors of f32.
   mlir::Value loadA(KernelBuilder &kb, mlir::Value ptr, mlir::Value mask) const;
   mlir::Value loadB(KernelBuilder &kb, mlir::Value ptr, mlir::Value mask) const;
   /// sum + a b in each lane.

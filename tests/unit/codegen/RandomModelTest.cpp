@@ -16,6 +16,8 @@
 #include "compiler/dialect/TfmDialect.h"
 #include "compiler/driver/Compile.h"
 #include "compiler/frontend/Frontend.h"
+#include "compiler/target/cpu/CpuMachine.h"
+#include "compiler/target/cpu/Passes.h"
 #include "compiler/transforms/Passes.h"
 #include "runtime/quantise.h"
 #include "tests/unit/codegen/CompiledModel.h"
@@ -79,6 +81,8 @@ public:
     passes.addPass(createDifferentiatePass());
     passes.addPass(createStoreWeightsPass());
     passes.addPass(createMixedPrecisionPass());
+    if (quantisesActivations())
+      passes.addPass(cpu::createQuantiseActivationsPass());
     ASSERT_TRUE(succeeded(passes.run(*reference)));
     ASSERT_TRUE(succeeded(mlir::verify(*reference)));
     for (auto param : reference->getOps<ParamOp>())
@@ -95,6 +99,12 @@ public:
   }
 
 private:
+  /// Whether integers of weights meet integers.
+  bool quantisesActivations() const {
+    static const bool hasQuads = llvm::cantFail(CpuMachine::native()).int8Quads;
+    return precision == Precision::Int8Weights && hasQuads;
+  }
+
   /// As a checkpoint is when it is loaded.
   void quantiseParameter(ParamOp param) {
     Tensor &value = environment.parameters[param.getSymName()];
@@ -268,7 +278,8 @@ private:
     double times, share;
   };
   Rounding rounding() const {
-    if (precision == Precision::Bf16 || precision == Precision::Bf16Weights)
+    if (precision == Precision::Bf16 || precision == Precision::Bf16Weights ||
+        quantisesActivations())
       return {-13, 4, 2e-3};
     return {-24, 64, 1e-5};
   }

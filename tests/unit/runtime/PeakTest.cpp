@@ -58,7 +58,8 @@ TEST(Peak, EveryKindOfProductsHasItsOwn) {
   ThreadPool pool(1);
   std::vector<std::string_view> kinds = {TFM_PRODUCTS_F32};
   for (std::string_view kind :
-       {TFM_PRODUCTS_BF16_PAIRS, TFM_PRODUCTS_BF16_TILES}) {
+       {TFM_PRODUCTS_BF16_PAIRS, TFM_PRODUCTS_BF16_TILES,
+        TFM_PRODUCTS_INT8_QUADS}) {
     if (MultiplyAdds run = multiplyAdds(kind)) {
       EXPECT_GT(run(), 0) << kind;
       kinds.push_back(kind);

@@ -1,0 +1,82 @@
+//===- QuantiseActivations.cpp - products of integers ---------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What a weight of 8 bits meets is brought to 8 bits, too, where the processor
+// multiplies them four at a time: with a scale for each row, its largest
+// magnitude being 127 (Dettmers et al. 2022, "LLM.int8()", section 2.1,
+// "vector- wise"). Sums are exact; what is lost is half a scale in each
+// activation.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/dialect/TfmBuilder.h"
+#include "compiler/target/cpu/Passes.h"
+
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinOps.h"
+#include <limits>
+
+namespace tfm::cpu {
+#define GEN_PASS_DEF_QUANTISEACTIVATIONSPASS
+#include "compiler/target/cpu/Passes.h.inc"
+} // namespace tfm::cpu
+
+using namespace mlir;
+using namespace tfm;
+
+namespace {
+
+/// Terms beyond which a sum of products of two integers of 8 bits, and what
+/// kernels take off it at the end, could leave 32 bits.
+constexpr int64_t mostTerms = int64_t{1} << 15;
+
+bool suits(MatmulOp op) {
+  RankedTensorType a = tensorType(op.getA());
+  return tensorType(op.getB()).getElementType().isInteger(8) &&
+         !a.getElementType().isInteger(8) && !op.getTransposeA() &&
+         a.getShape().back() <= mostTerms;
+}
+
+void quantise(MatmulOp op) {
+  OpBuilder builder(op);
+  TfmBuilder b{builder, op.getLoc()};
+  Type f32 = builder.getF32Type(), i8 = builder.getI8Type();
+  Value x = b.cast(op.getA(), f32);
+  RankedTensorType type = tensorType(x);
+  // A row of zeros gets a scale that is no zero; and none is denormal, which
+  // kernels take for zero.
+  constexpr double largest = 127,
+                   smallest = largest * std::numeric_limits<float>::min();
+  Value magnitude = ReduceMaxOp::create(builder, op.getLoc(),
+                                        AbsOp::create(builder, op.getLoc(), x),
+                                        type.getRank() - 1);
+  magnitude = MaxOp::create(builder, op.getLoc(), magnitude,
+                            b.constant(magnitude, smallest));
+  Value inverse = b.div(b.constant(magnitude, largest), magnitude);
+  Value scale = b.scale(magnitude, 1 / largest);
+  Value integers = b.cast(b.mul(x, b.broadcast(inverse, type)), i8);
+  Value sums = MatmulOp::create(builder, op.getLoc(), integers, op.getB(),
+                                /*transpose_a=*/false, op.getTransposeB());
+  RankedTensorType result = tensorType(op.getY());
+  Value wide = b.cast(sums, result.getElementType());
+  op.replaceAllUsesWith(b.mul(wide, b.broadcast(scale, result)));
+  op.erase();
+}
+
+struct QuantiseActivationsPass
+    : tfm::cpu::impl::QuantiseActivationsPassBase<QuantiseActivationsPass> {
+  void runOnOperation() override {
+    SmallVector<MatmulOp> products;
+    getOperation().walk([&](MatmulOp op) {
+      if (suits(op))
+        products.push_back(op);
+    });
+    llvm::for_each(products, quantise);
+  }
+};
+
+} // namespace

@@ -1,0 +1,232 @@
+//===- QuadsTest.cpp - products of integers of 8 bits ---------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Sums of integers are exact, so every element has one right value, however a
+// product is computed. Integers of weights beside floats are exact as floats.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/target/cpu/Matmul.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "tests/unit/kernels/KernelTest.h"
+#include "llvm/ADT/SmallString.h"
+#include "llvm/IR/LLVMContext.h"
+#include "llvm/IR/Module.h"
+#include <cmath>
+#include <cstring>
+
+using namespace mlir;
+using namespace tfm;
+using namespace tfm::test;
+
+namespace {
+
+struct Shape {
+  int64_t m, n, k;
+  std::vector<int64_t> batch = {};
+
+  std::string name() const {
+    return "quads" + std::to_string(reinterpret_cast<uintptr_t>(this));
+  }
+};
+
+/// [batch..., m, k] by [batch..., n, k], as weights are stored.
+MatmulSpec specOf(Kernels &kernels, const Shape &shape, Type a, Type sums) {
+  auto type = [&](int64_t rows, int64_t columns, Type element) {
+    SmallVector<int64_t> all(shape.batch.begin(), shape.batch.end());
+    all.append({rows, columns});
+    return MemRefType::get(all, element);
+  };
+  MatmulSpec spec;
+  spec.batch.assign(shape.batch.begin(), shape.batch.end());
+  spec.m = shape.m;
+  spec.n = shape.n;
+  spec.k = shape.k;
+  spec.transposeA = false;
+  spec.transposeB = true;
+  spec.accumulator = sums;
+  spec.a = type(shape.m, shape.k, a);
+  spec.b = type(shape.n, shape.k, kernels.builder.getI8Type());
+  spec.c = type(shape.m, shape.n, sums);
+  return spec;
+}
+
+std::vector<int8_t> randomIntegers(int64_t count, std::mt19937 &random) {
+  std::uniform_int_distribution<int> all(-128, 127);
+  std::vector<int8_t> values(count);
+  for (int8_t &value : values)
+    value = static_cast<int8_t>(all(random));
+  return values;
+}
+
+/// Whole words, with integers behind the last that nobody may read into a sum.
+Buffer inMemory(const std::vector<int8_t> &values) {
+  Buffer memory((static_cast<int64_t>(values.size()) + 3) / 4, NAN);
+  std::memcpy(memory.data(), values.data(), values.size());
+  return memory;
+}
+
+const std::vector<Shape> &shapes() {
+  // Few rows and many, edges of tiles and vectors, terms that fill no quad and
+  // no vector, several blocks of depth, batches.
+  static const std::vector<Shape> all = {
+      {1, 1, 1},     {1, 16, 64},     {1, 33, 3},        {1, 768, 768},
+      {2, 50, 67},   {3, 7, 128},     {8, 40, 65},       {9, 31, 100},
+      {14, 32, 256}, {29, 65, 63},    {64, 96, 768},     {57, 34, 5000},
+      {100, 3, 130}, {2, 9, 5, {3}},  {31, 20, 68, {2}}, {1, 19, 70, {2, 2}},
+      {33, 1, 40},   {40, 512, 4096}, {1, 17, 8200},
+  };
+  return all;
+}
+
+// With VNNI in i32; elsewhere, and beside floats, as f32.
+TEST(Quads, SumsOfIntegersAreExact) {
+  Kernels kernels;
+  if (!kernels.target.int8Quads)
+    GTEST_SKIP() << "this processor has no VNNI";
+  std::vector<int64_t> scratch;
+  Type i8 = kernels.builder.getI8Type(), i32 = kernels.builder.getI32Type();
+  for (const Shape &shape : shapes()) {
+    Kernel kernel = emitMatmul(kernels.builder, *kernels.module, shape.name(),
+                               specOf(kernels, shape, i8, i32), kernels.target);
+    ASSERT_TRUE(kernel.func);
+    scratch.push_back(kernel.scratchBytes);
+  }
+  kernels.compile();
+  std::mt19937 random(3);
+  for (auto [number, shape] : llvm::enumerate(shapes())) {
+    SCOPED_TRACE(std::to_string(shape.m) + " " + std::to_string(shape.n) + " " +
+                 std::to_string(shape.k));
+    int64_t batches = 1;
+    for (int64_t size : shape.batch)
+      batches *= size;
+    auto a = randomIntegers(batches * shape.m * shape.k, random),
+         b = randomIntegers(batches * shape.n * shape.k, random);
+    Buffer aMemory = inMemory(a), bMemory = inMemory(b);
+    for (int64_t threads : {1, 2, 5}) {
+      Buffer out(batches * shape.m * shape.n, NAN);
+      kernels.run(shape.name(), {&aMemory, &bMemory, &out}, scratch[number],
+                  threads);
+      for (int64_t at = 0; at < out.size(); ++at) {
+        int64_t batch = at / (shape.m * shape.n), row = at / shape.n % shape.m,
+                column = at % shape.n;
+        int32_t sum = 0, found;
+        for (int64_t k = 0; k < shape.k; ++k)
+          sum += a[(batch * shape.m + row) * shape.k + k] *
+                 b[(batch * shape.n + column) * shape.k + k];
+        std::memcpy(&found, out.data() + at, sizeof found);
+        ASSERT_EQ(found, sum) << "row " << row << ", column " << column
+                              << ", threads " << threads;
+      }
+    }
+  }
+}
+
+// Small integers on both sides: their sums are exact in f32, too.
+TEST(Quads, IntegersBesideFloatsAreFloats) {
+  for (StringRef cpu : runnableCpus()) {
+    SCOPED_TRACE(cpu.str());
+    Kernels kernels(cpu);
+    std::vector<int64_t> scratch;
+    Type f32 = kernels.builder.getF32Type();
+    for (const Shape &shape : shapes()) {
+      Kernel kernel =
+          emitMatmul(kernels.builder, *kernels.module, shape.name(),
+                     specOf(kernels, shape, f32, f32), kernels.target);
+      ASSERT_TRUE(kernel.func);
+      scratch.push_back(kernel.scratchBytes);
+    }
+    kernels.compile();
+    std::mt19937 random(4);
+    for (auto [number, shape] : llvm::enumerate(shapes())) {
+      SCOPED_TRACE(std::to_string(shape.m) + " " + std::to_string(shape.n) +
+                   " " + std::to_string(shape.k));
+      int64_t batches = 1;
+      for (int64_t size : shape.batch)
+        batches *= size;
+      auto b = randomIntegers(batches * shape.n * shape.k, random);
+      Buffer bMemory = inMemory(b), a(batches * shape.m * shape.k);
+      for (int64_t i = 0; i < a.size(); ++i)
+        a[i] = static_cast<float>(static_cast<int>(random() % 17) - 8);
+      for (int64_t threads : {1, 3}) {
+        Buffer out(batches * shape.m * shape.n, NAN);
+        kernels.run(shape.name(), {&a, &bMemory, &out}, scratch[number],
+                    threads);
+        for (int64_t at = 0; at < out.size(); ++at) {
+          int64_t batch = at / (shape.m * shape.n),
+                  row = at / shape.n % shape.m, column = at % shape.n;
+          float sum = 0;
+          for (int64_t k = 0; k < shape.k; ++k)
+            sum +=
+                a[(batch * shape.m + row) * shape.k + k] *
+                static_cast<float>(b[(batch * shape.n + column) * shape.k + k]);
+          ASSERT_EQ(out[at], sum) << "row " << row << ", column " << column;
+        }
+      }
+    }
+  }
+}
+
+/// Where the instruction is and where it is not, whatever this machine has.
+TEST(Quads, AreOfProcessorsThatHaveThem) {
+  auto has = [](StringRef cpu) {
+    return llvm::cantFail(CpuMachine::named(cpu)).int8Quads;
+  };
+  EXPECT_TRUE(has("znver4"));
+  EXPECT_TRUE(has("znver5"));
+  EXPECT_TRUE(has("icelake-server"));
+  EXPECT_TRUE(has("sapphirerapids"));
+  EXPECT_FALSE(has("x86-64-v4"));
+  EXPECT_FALSE(has("x86-64-v3"));
+}
+
+std::string assemblyOf(const Shape &shape, StringRef cpu) {
+  // Of a processor that this one need not be.
+  Kernels kernels;
+  kernels.target = llvm::cantFail(CpuMachine::named(cpu));
+  emitMatmul(kernels.builder, *kernels.module, "product",
+             specOf(kernels, shape, kernels.builder.getI8Type(),
+                    kernels.builder.getI32Type()),
+             kernels.target);
+  EXPECT_TRUE(succeeded(lowerToLLVMDialect(*kernels.module)));
+  llvm::LLVMContext context;
+  auto code = translateToLLVM(*kernels.module, context);
+  llvm::SmallString<0> text;
+  llvm::raw_svector_ostream stream(text);
+  llvm::cantFail(emitAssembly(*code, kernels.target, stream));
+  return text.str().str();
+}
+
+/// Four products an instruction, and nothing spilled between the first and the
+/// last of a function.
+void expectQuads(StringRef assembly, StringRef function, size_t least) {
+  SCOPED_TRACE(function.str());
+  size_t from = assembly.find(("\n" + function + ":").str());
+  if (from == StringRef::npos)
+    from = assembly.find(("\n\"" + function + "\":").str());
+  ASSERT_NE(from, StringRef::npos);
+  SmallVector<StringRef> lines;
+  assembly.slice(from, assembly.find(".size", from)).split(lines, '\n');
+  auto isStep = [](StringRef line) { return line.contains("vpdpbusd"); };
+  EXPECT_GE(static_cast<size_t>(llvm::count_if(lines, isStep)), least);
+  auto first = llvm::find_if(lines, isStep);
+  auto last = std::find_if(lines.rbegin(), lines.rend(), isStep).base();
+  ASSERT_NE(first, lines.end());
+  for (StringRef line : llvm::make_range(first, last))
+    EXPECT_FALSE(line.contains("(%rsp") && line.contains("zmm")) << line.str();
+}
+
+TEST(Quads, TheirInnerLoopsStayInRegisters) {
+  for (StringRef cpu : {"znver4", "sapphirerapids"}) {
+    SCOPED_TRACE(cpu.str());
+    expectQuads(assemblyOf({140, 256, 768}, cpu),
+                "tfm.micro.14x2.columns.quads.prefetch", 28);
+    expectQuads(assemblyOf({1, 256, 768}, cpu), "tfm.dot.1x4.quads", 4);
+  }
+}
+
+} // namespace
