@@ -218,7 +218,8 @@ StringRef tfm::productsOf(Operation *step, const CpuMachine &machine) {
     return TFM_PRODUCTS_F32;
   MatmulSpec spec = matmulSpec(launch);
   if (planFewRows(spec, machine))
-    return TFM_PRODUCTS_F32;
+    return spec.a.getElementType().isInteger(8) ? TFM_PRODUCTS_INT8_QUADS
+                                                : TFM_PRODUCTS_F32;
   switch (planMatmul(spec, machine).terms) {
   case Terms::F32:
   case Terms::F32TimesBf16:
