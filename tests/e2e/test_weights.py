@@ -84,8 +84,8 @@ class Weights(unittest.TestCase):
 
     def test_a_quantised_file_is_what_loading_makes(self):
         self.assertEqual(self.loss("int8", self.file), self.loss("int8", self.run_folder))
-        # The same numbers in f32, in other kernels.
-        self.assertAlmostEqual(self.loss("f32", self.file), self.loss("int8", self.file), delta=1e-5)
+        # The same weights in f32: activations may be of 8 bits, too.
+        self.assertAlmostEqual(self.loss("f32", self.file), self.loss("int8", self.file), delta=2e-3)
 
     def test_the_layout_of_a_file(self):
         exact = self.path("f32.safetensors")
