@@ -1,0 +1,292 @@
+#!/usr/bin/env python3
+"""Generates with tfm and with llama.cpp, side by side, from the same weights.
+
+GPT-2 124M with random weights, written once as safetensors and once as GGUF:
+tfm with weights in f32, bf16 and int8, llama.cpp in f32, bf16, q8_0 and q4_1.
+In turns (A B C ... A B C ...) each continues a prompt of one token by some, and
+reads a prompt of 512 tokens. What counts is the median of the rounds, and the
+median of the ratios of each round, of types that belong together. Every round
+also measures the bandwidth of memory (`./m bench`, by reading a gigabyte), which
+is what decoding cannot exceed: a token reads every weight once.
+
+tfm's speeds are those of a whole `./m generate`, sampling included: tokens drawn
+after the first one by the time since then, and the prompt's length by the time
+until the first token. llama.cpp's are those of its own llama-bench, which draws
+nothing.
+
+llama.cpp is built on demand from the source that PyPI has of llama-cpp-python,
+into a folder outside of the sources (`--peer DIR`), with whatever instructions
+this processor has, but for AMX, where it crashes on some machines.
+
+  bench/compare_llama_cpp.py [--types f32,bf16,int8] [--rounds 5] [--quick] [--json]
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tarfile
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+VOCABULARY, CONTEXT, WIDTH, HEADS, LAYERS = 50257, 1024, 768, 12, 12
+PROMPT = 512
+# Of the weights, as each side names them; what decoding should reach of the
+# peer's speed, and prefill.
+TYPES = {"f32": "f32", "bf16": "bf16", "int8": "q8_0", "int4": "q4_1"}
+WANTED_DECODE = {"f32": 1.8, "bf16": 2.2, "int8": 2.5, "int4": 2.0}
+WANTED_PREFILL = 1.2
+WANTED_OF_MEMORY = 0.85
+BITS = {"f32": 32, "bf16": 16, "int8": 8, "int4": 5}
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+def fail(text):
+    say(f"error: {text}")
+    sys.exit(1)
+
+
+def checked(command, **options):
+    """The standard output of a command that must succeed."""
+    done = subprocess.run([str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          check=False, **options)
+    if done.returncode != 0:
+        fail(f"{' '.join(map(str, command))} ended with {done.returncode}:\n{done.stderr[-2000:]}")
+    return done.stdout
+
+
+# --- llama.cpp ----------------------------------------------------------------
+
+
+class Peer:
+    """llama.cpp's programs, and a Python with what writes its files."""
+
+    def __init__(self, folder):
+        self.python = folder / "venv" / "bin" / "python"
+        self.build = folder / "build"
+        self.bench, self.quantize = (self.build / "bin" / name for name in ("llama-bench", "llama-quantize"))
+        folder.mkdir(parents=True, exist_ok=True)
+        works = [str(self.python), "-c", "import gguf, numpy"]
+        if not self.python.exists() or subprocess.run(works, capture_output=True, check=False).returncode != 0:
+            say(f"installing the package gguf into {folder / 'venv'} ...")
+            checked([sys.executable, "-m", "venv", folder / "venv"])
+            checked([self.python, "-m", "pip", "install", "--quiet", "gguf", "numpy"])
+        if not (self.bench.exists() and self.quantize.exists()):
+            self.make(folder)
+
+    def make(self, folder):
+        say(f"building llama.cpp in {folder}: some minutes ...")
+        archives = list(folder.glob("llama_cpp_python-*.tar.gz"))
+        if not archives:
+            checked([self.python, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", "llama-cpp-python",
+                     "--dest", folder, "llama-cpp-python"])
+            archives = list(folder.glob("llama_cpp_python-*.tar.gz"))
+        with tarfile.open(archives[0]) as archive:
+            archive.extractall(folder, filter="data")
+        source = folder / archives[0].name.removesuffix(".tar.gz") / "vendor" / "llama.cpp"
+        off = ["GGML_AMX_INT8", "GGML_AMX_TILE", "LLAMA_CURL", "LLAMA_OPENSSL", "LLAMA_BUILD_TESTS", "BUILD_SHARED_LIBS",
+               "LLAMA_BUILD_EXAMPLES", "LLAMA_BUILD_SERVER"]
+        checked(["cmake", "-S", source, "-B", self.build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
+                 "-DGGML_NATIVE=ON"] + [f"-D{name}=OFF" for name in off])
+        checked(["nice", "-n", "19", "cmake", "--build", self.build, "--target", "llama-bench", "llama-quantize"])
+
+    def write(self, kind, scratch):
+        """A file of the weights in a type; f32 is there."""
+        path = os.path.join(scratch, f"{kind}.gguf")
+        if kind != "f32":
+            checked([self.quantize, os.path.join(scratch, "f32.gguf"), path, kind])
+        return path
+
+    def speeds(self, path, threads, tokens):
+        """Tokens/s of reading a prompt, and of drawing tokens behind an empty one."""
+        answer = json.loads(checked([self.bench, "-m", path, "-t", threads, "-p", PROMPT, "-n", tokens, "-r", 1,
+                                     "-o", "json"]))
+        return {"prefill" if test["n_prompt"] else "decode": test["avg_ts"] for test in answer}
+
+
+WRITER = """
+import sys, json, gguf, numpy
+folder, vocabulary, context, width, heads, layers = sys.argv[1], *map(int, sys.argv[2:])
+random = numpy.random.default_rng(1)
+out = gguf.GGUFWriter(folder + "/f32.gguf", "gpt2")
+out.add_block_count(layers); out.add_context_length(context); out.add_embedding_length(width)
+out.add_feed_forward_length(4 * width); out.add_head_count(heads); out.add_layer_norm_eps(1e-5)
+out.add_tokenizer_model("no_vocab"); out.add_vocab_size(vocabulary); out.add_file_type(0)
+header, position, arrays = {}, 0, []
+def add(name, peer, *shape, of=None):
+    # Weights [in, out] are [out, in] for the peer.
+    global position
+    values = random.standard_normal(shape, dtype=numpy.float32) * numpy.float32(0.02)
+    if of is not None:
+        values += numpy.float32(of)
+    out.add_tensor(peer, numpy.ascontiguousarray(values.T) if len(shape) == 2 and name.endswith("weight")
+                   and not name.startswith("w") else values)
+    header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [position, position + values.nbytes]}
+    position += values.nbytes
+    arrays.append(values)
+add("wte.weight", "token_embd.weight", vocabulary, width)
+add("wpe.weight", "position_embd.weight", context, width)
+for i in range(layers):
+    own, peer = f"h.{i}.", f"blk.{i}."
+    for name, its in ("ln_1", "attn_norm"), ("ln_2", "ffn_norm"):
+        add(own + name + ".weight", peer + its + ".weight", width, of=1)
+        add(own + name + ".bias", peer + its + ".bias", width)
+    for name, its, read, made in (("attn.c_attn", "attn_qkv", 1, 3), ("attn.c_proj", "attn_output", 1, 1),
+                                  ("mlp.c_fc", "ffn_up", 1, 4), ("mlp.c_proj", "ffn_down", 4, 1)):
+        add(own + name + ".weight", peer + its + ".weight", read * width, made * width)
+        add(own + name + ".bias", peer + its + ".bias", made * width)
+add("ln_f.weight", "output_norm.weight", width, of=1)
+add("ln_f.bias", "output_norm.bias", width)
+out.write_header_to_file(); out.write_kv_data_to_file(); out.write_tensors_to_file(); out.close()
+text = json.dumps(header).encode()
+with open(folder + "/model.safetensors", "wb") as file:
+    file.write(len(text).to_bytes(8, "little") + text)
+    for values in arrays:
+        file.write(values.tobytes())
+"""
+
+
+# --- tfm ----------------------------------------------------------------------
+
+
+class Binary:
+    """GPT-2 as `tfmc build` makes it for weights in a type."""
+
+    def __init__(self, tfmc, kind, threads, scratch):
+        self.path = os.path.join(scratch, f"tfm-{kind}")
+        checked([tfmc, "build", ROOT / "models" / "gpt2.tfm", "-o", self.path] +
+                ([] if kind == "f32" else ["-D", f"generate.weights={kind}"]))
+        self.weights = os.path.join(scratch, "model.safetensors")
+        self.threads = threads
+
+    def generate(self, prompt, tokens):
+        ids = " ".join(str(i * 977 % VOCABULARY) for i in range(prompt))
+        return json.loads(checked([self.path, "generate", "--weights", self.weights, "--threads", self.threads, "--json",
+                                   "--ids", "--prompt", ids, "--tokens", tokens, "--greedy", "--ignore-eos"]))
+
+    def speeds(self, tokens):
+        long, short = self.generate(PROMPT, 1), self.generate(1, tokens + 1)
+        return {"prefill": PROMPT / long["first_token_seconds"],
+                "decode": (short["tokens"] - 1) / (short["seconds"] - short["first_token_seconds"])}
+
+    def bandwidth(self):
+        """Bytes a second that reading memory reaches."""
+        return json.loads(checked([self.path, "bench", "--json", "--threads", self.threads]))["memory_gbs"] * 1e9
+
+
+def weight_bytes(kind):
+    """What a token reads: products and the head."""
+    parameters = LAYERS * 12 * WIDTH * WIDTH + VOCABULARY * WIDTH
+    return parameters * BITS[kind] // 8
+
+
+# --- The comparison -----------------------------------------------------------
+
+
+def compare(peer, options, scratch):
+    say("writing weights")
+    checked([peer.python, "-c", WRITER, scratch, VOCABULARY, CONTEXT, WIDTH, HEADS, LAYERS])
+    ours = {kind: Binary(options.tfmc, kind, options.threads, scratch) for kind in options.types}
+    theirs = {TYPES[kind]: peer.write(TYPES[kind], scratch) for kind in options.types}
+    rounds = 2 if options.quick else options.rounds
+    measured = {"tfm": {kind: [] for kind in ours}, "llama.cpp": {kind: [] for kind in theirs}, "memory": []}
+    for number in range(rounds):
+        measured["memory"].append(next(iter(ours.values())).bandwidth())
+        for kind, binary in ours.items():
+            measured["tfm"][kind].append(binary.speeds(options.tokens))
+        for kind, path in theirs.items():
+            measured["llama.cpp"][kind].append(peer.speeds(path, options.threads, options.tokens))
+        say(f"  round {number + 1} of {rounds}: decoding " + ", ".join(
+            f"{side} {kind} {speeds[-1]['decode']:.0f}" for side in ("tfm", "llama.cpp")
+            for kind, speeds in measured[side].items()) +
+            f" tokens/s, {measured['memory'][-1] / 1e9:.0f} GB/s of memory")
+    return measured
+
+
+def summary(measured, kind):
+    """Medians of one type, and of the ratios of each round."""
+    result = {}
+    own, theirs = measured["tfm"][kind], measured["llama.cpp"][TYPES[kind]]
+    for work in ("decode", "prefill"):
+        result[work] = {"tfm": statistics.median(speed[work] for speed in own),
+                        "llama.cpp": statistics.median(speed[work] for speed in theirs),
+                        "ratio": statistics.median(a[work] / b[work] for a, b in zip(own, theirs))}
+    result["of_memory"] = statistics.median(
+        speed["decode"] * weight_bytes(kind) / memory for speed, memory in zip(own, measured["memory"]))
+    return result
+
+
+def table(rows):
+    """Columns as wide as their longest cell; the first is a name."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    for row in rows:
+        print("  ".join(cell.ljust(width) if i == 0 else cell.rjust(width)
+                        for i, (cell, width) in enumerate(zip(row, widths))))
+    print()
+
+
+def print_results(summaries, measured):
+    for work, wanted in ("decode", WANTED_DECODE), ("prefill", {kind: WANTED_PREFILL for kind in TYPES}):
+        rows = [[f"{work}, tokens/s", "tfm", "llama.cpp", "ratio", "wanted", "met"]]
+        for kind, result in summaries.items():
+            own = result[work]
+            rows.append([f"{kind} beside {TYPES[kind]}", f"{own['tfm']:.1f}", f"{own['llama.cpp']:.1f}",
+                         f"{own['ratio']:.2f}", f"{wanted[kind]:.2f}", "yes" if own["ratio"] >= wanted[kind] else "NO"])
+        table(rows)
+    rows = [["weights read, of memory's bandwidth", "tfm", "wanted", "met"]]
+    for kind, result in summaries.items():
+        share = result["of_memory"]
+        rows.append([kind, f"{100 * share:.0f}%", f"{100 * WANTED_OF_MEMORY:.0f}%",
+                     "yes" if share >= WANTED_OF_MEMORY else "NO"])
+    table(rows)
+    print(f"memory: {statistics.median(measured['memory']) / 1e9:.1f} GB/s")
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--types", default="f32,bf16,int8", help="of weights, with commas (default: %(default)s)")
+    parser.add_argument("--rounds", type=int, default=5, help="of measuring each side (default: %(default)s)")
+    parser.add_argument("--tokens", type=int, default=64, help="that are drawn in a round (default: %(default)s)")
+    parser.add_argument("--quick", action="store_true", help="two rounds: a look, not a measurement")
+    parser.add_argument("--threads", type=int, default=2, help="of both sides (default: %(default)s)")
+    parser.add_argument("--tfmc", type=pathlib.Path, default=ROOT / "build" / "release" / "bin" / "tfmc")
+    parser.add_argument("--peer", type=pathlib.Path, default=ROOT / "build" / "llama.cpp",
+                        help="a folder with llama.cpp, made if missing (default: build/llama.cpp)")
+    parser.add_argument("--json", action="store_true", help="everything measured, instead of tables")
+    options = parser.parse_args()
+    options.types = options.types.split(",")
+    for kind in options.types:
+        if kind not in TYPES:
+            parser.error(f"there are no weights of type {kind}: choose from {', '.join(TYPES)}")
+    if not options.tfmc.exists():
+        parser.error(f"{options.tfmc} is missing: run scripts/build.sh tfmc, or name another with --tfmc")
+    return options
+
+
+def main():
+    options = parse()
+    # Whoever ends this early (timeout) gets its temporary files removed.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    peer = Peer(options.peer.absolute())
+    memory = "/dev/shm"
+    in_memory = os.path.isdir(memory) and shutil.disk_usage(memory).free > 6e9
+    with tempfile.TemporaryDirectory(prefix="tfm-compare-", dir=memory if in_memory else None) as scratch:
+        measured = compare(peer, options, scratch)
+    summaries = {kind: summary(measured, kind) for kind in options.types}
+    if options.json:
+        print(json.dumps({"format": 1, "threads": options.threads, "prompt": PROMPT, "tokens": options.tokens,
+                          "measured": measured, "medians": summaries}, indent=1))
+    else:
+        print_results(summaries, measured)
+
+
+if __name__ == "__main__":
+    main()
