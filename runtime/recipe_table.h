@@ -572,6 +572,11 @@ inline constexpr Field fields[] = {
      .help = "how weights are stored; narrower ones are for generation and "
              "evaluation only",
      .words = "f32 bf16 int8"},
+    {.path = "generate.batch",
+     .type = Type::Integer,
+     .fallback = 1,
+     .help = "texts that grow together",
+     .range = atLeastOne},
     {.path = "generate.context",
      .type = Type::Integer,
      .fallback = 0,

@@ -32,6 +32,8 @@
 //   forward   inference
 //   prefill   appends a chunk of tokens to the cache (both or none of the two)
 //   decode    appends one token to the cache
+//   prefill_short  as `prefill`, a shorter chunk: for the rest of a prompt
+//   verify    appends a few tokens, and gives the logits after each
 //   evaluate  the loss, without dropout and gradients
 //   train     the loss of a micro-batch, and the gradients (`tfm_place`)
 //   update    one step of the optimizer, in place
@@ -40,12 +42,14 @@
 //
 // Their inputs and outputs. Find them by name: a function lists what it needs.
 //
-//   in  tokens     i32 [B, T]  forward, prefill, decode, evaluate, train: ids.
+//   in  tokens     i32 [B, T]  forward, prefill, prefill_short, verify, decode,
+//                              evaluate, train: ids.
 //                              It stands for all arguments of the model's
 //                              `forward`, and of its `loss` where it has one;
 //                              they have the names, types and shapes that the
 //                              model's text gives them. T is the length of a
-//                              chunk in `prefill`, and 1 in `decode`
+//                              chunk in `prefill`, `prefill_short` and
+//                              `verify`, and 1 in `decode`
 //   in  targets    i32 [B, T]  evaluate, train: the ids to be predicted (for
 //                              `mse` f32, in the shape of the result)
 //   in  count      f32 []      evaluate, train: how many targets the loss is
@@ -57,16 +61,22 @@
 //   in  hyper      f32 [4]     update: {learning rate, 1 - beta1^t, 1 -
 //                              beta2^t, largest norm of the gradient (0: any)},
 //                              t = 1 in the first update
-//   in  position   i32 [B]     prefill, decode: how many tokens of the row's
-//                              cache come before these. What lies behind is
-//                              overwritten: 0 begins a new text
-//   in  length     i32 [B]     prefill: how many tokens of the row's chunk
-//                              count, from the left
-//   out logits     f32 [B, T, V] forward, prefill, decode: the first result of
+//   in  position   i32 [B]     prefill, prefill_short, verify, decode: how many
+//                              tokens of the row's cache come before these.
+//                              What lies behind is overwritten: 0 begins a new
+//                              text, and a smaller one than before takes
+//                              tokens back
+//   in  length     i32 [B]     prefill, prefill_short: how many tokens of the
+//                              row's chunk count, from the left
+//   in  row        i32 [1]     prefill, prefill_short, verify: where `decode`
+//                              takes several texts (B above 1), the number of
+//                              that whose cache they append to. Their B is 1
+//   out logits     f32 [B, T, V] forward, prefill, prefill_short, verify,
+//                              decode: the first result of
 //                              `forward` (further ones have an empty name), in
 //                              the shape that the model's text gives it. Of
-//                              `prefill` and `decode` [B, V], those after the
-//                              last token that counts
+//                              `prefill`, `prefill_short` and `decode` [B, V],
+//                              those after the last token that counts
 //   out loss       f32 []      evaluate, train: the sum of `losses` / `count`
 //   out losses     f32 [B, T]  evaluate, train: of each target, 0 if ignored
 //   out grad_norm  f32 []      update: of all gradients, before clipping
@@ -82,7 +92,7 @@
 extern "C" {
 #endif
 
-#define TFM_ABI_VERSION 7
+#define TFM_ABI_VERSION 8
 /// The offset of something that a build does not have.
 #define TFM_NONE UINT64_MAX
 
@@ -90,6 +100,8 @@ extern "C" {
 #define TFM_FORWARD "forward"
 #define TFM_PREFILL "prefill"
 #define TFM_DECODE "decode"
+#define TFM_PREFILL_SHORT "prefill_short"
+#define TFM_VERIFY "verify"
 #define TFM_EVALUATE "evaluate"
 #define TFM_TRAIN "train"
 #define TFM_UPDATE "update"

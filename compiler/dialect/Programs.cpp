@@ -20,6 +20,7 @@ namespace {
 
 constexpr std::pair<ProgramKind, StringLiteral> programNames[] = {
     {ProgramKind::Forward, TFM_FORWARD},
+    {ProgramKind::ForwardBatch, "forward_batch"},
     {ProgramKind::Loss, "loss"},
     {ProgramKind::Train, TFM_TRAIN},
     {ProgramKind::Evaluate, TFM_EVALUATE},
@@ -27,6 +28,8 @@ constexpr std::pair<ProgramKind, StringLiteral> programNames[] = {
     {ProgramKind::UpdatePlain, "update_plain"},
     {ProgramKind::Update, TFM_UPDATE},
     {ProgramKind::Prefill, TFM_PREFILL},
+    {ProgramKind::PrefillShort, TFM_PREFILL_SHORT},
+    {ProgramKind::Verify, TFM_VERIFY},
     {ProgramKind::Decode, TFM_DECODE},
     {ProgramKind::Refresh, TFM_REFRESH}};
 
@@ -81,10 +84,14 @@ func::FuncOp tfm::findProgram(ModuleOp module, ProgramKind kind) {
 
 ArrayRef<ProgramKind> tfm::builtPrograms() {
   static constexpr ProgramKind kinds[] = {
-      ProgramKind::Refresh,  ProgramKind::Train,   ProgramKind::Update,
-      ProgramKind::Evaluate, ProgramKind::Forward, ProgramKind::Prefill,
-      ProgramKind::Decode};
+      ProgramKind::Refresh,      ProgramKind::Train,   ProgramKind::Update,
+      ProgramKind::Evaluate,     ProgramKind::Forward, ProgramKind::Prefill,
+      ProgramKind::PrefillShort, ProgramKind::Verify,  ProgramKind::Decode};
   return kinds;
+}
+
+ArrayRef<ProgramKind> tfm::cachedPrograms() {
+  return builtPrograms().take_back(4);
 }
 
 std::string ArenaRegion::name() const {

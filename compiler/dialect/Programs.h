@@ -28,13 +28,17 @@ namespace tfm {
 /// results of each. Its symbol says which it is, so that there is one of each.
 enum class ProgramKind {
   Forward,       ///< logits
+  ForwardBatch,  ///< `Forward` of as many texts as are generated together: what
+                 ///< decoding them is made of, and none where that is one
   Loss,          ///< the loss, with dropout; what the next two are made of
   Train,         ///< the loss and gradients
   Evaluate,      ///< the loss without dropout
   UpdateDecayed, ///< the optimizer's step, one for each range of parameters;
   UpdatePlain,   ///< what the next is made of
   Update,        ///< the optimizer's step for all parameters
-  Prefill,       ///< a chunk of new tokens, and
+  Prefill,       ///< a chunk of new tokens,
+  PrefillShort,  ///< a shorter chunk,
+  Verify,        ///< a few, with the logits after each, and
   Decode,        ///< a new token, given the others in caches
   Refresh,       ///< the copies of parameters in a narrower type
 };
@@ -47,6 +51,8 @@ std::optional<ProgramKind> programKind(llvm::StringRef name);
 mlir::func::FuncOp findProgram(mlir::ModuleOp module, ProgramKind kind);
 /// What a binary may have, in the order in which a run goes through them.
 llvm::ArrayRef<ProgramKind> builtPrograms();
+/// Those of them that work on the caches of generation.
+llvm::ArrayRef<ProgramKind> cachedPrograms();
 
 /// A part of the arena that outlives programs. An argument or result of a
 /// function whose `tfm.region` names one is that part itself.

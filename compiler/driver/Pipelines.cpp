@@ -27,7 +27,9 @@ void tfm::addPreparePasses(OpPassManager &passes, const KernelTarget &target) {
   passes.addPass(createStripDropoutPass());
   passes.addPass(createStoreWeightsPass());
   passes.addPass(createMixedPrecisionPass());
-  passes.addPass(createDeriveDecodePass());
+  KernelTarget::PromptChunks chunks = target.promptChunks();
+  passes.addPass(
+      createDeriveDecodePass({chunks.longest, chunks.shorter, chunks.few}));
   passes.addPass(createAddUpdatePass());
   passes.addPass(createCombineUpdatePass());
   passes.addPass(createSimplifyPass());

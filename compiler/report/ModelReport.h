@@ -140,7 +140,7 @@ using BytesByType = std::vector<std::pair<std::string, int64_t>>;
 
 /// What one function of the binary keeps in the arena while it runs, in bytes.
 struct MemoryPhase {
-  /// `train`, `update`, `evaluate`, `forward`, `prefill` or `decode`.
+  /// A function: `train`, `update`, ... (`builtPrograms`).
   std::string name;
   bool usesGradients = false, usesOptimizer = false, usesCache = false;
   /// Up to where its activations reach.
@@ -178,6 +178,10 @@ struct MemoryReport {
   /// (`parameters`), and under `saved` in the activations that forward leaves
   /// to backward: written before the loss is known, read after.
   std::vector<std::pair<std::string, BytesByType>> types;
+  /// How many texts grow together with a cache (0: there is none), and how many
+  /// tokens of a prompt each function takes that reads one, the most first.
+  int64_t texts = 0;
+  std::vector<int64_t> chunks;
 };
 
 struct ModelReport {

@@ -167,6 +167,13 @@ void JsonWriter::writeMemory() {
           typesField(json, "live_types", phase.liveTypes);
         });
     });
+    if (memory.texts == 0)
+      json.attribute("generation", nullptr);
+    else
+      json.attributeObject("generation", [&] {
+        json.attribute("batch", memory.texts);
+        arrayField(json, "chunks", memory.chunks);
+      });
   });
 }
 

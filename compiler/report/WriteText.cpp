@@ -212,6 +212,14 @@ static void writeMemory(const MemoryReport &memory, llvm::raw_ostream &os) {
   row("lower bound", memory.lowerBound);
   table.write(os);
   writeMemoryTypes(memory, os);
+  if (memory.texts == 0)
+    return;
+  std::vector<std::string> chunks;
+  for (int64_t chunk : memory.chunks)
+    chunks.push_back(std::to_string(chunk));
+  os << "\nGeneration: " << memory.texts
+     << (memory.texts == 1 ? " text" : " texts together")
+     << ", prompts in chunks of " << llvm::join(chunks, ", ") << " tokens\n";
 }
 
 void tfm::writeText(const ModelReport &report, const ReportView &view,

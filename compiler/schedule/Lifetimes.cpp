@@ -56,9 +56,12 @@ private:
     }
   }
 
-  void use(Value view, int64_t begin, int64_t end) {
-    Operation *buffer =
-        view.getDefiningOp<ViewOp>().getBuffer().getDefiningOp();
+  void use(Value value, int64_t begin, int64_t end) {
+    auto view = value.getDefiningOp<ViewOp>();
+    // Each step finds out anew which row it is in.
+    if (view.getRow())
+      use(view.getRow(), begin, end);
+    Operation *buffer = view.getBuffer().getDefiningOp();
     // Of all the loops around it, the outermost one that does not hold it.
     for (Loop &loop : loops)
       if (!loop.op->isAncestor(buffer)) {

@@ -13,9 +13,21 @@ using namespace mlir;
 using namespace tfm;
 using sched::BufferKind;
 
+/// The axis of a cache that counts texts.
+static int64_t rowAxis(RankedTensorType cache) { return cache.getRank() - 4; }
+
 PermanentBuffers::PermanentBuffers(ModuleOp module,
                                    const std::optional<Optimizer> &optimizer)
     : b(OpBuilder::atBlockBegin(module.getBody())), loc(module.getLoc()) {
+  for (auto function : module.getOps<func::FuncOp>())
+    for (BlockArgument argument : function.getArguments())
+      if (auto region =
+              ArenaRegion::ofArgument(function, argument.getArgNumber());
+          region && region->kind == ArenaRegion::Kind::Cache) {
+        RankedTensorType type = tensorType(argument);
+        int64_t &rows = cacheRows[region->cache];
+        rows = std::max(rows, type.getDimSize(rowAxis(type)));
+      }
   // Nothing decays where nothing trains: matrices come first there.
   Optimizer matricesDecay;
   matricesDecay.decayMinRank = 2;
@@ -101,8 +113,26 @@ View PermanentBuffers::gradient(StringRef name) const {
   return ofParameter(name, param.getTensorType().getElementType(), gradients);
 }
 
-View PermanentBuffers::region(const ArenaRegion &region,
-                              RankedTensorType type) {
+View PermanentBuffers::cache(int64_t number, RankedTensorType type, Value row) {
+  int64_t axis = rowAxis(type), own = type.getDimSize(axis);
+  SmallVector<int64_t> shape(type.getShape());
+  shape[axis] = cacheRows.at(number);
+  View whole = contiguousView(type.clone(shape));
+  Value &buffer = caches[number];
+  if (!buffer)
+    buffer = add(BufferKind::Cache, ArenaRegion::ofCache(number).name(),
+                 whole.numBytes());
+  View view = whole.sliced(axis, 0, own);
+  view.buffer = buffer;
+  if (row && own < shape[axis]) {
+    view.row = row;
+    view.rowStep = whole.strides[axis] * elementBytes(type.getElementType());
+  }
+  return view;
+}
+
+View PermanentBuffers::region(const ArenaRegion &region, RankedTensorType type,
+                              Value row) {
   Value buffer;
   switch (region.kind) {
   case ArenaRegion::Kind::Parameters:
@@ -120,13 +150,8 @@ View PermanentBuffers::region(const ArenaRegion &region,
   case ArenaRegion::Kind::State1:
     buffer = state[1];
     break;
-  case ArenaRegion::Kind::Cache: {
-    Value &cache = caches[region.cache];
-    if (!cache)
-      cache = add(BufferKind::Cache, region.name(),
-                  contiguousView(type).numBytes());
-    return contiguousView(type, cache);
-  }
+  case ArenaRegion::Kind::Cache:
+    return cache(region.cache, type, row);
   }
   assert(buffer && "a region that this model does not have");
   View view = contiguousView(type, buffer);

@@ -35,9 +35,12 @@ public:
   bool isGradient(const View &view) const {
     return view.buffer && view.buffer == gradients;
   }
-  /// A part of a region, as rows of `kRegionRow`; or a cache, which begins to
-  /// exist here.
-  View region(const ArenaRegion &region, mlir::RankedTensorType type);
+  /// A part of a region, as rows of `kRegionRow`; or a cache [..., B, heads, T,
+  /// d], which begins to exist here. It has as many rows (B) as the function
+  /// that takes the most; of a type with fewer it is the first ones, or, where
+  /// it has one, that of the number `row`.
+  View region(const ArenaRegion &region, mlir::RankedTensorType type,
+              mlir::Value row);
   View constant(ConstantOp op);
 
 private:
@@ -45,6 +48,7 @@ private:
                   mlir::ElementsAttr value = {});
   View ofParameter(llvm::StringRef name, mlir::Type element,
                    mlir::Value region) const;
+  View cache(int64_t number, mlir::RankedTensorType type, mlir::Value row);
 
   /// At the module's beginning.
   mlir::OpBuilder b;
@@ -55,6 +59,8 @@ private:
   /// In bytes, from the start of their region.
   llvm::StringMap<std::pair<ParamOp, int64_t>> offsets;
   llvm::DenseMap<int64_t, mlir::Value> caches;
+  /// How many rows each cache has: those of the function that takes the most.
+  llvm::DenseMap<int64_t, int64_t> cacheRows;
   llvm::DenseMap<mlir::Attribute, mlir::Value> constants;
 };
 

@@ -213,9 +213,10 @@ Value ValuePlacer::emit(const View &view) {
       indices.push_back(loops[depth].getLayer());
       steps.push_back(step);
     }
-  return ViewOp::create(b, loc, view.memref(), view.buffer,
-                        b.getI64IntegerAttr(view.offset), indices,
-                        b.getDenseI64ArrayAttr(steps));
+  return ViewOp::create(
+      b, loc, view.memref(), view.buffer, b.getI64IntegerAttr(view.offset),
+      indices, b.getDenseI64ArrayAttr(steps), view.row,
+      view.row ? b.getI64IntegerAttr(view.rowStep) : IntegerAttr());
 }
 
 //===----------------------------------------------------------------------===//
@@ -350,14 +351,16 @@ void ValuePlacer::place(func::FuncOp func) {
   lastBuffers = {nullptr};
   Block &block = func.getBody().front();
   // Arguments that name a region are that region, and those that name a
-  // gradient are what has been accumulated of it; others are inputs.
+  // gradient are what has been accumulated of it; others are inputs. Behind the
+  // one that says which, caches are those of one text.
+  Value row;
   DenseMap<Attribute, Value> accumulated;
   auto nameOf = [](StringAttr name) { return name ? name.getValue() : ""; };
   for (BlockArgument arg : block.getArguments()) {
     unsigned number = arg.getArgNumber();
     auto name = func.getArgAttrOfType<StringAttr>(number, "tfm.name");
     if (auto region = ArenaRegion::ofArgument(func, number)) {
-      views[arg] = permanent.region(*region, tensorType(arg));
+      views[arg] = permanent.region(*region, tensorType(arg), row);
       continue;
     }
     if (auto gradient =
@@ -371,7 +374,10 @@ void ValuePlacer::place(func::FuncOp func) {
         (func.getSymName() + "." + (name ? name.getValue() : "input")).str(),
         contiguousView(type).numBytes());
     views[arg] = contiguousView(type, buffer);
-    InputOp::create(b, loc, b.getStringAttr(nameOf(name)), emit(views[arg]));
+    Value input = emit(views[arg]);
+    InputOp::create(b, loc, b.getStringAttr(nameOf(name)), input);
+    if (func.getArgAttr(number, "tfm.row"))
+      row = input;
   }
   bool draws = programKind(func.getSymName()) == ProgramKind::Train;
   func.walk(
@@ -399,7 +405,7 @@ void ValuePlacer::place(func::FuncOp func) {
       if (Value arg = accumulated.lookup(gradient))
         inPlace = accumulatesInPlace(arg, value, block);
     } else if (auto region = ArenaRegion::ofResult(func, number)) {
-      view = permanent.region(*region, tensorType(value));
+      view = permanent.region(*region, tensorType(value), row);
       // A cache is updated in place; the optimizer's kernel has to read what
       // it replaces at the same points, and nothing after it may.
       for (BlockArgument arg : block.getArguments())

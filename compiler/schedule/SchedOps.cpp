@@ -209,6 +209,16 @@ LogicalResult ViewOp::verify() {
            << size << " bytes";
   last += view.spanBytes();
   auto buffer = cast<MemRefType>(getBuffer().getType());
+  if (static_cast<bool>(getRow()) != getRowStep().has_value())
+    return emitOpError(
+        "has a row where it has the bytes of one, and only there");
+  if (getRow()) {
+    MemRefType number = getRow().getType();
+    if (number.getNumElements() != 1 || !number.getElementType().isInteger(32))
+      return emitOpError("has a row that is not one i32");
+    if (static_cast<int64_t>(*getRowStep()) < 1)
+      return emitOpError("has rows of no bytes");
+  }
   if (first < 0 || last > buffer.getNumElements())
     return emitOpError("goes from byte ")
            << first << " to " << last << " of a buffer of "

@@ -252,25 +252,32 @@ def BufferOp : Sched_Op<"buffer", [DeclareOpInterfaceMethods<OpAsmOpInterface, [
   }];
 }
 
-def ViewOp : Sched_Op<"view", [Pure]> {
+def ViewOp : Sched_Op<"view", [Pure, AttrSizedOperandSegments]> {
   let summary = "a strided window on a buffer";
   let description = [{
     Elements of `buffer` from byte `offset` on, which the index of each loop in
     `layers` advances by so many bytes (`steps`). The strides of the type count
-    elements, and are relative to that first one.
+    elements, and are relative to that first one. `row` is a number that the
+    caller writes before the program runs; it advances the window, too, by
+    `row_step` bytes each.
 
-    Example: the weights of a layer, 64 KiB each.
+    Example: the weights of a layer, 64 KiB each; and what a cache of eight
+    texts has of one of them in a layer.
 
     ```mlir
     %w = sched.view %parameters at 1024 layers(%i) by [65536]
         : memref<787456xi8> to memref<128x128xf32, strided<[128, 1]>>
+    %k = sched.view %keys at 0 layers(%i) by [8192] row(%r : memref<1xi32, strided<[1]>>) by 1024
+        : memref<98304xi8> to memref<1x4x8x8xf32, strided<[256, 64, 8, 1]>>
     ```
   }];
   let arguments = (ins Bytes:$buffer, I64Attr:$offset, Variadic<Index>:$layers,
-      DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$steps);
+      DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$steps, Optional<StridedMemRef>:$row,
+      OptionalAttr<I64Attr>:$row_step);
   let results = (outs StridedMemRef:$view);
   let assemblyFormat = [{
-    $buffer `at` $offset (`layers` `(` $layers^ `)` `by` $steps)? attr-dict
+    $buffer `at` $offset (`layers` `(` $layers^ `)` `by` $steps)?
+    (`row` `(` $row^ `:` type($row) `)` `by` $row_step)? attr-dict
     `:` type($buffer) `to` type($view)
   }];
   let hasVerifier = 1;

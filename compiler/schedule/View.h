@@ -31,6 +31,10 @@ struct View {
   int64_t offset = 0;
   llvm::SmallVector<int64_t, 4> shape;
   llvm::SmallVector<int64_t, 4> strides;
+  /// The view of a number that the caller writes, and by how many bytes that
+  /// advances the window; null: it does not.
+  mlir::Value row;
+  int64_t rowStep = 0;
   /// By how many bytes each enclosing loop's index advances the window,
   /// outermost first.
   llvm::SmallVector<int64_t, 2> loopSteps;

@@ -104,6 +104,15 @@ public:
   /// that suits its kernels.
   virtual void addTensorPasses(mlir::OpPassManager &passes) const = 0;
 
+  /// Of how many tokens a prompt is read at a time: `longest`, with which
+  /// products are about as fast as with any more, and for the rest of one
+  /// `shorter`, which costs a part of that, and `few`, which take little longer
+  /// than one token does.
+  struct PromptChunks {
+    int64_t longest, shorter, few;
+  };
+  virtual PromptChunks promptChunks() const = 0;
+
   /// Into how many chunks a sum over so many rows is cut: a number that depends
   /// on nothing else, so that neither do the bits of the sum.
   virtual int64_t chunksOf(int64_t rows) const = 0;

@@ -70,10 +70,14 @@ void collectCaches(Block &block, const SequenceAnalysis &analysis,
 /// of all of them.
 class StepBuilder {
 public:
+  /// `hasRow`: a caller says which row of caches that have several it works on.
   StepBuilder(func::FuncOp forward, const SequenceAnalysis &analysis,
-              int64_t count, bool prefill)
-      : forward(forward), analysis(analysis), count(count), prefill(prefill),
-        builder(forward.getContext()), loc(forward.getLoc()), b{builder, loc} {}
+              ProgramKind kind, int64_t count, bool hasRow)
+      : forward(forward), analysis(analysis), kind(kind), count(count),
+        prefill(kind == ProgramKind::Prefill ||
+                kind == ProgramKind::PrefillShort),
+        hasRow(hasRow), builder(forward.getContext()), loc(forward.getLoc()),
+        b{builder, loc} {}
   StepBuilder(const StepBuilder &) = delete;
 
   func::FuncOp build();
@@ -103,8 +107,11 @@ private:
 
   func::FuncOp forward;
   const SequenceAnalysis &analysis;
+  ProgramKind kind;
   int64_t count;
+  /// Whether what counts of a chunk is said, and what follows it is wanted.
   bool prefill;
+  bool hasRow;
   OpBuilder builder;
   Location loc;
   TfmBuilder b;
@@ -405,20 +412,22 @@ func::FuncOp StepBuilder::build() {
   inputs.push_back(perSequence);
   if (prefill)
     inputs.push_back(perSequence);
+  if (hasRow)
+    inputs.push_back(perSequence);
   size_t firstCache = inputs.size();
   inputs.append(caches.begin(), caches.end());
   Operation *terminator = block.getTerminator();
   RankedTensorType all = tensorType(terminator->getOperand(0));
-  auto logits = RankedTensorType::get({batch, all.getShape().back()},
-                                      all.getElementType());
+  SmallVector<int64_t> logitsShape = {batch, all.getShape().back()};
+  if (kind == ProgramKind::Verify)
+    logitsShape.insert(logitsShape.begin() + 1, count);
+  auto logits = RankedTensorType::get(logitsShape, all.getElementType());
   SmallVector<Type> outputs = {logits};
   outputs.append(caches.begin(), caches.end());
 
   builder.setInsertionPointAfter(forward);
-  auto step = func::FuncOp::create(
-      builder, loc,
-      nameOf(prefill ? ProgramKind::Prefill : ProgramKind::Decode),
-      builder.getFunctionType(inputs, outputs));
+  auto step = func::FuncOp::create(builder, loc, nameOf(kind),
+                                   builder.getFunctionType(inputs, outputs));
   for (unsigned i = 0; i < block.getNumArguments(); ++i)
     step.setArgAttrs(i, forward.getArgAttrDict(i));
   step.setArgAttr(block.getNumArguments(), "tfm.name",
@@ -426,6 +435,11 @@ func::FuncOp StepBuilder::build() {
   if (prefill)
     step.setArgAttr(block.getNumArguments() + 1, "tfm.name",
                     builder.getStringAttr("length"));
+  if (hasRow) {
+    auto row = static_cast<unsigned>(firstCache) - 1;
+    step.setArgAttr(row, "tfm.name", builder.getStringAttr("row"));
+    step.setArgAttr(row, "tfm.row", builder.getUnitAttr());
+  }
   step.setResultAttr(0, "tfm.name", builder.getStringAttr("logits"));
   for (size_t i = 0; i < caches.size(); ++i) {
     auto region = ArenaRegion::ofCache(static_cast<int64_t>(i));
@@ -486,17 +500,34 @@ struct DeriveDecodePass : tfm::impl::DeriveDecodePassBase<DeriveDecodePass> {
     auto forward = findProgram(module, ProgramKind::Forward);
     if (!forward || findProgram(module, ProgramKind::Decode))
       return;
-    SequenceAnalysis analysis(forward);
-    Builder builder(module.getContext());
-    if (const std::optional<DecodeObstacle> &obstacle = analysis.obstacle()) {
-      module->setAttr("tfm.whole_sequence",
-                      builder.getStringAttr(obstacle->str()));
-      return;
-    }
-    StepBuilder(forward, analysis, 1, /*prefill=*/false).build();
-    StepBuilder(forward, analysis, std::min<int64_t>(chunk, analysis.length()),
-                /*prefill=*/true)
+    // All texts are decoded at once, but each has a prompt of its own.
+    auto together = findProgram(module, ProgramKind::ForwardBatch);
+    SequenceAnalysis one(forward), all(together ? together : forward);
+    for (const SequenceAnalysis *analysis : {&one, &all})
+      if (const std::optional<DecodeObstacle> &obstacle =
+              analysis->obstacle()) {
+        module->setAttr("tfm.whole_sequence",
+                        StringAttr::get(&getContext(), obstacle->str()));
+        if (together)
+          together.erase();
+        return;
+      }
+    StepBuilder(together ? together : forward, all, ProgramKind::Decode, 1,
+                /*hasRow=*/false)
         .build();
+    // Each stands before those that were made first.
+    auto build = [&](ProgramKind kind, int64_t count) {
+      StepBuilder(forward, one, kind, count, /*hasRow=*/together != nullptr)
+          .build();
+    };
+    int64_t longest = std::min<int64_t>(chunk, one.length());
+    if (few > 0 && few <= one.length())
+      build(ProgramKind::Verify, few);
+    if (shortChunk > 0 && 2 * shortChunk <= longest)
+      build(ProgramKind::PrefillShort, shortChunk);
+    build(ProgramKind::Prefill, longest);
+    if (together)
+      together.erase();
   }
 };
 

@@ -122,14 +122,22 @@ def DeriveDecodePass : Pass<"tfm-derive-decode", "::mlir::ModuleOp"> {
   let summary = "add @prefill and @decode: generation with a cache";
   let description = [{
     From `@forward(tokens [B, T])` makes the functions that take some new tokens
-    of every sequence and know the others from a cache:
+    of every sequence and know the others from a cache (where there is
+    `@forward_batch`, `@decode` is made of that one, which then goes, and
+    `@prefill` has a further input `row`, which of its sequences it works on):
 
     - `@decode(tokens [B, 1], position [B], caches...) -> (logits [B, V],
       caches...)`: one token of each sequence, at its position;
     - `@prefill(tokens [B, C], position [B], length [B], caches...) -> (logits
       [B, V], caches...)`: a chunk, of which `length` tokens count, beginning at
       `position`; the logits are those after the last token that counts, and
-      what only they need is computed for that token alone.
+      what only they need is computed for that token alone;
+    - `@prefill_short`: the same with a shorter chunk;
+    - `@verify(tokens [B, N], position [B], caches...) -> (logits [B, N, V],
+      caches...)`: a few tokens, and the logits after each of them.
+
+    No chunk is longer than T, and one that would not be shorter than another by
+    half is left out.
 
     The logits are those of `@forward` at the same positions. Causal attention
     reads its keys and values from a cache `[layers..., B, kv_heads, T, d]` of
@@ -140,7 +148,11 @@ def DeriveDecodePass : Pass<"tfm-derive-decode", "::mlir::ModuleOp"> {
     `tfm.whole_sequence` says which line it is.
   }];
   let options = [Option<"chunk", "chunk", "int64_t", "64",
-                        "tokens that a prefill takes of each sequence">];
+                        "tokens that a prefill takes of each sequence">,
+                 Option<"shortChunk", "short-chunk", "int64_t", "0",
+                        "tokens that a short prefill takes; 0: there is none">,
+                 Option<"few", "few", "int64_t", "0",
+                        "tokens that are verified together; 0: there is no such function">];
 }
 
 def LegalizeForKernelsPass : Pass<"tfm-legalize-for-kernels", "::mlir::ModuleOp"> {

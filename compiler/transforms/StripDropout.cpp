@@ -38,8 +38,9 @@ void stripDropout(func::FuncOp function) {
 struct StripDropoutPass : tfm::impl::StripDropoutPassBase<StripDropoutPass> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    if (auto forward = findProgram(module, ProgramKind::Forward))
-      stripDropout(forward);
+    for (ProgramKind kind : {ProgramKind::Forward, ProgramKind::ForwardBatch})
+      if (auto forward = findProgram(module, kind))
+        stripDropout(forward);
     auto loss = findProgram(module, ProgramKind::Loss);
     if (!loss)
       return;

@@ -241,8 +241,9 @@ void bench(const tfm_model &descriptor, const CommonOptions &command) {
   const tfm_variant &variant = chooseVariant(descriptor);
   PeakMeter peak(pool, productsOf(variant));
   std::vector<std::pair<const char *, Timing>> timings;
-  for (const char *name : {TFM_TRAIN, TFM_UPDATE, TFM_EVALUATE, TFM_FORWARD,
-                           TFM_PREFILL, TFM_DECODE}) {
+  for (const char *name :
+       {TFM_TRAIN, TFM_UPDATE, TFM_EVALUATE, TFM_FORWARD, TFM_PREFILL,
+        TFM_PREFILL_SHORT, TFM_VERIFY, TFM_DECODE}) {
     const tfm_function *function = model.find(name);
     if (!function)
       continue;

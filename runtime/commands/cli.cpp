@@ -276,6 +276,11 @@ void addGenerate(CLI::App &app, GenerateCommand &generate) {
   command->add_option(overflow.option, generate.overflow, overflow.help)
       ->check(CLI::IsMember(wordsOf(overflowWords)));
   command
+      ->add_option("--lookahead", generate.lookahead,
+                   "verify at most K tokens at once that the text so far "
+                   "proposes: the same text, faster where it repeats itself")
+      ->check(usage::wholeNumber(0, maxCount));
+  command
       ->add_option("--prompts", generate.prompts,
                    "file with prompts to continue, one a line, or JSON objects "
                    "with `prompt`; - for standard input")

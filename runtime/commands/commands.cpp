@@ -155,6 +155,29 @@ static std::string variantsText(const tfm_model &model) {
   return model.variant_count == 1 ? "" : "  variants         " + list + "\n";
 }
 
+/// How texts are generated, for people: how many at a time, and in what chunks
+/// prompts are read.
+static std::string generationText(const tfm_variant &variant,
+                                  const std::string &obstacle) {
+  if (!obstacle.empty())
+    return "whole sequences, because of " + obstacle;
+  std::string texts, chunks;
+  for (int32_t i = 0; i < variant.function_count; ++i) {
+    const tfm_function &function = variant.functions[i];
+    std::string_view name = function.name;
+    if (name == TFM_DECODE) {
+      int64_t count = Model::input(function, "tokens").shape[0];
+      texts = count == 1 ? "1 text" : std::to_string(count) + " texts together";
+    } else if (name == TFM_PREFILL || name == TFM_PREFILL_SHORT ||
+               name == TFM_VERIFY) {
+      chunks += (chunks.empty() ? "" : ", ") +
+                std::to_string(Model::input(function, "tokens").shape[1]);
+    }
+  }
+  return texts.empty() ? ""
+                       : texts + ", prompts in chunks of " + chunks + " tokens";
+}
+
 void info(const tfm_model &model, bool asJson) {
   const tfm_variant &chosen = chooseVariant(model);
   Recipe recipe = parseRecipe(model.recipe ? model.recipe : "");
@@ -213,7 +236,8 @@ void info(const tfm_model &model, bool asJson) {
   for (const json &entry : values)
     list += (list.empty() ? "" : ", ") + entry.at("name").get<std::string>() +
             " = " + entry.at("value").dump();
-  const std::string &obstacle = recipe.generate.wholeSequence;
+  std::string generation =
+      generationText(chosen, recipe.generate.wholeSequence);
   printText(fmt::format(
       "{} ({}), compiled for {}, {}\n{}"
       "  hyperparameters  {}\n"
@@ -232,9 +256,7 @@ void info(const tfm_model &model, bool asJson) {
       byteText(chosen.arena_bytes), byteText(parameterBytes),
       byteText(chosen.gradients.bytes), byteText(chosen.optimizer.bytes),
       byteText(activations), threadsText(model, chosen),
-      obstacle.empty() ? ""
-                       : "  generation       whole sequences, because of " +
-                             obstacle + "\n"));
+      generation.empty() ? "" : "  generation       " + generation + "\n"));
 }
 
 void train(const tfm_model &descriptor, TrainCommand command,

@@ -67,6 +67,7 @@ struct GenerateCommand : CommonOptions {
   std::string overflow;            ///< slide, stop; empty: as the recipe says
   bool ignoreEos = false;          ///< end tokens end nothing
   std::optional<int64_t> logprobs; ///< `GenerateOptions::logprobs`
+  int64_t lookahead = 0;           ///< `GenerateOptions::lookahead`
   int64_t count = 1;
   bool ids = false; ///< prompt and text are token ids
   bool interactive = false;

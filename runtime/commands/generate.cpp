@@ -114,6 +114,7 @@ GenerateOptions optionsOf(const GenerateCommand &command, const Recipe &recipe,
     for (int32_t id : endTokensOf(command.weights, tokenizer.size()))
       options.endTokens.push_back(id);
   options.logprobs = command.logprobs.value_or(-1);
+  options.lookahead = command.lookahead;
   if (!command.overflow.empty())
     options.stopWhenFull = command.overflow == "stop";
   options.seed = command.seed ? *command.seed : std::random_device()();
@@ -255,6 +256,11 @@ void generate(const tfm_model &descriptor, const GenerateCommand &command) {
   loadWeights(command.weights, model);
   std::unique_ptr<LogitsSource> logits =
       openLogits(model, recipe.generate.context);
+  if (options.lookahead > 0 && !model.find(TFM_VERIFY)) {
+    say("note: --lookahead has no effect: this model cannot verify several "
+        "tokens at once\n");
+    options.lookahead = 0;
+  }
   if (command.interactive) {
     converse(*logits, *tokenizer, options);
     return;

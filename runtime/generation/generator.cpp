@@ -9,11 +9,13 @@
 
 #include "runtime/data/texts.h"
 #include "runtime/error.h"
+#include "runtime/generation/lookahead.h"
 #include "runtime/philox.h"
 #include "runtime/progress.h"
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 namespace tfm {
 
@@ -116,19 +118,88 @@ Generated GrowingText::finish() {
   return std::move(result);
 }
 
+namespace {
+
+/// What draws the tokens of all texts.
+struct Drawing {
+  Drawing(LogitsSource &source, const GenerateOptions &options)
+      : source(source), options(options),
+        sampler(options.sampler, source.vocabulary()),
+        chances(source.vocabulary()) {}
+
+  bool draw(GrowingText &text, std::span<const float> logits) {
+    return text.draw(sampler, chances, logits);
+  }
+
+  LogitsSource &source;
+  const GenerateOptions &options;
+  Sampler sampler;
+  Chances chances;
+};
+
+/// Draws the first token of a text; whether it goes on.
+bool begin(Drawing &drawing, GrowingText &text, int64_t place) {
+  return drawing.options.tokens > 0 &&
+         drawing.draw(text, drawing.source.start(place, text.tokens()));
+}
+
+/// Goes on with the text at place 0 by some tokens: the one that follows, and
+/// those behind it that were proposed and are those that are drawn. A proposal
+/// is right where the draw, with the numbers of its position, gives it: a text
+/// is the same whatever is proposed. `tokens` is room for them. Returns whether
+/// the text goes on.
+bool goOn(Drawing &drawing, GrowingText &text, LookaheadAccount &account,
+          std::vector<int32_t> &tokens) {
+  LogitsSource &source = drawing.source;
+  tokens.assign(1, text.last());
+  int64_t most = std::min(drawing.options.lookahead, source.extent(0) - 1);
+  if (most > 0 && account.wants())
+    lookUp(text.tokens(), static_cast<size_t>(most), tokens);
+  double began = now();
+  if (tokens.size() == 1) {
+    std::span<const float> logits = source.next(tokens[0]);
+    account.plain(now() - began);
+    return drawing.draw(text, logits);
+  }
+  std::span<const float> logits = source.extend(0, tokens);
+  double seconds = now() - began;
+  auto width = static_cast<size_t>(source.vocabulary());
+  for (size_t i = 0;; ++i) {
+    bool goesOn = drawing.draw(text, logits.subspan(i * width, width));
+    size_t next = i + 1;
+    if (goesOn && next < tokens.size() && tokens[next] == text.last())
+      continue;
+    account.ahead(seconds, next);
+    source.takeBack(0, static_cast<int64_t>(tokens.size() - next));
+    return goesOn;
+  }
+}
+
+/// A whole text, at place 0.
+Generated growAlone(Drawing &drawing, GrowingText &text,
+                    const std::function<void(size_t)> &drew) {
+  LookaheadAccount account;
+  std::vector<int32_t> tokens;
+  size_t before = text.tokens().size();
+  bool goesOn = begin(drawing, text, /*place=*/0);
+  while (goesOn) {
+    goesOn = drawing.options.lookahead > 0
+                 ? goOn(drawing, text, account, tokens)
+                 : drawing.draw(text, drawing.source.next(text.last()));
+    drew(text.tokens().size() - std::exchange(before, text.tokens().size()));
+  }
+  return text.finish();
+}
+
+} // namespace
+
 Generated generate(LogitsSource &source, const Tokenizer &tokenizer,
                    std::span<const int32_t> prompt,
                    const GenerateOptions &options, const TextSink &print) {
-  Sampler sampler(options.sampler, source.vocabulary());
-  Chances chances(source.vocabulary());
+  Drawing drawing(source, options);
   GrowingText text(tokenizer, prompt, options, options.sequence,
                    source.context(), print);
-  if (options.tokens > 0) {
-    std::span<const float> logits = source.start(prompt);
-    while (text.draw(sampler, chances, logits))
-      logits = source.next(text.last());
-  }
-  return text.finish();
+  return growAlone(drawing, text, [](size_t) {});
 }
 
 void generateAll(LogitsSource &source, const Tokenizer &tokenizer,
@@ -140,20 +211,21 @@ void generateAll(LogitsSource &source, const Tokenizer &tokenizer,
     TextSink print;
     std::optional<GrowingText> text;
   };
-  std::vector<Place> places(static_cast<size_t>(source.places()));
+  std::vector<Place> places(
+      options.lookahead > 0 ? 1 : static_cast<size_t>(source.places()));
   std::vector<LogitsSource::Step> steps;
   steps.reserve(places.size());
-  Sampler sampler(options.sampler, source.vocabulary());
-  Chances chances(source.vocabulary());
+  Drawing drawing(source, options);
   auto end = [&](Place &place) {
     Generated generated = place.text->finish();
     place.text.reset();
+    source.leave(&place - places.data());
     audience.end(place.number, std::move(generated));
   };
   size_t next = 0, count = prompts.size() * static_cast<size_t>(copies);
-  auto begin = [&](size_t at) {
-    Place &place = places[at];
-    while (!place.text && next < count) {
+  /// Puts the next text at a place that has none; whether there is one.
+  auto prepare = [&](Place &place) {
+    while (next < count) {
       place.number = next++;
       const std::vector<int32_t> &prompt =
           prompts[place.number / static_cast<size_t>(copies)];
@@ -165,27 +237,37 @@ void generateAll(LogitsSource &source, const Tokenizer &tokenizer,
       place.text.emplace(tokenizer, prompt, options,
                          options.sequence + static_cast<uint32_t>(place.number),
                          source.context(), place.print);
-      bool goesOn =
-          options.tokens > 0 &&
-          place.text->draw(sampler, chances,
-                           source.start(static_cast<int64_t>(at), prompt));
-      audience.drew(options.tokens > 0 ? 1 : 0);
-      if (!goesOn)
-        end(place);
+      return true;
     }
+    return false;
   };
+  if (options.lookahead > 0) {
+    for (Place &place = places[0]; prepare(place);)
+      audience.end(place.number,
+                   growAlone(drawing, *place.text,
+                             [&](size_t tokens) { audience.drew(tokens); }));
+    return;
+  }
   while (true) {
     steps.clear();
     for (size_t i = 0; i < places.size(); ++i) {
-      begin(i);
-      if (places[i].text)
-        steps.push_back({static_cast<int64_t>(i), places[i].text->last()});
+      Place &place = places[i];
+      auto at = static_cast<int64_t>(i);
+      while (!place.text && prepare(place)) {
+        bool goesOn = begin(drawing, *place.text, at);
+        audience.drew(1);
+        if (!goesOn)
+          end(place);
+      }
+      if (place.text)
+        steps.push_back({at, place.text->last()});
     }
     if (steps.empty())
       return;
     source.next(steps, [&](int64_t at, std::span<const float> logits) {
-      if (!places[static_cast<size_t>(at)].text->draw(sampler, chances, logits))
-        end(places[static_cast<size_t>(at)]);
+      Place &place = places[static_cast<size_t>(at)];
+      if (!drawing.draw(*place.text, logits))
+        end(place);
     });
     audience.drew(steps.size());
   }

@@ -44,6 +44,9 @@ struct GenerateOptions {
   /// Of each token its chance and those of so many of the best, as the model
   /// gives them; -1: none.
   int64_t logprobs = -1;
+  /// At most so many tokens are proposed from the text so far (`lookUp`), and
+  /// verified together: faster where it repeats itself, and the same tokens.
+  int64_t lookahead = 0;
   /// Ends it after the token in work, where given.
   const std::atomic<bool> *interrupt = nullptr;
 };
@@ -85,6 +88,8 @@ public:
   bool draw(Sampler &sampler, Chances &chances, std::span<const float> logits);
   /// The newest token.
   int32_t last() const { return history.back(); }
+  /// The prompt, and what has come behind it.
+  std::span<const int32_t> tokens() const { return history; }
   /// What has come of it, once it does not go on.
   Generated finish();
 
@@ -128,7 +133,8 @@ public:
 /// logits have places. The texts of the first prompt have the numbers 0 to
 /// copies - 1, and so on; they begin in this order, and end in any. Text i
 /// draws the numbers of the sequence `options.sequence + i`, whichever others
-/// there are. An empty prompt has numbers, but no texts.
+/// there are. An empty prompt has numbers, but no texts. With
+/// `options.lookahead` there is one text after the other.
 void generateAll(LogitsSource &logits, const Tokenizer &tokenizer,
                  std::span<const std::vector<int32_t>> prompts, int64_t copies,
                  const GenerateOptions &options, TextAudience &audience);

@@ -17,6 +17,14 @@
 
 namespace tfm {
 
+std::span<const float> LogitsSource::extend(int64_t, std::span<const int32_t>) {
+  throw std::logic_error("these logits come one after the other");
+}
+
+void LogitsSource::takeBack(int64_t, int64_t) {
+  throw std::logic_error("nothing has been extended");
+}
+
 std::span<const float> LogitsSource::next(int32_t token) {
   std::span<const float> result;
   Step step{0, token};
@@ -105,18 +113,17 @@ private:
 class CachedSequences : public LogitsSource {
 public:
   CachedSequences(Model &model, int64_t context)
-      : model(model), prefill(model.function(TFM_PREFILL)),
-        prefillLength(Model::input(prefill.function, "length")),
-        prefillRow(Model::findInput(prefill.function, "row")),
-        decode(model.function(TFM_DECODE)), limit(context),
-        chunk(prefill.tokens.shape[1]),
+      : model(model), decode(model.function(TFM_DECODE)), limit(context),
         width(decode.logits.shape[decode.logits.rank - 1]) {
+    for (const char *name : {TFM_PREFILL, TFM_PREFILL_SHORT, TFM_VERIFY})
+      if (const tfm_function *function = model.find(name))
+        chunks.emplace_back(*function);
     if (limit < 1)
       throw std::logic_error("a model with a cache must say its context");
     // Where `prefill` fills no row in particular, the first one is all that can
     // begin anew without the others.
-    windows.resize(prefillRow ? static_cast<size_t>(decode.tokens.shape[0])
-                              : 1);
+    windows.resize(chunks[0].row ? static_cast<size_t>(decode.tokens.shape[0])
+                                 : 1);
     for (std::vector<int32_t> &window : windows)
       window.reserve(static_cast<size_t>(limit) + 1);
   }
@@ -139,20 +146,23 @@ public:
     auto isFull = [&](const Step &step) {
       return static_cast<int64_t>(windows[step.place].size()) == limit;
     };
-    // Rows without a step get a token at position 0, where a full one is
-    // written over: those follow behind.
+    // Rows without a step get a token, too: behind their text, where it does
+    // not count. Of a full one the last position is written over: it is read
+    // anew before it goes on.
     if (!std::ranges::all_of(steps, isFull)) {
-      auto write = [&](const tfm_buffer &buffer, auto valueOf) {
-        PendingWrite<int32_t> write = model.write<int32_t>(buffer);
+      {
+        PendingWrite<int32_t> write = model.write<int32_t>(decode.tokens);
         std::ranges::fill(write.values(), 0);
         for (const Step &step : steps)
-          if (!isFull(step))
-            write.values()[step.place] = valueOf(step);
-      };
-      write(decode.tokens, [](const Step &step) { return step.token; });
-      write(decode.position, [&](const Step &step) {
-        return static_cast<int32_t>(windows[step.place].size());
-      });
+          write.values()[step.place] = step.token;
+      }
+      {
+        PendingWrite<int32_t> write = model.write<int32_t>(decode.position);
+        std::ranges::fill(write.values(), 0);
+        for (size_t place = 0; place < windows.size(); ++place)
+          write.values()[place] = static_cast<int32_t>(
+              std::min(windows[place].size(), static_cast<size_t>(limit) - 1));
+      }
       model.run(decode.function);
     }
     for (const Step &step : steps)
@@ -169,6 +179,32 @@ public:
     }
   }
 
+  void leave(int64_t place) override { windows[place].clear(); }
+
+  int64_t extent(int64_t place) const override {
+    const Chunk &few = chunks.back();
+    // Only `verify` has the logits after all of its tokens.
+    return few.length
+               ? 0
+               : std::min(few.size,
+                          limit - static_cast<int64_t>(windows[place].size()));
+  }
+
+  std::span<const float> extend(int64_t place,
+                                std::span<const int32_t> tokens) override {
+    std::vector<int32_t> &window = windows[place];
+    const Chunk &few = chunks.back();
+    run(few, place, window.size(), tokens);
+    window.insert(window.end(), tokens.begin(), tokens.end());
+    return model
+        .read<float>(few.logits, 0, tokens.size() * static_cast<size_t>(width))
+        .values();
+  }
+
+  void takeBack(int64_t place, int64_t tokens) override {
+    windows[place].resize(windows[place].size() - static_cast<size_t>(tokens));
+  }
+
 private:
   /// A function that works on the cache.
   struct Cached {
@@ -182,24 +218,64 @@ private:
     const tfm_buffer &logits;
   };
 
+  /// A function that reads a part of a prompt.
+  struct Chunk : Cached {
+    explicit Chunk(const tfm_function &function)
+        : Cached(function), length(Model::findInput(function, "length")),
+          row(Model::findInput(function, "row")), size(tokens.shape[1]) {}
+    /// Null in `verify`, all of whose tokens count.
+    const tfm_buffer *length;
+    /// Null where the cache has one row.
+    const tfm_buffer *row;
+    /// Tokens that it takes.
+    int64_t size;
+  };
+
+  /// What so many tokens are begun to be read with: the longest chunk that they
+  /// fill, else the one that takes the least time for all of them. It depends
+  /// on nothing else, so that neither do the bits.
+  const Chunk &chunkFor(int64_t tokens) const {
+    // Rows of a product in the time that reading the weights takes.
+    constexpr int64_t rowsToRead = 8;
+    auto cost = [&](const Chunk &chunk) {
+      return (tokens + chunk.size - 1) / chunk.size * (chunk.size + rowsToRead);
+    };
+    if (tokens >= chunks[0].size)
+      return chunks[0];
+    return *std::ranges::min_element(chunks, {}, cost);
+  }
+
   std::span<const float> evaluateAll(int64_t place) {
-    const std::vector<int32_t> &window = windows[place];
-    for (int64_t at = 0; at < static_cast<int64_t>(window.size());
-         at += chunk) {
-      int64_t count = std::min(chunk, static_cast<int64_t>(window.size()) - at);
-      {
-        PendingWrite<int32_t> write = model.write<int32_t>(prefill.tokens);
-        std::span<int32_t> tokens = write.values();
-        std::fill(tokens.begin(), tokens.end(), 0);
-        std::copy_n(window.begin() + at, count, tokens.begin());
-      }
-      setFirst(prefill.position, static_cast<int32_t>(at));
-      setFirst(prefillLength, static_cast<int32_t>(count));
-      if (prefillRow)
-        setFirst(*prefillRow, static_cast<int32_t>(place));
-      model.run(prefill.function);
+    std::span<const int32_t> window = windows[static_cast<size_t>(place)];
+    std::span<const float> logits;
+    for (size_t at = 0; at < window.size();) {
+      const Chunk &chunk = chunkFor(static_cast<int64_t>(window.size() - at));
+      size_t count =
+          std::min(static_cast<size_t>(chunk.size), window.size() - at);
+      run(chunk, place, at, window.subspan(at, count));
+      // `verify` has those after all of its tokens.
+      logits =
+          logitsOf(chunk, chunk.length ? 0 : static_cast<int64_t>(count) - 1);
+      at += count;
     }
-    return logitsOf(prefill, 0);
+    return logits;
+  }
+
+  /// Runs a chunk for a place with some tokens from position `at` on.
+  void run(const Chunk &chunk, int64_t place, size_t at,
+           std::span<const int32_t> text) {
+    {
+      PendingWrite<int32_t> write = model.write<int32_t>(chunk.tokens);
+      std::span<int32_t> tokens = write.values();
+      std::fill(std::copy(text.begin(), text.end(), tokens.begin()),
+                tokens.end(), 0);
+    }
+    setFirst(chunk.position, static_cast<int32_t>(at));
+    if (chunk.length)
+      setFirst(*chunk.length, static_cast<int32_t>(text.size()));
+    if (chunk.row)
+      setFirst(*chunk.row, static_cast<int32_t>(place));
+    model.run(chunk.function);
   }
 
   /// The number of the first row, the only one that matters.
@@ -217,13 +293,10 @@ private:
   }
 
   Model &model;
-  Cached prefill;
-  const tfm_buffer &prefillLength;
-  /// Null where the cache has one row.
-  const tfm_buffer *prefillRow;
   Cached decode;
+  /// What reads prompts, the longest first.
+  std::vector<Chunk> chunks;
   int64_t limit;
-  int64_t chunk;
   int64_t width;
   /// What is in the cache of each place.
   std::vector<std::vector<int32_t>> windows;

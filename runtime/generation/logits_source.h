@@ -47,6 +47,21 @@ public:
   /// which others there are.
   virtual void next(std::span<const Step> steps, const Take &take) = 0;
 
+  /// The text at a place has ended: a place without one costs the least.
+  virtual void leave(int64_t place) { (void)place; }
+
+  /// How many tokens `extend` takes now at once of the text at a place; 0 where
+  /// it has to grow by one at a time.
+  virtual int64_t extent(int64_t place) const {
+    (void)place;
+    return 0;
+  }
+  /// Some more tokens of one text; the logits [tokens, vocabulary] after each.
+  virtual std::span<const float> extend(int64_t place,
+                                        std::span<const int32_t> tokens);
+  /// Takes back the newest tokens of a text that `extend` was given.
+  virtual void takeBack(int64_t place, int64_t tokens);
+
   /// The same for who has one text alone, at place 0.
   std::span<const float> start(std::span<const int32_t> prompt) {
     return start(0, prompt);

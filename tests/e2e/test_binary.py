@@ -350,10 +350,10 @@ class BadInput(Folder):
 class CProgram(Folder):
     """The object file and the shared library, used by a program in C."""
 
-    def programs(self):
+    def programs(self, *defines):
         objects = [("obj", "model.o"), ("shared", "model.so")]
         for kind, name in objects:
-            self.build(name, "--emit", kind, *self.DEFINES, source="c.tfm")
+            self.build(name, "--emit", kind, *self.DEFINES, *defines, source="c.tfm")
             program = self.folder / f"main-{kind}"
             result = run(CC, "-std=c11", "-D_GNU_SOURCE", "-O1", "-Wall", "-Wextra", "-Werror",
                          "-I", ROOT, HERE / "c_api" / "main.c", self.folder / name, "-o", program,
@@ -409,15 +409,17 @@ class CProgram(Folder):
                 self.assertIn(letters, text)
 
     # `//   in  hyper      f32 [4]     update, train: what it holds`
-    LISTED = re.compile(r"^//   (in|out) +(\w+) +(f32|i32|u8) \[[^]]*\] +([\w, ]+):", re.MULTILINE)
+    LISTED = re.compile(r"^//   (in|out) +(\w+) +(f32|i32|u8) \[[^]]*\] +([\w, ]+(?:\n// +[\w, ]+)*):",
+                        re.MULTILINE)
 
     def test_the_header_lists_inputs_and_outputs(self):
         self.binary  # writes the model
         header = (ROOT / "runtime" / "tfm_model.h").read_text()
         documented = {(function, direction, name, dtype)
                       for direction, name, dtype, functions in self.LISTED.findall(header)
-                      for function in functions.split(", ")}
-        for program in self.programs():
+                      for function in re.split(r",(?: |\n// +)", functions)}
+        # Texts long enough for chunks of all lengths, and several of them.
+        for program in self.programs("-D", "context=64", "-D", "generate.batch=2"):
             lines = [line.split() for line in self.ok(program, "buffers").stdout.splitlines()]
             self.assertEqual(documented, {tuple(line[:4]) for line in lines})
             # As it says, a call leaves other bytes in its inputs.

@@ -330,6 +330,81 @@ class LayerNormByHand(Folder):
         self.assertEqual([round(x, 4) for x in found[:10]], self.PRINTED)
 
 
+class ManyTexts(Folder):
+    """Texts that grow together, and proposals from the text so far: the same tokens."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.source = FIXTURES / "gpt2_tiny"
+        cls.one = cls.build(cls.source / "model.tfm")
+        cls.one = cls.one.rename(cls.folder / "one")
+        cls.three = cls.build(cls.source / "model.tfm", "-D", "generate.batch=3")
+        state, cls.prompts = 7, []
+        for length in (1, 20, 5, 12, 2, 25, 9):
+            ids = []
+            for _ in range(length):
+                state = state * 1103515245 + 12345 & 0x7fffffff
+                ids.append(state // 65536 % 101)
+            cls.prompts.append(" ".join(map(str, ids)))
+
+    def texts(self, program, prompts, *options, tokens=20):
+        (self.folder / "prompts.txt").write_text("\n".join(prompts) + "\n")
+        lines = self.ok(program, "generate", "--weights", self.source, "--prompts", "prompts.txt",
+                        "--tokens", tokens, "--json", *options).splitlines()
+        texts = [json.loads(line) for line in lines]
+        return {text["index"]: text["ids"] for text in texts}
+
+    def test_a_text_does_not_depend_on_its_neighbours(self):
+        info = self.ok(self.three, "info")
+        self.assertIn("3 texts together, prompts in chunks of ", info)
+        self.assertIn("1 text, prompts in chunks of ", self.ok(self.one, "info"))
+        # Some end early, and others take their places.
+        seeded = ["--seed", "5", "--temperature", "1.5", "--stop", "9 "]
+        together = self.texts(self.three, self.prompts, "--count", "2", *seeded)
+        self.assertEqual(sorted(together), list(range(14)))
+        self.assertNotEqual(together[0], together[1])
+        for kept in (1, 4):
+            others = [prompt if i == kept else self.prompts[-1 - i] + " 3"
+                      for i, prompt in enumerate(self.prompts)]
+            again = self.texts(self.three, others, "--count", "2", *seeded)
+            self.assertEqual([again[2 * kept], again[2 * kept + 1]],
+                             [together[2 * kept], together[2 * kept + 1]])
+        # The first text of the file, alone.
+        alone = json.loads(self.ok(self.three, "generate", "--weights", self.source, "--prompt",
+                                   self.prompts[0], "--tokens", "20", "--json", *seeded))
+        self.assertEqual(alone["ids"], together[0])
+        # Other builds agree to rounding; the best tokens of this model are clear.
+        self.assertEqual(self.texts(self.three, self.prompts, "--greedy"),
+                         self.texts(self.one, self.prompts, "--greedy"))
+
+    def test_output_keeps_the_order_of_the_prompts(self):
+        prompts = self.prompts[:2] + [""] + self.prompts[2:] + ["101"]
+        (self.folder / "wrong.txt").write_text("\n".join(prompts))
+        options = ["generate", "--weights", self.source, "--prompts", "wrong.txt", "--greedy",
+                   "--tokens", "4", "--stop", " 7"]
+        result = run(self.three, *options, cwd=self.folder)
+        self.assertEqual(result.returncode, INPUT_ERROR)
+        self.assertIn("error: wrong.txt:3: this line is empty", result.stderr)
+        self.assertIn("error: wrong.txt:9: ", result.stderr)
+        self.assertIn("7 texts, ", result.stderr)
+        self.assertEqual(result.stderr.count("; ended "), 7)
+        texts = result.stdout.split("---\n")
+        self.assertEqual(len(texts), 7)
+        for prompt, text in zip(self.prompts, texts, strict=True):
+            self.assertTrue(text.startswith(prompt + " "), text)
+        self.assertEqual(run(self.one, *options, cwd=self.folder).stdout, result.stdout)
+
+    def test_looking_ahead_gives_the_same_text(self):
+        for program in (self.one, self.three):
+            for options in (["--greedy"], ["--seed", "3", "--temperature", "0.3"],
+                            ["--seed", "4", "--top-k", "5", "--overflow", "stop"]):
+                plain = self.texts(program, self.prompts, *options, tokens=70)
+                for most in ("1", "7", "50"):
+                    ahead = self.texts(program, self.prompts, "--lookahead", most, *options, tokens=70)
+                    self.assertEqual(ahead, plain)
+
+
 class LlamaFolder(Fixture, Folder):
     NAME = "llama_tiny"
     IDS = ("--ids",)

@@ -71,7 +71,8 @@ class Report(Page):
     def test_phases_fit_the_arena(self):
         memory = self.report(MODELS / "shakespeare.tfm")["memory"]
         self.assertEqual([phase["name"] for phase in memory["phases"]],
-                         ["train", "update", "evaluate", "forward", "prefill", "decode"])
+                         ["train", "update", "evaluate", "forward", "prefill", "prefill_short",
+                          "verify", "decode"])
         most = 0
         for phase in memory["phases"]:
             self.assertGreaterEqual(phase["activations"], max(phase["live"]))

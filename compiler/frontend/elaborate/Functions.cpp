@@ -28,6 +28,9 @@ bool Functions::emitAll() {
   std::vector<FunctionRequest> requests = options.functions;
   if (requests.empty()) {
     requests.push_back({FunctionRequest::Forward, 0, 0, ""});
+    if (recipe.generateBatch > 1)
+      requests.push_back({FunctionRequest::Forward, recipe.generateBatch, 0,
+                          nameOf(ProgramKind::ForwardBatch).str()});
     if (recipe.train.present)
       requests.push_back({FunctionRequest::Loss, 0, 0, ""});
   }

@@ -89,6 +89,8 @@ public:
   /// The recipe as docs/design.md has it.
   llvm::json::Object recipe;
   Training train;
+  /// How many texts are generated together.
+  int64_t generateBatch = recipe::integer("generate.batch");
   /// How many tokens the recipe's tokenizer has, if it is known.
   std::optional<int64_t> tokenizerSize() const {
     const llvm::json::Object *found = recipe.getObject("tokenizer");

@@ -433,6 +433,8 @@ json::Value RecipeBuilder::generateBlock(const Block *block) {
   }
   out["stop"] = std::move(stops);
   out["weights"] = word(form, "weights");
+  e.generateBatch = integer(form, "batch");
+  out["batch"] = e.generateBatch;
   out["context"] = context;
   finish(form, "generate");
   return std::move(out);

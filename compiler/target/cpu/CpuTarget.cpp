@@ -53,6 +53,11 @@ public:
       passes.addPass(cpu::createQuantiseActivationsPass());
   }
 
+  PromptChunks promptChunks() const override {
+    // A product of 256 rows packs each panel of weights for 18 or more tiles;
+    // one of 8 waits for memory on every machine.
+    return {.longest = 256, .shorter = 32, .few = 8};
+  }
   int64_t chunksOf(int64_t rows) const override { return rows >= 128 ? 16 : 1; }
 
   /// Two units for multiply-adds at 2.5 GHz, of which kernels reach 60%, and

@@ -122,6 +122,14 @@ private:
          llvm::zip_equal(view.getLayers(), view.getSteps()))
       at = b.CreateGEP(b.getInt8Ty(), at,
                        b.CreateMul(layers.lookup(layer), b.getInt64(step)));
+    // A thread that comes here late, when others have written over the number,
+    // gets no piece of this step.
+    if (mlir::Value row = view.getRow())
+      at = b.CreateGEP(
+          b.getInt8Ty(), at,
+          b.CreateMul(
+              b.CreateSExt(b.CreateLoad(b.getInt32Ty(), pointer(row)), i64),
+              b.getInt64(static_cast<int64_t>(*view.getRowStep()))));
     return at;
   }
 

@@ -114,7 +114,7 @@ static MemoryPhase phaseOf(sched::ProgramOp program,
   phase.usesGradients =
       kind == ProgramKind::Train || kind == ProgramKind::Update;
   phase.usesOptimizer = kind == ProgramKind::Update;
-  phase.usesCache = kind == ProgramKind::Prefill || kind == ProgramKind::Decode;
+  phase.usesCache = kind && llvm::is_contained(cachedPrograms(), *kind);
   int64_t start =
       total(module, "sched.arena") - total(module, "sched.activations");
   forEachActivation(
@@ -137,6 +137,14 @@ static MemoryPhase phaseOf(sched::ProgramOp program,
                     });
   phase.liveTypes = sorted(byType);
   return phase;
+}
+
+/// The shape of the tokens that a program takes.
+static llvm::ArrayRef<int64_t> tokensOf(sched::ProgramOp program) {
+  for (auto input : program.getBlock()->getOps<sched::InputOp>())
+    if (input.getName() == "tokens")
+      return input.getView().getType().getShape();
+  llvm_unreachable("what works on a cache takes tokens");
 }
 
 /// The activations of @train that forward leaves to backward: alive when the
@@ -260,6 +268,13 @@ MemoryReport tfm::planModelMemory(mlir::ModuleOp module,
     if (auto program = module.lookupSymbol<sched::ProgramOp>(nameOf(kind));
         program && kind != ProgramKind::Refresh)
       memory.phases.push_back(phaseOf(program, types));
+  for (ProgramKind kind : cachedPrograms())
+    if (auto program = module.lookupSymbol<sched::ProgramOp>(nameOf(kind))) {
+      if (kind == ProgramKind::Decode)
+        memory.texts = tokensOf(program)[0];
+      else
+        memory.chunks.push_back(tokensOf(program)[1]);
+    }
   // What generation keeps counts with what it computes.
   int64_t activations = total(module, "sched.activations");
   memory.activations = activations + memory.cache;

@@ -44,6 +44,10 @@ sched.program @program {
   ^bb0(%i: index):
     // CHECK: %[[W:.*]] = sched.view %[[P]] at 0 layers(%[[I]]) by [128] : memref<256xi8> to memref<4x8xf32, strided<[8, 1]>>
     %w = sched.view %p at 0 layers(%i) by [128] : memref<256xi8> to memref<4x8xf32, strided<[8, 1]>>
+    // CHECK: %[[ROW:.*]] = sched.view %{{.*}} at 4 : memref<16xi8> to memref<1xi32, strided<[1]>>
+    %row = sched.view %rng at 4 : memref<16xi8> to memref<1xi32, strided<[1]>>
+    // CHECK: sched.view %[[P]] at 0 layers(%[[I]]) by [32] row(%[[ROW]] : memref<1xi32, strided<[1]>>) by 64 : memref<256xi8> to memref<8xf32, strided<[1]>>
+    %of = sched.view %p at 0 layers(%i) by [32] row(%row : memref<1xi32, strided<[1]>>) by 64 : memref<256xi8> to memref<8xf32, strided<[1]>>
     // CHECK: sched.fill 0.000000e+00 : f32, %[[V]] : memref<4x8xf32, strided<[8, 1]>>
     sched.fill 0.0 : f32, %v : memref<4x8xf32, strided<[8, 1]>>
     // CHECK: sched.copy %[[W]], %[[V]] : memref<4x8xf32, strided<[8, 1]>> to memref<4x8xf32, strided<[8, 1]>>

@@ -276,6 +276,41 @@ func.func @decode(%c: tensor<2x4x64x16xf32> {tfm.region = "cache.0"}, %k: tensor
 
 // -----
 
+// A function that works on one text of a cache of several finds it by the number
+// that the caller writes.
+// CHECK: %[[C:.*]] = sched.buffer cache "cache.0" : memref<49152xi8>
+// CHECK-LABEL: sched.program @prefill
+// CHECK: %[[ROW:.*]] = sched.view %prefill.row
+// CHECK: sched.input "row" %[[ROW]]
+// CHECK: sched.view %[[C]] at 0 layers(%{{.*}}) by [24576] row(%[[ROW]] : memref<1xi32, strided<[1]>>) by 8192
+// CHECK-SAME: to memref<1x2x64x16xf32, strided<[2048, 1024, 16, 1]>>
+// CHECK-NOT: sched.copy
+// CHECK-LABEL: sched.program @decode
+// CHECK: sched.view %[[C]] at 0 layers(%{{.*}}) by [24576] : memref<49152xi8> to memref<3x2x64x16xf32, strided<[2048, 1024, 16, 1]>>
+// CHECK-NOT: sched.copy
+func.func @prefill(%at: tensor<1xi32>, %row: tensor<1xi32> {tfm.name = "row", tfm.row}, %c: tensor<2x1x2x64x16xf32> {tfm.region = "cache.0"},
+    %k: tensor<1x2x4x16xf32>) -> (tensor<2x1x2x64x16xf32> {tfm.region = "cache.0"}) {
+  %y = tfm.repeat 2 carried() stacked(%c : tensor<2x1x2x64x16xf32>) shared(%k, %at : tensor<1x2x4x16xf32>, tensor<1xi32>)
+      -> (tensor<2x1x2x64x16xf32>) {
+  ^bb0(%i: index, %layer: tensor<1x2x64x16xf32>, %new: tensor<1x2x4x16xf32>, %start: tensor<1xi32>):
+    %u = tfm.cache_update %layer, %new, %start : tensor<1x2x64x16xf32>, tensor<1x2x4x16xf32>, tensor<1xi32>
+    tfm.yield %u : tensor<1x2x64x16xf32>
+  }
+  return %y : tensor<2x1x2x64x16xf32>
+}
+func.func @decode(%at: tensor<3xi32>, %c: tensor<2x3x2x64x16xf32> {tfm.region = "cache.0"},
+    %k: tensor<3x2x1x16xf32>) -> (tensor<2x3x2x64x16xf32> {tfm.region = "cache.0"}) {
+  %y = tfm.repeat 2 carried() stacked(%c : tensor<2x3x2x64x16xf32>) shared(%k, %at : tensor<3x2x1x16xf32>, tensor<3xi32>)
+      -> (tensor<2x3x2x64x16xf32>) {
+  ^bb0(%i: index, %layer: tensor<3x2x64x16xf32>, %new: tensor<3x2x1x16xf32>, %start: tensor<3xi32>):
+    %u = tfm.cache_update %layer, %new, %start : tensor<3x2x64x16xf32>, tensor<3x2x1x16xf32>, tensor<3xi32>
+    tfm.yield %u : tensor<3x2x64x16xf32>
+  }
+  return %y : tensor<2x3x2x64x16xf32>
+}
+
+// -----
+
 // Constants lie in the module, equal ones once.
 // CHECK-COUNT-1: sched.buffer constant "constant0" value dense<{{.*}}> : tensor<2x2xf32> : memref<16xi8>
 // CHECK-NOT: sched.buffer constant

@@ -130,3 +130,21 @@ module {
     %a = sched.buffer activation "unused" : memref<64xi8>
   }
 }
+
+// -----
+
+// The number of a row is read again in every step that works on it.
+// CHECK: sched.buffer activation "row" at {{.*}} live [0, 2]
+%cache = sched.buffer cache "c" : memref<64xi8>
+sched.program @rows {
+  %row = sched.buffer activation "row" : memref<4xi8>
+  %y = sched.buffer activation "y" : memref<16xi8>
+  %r = sched.view %row at 0 : memref<4xi8> to memref<1xi32, strided<[1]>>
+  sched.input "row" %r : memref<1xi32, strided<[1]>>
+  %v = sched.view %cache at 0 row(%r : memref<1xi32, strided<[1]>>) by 16 : memref<64xi8> to memref<4xf32, strided<[1]>>
+  %w = sched.view %y at 0 : memref<16xi8> to memref<4xf32, strided<[1]>>
+  sched.fill 1.0 : f32, %w : memref<4xf32, strided<[1]>>
+  sched.fill 0.0 : f32, %v : memref<4xf32, strided<[1]>>
+  sched.copy %w, %v : memref<4xf32, strided<[1]>> to memref<4xf32, strided<[1]>>
+  sched.fill 1.0 : f32, %w : memref<4xf32, strided<[1]>>
+}

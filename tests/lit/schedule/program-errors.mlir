@@ -274,6 +274,25 @@ sched.program @f {
 
 // -----
 
+sched.program @f {
+  %x = sched.buffer activation "x" : memref<128xi8>
+  %n = sched.buffer activation "n" : memref<4xi8>
+  %r = sched.view %n at 0 : memref<4xi8> to memref<1xi32, strided<[1]>>
+  // expected-error @+1 {{has rows of no bytes}}
+  %v = sched.view %x at 0 row(%r : memref<1xi32, strided<[1]>>) by 0 : memref<128xi8> to memref<4xf32, strided<[1]>>
+}
+
+// -----
+
+sched.program @f {
+  %x = sched.buffer activation "x" : memref<128xi8>
+  %r = sched.view %x at 0 : memref<128xi8> to memref<2xi32, strided<[1]>>
+  // expected-error @+1 {{has a row that is not one i32}}
+  %v = sched.view %x at 0 row(%r : memref<2xi32, strided<[1]>>) by 32 : memref<128xi8> to memref<4xf32, strided<[1]>>
+}
+
+// -----
+
 // A program is steps on views of its own, and what they need.
 // expected-error @+1 {{holds tfm.constant, which is no part of a program}}
 sched.program @f {

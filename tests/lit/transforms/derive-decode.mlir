@@ -80,3 +80,43 @@ func.func @forward(%tokens: tensor<1x8xi32> {tfm.name = "tokens"}) -> tensor<1x8
   return %s : tensor<1x8x8xf32>
 }
 tfm.param @"t" : tensor<8x8xf32> {init = {kind = "zeros"}}
+
+// -----
+
+// Of several texts that grow together each has a prompt of its own, and a row
+// of the caches that its function is told.
+// CHECK-LABEL: func.func @forward(
+// CHECK-LABEL: func.func @prefill
+// CHECK-SAME: tensor<1x2xi32> {tfm.name = "tokens"}
+// CHECK-SAME: tensor<1xi32> {tfm.name = "position"}
+// CHECK-SAME: tensor<1xi32> {tfm.name = "length"}
+// CHECK-SAME: tensor<1xi32> {tfm.name = "row", tfm.row}
+// CHECK-SAME: tensor<1x2x8x4xf32> {tfm.region = "cache.0"}
+// CHECK-NOT: @forward_batch
+// CHECK-LABEL: func.func @decode
+// CHECK-SAME: tensor<3x1xi32>
+// CHECK-SAME: tensor<3xi32> {tfm.name = "position"}
+// CHECK-SAME: tensor<3x2x8x4xf32> {tfm.region = "cache.0"}
+func.func @forward(%tokens: tensor<1x8xi32> {tfm.name = "tokens"}) -> tensor<1x8x8xf32> {
+  %table = tfm.get_param @"t" : tensor<8x8xf32>
+  %x = tfm.gather %table, %tokens : tensor<8x8xf32>, tensor<1x8xi32>
+  %r = tfm.reshape %x : tensor<1x8x8xf32> to tensor<1x8x2x4xf32>
+  %q = tfm.transpose %r [0, 2, 1, 3] : tensor<1x8x2x4xf32>
+  %o, %lse = tfm.attention %q, %q, %q {causal, scale = 0.5 : f64}
+      : tensor<1x2x8x4xf32>, tensor<1x2x8x4xf32>, tensor<1x2x8x4xf32>
+  %t = tfm.transpose %o [0, 2, 1, 3] : tensor<1x2x8x4xf32>
+  %y = tfm.reshape %t : tensor<1x8x2x4xf32> to tensor<1x8x8xf32>
+  return %y : tensor<1x8x8xf32>
+}
+func.func @forward_batch(%tokens: tensor<3x8xi32> {tfm.name = "tokens"}) -> tensor<3x8x8xf32> {
+  %table = tfm.get_param @"t" : tensor<8x8xf32>
+  %x = tfm.gather %table, %tokens : tensor<8x8xf32>, tensor<3x8xi32>
+  %r = tfm.reshape %x : tensor<3x8x8xf32> to tensor<3x8x2x4xf32>
+  %q = tfm.transpose %r [0, 2, 1, 3] : tensor<3x8x2x4xf32>
+  %o, %lse = tfm.attention %q, %q, %q {causal, scale = 0.5 : f64}
+      : tensor<3x2x8x4xf32>, tensor<3x2x8x4xf32>, tensor<3x2x8x4xf32>
+  %t = tfm.transpose %o [0, 2, 1, 3] : tensor<3x2x8x4xf32>
+  %y = tfm.reshape %t : tensor<3x8x2x4xf32> to tensor<3x8x8xf32>
+  return %y : tensor<3x8x8xf32>
+}
+tfm.param @"t" : tensor<8x8xf32> {init = {kind = "zeros"}}

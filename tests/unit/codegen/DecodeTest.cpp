@@ -37,14 +37,20 @@ struct Source {
 
 void PrintTo(const Source &source, std::ostream *os) { *os << source.name; }
 
-/// A program whose forward takes `batch` sequences, with its decode derived.
+/// A program whose forward takes `batch` sequences, with its decode derived; or
+/// whose decode takes `texts`, and `prefill` one of them. `verify` takes `few`
+/// tokens, where that is not 0.
 struct Program {
-  explicit Program(const Source &source, int64_t batch = kBatch) {
+  explicit Program(const Source &source, int64_t batch = kBatch,
+                   int64_t texts = 1, int64_t few = 0) {
     SourceManager sources;
     Diagnostics diags(sources);
     FrontendOptions options;
     options.defines = source.defines;
     options.functions.push_back({FunctionRequest::Forward, batch, 0, ""});
+    if (texts > 1)
+      options.functions.push_back(
+          {FunctionRequest::Forward, texts, 0, "forward_batch"});
     if (source.isFile())
       module =
           compileToTfm(context, sources, TFM_FIXTURES "/models/" + source.text,
@@ -57,6 +63,7 @@ struct Program {
       return;
     DeriveDecodePassOptions decode;
     decode.chunk = kChunk;
+    decode.few = few;
     mlir::PassManager passes(&context);
     passes.addPass(createDeriveDecodePass(decode));
     EXPECT_TRUE(succeeded(passes.run(*module)));
@@ -251,6 +258,140 @@ TEST_P(Decode, SlidesAsWholeSequencesDo) {
       scale = std::max(scale, std::abs(value));
     for (size_t v = 0; v < expected.size(); ++v)
       ASSERT_NEAR(got[v], expected[v], 2e-5 * scale) << "after token " << i;
+  }
+}
+
+// Texts come and go at places of their own, and slide; none has an effect on
+// the bits of another, nor has the place.
+TEST_P(Decode, GivesATextTheSameBitsWhateverGrowsBesideIt) {
+  Program program(GetParam(), 1, kBatch);
+  ASSERT_TRUE(program.module &&
+              succeeded(prepare(*program.module, nativeTarget())));
+  CompiledModel compiled(*program.module);
+  CpuDevice device(2);
+  Model model(*compiled.model, device);
+  initialise(model, 5);
+  std::unique_ptr<LogitsSource> source = openLogits(model, 0),
+                                whole = wholeSequence(model, 0);
+  ASSERT_EQ(source->places(), kBatch);
+  auto context = static_cast<size_t>(source->context());
+  std::mt19937 random(7);
+  struct Text {
+    std::vector<int32_t> tokens;
+    size_t prompt;
+    std::vector<std::vector<float>> logits = {}; ///< alone
+    size_t next = 0;
+    auto rest() const { return std::span(tokens).subspan(prompt); }
+  };
+  std::vector<Text> texts;
+  for (size_t prompt : {size_t(1), 2 * kChunk + size_t(1), context + 2}) {
+    std::vector<int32_t> tokens(2 * context);
+    for (int32_t &token : tokens)
+      token = static_cast<int32_t>(random() % 11);
+    texts.push_back({tokens, prompt});
+  }
+  for (Text &text : texts) {
+    auto keep = [&](std::span<const float> logits) {
+      text.logits.emplace_back(logits.begin(), logits.end());
+    };
+    keep(source->start(std::span(text.tokens).first(text.prompt)));
+    for (int32_t token : text.rest())
+      keep(source->next(token));
+    std::span<const float> expected =
+        whole->start(std::span(text.tokens).first(text.prompt));
+    for (size_t i = 0; i < text.logits.size(); ++i) {
+      if (i > 0)
+        expected = whole->next(text.rest()[i - 1]);
+      float scale = 0;
+      for (float value : expected)
+        scale = std::max(scale, std::abs(value));
+      for (size_t v = 0; v < expected.size(); ++v)
+        ASSERT_NEAR(text.logits[i][v], expected[v], 2e-5 * scale)
+            << "after " << i;
+    }
+  }
+  // The second begins after two steps of the first, the third after four.
+  auto expectBits = [&](size_t i, std::span<const float> logits) {
+    ASSERT_TRUE(std::ranges::equal(logits, texts[i].logits[texts[i].next]))
+        << "text " << i << ", token " << texts[i].next;
+  };
+  for (size_t round = 0; round < 4 * context; ++round) {
+    std::vector<LogitsSource::Step> steps;
+    for (size_t i = 0; i < texts.size(); ++i) {
+      Text &text = texts[i];
+      auto place = static_cast<int64_t>(kBatch - 1 - i);
+      if (round == 2 * i) {
+        expectBits(
+            i, source->start(place, std::span(text.tokens).first(text.prompt)));
+        ++text.next;
+      } else if (round > 2 * i && text.next < text.logits.size()) {
+        steps.push_back({place, text.rest()[text.next - 1]});
+      }
+    }
+    source->next(steps, [&](int64_t place, std::span<const float> logits) {
+      auto i = static_cast<size_t>(kBatch - 1 - place);
+      expectBits(i, logits);
+      ++texts[i].next;
+    });
+    ASSERT_FALSE(HasFatalFailure());
+  }
+  for (const Text &text : texts)
+    EXPECT_EQ(text.next, text.logits.size());
+}
+
+// The logits after each of some tokens, of which wrong ones are taken back.
+TEST_P(Decode, VerifiesSeveralTokensAtOnce) {
+  constexpr int64_t few = 4;
+  Program program(GetParam(), 1, kBatch, few);
+  ASSERT_TRUE(program.module &&
+              succeeded(prepare(*program.module, nativeTarget())));
+  CompiledModel compiled(*program.module);
+  CpuDevice device(2);
+  Model model(*compiled.model, device);
+  initialise(model, 5);
+  std::unique_ptr<LogitsSource> source = openLogits(model, 0);
+  auto context = static_cast<size_t>(source->context());
+  std::mt19937 random(7);
+  std::vector<int32_t> tokens(context);
+  for (int32_t &token : tokens)
+    token = static_cast<int32_t>(random() % 11);
+  std::vector<std::vector<float>> expected;
+  auto keep = [&](std::span<const float> logits) {
+    expected.emplace_back(logits.begin(), logits.end());
+  };
+  keep(source->start(std::span(tokens).first(1)));
+  for (size_t i = 1; i < context; ++i)
+    keep(source->next(tokens[i]));
+  auto expectNear = [&](std::span<const float> logits, size_t at) {
+    float scale = 0;
+    for (float value : expected[at])
+      scale = std::max(scale, std::abs(value));
+    for (size_t v = 0; v < expected[at].size(); ++v)
+      ASSERT_NEAR(logits[v], expected[at][v], 2e-5 * scale) << "after " << at;
+  };
+  for (int64_t place = 0; place < kBatch; ++place) {
+    source->start(place, std::span(tokens).first(1));
+    size_t at = 1;
+    while (int64_t extent = source->extent(place)) {
+      ASSERT_EQ(extent, std::min(few, static_cast<int64_t>(context - at)));
+      // Of those that are asked the last one is wrong, but for a single one.
+      auto count = static_cast<size_t>(1 + random() % extent);
+      std::vector<int32_t> asked(tokens.begin() + static_cast<ptrdiff_t>(at),
+                                 tokens.begin() +
+                                     static_cast<ptrdiff_t>(at + count));
+      size_t right = count > 1 ? count - 1 : 1;
+      if (count > 1)
+        asked.back() = (asked.back() + 1) % 11;
+      std::span<const float> logits = source->extend(place, asked);
+      auto width = static_cast<size_t>(source->vocabulary());
+      ASSERT_EQ(logits.size(), count * width);
+      for (size_t i = 0; i < right; ++i)
+        expectNear(logits.subspan(i * width, width), at + i);
+      source->takeBack(place, static_cast<int64_t>(count - right));
+      at += right;
+      ASSERT_FALSE(HasFatalFailure());
+    }
+    EXPECT_EQ(at, context);
   }
 }
 

@@ -231,7 +231,9 @@ TEST(Writers, JsonOfKnownMemory) {
       10,
       9,
       {train},
-      {{"parameters", {{"f32", 1}}}, {"saved", {{"bf16", 2}, {"f32", 1}}}}};
+      {{"parameters", {{"f32", 1}}}, {"saved", {{"bf16", 2}, {"f32", 1}}}},
+      8,
+      {256, 32}};
   std::string json;
   llvm::raw_string_ostream os(json);
   writeJson(report, {}, os);
@@ -256,6 +258,9 @@ TEST(Writers, JsonOfKnownMemory) {
           {"peak", nullptr},
           {"constants", 5},
           {"cache", 7},
+          {"generation",
+           llvm::json::Object{{"batch", 8},
+                              {"chunks", llvm::json::Array{256, 32}}}},
           {"types",
            llvm::json::Object{
                {"parameters", llvm::json::Object{{"f32", 1}}},

@@ -8,6 +8,7 @@
 #include "runtime/generation/generator.h"
 #include "runtime/device/cpu_device.h"
 #include "runtime/error.h"
+#include "runtime/generation/lookahead.h"
 #include "runtime/philox.h"
 #include "runtime/tokenizer/find_tokenizer.h"
 #include "runtime/training/initialise.h"
@@ -257,6 +258,154 @@ TEST(GenerateAll, TextsDoNotDependOnTheirNeighbours) {
     }
     options.sequence = 0;
   }
+}
+
+/// Gives logits that depend on all tokens so far, mostly on the last one: texts
+/// run in circles, and leave them now and then.
+class Wanderer : public LogitsSource {
+public:
+  explicit Wanderer(int64_t limit = 1 << 20) : limit(limit) {}
+  int64_t context() const override { return limit; }
+  int64_t vocabulary() const override { return 256; }
+  std::span<const float> start(int64_t,
+                               std::span<const int32_t> prompt) override {
+    tokens.assign(prompt.begin(), prompt.end());
+    return write(1);
+  }
+  void next(std::span<const Step> steps, const Take &take) override {
+    tokens.push_back(steps[0].token);
+    take(0, write(1));
+  }
+  int64_t extent(int64_t) const override {
+    return std::min<int64_t>(8, limit - static_cast<int64_t>(tokens.size()));
+  }
+  std::span<const float> extend(int64_t,
+                                std::span<const int32_t> more) override {
+    EXPECT_LE(static_cast<int64_t>(more.size()), extent(0));
+    ++extended;
+    tokens.insert(tokens.end(), more.begin(), more.end());
+    kept += more.size();
+    return write(more.size());
+  }
+  void takeBack(int64_t, int64_t count) override {
+    tokens.resize(tokens.size() - static_cast<size_t>(count));
+    kept -= static_cast<size_t>(count);
+  }
+
+  std::vector<int32_t> tokens;
+  /// Calls of `extend`, and tokens of them that were not taken back.
+  size_t extended = 0, kept = 0;
+
+private:
+  std::span<const float> write(size_t count) {
+    logits.assign(count * 256, 0.0f);
+    for (size_t i = 0; i < count; ++i) {
+      size_t length = tokens.size() - count + i + 1;
+      uint32_t sum = 0;
+      for (size_t t = 0; t < length; ++t)
+        sum = sum * 31 + static_cast<uint32_t>(tokens[t]);
+      int32_t last = tokens[length - 1];
+      logits[i * 256 + static_cast<size_t>(97 + (last + 1) % 6)] = 8;
+      logits[i * 256 + static_cast<size_t>(97 + sum % 6)] += 2;
+    }
+    return logits;
+  }
+
+  int64_t limit;
+  std::vector<float> logits;
+};
+
+// Whatever is proposed, and whatever of it is taken back.
+TEST(Generate, LooksAheadToTheSameText) {
+  std::vector<int32_t> prompt = {'a', 'b', 'c'};
+  size_t extended = 0, kept = 0;
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    GenerateOptions options = tokens(150);
+    options.seed = seed;
+    options.sampler.greedy = seed == 0;
+    options.sampler.repeatPenalty = seed % 3 == 1 ? 1.1 : 1.0;
+    options.stopWhenFull = true;
+    options.logprobs = 1;
+    if (seed % 2)
+      options.stop = {"fab", "dee"};
+    auto write = [&](Wanderer &source) {
+      return generate(source, *makeBytesTokenizer(), prompt, options,
+                      [](std::string_view) {});
+    };
+    Wanderer plain(seed < 10 ? 1 << 20 : 90);
+    Generated expected = write(plain);
+    for (int64_t most : {1, 3, 7, 100}) {
+      options.lookahead = most;
+      Wanderer source(seed < 10 ? 1 << 20 : 90);
+      Generated found = write(source);
+      EXPECT_EQ(found.text, expected.text);
+      EXPECT_EQ(found.ids, expected.ids);
+      EXPECT_EQ(found.ended, expected.ended);
+      EXPECT_EQ(found.chances, expected.chances);
+      extended += source.extended;
+      kept += source.kept;
+    }
+  }
+  // Some proposals were right.
+  EXPECT_GT(kept, extended);
+}
+
+TEST(LookUp, FindsTheLongestAndThenTheLastPart) {
+  auto found = [](const std::string &text, size_t most) {
+    std::vector<int32_t> tokens(text.begin(), text.end());
+    std::vector<int32_t> next;
+    lookUp(tokens, most, next);
+    return std::string(next.begin(), next.end());
+  };
+  EXPECT_EQ(found("", 5), "");
+  EXPECT_EQ(found("abc", 5), "");
+  // Two tokens may be equal by chance.
+  EXPECT_EQ(found("abXYZab", 5), "");
+  EXPECT_EQ(found("abcXYZabc", 2), "XY");
+  EXPECT_EQ(found("abcXYZabc", 9), "XYZabcXYZ");
+  EXPECT_EQ(found("abcX.abcY.abc", 1), "Y");
+  EXPECT_EQ(found("zabcX.abcY.zabc", 1), "X");
+  // A part may overlap the end: the text goes round in a circle.
+  EXPECT_EQ(found("aaaa", 5), "aaaaa");
+  EXPECT_EQ(found("abababa", 7), "bababab");
+}
+
+TEST(LookaheadAccount, RestsWhereLookingAheadDoesNotPay) {
+  LookaheadAccount account;
+  // Nothing is known of the time of a token.
+  EXPECT_FALSE(account.wants());
+  account.plain(1.0);
+  EXPECT_TRUE(account.wants());
+  // As long as it pays.
+  for (int i = 0; i < 10; ++i) {
+    account.ahead(1.5, 3);
+    EXPECT_TRUE(account.wants());
+  }
+  // Every proposal wrong: of 3000 tokens it costs less than one in a hundred.
+  double time = 0;
+  int tries = 0, longest = 0, since = 0;
+  for (int token = 0; token < 3000; ++token) {
+    ++since;
+    if (account.wants()) {
+      account.ahead(2.0, 1);
+      time += 2.0;
+      longest = std::max(longest, since);
+      since = 0;
+      ++tries;
+    } else {
+      account.plain(1.0);
+      time += 1.0;
+    }
+  }
+  EXPECT_LT(time, 3030);
+  // It does not give up.
+  EXPECT_GT(tries, 10);
+  EXPECT_LE(longest, 513);
+  // A single one that pays ends the long rests.
+  while (!account.wants())
+    account.plain(1.0);
+  account.ahead(1.0, 5);
+  EXPECT_TRUE(account.wants());
 }
 
 TEST(Generate, SeedsAndSequencesDiffer) {
