@@ -232,6 +232,7 @@ void readGenerate(const json &object, GenerateSpec &generate) {
   read(object, key("generate.overflow"), generate.overflow);
   read(object, key("generate.stop"), generate.stop);
   read(object, key("generate.weights"), generate.weights);
+  read(object, key("generate.cache"), generate.cache);
   read(object, key("generate.batch"), generate.batch);
   read(object, key("generate.context"), generate.context);
   read(object, key("generate.whole_sequence"), generate.wholeSequence);

@@ -128,6 +128,7 @@ struct GenerateSpec {
   std::string overflow{recipe::text("generate.overflow")};
   std::vector<std::string> stop;
   std::string weights{recipe::text("generate.weights")};
+  std::string cache{recipe::text("generate.cache")};
   int64_t batch = recipe::integer("generate.batch");
   int64_t context = recipe::integer("generate.context");
   /// What prevents generation with a cache: "gpt.tfm:27: ..."; empty: nothing.

@@ -572,6 +572,12 @@ inline constexpr Field fields[] = {
      .help = "how weights are stored; narrower ones are for generation and "
              "evaluation only",
      .words = "f32 bf16 int8"},
+    {.path = "generate.cache",
+     .type = Type::Word,
+     .fallback = "f32",
+     .help = "how keys and values of earlier tokens are stored; where the build "
+             "computes in bf16, always in that",
+     .words = "f32 bf16"},
     {.path = "generate.batch",
      .type = Type::Integer,
      .fallback = 1,

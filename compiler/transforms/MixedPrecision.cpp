@@ -71,10 +71,25 @@ public:
         f32(Float32Type::get(context)), hasCopies(hasCopies) {}
 
   void run(func::FuncOp function) {
+    narrowOps(function, [](Operation *) { return true; });
+    SmallVector<RepeatOp> repeats;
+    function.walk([&](RepeatOp repeat) { repeats.push_back(repeat); });
+    for (RepeatOp repeat : repeats)
+      narrowSaved(repeat);
+  }
+
+  /// What goes to the caches of generation, and what meets it.
+  void runOnAttention(func::FuncOp function) {
+    narrowOps(function, llvm::IsaPred<AttentionOp>);
+  }
+
+private:
+  void narrowOps(func::FuncOp function,
+                 llvm::function_ref<bool(Operation *)> chosen) {
     SmallVector<Operation *> ops;
     function.walk([&](Operation *op) {
       if (Stored stored = storedNarrow(op);
-          !stored.operands.empty() || !stored.results.empty())
+          chosen(op) && (!stored.operands.empty() || !stored.results.empty()))
         ops.push_back(op);
     });
     for (Operation *op : ops) {
@@ -84,13 +99,8 @@ public:
       for (Value result : stored.results)
         narrowResult(result);
     }
-    SmallVector<RepeatOp> repeats;
-    function.walk([&](RepeatOp repeat) { repeats.push_back(repeat); });
-    for (RepeatOp repeat : repeats)
-      narrowSaved(repeat);
   }
 
-private:
   RankedTensorType narrowType(Value value) const {
     return tensorType(value).clone(bf16);
   }
@@ -325,10 +335,17 @@ struct MixedPrecisionPass
     FailureOr<FloatType> precision = precisionOf(module);
     FailureOr<Type> weights = weightsOfGeneration(module);
     FailureOr<std::optional<Optimizer>> optimizer = Optimizer::read(module);
-    if (failed(precision) || failed(weights) || failed(optimizer))
+    FailureOr<FloatType> cache = cacheOfGeneration(module);
+    if (failed(precision) || failed(weights) || failed(optimizer) ||
+        failed(cache))
       return signalPassFailure();
-    if (!precision->isBF16())
+    if (!precision->isBF16()) {
+      for (ProgramKind kind : {ProgramKind::Forward, ProgramKind::ForwardBatch})
+        if (auto forward = findProgram(module, kind);
+            forward && cache->isBF16())
+          Narrower(&getContext(), /*hasCopies=*/false).runOnAttention(forward);
       return;
+    }
     // Weights that only generation reads are stored once, in their own type.
     bool hasCopies = weights->isF32();
     for (auto function : module.getOps<func::FuncOp>())

@@ -168,6 +168,12 @@ FailureOr<int64_t> tfm::microSteps(ModuleOp module) {
   return steps;
 }
 
+/// Of `bf16` and `f32`.
+static FloatType floatNamed(StringRef word, Builder &builder) {
+  return word == "bf16" ? FloatType(builder.getBF16Type())
+                        : FloatType(builder.getF32Type());
+}
+
 FailureOr<FloatType> tfm::trainingPrecision(ModuleOp module) {
   FailureOr<llvm::json::Value> recipe = recipeOf(module);
   if (failed(recipe))
@@ -181,8 +187,7 @@ FailureOr<FloatType> tfm::trainingPrecision(ModuleOp module) {
   keys.read(recipe::field("train.precision"), word);
   if (failed(keys.result()))
     return failure();
-  return word == "bf16" ? FloatType(builder.getBF16Type())
-                        : FloatType(builder.getF32Type());
+  return floatNamed(word, builder);
 }
 
 FailureOr<Type> tfm::weightsOfGeneration(ModuleOp module) {
@@ -203,6 +208,24 @@ FailureOr<Type> tfm::weightsOfGeneration(ModuleOp module) {
   return word == "bf16"   ? Type(builder.getBF16Type())
          : word == "int8" ? Type(builder.getI8Type())
                           : Type(builder.getF32Type());
+}
+
+FailureOr<FloatType> tfm::cacheOfGeneration(ModuleOp module) {
+  FailureOr<llvm::json::Value> recipe = recipeOf(module);
+  if (failed(recipe))
+    return failure();
+  Builder builder(module.getContext());
+  const llvm::json::Object *root = recipe->getAsObject();
+  const llvm::json::Object *generate =
+      root ? root->getObject("generate") : nullptr;
+  if (!generate)
+    return FloatType(builder.getF32Type());
+  StringRef word;
+  Keys keys(module, *generate);
+  keys.read(recipe::field("generate.cache"), word);
+  if (failed(keys.result()))
+    return failure();
+  return floatNamed(word, builder);
 }
 
 FailureOr<FloatType> tfm::precisionOf(ModuleOp module) {

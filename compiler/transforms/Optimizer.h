@@ -59,6 +59,10 @@ mlir::FailureOr<mlir::FloatType> trainingPrecision(mlir::ModuleOp module);
 /// `Optimizer::read`.
 mlir::FailureOr<mlir::Type> weightsOfGeneration(mlir::ModuleOp module);
 
+/// `generate.cache` of the recipe: f32, also where there is no recipe, or bf16.
+/// Fails as `Optimizer::read`.
+mlir::FailureOr<mlir::FloatType> cacheOfGeneration(mlir::ModuleOp module);
+
 /// What products are computed in: bf16 where training is, or weights are stored
 /// in it. Fails as `Optimizer::read`.
 mlir::FailureOr<mlir::FloatType> precisionOf(mlir::ModuleOp module);

@@ -107,6 +107,9 @@ class Weights(unittest.TestCase):
         self.assertEqual(sum(types.values()), memory["parameters"])
         self.assertGreater(types["i8"], 10 * types["f32"])
         self.assertEqual((memory["gradients"], memory["optimizer"]), (0, 0))
+        halved = tfmc("report", MODELS / "shakespeare.tfm", "--memory", "--format", "json", "-D",
+                      "generate.cache=bf16")
+        self.assertEqual(json.loads(halved.stdout)["memory"]["types"]["cache"], {"bf16": memory["cache"] // 2})
         info = json.loads(run(self.builds["int8"], "info", "--json").stdout)
         self.assertEqual((info["precision"], info["weights"]), ("f32", "int8"))
         info = json.loads(run(self.builds["bf16"], "info", "--json").stdout)

@@ -433,6 +433,7 @@ json::Value RecipeBuilder::generateBlock(const Block *block) {
   }
   out["stop"] = std::move(stops);
   out["weights"] = word(form, "weights");
+  out["cache"] = word(form, "cache");
   e.generateBatch = integer(form, "batch");
   out["batch"] = e.generateBatch;
   out["context"] = context;

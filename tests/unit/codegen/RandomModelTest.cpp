@@ -62,7 +62,7 @@ public:
     else if (precision == Precision::Bf16Weights)
       model.text += "generate { weights = bf16 }\n";
     else if (precision == Precision::Int8Weights)
-      model.text += "generate { weights = int8 }\n";
+      model.text += "generate { weights = int8, cache = bf16 }\n";
   }
 
   void run() {
@@ -278,8 +278,7 @@ private:
     double times, share;
   };
   Rounding rounding() const {
-    if (precision == Precision::Bf16 || precision == Precision::Bf16Weights ||
-        quantisesActivations())
+    if (precision != Precision::F32)
       return {-13, 4, 2e-3};
     return {-24, 64, 1e-5};
   }
