@@ -575,8 +575,9 @@ inline constexpr Field fields[] = {
     {.path = "generate.cache",
      .type = Type::Word,
      .fallback = "f32",
-     .help = "how keys and values of earlier tokens are stored; where the build "
-             "computes in bf16, always in that",
+     .help =
+         "how keys and values of earlier tokens are stored; where the build "
+         "computes in bf16, always in that",
      .words = "f32 bf16"},
     {.path = "generate.batch",
      .type = Type::Integer,
