@@ -168,41 +168,21 @@ FailureOr<int64_t> tfm::microSteps(ModuleOp module) {
   return steps;
 }
 
-/// Of `bf16` and `f32`.
-static FloatType floatNamed(StringRef word, Builder &builder) {
-  return word == "bf16" ? FloatType(builder.getBF16Type())
-                        : FloatType(builder.getF32Type());
-}
-
-FailureOr<FloatType> tfm::trainingPrecision(ModuleOp module) {
-  FailureOr<llvm::json::Value> recipe = recipeOf(module);
-  if (failed(recipe))
-    return failure();
-  Builder builder(module.getContext());
-  const llvm::json::Object *train = trainBlock(*recipe);
-  if (!train)
-    return FloatType(builder.getF32Type());
-  StringRef word;
-  Keys keys(module, *train);
-  keys.read(recipe::field("train.precision"), word);
-  if (failed(keys.result()))
-    return failure();
-  return floatNamed(word, builder);
-}
-
-FailureOr<Type> tfm::weightsOfGeneration(ModuleOp module) {
+/// The type that a key of the recipe names; f32 where it has no such block.
+static FailureOr<Type> typeInRecipe(ModuleOp module,
+                                    const recipe::Field &field) {
   FailureOr<llvm::json::Value> recipe = recipeOf(module);
   if (failed(recipe))
     return failure();
   Builder builder(module.getContext());
   const llvm::json::Object *root = recipe->getAsObject();
-  const llvm::json::Object *generate =
-      root ? root->getObject("generate") : nullptr;
-  if (!generate)
+  const llvm::json::Object *block =
+      root ? root->getObject(StringRef(field.parent())) : nullptr;
+  if (!block)
     return Type(builder.getF32Type());
   StringRef word;
-  Keys keys(module, *generate);
-  keys.read(recipe::field("generate.weights"), word);
+  Keys keys(module, *block);
+  keys.read(field, word);
   if (failed(keys.result()))
     return failure();
   return word == "bf16"   ? Type(builder.getBF16Type())
@@ -210,22 +190,24 @@ FailureOr<Type> tfm::weightsOfGeneration(ModuleOp module) {
                           : Type(builder.getF32Type());
 }
 
+static FailureOr<FloatType> floatInRecipe(ModuleOp module,
+                                          const recipe::Field &field) {
+  FailureOr<Type> type = typeInRecipe(module, field);
+  if (failed(type))
+    return failure();
+  return cast<FloatType>(*type);
+}
+
+FailureOr<FloatType> tfm::trainingPrecision(ModuleOp module) {
+  return floatInRecipe(module, recipe::field("train.precision"));
+}
+
+FailureOr<Type> tfm::weightsOfGeneration(ModuleOp module) {
+  return typeInRecipe(module, recipe::field("generate.weights"));
+}
+
 FailureOr<FloatType> tfm::cacheOfGeneration(ModuleOp module) {
-  FailureOr<llvm::json::Value> recipe = recipeOf(module);
-  if (failed(recipe))
-    return failure();
-  Builder builder(module.getContext());
-  const llvm::json::Object *root = recipe->getAsObject();
-  const llvm::json::Object *generate =
-      root ? root->getObject("generate") : nullptr;
-  if (!generate)
-    return FloatType(builder.getF32Type());
-  StringRef word;
-  Keys keys(module, *generate);
-  keys.read(recipe::field("generate.cache"), word);
-  if (failed(keys.result()))
-    return failure();
-  return floatNamed(word, builder);
+  return floatInRecipe(module, recipe::field("generate.cache"));
 }
 
 FailureOr<FloatType> tfm::precisionOf(ModuleOp module) {

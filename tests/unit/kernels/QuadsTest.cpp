@@ -83,10 +83,11 @@ const std::vector<Shape> &shapes() {
   return all;
 }
 
-// With VNNI in i32; elsewhere, and beside floats, as f32.
+// In i32, by VNNI.
 TEST(Quads, SumsOfIntegersAreExact) {
   Kernels kernels;
   if (!kernels.target.int8Quads)
+    // Compiled for others below, but only a processor that has it can run it.
     GTEST_SKIP() << "this processor has no VNNI";
   std::vector<int64_t> scratch;
   Type i8 = kernels.builder.getI8Type(), i32 = kernels.builder.getI32Type();
