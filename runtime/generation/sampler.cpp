@@ -10,6 +10,7 @@
 #include "runtime/error.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -18,9 +19,42 @@
 
 namespace tfm {
 
+namespace {
+
+/// The largest of some values, in lanes of which compilers make vectors; minus
+/// infinity of none.
+template <typename T> T largestOf(std::span<const T> values) {
+  std::array<T, 16> lanes;
+  lanes.fill(-std::numeric_limits<T>::infinity());
+  size_t whole = values.size() / lanes.size() * lanes.size();
+  for (size_t i = 0; i < whole; i += lanes.size())
+    for (size_t lane = 0; lane < lanes.size(); ++lane)
+      lanes[lane] = std::max(lanes[lane], values[i + lane]);
+  for (size_t i = whole; i < values.size(); ++i)
+    lanes[0] = std::max(lanes[0], values[i]);
+  return *std::ranges::max_element(lanes);
+}
+
+/// Where the largest is first.
+template <typename T> int32_t firstLargest(std::span<const T> values) {
+  auto found = std::ranges::find(values, largestOf(values));
+  return found == values.end() ? 0
+                               : static_cast<int32_t>(found - values.begin());
+}
+
+void requireNumbers(std::span<const float> logits) {
+  bool areNumbers = true;
+  for (float value : logits)
+    areNumbers &= value <= std::numeric_limits<float>::max();
+  if (!areNumbers)
+    throw InputError("the model gives logits that are not numbers: the "
+                     "weights are damaged, or training has diverged");
+}
+
+} // namespace
+
 int32_t greedyToken(std::span<const float> logits) {
-  return static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) -
-                              logits.begin());
+  return firstLargest(logits);
 }
 
 Chances::Chances(int64_t vocabulary) : order(static_cast<size_t>(vocabulary)) {}
@@ -30,8 +64,7 @@ void Chances::append(std::span<const float> logits, int32_t token,
   auto logit = [&](int32_t id) {
     return static_cast<double>(logits[static_cast<size_t>(id)]);
   };
-  double highest =
-      static_cast<double>(*std::max_element(logits.begin(), logits.end()));
+  auto highest = static_cast<double>(largestOf(logits));
   double sum = 0;
   for (float value : logits)
     sum += std::exp(static_cast<double>(value) - highest);
@@ -66,12 +99,11 @@ Sampler::Sampler(const SamplerOptions &options, int64_t vocabulary)
 
 int32_t Sampler::sample(std::span<const float> logits,
                         std::span<const int32_t> history, double uniform) {
+  if (isGreedy()) {
+    adjust(logits, history);
+    return firstLargest(std::span<const double>(logit));
+  }
   filter(logits, history);
-  if (isGreedy())
-    return *std::max_element(
-        tokens.begin(), tokens.end(), [&](int32_t a, int32_t b) {
-          return logit[a] != logit[b] ? logit[a] < logit[b] : a > b;
-        });
   double sum = 0;
   for (size_t i = 0; i < tokens.size(); ++i) {
     sum += shares[i];
@@ -81,16 +113,11 @@ int32_t Sampler::sample(std::span<const float> logits,
   return tokens.back(); // the shares add up to a little less than 1
 }
 
-void Sampler::filter(std::span<const float> logits,
-                     std::span<const int32_t> history) {
-  tokens.resize(logits.size());
-  std::iota(tokens.begin(), tokens.end(), 0);
-  for (size_t i = 0; i < logits.size(); ++i) {
-    if (std::isnan(logits[i]) || logits[i] > std::numeric_limits<float>::max())
-      throw InputError("the model gives logits that are not numbers: the "
-                       "weights are damaged, or training has diverged");
-    logit[i] = static_cast<double>(logits[i]);
-  }
+/// Fills `logit`, and returns the highest.
+double Sampler::adjust(std::span<const float> logits,
+                       std::span<const int32_t> history) {
+  requireNumbers(logits);
+  std::ranges::copy(logits, logit.begin());
   for (const auto &[token, bias] : options.bias)
     logit[token] += bias;
   if (options.repeatPenalty != 1.0) {
@@ -104,20 +131,21 @@ void Sampler::filter(std::span<const float> logits,
                                       : logit[token] / options.repeatPenalty;
     }
   }
-  if (std::ranges::all_of(logit, [](double value) {
-        return value == -std::numeric_limits<double>::infinity();
-      }))
+  double highest = largestOf(std::span<const double>(logit));
+  if (highest == -std::numeric_limits<double>::infinity())
     throw InputError(
         "no token is left to choose: --logit-bias forbids all that "
         "the model could say");
-  if (isGreedy())
-    return;
+  return highest;
+}
+
+void Sampler::filter(std::span<const float> logits,
+                     std::span<const int32_t> history) {
+  double highest = adjust(logits, history);
+  keepTopK();
   // From the highest down: no temperature, however low, makes it infinite.
-  double highest = *std::max_element(logit.begin(), logit.end());
-  for (double &value : logit)
-    value = (value - highest) / options.temperature;
-  if (options.topK > 0)
-    keepTopK();
+  for (int32_t token : tokens)
+    logit[token] = (logit[token] - highest) / options.temperature;
   if (options.topP < 1)
     keepTopP();
   if (options.minP > 0)
@@ -149,14 +177,35 @@ template <typename Predicate> void Sampler::keepWhere(Predicate predicate) {
   tokens.resize(count);
 }
 
+/// Fills `tokens`, of all that there are.
 void Sampler::keepTopK() {
-  int64_t k = options.topK;
-  if (k >= static_cast<int64_t>(tokens.size()))
+  auto count = static_cast<size_t>(options.topK);
+  bool keepsAll = options.topK <= 0 || count >= logit.size();
+  double least = -std::numeric_limits<double>::infinity();
+  // So many blocks have a value that is at least the smallest of the largest
+  // ones' largest: few tokens reach that, and only they have to be compared.
+  constexpr size_t block = 64;
+  scratch.clear();
+  for (size_t i = 0; i < logit.size(); i += block)
+    scratch.push_back(largestOf(std::span<const double>(logit).subspan(
+        i, std::min(block, logit.size() - i))));
+  auto atLeast = [&] {
+    auto last = scratch.begin() + static_cast<ptrdiff_t>(count) - 1;
+    std::nth_element(scratch.begin(), last, scratch.end(), std::greater<>());
+    return *last;
+  };
+  if (!keepsAll && count <= scratch.size())
+    least = atLeast();
+  tokens.clear();
+  for (size_t i = 0; i < logit.size(); ++i)
+    if (logit[i] >= least)
+      tokens.push_back(static_cast<int32_t>(i));
+  if (keepsAll)
     return;
-  scratch.assign(logit.begin(), logit.end());
-  std::nth_element(scratch.begin(), scratch.begin() + (k - 1), scratch.end(),
-                   std::greater<>());
-  double least = scratch[static_cast<size_t>(k - 1)];
+  scratch.clear();
+  for (int32_t token : tokens)
+    scratch.push_back(logit[token]);
+  least = atLeast();
   keepWhere([&](size_t i) { return logit[tokens[i]] >= least; });
 }
 

@@ -76,6 +76,8 @@ public:
 
 private:
   bool isGreedy() const { return options.greedy || options.temperature == 0; }
+  double adjust(std::span<const float> logits,
+                std::span<const int32_t> history);
   void normalise();
   void keepTopK();
   void keepTopP();

@@ -97,6 +97,40 @@ TEST(Chances, AreThoseOfTheModel) {
   EXPECT_EQ(found.size(), 11u);
 }
 
+// Of a vocabulary of many blocks, with more equals of the k-th than one.
+TEST(Sampler, TopKOfManyTokens) {
+  for (size_t vocabulary : {1, 63, 64, 65, 1000, 4097}) {
+    std::vector<float> logits(vocabulary);
+    for (size_t i = 0; i < vocabulary; ++i)
+      logits[i] = static_cast<float>(low64(philox(7, Stream::Sample,
+                                                  static_cast<uint32_t>(i), 0,
+                                                  0)) %
+                                     300) /
+                  10;
+    for (size_t k : {1, 2, 40, 64, 900}) {
+      if (k >= vocabulary)
+        continue;
+      std::vector<float> sorted = logits;
+      std::ranges::sort(sorted, std::greater<>());
+      std::vector<int32_t> expected;
+      for (size_t i = 0; i < vocabulary; ++i)
+        if (logits[i] >= sorted[k - 1])
+          expected.push_back(static_cast<int32_t>(i));
+      SamplerOptions options;
+      options.topK = static_cast<int64_t>(k);
+      Sampler sampler(options, static_cast<int64_t>(vocabulary));
+      sampler.filter(logits, {});
+      EXPECT_TRUE(std::ranges::equal(sampler.kept(), expected))
+          << k << " of " << vocabulary;
+    }
+    SamplerOptions greedy;
+    greedy.greedy = true;
+    EXPECT_EQ(Sampler(greedy, static_cast<int64_t>(vocabulary))
+                  .sample(logits, {}, 0.5),
+              std::ranges::max_element(logits) - logits.begin());
+  }
+}
+
 TEST(Sampler, GreedyTakesTheFirstOfEquals) {
   std::vector<float> logits = {1, 3, 3, 2};
   SamplerOptions greedy;
