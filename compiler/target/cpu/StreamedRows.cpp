@@ -53,8 +53,9 @@ DotTile tfm::dotTile(const CpuMachine &target, int64_t rows) {
   auto fits = [&](int64_t rows, int64_t columns) {
     return rows * columns + columns + 1 < target.registers;
   };
-  // Four rows of B at a time hide the latency of a sum's additions.
-  int64_t columns = fits(std::min<int64_t>(rows, 4), 4) ? 4 : 2;
+  // Four rows of B at a time hide the latency of a sum's additions. With two,
+  // more rows of A meet what was loaded of B.
+  int64_t columns = fits(rows, 4) ? 4 : 2;
   int64_t most = 1;
   while (fits(most + 1, columns))
     ++most;
@@ -113,22 +114,28 @@ func::FuncOp tfm::dotRows(KernelBuilder &kb, DotTile tile,
 }
 
 Value tfm::addLanes(KernelBuilder &kb, const StreamedTerms &terms, Value sums) {
-  SmallVector<Value> columns;
-  auto type = cast<VectorType>(terms.zero(kb).getType());
+  SmallVector<Value> vectors;
+  Type type = terms.areQuads() ? kb.vecType.clone(kb.b.getI32Type())
+                               : Type(kb.vecType);
   for (int64_t column = 0; column < kb.lanes; ++column)
-    columns.push_back(kb.loadAs(type, kb.at(sums, column * kb.lanes)));
-  SmallVector<Value> lanes = transpose(kb, columns);
-  if (terms.areQuads())
-    for (Value &lane : lanes)
-      lane = LLVM::BitcastOp::create(kb.b, kb.loc,
-                                     kb.vecType.clone(kb.b.getI32Type()), lane);
-  auto add = [&](Value x, Value y) {
-    return terms.areQuads() ? kb.add(x, y) : kb.addf(x, y);
-  };
-  for (int64_t count = kb.lanes; count > 1; count /= 2)
-    for (int64_t i = 0; i < count / 2; ++i)
-      lanes[i] = add(lanes[2 * i], lanes[2 * i + 1]);
-  return lanes[0];
+    vectors.push_back(
+        kb.loadAs(cast<VectorType>(type), kb.at(sums, column * kb.lanes)));
+  SmallVector<int64_t> even, odd;
+  for (int64_t lane = 0; lane < kb.lanes; ++lane) {
+    even.push_back(2 * lane);
+    odd.push_back(2 * lane + 1);
+  }
+  // A vector of the sums of neighbours in two, half as many from each.
+  while (vectors.size() > 1) {
+    SmallVector<Value> halves;
+    for (size_t i = 0; i < vectors.size(); i += 2) {
+      Value x = kb.shuffle(vectors[i], vectors[i + 1], even),
+            y = kb.shuffle(vectors[i], vectors[i + 1], odd);
+      halves.push_back(terms.areQuads() ? kb.add(x, y) : kb.addf(x, y));
+    }
+    vectors = halves;
+  }
+  return vectors[0];
 }
 
 void tfm::dotProducts(KernelBuilder &kb, const CpuMachine &target,

@@ -42,7 +42,6 @@ sched.program @p {
 // CHECK: call @tfm.rows.4x3
 // CHECK: call @tfm.rows.4x3
 // CHECK-LABEL: func.func @kernel1
-// CHECK: call @tfm.dot.4x4
-// CHECK: call @tfm.dot.4x4
+// CHECK: call @tfm.dot.8x2
 // CHECK-LABEL: func.func @kernel2
 // CHECK: call @tfm.micro.
