@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/schedule/PermanentBuffers.h"
+#include "compiler/schedule/Layouts.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -16,6 +17,29 @@ using sched::BufferKind;
 /// The axis of a cache that counts texts.
 static int64_t rowAxis(RankedTensorType cache) { return cache.getRank() - 4; }
 
+/// Whether attention alone reads a cache, as it is after its update, in repeats,
+/// too: its kernels walk any strides.
+static bool isOfAttention(Value cache) {
+  return llvm::all_of(cache.getUses(), [](OpOperand &use) {
+    if (auto repeat = dyn_cast<RepeatOp>(use.getOwner()))
+      return isOfAttention(
+          repeat.getBlock()->getArgument(1 + use.getOperandNumber()));
+    return isa<CacheUpdateOp>(use.getOwner());
+  });
+}
+
+View PermanentBuffers::CacheLayout::view(RankedTensorType type) const {
+  int64_t texts = rowAxis(type), positions = texts + 2;
+  SmallVector<int64_t> shape(type.getShape());
+  shape[texts] = rows;
+  SmallVector<int64_t> order;
+  if (rows > 1 && isOfAttention) {
+    order.assign(llvm::to_vector(llvm::seq<int64_t>(0, texts)));
+    order.append({positions, texts, texts + 1, texts + 3});
+  }
+  return viewInOrder(type.clone(shape), order);
+}
+
 PermanentBuffers::PermanentBuffers(ModuleOp module,
                                    const std::optional<Optimizer> &optimizer)
     : b(OpBuilder::atBlockBegin(module.getBody())), loc(module.getLoc()) {
@@ -25,8 +49,9 @@ PermanentBuffers::PermanentBuffers(ModuleOp module,
               ArenaRegion::ofArgument(function, argument.getArgNumber());
           region && region->kind == ArenaRegion::Kind::Cache) {
         RankedTensorType type = tensorType(argument);
-        int64_t &rows = cacheRows[region->cache];
-        rows = std::max(rows, type.getDimSize(rowAxis(type)));
+        CacheLayout &layout = layouts[region->cache];
+        layout.rows = std::max(layout.rows, type.getDimSize(rowAxis(type)));
+        layout.isOfAttention &= isOfAttention(argument);
       }
   // Nothing decays where nothing trains: matrices come first there.
   Optimizer matricesDecay;
@@ -115,16 +140,14 @@ View PermanentBuffers::gradient(StringRef name) const {
 
 View PermanentBuffers::cache(int64_t number, RankedTensorType type, Value row) {
   int64_t axis = rowAxis(type), own = type.getDimSize(axis);
-  SmallVector<int64_t> shape(type.getShape());
-  shape[axis] = cacheRows.at(number);
-  View whole = contiguousView(type.clone(shape));
+  View whole = layouts.at(number).view(type);
   Value &buffer = caches[number];
   if (!buffer)
     buffer = add(BufferKind::Cache, ArenaRegion::ofCache(number).name(),
                  whole.numBytes());
   View view = whole.sliced(axis, 0, own);
   view.buffer = buffer;
-  if (row && own < shape[axis]) {
+  if (row && own < whole.shape[axis]) {
     view.row = row;
     view.rowStep = whole.strides[axis] * elementBytes(type.getElementType());
   }

@@ -59,8 +59,17 @@ private:
   /// In bytes, from the start of their region.
   llvm::StringMap<std::pair<ParamOp, int64_t>> offsets;
   llvm::DenseMap<int64_t, mlir::Value> caches;
-  /// How many rows each cache has: those of the function that takes the most.
-  llvm::DenseMap<int64_t, int64_t> cacheRows;
+  /// How a cache lies in memory. Where attention keeps that of several texts,
+  /// positions come before texts: what short texts fill lies together, and
+  /// touches few pages.
+  struct CacheLayout {
+    /// Those of the function that takes the most.
+    int64_t rows = 1;
+    bool isOfAttention = true;
+
+    View view(mlir::RankedTensorType type) const;
+  };
+  llvm::DenseMap<int64_t, CacheLayout> layouts;
   llvm::DenseMap<mlir::Attribute, mlir::Value> constants;
 };
 
