@@ -17,8 +17,8 @@ using sched::BufferKind;
 /// The axis of a cache that counts texts.
 static int64_t rowAxis(RankedTensorType cache) { return cache.getRank() - 4; }
 
-/// Whether attention alone reads a cache, as it is after its update, in repeats,
-/// too: its kernels walk any strides.
+/// Whether attention alone reads a cache, as it is after its update, in
+/// repeats, too: its kernels walk any strides.
 static bool isOfAttention(Value cache) {
   return llvm::all_of(cache.getUses(), [](OpOperand &use) {
     if (auto repeat = dyn_cast<RepeatOp>(use.getOwner()))

@@ -115,8 +115,8 @@ func::FuncOp tfm::dotRows(KernelBuilder &kb, DotTile tile,
 
 Value tfm::addLanes(KernelBuilder &kb, const StreamedTerms &terms, Value sums) {
   SmallVector<Value> vectors;
-  Type type = terms.areQuads() ? kb.vecType.clone(kb.b.getI32Type())
-                               : Type(kb.vecType);
+  Type type =
+      terms.areQuads() ? kb.vecType.clone(kb.b.getI32Type()) : Type(kb.vecType);
   for (int64_t column = 0; column < kb.lanes; ++column)
     vectors.push_back(
         kb.loadAs(cast<VectorType>(type), kb.at(sums, column * kb.lanes)));

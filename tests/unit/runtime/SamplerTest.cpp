@@ -102,11 +102,11 @@ TEST(Sampler, TopKOfManyTokens) {
   for (size_t vocabulary : {1, 63, 64, 65, 1000, 4097}) {
     std::vector<float> logits(vocabulary);
     for (size_t i = 0; i < vocabulary; ++i)
-      logits[i] = static_cast<float>(low64(philox(7, Stream::Sample,
-                                                  static_cast<uint32_t>(i), 0,
-                                                  0)) %
-                                     300) /
-                  10;
+      logits[i] =
+          static_cast<float>(
+              low64(philox(7, Stream::Sample, static_cast<uint32_t>(i), 0, 0)) %
+              300) /
+          10;
     for (size_t k : {1, 2, 40, 64, 900}) {
       if (k >= vocabulary)
         continue;
