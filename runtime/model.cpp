@@ -7,10 +7,10 @@
 
 #include "runtime/model.h"
 
-#include "runtime/device/memory.h"
 #include "runtime/device/variant.h"
 #include "runtime/error.h"
 #include "runtime/float16.h"
+#include "runtime/memory_needed.h"
 #include "runtime/quantise.h"
 #include "runtime/recipe.h"
 
@@ -44,24 +44,6 @@ const tfm_buffer &required(const tfm_buffer *buffer,
   return *buffer;
 }
 
-/// What takes most of a model's memory, and what to build for less.
-std::string memoryAdvice(const tfm_variant &variant) {
-  bool trains = variant.gradients.bytes > 0;
-  uint64_t kept = variant.parameters.bytes + variant.copies.bytes +
-                  variant.gradients.bytes + variant.optimizer.bytes;
-  uint64_t others = std::max(variant.activations.bytes, variant.cache_bytes);
-  if (kept >= others)
-    return trains ? "most of it are parameters, gradients and the optimizer's "
-                    "state, which training needs: a build without the `train` "
-                    "block generates with less"
-                  : "most of it are parameters: build a smaller model";
-  if (trains && variant.activations.bytes >= variant.cache_bytes)
-    return "most of it are activations: build it with a smaller train.batch or "
-           "train.sequence";
-  return "most of it is what generation computes and keeps of a whole context: "
-         "build it with a smaller generate.context";
-}
-
 } // namespace
 
 Model::Model(const tfm_model &descriptor, Device &device)
@@ -71,10 +53,7 @@ Model::Model(const tfm_model &descriptor, Device &device)
     device.allocate(chosen->arena_bytes, chosen->arena_alignment,
                     chosen->scratch_bytes);
   } catch (const std::bad_alloc &) {
-    throw InputError(
-        std::string(descriptor.name) + " needs " +
-        byteText(chosen->arena_bytes) +
-        " of memory, more than there is: " + memoryAdvice(*chosen));
+    refuseArena(descriptor);
   }
   for (int32_t i = 0; i < chosen->constant_count; ++i) {
     const tfm_constant &constant = chosen->constants[i];

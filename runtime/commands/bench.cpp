@@ -10,6 +10,7 @@
 #include "runtime/device/cpu_device.h"
 #include "runtime/device/peak.h"
 #include "runtime/device/variant.h"
+#include "runtime/memory_needed.h"
 #include "runtime/progress.h"
 #include "runtime/tokenizer/find_tokenizer.h"
 #include "runtime/training/initialise.h"
@@ -229,8 +230,11 @@ std::string peaksText(const PeakMeter &peak) {
 
 void bench(const tfm_model &descriptor, const CommonOptions &command) {
   Recipe recipe = parseRecipe(descriptor.recipe ? descriptor.recipe : "");
-  if (recipe.hasTrain)
-    requireMemory(descriptor, recipe.train);
+  requireGenerationMemory(descriptor, recipe);
+  if (chooseVariant(descriptor).gradients.bytes > 0)
+    requireTrainingMemory(descriptor, recipe);
+  else
+    requireArena(descriptor);
   CpuDevice device(threadCount(command, descriptor));
   ThreadPool &pool = device.threads();
   Model model(descriptor, device);

@@ -17,6 +17,7 @@
 #include "runtime/files/run_log.h"
 #include "runtime/files/weights.h"
 #include "runtime/float16.h"
+#include "runtime/memory_needed.h"
 #include "runtime/progress.h"
 #include "runtime/quantise.h"
 #include "runtime/tokenizer/find_tokenizer.h"
@@ -265,7 +266,7 @@ void train(const tfm_model &descriptor, TrainCommand command,
   if (!recipe.hasTrain)
     throw InputError(std::string(descriptor.source) +
                      " has no `train` block: add one and build it again");
-  requireMemory(descriptor, recipe.train);
+  requireTrainingMemory(descriptor, recipe);
   TrainOptions &options = command.options;
   std::string older = options.resume.empty() ? "" : runOfOlder(options.resume);
   bool namesNew = !options.out.empty();

@@ -13,6 +13,7 @@
 #include "runtime/files/atomic_file.h"
 #include "runtime/files/checkpoint.h"
 #include "runtime/files/read_json.h"
+#include "runtime/memory_needed.h"
 #include "runtime/progress.h"
 #include "runtime/tokenizer/find_tokenizer.h"
 #include "runtime/tokenizer/utf8.h"
@@ -233,6 +234,7 @@ void converse(LogitsSource &logits, const Tokenizer &tokenizer,
 
 void generate(const tfm_model &descriptor, const GenerateCommand &command) {
   Recipe recipe = parseRecipe(descriptor.recipe);
+  requireGenerationMemory(descriptor, recipe);
   TokenizerPtr tokenizer =
       findTokenizer(descriptor, recipe,
                     {command.tokenizer, command.weights, command.ids,

@@ -7,7 +7,6 @@
 
 #include "runtime/training/trainer.h"
 
-#include "runtime/device/memory.h"
 #include "runtime/device/variant.h"
 #include "runtime/error.h"
 #include "runtime/files/atomic_file.h"
@@ -38,36 +37,6 @@ std::optional<int32_t> ignoredTarget(const TrainSpec &train,
     throw InputError("the ignored target \"" + *train.ignoreToken +
                      "\" is not one token of the tokenizer");
   return id;
-}
-
-void requireMemory(const tfm_model &model, const TrainSpec &train) {
-  // Tokens and targets of a step stay beside the arena. In floating point, as
-  // there may be more of them than can be counted.
-  double step = 2.0 * sizeof(int32_t) * static_cast<double>(train.accumulate) *
-                static_cast<double>(train.batch) *
-                static_cast<double>(train.sequence);
-  const tfm_variant &variant = chooseVariant(model);
-  double arena = static_cast<double>(variant.arena_bytes);
-  uint64_t limit = memoryLimit();
-  if (arena + step <= static_cast<double>(limit))
-    return;
-  auto text = [](double bytes) {
-    return byteText(static_cast<uint64_t>(std::min(bytes, 1e19)));
-  };
-  double own =
-      static_cast<double>(variant.activations.bytes + variant.cache_bytes);
-  if (arena - own > static_cast<double>(limit))
-    throw InputError(fmt::format(
-        "training {} takes {} of memory, {} of them for parameters, gradients "
-        "and the optimizer's state alone, but there is {}: build a smaller "
-        "model",
-        model.name, text(arena + step), text(arena - own), byteText(limit)));
-  throw InputError(fmt::format(
-      "training {} takes {} of memory (activations {}, tokens of a step {}), "
-      "but there is {}: build it with a smaller train.batch (now {}), "
-      "train.sequence (now {}) or train.accumulate (now {})",
-      model.name, text(arena + step), text(own), text(step), byteText(limit),
-      train.batch, train.sequence, train.accumulate));
 }
 
 Trainer::Trainer(Model &model, const Recipe &recipe, const Dataset &data,

@@ -57,10 +57,6 @@ struct TrainResult {
 std::optional<int32_t> ignoredTarget(const TrainSpec &train,
                                      const Tokenizer &tokenizer);
 
-/// Throws InputError where training takes more memory than there is, with how
-/// much it takes, and what makes that less.
-void requireMemory(const tfm_model &model, const TrainSpec &train);
-
 /// One training run. The steps themselves allocate nothing.
 class Trainer {
 public:

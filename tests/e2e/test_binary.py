@@ -328,6 +328,16 @@ class BadInput(Folder):
                 self.assertIn(define.replace("=", " (now "), result.stderr)
             self.assertFalse((self.folder / "huge-run").exists())
 
+    def test_caches_larger_than_the_memory(self):
+        # Before the weights are looked for, let alone the memory touched.
+        many = self.build("many", "-D", "generate.batch=1000000000")
+        for command in (["generate", "--weights", "none"], ["bench"]):
+            result = run(many, *command, cwd=self.folder)
+            self.assertEqual(result.returncode, INPUT_ERROR, result)
+            self.assertRegex(result.stderr, r"^error: generating with \w+ takes [\d.]+ TiB of memory \(weights "
+                                            r"[\d.]+ \w+, caches [\d.]+ TiB\), but there is [\d.]+ GiB: build it with "
+                                            r"a smaller generate.batch \(now 1000000000\) or generate.context \(now ")
+
     def test_weights_of_another_model(self):
         other = self.build("other", "-D", "width=16")
         self.train("other-run", "--steps", "1", program=other)

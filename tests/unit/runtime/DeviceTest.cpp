@@ -7,8 +7,11 @@
 
 #include "runtime/data/dataset.h"
 #include "runtime/device/cpu_device.h"
+#include "runtime/device/memory.h"
+#include "runtime/error.h"
 #include "runtime/files/checkpoint.h"
 #include "runtime/generation/generator.h"
+#include "runtime/memory_needed.h"
 #include "runtime/tokenizer/tokenizer.h"
 #include "runtime/training/evaluator.h"
 #include "runtime/training/trainer.h"
@@ -231,10 +234,58 @@ TEST(Device, WithoutMemorySaysWhatForItIs) {
        {said(100, 0, 101, 10), said(100, 0, 10, 101), said(100, 100, 10, 401)})
     EXPECT_NE(context.find("a smaller generate.context"), std::string::npos)
         << context;
+  std::string caches = said(100, 0, 10, 101);
+  EXPECT_NE(caches.find("what generation keeps of its texts"),
+            std::string::npos)
+      << caches;
   std::string smaller = said(100, 0, 99, 10);
   EXPECT_NE(smaller.find("most of it are parameters: build a smaller model"),
             std::string::npos)
       << smaller;
+}
+
+// What a command is going to touch is held against the memory that there is, as
+// an arena costs nothing before; the advice names what a build could have less
+// of.
+TEST(Device, WhatGenerationTakesIsAskedForFirst) {
+  ToyModel toy({}, sumsRecipe({}, "", 50));
+  tfm_model model = toy.descriptor();
+  tfm_variant variant = model.variants[0];
+  model.variants = &variant;
+  variant.parameters.bytes = 1 << 20;
+  variant.copies.bytes = 1 << 20;
+  variant.cache_bytes = uint64_t{1} << 60;
+  Recipe recipe;
+  recipe.generate.context = 1024;
+  auto said = [&] {
+    return messageOf<InputError>(
+        [&] { requireGenerationMemory(model, recipe); });
+  };
+  std::string there = byteText(memoryLimit());
+  EXPECT_EQ(said(),
+            "generating with Toy takes 1048576.0 TiB of memory (weights 2.0 "
+            "MiB, caches 1048576.0 TiB), but there is " +
+                there +
+                ": build it with a smaller generate.context (now 1024), or "
+                "with generate.cache = bf16");
+  recipe.generate.batch = 4000;
+  recipe.generate.cache = "bf16";
+  std::string ending = ": build it with a smaller generate.batch (now 4000) or "
+                       "generate.context (now 1024)";
+  EXPECT_TRUE(said().ends_with(there + ending)) << said();
+  recipe.train.precision = "bf16"; // and so is what `f32` stands for
+  recipe.generate.cache = "f32";
+  EXPECT_TRUE(said().ends_with(there + ending)) << said();
+  // Fewer texts do not help where the weights alone are too much.
+  variant.parameters.bytes = uint64_t{1} << 60;
+  EXPECT_TRUE(said().ends_with("build a smaller model, or with fewer bits "
+                               "(generate.weights, now f32)"))
+      << said();
+  variant.parameters.bytes = 1 << 20;
+  variant.cache_bytes = 1 << 20;
+  variant.arena_bytes = uint64_t{1} << 60;
+  EXPECT_EQ(said(), "");
+  EXPECT_NE(messageOf<InputError>([&] { requireArena(model); }), "");
 }
 
 // The form of the processors copies nothing: what is read, and what is to be

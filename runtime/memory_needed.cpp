@@ -1,0 +1,127 @@
+//===- memory_needed.cpp - what a build takes of memory -------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/memory_needed.h"
+
+#include "runtime/device/memory.h"
+#include "runtime/device/variant.h"
+#include "runtime/error.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace tfm {
+
+namespace {
+
+/// What makes the caches of a build smaller.
+std::string smallerCaches(const Recipe &recipe) {
+  const GenerateSpec &generate = recipe.generate;
+  std::string context =
+      fmt::format("generate.context (now {})", generate.context);
+  std::string advice =
+      generate.batch > 1
+          ? fmt::format("a smaller generate.batch (now {}) or {}",
+                        generate.batch, context)
+          : "a smaller " + context;
+  if (generate.cache == "f32" && recipe.precision() == "f32")
+    advice += ", or with generate.cache = bf16";
+  return advice;
+}
+
+/// What takes most of a model's memory, and what to build for less.
+std::string memoryAdvice(const tfm_variant &variant, const Recipe &recipe) {
+  bool trains = variant.gradients.bytes > 0;
+  uint64_t kept = variant.parameters.bytes + variant.copies.bytes +
+                  variant.gradients.bytes + variant.optimizer.bytes;
+  uint64_t others = std::max(variant.activations.bytes, variant.cache_bytes);
+  if (kept >= others)
+    return trains ? "most of it are parameters, gradients and the optimizer's "
+                    "state, which training needs: a build without the `train` "
+                    "block generates with less"
+                  : "most of it are parameters: build a smaller model";
+  if (variant.cache_bytes > variant.activations.bytes)
+    return "most of it is what generation keeps of its texts: build it with " +
+           smallerCaches(recipe);
+  if (trains)
+    return "most of it are activations: build it with a smaller train.batch or "
+           "train.sequence";
+  return "most of it is what generation computes of a whole context: build it "
+         "with a smaller generate.context";
+}
+
+} // namespace
+
+void requireTrainingMemory(const tfm_model &model, const Recipe &recipe) {
+  const TrainSpec &train = recipe.train;
+  // Tokens and targets of a step stay beside the arena. In floating point, as
+  // there may be more of them than can be counted.
+  double step = 2.0 * sizeof(int32_t) * static_cast<double>(train.accumulate) *
+                static_cast<double>(train.batch) *
+                static_cast<double>(train.sequence);
+  const tfm_variant &variant = chooseVariant(model);
+  double arena = static_cast<double>(variant.arena_bytes);
+  uint64_t limit = memoryLimit();
+  if (arena + step <= static_cast<double>(limit))
+    return;
+  auto text = [](double bytes) {
+    return byteText(static_cast<uint64_t>(std::min(bytes, 1e19)));
+  };
+  auto activations = static_cast<double>(variant.activations.bytes),
+       caches = static_cast<double>(variant.cache_bytes);
+  double kept = arena - activations - caches;
+  if (kept > static_cast<double>(limit))
+    throw InputError(fmt::format(
+        "training {} takes {} of memory, {} of them for parameters, gradients "
+        "and the optimizer's state alone, but there is {}: build a smaller "
+        "model",
+        model.name, text(arena + step), text(kept), byteText(limit)));
+  if (caches > activations + step)
+    throw InputError(fmt::format(
+        "training {} takes {} of memory, with the samples that it generates "
+        "(activations {}, caches {}), but there is {}: build it with {}",
+        model.name, text(arena + step), text(activations), text(caches),
+        byteText(limit), smallerCaches(recipe)));
+  throw InputError(fmt::format(
+      "training {} takes {} of memory (activations {}, tokens of a step {}), "
+      "but there is {}: build it with a smaller train.batch (now {}), "
+      "train.sequence (now {}) or train.accumulate (now {})",
+      model.name, text(arena + step), text(activations + caches), text(step),
+      byteText(limit), train.batch, train.sequence, train.accumulate));
+}
+
+void requireGenerationMemory(const tfm_model &model, const Recipe &recipe) {
+  const tfm_variant &variant = chooseVariant(model);
+  uint64_t weights = variant.parameters.bytes + variant.copies.bytes;
+  uint64_t caches = variant.cache_bytes, limit = memoryLimit();
+  if (weights + caches <= limit)
+    return;
+  throw InputError(fmt::format(
+      "generating with {} takes {} of memory (weights {}, caches {}), but "
+      "there is {}: {}",
+      model.name, byteText(weights + caches), byteText(weights),
+      byteText(caches), byteText(limit),
+      weights > limit ? "build a smaller model, or with fewer bits "
+                        "(generate.weights, now " +
+                            recipe.generate.weights + ")"
+                      : "build it with " + smallerCaches(recipe)));
+}
+
+void requireArena(const tfm_model &model) {
+  if (chooseVariant(model).arena_bytes > memoryLimit())
+    refuseArena(model);
+}
+
+void refuseArena(const tfm_model &model) {
+  const tfm_variant &variant = chooseVariant(model);
+  throw InputError(fmt::format(
+      "{} needs {} of memory, more than there is: {}", model.name,
+      byteText(variant.arena_bytes),
+      memoryAdvice(variant, parseRecipe(model.recipe ? model.recipe : ""))));
+}
+
+} // namespace tfm
