@@ -65,7 +65,8 @@
 //                              tokens of the row's cache come before these.
 //                              What lies behind is overwritten: 0 begins a new
 //                              text, and a smaller one than before takes
-//                              tokens back
+//                              tokens back (those of the last call at most:
+//                              what only sees a window keeps no more)
 //   in  length     i32 [B]     prefill, prefill_short: how many tokens of the
 //                              row's chunk count, from the left
 //   in  row        i32 [1]     prefill, prefill_short, verify: where `decode`

@@ -481,7 +481,8 @@ def CacheUpdateOp : Tfm_PureOp<"cache_update", [AllTypesMatch<["base", "y"]>]> {
   let description = [{
     `base` is a cache `[B, heads, S, d]`, `updates` `[B, heads, T, d]`, `positions`
     `[B]`. The result is `base` with `y[b, h, positions[b] + t] = updates[b, h, t]`;
-    rows outside of the cache are left out.
+    rows outside of the cache are left out. In a `ring` position `p` has row
+    `p mod S` instead, where it takes the place of `p - S`.
 
     Example:
 
@@ -490,7 +491,8 @@ def CacheUpdateOp : Tfm_PureOp<"cache_update", [AllTypesMatch<["base", "y"]>]> {
         : tensor<2x4x64x16xf32>, tensor<2x4x1x16xf32>, tensor<2xi32>
     ```
   }];
-  let arguments = (ins StoredFloatTensor:$base, StoredFloatTensor:$updates, IntTensor:$positions);
+  let arguments = (ins StoredFloatTensor:$base, StoredFloatTensor:$updates, IntTensor:$positions,
+      UnitAttr:$ring);
   let results = (outs StoredFloatTensor:$y);
   let assemblyFormat = [{
     $base `,` $updates `,` $positions attr-dict
@@ -518,6 +520,9 @@ def AttentionOp : Tfm_DiffOp<"attention", [AttrSizedOperandSegments, InferTypeOp
     - `start` `[B]`, with `causal`: keys and values are caches, and query `t` of
       row `b` is at position `start[b] + t` of what they hold, which takes the
       place of `t` in these rules. What lies behind it is not looked at.
+    - `ring`, with `start` and `window`, without a mask: the caches keep the
+      newest positions alone, position `p` in row `p mod S`. All that a query
+      sees is there where `S >= window + T - 1`.
     - `softcap = c`, positive: scores become `c * tanh(score / c)` (Gemma 2).
     - `dropout` (0 <= rate < 1) with its `site` and `layer`: as `tfm.dropout`,
       on the weights.
@@ -540,7 +545,7 @@ def AttentionOp : Tfm_DiffOp<"attention", [AttrSizedOperandSegments, InferTypeOp
       Optional<AnyTfmTensor>:$mask, Optional<IntTensor>:$start, Optional<Index>:$layer,
       UnitAttr:$causal, F64Attr:$scale, OptionalAttr<I64Attr>:$window,
       OptionalAttr<F64Attr>:$softcap, OptionalAttr<F64Attr>:$dropout,
-      OptionalAttr<I64Attr>:$site);
+      OptionalAttr<I64Attr>:$site, UnitAttr:$ring);
   let results = (outs StoredFloatTensor:$out, FloatTensor:$lse);
   let assemblyFormat = [{
     $q `,` $k `,` $v (`mask` $mask^)? (`start` `(` $start^ `:` type($start) `)`)?

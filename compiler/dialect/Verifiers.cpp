@@ -281,6 +281,8 @@ LogicalResult CacheUpdateOp::verify() {
                        "d], positions [B]");
   if (elementOf(getUpdates()) != elementOf(getBase()))
     return emitOpError("base and updates differ in their element type");
+  if (getRing() && updates[2] > base[2])
+    return emitOpError("has more updates than its ring has rows");
   return success();
 }
 
@@ -291,6 +293,15 @@ LogicalResult AttentionOp::verify() {
     return emitOpError("has a start, but is not causal");
   if (getStart() && shapeOf(getStart()) != shapeOf(getQ()).take_front(1))
     return emitOpError("start is not [B]");
+  if (!getRing())
+    return success();
+  if (!getStart() || !getWindow() || getMask())
+    return emitOpError("a ring needs a start and a window, and no mask");
+  int64_t rows = shapeOf(getK())[2],
+          needed = static_cast<int64_t>(*getWindow()) + shapeOf(getQ())[2] - 1;
+  if (rows < needed)
+    return emitOpError("a ring of ")
+           << rows << " rows is too small: its queries see " << needed;
   return success();
 }
 

@@ -28,8 +28,8 @@ void tfm::addPreparePasses(OpPassManager &passes, const KernelTarget &target) {
   passes.addPass(createStoreWeightsPass());
   passes.addPass(createMixedPrecisionPass());
   KernelTarget::PromptChunks chunks = target.promptChunks();
-  passes.addPass(
-      createDeriveDecodePass({chunks.longest, chunks.shorter, chunks.few}));
+  passes.addPass(createDeriveDecodePass(
+      {chunks.longest, chunks.shorter, chunks.few, chunks.ringMultiple}));
   passes.addPass(createAddUpdatePass());
   passes.addPass(createCombineUpdatePass());
   passes.addPass(createSimplifyPass());

@@ -39,11 +39,22 @@ template <typename Op> struct Scores {
         return static_cast<int64_t>(frame.get(start).at({b})) + t;
     return t;
   }
+  /// Where key `s` of row `b` is: in a ring the newest position that has its
+  /// row, which is below 0 where none has come to it yet.
+  int64_t keyPosition(int64_t b, int64_t s) {
+    if constexpr (std::is_same_v<Op, AttentionOp>)
+      if (op.getRing()) {
+        int64_t newest = position(b, q.shape[2] - 1);
+        int64_t before = (newest - s) % keys;
+        return newest - (before < 0 ? before + keys : before);
+      }
+    return s;
+  }
   bool sees(int64_t b, int64_t h, int64_t t, int64_t s) {
-    int64_t at = position(b, t);
-    if (op.getCausal() && s > at)
+    int64_t at = position(b, t), key = keyPosition(b, s);
+    if (key < 0 || (op.getCausal() && key > at))
       return false;
-    if (op.getWindow() && at - s >= static_cast<int64_t>(*op.getWindow()))
+    if (op.getWindow() && at - key >= static_cast<int64_t>(*op.getWindow()))
       return false;
     Value mask = op.getMask();
     return !mask || !tensorType(mask).getElementType().isInteger(1) ||

@@ -164,6 +164,8 @@ void cacheUpdate(Frame &frame, CacheUpdateOp op) {
   forEachIndex(updates.shape, [&](ArrayRef<int64_t> index) {
     Index to(index.begin(), index.end());
     to[2] += static_cast<int64_t>(positions.data[index[0]]);
+    if (op.getRing())
+      to[2] %= y.shape[2];
     if (to[2] >= 0 && to[2] < y.shape[2])
       y.at(to) = updates.at(index);
   });

@@ -13,6 +13,8 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/MathExtras.h"
+#include <optional>
 
 namespace tfm {
 #define GEN_PASS_DEF_DERIVEDECODEPASS
@@ -37,11 +39,43 @@ RankedTensorType cacheOfSums(Value sums, const SequenceTag &tag,
       type.getElementType());
 }
 
+/// What all functions that share the caches agree on.
+struct CacheShape {
+  /// The most positions that one of them takes at once.
+  int64_t together;
+  /// The rows of a ring are a multiple of this.
+  int64_t rowMultiple;
+
+  /// The rows of the ring in which attention with a window keeps what it may
+  /// yet see: its window, and the positions that one function writes before
+  /// the first of them looks back. Those may all be taken back, or pad a chunk,
+  /// and what they wrote over is not missed. Nothing where whole sequences take
+  /// no more.
+  std::optional<int64_t> ringOf(AttentionOp attention) const {
+    if (!attention.getWindow() || attention.getMask())
+      return std::nullopt;
+    int64_t length = tensorType(attention.getK()).getDimSize(2);
+    auto window = static_cast<int64_t>(*attention.getWindow());
+    if (window >= length)
+      return std::nullopt;
+    int64_t rows = llvm::alignTo(window + together, rowMultiple);
+    return rows < length ? std::optional(rows) : std::nullopt;
+  }
+};
+
 /// What is kept of a causal op: keys and values, or the sums.
 SmallVector<RankedTensorType> cachesOf(Operation *op,
-                                       const SequenceAnalysis &analysis) {
-  if (auto attention = dyn_cast<AttentionOp>(op))
-    return {tensorType(attention.getK()), tensorType(attention.getV())};
+                                       const SequenceAnalysis &analysis,
+                                       const CacheShape &shape) {
+  if (auto attention = dyn_cast<AttentionOp>(op)) {
+    SmallVector<RankedTensorType> types;
+    for (Value value : {attention.getK(), attention.getV()}) {
+      SmallVector<int64_t> sizes(tensorType(value).getShape());
+      sizes[2] = shape.ringOf(attention).value_or(sizes[2]);
+      types.push_back(tensorType(value).clone(sizes));
+    }
+    return types;
+  }
   Value sums = cast<CumsumOp>(op).getY();
   return {cacheOfSums(sums, *analysis.find(sums), analysis.batch())};
 }
@@ -49,18 +83,18 @@ SmallVector<RankedTensorType> cachesOf(Operation *op,
 /// The types of the caches of a block in program order; inside of a repeat
 /// those of all layers, stacked.
 void collectCaches(Block &block, const SequenceAnalysis &analysis,
-                   ArrayRef<int64_t> layers,
+                   const CacheShape &shape, ArrayRef<int64_t> layers,
                    SmallVectorImpl<RankedTensorType> &types) {
   for (Operation &op : block) {
     if (auto repeat = dyn_cast<RepeatOp>(&op)) {
       SmallVector<int64_t> inner(layers);
       inner.push_back(repeat.getCount());
-      collectCaches(*repeat.getBlock(), analysis, inner, types);
+      collectCaches(*repeat.getBlock(), analysis, shape, inner, types);
     } else if (analysis.isCausal(&op)) {
-      for (RankedTensorType type : cachesOf(&op, analysis)) {
-        SmallVector<int64_t> shape(layers);
-        llvm::append_range(shape, type.getShape());
-        types.push_back(type.clone(shape));
+      for (RankedTensorType type : cachesOf(&op, analysis, shape)) {
+        SmallVector<int64_t> stacked(layers);
+        llvm::append_range(stacked, type.getShape());
+        types.push_back(type.clone(stacked));
       }
     }
   }
@@ -72,10 +106,11 @@ class StepBuilder {
 public:
   /// `hasRow`: a caller says which row of caches that have several it works on.
   StepBuilder(func::FuncOp forward, const SequenceAnalysis &analysis,
-              ProgramKind kind, int64_t count, bool hasRow)
-      : forward(forward), analysis(analysis), kind(kind), count(count),
-        prefill(kind == ProgramKind::Prefill ||
-                kind == ProgramKind::PrefillShort),
+              const CacheShape &cacheShape, ProgramKind kind, int64_t count,
+              bool hasRow)
+      : forward(forward), analysis(analysis), cacheShape(cacheShape),
+        kind(kind), count(count), prefill(kind == ProgramKind::Prefill ||
+                                          kind == ProgramKind::PrefillShort),
         hasRow(hasRow), builder(forward.getContext()), loc(forward.getLoc()),
         b{builder, loc} {}
   StepBuilder(const StepBuilder &) = delete;
@@ -107,6 +142,7 @@ private:
 
   func::FuncOp forward;
   const SequenceAnalysis &analysis;
+  const CacheShape &cacheShape;
   ProgramKind kind;
   int64_t count;
   /// Whether what counts of a chunk is said, and what follows it is wanted.
@@ -203,11 +239,13 @@ void StepBuilder::cloneOp(Operation *op, IRMapping &values,
 
 void StepBuilder::cloneAttention(AttentionOp attention, BlockState &state) {
   Value updated[2];
+  bool isRing = cacheShape.ringOf(attention).has_value();
   for (int i = 0; i < 2; ++i) {
     Value cache = state.caches[state.updated.size()];
     Value now = state.values.lookup(attention->getOperand(1 + i));
-    updated[i] = CacheUpdateOp::create(
-        builder, attention.getLoc(), cache.getType(), cache, now, state.start);
+    updated[i] =
+        CacheUpdateOp::create(builder, attention.getLoc(), cache.getType(),
+                              cache, now, state.start, isRing);
     state.updated.push_back(updated[i]);
   }
   Value mask = attention.getMask();
@@ -224,6 +262,7 @@ void StepBuilder::cloneAttention(AttentionOp attention, BlockState &state) {
   if (mask)
     result.getMaskMutable().assign(mask);
   result.getStartMutable().assign(state.start);
+  result.setRing(isRing);
   result.getLayerMutable().clear();
   result.removeDropoutAttr();
   result.removeSiteAttr();
@@ -237,15 +276,15 @@ void StepBuilder::cloneAttention(AttentionOp attention, BlockState &state) {
   }
 }
 
-/// The sum before the first new position, which its cache knows, and those of
-/// the new positions among themselves.
+/// The sum before the first new position, which its cache knows, and to it
+/// those of the new positions among themselves, or where they are few one at a
+/// time.
 void StepBuilder::cloneCumsum(CumsumOp sum, BlockState &state) {
   const SequenceTag &tag = *analysis.find(sum.getY());
   RankedTensorType whole = tensorType(sum.getY());
   Value cache = state.caches[state.updated.size()];
   Value x = state.values.lookup(sum.getX());
   RankedTensorType type = tensorType(x);
-  Value sums = CumsumOp::create(builder, sum.getLoc(), x, sum.getAxis());
 
   RankedTensorType starts = tensorType(state.start);
   auto number = [&](int32_t value) -> Value {
@@ -268,7 +307,9 @@ void StepBuilder::cloneCumsum(CumsumOp sum, BlockState &state) {
                       RankedTensorType::get(perSequence, builder.getI1Type()));
   isFirst = b.broadcast(isFirst, one.clone(builder.getI1Type()));
   before = b.select(isFirst, b.zeros(before), before);
-  sums = b.add(sums, b.broadcast(before, type));
+  Value sums =
+      b.add(CumsumOp::create(builder, sum.getLoc(), x, sum.getAxis()),
+            b.broadcast(before, type));
 
   RankedTensorType cached = tensorType(cache);
   SmallVector<int64_t> rows(cached.getShape());
@@ -281,7 +322,7 @@ void StepBuilder::cloneCumsum(CumsumOp sum, BlockState &state) {
 
 void StepBuilder::cloneRepeat(RepeatOp repeat, BlockState &state) {
   SmallVector<RankedTensorType> types;
-  collectCaches(*repeat.getBlock(), analysis, {}, types);
+  collectCaches(*repeat.getBlock(), analysis, cacheShape, {}, types);
   auto mapped = [&](ValueRange range) {
     SmallVector<Value> result;
     for (Value value : range)
@@ -407,7 +448,7 @@ func::FuncOp StepBuilder::build() {
   auto perSequence = RankedTensorType::get({batch}, builder.getI32Type());
   auto tokens = RankedTensorType::get({batch, count}, builder.getI32Type());
   SmallVector<RankedTensorType> caches;
-  collectCaches(block, analysis, {}, caches);
+  collectCaches(block, analysis, cacheShape, {}, caches);
   SmallVector<Type> inputs(block.getNumArguments(), tokens);
   inputs.push_back(perSequence);
   if (prefill)
@@ -512,16 +553,20 @@ struct DeriveDecodePass : tfm::impl::DeriveDecodePassBase<DeriveDecodePass> {
           together.erase();
         return;
       }
-    StepBuilder(together ? together : forward, all, ProgramKind::Decode, 1,
-                /*hasRow=*/false)
+    int64_t longest = std::min<int64_t>(chunk, one.length());
+    bool verifies = few > 0 && few <= one.length();
+    CacheShape shape{std::max<int64_t>(longest, verifies ? few : 1),
+                     ringMultiple};
+    StepBuilder(together ? together : forward, all, shape, ProgramKind::Decode,
+                1, /*hasRow=*/false)
         .build();
     // Each stands before those that were made first.
     auto build = [&](ProgramKind kind, int64_t count) {
-      StepBuilder(forward, one, kind, count, /*hasRow=*/together != nullptr)
+      StepBuilder(forward, one, shape, kind, count,
+                  /*hasRow=*/together != nullptr)
           .build();
     };
-    int64_t longest = std::min<int64_t>(chunk, one.length());
-    if (few > 0 && few <= one.length())
+    if (verifies)
       build(ProgramKind::Verify, few);
     if (shortChunk > 0 && 2 * shortChunk <= longest)
       build(ProgramKind::PrefillShort, shortChunk);

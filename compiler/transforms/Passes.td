@@ -141,7 +141,9 @@ def DeriveDecodePass : Pass<"tfm-derive-decode", "::mlir::ModuleOp"> {
 
     The logits are those of `@forward` at the same positions. Causal attention
     reads its keys and values from a cache `[layers..., B, kv_heads, T, d]` of
-    its own, an argument that is also a result of the region `cache.N`; a
+    its own, an argument that is also a result of the region `cache.N`. With a
+    window it is a ring of fewer rows than T, where the window and the longest
+    of these functions leave any over. A
     cumulative sum keeps its sums in one, `[layers..., B, outer, T, inner]`; values
     that depend on no input are picked at the positions. Where an op mixes
     positions in any other way nothing is made, and the module's attribute
@@ -152,7 +154,9 @@ def DeriveDecodePass : Pass<"tfm-derive-decode", "::mlir::ModuleOp"> {
                  Option<"shortChunk", "short-chunk", "int64_t", "0",
                         "tokens that a short prefill takes; 0: there is none">,
                  Option<"few", "few", "int64_t", "0",
-                        "tokens that are verified together; 0: there is no such function">];
+                        "tokens that are verified together; 0: there is no such function">,
+                 Option<"ringMultiple", "ring-multiple", "int64_t", "1",
+                        "what the rows of a ring of keys are a multiple of">];
 }
 
 def LegalizeForKernelsPass : Pass<"tfm-legalize-for-kernels", "::mlir::ModuleOp"> {

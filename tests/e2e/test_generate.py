@@ -6,6 +6,7 @@ import json
 import math
 import os
 import pathlib
+import random
 import shutil
 import struct
 import tempfile
@@ -403,6 +404,80 @@ class ManyTexts(Folder):
                 for most in ("1", "7", "50"):
                     ahead = self.texts(program, self.prompts, "--lookahead", most, *options, tokens=70)
                     self.assertEqual(ahead, plain)
+
+
+class Windows(Folder):
+    """Layers that see a window keep a ring of it, beside others that keep everything."""
+
+    MODEL = """
+model Windowed(vocab = 61, context = 600, width = 32, heads = 4, kv_heads = 2, window = 20) {
+  token = Embedding(vocab, width)
+  layer = repeat(4) as i Layer(width, heads, kv_heads, window = if i % 2 == 0 then window else none)
+  norm  = RMSNorm(width)
+  head  = Linear(width, vocab, bias = false)
+  forward(tokens: int[B, T]) -> [B, T, vocab] {
+    return head(norm(layer(token(tokens), positions(tokens))))
+  }
+}
+module Layer(width, heads, kv_heads, window: int = none) {
+  attn = RotaryAttention(width, heads, kv_heads = kv_heads, window = window)
+  mlp  = SwiGLU(width, 2 * width)
+  forward(x: [B, T, width], at: int[B, T]) -> [B, T, width] {
+    x = x + attn(x, at)
+    return x + mlp(x)
+  }
+}
+"""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.source = cls.folder / "windowed.tfm"
+        cls.source.write_text(cls.MODEL)
+        report = json.loads(tfmc("report", cls.source, "--tensors", "--memory", "--format", "json").stdout)
+        cls.memory = report["memory"]
+        numbers = random.Random(5)
+        tensors = {}
+        for tensor in report["parameters"]["tensors"]:
+            count = math.prod(tensor["shape"])
+            scale = 1.0 if len(tensor["shape"]) == 1 else 1.2 / math.sqrt(tensor["shape"][-1])
+            numbers_of = array.array("f", (numbers.gauss(0, scale) for _ in range(count)))
+            tensors[tensor["name"]] = ("F32", tensor["shape"], numbers_of.tobytes())
+        write_safetensors(cls.folder / "weights.safetensors", tensors)
+        # Shorter than a chunk, longer than the ring of 320, and a multiple of a chunk.
+        cls.prompts = [" ".join(str(numbers.randrange(61)) for _ in range(length)) for length in (3, 431, 256)]
+
+    def texts(self, program, *options):
+        (self.folder / "prompts.txt").write_text("\n".join(self.prompts) + "\n")
+        lines = self.ok(program, "generate", "--weights", "weights.safetensors", "--prompts", "prompts.txt",
+                        "--tokens", "140", "--json", *options).splitlines()
+        texts = {text["index"]: text["ids"] for text in map(json.loads, lines)}
+        return [texts[i] for i in range(len(self.prompts))]
+
+    def test_caches(self):
+        # Keys and values of 2 heads of 8 numbers, of 2 layers each.
+        self.assertEqual(self.memory["cache"], 2 * 2 * 2 * 8 * 4 * (320 + 600))
+
+    def test_tokens_are_those_of_whole_sequences(self):
+        one = self.build(self.source).rename(self.folder / "one")
+        many = self.build(self.source, "-D", "generate.batch=2").rename(self.folder / "many")
+        greedy = self.texts(one, "--greedy")
+        for prompt, ids in zip(self.prompts, greedy, strict=True):
+            self.assertEqual(len(ids), 140)
+            count = len(prompt.split())
+            self.ok(one, "logits", "--weights", "weights.safetensors", "--prompt",
+                    prompt + " " + " ".join(map(str, ids)), "-o", "logits.safetensors")
+            logits = read_safetensors(self.folder / "logits.safetensors")["logits"]
+            rows = values(logits)
+            largest = max(map(abs, rows))
+            for i, token in enumerate(ids):
+                row = rows[(count + i - 1) * 61:(count + i) * 61]
+                # The best, or as good as that but for rounding.
+                self.assertGreaterEqual(row[token], max(row) - 1e-5 * largest, (count, i))
+        self.assertEqual(self.texts(many, "--greedy"), greedy)
+        for program in (one, many):
+            for options in (["--greedy"], ["--seed", "3", "--temperature", "0.5"]):
+                self.assertEqual(self.texts(program, "--lookahead", "7", *options), self.texts(program, *options))
 
 
 class LlamaFolder(Fixture, Folder):

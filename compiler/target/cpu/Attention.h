@@ -29,6 +29,8 @@ struct AttentionSpec {
   /// [B] of i32, or null: where query 0 of each row is among the keys. Only
   /// forward, with `causal`.
   mlir::MemRefType start;
+  /// With `start` and `window`: position p lies in row p mod S of the keys.
+  bool ring = false;
   bool causal = false;
   double scale = 1.0;
   std::optional<int64_t> window;
@@ -61,8 +63,8 @@ llvm::SmallVector<int64_t> stridesOf(mlir::MemRefType type);
 /// owns; short texts of f32 are read where they lie, keys all at once, and a
 /// thread may own any block of queries.
 ///
-/// Up to `fewQueries` queries of a cache are another kernel's
-/// (`emitFewQueries`).
+/// Keys of a ring are always copied, each from its row. Up to `fewQueries`
+/// queries of a cache are another kernel's (`emitFewQueries`).
 ///
 /// Returns a kernel with a null `func`, after an error at the module, where
 /// strides do not fit.
@@ -72,6 +74,9 @@ Kernel emitAttention(mlir::OpBuilder &builder, mlir::ModuleOp module,
 
 /// New tokens for which attention to a cache is reading it and little else.
 inline constexpr int64_t fewQueries = 8;
+/// Keys that their kernel reads at a time. The rows of a ring are a multiple of
+/// this where it is to be read so: then none of these wraps around.
+inline constexpr int64_t keysTogether = 64;
 
 /// Emits attention of up to `fewQueries` queries to a cache, whose keys and
 /// then values are read once for all heads and queries that share them, as far

@@ -72,9 +72,9 @@ AttentionBlock::AttentionBlock(OpBuilder &builder, ModuleOp module,
   blocks = llvm::divideCeil(queries, block);
   // Copies of f32 lose 5 to 8% where all of a head stays in the cache, and soon
   // save a third (docs/performance.md).
-  copies =
-      narrow || (queries >= sharingQueries &&
-                 keys * (d + e) * int64_t{sizeof(float)} >= target.l2Bytes / 4);
+  copies = narrow || spec.ring ||
+           (queries >= sharingQueries &&
+            keys * (d + e) * int64_t{sizeof(float)} >= target.l2Bytes / 4);
   // Dropout goes through keys in groups of 64.
   int64_t most = std::max<int64_t>(
       64, llvm::alignDown(scoreBytes / (block * sizeof(float)), 64));
@@ -83,6 +83,8 @@ AttentionBlock::AttentionBlock(OpBuilder &builder, ModuleOp module,
     keyBlock =
         llvm::alignTo(llvm::divideCeil(keys, llvm::divideCeil(keys, most)), 64);
   keyBlocks = llvm::divideCeil(keys, keyBlock);
+  if (spec.ring) // of positions, which a ring has any number of
+    keyBlocks = std::max<int64_t>(keyBlocks, 2);
   keyPanels = llvm::divideCeil(keyBlock, tileRows);
   keyRows = llvm::divideCeil(keyBlock, keyPanels);
   tallPanels = keyBlock - keyPanels * (keyRows - 1);
@@ -152,8 +154,12 @@ RowsView AttentionBlock::readable(RowsView view, Value first, Value rows,
   if (stride == 0)
     return there;
   RowsView copy{at(offset), kb.i64(stride)};
+  Value inRing = spec.ring ? kb.rem(first, kb.i64(keys)) : Value();
   kb.loop(kb.i64(0), rows, 1, [&](Value row) {
-    Value from = rowOf(there, row), to = rowOf(copy, row);
+    Value from = spec.ring
+                     ? rowOf(view, kb.rem(kb.add(inRing, row), kb.i64(keys)))
+                     : rowOf(there, row);
+    Value to = rowOf(copy, row);
     for (int64_t column = 0; column < columns; column += kb.lanes)
       kb.store(load(there, from, column, columnMask(column, columns)),
                kb.at(to, column));
@@ -177,12 +183,16 @@ Value AttentionBlock::firstQuery(Value start) {
 
 void AttentionBlock::enterKeys(Value first) {
   k0 = first;
-  blockKeys = kb.min(kb.i64(keyBlock), kb.sub(kb.i64(keys), k0));
+  blockKeys = kb.i64(keyBlock);
+  if (!spec.ring)
+    blockKeys = kb.min(blockKeys, kb.sub(kb.i64(keys), k0));
 }
 
 std::pair<Value, Value> AttentionBlock::seenBy(Value from, Value to) {
   Value first = kb.i64(0), end = kb.i64(keys);
-  if (spec.causal)
+  if (spec.ring)
+    end = position(to);
+  else if (spec.causal)
     end = kb.min(end, position(to));
   if (spec.window)
     first = kb.min(end, kb.max(first, kb.sub(kb.add(position(from), 1),

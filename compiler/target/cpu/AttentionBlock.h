@@ -50,7 +50,7 @@ protected:
   /// Queries of a block, and how many blocks there are.
   int64_t block, blocks;
   /// Keys of a block, and how many blocks there are: one where keys are read
-  /// where they lie.
+  /// where they lie, several in a ring, where keys are numbered by position.
   int64_t keyBlock, keyBlocks;
   /// A block of keys is cut into panels of `keyRows` rows or one less.
   int64_t keyPanels, keyRows, tallPanels;
@@ -97,8 +97,8 @@ protected:
   /// Whether q, k, v and what comes of them are of bf16.
   const bool narrow;
   /// Whether blocks of keys, and in the derivative of queries, are copied to
-  /// scratch: those of bf16, and those of long texts. There they lie densely,
-  /// in few pages and in all sets of the caches.
+  /// scratch: those of bf16, of rings, and of long texts. There they lie
+  /// densely, in few pages and in all sets of the caches.
   bool copies;
   /// Queries that a copy of a block of keys serves: it takes about a fortieth
   /// of their time.

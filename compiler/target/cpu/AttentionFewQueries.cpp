@@ -25,8 +25,6 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 /// Rows of queries that meet the keys together: their scores over all keys lie
 /// in scratch.
 constexpr int64_t mostRows = 16;
-/// Values that are added up for one strip of their columns before the next.
-constexpr int64_t depth = 64;
 
 class FewQueries {
 public:
@@ -49,6 +47,8 @@ public:
     // What a row of queries has in scratch, in f32.
     int64_t rows = group * together;
     keyWidth = llvm::alignTo(keys, kb.lanes);
+    if (spec.ring) // keyFrom is not where the window begins
+      keyWidth += kb.lanes;
     queryWidth = llvm::alignTo(d, kb.lanes);
     outWidth = llvm::alignTo(e, kb.lanes);
     int64_t used = 0;
@@ -126,6 +126,10 @@ private:
       body({row, head, query, kb.add(start, query)});
     });
   }
+  /// The row of a key.
+  Value slotOf(Value key) {
+    return spec.ring ? kb.rem(key, kb.i64(keys)) : key;
+  }
   /// A row of a [B, heads, T, width] buffer.
   Value at(Value ptr, MemRefType type, Value head, Value row) {
     SmallVector<int64_t> strides = stridesOf(type);
@@ -143,7 +147,9 @@ private:
   void someQueries(ArrayRef<Value> buffers, int64_t first, int64_t count) {
     Value q = buffers[0], k = buffers[1], v = buffers[2];
     int64_t rows = group * count;
-    keyTo = kb.min(kb.i64(keys), kb.add(start, first + count));
+    keyTo = kb.add(start, first + count);
+    if (!spec.ring)
+      keyTo = kb.min(kb.i64(keys), keyTo);
     keyFrom = kb.i64(0);
     if (spec.window) {
       Value seen = kb.sub(kb.add(start, first + 1), kb.i64(*spec.window));
@@ -166,8 +172,8 @@ private:
     kb.loop(keyFrom, keyTo, kb.lanes, [&](Value key) {
       Value some = kb.min(kb.i64(kb.lanes), kb.sub(keyTo, key));
       dotProducts(kb, target, terms, rows, queryRows, kb.i64(queryWidth),
-                  at(k, spec.k, kvHead, key), keyStride, some, kb.i64(d),
-                  lanes);
+                  at(k, spec.k, kvHead, slotOf(key)), keyStride, some,
+                  kb.i64(d), lanes);
       overRows(first, count, [&](Row row) {
         Value score =
             addLanes(kb, terms, rowOf(lanes, row.number, kb.lanes * kb.lanes));
@@ -180,7 +186,7 @@ private:
     overRows(first, count, [&](Row row) { softmax(row, buffers.back()); });
 
     terms.b = spec.v.getElementType();
-    sumValues(at(v, spec.v, kvHead, keyFrom), rows, terms);
+    sumValues(v, rows, terms);
     Value out = buffers[buffers.size() - 2];
     overRows(first, count, [&](Row row) {
       Value to = at(out, spec.out, row.head, row.query);
@@ -292,15 +298,17 @@ private:
     kb.store(result, kb.at(lse, to), kb.maskOf(kb.i64(1)));
   }
 
-  /// The sums of values from `v` on, by the weights of each row.
+  /// The sums of values, by the weights of each row; of some keys for one strip
+  /// of their columns before the next.
   void sumValues(Value v, int64_t rows, const StreamedTerms &terms) {
     int64_t stride = stridesOf(spec.v)[2];
-    Value count = kb.sub(keyTo, keyFrom);
-    kb.loop(kb.i64(0), count, depth, [&](Value key) {
-      Value some = kb.min(kb.i64(depth), kb.sub(count, key));
-      addProducts(kb, target, terms, rows, kb.at(scores, key), kb.i64(keyWidth),
-                  kb.at(v, kb.mul(key, stride), terms.b), stride, outRows,
-                  outWidth, e, some, kb.less(kb.i64(0), key),
+    Value first = kb.sub(keyFrom, kb.rem(keyFrom, kb.i64(keysTogether)));
+    kb.loop(first, keyTo, keysTogether, [&](Value block) {
+      Value key = kb.max(block, keyFrom);
+      Value some = kb.sub(kb.min(kb.add(block, keysTogether), keyTo), key);
+      addProducts(kb, target, terms, rows, kb.at(scores, kb.sub(key, keyFrom)),
+                  kb.i64(keyWidth), at(v, spec.v, kvHead, slotOf(key)), stride,
+                  outRows, outWidth, e, some, kb.less(keyFrom, key),
                   /*ahead=*/16 * stride);
     });
   }

@@ -346,7 +346,9 @@ private:
 
 Kernel tfm::emitAttention(OpBuilder &builder, ModuleOp module, StringRef name,
                           const AttentionSpec &spec, const CpuMachine &target) {
-  if (spec.start && !spec.dropout && spec.q.getDimSize(2) <= fewQueries)
+  bool wraps = spec.ring && spec.k.getDimSize(2) % keysTogether != 0;
+  if (spec.start && !spec.dropout && !wraps &&
+      spec.q.getDimSize(2) <= fewQueries)
     return emitFewQueries(builder, module, name, spec, target);
   return AttentionForward(builder, module, spec, target).emit(name);
 }

@@ -60,12 +60,17 @@ Kernel tfm::emitCacheUpdateKernel(OpBuilder &builder, ModuleOp module,
                                     k.mul(head, view.strides[1])));
     };
     Value source = rows(updates, from), target = rows(base, cache);
-    // Rows beyond either end of the cache are left out.
+    // Rows beyond either end of the cache are left out; a ring has one only.
     Value first = k.max(k.i64(0), k.sub(k.i64(0), start));
-    Value last = k.min(k.i64(count), k.sub(k.i64(capacity), start));
+    Value last = k.i64(count);
+    if (!op.getRing())
+      last = k.min(last, k.sub(k.i64(capacity), start));
     k.loop(first, last, 1, [&](Value row) {
       Value in = forward(source, k.mul(row, from.strides[2]));
-      Value out = forward(target, k.mul(k.add(start, row), cache.strides[2]));
+      Value position = k.add(start, row);
+      if (op.getRing())
+        position = k.rem(position, k.i64(capacity));
+      Value out = forward(target, k.mul(position, cache.strides[2]));
       int64_t whole = width / lanes * lanes;
       if (whole)
         k.loop(k.i64(0), k.i64(whole), lanes, [&](Value column) {

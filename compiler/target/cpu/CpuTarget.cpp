@@ -8,6 +8,7 @@
 #include "compiler/target/cpu/CpuTarget.h"
 
 #include "compiler/target/KernelTarget.h"
+#include "compiler/target/cpu/Attention.h"
 #include "compiler/target/cpu/CpuMachine.h"
 #include "compiler/target/cpu/Kernels.h"
 #include "compiler/target/cpu/Lower.h"
@@ -56,7 +57,8 @@ public:
   PromptChunks promptChunks() const override {
     // A product of 256 rows packs each panel of weights for 18 or more tiles;
     // one of 8 waits for memory on every machine.
-    return {.longest = 256, .shorter = 32, .few = 8};
+    return {
+        .longest = 256, .shorter = 32, .few = 8, .ringMultiple = keysTogether};
   }
   int64_t chunksOf(int64_t rows) const override { return rows >= 128 ? 16 : 1; }
 

@@ -103,6 +103,7 @@ static Kernel emitAttentionKernel(OpBuilder &builder, ModuleOp module,
   if (auto op = dyn_cast<AttentionOp>(launch.getFirstOp())) {
     AttentionSpec spec = attentionSpec(op, launch);
     spec.start = storedType(argumentOf(op.getStart()));
+    spec.ring = op.getRing();
     spec.out = writtenType(op.getOut());
     spec.lse = writtenType(op.getLse());
     return emitAttention(builder, module, name, spec, machine);

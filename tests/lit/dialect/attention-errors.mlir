@@ -50,6 +50,23 @@ func.func @f(%q: tensor<2x4x1x16xf32>, %k: tensor<2x4x8x16xf32>, %at: tensor<2xi
 
 // -----
 
+// Positions that are no longer there must not be seen.
+func.func @f(%q: tensor<2x4x3x16xf32>, %k: tensor<2x4x8x16xf32>, %at: tensor<2xi32>) {
+  // expected-error@+1 {{a ring of 8 rows is too small: its queries see 9}}
+  %o, %l = tfm.attention %q, %k, %k start(%at : tensor<2xi32>) {causal, ring, scale = 1.0 : f64, window = 7} : tensor<2x4x3x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>
+  return
+}
+
+// -----
+
+func.func @f(%q: tensor<2x4x3x16xf32>, %k: tensor<2x4x8x16xf32>, %at: tensor<2xi32>) {
+  // expected-error@+1 {{a ring needs a start and a window, and no mask}}
+  %o, %l = tfm.attention %q, %k, %k start(%at : tensor<2xi32>) {causal, ring, scale = 1.0 : f64} : tensor<2x4x3x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>
+  return
+}
+
+// -----
+
 // A site tells the random numbers of one dropout from those of another.
 func.func @f(%q: tensor<2x4x8x16xf32>) {
   // expected-error@+1 {{dropout needs a site}}

@@ -82,6 +82,14 @@ func.func @f(%base: tensor<2x4x64x16xf32>, %new: tensor<2x4x1x16xf64>, %at: tens
 
 // -----
 
+func.func @f(%base: tensor<2x4x3x16xf32>, %new: tensor<2x4x4x16xf32>, %at: tensor<2xi32>) {
+  // expected-error@+1 {{has more updates than its ring has rows}}
+  %y = tfm.cache_update %base, %new, %at {ring} : tensor<2x4x3x16xf32>, tensor<2x4x4x16xf32>, tensor<2xi32>
+  return
+}
+
+// -----
+
 func.func @matmul_accumulator(%a: tensor<4x8xf64>, %b: tensor<8x8xf64>) {
   // expected-error @+1 {{'tfm.matmul' op adds up terms of 'f64' in 'f32': expected a type that is no narrower}}
   %y = tfm.matmul %a, %b : tensor<4x8xf64>, tensor<8x8xf64> accumulate f32

@@ -120,3 +120,32 @@ func.func @forward_batch(%tokens: tensor<3x8xi32> {tfm.name = "tokens"}) -> tens
   return %y : tensor<3x8x8xf32>
 }
 tfm.param @"t" : tensor<8x8xf32> {init = {kind = "zeros"}}
+
+// -----
+
+// Attention with a window keeps a ring of it, and of what a chunk writes before
+// its first token looks back; a layer that sees everything keeps everything.
+// CHECK-LABEL: func.func @decode
+// CHECK-SAME: %[[AT:[a-z0-9]+]]: tensor<1xi32> {tfm.name = "position"}
+// CHECK-SAME: %[[K:[a-z0-9]+]]: tensor<1x2x5x4xf32> {tfm.region = "cache.0"}
+// CHECK-SAME: tensor<1x2x5x4xf32> {tfm.region = "cache.1"}
+// CHECK-SAME: tensor<1x2x8x4xf32> {tfm.region = "cache.2"}
+// CHECK-SAME: tensor<1x2x8x4xf32> {tfm.region = "cache.3"}
+// CHECK: %[[KEYS:.*]] = tfm.cache_update %[[K]], %{{.*}}, %[[AT]] {ring}
+// CHECK: tfm.attention %{{.*}}, %[[KEYS]], %{{.*}} start(%[[AT]] : tensor<1xi32>) {causal, ring, {{.*}}window = 3
+// CHECK-NOT: ring
+// CHECK: return
+func.func @forward(%tokens: tensor<1x8xi32> {tfm.name = "tokens"}) -> tensor<1x8x8xf32> {
+  %table = tfm.get_param @"t" : tensor<8x8xf32>
+  %x = tfm.gather %table, %tokens : tensor<8x8xf32>, tensor<1x8xi32>
+  %r = tfm.reshape %x : tensor<1x8x8xf32> to tensor<1x8x2x4xf32>
+  %q = tfm.transpose %r [0, 2, 1, 3] : tensor<1x8x2x4xf32>
+  %o, %lse = tfm.attention %q, %q, %q {causal, scale = 0.5 : f64, window = 3 : i64}
+      : tensor<1x2x8x4xf32>, tensor<1x2x8x4xf32>, tensor<1x2x8x4xf32>
+  %p, %lse2 = tfm.attention %o, %o, %o {causal, scale = 0.5 : f64}
+      : tensor<1x2x8x4xf32>, tensor<1x2x8x4xf32>, tensor<1x2x8x4xf32>
+  %t = tfm.transpose %p [0, 2, 1, 3] : tensor<1x2x8x4xf32>
+  %y = tfm.reshape %t : tensor<1x8x2x4xf32> to tensor<1x8x8xf32>
+  return %y : tensor<1x8x8xf32>
+}
+tfm.param @"t" : tensor<8x8xf32> {init = {kind = "zeros"}}

@@ -32,6 +32,8 @@ struct Source {
   /// Of the program, or of a file of the fixtures, cut down by `defines`.
   std::string text;
   std::vector<std::pair<std::string, std::string>> defines = {};
+  /// What the rows of a ring of keys are a multiple of.
+  int64_t ringMultiple = 1;
   bool isFile() const { return llvm::StringRef(text).ends_with(".tfm"); }
 };
 
@@ -64,6 +66,7 @@ struct Program {
     DeriveDecodePassOptions decode;
     decode.chunk = kChunk;
     decode.few = few;
+    decode.ringMultiple = source.ringMultiple;
     mlir::PassManager passes(&context);
     passes.addPass(createDeriveDecodePass(decode));
     EXPECT_TRUE(succeeded(passes.run(*module)));
@@ -180,6 +183,17 @@ void expectSameLogits(Steps &steps, const Tensor &tokens, const Tensor &forward,
 }
 
 class Decode : public testing::TestWithParam<Source> {};
+
+/// The rows of the caches of @decode.
+std::vector<int64_t> cacheRows(Program &program) {
+  std::vector<int64_t> rows;
+  mlir::func::FuncOp decode = program.function("decode");
+  for (unsigned i = 0; i < decode.getNumArguments(); ++i)
+    if (decode.getArgAttr(i, "tfm.region"))
+      rows.push_back(
+          *std::prev(tensorType(decode.getArgument(i)).getShape().end(), 2));
+  return rows;
+}
 
 TEST_P(Decode, GivesTheLogitsOfForward) {
   for (int64_t batch : {int64_t(1), kBatch}) {
@@ -395,7 +409,23 @@ TEST_P(Decode, VerifiesSeveralTokensAtOnce) {
   }
 }
 
-const Source kModels[] = {{"LearnedPositions", R"tfm(
+/// Every layer keeps a ring of its window, the first a longer one.
+const char *const windowed = R"tfm(
+model Windowed(vocab = 11, context = 17, width = 8, heads = 2, window = 3) {
+  token = Embedding(vocab, width)
+  first = RotaryAttention(width, heads, window = 2 * window)
+  layer = repeat(2) RotaryAttention(width, heads, kv_heads = 1, window = window)
+  head  = Linear(width, vocab)
+  forward(tokens: int[B, T]) -> [B, T, vocab] {
+    x = token(tokens)
+    x = x + first(x, positions(tokens))
+    return head(x + layer(x, positions(tokens)))
+  }
+}
+)tfm";
+
+const Source kModels[] = {
+    {"LearnedPositions", R"tfm(
 model Zebra(vocab = 11, context = 10, stripes = 12, hooves = 3, herd = 2) {
   grass = Embedding(vocab, stripes)
   where = Embedding(context, stripes)
@@ -416,7 +446,7 @@ module Gallop(stripes, hooves) {
   }
 }
 )tfm"},
-                          {"Sinusoids", R"tfm(
+    {"Sinusoids", R"tfm(
 model Waves(vocab = 11, context = 9, width = 8, heads = 2) {
   token = Embedding(vocab, width)
   const pe[t: context, j: width] = if j % 2 == 0 then sin(t / 100 ** (j / width)) else cos(t / 100 ** ((j - 1) / width))
@@ -436,7 +466,7 @@ module Post(width, heads) {
   }
 }
 )tfm"},
-                          {"RotaryGroupedParallel", R"tfm(
+    {"RotaryGroupedParallel", R"tfm(
 model Parallel(vocab = 11, context = 12, width = 16, heads = 4, kv_heads = 2) {
   token = Embedding(vocab, width)
   layer = repeat(4) as i Layer(width, heads, kv_heads, window = if i % 2 == 0 then 4 else none)
@@ -456,7 +486,12 @@ module Layer(width, heads, kv_heads, window: int = none) {
   }
 }
 )tfm"},
-                          {"BiasByDistance", R"tfm(
+    {"ShortWindow", windowed, {{"window", "1"}}},
+    {"OddWindow", windowed, {{"window", "5"}}},
+    {"WindowOfTheContext", windowed, {{"window", "17"}}},
+    // Kernels of few queries read whole groups of keys.
+    {"RingOfGroups", windowed, {{"context", "100"}, {"window", "20"}}, 64},
+    {"BiasByDistance", R"tfm(
 model Distance(vocab = 11, context = 8, width = 8, heads = 2) {
   token = Embedding(vocab, width)
   one   = Layer(width, heads, context)
@@ -481,7 +516,7 @@ module Layer(width, heads, context) {
   }
 }
 )tfm"},
-                          {"RunningMeans", R"tfm(
+    {"RunningMeans", R"tfm(
 model Means(vocab = 11, context = 10, width = 8, heads = 2) {
   token = Embedding(vocab, width)
   layer = repeat(3) Layer(width, heads)
@@ -504,7 +539,7 @@ module Layer(width, heads) {
   }
 }
 )tfm"},
-                          {"Experts", R"tfm(
+    {"Experts", R"tfm(
 model Experts(vocab = 11, context = 8, width = 8, experts = 5, heads = 2) {
   token = Embedding(vocab, width)
   look  = SelfAttention(width, heads)
@@ -521,7 +556,7 @@ model Experts(vocab = 11, context = 8, width = 8, experts = 5, heads = 2) {
   }
 }
 )tfm"},
-                          {"OnlyAHiddenLayer", R"tfm(
+    {"OnlyAHiddenLayer", R"tfm(
 model Bigram(vocab = 11, context = 8, width = 4) {
   token = Embedding(vocab, width)
   mlp   = MLP(width, 4 * width)
@@ -531,36 +566,52 @@ model Bigram(vocab = 11, context = 8, width = 4) {
   }
 }
 )tfm"},
-                          {"Gemma2",
-                           "gemma2.tfm",
-                           {{"vocab", "11"},
-                            {"context", "10"},
-                            {"width", "16"},
-                            {"hidden", "24"},
-                            {"heads", "4"},
-                            {"kv_heads", "2"},
-                            {"head_width", "6"},
-                            {"depth", "4"},
-                            {"window", "4"}}},
-                          {"Neox",
-                           "neox.tfm",
-                           {{"vocab", "11"},
-                            {"context", "10"},
-                            {"width", "32"},
-                            {"heads", "4"},
-                            {"depth", "3"}}},
-                          {"Opt",
-                           "opt.tfm",
-                           {{"vocab", "11"},
-                            {"context", "10"},
-                            {"width", "16"},
-                            {"heads", "4"},
-                            {"depth", "2"}}},
-                          {"Lab", "lab.tfm", {}},
-                          {"Cs444", "cs444.tfm", {}}};
+    {"Gemma2",
+     "gemma2.tfm",
+     {{"vocab", "11"},
+      {"context", "10"},
+      {"width", "16"},
+      {"hidden", "24"},
+      {"heads", "4"},
+      {"kv_heads", "2"},
+      {"head_width", "6"},
+      {"depth", "4"},
+      {"window", "4"}}},
+    {"Neox",
+     "neox.tfm",
+     {{"vocab", "11"},
+      {"context", "10"},
+      {"width", "32"},
+      {"heads", "4"},
+      {"depth", "3"}}},
+    {"Opt",
+     "opt.tfm",
+     {{"vocab", "11"},
+      {"context", "10"},
+      {"width", "16"},
+      {"heads", "4"},
+      {"depth", "2"}}},
+    {"Lab", "lab.tfm", {}},
+    {"Cs444", "cs444.tfm", {}}};
 
 INSTANTIATE_TEST_SUITE_P(Models, Decode, testing::ValuesIn(kModels),
                          [](const auto &info) { return info.param.name; });
+
+// The window, and what one function writes at once: of a prompt, or of a guess.
+TEST(Decode, KeepsARingOfTheWindow) {
+  auto rows = [](const char *window, int64_t few, int64_t multiple) {
+    Program program({"Windowed", windowed, {{"window", window}}, multiple}, 1,
+                    1, few);
+    return cacheRows(program);
+  };
+  EXPECT_EQ(rows("1", 0, 1), (std::vector<int64_t>{5, 5, 4, 4}));
+  EXPECT_EQ(rows("5", 0, 1), (std::vector<int64_t>{13, 13, 8, 8}));
+  EXPECT_EQ(rows("5", 4, 1), (std::vector<int64_t>{14, 14, 9, 9}));
+  EXPECT_EQ(rows("1", 4, 4), (std::vector<int64_t>{8, 8, 8, 8}));
+  // No more than whole sequences take.
+  EXPECT_EQ(rows("7", 0, 1), (std::vector<int64_t>{17, 17, 10, 10}));
+  EXPECT_EQ(rows("17", 0, 1), (std::vector<int64_t>{17, 17, 17, 17}));
+}
 
 /// What prevents the derivation for a model whose forward has `body`.
 std::string obstacleOf(const std::string &body) {

@@ -40,10 +40,21 @@ struct Case {
   /// Where the first query of each batch is among the keys of a cache: forward
   /// only.
   std::vector<int32_t> starts = {};
+  /// Position p of a cache lies in row p mod `keys`.
+  bool ring = false;
 
+  /// The position of key `s`: in a ring the newest that has its row, below 0
+  /// where none has come to it.
+  int64_t keyPosition(int64_t b, int64_t s) const {
+    int64_t newest = position(b, queries - 1);
+    if (!ring)
+      return s;
+    return s <= newest ? newest - (newest - s) % keys : -1;
+  }
   /// Whether some query may see key `s` but for window and mask.
   bool isFilled(int64_t b, int64_t s) const {
-    return starts.empty() || s < starts[b] + queries;
+    int64_t key = keyPosition(b, s);
+    return starts.empty() || (key >= 0 && key < starts[b] + queries);
   }
   int64_t position(int64_t b, int64_t t) const {
     return starts.empty() ? t : starts[b] + t;
@@ -57,7 +68,8 @@ struct Case {
            std::to_string(e) + (causal ? " causal" : "") +
            (window ? " window" : "") + (softcap ? " softcap" : "") +
            (dropout ? " dropout" : "") + " mask" + std::to_string(mask) +
-           (narrow ? " bf16" : "") + (starts.empty() ? "" : " cache");
+           (narrow ? " bf16" : "") + (starts.empty() ? "" : " cache") +
+           (ring ? " ring" : "");
   }
 };
 
@@ -127,6 +139,7 @@ AttentionSpec specOf(Kernels &kernels, const Case &c) {
     spec.dmask = MemRefType::get(maskShape, f32);
   spec.causal = c.causal;
   spec.scale = c.scale();
+  spec.ring = c.ring;
   spec.window = c.window;
   spec.softcap = c.softcap;
   spec.dropout = c.dropout;
@@ -227,8 +240,9 @@ struct Reference {
             x[s] = cap[s];
             if (c.mask == 1)
               x[s] += mask[maskAt(b, h, t, s)];
-            int64_t at = c.position(b, t);
-            if ((c.causal && s > at) || (c.window && at - s >= *c.window) ||
+            int64_t at = c.position(b, t), key = c.keyPosition(b, s);
+            if (key < 0 || (c.causal && key > at) ||
+                (c.window && at - key >= *c.window) ||
                 (c.mask == 2 && !reinterpret_cast<const int8_t *>(
                                     bytes.data())[maskAt(b, h, t, s)]))
               x[s] = -infinity;
@@ -566,18 +580,55 @@ TEST(Attention, OfACache) {
   check(cases);
 }
 
+// The newest positions alone, wherever in the ring they begin: before its first
+// turn, across its end, after many; as few as the queries see, or more.
+TEST(Attention, OfARing) {
+  std::mt19937 random(11);
+  std::vector<Case> cases;
+  for (int64_t queries : {1, 3, 8, 9, 40, 300})
+    for (int64_t window : {1, 2, 17, 64, 129})
+      for (bool narrow : {false, true}) {
+        if (queries == 300 && window != 17)
+          continue;
+        Case c{3, 4, 2, queries, window + queries - 1, 16, 16};
+        if (queries == 3) { // no whole vectors
+          c.d = 11;
+          c.e = 21;
+          c.softcap = 2.0;
+        }
+        c.causal = c.ring = true;
+        c.window = window;
+        c.narrow = narrow;
+        auto anywhere = [&] {
+          return static_cast<int32_t>(random() % (5 * c.keys));
+        };
+        c.starts = {0, anywhere(), anywhere()};
+        cases.push_back(c);
+        // What few queries are read by is whole groups of keys.
+        c.keys = (c.keys + keysTogether - 1) / keysTogether * keysTogether;
+        c.starts = {anywhere(), static_cast<int32_t>(c.keys - 1), anywhere()};
+        cases.push_back(c);
+      }
+  check(cases);
+}
+
 // A token sees the same alone, among the tokens of a guess, and beside other
 // texts.
 TEST(Attention, AQueryDoesNotDependOnTheOthers) {
   for (StringRef cpu : runnableCpus())
-    for (int kind = 0; kind < 3; ++kind) {
+    for (int kind = 0; kind < 4; ++kind) {
       SCOPED_TRACE(cpu.str() + " " + std::to_string(kind));
       Case some{2, 4, 2, 8, 100, 32, 40};
       some.causal = true;
       some.narrow = kind == 1;
-      if (kind == 2)
+      if (kind >= 2)
         some.window = 21;
       some.starts = {61, 12};
+      if (kind == 3) {
+        some.ring = true;
+        some.keys = keysTogether;
+        some.starts = {61, 387};
+      }
       Case one = some;
       one.batches = one.queries = 1;
       one.starts = {0};

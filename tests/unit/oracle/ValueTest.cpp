@@ -172,20 +172,24 @@ void positions(Draw &draw) {
       });
 }
 
-// The last positions lie partly or wholly behind the cache.
+// The last positions lie partly or wholly behind the cache; in a ring they take
+// the place of older ones.
 void cacheUpdate(Draw &draw) {
+  bool ring = draw.below(2) == 0;
   Shape base = draw.shape(4), updates = base;
-  updates[2] = draw.size();
-  std::string types =
-      tensor(base) + ", " + tensor(updates) + ", " + tensor({base[0]}, "i32");
+  updates[2] = ring ? 1 + draw.below(base[2]) : draw.size();
+  std::string types = (ring ? "{ring} : " : ": ") + tensor(base) + ", " +
+                      tensor(updates) + ", " + tensor({base[0]}, "i32");
   expectValues(
       draw,
       program(format("%b: {0}, %u: {1}, %p: {2} {{test.limit = {3}}",
                      tensor(base), tensor(updates), tensor({base[0]}, "i32"),
-                     base[2] + 2),
-              "%y = tfm.cache_update %b, %u, %p : " + types, tensor(base)),
+                     ring ? 3 * base[2] : base[2] + 2),
+              "%y = tfm.cache_update %b, %u, %p " + types, tensor(base)),
       [&](const std::vector<Tensor> &in, llvm::ArrayRef<int64_t> at) {
         int64_t t = at[2] - static_cast<int64_t>(in[2].at({at[0]}));
+        if (ring)
+          t = (t % base[2] + base[2]) % base[2];
         return t < 0 || t >= updates[2] ? in[0].at(at)
                                         : in[1].at({at[0], at[1], t, at[3]});
       });
