@@ -307,9 +307,20 @@ void StepBuilder::cloneCumsum(CumsumOp sum, BlockState &state) {
                       RankedTensorType::get(perSequence, builder.getI1Type()));
   isFirst = b.broadcast(isFirst, one.clone(builder.getI1Type()));
   before = b.select(isFirst, b.zeros(before), before);
-  Value sums =
-      b.add(CumsumOp::create(builder, sum.getLoc(), x, sum.getAxis()),
-            b.broadcast(before, type));
+  Value sums;
+  if (kind == ProgramKind::Verify) {
+    // As one token at a time is added, so that a guess changes no bit.
+    SmallVector<Value> each;
+    for (int64_t t = 0; t < count; ++t) {
+      before =
+          b.add(SliceOp::create(builder, loc, x, sum.getAxis(), t, 1), before);
+      each.push_back(before);
+    }
+    sums = ConcatOp::create(builder, loc, each, sum.getAxis());
+  } else {
+    sums = b.add(CumsumOp::create(builder, sum.getLoc(), x, sum.getAxis()),
+                 b.broadcast(before, type));
+  }
 
   RankedTensorType cached = tensorType(cache);
   SmallVector<int64_t> rows(cached.getShape());

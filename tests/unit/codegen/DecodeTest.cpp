@@ -353,7 +353,8 @@ TEST_P(Decode, GivesATextTheSameBitsWhateverGrowsBesideIt) {
     EXPECT_EQ(text.next, text.logits.size());
 }
 
-// The logits after each of some tokens, of which wrong ones are taken back.
+// The logits after each of some tokens, of which wrong ones are taken back, are
+// those after one at a time, to the bit.
 TEST_P(Decode, VerifiesSeveralTokensAtOnce) {
   constexpr int64_t few = 4;
   Program program(GetParam(), 1, kBatch, few);
@@ -376,12 +377,8 @@ TEST_P(Decode, VerifiesSeveralTokensAtOnce) {
   keep(source->start(std::span(tokens).first(1)));
   for (size_t i = 1; i < context; ++i)
     keep(source->next(tokens[i]));
-  auto expectNear = [&](std::span<const float> logits, size_t at) {
-    float scale = 0;
-    for (float value : expected[at])
-      scale = std::max(scale, std::abs(value));
-    for (size_t v = 0; v < expected[at].size(); ++v)
-      ASSERT_NEAR(logits[v], expected[at][v], 2e-5 * scale) << "after " << at;
+  auto expectBits = [&](std::span<const float> logits, size_t at) {
+    ASSERT_TRUE(std::ranges::equal(logits, expected[at])) << "after " << at;
   };
   for (int64_t place = 0; place < kBatch; ++place) {
     source->start(place, std::span(tokens).first(1));
@@ -400,7 +397,7 @@ TEST_P(Decode, VerifiesSeveralTokensAtOnce) {
       auto width = static_cast<size_t>(source->vocabulary());
       ASSERT_EQ(logits.size(), count * width);
       for (size_t i = 0; i < right; ++i)
-        expectNear(logits.subspan(i * width, width), at + i);
+        expectBits(logits.subspan(i * width, width), at + i);
       source->takeBack(place, static_cast<int64_t>(count - right));
       at += right;
       ASSERT_FALSE(HasFatalFailure());
