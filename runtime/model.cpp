@@ -253,63 +253,97 @@ void Model::setValue(const tfm_parameter &parameter, const Elements &source) {
         std::ranges::transform(some, to.values().begin() + at, toBFloat16);
       }
     });
+  } else if (parameter.dtype == TFM_I8) {
+    OutputRows rows = outputRows(parameter);
+    PendingWrite<int8_t> integers =
+        memory->write<int8_t>(place(parameter).value, count);
+    PendingWrite<float> scales =
+        memory->write<float>(place(parameter).scale, rows.outputs());
+    setByOutputs(rows, source,
+                 [&](std::span<const float> values, const OutputRows &rows,
+                     size_t first, size_t last, size_t before) {
+                   quantise(values, rows, first, last,
+                            integers.values().subspan(before * rows.terms()),
+                            scales.values().subspan(before));
+                 });
   } else {
-    quantiseInto(parameter, source);
+    OutputRows rows = outputRows(parameter);
+    size_t bytes = groupedBytes(rows.terms()), groups = groupsOf(rows.terms());
+    PendingWrite<uint8_t> integers =
+        memory->write<uint8_t>(place(parameter).value, rows.outputs() * bytes);
+    PendingWrite<uint16_t> scales = memory->write<uint16_t>(
+        place(parameter).scale, rows.outputs() * groups);
+    PendingWrite<uint16_t> minima = memory->write<uint16_t>(
+        place(parameter).minimum, rows.outputs() * groups);
+    setByOutputs(rows, source,
+                 [&](std::span<const float> values, const OutputRows &rows,
+                     size_t first, size_t last, size_t before) {
+                   quantise(values, rows, first, last,
+                            integers.values().subspan(before * bytes),
+                            scales.values().subspan(before * groups),
+                            minima.values().subspan(before * groups));
+                 });
   }
 }
 
-void Model::quantiseInto(const tfm_parameter &parameter,
-                         const Elements &source) {
-  const tfm_place &place = this->place(parameter);
-  OutputRows rows = outputRows(parameter);
-  size_t terms = rows.terms();
-  PendingWrite<int8_t> integers =
-      memory->write<int8_t>(place.value, rows.outputs() * terms);
-  PendingWrite<float> scales =
-      memory->write<float>(place.scale, rows.outputs());
+void Model::setByOutputs(const OutputRows &rows, const Elements &source,
+                         const QuantiseRows &quantiseRows) {
+  size_t terms = rows.terms(), count = rows.outputs() * terms;
   if (!rows.areContiguous()) {
     // The terms of an output are all over the tensor.
-    std::vector<float> values(rows.outputs() * terms);
-    inParts(*memory, values.size(), 4, [&](size_t first, size_t last) {
+    std::vector<float> values(count);
+    inParts(*memory, count, 4, [&](size_t first, size_t last) {
       source(first, std::span(values).subspan(first, last - first));
     });
-    inParts(*memory, rows.outputs() * terms, 64 * terms,
-            [&](size_t first, size_t last) {
-              quantise(values, rows, first / terms, last / terms,
-                       integers.values(), scales.values());
-            });
+    inParts(*memory, count, 64 * terms, [&](size_t first, size_t last) {
+      quantiseRows(values, rows, first / terms, last / terms, 0);
+    });
     return;
   }
   size_t some = (converted / terms + 4) / 4 * 4;
-  inParts(*memory, rows.outputs() * terms, 4 * terms,
-          [&](size_t first, size_t last) {
-            std::vector<float> room(some * terms);
-            for (size_t at = first; at < last; at += room.size()) {
-              std::span<float> values =
-                  std::span(room).first(std::min(room.size(), last - at));
-              source(at, values);
-              for (size_t i = 0; i < values.size(); i += terms)
-                quantise(values.subspan(i, terms),
-                         integers.values().data() + at + i,
-                         scales.values()[(at + i) / terms]);
-            }
-          });
+  inParts(*memory, count, 4 * terms, [&](size_t first, size_t last) {
+    std::vector<float> room(some * terms);
+    for (size_t at = first; at < last; at += room.size()) {
+      std::span<float> values =
+          std::span(room).first(std::min(room.size(), last - at));
+      source(at, values);
+      size_t outputs = values.size() / terms;
+      int64_t shape[] = {static_cast<int64_t>(outputs),
+                         static_cast<int64_t>(terms)};
+      quantiseRows(values, OutputRows(shape, 0), 0, outputs, at / terms);
+    }
+  });
 }
 
-void Model::setQuantised(const tfm_parameter &parameter, const Integers &source,
+void Model::setBytes(const tfm_parameter &parameter, size_t count,
+                     const Bytes &source) {
+  PendingWrite<char> to = memory->write<char>(place(parameter).value, count);
+  inParts(*memory, count, 4, [&](size_t first, size_t last) {
+    source(first, to.values().subspan(first, last - first));
+  });
+}
+
+/// Writes all of `values` to the arena.
+template <typename T>
+static void writeAll(Device &device, uint64_t offset,
+                     std::span<const T> values) {
+  PendingWrite<T> to = device.write<T>(offset, values.size());
+  std::ranges::copy(values, to.values().begin());
+}
+
+void Model::setQuantised(const tfm_parameter &parameter, const Bytes &source,
                          std::span<const float> scales) {
-  size_t count = elements(parameter.rank, parameter.shape);
-  {
-    PendingWrite<int8_t> to =
-        memory->write<int8_t>(place(parameter).value, count);
-    inParts(*memory, count, 4, [&](size_t first, size_t last) {
-      source(first, to.values().subspan(first, last - first));
-    });
-  }
-  std::ranges::copy(scales,
-                    memory->write<float>(place(parameter).scale, scales.size())
-                        .values()
-                        .begin());
+  setBytes(parameter, elements(parameter.rank, parameter.shape), source);
+  writeAll(*memory, place(parameter).scale, scales);
+}
+
+void Model::setQuantised(const tfm_parameter &parameter, const Bytes &source,
+                         std::span<const uint16_t> scales,
+                         std::span<const uint16_t> minima) {
+  OutputRows rows = outputRows(parameter);
+  setBytes(parameter, rows.outputs() * groupedBytes(rows.terms()), source);
+  writeAll(*memory, place(parameter).scale, scales);
+  writeAll(*memory, place(parameter).minimum, minima);
 }
 
 PendingRead<float> Model::readValue(const tfm_parameter &parameter) const {
@@ -321,11 +355,20 @@ PendingRead<float> Model::readValue(const tfm_parameter &parameter) const {
   if (parameter.dtype == TFM_BF16) {
     std::ranges::transform(memory->read<uint16_t>(from.value, count).values(),
                            widened.begin(), fromBFloat16);
-  } else {
+  } else if (parameter.dtype == TFM_I8) {
     OutputRows rows = outputRows(parameter);
     PendingRead<int8_t> quantised = memory->read<int8_t>(from.value, count);
     PendingRead<float> scales = memory->read<float>(from.scale, rows.outputs());
     dequantise(quantised.values(), scales.values(), rows, widened);
+  } else {
+    OutputRows rows = outputRows(parameter);
+    size_t groups = rows.outputs() * groupsOf(rows.terms());
+    PendingRead<uint8_t> quantised =
+        memory->read<uint8_t>(from.value, groups * TFM_GROUP_BYTES);
+    PendingRead<uint16_t> scales = memory->read<uint16_t>(from.scale, groups),
+                          minima = memory->read<uint16_t>(from.minimum, groups);
+    dequantise(quantised.values(), scales.values(), minima.values(), rows,
+               widened);
   }
   return PendingRead<float>(widened);
 }

@@ -10,6 +10,7 @@
 
 #include "runtime/device/device.h"
 #include "runtime/files/safetensors.h"
+#include "runtime/quantise.h"
 #include "runtime/tfm_model.h"
 
 #include <cstddef>
@@ -117,10 +118,14 @@ public:
   /// is then partly as it was.
   using Elements = std::function<void(size_t first, std::span<float> room)>;
   void setValue(const tfm_parameter &parameter, const Elements &source);
-  /// The same for a parameter of TFM_I8, as it is stored.
-  using Integers = std::function<void(size_t first, std::span<int8_t> room)>;
-  void setQuantised(const tfm_parameter &parameter, const Integers &source,
+  /// The same for a parameter of TFM_I8, and for one of TFM_I4, as it is
+  /// stored.
+  using Bytes = std::function<void(size_t first, std::span<char> room)>;
+  void setQuantised(const tfm_parameter &parameter, const Bytes &source,
                     std::span<const float> scales);
+  void setQuantised(const tfm_parameter &parameter, const Bytes &source,
+                    std::span<const uint16_t> scales,
+                    std::span<const uint16_t> minima);
   /// As f32, which stay until the next read of a value that is stored in
   /// another type.
   PendingRead<float> readValue(const tfm_parameter &parameter) const;
@@ -141,7 +146,15 @@ private:
   /// logic_error.
   static size_t floatsOf(const tfm_parameter &parameter);
 
-  void quantiseInto(const tfm_parameter &parameter, const Elements &source);
+  /// Quantises the outputs from `first` to `last` of `values`, as parts of a
+  /// parameter that has `before` others before them.
+  using QuantiseRows =
+      std::function<void(std::span<const float> values, const OutputRows &rows,
+                         size_t first, size_t last, size_t before)>;
+  void setByOutputs(const OutputRows &rows, const Elements &source,
+                    const QuantiseRows &quantiseRows);
+  void setBytes(const tfm_parameter &parameter, size_t count,
+                const Bytes &source);
 
   const tfm_model *model;
   const tfm_variant *chosen;

@@ -1,4 +1,4 @@
-//===- quantise.cpp - weights in 8 bits -----------------------------------===//
+//===- quantise.cpp - weights in 8 bits and in 4 --------------------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -7,10 +7,14 @@
 
 #include "runtime/quantise.h"
 
+#include "runtime/float16.h"
+
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <limits>
+#include <vector>
 
 namespace tfm {
 
@@ -40,6 +44,61 @@ float inverseOf(float magnitude) {
   return magnitude < smallest ? 0 : largest / magnitude;
 }
 
+/// The nearest bf16 that is not above a number, or not below it: what is
+/// between two of them cannot be rounded out of a group's range.
+uint16_t bf16Below(float value) {
+  auto bits = std::bit_cast<uint32_t>(value);
+  auto half = static_cast<uint16_t>(bits >> 16);
+  constexpr uint16_t lowest = 0xff7f;
+  return value < 0 && (bits & 0xffff) && half != lowest ? half + 1 : half;
+}
+uint16_t bf16Above(float value) {
+  auto bits = std::bit_cast<uint32_t>(value);
+  return static_cast<uint16_t>((bits >> 16) + ((bits & 0xffff) ? 1 : 0));
+}
+
+/// What an integer stands for.
+float weightOf(uint16_t scale, uint16_t minimum, int integer) {
+  return static_cast<float>(double{fromBFloat16(minimum)} +
+                            double{fromBFloat16(scale)} * integer);
+}
+
+/// The terms of one output, to `groupedBytes`, and scales and minima.
+void quantiseGroups(std::span<const float> terms, uint8_t *quantised,
+                    uint16_t *scales, uint16_t *minima) {
+  constexpr float most = 15;
+  constexpr float smallest = std::numeric_limits<float>::min();
+  for (size_t at = 0; at < terms.size(); at += TFM_GROUP_TERMS) {
+    std::span<const float> group =
+        terms.subspan(at, std::min<size_t>(TFM_GROUP_TERMS, terms.size() - at));
+    float low = group[0], high = group[0];
+    for (float term : group) {
+      low = std::min(low, term);
+      high = std::max(high, term);
+    }
+    *minima = std::abs(low) < smallest ? uint16_t{0} : bf16Below(low);
+    float minimum = fromBFloat16(*minima++);
+    // The difference itself may be beyond the largest number.
+    float scale = high / most - minimum / most;
+    uint16_t stored = scale < smallest ? uint16_t{0} : bf16Above(scale);
+    // Rounded up, that of the largest numbers gives infinity.
+    if (!std::isfinite(weightOf(stored, minima[-1], 15)))
+      --stored;
+    *scales++ = stored;
+    scale = fromBFloat16(stored);
+    float inverse = scale == 0 ? 0 : 2 / scale;
+    std::array<uint8_t, TFM_GROUP_TERMS> integers{};
+    for (size_t i = 0; i < group.size(); ++i) {
+      float steps = (0.5f * group[i] - 0.5f * minimum) * inverse;
+      integers[i] =
+          static_cast<uint8_t>(nearest(std::clamp(steps, 0.0f, most)));
+    }
+    for (size_t i = 0; i < TFM_GROUP_BYTES; ++i)
+      *quantised++ = static_cast<uint8_t>(integers[i] |
+                                          integers[i + TFM_GROUP_BYTES] << 4);
+  }
+}
+
 /// A few outputs that lie beside each other, term by term: cache lines of both
 /// sides are used whole.
 constexpr size_t block = 64;
@@ -59,9 +118,8 @@ void quantiseColumns(const float *values, size_t stride, size_t terms,
       quantised[i * terms + k] = nearest(values[k * stride + i] * inverses[i]);
 }
 
-} // namespace
-
-void quantise(std::span<const float> terms, int8_t *quantised, float &scale) {
+void quantiseRow(std::span<const float> terms, int8_t *quantised,
+                 float &scale) {
   float magnitude = 0;
   for (float term : terms)
     magnitude = std::max(magnitude, std::abs(term));
@@ -70,6 +128,8 @@ void quantise(std::span<const float> terms, int8_t *quantised, float &scale) {
   for (size_t i = 0; i < terms.size(); ++i)
     quantised[i] = nearest(terms[i] * inverse);
 }
+
+} // namespace
 
 OutputRows::OutputRows(std::span<const int64_t> shape, int64_t axis) {
   size_t rank = shape.size();
@@ -92,7 +152,7 @@ void quantise(std::span<const float> values, const OutputRows &rows,
     const float *from = values.data() + rows.begin(output);
     int8_t *to = quantised.data() + output * terms;
     if (rows.areContiguous()) {
-      quantise({from, terms}, to, scales[output]);
+      quantiseRow({from, terms}, to, scales[output]);
       ++output;
       continue;
     }
@@ -114,6 +174,53 @@ void dequantise(std::span<const int8_t> quantised,
     const int8_t *from = quantised.data() + output * terms;
     for (size_t k = 0; k < terms; ++k)
       to[k * rows.stride()] = static_cast<float>(from[k]) * scales[output];
+  }
+}
+
+void quantise(std::span<const float> values, const OutputRows &rows,
+              size_t first, size_t last, std::span<uint8_t> quantised,
+              std::span<uint16_t> scales, std::span<uint16_t> minima) {
+  size_t terms = rows.terms(), groups = groupsOf(terms);
+  auto store = [&](std::span<const float> of, size_t output) {
+    quantiseGroups(of, quantised.data() + output * groupedBytes(terms),
+                   scales.data() + output * groups,
+                   minima.data() + output * groups);
+  };
+  std::vector<float> together(rows.areContiguous() ? 0 : block * terms);
+  for (size_t output = first; output < last;) {
+    const float *from = values.data() + rows.begin(output);
+    if (rows.areContiguous()) {
+      store({from, terms}, output++);
+      continue;
+    }
+    // Those of the next matrix lie elsewhere.
+    size_t inMatrix = rows.stride();
+    size_t count =
+        std::min({block, last - output, inMatrix - output % inMatrix});
+    for (size_t k = 0; k < terms; ++k)
+      for (size_t i = 0; i < count; ++i)
+        together[i * terms + k] = from[k * inMatrix + i];
+    for (size_t i = 0; i < count; ++i)
+      store({&together[i * terms], terms}, output++);
+  }
+}
+
+void dequantise(std::span<const uint8_t> quantised,
+                std::span<const uint16_t> scales,
+                std::span<const uint16_t> minima, const OutputRows &rows,
+                std::span<float> values) {
+  size_t terms = rows.terms(), groups = groupsOf(terms);
+  for (size_t output = 0; output < rows.outputs(); ++output) {
+    float *to = values.data() + rows.begin(output);
+    const uint8_t *from = quantised.data() + output * groupedBytes(terms);
+    for (size_t k = 0; k < terms; ++k) {
+      size_t group = k / TFM_GROUP_TERMS, i = k % TFM_GROUP_TERMS;
+      uint8_t both = from[group * TFM_GROUP_BYTES + i % TFM_GROUP_BYTES];
+      int integer = i < TFM_GROUP_BYTES ? both & 15 : both >> 4;
+      to[k * rows.stride()] =
+          weightOf(scales[output * groups + group],
+                   minima[output * groups + group], integer);
+    }
   }
 }
 

@@ -1,19 +1,23 @@
-//===- quantise.h - weights in 8 bits -------------------------------------===//
+//===- quantise.h - weights in 8 bits and in 4 ----------------------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 
-// Symmetric quantisation with a scale for each output of a product (Dettmers et
-// al. 2022, "LLM.int8()", section 2.1, of weights alone): the largest magnitude
-// among an output's weights becomes 127. Every weight is within half a scale of
-// what it was.
+// In 8 bits symmetric quantisation with a scale for each output of a product
+// (Dettmers et al. 2022, "LLM.int8()", section 2.1, of weights alone): the
+// largest magnitude among an output's weights becomes 127. In 4 bits the
+// weights of an output are in groups, each with a scale and a minimum, bf16: a
+// weight is the minimum plus an integer from 0 to 15 times the scale. Either
+// way every weight is within half a scale of what it was.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef TFM_RUNTIME_QUANTISE_H
 #define TFM_RUNTIME_QUANTISE_H
+
+#include "runtime/tfm_model.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -22,10 +26,25 @@
 
 namespace tfm {
 
-/// In files: the type of a tensor of weights in 8 bits, and what the name of
-/// its scales ends with.
-inline constexpr std::string_view quantisedType = "I8";
-inline constexpr std::string_view scaleSuffix = ".scale";
+/// In files: the type of a tensor of weights in 8 bits and of one in 4, and
+/// what the names of its scales and minima end with.
+inline constexpr std::string_view int8Type = "I8", int4Type = "U8";
+inline constexpr std::string_view scaleSuffix = ".scale",
+                                  minimumSuffix = ".minimum";
+/// In the metadata of such a file: the names of tensors that checkpoints have
+/// with outputs along their last axis, the terms of a group, and before a name
+/// how many terms an output of that tensor has.
+inline constexpr const char *transposedKey = "tfm.transposed",
+                            *groupKey = "tfm.group", *termsKey = "tfm.terms:";
+
+/// How many groups so many terms are in, of which the last may be shorter.
+constexpr size_t groupsOf(size_t terms) {
+  return (terms + TFM_GROUP_TERMS - 1) / TFM_GROUP_TERMS;
+}
+/// Bytes of an output of so many terms in 4 bits.
+constexpr size_t groupedBytes(size_t terms) {
+  return groupsOf(terms) * TFM_GROUP_BYTES;
+}
 
 /// A tensor of weights [..., X, Y] as products see it: `outputs` rows of
 /// `terms`, wherever they lie. The axes before the last two count as outputs.
@@ -49,9 +68,6 @@ private:
   size_t rows, columns, inMatrix, step;
 };
 
-/// The terms of one output to as many integers and its scale.
-void quantise(std::span<const float> terms, int8_t *quantised, float &scale);
-
 /// The outputs from `first` to `last` of a tensor: `terms` integers each to
 /// `quantised`, [outputs, terms], and `scales`, [outputs]. Values must be
 /// finite. An output of zeros has the scale 0, and so has one whose scale would
@@ -63,6 +79,17 @@ void quantise(std::span<const float> values, const OutputRows &rows,
 /// What these stand for, as the tensor lies.
 void dequantise(std::span<const int8_t> quantised,
                 std::span<const float> scales, const OutputRows &rows,
+                std::span<float> values);
+
+/// The same in 4 bits, as `tfm_parameter.dtype` describes them: `groupedBytes`
+/// for each output, and for each of its groups a scale and a minimum. A scale
+/// or minimum that would be denormal is 0.
+void quantise(std::span<const float> values, const OutputRows &rows,
+              size_t first, size_t last, std::span<uint8_t> quantised,
+              std::span<uint16_t> scales, std::span<uint16_t> minima);
+void dequantise(std::span<const uint8_t> quantised,
+                std::span<const uint16_t> scales,
+                std::span<const uint16_t> minima, const OutputRows &rows,
                 std::span<float> values);
 
 } // namespace tfm

@@ -571,7 +571,7 @@ inline constexpr Field fields[] = {
      .fallback = "f32",
      .help = "how weights are stored; narrower ones are for generation and "
              "evaluation only",
-     .words = "f32 bf16 int8"},
+     .words = "f32 bf16 int8 int4"},
     {.path = "generate.cache",
      .type = Type::Word,
      .fallback = "f32",

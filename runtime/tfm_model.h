@@ -93,7 +93,7 @@
 extern "C" {
 #endif
 
-#define TFM_ABI_VERSION 8
+#define TFM_ABI_VERSION 9
 /// The offset of something that a build does not have.
 #define TFM_NONE UINT64_MAX
 
@@ -122,8 +122,14 @@ typedef enum {
   TFM_I32 = 1,
   TFM_U8 = 2,   ///< a truth value: 0 or 1
   TFM_BF16 = 3, ///< the upper half of an f32
-  TFM_I8 = 4    ///< quantised, see `tfm_parameter.dtype`
+  TFM_I8 = 4,   ///< quantised, see `tfm_parameter.dtype`
+  TFM_I4 = 5    ///< the same, two in a byte
 } tfm_dtype;
+
+/// Of a parameter of TFM_I4: terms of an output that have a scale and a minimum
+/// together, and the bytes that they take.
+#define TFM_GROUP_TERMS 32
+#define TFM_GROUP_BYTES 16
 
 /// When a launch was over.
 typedef struct {
@@ -186,7 +192,12 @@ typedef struct {
   /// same type; a build of others than f32 has none of them. TFM_I8 are
   /// integers from -127 to 127, to be multiplied by the scale of their output,
   /// an f32 at `tfm_place.scale`: [outputs, terms], and before these the axes
-  /// that the tensor has before its last two.
+  /// that the tensor has before its last two. TFM_I4 are integers from 0 to 15,
+  /// to be multiplied by the scale of their group and added to its minimum,
+  /// each [outputs, groups] of bf16: the terms of an output are in groups of
+  /// TFM_GROUP_TERMS, a last one of which may be filled up with zeros. The low
+  /// half of byte i of a group is its term i, the high half its term i + 16:
+  /// [outputs, groups * TFM_GROUP_BYTES].
   tfm_dtype dtype;
   int32_t rank;
   /// As checkpoints have it.
@@ -210,8 +221,10 @@ typedef struct {
 /// Where the tensors of one parameter lie.
 typedef struct {
   uint64_t value;
-  /// Of the scales of a value of TFM_I8, else TFM_NONE.
+  /// Of the scales of a value of TFM_I8 or TFM_I4, else TFM_NONE.
   uint64_t scale;
+  /// Of the minima of a value of TFM_I4, else TFM_NONE.
+  uint64_t minimum;
   /// TFM_NONE where the parameter is not trained, or the build has no `train`.
   /// Where the recipe accumulates (`train.accumulate` above 1), `train` adds to
   /// it: set all gradients to zero before the first micro-batch of an update.

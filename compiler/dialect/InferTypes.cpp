@@ -194,7 +194,7 @@ LogicalResult MatmulOp::inferReturnTypes(MLIRContext *,
   if (a.getShape().drop_back(2) != b.getShape().drop_back(2))
     return emitOptionalError(loc, "batch axes differ");
   if (a.getElementType() != b.getElementType() &&
-      !b.getElementType().isInteger(8))
+      !a.getElementType().isInteger(8) && !b.getElementType().isInteger(8))
     return emitOptionalError(loc, "element types differ");
   int64_t m = a.getDimSize(rank - 2), ka = a.getDimSize(rank - 1);
   if (adaptor.getTransposeA())

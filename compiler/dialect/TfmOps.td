@@ -55,7 +55,9 @@ def ParamOp : Tfm_Op<"param", [Symbol, DeclareOpInterfaceMethods<SymbolUserOpInt
     one of 8 bits: what checkpoints hold is each element times the element of
     the parameter `scale`, `[..., outputs]`, of its output. It is stored as
     `[..., outputs, terms]`, whichever of the last two axes is `output_axis`
-    there.
+    there. With a `minimum`, too, it is one of 4 bits, whose bytes, scales and
+    minima are those of `tfm.dequantise`: what checkpoints hold is what that
+    gives, of so many `terms`.
 
     Example:
 
@@ -68,7 +70,8 @@ def ParamOp : Tfm_Op<"param", [Symbol, DeclareOpInterfaceMethods<SymbolUserOpInt
       DefaultValuedAttr<StrArrayAttr, "{}">:$dims, DictionaryAttr:$init,
       DefaultValuedAttr<BoolAttr, "true">:$trainable,
       OptionalAttr<StrArrayAttr>:$names, OptionalAttr<StrArrayAttr>:$aliases,
-      OptionalAttr<I64Attr>:$output_axis, OptionalAttr<FlatSymbolRefAttr>:$scale);
+      OptionalAttr<I64Attr>:$output_axis, OptionalAttr<FlatSymbolRefAttr>:$scale,
+      OptionalAttr<FlatSymbolRefAttr>:$minimum, OptionalAttr<I64Attr>:$terms);
   let assemblyFormat = "$sym_name `:` $type attr-dict";
   let hasVerifier = 1;
   let extraClassDeclaration = [{
@@ -409,7 +412,7 @@ def MatmulOp : Tfm_DiffOp<"matmul", [InferTypeOpAdaptor,
     `[batch..., M, N]`. Batch axes are equal; a weight shared by a batch is a
     product of rank 2 after `tfm.reshape`.
 
-    `b` may be of i8 beside floats: its elements are these integers as floats.
+    One may be of i8 beside floats: its elements are these integers as floats.
     Both may be of i8. Terms are added up in the type `accumulator`, which is the
     result's, no narrower than those of the operands; where none is written it is
     the one that `a` is computed with, f32 for bf16, i32 for i8.
@@ -434,6 +437,42 @@ def MatmulOp : Tfm_DiffOp<"matmul", [InferTypeOpAdaptor,
   }]>];
   let hasCanonicalizer = 1;
   let hasVerifier = 1;
+}
+
+def DequantiseOp : Tfm_PureOp<"dequantise", [AllTypesMatch<["scale", "minimum"]>]> {
+  let flops = "0";
+  let axes = [{::tfm::AxisMap::keptBut(getY().getType().getRank() - 1, place,
+      "integers of several positions in a byte")}];
+  let summary = "weights of 4 bits as the numbers that they stand for";
+  let description = [{
+    `y` `[..., terms]` has groups of 32 terms, the last of which may be shorter,
+    each with a `scale` and a `minimum`, `[..., groups]`: a term is its group's
+    minimum plus its scale times an integer from 0 to 15. Two integers lie in a
+    byte of `q`, `[..., groups * 16]`, without a sign: the low half of byte i of
+    a group is that of its term i, the high half that of term i + 16; those of
+    terms that a last group lacks are 0.
+
+    It is part of what reads it, a matrix product or a choice of rows, which
+    makes the numbers in registers: they are nowhere in memory.
+
+    Example:
+
+    ```mlir
+    %w = tfm.dequantise %q, %scale, %minimum : tensor<16x32xi8>, tensor<16x2xbf16> to tensor<16x40xf32>
+    ```
+  }];
+  let arguments = (ins TfmTensorOf<[I8]>:$q, TfmTensorOf<[BF16]>:$scale, TfmTensorOf<[BF16]>:$minimum);
+  let results = (outs TfmTensorOf<[F32]>:$y);
+  let assemblyFormat = "$q `,` $scale `,` $minimum attr-dict `:` type($q) `,` type($scale) `to` type($y)";
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// Terms of a group, and the bytes that their integers take.
+    static constexpr int64_t groupTerms = 32, groupBytes = groupTerms / 2;
+    /// Of so many terms.
+    static int64_t groupsOf(int64_t terms) {
+      return (terms + groupTerms - 1) / groupTerms;
+    }
+  }];
 }
 
 def GatherOp : Tfm_DiffOp<"gather", [InferTypeOpAdaptor,

@@ -168,21 +168,45 @@ LogicalResult ParamOp::verify() {
                               << ": those of i8, and no others, have a scale";
   if (getScale() && !getOutputAxis())
     return emitOpError("has a scale, but no `output_axis`");
+  if (getMinimum().has_value() != getTerms().has_value() ||
+      (getMinimum() && !getScale()))
+    return emitOpError("has only some of `scale`, `minimum` and `terms`");
+  int64_t bytes = getTerms() ? DequantiseOp::groupsOf(*getTerms()) *
+                                   DequantiseOp::groupBytes
+                             : 0;
+  if (getTerms() && type.getShape().back() != bytes)
+    return emitOpError("has rows of ")
+           << type.getShape().back() << " bytes: " << *getTerms()
+           << " terms of 4 bits take " << bytes;
   return success();
 }
 
 LogicalResult ParamOp::verifySymbolUses(SymbolTableCollection &tables) {
   if (!getScale())
     return success();
-  auto scale = tables.lookupNearestSymbolFrom<ParamOp>(*this, getScaleAttr());
-  if (!scale)
-    return emitOpError("names no parameter as its scale: ") << *getScale();
   RankedTensorType type = getTensorType();
-  auto wanted = RankedTensorType::get(type.getShape().drop_back(),
-                                      Float32Type::get(getContext()));
-  if (scale.getTensorType() != wanted)
-    return emitOpError("has a scale of type ")
-           << scale.getTensorType() << ": expected " << wanted;
+  SmallVector<int64_t> shape(type.getShape().drop_back());
+  Type element = Float32Type::get(getContext());
+  if (getTerms()) {
+    shape.push_back(DequantiseOp::groupsOf(*getTerms()));
+    element = BFloat16Type::get(getContext());
+  }
+  auto wanted = RankedTensorType::get(shape, element);
+  auto verifyTable = [&](FlatSymbolRefAttr name,
+                         StringRef what) -> LogicalResult {
+    auto table = tables.lookupNearestSymbolFrom<ParamOp>(*this, name);
+    if (!table)
+      return emitOpError("names no parameter as its ")
+             << what << ": " << name.getValue();
+    if (table.getTensorType() != wanted)
+      return emitOpError("has a ")
+             << what << " of type " << table.getTensorType() << ": expected "
+             << wanted;
+    return success();
+  };
+  if (failed(verifyTable(getScaleAttr(), "scale")) ||
+      (getMinimum() && failed(verifyTable(getMinimumAttr(), "minimum"))))
+    return failure();
   return success();
 }
 
@@ -202,6 +226,9 @@ LogicalResult GetParamOp::verifySymbolUses(SymbolTableCollection &tables) {
 
 LogicalResult MatmulOp::verify() {
   Type element = tensorType(getA()).getElementType(), sums = getAccumulator();
+  // Integers beside floats are floats.
+  if (element.isInteger(8))
+    element = tensorType(getB()).getElementType();
   if (isa<FloatType>(sums) != isa<FloatType>(element))
     return emitOpError("adds up terms of ")
            << element << " in " << sums
@@ -211,6 +238,25 @@ LogicalResult MatmulOp::verify() {
            << element << " in " << sums
            << ": expected a type that is no narrower";
   return success();
+}
+
+LogicalResult DequantiseOp::verify() {
+  SmallVector<int64_t> shape(getY().getType().getShape());
+  if (shape.empty())
+    return emitOpError("gives no rows of terms");
+  int64_t groups = groupsOf(shape.back());
+  auto verifyType = [&](Value value, int64_t row,
+                        StringRef what) -> LogicalResult {
+    shape.back() = row;
+    RankedTensorType type = tensorType(value);
+    if (RankedTensorType wanted = type.clone(shape); type != wanted)
+      return emitOpError("has ")
+             << what << " of type " << type << ": expected " << wanted;
+    return success();
+  };
+  if (failed(verifyType(getQ(), groups * groupBytes, "integers")))
+    return failure();
+  return verifyType(getScale(), groups, "scales and minima");
 }
 
 LogicalResult ConstantOp::verify() {

@@ -134,6 +134,22 @@ void matmul(Frame &frame, MatmulOp op) {
   frame.set(op.getY(), std::move(y));
 }
 
+void dequantise(Frame &frame, DequantiseOp op) {
+  const Tensor &q = frame.get(op.getQ()), &scale = frame.get(op.getScale()),
+               &minimum = frame.get(op.getMinimum());
+  Tensor y = Frame::like(op.getY());
+  for (int64_t row = 0; row < y.rows(); ++row)
+    for (int64_t term = 0; term < y.rowSize(); ++term) {
+      int64_t group = term / 32, inGroup = term % 32;
+      auto byte = static_cast<uint8_t>(
+          static_cast<int64_t>(q.row(row)[group * 16 + inGroup % 16]));
+      int integer = inGroup < 16 ? byte % 16 : byte / 16;
+      y.row(row)[term] =
+          minimum.row(row)[group] + scale.row(row)[group] * integer;
+    }
+  frame.set(op.getY(), std::move(y));
+}
+
 void gather(Frame &frame, GatherOp op) {
   const Tensor &table = frame.get(op.getTable()), &ids = frame.get(op.getIds());
   Tensor y = Frame::like(op.getY());
@@ -185,6 +201,7 @@ void tfm::oracle::addShapeRules(Rules &rules) {
   addRule<PadOp, pad>(rules);
   addRule<ConcatOp, concat>(rules);
   addRule<MatmulOp, matmul>(rules);
+  addRule<DequantiseOp, dequantise>(rules);
   addRule<GatherOp, gather>(rules);
   addRule<ScatterAddOp, scatterAdd>(rules);
   addRule<CacheUpdateOp, cacheUpdate>(rules);

@@ -31,7 +31,8 @@ bool tfm::isWidening(Operation *op) {
 
 bool tfm::isFree(Operation *op) {
   return isViewOp(op) || isWidening(op) ||
-         isa<IotaOp, PositionsOp, CompareOp, AndOp, OrOp, NotOp>(op) ||
+         isa<DequantiseOp, IotaOp, PositionsOp, CompareOp, AndOp, OrOp, NotOp>(
+             op) ||
          (isa<ConstantOp>(op) && isSplat(op->getResult(0)));
 }
 

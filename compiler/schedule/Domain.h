@@ -24,7 +24,8 @@
 namespace tfm {
 
 /// Ops that cost nothing and are computed again wherever they are used: views,
-/// indices, splats, comparisons of what is at hand, and widening it.
+/// indices, splats, comparisons of what is at hand, widening it, and weights of
+/// 4 bits, which are part of what reads them.
 bool isFree(mlir::Operation *op);
 /// Ops that only rename the elements of their operand.
 bool isViewOp(mlir::Operation *op);

@@ -133,6 +133,12 @@ private:
   Value inMemory(Value value, bool own) {
     Operation *def = viewBase(value, materialised).getDefiningOp();
     // Ids that are positions are computed row by row.
+    if (isa_and_nonnull<DequantiseOp>(def)) {
+      SmallVector<Value> operands;
+      for (Value operand : def->getOperands())
+        operands.push_back(inMemory(operand, own));
+      return cloneWith(def, operands)->getResult(0);
+    }
     if (def && isFree(def) && !isSplat(def->getResult(0)) &&
         !materialised.contains(def))
       return at(value, Role::Scalar);

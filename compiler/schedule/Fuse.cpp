@@ -305,6 +305,15 @@ Domain tfm::naturalDomain(Operation *op) {
   return {};
 }
 
+/// What is read where an op reads `value` anywhere.
+static void forEachInMemory(Value value, function_ref<void(Value)> visit) {
+  auto weights = value.getDefiningOp<DequantiseOp>();
+  if (!weights)
+    return visit(value);
+  for (Value operand : weights->getOperands())
+    visit(operand);
+}
+
 void tfm::forEachRead(Operation *op, const Domain &domain,
                       const OpSet &materialised,
                       function_ref<void(const Leaf &)> visit) {
@@ -317,10 +326,12 @@ void tfm::forEachRead(Operation *op, const Domain &domain,
                   visit);
       continue;
     }
-    Value base = viewBase(value, materialised);
-    Operation *def = base.getDefiningOp();
-    if (!def || !isFree(def) || isSplat(base) || materialised.contains(def))
-      visit({base, value, Role::Other, /*inRegister=*/false});
+    forEachInMemory(value, [&](Value read) {
+      Value base = viewBase(read, materialised);
+      Operation *def = base.getDefiningOp();
+      if (!def || !isFree(def) || isSplat(base) || materialised.contains(def))
+        visit({base, read, Role::Other, /*inRegister=*/false});
+    });
   }
 }
 
@@ -362,7 +373,7 @@ void tfm::findMaterialised(Block &block, OpSet &result) {
       if (!standsAlone(&op) && readsAtPoint(&op, operand.getOperandNumber()))
         visit(value, domain.roleOf(value.getType()), domain);
       else if (!ids)
-        require(value);
+        forEachInMemory(value, require);
     }
   };
   // What is written to memory is computed like any other op, so what it reads

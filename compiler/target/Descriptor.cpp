@@ -104,6 +104,9 @@ private:
   std::vector<llvm::Constant *> targets;
 };
 
+static_assert(DequantiseOp::groupTerms == TFM_GROUP_TERMS &&
+              DequantiseOp::groupBytes == TFM_GROUP_BYTES);
+
 tfm_dtype dtypeOf(mlir::Type element) {
   if (element.isF32())
     return TFM_F32;
@@ -144,12 +147,14 @@ int64_t offsetInRegion(ParamOp param) {
 std::vector<ParamOp> parametersInOrder(mlir::ModuleOp schedule) {
   std::vector<ParamOp> params(schedule.getOps<ParamOp>().begin(),
                               schedule.getOps<ParamOp>().end());
-  llvm::StringSet<> scales;
+  llvm::StringSet<> tables;
   for (ParamOp param : params)
-    if (param.getScale())
-      scales.insert(*param.getScale());
+    for (std::optional<llvm::StringRef> name :
+         {param.getScale(), param.getMinimum()})
+      if (name)
+        tables.insert(*name);
   llvm::erase_if(params, [&](ParamOp param) {
-    return scales.contains(param.getSymName());
+    return tables.contains(param.getSymName());
   });
   llvm::sort(params, [](ParamOp a, ParamOp b) {
     return offsetInRegion(a) < offsetInRegion(b);
@@ -167,6 +172,8 @@ mlir::RankedTensorType layerType(ParamOp param) {
 llvm::SmallVector<int64_t> checkpointShape(ParamOp param) {
   llvm::SmallVector<int64_t> shape(layerType(param).getShape());
   size_t rank = shape.size();
+  if (param.getTerms())
+    shape.back() = static_cast<int64_t>(*param.getTerms());
   if (param.getScale() && *param.getOutputAxis() == rank - 1)
     std::swap(shape[rank - 1], shape[rank - 2]);
   return shape;
@@ -207,6 +214,7 @@ std::string bytesOf(mlir::Attribute value) {
     break;
   case TFM_BF16:
   case TFM_I8:
+  case TFM_I4:
     llvm::report_fatal_error("a constant of a type that only weights have");
   case TFM_F32:
     for (const llvm::APFloat &number : dense.getValues<llvm::APFloat>())
@@ -235,7 +243,7 @@ std::vector<tfm_parameter> parametersOf(mlir::ModuleOp schedule,
           aliases.push_back(d.string(layerName(alias, param, layer)));
       records.push_back(tfm_parameter{
           .name = d.string(name),
-          .dtype = dtypeOf(type.getElementType()),
+          .dtype = param.getTerms() ? TFM_I4 : dtypeOf(type.getElementType()),
           .rank = static_cast<int32_t>(type.getRank()),
           .shape = shape,
           .output_axis =
@@ -285,14 +293,13 @@ std::vector<tfm_place> placesOf(mlir::ModuleOp schedule) {
   for (ParamOp param : parametersInOrder(schedule)) {
     int64_t size = contiguousView(layerType(param)).numBytes();
     bool trained = param.getTrainable();
-    ParamOp scales;
-    if (param.getScale())
-      scales = schedule.lookupSymbol<ParamOp>(*param.getScale());
-    auto scale = [&](size_t layer) -> uint64_t {
-      if (!scales)
+    auto table = [&](std::optional<llvm::StringRef> name,
+                     size_t layer) -> uint64_t {
+      if (!name)
         return TFM_NONE;
-      return values.offset + offsetInRegion(scales) +
-             layer * contiguousView(layerType(scales)).numBytes();
+      auto table = schedule.lookupSymbol<ParamOp>(*name);
+      return values.offset + offsetInRegion(table) +
+             layer * contiguousView(layerType(table)).numBytes();
     };
     for (size_t layer = 0; layer != param.getLayerNames().size(); ++layer) {
       uint64_t offset = offsetInRegion(param) + layer * size;
@@ -302,7 +309,8 @@ std::vector<tfm_place> placesOf(mlir::ModuleOp schedule) {
       };
       places.push_back({
           .value = values.offset + offset,
-          .scale = scale(layer),
+          .scale = table(param.getScale(), layer),
+          .minimum = table(param.getMinimum(), layer),
           .gradient =
               trained && gradients.bytes ? gradients.offset + offset : TFM_NONE,
           .state = {state(0), state(1)},

@@ -42,6 +42,9 @@ Stored storedNarrow(Operation *op) {
   };
   return llvm::TypeSwitch<Operation *, Stored>(op)
       .Case([&](MatmulOp op) -> Stored {
+        // Weights of 4 bits become f32 where they are multiplied.
+        if (op.getB().getDefiningOp<DequantiseOp>())
+          return {};
         return {operandsOf(op.getAMutable(), op.getBMutable()), {}};
       })
       .Case([&](AttentionOp op) -> Stored {

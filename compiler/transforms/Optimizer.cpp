@@ -187,6 +187,7 @@ static FailureOr<Type> typeInRecipe(ModuleOp module,
     return failure();
   return word == "bf16"   ? Type(builder.getBF16Type())
          : word == "int8" ? Type(builder.getI8Type())
+         : word == "int4" ? Type(builder.getIntegerType(4))
                           : Type(builder.getF32Type());
 }
 

@@ -54,9 +54,9 @@ mlir::FailureOr<int64_t> microSteps(mlir::ModuleOp module);
 /// or bf16. Fails as `Optimizer::read`.
 mlir::FailureOr<mlir::FloatType> trainingPrecision(mlir::ModuleOp module);
 
-/// `generate.weights` of the recipe: f32, also where there is no recipe, bf16
-/// or i8. A build of another type than f32 does not train. Fails as
-/// `Optimizer::read`.
+/// `generate.weights` of the recipe: f32, also where there is no recipe, bf16,
+/// i8 or i4 (two of which are stored as one i8: `tfm.dequantise`). A build of
+/// another type than f32 does not train. Fails as `Optimizer::read`.
 mlir::FailureOr<mlir::Type> weightsOfGeneration(mlir::ModuleOp module);
 
 /// `generate.cache` of the recipe: f32, also where there is no recipe, or bf16.

@@ -57,8 +57,10 @@ def StoreWeightsPass : Pass<"tfm-store-weights", "::mlir::ModuleOp"> {
     their outputs (`output_axis` of `tfm.param`). Where `generate.weights` of the
     recipe is `bf16` they are stored in bf16; where it is `int8` as i8 of
     `[outputs, terms]`, with a parameter `NAME.scale` beside them, one number for
-    each output, that products and rows are multiplied by. All other parameters
-    stay as they are.
+    each output, that products and rows are multiplied by; where it is `int4` as
+    bytes of two integers, with parameters `NAME.scale` and `NAME.minimum`, which
+    products and choices of rows read by way of `tfm.dequantise`. All other
+    parameters stay as they are.
   }];
 }
 

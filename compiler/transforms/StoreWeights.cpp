@@ -99,15 +99,16 @@ public:
 
   void run(ArrayRef<GetParamOp> gets, ArrayRef<OpOperand *> readers) {
     RankedTensorType type = param.getTensorType();
-    if (element.isInteger(8)) {
+    if (element.isInteger()) {
       SmallVector<int64_t> shape(type.getShape());
       if (static_cast<int64_t>(*param.getOutputAxis()) ==
           Readers::layerRankOf(param) - 1)
         std::swap(shape.back(), shape[shape.size() - 2]);
-      type = RankedTensorType::get(shape, type.getElementType());
-      addScale(type.clone(ArrayRef<int64_t>(shape).drop_back()));
+      type = quantised(shape);
+    } else {
+      type = type.clone(element);
     }
-    param.setType(type.clone(element));
+    param.setType(type);
     for (GetParamOp get : gets)
       retype(get);
     for (OpOperand *reader : readers)
@@ -117,30 +118,53 @@ public:
   }
 
 private:
-  void addScale(RankedTensorType type) {
+  /// The type of the integers of a parameter of [..., outputs, terms], which
+  /// gets its scales, and minima where there are any.
+  RankedTensorType quantised(ArrayRef<int64_t> shape) {
+    Type i8 = b.getI8Type();
+    SmallVector<int64_t> row(shape);
+    int64_t terms = row.pop_back_val();
+    if (element.isInteger(8)) {
+      param.setScaleAttr(
+          addTable(".scale", RankedTensorType::get(row, b.getF32Type())));
+      return RankedTensorType::get(shape, i8);
+    }
+    int64_t groups = DequantiseOp::groupsOf(terms);
+    row.push_back(groups);
+    auto type = RankedTensorType::get(row, b.getBF16Type());
+    param.setMinimumAttr(addTable(".minimum", type));
+    param.setScaleAttr(addTable(".scale", type));
+    param.setTerms(terms);
+    row.back() = groups * DequantiseOp::groupBytes;
+    return RankedTensorType::get(row, i8);
+  }
+
+  FlatSymbolRefAttr addTable(StringRef suffix, RankedTensorType type) {
     b.setInsertionPointAfter(param);
     DictionaryAttr zeros =
         b.getDictionaryAttr(b.getNamedAttr("kind", b.getStringAttr("zeros")));
-    auto scale = ParamOp::create(
-        b, param.getLoc(), (param.getSymName() + ".scale").str(), type,
+    auto table = ParamOp::create(
+        b, param.getLoc(), (param.getSymName() + suffix).str(), type,
         b.getStrArrayAttr({}), zeros, /*trainable=*/false,
         /*names=*/ArrayAttr(),
         /*aliases=*/ArrayAttr(), /*output_axis=*/IntegerAttr(),
-        /*scale=*/FlatSymbolRefAttr());
-    param.setScaleAttr(FlatSymbolRefAttr::get(scale));
+        /*scale=*/FlatSymbolRefAttr(), /*minimum=*/FlatSymbolRefAttr(),
+        /*terms=*/IntegerAttr());
+    return FlatSymbolRefAttr::get(table);
   }
 
   /// `get`, and every argument that it is inside of repeats, gets the new type;
-  /// beside it there is its scale from here on.
+  /// beside it there are its scales, and minima, from here on.
   void retype(GetParamOp get) {
     get.getValue().setType(param.getTensorType());
-    if (std::optional<StringRef> scale = param.getScale()) {
-      b.setInsertionPointAfter(get);
-      auto table = SymbolTable::lookupNearestSymbolFrom<ParamOp>(
-          param, param.getScaleAttr());
-      scales[get.getValue()] = GetParamOp::create(
-          b, get.getLoc(), table.getTensorType(), param.getScaleAttr());
-    }
+    b.setInsertionPointAfter(get);
+    for (FlatSymbolRefAttr name :
+         {param.getScaleAttr(), param.getMinimumAttr()})
+      if (name) {
+        auto table = SymbolTable::lookupNearestSymbolFrom<ParamOp>(param, name);
+        tables[get.getValue()].push_back(
+            GetParamOp::create(b, get.getLoc(), table.getTensorType(), name));
+      }
     retypeUses(get.getValue());
   }
 
@@ -167,23 +191,25 @@ private:
       return isStacked ? type.clone(type.getShape().drop_front()) : type;
     };
     argument.setType(inside(value));
-    if (Value scale = scales.lookup(value)) {
-      Type type = inside(scale);
-      Location loc = argument.getLoc();
+    Location loc = argument.getLoc();
+    for (Value table : tables.lookup(value)) {
+      Type type = inside(table);
       if (isStacked) {
-        repeat.getStackedMutable().append(scale);
-        scales[argument] = body->insertArgument(1 + stackedEnd, type, loc);
+        repeat.getStackedMutable().append(table);
+        tables[argument].push_back(
+            body->insertArgument(1 + stackedEnd++, type, loc));
       } else {
-        repeat.getSharedMutable().append(scale);
-        scales[argument] = body->addArgument(type, loc);
+        repeat.getSharedMutable().append(table);
+        tables[argument].push_back(body->addArgument(type, loc));
       }
     }
     retypeUses(argument);
   }
 
   void pass(TransposeOp transpose, Value value) {
-    if (Value scale = scales.lookup(value)) {
-      scales[transpose.getY()] = scale;
+    if (element.isInteger()) {
+      SmallVector<Value> own = tables.lookup(value);
+      tables[transpose.getY()] = own;
       transposes.push_back(transpose);
     } else {
       transpose.getY().setType(tensorType(transpose.getY()).clone(element));
@@ -192,33 +218,49 @@ private:
   }
 
   void rewrite(OpOperand &reader) {
+    if (element.isInteger(4))
+      dequantise(reader);
+    else if (element.isInteger(8))
+      scale(reader);
+    else
+      widen(reader);
+  }
+
+  /// What reads floats in fewer bits reads them as f32.
+  void widen(OpOperand &reader) {
+    Operation *op = reader.getOwner();
+    TfmBuilder build{b, op->getLoc()};
+    if (auto gather = dyn_cast<GatherOp>(op)) {
+      b.setInsertionPointAfter(op);
+      Value rows =
+          GatherOp::create(b, op->getLoc(), reader.get(), gather.getIds());
+      replace(op, build.cast(rows, b.getF32Type()));
+      return;
+    }
+    b.setInsertionPoint(op);
+    reader.set(build.cast(reader.get(), b.getF32Type()));
+  }
+
+  /// Integers are read as such, and what is made of them is scaled.
+  void scale(OpOperand &reader) {
     Operation *op = reader.getOwner();
     Value weight = reader.get();
-    Value scale = scales.lookup(weight);
+    Value scale = tables.lookup(weight).front();
     b.setInsertionPointAfter(op);
     TfmBuilder build{b, op->getLoc()};
     Type f32 = b.getF32Type();
-    Value result = op->getResult(0);
-    RankedTensorType type = tensorType(result);
+    RankedTensorType type = tensorType(op->getResult(0));
     if (auto gather = dyn_cast<GatherOp>(op)) {
       Value rows = GatherOp::create(b, op->getLoc(), weight, gather.getIds());
       Value wide = build.cast(rows, f32);
-      if (scale) {
-        Value each = GatherOp::create(b, op->getLoc(), scale, gather.getIds());
-        SmallVector<int64_t> shape(tensorType(each).getShape());
-        shape.push_back(1);
-        each = build.reshape(each, RankedTensorType::get(shape, f32));
-        wide = build.mul(wide, build.broadcast(each, type));
-      }
-      replace(op, wide);
+      Value each = GatherOp::create(b, op->getLoc(), scale, gather.getIds());
+      SmallVector<int64_t> shape(tensorType(each).getShape());
+      shape.push_back(1);
+      each = build.reshape(each, RankedTensorType::get(shape, f32));
+      replace(op, build.mul(wide, build.broadcast(each, type)));
       return;
     }
     auto product = cast<MatmulOp>(op);
-    if (!scale) {
-      b.setInsertionPoint(op);
-      reader.set(build.cast(weight, f32));
-      return;
-    }
     Value sums = MatmulOp::create(b, op->getLoc(), product.getA(),
                                   source(weight), product.getTransposeA(),
                                   /*transpose_b=*/true);
@@ -226,6 +268,22 @@ private:
     shape.insert(shape.end() - 1, 1);
     Value each = build.reshape(scale, RankedTensorType::get(shape, f32));
     replace(op, build.mul(sums, build.broadcast(each, type)));
+  }
+
+  /// Groups of integers are read with their scales and minima.
+  void dequantise(OpOperand &reader) {
+    Operation *op = reader.getOwner();
+    Value q = source(reader.get());
+    ArrayRef<Value> own = tables[reader.get()];
+    b.setInsertionPoint(op);
+    SmallVector<int64_t> shape(tensorType(q).getShape());
+    shape.back() = static_cast<int64_t>(*param.getTerms());
+    Value weights = DequantiseOp::create(
+        b, op->getLoc(), RankedTensorType::get(shape, b.getF32Type()), q,
+        own[0], own[1]);
+    reader.set(weights);
+    if (auto product = dyn_cast<MatmulOp>(op))
+      product.setTransposeB(true);
   }
 
   /// What a transpose swapped.
@@ -246,8 +304,9 @@ private:
   ParamOp param;
   Type element;
   OpBuilder b;
-  /// Of the forms that the parameter has in functions and repeats.
-  llvm::DenseMap<Value, Value> scales;
+  /// The scales, and minima, of the forms that the parameter has in functions
+  /// and repeats.
+  llvm::DenseMap<Value, SmallVector<Value>> tables;
   /// Of what is stored as products read it: they go.
   SmallVector<TransposeOp> transposes;
 };

@@ -239,7 +239,8 @@ const std::map<std::string, StoredType> storedTypes = {
     {"f32", StoredType::F32},
     {"bf16", StoredType::BF16},
     {"f16", StoredType::F16},
-    {"int8", StoredType::INT8}};
+    {"int8", StoredType::INT8},
+    {"int4", StoredType::INT4}};
 
 void addGenerate(CLI::App &app, GenerateCommand &generate) {
   CLI::App *command = app.add_subcommand("generate", "continue a prompt");
@@ -363,8 +364,8 @@ void declare(CLI::App &app, Commands &commands) {
           [&commands](const std::string &name) {
             commands.exportation.dtype = storedTypes.at(name);
           },
-          "the type of the numbers: f32 (default), bf16, f16, or int8 for "
-          "weights")
+          "the type of the numbers: f32 (default), bf16, f16, or int8 or int4 "
+          "for weights")
       ->check(CLI::IsMember(storedTypes));
 
   CLI::App *bench = app.add_subcommand("bench", "time the model's functions");

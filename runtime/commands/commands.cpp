@@ -100,15 +100,24 @@ void requireWithin(const std::vector<FloatTensor> &tensors, StoredType type) {
   }
 }
 
-/// Those that lie otherwise in 8 bits: the terms of an output together.
-std::vector<std::string>
-transposedNames(const std::vector<FloatTensor> &tensors) {
-  std::vector<std::string> names;
-  for (const FloatTensor &tensor : tensors)
-    if (tensor.outputAxis >= 0 &&
-        !OutputRows(tensor.shape, tensor.outputAxis).areContiguous())
-      names.push_back(tensor.name);
-  return names;
+/// What readers of a file of INT8 or INT4 have to know of its tensors: which
+/// lie otherwise, the terms of an output together, and of 4 bits how many
+/// terms there are, and in what groups.
+void describeQuantised(const std::vector<FloatTensor> &tensors, StoredType type,
+                       std::map<std::string, std::string> &metadata) {
+  std::vector<std::string> transposed;
+  for (const FloatTensor &tensor : tensors) {
+    if (tensor.outputAxis < 0)
+      continue;
+    OutputRows rows(tensor.shape, tensor.outputAxis);
+    if (!rows.areContiguous())
+      transposed.push_back(tensor.name);
+    if (type == StoredType::INT4)
+      metadata[termsKey + tensor.name] = std::to_string(rows.terms());
+  }
+  metadata[transposedKey] = json(transposed).dump();
+  if (type == StoredType::INT4)
+    metadata[groupKey] = std::to_string(TFM_GROUP_TERMS);
 }
 
 } // namespace
@@ -455,8 +464,8 @@ void exportWeights(const tfm_model &descriptor, const ExportCommand &command) {
   std::vector<FloatTensor> tensors = parameterTensors(model);
   std::map<std::string, std::string> metadata = {{"format", "pt"},
                                                  {"model", descriptor.name}};
-  if (command.dtype == StoredType::INT8)
-    metadata["tfm.transposed"] = json(transposedNames(tensors)).dump();
+  if (command.dtype == StoredType::INT8 || command.dtype == StoredType::INT4)
+    describeQuantised(tensors, command.dtype, metadata);
   else if (command.dtype != StoredType::F32)
     requireWithin(tensors, command.dtype);
   AtomicFile file(command.out);

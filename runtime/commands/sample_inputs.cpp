@@ -60,6 +60,7 @@ void setSampleInputs(Model &model, const tfm_function &function,
       continue;
     case TFM_BF16: // of weights alone
     case TFM_I8:
+    case TFM_I4:
       break;
     }
     throw std::logic_error("the model's input " + std::string(buffer.name) +

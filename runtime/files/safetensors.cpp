@@ -336,7 +336,9 @@ static std::string_view nameOf(const FloatTensor &tensor, StoredType type) {
   case StoredType::F16:
     return "F16";
   case StoredType::INT8:
-    return tensor.outputAxis < 0 ? "F32" : quantisedType;
+    return tensor.outputAxis < 0 ? "F32" : int8Type;
+  case StoredType::INT4:
+    return tensor.outputAxis < 0 ? "F32" : int4Type;
   }
   return "";
 }
@@ -359,30 +361,56 @@ static std::string headerText(const std::vector<FloatTensor> &tensors,
   for (const FloatTensor &tensor : tensors) {
     std::string_view dtype = nameOf(tensor, type);
     std::vector<int64_t> shape = tensor.shape;
-    if (dtype != quantisedType) {
+    if (dtype != int8Type && dtype != int4Type) {
       add(tensor.name, dtype, shape, tensor.elements());
       continue;
     }
     OutputRows rows(shape, tensor.outputAxis);
     if (!rows.areContiguous())
       std::swap(shape[shape.size() - 1], shape[shape.size() - 2]);
-    add(tensor.name, dtype, shape, tensor.elements());
-    shape.pop_back();
-    add(tensor.name + std::string(scaleSuffix), "F32", shape, rows.outputs());
+    auto addRows = [&](std::string_view suffix, std::string_view dtype,
+                       size_t perRow) {
+      add(tensor.name + std::string(suffix), dtype, shape,
+          rows.outputs() * perRow);
+    };
+    if (dtype == int8Type) {
+      addRows("", dtype, rows.terms());
+      shape.pop_back();
+      addRows(scaleSuffix, "F32", 1);
+      continue;
+    }
+    size_t bytes = groupedBytes(rows.terms()), groups = groupsOf(rows.terms());
+    shape.back() = static_cast<int64_t>(bytes);
+    addRows("", dtype, bytes);
+    shape.back() = static_cast<int64_t>(groups);
+    addRows(scaleSuffix, "BF16", groups);
+    addRows(minimumSuffix, "BF16", groups);
   }
   std::string text = header.dump();
   text.append((8 - text.size() % 8) % 8, ' ');
   return text;
 }
 
-static void writeQuantised(AtomicFile &file, std::span<const float> values,
-                           const FloatTensor &tensor) {
+static void writeInt8(AtomicFile &file, std::span<const float> values,
+                      const FloatTensor &tensor) {
   OutputRows rows(tensor.shape, tensor.outputAxis);
   std::vector<int8_t> integers(values.size());
   std::vector<float> scales(rows.outputs());
   quantise(values, rows, 0, rows.outputs(), integers, scales);
   file.write(integers.data(), integers.size());
   file.write(scales.data(), scales.size() * sizeof(float));
+}
+
+static void writeInt4(AtomicFile &file, std::span<const float> values,
+                      const FloatTensor &tensor) {
+  OutputRows rows(tensor.shape, tensor.outputAxis);
+  std::vector<uint8_t> bytes(rows.outputs() * groupedBytes(rows.terms()));
+  std::vector<uint16_t> scales(rows.outputs() * groupsOf(rows.terms()));
+  std::vector<uint16_t> minima(scales.size());
+  quantise(values, rows, 0, rows.outputs(), bytes, scales, minima);
+  file.write(bytes.data(), bytes.size());
+  file.write(scales.data(), scales.size() * sizeof(uint16_t));
+  file.write(minima.data(), minima.size() * sizeof(uint16_t));
 }
 
 /// Writes values in a type of 16 bits, some at a time.
@@ -412,8 +440,10 @@ static void writeWith(const std::string &header, AtomicFile &file,
   for (const FloatTensor &tensor : tensors) {
     std::span<const float> values = tensor.read().values();
     std::string_view dtype = nameOf(tensor, type);
-    if (dtype == quantisedType)
-      writeQuantised(file, values, tensor);
+    if (dtype == int8Type)
+      writeInt8(file, values, tensor);
+    else if (dtype == int4Type)
+      writeInt4(file, values, tensor);
     else if (dtype == "F32")
       file.write(values.data(), values.size_bytes());
     else

@@ -97,10 +97,12 @@ private:
 };
 
 /// The type that tensors are written in; what has fewer bits than a single is
-/// rounded to the nearest (float16.h). Of INT8 are those that have an axis of
-/// outputs (quantise.h): [..., outputs, terms], with a tensor `NAME.scale`, f32
-/// [..., outputs], behind them; the others are f32.
-enum class StoredType { F32, BF16, F16, INT8 };
+/// rounded to the nearest (float16.h). Of INT8 and INT4 are those that have an
+/// axis of outputs (quantise.h), the others are f32: of INT8 [..., outputs,
+/// terms], with a tensor `NAME.scale`, f32 [..., outputs], behind them; of INT4
+/// bytes, [..., outputs, groups * 16], with `NAME.scale` and `NAME.minimum`,
+/// bf16 [..., outputs, groups].
+enum class StoredType { F32, BF16, F16, INT8, INT4 };
 
 /// The position of the first value that is beyond the largest number of `type`;
 /// the size where there is none.

@@ -18,24 +18,33 @@ SMALL = ["layers=2", "heads=4", "width=64", "context=32", "drop=0.0", "train.seq
 
 
 def read_weights(path):
-    """The tensors of a safetensors file as lists, those of 8 bits as the numbers that they stand for: the layout
-    that docs/cli.md describes, in plain Python."""
+    """The tensors of a safetensors file as lists, those of 8 and of 4 bits as the numbers that they stand for: the
+    layout that docs/cli.md describes, in plain Python."""
     with open(path, "rb") as file:
         size = struct.unpack("<Q", file.read(8))[0]
         header, data = json.loads(file.read(size)), file.read()
-    transposed = json.loads(header.pop("__metadata__").get("tfm.transposed", "[]"))
-    stored = {name: struct.unpack("<" + str(math.prod(entry["shape"])) + {"F32": "f", "I8": "b"}[entry["dtype"]],
+    metadata = header.pop("__metadata__")
+    codes = {"F32": "f", "I8": "b", "U8": "B", "BF16": "H"}
+    stored = {name: struct.unpack("<" + str(math.prod(entry["shape"])) + codes[entry["dtype"]],
                                   data[entry["data_offsets"][0]:entry["data_offsets"][1]])
               for name, entry in header.items()}
     weights = {}
     for name, values in stored.items():
+        outputs = header[name]["shape"][0]
+        terms = len(values) // outputs
         if header[name]["dtype"] == "I8":
-            outputs, terms = header[name]["shape"]
             scales = stored[name + ".scale"]
             values = [value * scales[i // terms] for i, value in enumerate(values)]
-            if name in transposed:
-                values = [values[output * terms + term] for term in range(terms) for output in range(outputs)]
-        if not (name.endswith(".scale") and name[:-len(".scale")] in stored):
+        elif header[name]["dtype"] == "U8":
+            groups, terms = terms // 16, int(metadata["tfm.terms:" + name])
+            scales, minima = (struct.unpack(f"<{len(table)}f", b"".join(struct.pack("<HH", 0, half) for half in table))
+                              for table in (stored[name + ".scale"], stored[name + ".minimum"]))
+            values = [minima[group] + scales[group] * (values[16 * group + i % 16] >> i // 16 * 4 & 15)
+                      for output in range(outputs)
+                      for group, i in ((groups * output + term // 32, term % 32) for term in range(terms))]
+        if name in json.loads(metadata.get("tfm.transposed", "[]")):
+            values = [values[output * terms + term] for term in range(terms) for output in range(outputs)]
+        if not name.endswith((".scale", ".minimum")):
             weights[name] = values
     return weights
 
@@ -45,12 +54,13 @@ class Weights(unittest.TestCase):
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
         cls.run_folder = cls.path("run")
-        cls.builds = {kind: cls.build(kind) for kind in ("f32", "bf16", "int8")}
+        cls.builds = {kind: cls.build(kind) for kind in ("f32", "bf16", "int8", "int4")}
         trained = run(cls.builds["f32"], "train", "--out", cls.run_folder)
         assert trained.returncode == 0, trained.stderr
-        cls.file = cls.path("int8.safetensors")
-        exported = run(cls.builds["f32"], "export", "--weights", cls.run_folder, "--dtype", "int8", "-o", cls.file)
-        assert exported.returncode == 0, exported.stderr
+        cls.files = {kind: cls.path(kind + ".safetensors") for kind in ("int8", "int4")}
+        for kind, file in cls.files.items():
+            exported = run(cls.builds["f32"], "export", "--weights", cls.run_folder, "--dtype", kind, "-o", file)
+            assert exported.returncode == 0, exported.stderr
 
     @classmethod
     def tearDownClass(cls):
@@ -81,23 +91,42 @@ class Weights(unittest.TestCase):
         int8 = self.loss("int8", self.run_folder)
         self.assertNotEqual(int8, exact)
         self.assertLess(abs(int8 - exact), 1e-3 * exact)
+        int4 = self.loss("int4", self.run_folder)
+        self.assertNotEqual(int4, int8)
+        self.assertLess(abs(int4 - exact), 2e-2 * exact)
 
     def test_a_quantised_file_is_what_loading_makes(self):
-        self.assertEqual(self.loss("int8", self.file), self.loss("int8", self.run_folder))
-        # The same weights in f32: activations may be of 8 bits, too.
-        self.assertAlmostEqual(self.loss("f32", self.file), self.loss("int8", self.file), delta=2e-3)
+        for kind, file in self.files.items():
+            self.assertEqual(self.loss(kind, file), self.loss(kind, self.run_folder))
+            # The same weights in f32: activations may be of 8 bits, too.
+            self.assertAlmostEqual(self.loss("f32", file), self.loss(kind, file), delta=2e-3)
+
+    def test_a_file_of_other_bits_is_converted(self):
+        exact = self.loss("f32", self.run_folder)
+        self.assertLess(abs(self.loss("int4", self.files["int8"]) - exact), 2e-2 * exact)
+        self.assertLess(abs(self.loss("int8", self.files["int4"]) - self.loss("int4", self.files["int4"])), 1e-2)
 
     def test_the_layout_of_a_file(self):
         exact = self.path("f32.safetensors")
         run(self.builds["f32"], "export", "--weights", self.run_folder, "-o", exact)
-        expected, found = read_weights(exact), read_weights(self.file)
-        self.assertEqual(sorted(expected), sorted(found))
-        for name, values in expected.items():
-            largest = max(map(abs, values))
-            for value, other in zip(values, found[name]):
-                self.assertLessEqual(abs(value - other), largest / 250, name)
-        self.assertNotEqual(expected["h.0.mlp.c_fc.weight"], found["h.0.mlp.c_fc.weight"])
-        self.assertEqual(expected["h.0.ln_1.weight"], found["h.0.ln_1.weight"])
+        expected = read_weights(exact)
+        # Half a step: of 254, or of the 15 of a group.
+        for kind, steps in (("int8", 250), ("int4", 14.5)):
+            found = read_weights(self.files[kind])
+            self.assertEqual(sorted(expected), sorted(found))
+            for name, values in expected.items():
+                largest = max(map(abs, values))
+                for value, other in zip(values, found[name]):
+                    self.assertLessEqual(abs(value - other), largest / steps, name)
+            self.assertNotEqual(expected["h.0.mlp.c_fc.weight"], found["h.0.mlp.c_fc.weight"])
+            self.assertEqual(expected["h.0.ln_1.weight"], found["h.0.ln_1.weight"])
+            # The numbers of the file, as a build of f32 reads them.
+            again = self.path("again.safetensors")
+            run(self.builds["f32"], "export", "--weights", self.files[kind], "-o", again)
+            for name, values in read_weights(again).items():
+                for value, other in zip(values, found[name]):
+                    self.assertAlmostEqual(value, other, delta=1e-6 * max(1, abs(value)), msg=name)
+        self.assertLess(os.path.getsize(self.files["int4"]), 0.7 * os.path.getsize(self.files["int8"]))
 
     def test_reports_tell_bytes_and_types(self):
         report = tfmc("report", MODELS / "shakespeare.tfm", "--memory", "--format", "json", "-D",
@@ -107,11 +136,18 @@ class Weights(unittest.TestCase):
         self.assertEqual(sum(types.values()), memory["parameters"])
         self.assertGreater(types["i8"], 10 * types["f32"])
         self.assertEqual((memory["gradients"], memory["optimizer"]), (0, 0))
+        quarter = json.loads(tfmc("report", MODELS / "shakespeare.tfm", "--memory", "--format", "json", "-D",
+                                  "generate.weights=int4").stdout)["memory"]["types"]["parameters"]
+        # 16 bytes of integers and 4 of scale and minimum for 32 weights.
+        self.assertLess(abs(quarter["i8"] // 4 - quarter["bf16"]), quarter["bf16"] // 100)
+        self.assertLess(abs(quarter["i8"] - types["i8"] // 2), types["i8"] // 100)
         halved = tfmc("report", MODELS / "shakespeare.tfm", "--memory", "--format", "json", "-D",
                       "generate.cache=bf16")
         self.assertEqual(json.loads(halved.stdout)["memory"]["types"]["cache"], {"bf16": memory["cache"] // 2})
         info = json.loads(run(self.builds["int8"], "info", "--json").stdout)
         self.assertEqual((info["precision"], info["weights"]), ("f32", "int8"))
+        info = json.loads(run(self.builds["int4"], "info", "--json").stdout)
+        self.assertEqual((info["precision"], info["weights"]), ("f32", "int4"))
         info = json.loads(run(self.builds["bf16"], "info", "--json").stdout)
         self.assertEqual((info["precision"], info["weights"]), ("bf16", "bf16"))
 
@@ -122,15 +158,16 @@ class Weights(unittest.TestCase):
         self.assertFalse(os.path.exists(self.path("none")))
 
     def test_generates(self):
-        texts = [json.loads(run(self.builds[kind], "generate", "--weights", weights, "--greedy", "--tokens", "20",
-                                "--prompt", "ROMEO:", "--json").stdout)["text"]
-                 for kind, weights in (("int8", self.file), ("int8", self.run_folder))]
-        self.assertEqual(texts[0], texts[1])
-        self.assertTrue(texts[0])
+        for kind, file in self.files.items():
+            texts = [json.loads(run(self.builds[kind], "generate", "--weights", weights, "--greedy", "--tokens", "20",
+                                    "--prompt", "ROMEO:", "--json").stdout)["text"]
+                     for weights in (file, self.run_folder)]
+            self.assertEqual(texts[0], texts[1])
+            self.assertTrue(texts[0])
 
-    def damaged(self, change):
-        """The quantised file with another header."""
-        with open(self.file, "rb") as file:
+    def damaged(self, kind, change):
+        """A quantised file with another header or other data."""
+        with open(self.files[kind], "rb") as file:
             size = struct.unpack("<Q", file.read(8))[0]
             header, data = json.loads(file.read(size)), bytearray(file.read())
         change(header, data)
@@ -138,10 +175,10 @@ class Weights(unittest.TestCase):
         path = self.path("damaged.safetensors")
         with open(path, "wb") as file:
             file.write(struct.pack("<Q", len(text)) + text + data)
-        return run(self.builds["int8"], "eval", "--weights", path)
+        return run(self.builds[kind], "eval", "--weights", path)
 
-    def expect_error(self, change, *words):
-        result = self.damaged(change)
+    def expect_error(self, kind, change, *words):
+        result = self.damaged(kind, change)
         self.assertEqual(result.returncode, 1, result.stderr)
         for word in words:
             self.assertIn(word, result.stderr)
@@ -157,16 +194,64 @@ class Weights(unittest.TestCase):
             data[at:at + 4] = struct.pack("<f", math.nan)
 
         def other_shape(header, _):
-            header[name + ".scale"]["shape"] = [2, header[name + ".scale"]["shape"][0] // 2]
+            outputs, *rest = header[name + ".scale"]["shape"]
+            header[name + ".scale"]["shape"] = [2, outputs // 2, *rest]
 
         def bias_in_integers(header, _):
             entry = header["h.0.ln_1.weight"]
             entry["dtype"], entry["shape"] = "I8", [4 * entry["shape"][0]]
 
-        self.expect_error(rename_scale, name + ".scale is missing")
-        self.expect_error(scale_is_nan, f"{name}.scale has the value nan (element 0), which is no scale")
-        self.expect_error(other_shape, name + ".scale is [2, ")
-        self.expect_error(bias_in_integers, "h.0.ln_1.weight")
+        for kind in self.files:
+            self.expect_error(kind, rename_scale, name + ".scale is missing")
+            self.expect_error(kind, other_shape, name + ".scale is [2, ")
+        self.expect_error("int8", scale_is_nan, f"{name}.scale has the value nan (element 0), which is no scale")
+        self.expect_error("int8", bias_in_integers, "h.0.ln_1.weight")
+
+    def test_damaged_files_of_4_bits(self):
+        name = "h.0.mlp.c_fc.weight"
+
+        def rename_minimum(header, _):
+            header["other"] = header.pop(name + ".minimum")
+
+        def number_is(table, half):
+            def change(header, data):
+                at = header[name + table]["data_offsets"][0]
+                data[at:at + 2] = struct.pack("<H", half)
+            return change
+
+        def other_groups(header, _):
+            header["__metadata__"]["tfm.group"] = "64"
+
+        def other_terms(header, _):
+            header["__metadata__"]["tfm.terms:" + name] = "63"
+
+        def bias_in_integers(header, _):
+            entry = header["h.0.ln_1.weight"]
+            entry["dtype"], entry["shape"] = "U8", [4 * entry["shape"][0]]
+
+        self.expect_error("int4", rename_minimum, name + ".minimum is missing")
+        self.expect_error("int4", number_is(".scale", 0x7fc0), ".scale has the value nan (element 0), which is no scale")
+        self.expect_error("int4", number_is(".scale", 0xbf80), ".scale has the value -1 (element 0), which is no scale")
+        self.expect_error("int4", number_is(".minimum", 0xff80), ".minimum has the value -inf (element 0), which is no "
+                                                                 "minimum")
+        self.expect_error("int4", other_groups, "wte.weight has groups of 64 terms, and they are read in groups of 32")
+        self.expect_error("int4", other_terms, name + " is [63, 256], the model's is [64, 256]")
+        self.expect_error("int4", bias_in_integers, "h.0.ln_1.weight")
+
+    def test_weights_that_are_not_finite(self):
+        exact = self.path("f32.safetensors")
+        run(self.builds["f32"], "export", "--weights", self.run_folder, "-o", exact)
+        with open(exact, "rb") as file:
+            size = struct.unpack("<Q", file.read(8))[0]
+            header, data = json.loads(file.read(size)), bytearray(file.read())
+        at = header["h.1.mlp.c_proj.weight"]["data_offsets"][0]
+        data[at + 40:at + 44] = struct.pack("<f", math.inf)
+        text = json.dumps(header).encode()
+        with open(exact, "wb") as file:
+            file.write(struct.pack("<Q", len(text)) + text + data)
+        result = run(self.builds["int4"], "eval", "--weights", exact)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("h.1.mlp.c_proj.weight has the value inf (element 10)", result.stderr)
 
 
 if __name__ == "__main__":

@@ -703,7 +703,8 @@ void Emitter::declareParam(const Param &param) {
                   m.dimStrings(param.dims), init, param.trainable,
                   names.empty() ? ArrayAttr() : m.strings(names),
                   aliases.empty() ? ArrayAttr() : m.strings(aliases),
-                  /*output_axis=*/IntegerAttr(), /*scale=*/FlatSymbolRefAttr());
+                  /*output_axis=*/IntegerAttr(), /*scale=*/FlatSymbolRefAttr(),
+                  /*minimum=*/FlatSymbolRefAttr(), /*terms=*/IntegerAttr());
 }
 
 void Emitter::setModel(StringRef name, StringRef source, StringRef recipe) {

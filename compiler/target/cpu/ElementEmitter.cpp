@@ -9,6 +9,7 @@
 
 #include "compiler/dialect/TfmDialect.h"
 #include "compiler/target/cpu/Elementwise.h"
+#include "compiler/target/cpu/GroupedRows.h"
 #include "compiler/target/cpu/VectorHelpers.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -402,12 +403,35 @@ Value ElementEmitter::index(Operation *op, bool vector) {
 
 Value ElementEmitter::gatherRow(Operation *op) {
   auto gather = cast<GatherOp>(op);
-  const Window &table = reads.at(gather.getTable().getAsOpaquePointer());
   Value id =
       arith::ExtSIOp::create(k.b, k.loc, k.i64Type, scalar(gather.getIds()));
+  if (auto weights = gather.getTable().getDefiningOp<DequantiseOp>())
+    return dequantiseRow(weights, id);
+  const Window &table = reads.at(gather.getTable().getAsOpaquePointer());
   Value offset = k.mul(id, table.view.strides.front());
   int64_t stride = table.view.shape.size() > 1 ? table.view.strides.back() : 1;
   return loadAt(table, k.add(offset, k.mul(column, stride)), stride);
+}
+
+Value ElementEmitter::dequantiseRow(DequantiseOp op, Value number) {
+  // A vector begins at a multiple of its lanes, and so lies within a half of a
+  // group.
+  auto at = [&](Value operand, Value column) {
+    const Window &window = reads.at(operand.getAsOpaquePointer());
+    Type element = window.view.element;
+    Value offset = k.add(k.mul(number, window.view.strides.front()), column);
+    return k.at(window.pointer, offset, element);
+  };
+  constexpr int64_t half = DequantiseOp::groupBytes;
+  Value group = k.div(column, DequantiseOp::groupTerms);
+  Value inHalf = k.rem(column, k.i64(half));
+  Value isHigh = k.rem(k.div(column, half), k.i64(2));
+  Value bytes = loadBytes(k, at(op.getQ(), k.add(k.mul(group, half), inHalf)));
+  auto table = [&](Value operand) {
+    return k.splat(loadBf16(k, at(operand, group)));
+  };
+  return k.fma(integersOfHalf(k, bytes, isHigh), table(op.getScale()),
+               table(op.getMinimum()));
 }
 
 Value ElementEmitter::dropout(Operation *op) {

@@ -100,6 +100,8 @@ private:
   mlir::Value compute(mlir::Operation *op, bool vector);
   mlir::Value constant(mlir::DenseElementsAttr value, bool vector);
   mlir::Value gatherRow(mlir::Operation *op);
+  /// Of the row of that number.
+  mlir::Value dequantiseRow(DequantiseOp op, mlir::Value number);
   mlir::Value dropout(mlir::Operation *op);
   mlir::Type typeOf(mlir::Type element, bool vector) const;
   mlir::Value fromMemory(mlir::Value value, mlir::Type element);

@@ -136,12 +136,18 @@ static MatmulSpec matmulSpec(LaunchOp launch) {
   spec.k = aShape[aShape.size() - (spec.transposeA ? 2 : 1)];
   // A and B are the first of what is read, C the first of what is written.
   spec.a = storedType(argumentOf(op.getA()));
-  spec.b = storedType(argumentOf(op.getB()));
+  if (auto weights = op.getB().getDefiningOp<DequantiseOp>()) {
+    spec.b = storedType(argumentOf(weights.getQ()));
+    spec.scale = storedType(argumentOf(weights.getScale()));
+    spec.minimum = storedType(argumentOf(weights.getMinimum()));
+  } else {
+    spec.b = storedType(argumentOf(op.getB()));
+  }
   spec.c = writtenType(op.getY());
   SmallVector<Type> types = bufferTypes(launch);
   ArrayRef<Type> reads = ArrayRef(types).take_front(launch.getReads().size());
   ArrayRef<Type> writes = ArrayRef(types).drop_front(reads.size());
-  llvm::append_range(spec.reads, reads.drop_front(2));
+  llvm::append_range(spec.reads, reads.drop_front(spec.operands()));
   llvm::append_range(spec.writes, writes.drop_front(spec.c ? 1 : 0));
   return spec;
 }

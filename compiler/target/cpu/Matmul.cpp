@@ -11,6 +11,7 @@
 #include "compiler/target/cpu/MicroKernel.h"
 #include "compiler/target/cpu/ProductKernel.h"
 #include "compiler/target/cpu/TileKernel.h"
+#include "runtime/tfm_model.h"
 #include "llvm/Support/MathExtras.h"
 #include <algorithm>
 #include <numeric>
@@ -30,7 +31,7 @@ int64_t elementsPerSlot(Terms terms) {
 /// Whether the micro-kernel can read A where it lies.
 bool canReadA(const MatmulSpec &spec, Terms terms, const Matrix &a) {
   if (!spec.isBf16())
-    return terms != Terms::I8Quads;
+    return a.element.isF32();
   return terms == Terms::Bf16Pairs && a.element.isBF16() && a.column == 1 &&
          a.row % 2 == 0 && spec.k % 2 == 0;
 }
@@ -76,7 +77,7 @@ MatmulPlan tfm::planMatmul(const MatmulSpec &spec, const CpuMachine &target) {
                  : target.bf16Tiles ? Terms::Bf16Tiles
                  : target.bf16Pairs ? Terms::Bf16Pairs
                                     : Terms::F32;
-  } else if (a.element.isInteger(8)) {
+  } else if (a.element.isInteger(8) && !spec.isGrouped()) {
     plan.packB = true;
     plan.terms = Terms::I8Quads;
   } else {
@@ -115,9 +116,10 @@ MatmulPlan tfm::planMatmul(const MatmulSpec &spec, const CpuMachine &target) {
     deepest = 512;
   }
   int64_t blocks = slots <= deepest ? 1 : llvm::divideCeil(slots, whole);
-  int64_t depth = blocks == 1 ? slots
-                              : llvm::alignTo(llvm::divideCeil(slots, blocks),
-                                              target.lanes);
+  int64_t unit = spec.isGrouped() ? TFM_GROUP_TERMS : target.lanes;
+  int64_t depth = blocks == 1
+                      ? slots
+                      : llvm::alignTo(llvm::divideCeil(slots, blocks), unit);
   plan.depth = blocks == 1 ? k : depth * perSlot;
   int64_t panelBytes = 4 * depth * plan.tileRows;
   int64_t columnBytes = 4 * depth * width;
@@ -206,6 +208,11 @@ private:
   void tile(Value p, Value q, const Block &block);
   void store(Value p, Value q, Value source);
   void findOffsets(Value rowFrom, Value rowTo);
+  /// Where the terms of a column of B from `k0` on lie: of 4 bits those of
+  /// whole groups.
+  Value bAt(Value k0, Value column) {
+    return b.at(kb, bBase, spec.isGrouped() ? kb.div(k0, 2) : k0, column);
+  }
   Value rowStart(Value panel);
   Value rowCount(Value panel);
 };
@@ -512,14 +519,24 @@ void MatmulEmitter::packPanelsOfB(Value from, Value to, Value k0, Value depth) {
     Value panel = panelAt(q);
     Value column = kb.mul(q, width);
     Value columns = kb.min(kb.i64(width), kb.sub(kb.i64(spec.n), column));
-    Value source = b.at(kb, bBase, k0, column);
+    Value source = bAt(k0, column);
     for (int64_t v = 0; v < vectors; ++v) {
       Value rest = kb.sub(columns, kb.i64(v * kb.lanes));
       auto pack = [&] {
+        Value rows = kb.min(rest, kb.i64(kb.lanes));
+        Value to = kb.at(panel, v * kb.lanes);
+        if (spec.isGrouped()) {
+          GroupedRows from = groupsAt(kb.add(column, v * kb.lanes),
+                                      kb.div(k0, TFM_GROUP_TERMS));
+          kb.call(packGroups(kb),
+                  {from.bytes, kb.i64(from.byteStride), from.scale,
+                   from.minimum, kb.i64(from.tableStride), depth, rows, to,
+                   stride});
+          return;
+        }
         kb.call(packTransposed(kb, packing(b)),
                 {kb.at(source, v * kb.lanes * b.column, b.element),
-                 kb.i64(b.column), depth, kb.min(rest, kb.i64(kb.lanes)),
-                 kb.at(panel, v * kb.lanes), stride});
+                 kb.i64(b.column), depth, rows, to, stride});
       };
       // A last panel of few columns is computed with a narrower tile.
       if (v == 0 || spec.n % width == 0)
@@ -548,7 +565,7 @@ SmallVector<Value> MatmulEmitter::nextOfB(Value number, Value next, Value to,
     // Two of its columns, along k.
     from = kb.mul(number, prefetchedLines);
     end = kb.i64(width);
-    first = b.at(kb, bBase, k0, kb.add(kb.mul(next, width), from));
+    first = bAt(k0, kb.add(kb.mul(next, width), from));
     second = kb.i64(b.column * bytes);
     stride = kb.i64(cacheLine);
   }

@@ -41,11 +41,15 @@ using Epilogue =
 struct MatmulSpec {
   llvm::SmallVector<int64_t> batch;
   int64_t m = 0, n = 0, k = 0;
-  /// Memrefs of f32 or bf16 with static strides: A is [batch..., M, K], or
+  /// Memrefs of f32, bf16 or i8 with static strides: A is [batch..., M, K], or
   /// [batch..., K, M] where `transposeA`; B is [batch..., K, N] or
   /// [batch..., N, K]. One of the last two axes of each has stride 1.
   mlir::MemRefType a, b;
   bool transposeA = false, transposeB = false;
+  /// Of a B of 4 bits, which is the transposed result of `tfm.dequantise`: `b`
+  /// is then [batch..., N, groups * 16] of i8, and each of these two
+  /// [batch..., N, groups] of bf16. Null otherwise.
+  mlir::MemRefType scale, minimum;
   /// [batch..., M, N] with contiguous rows, of f32 or bf16; null where the
   /// epilogue alone says where results go.
   mlir::MemRefType c;
@@ -57,6 +61,9 @@ struct MatmulSpec {
   Epilogue epilogue;
 
   bool isBf16() const;
+  bool isGrouped() const { return static_cast<bool>(scale); }
+  /// Buffers of the kernel before what the epilogue reads.
+  unsigned operands() const { return isGrouped() ? 4 : 2; }
   /// How many products there are.
   int64_t batches() const;
 };
@@ -89,9 +96,10 @@ struct MatmulPlan {
 MatmulPlan planMatmul(const MatmulSpec &spec, const CpuMachine &target);
 
 /// Emits the kernel `name` into `module`: that of a product of few rows where
-/// it is one (FewRows.h), else one in tiles by the plan, with A, B, what the
-/// epilogue reads, C (where there is one) and what the epilogue writes as its
-/// first arguments (docs/design.md, "Kernels").
+/// it is one (FewRows.h), else one in tiles by the plan, with A, B (its scales
+/// and minima, where it is of 4 bits), what the epilogue reads, C (where there
+/// is one) and what the epilogue writes as its first arguments (docs/design.md,
+/// "Kernels").
 ///
 /// Loops follow Goto and van de Geijn 2008 ("Anatomy of high-performance matrix
 /// multiplication"): for a block of columns, for a block of rows, for a block

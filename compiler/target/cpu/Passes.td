@@ -23,11 +23,12 @@ def SplitProductsPass : Pass<"cpu-split-products", "::mlir::ModuleOp"> {
 }
 
 def QuantiseActivationsPass : Pass<"cpu-quantise-activations", "::mlir::ModuleOp"> {
-  let summary = "products with weights of 8 bits as products of integers";
+  let summary = "products with weights of 8 and of 4 bits as products of integers";
   let description = [{
     A product of floats with weights of i8 becomes one of i8 with i8, summed up in
     i32: each row of the floats is divided by a scale of its own, the largest
-    magnitude in it by 127, and rounded; the sums are multiplied by it. For
+    magnitude in it by 127, and rounded; the sums are multiplied by it. So do the
+    floats that meet weights of 4 bits (`tfm.dequantise`), in sums of f32. For
     processors that multiply integers of 8 bits four at a time (VNNI). Rows are
     scaled alone, so that what else is computed with them changes nothing.
   }];

@@ -7,6 +7,7 @@
 
 #include "compiler/target/cpu/ProductKernel.h"
 #include "compiler/target/cpu/CpuMachine.h"
+#include "runtime/tfm_model.h"
 
 using namespace mlir;
 using namespace tfm;
@@ -30,8 +31,14 @@ std::optional<Matrix> Matrix::of(MemRefType type, bool transposed) {
 std::optional<ProductOperands> ProductOperands::of(const MatmulSpec &spec) {
   std::optional<Matrix> a = Matrix::of(spec.a, spec.transposeA),
                         b = Matrix::of(spec.b, spec.transposeB),
-                        c = spec.c ? Matrix::of(spec.c, false) : Matrix();
-  if (!a || !b || !c)
+                        c = spec.c ? Matrix::of(spec.c, false) : Matrix(),
+                        scale = spec.isGrouped() ? Matrix::of(spec.scale, true)
+                                                 : Matrix();
+  if (!a || !b || !c || !scale)
+    return std::nullopt;
+  // Bytes of a row, and its scales and minima, each lie beside each other.
+  if (spec.isGrouped() && (!spec.transposeB || b->row != 1 || scale->row != 1 ||
+                           spec.minimum != spec.scale))
     return std::nullopt;
   // An axis of one element has no stride that matters.
   if (spec.m == 1 && a->column != 1)
@@ -47,7 +54,7 @@ std::optional<ProductOperands> ProductOperands::of(const MatmulSpec &spec) {
   if ((a->column != 1 && a->row != 1) || (b->column != 1 && b->row != 1) ||
       (spec.c && c->column != 1) || (!spec.c && !spec.epilogue))
     return std::nullopt;
-  return ProductOperands{*a, *b, *c};
+  return ProductOperands{*a, *b, *c, *scale};
 }
 
 ProductKernel::ProductKernel(OpBuilder &builder, ModuleOp module,
@@ -55,10 +62,13 @@ ProductKernel::ProductKernel(OpBuilder &builder, ModuleOp module,
                              const ProductOperands &operands,
                              const CpuMachine &target)
     : spec(spec), a(operands.a), b(operands.b), c(operands.c),
-      kb(builder, module, target.lanes), module(module) {}
+      scale(operands.scale), kb(builder, module, target.lanes), module(module) {
+}
 
 Value ProductKernel::begin(StringRef name, int64_t scratchBytes) {
   SmallVector<Type> buffers{spec.a, spec.b};
+  if (spec.isGrouped())
+    buffers.append({spec.scale, spec.minimum});
   llvm::append_range(buffers, spec.reads);
   if (spec.c)
     buffers.push_back(spec.c);
@@ -70,8 +80,14 @@ Value ProductKernel::begin(StringRef name, int64_t scratchBytes) {
 void ProductKernel::enterBatch(Value number) {
   aBase = kb.pointer(kernel.getArgument(0));
   bBase = kb.pointer(kernel.getArgument(1));
+  if (spec.isGrouped()) {
+    scaleBase = kb.pointer(kernel.getArgument(2));
+    minimumBase = kb.pointer(kernel.getArgument(3));
+  }
   cBase =
-      spec.c ? kb.pointer(kernel.getArgument(2 + spec.reads.size())) : Value();
+      spec.c
+          ? kb.pointer(kernel.getArgument(spec.operands() + spec.reads.size()))
+          : Value();
   batchIndices.assign(spec.batch.size(), Value());
   for (int64_t axis = spec.batch.size() - 1; axis >= 0; --axis) {
     Value size = kb.i64(spec.batch[axis]);
@@ -79,10 +95,21 @@ void ProductKernel::enterBatch(Value number) {
     number = kb.div(number, size);
     aBase = kb.at(aBase, kb.mul(index, a.batch[axis]), a.element);
     bBase = kb.at(bBase, kb.mul(index, b.batch[axis]), b.element);
+    if (spec.isGrouped()) {
+      Value offset = kb.mul(index, scale.batch[axis]);
+      scaleBase = kb.at(scaleBase, offset, scale.element);
+      minimumBase = kb.at(minimumBase, offset, scale.element);
+    }
     if (cBase)
       cBase = kb.at(cBase, kb.mul(index, c.batch[axis]), c.element);
     batchIndices[axis] = kb.toIndex(index);
   }
+}
+
+GroupedRows ProductKernel::groupsAt(Value column, Value group) {
+  return {b.at(kb, bBase, kb.mul(group, TFM_GROUP_BYTES), column),
+          scale.at(kb, scaleBase, group, column),
+          scale.at(kb, minimumBase, group, column), b.column, scale.column};
 }
 
 void ProductKernel::storeVector(Value row, Value column, Value value) {

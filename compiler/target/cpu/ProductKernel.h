@@ -8,6 +8,7 @@
 #ifndef TFM_TARGET_CPU_PRODUCTKERNEL_H
 #define TFM_TARGET_CPU_PRODUCTKERNEL_H
 
+#include "compiler/target/cpu/GroupedRows.h"
 #include "compiler/target/cpu/Matmul.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -35,8 +36,9 @@ struct Matrix {
 /// The operands of a product, as its kernel sees them: A is [m, k], B [k, n], C
 /// [m, n].
 struct ProductOperands {
-  /// C has no element where there is none.
-  Matrix a, b, c;
+  /// C has no element where there is none; `scale` is of minima, too, and has
+  /// none where B is not of 4 bits.
+  Matrix a, b, c, scale;
 
   /// Nothing where a kernel cannot read an operand's strides: of A and of B one
   /// must be 1, of C that of columns.
@@ -52,7 +54,7 @@ protected:
                 const CpuMachine &target);
 
   const MatmulSpec &spec;
-  const Matrix a, b, c;
+  const Matrix a, b, c, scale;
   KernelBuilder kb;
   mlir::func::FuncOp kernel;
 
@@ -60,7 +62,13 @@ protected:
   mlir::Value begin(llvm::StringRef name, int64_t scratchBytes);
   /// The operands at a batch, of all of them by number.
   void enterBatch(mlir::Value number);
-  mlir::Value aBase, bBase, cBase;
+  mlir::Value aBase, bBase, cBase, scaleBase, minimumBase;
+
+  /// The rows of a B of 4 bits from a column of C on, and a group along k.
+  GroupedRows groupsAt(mlir::Value column, mlir::Value group);
+  GroupedRows groupsAt(mlir::Value column) {
+    return groupsAt(column, kb.i64(0));
+  }
 
   /// Stores a finished vector of a row of C, or hands it to the epilogue.
   void storeVector(mlir::Value row, mlir::Value column, mlir::Value value);

@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What a weight of 8 bits meets is brought to 8 bits, too, where the processor
-// multiplies them four at a time: with a scale for each row, its largest
-// magnitude being 127 (Dettmers et al. 2022, "LLM.int8()", section 2.1,
+// What a weight of 8 bits or 4 meets is brought to 8 bits, too, where the
+// processor multiplies them four at a time: with a scale for each row, its
+// largest magnitude being 127 (Dettmers et al. 2022, "LLM.int8()", section 2.1,
 // "vector- wise"). Sums are exact; what is lost is half a scale in each
 // activation.
 //
@@ -36,9 +36,12 @@ constexpr int64_t mostTerms = int64_t{1} << 15;
 
 bool suits(MatmulOp op) {
   RankedTensorType a = tensorType(op.getA());
-  return tensorType(op.getB()).getElementType().isInteger(8) &&
-         !a.getElementType().isInteger(8) && !op.getTransposeA() &&
-         a.getShape().back() <= mostTerms;
+  if (a.getElementType().isInteger(8) || op.getTransposeA())
+    return false;
+  // Each group of weights of 4 bits has sums of its own.
+  return op.getB().getDefiningOp<DequantiseOp>() ||
+         (tensorType(op.getB()).getElementType().isInteger(8) &&
+          a.getShape().back() <= mostTerms);
 }
 
 void quantise(MatmulOp op) {
@@ -59,8 +62,12 @@ void quantise(MatmulOp op) {
   Value inverse = b.div(b.constant(magnitude, largest), magnitude);
   Value scale = b.scale(magnitude, 1 / largest);
   Value integers = b.cast(b.mul(x, b.broadcast(inverse, type)), i8);
-  Value sums = MatmulOp::create(builder, op.getLoc(), integers, op.getB(),
-                                /*transpose_a=*/false, op.getTransposeB());
+  Type accumulator = isa<FloatType>(tensorType(op.getB()).getElementType())
+                         ? f32
+                         : builder.getI32Type();
+  Value sums =
+      MatmulOp::create(builder, op.getLoc(), integers, op.getB(),
+                       /*transpose_a=*/false, op.getTransposeB(), accumulator);
   RankedTensorType result = tensorType(op.getY());
   Value wide = b.cast(sums, result.getElementType());
   op.replaceAllUsesWith(b.mul(wide, b.broadcast(scale, result)));

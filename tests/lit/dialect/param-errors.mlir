@@ -100,3 +100,22 @@ func.func @f(%x: tensor<8xf32>) {
   }
   return
 }
+
+// -----
+
+// expected-error@+1 {{has only some of `scale`, `minimum` and `terms`}}
+tfm.param @w : tensor<4x16xi8> {init = {kind = "zeros"}, output_axis = 0 : i64, scale = @s, terms = 8 : i64}
+tfm.param @s : tensor<4x1xbf16> {init = {kind = "zeros"}}
+
+// -----
+
+// expected-error@+1 {{has rows of 16 bytes: 33 terms of 4 bits take 32}}
+tfm.param @w : tensor<4x16xi8> {init = {kind = "zeros"}, minimum = @s, output_axis = 0 : i64, scale = @s, terms = 33 : i64}
+tfm.param @s : tensor<4x2xbf16> {init = {kind = "zeros"}}
+
+// -----
+
+// expected-error@+1 {{has a minimum of type 'tensor<4x1xf32>': expected 'tensor<4x1xbf16>'}}
+tfm.param @w : tensor<4x16xi8> {init = {kind = "zeros"}, minimum = @m, output_axis = 0 : i64, scale = @s, terms = 8 : i64}
+tfm.param @s : tensor<4x1xbf16> {init = {kind = "zeros"}}
+tfm.param @m : tensor<4x1xf32> {init = {kind = "zeros"}}

@@ -95,3 +95,20 @@ func.func @matmul_accumulator(%a: tensor<4x8xf64>, %b: tensor<8x8xf64>) {
   %y = tfm.matmul %a, %b : tensor<4x8xf64>, tensor<8x8xf64> accumulate f32
   return
 }
+
+// -----
+
+// 33 terms are two groups of 32.
+func.func @f(%q: tensor<4x16xi8>, %s: tensor<4x2xbf16>) {
+  // expected-error@+1 {{has integers of type 'tensor<4x16xi8>': expected 'tensor<4x32xi8>'}}
+  %w = tfm.dequantise %q, %s, %s : tensor<4x16xi8>, tensor<4x2xbf16> to tensor<4x33xf32>
+  return
+}
+
+// -----
+
+func.func @f(%q: tensor<4x32xi8>, %s: tensor<4x1xbf16>) {
+  // expected-error@+1 {{has scales and minima of type 'tensor<4x1xbf16>': expected 'tensor<4x2xbf16>'}}
+  %w = tfm.dequantise %q, %s, %s : tensor<4x32xi8>, tensor<4x1xbf16> to tensor<4x33xf32>
+  return
+}

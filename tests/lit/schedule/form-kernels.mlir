@@ -314,6 +314,27 @@ func.func @embedding(%t: tensor<50x8xf32>, %ids: tensor<2x3xi32>) -> tensor<2x3x
 
 // -----
 
+// Weights of 4 bits are part of the product or the choice of rows that reads
+// them: nowhere are they written as what they stand for.
+// CHECK-LABEL: func.func @weights
+// CHECK-NOT: tfm.dequantise
+// CHECK: %[[X:.*]] = sched.kernel row 6 by 40 (%arg0, %arg1, %arg2, %arg3 : tensor<50x32xi8>, tensor<50x2xbf16>, tensor<50x2xbf16>, tensor<6xi32>) [memory, memory, memory, row] -> (tensor<6x40xf32>) [point]
+// CHECK: %[[T:.*]] = tfm.dequantise
+// CHECK: tfm.gather %[[T]]
+// CHECK: sched.kernel matmul 6 by 50 (%[[X]], %arg0, %arg1, %arg2 : {{.*}}) [memory, memory, memory, memory] -> (tensor<6x50xf32>) [point]
+// CHECK: %[[W:.*]] = tfm.dequantise
+// CHECK: %[[Y:.*]] = tfm.matmul %{{.*}}, %[[W]] transpose_b
+// CHECK: tfm.tanh %[[Y]]
+func.func @weights(%q: tensor<50x32xi8>, %s: tensor<50x2xbf16>, %m: tensor<50x2xbf16>, %ids: tensor<6xi32>) -> tensor<6x50xf32> {
+  %w = tfm.dequantise %q, %s, %m : tensor<50x32xi8>, tensor<50x2xbf16> to tensor<50x40xf32>
+  %x = tfm.gather %w, %ids : tensor<50x40xf32>, tensor<6xi32>
+  %y = tfm.matmul %x, %w transpose_b : tensor<6x40xf32>, tensor<50x40xf32>
+  %z = tfm.tanh %y : tensor<6x50xf32>
+  return %z : tensor<6x50xf32>
+}
+
+// -----
+
 // Positions are no input: where a token stands follows from the shape.
 // CHECK-LABEL: func.func @positions
 // CHECK: sched.kernel row 6 by 8 (%arg0 : tensor<50x8xf32>) [memory]

@@ -29,6 +29,19 @@ func.func @batch(%x: tensor<2x4x8xbf16>, %w: tensor<2x16x8xi8>) -> tensor<2x4x16
   return %y : tensor<2x4x16xf32>
 }
 
+// Weights of 4 bits: sums are of f32, as each group has its scale, and there may
+// be any number of terms.
+// CHECK-LABEL: @groups
+// CHECK: %[[W:.*]] = tfm.dequantise
+// CHECK: %[[Q:.*]] = tfm.cast %{{.*}} : tensor<4x40000xf32> to tensor<4x40000xi8>
+// CHECK: %[[P:.*]] = tfm.matmul %[[Q]], %[[W]] transpose_b : tensor<4x40000xi8>, tensor<16x40000xf32> accumulate f32
+// CHECK: tfm.mul %[[P]], %{{.*}} : tensor<4x16xf32>
+func.func @groups(%x: tensor<4x40000xf32>, %q: tensor<16x20000xi8>, %s: tensor<16x1250xbf16>) -> tensor<4x16xf32> {
+  %w = tfm.dequantise %q, %s, %s : tensor<16x20000xi8>, tensor<16x1250xbf16> to tensor<16x40000xf32>
+  %y = tfm.matmul %x, %w transpose_b : tensor<4x40000xf32>, tensor<16x40000xf32>
+  return %y : tensor<4x16xf32>
+}
+
 // Floats meet floats, and sums that could leave 32 bits stay those of floats.
 // CHECK-LABEL: @others
 // CHECK-NOT: tensor<4x8xi8>

@@ -1,9 +1,10 @@
 // RUN: sed -e 's/TYPE/int8/' %s | tfm-opt --tfm-store-weights | FileCheck %s
+// RUN: sed -e 's/TYPE/int4/' %s | tfm-opt --tfm-store-weights | FileCheck %s --check-prefix=INT4
 // RUN: sed -e 's/TYPE/bf16/' %s | tfm-opt --tfm-store-weights | FileCheck %s --check-prefix=BF16
 // RUN: sed -e 's/TYPE/f32/' %s | tfm-opt --tfm-store-weights | FileCheck %s --check-prefix=F32
 // RUN: sed -e 's/TYPE/int3/' %s | not tfm-opt --tfm-store-weights 2>&1 | FileCheck %s --check-prefix=UNKNOWN
 
-// UNKNOWN: error: the recipe's generate.weights takes `f32`, `bf16` or `int8`
+// UNKNOWN: error: the recipe's generate.weights takes `f32`, `bf16`, `int8` or `int4`
 
 module attributes {tfm.recipe = "{\"generate\": {\"weights\": \"TYPE\"}}"} {
   // Columns are outputs: the terms of each are stored beside each other. In
@@ -13,6 +14,15 @@ module attributes {tfm.recipe = "{\"generate\": {\"weights\": \"TYPE\"}}"} {
   // CHECK-SAME: scale = @"h.*.w.scale"
   // CHECK: tfm.param @"h.*.w.scale" : tensor<3x16xf32>
   // CHECK-SAME: trainable = false
+  // Two integers are a byte, of groups of 32 terms: the others of the one group
+  // here are zeros.
+  // INT4: tfm.param @"h.*.w" : tensor<3x16x16xi8>
+  // INT4-SAME: minimum = @"h.*.w.minimum"
+  // INT4-SAME: output_axis = 1 : i64
+  // INT4-SAME: scale = @"h.*.w.scale"
+  // INT4-SAME: terms = 8 : i64
+  // INT4: tfm.param @"h.*.w.scale" : tensor<3x16x1xbf16>
+  // INT4: tfm.param @"h.*.w.minimum" : tensor<3x16x1xbf16>
   // BF16: tfm.param @"h.*.w" : tensor<3x8x16xbf16> {{.*}}output_axis = 1 : i64
   // BF16-NOT: .scale
   // F32: tfm.param @"h.*.w" : tensor<3x8x16xf32> {{.*}}output_axis = 1 : i64
@@ -48,6 +58,14 @@ module attributes {tfm.recipe = "{\"generate\": {\"weights\": \"TYPE\"}}"} {
   // CHECK: %[[R:.*]] = tfm.reshape %[[SCALE]] : tensor<16xf32> to tensor<1x16xf32>
   // CHECK: %[[B:.*]] = tfm.broadcast %[[R]] : tensor<1x16xf32> to tensor<4x16xf32>
   // CHECK: tfm.mul %[[Y]], %[[B]]
+  // INT4-LABEL: @layers
+  // INT4: %[[W:.*]] = tfm.get_param @"h.*.w" : tensor<3x16x16xi8>
+  // INT4: %[[S:.*]] = tfm.get_param @"h.*.w.scale"
+  // INT4: %[[M:.*]] = tfm.get_param @"h.*.w.minimum"
+  // INT4: tfm.repeat 3 carried(%{{.*}}) stacked(%[[W]], %[[S]], %[[M]] :
+  // INT4: ^bb0(%{{.*}}: index, %[[X:.*]]: tensor<4x8xf32>, %[[Q:.*]]: tensor<16x16xi8>, %[[SCALE:.*]]: tensor<16x1xbf16>, %[[MIN:.*]]: tensor<16x1xbf16>):
+  // INT4: %[[D:.*]] = tfm.dequantise %[[Q]], %[[SCALE]], %[[MIN]] : tensor<16x16xi8>, tensor<16x1xbf16> to tensor<16x8xf32>
+  // INT4: tfm.matmul %[[X]], %[[D]] transpose_b : tensor<4x8xf32>, tensor<16x8xf32>
   // BF16-LABEL: @layers
   // BF16: ^bb0(%{{.*}}: index, %[[X:.*]]: tensor<4x8xf32>, %[[Q:.*]]: tensor<8x16xbf16>):
   // BF16: %[[W:.*]] = tfm.cast %[[Q]] : tensor<8x16xbf16> to tensor<8x16xf32>
@@ -73,6 +91,12 @@ module attributes {tfm.recipe = "{\"generate\": {\"weights\": \"TYPE\"}}"} {
   // CHECK: %[[X:.*]] = tfm.mul %[[WIDE]], %{{.*}} : tensor<4x8xf32>
   // CHECK-NOT: tfm.transpose
   // CHECK: tfm.matmul %[[X]], %[[T]] transpose_b : tensor<4x8xf32>, tensor<5x8xi8>
+  // INT4-LABEL: @tied
+  // INT4: %[[D:.*]] = tfm.dequantise %[[T:.*]], %[[S:.*]], %[[M:.*]] : tensor<5x16xi8>, tensor<5x1xbf16> to tensor<5x8xf32>
+  // INT4: %[[X:.*]] = tfm.gather %[[D]], %{{.*}} : tensor<5x8xf32>, tensor<4xi32>
+  // INT4-NOT: tfm.transpose
+  // INT4: %[[E:.*]] = tfm.dequantise %[[T]], %[[S]], %[[M]]
+  // INT4: tfm.matmul %[[X]], %[[E]] transpose_b : tensor<4x8xf32>, tensor<5x8xf32>
   func.func @tied(%ids: tensor<4xi32>) -> tensor<4x5xf32> {
     %t = tfm.get_param @table : tensor<5x8xf32>
     %x = tfm.gather %t, %ids : tensor<5x8xf32>, tensor<4xi32>
@@ -100,6 +124,8 @@ module attributes {tfm.recipe = "{\"generate\": {\"weights\": \"TYPE\"}}"} {
   // CHECK-LABEL: @batch
   // CHECK: %[[Y:.*]] = tfm.matmul %{{.*}}, %{{.*}} transpose_b : tensor<2x3x8xf32>, tensor<2x4x8xi8>
   // CHECK: tfm.reshape %{{.*}} : tensor<2x4xf32> to tensor<2x1x4xf32>
+  // INT4-LABEL: @batch
+  // INT4: tfm.matmul %{{.*}}, %{{.*}} transpose_b : tensor<2x3x8xf32>, tensor<2x4x8xf32>
   func.func @batch(%x: tensor<2x3x8xf32>) -> tensor<2x3x4xf32> {
     %w = tfm.get_param @experts : tensor<2x8x4xf32>
     %y = tfm.matmul %x, %w : tensor<2x3x8xf32>, tensor<2x8x4xf32>

@@ -137,7 +137,7 @@ void CompiledModel::setParameter(llvm::StringRef symbol,
     if (element.isBF16())
       store(toBFloat16(static_cast<float>(number)));
     else if (element.isInteger(8))
-      store(static_cast<int8_t>(number));
+      store(static_cast<int8_t>(static_cast<int64_t>(number)));
     else
       store(static_cast<float>(number));
   }

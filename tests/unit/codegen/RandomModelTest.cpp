@@ -19,6 +19,7 @@
 #include "compiler/target/cpu/CpuMachine.h"
 #include "compiler/target/cpu/Passes.h"
 #include "compiler/transforms/Passes.h"
+#include "runtime/float16.h"
 #include "runtime/quantise.h"
 #include "tests/unit/codegen/CompiledModel.h"
 #include "tests/unit/codegen/ExpectCompiled.h"
@@ -26,6 +27,7 @@
 #include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"
 #include "gtest/gtest.h"
+#include "llvm/ADT/StringSet.h"
 
 #include <cmath>
 
@@ -49,9 +51,9 @@ struct Expected {
   std::vector<double> carried, tolerances;
 };
 
-/// What a build computes in, and what it stores weights in; in the latter two
+/// What a build computes in, and what it stores weights in; in the latter three
 /// it does not train.
-enum class Precision { F32, Bf16, Bf16Weights, Int8Weights };
+enum class Precision { F32, Bf16, Bf16Weights, Int8Weights, Int4Weights };
 
 class Trial {
 public:
@@ -63,6 +65,8 @@ public:
       model.text += "generate { weights = bf16 }\n";
     else if (precision == Precision::Int8Weights)
       model.text += "generate { weights = int8, cache = bf16 }\n";
+    else if (precision == Precision::Int4Weights)
+      model.text += "generate { weights = int4 }\n";
   }
 
   void run() {
@@ -102,7 +106,9 @@ private:
   /// Whether integers of weights meet integers.
   bool quantisesActivations() const {
     static const bool hasQuads = llvm::cantFail(CpuMachine::native()).int8Quads;
-    return precision == Precision::Int8Weights && hasQuads;
+    return (precision == Precision::Int8Weights ||
+            precision == Precision::Int4Weights) &&
+           hasQuads;
   }
 
   /// As a checkpoint is when it is loaded.
@@ -112,15 +118,36 @@ private:
     int64_t stacked = param.getNumStackedDims();
     OutputRows rows(value.shape,
                     stacked + static_cast<int64_t>(*param.getOutputAxis()));
-    std::vector<int8_t> integers(values.size());
-    std::vector<float> scales(rows.outputs());
-    quantise(values, rows, 0, rows.outputs(), integers, scales);
     llvm::ArrayRef<int64_t> shape = param.getTensorType().getShape();
-    value =
-        Tensor(shape, std::vector<double>(integers.begin(), integers.end()));
-    environment.parameters[*param.getScale()] = Tensor(
-        shape.drop_back(), std::vector<double>(scales.begin(), scales.end()));
+    auto set = [&](llvm::StringRef name, llvm::ArrayRef<int64_t> shape,
+                   const auto &numbers) {
+      environment.parameters[name] =
+          Tensor(shape, std::vector<double>(numbers.begin(), numbers.end()));
+    };
     ++quantised;
+    if (!param.getTerms()) {
+      std::vector<int8_t> integers(values.size());
+      std::vector<float> scales(rows.outputs());
+      quantise(values, rows, 0, rows.outputs(), integers, scales);
+      set(param.getSymName(), shape, integers);
+      set(*param.getScale(), shape.drop_back(), scales);
+      return;
+    }
+    size_t groups = rows.outputs() * groupsOf(rows.terms());
+    std::vector<uint8_t> bytes(groups * TFM_GROUP_BYTES);
+    std::vector<uint16_t> scales(groups), minima(groups);
+    quantise(values, rows, 0, rows.outputs(), bytes, scales, minima);
+    llvm::SmallVector<int64_t> table(shape);
+    table.back() /= TFM_GROUP_BYTES;
+    auto wide = [](const std::vector<uint16_t> &halves) {
+      std::vector<float> result(halves.size());
+      llvm::transform(halves, result.begin(), fromBFloat16);
+      return result;
+    };
+    set(param.getSymName(), shape, bytes);
+    set(*param.getScale(), table, wide(scales));
+    set(*param.getMinimum(), table, wide(minima));
+    inBytes.insert(param.getSymName());
   }
 
   mlir::OwningOpRef<mlir::ModuleOp> parse() {
@@ -145,8 +172,9 @@ private:
     for (int sample = 0; sample < 3; ++sample) {
       oracle::Environment moved = environment;
       for (auto &entry : moved.parameters)
-        for (double &x : entry.getValue().data)
-          x *= 1 + std::ldexp(random() % 2 ? 1.0 : -1.0, rounding().exponent);
+        if (!inBytes.contains(entry.getKey()))
+          for (double &x : entry.getValue().data)
+            x *= 1 + std::ldexp(random() % 2 ? 1.0 : -1.0, rounding().exponent);
       auto results = oracle::evaluateOrFail(function, inputs, moved);
       for (size_t i = 0; i < results.size(); ++i)
         condition[i] =
@@ -291,6 +319,8 @@ private:
   mlir::MLIRContext context{mlir::MLIRContext::Threading::DISABLED};
   mlir::OwningOpRef<mlir::ModuleOp> reference, subject;
   oracle::Environment environment;
+  /// Parameters of two integers a byte, of which no fraction has a meaning.
+  llvm::StringSet<> inBytes;
   std::unique_ptr<CompiledModel> compiled;
 
 public:
@@ -314,7 +344,8 @@ TEST_P(RandomModels, TrainAndGenerate) {
   }
   if (GetParam() == Precision::F32 || GetParam() == Precision::Bf16)
     EXPECT_GT(Trial::compared, count / 4);
-  if (GetParam() == Precision::Int8Weights)
+  if (GetParam() == Precision::Int8Weights ||
+      GetParam() == Precision::Int4Weights)
     EXPECT_GT(Trial::quantised, count);
   EXPECT_GT(Trial::cached, count / 8);
 }
@@ -329,6 +360,8 @@ std::string nameOf(const testing::TestParamInfo<Precision> &info) {
     return "bf16Weights";
   case Precision::Int8Weights:
     return "int8Weights";
+  case Precision::Int4Weights:
+    return "int4Weights";
   }
   return "";
 }
@@ -336,7 +369,8 @@ std::string nameOf(const testing::TestParamInfo<Precision> &info) {
 INSTANTIATE_TEST_SUITE_P(Precisions, RandomModels,
                          testing::Values(Precision::F32, Precision::Bf16,
                                          Precision::Bf16Weights,
-                                         Precision::Int8Weights),
+                                         Precision::Int8Weights,
+                                         Precision::Int4Weights),
                          nameOf);
 
 } // namespace

@@ -1,4 +1,4 @@
-//===- QuantiseTest.cpp - weights in 8 bits -----------------------------===//
+//===- QuantiseTest.cpp - weights in 8 bits and in 4 --------------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -6,6 +6,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/quantise.h"
+
+#include "runtime/float16.h"
 
 #include <cmath>
 #include <gtest/gtest.h>
@@ -95,6 +97,100 @@ TEST(Quantise, TheLargestNumbersStayFinite) {
   std::vector<float> back(2);
   dequantise(found.integers, found.scales, rows, back);
   EXPECT_TRUE(std::isfinite(back[0]) && std::isfinite(back[1]));
+}
+
+struct Grouped {
+  std::vector<uint8_t> bytes;
+  std::vector<uint16_t> scales, minima;
+
+  bool operator==(const Grouped &) const = default;
+};
+
+Grouped grouped(const std::vector<float> &values, const OutputRows &rows,
+                size_t pieces = 1) {
+  size_t groups = rows.outputs() * groupsOf(rows.terms());
+  Grouped result{std::vector<uint8_t>(groups * TFM_GROUP_BYTES, 0xff),
+                 std::vector<uint16_t>(groups), std::vector<uint16_t>(groups)};
+  for (size_t i = 0; i < pieces; ++i)
+    quantise(values, rows, rows.outputs() * i / pieces,
+             rows.outputs() * (i + 1) / pieces, result.bytes, result.scales,
+             result.minima);
+  return result;
+}
+
+std::vector<float> numbersOf(const Grouped &from, const OutputRows &rows) {
+  std::vector<float> back(rows.outputs() * rows.terms());
+  dequantise(from.bytes, from.scales, from.minima, rows, back);
+  return back;
+}
+
+// As of 8 bits, and with terms that fill no group, and groups far from zero.
+TEST(QuantiseGroups, IsNoFartherThanHalfAStep) {
+  std::mt19937 random(2);
+  std::normal_distribution<float> normal(0, 0.02f);
+  std::vector<std::vector<int64_t>> shapes = {
+      {1, 1},   {1, 31},  {32, 3},      {5, 33},
+      {131, 67}, {3, 5, 129}, {2, 2, 70, 3}};
+  for (const std::vector<int64_t> &shape : shapes)
+    for (int64_t fromEnd : {1, 2})
+      for (float middle : {0.0f, 1.0f, -300.0f}) {
+        auto rank = static_cast<int64_t>(shape.size());
+        OutputRows rows(shape, rank - fromEnd);
+        std::vector<float> values(rows.outputs() * rows.terms());
+        for (float &value : values)
+          value = middle + normal(random);
+        Grouped found = grouped(values, rows);
+        EXPECT_EQ(grouped(values, rows, 3), found);
+        std::vector<float> back = numbersOf(found, rows);
+        size_t groups = groupsOf(rows.terms());
+        for (size_t output = 0; output < rows.outputs(); ++output)
+          for (size_t term = 0; term < rows.terms(); ++term) {
+            size_t at = rows.begin(output) + term * rows.stride();
+            float scale = fromBFloat16(
+                found.scales[output * groups + term / TFM_GROUP_TERMS]);
+            // The sum of a minimum and its steps is rounded, too.
+            EXPECT_LE(std::abs(back[at] - values[at]),
+                      scale * 0.501f + std::abs(middle) * 1e-7f);
+          }
+      }
+}
+
+// What docs/cli.md says of bytes: term 0 and term 16 share the first one, and
+// terms that a last group lacks are zeros.
+TEST(QuantiseGroups, TwoTermsOfAGroupLieInAByte) {
+  OutputRows rows(std::vector<int64_t>{1, 34}, 0);
+  std::vector<float> values(34);
+  for (size_t i = 0; i < values.size(); ++i)
+    values[i] = static_cast<float>(i % 16);
+  Grouped found = grouped(values, rows);
+  ASSERT_EQ(found.bytes.size(), 32u);
+  for (size_t i = 0; i < 16; ++i)
+    EXPECT_EQ(found.bytes[i], i | i << 4);
+  EXPECT_EQ(found.bytes[16], 0);
+  EXPECT_EQ(found.bytes[17], 15);
+  for (size_t i = 18; i < 32; ++i)
+    EXPECT_EQ(found.bytes[i], 0);
+  EXPECT_EQ(fromBFloat16(found.scales[0]), 1);
+  EXPECT_EQ(fromBFloat16(found.minima[0]), 0);
+}
+
+TEST(QuantiseGroups, ExtremeNumbersStayFinite) {
+  OutputRows rows(std::vector<int64_t>{4, 2}, 0);
+  float most = std::numeric_limits<float>::max(),
+        tiny = std::numeric_limits<float>::denorm_min();
+  std::vector<float> values = {most, -most, 0, tiny, 3, 3, -1e-38f, 1e30f};
+  Grouped found = grouped(values, rows);
+  std::vector<float> back = numbersOf(found, rows);
+  for (float value : back)
+    EXPECT_TRUE(std::isfinite(value));
+  EXPECT_NEAR(back[0] / most, 1, 0.04);
+  EXPECT_NEAR(back[1] / most, -1, 0.01);
+  EXPECT_EQ(found.scales[1], 0);
+  EXPECT_EQ(found.minima[1], 0);
+  EXPECT_EQ(found.scales[2], 0);
+  EXPECT_EQ(back[4], 3);
+  EXPECT_EQ(back[5], 3);
+  EXPECT_EQ(back[6], 0);
 }
 
 } // namespace

@@ -1,0 +1,520 @@
+//===- GroupedRows.cpp - products with weights of 4 bits ------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/target/cpu/GroupedRows.h"
+#include "compiler/target/cpu/CpuMachine.h"
+#include "compiler/target/cpu/MicroKernel.h"
+#include "runtime/tfm_model.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "llvm/Support/MathExtras.h"
+#include <algorithm>
+
+using namespace mlir;
+using namespace tfm;
+
+namespace {
+
+constexpr int64_t groupTerms = TFM_GROUP_TERMS, groupBytes = TFM_GROUP_BYTES;
+/// Groups whose bytes fill a cache line, and a vector of AVX-512.
+constexpr int64_t groupsOfLine = cacheLine / groupBytes;
+
+int64_t groupsOf(int64_t terms) {
+  return static_cast<int64_t>(llvm::divideCeil(terms, groupTerms));
+}
+
+Value constantLike(KernelBuilder &kb, Type type, int64_t value) {
+  auto vector = cast<VectorType>(type);
+  llvm::APInt element(vector.getElementTypeBitWidth(),
+                      static_cast<uint64_t>(value));
+  return arith::ConstantOp::create(kb.b, kb.loc,
+                                   DenseElementsAttr::get(vector, element));
+}
+
+} // namespace
+
+Value tfm::loadBytes(KernelBuilder &kb, Value ptr) {
+  auto bytes = VectorType::get({kb.lanes}, kb.b.getI8Type());
+  return arith::ExtUIOp::create(
+      kb.b, kb.loc, kb.vecType.clone(kb.b.getI32Type()), kb.loadAs(bytes, ptr));
+}
+
+static Value toF32(KernelBuilder &kb, Value integers) {
+  return arith::SIToFPOp::create(kb.b, kb.loc, kb.vecType, integers);
+}
+
+static Value lowHalf(KernelBuilder &kb, Value bytes) {
+  return arith::AndIOp::create(kb.b, kb.loc, bytes,
+                               constantLike(kb, bytes.getType(), 15));
+}
+
+static Value highHalf(KernelBuilder &kb, Value bytes) {
+  return arith::ShRUIOp::create(kb.b, kb.loc, bytes,
+                                constantLike(kb, bytes.getType(), 4));
+}
+
+Value tfm::integersOfHalf(KernelBuilder &kb, Value bytes, Value high) {
+  Value shift =
+      arith::TruncIOp::create(kb.b, kb.loc, kb.b.getI32Type(), kb.mul(high, 4));
+  Value shifts =
+      vector::BroadcastOp::create(kb.b, kb.loc, bytes.getType(), shift);
+  Value shifted = arith::ShRUIOp::create(kb.b, kb.loc, bytes, shifts);
+  return toF32(kb, lowHalf(kb, shifted));
+}
+
+Value tfm::loadBf16(KernelBuilder &kb, Value ptr) {
+  Value half = LLVM::LoadOp::create(kb.b, kb.loc, kb.b.getIntegerType(16), ptr,
+                                    /*alignment=*/2);
+  Value word = arith::ExtUIOp::create(kb.b, kb.loc, kb.b.getI32Type(), half);
+  Value upper = arith::ConstantIntOp::create(kb.b, kb.loc, word.getType(), 16);
+  word = arith::ShLIOp::create(kb.b, kb.loc, word, upper);
+  return arith::BitcastOp::create(kb.b, kb.loc, kb.f32Type, word);
+}
+
+//===----------------------------------------------------------------------===//
+// Few rows of A
+//===----------------------------------------------------------------------===//
+
+/// The tile for that many rows of A, each of which takes `loads` registers
+/// beside its sums.
+static DotTile groupedTile(const CpuMachine &target, int64_t rows,
+                           int64_t loads) {
+  // Three vectors of each row of B, and a few more.
+  auto most = [&](int64_t columns) {
+    return (target.registers - 5 - 3 * columns) / (columns + loads);
+  };
+  // What is made of a row of B is of use to several rows of A.
+  int64_t columns = 4;
+  while (columns > 1 && most(columns) < std::min<int64_t>(rows, 4))
+    columns /= 2;
+  int64_t groups = llvm::divideCeil(rows, most(columns));
+  return {static_cast<int64_t>(llvm::divideCeil(rows, groups)), columns};
+}
+
+static std::string nameOf(DotTile tile, StringRef suffix) {
+  return ("tfm.dot." + llvm::Twine(tile.rows) + "x" +
+          llvm::Twine(tile.columns) + ".groups" + suffix)
+      .str();
+}
+
+namespace {
+
+/// What both kinds of dot products take of B, as arguments of a function: rows
+/// of it, and how far ahead of them is prefetched.
+struct RowsOfB {
+  static constexpr unsigned count = 6;
+
+  static SmallVector<Type> types(const KernelBuilder &kb) {
+    return {kb.ptrType, kb.i64Type, kb.ptrType,
+            kb.ptrType, kb.i64Type, kb.i64Type};
+  }
+
+  RowsOfB(KernelBuilder &kb, ValueRange args, int64_t columns)
+      : kb(kb), ahead(args[5]) {
+    for (int64_t column = 0; column < columns; ++column) {
+      bytes.push_back(kb.at(args[0], kb.mul(args[1], column), byteType()));
+      Value offset = kb.mul(args[4], column);
+      scale.push_back(kb.at(args[2], offset, kb.bf16Type));
+      minimum.push_back(kb.at(args[3], offset, kb.bf16Type));
+    }
+  }
+
+  Type byteType() const { return kb.b.getI8Type(); }
+  /// Of each row what comes `ahead` of the bytes at `offset`.
+  void prefetch(Value offset) const {
+    Value later = kb.add(offset, ahead);
+    for (Value row : bytes)
+      kb.prefetch(kb.at(row, later, byteType()), 1);
+  }
+
+  KernelBuilder &kb;
+  Value ahead;
+  SmallVector<Value> bytes, scale, minimum;
+};
+
+} // namespace
+
+static void storeSums(KernelBuilder &kb, DotTile tile, ValueRange values,
+                      Value sums) {
+  for (int64_t row = 0; row < tile.rows; ++row)
+    for (int64_t column = 0; column < tile.columns; ++column)
+      kb.store(values[row * tile.columns + column],
+               kb.at(sums, (row * kb.lanes + column) * kb.lanes));
+}
+
+/// Of rows of f32: (a, a stride, k, sums, rows of B).
+static func::FuncOp dotFloats(KernelBuilder &kb, DotTile tile) {
+  SmallVector<Type> types{kb.ptrType, kb.i64Type, kb.i64Type, kb.ptrType};
+  llvm::append_range(types, RowsOfB::types(kb));
+  return kb.sharedFunction(
+      nameOf(tile, ""), types, [&](KernelBuilder &kb, ValueRange args) {
+        RowsOfB b(kb, args.take_back(RowsOfB::count), tile.columns);
+        Value k = args[2];
+        SmallVector<Value> a;
+        for (int64_t row = 0; row < tile.rows; ++row)
+          a.push_back(kb.at(args[0], kb.mul(args[1], row)));
+        auto group = [&](Value number, ValueRange sums, bool masked) {
+          SmallVector<Value> next(sums), scales, minima;
+          for (auto [scale, minimum] : llvm::zip_equal(b.scale, b.minimum)) {
+            auto table = [&](Value row) {
+              return kb.splat(loadBf16(kb, kb.at(row, number, kb.bf16Type)));
+            };
+            scales.push_back(table(scale));
+            minima.push_back(table(minimum));
+          }
+          Value term = kb.mul(number, groupTerms);
+          for (int64_t at = 0; at < groupBytes; at += kb.lanes) {
+            SmallVector<Value> bytes;
+            Value offset = kb.add(kb.mul(number, groupBytes), at);
+            for (Value row : b.bytes)
+              bytes.push_back(loadBytes(kb, kb.at(row, offset, b.byteType())));
+            for (bool isHigh : {false, true}) {
+              SmallVector<Value> weights;
+              for (auto [some, scale, minimum] :
+                   llvm::zip_equal(bytes, scales, minima))
+                weights.push_back(kb.fma(
+                    toF32(kb, isHigh ? highHalf(kb, some) : lowHalf(kb, some)),
+                    scale, minimum));
+              Value i = kb.add(term, at + (isHigh ? groupBytes : 0));
+              Value mask = masked ? kb.maskOf(kb.sub(k, i)) : Value();
+              for (auto [row, pointer] : llvm::enumerate(a)) {
+                Value x = kb.load(kb.at(pointer, i), mask);
+                for (auto [column, weight] : llvm::enumerate(weights)) {
+                  Value &sum = next[row * tile.columns + column];
+                  sum = kb.fma(x, weight, sum);
+                }
+              }
+            }
+          }
+          return next;
+        };
+        auto groups = [&](Value from, Value to, ValueRange sums, bool masked) {
+          return kb.loop(from, to, 1, sums, [&](Value number, ValueRange sums) {
+            return group(number, sums, masked);
+          });
+        };
+        SmallVector<Value> sums(tile.rows * tile.columns, kb.splat(0.0));
+        Value whole = kb.div(k, groupTerms);
+        Value lines = kb.sub(whole, kb.rem(whole, kb.i64(groupsOfLine)));
+        sums = kb.loop(kb.i64(0), lines, groupsOfLine, sums,
+                       [&](Value first, ValueRange sums) {
+                         b.prefetch(kb.mul(first, groupBytes));
+                         return groups(first, kb.add(first, groupsOfLine), sums,
+                                       false);
+                       });
+        sums = groups(lines, whole, sums, false);
+        sums = groups(whole, kb.div(kb.add(k, groupTerms - 1), groupTerms),
+                      sums, true);
+        storeSums(kb, tile, sums, args[3]);
+      });
+}
+
+/// Calls `dot` for tiles of all rows of A and the first `count` of B.
+static void forEachTile(
+    KernelBuilder &kb, DotTile tile, int64_t rows, const GroupedRows &b,
+    Value count, Value sums,
+    llvm::function_ref<void(DotTile, int64_t row, ValueRange b, Value sums)>
+        dot) {
+  // Behind these rows of B come the next, or, where rows are short, those of
+  // the next page.
+  int64_t ahead =
+      b.byteStride *
+      std::max<int64_t>(tile.columns,
+                        llvm::alignTo(4096 / b.byteStride, tile.columns));
+  auto columns = [&](Value column, int64_t columns) {
+    Value table = kb.mul(column, b.tableStride);
+    SmallVector<Value> arguments{
+        kb.at(b.bytes, kb.mul(column, b.byteStride), kb.b.getI8Type()),
+        kb.i64(b.byteStride),
+        kb.at(b.scale, table, kb.bf16Type),
+        kb.at(b.minimum, table, kb.bf16Type),
+        kb.i64(b.tableStride),
+        kb.i64(ahead)};
+    Value to = kb.at(sums, kb.mul(column, kb.lanes));
+    for (int64_t row = 0; row < rows; row += tile.rows)
+      dot({std::min(tile.rows, rows - row), columns}, row, arguments,
+          kb.at(to, row * kb.lanes * kb.lanes));
+  };
+  Value whole = kb.sub(count, kb.rem(count, kb.i64(tile.columns)));
+  kb.loop(kb.i64(0), whole, tile.columns,
+          [&](Value column) { columns(column, tile.columns); });
+  if (tile.columns > 1)
+    kb.loop(whole, count, 1, [&](Value column) { columns(column, 1); });
+}
+
+void tfm::groupedProducts(KernelBuilder &kb, const CpuMachine &target,
+                          int64_t rows, Value a, int64_t aStride,
+                          const GroupedRows &b, Value count, int64_t k,
+                          Value sums) {
+  forEachTile(kb, groupedTile(target, rows, /*loads=*/1), rows, b, count, sums,
+              [&](DotTile tile, int64_t row, ValueRange b, Value sums) {
+                SmallVector<Value> arguments{kb.at(a, row * aStride),
+                                             kb.i64(aStride), kb.i64(k), sums};
+                llvm::append_range(arguments, b);
+                kb.call(dotFloats(kb, tile), arguments);
+              });
+}
+
+//===----------------------------------------------------------------------===//
+// Panels
+//===----------------------------------------------------------------------===//
+
+func::FuncOp tfm::packGroups(KernelBuilder &kb) {
+  SmallVector<Type> types{kb.ptrType, kb.i64Type, kb.ptrType,
+                          kb.ptrType, kb.i64Type, kb.i64Type,
+                          kb.i64Type, kb.ptrType, kb.i64Type};
+  return kb.sharedFunction(
+      "tfm.pack.groups", types, [&](KernelBuilder &kb, ValueRange args) {
+        Value k = args[5], last = kb.sub(args[6], kb.i64(1)), panel = args[7],
+              panelStride = args[8];
+        Type byte = kb.b.getI8Type();
+        SmallVector<Value> bytes, scales, minima;
+        for (int64_t lane = 0; lane < kb.lanes; ++lane) {
+          Value row = kb.min(kb.i64(lane), last);
+          bytes.push_back(kb.at(args[0], kb.mul(row, args[1]), byte));
+          Value table = kb.mul(row, args[4]);
+          scales.push_back(kb.at(args[2], table, kb.bf16Type));
+          minima.push_back(kb.at(args[3], table, kb.bf16Type));
+        }
+        // Lanes are rows of B.
+        auto tableOf = [&](ArrayRef<Value> rows, Value group) -> Value {
+          SmallVector<Value> each;
+          for (Value row : rows)
+            each.push_back(loadBf16(kb, kb.at(row, group, kb.bf16Type)));
+          return vector::FromElementsOp::create(kb.b, kb.loc, kb.vecType, each);
+        };
+        kb.loop(kb.i64(0), k, groupTerms, [&](Value first) {
+          Value group = kb.div(first, groupTerms);
+          Value scale = tableOf(scales, group),
+                minimum = tableOf(minima, group);
+          Value terms = kb.min(kb.sub(k, first), kb.i64(groupTerms));
+          kb.loop(kb.i64(0), terms, kb.lanes, [&](Value inGroup) {
+            Value offset = kb.add(kb.mul(group, groupBytes),
+                                  kb.rem(inGroup, kb.i64(groupBytes)));
+            Value isHigh = kb.div(inGroup, groupBytes);
+            SmallVector<Value> rows;
+            for (Value row : bytes)
+              rows.push_back(integersOfHalf(
+                  kb, loadBytes(kb, kb.at(row, offset, byte)), isHigh));
+            Value to =
+                kb.at(panel, kb.mul(kb.add(first, inGroup), panelStride));
+            for (Value column : transpose(kb, rows)) {
+              kb.store(kb.fma(column, scale, minimum), to);
+              to = kb.at(to, panelStride);
+            }
+          });
+        });
+      });
+}
+
+//===----------------------------------------------------------------------===//
+// Integers of 8 bits
+//===----------------------------------------------------------------------===//
+
+int64_t GroupedIntegers::rowSums(int64_t k) {
+  return static_cast<int64_t>(llvm::alignTo(groupsOf(k), groupsOfLine));
+}
+
+int64_t GroupedIntegers::rowBytes(int64_t k) { return rowSums(k) * groupTerms; }
+
+/// Four integers in each lane as multiplyAdd takes them.
+static Value asQuads(KernelBuilder &kb, Value bytes) {
+  return LLVM::BitcastOp::create(kb.b, kb.loc, kb.vecType, bytes);
+}
+
+static Value sumOfQuads(KernelBuilder &kb, Value sum) {
+  return arith::BitcastOp::create(kb.b, kb.loc,
+                                  kb.vecType.clone(kb.b.getI32Type()), sum);
+}
+
+void tfm::packIntegers(KernelBuilder &kb, Value a, int64_t k, Value packed,
+                       Value sums) {
+  SmallVector<Type> types{kb.ptrType, kb.i64Type, kb.ptrType, kb.ptrType};
+  auto function = kb.sharedFunction(
+      "tfm.pack.integers.groups", types,
+      [&](KernelBuilder &kb, ValueRange args) {
+        Value a = args[0], k = args[1];
+        Type byte = kb.b.getI8Type();
+        int64_t half = cacheLine, step = 2 * half;
+        auto bytes = VectorType::get({half}, byte);
+        auto words = VectorType::get({half / 8}, kb.i64Type);
+        Value ones = asQuads(kb, constantLike(kb, bytes, 1));
+        auto line = [&](Value i, bool masked) {
+          Value parts[2];
+          for (int64_t part : {0, 1}) {
+            Value at = kb.add(i, part * half);
+            Value mask = masked ? kb.maskOf(kb.sub(k, at), half) : Value();
+            parts[part] = LLVM::BitcastOp::create(
+                kb.b, kb.loc, words,
+                kb.loadAs(bytes, kb.at(a, at, byte), mask));
+          }
+          // Terms 0 to 15 of four groups of 32, and the others.
+          Value low =
+              kb.shuffle(parts[0], parts[1], {0, 1, 4, 5, 8, 9, 12, 13});
+          Value high =
+              kb.shuffle(parts[0], parts[1], {2, 3, 6, 7, 10, 11, 14, 15});
+          Value to = kb.at(args[2], i, byte);
+          kb.store(low, to);
+          kb.store(high, kb.at(to, half, byte));
+          Value sum = kb.splat(0.0);
+          for (Value integers : {low, high})
+            sum = multiplyAdd(kb, Terms::I8Quads, asQuads(kb, integers), ones,
+                              sum);
+          // Each group's are in four lanes.
+          sum = sumOfQuads(kb, sum);
+          for (int64_t apart : {1, 2}) {
+            SmallVector<int64_t> other;
+            for (int64_t lane = 0; lane < kb.lanes; ++lane)
+              other.push_back(lane ^ apart);
+            sum = kb.add(sum, kb.shuffle(sum, sum, other));
+          }
+          Value each = kb.shuffle(sum, sum, {0, 4, 8, 12});
+          auto floats = VectorType::get({groupsOfLine}, kb.f32Type);
+          kb.store(arith::SIToFPOp::create(kb.b, kb.loc, floats, each),
+                   kb.at(args[3], kb.div(i, groupTerms)));
+        };
+        Value whole = kb.sub(k, kb.rem(k, kb.i64(step)));
+        kb.loop(kb.i64(0), whole, step, [&](Value i) { line(i, false); });
+        kb.loop(whole, k, step, [&](Value i) { line(i, true); });
+      });
+  kb.call(function, {a, kb.i64(k), packed, sums});
+}
+
+/// Of packed rows: (a, a stride, sums of groups, their stride, groups, sums,
+/// rows of B). Four products an instruction are those of a group alone in each
+/// lane, and their sums are exact.
+static func::FuncOp dotIntegers(KernelBuilder &kb, DotTile tile) {
+  SmallVector<Type> types{kb.ptrType, kb.i64Type, kb.ptrType,
+                          kb.i64Type, kb.i64Type, kb.ptrType};
+  llvm::append_range(types, RowsOfB::types(kb));
+  return kb.sharedFunction(
+      nameOf(tile, ".quads"), types, [&](KernelBuilder &kb, ValueRange args) {
+        RowsOfB b(kb, args.take_back(RowsOfB::count), tile.columns);
+        Value groups = args[4];
+        SmallVector<Value> a, sumsOfGroups;
+        for (int64_t row = 0; row < tile.rows; ++row) {
+          a.push_back(kb.at(args[0], kb.mul(args[1], row), b.byteType()));
+          sumsOfGroups.push_back(kb.at(args[2], kb.mul(args[3], row)));
+        }
+        auto bytes = VectorType::get({cacheLine}, b.byteType());
+        auto halves = VectorType::get({groupsOfLine}, kb.b.getIntegerType(16));
+        // Four bf16 as upper halves of f32, each in the lanes of its group:
+        // those lie in a part of the register that shuffles do not cross.
+        auto spread = [&](Value four) -> Value {
+          auto word = VectorType::get({1}, kb.i64Type);
+          Value one = vector::ExtractOp::create(
+              kb.b, kb.loc, LLVM::BitcastOp::create(kb.b, kb.loc, word, four),
+              0);
+          Value everywhere = vector::BroadcastOp::create(
+              kb.b, kb.loc, VectorType::get({kb.lanes / 2}, kb.i64Type), one);
+          auto all = VectorType::get({2 * kb.lanes}, kb.b.getIntegerType(16));
+          everywhere = LLVM::BitcastOp::create(kb.b, kb.loc, all, everywhere);
+          SmallVector<int64_t> upper;
+          for (int64_t lane = 0; lane < kb.lanes; ++lane) {
+            int64_t group = lane / groupsOfLine;
+            upper.append({2 * kb.lanes, group * 8 + group});
+          }
+          return LLVM::BitcastOp::create(
+              kb.b, kb.loc, kb.vecType,
+              kb.shuffle(everywhere, constantLike(kb, all, 0), upper));
+        };
+        auto line = [&](Value group, ValueRange sums, bool masked) {
+          SmallVector<Value> low, high, scales, next;
+          Value offset = kb.mul(group, groupBytes), byteMask, tableMask;
+          if (masked) {
+            Value rest = kb.sub(groups, group);
+            byteMask = kb.maskOf(kb.mul(rest, groupBytes), cacheLine);
+            tableMask = kb.maskOf(rest, groupsOfLine);
+          }
+          for (auto [row, scale] : llvm::zip_equal(b.bytes, b.scale)) {
+            Value some =
+                kb.loadAs(bytes, kb.at(row, offset, b.byteType()), byteMask);
+            low.push_back(asQuads(kb, lowHalf(kb, some)));
+            high.push_back(asQuads(kb, highHalf(kb, some)));
+            Value each =
+                kb.loadAs(halves, kb.at(scale, group, kb.bf16Type), tableMask);
+            scales.push_back(spread(each));
+          }
+          Value term = kb.mul(group, groupTerms);
+          for (auto [row, pointer] : llvm::enumerate(a)) {
+            auto load = [&](int64_t at) {
+              return asQuads(kb,
+                             kb.loadAs(bytes, kb.at(pointer, kb.add(term, at),
+                                                    b.byteType())));
+            };
+            Value first = load(0), second = load(cacheLine);
+            for (int64_t column = 0; column < tile.columns; ++column) {
+              Value sum = multiplyAdd(kb, Terms::I8Quads, first, low[column],
+                                      kb.splat(0.0));
+              sum = multiplyAdd(kb, Terms::I8Quads, second, high[column], sum);
+              next.push_back(kb.fma(toF32(kb, sumOfQuads(kb, sum)),
+                                    scales[column],
+                                    sums[row * tile.columns + column]));
+            }
+          }
+          return next;
+        };
+        SmallVector<Value> sums(tile.rows * tile.columns, kb.splat(0.0));
+        Value whole = kb.sub(groups, kb.rem(groups, kb.i64(groupsOfLine)));
+        sums = kb.loop(kb.i64(0), whole, groupsOfLine, sums,
+                       [&](Value group, ValueRange sums) {
+                         b.prefetch(kb.mul(group, groupBytes));
+                         return line(group, sums, false);
+                       });
+        sums = kb.loop(whole, groups, groupsOfLine, sums,
+                       [&](Value group, ValueRange sums) {
+                         return line(group, sums, true);
+                       });
+        // Each minimum times the sum of its group.
+        auto minima = [&](Value group, ValueRange sums, Value mask) {
+          SmallVector<Value> each, next;
+          for (Value row : b.minimum)
+            each.push_back(
+                kb.load(kb.at(row, group, kb.bf16Type), mask, kb.bf16Type));
+          for (auto [row, pointer] : llvm::enumerate(sumsOfGroups)) {
+            Value x = kb.load(kb.at(pointer, group), mask);
+            for (auto [column, minimum] : llvm::enumerate(each))
+              next.push_back(
+                  kb.fma(x, minimum, sums[row * tile.columns + column]));
+          }
+          return next;
+        };
+        whole = kb.sub(groups, kb.rem(groups, kb.i64(kb.lanes)));
+        sums = kb.loop(kb.i64(0), whole, kb.lanes, sums,
+                       [&](Value group, ValueRange sums) {
+                         return minima(group, sums, Value());
+                       });
+        sums = kb.loop(
+            whole, groups, kb.lanes, sums, [&](Value group, ValueRange sums) {
+              return minima(group, sums, kb.maskOf(kb.sub(groups, group)));
+            });
+        storeSums(kb, tile, sums, args[5]);
+      });
+}
+
+void tfm::groupedProducts(KernelBuilder &kb, const CpuMachine &target,
+                          int64_t rows, const GroupedIntegers &a,
+                          const GroupedRows &b, Value count, int64_t k,
+                          Value sums) {
+  int64_t rowBytes = GroupedIntegers::rowBytes(k),
+          rowSums = GroupedIntegers::rowSums(k);
+  forEachTile(kb, groupedTile(target, rows, /*loads=*/1), rows, b, count, sums,
+              [&](DotTile tile, int64_t row, ValueRange b, Value sums) {
+                SmallVector<Value> arguments{
+                    kb.at(a.packed, row * rowBytes, kb.b.getI8Type()),
+                    kb.i64(rowBytes),
+                    kb.at(a.sums, row * rowSums),
+                    kb.i64(rowSums),
+                    kb.i64(groupsOf(k)),
+                    sums};
+                llvm::append_range(arguments, b);
+                kb.call(dotIntegers(kb, tile), arguments);
+              });
+}

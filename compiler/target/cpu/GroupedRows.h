@@ -1,0 +1,76 @@
+//===- GroupedRows.h - products with weights of 4 bits ----------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Rows of weights in groups, each with a scale and a minimum (`tfm.dequantise`
+// says how their integers lie in bytes). The numbers that they stand for are
+// made in registers, where they are multiplied, or in packed panels.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_TARGET_CPU_GROUPEDROWS_H
+#define TFM_TARGET_CPU_GROUPEDROWS_H
+
+#include "compiler/target/cpu/KernelBuilder.h"
+#include "compiler/target/cpu/StreamedRows.h"
+
+namespace tfm {
+
+/// `lanes` bytes, as i32.
+mlir::Value loadBytes(KernelBuilder &kb, mlir::Value ptr);
+/// The integers in the low half of each, or in the high one where `high` is 1
+/// and not 0, as f32.
+mlir::Value integersOfHalf(KernelBuilder &kb, mlir::Value bytes,
+                           mlir::Value high);
+/// A bf16 as f32.
+mlir::Value loadBf16(KernelBuilder &kb, mlir::Value ptr);
+
+/// Rows of B: bytes, and scales and minima, with strides in bytes and in bf16.
+struct GroupedRows {
+  mlir::Value bytes, scale, minimum;
+  int64_t byteStride, tableStride;
+};
+
+/// A as integers of 8 bits meets them (for AVX512-VNNI): each row copied in the
+/// order in which the halves of bytes come, and the sum of each group.
+struct GroupedIntegers {
+  /// Bytes of a packed row, filled up with zeros to whole vectors, and its
+  /// sums.
+  static int64_t rowBytes(int64_t k);
+  static int64_t rowSums(int64_t k);
+
+  mlir::Value packed, sums;
+};
+
+/// Packs the row of `k` integers at `a`.
+void packIntegers(KernelBuilder &kb, mlir::Value a, int64_t k,
+                  mlir::Value packed, mlir::Value sums);
+
+/// The dot products of `rows` rows of `k` terms of A, f32, with the first
+/// `count` rows of B, at most `lanes` of them, in lanes as `dotProducts` leaves
+/// them in `sums`. Their terms are added in the same order whatever their
+/// number.
+void groupedProducts(KernelBuilder &kb, const CpuMachine &target, int64_t rows,
+                     mlir::Value a, int64_t aStride, const GroupedRows &b,
+                     mlir::Value count, int64_t k, mlir::Value sums);
+/// The same of integers.
+void groupedProducts(KernelBuilder &kb, const CpuMachine &target, int64_t rows,
+                     const GroupedIntegers &a, const GroupedRows &b,
+                     mlir::Value count, int64_t k, mlir::Value sums);
+
+/// The function that packs the transpose of `rows` <= lanes rows of B, from the
+/// beginning of a group on:
+///
+///   (bytes, byte stride, scale, minimum, table stride, k, rows, panel,
+///    panel stride)
+///   panel[i * panel stride + row] = term i of the row, below k
+///
+/// It writes as `packTransposed` does.
+mlir::func::FuncOp packGroups(KernelBuilder &kb);
+
+} // namespace tfm
+
+#endif // TFM_TARGET_CPU_GROUPEDROWS_H
