@@ -2,7 +2,7 @@
 """Generates with tfm and with llama.cpp, side by side, from the same weights.
 
 GPT-2 124M with random weights, written once as safetensors and once as GGUF:
-tfm with weights in f32, bf16 and int8, llama.cpp in f32, bf16, q8_0 and q4_1.
+tfm with weights in f32, bf16, int8 and int4, llama.cpp in f32, bf16, q8_0 and q4_1.
 In turns (A B C ... A B C ...) each continues a prompt of one token by some, and
 reads a prompt of 512 tokens. What counts is the median of the rounds, and the
 median of the ratios of each round, of types that belong together. Every round
@@ -18,7 +18,7 @@ llama.cpp is built on demand from the source that PyPI has of llama-cpp-python,
 into a folder outside of the sources (`--peer DIR`), with whatever instructions
 this processor has, but for AMX, where it crashes on some machines.
 
-  bench/compare_llama_cpp.py [--types f32,bf16,int8] [--rounds 5] [--quick] [--json]
+  bench/compare_llama_cpp.py [--types f32,bf16,int8,int4] [--rounds 5] [--quick] [--json]
 """
 
 import argparse
@@ -252,7 +252,7 @@ def print_results(summaries, measured):
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--types", default="f32,bf16,int8", help="of weights, with commas (default: %(default)s)")
+    parser.add_argument("--types", default="f32,bf16,int8,int4", help="of weights, with commas (default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=5, help="of measuring each side (default: %(default)s)")
     parser.add_argument("--tokens", type=int, default=64, help="that are drawn in a round (default: %(default)s)")
     parser.add_argument("--quick", action="store_true", help="two rounds: a look, not a measurement")

@@ -23,6 +23,8 @@
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "runtime/device/peak.h"
+#include "runtime/tfm_model.h"
+#include "llvm/Support/MathExtras.h"
 #include <algorithm>
 #include <benchmark/benchmark.h>
 #include <string>
@@ -46,6 +48,37 @@ const Shape shapes[] = {
     {"gpt2.head", 50257, 768, true}, {"llama.up", 5632, 2048, true},
     {"llama.down", 2048, 5632, true}};
 
+/// How weights are stored, of 8 and of 4 bits with the terms of an output
+/// together whatever the shape says.
+enum class Stored { F32, BF16, Int8, Int4 };
+constexpr std::pair<Stored, const char *> types[] = {{Stored::F32, "f32"},
+                                                     {Stored::BF16, "bf16"},
+                                                     {Stored::Int8, "int8"},
+                                                     {Stored::Int4, "int4"}};
+
+int64_t groupsOf(const Shape &s) {
+  return static_cast<int64_t>(llvm::divideCeil(s.k, TFM_GROUP_TERMS));
+}
+
+/// Bytes of the weights of a shape; of 4 bits also those of one of the two
+/// tables behind them.
+size_t bytesOf(const Shape &s, Stored stored) {
+  switch (stored) {
+  case Stored::F32:
+    return s.n * s.k * sizeof(float);
+  case Stored::BF16:
+    return s.n * s.k * sizeof(uint16_t);
+  case Stored::Int8:
+    return s.n * s.k;
+  case Stored::Int4:
+    return s.n * groupsOf(s) * TFM_GROUP_BYTES;
+  }
+  return 0;
+}
+size_t tableBytesOf(const Shape &s, Stored stored) {
+  return stored == Stored::Int4 ? s.n * groupsOf(s) * sizeof(uint16_t) : 0;
+}
+
 /// Half a gigabyte in large pages, as an arena is.
 class Weights {
 public:
@@ -64,7 +97,7 @@ public:
 
 /// The product of one shape, compiled; in tiles where `tiles`.
 struct Compiled {
-  Compiled(const Shape &s, int64_t m, bool isBf16, bool tiles) {
+  Compiled(const Shape &s, int64_t m, Stored stored, bool tiles) {
     DialectRegistry registry;
     registerKernelDialects(registry);
     MLIRContext context(registry);
@@ -76,13 +109,27 @@ struct Compiled {
     spec.n = s.n;
     spec.k = s.k;
     spec.accumulator = b.getF32Type();
-    spec.transposeB = s.transposeB;
-    Type weight = isBf16 ? Type(b.getBF16Type()) : Type(b.getF32Type());
-    spec.a = MemRefType::get({m, s.k}, weight);
-    spec.b = s.transposeB ? MemRefType::get({s.n, s.k}, weight)
-                          : MemRefType::get({s.k, s.n}, weight);
-    spec.c = MemRefType::get({m, s.n}, b.getF32Type());
     CpuMachine target = llvm::cantFail(CpuMachine::native());
+    Type f32 = b.getF32Type(), i8 = b.getI8Type();
+    bool isQuantised = stored == Stored::Int8 || stored == Stored::Int4;
+    spec.transposeB = s.transposeB || isQuantised;
+    Type weight = stored == Stored::F32    ? f32
+                  : stored == Stored::BF16 ? Type(b.getBF16Type())
+                                           : i8;
+    // As `cpu-quantise-activations` has it.
+    Type a = !isQuantised ? weight : target.int8Quads ? i8 : f32;
+    if (stored == Stored::Int8 && target.int8Quads)
+      spec.accumulator = b.getI32Type();
+    spec.a = MemRefType::get({m, s.k}, a);
+    spec.b = spec.transposeB ? MemRefType::get({s.n, s.k}, weight)
+                             : MemRefType::get({s.k, s.n}, weight);
+    if (stored == Stored::Int4) {
+      int64_t groups = groupsOf(s);
+      spec.b = MemRefType::get({s.n, groups * TFM_GROUP_BYTES}, i8);
+      spec.scale = MemRefType::get({s.n, groups}, b.getBF16Type());
+      spec.minimum = spec.scale;
+    }
+    spec.c = MemRefType::get({m, s.n}, spec.accumulator);
     Kernel made = tiles ? emitMatmul(b, *module, "kernel", spec, target,
                                      planMatmul(spec, target))
                         : emitMatmul(b, *module, "kernel", spec, target);
@@ -95,26 +142,31 @@ struct Compiled {
   int64_t scratch = 0;
 };
 
-void product(benchmark::State &state, const Shape &s, int64_t m, bool isBf16,
+void product(benchmark::State &state, const Shape &s, int64_t m, Stored stored,
              bool tiles, int64_t threads) {
   static Weights weights;
   static Team one(1), two(2);
   Team &team = threads == 1 ? one : two;
-  Compiled compiled(s, m, isBf16, tiles);
+  Compiled compiled(s, m, stored, tiles);
   Floats a(m * s.k), c(m * s.n);
   std::vector<std::unique_ptr<Floats>> scratch;
   for (int64_t i = 0; i < threads; ++i)
     scratch.push_back(
         std::make_unique<Floats>(compiled.scratch / sizeof(float) + 16));
-  size_t size = s.n * s.k * (isBf16 ? 2 : 4);
+  size_t matrix = bytesOf(s, stored), table = tableBytesOf(s, stored);
+  size_t size = matrix + 2 * table;
   size_t count = Weights::bytes / size;
   int32_t rng[4] = {};
   auto ours = [&] {
     for (size_t i = 0; i < count; ++i)
       team.run([&](int64_t thread) {
-        Jit::call(compiled.kernel,
-                  {a.data(), weights.data + i * size, c.data()}, rng, 0,
-                  scratch[thread]->data(), thread, threads);
+        char *at = weights.data + i * size;
+        std::vector<void *> buffers{a.data(), at};
+        if (table > 0)
+          buffers.insert(buffers.end(), {at + matrix, at + matrix + table});
+        buffers.push_back(c.data());
+        Jit::call(compiled.kernel, buffers, rng, 0, scratch[thread]->data(),
+                  thread, threads);
       });
   };
   auto reading = [&] {
@@ -142,15 +194,16 @@ int main(int argc, char **argv) {
   for (int64_t threads : {1, 2})
     for (const Shape &shape : shapes)
       for (int64_t m : {1, 2, 4, 8, 16, 28})
-        for (bool isBf16 : {false, true})
+        for (auto [stored, type] : types)
           for (bool tiles : {false, true})
             benchmark::RegisterBenchmark(
-                (std::string(shape.what) + (isBf16 ? ".bf16" : ".f32") +
+                (std::string(shape.what) + "." + type +
                  "/m:" + std::to_string(m) + (tiles ? "/tiles" : "") +
                  "/threads:" + std::to_string(threads))
                     .c_str(),
-                [&shape, m, isBf16, tiles, threads](benchmark::State &state) {
-                  product(state, shape, m, isBf16, tiles, threads);
+                [&shape, m, stored = stored, tiles,
+                 threads](benchmark::State &state) {
+                  product(state, shape, m, stored, tiles, threads);
                 })
                 ->UseManualTime()
                 ->MinTime(0.1)

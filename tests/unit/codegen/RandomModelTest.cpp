@@ -26,8 +26,8 @@
 
 #include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"
-#include "gtest/gtest.h"
 #include "llvm/ADT/StringSet.h"
+#include "gtest/gtest.h"
 
 #include <cmath>
 

@@ -129,8 +129,7 @@ TEST(QuantiseGroups, IsNoFartherThanHalfAStep) {
   std::mt19937 random(2);
   std::normal_distribution<float> normal(0, 0.02f);
   std::vector<std::vector<int64_t>> shapes = {
-      {1, 1},   {1, 31},  {32, 3},      {5, 33},
-      {131, 67}, {3, 5, 129}, {2, 2, 70, 3}};
+      {1, 1}, {1, 31}, {32, 3}, {5, 33}, {131, 67}, {3, 5, 129}, {2, 2, 70, 3}};
   for (const std::vector<int64_t> &shape : shapes)
     for (int64_t fromEnd : {1, 2})
       for (float middle : {0.0f, 1.0f, -300.0f}) {
