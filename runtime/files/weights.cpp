@@ -171,7 +171,9 @@ struct StoredTensor {
   std::optional<WeightFiles::Tensor> scale = {}, minimum = {};
 
   bool isInt8() const { return tensor.entry->dtype == int8Type; }
-  bool isInt4() const { return tensor.entry->dtype == int4Type; }
+  bool isInt4() const {
+    return tensor.entry->dtype == int4Type && (scale || minimum);
+  }
   bool isQuantised() const { return isInt8() || isInt4(); }
   std::string scaleName() const { return name + std::string(scaleSuffix); }
   std::string minimumName() const { return name + std::string(minimumSuffix); }
@@ -350,9 +352,10 @@ private:
       return found == weights.tensors().end() ? std::nullopt
                                               : std::optional(found->second);
     };
-    if (stored.isQuantised())
+    std::string_view type = tensor.entry->dtype;
+    if (type == int8Type || type == int4Type)
       stored.scale = find(stored.scaleName());
-    if (stored.isInt4())
+    if (type == int4Type)
       stored.minimum = find(stored.minimumName());
     return stored;
   }

@@ -7,7 +7,6 @@
 
 #include "compiler/target/cpu/FewRows.h"
 #include "compiler/target/cpu/CpuMachine.h"
-#include "compiler/target/cpu/GroupedRows.h"
 #include "compiler/target/cpu/MicroKernel.h"
 #include "compiler/target/cpu/ProductKernel.h"
 #include "compiler/target/cpu/StreamedRows.h"
@@ -21,17 +20,16 @@ std::optional<FewRowsPlan> tfm::planFewRows(const MatmulSpec &spec,
                                             const CpuMachine &target) {
   std::optional<ProductOperands> operands = ProductOperands::of(spec);
   // With more rows tiles are full, and it pays to pack B for them.
-  if (!operands || spec.m > 2 * target.tileRows() || operands->a.column != 1)
+  if (!operands || spec.m > 2 * target.tileRows() || operands->a.column != 1 ||
+      spec.isGrouped())
     return std::nullopt;
   Type a = operands->a.element, b = operands->b.element;
   auto isFloat = [](Type type) { return type.isF32() || type.isBF16(); };
   bool areQuads = a.isInteger(8) && target.int8Quads && operands->b.row == 1 &&
                   operands->b.column != 1;
   // An f32 B beside a bf16 A would have to be rounded where it is read.
-  if (spec.isGrouped()
-          ? !a.isF32() && !areQuads
-          : !areQuads && (!isFloat(a) || !(isFloat(b) || b.isInteger(8)) ||
-                          (a.isBF16() && b.isF32())))
+  if (!areQuads && (!isFloat(a) || !(isFloat(b) || b.isInteger(8)) ||
+                    (a.isBF16() && b.isF32())))
     return std::nullopt;
   FewRowsPlan plan;
   plan.alongK = operands->b.column != 1;
@@ -53,9 +51,7 @@ public:
                  const FewRowsPlan &plan)
       : ProductKernel(builder, module, spec, operands, target), plan(plan),
         target(target),
-        terms{a.element.isInteger(8) && !spec.isGrouped() ? a.element
-                                                          : kb.f32Type,
-              b.element},
+        terms{a.element.isInteger(8) ? a.element : kb.f32Type, b.element},
         strip((plan.alongK ? 1 : sumTile(target, spec.m).vectors) * kb.lanes),
         strips(llvm::divideCeil(spec.n, strip)) {}
 
@@ -66,12 +62,7 @@ public:
                                    strips * strip);
     int64_t sumsLength =
         spec.m * (plan.alongK ? kb.lanes * kb.lanes : blockWidth);
-    int64_t rest = plan.packA         ? spec.m * aWidth
-                   : terms.areQuads() ? spec.m
-                   : packsIntegers()
-                       ? spec.m * (GroupedIntegers::rowBytes(spec.k) / 4 +
-                                   GroupedIntegers::rowSums(spec.k))
-                       : 0;
+    int64_t rest = plan.packA ? spec.m * aWidth : terms.areQuads() ? spec.m : 0;
     int64_t scratchBytes = (sumsLength + rest) * int64_t{sizeof(float)};
     OpBuilder::InsertionGuard guard(kb.b);
     sums = begin(name, scratchBytes);
@@ -128,17 +119,6 @@ private:
             offsetOfRow(kb, a.at(kb, aBase, row, kb.i64(0)), kb.i64(spec.k));
         kb.storeScalar(offset, kb.at(offsets(), row));
       });
-    if (packsIntegers()) {
-      GroupedIntegers integers = packedIntegers();
-      kb.loop(kb.i64(0), kb.i64(spec.m), 1, [&](Value row) {
-        packIntegers(kb, a.at(kb, aBase, row, kb.i64(0)), spec.k,
-                     kb.at(integers.packed,
-                           kb.mul(row, GroupedIntegers::rowBytes(spec.k)),
-                           a.element),
-                     kb.at(integers.sums,
-                           kb.mul(row, GroupedIntegers::rowSums(spec.k))));
-      });
-    }
     if (!plan.packA)
       return;
     aRows = packedA;
@@ -158,26 +138,14 @@ private:
   /// What is to be taken off the sums of each row of quads.
   Value offsets() const { return packedA; }
 
-  /// Whether integers meet weights of 4 bits.
-  bool packsIntegers() const {
-    return spec.isGrouped() && a.element.isInteger(8);
-  }
-  GroupedIntegers packedIntegers() {
-    return {packedA,
-            kb.at(packedA, spec.m * GroupedIntegers::rowBytes(spec.k) / 4)};
-  }
-
   /// A strip of dot products.
   void dotStrip(Value s) {
     Value column = kb.mul(s, strip), count = kb.i64(strip);
     if (spec.n % strip != 0)
       count = kb.min(count, kb.sub(kb.i64(spec.n), column));
-    if (spec.isGrouped())
-      dotGroups(column, count);
-    else
-      dotProducts(kb, target, terms, spec.m, aRows, aStride,
-                  b.at(kb, bBase, kb.i64(0), column), b.column, count,
-                  kb.i64(spec.k), sums);
+    dotProducts(kb, target, terms, spec.m, aRows, aStride,
+                b.at(kb, bBase, kb.i64(0), column), b.column, count,
+                kb.i64(spec.k), sums);
     kb.loop(kb.i64(0), kb.i64(spec.m), 1, [&](Value row) {
       Value lanes = kb.at(sums, kb.mul(row, kb.lanes * kb.lanes));
       Value vector = addLanes(kb, terms, lanes);
@@ -185,17 +153,6 @@ private:
         vector = kb.sub(vector, kb.splatInteger(kb.at(offsets(), row)));
       storeVector(row, column, vector);
     });
-  }
-
-  /// The same with weights of 4 bits.
-  void dotGroups(Value column, Value count) {
-    GroupedRows rows = groupsAt(column);
-    if (packsIntegers())
-      groupedProducts(kb, target, spec.m, packedIntegers(), rows, count, spec.k,
-                      sums);
-    else
-      groupedProducts(kb, target, spec.m, aRows, a.row, rows, count, spec.k,
-                      sums);
   }
 
   /// Strips [begin, end), in blocks as equal as possible whose sums stay in the

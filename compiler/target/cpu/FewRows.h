@@ -33,7 +33,7 @@ struct FewRowsPlan {
 
 /// The plan for a product of no more rows than two register tiles have; nothing
 /// for others, and where its operands are of types or strides that only
-/// products in tiles (`planMatmul`) take.
+/// products in tiles (`planMatmul`) take, or B is of 4 bits (`planGrouped`).
 std::optional<FewRowsPlan> planFewRows(const MatmulSpec &spec,
                                        const CpuMachine &target);
 

@@ -334,8 +334,8 @@ static Value sumOfQuads(KernelBuilder &kb, Value sum) {
                                   kb.vecType.clone(kb.b.getI32Type()), sum);
 }
 
-void tfm::packIntegers(KernelBuilder &kb, Value a, int64_t k, Value packed,
-                       Value sums) {
+void tfm::packIntegers(KernelBuilder &kb, Value a, int64_t k,
+                       const GroupedIntegers &to) {
   SmallVector<Type> types{kb.ptrType, kb.i64Type, kb.ptrType, kb.ptrType};
   auto function = kb.sharedFunction(
       "tfm.pack.integers.groups", types,
@@ -384,7 +384,7 @@ void tfm::packIntegers(KernelBuilder &kb, Value a, int64_t k, Value packed,
         kb.loop(kb.i64(0), whole, step, [&](Value i) { line(i, false); });
         kb.loop(whole, k, step, [&](Value i) { line(i, true); });
       });
-  kb.call(function, {a, kb.i64(k), packed, sums});
+  kb.call(function, {a, kb.i64(k), to.packed, to.sums});
 }
 
 /// Of packed rows: (a, a stride, sums of groups, their stride, groups, sums,

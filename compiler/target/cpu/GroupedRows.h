@@ -34,20 +34,21 @@ struct GroupedRows {
   int64_t byteStride, tableStride;
 };
 
-/// A as integers of 8 bits meets them (for AVX512-VNNI): each row copied in the
-/// order in which the halves of bytes come, and the sum of each group.
+/// Rows of A as integers of 8 bits (for AVX512-VNNI), copied in the order in
+/// which the halves of bytes of B come, and for each the sums of its groups:
+/// with those minima are multiplied.
 struct GroupedIntegers {
-  /// Bytes of a packed row, filled up with zeros to whole vectors, and its
-  /// sums.
+  mlir::Value packed, sums;
+
+  /// Bytes of a row of `k` terms, filled up with zeros to whole vectors, and
+  /// its sums.
   static int64_t rowBytes(int64_t k);
   static int64_t rowSums(int64_t k);
-
-  mlir::Value packed, sums;
 };
 
 /// Packs the row of `k` integers at `a`.
 void packIntegers(KernelBuilder &kb, mlir::Value a, int64_t k,
-                  mlir::Value packed, mlir::Value sums);
+                  const GroupedIntegers &to);
 
 /// The dot products of `rows` rows of `k` terms of A, f32, with the first
 /// `count` rows of B, at most `lanes` of them, in lanes as `dotProducts` leaves

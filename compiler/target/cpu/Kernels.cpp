@@ -13,6 +13,7 @@
 #include "compiler/target/cpu/CacheUpdate.h"
 #include "compiler/target/cpu/ElementEmitter.h"
 #include "compiler/target/cpu/FewRows.h"
+#include "compiler/target/cpu/GroupedProduct.h"
 #include "compiler/target/cpu/Matmul.h"
 #include "compiler/target/cpu/RowKernel.h"
 #include "runtime/tfm_model.h"
@@ -224,7 +225,7 @@ StringRef tfm::productsOf(Operation *step, const CpuMachine &machine) {
   if (!launch || launch.getKind() != KernelKind::Matmul)
     return TFM_PRODUCTS_F32;
   MatmulSpec spec = matmulSpec(launch);
-  if (planFewRows(spec, machine))
+  if (planFewRows(spec, machine) || planGrouped(spec, machine))
     return spec.a.getElementType().isInteger(8) ? TFM_PRODUCTS_INT8_QUADS
                                                 : TFM_PRODUCTS_F32;
   switch (planMatmul(spec, machine).terms) {

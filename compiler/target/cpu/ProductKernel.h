@@ -66,9 +66,6 @@ protected:
 
   /// The rows of a B of 4 bits from a column of C on, and a group along k.
   GroupedRows groupsAt(mlir::Value column, mlir::Value group);
-  GroupedRows groupsAt(mlir::Value column) {
-    return groupsAt(column, kb.i64(0));
-  }
 
   /// Stores a finished vector of a row of C, or hands it to the epilogue.
   void storeVector(mlir::Value row, mlir::Value column, mlir::Value value);

@@ -242,7 +242,6 @@ std::string assemblyOf(const Shape &shape, StringRef cpu) {
   llvm::SmallString<0> text;
   llvm::raw_svector_ostream stream(text);
   llvm::cantFail(emitAssembly(*code, kernels.target, stream));
-  llvm::errs() << text;
   return text.str().str();
 }
 

@@ -340,8 +340,11 @@ ToyModel::ToyModel(const ToyShape &shape, std::string recipe)
                      .aliases = nullptr,
                      .init_args = {0.0, 0.02},
                      .init_stream = 1};
-  p.places[0] = {
-      l.table, TFM_NONE, l.tableGradient, {l.tableMean, l.tableSquare}};
+  p.places[0] = {l.table,
+                 TFM_NONE,
+                 TFM_NONE,
+                 l.tableGradient,
+                 {l.tableMean, l.tableSquare}};
   p.parameters[1] = {.name = "bias",
                      .dtype = TFM_F32,
                      .rank = 1,
@@ -354,7 +357,8 @@ ToyModel::ToyModel(const ToyShape &shape, std::string recipe)
                      .aliases = nullptr,
                      .init_args = {0.0, 0.0},
                      .init_stream = 2};
-  p.places[1] = {l.bias, TFM_NONE, l.biasGradient, {l.biasMean, l.biasSquare}};
+  p.places[1] = {
+      l.bias, TFM_NONE, TFM_NONE, l.biasGradient, {l.biasMean, l.biasSquare}};
   auto function = [](const char *name, auto run, auto &inputs,
                      int32_t inputCount, auto &outputs, int32_t outputCount) {
     return tfm_function{name,    run, inputCount, outputCount, inputs,

@@ -1,0 +1,45 @@
+//===- GroupedProduct.h - products with weights of 4 bits -------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_TARGET_CPU_GROUPEDPRODUCT_H
+#define TFM_TARGET_CPU_GROUPEDPRODUCT_H
+
+#include "compiler/target/cpu/Matmul.h"
+#include <optional>
+
+namespace tfm {
+
+/// How a product with weights of 4 bits is computed that reads them where they
+/// lie. Rows of A meet them in blocks.
+struct GroupedPlan {
+  /// A is of i8 (for AVX512-VNNI), and copied in the order in which the halves
+  /// of bytes come: `packedRows` of it at a time, a multiple of `sumRows`.
+  bool integers;
+  int64_t packedRows;
+  /// Rows whose sums stay in the first-level cache together.
+  int64_t sumRows;
+  /// Too small to share: thread 0 does it.
+  bool serial;
+};
+
+/// The plan for a product with weights of 4 bits; nothing for others, and where
+/// it is better made in tiles, of panels of floats (`planMatmul`): there are
+/// more rows than two register tiles have, and they are no integers.
+std::optional<GroupedPlan> planGrouped(const MatmulSpec &spec,
+                                       const CpuMachine &target);
+
+/// Emits the kernel of such a product; as `emitMatmul`.
+///
+/// Threads share columns. The bits of an element depend on its row of A and its
+/// column of B alone: not on the number of threads, nor on that of rows.
+Kernel emitGrouped(mlir::OpBuilder &builder, mlir::ModuleOp module,
+                   llvm::StringRef name, const MatmulSpec &spec,
+                   const CpuMachine &target, const GroupedPlan &plan);
+
+} // namespace tfm
+
+#endif // TFM_TARGET_CPU_GROUPEDPRODUCT_H
