@@ -195,13 +195,35 @@ void cacheUpdate(Draw &draw) {
       });
 }
 
+// A last group may be short; bytes are without a sign.
+void dequantise(Draw &draw) {
+  int64_t rows = draw.size(), terms = 1 + draw.below(100);
+  int64_t groups = (terms + 31) / 32;
+  std::string q = tensor({rows, groups * 16}, "i8"),
+              table = tensor({rows, groups}, "bf16"), y = tensor({rows, terms});
+  expectValues(
+      draw,
+      program(format("%q: {0} {{test.limit = 256}, %s: {1}, %m: {1}", q, table),
+              format("%y = tfm.dequantise %q, %s, %m : {0}, {1} to {2}", q,
+                     table, y),
+              y),
+      [](const std::vector<Tensor> &in, llvm::ArrayRef<int64_t> at) {
+        int64_t group = at[1] / 32, term = at[1] % 32;
+        auto byte =
+            static_cast<int64_t>(in[0].at({at[0], group * 16 + (term & 15)}));
+        int64_t integer = term & 16 ? byte >> 4 : byte & 15;
+        return in[2].at({at[0], group}) +
+               in[1].at({at[0], group}) * static_cast<double>(integer);
+      });
+}
+
 const std::map<std::string, void (*)(Draw &)> &checks() {
   static const std::map<std::string, void (*)(Draw &)> all = {
       {"and", logicalAnd},      {"cache_update", cacheUpdate},
       {"compare", compare},     {"constant", constant},
       {"get_param", getParam},  {"iota", iota},
       {"not", logicalNot},      {"or", logicalOr},
-      {"positions", positions},
+      {"positions", positions}, {"dequantise", dequantise},
   };
   return all;
 }
