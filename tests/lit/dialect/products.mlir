@@ -23,6 +23,18 @@ func.func @matmul(%a: tensor<4x8xf32>, %b: tensor<16x8xf32>, %c: tensor<3x5x4xf3
   return
 }
 
+// Weights of 4 bits, whose last groups are short, beside floats and beside
+// integers.
+func.func @weights(%q: tensor<16x32xi8>, %s: tensor<16x2xbf16>, %x: tensor<4x40xf32>, %i: tensor<4x40xi8>) {
+  // CHECK: tfm.dequantise %{{.*}}, %{{.*}}, %{{.*}} : tensor<16x32xi8>, tensor<16x2xbf16> to tensor<16x40xf32>
+  %w = tfm.dequantise %q, %s, %s : tensor<16x32xi8>, tensor<16x2xbf16> to tensor<16x40xf32>
+  // CHECK: tfm.matmul %{{.*}}, %{{.*}} transpose_b : tensor<4x40xf32>, tensor<16x40xf32>
+  %y = tfm.matmul %x, %w transpose_b : tensor<4x40xf32>, tensor<16x40xf32>
+  // CHECK: tfm.matmul %{{.*}}, %{{.*}} transpose_b : tensor<4x40xi8>, tensor<16x40xf32> accumulate f32
+  %z = tfm.matmul %i, %w transpose_b : tensor<4x40xi8>, tensor<16x40xf32> accumulate f32
+  return
+}
+
 // Rows of a table, and adding to them.
 func.func @table(%table: tensor<50x8xf32>, %ids: tensor<4x6xi32>) {
   // CHECK: tfm.gather %{{.*}}, %{{.*}} : tensor<50x8xf32>, tensor<4x6xi32>
