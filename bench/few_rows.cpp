@@ -193,7 +193,7 @@ void product(benchmark::State &state, const Shape &s, int64_t m, Stored stored,
 int main(int argc, char **argv) {
   for (int64_t threads : {1, 2})
     for (const Shape &shape : shapes)
-      for (int64_t m : {1, 2, 4, 8, 16, 28})
+      for (int64_t m : {1, 2, 4, 8, 12, 16, 20, 24, 28, 32})
         for (auto [stored, type] : types)
           for (bool tiles : {false, true})
             benchmark::RegisterBenchmark(

@@ -19,11 +19,13 @@ using namespace tfm;
 std::optional<FewRowsPlan> tfm::planFewRows(const MatmulSpec &spec,
                                             const CpuMachine &target) {
   std::optional<ProductOperands> operands = ProductOperands::of(spec);
-  // With more rows tiles are full, and it pays to pack B for them.
-  if (!operands || spec.m > 2 * target.tileRows() || operands->a.column != 1 ||
-      spec.isGrouped())
+  if (!operands || operands->a.column != 1 || spec.isGrouped())
     return std::nullopt;
   Type a = operands->a.element, b = operands->b.element;
+  // With more rows tiles are full, and it pays to pack B for them; sooner of
+  // integers, whose panels are read four times as fast.
+  if (spec.m > (a.isInteger(8) ? 1 : 2) * target.tileRows())
+    return std::nullopt;
   auto isFloat = [](Type type) { return type.isF32() || type.isBF16(); };
   bool areQuads = a.isInteger(8) && target.int8Quads && operands->b.row == 1 &&
                   operands->b.column != 1;

@@ -31,9 +31,10 @@ struct FewRowsPlan {
   bool serial;
 };
 
-/// The plan for a product of no more rows than two register tiles have; nothing
-/// for others, and where its operands are of types or strides that only
-/// products in tiles (`planMatmul`) take, or B is of 4 bits (`planGrouped`).
+/// The plan for a product of no more rows than two register tiles have, of
+/// integers one; nothing for others, and where its operands are of types or
+/// strides that only products in tiles (`planMatmul`) take, or B is of 4 bits
+/// (`planGrouped`).
 std::optional<FewRowsPlan> planFewRows(const MatmulSpec &spec,
                                        const CpuMachine &target);
 

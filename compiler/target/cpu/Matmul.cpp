@@ -175,6 +175,10 @@ private:
   /// Whether a panel of B is packed right before its only use, while what will
   /// be the next one is prefetched; by the first tiles of its use if `copiesB`.
   bool byPanel = false, copiesB = false;
+  /// Cache lines of that next panel that a tile prefetches at a time; and
+  /// whether they follow each other through all of its columns.
+  int64_t linesAhead = 0;
+  bool lineByLine = false;
   int64_t tallPanels = 0;
   /// In slots: strides of packed panels of A per k, and lengths of panels and
   /// tiles.
@@ -208,6 +212,8 @@ private:
   /// Row panel `p` by column panel `q`.
   void tile(Value p, Value q, const Block &block);
   void store(Value p, Value q, Value source);
+  /// How often a tile of all of k prefetches.
+  int64_t turnsOfTile() const { return spec.k / (perSlot * prefetchedEvery); }
   void findOffsets(Value rowFrom, Value rowTo);
   /// Where the terms of a column of B from `k0` on lie: of 4 bits those of
   /// whole groups.
@@ -250,6 +256,18 @@ bool MatmulEmitter::layOut() {
     Packing packs = packing(b);
     copiesB = byPanel && rowsOfB && spec.n >= width && !packs.rounds &&
               !packs.pairs && packs.from != Packing::From::I8;
+    if (!byPanel)
+      return true;
+    linesAhead = 2;
+    // With too few tiles for its columns, a panel is read from end to end.
+    lineByLine = !rowsOfB && throughTile && !blockedDepth &&
+                 b.column == spec.k && plan.rowPanels * linesAhead < width;
+    if (lineByLine) {
+      int64_t bytes = width * spec.k * b.element.getIntOrFloatBitWidth() / 8;
+      int64_t turns = plan.rowPanels * turnsOfTile();
+      linesAhead = std::min<int64_t>(
+          llvm::divideCeil(bytes, cacheLine * std::max<int64_t>(turns, 1)), 8);
+    }
     return true;
   }
   assert(width == 2 * tileSide && plan.depth % tileDepth * blockedDepth == 0);
@@ -562,9 +580,17 @@ SmallVector<Value> MatmulEmitter::nextOfB(Value number, Value next, Value to,
     first = b.at(kb, bBase, kb.add(k0, from), kb.mul(next, width));
     second = kb.i64(width * bytes > cacheLine ? cacheLine : 0);
     stride = kb.i64(b.row * bytes);
+  } else if (lineByLine) {
+    int64_t lines = turnsOfTile() * linesAhead;
+    from = kb.mul(number, lines);
+    end = kb.i64(llvm::divideCeil(width * spec.k * bytes, cacheLine));
+    first = kb.at(b.at(kb, bBase, kb.i64(0), kb.mul(next, width)),
+                  kb.mul(from, cacheLine), kb.b.getI8Type());
+    second = kb.i64(cacheLine);
+    stride = kb.i64(linesAhead * cacheLine);
   } else {
-    // Two of its columns, along k.
-    from = kb.mul(number, prefetchedLines);
+    // As many of its columns, along k.
+    from = kb.mul(number, linesAhead);
     end = kb.i64(width);
     first = bAt(k0, kb.add(kb.mul(next, width), from));
     second = kb.i64(b.column * bytes);
@@ -620,7 +646,8 @@ void MatmulEmitter::tile(Value p, Value q, const Block &block) {
     ahead = nextOfB(kb.sub(p, p0), kb.add(q, 1), end, k0, depth);
   auto run = [&](int64_t rows, int64_t tileVectors) {
     MicroKernel kernel{rows, tileVectors, layout, plan.terms};
-    kernel.prefetches = byPanel;
+    kernel.prefetchesC = byPanel && !lineByLine;
+    kernel.linesAhead = linesAhead;
     auto call = [&](Value b, Value stride, ValueRange panel) {
       SmallVector<Value> arguments{aPtr, aStride, b,     stride,
                                    cPtr, cStride, slots, accumulate};

@@ -88,7 +88,8 @@ Value tfm::multiplyAdd(KernelBuilder &kb, Terms terms, Value a, Value b,
 }
 
 func::FuncOp tfm::microKernel(KernelBuilder &kb, const MicroKernel &kernel) {
-  auto [rows, vectors, layout, terms, copiesB, prefetches] = kernel;
+  auto [rows, vectors, layout, terms, copiesB, prefetchesC, linesAhead] =
+      kernel;
   bool byRows = layout == ALayout::Rows;
   // LLVM pairs the loads of neighbours in a row of A, and then spills them.
   // NEON multiplies by one lane of a register: load several rows of A at once.
@@ -104,14 +105,16 @@ func::FuncOp tfm::microKernel(KernelBuilder &kb, const MicroKernel &kernel) {
                                       : ".bf16";
   if (copiesB)
     name += ".copy";
-  if (prefetches)
+  if (prefetchesC)
     name += ".prefetch";
+  else if (linesAhead > 0)
+    name += ".ahead" + std::to_string(linesAhead);
   Type elementOfB = terms == Terms::F32TimesBf16 ? kb.bf16Type : kb.f32Type;
   SmallVector<Type> types{kb.ptrType, kb.i64Type, kb.ptrType, kb.i64Type,
                           kb.ptrType, kb.i64Type, kb.i64Type, kb.b.getI1Type()};
   if (copiesB)
     types.push_back(kb.ptrType);
-  if (prefetches)
+  if (linesAhead > 0)
     types.append({kb.ptrType, kb.i64Type, kb.i64Type});
   return kb.sharedFunction(
       name, types, [&](KernelBuilder &kb, ValueRange args) {
@@ -210,13 +213,15 @@ func::FuncOp tfm::microKernel(KernelBuilder &kb, const MicroKernel &kernel) {
           done = to;
         };
         auto prefetchBeside = [&](Value limit, Value line, Value second,
-                                  Value stride, int64_t level) {
+                                  Value stride, int64_t lines, int64_t level) {
           Type byte = kb.b.getI8Type();
           carried.push_back(line);
           turns(limit, prefetchedEvery, [&](Value, ValueRange carried) {
-            Value line = carried.back();
-            kb.prefetch(line, level);
-            kb.prefetch(kb.at(line, second, byte), level);
+            Value line = carried.back(), one = line;
+            for (int64_t i = 0; i < lines; ++i) {
+              kb.prefetch(one, level);
+              one = kb.at(one, second, byte);
+            }
             auto next =
                 kb.loop(kb.i64(0), kb.i64(prefetchedEvery), unroll,
                         carried.drop_back(), [&](Value, ValueRange carried) {
@@ -227,11 +232,12 @@ func::FuncOp tfm::microKernel(KernelBuilder &kb, const MicroKernel &kernel) {
           });
           carried.pop_back();
         };
-        if (prefetches) {
-          Value ofC = kb.min(k, kb.i64(prefetchedEvery * rows));
-          prefetchBeside(ofC, c, kb.i64(cacheLine), kb.mul(cStride, 4), 1);
+        if (prefetchesC)
+          prefetchBeside(kb.min(k, kb.i64(prefetchedEvery * rows)), c,
+                         kb.i64(cacheLine), kb.mul(cStride, 4), /*lines=*/2, 1);
+        if (linesAhead > 0) {
           args = args.take_back(3);
-          prefetchBeside(k, args[0], args[1], args[2], 2);
+          prefetchBeside(k, args[0], args[1], args[2], linesAhead, 2);
         }
         auto plain = [&](int64_t steps) {
           turns(k, steps, [&](Value, ValueRange carried) {

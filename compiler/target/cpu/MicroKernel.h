@@ -62,19 +62,21 @@ struct MicroKernel {
   /// It also writes the rows of B that it reads to a panel, as f32, for the
   /// tiles that follow.
   bool copiesB = false;
-  /// It also prefetches its tile of C, and then what is to be packed next.
-  bool prefetches = false;
+  /// It also prefetches its tile of C, where it is to, and then what is to be
+  /// packed next: so many cache lines at a time, none where that is 0.
+  bool prefetchesC = false;
+  int64_t linesAhead = 0;
 };
 
-/// Cache lines that a micro-kernel prefetches at a time, and every how many
-/// slots it does.
-inline constexpr int64_t prefetchedLines = 2, prefetchedEvery = 8;
+/// Every how many slots a micro-kernel prefetches.
+inline constexpr int64_t prefetchedEvery = 8;
 inline constexpr int64_t cacheLine = 64;
 
 /// The function that computes a tile of `rows` x `vectors * lanes`:
 ///
 ///   (a, a stride, b, b stride, c, c stride, k, accumulate[, panel]
-///    [, first line, bytes to the second line, bytes to the next two])
+///    [, first line, bytes to the next of those at a time, and to the next
+///    time])
 ///   c[row * c stride + column] = (accumulate ? c[...] : 0)
 ///       + sum over k of a[k, row] * b[k * b stride + column]
 ///

@@ -225,7 +225,10 @@ TEST(Quads, TheirInnerLoopsStayInRegisters) {
   for (StringRef cpu : {"znver4", "sapphirerapids"}) {
     SCOPED_TRACE(cpu.str());
     expectQuads(assemblyOf({140, 256, 768}, cpu),
-                "tfm.micro.14x2.columns.quads.prefetch", 28);
+                "tfm.micro.14x2.columns.quads.ahead2", 28);
+    // Few tiles prefetch more at a time.
+    expectQuads(assemblyOf({32, 256, 768}, cpu),
+                "tfm.micro.8x2.columns.quads.ahead4", 16);
     expectQuads(assemblyOf({1, 256, 768}, cpu), "tfm.dot.1x4.quads", 4);
   }
 }
