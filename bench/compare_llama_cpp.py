@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Generates with tfm and with llama.cpp, side by side, from the same weights.
 
-GPT-2 124M with random weights, written once as safetensors and once as GGUF:
-tfm with weights in f32, bf16, int8 and int4, llama.cpp in f32, bf16, q8_0 and q4_1.
+A model with random weights, written once as safetensors and once as GGUF: tfm
+with weights in f32, bf16, int8 and int4, llama.cpp in f32, bf16, q8_0 and q4_1.
 In turns (A B C ... A B C ...) each continues a prompt of one token by some, and
 reads a prompt of 512 tokens. What counts is the median of the rounds, and the
 median of the ratios of each round, of types that belong together. Every round
@@ -18,7 +18,7 @@ llama.cpp is built on demand from the source that PyPI has of llama-cpp-python,
 into a folder outside of the sources (`--peer DIR`), with whatever instructions
 this processor has, but for AMX, where it crashes on some machines.
 
-  bench/compare_llama_cpp.py [--types f32,bf16,int8,int4] [--rounds 5] [--quick] [--json]
+  bench/compare_llama_cpp.py [--model gpt2|gpt2-xl|llama-1.1b] [--types f32,bf16,int8,int4] [--rounds 5] [--quick] [--json]
 """
 
 import argparse
@@ -34,7 +34,6 @@ import tarfile
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-VOCABULARY, CONTEXT, WIDTH, HEADS, LAYERS = 50257, 1024, 768, 12, 12
 PROMPT = 512
 # Of the weights, as each side names them; what decoding should reach of the
 # peer's speed, and prefill.
@@ -42,6 +41,7 @@ TYPES = {"f32": "f32", "bf16": "bf16", "int8": "q8_0", "int4": "q4_1"}
 WANTED_DECODE = {"f32": 1.8, "bf16": 2.2, "int8": 2.5, "int4": 2.0}
 WANTED_PREFILL = 1.2
 WANTED_OF_MEMORY = 0.85
+# What products and the head read of each parameter.
 BITS = {"f32": 32, "bf16": 16, "int8": 8, "int4": 5}
 
 
@@ -112,63 +112,123 @@ class Peer:
         return {"prefill" if test["n_prompt"] else "decode": test["avg_ts"] for test in answer}
 
 
+# Reads what `Gpt2` or `Llama` describe, and writes a file for each side.
 WRITER = """
 import sys, json, gguf, numpy
-folder, vocabulary, context, width, heads, layers = sys.argv[1], *map(int, sys.argv[2:])
+folder, model = sys.argv[1], json.load(sys.stdin)
 random = numpy.random.default_rng(1)
-out = gguf.GGUFWriter(folder + "/f32.gguf", "gpt2")
-out.add_block_count(layers); out.add_context_length(context); out.add_embedding_length(width)
-out.add_feed_forward_length(4 * width); out.add_head_count(heads); out.add_layer_norm_eps(1e-5)
-out.add_tokenizer_model("no_vocab"); out.add_vocab_size(vocabulary); out.add_file_type(0)
-header, position, arrays = {}, 0, []
-def add(name, peer, *shape, of=None):
-    # Weights [in, out] are [out, in] for the peer.
-    global position
-    values = random.standard_normal(shape, dtype=numpy.float32) * numpy.float32(0.02)
-    if of is not None:
-        values += numpy.float32(of)
-    out.add_tensor(peer, numpy.ascontiguousarray(values.T) if len(shape) == 2 and name.endswith("weight")
-                   and not name.startswith("w") else values)
-    header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [position, position + values.nbytes]}
-    position += values.nbytes
-    arrays.append(values)
-add("wte.weight", "token_embd.weight", vocabulary, width)
-add("wpe.weight", "position_embd.weight", context, width)
-for i in range(layers):
-    own, peer = f"h.{i}.", f"blk.{i}."
-    for name, its in ("ln_1", "attn_norm"), ("ln_2", "ffn_norm"):
-        add(own + name + ".weight", peer + its + ".weight", width, of=1)
-        add(own + name + ".bias", peer + its + ".bias", width)
-    for name, its, read, made in (("attn.c_attn", "attn_qkv", 1, 3), ("attn.c_proj", "attn_output", 1, 1),
-                                  ("mlp.c_fc", "ffn_up", 1, 4), ("mlp.c_proj", "ffn_down", 4, 1)):
-        add(own + name + ".weight", peer + its + ".weight", read * width, made * width)
-        add(own + name + ".bias", peer + its + ".bias", made * width)
-add("ln_f.weight", "output_norm.weight", width, of=1)
-add("ln_f.bias", "output_norm.bias", width)
-out.write_header_to_file(); out.write_kv_data_to_file(); out.write_tensors_to_file(); out.close()
+out = gguf.GGUFWriter(folder + "/f32.gguf", model["architecture"])
+for name, value in model["facts"].items():
+    getattr(out, "add_" + name)(value)
+out.add_tokenizer_model("no_vocab"); out.add_file_type(0)
+header, position = {}, 0
+for tensor in model["tensors"]:
+    size = 4 * int(numpy.prod(tensor["shape"]))
+    header[tensor["name"]] = {"dtype": "F32", "shape": tensor["shape"], "data_offsets": [position, position + size]}
+    position += size
 text = json.dumps(header).encode()
 with open(folder + "/model.safetensors", "wb") as file:
     file.write(len(text).to_bytes(8, "little") + text)
-    for values in arrays:
+    for tensor in model["tensors"]:
+        values = random.standard_normal(tensor["shape"], dtype=numpy.float32) * numpy.float32(0.02)
+        values += numpy.float32(tensor["around"])
         file.write(values.tobytes())
+        out.add_tensor(tensor["peer"], numpy.ascontiguousarray(values.T) if tensor["transposed"] else values)
+out.write_header_to_file(); out.write_kv_data_to_file(); out.write_tensors_to_file(); out.close()
 """
+
+
+# --- The models ---------------------------------------------------------------
+
+
+def tensor(name, peer, *shape, around=0, transposed=False):
+    return {"name": name, "peer": peer, "shape": shape, "around": around, "transposed": transposed}
+
+
+class Gpt2:
+    """GPT-2 (Radford et al. 2019) of a width, whose products' weights are [in, out]."""
+
+    def __init__(self, width=768, heads=12, layers=12):
+        self.source, self.vocabulary, self.context = "models/gpt2.tfm", 50257, 1024
+        self.defines = [f"width={width}", f"heads={heads}", f"layers={layers}"]
+        self.parameters = layers * 12 * width * width + self.vocabulary * width
+        self.width, self.heads, self.layers = width, heads, layers
+
+    def description(self):
+        width = self.width
+        tensors = [tensor("wte.weight", "token_embd.weight", self.vocabulary, width),
+                   tensor("wpe.weight", "position_embd.weight", self.context, width)]
+        for i in range(self.layers):
+            own, peer = f"h.{i}.", f"blk.{i}."
+            for name, its in ("ln_1", "attn_norm"), ("ln_2", "ffn_norm"):
+                tensors += [tensor(own + name + ".weight", peer + its + ".weight", width, around=1),
+                            tensor(own + name + ".bias", peer + its + ".bias", width)]
+            for name, its, read, made in (("attn.c_attn", "attn_qkv", 1, 3), ("attn.c_proj", "attn_output", 1, 1),
+                                          ("mlp.c_fc", "ffn_up", 1, 4), ("mlp.c_proj", "ffn_down", 4, 1)):
+                tensors += [tensor(own + name + ".weight", peer + its + ".weight", read * width, made * width,
+                                   transposed=True),
+                            tensor(own + name + ".bias", peer + its + ".bias", made * width)]
+        tensors += [tensor("ln_f.weight", "output_norm.weight", width, around=1),
+                    tensor("ln_f.bias", "output_norm.bias", width)]
+        facts = {"block_count": self.layers, "context_length": self.context, "embedding_length": width,
+                 "feed_forward_length": 4 * width, "head_count": self.heads, "layer_norm_eps": 1e-5,
+                 "vocab_size": self.vocabulary}
+        return {"architecture": "gpt2", "facts": facts, "tensors": tensors}
+
+
+class Llama:
+    """The sizes of TinyLlama (Zhang et al. 2024): 1.1 billion parameters."""
+
+    source, vocabulary, context = "models/llama.tfm", 32000, 2048
+    width, hidden, heads, kv_heads, layers = 2048, 5632, 32, 4, 22
+    defines = [f"{name}={value}" for name, value in (("vocab", vocabulary), ("context", context), ("width", width),
+                                                     ("hidden", hidden), ("heads", heads), ("kv_heads", kv_heads),
+                                                     ("layers", layers))]
+    keys = width // heads * kv_heads
+    parameters = layers * (2 * width * width + 2 * width * keys + 3 * width * hidden) + vocabulary * width
+
+    def description(self):
+        width, hidden, keys = self.width, self.hidden, self.keys
+        tensors = [tensor("model.embed_tokens.weight", "token_embd.weight", self.vocabulary, width)]
+        for i in range(self.layers):
+            own, peer = f"model.layers.{i}.", f"blk.{i}."
+            for name, its in ("input_layernorm", "attn_norm"), ("post_attention_layernorm", "ffn_norm"):
+                tensors.append(tensor(own + name + ".weight", peer + its + ".weight", width, around=1))
+            for name, its, made, read in (
+                    ("self_attn.q_proj", "attn_q", width, width), ("self_attn.k_proj", "attn_k", keys, width),
+                    ("self_attn.v_proj", "attn_v", keys, width), ("self_attn.o_proj", "attn_output", width, width),
+                    ("mlp.gate_proj", "ffn_gate", hidden, width), ("mlp.up_proj", "ffn_up", hidden, width),
+                    ("mlp.down_proj", "ffn_down", width, hidden)):
+                tensors.append(tensor(own + name + ".weight", peer + its + ".weight", made, read))
+        tensors += [tensor("model.norm.weight", "output_norm.weight", width, around=1),
+                    tensor("lm_head.weight", "output.weight", self.vocabulary, width)]
+        facts = {"block_count": self.layers, "context_length": self.context, "embedding_length": width,
+                 "feed_forward_length": hidden, "head_count": self.heads, "head_count_kv": self.kv_heads,
+                 "layer_norm_rms_eps": 1e-5, "rope_dimension_count": width // self.heads,
+                 "vocab_size": self.vocabulary}
+        return {"architecture": "llama", "facts": facts, "tensors": tensors}
+
+
+MODELS = {"gpt2": Gpt2(), "gpt2-xl": Gpt2(1600, 25, 48), "llama-1.1b": Llama()}
 
 
 # --- tfm ----------------------------------------------------------------------
 
 
 class Binary:
-    """GPT-2 as `tfmc build` makes it for weights in a type."""
+    """A model as `tfmc build` makes it for weights in a type."""
 
-    def __init__(self, tfmc, kind, threads, scratch):
+    def __init__(self, tfmc, model, kind, threads, scratch):
         self.path = os.path.join(scratch, f"tfm-{kind}")
-        checked([tfmc, "build", ROOT / "models" / "gpt2.tfm", "-o", self.path] +
-                ([] if kind == "f32" else ["-D", f"generate.weights={kind}"]))
+        defines = model.defines + [f"generate.weights={kind}"]
+        checked([tfmc, "build", ROOT / model.source, "-o", self.path] +
+                [part for define in defines for part in ("-D", define)])
+        self.vocabulary = model.vocabulary
         self.weights = os.path.join(scratch, "model.safetensors")
         self.threads = threads
 
     def generate(self, prompt, tokens):
-        ids = " ".join(str(i * 977 % VOCABULARY) for i in range(prompt))
+        ids = " ".join(str(i * 977 % self.vocabulary) for i in range(prompt))
         return json.loads(checked([self.path, "generate", "--weights", self.weights, "--threads", self.threads, "--json",
                                    "--ids", "--prompt", ids, "--tokens", tokens, "--greedy", "--ignore-eos"]))
 
@@ -182,19 +242,14 @@ class Binary:
         return json.loads(checked([self.path, "bench", "--json", "--threads", self.threads]))["memory_gbs"] * 1e9
 
 
-def weight_bytes(kind):
-    """What a token reads: products and the head."""
-    parameters = LAYERS * 12 * WIDTH * WIDTH + VOCABULARY * WIDTH
-    return parameters * BITS[kind] // 8
-
-
 # --- The comparison -----------------------------------------------------------
 
 
 def compare(peer, options, scratch):
     say("writing weights")
-    checked([peer.python, "-c", WRITER, scratch, VOCABULARY, CONTEXT, WIDTH, HEADS, LAYERS])
-    ours = {kind: Binary(options.tfmc, kind, options.threads, scratch) for kind in options.types}
+    model = MODELS[options.model]
+    checked([peer.python, "-c", WRITER, scratch], input=json.dumps(model.description()))
+    ours = {kind: Binary(options.tfmc, model, kind, options.threads, scratch) for kind in options.types}
     theirs = {TYPES[kind]: peer.write(TYPES[kind], scratch) for kind in options.types}
     rounds = 2 if options.quick else options.rounds
     measured = {"tfm": {kind: [] for kind in ours}, "llama.cpp": {kind: [] for kind in theirs}, "memory": []}
@@ -211,7 +266,7 @@ def compare(peer, options, scratch):
     return measured
 
 
-def summary(measured, kind):
+def summary(measured, model, kind):
     """Medians of one type, and of the ratios of each round."""
     result = {}
     own, theirs = measured["tfm"][kind], measured["llama.cpp"][TYPES[kind]]
@@ -220,7 +275,7 @@ def summary(measured, kind):
                         "llama.cpp": statistics.median(speed[work] for speed in theirs),
                         "ratio": statistics.median(a[work] / b[work] for a, b in zip(own, theirs))}
     result["of_memory"] = statistics.median(
-        speed["decode"] * weight_bytes(kind) / memory for speed, memory in zip(own, measured["memory"]))
+        speed["decode"] * model.parameters * BITS[kind] / 8 / memory for speed, memory in zip(own, measured["memory"]))
     return result
 
 
@@ -252,6 +307,7 @@ def print_results(summaries, measured):
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", choices=MODELS, default="gpt2", help="with random weights (default: %(default)s)")
     parser.add_argument("--types", default="f32,bf16,int8,int4", help="of weights, with commas (default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=5, help="of measuring each side (default: %(default)s)")
     parser.add_argument("--tokens", type=int, default=64, help="that are drawn in a round (default: %(default)s)")
@@ -277,12 +333,12 @@ def main():
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     peer = Peer(options.peer.absolute())
     memory = "/dev/shm"
-    in_memory = os.path.isdir(memory) and shutil.disk_usage(memory).free > 6e9
+    in_memory = os.path.isdir(memory) and shutil.disk_usage(memory).free > 40 * MODELS[options.model].parameters
     with tempfile.TemporaryDirectory(prefix="tfm-compare-", dir=memory if in_memory else None) as scratch:
         measured = compare(peer, options, scratch)
-    summaries = {kind: summary(measured, kind) for kind in options.types}
+    summaries = {kind: summary(measured, MODELS[options.model], kind) for kind in options.types}
     if options.json:
-        print(json.dumps({"format": 1, "threads": options.threads, "prompt": PROMPT, "tokens": options.tokens,
+        print(json.dumps({"format": 1, "model": options.model, "threads": options.threads, "prompt": PROMPT, "tokens": options.tokens,
                           "measured": measured, "medians": summaries}, indent=1))
     else:
         print_results(summaries, measured)
