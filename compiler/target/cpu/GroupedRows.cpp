@@ -505,7 +505,7 @@ void tfm::groupedProducts(KernelBuilder &kb, const CpuMachine &target,
                           Value sums) {
   int64_t rowBytes = GroupedIntegers::rowBytes(k),
           rowSums = GroupedIntegers::rowSums(k);
-  forEachTile(kb, groupedTile(target, rows, /*loads=*/1), rows, b, count, sums,
+  forEachTile(kb, groupedTile(target, rows, /*loads=*/2), rows, b, count, sums,
               [&](DotTile tile, int64_t row, ValueRange b, Value sums) {
                 SmallVector<Value> arguments{
                     kb.at(a.packed, row * rowBytes, kb.b.getI8Type()),
