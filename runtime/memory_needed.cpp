@@ -28,8 +28,8 @@ std::string smallerCaches(const Recipe &recipe) {
           ? fmt::format("a smaller generate.batch (now {}) or {}",
                         generate.batch, context)
           : "a smaller " + context;
-  if (generate.cache == "f32" && recipe.precision() == "f32")
-    advice += ", or with generate.cache = bf16";
+  if (generate.cache != "int8")
+    advice += ", or with generate.cache = int8";
   return advice;
 }
 

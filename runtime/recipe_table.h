@@ -575,10 +575,9 @@ inline constexpr Field fields[] = {
     {.path = "generate.cache",
      .type = Type::Word,
      .fallback = "f32",
-     .help =
-         "how keys and values of earlier tokens are stored; where the build "
-         "computes in bf16, always in that",
-     .words = "f32 bf16"},
+     .help = "how keys and values of earlier tokens are stored; `f32` is bf16 "
+             "where the build computes in that",
+     .words = "f32 bf16 int8"},
     {.path = "generate.batch",
      .type = Type::Integer,
      .fallback = 1,

@@ -215,6 +215,8 @@ FailureOr<Cotangents> AttentionOp::buildVJP(OpBuilder &builder, ValueRange c) {
     return emitOpError("`lse` has no derivative");
   if (getStart())
     return emitOpError("attention to a cache has no derivative");
+  if (getKeyScale())
+    return emitOpError("attention to integers has no derivative");
   Type maskType;
   if (getMask() && isFloat(getMask()))
     maskType = getMask().getType();

@@ -11,6 +11,8 @@
 #include "compiler/dialect/TfmDialect.h"
 
 #include "mlir/IR/Builders.h"
+#include <limits>
+#include <utility>
 
 namespace tfm {
 
@@ -65,6 +67,25 @@ struct TfmBuilder {
     mlir::RankedTensorType type = tensorType(x);
     Value sum = ReduceSumOp::create(builder, loc, x, type.getRank() - 1);
     return broadcast(sum, type);
+  }
+  /// A row of integers of 8 bits for each row of floats, and its scale [...,
+  /// 1]: what the row is, times 127 over its largest magnitude, to the nearest.
+  /// (Dettmers et al. 2022, "LLM.int8()", section 2.1, "vector-wise".) What is
+  /// lost is half a scale in each element. A row of zeros gets a scale that is
+  /// no zero; and none is denormal, which kernels take for zero.
+  std::pair<Value, Value> quantiseRows(Value x) {
+    constexpr double largest = 127,
+                     smallest = largest * std::numeric_limits<float>::min();
+    mlir::RankedTensorType type = tensorType(x);
+    Value magnitude = ReduceMaxOp::create(
+        builder, loc, AbsOp::create(builder, loc, x), type.getRank() - 1);
+    magnitude =
+        MaxOp::create(builder, loc, magnitude, constant(magnitude, smallest));
+    Value inverse = div(constant(magnitude, largest), magnitude);
+    Value scales = scale(magnitude, 1 / largest);
+    Value integers =
+        cast(mul(x, broadcast(inverse, type)), builder.getI8Type());
+    return {integers, scales};
   }
   /// The mean over the last axis, kept with size 1: [..., n] to [..., 1].
   Value rowMean(Value x) {

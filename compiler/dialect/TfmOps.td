@@ -530,9 +530,9 @@ def CacheUpdateOp : Tfm_PureOp<"cache_update", [AllTypesMatch<["base", "y"]>]> {
         : tensor<2x4x64x16xf32>, tensor<2x4x1x16xf32>, tensor<2xi32>
     ```
   }];
-  let arguments = (ins StoredFloatTensor:$base, StoredFloatTensor:$updates, IntTensor:$positions,
+  let arguments = (ins WeightTensor:$base, WeightTensor:$updates, IntTensor:$positions,
       UnitAttr:$ring);
-  let results = (outs StoredFloatTensor:$y);
+  let results = (outs WeightTensor:$y);
   let assemblyFormat = [{
     $base `,` $updates `,` $positions attr-dict
     `:` type($base) `,` type($updates) `,` type($positions)
@@ -562,6 +562,8 @@ def AttentionOp : Tfm_DiffOp<"attention", [AttrSizedOperandSegments, InferTypeOp
     - `ring`, with `start` and `window`, without a mask: the caches keep the
       newest positions alone, position `p` in row `p mod S`. All that a query
       sees is there where `S >= window + T - 1`.
+    - `key_scale` and `value_scale`, `[B, kv_heads, S, 1]`: keys and values are
+      integers of 8 bits, and each row of them counts times its scale.
     - `softcap = c`, positive: scores become `c * tanh(score / c)` (Gemma 2).
     - `dropout` (0 <= rate < 1) with its `site` and `layer`: as `tfm.dropout`,
       on the weights.
@@ -580,16 +582,18 @@ def AttentionOp : Tfm_DiffOp<"attention", [AttrSizedOperandSegments, InferTypeOp
         : tensor<2x4x1x16xf32>, tensor<2x4x64x16xf32>, tensor<2x4x64x16xf32>
     ```
   }];
-  let arguments = (ins StoredFloatTensor:$q, StoredFloatTensor:$k, StoredFloatTensor:$v,
+  let arguments = (ins StoredFloatTensor:$q, WeightTensor:$k, WeightTensor:$v,
       Optional<AnyTfmTensor>:$mask, Optional<IntTensor>:$start, Optional<Index>:$layer,
+      Optional<FloatTensor>:$key_scale, Optional<FloatTensor>:$value_scale,
       UnitAttr:$causal, F64Attr:$scale, OptionalAttr<I64Attr>:$window,
       OptionalAttr<F64Attr>:$softcap, OptionalAttr<F64Attr>:$dropout,
       OptionalAttr<I64Attr>:$site, UnitAttr:$ring);
   let results = (outs StoredFloatTensor:$out, FloatTensor:$lse);
   let assemblyFormat = [{
     $q `,` $k `,` $v (`mask` $mask^)? (`start` `(` $start^ `:` type($start) `)`)?
-    (`layer` $layer^)? attr-dict
-    `:` type($q) `,` type($k) `,` type($v) (`,` type($mask)^)?
+    (`layer` $layer^)?
+    (`scales` `(` $key_scale^ `,` $value_scale `:` type($key_scale) `,` type($value_scale) `)`)?
+    attr-dict `:` type($q) `,` type($k) `,` type($v) (`,` type($mask)^)?
   }];
   let hasVerifier = 1;
 }

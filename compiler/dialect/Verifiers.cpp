@@ -71,8 +71,8 @@ template <typename Op> LogicalResult verifyAttention(Op op) {
                           "v [B, kv_heads, S, e]");
   if (q[1] % k[1] != 0)
     return op.emitOpError("heads are not a multiple of kv_heads");
-  Type element = elementOf(op.getQ());
-  if (elementOf(op.getK()) != element || elementOf(op.getV()) != element)
+  Type element = elementOf(op.getQ()), keys = elementOf(op.getK());
+  if ((keys != element && !keys.isInteger(8)) || elementOf(op.getV()) != keys)
     return op.emitOpError("q, k and v differ in their element type");
   if (Value value = op.getMask()) {
     ArrayRef<int64_t> mask = shapeOf(value);
@@ -339,6 +339,16 @@ LogicalResult AttentionOp::verify() {
     return emitOpError("has a start, but is not causal");
   if (getStart() && shapeOf(getStart()) != shapeOf(getQ()).take_front(1))
     return emitOpError("start is not [B]");
+  bool isQuantised = elementOf(getK()).isInteger(8);
+  SmallVector<int64_t> scales(shapeOf(getK()));
+  scales.back() = 1;
+  for (Value scale : {getKeyScale(), getValueScale()})
+    if (isQuantised != static_cast<bool>(scale) ||
+        (scale && (shapeOf(scale) != ArrayRef(scales) ||
+                   elementOf(scale) != arithmeticType(elementOf(getQ())))))
+      return emitOpError("keys and values of i8, and no others, have scales "
+                         "[B, kv_heads, S, 1] of ")
+             << arithmeticType(elementOf(getQ()));
   if (!getRing())
     return success();
   if (!getStart() || !getWindow() || getMask())

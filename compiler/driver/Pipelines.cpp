@@ -27,6 +27,7 @@ void tfm::addPreparePasses(OpPassManager &passes, const KernelTarget &target) {
   passes.addPass(createStripDropoutPass());
   passes.addPass(createStoreWeightsPass());
   passes.addPass(createMixedPrecisionPass());
+  passes.addPass(createQuantiseCachePass());
   KernelTarget::PromptChunks chunks = target.promptChunks();
   passes.addPass(createDeriveDecodePass(
       {chunks.longest, chunks.shorter, chunks.few, chunks.ringMultiple}));

@@ -72,11 +72,17 @@ template <typename Op> struct Scores {
            llvm::isa<FloatType>(tensorType(op.getMask()).getElementType());
   }
 
+  /// What the integers of a row of keys or values count times.
+  double scaleOf(Value scale, int64_t b, int64_t h, int64_t s) {
+    return scale ? frame.get(scale).at({b, h / group, s, 0}) : 1.0;
+  }
   /// scale * q . k
   double product(int64_t b, int64_t h, int64_t t, int64_t s) {
     double sum = 0.0;
     for (int64_t i = 0; i < q.shape[3]; ++i)
       sum += q.at({b, h, t, i}) * k.at({b, h / group, s, i});
+    if constexpr (std::is_same_v<Op, AttentionOp>)
+      sum *= scaleOf(op.getKeyScale(), b, h, s);
     return sum * op.getScale().convertToDouble();
   }
   /// The score that the softmax sees, minus infinity for unseen keys.
@@ -123,6 +129,7 @@ void attention(Frame &frame, AttentionOp op) {
     for (int64_t s = 0; s < scores.keys; ++s) {
       double weight = std::exp(row[s] - lse.at(query));
       weight *= scores.kept(b, h, t, s);
+      weight *= scores.scaleOf(op.getValueScale(), b, h, s);
       for (int64_t i = 0; i < v.shape[3]; ++i)
         out.at({b, h, t, i}) += weight * v.at({b, h / scores.group, s, i});
     }

@@ -33,7 +33,8 @@ View PermanentBuffers::CacheLayout::view(RankedTensorType type) const {
   SmallVector<int64_t> shape(type.getShape());
   shape[texts] = rows;
   SmallVector<int64_t> order;
-  if (rows > 1 && isOfAttention) {
+  // Scales are few, and read many at a time where they lie together.
+  if (rows > 1 && isOfAttention && shape.back() > 1) {
     order.assign(llvm::to_vector(llvm::seq<int64_t>(0, texts)));
     order.append({positions, texts, texts + 1, texts + 3});
   }

@@ -60,8 +60,8 @@ private:
   llvm::StringMap<std::pair<ParamOp, int64_t>> offsets;
   llvm::DenseMap<int64_t, mlir::Value> caches;
   /// How a cache lies in memory. Where attention keeps that of several texts,
-  /// positions come before texts: what short texts fill lies together, and
-  /// touches few pages.
+  /// positions of keys and values come before texts: what short texts fill lies
+  /// together, and touches few pages.
   struct CacheLayout {
     /// Those of the function that takes the most.
     int64_t rows = 1;

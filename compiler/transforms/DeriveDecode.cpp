@@ -63,16 +63,29 @@ struct CacheShape {
   }
 };
 
+/// What attention keeps of each position: keys and values, and their scales
+/// where they are integers.
+SmallVector<OpOperand *> keptOperands(AttentionOp attention) {
+  SmallVector<OpOperand *> kept{&attention.getKMutable(),
+                                &attention.getVMutable()};
+  for (MutableOperandRange scale :
+       {attention.getKeyScaleMutable(), attention.getValueScaleMutable()})
+    for (OpOperand &operand : scale)
+      kept.push_back(&operand);
+  return kept;
+}
+
 /// What is kept of a causal op: keys and values, or the sums.
 SmallVector<RankedTensorType> cachesOf(Operation *op,
                                        const SequenceAnalysis &analysis,
                                        const CacheShape &shape) {
   if (auto attention = dyn_cast<AttentionOp>(op)) {
     SmallVector<RankedTensorType> types;
-    for (Value value : {attention.getK(), attention.getV()}) {
-      SmallVector<int64_t> sizes(tensorType(value).getShape());
+    for (OpOperand *kept : keptOperands(attention)) {
+      RankedTensorType type = tensorType(kept->get());
+      SmallVector<int64_t> sizes(type.getShape());
       sizes[2] = shape.ringOf(attention).value_or(sizes[2]);
-      types.push_back(tensorType(value).clone(sizes));
+      types.push_back(type.clone(sizes));
     }
     return types;
   }
@@ -238,15 +251,15 @@ void StepBuilder::cloneOp(Operation *op, IRMapping &values,
 }
 
 void StepBuilder::cloneAttention(AttentionOp attention, BlockState &state) {
-  Value updated[2];
+  SmallVector<Value> updated;
   bool isRing = cacheShape.ringOf(attention).has_value();
-  for (int i = 0; i < 2; ++i) {
+  for (OpOperand *kept : keptOperands(attention)) {
     Value cache = state.caches[state.updated.size()];
-    Value now = state.values.lookup(attention->getOperand(1 + i));
-    updated[i] =
-        CacheUpdateOp::create(builder, attention.getLoc(), cache.getType(),
-                              cache, now, state.start, isRing);
-    state.updated.push_back(updated[i]);
+    Value now = state.values.lookup(kept->get());
+    updated.push_back(CacheUpdateOp::create(builder, attention.getLoc(),
+                                            cache.getType(), cache, now,
+                                            state.start, isRing));
+    state.updated.push_back(updated.back());
   }
   Value mask = attention.getMask();
   if (mask && analysis.find(mask)) {
@@ -257,8 +270,8 @@ void StepBuilder::cloneAttention(AttentionOp attention, BlockState &state) {
     mask = selector.maskAt(mask);
   }
   auto result = cast<AttentionOp>(builder.clone(*attention, state.values));
-  result.getKMutable().assign(updated[0]);
-  result.getVMutable().assign(updated[1]);
+  for (auto [kept, value] : llvm::zip_equal(keptOperands(result), updated))
+    kept->set(value);
   if (mask)
     result.getMaskMutable().assign(mask);
   result.getStartMutable().assign(state.start);

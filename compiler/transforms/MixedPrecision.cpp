@@ -338,7 +338,7 @@ struct MixedPrecisionPass
     FailureOr<FloatType> precision = precisionOf(module);
     FailureOr<Type> weights = weightsOfGeneration(module);
     FailureOr<std::optional<Optimizer>> optimizer = Optimizer::read(module);
-    FailureOr<FloatType> cache = cacheOfGeneration(module);
+    FailureOr<Type> cache = cacheOfGeneration(module);
     if (failed(precision) || failed(weights) || failed(optimizer) ||
         failed(cache))
       return signalPassFailure();

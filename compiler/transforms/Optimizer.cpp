@@ -207,8 +207,8 @@ FailureOr<Type> tfm::weightsOfGeneration(ModuleOp module) {
   return typeInRecipe(module, recipe::field("generate.weights"));
 }
 
-FailureOr<FloatType> tfm::cacheOfGeneration(ModuleOp module) {
-  return floatInRecipe(module, recipe::field("generate.cache"));
+FailureOr<Type> tfm::cacheOfGeneration(ModuleOp module) {
+  return typeInRecipe(module, recipe::field("generate.cache"));
 }
 
 FailureOr<FloatType> tfm::precisionOf(ModuleOp module) {

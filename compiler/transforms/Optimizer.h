@@ -59,9 +59,10 @@ mlir::FailureOr<mlir::FloatType> trainingPrecision(mlir::ModuleOp module);
 /// another type than f32 does not train. Fails as `Optimizer::read`.
 mlir::FailureOr<mlir::Type> weightsOfGeneration(mlir::ModuleOp module);
 
-/// `generate.cache` of the recipe: f32, also where there is no recipe, or bf16.
+/// `generate.cache` of the recipe: f32, also where there is no recipe, bf16, or
+/// i8.
 /// Fails as `Optimizer::read`.
-mlir::FailureOr<mlir::FloatType> cacheOfGeneration(mlir::ModuleOp module);
+mlir::FailureOr<mlir::Type> cacheOfGeneration(mlir::ModuleOp module);
 
 /// What products are computed in: bf16 where training is, or weights are stored
 /// in it. Fails as `Optimizer::read`.

@@ -78,6 +78,17 @@ def MixedPrecisionPass : Pass<"tfm-mixed-precision", "::mlir::ModuleOp"> {
   }];
 }
 
+def QuantiseCachePass : Pass<"tfm-quantise-cache", "::mlir::ModuleOp"> {
+  let summary = "keys and values as integers where the recipe's cache says so";
+  let description = [{
+    Where `generate.cache` of the recipe is `int8`, causal attention of
+    `@forward` and `@forward_batch` reads keys and values as integers of 8 bits,
+    with a scale for each position of each head: the row's largest magnitude is
+    127 of it. So do the functions that are derived from them, whose caches keep
+    both. Nothing is done where they keep no cache.
+  }];
+}
+
 def SimplifyPass : Pass<"tfm-simplify", "::mlir::ModuleOp"> {
   let summary = "shorter programs of the same meaning";
   let description = [{

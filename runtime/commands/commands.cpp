@@ -168,9 +168,9 @@ static std::string variantsText(const tfm_model &model) {
 /// How texts are generated, for people: how many at a time, and in what chunks
 /// prompts are read.
 static std::string generationText(const tfm_variant &variant,
-                                  const std::string &obstacle) {
-  if (!obstacle.empty())
-    return "whole sequences, because of " + obstacle;
+                                  const GenerateSpec &generate) {
+  if (!generate.wholeSequence.empty())
+    return "whole sequences, because of " + generate.wholeSequence;
   std::string texts, chunks;
   for (int32_t i = 0; i < variant.function_count; ++i) {
     const tfm_function &function = variant.functions[i];
@@ -184,8 +184,11 @@ static std::string generationText(const tfm_variant &variant,
                 std::to_string(Model::input(function, "tokens").shape[1]);
     }
   }
-  return texts.empty() ? ""
-                       : texts + ", prompts in chunks of " + chunks + " tokens";
+  if (texts.empty())
+    return "";
+  return texts + ", prompts in chunks of " + chunks + " tokens" +
+         (generate.cache == "f32" ? ""
+                                  : ", keys and values in " + generate.cache);
 }
 
 void info(const tfm_model &model, bool asJson) {
@@ -228,6 +231,7 @@ void info(const tfm_model &model, bool asJson) {
         {"variants", variants},
         {"precision", recipe.precision()},
         {"weights", recipe.generate.weights},
+        {"cache", recipe.generate.cache},
         {"hyperparameters", hyperparameters},
         {"parameters", {{"total", parameters}, {"trainable", trainable}}},
         {"memory",
@@ -246,8 +250,7 @@ void info(const tfm_model &model, bool asJson) {
   for (const json &entry : values)
     list += (list.empty() ? "" : ", ") + entry.at("name").get<std::string>() +
             " = " + entry.at("value").dump();
-  std::string generation =
-      generationText(chosen, recipe.generate.wholeSequence);
+  std::string generation = generationText(chosen, recipe.generate);
   printText(fmt::format(
       "{} ({}), compiled for {}, {}\n{}"
       "  hyperparameters  {}\n"

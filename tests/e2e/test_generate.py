@@ -340,7 +340,8 @@ class ManyTexts(Folder):
         cls.source = FIXTURES / "gpt2_tiny"
         cls.one = cls.build(cls.source / "model.tfm")
         cls.one = cls.one.rename(cls.folder / "one")
-        cls.three = cls.build(cls.source / "model.tfm", "-D", "generate.batch=3")
+        cls.three = cls.build(cls.source / "model.tfm", "-D", "generate.batch=3").rename(cls.folder / "three")
+        cls.narrow = cls.build(cls.source / "model.tfm", "-D", "generate.batch=3", "-D", "generate.cache=int8")
         state, cls.prompts = 7, []
         for length in (1, 20, 5, 12, 2, 25, 9):
             ids = []
@@ -356,25 +357,29 @@ class ManyTexts(Folder):
         texts = [json.loads(line) for line in lines]
         return {text["index"]: text["ids"] for text in texts}
 
+    def expect_own_text(self, program, seeded):
+        together = self.texts(program, self.prompts, "--count", "2", *seeded)
+        self.assertEqual(sorted(together), list(range(14)))
+        self.assertNotEqual(together[0], together[1])
+        for kept in (1, 4):
+            others = [prompt if i == kept else self.prompts[-1 - i] + " 3"
+                      for i, prompt in enumerate(self.prompts)]
+            again = self.texts(program, others, "--count", "2", *seeded)
+            self.assertEqual([again[2 * kept], again[2 * kept + 1]],
+                             [together[2 * kept], together[2 * kept + 1]])
+        # The first text of the file, alone.
+        alone = json.loads(self.ok(program, "generate", "--weights", self.source, "--prompt",
+                                   self.prompts[0], "--tokens", "20", "--json", *seeded))
+        self.assertEqual(alone["ids"], together[0])
+
     def test_a_text_does_not_depend_on_its_neighbours(self):
         info = self.ok(self.three, "info")
         self.assertIn("3 texts together, prompts in chunks of ", info)
         self.assertIn("1 text, prompts in chunks of ", self.ok(self.one, "info"))
         # Some end early, and others take their places.
         seeded = ["--seed", "5", "--temperature", "1.5", "--stop", "9 "]
-        together = self.texts(self.three, self.prompts, "--count", "2", *seeded)
-        self.assertEqual(sorted(together), list(range(14)))
-        self.assertNotEqual(together[0], together[1])
-        for kept in (1, 4):
-            others = [prompt if i == kept else self.prompts[-1 - i] + " 3"
-                      for i, prompt in enumerate(self.prompts)]
-            again = self.texts(self.three, others, "--count", "2", *seeded)
-            self.assertEqual([again[2 * kept], again[2 * kept + 1]],
-                             [together[2 * kept], together[2 * kept + 1]])
-        # The first text of the file, alone.
-        alone = json.loads(self.ok(self.three, "generate", "--weights", self.source, "--prompt",
-                                   self.prompts[0], "--tokens", "20", "--json", *seeded))
-        self.assertEqual(alone["ids"], together[0])
+        for program in (self.three, self.narrow):
+            self.expect_own_text(program, seeded)
         # Other builds agree to rounding; the best tokens of this model are clear.
         self.assertEqual(self.texts(self.three, self.prompts, "--greedy"),
                          self.texts(self.one, self.prompts, "--greedy"))
@@ -397,7 +402,7 @@ class ManyTexts(Folder):
         self.assertEqual(run(self.one, *options, cwd=self.folder).stdout, result.stdout)
 
     def test_looking_ahead_gives_the_same_text(self):
-        for program in (self.one, self.three):
+        for program in (self.one, self.three, self.narrow):
             for options in (["--greedy"], ["--seed", "3", "--temperature", "0.3"],
                             ["--seed", "4", "--top-k", "5", "--overflow", "stop"]):
                 plain = self.texts(program, self.prompts, *options, tokens=70)
@@ -475,7 +480,9 @@ module Layer(width, heads, kv_heads, window: int = none) {
                 # The best, or as good as that but for rounding.
                 self.assertGreaterEqual(row[token], max(row) - 1e-5 * largest, (count, i))
         self.assertEqual(self.texts(many, "--greedy"), greedy)
-        for program in (one, many):
+        narrow = self.build(self.source, "-D", "generate.batch=2", "-D", "generate.cache=int8").rename(
+            self.folder / "narrow")
+        for program in (one, many, narrow):
             for options in (["--greedy"], ["--seed", "3", "--temperature", "0.5"]):
                 self.assertEqual(self.texts(program, "--lookahead", "7", *options), self.texts(program, *options))
 

@@ -5,6 +5,7 @@ import json
 import math
 import os
 import pathlib
+import random
 import struct
 import sys
 import tempfile
@@ -55,6 +56,7 @@ class Weights(unittest.TestCase):
         cls.folder = tempfile.TemporaryDirectory()
         cls.run_folder = cls.path("run")
         cls.builds = {kind: cls.build(kind) for kind in ("f32", "bf16", "int8", "int4")}
+        cls.builds["cache"] = cls.build("f32", name="cache", cache="int8")
         trained = run(cls.builds["f32"], "train", "--out", cls.run_folder)
         assert trained.returncode == 0, trained.stderr
         cls.files = {kind: cls.path(kind + ".safetensors") for kind in ("int8", "int4")}
@@ -71,10 +73,10 @@ class Weights(unittest.TestCase):
         return os.path.join(cls.folder.name, name)
 
     @classmethod
-    def build(cls, kind):
-        out = cls.path(kind)
+    def build(cls, kind, name=None, cache="f32"):
+        out = cls.path(name or kind)
         result = tfmc("build", MODELS / "shakespeare.tfm", "-o", out, "-D", f"generate.weights={kind}",
-                      *(part for define in SMALL for part in ("-D", define)))
+                      "-D", f"generate.cache={cache}", *(part for define in SMALL for part in ("-D", define)))
         assert result.returncode == 0, result.stderr
         assert ("does not train" in result.stderr) == (kind != "f32"), result.stderr
         return out
@@ -144,12 +146,68 @@ class Weights(unittest.TestCase):
         halved = tfmc("report", MODELS / "shakespeare.tfm", "--memory", "--format", "json", "-D",
                       "generate.cache=bf16")
         self.assertEqual(json.loads(halved.stdout)["memory"]["types"]["cache"], {"bf16": memory["cache"] // 2})
+        quarter = tfmc("report", MODELS / "shakespeare.tfm", "--memory", "--format", "json", "-D",
+                       "generate.cache=int8")
+        # A scale for the 32 numbers of each head.
+        self.assertEqual(json.loads(quarter.stdout)["memory"]["types"]["cache"],
+                         {"i8": memory["cache"] // 4, "f32": memory["cache"] // 32})
         info = json.loads(run(self.builds["int8"], "info", "--json").stdout)
-        self.assertEqual((info["precision"], info["weights"]), ("f32", "int8"))
+        self.assertEqual((info["precision"], info["weights"], info["cache"]), ("f32", "int8", "f32"))
         info = json.loads(run(self.builds["int4"], "info", "--json").stdout)
         self.assertEqual((info["precision"], info["weights"]), ("f32", "int4"))
         info = json.loads(run(self.builds["bf16"], "info", "--json").stdout)
         self.assertEqual((info["precision"], info["weights"]), ("bf16", "bf16"))
+        self.assertIn(" tokens, keys and values in int8\n", run(self.builds["cache"], "info").stdout)
+
+    def logits(self, build, weights):
+        out = self.path("logits.safetensors")
+        text = "First Citizen:\nBefore we proce"
+        result = run(self.builds[build], "logits", "--weights", weights, "--prompt", text, "-o", out)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return read_weights(out)["logits"]
+
+    def test_a_cache_of_8_bits(self):
+        # Rounding to 127 steps of a row's largest number moves each number by a 254th of that at most. How far moving
+        # each by a 254th of itself carries the logits is measured: they are half as large in the mean, and signs may
+        # conspire.
+        weights = self.path("f32.safetensors")
+        run(self.builds["f32"], "export", "--weights", self.run_folder, "-o", weights)
+        with open(weights, "rb") as file:
+            size = struct.unpack("<Q", file.read(8))[0]
+            header, data = json.loads(file.read(size)), bytearray(file.read())
+        numbers = random.Random(3)
+        for layer in range(2):
+            factors = [1.0] * 64 + [1 + numbers.choice((-1, 1)) / 254 for _ in range(128)]
+            for name in ("weight", "bias"):
+                begin, end = header[f"h.{layer}.attn.c_attn.{name}"]["data_offsets"]
+                values = struct.unpack(f"<{(end - begin) // 4}f", data[begin:end])
+                data[begin:end] = struct.pack(f"<{len(values)}f",
+                                              *(value * factors[i % 192] for i, value in enumerate(values)))
+        moved = self.path("moved.safetensors")
+        with open(moved, "wb") as file:
+            header.pop("__metadata__")
+            text = json.dumps(header).encode()
+            file.write(struct.pack("<Q", len(text)) + text + data)
+        exact = self.logits("f32", self.run_folder)
+        bound = 4 * max(abs(a - b) for a, b in zip(self.logits("f32", moved), exact, strict=True))
+        self.assertLess(bound, 0.2 * max(map(abs, exact)), "which says nothing")
+        found = self.logits("cache", self.run_folder)
+        self.assertNotEqual(found, exact)
+        self.assertLess(max(abs(a - b) for a, b in zip(found, exact, strict=True)), bound)
+
+        # The same tokens, as far as others are not as good, and their probabilities.
+        def text(build):
+            answer = run(self.builds[build], "generate", "--weights", self.run_folder, "--greedy", "--tokens", "20",
+                         "--prompt", "ROMEO:", "--json", "--logprobs", "2")
+            return json.loads(answer.stdout)["logprobs"]
+        for own, f32 in zip(text("cache"), text("f32"), strict=True):
+            best, second = f32["best"]
+            if own["id"] != f32["id"]:
+                self.assertLess(best["logprob"] - second["logprob"], 2 * bound)
+                break
+            self.assertLess(abs(own["logprob"] - f32["logprob"]), 2 * bound)
+        # Training and evaluation know no cache.
+        self.assertEqual(self.loss("cache", self.run_folder), self.loss("f32", self.run_folder))
 
     def test_such_a_build_does_not_train(self):
         result = run(self.builds["int8"], "train", "--out", self.path("none"))

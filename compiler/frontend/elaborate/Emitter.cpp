@@ -586,7 +586,8 @@ Handle Emitter::attention(const Attention &options) {
   mlir::Value layer = drops ? m.layer() : mlir::Value();
   return m.make<AttentionOp>(
       m.use(options.q), m.use(options.k), m.use(options.v), m.use(options.mask),
-      /*start=*/mlir::Value(), layer,
+      /*start=*/mlir::Value(), layer, /*key_scale=*/mlir::Value(),
+      /*value_scale=*/mlir::Value(),
       options.causal ? b.getUnitAttr() : UnitAttr(),
       b.getF64FloatAttr(options.scale),
       options.window ? b.getI64IntegerAttr(*options.window) : IntegerAttr(),

@@ -19,7 +19,7 @@ struct CpuMachine;
 /// contiguous. Heads may be interleaved, as in a [B, T, 3 * heads * d] buffer.
 struct AttentionSpec {
   /// [B, heads, T, d], [B, kv_heads, S, d], [B, kv_heads, S, e]; of f32 or of
-  /// bf16.
+  /// bf16, keys and values also of i8. Those have scales, forward only.
   mlir::MemRefType q, k, v;
   /// [B, heads, T, e] of their type, and [B, heads, T] of f32.
   mlir::MemRefType out, lse;
@@ -29,6 +29,8 @@ struct AttentionSpec {
   /// [B] of i32, or null: where query 0 of each row is among the keys. Only
   /// forward, with `causal`.
   mlir::MemRefType start;
+  /// [B, kv_heads, S, 1] of f32 where keys and values are of i8, or null.
+  mlir::MemRefType keyScale, valueScale;
   /// With `start` and `window`: position p lies in row p mod S of the keys.
   bool ring = false;
   bool causal = false;
@@ -53,7 +55,8 @@ struct AttentionSpec {
 /// Strides of a type that `fits`.
 llvm::SmallVector<int64_t> stridesOf(mlir::MemRefType type);
 
-/// Emits attention. Buffers: q, k, v, [mask], [start], out, lse.
+/// Emits attention. Buffers: q, k, v, [mask], [start], [key scales, value
+/// scales], out, lse.
 ///
 /// Queries are taken in blocks of about two registers, and keys in blocks whose
 /// scores stay in the first-level cache: transposed, [keys, queries], with

@@ -34,7 +34,8 @@ static bool fits(MemRefType type) {
 }
 
 bool AttentionSpec::fits() const {
-  MemRefType all[] = {q, k, v, out, lse, mask, start, dout, dq, dk, dv, dmask};
+  MemRefType all[] = {q,        k,          v,    out, lse, mask, start,
+                      keyScale, valueScale, dout, dq,  dk,  dv,   dmask};
   return llvm::all_of(all,
                       [](MemRefType type) { return !type || ::fits(type); });
 }
@@ -72,7 +73,7 @@ AttentionBlock::AttentionBlock(OpBuilder &builder, ModuleOp module,
   blocks = llvm::divideCeil(queries, block);
   // Copies of f32 lose 5 to 8% where all of a head stays in the cache, and soon
   // save a third (docs/performance.md).
-  copies = narrow || spec.ring ||
+  copies = narrow || spec.ring || spec.keyScale ||
            (queries >= sharingQueries &&
             keys * (d + e) * int64_t{sizeof(float)} >= target.l2Bytes / 4);
   // Dropout goes through keys in groups of 64.
@@ -148,21 +149,23 @@ void AttentionBlock::store(Value vector, RowsView view, Value row,
 }
 
 RowsView AttentionBlock::readable(RowsView view, Value first, Value rows,
-                                  int64_t columns, int64_t offset) {
-  RowsView there{rowOf(view, first), view.stride, view.element};
+                                  int64_t columns, int64_t offset,
+                                  RowsView scales) {
   int64_t stride = copyWidth(columns);
   if (stride == 0)
-    return there;
+    return {rowOf(view, first), view.stride, view.element};
   RowsView copy{at(offset), kb.i64(stride)};
   Value inRing = spec.ring ? kb.rem(first, kb.i64(keys)) : Value();
   kb.loop(kb.i64(0), rows, 1, [&](Value row) {
-    Value from = spec.ring
-                     ? rowOf(view, kb.rem(kb.add(inRing, row), kb.i64(keys)))
-                     : rowOf(there, row);
-    Value to = rowOf(copy, row);
-    for (int64_t column = 0; column < columns; column += kb.lanes)
-      kb.store(load(there, from, column, columnMask(column, columns)),
-               kb.at(to, column));
+    Value stored = spec.ring ? kb.rem(kb.add(inRing, row), kb.i64(keys))
+                             : kb.add(first, row);
+    Value from = rowOf(view, stored), to = rowOf(copy, row);
+    Value scale =
+        scales.ptr ? kb.splat(kb.loadScalar(rowOf(scales, stored))) : Value();
+    for (int64_t column = 0; column < columns; column += kb.lanes) {
+      Value some = load(view, from, column, columnMask(column, columns));
+      kb.store(scale ? kb.mulf(some, scale) : some, kb.at(to, column));
+    }
   });
   return copy;
 }

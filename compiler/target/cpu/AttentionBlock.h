@@ -22,9 +22,9 @@ constexpr double noScore = -1e30;
 
 /// Rows of f32 somewhere: a head of q, or a copy of it in scratch.
 struct RowsView {
-  mlir::Value ptr;
+  mlir::Value ptr = nullptr;
   /// From one row to the next, in elements.
-  mlir::Value stride;
+  mlir::Value stride = nullptr;
   /// Null for f32.
   mlir::Type element = nullptr;
 };
@@ -80,9 +80,10 @@ protected:
   void store(mlir::Value vector, RowsView view, mlir::Value row, int64_t column,
              mlir::Value mask);
   /// `rows` rows of `columns` elements of `view` from row `first` on, in
-  /// scratch at `offset` where `copyWidth` says so, else where they lie.
+  /// scratch at `offset` where `copyWidth` says so, else where they lie. Where
+  /// there are `scales`, each times its own.
   RowsView readable(RowsView view, mlir::Value first, mlir::Value rows,
-                    int64_t columns, int64_t offset);
+                    int64_t columns, int64_t offset, RowsView scales = {});
   /// Elements of a row in scratch; 0 where rows are read where they lie, which
   /// asks for f32 and whole vectors.
   int64_t copyWidth(int64_t columns) const {
@@ -97,7 +98,7 @@ protected:
   /// Whether q, k, v and what comes of them are of bf16.
   const bool narrow;
   /// Whether blocks of keys, and in the derivative of queries, are copied to
-  /// scratch: those of bf16, of rings, and of long texts. There they lie
+  /// scratch: those of bf16 and i8, of rings, and of long texts. There they lie
   /// densely, in few pages and in all sets of the caches.
   bool copies;
   /// Queries that a copy of a block of keys serves: it takes about a fortieth

@@ -64,7 +64,10 @@ public:
     SmallVector<Type> buffers{spec.q, spec.k, spec.v};
     if (spec.mask)
       buffers.push_back(spec.mask);
-    buffers.append({spec.start, spec.out, spec.lse});
+    buffers.push_back(spec.start);
+    if (spec.keyScale)
+      buffers.append({spec.keyScale, spec.valueScale});
+    buffers.append({spec.out, spec.lse});
     OpBuilder::InsertionGuard guard(kb.b);
     int64_t scratchBytes = used * int64_t{sizeof(float)};
     func::FuncOp func = beginKernel(kb.b, module, name, buffers, scratchBytes);
@@ -78,7 +81,12 @@ public:
     SmallVector<Value> pointers;
     for (size_t i = 0; i < buffers.size(); ++i)
       pointers.push_back(kb.pointer(func.getArgument(i)));
-    Value starts = pointers[buffers.size() - 3];
+    size_t next = spec.mask ? 4 : 3;
+    Value starts = pointers[next++];
+    if (spec.keyScale) {
+      keyScales = pointers[next++];
+      valueScales = pointers[next];
+    }
 
     auto [from, to] =
         kb.share(kb.i64(batches * kvHeads), kb.toI64(arguments.thread),
@@ -106,6 +114,8 @@ private:
   /// Parts of scratch, each with a row for every row of queries.
   Value queryRows, lanes, scores, outRows, largest;
   Value batch, kvHead, start;
+  /// Null where keys and values are floats.
+  Value keyScales, valueScales;
   /// The keys that some of the rows see lie in [keyFrom, keyTo); keyFrom is a
   /// multiple of `lanes`, so that a key is in the same lane for all queries.
   Value keyFrom, keyTo;
@@ -137,6 +147,11 @@ private:
         kb.add(kb.add(kb.mul(batch, strides[0]), kb.mul(head, strides[1])),
                kb.mul(row, strides[2]));
     return kb.at(ptr, offset, type.getElementType());
+  }
+  /// The scales of keys from `key` on, as far as there are any.
+  Value scalesFrom(Value scales, MemRefType type, Value key) {
+    return kb.load(at(scales, type, kvHead, slotOf(key)),
+                   kb.maskOf(kb.sub(keyTo, key)));
   }
   Value columnMask(Value column, int64_t columns) {
     return columns % kb.lanes == 0 ? Value()
@@ -174,9 +189,13 @@ private:
       dotProducts(kb, target, terms, rows, queryRows, kb.i64(queryWidth),
                   at(k, spec.k, kvHead, slotOf(key)), keyStride, some,
                   kb.i64(d), lanes);
+      Value scales =
+          keyScales ? scalesFrom(keyScales, spec.keyScale, key) : Value();
       overRows(first, count, [&](Row row) {
         Value score =
             addLanes(kb, terms, rowOf(lanes, row.number, kb.lanes * kb.lanes));
+        if (scales)
+          score = kb.mulf(score, scales);
         score = seen(finished(score, row, key, buffers), row, key);
         kb.store(score, scoreAt(row, key));
         Value to = rowOf(largest, row.number, kb.lanes);
@@ -262,22 +281,27 @@ private:
     return x;
   }
 
-  /// Weights from the scores of a row, not yet divided by their sum; one over
-  /// that, in place of the largest scores; and lse.
+  /// Weights from the scores of a row, not yet divided by their sum, each times
+  /// the scale of its value; one over that sum, in place of the largest scores;
+  /// and lse.
   void softmax(Row row, Value lse) {
     Value kept = rowOf(largest, row.number, kb.lanes);
     Value most = inAllLanes(kb.load(kept),
                             [&](Value x, Value y) { return kb.maxf(x, y); });
     Value shift = kb.mulf(most, kb.splat(-unit()));
-    Value sum = kb.loop(keyFrom, keyTo, kb.lanes, {kb.splat(0.0)},
-                        [&](Value key, ValueRange sums) {
-                          Value at = scoreAt(row, key);
-                          Value weight = emitExp2(
-                              kb.b, kb.loc,
-                              kb.fma(kb.load(at), kb.splat(unit()), shift));
-                          kb.store(weight, at);
-                          return SmallVector<Value>{kb.addf(sums[0], weight)};
-                        })[0];
+    Value sum = kb.loop(
+        keyFrom, keyTo, kb.lanes, {kb.splat(0.0)},
+        [&](Value key, ValueRange sums) {
+          Value at = scoreAt(row, key);
+          Value weight = emitExp2(kb.b, kb.loc,
+                                  kb.fma(kb.load(at), kb.splat(unit()), shift));
+          Value times = weight;
+          if (valueScales)
+            times =
+                kb.mulf(weight, scalesFrom(valueScales, spec.valueScale, key));
+          kb.store(times, at);
+          return SmallVector<Value>{kb.addf(sums[0], weight)};
+        })[0];
     sum = inAllLanes(sum, [&](Value x, Value y) { return kb.addf(x, y); });
     // A row may see no key; NaN, from a NaN among the scores, is not that.
     auto compare = [&](arith::CmpFPredicate predicate) -> Value {

@@ -52,6 +52,8 @@ public:
       buffers.push_back(spec.mask);
     if (spec.start)
       buffers.push_back(spec.start);
+    if (spec.keyScale)
+      buffers.append({spec.keyScale, spec.valueScale});
     buffers.push_back(spec.out);
     buffers.push_back(spec.lse);
     OpBuilder::InsertionGuard guard(kb.b);
@@ -59,12 +61,17 @@ public:
     q = buffer(0);
     k = buffer(1);
     v = buffer(2);
+    unsigned next = 3;
     if (spec.mask)
-      maskPtr = buffer(3);
+      maskPtr = buffer(next++);
     if (spec.start)
-      starts = buffer(buffers.size() - 3);
-    out = buffer(buffers.size() - 2);
-    lse = buffer(buffers.size() - 1);
+      starts = buffer(next++);
+    if (spec.keyScale) {
+      keyScales = buffer(next++);
+      valueScales = buffer(next++);
+    }
+    out = buffer(next++);
+    lse = buffer(next);
 
     KernelArguments arguments(func);
     int64_t spans = llvm::divideCeil(blocks, spanBlocks);
@@ -90,7 +97,8 @@ private:
   int64_t transposedRows = 0, outWidth = 0;
   int64_t transposedQ = 0, outTile = 0, largestScores = 0, sumsOfWeights = 0,
           weights = 0, factors = 0, copyOfK = 0, copyOfV = 0;
-  Value q, k, v, starts, out, lse, batch, queryHead, kvHead;
+  Value q, k, v, starts, keyScales, valueScales, out, lse, batch, queryHead,
+      kvHead;
   RowsView keysView, valuesView;
   Value spanStart;
 
@@ -158,11 +166,16 @@ private:
     Value rows = blockKeys;
     if (spec.causal)
       rows = kb.min(rows, kb.sub(position(end), k0));
+    auto scalesOf = [&](Value scales, MemRefType type) {
+      return scales ? head(scales, type, batch, kvHead) : RowsView();
+    };
     keysView = head(k, spec.k, batch, kvHead);
-    keysView = scalarWidth(d) ? readable(keysView, k0, rows, d, copyOfK)
+    keysView = scalarWidth(d) ? readable(keysView, k0, rows, d, copyOfK,
+                                         scalesOf(keyScales, spec.keyScale))
                               : RowsView{rowOf(keysView, k0), keysView.stride,
                                          keysView.element};
-    valuesView = readable(head(v, spec.v, batch, kvHead), k0, rows, e, copyOfV);
+    valuesView = readable(head(v, spec.v, batch, kvHead), k0, rows, e, copyOfV,
+                          scalesOf(valueScales, spec.valueScale));
   }
 
   /// A block of queries and one of keys.
@@ -347,7 +360,11 @@ private:
 Kernel tfm::emitAttention(OpBuilder &builder, ModuleOp module, StringRef name,
                           const AttentionSpec &spec, const CpuMachine &target) {
   bool wraps = spec.ring && spec.k.getDimSize(2) % keysTogether != 0;
-  if (spec.start && !spec.dropout && !wraps &&
+  // Scales are read as vectors, too.
+  bool scattered = llvm::any_of(
+      ArrayRef{spec.keyScale, spec.valueScale},
+      [](MemRefType type) { return type && stridesOf(type)[2] != 1; });
+  if (spec.start && !spec.dropout && !wraps && !scattered &&
       spec.q.getDimSize(2) <= fewQueries)
     return emitFewQueries(builder, module, name, spec, target);
   return AttentionForward(builder, module, spec, target).emit(name);

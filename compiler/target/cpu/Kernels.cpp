@@ -104,6 +104,8 @@ static Kernel emitAttentionKernel(OpBuilder &builder, ModuleOp module,
   if (auto op = dyn_cast<AttentionOp>(launch.getFirstOp())) {
     AttentionSpec spec = attentionSpec(op, launch);
     spec.start = storedType(argumentOf(op.getStart()));
+    spec.keyScale = storedType(argumentOf(op.getKeyScale()));
+    spec.valueScale = storedType(argumentOf(op.getValueScale()));
     spec.ring = op.getRing();
     spec.out = writtenType(op.getOut());
     spec.lse = writtenType(op.getLse());

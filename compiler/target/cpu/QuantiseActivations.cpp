@@ -18,7 +18,6 @@
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinOps.h"
-#include <limits>
 
 namespace tfm::cpu {
 #define GEN_PASS_DEF_QUANTISEACTIVATIONSPASS
@@ -47,21 +46,8 @@ bool suits(MatmulOp op) {
 void quantise(MatmulOp op) {
   OpBuilder builder(op);
   TfmBuilder b{builder, op.getLoc()};
-  Type f32 = builder.getF32Type(), i8 = builder.getI8Type();
-  Value x = b.cast(op.getA(), f32);
-  RankedTensorType type = tensorType(x);
-  // A row of zeros gets a scale that is no zero; and none is denormal, which
-  // kernels take for zero.
-  constexpr double largest = 127,
-                   smallest = largest * std::numeric_limits<float>::min();
-  Value magnitude = ReduceMaxOp::create(builder, op.getLoc(),
-                                        AbsOp::create(builder, op.getLoc(), x),
-                                        type.getRank() - 1);
-  magnitude = MaxOp::create(builder, op.getLoc(), magnitude,
-                            b.constant(magnitude, smallest));
-  Value inverse = b.div(b.constant(magnitude, largest), magnitude);
-  Value scale = b.scale(magnitude, 1 / largest);
-  Value integers = b.cast(b.mul(x, b.broadcast(inverse, type)), i8);
+  Type f32 = builder.getF32Type();
+  auto [integers, scale] = b.quantiseRows(b.cast(op.getA(), f32));
   Type accumulator = isa<FloatType>(tensorType(op.getB()).getElementType())
                          ? f32
                          : builder.getI32Type();

@@ -67,6 +67,22 @@ func.func @f(%q: tensor<2x4x3x16xf32>, %k: tensor<2x4x8x16xf32>, %at: tensor<2xi
 
 // -----
 
+func.func @f(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x8x16xi8>) {
+  // expected-error@+1 {{keys and values of i8, and no others, have scales [B, kv_heads, S, 1] of 'f32'}}
+  %o, %l = tfm.attention %q, %k, %k {causal, scale = 1.0 : f64} : tensor<2x4x8x16xf32>, tensor<2x4x8x16xi8>, tensor<2x4x8x16xi8>
+  return
+}
+
+// -----
+
+func.func @f(%q: tensor<2x4x8x16xf32>, %s: tensor<2x4x8x1xf32>) {
+  // expected-error@+1 {{keys and values of i8, and no others, have scales [B, kv_heads, S, 1] of 'f32'}}
+  %o, %l = tfm.attention %q, %q, %q scales(%s, %s : tensor<2x4x8x1xf32>, tensor<2x4x8x1xf32>) {causal, scale = 1.0 : f64} : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>
+  return
+}
+
+// -----
+
 // A site tells the random numbers of one dropout from those of another.
 func.func @f(%q: tensor<2x4x8x16xf32>) {
   // expected-error@+1 {{dropout needs a site}}

@@ -4,7 +4,7 @@
 // RUN: sed -e 's/TYPE/f8/' %s | not tfm-opt --tfm-mixed-precision 2>&1 | FileCheck %s --check-prefix=UNKNOWN
 
 // WIDE-NOT: bf16{{[^\\]}}
-// UNKNOWN: error: the recipe's generate.cache takes `f32` or `bf16`
+// UNKNOWN: error: the recipe's generate.cache takes `f32`, `bf16` or `int8`
 
 module attributes {tfm.recipe = "{\"generate\": {\"weights\": \"f32\", \"cache\": \"TYPE\"}}"} {
   // What generation attends to is kept in half the bytes; products stay those

@@ -68,6 +68,7 @@ struct Program {
     decode.few = few;
     decode.ringMultiple = source.ringMultiple;
     mlir::PassManager passes(&context);
+    passes.addPass(createQuantiseCachePass());
     passes.addPass(createDeriveDecodePass(decode));
     EXPECT_TRUE(succeeded(passes.run(*module)));
     EXPECT_TRUE(succeeded(mlir::verify(*module)));
@@ -355,9 +356,9 @@ TEST_P(Decode, GivesATextTheSameBitsWhateverGrowsBesideIt) {
 
 // The logits after each of some tokens, of which wrong ones are taken back, are
 // those after one at a time, to the bit.
-TEST_P(Decode, VerifiesSeveralTokensAtOnce) {
+void expectVerified(const Source &text) {
   constexpr int64_t few = 4;
-  Program program(GetParam(), 1, kBatch, few);
+  Program program(text, 1, kBatch, few);
   ASSERT_TRUE(program.module &&
               succeeded(prepare(*program.module, nativeTarget())));
   CompiledModel compiled(*program.module);
@@ -400,11 +401,13 @@ TEST_P(Decode, VerifiesSeveralTokensAtOnce) {
         expectBits(logits.subspan(i * width, width), at + i);
       source->takeBack(place, static_cast<int64_t>(count - right));
       at += right;
-      ASSERT_FALSE(HasFatalFailure());
+      ASSERT_FALSE(testing::Test::HasFatalFailure());
     }
     EXPECT_EQ(at, context);
   }
 }
+
+TEST_P(Decode, VerifiesSeveralTokensAtOnce) { expectVerified(GetParam()); }
 
 /// Every layer keeps a ring of its window, the first a longer one.
 const char *const windowed = R"tfm(
@@ -593,6 +596,19 @@ model Bigram(vocab = 11, context = 8, width = 4) {
 
 INSTANTIATE_TEST_SUITE_P(Models, Decode, testing::ValuesIn(kModels),
                          [](const auto &info) { return info.param.name; });
+
+// Keys and values that are the same floats become the same integers.
+TEST(Decode, VerifiesTokensOfACacheOfIntegers) {
+  std::string text = std::string(windowed) + "generate { cache = int8 }\n";
+  for (const char *window : {"5", "20", "100"}) {
+    Source model{
+        "Integers", text, {{"context", "100"}, {"window", window}}, 64};
+    Program program(model, 1, kBatch, 4);
+    ASSERT_TRUE(program.module);
+    EXPECT_EQ(cacheRows(program).size(), 8u) << "with the scales";
+    expectVerified(model);
+  }
+}
 
 // The window, and what one function writes at once: of a prompt, or of a guess.
 TEST(Decode, KeepsARingOfTheWindow) {

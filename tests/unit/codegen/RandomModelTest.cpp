@@ -51,9 +51,16 @@ struct Expected {
   std::vector<double> carried, tolerances;
 };
 
-/// What a build computes in, and what it stores weights in; in the latter three
-/// it does not train.
-enum class Precision { F32, Bf16, Bf16Weights, Int8Weights, Int4Weights };
+/// What a build computes in, what it stores weights in, and what it keeps of
+/// earlier tokens; with other weights than f32 it does not train.
+enum class Precision {
+  F32,
+  Bf16,
+  Bf16Weights,
+  Int8Weights,
+  Int4Weights,
+  Int8Cache
+};
 
 class Trial {
 public:
@@ -67,6 +74,8 @@ public:
       model.text += "generate { weights = int8, cache = bf16 }\n";
     else if (precision == Precision::Int4Weights)
       model.text += "generate { weights = int4 }\n";
+    else if (precision == Precision::Int8Cache)
+      model.text += "generate { cache = int8 }\n";
   }
 
   void run() {
@@ -85,6 +94,7 @@ public:
     passes.addPass(createDifferentiatePass());
     passes.addPass(createStoreWeightsPass());
     passes.addPass(createMixedPrecisionPass());
+    passes.addPass(createQuantiseCachePass());
     if (quantisesActivations())
       passes.addPass(cpu::createQuantiseActivationsPass());
     ASSERT_TRUE(succeeded(passes.run(*reference)));
@@ -254,6 +264,8 @@ private:
   /// @forward, and the same by prefill and decode where they are.
   void generation() {
     auto forward = reference->lookupSymbol<mlir::func::FuncOp>("forward");
+    forward.walk(
+        [](AttentionOp op) { ofIntegers += op.getKeyScale() ? 1 : 0; });
     Tensor ids = tokens(tensorType(forward.getArgument(0)).getShape());
     Expected expected = evaluate("forward", {ids});
     const Tensor &logits = expected.results[0];
@@ -298,9 +310,9 @@ private:
 
   /// How far rounding carries a result is measured with parameters that are off
   /// by a power of two; every op of a chain may do `times` as much, and `share`
-  /// of the largest element may come of terms that cancel. Of bf16 a last bit
-  /// in f32 decides which way a value is rounded: what is measured is how much
-  /// it matters when many are rounded the other way.
+  /// of the largest element may come of terms that cancel. Of bf16 and integers
+  /// a last bit in f32 decides which way a value is rounded: what is measured
+  /// is how much it matters when many are rounded the other way.
   struct Rounding {
     int exponent;
     double times, share;
@@ -325,14 +337,15 @@ private:
 
 public:
   /// How many models had their gradients compared, how many generated with a
-  /// cache, and how many parameters were of integers.
-  static inline unsigned compared = 0, cached = 0, quantised = 0;
+  /// cache, how many parameters were of integers, and how many layers' keys.
+  static inline unsigned compared = 0, cached = 0, quantised = 0,
+                         ofIntegers = 0;
 };
 
 class RandomModels : public testing::TestWithParam<Precision> {};
 
 TEST_P(RandomModels, TrainAndGenerate) {
-  Trial::compared = Trial::cached = Trial::quantised = 0;
+  Trial::compared = Trial::cached = Trial::quantised = Trial::ofIntegers = 0;
   unsigned first = 0, count = 16;
   if (const char *seeds = std::getenv("TFM_RANDOM_MODELS"))
     ASSERT_EQ(std::sscanf(seeds, "%u:%u", &first, &count), 2);
@@ -347,6 +360,7 @@ TEST_P(RandomModels, TrainAndGenerate) {
   if (GetParam() == Precision::Int8Weights ||
       GetParam() == Precision::Int4Weights)
     EXPECT_GT(Trial::quantised, count);
+  EXPECT_EQ(Trial::ofIntegers > count / 4, GetParam() == Precision::Int8Cache);
   EXPECT_GT(Trial::cached, count / 8);
 }
 
@@ -362,6 +376,8 @@ std::string nameOf(const testing::TestParamInfo<Precision> &info) {
     return "int8Weights";
   case Precision::Int4Weights:
     return "int4Weights";
+  case Precision::Int8Cache:
+    return "int8Cache";
   }
   return "";
 }
@@ -370,7 +386,8 @@ INSTANTIATE_TEST_SUITE_P(Precisions, RandomModels,
                          testing::Values(Precision::F32, Precision::Bf16,
                                          Precision::Bf16Weights,
                                          Precision::Int8Weights,
-                                         Precision::Int4Weights),
+                                         Precision::Int4Weights,
+                                         Precision::Int8Cache),
                          nameOf);
 
 } // namespace

@@ -42,7 +42,10 @@ struct Case {
   std::vector<int32_t> starts = {};
   /// Position p of a cache lies in row p mod `keys`.
   bool ring = false;
+  /// Keys and values are integers with a scale for each row: forward only.
+  bool quantised = false;
 
+  bool isForwardOnly() const { return !starts.empty() || quantised; }
   /// The position of key `s`: in a ring the newest that has its row, below 0
   /// where none has come to it.
   int64_t keyPosition(int64_t b, int64_t s) const {
@@ -69,7 +72,7 @@ struct Case {
            (window ? " window" : "") + (softcap ? " softcap" : "") +
            (dropout ? " dropout" : "") + " mask" + std::to_string(mask) +
            (narrow ? " bf16" : "") + (starts.empty() ? "" : " cache") +
-           (ring ? " ring" : "");
+           (ring ? " ring" : "") + (quantised ? " int8" : "");
   }
 };
 
@@ -117,17 +120,22 @@ AttentionSpec specOf(Kernels &kernels, const Case &c) {
   Layout l = layoutOf(c);
   Type f32 = kernels.builder.getF32Type();
   Type element = c.narrow ? kernels.builder.getBF16Type() : f32;
-  auto type = [&](int64_t heads, int64_t rows, int64_t width, const View &v) {
+  Type kept = c.quantised ? kernels.builder.getI8Type() : element;
+  auto type = [&](int64_t heads, int64_t rows, int64_t width, const View &v,
+                  Type element) {
     return MemRefType::get(
         {c.batches, heads, rows, width}, element,
         StridedLayoutAttr::get(&kernels.context, v.offset,
                                {v.batchStride, v.headStride, v.rowStride, 1}));
   };
   AttentionSpec spec;
-  spec.q = spec.dq = type(c.heads, c.queries, c.d, l.q);
-  spec.k = spec.dk = type(c.kvHeads, c.keys, c.d, l.k);
-  spec.v = spec.dv = type(c.kvHeads, c.keys, c.e, l.v);
-  spec.out = spec.dout = type(c.heads, c.queries, c.e, l.out);
+  spec.q = spec.dq = type(c.heads, c.queries, c.d, l.q, element);
+  spec.k = spec.dk = type(c.kvHeads, c.keys, c.d, l.k, kept);
+  spec.v = spec.dv = type(c.kvHeads, c.keys, c.e, l.v, kept);
+  spec.out = spec.dout = type(c.heads, c.queries, c.e, l.out, element);
+  if (c.quantised)
+    spec.keyScale = spec.valueScale =
+        MemRefType::get({c.batches, c.kvHeads, c.keys, 1}, f32);
   spec.lse = MemRefType::get({c.batches, c.heads, c.queries}, f32);
   SmallVector<int64_t> maskShape{c.maskBatches, c.maskHeads, c.queries, c.keys};
   if (c.mask)
@@ -181,7 +189,9 @@ struct Reference {
         dout(c.batches * c.heads * c.queries * c.e),
         mask(c.maskBatches * c.maskHeads * c.queries * c.keys),
         out(dout.size()), lse(c.batches * c.heads * c.queries), dq(l.qSize),
-        dk(l.kSize), dv(l.vSize), dmask(mask.size()) {
+        dk(l.kSize), dv(l.vSize), dmask(mask.size()),
+        integersOfK((l.kSize + 3) / 4), integersOfV((l.vSize + 3) / 4),
+        kScale(c.batches * c.kvHeads * c.keys), vScale(kScale.size()) {
     q.randomize(random, 2.0f);
     k.randomize(random, 2.0f);
     v.randomize(random);
@@ -191,6 +201,10 @@ struct Reference {
       for (Buffer *operand : {&q, &k, &v, &dout})
         for (int64_t i = 0; i < operand->size(); ++i)
           (*operand)[i] = rounded((*operand)[i]);
+    if (c.quantised) {
+      quantise(random, k, l.k, c.d, integersOfK, kScale);
+      quantise(random, v, l.v, c.e, integersOfV, vScale);
+    }
     if (c.interleaved) {
       std::copy(q.data(), q.data() + q.size(), k.data());
       std::copy(q.data(), q.data() + q.size(), v.data());
@@ -202,6 +216,8 @@ struct Reference {
           if (!c.isFilled(b, s)) {
             std::fill_n(&k[l.k.at(b, h, s, 0)], c.d, NAN);
             std::fill_n(&v[l.v.at(b, h, s, 0)], c.e, NAN);
+            kScale[(b * c.kvHeads + h) * c.keys + s] = NAN;
+            vScale[(b * c.kvHeads + h) * c.keys + s] = NAN;
           }
     // A mask of bytes hides a quarter of the keys, and everything from the
     // second query.
@@ -210,6 +226,24 @@ struct Reference {
     for (int64_t i = 0; i < mask.size(); ++i)
       byte[i] = random() % 4 != 0 && i / c.keys % c.queries != 1;
     compute();
+  }
+
+  /// Makes rows of integers, their scales, and the numbers that both stand for.
+  void quantise(std::mt19937 &random, Buffer &numbers, const View &rows,
+                int64_t width, Buffer &integers, Buffer &scales) {
+    std::uniform_real_distribution<float> anyScale(0.001f, 0.02f);
+    auto *stored = reinterpret_cast<int8_t *>(integers.data());
+    for (int64_t b = 0; b < c.batches; ++b)
+      for (int64_t h = 0; h < c.kvHeads; ++h)
+        for (int64_t s = 0; s < c.keys; ++s) {
+          float scale = anyScale(random);
+          scales[(b * c.kvHeads + h) * c.keys + s] = scale;
+          for (int64_t i = 0; i < width; ++i) {
+            int64_t at = rows.at(b, h, s, i);
+            stored[at] = static_cast<int8_t>(random() % 255 - 127);
+            numbers[at] = scale * static_cast<float>(stored[at]);
+          }
+        }
   }
 
   int64_t maskAt(int64_t b, int64_t h, int64_t t, int64_t s) const {
@@ -303,6 +337,7 @@ struct Reference {
   Case c;
   Layout l;
   Buffer q, k, v, dout, mask, out, lse, dq, dk, dv, dmask, bytes{1};
+  Buffer integersOfK, integersOfV, kScale, vScale;
 };
 
 /// `relative`: what rounding a result itself may add.
@@ -332,7 +367,7 @@ void checkOn(StringRef cpu, const std::vector<Case> &cases) {
                       "forward" + std::to_string(i), spec, kernels.target);
     ASSERT_TRUE(kernel.func);
     forward.push_back(kernel.scratchBytes);
-    if (spec.start) {
+    if (cases[i].isForwardOnly()) {
       backward.push_back(0);
       continue;
     }
@@ -361,16 +396,19 @@ void checkOn(StringRef cpu, const std::vector<Case> &cases) {
       Results x{Buffer(out.size()), Buffer(r.lse.size()),
                 Buffer(q.size()),   Buffer(k.size()),
                 Buffer(v.size()),   Buffer(r.dmask.size())};
-      std::vector<Buffer *> buffers{&q, &k, &v};
+      std::vector<Buffer *> buffers{&q, c.quantised ? &r.integersOfK : &k,
+                                    c.quantised ? &r.integersOfV : &v};
       Buffer *mask = c.mask == 1 ? &r.mask : &r.bytes;
       if (c.mask)
         buffers.push_back(mask);
       if (!c.starts.empty())
         buffers.push_back(&starts);
+      if (c.quantised)
+        buffers.insert(buffers.end(), {&r.kScale, &r.vScale});
       buffers.insert(buffers.end(), {&x.out, &x.lse});
       kernels.run("forward" + std::to_string(i), buffers, forward[i], threads,
                   rng, layer);
-      if (!c.starts.empty()) {
+      if (c.isForwardOnly()) {
         all.push_back(std::move(x));
         continue;
       }
@@ -396,7 +434,7 @@ void checkOn(StringRef cpu, const std::vector<Case> &cases) {
     };
     check(all[0].out, r.out, "out");
     near(all[0].lse, r.lse, 1e-6, 0.0, "lse");
-    if (c.starts.empty()) {
+    if (!c.isForwardOnly()) {
       check(all[0].dq, r.dq, "dq");
       check(all[0].dk, r.dk, "dk");
       check(all[0].dv, r.dv, "dv");
@@ -609,6 +647,36 @@ TEST(Attention, OfARing) {
         c.starts = {anywhere(), static_cast<int32_t>(c.keys - 1), anywhere()};
         cases.push_back(c);
       }
+  check(cases);
+}
+
+// Integers and their scales, which are taken no further than the keys that some
+// query sees: of whole sequences, of a cache, of a ring.
+TEST(Attention, OfIntegers) {
+  std::vector<Case> cases;
+  for (bool narrow : {false, true}) {
+    for (int64_t queries : {1, 2, 8, 9, 40})
+      for (int64_t width : {16, 37, 64}) {
+        Case c{2, 4, 2, queries, 83, width, width + 5};
+        c.causal = c.quantised = true;
+        c.narrow = narrow;
+        c.starts = {0, 37};
+        cases.push_back(c);
+        c.softcap = 2.0;
+        c.mask = 1;
+        cases.push_back(c);
+        c.mask = 0;
+        c.ring = true;
+        c.window = 20;
+        c.keys = keysTogether;
+        c.starts = {5, 391};
+        cases.push_back(c);
+      }
+    Case whole{1, 4, 2, 131, 131, 48, 80};
+    whole.causal = whole.quantised = true;
+    whole.narrow = narrow;
+    cases.push_back(whole);
+  }
   check(cases);
 }
 
