@@ -9,10 +9,11 @@
 
 #include "compiler/report/Writers.h"
 #include "runtime/error.h"
-#include "runtime/files/weights.h"
+#include "runtime/files/stored_tensor.h"
 #include "runtime/tokenizer/utf8.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
 
@@ -34,8 +35,17 @@ tfm::readCheckpoint(const std::string &path) {
   try {
     std::vector<CheckpointTensor> tensors;
     WeightFiles weights(path);
-    for (const auto &[name, tensor] : weights.tensors())
-      tensors.push_back({name, tensor.entry->dtype, tensor.entry->shape});
+    for (const auto &[name, tensor] : weights.tensors()) {
+      if (StoredTensor::isTable(weights, name))
+        continue;
+      StoredTensor stored(weights, name);
+      CheckpointTensor found{name, tensor.entry->dtype,
+                             stored.shapeFor(stored.outputAxis()),
+                             stored.isQuantised()};
+      if (found.isQuantised)
+        found.problem = llvm::join(stored.tableProblems(), "; ");
+      tensors.push_back(std::move(found));
+    }
     return tensors;
   } catch (const InputError &error) {
     return llvm::createStringError(error.what());
@@ -134,8 +144,11 @@ tfm::compareWithCheckpoint(const ModelReport &report,
     if (tensor) {
       entry.checkpointShape = tensor->shape;
       entry.checkpointDtype = tensor->dtype;
+      entry.problem = tensor->problem;
+      bool isReadable = (isFloat(tensor->dtype) || tensor->isQuantised) &&
+                        tensor->problem.empty();
       entry.state = tensor->shape != own.shape ? State::Shape
-                    : !isFloat(tensor->dtype)  ? State::Dtype
+                    : !isReadable              ? State::Dtype
                                                : State::Matches;
     }
     comparison.tensors.push_back(std::move(entry));
@@ -150,10 +163,8 @@ tfm::compareWithCheckpoint(const ModelReport &report,
 
 static std::vector<float> readValues(const WeightFiles &weights,
                                      const std::string &name) {
-  const WeightFiles::Tensor &tensor = weights.tensors().at(name);
-  std::vector<float> values(tensor.entry->elements());
-  tensor.file->readFloats(name, *tensor.entry, values.data());
-  return values;
+  StoredTensor stored(weights, name);
+  return stored.values(stored.outputAxis());
 }
 
 static bool sameBits(const std::vector<float> &a, const std::vector<float> &b) {
@@ -279,6 +290,8 @@ static std::string details(const TensorComparison &tensor) {
     return shapeText(tensor.modelShape) + " here, " +
            shapeText(tensor.checkpointShape) + " in the checkpoint";
   case State::Dtype:
+    if (!tensor.problem.empty())
+      return tensor.problem;
     return "f32 here, " + tensor.checkpointDtype + " in the checkpoint";
   case State::Missing:
     return shapeText(tensor.modelShape) + " here, not in the checkpoint";

@@ -20,7 +20,13 @@ struct CheckpointTensor {
   std::string name;
   /// As in the file: F32, BF16, ...
   std::string dtype;
+  /// As the model would have it, also where quantised weights lie in another
+  /// order.
   std::vector<int64_t> shape;
+  /// Whether it is quantised, and what is wrong with its scales and minima
+  /// then, in words; empty: nothing.
+  bool isQuantised = false;
+  std::string problem = {};
 };
 
 /// What became of one name.
@@ -29,7 +35,8 @@ struct TensorComparison {
     Matches,
     /// Same name, another shape.
     Shape,
-    /// Same name and shape, but a type that a model cannot be read from.
+    /// Same name and shape, but a type that a model cannot be read from, or
+    /// without what its type needs beside it.
     Dtype,
     /// In the model only; in the checkpoint only.
     Missing,
@@ -54,7 +61,8 @@ struct TensorComparison {
   bool inModel = true;
   /// What the checkpoint calls it: several names where it holds copies.
   std::vector<std::string> storedNames = {};
-  /// What is wrong with the values, in words.
+  /// What is wrong with the values, or with what is stored beside them, in
+  /// words.
   std::string problem = {};
 };
 
@@ -72,7 +80,8 @@ struct Comparison {
 };
 
 /// The tensors of a `.safetensors` file, or of a folder with
-/// `model.safetensors` or shards under `model.safetensors.index.json`.
+/// `model.safetensors` or shards under `model.safetensors.index.json`, without
+/// the scales and minima of those that are quantised.
 llvm::Expected<std::vector<CheckpointTensor>>
 readCheckpoint(const std::string &path);
 

@@ -10,17 +10,16 @@
 #include "runtime/error.h"
 #include "runtime/files/atomic_file.h"
 #include "runtime/files/read_json.h"
-#include "runtime/float16.h"
+#include "runtime/files/stored_tensor.h"
 #include "runtime/model.h"
-#include "runtime/quantise.h"
 
 #include <algorithm>
 #include <bit>
-#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <fmt/format.h>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 using nlohmann::json;
@@ -163,110 +162,6 @@ bool isOutputLayer(std::string_view name) {
 
 namespace {
 
-/// A tensor under the name that the files have.
-struct StoredTensor {
-  std::string name;
-  WeightFiles::Tensor tensor;
-  /// Of one of 8 bits or 4, and of one of 4.
-  std::optional<WeightFiles::Tensor> scale = {}, minimum = {};
-
-  bool isInt8() const { return tensor.entry->dtype == int8Type; }
-  bool isInt4() const {
-    return tensor.entry->dtype == int4Type && (scale || minimum);
-  }
-  bool isQuantised() const { return isInt8() || isInt4(); }
-  std::string scaleName() const { return name + std::string(scaleSuffix); }
-  std::string minimumName() const { return name + std::string(minimumSuffix); }
-
-  /// What the file says of it under `key`; nothing where that is no number.
-  std::optional<int64_t> said(const std::string &key) const {
-    const auto &metadata = tensor.file->header().metadata;
-    auto found = metadata.find(key);
-    if (found == metadata.end())
-      return std::nullopt;
-    const std::string &text = found->second;
-    int64_t number = 0;
-    auto [end, error] =
-        std::from_chars(text.data(), text.data() + text.size(), number);
-    return error == std::errc() && end == text.data() + text.size()
-               ? std::optional(number)
-               : std::nullopt;
-  }
-  /// Of an output of one of 4 bits.
-  int64_t terms() const {
-    return said(termsKey + name).value_or(2 * tensor.entry->shape.back());
-  }
-
-  template <typename T> std::vector<T> bytes() const {
-    tensor.file->requireUnchanged(name, *tensor.entry);
-    std::vector<T> result(tensor.entry->elements());
-    tensor.file->readBytes(
-        *tensor.entry, 0,
-        {reinterpret_cast<char *>(result.data()), result.size()});
-    return result;
-  }
-  /// Throws InputError where one is no scale.
-  std::vector<float> scales() const {
-    return table(*scale, scaleName(), "scale", [](float value) {
-      return std::isfinite(value) && value >= 0;
-    });
-  }
-  /// Those of 4 bits, as they are stored.
-  std::vector<uint16_t> narrowScales() const { return narrow(scales()); }
-  std::vector<uint16_t> narrowMinima() const {
-    return narrow(table(*minimum, minimumName(), "minimum",
-                        [](float value) { return std::isfinite(value); }));
-  }
-  /// In the order in which a parameter with its outputs along `axis` has them.
-  std::vector<float> values(int64_t axis) const {
-    std::vector<int64_t> shape = shapeFor(axis);
-    size_t count = 1;
-    for (int64_t extent : shape)
-      count *= static_cast<size_t>(extent);
-    std::vector<float> result(count);
-    if (isInt8())
-      dequantise(bytes<int8_t>(), scales(), OutputRows(shape, axis), result);
-    else if (isInt4())
-      dequantise(bytes<uint8_t>(), narrowScales(), narrowMinima(),
-                 OutputRows(shape, axis), result);
-    else
-      tensor.file->readFloats(name, *tensor.entry, result.data());
-    return result;
-  }
-  /// As other types have it: of 8 bits and of 4 the terms of an output are
-  /// together.
-  std::vector<int64_t> shapeFor(int64_t axis) const {
-    std::vector<int64_t> shape = tensor.entry->shape;
-    if (isInt4() && !shape.empty())
-      shape.back() = terms();
-    if (isQuantised() && axis >= 0 &&
-        axis == static_cast<int64_t>(shape.size()) - 1)
-      std::swap(shape[shape.size() - 1], shape[shape.size() - 2]);
-    return shape;
-  }
-
-private:
-  static std::vector<float> table(const WeightFiles::Tensor &from,
-                                  const std::string &name,
-                                  std::string_view what,
-                                  bool (*isGood)(float)) {
-    std::vector<float> result(from.entry->elements());
-    from.file->readFloats(name, *from.entry, result.data());
-    auto bad = std::ranges::find_if_not(result, isGood);
-    if (bad != result.end())
-      throw InputError(fmt::format(
-          "{}: the tensor {} has the value {} (element {}), which is no {}: "
-          "the file is damaged; export or download it again",
-          from.file->path(), name, *bad, bad - result.begin(), what));
-    return result;
-  }
-  static std::vector<uint16_t> narrow(const std::vector<float> &values) {
-    std::vector<uint16_t> result(values.size());
-    std::ranges::transform(values, result.begin(), toBFloat16);
-    return result;
-  }
-};
-
 /// Where each parameter comes from, in the order of the model's parameters:
 /// under its name and its aliases, as many of them as the files hold.
 class Matching {
@@ -283,12 +178,12 @@ public:
       stored.insert(name);
     NamePrefix prefix = findPrefix(modelNames, stored);
     for (const auto &[name, tensor] : weights.tensors()) {
-      if (isTable(name))
+      if (StoredTensor::isTable(weights, name))
         continue;
       std::string own = prefix.modelName(name, modelNames);
       if (modelNames.count(own) == 0)
-        others.push_back(storedTensor(name, tensor));
-      else if (!byName.try_emplace(own, storedTensor(name, tensor)).second)
+        others.emplace_back(weights, name);
+      else if (!byName.try_emplace(own, weights, name).second)
         problems.push_back(byName.at(own).name + " and " + name +
                            " are both the parameter " + own);
     }
@@ -328,85 +223,15 @@ private:
     sources.push_back(std::move(found));
   }
 
-  /// Whether a tensor is the scale or minimum of another one.
-  bool isTable(const std::string &name) const {
-    auto isOf = [&](std::string_view suffix,
-                    std::initializer_list<std::string_view> types) {
-      if (!name.ends_with(suffix))
-        return false;
-      auto owner =
-          weights.tensors().find(name.substr(0, name.size() - suffix.size()));
-      return owner != weights.tensors().end() &&
-             std::ranges::find(types, owner->second.entry->dtype) !=
-                 types.end();
-    };
-    return isOf(scaleSuffix, {int8Type, int4Type}) ||
-           isOf(minimumSuffix, {int4Type});
-  }
-
-  StoredTensor storedTensor(const std::string &name,
-                            const WeightFiles::Tensor &tensor) const {
-    StoredTensor stored{name, tensor};
-    auto find = [&](const std::string &table) {
-      auto found = weights.tensors().find(table);
-      return found == weights.tensors().end() ? std::nullopt
-                                              : std::optional(found->second);
-    };
-    std::string_view type = tensor.entry->dtype;
-    if (type == int8Type || type == int4Type)
-      stored.scale = find(stored.scaleName());
-    if (type == int4Type)
-      stored.minimum = find(stored.minimumName());
-    return stored;
-  }
-
   void requireTables(const StoredTensor &source,
                      const tfm_parameter &parameter) {
-    std::string bits = source.isInt8() ? "8" : "4";
-    std::vector<int64_t> wanted = source.tensor.entry->shape;
-    if (parameter.output_axis < 0) {
-      problems.push_back(source.name + " is of " + bits +
+    if (parameter.output_axis < 0)
+      problems.push_back(source.name + " is of " +
+                         (source.isInt8() ? "8" : "4") +
                          " bits, but the model does more "
                          "with it than multiply by it");
-      return;
-    }
-    if (source.isInt4()) {
-      auto terms = static_cast<size_t>(source.terms());
-      int64_t group = source.said(groupKey).value_or(TFM_GROUP_TERMS);
-      if (group != TFM_GROUP_TERMS) {
-        problems.push_back(fmt::format(
-            "{} has groups of {} terms, and they are read in groups of {}",
-            source.name, group, TFM_GROUP_TERMS));
-        return;
-      }
-      if (static_cast<size_t>(wanted.back()) != groupedBytes(terms)) {
-        problems.push_back(
-            fmt::format("{} has rows of {} bytes, and {} terms of 4 bits in "
-                        "groups of {} take {}",
-                        source.name, wanted.back(), terms, TFM_GROUP_TERMS,
-                        groupedBytes(terms)));
-        return;
-      }
-      wanted.back() = static_cast<int64_t>(groupsOf(terms));
-    } else {
-      wanted.pop_back();
-    }
-    requireTable(source, source.scale, source.scaleName(), bits, wanted);
-    if (source.isInt4())
-      requireTable(source, source.minimum, source.minimumName(), bits, wanted);
-  }
-
-  void requireTable(const StoredTensor &source,
-                    const std::optional<WeightFiles::Tensor> &table,
-                    const std::string &name, const std::string &bits,
-                    const std::vector<int64_t> &wanted) {
-    if (!table)
-      problems.push_back(source.name + " is of " + bits + " bits, and " + name +
-                         " is missing");
-    else if (table->entry->shape != wanted)
-      problems.push_back(name + " is " + shapeText(table->entry->shape) +
-                         ", that of " + source.name + " would be " +
-                         shapeText(wanted));
+    else
+      std::ranges::copy(source.tableProblems(), std::back_inserter(problems));
   }
 
   /// A tensor that is none of the model's parameters.

@@ -209,6 +209,45 @@ class Weights(unittest.TestCase):
         # Training and evaluation know no cache.
         self.assertEqual(self.loss("cache", self.run_folder), self.loss("f32", self.run_folder))
 
+    def test_such_a_file_agrees_with_its_model(self):
+        def against(file, *options):
+            return tfmc("report", MODELS / "shakespeare.tfm", *(part for define in SMALL for part in ("-D", define)),
+                        "--against", file, *options)
+        for file in self.files.values():
+            for options in ([], ["--values"]):
+                result = against(file, *options)
+                self.assertEqual((result.returncode, result.stderr), (0, ""), result.stdout)
+                self.assertRegex(result.stdout, r": (\d+) of \1 tensors match in name, shape and type\n$")
+        # A scale that is no number, in the last bytes of a tensor of scales.
+        with open(self.files["int8"], "rb") as file:
+            size = struct.unpack("<Q", file.read(8))[0]
+            header, data = json.loads(file.read(size)), bytearray(file.read())
+        name = "h.0.mlp.c_fc.weight"
+        end = header[name + ".scale"]["data_offsets"][1]
+        data[end - 4:end] = struct.pack("<f", math.nan)
+        header["__metadata__"] = {"tfm.transposed": header["__metadata__"]["tfm.transposed"]}
+        wrong = self.path("wrong.safetensors")
+
+        def write():
+            with open(wrong, "wb") as file:
+                text = json.dumps(header).encode()
+                file.write(struct.pack("<Q", len(text)) + text + data)
+        write()
+        self.assertEqual(against(wrong).returncode, 0)
+        result = against(wrong, "--values")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn(name + ".scale has the value nan (element ", result.stderr)
+        # Scales under another name, and then no list of what is transposed.
+        header[name + ".other"] = header.pop(name + ".scale")
+        write()
+        result = against(wrong)
+        self.assertEqual(result.returncode, 1)
+        self.assertRegex(result.stdout, f"{name} +dtype differs +{name} is of 8 bits, and {name}.scale is missing")
+        self.assertRegex(result.stdout, name + r".other +unexpected")
+        header["__metadata__"] = {}
+        write()
+        self.assertRegex(against(wrong).stdout, r"h.0.attn.c_attn.weight +shape differs")
+
     def test_such_a_build_does_not_train(self):
         result = run(self.builds["int8"], "train", "--out", self.path("none"))
         self.assertEqual(result.returncode, 1)

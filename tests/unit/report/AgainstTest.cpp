@@ -101,6 +101,22 @@ TEST(Against, TheModelMayHaveThePrefix) {
   EXPECT_EQ(comparison.prefix, "-model.");
 }
 
+// Quantised weights are read, with all that belongs to them.
+TEST(Against, QuantisedWeightsNeedTheirScales) {
+  ModelReport report = tiedReport();
+  std::vector<CheckpointTensor> tensors = agreeing(report);
+  tensors[0].dtype = "I8";
+  EXPECT_EQ(compareWithCheckpoint(report, tensors).count(State::Dtype), 1);
+  tensors[0].isQuantised = true;
+  EXPECT_TRUE(compareWithCheckpoint(report, tensors).agrees());
+  tensors[0].problem = "its scales are missing";
+  Comparison comparison = compareWithCheckpoint(report, tensors);
+  EXPECT_EQ(comparison.count(State::Dtype), 1);
+  EXPECT_NE(textOf(comparison).find("its scales are missing"),
+            std::string::npos)
+      << textOf(comparison);
+}
+
 TEST(Against, ATerminalObeysNoName) {
   ModelReport report = tiedReport();
   std::vector<CheckpointTensor> tensors = agreeing(report);

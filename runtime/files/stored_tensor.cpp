@@ -1,0 +1,205 @@
+//===- stored_tensor.cpp - a tensor as weight files have it -----------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/files/stored_tensor.h"
+
+#include "runtime/error.h"
+#include "runtime/float16.h"
+#include "runtime/quantise.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <fmt/format.h>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+using nlohmann::json;
+
+namespace tfm {
+
+StoredTensor::StoredTensor(const WeightFiles &weights, const std::string &name)
+    : name(name), tensor(weights.tensors().at(name)) {
+  auto find = [&](const std::string &table) {
+    auto found = weights.tensors().find(table);
+    return found == weights.tensors().end() ? std::nullopt
+                                            : std::optional(found->second);
+  };
+  std::string_view type = tensor.entry->dtype;
+  if (type == int8Type || type == int4Type)
+    scale = find(scaleName());
+  if (type == int4Type)
+    minimum = find(minimumName());
+}
+
+bool StoredTensor::isTable(const WeightFiles &weights,
+                           const std::string &name) {
+  auto isOf = [&](std::string_view suffix,
+                  std::initializer_list<std::string_view> types) {
+    if (!name.ends_with(suffix))
+      return false;
+    auto owner =
+        weights.tensors().find(name.substr(0, name.size() - suffix.size()));
+    return owner != weights.tensors().end() &&
+           std::ranges::find(types, owner->second.entry->dtype) != types.end();
+  };
+  return isOf(scaleSuffix, {int8Type, int4Type}) ||
+         isOf(minimumSuffix, {int4Type});
+}
+
+bool StoredTensor::isInt8() const { return tensor.entry->dtype == int8Type; }
+bool StoredTensor::isInt4() const {
+  return tensor.entry->dtype == int4Type && (scale || minimum);
+}
+
+std::string StoredTensor::scaleName() const {
+  return name + std::string(scaleSuffix);
+}
+std::string StoredTensor::minimumName() const {
+  return name + std::string(minimumSuffix);
+}
+
+std::optional<int64_t> StoredTensor::said(const std::string &key) const {
+  const auto &metadata = tensor.file->header().metadata;
+  auto found = metadata.find(key);
+  if (found == metadata.end())
+    return std::nullopt;
+  const std::string &text = found->second;
+  int64_t number = 0;
+  auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size()
+             ? std::optional(number)
+             : std::nullopt;
+}
+
+int64_t StoredTensor::terms() const {
+  return said(termsKey + name).value_or(2 * tensor.entry->shape.back());
+}
+
+int64_t StoredTensor::outputAxis() const {
+  auto rank = static_cast<int64_t>(tensor.entry->shape.size());
+  const auto &metadata = tensor.file->header().metadata;
+  auto text = metadata.find(transposedKey);
+  json names = text == metadata.end() ? json()
+                                      : json::parse(text->second, nullptr,
+                                                    /*allow_exceptions=*/false);
+  bool isTransposed =
+      names.is_array() && std::ranges::find(names, json(name)) != names.end();
+  return isTransposed ? rank - 1 : rank - 2;
+}
+
+std::vector<std::string> StoredTensor::tableProblems() const {
+  std::vector<int64_t> wanted = tensor.entry->shape;
+  if (wanted.size() < 2)
+    return {fmt::format("{} has {} axes, too few for outputs and terms", name,
+                        wanted.size())};
+  if (isInt4()) {
+    auto count = static_cast<size_t>(terms());
+    if (int64_t group = said(groupKey).value_or(TFM_GROUP_TERMS);
+        group != TFM_GROUP_TERMS)
+      return {fmt::format(
+          "{} has groups of {} terms, and they are read in groups of {}", name,
+          group, TFM_GROUP_TERMS)};
+    if (static_cast<size_t>(wanted.back()) != groupedBytes(count))
+      return {fmt::format("{} has rows of {} bytes, and {} terms of 4 bits in "
+                          "groups of {} take {}",
+                          name, wanted.back(), count, TFM_GROUP_TERMS,
+                          groupedBytes(count))};
+    wanted.back() = static_cast<int64_t>(groupsOf(count));
+  } else {
+    wanted.pop_back();
+  }
+  std::vector<std::string> problems;
+  auto require = [&](const std::optional<WeightFiles::Tensor> &table,
+                     const std::string &tableName) {
+    if (!table)
+      problems.push_back(fmt::format("{} is of {} bits, and {} is missing",
+                                     name, isInt8() ? 8 : 4, tableName));
+    else if (table->entry->shape != wanted)
+      problems.push_back(tableName + " is " + shapeText(table->entry->shape) +
+                         ", that of " + name + " would be " +
+                         shapeText(wanted));
+  };
+  require(scale, scaleName());
+  if (isInt4())
+    require(minimum, minimumName());
+  return problems;
+}
+
+std::vector<int64_t> StoredTensor::shapeFor(int64_t axis) const {
+  std::vector<int64_t> shape = tensor.entry->shape;
+  if (isInt4() && !shape.empty())
+    shape.back() = terms();
+  if (isQuantised() && axis >= 1 &&
+      axis == static_cast<int64_t>(shape.size()) - 1)
+    std::swap(shape[shape.size() - 1], shape[shape.size() - 2]);
+  return shape;
+}
+
+template <typename T> std::vector<T> StoredTensor::bytes() const {
+  tensor.file->requireUnchanged(name, *tensor.entry);
+  std::vector<T> result(tensor.entry->elements());
+  tensor.file->readBytes(
+      *tensor.entry, 0,
+      {reinterpret_cast<char *>(result.data()), result.size()});
+  return result;
+}
+
+static std::vector<float> readTable(const WeightFiles::Tensor &from,
+                                    const std::string &name,
+                                    std::string_view what,
+                                    bool (*isGood)(float)) {
+  std::vector<float> result(from.entry->elements());
+  from.file->readFloats(name, *from.entry, result.data());
+  auto bad = std::ranges::find_if_not(result, isGood);
+  if (bad != result.end())
+    throw InputError(fmt::format(
+        "{}: the tensor {} has the value {} (element {}), which is no {}: "
+        "the file is damaged; export or download it again",
+        from.file->path(), name, *bad, bad - result.begin(), what));
+  return result;
+}
+
+static std::vector<uint16_t> narrow(const std::vector<float> &values) {
+  std::vector<uint16_t> result(values.size());
+  std::ranges::transform(values, result.begin(), toBFloat16);
+  return result;
+}
+
+std::vector<float> StoredTensor::scales() const {
+  return readTable(*scale, scaleName(), "scale", [](float value) {
+    return std::isfinite(value) && value >= 0;
+  });
+}
+
+std::vector<uint16_t> StoredTensor::narrowScales() const {
+  return narrow(scales());
+}
+
+std::vector<uint16_t> StoredTensor::narrowMinima() const {
+  return narrow(readTable(*minimum, minimumName(), "minimum",
+                          [](float value) { return std::isfinite(value); }));
+}
+
+std::vector<float> StoredTensor::values(int64_t axis) const {
+  std::vector<int64_t> shape = shapeFor(axis);
+  size_t count = 1;
+  for (int64_t extent : shape)
+    count *= static_cast<size_t>(extent);
+  std::vector<float> result(count);
+  if (isInt8())
+    dequantise(bytes<int8_t>(), scales(), OutputRows(shape, axis), result);
+  else if (isInt4())
+    dequantise(bytes<uint8_t>(), narrowScales(), narrowMinima(),
+               OutputRows(shape, axis), result);
+  else
+    tensor.file->readFloats(name, *tensor.entry, result.data());
+  return result;
+}
+
+} // namespace tfm
