@@ -22,6 +22,7 @@ import argparse
 import json
 import os
 import pathlib
+import random
 import re
 import signal
 import statistics
@@ -56,12 +57,13 @@ def checked(command):
 def write_weights(path):
     """Random integers in the layout of `export --dtype int8`: [outputs, terms],
     with a scale for each output."""
+    numbers = random.Random(1)
     tensors = []
     transposed = []
 
     def quantised(name, outputs, terms):
         # None is -128.
-        tensors.append((name, "I8", [outputs, terms], os.urandom(outputs * terms).replace(b"\x80", b"\0")))
+        tensors.append((name, "I8", [outputs, terms], numbers.randbytes(outputs * terms).replace(b"\x80", b"\0")))
         tensors.append((name + ".scale", "F32", [outputs], struct.pack("f", 0.035 / 127) * outputs))
 
     def plain(name, value):

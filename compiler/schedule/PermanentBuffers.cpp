@@ -24,7 +24,8 @@ static bool isOfAttention(Value cache) {
     if (auto repeat = dyn_cast<RepeatOp>(use.getOwner()))
       return isOfAttention(
           repeat.getBlock()->getArgument(1 + use.getOperandNumber()));
-    return isa<CacheUpdateOp>(use.getOwner());
+    auto kernel = dyn_cast<sched::KernelOp>(use.getOwner());
+    return kernel && kernel.getKind() == sched::KernelKind::CacheUpdate;
   });
 }
 

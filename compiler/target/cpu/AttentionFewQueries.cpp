@@ -187,8 +187,8 @@ private:
     kb.loop(keyFrom, keyTo, kb.lanes, [&](Value key) {
       Value some = kb.min(kb.i64(kb.lanes), kb.sub(keyTo, key));
       dotProducts(kb, target, terms, rows, queryRows, kb.i64(queryWidth),
-                  at(k, spec.k, kvHead, slotOf(key)), keyStride, some,
-                  kb.i64(d), lanes);
+                  at(k, spec.k, kvHead, slotOf(key)), keyStride, some, d,
+                  lanes);
       Value scales =
           keyScales ? scalesFrom(keyScales, spec.keyScale, key) : Value();
       overRows(first, count, [&](Row row) {

@@ -146,8 +146,8 @@ private:
     if (spec.n % strip != 0)
       count = kb.min(count, kb.sub(kb.i64(spec.n), column));
     dotProducts(kb, target, terms, spec.m, aRows, aStride,
-                b.at(kb, bBase, kb.i64(0), column), b.column, count,
-                kb.i64(spec.k), sums);
+                b.at(kb, bBase, kb.i64(0), column), b.column, count, spec.k,
+                sums);
     kb.loop(kb.i64(0), kb.i64(spec.m), 1, [&](Value row) {
       Value lanes = kb.at(sums, kb.mul(row, kb.lanes * kb.lanes));
       Value vector = addLanes(kb, terms, lanes);

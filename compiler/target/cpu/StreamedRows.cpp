@@ -141,21 +141,21 @@ Value tfm::addLanes(KernelBuilder &kb, const StreamedTerms &terms, Value sums) {
 void tfm::dotProducts(KernelBuilder &kb, const CpuMachine &target,
                       const StreamedTerms &terms, int64_t rows, Value a,
                       Value aStride, Value b, int64_t bStride, Value count,
-                      Value k, Value sums) {
+                      int64_t k, Value sums) {
   DotTile tile = dotTile(target, rows);
-  // Behind these rows of B come the next, or, where rows are short, those of
-  // the next page.
+  // Behind these rows of B come the next, or, where rows are short, those that
+  // follow a page of them.
   int64_t perPage = 4096 / (cacheLine / terms.perLine());
   int64_t ahead =
-      bStride * std::max<int64_t>(tile.columns, llvm::alignTo(perPage / bStride,
-                                                              tile.columns));
+      bStride *
+      std::max<int64_t>(tile.columns, llvm::alignTo(perPage / k, tile.columns));
   auto columns = [&](Value column, int64_t columns) {
     Value from = kb.at(b, kb.mul(column, bStride), terms.b);
     Value to = kb.at(sums, kb.mul(column, kb.lanes));
     for (int64_t row = 0; row < rows; row += tile.rows)
       kb.call(dotRows(kb, {std::min(tile.rows, rows - row), columns}, terms),
               {kb.at(a, kb.mul(aStride, row), terms.a), aStride, from,
-               kb.i64(bStride), k, kb.i64(ahead),
+               kb.i64(bStride), kb.i64(k), kb.i64(ahead),
                kb.at(to, row * kb.lanes * kb.lanes)});
   };
   Value whole = kb.sub(count, kb.rem(count, kb.i64(tile.columns)));

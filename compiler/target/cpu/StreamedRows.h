@@ -79,7 +79,7 @@ mlir::Value addLanes(KernelBuilder &kb, const StreamedTerms &terms,
 void dotProducts(KernelBuilder &kb, const CpuMachine &target,
                  const StreamedTerms &terms, int64_t rows, mlir::Value a,
                  mlir::Value aStride, mlir::Value b, int64_t bStride,
-                 mlir::Value count, mlir::Value k, mlir::Value sums);
+                 mlir::Value count, int64_t k, mlir::Value sums);
 
 /// The function that adds rows of B, each multiplied by an element of A, to
 /// `rows` rows of `vectors` vectors:

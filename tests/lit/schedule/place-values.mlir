@@ -277,16 +277,16 @@ func.func @decode(%c: tensor<2x4x64x16xf32> {tfm.region = "cache.0"}, %k: tensor
 // -----
 
 // A function that works on one text of a cache of several finds it by the number
-// that the caller writes.
+// that the caller writes. Positions lie before texts in it.
 // CHECK: %[[C:.*]] = sched.buffer cache "cache.0" : memref<49152xi8>
 // CHECK-LABEL: sched.program @prefill
 // CHECK: %[[ROW:.*]] = sched.view %prefill.row
 // CHECK: sched.input "row" %[[ROW]]
-// CHECK: sched.view %[[C]] at 0 layers(%{{.*}}) by [24576] row(%[[ROW]] : memref<1xi32, strided<[1]>>) by 8192
-// CHECK-SAME: to memref<1x2x64x16xf32, strided<[2048, 1024, 16, 1]>>
+// CHECK: sched.view %[[C]] at 0 layers(%{{.*}}) by [24576] row(%[[ROW]] : memref<1xi32, strided<[1]>>) by 128
+// CHECK-SAME: to memref<1x2x64x16xf32, strided<[32, 16, 96, 1]>>
 // CHECK-NOT: sched.copy
 // CHECK-LABEL: sched.program @decode
-// CHECK: sched.view %[[C]] at 0 layers(%{{.*}}) by [24576] : memref<49152xi8> to memref<3x2x64x16xf32, strided<[2048, 1024, 16, 1]>>
+// CHECK: sched.view %[[C]] at 0 layers(%{{.*}}) by [24576] : memref<49152xi8> to memref<3x2x64x16xf32, strided<[32, 16, 96, 1]>>
 // CHECK-NOT: sched.copy
 func.func @prefill(%at: tensor<1xi32>, %row: tensor<1xi32> {tfm.name = "row", tfm.row}, %c: tensor<2x1x2x64x16xf32> {tfm.region = "cache.0"},
     %k: tensor<1x2x4x16xf32>) -> (tensor<2x1x2x64x16xf32> {tfm.region = "cache.0"}) {
