@@ -22,12 +22,12 @@ namespace {
 std::string smallerCaches(const Recipe &recipe) {
   const GenerateSpec &generate = recipe.generate;
   std::string context =
-      fmt::format("generate.context (now {})", generate.context);
+      fmt::format("a shorter context (now {})", generate.context);
   std::string advice =
       generate.batch > 1
           ? fmt::format("a smaller generate.batch (now {}) or {}",
                         generate.batch, context)
-          : "a smaller " + context;
+          : context;
   if (generate.cache != "int8")
     advice += ", or with generate.cache = int8";
   return advice;
@@ -51,7 +51,7 @@ std::string memoryAdvice(const tfm_variant &variant, const Recipe &recipe) {
     return "most of it are activations: build it with a smaller train.batch or "
            "train.sequence";
   return "most of it is what generation computes of a whole context: build it "
-         "with a smaller generate.context";
+         "with a shorter context";
 }
 
 } // namespace
@@ -105,10 +105,12 @@ void requireGenerationMemory(const tfm_model &model, const Recipe &recipe) {
       "there is {}: {}",
       model.name, byteText(weights + caches), byteText(weights),
       byteText(caches), byteText(limit),
-      weights > limit ? "build a smaller model, or with fewer bits "
-                        "(generate.weights, now " +
-                            recipe.generate.weights + ")"
-                      : "build it with " + smallerCaches(recipe)));
+      weights <= limit ? "build it with " + smallerCaches(recipe)
+      : recipe.generate.weights == "int4"
+          ? "build a smaller model"
+          : "build a smaller model, or with fewer bits (generate.weights, "
+            "now " +
+                recipe.generate.weights + ")"));
 }
 
 void requireArena(const tfm_model &model) {

@@ -29,6 +29,8 @@ namespace tfm {
 /// In files: the type of a tensor of weights in 8 bits and of one in 4, and
 /// what the names of its scales and minima end with.
 inline constexpr std::string_view int8Type = "I8", int4Type = "U8";
+/// That of the scales and minima of 4 bits.
+inline constexpr std::string_view tableType = "BF16";
 inline constexpr std::string_view scaleSuffix = ".scale",
                                   minimumSuffix = ".minimum";
 /// In the metadata of such a file: the names of tensors that checkpoints have

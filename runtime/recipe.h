@@ -151,6 +151,10 @@ struct Recipe {
   const std::string &precision() const {
     return generate.weights == "bf16" ? generate.weights : train.precision;
   }
+  /// What keys and values of earlier tokens are kept in.
+  const std::string &cache() const {
+    return generate.cache == "f32" ? precision() : generate.cache;
+  }
 };
 
 /// Reads all of it; an empty text is that of a model without any of the blocks.

@@ -135,8 +135,11 @@ tfm::compareWithCheckpoint(const ModelReport &report,
       for (const TensorReport &own : report.tensors)
         if (own.usedBy.size() > 1 && own.shape == tensor.shape)
           state = State::Tied;
+    if (state == State::Tied && !tensor.problem.empty())
+      state = State::Dtype;
     others.push_back(
         {state, tensor.name, {}, tensor.shape, tensor.dtype, false});
+    others.back().problem = tensor.problem;
   }
   for (auto [own, tensor, stored] : llvm::zip(report.tensors, found, names)) {
     TensorComparison entry{State::Missing, own.name, own.shape, {}, "",

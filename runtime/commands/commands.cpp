@@ -231,7 +231,7 @@ void info(const tfm_model &model, bool asJson) {
         {"variants", variants},
         {"precision", recipe.precision()},
         {"weights", recipe.generate.weights},
-        {"cache", recipe.generate.cache},
+        {"cache", chosen.cache_bytes > 0 ? json(recipe.cache()) : json()},
         {"hyperparameters", hyperparameters},
         {"parameters", {{"total", parameters}, {"trainable", trainable}}},
         {"memory",

@@ -78,7 +78,9 @@ std::optional<int64_t> StoredTensor::said(const std::string &key) const {
 }
 
 int64_t StoredTensor::terms() const {
-  return said(termsKey + name).value_or(2 * tensor.entry->shape.back());
+  std::optional<int64_t> count = said(termsKey + name);
+  auto bytes = static_cast<uint64_t>(tensor.entry->shape.back());
+  return count && *count > 0 ? *count : static_cast<int64_t>(2 * bytes);
 }
 
 int64_t StoredTensor::outputAxis() const {
@@ -99,6 +101,12 @@ std::vector<std::string> StoredTensor::tableProblems() const {
     return {fmt::format("{} has {} axes, too few for outputs and terms", name,
                         wanted.size())};
   if (isInt4()) {
+    const auto &metadata = tensor.file->header().metadata;
+    for (const std::string &key : {std::string(groupKey), termsKey + name})
+      if (auto text = metadata.find(key);
+          text != metadata.end() && said(key).value_or(0) < 1)
+        return {fmt::format("{} is {}, no number of terms", key,
+                            json(text->second).dump())};
     auto count = static_cast<size_t>(terms());
     if (int64_t group = said(groupKey).value_or(TFM_GROUP_TERMS);
         group != TFM_GROUP_TERMS)
@@ -124,6 +132,10 @@ std::vector<std::string> StoredTensor::tableProblems() const {
       problems.push_back(tableName + " is " + shapeText(table->entry->shape) +
                          ", that of " + name + " would be " +
                          shapeText(wanted));
+    else if (isInt4() && table->entry->dtype != tableType)
+      problems.push_back(fmt::format("{} is {}, that of {} would be {}",
+                                     tableName, table->entry->dtype, name,
+                                     tableType));
   };
   require(scale, scaleName());
   if (isInt4())
@@ -173,7 +185,8 @@ static std::vector<uint16_t> narrow(const std::vector<float> &values) {
 
 std::vector<float> StoredTensor::scales() const {
   return readTable(*scale, scaleName(), "scale", [](float value) {
-    return std::isfinite(value) && value >= 0;
+    // So that what it stands for is finite, too.
+    return std::isfinite(127 * value) && value >= 0;
   });
 }
 
@@ -187,6 +200,9 @@ std::vector<uint16_t> StoredTensor::narrowMinima() const {
 }
 
 std::vector<float> StoredTensor::values(int64_t axis) const {
+  if (isQuantised())
+    if (std::vector<std::string> problems = tableProblems(); !problems.empty())
+      throw InputError(tensor.file->path() + ": " + problems.front());
   std::vector<int64_t> shape = shapeFor(axis);
   size_t count = 1;
   for (int64_t extent : shape)

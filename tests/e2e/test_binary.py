@@ -336,7 +336,7 @@ class BadInput(Folder):
             self.assertEqual(result.returncode, INPUT_ERROR, result)
             self.assertRegex(result.stderr, r"^error: generating with \w+ takes [\d.]+ TiB of memory \(weights "
                                             r"[\d.]+ \w+, caches [\d.]+ TiB\), but there is [\d.]+ GiB: build it with "
-                                            r"a smaller generate.batch \(now 1000000000\) or generate.context \(now ")
+                                            r"a smaller generate.batch \(now 1000000000\) or a shorter context \(now ")
 
     def test_weights_of_another_model(self):
         other = self.build("other", "-D", "width=16")

@@ -244,6 +244,14 @@ class Weights(unittest.TestCase):
         self.assertEqual(result.returncode, 1)
         self.assertRegex(result.stdout, f"{name} +dtype differs +{name} is of 8 bits, and {name}.scale is missing")
         self.assertRegex(result.stdout, name + r".other +unexpected")
+        # The table as the head that is tied to it, without its scales.
+        header["unlike"] = header.pop("wte.weight.scale")
+        header["lm_head.weight"] = header.pop("wte.weight")
+        write()
+        for options in ([], ["--values"]):
+            result = against(wrong, *options)
+            self.assertEqual(result.returncode, 1)
+            self.assertIn("lm_head.weight.scale is missing", result.stdout + result.stderr)
         header["__metadata__"] = {}
         write()
         self.assertRegex(against(wrong).stdout, r"h.0.attn.c_attn.weight +shape differs")
@@ -319,6 +327,15 @@ class Weights(unittest.TestCase):
         def other_groups(header, _):
             header["__metadata__"]["tfm.group"] = "64"
 
+        def no_groups(header, _):
+            header["__metadata__"]["tfm.group"] = "many"
+
+        def no_terms(header, _):
+            header["__metadata__"]["tfm.terms:" + name] = "-5"
+
+        def wide_scales(header, _):
+            header[name + ".scale"]["dtype"] = "F16"
+
         def other_terms(header, _):
             header["__metadata__"]["tfm.terms:" + name] = "63"
 
@@ -332,6 +349,9 @@ class Weights(unittest.TestCase):
         self.expect_error("int4", number_is(".minimum", 0xff80), ".minimum has the value -inf (element 0), which is no "
                                                                  "minimum")
         self.expect_error("int4", other_groups, "wte.weight has groups of 64 terms, and they are read in groups of 32")
+        self.expect_error("int4", no_groups, 'tfm.group is "many", no number of terms')
+        self.expect_error("int4", no_terms, f'tfm.terms:{name} is "-5", no number of terms')
+        self.expect_error("int4", wide_scales, f"{name}.scale is F16, that of {name} would be BF16")
         self.expect_error("int4", other_terms, name + " is [63, 256], the model's is [64, 256]")
         self.expect_error("int4", bias_in_integers, "h.0.ln_1.weight")
 

@@ -103,7 +103,9 @@ private:
 
   /// Blocks of rows by strips [begin, end).
   void blocks(Value begin, Value end) {
-    kb.loop(kb.i64(0), kb.i64(spec.m), plan.packedRows, [&](Value first) {
+    // Without a strip there is nothing to pack rows for.
+    Value rows = kb.select(kb.less(begin, end), kb.i64(spec.m), kb.i64(0));
+    kb.loop(kb.i64(0), rows, plan.packedRows, [&](Value first) {
       Value count =
           kb.min(kb.i64(plan.packedRows), kb.sub(kb.i64(spec.m), first));
       if (plan.integers)

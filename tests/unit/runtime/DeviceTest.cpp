@@ -232,8 +232,7 @@ TEST(Device, WithoutMemorySaysWhatForItIs) {
       << batch;
   for (std::string context :
        {said(100, 0, 101, 10), said(100, 0, 10, 101), said(100, 100, 10, 401)})
-    EXPECT_NE(context.find("a smaller generate.context"), std::string::npos)
-        << context;
+    EXPECT_NE(context.find("a shorter context"), std::string::npos) << context;
   std::string caches = said(100, 0, 10, 101);
   EXPECT_NE(caches.find("what generation keeps of its texts"),
             std::string::npos)
@@ -266,12 +265,12 @@ TEST(Device, WhatGenerationTakesIsAskedForFirst) {
             "generating with Toy takes 1048576.0 TiB of memory (weights 2.0 "
             "MiB, caches 1048576.0 TiB), but there is " +
                 there +
-                ": build it with a smaller generate.context (now 1024), or "
+                ": build it with a shorter context (now 1024), or "
                 "with generate.cache = int8");
   recipe.generate.batch = 4000;
   recipe.generate.cache = "int8";
   std::string ending = ": build it with a smaller generate.batch (now 4000) or "
-                       "generate.context (now 1024)";
+                       "a shorter context (now 1024)";
   EXPECT_TRUE(said().ends_with(there + ending)) << said();
   // Fewer texts do not help where the weights alone are too much.
   variant.parameters.bytes = uint64_t{1} << 60;
