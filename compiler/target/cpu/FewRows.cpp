@@ -69,13 +69,13 @@ public:
     OpBuilder::InsertionGuard guard(kb.b);
     sums = begin(name, scratchBytes);
     packedA = kb.at(sums, sumsLength);
-    KernelArguments arguments(kernel);
-    Value thread = kb.toI64(arguments.thread);
-    if (plan.serial)
-      kb.ifThen(kb.equal(thread, kb.i64(0)),
-                [&] { shareAndLoop(kb.i64(0), kb.i64(1)); });
-    else
-      shareAndLoop(thread, kb.toI64(arguments.threads));
+    shareStrips(plan.serial, strips, [&](Value begin, Value end) {
+      readA();
+      if (plan.alongK)
+        kb.loop(begin, end, 1, [&](Value s) { dotStrip(s); });
+      else
+        addStrips(begin, end);
+    });
     return {kernel, scratchBytes};
   }
 
@@ -89,27 +89,6 @@ private:
   Value sums, packedA;
   /// A as terms want it, at the current batch.
   Value aRows, aStride;
-
-  void shareAndLoop(Value thread, Value threads) {
-    auto [from, to] =
-        kb.share(kb.i64(spec.batches() * strips), thread, threads);
-    auto oneBatch = [&, from = from, to = to](Value batch) {
-      enterBatch(batch);
-      readA();
-      Value first = kb.mul(batch, strips);
-      Value begin = kb.max(kb.i64(0), kb.sub(from, first)),
-            end = kb.min(kb.i64(strips), kb.sub(to, first));
-      if (plan.alongK)
-        kb.loop(begin, end, 1, [&](Value s) { dotStrip(s); });
-      else
-        addStrips(begin, end);
-    };
-    if (spec.batches() == 1)
-      oneBatch(kb.i64(0));
-    else
-      kb.loop(kb.div(from, strips), kb.div(kb.add(to, strips - 1), strips), 1,
-              oneBatch);
-  }
 
   /// Where A is not read where it lies it is copied, rounded and as f32.
   void readA() {

@@ -66,13 +66,8 @@ public:
     Type byte = kb.b.getI8Type();
     packed.packed = kb.at(sums, sumBytes, byte);
     packed.sums = kb.at(packed.packed, plan.packedRows * rowBytes, byte);
-    KernelArguments arguments(kernel);
-    Value thread = kb.toI64(arguments.thread);
-    if (plan.serial)
-      kb.ifThen(kb.equal(thread, kb.i64(0)),
-                [&] { shareAndLoop(kb.i64(0), kb.i64(1)); });
-    else
-      shareAndLoop(thread, kb.toI64(arguments.threads));
+    shareStrips(plan.serial, strips,
+                [&](Value begin, Value end) { blocks(begin, end); });
     return {kernel, scratchBytes};
   }
 
@@ -84,22 +79,6 @@ private:
   const int64_t rowBytes, rowSums;
   Value sums;
   GroupedIntegers packed;
-
-  void shareAndLoop(Value thread, Value threads) {
-    auto [from, to] =
-        kb.share(kb.i64(spec.batches() * strips), thread, threads);
-    auto oneBatch = [&, from = from, to = to](Value batch) {
-      enterBatch(batch);
-      Value first = kb.mul(batch, strips);
-      blocks(kb.max(kb.i64(0), kb.sub(from, first)),
-             kb.min(kb.i64(strips), kb.sub(to, first)));
-    };
-    if (spec.batches() == 1)
-      oneBatch(kb.i64(0));
-    else
-      kb.loop(kb.div(from, strips), kb.div(kb.add(to, strips - 1), strips), 1,
-              oneBatch);
-  }
 
   /// Blocks of rows by strips [begin, end).
   void blocks(Value begin, Value end) {

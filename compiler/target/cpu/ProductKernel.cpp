@@ -112,6 +112,32 @@ GroupedRows ProductKernel::groupsAt(Value column, Value group) {
           scale.at(kb, minimumBase, group, column), b.column, scale.column};
 }
 
+void ProductKernel::shareStrips(bool serial, int64_t strips,
+                                function_ref<void(Value, Value)> body) {
+  auto share = [&](Value thread, Value threads) {
+    auto [from, to] =
+        kb.share(kb.i64(spec.batches() * strips), thread, threads);
+    auto oneBatch = [&, from = from, to = to](Value batch) {
+      enterBatch(batch);
+      Value first = kb.mul(batch, strips);
+      body(kb.max(kb.i64(0), kb.sub(from, first)),
+           kb.min(kb.i64(strips), kb.sub(to, first)));
+    };
+    if (spec.batches() == 1)
+      oneBatch(kb.i64(0));
+    else
+      kb.loop(kb.div(from, strips), kb.div(kb.add(to, strips - 1), strips), 1,
+              oneBatch);
+  };
+  KernelArguments arguments(kernel);
+  Value thread = kb.toI64(arguments.thread);
+  if (serial)
+    kb.ifThen(kb.equal(thread, kb.i64(0)),
+              [&] { share(kb.i64(0), kb.i64(1)); });
+  else
+    share(thread, kb.toI64(arguments.threads));
+}
+
 void ProductKernel::storeVector(Value row, Value column, Value value) {
   Value mask;
   if (spec.n % kb.lanes != 0)

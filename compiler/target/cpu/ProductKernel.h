@@ -67,6 +67,12 @@ protected:
   /// The rows of a B of 4 bits from a column of C on, and a group along k.
   GroupedRows groupsAt(mlir::Value column, mlir::Value group);
 
+  /// Threads share the `strips` of columns of all batches, or thread 0 does
+  /// them all where that is `serial`: calls `body` with the strips [begin, end)
+  /// of a batch that has been entered.
+  void shareStrips(bool serial, int64_t strips,
+                   llvm::function_ref<void(mlir::Value, mlir::Value)> body);
+
   /// Stores a finished vector of a row of C, or hands it to the epilogue.
   void storeVector(mlir::Value row, mlir::Value column, mlir::Value value);
 
