@@ -24,8 +24,9 @@ import sys
 import tempfile
 
 from compare_pytorch import Binary, Comparison, Peer
+import measuring
+from measuring import ROOT
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
 ADDITION = Comparison("models/addition.tfm", tied=False, wanted_speed=None)
 
 
@@ -82,15 +83,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=2, help="of a measurement alone (default: %(default)s)")
-    parser.add_argument("--tfmc", type=pathlib.Path, default=ROOT / "build" / "release" / "bin" / "tfmc")
+    measuring.add_tfmc(parser)
     parser.add_argument("--venv", type=pathlib.Path, default=ROOT / "build" / "pytorch",
                         help="a virtual environment with PyTorch (default: build/pytorch)")
     parser.add_argument("--json", action="store_true")
-    arguments = parser.parse_args()
+    arguments = measuring.parse(parser)
     if arguments.rounds < 1:
         parser.error("--rounds: at least 1")
-    if not arguments.tfmc.exists():
-        parser.error(f"{arguments.tfmc} is missing: run scripts/build.sh tfmc, or name another with --tfmc")
     processors = len(os.sched_getaffinity(0))
     python = arguments.venv.absolute() / "bin" / "python"
     with_pytorch = has_pytorch(python)

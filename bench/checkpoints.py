@@ -22,7 +22,9 @@ import subprocess
 import tempfile
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+import measuring
+from measuring import ROOT
+
 ASKED = 1.25
 
 
@@ -59,8 +61,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path("."))
-    parser.add_argument("--tfmc", type=pathlib.Path, default=ROOT / "build" / "release" / "bin" / "tfmc")
-    arguments = parser.parse_args()
+    measuring.add_tfmc(parser)
+    arguments = measuring.parse(parser)
     with tempfile.TemporaryDirectory(dir=arguments.folder) as name:
         folder = pathlib.Path(name)
         binary, run, data = folder / "gpt2", folder / "run", folder / "tokens.bin"

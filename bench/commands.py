@@ -15,11 +15,12 @@ import json
 import pathlib
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+import measuring
+from measuring import ROOT
+
 GPT2 = ROOT / "models" / "gpt2.tfm"
 XL = ["-D", "width=1600", "-D", "heads=25", "-D", "layers=48"]
 
@@ -54,13 +55,11 @@ def rows(tfmc, folder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--tfmc", type=pathlib.Path, default=ROOT / "build" / "release" / "bin" / "tfmc")
+    measuring.add_tfmc(parser)
     parser.add_argument("--json", action="store_true")
-    arguments = parser.parse_args()
+    arguments = measuring.parse(parser)
     if arguments.rounds < 1:
         parser.error("--rounds: at least 1")
-    if not arguments.tfmc.exists():
-        sys.exit(f"{arguments.tfmc} is not there; build it (scripts/build.sh) or name another (--tfmc)")
 
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)

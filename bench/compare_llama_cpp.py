@@ -26,14 +26,15 @@ import json
 import os
 import pathlib
 import shutil
-import signal
 import statistics
 import subprocess
 import sys
 import tarfile
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+import measuring
+from measuring import ROOT, checked, say
+
 PROMPT = 512
 # Of the weights, as each side names them; what decoding should reach of the
 # peer's speed, and prefill.
@@ -43,24 +44,6 @@ WANTED_PREFILL = 1.2
 WANTED_OF_MEMORY = 0.85
 # What products and the head read of each parameter.
 BITS = {"f32": 32, "bf16": 16, "int8": 8, "int4": 5}
-
-
-def say(text):
-    print(text, file=sys.stderr, flush=True)
-
-
-def fail(text):
-    say(f"error: {text}")
-    sys.exit(1)
-
-
-def checked(command, **options):
-    """The standard output of a command that must succeed."""
-    done = subprocess.run([str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                          check=False, **options)
-    if done.returncode != 0:
-        fail(f"{' '.join(map(str, command))} ended with {done.returncode}:\n{done.stderr[-2000:]}")
-    return done.stdout
 
 
 # --- llama.cpp ----------------------------------------------------------------
@@ -313,24 +296,20 @@ def parse():
     parser.add_argument("--tokens", type=int, default=64, help="that are drawn in a round (default: %(default)s)")
     parser.add_argument("--quick", action="store_true", help="two rounds: a look, not a measurement")
     parser.add_argument("--threads", type=int, default=2, help="of both sides (default: %(default)s)")
-    parser.add_argument("--tfmc", type=pathlib.Path, default=ROOT / "build" / "release" / "bin" / "tfmc")
+    measuring.add_tfmc(parser)
     parser.add_argument("--peer", type=pathlib.Path, default=ROOT / "build" / "llama.cpp",
                         help="a folder with llama.cpp, made if missing (default: build/llama.cpp)")
     parser.add_argument("--json", action="store_true", help="everything measured, instead of tables")
-    options = parser.parse_args()
+    options = measuring.parse(parser)
     options.types = options.types.split(",")
     for kind in options.types:
         if kind not in TYPES:
             parser.error(f"there are no weights of type {kind}: choose from {', '.join(TYPES)}")
-    if not options.tfmc.exists():
-        parser.error(f"{options.tfmc} is missing: run scripts/build.sh tfmc, or name another with --tfmc")
     return options
 
 
 def main():
     options = parse()
-    # Whoever ends this early (timeout) gets its temporary files removed.
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     peer = Peer(options.peer.absolute())
     memory = "/dev/shm"
     in_memory = os.path.isdir(memory) and shutil.disk_usage(memory).free > 40 * MODELS[options.model].parameters

@@ -30,7 +30,6 @@ import json
 import os
 import pathlib
 import shutil
-import signal
 import statistics
 import subprocess
 import sys
@@ -38,7 +37,9 @@ import tempfile
 import threading
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+import measuring
+from measuring import ROOT, checked, fail, say
+
 BENCH = ROOT / "bench"
 
 
@@ -90,24 +91,6 @@ WANTED_START_SECONDS = 0.010
 ERRORS_ALIKE = 4
 # A loss is written as an f32, whose half unit is this share of it.
 F32_ROUNDING = 2.0 ** -24
-
-
-def say(text):
-    print(text, file=sys.stderr, flush=True)
-
-
-def fail(text):
-    say(f"error: {text}")
-    sys.exit(1)
-
-
-def checked(command, **options):
-    """The standard output of a command that must succeed."""
-    done = subprocess.run([str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                          check=False, **options)
-    if done.returncode != 0:
-        fail(f"{' '.join(map(str, command))} ended with {done.returncode}:\n{done.stderr[-2000:]}")
-    return done.stdout
 
 
 # --- PyTorch ------------------------------------------------------------------
@@ -456,24 +439,20 @@ def parse():
     parser.add_argument("--rounds", type=int, default=5, help="of measuring each side (default: %(default)s)")
     parser.add_argument("--quick", action="store_true", help="two short rounds: a look, not a measurement")
     parser.add_argument("--threads", type=int, default=2, help="of both sides (default: %(default)s)")
-    parser.add_argument("--tfmc", type=pathlib.Path, default=ROOT / "build" / "release" / "bin" / "tfmc")
+    measuring.add_tfmc(parser)
     parser.add_argument("--venv", type=pathlib.Path, default=ROOT / "build" / "pytorch",
                         help="a virtual environment with PyTorch, made if missing (default: build/pytorch)")
     parser.add_argument("--json", action="store_true", help="everything measured, instead of tables")
-    options = parser.parse_args()
+    options = measuring.parse(parser)
     options.models = options.models.split(",")
     for name in options.models:
         if name not in MODELS:
             parser.error(f"there is no model {name}: choose from {', '.join(MODELS)}")
-    if not options.tfmc.exists():
-        parser.error(f"{options.tfmc} is missing: run scripts/build.sh tfmc, or name another with --tfmc")
     return options
 
 
 def main():
     options = parse()
-    # Whoever ends this early (timeout) gets its temporary files removed.
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     python = pytorch_python(options.venv.absolute())
     # Checkpoints of runs that are thrown away stay off the disk where they can.
     memory = "/dev/shm"

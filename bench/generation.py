@@ -24,34 +24,20 @@ import os
 import pathlib
 import random
 import re
-import signal
 import statistics
 import struct
 import subprocess
-import sys
 import tempfile
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+import measuring
+from measuring import ROOT, completed, say
+
 VOCABULARY, CONTEXT, WIDTH, LAYERS = 50257, 1024, 768, 12
 PROMPT, TOKENS, WAVES, AHEAD_TOKENS, AHEAD = 16, 48, 4, 256, 7
 WANTED = {8: 5.0, 32: 8.0}
 WANTED_AHEAD = {"repeats itself": 2.0, "does not": 0.95}
 WANTED_FIRST_MS, WANTED_MIB = 60, 64
-
-
-def say(text):
-    print(text, file=sys.stderr, flush=True)
-
-
-def checked(command):
-    """What a command that must succeed says: standard output and error."""
-    done = subprocess.run([str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                          check=False)
-    if done.returncode != 0:
-        say(f"error: {' '.join(map(str, command))} ended with {done.returncode}:\n{done.stderr[-2000:]}")
-        sys.exit(1)
-    return done
 
 
 def write_weights(path):
@@ -100,7 +86,7 @@ class Binary:
 
     def __init__(self, options, texts, scratch):
         self.path = os.path.join(scratch, f"gpt2-{texts}")
-        checked([options.tfmc, "build", ROOT / "models" / "gpt2.tfm", "-D", "generate.weights=int8", "-D",
+        completed([options.tfmc, "build", ROOT / "models" / "gpt2.tfm", "-D", "generate.weights=int8", "-D",
                  f"generate.batch={texts}", "-o", self.path])
         self.weights = os.path.join(scratch, "model.safetensors")
         self.prompts = os.path.join(scratch, f"prompts-{texts}")
@@ -115,20 +101,20 @@ class Binary:
 
     def texts(self):
         """Tokens/s of all prompts, from the first token read to the last one drawn."""
-        done = checked(self.command("--prompts", self.prompts, "--tokens", TOKENS, "--greedy"))
+        done = completed(self.command("--prompts", self.prompts, "--tokens", TOKENS, "--greedy"))
         texts = [json.loads(line) for line in done.stdout.splitlines()]
         seconds = float(re.search(r"tokens in ([0-9.]+) s", done.stderr).group(1))
         return sum(text["tokens"] for text in texts) / seconds
 
     def ahead(self, *arguments):
         """Tokens/s of a text behind its first token."""
-        answer = json.loads(checked(self.command("--prompt", "464 2068 7586", "--tokens", AHEAD_TOKENS, *arguments)).stdout)
+        answer = json.loads(completed(self.command("--prompt", "464 2068 7586", "--tokens", AHEAD_TOKENS, *arguments)).stdout)
         return (answer["tokens"] - 1) / (answer["seconds"] - answer["first_token_seconds"])
 
     def first_token(self):
         """Milliseconds from the start of the process to its end, with one token."""
         began = time.perf_counter()
-        checked(self.command("--prompt", "464", "--tokens", 1, "--greedy"))
+        completed(self.command("--prompt", "464", "--tokens", 1, "--greedy"))
         return 1e3 * (time.perf_counter() - began)
 
     def resident(self):
@@ -137,7 +123,7 @@ class Binary:
                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
-        info = json.loads(checked([self.path, "info", "--json"]).stdout)
+        info = json.loads(completed([self.path, "info", "--json"]).stdout)
         return usage.ru_maxrss / 1024, info["memory"]["arena"] / 2**20
 
 
@@ -188,19 +174,15 @@ def parse():
     parser.add_argument("--texts", default="1,8,32", help="how many at once, with commas (default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=5, help="(default: %(default)s)")
     parser.add_argument("--threads", type=int, default=2, help="(default: %(default)s)")
-    parser.add_argument("--tfmc", type=pathlib.Path, default=ROOT / "build" / "release" / "bin" / "tfmc")
+    measuring.add_tfmc(parser)
     parser.add_argument("--json", action="store_true", help="everything measured, instead of sentences")
-    options = parser.parse_args()
+    options = measuring.parse(parser)
     options.texts = [int(texts) for texts in options.texts.split(",")]
-    if not options.tfmc.exists():
-        parser.error(f"{options.tfmc} is missing: run scripts/build.sh tfmc, or name another with --tfmc")
     return options
 
 
 def main():
     options = parse()
-    # Whoever ends this early (timeout) gets its temporary files removed.
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     with tempfile.TemporaryDirectory(prefix="tfm-generation-") as scratch:
         measured = measure(options, scratch)
     if options.json:

@@ -12,51 +12,37 @@ further from that of f32 than it may be.
 import argparse
 import json
 import pathlib
-import signal
-import subprocess
 import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+import measuring
+from measuring import ROOT, checked
+
 MODEL = ROOT / "models" / "shakespeare.tfm"
 # Of the loss, as a share of that of f32.
 ALLOWED = {"f32": 0.0, "bf16": 0.001, "int8": 0.001, "int4": 0.02}
-
-
-def checked(*command, visible=False):
-    """The standard output of a command that must succeed."""
-    done = subprocess.run([str(part) for part in command], stdout=subprocess.PIPE,
-                          stderr=None if visible else subprocess.PIPE, text=True, check=False)
-    if done.returncode != 0:
-        print(f"error: {' '.join(map(str, command))} ended with {done.returncode}:\n{done.stderr or ''}", file=sys.stderr)
-        sys.exit(1)
-    return done.stdout
 
 
 def losses(options, scratch):
     run = options.run
     if run is None:
         trainer, run = scratch / "train", scratch / "run"
-        checked(options.tfmc, "build", MODEL, "-o", trainer)
-        checked(trainer, "train", "--out", run, visible=True)
+        checked([options.tfmc, "build", MODEL, "-o", trainer])
+        checked([trainer, "train", "--out", run], visible=True)
     result = {}
     for kind in ALLOWED:
         binary = scratch / kind
-        checked(options.tfmc, "build", MODEL, "-D", f"generate.weights={kind}", "-o", binary)
-        result[kind] = json.loads(checked(binary, "eval", "--weights", run, "--json"))["loss"]
+        checked([options.tfmc, "build", MODEL, "-D", f"generate.weights={kind}", "-o", binary])
+        result[kind] = json.loads(checked([binary, "eval", "--weights", run, "--json"]))["loss"]
     return result
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--run", type=pathlib.Path, help="of a training that is over, in place of a new one")
-    parser.add_argument("--tfmc", type=pathlib.Path, default=ROOT / "build" / "release" / "bin" / "tfmc")
+    measuring.add_tfmc(parser)
     parser.add_argument("--json", action="store_true", help="the losses as one JSON object")
-    options = parser.parse_args()
-    if not options.tfmc.exists():
-        parser.error(f"{options.tfmc} is missing: run scripts/build.sh tfmc, or name another with --tfmc")
-    # Whoever ends this early (timeout) gets its temporary files removed.
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    options = measuring.parse(parser)
     with tempfile.TemporaryDirectory(prefix="tfm-quality-") as scratch:
         measured = losses(options, pathlib.Path(scratch))
     apart = {kind: measured[kind] / measured["f32"] - 1 for kind in ALLOWED}

@@ -13,11 +13,12 @@ import argparse
 import json
 import math
 import pathlib
-import subprocess
 import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+import measuring
+from measuring import ROOT, checked
+
 PRECISIONS = ("f32", "bf16")
 # What a point changes, beside a model of 4 layers, 256 wide, on 8 texts of 128.
 BASE = {"layers": 4, "width": 256, "heads": 4, "context": 128, "train.sequence": 128, "train.batch": 8}
@@ -28,13 +29,6 @@ STUDIES = {
     "batch": ("texts of a batch", [1, 2, 4, 8, 16, 32], lambda size: {"train.batch": size}),
     "threads": ("threads", [1, 2], lambda size: {}),
 }
-
-
-def checked(command):
-    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        sys.exit(f"error: {' '.join(map(str, command))} ended with {done.returncode}:\n{done.stderr[-2000:]}")
-    return done.stdout
 
 
 def tokens_per_second(tfmc, folder, changed, precision, threads):
@@ -97,9 +91,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default=",".join(STUDIES), help="which, with commas (default: %(default)s)")
     parser.add_argument("--threads", type=int, default=2, help="but for `threads` (default: %(default)s)")
-    parser.add_argument("--tfmc", type=pathlib.Path, default=ROOT / "build" / "release" / "bin" / "tfmc")
+    measuring.add_tfmc(parser)
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "docs", help="a folder (default: docs)")
-    options = parser.parse_args()
+    options = measuring.parse(parser)
     for name in options.only.split(","):
         if name not in STUDIES:
             parser.error(f"there is no {name}: choose from {', '.join(STUDIES)}")
