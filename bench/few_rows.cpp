@@ -45,7 +45,8 @@ struct Shape {
 const Shape shapes[] = {
     {"gpt2.qkv", 2304, 768, false},  {"gpt2.proj", 768, 768, false},
     {"gpt2.up", 3072, 768, false},   {"gpt2.down", 768, 3072, false},
-    {"gpt2.head", 50257, 768, true}, {"llama.up", 5632, 2048, true},
+    {"gpt2.head", 50257, 768, true}, {"xl.qkv", 4800, 1600, false},
+    {"xl.down", 1600, 6400, false},  {"llama.up", 5632, 2048, true},
     {"llama.down", 2048, 5632, true}};
 
 /// How weights are stored, of 8 and of 4 bits with the terms of an output

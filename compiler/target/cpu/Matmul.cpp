@@ -179,6 +179,14 @@ private:
   /// whether they follow each other through all of its columns.
   int64_t linesAhead = 0;
   bool lineByLine = false;
+  /// What is read and written once a tile is finished, each as rows of
+  /// elements `row` apart, and so is prefetched beside its sums.
+  struct Ahead {
+    unsigned argument;
+    Type element;
+    int64_t row;
+  };
+  SmallVector<Ahead> matricesAhead;
   int64_t tallPanels = 0;
   /// In slots: strides of packed panels of A per k, and lengths of panels and
   /// tiles.
@@ -215,6 +223,7 @@ private:
   /// How often a tile of all of k prefetches.
   int64_t turnsOfTile() const { return spec.k / (perSlot * prefetchedEvery); }
   void findOffsets(Value rowFrom, Value rowTo);
+  void findMatricesAhead();
   /// Where the terms of a column of B from `k0` on lie: of 4 bits those of
   /// whole groups.
   Value bAt(Value k0, Value column) {
@@ -267,6 +276,8 @@ bool MatmulEmitter::layOut() {
       int64_t turns = plan.rowPanels * turnsOfTile();
       linesAhead = std::min<int64_t>(
           llvm::divideCeil(bytes, cacheLine * std::max<int64_t>(turns, 1)), 8);
+    } else {
+      findMatricesAhead();
     }
     return true;
   }
@@ -278,6 +289,43 @@ bool MatmulEmitter::layOut() {
   throughTile |= plan.tileRows != rowTiles * tileSide ||
                  tallPanels != plan.rowPanels || spec.n % width != 0;
   return true;
+}
+
+void MatmulEmitter::findMatricesAhead() {
+  // Where a tile goes by itself, and of an epilogue what it reads and writes
+  // where it is, one product at a time.
+  constexpr size_t most = 3;
+  SmallVector<Type> types(spec.reads);
+  if (spec.c)
+    types.push_back(spec.c);
+  llvm::append_range(types, spec.writes);
+  if (spec.batches() > 1 && spec.epilogue)
+    return;
+  for (auto [i, type] : llvm::enumerate(types)) {
+    auto buffer = cast<MemRefType>(type);
+    std::optional<Matrix> matrix = Matrix::of(buffer, /*transposed=*/false);
+    if (!matrix || matrix->column != 1 || buffer.getShape().back() != spec.n ||
+        buffer.getNumElements() != spec.batches() * spec.m * spec.n)
+      continue;
+    // Rows of all leading axes, that one stride walks.
+    if (spec.batches() == 1) {
+      int64_t rows = buffer.getDimSize(buffer.getRank() - 2),
+              stride = matrix->row;
+      if (rows == 1 ||
+          !llvm::all_of(llvm::reverse(llvm::zip_equal(
+                            matrix->batch, buffer.getShape().drop_back(2))),
+                        [&](auto axis) {
+                          auto [step, size] = axis;
+                          bool follows = size == 1 || step == rows * stride;
+                          rows *= size;
+                          return follows;
+                        }))
+        continue;
+    }
+    if (matricesAhead.size() < most)
+      matricesAhead.push_back({spec.operands() + static_cast<unsigned>(i),
+                               matrix->element, matrix->row});
+  }
 }
 
 Packing MatmulEmitter::packing(const Matrix &operand) const {
@@ -644,14 +692,26 @@ void MatmulEmitter::tile(Value p, Value q, const Block &block) {
   SmallVector<Value> ahead;
   if (byPanel)
     ahead = nextOfB(kb.sub(p, p0), kb.add(q, 1), end, k0, depth);
+  SmallVector<Value> matrices;
+  for (const Ahead &matrix : matricesAhead) {
+    Value base =
+        spec.batches() > 1
+            ? cBase
+            : kb.pointer(ProductKernel::kernel.getArgument(matrix.argument));
+    matrices.push_back(
+        kb.at(base, kb.add(kb.mul(row, matrix.row), column), matrix.element));
+    matrices.push_back(
+        kb.i64(matrix.row * matrix.element.getIntOrFloatBitWidth() / 8));
+  }
   auto run = [&](int64_t rows, int64_t tileVectors) {
     MicroKernel kernel{rows, tileVectors, layout, plan.terms};
-    kernel.prefetchesC = byPanel && !lineByLine;
+    kernel.matricesAhead = static_cast<int64_t>(matricesAhead.size());
     kernel.linesAhead = linesAhead;
     auto call = [&](Value b, Value stride, ValueRange panel) {
       SmallVector<Value> arguments{aPtr, aStride, b,     stride,
                                    cPtr, cStride, slots, accumulate};
       llvm::append_range(arguments, panel);
+      llvm::append_range(arguments, matrices);
       llvm::append_range(arguments, ahead);
       kb.call(microKernel(kb, kernel), arguments);
     };

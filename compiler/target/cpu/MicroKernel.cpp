@@ -88,7 +88,7 @@ Value tfm::multiplyAdd(KernelBuilder &kb, Terms terms, Value a, Value b,
 }
 
 func::FuncOp tfm::microKernel(KernelBuilder &kb, const MicroKernel &kernel) {
-  auto [rows, vectors, layout, terms, copiesB, prefetchesC, linesAhead] =
+  auto [rows, vectors, layout, terms, copiesB, matricesAhead, linesAhead] =
       kernel;
   bool byRows = layout == ALayout::Rows;
   // LLVM pairs the loads of neighbours in a row of A, and then spills them.
@@ -105,15 +105,17 @@ func::FuncOp tfm::microKernel(KernelBuilder &kb, const MicroKernel &kernel) {
                                       : ".bf16";
   if (copiesB)
     name += ".copy";
-  if (prefetchesC)
-    name += ".prefetch";
-  else if (linesAhead > 0)
+  if (linesAhead > 0)
     name += ".ahead" + std::to_string(linesAhead);
+  if (matricesAhead > 0)
+    name += ".matrices" + std::to_string(matricesAhead);
   Type elementOfB = terms == Terms::F32TimesBf16 ? kb.bf16Type : kb.f32Type;
   SmallVector<Type> types{kb.ptrType, kb.i64Type, kb.ptrType, kb.i64Type,
                           kb.ptrType, kb.i64Type, kb.i64Type, kb.b.getI1Type()};
   if (copiesB)
     types.push_back(kb.ptrType);
+  for (int64_t i = 0; i < matricesAhead; ++i)
+    types.append({kb.ptrType, kb.i64Type});
   if (linesAhead > 0)
     types.append({kb.ptrType, kb.i64Type, kb.i64Type});
   return kb.sharedFunction(
@@ -212,33 +214,48 @@ func::FuncOp tfm::microKernel(KernelBuilder &kb, const MicroKernel &kernel) {
           carried = kb.loop(done, to, steps, carried, turn);
           done = to;
         };
-        auto prefetchBeside = [&](Value limit, Value line, Value second,
-                                  Value stride, int64_t lines, int64_t level) {
+        // Of each of some places `lines` at a time, `second` bytes apart, and
+        // `stride` bytes further the next time.
+        struct Ahead {
+          Value first, second, stride;
+        };
+        auto prefetchBeside = [&](Value limit, ArrayRef<Ahead> places,
+                                  int64_t lines, int64_t level) {
           Type byte = kb.b.getI8Type();
-          carried.push_back(line);
+          for (const Ahead &place : places)
+            carried.push_back(place.first);
           turns(limit, prefetchedEvery, [&](Value, ValueRange carried) {
-            Value line = carried.back(), one = line;
-            for (int64_t i = 0; i < lines; ++i) {
-              kb.prefetch(one, level);
-              one = kb.at(one, second, byte);
+            ValueRange firsts = carried.take_back(places.size());
+            for (auto [place, line] : llvm::zip_equal(places, firsts)) {
+              Value one = line;
+              for (int64_t i = 0; i < lines; ++i) {
+                kb.prefetch(one, level);
+                one = kb.at(one, place.second, byte);
+              }
             }
-            auto next =
-                kb.loop(kb.i64(0), kb.i64(prefetchedEvery), unroll,
-                        carried.drop_back(), [&](Value, ValueRange carried) {
-                          return body(carried, unroll);
-                        });
-            next.push_back(kb.at(line, stride, byte));
+            auto next = kb.loop(kb.i64(0), kb.i64(prefetchedEvery), unroll,
+                                carried.drop_back(places.size()),
+                                [&](Value, ValueRange carried) {
+                                  return body(carried, unroll);
+                                });
+            for (auto [place, line] : llvm::zip_equal(places, firsts))
+              next.push_back(kb.at(line, place.stride, byte));
             return next;
           });
-          carried.pop_back();
+          carried.truncate(carried.size() - places.size());
         };
-        if (prefetchesC)
-          prefetchBeside(kb.min(k, kb.i64(prefetchedEvery * rows)), c,
-                         kb.i64(cacheLine), kb.mul(cStride, 4), /*lines=*/2, 1);
-        if (linesAhead > 0) {
-          args = args.take_back(3);
-          prefetchBeside(k, args[0], args[1], args[2], linesAhead, 2);
+        ValueRange ahead = args.drop_front(copiesB ? 9 : 8);
+        if (matricesAhead > 0) {
+          SmallVector<Ahead> matrices;
+          for (int64_t i = 0; i < matricesAhead;
+               ++i, ahead = ahead.drop_front(2))
+            matrices.push_back({ahead[0], kb.i64(cacheLine), ahead[1]});
+          prefetchBeside(kb.min(k, kb.i64(prefetchedEvery * rows)), matrices,
+                         /*lines=*/2, /*level=*/1);
         }
+        if (linesAhead > 0)
+          prefetchBeside(k, Ahead{ahead[0], ahead[1], ahead[2]}, linesAhead,
+                         /*level=*/2);
         auto plain = [&](int64_t steps) {
           turns(k, steps, [&](Value, ValueRange carried) {
             return body(carried, steps);

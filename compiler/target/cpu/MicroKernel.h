@@ -62,9 +62,11 @@ struct MicroKernel {
   /// It also writes the rows of B that it reads to a panel, as f32, for the
   /// tiles that follow.
   bool copiesB = false;
-  /// It also prefetches its tile of C, where it is to, and then what is to be
-  /// packed next: so many cache lines at a time, none where that is 0.
-  bool prefetchesC = false;
+  /// It also prefetches the tile's rows in so many matrices that are read or
+  /// written once it is finished, C or those of an epilogue, two lines of each
+  /// at a time; and then what is to be packed next: so many cache lines at a
+  /// time, none where that is 0.
+  int64_t matricesAhead = 0;
   int64_t linesAhead = 0;
 };
 
@@ -75,6 +77,7 @@ inline constexpr int64_t cacheLine = 64;
 /// The function that computes a tile of `rows` x `vectors * lanes`:
 ///
 ///   (a, a stride, b, b stride, c, c stride, k, accumulate[, panel]
+///    [, first row, bytes to the next row, for each of the matrices ahead]
 ///    [, first line, bytes to the next of those at a time, and to the next
 ///    time])
 ///   c[row * c stride + column] = (accumulate ? c[...] : 0)

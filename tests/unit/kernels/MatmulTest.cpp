@@ -631,8 +631,9 @@ void checkRegisterTile(StringRef cpu, int64_t rows, int64_t columns) {
   EXPECT_EQ(machine.tileRows(), rows);
   EXPECT_EQ(machine.tileVectors() * machine.lanes, columns);
   int64_t tile = rows * machine.tileVectors();
-  // Steps beside the prefetching of C, beside that of B, and the rest: each in
-  // the loop's unrolled steps, and the last one in a step alone.
+  // Steps beside the prefetching of C (or what an epilogue reads and writes),
+  // beside that of B, and the rest: each in the loop's unrolled steps, and the
+  // last one in a step alone.
   int64_t plain = machine.lanes > 4 ? 3 : 1;
   int64_t prefetching = machine.lanes > 4 ? 7 : 3;
   std::string prefix = "tfm.micro." + std::to_string(rows) + "x" +
@@ -642,6 +643,12 @@ void checkRegisterTile(StringRef cpu, int64_t rows, int64_t columns) {
     Kernels kernels;
     kernels.target = machine;
     MatmulSpec spec = specOf(kernels, c);
+    // An epilogue that reads and writes as much.
+    if (suffix.ends_with("matrices3")) {
+      spec.reads = {spec.c};
+      spec.writes = {spec.c, std::exchange(spec.c, MemRefType())};
+      spec.epilogue = [](OpBuilder &, Location, EpilogueTile &) {};
+    }
     emitMatmul(kernels.builder, *kernels.module, "kernel", spec, machine,
                planOf(c, spec, machine));
     checkInnerLoop(kernels, prefix + suffix.str(), steps, step);
@@ -651,33 +658,34 @@ void checkRegisterTile(StringRef cpu, int64_t rows, int64_t columns) {
   c.packB = 1;
   // Every plan for NEON packs a row-major A.
   if (machine.lanes > 4) {
-    check(c, ".rows.prefetch", tile * 3, multiplyAdd);
+    check(c, ".rows.ahead2.matrices1", tile * 3, multiplyAdd);
   } else {
     c.packA = -1;
     Kernels kernels;
     EXPECT_TRUE(planMatmul(specOf(kernels, c), machine).packA);
   }
   c.transposeA = true;
-  check(c, ".columns.prefetch", tile * prefetching, multiplyAdd);
-  check(c, ".columns.copy.prefetch", tile * 3, multiplyAdd);
+  check(c, ".columns.ahead2.matrices1", tile * prefetching, multiplyAdd);
+  check(c, ".columns.copy.ahead2.matrices1", tile * 3, multiplyAdd);
+  check(c, ".columns.ahead2.matrices3", tile * prefetching, multiplyAdd);
   c.packB = 0;
   check(c, ".columns", tile * plain, multiplyAdd);
   // Bf16 as f32, in panels, or B where it lies.
   c.packA = c.packB = -1;
   c.bf16A = c.bf16B = true;
   if (!machine.bf16Pairs) {
-    check(c, ".columns.prefetch", tile * prefetching, multiplyAdd);
-    check(c, ".columns.bf16.copy.prefetch", tile * 3, multiplyAdd);
+    check(c, ".columns.ahead2.matrices1", tile * prefetching, multiplyAdd);
+    check(c, ".columns.bf16.copy.ahead2.matrices1", tile * 3, multiplyAdd);
   }
   Case fewRows = c;
   fewRows.m = rows;
   check(fewRows, ".columns.bf16", tile * plain, multiplyAdd);
   if (!machine.bf16Pairs)
     return;
-  check(c, ".columns.pairs.prefetch", tile * prefetching, "vdpbf16ps");
+  check(c, ".columns.pairs.ahead2.matrices1", tile * prefetching, "vdpbf16ps");
   c.transposeA = false;
   c.packA = 0;
-  check(c, ".rows.pairs.prefetch", tile * 3, "vdpbf16ps");
+  check(c, ".rows.pairs.ahead2.matrices1", tile * 3, "vdpbf16ps");
 }
 
 } // namespace
