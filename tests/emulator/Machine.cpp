@@ -1,0 +1,727 @@
+//===- Machine.cpp - a GPU that runs on the CPU ---------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "tests/emulator/Machine.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/ErrorHandling.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/MathExtras.h"
+
+#include <cstring>
+#include <sys/mman.h>
+
+#ifdef __x86_64__
+#include <xmmintrin.h>
+#endif
+
+using namespace tfm::emulator;
+using llvm::formatv;
+
+/// More than a block can have; `SharedBase` is a multiple of it.
+static constexpr uint64_t SharedBytes = 256 << 10;
+/// Of a thread; what it does not use is never touched.
+static constexpr size_t StackBytes = 256 << 10, MaxThreads = 1024;
+
+static thread_local Machine *runningMachine = nullptr;
+
+Machine &Machine::running() { return *runningMachine; }
+
+/// Reserves memory, at `at` where that is not null.
+static char *reserve(uint64_t at, size_t bytes) {
+  int fixed = at ? MAP_FIXED_NOREPLACE : 0;
+  void *memory =
+      mmap(reinterpret_cast<void *>(at), bytes, PROT_READ | PROT_WRITE,
+           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | fixed, -1, 0);
+  if (memory == MAP_FAILED || (at && reinterpret_cast<uint64_t>(memory) != at))
+    llvm::report_fatal_error("no memory for the emulator, or two of them");
+  return static_cast<char *>(memory);
+}
+
+Machine::Machine()
+    : shared(reserve(SharedBase, SharedBytes)),
+      stacks(reserve(0, StackBytes * MaxThreads)), sharedShadow(SharedBytes) {
+  // A stack that overflows ends the process and does not damage its neighbour.
+  for (size_t i = 0; i < MaxThreads; ++i)
+    mprotect(stacks + i * StackBytes, 4096, PROT_NONE);
+}
+
+Machine::~Machine() {
+  munmap(shared, SharedBytes);
+  munmap(stacks, StackBytes * MaxThreads);
+}
+
+void Machine::addBuffer(llvm::StringRef name, void *begin, size_t bytes) {
+  lastBuffer = nullptr;
+  buffers.insert_or_assign(reinterpret_cast<uint64_t>(begin),
+                           Buffer{name.str(), bytes, Shadow(bytes)});
+}
+
+void Machine::removeBuffer(const void *begin) {
+  lastBuffer = nullptr;
+  buffers.erase(reinterpret_cast<uint64_t>(begin));
+}
+
+//===----------------------------------------------------------------------===//
+// Blocks and threads
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// Flushes denormal numbers to zero, as kernels ask for, while it lives.
+class FlushDenormals {
+public:
+#ifdef __x86_64__
+  FlushDenormals() : before(_mm_getcsr()) { _mm_setcsr(before | 0x8040); }
+  ~FlushDenormals() { _mm_setcsr(before); }
+
+private:
+  unsigned before;
+#else
+  FlushDenormals() = default;
+#endif
+};
+
+} // namespace
+
+std::optional<Fault> Machine::launch(const Kernel &kernel,
+                                     void *const *arguments) {
+  this->kernel = &kernel;
+  this->arguments = arguments;
+  fault.reset();
+  threadCount = kernel.block[0] * kernel.block[1] * kernel.block[2];
+  auto refuse = [&](std::string why) {
+    return Fault{Fault::Kind::Misuse,
+                 formatv("kernel {0}: {1}", kernel.name, why).str()};
+  };
+  if (threadCount == 0 || threadCount > MaxThreads || threadCount % 32 != 0)
+    return refuse(formatv("blocks of {0} threads", threadCount));
+  if (kernel.staticShared > 48 << 10)
+    return refuse(
+        formatv("{0} bytes of static shared memory", kernel.staticShared));
+  if (kernel.staticShared + kernel.dynamicShared > 227 << 10)
+    return refuse(formatv("{0} bytes of shared memory",
+                          kernel.staticShared + kernel.dynamicShared));
+  Machine *outer = std::exchange(runningMachine, this);
+  FlushDenormals flush;
+  races.beginLaunch();
+  auto [nx, ny, nz] = kernel.grid;
+  for (uint32_t z = 0; z < nz && !fault; ++z)
+    for (uint32_t y = 0; y < ny && !fault; ++y)
+      for (uint32_t x = 0; x < nx && !fault; ++x) {
+        blockIndex = {x, y, z};
+        fault = runBlock();
+      }
+  runningMachine = outer;
+  return fault;
+}
+
+std::optional<Fault> Machine::runBlock() {
+  races.beginBlock(threadCount);
+  // All bits set are NaN in each type of floating-point numbers.
+  std::memset(shared, 0xff, kernel->staticShared + kernel->dynamicShared);
+  warps.assign(threadCount / 32, {});
+  for (BlockBarrier &barrier : barriers)
+    barrier = {};
+  mbarriers.clear();
+  ready.clear();
+  endedCount = polls = 0;
+  threads.clear();
+  threads.resize(threadCount);
+  for (auto [i, thread] : llvm::enumerate(threads)) {
+    thread.id = i;
+    char *stack = stacks + i * StackBytes;
+    thread.fiber.start(stack + 4096, StackBytes - 4096, enter);
+    ready.push_back(&thread);
+  }
+  while (endedCount < threadCount && !fault) {
+    if (ready.empty())
+      return deadlock();
+    if (seed)
+      std::swap(ready.front(), ready[order() % ready.size()]);
+    current = ready.front();
+    ready.pop_front();
+    current->fiber.resume(scheduler);
+  }
+  return std::move(fault);
+}
+
+void Machine::enter() {
+  Machine &machine = running();
+  Fiber::arrived(machine.scheduler);
+  machine.kernel->run(machine.arguments);
+  machine.end();
+  llvm_unreachable("a thread that has ended goes on");
+}
+
+void Machine::leave(Wait wait) {
+  Thread &thread = *current;
+  thread.wait = wait;
+  scheduler.resume(thread.fiber);
+}
+
+void Machine::wake(Thread &thread) {
+  thread.wait = {};
+  ready.push_back(&thread);
+}
+
+void Machine::end() {
+  polls = 0;
+  Thread &thread = *current;
+  thread.ended = true;
+  ++endedCount;
+  Site site = 0;
+  size_t count = 0;
+  auto note = [&](const std::vector<Copy> &copies) {
+    if (!count && !copies.empty())
+      site = copies.front().site;
+    count += copies.size();
+  };
+  llvm::for_each(thread.groups, note);
+  note(thread.open);
+  if (count)
+    fail(Fault::Kind::CopyNotAwaited,
+         formatv("{0} ends and has not waited for {1} of its copies, the first "
+                 "at {2}",
+                 name(thread), count, location(site)));
+  checkConverged(0, 0);
+  leave({});
+}
+
+void Machine::fail(Fault::Kind kind, std::string text) {
+  fault = Fault{kind,
+                formatv("kernel {0}, block ({1}, {2}, {3}): {4}", kernel->name,
+                        blockIndex[0], blockIndex[1], blockIndex[2], text)};
+  std::string().swap(text);
+  scheduler.resume(current->fiber);
+  llvm_unreachable("a launch that failed goes on");
+}
+
+uint32_t Machine::special(uint32_t index) const {
+  uint32_t id = current->id, lane = id % 32;
+  const std::array<uint32_t, 3> &block = kernel->block;
+  uint32_t values[] = {
+      lane,
+      32,
+      id / 32,
+      threadCount / 32,
+      1u << lane,
+      (2u << lane) - 1,
+      (1u << lane) - 1,
+      ~((1u << lane) - 1),
+      ~((2u << lane) - 1),
+      id % block[0],
+      id / block[0] % block[1],
+      id / block[0] / block[1],
+      block[0],
+      block[1],
+      block[2],
+      blockIndex[0],
+      blockIndex[1],
+      blockIndex[2],
+      kernel->grid[0],
+      kernel->grid[1],
+      kernel->grid[2],
+      kernel->dynamicShared,
+  };
+  return values[index];
+}
+
+static constexpr llvm::StringLiteral registerNames[] = {
+    "laneid",      "warpsize",
+    "warpid",      "nwarpid",
+    "lanemask.eq", "lanemask.le",
+    "lanemask.lt", "lanemask.ge",
+    "lanemask.gt", "tid.x",
+    "tid.y",       "tid.z",
+    "ntid.x",      "ntid.y",
+    "ntid.z",      "ctaid.x",
+    "ctaid.y",     "ctaid.z",
+    "nctaid.x",    "nctaid.y",
+    "nctaid.z",    "dynamic.smem.size"};
+const llvm::ArrayRef<llvm::StringLiteral>
+    tfm::emulator::specialRegisters(registerNames);
+
+//===----------------------------------------------------------------------===//
+// Words for faults
+//===----------------------------------------------------------------------===//
+
+std::string Machine::name(const Thread &thread) const {
+  return formatv("thread {0} (warp {1}, lane {2})", thread.id, thread.id / 32,
+                 thread.id % 32);
+}
+
+/// "lanes 0-3, 7 of warp 1".
+std::string Machine::name(uint32_t warp, uint32_t lanes) const {
+  std::string list;
+  for (uint32_t lane = 0; lane < 32; ++lane) {
+    if (!(lanes >> lane & 1))
+      continue;
+    uint32_t last = lane;
+    while (last < 31 && lanes >> (last + 1) & 1)
+      ++last;
+    list += formatv("{0}{1}", list.empty() ? "" : ", ", lane);
+    if (last > lane)
+      list += formatv("-{0}", last);
+    lane = last;
+  }
+  return formatv("lanes {0} of warp {1}", list, warp);
+}
+
+std::string Machine::place(uint64_t address) const {
+  if (address >= SharedBase && address < SharedBase + SharedBytes)
+    return formatv("byte {0} of shared memory", address - SharedBase);
+  auto after = buffers.upper_bound(address);
+  if (after == buffers.begin())
+    return formatv("address {0:x}", address);
+  --after;
+  return formatv("byte {0} of {1}", address - after->first, after->second.name);
+}
+
+const std::string &Machine::location(Site site) const {
+  return (*kernel->sites)[site];
+}
+
+std::string Machine::waitsFor(const Wait &wait) const {
+  switch (wait.what) {
+  case Wait::For::Nothing:
+    return "for nothing";
+  case Wait::For::Warp:
+    return formatv("for lanes of their warp at {0}", location(wait.site));
+  case Wait::For::Barrier: {
+    const BlockBarrier &barrier = barriers[wait.object];
+    return formatv("at barrier {0}, where {1} of {2} threads are, at {3}",
+                   wait.object, barrier.arrived, barrier.expected,
+                   location(wait.site));
+  }
+  case Wait::For::Phase: {
+    const MBarrier &barrier = mbarriers.at(wait.object);
+    return formatv("for phase {0} of the mbarrier at {1}, to which {2} of {3} "
+                   "arrivals are missing, at {4}",
+                   barrier.phase, place(wait.object), barrier.pending,
+                   barrier.expected, location(wait.site));
+  }
+  }
+  llvm_unreachable("no such wait");
+}
+
+Fault Machine::deadlock() const {
+  std::string text =
+      formatv("kernel {0}, block ({1}, {2}, {3}): nobody can go "
+              "on",
+              kernel->name, blockIndex[0], blockIndex[1], blockIndex[2]);
+  for (size_t begin = 0; begin < threads.size();) {
+    const Thread &first = threads[begin];
+    size_t end = begin + 1;
+    for (; end < threads.size(); ++end)
+      if (const Thread &thread = threads[end];
+          thread.ended != first.ended || thread.wait.what != first.wait.what ||
+          thread.wait.site != first.wait.site ||
+          thread.wait.object != first.wait.object)
+        break;
+    text += formatv("; threads {0} to {1} {2}", begin, end - 1,
+                    first.ended ? std::string("have ended")
+                                : "wait " + waitsFor(first.wait));
+    begin = end;
+  }
+  return {Fault::Kind::Deadlock, std::move(text)};
+}
+
+//===----------------------------------------------------------------------===//
+// Memory
+//===----------------------------------------------------------------------===//
+
+Machine::Place Machine::find(Site site, uint64_t address, uint32_t size,
+                             bool writes) {
+  uint64_t sharedUsed = kernel->staticShared + kernel->dynamicShared;
+  if (address >= SharedBase && address < SharedBase + SharedBytes) {
+    if (address + size <= SharedBase + sharedUsed)
+      return {&sharedShadow, address - SharedBase, Races::Memory::Shared};
+  } else {
+    if (!lastBuffer || address < lastBuffer->first ||
+        address - lastBuffer->first >= lastBuffer->second.bytes) {
+      auto after = buffers.upper_bound(address);
+      lastBuffer = after == buffers.begin() ? nullptr : &*std::prev(after);
+    }
+    if (lastBuffer &&
+        address - lastBuffer->first + size <= lastBuffer->second.bytes)
+      return {&lastBuffer->second.shadow, address - lastBuffer->first,
+              Races::Memory::Global};
+  }
+  fail(Fault::Kind::OutOfBounds,
+       formatv("{0} {1} {2} bytes at {3}, which is outside of it, at {4}",
+               name(*current), writes ? "writes" : "reads", size,
+               place(address), location(site)));
+}
+
+void Machine::access(Site site, uint64_t address, uint32_t size,
+                     uint32_t alignment, bool writes) {
+  check(*current, site, address, size, alignment, writes);
+}
+
+void Machine::check(Thread &thread, Site site, uint64_t address, uint32_t size,
+                    uint32_t alignment, bool writes, bool inFlight) {
+  if (address % alignment)
+    fail(
+        Fault::Kind::Misaligned,
+        formatv("{0} {1} {2} bytes at {3}, which is no multiple of {4}, at {5}",
+                name(thread), writes ? "writes" : "reads", size, place(address),
+                alignment, location(site)));
+  Place place = find(site, address, size, writes);
+  auto found = place.shadow->forEach(place.offset, size, [&](Cell &cell) {
+    return writes
+               ? races.write(cell, place.memory, thread.id, thread.clock, site,
+                             inFlight)
+               : races.read(cell, place.memory, thread.id, thread.clock, site);
+  });
+  if (!found)
+    return;
+  using Found = Races::Conflict::Kind;
+  const char *does = writes ? "writes" : "reads";
+  if (found->kind == Found::Unwritten)
+    fail(Fault::Kind::Unwritten,
+         formatv("{0} reads {1}, which nobody has written, at {2}",
+                 name(thread), this->place(address), location(site)));
+  if (found->kind == Found::InFlight)
+    fail(Fault::Kind::CopyInFlight,
+         formatv("{0} {1} {2} at {3} before thread {4} has waited for the copy "
+                 "to it at {5}",
+                 name(thread), does, this->place(address), location(site),
+                 found->thread, location(found->site)));
+  fail(Fault::Kind::Race,
+       formatv("{0} {1} {2} at {3}, and nothing orders that with what {4} {5} "
+               "at {6}",
+               name(thread), does, this->place(address), location(site),
+               found->otherBlock ? std::string("another block")
+                                 : formatv("thread {0}", found->thread).str(),
+               found->earlierWrote ? "wrote" : "read", location(found->site)));
+}
+
+void Machine::copyAsync(Site site, uint64_t to, uint64_t from, uint32_t size,
+                        uint32_t sourceSize) {
+  if (sourceSize > size)
+    fail(Fault::Kind::Misuse,
+         formatv("{0} copies {1} bytes of {2} at {3}", name(*current),
+                 sourceSize, size, location(site)));
+  if (sourceSize)
+    check(*current, site, from, sourceSize, size, false);
+  check(*current, site, to, size, size, true, true);
+  std::memset(reinterpret_cast<void *>(to), 0xff, size);
+  current->open.push_back({to, from, size, sourceSize, site});
+}
+
+void Machine::commitCopies() {
+  current->groups.push_back(std::move(current->open));
+  current->open.clear();
+}
+
+void Machine::awaitCopies(uint32_t groups) {
+  while (current->groups.size() > groups) {
+    for (const Copy &copy : current->groups.front())
+      arriveAt(copy, current->id, current->clock.own);
+    current->groups.pop_front();
+  }
+}
+
+/// What a copy brings is there, as if its thread had written it at `time`.
+void Machine::arriveAt(const Copy &copy, uint32_t thread, uint32_t time) {
+  auto *to = reinterpret_cast<char *>(copy.to);
+  std::memcpy(to, reinterpret_cast<const void *>(copy.from), copy.sourceSize);
+  std::memset(to + copy.sourceSize, 0, copy.size - copy.sourceSize);
+  sharedShadow.forEach(copy.to - SharedBase, copy.size,
+                       [&](Cell &cell) -> std::optional<int> {
+                         races.arrive(cell, thread, time);
+                         return std::nullopt;
+                       });
+}
+
+//===----------------------------------------------------------------------===//
+// Who is after whom
+//===----------------------------------------------------------------------===//
+
+/// Whoever hears `clock` is after what the thread has done so far.
+void Machine::tell(Thread &thread, std::vector<uint32_t> &clock) const {
+  clock.resize(threadCount);
+  if (thread.clock.known)
+    for (auto [mine, theirs] : llvm::zip_equal(clock, *thread.clock.known))
+      mine = std::max(mine, theirs);
+  clock[thread.id] = std::max(clock[thread.id], thread.clock.own++);
+}
+
+void Machine::hear(Thread &thread, const std::vector<uint32_t> &clock) const {
+  std::vector<uint32_t> known = clock;
+  known.resize(threadCount);
+  if (thread.clock.known)
+    for (auto [mine, theirs] : llvm::zip_equal(known, *thread.clock.known))
+      mine = std::max(mine, theirs);
+  thread.clock.known =
+      std::make_shared<const std::vector<uint32_t>>(std::move(known));
+}
+
+/// All of them are after what each of them has done.
+void Machine::meet(llvm::ArrayRef<Thread *> those) const {
+  auto clock = std::make_shared<std::vector<uint32_t>>();
+  for (Thread *thread : those)
+    tell(*thread, *clock);
+  for (Thread *thread : those)
+    thread->clock.known = clock;
+}
+
+//===----------------------------------------------------------------------===//
+// Meeting places
+//===----------------------------------------------------------------------===//
+
+uint32_t Machine::needs(const Wait &wait) const {
+  switch (wait.what) {
+  case Wait::For::Barrier:
+    // bar.sync is `.aligned`: of all threads of a warp, or of none.
+    return ~0u;
+  case Wait::For::Warp:
+    return wait.object;
+  default:
+    return 0;
+  }
+}
+
+/// The running thread is at `site`, which needs some lanes of its warp, or has
+/// ended (0): no lane that waits elsewhere may need it there. `arrived` have
+/// been at this site and went on.
+void Machine::checkConverged(Site site, uint32_t needed, uint32_t arrived) {
+  uint32_t warp = current->id / 32, lane = current->id % 32;
+  uint32_t elsewhere = 0, gone = 0;
+  Site there = 0;
+  for (uint32_t other = 0; other < 32; ++other) {
+    const Thread &thread = threads[warp * 32 + other];
+    if ((needed & ~arrived) >> other & 1 && thread.ended)
+      gone |= 1u << other;
+    if (thread.ended || thread.wait.what == Wait::For::Nothing ||
+        thread.wait.site == site || !(needs(thread.wait) >> lane & 1))
+      continue;
+    if (site && !(needed >> other & 1))
+      continue;
+    elsewhere |= 1u << other;
+    there = thread.wait.site;
+  }
+  if (elsewhere)
+    fail(Fault::Kind::Divergence,
+         formatv("{0} {1}, while {2} wait for it at {3}", name(*current),
+                 site ? "is at " + location(site) : std::string("has ended"),
+                 name(warp, elsewhere), location(there)));
+  if (gone)
+    fail(Fault::Kind::Divergence,
+         formatv("{0} is at {1}, but {2} have ended", name(*current),
+                 location(site), name(warp, gone)));
+}
+
+void Machine::collective(Site site, WarpOp op, uint32_t kind, uint32_t mask,
+                         uint32_t *words) {
+  uint32_t lane = current->id % 32, self = 1u << lane;
+  if (!(mask & self))
+    fail(Fault::Kind::Misuse, formatv("{0} is not in the mask {1:x} at {2}",
+                                      name(*current), mask, location(site)));
+  checkConverged(site, mask);
+  std::vector<Collective> &pending = warps[current->id / 32];
+  auto here = llvm::find_if(pending, [&](const Collective &each) {
+    return each.site == site && each.mask == mask && !(each.arrived & self);
+  });
+  if (here == pending.end()) {
+    pending.push_back({site, op, kind, mask, 0, current->id - lane, {}});
+    here = std::prev(pending.end());
+  }
+  here->arrived |= self;
+  here->words[lane] = words;
+  if (here->arrived != mask)
+    return leave({Wait::For::Warp, site, mask});
+  Collective complete = *here;
+  pending.erase(here);
+  polls = 0;
+  perform(complete);
+  for (uint32_t other = 0; other < 32; ++other)
+    if (other != lane && mask >> other & 1)
+      wake(threads[complete.first + other]);
+}
+
+void Machine::perform(Collective &collective) {
+  switch (collective.op) {
+  case WarpOp::Synchronize: {
+    std::vector<Thread *> lanes;
+    for (uint32_t lane = 0; lane < 32; ++lane)
+      if (collective.mask >> lane & 1)
+        lanes.push_back(&threads[collective.first + lane]);
+    return meet(lanes);
+  }
+  // Values go from lane to lane; memory is not ordered by that ("shfl.sync" and
+  // the others promise nothing of the kind).
+  case WarpOp::Shuffle:
+    return shuffle(collective.words, collective.mask, collective.kind);
+  case WarpOp::Vote:
+    return vote(collective.words, collective.mask, collective.kind);
+  case WarpOp::Reduce:
+    if (!reduce(collective.words, collective.mask, collective.kind))
+      fail(Fault::Kind::Misuse,
+           formatv("no such reduction at {0}", location(collective.site)));
+    return;
+  case WarpOp::Elect:
+    for (uint32_t lane = 0; lane < 32; ++lane)
+      if (collective.mask >> lane & 1)
+        collective.words[lane][0] =
+            collective.mask >> lane << lane == collective.mask;
+    return;
+  case WarpOp::LoadMatrix:
+    return loadMatrix(collective);
+  case WarpOp::StoreMatrix:
+    return storeMatrix(collective);
+  case WarpOp::MultiplyBF16:
+    return multiplyBF16(collective.words);
+  }
+}
+
+void Machine::barrier(Site site, uint32_t id, uint32_t count, bool waits) {
+  uint32_t expected = count ? count : threadCount;
+  if (id >= barriers.size() || expected % 32 || expected > threadCount)
+    fail(Fault::Kind::Misuse,
+         formatv("{0} is at barrier {1} of {2} threads at {3}", name(*current),
+                 id, expected, location(site)));
+  BlockBarrier &barrier = barriers[id];
+  uint32_t &lanes = barrier.lanes[current->id / 32];
+  checkConverged(site, ~0u, lanes);
+  if (barrier.arrived && barrier.expected != expected)
+    fail(Fault::Kind::Misuse,
+         formatv("{0} is at barrier {1} of {2} threads at {3}, which others "
+                 "take for one of {4}",
+                 name(*current), id, expected, location(site),
+                 barrier.expected));
+  polls = 0;
+  barrier.expected = expected;
+  ++barrier.arrived;
+  lanes |= 1u << current->id % 32;
+  if (waits)
+    barrier.waiting.push_back(current);
+  else
+    tell(*current, barrier.clock);
+  if (barrier.arrived < expected)
+    return waits ? leave({Wait::For::Barrier, site, id}) : void();
+  BlockBarrier complete = std::exchange(barrier, {});
+  if (complete.waiting.size() == threadCount) {
+    // What was known is of an earlier phase; times go on, since some may still
+    // be told what they were.
+    races.beginPhase();
+    for (Thread &thread : threads)
+      thread.clock.known = nullptr;
+  } else {
+    for (Thread *thread : complete.waiting)
+      tell(*thread, complete.clock);
+    for (Thread *thread : complete.waiting)
+      hear(*thread, complete.clock);
+  }
+  for (Thread *thread : complete.waiting)
+    if (thread != current)
+      wake(*thread);
+}
+
+//===----------------------------------------------------------------------===//
+// mbarrier objects
+//===----------------------------------------------------------------------===//
+
+void Machine::initBarrier(Site site, uint64_t address, uint32_t count) {
+  check(*current, site, address, 8, 8, true);
+  MBarrier &barrier = mbarriers[address] = {};
+  barrier.expected = barrier.pending = count;
+}
+
+void Machine::invalidateBarrier(Site site, uint64_t address) {
+  mbarrier(site, address);
+  check(*current, site, address, 8, 8, true);
+  mbarriers.erase(address);
+}
+
+Machine::MBarrier &Machine::mbarrier(Site site, uint64_t address) {
+  auto found = mbarriers.find(address);
+  if (found == mbarriers.end())
+    fail(Fault::Kind::Misuse,
+         formatv("{0} uses {1} as an mbarrier, where none was made, at {2}",
+                 name(*current), place(address), location(site)));
+  // Whoever uses it is after its making, and before its end.
+  check(*current, site, address, 8, 8, false);
+  return found->second;
+}
+
+void Machine::countArrival(MBarrier &barrier, uint32_t count) {
+  polls = 0;
+  barrier.pending -= count;
+  if (barrier.pending)
+    return;
+  for (const MBarrier::Attached &attached : barrier.copies)
+    arriveAt(attached.copy, attached.thread, attached.time);
+  barrier.copies.clear();
+  ++barrier.phase;
+  barrier.pending = barrier.expected;
+  barrier.arrived.resize(threadCount);
+  for (auto [known, news] : llvm::zip(barrier.arrived, barrier.arriving))
+    known = std::max(known, news);
+  barrier.arriving.clear();
+  for (Thread *thread : std::exchange(barrier.waiting, {})) {
+    hear(*thread, barrier.arrived);
+    wake(*thread);
+  }
+}
+
+uint64_t Machine::arrive(Site site, uint64_t address, uint32_t count) {
+  MBarrier &barrier = mbarrier(site, address);
+  if (count == 0 || count > barrier.pending)
+    fail(
+        Fault::Kind::Misuse,
+        formatv("{0} arrives {1} times at an mbarrier that expects {2} more in "
+                "this phase, at {3}",
+                name(*current), count, barrier.pending, location(site)));
+  uint64_t phase = barrier.phase;
+  tell(*current, barrier.arriving);
+  countArrival(barrier, count);
+  return phase;
+}
+
+void Machine::arriveWithCopies(Site site, uint64_t address, bool counted) {
+  MBarrier &barrier = mbarrier(site, address);
+  uint32_t time = current->clock.own;
+  tell(*current, barrier.arriving);
+  auto attach = [&](std::vector<Copy> &copies) {
+    for (const Copy &copy : copies)
+      barrier.copies.push_back({current->id, time, copy});
+    copies.clear();
+  };
+  llvm::for_each(current->groups, attach);
+  attach(current->open);
+  // Without `.noinc` the arrival is one more than the barrier expects.
+  if (counted)
+    countArrival(barrier, 1);
+}
+
+void Machine::awaitParity(Site site, uint64_t address, uint32_t parity) {
+  MBarrier &barrier = mbarrier(site, address);
+  if ((barrier.phase & 1) != (parity & 1))
+    return hear(*current, barrier.arrived);
+  barrier.waiting.push_back(current);
+  leave({Wait::For::Phase, site, static_cast<uint32_t>(address)});
+}
+
+bool Machine::testPhase(Site site, uint64_t address, uint64_t phase,
+                        bool isParity) {
+  MBarrier &barrier = mbarrier(site, address);
+  if (isParity ? (barrier.phase & 1) != (phase & 1) : barrier.phase > phase) {
+    hear(*current, barrier.arrived);
+    return true;
+  }
+  if (++polls > 4 * threadCount) {
+    // Everybody had the time to change something.
+    current->wait = {Wait::For::Phase, site, static_cast<uint32_t>(address)};
+    fault = deadlock();
+    scheduler.resume(current->fiber);
+  }
+  wake(*current);
+  leave({});
+  return false;
+}

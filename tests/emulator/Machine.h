@@ -1,0 +1,277 @@
+//===- Machine.h - a GPU that runs on the CPU -------------------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_TESTS_EMULATOR_MACHINE_H
+#define TFM_TESTS_EMULATOR_MACHINE_H
+
+#include "tests/emulator/Fiber.h"
+#include "tests/emulator/Races.h"
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringRef.h"
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace tfm::emulator {
+
+/// Why a launch was given up.
+struct Fault {
+  enum class Kind {
+    /// Two accesses that nothing orders, one of them a write.
+    Race,
+    /// An access to what a copy that nobody has waited for will write.
+    CopyInFlight,
+    /// A kernel ended before it waited for a copy.
+    CopyNotAwaited,
+    /// Shared memory was read that its block has not written.
+    Unwritten,
+    /// An access outside of all buffers, or of shared memory.
+    OutOfBounds,
+    /// An address that is no multiple of what the op claims.
+    Misaligned,
+    /// Threads of a warp that should meet do not.
+    Divergence,
+    /// Nobody can go on.
+    Deadlock,
+    /// Operands that an instruction does not take.
+    Misuse,
+  };
+  Kind kind;
+  /// One sentence: the kernel, the block, what happened where.
+  std::string text;
+};
+
+/// A kernel in this machine's code, and how it is launched.
+struct Kernel {
+  std::string name;
+  /// Calls the kernel with arguments that lie at these addresses.
+  void (*run)(void *const *arguments) = nullptr;
+  std::array<uint32_t, 3> grid{1, 1, 1}, block{1, 1, 1};
+  /// Bytes of shared memory that the kernel declares, and those that a launch
+  /// adds, which lie behind them.
+  uint32_t staticShared = 0, dynamicShared = 0;
+  /// What `Site`s stand for.
+  const std::vector<std::string> *sites = nullptr;
+};
+
+/// What all lanes of a warp do together.
+enum class WarpOp : uint32_t {
+  Synchronize,
+  Shuffle,
+  Vote,
+  Reduce,
+  Elect,
+  LoadMatrix,
+  StoreMatrix,
+  MultiplyBF16,
+};
+
+/// Where the shared memory of a block begins.
+inline constexpr uint64_t SharedBase = 0x20000000;
+
+/// A streaming multiprocessor that runs one block after the other, each thread
+/// on a stack of its own. Shared memory lies at a fixed address below 4 GiB, so
+/// that its pointers have 32 bits; there is one machine in a process. It begins
+/// as NaN in every block, and so does what `cp.async` writes until somebody
+/// waits for it.
+class Machine {
+public:
+  Machine();
+  ~Machine();
+  Machine(const Machine &) = delete;
+  Machine &operator=(const Machine &) = delete;
+
+  /// Memory that kernels may read and write; without a buffer there is none.
+  /// Nothing may lie in two.
+  void addBuffer(llvm::StringRef name, void *begin, size_t bytes);
+  void removeBuffer(const void *begin);
+
+  /// Threads that could go on take turns; with a seed they do in random order.
+  void setOrder(unsigned seed) { order.seed(this->seed = seed); }
+
+  /// Runs all blocks; each argument lies at an address.
+  std::optional<Fault> launch(const Kernel &kernel, void *const *arguments);
+
+  /// The machine whose kernel runs on this thread: what kernels call
+  /// (`Calls.cpp`) has no other way to it.
+  static Machine &running();
+
+  //===--------------------------------------------------------------------===//
+  // What a kernel asks for. None of these returns after a fault.
+  //===--------------------------------------------------------------------===//
+
+  /// The special register of that index in `specialRegisters`.
+  uint32_t special(uint32_t index) const;
+  void access(Site site, uint64_t address, uint32_t size, uint32_t alignment,
+              bool writes);
+  /// The lanes of `mask` bring 16 words each and get some back.
+  void collective(Site site, WarpOp op, uint32_t kind, uint32_t mask,
+                  uint32_t *words);
+  /// Of all threads of the block where `count` is 0.
+  void barrier(Site site, uint32_t id, uint32_t count, bool waits);
+
+  void copyAsync(Site site, uint64_t to, uint64_t from, uint32_t size,
+                 uint32_t sourceSize);
+  void commitCopies();
+  /// Until at most so many groups are left.
+  void awaitCopies(uint32_t groups);
+
+  void initBarrier(Site site, uint64_t address, uint32_t count);
+  void invalidateBarrier(Site site, uint64_t address);
+  /// Returns the number of the phase.
+  uint64_t arrive(Site site, uint64_t address, uint32_t count);
+  /// Arrives when all copies of this thread have; the arrival is one of those
+  /// that the barrier expects with `counted`.
+  void arriveWithCopies(Site site, uint64_t address, bool counted);
+  void awaitParity(Site site, uint64_t address, uint32_t parity);
+  /// Whether the phase of that number, or parity, is over.
+  bool testPhase(Site site, uint64_t address, uint64_t phase, bool isParity);
+
+private:
+  struct Copy {
+    uint64_t to, from;
+    uint32_t size, sourceSize;
+    Site site;
+  };
+  struct Wait {
+    enum class For { Nothing, Warp, Barrier, Phase } what = For::Nothing;
+    Site site = 0;
+    /// The lanes it waits for; the barrier's number or address.
+    uint32_t object = 0;
+  };
+  struct Thread {
+    uint32_t id = 0;
+    Fiber fiber;
+    Clock clock;
+    bool ended = false;
+    Wait wait;
+    /// Copies since the last commit, and the groups before it.
+    std::vector<Copy> open;
+    std::deque<std::vector<Copy>> groups;
+  };
+  /// What some lanes of a warp have come to and others not yet.
+  struct Collective {
+    Site site;
+    WarpOp op;
+    uint32_t kind, mask, arrived;
+    uint32_t first;
+    std::array<uint32_t *, 32> words;
+  };
+  struct BlockBarrier {
+    uint32_t expected = 0, arrived = 0;
+    /// Which lanes of each warp.
+    std::array<uint32_t, 32> lanes{};
+    std::vector<Thread *> waiting;
+    std::vector<uint32_t> clock;
+  };
+  /// An mbarrier object (PTX ISA, "Parallel Synchronization and Communication
+  /// Instructions: mbarrier").
+  struct MBarrier {
+    uint32_t expected = 0, pending = 0;
+    uint64_t phase = 0;
+    std::vector<Thread *> waiting;
+    /// The clocks of who has arrived in this phase; of all before it.
+    std::vector<uint32_t> arriving, arrived;
+    struct Attached {
+      uint32_t thread, time;
+      Copy copy;
+    };
+    std::vector<Attached> copies;
+  };
+  struct Buffer {
+    std::string name;
+    size_t bytes;
+    Shadow shadow;
+  };
+  struct Place {
+    Shadow *shadow;
+    size_t offset;
+    Races::Memory memory;
+  };
+
+  std::optional<Fault> runBlock();
+  static void enter();
+  void leave(Wait wait);
+  void wake(Thread &thread);
+  void end();
+  [[noreturn]] void fail(Fault::Kind kind, std::string text);
+  Fault deadlock() const;
+
+  std::string name(const Thread &thread) const;
+  std::string name(uint32_t warp, uint32_t lanes) const;
+  std::string place(uint64_t address) const;
+  const std::string &location(Site site) const;
+  std::string waitsFor(const Wait &wait) const;
+
+  Place find(Site site, uint64_t address, uint32_t size, bool writes);
+  void check(Thread &thread, Site site, uint64_t address, uint32_t size,
+             uint32_t alignment, bool writes, bool inFlight = false);
+  void arriveAt(const Copy &copy, uint32_t thread, uint32_t time);
+
+  void tell(Thread &thread, std::vector<uint32_t> &clock) const;
+  void hear(Thread &thread, const std::vector<uint32_t> &clock) const;
+  void meet(llvm::ArrayRef<Thread *> those) const;
+  /// Which lanes of the thread's warp must come to where it waits.
+  uint32_t needs(const Wait &wait) const;
+  void checkConverged(Site site, uint32_t needed, uint32_t arrived = 0);
+
+  void perform(Collective &collective);
+  void loadMatrix(Collective &collective);
+  void storeMatrix(Collective &collective);
+  void checkRows(const Collective &collective, uint32_t count, bool writes);
+
+  MBarrier &mbarrier(Site site, uint64_t address);
+  void countArrival(MBarrier &barrier, uint32_t count);
+
+  std::map<uint64_t, Buffer> buffers;
+  std::pair<const uint64_t, Buffer> *lastBuffer = nullptr;
+  char *shared, *stacks;
+  Shadow sharedShadow;
+  Races races;
+  unsigned seed = 0;
+  std::mt19937 order;
+
+  // Of the launch that runs.
+  const Kernel *kernel = nullptr;
+  void *const *arguments = nullptr;
+  std::array<uint32_t, 3> blockIndex{};
+  uint32_t threadCount = 0;
+  // Of the block that runs.
+  std::vector<Thread> threads;
+  std::vector<std::vector<Collective>> warps;
+  std::array<BlockBarrier, 16> barriers;
+  std::map<uint32_t, MBarrier> mbarriers;
+  std::deque<Thread *> ready;
+  Fiber scheduler;
+  Thread *current = nullptr;
+  uint32_t endedCount = 0;
+  /// How often in a row somebody looked at a phase that was not over.
+  uint32_t polls = 0;
+  std::optional<Fault> fault;
+};
+
+/// What `nvvm.read.ptx.sreg.` is followed by.
+extern const llvm::ArrayRef<llvm::StringLiteral> specialRegisters;
+
+/// What lanes bring and take in registers; those of ldmatrix and stmatrix are
+/// `Machine`'s, which knows about memory.
+void shuffle(llvm::ArrayRef<uint32_t *> words, uint32_t mask, uint32_t kind);
+void vote(llvm::ArrayRef<uint32_t *> words, uint32_t mask, uint32_t kind);
+bool reduce(llvm::ArrayRef<uint32_t *> words, uint32_t mask, uint32_t kind);
+void multiplyBF16(llvm::ArrayRef<uint32_t *> words);
+
+} // namespace tfm::emulator
+
+#endif // TFM_TESTS_EMULATOR_MACHINE_H

@@ -1,0 +1,222 @@
+//===- WarpOps.cpp - what the lanes of a warp do together -----------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Sections are those of NVIDIA's "Parallel Thread Execution ISA", release 9.0.
+//
+//===----------------------------------------------------------------------===//
+
+#include "tests/emulator/Machine.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/bit.h"
+
+#include <cmath>
+#include <cstring>
+
+using namespace tfm::emulator;
+
+/// "Data Movement and Conversion Instructions: shfl.sync". `kind` as
+/// `NVVM::ShflKind`: bfly, up, down, idx. Words: the value, the source lane or
+/// the offset, the packed mask and clamp; then the value, and whether it came
+/// from a lane in range.
+void tfm::emulator::shuffle(llvm::ArrayRef<uint32_t *> words, uint32_t mask,
+                            uint32_t kind) {
+  std::array<uint32_t, 32> values{};
+  for (uint32_t lane = 0; lane < 32; ++lane)
+    if (mask >> lane & 1)
+      values[lane] = words[lane][0];
+  for (uint32_t lane = 0; lane < 32; ++lane) {
+    if (!(mask >> lane & 1))
+      continue;
+    uint32_t b = words[lane][1] & 31, clamp = words[lane][2] & 31,
+             segment = words[lane][2] >> 8 & 31;
+    int most = static_cast<int>((lane & segment) | (clamp & ~segment));
+    int least = static_cast<int>(lane & segment);
+    int from = static_cast<int>(lane);
+    bool valid = false;
+    switch (kind) {
+    case 0:
+      from = static_cast<int>(lane ^ b), valid = from <= most;
+      break;
+    case 1:
+      from -= static_cast<int>(b), valid = from >= most;
+      break;
+    case 2:
+      from += static_cast<int>(b), valid = from <= most;
+      break;
+    case 3:
+      from = least | static_cast<int>(b & ~segment), valid = from <= most;
+      break;
+    }
+    if (!valid)
+      from = static_cast<int>(lane);
+    // What a lane that does not take part would give is unpredictable.
+    words[lane][0] = mask >> from & 1 ? values[from] : ~0u;
+    words[lane][1] = valid;
+  }
+}
+
+/// "Parallel Synchronization and Communication Instructions: vote.sync". `kind`
+/// as `NVVM::VoteSyncKind`: any, all, ballot, uni. Words: the predicate; then
+/// the result.
+void tfm::emulator::vote(llvm::ArrayRef<uint32_t *> words, uint32_t mask,
+                         uint32_t kind) {
+  uint32_t ballot = 0;
+  for (uint32_t lane = 0; lane < 32; ++lane)
+    if (mask >> lane & 1)
+      ballot |= static_cast<uint32_t>(words[lane][0] & 1) << lane;
+  uint32_t results[] = {ballot != 0, ballot == mask, ballot,
+                        ballot == 0 || ballot == mask};
+  for (uint32_t lane = 0; lane < 32; ++lane)
+    if (mask >> lane & 1)
+      words[lane][0] = results[kind];
+}
+
+/// "Parallel Synchronization and Communication Instructions: redux.sync".
+/// `kind` as `NVVM::ReduxKind`; false for those of floating-point numbers,
+/// which need a newer GPU than any that we have code for. Words: the value;
+/// then the result.
+bool tfm::emulator::reduce(llvm::ArrayRef<uint32_t *> words, uint32_t mask,
+                           uint32_t kind) {
+  std::optional<uint32_t> result;
+  for (uint32_t lane = 0; lane < 32; ++lane) {
+    if (!(mask >> lane & 1))
+      continue;
+    uint32_t value = words[lane][0];
+    if (!result) {
+      result = value;
+      continue;
+    }
+    auto a = static_cast<int32_t>(*result), b = static_cast<int32_t>(value);
+    switch (kind) {
+    case 1:
+      *result += value;
+      break;
+    case 2:
+      *result &= value;
+      break;
+    case 3:
+      result = static_cast<uint32_t>(std::max(a, b));
+      break;
+    case 4:
+      result = static_cast<uint32_t>(std::min(a, b));
+      break;
+    case 5:
+      *result |= value;
+      break;
+    case 6:
+      result = std::max(*result, value);
+      break;
+    case 7:
+      result = std::min(*result, value);
+      break;
+    case 8:
+      *result ^= value;
+      break;
+    default:
+      return false;
+    }
+  }
+  for (uint32_t lane = 0; lane < 32; ++lane)
+    if (mask >> lane & 1)
+      words[lane][0] = *result;
+  return true;
+}
+
+/// The low or the high half of a register as a number in bf16.
+static float half(uint32_t word, unsigned which) {
+  return llvm::bit_cast<float>(which ? word & 0xffff0000u : word << 16);
+}
+
+/// "Warp Level Matrix Multiply-Accumulate Instructions: Matrix Fragments for
+/// mma.m16n8k16 with floating point type". Words: four of A, two of B (two bf16
+/// each), four of C (f32); then four of D. Products are exact in f32; they are
+/// added up in the order of k here, which is for the hardware to choose.
+void tfm::emulator::multiplyBF16(llvm::ArrayRef<uint32_t *> words) {
+  float a[16][16], b[16][8], d[16][8];
+  for (unsigned lane = 0; lane < 32; ++lane) {
+    unsigned group = lane >> 2, inGroup = lane % 4;
+    const uint32_t *w = words[lane];
+    for (unsigned i = 0; i < 8; ++i) {
+      unsigned row = i < 2 || (i >= 4 && i < 6) ? group : group + 8;
+      unsigned column = inGroup * 2 + (i & 1) + (i < 4 ? 0 : 8);
+      a[row][column] = half(w[i / 2], i & 1);
+    }
+    for (unsigned i = 0; i < 4; ++i) {
+      unsigned row = inGroup * 2 + (i & 1) + (i < 2 ? 0 : 8);
+      b[row][group] = half(w[4 + i / 2], i & 1);
+    }
+    for (unsigned i = 0; i < 4; ++i)
+      d[i < 2 ? group : group + 8][inGroup * 2 + (i & 1)] =
+          llvm::bit_cast<float>(w[6 + i]);
+  }
+  for (unsigned row = 0; row < 16; ++row)
+    for (unsigned k = 0; k < 16; ++k)
+      for (unsigned column = 0; column < 8; ++column)
+        d[row][column] += a[row][k] * b[k][column];
+  for (unsigned lane = 0; lane < 32; ++lane) {
+    unsigned group = lane >> 2, inGroup = lane % 4;
+    for (unsigned i = 0; i < 4; ++i)
+      words[lane][i] = llvm::bit_cast<uint32_t>(
+          d[i < 2 ? group : group + 8][inGroup * 2 + (i & 1)]);
+  }
+}
+
+/// The lanes 8 i to 8 i + 7 say where the rows of matrix i lie, 16 bytes each.
+void Machine::checkRows(const Collective &collective, uint32_t count,
+                        bool writes) {
+  for (uint32_t lane = 0; lane < 8 * count; ++lane)
+    check(threads[collective.first + lane], collective.site,
+          collective.words[lane][0], 16, 16, writes);
+}
+
+/// "Warp Level Matrix Multiply-Accumulate Instructions: Warp-level matrix load
+/// instruction: ldmatrix", of matrices of 8 by 8 elements of 16 bits. A thread
+/// gets of each matrix the elements 2 (lane % 4) and the one after it of row
+/// lane / 4, or with `.trans` of that column. `kind`: the number of matrices,
+/// and 8 more with `.trans`.
+void Machine::loadMatrix(Collective &collective) {
+  uint32_t count = collective.kind & 7;
+  bool transposed = collective.kind & 8;
+  checkRows(collective, count, false);
+  const uint16_t *rows[32];
+  for (uint32_t lane = 0; lane < 8 * count; ++lane)
+    rows[lane] = reinterpret_cast<const uint16_t *>(
+        static_cast<uintptr_t>(collective.words[lane][0]));
+  for (uint32_t lane = 0; lane < 32; ++lane)
+    for (uint32_t i = 0; i < count; ++i) {
+      uint32_t one = lane / 4, other = lane % 4 * 2;
+      uint32_t low =
+          transposed ? rows[8 * i + other][one] : rows[8 * i + one][other];
+      uint32_t high = transposed ? rows[8 * i + other + 1][one]
+                                 : rows[8 * i + one][other + 1];
+      collective.words[lane][i] = low | high << 16;
+    }
+}
+
+/// "Warp Level Matrix Multiply-Accumulate Instructions: Warp-level matrix store
+/// instruction: stmatrix": where `ldmatrix` would get them from. Words: the
+/// address, then a register for each matrix.
+void Machine::storeMatrix(Collective &collective) {
+  uint32_t count = collective.kind & 7;
+  bool transposed = collective.kind & 8;
+  checkRows(collective, count, true);
+  uint16_t *rows[32];
+  for (uint32_t lane = 0; lane < 8 * count; ++lane)
+    rows[lane] = reinterpret_cast<uint16_t *>(
+        static_cast<uintptr_t>(collective.words[lane][0]));
+  for (uint32_t lane = 0; lane < 32; ++lane)
+    for (uint32_t i = 0; i < count; ++i) {
+      uint32_t one = lane / 4, other = lane % 4 * 2;
+      uint32_t word = collective.words[lane][1 + i];
+      (transposed ? rows[8 * i + other][one] : rows[8 * i + one][other]) =
+          static_cast<uint16_t>(word);
+      (transposed ? rows[8 * i + other + 1][one]
+                  : rows[8 * i + one][other + 1]) =
+          static_cast<uint16_t>(word >> 16);
+    }
+}
