@@ -36,8 +36,10 @@ std::optional<FewRowsPlan> tfm::planFewRows(const MatmulSpec &spec,
   FewRowsPlan plan;
   plan.alongK = operands->b.column != 1;
   plan.packA = spec.isBf16();
-  // Up to 32 kB of B at a time, eight pages: as far ahead it is prefetched.
-  plan.depth = 8 * 32 / b.getIntOrFloatBitWidth();
+  // As far ahead B is prefetched: eight of its rows, or of narrow elements more
+  // where those take no more than 32 kB.
+  int64_t bits = b.getIntOrFloatBitWidth();
+  plan.depth = operands->b.row * bits <= 2048 * 8 ? 8 * 32 / bits : int64_t{8};
   // A page of f32, or less where the sums of all rows would fill the cache.
   plan.block = std::min<int64_t>(1024, 32 * 256 / spec.m) / target.lanes;
   plan.serial = spec.m * spec.n * spec.k * spec.batches() < 32 * 1024;
