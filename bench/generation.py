@@ -103,7 +103,8 @@ class Binary:
         """Tokens/s of all prompts, from the first token read to the last one drawn."""
         done = completed(self.command("--prompts", self.prompts, "--tokens", TOKENS, "--greedy"))
         texts = [json.loads(line) for line in done.stdout.splitlines()]
-        seconds = float(re.search(r"tokens in ([0-9.]+) s", done.stderr).group(1))
+        time, unit = re.search(r"tokens in ([0-9.]+) (m?s)", done.stderr).groups()
+        seconds = float(time) * (1e-3 if unit == "ms" else 1)
         return sum(text["tokens"] for text in texts) / seconds
 
     def ahead(self, *arguments):

@@ -57,12 +57,6 @@ uint16_t bf16Above(float value) {
   return static_cast<uint16_t>((bits >> 16) + ((bits & 0xffff) ? 1 : 0));
 }
 
-/// What an integer stands for.
-float weightOf(uint16_t scale, uint16_t minimum, int integer) {
-  return static_cast<float>(double{fromBFloat16(minimum)} +
-                            double{fromBFloat16(scale)} * integer);
-}
-
 /// The terms of one output, to `groupedBytes`, and scales and minima.
 void quantiseGroups(std::span<const float> terms, uint8_t *quantised,
                     uint16_t *scales, uint16_t *minima) {
@@ -130,6 +124,11 @@ void quantiseRow(std::span<const float> terms, int8_t *quantised,
 }
 
 } // namespace
+
+float weightOf(uint16_t scale, uint16_t minimum, int integer) {
+  return static_cast<float>(double{fromBFloat16(minimum)} +
+                            double{fromBFloat16(scale)} * integer);
+}
 
 OutputRows::OutputRows(std::span<const int64_t> shape, int64_t axis) {
   size_t rank = shape.size();

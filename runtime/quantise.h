@@ -48,6 +48,10 @@ constexpr size_t groupedBytes(size_t terms) {
   return groupsOf(terms) * TFM_GROUP_BYTES;
 }
 
+/// The weight that an integer from 0 to 15 stands for in a group with a scale
+/// and a minimum of bf16.
+float weightOf(uint16_t scale, uint16_t minimum, int integer);
+
 /// A tensor of weights [..., X, Y] as products see it: `outputs` rows of
 /// `terms`, wherever they lie. The axes before the last two count as outputs.
 class OutputRows {

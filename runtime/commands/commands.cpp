@@ -464,6 +464,12 @@ void exportWeights(const tfm_model &descriptor, const ExportCommand &command) {
     weights.requireNoneIs(command.out);
     loadParameters(model, weights);
   }
+  if (const std::string &weights =
+          parseRecipe(descriptor.recipe).generate.weights;
+      weights != "f32")
+    say("note: this build has made " + weights +
+        " of the weights, and exports what they are now; a build with "
+        "generate.weights = f32 exports them as they were\n");
   std::vector<FloatTensor> tensors = parameterTensors(model);
   std::map<std::string, std::string> metadata = {{"format", "pt"},
                                                  {"model", descriptor.name}};

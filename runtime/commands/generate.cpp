@@ -107,8 +107,11 @@ GenerateOptions optionsOf(const GenerateCommand &command, const Recipe &recipe,
   sampler.greedy = command.greedy || (sampler.greedy && !command.temperature);
   for (const std::string &bias : command.logitBias)
     sampler.bias.push_back(parseBias(bias, tokenizer));
-  options.stop.insert(options.stop.end(), command.stop.begin(),
-                      command.stop.end());
+  // An empty one takes back those of the recipe.
+  if (std::ranges::find(command.stop, "") != command.stop.end())
+    options.stop.clear();
+  std::ranges::copy_if(command.stop, std::back_inserter(options.stop),
+                       [](const std::string &text) { return !text.empty(); });
   if (command.ignoreEos)
     options.endTokens.clear();
   else
@@ -281,7 +284,12 @@ void generate(const tfm_model &descriptor, const GenerateCommand &command) {
     show = std::make_unique<JsonTexts>(texts);
   else
     show = std::make_unique<PlainTexts>(texts);
-  generateAll(*logits, *tokenizer, tokens, command.count, options, *show);
+  try {
+    generateAll(*logits, *tokenizer, tokens, command.count, options, *show);
+  } catch (const InputError &) {
+    show->breakOff();
+    throw;
+  }
   show->finish();
   if (auto count = std::ranges::count(bad, true); count > 0)
     throw InputError(fmt::format("{} of {} prompts could not be continued, see "

@@ -27,6 +27,16 @@ double speedOf(const Generated &text) {
   return static_cast<double>(text.drawn) / text.seconds;
 }
 
+std::string speedText(double speed) {
+  return fmt::format("{:.{}f} tokens/s", speed, speed < 1000 ? 1 : 0);
+}
+
+std::string secondsText(double seconds) {
+  if (seconds >= 1)
+    return fmt::format("{:.3g} s", seconds);
+  return fmt::format("{:.{}f} ms", 1e3 * seconds, seconds < 0.01 ? 2 : 0);
+}
+
 /// For messages: in quotes, and on one line.
 std::string quoted(const std::string &text) {
   return json(text).dump(-1, ' ', /*ensure_ascii=*/false,
@@ -101,11 +111,10 @@ ordered_json chancesOf(const Generated &text, const Tokenizer &tokenizer,
 void saySummary(const Generated &text, const GenerateOptions &options,
                 int64_t context) {
   size_t count = text.ids.size();
-  std::string speed =
-      text.drawn == 0
-          ? fmt::format(" after {:.3g} s", text.firstSeconds)
-          : fmt::format(", {:.1f} tokens/s, the first after {:.3g} s",
-                        speedOf(text), text.firstSeconds);
+  std::string speed = count == 0 ? " after " + secondsText(text.seconds)
+                                 : ", " + speedText(speedOf(text)) +
+                                       ", the first after " +
+                                       secondsText(text.firstSeconds);
   say(fmt::format("{} token{}{}; {}\n", count, count == 1 ? "" : "s", speed,
                   printable(endingOf(text, options, context))));
 }
@@ -117,20 +126,20 @@ TextShow::TextShow(const Texts &texts) : texts(texts), began(now()) {
 
 void TextShow::end(size_t, Generated generated) {
   ++ended;
-  tokens += generated.drawn;
+  tokens += generated.ids.size();
 }
 
 std::string TextShow::progress(size_t drawn) const {
   return fmt::format(
-      "{}/{} texts  {} tokens  {:.1f} tokens/s", ended, count, drawn,
-      static_cast<double>(drawn) / std::max(1e-9, now() - began));
+      "{}/{} texts  {} tokens  {}", ended, count, drawn,
+      speedText(static_cast<double>(drawn) / std::max(1e-9, now() - began)));
 }
 
 void TextShow::finish() {
   if (count > 1)
-    say(fmt::format("{} texts, {} tokens in {:.3g} s, {:.1f} tokens/s\n", count,
-                    tokens, now() - began,
-                    static_cast<double>(tokens) / (now() - began)));
+    say(fmt::format("{} texts, {} tokens in {}, {}\n", count, tokens,
+                    secondsText(now() - began),
+                    speedText(static_cast<double>(tokens) / (now() - began))));
 }
 
 PlainTexts::PlainTexts(const Texts &texts) : TextShow(texts) { beginTurn(); }
@@ -166,6 +175,11 @@ void PlainTexts::end(size_t text, Generated generated) {
     TextShow::end(turn++, std::move(*whole));
     beginTurn();
   }
+}
+
+void PlainTexts::breakOff() {
+  if (turn < texts.size())
+    printText("\n");
 }
 
 JsonTexts::JsonTexts(const Texts &texts)

@@ -51,6 +51,8 @@ public:
   void end(size_t text, Generated generated) override;
   /// Tells how fast all of them were, where there were several.
   virtual void finish();
+  /// Instead: an error has ended what is shown, and is told next.
+  virtual void breakOff() {}
 
 protected:
   /// `12/20 texts  960 tokens  234.1 tokens/s`; of what has been drawn so far.
@@ -72,6 +74,7 @@ public:
   explicit PlainTexts(const Texts &texts);
   void show(size_t text, std::string_view part) override;
   void end(size_t text, Generated generated) override;
+  void breakOff() override;
 
 private:
   void beginTurn();
@@ -94,6 +97,7 @@ public:
   void end(size_t text, Generated generated) override;
   void drew(size_t count) override;
   void finish() override;
+  void breakOff() override { clear(); }
 
 private:
   void clear();

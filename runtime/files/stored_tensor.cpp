@@ -77,21 +77,31 @@ std::optional<int64_t> StoredTensor::said(const std::string &key) const {
              : std::nullopt;
 }
 
+bool StoredTensor::saysTerms() const {
+  return said(termsKey + name).value_or(0) > 0;
+}
+
 int64_t StoredTensor::terms() const {
   std::optional<int64_t> count = said(termsKey + name);
   auto bytes = static_cast<uint64_t>(tensor.entry->shape.back());
   return count && *count > 0 ? *count : static_cast<int64_t>(2 * bytes);
 }
 
+/// The names that a file lists as transposed; `discarded` where that is no
+/// list.
+static json transposedNames(const SafetensorsReader &file) {
+  const auto &metadata = file.header().metadata;
+  auto text = metadata.find(transposedKey);
+  if (text == metadata.end())
+    return json::array();
+  json names = json::parse(text->second, nullptr, /*allow_exceptions=*/false);
+  return names.is_array() ? names : json(json::value_t::discarded);
+}
+
 int64_t StoredTensor::outputAxis() const {
   auto rank = static_cast<int64_t>(tensor.entry->shape.size());
-  const auto &metadata = tensor.file->header().metadata;
-  auto text = metadata.find(transposedKey);
-  json names = text == metadata.end() ? json()
-                                      : json::parse(text->second, nullptr,
-                                                    /*allow_exceptions=*/false);
-  bool isTransposed =
-      names.is_array() && std::ranges::find(names, json(name)) != names.end();
+  json names = transposedNames(*tensor.file);
+  bool isTransposed = std::ranges::find(names, json(name)) != names.end();
   return isTransposed ? rank - 1 : rank - 2;
 }
 
@@ -100,6 +110,8 @@ std::vector<std::string> StoredTensor::tableProblems() const {
   if (wanted.size() < 2)
     return {fmt::format("{} has {} axes, too few for outputs and terms", name,
                         wanted.size())};
+  if (transposedNames(*tensor.file).is_discarded())
+    return {fmt::format("{} is no list of names", transposedKey)};
   if (isInt4()) {
     const auto &metadata = tensor.file->header().metadata;
     for (const std::string &key : {std::string(groupKey), termsKey + name})
@@ -177,12 +189,6 @@ static std::vector<float> readTable(const WeightFiles::Tensor &from,
   return result;
 }
 
-static std::vector<uint16_t> narrow(const std::vector<float> &values) {
-  std::vector<uint16_t> result(values.size());
-  std::ranges::transform(values, result.begin(), toBFloat16);
-  return result;
-}
-
 std::vector<float> StoredTensor::scales() const {
   return readTable(*scale, scaleName(), "scale", [](float value) {
     // So that what it stands for is finite, too.
@@ -190,13 +196,24 @@ std::vector<float> StoredTensor::scales() const {
   });
 }
 
-std::vector<uint16_t> StoredTensor::narrowScales() const {
-  return narrow(scales());
-}
-
-std::vector<uint16_t> StoredTensor::narrowMinima() const {
-  return narrow(readTable(*minimum, minimumName(), "minimum",
-                          [](float value) { return std::isfinite(value); }));
+StoredTensor::Groups StoredTensor::groups() const {
+  std::vector<float> scales =
+      readTable(*scale, scaleName(), "scale",
+                [](float value) { return std::isfinite(value) && value >= 0; });
+  std::vector<float> minima =
+      readTable(*minimum, minimumName(), "minimum",
+                [](float value) { return std::isfinite(value); });
+  Groups groups;
+  for (size_t i = 0; i < scales.size(); ++i) {
+    groups.scales.push_back(toBFloat16(scales[i]));
+    groups.minima.push_back(toBFloat16(minima[i]));
+    if (!std::isfinite(weightOf(groups.scales[i], groups.minima[i], 15)))
+      throw InputError(fmt::format(
+          "{}: the weights of {} overflow (group {}: the scale {} and the "
+          "minimum {}): the file is damaged; export or download it again",
+          tensor.file->path(), name, i, scales[i], minima[i]));
+  }
+  return groups;
 }
 
 std::vector<float> StoredTensor::values(int64_t axis) const {
@@ -208,13 +225,15 @@ std::vector<float> StoredTensor::values(int64_t axis) const {
   for (int64_t extent : shape)
     count *= static_cast<size_t>(extent);
   std::vector<float> result(count);
-  if (isInt8())
+  if (isInt8()) {
     dequantise(bytes<int8_t>(), scales(), OutputRows(shape, axis), result);
-  else if (isInt4())
-    dequantise(bytes<uint8_t>(), narrowScales(), narrowMinima(),
+  } else if (isInt4()) {
+    Groups tables = groups();
+    dequantise(bytes<uint8_t>(), tables.scales, tables.minima,
                OutputRows(shape, axis), result);
-  else
+  } else {
     tensor.file->readFloats(name, *tensor.entry, result.data());
+  }
   return result;
 }
 

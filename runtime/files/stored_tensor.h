@@ -34,6 +34,8 @@ struct StoredTensor {
 
   /// The axis of its outputs where it is quantised, as its file says.
   int64_t outputAxis() const;
+  /// Whether the file says of how many terms an output of one of 4 bits is.
+  bool saysTerms() const;
   /// As other types have it: of 8 bits and of 4 the terms of an output are
   /// together.
   std::vector<int64_t> shapeFor(int64_t axis) const;
@@ -41,11 +43,15 @@ struct StoredTensor {
   /// Throws InputError where a scale or minimum is none.
   std::vector<float> values(int64_t axis) const;
 
-  /// Throws InputError where one is no scale.
+  /// Of one of 8 bits; throws InputError where one is no scale.
   std::vector<float> scales() const;
-  /// Those of 4 bits, as they are stored.
-  std::vector<uint16_t> narrowScales() const;
-  std::vector<uint16_t> narrowMinima() const;
+  /// Of one of 4 bits, as they are stored.
+  struct Groups {
+    std::vector<uint16_t> scales, minima;
+  };
+  /// Throws InputError where one is no scale or no minimum, or stands for a
+  /// weight that is not finite.
+  Groups groups() const;
 
 private:
   std::string scaleName() const;

@@ -213,12 +213,16 @@ private:
     if (found.empty())
       problems.push_back(std::string(parameter.name) + " is missing");
     for (const StoredTensor &source : found) {
-      if (std::vector<int64_t> shape = source.shapeFor(parameter.output_axis);
-          shape != shapeOf(parameter))
-        problems.push_back(source.name + " is " + shapeText(shape) +
-                           ", the model's is " + shapeText(shapeOf(parameter)));
-      else if (source.isQuantised())
+      if (source.isQuantised())
         requireTables(source, parameter);
+      if (std::vector<int64_t> shape = source.shapeFor(parameter.output_axis);
+          damages.empty() && shape != shapeOf(parameter))
+        problems.push_back(source.name + " is " + shapeText(shape) +
+                           (source.isInt4() && !source.saysTerms()
+                                ? " (the file does not say how many terms an "
+                                  "output has: whole groups)"
+                                : "") +
+                           ", the model's is " + shapeText(shapeOf(parameter)));
     }
     sources.push_back(std::move(found));
   }
@@ -231,7 +235,10 @@ private:
                          " bits, but the model does more "
                          "with it than multiply by it");
     else
-      std::ranges::copy(source.tableProblems(), std::back_inserter(problems));
+      // What a file says once is wrong of all of its tensors.
+      for (const std::string &damage : source.tableProblems())
+        if (std::ranges::find(damages, damage) == damages.end())
+          damages.push_back(damage);
   }
 
   /// A tensor that is none of the model's parameters.
@@ -253,18 +260,33 @@ private:
   }
 
   void report() const {
-    if (problems.empty())
-      return;
-    std::string message = weights.path() +
-                          " holds the weights of another model (" +
-                          model.descriptor().name + " was expected):";
-    for (size_t i = 0; i < problems.size() && i < 5; ++i)
-      message += "\n  " + problems[i];
-    if (problems.size() > 5)
-      message += "\n  and " + std::to_string(problems.size() - 5) + " more";
-    throw InputError(message +
-                     "\nUse the binary that was built for these weights, or "
-                     "name other weights");
+    if (!damages.empty()) {
+      // Which may be why other tensors do not match.
+      std::vector<std::string> all = damages;
+      std::ranges::copy(problems, std::back_inserter(all));
+      throw InputError(
+          withList(weights.path() +
+                       " does not hold quantised weights as they are read:",
+                   all) +
+          "\nExport them again from the original weights, with `export "
+          "--dtype int8` or `int4`");
+    }
+    if (!problems.empty())
+      throw InputError(withList(weights.path() +
+                                    " holds the weights of another model (" +
+                                    model.descriptor().name + " was expected):",
+                                problems) +
+                       "\nUse the binary that was built for these weights, or "
+                       "name other weights");
+  }
+
+  static std::string withList(std::string message,
+                              const std::vector<std::string> &lines) {
+    for (size_t i = 0; i < lines.size() && i < 5; ++i)
+      message += "\n  " + lines[i];
+    if (lines.size() > 5)
+      message += "\n  and " + std::to_string(lines.size() - 5) + " more";
+    return message;
   }
 
   /// Several names of one parameter must agree before any of them is taken.
@@ -306,7 +328,8 @@ private:
   std::map<std::string, StoredTensor> byName; ///< by the model's names
   std::vector<StoredTensor> others;
   std::vector<std::pair<StoredTensor, std::vector<size_t>>> outputLayers;
-  std::vector<std::string> problems;
+  /// Why these are the weights of another model, and why they are none.
+  std::vector<std::string> problems, damages;
 };
 
 } // namespace
@@ -359,8 +382,8 @@ void load(Model &model, const tfm_parameter &parameter,
   }
   if (source.isInt4() && parameter.dtype == TFM_I4) {
     file->requireUnchanged(source.name, *entry);
-    model.setQuantised(parameter, bytes, source.narrowScales(),
-                       source.narrowMinima());
+    StoredTensor::Groups groups = source.groups();
+    model.setQuantised(parameter, bytes, groups.scales, groups.minima);
     return;
   }
   if (source.isQuantised()) {

@@ -245,6 +245,24 @@ class Gpt2Folder(Fixture, Folder):
                              self.variant("nan", damage), "--prompt", "1")
         self.assertIn("transformer.ln_f.weight has the value nan (element 0)", message)
 
+    def test_an_empty_stop_text_takes_back_the_recipes(self):
+        sampled = ["generate", "--weights", self.source, "--prompt", "1", "--seed", "2", "--temperature", "2"]
+        words = self.ok(self.program, *sampled, "--tokens", "8").split()
+        stops = self.folder / "stops"
+        self.ok(TFMC, "build", self.source / "model.tfm", "-D", f'generate.stop=[" {words[4]} "]', "-o", stops)
+        for options, tokens in ([], 3), (["--stop", ""], 8), (["--stop", "", "--stop", f" {words[3]} "], 2):
+            answer = json.loads(self.ok(stops, *sampled, "--tokens", "8", "--json", *options))
+            self.assertEqual(answer["tokens"], tokens)
+
+    def test_a_text_that_breaks_off_ends_its_line(self):
+        def huge(tensors):
+            dtype, shape, data = tensors["transformer.ln_f.weight"]
+            tensors["transformer.ln_f.weight"] = (dtype, shape, struct.pack("<f", 3e38) * (len(data) // 4))
+
+        result = run(self.program, "generate", "--weights", self.variant("huge", huge), "--prompt", "1")
+        self.assertEqual((result.returncode, result.stdout), (INPUT_ERROR, "1\n"))
+        self.assertIn("logits that are not numbers", result.stderr)
+
     def test_trained_weights_continue(self):
         """What was published can be trained on, and what was trained loads again."""
         ids = [i * 7 % 101 for i in range(400)]

@@ -339,6 +339,13 @@ class Weights(unittest.TestCase):
         def other_terms(header, _):
             header["__metadata__"]["tfm.terms:" + name] = "63"
 
+        def no_list(header, _):
+            header["__metadata__"]["tfm.transposed"] = "[oops"
+
+        def overflows(header, data):
+            number_is(".scale", 0x7d00)(header, data)
+            number_is(".minimum", 0x7f40)(header, data)
+
         def bias_in_integers(header, _):
             entry = header["h.0.ln_1.weight"]
             entry["dtype"], entry["shape"] = "U8", [4 * entry["shape"][0]]
@@ -348,7 +355,11 @@ class Weights(unittest.TestCase):
         self.expect_error("int4", number_is(".scale", 0xbf80), ".scale has the value -1 (element 0), which is no scale")
         self.expect_error("int4", number_is(".minimum", 0xff80), ".minimum has the value -inf (element 0), which is no "
                                                                  "minimum")
-        self.expect_error("int4", other_groups, "wte.weight has groups of 64 terms, and they are read in groups of 32")
+        self.expect_error("int4", overflows, f"the weights of {name} overflow (group 0: the scale ")
+        self.expect_error("int4", other_groups, "does not hold quantised weights as they are read",
+                          "wte.weight has groups of 64 terms, and they are read in groups of 32",
+                          "Export them again from the original weights")
+        self.expect_error("int4", no_list, "tfm.transposed is no list of names")
         self.expect_error("int4", no_groups, 'tfm.group is "many", no number of terms')
         self.expect_error("int4", no_terms, f'tfm.terms:{name} is "-5", no number of terms')
         self.expect_error("int4", wide_scales, f"{name}.scale is F16, that of {name} would be BF16")
@@ -369,6 +380,16 @@ class Weights(unittest.TestCase):
         result = run(self.builds["int4"], "eval", "--weights", exact)
         self.assertEqual(result.returncode, 1)
         self.assertIn("h.1.mlp.c_proj.weight has the value inf (element 10)", result.stderr)
+        # The largest numbers that there are have a group like any other.
+        data[at + 40:at + 48] = struct.pack("<2I", 0x7f7fffff, 0xff7fffff)
+        with open(exact, "wb") as file:
+            file.write(struct.pack("<Q", len(text)) + text + data)
+        narrow = self.path("narrow.safetensors")
+        for build, source in ("f32", exact), ("int4", narrow):
+            result = run(self.builds[build], "export", "--weights", source, "--dtype", "int4", "-o", narrow + build)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            os.replace(narrow + build, narrow)
+        self.assertIn("this build has made int4 of the weights", result.stderr)
 
 
 if __name__ == "__main__":
