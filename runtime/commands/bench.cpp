@@ -243,7 +243,7 @@ void bench(const tfm_model &descriptor, const CommonOptions &command) {
   int64_t context = recipe.generate.context;
 
   const tfm_variant &variant = chooseVariant(descriptor);
-  PeakMeter peak(pool, productsOf(variant));
+  PeakMeter peak(pool, productsOf(variant), variant.parameters.bytes);
   std::vector<std::pair<const char *, Timing>> timings;
   for (const char *name :
        {TFM_TRAIN, TFM_UPDATE, TFM_EVALUATE, TFM_FORWARD, TFM_PREFILL,
@@ -286,6 +286,7 @@ void bench(const tfm_model &descriptor, const CommonOptions &command) {
                          {"peak_gflops", peak.flops() / 1e9},
                          {"peaks_gflops", peaks},
                          {"memory_gbs", peak.bandwidth() / 1e9},
+                         {"reading_gbs", peak.reading() / 1e9},
                          {"functions", functions}};
   // Paths need not be UTF-8, as JSON must be.
   printText(answer.dump(-1, ' ', /*ensure_ascii=*/false,

@@ -231,7 +231,8 @@ float readAll(const float *data, size_t count) {
 void addToAll(float *data, size_t count) { kernels().addToAll(data, count); }
 
 PeakMeter::PeakMeter(ThreadPool &pool,
-                     const std::vector<std::string_view> &products)
+                     const std::vector<std::string_view> &products,
+                     size_t reading)
     : pool(pool) {
   auto measureToo = [&](std::string_view kind) {
     if (std::ranges::find(all, kind, &Peak::products) != all.end())
@@ -264,6 +265,7 @@ PeakMeter::PeakMeter(ThreadPool &pool,
   (void)madvise(mapped, bytes, MADV_HUGEPAGE); // only a hint
   memory = static_cast<float *>(mapped);
   count = bytes / sizeof(float);
+  readCount = std::clamp(reading / sizeof(float), size_t{1}, count);
   measure();
 }
 
@@ -282,18 +284,24 @@ void PeakMeter::measure() {
         }
       },
       &pass, 2);
-  double read = best(
-      pool,
-      [](void *context, tfm_thread *thread) {
-        for (int64_t i; (i = thread->claim(thread)) >= 0;) {
-          auto [data, size] =
-              static_cast<Pass *>(context)->piece(i, thread->count);
-          volatile float sum = readAll(data, size);
-          (void)sum;
-        }
-      },
-      &pass, 2);
-  bestBandwidth = std::max({bestBandwidth, bytes / read, 2 * bytes / added});
+  auto readPass = [&](Pass pass) {
+    double seconds = best(
+        pool,
+        [](void *context, tfm_thread *thread) {
+          for (int64_t i; (i = thread->claim(thread)) >= 0;) {
+            auto [data, size] =
+                static_cast<Pass *>(context)->piece(i, thread->count);
+            volatile float sum = readAll(data, size);
+            (void)sum;
+          }
+        },
+        &pass, 2);
+    return static_cast<double>(pass.count) * sizeof(float) / seconds;
+  };
+  double read = readPass(pass);
+  bestBandwidth = std::max({bestBandwidth, read, 2 * bytes / added});
+  bestReading = std::max(
+      bestReading, readCount == count ? read : readPass({memory, readCount}));
   struct Work {
     MultiplyAdds run;
     double operations;

@@ -11,6 +11,7 @@
 #include "runtime/device/threads.h"
 
 #include <cstddef>
+#include <limits>
 #include <string_view>
 #include <vector>
 
@@ -39,9 +40,11 @@ public:
   /// Takes memory that no cache holds: twice the last level, within a quarter
   /// of all memory and 1 GB. Measures the peak of f32, and those of `products`
   /// (TFM_PRODUCTS_...). Throws std::bad_alloc, and std::logic_error for
-  /// products that this machine does not compute.
+  /// products that this machine does not compute. `reading` is how many bytes
+  /// are read over and over for `reading()`, all of that memory at most.
   explicit PeakMeter(ThreadPool &pool,
-                     const std::vector<std::string_view> &products = {});
+                     const std::vector<std::string_view> &products = {},
+                     size_t reading = std::numeric_limits<size_t>::max());
   ~PeakMeter();
   PeakMeter(const PeakMeter &) = delete;
   PeakMeter &operator=(const PeakMeter &) = delete;
@@ -64,6 +67,9 @@ public:
   double flops(std::string_view products) const;
   /// Bytes a second, the larger of reading alone and of reading and writing.
   double bandwidth() const { return bestBandwidth; }
+  /// Bytes a second of reading alone, of as many bytes as the constructor was
+  /// told: of few, some come from a cache.
+  double reading() const { return bestReading; }
   /// The share of what the machine can do that operations and `bytes` bytes in
   /// `seconds` are, and whether arithmetic is what limits them. The operations
   /// take `secondsAtPeak` at the peak of their kind.
@@ -76,9 +82,9 @@ public:
 private:
   ThreadPool &pool;
   float *memory = nullptr;
-  size_t count = 0;
+  size_t count = 0, readCount = 0;
   std::vector<Peak> all;
-  double bestBandwidth = 0;
+  double bestBandwidth = 0, bestReading = 0;
 };
 
 } // namespace tfm

@@ -120,6 +120,7 @@ TEST_F(CommandLine, BenchComparesWithTheMachine) {
   json answer = json::parse(run("bench --json --threads 1").out);
   EXPECT_GT(answer.at("peak_gflops"), 0);
   EXPECT_GT(answer.at("memory_gbs"), 0);
+  EXPECT_GT(answer.at("reading_gbs"), 0);
   for (const json &function : answer.at("functions"))
     EXPECT_TRUE(function.at("of") == "peak" || function.at("of") == "memory");
 }
@@ -410,7 +411,7 @@ TEST_F(CommandLine, SaysHowATextEnded) {
   auto answer = [&](const std::string &options) {
     Outcome outcome = run("generate --weights run --prompt 1+ " + options);
     EXPECT_EQ(outcome.code, 0) << outcome.err;
-    EXPECT_NE(outcome.err.find(" s; ended "), std::string::npos) << outcome.err;
+    EXPECT_NE(outcome.err.find("s; ended "), std::string::npos) << outcome.err;
     json text = json::parse(
         run("generate --weights run --prompt 1+ --json " + options).out);
     EXPECT_GE(text.at("seconds"), text.at("first_token_seconds"));

@@ -42,6 +42,9 @@ TEST(Peak, PassesVisitEveryFloatOnce) {
 TEST(Peak, ShareIsOfTheNearerLimit) {
   ThreadPool pool(1);
   PeakMeter meter(pool);
+  EXPECT_GT(meter.reading(), 0);
+  EXPECT_LE(meter.reading(), meter.bandwidth());
+  EXPECT_GT(PeakMeter(pool, {}, /*reading=*/1 << 16).reading(), 0);
   ASSERT_GT(meter.flops(), 0);
   ASSERT_GT(meter.bandwidth(), 0);
   PeakMeter::Share share = meter.share(1.0, meter.bandwidth() / 4, 2.0);
