@@ -264,6 +264,8 @@ Recipe parseRecipe(std::string_view text) {
     readGenerate(*member(root, key("generate")), recipe.generate);
     if (const json *facts = member(root, key("facts")))
       readFacts(*facts, recipe);
+    if (const json *family = member(root, key("family")))
+      recipe.family = family->dump();
   } catch (const json::exception &error) {
     throw std::logic_error(std::string("the model's recipe: ") + error.what());
   }

@@ -143,6 +143,8 @@ struct Recipe {
   GenerateSpec generate;
   /// What the compiler read from the graph, as JSON; see hf_config.h.
   std::string facts;
+  /// The table of the model's family, as JSON; empty where its file names none.
+  std::string family;
   /// Of the facts: how many token ids the model has rows for in every table; 0
   /// where it has none.
   int64_t tokens = 0;

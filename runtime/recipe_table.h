@@ -600,6 +600,11 @@ inline constexpr Field fields[] = {
      .help = "what the compiler read from the graph",
      .isComputed = true,
      .isOptional = true},
+    {.path = "family",
+     .type = Type::Json,
+     .help = "what the keys of a config.json mean",
+     .isComputed = true,
+     .isOptional = true},
 };
 
 /// The key at that place in the JSON; null where there is none.

@@ -20,6 +20,10 @@ llvm::StringRef embeddedFile(llvm::StringRef name);
 /// Names of all embedded files, sorted.
 llvm::ArrayRef<llvm::StringRef> embeddedFileNames();
 
+/// The same for the families: `llama.json`, `llama.tfm`.
+llvm::StringRef familyFile(llvm::StringRef name);
+llvm::ArrayRef<llvm::StringRef> familyFileNames();
+
 } // namespace tfm
 
 #endif // TFM_FRONTEND_EMBEDDED_H

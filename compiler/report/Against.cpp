@@ -236,7 +236,7 @@ llvm::Error tfm::compareValues(const std::string &path,
 
 llvm::Error tfm::compareConfig(const std::string &path,
                                const ModelReport &report,
-                               const std::string &facts,
+                               ModelDescription description,
                                Comparison &comparison) {
   std::string hyperparameters;
   for (const Hyperparameter &parameter : report.hyperparameters)
@@ -247,8 +247,9 @@ llvm::Error tfm::compareConfig(const std::string &path,
   if (!hyperparameters.empty())
     hyperparameters += "]";
   try {
-    comparison.config =
-        compareConfig(path, {facts, hyperparameters, report.source});
+    description.hyperparameters = std::move(hyperparameters);
+    description.source = report.source;
+    comparison.config = compareConfig(path, description);
   } catch (const InputError &error) {
     return llvm::createStringError(error.what());
   }
@@ -315,6 +316,8 @@ static const char *stateText(ConfigKey::State state) {
     return "differs";
   case ConfigKey::State::NotCompared:
     return "not compared";
+  case ConfigKey::State::Harmless:
+    return "harmless";
   }
   return "";
 }
@@ -328,9 +331,10 @@ static void writeConfig(const ConfigComparison &config, llvm::raw_ostream &os) {
     llvm::StringRef stored = key.stored;
     std::string shown =
         stored.size() > 40 ? stored.take_front(37).str() + "..." : stored.str();
-    table.add({key.key, printable(shown),
+    std::string words = printable(key.fix.empty() ? key.reason : key.fix);
+    table.add({printable(key.key), printable(shown),
                key.model.empty() ? "" : key.model + " here",
-               stateText(key.state) + (key.fix.empty() ? "" : ": " + key.fix)});
+               stateText(key.state) + (words.empty() ? "" : ": " + words)});
   }
   if (config.keys.empty())
     os << "  no key that is known\n";
@@ -417,6 +421,8 @@ void tfm::writeComparisonJson(const Comparison &comparison,
           json.attributeBegin("checkpoint");
           json.rawValue(key.stored);
           json.attributeEnd();
+          if (!key.reason.empty())
+            json.attribute("reason", key.reason);
         });
     });
   });

@@ -91,9 +91,10 @@ Comparison compareWithCheckpoint(const ModelReport &report,
                                  llvm::ArrayRef<CheckpointTensor> checkpoint);
 
 /// Compares the config.json of a folder with the model: what tensors do not
-/// show. `facts` are those of the graph (modelFacts).
+/// show. `description` has what the report does not: facts of the graph
+/// (modelFacts), and the family.
 llvm::Error compareConfig(const std::string &path, const ModelReport &report,
-                          const std::string &facts, Comparison &comparison);
+                          ModelDescription description, Comparison &comparison);
 
 /// Reads the values of what matches, by the rules of loading: copies of one
 /// tensor must be equal, and all values finite.

@@ -9,11 +9,13 @@
 
 #include "runtime/error.h"
 #include "runtime/files/atomic_file.h"
+#include "runtime/files/family.h"
 #include "runtime/files/read_json.h"
 #include "runtime/recipe.h"
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <map>
 #include <nlohmann/json.hpp>
 
 using nlohmann::json;
@@ -124,38 +126,22 @@ private:
     return entry;
   }
 
-  /// The hyperparameter that a fact comes from: the graph says its name, or no
-  /// other one has its value. Empty where it is not evident.
+  /// The hyperparameter that a fact comes from, where the graph says its name:
+  /// another one that happens to have the same value is another one.
   std::string hyperparameterOf(const char *fact) const {
-    std::string name, equal;
-    if (auto names = facts.find("names"); names != facts.end())
-      name = names->value(fact, "");
-    const json *value = single(fact);
-    int count = 0;
-    for (const json &entry : hyperparameters) {
-      if (entry.at("name") == name)
-        return name;
-      if (value && value->is_number() && entry.at("value").is_number() &&
-          isEqual(entry.at("value"), *value)) {
-        equal = entry.at("name").get<std::string>();
-        ++count;
-      }
-    }
-    return count == 1 ? equal : "";
+    auto names = facts.find("names");
+    std::string name = names == facts.end() ? "" : names->value(fact, "");
+    bool exists = std::ranges::any_of(hyperparameters, [&](const json &entry) {
+      return entry.at("name") == name;
+    });
+    return exists ? name : "";
   }
 
   std::string fixOf(const char *fact, const json &wanted) const {
     std::string name = wanted.is_number() ? hyperparameterOf(fact) : "";
     if (name.empty())
       return "change it in " + source;
-    std::string value = wanted.dump();
-    // A float stays one.
-    if (single(fact) &&
-        (single(fact)->is_number_float() ||
-         std::string_view(fact) == "rope_base") &&
-        value.find_first_of(".e") == std::string::npos)
-      value += ".0";
-    return "build it with -D " + name + "=" + value;
+    return "build it with -D " + name + "=" + wanted.dump();
   }
 
   /// Compares with a fact. Where the model has several values, one that is
@@ -330,6 +316,113 @@ private:
   std::vector<ConfigKey> keys;
 };
 
+/// Judges every key by the table of the model's family.
+class FamilyJudge {
+public:
+  explicit FamilyJudge(const ModelDescription &model)
+      : family(json::parse(model.family)) {
+    if (!model.hyperparameters.empty())
+      for (const json &entry : json::parse(model.hyperparameters))
+        values[entry.at("name").get<std::string>()] = entry.at("value");
+  }
+
+  std::vector<ConfigKey> judge(const json &config) const {
+    std::vector<ConfigKey> keys;
+    auto ignored = family.at("ignored").get<std::vector<std::string>>();
+    for (const FamilyKey &key : readByFamily(family, config, ignored)) {
+      ConfigKey entry = judge(key);
+      // What is absent and means what the model has needs no line.
+      if (!key.stored.empty() || entry.state == State::Differs)
+        keys.push_back(std::move(entry));
+    }
+    return keys;
+  }
+
+private:
+  ConfigKey judge(const FamilyKey &key) const {
+    ConfigKey entry;
+    entry.key = key.key;
+    entry.stored = key.stored.empty() ? "null" : key.stored;
+    entry.reason = key.reason;
+    switch (key.kind) {
+    case FamilyKey::Kind::Harmless:
+      entry.state = State::Harmless;
+      break;
+    case FamilyKey::Kind::Required:
+      entry.state = State::Agrees;
+      entry.model = key.text;
+      break;
+    case FamilyKey::Kind::Refused:
+      entry.state = State::Differs;
+      entry.fix = key.reason;
+      entry.reason.clear();
+      break;
+    case FamilyKey::Kind::Sets:
+      judgeValue(entry, key);
+      break;
+    }
+    return entry;
+  }
+
+  /// Compares what a key sets with what the model has.
+  void judgeValue(ConfigKey &entry, const FamilyKey &key) const {
+    bool exists = std::ranges::any_of(
+        family.at("hyperparameters"),
+        [&](const json &name) { return name == key.hyperparameter; });
+    std::optional<json> wanted = valueOf(key.text);
+    if (!wanted || !exists)
+      return;
+    // What has no value in the binary is none.
+    auto found = values.find(key.hyperparameter);
+    json own = found == values.end() ? json() : found->second;
+    entry.model = textOf(own);
+    bool isLess = key.mayBeLess && own.is_number() && wanted->is_number() &&
+                  own.get<double>() < wanted->get<double>();
+    if (isLess || isEqual(own, *wanted)) {
+      entry.state = key.reason.empty() ? State::Agrees : State::Harmless;
+      return;
+    }
+    entry.state = State::Differs;
+    entry.fix = "build it with -D " + key.hyperparameter + "=" + key.text;
+    if (key.stored.empty())
+      entry.fix = "it is absent, which means " + key.text + ": " + entry.fix;
+  }
+
+  /// What a text of the language comes to; nothing where nobody knows.
+  std::optional<json> valueOf(const std::string &text) const {
+    if (auto known = family.at("values").find(text);
+        known != family.at("values").end())
+      return *known;
+    if (text == "none")
+      return json();
+    json literal = jsonOf(text);
+    return literal.is_discarded() ? std::nullopt : std::optional(literal);
+  }
+
+  const json family;
+  std::map<std::string, json> values;
+};
+
+/// What the table of the family that a config.json is of tells of a model
+/// without a family, beside what was compared: what is harmless, and what
+/// nobody can judge.
+void addUnjudged(std::vector<ConfigKey> &keys, const json &config,
+                 const std::string &table) {
+  for (const FamilyKey &key : readByFamily(json::parse(table), config, {})) {
+    bool isKnown = std::ranges::any_of(
+        keys, [&](const ConfigKey &known) { return known.key == key.key; });
+    if (isKnown || key.stored.empty())
+      continue;
+    ConfigKey &entry = keys.emplace_back();
+    entry.key = key.key;
+    entry.stored = key.stored;
+    if (key.kind == FamilyKey::Kind::Harmless) {
+      entry.state = State::Harmless;
+      entry.reason = key.reason;
+    }
+  }
+}
+
 } // namespace
 
 bool ConfigComparison::agrees() const {
@@ -347,14 +440,32 @@ std::optional<ConfigComparison> compareConfig(const std::string &path,
     throw InputError(file + " is not a JSON object, so whether the model is "
                             "that of these weights is unknown: copy or "
                             "download it again, or remove it");
-  return ConfigComparison{file, Comparer(config, model).run()};
+  std::vector<ConfigKey> shown = Comparer(config, model).run();
+  if (model.family.empty()) {
+    std::string type = config.value("model_type", json()).is_string()
+                           ? config["model_type"].get<std::string>()
+                           : std::string();
+    if (std::string table = model.tableFor ? model.tableFor(type) : "";
+        !table.empty())
+      addUnjudged(shown, config, table);
+    return ConfigComparison{file, std::move(shown)};
+  }
+  std::vector<ConfigKey> keys = FamilyJudge(model).judge(config);
+  // A hyperparameter may have the right value and nothing compute with it.
+  for (ConfigKey &key : keys)
+    for (ConfigKey &other : shown)
+      if (key.state == State::Agrees && other.state == State::Differs &&
+          other.key == key.key)
+        key = other;
+  return ConfigComparison{file, std::move(keys)};
 }
 
 void requireConfig(const std::string &weights, const tfm_model &model) {
+  Recipe recipe = parseRecipe(model.recipe ? model.recipe : "");
   std::optional<ConfigComparison> comparison = compareConfig(
       weights,
-      {parseRecipe(model.recipe ? model.recipe : "").facts,
-       model.hyperparameters ? model.hyperparameters : "", model.source});
+      {recipe.facts, model.hyperparameters ? model.hyperparameters : "",
+       model.source, recipe.family});
   if (!comparison || comparison->agrees())
     return;
   std::string message = fmt::format(
@@ -363,8 +474,9 @@ void requireConfig(const std::string &weights, const tfm_model &model) {
       comparison->path, model.name);
   for (const ConfigKey &key : comparison->keys)
     if (key.state == State::Differs)
-      message += fmt::format("\n  {} is {}, here {}: {}", key.key, key.stored,
-                             key.model, key.fix);
+      message +=
+          fmt::format("\n  {} is {}{}{}: {}", key.key, key.stored,
+                      key.model.empty() ? "" : ", here ", key.model, key.fix);
   throw InputError(message + "\nIf it is the file that is wrong, correct it "
                              "or take the key out");
 }

@@ -7,9 +7,11 @@
 
 // Names and shapes of tensors do not say how many heads share them, which
 // epsilon is under a root or how fast positions rotate: the config.json of a
-// Hugging Face folder does. It is compared with the facts that the compiler
-// reads from the graph (docs/design.md, "Facts"). The rules are the same for
-// loading and for `tfmc report --against`.
+// Hugging Face folder does. The table of the model's family, where its file
+// names one, says what each key means (family.h); beside it, and without one,
+// keys are compared with the facts that the compiler reads from the graph
+// (docs/design.md, "Facts"). The rules are the same for loading and for `tfmc
+// report --against`.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,6 +20,7 @@
 
 #include "runtime/tfm_model.h"
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,6 +32,12 @@ struct ModelDescription {
   std::string facts;           ///< JSON: `facts` of the recipe; may be empty
   std::string hyperparameters; ///< JSON: an array of {"name", "value"}
   std::string source;          ///< the file that it was built from
+  /// JSON: `family` of the recipe; empty where the file names none.
+  std::string family = {};
+  /// JSON: for a model without a family, the table of the one that a
+  /// config.json is of, by its `model_type`. Without it, or where it returns
+  /// nothing, keys that facts do not show are passed over.
+  std::function<std::string(const std::string &modelType)> tableFor = nullptr;
 };
 
 /// A key of a config.json beside what the model computes.
@@ -38,6 +47,8 @@ struct ConfigKey {
     Differs,
     /// Which of the two is the case cannot be known for certain.
     NotCompared,
+    /// It changes nothing in any model of its family.
+    Harmless,
   };
   std::string key;    ///< `n_head`, `rope_parameters.rope_theta`
   std::string stored; ///< its value, as JSON
@@ -45,6 +56,8 @@ struct ConfigKey {
   State state = State::NotCompared;
   /// Where they differ: what makes them agree, `build it with -D heads=8`.
   std::string fix;
+  /// Why it is harmless.
+  std::string reason = {};
 };
 
 struct ConfigComparison {
@@ -53,9 +66,9 @@ struct ConfigComparison {
   bool agrees() const;
 };
 
-/// Compares the config.json of a folder, as far as its keys are known here;
-/// nothing where `path` is no folder or has none. Throws InputError where it is
-/// no JSON object.
+/// Compares the config.json of a folder, with a family every key of it, without
+/// one as far as its keys are known here; nothing where `path` is no folder or
+/// has none. Throws InputError where it is no JSON object.
 std::optional<ConfigComparison> compareConfig(const std::string &path,
                                               const ModelDescription &model);
 

@@ -41,7 +41,7 @@ struct Training {
 /// the main file, and what it leaves for the rest.
 class RecipeContext {
 public:
-  RecipeContext(const SourceManager &sources, Diagnostics &diags,
+  RecipeContext(SourceManager &sources, Diagnostics &diags,
                 const FrontendOptions &options, const Compilation &compilation,
                 const InstanceTree &tree, Overrides &overrides,
                 Reporter &reporter, Names &names, Dimensions &dimensions,
@@ -52,7 +52,7 @@ public:
         overrides(overrides), reporter(reporter), names(names),
         dimensions(dimensions), expressions(expressions) {}
 
-  const SourceManager &sources;
+  SourceManager &sources;
   Diagnostics &diags;
   const FrontendOptions &options;
   const Compilation &compilation;

@@ -381,6 +381,8 @@ void RecipeBuilder::build() {
   e.recipe["train"] = train ? trainBlock(*train) : json::Value(nullptr);
   e.recipe["tokenizer"] = tokenizerJson();
   e.recipe["generate"] = generateBlock(e.block("generate"));
+  if (json::Value family = familyJson(); family.getAsObject())
+    e.recipe["family"] = std::move(family);
 }
 
 /// Whether an entry that `train` has not was to be `steps` or `epochs`.

@@ -111,6 +111,7 @@ private:
                                llvm::StringRef absent);
   llvm::json::Value generateBlock(const ast::Block *block);
   llvm::json::Value tokenizerJson();
+  llvm::json::Value familyJson();
   std::optional<TokenizerInfo> tokenizer(const ast::Block &block);
   /// What `chars(from = ...)` learns from, and where its files are named;
   /// reports errors.

@@ -12,6 +12,7 @@
 #include "llvm/ADT/SmallVector.h"
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -189,7 +190,15 @@ struct Import {
   Range range;
 };
 
-enum class ItemKind { Import, Module, Function, Const, Model, Block };
+/// `family "llama" ignoring "key"`: whose config.json the model is of.
+struct Family {
+  std::string name;
+  Range range;
+  /// Keys that the family does not know and the model does not need.
+  std::vector<std::string> ignored;
+};
+
+enum class ItemKind { Import, Family, Module, Function, Const, Model, Block };
 
 /// The items of a file in their order, by index into the file's lists.
 struct Item {
@@ -202,6 +211,7 @@ struct File {
   uint32_t id = 0;
   std::vector<Item> items;
   std::vector<Import> imports;
+  std::optional<Family> family;
   std::vector<std::unique_ptr<Module>> modules;
   std::vector<std::unique_ptr<Method>> functions;
   std::vector<std::unique_ptr<Member>> constants;

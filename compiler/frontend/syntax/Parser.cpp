@@ -169,8 +169,8 @@ bool Parser::startsItem() const {
   if (!tok().startsLine || tok().kind != TokenKind::Name)
     return false;
   bool keyword = llvm::StringSwitch<bool>(tok().text)
-                     .Cases({"import", "model", "module", "function", "const",
-                             "tokenizer", "data", "train", "generate"},
+                     .Cases({"import", "family", "model", "module", "function",
+                             "const", "tokenizer", "data", "train", "generate"},
                             true)
                      .Default(false);
   return keyword && (tok(1).kind == TokenKind::Name || tok(1).is("{") ||
@@ -197,6 +197,10 @@ void Parser::parseItems() {
     if (word.kind == TokenKind::Name) {
       if (word.text == "import" && tok(1).kind == TokenKind::String) {
         parseImport();
+        continue;
+      }
+      if (word.text == "family" && tok(1).kind == TokenKind::String) {
+        parseFamily();
         continue;
       }
       if (word.text == "model" && tok(1).is("=")) {
@@ -267,9 +271,9 @@ void Parser::parseItems() {
       skipToItem();
       continue;
     }
-    if (word.isName("import") || word.isName("model") ||
-        word.isName("module") || word.isName("function") ||
-        word.isName("const")) {
+    if (word.isName("import") || word.isName("family") ||
+        word.isName("model") || word.isName("module") ||
+        word.isName("function") || word.isName("const")) {
       bool isLast = tok(1).startsLine || tok(1).kind == TokenKind::End;
       if (!isLast)
         take();
@@ -277,21 +281,25 @@ void Parser::parseItems() {
       if (word.isName("import")) {
         d.message = "`import` takes a file in quotes";
         d.help("write `import \"other.tfm\"`; the standard modules need none");
+      } else if (word.isName("family")) {
+        d.message = "`family` takes a name in quotes";
+        d.help("write `family \"llama\"`, or the path of a table of your own, "
+               "`family \"mine.json\"`");
       }
       skipToItem();
       continue;
     }
     Diagnostic &d = unexpected(
-        "`import`, `model`, `module`, `function`, `const`, `tokenizer`, "
-        "`data`, `train` or `generate`");
+        "`import`, `family`, `model`, `module`, `function`, `const`, "
+        "`tokenizer`, `data`, `train` or `generate`");
     StringRef habit =
         word.kind == TokenKind::Name ? statementHabit(word.text) : "";
     if (!habit.empty()) {
       d.help(habit);
     } else if (word.kind == TokenKind::Name) {
       std::string guess = closestName(
-          word.text, {"import", "model", "module", "function", "const",
-                      "tokenizer", "data", "train", "generate"});
+          word.text, {"import", "family", "model", "module", "function",
+                      "const", "tokenizer", "data", "train", "generate"});
       if (!guess.empty())
         d.help("did you mean `" + guess + "`?");
     }
@@ -307,6 +315,33 @@ void Parser::parseImport() {
   import.range = path.range;
   out.items.push_back({ItemKind::Import, out.imports.size()});
   out.imports.push_back(import);
+}
+
+void Parser::parseFamily() {
+  const Token word = take();
+  Token name = take();
+  ast::Family family;
+  family.name = unquote(name.text);
+  family.range = name.range;
+  if (tok().isName("ignoring") && !tok().startsLine) {
+    do {
+      take();
+      if (tok().kind != TokenKind::String) {
+        unexpected("a key of the config.json in quotes");
+        skipToItem();
+        break;
+      }
+      family.ignored.push_back(unquote(take().text));
+    } while (tok().is(","));
+  }
+  if (out.family) {
+    diags.error(120, word.range, "a file has one family")
+        .help("the first one stands in line " +
+              Twine(sources.line(out.family->range)));
+    return;
+  }
+  out.items.push_back({ItemKind::Family, 0});
+  out.family = std::move(family);
 }
 
 void Parser::parseModule(bool isModel, std::string doc) {

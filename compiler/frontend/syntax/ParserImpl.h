@@ -67,6 +67,7 @@ private:
   ast::TypeExpr parseShape();
   void parseParameters(std::vector<ast::Parameter> &out, bool areArguments);
   void parseImport();
+  void parseFamily();
   void parseModule(bool isModel, std::string doc);
   void parseMember(std::vector<ast::Member> &members);
   bool parseParam(ast::Member &member);

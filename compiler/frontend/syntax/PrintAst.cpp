@@ -194,6 +194,15 @@ void Printer::file(const File &file) {
     case ItemKind::Import:
       line(0, "import \"" + file.imports[item.index].path + "\"");
       break;
+    case ItemKind::Family: {
+      std::string text = "family \"" + file.family->name + "\"";
+      for (const std::string &key : file.family->ignored)
+        text +=
+            (&key == &file.family->ignored.front() ? " ignoring \"" : ", \"") +
+            key + "\"";
+      line(0, text);
+      break;
+    }
     case ItemKind::Module:
       module(*file.modules[item.index]);
       break;

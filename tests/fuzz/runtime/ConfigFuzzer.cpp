@@ -76,7 +76,33 @@ const tfm::ModelDescription models[] = {
          "window": [4096, null]})",
      R"([{"name": "act", "value": "silu"}, {"name": "tied", "value": true}])",
      "several.tfm"},
-    {"", "", "unknown.tfm"}};
+    {"", "", "unknown.tfm"},
+    // With the table of a family.
+    {R"({"heads": [6], "attentions": 2})",
+     R"([{"name": "heads", "value": 6}, {"name": "layers", "value": 2},
+         {"name": "base", "value": 10000}, {"name": "act", "value": "silu"}])",
+     "family.tfm",
+     R"({"name": "own", "hyperparameters": ["heads", "layers", "base", "act",
+         "window", "every"], "ignored": ["n_ctx"], "values": {"silu": "silu"},
+         "keys": {
+         "n_head": {"sets": "heads", "default": 6, "type": "integer",
+                    "aliases": ["num_attention_heads"]},
+         "n_layer": {"sets": "layers", "default": 2, "type": "integer",
+                     "may_be_less": true},
+         "rope_parameters.rope_theta": {"sets": "base", "default": 10000,
+             "type": "number", "aliases": ["rope_scaling.rope_theta",
+                                           "rope_theta"]},
+         "rope_parameters.rope_type": {"must": "default", "default": "default"},
+         "hidden_act": {"sets": "act", "default": "silu",
+                        "words": {"silu": "silu", "gelu": "gelu"}},
+         "sliding_window": {"sets": "window", "type": "integer",
+             "default": null, "null": "none",
+             "only_if": {"use_sliding_window": true}, "else": "none"},
+         "use_sliding_window": {"must": [true, false, null]},
+         "layer_types": {"sets": "every", "optional": true,
+             "pattern": {"every": "full_attention",
+                         "others": "sliding_attention"}},
+         "model_type": {"harmless": "it names the family"}}})"}};
 
 } // namespace
 

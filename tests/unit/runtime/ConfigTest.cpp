@@ -131,9 +131,7 @@ TEST(Config, Epsilon) {
   EXPECT_TRUE(compare(R"({"layer_norm_eps": 9.999999974752427e-07})")
                   .ends_with(": agrees"));
   EXPECT_EQ(compare(R"({"layer_norm_epsilon": 1e-5})"),
-            "layer_norm_epsilon 1e-05, 1e-06: build it with -D eps=1e-05");
-  EXPECT_EQ(compare(R"({"norm_eps": 1})"),
-            "norm_eps 1, 1e-06: build it with -D eps=1.0");
+            "layer_norm_epsilon 1e-05, 1e-06: change it in llama.tfm");
   // One of two may be meant, or neither.
   EXPECT_EQ(compareWith("[1e-6]", "[1e-6, 1e-5]", R"({"norm_eps": 1e-5})"),
             "norm_eps 1e-05, 1e-06, 1e-05: not compared");
@@ -170,8 +168,7 @@ TEST(Config, Rotation) {
             "rope_theta 10000.0, 10000: agrees");
   EXPECT_EQ(compare(R"({"rope_parameters": {"rope_theta": 500000,
                         "rope_type": "default"}})"),
-            "rope_parameters.rope_theta 500000, 10000: build it with "
-            "-D base=500000.0\n"
+            "rope_parameters.rope_theta 500000, 10000: change it in llama.tfm\n"
             "rope_parameters.rope_type \"default\", default: agrees");
   EXPECT_EQ(compare(R"({"rope_scaling": null})"),
             "rope_scaling null, default: agrees");
@@ -245,12 +242,12 @@ TEST(Config, TieAndContext) {
             "n_ctx 32, 64: not compared");
 }
 
-// A hyperparameter is named where the graph says it, or where no other one has
-// the value.
+// A hyperparameter is named where the graph says it; one that has the same
+// value may be another.
 TEST(Config, WhichHyperparameter) {
   ModelDescription model = llama;
   model.hyperparameters = R"([{"name": "eps", "value": 1e-6},
-                              {"name": "other", "value": 1e-6}])";
+                              {"name": "layers", "value": 6}])";
   EXPECT_EQ(
       compare(R"({"rms_norm_eps": 1e-5, "n_layer": 2, "n_head": 4})", model),
       "n_head 4, 6: change it in llama.tfm\n"
@@ -276,7 +273,7 @@ TEST(Config, IsRequired) {
       messageOf<InputError>([&] { requireConfig(folder.path, model); }),
       path + " is of another model than Llama, which would compute something "
              "else with these weights:\n"
-             "  rms_norm_eps is 1e-05, here 1e-06: build it with -D eps=1e-05\n"
+             "  rms_norm_eps is 1e-05, here 1e-06: change it in llama.tfm\n"
              "  hidden_act is \"relu\", here silu: change it in llama.tfm\n"
              "If it is the file that is wrong, correct it or take the key out");
   folder.write("config.json", R"({"rms_norm_eps": 1e-6})");

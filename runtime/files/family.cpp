@@ -1,0 +1,519 @@
+//===- family.cpp - what the keys of a config.json mean -----------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/files/family.h"
+
+#include "runtime/error.h"
+#include "runtime/files/read_json.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string_view>
+
+using nlohmann::json;
+
+namespace tfm {
+
+//===----------------------------------------------------------------------===//
+// Tables
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// The members of a rule, and what each holds.
+struct RuleMember {
+  const char *name;
+  bool (*fits)(const json &);
+  const char *takes;
+};
+
+bool isText(const json &value) { return value.is_string(); }
+bool isAny(const json &) { return true; }
+bool isTexts(const json &value) {
+  return value.is_array() && std::ranges::all_of(value, isText);
+}
+bool isFlag(const json &value) { return value.is_boolean(); }
+bool isMap(const json &value) {
+  return value.is_object() && std::ranges::all_of(value, isText);
+}
+bool isObject(const json &value) { return value.is_object(); }
+bool isInteger(const json &value) { return value.is_number_integer(); }
+bool isType(const json &value) {
+  for (const char *type : {"integer", "number", "flag", "text"})
+    if (value == type)
+      return true;
+  return false;
+}
+
+constexpr RuleMember ruleMembers[] = {
+    {"sets", isText, "the name of a hyperparameter"},
+    {"must", isAny, "a value"},
+    {"harmless", isText, "the reason, in words"},
+    {"default", isAny, "a value"},
+    {"type", isType, "integer, number, flag or text"},
+    {"least", isInteger, "an integer"},
+    {"words", isMap, "an object of texts, or the name of one"},
+    {"null", isText, "a value in the language"},
+    {"pattern", isObject, "an object with `every` and `others`"},
+    {"each", isFlag, "true or false"},
+    {"optional", isFlag, "true or false"},
+    {"aliases", isTexts, "a list of keys"},
+    {"only_if", isObject, "an object of keys and values"},
+    {"else", isText, "a value in the language"},
+    {"may_be_less", isFlag, "true or false"},
+    {"reason", isText, "the reason, in words"},
+};
+
+/// Checks one rule; returns what is wrong with it, or nothing.
+std::string ruleProblem(const json &rule) {
+  if (!rule.is_object())
+    return "is no object";
+  for (const auto &[name, value] : rule.items()) {
+    const RuleMember *member =
+        std::ranges::find_if(ruleMembers, [&, &name = name](const auto &known) {
+          return name == known.name;
+        });
+    if (member == std::end(ruleMembers))
+      return "has `" + name + "`, which is not known";
+    if (!member->fits(value))
+      return "has a `" + name + "` that is not " + member->takes;
+  }
+  if (rule.contains("sets") + rule.contains("must") +
+          rule.contains("harmless") !=
+      1)
+    return "needs one of `sets`, `must` and `harmless`";
+  if (rule.contains("pattern") && !(rule["pattern"].contains("every") &&
+                                    rule["pattern"].contains("others")))
+    return "has a `pattern` without `every` or `others`";
+  return "";
+}
+
+/// What a key takes whose default this is.
+const char *typeOf(const json &value) {
+  return value.is_number_integer() ? "integer"
+         : value.is_number_float() ? "number"
+         : value.is_boolean()      ? "flag"
+                                   : "text";
+}
+
+[[noreturn]] void wrongTable(const std::string &file, const std::string &what) {
+  throw InputError("the family " + file + " " + what);
+}
+
+/// Adds what a table says to `all`, after what it includes.
+void addTable(json &all, const std::string &name, int depth,
+              const std::function<std::string(const std::string &)> &load,
+              const std::function<std::string(const std::string &)> &nameOf) {
+  const std::string file = nameOf(name);
+  if (depth > 8)
+    wrongTable(file, "includes itself, or others too deeply");
+  json table = jsonOf(load(name));
+  if (!table.is_object())
+    wrongTable(file, "is not a JSON object");
+  for (const auto &[member, value] : table.items()) {
+    bool isTable =
+        member == "keys" || member == "generation" || member == "words";
+    bool isWord =
+        member == "model_type" || member == "model" || member == "about";
+    if (!isTable && !isWord && member != "include")
+      wrongTable(file, "has `" + member + "`, which is not known");
+    if (isTable  ? !value.is_object()
+        : isWord ? !isText(value)
+                 : !isTexts(value))
+      wrongTable(file, "has a `" + member + "` of another kind");
+  }
+  for (const json &other : table.value("include", json::array()))
+    addTable(all, other.get<std::string>(), depth + 1, load, nameOf);
+  for (const char *member : {"model_type", "model"})
+    if (table.contains(member))
+      all[member] = table[member];
+  const json words = table.value("words", json::object());
+  for (const auto &[word, map] : words.items()) {
+    if (!isMap(map))
+      wrongTable(file, "has `words." + word + "` that is no object of texts");
+    all["words"][word] = map;
+  }
+  for (const char *part : {"keys", "generation"}) {
+    const json rules = table.value(part, json::object());
+    for (const auto &[key, given] : rules.items()) {
+      if (given.is_null()) {
+        all[part].erase(key);
+        continue;
+      }
+      json rule = given;
+      if (rule.is_object() && rule.contains("words") &&
+          rule["words"].is_string()) {
+        std::string list = rule["words"].get<std::string>();
+        if (!all["words"].contains(list))
+          wrongTable(file, "has no `words." + list + "`");
+        rule["words"] = all["words"][list];
+      }
+      if (std::string what = ruleProblem(rule); !what.empty())
+        wrongTable(file, "is wrong: `" + key + "` " + what);
+      // Other writers of JSON make 10000 of 10000.0.
+      if (rule.contains("sets") && !rule.contains("type"))
+        rule["type"] = typeOf(rule.value("default", json()));
+      all[part][key] = std::move(rule);
+    }
+  }
+}
+
+} // namespace
+
+json readFamily(const std::string &name,
+                const std::function<std::string(const std::string &)> &load,
+                const std::function<std::string(const std::string &)> &nameOf) {
+  json all = {{"keys", json::object()},
+              {"generation", json::object()},
+              {"words", json::object()}};
+  addTable(all, name, 0, load, nameOf);
+  all.erase("words");
+  for (const char *member : {"model_type", "model"})
+    if (!all.contains(member))
+      wrongTable(nameOf(name), std::string("has no `") + member + "`");
+  return all;
+}
+
+std::vector<std::string> expressionsOf(const json &family) {
+  std::vector<std::string> texts;
+  for (const auto &[key, rule] : family.at("keys").items()) {
+    for (const char *member : {"null", "else"})
+      if (rule.contains(member))
+        texts.push_back(rule[member].get<std::string>());
+    if (rule.contains("words"))
+      for (const json &text : rule["words"])
+        texts.push_back(text.get<std::string>());
+  }
+  std::ranges::sort(texts);
+  texts.erase(std::ranges::unique(texts).begin(), texts.end());
+  return texts;
+}
+
+//===----------------------------------------------------------------------===//
+// Reading a config.json
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// Whether a value says nothing: null, false, or empty.
+bool isEmpty(const json &value) {
+  return value.is_null() || value == false ||
+         (!value.is_primitive() && value.empty()) ||
+         (value.is_string() && value.get_ref<const std::string &>().empty());
+}
+
+/// The beginning of a value, for messages.
+std::string shown(const json &value) {
+  std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
+  return text.size() > 60 ? text.substr(0, 57) + "..." : text;
+}
+
+bool isSame(const json &a, const json &b) {
+  if (a.is_number() && b.is_number())
+    return a.get<double>() == b.get<double>();
+  return a == b;
+}
+
+/// Whether `value` is `wanted`, or of a list one of it.
+bool isOneOf(const json &value, const json &wanted) {
+  if (wanted.is_array() && !value.is_array())
+    return std::ranges::any_of(
+        wanted, [&](const json &one) { return isSame(value, one); });
+  return isSame(value, wanted);
+}
+
+class Reader {
+public:
+  Reader(const json &rules, const json &config,
+         const std::vector<std::string> &ignored)
+      : rules(rules), config(config), ignored(ignored) {}
+
+  std::vector<FamilyKey> run() {
+    for (const auto &[key, rule] : rules.items())
+      read(key, rule);
+    readUnlisted(config, "");
+    return std::move(keys);
+  }
+
+private:
+  /// A member, or a member of a member; what is within null is not there.
+  const json *find(std::string_view path) const {
+    const json *at = &config;
+    while (true) {
+      size_t end = std::min(path.find('.'), path.size());
+      if (!at->is_object())
+        return nullptr;
+      auto found = at->find(std::string(path.substr(0, end)));
+      if (found == at->end())
+        return nullptr;
+      at = &*found;
+      if (end == path.size())
+        return at;
+      path.remove_prefix(end + 1);
+    }
+  }
+
+  /// What a key says under any of its names; `name` becomes the one that it
+  /// has. Nothing where it is absent.
+  const json *stored(const std::string &key, const json &rule,
+                     std::string &name, std::string &problem) const {
+    std::vector<std::string> names = {key};
+    for (const json &alias : rule.value("aliases", json::array()))
+      names.push_back(alias.get<std::string>());
+    const json *value = nullptr;
+    name = key;
+    for (const std::string &other : names) {
+      const json *found = find(other);
+      if (!found || (value && found->is_null()))
+        continue;
+      if (value && !value->is_null() && !isSame(*found, *value))
+        problem = fmt::format("{} is {}, and {} is {}: which of them is meant "
+                              "is unknown",
+                              name, shown(*value), other, shown(*found));
+      if (!value || value->is_null()) {
+        value = found;
+        name = other;
+      }
+    }
+    return value;
+  }
+
+  /// What a key says, or where it is absent what it means then.
+  json effective(const std::string &key) const {
+    auto rule = rules.find(key);
+    if (rule == rules.end()) {
+      const json *value = find(key);
+      return value ? *value : json();
+    }
+    std::string name, problem;
+    const json *value = stored(key, *rule, name, problem);
+    return value ? *value : rule->value("default", json());
+  }
+
+  void read(const std::string &key, const json &rule) {
+    FamilyKey entry;
+    std::string problem;
+    const json *value = stored(key, rule, entry.key, problem);
+    if (value)
+      entry.stored =
+          value->dump(-1, ' ', false, json::error_handler_t::replace);
+    entry.hyperparameter = rule.value("sets", "");
+    entry.mayBeLess = rule.value("may_be_less", false);
+    std::string unmet = unmetCondition(rule);
+    if (rule.contains("harmless")) {
+      entry.kind = FamilyKey::Kind::Harmless;
+      entry.reason = rule["harmless"].get<std::string>();
+    } else if (!problem.empty()) {
+      entry.reason = problem;
+    } else if (!unmet.empty()) {
+      entry.reason = "it is not used, as " + unmet;
+      entry.kind = FamilyKey::Kind::Harmless;
+      if (rule.contains("else")) {
+        entry.text = rule["else"].get<std::string>();
+        entry.kind = FamilyKey::Kind::Sets;
+      }
+    } else {
+      json meant = value ? *value : rule.value("default", json());
+      if (!value && rule.contains("must") && !rule.contains("default"))
+        return;
+      if (meant.is_null() && rule.value("optional", false))
+        return;
+      if (rule.contains("must"))
+        require(entry, rule, meant);
+      else
+        set(entry, rule, meant, value != nullptr);
+    }
+    // What is absent and decides nothing needs no line.
+    if (value || entry.kind == FamilyKey::Kind::Sets ||
+        entry.kind == FamilyKey::Kind::Refused)
+      keys.push_back(std::move(entry));
+  }
+
+  /// The condition of a rule that does not hold, in words.
+  std::string unmetCondition(const json &rule) const {
+    const json conditions = rule.value("only_if", json::object());
+    for (const auto &[other, wanted] : conditions.items()) {
+      json value = effective(other);
+      if (!isOneOf(value, wanted))
+        return other + " is " + shown(value);
+    }
+    return "";
+  }
+
+  static void require(FamilyKey &entry, const json &rule, const json &value) {
+    const json &wanted = rule["must"];
+    bool isMet =
+        rule.value("each", false) && value.is_array()
+            ? std::ranges::all_of(
+                  value, [&](const json &one) { return isOneOf(one, wanted); })
+            : isOneOf(value, wanted);
+    entry.text = shown(wanted);
+    if (isMet) {
+      entry.kind = FamilyKey::Kind::Required;
+      return;
+    }
+    bool isList = wanted.is_array() && !value.is_array();
+    entry.reason = fmt::format("this family computes with {}{} alone",
+                               isList ? "one of " : "", entry.text);
+    if (rule.contains("reason"))
+      entry.reason += ": " + rule["reason"].get<std::string>();
+  }
+
+  static void set(FamilyKey &entry, const json &rule, const json &value,
+                  bool isStored) {
+    entry.kind = FamilyKey::Kind::Sets;
+    if (value.is_null() && rule.contains("null")) {
+      entry.text = rule["null"].get<std::string>();
+      return;
+    }
+    if (!isStored && !rule.contains("default")) {
+      entry.kind = FamilyKey::Kind::Refused;
+      entry.reason = "it is missing";
+      return;
+    }
+    std::optional<std::string> text, takes;
+    if (rule.contains("words")) {
+      const json &words = rule["words"];
+      std::string word =
+          value.is_string() ? value.get<std::string>() : shown(value);
+      if (words.contains(word)) {
+        text = words[word].get<std::string>();
+      } else {
+        std::string known;
+        for (const auto &[name, meaning] : words.items())
+          known += (known.empty() ? "" : ", ") + name;
+        takes = "one of " + known;
+      }
+    } else if (rule.contains("pattern")) {
+      text = periodOf(value, rule["pattern"]);
+      takes = fmt::format("a list where every n-th is {} and all others are {}",
+                          shown(rule["pattern"]["every"]),
+                          shown(rule["pattern"]["others"]));
+    } else {
+      takes = literal(text, value, rule);
+    }
+    if (text) {
+      entry.text = *text;
+      return;
+    }
+    entry.kind = FamilyKey::Kind::Refused;
+    entry.reason = "it takes " + *takes;
+  }
+
+  /// Every how many entries of a list are `every`, the last of each group being
+  /// it; `none` where no one is.
+  static std::optional<std::string> periodOf(const json &list,
+                                             const json &pattern) {
+    if (!list.is_array() || list.empty())
+      return std::nullopt;
+    size_t period = 0;
+    for (size_t i = 0; i < list.size() && period == 0; ++i)
+      if (list[i] == pattern["every"])
+        period = i + 1;
+    for (size_t i = 0; i < list.size(); ++i) {
+      bool isLast = period != 0 && (i + 1) % period == 0;
+      if (list[i] != pattern[isLast ? "every" : "others"])
+        return std::nullopt;
+    }
+    return period == 0 ? "none" : std::to_string(period);
+  }
+
+  /// Sets `text` to a value in the language; returns what the rule takes.
+  static std::string literal(std::optional<std::string> &text,
+                             const json &value, const json &rule) {
+    const std::string type = rule.value("type", "");
+    if (type == "integer") {
+      int64_t least = rule.value("least", int64_t{1});
+      // As large as any size of a tensor.
+      constexpr int64_t largest = int64_t{1} << 40;
+      if (value.is_number_integer() && value.get<double>() < double(largest) &&
+          value.get<int64_t>() >= least)
+        text = std::to_string(value.get<int64_t>());
+      return fmt::format("an integer of at least {}", least);
+    }
+    if (type == "number") {
+      if (value.is_number() && std::isfinite(value.get<float>()))
+        text = value.dump();
+      // A float stays one.
+      if (text && text->find_first_of(".e") == std::string::npos)
+        *text += ".0";
+      return "a number";
+    }
+    if (type == "flag") {
+      if (value.is_boolean())
+        text = value.dump();
+      return "true or false";
+    }
+    // Quotes and backslashes are as in JSON.
+    if (value.is_string() &&
+        std::ranges::none_of(value.get_ref<const std::string &>(),
+                             [](char c) { return c >= 0 && c < ' '; }))
+      text = value.dump(-1, ' ', false, json::error_handler_t::replace);
+    return "a text";
+  }
+
+  /// What the table does with a path: whether it has a rule for it, or for what
+  /// is within it.
+  enum class Listed { No, Within, Yes };
+  Listed listed(const std::string &path) const {
+    Listed found = Listed::No;
+    auto look = [&](const std::string &name) {
+      if (name == path)
+        found = Listed::Yes;
+      else if (found == Listed::No && name.starts_with(path + "."))
+        found = Listed::Within;
+    };
+    for (const auto &[key, rule] : rules.items()) {
+      look(key);
+      for (const json &alias : rule.value("aliases", json::array()))
+        look(alias.get_ref<const std::string &>());
+    }
+    return found;
+  }
+
+  void readUnlisted(const json &object, const std::string &prefix) {
+    for (const auto &[name, value] : object.items()) {
+      const std::string path = prefix + name;
+      // A dot in a name is not one between names.
+      bool isOwnName = name.find('.') == std::string::npos;
+      Listed state = isOwnName ? listed(path) : Listed::No;
+      if (state == Listed::Yes || isEmpty(value))
+        continue;
+      if (state == Listed::Within && value.is_object()) {
+        readUnlisted(value, path + ".");
+        continue;
+      }
+      FamilyKey entry;
+      entry.key = path;
+      entry.stored = value.dump(-1, ' ', false, json::error_handler_t::replace);
+      entry.reason = state == Listed::Within ? "it takes an object"
+                                             : "this family does not know it";
+      if (std::ranges::find(ignored, path) != ignored.end()) {
+        entry.kind = FamilyKey::Kind::Harmless;
+        entry.reason = "it is ignored, as the model's file says";
+      }
+      keys.push_back(std::move(entry));
+    }
+  }
+
+  const json &rules, &config;
+  const std::vector<std::string> &ignored;
+  std::vector<FamilyKey> keys;
+};
+
+} // namespace
+
+std::vector<FamilyKey> readByFamily(const json &family, const json &config,
+                                    const std::vector<std::string> &ignored,
+                                    const char *part) {
+  return Reader(family.at(part), config, ignored).run();
+}
+
+} // namespace tfm

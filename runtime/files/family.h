@@ -1,0 +1,71 @@
+//===- family.h - what the keys of a config.json mean -------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+// The table of a family (docs/families.md, "A family of your own") says of each
+// key of a config.json whether it sets a hyperparameter, changes nothing, or
+// has to have a certain value. `tfmc import` reads a config.json by it, and
+// loading judges by it whether weights are those of a model.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_RUNTIME_FILES_FAMILY_H
+#define TFM_RUNTIME_FILES_FAMILY_H
+
+#include <functional>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+namespace tfm {
+
+/// What a key of a config.json comes to.
+struct FamilyKey {
+  enum class Kind {
+    /// `text` is the value of `hyperparameter`.
+    Sets,
+    /// It has the only value that the family computes with.
+    Required,
+    /// It changes nothing: `reason` says why.
+    Harmless,
+    /// The family does not compute with it: `reason` says what is wrong.
+    Refused,
+  };
+  Kind kind = Kind::Refused;
+  std::string key;            ///< `rope_parameters.rope_theta`
+  std::string stored;         ///< its value as JSON; empty where it is absent
+  std::string hyperparameter; ///< of `Sets`, and of what should set one
+  std::string text;           ///< in the language: `32`, `none`, `gelu_tanh`
+  /// Whether the model may have less: a shorter context.
+  bool mayBeLess = false;
+  std::string reason;
+};
+
+/// Reads a table of a family with all that it includes, and checks it: the
+/// result stands alone. `load` returns the text of a table by its name without
+/// ending, or throws InputError. So does this, where a table is no right one,
+/// with what `nameOf` calls it.
+nlohmann::json
+readFamily(const std::string &name,
+           const std::function<std::string(const std::string &)> &load,
+           const std::function<std::string(const std::string &)> &nameOf);
+
+/// What every key of a config.json is to a family: first those of the table in
+/// its order, then all others that say something. `part` is the member of the
+/// table to read by: `keys`, or `generation`. Unlisted keys among `ignored` are
+/// harmless.
+std::vector<FamilyKey> readByFamily(const nlohmann::json &family,
+                                    const nlohmann::json &config,
+                                    const std::vector<std::string> &ignored,
+                                    const char *part = "keys");
+
+/// The texts of a family that are more than a number, a string or a truth
+/// value: what they come to depends on the model.
+std::vector<std::string> expressionsOf(const nlohmann::json &family);
+
+} // namespace tfm
+
+#endif // TFM_RUNTIME_FILES_FAMILY_H
