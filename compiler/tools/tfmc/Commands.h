@@ -25,6 +25,7 @@ void addRunCommand(CLI::App &app, int &status);
 void addBenchCommand(CLI::App &app, int &status);
 void addFmtCommand(CLI::App &app, int &status);
 void addPlotCommand(CLI::App &app, int &status);
+void addImportCommand(CLI::App &app, int &status);
 void addReportCommand(CLI::App &app, int &status);
 void addDiffCommand(CLI::App &app, int &status);
 void addExplainCommand(CLI::App &app, int &status);

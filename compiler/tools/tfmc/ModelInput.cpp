@@ -7,15 +7,20 @@
 
 #include "ModelInput.h"
 
+#include "compiler/frontend/recipe/Families.h"
+#include "compiler/transforms/ModelFacts.h"
 #include "compiler/transforms/Passes.h"
 
 #include "mlir/Pass/PassManager.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/JSON.h"
 #include "llvm/Support/Process.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <nlohmann/json.hpp>
 
 using namespace tfm;
 
@@ -85,6 +90,51 @@ CompiledModel tfm::loadModel(const std::string &path, const Defines &defines,
   }
   printDiagnostics(diagnostics);
   return model;
+}
+
+CompiledModel tfm::loadText(const std::string &text, const std::string &path) {
+  CompiledModel model;
+  model.context = makeContext();
+  SourceManager sources;
+  Diagnostics diagnostics(sources);
+  FrontendOptions options;
+  options.openTokenizer = false;
+  model.module = compileTextToTfm(*model.context, sources, path, text, options,
+                                  diagnostics);
+  if (diagnostics.hasErrors() || diagnostics.hasWarnings())
+    printDiagnostics(diagnostics);
+  if (diagnostics.hasErrors())
+    model.module = nullptr;
+  return model;
+}
+
+/// The table of a family of the compiler, by its `model_type`; empty where
+/// there is none.
+static std::string tableFor(const std::string &modelType) {
+  if (!llvm::is_contained(embeddedFamilies(), modelType))
+    return "";
+  llvm::Expected<nlohmann::json> table = readFamilyTable(modelType);
+  return table ? table->dump()
+               : (llvm::consumeError(table.takeError()), std::string());
+}
+
+ModelDescription tfm::describe(const CompiledModel &model) {
+  ModelDescription description;
+  mlir::ModuleOp module = *model.module;
+  description.facts = modelFacts(module);
+  description.tableFor = tableFor;
+  auto recipe = module->getAttrOfType<mlir::StringAttr>("tfm.recipe");
+  if (!recipe)
+    return description;
+  llvm::Expected<llvm::json::Value> json = llvm::json::parse(recipe.getValue());
+  if (!json) {
+    llvm::consumeError(json.takeError());
+    return description;
+  }
+  if (const llvm::json::Object *root = json->getAsObject())
+    if (const llvm::json::Value *family = root->get("family"))
+      llvm::raw_string_ostream(description.family) << *family;
+  return description;
 }
 
 void tfm::differentiate(CompiledModel &model) {

@@ -10,6 +10,7 @@
 
 #include "compiler/frontend/Frontend.h"
 #include "compiler/report/ModelReport.h"
+#include "runtime/files/hf_config.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/MLIRContext.h"
@@ -49,6 +50,13 @@ struct CompiledModel {
 /// leaves the first message there instead of printing.
 CompiledModel loadModel(const std::string &path, const Defines &defines,
                         std::string *firstError = nullptr);
+
+/// The same for a text; files that it names are looked for beside `path`.
+CompiledModel loadText(const std::string &text, const std::string &path);
+
+/// What a config.json is compared with, but for what the report has: facts, the
+/// family of the file, and for a file without one the tables of all.
+ModelDescription describe(const CompiledModel &model);
 
 /// Makes `@train` from `@loss` and adds the optimizer's functions, so that the
 /// report can count a step's FLOPs.

@@ -15,7 +15,6 @@
 #include "compiler/report/Against.h"
 #include "compiler/report/Sweep.h"
 #include "compiler/report/Writers.h"
-#include "compiler/transforms/ModelFacts.h"
 #include "compiler/transforms/Optimizer.h"
 #include "compiler/transforms/SequenceAxis.h"
 #include "runtime/commands/usage.h"
@@ -123,7 +122,7 @@ static int sweep(const ReportArguments &arguments, const ModelReport &base,
 }
 
 static int against(const ReportArguments &arguments, const ModelReport &report,
-                   const std::string &facts, llvm::raw_ostream &os) {
+                   const ModelDescription &description, llvm::raw_ostream &os) {
   llvm::Expected<std::vector<CheckpointTensor>> checkpoint =
       readCheckpoint(arguments.against);
   if (!checkpoint) {
@@ -132,7 +131,7 @@ static int against(const ReportArguments &arguments, const ModelReport &report,
   }
   Comparison comparison = compareWithCheckpoint(report, *checkpoint);
   if (llvm::Error error =
-          compareConfig(arguments.against, report, facts, comparison)) {
+          compareConfig(arguments.against, report, description, comparison)) {
     messages() << "tfmc: " << llvm::toString(std::move(error)) << "\n";
     return 1;
   }
@@ -259,7 +258,7 @@ static int report(ReportArguments arguments) {
   if (!arguments.sweep.empty())
     status = sweep(arguments, result, flops, os);
   else if (!arguments.against.empty())
-    status = against(arguments, result, modelFacts(*model.module), os);
+    status = against(arguments, result, describe(model), os);
   else if (json)
     writeJson(result, arguments.view, os);
   else if (html)

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Commands.h"
+#include "Import.h"
 #include "ModelInput.h"
 #include "Output.h"
 
@@ -139,6 +140,45 @@ static int cannotRun(const std::string &binary, int error) {
   return 1;
 }
 
+/// Writes the model file of a folder of the hub into the cache; returns its
+/// path, or nothing after a message.
+static std::optional<std::string> importIntoCache(ImportOptions options) {
+  std::optional<std::string> text = importModel(options);
+  if (!text)
+    return std::nullopt;
+  llvm::SmallString<128> folder =
+      cacheFolder(llvm::toHex(llvm::SHA1::hash(llvm::arrayRefFromStringRef(
+                                  *text + "\n" + options.folder)),
+                              /*LowerCase=*/true));
+  if (std::error_code error = llvm::sys::fs::create_directories(folder)) {
+    messages() << "tfmc: cannot create " << folder << ": " << error.message()
+               << "\n";
+    return std::nullopt;
+  }
+  llvm::sys::path::append(folder, "model.tfm");
+  std::string path = folder.str().str();
+  if (!llvm::sys::fs::exists(path) && !writeOutput(path, *text))
+    return std::nullopt;
+  return path;
+}
+
+/// The command with the folder as its weights, where it says nothing of any.
+static std::vector<std::string> withWeights(std::vector<std::string> command,
+                                            const std::string &folder) {
+  if (command.empty())
+    return command;
+  std::string option = command.front() == "train" ? "--init" : "--weights";
+  bool takesWeights = llvm::is_contained(
+      {"train", "generate", "logits", "eval", "export"}, command.front());
+  bool isGiven = llvm::any_of(command, [&](llvm::StringRef word) {
+    return word == option || word.starts_with(option + "=") ||
+           word == "--resume" || word == "--help" || word == "-h";
+  });
+  if (takesWeights && !isGiven)
+    command.insert(command.begin() + 1, {option, folder});
+  return command;
+}
+
 static int runModel(const std::string &file,
                     const std::vector<std::string> &defines,
                     const std::vector<std::string> &command) {
@@ -193,18 +233,36 @@ void tfm::addRunCommand(CLI::App &app, int &status) {
   struct Options {
     std::string file;
     std::vector<std::string> defines;
+    ImportOptions import;
   };
   auto options = std::make_shared<Options>();
   CLI::App *command = app.add_subcommand(
       "run", "Build a model if that is needed, then run the binary: "
              "tfmc run FILE train --steps 100");
-  command->add_option("FILE", options->file, "The model")->required();
+  command
+      ->add_option("FILE", options->file,
+                   "The model, or a Hugging Face folder, which is imported")
+      ->required();
   addDefineOption(*command, options->defines);
+  addImportOptions(*command, options->import);
   // What follows the file belongs to the binary.
   command->prefix_command();
   command->callback([options, command, &status] {
     refuseDefines(command->remaining());
-    status = runModel(options->file, options->defines, command->remaining());
+    std::vector<std::string> words = command->remaining();
+    std::string file = options->file;
+    if (llvm::sys::fs::is_directory(file)) {
+      options->import.folder = file;
+      options->import.wholePaths = true;
+      std::optional<std::string> imported = importIntoCache(options->import);
+      if (!imported) {
+        status = 1;
+        return;
+      }
+      words = withWeights(std::move(words), file);
+      file = *imported;
+    }
+    status = runModel(file, options->defines, words);
   });
 }
 

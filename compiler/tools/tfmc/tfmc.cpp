@@ -39,6 +39,7 @@ static int run(int argc, char **argv) {
   tfm::addBuildCommand(app, status);
   tfm::addRunCommand(app, status);
   tfm::addBenchCommand(app, status);
+  tfm::addImportCommand(app, status);
   tfm::addReportCommand(app, status);
   tfm::addPlotCommand(app, status);
   tfm::addFmtCommand(app, status);

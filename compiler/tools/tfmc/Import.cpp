@@ -1,0 +1,414 @@
+//===- Import.cpp - a model file for a folder of the hub ------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Import.h"
+#include "ModelInput.h"
+#include "Output.h"
+
+#include "compiler/frontend/format/Format.h"
+#include "compiler/frontend/recipe/Families.h"
+#include "compiler/frontend/recipe/Tokenizers.h"
+#include "compiler/frontend/syntax/Parser.h"
+#include "compiler/report/Against.h"
+#include "compiler/report/ModelReport.h"
+#include "runtime/commands/usage.h"
+#include "runtime/error.h"
+#include "runtime/files/atomic_file.h"
+#include "runtime/files/family.h"
+#include "runtime/files/read_json.h"
+#include "runtime/files/weights.h"
+#include "runtime/tokenizer/utf8.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallString.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/Process.h"
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <map>
+#include <nlohmann/json.hpp>
+
+using namespace tfm;
+using llvm::StringRef;
+using nlohmann::json;
+
+namespace {
+
+/// Thrown within this file after its message was printed.
+struct Stopped {};
+
+[[noreturn]] void stop(const std::string &message) {
+  messages() << "tfmc: error: " << message << "\n";
+  throw Stopped();
+}
+
+template <typename T> T orStop(llvm::Expected<T> value) {
+  if (!value)
+    stop(llvm::toString(value.takeError()));
+  return std::move(*value);
+}
+
+json readObject(const std::string &path, const char *what) {
+  json object = jsonOf(readFile(path, what));
+  if (!object.is_object())
+    stop(path + " is not a JSON object");
+  return object;
+}
+
+/// The beginning of a value of a file, for messages.
+std::string shown(const std::string &stored) {
+  return stored.empty()       ? "absent"
+         : stored.size() > 60 ? stored.substr(0, 57) + "..."
+                              : stored;
+}
+
+class Importer {
+public:
+  explicit Importer(const ImportOptions &options) : options(options) {}
+
+  std::string run() {
+    if (!isFolder(options.folder))
+      stop(options.folder + (fileExists(options.folder)
+                                 ? " is no folder"
+                                 : ": there is no such folder"));
+    configPath = options.folder + "/config.json";
+    if (!fileExists(configPath))
+      stop("there is no config.json in " + options.folder +
+           ", so nothing says which model it is");
+    json config = readObject(configPath, "the configuration");
+    findFamily(config);
+    readKeys(config);
+    readGeneration();
+    std::string text = formatted(fill());
+    check(text);
+    return text;
+  }
+
+private:
+  /// Which family it is: of the user's first.
+  void findFamily(const json &config) {
+    auto type = config.find("model_type");
+    if (type == config.end() || !type->is_string())
+      stop(configPath + ": model_type is " +
+           (type == config.end() ? "absent" : shown(type->dump())) +
+           ", so nothing says which model it is");
+    modelType = type->get<std::string>();
+    bool isName = !modelType.empty() && llvm::all_of(modelType, [](char c) {
+      return llvm::isAlnum(c) || c == '_' || c == '-' || c == '.';
+    });
+    std::vector<std::string> folders;
+    if (!options.families.empty())
+      folders.push_back(options.families);
+    if (auto given = llvm::sys::Process::GetEnv("TFM_FAMILIES"))
+      folders.push_back(*given);
+    for (const std::string &folder : folders) {
+      if (!isFolder(folder))
+        stop(folder + ", which should have families, is no folder");
+      llvm::SmallString<128> path(folder);
+      llvm::sys::path::append(path, modelType + ".json");
+      llvm::sys::fs::make_absolute(path);
+      if (isName && family.empty() && fileExists(path.str().str()))
+        family = path.str().str();
+    }
+    std::vector<std::string> known = embeddedFamilies();
+    if (family.empty() && llvm::is_contained(known, modelType))
+      family = modelType;
+    if (family.empty())
+      stop(configPath + ": model_type is " + shown(type->dump()) +
+           ", which is none of the families here: " + llvm::join(known, ", ") +
+           ". One of your own is a table and a model file: see "
+           "docs/families.md, and --families");
+    table = orStop(readFamilyTable(family));
+    if (table["model_type"] != modelType)
+      stop(family + ": its model_type is " + table["model_type"].dump() +
+           ", not \"" + modelType + "\", as its name says");
+  }
+
+  /// Prints what is refused, and what is ignored; sets `values`.
+  void judge(const std::vector<FamilyKey> &keys, const std::string &path,
+             const std::string &prefix,
+             std::map<std::string, FamilyKey> &values) {
+    for (const FamilyKey &key : keys) {
+      const std::string where =
+          path + ": " + key.key + " is " + shown(key.stored);
+      bool isIgnored = llvm::is_contained(options.ignored, prefix + key.key);
+      switch (key.kind) {
+      case FamilyKey::Kind::Sets:
+        values[key.hyperparameter] = key;
+        break;
+      case FamilyKey::Kind::Refused: {
+        std::string help;
+        if (key.hyperparameter.empty() && key.text.empty())
+          help = "; --ignore-key " + prefix + key.key + " accepts it";
+        messages() << "tfmc: error: " << where << ": " << key.reason << help
+                   << "\n";
+        isRefused = true;
+        break;
+      }
+      case FamilyKey::Kind::Harmless:
+        if (isIgnored && key.reason.find("ignored") != std::string::npos)
+          messages() << "tfmc: warning: " << where
+                     << ", which is ignored: what it asks for is not done\n";
+        break;
+      case FamilyKey::Kind::Required:
+        break;
+      }
+      if (isIgnored)
+        ignoredHere.push_back(prefix + key.key);
+    }
+  }
+
+  void readKeys(const json &config) {
+    judge(readByFamily(table, config, options.ignored), configPath, "", values);
+  }
+
+  void readGeneration() {
+    const std::string path = options.folder + "/generation_config.json";
+    json config = json::object();
+    if (fileExists(path))
+      config = readObject(path, "how texts are generated");
+    const std::string prefix = "generation_config.";
+    std::vector<std::string> ignored;
+    for (StringRef key : options.ignored)
+      if (key.consume_front(prefix))
+        ignored.push_back(key.str());
+    judge(readByFamily(table, config, ignored, "generation"), path, prefix,
+          entries);
+    for (const std::string &key : options.ignored)
+      if (!llvm::is_contained(ignoredHere, key)) {
+        messages() << "tfmc: error: --ignore-key " << key << ": neither "
+                   << configPath << " nor the generation_config.json beside "
+                   << "it (`generation_config.KEY`) has that key\n";
+        isRefused = true;
+      }
+    if (isRefused)
+      throw Stopped();
+  }
+
+  /// The family's model file with the values of the configuration.
+  std::string fill() {
+    const std::string file = table["model"].get<std::string>();
+    std::string text = orStop(readFamilyModel(family, file));
+    SourceManager sources;
+    Diagnostics diagnostics(sources);
+    uint32_t id = sources.add(file, text);
+    std::unique_ptr<ast::File> parsed = parseFile(sources, id, diagnostics);
+    if (diagnostics.hasErrors()) {
+      printDiagnostics(diagnostics);
+      throw Stopped();
+    }
+    const ast::Module *model = nullptr;
+    for (const auto &module : parsed->modules)
+      if (module->isModel)
+        model = module.get();
+    if (!model)
+      stop(file + " of the family " + modelType + " has no model");
+    std::string filled;
+    size_t at = 0;
+    for (const ast::Parameter &parameter : model->parameters) {
+      auto value = values.find(parameter.name.str());
+      if (value == values.end() || !parameter.value)
+        continue;
+      Range range = parameter.value->range;
+      filled += text.substr(at, range.begin - at) + value->second.text;
+      at = range.end;
+      origins += (origins.empty() ? "" : ", ") + value->first + " = " +
+                 value->second.text + " (" + value->second.key + ")";
+      values.erase(value);
+    }
+    for (const auto &[name, key] : values)
+      stop("the family " + modelType + " sets `" + name + "` by " + key.key +
+           ", but its model has no such hyperparameter with a default");
+    filled += text.substr(at);
+    return "// By `tfmc import`, for the weights in " + folderName() + "\n" +
+           filled + "\n" + recipe();
+  }
+
+  /// The last name of the folder's path.
+  std::string folderName() const {
+    llvm::SmallString<128> path(options.folder);
+    llvm::sys::fs::make_absolute(path);
+    llvm::sys::path::remove_dots(path, /*remove_dot_dot=*/true);
+    std::string name = llvm::sys::path::filename(path).str();
+    return printable(name.empty() ? "/" : name);
+  }
+
+  /// A file of the folder as the written file names it.
+  std::string pathOf(const std::string &name) const {
+    llvm::SmallString<128> path(options.folder), own(options.output);
+    llvm::sys::path::append(path, name);
+    llvm::sys::fs::make_absolute(path);
+    llvm::sys::fs::make_absolute(own);
+    llvm::sys::path::remove_dots(path, /*remove_dot_dot=*/true);
+    if (options.wholePaths)
+      return path.str().str();
+    llvm::sys::path::remove_dots(own, /*remove_dot_dot=*/true);
+    // Without an output it is this folder itself.
+    if (!options.output.empty())
+      llvm::sys::path::remove_filename(own);
+    StringRef relative = path;
+    if (relative.consume_front(own) && relative.consume_front("/"))
+      return relative.str();
+    return path.str().str();
+  }
+
+  std::string recipe() {
+    std::string text = "family " + json(family).dump();
+    for (const std::string &key : options.ignored)
+      if (!StringRef(key).starts_with("generation_config."))
+        text += (StringRef(text).contains(" ignoring ") ? ", " : " ignoring ") +
+                json(key).dump();
+    text += "\n" + tokenizer() + "generate { ";
+    for (bool isFirst = true; const auto &[name, key] : entries) {
+      if (key.text == "none")
+        continue;
+      text += (isFirst ? "" : ", ") + name + " = " + key.text;
+      isFirst = false;
+    }
+    return text + " }\n";
+  }
+
+  /// The first tokenizer of the folder that can be read.
+  std::string tokenizer() const {
+    struct Form {
+      const char *kind;
+      std::vector<std::string> files;
+    };
+    const Form forms[] = {{"huggingface", {"tokenizer.json"}},
+                          {"sentencepiece", {"tokenizer.model"}},
+                          {"gpt2", {"vocab.json", "merges.txt"}}};
+    std::string why;
+    for (const Form &form : forms) {
+      std::vector<std::string> paths, names;
+      for (const std::string &file : form.files) {
+        paths.push_back(options.folder + "/" + file);
+        names.push_back(json(pathOf(file)).dump());
+      }
+      if (!llvm::all_of(paths, fileExists))
+        continue;
+      if (auto size = tokenizerSize(form.kind, paths, /*open=*/true))
+        return "tokenizer " + std::string(form.kind) + "(" +
+               llvm::join(names, ", ") + ")\n";
+      else if (std::string problem = llvm::toString(size.takeError());
+               why.empty())
+        why = problem;
+    }
+    messages() << "tfmc: note: "
+               << (why.empty() ? "there is no tokenizer in " + options.folder
+                               : why)
+               << ": prompts are ids\n";
+    return "";
+  }
+
+  static std::string formatted(const std::string &text) {
+    SourceManager sources;
+    Diagnostics diagnostics(sources);
+    std::optional<std::string> result =
+        formatFile(sources, sources.add("model.tfm", text), diagnostics);
+    if (result)
+      return *result;
+    printDiagnostics(diagnostics);
+    throw Stopped();
+  }
+
+  /// Compiles the file, and holds it against the weights.
+  void check(const std::string &text) const {
+    CompiledModel model =
+        loadText(text, options.output.empty() ? "model.tfm" : options.output);
+    if (!model.module)
+      stop(configPath + " describes no model of the family " + modelType +
+           "; it says " + origins);
+    bool hasWeights =
+        fileExists(options.folder + "/model.safetensors") ||
+        fileExists(options.folder + "/model.safetensors.index.json");
+    if (!hasWeights) {
+      messages() << "tfmc: note: " << options.folder
+                 << " has no model.safetensors to check the file against\n";
+      return;
+    }
+    ModelReport report = orStop(makeReport(*model.module, ReportOptions()));
+    Comparison comparison =
+        compareWithCheckpoint(report, orStop(readCheckpoint(options.folder)));
+    if (llvm::Error error =
+            compareConfig(options.folder, report, describe(model), comparison))
+      stop(llvm::toString(std::move(error)));
+    if (comparison.agrees())
+      return checkCopies(comparison);
+    std::string words;
+    llvm::raw_string_ostream os(words);
+    writeComparison(comparison, options.folder, /*all=*/false, os);
+    messages() << words;
+    stop("the weights in " + options.folder +
+         " are not those of the model that its config.json describes; that "
+         "says " +
+         origins);
+  }
+
+  /// Whether tensors that are stored under several names begin alike: the model
+  /// has them once. Whoever loads them looks at the rest.
+  void checkCopies(const Comparison &comparison) const {
+    constexpr size_t most = 4096;
+    WeightFiles weights(options.folder);
+    auto begin = [&](const std::string &name) {
+      auto [file, entry] = weights.tensors().at(name);
+      std::vector<float> values(std::min<size_t>(most, entry->elements()));
+      file->readFloats(name, *entry, 0, values);
+      return values;
+    };
+    for (const TensorComparison &tensor : comparison.tensors)
+      for (const std::string &copy : tensor.storedNames)
+        if (begin(copy) != begin(tensor.storedNames.front()))
+          stop(options.folder + ": " + copy + " and " +
+               tensor.storedNames.front() +
+               " differ, but are one tensor in the model that the config.json "
+               "describes; that says " +
+               origins);
+  }
+
+  const ImportOptions &options;
+  std::string configPath, modelType;
+  /// As the written file names it: `llama`, or the path of a table.
+  std::string family;
+  json table;
+  /// What hyperparameters, and entries of `generate`, are set to.
+  std::map<std::string, FamilyKey> values, entries;
+  std::vector<std::string> ignoredHere;
+  /// Which hyperparameter has its value from which key.
+  std::string origins;
+  bool isRefused = false;
+};
+
+} // namespace
+
+std::optional<std::string> tfm::importModel(const ImportOptions &options) {
+  try {
+    return Importer(options).run();
+  } catch (const InputError &error) {
+    messages() << "tfmc: error: " << error.what() << "\n";
+  } catch (const Stopped &) {
+  }
+  return std::nullopt;
+}
+
+void tfm::addImportOptions(CLI::App &command, ImportOptions &options) {
+  command
+      .add_option("--families", options.families,
+                  "A folder with families of your own (see docs/families.md); "
+                  "TFM_FAMILIES names another")
+      ->type_name("DIR")
+      ->check(usage::path());
+  command
+      .add_option("--ignore-key", options.ignored,
+                  "Accept a key of config.json that the family does not know; "
+                  "repeatable")
+      ->type_name("KEY")
+      ->allow_extra_args(false);
+}

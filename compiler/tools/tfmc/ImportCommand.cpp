@@ -1,0 +1,33 @@
+//===- ImportCommand.cpp - tfmc import ------------------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Commands.h"
+#include "Import.h"
+#include "Output.h"
+
+#include "runtime/commands/usage.h"
+
+using namespace tfm;
+
+void tfm::addImportCommand(CLI::App &app, int &status) {
+  auto options = std::make_shared<ImportOptions>();
+  CLI::App *command = app.add_subcommand(
+      "import", "Write the model file of a Hugging Face folder, from its "
+                "config.json, and check it against the weights");
+  command->add_option("FOLDER", options->folder, "The folder")
+      ->required()
+      ->check(usage::path());
+  command
+      ->add_option("-o,--output", options->output,
+                   "The file to write instead of standard output")
+      ->check(usage::path());
+  addImportOptions(*command, *options);
+  command->callback([options, &status] {
+    std::optional<std::string> text = importModel(*options);
+    status = text && writeOutput(options->output, *text) ? 0 : 1;
+  });
+}
