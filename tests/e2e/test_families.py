@@ -1,0 +1,387 @@
+#!/usr/bin/env python3
+"""`tfmc import`: what transformers computes from the checkpoints of tests/fixtures/families, from a folder alone; and
+no key of a config.json that changes anything is passed over."""
+
+import array
+import concurrent.futures
+import copy
+import json
+import math
+import os
+import pathlib
+import re
+import shutil
+import struct
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from support import FIXTURES, ROOT, main, run, tfmc  # noqa: E402
+
+FAMILIES = FIXTURES / "families"
+TABLES = ROOT / "compiler" / "families"
+PAGE = ROOT / "docs" / "families.md"
+CASES = sorted(path.parent.name for path in FAMILIES.glob("*/expected.json"))
+EXPECTED = {case: json.loads((FAMILIES / case / "expected.json").read_text()) for case in CASES}
+# A vocabulary of 40, and data that is one window.
+TRAIN = """
+tokenizer chars("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMN")
+data tokens("ids.bin")
+train {{ batch = 1, sequence = {length}, steps = 1, optimizer = sgd(lr = {rate}), schedule = constant(warmup = 0) }}
+"""
+RATE = 16.0
+
+
+def tensors(path):
+    """The f32 tensors of a safetensors file."""
+    data = pathlib.Path(path).read_bytes()
+    size = struct.unpack("<Q", data[:8])[0]
+    header = json.loads(data[8:8 + size])
+    header.pop("__metadata__", None)
+    return {name: array.array("f", data[8 + size + entry["data_offsets"][0]:8 + size + entry["data_offsets"][1]])
+            for name, entry in header.items()}
+
+
+def in_parallel(work, items):
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        return list(pool.map(work, items))
+
+
+def changed(config, path, value):
+    """A configuration with another value at `a.b`."""
+    config = copy.deepcopy(config)
+    *within, last = path.split(".")
+    place = config
+    for key in within:
+        place = place.setdefault(key, {}) if isinstance(place.get(key, {}), dict) else place.update({key: {}}) or place[key]
+    place[last] = value
+    return config
+
+
+class Families(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.texts = {}
+        # How far what was compared is off, for the page.
+        cls.off = {case: {} for case in CASES}
+        cls.builds = dict(zip(CASES, in_parallel(cls.make, CASES)))
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    @classmethod
+    def path(cls, *names):
+        return os.path.join(cls.folder.name, *names)
+
+    @classmethod
+    def make(cls, case):
+        """Imports and builds, with a recipe to train by; the binary, or what went wrong."""
+        folder = cls.path(case)
+        os.mkdir(folder)
+        expected = EXPECTED[case]
+        imported = tfmc("import", FAMILIES / case)
+        if imported.returncode != 0:
+            return imported.stderr
+        cls.texts[case] = imported.stdout
+        with open(os.path.join(folder, "ids.bin"), "wb") as file:
+            file.write(struct.pack(f"<{len(expected['ids'])}H", *expected["ids"]))
+        model = os.path.join(folder, "model.tfm")
+        pathlib.Path(model).write_text(imported.stdout + TRAIN.format(length=len(expected["ids"]) - 1, rate=RATE))
+        built = tfmc("build", model, "-o", os.path.join(folder, "model"))
+        return built.stderr if built.returncode != 0 else os.path.join(folder, "model")
+
+    def binary(self, case):
+        build = self.builds[case]
+        self.assertTrue(os.path.exists(build), build)
+        return build
+
+    def logits(self, binary, weights, ids):
+        place = os.path.dirname(binary) if str(weights).startswith(str(FAMILIES)) else weights
+        out = os.path.join(place, "logits.safetensors")
+        result = run(binary, "logits", "--weights", weights, "--ids", "--prompt", " ".join(map(str, ids)), "-o", out)
+        if result.returncode != 0:
+            return None, result.stderr
+        values = tensors(out)["logits"]
+        return [values[40 * i:40 * i + 40] for i in range(len(ids))], result.stderr
+
+    def assertLogits(self, found, expected, what):
+        largest = max(abs(value) for row in expected for value in row)
+        worst = max(abs(a - b) for own, row in zip(found, expected) for a, b in zip(own, row))
+        self.assertLessEqual(worst, 2e-6 * largest, what)
+        return worst / largest
+
+    def test_logits(self):
+        for case in CASES:
+            with self.subTest(case):
+                expected = EXPECTED[case]
+                found, words = self.logits(self.binary(case), FAMILIES / case, expected["ids"])
+                self.assertIsNotNone(found, words)
+                self.assertEqual(len(found), len(expected["logits"]))
+                self.off[case]["logits"] = self.assertLogits(found, expected["logits"], case)
+
+    def test_greedy_tokens_through_the_cache(self):
+        for case in CASES:
+            with self.subTest(case):
+                expected = EXPECTED[case]
+                result = run(self.binary(case), "generate", "--weights", FAMILIES / case, "--ids", "--prompt",
+                             " ".join(map(str, expected["ids"][:4])), "--greedy", "--tokens", str(len(expected["added"])),
+                             "--json", "--logprobs", "1")
+                self.assertEqual(result.returncode, 0, result.stderr)
+                text = json.loads(result.stdout)
+                self.assertEqual(text["ids"], expected["added"])
+                # Those of the whole sequence, in transformers.
+                for token, logprob in zip(text["logprobs"], expected["logprobs"]):
+                    self.assertAlmostEqual(token["logprob"] or 0.0, logprob, delta=2e-5)
+
+    def test_loss_and_gradients(self):
+        for case in CASES:
+            with self.subTest(case):
+                expected = EXPECTED[case]
+                out = self.path(case, "run")
+                result = run(self.binary(case), "train", "--init", FAMILIES / case, "--out", out, "--json")
+                self.assertEqual(result.returncode, 0, result.stderr)
+                log = [json.loads(line) for line in pathlib.Path(out, "log.jsonl").read_text().splitlines()]
+                loss = next(line["loss"] for line in log if "loss" in line)
+                self.assertAlmostEqual(loss, expected["loss"], delta=2e-6 * expected["loss"])
+                self.off[case]["loss"] = abs(loss - expected["loss"]) / expected["loss"]
+                before, after = tensors(FAMILIES / case / "model.safetensors"), tensors(out + "/model.safetensors")
+                self.assertEqual(sorted(expected["gradients"]), sorted(before))
+                # Some are zero, but for how sums are rounded: softmax takes no notice of the bias of keys.
+                zero = 1e-7 * math.hypot(*(norm for _, norm, _ in expected["gradients"].values()))
+                for name, (weighed, norm, largest) in expected["gradients"].items():
+                    gradient = [(a - b) / RATE for a, b in zip(before[name], after[name])]
+                    # A step is rounded as its weights are, to 24 bits.
+                    rounding = 2**-24 / RATE * max(map(abs, before[name])) * math.sqrt(len(gradient)) + zero
+                    self.assertAlmostEqual(math.hypot(*gradient), norm, delta=1e-5 * norm + rounding, msg=name)
+                    self.assertAlmostEqual(sum(g * math.cos(i) for i, g in enumerate(gradient)), weighed,
+                                           delta=1e-5 * norm + 4 * rounding, msg=name)
+                    self.assertAlmostEqual(max(map(abs, gradient)), largest, delta=1e-5 * norm + rounding, msg=name)
+
+    def judge(self, item):
+        """What is wrong with the answer to one changed key; empty: nothing."""
+        case, number, entry = item
+        key, expected = entry["key"], EXPECTED[case]
+        what = f"{case}: {key} = {json.dumps(entry['value'])}"
+        name = key.split(".")[-1]
+        folder = self.path(case, f"key-{number}")
+        os.mkdir(folder)
+        config = json.loads((FAMILIES / case / "config.json").read_text())
+        pathlib.Path(folder, "config.json").write_text(json.dumps(changed(config, key, entry["value"])))
+        os.symlink(FAMILIES / case / "model.safetensors", os.path.join(folder, "model.safetensors"))
+        ids = expected["ids"]
+        # Weights that are loaded into the model of the unchanged configuration.
+        found, words = self.logits(self.binary(case), folder, ids)
+        # What is null is absent, and named may be what counts then.
+        if found is None and name not in words and entry["value"] is not None:
+            return f"{what}: loading does not name it: {words}"
+        # Where transformers has no answer importing has to see it: weights are those of the other configuration.
+        if found is not None and entry.get("logits") is not None:
+            return f"{what}: loading takes it, though transformers computes something else"
+        imported = tfmc("import", folder)
+        if imported.returncode != 0:
+            return "" if name in imported.stderr else f"{what}: importing does not name it: {imported.stderr}"
+        if "fails" in entry:
+            return f"{what}: imported, but for transformers {entry['fails']}"
+        rows = entry["logits"] or [expected["logits"][-1], expected["logits"][len(ids) // 2]]
+        def lines(text):
+            return text.splitlines()[1:]
+        if lines(imported.stdout) == lines(self.texts[case]):
+            return "" if entry["logits"] is None else f"{what}: the file is the same, but not the answer"
+        model = os.path.join(folder, "model.tfm")
+        pathlib.Path(model).write_text(imported.stdout)
+        built = tfmc("build", model, "-o", os.path.join(folder, "model"))
+        if built.returncode != 0:
+            return f"{what}: {built.stderr}"
+        found, words = self.logits(os.path.join(folder, "model"), folder, ids)
+        if found is None:
+            return f"{what}: {words}"
+        os.remove(os.path.join(folder, "model"))
+        largest = max(abs(value) for row in rows for value in row)
+        worst = max(abs(a - b) for own, row in zip([found[-1], found[len(ids) // 2]], rows) for a, b in zip(own, row))
+        return f"{what}: the answer is {worst / largest:.1e} off" if worst > 4e-6 * largest else ""
+
+    def test_every_key_counts_or_is_named(self):
+        items = [(case, number, entry) for case in CASES for number, entry in enumerate(EXPECTED[case]["keys"])]
+        self.assertGreater(len(items), 400)
+        problems = [problem for problem in in_parallel(self.judge, items) if problem]
+        self.assertFalse(problems, "\n" + "\n".join(problems))
+
+
+    def test_the_page(self):
+        """docs/families.md has a line for each family; TFM_WRITE_FAMILIES=1 writes them."""
+        sizes = json.loads((FAMILIES / "sizes.json").read_text())
+        lines = ["| family | paper | checkpoints compared | keys changed | sizes counted | logits off by | loss off by |",
+                 "|---|---|---|---|---|---|---|"]
+        for table in sorted(TABLES.glob("*.json")):
+            kind = json.loads(table.read_text()).get("model_type")
+            if not kind:
+                continue
+            cases = [case for case in CASES if EXPECTED[case]["case"]["model_type"] == kind]
+            self.assertTrue(cases, f"{kind} has no checkpoint")
+            words = re.match(r"(?:/// .*\n)+", (TABLES / (kind + ".tfm")).read_text())[0].replace("\n///", "")
+            paper = re.match(r'/// (.*?)(?:, under the|, its text model)', words)[1]
+            keys = sum(len(EXPECTED[case]["keys"]) for case in cases)
+            worst = [max((self.off[case].get(what, 0) for case in cases), default=0) for what in ("logits", "loss")]
+            lines.append(f"| `{kind}` | {paper} | {len(cases)} | {keys} | " +
+                         f"{sum(entry['model_type'] == kind for entry in sizes.values())} | " +
+                         " | ".join(f"{math.ceil(value * 1e7) / 1e7:.0e}" for value in worst) + " |")
+        page = PAGE.read_text()
+        begin, end = page.index("| family |"), page.index("\n\n", page.index("| family |"))
+        if os.environ.get("TFM_WRITE_FAMILIES"):
+            PAGE.write_text(page[:begin] + "\n".join(lines) + page[end:])
+            return
+        def stable(rows):
+            return [row.split(" | ")[:5] for row in rows]
+        self.assertEqual(stable(page[begin:end].splitlines()), stable(lines), "TFM_WRITE_FAMILIES=1 writes the page")
+
+
+class Sizes(unittest.TestCase):
+    def total(self, item):
+        name, entry = item
+        with tempfile.TemporaryDirectory() as folder:
+            pathlib.Path(folder, "config.json").write_text(
+                json.dumps(dict(entry["config"], model_type=entry["model_type"])))
+            model = os.path.join(folder, "model.tfm")
+            imported = tfmc("import", folder, "-o", model)
+            if imported.returncode != 0:
+                return name, imported.stderr
+            report = tfmc("report", "--depth", "0", model)
+            found = re.search(r"([\d,]+) parameters", report.stdout)
+            return name, int(found[1].replace(",", "")) if found else report.stdout + report.stderr
+
+    def test_published_sizes(self):
+        sizes = json.loads((FAMILIES / "sizes.json").read_text())
+        self.assertGreater(len(sizes), 50)
+        found = dict(in_parallel(self.total, sizes.items()))
+        self.assertEqual(found, {name: entry["parameters"] for name, entry in sizes.items()})
+
+
+class Folders(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.model = os.path.join(self.folder.name, "m")
+        shutil.copytree(FAMILIES / "llama", self.model)
+        self.config = json.loads((FAMILIES / "llama" / "config.json").read_text())
+
+    def tearDown(self):
+        self.folder.cleanup()
+
+    def write(self, config, name="config.json"):
+        text = config if isinstance(config, str) else json.dumps(config)
+        pathlib.Path(self.model, name).write_text(text)
+
+    def refused(self, *words, options=()):
+        result = tfmc("import", self.model, *options)
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertEqual(result.stdout, "")
+        for word in words:
+            self.assertIn(word, result.stderr)
+        self.assertNotIn("internal error", result.stderr)
+
+    def test_one_command(self):
+        expected = EXPECTED["llama"]
+        environment = dict(os.environ, XDG_CACHE_HOME=os.path.join(self.folder.name, "cache"))
+        command = [self.model, "generate", "--ids", "--prompt", " ".join(map(str, expected["ids"][:4])), "--tokens", "8"]
+        texts = []
+        for _ in range(2):
+            os.environ["XDG_CACHE_HOME"], before = environment["XDG_CACHE_HOME"], os.environ.get("XDG_CACHE_HOME")
+            try:
+                result = tfmc("run", *command)
+            finally:
+                os.environ.pop("XDG_CACHE_HOME")
+                if before is not None:
+                    os.environ["XDG_CACHE_HOME"] = before
+            self.assertEqual(result.returncode, 0, result.stderr)
+            texts.append(result.stdout.split())
+        # Greedy, as the folder says nothing else.
+        self.assertEqual(texts, 2 * [list(map(str, expected["ids"][:4] + expected["added"]))])
+
+    def test_what_nobody_knows_is_refused(self):
+        self.write(dict(self.config, parallel_attn=True))
+        self.refused("config.json: parallel_attn is true: this family does not know it", "--ignore-key parallel_attn")
+        accepted = tfmc("import", self.model, "--ignore-key", "parallel_attn")
+        self.assertEqual(accepted.returncode, 0, accepted.stderr)
+        self.assertIn("warning", accepted.stderr)
+        self.assertIn('family "llama" ignoring "parallel_attn"', accepted.stdout)
+        self.refused("--ignore-key nothing", options=["--ignore-key", "nothing"])
+        # What says nothing is none of it.
+        self.write(dict(self.config, a=None, b=False, c="", d=[], e={}))
+        self.assertEqual(tfmc("import", self.model).returncode, 0)
+        self.write(dict(self.config, **{"rope_parameters.rope_theta": 3.0}))
+        self.refused("rope_parameters.rope_theta is 3.0: this family does not know it")
+
+    def test_damaged_configurations(self):
+        for text in ("", "[", "[]", "null", '"llama"', "{", '{"model_type": "llama",}', "\\xff", "[" * 10000):
+            self.write(text)
+            self.refused("config.json")
+        for value in (None, 3, [], {}, "", "nothing", "../llama", "llama.json", "common", "rope"):
+            self.write(dict(self.config, model_type=value))
+            self.refused("config.json", "model_type")
+        for key in ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "rms_norm_eps", "hidden_act",
+                    "tie_word_embeddings", "max_position_embeddings", "attention_bias", "num_key_value_heads"):
+            for value in (-1, 0, 1.5, "x", [], {}, [1], {"a": 1}, 10**30, 1e300, 2**31, True):
+                is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+                if (is_number and key == "rms_norm_eps") or (value is True and key in ("attention_bias", "tie_word_embeddings")):
+                    continue
+                self.write(dict(self.config, **{key: value}))
+                self.refused("config.json", key)
+        for value in (3, "x", [1], {"rope_type": 3}, {"rope_theta": "x"}, {"rope_type": "yarn"}, {"what": 1}):
+            self.write(dict(self.config, rope_parameters=value))
+            self.refused("config.json", "rope_parameters")
+        os.remove(os.path.join(self.model, "config.json"))
+        self.refused("there is no config.json")
+
+    def test_other_weights_are_refused(self):
+        shutil.copy(FAMILIES / "qwen2" / "model.safetensors", self.model)
+        self.refused("model.layers.0.self_attn.q_proj.bias", "unexpected", "attention_bias")
+
+    def test_generation(self):
+        def block(config):
+            self.write(config, "generation_config.json")
+            result = tfmc("import", self.model)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            return re.search(r"generate {(.*)}", result.stdout, re.S)[1].split(", ")
+        self.assertEqual(block({}), [" greedy = true "])
+        self.assertEqual(sorted(part.strip() for part in block({"do_sample": True, "temperature": 0.6, "top_p": 0.9})),
+                         ["greedy = false", "temperature = 0.6", "top_k = 50", "top_p = 0.9"])
+        self.assertIn("repeat_penalty = 1.1", " ".join(block({"repetition_penalty": 1.1})))
+        for key, value in (("num_beams", 4), ("no_repeat_ngram_size", 2), ("bad_words_ids", [[3]]), ("temperature", "x")):
+            self.write({"do_sample": True, key: value}, "generation_config.json")
+            self.refused("generation_config.json", key)
+
+    def test_a_family_of_ones_own(self):
+        own = os.path.join(self.folder.name, "own")
+        os.mkdir(own)
+        table = {"model_type": "mine", "model": "mine.tfm", "include": ["llama"],
+                 "keys": {"width": {"sets": "width", "default": 32}, "hidden_size": None, "colour": {"must": "red"}}}
+        pathlib.Path(own, "mine.json").write_text(json.dumps(table))
+        shutil.copy(TABLES / "llama.tfm", os.path.join(own, "mine.tfm"))
+        config = dict(self.config, model_type="mine", colour="red")
+        config.pop("hidden_size")
+        self.write(config)
+        self.refused("model_type")
+        out = os.path.join(self.folder.name, "mine.tfm")
+        imported = tfmc("import", self.model, "--families", own, "-o", out)
+        self.assertEqual(imported.returncode, 0, imported.stderr)
+        compared = tfmc("report", out, "--against", self.model)
+        self.assertEqual(compared.returncode, 0, compared.stdout)
+        self.assertRegex(compared.stdout, 'colour +"red" +"red" here +agrees')
+        self.write(dict(config, colour="blue"))
+        self.refused('colour is "blue": this family computes with "red" alone', options=["--families", own])
+        config.pop("colour")
+        self.write(config)
+        for wrong, words in (({"keys": {"a": {}}}, "`a` needs one of"), ({"keys": []}, "`keys` of another kind"),
+                             ({"keys": {"a": {"sets": "nothing", "default": 1}}}, "no such hyperparameter"),
+                             ({"keys": {"a": {"sets": "width", "words": "no"}}}, "has no `words.no`"),
+                             ({"model": "none.tfm"}, "none.tfm"), ({"include": ["mine"]}, "includes itself"),
+                             ({"include": ["none"]}, "no family `none`"), ({"model_type": "other"}, "model_type"),
+                             ({"what": 1}, "`what`, which is not known")):
+            pathlib.Path(own, "mine.json").write_text(json.dumps(dict(table, **wrong)))
+            self.refused(words, options=["--families", own])
+
+
+if __name__ == "__main__":
+    main()
