@@ -156,6 +156,9 @@ struct MemoryReport {
   int64_t batch = 0;
   int64_t sequence = 0;
   std::string precision = "f32";
+  /// What weights and keys and values of generation are stored in, as recipes
+  /// name it: `int4`.
+  std::string weights = "f32", cacheType = "f32";
   /// The machine that it is planned for, as `--target` and `--cpu` name it.
   std::string target, machine;
   int64_t parameters = 0;

@@ -172,6 +172,8 @@ void JsonWriter::writeMemory() {
     else
       json.attributeObject("generation", [&] {
         json.attribute("batch", memory.texts);
+        json.attribute("weights", memory.weights);
+        json.attribute("cache", memory.cacheType);
         arrayField(json, "chunks", memory.chunks);
       });
   });

@@ -193,7 +193,12 @@ static void writeMemoryTypes(const MemoryReport &memory,
 
 static void writeMemory(const MemoryReport &memory, llvm::raw_ostream &os) {
   os << "\nMemory (batch " << memory.batch << ", sequence " << memory.sequence
-     << ", " << memory.precision << ")\n";
+     << ", " << memory.precision;
+  for (const auto &[what, type] : {std::pair("weights", memory.weights),
+                                   std::pair("cache", memory.cacheType)})
+    if (type != "f32")
+      os << ", " << what << " " << type;
+  os << ")\n";
   TextTable table({false, true, true});
   auto row = [&](const char *what, int64_t bytes) {
     table.add({what, withThousands(bytes), withByteUnit(bytes)});

@@ -200,6 +200,15 @@ void tfm::prepareForPlan(mlir::ModuleOp module, const KernelTarget &target,
       llvm::report_fatal_error(std::move(error));
 }
 
+/// A type as recipes name it.
+static std::string wordOf(mlir::FailureOr<mlir::Type> type) {
+  if (failed(type))
+    return "f32";
+  return type->isInteger()
+             ? "int" + std::to_string(type->getIntOrFloatBitWidth())
+             : dtypeOf(*type);
+}
+
 MemoryReport tfm::planModelMemory(mlir::ModuleOp module,
                                   const KernelTarget &target,
                                   FlopsReport *flops) {
@@ -207,6 +216,8 @@ MemoryReport tfm::planModelMemory(mlir::ModuleOp module,
   if (mlir::FailureOr<mlir::FloatType> precision = precisionOf(module);
       succeeded(precision))
     memory.precision = dtypeOf(*precision);
+  memory.weights = wordOf(weightsOfGeneration(module));
+  memory.cacheType = wordOf(cacheOfGeneration(module));
   memory.target = target.kind();
   memory.machine = target.machine();
   // The batch and length of training where there is any, else of generation.

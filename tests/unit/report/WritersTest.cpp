@@ -220,6 +220,8 @@ TEST(Writers, JsonOfKnownMemory) {
       4,
       64,
       "bf16",
+      "int4",
+      "int8",
       "cpu",
       "znver4",
       1,
@@ -260,6 +262,8 @@ TEST(Writers, JsonOfKnownMemory) {
           {"cache", 7},
           {"generation",
            llvm::json::Object{{"batch", 8},
+                              {"weights", "int4"},
+                              {"cache", "int8"},
                               {"chunks", llvm::json::Array{256, 32}}}},
           {"types",
            llvm::json::Object{
