@@ -93,7 +93,7 @@
 extern "C" {
 #endif
 
-#define TFM_ABI_VERSION 9
+#define TFM_ABI_VERSION 10
 /// The offset of something that a build does not have.
 #define TFM_NONE UINT64_MAX
 
@@ -164,6 +164,43 @@ typedef struct tfm_thread { // NOLINT(readability-identifier-naming): C
   /// one. It leaves the pointer behind them.
   tfm_event *events;
 } tfm_thread;
+
+/// A kernel of a device, and how it is launched: the grid in blocks, a block in
+/// threads.
+typedef struct {
+  /// Of the function in the images.
+  const char *name;
+  uint32_t grid[3];
+  uint32_t block[3];
+  /// Memory of a block that is asked for at the launch.
+  uint32_t shared_bytes;
+  /// Each of 8 bytes.
+  uint32_t argument_count;
+} tfm_kernel;
+
+typedef enum {
+  TFM_IMAGE_PTX = 0,  ///< text, with a null byte at its end
+  TFM_IMAGE_CUBIN = 1 ///< machine code
+} tfm_image_kind;
+
+/// All kernels of a device, as its driver loads them.
+typedef struct {
+  tfm_image_kind kind;
+  /// The compute capability that it is for. PTX is for all newer ones, too, and
+  /// a cubin for those of the same `major`, where it is not `exact`.
+  int32_t major;
+  int32_t minor;
+  int32_t exact;
+  const void *data;
+  uint64_t size;
+} tfm_image;
+
+/// Where the functions of a device's variant leave their launches.
+typedef struct tfm_queue { // NOLINT(readability-identifier-naming): C
+  /// Has the kernel of a launch run, by its number in `tfm_function.launches`,
+  /// when all before it have. `arguments` are read before this returns.
+  void (*launch)(struct tfm_queue *, int64_t launch, const uint64_t *arguments);
+} tfm_queue;
 
 /// A named tensor at a fixed place of the arena.
 typedef struct {
@@ -249,12 +286,18 @@ typedef struct {
   /// Of one run.
   uint64_t flops;
   uint64_t bytes;
+  /// Its number in `tfm_variant.kernels`; -1 of a CPU.
+  int64_t kernel;
 } tfm_launch;
 
 /// Something the model computes: `forward`, `train`, `update`, ...
 typedef struct {
   const char *name;
+  /// Null where kernels are a device's.
   void (*run)(void *arena, tfm_thread *thread);
+  /// Queues the kernels, for an arena at that address of a device: the same
+  /// each time, whatever the arena holds. Null where `run` is not.
+  void (*enqueue)(uint64_t arena, tfm_queue *queue);
   int32_t input_count;
   int32_t output_count;
   const tfm_buffer *inputs;
@@ -283,7 +326,8 @@ typedef struct {
 
 /// The model as it is compiled for one kind of machine.
 typedef struct {
-  /// As `tfmc build --target` and `--cpu` name it: `cpu`, and `znver4`.
+  /// As `tfmc build --target` and `--cpu` name it: `cpu`, and `znver4`; `cuda`,
+  /// and `sm_80`.
   const char *target;
   const char *machine;
   /// What a machine must have to run it, separated by commas: names of LLVM's,
@@ -309,6 +353,12 @@ typedef struct {
   int32_t constant_count;
   const tfm_function *functions;
   const tfm_constant *constants;
+  /// Of a device: its kernels, and their code, of which the first image that
+  /// fits is loaded. 0 and null of a CPU.
+  int64_t kernel_count;
+  const tfm_kernel *kernels;
+  int64_t image_count;
+  const tfm_image *images;
 } tfm_variant;
 
 /// What all variants have in common, and the variants, the best one first.

@@ -165,11 +165,12 @@ std::string tfm::wrongPrecision(mlir::ModuleOp module, llvm::StringRef wanted) {
 BuildStatus tfm::build(const BuildOptions &options) {
   Stopwatch watch(options.time);
   registerTargets();
+  bool onDevice = options.target != "cpu";
   llvm::Expected<std::vector<const KernelTarget *>> targets =
-      KernelTarget::variants(options.target, options.cpu);
+      KernelTarget::variants(options.target, onDevice ? "native" : options.cpu);
   if (!targets)
     return fail(llvm::toString(targets.takeError()), BuildStatus::InputError);
-  if (options.emit == Emit::Schedule)
+  if (options.emit == Emit::Schedule && !onDevice)
     if (llvm::Expected<const KernelTarget *> one =
             KernelTarget::one(options.target, options.cpu, "a schedule");
         !one)
@@ -255,6 +256,18 @@ BuildStatus tfm::build(const BuildOptions &options) {
       modules.front()->print(os);
       return llvm::Error::success();
     });
+
+  if (onDevice) {
+    mlir::FailureOr<DeviceCode> device = emitDeviceCode(variants.front());
+    if (mlir::failed(device))
+      return fail("cannot generate code: " + bug, BuildStatus::Bug);
+    watch.stage("kernels");
+    return writeText(output, [&](llvm::raw_pwrite_stream &os) {
+      for (const DeviceImage &image : device->images)
+        os << llvm::StringRef(image.bytes).rtrim('\0');
+      return llvm::Error::success();
+    });
+  }
 
   llvm::LLVMContext llvmContext;
   const KernelTarget &target = *targets->front();

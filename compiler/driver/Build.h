@@ -27,7 +27,9 @@ struct BuildOptions {
   /// standard output, for text.
   std::string output;
   std::vector<std::pair<std::string, std::string>> defines;
-  /// `cpu` may list several, separated by commas: a variant for each.
+  /// `cpu` may list several, separated by commas: a variant for each. Of the
+  /// target `cuda` there are so far a schedule, and the kernels as PTX
+  /// (`Emit::Asm`).
   std::string target = "cpu", cpu = "native";
   /// Empty, or what the recipe's precision has to be.
   std::string precision;

@@ -100,16 +100,19 @@ LogicalResult tfm::scheduleModel(ModuleOp module, const KernelTarget &target) {
 /// The kernels of a variant, and its functions under names of their own.
 static std::unique_ptr<llvm::Module>
 emitVariant(const ScheduledModel &variant, size_t number,
-            llvm::LLVMContext &context, std::vector<std::string> &names) {
+            llvm::LLVMContext &context, std::vector<std::string> &names,
+            DeviceCode &device) {
   auto [module, target] = variant;
   if (failed(run(module, [&, &target = target](OpPassManager &passes) {
         addKernelPasses(passes, target);
       })))
     return nullptr;
-  std::unique_ptr<llvm::Module> code =
-      target.translate(module.lookupSymbol<ModuleOp>("kernels"), context);
-  if (!code)
+  auto kernels = module.lookupSymbol<ModuleOp>("kernels");
+  FailureOr<DeviceCode> onDevice = target.deviceCode(kernels);
+  std::unique_ptr<llvm::Module> code = target.translate(kernels, context);
+  if (!code || failed(onDevice))
     return nullptr;
+  device = std::move(*onDevice);
   for (llvm::Function &function : *code)
     if (!function.isDeclaration())
       function.setLinkage(llvm::GlobalValue::InternalLinkage);
@@ -129,9 +132,10 @@ tfm::emitModel(llvm::ArrayRef<ScheduledModel> variants,
                llvm::LLVMContext &context) {
   std::unique_ptr<llvm::Module> code;
   std::vector<std::vector<std::string>> names(variants.size());
+  std::vector<DeviceCode> devices(variants.size());
   for (auto [number, variant] : llvm::enumerate(variants)) {
     std::unique_ptr<llvm::Module> own =
-        emitVariant(variant, number, context, names[number]);
+        emitVariant(variant, number, context, names[number], devices[number]);
     if (!own)
       return nullptr;
     if (!code)
@@ -140,9 +144,10 @@ tfm::emitModel(llvm::ArrayRef<ScheduledModel> variants,
       return nullptr;
   }
   std::vector<Variant> described;
-  for (auto [variant, functions] : llvm::zip_equal(variants, names)) {
-    Variant &one =
-        described.emplace_back(Variant{variant.target, variant.module, {}});
+  for (auto [variant, functions, device] :
+       llvm::zip_equal(variants, names, devices)) {
+    Variant &one = described.emplace_back(
+        Variant{variant.target, variant.module, std::move(device), {}});
     for (const std::string &name : functions)
       one.programs.push_back(code->getFunction(name));
   }
@@ -152,6 +157,15 @@ tfm::emitModel(llvm::ArrayRef<ScheduledModel> variants,
                  stringAttribute(module, "tfm.source").str(),
                  hyperparametersAsJson(module), recipeText(module)});
   return code;
+}
+
+FailureOr<DeviceCode> tfm::emitDeviceCode(const ScheduledModel &model) {
+  auto [module, target] = model;
+  if (failed(run(module, [&, &target = target](OpPassManager &passes) {
+        addKernelPasses(passes, target);
+      })))
+    return failure();
+  return target.deviceCode(module.lookupSymbol<ModuleOp>("kernels"));
 }
 
 const KernelTarget &tfm::nativeTarget() {

@@ -8,6 +8,8 @@
 #ifndef TFM_DRIVER_COMPILE_H
 #define TFM_DRIVER_COMPILE_H
 
+#include "compiler/target/KernelTarget.h"
+
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/Error.h"
 #include <memory>
@@ -19,8 +21,6 @@ class Module;
 } // namespace llvm
 
 namespace tfm {
-
-class KernelTarget;
 
 /// Runs the passes that turn a model as the frontend hands it over into what
 /// can be scheduled: gradients, the inference forms, the optimizer's update,
@@ -44,6 +44,10 @@ struct ScheduledModel {
 /// this order. Null after an error in the context's diagnostics.
 std::unique_ptr<llvm::Module> emitModel(llvm::ArrayRef<ScheduledModel> variants,
                                         llvm::LLVMContext &context);
+
+/// The kernels of a model for a device alone: what the target's driver loads.
+/// Fails after an error in the context's diagnostics.
+mlir::FailureOr<DeviceCode> emitDeviceCode(const ScheduledModel &model);
 
 /// The target for the machine that this program runs on. A machine that no
 /// kernels are made for ends it: for tests and benchmarks.

@@ -10,6 +10,7 @@
 #include "compiler/schedule/Passes.h"
 #include "compiler/target/Passes.h"
 #include "compiler/target/cpu/CpuTarget.h"
+#include "compiler/target/cuda/CudaTarget.h"
 #include "compiler/transforms/Passes.h"
 
 #include "mlir/Pass/PassOptions.h"
@@ -18,7 +19,10 @@
 using namespace mlir;
 using namespace tfm;
 
-void tfm::registerTargets() { registerCpuTarget(); }
+void tfm::registerTargets() {
+  registerCpuTarget();
+  registerCudaTarget();
+}
 
 void tfm::addPreparePasses(OpPassManager &passes, const KernelTarget &target) {
   passes.addPass(createRecordFactsPass());

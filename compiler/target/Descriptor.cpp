@@ -355,8 +355,21 @@ int64_t bestThreads(double seconds, double steps, const KernelTarget &target) {
   return best;
 }
 
-tfm_function functionOf(ProgramOp program, llvm::Function *run,
-                        const KernelTarget &target, DataBuilder &d) {
+/// The number of a step's kernel among those of a device; -1 where it is none.
+int64_t kernelOf(mlir::Operation *step, const DeviceCode &device) {
+  llvm::StringRef name = step->getAttrOfType<mlir::SymbolRefAttr>("kernel")
+                             .getLeafReference()
+                             .getValue();
+  auto kernel = llvm::find_if(device.kernels, [&](const DeviceKernel &kernel) {
+    return kernel.name == name;
+  });
+  return kernel == device.kernels.end() ? -1 : kernel - device.kernels.begin();
+}
+
+tfm_function functionOf(ProgramOp program, llvm::Function *code,
+                        const Variant &variant, DataBuilder &d) {
+  const KernelTarget &target = variant.target;
+  bool onDevice = !variant.device.images.empty();
   uint64_t productFlops = 0;
   double seconds = 0, steps = 0;
   std::vector<tfm_launch> launches;
@@ -372,13 +385,17 @@ tfm_function functionOf(ProgramOp program, llvm::Function *run,
         .runs = static_cast<uint64_t>(runs),
         .flops = static_cast<uint64_t>(stepFlops(step)),
         .bytes = static_cast<uint64_t>(stepBytes(step)),
+        .kernel = kernelOf(step, variant.device),
     });
   });
   std::vector<tfm_buffer> inputs = portsOf<InputOp>(program, d);
   std::vector<tfm_buffer> outputs = portsOf<OutputOp>(program, d);
   return {
       .name = d.string(program.getSymName()),
-      .run = d.pointerTo<void (*)(void *, tfm_thread *)>(run),
+      .run = onDevice ? nullptr
+                      : d.pointerTo<void (*)(void *, tfm_thread *)>(code),
+      .enqueue = onDevice ? d.pointerTo<void (*)(uint64_t, tfm_queue *)>(code)
+                          : nullptr,
       .input_count = static_cast<int32_t>(inputs.size()),
       .output_count = static_cast<int32_t>(outputs.size()),
       .inputs = d.array(inputs),
@@ -399,7 +416,26 @@ tfm_variant variantOf(const Variant &variant, DataBuilder &d) {
   std::vector<tfm_function> functions;
   for (auto [program, run] :
        llvm::zip_equal(schedule.getOps<ProgramOp>(), variant.programs))
-    functions.push_back(functionOf(program, run, variant.target, d));
+    functions.push_back(functionOf(program, run, variant, d));
+  std::vector<tfm_kernel> kernels;
+  for (const DeviceKernel &kernel : variant.device.kernels) {
+    tfm_kernel record = {.name = d.string(kernel.name),
+                         .grid = {},
+                         .block = {},
+                         .shared_bytes = kernel.sharedBytes,
+                         .argument_count = kernel.arguments};
+    llvm::copy(kernel.grid, record.grid);
+    llvm::copy(kernel.block, record.block);
+    kernels.push_back(record);
+  }
+  std::vector<tfm_image> images;
+  for (const DeviceImage &image : variant.device.images)
+    images.push_back({.kind = static_cast<tfm_image_kind>(image.kind),
+                      .major = image.major,
+                      .minor = image.minor,
+                      .exact = image.exact,
+                      .data = d.bytes(image.bytes),
+                      .size = image.bytes.size()});
   std::vector<tfm_constant> constants;
   uint64_t caches = 0;
   for (auto buffer : schedule.getOps<BufferOp>()) {
@@ -433,6 +469,10 @@ tfm_variant variantOf(const Variant &variant, DataBuilder &d) {
       .constant_count = static_cast<int32_t>(constants.size()),
       .functions = d.array(functions),
       .constants = d.array(constants),
+      .kernel_count = static_cast<int64_t>(kernels.size()),
+      .kernels = d.array(kernels),
+      .image_count = static_cast<int64_t>(images.size()),
+      .images = d.array(images),
   };
 }
 

@@ -20,6 +20,7 @@ struct Variant {
   const KernelTarget &target;
   /// Planned, with `@kernels`.
   mlir::ModuleOp schedule;
+  DeviceCode device;
   /// The function of every `sched.program`, in order.
   llvm::SmallVector<llvm::Function *> programs;
 };

@@ -15,8 +15,10 @@
 #include "mlir/IR/BuiltinTypes.h"
 #include "llvm/Support/Error.h"
 
+#include <array>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace llvm {
 class Function;
@@ -31,6 +33,27 @@ class OpPassManager;
 } // namespace mlir
 
 namespace tfm {
+
+/// A kernel of a device, and how it is launched (`tfm_kernel` of
+/// runtime/tfm_model.h).
+struct DeviceKernel {
+  std::string name;
+  std::array<uint32_t, 3> grid = {1, 1, 1}, block = {1, 1, 1};
+  uint32_t sharedBytes = 0, arguments = 0;
+};
+
+/// The code of all kernels as a driver loads it (`tfm_image`).
+struct DeviceImage {
+  int32_t kind, major, minor;
+  bool exact;
+  std::string bytes;
+};
+
+/// What a device is given, beside what the host runs.
+struct DeviceCode {
+  std::vector<DeviceKernel> kernels;
+  std::vector<DeviceImage> images;
+};
 
 /// A machine that kernels are made for. Whatever depends on it stands behind
 /// this: the layouts that kernels take, how work is cut up, how a kernel is
@@ -160,13 +183,21 @@ public:
   /// Adds the passes that lower a module of kernels to the llvm dialect.
   virtual void addLoweringPasses(mlir::OpPassManager &passes) const = 0;
 
-  /// Translates lowered kernels to LLVM IR, in which every function says what
-  /// machine it is for; null after an error at the module.
+  /// Translates lowered kernels to the host's LLVM IR, in which every function
+  /// says what machine it is for; null after an error at the module. Kernels
+  /// of a device are not in it, but in `deviceCode`.
   virtual std::unique_ptr<llvm::Module>
   translate(mlir::ModuleOp kernels, llvm::LLVMContext &context) const = 0;
 
+  /// The code of lowered kernels for a device with memory and a driver of its
+  /// own; empty where the host runs them. Fails after an error at the module.
+  virtual mlir::FailureOr<DeviceCode> deviceCode(mlir::ModuleOp) const {
+    return DeviceCode();
+  }
+
   /// Adds the function that runs `program` (`tfm_function.run` of
-  /// runtime/tfm_model.h) to the module of its translated kernels.
+  /// runtime/tfm_model.h), or queues its kernels on a device
+  /// (`tfm_function.enqueue`), to the module of its translated kernels.
   virtual llvm::Function *emitProgram(sched::ProgramOp program,
                                       llvm::Module &module) const = 0;
 

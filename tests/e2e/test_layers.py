@@ -30,6 +30,7 @@ LAYERS = {
 # asks for a target by its name.
 TARGETS = {
     "compiler/target/cpu": {"compiler/driver/Pipelines.cpp"},
+    "compiler/target/cuda": {"compiler/driver/Pipelines.cpp"},
 }
 
 # Who has a device, and with it the arena's bytes, by name: it itself and the commands that make one.

@@ -8,7 +8,7 @@
 #ifndef TFM_TARGET_CPU_ATTENTION_H
 #define TFM_TARGET_CPU_ATTENTION_H
 
-#include "compiler/target/cpu/KernelBuilder.h"
+#include "compiler/target/emit/KernelBuilder.h"
 #include <optional>
 
 namespace tfm {

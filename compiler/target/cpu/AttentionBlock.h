@@ -9,7 +9,7 @@
 #define TFM_TARGET_CPU_ATTENTIONBLOCK_H
 
 #include "compiler/target/cpu/Attention.h"
-#include "compiler/target/cpu/VectorHelpers.h"
+#include "compiler/target/emit/VectorHelpers.h"
 #include "mlir/IR/BuiltinOps.h"
 
 namespace tfm {

@@ -9,8 +9,8 @@
 
 #include "compiler/schedule/Launches.h"
 #include "compiler/schedule/View.h"
-#include "compiler/target/cpu/ElementEmitter.h"
 #include "compiler/target/cpu/RowKernel.h"
+#include "compiler/target/emit/ElementEmitter.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"

@@ -9,7 +9,7 @@
 #define TFM_TARGET_CPU_CACHEUPDATE_H
 
 #include "compiler/schedule/SchedDialect.h"
-#include "compiler/target/cpu/KernelBuilder.h"
+#include "compiler/target/emit/KernelBuilder.h"
 
 namespace tfm {
 

@@ -40,12 +40,6 @@ Value constantLike(KernelBuilder &kb, Type type, int64_t value) {
 
 } // namespace
 
-Value tfm::loadBytes(KernelBuilder &kb, Value ptr) {
-  auto bytes = VectorType::get({kb.lanes}, kb.b.getI8Type());
-  return arith::ExtUIOp::create(
-      kb.b, kb.loc, kb.vecType.clone(kb.b.getI32Type()), kb.loadAs(bytes, ptr));
-}
-
 static Value toF32(KernelBuilder &kb, Value integers) {
   return arith::SIToFPOp::create(kb.b, kb.loc, kb.vecType, integers);
 }
@@ -58,24 +52,6 @@ static Value lowHalf(KernelBuilder &kb, Value bytes) {
 static Value highHalf(KernelBuilder &kb, Value bytes) {
   return arith::ShRUIOp::create(kb.b, kb.loc, bytes,
                                 constantLike(kb, bytes.getType(), 4));
-}
-
-Value tfm::integersOfHalf(KernelBuilder &kb, Value bytes, Value high) {
-  Value shift =
-      arith::TruncIOp::create(kb.b, kb.loc, kb.b.getI32Type(), kb.mul(high, 4));
-  Value shifts =
-      vector::BroadcastOp::create(kb.b, kb.loc, bytes.getType(), shift);
-  Value shifted = arith::ShRUIOp::create(kb.b, kb.loc, bytes, shifts);
-  return toF32(kb, lowHalf(kb, shifted));
-}
-
-Value tfm::loadBf16(KernelBuilder &kb, Value ptr) {
-  Value half = LLVM::LoadOp::create(kb.b, kb.loc, kb.b.getIntegerType(16), ptr,
-                                    /*alignment=*/2);
-  Value word = arith::ExtUIOp::create(kb.b, kb.loc, kb.b.getI32Type(), half);
-  Value upper = arith::ConstantIntOp::create(kb.b, kb.loc, word.getType(), 16);
-  word = arith::ShLIOp::create(kb.b, kb.loc, word, upper);
-  return arith::BitcastOp::create(kb.b, kb.loc, kb.f32Type, word);
 }
 
 //===----------------------------------------------------------------------===//

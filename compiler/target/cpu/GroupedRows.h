@@ -14,19 +14,10 @@
 #ifndef TFM_TARGET_CPU_GROUPEDROWS_H
 #define TFM_TARGET_CPU_GROUPEDROWS_H
 
-#include "compiler/target/cpu/KernelBuilder.h"
 #include "compiler/target/cpu/StreamedRows.h"
+#include "compiler/target/emit/GroupedTerms.h"
 
 namespace tfm {
-
-/// `lanes` bytes, as i32.
-mlir::Value loadBytes(KernelBuilder &kb, mlir::Value ptr);
-/// The integers in the low half of each, or in the high one where `high` is 1
-/// and not 0, as f32.
-mlir::Value integersOfHalf(KernelBuilder &kb, mlir::Value bytes,
-                           mlir::Value high);
-/// A bf16 as f32.
-mlir::Value loadBf16(KernelBuilder &kb, mlir::Value ptr);
 
 /// Rows of B: bytes, and scales and minima, with strides in bytes and in bf16.
 struct GroupedRows {

@@ -11,11 +11,12 @@
 #include "compiler/schedule/View.h"
 #include "compiler/target/cpu/Attention.h"
 #include "compiler/target/cpu/CacheUpdate.h"
-#include "compiler/target/cpu/ElementEmitter.h"
 #include "compiler/target/cpu/FewRows.h"
 #include "compiler/target/cpu/GroupedProduct.h"
 #include "compiler/target/cpu/Matmul.h"
 #include "compiler/target/cpu/RowKernel.h"
+#include "compiler/target/emit/ElementEmitter.h"
+#include "compiler/target/emit/VerifyElements.h"
 #include "runtime/tfm_model.h"
 
 using namespace mlir;
@@ -23,37 +24,6 @@ using namespace tfm;
 using namespace tfm::sched;
 
 namespace {
-
-/// Whether there are kernels for the elements that a step takes, computes and
-/// gives; an error at the step where not. Kernels load and add up what they do
-/// not know as f32.
-LogicalResult verifyElements(Operation *step) {
-  auto isKnown = [](Type type) {
-    auto shaped = dyn_cast<ShapedType>(type);
-    Type element = shaped ? shaped.getElementType() : Type();
-    return !element || element.isF32() || element.isBF16() ||
-           element.isSignlessInteger(32) || element.isSignlessInteger(8) ||
-           element.isSignlessInteger(1);
-  };
-  WalkResult walked = step->walk([&](Operation *op) {
-    if (auto product = dyn_cast<MatmulOp>(op);
-        product && !product.getAccumulator().isF32() &&
-        !product.getAccumulator().isInteger(32)) {
-      step->emitError() << "no kernel adds up a matrix product in "
-                        << product.getAccumulator();
-      return WalkResult::interrupt();
-    }
-    SmallVector<Type> types(op->getOperandTypes());
-    llvm::append_range(types, op->getResultTypes());
-    auto unknown = llvm::find_if_not(types, isKnown);
-    if (unknown == types.end())
-      return WalkResult::advance();
-    step->emitError() << "no kernel takes elements of type "
-                      << cast<ShapedType>(*unknown).getElementType();
-    return WalkResult::interrupt();
-  });
-  return failure(walked.wasInterrupted());
-}
 
 /// How elements lie in memory: booleans are bytes.
 MemRefType storedType(Value argument) {

@@ -10,7 +10,7 @@
 
 #include "compiler/schedule/SchedDialect.h"
 #include "compiler/target/cpu/CpuMachine.h"
-#include "compiler/target/cpu/KernelBuilder.h"
+#include "compiler/target/emit/KernelBuilder.h"
 
 namespace tfm {
 

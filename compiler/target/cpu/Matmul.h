@@ -8,8 +8,8 @@
 #ifndef TFM_TARGET_CPU_MATMUL_H
 #define TFM_TARGET_CPU_MATMUL_H
 
-#include "compiler/target/cpu/KernelBuilder.h"
 #include "compiler/target/cpu/MicroKernel.h"
+#include "compiler/target/emit/KernelBuilder.h"
 #include <functional>
 
 namespace tfm {

@@ -8,7 +8,7 @@
 #ifndef TFM_TARGET_CPU_MICROKERNEL_H
 #define TFM_TARGET_CPU_MICROKERNEL_H
 
-#include "compiler/target/cpu/KernelBuilder.h"
+#include "compiler/target/emit/KernelBuilder.h"
 
 namespace tfm {
 

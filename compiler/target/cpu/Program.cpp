@@ -9,6 +9,7 @@
 
 #include "compiler/schedule/Launches.h"
 #include "compiler/target/cpu/TileKernel.h"
+#include "compiler/target/emit/ProgramEmitter.h"
 #include "runtime/tfm_model.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/IntrinsicsAArch64.h"
@@ -21,12 +22,9 @@ using namespace tfm::sched;
 
 namespace {
 
-class ProgramEmitter {
+class CpuProgram final : ProgramEmitter {
 public:
-  explicit ProgramEmitter(llvm::Module &module)
-      : module(module), b(module.getContext()),
-        ptr(llvm::PointerType::get(module.getContext(), 0)),
-        i64(b.getInt64Ty()) {}
+  explicit CpuProgram(llvm::Module &module) : ProgramEmitter(module) {}
 
   llvm::Function *emit(ProgramOp program) {
     auto *type = llvm::FunctionType::get(b.getVoidTy(), {ptr, ptr}, false);
@@ -113,17 +111,11 @@ private:
       b.CreateIntrinsic(llvm::Intrinsic::aarch64_set_fpcr, {before});
   }
 
-  llvm::Value *pointer(mlir::Value value) {
+  /// A row may be told when the program runs. A thread that comes late, when
+  /// others have written over the number, gets no piece of this step.
+  llvm::Value *pointer(mlir::Value value) override {
     auto view = value.getDefiningOp<ViewOp>();
-    auto buffer = view.getBuffer().getDefiningOp<BufferOp>();
-    auto offset = static_cast<int64_t>(*buffer.getOffset() + view.getOffset());
-    llvm::Value *at = b.CreateConstGEP1_64(b.getInt8Ty(), arena, offset);
-    for (auto [layer, step] :
-         llvm::zip_equal(view.getLayers(), view.getSteps()))
-      at = b.CreateGEP(b.getInt8Ty(), at,
-                       b.CreateMul(layers.lookup(layer), b.getInt64(step)));
-    // A thread that comes here late, when others have written over the number,
-    // gets no piece of this step.
+    llvm::Value *at = ProgramEmitter::pointer(value);
     if (mlir::Value row = view.getRow())
       at = b.CreateGEP(
           b.getInt8Ty(), at,
@@ -133,36 +125,12 @@ private:
     return at;
   }
 
-  void emitSteps(mlir::Block &block) {
-    for (mlir::Operation &op : block)
-      if (auto loop = llvm::dyn_cast<LoopOp>(op))
-        emitLoop(loop);
-      else if (llvm::isa<LaunchOp, CopyOp, FillOp>(op))
-        emitStep(&op);
-  }
-
-  void emitStep(mlir::Operation *step) {
+  void emitStep(mlir::Operation *step) override {
     llvm::Function *kernel =
         module.getFunction(step->getAttrOfType<mlir::SymbolRefAttr>("kernel")
                                .getLeafReference()
                                .getValue());
-    llvm::SmallVector<llvm::Value *> arguments;
-    llvm::Value *rng = llvm::ConstantPointerNull::get(ptr);
-    llvm::Value *layer = b.getInt64(0);
-    if (auto launch = llvm::dyn_cast<LaunchOp>(step)) {
-      // As the kernel has them: what is read, then what is written.
-      for (mlir::Value view : launch.getReads())
-        arguments.push_back(pointer(view));
-      for (mlir::Value view : launch.getWrites())
-        arguments.push_back(pointer(view));
-      if (launch.getRng())
-        rng = pointer(launch.getRng());
-      if (launch.getLayer())
-        layer = flatLayer(launch.getLayer());
-    } else {
-      for (mlir::Value view : step->getOperands())
-        arguments.push_back(pointer(view));
-    }
+    auto [arguments, rng, layer] = argumentsOf(step);
     // while ((piece = claim(thread)) >= 0) kernel(..., piece, count);
     llvm::BasicBlock *next = block("claim"), *compute = block("compute"),
                      *done = block("done");
@@ -177,24 +145,6 @@ private:
     b.CreateBr(next);
     b.SetInsertPoint(done);
     b.CreateCall(noteFunction(), {thread, b.getInt64(number++)});
-  }
-
-  llvm::BasicBlock *block(llvm::StringRef name) {
-    return llvm::BasicBlock::Create(module.getContext(), name,
-                                    b.GetInsertBlock()->getParent());
-  }
-
-  /// The layer of a loop, counted through the loops around it.
-  llvm::Value *flatLayer(mlir::Value layer) {
-    mlir::Operation *loop =
-        llvm::cast<mlir::BlockArgument>(layer).getOwner()->getParentOp();
-    llvm::Value *own = layers.lookup(layer);
-    auto outer = llvm::dyn_cast<LoopOp>(loop->getParentOp());
-    if (!outer)
-      return own;
-    auto count = static_cast<int64_t>(llvm::cast<LoopOp>(loop).getCount());
-    return b.CreateAdd(
-        b.CreateMul(flatLayer(outer.getLayer()), b.getInt64(count)), own);
   }
 
   /// `note(thread, launch)`: writes an event where `thread->events` is not
@@ -230,32 +180,8 @@ private:
     return function;
   }
 
-  void emitLoop(LoopOp loop) {
-    auto count = static_cast<int64_t>(loop.getCount());
-    auto *before = b.GetInsertBlock();
-    llvm::BasicBlock *body = block("layer"), *after = block("layers_done");
-    b.CreateBr(body);
-    b.SetInsertPoint(body);
-    auto *turn = b.CreatePHI(i64, 2);
-    turn->addIncoming(b.getInt64(0), before);
-    layers[loop.getLayer()] = loop.getReverse()
-                                  ? b.CreateSub(b.getInt64(count - 1), turn)
-                                  : static_cast<llvm::Value *>(turn);
-    emitSteps(*loop.getBlock());
-    llvm::Value *next = b.CreateAdd(turn, b.getInt64(1));
-    turn->addIncoming(next, b.GetInsertBlock());
-    b.CreateCondBr(b.CreateICmpULT(next, b.getInt64(count)), body, after);
-    b.SetInsertPoint(after);
-  }
-
-  llvm::Module &module;
-  llvm::IRBuilder<> b;
-  llvm::PointerType *ptr;
-  llvm::Type *i64;
-  llvm::Value *arena = nullptr, *thread = nullptr, *count = nullptr,
-              *claim = nullptr, *scratch = nullptr;
-  /// The layer that each loop is at.
-  llvm::DenseMap<mlir::Value, llvm::Value *> layers;
+  llvm::Value *thread = nullptr, *count = nullptr, *claim = nullptr,
+              *scratch = nullptr;
   /// Of the next launch.
   int64_t number = 0;
 };
@@ -263,5 +189,5 @@ private:
 } // namespace
 
 llvm::Function *tfm::emitProgram(ProgramOp program, llvm::Module &module) {
-  return ProgramEmitter(module).emit(program);
+  return CpuProgram(module).emit(program);
 }

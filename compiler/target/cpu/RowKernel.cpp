@@ -9,7 +9,7 @@
 
 #include "compiler/dialect/TfmDialect.h"
 #include "compiler/schedule/Launches.h"
-#include "compiler/target/cpu/ElementEmitter.h"
+#include "compiler/target/emit/ElementEmitter.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"

@@ -9,7 +9,7 @@
 #define TFM_TARGET_CPU_ROWKERNEL_H
 
 #include "compiler/schedule/SchedDialect.h"
-#include "compiler/target/cpu/KernelBuilder.h"
+#include "compiler/target/emit/KernelBuilder.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace tfm {

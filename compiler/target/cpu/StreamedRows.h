@@ -15,7 +15,7 @@
 #ifndef TFM_TARGET_CPU_STREAMEDROWS_H
 #define TFM_TARGET_CPU_STREAMEDROWS_H
 
-#include "compiler/target/cpu/KernelBuilder.h"
+#include "compiler/target/emit/KernelBuilder.h"
 
 namespace tfm {
 

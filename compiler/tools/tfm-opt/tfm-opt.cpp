@@ -28,10 +28,11 @@ int main(int argc, char **argv) {
                   mlir::func::FuncDialect>();
   // To read kernels again. A machine without kernels of its own has passes of
   // all others.
-  if (auto target = tfm::KernelTarget::named("cpu:x86-64-v3"))
-    (*target)->registerDialects(registry);
-  else
-    llvm::consumeError(target.takeError());
+  for (llvm::StringRef name : {"cpu:x86-64-v3", "cuda"})
+    if (auto target = tfm::KernelTarget::named(name))
+      (*target)->registerDialects(registry);
+    else
+      llvm::consumeError(target.takeError());
   return mlir::asMainReturnCode(
       mlir::MlirOptMain(argc, argv, "tfm-opt\n", registry));
 }

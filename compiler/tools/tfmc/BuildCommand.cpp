@@ -55,7 +55,9 @@ void tfm::addBuildCommand(CLI::App &app, int &status) {
   command->add_flag("--time", build.time, "Say how long each stage took");
   addDefineOption(*command, options->defines);
   command->callback([options, &status] {
-    if (options->target != "cpu") {
+    Emit emit = kinds.at(options->emit);
+    if (options->target != "cpu" && emit != Emit::Schedule &&
+        emit != Emit::Asm) {
       messages() << "tfmc: error: this version compiles for `--target cpu` "
                     "only\n";
       status = 1;
@@ -63,7 +65,7 @@ void tfm::addBuildCommand(CLI::App &app, int &status) {
     }
     options->build.target = options->target;
     options->build.defines = parseDefines(options->defines);
-    options->build.emit = kinds.at(options->emit);
+    options->build.emit = emit;
     if (isInput(options->build.output, options->build.source)) {
       status = 1;
       return;

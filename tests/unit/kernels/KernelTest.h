@@ -10,8 +10,8 @@
 
 #include "compiler/target/cpu/CpuMachine.h"
 #include "compiler/target/cpu/Jit.h"
-#include "compiler/target/cpu/KernelBuilder.h"
 #include "compiler/target/cpu/Lower.h"
+#include "compiler/target/emit/KernelBuilder.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OwningOpRef.h"

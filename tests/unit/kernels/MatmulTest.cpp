@@ -8,7 +8,7 @@
 #include "compiler/target/cpu/Matmul.h"
 #include "compiler/target/cpu/FewRows.h"
 #include "compiler/target/cpu/TileKernel.h"
-#include "compiler/target/cpu/VectorHelpers.h"
+#include "compiler/target/emit/VectorHelpers.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef TFM_TARGET_CPU_KERNELBUILDER_H
-#define TFM_TARGET_CPU_KERNELBUILDER_H
+#ifndef TFM_TARGET_EMIT_KERNELBUILDER_H
+#define TFM_TARGET_EMIT_KERNELBUILDER_H
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinTypes.h"
@@ -37,7 +37,8 @@ struct Kernel {
 /// are f32 where nothing else is said.
 class KernelBuilder {
 public:
-  /// For kernels of `module` on vectors of `lanes` f32.
+  /// For kernels of `module` on vectors of `lanes` f32; on scalars with 1,
+  /// where a lane is a thread of its own.
   KernelBuilder(mlir::OpBuilder &builder, mlir::ModuleOp module, int64_t lanes);
 
   mlir::OpBuilder &b;
@@ -46,6 +47,13 @@ public:
   mlir::Type ptrType, i64Type, f32Type, bf16Type;
   /// vector<lanes x f32>, vector<lanes x i1>.
   mlir::VectorType vecType, maskType;
+
+  /// What holds elements of a type in all lanes: a vector, or with one lane a
+  /// scalar.
+  mlir::Type registerOf(mlir::Type element) const;
+  /// A scalar, or a whole number as i64, in all lanes.
+  mlir::Value broadcast(mlir::Value scalar);
+  mlir::Value broadcast(int64_t value);
 
   mlir::Value i64(int64_t value);
   mlir::Value i1(bool value);
@@ -150,12 +158,14 @@ mlir::func::FuncOp beginKernel(mlir::OpBuilder &builder, mlir::ModuleOp module,
                                llvm::ArrayRef<mlir::Type> buffers,
                                int64_t scratchBytes);
 
-/// The arguments after the buffers.
+/// The arguments after the buffers; of kernels of a device the first two alone.
 struct KernelArguments {
   mlir::Value rng, layer, scratch, thread, threads;
+  KernelArguments(mlir::Value rng, mlir::Value layer)
+      : rng(rng), layer(layer) {}
   explicit KernelArguments(mlir::func::FuncOp kernel);
 };
 
 } // namespace tfm
 
-#endif // TFM_TARGET_CPU_KERNELBUILDER_H
+#endif // TFM_TARGET_EMIT_KERNELBUILDER_H

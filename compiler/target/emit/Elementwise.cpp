@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/target/cpu/Elementwise.h"
+#include "compiler/target/emit/Elementwise.h"
 
 #include "compiler/dialect/TfmDialect.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -176,7 +176,7 @@ public:
       return compare(CompareKind::ne, x, zero);
     }
     if (to.isInteger(8)) {
-      auto wide = cast<VectorType>(x.getType()).clone(k.b.getI32Type());
+      Type wide = k.registerOf(k.b.getI32Type());
       Value nearest = math::RoundEvenOp::create(k.b, k.loc, x);
       nearest = arith::FPToSIOp::create(k.b, k.loc, wide, nearest);
       return arith::TruncIOp::create(k.b, k.loc, type, nearest);

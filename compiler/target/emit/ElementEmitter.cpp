@@ -5,14 +5,15 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/target/cpu/ElementEmitter.h"
+#include "compiler/target/emit/ElementEmitter.h"
 
 #include "compiler/dialect/TfmDialect.h"
-#include "compiler/target/cpu/Elementwise.h"
-#include "compiler/target/cpu/GroupedRows.h"
-#include "compiler/target/cpu/VectorHelpers.h"
+#include "compiler/target/emit/Elementwise.h"
+#include "compiler/target/emit/GroupedTerms.h"
+#include "compiler/target/emit/VectorHelpers.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
@@ -126,7 +127,7 @@ void ElementEmitter::provideScalar(Value value, Value scalarValue) {
 //===----------------------------------------------------------------------===//
 
 Type ElementEmitter::typeOf(Type element, bool vector) const {
-  return vector ? Type(VectorType::get({k.lanes}, element)) : element;
+  return vector ? k.registerOf(element) : element;
 }
 
 /// `element`, in a vector where `like` is one.
@@ -196,6 +197,8 @@ Value ElementEmitter::rowOffset(const Window &window) {
 
 /// Numbers of the current columns within their row, i64.
 Value ElementEmitter::columnNumbers() {
+  if (k.lanes == 1)
+    return column;
   auto type = VectorType::get({k.lanes}, k.i64Type);
   SmallVector<int64_t> numbers(k.lanes);
   for (int64_t i = 0; i < k.lanes; ++i)
@@ -207,30 +210,47 @@ Value ElementEmitter::columnNumbers() {
 
 /// Offsets of single elements of a view that no stride can walk.
 Value ElementEmitter::elementIndex(const Window &window) {
-  auto type = VectorType::get({k.lanes}, k.i64Type);
-  auto splat = [&](int64_t value) -> Value {
-    return arith::ConstantOp::create(k.b, k.loc,
-                                     DenseElementsAttr::get(type, value));
-  };
   Value first = k.mul(row, domain.cols);
-  Value rest = k.add(columnNumbers(),
-                     vector::BroadcastOp::create(k.b, k.loc, type, first));
-  Value offset = splat(0);
+  Value rest = k.add(columnNumbers(), k.broadcast(first));
+  Value offset = k.broadcast(0);
   for (size_t i = window.view.shape.size(); i-- > 0;) {
-    Value size = splat(window.view.shape[i]);
+    Value size = k.broadcast(window.view.shape[i]);
     Value index = arith::RemUIOp::create(k.b, k.loc, rest, size);
-    offset = k.add(offset, k.mul(index, splat(window.view.strides[i])));
+    offset = k.add(offset, k.mul(index, k.broadcast(window.view.strides[i])));
     rest = arith::DivUIOp::create(k.b, k.loc, rest, size);
   }
   return offset;
+}
+
+/// What a thread loads is its own: others may write what is not.
+Value ElementEmitter::loadOne(Value pointer, Type type, unsigned alignment) {
+  auto load = [&](OpBuilder &b) -> Value {
+    return LLVM::LoadOp::create(b, k.loc, type, pointer, alignment);
+  };
+  if (!mask)
+    return load(k.b);
+  auto choice = scf::IfOp::create(
+      k.b, k.loc, mask,
+      [&](OpBuilder &b, Location loc) {
+        scf::YieldOp::create(b, loc, load(b));
+      },
+      [&](OpBuilder &b, Location loc) {
+        Value zero = arith::ConstantOp::create(b, loc, b.getZeroAttr(type));
+        scf::YieldOp::create(b, loc, zero);
+      });
+  return choice.getResult(0);
 }
 
 /// `lanes` elements from `offset`, `stride` apart.
 Value ElementEmitter::loadAt(const Window &window, Value offset,
                              int64_t stride) {
   Type element = window.view.element;
-  auto type = VectorType::get({k.lanes}, memoryType(element));
   unsigned alignment = alignmentOf(element);
+  if (k.lanes == 1)
+    return fromMemory(loadOne(address(k, window.pointer, element, offset),
+                              memoryType(element), alignment),
+                      element);
+  auto type = VectorType::get({k.lanes}, memoryType(element));
   if (stride == 1) {
     Value pointer = address(k, window.pointer, element, offset);
     if (!mask)
@@ -267,11 +287,8 @@ Value ElementEmitter::loadAt(const Window &window, Value offset,
 Value ElementEmitter::loadFull(const Window &window) {
   if (window.perElement)
     return loadAt(window, elementIndex(window), 0);
-  if (window.columnStride == 0) {
-    Value one = loadRowScalar(window);
-    return vector::BroadcastOp::create(k.b, k.loc, typeOf(one.getType(), true),
-                                       one);
-  }
+  if (window.columnStride == 0)
+    return k.broadcast(loadRowScalar(window));
   Value offset = k.add(rowOffset(window), k.mul(column, window.columnStride));
   return loadAt(window, offset, window.columnStride);
 }
@@ -300,6 +317,9 @@ void ElementEmitter::store(unsigned index, Value vector) {
     Value offset = rowOffset(window);
     if (domain.cols != 1)
       offset = k.add(offset, k.mul(column, window.columnStride));
+    if (k.lanes == 1)
+      return storeOne(address(k, window.pointer, element, offset), vector,
+                      alignment);
     if (window.columnStride == 1 || domain.cols == 1) {
       Value pointer = address(k, window.pointer, element, offset);
       if (mask)
@@ -318,6 +338,9 @@ void ElementEmitter::store(unsigned index, Value vector) {
     offsets =
         k.add(vector::BroadcastOp::create(k.b, k.loc, type, offset), iota);
   }
+  if (k.lanes == 1)
+    return storeOne(address(k, window.pointer, element, offsets), vector,
+                    alignment);
   Value all = mask;
   if (!all)
     all = arith::ConstantOp::create(k.b, k.loc,
@@ -325,6 +348,16 @@ void ElementEmitter::store(unsigned index, Value vector) {
   LLVM::masked_scatter::create(k.b, k.loc, vector,
                                address(k, window.pointer, element, offsets),
                                all, alignment);
+}
+
+void ElementEmitter::storeOne(Value pointer, Value value, unsigned alignment) {
+  auto store = [&] {
+    LLVM::StoreOp::create(k.b, k.loc, value, pointer, alignment);
+  };
+  if (mask)
+    k.ifThen(mask, store);
+  else
+    store();
 }
 
 void ElementEmitter::storeScalar(unsigned index, Value scalarValue) {
@@ -354,9 +387,9 @@ Value ElementEmitter::constant(DenseElementsAttr value, bool vector) {
 }
 
 Value ElementEmitter::number(TypedAttr value) {
-  auto type = cast<VectorType>(typeOf(value.getType(), true));
-  return arith::ConstantOp::create(
-      k.b, k.loc, DenseElementsAttr::get(type, Attribute(value)));
+  if (auto type = dyn_cast<VectorType>(typeOf(value.getType(), true)))
+    value = DenseElementsAttr::get(type, Attribute(value));
+  return arith::ConstantOp::create(k.b, k.loc, value);
 }
 
 /// The index along `axis` of a tensor at the current point, i32.
@@ -373,23 +406,14 @@ Value ElementEmitter::indexAlong(RankedTensorType type, int64_t axis,
       inner /= domain.cols;
     Value index = k.rem(k.div(row, inner), k.i64(size));
     Value narrow = arith::TruncIOp::create(k.b, k.loc, k.b.getI32Type(), index);
-    if (!vector)
-      return narrow;
-    return vector::BroadcastOp::create(k.b, k.loc,
-                                       typeOf(k.b.getI32Type(), true), narrow);
+    return vector ? k.broadcast(narrow) : narrow;
   }
   Value numbers = columnNumbers();
   if (!lastIsColumn) {
-    auto i64s = VectorType::get({k.lanes}, k.i64Type);
-    auto splat = [&](int64_t value) -> Value {
-      return arith::ConstantOp::create(k.b, k.loc,
-                                       DenseElementsAttr::get(i64s, value));
-    };
-    Value first =
-        vector::BroadcastOp::create(k.b, k.loc, i64s, k.mul(row, domain.cols));
-    numbers =
-        arith::DivUIOp::create(k.b, k.loc, k.add(numbers, first), splat(inner));
-    numbers = arith::RemUIOp::create(k.b, k.loc, numbers, splat(size));
+    Value first = k.broadcast(k.mul(row, domain.cols));
+    numbers = arith::DivUIOp::create(k.b, k.loc, k.add(numbers, first),
+                                     k.broadcast(inner));
+    numbers = arith::RemUIOp::create(k.b, k.loc, numbers, k.broadcast(size));
   }
   return arith::TruncIOp::create(k.b, k.loc, typeOf(k.b.getI32Type(), true),
                                  numbers);
@@ -438,17 +462,21 @@ Value ElementEmitter::dropout(Operation *op) {
   auto dropout = cast<DropoutOp>(op);
   double rate = dropout.getRate().convertToDouble();
   Value x = full(dropout.getX());
+  auto makeKey = [&] {
+    return dropoutKey(k.b, k.loc, arguments.rng,
+                      dropout.getLayer() ? arguments.layer
+                                         : k.toIndex(k.i64(0)),
+                      dropout.getSite(), rate, microSteps);
+  };
   // One counter serves 64 columns, so their masks are made together.
   auto makeMasks = [&] {
-    DropoutKey key =
-        dropoutKey(k.b, k.loc, arguments.rng,
-                   dropout.getLayer() ? arguments.layer : k.toIndex(k.i64(0)),
-                   dropout.getSite(), rate, microSteps);
-    return dropoutKeep64(k.b, k.loc, key, k.toIndex(row),
+    return dropoutKeep64(k.b, k.loc, makeKey(), k.toIndex(row),
                          k.toIndex(k.div(column, 64)), k.lanes);
   };
   Value keep;
-  if (columnInBlock >= 0) {
+  if (k.lanes == 1) {
+    keep = dropoutKeep(k.b, k.loc, makeKey(), row, column);
+  } else if (columnInBlock >= 0) {
     SmallVector<Value> &masks = keepMasks[{op, block}];
     if (masks.empty())
       masks = makeMasks();
@@ -485,8 +513,7 @@ Value ElementEmitter::full(Value value) {
   Operation *op = value.getDefiningOp();
   // A row's scalar in a place for a vector.
   if (Value known = rowValues.lookup(value))
-    return remember(vector::BroadcastOp::create(
-        k.b, k.loc, typeOf(known.getType(), true), known));
+    return remember(k.broadcast(known));
   if (auto it = reads.find(value.getAsOpaquePointer()); it != reads.end())
     return remember(loadFull(it->second));
   if (auto constantOp = dyn_cast<ConstantOp>(op))
@@ -497,11 +524,8 @@ Value ElementEmitter::full(Value value) {
   // Views in a kernel rename points, or repeat the scalar of a row.
   if (isa<ReshapeOp>(op))
     return remember(full(op->getOperand(0)));
-  if (isa<BroadcastOp>(op)) {
-    Value one = scalar(op->getOperand(0));
-    return remember(vector::BroadcastOp::create(
-        k.b, k.loc, typeOf(one.getType(), true), one));
-  }
+  if (isa<BroadcastOp>(op))
+    return remember(k.broadcast(scalar(op->getOperand(0))));
   return remember(compute(op, /*vector=*/true));
 }
 

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef TFM_TARGET_CPU_VECTORHELPERS_H
-#define TFM_TARGET_CPU_VECTORHELPERS_H
+#ifndef TFM_TARGET_EMIT_VECTORHELPERS_H
+#define TFM_TARGET_EMIT_VECTORHELPERS_H
 
 #include "mlir/IR/Value.h"
 #include "mlir/Support/LLVM.h"
@@ -52,10 +52,16 @@ llvm::SmallVector<mlir::Value> dropoutKeep64(mlir::OpBuilder &builder,
 
 /// As `dropoutKeep64`, for other assignments of elements to lanes: `row` is the
 /// row and `counter` is (column / 64) * 16 + column % 16 of each lane (vectors
-/// of i32). Word w of the result, w = 0 ... 3, is about column + 16 * w.
+/// of i32, or scalars). Word w of the result, w = 0 ... 3, is about column + 16
+/// * w.
 llvm::SmallVector<mlir::Value>
 dropoutKeepWords(mlir::OpBuilder &builder, mlir::Location loc,
                  const DropoutKey &key, mlir::Value row, mlir::Value counter);
+
+/// Whether dropout keeps the element at `row` and `column`, both i64.
+mlir::Value dropoutKeep(mlir::OpBuilder &builder, mlir::Location loc,
+                        const DropoutKey &key, mlir::Value row,
+                        mlir::Value column);
 
 /// e ** x for f32 or a vector of f32, within 1.2e-7 of the value, relative;
 /// infinity from 2 ** 127.5 on, NaN stays, and results below the smallest
@@ -83,4 +89,4 @@ void populateMathPatterns(mlir::RewritePatternSet &patterns);
 
 } // namespace tfm
 
-#endif // TFM_TARGET_CPU_VECTORHELPERS_H
+#endif // TFM_TARGET_EMIT_VECTORHELPERS_H

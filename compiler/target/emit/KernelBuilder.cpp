@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/target/cpu/KernelBuilder.h"
+#include "compiler/target/emit/KernelBuilder.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -26,6 +26,22 @@ KernelBuilder::KernelBuilder(OpBuilder &builder, ModuleOp module, int64_t lanes)
       vecType(VectorType::get({lanes}, f32Type)),
       maskType(VectorType::get({lanes}, builder.getI1Type())), module(module) {}
 
+Type KernelBuilder::registerOf(Type element) const {
+  return lanes == 1 ? element : Type(VectorType::get({lanes}, element));
+}
+Value KernelBuilder::broadcast(Value scalar) {
+  if (lanes == 1)
+    return scalar;
+  return vector::BroadcastOp::create(b, loc, registerOf(scalar.getType()),
+                                     scalar);
+}
+Value KernelBuilder::broadcast(int64_t value) {
+  if (lanes == 1)
+    return i64(value);
+  auto type = VectorType::get({lanes}, i64Type);
+  return arith::ConstantOp::create(b, loc, DenseElementsAttr::get(type, value));
+}
+
 Value KernelBuilder::i64(int64_t value) {
   return arith::ConstantIntOp::create(b, loc, i64Type, value);
 }
@@ -33,12 +49,12 @@ Value KernelBuilder::i1(bool value) {
   return arith::ConstantIntOp::create(b, loc, b.getI1Type(), value);
 }
 Value KernelBuilder::splat(double value) {
+  if (lanes == 1)
+    return arith::ConstantOp::create(b, loc, b.getF32FloatAttr(value));
   return arith::ConstantOp::create(
       b, loc, DenseElementsAttr::get(vecType, static_cast<float>(value)));
 }
-Value KernelBuilder::splat(Value scalar) {
-  return vector::BroadcastOp::create(b, loc, vecType, scalar);
-}
+Value KernelBuilder::splat(Value scalar) { return broadcast(scalar); }
 
 Value KernelBuilder::add(Value x, Value y) {
   return b.createOrFold<arith::AddIOp>(loc, x, y);
@@ -111,8 +127,8 @@ Value KernelBuilder::pointer(Value memref) {
   return at(base, offset, type.getElementType());
 }
 Value KernelBuilder::at(Value ptr, Value offset, Type element) {
-  return LLVM::GEPOp::create(b, loc, ptrType, element ? element : f32Type, ptr,
-                             ValueRange{offset});
+  return LLVM::GEPOp::create(b, loc, ptr.getType(), element ? element : f32Type,
+                             ptr, ValueRange{offset});
 }
 Value KernelBuilder::at(Value ptr, int64_t offset, Type element) {
   if (offset == 0)
@@ -121,7 +137,7 @@ Value KernelBuilder::at(Value ptr, int64_t offset, Type element) {
   if (!llvm::isInt<32>(offset))
     return at(ptr, i64(offset), element);
   return LLVM::GEPOp::create(
-      b, loc, ptrType, element ? element : f32Type, ptr,
+      b, loc, ptr.getType(), element ? element : f32Type, ptr,
       ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(offset)});
 }
 

@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef TFM_TARGET_CPU_ELEMENTWISE_H
-#define TFM_TARGET_CPU_ELEMENTWISE_H
+#ifndef TFM_TARGET_EMIT_ELEMENTWISE_H
+#define TFM_TARGET_EMIT_ELEMENTWISE_H
 
-#include "compiler/target/cpu/KernelBuilder.h"
+#include "compiler/target/emit/KernelBuilder.h"
 #include "mlir/IR/Operation.h"
 
 namespace tfm {
@@ -20,4 +20,4 @@ mlir::Value emitElementwise(KernelBuilder &k, mlir::Operation *op,
 
 } // namespace tfm
 
-#endif // TFM_TARGET_CPU_ELEMENTWISE_H
+#endif // TFM_TARGET_EMIT_ELEMENTWISE_H

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/target/cpu/VectorHelpers.h"
+#include "compiler/target/emit/VectorHelpers.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -45,12 +45,33 @@ struct Like {
   }
 };
 
+/// A scalar in every lane of `type`, which may be its own.
+Value broadcastTo(OpBuilder &b, Location loc, Type type, Value scalar) {
+  if (scalar.getType() == type)
+    return scalar;
+  return vector::BroadcastOp::create(b, loc, type, scalar);
+}
+
+/// The full product of x (i32) with a constant: its upper and lower half.
+std::pair<Value, Value> multiplyOne(OpBuilder &b, Location loc, Value x,
+                                    uint32_t factor) {
+  Type wide = b.getI64Type(), narrow = x.getType();
+  Like w{b, loc, wide};
+  Value product = arith::MulIOp::create(
+      b, loc, arith::ExtUIOp::create(b, loc, wide, x), w.integer(factor));
+  Value upper = arith::ShRUIOp::create(b, loc, product, w.integer(32));
+  return {arith::TruncIOp::create(b, loc, narrow, upper),
+          arith::TruncIOp::create(b, loc, narrow, product)};
+}
+
 /// The full products of the lanes of x (vector<lanes x i32>) with a constant:
 /// their upper and lower halves. Even and odd lanes are multiplied as 64-bit
 /// lanes, which every vector unit has an instruction for.
 std::pair<Value, Value> multiply(OpBuilder &b, Location loc, Value x,
                                  uint32_t factor) {
-  auto type = cast<VectorType>(x.getType());
+  auto type = dyn_cast<VectorType>(x.getType());
+  if (!type)
+    return multiplyOne(b, loc, x, factor);
   int64_t lanes = type.getNumElements();
   auto wide = VectorType::get({lanes / 2}, b.getI64Type());
   Like w{b, loc, wide};
@@ -74,18 +95,18 @@ std::pair<Value, Value> multiply(OpBuilder &b, Location loc, Value x,
 }
 
 /// Philox 4x32-10 (Salmon et al. 2011, "Parallel random numbers: as easy as 1,
-/// 2, 3", section 3.3) of four vectors of counters.
+/// 2, 3", section 3.3) of four vectors of counters, or of four counters.
 std::array<Value, 4> philox(OpBuilder &b, Location loc,
                             std::array<Value, 4> counter, Value key0,
                             Value key1) {
   Type i32 = b.getI32Type();
-  auto type = cast<VectorType>(counter[0].getType());
+  Type type = counter[0].getType();
   Like scalar{b, loc, i32};
   for (int round = 0; round < 10; ++round) {
     auto [high0, low0] = multiply(b, loc, counter[0], 0xD2511F53u);
     auto [high1, low1] = multiply(b, loc, counter[2], 0xCD9E8D57u);
     auto mix = [&](Value high, Value word, Value key) -> Value {
-      Value keys = vector::BroadcastOp::create(b, loc, type, key);
+      Value keys = broadcastTo(b, loc, type, key);
       Value mixed = arith::XOrIOp::create(b, loc, high, word);
       return arith::XOrIOp::create(b, loc, mixed, keys);
     };
@@ -121,9 +142,7 @@ SmallVector<Value> tfm::dropoutKeepWords(OpBuilder &b, Location loc,
                                          const DropoutKey &key, Value row,
                                          Value counter) {
   Type type = counter.getType();
-  auto splat = [&](Value scalar) -> Value {
-    return vector::BroadcastOp::create(b, loc, type, scalar);
-  };
+  auto splat = [&](Value scalar) { return broadcastTo(b, loc, type, scalar); };
   std::array<Value, 4> words =
       philox(b, loc, {counter, row, splat(key.stream), splat(key.step)},
              key.seedLow, key.seedHigh);
@@ -162,6 +181,33 @@ SmallVector<Value> tfm::dropoutKeep64(OpBuilder &b, Location loc,
       masks[word * parts + part] = words[word];
   }
   return masks;
+}
+
+Value tfm::dropoutKeep(OpBuilder &b, Location loc, const DropoutKey &key,
+                       Value row, Value column) {
+  Type i32 = b.getI32Type();
+  Like number{b, loc, i32};
+  Value narrow = arith::TruncIOp::create(b, loc, i32, column);
+  auto divided = [&](Value x, uint64_t by) -> Value {
+    return arith::DivUIOp::create(b, loc, x, number.integer(by));
+  };
+  auto rest = [&](Value x, uint64_t by) -> Value {
+    return arith::RemUIOp::create(b, loc, x, number.integer(by));
+  };
+  Value counter = arith::AddIOp::create(
+      b, loc,
+      arith::MulIOp::create(b, loc, divided(narrow, 64), number.integer(16)),
+      rest(narrow, 16));
+  SmallVector<Value> words = dropoutKeepWords(
+      b, loc, key, arith::TruncIOp::create(b, loc, i32, row), counter);
+  Value word = divided(rest(narrow, 64), 16);
+  Value keep = words[0];
+  for (uint64_t i = 1; i < 4; ++i) {
+    Value isIt = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, word,
+                                       number.integer(i));
+    keep = arith::SelectOp::create(b, loc, isIt, words[i], keep);
+  }
+  return keep;
 }
 
 /// Half of the 24 bits of an f32, whose lowest counts ones, and the bias of its

@@ -5,12 +5,12 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef TFM_TARGET_CPU_ELEMENTEMITTER_H
-#define TFM_TARGET_CPU_ELEMENTEMITTER_H
+#ifndef TFM_TARGET_EMIT_ELEMENTEMITTER_H
+#define TFM_TARGET_EMIT_ELEMENTEMITTER_H
 
 #include "compiler/schedule/SchedDialect.h"
 #include "compiler/schedule/View.h"
-#include "compiler/target/cpu/KernelBuilder.h"
+#include "compiler/target/emit/KernelBuilder.h"
 
 #include <deque>
 #include <map>
@@ -26,7 +26,10 @@ inline mlir::Type memoryType(mlir::Type element) {
 
 /// Emits the elementwise part of kernels: vectors of a row's columns, or a
 /// row's scalar, of any value that a launch computes or reads. Row kernels and
-/// the epilogues of matmuls are made of it.
+/// the epilogues of matmuls are made of it. Where a lane is a thread (a
+/// `KernelBuilder` of one lane) a vector is the scalar of one column, and that
+/// column is within the row, whatever the mask: it says what is loaded, stored
+/// and added up.
 class ElementEmitter {
 public:
   /// Of the body of `launch`; `pointers` are to its reads and writes.
@@ -93,6 +96,8 @@ private:
   mlir::Value loadFull(const Window &window);
   mlir::Value loadRowScalar(const Window &window);
   mlir::Value loadAt(const Window &window, mlir::Value offset, int64_t stride);
+  mlir::Value loadOne(mlir::Value pointer, mlir::Type type, unsigned alignment);
+  void storeOne(mlir::Value pointer, mlir::Value value, unsigned alignment);
   mlir::Value elementIndex(const Window &window);
   mlir::Value indexAlong(mlir::RankedTensorType type, int64_t axis,
                          bool vector);
@@ -132,4 +137,4 @@ private:
 
 } // namespace tfm
 
-#endif // TFM_TARGET_CPU_ELEMENTEMITTER_H
+#endif // TFM_TARGET_EMIT_ELEMENTEMITTER_H

@@ -1,0 +1,37 @@
+//===- Attention.h - attention on blocks of threads -------------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_TARGET_CUDA_ATTENTION_H
+#define TFM_TARGET_CUDA_ATTENTION_H
+
+#include "compiler/schedule/SchedDialect.h"
+
+#include "mlir/IR/BuiltinOps.h"
+
+namespace tfm::cuda {
+
+/// Emits attention: a block has a tile of queries of a head, and walks over the
+/// keys that they see, with the largest score so far, the sum of the weights
+/// and the row of the output of each query in registers (Milakov and
+/// Gimelshein 2018). All in f32. Fails, after an error at the launch, where
+/// heads are too wide for shared memory.
+mlir::LogicalResult emitAttentionKernel(mlir::ModuleOp module,
+                                        llvm::StringRef name,
+                                        sched::LaunchOp launch);
+
+/// Emits its derivative, which computes weights again (Dao et al. 2022,
+/// appendix B.2): some blocks have a tile of keys and walk over the queries
+/// that see it, for dk and dv, others a tile of queries, for dq, and the last
+/// ones, where the mask has a gradient, a tile of that. So every sum has one
+/// owner and one order.
+mlir::LogicalResult emitAttentionBackwardKernel(mlir::ModuleOp module,
+                                                llvm::StringRef name,
+                                                sched::LaunchOp launch);
+
+} // namespace tfm::cuda
+
+#endif // TFM_TARGET_CUDA_ATTENTION_H

@@ -1,0 +1,81 @@
+//===- AttentionLaunch.h - what a launch of attention reads and writes *- C++
+//-*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_TARGET_CUDA_ATTENTIONLAUNCH_H
+#define TFM_TARGET_CUDA_ATTENTIONLAUNCH_H
+
+#include "compiler/schedule/Launches.h"
+#include "compiler/schedule/SchedDialect.h"
+#include "compiler/target/cuda/AttentionTile.h"
+
+namespace tfm::cuda {
+
+/// The attributes that both directions have.
+template <typename Op> AttentionRule ruleOf(Op op, sched::LaunchOp launch) {
+  AttentionRule rule;
+  rule.causal = op.getCausal();
+  if constexpr (requires { op.getRing(); })
+    rule.ring = op.getRing();
+  rule.scale = op.getScale().convertToDouble();
+  if (auto window = op.getWindow())
+    rule.window = static_cast<int64_t>(*window);
+  if (auto softcap = op.getSoftcap())
+    rule.softcap = softcap->convertToDouble();
+  if (auto dropout = op.getDropout())
+    rule.dropout = dropout->convertToDouble();
+  rule.site = static_cast<int64_t>(op.getSite().value_or(0));
+  rule.microSteps = static_cast<int64_t>(launch.getMicroSteps());
+  rule.hasLayer = static_cast<bool>(op.getLayer());
+  return rule;
+}
+
+/// Where the values of a launch lie.
+class AttentionLaunch {
+public:
+  AttentionLaunch(sched::LaunchOp launch, const BlockBuilder &block)
+      : launch(launch), block(block) {}
+
+  /// What is read as `value`; nothing of a null one.
+  Rows read(mlir::Value value) const { return at(argumentOf(value)); }
+  /// Where `value` is written; nothing where it is not.
+  Rows written(mlir::Value value) const {
+    if (value)
+      for (mlir::Operation *user : value.getUsers())
+        if (auto write = llvm::dyn_cast<sched::WriteOp>(user))
+          return at(llvm::cast<mlir::BlockArgument>(write.getTo()));
+    return {};
+  }
+  /// What both directions read.
+  template <typename Op> void fill(AttentionTile &tile, Op op) const {
+    tile.q = read(op.getQ());
+    tile.k = read(op.getK());
+    tile.v = read(op.getV());
+    tile.mask = read(op.getMask());
+  }
+
+private:
+  Rows at(mlir::BlockArgument argument) const {
+    if (!argument)
+      return {};
+    return {block.pointers[argument.getArgNumber()],
+            viewOf(llvm::cast<mlir::MemRefType>(argument.getType()))};
+  }
+
+  sched::LaunchOp launch;
+  const BlockBuilder &block;
+};
+
+/// The error that rows of heads do not fit into shared memory.
+inline mlir::LogicalResult refuseHeads(sched::LaunchOp launch, int64_t width) {
+  return launch.emitError()
+         << "no kernel of a GPU has room for heads of width " << width;
+}
+
+} // namespace tfm::cuda
+
+#endif // TFM_TARGET_CUDA_ATTENTIONLAUNCH_H

@@ -1,0 +1,104 @@
+//===- BlockBuilder.h - a kernel of blocks of threads -----------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_TARGET_CUDA_BLOCKBUILDER_H
+#define TFM_TARGET_CUDA_BLOCKBUILDER_H
+
+#include "compiler/target/emit/KernelBuilder.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include <array>
+
+namespace tfm::cuda {
+
+/// Threads that run together.
+inline constexpr int64_t warpSize = 32;
+/// Most threads of a block.
+inline constexpr int64_t maxBlock = 1024;
+/// Bytes of shared memory that every kernel may have.
+inline constexpr int64_t maxStaticShared = 48 * 1024;
+
+/// The attributes of a kernel that hold its grid, three numbers of i64, and its
+/// block, three of i32; once it is lowered the latter is `nvvm.reqntid`.
+inline constexpr llvm::StringLiteral gridAttribute = "tfm.grid",
+                                     blockAttribute = "tfm.block";
+
+/// How many blocks of how many threads a kernel is launched with.
+struct Grid {
+  std::array<int64_t, 3> blocks = {1, 1, 1};
+  int64_t threads = 256;
+};
+
+/// A kernel in the making, as each of its threads computes it: a `func.func`
+/// whose arguments are pointers to what its step reads and writes, then `rng`
+/// and the layer (docs/design.md, "Kernels of a GPU").
+class BlockBuilder {
+public:
+  /// Begins the kernel of `step`, with `buffers` pointers, at the end of
+  /// `module`.
+  BlockBuilder(mlir::ModuleOp module, llvm::StringRef name,
+               mlir::Operation *step, unsigned buffers, const Grid &grid);
+
+private:
+  mlir::OpBuilder builder;
+  mlir::func::FuncOp func;
+
+public:
+  /// Of one lane: what it loads and computes are scalars.
+  KernelBuilder k;
+  KernelArguments arguments;
+  llvm::SmallVector<mlir::Value> pointers;
+
+  /// This thread's number in its block, and its block's along an axis; i64.
+  mlir::Value thread();
+  mlir::Value block(unsigned axis = 0);
+  /// Of a warp: this thread's lane, and its warp's number in the block.
+  mlir::Value lane() { return k.rem(thread(), k.i64(warpSize)); }
+  mlir::Value warp() { return k.div(thread(), warpSize); }
+  /// The number of this thread among those of all blocks along x.
+  mlir::Value everyThread();
+
+  int64_t threads() const { return grid.threads; }
+
+  /// Waits for all threads of the block; what they wrote can be read then.
+  void barrier();
+  /// The same of the threads of a warp.
+  void warpBarrier();
+
+  /// `count` elements of 4 bytes of the block's memory, of which a kernel has
+  /// `maxStaticShared` bytes in all.
+  mlir::Value shared(int64_t count);
+  int64_t sharedBytes() const { return sharedCount * 4; }
+
+  using Combine = llvm::function_ref<mlir::Value(mlir::Value, mlir::Value)>;
+  /// What the `width` neighbouring lanes that share a number (a power of two)
+  /// have in sum, in all of them: a tree, the same each time.
+  mlir::Value reduceLanes(mlir::Value x, int64_t width, Combine combine);
+  /// The same of all threads of the block, in all of them. Each call has memory
+  /// of its own: in a loop a barrier must stand between two turns.
+  mlir::Value reduceBlock(mlir::Value x, double neutral, Combine combine);
+
+  /// An f32, or what becomes one, at `ptr`.
+  mlir::Value loadFloat(mlir::Value ptr, mlir::Type element);
+  /// Stores an f32 as an `element`.
+  void storeFloat(mlir::Value x, mlir::Value ptr, mlir::Type element);
+  /// x where the condition holds, else a constant.
+  mlir::Value orElse(mlir::Value condition, mlir::Value x, double other);
+  mlir::Value both(mlir::Value x, mlir::Value y);
+
+private:
+  mlir::Value special(mlir::Value number);
+
+  mlir::ModuleOp module;
+  const Grid grid;
+  mlir::Operation *sharedMemory = nullptr;
+  int64_t sharedCount = 0;
+};
+
+} // namespace tfm::cuda
+
+#endif // TFM_TARGET_CUDA_BLOCKBUILDER_H

@@ -1,0 +1,187 @@
+//===- CudaTarget.cpp - the target cuda -----------------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/target/cuda/CudaTarget.h"
+
+#include "compiler/target/KernelTarget.h"
+#include "compiler/target/cuda/DeviceKernels.h"
+#include "compiler/target/cuda/Kernels.h"
+#include "compiler/target/cuda/Passes.h"
+#include "compiler/target/cuda/Program.h"
+#include "compiler/target/cuda/Ptx.h"
+#include "compiler/target/emit/LowerToLLVM.h"
+#include "runtime/tfm_model.h"
+
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Target/LLVMIR/Dialect/NVVM/NVVMToLLVMIRTranslation.h"
+#include "llvm/IR/Module.h"
+#include "llvm/Support/raw_ostream.h"
+#include "llvm/TargetParser/Host.h"
+
+using namespace mlir;
+using namespace tfm;
+using sched::KernelKind;
+using sched::KernelOp;
+
+namespace {
+
+class CudaTarget final : public KernelTarget {
+public:
+  StringRef kind() const override { return "cuda"; }
+  StringRef machine() const override { return "sm_80"; }
+  std::string features() const override { return "sm_80"; }
+  std::string identity() const override { return "cuda sm_80"; }
+  std::string faster(FloatType) const override { return ""; }
+  /// Its programs are queued by the host, whichever that is.
+  StringRef triple() const override { return hostTriple; }
+
+  void addTensorPasses(OpPassManager &) const override {}
+
+  PromptChunks promptChunks() const override {
+    return {.longest = 256, .shorter = 32, .few = 8, .ringMultiple = 32};
+  }
+
+  /// Enough for every multiprocessor to have one of them, of several rows each.
+  int64_t chunksOf(int64_t rows) const override {
+    return rows < 128 ? 1 : std::clamp<int64_t>(rows / 16, 8, 256);
+  }
+
+  /// What one A100 reaches of its 19.5 TFLOP/s in f32 and of its memory.
+  double stepSeconds(int64_t flops, int64_t bytes) const override {
+    return std::max(static_cast<double>(flops) / 12e12,
+                    static_cast<double>(bytes) / 1.2e12);
+  }
+  /// The host's threads have no part in it: any but one is a loss.
+  double handOverSeconds(int64_t threads) const override {
+    return threads == 1 ? 0.0 : 1.0;
+  }
+
+  StringRef productsOf(Operation *) const override { return TFM_PRODUCTS_F32; }
+
+  /// Neighbouring threads read neighbouring elements of an operand along one of
+  /// its last two axes, and rows of attention; a fold and a scatter count in
+  /// rows that follow each other.
+  bool canRead(KernelOp kernel, unsigned input,
+               const View &view) const override {
+    if (kernel.getInputAccess()[input] != sched::Access::Memory)
+      return true;
+    size_t rank = view.strides.size();
+    bool rows = rank < 2 || view.strides[rank - 1] == 1;
+    switch (kernel.getKind()) {
+    case KernelKind::Row:
+      return true;
+    case KernelKind::Fold:
+    case KernelKind::ScatterAdd:
+      return view.isContiguous();
+    case KernelKind::Matmul:
+      return rows ||
+             (view.strides[rank - 2] == 1 && !view.element.isInteger(8));
+    case KernelKind::Attention:
+    case KernelKind::AttentionBackward:
+    case KernelKind::CacheUpdate:
+      return rows;
+    }
+    llvm_unreachable("a kind of kernel that reads nothing");
+  }
+
+  bool canWrite(KernelOp kernel, unsigned result,
+                const View &view) const override {
+    Operation *def = kernel.getYield()->getOperand(result).getDefiningOp();
+    bool rows = view.strides.empty() || view.strides.back() == 1;
+    switch (kernel.getKind()) {
+    case KernelKind::Row:
+      return !isColumnReduction(def) || view.isContiguous();
+    case KernelKind::Fold:
+      return true;
+    case KernelKind::ScatterAdd:
+      return view.isContiguous();
+    case KernelKind::Matmul:
+      return !isa_and_nonnull<MatmulOp>(def) || rows;
+    case KernelKind::Attention:
+    case KernelKind::AttentionBackward:
+    case KernelKind::CacheUpdate:
+      return rows;
+    }
+    llvm_unreachable("a kind of kernel that writes nothing");
+  }
+
+  void registerDialects(DialectRegistry &registry) const override {
+    registerKernelDialects(registry);
+    registry.insert<NVVM::NVVMDialect>();
+    registerNVVMDialectTranslation(registry);
+  }
+
+  FailureOr<int64_t> emitKernel(Operation *step, StringRef name,
+                                ModuleOp kernels) const override {
+    if (failed(cuda::emitKernel(step, name, kernels)))
+      return failure();
+    return 0; // of scratch
+  }
+
+  void addLoweringPasses(OpPassManager &passes) const override {
+    passes.addPass(cuda::createLowerKernelsPass());
+  }
+
+  /// The host's part: kernels are in images.
+  std::unique_ptr<llvm::Module>
+  translate(ModuleOp, llvm::LLVMContext &context) const override {
+    auto module = std::make_unique<llvm::Module>("tfm", context);
+    module->setTargetTriple(llvm::Triple(hostTriple));
+    return module;
+  }
+
+  FailureOr<DeviceCode> deviceCode(ModuleOp kernels) const override {
+    DeviceCode code;
+    code.kernels = cuda::kernelsOf(kernels);
+    llvm::LLVMContext context;
+    std::unique_ptr<llvm::Module> module =
+        cuda::translateToNvptx(kernels, context);
+    if (!module)
+      return failure();
+    llvm::Expected<std::string> ptx = cuda::toPtx(*module, "sm_80");
+    if (!ptx)
+      return kernels.emitError() << llvm::toString(ptx.takeError());
+    // Drivers find its end by the null byte.
+    ptx->push_back('\0');
+    code.images.push_back({.kind = TFM_IMAGE_PTX,
+                           .major = 8,
+                           .minor = 0,
+                           .exact = false,
+                           .bytes = std::move(*ptx)});
+    return code;
+  }
+
+  llvm::Function *emitProgram(sched::ProgramOp program,
+                              llvm::Module &module) const override {
+    return cuda::emitProgram(program, module);
+  }
+
+  llvm::Error writeObject(llvm::Module &,
+                          llvm::raw_pwrite_stream &) const override {
+    return llvm::createStringError("a GPU has no object files");
+  }
+  llvm::Error writeAssembly(llvm::Module &,
+                            llvm::raw_pwrite_stream &) const override {
+    return llvm::createStringError("a GPU's assembly is in its images");
+  }
+
+private:
+  const std::string hostTriple = llvm::sys::getProcessTriple();
+};
+
+} // namespace
+
+void tfm::registerCudaTarget() {
+  cuda::registerTfmCudaPasses();
+  auto create =
+      [](StringRef machine) -> llvm::Expected<std::unique_ptr<KernelTarget>> {
+    if (machine != "native" && machine != "sm_80")
+      return llvm::createStringError("there is no GPU '" + machine + "'");
+    return std::make_unique<CudaTarget>();
+  };
+  KernelTarget::add("cuda", create, "sm_80");
+}

@@ -1,0 +1,40 @@
+//===- DeviceKernels.cpp - how lowered kernels are launched ---------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/target/cuda/DeviceKernels.h"
+
+#include "compiler/target/cuda/BlockBuilder.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+
+using namespace mlir;
+using namespace tfm;
+
+std::vector<DeviceKernel> cuda::kernelsOf(ModuleOp kernels) {
+  std::vector<DeviceKernel> found;
+  for (auto function : kernels.getOps<LLVM::LLVMFuncOp>()) {
+    if (!function->hasAttr(NVVM::NVVMDialect::getKernelFuncAttrName()))
+      continue;
+    DeviceKernel kernel;
+    kernel.name = function.getName().str();
+    kernel.arguments = function.getNumArguments();
+    auto grid = function->getAttrOfType<DenseI64ArrayAttr>(gridAttribute);
+    auto block = function->getAttrOfType<DenseI32ArrayAttr>(
+        NVVM::NVVMDialect::getReqntidAttrName());
+    for (size_t axis = 0; axis != 3; ++axis) {
+      kernel.grid[axis] = static_cast<uint32_t>(grid[axis]);
+      kernel.block[axis] = static_cast<uint32_t>(block[axis]);
+    }
+    found.push_back(kernel);
+  }
+  return found;
+}
+
+std::vector<DeviceKernel> cuda::kernelsOf(sched::ProgramOp program) {
+  auto schedule = program->getParentOfType<ModuleOp>();
+  return kernelsOf(schedule.lookupSymbol<ModuleOp>("kernels"));
+}

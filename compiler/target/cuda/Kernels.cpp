@@ -1,0 +1,61 @@
+//===- Kernels.cpp - the kernel of a step on a GPU ------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/target/cuda/Kernels.h"
+
+#include "compiler/schedule/SchedDialect.h"
+#include "compiler/target/cuda/Attention.h"
+#include "compiler/target/cuda/MoveRows.h"
+#include "compiler/target/cuda/Product.h"
+#include "compiler/target/cuda/RowKernel.h"
+#include "compiler/target/emit/VerifyElements.h"
+
+using namespace mlir;
+using namespace tfm;
+using namespace tfm::sched;
+
+static LogicalResult emitLaunch(LaunchOp launch, StringRef name,
+                                ModuleOp kernels) {
+  switch (launch.getKind()) {
+  case KernelKind::Row:
+    cuda::emitRowKernel(kernels, name, launch);
+    return success();
+  case KernelKind::Fold:
+    cuda::emitFoldKernel(kernels, name, launch);
+    return success();
+  case KernelKind::ScatterAdd:
+    cuda::emitScatterAddKernel(kernels, name, launch);
+    return success();
+  case KernelKind::CacheUpdate:
+    cuda::emitCacheUpdateKernel(kernels, name, launch);
+    return success();
+  case KernelKind::Matmul:
+    return cuda::emitProductKernel(kernels, name, launch);
+  case KernelKind::Attention:
+    return cuda::emitAttentionKernel(kernels, name, launch);
+  case KernelKind::AttentionBackward:
+    return cuda::emitAttentionBackwardKernel(kernels, name, launch);
+  }
+  llvm_unreachable("a kind of kernel without an emitter");
+}
+
+LogicalResult cuda::emitKernel(Operation *step, StringRef name,
+                               ModuleOp kernels) {
+  if (failed(verifyElements(step)))
+    return failure();
+  for (Value operand : step->getOperands())
+    if (auto view = operand.getDefiningOp<ViewOp>(); view && view.getRow())
+      return step->emitError()
+             << "no kernel of a GPU finds its row of a cache of several texts";
+  if (auto copy = dyn_cast<CopyOp>(step))
+    emitCopyKernel(kernels, name, copy);
+  else if (auto fill = dyn_cast<FillOp>(step))
+    emitFillKernel(kernels, name, fill);
+  else
+    return emitLaunch(cast<LaunchOp>(step), name, kernels);
+  return success();
+}

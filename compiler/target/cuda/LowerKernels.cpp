@@ -1,0 +1,38 @@
+//===- LowerKernels.cpp - kernels of a GPU to the llvm dialect ------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/target/cuda/BlockBuilder.h"
+#include "compiler/target/cuda/Passes.h"
+#include "compiler/target/emit/LowerToLLVM.h"
+
+namespace tfm::cuda {
+#define GEN_PASS_DEF_LOWERKERNELSPASS
+#include "compiler/target/cuda/Passes.h.inc"
+} // namespace tfm::cuda
+
+namespace {
+
+struct LowerKernelsPass
+    : tfm::cuda::impl::LowerKernelsPassBase<LowerKernelsPass> {
+  void runOnOperation() override {
+    mlir::ModuleOp module = getOperation();
+    if (failed(tfm::lowerToLLVMDialect(module, /*kept=*/"nvvm")))
+      return signalPassFailure();
+    // As NVPTX is told of kernels, which are functions of the llvm dialect
+    // only.
+    using mlir::NVVM::NVVMDialect;
+    for (auto function : module.getOps<mlir::LLVM::LLVMFuncOp>())
+      if (mlir::Attribute block =
+              function->removeAttr(tfm::cuda::blockAttribute)) {
+        function->setAttr(NVVMDialect::getKernelFuncAttrName(),
+                          mlir::UnitAttr::get(&getContext()));
+        function->setAttr(NVVMDialect::getReqntidAttrName(), block);
+      }
+  }
+};
+
+} // namespace
