@@ -10,6 +10,7 @@
 #include "runtime/files/read_json.h"
 
 #include <algorithm>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 using nlohmann::json;
@@ -30,10 +31,24 @@ std::string unescape(std::string_view line) {
   return text;
 }
 
+/// Where a line that is no JSON stops being some.
+static std::string placeOfError(std::string_view line) {
+  try {
+    (void)json::parse(line);
+  } catch (const json::parse_error &error) {
+    return error.byte > line.size()
+               ? "it ends too early"
+               : fmt::format("it goes wrong at character {}", error.byte);
+  }
+  return "";
+}
+
 static void readObject(std::string_view line, Prompt &prompt) {
   json object = jsonOf(line);
   auto member = object.is_object() ? object.find("prompt") : object.end();
-  if (!object.is_object())
+  if (object.is_discarded() && !isNestedDeeply(line))
+    prompt.problem = "this line is no JSON: " + placeOfError(line);
+  else if (!object.is_object())
     prompt.problem = "this line is no JSON object, as all lines are where the "
                      "first one begins with {";
   else if (member == object.end())
@@ -46,6 +61,9 @@ static void readObject(std::string_view line, Prompt &prompt) {
 
 std::vector<Prompt> promptsOf(std::string_view text, const std::string &name) {
   std::vector<Prompt> prompts;
+  // A mark of the byte order, with which some editors begin a file.
+  if (text.starts_with("\xEF\xBB\xBF"))
+    text.remove_prefix(3);
   size_t first = text.find_first_not_of("\r\n");
   bool isJson = first != std::string_view::npos && text[first] == '{';
   while (!text.empty()) {

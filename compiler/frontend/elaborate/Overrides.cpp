@@ -92,8 +92,8 @@ void Overrides::reportUnused() {
       d = &diags.error(903, name, "the file has no `" + blockName + "` block");
       if (define.key == "train.precision")
         d->help(
-            "without one `weights = bf16` in a `generate` block has a build "
-            "compute in bf16");
+            "a build that only generates computes in bf16 with "
+            "`-D generate.weights=bf16`");
       continue;
     } else {
       // `train.optimizer.lr` is the entry `lr` of `train.optimizer`.

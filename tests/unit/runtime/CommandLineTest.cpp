@@ -486,15 +486,19 @@ TEST_F(CommandLine, ContinuesThePromptsOfAFile) {
       all.push_back(json::parse(line));
     return all;
   };
-  std::string jsonl = "{\"prompt\": \"1+\", \"id\": 7}\n{\"prompt\": 1}\n"
-                      "[1]\n{\"promt\": \"\"}\n{\"prompt\": \"2+\"}\n";
+  std::string jsonl = "\xEF\xBB\xBF{\"prompt\": \"1+\", \"id\": 7}\n"
+                      "{\"prompt\": 1}\n[1]\n{\"promt\": \"\"}\n"
+                      "{\"prompt\": \"2+\"}\n{\"prompt\": \"2\n{]\n";
   folder.write("p.jsonl", jsonl);
   Outcome many = run(generate + "--count 2 --json --prompts p.jsonl");
   EXPECT_EQ(many.code, 1);
   for (const char *part :
        {"p.jsonl:2: the \"prompt\" of this object is no text",
         "p.jsonl:3: this line is no JSON object",
-        "p.jsonl:4: this object has no \"prompt\"", "3 of 5 prompts"})
+        "p.jsonl:4: this object has no \"prompt\"",
+        "p.jsonl:6: this line is no JSON: it ends too early",
+        "p.jsonl:7: this line is no JSON: it goes wrong at character 2",
+        "5 of 7 prompts"})
     EXPECT_NE(many.err.find(part), std::string::npos) << many.err;
   std::vector<json> texts = lines(many.out);
   ASSERT_EQ(texts.size(), 4u);
