@@ -227,15 +227,19 @@ BuildStatus tfm::build(const BuildOptions &options) {
   if (std::string why = wrongPrecision(*module, options.precision);
       !why.empty())
     return fail(why, BuildStatus::InputError);
-  if (mlir::FailureOr<mlir::Type> weights = weightsOfGeneration(*module);
-      mlir::succeeded(weights) && !weights->isF32() && options.warn &&
+  mlir::FailureOr<mlir::Type> weights = weightsOfGeneration(*module),
+                              cache = cacheOfGeneration(*module);
+  if (mlir::failed(weights) || mlir::failed(cache))
+    return fail("cannot read the recipe: " + bug, BuildStatus::Bug);
+  if (!weights->isF32() && options.warn &&
       findProgram(*module, ProgramKind::Loss))
     llvm::errs()
         << "note: weights are stored in fewer bits than training needs "
            "(`generate.weights`): this build generates and evaluates, "
            "but does not train\n";
   if (options.emit != Emit::Schedule)
-    KernelTarget::addFaster(*targets, *precision);
+    KernelTarget::addFaster(
+        *targets, {*precision, weights->isInteger() || cache->isInteger()});
   std::vector<mlir::OwningOpRef<mlir::ModuleOp>> modules;
   for (size_t i = 1; i != targets->size(); ++i)
     modules.push_back(module->clone());

@@ -71,19 +71,17 @@ static void insert(std::vector<const KernelTarget *> &targets,
 }
 
 void KernelTarget::addFaster(std::vector<const KernelTarget *> &targets,
-                             mlir::FloatType precision) {
+                             const Numbers &numbers) {
   std::vector<const KernelTarget *> listed = targets;
-  for (const KernelTarget *target : listed) {
-    std::string name = target->faster(precision);
-    if (name.empty())
-      continue;
-    const KernelTarget *faster =
-        llvm::cantFail(named((target->kind() + ":" + name).str()));
-    if (llvm::none_of(targets, [&](const KernelTarget *other) {
-          return other->identity() == faster->identity();
-        }))
-      insert(targets, faster);
-  }
+  for (const KernelTarget *target : listed)
+    for (const std::string &name : target->faster(numbers)) {
+      const KernelTarget *faster =
+          llvm::cantFail(named((target->kind() + ":" + name).str()));
+      if (llvm::none_of(targets, [&](const KernelTarget *other) {
+            return other->identity() == faster->identity();
+          }))
+        insert(targets, faster);
+    }
 }
 
 llvm::Expected<std::vector<const KernelTarget *>>

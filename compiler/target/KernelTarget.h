@@ -81,9 +81,15 @@ public:
   static void add(llvm::StringRef kind, Factory create,
                   llvm::StringRef portable);
 
-  /// Adds what is `faster` in `precision` than one of the targets of a list.
+  /// The numbers of a model: what its products are computed in, and whether
+  /// generation stores integers.
+  struct Numbers {
+    mlir::FloatType precision;
+    bool integers;
+  };
+  /// Adds what is `faster` with such numbers than one of the targets of a list.
   static void addFaster(std::vector<const KernelTarget *> &targets,
-                        mlir::FloatType precision);
+                        const Numbers &numbers);
 
   /// The targets of a kind for a list of machines, separated by commas, where
   /// `portable` stands for several; those that need more come first. Fails for
@@ -110,10 +116,10 @@ public:
   /// What a machine must have to run the code: LLVM's names of features,
   /// separated by commas (runtime/device/cpu_features.h for CPUs).
   virtual std::string features() const = 0;
-  /// The machine with more of its features, for models that are computed in
-  /// `precision`; empty where there is none. What it needs a program may be
-  /// refused, so that a build has code for both.
-  virtual std::string faster(mlir::FloatType precision) const = 0;
+  /// The machines with more features that are faster with such numbers: this
+  /// one with all of its own, or one that this one stands for with others. What
+  /// they need a program may be refused, so that a build has code for all.
+  virtual std::vector<std::string> faster(const Numbers &numbers) const = 0;
   /// Everything that machine code depends on, as text, to tell two apart.
   virtual std::string identity() const = 0;
   /// Where programs for it run, as LLVM's triple.

@@ -109,6 +109,13 @@ class Usage(unittest.TestCase):
                 self.assertEqual([variant["cpu"] for variant in variants], names)
                 self.assertEqual(["amx-bf16" in variant["features"] for variant in variants],
                                  ["+amx" in name for name in names])
+            # A level stands for processors with such instructions, too.
+            for define, names in (("train.precision=bf16", ["sapphirerapids+amx", "x86-64-v4", "x86-64-v3"]),
+                                  ("generate.weights=int8", ["cascadelake", "x86-64-v4", "x86-64-v3"])):
+                built = tfmc("build", MODELS / "addition.tfm", "--cpu", "portable", "-D", define, "-o", target)
+                self.assertEqual(built.returncode, 0, built.stderr)
+                variants = json.loads(run(target, "info", "--json").stdout)["variants"]
+                self.assertEqual([variant["cpu"] for variant in variants], names)
         result = tfmc("build", MODELS / "addition.tfm", "--cpu", "znver4+amx", "-o", "/dev/null")
         self.assertEqual(result.returncode, 1)
         self.assertIn("the CPU 'znver4' has no tiles", result.stderr)

@@ -40,11 +40,19 @@ public:
   std::string identity() const override {
     return machineName + " " + cpu.features;
   }
-  std::string faster(FloatType precision) const override {
-    std::optional<CpuMachine> tiles = cpu.withTiles();
-    if (!precision.isBF16() || cpu.bf16Tiles || !tiles)
-      return "";
-    return cpu.isNative ? "native+amx" : tiles->name();
+  std::vector<std::string> faster(const Numbers &numbers) const override {
+    // Of all processors with AVX-512 some have instructions for narrow numbers.
+    bool isLevel = machineName == "x86-64-v4";
+    std::vector<std::string> names;
+    if (numbers.precision.isBF16() && !cpu.bf16Tiles) {
+      if (std::optional<CpuMachine> tiles = cpu.withTiles())
+        names.push_back(cpu.isNative ? "native+amx" : tiles->name());
+      else if (isLevel)
+        names.emplace_back("sapphirerapids+amx");
+    }
+    if (numbers.integers && isLevel)
+      names.emplace_back("cascadelake");
+    return names;
   }
   StringRef triple() const override { return cpu.triple; }
 

@@ -35,7 +35,7 @@ public:
   StringRef machine() const override { return "sm_80"; }
   std::string features() const override { return "sm_80"; }
   std::string identity() const override { return "cuda sm_80"; }
-  std::string faster(FloatType) const override { return ""; }
+  std::vector<std::string> faster(const Numbers &) const override { return {}; }
   /// Its programs are queued by the host, whichever that is.
   StringRef triple() const override { return hostTriple; }
 
