@@ -91,9 +91,8 @@ void Overrides::reportUnused() {
                !recipeEntries.count(blockName.str())) {
       d = &diags.error(903, name, "the file has no `" + blockName + "` block");
       if (define.key == "train.precision")
-        d->help(
-            "a build that only generates computes in bf16 with "
-            "`-D generate.weights=bf16`");
+        d->help("a build that only generates computes in bf16 with "
+                "`-D generate.weights=bf16`");
       continue;
     } else {
       // `train.optimizer.lr` is the entry `lr` of `train.optimizer`.
