@@ -361,8 +361,17 @@ ToyModel::ToyModel(const ToyShape &shape, std::string recipe)
       l.bias, TFM_NONE, TFM_NONE, l.biasGradient, {l.biasMean, l.biasSquare}};
   auto function = [](const char *name, auto run, auto &inputs,
                      int32_t inputCount, auto &outputs, int32_t outputCount) {
-    return tfm_function{name,    run, inputCount, outputCount, inputs,
-                        outputs, 0,   1024,       0,           nullptr};
+    return tfm_function{.name = name,
+                        .run = run,
+                        .enqueue = nullptr,
+                        .input_count = inputCount,
+                        .output_count = outputCount,
+                        .inputs = inputs,
+                        .outputs = outputs,
+                        .flops = 0,
+                        .threads = 1024,
+                        .launch_count = 0,
+                        .launches = nullptr};
   };
   p.functions[0] =
       function("train", runTrain, p.trainInputs, 4, p.trainOutputs, 1);
