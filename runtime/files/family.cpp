@@ -35,13 +35,14 @@ struct RuleMember {
 };
 
 bool isText(const json &value) { return value.is_string(); }
+bool isFilled(const json &value) { return value.is_string() && value != ""; }
 bool isAny(const json &) { return true; }
 bool isTexts(const json &value) {
   return value.is_array() && std::ranges::all_of(value, isText);
 }
 bool isFlag(const json &value) { return value.is_boolean(); }
 bool isMap(const json &value) {
-  return value.is_object() && std::ranges::all_of(value, isText);
+  return value.is_object() && std::ranges::all_of(value, isFilled);
 }
 bool isObject(const json &value) { return value.is_object(); }
 bool isInteger(const json &value) { return value.is_number_integer(); }
@@ -53,22 +54,22 @@ bool isType(const json &value) {
 }
 
 constexpr RuleMember ruleMembers[] = {
-    {"sets", isText, "the name of a hyperparameter"},
+    {"sets", isFilled, "the name of a hyperparameter"},
     {"must", isAny, "a value"},
-    {"harmless", isText, "the reason, in words"},
+    {"harmless", isFilled, "the reason, in words"},
     {"default", isAny, "a value"},
     {"type", isType, "integer, number, flag or text"},
     {"least", isInteger, "an integer"},
     {"words", isMap, "an object of texts, or the name of one"},
-    {"null", isText, "a value in the language"},
+    {"null", isFilled, "a value in the language"},
     {"pattern", isObject, "an object with `every` and `others`"},
     {"each", isFlag, "true or false"},
     {"optional", isFlag, "true or false"},
     {"aliases", isTexts, "a list of keys"},
     {"only_if", isObject, "an object of keys and values"},
-    {"else", isText, "a value in the language"},
+    {"else", isFilled, "a value in the language"},
     {"may_be_less", isFlag, "true or false"},
-    {"reason", isText, "the reason, in words"},
+    {"reason", isFilled, "the reason, in words"},
 };
 
 /// Checks one rule; returns what is wrong with it, or nothing.
@@ -478,12 +479,19 @@ private:
     return found;
   }
 
+  bool isHarmless(const std::string &key) const {
+    auto rule = rules.find(key);
+    return rule != rules.end() && rule->contains("harmless");
+  }
+
   void readUnlisted(const json &object, const std::string &prefix) {
     for (const auto &[name, value] : object.items()) {
       const std::string path = prefix + name;
-      // A dot in a name is not one between names.
-      bool isOwnName = name.find('.') == std::string::npos;
-      Listed state = isOwnName ? listed(path) : Listed::No;
+      // A dot in a name is not one between names: what such a key sets is not
+      // set, but what is harmless is so under any name.
+      Listed state = listed(path);
+      if (name.find('.') != std::string::npos && !isHarmless(path))
+        state = Listed::No;
       if (state == Listed::Yes || isEmpty(value))
         continue;
       if (state == Listed::Within && value.is_object()) {

@@ -148,6 +148,11 @@ TEST(Family, UnknownKeys) {
   EXPECT_EQ(read(table, R"({"b": 0})"), "!b: this family does not know it");
   EXPECT_EQ(read(table, R"({"b": 0, "c": 1})", {"b"}),
             "-b; !c: this family does not know it");
+  // A dot in a name: harmless is harmless.
+  json dotted = familyOf(R"("a.b": {"harmless": "it is"}, "c.d": {"must": 1})");
+  EXPECT_EQ(read(dotted, R"({"a.b": {"x": 1}})"), "");
+  EXPECT_EQ(read(dotted, R"({"c.d": 1})"),
+            "!c.d: this family does not know it");
 }
 
 TEST(Family, WrongTables) {
