@@ -26,6 +26,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 LIT = "/usr/lib/llvm-22/bin/lit"
 # No single program takes longer; a hang must not eat the whole run.
 TIMEOUT_SECONDS = 900
+# Programs that run once more for the target cuda, whose kernels run in an emulator, and which of their
+# tests do.
+EMULATED = {"program_test": "*", "random_model_test": "*/f32:Small/*"}
 
 
 class Outcome:
@@ -78,11 +81,14 @@ def run_lit(build, results):
     return outcome
 
 
-def run_googletest(program, results):
+def run_googletest(program, results, target="cpu"):
     """One GoogleTest program; its JSON has one entry per test."""
-    answer = results / f"{program.name}.json"
-    status, output = run([str(program), f"--gtest_output=json:{answer}", "--gtest_brief=1"])
-    outcome = Outcome(program.name, output=output)
+    name = program.name if target == "cpu" else f"{program.name} ({target})"
+    answer = results / f"{name}.json"
+    tests = "*" if target == "cpu" else EMULATED[program.name]
+    status, output = run([str(program), f"--gtest_output=json:{answer}", "--gtest_brief=1",
+                          f"--gtest_filter={tests}"], dict(os.environ, TFM_TEST_TARGET=target))
+    outcome = Outcome(name, output=output)
     try:
         suites = json.loads(answer.read_text())["testsuites"]
     except (OSError, ValueError, KeyError):
@@ -165,6 +171,8 @@ def main():
             with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
                 futures = [pool.submit(timed, run_googletest, program, results)
                            for program in programs]
+                futures += [pool.submit(timed, run_googletest, program, results, "cuda")
+                            for program in programs if program.name in EMULATED]
                 for future in concurrent.futures.as_completed(futures):
                     note(future.result())
         if "e2e" in kinds:

@@ -37,6 +37,7 @@ static void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
 
 llvm::Expected<Program> Program::load(mlir::ModuleOp module, Machine &machine) {
   Program program;
+  program.machine = &machine;
   mlir::MLIRContext *context = module.getContext();
   mlir::registerBuiltinDialectTranslation(*context);
   mlir::registerLLVMDialectTranslation(*context);
@@ -103,9 +104,15 @@ llvm::Expected<Program> Program::load(mlir::ModuleOp module, Machine &machine) {
     auto address = program.jit->lookup(name);
     if (!address)
       return address.takeError();
-    machine.addBuffer(name, address->toPtr<void *>(), bytes);
+    program.constants.push_back(address->toPtr<void *>());
+    machine.addBuffer(name, program.constants.back(), bytes);
   }
   return program;
+}
+
+Program::~Program() {
+  for (void *constant : constants)
+    machine->removeBuffer(constant);
 }
 
 const Kernel *Program::find(llvm::StringRef name) const {

@@ -24,6 +24,7 @@ public:
   /// with what it says of the op, where the emulator does not know one.
   static llvm::Expected<Program> load(mlir::ModuleOp module, Machine &machine);
   Program(Program &&) = default;
+  ~Program();
 
   llvm::ArrayRef<Kernel> kernels() const { return all; }
   /// Null where there is none of that name.
@@ -32,6 +33,8 @@ public:
 private:
   Program() = default;
 
+  Machine *machine = nullptr;
+  std::vector<void *> constants;
   std::unique_ptr<llvm::orc::LLJIT> jit;
   std::vector<Kernel> all;
   std::unique_ptr<std::vector<std::string>> sites =

@@ -11,6 +11,7 @@
 #include "compiler/driver/Compile.h"
 #include "compiler/driver/Pipelines.h"
 #include "runtime/float16.h"
+#include "tests/unit/codegen/EmulatedGpu.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Support/SmallVectorMemoryBuffer.h"
@@ -40,10 +41,14 @@ struct Worker {
   bool computes = false;
 };
 
-/// The first byte of `storage` on a cache line.
-char *aligned(std::vector<char> &storage) {
+/// What memory of a CPU and of a GPU is aligned to at least.
+constexpr size_t CacheLine = 64, GpuAlignment = 256;
+
+/// The first byte of `storage` that is a multiple of `alignment`; there are as
+/// many more than are needed.
+char *aligned(std::vector<char> &storage, size_t alignment = CacheLine) {
   return reinterpret_cast<char *>(
-      llvm::alignAddr(storage.data(), llvm::Align(64)));
+      llvm::alignAddr(storage.data(), llvm::Align(alignment)));
 }
 
 int64_t claimNext(tfm_thread *thread) {
@@ -75,14 +80,39 @@ static std::string testedCpu() {
   return cpu ? cpu : "native";
 }
 
+bool tfm::testsGpu() {
+  const char *target = std::getenv("TFM_TEST_TARGET");
+  return target && llvm::StringRef(target) == "cuda";
+}
+
+const KernelTarget &tfm::testedTarget() {
+  registerTargets();
+  return testsGpu() ? *llvm::cantFail(KernelTarget::named("cuda"))
+                    : nativeTarget();
+}
+
+/// The targets of a kind for a list of machines.
+static std::vector<const KernelTarget *> targetsOf(llvm::StringRef kind,
+                                                   llvm::StringRef machines) {
+  registerTargets();
+  return llvm::cantFail(KernelTarget::variants(kind, machines));
+}
+
 CompiledModel::CompiledModel(mlir::ModuleOp module)
-    : CompiledModel(module, testedCpu(), 0) {}
+    : CompiledModel(module,
+                    testsGpu() ? targetsOf("cuda", "native")
+                               : targetsOf("cpu", testedCpu()),
+                    0) {}
 
 CompiledModel::CompiledModel(mlir::ModuleOp module, llvm::StringRef cpus,
+                             size_t number)
+    : CompiledModel(module, targetsOf("cpu", cpus), number) {}
+
+CompiledModel::~CompiledModel() = default;
+
+CompiledModel::CompiledModel(mlir::ModuleOp module,
+                             llvm::ArrayRef<const KernelTarget *> targets,
                              size_t number) {
-  registerTargets();
-  std::vector<const KernelTarget *> targets =
-      llvm::cantFail(KernelTarget::variants("cpu", cpus));
   std::vector<mlir::OwningOpRef<mlir::ModuleOp>> schedules;
   std::vector<ScheduledModel> variants;
   for (const KernelTarget *target : targets) {
@@ -98,7 +128,10 @@ CompiledModel::CompiledModel(mlir::ModuleOp module, llvm::StringRef cpus,
   schedule = std::move(schedules[number]);
   llvm::SmallVector<char, 0> object;
   llvm::raw_svector_ostream os(object);
-  llvm::cantFail(targets.front()->writeObject(*llvmModule, os));
+  // What the host does for a GPU is code of the host.
+  bool onGpu = targets.front()->kind() == "cuda";
+  const KernelTarget &host = onGpu ? nativeTarget() : *targets.front();
+  llvm::cantFail(host.writeObject(*llvmModule, os));
   llvm::InitializeNativeTarget();
   llvm::InitializeNativeTargetAsmPrinter();
   jit = llvm::cantFail(llvm::orc::LLJITBuilder().create());
@@ -108,11 +141,15 @@ CompiledModel::CompiledModel(mlir::ModuleOp module, llvm::StringRef cpus,
   model = llvm::cantFail(jit->lookup("tfm_model_descriptor"))
               .toPtr<const tfm_model *>();
   variant = &model->variants[number];
-  storage.resize(variant->arena_bytes + 64);
-  arena = aligned(storage);
+  storage.resize(variant->arena_bytes + GpuAlignment);
+  arena = aligned(storage, onGpu ? GpuAlignment : CacheLine);
   for (int i = 0; i < variant->constant_count; ++i)
     memcpy(arena + variant->constants[i].offset, variant->constants[i].data,
            variant->constants[i].size);
+  if (onGpu)
+    gpu = std::make_unique<EmulatedGpu>(
+        schedule->lookupSymbol<mlir::ModuleOp>("kernels"), *variant,
+        llvm::MutableArrayRef(arena, variant->arena_bytes));
 }
 
 /// Where in its regions a parameter begins, in elements.
@@ -226,21 +263,28 @@ CompiledModel::run(llvm::StringRef name, llvm::ArrayRef<oracle::Tensor> inputs,
         to[j] = static_cast<char>(value);
     }
   }
+  if (gpu)
+    gpu->run(*function, threads);
+  else
+    runOnThreads(*function, threads);
+  std::vector<oracle::Tensor> results;
+  for (int i = 0; i < function->output_count; ++i)
+    results.push_back(read(function->outputs[i]));
+  return results;
+}
+
+void CompiledModel::runOnThreads(const tfm_function &function, int threads) {
   Pool pool;
   std::vector<std::thread> workers;
   std::vector<std::vector<char>> scratch(
-      threads, std::vector<char>(variant->scratch_bytes + 64));
+      threads, std::vector<char>(variant->scratch_bytes + CacheLine));
   for (int i = 0; i < threads; ++i)
     workers.emplace_back([&, i] {
       Worker worker{pool, variant->scratch_bytes};
       tfm_thread thread{i,       threads, claimNext, aligned(scratch[i]),
                         &worker, nullptr};
-      function->run(arena, &thread);
+      function.run(arena, &thread);
     });
   for (std::thread &worker : workers)
     worker.join();
-  std::vector<oracle::Tensor> results;
-  for (int i = 0; i < function->output_count; ++i)
-    results.push_back(read(function->outputs[i]));
-  return results;
 }

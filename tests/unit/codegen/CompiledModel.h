@@ -16,18 +16,28 @@
 
 namespace tfm {
 
+class EmulatedGpu;
+class KernelTarget;
+
+/// What tests of compiled models compile for: this CPU, or the GPU that
+/// TFM_TEST_TARGET=cuda names, whose kernels run in the emulator.
+const KernelTarget &testedTarget();
+bool testsGpu();
+
 /// A tfm module as it comes out of the compiler, loaded and given an arena.
 class CompiledModel {
 public:
   /// `module` stays as it is.
   explicit CompiledModel(mlir::ModuleOp module);
+  ~CompiledModel();
   /// The variant of that number of a build for several CPUs (`--cpu`).
   CompiledModel(mlir::ModuleOp module, llvm::StringRef cpus, size_t number);
 
   /// Fills a parameter, all layers stacked, in the order of its `tfm.param`.
   void setParameter(llvm::StringRef symbol, const oracle::Tensor &value);
   /// Runs function `name` on `inputs`, in order; the results in order, with the
-  /// gradients and region results left out.
+  /// gradients and region results left out. A GPU has its threads in another
+  /// order for another number of `threads`.
   std::vector<oracle::Tensor> run(llvm::StringRef name,
                                   llvm::ArrayRef<oracle::Tensor> inputs,
                                   int threads = 1);
@@ -47,6 +57,10 @@ public:
   const tfm_variant *variant = nullptr;
 
 private:
+  CompiledModel(mlir::ModuleOp module,
+                llvm::ArrayRef<const KernelTarget *> targets, size_t number);
+
+  void runOnThreads(const tfm_function &function, int threads);
   oracle::Tensor read(const tfm_buffer &buffer) const;
   oracle::Tensor slot(llvm::StringRef symbol, sched::BufferKind kind) const;
   llvm::MutableArrayRef<float> region(sched::BufferKind kind) const;
@@ -55,8 +69,10 @@ private:
   std::vector<char> storage;
   /// Whether a parameter was set since `refresh` ran.
   bool copiesAreStale = false;
-  /// The first byte of `storage` on a cache line, as kernels may expect.
+  /// The first byte of `storage` that is aligned as kernels may expect.
   char *arena = nullptr;
+  /// Null of a CPU.
+  std::unique_ptr<EmulatedGpu> gpu;
 };
 
 } // namespace tfm

@@ -493,7 +493,7 @@ TEST_P(Cs444, Compiled) {
     given = masks();
     ASSERT_EQ(maskDropout(*module), static_cast<int64_t>(given.size()));
   }
-  ASSERT_TRUE(mlir::succeeded(prepare(*module, nativeTarget())));
+  ASSERT_TRUE(mlir::succeeded(prepare(*module, testedTarget())));
   model = std::make_unique<CompiledModel>(*module);
   for (auto param : module->getOps<ParamOp>())
     model->setParameter(param.getSymName(), stack(param, "param."));
@@ -546,7 +546,7 @@ protected:
 };
 TEST_P(Cs444Normed, AddsEpsilonToTheDeviation) {
   ASSERT_NO_FATAL_FAILURE(compile());
-  ASSERT_TRUE(mlir::succeeded(prepare(*module, nativeTarget())));
+  ASSERT_TRUE(mlir::succeeded(prepare(*module, testedTarget())));
   model = std::make_unique<CompiledModel>(*module);
   for (auto param : module->getOps<ParamOp>())
     model->setParameter(param.getSymName(), stack(param, "param."));
@@ -562,7 +562,7 @@ class Cs444Training : public Cs444 {
 protected:
   void train(llvm::StringRef placement, const std::string &start) {
     ASSERT_NO_FATAL_FAILURE(compile(placement));
-    ASSERT_TRUE(mlir::succeeded(prepare(*module, nativeTarget())));
+    ASSERT_TRUE(mlir::succeeded(prepare(*module, testedTarget())));
     model = std::make_unique<CompiledModel>(*module);
     for (auto param : module->getOps<ParamOp>())
       model->setParameter(param.getSymName(), stack(param, "param."));

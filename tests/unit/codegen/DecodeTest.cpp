@@ -230,7 +230,7 @@ TEST_P(Decode, GivesTheLogitsOfForward) {
       expectSameLogits(oracleSteps, tokens, expected, prompt, 1e-10);
     ASSERT_FALSE(HasFatalFailure());
 
-    ASSERT_TRUE(succeeded(prepare(*program.module, nativeTarget())));
+    ASSERT_TRUE(succeeded(prepare(*program.module, testedTarget())));
     CompiledModel compiled(*program.module);
     for (auto &entry : environment.parameters)
       compiled.setParameter(entry.getKey(), entry.getValue());
@@ -248,7 +248,7 @@ TEST_P(Decode, GivesTheLogitsOfForward) {
 TEST_P(Decode, SlidesAsWholeSequencesDo) {
   Program program(GetParam(), 1);
   ASSERT_TRUE(program.module &&
-              succeeded(prepare(*program.module, nativeTarget())));
+              succeeded(prepare(*program.module, testedTarget())));
   CompiledModel compiled(*program.module);
   CpuDevice device(2);
   Model model(*compiled.model, device);
@@ -281,7 +281,7 @@ TEST_P(Decode, SlidesAsWholeSequencesDo) {
 TEST_P(Decode, GivesATextTheSameBitsWhateverGrowsBesideIt) {
   Program program(GetParam(), 1, kBatch);
   ASSERT_TRUE(program.module &&
-              succeeded(prepare(*program.module, nativeTarget())));
+              succeeded(prepare(*program.module, testedTarget())));
   CompiledModel compiled(*program.module);
   CpuDevice device(2);
   Model model(*compiled.model, device);
@@ -360,7 +360,7 @@ void expectVerified(const Source &text) {
   constexpr int64_t few = 4;
   Program program(text, 1, kBatch, few);
   ASSERT_TRUE(program.module &&
-              succeeded(prepare(*program.module, nativeTarget())));
+              succeeded(prepare(*program.module, testedTarget())));
   CompiledModel compiled(*program.module);
   CpuDevice device(2);
   Model model(*compiled.model, device);
@@ -668,7 +668,7 @@ model Other(vocab = 11, context = 8, width = 8) {
 )tfm"},
                 1) {
     EXPECT_TRUE(program.module &&
-                succeeded(prepare(*program.module, nativeTarget())));
+                succeeded(prepare(*program.module, testedTarget())));
     EXPECT_FALSE(program.function("prefill") || program.function("decode"));
     compiled = std::make_unique<CompiledModel>(*program.module);
     model = std::make_unique<Model>(*compiled->model, device);

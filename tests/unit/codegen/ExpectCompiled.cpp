@@ -60,7 +60,7 @@ std::vector<Tensor> tfm::roundedInputs(mlir::func::FuncOp function,
 
 std::vector<Tensor> tfm::runCompiled(TestModule &module,
                                      std::vector<Tensor> inputs) {
-  EXPECT_TRUE(mlir::succeeded(prepare(*module.module, nativeTarget())));
+  EXPECT_TRUE(mlir::succeeded(prepare(*module.module, testedTarget())));
   CompiledModel compiled(*module.module);
   inputs.push_back(dropoutCounter);
   std::vector<Tensor> results = compiled.run("train", inputs);

@@ -38,7 +38,7 @@ protected:
             int64_t rows, int64_t trainRows) {
     model.reset();
     open(rows, trainRows, std::move(defines));
-    ASSERT_TRUE(module && mlir::succeeded(prepare(*module, nativeTarget())));
+    ASSERT_TRUE(module && mlir::succeeded(prepare(*module, testedTarget())));
     model = std::make_unique<CompiledModel>(*module);
     for (auto &[symbol, value] : weights())
       model->setParameter(symbol, value);

@@ -43,7 +43,7 @@ struct Product {
       %z = tfm.mul %x, %y : tensor<300xf32>
       return %z : tensor<300xf32>
     })") {
-    EXPECT_TRUE(mlir::succeeded(prepare(*module.module, nativeTarget())));
+    EXPECT_TRUE(mlir::succeeded(prepare(*module.module, testedTarget())));
     compiled = std::make_unique<CompiledModel>(*module.module);
   }
 

@@ -80,7 +80,7 @@ TEST_P(CompiledOptimizer, OfTwentySteps) {
                    ->getObject("train")
                    ->getObject("optimizer")
                    ->getNumber("lr");
-  ASSERT_TRUE(mlir::succeeded(prepare(*module, nativeTarget())));
+  ASSERT_TRUE(mlir::succeeded(prepare(*module, testedTarget())));
   CompiledModel compiled(*module);
 
   auto torch = oracle::readFixture("optimizers/torch.safetensors");

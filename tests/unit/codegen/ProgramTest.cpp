@@ -31,7 +31,7 @@ void expectCompiles(llvm::StringRef text, double tolerance = 2e-6,
     oracle::addVJP(f, "vjp");
   // The oracle evaluates what the compiler was given, not what it made of it.
   mlir::OwningOpRef<mlir::ModuleOp> original = module.module->clone();
-  ASSERT_TRUE(mlir::succeeded(prepare(*module.module, nativeTarget())));
+  ASSERT_TRUE(mlir::succeeded(prepare(*module.module, testedTarget())));
   CompiledModel compiled(*module.module);
   std::mt19937 random(7);
   for (auto function : original->getOps<mlir::func::FuncOp>()) {
@@ -67,6 +67,8 @@ void expectCompiles(llvm::StringRef text, double tolerance = 2e-6,
 /// One file with code for several CPUs, those that need more first: a variant
 /// gives the bits that a file of its own gives.
 void expectVariantAlone(size_t number, const char *cpu) {
+  if (testsGpu())
+    GTEST_SKIP() << "of CPUs";
   oracle::TestModule module(R"(
     func.func @f(%a: tensor<37x64xf32>, %b: tensor<64x48xf32>) -> tensor<37x48xf32> {
       %0 = tfm.matmul %a, %b : tensor<37x64xf32>, tensor<64x48xf32>
@@ -76,7 +78,7 @@ void expectVariantAlone(size_t number, const char *cpu) {
   std::mt19937 random(7);
   std::vector<Tensor> inputs =
       oracle::randomInputs(module.function("f"), random);
-  ASSERT_TRUE(mlir::succeeded(prepare(*module.module, nativeTarget())));
+  ASSERT_TRUE(mlir::succeeded(prepare(*module.module, testedTarget())));
   CompiledModel both(*module.module, "x86-64-v3,x86-64-v4", number);
   ASSERT_EQ(both.model->variant_count, 2);
   EXPECT_STREQ(both.variant->machine, cpu);
@@ -115,7 +117,7 @@ TEST(Program, GeluIsAccurateEverywhere) {
       %y = tfm.gelu_tanh %x : tensor<65536xf32>
       return %y : tensor<65536xf32>
     })");
-  ASSERT_TRUE(mlir::succeeded(prepare(*module.module, nativeTarget())));
+  ASSERT_TRUE(mlir::succeeded(prepare(*module.module, testedTarget())));
   CompiledModel compiled(*module.module);
   Tensor x;
   x.shape = {65536};
@@ -147,6 +149,8 @@ TEST(Program, GeluIsAccurateEverywhere) {
 // What the descriptor says of products: each variant what its instructions
 // multiply, f32 where there are no products.
 TEST(Program, LaunchesSayWhatTheirProductsAreMadeOf) {
+  if (testsGpu())
+    GTEST_SKIP() << "of CPUs";
   oracle::TestModule module(R"(
     func.func @f(%a: tensor<64x64xf32>, %b: tensor<64x48xf32>, %c: tensor<64x48xf32>) -> (tensor<64x48xf32>, tensor<64x64xf32>, tensor<64x64xf32>) {
       %na = tfm.cast %a : tensor<64x64xf32> to tensor<64x64xbf16>
@@ -158,7 +162,7 @@ TEST(Program, LaunchesSayWhatTheirProductsAreMadeOf) {
       %4 = tfm.broadcast %3 : tensor<64x1xf32> to tensor<64x64xf32>
       return %0, %1, %4 : tensor<64x48xf32>, tensor<64x64xf32>, tensor<64x64xf32>
     })");
-  ASSERT_TRUE(mlir::succeeded(prepare(*module.module, nativeTarget())));
+  ASSERT_TRUE(mlir::succeeded(prepare(*module.module, testedTarget())));
   const std::pair<const char *, std::string> ofBf16[] = {
       {"sapphirerapids+amx", TFM_PRODUCTS_BF16_TILES},
       {"znver4", TFM_PRODUCTS_BF16_PAIRS},

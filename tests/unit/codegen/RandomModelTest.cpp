@@ -5,9 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Random models in the language, compiled as `tfmc build` does: loss, every
-// gradient, logits, and generation with a cache, against the f64 oracle.
-// TFM_RANDOM_MODELS=FIRST:COUNT runs other seeds than those of the test suite.
+// Random models in the language, and those in models/ at a small size, compiled
+// as `tfmc build` does: loss, every gradient, logits, and generation with a
+// cache, against the f64 oracle. TFM_RANDOM_MODELS=FIRST:COUNT runs other seeds
+// than those of the test suite.
 //
 //===----------------------------------------------------------------------===//
 
@@ -62,8 +63,17 @@ enum class Precision {
   Int8Cache
 };
 
+/// A model of models/, and what makes it small.
+struct ShippedSmall {
+  const char *file;
+  std::vector<std::pair<std::string, std::string>> defines;
+};
+
 class Trial {
 public:
+  explicit Trial(const ShippedSmall &shipped)
+      : random(1), precision(Precision::F32), shipped(&shipped) {}
+
   Trial(unsigned seed, Precision precision)
       : random(seed), precision(precision), model(randomModel(seed)) {
     if (precision == Precision::Bf16)
@@ -84,6 +94,8 @@ public:
     subject = parse();
     if (!reference || !subject)
       return;
+    if (shipped)
+      measure();
     for (auto param : reference->getOps<ParamOp>()) {
       Tensor value(param.getTensorType().getShape());
       for (double &element : value.data)
@@ -102,23 +114,33 @@ public:
     for (auto param : reference->getOps<ParamOp>())
       if (param.getScale())
         quantiseParameter(param);
-    ASSERT_TRUE(succeeded(prepare(*subject, nativeTarget())));
+    ASSERT_TRUE(succeeded(prepare(*subject, testedTarget())));
     ASSERT_TRUE(succeeded(mlir::verify(*subject)));
     compiled = std::make_unique<CompiledModel>(*subject);
     for (auto &entry : environment.parameters)
       compiled->setParameter(entry.getKey(), entry.getValue());
     if (precision == Precision::F32 || precision == Precision::Bf16)
-      training();
+      if (reference->lookupSymbol("train"))
+        training();
     generation();
   }
 
 private:
+  /// Finds out how long and of how many ids texts are.
+  void measure() {
+    auto forward = reference->lookupSymbol<mlir::func::FuncOp>("forward");
+    auto logits =
+        mlir::cast<mlir::RankedTensorType>(forward.getResultTypes()[0]);
+    model.context = logits.getDimSize(1);
+    model.vocab = logits.getDimSize(2);
+  }
+
   /// Whether integers of weights meet integers.
   bool quantisesActivations() const {
     static const bool hasQuads = llvm::cantFail(CpuMachine::native()).int8Quads;
     return (precision == Precision::Int8Weights ||
             precision == Precision::Int4Weights) &&
-           hasQuads;
+           hasQuads && !testsGpu();
   }
 
   /// As a checkpoint is when it is loaded.
@@ -168,6 +190,14 @@ private:
     forward.batch = batch;
     loss.kind = FunctionRequest::Loss;
     options.functions = {forward, loss};
+    if (shipped) {
+      options.defines = shipped->defines;
+      auto module = compileToTfm(context, sources,
+                                 std::string(TFM_MODELS "/") + shipped->file,
+                                 options, diags);
+      EXPECT_TRUE(module) << diags.str();
+      return module;
+    }
     auto module = compileTextToTfm(context, sources, "random.tfm", model.text,
                                    options, diags);
     EXPECT_TRUE(module) << diags.str();
@@ -327,6 +357,8 @@ private:
   std::mt19937 random;
   std::uniform_real_distribution<double> uniform{-0.6, 0.6};
   const Precision precision;
+  /// Null of a random model.
+  const ShippedSmall *const shipped = nullptr;
   RandomModel model;
   mlir::MLIRContext context{mlir::MLIRContext::Threading::DISABLED};
   mlir::OwningOpRef<mlir::ModuleOp> reference, subject;
@@ -346,7 +378,7 @@ class RandomModels : public testing::TestWithParam<Precision> {};
 
 TEST_P(RandomModels, TrainAndGenerate) {
   Trial::compared = Trial::cached = Trial::quantised = Trial::ofIntegers = 0;
-  unsigned first = 0, count = 16;
+  unsigned first = 0, count = testsGpu() ? 6 : 16;
   if (const char *seeds = std::getenv("TFM_RANDOM_MODELS"))
     ASSERT_EQ(std::sscanf(seeds, "%u:%u", &first, &count), 2);
   for (unsigned seed = first; seed < first + count; ++seed) {
@@ -381,6 +413,46 @@ std::string nameOf(const testing::TestParamInfo<Precision> &info) {
   }
   return "";
 }
+
+class ShippedModels : public testing::TestWithParam<ShippedSmall> {};
+
+TEST_P(ShippedModels, TrainAndGenerate) { Trial(GetParam()).run(); }
+
+INSTANTIATE_TEST_SUITE_P(
+    Small, ShippedModels,
+    testing::Values(
+        ShippedSmall{"gpt2.tfm",
+                     {{"width", "32"},
+                      {"heads", "2"},
+                      {"layers", "2"},
+                      {"context", "12"},
+                      {"vocab", "61"}}},
+        ShippedSmall{"llama.tfm",
+                     {{"width", "32"},
+                      {"hidden", "48"},
+                      {"heads", "4"},
+                      {"kv_heads", "2"},
+                      {"layers", "2"},
+                      {"context", "12"},
+                      {"vocab", "61"}}},
+        ShippedSmall{"addition.tfm",
+                     {{"width", "32"}, {"heads", "2"}, {"train.batch", "3"}}},
+        ShippedSmall{"shakespeare.tfm",
+                     {{"width", "32"},
+                      {"heads", "2"},
+                      {"layers", "2"},
+                      {"context", "12"},
+                      {"drop", "0.1"},
+                      {"train.sequence", "12"},
+                      {"train.batch", "2"}}},
+        ShippedSmall{"lab_train.tfm",
+                     {{"context", "13"},
+                      {"train.sequence", "13"},
+                      {"train.batch", "2"}}}),
+    [](const auto &info) {
+      llvm::StringRef file = info.param.file;
+      return file.take_until([](char c) { return c == '.'; }).str();
+    });
 
 INSTANTIATE_TEST_SUITE_P(Precisions, RandomModels,
                          testing::Values(Precision::F32, Precision::Bf16,

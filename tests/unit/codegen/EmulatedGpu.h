@@ -1,0 +1,44 @@
+//===- EmulatedGpu.h - a model's kernels in the emulator --------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_TESTS_UNIT_CODEGEN_EMULATEDGPU_H
+#define TFM_TESTS_UNIT_CODEGEN_EMULATEDGPU_H
+
+#include "tests/emulator/Program.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "runtime/tfm_model.h"
+#include "llvm/ADT/ArrayRef.h"
+
+#include <optional>
+
+namespace tfm {
+
+/// The kernels of a variant for a GPU, with the arena as the memory that they
+/// may touch.
+class EmulatedGpu {
+public:
+  /// `kernels` is what the variant's images were made of.
+  EmulatedGpu(mlir::ModuleOp kernels, const tfm_variant &variant,
+              llvm::MutableArrayRef<char> arena);
+  ~EmulatedGpu();
+  EmulatedGpu(const EmulatedGpu &) = delete;
+  EmulatedGpu &operator=(const EmulatedGpu &) = delete;
+
+  /// Runs what a function queues, threads in an order of that number; a test
+  /// failure where a kernel has a fault.
+  void run(const tfm_function &function, unsigned order);
+
+private:
+  const tfm_variant &variant;
+  llvm::MutableArrayRef<char> arena;
+  std::optional<emulator::Program> program;
+};
+
+} // namespace tfm
+
+#endif // TFM_TESTS_UNIT_CODEGEN_EMULATEDGPU_H
