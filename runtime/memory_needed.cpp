@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <limits>
 
 namespace tfm {
 
@@ -56,6 +57,12 @@ std::string memoryAdvice(const tfm_variant &variant, const Recipe &recipe) {
 
 } // namespace
 
+/// What there is for a variant; of a GPU it itself says when there is no more.
+static uint64_t memoryFor(const tfm_variant &variant) {
+  return variant.image_count > 0 ? std::numeric_limits<uint64_t>::max()
+                                 : memoryLimit();
+}
+
 void requireTrainingMemory(const tfm_model &model, const Recipe &recipe) {
   const TrainSpec &train = recipe.train;
   // Tokens and targets of a step stay beside the arena. In floating point, as
@@ -65,7 +72,7 @@ void requireTrainingMemory(const tfm_model &model, const Recipe &recipe) {
                 static_cast<double>(train.sequence);
   const tfm_variant &variant = chooseVariant(model);
   double arena = static_cast<double>(variant.arena_bytes);
-  uint64_t limit = memoryLimit();
+  uint64_t limit = memoryFor(variant);
   if (arena + step <= static_cast<double>(limit))
     return;
   auto text = [](double bytes) {
@@ -97,7 +104,7 @@ void requireTrainingMemory(const tfm_model &model, const Recipe &recipe) {
 void requireGenerationMemory(const tfm_model &model, const Recipe &recipe) {
   const tfm_variant &variant = chooseVariant(model);
   uint64_t weights = variant.parameters.bytes + variant.copies.bytes;
-  uint64_t caches = variant.cache_bytes, limit = memoryLimit();
+  uint64_t caches = variant.cache_bytes, limit = memoryFor(variant);
   if (weights + caches <= limit)
     return;
   throw InputError(fmt::format(
@@ -114,7 +121,8 @@ void requireGenerationMemory(const tfm_model &model, const Recipe &recipe) {
 }
 
 void requireArena(const tfm_model &model) {
-  if (chooseVariant(model).arena_bytes > memoryLimit())
+  const tfm_variant &variant = chooseVariant(model);
+  if (variant.arena_bytes > memoryFor(variant))
     refuseArena(model);
 }
 

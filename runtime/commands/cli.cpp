@@ -10,6 +10,7 @@
 #include "runtime/commands/commands.h"
 #include "runtime/commands/crash.h"
 #include "runtime/commands/usage.h"
+#include "runtime/device/choose_device.h"
 #include "runtime/device/memory.h"
 #include "runtime/device/variant.h"
 #include "runtime/error.h"
@@ -74,14 +75,29 @@ constexpr uint64_t maxCount = std::numeric_limits<uint32_t>::max();
 constexpr uint64_t maxSeed = std::numeric_limits<uint64_t>::max();
 
 struct Commands {
-  CommonOptions evaluation, benchmark;
+  CommonOptions evaluation, benchmark, information;
   ExportCommand exportation;
   TrainCommand training;
   GenerateCommand generation, logits;
   DataCommand data;
-  bool infoJson = false;
   std::string logitsPath;
 };
+
+/// Not in the help before a GPU has run one (docs/design.md, "Kernels of a
+/// GPU").
+void addDevice(CLI::App *command, CommonOptions &options) {
+  command
+      ->add_option("--device", options.device,
+                   "auto (default), cpu, cuda, or cuda:1 for the second GPU")
+      ->group("")
+      ->check(CLI::Validator(
+          [](const std::string &text) {
+            return isDeviceName(text) ? std::string()
+                                      : "there is no device " + text +
+                                            ": auto, cpu, cuda, or cuda:1";
+          },
+          ""));
+}
 
 void addCommon(CLI::App *command, CommonOptions &options,
                bool withJson = true) {
@@ -90,6 +106,7 @@ void addCommon(CLI::App *command, CommonOptions &options,
                    "threads to use (default: all processors, or as many "
                    "as pay: see info)")
       ->check(usage::wholeNumber(1, 1024));
+  addDevice(command, options);
   if (withJson)
     command->add_flag("--json", options.json, "answer as one JSON object");
 }
@@ -327,8 +344,10 @@ std::string failure(const CLI::App *app, const CLI::Error &error) {
 void declare(CLI::App &app, Commands &commands) {
   app.require_subcommand(0, 1);
   app.set_version_flag("--version", "tfm model, runtime " TFM_VERSION);
-  app.add_subcommand("info", "what this model is (default)")
-      ->add_flag("--json", commands.infoJson, "answer as one JSON object");
+  CLI::App *about = app.add_subcommand("info", "what this model is (default)");
+  addDevice(about, commands.information);
+  about->add_flag("--json", commands.information.json,
+                  "answer as one JSON object");
   addTrain(app, commands.training);
   addGenerate(app, commands.generation);
 
@@ -372,6 +391,14 @@ void declare(CLI::App &app, Commands &commands) {
   addCommon(bench, commands.benchmark);
 }
 
+/// What `bench` can time: what processors run.
+tfm_model benchmarked(const tfm_model &model, const CommonOptions &options) {
+  if (options.device.starts_with("cuda"))
+    throw InputError("bench times what processors run, not yet what a GPU "
+                     "does: use --device cpu");
+  return modelFor(model, "cpu");
+}
+
 void execute(const tfm_model &model, const CLI::App &app, Commands &commands) {
   // A file that would grow past `ulimit -f` is an error of writing it.
   std::signal(SIGXFSZ, SIG_IGN);
@@ -382,23 +409,27 @@ void execute(const tfm_model &model, const CLI::App &app, Commands &commands) {
         commands.exportation.weights})
     if (!run.empty())
       settle(run, keep);
+  auto on = [&](const CommonOptions &options) {
+    return modelFor(model, options.device);
+  };
   if (app.got_subcommand("train")) {
     handleSignalsOfTraining();
-    train(model, std::move(commands.training), interrupted);
+    tfm_model own = on(commands.training);
+    train(own, std::move(commands.training), interrupted);
   } else if (app.got_subcommand("generate")) {
-    generate(model, commands.generation);
+    generate(on(commands.generation), commands.generation);
   } else if (app.got_subcommand("eval")) {
-    evaluate(model, commands.evaluation);
+    evaluate(on(commands.evaluation), commands.evaluation);
   } else if (app.got_subcommand("data")) {
     showData(model, commands.data);
   } else if (app.got_subcommand("logits")) {
-    writeLogits(model, commands.logits, commands.logitsPath);
+    writeLogits(on(commands.logits), commands.logits, commands.logitsPath);
   } else if (app.got_subcommand("export")) {
-    exportWeights(model, commands.exportation);
+    exportWeights(modelFor(model, "cpu"), commands.exportation);
   } else if (app.got_subcommand("bench")) {
-    bench(model, commands.benchmark);
+    bench(benchmarked(model, commands.benchmark), commands.benchmark);
   } else {
-    info(model, commands.infoJson);
+    info(model, commands.information);
   }
 }
 

@@ -8,6 +8,7 @@
 #include "runtime/commands/commands.h"
 
 #include "runtime/data/texts.h"
+#include "runtime/device/choose_device.h"
 #include "runtime/device/cpu_device.h"
 #include "runtime/device/memory.h"
 #include "runtime/device/variant.h"
@@ -157,6 +158,13 @@ static std::string threadsText(const tfm_model &model,
   return fmt::format("{}, but 1 for {}", threads, alone);
 }
 
+/// The GPU that a build runs on, for people; nothing of a CPU.
+static std::string deviceText(const tfm_model &model,
+                              const std::string &device) {
+  std::string gpu = gpuText(model, device);
+  return gpu.empty() ? "" : "  device           " + gpu + "\n";
+}
+
 /// The CPUs that a build has code for, for people; nothing where it is one.
 static std::string variantsText(const tfm_model &model) {
   std::string list;
@@ -191,8 +199,9 @@ static std::string generationText(const tfm_variant &variant,
                                   : ", keys and values in " + generate.cache);
 }
 
-void info(const tfm_model &model, bool asJson) {
-  const tfm_variant &chosen = chooseVariant(model);
+void info(const tfm_model &model, const CommonOptions &options) {
+  tfm_model own = modelFor(model, options.device);
+  const tfm_variant &chosen = chooseVariant(own);
   Recipe recipe = parseRecipe(model.recipe ? model.recipe : "");
   uint64_t activations = chosen.activations.bytes + chosen.cache_bytes;
   uint64_t parameterBytes = chosen.parameters.bytes + chosen.copies.bytes;
@@ -206,7 +215,7 @@ void info(const tfm_model &model, bool asJson) {
   json values =
       json::parse(model.hyperparameters ? model.hyperparameters : "[]", nullptr,
                   /*allow_exceptions=*/false);
-  if (asJson) {
+  if (options.json) {
     ordered_json hyperparameters = ordered_json::object();
     for (const json &entry : values)
       hyperparameters[entry.at("name").get<std::string>()] = entry.at("value");
@@ -257,6 +266,7 @@ void info(const tfm_model &model, bool asJson) {
       "  parameters       {}{}\n"
       "  memory           {} (parameters {}, gradients {}, "
       "optimizer {}, activations {})\n"
+      "{}"
       "  threads          {}\n"
       "  commands         info, train, generate, eval, data, "
       "logits, export, bench; --help on each\n{}",
@@ -268,7 +278,8 @@ void info(const tfm_model &model, bool asJson) {
                                 : fmt::format(" ({} trainable)", trainable),
       byteText(chosen.arena_bytes), byteText(parameterBytes),
       byteText(chosen.gradients.bytes), byteText(chosen.optimizer.bytes),
-      byteText(activations), threadsText(model, chosen),
+      byteText(activations), deviceText(own, options.device),
+      threadsText(own, chosen),
       generation.empty() ? "" : "  generation       " + generation + "\n"));
 }
 
@@ -335,8 +346,9 @@ void train(const tfm_model &descriptor, TrainCommand command,
   std::unique_ptr<Dataset> data =
       openData({spec, *tokenizer, recipe.train.sequence,
                 ignoredTarget(recipe.train, *tokenizer)});
-  CpuDevice device(threadCount(command, descriptor));
-  Model model(descriptor, device);
+  std::unique_ptr<Device> device =
+      makeDevice(descriptor, command.device, threadCount(command, descriptor));
+  Model model(descriptor, *device);
   std::string out = options.out, resumed = options.resume;
   options.quiet = command.json;
   Trainer trainer(model, recipe, *data, *tokenizer, std::move(options));
@@ -393,8 +405,9 @@ void evaluate(const tfm_model &descriptor, const CommonOptions &command) {
   std::optional<int32_t> ignored = ignoredTarget(recipe.train, *tokenizer);
   std::unique_ptr<Dataset> data =
       openData({spec, *tokenizer, recipe.train.sequence, ignored});
-  CpuDevice device(threadCount(command, descriptor));
-  Model model(descriptor, device);
+  std::unique_ptr<Device> device =
+      makeDevice(descriptor, command.device, threadCount(command, descriptor));
+  Model model(descriptor, *device);
   loadWeights(command.weights, model);
 
   Evaluation result =

@@ -24,7 +24,8 @@ struct CommonOptions {
   std::string data;
   std::string tokenizer;
   std::string weights;
-  int threads = 0; ///< 0: as many as pay
+  int threads = 0;             ///< 0: as many as pay
+  std::string device = "auto"; ///< see choose_device.h
   bool json = false;
 };
 
@@ -41,7 +42,7 @@ void printText(std::string_view text);
 
 /// Commands print results on stdout, progress on stderr, and throw what goes
 /// wrong; see runtime/error.h.
-void info(const tfm_model &model, bool json);
+void info(const tfm_model &descriptor, const CommonOptions &options);
 
 struct TrainCommand : CommonOptions {
   TrainOptions options;

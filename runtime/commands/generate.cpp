@@ -8,7 +8,7 @@
 #include "runtime/commands/commands.h"
 #include "runtime/commands/prompts.h"
 #include "runtime/commands/show_texts.h"
-#include "runtime/device/cpu_device.h"
+#include "runtime/device/choose_device.h"
 #include "runtime/error.h"
 #include "runtime/files/atomic_file.h"
 #include "runtime/files/checkpoint.h"
@@ -256,8 +256,9 @@ void generate(const tfm_model &descriptor, const GenerateCommand &command) {
         promptTokens(*tokenizer, prompt.text, /*withBegin=*/true,
                      prompt.origin.empty() ? "the prompt" : prompt.origin);
   });
-  CpuDevice device(threadCount(command, descriptor));
-  Model model(descriptor, device);
+  std::unique_ptr<Device> device =
+      makeDevice(descriptor, command.device, threadCount(command, descriptor));
+  Model model(descriptor, *device);
   loadWeights(command.weights, model);
   std::unique_ptr<LogitsSource> logits =
       openLogits(model, recipe.generate.context);
@@ -306,8 +307,9 @@ void writeLogits(const tfm_model &descriptor, const GenerateCommand &command,
                      /*idsWithout=*/true});
   requireNoRunFile(out);
   std::vector<int32_t> tokens = promptTokens(*tokenizer, promptOf(command));
-  CpuDevice device(threadCount(command, descriptor));
-  Model model(descriptor, device);
+  std::unique_ptr<Device> device =
+      makeDevice(descriptor, command.device, threadCount(command, descriptor));
+  Model model(descriptor, *device);
   const tfm_function &forward = model.function(TFM_FORWARD);
   Model::requireFilled(forward, {"tokens"});
   model.requireLogits();

@@ -64,7 +64,10 @@ const tfm_variant *findVariant(const tfm_model &model) {
   for (int64_t i = 0; i < model.variant_count; ++i)
     if (missingFeatures(model.variants[i].features).empty())
       return &model.variants[i];
-  return nullptr;
+  // A GPU's is there alone where it has been chosen (choose_device.h).
+  return model.variant_count == 1 && model.variants->image_count > 0
+             ? model.variants
+             : nullptr;
 }
 
 /// A processor with tiles that the system keeps to itself.

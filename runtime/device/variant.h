@@ -19,8 +19,8 @@ namespace tfm {
 /// that nobody here knows, separated by commas; empty where it has all.
 std::string missingFeatures(std::string_view features);
 
-/// The first variant of a model that this machine can run; null where there is
-/// none.
+/// The first variant of a model that this machine's processors can run, or its
+/// only one where that is a GPU's; null where there is none.
 const tfm_variant *findVariant(const tfm_model &model);
 
 /// The same. Throws InputError,

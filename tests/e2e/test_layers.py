@@ -37,10 +37,10 @@ TARGETS = {
 # Everybody else knows `Device`, which reads and writes what it is asked for.
 DEVICE = "runtime/device/cpu_device.h"
 HAVE_A_DEVICE = {
+    "runtime/device/choose_device.cpp",
     "runtime/device/cpu_device.cpp",
     "runtime/commands/bench.cpp",
     "runtime/commands/commands.cpp",
-    "runtime/commands/generate.cpp",
 }
 # What names a place in the arena: fields of the descriptor that `Model` alone turns into reads and
 # writes, and the arena's first byte, which is there for tests.

@@ -5,16 +5,12 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/data/dataset.h"
 #include "runtime/device/cpu_device.h"
 #include "runtime/device/memory.h"
 #include "runtime/error.h"
-#include "runtime/files/checkpoint.h"
-#include "runtime/generation/generator.h"
 #include "runtime/memory_needed.h"
-#include "runtime/tokenizer/tokenizer.h"
-#include "runtime/training/evaluator.h"
-#include "runtime/training/trainer.h"
+#include "runtime/model.h"
+#include "tests/unit/runtime/Outcome.h"
 #include "tests/unit/runtime/TemporaryFolder.h"
 #include "tests/unit/runtime/ToyModel.h"
 
@@ -119,87 +115,17 @@ private:
   std::deque<std::vector<char>> writes;
 };
 
-struct Outcome {
-  std::vector<float> parameters;
-  std::vector<double> losses;
-  double validation = 0;
-  std::vector<int32_t> generated, cached;
-};
-
-std::vector<float> parametersOf(const Model &model) {
-  std::vector<float> all;
-  for (const tfm_parameter &parameter : model.parameters()) {
-    PendingRead<float> read = model.readValue(parameter);
-    all.insert(all.end(), read.values().begin(), read.values().end());
-  }
-  return all;
-}
-
-/// Everything that reaches the arena: initial values, training with several
-/// micro-batches, validation, a checkpoint that is written and read again,
-/// texts with and without a cache.
-Outcome outcomeOn(Device &device, const std::string &folder) {
-  ToyShape shape;
-  shape.accumulate = 3;
-  shape.chunk = 4;
-  shape.ignore = 13;
-  ToyModel toy(shape, sumsRecipe(shape, R"("steps": 12, "clip": 1.0,
-    "checkpoint": {"every": 6, "unit": "steps"})"));
-  Outcome outcome;
-  Recipe recipe = parseRecipe(toy.descriptor().recipe);
-  TokenizerPtr tokenizer = makeCharsTokenizer("0123456789+=.#");
-  std::unique_ptr<Dataset> data =
-      openDataset({recipe.data, *tokenizer, recipe.train.sequence,
-                   ignoredTarget(recipe.train, *tokenizer)});
-  const std::atomic<bool> noInterrupt{false};
-  {
-    Model model(toy.descriptor(), device);
-    TrainOptions options;
-    options.out = folder;
-    options.quiet = true;
-    Trainer(model, recipe, *data, *tokenizer, options).run(noInterrupt);
-  }
-  Model model(toy.descriptor(), device);
-  TrainOptions options;
-  options.resume = folder;
-  options.steps = 24;
-  options.quiet = true;
-  Trainer trainer(model, recipe, *data, *tokenizer, options);
-  trainer.prepare();
-  for (int i = 0; i < 6; ++i)
-    outcome.losses.push_back(trainer.step());
-  outcome.parameters = parametersOf(model);
-  outcome.validation =
-      Evaluator(model, *data, 13)
-          .evaluate(Part::Validation, 0, Measure::PerplexityOfLogits)
-          .loss;
-  std::vector<int32_t> prompt = {1, 2, 10, 3};
-  GenerateOptions generation = defaultOptions(recipe, *tokenizer);
-  generation.tokens = 12;
-  auto print = [](std::string_view) {};
-  outcome.generated =
-      generate(*wholeSequence(model, 0), *tokenizer, prompt, generation, print)
-          .ids;
-  outcome.cached = generate(*cachedSequence(model, shape.context), *tokenizer,
-                            prompt, generation, print)
-                       .ids;
-  return outcome;
-}
-
 // Whoever keeps to the contract computes the same bits, however late a device
 // is: all of what is written is filled, what is read is looked at before the
 // next write, and nothing reaches the arena beside the device.
 TEST(Device, MayDoEverythingAsLateAsItIsLookedAt) {
   TemporaryFolder folder;
+  ToyModel toy = toyOfOutcome();
   CpuDevice cpu(2);
   LateDevice late;
-  Outcome expected = outcomeOn(cpu, folder / "cpu");
-  Outcome found = outcomeOn(late, folder / "late");
-  EXPECT_EQ(found.parameters, expected.parameters);
-  EXPECT_EQ(found.losses, expected.losses);
-  EXPECT_EQ(found.validation, expected.validation);
-  EXPECT_EQ(found.generated, expected.generated);
-  EXPECT_EQ(found.cached, expected.cached);
+  Outcome expected = outcomeOn(toy.descriptor(), cpu, folder / "cpu");
+  Outcome found = outcomeOn(toy.descriptor(), late, folder / "late");
+  EXPECT_EQ(found, expected);
   EXPECT_GT(late.waits, 0);
 }
 

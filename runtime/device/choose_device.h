@@ -1,0 +1,40 @@
+//===- device/choose_device.h - what a program computes on ------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_RUNTIME_DEVICE_CHOOSE_DEVICE_H
+#define TFM_RUNTIME_DEVICE_CHOOSE_DEVICE_H
+
+#include "runtime/device/device.h"
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace tfm {
+
+/// Whether `text` is what `--device` takes: auto, cpu, cuda, or cuda:NUMBER.
+bool isDeviceName(std::string_view text);
+
+/// The model with nothing but the code of one kind of device: of GPUs for
+/// `cuda`, of CPUs for `cpu`, and for `auto` of GPUs where it has that and this
+/// machine a GPU that runs it. Throws InputError where there is none of that
+/// kind.
+tfm_model modelFor(const tfm_model &model, std::string_view device);
+
+/// The device that runs a model of `modelFor`, the GPU that `device` numbers,
+/// or this machine's processors, with so many threads. Throws InputError where
+/// it does not run.
+std::unique_ptr<Device> makeDevice(const tfm_model &model,
+                                   std::string_view device, int threads);
+
+/// The GPU that such a model runs on, for people: its name and its memory;
+/// empty of a CPU.
+std::string gpuText(const tfm_model &model, std::string_view device);
+
+} // namespace tfm
+
+#endif // TFM_RUNTIME_DEVICE_CHOOSE_DEVICE_H

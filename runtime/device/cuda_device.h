@@ -1,0 +1,105 @@
+//===- cuda_device.h - a GPU of NVIDIA's ------------------------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_RUNTIME_DEVICE_CUDA_DEVICE_H
+#define TFM_RUNTIME_DEVICE_CUDA_DEVICE_H
+
+#include "runtime/device/cuda_driver.h"
+#include "runtime/device/device.h"
+#include "runtime/device/threads.h"
+
+#include <deque>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace tfm {
+
+/// What a GPU is, before anything is made on it.
+struct CudaProperties {
+  std::string name;
+  int major = 0, minor = 0, multiprocessors = 0;
+  size_t memory = 0;
+};
+
+/// The GPU of that number. Throws InputError where there is none.
+struct FoundGpu {
+  cuda::DeviceNumber device;
+  CudaProperties properties;
+};
+FoundGpu findGpu(const CudaDriver &driver, int number);
+
+/// The code of a variant that a GPU runs; null where there is none.
+const tfm_image *findImage(const tfm_variant &variant,
+                           const CudaProperties &gpu);
+
+/// The arena is memory of a GPU, and all that is asked for goes into one stream
+/// there: a function is captured as a graph when it is first run, and launched
+/// as one from then on. Nothing waits but who looks at what was read, and who
+/// writes when all memory for it is on its way.
+class CudaDevice final : public Device {
+public:
+  /// Loads the kernels of `variant` on the GPU of that number. Throws
+  /// InputError where there is none, or it cannot run them; of code that the
+  /// driver refuses the message has its log.
+  CudaDevice(const tfm_variant &variant, int number, int threads);
+  ~CudaDevice() override;
+  CudaDevice(const CudaDevice &) = delete;
+  CudaDevice &operator=(const CudaDevice &) = delete;
+
+  /// Memory that no variant needs: there is no scratch on a GPU.
+  void allocate(size_t bytes, size_t alignment, size_t scratch) override;
+  void release() override;
+  void run(const tfm_function &function) override;
+  void zero(uint64_t offset, size_t bytes) override;
+  /// A launch is over before the next one begins while this is wanted.
+  void recordInto(tfm_event *events) override { recorded = events; }
+  void runOnHost(void (*work)(void *, tfm_thread *), void *context) override;
+
+private:
+  struct Queue;
+  /// Memory of the host that the GPU reads and writes by itself.
+  enum class Use { Free, Write, Read };
+  struct Staging {
+    void *bytes;
+    size_t size;
+    /// When the GPU is done with it.
+    cuda::Event done;
+    Use use;
+  };
+
+  void *beginWrite(uint64_t offset, size_t bytes) override;
+  void endWrite(void *from, uint64_t offset, size_t bytes) noexcept override;
+  HostBytes beginRead(uint64_t offset, size_t bytes) const override;
+  void finishRead(const void *bytes) const override;
+
+  void loadKernels(const tfm_variant &variant);
+  Staging &stage(size_t bytes, Use use) const;
+  Staging &stagedAt(const void *bytes) const;
+  void forgetReads();
+  cuda::Result launch(int64_t number, const uint64_t *arguments);
+  /// Waits, and notes when that launch of a function was over.
+  cuda::Result note(uint64_t launch);
+
+  const CudaDriver driver;
+  ThreadPool pool;
+  CudaProperties found;
+  cuda::DeviceNumber device = 0;
+  cuda::Context context = nullptr;
+  cuda::Module module = nullptr;
+  cuda::Stream stream = nullptr;
+  cuda::Address arena = 0;
+  const tfm_kernel *kernels;
+  std::vector<cuda::Function> functions;
+  std::map<const tfm_function *, cuda::GraphExec> graphs;
+  mutable std::deque<Staging> staged;
+  tfm_event *recorded = nullptr;
+};
+
+} // namespace tfm
+
+#endif // TFM_RUNTIME_DEVICE_CUDA_DEVICE_H

@@ -1,0 +1,141 @@
+//===- cuda_driver.h - what is asked of NVIDIA's driver ---------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The driver's library, `libcuda.so.1`, as it is found when the program runs:
+// nothing of CUDA is needed to build. Types and names are those of its
+// interface, of which there is no header here that we could distribute; where
+// there is a toolkit, a test compares them with it (CudaHeaderTest).
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_RUNTIME_DEVICE_CUDA_DRIVER_H
+#define TFM_RUNTIME_DEVICE_CUDA_DRIVER_H
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace tfm {
+
+namespace cuda {
+
+using Result = int;
+using DeviceNumber = int;
+using Address = unsigned long long;
+using Context = struct CUctx_st *;
+using Module = struct CUmod_st *;
+using Function = struct CUfunc_st *;
+using Stream = struct CUstream_st *;
+using Event = struct CUevent_st *;
+using Graph = struct CUgraph_st *;
+using GraphExec = struct CUgraphExec_st *;
+
+/// CUdevice_attribute.
+enum Attribute : int {
+  clockKiloHertz = 13,
+  multiprocessors = 16,
+  memoryKiloHertz = 36,
+  memoryBusBits = 37,
+  capabilityMajor = 75,
+  capabilityMinor = 76,
+};
+/// CUfunction_attribute.
+enum FunctionAttribute : int { maxDynamicShared = 8 };
+/// CUjit_option.
+enum JitOption : int { errorLogBuffer = 5, errorLogBytes = 6 };
+/// CUresult.
+enum Known : int {
+  success = 0,
+  invalidValue = 1,
+  outOfMemory = 2,
+  noDevice = 100,
+};
+/// CUstreamCaptureMode: calls of other threads are none of our business.
+constexpr int captureThreadLocal = 1;
+/// CUstream_flags: does not wait for the stream of other libraries.
+constexpr unsigned streamNonBlocking = 1;
+/// CUevent_flags.
+constexpr unsigned eventWithoutTiming = 2;
+
+/// Every function that is called, by the name under which the library has it.
+#define TFM_CUDA_FUNCTIONS(F)                                                  \
+  F(cuInit, (unsigned))                                                        \
+  F(cuDriverGetVersion, (int *))                                               \
+  F(cuDeviceGetCount, (int *))                                                 \
+  F(cuDeviceGet, (DeviceNumber *, int))                                        \
+  F(cuDeviceGetName, (char *, int, DeviceNumber))                              \
+  F(cuDeviceTotalMem_v2, (size_t *, DeviceNumber))                             \
+  F(cuDeviceGetAttribute, (int *, int, DeviceNumber))                          \
+  F(cuDevicePrimaryCtxRetain, (Context *, DeviceNumber))                       \
+  F(cuDevicePrimaryCtxRelease_v2, (DeviceNumber))                              \
+  F(cuCtxSetCurrent, (Context))                                                \
+  F(cuMemGetInfo_v2, (size_t *, size_t *))                                     \
+  F(cuMemAlloc_v2, (Address *, size_t))                                        \
+  F(cuMemFree_v2, (Address))                                                   \
+  F(cuMemHostAlloc, (void **, size_t, unsigned))                               \
+  F(cuMemFreeHost, (void *))                                                   \
+  F(cuMemcpyHtoDAsync_v2, (Address, const void *, size_t, Stream))             \
+  F(cuMemcpyDtoHAsync_v2, (void *, Address, size_t, Stream))                   \
+  F(cuMemsetD8Async, (Address, unsigned char, size_t, Stream))                 \
+  F(cuStreamCreate, (Stream *, unsigned))                                      \
+  F(cuStreamDestroy_v2, (Stream))                                              \
+  F(cuStreamSynchronize, (Stream))                                             \
+  F(cuStreamBeginCapture_v2, (Stream, int))                                    \
+  F(cuStreamEndCapture, (Stream, Graph *))                                     \
+  F(cuGraphInstantiateWithFlags, (GraphExec *, Graph, unsigned long long))     \
+  F(cuGraphLaunch, (GraphExec, Stream))                                        \
+  F(cuGraphExecDestroy, (GraphExec))                                           \
+  F(cuGraphDestroy, (Graph))                                                   \
+  F(cuModuleLoadDataEx, (Module *, const void *, unsigned, int *, void **))    \
+  F(cuModuleUnload, (Module))                                                  \
+  F(cuModuleGetFunction, (Function *, Module, const char *))                   \
+  F(cuFuncSetAttribute, (Function, int, int))                                  \
+  F(cuLaunchKernel, (Function, unsigned, unsigned, unsigned, unsigned,         \
+                     unsigned, unsigned, unsigned, Stream, void **, void **))  \
+  F(cuEventCreate, (Event *, unsigned))                                        \
+  F(cuEventRecord, (Event, Stream))                                            \
+  F(cuEventSynchronize, (Event))                                               \
+  F(cuEventElapsedTime, (float *, Event, Event))                               \
+  F(cuEventDestroy_v2, (Event))                                                \
+  F(cuGetErrorName, (Result, const char **))                                   \
+  F(cuGetErrorString, (Result, const char **))
+
+} // namespace cuda
+
+/// The functions of the driver's library.
+struct CudaDriver {
+#define TFM_CUDA_POINTER(name, arguments) cuda::Result(*name) arguments;
+  struct Functions {
+    using Result = cuda::Result;
+    using DeviceNumber = cuda::DeviceNumber;
+    using Address = cuda::Address;
+    using Context = cuda::Context;
+    using Module = cuda::Module;
+    using Function = cuda::Function;
+    using Stream = cuda::Stream;
+    using Event = cuda::Event;
+    using Graph = cuda::Graph;
+    using GraphExec = cuda::GraphExec;
+    TFM_CUDA_FUNCTIONS(TFM_CUDA_POINTER)
+  } call;
+#undef TFM_CUDA_POINTER
+
+  /// Loads the library and starts the driver. Throws InputError, which says
+  /// why, where this machine has none that works.
+  CudaDriver();
+
+  /// Throws InputError where `result` is an error: what failed and what the
+  /// driver calls it.
+  void check(cuda::Result result, const char *what) const;
+  /// What the driver calls a result: `CUDA_ERROR_NO_DEVICE (no CUDA-capable
+  /// device is detected)`.
+  std::string nameOf(cuda::Result result) const;
+};
+
+} // namespace tfm
+
+#endif // TFM_RUNTIME_DEVICE_CUDA_DRIVER_H

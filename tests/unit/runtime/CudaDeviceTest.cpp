@@ -1,0 +1,213 @@
+//===- CudaDeviceTest.cpp - a GPU as the runtime sees it ------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/device/choose_device.h"
+#include "runtime/device/cpu_device.h"
+#include "runtime/device/cuda_device.h"
+#include "runtime/device/variant.h"
+#include "runtime/error.h"
+#include "runtime/model.h"
+#include "tests/unit/runtime/FakeCuda.h"
+#include "tests/unit/runtime/Outcome.h"
+#include "tests/unit/runtime/TemporaryFolder.h"
+
+#include <array>
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+#include <utility>
+
+namespace tfm::test {
+
+FakeCuda &fakeCuda() {
+  static FakeCuda *found = [] {
+    // From here on it is what `libcuda.so.1` names in this process.
+    void *library = dlopen(TFM_FAKE_CUDA, RTLD_NOW | RTLD_LOCAL);
+    if (!library)
+      throw std::runtime_error(dlerror());
+    return reinterpret_cast<FakeCuda *(*)()>(
+        dlsym(library, "fakeCudaOfLibrary"))();
+  }();
+  return *found;
+}
+
+namespace {
+
+constexpr size_t mostFunctions = 16;
+
+/// The functions of the model that is on the fake.
+const tfm_function *onFake = nullptr;
+
+/// A kernel of the fake is a whole function of the toy model, whose number is
+/// its name; its argument is the arena.
+void runFunction(const char *name, void **parameters) {
+  auto claim = [](tfm_thread *thread) -> int64_t {
+    // 0 and -1 in turns.
+    bool isNew = thread->pool == nullptr;
+    thread->pool = isNew ? thread : nullptr;
+    return isNew ? 0 : -1;
+  };
+  tfm_thread thread = {.index = 0,
+                       .count = 1,
+                       .claim = claim,
+                       .scratch = nullptr,
+                       .pool = nullptr,
+                       .events = nullptr};
+  onFake[std::stoul(name)].run(*reinterpret_cast<void **>(parameters[0]),
+                               &thread);
+}
+
+void enqueueOne(uint64_t arena, tfm_queue *queue) {
+  queue->launch(queue, 0, &arena);
+}
+
+/// A model as it would be compiled for a GPU too: its functions have a launch
+/// each.
+class GpuModel {
+public:
+  explicit GpuModel(const tfm_model &onCpu) : model(onCpu) {
+    const tfm_variant &cpu = onCpu.variants[0];
+    functions.assign(cpu.functions, cpu.functions + cpu.function_count);
+    launches.resize(functions.size());
+    for (size_t i = 0; i != functions.size(); ++i) {
+      names[i] = std::to_string(i);
+      kernels.push_back({names[i].c_str(), {1, 1, 1}, {32, 1, 1}, 0, 1});
+      launches[i] = {"", "", TFM_PRODUCTS_F32,       1,
+                     0,  0,  static_cast<int64_t>(i)};
+      functions[i].run = nullptr;
+      functions[i].enqueue = enqueueOne;
+      functions[i].launches = &launches[i];
+      functions[i].launch_count = 1;
+    }
+    variants = {cpu, cpu};
+    tfm_variant &gpu = variants[0];
+    gpu.target = "cuda";
+    gpu.machine = gpu.features = "sm_80";
+    gpu.functions = functions.data();
+    gpu.kernel_count = static_cast<int64_t>(kernels.size());
+    gpu.kernels = kernels.data();
+    gpu.image_count = 1;
+    gpu.images = &image;
+    model.variants = variants.data();
+    model.variant_count = 2;
+    onFake = cpu.functions;
+    fakeCuda() = {};
+    fakeCuda().runKernel = runFunction;
+  }
+  ~GpuModel() { fakeCuda() = {}; }
+
+  tfm_model model;
+
+private:
+  tfm_image image = {TFM_IMAGE_PTX, 8, 0, 0, "", 1};
+  std::vector<tfm_function> functions;
+  std::vector<tfm_launch> launches;
+  std::array<std::string, mostFunctions> names;
+  std::vector<tfm_kernel> kernels;
+  std::array<tfm_variant, 2> variants;
+};
+
+// Training, checkpoints and generation on a GPU that does everything as late as
+// it may give the bits of a CPU; each function is captured once for an arena,
+// and launched as one graph from then on. Nothing is left over.
+TEST(CudaDevice, ComputesWhatACpuDoes) {
+  TemporaryFolder folder;
+  ToyModel toy = toyOfOutcome();
+  CpuDevice cpu(1);
+  Outcome expected = outcomeOn(toy.descriptor(), cpu, folder / "cpu");
+  GpuModel gpu(toy.descriptor());
+  {
+    tfm_model model = modelFor(gpu.model, "auto");
+    std::unique_ptr<Device> device = makeDevice(model, "auto", 1);
+    EXPECT_EQ(outcomeOn(model, *device, folder / "gpu"), expected);
+  }
+  FakeCuda &fake = fakeCuda();
+  EXPECT_EQ(fake.launches, fake.graphs);
+  EXPECT_LE(fake.graphs, 2 * gpu.model.variants[0].function_count);
+  EXPECT_GT(fake.graphLaunches, 5 * fake.graphs);
+  EXPECT_EQ(fake.liveAllocations, 0);
+}
+
+// What each launch took is found by waiting for it: no graph then.
+TEST(CudaDevice, NotesWhenLaunchesAreOver) {
+  ToyModel toy = toyOfOutcome();
+  GpuModel gpu(toy.descriptor());
+  tfm_model model = modelFor(gpu.model, "cuda");
+  std::unique_ptr<Device> device = makeDevice(model, "cuda", 1);
+  Model onGpu(model, *device);
+  std::array<tfm_event, 2> events = {};
+  device->recordInto(events.data());
+  const tfm_function &update = onGpu.function(TFM_UPDATE);
+  device->run(update);
+  device->recordInto(nullptr);
+  EXPECT_EQ(events[0].launch, 1u);
+  EXPECT_EQ(events[1].launch, 0u);
+  EXPECT_LE(events[0].clock, events[1].clock);
+  EXPECT_EQ(fakeCuda().graphs, 0);
+}
+
+// A GPU is taken where the build has code for it and the machine one that runs
+// it; else the processors are, but where somebody asks for it.
+TEST(CudaDevice, IsChosenWhereItRuns) {
+  ToyModel toy = toyOfOutcome();
+  GpuModel gpu(toy.descriptor());
+  auto target = [&](std::string_view device) {
+    return std::string_view(chooseVariant(modelFor(gpu.model, device)).target);
+  };
+  EXPECT_EQ(target("auto"), "cuda");
+  EXPECT_EQ(target("cuda:1"), "cuda");
+  EXPECT_EQ(target("cpu"), "cpu");
+  fakeCuda().capabilityMajor = 7;
+  EXPECT_EQ(target("auto"), "cpu");
+  fakeCuda().capabilityMajor = 9;
+  EXPECT_EQ(target("auto"), "cuda");
+  fakeCuda().gpus = 0;
+  EXPECT_EQ(target("auto"), "cpu");
+  for (const char *name : {"auto", "cpu", "cuda", "cuda:0", "cuda:12"})
+    EXPECT_TRUE(isDeviceName(name)) << name;
+  for (const char *name : {"", "gpu", "cuda:", "cuda:x", "cuda:-1", "cuda:1x"})
+    EXPECT_FALSE(isDeviceName(name)) << name;
+}
+
+// What keeps a program from a GPU is said in words.
+TEST(CudaDevice, SaysWhyItDoesNotRun) {
+  ToyModel toy = toyOfOutcome();
+  GpuModel gpu(toy.descriptor());
+  FakeCuda &fake = fakeCuda();
+  auto said = [&](const char *device) {
+    return messageOf<InputError>([&] {
+      tfm_model model = modelFor(gpu.model, device);
+      std::unique_ptr<Device> made = makeDevice(model, device, 1);
+      Model onGpu(model, *made);
+    });
+  };
+  EXPECT_EQ(said("cuda"), "");
+  EXPECT_EQ(said("cuda:1"), "there is no GPU cuda:1, the last one is cuda:0");
+  fake.refusal = "ptxas: line 7: no";
+  EXPECT_EQ(said("cuda"), "the NVIDIA driver refuses the program's kernels: "
+                          "CUDA_ERROR_INVALID_PTX (as the test wants it)\n"
+                          "ptxas: line 7: no");
+  fake.refusal = nullptr;
+  fake.capabilityMajor = 7;
+  fake.capabilityMinor = 5;
+  EXPECT_EQ(said("cuda"),
+            "the program has no code for Fake (compute capability 7.5): it "
+            "needs 8.0 or newer, or --device cpu");
+  fake.capabilityMajor = 8;
+  fake.memory = 100;
+  EXPECT_NE(said("cuda").find("of memory, more than there is"),
+            std::string::npos);
+  fake.gpus = 0;
+  EXPECT_EQ(said("cuda"),
+            "the NVIDIA driver finds no GPU: run with --device cpu");
+  EXPECT_EQ(messageOf<InputError>([&] { modelFor(toy.descriptor(), "cuda"); }),
+            "--device cuda, but Toy was built for CPUs alone: build it with "
+            "`tfmc build --target cuda`");
+  EXPECT_EQ(fake.liveAllocations, 0);
+}
+
+} // namespace
+} // namespace tfm::test
