@@ -111,6 +111,8 @@ AxisMap CacheUpdateOp::mapAxis(unsigned operand, AxisPlace place, int64_t) {
 AxisMap AttentionOp::mapAxis(unsigned operand, AxisPlace place, int64_t) {
   Value value = getOperand(operand);
   bool isQuery = operand == 0, isMask = operand > 2 && value == getMask();
+  if (operand > 2 && value == getDistanceBias())
+    return AxisMap::mixed("biases by distance that depend on the tokens");
   // Queries, and masks [B or 1, heads or 1, T, S], are as the result is.
   if (isQuery || isMask)
     return AxisMap::keptBut(3, place, "attention between different sequences");
@@ -132,9 +134,10 @@ AxisMap AttentionOp::mapAxis(unsigned operand, AxisPlace place, int64_t) {
 
 AxisMap AttentionBackwardOp::mapAxis(unsigned, AxisPlace place, int64_t) {
   // Keys gather cotangents of all queries; a mask of one sequence or head those
-  // of all.
-  return place.axis == 0 && !getMask() ? AxisMap::kept(place)
-                                       : AxisMap::mixed(anyMixing);
+  // of all, and biases by distance those of all sequences.
+  return place.axis == 0 && !getMask() && !getDistanceBias()
+             ? AxisMap::kept(place)
+             : AxisMap::mixed(anyMixing);
 }
 
 AxisMap RopeOp::mapAxis(unsigned operand, AxisPlace place, int64_t) {

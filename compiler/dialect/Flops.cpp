@@ -66,7 +66,8 @@ int64_t ScatterAddOp::getFlops() {
 int64_t AttentionOp::getFlops() {
   int64_t d = tensorType(getQ()).getDimSize(3);
   int64_t e = tensorType(getV()).getDimSize(3);
-  int64_t perPair = 2 * d + 2 * e + 5 + (getSoftcap() ? 3 : 0);
+  int64_t perPair =
+      2 * d + 2 * e + 5 + (getSoftcap() ? 3 : 0) + (getDistanceBias() ? 1 : 0);
   // Of a cache the most there can be: it is full, the queries are the last.
   int64_t start = 0;
   if (getStart())
@@ -79,11 +80,13 @@ int64_t AttentionBackwardOp::getFlops() {
   RankedTensorType q = tensorType(getQ());
   int64_t d = q.getDimSize(3), e = tensorType(getV()).getDimSize(3);
   int64_t rows = q.getNumElements() / d;
-  int64_t perPair = 6 * d + 4 * e + 6 + (getSoftcap() ? 6 : 0);
+  int64_t perPair = 6 * d + 4 * e + 6 + (getSoftcap() ? 6 : 0) +
+                    (getDistanceBias() ? 1 : 0) + (getDdistance() ? 1 : 0);
   return attentionPairs(*this) * perPair + rows * 2 * e;
 }
 
-// A pair of elements is turned by 4 multiplications and 2 additions.
+// A pair of elements is turned by 4 multiplications and 2 additions. Those of
+// the amplitude are with the sines and cosines, which are not counted.
 int64_t RopeOp::getFlops() {
   RankedTensorType x = tensorType(getX());
   int64_t turned = static_cast<int64_t>(getDims());

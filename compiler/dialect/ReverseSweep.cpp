@@ -78,18 +78,38 @@ void tfm::eraseDeadOps(Block &block) {
       continue;
     }
     auto backward = dyn_cast<AttentionBackwardOp>(op);
-    if (!backward || !backward.getDmask() || !backward.getDmask().use_empty())
+    if (!backward)
       continue;
     // The gradient of a mask is [B, heads, T, S]: not to be computed in vain.
+    auto isVain = [](Value gradient) {
+      return gradient && gradient.use_empty();
+    };
+    if (!isVain(backward.getDmask()) && !isVain(backward.getDdistance()))
+      continue;
     OpBuilder builder(backward);
-    OperationState state(op.getLoc(), op.getName(), op.getOperands(),
-                         TypeRange(op.getResultTypes()).drop_back(),
-                         op.getDiscardableAttrDictionary().getValue());
-    state.propertiesAttr = op.getPropertiesAsAttribute();
-    Operation *narrow = builder.create(state);
-    for (auto [from, to] :
-         llvm::zip(op.getResults().drop_back(), narrow->getResults()))
-      from.replaceAllUsesWith(to);
+    auto wanted = [&](Value gradient) {
+      return gradient && !gradient.use_empty() ? gradient.getType() : Type();
+    };
+    auto narrow = AttentionBackwardOp::create(
+        builder, op.getLoc(), backward.getDq().getType(),
+        backward.getDk().getType(), backward.getDv().getType(),
+        wanted(backward.getDmask()), wanted(backward.getDdistance()),
+        backward.getQ(), backward.getK(), backward.getV(), backward.getOut(),
+        backward.getLse(), backward.getDout(), backward.getMask(),
+        backward.getLayer(), backward.getDistanceBias(),
+        backward.getCausalAttr(), backward.getScaleAttr(),
+        backward.getWindowAttr(), backward.getSoftcapAttr(),
+        backward.getDropoutAttr(), backward.getSiteAttr());
+    narrow->setDiscardableAttrs(op.getDiscardableAttrDictionary());
+    std::pair<Value, Value> results[] = {
+        {backward.getDq(), narrow.getDq()},
+        {backward.getDk(), narrow.getDk()},
+        {backward.getDv(), narrow.getDv()},
+        {backward.getDmask(), narrow.getDmask()},
+        {backward.getDdistance(), narrow.getDdistance()}};
+    for (auto [from, to] : results)
+      if (to)
+        from.replaceAllUsesWith(to);
     op.erase();
   }
 }

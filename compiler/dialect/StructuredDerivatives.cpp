@@ -217,26 +217,31 @@ FailureOr<Cotangents> AttentionOp::buildVJP(OpBuilder &builder, ValueRange c) {
     return emitOpError("attention to a cache has no derivative");
   if (getKeyScale())
     return emitOpError("attention to integers has no derivative");
-  Type maskType;
+  Type maskType, distanceType;
   if (getMask() && isFloat(getMask()))
     maskType = getMask().getType();
+  if (getDistanceBias())
+    distanceType = getDistanceBias().getType();
   auto backward = AttentionBackwardOp::create(
       builder, getLoc(), getQ().getType(), getK().getType(), getV().getType(),
-      maskType, getQ(), getK(), getV(), getOut(), getLse(), c[0], getMask(),
-      getLayer(), getCausalAttr(), getScaleAttr(), getWindowAttr(),
-      getSoftcapAttr(), getDropoutAttr(), getSiteAttr());
+      maskType, distanceType, getQ(), getK(), getV(), getOut(), getLse(), c[0],
+      getMask(), getLayer(), getDistanceBias(), getCausalAttr(), getScaleAttr(),
+      getWindowAttr(), getSoftcapAttr(), getDropoutAttr(), getSiteAttr());
   Cotangents result{backward.getDq(), backward.getDk(), backward.getDv()};
   if (getMask())
     result.push_back(backward.getDmask());
   if (getLayer())
     result.push_back(Value());
+  if (getDistanceBias())
+    result.push_back(backward.getDdistance());
   return result;
 }
 
 FailureOr<Cotangents> RopeOp::buildVJP(OpBuilder &builder, ValueRange c) {
   Value back = RopeOp::create(
       builder, getLoc(), c[0], getPositions(), getBaseAttr(), getDimsAttr(),
-      getInterleavedAttr(), getInverse() ? UnitAttr() : builder.getUnitAttr());
+      getInterleavedAttr(), getInverse() ? UnitAttr() : builder.getUnitAttr(),
+      getFrequenciesAttr(), getAmplitudeAttr());
   return Cotangents{back, Value()};
 }
 

@@ -547,7 +547,7 @@ def CacheUpdateOp : Tfm_PureOp<"cache_update", [AllTypesMatch<["base", "y"]>]> {
 def AttentionOp : Tfm_DiffOp<"attention", [AttrSizedOperandSegments, InferTypeOpAdaptor]> {
   let summary = "scaled dot-product attention";
   let description = [{
-    `out = dropout(softmax(softcap(scale * q @ k.T) + mask)) @ v` per head
+    `out = dropout(softmax(softcap(scale * q @ k.T) + distance_bias + mask)) @ v` per head
     (Vaswani et al. 2017, section 3.2.1).
 
     - `q` is `[B, heads, T, d]`, `k` `[B, kv_heads, S, d]`, `v`
@@ -565,6 +565,10 @@ def AttentionOp : Tfm_DiffOp<"attention", [AttrSizedOperandSegments, InferTypeOp
     - `key_scale` and `value_scale`, `[B, kv_heads, S, 1]`: keys and values are
       integers of 8 bits, and each row of them counts times its scale.
     - `softcap = c`, positive: scores become `c * tanh(score / c)` (Gemma 2).
+    - `distance_bias` `[heads, n]` is added to the scores by distance, after
+      `softcap`: of a query at position `i` and a key at `j` column `i - j` with
+      `causal`, else column `(n - 1) / 2 + i - j` of an odd `n`, and nothing
+      where there is no such column (Press et al. 2022; Raffel et al. 2020).
     - `dropout` (0 <= rate < 1) with its `site` and `layer`: as `tfm.dropout`,
       on the weights.
     - A query that sees no key gives zeros, and zero gradients.
@@ -585,6 +589,7 @@ def AttentionOp : Tfm_DiffOp<"attention", [AttrSizedOperandSegments, InferTypeOp
   let arguments = (ins StoredFloatTensor:$q, WeightTensor:$k, WeightTensor:$v,
       Optional<AnyTfmTensor>:$mask, Optional<IntTensor>:$start, Optional<Index>:$layer,
       Optional<FloatTensor>:$key_scale, Optional<FloatTensor>:$value_scale,
+      Optional<FloatTensor>:$distance_bias,
       UnitAttr:$causal, F64Attr:$scale, OptionalAttr<I64Attr>:$window,
       OptionalAttr<F64Attr>:$softcap, OptionalAttr<F64Attr>:$dropout,
       OptionalAttr<I64Attr>:$site, UnitAttr:$ring);
@@ -593,19 +598,20 @@ def AttentionOp : Tfm_DiffOp<"attention", [AttrSizedOperandSegments, InferTypeOp
     $q `,` $k `,` $v (`mask` $mask^)? (`start` `(` $start^ `:` type($start) `)`)?
     (`layer` $layer^)?
     (`scales` `(` $key_scale^ `,` $value_scale `:` type($key_scale) `,` type($value_scale) `)`)?
+    (`distance` `(` $distance_bias^ `:` type($distance_bias) `)`)?
     attr-dict `:` type($q) `,` type($k) `,` type($v) (`,` type($mask)^)?
   }];
   let hasVerifier = 1;
 }
 
-def AttentionBackwardOp : Tfm_PureOp<"attention_backward", [AttrSizedOperandSegments,
+def AttentionBackwardOp : Tfm_PureOp<"attention_backward", [AttrSizedOperandSegments, AttrSizedResultSegments,
     AllTypesMatch<["q", "dq"]>, AllTypesMatch<["k", "dk"]>, AllTypesMatch<["v", "dv"]>,
     AllTypesMatch<["out", "dout"]>]> {
   let summary = "the derivative of attention";
   let description = [{
     Recomputes the attention weights from `q`, `k` and `lse` (Dao et al. 2022,
     appendix B.2) and returns the cotangents of `q`, `k`, `v`, and of a float
-    `mask` where that result is present. The attributes are those of the
+    `mask` and of `distance_bias` where those results are present. The attributes are those of the
     `tfm.attention` it belongs to.
 
     Example:
@@ -619,14 +625,17 @@ def AttentionBackwardOp : Tfm_PureOp<"attention_backward", [AttrSizedOperandSegm
   }];
   let arguments = (ins StoredFloatTensor:$q, StoredFloatTensor:$k, StoredFloatTensor:$v,
       StoredFloatTensor:$out, FloatTensor:$lse, StoredFloatTensor:$dout,
-      Optional<AnyTfmTensor>:$mask, Optional<Index>:$layer,
+      Optional<AnyTfmTensor>:$mask, Optional<Index>:$layer, Optional<FloatTensor>:$distance_bias,
       UnitAttr:$causal, F64Attr:$scale, OptionalAttr<I64Attr>:$window,
       OptionalAttr<F64Attr>:$softcap, OptionalAttr<F64Attr>:$dropout,
       OptionalAttr<I64Attr>:$site);
-  let results = (outs StoredFloatTensor:$dq, StoredFloatTensor:$dk, StoredFloatTensor:$dv, Optional<FloatTensor>:$dmask);
+  let results = (outs StoredFloatTensor:$dq, StoredFloatTensor:$dk, StoredFloatTensor:$dv,
+      Optional<FloatTensor>:$dmask, Optional<FloatTensor>:$ddistance);
   let assemblyFormat = [{
-    $q `,` $k `,` $v `,` $out `,` $lse `,` $dout (`mask` $mask^)? (`layer` $layer^)? attr-dict
-    `:` functional-type(operands, results)
+    $q `,` $k `,` $v `,` $out `,` $lse `,` $dout (`mask` $mask^)? (`layer` $layer^)?
+    (`distance` `(` $distance_bias^ `:` type($distance_bias) `)`)? attr-dict
+    `:` `(` type($q) `,` type($k) `,` type($v) `,` type($out) `,` type($lse) `,` type($dout) (`,` type($mask)^)? `)`
+    `->` `(` type($dq) `,` type($dk) `,` type($dv) (`,` type($dmask)^)? `)` (`distance` type($ddistance)^)?
   }];
   let hasVerifier = 1;
 }
@@ -640,6 +649,12 @@ def RopeOp : Tfm_DiffOp<"rope", [AllTypesMatch<["x", "y"]>]> {
     `interleaved`; `inverse` rotates back, which is the derivative. `positions`
     is `[B, T]`, `dims` even and `base` positive.
 
+    - `frequencies`, `dims / 2` of them, take the place of `base ** (-2 i / dims)`
+      (Chen et al. 2023, "Extending Context Window of Large Language Models via
+      Positional Interpolation").
+    - What was rotated is multiplied by `amplitude` (Peng et al. 2023, "YaRN",
+      section 3.4).
+
     Example:
 
     ```mlir
@@ -648,7 +663,8 @@ def RopeOp : Tfm_DiffOp<"rope", [AllTypesMatch<["x", "y"]>]> {
     ```
   }];
   let arguments = (ins FloatTensor:$x, IntTensor:$positions, F64Attr:$base, I64Attr:$dims,
-      UnitAttr:$interleaved, UnitAttr:$inverse);
+      UnitAttr:$interleaved, UnitAttr:$inverse,
+      OptionalAttr<DenseF64ArrayAttr>:$frequencies, OptionalAttr<F64Attr>:$amplitude);
   let results = (outs FloatTensor:$y);
   let assemblyFormat = "$x `,` $positions attr-dict `:` type($x) `,` type($positions)";
   let hasVerifier = 1;

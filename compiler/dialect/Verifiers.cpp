@@ -84,6 +84,13 @@ template <typename Op> LogicalResult verifyAttention(Op op) {
       return op.emitOpError("the mask's elements are neither i1 nor ")
              << arithmeticType(element);
   }
+  if (Value value = op.getDistanceBias()) {
+    ArrayRef<int64_t> bias = shapeOf(value);
+    if (bias.size() != 2 || bias[0] != q[1])
+      return op.emitOpError("the distance bias is not [heads, n]");
+    if (!op.getCausal() && bias[1] % 2 == 0)
+      return op.emitOpError("the distance bias has no column in its middle");
+  }
   if (!op.getScale().isFinite())
     return op.emitOpError("scale is not finite");
   if (op.getWindow() && static_cast<int64_t>(*op.getWindow()) < 1)
@@ -375,6 +382,9 @@ LogicalResult AttentionBackwardOp::verify() {
     return emitOpError("q and out differ in their element type");
   if (elementOf(getLse()) != arithmeticType(element))
     return emitOpError("lse is not of ") << arithmeticType(element);
+  if (getDdistance() && (!getDistanceBias() || getDdistance().getType() !=
+                                                   getDistanceBias().getType()))
+    return emitOpError("ddistance does not have the type of a distance bias");
   if (!getDmask())
     return success();
   if (!getMask() || !isa<FloatType>(elementOf(getMask())))
@@ -394,6 +404,12 @@ LogicalResult RopeOp::verify() {
     return emitOpError("dims is not an even number in 2 <= dims <= ") << x[3];
   if (!getBase().isFinite() || !(getBase() > APFloat(0.0)))
     return emitOpError("base is not a positive number");
+  if (std::optional<ArrayRef<double>> own = getFrequencies();
+      own && (static_cast<int64_t>(own->size()) != dims / 2 ||
+              !llvm::all_of(*own, [](double x) { return std::isfinite(x); })))
+    return emitOpError("frequencies are not dims / 2 finite numbers");
+  if (getAmplitude() && !getAmplitude()->isFinite())
+    return emitOpError("amplitude is not finite");
   return success();
 }
 

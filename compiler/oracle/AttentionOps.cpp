@@ -72,6 +72,19 @@ template <typename Op> struct Scores {
            llvm::isa<FloatType>(tensorType(op.getMask()).getElementType());
   }
 
+  /// Where the distance bias of a pair stands; nothing where it has none.
+  std::optional<std::vector<int64_t>> biasIndex(int64_t b, int64_t h, int64_t t,
+                                                int64_t s) {
+    if (!op.getDistanceBias())
+      return std::nullopt;
+    int64_t columns = frame.get(op.getDistanceBias()).shape[1];
+    int64_t column = position(b, t) - keyPosition(b, s) +
+                     (op.getCausal() ? 0 : (columns - 1) / 2);
+    if (column < 0 || column >= columns)
+      return std::nullopt;
+    return std::vector<int64_t>{h, column};
+  }
+
   /// What the integers of a row of keys or values count times.
   double scaleOf(Value scale, int64_t b, int64_t h, int64_t s) {
     return scale ? frame.get(scale).at({b, h / group, s, 0}) : 1.0;
@@ -94,6 +107,8 @@ template <typename Op> struct Scores {
       double cap = op.getSoftcap()->convertToDouble();
       value = cap * std::tanh(value / cap);
     }
+    if (auto index = biasIndex(b, h, t, s))
+      value += frame.get(op.getDistanceBias()).at(*index);
     return hasFloatMask() ? value + maskAt(b, h, t, s) : value;
   }
   /// 1 / (1 - rate) where dropout keeps a weight, 0 where it does not.
@@ -146,9 +161,11 @@ void attentionBackward(Frame &frame, AttentionBackwardOp op) {
   const Tensor &out = frame.get(op.getOut()), &lse = frame.get(op.getLse());
   const Tensor &dout = frame.get(op.getDout());
   double scale = op.getScale().convertToDouble();
-  Tensor dq(q.shape), dk(k.shape), dv(v.shape), dmask;
+  Tensor dq(q.shape), dk(k.shape), dv(v.shape), dmask, ddistance;
   if (op.getDmask())
     dmask = Frame::like(op.getDmask());
+  if (op.getDdistance())
+    ddistance = Frame::like(op.getDdistance());
   forEachIndex(lse.shape, [&](ArrayRef<int64_t> query) {
     int64_t b = query[0], h = query[1], t = query[2], kv = h / scores.group;
     if (lse.at(query) == -infinity)
@@ -166,6 +183,9 @@ void attentionBackward(Frame &frame, AttentionBackwardOp op) {
       double dscore = p * (g - inner);
       if (op.getDmask())
         dmask.at(scores.maskIndex(b, h, t, s)) += dscore;
+      if (op.getDdistance())
+        if (auto index = scores.biasIndex(b, h, t, s))
+          ddistance.at(*index) += dscore;
       if (op.getSoftcap()) {
         double cap = op.getSoftcap()->convertToDouble();
         double tanh = std::tanh(scores.product(b, h, t, s) / cap);
@@ -182,6 +202,8 @@ void attentionBackward(Frame &frame, AttentionBackwardOp op) {
   frame.set(op.getDv(), std::move(dv));
   if (op.getDmask())
     frame.set(op.getDmask(), std::move(dmask));
+  if (op.getDdistance())
+    frame.set(op.getDdistance(), std::move(ddistance));
 }
 
 void rope(Frame &frame, RopeOp op) {
@@ -189,19 +211,27 @@ void rope(Frame &frame, RopeOp op) {
   const Tensor &positions = frame.get(op.getPositions());
   auto dims = static_cast<int64_t>(op.getDims());
   double base = op.getBase().convertToDouble();
+  double amplitude =
+      op.getAmplitude() ? op.getAmplitude()->convertToDouble() : 1.0;
+  auto frequency = [&](int64_t i) {
+    return op.getFrequencies() ? (*op.getFrequencies())[i]
+                               : std::pow(base, -2.0 * i / dims);
+  };
   Tensor y = x;
   for (int64_t b = 0; b < x.shape[0]; ++b)
     for (int64_t h = 0; h < x.shape[1]; ++h)
       for (int64_t t = 0; t < x.shape[2]; ++t)
         for (int64_t i = 0; i < dims / 2; ++i) {
-          double angle = positions.at({b, t}) * std::pow(base, -2.0 * i / dims);
+          double angle = positions.at({b, t}) * frequency(i);
           if (op.getInverse())
             angle = -angle;
           int64_t first = op.getInterleaved() ? 2 * i : i;
           int64_t second = op.getInterleaved() ? 2 * i + 1 : i + dims / 2;
           double u = x.at({b, h, t, first}), w = x.at({b, h, t, second});
-          y.at({b, h, t, first}) = u * std::cos(angle) - w * std::sin(angle);
-          y.at({b, h, t, second}) = w * std::cos(angle) + u * std::sin(angle);
+          double c = amplitude * std::cos(angle),
+                 s = amplitude * std::sin(angle);
+          y.at({b, h, t, first}) = u * c - w * s;
+          y.at({b, h, t, second}) = w * c + u * s;
         }
   frame.set(op.getY(), std::move(y));
 }

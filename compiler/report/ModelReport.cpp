@@ -28,11 +28,15 @@ using namespace tfm;
 namespace {
 
 /// A part of a path that stands for the number of a layer: `*`, or `2*+1` for
-/// the layers 1, 3, 5, ...
+/// the layers 1, 3, 5, ...; with what stands before it of layers that do not
+/// begin with 0: `1-11.*`.
 struct Star {
   /// From the dot before it to its end.
   size_t begin, end;
   int64_t period = 1, phase = 0;
+  /// The number of the first layer, and where the path of the repeat ends.
+  int64_t first = 0;
+  size_t repeatEnd;
 };
 
 /// The names of formulas, which products list in this order.
@@ -118,12 +122,20 @@ private:
 
 } // namespace
 
+std::optional<int64_t> tfm::firstLayer(StringRef part) {
+  auto [first, last] = part.split('-');
+  int64_t from = 0, to = 0;
+  if (first.getAsInteger(10, from) || last.getAsInteger(10, to))
+    return std::nullopt;
+  return from;
+}
+
 static SmallVector<Star, 2> starsOf(StringRef path) {
   SmallVector<Star, 2> stars;
   for (size_t at = path.find('*'); at != StringRef::npos;
        at = path.find('*', at + 1)) {
     Star star;
-    star.begin = path.rfind('.', at);
+    star.begin = star.repeatEnd = path.rfind('.', at);
     star.end = std::min(path.find('.', at), path.size());
     StringRef part = path.slice(star.begin + 1, star.end);
     auto [period, phase] = part.split("*+");
@@ -132,6 +144,12 @@ static SmallVector<Star, 2> starsOf(StringRef path) {
       star.period = 1;
       star.phase = 0;
     }
+    size_t before = path.take_front(star.begin).rfind('.');
+    if (before != StringRef::npos)
+      if (auto first = firstLayer(path.slice(before + 1, star.begin))) {
+        star.first = *first;
+        star.begin = before;
+      }
     stars.push_back(star);
   }
   return stars;
@@ -246,7 +264,7 @@ std::pair<int64_t, Polynomial> Reader::layersOf(StringRef path, unsigned skip) {
 
 std::pair<int64_t, Polynomial> Reader::layersOf(StringRef path,
                                                 const Star &star) {
-  auto place = repeats.find(path.take_front(star.begin));
+  auto place = repeats.find(path.take_front(star.repeatEnd));
   if (place == repeats.end())
     return {1, Polynomial(1)};
   int64_t count = place->second.first / star.period;
@@ -283,8 +301,9 @@ std::vector<std::string> Reader::expand(StringRef path) {
     std::vector<std::string> longer;
     for (const std::string &prefix : paths)
       for (int64_t i = 0; i != count; ++i)
-        longer.push_back(
-            (prefix + piece + "." + Twine(i * star.period + star.phase)).str());
+        longer.push_back((prefix + piece + "." +
+                          Twine(star.first + i * star.period + star.phase))
+                             .str());
     paths = std::move(longer);
     done = star.end;
   }

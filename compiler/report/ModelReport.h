@@ -52,8 +52,12 @@ struct TensorReport {
   std::vector<std::string> usedBy;
 };
 
-/// A module of the tree; of a repeat, the repeat itself (`h`) and its body
-/// (children of `h.*`).
+/// Where the last part of a path is that of a repeat in a list, `1-11`, the
+/// number of its first layer.
+std::optional<int64_t> firstLayer(llvm::StringRef part);
+
+/// A module of the tree; of a repeat, the repeat itself (`h`, in a list
+/// `block.1-11`) and its body (children of `h.*`).
 struct ModuleReport {
   /// With `*` for the number of a layer; `2*+1` where the layers of a repeat
   /// differ, and this is the second of each two.

@@ -73,8 +73,14 @@ void JsonWriter::writeMember(int index, llvm::StringRef path) {
     return;
   }
   size_t period = member.layerParameters.size();
+  // The layers of a repeat in a list, `block.1-11`, are `block.1` and so on.
+  llvm::StringRef holder = path;
+  std::optional<int64_t> first = firstLayer(path.rsplit('.').second);
+  if (first)
+    holder = path.rsplit('.').first;
   for (int64_t layer = 0; layer != member.count; ++layer) {
-    std::string layerPath = (path + "." + llvm::Twine(layer)).str();
+    std::string layerPath =
+        (holder + "." + llvm::Twine(first.value_or(0) + layer)).str();
     writeModuleLine(layerPath, member, member.layerParameters[layer % period],
                     member.layerFormulas[layer % period], 0);
     writeMembersOf(layerPath);

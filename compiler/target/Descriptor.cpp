@@ -179,7 +179,8 @@ llvm::SmallVector<int64_t> checkpointShape(ParamOp param) {
   return shape;
 }
 
-/// The alias of one layer: its `*` count as the parameter's own do.
+/// The alias of one layer: its `*`, and those that are part of a number (of
+/// turn i of `3*+1` it is `3 * i + 1`), count as the parameter's own do.
 std::string layerName(llvm::StringRef alias, ParamOp param, size_t layer) {
   std::string result;
   llvm::SmallVector<int64_t> indices;
@@ -188,11 +189,19 @@ std::string layerName(llvm::StringRef alias, ParamOp param, size_t layer) {
   for (size_t i = shape.size(); i-- > 0; layer /= shape[i])
     indices.insert(indices.begin(), layer % shape[i]);
   size_t next = 0;
-  for (char c : alias)
-    if (c == '*' && next < indices.size())
-      result += std::to_string(indices[next++]);
+  llvm::SmallVector<llvm::StringRef> parts;
+  alias.split(parts, '.');
+  for (llvm::StringRef part : parts) {
+    result += result.empty() ? "" : ".";
+    auto [period, first] = part.split("*+");
+    int64_t step = 1, offset = 0;
+    bool counts = part == "*" || (!period.getAsInteger(10, step) &&
+                                  !first.getAsInteger(10, offset));
+    if (counts && next < indices.size())
+      result += std::to_string(indices[next++] * step + offset);
     else
-      result += c;
+      result += part;
+  }
   return result;
 }
 

@@ -123,8 +123,10 @@ private:
     double base = op.getBase().convertToDouble();
     for (int64_t i = 0; i < pairs; ++i)
       frequencies.push_back(static_cast<float>(
-          std::pow(base, -2.0 * static_cast<double>(i) /
-                             static_cast<double>(op.getDims()))));
+          op.getFrequencies()
+              ? (*op.getFrequencies())[i]
+              : std::pow(base, -2.0 * static_cast<double>(i) /
+                                   static_cast<double>(op.getDims()))));
     Value frequency = ConstantOp::create(
         b, loc,
         DenseElementsAttr::get(type({pairs}), ArrayRef<float>(frequencies)));
@@ -135,11 +137,19 @@ private:
         MulOp::create(b, loc, BroadcastOp::create(b, loc, angles, position),
                       BroadcastOp::create(b, loc, angles, frequency));
     RankedTensorType half = type({batch, shape[1], length, pairs});
-    cosine = BroadcastOp::create(b, loc, half, CosOp::create(b, loc, angle));
+    auto scaled = [&](Value x) -> Value {
+      if (!op.getAmplitude())
+        return x;
+      auto amplitude = static_cast<float>(op.getAmplitude()->convertToDouble());
+      return mul(x, ConstantOp::create(
+                        b, loc, DenseElementsAttr::get(angles, amplitude)));
+    };
+    cosine =
+        BroadcastOp::create(b, loc, half, scaled(CosOp::create(b, loc, angle)));
     Value s = SinOp::create(b, loc, angle);
     if (op.getInverse())
       s = NegOp::create(b, loc, s);
-    sine = BroadcastOp::create(b, loc, half, s);
+    sine = BroadcastOp::create(b, loc, half, scaled(s));
   }
 
   Value mul(Value x, Value y) { return MulOp::create(b, loc, x, y); }

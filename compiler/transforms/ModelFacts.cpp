@@ -195,7 +195,10 @@ std::string tfm::modelFacts(ModuleOp module) {
     } else if (auto norm = dyn_cast<RmsNormalizeOp>(op)) {
       eps.add(norm.getEps().convertToDouble());
     } else if (auto rope = dyn_cast<RopeOp>(op)) {
-      ropeBase.add(rope.getBase().convertToDouble());
+      if (rope.getFrequencies())
+        ropeBase.forget();
+      else
+        ropeBase.add(rope.getBase().convertToDouble());
       ropeDims.add(static_cast<int64_t>(rope.getDims()));
     }
     // What norms, activations and rotations are made of where the user writes

@@ -125,7 +125,8 @@ private:
                       *v = find(op.getV());
     const SequenceTag *mask = op.getMask() ? find(op.getMask()) : nullptr;
     bool placed = q && *q == plain(1) && (!mask || *mask == plain(1));
-    if (placed && !k && !v && !op.getCausal() && !op.getWindow()) {
+    if (placed && !k && !v && !op.getCausal() && !op.getWindow() &&
+        !op.getDistanceBias()) {
       // Over what is the same for all inputs.
     } else if (!placed || !k || !v || !(*k == plain(1)) || !(*v == plain(1))) {
       return fail(op, "attention between different sequences");

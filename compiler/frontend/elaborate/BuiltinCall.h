@@ -84,6 +84,9 @@ public:
 
 private:
   std::optional<SymbolicTensor> attentionMask(const Dims &scores);
+  /// `distance_bias` as [heads, n], with a column for every distance.
+  std::optional<SymbolicTensor> distanceBias(const Dims &scores, bool causal,
+                                             std::optional<int64_t> window);
 };
 
 } // namespace tfm

@@ -311,6 +311,41 @@ std::optional<SymbolicTensor> BuiltinCall::attentionMask(const Dims &scores) {
   return result;
 }
 
+std::optional<SymbolicTensor>
+BuiltinCall::distanceBias(const Dims &scores, bool causal,
+                          std::optional<int64_t> window) {
+  auto table = floats("distance_bias");
+  if (!table)
+    return std::nullopt;
+  auto refuse = [&](const Twine &why) {
+    reporter.error(214, arg("distance_bias")->range,
+                   "`distance_bias` of `attention` to the scores " +
+                       showShape(scores) + " is [heads, n], not " +
+                       showShape(table->dims) + ": " + why);
+    return std::nullopt;
+  };
+  Dims dims = table->dims;
+  if (dims.size() == 1)
+    dims.insert(dims.begin(), Dim(1));
+  if (dims.size() != 2)
+    return refuse("it has a column for every distance");
+  if (dims[0] != scores[1] && !tensors.isOne(dims[0]))
+    return refuse("the heads differ");
+  int64_t columns = dims[1].value();
+  int64_t reach = std::max(scores[2].value(), causal ? 1 : scores[3].value());
+  if (causal && window)
+    reach = std::min(reach, *window);
+  if (causal && columns < reach)
+    return refuse("with `causal` there are the distances 0 to " +
+                  Twine(reach - 1));
+  if (!causal && (columns % 2 == 0 || columns < 2 * reach - 1))
+    return refuse("there are the distances " + Twine(1 - reach) + " to " +
+                  Twine(reach - 1) + ", around the column in the middle");
+  SymbolicTensor own = tensors.reshapeTo(*table, dims);
+  dims[0] = scores[1];
+  return tensors.broadcastTo(own, dims);
+}
+
 SymbolicValue BuiltinCall::attention() {
   auto q = floats("q"), k = floats("k"), v = floats("v");
   auto causal = flag("causal");
@@ -391,6 +426,12 @@ SymbolicValue BuiltinCall::attention() {
       return SymbolicValue();
     options.mask = mask->handle;
   }
+  if (given("distance_bias")) {
+    auto bias = distanceBias(scores, options.causal, options.window);
+    if (!bias)
+      return SymbolicValue();
+    options.distanceBias = bias->handle;
+  }
   if (current.training && *drop > 0) {
     options.dropout = *drop;
     options.site = current.nextSite++;
@@ -414,7 +455,8 @@ SymbolicValue BuiltinCall::rope() {
   auto at = ints("positions");
   auto base = number("base", 10000);
   auto interleaved = flag("interleaved");
-  if (!x || !at || !base || !interleaved)
+  auto amplitude = number("amplitude", 1);
+  if (!x || !at || !base || !interleaved || !amplitude)
     return SymbolicValue();
   if (x->dims.size() != 4) {
     reporter.error(215, arg("x")->range,
@@ -444,9 +486,31 @@ SymbolicValue BuiltinCall::rope() {
     reporter.error(412, arg("base")->range, "`base` is positive");
     return SymbolicValue();
   }
-  return SymbolicValue::tensor(
-      {emitter.rope(x->handle, at->handle, *base, *dims, *interleaved),
-       Elem::Float, x->dims});
+  Emitter::Rope options;
+  options.x = x->handle;
+  options.positions = at->handle;
+  options.base = *base;
+  options.dims = *dims;
+  options.interleaved = *interleaved;
+  if (given("amplitude"))
+    options.amplitude = amplitude;
+  if (given("frequencies")) {
+    const CallArg &own = *arg("frequencies");
+    auto numbers =
+        tensors.elements(own.value, own.range, "`frequencies` of `rope`");
+    if (!numbers)
+      return SymbolicValue();
+    const Dims &shape = own.value.constant()->dims;
+    if (shape.size() != 1 || shape[0].value() != *dims / 2) {
+      reporter.error(215, own.range,
+                     "to rotate " + Twine(*dims) + " entries takes [" +
+                         Twine(*dims / 2) + "] frequencies, not " +
+                         showShape(shape));
+      return SymbolicValue();
+    }
+    options.frequencies = std::move(*numbers);
+  }
+  return SymbolicValue::tensor({emitter.rope(options), Elem::Float, x->dims});
 }
 
 SymbolicValue BuiltinCall::crossEntropy() {

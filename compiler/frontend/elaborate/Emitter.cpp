@@ -131,10 +131,29 @@ struct Emitter::Impl {
   /// Brings a value with one leading dimension per repeat of `keys` from the
   /// function to the innermost block.
   mlir::Value bring(mlir::Value value, ArrayRef<const Node *> keys) {
+    int64_t axis = 0;
+    for (const Node *key : keys) {
+      if (auto turn = turns.find(key); turn != turns.end())
+        value = pick(value, axis, turn->second);
+      else if (key)
+        ++axis;
+    }
     for (size_t i = 1; i < open.size(); ++i)
       value = llvm::is_contained(keys, open[i].key) ? stack(value, i)
                                                     : use(value, i);
     return value;
+  }
+
+  /// Of a value of the function what lies at `index` of an axis.
+  mlir::Value pick(mlir::Value value, int64_t axis, int64_t index) {
+    return atFunction([&]() -> mlir::Value {
+      RankedTensorType whole = typeOf(value);
+      SmallVector<int64_t> shape(whole.getShape());
+      shape.erase(shape.begin() + axis);
+      return ReshapeOp::create(
+          builder, place(), whole.clone(shape),
+          SliceOp::create(builder, place(), value, axis, index, 1));
+    });
   }
 
   /// The value as the innermost block sees it, null for null.
@@ -195,6 +214,8 @@ struct Emitter::Impl {
   std::optional<Location> located;
   func::FuncOp function;
   std::vector<OpenBlock> open;
+  /// Of the repeats of which one layer is called, the turn that it is.
+  llvm::DenseMap<const Node *, int64_t> turns;
   llvm::DenseMap<const Param *, mlir::Value> params;
   llvm::DenseMap<const Const *, mlir::Value> constants;
   SmallVector<Attribute> hyperparameters;
@@ -320,9 +341,17 @@ void Emitter::abandonRepeat() {
 }
 
 bool Emitter::insideRepeat(const Node *key) const {
-  return llvm::any_of(
-      impl->open, [&](const OpenBlock &opened) { return opened.key == key; });
+  return impl->turns.contains(key) ||
+         llvm::any_of(impl->open, [&](const OpenBlock &opened) {
+           return opened.key == key;
+         });
 }
+
+void Emitter::beginLayer(const Node *repeat, int64_t turn) {
+  impl->turns[repeat] = turn;
+}
+
+void Emitter::endLayer(const Node *repeat) { impl->turns.erase(repeat); }
 
 //===----------------------------------------------------------------------===//
 // Leaves
@@ -587,7 +616,7 @@ Handle Emitter::attention(const Attention &options) {
   return m.make<AttentionOp>(
       m.use(options.q), m.use(options.k), m.use(options.v), m.use(options.mask),
       /*start=*/mlir::Value(), layer, /*key_scale=*/mlir::Value(),
-      /*value_scale=*/mlir::Value(),
+      /*value_scale=*/mlir::Value(), m.use(options.distanceBias),
       options.causal ? b.getUnitAttr() : UnitAttr(),
       b.getF64FloatAttr(options.scale),
       options.window ? b.getI64IntegerAttr(*options.window) : IntegerAttr(),
@@ -596,10 +625,17 @@ Handle Emitter::attention(const Attention &options) {
       drops ? b.getI64IntegerAttr(options.site) : IntegerAttr());
 }
 
-Handle Emitter::rope(Handle x, Handle positions, double base, int64_t dims,
-                     bool interleaved) {
-  return impl->make<RopeOp>(impl->use(x), impl->use(positions),
-                            llvm::APFloat(base), dims, interleaved);
+Handle Emitter::rope(const Rope &options) {
+  Impl &m = *impl;
+  OpBuilder &b = m.builder;
+  return m.make<RopeOp>(
+      m.use(options.x), m.use(options.positions),
+      b.getF64FloatAttr(options.base), b.getI64IntegerAttr(options.dims),
+      options.interleaved ? b.getUnitAttr() : UnitAttr(),
+      /*inverse=*/UnitAttr(),
+      options.frequencies.empty() ? DenseF64ArrayAttr()
+                                  : b.getDenseF64ArrayAttr(options.frequencies),
+      options.amplitude ? b.getF64FloatAttr(*options.amplitude) : FloatAttr());
 }
 
 Handle Emitter::dropout(Handle x, double rate, int64_t site) {
@@ -661,13 +697,23 @@ static std::vector<std::string> layerNames(const Node *node, StringRef name,
   for (; node && node->parent; node = node->parent) {
     std::vector<std::string> longer;
     const Node &parent = *node->parent;
-    if (parent.kind == Node::Kind::Repeat &&
-        !llvm::is_contained(kept, &parent)) {
-      size_t body = llvm::find(parent.bodies, node) - parent.bodies.begin();
-      for (int64_t i = 0; i < iterations(parent); ++i)
+    if (node->first)
+      continue;
+    if (parent.kind == Node::Kind::Repeat) {
+      int64_t body = llvm::find(parent.bodies, node) - parent.bodies.begin();
+      int64_t first = parent.first.value_or(0) + body;
+      auto period = static_cast<int64_t>(parent.bodies.size());
+      auto prepend = [&](const std::string &part) {
         for (const std::string &inner : names)
-          longer.push_back(std::to_string(i * parent.bodies.size() + body) +
-                           "." + inner);
+          longer.push_back(part + "." + inner);
+      };
+      if (!llvm::is_contained(kept, &parent))
+        for (int64_t i = 0; i < iterations(parent); ++i)
+          prepend(std::to_string(i * period + first));
+      else if (period == 1 && first == 0)
+        prepend("*");
+      else
+        prepend(std::to_string(period) + "*+" + std::to_string(first));
     } else {
       for (const std::string &inner : names)
         longer.push_back(node->name + "." + inner);
@@ -691,7 +737,7 @@ void Emitter::declareParam(const Param &param) {
   bool counts = true;
   for (const Node *repeat : param.owner->repeats()) {
     repeats.push_back(repeat);
-    counts &= repeat->bodies.size() == 1;
+    counts &= repeat->bodies.size() == 1 && !repeat->first;
   }
   std::vector<std::string> names;
   if (!counts)

@@ -94,7 +94,7 @@ public:
   Handle matmul(Handle a, Handle b);
   Handle gather(Handle table, Handle ids);
   struct Attention {
-    Handle q, k, v, mask = nullptr;
+    Handle q, k, v, mask = nullptr, distanceBias = nullptr;
     bool causal = false;
     double scale = 1;
     std::optional<int64_t> window;
@@ -103,8 +103,16 @@ public:
     int64_t site = 0;
   };
   Handle attention(const Attention &options);
-  Handle rope(Handle x, Handle positions, double base, int64_t dims,
-              bool interleaved);
+  struct Rope {
+    Handle x, positions;
+    double base = 10000;
+    int64_t dims = 0;
+    bool interleaved = false;
+    /// In place of those that the base gives; empty without.
+    std::vector<double> frequencies;
+    std::optional<double> amplitude;
+  };
+  Handle rope(const Rope &options);
   Handle dropout(Handle x, double rate, int64_t site);
   Handle crossEntropy(Handle logits, Handle targets,
                       std::optional<int64_t> ignore, double smoothing);
@@ -120,6 +128,10 @@ public:
   /// Says that the user calls this value `name`; the first name stays.
   void nameValue(Handle value, llvm::StringRef path, llvm::StringRef name,
                  llvm::ArrayRef<Dim> dims, unsigned line);
+  /// From here on the weights of `repeat` are those of one turn of its loop,
+  /// until `endLayer`.
+  void beginLayer(const Node *repeat, int64_t turn);
+  void endLayer(const Node *repeat);
   /// What a value is to the method of the module at `path`.
   enum class Role { Argument, Local, Result };
   /// Adds a line to the function's list of shapes, unless it stands there: a

@@ -285,23 +285,29 @@ SymbolicValue Expressions::evalMember(const Expr &expr, Scope &scope) {
     return SymbolicValue();
   }
   Node &node = *object.node();
-  if (node.kind == Node::Kind::Repeat) {
-    reporter
-        .error(604, expr.range,
-               "`" + sources.text(base.range) + "` stands for " +
-                   Twine(node.count.value()) + " layers: it has no `" +
-                   expr.text + "` of its own")
-        .help("what all layers share is declared outside and passed to them");
-    return SymbolicValue();
+  if (node.kind == Node::Kind::List || node.kind == Node::Kind::Repeat) {
+    int64_t index = 0, layers = node.layers();
+    bool isNumber = !expr.text.getAsInteger(10, index);
+    if (isNumber && index >= 0 && index < layers)
+      return layerOf(node, index);
+    if (isNumber || node.kind == Node::Kind::List) {
+      reporter.error(302, expr.textRange,
+                     "`" + sources.text(base.range) +
+                         "` has the members 0 to " + Twine(layers - 1));
+      return SymbolicValue();
+    }
   }
-  if (node.kind == Node::Kind::List) {
-    size_t index;
-    if (!expr.text.getAsInteger(10, index) && index < node.elements.size())
-      return SymbolicValue::object(SymbolicValue::NodeRef,
-                                   node.elements[index]);
-    reporter.error(302, expr.textRange,
-                   "`" + sources.text(base.range) + "` has the members 0 to " +
-                       Twine(node.elements.size() - 1));
+  if (node.kind == Node::Kind::Repeat || node.kind == Node::Kind::Layer) {
+    Diagnostic &d = reporter.error(
+        604, expr.range,
+        "`" + sources.text(base.range) + "` " +
+            (node.kind == Node::Kind::Layer
+                 ? "is one of the layers of a repeat: it has no `"
+                 : "stands for " + std::to_string(node.count.value()) +
+                       " layers: it has no `") +
+            expr.text + "` of its own");
+    d.help("what all layers share is declared outside and passed to them; "
+           "`h[0](x)` calls one layer");
     return SymbolicValue();
   }
   auto member = node.members.find(expr.text);
@@ -426,6 +432,22 @@ SymbolicValue Expressions::evalCall(const Expr &expr, Scope &scope) {
   }
 }
 
+SymbolicValue Expressions::layerOf(Node &node, int64_t index) {
+  if (node.kind == Node::Kind::List) {
+    for (Node *element : node.elements) {
+      int64_t layers =
+          element->kind == Node::Kind::Repeat ? element->layers() : 1;
+      if (index < layers)
+        return layerOf(*element, index);
+      index -= layers;
+    }
+  }
+  if (node.kind != Node::Kind::Repeat)
+    return SymbolicValue::object(SymbolicValue::NodeRef, &node);
+  return SymbolicValue::object(SymbolicValue::NodeRef,
+                               instances.layer(node, index));
+}
+
 SymbolicValue Expressions::evalIndex(const Expr &expr, Scope &scope) {
   SymbolicValue object = eval(*expr.kids[0], scope);
   if (object.isPoison())
@@ -446,17 +468,11 @@ SymbolicValue Expressions::evalIndex(const Expr &expr, Scope &scope) {
     return std::nullopt;
   };
   bool isNodes = object.is(SymbolicValue::NodeRef) &&
-                 object.node()->kind != Node::Kind::Module;
+                 (object.node()->kind == Node::Kind::List ||
+                  object.node()->kind == Node::Kind::Repeat);
   if (object.is(SymbolicValue::List) || isNodes) {
-    if (isNodes && object.node()->kind == Node::Kind::Repeat) {
-      reporter
-          .error(604, expr.range,
-                 "the layers of a repeat cannot be used one by one")
-          .help("call the repeat itself, or use a list of modules");
-      return SymbolicValue();
-    }
-    size_t size =
-        isNodes ? object.node()->elements.size() : object.items().size();
+    size_t size = isNodes ? static_cast<size_t>(object.node()->layers())
+                          : object.items().size();
     if (expr.subscripts.size() != 1 || expr.subscripts[0].isSlice) {
       reporter.error(408, expr.range, "a list takes one integer index");
       return SymbolicValue();
@@ -472,9 +488,7 @@ SymbolicValue Expressions::evalIndex(const Expr &expr, Scope &scope) {
                          " is outside of a list of " + Twine(size));
       return SymbolicValue();
     }
-    return isNodes ? SymbolicValue::object(SymbolicValue::NodeRef,
-                                           object.node()->elements[i])
-                   : object.items()[i];
+    return isNodes ? layerOf(*object.node(), i) : object.items()[i];
   }
   auto tensor = tensors.toTensor(object, expr.kids[0]->range, "an index");
   if (!tensor)

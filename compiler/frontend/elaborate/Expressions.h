@@ -58,6 +58,8 @@ private:
   SymbolicValue evalMember(const ast::Expr &expr, Scope &scope);
   SymbolicValue evalCall(const ast::Expr &expr, Scope &scope);
   SymbolicValue evalIndex(const ast::Expr &expr, Scope &scope);
+  /// Layer `index` of a list or repeat that has so many.
+  SymbolicValue layerOf(Node &node, int64_t index);
   SymbolicValue evalIf(const ast::Expr &expr, Scope &scope);
 
   const SourceManager &sources;

@@ -22,13 +22,23 @@ std::string Node::path() const {
 std::string Node::readablePath() const {
   if (!parent)
     return decl ? decl->name.str() : "";
-  std::string own = name;
-  // `*` and `2*+1` are layer 0 and layer 1.
-  if (parent->kind == Node::Kind::Repeat) {
-    size_t plus = own.find('+');
-    own = plus == std::string::npos ? "0" : own.substr(plus + 1);
-  }
-  return parent->readablePath() + "." + own;
+  if (parent->kind != Node::Kind::Repeat)
+    return parent->readablePath() + "." + name;
+  int64_t number = index;
+  if (kind != Kind::Layer)
+    number = llvm::find(parent->bodies, this) - parent->bodies.begin();
+  const Node *holder = parent->first ? parent->parent : parent;
+  return holder->readablePath() + "." +
+         std::to_string(parent->first.value_or(0) + number);
+}
+
+int64_t Node::layers() const {
+  if (kind == Kind::Repeat)
+    return count.value();
+  int64_t all = 0;
+  for (const Node *element : elements)
+    all += element->kind == Kind::Repeat ? element->layers() : 1;
+  return all;
 }
 
 llvm::SmallVector<Node *, 2> Node::repeats() const {

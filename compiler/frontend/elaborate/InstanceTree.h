@@ -13,13 +13,14 @@
 #include "llvm/ADT/MapVector.h"
 
 #include <deque>
+#include <optional>
 
 namespace tfm {
 
-/// A place in the tree of members: an instance of a module, a repeat, or a list
-/// of instances.
+/// A place in the tree of members: an instance of a module, a repeat, a list of
+/// both, or one layer of a repeat.
 struct Node {
-  enum class Kind { Module, Repeat, List };
+  enum class Kind { Module, Repeat, List, Layer };
   Kind kind = Kind::Module;
   Node *parent = nullptr;
   /// The last part of the path; empty for the model itself.
@@ -40,9 +41,19 @@ struct Node {
   // Repeat: `count` layers, as a loop over bodies.size() different ones.
   Dim count;
   std::vector<Node *> bodies;
+  /// The number of its first layer, where it is an element of a list, which
+  /// numbers the layers of all its elements through. Its own name is then that
+  /// of its layers, `1-11`, and no part of theirs.
+  std::optional<int64_t> first;
 
   // List.
   std::vector<Node *> elements;
+
+  // Layer: number `index` of the repeat that is its parent.
+  int64_t index = 0;
+
+  /// How many numbers a repeat, or a list with its repeats, gives to layers.
+  int64_t layers() const;
 
   /// Dotted path below the model, `*` for the index of each repeat; empty for
   /// the model itself.

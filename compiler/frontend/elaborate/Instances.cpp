@@ -89,6 +89,19 @@ SymbolicValue Instances::instantiate(const ast::Module &decl, const Unit *unit,
   return SymbolicValue::object(SymbolicValue::NodeRef, &node);
 }
 
+Node *Instances::layer(Node &repeat, int64_t index) {
+  budget.spend(1, repeat.range);
+  tree.nodes.emplace_back();
+  Node &node = tree.nodes.back();
+  node.kind = Node::Kind::Layer;
+  node.parent = &repeat;
+  node.bound = true;
+  node.range = repeat.range;
+  node.unit = repeat.unit;
+  node.index = index;
+  return &node;
+}
+
 //===----------------------------------------------------------------------===//
 // Members
 //===----------------------------------------------------------------------===//
@@ -195,10 +208,17 @@ void Instances::bindMember(Node &node, StringRef name,
     list.name = name.str();
     list.bound = true;
     list.unit = node.unit;
+    int64_t next = 0;
     for (const SymbolicValue &item : value.items()) {
       if (!item.is(SymbolicValue::NodeRef))
         continue;
-      std::string index = std::to_string(list.elements.size());
+      std::string index = std::to_string(next);
+      bool isRepeat = item.node()->kind == Node::Kind::Repeat;
+      next += isRepeat ? item.node()->layers() : 1;
+      if (isRepeat && !item.node()->bound) {
+        item.node()->first = next - item.node()->layers();
+        index += "-" + std::to_string(next - 1);
+      }
       if (item.node()->bound) {
         addAliases(*item.node(), list, index);
       } else {

@@ -36,6 +36,8 @@ public:
         hyperparameters(hyperparameters), paramMembers(paramMembers),
         consts(consts), expressions(expressions) {}
 
+  /// One layer of a repeat, to be called alone.
+  Node *layer(Node &repeat, int64_t index);
   /// An instance of `decl`, which stands in `unit`, below the node of `caller`;
   /// poison after errors in the call. The first of `tree.rootDecl` is the
   /// model.

@@ -36,6 +36,8 @@ SymbolicValue MethodCalls::callNode(Node &node, std::vector<CallArg> &args,
   }
   case Node::Kind::Repeat:
     return callRepeat(node, args, range, scope);
+  case Node::Kind::Layer:
+    return callLayer(node, args, range, scope);
   case Node::Kind::List: {
     // One after another; further arguments are the same for all.
     std::vector<CallArg> next = args;
@@ -109,6 +111,27 @@ SymbolicValue MethodCalls::callRepeat(Node &node, std::vector<CallArg> &args,
   state.handle = emitter.endRepeat(state.handle);
   state.dims = carried->dims;
   return SymbolicValue::tensor(state);
+}
+
+SymbolicValue MethodCalls::callLayer(Node &node, std::vector<CallArg> &args,
+                                     Range range, Scope &scope) {
+  Node &repeat = *node.parent;
+  if (repeat.bodies.empty())
+    return SymbolicValue();
+  // Its weights are those of all layers inside of the loop.
+  if (emitter.insideRepeat(&repeat)) {
+    reporter.error(604, range,
+                   "`" + node.readablePath() +
+                       "` cannot be called while the repeat that it is a layer "
+                       "of is called");
+    return SymbolicValue();
+  }
+  auto bodies = static_cast<int64_t>(repeat.bodies.size());
+  emitter.beginLayer(&repeat, node.index / bodies);
+  SymbolicValue result =
+      callNode(*repeat.bodies[node.index % bodies], args, range, scope);
+  emitter.endLayer(&repeat);
+  return result;
 }
 
 SymbolicValue MethodCalls::callMethod(Node *node, const Method &method,

@@ -43,6 +43,9 @@ public:
                            Range range);
 
 private:
+  /// Calls one layer of a repeat.
+  SymbolicValue callLayer(Node &node, std::vector<CallArg> &args, Range range,
+                          Scope &scope);
   SymbolicValue callRepeat(Node &node, std::vector<CallArg> &args, Range range,
                            Scope &scope);
   SymbolicValue runBody(const ast::Method &method, Scope &scope,

@@ -147,6 +147,8 @@ std::string SymbolicValue::describe() const {
       return "a module (`" + node()->decl->name.str() + "`)";
     case Node::Kind::Repeat:
       return "a repeat of modules";
+    case Node::Kind::Layer:
+      return "a layer of a repeat";
     case Node::Kind::List:
       return "a list of modules";
     }

@@ -196,6 +196,30 @@ bool Tensors::isOne(const Dim &dim) const {
   return dim == 1 && !callerDims.contains(dim.name());
 }
 
+std::optional<std::vector<double>>
+Tensors::elements(const SymbolicValue &value, Range range, StringRef what) {
+  if (value.isPoison())
+    return std::nullopt;
+  if (!value.is(SymbolicValue::ConstRef)) {
+    reporter.error(411, range,
+                   what + " takes a `const`, not " + value.describe());
+    return std::nullopt;
+  }
+  Const &constant = *value.constant();
+  if (constant.poisoned || !consts.evaluate(constant))
+    return std::nullopt;
+  if (constant.perLayer) {
+    reporter.error(605, range, what + " may not depend on the layer's index");
+    return std::nullopt;
+  }
+  std::vector<double> numbers(constant.values.begin(), constant.values.end());
+  int64_t all = 1;
+  for (const Dim &dim : constant.dims)
+    all *= dim.value();
+  numbers.resize(static_cast<size_t>(all));
+  return numbers;
+}
+
 std::optional<Dims> Tensors::broadcastDims(const Dims &a, const Dims &b) const {
   Dims out;
   size_t rank = std::max(a.size(), b.size());

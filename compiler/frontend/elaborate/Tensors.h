@@ -43,6 +43,10 @@ public:
 
   /// Whether an axis may be repeated: it is 1, and not just a batch of 1.
   bool isOne(const Dim &dim) const;
+  /// The elements of a constant that is the same in all layers; of one that is
+  /// only checked zeros where they were not computed.
+  std::optional<std::vector<double>>
+  elements(const SymbolicValue &value, Range range, llvm::StringRef what);
   /// The shape that both broadcast to, aligned at the last axis as in NumPy.
   std::optional<Dims> broadcastDims(const Dims &a, const Dims &b) const;
   /// Which axis an argument means, by its number or by the name of a dimension

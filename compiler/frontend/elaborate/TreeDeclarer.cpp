@@ -26,8 +26,9 @@ static size_t countNames(const Param &param) {
         layers *= repeat->count.value();
     return layers;
   };
-  bool counts = llvm::all_of(
-      around, [](const Node *repeat) { return repeat->bodies.size() == 1; });
+  bool counts = llvm::all_of(around, [](const Node *repeat) {
+    return repeat->bodies.size() == 1 && !repeat->first;
+  });
   size_t names = counts ? 1 : layersOf(*param.owner, {});
   for (const auto &[node, name] : param.aliases)
     names += layersOf(*node, around);
@@ -52,6 +53,8 @@ void TreeDeclarer::declare(const Node &node) {
     for (const Node *element : node.elements)
       if (element->parent == &node)
         declare(*element);
+    return;
+  case Node::Kind::Layer:
     return;
   case Node::Kind::Module:
     break;

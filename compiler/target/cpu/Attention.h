@@ -31,6 +31,8 @@ struct AttentionSpec {
   mlir::MemRefType start;
   /// [B, kv_heads, S, 1] of f32 where keys and values are of i8, or null.
   mlir::MemRefType keyScale, valueScale;
+  /// [heads, n] of f32 added to the scores by distance, or null.
+  mlir::MemRefType distanceBias;
   /// With `start` and `window`: position p lies in row p mod S of the keys.
   bool ring = false;
   bool causal = false;
@@ -42,21 +44,26 @@ struct AttentionSpec {
   /// Micro-steps of an update, for dropout's counter.
   int64_t accumulate = 1;
   /// Only for the derivative: cotangents, in the shapes of out, q, k, v and a
-  /// float mask (null: not wanted).
-  mlir::MemRefType dout, dq, dk, dv, dmask;
+  /// float mask, and of the distance bias (null: not wanted).
+  mlir::MemRefType dout, dq, dk, dv, dmask, ddistance;
 
   /// Whether kernels can read all of their strides.
   bool fits() const;
   /// With nothing between product and softmax but a positive scale, the
   /// largest score is that of the largest product.
-  bool isPlain() const { return !softcap && !mask && scale > 0; }
+  bool isPlain() const { return addsNothing() && scale > 0; }
+  /// Whether scores are products times `scale`.
+  bool addsNothing() const { return !softcap && !mask && !distanceBias; }
+  /// Columns of the distance bias, and that of a query and a key at one place.
+  int64_t distances() const { return distanceBias.getDimSize(1); }
+  int64_t noDistance() const { return causal ? 0 : (distances() - 1) / 2; }
 };
 
 /// Strides of a type that `fits`.
 llvm::SmallVector<int64_t> stridesOf(mlir::MemRefType type);
 
 /// Emits attention. Buffers: q, k, v, [mask], [start], [key scales, value
-/// scales], out, lse.
+/// scales], [distance bias], out, lse.
 ///
 /// Queries are taken in blocks of about two registers, and keys in blocks whose
 /// scores stay in the first-level cache: transposed, [keys, queries], with
@@ -93,13 +100,14 @@ Kernel emitFewQueries(mlir::OpBuilder &builder, mlir::ModuleOp module,
 /// `func`.
 Kernel refuseAttention(mlir::ModuleOp module, llvm::StringRef name);
 
-/// Emits the derivative. Buffers: q, k, v, out, lse, dout, [mask], dq, dk, dv,
-/// [dmask]; gradients are overwritten.
+/// Emits the derivative. Buffers: q, k, v, out, lse, dout, [mask], [distance
+/// bias], dq, dk, dv, [dmask], [ddistance]; gradients are overwritten.
 ///
 /// Recomputes the weights of a block of queries and one of keys from q, k and
 /// lse (Dao et al. 2022, appendix B.2), all queries for a block of keys before
 /// the next. Threads share (batch, kv head), so that the sums for dq, dk and dv
-/// have one owner and a fixed order; with `dmask` thread 0 does all.
+/// have one owner and a fixed order; with `dmask` thread 0 does all, and with
+/// `ddistance` they share kv heads.
 Kernel emitAttentionBackward(mlir::OpBuilder &builder, mlir::ModuleOp module,
                              llvm::StringRef name, const AttentionSpec &spec,
                              const CpuMachine &target);

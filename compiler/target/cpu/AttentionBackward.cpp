@@ -33,7 +33,7 @@ private:
           dotProducts = 0, shifts = 0, dqTile = 0, copyOfK = 0, copyOfV = 0,
           copyOfQ = 0, copyOfDout = 0, sumOfDk = 0, sumOfDv = 0, sumOfDq = 0,
           dMasks = 0, dMaskRows = 0;
-  Value q, k, v, out, lse, dout, dq, dk, dv, dmask;
+  Value q, k, v, out, lse, dout, dq, dk, dv, dmask, biases, ddistance;
   Value batch, kvHead, member, queryHead;
   /// Rows of the block of keys, from `k0` on: of k to be read in any steps, and
   /// in vectors.
@@ -54,13 +54,16 @@ private:
   void hide(Value s, int64_t v) {
     for (int64_t part : {weights, dScores})
       kb.store(kb.splat(0.0), elementAt(part, s, v));
-    if (spec.dmask)
+    if (keepsDScores())
       kb.store(kb.splat(0.0), elementAt(dMasks, s, v));
   }
+  /// Whether the cotangents of scores are kept for the end of a block.
+  bool keepsDScores() const { return spec.dmask || spec.ddistance; }
   void zero(RowsView rows, Value count, int64_t columns);
   void copy(RowsView from, RowsView to, Value rows, int64_t columns,
             bool add = false);
   void addToMask();
+  void addToDistances();
   /// Whether gradient rows are summed in scratch, and not in the result itself:
   /// where it is not of f32, or vectors do not fit its rows.
   bool sumsApart(int64_t columns, MemRefType result) const {
@@ -79,6 +82,8 @@ private:
     kb.loop(kb.i64(0), kb.i64(group()), 1, [&](Value i) {
       member = i;
       queryHead = kb.add(kb.mul(kvHead, group()), member);
+      if (biases)
+        distances = distancesOf(biases, spec.distanceBias, queryHead);
       run();
     });
   }
@@ -110,17 +115,22 @@ Kernel AttentionBackward::emit(StringRef name) {
   sumOfDk = reserve(keyBlock * copyWidth(d));
   sumOfDv = reserve(keyBlock * copyWidth(e));
   sumOfDq = reserve(summedHeads() * queries * llvm::alignTo(d, kb.lanes));
-  if (spec.dmask) {
+  if (keepsDScores())
     dMasks = reserve(llvm::alignTo(rows, kb.lanes) * block);
+  if (spec.dmask) {
     dMaskRows = reserve(block * (keyBlock + kb.lanes) + kb.lanes);
   }
   SmallVector<Type> buffers{spec.q,   spec.k,   spec.v,
                             spec.out, spec.lse, spec.dout};
   if (spec.mask)
     buffers.push_back(spec.mask);
+  if (spec.distanceBias)
+    buffers.push_back(spec.distanceBias);
   buffers.append({spec.dq, spec.dk, spec.dv});
   if (spec.dmask)
     buffers.push_back(spec.dmask);
+  if (spec.ddistance)
+    buffers.push_back(spec.ddistance);
   OpBuilder::InsertionGuard guard(kb.b);
   func::FuncOp func = begin(name, buffers);
   Value *places[] = {&q, &k, &v, &out, &lse, &dout};
@@ -129,12 +139,38 @@ Kernel AttentionBackward::emit(StringRef name) {
     *place = buffer(next++);
   if (spec.mask)
     maskPtr = buffer(next++);
+  if (spec.distanceBias)
+    biases = buffer(next++);
   for (Value *place : {&dq, &dk, &dv})
     *place = buffer(next++);
+  if (spec.dmask)
+    dmask = buffer(next++);
+  if (spec.ddistance)
+    ddistance = buffer(next++);
   KernelArguments arguments(func);
   Value thread = kb.toI64(arguments.thread),
         threads = kb.toI64(arguments.threads);
+  // What sequences add to the biases of a head has one owner, too.
+  auto shareHeads = [&](Value thread, Value threads) {
+    auto [from, to] = kb.share(kb.i64(kvHeads), thread, threads);
+    kb.loop(from, to, 1, [&](Value item) {
+      kvHead = item;
+      overMembers([&] {
+        RowsView row = distancesOf(ddistance, spec.ddistance, queryHead);
+        kb.loop(kb.i64(0), kb.i64(spec.distances()), kb.lanes, [&](Value i) {
+          kb.store(kb.splat(0.0), kb.at(row.ptr, i),
+                   kb.maskOf(kb.sub(kb.i64(spec.distances()), i)));
+        });
+      });
+      kb.loop(kb.i64(0), kb.i64(batches), 1, [&](Value b) {
+        batch = b;
+        oneHeadOfKeys();
+      });
+    });
+  };
   auto share = [&](Value thread, Value threads) {
+    if (spec.ddistance)
+      return shareHeads(thread, threads);
     auto [from, to] = kb.share(kb.i64(batches * kvHeads), thread, threads);
     kb.loop(from, to, 1, [&](Value item) {
       batch = kb.div(item, kvHeads);
@@ -146,7 +182,6 @@ Kernel AttentionBackward::emit(StringRef name) {
     share(thread, threads);
     return {func, scratchBytes()};
   }
-  dmask = buffer(next++);
   kb.ifThen(kb.equal(thread, kb.i64(0)), [&] {
     ArrayRef<int64_t> shape = spec.dmask.getShape();
     kb.loop(kb.i64(0), kb.i64(shape[0]), 1, [&](Value b) {
@@ -276,6 +311,8 @@ void AttentionBackward::oneBlock() {
        /*add=*/keyBlocks > 1);
   if (spec.dmask)
     addToMask();
+  if (spec.ddistance)
+    addToDistances();
 }
 
 /// For every pair of the block: from the raw score and the cotangent of the
@@ -338,7 +375,7 @@ void AttentionBackward::shiftsOfBlock() {
 
 void AttentionBackward::element(Value s, int64_t v, bool check, Value keep) {
   Value raw = kb.load(elementAt(weights, s, v)), cap, score = raw;
-  bool plain = !spec.softcap && !spec.mask;
+  bool plain = spec.addsNothing();
   if (!plain) {
     cap = capped(raw);
     score = masked(cap, s, v, false);
@@ -366,7 +403,7 @@ void AttentionBackward::element(Value s, int64_t v, bool check, Value keep) {
   // Where nobody sees, no product has written.
   if (check)
     dScore = kb.select(sees, dScore, kb.splat(0.0));
-  if (spec.dmask)
+  if (keepsDScores())
     kb.store(dScore, elementAt(dMasks, s, v));
   if (spec.softcap) {
     Value ratio = kb.mulf(cap, kb.splat(1.0 / *spec.softcap));
@@ -398,6 +435,22 @@ void AttentionBackward::addToMask() {
           kb.at(kb.at(at(dMaskRows), kb.mul(t, stride)), kb.sub(s, k0));
       kb.store(kb.addf(kb.load(to, mask), kb.load(from)), to, mask);
     });
+  });
+}
+
+/// ddistance[distance] += the block's cotangents of scores.
+void AttentionBackward::addToDistances() {
+  RowsView sums = distancesOf(ddistance, spec.ddistance, queryHead);
+  kb.loop(keyFrom, keyTo, 1, [&](Value s) {
+    for (int64_t v = 0; v < blockVectors(); ++v) {
+      Value column = columnOf(s, v);
+      Value queries = kb.sub(blockQueries, kb.i64(v * kb.lanes));
+      Value mask = kb.within(
+          column, kb.min(kb.i64(spec.distances()), kb.add(column, queries)));
+      Value to = kb.at(sums.ptr, column);
+      kb.store(kb.addf(kb.load(to, mask), kb.load(elementAt(dMasks, s, v))), to,
+               mask);
+    }
   });
 }
 

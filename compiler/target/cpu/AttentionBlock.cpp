@@ -34,8 +34,9 @@ static bool fits(MemRefType type) {
 }
 
 bool AttentionSpec::fits() const {
-  MemRefType all[] = {q,        k,          v,    out, lse, mask, start,
-                      keyScale, valueScale, dout, dq,  dk,  dv,   dmask};
+  MemRefType all[] = {
+      q,  k,  v,  out,   lse,      mask,       start,        dout,
+      dq, dk, dv, dmask, keyScale, valueScale, distanceBias, ddistance};
   return llvm::all_of(all,
                       [](MemRefType type) { return !type || ::fits(type); });
 }
@@ -431,6 +432,14 @@ Value AttentionBlock::visible(Value s, int64_t v) {
   return result;
 }
 
+RowsView AttentionBlock::distancesOf(Value ptr, MemRefType type, Value head) {
+  return {kb.at(ptr, kb.mul(head, stridesOf(type)[0])), kb.i64(1)};
+}
+
+Value AttentionBlock::columnOf(Value s, int64_t v) {
+  return kb.add(kb.sub(position(t0), s), v * kb.lanes + spec.noDistance());
+}
+
 Value AttentionBlock::capped(Value raw) {
   Value score = kb.mulf(raw, kb.splat(spec.scale));
   if (!spec.softcap)
@@ -442,6 +451,12 @@ Value AttentionBlock::capped(Value raw) {
 
 Value AttentionBlock::masked(Value score, Value s, int64_t v,
                              bool checkVisible) {
+  if (spec.distanceBias) {
+    Value column = columnOf(s, v);
+    score =
+        kb.addf(score, kb.load(kb.at(distances.ptr, column),
+                               kb.within(column, kb.i64(spec.distances()))));
+  }
   if (spec.mask)
     score = kb.addf(score,
                     kb.load(kb.at(scoreRow(maskTransposed, s), v * kb.lanes)));

@@ -155,13 +155,21 @@ protected:
   int64_t maskRows = 0, maskTransposed = 0;
   mlir::Value maskPtr;
 
+  /// The biases of a head by distance, a row of them; and where of it the first
+  /// query of vector `v` and key `s` stand, and one further on the next query.
+  RowsView distancesOf(mlir::Value ptr, mlir::MemRefType type,
+                       mlir::Value head);
+  mlir::Value columnOf(mlir::Value s, int64_t v);
+  /// Those of the current head.
+  RowsView distances;
+
   /// The number of each query of vector `v` of the block, vector of i32.
   mlir::Value queryNumbers(int64_t v);
   /// Which queries of vector `v` see key `s`, by `causal` and `window`.
   mlir::Value visible(mlir::Value s, int64_t v);
   /// scale * raw, capped.
   mlir::Value capped(mlir::Value raw);
-  /// The score the softmax sees: mask added, minus infinity where invisible.
+  /// The score the softmax sees: biases added, minus infinity where invisible.
   mlir::Value masked(mlir::Value score, mlir::Value s, int64_t v,
                      bool checkVisible);
   int64_t blockVectors() const { return block / kb.lanes; }

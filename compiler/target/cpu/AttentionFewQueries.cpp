@@ -67,6 +67,8 @@ public:
     buffers.push_back(spec.start);
     if (spec.keyScale)
       buffers.append({spec.keyScale, spec.valueScale});
+    if (spec.distanceBias)
+      buffers.push_back(spec.distanceBias);
     buffers.append({spec.out, spec.lse});
     OpBuilder::InsertionGuard guard(kb.b);
     int64_t scratchBytes = used * int64_t{sizeof(float)};
@@ -85,8 +87,10 @@ public:
     Value starts = pointers[next++];
     if (spec.keyScale) {
       keyScales = pointers[next++];
-      valueScales = pointers[next];
+      valueScales = pointers[next++];
     }
+    if (spec.distanceBias)
+      distances = pointers[next];
 
     auto [from, to] =
         kb.share(kb.i64(batches * kvHeads), kb.toI64(arguments.thread),
@@ -116,6 +120,8 @@ private:
   Value batch, kvHead, start;
   /// Null where keys and values are floats.
   Value keyScales, valueScales;
+  /// Null without biases by distance.
+  Value distances;
   /// The keys that some of the rows see lie in [keyFrom, keyTo); keyFrom is a
   /// multiple of `lanes`, so that a key is in the same lane for all queries.
   Value keyFrom, keyTo;
@@ -237,6 +243,8 @@ private:
           math::TanhOp::create(kb.b, kb.loc,
                                kb.mulf(score, kb.splat(1.0 / *spec.softcap))),
           kb.splat(*spec.softcap));
+    if (spec.distanceBias)
+      score = kb.addf(score, biases(row, key));
     if (!spec.mask)
       return score;
     SmallVector<int64_t> strides = stridesOf(spec.mask);
@@ -257,6 +265,20 @@ private:
     Value keep = arith::CmpIOp::create(kb.b, kb.loc, arith::CmpIPredicate::ne,
                                        loaded, zero);
     return kb.select(keep, score, kb.splat(-infinity));
+  }
+
+  /// The biases by distance of keys from `key` on: each is one nearer than the
+  /// last, so that they lie the other way round.
+  Value biases(Row row, Value key) {
+    Value first = kb.add(kb.sub(row.position, key), 1 - kb.lanes);
+    Value from =
+        kb.at(distances, kb.mul(row.head, stridesOf(spec.distanceBias)[0]));
+    Value found =
+        kb.load(kb.at(from, first), kb.within(first, kb.i64(spec.distances())));
+    SmallVector<int64_t> reversed;
+    for (int64_t lane = kb.lanes; lane-- > 0;)
+      reversed.push_back(lane);
+    return kb.shuffle(found, found, reversed);
   }
 
   /// Minus infinity in the lanes of keys that the row does not see.

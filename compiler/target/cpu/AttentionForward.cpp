@@ -54,6 +54,8 @@ public:
       buffers.push_back(spec.start);
     if (spec.keyScale)
       buffers.append({spec.keyScale, spec.valueScale});
+    if (spec.distanceBias)
+      buffers.push_back(spec.distanceBias);
     buffers.push_back(spec.out);
     buffers.push_back(spec.lse);
     OpBuilder::InsertionGuard guard(kb.b);
@@ -70,6 +72,7 @@ public:
       keyScales = buffer(next++);
       valueScales = buffer(next++);
     }
+    Value biases = spec.distanceBias ? buffer(next++) : Value();
     out = buffer(next++);
     lse = buffer(next);
 
@@ -83,6 +86,8 @@ public:
       batch = kb.div(pair, heads);
       queryHead = kb.rem(pair, kb.i64(heads));
       kvHead = kb.div(queryHead, heads / kvHeads);
+      if (biases)
+        distances = distancesOf(biases, spec.distanceBias, queryHead);
       if (spec.start)
         firstPosition = kb.loadInteger(
             kb.at(starts, kb.mul(batch, stridesOf(spec.start)[0])));

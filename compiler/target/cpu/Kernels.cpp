@@ -56,6 +56,7 @@ static AttentionSpec attentionSpec(Op op, LaunchOp launch) {
   spec.k = storedType(argumentOf(op.getK()));
   spec.v = storedType(argumentOf(op.getV()));
   spec.mask = storedType(argumentOf(op.getMask()));
+  spec.distanceBias = storedType(argumentOf(op.getDistanceBias()));
   spec.causal = op.getCausal();
   spec.scale = op.getScale().convertToDouble();
   spec.window = op.getWindow();
@@ -90,6 +91,7 @@ static Kernel emitAttentionKernel(OpBuilder &builder, ModuleOp module,
   spec.dk = writtenType(op.getDk());
   spec.dv = writtenType(op.getDv());
   spec.dmask = writtenType(op.getDmask());
+  spec.ddistance = writtenType(op.getDdistance());
   return emitAttentionBackward(builder, module, name, spec, machine);
 }
 

@@ -228,6 +228,15 @@ Value KernelBuilder::maskOf(Value count, int64_t size) {
   Value all = vector::BroadcastOp::create(b, loc, type, narrow);
   return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, iota, all);
 }
+
+Value KernelBuilder::within(Value first, Value count) {
+  Value below = maskOf(sub(i64(0), first)), upTo = maskOf(sub(count, first));
+  Value all =
+      arith::ConstantOp::create(b, loc, DenseElementsAttr::get(maskType, true));
+  return arith::AndIOp::create(b, loc, upTo,
+                               arith::XOrIOp::create(b, loc, below, all));
+}
+
 Value KernelBuilder::shuffle(Value x, Value y, ArrayRef<int64_t> lanesOfBoth) {
   return vector::ShuffleOp::create(b, loc, x, y, lanesOfBoth);
 }

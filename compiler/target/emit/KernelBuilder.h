@@ -119,6 +119,8 @@ public:
   /// The first `count` lanes, of `size` (by default `lanes`); none where
   /// `count <= 0`.
   mlir::Value maskOf(mlir::Value count, int64_t size = 0);
+  /// The lanes that `first`, `first + 1`, ... are in 0 <= x < count in.
+  mlir::Value within(mlir::Value first, mlir::Value count);
   /// Two registers' lanes by their number in the concatenation of both.
   mlir::Value shuffle(mlir::Value x, mlir::Value y,
                       llvm::ArrayRef<int64_t> lanesOfBoth);

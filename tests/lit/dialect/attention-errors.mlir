@@ -206,3 +206,37 @@ func.func @f(%x: tensor<2x4x8x16xf32>, %p: tensor<2x8xi32>) {
   %y = tfm.rope %x, %p {base = -1.0 : f64, dims = 8 : i64} : tensor<2x4x8x16xf32>, tensor<2x8xi32>
   return
 }
+
+// -----
+
+// A column for every distance, of each head.
+func.func @f(%q: tensor<2x4x8x16xf32>, %b: tensor<2x8xf32>) {
+  // expected-error@+1 {{the distance bias is not [heads, n]}}
+  %o, %l = tfm.attention %q, %q, %q distance(%b : tensor<2x8xf32>) {causal, scale = 1.0 : f64} : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>
+  return
+}
+
+// -----
+
+func.func @f(%q: tensor<2x4x8x16xf32>, %b: tensor<4x16xf32>) {
+  // expected-error@+1 {{the distance bias has no column in its middle}}
+  %o, %l = tfm.attention %q, %q, %q distance(%b : tensor<4x16xf32>) {scale = 1.0 : f64} : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>
+  return
+}
+
+// -----
+
+func.func @f(%q: tensor<2x4x8x16xf32>, %l: tensor<2x4x8xf32>) {
+  // expected-error@+1 {{ddistance does not have the type of a distance bias}}
+  %a, %b, %c, %d = tfm.attention_backward %q, %q, %q, %q, %l, %q {scale = 1.0 : f64}
+      : (tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8xf32>, tensor<2x4x8x16xf32>) -> (tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>) distance tensor<4x8xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<2x4x8x16xf32>, %p: tensor<2x8xi32>) {
+  // expected-error@+1 {{frequencies are not dims / 2 finite numbers}}
+  %y = tfm.rope %x, %p {base = 1.0 : f64, dims = 4 : i64, frequencies = array<f64: 1.0>} : tensor<2x4x8x16xf32>, tensor<2x8xi32>
+  return
+}

@@ -516,6 +516,55 @@ module Layer(width, heads, context) {
   }
 }
 )tfm"},
+    {"AlibiInARing", R"tfm(
+model Alibis(vocab = 11, context = 17, width = 8, heads = 2) {
+  token = Embedding(vocab, width)
+  alibi = Alibi(heads, context)
+  layer = [Layer(width, heads), repeat(3) as i Layer(width, heads, window = if i == 1 then 3 else none)]
+  head  = Linear(width, vocab)
+  forward(tokens: int[B, T]) -> [B, T, vocab] {
+    x = layer(token(tokens), alibi())
+    return head(layer[2](x, 2.0 * alibi()))
+  }
+}
+module Layer(width, heads, window: int = none) {
+  q = Linear(width, width)
+  k = Linear(width, width)
+  v = Linear(width, width)
+  forward(x: [B, T, width], bias) -> [B, T, width] {
+    a = rearrange(q(x), "B T (heads d) -> B heads T d")
+    b = rearrange(k(x), "B T (heads d) -> B heads T d")
+    c = rearrange(v(x), "B T (heads d) -> B heads T d")
+    y = attention(a, b, c, causal = true, distance_bias = bias, window = window)
+    return x + rearrange(y, "B heads T d -> B T (heads d)")
+  }
+}
+)tfm"},
+    {"RelativeBiases", R"tfm(
+model Relative(vocab = 11, context = 12, width = 8, heads = 2) {
+  token = Embedding(vocab, width)
+  near  = RelativeBias(heads, context, buckets = 6, reach = 9)
+  layer = repeat(2) Layer(width, heads)
+  norm  = LayerNorm(width)
+  head  = Linear(width, vocab)
+  forward(tokens: int[B, T]) -> [B, T, vocab] {
+    return head(norm(layer(token(tokens), near(), positions(tokens))))
+  }
+}
+module Layer(width, heads) {
+  q = Linear(width, width)
+  k = Linear(width, width)
+  v = Linear(width, width)
+  turn = YarnRope(width // heads, factor = 4.0, original = 8, fast = 2.0)
+  forward(x: [B, T, width], bias: [heads, N], at: int[B, T]) -> [B, T, width] {
+    a = rearrange(q(x), "B T (heads d) -> B heads T d")
+    b = rearrange(k(x), "B T (heads d) -> B heads T d")
+    c = rearrange(v(x), "B T (heads d) -> B heads T d")
+    y = attention(turn(a, at), turn(b, at), c, causal = true, distance_bias = bias)
+    return x + rearrange(y, "B heads T d -> B T (heads d)")
+  }
+}
+)tfm"},
     {"RunningMeans", R"tfm(
 model Means(vocab = 11, context = 10, width = 8, heads = 2) {
   token = Embedding(vocab, width)

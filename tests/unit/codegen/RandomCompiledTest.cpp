@@ -383,4 +383,29 @@ TEST(AttentionCompiled, WindowSoftcapAndDropout) {
     }
 }
 
+// Biases by distance: of every head, around the diagonal or from it on, with
+// fewer columns than there are distances, and their derivative.
+TEST(AttentionCompiled, BiasesByDistance) {
+  for (const char *attributes :
+       {"causal, scale = 0.5 : f64", "scale = 0.5 : f64",
+        "causal, window = 4 : i64, softcap = 2.0 : f64, scale = 0.5 : f64",
+        "causal, scale = 0.5 : f64, dropout = 0.25 : f64, site = 6 : i64"})
+    for (auto [length, width, columns] :
+         {std::tuple(1, 1, 1), {7, 3, 13}, {13, 16, 9}, {67, 8, 133}}) {
+      std::string type =
+          llvm::formatv("tensor<2x4x{0}x{1}xf32>", length, width).str();
+      std::string shared =
+          llvm::formatv("tensor<2x2x{0}x{1}xf32>", length, width).str();
+      std::string text = llvm::formatv(R"(
+        func.func @f(%q: {0}, %k: {1}, %v: {1}, %d: tensor<4x{2}xf32>) -> {0} {{
+          %out, %lse = tfm.attention %q, %k, %v distance(%d : tensor<4x{2}xf32>) {{{3}} : {0}, {1}, {1}
+          return %out : {0}
+        })",
+                                       type, shared, columns, attributes)
+                             .str();
+      expectCompiled(text, length);
+      expectDerivativeCompiled(text, length);
+    }
+}
+
 } // namespace

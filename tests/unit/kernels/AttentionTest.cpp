@@ -32,6 +32,10 @@ struct Case {
   int mask = 0;
   int64_t maskBatches = 1, maskHeads = 1;
   bool dmask = false;
+  /// Columns of the biases by distance, and whether their cotangents are
+  /// wanted.
+  int64_t distances = 0;
+  bool ddistance = false;
   /// q, k and v in one [B, T, (heads + 2 kv_heads) * d] buffer, as a projection
   /// leaves them (needs queries == keys and d == e).
   bool interleaved = false;
@@ -72,7 +76,8 @@ struct Case {
            (window ? " window" : "") + (softcap ? " softcap" : "") +
            (dropout ? " dropout" : "") + " mask" + std::to_string(mask) +
            (narrow ? " bf16" : "") + (starts.empty() ? "" : " cache") +
-           (ring ? " ring" : "") + (quantised ? " int8" : "");
+           (ring ? " ring" : "") + (quantised ? " int8" : "") +
+           (distances ? " distances" : "");
   }
 };
 
@@ -145,6 +150,10 @@ AttentionSpec specOf(Kernels &kernels, const Case &c) {
     spec.start = MemRefType::get({c.batches}, kernels.builder.getI32Type());
   if (c.dmask)
     spec.dmask = MemRefType::get(maskShape, f32);
+  if (c.distances)
+    spec.distanceBias = MemRefType::get({c.heads, c.distances}, f32);
+  if (c.ddistance)
+    spec.ddistance = spec.distanceBias;
   spec.causal = c.causal;
   spec.scale = c.scale();
   spec.ring = c.ring;
@@ -188,6 +197,7 @@ struct Reference {
       : c(c), l(layoutOf(c)), q(l.qSize), k(l.kSize), v(l.vSize),
         dout(c.batches * c.heads * c.queries * c.e),
         mask(c.maskBatches * c.maskHeads * c.queries * c.keys),
+        distances(c.heads * c.distances), ddistance(distances.size()),
         out(dout.size()), lse(c.batches * c.heads * c.queries), dq(l.qSize),
         dk(l.kSize), dv(l.vSize), dmask(mask.size()),
         integersOfK((l.kSize + 3) / 4), integersOfV((l.vSize + 3) / 4),
@@ -197,6 +207,8 @@ struct Reference {
     v.randomize(random);
     dout.randomize(random);
     mask.randomize(random);
+    if (c.distances)
+      distances.randomize(random);
     if (c.narrow)
       for (Buffer *operand : {&q, &k, &v, &dout})
         for (int64_t i = 0; i < operand->size(); ++i)
@@ -255,11 +267,19 @@ struct Reference {
            s;
   }
 
+  /// Where the bias of a pair stands, or -1.
+  int64_t distanceAt(int64_t b, int64_t h, int64_t t, int64_t s) const {
+    int64_t column = c.position(b, t) - c.keyPosition(b, s) +
+                     (c.causal ? 0 : (c.distances - 1) / 2);
+    return column < 0 || column >= c.distances ? -1 : h * c.distances + column;
+  }
+
   void compute() {
     int64_t group = c.heads / c.kvHeads;
     std::vector<double> x(c.keys), cap(c.keys), p(c.keys), kept(c.keys),
         dp(c.keys);
-    std::vector<double> dkSum(dk.size()), dvSum(dv.size()), dmSum(dmask.size());
+    std::vector<double> dkSum(dk.size()), dvSum(dv.size()), dmSum(dmask.size()),
+        ddSum(ddistance.size());
     for (int64_t b = 0; b < c.batches; ++b)
       for (int64_t h = 0; h < c.heads; ++h)
         for (int64_t t = 0; t < c.queries; ++t) {
@@ -272,6 +292,9 @@ struct Reference {
             z *= c.scale();
             cap[s] = c.softcap ? *c.softcap * std::tanh(z / *c.softcap) : z;
             x[s] = cap[s];
+            int64_t column = distanceAt(b, h, t, s);
+            if (column >= 0)
+              x[s] += distances[column];
             if (c.mask == 1)
               x[s] += mask[maskAt(b, h, t, s)];
             int64_t at = c.position(b, t), key = c.keyPosition(b, s);
@@ -315,6 +338,8 @@ struct Reference {
             double ds = p[s] * (dp[s] * kept[s] - dot);
             if (c.mask == 1)
               dmSum[maskAt(b, h, t, s)] += ds;
+            if (distanceAt(b, h, t, s) >= 0)
+              ddSum[distanceAt(b, h, t, s)] += ds;
             if (c.softcap)
               ds *= 1 - cap[s] * cap[s] / (*c.softcap * *c.softcap);
             dp[s] = ds * c.scale();
@@ -329,6 +354,7 @@ struct Reference {
           }
         }
     std::copy(dmSum.begin(), dmSum.end(), dmask.data());
+    std::copy(ddSum.begin(), ddSum.end(), ddistance.data());
     // Interleaved buffers hold three results; each checks its own part.
     std::copy(dkSum.begin(), dkSum.end(), dk.data());
     std::copy(dvSum.begin(), dvSum.end(), dv.data());
@@ -336,7 +362,8 @@ struct Reference {
 
   Case c;
   Layout l;
-  Buffer q, k, v, dout, mask, out, lse, dq, dk, dv, dmask, bytes{1};
+  Buffer q, k, v, dout, mask, distances, ddistance, out, lse, dq, dk, dv, dmask,
+      bytes{1};
   Buffer integersOfK, integersOfV, kScale, vScale;
 };
 
@@ -384,7 +411,7 @@ void checkOn(StringRef cpu, const std::vector<Case> &cases) {
     SCOPED_TRACE(c.text());
     Reference r(c, random);
     struct Results {
-      Buffer out, lse, dq, dk, dv, dmask;
+      Buffer out, lse, dq, dk, dv, dmask, ddistance;
     };
     Buffer q = stored(c, r.q), k = stored(c, r.k), v = stored(c, r.v),
            dout = stored(c, r.dout), out = stored(c, r.out);
@@ -393,9 +420,10 @@ void checkOn(StringRef cpu, const std::vector<Case> &cases) {
               reinterpret_cast<int32_t *>(starts.data()));
     std::vector<Results> all;
     for (int64_t threads : {1, 2, 3}) {
-      Results x{Buffer(out.size()), Buffer(r.lse.size()),
-                Buffer(q.size()),   Buffer(k.size()),
-                Buffer(v.size()),   Buffer(r.dmask.size())};
+      Results x{Buffer(out.size()),        Buffer(r.lse.size()),
+                Buffer(q.size()),          Buffer(k.size()),
+                Buffer(v.size()),          Buffer(r.dmask.size()),
+                Buffer(r.ddistance.size())};
       std::vector<Buffer *> buffers{&q, c.quantised ? &r.integersOfK : &k,
                                     c.quantised ? &r.integersOfV : &v};
       Buffer *mask = c.mask == 1 ? &r.mask : &r.bytes;
@@ -405,6 +433,8 @@ void checkOn(StringRef cpu, const std::vector<Case> &cases) {
         buffers.push_back(&starts);
       if (c.quantised)
         buffers.insert(buffers.end(), {&r.kScale, &r.vScale});
+      if (c.distances)
+        buffers.push_back(&r.distances);
       buffers.insert(buffers.end(), {&x.out, &x.lse});
       kernels.run("forward" + std::to_string(i), buffers, forward[i], threads,
                   rng, layer);
@@ -417,9 +447,13 @@ void checkOn(StringRef cpu, const std::vector<Case> &cases) {
       buffers = {&q, &k, &v, c.narrow ? &out : &x.out, &x.lse, &dout};
       if (c.mask)
         buffers.push_back(mask);
+      if (c.distances)
+        buffers.push_back(&r.distances);
       buffers.insert(buffers.end(), {&x.dq, &x.dk, &x.dv});
       if (c.dmask)
         buffers.push_back(&x.dmask);
+      if (c.ddistance)
+        buffers.push_back(&x.ddistance);
       kernels.run("backward" + std::to_string(i), buffers, backward[i], threads,
                   rng, layer);
       all.push_back(std::move(x));
@@ -441,9 +475,12 @@ void checkOn(StringRef cpu, const std::vector<Case> &cases) {
     }
     if (c.dmask)
       near(all[0].dmask, r.dmask, tolerance, 0.0, "dmask");
+    if (c.ddistance)
+      near(all[0].ddistance, r.ddistance, tolerance, 0.0, "ddistance");
     for (size_t t = 1; t < all.size(); ++t)
-      for (auto part : {&Results::out, &Results::lse, &Results::dq,
-                        &Results::dk, &Results::dv, &Results::dmask})
+      for (auto part :
+           {&Results::out, &Results::lse, &Results::dq, &Results::dk,
+            &Results::dv, &Results::dmask, &Results::ddistance})
         ASSERT_EQ(std::memcmp((all[0].*part).data(), (all[t].*part).data(),
                               4 * (all[0].*part).size()),
                   0)
@@ -677,6 +714,55 @@ TEST(Attention, OfIntegers) {
     whole.narrow = narrow;
     cases.push_back(whole);
   }
+  check(cases);
+}
+
+// Biases by distance, with their derivative: odd sizes, several blocks of keys,
+// fewer columns than distances; of a cache, of a ring and of integers.
+TEST(Attention, BiasesByDistance) {
+  std::vector<Case> cases{
+      {1, 1, 1, 1, 1, 1, 1},
+      {2, 4, 2, 37, 37, 16, 7},
+      {1, 2, 1, 70, 131, 48, 80},
+      {2, 2, 2, 100, 100, 16, 16},
+  };
+  size_t plain = cases.size();
+  for (size_t i = 0; i < plain; ++i) {
+    Case &c = cases[i];
+    c.distances = 2 * std::max(c.queries, c.keys) - 1;
+    c.ddistance = true;
+    Case other = c;
+    other.causal = true;
+    other.distances = c.queries;
+    cases.push_back(other);
+    other.dropout = 0.25;
+    other.window = 20;
+    other.distances = std::min<int64_t>(c.queries, 20);
+    cases.push_back(other);
+  }
+  Case blocks{2, 4, 2, 523, 523, 16, 16};
+  blocks.narrow = blocks.causal = blocks.ddistance = true;
+  blocks.distances = 523;
+  cases.push_back(blocks);
+  blocks.distances = 101; // and nothing further away
+  blocks.dmask = true;
+  blocks.mask = 1;
+  cases.push_back(blocks);
+  for (int64_t queries : {1, 3, 9, 40})
+    for (bool quantised : {false, true}) {
+      Case c{2, 4, 2, queries, 83, 16, 16};
+      c.causal = true;
+      c.quantised = quantised;
+      c.starts = {0, 37};
+      c.distances = 83;
+      cases.push_back(c);
+      c.ring = true;
+      c.window = 20;
+      c.keys = keysTogether;
+      c.starts = {5, 391};
+      c.distances = 20;
+      cases.push_back(c);
+    }
   check(cases);
 }
 

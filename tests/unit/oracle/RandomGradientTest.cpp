@@ -351,10 +351,18 @@ std::string attention(Draw &draw, const char *) {
   if (draw.below(3) == 0)
     attributes += format(", dropout = 0.{0} : f64, site = {1} : i64",
                          1 + draw.below(8), draw.below(32768));
-  return program(arguments,
-                 format("%y, %lse = tfm.attention %q, %k, %v {0} {{{1}} : {2}",
-                        mask, attributes, types),
-                 y);
+  // Also where distances have no column.
+  std::string distance;
+  if (draw.below(3) == 0) {
+    std::string type = tensor({heads, 1 + 2 * draw.below(keys + 1)});
+    arguments += ", %d: " + type;
+    distance = "distance(%d : " + type + ")";
+  }
+  return program(
+      arguments,
+      format("%y, %lse = tfm.attention %q, %k, %v {0} {1} {{{2}} : {3}", mask,
+             distance, attributes, types),
+      y);
 }
 
 std::string rope(Draw &draw, const char *) {
@@ -362,10 +370,16 @@ std::string rope(Draw &draw, const char *) {
           length = draw.smallSize(), width = 2 + draw.below(6);
   std::string x = tensor({batch, heads, length, width}),
               positions = tensor({batch, length}, "i32");
+  int64_t dims = 2 + 2 * draw.below(width / 2);
   std::string attributes =
       format("base = {0} : f64, dims = {1} : i64",
-             draw.oneOf<const char *>({"2.0", "100.0", "10000.0"}),
-             2 + 2 * draw.below(width / 2));
+             draw.oneOf<const char *>({"2.0", "100.0", "10000.0"}), dims);
+  if (draw.below(3) == 0) {
+    attributes += ", amplitude = 1.25 : f64, frequencies = array<f64: 0.5";
+    for (int64_t i = 1; i < dims / 2; ++i)
+      attributes += format(", 0.{0}", 1 + draw.below(9));
+    attributes += ">";
+  }
   if (draw.coin())
     attributes += ", interleaved";
   if (draw.coin())
