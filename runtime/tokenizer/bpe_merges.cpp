@@ -269,8 +269,8 @@ std::vector<AddedToken> readAddedTokens(const json &root,
         !added["id"].is_number_unsigned())
       throw InputError(origin + ": an added token needs an id and a content");
     AddedToken token{added["content"].get<std::string>(),
-                     added.value("lstrip", false),
-                     added.value("rstrip", false)};
+                     added.value("lstrip", false), added.value("rstrip", false),
+                     added.value("normalized", false)};
     if (token.text.empty())
       throw InputError(origin + ": an added token is empty");
     if (added.value("single_word", false))
@@ -285,11 +285,6 @@ std::vector<AddedToken> readAddedTokens(const json &root,
                                           : a.text < b.text;
   });
   return tokens;
-}
-
-/// White space as Unicode has it: Python's counts four more characters.
-static bool isWhiteSpace(int32_t c) {
-  return isSpace(c) && !(c >= 0x1C && c <= 0x1F);
 }
 
 size_t skipSpace(std::string_view text, size_t at) {
@@ -324,8 +319,18 @@ std::vector<int32_t> readBegin(const json &root, const Vocabulary &vocabulary) {
     steps = (*post)["processors"];
   std::vector<int32_t> ids;
   for (const json &step : steps) {
-    if (!step.is_object() || step.value("type", "") != "TemplateProcessing" ||
-        !step.contains("single") || !step["single"].is_array())
+    if (!step.is_object())
+      continue;
+    std::string type = step.value("type", "");
+    const json &first = member(step, "cls"); // ["[CLS]", 101]
+    if ((type == "BertProcessing" || type == "RobertaProcessing") &&
+        first.is_array() && !first.empty() && first[0].is_string()) {
+      int32_t id = vocabulary.find(first[0].get<std::string>());
+      if (id >= 0)
+        ids.push_back(id);
+    }
+    if (type != "TemplateProcessing" || !step.contains("single") ||
+        !step["single"].is_array())
       continue;
     for (const json &part : step["single"]) {
       if (!part.is_object() || !part.contains("SpecialToken") ||

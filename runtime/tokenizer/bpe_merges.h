@@ -22,6 +22,8 @@ struct AddedToken {
   std::string text;
   /// White space on these sides of it is part of it, and lost.
   bool stripsLeft = false, stripsRight = false;
+  /// Whether it is looked for in the text as its normalizer leaves it.
+  bool normalized = false;
 };
 
 /// Which two adjacent tokens become which, and what goes first.

@@ -13,6 +13,7 @@
 
 #include "runtime/error.h"
 #include "runtime/tokenizer/bpe_merges.h"
+#include "runtime/tokenizer/byte_characters.h"
 #include "runtime/tokenizer/pretokenizer.h"
 #include "runtime/tokenizer/utf8.h"
 
@@ -29,31 +30,6 @@ using nlohmann::ordered_json;
 namespace tfm {
 
 namespace {
-
-/// GPT-2's characters for bytes: printable Latin-1 stands for itself, the
-/// others are U+0100 onwards in order.
-struct ByteCharacters {
-  static const ByteCharacters &get() {
-    static const ByteCharacters characters;
-    return characters;
-  }
-
-  std::string text[256];
-  int32_t byteOf[0x200]; ///< -1 where the character stands for no byte
-
-private:
-  ByteCharacters() {
-    std::fill(std::begin(byteOf), std::end(byteOf), -1);
-    int32_t next = 0x100;
-    for (int32_t byte = 0; byte < 256; ++byte) {
-      bool plain = (byte >= 0x21 && byte <= 0x7E) ||
-                   (byte >= 0xA1 && byte <= 0xAC) || byte >= 0xAE;
-      int32_t character = plain ? byte : next++;
-      appendUtf8(character, text[byte]);
-      byteOf[character] = byte;
-    }
-  }
-};
 
 class ByteBpe : public Tokenizer {
 public:
@@ -90,7 +66,7 @@ public:
     if (specialIds.contains(id))
       bytes += token;
     else
-      appendBytes(token, bytes);
+      ByteCharacters::get().append(token, bytes);
   }
 
   std::optional<int32_t> find(std::string_view token) const override {
@@ -210,28 +186,7 @@ private:
   }
 
   int32_t wholeToken(std::string_view piece) const {
-    std::string token;
-    for (char c : piece)
-      token += ByteCharacters::get().text[static_cast<unsigned char>(c)];
-    return vocabulary.find(token);
-  }
-
-  /// A token's bytes; one with characters that stand for no byte (an added
-  /// token) is its own text.
-  static void appendBytes(std::string_view token, std::string &bytes) {
-    const auto &byteOf = ByteCharacters::get().byteOf;
-    size_t before = bytes.size();
-    for (size_t at = 0; at < token.size();) {
-      CodePoint character = decodeUtf8(token, at);
-      if (character.value < 0 || character.value >= 0x200 ||
-          byteOf[character.value] < 0) {
-        bytes.resize(before);
-        bytes += token;
-        return;
-      }
-      bytes += static_cast<char>(byteOf[character.value]);
-      at += character.bytes;
-    }
+    return vocabulary.find(ByteCharacters::get().of(piece));
   }
 
   std::string normalize(std::string_view text) const {

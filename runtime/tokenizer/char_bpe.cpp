@@ -14,10 +14,10 @@
 
 #include "runtime/error.h"
 #include "runtime/tokenizer/bpe_merges.h"
+#include "runtime/tokenizer/token_decoder.h"
 #include "runtime/tokenizer/utf8.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -34,23 +34,8 @@ struct Rules {
   bool prefixOnce = false;  ///< not before a text that begins with it
   std::vector<std::pair<std::string, std::string>> replace;
   std::string splitAt; ///< pieces begin with it; empty: one piece
-  std::vector<std::pair<std::string, std::string>> restore;
-  bool bytes = false; ///< the tokens <0x00>, ... are bytes
-  std::string strip;  ///< taken from the beginning of a decoded text
+  TokenDecoder decoder;
 };
-
-std::string replaceAll(std::string_view text, const std::string &from,
-                       const std::string &to) {
-  std::string result;
-  for (size_t at = 0; at < text.size();) {
-    size_t found = std::min(text.find(from, at), text.size());
-    result.append(text, at, found - at);
-    if (found < text.size())
-      result += to;
-    at = found + from.size();
-  }
-  return result;
-}
 
 class CharBpe : public Tokenizer {
 public:
@@ -85,18 +70,7 @@ public:
   void decode(int32_t id, int32_t previous, std::string &bytes) const override {
     if (!vocabulary.contains(id))
       return;
-    std::string_view token = vocabulary.token(id);
-    if (rules.bytes)
-      if (int byte = byteOf(token); byte >= 0) {
-        bytes += static_cast<char>(byte);
-        return;
-      }
-    std::string text(token);
-    for (const auto &[from, to] : rules.restore)
-      text = replaceAll(text, from, to);
-    if (previous < 0 && !rules.strip.empty() && text.starts_with(rules.strip))
-      text.erase(0, rules.strip.size());
-    bytes += text;
+    rules.decoder.append(vocabulary.token(id), previous < 0, bytes);
   }
 
   std::optional<int32_t> find(std::string_view token) const override {
@@ -164,18 +138,6 @@ private:
     }
   }
 
-  /// The byte of `<0xE2>`; -1 for any other token.
-  static int byteOf(std::string_view token) {
-    unsigned byte = 0;
-    if (token.size() != 6 || !token.starts_with("<0x") || token[5] != '>')
-      return -1;
-    const char *first = token.data() + 3;
-    const char *end = first + 2;
-    if (std::from_chars(first, end, byte, 16).ptr != end)
-      return -1;
-    return static_cast<int>(byte);
-  }
-
   Vocabulary vocabulary;
   std::vector<AddedToken> added;
   Rules rules;
@@ -195,9 +157,11 @@ public:
   Rules read() {
     normalizer(part("normalizer"));
     preTokenizer(part("pre_tokenizer"));
-    decoder(part("decoder"));
-    requireBounded("normalizer", rules.replace);
-    requireBounded("decoder", rules.restore);
+    rules.decoder = TokenDecoder::read(part("decoder"), [&](const json &value) {
+      unsupported("decoder", value);
+    });
+    requireBounded("normalizer", rules.replace, origin);
+    requireBounded("decoder", rules.decoder.replacements(), origin);
     return std::move(rules);
   }
 
@@ -218,36 +182,8 @@ private:
                      "byte-level BPE are");
   }
 
-  /// Replacements one after the other multiply: a file of some lines could make
-  /// a word of gigabytes.
-  void requireBounded(
-      const char *what,
-      const std::vector<std::pair<std::string, std::string>> &steps) const {
-    constexpr double most = 1000;
-    double growth = 1;
-    for (const auto &[from, to] : steps)
-      growth *= std::max(1.0, static_cast<double>(to.size()) /
-                                  static_cast<double>(from.size()));
-    if (growth > most)
-      throw InputError(origin + ": the replacements of the " + what +
-                       " can make a text more than 1000 times as long. Copy or "
-                       "download the file again");
-  }
-
   static std::string typeOf(const json &value) {
     return value.is_object() ? value.value("type", "") : "";
-  }
-
-  /// Of Replace, with a text to look for.
-  std::pair<std::string, std::string> replacement(const char *what,
-                                                  const json &value) const {
-    auto pattern = value.find("pattern");
-    if (pattern == value.end() || !pattern->is_object() ||
-        !pattern->contains("String") || !(*pattern)["String"].is_string() ||
-        (*pattern)["String"].get_ref<const std::string &>().empty())
-      unsupported(what, value);
-    return {(*pattern)["String"].get<std::string>(),
-            value.at("content").get<std::string>()};
   }
 
   void normalizer(const json &value) {
@@ -261,7 +197,8 @@ private:
                rules.replace.empty()) {
       rules.prefix = value.at("prepend").get<std::string>();
     } else if (type == "Replace") {
-      rules.replace.push_back(replacement("normalizer", value));
+      rules.replace.push_back(readReplacement(
+          value, [&](const json &whole) { unsupported("normalizer", whole); }));
     } else {
       unsupported("normalizer", value);
     }
@@ -294,29 +231,6 @@ private:
         value["pattern"] == json{{"String", " "}})
       return;
     unsupported("pre-tokenizer", value);
-  }
-
-  void decoder(const json &value) {
-    std::string type = typeOf(value);
-    if (type == "Sequence") {
-      for (const json &step : value.at("decoders"))
-        decoder(step);
-    } else if (type == "Metaspace") {
-      auto space = value.value("replacement", "\xE2\x96\x81");
-      rules.restore.emplace_back(space, " ");
-      if (value.value("prepend_scheme", "always") != "never" &&
-          value.value("add_prefix_space", true))
-        rules.strip = " ";
-    } else if (type == "Replace") {
-      rules.restore.push_back(replacement("decoder", value));
-    } else if (type == "ByteFallback") {
-      rules.bytes = true;
-    } else if (type == "Strip" && value.value("start", json(0)) == 1 &&
-               value.value("stop", json(0)) == 0) {
-      rules.strip = value.at("content").get<std::string>();
-    } else if (type != "Fuse") {
-      unsupported("decoder", value);
-    }
   }
 
   const json &root;

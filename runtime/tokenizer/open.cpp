@@ -10,6 +10,7 @@
 #include "runtime/recipe.h"
 #include "runtime/tokenizer/bpe_merges.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 using nlohmann::json;
@@ -23,6 +24,26 @@ std::string typeOf(const json &object) {
     return "";
   const json &type = member(object, "type");
   return type.is_string() ? type.get<std::string>() : "";
+}
+
+/// Whether a byte-level BPE cuts or normalises text in more ways than those
+/// that have a tokenizer of their own.
+bool isCutInSteps(const json &root) {
+  const json &cut = member(root, "pre_tokenizer");
+  std::string type = typeOf(cut);
+  if (type == "ByteLevel")
+    return member(cut, "add_prefix_space") == true;
+  if (type != "Sequence" || !member(cut, "pretokenizers").is_array())
+    return false;
+  const json &steps = cut["pretokenizers"];
+  bool hasBytes = std::ranges::any_of(
+      steps, [](const json &step) { return typeOf(step) == "ByteLevel"; });
+  bool isPlain = steps.size() == 2 && typeOf(steps[0]) == "Split" &&
+                 typeOf(steps[1]) == "ByteLevel" &&
+                 member(steps[0], "behavior") == "Isolated" &&
+                 member(steps[0], "invert") != true &&
+                 member(steps[1], "use_regex") == false;
+  return hasBytes && !isPlain;
 }
 
 } // namespace
@@ -43,9 +64,12 @@ TokenizerPtr parseTokenizerJson(std::string_view text,
         return charsTokenizer(std::move(words), origin);
       return wordsTokenizer(std::move(words));
     }
+    if (type == "WordPiece" || type == "Unigram")
+      return pipelineFromJson(root, text, origin);
     if (type != "BPE" && !(type.empty() && model.contains("merges")))
       throw InputError(origin + ": the model type \"" + type +
-                       "\" is not supported; BPE and WordLevel are");
+                       "\" is not supported; BPE, WordPiece, Unigram and "
+                       "WordLevel are");
     if (member(model, "end_of_word_suffix") == wordEnd) {
       return wordBpe(Vocabulary::fromJson(member(model, "vocab"), origin),
                      readMerges(model, origin));
@@ -55,6 +79,8 @@ TokenizerPtr parseTokenizerJson(std::string_view text,
     if (member(model, "byte_fallback") == true || typeOf(cut) == "Metaspace" ||
         (cut.is_null() && !member(root, "normalizer").is_null()))
       return charBpeFromJson(root, text, origin);
+    if (isCutInSteps(root))
+      return pipelineFromJson(root, text, origin);
     return byteBpeFromJson(root, text, origin);
   } catch (const json::exception &) {
     throw InputError(origin + " is not a tokenizer.json that can be used");

@@ -9,6 +9,7 @@
 
 #include "runtime/error.h"
 
+#include <cstring>
 #include <new>
 
 #define PCRE2_CODE_UNIT_WIDTH 8
@@ -23,6 +24,16 @@ namespace tfm {
 const char *const gpt2Pattern =
     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^" TFM_SPACES
     "\\p{L}\\p{N}]+|[" TFM_SPACES "]+(?![^" TFM_SPACES "])|[" TFM_SPACES "]+";
+
+std::string escapePattern(std::string_view text) {
+  std::string pattern;
+  for (char c : text) {
+    if (std::strchr("\\^$.[|()?*+{}-]#", c) && c != 0)
+      pattern += '\\';
+    pattern += c;
+  }
+  return pattern;
+}
 
 Pretokenizer::Pretokenizer(const std::string &pattern,
                            const std::string &origin) {
@@ -73,7 +84,8 @@ bool Pretokenizer::Cursor::next(std::string_view &piece) {
       begin = text.size();
     }
   }
-  size_t stop = at < begin ? begin : end;
+  matched = at >= begin;
+  size_t stop = matched ? end : begin;
   piece = text.substr(at, stop - at);
   at = stop;
   return true;

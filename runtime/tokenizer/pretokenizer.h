@@ -20,6 +20,9 @@ namespace tfm {
 /// GPT-2's pattern. `\s` is written out: PCRE2's has U+180E, Unicode's not.
 extern const char *const gpt2Pattern;
 
+/// The pattern that finds a text as it is spelt.
+std::string escapePattern(std::string_view text);
+
 /// A compiled pattern (PCRE2, with its just-in-time compiler where the system
 /// permits). Immutable; each thread matches with its own `Cursor`.
 class Pretokenizer {
@@ -40,6 +43,8 @@ public:
     Cursor &operator=(const Cursor &) = delete;
     /// False at the end.
     bool next(std::string_view &piece);
+    /// Whether the last piece was a match.
+    bool isMatch() const { return matched; }
 
   private:
     const Pretokenizer &owner;
@@ -48,6 +53,7 @@ public:
     /// The match that was found beyond a gap.
     size_t begin = 0;
     size_t end = 0;
+    bool matched = false;
     pcre2_real_match_data_8 *match;
   };
 

@@ -9,11 +9,12 @@
 // sentencepiece_model.proto of https://github.com/google/sentencepiece. Models
 // of type BPE become what Hugging Face makes of them, a tokenizer.json: a pair
 // may be merged when its two tokens together are one, and the best score goes
-// first.
+// first. So do unigram models, whose scores are in the file.
 //
 //===----------------------------------------------------------------------===//
 
 #include "runtime/error.h"
+#include "runtime/tokenizer/normalizer.h"
 #include "runtime/tokenizer/utf8.h"
 #include "runtime/tokenizer/vocabulary.h"
 
@@ -118,7 +119,8 @@ struct SentencePieceModel {
   uint64_t beginId = 1;
   bool addsPrefix = true;
   bool removesSpaces = true;
-  bool hasCharacterMap = false;
+  std::string_view characterMap;
+  bool hasBytes = false;
 };
 
 SentencePieceModel readModel(std::string_view bytes,
@@ -136,6 +138,7 @@ SentencePieceModel readModel(std::string_view bytes,
         else if (part.field == 3)
           piece.type = part.number;
       }
+      model.hasBytes |= piece.type == Piece::Byte;
     } else if (all.field == 2) { // how it was trained
       while (part.next()) {
         if (part.field == 3)
@@ -146,7 +149,7 @@ SentencePieceModel readModel(std::string_view bytes,
     } else if (all.field == 3) { // how text is normalised
       while (part.next()) {
         if (part.field == 2)
-          model.hasCharacterMap = !part.text.empty();
+          model.characterMap = part.text;
         else if (part.field == 3)
           model.addsPrefix = part.number != 0;
         else if (part.field == 4)
@@ -183,6 +186,51 @@ json mergesOf(const SentencePieceModel &model) {
   return merges;
 }
 
+/// The tokens that are found in a text as they are spelt.
+void addTokens(const SentencePieceModel &model, ordered_json &root) {
+  for (size_t id = 0; id < model.pieces.size(); ++id) {
+    const auto &[text, score, type] = model.pieces[id];
+    if (type == Piece::Unknown || type == Piece::Control ||
+        type == Piece::UserDefined)
+      root["added_tokens"].push_back(
+          addedToken(id, text, /*isSpecial=*/type != Piece::UserDefined));
+  }
+}
+
+/// A unigram model as Hugging Face has it: the table of characters, then no
+/// space at the end and none twice.
+void describeUnigram(const SentencePieceModel &model, ordered_json &root) {
+  ordered_json entries = json::array();
+  ordered_json unknown = nullptr;
+  for (size_t id = 0; id < model.pieces.size(); ++id) {
+    entries.push_back({model.pieces[id].text, model.pieces[id].score});
+    if (model.pieces[id].type == Piece::Unknown)
+      unknown = id;
+  }
+  root["model"] = {{"type", "Unigram"},
+                   {"unk_id", unknown},
+                   {"vocab", entries},
+                   {"byte_fallback", model.hasBytes}};
+  const char *space = "\xE2\x96\x81";
+  json steps = json::array();
+  if (!model.characterMap.empty())
+    steps.push_back(
+        {{"type", "Precompiled"},
+         {"precompiled_charsmap", encodeBase64(model.characterMap)}});
+  steps.push_back(
+      {{"type", "Strip"}, {"strip_left", false}, {"strip_right", true}});
+  steps.push_back({{"type", "Replace"},
+                   {"pattern", {{"Regex", " {2,}"}}},
+                   {"content", space}});
+  root["normalizer"] = {{"type", "Sequence"}, {"normalizers", steps}};
+  json metaspace = {{"type", "Metaspace"},
+                    {"replacement", space},
+                    {"prepend_scheme", model.addsPrefix ? "always" : "never"},
+                    {"split", true}};
+  root["pre_tokenizer"] = metaspace;
+  root["decoder"] = metaspace;
+}
+
 } // namespace
 
 std::string sentencePieceJson(std::string_view bytes,
@@ -193,15 +241,20 @@ std::string sentencePieceJson(std::string_view bytes,
                      " is not a SentencePiece model: it has no pieces");
   auto unsupported = [&](const char *what) {
     throw InputError(origin + ": SentencePiece models " + what +
-                     " are not supported; BPE with the text as it stands is "
-                     "(Llama, Mistral, Gemma)");
+                     " are not supported; unigram models, and BPE with the "
+                     "text as it stands, are (T5, Llama, Mistral, Gemma)");
   };
-  if (model.type != 2)
-    unsupported("of another type than BPE");
-  if (model.hasCharacterMap || model.removesSpaces)
-    unsupported("that normalise text");
-
   ordered_json root = emptyTokenizerJson();
+  if (model.type == 1) {
+    describeUnigram(model, root);
+    addTokens(model, root);
+    return root.dump(-1, ' ', false, json::error_handler_t::replace);
+  }
+  if (model.type != 2)
+    unsupported("of words or characters");
+  if (!model.characterMap.empty() || model.removesSpaces)
+    unsupported("of type BPE that normalise text");
+
   Vocabulary vocabulary;
   ordered_json &bpe = root["model"];
   for (size_t id = 0; id < model.pieces.size(); ++id) {
@@ -209,13 +262,10 @@ std::string sentencePieceJson(std::string_view bytes,
     vocabulary.set(text, id, origin);
     if (type == Piece::Unknown)
       bpe["unk_token"] = text;
-    if (type == Piece::Byte)
-      bpe["byte_fallback"] = true;
-    if (type == Piece::Unknown || type == Piece::Control ||
-        type == Piece::UserDefined)
-      root["added_tokens"].push_back(
-          addedToken(id, text, /*isSpecial=*/type != Piece::UserDefined));
   }
+  if (model.hasBytes)
+    bpe["byte_fallback"] = true;
+  addTokens(model, root);
   bpe["fuse_unk"] = true;
   bpe["vocab"] = vocabulary.toJson();
   bpe["merges"] = mergesOf(model);

@@ -82,13 +82,13 @@ TokenizerPtr makeByteBpeTokenizer(const NamedText &vocabJson,
 TokenizerPtr makeWordBpeTokenizer(const NamedText &vocabJson,
                                   const NamedText &merges);
 /// From the text of a Hugging Face `tokenizer.json`: byte-level BPE, the BPE of
-/// characters that Llama, Mistral and Gemma have, and the forms that `json()`
-/// of the tokenizers here writes. `origin` is named in errors. Any bytes are
-/// safe to pass.
+/// characters that Llama, Mistral and Gemma have, BERT's WordPiece, T5's
+/// unigram model, and the forms that `json()` of the tokenizers here writes.
+/// `origin` is named in errors. Any bytes are safe to pass.
 TokenizerPtr parseTokenizerJson(std::string_view text,
                                 const std::string &origin);
 
-/// From the bytes of a SentencePiece model of type BPE.
+/// From the bytes of a SentencePiece model of type BPE or unigram.
 TokenizerPtr parseSentencePiece(std::string_view bytes,
                                 const std::string &origin);
 

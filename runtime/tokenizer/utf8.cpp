@@ -134,6 +134,8 @@ bool isSpace(int32_t c) {
          c == 0x3000;
 }
 
+bool isWhiteSpace(int32_t c) { return isSpace(c) && !(c >= 0x1C && c <= 0x1F); }
+
 std::string Utf8Stream::push(std::string_view bytes) {
   pending.append(bytes);
   std::string text;

@@ -50,6 +50,8 @@ std::string printable(std::string_view message);
 
 /// White space as Python's str.split() has it.
 bool isSpace(int32_t codePoint);
+/// White space as Unicode has it: Python's counts four more characters.
+bool isWhiteSpace(int32_t codePoint);
 
 /// Bytes of a stream, given out in whole characters.
 class Utf8Stream {

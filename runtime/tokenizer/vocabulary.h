@@ -169,6 +169,8 @@ TokenizerPtr byteBpeFromJson(const nlohmann::json &root, std::string_view text,
                              const std::string &origin);
 TokenizerPtr charBpeFromJson(const nlohmann::json &root, std::string_view text,
                              const std::string &origin);
+TokenizerPtr pipelineFromJson(const nlohmann::json &root, std::string_view text,
+                              const std::string &origin);
 TokenizerPtr wordBpe(Vocabulary vocabulary, const MergeList &merges);
 TokenizerPtr charsTokenizer(Vocabulary vocabulary, const std::string &origin);
 TokenizerPtr wordsTokenizer(Vocabulary vocabulary);

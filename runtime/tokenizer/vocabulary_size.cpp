@@ -32,6 +32,9 @@ public:
   }
   bool start_object(size_t) override { return open(); }
   bool start_array(size_t) override {
+    // An entry of a unigram model: a token and its score.
+    if (depth == 3 && !isTable && keys[1] == "model" && keys[2] == "vocab")
+      size = std::max(size, ++entries);
     if (depth < 2)
       keys[depth + 1].clear();
     return open();
@@ -93,6 +96,7 @@ private:
   /// The members that lead to a value, by depth.
   std::string keys[3];
   std::string token;
+  int64_t entries = 0;
 };
 
 } // namespace

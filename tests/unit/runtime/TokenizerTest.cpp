@@ -258,7 +258,7 @@ TEST(CharBpe, RefusesWhatItCannotFollow) {
            {"normalizer", {{"type", "Lowercase"}}},
            {"normalizer", {{"type", "Replace"}, {"pattern", {{"Regex", "a"}}}}},
            {"pre_tokenizer", {{"type", "Whitespace"}}},
-           {"decoder", {{"type", "WordPiece"}}},
+           {"decoder", {{"type", "CTC"}}},
            {"decoder", {{"type", "Strip"}, {"content", " "}, {"start", 1.5}}},
            {"decoder",
             {{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0.5}}},
@@ -285,6 +285,160 @@ TEST(CharBpe, RefusesWhatItCannotFollow) {
             std::string::npos);
 }
 
+const std::string stepsFixture = TFM_FIXTURES "/bpe/steps/";
+
+/// Knuth's MMIX generator, as tests/fixtures/bpe/steps/make.py has it.
+class RandomTexts {
+public:
+  std::string next() {
+    static const char *const words[] = {"the",  "Nile", "king", "un", "ing",
+                                        "able", "'s",   "'ll",  " ",  "  ",
+                                        "\n",   ". ",   "2024", "#"};
+    static const std::pair<int32_t, int32_t> ranges[] = {
+        {0x20, 0x7E},       {0x61, 0x7A},       {0x09, 0x0D},
+        {0xA0, 0xFF},       {0x100, 0x17F},     {0x300, 0x314},
+        {0x3B1, 0x3C9},     {0x410, 0x44F},     {0x4E00, 0x4E40},
+        {0xAC00, 0xAC40},   {0x621, 0x64A},     {0x1F600, 0x1F64F},
+        {0x2010, 0x2027},   {0xFF01, 0xFF5E},   {0x660, 0x669},
+        {0x200B, 0x200F},   {0x1F1E6, 0x1F1FF}, {0xFE0F, 0xFE0F},
+        {0x1F3FB, 0x1F3FF}, {0x130, 0x131},     {0xE01, 0xE3A},
+        {0x915, 0x94D},     {0xE000, 0xE005},   {0x2028, 0x202F},
+        {0x3000, 0x3003},   {0xFFFD, 0xFFFD},   {0x1E900, 0x1E943},
+        {0x0, 0x8}};
+    std::string text;
+    for (uint64_t left = 1 + below(20); left > 0; --left) {
+      if (below(2)) {
+        text += words[below(std::size(words))];
+        continue;
+      }
+      auto [low, high] = ranges[below(std::size(ranges))];
+      appendUtf8(low + static_cast<int32_t>(
+                           below(static_cast<uint64_t>(high - low + 1))),
+                 text);
+    }
+    return text;
+  }
+
+private:
+  uint64_t below(uint64_t bound) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return (state >> 33) % bound;
+  }
+  uint64_t state = 1;
+};
+
+/// FNV-1a of the ids of 1000 texts, each with their number before them.
+std::string checksumOf(const Tokenizer &tokenizer, RandomTexts &random) {
+  uint64_t value = 0xCBF29CE484222325u;
+  auto add = [&](uint64_t number) {
+    value = (value ^ number) * 0x100000001B3u;
+  };
+  for (int i = 0; i < 1000; ++i) {
+    std::vector<int32_t> ids = tokenizer.ids(random.next());
+    add(ids.size());
+    for (int32_t id : ids)
+      add(static_cast<uint64_t>(id));
+  }
+  char text[17];
+  std::snprintf(text, sizeof text, "%016llx",
+                static_cast<unsigned long long>(value));
+  return text;
+}
+
+class Steps : public testing::TestWithParam<const char *> {};
+
+// Ids are those of Hugging Face's tokenizers, on texts that are hard and on
+// 20,000 random ones.
+TEST_P(Steps, MeetTheFixture) {
+  std::string name = GetParam();
+  std::string text = contentOf(stepsFixture + name + ".json");
+  TokenizerPtr tokenizer = parseTokenizerJson(text, name);
+  EXPECT_EQ(tokenizer->json(), text);
+  json cases = json::parse(contentOf(stepsFixture + "cases.json")).at(name);
+  EXPECT_GT(cases.at("texts").size(), 200u);
+  for (const json &entry : cases.at("texts")) {
+    auto spelt = entry.at("text").get<std::string>();
+    auto ids = entry.at("ids").get<std::vector<int32_t>>();
+    EXPECT_EQ(tokenizer->ids(spelt), ids) << spelt;
+    EXPECT_EQ(tokenizer->text(ids), entry.at("decoded").get<std::string>())
+        << spelt;
+  }
+  RandomTexts random;
+  for (const json &checksum : cases.at("random"))
+    EXPECT_EQ(checksumOf(*tokenizer, random), checksum.get<std::string>());
+}
+INSTANTIATE_TEST_SUITE_P(All, Steps,
+                         testing::Values("bert_uncased", "bert_cased",
+                                         "unigram", "t5", "falcon", "smollm",
+                                         "prefixed", "merging"),
+                         [](const auto &info) {
+                           return std::string(info.param);
+                         });
+
+TEST(Steps, BeginAsTheFileSays) {
+  TokenizerPtr bert = parseTokenizerJson(
+      contentOf(stepsFixture + "bert_uncased.json"), "x.json");
+  EXPECT_EQ(bert->begin(), (std::vector<int32_t>{2}));
+}
+
+// What a step lacks or cannot be is an error that names the file; damage
+// anywhere is one, or another tokenizer, and never worse.
+TEST(Steps, RefuseWhatTheyCannotFollow) {
+  auto problem = [&](const char *name, auto change) {
+    json root = json::parse(contentOf(stepsFixture + name));
+    change(root);
+    return messageOf<InputError>(
+        [&] { parseTokenizerJson(root.dump(), "x.json")->ids("a b"); });
+  };
+  auto names = [&](const std::string &message) {
+    EXPECT_NE(message.find("x.json"), std::string::npos) << message;
+  };
+  names(problem("t5.json", [](json &root) {
+    root["normalizer"]["precompiled_charsmap"] = "AAAA";
+  }));
+  names(problem("t5.json", [](json &root) {
+    root["normalizer"]["precompiled_charsmap"] = "?";
+  }));
+  names(problem("t5.json",
+                [](json &root) { root["model"]["vocab"][3] = {"a"}; }));
+  names(
+      problem("t5.json", [](json &root) { root["model"]["unk_id"] = 100000; }));
+  names(problem("bert_cased.json", [](json &root) {
+    root["pre_tokenizer"] = {{"type", "UnicodeScripts"}};
+  }));
+  names(problem("bert_cased.json",
+                [](json &root) { root["decoder"] = {{"type", "CTC"}}; }));
+  names(problem("bert_cased.json",
+                [](json &root) { root["normalizer"] = {{"type", "Nmt"}}; }));
+  json twice = {
+      {"type", "Replace"}, {"pattern", {{"String", "a"}}}, {"content", "aa"}};
+  names(problem("bert_cased.json", [&](json &root) {
+    root["normalizer"] = {{"type", "Sequence"},
+                          {"normalizers", std::vector<json>(40, twice)}};
+  }));
+  // Without one for the unknown, a character that there is none for is named.
+  EXPECT_NE(problem("unigram.json",
+                    [](json &root) {
+                      root["model"]["unk_id"] = nullptr;
+                      root["model"]["vocab"][5][0] = "b";
+                    })
+                .find("no token for"),
+            std::string::npos);
+}
+
+TEST(SentencePiece, MeetsTheUnigramFixture) {
+  TokenizerPtr model =
+      parseSentencePiece(contentOf(stepsFixture + "unigram.model"), "u.model");
+  json cases =
+      json::parse(contentOf(stepsFixture + "cases.json")).at("unigram");
+  for (const json &entry : cases.at("texts"))
+    EXPECT_EQ(model->ids(entry.at("text").get<std::string>()),
+              entry.at("ids").get<std::vector<int32_t>>());
+  RandomTexts random;
+  for (const json &checksum : cases.at("random"))
+    EXPECT_EQ(checksumOf(*model, random), checksum.get<std::string>());
+}
+
 TEST(SentencePiece, MeetsTheFixture) {
   std::string folder = TFM_FIXTURES "/bpe/sentencepiece/";
   std::string bytes = contentOf(folder + "llama.model");
@@ -308,9 +462,12 @@ TEST(SentencePiece, RefusesWhatItCannotFollow) {
   auto problem = [&](const std::string &bytes) {
     return messageOf<InputError>([&] { parseSentencePiece(bytes, "x.model"); });
   };
-  EXPECT_NE(problem(contentOf(folder + "unigram.model"))
-                .find("of another type than BPE"),
-            std::string::npos);
+  EXPECT_EQ(problem(contentOf(folder + "unigram.model")), "");
+  std::string words = contentOf(folder + "unigram.model");
+  size_t type = words.find("\x18\x01"); // the type of the model, unigram
+  ASSERT_NE(type, std::string::npos);
+  words[type + 1] = '\x03';
+  EXPECT_NE(problem(words).find("of words or characters"), std::string::npos);
   std::string whole = contentOf(folder + "llama.model");
   EXPECT_NE(problem("").find("x.model"), std::string::npos);
   for (size_t size = 1; size < 300; ++size)

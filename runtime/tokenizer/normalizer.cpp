@@ -1,0 +1,393 @@
+//===- normalizer.cpp - what is done to a text before it is cut ---------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/tokenizer/normalizer.h"
+
+#include "runtime/error.h"
+#include "runtime/tokenizer/pretokenizer.h"
+#include "runtime/tokenizer/utf8.h"
+#include "runtime/tokenizer/vocabulary.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <utf8proc.h>
+
+using nlohmann::json;
+
+namespace tfm {
+
+bool isPunctuation(int32_t c) {
+  if (c < 0x80)
+    return (c >= '!' && c <= '/') || (c >= ':' && c <= '@') ||
+           (c >= '[' && c <= '`') || (c >= '{' && c <= '~');
+  utf8proc_category_t category = utf8proc_category(c);
+  return category >= UTF8PROC_CATEGORY_PC && category <= UTF8PROC_CATEGORY_PO;
+}
+
+bool isNumeric(int32_t c) {
+  utf8proc_category_t category = utf8proc_category(c);
+  return category >= UTF8PROC_CATEGORY_ND && category <= UTF8PROC_CATEGORY_NO;
+}
+
+void refuseStep(const char *what, const json &value,
+                const std::string &origin) {
+  // Some hold a table of half a megabyte.
+  std::string text = value.dump(-1, ' ', /*ensure_ascii=*/true);
+  if (text.size() > 200)
+    text = text.substr(0, 200) + "...";
+  throw InputError(origin + ": the " + what + " " + text + " is not supported");
+}
+
+static constexpr char base64Digits[] =
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+std::string encodeBase64(std::string_view bytes) {
+  std::string text;
+  for (size_t at = 0; at < bytes.size(); at += 3) {
+    uint32_t group = 0;
+    for (size_t i = 0; i < 3; ++i)
+      group = group << 8 |
+              (at + i < bytes.size() ? static_cast<uint8_t>(bytes[at + i]) : 0);
+    for (size_t i = 0; i < 4; ++i)
+      text += at + i <= bytes.size() ? base64Digits[group >> (18 - 6 * i) & 63]
+                                     : '=';
+  }
+  return text;
+}
+
+std::string decodeBase64(std::string_view text, const std::string &origin) {
+  while (!text.empty() && text.back() == '=')
+    text.remove_suffix(1);
+  std::string bytes;
+  uint32_t bits = 0;
+  int count = 0;
+  for (char c : text) {
+    size_t digit = std::string_view(base64Digits).find(c);
+    if (digit == std::string_view::npos)
+      throw InputError(origin + ": a table of its normalizer is not base64");
+    bits = bits << 6 | static_cast<uint32_t>(digit);
+    count += 6;
+    if (count >= 8) {
+      count -= 8;
+      bytes += static_cast<char>(bits >> count & 255);
+    }
+  }
+  return bytes;
+}
+
+namespace {
+
+/// The text in a normal form of Unicode.
+std::string normalForm(const std::string &text, int options) {
+  utf8proc_uint8_t *out = nullptr;
+  utf8proc_ssize_t size =
+      utf8proc_map(reinterpret_cast<const utf8proc_uint8_t *>(text.data()),
+                   static_cast<utf8proc_ssize_t>(text.size()), &out,
+                   static_cast<utf8proc_option_t>(UTF8PROC_STABLE | options));
+  if (size < 0)
+    throw std::bad_alloc();
+  std::string result(reinterpret_cast<char *>(out), static_cast<size_t>(size));
+  std::free(out);
+  return result;
+}
+
+/// The text with each character given to `visit(c, result)`.
+template <typename Visit>
+std::string mapCharacters(std::string_view text, Visit visit) {
+  std::string result;
+  result.reserve(text.size());
+  for (size_t at = 0; at < text.size();) {
+    CodePoint c = decodeUtf8(text, at);
+    at += c.bytes;
+    visit(c.value, result);
+  }
+  return result;
+}
+
+std::string lowercase(const std::string &text) {
+  return mapCharacters(text, [](int32_t c, std::string &result) {
+    appendUtf8(c == 0x130 ? 'i' : utf8proc_tolower(c), result);
+    if (c == 0x130) // the only character whose small form is two
+      appendUtf8(0x307, result);
+  });
+}
+
+std::string withoutMarks(const std::string &text, bool onlyNonspacing) {
+  return mapCharacters(text, [&](int32_t c, std::string &result) {
+    utf8proc_category_t category = utf8proc_category(c);
+    bool isMark = category == UTF8PROC_CATEGORY_MN ||
+                  (!onlyNonspacing && (category == UTF8PROC_CATEGORY_MC ||
+                                       category == UTF8PROC_CATEGORY_ME));
+    if (!isMark)
+      appendUtf8(c, result);
+  });
+}
+
+/// BERT's: no control characters, and one kind of space.
+std::string cleanText(const std::string &text) {
+  return mapCharacters(text, [](int32_t c, std::string &result) {
+    bool isSpace = isWhiteSpace(c);
+    utf8proc_category_t category = utf8proc_category(c);
+    bool isControl =
+        category == UTF8PROC_CATEGORY_CC || category == UTF8PROC_CATEGORY_CF ||
+        category == UTF8PROC_CATEGORY_CO || category == UTF8PROC_CATEGORY_CN;
+    if (c == '\t' || c == '\n' || c == '\r')
+      result += ' ';
+    else if (c == 0 || c == 0xFFFD || isControl)
+      return;
+    else if (isSpace)
+      result += ' ';
+    else
+      appendUtf8(c, result);
+  });
+}
+
+/// BERT's: Chinese characters are words.
+std::string partChinese(const std::string &text) {
+  return mapCharacters(text, [](int32_t c, std::string &result) {
+    bool isChinese =
+        (c >= 0x4E00 && c <= 0x9FFF) || (c >= 0x3400 && c <= 0x4DBF) ||
+        (c >= 0x20000 && c <= 0x2A6DF) || (c >= 0x2A700 && c <= 0x2B73F) ||
+        (c >= 0x2B740 && c <= 0x2B81F) || (c >= 0x2B920 && c <= 0x2CEAF) ||
+        (c >= 0xF900 && c <= 0xFAFF) || (c >= 0x2F800 && c <= 0x2FA1F);
+    if (isChinese)
+      result += ' ';
+    appendUtf8(c, result);
+    if (isChinese)
+      result += ' ';
+  });
+}
+
+std::string stripped(const std::string &text, bool left, bool right) {
+  size_t begin = 0, end = text.size();
+  while (left && begin < end) {
+    CodePoint c = decodeUtf8(text, begin);
+    if (!isWhiteSpace(c.value))
+      break;
+    begin += c.bytes;
+  }
+  while (right && end > begin) {
+    size_t last = end - 1;
+    while (last > begin && (text[last] & 0xC0) == 0x80)
+      --last;
+    if (!isWhiteSpace(decodeUtf8(text, last).value))
+      break;
+    end = last;
+  }
+  return text.substr(begin, end - begin);
+}
+
+/// SentencePiece's table of what becomes what: a double-array trie (Aoe 1989;
+/// the layout is that of Darts-clone) and texts that end in 0.
+class CharacterMap {
+public:
+  CharacterMap(std::string_view bytes, const std::string &origin) {
+    uint32_t size = 0;
+    if (bytes.size() >= sizeof size)
+      std::memcpy(&size, bytes.data(), sizeof size);
+    if (bytes.size() < sizeof size || size > bytes.size() - sizeof size ||
+        size % sizeof(uint32_t) != 0 || size == 0)
+      throw InputError(origin + ": the table of its normalizer is damaged");
+    units.resize(size / sizeof(uint32_t));
+    std::memcpy(units.data(), bytes.data() + sizeof size, size);
+    texts = bytes.substr(sizeof size + size);
+  }
+
+  /// Grapheme by grapheme where they are short, else character by character.
+  std::string apply(const std::string &text) const {
+    std::string result;
+    for (size_t at = 0; at < text.size();) {
+      size_t end = graphemeEnd(text, at);
+      std::string_view grapheme = std::string_view(text).substr(at, end - at);
+      const char *mapped = grapheme.size() < 6 ? find(grapheme) : nullptr;
+      if (mapped) {
+        result += mapped;
+      } else {
+        for (size_t i = 0; i < grapheme.size();) {
+          std::string_view character =
+              grapheme.substr(i, decodeUtf8(grapheme, i).bytes);
+          i += character.size();
+          if (const char *own = find(character))
+            result += own;
+          else
+            result += character;
+        }
+      }
+      at = end;
+    }
+    return result;
+  }
+
+  /// The bytes of the longest text in the table.
+  size_t longest() const {
+    size_t most = 0, last = 0;
+    for (size_t i = 0; i < texts.size(); ++i)
+      if (texts[i] == 0) {
+        most = std::max(most, i - last);
+        last = i + 1;
+      }
+    return std::max(most, texts.size() - last);
+  }
+
+private:
+  static size_t graphemeEnd(std::string_view text, size_t at) {
+    utf8proc_int32_t state = 0;
+    CodePoint last = decodeUtf8(text, at);
+    size_t end = at + last.bytes;
+    while (end < text.size()) {
+      CodePoint next = decodeUtf8(text, end);
+      if (utf8proc_grapheme_break_stateful(last.value, next.value, &state))
+        break;
+      last = next;
+      end += next.bytes;
+    }
+    return end;
+  }
+
+  /// What the shortest beginning of a text that is in the table becomes; null
+  /// where none is.
+  const char *find(std::string_view key) const {
+    auto offset = [](uint32_t unit) {
+      return size_t{unit >> 10} << ((unit & (1u << 9)) >> 6);
+    };
+    size_t node = offset(units[0]);
+    for (char c : key) {
+      auto byte = static_cast<unsigned char>(c);
+      node ^= byte;
+      if (byte == 0 || node >= units.size())
+        return nullptr;
+      uint32_t unit = units[node];
+      if ((unit & (1u << 31 | 0xFF)) != byte)
+        return nullptr;
+      node ^= offset(unit);
+      if (node >= units.size())
+        return nullptr;
+      if (unit >> 8 & 1) {
+        size_t place = units[node] & ((1u << 31) - 1);
+        return place < texts.size() ? texts.c_str() + place : nullptr;
+      }
+    }
+    return nullptr;
+  }
+
+  std::vector<uint32_t> units;
+  std::string texts;
+};
+
+} // namespace
+
+Normalizer Normalizer::read(const json &value, const std::string &origin) {
+  Normalizer result;
+  result.add(value, origin);
+  if (result.steps.size() > 64)
+    throw InputError(origin + ": its normalizer has more than 64 steps");
+  // Replacements one after the other multiply: a file of some lines could make
+  // a word of gigabytes.
+  if (result.growth > 1000)
+    throw InputError(origin +
+                     ": the replacements of the normalizer can make a text "
+                     "more than 1000 times as long. Copy or download the file "
+                     "again");
+  return result;
+}
+
+void Normalizer::add(const json &value, const std::string &origin) {
+  if (value.is_null())
+    return;
+  std::string type = value.is_object() ? value.value("type", "") : "";
+  auto flag = [&](const char *name, bool absent) {
+    const json &given = member(value, name);
+    return given.is_boolean() ? given.get<bool>() : absent;
+  };
+  auto form = [&](int options) {
+    steps.emplace_back(
+        [=](std::string text) { return normalForm(text, options); });
+  };
+  if (type == "Sequence") {
+    for (const json &step : value.at("normalizers"))
+      add(step, origin);
+  } else if (type == "NFC") {
+    form(UTF8PROC_COMPOSE);
+  } else if (type == "NFKC") {
+    form(UTF8PROC_COMPOSE | UTF8PROC_COMPAT);
+  } else if (type == "NFD") {
+    form(UTF8PROC_DECOMPOSE);
+  } else if (type == "NFKD") {
+    form(UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT);
+  } else if (type == "Lowercase") {
+    steps.emplace_back(lowercase);
+  } else if (type == "StripAccents") {
+    steps.emplace_back([](const std::string &text) {
+      return withoutMarks(text, /*onlyNonspacing=*/false);
+    });
+  } else if (type == "Strip") {
+    bool left = flag("strip_left", true), right = flag("strip_right", true);
+    steps.emplace_back(
+        [=](const std::string &text) { return stripped(text, left, right); });
+  } else if (type == "Prepend") {
+    auto prefix = value.at("prepend").get<std::string>();
+    growth *= 1.0 + static_cast<double>(prefix.size());
+    steps.emplace_back(
+        [=](std::string text) { return text.empty() ? text : prefix + text; });
+  } else if (type == "BertNormalizer") {
+    bool cleans = flag("clean_text", true),
+         parts = flag("handle_chinese_chars", true),
+         lowers = flag("lowercase", true);
+    bool strips = flag("strip_accents", lowers);
+    steps.emplace_back([=](std::string text) {
+      if (cleans)
+        text = cleanText(text);
+      if (parts)
+        text = partChinese(text);
+      if (strips)
+        text = withoutMarks(normalForm(text, UTF8PROC_DECOMPOSE),
+                            /*onlyNonspacing=*/true);
+      return lowers ? lowercase(text) : text;
+    });
+  } else if (type == "Precompiled") {
+    const json &table = member(value, "precompiled_charsmap");
+    if (table.is_null() || table == "")
+      return;
+    auto map = std::make_shared<CharacterMap>(
+        decodeBase64(table.get_ref<const std::string &>(), origin), origin);
+    growth *= static_cast<double>(std::max<size_t>(1, map->longest()));
+    steps.emplace_back(
+        [=](const std::string &text) { return map->apply(text); });
+  } else if (type == "Replace" && member(value, "pattern").is_object()) {
+    const json &pattern = value["pattern"];
+    auto to = value.at("content").get<std::string>();
+    bool isRegex = member(pattern, "Regex").is_string();
+    const json &from = member(pattern, isRegex ? "Regex" : "String");
+    if (!from.is_string() || from == "")
+      refuseStep("normalizer", value, origin);
+    const auto &text = from.get_ref<const std::string &>();
+    growth *= std::max(1.0, static_cast<double>(to.size()) /
+                                (isRegex ? 1.0 : double(text.size())));
+    auto regex = std::make_shared<Pretokenizer>(
+        isRegex ? text : escapePattern(text), origin);
+    steps.emplace_back([=](const std::string &whole) {
+      Pretokenizer::Cursor cursor(*regex, whole);
+      std::string result;
+      for (std::string_view piece; cursor.next(piece);)
+        result += cursor.isMatch() ? std::string_view(to) : piece;
+      return result;
+    });
+  } else {
+    refuseStep("normalizer", value, origin);
+  }
+}
+
+std::string Normalizer::apply(std::string_view text) const {
+  std::string result(text);
+  for (const auto &step : steps)
+    result = step(std::move(result));
+  return result;
+}
+
+} // namespace tfm

@@ -1,0 +1,376 @@
+//===- pipeline.cpp - a tokenizer.json, step by step --------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+// A text is normalised, cut into pieces, and each piece becomes tokens by
+// WordPiece (Wu et al. 2016), by the unigram model of Kudo 2018, or by BPE of
+// characters that stand for bytes where it is cut in a way of its own. Each
+// step does what Hugging Face's tokenizers does.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/error.h"
+#include "runtime/tokenizer/bpe_merges.h"
+#include "runtime/tokenizer/cutter.h"
+#include "runtime/tokenizer/normalizer.h"
+#include "runtime/tokenizer/token_decoder.h"
+#include "runtime/tokenizer/utf8.h"
+
+#include <cstdio>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <unordered_set>
+
+using nlohmann::json;
+
+namespace tfm {
+
+namespace {
+
+/// What turns a piece into tokens.
+class PieceModel {
+public:
+  virtual ~PieceModel() = default;
+  virtual void encode(std::string_view piece,
+                      std::vector<int32_t> &ids) const = 0;
+};
+
+/// The id that `model` gives to its unknown token; -1 without one.
+int32_t unknownOf(const json &model, const Vocabulary &vocabulary) {
+  const json &token = member(model, "unk_token");
+  return token.is_string() ? vocabulary.find(token.get<std::string>()) : -1;
+}
+
+[[noreturn]] void failCharacter(std::string_view text) {
+  int32_t value = decodeUtf8(text, 0).value;
+  throw NoToken("the tokenizer has no token for " + characterName(value));
+}
+
+/// The longest token that a word begins with, then the longest that it goes on
+/// with; a word with a part that there is no token for is unknown.
+class WordPiece : public PieceModel {
+public:
+  WordPiece(const json &model, const Vocabulary &vocabulary)
+      : vocabulary(vocabulary), unknown(unknownOf(model, vocabulary)),
+        prefix(model.value("continuing_subword_prefix", "##")),
+        longest(model.value("max_input_chars_per_word", size_t{100})) {}
+
+  void encode(std::string_view piece,
+              std::vector<int32_t> &ids) const override {
+    size_t before = ids.size();
+    bool isKnown = countCodePoints(piece) <= longest;
+    std::string candidate;
+    for (size_t at = 0; isKnown && at < piece.size();) {
+      size_t end = piece.size();
+      int32_t id = -1;
+      for (; end > at; end = lastCharacter(piece, end)) {
+        candidate = at > 0 ? prefix : "";
+        candidate += piece.substr(at, end - at);
+        id = vocabulary.find(candidate);
+        if (id >= 0)
+          break;
+      }
+      isKnown = id >= 0;
+      ids.push_back(id);
+      at = end;
+    }
+    if (isKnown)
+      return;
+    ids.resize(before);
+    if (unknown < 0)
+      failCharacter(piece);
+    ids.push_back(unknown);
+  }
+
+private:
+  static size_t lastCharacter(std::string_view text, size_t end) {
+    --end;
+    while (end > 0 && (text[end] & 0xC0) == 0x80)
+      --end;
+    return end;
+  }
+
+  const Vocabulary &vocabulary;
+  int32_t unknown;
+  std::string prefix;
+  size_t longest;
+};
+
+/// The tokens of `<0x00>`, ..., or nothing unless there are all of them.
+std::vector<int32_t> byteTokens(const Vocabulary &vocabulary) {
+  std::vector<int32_t> ids;
+  for (int byte = 0; byte < 256; ++byte) {
+    char name[8];
+    std::snprintf(name, sizeof name, "<0x%02X>", byte);
+    ids.push_back(vocabulary.find(name));
+    if (ids.back() < 0)
+      return {};
+  }
+  return ids;
+}
+
+/// The cut of a piece whose tokens' scores add up to the most (Viterbi).
+class Unigram : public PieceModel {
+public:
+  /// `scores` has one of every token.
+  Unigram(const json &model, const Vocabulary &vocabulary,
+          std::vector<double> scoresOfFile)
+      : vocabulary(vocabulary), scores(std::move(scoresOfFile)) {
+    if (member(model, "unk_id").is_number_unsigned())
+      unknown = model["unk_id"].get<int32_t>();
+    if (member(model, "byte_fallback") == true)
+      bytes = byteTokens(vocabulary);
+    double least = 0;
+    for (size_t id = 0; id < scores.size(); ++id) {
+      least = std::min(least, scores[id]);
+      longest =
+          std::max(longest, vocabulary.token(static_cast<int32_t>(id)).size());
+    }
+    unknownScore = least - 10;
+  }
+
+  void encode(std::string_view piece,
+              std::vector<int32_t> &ids) const override {
+    struct Best {
+      double score = 0;
+      int32_t id = -1;
+      size_t from = std::string_view::npos;
+    };
+    std::vector<Best> best(piece.size() + 1);
+    auto offer = [&](size_t from, size_t to, int32_t id, double score) {
+      double sum = score + best[from].score;
+      if (best[to].from == std::string_view::npos || sum > best[to].score)
+        best[to] = {sum, id, from};
+    };
+    for (size_t at = 0; at < piece.size();) {
+      size_t character = decodeUtf8(piece, at).bytes;
+      bool isKnown = false;
+      size_t end = std::min(piece.size(), at + longest);
+      for (size_t to = at; to < end;) {
+        to += decodeUtf8(piece, to).bytes;
+        int32_t id =
+            to <= end ? vocabulary.find(piece.substr(at, to - at)) : -1;
+        if (id < 0 || static_cast<size_t>(id) >= scores.size())
+          continue;
+        offer(at, to, id, scores[static_cast<size_t>(id)]);
+        isKnown |= to == at + character;
+      }
+      if (!isKnown) {
+        if (unknown < 0)
+          failCharacter(piece.substr(at));
+        offer(at, at + character, unknown, unknownScore);
+      }
+      at += character;
+    }
+    // From the end on; neighbours that are unknown are one.
+    std::vector<Best> path;
+    size_t to = piece.size();
+    std::vector<std::pair<size_t, size_t>> places;
+    while (to > 0) {
+      Best step = best[to];
+      bool joins =
+          step.id == unknown && !path.empty() && path.back().id == unknown;
+      if (joins) {
+        places.back().first = step.from;
+      } else {
+        path.push_back(step);
+        places.emplace_back(step.from, to);
+      }
+      to = step.from;
+    }
+    for (size_t i = path.size(); i-- > 0;) {
+      std::string_view text =
+          piece.substr(places[i].first, places[i].second - places[i].first);
+      int32_t id = path[i].id;
+      // What was unknown character by character may be a token together.
+      if (id == unknown)
+        if (int32_t whole = vocabulary.find(text);
+            whole >= 0 && static_cast<size_t>(whole) < scores.size())
+          id = whole;
+      if (id == unknown && !bytes.empty())
+        for (char byte : text)
+          ids.push_back(bytes[static_cast<unsigned char>(byte)]);
+      else
+        ids.push_back(id);
+    }
+  }
+
+private:
+  const Vocabulary &vocabulary;
+  std::vector<double> scores;
+  std::vector<int32_t> bytes;
+  int32_t unknown = -1;
+  double unknownScore = 0;
+  size_t longest = 0;
+};
+
+/// BPE whose first tokens are the characters of a piece.
+class Merged : public PieceModel {
+public:
+  Merged(const json &model, const Vocabulary &vocabulary,
+         const std::string &origin)
+      : vocabulary(vocabulary),
+        merges(readMerges(model, origin), vocabulary, origin),
+        wholePieces(member(model, "ignore_merges") == true) {}
+
+  void encode(std::string_view piece,
+              std::vector<int32_t> &ids) const override {
+    if (int32_t id = wholePieces ? vocabulary.find(piece) : -1; id >= 0) {
+      ids.push_back(id);
+      return;
+    }
+    std::vector<int32_t> first;
+    for (size_t at = 0; at < piece.size();) {
+      size_t bytes = decodeUtf8(piece, at).bytes;
+      int32_t id = vocabulary.find(piece.substr(at, bytes));
+      if (id < 0)
+        failCharacter(piece.substr(at));
+      first.push_back(id);
+      at += bytes;
+    }
+    merges.apply(first, ids);
+  }
+
+  const BpeMerges &all() const { return merges; }
+
+private:
+  const Vocabulary &vocabulary;
+  BpeMerges merges;
+  bool wholePieces;
+};
+
+class PipelineTokenizer : public Tokenizer {
+public:
+  int64_t size() const override { return vocabulary.size(); }
+
+  void encode(std::string_view text, std::vector<int32_t> &ids) const override {
+    std::string valid = replaceInvalidUtf8(text);
+    auto push = [&](const std::vector<AddedToken> &tokens) {
+      return [&](size_t i) { ids.push_back(vocabulary.find(tokens[i].text)); };
+    };
+    cutAtTokens(
+        valid, added,
+        [&](std::string_view plain, size_t offset) {
+          std::string normal = normalizer.apply(plain);
+          cutAtTokens(
+              normal, normalized,
+              [&](std::string_view part, size_t begin) {
+                for (const Piece &piece :
+                     cutter.cut({std::string(part), offset == 0 && begin == 0}))
+                  model->encode(piece.text, ids);
+              },
+              [&](size_t i) { ids.push_back(normalizedIds[i]); });
+        },
+        push(added));
+  }
+
+  void decode(int32_t id, int32_t previous, std::string &bytes) const override {
+    if (!vocabulary.contains(id))
+      return;
+    if (asSpelt.contains(id))
+      bytes += vocabulary.token(id);
+    else
+      decoder.append(vocabulary.token(id), previous < 0, bytes);
+  }
+
+  std::optional<int32_t> find(std::string_view token) const override {
+    int32_t id = vocabulary.find(token);
+    return id < 0 ? std::nullopt : std::optional(id);
+  }
+
+  std::vector<int32_t> begin() const override { return beginIds; }
+  std::string json() const override { return source; }
+
+  // Set by the reader.
+  Vocabulary vocabulary;
+  /// Those that are looked for in the text as it is, and in what its normalizer
+  /// makes of it.
+  std::vector<AddedToken> added, normalized;
+  std::vector<int32_t> normalizedIds;
+  /// Tokens that no decoder changes.
+  std::unordered_set<int32_t> asSpelt;
+  Normalizer normalizer;
+  Cutter cutter;
+  std::unique_ptr<PieceModel> model;
+  TokenDecoder decoder;
+  std::vector<int32_t> beginIds;
+  std::string source;
+};
+
+/// The tokens of a unigram model, `[["a", -1.5], ...]`, and their scores.
+std::vector<double> readScores(const json &list, Vocabulary &vocabulary,
+                               const std::string &origin) {
+  if (!list.is_array() || list.empty())
+    throw InputError(origin +
+                     ": the vocabulary is not a list of tokens and scores");
+  std::vector<double> scores;
+  for (const json &entry : list) {
+    if (!entry.is_array() || entry.size() != 2 || !entry[0].is_string() ||
+        !entry[1].is_number())
+      throw InputError(origin + ": entry " + std::to_string(scores.size()) +
+                       " of the vocabulary is not a token and its score");
+    vocabulary.set(entry[0].get_ref<const std::string &>(), scores.size(),
+                   origin);
+    scores.push_back(entry[1].get<double>());
+  }
+  return scores;
+}
+
+} // namespace
+
+TokenizerPtr pipelineFromJson(const json &root, std::string_view text,
+                              const std::string &origin) {
+  const json &model = root.at("model");
+  std::string type = model.value("type", "BPE");
+  auto result = std::make_unique<PipelineTokenizer>();
+  Vocabulary &vocabulary = result->vocabulary;
+  std::vector<double> scores;
+  if (type == "Unigram")
+    scores = readScores(member(model, "vocab"), vocabulary, origin);
+  else
+    vocabulary = Vocabulary::fromJson(member(model, "vocab"), origin);
+  const json &unknown = member(model, "unk_id");
+  if (type == "Unigram" && !unknown.is_null() &&
+      (!unknown.is_number_unsigned() ||
+       unknown.get<uint64_t>() >= scores.size()))
+    throw InputError(origin + ": `unk_id` of its model is no token");
+  result->normalizer = Normalizer::read(member(root, "normalizer"), origin);
+  result->cutter = Cutter::read(member(root, "pre_tokenizer"), origin);
+  for (AddedToken &token : readAddedTokens(root, vocabulary, origin)) {
+    int32_t id = vocabulary.find(token.text);
+    if (result->cutter.hasBytes())
+      result->asSpelt.insert(id);
+    if (!token.normalized || result->normalizer.isNothing()) {
+      result->added.push_back(std::move(token));
+      continue;
+    }
+    token.text = result->normalizer.apply(token.text);
+    if (token.text.empty())
+      continue;
+    result->normalizedIds.push_back(id);
+    result->normalized.push_back(std::move(token));
+  }
+  result->decoder =
+      TokenDecoder::read(member(root, "decoder"), [&](const json &value) {
+        refuseStep("decoder", value, origin);
+      });
+  requireBounded("decoder", result->decoder.replacements(), origin);
+  result->beginIds = readBegin(root, vocabulary);
+  result->source = text;
+  if (type == "WordPiece") {
+    result->model = std::make_unique<WordPiece>(model, vocabulary);
+  } else if (type == "Unigram") {
+    result->model =
+        std::make_unique<Unigram>(model, vocabulary, std::move(scores));
+  } else {
+    auto merged = std::make_unique<Merged>(model, vocabulary, origin);
+    merged->all().expectComplete(vocabulary, result->added, origin);
+    result->model = std::move(merged);
+  }
+  return result;
+}
+
+} // namespace tfm
