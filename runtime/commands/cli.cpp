@@ -324,6 +324,11 @@ void addGenerate(CLI::App &app, GenerateCommand &generate) {
       ->excludes(command->get_option("--prompt-file"))
       ->excludes(command->get_option("--prompts"))
       ->excludes(command->get_option("--json"));
+  command
+      ->add_flag("--chat", generate.chat,
+                 "prompts are messages to answer, or JSON lists of them, put "
+                 "into the chat template beside the tokenizer")
+      ->excludes(command->get_option("--ids"));
 }
 
 /// As `usage::failure`, and where what is no option here is set.

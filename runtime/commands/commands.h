@@ -70,7 +70,8 @@ struct GenerateCommand : CommonOptions {
   std::optional<int64_t> logprobs; ///< `GenerateOptions::logprobs`
   int64_t lookahead = 0;           ///< `GenerateOptions::lookahead`
   int64_t count = 1;
-  bool ids = false; ///< prompt and text are token ids
+  bool ids = false;  ///< prompt and text are token ids
+  bool chat = false; ///< prompts are messages
   bool interactive = false;
 };
 void generate(const tfm_model &model, const GenerateCommand &command);

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "runtime/chat/chat_template.h"
 #include "runtime/commands/commands.h"
 #include "runtime/commands/prompts.h"
 #include "runtime/commands/show_texts.h"
@@ -22,6 +23,8 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
+#include <filesystem>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -90,6 +93,35 @@ std::vector<int32_t> endTokensOf(const std::string &folder,
     break;
   }
   return ids;
+}
+
+/// The chat template that stands beside the tokenizer: that the user names,
+/// that of the weights, or the model's own.
+ChatTemplate findChat(const GenerateCommand &command, const Recipe &recipe) {
+  std::vector<std::string> folders;
+  auto add = [&](const std::filesystem::path &path) {
+    if (path.empty())
+      return;
+    std::filesystem::path parent = path.parent_path();
+    std::string folder = isFolder(path)   ? path.string()
+                         : parent.empty() ? "."
+                                          : parent.string();
+    folders.push_back(folder);
+  };
+  add(command.tokenizer);
+  if (isFolder(command.weights))
+    add(command.weights);
+  if (!recipe.tokenizer.files.empty()) {
+    add(recipe.tokenizer.files[0]);
+    add(std::filesystem::path(recipe.tokenizer.directory) /
+        recipe.tokenizer.files[0]);
+  }
+  for (const std::string &folder : folders)
+    if (std::optional<ChatTemplate> found = ChatTemplate::ofFolder(folder))
+      return std::move(*found);
+  throw InputError("there is no chat template: neither chat_template.jinja nor "
+                   "a chat_template in tokenizer_config.json stands beside the "
+                   "tokenizer; name its folder with --tokenizer");
 }
 
 GenerateOptions optionsOf(const GenerateCommand &command, const Recipe &recipe,
@@ -185,17 +217,21 @@ void forEach(const std::vector<Prompt> &prompts, std::vector<bool> &bad,
 
 /// Prompts from standard input, one a line; an empty line goes on with the text
 /// before it. Ctrl-C ends a text; Ctrl-D, or Ctrl-C between texts, the session.
+/// With a chat template the lines are messages, and the texts their answers.
 void converse(LogitsSource &logits, const Tokenizer &tokenizer,
-              GenerateOptions options) {
+              GenerateOptions options, const ChatTemplate *chat) {
   struct sigaction action = {};
   action.sa_handler = onStopText; // no SA_RESTART: reading a line ends too
   sigaction(SIGINT, &action, nullptr);
   options.interrupt = &stopText;
   bool isTerminal = isatty(STDIN_FILENO) == 1;
   if (isTerminal)
-    say("A prompt a line (\\n for a new line in it); an empty line goes on; "
-        "Ctrl-C ends a text, Ctrl-D the session\n");
+    say(chat ? "A message a line (\\n for a new line in it); Ctrl-C ends an "
+               "answer, Ctrl-D the session\n"
+             : "A prompt a line (\\n for a new line in it); an empty line goes "
+               "on; Ctrl-C ends a text, Ctrl-D the session\n");
   std::vector<int32_t> sequence;
+  nlohmann::ordered_json messages = nlohmann::ordered_json::array();
   char *line = nullptr;
   size_t capacity = 0;
   while (true) {
@@ -208,8 +244,18 @@ void converse(LogitsSource &logits, const Tokenizer &tokenizer,
     std::string_view typed(line, static_cast<size_t>(length));
     if (typed.ends_with('\n'))
       typed.remove_suffix(1);
+    if (chat && typed.empty())
+      continue;
+    size_t said = messages.size();
     try {
-      if (!typed.empty() || sequence.empty()) {
+      if (chat) {
+        messages.push_back({{"role", "user"},
+                            {"content", replaceInvalidUtf8(unescape(typed))}});
+        sequence =
+            promptTokens(tokenizer, chat->render(messages, std::time(nullptr)),
+                         /*withBegin=*/false);
+        checkLength(sequence, /*origin=*/"", logits, options);
+      } else if (!typed.empty() || sequence.empty()) {
         std::string prompt = unescape(typed);
         sequence = promptTokens(tokenizer, prompt);
         checkLength(sequence, /*origin=*/"", logits, options);
@@ -218,6 +264,8 @@ void converse(LogitsSource &logits, const Tokenizer &tokenizer,
       Generated text =
           generate(logits, tokenizer, sequence, options, printText);
       sequence.insert(sequence.end(), text.ids.begin(), text.ids.end());
+      if (chat)
+        messages.push_back({{"role", "assistant"}, {"content", text.text}});
       printText("\n");
       saySummary(text, options, logits.context());
     } catch (const InputError &error) {
@@ -225,6 +273,8 @@ void converse(LogitsSource &logits, const Tokenizer &tokenizer,
       if (!isTerminal)
         throw;
       say("error: " + printable(error.what()) + "\n");
+      while (messages.size() > said)
+        messages.erase(messages.size() - 1);
     }
     ++options.sequence;
   }
@@ -243,18 +293,30 @@ void generate(const tfm_model &descriptor, const GenerateCommand &command) {
                     {command.tokenizer, command.weights, command.ids,
                      /*idsWithout=*/true});
   GenerateOptions options = optionsOf(command, recipe, *tokenizer);
+  std::optional<ChatTemplate> chat;
+  if (command.chat) {
+    chat = findChat(command, recipe);
+    if (!command.ignoreEos)
+      if (std::optional<int32_t> end = tokenizer->find(chat->endToken()))
+        options.endTokens.push_back(*end);
+  }
   std::vector<Prompt> prompts;
   if (!command.interactive)
     prompts = promptsFor(command);
   std::vector<std::vector<int32_t>> tokens(prompts.size());
   std::vector<bool> bad(prompts.size());
   forEach(prompts, bad, [&](size_t i) {
-    const Prompt &prompt = prompts[i];
+    Prompt &prompt = prompts[i];
     if (!prompt.problem.empty())
       throw InputError(prompt.origin + ": " + prompt.problem);
+    std::string origin = prompt.origin.empty() ? "the prompt" : prompt.origin;
+    if (chat)
+      prompt.text =
+          chat->render(messagesOf(prompt.text, origin), std::time(nullptr));
     tokens[i] =
-        promptTokens(*tokenizer, prompt.text, /*withBegin=*/true,
-                     prompt.origin.empty() ? "the prompt" : prompt.origin);
+        promptTokens(*tokenizer, prompt.text, /*withBegin=*/!chat, origin);
+    if (chat && !command.json) // the answer alone is shown
+      prompt.text.clear();
   });
   std::unique_ptr<Device> device =
       makeDevice(descriptor, command.device, threadCount(command, descriptor));
@@ -268,7 +330,7 @@ void generate(const tfm_model &descriptor, const GenerateCommand &command) {
     options.lookahead = 0;
   }
   if (command.interactive) {
-    converse(*logits, *tokenizer, options);
+    converse(*logits, *tokenizer, options, chat ? &*chat : nullptr);
     return;
   }
   forEach(prompts, bad, [&](size_t i) {

@@ -1,0 +1,144 @@
+//===- chat_template.cpp - messages as the text of a prompt -------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/chat/chat_template.h"
+
+#include "runtime/chat/jinja_render.h"
+#include "runtime/error.h"
+#include "runtime/files/atomic_file.h"
+#include "runtime/tokenizer/utf8.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+using nlohmann::ordered_json;
+
+namespace tfm {
+
+ChatTemplate::ChatTemplate(std::string text, std::string name)
+    : source(replaceInvalidUtf8(text)), origin(std::move(name)) {
+  try {
+    program = jinja::parse(source);
+  } catch (const jinja::PlacedProblem &problem) {
+    fail(problem);
+  }
+}
+
+void ChatTemplate::fail(const jinja::PlacedProblem &problem) const {
+  std::string_view before = std::string_view(source).substr(0, problem.at);
+  auto line = 1 + std::ranges::count(before, '\n');
+  size_t column = 1 + countCodePoints(before.substr(before.rfind('\n') + 1));
+  throw InputError(origin + ":" + std::to_string(line) + ":" +
+                   std::to_string(column) + ": " + problem.message);
+}
+
+void ChatTemplate::set(const std::string &name, jinja::Value value) {
+  variables.emplace_back(name, std::move(value));
+}
+
+/// The text of a special token, which may be an object with a `content`.
+static std::optional<std::string> tokenText(const ordered_json &token) {
+  if (token.is_string())
+    return token.get<std::string>();
+  if (token.is_object() && token.contains("content") &&
+      token["content"].is_string())
+    return token["content"].get<std::string>();
+  return std::nullopt;
+}
+
+/// The template of a tokenizer_config.json: a text, or that called `default`
+/// of several.
+static std::optional<std::string> templateOf(const ordered_json &config,
+                                             const std::string &path) {
+  auto found = config.find("chat_template");
+  if (found == config.end() || found->is_null())
+    return std::nullopt;
+  if (found->is_string())
+    return found->get<std::string>();
+  if (found->is_array())
+    for (const ordered_json &entry : *found)
+      if (entry.is_object() &&
+          entry.value("name", ordered_json()) == "default" &&
+          entry.contains("template") && entry["template"].is_string())
+        return entry["template"].get<std::string>();
+  throw InputError(path + ": chat_template is neither a text nor a list with "
+                          "one called default");
+}
+
+std::optional<ChatTemplate> ChatTemplate::ofFolder(const std::string &folder) {
+  std::string path = folder + "/tokenizer_config.json";
+  std::string own = folder + "/chat_template.jinja";
+  ordered_json config = ordered_json::object();
+  if (fileExists(path)) {
+    config = ordered_json::parse(readFile(path, "the tokenizer's settings"),
+                                 nullptr, /*allow_exceptions=*/false);
+    if (!config.is_object())
+      throw InputError(path + " is not a JSON object: copy or download it "
+                              "again");
+  }
+  std::optional<std::string> text;
+  std::string origin = own;
+  if (fileExists(own)) {
+    text = readFile(own, "the chat template");
+  } else {
+    text = templateOf(config, path);
+    origin = path + ": chat_template";
+  }
+  if (!text)
+    return std::nullopt;
+  ChatTemplate result(*text, origin);
+  for (const auto &[key, value] : config.items())
+    if (key.ends_with("_token"))
+      if (std::optional<std::string> token = tokenText(value)) {
+        if (key == "eos_token")
+          result.end = *token;
+        result.set(key, jinja::Value::string(*token));
+      }
+  return result;
+}
+
+std::string ChatTemplate::render(const ordered_json &messages,
+                                 std::time_t now) const {
+  using jinja::Value;
+  jinja::Members all = variables;
+  all.emplace_back("messages", Value::fromJson(messages));
+  all.emplace_back("add_generation_prompt", Value::boolean(true));
+  all.emplace_back("tools", Value::none());
+  all.emplace_back("documents", Value::none());
+  try {
+    return jinja::render(program, std::move(all), now);
+  } catch (const jinja::PlacedProblem &problem) {
+    fail(problem);
+  }
+}
+
+ordered_json messagesOf(const std::string &text, const std::string &origin) {
+  const char *blanks = " \t\r\n";
+  size_t first = text.find_first_not_of(blanks);
+  bool isList = first != std::string::npos && text[first] == '[';
+  // A text may begin with a bracket, too.
+  first = isList ? text.find_first_not_of(blanks, first + 1) : first;
+  if (!isList || first == std::string::npos || text[first] != '{') {
+    ordered_json message = {{"role", "user"},
+                            {"content", replaceInvalidUtf8(text)}};
+    return ordered_json::array({message});
+  }
+  ordered_json messages =
+      ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!messages.is_array())
+    throw InputError(origin + " begins as a list of messages, but is not valid "
+                              "JSON");
+  for (size_t i = 0; i < messages.size(); ++i)
+    if (!messages[i].is_object() || !messages[i].contains("role") ||
+        !messages[i]["role"].is_string())
+      throw InputError(origin + ": entry " + std::to_string(i) +
+                       " of this list is no message: it needs a \"role\" and a "
+                       "\"content\"");
+  return messages;
+}
+
+} // namespace tfm

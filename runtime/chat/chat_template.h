@@ -1,0 +1,60 @@
+//===- chat_template.h - messages as the text of a prompt ---------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_RUNTIME_CHAT_CHAT_TEMPLATE_H
+#define TFM_RUNTIME_CHAT_CHAT_TEMPLATE_H
+
+#include "runtime/chat/jinja_syntax.h"
+
+#include <ctime>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+
+namespace tfm {
+
+/// How a model was taught to see a conversation: a template in the subset of
+/// Jinja that docs/cli.md lists, as in Hugging Face's folders.
+class ChatTemplate {
+public:
+  /// `origin` is named in errors. Throws InputError with the place of what is
+  /// no template, or not supported.
+  ChatTemplate(std::string source, std::string origin);
+
+  /// That of a folder: chat_template.jinja, or `chat_template` in
+  /// tokenizer_config.json, with the special tokens of the latter. Nothing
+  /// where it has none.
+  static std::optional<ChatTemplate> ofFolder(const std::string &folder);
+
+  /// The prompt for the answer to `messages`, `[{"role": ..., "content":
+  /// ...}]`; `now` is what the template takes for the time. Throws InputError
+  /// with the place of what goes wrong.
+  std::string render(const nlohmann::ordered_json &messages,
+                     std::time_t now) const;
+
+  /// A variable of the template.
+  void set(const std::string &name, jinja::Value value);
+  /// The token that ends an answer; empty where the folder names none.
+  const std::string &endToken() const { return end; }
+
+private:
+  [[noreturn]] void fail(const jinja::PlacedProblem &problem) const;
+
+  std::string source, origin, end;
+  jinja::Statements program;
+  jinja::Members variables;
+};
+
+/// The messages of a prompt's text: those of a JSON list, or the text as one
+/// message of the user. Throws InputError naming `origin` for a list that is
+/// none of messages.
+nlohmann::ordered_json messagesOf(const std::string &text,
+                                  const std::string &origin);
+
+} // namespace tfm
+
+#endif // TFM_RUNTIME_CHAT_CHAT_TEMPLATE_H

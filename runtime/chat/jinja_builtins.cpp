@@ -1,0 +1,704 @@
+//===- jinja_builtins.cpp - filters, tests and methods ------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/chat/jinja_render.h"
+#include "runtime/tokenizer/utf8.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <numeric>
+#include <utf8proc.h>
+
+namespace tfm::jinja {
+
+namespace {
+
+/// Whether a character is one of those that `strip` takes off.
+bool isStripped(std::string_view character, const std::string *of) {
+  if (of)
+    return of->find(character) != std::string::npos;
+  return isSpace(decodeUtf8(character, 0).value);
+}
+
+std::string strip(const std::string &text, bool left, bool right,
+                  const std::string *of) {
+  std::vector<std::string> characters = charactersOf(text);
+  size_t begin = 0, end = characters.size();
+  while (left && begin < end && isStripped(characters[begin], of))
+    ++begin;
+  while (right && end > begin && isStripped(characters[end - 1], of))
+    --end;
+  std::string result;
+  for (size_t i = begin; i < end; ++i)
+    result += characters[i];
+  return result;
+}
+
+/// The text with each character mapped, told whether a word begins there.
+template <typename Map> std::string mapped(const std::string &text, Map map) {
+  std::string result;
+  bool inWord = false;
+  for (const std::string &character : charactersOf(text)) {
+    int32_t c = decodeUtf8(character, 0).value;
+    if (c < 0) {
+      result += character;
+      continue;
+    }
+    appendUtf8(map(c, inWord), result);
+    utf8proc_category_t category = utf8proc_category(c);
+    inWord =
+        category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_LO;
+  }
+  return result;
+}
+
+std::string replace(const std::string &text, const std::string &from,
+                    const std::string &to, int64_t most) {
+  std::string result;
+  size_t at = 0;
+  if (from.empty()) { // before every character and behind the last
+    for (const std::string &character : charactersOf(text)) {
+      if (most-- != 0)
+        result += to;
+      result += character;
+    }
+    return most != 0 ? result + to : result;
+  }
+  for (size_t found = text.find(from); found != std::string::npos && most != 0;
+       found = text.find(from, at), --most) {
+    result.append(text, at, found - at);
+    result += to;
+    at = found + from.size();
+  }
+  return result + text.substr(at);
+}
+
+// Of two characters the other form is two, too.
+std::string upper(const std::string &text) {
+  return mapped(replace(text, "\u00DF", "SS", -1),
+                [](int32_t c, bool) { return utf8proc_toupper(c); });
+}
+std::string lower(const std::string &text) {
+  return mapped(replace(text, "\u0130", "i\u0307", -1),
+                [](int32_t c, bool) { return utf8proc_tolower(c); });
+}
+std::string title(const std::string &text) {
+  return mapped(text, [](int32_t c, bool inWord) {
+    return inWord ? utf8proc_tolower(c) : utf8proc_totitle(c);
+  });
+}
+std::string capitalize(const std::string &text) {
+  bool isFirst = true;
+  return mapped(text, [&](int32_t c, bool) {
+    return std::exchange(isFirst, false) ? utf8proc_totitle(c)
+                                         : utf8proc_tolower(c);
+  });
+}
+
+Value texts(std::vector<std::string> parts) {
+  std::vector<Value> items;
+  for (std::string &part : parts)
+    items.push_back(Value::string(std::move(part)));
+  return Value::array(std::move(items));
+}
+
+Value splitAt(const std::string &text, const Value *separator, int64_t most,
+              bool fromRight) {
+  std::vector<std::string> parts;
+  if (!separator || separator->is(Value::None)) {
+    std::vector<std::string> characters = charactersOf(text);
+    for (size_t i = 0; i < characters.size();) {
+      if (isStripped(characters[i], nullptr)) {
+        ++i;
+        continue;
+      }
+      std::string &word = parts.emplace_back();
+      bool isLast = most >= 0 && static_cast<int64_t>(parts.size()) > most;
+      while (i < characters.size() &&
+             (isLast || !isStripped(characters[i], nullptr)))
+        word += characters[i++];
+      if (isLast)
+        word = strip(word, false, true, nullptr);
+    }
+    return texts(std::move(parts));
+  }
+  const std::string &mark = separator->asText("the separator of `split`");
+  if (mark.empty())
+    throw Problem{"the separator of `split` is empty"};
+  std::string rest = text;
+  while (most < 0 || static_cast<int64_t>(parts.size()) < most) {
+    size_t found = fromRight ? rest.rfind(mark) : rest.find(mark);
+    if (found == std::string::npos)
+      break;
+    if (fromRight) {
+      parts.push_back(rest.substr(found + mark.size()));
+      rest.resize(found);
+    } else {
+      parts.push_back(rest.substr(0, found));
+      rest.erase(0, found + mark.size());
+    }
+  }
+  parts.push_back(rest);
+  if (fromRight)
+    std::ranges::reverse(parts);
+  return texts(std::move(parts));
+}
+
+std::vector<std::string> linesOf(const std::string &text) {
+  std::vector<std::string> lines;
+  for (size_t at = 0; at < text.size();) {
+    size_t end = std::min(text.find('\n', at), text.size());
+    size_t stop =
+        end > at && end < text.size() && text[end - 1] == '\r' ? end - 1 : end;
+    lines.push_back(text.substr(at, stop - at));
+    at = end + 1;
+  }
+  return lines;
+}
+
+/// `startswith` and `endswith` take a text or a tuple of them.
+bool beginsOrEnds(const std::string &text, const Value &with, bool begins) {
+  if (with.is(Value::List))
+    return std::ranges::any_of(*with.list, [&](const Value &one) {
+      return beginsOrEnds(text, one, begins);
+    });
+  const std::string &part = with.asText(begins ? "what `startswith` looks for"
+                                               : "what `endswith` looks for");
+  return begins ? text.starts_with(part) : text.ends_with(part);
+}
+
+std::string join(const std::vector<Value> &items, const std::string &between) {
+  std::string result;
+  for (size_t i = 0; i < items.size(); ++i)
+    result += (i ? between : "") + items[i].str();
+  return result;
+}
+
+int64_t lengthOf(const Value &value) {
+  switch (value.kind) {
+  case Value::String:
+    return static_cast<int64_t>(countCodePoints(value.text));
+  case Value::List:
+    return static_cast<int64_t>(value.list->size());
+  case Value::Dict:
+    return static_cast<int64_t>(value.dict->size());
+  case Value::Undefined:
+    return 0;
+  default:
+    throw Problem{std::string(value.describe()) + " has no length"};
+  }
+}
+
+Value pairs(const Value &dict) {
+  std::vector<Value> items;
+  if (dict.is(Value::Undefined))
+    return Value::array({});
+  if (!dict.is(Value::Dict))
+    throw Problem{std::string("a dictionary has items, not ") +
+                  dict.describe()};
+  for (const auto &[key, member] : *dict.dict) {
+    Value pair = Value::array({Value::string(key), member});
+    pair.isTuple = true;
+    items.push_back(std::move(pair));
+  }
+  return Value::array(std::move(items));
+}
+
+/// `a.b.c` of an item, for the filters that look at a member of each.
+Value memberOf(const Value &item, std::string_view path) {
+  Value value = item;
+  while (!path.empty()) {
+    size_t dot = std::min(path.find('.'), path.size());
+    const Value *found = value.find(path.substr(0, dot));
+    value = found ? *found : Value::undefined(std::string(path));
+    path.remove_prefix(std::min(dot + 1, path.size()));
+  }
+  return value;
+}
+
+/// `select`, `reject`, and the same by a member.
+Value chosen(const Arguments &arguments, bool byMember, bool keeps) {
+  std::vector<Value> result;
+  size_t next = byMember ? 2 : 1;
+  const Value *member = byMember ? arguments.find(1, "attribute") : nullptr;
+  if (byMember && !member)
+    throw Problem{"the member to look at is missing"};
+  const Value *test = arguments.find(next, "");
+  for (const Value &item : itemsOf(arguments.positional[0])) {
+    Value value =
+        byMember ? memberOf(item, member->asText("a member's name")) : item;
+    bool holds = value.truth();
+    if (test) {
+      Arguments inner;
+      inner.positional = {value};
+      for (size_t i = next + 1; i < arguments.positional.size(); ++i)
+        inner.positional.push_back(arguments.positional[i]);
+      std::optional<bool> answer =
+          applyTest(test->asText("a test's name"), inner);
+      if (!answer)
+        throw Problem{"the test `" + test->text + "` is not supported"};
+      holds = *answer;
+    }
+    if (holds == keeps)
+      result.push_back(item);
+  }
+  return Value::array(std::move(result));
+}
+
+Value map(const Arguments &arguments) {
+  std::vector<Value> result;
+  const Value *member = arguments.find(SIZE_MAX, "attribute");
+  const Value *absent = arguments.find(SIZE_MAX, "default");
+  for (const Value &item : itemsOf(arguments.positional[0])) {
+    if (member) {
+      Value found = memberOf(item, member->asText("a member's name"));
+      result.push_back(absent && found.is(Value::Undefined) ? *absent : found);
+      continue;
+    }
+    if (arguments.positional.size() < 2)
+      throw Problem{"`map` takes a filter or `attribute`"};
+    Arguments inner;
+    inner.positional = {item};
+    inner.positional.insert(inner.positional.end(),
+                            arguments.positional.begin() + 2,
+                            arguments.positional.end());
+    const std::string &name = arguments.positional[1].asText("a filter's name");
+    std::optional<Value> mapped = applyFilter(name, inner);
+    if (!mapped)
+      throw Problem{"the filter `" + name + "` is not supported"};
+    result.push_back(std::move(*mapped));
+  }
+  return Value::array(std::move(result));
+}
+
+/// The items by their keys; equal ones stay as they are.
+std::vector<Value> inOrder(const std::vector<Value> &items,
+                           const std::vector<Value> &keys, bool falls) {
+  std::vector<size_t> order(items.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::sort(order, [&](size_t a, size_t b) {
+    int sign = compare(keys[a], keys[b]);
+    return sign == 0 ? a < b : (sign < 0) != falls;
+  });
+  std::vector<Value> result;
+  for (size_t i : order)
+    result.push_back(items[i]);
+  return result;
+}
+
+Value sorted(const Arguments &arguments) {
+  std::vector<Value> items = itemsOf(arguments.positional[0]);
+  const Value *reverse = arguments.find(1, "reverse");
+  const Value *caseful = arguments.find(2, "case_sensitive");
+  const Value *member = arguments.find(3, "attribute");
+  auto keyOf = [&](const Value &item) {
+    Value key =
+        member ? memberOf(item, member->asText("a member's name")) : item;
+    if (key.is(Value::String) && !(caseful && caseful->truth()))
+      key.text = lower(key.text);
+    return key;
+  };
+  std::vector<Value> keys;
+  for (const Value &item : items)
+    keys.push_back(keyOf(item));
+  return Value::array(inOrder(items, keys, reverse && reverse->truth()));
+}
+
+Value toInteger(const Value &value, int64_t absent) {
+  if (value.is(Value::Float) && std::isfinite(value.real) &&
+      std::fabs(value.real) < 9e18)
+    return Value::number(static_cast<int64_t>(value.real));
+  if (value.isNumber() && !value.is(Value::Float))
+    return Value::number(value.asInteger(""));
+  if (value.is(Value::String)) {
+    std::string text = strip(value.text, true, true, nullptr);
+    int64_t number = 0;
+    auto read = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (!text.empty() && read.ec == std::errc() &&
+        read.ptr == text.data() + text.size())
+      return Value::number(number);
+  }
+  return Value::number(absent);
+}
+
+Value toReal(const Value &value) {
+  if (value.isNumber())
+    return Value::number(value.asReal());
+  double real = 0;
+  if (value.is(Value::String)) {
+    auto read = std::from_chars(value.text.data(),
+                                value.text.data() + value.text.size(), real);
+    if (read.ptr != value.text.data() + value.text.size())
+      real = 0;
+  }
+  return Value::number(real);
+}
+
+std::string indented(const Arguments &arguments) {
+  const std::string &text = arguments.positional[0].asText("what is indented");
+  const Value *width = arguments.find(1, "width");
+  const Value *first = arguments.find(2, "first");
+  const Value *blank = arguments.find(3, "blank");
+  std::string space =
+      width && width->is(Value::String)
+          ? width->text
+          : std::string(static_cast<size_t>(std::clamp<int64_t>(
+                            width ? width->asInteger("`width`") : 4, 0, 1000)),
+                        ' ');
+  std::string result;
+  size_t at = 0;
+  for (bool isFirst = true; at <= text.size(); isFirst = false) {
+    size_t end = std::min(text.find('\n', at), text.size());
+    std::string line = text.substr(at, end - at);
+    bool wants = isFirst ? first && first->truth()
+                         : !line.empty() || (blank && blank->truth());
+    result += (isFirst ? "" : "\n") + (wants ? space : "") + line;
+    at = end + 1;
+  }
+  return result;
+}
+
+} // namespace
+
+std::optional<Value> applyFilter(std::string_view name,
+                                 const Arguments &arguments) {
+  const Value &x = arguments.positional[0];
+  auto text = [&] { return x.str(); };
+  auto argument = [&](size_t place, const char *key) {
+    return arguments.find(place, key);
+  };
+  if (name == "trim") {
+    const Value *of = argument(1, "chars");
+    return Value::string(strip(text(), true, true, of ? &of->text : nullptr));
+  }
+  if (name == "length" || name == "count")
+    return Value::number(lengthOf(x));
+  if (name == "tojson") {
+    const Value *indent = argument(SIZE_MAX, "indent");
+    return Value::string(toJson(
+        x, indent && !indent->is(Value::None)
+               ? std::clamp<int64_t>(indent->asInteger("`indent`"), 0, 100)
+               : -1));
+  }
+  if (name == "default" || name == "d") {
+    const Value *other = argument(1, "default_value");
+    const Value *alsoFalse = argument(2, "boolean");
+    bool isAbsent = x.is(Value::Undefined) ||
+                    (alsoFalse && alsoFalse->truth() && !x.truth());
+    return !isAbsent ? x : other ? *other : Value::string("");
+  }
+  if (name == "upper")
+    return Value::string(upper(text()));
+  if (name == "lower")
+    return Value::string(lower(text()));
+  if (name == "title")
+    return Value::string(title(text()));
+  if (name == "capitalize")
+    return Value::string(capitalize(text()));
+  if (name == "string" || name == "safe")
+    return Value::string(text());
+  if (name == "replace") {
+    const Value *from = argument(1, "old"), *to = argument(2, "new"),
+                *most = argument(3, "count");
+    if (!from || !to)
+      throw Problem{"`replace` takes what is replaced, and by what"};
+    return Value::string(replace(text(), from->str(), to->str(),
+                                 most ? most->asInteger("`count`") : -1));
+  }
+  if (name == "join") {
+    const Value *between = argument(1, "d"), *member = argument(2, "attribute");
+    std::vector<Value> items = itemsOf(x);
+    if (member)
+      for (Value &item : items)
+        item = memberOf(item, member->asText("a member's name"));
+    return Value::string(join(items, between ? between->str() : ""));
+  }
+  if (name == "first" || name == "last") {
+    std::vector<Value> items = itemsOf(x);
+    if (items.empty())
+      return Value::undefined("the " + std::string(name) + " of nothing");
+    return name == "first" ? items.front() : items.back();
+  }
+  if (name == "list")
+    return Value::array(itemsOf(x));
+  if (name == "reverse") {
+    std::vector<Value> items = itemsOf(x);
+    std::ranges::reverse(items);
+    return x.is(Value::String) ? Value::string(join(items, ""))
+                               : Value::array(std::move(items));
+  }
+  if (name == "items")
+    return pairs(x);
+  if (name == "dictsort") {
+    Value all = pairs(x);
+    std::vector<Value> keys;
+    for (const Value &pair : *all.list)
+      keys.push_back(Value::string(lower((*pair.list)[0].text)));
+    return Value::array(inOrder(*all.list, keys, /*falls=*/false));
+  }
+  if (name == "int") {
+    const Value *absent = argument(1, "default");
+    return toInteger(x, absent ? absent->asInteger("`default`") : 0);
+  }
+  if (name == "float")
+    return toReal(x);
+  if (name == "abs")
+    return x.is(Value::Float) ? Value::number(std::fabs(x.real))
+                              : Value::number(std::abs(x.asInteger("`abs`")));
+  if (name == "indent")
+    return Value::string(indented(arguments));
+  if (name == "select" || name == "reject")
+    return chosen(arguments, /*byMember=*/false, name == "select");
+  if (name == "selectattr" || name == "rejectattr")
+    return chosen(arguments, /*byMember=*/true, name == "selectattr");
+  if (name == "map")
+    return map(arguments);
+  if (name == "sort")
+    return sorted(arguments);
+  if (name == "unique") {
+    std::vector<Value> items;
+    for (const Value &item : itemsOf(x))
+      if (std::ranges::none_of(
+              items, [&](const Value &old) { return equal(old, item); }))
+        items.push_back(item);
+    return Value::array(std::move(items));
+  }
+  if (name == "sum") {
+    Value sum = Value::number(int64_t{0});
+    for (const Value &item : itemsOf(x))
+      sum = item.is(Value::Float) || sum.is(Value::Float)
+                ? Value::number(sum.asReal() + item.asReal())
+                : Value::number(sum.integer + item.asInteger("`sum`"));
+    return sum;
+  }
+  return std::nullopt;
+}
+
+std::optional<bool> applyTest(std::string_view name,
+                              const Arguments &arguments) {
+  const Value &x = arguments.positional[0];
+  auto other = [&]() -> const Value & {
+    if (arguments.positional.size() < 2)
+      throw Problem{"the test `" + std::string(name) + "` takes a value"};
+    return arguments.positional[1];
+  };
+  if (name == "defined")
+    return !x.is(Value::Undefined);
+  if (name == "undefined")
+    return x.is(Value::Undefined);
+  if (name == "none")
+    return x.is(Value::None);
+  if (name == "string")
+    return x.is(Value::String);
+  if (name == "mapping")
+    return x.is(Value::Dict);
+  if (name == "iterable")
+    return x.is(Value::String) || x.is(Value::List) || x.is(Value::Dict) ||
+           x.is(Value::Undefined);
+  if (name == "sequence")
+    return x.is(Value::String) || x.is(Value::List) || x.is(Value::Dict) ||
+           x.is(Value::Undefined);
+  if (name == "number")
+    return x.isNumber();
+  if (name == "integer")
+    return x.is(Value::Int);
+  if (name == "float")
+    return x.is(Value::Float);
+  if (name == "boolean")
+    return x.is(Value::Bool);
+  if (name == "callable")
+    return x.is(Value::Callable);
+  if (name == "true")
+    return x.is(Value::Bool) && x.flag;
+  if (name == "false")
+    return x.is(Value::Bool) && !x.flag;
+  if (name == "odd")
+    return x.asInteger("what is odd") % 2 != 0;
+  if (name == "even")
+    return x.asInteger("what is even") % 2 == 0;
+  if (name == "divisibleby") {
+    int64_t by = other().asInteger("what divides");
+    if (by == 0)
+      throw Problem{"division by zero"};
+    return x.asInteger("what is divided") % by == 0;
+  }
+  if (name == "equalto" || name == "eq" || name == "==")
+    return equal(x, other());
+  if (name == "ne" || name == "!=")
+    return !equal(x, other());
+  if (name == "gt" || name == "greaterthan" || name == ">")
+    return compare(x, other()) > 0;
+  if (name == "ge" || name == ">=")
+    return compare(x, other()) >= 0;
+  if (name == "lt" || name == "lessthan" || name == "<")
+    return compare(x, other()) < 0;
+  if (name == "le" || name == "<=")
+    return compare(x, other()) <= 0;
+  if (name == "in")
+    return contains(other(), x);
+  if (name == "lower")
+    return lower(x.str()) == x.str();
+  if (name == "upper")
+    return upper(x.str()) == x.str();
+  return std::nullopt;
+}
+
+Value methodOf(const Value &object, const std::string &name) {
+  auto method = [&](auto body) {
+    return Value::callable(
+        name, [=](const Arguments &arguments) { return body(arguments); });
+  };
+  if (object.is(Value::Dict)) {
+    Value self = object;
+    if (name == "items")
+      return method([=](const Arguments &) { return pairs(self); });
+    if (name == "keys")
+      return method(
+          [=](const Arguments &) { return Value::array(itemsOf(self)); });
+    if (name == "values")
+      return method([=](const Arguments &) {
+        std::vector<Value> items;
+        for (const auto &[key, member] : *self.dict)
+          items.push_back(member);
+        return Value::array(std::move(items));
+      });
+    if (name == "get")
+      return method([=](const Arguments &arguments) {
+        const Value *key = arguments.find(0, "key");
+        const Value *absent = arguments.find(1, "default");
+        if (!key)
+          throw Problem{"`get` takes a key"};
+        const Value *found =
+            key->is(Value::String) ? self.find(key->text) : nullptr;
+        return found ? *found : absent ? *absent : Value::none();
+      });
+  }
+  if (object.is(Value::List) && (name == "index" || name == "count")) {
+    Value self = object;
+    return method([=](const Arguments &arguments) {
+      const Value *what = arguments.find(0, "value");
+      if (!what)
+        throw Problem{"`" + name + "` takes a value"};
+      int64_t count = 0;
+      for (size_t i = 0; i < self.list->size(); ++i)
+        if (equal((*self.list)[i], *what)) {
+          if (name == "index")
+            return Value::number(static_cast<int64_t>(i));
+          ++count;
+        }
+      if (name == "index")
+        throw Problem{"the list does not hold this value"};
+      return Value::number(count);
+    });
+  }
+  if (!object.is(Value::String))
+    return Value::undefined(name);
+  std::string text = object.text;
+  auto argument = [](const Arguments &arguments, size_t place,
+                     const char *what) -> const Value & {
+    if (arguments.positional.size() <= place)
+      throw Problem{std::string(what) + " is missing"};
+    return arguments.positional[place];
+  };
+  if (name == "strip" || name == "lstrip" || name == "rstrip")
+    return method([=](const Arguments &arguments) {
+      const Value *of = arguments.find(0, "chars");
+      bool all = !of || of->is(Value::None);
+      return Value::string(strip(text, name != "rstrip", name != "lstrip",
+                                 all ? nullptr : &of->asText("`chars`")));
+    });
+  if (name == "split" || name == "rsplit")
+    return method([=](const Arguments &arguments) {
+      const Value *most = arguments.find(1, "maxsplit");
+      return splitAt(text, arguments.find(0, "sep"),
+                     most ? most->asInteger("`maxsplit`") : -1,
+                     name == "rsplit");
+    });
+  if (name == "splitlines")
+    return method([=](const Arguments &) { return texts(linesOf(text)); });
+  if (name == "startswith" || name == "endswith")
+    return method([=](const Arguments &arguments) {
+      return Value::boolean(
+          beginsOrEnds(text, argument(arguments, 0, "what it looks for"),
+                       name == "startswith"));
+    });
+  if (name == "upper")
+    return method(
+        [=](const Arguments &) { return Value::string(upper(text)); });
+  if (name == "lower")
+    return method(
+        [=](const Arguments &) { return Value::string(lower(text)); });
+  if (name == "title")
+    return method(
+        [=](const Arguments &) { return Value::string(title(text)); });
+  if (name == "capitalize")
+    return method(
+        [=](const Arguments &) { return Value::string(capitalize(text)); });
+  if (name == "replace")
+    return method([=](const Arguments &arguments) {
+      const Value *most = arguments.find(2, "count");
+      return Value::string(
+          replace(text, argument(arguments, 0, "what is replaced").asText("it"),
+                  argument(arguments, 1, "what replaces it").asText("it"),
+                  most ? most->asInteger("`count`") : -1));
+    });
+  if (name == "join")
+    return method([=](const Arguments &arguments) {
+      std::vector<Value> items =
+          itemsOf(argument(arguments, 0, "what is joined"));
+      for (const Value &item : items)
+        (void)item.asText("what is joined");
+      return Value::string(join(items, text));
+    });
+  if (name == "count" || name == "find" || name == "rfind")
+    return method([=](const Arguments &arguments) {
+      const std::string &part =
+          argument(arguments, 0, "what it looks for").asText("it");
+      if (name == "count") {
+        int64_t count = 0;
+        for (size_t i = text.find(part);
+             !part.empty() && i != std::string::npos;
+             i = text.find(part, i + part.size()))
+          ++count;
+        return Value::number(count);
+      }
+      size_t found = name == "find" ? text.find(part) : text.rfind(part);
+      return Value::number(
+          found == std::string::npos
+              ? int64_t{-1}
+              : static_cast<int64_t>(countCodePoints(text.substr(0, found))));
+    });
+  if (name == "removeprefix" || name == "removesuffix")
+    return method([=](const Arguments &arguments) {
+      const std::string &part =
+          argument(arguments, 0, "what is removed").asText("it");
+      std::string result = text;
+      if (name == "removeprefix" && text.starts_with(part))
+        result.erase(0, part.size());
+      if (name == "removesuffix" && text.ends_with(part))
+        result.resize(text.size() - part.size());
+      return Value::string(result);
+    });
+  if (name == "isdigit" || name == "isalpha" || name == "isspace")
+    return method([=](const Arguments &) {
+      std::vector<std::string> characters = charactersOf(text);
+      bool all = !characters.empty();
+      for (const std::string &character : characters) {
+        int32_t c = decodeUtf8(character, 0).value;
+        utf8proc_category_t category = utf8proc_category(c);
+        all &= name == "isdigit"   ? category == UTF8PROC_CATEGORY_ND
+               : name == "isspace" ? isSpace(c)
+                                   : category >= UTF8PROC_CATEGORY_LU &&
+                                         category <= UTF8PROC_CATEGORY_LO;
+      }
+      return Value::boolean(all);
+    });
+  return Value::undefined(name);
+}
+
+} // namespace tfm::jinja

@@ -1,0 +1,107 @@
+//===- jinja_value.h - what a chat template computes with ---------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_RUNTIME_CHAT_JINJA_VALUE_H
+#define TFM_RUNTIME_CHAT_JINJA_VALUE_H
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace tfm::jinja {
+
+/// What is wrong with an expression; whoever knows the place adds it.
+struct Problem {
+  std::string message;
+};
+
+struct Value;
+/// In the order in which keys came.
+using Members = std::vector<std::pair<std::string, Value>>;
+
+/// What a function is called with.
+struct Arguments {
+  std::vector<Value> positional;
+  Members named;
+
+  /// The argument at a place or of a name; null where there is none.
+  const Value *find(size_t place, std::string_view name) const;
+};
+using Function = std::function<Value(const Arguments &)>;
+
+/// A value with Python's meaning: text is counted in characters, numbers are
+/// integers of 64 bits or doubles, lists and dictionaries are shared.
+struct Value {
+  enum Kind { Undefined, None, Bool, Int, Float, String, List, Dict, Callable };
+  Kind kind = Undefined;
+  bool flag = false;
+  int64_t integer = 0;
+  double real = 0;
+  /// Of a string; of an undefined value its name, of a function its own.
+  std::string text;
+  std::shared_ptr<std::vector<Value>> list;
+  std::shared_ptr<Members> dict;
+  std::shared_ptr<Function> function;
+  /// Of a dictionary: `namespace()`, whose members may be set.
+  bool isNamespace = false;
+  /// Of a list: `(a, b)`.
+  bool isTuple = false;
+
+  static Value undefined(std::string name);
+  static Value none();
+  static Value boolean(bool flag);
+  static Value number(int64_t integer);
+  static Value number(double real);
+  static Value string(std::string text);
+  static Value array(std::vector<Value> items);
+  static Value object(Members members);
+  static Value callable(std::string name, Function function);
+  static Value fromJson(const nlohmann::ordered_json &json);
+
+  bool is(Kind other) const { return kind == other; }
+  bool isNumber() const { return kind == Int || kind == Float || kind == Bool; }
+  double asReal() const;
+  /// Throws Problem naming `what` where it is no integer.
+  int64_t asInteger(const char *what) const;
+  /// Throws Problem naming `what` where it is no text.
+  const std::string &asText(const char *what) const;
+  bool truth() const;
+  /// A member of a dictionary; null where it has none of that name.
+  Value *find(std::string_view key) const;
+  void set(std::string_view key, Value value) const;
+
+  /// As it is printed: `str(x)` of Python.
+  std::string str() const;
+  /// As it stands in a printed list: `repr(x)`.
+  std::string repr() const;
+  /// "a text", "a list": for messages.
+  const char *describe() const;
+};
+
+/// `a == b`.
+bool equal(const Value &a, const Value &b);
+/// Below 0, 0 or above it; throws Problem where the two have no order.
+int compare(const Value &a, const Value &b);
+/// `a in b`.
+bool contains(const Value &b, const Value &a);
+/// What a loop goes over: the items of a list, the keys of a dictionary, the
+/// characters of a text; throws Problem for any other but an undefined one.
+std::vector<Value> itemsOf(const Value &value);
+/// `json.dumps(x, ensure_ascii=False, indent=indent)`; below 0 on one line.
+std::string toJson(const Value &value, int64_t indent = -1);
+
+/// The characters of a text, each a text of its own.
+std::vector<std::string> charactersOf(std::string_view text);
+
+} // namespace tfm::jinja
+
+#endif // TFM_RUNTIME_CHAT_JINJA_VALUE_H

@@ -1,0 +1,174 @@
+//===- ChatTest.cpp - messages as the text of a prompt ------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/chat/chat_template.h"
+#include "runtime/chat/jinja_render.h"
+#include "runtime/error.h"
+#include "tests/unit/runtime/TemporaryFolder.h"
+
+#include <fstream>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace tfm {
+namespace {
+
+using jinja::Value;
+using nlohmann::ordered_json;
+using test::contentOf;
+using test::messageOf;
+
+const std::string fixture = TFM_FIXTURES "/chat/";
+
+/// What a template makes of some variables; what is wrong with it as `AT:
+/// MESSAGE`.
+std::string rendered(const std::string &source, jinja::Members variables = {}) {
+  try {
+    return jinja::render(jinja::parse(source), std::move(variables), 0);
+  } catch (const jinja::PlacedProblem &problem) {
+    return std::to_string(problem.at) + ": " + problem.message;
+  }
+}
+
+class Chat : public testing::TestWithParam<const char *> {};
+
+// As transformers renders it, with all that the templates of the families are
+// made of; where that refuses the messages, so do we.
+TEST_P(Chat, MeetsTheFixture) {
+  std::string source = contentOf(fixture + GetParam() + ".jinja");
+  ordered_json cases =
+      ordered_json::parse(contentOf(fixture + "cases.json")).at(GetParam());
+  EXPECT_EQ(cases.size(), 16u);
+  for (const ordered_json &entry : cases) {
+    std::string text = rendered(
+        source, {{"bos_token", Value::string("<s>")},
+                 {"eos_token", Value::string("</s>")},
+                 {"messages", Value::fromJson(entry.at("messages"))},
+                 {"tools", Value::fromJson(entry.at("tools"))},
+                 {"documents", Value::none()},
+                 {"add_generation_prompt",
+                  Value::fromJson(entry.at("add_generation_prompt"))}});
+    if (entry.contains("error"))
+      EXPECT_NE(text.find(entry["error"].get<std::string>()), std::string::npos)
+          << text;
+    else
+      EXPECT_EQ(text, entry.at("text").get<std::string>()) << entry;
+  }
+}
+INSTANTIATE_TEST_SUITE_P(All, Chat,
+                         testing::Values("chatml", "headers", "inst", "tags",
+                                         "thinking", "turns", "words"),
+                         [](const auto &info) {
+                           return std::string(info.param);
+                         });
+
+TEST(ChatTemplate, SaysWhereAndWhat) {
+  const std::pair<const char *, const char *> cases[] = {
+      {"a {{ b", "2: this expression has no end: `}}`"},
+      {"{% if a %}", "10: `endif` is missing"},
+      {"{% endif %}", "0: the block `endif` is not supported"},
+      {"{% include 'x' %}", "0: the block `include` is not supported"},
+      {"{{ 1 + }}", "7: expected an expression before the end of the tag"},
+      {"{{ a b }}", "5: expected the end of the tag, not `b`"},
+      {"{{ 'a }}", "3: this text has no end"},
+      {"{{ $ }}", "3: no expression has '$'"},
+      {"{{ a.b.c }}", "4: `a` is undefined, and has no `b`"},
+      {"{{ a() }}", "4: `a` is no function that there is"},
+      {"{{ 1|nope }}", "4: the filter `nope` is not supported"},
+      {"{{ 1 is nope }}", "5: the test `nope` is not supported"},
+      {"{{ 'a' + 1 }}", "7: `+` of a text and an integer is not supported"},
+      {"{{ x + 'a' }}", "5: `x` is undefined, and `+` takes two values"},
+      {"{{ 1 // 0 }}", "5: division by zero"},
+      {"{{ 1 < 'a' }}", "5: there is no order between an integer and a text"},
+      {"{% for a in 5 %}{% endfor %}",
+       "0: there is nothing to go over in an integer"},
+      {"{% set a.b = 1 %}",
+       "0: only a member of a `namespace` can be set, and `a` is none"},
+      {"{% break %}", "0: `break` stands in no loop"},
+      {"{{ raise_exception('no!') }}",
+       "18: the template refuses these messages: no!"},
+      {"{{ 9223372036854775807 + 1 }}",
+       "23: the result of `+` does not fit in 64 bits"}};
+  for (const auto &[source, message] : cases)
+    EXPECT_EQ(rendered(source), message) << source;
+}
+
+// Nothing goes on without end, whatever a template says.
+TEST(ChatTemplate, Ends) {
+  std::string nested(5000, '(');
+  EXPECT_NE(rendered("{{ " + nested + " }}").find("nested too deeply"),
+            std::string::npos);
+  EXPECT_NE(rendered("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}")
+                .find("nested too deeply"),
+            std::string::npos);
+  std::string loops;
+  for (char c : std::string("abcd"))
+    loops += std::string("{% for ") + c + " in range(1000) %}";
+  for (int i = 0; i < 4; ++i)
+    loops += "{% endfor %}";
+  EXPECT_NE(rendered(loops).find("runs for too long"), std::string::npos);
+  EXPECT_NE(rendered("{% set n = namespace(a='aaaaaaaa') %}{% for i in "
+                     "range(99) %}{% set n.a = n.a + n.a %}{% endfor %}")
+                .find("longer than 32 MB"),
+            std::string::npos);
+  EXPECT_NE(rendered("{{ range(10 ** 9) }}").find("more than 100000"),
+            std::string::npos);
+}
+
+TEST(ChatTemplate, TellsTheTime) {
+  EXPECT_EQ(rendered("{{ strftime_now('%Y') }}").size(), 4u);
+}
+
+TEST(ChatTemplate, StandsInAFolder) {
+  test::TemporaryFolder folder;
+  auto write = [&](const char *name, const std::string &text) {
+    std::ofstream(folder.path + "/" + name) << text;
+  };
+  EXPECT_FALSE(ChatTemplate::ofFolder(folder.path));
+  write("tokenizer_config.json",
+        R"({"bos_token": {"content": "<s>"}, "eos_token": "</s>",
+            "chat_template": [{"name": "tool", "template": "x"},
+              {"name": "default", "template":
+               "{{ bos_token }}{% for m in messages %}{{ m.content }}{{ eos_token }}{% endfor %}"}]})");
+  std::optional<ChatTemplate> chat = ChatTemplate::ofFolder(folder.path);
+  ASSERT_TRUE(chat);
+  EXPECT_EQ(chat->endToken(), "</s>");
+  EXPECT_EQ(chat->render(messagesOf("Hi [1]", "x"), 0), "<s>Hi [1]</s>");
+  EXPECT_EQ(chat->render(messagesOf(R"([{"role": "user", "content": "a"},
+                                        {"role": "assistant", "content": "b"}])",
+                                    "x"),
+                         0),
+            "<s>a</s>b</s>");
+  // A file of its own goes first.
+  write("chat_template.jinja", "{{ messages[0].role }}\n");
+  EXPECT_EQ(
+      ChatTemplate::ofFolder(folder.path)->render(messagesOf("[a]", "x"), 0),
+      "user");
+  write("chat_template.jinja", "line\n  {{ messages.x.y }}");
+  chat = ChatTemplate::ofFolder(folder.path);
+  EXPECT_EQ(
+      messageOf<InputError>([&] { chat->render(messagesOf("a", "x"), 0); }),
+      folder.path + "/chat_template.jinja:2:16: `.x` is undefined, and "
+                    "has no `y`");
+  write("tokenizer_config.json", "{");
+  EXPECT_NE(messageOf<InputError>([&] {
+              ChatTemplate::ofFolder(folder.path);
+            }).find("tokenizer_config.json is not a JSON object"),
+            std::string::npos);
+}
+
+TEST(ChatTemplate, MessagesHaveRoles) {
+  auto problem = [](const char *text) {
+    return messageOf<InputError>([&] { messagesOf(text, "m.json"); });
+  };
+  EXPECT_EQ(problem("[{\"content\": 1}]").find("m.json: entry 0"), 0u);
+  EXPECT_EQ(problem("[{").find("m.json begins as a list"), 0u);
+  EXPECT_EQ(problem("[]"), "");
+}
+
+} // namespace
+} // namespace tfm
