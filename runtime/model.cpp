@@ -136,28 +136,28 @@ void Model::requireFilled(const tfm_function &function,
 }
 
 /// Token ids that texts for the model are made of: those of the tokenizer that
-/// it was built for, as far as its tables have rows for them. 0 where it names
-/// none.
+/// it was built for, as far as its tables have rows for them; without one those
+/// rows. 0 where it names neither.
 static int64_t knownTokens(const tfm_model &model) {
   Recipe recipe = parseRecipe(model.recipe ? model.recipe : "");
-  return recipe.tokens > 0 ? std::min(recipe.tokenizer.size, recipe.tokens)
-                           : recipe.tokenizer.size;
+  int64_t rows = recipe.tokens, own = recipe.tokenizer.size;
+  return rows > 0 && own > 0 ? std::min(own, rows) : std::max(own, rows);
 }
 
-bool Model::givesLogits(const tfm_function &function) const {
+bool Model::givesLogits(const tfm_model &model, const tfm_function &function) {
   const tfm_buffer *tokens = findInput(function, "tokens");
   const tfm_buffer *logits = findOutput(function, "logits");
   // A number for each token is no choice between tokens, nor are a few classes
   // or what is no number.
   return tokens && logits && logits->dtype == TFM_F32 && tokens->rank == 2 &&
          logits->rank == 3 && logits->shape[2] > 1 &&
-         logits->shape[2] >= knownTokens(*model) &&
+         logits->shape[2] >= knownTokens(model) &&
          std::equal(tokens->shape, tokens->shape + 2, logits->shape);
 }
 
 void Model::requireLogits() const {
   const tfm_function &forward = function(TFM_FORWARD);
-  if (givesLogits(forward))
+  if (givesLogits(*model, forward))
     return;
   const tfm_buffer &logits = output(forward, "logits");
   int64_t size = knownTokens(*model);

@@ -82,7 +82,7 @@ public:
   /// tokens: [B, T, vocabulary] for `tokens` [B, T]. A model that answers once
   /// for a whole text, or with a number or a class for each token, has other
   /// ones: fewer than there are tokens.
-  bool givesLogits(const tfm_function &function) const;
+  static bool givesLogits(const tfm_model &model, const tfm_function &function);
   /// Throws InputError where `forward` does not.
   void requireLogits() const;
 

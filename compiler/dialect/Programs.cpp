@@ -161,3 +161,30 @@ TfmDialect::verifyRegionResultAttribute(Operation *op, unsigned, unsigned,
                                         NamedAttribute attribute) {
   return verifyRegionName(op, attribute);
 }
+
+std::string tfm::readablePath(StringRef path) {
+  SmallVector<StringRef> parts;
+  path.split(parts, '.', /*MaxSplit=*/-1, /*KeepEmpty=*/false);
+  std::string result;
+  // The number of the first layer of a repeat in a list, whose part stands
+  // before that of the layer.
+  std::optional<int64_t> first;
+  for (StringRef part : parts) {
+    auto [from, to] = part.split('-');
+    int64_t begin = 0, end = 0, body = 0;
+    if (!from.getAsInteger(10, begin) && !to.getAsInteger(10, end)) {
+      first = begin;
+      continue;
+    }
+    result += result.empty() ? "" : ".";
+    bool isBody = !part.split("*+").second.getAsInteger(10, body);
+    if (isBody || (first && part == "*"))
+      result += std::to_string(first.value_or(0) + body);
+    else
+      result += part;
+    first.reset();
+  }
+  if (first) // the repeat itself
+    result += (result.empty() ? "" : ".") + parts.back().str();
+  return result;
+}

@@ -94,6 +94,11 @@ struct ArenaRegion {
   void setResult(mlir::func::FuncOp function, unsigned number) const;
 };
 
+/// The path of a module as a person reads it: of layers that differ the first
+/// one is named, `h.5.attn` for `h.6*+5.attn`, and of those of a list by its
+/// number there, `block.1.attn` for `block.1-11.*.attn`. `*` alone stays.
+std::string readablePath(llvm::StringRef path);
+
 } // namespace tfm
 
 #endif // TFM_DIALECT_PROGRAMS_H

@@ -99,16 +99,23 @@ std::string tfm::memberName(const ModelReport &report,
   llvm::StringRef name = member.path;
   name.consume_front(report.modules[member.parent].path);
   name.consume_front(".");
-  if (report.modules[member.parent].count == 0)
+  const ModuleReport &parent = report.modules[member.parent];
+  if (parent.count == 0)
     return name.str();
   auto [layer, rest] = name.split('.');
   auto [period, phase] = layer.split("*+");
-  int64_t step = 0, first = 0;
-  if (period.getAsInteger(10, step) || phase.getAsInteger(10, first))
+  int64_t step = 0, body = 0;
+  if (period.getAsInteger(10, step) || phase.getAsInteger(10, body))
     return rest.str();
-  return (rest + " (layers " + llvm::Twine(first) + ", " +
-          llvm::Twine(first + step) + ", ...)")
-      .str();
+  llvm::StringRef last = llvm::StringRef(parent.path).rsplit('.').second;
+  int64_t first = firstLayer(last).value_or(0) + body;
+  int64_t layers = parent.count / step;
+  std::string numbers = std::to_string(first);
+  if (layers > 1)
+    numbers += ", " + std::to_string(first + step);
+  if (layers > 2)
+    numbers += ", ...";
+  return (rest + (layers > 1 ? " (layers " : " (layer ") + numbers + ")").str();
 }
 
 /// Columns that a text takes on a terminal.

@@ -7,6 +7,7 @@
 
 #include "compiler/schedule/Launches.h"
 
+#include "compiler/dialect/Programs.h"
 #include "compiler/schedule/View.h"
 #include "compiler/transforms/Optimizer.h"
 
@@ -104,7 +105,7 @@ std::string tfm::pathOf(Operation *step) {
   for (Location place : places)
     if (auto path = place->findInstanceOf<NameLoc>();
         path && !path.getName().empty())
-      return path.getName().str();
+      return readablePath(path.getName());
   return "";
 }
 

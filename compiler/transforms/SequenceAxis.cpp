@@ -7,6 +7,7 @@
 
 #include "compiler/transforms/SequenceAxis.h"
 
+#include "compiler/dialect/Programs.h"
 #include "compiler/dialect/TfmDialect.h"
 
 using namespace mlir;
@@ -42,7 +43,7 @@ public:
     // A line of a shared module is not enough to know which member it is.
     auto path = op->getLoc()->findInstanceOf<NameLoc>();
     if (path && !path.getName().empty())
-      obstacle.reason += (", in " + path.getName().getValue()).str();
+      obstacle.reason += ", in " + readablePath(path.getName().getValue());
     analysis.problem = std::move(obstacle);
     return false;
   }
@@ -124,14 +125,17 @@ private:
     const SequenceTag *q = find(op.getQ()), *k = find(op.getK()),
                       *v = find(op.getV());
     const SequenceTag *mask = op.getMask() ? find(op.getMask()) : nullptr;
-    bool placed = q && *q == plain(1) && (!mask || *mask == plain(1));
+    bool placed = q && *q == plain(1);
+    bool isOwn = placed && k && v && *k == plain(1) && *v == plain(1);
+    if (isOwn && !op.getCausal())
+      return fail(op, "attention that is not causal");
+    if (placed && mask && !(*mask == plain(1)))
+      return fail(op, "a mask that depends on the tokens it lets be seen");
     if (placed && !k && !v && !op.getCausal() && !op.getWindow() &&
         !op.getDistanceBias()) {
       // Over what is the same for all inputs.
-    } else if (!placed || !k || !v || !(*k == plain(1)) || !(*v == plain(1))) {
+    } else if (!isOwn) {
       return fail(op, "attention between different sequences");
-    } else if (!op.getCausal()) {
-      return fail(op, "attention that is not causal");
     }
     return map(op);
   }

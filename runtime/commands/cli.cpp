@@ -448,6 +448,8 @@ int runCommandLine(const tfm_model &model, int argc, char **argv) {
     CLI::App app(std::string(model.name) + ", a compiled transformer");
     Commands commands;
     declare(app, commands);
+    for (const std::string &name : refusedCommands(model))
+      app.get_subcommand(name)->group(""); // no word of it in the help
     app.name(program);
     app.failure_message(failure);
     if (std::string wrong = usage::unknownCommand(app, argc, argv);

@@ -199,6 +199,46 @@ static std::string generationText(const tfm_variant &variant,
                                   : ", keys and values in " + generate.cache);
 }
 
+std::vector<std::string> refusedCommands(const tfm_model &model) {
+  const tfm_variant &variant = model.variants[0]; // functions are those of all
+  auto runs = [&](std::string_view name,
+                  std::initializer_list<std::string_view> filled) {
+    for (int32_t i = 0; i < variant.function_count; ++i) {
+      const tfm_function &function = variant.functions[i];
+      if (function.name != name)
+        continue;
+      try {
+        Model::requireFilled(function, filled);
+        return name != TFM_FORWARD || Model::givesLogits(model, function);
+      } catch (const InputError &) {
+        return false;
+      }
+    }
+    return false;
+  };
+  std::vector<std::string> refused;
+  if (!runs(TFM_TRAIN, {"tokens", "targets", "count", "rng"}))
+    refused.emplace_back("train");
+  if (!runs(TFM_EVALUATE, {"tokens", "targets", "count"}))
+    refused.emplace_back("eval");
+  if (!runs(TFM_FORWARD, {"tokens"})) {
+    refused.emplace_back("generate");
+    refused.emplace_back("logits");
+  }
+  return refused;
+}
+
+/// The commands of a model, for people.
+static std::string commandsText(const tfm_model &model) {
+  std::vector<std::string> refused = refusedCommands(model);
+  std::string list;
+  for (const char *name : {"info", "train", "generate", "eval", "data",
+                           "logits", "export", "bench"})
+    if (std::ranges::find(refused, name) == refused.end())
+      list += (list.empty() ? "" : ", ") + std::string(name);
+  return list;
+}
+
 void info(const tfm_model &model, const CommonOptions &options) {
   tfm_model own = modelFor(model, options.device);
   const tfm_variant &chosen = chooseVariant(own);
@@ -268,8 +308,7 @@ void info(const tfm_model &model, const CommonOptions &options) {
       "optimizer {}, activations {})\n"
       "{}"
       "  threads          {}\n"
-      "  commands         info, train, generate, eval, data, "
-      "logits, export, bench; --help on each\n{}",
+      "  commands         {}; --help on each\n{}",
       model.name, model.source, chosen.machine, recipe.precision(),
       variantsText(model), list, parameters,
       recipe.generate.weights != "f32"
@@ -279,7 +318,7 @@ void info(const tfm_model &model, const CommonOptions &options) {
       byteText(chosen.arena_bytes), byteText(parameterBytes),
       byteText(chosen.gradients.bytes), byteText(chosen.optimizer.bytes),
       byteText(activations), deviceText(own, options.device),
-      threadsText(own, chosen),
+      threadsText(own, chosen), commandsText(model),
       generation.empty() ? "" : "  generation       " + generation + "\n"));
 }
 
@@ -289,6 +328,11 @@ void train(const tfm_model &descriptor, TrainCommand command,
   if (!recipe.hasTrain)
     throw InputError(std::string(descriptor.source) +
                      " has no `train` block: add one and build it again");
+  // What nothing fills no data would.
+  for (int32_t i = 0; i < descriptor.variants[0].function_count; ++i)
+    if (const tfm_function &function = descriptor.variants[0].functions[i];
+        std::string_view(function.name) == TFM_TRAIN)
+      Model::requireFilled(function, {"tokens", "targets", "count", "rng"});
   requireTrainingMemory(descriptor, recipe);
   TrainOptions &options = command.options;
   std::string older = options.resume.empty() ? "" : runOfOlder(options.resume);

@@ -40,6 +40,10 @@ DataSpec dataOf(const tfm_model &model, const Recipe &recipe,
 /// Writes to standard output, at once.
 void printText(std::string_view text);
 
+/// The commands that this model refuses whatever they are given: of one without
+/// a `train` block `train`, of one that gives no logits `generate`, and so on.
+std::vector<std::string> refusedCommands(const tfm_model &model);
+
 /// Commands print results on stdout, progress on stderr, and throw what goes
 /// wrong; see runtime/error.h.
 void info(const tfm_model &descriptor, const CommonOptions &options);

@@ -63,7 +63,7 @@ Evaluation Evaluator::evaluate(Part part, int64_t batches, Measure measure) {
   if (const tfm_function *measured = Model::findOutput(function, "logits")
                                          ? &function
                                          : model.find(TFM_FORWARD);
-      !measured || !model.givesLogits(*measured))
+      !measured || !Model::givesLogits(model.descriptor(), *measured))
     measure = Measure::Nothing;
   Evaluation result;
   double sum = 0;

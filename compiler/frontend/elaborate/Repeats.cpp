@@ -156,10 +156,15 @@ SymbolicValue Repeats::evalRepeat(const Expr &expr, Scope &scope) {
     // No period: numbers become one constant for each layer.
     std::vector<CallArg> &first = layers[0];
     bool numeric = true;
-    for (size_t a = 0; a < first.size(); ++a)
-      for (const auto &layer : layers)
-        numeric &=
-            layer[a].value.isNumber() || layer[a].value.sameAs(first[a].value);
+    for (size_t a = 0; a < first.size(); ++a) {
+      auto all = [&](auto holds) {
+        return llvm::all_of(
+            layers, [&](const auto &layer) { return holds(layer[a].value); });
+      };
+      numeric &=
+          all([](const SymbolicValue &v) { return v.isNumber(); }) ||
+          all([&](const SymbolicValue &v) { return v.sameAs(first[a].value); });
+    }
     if (numeric) {
       for (size_t a = 0; a < first.size(); ++a) {
         std::vector<SymbolicValue> items;

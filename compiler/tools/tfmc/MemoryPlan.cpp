@@ -225,10 +225,25 @@ MemoryReport tfm::planModelMemory(mlir::ModuleOp module,
   if (!function)
     function = findProgram(module, ProgramKind::Forward);
   if (function && function.getNumArguments() != 0) {
-    auto tokens =
+    auto first =
         llvm::cast<mlir::RankedTensorType>(function.getArgumentTypes().front());
-    memory.batch = tokens.getRank() > 0 ? tokens.getDimSize(0) : 1;
-    memory.sequence = tokens.getRank() > 1 ? tokens.getDimSize(1) : 1;
+    memory.batch = first.getRank() > 0 ? first.getDimSize(0) : 1;
+    memory.sequence = first.getRank() > 1 ? first.getDimSize(1) : 1;
+  }
+  // Of the sequence that the model goes over, whatever else it is given first.
+  for (unsigned i = 0; function && i < function.getNumArguments(); ++i) {
+    auto type =
+        llvm::dyn_cast<mlir::RankedTensorType>(function.getArgumentTypes()[i]);
+    auto dims = function.getArgAttrOfType<mlir::ArrayAttr>(i, "tfm.dims");
+    if (!type || !dims || dims.size() != static_cast<size_t>(type.getRank()))
+      continue;
+    for (auto [axis, name] :
+         llvm::enumerate(dims.getAsRange<mlir::StringAttr>())) {
+      if (name.getValue() == "B")
+        memory.batch = type.getDimSize(axis);
+      else if (name.getValue() == "T")
+        memory.sequence = type.getDimSize(axis);
+    }
   }
   prepareForPlan(module, target, flops);
   if (failed(scheduleModel(module, target)))

@@ -105,11 +105,11 @@ module attributes {tfm.model = "Turns", tfm.source = "turns.tfm",
   EXPECT_EQ(result, R"(Turns (turns.tfm)
   n = 4
 
-                               parameters   share  per layer
-  Turns                                16  100.0%
-    h: 4 x Block                       16  100.0%    differs
-      a (layers 0, 2, ...): A           6   37.5%          3
-      b (layers 1, 3, ...): B          10   62.5%          5
+                          parameters   share  per layer
+  Turns                           16  100.0%
+    h: 4 x Block                  16  100.0%    differs
+      a (layers 0, 2): A           6   37.5%          3
+      b (layers 1, 3): B          10   62.5%          5
 
 Total: 16 parameters, 64 bytes
 )");
