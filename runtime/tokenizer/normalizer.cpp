@@ -134,9 +134,12 @@ std::string cleanText(const std::string &text) {
   return mapCharacters(text, [](int32_t c, std::string &result) {
     bool isSpace = isWhiteSpace(c);
     utf8proc_category_t category = utf8proc_category(c);
-    bool isControl =
-        category == UTF8PROC_CATEGORY_CC || category == UTF8PROC_CATEGORY_CF ||
-        category == UTF8PROC_CATEGORY_CO || category == UTF8PROC_CATEGORY_CN;
+    // Some are younger than the tables that tokenizers has.
+    bool isYoung = c == 0x890 || c == 0x891 || c == 0x8E2 || c == 0x110CD ||
+                   (c >= 0x13430 && c <= 0x13438);
+    bool isControl = category == UTF8PROC_CATEGORY_CC ||
+                     category == UTF8PROC_CATEGORY_CO ||
+                     (category == UTF8PROC_CATEGORY_CF && !isYoung);
     if (c == '\t' || c == '\n' || c == '\r')
       result += ' ';
     else if (c == 0 || c == 0xFFFD || isControl)

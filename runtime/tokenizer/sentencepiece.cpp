@@ -120,6 +120,7 @@ struct SentencePieceModel {
   bool addsPrefix = true;
   bool removesSpaces = true;
   std::string_view characterMap;
+  bool isDescribed = false; ///< whether it says how it was trained
   bool hasBytes = false;
 };
 
@@ -140,6 +141,7 @@ SentencePieceModel readModel(std::string_view bytes,
       }
       model.hasBytes |= piece.type == Piece::Byte;
     } else if (all.field == 2) { // how it was trained
+      model.isDescribed = true;
       while (part.next()) {
         if (part.field == 3)
           model.type = part.number;
@@ -236,9 +238,9 @@ void describeUnigram(const SentencePieceModel &model, ordered_json &root) {
 std::string sentencePieceJson(std::string_view bytes,
                               const std::string &origin) {
   SentencePieceModel model = readModel(bytes, origin);
-  if (model.pieces.empty())
-    throw InputError(origin +
-                     " is not a SentencePiece model: it has no pieces");
+  if (model.pieces.empty() || !model.isDescribed)
+    throw InputError(origin + " is not a SentencePiece model: it has no " +
+                     (model.pieces.empty() ? "pieces" : "type"));
   auto unsupported = [&](const char *what) {
     throw InputError(origin + ": SentencePiece models " + what +
                      " are not supported; unigram models, and BPE with the "

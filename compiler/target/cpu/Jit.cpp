@@ -94,7 +94,9 @@ void Jit::call(void *kernel, const std::vector<void *> &buffers,
     return with(std::make_index_sequence<11>());
   case 12:
     return with(std::make_index_sequence<12>());
+  case 13:
+    return with(std::make_index_sequence<13>());
   default:
-    llvm::report_fatal_error("a kernel call needs between 1 and 12 buffers");
+    llvm::report_fatal_error("a kernel call needs between 1 and 13 buffers");
   }
 }
