@@ -608,6 +608,42 @@ class Tokenizers(Folder):
         message = self.fails(program, "generate", "--weights", folder, "--tokenizer", broken)
         self.assertIn(f"{broken}/vocab.json is not valid JSON", message)
 
+    def test_chat(self):
+        cases = json.loads((FIXTURES / "bpe" / "steps" / "cases.json").read_text())["smollm"]["texts"]
+        size = len(json.loads((FIXTURES / "bpe" / "steps" / "smollm.json").read_text())
+                   ["model"]["vocab"])
+        folder = self.weights(self.folder / "chat", size)
+        shutil.copy(FIXTURES / "bpe" / "steps" / "smollm.json", folder / "tokenizer.json")
+        program = self.check(folder, cases, size)
+        generate = [program, "generate", "--weights", folder, "--greedy", "--tokens", "5", "--chat"]
+        self.assertIn("there is no chat template", self.fails(*generate, "--prompt", "Hi"))
+        (folder / "tokenizer_config.json").write_text(json.dumps({
+            "eos_token": "<|endoftext|>",
+            "chat_template": "{% for m in messages %}[{{ m.role }}] {{ m.content | trim }}\n{% endfor %}"
+                             "{% if messages[-1].role != 'user' %}{{ raise_exception('odd') }}{% endif %}"
+                             "{% if add_generation_prompt %}[assistant]{% endif %}"}))
+        rendered = "[user] Hi\n[assistant]"
+        answer = json.loads(self.ok(*generate, "--prompt", " Hi ", "--json"))
+        self.assertEqual(answer["prompt"], rendered)
+        plain = json.loads(self.ok(*generate[:-1], "--prompt", rendered, "--json"))
+        self.assertEqual(answer["ids"], plain["ids"])
+        # People see the answer alone.
+        self.assertEqual(self.ok(*generate, "--prompt", "Hi"), answer["text"] + "\n")
+        messages = [{"role": "system", "content": "Be."}, {"role": "user", "content": "A"},
+                    {"role": "assistant", "content": "b"}, {"role": "user", "content": "C"}]
+        (self.folder / "messages.json").write_text(json.dumps(messages))
+        answer = json.loads(self.ok(*generate, "--prompt-file", "messages.json", "--json"))
+        self.assertEqual(answer["prompt"],
+                         "[system] Be.\n[user] A\n[assistant] b\n[user] C\n[assistant]")
+        # A conversation: the second answer is that to all that was said.
+        first, second = self.ok(*generate, "-i", stdin="A\n\nC\n").split("\n", 1)
+        (self.folder / "messages.json").write_text(json.dumps(
+            [messages[1], {"role": "assistant", "content": first}, messages[3]]))
+        self.assertEqual(self.ok(*generate, "--prompt-file", "messages.json"), second)
+        (self.folder / "messages.json").write_text(json.dumps(messages[:3]))
+        self.assertIn("tokenizer_config.json: chat_template:2:",
+                      self.fails(*generate, "--prompt-file", "messages.json"))
+
     def test_any_bytes_are_a_prompt_and_text_is_printed(self):
         (self.folder / "any.tfm").write_text((self.folder / "bare.tfm").read_text()
                                              + "tokenizer bytes\n")

@@ -13,6 +13,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OwningOpRef.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "gtest/gtest.h"
 
@@ -128,10 +129,20 @@ TEST(Guide, ExamplesCompile) {
     text = text.drop_front(at + 7);
     std::string block = text.take_front(text.find("```")).str();
     // A module alone gets a model around it.
-    if (llvm::StringRef(block).starts_with("module Norm("))
-      block += "model Around(width = 8) {\n  norm = Norm(width)\n"
-               "  forward(x: [B, T, width]) -> [B, T, width] {\n"
-               "    return norm(x)\n  }\n}\n";
+    auto around = [&](const char *module, const char *instance,
+                      const char *call) {
+      if (llvm::StringRef(block).contains(std::string("module ") + module))
+        block += llvm::formatv("model Around(width = 8) {{\n  inner = {0}\n"
+                               "  forward(x: [B, T, width]) -> [B, T, width] "
+                               "{{\n    return {1}\n  }\n}\n",
+                               instance, call)
+                     .str();
+    };
+    around("Norm(", "Norm(width)", "inner(x)");
+    around("AlibiAttention(", "AlibiAttention(width, 2, 64)", "inner(x)");
+    around("CloserRope(", "CloserRope(width, 4.0)",
+           "rearrange(inner(rearrange(x, \"B T d -> B 1 T d\"), "
+           "positions(int(mean(x)[:, :, 0]))), \"B 1 T d -> B T d\")");
     if (block.find("model ") == std::string::npos)
       continue;
     mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
@@ -142,7 +153,7 @@ TEST(Guide, ExamplesCompile) {
     EXPECT_TRUE(module) << diags.str();
     ++compiled;
   }
-  EXPECT_GE(compiled, 2);
+  EXPECT_GE(compiled, 4);
 }
 
 } // namespace
