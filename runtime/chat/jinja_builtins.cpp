@@ -92,6 +92,18 @@ std::string title(const std::string &text) {
     return inWord ? utf8proc_tolower(c) : utf8proc_totitle(c);
   });
 }
+/// The filter, which has its own idea of where a word begins: behind a blank or
+/// one of `-({[<`.
+std::string titleOfWords(const std::string &text) {
+  bool begins = true;
+  return mapped(text, [&](int32_t c, bool) {
+    bool isFirst = begins;
+    begins = isSpace(c) || (c < 0x80 && std::string_view("-({[<").find(
+                                            static_cast<char>(c)) !=
+                                            std::string_view::npos);
+    return isFirst ? utf8proc_toupper(c) : utf8proc_tolower(c);
+  });
+}
 std::string capitalize(const std::string &text) {
   bool isFirst = true;
   return mapped(text, [&](int32_t c, bool) {
@@ -397,7 +409,7 @@ std::optional<Value> applyFilter(std::string_view name,
   if (name == "lower")
     return Value::string(lower(text()));
   if (name == "title")
-    return Value::string(title(text()));
+    return Value::string(titleOfWords(text()));
   if (name == "capitalize")
     return Value::string(capitalize(text()));
   if (name == "string" || name == "safe")

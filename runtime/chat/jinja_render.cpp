@@ -80,7 +80,7 @@ public:
   }
 
 private:
-  static constexpr int64_t mostSteps = 4'000'000;
+  static constexpr int64_t mostSteps = 300'000;
   static constexpr size_t mostText = 32 << 20;
   static constexpr int deepest = 200;
 

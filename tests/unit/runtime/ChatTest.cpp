@@ -75,7 +75,7 @@ TEST(ChatTemplate, SaysWhereAndWhat) {
       {"{{ 1 + }}", "7: expected an expression before the end of the tag"},
       {"{{ a b }}", "5: expected the end of the tag, not `b`"},
       {"{{ 'a }}", "3: this text has no end"},
-      {"{{ $ }}", "3: no expression has '$'"},
+      {"{{ $ }}", "3: no expression has '$' (U+0024)"},
       {"{{ a.b.c }}", "4: `a` is undefined, and has no `b`"},
       {"{{ a() }}", "4: `a` is no function that there is"},
       {"{{ 1|nope }}", "4: the filter `nope` is not supported"},
