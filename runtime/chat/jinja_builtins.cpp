@@ -98,9 +98,9 @@ std::string titleOfWords(const std::string &text) {
   bool begins = true;
   return mapped(text, [&](int32_t c, bool) {
     bool isFirst = begins;
-    begins = isSpace(c) || (c < 0x80 && std::string_view("-({[<").find(
-                                            static_cast<char>(c)) !=
-                                            std::string_view::npos);
+    begins = isSpace(c) ||
+             (c < 0x80 && std::string_view("-({[<").find(
+                              static_cast<char>(c)) != std::string_view::npos);
     return isFirst ? utf8proc_toupper(c) : utf8proc_tolower(c);
   });
 }

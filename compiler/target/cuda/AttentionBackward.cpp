@@ -352,6 +352,9 @@ private:
 LogicalResult cuda::emitAttentionBackwardKernel(ModuleOp module, StringRef name,
                                                 LaunchOp launch) {
   auto op = cast<AttentionBackwardOp>(launch.getFirstOp());
+  if (op.getDdistance())
+    return launch.emitError() << "no kernel of a GPU computes the derivative "
+                                 "of biases by distance";
   int64_t width = std::max(tensorType(op.getQ()).getDimSize(3),
                            tensorType(op.getV()).getDimSize(3));
   int64_t size = AttentionTile::sizeFor(width, 4);

@@ -56,6 +56,7 @@ public:
     tile.k = read(op.getK());
     tile.v = read(op.getV());
     tile.mask = read(op.getMask());
+    tile.distanceBias = read(op.getDistanceBias());
   }
 
 private:

@@ -133,6 +133,20 @@ AttentionTile::Score AttentionTile::score(Value product, const Head &head,
     result.slope = kb.subf(kb.splat(1.0), kb.mulf(tanh, tanh));
     x = kb.mulf(tanh, kb.splat(*rule.softcap));
   }
+  if (distanceBias.exists()) {
+    const View &view = distanceBias.view;
+    int64_t columns = view.shape[1];
+    Value column =
+        kb.add(kb.sub(position, key), rule.causal ? 0 : (columns - 1) / 2);
+    // Nothing is added where a distance has no column.
+    Value within = block.both(kb.less(kb.i64(-1), column),
+                              kb.less(column, kb.i64(columns)));
+    Value safe = kb.min(kb.max(column, kb.i64(0)), kb.i64(columns - 1));
+    Value offset = kb.add(kb.mul(head.query, view.strides[0]),
+                          kb.mul(safe, view.strides[1]));
+    Value bias = kb.loadScalar(kb.at(distanceBias.pointer, offset));
+    x = kb.addf(x, block.orElse(within, bias, 0.0));
+  }
   Value visible = kb.less(key, end);
   if (rule.causal)
     visible = block.both(visible, kb.less(key, kb.add(position, 1)));

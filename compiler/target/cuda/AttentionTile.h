@@ -46,7 +46,7 @@ public:
   AttentionTile(BlockBuilder &block, const AttentionRule &rule, int64_t size);
 
   const AttentionRule rule;
-  Rows q, k, v, mask, start, keyScale, valueScale;
+  Rows q, k, v, mask, start, keyScale, valueScale, distanceBias;
   const int64_t size, group;
   /// This thread's row of a tile, and its number in that row's group.
   mlir::Value row, own;
