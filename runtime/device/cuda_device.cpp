@@ -219,6 +219,7 @@ Result CudaDevice::note(uint64_t launch) {
 }
 
 void CudaDevice::run(const tfm_function &function) {
+  checkWrites();
   forgetReads();
   Queue queue(*this, function);
   if (recorded) {
@@ -286,15 +287,22 @@ void *CudaDevice::beginWrite(uint64_t, size_t bytes) {
 }
 
 void CudaDevice::endWrite(void *from, uint64_t offset, size_t bytes) noexcept {
-  // What goes wrong here the next call tells: errors of a stream stay.
   Staging &staging = stagedAt(from);
-  (void)driver.call.cuMemcpyHtoDAsync_v2(arena + offset, from, bytes, stream);
-  (void)driver.call.cuEventRecord(staging.done, stream);
+  Result copied =
+      driver.call.cuMemcpyHtoDAsync_v2(arena + offset, from, bytes, stream);
+  if (copied == success)
+    copied = driver.call.cuEventRecord(staging.done, stream);
+  if (failed == success)
+    failed = copied;
   forgetReads();
   staging.use = Use::Free;
 }
 
+/// What went wrong with a write is told by the next run or read.
+void CudaDevice::checkWrites() const { driver.check(failed, "write memory"); }
+
 Device::HostBytes CudaDevice::beginRead(uint64_t offset, size_t bytes) const {
+  checkWrites();
   Staging &to = stage(bytes, Use::Read);
   driver.check(
       driver.call.cuMemcpyDtoHAsync_v2(to.bytes, arena + offset, bytes, stream),

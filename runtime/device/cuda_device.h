@@ -81,6 +81,7 @@ private:
   Staging &stage(size_t bytes, Use use) const;
   Staging &stagedAt(const void *bytes) const;
   void forgetReads();
+  void checkWrites() const;
   cuda::Result launch(int64_t number, const uint64_t *arguments);
   /// Waits, and notes when that launch of a function was over.
   cuda::Result note(uint64_t launch);
@@ -98,6 +99,8 @@ private:
   std::map<const tfm_function *, cuda::GraphExec> graphs;
   mutable std::deque<Staging> staged;
   tfm_event *recorded = nullptr;
+  /// What the first write that failed gave.
+  cuda::Result failed = cuda::success;
 };
 
 } // namespace tfm

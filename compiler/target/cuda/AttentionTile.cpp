@@ -22,7 +22,7 @@ int64_t AttentionTile::sizeFor(int64_t width, int64_t tiles) {
   for (int64_t size : {32, 16, 8})
     // Beside the rows two tiles of scores, and a few numbers of each row.
     if ((tiles * size * strideOf(width) + 2 * size * strideOf(size) +
-         4 * warpSize) *
+         16 * warpSize) *
             4 <=
         maxStaticShared)
       return size;

@@ -9,10 +9,12 @@
 
 #include "compiler/schedule/SchedDialect.h"
 #include "compiler/target/cuda/Attention.h"
+#include "compiler/target/cuda/BlockBuilder.h"
 #include "compiler/target/cuda/MoveRows.h"
 #include "compiler/target/cuda/Product.h"
 #include "compiler/target/cuda/RowKernel.h"
 #include "compiler/target/emit/VerifyElements.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 
 using namespace mlir;
 using namespace tfm;
@@ -55,7 +57,13 @@ LogicalResult cuda::emitKernel(Operation *step, StringRef name,
     emitCopyKernel(kernels, name, copy);
   else if (auto fill = dyn_cast<FillOp>(step))
     emitFillKernel(kernels, name, fill);
-  else
-    return emitLaunch(cast<LaunchOp>(step), name, kernels);
+  else if (failed(emitLaunch(cast<LaunchOp>(step), name, kernels)))
+    return failure();
+  auto shared = kernels.lookupSymbol<LLVM::GlobalOp>((name + "_shared").str());
+  if (shared &&
+      cast<LLVM::LLVMArrayType>(shared.getGlobalType()).getNumElements() >
+          maxStaticShared)
+    return step->emitError() << "a kernel of a GPU needs more shared memory "
+                                "than there is";
   return success();
 }

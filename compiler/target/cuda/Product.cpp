@@ -44,8 +44,9 @@ struct Operand {
   SmallVector<int64_t> batchStrides;
   int64_t outerStride = 0, termStride = 0;
   /// Of weights of 4 bits: pointers to scales and minima, and the strides of
-  /// these along N.
+  /// these along the batch and along N.
   Value scale, minimum;
+  SmallVector<int64_t> tableBatchStrides;
   int64_t tableStride = 0;
 
   bool isGrouped() const { return static_cast<bool>(scale); }
@@ -113,6 +114,8 @@ private:
       found.minimum = pointerOf(weights.getMinimum());
       View table =
           viewOf(cast<MemRefType>(argumentOf(weights.getScale()).getType()));
+      found.tableBatchStrides.assign(table.strides.begin(),
+                                     table.strides.end() - 2);
       found.tableStride = table.strides[table.strides.size() - 2];
       return found;
     }
@@ -134,6 +137,10 @@ private:
         one->pointer = k.at(one->pointer, k.mul(index, one->batchStrides[axis]),
                             one->isGrouped() ? Type(k.b.getI8Type())
                                              : memoryType(one->element));
+      if (b.isGrouped())
+        for (Value *table : {&b.scale, &b.minimum})
+          *table =
+              k.at(*table, k.mul(index, b.tableBatchStrides[axis]), k.bf16Type);
       if (axis != 0)
         rest = k.div(rest, batch[axis]);
     }
