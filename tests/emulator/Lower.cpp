@@ -143,6 +143,7 @@ private:
   LogicalResult lower(Operation *op) {
     builder.setInsertionPoint(op);
     at = op->getLoc();
+    opName = op->getName().getStringRef().str();
     if (isa_and_nonnull<NVVM::NVVMDialect>(op->getDialect()))
       return lowerNvvm(op);
     return llvm::TypeSwitch<Operation *, LogicalResult>(op)
@@ -483,12 +484,11 @@ private:
     return success();
   }
 
-  /// The number of the place where the op that is lowered stands.
+  /// The number of the op that is lowered. All ops of a kernel may have one
+  /// location, so that its name is told, too.
   Value site() {
-    auto [found, isNew] = siteNumbers.try_emplace(at, sites.size());
-    if (isNew)
-      sites.push_back(describe(at));
-    return constant(found->second);
+    sites.push_back(describe(at) + " (" + opName + ")");
+    return constant(static_cast<int64_t>(sites.size()) - 1);
   }
 
   static std::string describe(Location location) {
@@ -532,7 +532,6 @@ private:
   DataLayout layout;
   std::vector<Kernel> &kernels;
   std::vector<std::string> &sites;
-  DenseMap<Location, uint32_t> siteNumbers;
 
   /// The function that is lowered, where its lanes exchange words, and where
   /// its shared memory lies.
@@ -540,6 +539,7 @@ private:
   Value words;
   llvm::StringMap<uint64_t> sharedOffsets;
   Location at = module.getLoc();
+  std::string opName;
 };
 
 } // namespace

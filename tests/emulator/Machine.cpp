@@ -81,8 +81,17 @@ public:
 
 private:
   unsigned before;
+#elif defined(__aarch64__)
+  FlushDenormals() {
+    asm volatile("mrs %0, fpcr" : "=r"(before));
+    asm volatile("msr fpcr, %0" ::"r"(before | uint64_t{1} << 24));
+  }
+  ~FlushDenormals() { asm volatile("msr fpcr, %0" ::"r"(before)); }
+
+private:
+  uint64_t before;
 #else
-  FlushDenormals() = default;
+#error "how does this CPU flush denormal numbers?"
 #endif
 };
 
@@ -335,6 +344,12 @@ Fault Machine::deadlock() const {
 // Memory
 //===----------------------------------------------------------------------===//
 
+bool Machine::mayWrite(uint64_t address, uint32_t size) const {
+  return !writable || llvm::any_of(*writable, [&](const Range &range) {
+    return address >= range.begin && address + size <= range.end;
+  });
+}
+
 Machine::Place Machine::find(Site site, uint64_t address, uint32_t size,
                              bool writes) {
   uint64_t sharedUsed = kernel->staticShared + kernel->dynamicShared;
@@ -348,14 +363,16 @@ Machine::Place Machine::find(Site site, uint64_t address, uint32_t size,
       lastBuffer = after == buffers.begin() ? nullptr : &*std::prev(after);
     }
     if (lastBuffer &&
-        address - lastBuffer->first + size <= lastBuffer->second.bytes)
+        address - lastBuffer->first + size <= lastBuffer->second.bytes &&
+        (!writes || mayWrite(address, size)))
       return {&lastBuffer->second.shadow, address - lastBuffer->first,
               Races::Memory::Global};
   }
   fail(Fault::Kind::OutOfBounds,
-       formatv("{0} {1} {2} bytes at {3}, which is outside of it, at {4}",
+       formatv("{0} {1} {2} bytes at {3}, which is outside of it{4}, at {5}",
                name(*current), writes ? "writes" : "reads", size,
-               place(address), location(site)));
+               place(address), writes && writable ? " or only to be read" : "",
+               location(site)));
 }
 
 void Machine::access(Site site, uint64_t address, uint32_t size,
@@ -526,7 +543,8 @@ void Machine::collective(Site site, WarpOp op, uint32_t kind, uint32_t mask,
   checkConverged(site, mask);
   std::vector<Collective> &pending = warps[current->id / 32];
   auto here = llvm::find_if(pending, [&](const Collective &each) {
-    return each.site == site && each.mask == mask && !(each.arrived & self);
+    return each.site == site && each.op == op && each.kind == kind &&
+           each.mask == mask && !(each.arrived & self);
   });
   if (here == pending.end()) {
     pending.push_back({site, op, kind, mask, 0, current->id - lane, {}});

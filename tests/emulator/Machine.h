@@ -98,6 +98,15 @@ public:
   void addBuffer(llvm::StringRef name, void *begin, size_t bytes);
   void removeBuffer(const void *begin);
 
+  /// Bytes from `begin` to before `end`.
+  struct Range {
+    uint64_t begin, end;
+  };
+  /// What of the buffers launches may write; none: all.
+  void setWritable(std::optional<std::vector<Range>> ranges) {
+    writable = std::move(ranges);
+  }
+
   /// Threads that could go on take turns; with a seed they do in random order.
   void setOrder(unsigned seed) { order.seed(this->seed = seed); }
 
@@ -215,6 +224,7 @@ private:
   const std::string &location(Site site) const;
   std::string waitsFor(const Wait &wait) const;
 
+  bool mayWrite(uint64_t address, uint32_t size) const;
   Place find(Site site, uint64_t address, uint32_t size, bool writes);
   void check(Thread &thread, Site site, uint64_t address, uint32_t size,
              uint32_t alignment, bool writes, bool inFlight = false);
@@ -237,6 +247,7 @@ private:
 
   std::map<uint64_t, Buffer> buffers;
   std::pair<const uint64_t, Buffer> *lastBuffer = nullptr;
+  std::optional<std::vector<Range>> writable;
   char *shared, *stacks;
   Shadow sharedShadow;
   Races races;

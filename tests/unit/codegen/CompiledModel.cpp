@@ -148,7 +148,7 @@ CompiledModel::CompiledModel(mlir::ModuleOp module,
            variant->constants[i].size);
   if (onGpu)
     gpu = std::make_unique<EmulatedGpu>(
-        schedule->lookupSymbol<mlir::ModuleOp>("kernels"), *variant,
+        *schedule, *variant,
         llvm::MutableArrayRef(arena, variant->arena_bytes));
 }
 
@@ -251,6 +251,12 @@ CompiledModel::run(llvm::StringRef name, llvm::ArrayRef<oracle::Tensor> inputs,
       function = &variant->functions[i];
   assert(function &&
          static_cast<size_t>(function->input_count) == inputs.size());
+  // What another function left there is of no use to this one.
+  if (gpu)
+    schedule->lookupSymbol(name)->walk([&](sched::BufferOp buffer) {
+      if (buffer.getKind() == sched::BufferKind::Activation)
+        memset(arena + *buffer.getOffset(), 0xff, buffer.getBytes());
+    });
   for (auto [i, input] : llvm::enumerate(inputs)) {
     const tfm_buffer &buffer = function->inputs[i];
     for (auto [j, value] : llvm::enumerate(input.data)) {

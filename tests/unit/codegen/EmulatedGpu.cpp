@@ -7,6 +7,9 @@
 
 #include "tests/unit/codegen/EmulatedGpu.h"
 
+#include "compiler/schedule/SchedDialect.h"
+#include "compiler/schedule/View.h"
+
 #include "gtest/gtest.h"
 
 using namespace tfm;
@@ -17,26 +20,92 @@ static emulator::Machine &machine() {
   return machine;
 }
 
-EmulatedGpu::EmulatedGpu(mlir::ModuleOp kernels, const tfm_variant &variant,
+EmulatedGpu::EmulatedGpu(mlir::ModuleOp schedule, const tfm_variant &variant,
                          llvm::MutableArrayRef<char> arena)
-    : variant(variant), arena(arena) {
-  machine().addBuffer("the arena", arena.data(), arena.size());
-  llvm::Expected<emulator::Program> loaded =
-      emulator::Program::load(kernels, machine());
+    : schedule(schedule), variant(variant), arena(arena) {
+  llvm::Expected<emulator::Program> loaded = emulator::Program::load(
+      schedule.lookupSymbol<mlir::ModuleOp>("kernels"), machine());
   if (loaded)
     program.emplace(std::move(*loaded));
   else
     ADD_FAILURE() << toString(loaded.takeError());
 }
 
-EmulatedGpu::~EmulatedGpu() { machine().removeBuffer(arena.data()); }
+using Range = emulator::Machine::Range;
+
+/// The same bytes in ranges that do not touch.
+static std::vector<Range> merged(std::vector<Range> ranges) {
+  llvm::sort(ranges,
+             [](const Range &a, const Range &b) { return a.begin < b.begin; });
+  std::vector<Range> result;
+  for (const Range &range : ranges)
+    if (!result.empty() && range.begin <= result.back().end)
+      result.back().end = std::max(result.back().end, range.end);
+    else
+      result.push_back(range);
+  return result;
+}
+
+std::optional<emulator::Fault>
+EmulatedGpu::launch(mlir::Operation *step, const emulator::Kernel &kernel,
+                    const tfm_kernel &record, const uint64_t *arguments) {
+  llvm::SmallVector<mlir::Value> reads, writes;
+  if (auto launch = llvm::dyn_cast<sched::LaunchOp>(step)) {
+    reads = launch.getReads();
+    writes = launch.getWrites();
+  } else if (auto copy = llvm::dyn_cast<sched::CopyOp>(step)) {
+    reads = {copy.getFrom()};
+    writes = {copy.getTo()};
+  } else {
+    writes = {llvm::cast<sched::FillOp>(step).getTo()};
+  }
+  std::vector<Range> all, written;
+  const uint64_t *next = arguments;
+  auto add = [&](mlir::Value value, bool isWritten) {
+    auto type = llvm::cast<mlir::MemRefType>(value.getType());
+    uint64_t begin = *next++;
+    all.push_back(
+        {begin, begin + static_cast<uint64_t>(viewOf(type).spanBytes())});
+    if (isWritten)
+      written.push_back(all.back());
+  };
+  for (mlir::Value value : reads)
+    add(value, false);
+  for (mlir::Value value : writes)
+    add(value, true);
+  // The random state, four numbers, where there is one.
+  if (*next)
+    all.push_back({*next, *next + 16});
+  auto first = reinterpret_cast<uint64_t>(arena.data());
+  all = merged(std::move(all));
+  for (const Range &range : all)
+    machine().addBuffer(
+        "the operands from byte " + std::to_string(range.begin - first) +
+            " of the arena on",
+        reinterpret_cast<void *>(range.begin), range.end - range.begin);
+  machine().setWritable(merged(std::move(written)));
+  std::vector<void *> addresses;
+  for (uint32_t i = 0; i < record.argument_count; ++i)
+    addresses.push_back(const_cast<uint64_t *>(arguments + i));
+  auto fault = machine().launch(kernel, addresses.data());
+  machine().setWritable(std::nullopt);
+  for (const Range &range : all)
+    machine().removeBuffer(reinterpret_cast<void *>(range.begin));
+  return fault;
+}
 
 void EmulatedGpu::run(const tfm_function &function, unsigned order) {
   struct Queue : tfm_queue {
     EmulatedGpu &gpu;
     const tfm_function &function;
+    llvm::SmallVector<mlir::Operation *> steps;
     bool failed = false;
-  } queue{{}, *this, function};
+  } queue{{}, *this, function, {}};
+  schedule.lookupSymbol(function.name)
+      ->walk<mlir::WalkOrder::PreOrder>([&](mlir::Operation *op) {
+        if (llvm::isa<sched::LaunchOp, sched::CopyOp, sched::FillOp>(op))
+          queue.steps.push_back(op);
+      });
   queue.launch = [](tfm_queue *base, int64_t launch,
                     const uint64_t *arguments) {
     auto &queue = *static_cast<Queue *>(base);
@@ -52,10 +121,7 @@ void EmulatedGpu::run(const tfm_function &function, unsigned order) {
     ASSERT_TRUE(llvm::equal(kernel.grid, found->grid)) << kernel.name;
     ASSERT_TRUE(llvm::equal(kernel.block, found->block)) << kernel.name;
     ASSERT_EQ(kernel.shared_bytes, found->dynamicShared) << kernel.name;
-    std::vector<void *> addresses;
-    for (uint32_t i = 0; i < kernel.argument_count; ++i)
-      addresses.push_back(const_cast<uint64_t *>(arguments + i));
-    auto fault = machine().launch(*found, addresses.data());
+    auto fault = gpu.launch(queue.steps[launch], *found, kernel, arguments);
     ASSERT_FALSE(fault) << queue.function.name << ": " << fault->text;
     queue.failed = false;
   };

@@ -18,14 +18,13 @@
 
 namespace tfm {
 
-/// The kernels of a variant for a GPU, with the arena as the memory that they
-/// may touch.
+/// The kernels of a variant for a GPU. A launch may read and write the views
+/// that its step in the schedule names, and nothing else of the arena.
 class EmulatedGpu {
 public:
-  /// `kernels` is what the variant's images were made of.
-  EmulatedGpu(mlir::ModuleOp kernels, const tfm_variant &variant,
+  /// `schedule` has the kernels that the variant's images were made of.
+  EmulatedGpu(mlir::ModuleOp schedule, const tfm_variant &variant,
               llvm::MutableArrayRef<char> arena);
-  ~EmulatedGpu();
   EmulatedGpu(const EmulatedGpu &) = delete;
   EmulatedGpu &operator=(const EmulatedGpu &) = delete;
 
@@ -34,6 +33,12 @@ public:
   void run(const tfm_function &function, unsigned order);
 
 private:
+  std::optional<emulator::Fault> launch(mlir::Operation *step,
+                                        const emulator::Kernel &kernel,
+                                        const tfm_kernel &record,
+                                        const uint64_t *arguments);
+
+  mlir::ModuleOp schedule;
   const tfm_variant &variant;
   llvm::MutableArrayRef<char> arena;
   std::optional<emulator::Program> program;

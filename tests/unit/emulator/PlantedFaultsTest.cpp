@@ -84,7 +84,8 @@ const Planted all[] = {
      "row_sum.mlir",
      {{"%leads, ^write, ^meet", "%leads, ^write, ^end"}},
      Kind::Divergence,
-     {"lane 0) is at row_sum.mlir:53:3, but lanes 31 of warp 0 have ended"}},
+     {"lane 0) is at row_sum.mlir:53:3 (nvvm.barrier0), but lanes 31 of warp 0 "
+      "have ended"}},
     {"ShuffleInABranch",
      runRowSum,
      "row_sum.mlir",
