@@ -331,6 +331,8 @@ public:
     auto ignored = family.at("ignored").get<std::vector<std::string>>();
     for (const FamilyKey &key : readByFamily(family, config, ignored)) {
       ConfigKey entry = judge(key);
+      if (key.key == "model_type")
+        judgeFamily(entry, config);
       // What is absent and means what the model has needs no line.
       if (!key.stored.empty() || entry.state == State::Differs)
         keys.push_back(std::move(entry));
@@ -339,6 +341,16 @@ public:
   }
 
 private:
+  /// Keys of another family may mean something else.
+  void judgeFamily(ConfigKey &entry, const json &config) const {
+    json own = family.value("model_type", json());
+    if (own.is_null() || config.at("model_type") == own)
+      return;
+    entry.state = State::Differs;
+    entry.model = textOf(own);
+    entry.fix = "import that folder, these weights are of another family";
+  }
+
   ConfigKey judge(const FamilyKey &key) const {
     ConfigKey entry;
     entry.key = key.key;

@@ -126,8 +126,9 @@ static llvm::json::Value valueJson(const SymbolicValue &value) {
   }
 }
 
-/// In the recipe: `{"name", "ignored", "keys", "hyperparameters", "values"}`,
-/// where `values` has what expressions of the table come to in this model.
+/// In the recipe: `{"name", "model_type", "ignored", "keys", "hyperparameters",
+/// "values"}`, where `values` has what expressions of the table come to in this
+/// model.
 llvm::json::Value RecipeBuilder::familyJson() {
   const auto &given = e.compilation.mainUnit->ast->family;
   if (!given || !e.root)
@@ -166,10 +167,12 @@ llvm::json::Value RecipeBuilder::familyJson() {
     hyperparameters.push_back(name);
   for (const std::string &key : given->ignored)
     ignored.push_back(key);
-  llvm::json::Object out{{"name", given->name},
-                         {"hyperparameters", std::move(hyperparameters)},
-                         {"ignored", std::move(ignored)},
-                         {"values", std::move(values)}};
+  llvm::json::Object out{
+      {"name", given->name},
+      {"model_type", (*table)["model_type"].get<std::string>()},
+      {"hyperparameters", std::move(hyperparameters)},
+      {"ignored", std::move(ignored)},
+      {"values", std::move(values)}};
   out["keys"] = llvm::cantFail(llvm::json::parse((*table)["keys"].dump()));
   return std::move(out);
 }

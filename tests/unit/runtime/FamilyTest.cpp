@@ -194,6 +194,7 @@ std::string judge(const std::string &config, const std::string &hyperparameters,
       "kv": {"sets": "kv", "default": null, "type": "integer", "null": "heads"},
       "ctx": {"sets": "context", "default": 8, "may_be_less": true},
       "gone": {"sets": "gone", "default": 1},
+      "model_type": {"harmless": "it names the family"},
       "free": {"harmless": "why"}, "fixed": {"must": 1})");
   record["hyperparameters"] = {"heads", "kv", "context"};
   record["ignored"] = {"known"};
@@ -236,6 +237,12 @@ TEST(Family, JudgesEveryKey) {
             "-D kv=heads\n"
             "n_head null, 4: it is absent, which means 2: build it with "
             "-D heads=2\n");
+  // Another family.
+  EXPECT_EQ(judge(R"({"model_type": "other"})", own),
+            "model_type \"other\", own: import that folder, these weights are "
+            "of another family\n");
+  EXPECT_EQ(judge(R"({"model_type": "own"})", own),
+            "model_type \"own\", : harmless\n");
   // A hyperparameter that nothing computes with.
   EXPECT_EQ(judge(R"({"n_head": 2, "n_layer": 1})", own,
                   R"({"attentions": 1, "heads": [4]})"),
