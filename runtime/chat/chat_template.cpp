@@ -10,6 +10,7 @@
 #include "runtime/chat/jinja_render.h"
 #include "runtime/error.h"
 #include "runtime/files/atomic_file.h"
+#include "runtime/files/read_json.h"
 #include "runtime/tokenizer/utf8.h"
 
 #include <algorithm>
@@ -74,9 +75,11 @@ std::optional<ChatTemplate> ChatTemplate::ofFolder(const std::string &folder) {
   std::string own = folder + "/chat_template.jinja";
   ordered_json config = ordered_json::object();
   if (fileExists(path)) {
-    config = ordered_json::parse(readFile(path, "the tokenizer's settings"),
-                                 nullptr, /*allow_exceptions=*/false);
-    if (!config.is_object())
+    std::string settings = readFile(path, "the tokenizer's settings");
+    if (!isNestedDeeply(settings))
+      config = ordered_json::parse(settings, nullptr,
+                                   /*allow_exceptions=*/false);
+    if (!config.is_object() || isNestedDeeply(settings))
       throw InputError(path + " is not a JSON object: copy or download it "
                               "again");
   }
@@ -127,8 +130,9 @@ ordered_json messagesOf(const std::string &text, const std::string &origin) {
                             {"content", replaceInvalidUtf8(text)}};
     return ordered_json::array({message});
   }
-  ordered_json messages =
-      ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
+  ordered_json messages;
+  if (!isNestedDeeply(text))
+    messages = ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!messages.is_array())
     throw InputError(origin + " begins as a list of messages, but is not valid "
                               "JSON");

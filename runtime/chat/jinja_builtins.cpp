@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <utf8proc.h>
 
@@ -66,6 +67,7 @@ std::string replace(const std::string &text, const std::string &from,
       if (most-- != 0)
         result += to;
       result += character;
+      requireRoom(result.size());
     }
     return most != 0 ? result + to : result;
   }
@@ -73,6 +75,7 @@ std::string replace(const std::string &text, const std::string &from,
        found = text.find(from, at), --most) {
     result.append(text, at, found - at);
     result += to;
+    requireRoom(result.size());
     at = found + from.size();
   }
   return result + text.substr(at);
@@ -142,20 +145,20 @@ Value splitAt(const std::string &text, const Value *separator, int64_t most,
   const std::string &mark = separator->asText("the separator of `split`");
   if (mark.empty())
     throw Problem{"the separator of `split` is empty"};
-  std::string rest = text;
+  std::string_view rest = text;
   while (most < 0 || static_cast<int64_t>(parts.size()) < most) {
     size_t found = fromRight ? rest.rfind(mark) : rest.find(mark);
     if (found == std::string::npos)
       break;
     if (fromRight) {
-      parts.push_back(rest.substr(found + mark.size()));
-      rest.resize(found);
+      parts.emplace_back(rest.substr(found + mark.size()));
+      rest.remove_suffix(rest.size() - found);
     } else {
-      parts.push_back(rest.substr(0, found));
-      rest.erase(0, found + mark.size());
+      parts.emplace_back(rest.substr(0, found));
+      rest.remove_prefix(found + mark.size());
     }
   }
-  parts.push_back(rest);
+  parts.emplace_back(rest);
   if (fromRight)
     std::ranges::reverse(parts);
   return texts(std::move(parts));
@@ -186,8 +189,10 @@ bool beginsOrEnds(const std::string &text, const Value &with, bool begins) {
 
 std::string join(const std::vector<Value> &items, const std::string &between) {
   std::string result;
-  for (size_t i = 0; i < items.size(); ++i)
+  for (size_t i = 0; i < items.size(); ++i) {
     result += (i ? between : "") + items[i].str();
+    requireRoom(result.size());
+  }
   return result;
 }
 
@@ -459,9 +464,14 @@ std::optional<Value> applyFilter(std::string_view name,
   }
   if (name == "float")
     return toReal(x);
-  if (name == "abs")
-    return x.is(Value::Float) ? Value::number(std::fabs(x.real))
-                              : Value::number(std::abs(x.asInteger("`abs`")));
+  if (name == "abs") {
+    if (x.is(Value::Float))
+      return Value::number(std::fabs(x.real));
+    int64_t number = x.asInteger("`abs`");
+    if (number == std::numeric_limits<int64_t>::min())
+      throw Problem{"`abs` of the least integer is none"};
+    return Value::number(std::abs(number));
+  }
   if (name == "indent")
     return Value::string(indented(arguments));
   if (name == "select" || name == "reject")
@@ -482,10 +492,16 @@ std::optional<Value> applyFilter(std::string_view name,
   }
   if (name == "sum") {
     Value sum = Value::number(int64_t{0});
-    for (const Value &item : itemsOf(x))
-      sum = item.is(Value::Float) || sum.is(Value::Float)
-                ? Value::number(sum.asReal() + item.asReal())
-                : Value::number(sum.integer + item.asInteger("`sum`"));
+    for (const Value &item : itemsOf(x)) {
+      if (item.is(Value::Float) || sum.is(Value::Float)) {
+        sum = Value::number(sum.asReal() + item.asReal());
+        continue;
+      }
+      int64_t total = 0;
+      if (__builtin_add_overflow(sum.integer, item.asInteger("`sum`"), &total))
+        throw Problem{"`sum` is beyond 64 bits"};
+      sum = Value::number(total);
+    }
     return sum;
   }
   return std::nullopt;
@@ -537,7 +553,8 @@ std::optional<bool> applyTest(std::string_view name,
     int64_t by = other().asInteger("what divides");
     if (by == 0)
       throw Problem{"division by zero"};
-    return x.asInteger("what is divided") % by == 0;
+    // Of the least integer no machine has the remainder of -1.
+    return by == -1 || x.asInteger("what is divided") % by == 0;
   }
   if (name == "equalto" || name == "eq" || name == "==")
     return equal(x, other());

@@ -59,8 +59,10 @@ public:
       std::tm local = {};
       localtime_r(&now, &local);
       char text[256];
-      size_t size = std::strftime(text, sizeof text,
-                                  format->asText("the format").c_str(), &local);
+      const std::string &wanted = format->asText("the format");
+      size_t size = std::strftime(text, sizeof text, wanted.c_str(), &local);
+      if (size == 0 && !wanted.empty())
+        throw Problem{"`strftime_now` gives a text of more than 255 bytes"};
       return Value::string(std::string(text, size));
     });
     define("range", range);
@@ -81,7 +83,6 @@ public:
 
 private:
   static constexpr int64_t mostSteps = 300'000;
-  static constexpr size_t mostText = 32 << 20;
   static constexpr int deepest = 200;
 
   static Value range(const Arguments &arguments) {
@@ -97,8 +98,8 @@ private:
         step = arguments.positional[2].asInteger("`range`");
     }
     constexpr int64_t far = int64_t{1} << 40;
-    if (step == 0 ||
-        std::max({std::abs(from), std::abs(to), std::abs(step)}) > far ||
+    auto isFar = [](int64_t number) { return number > far || number < -far; };
+    if (step == 0 || isFar(from) || isFar(to) || isFar(step) ||
         (to - from) / step > 100'000)
       throw Problem{"`range` has no end, or more than 100000 numbers"};
     std::vector<Value> items;
@@ -152,7 +153,11 @@ private:
       print(statement.text, statement.at);
       return Flow::On;
     case Statement::Print:
-      print(evaluate(*statement.expressions[0], scope).str(), statement.at);
+      print(placed(statement.at,
+                   [&] {
+                     return evaluate(*statement.expressions[0], scope).str();
+                   }),
+            statement.at);
       return Flow::On;
     case Statement::If:
       for (size_t i = 0; i < statement.expressions.size(); ++i)
@@ -209,6 +214,8 @@ private:
       throw PlacedProblem{statement.at, "only a member of a `namespace` can be "
                                         "set, and `" +
                                             statement.words[0] + "` is none"};
+    if (value.isNamespace || value.holdsNamespace)
+      throw PlacedProblem{statement.at, "a `namespace` cannot hold another"};
     object->set(statement.text, std::move(value));
   }
 
@@ -298,7 +305,7 @@ private:
       std::vector<Value> items;
       for (const ExpressionPtr &kid : e.kids)
         items.push_back(evaluate(*kid, scope));
-      Value list = Value::array(std::move(items));
+      Value list = placed(e.at, [&] { return Value::array(std::move(items)); });
       list.isTuple = e.flag;
       return list;
     }
@@ -309,7 +316,7 @@ private:
             placed(e.kids[i]->at,
                    [&] { return evaluate(*e.kids[i], scope).asText("a key"); }),
             evaluate(*e.kids[i + 1], scope));
-      return Value::object(std::move(members));
+      return placed(e.at, [&] { return Value::object(std::move(members)); });
     }
     case Expression::Unary: {
       Value x = evaluate(*e.kids[0], scope);
@@ -519,13 +526,9 @@ private:
   }
 
   Value arithmetic(const std::string &word, const Value &a, const Value &b) {
-    auto bounded = [&](size_t size) {
-      if (size > mostText)
-        throw Problem{"this becomes longer than 32 MB"};
-    };
     if (word == "~") {
       std::string left = a.str(), right = b.str();
-      bounded(left.size() + right.size());
+      requireRoom(left.size() + right.size());
       return Value::string(left + right);
     }
     for (const Value *value : {&a, &b})
@@ -533,22 +536,22 @@ private:
         throw Problem{value->text + " is undefined, and `" + word +
                       "` takes two values"};
     if (word == "+" && a.is(Value::String) && b.is(Value::String)) {
-      bounded(a.text.size() + b.text.size());
+      requireRoom(a.text.size() + b.text.size());
       return Value::string(a.text + b.text);
     }
     if (word == "+" && a.is(Value::List) && b.is(Value::List)) {
       std::vector<Value> items = *a.list;
-      bounded((items.size() + b.list->size()) * sizeof(Value));
+      requireRoom((items.size() + b.list->size()) * sizeof(Value));
       items.insert(items.end(), b.list->begin(), b.list->end());
       return Value::array(std::move(items));
     }
     if (word == "*" && a.is(Value::String) && b.is(Value::Int)) {
       std::string result;
       int64_t times = std::max<int64_t>(0, b.integer);
-      bounded(a.text.empty() ? 0
-              : times > static_cast<int64_t>(mostText)
-                  ? SIZE_MAX
-                  : a.text.size() * static_cast<size_t>(times));
+      requireRoom(a.text.empty() ? 0
+                  : times > static_cast<int64_t>(mostText)
+                      ? SIZE_MAX
+                      : a.text.size() * static_cast<size_t>(times));
       for (int64_t i = 0; i < times && !a.text.empty(); ++i)
         result += a.text;
       return Value::string(result);

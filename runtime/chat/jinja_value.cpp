@@ -61,9 +61,25 @@ Value Value::string(std::string text) {
   value.text = std::move(text);
   return value;
 }
+/// Counts what a list or dictionary holds.
+static void nest(Value &value, const Value &inner) {
+  constexpr int deepest = 200;
+  value.depth = std::max(value.depth, inner.depth + 1);
+  value.holdsNamespace |= inner.isNamespace || inner.holdsNamespace;
+  if (value.depth > deepest)
+    throw Problem{"lists are nested too deeply"};
+}
+
+void requireRoom(size_t bytes) {
+  if (bytes > mostText)
+    throw Problem{"this becomes longer than 32 MB"};
+}
+
 Value Value::array(std::vector<Value> items) {
   Value value;
   value.kind = List;
+  for (const Value &item : items)
+    nest(value, item);
   value.list = std::make_shared<std::vector<Value>>(std::move(items));
   return value;
 }
@@ -71,8 +87,10 @@ Value Value::object(Members members) {
   Value value;
   value.kind = Dict;
   value.dict = std::make_shared<Members>();
-  for (auto &[key, member] : members)
+  for (auto &[key, member] : members) {
+    nest(value, member);
     value.set(key, std::move(member));
+  }
   return value;
 }
 Value Value::callable(std::string name, Function function) {
@@ -250,17 +268,21 @@ std::string Value::repr() const {
   }
   if (kind == List) {
     std::string result = isTuple ? "(" : "[";
-    for (size_t i = 0; i < list->size(); ++i)
+    for (size_t i = 0; i < list->size(); ++i) {
       result += (i ? ", " : "") + (*list)[i].repr();
+      requireRoom(result.size());
+    }
     if (isTuple && list->size() == 1)
       result += ",";
     return result + (isTuple ? ")" : "]");
   }
   if (kind == Dict) {
     std::string result = "{";
-    for (const auto &[key, value] : *dict)
+    for (const auto &[key, value] : *dict) {
       result += (result.size() > 1 ? ", " : "") + string(key).repr() + ": " +
                 value.repr();
+      requireRoom(result.size());
+    }
     return result + "}";
   }
   if (kind == Callable)
@@ -279,13 +301,14 @@ bool equal(const Value &a, const Value &b) {
   case Value::String:
     return a.text == b.text;
   case Value::List:
-    return std::ranges::equal(*a.list, *b.list, equal);
+    return a.list == b.list || std::ranges::equal(*a.list, *b.list, equal);
   case Value::Dict:
-    return a.dict->size() == b.dict->size() &&
-           std::ranges::all_of(*a.dict, [&](const auto &member) {
-             const Value *other = b.find(member.first);
-             return other && equal(member.second, *other);
-           });
+    return a.dict == b.dict ||
+           (a.dict->size() == b.dict->size() &&
+            std::ranges::all_of(*a.dict, [&](const auto &member) {
+              const Value *other = b.find(member.first);
+              return other && equal(member.second, *other);
+            }));
   case Value::Callable:
     return a.function == b.function;
   default:
@@ -411,16 +434,20 @@ static std::string jsonText(const Value &value, int64_t indent, int64_t depth) {
     return jsonString(value.text);
   case Value::List: {
     std::string result;
-    for (const Value &item : *value.list)
+    for (const Value &item : *value.list) {
       result += (result.empty() ? "" : comma) + inner +
                 jsonText(item, indent, depth + 1);
+      requireRoom(result.size());
+    }
     return result.empty() ? "[]" : "[" + result + outer + "]";
   }
   case Value::Dict: {
     std::string result;
-    for (const auto &[key, member] : *value.dict)
+    for (const auto &[key, member] : *value.dict) {
       result += (result.empty() ? "" : comma) + inner + jsonString(key) + ": " +
                 jsonText(member, indent, depth + 1);
+      requireRoom(result.size());
+    }
     return result.empty() ? "{}" : "{" + result + outer + "}";
   }
   case Value::Undefined:

@@ -24,6 +24,11 @@ struct Problem {
   std::string message;
 };
 
+/// Bytes that no text of a template has more of.
+inline constexpr size_t mostText = 32 << 20;
+/// Throws Problem for a text of more.
+void requireRoom(size_t bytes);
+
 struct Value;
 /// In the order in which keys came.
 using Members = std::vector<std::pair<std::string, Value>>;
@@ -55,6 +60,10 @@ struct Value {
   bool isNamespace = false;
   /// Of a list: `(a, b)`.
   bool isTuple = false;
+  /// How deep lists and dictionaries are nested in it, and whether one of them
+  /// is a namespace.
+  int depth = 0;
+  bool holdsNamespace = false;
 
   static Value undefined(std::string name);
   static Value none();
@@ -62,6 +71,7 @@ struct Value {
   static Value number(int64_t integer);
   static Value number(double real);
   static Value string(std::string text);
+  /// These throw Problem where they would be nested too deeply.
   static Value array(std::vector<Value> items);
   static Value object(Members members);
   static Value callable(std::string name, Function function);

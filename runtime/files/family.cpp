@@ -486,13 +486,15 @@ private:
 
   void readUnlisted(const json &object, const std::string &prefix) {
     for (const auto &[name, value] : object.items()) {
+      if (isEmpty(value))
+        continue;
       const std::string path = prefix + name;
       // A dot in a name is not one between names: what such a key sets is not
       // set, but what is harmless is so under any name.
       Listed state = listed(path);
       if (name.find('.') != std::string::npos && !isHarmless(path))
         state = Listed::No;
-      if (state == Listed::Yes || isEmpty(value))
+      if (state == Listed::Yes)
         continue;
       if (state == Listed::Within && value.is_object()) {
         readUnlisted(value, path + ".");

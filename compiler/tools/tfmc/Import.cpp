@@ -27,6 +27,7 @@
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/JSON.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Process.h"
 
@@ -35,6 +36,7 @@
 #include <CLI/Formatter.hpp>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 using namespace tfm;
 using llvm::StringRef;
@@ -238,6 +240,8 @@ private:
     llvm::sys::fs::make_absolute(path);
     llvm::sys::path::remove_dots(path, /*remove_dot_dot=*/true);
     std::string name = llvm::sys::path::filename(path).str();
+    // A comment ends with its line.
+    std::ranges::replace(name, '\n', ' ');
     return printable(name.empty() ? "/" : name);
   }
 
@@ -262,10 +266,10 @@ private:
 
   std::string recipe() {
     std::string text = "family " + json(family).dump();
-    for (const std::string &key : options.ignored)
+    for (const char *before = " ignoring ";
+         const std::string &key : options.ignored)
       if (!StringRef(key).starts_with("generation_config."))
-        text += (StringRef(text).contains(" ignoring ") ? ", " : " ignoring ") +
-                json(key).dump();
+        text += std::exchange(before, ", ") + json(key).dump();
     text += "\n" + tokenizer() + "generate { ";
     for (bool isFirst = true; const auto &[name, key] : entries) {
       if (key.text == "none")
@@ -288,12 +292,18 @@ private:
     std::string why;
     for (const Form &form : forms) {
       std::vector<std::string> paths, names;
-      for (const std::string &file : form.files) {
+      for (const std::string &file : form.files)
         paths.push_back(options.folder + "/" + file);
-        names.push_back(json(pathOf(file)).dump());
-      }
       if (!llvm::all_of(paths, fileExists))
         continue;
+      for (const std::string &file : form.files) {
+        std::string path = pathOf(file);
+        if (!llvm::json::isUTF8(path))
+          stop("the path of " + options.folder +
+               " is no UTF-8, as what a model "
+               "file names has to be: rename the folder");
+        names.push_back(json(path).dump());
+      }
       if (auto size = tokenizerSize(form.kind, paths, /*open=*/true))
         return "tokenizer " + std::string(form.kind) + "(" +
                llvm::join(names, ", ") + ")\n";

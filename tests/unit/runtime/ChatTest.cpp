@@ -120,6 +120,39 @@ TEST(ChatTemplate, Ends) {
             std::string::npos);
 }
 
+// What would nest, grow or divide without end is an error with its place.
+TEST(ChatTemplate, BoundsWhatValuesHold) {
+  const std::pair<const char *, const char *> cases[] = {
+      {"{% set ns = namespace() %}{% set ns.a = ns %}{{ ns }}",
+       "a `namespace` cannot hold another"},
+      {"{% set ns = namespace() %}{% set ns.a = [ns] %}{{ ns|tojson }}",
+       "a `namespace` cannot hold another"},
+      {"{% set ns = namespace(a=1) %}{% for i in range(60000) %}"
+       "{% set ns.a = [ns.a] %}{% endfor %}{{ ns.a }}",
+       "lists are nested too deeply"},
+      {"{% set ns = namespace(a='long enough') %}{% for i in range(60) %}"
+       "{% set ns.a = [ns.a, ns.a] %}{% endfor %}{{ ns.a }}",
+       "this becomes longer than 32 MB"},
+      {"{% set ns = namespace(a=[1]) %}{% for i in range(60) %}"
+       "{% set ns.a = [ns.a, ns.a] %}{% endfor %}{{ ns.a|tojson }}",
+       "this becomes longer than 32 MB"},
+      {"{% set s = 'a' * 30000 %}{{ s|replace('a', s) }}",
+       "this becomes longer than 32 MB"},
+      {"{{ range(100)|map('string')|join('a' * 3000000) }}",
+       "this becomes longer than 32 MB"},
+      {"{{ (-9223372036854775807 - 1)|abs }}", "is none"},
+      {"{{ [9223372036854775807, 1]|sum }}", "beyond 64 bits"},
+      {"{{ range(-9223372036854775807 - 1, 0) }}", "`range` has no end"},
+      {"{{ strftime_now('%c' * 100) }}", "more than 255 bytes"},
+  };
+  for (const auto &[source, words] : cases)
+    EXPECT_NE(rendered(source).find(words), std::string::npos)
+        << source << "\n"
+        << rendered(source);
+  EXPECT_EQ(rendered("{{ (-9223372036854775807 - 1) is divisibleby(-1) }}"),
+            "True");
+}
+
 TEST(ChatTemplate, TellsTheTime) {
   EXPECT_EQ(rendered("{{ strftime_now('%Y') }}").size(), 4u);
 }
