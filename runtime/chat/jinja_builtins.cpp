@@ -380,10 +380,50 @@ std::string indented(const Arguments &arguments) {
   return result;
 }
 
-} // namespace
+/// What a filter takes beside its value: by place and by name, or by name
+/// alone.
+struct Parameters {
+  std::string_view filter;
+  size_t places;
+  std::vector<std::string_view> names;
+};
 
-std::optional<Value> applyFilter(std::string_view name,
-                                 const Arguments &arguments) {
+/// Throws Problem for an argument that a filter would not look at: the text
+/// would be another one than Jinja's.
+void requireKnown(std::string_view filter, const Arguments &arguments) {
+  static const Parameters all[] = {
+      {"trim", 1, {"chars"}},
+      {"tojson", 0, {"indent", "ensure_ascii"}},
+      {"default", 2, {"default_value", "boolean"}},
+      {"d", 2, {"default_value", "boolean"}},
+      {"replace", 3, {"old", "new", "count"}},
+      {"join", 2, {"d", "attribute"}},
+      {"int", 1, {"default"}},
+      {"indent", 3, {"width", "first", "blank"}},
+      {"select", SIZE_MAX, {}},
+      {"reject", SIZE_MAX, {}},
+      {"selectattr", SIZE_MAX, {"attribute"}},
+      {"rejectattr", SIZE_MAX, {"attribute"}},
+      {"map", SIZE_MAX, {"attribute", "default"}},
+      {"sort", 3, {"reverse", "case_sensitive", "attribute"}}};
+  const auto *found = std::ranges::find(all, filter, &Parameters::filter);
+  static const Parameters none{"", 0, {}};
+  const Parameters &known = found == std::end(all) ? none : *found;
+  auto refuse = [&](const std::string &what) {
+    throw Problem{"the filter `" + std::string(filter) +
+                  "` is not supported with " + what};
+  };
+  if (arguments.positional.size() - 1 > known.places)
+    refuse("so many arguments");
+  for (const auto &[name, value] : arguments.named)
+    if (std::ranges::find(known.names, name) == known.names.end() ||
+        (name == "ensure_ascii" && value.truth()))
+      refuse("`" + name + "`");
+}
+
+/// Nothing where there is no such filter.
+std::optional<Value> applied(std::string_view name,
+                             const Arguments &arguments) {
   const Value &x = arguments.positional[0];
   auto text = [&] { return x.str(); };
   auto argument = [&](size_t place, const char *key) {
@@ -483,11 +523,16 @@ std::optional<Value> applyFilter(std::string_view name,
   if (name == "sort")
     return sorted(arguments);
   if (name == "unique") {
-    std::vector<Value> items;
-    for (const Value &item : itemsOf(x))
-      if (std::ranges::none_of(
-              items, [&](const Value &old) { return equal(old, item); }))
-        items.push_back(item);
+    std::vector<Value> items, keys;
+    for (const Value &item : itemsOf(x)) {
+      Value key = item;
+      key.text = lower(key.text);
+      if (std::ranges::any_of(
+              keys, [&](const Value &old) { return equal(old, key); }))
+        continue;
+      keys.push_back(std::move(key));
+      items.push_back(item);
+    }
     return Value::array(std::move(items));
   }
   if (name == "sum") {
@@ -505,6 +550,16 @@ std::optional<Value> applyFilter(std::string_view name,
     return sum;
   }
   return std::nullopt;
+}
+
+} // namespace
+
+std::optional<Value> applyFilter(std::string_view name,
+                                 const Arguments &arguments) {
+  std::optional<Value> result = applied(name, arguments);
+  if (result)
+    requireKnown(name, arguments);
+  return result;
 }
 
 std::optional<bool> applyTest(std::string_view name,

@@ -144,6 +144,12 @@ TEST(ChatTemplate, BoundsWhatValuesHold) {
       {"{{ [9223372036854775807, 1]|sum }}", "beyond 64 bits"},
       {"{{ range(-9223372036854775807 - 1, 0) }}", "`range` has no end"},
       {"{{ strftime_now('%c' * 100) }}", "more than 255 bytes"},
+      // Nor is an argument dropped.
+      {"{{ {}|tojson(sort_keys=true) }}", "not supported with `sort_keys`"},
+      {"{{ []|tojson(ensure_ascii=true) }}", "with `ensure_ascii`"},
+      {"{{ {}|dictsort(reverse=true) }}", "not supported with `reverse`"},
+      {"{{ '7'|int(0, 16) }}", "not supported with so many arguments"},
+      {"{{ ['a']|map('join', d=', ')|list }}", "not supported with `d`"},
   };
   for (const auto &[source, words] : cases)
     EXPECT_NE(rendered(source).find(words), std::string::npos)
@@ -151,6 +157,7 @@ TEST(ChatTemplate, BoundsWhatValuesHold) {
         << rendered(source);
   EXPECT_EQ(rendered("{{ (-9223372036854775807 - 1) is divisibleby(-1) }}"),
             "True");
+  EXPECT_EQ(rendered("{{ ['a', 'A', 'b']|unique|join }}"), "ab");
 }
 
 TEST(ChatTemplate, TellsTheTime) {
