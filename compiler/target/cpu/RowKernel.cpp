@@ -10,6 +10,7 @@
 #include "compiler/dialect/TfmDialect.h"
 #include "compiler/schedule/Launches.h"
 #include "compiler/target/emit/ElementEmitter.h"
+#include "compiler/target/emit/RowReductions.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -30,24 +31,6 @@ constexpr int64_t kUnrolledVectors = 16;
 constexpr int64_t kLoopColumns = 64;
 /// Kernels below this many elements are not worth waking other threads for.
 constexpr int64_t kSerialElements = 4096;
-
-bool isMaximum(Operation *reduction) {
-  if (auto chunks = dyn_cast<ReduceChunksOp>(reduction))
-    return chunks.getMaximum();
-  if (!isa<ReduceSumOp, ReduceMaxOp>(reduction))
-    llvm::report_fatal_error("no row kernel reduces by " +
-                             reduction->getName().getStringRef());
-  return isa<ReduceMaxOp>(reduction);
-}
-
-/// One step of a sum or maximum.
-Value combine(KernelBuilder &k, Operation *reduction, Value a, Value b) {
-  if (!isMaximum(reduction))
-    return k.addf(a, b);
-  Value greater =
-      arith::CmpFOp::create(k.b, k.loc, arith::CmpFPredicate::OGT, a, b);
-  return arith::SelectOp::create(k.b, k.loc, greater, a, b);
-}
 
 /// One row kernel in the making: of the ops of a launch, or, without any, of
 /// elements that are moved or set.

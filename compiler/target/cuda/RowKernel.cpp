@@ -11,6 +11,7 @@
 #include "compiler/schedule/Launches.h"
 #include "compiler/target/cuda/BlockBuilder.h"
 #include "compiler/target/emit/ElementEmitter.h"
+#include "compiler/target/emit/RowReductions.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/Support/MathExtras.h"
@@ -36,26 +37,8 @@ int64_t blocksFor(int64_t things, int64_t each) {
   return static_cast<int64_t>(llvm::divideCeil(things, each));
 }
 
-bool isMaximum(Operation *reduction) {
-  if (auto chunks = dyn_cast<ReduceChunksOp>(reduction))
-    return chunks.getMaximum();
-  if (!isa<ReduceSumOp, ReduceMaxOp>(reduction))
-    llvm::report_fatal_error("no row kernel reduces by " +
-                             reduction->getName().getStringRef());
-  return isa<ReduceMaxOp>(reduction);
-}
-
 double neutralOf(Operation *reduction) {
   return isMaximum(reduction) ? -std::numeric_limits<double>::infinity() : 0;
-}
-
-/// One step of a sum or maximum.
-Value combine(KernelBuilder &k, Operation *reduction, Value a, Value b) {
-  if (!isMaximum(reduction))
-    return k.addf(a, b);
-  Value greater =
-      arith::CmpFOp::create(k.b, k.loc, arith::CmpFPredicate::OGT, a, b);
-  return k.select(greater, a, b);
 }
 
 /// What a launch computes, sorted by when and how.

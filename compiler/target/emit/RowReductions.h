@@ -1,0 +1,25 @@
+//===- RowReductions.h - steps of sums and maxima ----------------*- C++
+//-*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_TARGET_EMIT_ROWREDUCTIONS_H
+#define TFM_TARGET_EMIT_ROWREDUCTIONS_H
+
+#include "compiler/target/emit/KernelBuilder.h"
+
+namespace tfm {
+
+/// Whether a reduction of a row kernel takes the largest rather than the sum.
+bool isMaximum(mlir::Operation *reduction);
+
+/// One step of a sum or maximum.
+mlir::Value combine(KernelBuilder &k, mlir::Operation *reduction, mlir::Value a,
+                    mlir::Value b);
+
+} // namespace tfm
+
+#endif // TFM_TARGET_EMIT_ROWREDUCTIONS_H
