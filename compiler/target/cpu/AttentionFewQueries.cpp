@@ -41,14 +41,15 @@ public:
     keys = k[2];
     e = spec.v.getDimSize(3);
     together = std::clamp<int64_t>(mostRows / group, 1, queries);
+    keyWidth = llvm::alignTo(keys, kb.lanes);
+    if (spec.ring) // keyFrom is not where the window begins
+      keyWidth += kb.lanes;
+    headsTogether = headsOfKeys();
   }
 
   Kernel emit(StringRef name) {
     // What a row of queries has in scratch, in f32.
-    int64_t rows = group * together;
-    keyWidth = llvm::alignTo(keys, kb.lanes);
-    if (spec.ring) // keyFrom is not where the window begins
-      keyWidth += kb.lanes;
+    int64_t rows = headsTogether * group * together;
     queryWidth = llvm::alignTo(d, kb.lanes);
     outWidth = llvm::alignTo(e, kb.lanes);
     int64_t used = 0;
@@ -58,9 +59,10 @@ public:
       return offset;
     };
     int64_t queriesAt = reserve(queryWidth),
-            lanesAt = reserve(kb.lanes * kb.lanes),
             scoresAt = reserve(keyWidth), outAt = reserve(outWidth),
             largestAt = reserve(kb.lanes);
+    int64_t lanesAt = used; // of one head at a time
+    used += group * together * kb.lanes * kb.lanes;
     SmallVector<Type> buffers{spec.q, spec.k, spec.v};
     if (spec.mask)
       buffers.push_back(spec.mask);
@@ -93,11 +95,12 @@ public:
       distances = pointers[next];
 
     auto [from, to] =
-        kb.share(kb.i64(batches * kvHeads), kb.toI64(arguments.thread),
-                 kb.toI64(arguments.threads));
+        kb.share(kb.i64(batches * kvHeads / headsTogether),
+                 kb.toI64(arguments.thread), kb.toI64(arguments.threads));
     kb.loop(from, to, 1, [&](Value item) {
-      batch = kb.div(item, kvHeads);
-      kvHead = kb.rem(item, kb.i64(kvHeads));
+      int64_t items = kvHeads / headsTogether;
+      batch = kb.div(item, items);
+      firstHead = kb.mul(kb.rem(item, kb.i64(items)), headsTogether);
       start = kb.loadInteger(
           kb.at(starts, kb.mul(batch, stridesOf(spec.start)[0])));
       for (int64_t first = 0; first < queries; first += together)
@@ -112,12 +115,13 @@ private:
   KernelBuilder kb;
   ModuleOp module;
   int64_t batches, kvHeads, group, queries, keys, d, e;
-  /// Queries of each head that are computed together.
-  int64_t together;
+  /// Queries of each head that are computed together, and heads of the keys
+  /// that a few keys at a time meet all of them for.
+  int64_t together, headsTogether;
   int64_t keyWidth = 0, queryWidth = 0, outWidth = 0;
   /// Parts of scratch, each with a row for every row of queries.
   Value queryRows, lanes, scores, outRows, largest;
-  Value batch, kvHead, start;
+  Value batch, firstHead, start;
   /// Null where keys and values are floats.
   Value keyScales, valueScales;
   /// Null without biases by distance.
@@ -126,8 +130,36 @@ private:
   /// multiple of `lanes`, so that a key is in the same lane for all queries.
   Value keyFrom, keyTo;
 
+  /// The heads of the keys that are computed together: one, where its keys lie
+  /// beside each other. Where those of several texts lie in between, all heads
+  /// of a key are next to each other, and are read so; but no more of them than
+  /// leave every thread its share, and scores in the second-level cache.
+  int64_t headsOfKeys() const {
+    SmallVector<int64_t> strides = stridesOf(spec.k);
+    if (strides[2] == d || strides[1] != d)
+      return 1;
+    constexpr int64_t fewestItems = 8;
+    auto fits = [&](int64_t heads) {
+      int64_t bytes = heads * group * together * keyWidth * 4;
+      return kvHeads % heads == 0 && bytes <= target.l2Bytes / 4 &&
+             batches * kvHeads / heads >= fewestItems;
+    };
+    int64_t heads = kvHeads;
+    while (heads > 1 && !fits(heads))
+      --heads;
+    return heads;
+  }
+
   Value rowOf(Value part, Value row, int64_t width) {
     return kb.at(part, kb.mul(row, width));
+  }
+
+  /// The heads that are computed together, and the number of the first row of
+  /// queries of each.
+  void overHeads(int64_t rows, function_ref<void(Value, Value)> body) {
+    kb.loop(kb.i64(0), kb.i64(headsTogether), 1, [&](Value head) {
+      body(kb.add(firstHead, head), kb.mul(head, rows));
+    });
   }
 
   /// A row of queries: its head, the number of its query, and where that is
@@ -135,11 +167,19 @@ private:
   struct Row {
     Value number, head, query, position;
   };
-  void overRows(int64_t first, int64_t count, function_ref<void(Row)> body) {
+  /// Queries [first, first + count) of the heads that share `kvHead`, whose
+  /// rows are numbered from `number` on.
+  void overRows(Value kvHead, Value number, int64_t first, int64_t count,
+                function_ref<void(Row)> body) {
     kb.loop(kb.i64(0), kb.i64(group * count), 1, [&](Value row) {
       Value head = kb.add(kb.mul(kvHead, group), kb.div(row, count));
       Value query = kb.add(kb.rem(row, kb.i64(count)), first);
-      body({row, head, query, kb.add(start, query)});
+      body({kb.add(number, row), head, query, kb.add(start, query)});
+    });
+  }
+  void overRows(int64_t first, int64_t count, function_ref<void(Row)> body) {
+    overHeads(group * count, [&](Value kvHead, Value number) {
+      overRows(kvHead, number, first, count, body);
     });
   }
   /// The row of a key.
@@ -155,7 +195,7 @@ private:
     return kb.at(ptr, offset, type.getElementType());
   }
   /// The scales of keys from `key` on, as far as there are any.
-  Value scalesFrom(Value scales, MemRefType type, Value key) {
+  Value scalesFrom(Value scales, MemRefType type, Value kvHead, Value key) {
     return kb.load(at(scales, type, kvHead, slotOf(key)),
                    kb.maskOf(kb.sub(keyTo, key)));
   }
@@ -164,7 +204,7 @@ private:
                                    : kb.maskOf(kb.sub(kb.i64(columns), column));
   }
 
-  /// Queries [first, first + count) of the heads that share `kvHead`.
+  /// Queries [first, first + count) of all heads that are computed together.
   void someQueries(ArrayRef<Value> buffers, int64_t first, int64_t count) {
     Value q = buffers[0], k = buffers[1], v = buffers[2];
     int64_t rows = group * count;
@@ -192,20 +232,25 @@ private:
     int64_t keyStride = stridesOf(spec.k)[2];
     kb.loop(keyFrom, keyTo, kb.lanes, [&](Value key) {
       Value some = kb.min(kb.i64(kb.lanes), kb.sub(keyTo, key));
-      dotProducts(kb, target, terms, rows, queryRows, kb.i64(queryWidth),
-                  at(k, spec.k, kvHead, slotOf(key)), keyStride, some, d,
-                  lanes);
-      Value scales =
-          keyScales ? scalesFrom(keyScales, spec.keyScale, key) : Value();
-      overRows(first, count, [&](Row row) {
-        Value score =
-            addLanes(kb, terms, rowOf(lanes, row.number, kb.lanes * kb.lanes));
-        if (scales)
-          score = kb.mulf(score, scales);
-        score = seen(finished(score, row, key, buffers), row, key);
-        kb.store(score, scoreAt(row, key));
-        Value to = rowOf(largest, row.number, kb.lanes);
-        kb.store(kb.maxf(kb.load(to), score), to);
+      overHeads(rows, [&](Value kvHead, Value number) {
+        dotProducts(kb, target, terms, rows,
+                    rowOf(queryRows, number, queryWidth), kb.i64(queryWidth),
+                    at(k, spec.k, kvHead, slotOf(key)), keyStride, some, d,
+                    lanes);
+        Value scales = keyScales
+                           ? scalesFrom(keyScales, spec.keyScale, kvHead, key)
+                           : Value();
+        overRows(kvHead, number, first, count, [&](Row row) {
+          Value own = kb.sub(row.number, number);
+          Value score =
+              addLanes(kb, terms, rowOf(lanes, own, kb.lanes * kb.lanes));
+          if (scales)
+            score = kb.mulf(score, scales);
+          score = seen(finished(score, row, key, buffers), row, key);
+          kb.store(score, scoreAt(row, key));
+          Value to = rowOf(largest, row.number, kb.lanes);
+          kb.store(kb.maxf(kb.load(to), score), to);
+        });
       });
     });
     overRows(first, count, [&](Row row) { softmax(row, buffers.back()); });
@@ -320,7 +365,8 @@ private:
           Value times = weight;
           if (valueScales)
             times =
-                kb.mulf(weight, scalesFrom(valueScales, spec.valueScale, key));
+                kb.mulf(weight, scalesFrom(valueScales, spec.valueScale,
+                                           kb.div(row.head, group), key));
           kb.store(times, at);
           return SmallVector<Value>{kb.addf(sums[0], weight)};
         })[0];
@@ -352,10 +398,15 @@ private:
     kb.loop(first, keyTo, keysTogether, [&](Value block) {
       Value key = kb.max(block, keyFrom);
       Value some = kb.sub(kb.min(kb.add(block, keysTogether), keyTo), key);
-      addProducts(kb, target, terms, rows, kb.at(scores, kb.sub(key, keyFrom)),
-                  kb.i64(keyWidth), at(v, spec.v, kvHead, slotOf(key)), stride,
-                  outRows, outWidth, e, some, kb.less(keyFrom, key),
-                  /*ahead=*/16 * stride);
+      overHeads(rows, [&](Value kvHead, Value number) {
+        addProducts(kb, target, terms, rows,
+                    kb.at(rowOf(scores, number, keyWidth),
+                          kb.sub(key, keyFrom)),
+                    kb.i64(keyWidth), at(v, spec.v, kvHead, slotOf(key)),
+                    stride, rowOf(outRows, number, outWidth), outWidth, e, some,
+                    kb.less(keyFrom, key),
+                    /*ahead=*/16 * stride);
+      });
     });
   }
 };

@@ -48,6 +48,8 @@ struct Case {
   bool ring = false;
   /// Keys and values are integers with a scale for each row: forward only.
   bool quantised = false;
+  /// Keys and values lie as [S, B, heads, width], as those of several texts do.
+  bool sideBySide = false;
 
   bool isForwardOnly() const { return !starts.empty() || quantised; }
   /// The position of key `s`: in a ring the newest that has its row, below 0
@@ -77,6 +79,7 @@ struct Case {
            (dropout ? " dropout" : "") + " mask" + std::to_string(mask) +
            (narrow ? " bf16" : "") + (starts.empty() ? "" : " cache") +
            (ring ? " ring" : "") + (quantised ? " int8" : "") +
+           (sideBySide ? " side by side" : "") +
            (distances ? " distances" : "");
   }
 };
@@ -113,8 +116,13 @@ Layout layoutOf(const Case &c) {
     return View{0, heads * rows * width, rows * width, width};
   };
   l.q = plain(c.heads, c.queries, c.d);
-  l.k = plain(c.kvHeads, c.keys, c.d);
-  l.v = plain(c.kvHeads, c.keys, c.e);
+  auto kept = [&](int64_t width) {
+    if (!c.sideBySide)
+      return plain(c.kvHeads, c.keys, width);
+    return View{0, c.kvHeads * width, width, c.batches * c.kvHeads * width};
+  };
+  l.k = kept(c.d);
+  l.v = kept(c.e);
   l.qSize = c.batches * c.heads * c.queries * c.d;
   l.kSize = c.batches * c.kvHeads * c.keys * c.d;
   l.vSize = c.batches * c.kvHeads * c.keys * c.e;
@@ -714,6 +722,38 @@ TEST(Attention, OfIntegers) {
     whole.narrow = narrow;
     cases.push_back(whole);
   }
+  check(cases);
+}
+
+// Several texts whose heads lie next to each other at each position: some of
+// them, or all, are read together.
+TEST(Attention, OfTextsSideBySide) {
+  std::vector<Case> cases;
+  for (bool quantised : {false, true})
+    for (int64_t queries : {1, 3, 8, 40}) {
+      Case c{8, 6, 3, queries, 83, 16, 21};
+      c.causal = c.sideBySide = true;
+      c.quantised = quantised;
+      c.starts = {0, 37, 82, 5, 16, 15, 63, 64};
+      cases.push_back(c);
+      c.window = 20;
+      c.softcap = 2.0;
+      cases.push_back(c);
+      c.narrow = true;
+      c.ring = true;
+      c.softcap = {};
+      c.keys = keysTogether;
+      c.starts = {5, 391, 64, 0, 63, 20, 21, 19};
+      cases.push_back(c);
+      Case odd{5, 4, 4, queries, 131, 37, 16};
+      odd.causal = odd.sideBySide = true;
+      odd.quantised = quantised;
+      odd.starts = {15, 16, 129, 0, 61};
+      odd.mask = 1;
+      odd.maskBatches = 5;
+      odd.maskHeads = 4;
+      cases.push_back(odd);
+    }
   check(cases);
 }
 
