@@ -29,7 +29,7 @@ void say(std::string_view text) {
 Progress::Progress(int64_t first, int64_t steps, int64_t tokensPerStep,
                    bool quiet)
     : first(first), steps(steps), tokensPerStep(tokensPerStep), done(first),
-      started(now()), lastDrawn(started), quiet(quiet),
+      finished(first), started(now()), lastDrawn(started), quiet(quiet),
       live(!quiet && isatty(STDERR_FILENO) != 0) {}
 
 double Progress::seconds() const {
@@ -49,8 +49,9 @@ void Progress::step(int64_t newDone, double newLoss) {
 }
 
 void Progress::finish() {
-  if (quiet || done == first)
+  if (quiet || done == finished)
     return;
+  finished = done;
   draw();
   if (live)
     say("\n");

@@ -30,7 +30,7 @@ public:
 
   /// A step has been done; draws when it is time.
   void step(int64_t done, double loss);
-  /// Draws now and ends the line.
+  /// Draws now and ends the line, once for each step.
   void finish();
   /// Clears the line, so that something else can be printed.
   void clear();
@@ -48,6 +48,8 @@ private:
   int64_t steps;
   int64_t tokensPerStep;
   int64_t done;
+  /// The step whose line has ended.
+  int64_t finished;
   double loss = 0;
   double started;
   double excluded = 0;
