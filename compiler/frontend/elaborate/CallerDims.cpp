@@ -14,10 +14,12 @@ using namespace tfm::ast;
 using llvm::StringRef;
 using llvm::Twine;
 
-void CallerDims::begin(int64_t newBatch, int64_t newSequence) {
+void CallerDims::begin(int64_t newBatch, int64_t newSequence,
+                       StringRef newBatchEntry) {
   dims.clear();
   blame.dimOrigins.clear();
   batch = newBatch;
+  batchEntry = newBatchEntry;
   sequence = newSequence;
 }
 
@@ -61,6 +63,9 @@ Dim CallerDims::get(StringRef name) {
   unsigned order = name == "B" ? 0 : name == "T" ? 1 : 2;
   Dim dim = Dim::named(name, value, order);
   dims[name] = dim;
+  if (!define && name == "B" && !batchEntry.empty())
+    blame.dimOrigins[name.str()] =
+        ("B is `" + batchEntry + "` = " + Twine(value)).str();
   if (!define && name != "B" && value == context)
     blame.dimOrigins[name.str()] =
         name.str() + " is the model's context = " + std::to_string(context) +

@@ -25,8 +25,9 @@ public:
         dimensions(dimensions), expressions(expressions), recipe(recipe) {}
 
   /// A function begins, with these `B` and `T` where the command line gives no
-  /// others.
-  void begin(int64_t newBatch, int64_t newSequence);
+  /// others; `batchEntry` of the recipe says how many `B` is, nothing where
+  /// that is one sequence.
+  void begin(int64_t newBatch, int64_t newSequence, llvm::StringRef batchEntry);
   /// The dimension that the caller decides under this name.
   Dim get(llvm::StringRef name);
   /// The sizes of a type in a signature; nothing after errors, which say
@@ -53,6 +54,7 @@ private:
 
   llvm::StringMap<Dim> dims;
   int64_t batch = 1;
+  llvm::StringRef batchEntry;
   int64_t sequence = defaultLength;
 };
 

@@ -141,8 +141,12 @@ bool Functions::emit(const FunctionRequest &request) {
   int64_t sequence = current.training && recipe.train.sequence
                          ? recipe.train.sequence
                          : callerDims.generationLength();
+  StringRef batchEntry = current.training ? "train.batch"
+                         : request.name == nameOf(ProgramKind::ForwardBatch)
+                             ? "generate.batch"
+                             : "";
   callerDims.begin(request.batch ? request.batch : batch,
-                   request.sequence ? request.sequence : sequence);
+                   request.sequence ? request.sequence : sequence, batchEntry);
   callStack.push_back(
       {(tree.root->decl->name + ".forward").str(), tree.root, forward->range});
   callerDims.get("B");

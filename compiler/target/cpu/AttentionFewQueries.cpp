@@ -58,9 +58,8 @@ public:
       used += rows * perRow;
       return offset;
     };
-    int64_t queriesAt = reserve(queryWidth),
-            scoresAt = reserve(keyWidth), outAt = reserve(outWidth),
-            largestAt = reserve(kb.lanes);
+    int64_t queriesAt = reserve(queryWidth), scoresAt = reserve(keyWidth),
+            outAt = reserve(outWidth), largestAt = reserve(kb.lanes);
     int64_t lanesAt = used; // of one head at a time
     used += group * together * kb.lanes * kb.lanes;
     SmallVector<Type> buffers{spec.q, spec.k, spec.v};
@@ -364,9 +363,8 @@ private:
                                   kb.fma(kb.load(at), kb.splat(unit()), shift));
           Value times = weight;
           if (valueScales)
-            times =
-                kb.mulf(weight, scalesFrom(valueScales, spec.valueScale,
-                                           kb.div(row.head, group), key));
+            times = kb.mulf(weight, scalesFrom(valueScales, spec.valueScale,
+                                               kb.div(row.head, group), key));
           kb.store(times, at);
           return SmallVector<Value>{kb.addf(sums[0], weight)};
         })[0];
@@ -399,13 +397,13 @@ private:
       Value key = kb.max(block, keyFrom);
       Value some = kb.sub(kb.min(kb.add(block, keysTogether), keyTo), key);
       overHeads(rows, [&](Value kvHead, Value number) {
-        addProducts(kb, target, terms, rows,
-                    kb.at(rowOf(scores, number, keyWidth),
-                          kb.sub(key, keyFrom)),
-                    kb.i64(keyWidth), at(v, spec.v, kvHead, slotOf(key)),
-                    stride, rowOf(outRows, number, outWidth), outWidth, e, some,
-                    kb.less(keyFrom, key),
-                    /*ahead=*/16 * stride);
+        addProducts(
+            kb, target, terms, rows,
+            kb.at(rowOf(scores, number, keyWidth), kb.sub(key, keyFrom)),
+            kb.i64(keyWidth), at(v, spec.v, kvHead, slotOf(key)), stride,
+            rowOf(outRows, number, outWidth), outWidth, e, some,
+            kb.less(keyFrom, key),
+            /*ahead=*/16 * stride);
       });
     });
   }
