@@ -27,6 +27,13 @@ public:
   using InputError::InputError;
 };
 
+/// The same in all processes of a job, at the same moment: the first one tells
+/// it.
+class AgreedError : public InputError {
+public:
+  using InputError::InputError;
+};
+
 /// Ctrl-C: everything worth keeping has been written; the program exits 130.
 class Interrupted : public std::runtime_error {
 public:

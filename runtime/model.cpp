@@ -401,6 +401,20 @@ void Model::zeroGradients() {
     memory->zero(chosen->gradients.offset, chosen->gradients.bytes);
 }
 
+size_t Model::gradientCount() const {
+  return chosen->gradients.bytes / sizeof(float);
+}
+
+PendingRead<float> Model::readGradients(size_t first, size_t count) const {
+  return memory->read<float>(chosen->gradients.offset + first * sizeof(float),
+                             count);
+}
+
+PendingWrite<float> Model::writeGradients(size_t first, size_t count) {
+  return memory->write<float>(chosen->gradients.offset + first * sizeof(float),
+                              count);
+}
+
 size_t Model::elements(int32_t rank, const int64_t *shape) {
   size_t count = 1;
   for (int32_t i = 0; i < rank; ++i)

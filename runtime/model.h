@@ -137,6 +137,12 @@ public:
                                int number) const;
 
   void zeroGradients();
+  /// The gradients of all parameters behind each other, in rows of
+  /// `gradientRow` floats.
+  static constexpr size_t gradientRow = 1024;
+  size_t gradientCount() const;
+  PendingRead<float> readGradients(size_t first, size_t count) const;
+  PendingWrite<float> writeGradients(size_t first, size_t count);
 
   static size_t elements(int32_t rank, const int64_t *shape);
 

@@ -13,6 +13,8 @@ packages=(
   libcli11-dev nlohmann-json3-dev libfmt-dev libpcre2-dev libutf8proc-dev libxxhash-dev
   # Tests, benchmarks, formatting.
   libgtest-dev libbenchmark-dev python3 git clang-format-22
+  # Training by several processes, with both libraries that clusters have.
+  openmpi-bin libopenmpi-dev mpich libmpich-dev
   # `tfmc build` links with the C++ compiler driver of the system.
   g++ libc6-dev
 )

@@ -38,10 +38,14 @@ namespace {
 /// Set by Ctrl-C; a signal handler can reach nothing but a global.
 std::atomic<bool> interrupted{false};
 
-extern "C" void onInterrupt(int signal) {
+extern "C" void onQuietInterrupt(int signal) {
   // The second Ctrl-C ends the program at once.
   std::signal(signal, SIG_DFL);
   interrupted.store(true);
+}
+
+extern "C" void onInterrupt(int signal) {
+  onQuietInterrupt(signal);
   // A step may take a while; who waits should know.
   constexpr std::string_view note =
       "\ninterrupted: a checkpoint is saved after this step; once more ends "
@@ -51,13 +55,14 @@ extern "C" void onInterrupt(int signal) {
   errno = before;
 }
 
-/// Training ends with a checkpoint, whoever ends it; a reader of its samples
-/// that goes away does not end it.
-void handleSignalsOfTraining() {
-  std::signal(SIGINT, onInterrupt);
-  std::signal(SIGTERM, onInterrupt);
+/// Training ends with a checkpoint, whoever ends it, and says so where this
+/// process `speaks`; a reader of its samples that goes away does not end it.
+void handleSignalsOfTraining(bool speaks) {
+  auto *handler = speaks ? onInterrupt : onQuietInterrupt;
+  std::signal(SIGINT, handler);
+  std::signal(SIGTERM, handler);
   // The terminal is gone; under nohup that is to be ignored.
-  if (std::signal(SIGHUP, onInterrupt) == SIG_IGN)
+  if (std::signal(SIGHUP, handler) == SIG_IGN)
     std::signal(SIGHUP, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
 }
@@ -109,6 +114,20 @@ void addCommon(CLI::App *command, CommonOptions &options,
   addDevice(command, options);
   if (withJson)
     command->add_flag("--json", options.json, "answer as one JSON object");
+}
+
+/// Of commands that share their work with other processes.
+void addSharing(CLI::App *command, ProcessesOptions &options) {
+  command
+      ->add_option("--processes", options.wanted,
+                   "share the work: auto (default: with those that a launcher "
+                   "started), mpi, or none")
+      ->check(CLI::IsMember({"auto", "mpi", "none"}));
+  command
+      ->add_option("--timeout", options.timeout,
+                   "seconds after which a process that does not answer ends "
+                   "all (default: 600)")
+      ->check(usage::positive());
 }
 
 void addWeights(CLI::App *command, CommonOptions &options) {
@@ -207,6 +226,7 @@ void addTrain(CLI::App &app, TrainCommand &train) {
                     "replace the run that --out already holds, or what --log "
                     "names");
   addCommon(command, train);
+  addSharing(command, train.sharing);
 }
 
 void addPrompt(CLI::App *command, GenerateCommand &generate) {
@@ -364,6 +384,7 @@ void declare(CLI::App &app, Commands &commands) {
       ->check(usage::path());
   addTokenizer(eval, commands.evaluation);
   addCommon(eval, commands.evaluation);
+  addSharing(eval, commands.evaluation.sharing);
 
   addData(app, commands.data);
 
@@ -404,9 +425,8 @@ tfm_model benchmarked(const tfm_model &model, const CommonOptions &options) {
   return modelFor(model, "cpu");
 }
 
-void execute(const tfm_model &model, const CLI::App &app, Commands &commands) {
-  // A file that would grow past `ulimit -f` is an error of writing it.
-  std::signal(SIGXFSZ, SIG_IGN);
+/// Finishes the checkpoints that are about to be read.
+void settleRuns(const tfm_model &model, const Commands &commands) {
   int64_t keep = parseRecipe(model.recipe ? model.recipe : "").train.keep;
   for (const std::string &run :
        {commands.training.options.init, commands.generation.weights,
@@ -414,11 +434,31 @@ void execute(const tfm_model &model, const CLI::App &app, Commands &commands) {
         commands.exportation.weights})
     if (!run.empty())
       settle(run, keep);
+}
+
+void execute(const tfm_model &model, const CLI::App &app, Commands &commands,
+             std::unique_ptr<Processes> &processes) {
+  // A file that would grow past `ulimit -f` is an error of writing it.
+  std::signal(SIGXFSZ, SIG_IGN);
+  CommonOptions *shared = app.got_subcommand("train")  ? &commands.training
+                          : app.got_subcommand("eval") ? &commands.evaluation
+                                                       : nullptr;
+  if (shared) {
+    processes = joinProcesses(shared->sharing);
+    shared->processes = processes.get();
+  }
+  if (processes)
+    requireSameProgram(*processes);
+  if (!processes || processes->isFirst())
+    settleRuns(model, commands);
   auto on = [&](const CommonOptions &options) {
     return modelFor(model, options.device);
   };
+  // Nobody reads before the first process has written.
+  if (processes)
+    processes->meet();
   if (app.got_subcommand("train")) {
-    handleSignalsOfTraining();
+    handleSignalsOfTraining(commands.training.speaks());
     tfm_model own = on(commands.training);
     train(own, std::move(commands.training), interrupted);
   } else if (app.got_subcommand("generate")) {
@@ -438,46 +478,77 @@ void execute(const tfm_model &model, const CLI::App &app, Commands &commands) {
   }
 }
 
+/// Parses and runs a command; returns its exit status.
+int runCommand(const tfm_model &model, int argc, char **argv,
+               std::unique_ptr<Processes> &processes) {
+  const char *program = argc > 0 ? argv[0] : "model";
+  occupyStandardStreams();
+  CLI::App app(std::string(model.name) + ", a compiled transformer");
+  Commands commands;
+  declare(app, commands);
+  for (const std::string &name : refusedCommands(model))
+    app.get_subcommand(name)->group(""); // no word of it in the help
+  app.name(program);
+  app.failure_message(failure);
+  if (std::string wrong = usage::unknownCommand(app, argc, argv);
+      !wrong.empty()) {
+    std::fputs(wrong.c_str(), stderr);
+    return 2;
+  }
+  try {
+    app.parse(usage::wordsOf(app, argc, argv));
+  } catch (const CLI::ParseError &error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  execute(model, app, commands, processes);
+  return 0;
+}
+
+/// Tells what ends this process, and with `processes` all of them.
+int endWithError(Processes *processes, const std::string &message) {
+  if (!processes) {
+    say("error: " + message + "\n");
+    return 1;
+  }
+  // Often all make the same mistake: once told it is enough.
+  if (!processes->isFirst())
+    sleep(1);
+  say("error: " + printable(processes->name()) + ": " + message + "\n");
+  processes->abort(1);
+  return 1;
+}
+
 } // namespace
 
 int runCommandLine(const tfm_model &model, int argc, char **argv) {
-  const char *program = argc > 0 ? argv[0] : "model";
+  std::unique_ptr<Processes> processes;
+  auto speaks = [&] { return !processes || processes->isFirst(); };
+  auto leave = [&](int status) {
+    if (processes)
+      processes->leave();
+    return status;
+  };
   // The one place where errors end.
   try {
-    occupyStandardStreams();
-    CLI::App app(std::string(model.name) + ", a compiled transformer");
-    Commands commands;
-    declare(app, commands);
-    for (const std::string &name : refusedCommands(model))
-      app.get_subcommand(name)->group(""); // no word of it in the help
-    app.name(program);
-    app.failure_message(failure);
-    if (std::string wrong = usage::unknownCommand(app, argc, argv);
-        !wrong.empty()) {
-      std::fputs(wrong.c_str(), stderr);
-      return 2;
-    }
-    try {
-      app.parse(usage::wordsOf(app, argc, argv));
-    } catch (const CLI::ParseError &error) {
-      return app.exit(error) == 0 ? 0 : 2;
-    }
-    execute(model, app, commands);
-    return 0;
+    return leave(runCommand(model, argc, argv, processes));
+  } catch (const AgreedError &error) {
+    if (speaks())
+      say("error: " + printable(error.what()) + "\n");
+    return leave(1);
   } catch (const InputError &error) {
-    say("error: " + printable(error.what()) + "\n");
-    return 1;
+    return endWithError(processes.get(), printable(error.what()));
   } catch (const Interrupted &error) {
-    if (*error.what())
+    if (speaks() && *error.what())
       std::fprintf(stderr, "%s\n", error.what());
-    return 130;
+    return leave(130);
   } catch (const std::bad_alloc &) {
-    say("error: out of memory: " + std::string(model.name) + " takes up to " +
-        byteText(chooseVariant(model).arena_bytes) +
-        " (`info` shows what for), and its data "
-        "and tokenizer more, but there is " +
-        byteText(memoryLimit()) + "\n");
-    return 1;
+    return endWithError(processes.get(),
+                        "out of memory: " + std::string(model.name) +
+                            " takes up to " +
+                            byteText(chooseVariant(model).arena_bytes) +
+                            " (`info` shows what for), and its data "
+                            "and tokenizer more, but there is " +
+                            byteText(memoryLimit()));
   } catch (const std::exception &error) {
     leaveWithBug(error.what());
   }

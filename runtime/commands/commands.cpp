@@ -78,10 +78,10 @@ std::string jsonText(const ordered_json &value, int indent = -1) {
                     ordered_json::error_handler_t::replace);
 }
 
-/// Opens the data, and says what of it is not used.
-std::unique_ptr<Dataset> openData(const DataRequest &request) {
+/// Opens the data; says what of it is not used where this process `speaks`.
+std::unique_ptr<Dataset> openData(const DataRequest &request, bool speaks) {
   std::unique_ptr<Dataset> data = openDataset(request);
-  if (std::string note = data->note(); !note.empty())
+  if (std::string note = data->note(); speaks && !note.empty())
     say("note: " + note + "\n");
   return data;
 }
@@ -140,8 +140,11 @@ static int64_t mostThreads(const tfm_variant &variant) {
 int threadCount(const CommonOptions &options, const tfm_model &model) {
   if (options.threads > 0)
     return options.threads;
-  return static_cast<int>(std::min<int64_t>(availableProcessors(),
-                                            mostThreads(chooseVariant(model))));
+  int processors = availableProcessors();
+  if (options.processes)
+    processors = std::max(1, processors / options.processes->neighbours());
+  return static_cast<int>(
+      std::min<int64_t>(processors, mostThreads(chooseVariant(model))));
 }
 
 /// How many threads functions run on here, for people.
@@ -322,19 +325,10 @@ void info(const tfm_model &model, const CommonOptions &options) {
       generation.empty() ? "" : "  generation       " + generation + "\n"));
 }
 
-void train(const tfm_model &descriptor, TrainCommand command,
-           const std::atomic<bool> &interrupt) {
-  Recipe recipe = parseRecipe(descriptor.recipe);
-  if (!recipe.hasTrain)
-    throw InputError(std::string(descriptor.source) +
-                     " has no `train` block: add one and build it again");
-  // What nothing fills no data would.
-  for (int32_t i = 0; i < descriptor.variants[0].function_count; ++i)
-    if (const tfm_function &function = descriptor.variants[0].functions[i];
-        std::string_view(function.name) == TFM_TRAIN)
-      Model::requireFilled(function, {"tokens", "targets", "count", "rng"});
-  requireTrainingMemory(descriptor, recipe);
-  TrainOptions &options = command.options;
+/// Chooses the run directory; throws InputError where it, or another file that
+/// is to be written, holds what must not be lost.
+static void requireRunFolder(const tfm_model &descriptor,
+                             TrainOptions &options) {
   std::string older = options.resume.empty() ? "" : runOfOlder(options.resume);
   bool namesNew = !options.out.empty();
   if (options.out.empty())
@@ -380,6 +374,52 @@ void train(const tfm_model &descriptor, TrainCommand command,
     requireLog(options.log);
   else if (!options.overwrite && isNew)
     requireLog(options.out + "/log.jsonl");
+}
+
+/// Throws InputError where processes cannot share the micro-batches of an
+/// update, with what to build instead.
+static void requireShares(const TrainSpec &train, const Processes &processes) {
+  int64_t count = processes.count(), rows = train.batch * train.accumulate;
+  if (train.accumulate % count == 0)
+    return;
+  // The same sequences, in micro-batches as large as they can be.
+  int64_t accumulate = count;
+  while (accumulate <= rows && rows % accumulate != 0)
+    accumulate += count;
+  bool isSame = accumulate <= rows;
+  int64_t batch = isSame ? rows / accumulate : train.batch;
+  if (!isSame)
+    accumulate = (train.accumulate / count + 1) * count;
+  throw AgreedError(fmt::format(
+      "{} processes cannot share the micro-batches of an update, of which "
+      "there are {} (train.accumulate): start a number of them that divides "
+      "it, or build with -D train.batch={} -D train.accumulate={}{}",
+      count, train.accumulate, batch, accumulate,
+      isSame ? ", the same update"
+             : fmt::format(", an update of {} sequences instead of {}",
+                           batch * accumulate, rows)));
+}
+
+void train(const tfm_model &descriptor, TrainCommand command,
+           const std::atomic<bool> &interrupt) {
+  Recipe recipe = parseRecipe(descriptor.recipe);
+  if (!recipe.hasTrain)
+    throw InputError(std::string(descriptor.source) +
+                     " has no `train` block: add one and build it again");
+  // What nothing fills no data would.
+  for (int32_t i = 0; i < descriptor.variants[0].function_count; ++i)
+    if (const tfm_function &function = descriptor.variants[0].functions[i];
+        std::string_view(function.name) == TFM_TRAIN)
+      Model::requireFilled(function, {"tokens", "targets", "count", "rng"});
+  if (command.processes)
+    requireShares(recipe.train, *command.processes);
+  requireTrainingMemory(descriptor, recipe);
+  TrainOptions &options = command.options;
+  options.processes = command.processes;
+  if (command.speaks())
+    requireRunFolder(descriptor, options);
+  else // one writes
+    options.out = options.log = options.profile = "";
 
   DataSpec spec = dataOf(descriptor, recipe, command.data);
   TokenizerPtr tokenizer =
@@ -389,14 +429,17 @@ void train(const tfm_model &descriptor, TrainCommand command,
                      /*ids=*/false, holdsIds(spec)});
   std::unique_ptr<Dataset> data =
       openData({spec, *tokenizer, recipe.train.sequence,
-                ignoredTarget(recipe.train, *tokenizer)});
+                ignoredTarget(recipe.train, *tokenizer)},
+               command.speaks());
   std::unique_ptr<Device> device =
       makeDevice(descriptor, command.device, threadCount(command, descriptor));
   Model model(descriptor, *device);
   std::string out = options.out, resumed = options.resume;
-  options.quiet = command.json;
+  options.quiet = command.json || !command.speaks();
   Trainer trainer(model, recipe, *data, *tokenizer, std::move(options));
   TrainResult result = trainer.run(interrupt);
+  if (!command.speaks())
+    return;
 
   if (command.json) {
     ordered_json answer = {{"steps", result.steps},
@@ -447,26 +490,29 @@ void evaluate(const tfm_model &descriptor, const CommonOptions &command) {
   if (!command.data.empty())
     spec.validation = 1.0; // all of a file that the user names
   std::optional<int32_t> ignored = ignoredTarget(recipe.train, *tokenizer);
-  std::unique_ptr<Dataset> data =
-      openData({spec, *tokenizer, recipe.train.sequence, ignored});
+  std::unique_ptr<Dataset> data = openData(
+      {spec, *tokenizer, recipe.train.sequence, ignored}, command.speaks());
   std::unique_ptr<Device> device =
       makeDevice(descriptor, command.device, threadCount(command, descriptor));
   Model model(descriptor, *device);
   loadWeights(command.weights, model);
 
   Evaluation result =
-      Evaluator(model, *data, ignored)
+      Evaluator(model, *data, ignored, command.processes)
           .evaluate(Part::Validation, /*batches=*/0, measureOf(recipe.train));
   bool asks = !data->questions(Part::Validation).empty();
   ExactMatch match;
   if (asks)
     try {
-      match = answerQuestions(model, *data);
+      match = answerQuestions(model, *data, /*limit=*/0, command.processes);
     } catch (const InputError &error) { // all else has been measured
       asks = false;
-      say(fmt::format("note: no answers are compared: {}\n",
-                      printable(error.what())));
+      if (command.speaks())
+        say(fmt::format("note: no answers are compared: {}\n",
+                        printable(error.what())));
     }
+  if (!command.speaks())
+    return;
   Score all = {match.seen.asked + match.unseen.asked,
                match.seen.right + match.unseen.right};
   if (command.json) {

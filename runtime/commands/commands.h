@@ -8,6 +8,7 @@
 #ifndef TFM_RUNTIME_COMMANDS_COMMANDS_H
 #define TFM_RUNTIME_COMMANDS_COMMANDS_H
 
+#include "runtime/comm/launcher.h"
 #include "runtime/files/safetensors.h"
 #include "runtime/generation/generator.h"
 #include "runtime/tfm_model.h"
@@ -27,10 +28,17 @@ struct CommonOptions {
   int threads = 0;             ///< 0: as many as pay
   std::string device = "auto"; ///< see choose_device.h
   bool json = false;
+  ProcessesOptions sharing;
+  /// Who shares the work; null: this process alone.
+  Processes *processes = nullptr;
+
+  /// Whether this process speaks for all.
+  bool speaks() const { return !processes || processes->isFirst(); }
 };
 
 /// The threads that a command shall use: by default as many as there are
-/// processors, but no more than the function that gains the most by them.
+/// processors for this process, but no more than the function that gains the
+/// most by them.
 int threadCount(const CommonOptions &options, const tfm_model &model);
 
 /// The data of the recipe, from the files that the user names, if any.

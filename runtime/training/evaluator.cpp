@@ -35,8 +35,8 @@ static double surprisal(std::span<const float> logits, int32_t target) {
 }
 
 Evaluator::Evaluator(Model &model, const Dataset &data,
-                     std::optional<int32_t> ignore)
-    : model(model), data(data), ignore(ignore),
+                     std::optional<int32_t> ignore, Processes *processes)
+    : model(model), data(data), ignore(ignore), processes(processes),
       function(model.function(TFM_EVALUATE)) {
   Model::requireFilled(function, {"tokens", "targets", "count"});
   const tfm_buffer &input = Model::input(function, "tokens");
@@ -50,13 +50,60 @@ Evaluator::Evaluator(Model &model, const Dataset &data,
   valid.resize(static_cast<size_t>(input.shape[0]));
 }
 
-Evaluation Evaluator::evaluate(Part part, int64_t batches, Measure measure) {
+void Evaluator::Sums::add(const Sums &other) {
+  targets += other.targets;
+  loss += other.loss;
+  right += other.right;
+  surprisal += other.surprisal;
+  haveLogits &= other.haveLogits;
+}
+
+Evaluator::Sums Evaluator::evaluateBatch(Part part, int64_t first,
+                                         int64_t wanted, Measure measure) {
   const tfm_buffer &tokensIn = Model::input(function, "tokens");
-  const tfm_buffer &targetsIn = Model::input(function, "targets");
-  const tfm_buffer &countIn = Model::input(function, "count");
-  const tfm_buffer &lossesOut = Model::output(function, "losses");
-  int64_t rows = tokensIn.shape[0];
   int64_t length = tokensIn.shape[1];
+  int64_t windows = data.windows(part);
+  Sums sums;
+  for (int64_t row = 0; row < tokensIn.shape[0]; ++row) {
+    auto at = static_cast<size_t>(row * length);
+    std::span<int32_t> tokenRow(&tokens[at], static_cast<size_t>(length));
+    std::span<int32_t> targetRow(&targets[at], static_cast<size_t>(length));
+    int64_t index = first + row;
+    if (index >= wanted) {
+      std::fill(tokenRow.begin(), tokenRow.end(), 0);
+      std::fill(targetRow.begin(), targetRow.end(), ignore.value_or(0));
+      valid[row] = 0;
+      continue;
+    }
+    int64_t window = index * windows / wanted;
+    valid[row] =
+        data.read(part, data.windowStart(part, window), tokenRow, targetRow);
+    for (int32_t target : targetRow.first(valid[row]))
+      sums.targets += target != ignore;
+  }
+  std::ranges::copy(tokens, model.write<int32_t>(tokensIn).values().begin());
+  std::ranges::copy(
+      targets,
+      model.write<int32_t>(Model::input(function, "targets")).values().begin());
+  model.write<float>(Model::input(function, "count")).values()[0] =
+      static_cast<float>(std::max<int64_t>(1, sums.targets));
+  model.run(function);
+
+  std::span<const float> losses =
+      model.read<float>(Model::output(function, "losses")).values();
+  for (size_t row = 0; row < valid.size(); ++row)
+    for (int64_t i = 0; i < valid[row]; ++i) {
+      auto at = row * static_cast<size_t>(length) + static_cast<size_t>(i);
+      if (targets[at] != ignore)
+        sums.loss += static_cast<double>(losses[at]);
+    }
+  if (measure != Measure::Nothing)
+    readLogits(measure == Measure::PerplexityOfLogits, sums);
+  return sums;
+}
+
+Evaluation Evaluator::evaluate(Part part, int64_t batches, Measure measure) {
+  auto rows = static_cast<int64_t>(valid.size());
   int64_t windows = data.windows(part);
   int64_t wanted = batches > 0 ? std::min(windows, batches * rows) : windows;
 
@@ -65,52 +112,28 @@ Evaluation Evaluator::evaluate(Part part, int64_t batches, Measure measure) {
                                          : model.find(TFM_FORWARD);
       !measured || !Model::givesLogits(model.descriptor(), *measured))
     measure = Measure::Nothing;
-  Evaluation result;
-  double sum = 0;
   Sums sums;
-  for (int64_t first = 0; first < wanted; first += rows) {
-    int64_t counted = 0;
-    for (int64_t row = 0; row < rows; ++row) {
-      auto at = static_cast<size_t>(row * length);
-      std::span<int32_t> tokenRow(&tokens[at], static_cast<size_t>(length));
-      std::span<int32_t> targetRow(&targets[at], static_cast<size_t>(length));
-      int64_t index = first + row;
-      if (index >= wanted) {
-        std::fill(tokenRow.begin(), tokenRow.end(), 0);
-        std::fill(targetRow.begin(), targetRow.end(), ignore.value_or(0));
-        valid[row] = 0;
-        continue;
-      }
-      int64_t window = index * windows / wanted;
-      valid[row] =
-          data.read(part, data.windowStart(part, window), tokenRow, targetRow);
-      for (int32_t target : targetRow.first(valid[row]))
-        counted += target != ignore;
-    }
-    std::ranges::copy(tokens, model.write<int32_t>(tokensIn).values().begin());
-    std::ranges::copy(targets,
-                      model.write<int32_t>(targetsIn).values().begin());
-    model.write<float>(countIn).values()[0] =
-        static_cast<float>(std::max<int64_t>(1, counted));
-    model.run(function);
-
-    std::span<const float> losses = model.read<float>(lossesOut).values();
-    for (int64_t row = 0; row < rows; ++row)
-      for (int64_t i = 0; i < valid[row]; ++i) {
-        auto at = static_cast<size_t>(row * length + i);
-        if (targets[at] != ignore)
-          sum += static_cast<double>(losses[at]);
-      }
-    result.targets += counted;
-    if (measure != Measure::Nothing)
-      readLogits(measure == Measure::PerplexityOfLogits, sums);
+  int64_t count = processes ? processes->count() : 1;
+  int64_t rank = processes ? processes->rank() : 0;
+  for (int64_t first = 0; first < wanted; first += count * rows) {
+    Sums own;
+    if (int64_t mine = first + rank * rows; mine < wanted)
+      own = evaluateBatch(part, mine, wanted, measure);
+    // Batch by batch: so the sum is the same, whoever computes them.
+    if (!processes)
+      sums.add(own);
+    else
+      for (const Sums &batch : processes->gather(own))
+        sums.add(batch);
   }
+  Evaluation result;
+  result.targets = sums.targets;
   if (result.targets == 0)
     throw InputError("there is nothing to evaluate: the validation part of the "
                      "data is empty; name a file with --data, or build with "
                      "-D data.validation=0.1");
   auto targetCount = static_cast<double>(result.targets);
-  result.loss = sum / targetCount;
+  result.loss = sums.loss / targetCount;
   if (measure != Measure::Nothing && sums.haveLogits)
     result.accuracy = static_cast<double>(sums.right) / targetCount;
   if (measure == Measure::PerplexityOfLoss)
@@ -173,7 +196,8 @@ void Evaluator::readRows(int64_t firstRow, int64_t rows,
     }
 }
 
-ExactMatch answerQuestions(Model &model, const Dataset &data, size_t limit) {
+ExactMatch answerQuestions(Model &model, const Dataset &data, size_t limit,
+                           Processes *processes) {
   std::vector<Question> questions = data.questions(Part::Validation);
   if (limit > 0 && questions.size() > limit) {
     std::vector<Question> chosen;
@@ -206,7 +230,10 @@ ExactMatch answerQuestions(Model &model, const Dataset &data, size_t limit) {
     size_t at;
     bool open;
   };
-  for (size_t first = 0; first < questions.size(); first += rows) {
+  size_t shares = processes ? static_cast<size_t>(processes->count()) : 1;
+  size_t own = processes ? static_cast<size_t>(processes->rank()) : 0;
+  for (size_t first = own * rows; first < questions.size();
+       first += shares * rows) {
     std::vector<Row> batch;
     size_t count = std::min(rows, questions.size() - first);
     for (size_t i = first; i < first + count; ++i)
@@ -247,7 +274,15 @@ ExactMatch answerQuestions(Model &model, const Dataset &data, size_t limit) {
       score.right += row.at == row.question->answer.size();
     }
   }
-  return result;
+  if (!processes)
+    return result;
+  ExactMatch total;
+  for (const ExactMatch &share : processes->gather(result))
+    for (auto score : {&ExactMatch::seen, &ExactMatch::unseen}) {
+      (total.*score).asked += (share.*score).asked;
+      (total.*score).right += (share.*score).right;
+    }
+  return total;
 }
 
 } // namespace tfm

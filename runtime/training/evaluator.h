@@ -8,6 +8,7 @@
 #ifndef TFM_RUNTIME_TRAINING_EVALUATOR_H
 #define TFM_RUNTIME_TRAINING_EVALUATOR_H
 
+#include "runtime/comm/processes.h"
 #include "runtime/data/dataset.h"
 #include "runtime/model.h"
 #include "runtime/recipe.h"
@@ -43,10 +44,13 @@ enum class Measure {
 Measure measureOf(const TrainSpec &train);
 
 /// Measures the loss of a part of the data with the model's `evaluate`. Keeps
-/// its buffers, so that evaluating allocates nothing.
+/// its buffers, so that evaluating allocates nothing. With `processes` each of
+/// them has every so many-th batch; all of them get the same result, to the
+/// bit, for any number of them.
 class Evaluator {
 public:
-  Evaluator(Model &model, const Dataset &data, std::optional<int32_t> ignore);
+  Evaluator(Model &model, const Dataset &data, std::optional<int32_t> ignore,
+            Processes *processes = nullptr);
 
   /// Over `batches` batches of windows spread evenly over the part, always the
   /// same ones; 0 for all windows. What is measured of logits comes from those
@@ -58,10 +62,16 @@ public:
 private:
   /// Sums over the targets that count.
   struct Sums {
+    int64_t targets = 0; ///< how many these are
+    double loss = 0;
     int64_t right = 0;      ///< the most probable token
     double surprisal = 0;   ///< -log p(target)
     bool haveLogits = true; ///< whether all of them do
+
+    void add(const Sums &other);
   };
+  /// Of the batch that begins with window `first` of `wanted`, spread evenly.
+  Sums evaluateBatch(Part part, int64_t first, int64_t wanted, Measure measure);
   void readLogits(bool withSurprisal, Sums &sums);
   void readRows(int64_t firstRow, int64_t rows, const tfm_buffer &logits,
                 bool withSurprisal, Sums &sums);
@@ -69,6 +79,7 @@ private:
   Model &model;
   const Dataset &data;
   std::optional<int32_t> ignore;
+  Processes *processes;
   const tfm_function &function;
   std::vector<int32_t> tokens;
   std::vector<int32_t> targets;
@@ -94,8 +105,10 @@ struct ExactMatch {
 /// Answers the questions of the validation part greedily with `forward`, as
 /// many at a time as it has rows; an answer counts when every token up to the
 /// end token is right. At most `limit` questions, spread evenly; 0 for all.
+/// With `processes` each of them has its share, and all get the same result.
 /// Throws InputError for a model that cannot answer.
-ExactMatch answerQuestions(Model &model, const Dataset &data, size_t limit = 0);
+ExactMatch answerQuestions(Model &model, const Dataset &data, size_t limit = 0,
+                           Processes *processes = nullptr);
 
 } // namespace tfm
 

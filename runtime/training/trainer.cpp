@@ -10,6 +10,7 @@
 #include "runtime/device/variant.h"
 #include "runtime/error.h"
 #include "runtime/files/atomic_file.h"
+#include "runtime/files/checksum.h"
 #include "runtime/tokenizer/utf8.h"
 #include "runtime/training/initialise.h"
 #include "runtime/training/learning_rate.h"
@@ -47,10 +48,18 @@ Trainer::Trainer(Model &model, const Recipe &recipe, const Dataset &data,
       trainFunction(model.function(TFM_TRAIN)),
       updateFunction(model.function(TFM_UPDATE)) {
   const TrainSpec &train = recipe.train;
-  auto size =
-      static_cast<size_t>(train.accumulate * train.batch * train.sequence);
+  int count = 1, rank = 0;
+  if (const Processes *processes = this->options.processes) {
+    count = processes->count();
+    rank = processes->rank();
+  }
+  microCount = train.accumulate / count;
+  firstMicro = rank * microCount;
+  auto size = static_cast<size_t>(microCount * train.batch * train.sequence);
   tokens.resize(size);
   targets.resize(size);
+  losses.resize(static_cast<size_t>(microCount) + 1);
+  allLosses.resize(losses.size() * static_cast<size_t>(count));
   Model::requireFilled(trainFunction, {"tokens", "targets", "count", "rng"});
   const tfm_buffer &input = Model::input(trainFunction, "tokens");
   buffers = {&input,
@@ -60,10 +69,12 @@ Trainer::Trainer(Model &model, const Recipe &recipe, const Dataset &data,
              &Model::output(trainFunction, "loss"),
              &Model::input(updateFunction, "hyper"),
              Model::findOutput(updateFunction, "grad_norm")};
-  if (Model::elements(input.rank, input.shape) * train.accumulate != size)
+  if (Model::elements(input.rank, input.shape) *
+          static_cast<size_t>(microCount) !=
+      size)
     throw std::logic_error("the model's batch is not that of its recipe");
   if (model.find(TFM_EVALUATE))
-    evaluator.emplace(model, data, ignored);
+    evaluator.emplace(model, data, ignored, this->options.processes);
   hasQuestions = !data.questions(Part::Validation).empty();
   if (train.sample.interval.every > 0)
     samplePrompt = promptTokens(tokenizer, train.sample.prompt,
@@ -75,7 +86,7 @@ void Trainer::prepare() {
   const TrainSpec &train = recipe.train;
   if (!options.resume.empty()) {
     position = loadCheckpoint(options.resume, model,
-                              /*checksLog=*/options.log.empty());
+                              /*checksLog=*/options.log.empty() && isFirst());
   } else {
     position.seed = options.seed.value_or(train.seed);
     position.lr = train.optimizer.lr;
@@ -117,24 +128,87 @@ void Trainer::endProfile() {
       ": open it in ui.perfetto.dev or chrome://tracing\n");
 }
 
+void Trainer::sumGradients() {
+  constexpr size_t row = Model::gradientRow;
+  size_t count = model.gradientCount();
+  SharedFloats gradients = {
+      [&](size_t first, size_t count) {
+        return model.readGradients(first, count);
+      },
+      [&](size_t first, size_t count) {
+        return model.writeGradients(first, count);
+      },
+      sharesOf((count + row - 1) / row, options.processes->count())};
+  for (size_t &begin : gradients.begins)
+    begin = std::min(begin * row, count);
+  options.processes->sumToOwners(gradients);
+  options.processes->spreadFromOwners(gradients);
+}
+
+double Trainer::sumLosses() {
+  losses.back() = interrupt && interrupt->load() ? 1 : 0;
+  if (options.processes)
+    options.processes->gather<float>(losses, allLosses);
+  else
+    std::ranges::copy(losses, allLosses.begin());
+  double sum = 0;
+  for (size_t first = 0; first < allLosses.size(); first += losses.size()) {
+    std::span<const float> of(&allLosses[first], losses.size());
+    for (float loss : of.first(losses.size() - 1))
+      sum += static_cast<double>(loss);
+    isInterrupted |= of.back() != 0;
+  }
+  return sum;
+}
+
+void Trainer::requireSameData() {
+  Checksum checksum;
+  std::vector<int32_t> row(2 * static_cast<size_t>(recipe.train.sequence));
+  std::span<int32_t> rowTokens = std::span(row).first(row.size() / 2);
+  std::span<int32_t> rowTargets = std::span(row).last(row.size() / 2);
+  for (Part part : {Part::Train, Part::Validation})
+    for (int64_t window = 0; window < data.windows(part); ++window) {
+      data.read(part, data.windowStart(part, window), rowTokens, rowTargets);
+      checksum.add(row.data(), row.size() * sizeof(int32_t));
+    }
+  options.processes->requireSame("other data", checksum.text(),
+                                 "give all of them the same files");
+}
+
+void Trainer::requireSameWeights() {
+  Checksum checksum;
+  for (const tfm_parameter &parameter : model.parameters()) {
+    std::span<const float> values = model.readValue(parameter).values();
+    checksum.add(values.data(), values.size_bytes());
+  }
+  std::string where = fmt::format("{} {} {} {}", position.step, position.steps,
+                                  position.seed, position.lr);
+  checksum.add(where.data(), where.size());
+  options.processes->requireSame(
+      "other weights", checksum.text(),
+      "give all of them the same ones to begin with");
+}
+
 double Trainer::step() {
   const TrainSpec &train = recipe.train;
   if (profile)
     profile->beginStep(position.step + 1);
-  size_t microSize = tokens.size() / static_cast<size_t>(train.accumulate);
+  size_t microSize = tokens.size() / static_cast<size_t>(microCount);
   // All micro-batches first: each one's loss is its share of a mean over the
   // targets of all of them.
   int64_t counted = 0;
-  for (int64_t micro = 0; micro < train.accumulate; ++micro)
+  for (int64_t micro = 0; micro < microCount; ++micro)
     counted +=
-        order->fill(position.step, micro,
+        order->fill(position.step, firstMicro + micro,
                     std::span(tokens).subspan(micro * microSize, microSize),
                     std::span(targets).subspan(micro * microSize, microSize));
+  if (options.processes)
+    counted = ignored ? options.processes->sum(counted)
+                      : counted * options.processes->count();
   if (train.accumulate > 1)
     model.zeroGradients();
 
-  double loss = 0;
-  for (int64_t micro = 0; micro < train.accumulate; ++micro) {
+  for (int64_t micro = 0; micro < microCount; ++micro) {
     auto part = [&](const std::vector<int32_t> &all) {
       return std::span(all).subspan(micro * microSize, microSize);
     };
@@ -149,15 +223,19 @@ double Trainer::step() {
       random.values()[0] = static_cast<int32_t>(position.seed);
       random.values()[1] = static_cast<int32_t>(position.seed >> 32);
       random.values()[2] = static_cast<int32_t>(position.step);
-      random.values()[3] = static_cast<int32_t>(micro);
+      random.values()[3] = static_cast<int32_t>(firstMicro + micro);
     }
     call(trainFunction);
-    loss += static_cast<double>(model.read<float>(*buffers.loss).values()[0]);
+    losses[static_cast<size_t>(micro)] =
+        model.read<float>(*buffers.loss).values()[0];
   }
+  double loss = sumLosses();
   if (!std::isfinite(loss))
     failDiverged(fmt::format("the loss is {} at step {}", std::abs(loss),
                              position.step + 1));
 
+  if (options.processes)
+    sumGradients();
   double lr =
       learningRate(train.schedule, position.lr, position.step, position.steps);
   auto t = static_cast<double>(position.step + 1);
@@ -176,7 +254,7 @@ double Trainer::step() {
     failDiverged(fmt::format("the gradient is not finite at step {}",
                              position.step + 1));
   ++position.step;
-  position.tokens += static_cast<int64_t>(tokens.size());
+  position.tokens += train.accumulate * static_cast<int64_t>(microSize);
   logStep(loss, lr, gradientNorm);
   if (profile && profile->endStep())
     endProfile();
@@ -198,6 +276,8 @@ void Trainer::failDiverged(const std::string &what) const {
     text += fmt::format("; the checkpoint in {} is untouched", options.resume);
   else if (!options.out.empty() && options.log.empty())
     text += fmt::format("; what was logged is in {}/log.jsonl", options.out);
+  if (options.processes)
+    throw AgreedError(text);
   throw InputError(text);
 }
 
@@ -235,12 +315,14 @@ bool Trainer::validate(TrainResult &result) {
   ExactMatch match;
   if (hasQuestions)
     try {
-      match = answerQuestions(model, data, questionsWhileTraining);
+      match = answerQuestions(model, data, questionsWhileTraining,
+                              options.processes);
     } catch (const InputError &error) { // no reason to give up training
       hasQuestions = false;
       progress->clear();
-      say(fmt::format("note: no answers are compared: {}\n",
-                      printable(error.what())));
+      if (isFirst())
+        say(fmt::format("note: no answers are compared: {}\n",
+                        printable(error.what())));
     }
   auto part = [](const char *name, const Score &score) {
     return score.asked == 0
@@ -440,7 +522,8 @@ bool Trainer::resumeWhere(TrainResult &result) {
   if (!options.resume.empty() && !options.quiet)
     say(fmt::format("going on from step {} of {} in {}\n", position.step,
                     position.steps, printable(options.resume)));
-  if (position.precision != train.precision && !options.resume.empty())
+  if (position.precision != train.precision && !options.resume.empty() &&
+      isFirst())
     say(fmt::format("note: the run in {} was trained in {} until now, and goes "
                     "on in {}: its weights and the optimizer's state are f32 "
                     "in both\n",
@@ -450,22 +533,31 @@ bool Trainer::resumeWhere(TrainResult &result) {
   return true;
 }
 
-TrainResult Trainer::run(const std::atomic<bool> &interrupt) {
+TrainResult Trainer::run(const std::atomic<bool> &newInterrupt) {
   const TrainSpec &train = recipe.train;
+  interrupt = &newInterrupt;
   // Before it is read: another training may be about to write it.
-  if (!options.resume.empty()) {
+  if (!options.resume.empty() && isFirst()) {
     if (options.out != options.resume)
       settle(options.resume, train.keep);
     else if (isFolder(options.out))
       folder.emplace(options.out, train.keep).recover();
   }
+  if (options.processes)
+    options.processes->meet();
   prepare();
+  if (options.processes) {
+    requireSameData();
+    requireSameWeights();
+    if (!options.quiet)
+      say(printable(options.processes->list()));
+  }
   TrainResult result;
   if (!resumeWhere(result))
     return result;
-  if (!options.out.empty())
+  if (isFirst() && !options.out.empty())
     openRun();
-  else
+  else if (isFirst())
     openLog();
 
   int64_t first = position.step;
@@ -477,7 +569,11 @@ TrainResult Trainer::run(const std::atomic<bool> &interrupt) {
   progress.emplace(first, position.steps,
                    train.batch * train.sequence * train.accumulate,
                    options.quiet);
-  while (position.step < position.steps && !interrupt.load()) {
+  // Processes stop where all know that one is to stop.
+  auto stops = [&] {
+    return options.processes ? isInterrupted : interrupt->load();
+  };
+  while (position.step < position.steps && !stops()) {
     result.loss = step();
     if (position.step == first + 1)
       result.firstStepSeconds = progress->seconds();

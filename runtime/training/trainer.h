@@ -8,6 +8,7 @@
 #ifndef TFM_RUNTIME_TRAINING_TRAINER_H
 #define TFM_RUNTIME_TRAINING_TRAINER_H
 
+#include "runtime/comm/processes.h"
 #include "runtime/data/order.h"
 #include "runtime/files/checkpoint.h"
 #include "runtime/files/run_folder.h"
@@ -36,6 +37,8 @@ struct TrainOptions {
   std::string profile;    ///< a trace of some steps; empty: none
   bool overwrite = false; ///< replace the run in `out`
   bool quiet = false;     ///< no progress, no samples on stdout
+  /// Who shares the work; null: this process alone.
+  Processes *processes = nullptr;
 };
 
 struct TrainResult {
@@ -58,6 +61,11 @@ std::optional<int32_t> ignoredTarget(const TrainSpec &train,
                                      const Tokenizer &tokenizer);
 
 /// One training run. The steps themselves allocate nothing.
+///
+/// Processes share the micro-batches of an update: each has as many, one behind
+/// the other. What is drawn depends on the seed, the update and the number of
+/// the micro-batch, whoever computes it. The first process alone writes files
+/// and speaks; all of them throw the same and stop at the same update.
 class Trainer {
 public:
   Trainer(Model &model, const Recipe &recipe, const Dataset &data,
@@ -79,6 +87,17 @@ private:
   [[noreturn]] void failDiverged(const std::string &what) const;
   /// Runs a function of a step.
   void call(const tfm_function &function);
+  bool isFirst() const {
+    return !options.processes || options.processes->isFirst();
+  }
+  /// The sum of the gradients of all processes, in each of them.
+  void sumGradients();
+  /// The sum of the losses of all micro-batches. Also learns whether a process
+  /// is to stop.
+  double sumLosses();
+  /// Throws AgreedError where the processes have not the same data or weights.
+  void requireSameData();
+  void requireSameWeights();
   /// Writes what was recorded, and records no more.
   void endProfile();
   void logStep(double loss, double lr, float gradientNorm);
@@ -130,9 +149,19 @@ private:
   std::optional<Progress> progress;
   std::optional<Profile> profile;
   RunLog log;
-  /// The micro-batches of one update, [accumulate, batch, sequence].
+  /// The micro-batches of an update that this process computes: how many there
+  /// are, and the first of them.
+  int64_t microCount;
+  int64_t firstMicro;
+  /// [microCount, batch, sequence].
   std::vector<int32_t> tokens;
   std::vector<int32_t> targets;
+  /// Of these, and 1 where this process is to stop; then those of all.
+  std::vector<float> losses;
+  std::vector<float> allLosses;
+  /// Whether this process is to stop, and whether one of all is.
+  const std::atomic<bool> *interrupt = nullptr;
+  bool isInterrupted = false;
   std::vector<int32_t> samplePrompt;
 };
 

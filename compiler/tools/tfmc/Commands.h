@@ -31,6 +31,7 @@ void addDiffCommand(CLI::App &app, int &status);
 void addExplainCommand(CLI::App &app, int &status);
 void addNewCommand(CLI::App &app, int &status);
 void addTokenizerCommand(CLI::App &app, int &status);
+void addMpiCommand(CLI::App &app, int &status);
 
 } // namespace tfm
 

@@ -47,6 +47,7 @@ static int run(int argc, char **argv) {
   tfm::addExplainCommand(app, status);
   tfm::addNewCommand(app, status);
   tfm::addTokenizerCommand(app, status);
+  tfm::addMpiCommand(app, status);
   if (std::string wrong = tfm::usage::unknownCommand(app, argc, argv);
       !wrong.empty()) {
     fputs(wrong.c_str(), stderr);

@@ -1,0 +1,132 @@
+//===- launcher.cpp - whether other processes were started with this one ===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/comm/launcher.h"
+
+#include "runtime/error.h"
+#include "runtime/files/atomic_file.h"
+#include "runtime/files/checksum.h"
+
+#include <array>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+namespace tfm {
+
+namespace {
+
+constexpr const char *libraryName = "libtfm_mpi.so";
+/// The environment variable that names it.
+constexpr const char *libraryVariable = "TFM_MPI";
+
+/// Of the executable, with a slash at its end; empty where nobody knows.
+std::string ownFolder() {
+  std::array<char, 4096> path{};
+  ssize_t length = readlink("/proc/self/exe", path.data(), path.size());
+  std::string text(path.data(),
+                   static_cast<size_t>(std::max<ssize_t>(0, length)));
+  return text.substr(0, text.rfind('/') + 1);
+}
+
+/// The library, from the file that the user names, else from beside the
+/// program, else from where the system looks for libraries.
+void *openLibrary(const std::string &purpose) {
+  std::string first;
+  auto open = [&](const std::string &path) -> void * {
+    // Parts of an MPI find what they call among the symbols of the program.
+    if (void *handle = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL))
+      return handle;
+    if (const char *error = dlerror(); error && first.empty())
+      first = error;
+    return nullptr;
+  };
+  std::string beside = ownFolder() + libraryName;
+  const char *named = std::getenv(libraryVariable);
+  void *handle = nullptr;
+  if (named && *named)
+    handle = open(named);
+  else if (access(beside.c_str(), F_OK) == 0)
+    handle = open(beside);
+  else
+    handle = open(libraryName);
+  if (!handle)
+    throw InputError(fmt::format(
+        "{}, and {} cannot be loaded ({}): make it with `tfmc mpi -o {}`, or "
+        "let each process work alone with --processes none",
+        purpose, named && *named ? named : libraryName, first, beside));
+  return handle;
+}
+
+} // namespace
+
+std::optional<Launch>
+findLaunch(const std::function<const char *(const char *)> &variable) {
+  // A batch script of Slurm has variables of the job, too; these are of a step.
+  constexpr std::pair<const char *, const char *> sizes[] = {
+      {"OMPI_COMM_WORLD_SIZE", "mpirun of Open MPI"},
+      {"PMI_SIZE", "mpirun of MPICH"},
+      {"SLURM_STEP_NUM_TASKS", "srun"}};
+  for (auto [name, launcher] : sizes) {
+    const char *text = variable(name);
+    if (!text)
+      continue;
+    int64_t size = 0;
+    const char *end = text + std::strlen(text);
+    auto [last, error] = std::from_chars(text, end, size);
+    if (error == std::errc() && last == end && size > 0)
+      return Launch{launcher, size};
+  }
+  return std::nullopt;
+}
+
+std::unique_ptr<Processes> joinProcesses(const ProcessesOptions &options) {
+  if (options.wanted == "none")
+    return nullptr;
+  std::optional<Launch> launch =
+      findLaunch([](const char *name) { return std::getenv(name); });
+  bool isAsked = options.wanted == "mpi";
+  if (!isAsked && (!launch || launch->size == 1))
+    return nullptr;
+  std::string purpose = isAsked ? "--processes mpi needs the messages of MPI"
+                                : fmt::format("{} has started {} processes",
+                                              launch->launcher, launch->size);
+  void *library = openLibrary(purpose);
+  auto *join =
+      reinterpret_cast<tfm_join_function *>(dlsym(library, "tfm_join"));
+  tfm_transport *transport = join ? join(TFM_TRANSPORT_ABI) : nullptr;
+  if (!transport)
+    throw InputError(fmt::format("{} is of another version of tfm: make it "
+                                 "with `tfmc mpi -o {}{}`",
+                                 libraryName, ownFolder(), libraryName));
+  if (launch && transport->size != launch->size)
+    throw InputError(fmt::format(
+        "{} has started {} processes, but {}, which was made for {}, finds {} "
+        "of them: make it with the mpicc of this launcher, `tfmc mpi --mpicc "
+        "PATH -o {}{}`{}",
+        launch->launcher, launch->size, libraryName, transport->library,
+        transport->size, ownFolder(), libraryName,
+        launch->launcher == "srun" ? ", or start it with `srun --mpi=pmix`"
+                                   : ""));
+  auto processes = std::make_unique<Processes>(*transport, options.timeout);
+  if (processes->count() > 1)
+    return processes;
+  processes->leave();
+  return nullptr;
+}
+
+void requireSameProgram(Processes &processes) {
+  processes.requireSame(
+      "another program",
+      checksumOf(readFile("/proc/self/exe", "the program itself")),
+      "copy it to all machines");
+}
+
+} // namespace tfm

@@ -1,0 +1,51 @@
+//===- launcher.h - whether other processes were started with this one --===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_RUNTIME_COMM_LAUNCHER_H
+#define TFM_RUNTIME_COMM_LAUNCHER_H
+
+#include "runtime/comm/processes.h"
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace tfm {
+
+/// What a launcher has told a process.
+struct Launch {
+  std::string launcher;
+  int64_t size; ///< processes that it has started
+};
+
+/// Looks for the variables that the launchers of Open MPI, MPICH (and Intel
+/// MPI, which is made of it) and Slurm set; `variable` is getenv. Nothing where
+/// none of them started this process.
+std::optional<Launch>
+findLaunch(const std::function<const char *(const char *)> &variable);
+
+/// How a command is shared.
+struct ProcessesOptions {
+  /// `auto`: with those that a launcher started; `mpi`; `none`: this process
+  /// works alone, whoever started it.
+  std::string wanted = "auto";
+  double timeout = 600; ///< `Processes`
+};
+
+/// Joins the processes that a launcher started with this one, through
+/// libtfm_mpi.so. Null where this one works alone: then nothing is loaded.
+/// Throws InputError where the library is missing or not of this launcher.
+std::unique_ptr<Processes> joinProcesses(const ProcessesOptions &options);
+
+/// Throws AgreedError where not all processes run the same executable.
+void requireSameProgram(Processes &processes);
+
+} // namespace tfm
+
+#endif // TFM_RUNTIME_COMM_LAUNCHER_H

@@ -1,0 +1,218 @@
+"""Models under the launchers of Open MPI and MPICH: the same training, whoever computes it."""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+from support import MODELS, main, run, tfmc
+
+# Each library's compiler and launcher. Processes have a thread each, and may be more than processors.
+LIBRARIES = {
+    "Open MPI": ("mpicc.openmpi", ["mpirun.openmpi", "--oversubscribe", "--bind-to", "none", "-np"]),
+    "MPICH": ("mpicc.mpich", ["mpiexec.hydra", "-n"]),
+}
+# Open MPI asks root whether it means it.
+ENVIRONMENT = dict(os.environ, NO_COLOR="1", OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
+                   OMPI_MCA_btl_vader_single_copy_mechanism="none")
+SMALL = ["-D", "width=16", "-D", "heads=2", "-D", "layers=1", "-D", "data.count=500", "-D", "train.batch=4",
+         "-D", "train.accumulate=8", "-D", "train.steps=12", "-D", "train.schedule.warmup=2",
+         "-D", "train.validate=every(6)", "-D", "train.sample=every(6, prompt = \"1+2=\", tokens = 4)",
+         "-D", "train.checkpoint=every(4)"]
+
+
+def log_of(folder):
+    """The lines of a log, without those that tell of time."""
+    lines = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+    for line in lines:
+        line.pop("seconds", None)
+    return [line for line in lines if "checkpoint_seconds" not in line]
+
+
+class Launched:
+    """The tests of one library."""
+
+    library = ""
+
+    @classmethod
+    def setUpClass(cls):
+        compiler, cls.launcher = LIBRARIES[cls.library]
+        if not shutil.which(compiler) or not shutil.which(cls.launcher[0]):
+            raise unittest.SkipTest(f"{cls.library} is not installed")
+        cls.scratch = tempfile.TemporaryDirectory(prefix="tfm-e2e-")
+        cls.folder = pathlib.Path(cls.scratch.name)
+        cls.model = cls.folder / "m"
+        result = tfmc("build", MODELS / "addition.tfm", "-o", cls.model, *SMALL)
+        assert result.returncode == 0, result.stderr
+        result = tfmc("mpi", "--mpicc", compiler, "-o", cls.folder / "libtfm_mpi.so")
+        assert result.returncode == 0, result.stderr
+        result = run(cls.model, "train", "--out", cls.folder / "alone", "--threads", "1")
+        assert result.returncode == 0, result.stderr
+        cls.alone = log_of(cls.folder / "alone")
+        cls.printed = result.stdout
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.scratch.cleanup()
+
+    def command(self, count, *arguments):
+        return [*self.launcher, str(count), str(self.model), *(str(each) for each in arguments)]
+
+    def launch(self, count, *arguments, timeout=60):
+        return subprocess.run(self.command(count, *arguments), capture_output=True, text=True, timeout=timeout,
+                              env=ENVIRONMENT, cwd=self.folder, check=False)
+
+    def train(self, count, out, *arguments):
+        result = self.launch(count, "train", "--threads", "1", "--out", out, *arguments)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return result
+
+    def start(self, count, *arguments):
+        """A training that takes long, once it has saved a checkpoint, and the ids of its processes."""
+        before = set(self.members())
+        process = subprocess.Popen(self.command(count, "train", "--threads", "1", "--steps", "1000000", *arguments),
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT,
+                                   cwd=self.folder)
+        out = self.folder / arguments[arguments.index("--out") + 1]
+        limit = time.monotonic() + 30
+        while not (out / "state.json").exists() and time.monotonic() < limit and process.poll() is None:
+            time.sleep(0.02)
+        self.assertTrue((out / "state.json").exists(), process.poll())
+        members = [pid for pid in self.members() if pid not in before]
+        self.assertEqual(len(members), count)
+        return process, members
+
+    def members(self):
+        """Processes of this folder's model, by rank."""
+        ranks = {}
+        for entry in pathlib.Path("/proc").iterdir():
+            try:
+                if os.readlink(entry / "exe") == str(self.model):
+                    variables = (entry / "environ").read_bytes().decode().split("\0")
+                    rank = next(int(text.split("=")[1]) for text in variables
+                                if re.match(r"(OMPI_COMM_WORLD_RANK|PMI_RANK)=", text))
+                    ranks[rank] = int(entry.name)
+            except (OSError, StopIteration):
+                continue
+        return [ranks[rank] for rank in sorted(ranks)]
+
+    def assert_like(self, found, expected):
+        """Logs agree to rounding."""
+        self.assertEqual([line.keys() for line in found], [line.keys() for line in expected])
+        for line, other in zip(found, expected):
+            for key, value in line.items():
+                if isinstance(value, float):
+                    self.assertAlmostEqual(value, other[key], delta=2e-5 * max(1, abs(value)), msg=(key, line))
+                else:
+                    self.assertEqual(value, other[key])
+
+    def test_two_and_four_train_as_one(self):
+        # One log, one checkpoint and one voice, and the losses of one process.
+        for count in (2, 4):
+            result = self.train(count, f"of{count}")
+            self.assert_like(log_of(self.folder / f"of{count}"), self.alone)
+            self.assertEqual(result.stdout.count("trained 12 steps"), 1)
+            self.assertEqual(result.stdout.count("--- sample at step 6 ---"), 1)
+
+    def test_resume_with_fewer_and_evaluate(self):
+        self.train(4, "fewer", "--steps", "4")
+        self.train(2, "fewer", "--resume", "fewer", "--steps", "8")
+        result = run(self.model, "train", "--resume", "fewer", "--steps", "12", cwd=self.folder)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        # The schedule of a run ends where the run does: another one than in a run of 12 steps.
+        run(self.model, "train", "--out", "same", "--steps", "4", cwd=self.folder)
+        run(self.model, "train", "--resume", "same", "--steps", "8", cwd=self.folder)
+        run(self.model, "train", "--resume", "same", "--steps", "12", cwd=self.folder)
+        self.assert_like(log_of(self.folder / "fewer"), log_of(self.folder / "same"))
+        expected = run(self.model, "eval", "--weights", "fewer", "--json", cwd=self.folder).stdout
+        self.assertIn('"loss"', expected)
+        shared = self.launch(3, "eval", "--weights", "fewer", "--json")
+        self.assertEqual(shared.stdout, expected, shared.stderr)
+
+    def test_a_number_that_does_not_divide(self):
+        result = self.launch(3, "train", "--out", "never")
+        self.assertNotEqual(result.returncode, 0)
+        self.assertEqual(result.stderr.count("3 processes cannot share"), 1, result.stderr)
+        self.assertIn("-D train.batch=4 -D train.accumulate=9", result.stderr)
+        self.assertFalse((self.folder / "never").exists())
+
+    def test_whoever_dies_ends_all(self):
+        for rank in (0, 1):
+            process, members = self.start(2, "--out", f"killed{rank}")
+            os.kill(members[rank], signal.SIGKILL)
+            began = time.monotonic()
+            errors = "".join(process.communicate(timeout=20)) # MPICH tells it on standard output
+            self.assertLess(time.monotonic() - began, 10)
+            self.assertNotEqual(process.returncode, 0)
+            # Who it was: the launcher says so by rank, or by the number that the start names.
+            self.assertTrue(f"rank {rank}" in errors or re.search(rf"PID {members[rank]}\b", errors), errors)
+            self.assertIn(f"process {rank} is {members[rank]} on ", errors)
+            step = json.loads((self.folder / f"killed{rank}" / "state.json").read_text())["step"]
+            result = run(self.model, "train", "--resume", f"killed{rank}", "--steps", str(step + 1), cwd=self.folder)
+            self.assertEqual(result.returncode, 0, result.stderr)
+
+    def test_whoever_hangs_is_named(self):
+        process, members = self.start(2, "--out", "hung", "--timeout", "1")
+        os.kill(members[1], signal.SIGSTOP)
+        began = time.monotonic()
+        _, errors = process.communicate(timeout=30)
+        self.assertLess(time.monotonic() - began, 10)
+        self.assertNotEqual(process.returncode, 0)
+        self.assertRegex(errors, r"process 0 \(.+\): nothing has come from process 1 \(.+\) for 1 s")
+
+    def test_all_stop_together(self):
+        process, members = self.start(2, "--out", "stopped")
+        os.kill(members[1], signal.SIGTERM) # as a scheduler does before the end of a job's time
+        _, errors = process.communicate(timeout=30)
+        self.assertEqual(process.returncode, 130, errors)
+        self.assertEqual(errors.count("is saved, continue with --resume stopped"), 1, errors)
+
+    def test_other_files_are_told(self):
+        # Each process has a working directory of its own, as machines have disks.
+        script = self.folder / "own.sh"
+        script.write_text("#!/bin/sh\nrank=${OMPI_COMM_WORLD_RANK:-$PMI_RANK}\n"
+                          "mkdir -p at$rank; cd at$rank\nif [ $rank = 1 ]; then printf 5+5=10. ; else printf 1+5=6. ; fi"
+                          " > own.txt\nfor i in 1 2 3 4 5 6 7; do cat own.txt own.txt >> text; mv text own.txt; done\n"
+                          f"exec {self.model} train --out run --data own.txt\n")
+        script.chmod(0o755)
+        result = subprocess.run([*self.launcher, "2", str(script)], capture_output=True, text=True, timeout=60,
+                                env=ENVIRONMENT, cwd=self.folder, check=False)
+        self.assertNotEqual(result.returncode, 0)
+        self.assertRegex(result.stderr, r"error: process 1 \(.+\) has other data than process 0 \(.+\)")
+
+
+class OpenMpi(Launched, unittest.TestCase):
+    library = "Open MPI"
+
+
+class Mpich(Launched, unittest.TestCase):
+    library = "MPICH"
+
+
+class WithoutALibrary(unittest.TestCase):
+    def test_the_message_says_how_to_make_it(self):
+        with tempfile.TemporaryDirectory(prefix="tfm-e2e-") as folder:
+            model = pathlib.Path(folder) / "m"
+            self.assertEqual(tfmc("build", MODELS / "addition.tfm", "-o", model, *SMALL).returncode, 0)
+            # As a launcher leaves it; nothing is loaded where there is one process, or none are wanted.
+            for size, wanted, status in (("2", "auto", 1), ("1", "auto", 0), ("2", "none", 0)):
+                result = subprocess.run([model, "train", "--steps", "1", "--processes", wanted], cwd=folder,
+                                        capture_output=True, text=True, timeout=60, check=False,
+                                        env=dict(os.environ, PMI_SIZE=size))
+                self.assertEqual(result.returncode, status, result.stderr)
+                self.assertEqual(f"tfmc mpi -o {folder}/libtfm_mpi.so" in result.stderr, status == 1, result.stderr)
+
+    def test_a_compiler_that_is_not_there(self):
+        result = tfmc("mpi", "--mpicc", "no-such-mpicc")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("there is no no-such-mpicc", result.stderr)
+
+
+if __name__ == "__main__":
+    main()

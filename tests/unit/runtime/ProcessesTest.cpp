@@ -1,0 +1,261 @@
+//===- ProcessesTest.cpp - processes that share work ----------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/comm/launcher.h"
+#include "runtime/device/cpu_device.h"
+#include "runtime/error.h"
+#include "runtime/training/evaluator.h"
+#include "runtime/training/trainer.h"
+#include "tests/unit/runtime/TemporaryFolder.h"
+#include "tests/unit/runtime/ThreadTransport.h"
+#include "tests/unit/runtime/ToyModel.h"
+
+#include <algorithm>
+#include <cmath>
+#include <gtest/gtest.h>
+#include <map>
+#include <random>
+
+namespace tfm::test {
+namespace {
+
+std::vector<float> randomFloats(size_t count, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal;
+  std::vector<float> values(count);
+  std::ranges::generate(values, [&] { return normal(random); });
+  return values;
+}
+
+// Neighbours first, then their sums: whoever has added up an aligned part of
+// the terms already has the same bits.
+TEST(AddAsTree, AddsAlignedPartsFirst) {
+  for (size_t length : {1, 1024, 3000}) {
+    std::vector<std::vector<float>> terms;
+    std::vector<const float *> pointers;
+    for (uint32_t i = 0; i < 8; ++i)
+      terms.push_back(randomFloats(length, i));
+    for (const std::vector<float> &term : terms)
+      pointers.push_back(term.data());
+    std::vector<float> whole(length);
+    addAsTree(pointers, whole);
+    for (size_t i = 0; i < length; ++i)
+      ASSERT_EQ(
+          whole[i],
+          ((terms[0][i] + terms[1][i]) + (terms[2][i] + terms[3][i])) +
+              ((terms[4][i] + terms[5][i]) + (terms[6][i] + terms[7][i])));
+    for (size_t parts : {2, 4}) {
+      std::vector<std::vector<float>> sums(parts, std::vector<float>(length));
+      std::vector<const float *> of;
+      for (size_t i = 0; i < parts; ++i) {
+        size_t each = 8 / parts;
+        addAsTree(std::span(pointers).subspan(i * each, each), sums[i]);
+        of.push_back(sums[i].data());
+      }
+      std::vector<float> again(length);
+      addAsTree(of, again);
+      EXPECT_EQ(again, whole);
+    }
+  }
+}
+
+// The sum may take the place of a term, as it does in the arena.
+TEST(AddAsTree, AddsInPlace) {
+  for (size_t count : {1, 2, 3, 5}) {
+    std::vector<std::vector<float>> terms;
+    std::vector<const float *> pointers;
+    for (uint32_t i = 0; i < count; ++i)
+      terms.push_back(randomFloats(2500, i));
+    for (const std::vector<float> &term : terms)
+      pointers.push_back(term.data());
+    std::vector<float> sum(2500);
+    addAsTree(pointers, sum);
+    addAsTree(pointers, terms[count / 2]);
+    EXPECT_EQ(terms[count / 2], sum);
+  }
+}
+
+TEST(Processes, GatherWhatEachGives) {
+  runProcesses(3, [](Processes &processes) {
+    EXPECT_EQ(processes.gather(10 + processes.rank()),
+              (std::vector<int>{10, 11, 12}));
+    EXPECT_EQ(processes.sum(1 << processes.rank()), 7);
+    std::vector<float> own(2, static_cast<float>(processes.rank())), all(6);
+    processes.gather<float>(own, all);
+    EXPECT_EQ(all, (std::vector<float>{0, 0, 1, 1, 2, 2}));
+    // Threads of one process may use the same processors.
+    EXPECT_EQ(processes.neighbours(), 3);
+  });
+}
+
+// Every element is summed once, also where shares are empty or longer than a
+// round, and all processes end with the same.
+TEST(Processes, AddUpAndSpread) {
+  for (auto [count, length] :
+       {std::pair<int, size_t>{1, 10}, {2, 1}, {3, 5000}, {5, 1 << 21}}) {
+    std::vector<float> expected(length);
+    std::vector<std::vector<float>> terms;
+    std::vector<const float *> pointers;
+    for (int rank = 0; rank < count; ++rank)
+      terms.push_back(randomFloats(length, static_cast<uint32_t>(rank)));
+    for (const std::vector<float> &term : terms)
+      pointers.push_back(term.data());
+    addAsTree(pointers, expected);
+    runProcesses(count, [&](Processes &processes) {
+      CpuDevice device(1);
+      device.allocate((length + 1) * sizeof(float), 64, 0);
+      auto rank = static_cast<size_t>(processes.rank());
+      std::ranges::copy(terms[rank],
+                        device.write<float>(4, length).values().begin());
+      SharedFloats floats = {
+          [&](size_t first, size_t some) {
+            return device.read<float>(4 + first * sizeof(float), some);
+          },
+          [&](size_t first, size_t some) {
+            return device.write<float>(4 + first * sizeof(float), some);
+          },
+          sharesOf(length, processes.count())};
+      processes.sumToOwners(floats);
+      std::span<const float> values = floats.read(0, length).values();
+      for (size_t i = 0; i < length; ++i) {
+        bool isOwn = i >= floats.begins[rank] && i < floats.begins[rank + 1];
+        ASSERT_EQ(values[i], isOwn ? expected[i] : terms[rank][i]);
+      }
+      processes.spreadFromOwners(floats);
+      EXPECT_TRUE(std::ranges::equal(values, expected));
+    });
+  }
+}
+
+std::string messageOf(const std::function<void()> &work) try {
+  work();
+  return "";
+} catch (const InputError &error) {
+  return error.what();
+}
+
+TEST(Processes, NameWhoDoesNotAnswer) {
+  std::string message = messageOf([] {
+    runProcesses(
+        3,
+        [](Processes &processes) {
+          if (processes.rank() != 1)
+            processes.meet();
+        },
+        /*timeout=*/0.2);
+  });
+  EXPECT_TRUE(message.starts_with("nothing has come from process 1 ("))
+      << message;
+  EXPECT_EQ(message.find("process 2"), std::string::npos) << message;
+}
+
+TEST(Processes, NameWhoHasOtherFiles) {
+  std::atomic<int> agreed{0};
+  std::string message = messageOf([&] {
+    runProcesses(3, [&](Processes &processes) {
+      processes.requireSame("other data", "0123456789abcdef", "copy it");
+      try {
+        processes.requireSame("other data", processes.rank() == 2 ? "b" : "a",
+                              "copy it");
+      } catch (const AgreedError &) {
+        ++agreed;
+        throw;
+      }
+    });
+  });
+  EXPECT_EQ(agreed, 3);
+  EXPECT_TRUE(message.starts_with("process 2 (")) << message;
+  EXPECT_NE(message.find(") has other data than process 0 ("),
+            std::string::npos);
+}
+
+TEST(Launch, IsFoundByVariables) {
+  auto find = [](std::map<std::string, const char *> variables) {
+    return findLaunch([&](const char *name) {
+      auto found = variables.find(name);
+      return found == variables.end() ? nullptr : found->second;
+    });
+  };
+  EXPECT_FALSE(find({}));
+  // Of a job of Slurm, whose script runs alone.
+  EXPECT_FALSE(find({{"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}}));
+  EXPECT_EQ(find({{"SLURM_STEP_NUM_TASKS", "4"}})->size, 4);
+  EXPECT_EQ(find({{"OMPI_COMM_WORLD_SIZE", "2"}})->launcher,
+            "mpirun of Open MPI");
+  EXPECT_EQ(find({{"PMI_SIZE", "16"}})->size, 16);
+  EXPECT_FALSE(find({{"PMI_SIZE", "many"}}));
+}
+
+/// What comes of some steps of training.
+struct Trained {
+  std::vector<double> losses;
+  std::vector<float> parameters;
+  double validation = 0;
+};
+
+/// By `count` processes, or by one that knows of none where it is 0; each has
+/// what they all have.
+Trained train(int count, const ToyShape &shape, const std::string &recipeText) {
+  std::vector<Trained> all(static_cast<size_t>(std::max(1, count)));
+  auto work = [&](Processes *processes) {
+    ToyModel toy(shape, sumsRecipe(shape, recipeText));
+    CpuDevice device(1);
+    Model model(toy.descriptor(), device);
+    Recipe recipe = parseRecipe(toy.descriptor().recipe);
+    TokenizerPtr tokenizer = makeCharsTokenizer("0123456789+=.#");
+    std::optional<int32_t> ignored = ignoredTarget(recipe.train, *tokenizer);
+    std::unique_ptr<Dataset> data =
+        openDataset({recipe.data, *tokenizer, recipe.train.sequence, ignored});
+    TrainOptions options;
+    options.quiet = true;
+    options.processes = processes;
+    Trainer trainer(model, recipe, *data, *tokenizer, options);
+    trainer.prepare();
+    Trained &own = all[processes ? static_cast<size_t>(processes->rank()) : 0];
+    for (int i = 0; i < 10; ++i)
+      own.losses.push_back(trainer.step());
+    for (const tfm_parameter &parameter : model.parameters()) {
+      std::span<const float> values = model.readValue(parameter).values();
+      own.parameters.insert(own.parameters.end(), values.begin(), values.end());
+    }
+    own.validation = Evaluator(model, *data, ignored, processes)
+                         .evaluate(Part::Validation, 7)
+                         .loss;
+  };
+  if (count == 0)
+    work(nullptr);
+  else
+    runProcesses(count, [&](Processes &processes) { work(&processes); });
+  for (const Trained &each : all) {
+    EXPECT_EQ(each.losses, all.front().losses);
+    EXPECT_EQ(each.parameters, all.front().parameters);
+    EXPECT_EQ(each.validation, all.front().validation);
+  }
+  return all.front();
+}
+
+// Whoever computes a micro-batch, it is the same one: only the order in which
+// gradients are added up differs.
+TEST(Trainer, ProcessesShareMicroBatches) {
+  ToyShape shape;
+  shape.accumulate = 6;
+  shape.ignore = 13;
+  const char *recipe = R"("steps": 60, "clip": 1.0)";
+  Trained alone = train(0, shape, recipe);
+  for (int count : {1, 2, 3, 6}) {
+    Trained shared = train(count, shape, recipe);
+    for (size_t i = 0; i < alone.losses.size(); ++i)
+      EXPECT_NEAR(shared.losses[i], alone.losses[i], 1e-6);
+    for (size_t i = 0; i < alone.parameters.size(); ++i)
+      EXPECT_NEAR(shared.parameters[i], alone.parameters[i], 1e-5);
+    EXPECT_EQ(shared.losses.front(), alone.losses.front());
+    EXPECT_NEAR(shared.validation, alone.validation, 1e-6);
+  }
+}
+
+} // namespace
+} // namespace tfm::test

@@ -1,0 +1,113 @@
+//===- ThreadTransport.cpp - processes that are threads -------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "tests/unit/runtime/ThreadTransport.h"
+
+#include <algorithm>
+#include <deque>
+#include <exception>
+#include <map>
+#include <mutex>
+#include <thread>
+
+namespace tfm::test {
+
+namespace {
+
+/// What is on its way, by sender and receiver.
+struct Mail {
+  std::mutex mutex;
+  std::map<std::pair<int, int>, std::deque<std::vector<char>>> boxes;
+};
+
+struct Member : tfm_transport {
+  Mail *mail = nullptr;
+  struct Receive {
+    int from;
+    char *bytes;
+    uint64_t count;
+  };
+  std::vector<Receive> receives;
+
+  static int64_t sendTo(tfm_transport *self, int32_t to, const void *bytes,
+                        uint64_t count) {
+    auto &me = *static_cast<Member *>(self);
+    const auto *begin = static_cast<const char *>(bytes);
+    std::lock_guard lock(me.mail->mutex);
+    me.mail->boxes[{me.rank, to}].emplace_back(begin, begin + count);
+    me.receives.push_back({-1, nullptr, 0}); // over at once
+    return static_cast<int64_t>(me.receives.size()) - 1;
+  }
+
+  static int64_t receiveFrom(tfm_transport *self, int32_t from, void *bytes,
+                             uint64_t count) {
+    auto &me = *static_cast<Member *>(self);
+    me.receives.push_back({from, static_cast<char *>(bytes), count});
+    return static_cast<int64_t>(me.receives.size()) - 1;
+  }
+
+  static int32_t testRequest(tfm_transport *self, int64_t request) {
+    auto &me = *static_cast<Member *>(self);
+    Receive &receive = me.receives[static_cast<size_t>(request)];
+    if (receive.from < 0)
+      return TFM_REQUEST_OVER;
+    // What was asked for first comes first.
+    for (int64_t i = 0; i < request; ++i)
+      if (me.receives[static_cast<size_t>(i)].from == receive.from)
+        return TFM_REQUEST_PENDING;
+    std::lock_guard lock(me.mail->mutex);
+    auto &box = me.mail->boxes[{receive.from, me.rank}];
+    if (box.empty())
+      return TFM_REQUEST_PENDING;
+    if (box.front().size() != receive.count)
+      return TFM_REQUEST_FAILED;
+    std::ranges::copy(box.front(), receive.bytes);
+    box.pop_front();
+    receive.from = -1;
+    return TFM_REQUEST_OVER;
+  }
+
+  static const char *problemOf(tfm_transport *) {
+    return "a message has another size than was asked for";
+  }
+};
+
+} // namespace
+
+void runProcesses(int count, const std::function<void(Processes &)> &work,
+                  double timeout) {
+  Mail mail;
+  std::vector<std::exception_ptr> failures(static_cast<size_t>(count));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < count; ++rank)
+    threads.emplace_back([&, rank] {
+      Member member;
+      static_cast<tfm_transport &>(member) = {.rank = rank,
+                                              .size = count,
+                                              .library = "threads",
+                                              .send = Member::sendTo,
+                                              .receive = Member::receiveFrom,
+                                              .test = Member::testRequest,
+                                              .problem = Member::problemOf,
+                                              .leave = nullptr,
+                                              .abort = nullptr};
+      member.mail = &mail;
+      try {
+        Processes processes(member, timeout);
+        work(processes);
+      } catch (...) {
+        failures[static_cast<size_t>(rank)] = std::current_exception();
+      }
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  for (const std::exception_ptr &failure : failures)
+    if (failure)
+      std::rethrow_exception(failure);
+}
+
+} // namespace tfm::test
