@@ -35,9 +35,19 @@ template <typename T> T largestOf(std::span<const T> values) {
   return *std::ranges::max_element(lanes);
 }
 
-/// Where the largest is first.
+/// Where the largest is first; one pass finds the block that it is in.
 template <typename T> int32_t firstLargest(std::span<const T> values) {
-  auto found = std::ranges::find(values, largestOf(values));
+  constexpr size_t block = 512;
+  T largest = -std::numeric_limits<T>::infinity();
+  size_t first = 0;
+  for (size_t i = 0; i < values.size(); i += block)
+    if (T of = largestOf(values.subspan(i, std::min(block, values.size() - i)));
+        of > largest) {
+      largest = of;
+      first = i;
+    }
+  auto found = std::find(values.begin() + static_cast<ptrdiff_t>(first),
+                         values.end(), largest);
   return found == values.end() ? 0
                                : static_cast<int32_t>(found - values.begin());
 }
@@ -100,6 +110,12 @@ Sampler::Sampler(const SamplerOptions &options, int64_t vocabulary)
 int32_t Sampler::sample(std::span<const float> logits,
                         std::span<const int32_t> history, double uniform) {
   if (isGreedy()) {
+    if (options.bias.empty() && options.repeatPenalty == 1.0) {
+      requireNumbers(logits);
+      int32_t best = greedyToken(logits);
+      if (logits[best] > -std::numeric_limits<float>::infinity())
+        return best;
+    }
     adjust(logits, history);
     return firstLargest(std::span<const double>(logit));
   }
