@@ -2,7 +2,8 @@
 """How generation of a quantised GPT-2 goes: many texts at once, looking ahead,
 the first token, and memory.
 
-GPT-2 124M with random weights in 8 bits. In turns (A B C ... A B C ...):
+GPT-2 124M with random weights in 8 bits, and so are its caches. In turns
+(A B C ... A B C ...):
 
 - texts together: prompts of 16 tokens, 48 tokens each, as many at once as
   `generate.batch` says and four times as many in all, since memory that is
@@ -15,7 +16,7 @@ GPT-2 124M with random weights in 8 bits. In turns (A B C ... A B C ...):
 
 What counts is the median of the rounds, and of the ratios of each round.
 
-  bench/generation.py [--texts 1,8,32] [--rounds 5] [--json]
+  bench/generation.py [--texts 1,8,32] [--cache int8] [--rounds 5] [--json]
 """
 
 import argparse
@@ -87,7 +88,7 @@ class Binary:
     def __init__(self, options, texts, scratch):
         self.path = os.path.join(scratch, f"gpt2-{texts}")
         completed([options.tfmc, "build", ROOT / "models" / "gpt2.tfm", "-D", "generate.weights=int8", "-D",
-                 f"generate.batch={texts}", "-o", self.path])
+                 f"generate.cache={options.cache}", "-D", f"generate.batch={texts}", "-o", self.path])
         self.weights = os.path.join(scratch, "model.safetensors")
         self.prompts = os.path.join(scratch, f"prompts-{texts}")
         with open(self.prompts, "w", encoding="utf-8") as file:
@@ -173,6 +174,8 @@ def print_results(measured):
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--texts", default="1,8,32", help="how many at once, with commas (default: %(default)s)")
+    parser.add_argument("--cache", choices=("f32", "bf16", "int8"), default="int8",
+                        help="what caches are stored in (default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=5, help="(default: %(default)s)")
     parser.add_argument("--threads", type=int, default=2, help="(default: %(default)s)")
     measuring.add_tfmc(parser)
