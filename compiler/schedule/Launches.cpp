@@ -33,6 +33,18 @@ void tfm::forEachStep(ProgramOp program,
   forEachStepIn(*program.getBlock(), 1, visit);
 }
 
+int64_t tfm::alignmentOf(Value view) {
+  auto op = view.getDefiningOp<ViewOp>();
+  if (!op)
+    return 1;
+  uint64_t steps = bufferAlignment | static_cast<uint64_t>(op.getOffset());
+  for (int64_t step : op.getSteps())
+    steps |= static_cast<uint64_t>(step);
+  if (op.getRow())
+    steps |= static_cast<uint64_t>(op.getRowStep().value_or(1));
+  return static_cast<int64_t>(steps & -steps);
+}
+
 BlockArgument tfm::argumentOf(Value operand) {
   auto read = operand ? operand.getDefiningOp<ReadOp>() : ReadOp();
   return read ? cast<BlockArgument>(read.getFrom()) : BlockArgument();

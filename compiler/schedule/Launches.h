@@ -26,6 +26,9 @@ void forEachStep(sched::ProgramOp program,
 /// The argument of its launch that an operand is read from; null where there is
 /// no operand, or it is computed.
 mlir::BlockArgument argumentOf(mlir::Value operand);
+/// The largest power of two, up to `bufferAlignment`, of which every byte that
+/// a view (`sched.view`) begins at is a multiple.
+int64_t alignmentOf(mlir::Value view);
 /// The ops that a launch computes and that are not free or are written.
 llvm::SmallVector<mlir::Operation *> computedOps(sched::LaunchOp launch);
 

@@ -35,12 +35,19 @@ size_t hashOf(Operation *step) {
   return hash;
 }
 
-/// Whether two steps do the same to other bytes.
-bool sameKernel(Operation *a, Operation *b) {
+/// Whether two steps do the same to other bytes, which begin at multiples of
+/// `alignment` for both or for neither.
+bool sameKernel(Operation *a, Operation *b, int64_t alignment) {
   if (a->getName() != b->getName() ||
       a->getAttrDictionary() != b->getAttrDictionary() ||
       !llvm::equal(a->getOperandTypes(), b->getOperandTypes()))
     return false;
+  auto begins = [&](Value view) {
+    return alignment == 1 ? 1 : std::min(alignment, alignmentOf(view));
+  };
+  for (auto [ofA, ofB] : llvm::zip_equal(a->getOperands(), b->getOperands()))
+    if (begins(ofA) != begins(ofB))
+      return false;
   auto launch = dyn_cast<LaunchOp>(a);
   return !launch || OperationEquivalence::isRegionEquivalentTo(
                         &launch.getBody(), &cast<LaunchOp>(b).getBody(),
@@ -74,7 +81,8 @@ struct EmitKernelsPass : tfm::impl::EmitKernelsPassBase<EmitKernelsPass> {
       size_t hash = hashOf(step);
       auto [begin, end] = first.equal_range(hash);
       for (auto candidate = begin; candidate != end; ++candidate)
-        if (sameKernel(candidate->second.first, step))
+        if (sameKernel(candidate->second.first, step,
+                       known->operandAlignment()))
           return candidate->second.second;
       auto name = StringAttr::get(&getContext(),
                                   "kernel" + std::to_string(first.size()));

@@ -177,6 +177,10 @@ public:
   /// LLVM IR.
   virtual void registerDialects(mlir::DialectRegistry &registry) const = 0;
 
+  /// Kernels may be made for operands that begin at multiples of so many bytes,
+  /// and others for those that do not: steps that differ in it share none.
+  virtual int64_t operandAlignment() const { return 1; }
+
   /// Emits the kernel of a launch, copy or fill as a function of that name into
   /// `kernels`; its arguments are what the step reads and writes, in the step's
   /// order, and then what docs/design.md lists under "Kernels". Returns the

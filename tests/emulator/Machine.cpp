@@ -102,6 +102,7 @@ std::optional<Fault> Machine::launch(const Kernel &kernel,
   this->kernel = &kernel;
   this->arguments = arguments;
   fault.reset();
+  conflicts = 0;
   threadCount = kernel.block[0] * kernel.block[1] * kernel.block[2];
   auto refuse = [&](std::string why) {
     return Fault{Fault::Kind::Misuse,

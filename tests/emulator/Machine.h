@@ -110,6 +110,10 @@ public:
   /// Threads that could go on take turns; with a seed they do in random order.
   void setOrder(unsigned seed) { order.seed(this->seed = seed); }
 
+  /// How many rows of matrices `ldmatrix` of the last launch had to read by
+  /// themselves, because others of their matrix lie in the same banks.
+  uint64_t bankConflicts() const { return conflicts; }
+
   /// Runs all blocks; each argument lies at an address.
   std::optional<Fault> launch(const Kernel &kernel, void *const *arguments);
 
@@ -271,6 +275,7 @@ private:
   /// How often in a row somebody looked at a phase that was not over.
   uint32_t polls = 0;
   std::optional<Fault> fault;
+  uint64_t conflicts = 0;
 };
 
 /// What `nvvm.read.ptx.sreg.` is followed by.

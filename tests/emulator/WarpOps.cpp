@@ -187,6 +187,13 @@ void Machine::loadMatrix(Collective &collective) {
   for (uint32_t lane = 0; lane < 8 * count; ++lane)
     rows[lane] = reinterpret_cast<const uint16_t *>(
         static_cast<uintptr_t>(collective.words[lane][0]));
+  // A turn reads the rows of a matrix, 16 bytes of each of 8 lines of banks.
+  for (uint32_t first = 0; first < 8 * count; first += 8) {
+    uint32_t lines = 0;
+    for (uint32_t lane = first; lane < first + 8; ++lane)
+      lines |= 1u << (collective.words[lane][0] / 16 % 8);
+    conflicts += 8 - llvm::popcount(lines);
+  }
   for (uint32_t lane = 0; lane < 32; ++lane)
     for (uint32_t i = 0; i < count; ++i) {
       uint32_t one = lane / 4, other = lane % 4 * 2;

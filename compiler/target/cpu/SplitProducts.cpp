@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "compiler/target/emit/SplitProducts.h"
 #include "compiler/dialect/TfmDialect.h"
 #include "compiler/target/cpu/Passes.h"
 
-#include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinOps.h"
 
 namespace tfm::cpu {
@@ -32,26 +32,6 @@ bool pays(MatmulOp op) {
   return k % 2 == 0 && 4 * m * n <= (m + n) * k;
 }
 
-void split(OpBuilder &b, MatmulOp op) {
-  Location loc = op.getLoc();
-  auto reshape = [&](Value x, ArrayRef<int64_t> shape) -> Value {
-    return ReshapeOp::create(b, loc, tensorType(x).clone(shape), x);
-  };
-  auto halves = [&](Value x) {
-    ArrayRef<int64_t> shape = tensorType(x).getShape();
-    return reshape(x, {2, shape[0] / 2, shape[1]});
-  };
-  Value products =
-      MatmulOp::create(b, loc, halves(op.getA()), halves(op.getB()), true,
-                       false, op.getAccumulator());
-  auto half = [&](int64_t number) {
-    return reshape(SliceOp::create(b, loc, products, 0, number, 1),
-                   op.getType().getShape());
-  };
-  op.replaceAllUsesWith(AddOp::create(b, loc, half(0), half(1)).getResult());
-  op.erase();
-}
-
 struct SplitProductsPass
     : tfm::cpu::impl::SplitProductsPassBase<SplitProductsPass> {
   void runOnOperation() override {
@@ -60,10 +40,8 @@ struct SplitProductsPass
       if (pays(op))
         products.push_back(op);
     });
-    for (MatmulOp op : products) {
-      OpBuilder b(op);
-      split(b, op);
-    }
+    for (MatmulOp op : products)
+      splitProduct(op, 2);
   }
 };
 

@@ -23,6 +23,17 @@ mlir::LogicalResult emitAttentionKernel(mlir::ModuleOp module,
                                         llvm::StringRef name,
                                         sched::LaunchOp launch);
 
+/// Whether `emitFewQueries` can: few queries, as in decoding, of rows that lie
+/// in pieces of 16 bytes.
+bool isOfFewQueries(sched::LaunchOp launch);
+
+/// Emits attention of few queries to many keys. Neighbouring lanes have a piece
+/// each of a key's row and of its value's, so that both are read once, 16 bytes
+/// a load; such groups of lanes have every so manieth key each, with a softmax
+/// of their own, which are put together at the end, always as the same tree.
+void emitFewQueries(mlir::ModuleOp module, llvm::StringRef name,
+                    sched::LaunchOp launch);
+
 /// Emits its derivative, which computes weights again (Dao et al. 2022,
 /// appendix B.2): some blocks have a tile of keys and walk over the queries
 /// that see it, for dk and dv, others a tile of queries, for dq, and the last

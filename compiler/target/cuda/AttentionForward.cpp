@@ -194,6 +194,10 @@ private:
 
 LogicalResult cuda::emitAttentionKernel(ModuleOp module, StringRef name,
                                         LaunchOp launch) {
+  if (isOfFewQueries(launch)) {
+    emitFewQueries(module, name, launch);
+    return success();
+  }
   auto op = cast<AttentionOp>(launch.getFirstOp());
   ArrayRef<int64_t> shape = tensorType(op.getQ()).getShape();
   int64_t width = std::max(shape[3], tensorType(op.getV()).getDimSize(3));

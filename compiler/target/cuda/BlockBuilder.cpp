@@ -19,7 +19,7 @@ using namespace tfm;
 using namespace tfm::cuda;
 
 /// Of the address spaces of NVPTX.
-static constexpr unsigned sharedSpace = 3;
+static constexpr unsigned globalSpace = 1, sharedSpace = 3;
 
 static func::FuncOp begin(OpBuilder &builder, ModuleOp module, StringRef name,
                           unsigned buffers, const Grid &grid) {
@@ -123,17 +123,60 @@ Value BlockBuilder::shared(int64_t count) {
   return k.at(base, first);
 }
 
-Value BlockBuilder::reduceLanes(Value x, int64_t width, Combine combine) {
-  Type i32 = k.b.getI32Type();
-  auto number = [&](int64_t value) -> Value {
-    return arith::ConstantIntOp::create(k.b, k.loc, i32, value);
-  };
-  for (int64_t distance = width / 2; distance > 0; distance /= 2) {
-    Value other = NVVM::ShflOp::create(k.b, k.loc, x.getType(), number(-1), x,
-                                       number(distance), number(warpSize - 1),
-                                       NVVM::ShflKind::bfly, UnitAttr());
-    x = combine(x, other);
+Value BlockBuilder::dynamicShared(int64_t bytes) {
+  constexpr llvm::StringLiteral name = "dynamic_shared";
+  auto pointer = LLVM::LLVMPointerType::get(k.b.getContext(), sharedSpace);
+  if (!module.lookupSymbol(name)) {
+    OpBuilder::InsertionGuard guard(k.b);
+    k.b.setInsertionPointToStart(module.getBody());
+    LLVM::GlobalOp::create(
+        k.b, module.getLoc(), LLVM::LLVMArrayType::get(k.b.getI8Type(), 0),
+        /*isConstant=*/false, LLVM::Linkage::External, name, Attribute(),
+        /*alignment=*/128, sharedSpace);
   }
+  func->setAttr(sharedAttribute, k.b.getI64IntegerAttr(bytes));
+  return LLVM::AddressOfOp::create(k.b, k.loc, pointer, name);
+}
+
+void BlockBuilder::copyAsync(Value to, Value from, int64_t bytes, Value count) {
+  auto global = LLVM::LLVMPointerType::get(k.b.getContext(), globalSpace);
+  from = LLVM::AddrSpaceCastOp::create(k.b, k.loc, global, from);
+  if (count)
+    count = arith::TruncIOp::create(k.b, k.loc, k.b.getI32Type(), count);
+  // Copies of 16 bytes need not pass the first-level cache.
+  NVVM::CpAsyncOp::create(k.b, k.loc, to, from, static_cast<uint32_t>(bytes),
+                          bytes == 16 ? NVVM::LoadCacheModifierKind::CG
+                                      : NVVM::LoadCacheModifierKind::CA,
+                          count);
+}
+
+void BlockBuilder::commitCopies() {
+  NVVM::CpAsyncCommitGroupOp::create(k.b, k.loc);
+}
+
+void BlockBuilder::awaitCopies(int64_t groups) {
+  NVVM::CpAsyncWaitGroupOp::create(k.b, k.loc, static_cast<uint32_t>(groups));
+}
+
+Value BlockBuilder::fromLane(Value x, int64_t distance) {
+  auto number = [&](int64_t value) -> Value {
+    return arith::ConstantIntOp::create(k.b, k.loc, k.b.getI32Type(), value);
+  };
+  return NVVM::ShflOp::create(k.b, k.loc, x.getType(), number(-1), x,
+                              number(distance), number(warpSize - 1),
+                              NVVM::ShflKind::bfly, UnitAttr());
+}
+
+Value BlockBuilder::ballot(Value condition) {
+  Type i32 = k.b.getI32Type();
+  Value all = arith::ConstantIntOp::create(k.b, k.loc, i32, -1);
+  return NVVM::VoteSyncOp::create(k.b, k.loc, i32, all, condition,
+                                  NVVM::VoteSyncKind::ballot);
+}
+
+Value BlockBuilder::reduceLanes(Value x, int64_t width, Combine combine) {
+  for (int64_t distance = width / 2; distance > 0; distance /= 2)
+    x = combine(x, fromLane(x, distance));
   return x;
 }
 
@@ -182,4 +225,30 @@ Value BlockBuilder::both(Value x, Value y) {
   if (!x || !y)
     return x ? x : y;
   return arith::AndIOp::create(k.b, k.loc, x, y);
+}
+
+Value BlockBuilder::exclusiveOr(Value x, Value y) {
+  return arith::XOrIOp::create(k.b, k.loc, x, y);
+}
+
+SmallVector<Value> BlockBuilder::loadVector(Value ptr, int64_t count) {
+  auto type = VectorType::get({count}, k.f32Type);
+  Value loaded = LLVM::LoadOp::create(k.b, k.loc, type, ptr,
+                                      static_cast<unsigned>(count * 4));
+  SmallVector<Value> values;
+  for (int64_t i = 0; i != count; ++i)
+    values.push_back(
+        LLVM::ExtractElementOp::create(k.b, k.loc, loaded, k.i64(i)));
+  return values;
+}
+
+void BlockBuilder::storeVector(ValueRange values, Value ptr) {
+  auto count = static_cast<int64_t>(values.size());
+  auto type = VectorType::get({count}, k.f32Type);
+  Value vector = LLVM::PoisonOp::create(k.b, k.loc, type);
+  for (int64_t i = 0; i != count; ++i)
+    vector =
+        LLVM::InsertElementOp::create(k.b, k.loc, vector, values[i], k.i64(i));
+  LLVM::StoreOp::create(k.b, k.loc, vector, ptr,
+                        static_cast<unsigned>(count * 4));
 }

@@ -23,9 +23,12 @@ inline constexpr int64_t maxBlock = 1024;
 inline constexpr int64_t maxStaticShared = 48 * 1024;
 
 /// The attributes of a kernel that hold its grid, three numbers of i64, and its
-/// block, three of i32; once it is lowered the latter is `nvvm.reqntid`.
+/// block, three of i32, which is `nvvm.reqntid` once it is lowered, and how
+/// many bytes of dynamic shared memory it is launched with, where there are
+/// any.
 inline constexpr llvm::StringLiteral gridAttribute = "tfm.grid",
-                                     blockAttribute = "tfm.block";
+                                     blockAttribute = "tfm.block",
+                                     sharedAttribute = "tfm.shared";
 
 /// How many blocks of how many threads a kernel is launched with.
 struct Grid {
@@ -73,6 +76,25 @@ public:
   /// `maxStaticShared` bytes in all.
   mlir::Value shared(int64_t count);
   int64_t sharedBytes() const { return sharedCount * 4; }
+  /// So many bytes of shared memory that each launch asks for, which may be
+  /// more than `maxStaticShared` (`maxDynamicShared`): once in a kernel.
+  mlir::Value dynamicShared(int64_t bytes);
+
+  /// Begins to copy `bytes`, 4 or 16, of which only the first `count` (null:
+  /// all) are read and the others 0; both sides lie at multiples of `bytes`.
+  void copyAsync(mlir::Value to, mlir::Value from, int64_t bytes,
+                 mlir::Value count = {});
+  /// Ends a group of copies, which may be empty.
+  void commitCopies();
+  /// Waits until no more than so many of the last groups of this thread's
+  /// copies are under way. Those of others need a barrier, too.
+  void awaitCopies(int64_t groups);
+
+  /// What the lane whose number differs in that bit, a power of two, has.
+  mlir::Value fromLane(mlir::Value x, int64_t distance);
+
+  /// A bit for each lane of the warp: whether `condition` holds there; i32.
+  mlir::Value ballot(mlir::Value condition);
 
   using Combine = llvm::function_ref<mlir::Value(mlir::Value, mlir::Value)>;
   /// What the `width` neighbouring lanes that share a number (a power of two)
@@ -89,6 +111,11 @@ public:
   /// x where the condition holds, else a constant.
   mlir::Value orElse(mlir::Value condition, mlir::Value x, double other);
   mlir::Value both(mlir::Value x, mlir::Value y);
+  mlir::Value exclusiveOr(mlir::Value x, mlir::Value y);
+  /// `count` neighbouring f32 at a multiple of their size, to and from
+  /// registers.
+  llvm::SmallVector<mlir::Value> loadVector(mlir::Value ptr, int64_t count);
+  void storeVector(mlir::ValueRange values, mlir::Value ptr);
 
 private:
   mlir::Value special(mlir::Value number);

@@ -39,7 +39,9 @@ public:
   /// Its programs are queued by the host, whichever that is.
   StringRef triple() const override { return hostTriple; }
 
-  void addTensorPasses(OpPassManager &) const override {}
+  void addTensorPasses(OpPassManager &passes) const override {
+    passes.addPass(cuda::createSplitProductsPass());
+  }
 
   PromptChunks promptChunks() const override {
     return {.longest = 256, .shorter = 32, .few = 8, .ringMultiple = 32};
@@ -114,6 +116,9 @@ public:
     registry.insert<NVVM::NVVMDialect>();
     registerNVVMDialectTranslation(registry);
   }
+
+  /// Of what one instruction moves.
+  int64_t operandAlignment() const override { return 16; }
 
   FailureOr<int64_t> emitKernel(Operation *step, StringRef name,
                                 ModuleOp kernels) const override {

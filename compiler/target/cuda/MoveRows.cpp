@@ -28,65 +28,194 @@ static unsigned bufferCount(LaunchOp launch) {
   return launch.getReads().size() + launch.getWrites().size();
 }
 
+namespace {
+
+/// A block has some rows of a table and a thread a column of them, whose sums
+/// are in shared memory. All blocks walk over all ids: their threads look at
+/// some each, put those of their rows into a list, in order, and add up what is
+/// in the list.
+class ScatterAdd {
+public:
+  ScatterAdd(ModuleOp module, StringRef name, LaunchOp launch, ScatterAddOp op)
+      : launch(launch), op(op), rows(tensorType(op.getIds()).getNumElements()),
+        columns(tensorType(op.getUpdates()).getNumElements() / rows),
+        tableRows(tensorType(op.getY()).getNumElements() / columns),
+        block(module, name, launch, bufferCount(launch),
+              {{pieces(tableRows, ownRows), pieces(columns, threads), 1},
+               threads}),
+        k(block.k),
+        ids(k, Domain{rows, columns == 1 ? 2 : columns}, block.arguments) {}
+
+  void emit() {
+    // The ids are a row's scalars in the domain of the updates.
+    if (auto read = op.getIds().getDefiningOp<ReadOp>())
+      ids.addRead(op.getIds(), pointerOf(op.getIds()),
+                  viewOf(read.getFrom().getType()), Access::Row);
+    own = block.thread();
+    firstRow = k.mul(block.block(), ownRows);
+    column = k.add(k.mul(block.block(1), threads), own);
+    sums = block.shared(ownRows * threads);
+    list = block.shared(atOnce);
+    counts = block.shared(groups);
+    touched = block.shared(ownRows);
+    k.loop(k.i64(0), k.i64(ownRows), 1,
+           [&](Value row) { k.storeScalar(k.splat(0.0), sumOf(row)); });
+    k.ifThen(k.less(own, k.i64(ownRows)),
+             [&] { storeNumber(number(0), k.at(touched, own)); });
+    k.loop(k.i64(0), k.i64(rows), atOnce, [&](Value first) {
+      Value count = makeList(first);
+      addUp(count);
+      // Before the next list is written over this one.
+      block.barrier();
+    });
+    store();
+  }
+
+private:
+  static constexpr int64_t ownRows = 32;
+  /// Ids that a thread looks at, and a block, in a turn; a group of neighbours
+  /// is what a warp looks at once.
+  static constexpr int64_t each = 4, atOnce = each * threads,
+                           groups = atOnce / warpSize;
+  /// Rows whose elements are loaded before any is added.
+  static constexpr int64_t together = 8;
+
+  static int64_t pieces(int64_t things, int64_t size) {
+    return static_cast<int64_t>(llvm::divideCeil(things, size));
+  }
+
+  Value pointerOf(Value operand) {
+    return block.pointers[argumentOf(operand).getArgNumber()];
+  }
+  Value number(int64_t value) {
+    return arith::ConstantIntOp::create(k.b, k.loc, k.b.getI32Type(), value);
+  }
+  void storeNumber(Value x, Value to) {
+    LLVM::StoreOp::create(k.b, k.loc, x, to, /*alignment=*/4);
+  }
+  Value sumOf(Value row) { return k.at(sums, k.add(k.mul(row, threads), own)); }
+
+  /// Puts the ids from `first` on that are this block's into the list, as the
+  /// number of the row of updates and of the table's row in the block; returns
+  /// how many there are.
+  Value makeList(Value first) {
+    Type i32 = k.b.getI32Type();
+    SmallVector<Value> isOwn, entry, ballots;
+    for (int64_t i = 0; i != each; ++i) {
+      Value row = k.add(first, k.add(own, i * threads)), exists;
+      if (rows % atOnce) {
+        exists = k.less(row, k.i64(rows));
+        row = k.min(row, k.i64(rows - 1));
+      }
+      ids.beginRow(row);
+      Value id = arith::ExtSIOp::create(k.b, k.loc, k.i64Type,
+                                        ids.scalar(op.getIds()));
+      Value inBlock = k.sub(id, firstRow);
+      Value mine = arith::CmpIOp::create(k.b, k.loc, arith::CmpIPredicate::ult,
+                                         inBlock, k.i64(ownRows));
+      mine = block.both(mine, exists);
+      isOwn.push_back(mine);
+      entry.push_back(arith::TruncIOp::create(
+          k.b, k.loc, i32, k.add(k.mul(row, ownRows), inBlock)));
+      Value ballot = block.ballot(mine);
+      ballots.push_back(ballot);
+      k.ifThen(k.equal(block.lane(), k.i64(0)), [&] {
+        storeNumber(
+            LLVM::CtPopOp::create(k.b, k.loc, i32, ballot),
+            k.at(counts, k.add(block.warp(), i * (threads / warpSize))));
+      });
+    }
+    block.barrier();
+    // Where each group's entries begin.
+    Value total = k.i64(0);
+    SmallVector<Value> begin(each, k.i64(0));
+    for (int64_t group = 0; group != groups; ++group) {
+      int64_t i = group / (threads / warpSize);
+      Value isThis = k.equal(block.warp(), k.i64(group % (threads / warpSize)));
+      begin[i] = k.select(isThis, total, begin[i]);
+      total = k.add(total, k.loadInteger(k.at(counts, group)));
+    }
+    Value lane = arith::TruncIOp::create(k.b, k.loc, i32, block.lane());
+    Value before = arith::SubIOp::create(
+        k.b, k.loc, arith::ShLIOp::create(k.b, k.loc, number(1), lane),
+        number(1));
+    for (int64_t i = 0; i != each; ++i)
+      k.ifThen(isOwn[i], [&] {
+        Value smaller = arith::AndIOp::create(k.b, k.loc, ballots[i], before);
+        Value rank = arith::ExtUIOp::create(
+            k.b, k.loc, k.i64Type,
+            LLVM::CtPopOp::create(k.b, k.loc, i32, smaller));
+        storeNumber(entry[i], k.at(list, k.add(begin[i], rank)));
+      });
+    block.barrier();
+    return total;
+  }
+
+  void addUp(Value count) {
+    Value from =
+        k.at(pointerOf(op.getUpdates()), k.min(column, k.i64(columns - 1)));
+    k.loop(k.i64(0), count, together, [&](Value first) {
+      SmallVector<Value> to, update;
+      for (int64_t i = 0; i != together; ++i) {
+        // Beyond the end the last one's again, as 0.
+        Value place = k.add(first, i);
+        Value exists = k.less(place, count);
+        place = k.min(place, k.sub(count, k.i64(1)));
+        Value entry = k.loadInteger(k.at(list, place));
+        Value row = k.div(entry, ownRows);
+        to.push_back(k.rem(entry, k.i64(ownRows)));
+        Value x = k.loadScalar(k.at(from, k.mul(row, columns)));
+        update.push_back(block.orElse(exists, x, 0.0));
+      }
+      for (int64_t i = 0; i != together; ++i) {
+        Value sum = k.addf(k.loadScalar(sumOf(to[i])), update[i]);
+        k.storeScalar(sum, sumOf(to[i]));
+      }
+      k.ifThen(k.equal(own, k.i64(0)), [&] {
+        for (Value row : to)
+          storeNumber(number(1), k.at(touched, row));
+      });
+    });
+  }
+
+  /// Adds the sums to their rows.
+  void store() {
+    auto add = [&](Value row) {
+      Value isTouched = k.less(k.i64(0), k.loadInteger(k.at(touched, row)));
+      Value inTable = k.add(firstRow, row);
+      if (tableRows % ownRows)
+        isTouched = block.both(isTouched, k.less(inTable, k.i64(tableRows)));
+      k.ifThen(isTouched, [&] {
+        Value at =
+            k.at(block.pointers.back(), k.add(k.mul(inTable, columns), column));
+        k.storeScalar(k.addf(k.loadScalar(at), k.loadScalar(sumOf(row))), at);
+      });
+    };
+    auto all = [&] { k.loop(k.i64(0), k.i64(ownRows), 1, add); };
+    if (columns % threads)
+      k.ifThen(k.less(column, k.i64(columns)), all);
+    else
+      all();
+  }
+
+  LaunchOp launch;
+  ScatterAddOp op;
+  const int64_t rows, columns, tableRows;
+  BlockBuilder block;
+  KernelBuilder &k;
+  ElementEmitter ids;
+  Value own, firstRow, column;
+  /// In shared memory: of each row and column; the list; entries of each group;
+  /// whether a row of the table is in any list.
+  Value sums, list, counts, touched;
+};
+
+} // namespace
+
 void cuda::emitScatterAddKernel(ModuleOp module, StringRef name,
                                 LaunchOp launch) {
-  auto op = cast<ScatterAddOp>(launch.getFirstOp());
-  int64_t rows = tensorType(op.getIds()).getNumElements();
-  int64_t cols = tensorType(op.getUpdates()).getNumElements() / rows;
-  BlockBuilder block(module, name, launch, bufferCount(launch),
-                     {{rows, 1, 1}, threads});
-  KernelBuilder &k = block.k;
-  auto pointerOf = [&](Value operand) {
-    return block.pointers[argumentOf(operand).getArgNumber()];
-  };
-  Value updates = pointerOf(op.getUpdates()), base = block.pointers.back();
-  // The ids are a row's scalars in the domain of the updates.
-  ElementEmitter ids(k, Domain{rows, cols == 1 ? 2 : cols}, block.arguments);
-  if (auto read = op.getIds().getDefiningOp<ReadOp>())
-    ids.addRead(op.getIds(), pointerOf(op.getIds()),
-                viewOf(read.getFrom().getType()), Access::Row);
-  auto idOf = [&](Value row) -> Value {
-    ids.beginRow(row);
-    return arith::ExtSIOp::create(k.b, k.loc, k.i64Type,
-                                  ids.scalar(op.getIds()));
-  };
-  Value own = block.block(), id = idOf(own);
-  // Whether an earlier row has the id: 1 or 0.
-  Value earlier =
-      k.loop(block.thread(), own, threads, k.splat(0.0),
-             [&](Value row, ValueRange before) -> SmallVector<Value> {
-               Value same = k.equal(idOf(row), id);
-               return {k.select(same, k.splat(1.0), before.front())};
-             })
-          .front();
-  earlier = block.reduceBlock(earlier, 0.0,
-                              [&](Value a, Value b) { return k.maxf(a, b); });
-  Value isFirst = arith::CmpFOp::create(k.b, k.loc, arith::CmpFPredicate::OEQ,
-                                        earlier, k.splat(0.0));
-  auto addAll = [&](Value column) {
-    Value at = k.at(base, k.add(k.mul(id, cols), column));
-    Value total =
-        k.loop(own, k.i64(rows), 1, k.loadScalar(at),
-               [&](Value row, ValueRange before) -> SmallVector<Value> {
-                 Value same = k.equal(idOf(row), id);
-                 auto added = scf::IfOp::create(
-                     k.b, k.loc, same,
-                     [&](OpBuilder &, Location) {
-                       Value update = k.loadScalar(
-                           k.at(updates, k.add(k.mul(row, cols), column)));
-                       scf::YieldOp::create(k.b, k.loc,
-                                            k.addf(before.front(), update));
-                     },
-                     [&](OpBuilder &, Location) {
-                       scf::YieldOp::create(k.b, k.loc, before.front());
-                     });
-                 return {added.getResult(0)};
-               })
-            .front();
-    k.storeScalar(total, at);
-  };
-  k.ifThen(isFirst,
-           [&] { k.loop(block.thread(), k.i64(cols), threads, addAll); });
+  ScatterAdd(module, name, launch, cast<ScatterAddOp>(launch.getFirstOp()))
+      .emit();
 }
 
 void cuda::emitCacheUpdateKernel(ModuleOp module, StringRef name,

@@ -15,8 +15,8 @@
 
 namespace tfm::cuda {
 
-/// Emits `base[ids[i]] += updates[i]`, in place: the first row with an id owns
-/// that row of the table, and adds all rows with the id to it in order.
+/// Emits `base[ids[i]] += updates[i]`, in place: a block has some rows of the
+/// table, and adds up all updates of each in order.
 void emitScatterAddKernel(mlir::ModuleOp module, llvm::StringRef name,
                           sched::LaunchOp launch);
 

@@ -10,6 +10,17 @@
 
 include "mlir/Pass/PassBase.td"
 
+def SplitProductsPass : Pass<"cuda-split-products", "::mlir::ModuleOp"> {
+  let summary = "matrix products with too few tiles as sums of several";
+  let description = [{
+    A product of many terms with a small result, as the gradient of a small
+    weight, has fewer tiles than a GPU has multiprocessors. It becomes a batch of
+    products of a part of the terms each, whose results are added up in order,
+    where a model of the GPU says that this takes less time. Into how many parts
+    depends on shapes alone, so that the bits of the sum do, too.
+  }];
+}
+
 def LowerKernelsPass : Pass<"cuda-lower-kernels", "::mlir::ModuleOp"> {
   let summary = "kernels of a GPU to the llvm and nvvm dialects";
   let description = [{

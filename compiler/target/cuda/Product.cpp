@@ -7,323 +7,418 @@
 
 #include "compiler/target/cuda/Product.h"
 
-#include "compiler/dialect/TfmDialect.h"
 #include "compiler/schedule/Launches.h"
 #include "compiler/schedule/View.h"
-#include "compiler/target/cuda/BlockBuilder.h"
-#include "compiler/target/emit/ElementEmitter.h"
-#include "compiler/target/emit/GroupedTerms.h"
+#include "compiler/target/cuda/ProductKernel.h"
+#include "compiler/target/cuda/RowProduct.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/Support/MathExtras.h"
+#include <cmath>
 
 using namespace mlir;
 using namespace tfm;
 using namespace tfm::cuda;
 using namespace tfm::sched;
 
-namespace {
+//===----------------------------------------------------------------------===//
+// What is multiplied
+//===----------------------------------------------------------------------===//
 
-/// Tiles, of which a product takes the first that gives work to all
-/// multiprocessors.
-constexpr ProductTile tiles[] = {
-    {128, 128, 8, 8, 8}, {64, 64, 16, 4, 4}, {32, 32, 16, 2, 2}};
-/// Blocks with which the smallest of the GPUs that matter is busy.
-constexpr int64_t enoughBlocks = 100;
-/// Elements of C that are in shared memory at once on their way out.
-constexpr int64_t outElements = 4096;
-
-int64_t tilesOf(const ProductTile &tile, int64_t m, int64_t n) {
-  return static_cast<int64_t>(llvm::divideCeil(m, tile.rows) *
-                              llvm::divideCeil(n, tile.columns));
+ProductLaunch::ProductLaunch(LaunchOp launch)
+    : launch(launch), op(cast<MatmulOp>(launch.getFirstOp())) {
+  ArrayRef<int64_t> shape = tensorType(op.getY()).getShape();
+  ArrayRef<int64_t> aShape = tensorType(op.getA()).getShape();
+  batch.assign(shape.begin(), shape.end() - 2);
+  m = shape[shape.size() - 2];
+  n = shape.back();
+  terms = aShape[aShape.size() - (op.getTransposeA() ? 2 : 1)];
 }
 
-/// An operand: elements by their index along M or N, `outer`, and along K.
-struct Operand {
-  Value pointer;
-  Type element;
-  SmallVector<int64_t> batchStrides;
-  int64_t outerStride = 0, termStride = 0;
-  /// Of weights of 4 bits: pointers to scales and minima, and the strides of
-  /// these along the batch and along N.
-  Value scale, minimum;
-  SmallVector<int64_t> tableBatchStrides;
-  int64_t tableStride = 0;
+ProductShape ProductLaunch::shape() {
+  return {llvm::product_of(batch), m, n, terms};
+}
 
-  bool isGrouped() const { return static_cast<bool>(scale); }
-};
+bool ProductLaunch::isGrouped() {
+  return op.getB().getDefiningOp<DequantiseOp>() != nullptr;
+}
 
-class Product {
-public:
-  Product(ModuleOp module, StringRef name, LaunchOp launch, MatmulOp op,
-          const ProductTile &tile, ArrayRef<int64_t> shape, int64_t terms)
-      : launch(launch), op(op), tile(tile),
-        batch(shape.begin(), shape.end() - 2), m(shape[shape.size() - 2]),
-        n(shape.back()), terms(terms),
-        block(module, name, launch,
-              launch.getReads().size() + launch.getWrites().size(),
-              {{tilesOf(tile, m, n) * llvm::product_of(batch), 1, 1},
-               tile.threads()}),
-        k(block.k), elements(k, launch, block.pointers, block.arguments) {}
+bool ProductLaunch::isOfBf16() {
+  // An f32 beside a bf16 is rounded, and integers of 8 bits are numbers of
+  // bf16; those of 4 bits have scales of their own.
+  if (isGrouped())
+    return false;
+  return getElementTypeOrSelf(op.getA()).isBF16() ||
+         getElementTypeOrSelf(op.getB()).isBF16();
+}
 
-  void emit() {
-    a = operand(op.getA(), op.getTransposeA());
-    b = operand(op.getB(), !op.getTransposeB());
-    roundsA = a.element.isF32() && b.element.isBF16();
-    roundsB = b.element.isF32() && a.element.isBF16() && !b.isGrouped();
-    // Neighbouring blocks share their rows of A.
-    Value number = block.block();
-    int64_t across = static_cast<int64_t>(llvm::divideCeil(n, tile.columns)),
-            down = static_cast<int64_t>(llvm::divideCeil(m, tile.rows));
-    column0 = k.mul(k.rem(number, k.i64(across)), tile.columns);
-    number = k.div(number, across);
-    row0 = k.mul(k.rem(number, k.i64(down)), tile.rows);
-    product = k.div(number, down);
-    enterBatch();
-    int64_t inA = tile.depth * (tile.rows + 1),
-            inB = tile.depth * (tile.columns + 1);
-    memory = block.shared(std::max(inA + inB, outElements));
-    Value sharedB = k.at(memory, inA);
-    int64_t perRow = tile.columns / tile.threadColumns;
-    threadRow = k.div(block.thread(), perRow);
-    threadColumn = k.rem(block.thread(), k.i64(perRow));
-    SmallVector<Value> sums(tile.threadRows * tile.threadColumns, k.splat(0.0));
-    sums = k.loop(k.i64(0), k.i64(terms), tile.depth, sums,
-                  [&](Value term0, ValueRange before) {
-                    load(a, memory, row0, m, tile.rows, term0, roundsA);
-                    load(b, sharedB, column0, n, tile.columns, term0, roundsB);
-                    block.barrier();
-                    SmallVector<Value> next = multiply(sharedB, before);
-                    block.barrier();
-                    return next;
-                  });
-    store(sums);
-  }
+ProductOperand ProductLaunch::operandA() {
+  return operand(op.getA(), op.getTransposeA(), m);
+}
+ProductOperand ProductLaunch::operandB() {
+  return operand(op.getB(), !op.getTransposeB(), n);
+}
 
-private:
-  Value pointerOf(Value value) {
-    return block.pointers[argumentOf(value).getArgNumber()];
-  }
-
-  /// `outerFirst`: the axis of M or N is the last one.
-  Operand operand(Value value, bool outerLast) {
-    Operand found;
-    if (auto weights = value.getDefiningOp<DequantiseOp>()) {
-      found = operand(weights.getQ(), outerLast);
-      found.element = k.f32Type;
-      found.scale = pointerOf(weights.getScale());
-      found.minimum = pointerOf(weights.getMinimum());
-      View table =
-          viewOf(cast<MemRefType>(argumentOf(weights.getScale()).getType()));
-      found.tableBatchStrides.assign(table.strides.begin(),
-                                     table.strides.end() - 2);
-      found.tableStride = table.strides[table.strides.size() - 2];
-      return found;
-    }
-    View view = viewOf(cast<MemRefType>(argumentOf(value).getType()));
-    size_t rank = view.strides.size();
-    found.pointer = pointerOf(value);
-    found.element = view.element;
-    found.batchStrides.assign(view.strides.begin(), view.strides.end() - 2);
-    found.outerStride = view.strides[outerLast ? rank - 1 : rank - 2];
-    found.termStride = view.strides[outerLast ? rank - 2 : rank - 1];
+/// `outerLast`: the axis of M or N is the last one.
+ProductOperand ProductLaunch::operand(Value value, bool outerLast,
+                                      int64_t outers) {
+  ProductOperand found;
+  if (auto weights = value.getDefiningOp<DequantiseOp>()) {
+    found = operand(weights.getQ(), outerLast, outers);
+    found.element = Float32Type::get(op.getContext());
+    View table =
+        viewOf(cast<MemRefType>(argumentOf(weights.getScale()).getType()));
+    found.tableBatchStrides.assign(table.strides.begin(),
+                                   table.strides.end() - 2);
+    found.tableStride = table.strides[table.strides.size() - 2];
     return found;
   }
+  BlockArgument argument = argumentOf(value);
+  View view = viewOf(cast<MemRefType>(argument.getType()));
+  size_t rank = view.strides.size();
+  found.element = view.element;
+  found.batchStrides.assign(view.strides.begin(), view.strides.end() - 2);
+  found.outerStride = view.strides[outerLast ? rank - 1 : rank - 2];
+  found.termStride = view.strides[outerLast ? rank - 2 : rank - 1];
+  found.outers = outers;
+  found.terms = terms;
+  found.alignment = alignmentOf(launch.getReads()[argument.getArgNumber()]);
+  return found;
+}
 
-  void enterBatch() {
-    Value rest = product;
-    for (size_t axis = batch.size(); axis-- > 0;) {
-      Value index = axis == 0 ? rest : k.rem(rest, k.i64(batch[axis]));
-      for (Operand *one : {&a, &b})
-        one->pointer = k.at(one->pointer, k.mul(index, one->batchStrides[axis]),
-                            one->isGrouped() ? Type(k.b.getI8Type())
-                                             : memoryType(one->element));
-      if (b.isGrouped())
-        for (Value *table : {&b.scale, &b.minimum})
-          *table =
-              k.at(*table, k.mul(index, b.tableBatchStrides[axis]), k.bf16Type);
-      if (axis != 0)
-        rest = k.div(rest, batch[axis]);
+void ProductLaunch::enter(BlockBuilder &block, Value number, ProductOperand &a,
+                          ProductOperand &b) {
+  KernelBuilder &k = block.k;
+  auto pointerOf = [&](Value value) {
+    return block.pointers[argumentOf(value).getArgNumber()];
+  };
+  a.pointer = pointerOf(op.getA());
+  if (auto weights = op.getB().getDefiningOp<DequantiseOp>()) {
+    b.pointer = pointerOf(weights.getQ());
+    b.scale = pointerOf(weights.getScale());
+    b.minimum = pointerOf(weights.getMinimum());
+  } else {
+    b.pointer = pointerOf(op.getB());
+  }
+  for (size_t axis = batch.size(); axis-- > 0;) {
+    Value index = axis == 0 ? number : k.rem(number, k.i64(batch[axis]));
+    for (ProductOperand *one : {&a, &b})
+      one->pointer = k.at(one->pointer, k.mul(index, one->batchStrides[axis]),
+                          one->memory(k));
+    if (b.isGrouped())
+      for (Value *table : {&b.scale, &b.minimum})
+        *table =
+            k.at(*table, k.mul(index, b.tableBatchStrides[axis]), k.bf16Type);
+    if (axis != 0)
+      number = k.div(number, batch[axis]);
+  }
+}
+
+void ProductLaunch::finish(ElementEmitter &elements, KernelBuilder &k,
+                           Value number, ValueRange rows, Value column,
+                           ValueRange sums) {
+  SmallVector<SmallVector<Value>> values(rows.size());
+  auto enterElement = [&](size_t i) {
+    elements.beginRow(k.add(k.mul(number, m), rows[i]));
+    elements.beginColumns(column, Value(), ElementEmitter::kAnyColumn);
+  };
+  for (size_t i = 0; i != rows.size(); ++i) {
+    enterElement(i);
+    elements.provide(op.getY(), sums[i]);
+    for (BlockArgument to : launch.getWriteArgs())
+      values[i].push_back(
+          elements.full(launch.getWriteOf(to.getArgNumber()).getValue()));
+  }
+  for (size_t i = 0; i != rows.size(); ++i) {
+    enterElement(i);
+    for (auto [j, value] : llvm::enumerate(values[i]))
+      elements.store(static_cast<unsigned>(j), value);
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// What all kernels do
+//===----------------------------------------------------------------------===//
+
+ProductKernel::ProductKernel(ModuleOp module, StringRef name,
+                             ProductLaunch product, const ProductTile &tile,
+                             Units units)
+    : product(product), tile(tile),
+      block(
+          module, name, product.launch,
+          product.launch.getReads().size() + product.launch.getWrites().size(),
+          {{tile.tilesOf(product.m, product.n) * product.shape().batches, 1, 1},
+           tile.parts() * (units == Units::Tensor ? warpSize : 1)}),
+      k(block.k), elements(k, product.launch, block.pointers, block.arguments),
+      units(units) {}
+
+void ProductKernel::emit() {
+  ProductOperand from = product.operandA(), with = product.operandB();
+  findTile();
+  product.enter(block, number, from, with);
+  auto form = units == Units::Tensor ? StagedOperand::Form::Matrix
+                                     : StagedOperand::Form::Terms;
+  a.emplace(block, from, form, tile.rows, tile.depth);
+  b.emplace(block, with, form, tile.columns, tile.depth);
+  int64_t stages = tile.stages * (a->stageBytes() + b->stageBytes());
+  bandPartRows = partRowsOfBand(stages);
+  int64_t band = tile.rows / tile.partRows * bandPartRows * bandStride() * 4;
+  memory = block.dynamicShared(std::max(stages, band));
+  a->begin(row0);
+  b->begin(column0);
+  beginSteps();
+  store(addUp());
+}
+
+void ProductKernel::findTile() {
+  int64_t across = llvm::divideCeil(product.n, tile.columns),
+          down = llvm::divideCeil(product.m, tile.rows);
+  Value rest = block.block();
+  number = k.div(rest, across * down);
+  rest = k.rem(rest, k.i64(across * down));
+  // Blocks that run at the same time have tiles of about a square of C, column
+  // after column of so many rows, so that they find in the second-level cache
+  // what others have read of A and B.
+  int64_t group = std::min<int64_t>(
+      down, std::max<int64_t>(1, std::lround(std::sqrt(
+                                     static_cast<double>(a100.multiprocessors *
+                                                         tile.columns) /
+                                     static_cast<double>(tile.rows)))));
+  Value groupNumber = k.div(rest, group * across);
+  Value inGroup = k.rem(rest, k.i64(group * across));
+  Value firstRow = k.mul(groupNumber, group);
+  Value rows = k.i64(group);
+  if (down % group)
+    rows = k.min(rows, k.sub(k.i64(down), firstRow));
+  row0 = k.mul(k.add(firstRow, k.rem(inGroup, rows)), tile.rows);
+  column0 = k.mul(k.div(inGroup, rows), tile.columns);
+}
+
+SmallVector<Value> ProductKernel::addUp() {
+  int64_t steps = llvm::divideCeil(product.terms, tile.depth);
+  int64_t stageBytes = a->stageBytes() + b->stageBytes();
+  int64_t allBytes = tile.stages * stageBytes;
+  bool copies = a->isAsync() || b->isAsync();
+  Type byte = k.b.getI8Type();
+  auto ofB = [&](Value stage) { return k.at(stage, a->stageBytes(), byte); };
+  for (int64_t step = 0; step != tile.stages - 1; ++step) {
+    if (step < steps) {
+      Value stage = k.at(memory, step * stageBytes, byte);
+      Value term0 = k.i64(step * tile.depth);
+      SmallVector<Value> ofStage = a->load(stage, term0);
+      SmallVector<Value> others = b->load(ofB(stage), term0);
+      a->store(stage, ofStage);
+      b->store(ofB(stage), others);
     }
+    if (copies)
+      block.commitCopies();
+  }
+  auto next = [&](Value offset) {
+    Value after = k.add(offset, stageBytes);
+    return k.select(k.equal(after, k.i64(allBytes)), k.i64(0), after);
+  };
+  SmallVector<Value> state(sums(), k.splat(0.0));
+  // Where the stage that is multiplied begins, and the one that is filled.
+  state.append({k.i64(0), k.i64((tile.stages - 1) * stageBytes)});
+  state = k.loop(
+      k.i64(0), k.i64(steps), 1, state, [&](Value step, ValueRange before) {
+        Value reads = before[before.size() - 2], fills = before.back();
+        // All have what they copied themselves for this step, and nobody reads
+        // any more what was multiplied last, where the next goes.
+        if (copies)
+          block.awaitCopies(tile.stages - 2);
+        block.barrier();
+        Value later = k.add(step, tile.stages - 1);
+        Value stage = k.at(memory, fills, byte);
+        // Beyond the end nothing is copied; what goes through registers is the
+        // last step's again, which nobody reads.
+        Value term0 = k.mul(k.min(later, k.i64(steps - 1)), tile.depth);
+        SmallVector<Value> ofStage, others;
+        auto load = [&](StagedOperand &operand, Value to,
+                        SmallVector<Value> &loaded) {
+          if (operand.isAsync())
+            k.ifThen(k.less(later, k.i64(steps)),
+                     [&] { operand.load(to, term0); });
+          else
+            loaded = operand.load(to, term0);
+        };
+        load(*a, stage, ofStage);
+        load(*b, ofB(stage), others);
+        if (copies)
+          block.commitCopies();
+        Value from = k.at(memory, reads, byte);
+        SmallVector<Value> added =
+            multiply(from, ofB(from), before.drop_back(2));
+        a->store(stage, ofStage);
+        b->store(ofB(stage), others);
+        added.append({next(reads), next(fills)});
+        return added;
+      });
+  if (copies)
+    block.awaitCopies(0);
+  block.barrier();
+  state.truncate(sums());
+  return state;
+}
+
+void ProductKernel::store(ValueRange sums) {
+  int64_t bands = tile.partRows / bandPartRows;
+  int64_t bandRows = tile.rows / bands;
+  // A thread has a column of a band, and every so many rows of it.
+  int64_t rowStep = block.threads() / tile.columns;
+  int64_t rows = bandRows / rowStep;
+  Value column = k.rem(block.thread(), k.i64(tile.columns));
+  Value firstRow = k.div(block.thread(), tile.columns);
+  Value inC = k.add(column0, column);
+  bool rowEdge = product.m % tile.rows != 0;
+  // Loads of several rows are under way at once.
+  int64_t together = rowEdge ? 1 : std::min<int64_t>(rows, 4);
+  auto finish = [&](ValueRange inTile, ValueRange values) {
+    product.finish(elements, k, number, inTile, inC, values);
+  };
+  k.loop(k.i64(0), k.i64(bands), 1, [&](Value band) {
+    for (int64_t one = 0; one != bands; ++one)
+      k.ifThen(k.equal(band, k.i64(one)), [&] { storeBand(one, sums); });
+    block.barrier();
+    auto storeRows = [&] {
+      k.loop(k.i64(0), k.i64(rows), together, [&](Value first) {
+        SmallVector<Value> inTile, values;
+        for (int64_t i = 0; i != together; ++i) {
+          Value inBand = k.add(firstRow, k.mul(k.add(first, i), rowStep));
+          inTile.push_back(k.add(row0, rowOf(band, inBand)));
+          values.push_back(k.loadScalar(
+              k.at(memory, k.add(k.mul(inBand, bandStride()), column))));
+        }
+        if (rowEdge)
+          k.ifThen(k.less(inTile.front(), k.i64(product.m)),
+                   [&] { finish(inTile, values); });
+        else
+          finish(inTile, values);
+      });
+    };
+    if (product.n % tile.columns)
+      k.ifThen(k.less(inC, k.i64(product.n)), storeRows);
+    else
+      storeRows();
+    block.barrier();
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Products of f32
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// A thread has `partRows` rows and `partColumns` columns, in groups of
+/// neighbours that one load brings.
+class F32Product final : public ProductKernel {
+public:
+  F32Product(ModuleOp module, StringRef name, ProductLaunch product,
+             const ProductTile &tile)
+      : ProductKernel(module, name, product, tile, Units::F32),
+        rowGroup(std::min<int64_t>(tile.partRows, 4)),
+        columnGroup(std::min<int64_t>(tile.partColumns, 4)) {}
+
+private:
+  int64_t sums() const override { return tile.partRows * tile.partColumns; }
+
+  void beginSteps() override {
+    int64_t perRow = tile.columns / tile.partColumns;
+    row = k.mul(k.div(block.thread(), perRow), rowGroup);
+    column = k.mul(k.rem(block.thread(), k.i64(perRow)), columnGroup);
   }
 
-  /// A number from 0 to 15, times its group's scale, and its minimum.
-  Value grouped(const Operand &from, Value outer, Value term) {
-    constexpr int64_t half = DequantiseOp::groupBytes;
-    Value group = k.div(term, DequantiseOp::groupTerms);
-    Value inHalf = k.rem(term, k.i64(half));
-    Value isHigh = k.rem(k.div(term, half), k.i64(2));
-    Value byte = k.add(k.mul(outer, from.outerStride),
-                       k.add(k.mul(group, half), inHalf));
-    Value number = integersOfHalf(
-        k, loadBytes(k, k.at(from.pointer, byte, k.b.getI8Type())), isHigh);
-    Value at = k.add(k.mul(outer, from.tableStride), group);
-    return k.fma(number, loadBf16(k, k.at(from.scale, at, k.bf16Type)),
-                 loadBf16(k, k.at(from.minimum, at, k.bf16Type)));
+  /// From one group of a thread to the next.
+  int64_t rowGroupStep() const {
+    return tile.rows / (tile.partRows / rowGroup);
+  }
+  int64_t columnGroupStep() const {
+    return tile.columns / (tile.partColumns / columnGroup);
   }
 
-  /// Brings a tile of an operand to `to`, as [depth, size + 1].
-  void load(const Operand &from, Value to, Value outer0, int64_t outers,
-            int64_t size, Value term0, bool rounds) {
-    int64_t each = size * tile.depth / tile.threads();
-    bool alongTerms = from.termStride == 1;
-    SmallVector<std::pair<Value, Value>> stores;
-    for (int64_t i = 0; i != each; ++i) {
-      // Neighbouring threads read neighbouring elements.
-      Value number = k.add(block.thread(), i * tile.threads());
-      int64_t inner = alongTerms ? tile.depth : size;
-      Value first = k.rem(number, k.i64(inner)), second = k.div(number, inner);
-      Value outerIn = alongTerms ? second : first,
-            termIn = alongTerms ? first : second;
-      Value outer = k.add(outer0, outerIn), term = k.add(term0, termIn);
-      // What is beyond the end is not stored in C; terms there count nothing.
-      if (outers % size)
-        outer = k.min(outer, k.i64(outers - 1));
-      Value exists;
-      if (terms % tile.depth) {
-        exists = k.less(term, k.i64(terms));
-        term = k.min(term, k.i64(terms - 1));
-      }
-      Value x;
-      if (from.isGrouped()) {
-        x = grouped(from, outer, term);
-      } else {
-        Value at =
-            k.add(k.mul(outer, from.outerStride), k.mul(term, from.termStride));
-        x = block.loadFloat(k.at(from.pointer, at, memoryType(from.element)),
-                            from.element);
-      }
-      if (rounds) {
-        Value narrow = arith::TruncFOp::create(k.b, k.loc, k.bf16Type, x);
-        x = arith::ExtFOp::create(k.b, k.loc, k.f32Type, narrow);
-      }
-      if (exists)
-        x = block.orElse(exists, x, 0.0);
-      stores.push_back({x, k.at(to, k.add(k.mul(termIn, size + 1), outerIn))});
-    }
-    for (auto [x, at] : stores)
-      k.storeScalar(x, at);
-  }
-
-  SmallVector<Value> multiply(Value sharedB, ValueRange before) {
-    SmallVector<Value> sums(before);
-    int64_t rowStep = tile.rows / tile.threadRows,
-            columnStep = tile.columns / tile.threadColumns;
-    Value fromA = k.at(memory, threadRow), fromB = k.at(sharedB, threadColumn);
+  SmallVector<Value> multiply(Value stageA, Value stageB,
+                              ValueRange before) override {
+    SmallVector<Value> next(before);
+    Value fromA = k.at(stageA, row), fromB = k.at(stageB, column);
     for (int64_t term = 0; term != tile.depth; ++term) {
       SmallVector<Value> x, y;
-      for (int64_t i = 0; i != tile.threadRows; ++i)
-        x.push_back(
-            k.loadScalar(k.at(fromA, term * (tile.rows + 1) + i * rowStep)));
-      for (int64_t j = 0; j != tile.threadColumns; ++j)
-        y.push_back(k.loadScalar(
-            k.at(fromB, term * (tile.columns + 1) + j * columnStep)));
-      for (int64_t i = 0; i != tile.threadRows; ++i)
-        for (int64_t j = 0; j != tile.threadColumns; ++j) {
-          Value &sum = sums[i * tile.threadColumns + j];
+      for (int64_t i = 0; i != tile.partRows; i += rowGroup)
+        x.append(block.loadVector(
+            k.at(fromA, term * a->termStride() + i / rowGroup * rowGroupStep()),
+            rowGroup));
+      for (int64_t j = 0; j != tile.partColumns; j += columnGroup)
+        y.append(block.loadVector(
+            k.at(fromB,
+                 term * b->termStride() + j / columnGroup * columnGroupStep()),
+            columnGroup));
+      for (int64_t i = 0; i != tile.partRows; ++i)
+        for (int64_t j = 0; j != tile.partColumns; ++j) {
+          Value &sum = next[i * tile.partColumns + j];
           sum = k.fma(x[i], y[j], sum);
         }
     }
-    return sums;
+    return next;
   }
 
-  /// Stores C, or what is made of it, a band of rows of the tile after another:
-  /// each goes to shared memory, so that there is one piece of code for all
-  /// elements, and whole rows are stored.
-  void store(ArrayRef<Value> sums) {
-    int64_t bands =
-        std::max<int64_t>(1, tile.rows * tile.columns / outElements);
-    int64_t bandRows = tile.rows / bands, perBand = tile.threadRows / bands;
-    int64_t rowStep = tile.rows / tile.threadRows,
-            columnStep = tile.columns / tile.threadColumns;
-    k.loop(k.i64(0), k.i64(bands), 1, [&](Value band) {
-      Value to =
-          k.at(memory, k.add(k.mul(threadRow, tile.columns), threadColumn));
-      for (int64_t number = 0; number != bands; ++number)
-        k.ifThen(k.equal(band, k.i64(number)), [&] {
-          for (int64_t i = 0; i != perBand; ++i)
-            for (int64_t j = 0; j != tile.threadColumns; ++j)
-              k.storeScalar(
-                  sums[(number * perBand + i) * tile.threadColumns + j],
-                  k.at(to, i * rowStep * tile.columns + j * columnStep));
-        });
-      block.barrier();
-      Value first = k.add(row0, k.mul(band, bandRows));
-      k.loop(block.thread(), k.i64(bandRows * tile.columns), tile.threads(),
-             [&](Value number) {
-               Value row = k.add(first, k.div(number, tile.columns));
-               Value column =
-                   k.add(column0, k.rem(number, k.i64(tile.columns)));
-               Value exists;
-               if (m % tile.rows)
-                 exists = k.less(row, k.i64(m));
-               if (n % tile.columns)
-                 exists = block.both(exists, k.less(column, k.i64(n)));
-               auto one = [&] {
-                 finish(row, column, k.loadScalar(k.at(memory, number)));
-               };
-               if (exists)
-                 k.ifThen(exists, one);
-               else
-                 one();
-             });
-      block.barrier();
-    });
+  int64_t partRowsOfBand(int64_t bytes) const override {
+    int64_t rows = rowGroup;
+    while (rows > 1 &&
+           tile.rows / tile.partRows * rows * bandStride() * 4 > bytes)
+      rows /= 2;
+    return rows;
   }
 
-  /// Stores what the launch makes of an element.
-  void finish(Value row, Value column, Value sum) {
-    elements.beginRow(k.add(k.mul(product, m), row));
-    elements.beginColumns(column, Value(), ElementEmitter::kAnyColumn);
-    Value rounded = sum;
-    elements.provide(op.getY(), rounded);
-    SmallVector<Value> values;
-    for (BlockArgument to : launch.getWriteArgs())
-      values.push_back(
-          elements.full(launch.getWriteOf(to.getArgNumber()).getValue()));
-    for (auto [i, value] : llvm::enumerate(values))
-      elements.store(static_cast<unsigned>(i), value);
+  void storeBand(int64_t band, ValueRange sums) override {
+    Value inBand = k.mul(k.div(row, rowGroup), bandPartRows);
+    Value to = k.at(memory, k.add(k.mul(inBand, bandStride()), column));
+    for (int64_t i = 0; i != bandPartRows; ++i)
+      for (int64_t j = 0; j != tile.partColumns; j += columnGroup)
+        block.storeVector(
+            sums.slice((band * bandPartRows + i) * tile.partColumns + j,
+                       columnGroup),
+            k.at(to, i * bandStride() + j / columnGroup * columnGroupStep()));
   }
 
-  LaunchOp launch;
-  MatmulOp op;
-  const ProductTile tile;
-  SmallVector<int64_t> batch;
-  int64_t m, n, terms;
-  BlockBuilder block;
-  KernelBuilder &k;
-  ElementEmitter elements;
-  Operand a, b;
-  /// Whether elements of f32 are rounded to meet those of bf16.
-  bool roundsA = false, roundsB = false;
-  /// Of this block's tile: its first row and column, and the number of its
-  /// product in the batch.
-  Value row0, column0, product;
-  Value threadRow, threadColumn, memory;
+  Value rowOf(Value band, Value inBand) override {
+    // Of the thread's rows, the first in the band.
+    Value first = k.mul(band, bandPartRows);
+    Value group = k.div(first, rowGroup),
+          inGroup = k.rem(first, k.i64(rowGroup));
+    Value thread = k.div(inBand, bandPartRows);
+    Value part = k.rem(inBand, k.i64(bandPartRows));
+    return k.add(k.add(k.mul(group, rowGroupStep()), k.mul(thread, rowGroup)),
+                 k.add(inGroup, part));
+  }
+
+  const int64_t rowGroup, columnGroup;
+  /// This thread's first.
+  Value row, column;
 };
 
 } // namespace
 
-ProductTile cuda::chooseTile(int64_t m, int64_t n, int64_t batches) {
-  for (const ProductTile &tile : tiles)
-    if (tilesOf(tile, m, n) * batches >= enoughBlocks)
-      return tile;
-  return *std::rbegin(tiles);
+void cuda::emitTiledProduct(ModuleOp module, StringRef name,
+                            ProductLaunch product, Units units,
+                            const ProductTile &tile) {
+  if (units == Units::Tensor)
+    emitTensorProduct(module, name, product, tile);
+  else
+    F32Product(module, name, product, tile).emit();
 }
 
 LogicalResult cuda::emitProductKernel(ModuleOp module, StringRef name,
                                       LaunchOp launch) {
-  auto op = cast<MatmulOp>(launch.getFirstOp());
-  if (!op.getAccumulator().isF32())
+  ProductLaunch product(launch);
+  if (!product.op.getAccumulator().isF32())
     return launch.emitError()
            << "no kernel of a GPU adds up a matrix product in "
-           << op.getAccumulator();
-  ArrayRef<int64_t> shape = tensorType(op.getY()).getShape();
-  ArrayRef<int64_t> aShape = tensorType(op.getA()).getShape();
-  int64_t terms = aShape[aShape.size() - (op.getTransposeA() ? 2 : 1)];
-  int64_t batches = llvm::product_of(shape.drop_back(2));
-  Product(module, name, launch, op,
-          chooseTile(shape[shape.size() - 2], shape.back(), batches), shape,
-          terms)
-      .emit();
+           << product.op.getAccumulator();
+  if (isRowProduct(product)) {
+    emitRowProduct(module, name, product);
+    return success();
+  }
+  Units units = product.isOfBf16() ? Units::Tensor : Units::F32;
+  emitTiledProduct(module, name, product, units,
+                   chooseTile(units, product.shape(), a100));
   return success();
 }

@@ -1,0 +1,394 @@
+//===- AttentionFewQueries.cpp - attention of few queries -----------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/dialect/TfmDialect.h"
+#include "compiler/schedule/Launches.h"
+#include "compiler/target/cuda/Attention.h"
+#include "compiler/target/cuda/AttentionLaunch.h"
+#include "compiler/target/cuda/Pieces.h"
+#include "compiler/target/emit/ElementEmitter.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "llvm/Support/MathExtras.h"
+#include <limits>
+
+using namespace mlir;
+using namespace tfm;
+using namespace tfm::cuda;
+using namespace tfm::sched;
+
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+/// Queries of a sequence, and rows, queries of one key's heads, that a block
+/// has.
+constexpr int64_t mostQueries = 8, mostRows = 8;
+/// Keys whose rows a thread has under way.
+constexpr int64_t keysAtOnce = 4;
+
+/// Elements of a row in a piece, and lanes that have a row.
+struct Pieces {
+  int64_t each, count;
+
+  explicit Pieces(const View &view)
+      : each(pieceBytes / elementBytes(view.element)),
+        count(view.shape[3] / each) {}
+};
+
+/// Of one query in a block: the largest score so far, the sum of the weights,
+/// and this lane's piece of the output.
+struct State {
+  Value largest, total;
+  SmallVector<Value> output;
+};
+
+class FewQueries {
+public:
+  FewQueries(ModuleOp module, StringRef name, LaunchOp launch, AttentionOp op,
+             int64_t blocks)
+      : block(module, name, launch,
+              launch.getReads().size() + launch.getWrites().size(),
+              {{blocks, 1, 1}, AttentionTile::threads}),
+        k(block.k), tile(block, ruleOf(op, launch), /*size=*/32) {
+    AttentionLaunch rows(launch, block);
+    rows.fill(tile, op);
+    tile.start = rows.read(op.getStart());
+    tile.keyScale = rows.read(op.getKeyScale());
+    tile.valueScale = rows.read(op.getValueScale());
+    out = rows.written(op.getOut());
+    lse = rows.written(op.getLse());
+  }
+
+  /// Queries of all heads that share a key.
+  static int64_t rowsOf(AttentionOp op) {
+    ArrayRef<int64_t> q = tensorType(op.getQ()).getShape();
+    return q[2] * (q[1] / tensorType(op.getK()).getDimSize(1));
+  }
+  static int64_t chunksOf(AttentionOp op) {
+    return static_cast<int64_t>(llvm::divideCeil(rowsOf(op), mostRows));
+  }
+  /// Lanes that have a key together.
+  static int64_t groupOf(const View &keys, const View &values) {
+    return static_cast<int64_t>(llvm::PowerOf2Ceil(static_cast<uint64_t>(
+        std::max(Pieces(keys).count, Pieces(values).count))));
+  }
+
+  void emit() {
+    group = groupOf(tile.k.view, tile.v.view);
+    int64_t all = tile.headsPerKey() * tile.queries();
+    int64_t chunks = static_cast<int64_t>(llvm::divideCeil(all, mostRows));
+    Value number = block.block(), chunk = k.rem(number, k.i64(chunks));
+    number = k.div(number, chunks);
+    Value keyHead = k.rem(number, k.i64(tile.keyHeads())),
+          batch = k.div(number, tile.keyHeads());
+    Value start = k.i64(0);
+    if (tile.start.exists())
+      start = k.loadInteger(k.at(tile.start.pointer,
+                                 k.mul(batch, tile.start.view.strides[0]),
+                                 k.b.getI32Type()));
+    int64_t count = std::min(all, mostRows);
+    for (int64_t i = 0; i != count; ++i) {
+      Row row;
+      Value inHeads = k.add(k.mul(chunk, mostRows), i);
+      if (all % count)
+        row.exists = k.less(inHeads, k.i64(all));
+      inHeads = k.min(inHeads, k.i64(all - 1));
+      row.query = k.div(inHeads, tile.headsPerKey());
+      row.head.batch = batch;
+      row.head.key = keyHead;
+      row.head.query = k.add(k.mul(keyHead, tile.headsPerKey()),
+                             k.rem(inHeads, k.i64(tile.headsPerKey())));
+      row.position = k.add(start, row.query);
+      rows.push_back(row);
+    }
+    lane = k.rem(block.thread(), k.i64(group));
+    loadQueries();
+    combine(walk(start));
+  }
+
+private:
+  struct Row {
+    /// Null: always.
+    Value exists;
+    Value query, position;
+    AttentionTile::Head head;
+    SmallVector<Value> elements;
+  };
+
+  /// This lane's piece of a row: where there are fewer pieces than lanes the
+  /// last ones have the last again.
+  Value pieceOf(const View &view) {
+    Pieces pieces(view);
+    Value piece = lane;
+    if (pieces.count != group)
+      piece = k.min(piece, k.i64(pieces.count - 1));
+    return k.mul(piece, pieces.each);
+  }
+
+  void loadQueries() {
+    Pieces pieces(tile.k.view);
+    Value isReal =
+        pieces.count == group ? Value() : k.less(lane, k.i64(pieces.count));
+    Type element = tile.q.view.element;
+    for (Row &row : rows) {
+      Value at =
+          k.add(k.mul(row.query, tile.q.view.strides[2]), pieceOf(tile.k.view));
+      Value from = k.at(tile.headOf(tile.q, row.head.batch, row.head.query), at,
+                        memoryOf(tile.q));
+      for (int64_t i = 0; i != pieces.each; ++i) {
+        Value x = block.loadFloat(k.at(from, i, memoryOf(tile.q)), element);
+        row.elements.push_back(isReal ? block.orElse(isReal, x, 0.0) : x);
+      }
+    }
+  }
+
+  static Type memoryOf(const Rows &rows) {
+    return memoryType(rows.view.element);
+  }
+
+  /// Visits this group's keys.
+  SmallVector<State> walk(Value start) {
+    Value end = k.i64(tile.keys()), first = k.i64(0);
+    if (tile.rule.causal) {
+      Value last = k.add(start, tile.queries());
+      end = tile.rule.ring ? last : k.min(last, end);
+    }
+    if (tile.rule.window)
+      first = k.max(first, k.sub(start, k.i64(*tile.rule.window - 1)));
+    int64_t groups = block.threads() / group;
+    Value own = k.add(first, k.div(block.thread(), group));
+    Value keys = tile.headOf(tile.k, rows.front().head.batch,
+                             rows.front().head.key),
+          values = tile.headOf(tile.v, rows.front().head.batch,
+                               rows.front().head.key);
+    int64_t each = Pieces(tile.v.view).each;
+    SmallVector<Value> flat;
+    for (size_t i = 0; i != rows.size(); ++i) {
+      flat.append({k.splat(-infinity), k.splat(0.0)});
+      flat.append(each, k.splat(0.0));
+    }
+    // All threads of a warp take as many turns: they tell each other products.
+    Value turns = k.max(k.sub(end, first), k.i64(0));
+    flat = k.loop(k.i64(0), turns, groups * keysAtOnce, flat,
+                  [&](Value turn, ValueRange before) {
+                    return visit(k.add(own, turn), end, groups, keys, values,
+                                 before);
+                  });
+    SmallVector<State> states;
+    for (size_t i = 0; i != rows.size(); ++i) {
+      auto all = ArrayRef(flat).slice(i * (2 + each), 2 + each);
+      states.push_back({all[0], all[1], SmallVector<Value>(all.drop_front(2))});
+    }
+    return states;
+  }
+
+  SmallVector<Value> visit(Value key0, Value end, int64_t groups, Value keys,
+                           Value values, ValueRange before) {
+    SmallVector<Value> key, keyPieces, valuePieces, keyScales, valueScales;
+    for (int64_t i = 0; i != keysAtOnce; ++i) {
+      key.push_back(k.add(key0, i * groups));
+      Value row = k.min(key.back(), k.sub(end, k.i64(1)));
+      if (tile.rule.ring)
+        row = k.rem(row, k.i64(tile.keys()));
+      auto piece = [&](Value head, const Rows &of) {
+        Value at = k.add(k.mul(row, of.view.strides[2]), pieceOf(of.view));
+        return loadPiece(k, k.at(head, at, memoryOf(of)));
+      };
+      keyPieces.push_back(piece(keys, tile.k));
+      valuePieces.push_back(piece(values, tile.v));
+      auto scale = [&](const Rows &of, SmallVector<Value> &scales) {
+        if (of.exists())
+          scales.push_back(k.loadScalar(k.at(
+              tile.headOf(of, rows.front().head.batch, rows.front().head.key),
+              k.mul(row, of.view.strides[2]))));
+      };
+      scale(tile.keyScale, keyScales);
+      scale(tile.valueScale, valueScales);
+    }
+    int64_t each = Pieces(tile.v.view).each;
+    auto sum = [&](Value x, Value y) { return k.addf(x, y); };
+    SmallVector<SmallVector<Value>> x, y;
+    for (int64_t i = 0; i != keysAtOnce; ++i) {
+      x.push_back(floatsOf(k, keyPieces[i], tile.k.view.element));
+      y.push_back(floatsOf(k, valuePieces[i], tile.v.view.element));
+    }
+    SmallVector<Value> after;
+    for (auto [number, row] : llvm::enumerate(rows)) {
+      ValueRange own = before.slice(number * (2 + each), 2 + each);
+      SmallVector<Value> scores;
+      Value most = own[0];
+      for (int64_t i = 0; i != keysAtOnce; ++i) {
+        Value product = k.splat(0.0);
+        for (auto [a, b] : llvm::zip_equal(row.elements, x[i]))
+          product = k.fma(a, b, product);
+        product = block.reduceLanes(product, group, sum);
+        if (!keyScales.empty())
+          product = k.mulf(product, keyScales[i]);
+        AttentionTile::Score score =
+            tile.score(product, row.head, row.query, row.position, key[i], end);
+        scores.push_back(block.orElse(score.visible, score.value, -infinity));
+        most = k.maxf(most, scores.back());
+      }
+      Value base = baseOf(most);
+      Value factor = tile.exp(k.subf(own[0], base));
+      Value total = k.mulf(own[1], factor);
+      SmallVector<Value> output;
+      for (int64_t j = 0; j != each; ++j)
+        output.push_back(k.mulf(own[2 + j], factor));
+      for (int64_t i = 0; i != keysAtOnce; ++i) {
+        Value weight = tile.exp(k.subf(scores[i], base));
+        total = k.addf(total, weight);
+        if (!valueScales.empty())
+          weight = k.mulf(weight, valueScales[i]);
+        for (int64_t j = 0; j != each; ++j)
+          output[j] = k.fma(weight, y[i][j], output[j]);
+      }
+      after.append({most, total});
+      after.append(output);
+    }
+    return after;
+  }
+
+  /// What scores are taken relative to: 0 where no key was seen.
+  Value baseOf(Value largest) {
+    Value none = arith::CmpFOp::create(k.b, k.loc, arith::CmpFPredicate::OEQ,
+                                       largest, k.splat(-infinity));
+    return k.select(none, k.splat(0.0), largest);
+  }
+
+  /// Puts the second softmax into the first.
+  void merge(State &state, const State &other) {
+    Value largest = k.maxf(state.largest, other.largest);
+    Value base = baseOf(largest);
+    Value one = tile.exp(k.subf(state.largest, base)),
+          two = tile.exp(k.subf(other.largest, base));
+    auto both = [&](Value x, Value y) { return k.fma(y, two, k.mulf(x, one)); };
+    state.largest = largest;
+    state.total = both(state.total, other.total);
+    for (auto [x, y] : llvm::zip_equal(state.output, other.output))
+      x = both(x, y);
+  }
+
+  void combine(SmallVector<State> states) {
+    int64_t each = Pieces(tile.v.view).each, width = tile.valueWidth();
+    // The groups of a warp.
+    for (State &state : states)
+      for (int64_t distance = warpSize / 2; distance >= group; distance /= 2) {
+        State other{block.fromLane(state.largest, distance),
+                    block.fromLane(state.total, distance),
+                    {}};
+        for (Value x : state.output)
+          other.output.push_back(block.fromLane(x, distance));
+        merge(state, other);
+      }
+    // The warps: the largest score and the sum of each, then its output.
+    int64_t warps = block.threads() / warpSize, stride = width + 4;
+    auto count = static_cast<int64_t>(rows.size());
+    Value memory = block.shared(warps * count * stride);
+    auto placeOf = [&](Value warp, Value row) {
+      return k.at(memory, k.mul(k.add(k.mul(warp, count), row), stride));
+    };
+    Value exists = k.less(block.lane(), k.i64(Pieces(tile.v.view).count));
+    k.ifThen(exists, [&] {
+      for (int64_t i = 0; i != count; ++i) {
+        Value place = placeOf(block.warp(), k.i64(i));
+        Value to = k.at(place, k.add(k.mul(lane, each), 4));
+        for (int64_t j = 0; j != each; ++j)
+          k.storeScalar(states[i].output[j], k.at(to, j));
+        k.ifThen(k.equal(block.lane(), k.i64(0)), [&] {
+          k.storeScalar(states[i].largest, place);
+          k.storeScalar(states[i].total, k.at(place, 1));
+        });
+      }
+    });
+    block.barrier();
+    for (int64_t i = 0; i != count; ++i)
+      k.loop(block.thread(), k.i64(width), block.threads(), [&](Value column) {
+        auto stateOf = [&](int64_t warp) -> State {
+          Value place = placeOf(k.i64(warp), k.i64(i));
+          return {k.loadScalar(place),
+                  k.loadScalar(k.at(place, 1)),
+                  {k.loadScalar(k.at(place, k.add(column, 4)))}};
+        };
+        State state = stateOf(0);
+        for (int64_t warp = 1; warp != warps; ++warp)
+          merge(state, stateOf(warp));
+        auto store = [&] { storeElement(rows[i], column, state); };
+        if (rows[i].exists)
+          k.ifThen(rows[i].exists, store);
+        else
+          store();
+      });
+  }
+
+  void storeElement(const Row &row, Value column, const State &state) {
+    Value none = arith::CmpFOp::create(k.b, k.loc, arith::CmpFPredicate::OEQ,
+                                       state.total, k.splat(0.0));
+    if (out.exists()) {
+      Value weight =
+          k.select(none, k.splat(0.0), k.divf(k.splat(1.0), state.total));
+      Value at = k.add(k.mul(row.query, out.view.strides[2]),
+                       k.mul(column, out.view.strides[3]));
+      Value to = k.at(tile.headOf(out, row.head.batch, row.head.query), at,
+                      memoryOf(out));
+      block.storeFloat(k.mulf(state.output.front(), weight), to,
+                       out.view.element);
+    }
+    if (lse.exists())
+      k.ifThen(k.equal(column, k.i64(0)), [&] {
+        Value log = math::LogOp::create(k.b, k.loc, state.total);
+        Value value =
+            k.select(none, k.splat(-infinity), k.addf(state.largest, log));
+        k.storeScalar(value, tile.perQuery(lse, row.head, row.query));
+      });
+  }
+
+  BlockBuilder block;
+  KernelBuilder &k;
+  AttentionTile tile;
+  Rows out, lse;
+  SmallVector<Row> rows;
+  int64_t group = 1;
+  /// This thread's number in its group.
+  Value lane;
+};
+
+} // namespace
+
+bool cuda::isOfFewQueries(LaunchOp launch) {
+  auto op = cast<AttentionOp>(launch.getFirstOp());
+  if (tensorType(op.getQ()).getDimSize(2) > mostQueries || op.getDropout())
+    return false;
+  auto liesInPieces = [&](Value value) {
+    BlockArgument argument = argumentOf(value);
+    View view = viewOf(cast<MemRefType>(argument.getType()));
+    int64_t bytes = elementBytes(view.element);
+    auto whole = [&](int64_t count) { return count * bytes % pieceBytes == 0; };
+    return view.strides[3] == 1 && whole(view.shape[3]) &&
+           llvm::all_of(ArrayRef(view.strides).drop_back(), whole) &&
+           alignmentOf(launch.getReads()[argument.getArgNumber()]) %
+                   pieceBytes ==
+               0;
+  };
+  if (!liesInPieces(op.getK()) || !liesInPieces(op.getV()))
+    return false;
+  auto viewOfValue = [](Value value) {
+    return viewOf(cast<MemRefType>(argumentOf(value).getType()));
+  };
+  return viewOfValue(op.getQ()).strides[3] == 1 &&
+         FewQueries::groupOf(viewOfValue(op.getK()), viewOfValue(op.getV())) <=
+             warpSize;
+}
+
+void cuda::emitFewQueries(ModuleOp module, StringRef name, LaunchOp launch) {
+  auto op = cast<AttentionOp>(launch.getFirstOp());
+  int64_t blocks = tensorType(op.getQ()).getDimSize(0) *
+                   tensorType(op.getK()).getDimSize(1) *
+                   FewQueries::chunksOf(op);
+  FewQueries(module, name, launch, op, blocks).emit();
+}

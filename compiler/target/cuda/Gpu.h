@@ -1,0 +1,63 @@
+//===- Gpu.h - GPUs as code generation sees them ----------------*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_TARGET_CUDA_GPU_H
+#define TFM_TARGET_CUDA_GPU_H
+
+#include "llvm/ADT/StringRef.h"
+#include <cstdint>
+
+namespace tfm::cuda {
+
+/// What NVIDIA's data sheets, whitepapers and the tables of the CUDA
+/// programming guide ("Technical Specifications per Compute Capability") say of
+/// a GPU. Costs are estimated from it, and nothing that a kernel computes
+/// depends on it but how its work is cut up.
+struct Gpu {
+  llvm::StringLiteral name;
+  /// Of streaming multiprocessors, and their clock in Hz.
+  int64_t multiprocessors;
+  double clock;
+  /// Floating-point operations a second: of tensor cores in bf16 with sums in
+  /// f32, dense, and of the other units in f32.
+  double tensorFlops, f32Flops;
+  /// Bytes a second from memory, and from the second-level cache.
+  double bandwidth, cacheBandwidth;
+  /// Of a multiprocessor: bytes of shared memory, registers of 32 bits, and the
+  /// most threads and blocks at once.
+  int64_t shared, registers, threads, blocks;
+  /// Seconds from one kernel of a graph to the next.
+  double launch;
+
+  double tensorFlopsPerClock() const {
+    return tensorFlops / clock / static_cast<double>(multiprocessors);
+  }
+  double f32FlopsPerClock() const {
+    return f32Flops / clock / static_cast<double>(multiprocessors);
+  }
+  double cacheBytesPerClock() const {
+    return cacheBandwidth / clock / static_cast<double>(multiprocessors);
+  }
+
+  /// How many blocks of so many threads, each with so many registers, and so
+  /// many bytes of shared memory a multiprocessor has at once.
+  int64_t residentBlocks(int64_t blockThreads, int64_t threadRegisters,
+                         int64_t blockShared) const;
+};
+
+/// A100 SXM, compute capability 8.0: what code for sm_80 is cut up for.
+extern const Gpu a100;
+/// H100 SXM, compute capability 9.0.
+extern const Gpu h100;
+
+/// Bytes of shared memory that a block may ask for on every GPU that runs code
+/// for sm_80: 8.6 and 8.9 have the least.
+inline constexpr int64_t maxDynamicShared = 99 * 1024;
+
+} // namespace tfm::cuda
+
+#endif // TFM_TARGET_CUDA_GPU_H

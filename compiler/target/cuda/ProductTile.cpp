@@ -1,0 +1,92 @@
+//===- ProductTile.cpp - how products are cut up among blocks -------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/target/cuda/ProductTile.h"
+
+#include "llvm/Support/MathExtras.h"
+#include <algorithm>
+#include <limits>
+
+using namespace tfm;
+using namespace tfm::cuda;
+
+// Large tiles read each number for more products, small ones are enough for all
+// multiprocessors where there is little of C.
+static constexpr ProductTile tensorTiles[] = {
+    {128, 256, 32, 4, 64, 64}, {128, 128, 32, 4, 64, 32},
+    {64, 128, 32, 4, 32, 64},  {128, 64, 32, 4, 64, 32},
+    {64, 64, 32, 4, 32, 32},   {32, 64, 64, 4, 16, 32},
+    {16, 64, 64, 4, 16, 16}};
+static constexpr ProductTile f32Tiles[] = {
+    {128, 128, 8, 3, 8, 8}, {64, 64, 8, 3, 4, 4}, {32, 32, 16, 3, 2, 2}};
+
+double cuda::secondsOf(const ProductTile &tile, Units units,
+                       const ProductShape &shape, const Gpu &gpu) {
+  bool tensor = units == Units::Tensor;
+  // Cycles of a multiprocessor from a copy's beginning to its end, and what a
+  // block takes beside its steps: its first copies, and C on its way out.
+  constexpr double latency = 700, aside = 2500;
+  constexpr double sharedBytesPerClock = 128;
+  constexpr int64_t warp = 32;
+  double bytes = tensor ? 2 : 4;
+  int64_t threads = tile.parts() * (tensor ? warp : 1);
+  // Beside the sums there are operands and addresses.
+  int64_t registers =
+      tile.partRows * tile.partColumns / (tensor ? warp : 1) + 64;
+  auto stage =
+      static_cast<double>((tile.rows + tile.columns) * tile.depth) * bytes;
+  int64_t most = std::max<int64_t>(
+      gpu.residentBlocks(threads, registers,
+                         static_cast<int64_t>(stage) * tile.stages),
+      1);
+  int64_t blocks = tile.tilesOf(shape.m, shape.n) * shape.batches;
+  int64_t each = llvm::divideCeil(blocks, gpu.multiprocessors);
+  auto resident = static_cast<double>(std::min(most, each));
+
+  auto flops = static_cast<double>(2 * tile.rows * tile.columns * tile.depth);
+  double compute =
+      flops / (tensor ? gpu.tensorFlopsPerClock() : gpu.f32FlopsPerClock());
+  // What all parts read of a stage; of f32 a row is read by many threads of a
+  // warp at once.
+  auto read =
+      static_cast<double>(tile.parts() * (tile.partRows + tile.partColumns) *
+                          tile.depth) *
+      bytes / (tensor ? 1 : 4);
+  double shared = (read + stage) / sharedBytesPerClock;
+  double copies = stage / gpu.cacheBytesPerClock();
+  double waiting = latency / static_cast<double>(tile.stages - 1) / resident;
+  double step = std::max({compute, shared, copies, waiting});
+  auto steps = static_cast<double>(llvm::divideCeil(shape.terms, tile.depth));
+  double cycles = static_cast<double>(each) * (steps * step + aside / resident);
+  return cycles / gpu.clock;
+}
+
+llvm::ArrayRef<ProductTile> cuda::productTiles(Units units) {
+  if (units == Units::Tensor)
+    return tensorTiles;
+  return f32Tiles;
+}
+
+ProductTile cuda::fitted(ProductTile tile, int64_t terms) {
+  auto steps = static_cast<int64_t>(llvm::divideCeil(terms, tile.depth));
+  tile.stages = std::clamp<int64_t>(steps + 1, 2, tile.stages);
+  return tile;
+}
+
+ProductTile cuda::chooseTile(Units units, const ProductShape &shape,
+                             const Gpu &gpu) {
+  const ProductTile *best = nullptr;
+  double least = std::numeric_limits<double>::infinity();
+  for (const ProductTile &tile : productTiles(units)) {
+    double seconds = secondsOf(tile, units, shape, gpu);
+    if (seconds < least) {
+      least = seconds;
+      best = &tile;
+    }
+  }
+  return fitted(*best, shape.terms);
+}

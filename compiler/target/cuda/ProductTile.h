@@ -1,0 +1,57 @@
+//===- ProductTile.h - how products are cut up among blocks -----*- C++ -*-===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_TARGET_CUDA_PRODUCTTILE_H
+#define TFM_TARGET_CUDA_PRODUCTTILE_H
+
+#include "compiler/target/cuda/Gpu.h"
+
+#include "llvm/ADT/ArrayRef.h"
+
+namespace tfm::cuda {
+
+/// What multiplies: tensor cores, numbers of bf16, or the other units, of f32.
+enum class Units { Tensor, F32 };
+
+/// How a product is cut up among blocks, and a block among its warps (of tensor
+/// cores) or threads.
+struct ProductTile {
+  /// Rows and columns of C that a block computes, in steps of so many terms, of
+  /// which `stages` are in shared memory at once.
+  int64_t rows, columns, depth, stages;
+  /// Rows and columns of these that a part, a warp or a thread, has in
+  /// registers.
+  int64_t partRows, partColumns;
+
+  int64_t parts() const { return rows / partRows * (columns / partColumns); }
+  int64_t tilesOf(int64_t m, int64_t n) const {
+    return (m + rows - 1) / rows * ((n + columns - 1) / columns);
+  }
+};
+
+struct ProductShape {
+  int64_t batches, m, n, terms;
+};
+
+/// The tiles that there are, none of which needs more shared memory than
+/// `maxDynamicShared`.
+llvm::ArrayRef<ProductTile> productTiles(Units units);
+
+/// The same tile with no more stages than there are steps to fill them, and one
+/// to read from.
+ProductTile fitted(ProductTile tile, int64_t terms);
+
+/// About how many seconds a product takes with that tile.
+double secondsOf(const ProductTile &tile, Units units,
+                 const ProductShape &shape, const Gpu &gpu);
+
+/// The tile with which a product takes the least time.
+ProductTile chooseTile(Units units, const ProductShape &shape, const Gpu &gpu);
+
+} // namespace tfm::cuda
+
+#endif // TFM_TARGET_CUDA_PRODUCTTILE_H

@@ -1,0 +1,301 @@
+//===- RowProduct.cpp - products of few rows of A -------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/target/cuda/RowProduct.h"
+
+#include "compiler/schedule/View.h"
+#include "compiler/target/cuda/Pieces.h"
+#include "compiler/target/emit/GroupedTerms.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace tfm;
+using namespace tfm::cuda;
+
+namespace {
+
+constexpr int64_t threads = 256, warps = threads / warpSize;
+/// Loads of B that a thread has under way.
+constexpr int64_t loadsAtOnce = 4;
+
+/// Elements of B in a piece.
+int64_t pieceOf(const ProductOperand &b, bool grouped) {
+  return grouped ? DequantiseOp::groupTerms
+                 : pieceBytes / elementBytes(b.element);
+}
+
+/// Whether all of an operand's rows, along whichever axis is contiguous, begin
+/// at multiples of a piece.
+bool liesInPieces(const ProductOperand &from, int64_t bytes) {
+  auto whole = [&](int64_t stride) { return stride * bytes % pieceBytes == 0; };
+  return from.alignment % pieceBytes == 0 &&
+         whole(from.isAlongTerms() ? from.outerStride : from.termStride) &&
+         llvm::all_of(from.batchStrides, whole);
+}
+
+class RowProduct {
+public:
+  RowProduct(ModuleOp module, StringRef name, ProductLaunch product)
+      : product(product), a(product.operandA()), b(product.operandB()),
+        grouped(product.isGrouped()), piece(pieceOf(b, grouped)),
+        columns(columnsOfBlock()),
+        block(module, name, product.launch,
+              product.launch.getReads().size() +
+                  product.launch.getWrites().size(),
+              {{blocksAcross() * product.shape().batches, 1, 1}, threads}),
+        k(block.k),
+        elements(k, product.launch, block.pointers, block.arguments) {}
+
+  void emit() {
+    Value across = k.i64(blocksAcross());
+    number = k.div(block.block(), blocksAcross());
+    column0 = k.mul(k.rem(block.block(), across), columns);
+    product.enter(block, number, a, b);
+    if (b.isAlongTerms())
+      emitAlongTerms();
+    else
+      emitAlongColumns();
+  }
+
+private:
+  int64_t blocksAcross() const {
+    return static_cast<int64_t>(llvm::divideCeil(product.n, columns));
+  }
+
+  /// Columns of C that a block has: as many as there are blocks enough with.
+  int64_t columnsOfBlock() {
+    bool alongTerms = b.isAlongTerms();
+    int64_t least = alongTerms ? warps : 2 * piece;
+    int64_t most = alongTerms ? warps * loadsAtOnce : 8 * piece;
+    int64_t chosen = most;
+    while (chosen > least &&
+           static_cast<int64_t>(llvm::divideCeil(product.n, chosen)) *
+                   product.shape().batches <
+               a100.multiprocessors)
+      chosen /= 2;
+    return chosen;
+  }
+
+  Type memoryOfB() { return b.memory(k); }
+
+  Value rounded(Value x) {
+    Value narrow = arith::TruncFOp::create(k.b, k.loc, k.bf16Type, x);
+    return arith::ExtFOp::create(k.b, k.loc, k.f32Type, narrow);
+  }
+  bool roundsA() { return product.isOfBf16() && a.element.isF32(); }
+  bool roundsB() { return product.isOfBf16() && b.element.isF32(); }
+
+  /// A's elements of a row from a term on.
+  SmallVector<Value> ofA(int64_t row, Value term, int64_t count) {
+    SmallVector<Value> values;
+    Value at = k.add(k.i64(row * a.outerStride), k.mul(term, a.termStride));
+    Value from = k.at(a.pointer, at, a.memory(k));
+    int64_t bytes = elementBytes(a.element), each = pieceBytes / bytes;
+    if (a.isAlongTerms() && count % each == 0 && liesInPieces(a, bytes)) {
+      for (int64_t i = 0; i != count; i += each)
+        values.append(
+            floatsOf(k, loadPiece(k, k.at(from, i, a.memory(k))), a.element));
+    } else {
+      for (int64_t i = 0; i != count; ++i)
+        values.push_back(block.loadFloat(
+            k.at(from, i * a.termStride, a.memory(k)), a.element));
+    }
+    if (roundsA())
+      for (Value &x : values)
+        x = rounded(x);
+    return values;
+  }
+
+  /// A piece of B; of 4 bits those of column `column` with their group's scale.
+  SmallVector<Value> ofB(Value words, Value column, Value term) {
+    SmallVector<Value> values =
+        grouped ? halvesOf(k, words) : floatsOf(k, words, b.element);
+    if (roundsB())
+      for (Value &x : values)
+        x = rounded(x);
+    if (!grouped)
+      return values;
+    Value at = k.add(k.mul(column, b.tableStride),
+                     k.div(term, DequantiseOp::groupTerms));
+    Value scale = loadBf16(k, k.at(b.scale, at, k.bf16Type)),
+          minimum = loadBf16(k, k.at(b.minimum, at, k.bf16Type));
+    for (Value &x : values)
+      x = k.fma(x, scale, minimum);
+    return values;
+  }
+
+  /// Walks over `terms` in steps: several at once, and then the rest one by
+  /// one.
+  SmallVector<Value> walk(
+      Value first, int64_t step, int64_t together, ArrayRef<Value> sums,
+      llvm::function_ref<SmallVector<Value>(Value, int64_t, ValueRange)> body) {
+    int64_t most = step * together, whole = product.terms / most * most;
+    SmallVector<Value> state(sums);
+    if (whole)
+      state = k.loop(first, k.i64(whole), most, state,
+                     [&](Value term, ValueRange before) {
+                       return body(term, together, before);
+                     });
+    if (whole != product.terms)
+      state = k.loop(
+          k.add(first, whole), k.i64(product.terms), step, state,
+          [&](Value term, ValueRange before) { return body(term, 1, before); });
+    return state;
+  }
+
+  void emitAlongTerms() {
+    int64_t mine = columns / warps;
+    Value firstColumn = k.add(column0, k.mul(block.warp(), mine));
+    SmallVector<Value> columnOf, rowOfB;
+    for (int64_t j = 0; j != mine; ++j) {
+      Value column = k.add(firstColumn, j);
+      if (product.n % columns)
+        column = k.min(column, k.i64(product.n - 1));
+      columnOf.push_back(column);
+      rowOfB.push_back(
+          k.at(b.pointer, k.mul(column, b.outerStride), memoryOfB()));
+    }
+    // A byte has two terms of 4 bits.
+    int64_t inMemory = grouped ? 2 : 1;
+    SmallVector<Value> sums(product.m * mine, k.splat(0.0));
+    int64_t step = warpSize * piece;
+    sums = walk(k.mul(block.lane(), piece), step, loadsAtOnce / mine, sums,
+                [&](Value term, int64_t together, ValueRange before) {
+                  SmallVector<Value> next(before), words;
+                  for (int64_t i = 0; i != together; ++i)
+                    for (int64_t j = 0; j != mine; ++j) {
+                      Value at = k.div(k.add(term, i * step), inMemory);
+                      words.push_back(
+                          loadPiece(k, k.at(rowOfB[j], at, memoryOfB())));
+                    }
+                  for (int64_t i = 0; i != together; ++i) {
+                    Value here = k.add(term, i * step);
+                    SmallVector<SmallVector<Value>> y;
+                    for (int64_t j = 0; j != mine; ++j)
+                      y.push_back(ofB(words[i * mine + j], columnOf[j], here));
+                    for (int64_t row = 0; row != product.m; ++row) {
+                      SmallVector<Value> x = ofA(row, here, piece);
+                      for (int64_t j = 0; j != mine; ++j)
+                        for (int64_t t = 0; t != piece; ++t)
+                          next[row * mine + j] =
+                              k.fma(x[t], y[j][t], next[row * mine + j]);
+                    }
+                  }
+                  return next;
+                });
+    auto add = [&](Value x, Value y) { return k.addf(x, y); };
+    for (Value &sum : sums)
+      sum = block.reduceLanes(sum, warpSize, add);
+    // Each lane stores one of them.
+    Value lane = block.lane(), sum = sums.front();
+    for (int64_t i = 1; i != product.m * mine; ++i)
+      sum = k.select(k.equal(lane, k.i64(i)), sums[i], sum);
+    Value row = k.div(lane, mine),
+          column = k.add(firstColumn, k.rem(lane, k.i64(mine)));
+    Value exists = k.less(lane, k.i64(product.m * mine));
+    if (product.n % columns)
+      exists = block.both(exists, k.less(column, k.i64(product.n)));
+    k.ifThen(exists,
+             [&] { product.finish(elements, k, number, row, column, sum); });
+  }
+
+  void emitAlongColumns() {
+    int64_t lanes = columns / piece, lanesOfTerms = warpSize / lanes;
+    Value lane = k.rem(block.lane(), k.i64(lanes));
+    Value inBlock = k.mul(lane, piece), column = k.add(column0, inBlock);
+    // The last ones compute some columns again, and do not store them.
+    if (product.n % columns)
+      column = k.min(column, k.i64(product.n - piece));
+    Value first =
+        k.add(k.mul(block.warp(), lanesOfTerms), k.div(block.lane(), lanes));
+    int64_t step = warps * lanesOfTerms;
+    Value from = k.at(b.pointer, column, memoryOfB());
+    SmallVector<Value> sums(product.m * piece, k.splat(0.0));
+    sums = walk(first, step, loadsAtOnce, sums,
+                [&](Value term, int64_t together, ValueRange before) {
+                  SmallVector<Value> next(before), words;
+                  for (int64_t i = 0; i != together; ++i) {
+                    Value here = k.add(term, i * step);
+                    words.push_back(loadPiece(
+                        k, k.at(from, k.mul(here, b.termStride), memoryOfB())));
+                  }
+                  for (int64_t i = 0; i != together; ++i) {
+                    SmallVector<Value> y = ofB(words[i], Value(), Value());
+                    for (int64_t row = 0; row != product.m; ++row) {
+                      Value x = ofA(row, k.add(term, i * step), 1).front();
+                      for (int64_t j = 0; j != piece; ++j)
+                        next[row * piece + j] =
+                            k.fma(x, y[j], next[row * piece + j]);
+                    }
+                  }
+                  return next;
+                });
+    for (Value &sum : sums)
+      for (int64_t distance = warpSize / 2; distance >= lanes; distance /= 2)
+        sum = k.addf(sum, block.fromLane(sum, distance));
+    Value partial = block.shared(warps * product.m * columns);
+    k.ifThen(k.less(block.lane(), k.i64(lanes)), [&] {
+      Value to = k.at(partial,
+                      k.add(k.mul(block.warp(), product.m * columns), inBlock));
+      for (int64_t row = 0; row != product.m; ++row)
+        for (int64_t j = 0; j != piece; j += 4)
+          block.storeVector(ArrayRef(sums).slice(row * piece + j, 4),
+                            k.at(to, row * columns + j));
+    });
+    block.barrier();
+    k.loop(block.thread(), k.i64(product.m * columns), threads,
+           [&](Value element) {
+             Value sum = k.loadScalar(k.at(partial, element));
+             for (int64_t warp = 1; warp != warps; ++warp)
+               sum =
+                   k.addf(sum, k.loadScalar(k.at(k.at(partial, element),
+                                                 warp * product.m * columns)));
+             Value row = k.div(element, columns);
+             Value at = k.add(column0, k.rem(element, k.i64(columns)));
+             auto store = [&] {
+               product.finish(elements, k, number, row, at, sum);
+             };
+             if (product.n % columns)
+               k.ifThen(k.less(at, k.i64(product.n)), store);
+             else
+               store();
+           });
+  }
+
+  ProductLaunch product;
+  ProductOperand a, b;
+  const bool grouped;
+  /// Elements of B in a load, and columns of C in a block.
+  const int64_t piece, columns;
+  BlockBuilder block;
+  KernelBuilder &k;
+  ElementEmitter elements;
+  /// The number of the product in the batch, and the block's first column.
+  Value number, column0;
+};
+
+} // namespace
+
+bool cuda::isRowProduct(ProductLaunch product) {
+  if (product.m > mostRows)
+    return false;
+  ProductOperand b = product.operandB();
+  bool grouped = product.isGrouped();
+  int64_t bytes = grouped ? 1 : elementBytes(b.element);
+  int64_t piece = pieceOf(b, grouped);
+  if (!liesInPieces(b, bytes))
+    return false;
+  return b.isAlongTerms() ? product.terms % piece == 0
+                          : product.n % piece == 0 && !grouped;
+}
+
+void cuda::emitRowProduct(ModuleOp module, StringRef name,
+                          ProductLaunch product) {
+  RowProduct(module, name, product).emit();
+}
