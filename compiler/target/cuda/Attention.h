@@ -23,6 +23,17 @@ mlir::LogicalResult emitAttentionKernel(mlir::ModuleOp module,
                                         llvm::StringRef name,
                                         sched::LaunchOp launch);
 
+/// Whether `emitTensorAttention` can: numbers of bf16 in pieces of 16 bytes, no
+/// cache, rows of 16 to 128 elements, a power of two.
+bool isOnTensorCores(sched::LaunchOp launch);
+
+/// Emits attention on tensor cores, after Dao et al. 2022: a warp has 16
+/// queries, whose scores, weights and outputs stay in its registers; keys and
+/// values come through shared memory, the next ones while these are multiplied.
+/// Weights are rounded to bf16, sums are of f32.
+void emitTensorAttention(mlir::ModuleOp module, llvm::StringRef name,
+                         sched::LaunchOp launch);
+
 /// Whether `emitFewQueries` can: few queries, as in decoding, of rows that lie
 /// in pieces of 16 bytes.
 bool isOfFewQueries(sched::LaunchOp launch);

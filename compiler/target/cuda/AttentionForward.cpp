@@ -198,6 +198,10 @@ LogicalResult cuda::emitAttentionKernel(ModuleOp module, StringRef name,
     emitFewQueries(module, name, launch);
     return success();
   }
+  if (isOnTensorCores(launch)) {
+    emitTensorAttention(module, name, launch);
+    return success();
+  }
   auto op = cast<AttentionOp>(launch.getFirstOp());
   ArrayRef<int64_t> shape = tensorType(op.getQ()).getShape();
   int64_t width = std::max(shape[3], tensorType(op.getV()).getDimSize(3));

@@ -35,6 +35,9 @@ static func::FuncOp begin(OpBuilder &builder, ModuleOp module, StringRef name,
       blockAttribute,
       builder.getDenseI32ArrayAttr({static_cast<int32_t>(grid.threads), 1, 1}));
   func->setAttr(gridAttribute, builder.getDenseI64ArrayAttr(grid.blocks));
+  if (grid.resident > 1)
+    func->setAttr(residentAttribute, builder.getI32IntegerAttr(
+                                         static_cast<int32_t>(grid.resident)));
   Block *entry = func.addEntryBlock();
   builder.setInsertionPointToStart(entry);
   auto end = func::ReturnOp::create(builder, module.getLoc());
@@ -251,4 +254,31 @@ void BlockBuilder::storeVector(ValueRange values, Value ptr) {
         LLVM::InsertElementOp::create(k.b, k.loc, vector, values[i], k.i64(i));
   LLVM::StoreOp::create(k.b, k.loc, vector, ptr,
                         static_cast<unsigned>(count * 4));
+}
+
+void BlockBuilder::multiplyFragments(ValueRange x, ValueRange y,
+                                     MutableArrayRef<Value> sums) {
+  auto type = LLVM::LLVMStructType::getLiteral(
+      k.b.getContext(), SmallVector<Type>(sums.size(), k.f32Type));
+  Value result = NVVM::MmaOp::create(
+      k.b, k.loc, type, x, y, ValueRange(sums), {16, 8, 16}, std::nullopt,
+      std::nullopt, std::array{NVVM::MMATypes::bf16, NVVM::MMATypes::bf16},
+      std::array{NVVM::MMALayout::row, NVVM::MMALayout::col});
+  for (auto [i, sum] : llvm::enumerate(sums))
+    sum = LLVM::ExtractValueOp::create(k.b, k.loc, result,
+                                       static_cast<int64_t>(i));
+}
+
+Value BlockBuilder::packBf16(Value low, Value high) {
+  Type i32 = k.b.getI32Type();
+  auto bits = [&](Value x) -> Value {
+    Value narrow = arith::BitcastOp::create(
+        k.b, k.loc, k.b.getI16Type(),
+        arith::TruncFOp::create(k.b, k.loc, k.bf16Type, x));
+    return arith::ExtUIOp::create(k.b, k.loc, i32, narrow);
+  };
+  Value half = arith::ConstantIntOp::create(k.b, k.loc, i32, 16);
+  return arith::OrIOp::create(
+      k.b, k.loc, bits(low),
+      arith::ShLIOp::create(k.b, k.loc, bits(high), half));
 }

@@ -34,6 +34,8 @@ inline constexpr llvm::StringLiteral gridAttribute = "tfm.grid",
 struct Grid {
   std::array<int64_t, 3> blocks = {1, 1, 1};
   int64_t threads = 256;
+  /// Blocks that a multiprocessor is to have at once; 1: as many as may be.
+  int64_t resident = 1;
 };
 
 /// A kernel in the making, as each of its threads computes it: a `func.func`
@@ -112,6 +114,14 @@ public:
   mlir::Value orElse(mlir::Value condition, mlir::Value x, double other);
   mlir::Value both(mlir::Value x, mlir::Value y);
   mlir::Value exclusiveOr(mlir::Value x, mlir::Value y);
+  /// Adds the product of fragments of 16 by 16 and 16 by 8 numbers of bf16,
+  /// four and two registers, to one of 16 by 8 f32 (PTX ISA, "Matrix Fragments
+  /// for mma.m16n8k16"). All lanes of a warp come here together.
+  void multiplyFragments(mlir::ValueRange x, mlir::ValueRange y,
+                         llvm::MutableArrayRef<mlir::Value> sums);
+  /// Two f32, rounded to bf16, in a register.
+  mlir::Value packBf16(mlir::Value low, mlir::Value high);
+
   /// `count` neighbouring f32 at a multiple of their size, to and from
   /// registers.
   llvm::SmallVector<mlir::Value> loadVector(mlir::Value ptr, int64_t count);

@@ -31,6 +31,9 @@ struct LowerKernelsPass
         function->setAttr(NVVMDialect::getKernelFuncAttrName(),
                           mlir::UnitAttr::get(&getContext()));
         function->setAttr(NVVMDialect::getReqntidAttrName(), block);
+        if (mlir::Attribute resident =
+                function->removeAttr(tfm::cuda::residentAttribute))
+          function->setAttr(NVVMDialect::getMinctasmAttrName(), resident);
       }
   }
 };

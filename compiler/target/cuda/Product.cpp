@@ -147,7 +147,8 @@ ProductKernel::ProductKernel(ModuleOp module, StringRef name,
           module, name, product.launch,
           product.launch.getReads().size() + product.launch.getWrites().size(),
           {{tile.tilesOf(product.m, product.n) * product.shape().batches, 1, 1},
-           tile.parts() * (units == Units::Tensor ? warpSize : 1)}),
+           tile.parts() * (units == Units::Tensor ? warpSize : 1),
+           residentBlocks(tile, units, a100)}),
       k(block.k), elements(k, product.launch, block.pointers, block.arguments),
       units(units) {}
 

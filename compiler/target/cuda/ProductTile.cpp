@@ -24,6 +24,22 @@ static constexpr ProductTile tensorTiles[] = {
 static constexpr ProductTile f32Tiles[] = {
     {128, 128, 8, 3, 8, 8}, {64, 64, 8, 3, 4, 4}, {32, 32, 16, 3, 2, 2}};
 
+/// Bytes of an element in shared memory, and threads of a part.
+static int64_t bytesOf(Units units) { return units == Units::Tensor ? 2 : 4; }
+static int64_t threadsOf(Units units) {
+  return units == Units::Tensor ? 32 : 1;
+}
+
+int64_t cuda::residentBlocks(const ProductTile &tile, Units units,
+                             const Gpu &gpu) {
+  // Beside the sums there are operands and addresses.
+  int64_t registers = tile.partRows * tile.partColumns / threadsOf(units) + 64;
+  int64_t stage = (tile.rows + tile.columns) * tile.depth * bytesOf(units);
+  return std::max<int64_t>(gpu.residentBlocks(tile.parts() * threadsOf(units),
+                                              registers, stage * tile.stages),
+                           1);
+}
+
 double cuda::secondsOf(const ProductTile &tile, Units units,
                        const ProductShape &shape, const Gpu &gpu) {
   bool tensor = units == Units::Tensor;
@@ -31,18 +47,10 @@ double cuda::secondsOf(const ProductTile &tile, Units units,
   // block takes beside its steps: its first copies, and C on its way out.
   constexpr double latency = 700, aside = 2500;
   constexpr double sharedBytesPerClock = 128;
-  constexpr int64_t warp = 32;
-  double bytes = tensor ? 2 : 4;
-  int64_t threads = tile.parts() * (tensor ? warp : 1);
-  // Beside the sums there are operands and addresses.
-  int64_t registers =
-      tile.partRows * tile.partColumns / (tensor ? warp : 1) + 64;
+  auto bytes = static_cast<double>(bytesOf(units));
   auto stage =
       static_cast<double>((tile.rows + tile.columns) * tile.depth) * bytes;
-  int64_t most = std::max<int64_t>(
-      gpu.residentBlocks(threads, registers,
-                         static_cast<int64_t>(stage) * tile.stages),
-      1);
+  int64_t most = residentBlocks(tile, units, gpu);
   int64_t blocks = tile.tilesOf(shape.m, shape.n) * shape.batches;
   int64_t each = llvm::divideCeil(blocks, gpu.multiprocessors);
   auto resident = static_cast<double>(std::min(most, each));

@@ -45,6 +45,9 @@ llvm::ArrayRef<ProductTile> productTiles(Units units);
 /// to read from.
 ProductTile fitted(ProductTile tile, int64_t terms);
 
+/// How many blocks of a tile a multiprocessor has room for at once.
+int64_t residentBlocks(const ProductTile &tile, Units units, const Gpu &gpu);
+
 /// About how many seconds a product takes with that tile.
 double secondsOf(const ProductTile &tile, Units units,
                  const ProductShape &shape, const Gpu &gpu);

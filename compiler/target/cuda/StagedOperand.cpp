@@ -26,11 +26,8 @@ StagedOperand::StagedOperand(BlockBuilder &block, const ProductOperand &from,
                              Form form, int64_t size, int64_t depth)
     : block(block), k(block.k), from(from), form(form), size(size),
       depth(depth) {
-  auto pieces = [](int64_t stride) { return stride % pieceElements == 0; };
   if (form == Form::Matrix) {
-    copies = from.element.isBF16() && from.alignment % 16 == 0 &&
-             pieces(from.isAlongTerms() ? from.outerStride : from.termStride) &&
-             llvm::all_of(from.batchStrides, pieces);
+    copies = canCopy(from);
     width = copies ? pieceElements : 2;
   } else {
     copies = from.element.isF32() && !from.isGrouped();
@@ -41,6 +38,13 @@ StagedOperand::StagedOperand(BlockBuilder &block, const ProductOperand &from,
   advance = block.threads() / inRow;
   first = k.mul(k.rem(block.thread(), k.i64(inRow)), width);
   second = k.div(block.thread(), inRow);
+}
+
+bool StagedOperand::canCopy(const ProductOperand &from) {
+  auto pieces = [](int64_t stride) { return stride % pieceElements == 0; };
+  return from.element.isBF16() && from.alignment % 16 == 0 &&
+         pieces(from.isAlongTerms() ? from.outerStride : from.termStride) &&
+         llvm::all_of(from.batchStrides, pieces);
 }
 
 int64_t StagedOperand::stageBytes() const {

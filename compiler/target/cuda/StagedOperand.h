@@ -52,6 +52,10 @@ public:
   StagedOperand(BlockBuilder &block, const ProductOperand &from, Form form,
                 int64_t size, int64_t depth);
 
+  /// Whether `cp.async` can bring it as a matrix: numbers of bf16 in pieces of
+  /// 16 bytes.
+  static bool canCopy(const ProductOperand &from);
+
   int64_t stageBytes() const;
   bool isAsync() const { return copies; }
 

@@ -6,8 +6,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/target/cuda/ProductKernel.h"
-#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
-#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 
 using namespace mlir;
 using namespace tfm;
@@ -55,23 +53,12 @@ private:
         y.push_back(b->fragment(stageB, j, step));
       for (int64_t i = 0; i != rowFragments(); ++i)
         for (int64_t j = 0; j != columnFragments(); ++j)
-          add(x[i], ArrayRef(y[j / 2]).slice(j % 2 * 2, 2),
+          block.multiplyFragments(
+              x[i], ArrayRef(y[j / 2]).slice(j % 2 * 2, 2),
               MutableArrayRef(next).slice(
                   (i * columnFragments() + j) * ofFragment, ofFragment));
     }
     return next;
-  }
-
-  void add(ArrayRef<Value> x, ArrayRef<Value> y, MutableArrayRef<Value> sums) {
-    auto type = LLVM::LLVMStructType::getLiteral(
-        k.b.getContext(), SmallVector<Type>(ofFragment, k.f32Type));
-    Value result = NVVM::MmaOp::create(
-        k.b, k.loc, type, x, y, ValueRange(sums),
-        {fragmentRows, fragmentColumns, fragmentTerms}, std::nullopt,
-        std::nullopt, std::array{NVVM::MMATypes::bf16, NVVM::MMATypes::bf16},
-        std::array{NVVM::MMALayout::row, NVVM::MMALayout::col});
-    for (int64_t i = 0; i != ofFragment; ++i)
-      sums[i] = LLVM::ExtractValueOp::create(k.b, k.loc, result, i);
   }
 
   int64_t partRowsOfBand(int64_t bytes) const override {

@@ -24,15 +24,24 @@ sched.program @p {
 }
 
 // 4 x 4 tiles of 32 by 32, the smallest, of which each thread has 2 by 2 sums
-// of 16 terms in a step. The product is small: the loop over depth counts to 68.
+// of 16 terms in a step. There are 5 steps, the last of 4 terms: copies fill up
+// with zeros what is not there. Two steps are under way while one is multiplied.
 // CHECK-LABEL: func.func @kernel0(
-// CHECK-SAME: tfm.block = array<i32: 256, 1, 1>, tfm.grid = array<i64: 16, 1, 1>
-// CHECK: scf.for {{.*}} iter_args({{.*}}) -> (f32, f32, f32, f32)
-// CHECK: nvvm.barrier0
+// CHECK-SAME: tfm.block = array<i32: 256, 1, 1>, tfm.grid = array<i64: 16, 1, 1>, tfm.shared = 13056
+// CHECK-COUNT-4: nvvm.cp.async.shared.global
+// CHECK: nvvm.cp.async.commit.group
+// CHECK-COUNT-4: nvvm.cp.async.shared.global
+// CHECK: nvvm.cp.async.commit.group
+// CHECK: scf.for {{.*}} iter_args({{.*}}) -> (f32, f32, f32, f32, i64, i64)
+// CHECK: nvvm.cp.async.wait.group 1
+// CHECK-NEXT: nvvm.barrier0
+// CHECK-COUNT-4: nvvm.cp.async.shared.global
+// CHECK: nvvm.cp.async.commit.group
 // CHECK-COUNT-64: llvm.intr.fma
 // CHECK-NOT: llvm.intr.fma
-// CHECK: nvvm.barrier0
 // CHECK: scf.yield
+// CHECK: nvvm.cp.async.wait.group 0
+// CHECK-NEXT: nvvm.barrier0
 // What follows is there once, for all elements.
 // CHECK: math.tanh
 // CHECK-NOT: math.tanh

@@ -384,6 +384,41 @@ TEST(AttentionCompiled, WindowSoftcapAndDropout) {
     }
 }
 
+// Of bf16, whose weights a target may round, too, before values are added up by
+// them; what softmax adds up may not be.
+TEST(AttentionCompiled, OfBf16) {
+  for (const char *attributes :
+       {"causal, scale = 0.5 : f64", "scale = 0.5 : f64",
+        "causal, window = 40 : i64, softcap = 3.0 : f64, scale = 0.3 : f64",
+        "causal, scale = 0.5 : f64, dropout = 0.25 : f64, site = 6 : i64"})
+    for (auto [length, width, keyHeads] :
+         {std::tuple(70, 32, 2), {130, 64, 1}, {64, 16, 2}}) {
+      std::string text = llvm::formatv(R"(
+        func.func @f(%q: tensor<2x2x{0}x{1}xf32>, %k: tensor<2x{2}x{0}x{1}xf32>, %v: tensor<2x{2}x{0}x{1}xf32>)
+            -> (tensor<2x2x{0}x{1}xf32>, tensor<2x2x{0}xf32>) {{
+          %x = tfm.cast %q : tensor<2x2x{0}x{1}xf32> to tensor<2x2x{0}x{1}xbf16>
+          %y = tfm.cast %k : tensor<2x{2}x{0}x{1}xf32> to tensor<2x{2}x{0}x{1}xbf16>
+          %z = tfm.cast %v : tensor<2x{2}x{0}x{1}xf32> to tensor<2x{2}x{0}x{1}xbf16>
+          %out, %lse = tfm.attention %x, %y, %z {{{3}} : tensor<2x2x{0}x{1}xbf16>, tensor<2x{2}x{0}x{1}xbf16>, tensor<2x{2}x{0}x{1}xbf16>
+          %wide = tfm.cast %out : tensor<2x2x{0}x{1}xbf16> to tensor<2x2x{0}x{1}xf32>
+          return %wide, %lse : tensor<2x2x{0}x{1}xf32>, tensor<2x2x{0}xf32>
+        })",
+                                       length, width, keyHeads, attributes)
+                             .str();
+      SCOPED_TRACE(text);
+      TestModule module(text), original(text);
+      ASSERT_TRUE(module.function("f"));
+      module.function("f").setSymName("train");
+      std::vector<Tensor> inputs =
+          roundedInputs(original.function("f"), length);
+      std::vector<Tensor> expected = oracle::evaluateOrFail(
+          original.function("f"), inputs, dropoutEnvironment);
+      std::vector<Tensor> results = runCompiled(module, inputs);
+      EXPECT_LE(oracle::relativeError(results[0], expected[0]), 1.0 / 128);
+      EXPECT_LE(oracle::relativeError(results[1], expected[1]), 1e-5);
+    }
+}
+
 // Biases by distance: of every head, around the diagonal or from it on, with
 // fewer columns than there are distances, and their derivative.
 TEST(AttentionCompiled, BiasesByDistance) {
