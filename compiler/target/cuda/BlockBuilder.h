@@ -25,10 +25,12 @@ inline constexpr int64_t maxStaticShared = 48 * 1024;
 /// The attributes of a kernel that hold its grid, three numbers of i64, and its
 /// block, three of i32, which is `nvvm.reqntid` once it is lowered, and how
 /// many bytes of dynamic shared memory it is launched with, where there are
-/// any.
+/// any. And how many blocks of it a multiprocessor is to have at once at least,
+/// for which ptxas gives it few enough registers; then it is `nvvm.minctasm`.
 inline constexpr llvm::StringLiteral gridAttribute = "tfm.grid",
                                      blockAttribute = "tfm.block",
-                                     sharedAttribute = "tfm.shared";
+                                     sharedAttribute = "tfm.shared",
+                                     residentAttribute = "tfm.resident";
 
 /// How many blocks of how many threads a kernel is launched with.
 struct Grid {
