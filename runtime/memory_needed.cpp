@@ -38,7 +38,8 @@ std::string smallerCaches(const Recipe &recipe) {
 std::string memoryAdvice(const tfm_variant &variant, const Recipe &recipe) {
   bool trains = variant.gradients.bytes > 0;
   uint64_t kept = variant.parameters.bytes + variant.copies.bytes +
-                  variant.gradients.bytes + variant.optimizer.bytes;
+                  variant.gradients.bytes + variant.sums.bytes +
+                  variant.optimizer.bytes;
   uint64_t others = std::max(variant.activations.bytes, variant.cache_bytes);
   if (kept >= others)
     return trains ? "most of it are parameters, gradients and the optimizer's "

@@ -401,18 +401,69 @@ void Model::zeroGradients() {
     memory->zero(chosen->gradients.offset, chosen->gradients.bytes);
 }
 
-size_t Model::gradientCount() const {
-  return chosen->gradients.bytes / sizeof(float);
+uint64_t Model::offsetOf(Rows rows) const {
+  switch (rows) {
+  case Rows::Values:
+    return chosen->parameters.offset;
+  case Rows::Gradients:
+    return chosen->gradients.offset;
+  case Rows::FirstState:
+    return chosen->optimizer.offset;
+  case Rows::SecondState:
+    return chosen->optimizer.offset + chosen->gradients.bytes;
+  }
+  throw std::logic_error("rows of nothing");
 }
 
-PendingRead<float> Model::readGradients(size_t first, size_t count) const {
-  return memory->read<float>(chosen->gradients.offset + first * sizeof(float),
-                             count);
+PendingRead<float> Model::readRows(Rows of, size_t first, size_t count) const {
+  return memory->read<float>(offsetOf(of) + first * rowBytes, count * TFM_ROW);
 }
 
-PendingWrite<float> Model::writeGradients(size_t first, size_t count) {
-  return memory->write<float>(chosen->gradients.offset + first * sizeof(float),
-                              count);
+PendingWrite<float> Model::writeRows(Rows of, size_t first, size_t count) {
+  return memory->write<float>(offsetOf(of) + first * rowBytes, count * TFM_ROW);
+}
+
+void Model::discardRows(Rows of, size_t first, size_t count) {
+  memory->discard(offsetOf(of) + first * rowBytes, count * rowBytes);
+}
+
+std::vector<Model::Rows> Model::stateRows() const {
+  std::vector<Rows> all = {Rows::FirstState, Rows::SecondState};
+  all.resize(chosen->gradients.bytes
+                 ? chosen->optimizer.bytes / chosen->gradients.bytes
+                 : 0);
+  return all;
+}
+
+/// Floats that are moved or added at a time.
+static constexpr size_t floatsOfPart = size_t{1} << 20;
+
+void Model::addWaitingSum(int64_t place) {
+  size_t all = chosen->gradients.bytes / sizeof(float);
+  for (size_t first = 0; first < all; first += floatsOfPart) {
+    size_t count = std::min(floatsOfPart, all - first);
+    uint64_t at = chosen->gradients.offset + first * sizeof(float);
+    PendingRead<float> waiting = memory->read<float>(
+                           offsetOfSum(place) + first * sizeof(float), count),
+                       gradients = memory->read<float>(at, count);
+    std::span<const float> left = waiting.values(), right = gradients.values();
+    PendingWrite<float> sum = memory->write<float>(at, count);
+    for (size_t i = 0; i < count; ++i)
+      sum.values()[i] = left[i] + right[i];
+  }
+}
+
+void Model::keepAsWaitingSum(int64_t place) {
+  size_t all = chosen->gradients.bytes / sizeof(float);
+  for (size_t first = 0; first < all; first += floatsOfPart) {
+    size_t count = std::min(floatsOfPart, all - first);
+    uint64_t offset = first * sizeof(float);
+    std::span<const float> gradients =
+        memory->read<float>(chosen->gradients.offset + offset, count).values();
+    PendingWrite<float> to =
+        memory->write<float>(offsetOfSum(place) + offset, count);
+    std::ranges::copy(gradients, to.values().begin());
+  }
 }
 
 size_t Model::elements(int32_t rank, const int64_t *shape) {

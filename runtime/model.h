@@ -137,16 +137,31 @@ public:
                                int number) const;
 
   void zeroGradients();
-  /// The gradients of all parameters behind each other, in rows of
-  /// `gradientRow` floats.
-  static constexpr size_t gradientRow = 1024;
-  size_t gradientCount() const;
-  PendingRead<float> readGradients(size_t first, size_t count) const;
-  PendingWrite<float> writeGradients(size_t first, size_t count);
+  /// What lies in rows of TFM_ROW floats, one for each of the trained
+  /// parameters, all at the same places.
+  enum class Rows { Values, Gradients, FirstState, SecondState };
+  size_t rowCount() const { return chosen->gradients.bytes / rowBytes; }
+  PendingRead<float> readRows(Rows of, size_t first, size_t count) const;
+  PendingWrite<float> writeRows(Rows of, size_t first, size_t count);
+  void discardRows(Rows of, size_t first, size_t count);
+  /// The tensors of state that the optimizer has of each parameter.
+  std::vector<Rows> stateRows() const;
+  /// Adds the sum that waits in a place to the gradients, as (place) +
+  /// (gradients), or has the gradients wait there.
+  void addWaitingSum(int64_t place);
+  void keepAsWaitingSum(int64_t place);
+  /// To be called where `writeRows` has changed parameters.
+  void parametersChanged() { copiesAreStale = find(TFM_REFRESH) != nullptr; }
 
   static size_t elements(int32_t rank, const int64_t *shape);
 
 private:
+  static constexpr size_t rowBytes = TFM_ROW * sizeof(float);
+  uint64_t offsetOf(Rows rows) const;
+  uint64_t offsetOfSum(int64_t place) const {
+    return chosen->sums.offset +
+           static_cast<uint64_t>(place) * chosen->gradients.bytes;
+  }
   static void requireType(const tfm_buffer &buffer, tfm_dtype wanted);
   /// How many elements it has. That they are not f32 is a bug: throws
   /// logic_error.

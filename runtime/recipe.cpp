@@ -141,6 +141,7 @@ void readTrain(const json &object, TrainSpec &train) {
   read(object, key("train.batch"), train.batch);
   read(object, key("train.sequence"), train.sequence);
   read(object, key("train.accumulate"), train.accumulate);
+  read(object, key("train.sum"), train.sum);
   read(object, key("train.steps"), train.steps);
   read(object, key("train.epochs"), train.epochs);
   read(object, key("train.seed"), train.seed);

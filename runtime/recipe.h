@@ -71,6 +71,8 @@ struct TrainSpec {
   /// In a model without training one token: what `data` shows of a text.
   int64_t sequence = 1;
   int64_t accumulate = recipe::integer("train.accumulate");
+  /// "sequential" or "tree".
+  std::string sum{recipe::text("train.sum")};
   std::optional<int64_t> steps;
   std::optional<int64_t> epochs;
   uint64_t seed = recipe::integer("train.seed");

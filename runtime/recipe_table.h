@@ -149,6 +149,13 @@ inline constexpr Field fields[] = {
      .fallback = 1,
      .help = "steps that make one update",
      .range = atLeastOne},
+    {.path = "train.sum",
+     .type = Type::Word,
+     .fallback = "sequential",
+     .help = "how the gradients of these steps are added up: one after the "
+             "other, or as a balanced `tree`, which gives the same bits for 1, "
+             "2, 4, ... processes",
+     .words = "sequential tree"},
     {.path = "train.steps",
      .type = Type::Integer,
      .fallback = nullptr,

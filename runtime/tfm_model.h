@@ -37,6 +37,10 @@
 //   evaluate  the loss, without dropout and gradients
 //   train     the loss of a micro-batch, and the gradients (`tfm_place`)
 //   update    one step of the optimizer, in place
+//   update_decayed, update_plain  the same for some rows of the parameters that
+//             weight decay applies to, and of the other trained ones, so that
+//             processes can share an update: where there are several
+//             micro-batches (`tfm_variant.decayed`, `plain`)
 //   refresh   the copies of the parameters in bf16 that the others read, where
 //             a build computes in that; without inputs or outputs
 //
@@ -58,9 +62,16 @@
 //   in  rng        i32 [4]     train: what dropout depends on, {low half of
 //                              the seed, high half, update, micro-batch}, the
 //                              latter two from 0
-//   in  hyper      f32 [4]     update: {learning rate, 1 - beta1^t, 1 -
+//   in  hyper      f32 [4]     update, update_decayed, update_plain: {learning
+//   rate, 1 - beta1^t, 1 -
 //                              beta2^t, largest norm of the gradient (0: any)},
 //                              t = 1 in the first update
+//   in  row        i32 [1]     update_decayed, update_plain: the first of the
+//                              rows, a multiple of `tfm_rows.block`, counted
+//                              from `tfm_rows.first`
+//   in  scale      f32 []      update_decayed, update_plain: what gradients are
+//                              multiplied by, to clip them; the last number of
+//                              `hyper` does nothing there
 //   in  position   i32 [B]     prefill, prefill_short, verify, decode: how many
 //                              tokens of the row's cache come before these.
 //                              What lies behind is overwritten: 0 begins a new
@@ -93,7 +104,7 @@
 extern "C" {
 #endif
 
-#define TFM_ABI_VERSION 10
+#define TFM_ABI_VERSION 11
 /// The offset of something that a build does not have.
 #define TFM_NONE UINT64_MAX
 
@@ -106,6 +117,8 @@ extern "C" {
 #define TFM_EVALUATE "evaluate"
 #define TFM_TRAIN "train"
 #define TFM_UPDATE "update"
+#define TFM_UPDATE_DECAYED "update_decayed"
+#define TFM_UPDATE_PLAIN "update_plain"
 #define TFM_REFRESH "refresh"
 
 /// What products are made of (`tfm_launch.products`): multiply-adds of f32, to
@@ -324,6 +337,19 @@ typedef struct {
   uint64_t bytes;
 } tfm_range;
 
+/// Floats of a row of parameters, gradients or state.
+#define TFM_ROW 1024
+
+/// Some rows of the trained parameters, and at the same places of gradients and
+/// of each tensor of the optimizer's state.
+typedef struct {
+  uint64_t first;
+  uint64_t count;
+  /// A function that updates some of them takes so many at a time, by which
+  /// their count can be divided; 0 where there is none.
+  uint64_t block;
+} tfm_rows;
+
 /// The model as it is compiled for one kind of machine.
 typedef struct {
   /// As `tfmc build --target` and `--cpu` name it: `cpu`, and `znver4`; `cuda`,
@@ -343,10 +369,17 @@ typedef struct {
   tfm_range parameters;
   tfm_range copies;
   tfm_range gradients;
+  /// Where the recipe adds up micro-batches as a tree (`train.sum`): room for
+  /// sums of gradients that wait for another one, as many times the gradients
+  /// as there are at most. No function has to do with it.
+  tfm_range sums;
   tfm_range optimizer;
   tfm_range activations;
   /// Of the caches of `prefill` and `decode`, which lie between these.
   uint64_t cache_bytes;
+  /// The rows of `update_decayed` and of `update_plain`.
+  tfm_rows decayed;
+  tfm_rows plain;
   /// One for each of the model's parameters.
   const tfm_place *places;
   int32_t function_count;

@@ -24,8 +24,8 @@ constexpr std::pair<ProgramKind, StringLiteral> programNames[] = {
     {ProgramKind::Loss, "loss"},
     {ProgramKind::Train, TFM_TRAIN},
     {ProgramKind::Evaluate, TFM_EVALUATE},
-    {ProgramKind::UpdateDecayed, "update_decayed"},
-    {ProgramKind::UpdatePlain, "update_plain"},
+    {ProgramKind::UpdateDecayed, TFM_UPDATE_DECAYED},
+    {ProgramKind::UpdatePlain, TFM_UPDATE_PLAIN},
     {ProgramKind::Update, TFM_UPDATE},
     {ProgramKind::Prefill, TFM_PREFILL},
     {ProgramKind::PrefillShort, TFM_PREFILL_SHORT},
@@ -84,9 +84,12 @@ func::FuncOp tfm::findProgram(ModuleOp module, ProgramKind kind) {
 
 ArrayRef<ProgramKind> tfm::builtPrograms() {
   static constexpr ProgramKind kinds[] = {
-      ProgramKind::Refresh,      ProgramKind::Train,   ProgramKind::Update,
-      ProgramKind::Evaluate,     ProgramKind::Forward, ProgramKind::Prefill,
-      ProgramKind::PrefillShort, ProgramKind::Verify,  ProgramKind::Decode};
+      ProgramKind::Refresh,      ProgramKind::Train,
+      ProgramKind::Update,       ProgramKind::UpdateDecayed,
+      ProgramKind::UpdatePlain,  ProgramKind::Evaluate,
+      ProgramKind::Forward,      ProgramKind::Prefill,
+      ProgramKind::PrefillShort, ProgramKind::Verify,
+      ProgramKind::Decode};
   return kinds;
 }
 

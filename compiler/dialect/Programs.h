@@ -34,7 +34,7 @@ enum class ProgramKind {
   Train,         ///< the loss and gradients
   Evaluate,      ///< the loss without dropout
   UpdateDecayed, ///< the optimizer's step, one for each range of parameters;
-  UpdatePlain,   ///< what the next is made of
+  UpdatePlain,   ///< what the next is made of, then for some rows of it
   Update,        ///< the optimizer's step for all parameters
   Prefill,       ///< a chunk of new tokens,
   PrefillShort,  ///< a shorter chunk,

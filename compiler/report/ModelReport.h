@@ -155,6 +155,22 @@ struct MemoryPhase {
   BytesByType liveTypes;
 };
 
+/// What each of several processes has that share an update.
+struct SharedReport {
+  int64_t processes = 1;
+  /// Of an update, for each of them.
+  int64_t microBatches = 1;
+  /// Bytes of the optimizer's state in the one that has the most, and of its
+  /// arena with it: what is touched of the whole one.
+  int64_t optimizer = 0;
+  int64_t memory = 0;
+  /// Bytes that one of them sends in an update, at most: gradients to whoever
+  /// adds them up, and parameters to all.
+  int64_t sent = 0;
+  /// Why so many cannot share it; empty where they can.
+  std::string problem;
+};
+
 /// What the planner found, in bytes, for a build of the model.
 struct MemoryReport {
   int64_t batch = 0;
@@ -189,6 +205,8 @@ struct MemoryReport {
   /// tokens of a prompt each function takes that reads one, the most first.
   int64_t texts = 0;
   std::vector<int64_t> chunks;
+  /// For each number of processes that was asked for.
+  std::vector<SharedReport> shared;
 };
 
 struct ModelReport {

@@ -191,6 +191,23 @@ static void writeMemoryTypes(const MemoryReport &memory,
   table.write(os);
 }
 
+static void writeShared(const MemoryReport &memory, llvm::raw_ostream &os) {
+  os << "\nProcesses that share an update, each:\n";
+  TextTable table({true, true, true, true, true});
+  table.add({"processes", "micro-batches", "optimizer", "memory",
+             "sent in an update"});
+  for (const SharedReport &shared : memory.shared) {
+    std::string number = std::to_string(shared.processes);
+    if (shared.problem.empty())
+      table.add({number, std::to_string(shared.microBatches),
+                 withThousands(shared.optimizer), withThousands(shared.memory),
+                 withThousands(shared.sent)});
+    else
+      table.add({number, shared.problem});
+  }
+  table.write(os);
+}
+
 static void writeMemory(const MemoryReport &memory, llvm::raw_ostream &os) {
   os << "\nMemory (batch " << memory.batch << ", sequence " << memory.sequence
      << ", " << memory.precision;
@@ -217,6 +234,8 @@ static void writeMemory(const MemoryReport &memory, llvm::raw_ostream &os) {
   row("lower bound", memory.lowerBound);
   table.write(os);
   writeMemoryTypes(memory, os);
+  if (!memory.shared.empty())
+    writeShared(memory, os);
   if (memory.texts == 0)
     return;
   std::vector<std::string> chunks;

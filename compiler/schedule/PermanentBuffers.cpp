@@ -66,8 +66,11 @@ PermanentBuffers::PermanentBuffers(ModuleOp module,
     else
       (rule.decays(param) ? decayed : plain).push_back(param);
   }
+  sizes = regionSizes(module, rule.decayMinRank);
+  bool isTrained = findProgram(module, ProgramKind::Train) != nullptr;
   int64_t bytes = 0;
-  auto lay = [&](ArrayRef<ParamOp> params, bool isDecayed) {
+  auto lay = [&](ArrayRef<ParamOp> params, int64_t size, bool isDecayed) {
+    int64_t begin = bytes;
     int64_t widest = 1;
     for (ParamOp param : params) {
       int64_t size = elementBytes(param.getTensorType().getElementType());
@@ -78,26 +81,38 @@ PermanentBuffers::PermanentBuffers(ModuleOp module,
       bytes += paddedElements(param) * size;
       widest = std::max(widest, size);
     }
-    bytes = llvm::alignTo(bytes, kRegionRow * widest);
+    // Nothing walks them as regions where they are of several types.
+    bytes = isTrained ? begin + size * widest
+                      : llvm::alignTo(bytes, kRegionRow * widest);
   };
-  lay(decayed, true);
-  lay(plain, false);
-  lay(frozen, false);
+  lay(decayed, sizes.decayed, true);
+  lay(plain, sizes.plain, false);
+  lay(frozen, sizes.frozen, false);
   parameters = add(BufferKind::Parameter, "parameters", bytes);
-  // Nothing walks them as regions where they are of several types.
   bool hasCopies = findProgram(module, ProgramKind::Refresh) != nullptr;
-  bool isTrained = findProgram(module, ProgramKind::Train) != nullptr;
   if (!hasCopies && !isTrained)
     return;
   Type element = typeOfParameters(module);
   int64_t size = element ? elementBytes(element) : 1;
-  sizes = regionSizes(module, rule.decayMinRank);
   if (hasCopies)
     copies = add(BufferKind::ParameterCopy, "copies",
                  bytes / size * elementBytes(b.getBF16Type()));
   if (!isTrained)
     return;
   gradients = add(BufferKind::Gradient, "gradients", sizes.trained() * size);
+  if (findProgram(module, ProgramKind::UpdateDecayed) ||
+      findProgram(module, ProgramKind::UpdatePlain)) {
+    module->setAttr("sched.region_rows",
+                    b.getDenseI64ArrayAttr({sizes.decayed / kRegionRow,
+                                            sizes.plain / kRegionRow}));
+    module->setAttr("sched.region_blocks",
+                    b.getDenseI64ArrayAttr({regionBlock(sizes.decayed),
+                                            regionBlock(sizes.plain)}));
+  }
+  // No program has to do with them: the runtime adds them up.
+  for (int64_t i = 0; i < waitingSums(module); ++i)
+    add(BufferKind::Gradient, "sum" + std::to_string(i),
+        sizes.trained() * size);
   int states = optimizer ? optimizer->numStates() : 0;
   for (int i = 0; i < states; ++i)
     state[i] = add(BufferKind::State, "state" + std::to_string(i),
@@ -191,7 +206,12 @@ View PermanentBuffers::region(const ArenaRegion &region, RankedTensorType type,
     before = sizes.trained();
     break;
   }
-  view.offset = before * elementBytes(type.getElementType());
+  int64_t size = elementBytes(type.getElementType());
+  view.offset = before * size;
+  if (row) {
+    view.row = row;
+    view.rowStep = kRegionRow * size;
+  }
   return view;
 }
 

@@ -290,6 +290,37 @@ tfm_range rangeOf(mlir::ModuleOp schedule, BufferKind kind) {
   return range;
 }
 
+/// The gradients themselves, before the sums that wait.
+tfm_range gradientsOf(mlir::ModuleOp schedule) {
+  tfm_range range = rangeOf(schedule, BufferKind::Gradient);
+  for (auto buffer : schedule.getOps<BufferOp>())
+    if (buffer.getKind() == BufferKind::Gradient) {
+      range.bytes = buffer.getBytes();
+      break;
+    }
+  return range;
+}
+
+/// The sums of gradients that wait for another one.
+tfm_range sumsOf(mlir::ModuleOp schedule) {
+  tfm_range all = rangeOf(schedule, BufferKind::Gradient);
+  tfm_range gradients = gradientsOf(schedule);
+  return {gradients.offset + gradients.bytes, all.bytes - gradients.bytes};
+}
+
+/// The rows that weight decay applies to (0) or the other trained ones (1).
+tfm_rows rowsOf(mlir::ModuleOp schedule, int64_t part) {
+  auto rows = schedule->getAttrOfType<mlir::DenseI64ArrayAttr>(
+           "sched.region_rows"),
+       blocks = schedule->getAttrOfType<mlir::DenseI64ArrayAttr>(
+           "sched.region_blocks");
+  if (!rows || rows[part] == 0)
+    return {0, 0, 0};
+  return {static_cast<uint64_t>(part == 0 ? 0 : rows[0]),
+          static_cast<uint64_t>(rows[part]),
+          static_cast<uint64_t>(blocks[part])};
+}
+
 std::vector<tfm_place> placesOf(mlir::ModuleOp schedule) {
   tfm_range values = rangeOf(schedule, BufferKind::Parameter);
   tfm_range gradients = rangeOf(schedule, BufferKind::Gradient);
@@ -469,10 +500,13 @@ tfm_variant variantOf(const Variant &variant, DataBuilder &d) {
                              "sched.scratch"),
       .parameters = rangeOf(schedule, BufferKind::Parameter),
       .copies = rangeOf(schedule, BufferKind::ParameterCopy),
-      .gradients = rangeOf(schedule, BufferKind::Gradient),
+      .gradients = gradientsOf(schedule),
+      .sums = sumsOf(schedule),
       .optimizer = rangeOf(schedule, BufferKind::State),
       .activations = {arena - activations, activations},
       .cache_bytes = caches,
+      .decayed = rowsOf(schedule, 0),
+      .plain = rowsOf(schedule, 1),
       .places = d.array(placesOf(schedule)),
       .function_count = static_cast<int32_t>(functions.size()),
       .constant_count = static_cast<int32_t>(constants.size()),

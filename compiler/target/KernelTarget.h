@@ -143,6 +143,9 @@ public:
   };
   virtual PromptChunks promptChunks() const = 0;
 
+  /// Whether its programs find a view's `row` by a number in memory.
+  virtual bool choosesRows() const { return true; }
+
   /// Into how many chunks a sum over so many rows is cut: a number that depends
   /// on nothing else, so that neither do the bits of the sum.
   virtual int64_t chunksOf(int64_t rows) const = 0;

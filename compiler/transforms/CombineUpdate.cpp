@@ -49,6 +49,8 @@ SmallVector<Value> inlineUpdate(OpBuilder &b, func::FuncOp update,
 }
 
 struct CombineUpdatePass : tfm::impl::CombineUpdatePassBase<CombineUpdatePass> {
+  using CombineUpdatePassBase::CombineUpdatePassBase;
+
   void runOnOperation() override {
     ModuleOp module = getOperation();
     FailureOr<std::optional<Optimizer>> optimizer = Optimizer::read(module);
@@ -56,15 +58,77 @@ struct CombineUpdatePass : tfm::impl::CombineUpdatePassBase<CombineUpdatePass> {
       return signalPassFailure();
     if (!*optimizer)
       return;
-    combine(module, **optimizer);
+    FailureOr<int64_t> steps = shares ? microSteps(module) : int64_t{1};
+    if (failed(steps))
+      return signalPassFailure();
+    combine(module, **optimizer, /*keepsRows=*/*steps > 1);
   }
 
-  void combine(ModuleOp module, const Optimizer &optimizer) {
-    struct Range {
-      func::FuncOp update;
-      ArenaRegion::Part part;
-      RankedTensorType type;
-    };
+  /// One region of parameters, and its update.
+  struct Range {
+    func::FuncOp update;
+    ArenaRegion::Part part;
+    RankedTensorType type;
+  };
+
+  /// Makes of a range's update one of as many rows as `regionBlock` says, from
+  /// that of the number `row` on.
+  void updateRows(Range &range, const Optimizer &optimizer, bool makesCopies) {
+    MLIRContext *context = &getContext();
+    Type f32 = Float32Type::get(context), bf16 = BFloat16Type::get(context);
+    auto type = RankedTensorType::get(
+        {regionBlock(range.type.getNumElements()), kRegionRow},
+        range.type.getElementType());
+    SmallVector<ArenaRegion::Kind> state;
+    for (int i = 0; i < optimizer.numStates(); ++i)
+      state.push_back(ArenaRegion::state(i));
+    // The number comes before what it chooses from.
+    SmallVector<Type> inputs = {
+        RankedTensorType::get({1}, IntegerType::get(context, 32)),
+        RankedTensorType::get({4}, f32), RankedTensorType::get({}, f32)};
+    SmallVector<ArenaRegion::Kind> read = {ArenaRegion::Kind::Parameters,
+                                           ArenaRegion::Kind::Gradients};
+    SmallVector<ArenaRegion::Kind> written = {ArenaRegion::Kind::Parameters};
+    llvm::append_range(read, state);
+    llvm::append_range(written, state);
+    SmallVector<Type> results(written.size(), type);
+    if (makesCopies) {
+      written.push_back(ArenaRegion::Kind::Copies);
+      results.push_back(type.clone(bf16));
+    }
+    size_t firstRegion = inputs.size();
+    inputs.append(read.size(), type);
+    OpBuilder builder(range.update);
+    Location loc = range.update.getLoc();
+    auto function = func::FuncOp::create(
+        builder, loc, "rows", builder.getFunctionType(inputs, results));
+    for (auto [i, name] :
+         llvm::enumerate(ArrayRef<StringRef>{"row", "hyper", "scale"}))
+      function.setArgAttr(i, "tfm.name", builder.getStringAttr(name));
+    function.setArgAttr(0, "tfm.row", builder.getUnitAttr());
+    for (auto [i, kind] : llvm::enumerate(read))
+      ArenaRegion::ofParameters(kind, range.part)
+          .setArgument(function, firstRegion + i);
+    for (auto [i, kind] : llvm::enumerate(written))
+      ArenaRegion::ofParameters(kind, range.part).setResult(function, i);
+
+    Block *block = function.addEntryBlock();
+    builder.setInsertionPointToStart(block);
+    TfmBuilder b{builder, loc};
+    SmallVector<Value> arguments(block->getArguments().drop_front(firstRegion));
+    arguments.resize(4, b.zeros(arguments.front()));
+    arguments.append({block->getArgument(1), block->getArgument(2)});
+    SmallVector<Value> next = inlineUpdate(builder, range.update, arguments);
+    SmallVector<Value> returned(next.begin(), next.begin() + 1 + state.size());
+    if (makesCopies)
+      returned.push_back(b.cast(next.front(), bf16));
+    func::ReturnOp::create(builder, loc, returned);
+    std::string name = range.update.getSymName().str();
+    range.update.erase();
+    function.setSymName(name);
+  }
+
+  void combine(ModuleOp module, const Optimizer &optimizer, bool keepsRows) {
     Type f32 = Float32Type::get(&getContext()),
          bf16 = BFloat16Type::get(&getContext());
     // In its one pass over memory it also writes what `@refresh` would.
@@ -148,10 +212,15 @@ struct CombineUpdatePass : tfm::impl::CombineUpdatePassBase<CombineUpdatePass> {
       returned.append(next.begin(), next.begin() + 1 + state.size());
       if (makesCopies)
         returned.push_back(b.cast(next.front(), bf16));
-      range.update.erase();
     }
     returned.push_back(norm);
     func::ReturnOp::create(builder, b.loc, returned);
+    for (Range &range : ranges) {
+      if (keepsRows)
+        updateRows(range, optimizer, makesCopies);
+      else
+        range.update.erase();
+    }
   }
 
   /// The 2-norm of all gradients together.

@@ -41,7 +41,9 @@ struct FinishFunctionsPass
     erase(ProgramKind::Loss);
     // Without training there is no optimizer's state that it could use.
     if (!findProgram(module, ProgramKind::Train))
-      erase(ProgramKind::Update);
+      for (ProgramKind kind : {ProgramKind::Update, ProgramKind::UpdateDecayed,
+                               ProgramKind::UpdatePlain})
+        erase(kind);
     nameResults(module, ProgramKind::Forward, {"logits"});
     nameResults(module, ProgramKind::Train, {"loss", "losses"});
     nameResults(module, ProgramKind::Evaluate, {"loss", "losses"});

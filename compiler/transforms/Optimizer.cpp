@@ -8,6 +8,7 @@
 #include "compiler/transforms/Optimizer.h"
 
 #include "mlir/IR/Builders.h"
+#include "llvm/ADT/bit.h"
 #include "llvm/Support/ErrorHandling.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/MathExtras.h"
@@ -168,6 +169,31 @@ FailureOr<int64_t> tfm::microSteps(ModuleOp module) {
   return steps;
 }
 
+/// A key of the `train` block, where there are both.
+static std::optional<llvm::json::Value> trainKey(ModuleOp module,
+                                                 const recipe::Field &field) {
+  FailureOr<llvm::json::Value> recipe = recipeOf(module);
+  const llvm::json::Object *train =
+      failed(recipe) ? nullptr : trainBlock(*recipe);
+  const llvm::json::Value *value =
+      train ? train->get(StringRef(field.key())) : nullptr;
+  return value ? std::optional(*value) : std::nullopt;
+}
+
+/// Where the recipe does not say, as in modules that are written by hand, 1.
+static int64_t microStepsIfKnown(ModuleOp module) {
+  auto value = trainKey(module, recipe::field("train.accumulate"));
+  return value ? value->getAsInteger().value_or(1) : 1;
+}
+
+int64_t tfm::waitingSums(ModuleOp module) {
+  auto value = trainKey(module, recipe::field("train.sum"));
+  return value && value->getAsString() == "tree"
+             ? llvm::countr_zero(
+                   static_cast<uint64_t>(microStepsIfKnown(module)))
+             : 0;
+}
+
 /// The type that a key of the recipe names; f32 where it has no such block.
 static FailureOr<Type> typeInRecipe(ModuleOp module,
                                     const recipe::Field &field) {
@@ -247,5 +273,19 @@ RegionSizes tfm::regionSizes(ModuleOp module, int64_t decayMinRank) {
                            : sizes.plain) += paddedElements(param);
   for (int64_t *size : {&sizes.decayed, &sizes.plain, &sizes.frozen})
     *size = llvm::alignTo(*size, kRegionRow);
+  if (microStepsIfKnown(module) > 1)
+    for (int64_t *size : {&sizes.decayed, &sizes.plain})
+      // With what is filled up larger blocks may do.
+      for (int64_t block = 0; block != regionBlock(*size);) {
+        block = regionBlock(*size);
+        *size = llvm::alignTo(*size, block * kRegionRow);
+      }
   return sizes;
+}
+
+int64_t tfm::regionBlock(int64_t elements) {
+  constexpr uint64_t longest = 64, share = 16;
+  auto rows = static_cast<uint64_t>(elements / kRegionRow);
+  return static_cast<int64_t>(
+      llvm::bit_floor(std::clamp(rows / share, uint64_t{1}, longest)));
 }

@@ -50,6 +50,13 @@ struct Optimizer {
 /// is no `train` block. Fails as `Optimizer::read`.
 mlir::FailureOr<int64_t> microSteps(mlir::ModuleOp module);
 
+/// How many sums of gradients wait at most for another one, where
+/// `train.sum` = `tree` adds up micro-batches in pairs, then the pairs, and so
+/// on while there is an even number of them; what is left over at the end of
+/// the pairs, an odd number of micro-batches, is added one after the other
+/// first. 0 where the recipe says otherwise.
+int64_t waitingSums(mlir::ModuleOp module);
+
 /// `train.precision` of the recipe: f32, also where there is no `train` block,
 /// or bf16. Fails as `Optimizer::read`.
 mlir::FailureOr<mlir::FloatType> trainingPrecision(mlir::ModuleOp module);
@@ -71,7 +78,9 @@ mlir::FailureOr<mlir::FloatType> precisionOf(mlir::ModuleOp module);
 /// The parameters lie in three regions of the arena, one behind the other:
 /// those that weight decay applies to, the other trainable ones, the frozen
 /// ones. Each tensor has a cache line of its own, and each region is whole rows
-/// of `kRegionRow` elements, which an update walks.
+/// of `kRegionRow` elements, which an update walks; where there are several
+/// micro-batches, which processes can share, whole blocks of `regionBlock`
+/// rows.
 struct RegionSizes {
   int64_t decayed = 0, plain = 0, frozen = 0;
 
@@ -84,6 +93,10 @@ int64_t paddedElements(ParamOp param);
 /// walked together. Null for a model without parameters; two types are a bug.
 mlir::Type typeOfParameters(mlir::ModuleOp module);
 RegionSizes regionSizes(mlir::ModuleOp module, int64_t decayMinRank);
+/// How many rows of a region of `elements`, in whole blocks, an update of a
+/// part of it walks at a time: a power of two of at most 64, so that a call
+/// takes longer than what is around it, but no more than a sixteenth of all.
+int64_t regionBlock(int64_t elements);
 
 } // namespace tfm
 

@@ -192,7 +192,14 @@ def CombineUpdatePass : Pass<"tfm-combine-update", "::mlir::ModuleOp"> {
     parameters and state that it returns go where they came from. It computes
     the norm of all gradients first, returns it as `grad_norm`, and scales the
     gradients by `min(1, hyper[3] / (norm + 1e-6))` where `hyper[3]` is positive.
+
+    With `shares`, and where an update has several micro-batches, the two stay
+    as updates of `regionBlock` rows of their region, from that of the number
+    `row` (an i32 with `tfm.row`) on: processes that share an update call them
+    for the rows that are theirs. Without it they are erased.
   }];
+  let options = [Option<"shares", "shares", "bool", "false",
+                        "also leave updates of some rows">];
 }
 
 def FinishFunctionsPass : Pass<"tfm-finish-functions", "::mlir::ModuleOp"> {

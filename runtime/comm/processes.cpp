@@ -129,6 +129,18 @@ void Processes::receive(int from, void *bytes, size_t count) {
   pending.push_back({number, from});
 }
 
+void Processes::send(int to, std::string_view bytes) {
+  for (size_t at = 0; at < bytes.size(); at += TFM_TRANSPORT_BYTES)
+    send(to, bytes.data() + at,
+         std::min<size_t>(TFM_TRANSPORT_BYTES, bytes.size() - at));
+}
+
+void Processes::receive(int from, std::span<char> bytes) {
+  for (size_t at = 0; at < bytes.size(); at += TFM_TRANSPORT_BYTES)
+    receive(from, bytes.data() + at,
+            std::min<size_t>(TFM_TRANSPORT_BYTES, bytes.size() - at));
+}
+
 void Processes::wait() {
   // The others may be in need of the processor that this one waits on; who
   // waits long does not even look often.
@@ -194,6 +206,34 @@ int64_t Processes::sum(int64_t own) {
   return total;
 }
 
+std::vector<std::string> Processes::collect(const std::string &own) {
+  std::vector<uint64_t> sizes = gather(uint64_t{own.size()});
+  std::vector<std::string> all;
+  if (!isFirst()) {
+    send(0, own);
+    wait();
+    return all;
+  }
+  for (uint64_t size : sizes)
+    all.emplace_back(size, '\0');
+  all.front() = own;
+  for (size_t i = 1; i < all.size(); ++i)
+    receive(static_cast<int>(i), all[i]);
+  wait();
+  return all;
+}
+
+std::string Processes::fromFirst(std::string own) {
+  own.resize(gather(uint64_t{own.size()}).front());
+  if (isFirst())
+    for (int i = 1; i < count(); ++i)
+      send(i, own);
+  else
+    receive(0, own);
+  wait();
+  return own;
+}
+
 void Processes::meet() { (void)gather(char{0}); }
 
 void Processes::requireSame(std::string_view what, std::string_view checksum,
@@ -207,33 +247,35 @@ void Processes::requireSame(std::string_view what, std::string_view checksum,
           fmt::format("{} has {} than {}: {}", name(i), what, name(0), advice));
 }
 
-void Processes::sumToOwners(const SharedFloats &floats) {
-  auto me = static_cast<size_t>(rank()), all = static_cast<size_t>(count());
-  auto sizeOf = [&](size_t rank) {
-    return floats.begins[rank + 1] - floats.begins[rank];
-  };
+size_t SharedRows::longestShare() const {
   size_t longest = 0;
-  for (size_t i = 0; i < all; ++i)
-    longest = std::max(longest, sizeOf(i));
+  for (size_t i = 0; i + 1 < begins.size(); ++i)
+    longest = std::max(longest, share(i));
+  return longest;
+}
+
+void Processes::sumToOwners(const SharedRows &rows) {
+  auto me = static_cast<size_t>(rank()), all = static_cast<size_t>(count());
+  size_t longest = rows.longestShare();
   // All of a round is to stay in a cache until it is added up.
-  size_t slice = std::clamp<size_t>((size_t{1} << 20) / all, size_t{1} << 12,
-                                    size_t{1} << 19);
-  slice = std::min(slice, longest);
-  room.resize(all * slice);
+  constexpr size_t rowsOfRound = 1024;
+  size_t slice = std::min(
+      longest, std::clamp<size_t>(rowsOfRound / all, 4, rowsOfRound / 2));
+  room.resize(all * slice * TFM_ROW);
   std::vector<PendingRead<float>> sent;
   std::vector<const float *> terms(all);
   for (size_t at = 0; at < longest; at += slice) {
     auto length = [&](size_t rank) {
-      return at < sizeOf(rank) ? std::min(slice, sizeOf(rank) - at) : 0;
+      return at < rows.share(rank) ? std::min(slice, rows.share(rank) - at) : 0;
     };
     sent.clear();
     for (size_t i = 0; i < all; ++i)
       if (i != me && length(me) > 0)
-        receive(static_cast<int>(i), &room[i * slice],
-                length(me) * sizeof(float));
+        receive(static_cast<int>(i), &room[i * slice * TFM_ROW],
+                length(me) * TFM_ROW * sizeof(float));
     for (size_t i = 0; i < all; ++i)
       if (length(i) > 0)
-        sent.push_back(floats.read(floats.begins[i] + at, length(i)));
+        sent.push_back(rows.read(rows.begins[i] + at, length(i)));
     size_t next = 0;
     std::span<const float> own;
     for (size_t i = 0; i < all; ++i) {
@@ -249,37 +291,34 @@ void Processes::sumToOwners(const SharedFloats &floats) {
     if (length(me) == 0)
       continue;
     for (size_t i = 0; i < all; ++i)
-      terms[i] = i == me ? own.data() : &room[i * slice];
-    PendingWrite<float> sum = floats.write(floats.begins[me] + at, length(me));
+      terms[i] = i == me ? own.data() : &room[i * slice * TFM_ROW];
+    PendingWrite<float> sum = rows.write(rows.begins[me] + at, length(me));
     addAsTree(terms, sum.values());
   }
 }
 
-void Processes::spreadFromOwners(const SharedFloats &floats) {
+void Processes::send(const SharedRows &rows, bool toAll) {
   auto me = static_cast<size_t>(rank()), all = static_cast<size_t>(count());
-  constexpr size_t slice = size_t{1} << 24;
-  size_t longest = 0;
-  for (size_t i = 0; i < all; ++i)
-    longest = std::max(longest, floats.begins[i + 1] - floats.begins[i]);
+  constexpr size_t slice = size_t{1} << 14; // 64 MiB
+  size_t longest = rows.longestShare();
   for (size_t at = 0; at < longest; at += slice) {
     auto length = [&](size_t rank) {
-      size_t size = floats.begins[rank + 1] - floats.begins[rank];
-      return at < size ? std::min(slice, size - at) : 0;
+      return at < rows.share(rank) ? std::min(slice, rows.share(rank) - at) : 0;
     };
     std::span<const float> own;
     if (length(me) > 0)
-      own = floats.read(floats.begins[me] + at, length(me)).values();
+      own = rows.read(rows.begins[me] + at, length(me)).values();
     // They are in the arena when what is in this list goes.
     std::vector<std::unique_ptr<PendingWrite<float>>> written;
     for (size_t i = 0; i < all; ++i) {
-      if (i == me || length(i) == 0)
+      if (i == me || length(i) == 0 || (!toAll && !isFirst()))
         continue;
-      written.emplace_back(new PendingWrite<float>(
-          floats.write(floats.begins[i] + at, length(i))));
+      written.emplace_back(
+          new PendingWrite<float>(rows.write(rows.begins[i] + at, length(i))));
       std::span<float> values = written.back()->values();
       receive(static_cast<int>(i), values.data(), values.size_bytes());
     }
-    for (size_t i = 0; i < all; ++i)
+    for (size_t i = 0; i < (toAll ? all : 1); ++i)
       if (i != me && !own.empty())
         send(static_cast<int>(i), own.data(), own.size_bytes());
     wait();

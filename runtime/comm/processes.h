@@ -20,12 +20,16 @@
 
 namespace tfm {
 
-/// Floats of which every process has its own, or a copy, at the same place of
-/// its device. Process p owns those from `begins[p]` to `begins[p + 1]`.
-struct SharedFloats {
+/// Rows of TFM_ROW floats, of which every process has its own, or a copy, at
+/// the same place of its device. Process p owns those from `begins[p]` to
+/// `begins[p + 1]`.
+struct SharedRows {
   std::function<PendingRead<float>(size_t first, size_t count)> read;
   std::function<PendingWrite<float>(size_t first, size_t count)> write;
   std::vector<size_t> begins;
+
+  size_t share(size_t rank) const { return begins[rank + 1] - begins[rank]; }
+  size_t longestShare() const;
 };
 
 /// The processes of a job, of which this is one. All of them call the same
@@ -64,6 +68,11 @@ public:
     return all;
   }
   int64_t sum(int64_t own);
+  /// What each of them gives, by rank, in the first process; in the others
+  /// nothing.
+  std::vector<std::string> collect(const std::string &own);
+  /// What the first process gives, in all of them.
+  std::string fromFirst(std::string own);
   /// Returns when all of them are here.
   void meet();
 
@@ -75,9 +84,11 @@ public:
   /// The sum over all processes of what each has, in its owner's place; of the
   /// others the values stay. It is that of a balanced binary tree over the
   /// ranks, so that its bits depend on nothing else.
-  void sumToOwners(const SharedFloats &floats);
+  void sumToOwners(const SharedRows &rows);
   /// What its owner has, in every process.
-  void spreadFromOwners(const SharedFloats &floats);
+  void spreadFromOwners(const SharedRows &rows) { send(rows, /*toAll=*/true); }
+  /// What its owner has, in the first process.
+  void gatherAtFirst(const SharedRows &rows) { send(rows, /*toAll=*/false); }
 
   /// Ends this process's part, when all have come so far; the last call.
   void leave() { transport.leave(&transport); }
@@ -91,6 +102,9 @@ private:
   };
   void send(int to, const void *bytes, size_t count);
   void receive(int from, void *bytes, size_t count);
+  void send(int to, std::string_view bytes);
+  void receive(int from, std::span<char> bytes);
+  void send(const SharedRows &rows, bool toAll);
   /// Until all that was begun is over.
   void wait();
   void gatherBytes(std::span<const std::byte> own, std::span<std::byte> all);

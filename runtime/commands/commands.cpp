@@ -25,6 +25,7 @@
 #include "runtime/tokenizer/utf8.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstdio>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -288,7 +289,7 @@ void info(const tfm_model &model, const CommonOptions &options) {
         {"parameters", {{"total", parameters}, {"trainable", trainable}}},
         {"memory",
          {{"parameters", parameterBytes},
-          {"gradients", chosen.gradients.bytes},
+          {"gradients", chosen.gradients.bytes + chosen.sums.bytes},
           {"optimizer", chosen.optimizer.bytes},
           {"activations", activations},
           {"arena", chosen.arena_bytes}}},
@@ -319,9 +320,10 @@ void info(const tfm_model &model, const CommonOptions &options) {
       : trainable == parameters ? ""
                                 : fmt::format(" ({} trainable)", trainable),
       byteText(chosen.arena_bytes), byteText(parameterBytes),
-      byteText(chosen.gradients.bytes), byteText(chosen.optimizer.bytes),
-      byteText(activations), deviceText(own, options.device),
-      threadsText(own, chosen), commandsText(model),
+      byteText(chosen.gradients.bytes + chosen.sums.bytes),
+      byteText(chosen.optimizer.bytes), byteText(activations),
+      deviceText(own, options.device), threadsText(own, chosen),
+      commandsText(model),
       generation.empty() ? "" : "  generation       " + generation + "\n"));
 }
 
@@ -376,10 +378,16 @@ static void requireRunFolder(const tfm_model &descriptor,
     requireLog(options.out + "/log.jsonl");
 }
 
-/// Throws InputError where processes cannot share the micro-batches of an
+/// Throws AgreedError where processes cannot share the micro-batches of an
 /// update, with what to build instead.
 static void requireShares(const TrainSpec &train, const Processes &processes) {
   int64_t count = processes.count(), rows = train.batch * train.accumulate;
+  bool isTree = train.sum == "tree";
+  if (isTree && !std::has_single_bit(static_cast<uint64_t>(count)))
+    throw AgreedError(fmt::format(
+        "{} processes cannot share a sum in pairs (train.sum = tree): start 2, "
+        "4, 8, ... of them, or build with -D train.sum=sequential",
+        count));
   if (train.accumulate % count == 0)
     return;
   // The same sequences, in micro-batches as large as they can be.

@@ -60,6 +60,21 @@ void CpuDevice::zero(uint64_t offset, size_t bytes) {
   std::memset(arena + offset, 0, bytes);
 }
 
+void CpuDevice::discard(uint64_t offset, size_t bytes) {
+  constexpr uintptr_t page = 4096;
+  auto begin = reinterpret_cast<uintptr_t>(arena + offset);
+  uintptr_t end = begin + bytes;
+  uintptr_t first = (begin + page - 1) / page * page, last = end / page * page;
+  // Whole pages come back as zeros.
+  if (first >= last || madvise(reinterpret_cast<void *>(first), last - first,
+                               MADV_DONTNEED) != 0) {
+    zero(offset, bytes);
+    return;
+  }
+  zero(offset, first - begin);
+  zero(offset + (last - begin), end - last);
+}
+
 void CpuDevice::runOnHost(void (*work)(void *, tfm_thread *), void *context) {
   pool.run(work, context);
 }

@@ -32,6 +32,7 @@ public:
   void release() override;
   void run(const tfm_function &function) override;
   void zero(uint64_t offset, size_t bytes) override;
+  void discard(uint64_t offset, size_t bytes) override;
   void recordInto(tfm_event *events) override { pool.recordInto(events); }
   void runOnHost(void (*work)(void *, tfm_thread *), void *context) override;
 

@@ -43,6 +43,9 @@ public:
 
   virtual void run(const tfm_function &function) = 0;
   virtual void zero(uint64_t offset, size_t bytes) = 0;
+  /// What lies there is of no use any more: it becomes zeros, and its memory
+  /// may go to others until something is written there.
+  virtual void discard(uint64_t offset, size_t bytes) { zero(offset, bytes); }
 
   /// Where functions note when each of their launches was over from now on, one
   /// call behind the other (`tfm_thread.events`); null: nowhere.

@@ -16,6 +16,7 @@
 #include "runtime/training/learning_rate.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -55,6 +56,13 @@ Trainer::Trainer(Model &model, const Recipe &recipe, const Dataset &data,
   }
   microCount = train.accumulate / count;
   firstMicro = rank * microCount;
+  bool isTree = train.sum == "tree" && train.accumulate > 1;
+  leafMicros =
+      isTree ? train.accumulate >>
+                   std::countr_zero(static_cast<uint64_t>(train.accumulate))
+             : microCount;
+  if (isTree || this->options.processes)
+    shared.emplace(model, this->options.processes);
   auto size = static_cast<size_t>(microCount * train.batch * train.sequence);
   tokens.resize(size);
   targets.resize(size);
@@ -87,6 +95,8 @@ void Trainer::prepare() {
   if (!options.resume.empty()) {
     position = loadCheckpoint(options.resume, model,
                               /*checksLog=*/options.log.empty() && isFirst());
+    if (shared)
+      shared->dropStateOfOthers();
   } else {
     position.seed = options.seed.value_or(train.seed);
     position.lr = train.optimizer.lr;
@@ -128,21 +138,29 @@ void Trainer::endProfile() {
       ": open it in ui.perfetto.dev or chrome://tracing\n");
 }
 
-void Trainer::sumGradients() {
-  constexpr size_t row = Model::gradientRow;
-  size_t count = model.gradientCount();
-  SharedFloats gradients = {
-      [&](size_t first, size_t count) {
-        return model.readGradients(first, count);
-      },
-      [&](size_t first, size_t count) {
-        return model.writeGradients(first, count);
-      },
-      sharesOf((count + row - 1) / row, options.processes->count())};
-  for (size_t &begin : gradients.begins)
-    begin = std::min(begin * row, count);
-  options.processes->sumToOwners(gradients);
-  options.processes->spreadFromOwners(gradients);
+void Trainer::endLeaf(int64_t leaf) {
+  // As one counts in binary: two sums of as many leaves become one.
+  int64_t place = 0;
+  for (; leaf >> place & 1; ++place)
+    model.addWaitingSum(place);
+  if ((leaf + 1) * leafMicros < microCount)
+    model.keepAsWaitingSum(place);
+}
+
+float Trainer::update(double lr) {
+  const TrainSpec &train = recipe.train;
+  auto t = static_cast<double>(position.step + 1);
+  std::array<float, 4> values = {
+      static_cast<float>(lr),
+      static_cast<float>(1 - std::pow(train.optimizer.beta1, t)),
+      static_cast<float>(1 - std::pow(train.optimizer.beta2, t)),
+      static_cast<float>(train.clip)};
+  if (shared)
+    return shared->run(values);
+  std::ranges::copy(values,
+                    model.write<float>(*buffers.hyper).values().begin());
+  call(updateFunction);
+  return buffers.norm ? model.read<float>(*buffers.norm).values()[0] : 0.0f;
 }
 
 double Trainer::sumLosses() {
@@ -205,10 +223,9 @@ double Trainer::step() {
   if (options.processes)
     counted = ignored ? options.processes->sum(counted)
                       : counted * options.processes->count();
-  if (train.accumulate > 1)
-    model.zeroGradients();
-
   for (int64_t micro = 0; micro < microCount; ++micro) {
+    if (train.accumulate > 1 && micro % leafMicros == 0)
+      model.zeroGradients();
     auto part = [&](const std::vector<int32_t> &all) {
       return std::span(all).subspan(micro * microSize, microSize);
     };
@@ -228,28 +245,17 @@ double Trainer::step() {
     call(trainFunction);
     losses[static_cast<size_t>(micro)] =
         model.read<float>(*buffers.loss).values()[0];
+    if ((micro + 1) % leafMicros == 0)
+      endLeaf(micro / leafMicros);
   }
   double loss = sumLosses();
   if (!std::isfinite(loss))
     failDiverged(fmt::format("the loss is {} at step {}", std::abs(loss),
                              position.step + 1));
 
-  if (options.processes)
-    sumGradients();
   double lr =
       learningRate(train.schedule, position.lr, position.step, position.steps);
-  auto t = static_cast<double>(position.step + 1);
-  {
-    PendingWrite<float> write = model.write<float>(*buffers.hyper);
-    std::span<float> hyper = write.values();
-    hyper[0] = static_cast<float>(lr);
-    hyper[1] = static_cast<float>(1 - std::pow(train.optimizer.beta1, t));
-    hyper[2] = static_cast<float>(1 - std::pow(train.optimizer.beta2, t));
-    hyper[3] = static_cast<float>(train.clip);
-  }
-  call(updateFunction);
-  float gradientNorm =
-      buffers.norm ? model.read<float>(*buffers.norm).values()[0] : 0.0f;
+  float gradientNorm = update(lr);
   if (!std::isfinite(gradientNorm))
     failDiverged(fmt::format("the gradient is not finite at step {}",
                              position.step + 1));
@@ -405,9 +411,13 @@ void Trainer::sample() {
 }
 
 void Trainer::save() {
+  double began = now();
+  if (shared)
+    shared->gatherState();
+  if (!isFirst())
+    savedAt = position.step;
   if (!folder)
     return;
-  double began = now();
   if (std::string bad = notFinite(model); !bad.empty())
     failDiverged(fmt::format("{} has values that are not finite after step {}",
                              bad, position.step));
@@ -423,6 +433,8 @@ void Trainer::save() {
     }
   });
   savedAt = position.step;
+  if (shared)
+    shared->dropStateOfOthers();
   progress->exclude(now() - began);
 }
 
@@ -565,7 +577,7 @@ TrainResult Trainer::run(const std::atomic<bool> &newInterrupt) {
     savedAt = first;
   if (!options.profile.empty())
     profile.emplace(options.profile, model, trainFunction, updateFunction,
-                    train.accumulate, position.steps - first);
+                    microCount, position.steps - first);
   progress.emplace(first, position.steps,
                    train.batch * train.sequence * train.accumulate,
                    options.quiet);

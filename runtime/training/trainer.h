@@ -18,6 +18,7 @@
 #include "runtime/recipe.h"
 #include "runtime/training/evaluator.h"
 #include "runtime/training/profile.h"
+#include "runtime/training/shared_update.h"
 
 #include <atomic>
 #include <optional>
@@ -90,8 +91,11 @@ private:
   bool isFirst() const {
     return !options.processes || options.processes->isFirst();
   }
-  /// The sum of the gradients of all processes, in each of them.
-  void sumGradients();
+  /// Adds the gradients of a leaf of the tree (`leafMicros`) to those that it
+  /// can be added to; `leaf` counts those of this process.
+  void endLeaf(int64_t leaf);
+  /// Updates the parameters at a learning rate; returns the gradients' norm.
+  float update(double lr);
   /// The sum of the losses of all micro-batches. Also learns whether a process
   /// is to stop.
   double sumLosses();
@@ -153,6 +157,11 @@ private:
   /// are, and the first of them.
   int64_t microCount;
   int64_t firstMicro;
+  /// How many of them, one behind the other, are added up as they come.
+  int64_t leafMicros;
+  /// In place of `updateFunction` where processes share an update, or its bits
+  /// shall be those of a shared one.
+  std::optional<SharedUpdate> shared;
   /// [microCount, batch, sequence].
   std::vector<int32_t> tokens;
   std::vector<int32_t> targets;

@@ -428,8 +428,8 @@ class CProgram(Folder):
         documented = {(function, direction, name, dtype)
                       for direction, name, dtype, functions in self.LISTED.findall(header)
                       for function in re.split(r",(?: |\n// +)", functions)}
-        # Texts long enough for chunks of all lengths, and several of them.
-        for program in self.programs("-D", "context=64", "-D", "generate.batch=2"):
+        # Texts long enough for chunks of all lengths, several of them, and updates that can be shared.
+        for program in self.programs("-D", "context=64", "-D", "generate.batch=2", "-D", "train.accumulate=2"):
             lines = [line.split() for line in self.ok(program, "buffers").stdout.splitlines()]
             self.assertEqual(documented, {tuple(line[:4]) for line in lines})
             # As it says, a call leaves other bytes in its inputs.

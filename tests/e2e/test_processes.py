@@ -48,7 +48,7 @@ class Launched:
         cls.scratch = tempfile.TemporaryDirectory(prefix="tfm-e2e-")
         cls.folder = pathlib.Path(cls.scratch.name)
         cls.model = cls.folder / "m"
-        result = tfmc("build", MODELS / "addition.tfm", "-o", cls.model, *SMALL)
+        result = tfmc("build", MODELS / "addition.tfm", "-o", cls.model, *SMALL, "-D", "train.sum=tree")
         assert result.returncode == 0, result.stderr
         result = tfmc("mpi", "--mpicc", compiler, "-o", cls.folder / "libtfm_mpi.so")
         assert result.returncode == 0, result.stderr
@@ -102,44 +102,50 @@ class Launched:
                 continue
         return [ranks[rank] for rank in sorted(ranks)]
 
-    def assert_like(self, found, expected):
-        """Logs agree to rounding."""
-        self.assertEqual([line.keys() for line in found], [line.keys() for line in expected])
-        for line, other in zip(found, expected):
-            for key, value in line.items():
-                if isinstance(value, float):
-                    self.assertAlmostEqual(value, other[key], delta=2e-5 * max(1, abs(value)), msg=(key, line))
-                else:
-                    self.assertEqual(value, other[key])
+    def assert_same_run(self, found, expected):
+        """The same bits in every file that a run leaves."""
+        self.assertEqual(log_of(self.folder / found), log_of(self.folder / expected))
+        for name in ("model.safetensors", "optimizer.safetensors"):
+            self.assertEqual((self.folder / found / name).read_bytes(), (self.folder / expected / name).read_bytes())
 
     def test_two_and_four_train_as_one(self):
-        # One log, one checkpoint and one voice, and the losses of one process.
+        # One log, one checkpoint and one voice, and the bits of one process, as the sum is a tree.
         for count in (2, 4):
             result = self.train(count, f"of{count}")
-            self.assert_like(log_of(self.folder / f"of{count}"), self.alone)
+            self.assert_same_run(f"of{count}", "alone")
             self.assertEqual(result.stdout.count("trained 12 steps"), 1)
             self.assertEqual(result.stdout.count("--- sample at step 6 ---"), 1)
 
-    def test_resume_with_fewer_and_evaluate(self):
+    def test_resume_with_fewer_evaluate_and_generate(self):
         self.train(4, "fewer", "--steps", "4")
         self.train(2, "fewer", "--resume", "fewer", "--steps", "8")
-        result = run(self.model, "train", "--resume", "fewer", "--steps", "12", cwd=self.folder)
-        self.assertEqual(result.returncode, 0, result.stderr)
-        # The schedule of a run ends where the run does: another one than in a run of 12 steps.
         run(self.model, "train", "--out", "same", "--steps", "4", cwd=self.folder)
         run(self.model, "train", "--resume", "same", "--steps", "8", cwd=self.folder)
-        run(self.model, "train", "--resume", "same", "--steps", "12", cwd=self.folder)
-        self.assert_like(log_of(self.folder / "fewer"), log_of(self.folder / "same"))
+        self.assert_same_run("fewer", "same")
+        for out in ("fewer", "same"):
+            result = run(self.model, "train", "--resume", out, "--steps", "12", cwd=self.folder)
+            self.assertEqual(result.returncode, 0, result.stderr)
+        self.assert_same_run("fewer", "same")
         expected = run(self.model, "eval", "--weights", "fewer", "--json", cwd=self.folder).stdout
         self.assertIn('"loss"', expected)
         shared = self.launch(3, "eval", "--weights", "fewer", "--json")
         self.assertEqual(shared.stdout, expected, shared.stderr)
+        # One of these prompts has a character that there is no token for; it is told once.
+        (self.folder / "prompts").write_text("".join(f"{a}+{a}=\n" for a in range(7)) + "x\n12+\n")
+        arguments = ("generate", "--weights", "fewer", "--prompts", "prompts", "--count", "2", "--temperature", "1",
+                     "--seed", "3", "--threads", "1")
+        expected = run(self.model, *arguments, cwd=self.folder)
+        shared = self.launch(3, *arguments)
+        self.assertEqual(shared.stdout, expected.stdout, shared.stderr)
+        self.assertEqual(shared.stdout.count("---"), 15)
+        self.assertNotEqual(shared.returncode, 0)
+        self.assertEqual(shared.stderr.count("prompts:8"), 1)
 
     def test_a_number_that_does_not_divide(self):
         result = self.launch(3, "train", "--out", "never")
         self.assertNotEqual(result.returncode, 0)
-        self.assertEqual(result.stderr.count("3 processes cannot share"), 1, result.stderr)
-        self.assertIn("-D train.batch=4 -D train.accumulate=9", result.stderr)
+        self.assertEqual(result.stderr.count("3 processes cannot share a sum in pairs"), 1, result.stderr)
+        self.assertIn("start 2, 4, 8, ... of them", result.stderr)
         self.assertFalse((self.folder / "never").exists())
 
     def test_whoever_dies_ends_all(self):
@@ -190,6 +196,30 @@ class Launched:
 class OpenMpi(Launched, unittest.TestCase):
     library = "Open MPI"
 
+    def test_one_after_the_other(self):
+        # Without a tree the order of the sum is that of the processes: they agree to rounding.
+        model = self.folder / "sequential"
+        self.assertEqual(tfmc("build", MODELS / "addition.tfm", "-o", model, *SMALL).returncode, 0)
+        result = run(model, "train", "--out", "one", "--threads", "1", cwd=self.folder)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        type(self).model, tree = model, self.model
+        try:
+            self.train(4, "four")
+            for count, message in ((3, "-D train.batch=4 -D train.accumulate=9"),
+                                   (16, "-D train.batch=2 -D train.accumulate=16, the same update")):
+                result = self.launch(count, "train", "--out", "never")
+                self.assertNotEqual(result.returncode, 0)
+                self.assertIn(message, result.stderr)
+        finally:
+            type(self).model = tree
+        for line, other in zip(log_of(self.folder / "four"), log_of(self.folder / "one"), strict=True):
+            self.assertEqual(line.keys(), other.keys())
+            for key, value in line.items():
+                if isinstance(value, float):
+                    self.assertAlmostEqual(value, other[key], delta=2e-5 * max(1, abs(value)), msg=(key, line))
+                else:
+                    self.assertEqual(value, other[key])
+
 
 class Mpich(Launched, unittest.TestCase):
     library = "MPICH"
@@ -207,6 +237,25 @@ class WithoutALibrary(unittest.TestCase):
                                         env=dict(os.environ, PMI_SIZE=size))
                 self.assertEqual(result.returncode, status, result.stderr)
                 self.assertEqual(f"tfmc mpi -o {folder}/libtfm_mpi.so" in result.stderr, status == 1, result.stderr)
+
+    def test_the_report_of_memory(self):
+        # 100 rows of matrices in blocks of four, and two of the rest; a row of one tensor of state is a page.
+        report = tfmc("report", MODELS / "addition.tfm", "--memory", "--format", "json", "-D", "train.accumulate=4",
+                      "--processes", "1,2,3,4")
+        memory = json.loads(report.stdout)["memory"]
+        alone, two, three, four = memory["processes"]
+        self.assertEqual(memory["optimizer"], 2 * 102 * 4096)
+        self.assertEqual(alone, {"processes": 1, "micro_batches": 4, "optimizer": memory["optimizer"],
+                                 "memory": memory["arena"], "sent": 0})
+        self.assertEqual(two, {"processes": 2, "micro_batches": 2, "optimizer": 2 * 53 * 4096,
+                               "memory": memory["arena"] - 2 * 49 * 4096, "sent": 102 * 4096})
+        self.assertIn("train.accumulate = 4", three["problem"])
+        self.assertEqual(four["optimizer"], 2 * 29 * 4096)
+        # Sums that wait are gradients.
+        tree = tfmc("report", MODELS / "addition.tfm", "--memory", "--format", "json", "-D", "train.accumulate=4",
+                    "-D", "train.sum=tree")
+        self.assertEqual(json.loads(tree.stdout)["memory"]["gradients"], 3 * memory["gradients"])
+        self.assertEqual(json.loads(tree.stdout)["memory"]["arena"], memory["arena"] + 2 * memory["gradients"])
 
     def test_a_compiler_that_is_not_there(self):
         result = tfmc("mpi", "--mpicc", "no-such-mpicc")

@@ -414,6 +414,7 @@ json::Value RecipeBuilder::trainBlock(const Block &block) {
         .help("set `context` to at least " + Twine(e.train.sequence) +
               ", or `sequence` to at most " + Twine(context));
   out["accumulate"] = integer(train, "accumulate");
+  out["sum"] = word(train, "sum");
   json::Value steps = integerOrNull(train, "steps");
   json::Value epochs = integerOrNull(train, "epochs");
   const Entry *given = nullptr;

@@ -47,6 +47,8 @@ public:
     return {.longest = 256, .shorter = 32, .few = 8, .ringMultiple = 32};
   }
 
+  bool choosesRows() const override { return false; }
+
   /// Enough for every multiprocessor to have one of them, of several rows each.
   int64_t chunksOf(int64_t rows) const override {
     return rows < 128 ? 1 : std::clamp<int64_t>(rows / 16, 8, 256);

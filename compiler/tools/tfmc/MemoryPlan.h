@@ -31,7 +31,8 @@ void prepareForPlan(mlir::ModuleOp module, const KernelTarget &target,
 /// stops before any machine code. Changes the module. A failure is a bug of the
 /// compiler.
 MemoryReport planModelMemory(mlir::ModuleOp module, const KernelTarget &target,
-                             FlopsReport *flops = nullptr);
+                             FlopsReport *flops = nullptr,
+                             llvm::ArrayRef<int64_t> processes = {});
 
 } // namespace tfm
 

@@ -40,6 +40,7 @@ struct ReportArguments {
   std::vector<std::string> sweep;
   std::string against;
   bool values = false;
+  std::vector<int64_t> processes;
 };
 
 } // namespace
@@ -247,8 +248,9 @@ static int report(ReportArguments arguments) {
     if (auto obstacle = SequenceAnalysis(forward).obstacle())
       result.wholeSequence = obstacle->str();
   if (arguments.view.memory)
-    result.memory = planModelMemory(*model.module, *target,
-                                    flops ? &result.flops : nullptr);
+    result.memory =
+        planModelMemory(*model.module, *target, flops ? &result.flops : nullptr,
+                        arguments.processes);
   else if (asksTypes)
     prepareForPlan(*model.module, *target, &result.flops);
 
@@ -288,6 +290,15 @@ void tfm::addReportCommand(CLI::App &app, int &status) {
                     "FLOPs of a token forward and of a training step");
   command->add_flag("--memory", view.memory,
                     "The memory of a build, from the plan that it would use");
+  command
+      ->add_option("--processes", arguments->processes,
+                   "With --memory: what each of so many processes has that "
+                   "share an update (2, or 2,4,8)")
+      ->type_name("N,N,...")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(usage::wholeNumber(1, 100'000))
+      ->needs(command->get_option("--memory"));
   command->add_option("--target", arguments->target, "Plan for cpu or cuda")
       ->check(CLI::IsMember({"cpu", "cuda"}));
   command->add_option("--cpu", arguments->cpu,

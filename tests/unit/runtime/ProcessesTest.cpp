@@ -8,6 +8,7 @@
 #include "runtime/comm/launcher.h"
 #include "runtime/device/cpu_device.h"
 #include "runtime/error.h"
+#include "runtime/files/atomic_file.h"
 #include "runtime/training/evaluator.h"
 #include "runtime/training/trainer.h"
 #include "tests/unit/runtime/TemporaryFolder.h"
@@ -92,11 +93,12 @@ TEST(Processes, GatherWhatEachGives) {
   });
 }
 
-// Every element is summed once, also where shares are empty or longer than a
-// round, and all processes end with the same.
+// Every row is summed once, also where shares are empty or longer than a round,
+// and all processes end with the same.
 TEST(Processes, AddUpAndSpread) {
-  for (auto [count, length] :
-       {std::pair<int, size_t>{1, 10}, {2, 1}, {3, 5000}, {5, 1 << 21}}) {
+  for (auto [count, rows] :
+       {std::pair<int, size_t>{1, 3}, {2, 1}, {3, 5}, {5, 2050}}) {
+    size_t length = rows * TFM_ROW;
     std::vector<float> expected(length);
     std::vector<std::vector<float>> terms;
     std::vector<const float *> pointers;
@@ -107,39 +109,40 @@ TEST(Processes, AddUpAndSpread) {
     addAsTree(pointers, expected);
     runProcesses(count, [&](Processes &processes) {
       CpuDevice device(1);
-      device.allocate((length + 1) * sizeof(float), 64, 0);
+      device.allocate(length * sizeof(float) + 4, 64, 0);
       auto rank = static_cast<size_t>(processes.rank());
+      auto all = [&] { return device.read<float>(4, length).values(); };
       std::ranges::copy(terms[rank],
                         device.write<float>(4, length).values().begin());
-      SharedFloats floats = {
+      SharedRows shared = {
           [&](size_t first, size_t some) {
-            return device.read<float>(4 + first * sizeof(float), some);
+            return device.read<float>(4 + first * TFM_ROW * sizeof(float),
+                                      some * TFM_ROW);
           },
           [&](size_t first, size_t some) {
-            return device.write<float>(4 + first * sizeof(float), some);
+            return device.write<float>(4 + first * TFM_ROW * sizeof(float),
+                                       some * TFM_ROW);
           },
-          sharesOf(length, processes.count())};
-      processes.sumToOwners(floats);
-      std::span<const float> values = floats.read(0, length).values();
-      for (size_t i = 0; i < length; ++i) {
-        bool isOwn = i >= floats.begins[rank] && i < floats.begins[rank + 1];
-        ASSERT_EQ(values[i], isOwn ? expected[i] : terms[rank][i]);
-      }
-      processes.spreadFromOwners(floats);
-      EXPECT_TRUE(std::ranges::equal(values, expected));
+          sharesOf(rows, processes.count())};
+      auto isOwn = [&](size_t i) {
+        return i >= shared.begins[rank] * TFM_ROW &&
+               i < shared.begins[rank + 1] * TFM_ROW;
+      };
+      processes.sumToOwners(shared);
+      for (size_t i = 0; i < length; ++i)
+        ASSERT_EQ(all()[i], isOwn(i) ? expected[i] : terms[rank][i]);
+      processes.gatherAtFirst(shared);
+      for (size_t i = 0; i < length; ++i)
+        ASSERT_EQ(all()[i],
+                  rank == 0 || isOwn(i) ? expected[i] : terms[rank][i]);
+      processes.spreadFromOwners(shared);
+      EXPECT_TRUE(std::ranges::equal(all(), expected));
     });
   }
 }
 
-std::string messageOf(const std::function<void()> &work) try {
-  work();
-  return "";
-} catch (const InputError &error) {
-  return error.what();
-}
-
 TEST(Processes, NameWhoDoesNotAnswer) {
-  std::string message = messageOf([] {
+  std::string message = messageOf<InputError>([] {
     runProcesses(
         3,
         [](Processes &processes) {
@@ -155,7 +158,7 @@ TEST(Processes, NameWhoDoesNotAnswer) {
 
 TEST(Processes, NameWhoHasOtherFiles) {
   std::atomic<int> agreed{0};
-  std::string message = messageOf([&] {
+  std::string message = messageOf<InputError>([&] {
     runProcesses(3, [&](Processes &processes) {
       processes.requireSame("other data", "0123456789abcdef", "copy it");
       try {
@@ -254,6 +257,77 @@ TEST(Trainer, ProcessesShareMicroBatches) {
       EXPECT_NEAR(shared.parameters[i], alone.parameters[i], 1e-5);
     EXPECT_EQ(shared.losses.front(), alone.losses.front());
     EXPECT_NEAR(shared.validation, alone.validation, 1e-6);
+  }
+}
+
+// A tree over micro-batches is one over processes, too: its bits are the same
+// for any number of them, also where pairs are of several micro-batches.
+TEST(Trainer, TreesGiveTheSameBits) {
+  for (int64_t accumulate : {8, 12}) {
+    ToyShape shape;
+    shape.accumulate = accumulate;
+    shape.ignore = 13;
+    std::string recipe = R"("steps": 60, "clip": 0.1, "sum": )";
+    Trained tree = train(0, shape, recipe + "\"tree\"");
+    for (int count : {1, 2, 4, 8}) {
+      if (accumulate % count != 0)
+        continue;
+      Trained shared = train(count, shape, recipe + "\"tree\"");
+      EXPECT_EQ(shared.losses, tree.losses);
+      EXPECT_EQ(shared.parameters, tree.parameters);
+      EXPECT_EQ(shared.validation, tree.validation);
+    }
+    // It is another order than that of one micro-batch after the other.
+    Trained sequential = train(0, shape, recipe + "\"sequential\"");
+    EXPECT_NE(sequential.parameters, tree.parameters);
+    for (size_t i = 0; i < tree.parameters.size(); ++i)
+      EXPECT_NEAR(sequential.parameters[i], tree.parameters[i], 1e-5);
+  }
+}
+
+// Each process has the state of its own rows alone; a checkpoint has all of it,
+// so that any number of processes goes on with the same bits.
+TEST(Trainer, CheckpointsHaveAllState) {
+  TemporaryFolder folder;
+  ToyShape shape;
+  shape.vocabulary = 40; // two rows, of which tokens reach the first alone
+  shape.accumulate = 4;
+  std::string recipe = R"("steps": 9, "clip": 0.1, "sum": "tree")";
+  const std::atomic<bool> noInterrupt{false};
+  auto go = [&](int count, int64_t steps, const std::string &out,
+                const std::string &resume) {
+    std::vector<size_t> stateLeft(static_cast<size_t>(count));
+    runProcesses(count, [&](Processes &processes) {
+      ToyModel toy(shape, sumsRecipe(shape, recipe));
+      CpuDevice device(1);
+      Model model(toy.descriptor(), device);
+      Recipe parsed = parseRecipe(toy.descriptor().recipe);
+      TokenizerPtr tokenizer = makeCharsTokenizer("0123456789+=.#");
+      std::unique_ptr<Dataset> data = openDataset(
+          {parsed.data, *tokenizer, parsed.train.sequence, std::nullopt});
+      TrainOptions options;
+      options.quiet = true;
+      options.processes = &processes;
+      options.steps = steps;
+      options.resume = resume;
+      if (processes.isFirst())
+        options.out = out;
+      Trainer(model, parsed, *data, *tokenizer, options).run(noInterrupt);
+      for (size_t row = 0; row < model.rowCount(); ++row)
+        stateLeft[static_cast<size_t>(processes.rank())] += std::ranges::any_of(
+            model.readRows(Model::Rows::SecondState, row, 1).values(),
+            [](float value) { return value != 0; });
+    });
+    return stateLeft;
+  };
+  std::string whole = folder / "whole", parts = folder / "parts";
+  EXPECT_EQ(go(1, 9, whole, ""), (std::vector<size_t>{2}));
+  EXPECT_EQ(go(4, 3, parts, ""), (std::vector<size_t>{0, 1, 0, 1}));
+  EXPECT_EQ(go(2, 6, parts, parts), (std::vector<size_t>{1, 1}));
+  EXPECT_EQ(go(1, 9, parts, parts), (std::vector<size_t>{2}));
+  for (const char *name : {"/model.safetensors", "/optimizer.safetensors"}) {
+    EXPECT_EQ(readFile(parts + name, "a checkpoint"),
+              readFile(whole + name, "a checkpoint"));
   }
 }
 

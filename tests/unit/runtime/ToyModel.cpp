@@ -11,6 +11,8 @@
 #include "tests/unit/CompleteRecipe.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -24,7 +26,7 @@ struct Layout {
   ToyShape shape;
   uint64_t table, bias, tableGradient, biasGradient;
   uint64_t tableMean, biasMean, tableSquare, biasSquare;
-  uint64_t tokens, targets, count, rng, hyper, loss, losses, norm;
+  uint64_t tokens, targets, count, rng, hyper, loss, losses, norm, row, scale;
   uint64_t forwardTokens, logits, evaluateLogits;
   uint64_t prefillTokens, decodeTokens, position, length, cache, nextLogits;
   uint64_t end;
@@ -196,43 +198,68 @@ void runDecode(void *arena, tfm_thread *thread) {
   });
 }
 
-/// AdamW as in docs/design.md; clips by the norm over both parameters.
+/// A parameter, and what an update has to do with it.
+struct Group {
+  float *value, *gradient, *mean, *square;
+  int64_t size;
+  float decay;
+};
+
+std::array<Group, 2> groupsOf(void *arena) {
+  const Layout &layout = layoutOf(arena);
+  int64_t width = layout.shape.vocabulary;
+  return {
+      {{at<float>(arena, layout.table), at<float>(arena, layout.tableGradient),
+        at<float>(arena, layout.tableMean),
+        at<float>(arena, layout.tableSquare), width * width,
+        static_cast<float>(layout.shape.weightDecay)},
+       {at<float>(arena, layout.bias), at<float>(arena, layout.biasGradient),
+        at<float>(arena, layout.biasMean), at<float>(arena, layout.biasSquare),
+        width, 0.0f}}};
+}
+
+/// AdamW as in docs/design.md, of some elements.
+void updateSome(void *arena, const Group &group, int64_t first, int64_t last,
+                float scale) {
+  const Layout &layout = layoutOf(arena);
+  const float *hyper = at<float>(arena, layout.hyper);
+  auto beta1 = static_cast<float>(layout.shape.beta1);
+  auto beta2 = static_cast<float>(layout.shape.beta2);
+  for (int64_t i = first; i < last; ++i) {
+    float g = group.gradient[i] * scale;
+    group.value[i] *= 1 - hyper[0] * group.decay;
+    group.mean[i] = beta1 * group.mean[i] + (1 - beta1) * g;
+    group.square[i] = beta2 * group.square[i] + (1 - beta2) * g * g;
+    group.value[i] -= hyper[0] * (group.mean[i] / hyper[1]) /
+                      (std::sqrt(group.square[i] / hyper[2]) +
+                       static_cast<float>(layout.shape.eps));
+  }
+}
+
+/// Clips by the norm over both parameters.
 void updateAll(void *arena) {
   const Layout &layout = layoutOf(arena);
-  const ToyShape &shape = layout.shape;
   const float *hyper = at<float>(arena, layout.hyper);
-  struct Group {
-    float *value, *gradient, *mean, *square;
-    int64_t size;
-    float decay;
-  };
-  int64_t width = shape.vocabulary;
-  Group groups[] = {
-      {at<float>(arena, layout.table), at<float>(arena, layout.tableGradient),
-       at<float>(arena, layout.tableMean), at<float>(arena, layout.tableSquare),
-       width * width, static_cast<float>(shape.weightDecay)},
-      {at<float>(arena, layout.bias), at<float>(arena, layout.biasGradient),
-       at<float>(arena, layout.biasMean), at<float>(arena, layout.biasSquare),
-       width, 0.0f}};
   float squares = 0;
-  for (const Group &group : groups)
+  for (const Group &group : groupsOf(arena))
     for (int64_t i = 0; i < group.size; ++i)
       squares += group.gradient[i] * group.gradient[i];
   float norm = std::sqrt(squares);
   *at<float>(arena, layout.norm) = norm;
   float scale = hyper[3] > 0 && norm > hyper[3] ? hyper[3] / norm : 1.0f;
-  auto beta1 = static_cast<float>(shape.beta1);
-  auto beta2 = static_cast<float>(shape.beta2);
-  for (const Group &group : groups)
-    for (int64_t i = 0; i < group.size; ++i) {
-      float g = group.gradient[i] * scale;
-      group.value[i] *= 1 - hyper[0] * group.decay;
-      group.mean[i] = beta1 * group.mean[i] + (1 - beta1) * g;
-      group.square[i] = beta2 * group.square[i] + (1 - beta2) * g * g;
-      group.value[i] -= hyper[0] * (group.mean[i] / hyper[1]) /
-                        (std::sqrt(group.square[i] / hyper[2]) +
-                         static_cast<float>(shape.eps));
-    }
+  for (const Group &group : groupsOf(arena))
+    updateSome(arena, group, 0, group.size, scale);
+}
+
+/// One row of a parameter.
+template <int number> void runUpdateRow(void *arena, tfm_thread *thread) {
+  launchOnce(thread, [&] {
+    const Layout &layout = layoutOf(arena);
+    Group group = groupsOf(arena)[number];
+    int64_t first = *at<int32_t>(arena, layout.row) * int64_t{TFM_ROW};
+    updateSome(arena, group, first, std::min(first + TFM_ROW, group.size),
+               *at<float>(arena, layout.scale));
+  });
 }
 
 void runUpdate(void *arena, tfm_thread *thread) {
@@ -246,13 +273,13 @@ struct ToyModel::Parts {
   std::string recipe;
   int64_t tableShape[2], biasShape[1], tokenShape[2], forwardShape[2],
       logitsShape[3], evaluateShape[3], rngShape[1], hyperShape[1],
-      chunkShape[2], oneShape[2], rowShape[1], nextShape[2];
+      chunkShape[2], oneShape[2], rowShape[1], nextShape[2], numberShape[1];
   tfm_buffer trainInputs[4], trainOutputs[1], evaluateInputs[3],
-      evaluateOutputs[3], forwardInputs[1], forwardOutputs[1], updateInputs[1],
+      evaluateOutputs[3], forwardInputs[1], forwardOutputs[1], updateInputs[3],
       updateOutputs[1], prefillInputs[3], decodeInputs[2], nextOutputs[1];
   tfm_parameter parameters[2];
   tfm_place places[2];
-  tfm_function functions[6];
+  tfm_function functions[8];
   tfm_constant constants[1];
   tfm_variant variant;
   tfm_model model;
@@ -261,6 +288,7 @@ struct ToyModel::Parts {
 ToyModel::ToyModel(const ToyShape &shape, std::string recipe)
     : parts(std::make_unique<Parts>()) {
   Parts &p = *parts;
+  p.variant = {};
   p.recipe = std::move(recipe);
   Layout &l = p.layout;
   std::memset(static_cast<void *>(&l), 0, sizeof l);
@@ -273,14 +301,27 @@ ToyModel::ToyModel(const ToyShape &shape, std::string recipe)
     return offset;
   };
   int64_t v = shape.vocabulary;
-  l.table = take(v * v);
-  l.bias = take(v);
-  l.tableGradient = take(v * v);
-  l.biasGradient = take(v);
-  l.tableMean = take(v * v);
-  l.biasMean = take(v);
-  l.tableSquare = take(v * v);
-  l.biasSquare = take(v);
+  // Where processes can share an update, whole rows.
+  bool hasRows = shape.accumulate > 1;
+  auto rowsOf = [](int64_t elements) {
+    return (elements + TFM_ROW - 1) / TFM_ROW;
+  };
+  auto takeRows = [&](int64_t elements) {
+    return take(hasRows ? rowsOf(elements) * TFM_ROW : elements);
+  };
+  l.table = takeRows(v * v);
+  l.bias = takeRows(v);
+  l.tableGradient = takeRows(v * v);
+  l.biasGradient = takeRows(v);
+  l.tableMean = takeRows(v * v);
+  l.biasMean = takeRows(v);
+  l.tableSquare = takeRows(v * v);
+  l.biasSquare = takeRows(v);
+  // As many sums as `train.sum = tree` has wait at most.
+  uint64_t gradientBytes = l.tableMean - l.tableGradient;
+  int waiting = std::countr_zero(static_cast<uint64_t>(shape.accumulate));
+  uint64_t sums = take(0);
+  position += static_cast<uint64_t>(waiting) * gradientBytes;
   int64_t positions = shape.batch * shape.sequence;
   l.tokens = take(positions);
   l.targets = take(positions);
@@ -290,6 +331,8 @@ ToyModel::ToyModel(const ToyShape &shape, std::string recipe)
   l.loss = take(1);
   l.losses = take(positions);
   l.norm = take(1);
+  l.row = take(1);
+  l.scale = take(1);
   l.forwardTokens = take(shape.rows * shape.context);
   l.logits = take(shape.rows * shape.context * v);
   l.evaluateLogits = take(positions * v);
@@ -327,6 +370,9 @@ ToyModel::ToyModel(const ToyShape &shape, std::string recipe)
   p.forwardInputs[0] = {"tokens", TFM_I32, 2, p.forwardShape, l.forwardTokens};
   p.forwardOutputs[0] = {"logits", TFM_F32, 3, p.logitsShape, l.logits};
   p.updateInputs[0] = {"hyper", TFM_F32, 1, p.hyperShape, l.hyper};
+  set(p.numberShape, {1});
+  p.updateInputs[1] = {"row", TFM_I32, 1, p.numberShape, l.row};
+  p.updateInputs[2] = {"scale", TFM_F32, 0, nullptr, l.scale};
   p.updateOutputs[0] = {"grad_norm", TFM_F32, 0, nullptr, l.norm};
   p.parameters[0] = {.name = "table",
                      .dtype = TFM_F32,
@@ -391,24 +437,35 @@ ToyModel::ToyModel(const ToyShape &shape, std::string recipe)
   p.prefillInputs[2] = {"length", TFM_I32, 1, p.rowShape, l.length};
   p.decodeInputs[0] = {"tokens", TFM_I32, 2, p.oneShape, l.decodeTokens};
   p.nextOutputs[0] = {"logits", TFM_F32, 2, p.nextShape, l.nextLogits};
-  p.functions[4] =
-      function("prefill", runPrefill, p.prefillInputs, 3, p.nextOutputs, 1);
-  p.functions[5] =
-      function("decode", runDecode, p.decodeInputs, 2, p.nextOutputs, 1);
+  int32_t functions = 4;
+  auto add = [&](const tfm_function &one) { p.functions[functions++] = one; };
+  if (shape.chunk > 0) {
+    add(function("prefill", runPrefill, p.prefillInputs, 3, p.nextOutputs, 1));
+    add(function("decode", runDecode, p.decodeInputs, 2, p.nextOutputs, 1));
+  }
+  if (hasRows) {
+    add(function("update_decayed", runUpdateRow<0>, p.updateInputs, 3,
+                 p.updateOutputs, 0));
+    add(function("update_plain", runUpdateRow<1>, p.updateInputs, 3,
+                 p.updateOutputs, 0));
+    auto rows = static_cast<uint64_t>(rowsOf(v * v));
+    p.variant.decayed = {0, rows, 1};
+    p.variant.plain = {rows, static_cast<uint64_t>(rowsOf(v)), 1};
+  }
   p.constants[0] = {0, sizeof(Layout), &p.layout};
   uint64_t bytes = static_cast<uint64_t>(v * v + v) * 4;
-  p.variant = {};
   p.variant.target = "cpu";
   p.variant.machine = "cpu";
   p.variant.features = "";
   p.variant.arena_bytes = l.end;
   p.variant.arena_alignment = 64;
   p.variant.parameters = {l.table, bytes};
-  p.variant.gradients = {l.tableGradient, l.tableMean - l.tableGradient};
-  p.variant.optimizer = {l.tableMean, 2 * bytes};
+  p.variant.gradients = {l.tableGradient, gradientBytes};
+  p.variant.sums = {sums, static_cast<uint64_t>(waiting) * gradientBytes};
+  p.variant.optimizer = {l.tableMean, hasRows ? 2 * gradientBytes : 2 * bytes};
   p.variant.activations = {l.tokens, l.end - 4 * bytes};
   p.variant.places = p.places;
-  p.variant.function_count = shape.chunk > 0 ? 6 : 4;
+  p.variant.function_count = functions;
   p.variant.functions = p.functions;
   p.variant.constant_count = 1;
   p.variant.constants = p.constants;
