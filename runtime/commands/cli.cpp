@@ -349,6 +349,7 @@ void addGenerate(CLI::App &app, GenerateCommand &generate) {
                  "prompts are messages to answer, or JSON lists of them, put "
                  "into the chat template beside the tokenizer")
       ->excludes(command->get_option("--ids"));
+  addSharing(command, generate.sharing);
 }
 
 /// As `usage::failure`, and where what is no option here is set.
@@ -440,9 +441,13 @@ void execute(const tfm_model &model, const CLI::App &app, Commands &commands,
              std::unique_ptr<Processes> &processes) {
   // A file that would grow past `ulimit -f` is an error of writing it.
   std::signal(SIGXFSZ, SIG_IGN);
-  CommonOptions *shared = app.got_subcommand("train")  ? &commands.training
-                          : app.got_subcommand("eval") ? &commands.evaluation
-                                                       : nullptr;
+  CommonOptions *shared = nullptr;
+  if (app.got_subcommand("train"))
+    shared = &commands.training;
+  else if (app.got_subcommand("eval"))
+    shared = &commands.evaluation;
+  else if (app.got_subcommand("generate") && !commands.generation.interactive)
+    shared = &commands.generation;
   if (shared) {
     processes = joinProcesses(shared->sharing);
     shared->processes = processes.get();

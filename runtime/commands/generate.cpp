@@ -23,11 +23,14 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <ctime>
 #include <filesystem>
 #include <fmt/format.h>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <type_traits>
 #include <unistd.h>
 
 using nlohmann::json;
@@ -164,15 +167,21 @@ std::string promptOf(const GenerateCommand &command) {
                   "the prompt");
 }
 
-/// What is to be continued: the one prompt, or those of a file.
+/// What is to be continued: the one prompt, or those of a file. The first
+/// process reads it, who may be the only one with a standard input.
 std::vector<Prompt> promptsFor(const GenerateCommand &command) {
+  auto read = [&](auto text) {
+    std::string own = command.speaks() ? text() : std::string();
+    return command.processes ? command.processes->fromFirst(own) : own;
+  };
   const std::string &file = command.prompts;
   if (file.empty())
-    return {{promptOf(command), "", ""}};
+    return {{read([&] { return promptOf(command); }), "", ""}};
+  std::string text = read([&] {
+    return readFile(file == "-" ? "/dev/stdin" : file, "the prompts");
+  });
   std::vector<Prompt> prompts =
-      file == "-"
-          ? promptsOf(readFile("/dev/stdin", "the prompts"), "standard input")
-          : promptsOf(readFile(file, "the prompts"), file);
+      promptsOf(text, file == "-" ? "standard input" : file);
   if (prompts.empty())
     throw InputError((file == "-" ? "standard input" : file) +
                      " has no prompts: write one a line");
@@ -181,7 +190,8 @@ std::vector<Prompt> promptsFor(const GenerateCommand &command) {
 
 /// A prompt need not fit into the context; who writes it should know.
 void checkLength(std::span<const int32_t> prompt, const std::string &origin,
-                 const LogitsSource &logits, const GenerateOptions &options) {
+                 const LogitsSource &logits, const GenerateOptions &options,
+                 bool speaks = true) {
   auto count = static_cast<int64_t>(prompt.size());
   std::string where = origin.empty() ? "" : origin + ": ";
   if (options.stopWhenFull && count >= logits.context())
@@ -189,7 +199,7 @@ void checkLength(std::span<const int32_t> prompt, const std::string &origin,
         "{}the prompt has {} tokens and fills the context of {}: shorten it, "
         "or let the context slide with --overflow slide",
         where, count, logits.context()));
-  if (count > logits.context())
+  if (count > logits.context() && speaks)
     say(printable(fmt::format(
         "note: {}the prompt has {} tokens; the model sees the newest {}\n",
         where, count, logits.context())));
@@ -197,10 +207,10 @@ void checkLength(std::span<const int32_t> prompt, const std::string &origin,
 
 /// Does something with each prompt that is none of `bad`; one with which it
 /// throws becomes so. Where there are others, the message is all that comes of
-/// it.
+/// it, in a process that `speaks`.
 template <typename Work>
 void forEach(const std::vector<Prompt> &prompts, std::vector<bool> &bad,
-             Work work) {
+             bool speaks, Work work) {
   for (size_t i = 0; i < prompts.size(); ++i) {
     if (bad[i])
       continue;
@@ -210,10 +220,98 @@ void forEach(const std::vector<Prompt> &prompts, std::vector<bool> &bad,
       if (prompts.size() == 1)
         throw;
       bad[i] = true;
-      say("error: " + printable(error.what()) + "\n");
+      if (speaks)
+        say("error: " + printable(error.what()) + "\n");
     }
   }
 }
+
+/// Keeps the texts of a process for the first one.
+class KeptTexts : public TextAudience {
+public:
+  void show(size_t text, std::string_view part) override {
+    texts[text].shown += part;
+  }
+  void end(size_t text, Generated generated) override {
+    texts[text].generated = std::move(generated);
+  }
+
+  /// Has the first process show those of all, in their order.
+  void showAll(Processes &processes, TextAudience *show) {
+    std::string own;
+    for (const auto &[number, text] : texts)
+      pack(own, number, text);
+    for (const std::string &packed : processes.collect(own))
+      for (std::string_view rest = packed; !rest.empty();)
+        unpack(rest);
+    if (!show)
+      return;
+    for (auto &[number, text] : texts) {
+      show->show(number, text.shown);
+      show->end(number, std::move(text.generated));
+    }
+  }
+
+private:
+  struct Text {
+    std::string shown;
+    Generated generated;
+  };
+
+  template <typename T> static void packValue(std::string &to, const T &value) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    to.append(reinterpret_cast<const char *>(&value), sizeof value);
+  }
+  template <typename List>
+  static void packList(std::string &to, const List &of) {
+    packValue(to, of.size());
+    to.append(reinterpret_cast<const char *>(of.data()),
+              of.size() * sizeof *of.data());
+  }
+  static void pack(std::string &to, size_t number, const Text &text) {
+    const Generated &generated = text.generated;
+    packValue(to, number);
+    packList(to, text.shown);
+    packList(to, generated.text);
+    packList(to, generated.ids);
+    packValue(to, generated.drawn);
+    packValue(to, generated.ended);
+    packList(to, generated.endedBy);
+    packValue(to, generated.firstSeconds);
+    packValue(to, generated.seconds);
+    packList(to, generated.chances);
+  }
+
+  template <typename T> static void take(std::string_view &from, T &value) {
+    std::memcpy(&value, from.data(), sizeof value);
+    from.remove_prefix(sizeof value);
+  }
+  template <typename List>
+  static void takeList(std::string_view &from, List &to) {
+    size_t size = 0;
+    take(from, size);
+    to.resize(size);
+    std::memcpy(to.data(), from.data(), size * sizeof *to.data());
+    from.remove_prefix(size * sizeof *to.data());
+  }
+  void unpack(std::string_view &from) {
+    size_t number = 0;
+    take(from, number);
+    Text &text = texts[number];
+    Generated &generated = text.generated;
+    takeList(from, text.shown);
+    takeList(from, generated.text);
+    takeList(from, generated.ids);
+    take(from, generated.drawn);
+    take(from, generated.ended);
+    takeList(from, generated.endedBy);
+    take(from, generated.firstSeconds);
+    take(from, generated.seconds);
+    takeList(from, generated.chances);
+  }
+
+  std::map<size_t, Text> texts;
+};
 
 /// Prompts from standard input, one a line; an empty line goes on with the text
 /// before it. Ctrl-C ends a text; Ctrl-D, or Ctrl-C between texts, the session.
@@ -287,12 +385,16 @@ void converse(LogitsSource &logits, const Tokenizer &tokenizer,
 
 void generate(const tfm_model &descriptor, const GenerateCommand &command) {
   Recipe recipe = parseRecipe(descriptor.recipe);
+  Processes *processes = command.processes;
+  bool speaks = command.speaks();
   requireGenerationMemory(descriptor, recipe);
   TokenizerPtr tokenizer =
       findTokenizer(descriptor, recipe,
                     {command.tokenizer, command.weights, command.ids,
                      /*idsWithout=*/true});
   GenerateOptions options = optionsOf(command, recipe, *tokenizer);
+  if (processes) // one that nobody has named
+    options.seed = processes->gather(options.seed).front();
   std::optional<ChatTemplate> chat;
   if (command.chat) {
     chat = findChat(command, recipe);
@@ -305,7 +407,7 @@ void generate(const tfm_model &descriptor, const GenerateCommand &command) {
     prompts = promptsFor(command);
   std::vector<std::vector<int32_t>> tokens(prompts.size());
   std::vector<bool> bad(prompts.size());
-  forEach(prompts, bad, [&](size_t i) {
+  forEach(prompts, bad, speaks, [&](size_t i) {
     Prompt &prompt = prompts[i];
     if (!prompt.problem.empty())
       throw InputError(prompt.origin + ": " + prompt.problem);
@@ -325,16 +427,17 @@ void generate(const tfm_model &descriptor, const GenerateCommand &command) {
   std::unique_ptr<LogitsSource> logits =
       openLogits(model, recipe.generate.context);
   if (options.lookahead > 0 && !model.find(TFM_VERIFY)) {
-    say("note: --lookahead has no effect: this model cannot verify several "
-        "tokens at once\n");
+    if (speaks)
+      say("note: --lookahead has no effect: this model cannot verify several "
+          "tokens at once\n");
     options.lookahead = 0;
   }
   if (command.interactive) {
     converse(*logits, *tokenizer, options, chat ? &*chat : nullptr);
     return;
   }
-  forEach(prompts, bad, [&](size_t i) {
-    checkLength(tokens[i], prompts[i].origin, *logits, options);
+  forEach(prompts, bad, speaks, [&](size_t i) {
+    checkLength(tokens[i], prompts[i].origin, *logits, options, speaks);
     requireOwnLogits(model, tokens[i]);
   });
   for (size_t i = 0; i < prompts.size(); ++i)
@@ -343,21 +446,34 @@ void generate(const tfm_model &descriptor, const GenerateCommand &command) {
   Texts texts{*tokenizer, options, logits->context(),
               prompts,    tokens,  command.count};
   std::unique_ptr<TextShow> show;
-  if (command.json)
+  if (command.json && speaks)
     show = std::make_unique<JsonTexts>(texts);
-  else
+  else if (speaks)
     show = std::make_unique<PlainTexts>(texts);
-  try {
-    generateAll(*logits, *tokenizer, tokens, command.count, options, *show);
-  } catch (const InputError &) {
-    show->breakOff();
-    throw;
+  if (processes) {
+    // Each has every so many-th prompt; the first shows all texts at the end.
+    auto count = static_cast<size_t>(processes->count());
+    std::vector<std::vector<int32_t>> own(tokens.size());
+    for (auto i = static_cast<size_t>(processes->rank()); i < own.size();
+         i += count)
+      own[i] = tokens[i];
+    KeptTexts kept;
+    generateAll(*logits, *tokenizer, own, command.count, options, kept);
+    kept.showAll(*processes, show.get());
+  } else {
+    try {
+      generateAll(*logits, *tokenizer, tokens, command.count, options, *show);
+    } catch (const InputError &) {
+      show->breakOff();
+      throw;
+    }
   }
-  show->finish();
+  if (show)
+    show->finish();
   if (auto count = std::ranges::count(bad, true); count > 0)
-    throw InputError(fmt::format("{} of {} prompts could not be continued, see "
-                                 "above",
-                                 count, prompts.size()));
+    throw AgreedError(fmt::format("{} of {} prompts could not be continued, "
+                                  "see above",
+                                  count, prompts.size()));
 }
 
 void writeLogits(const tfm_model &descriptor, const GenerateCommand &command,
