@@ -25,11 +25,25 @@ namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-/// Queries of a sequence, and rows, queries of one key's heads, that a block
-/// has.
-constexpr int64_t mostQueries = 8, mostRows = 8;
-/// Keys whose rows a thread has under way.
-constexpr int64_t keysAtOnce = 4;
+/// Most queries of a sequence that are few.
+constexpr int64_t mostQueries = 8;
+
+/// Elements of keys and values in a piece, of whichever there are more.
+int64_t pieceOf(AttentionOp op) {
+  auto each = [](Value value) {
+    return pieceBytes / elementBytes(getElementTypeOrSelf(value));
+  };
+  return std::max(each(op.getK()), each(op.getV()));
+}
+
+/// A thread has so many rows, queries of one key's heads, and so many keys
+/// under way, that its pieces of all of them stay in registers.
+int64_t mostRowsOf(AttentionOp op) {
+  return std::clamp<int64_t>(32 / pieceOf(op), 1, 8);
+}
+int64_t keysAtOnceOf(AttentionOp op) {
+  return std::clamp<int64_t>(32 / pieceOf(op), 1, 4);
+}
 
 /// Elements of a row in a piece, and lanes that have a row.
 struct Pieces {
@@ -54,7 +68,8 @@ public:
       : block(module, name, launch,
               launch.getReads().size() + launch.getWrites().size(),
               {{blocks, 1, 1}, AttentionTile::threads}),
-        k(block.k), tile(block, ruleOf(op, launch), /*size=*/32) {
+        k(block.k), tile(block, ruleOf(op, launch), /*size=*/32),
+        mostRows(mostRowsOf(op)), keysAtOnce(keysAtOnceOf(op)) {
     AttentionLaunch rows(launch, block);
     rows.fill(tile, op);
     tile.start = rows.read(op.getStart());
@@ -70,7 +85,7 @@ public:
     return q[2] * (q[1] / tensorType(op.getK()).getDimSize(1));
   }
   static int64_t chunksOf(AttentionOp op) {
-    return static_cast<int64_t>(llvm::divideCeil(rowsOf(op), mostRows));
+    return static_cast<int64_t>(llvm::divideCeil(rowsOf(op), mostRowsOf(op)));
   }
   /// Lanes that have a key together.
   static int64_t groupOf(const View &keys, const View &values) {
@@ -352,6 +367,7 @@ private:
   KernelBuilder &k;
   AttentionTile tile;
   Rows out, lse;
+  const int64_t mostRows, keysAtOnce;
   SmallVector<Row> rows;
   int64_t group = 1;
   /// This thread's number in its group.
