@@ -20,6 +20,13 @@ public:
   using std::runtime_error::runtime_error;
 };
 
+/// A file is whole, but of a form that nothing here reads: one of another form
+/// beside it may do.
+class NotSupported : public InputError {
+public:
+  using InputError::InputError;
+};
+
 /// A text has a part that the tokenizer has no token for. Who knows where the
 /// text is from says what to do.
 class NoToken : public InputError {

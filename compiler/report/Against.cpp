@@ -81,6 +81,63 @@ bool Comparison::agrees() const {
          (!config || config->agrees());
 }
 
+/// A name with `*` for the numbers of layers.
+static std::string patternOf(llvm::StringRef name) {
+  llvm::SmallVector<llvm::StringRef> parts;
+  name.split(parts, '.');
+  for (llvm::StringRef &part : parts)
+    if (!part.empty() && llvm::all_of(part, llvm::isDigit))
+      part = "*";
+  return llvm::join(parts, ".");
+}
+
+/// How many layers of a repeat a checkpoint has; 0 where it has none.
+static int64_t layersIn(const Comparison &comparison, const std::string &path) {
+  int64_t layers = 0;
+  auto look = [&](llvm::StringRef name) {
+    llvm::StringRef prefix = comparison.prefix;
+    if (!prefix.consume_front("-"))
+      name.consume_front(prefix);
+    llvm::StringRef own = path;
+    own.consume_front(comparison.prefix.starts_with('-') ? prefix : "");
+    int64_t index = 0;
+    if (name.consume_front(own) && name.consume_front(".") &&
+        !name.split('.').first.getAsInteger(10, index))
+      layers = std::max(layers, index + 1);
+  };
+  for (const TensorComparison &tensor : comparison.tensors)
+    if (tensor.inModel)
+      llvm::for_each(tensor.storedNames, look);
+    else
+      look(tensor.name);
+  return layers;
+}
+
+/// Finds the hyperparameters whose values shapes differ by, and those that
+/// shapes agree about.
+static void compareSizes(const ModelReport &report, Comparison &comparison) {
+  // What the checkpoint has, by name; of two values nobody knows which counts.
+  std::map<std::string, std::set<int64_t>> stored;
+  for (auto [own, tensor] : llvm::zip(report.tensors, comparison.tensors))
+    if (tensor.checkpointShape.size() == own.dims.size())
+      for (auto [dim, size] : llvm::zip(own.dims, tensor.checkpointShape))
+        stored[dim].insert(size);
+  for (const ModuleReport &module : report.modules)
+    if (!llvm::StringRef(module.path).contains('*') && module.count > 0)
+      if (int64_t layers = layersIn(comparison, module.path))
+        stored[module.countFormula].insert(layers);
+  for (const Hyperparameter &parameter : report.hyperparameters) {
+    const auto *own = std::get_if<int64_t>(&parameter.value);
+    auto found = stored.find(parameter.name);
+    if (!own || found == stored.end() || found->second.size() != 1)
+      continue;
+    if (int64_t size = *found->second.begin(); size != *own)
+      comparison.sizes.push_back({parameter.name, *own, size});
+    else
+      comparison.rightSizes.insert(parameter.name);
+  }
+}
+
 Comparison
 tfm::compareWithCheckpoint(const ModelReport &report,
                            llvm::ArrayRef<CheckpointTensor> checkpoint) {
@@ -157,6 +214,7 @@ tfm::compareWithCheckpoint(const ModelReport &report,
     comparison.tensors.push_back(std::move(entry));
   }
   llvm::append_range(comparison.tensors, others);
+  compareSizes(report, comparison);
   return comparison;
 }
 
@@ -343,12 +401,34 @@ static void writeConfig(const ConfigComparison &config, llvm::raw_ostream &os) {
 
 void tfm::writeComparison(const Comparison &comparison, const std::string &path,
                           bool all, llvm::raw_ostream &os) {
-  TextTable table({false, false, false});
+  // What is the same of all layers is one line, unless all are asked for.
+  struct Line {
+    std::string name, state, words;
+    int64_t count = 1;
+  };
+  std::vector<Line> lines;
+  std::map<std::string, size_t> places;
   for (const TensorComparison &tensor : comparison.tensors) {
-    if (all || differs(tensor.state))
-      table.add({printable(tensor.name), stateText(tensor.state),
-                 printable(details(tensor))});
+    if (!all && !differs(tensor.state))
+      continue;
+    Line line{tensor.name, stateText(tensor.state), details(tensor)};
+    std::string pattern = patternOf(tensor.name);
+    auto [place, isNew] = places.try_emplace(
+        pattern + "\n" + line.state + "\n" + line.words, lines.size());
+    if (all || isNew) {
+      lines.push_back(std::move(line));
+    } else {
+      ++lines[place->second].count;
+      lines[place->second].name = pattern;
+    }
   }
+  TextTable table({false, false, false});
+  for (const Line &line : lines)
+    table.add(
+        {printable(line.name), line.state,
+         printable(line.words) +
+             (line.count > 1 ? " (" + std::to_string(line.count) + " tensors)"
+                             : "")});
   table.write(os, 0);
   os << printable(path) << ": " << comparison.count(State::Matches) << " of "
      << llvm::count_if(
@@ -373,6 +453,12 @@ void tfm::writeComparison(const Comparison &comparison, const std::string &path,
     if (int64_t count = comparison.count(state))
       os << ", " << count << " " << words;
   os << "\n";
+  if (!comparison.sizes.empty()) {
+    os << "the checkpoint's sizes are those of";
+    for (const SizeDifference &size : comparison.sizes)
+      os << " -D " << size.hyperparameter << "=" << size.stored;
+    os << "\n";
+  }
   if (comparison.config)
     writeConfig(*comparison.config, os);
 }

@@ -13,6 +13,10 @@
 
 #include "llvm/Support/raw_ostream.h"
 
+#include <set>
+#include <string>
+#include <vector>
+
 namespace tfm {
 
 /// A tensor of a checkpoint, as its header tells.
@@ -66,12 +70,24 @@ struct TensorComparison {
   std::string problem = {};
 };
 
+/// A hyperparameter with another value than a checkpoint's shapes, or how many
+/// layers it has, say.
+struct SizeDifference {
+  std::string hyperparameter;
+  int64_t own, stored;
+};
+
 struct Comparison {
   /// What the checkpoint's names begin with and the model's do not, or (after a
   /// minus) the other way round: `transformer.`
   std::string prefix;
   /// In the model's order, then the checkpoint's own.
   std::vector<TensorComparison> tensors;
+  /// Where shapes differ: the sizes that are behind it, as far as they are
+  /// hyperparameters of the model.
+  std::vector<SizeDifference> sizes = {};
+  /// Hyperparameters that the shapes show to be right.
+  std::set<std::string> rightSizes = {};
   /// The config.json beside the checkpoint, where there is one.
   std::optional<ConfigComparison> config = {};
   int64_t count(TensorComparison::State state) const;

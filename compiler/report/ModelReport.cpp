@@ -221,8 +221,10 @@ void Reader::readModules() {
     member.module = text(entry, "module").str();
     member.line = number(entry, "line");
     member.count = number(entry, "count");
-    if (member.count != 0)
-      repeats[path] = {member.count, text(entry, "dims").str()};
+    if (member.count != 0) {
+      member.countFormula = text(entry, "dims").str();
+      repeats[path] = {member.count, member.countFormula};
+    }
     member.parent = enclosing(path);
     member.depth = report.modules[member.parent].depth + 1;
     if (moduleOf.try_emplace(path, report.modules.size()).second)

@@ -65,8 +65,9 @@ struct ModuleReport {
   std::string module;
   /// Line of its declaration, 0 where unknown.
   int64_t line = 0;
-  /// Of a repeat: how many layers, else 0.
+  /// Of a repeat: how many layers, else 0; and that in the user's words.
   int64_t count = 0;
+  std::string countFormula;
   /// How often this module occurs: the product of the counts around it.
   int64_t instances = 1;
   /// Parameters of one instance and of all instances. Tied tensors count where

@@ -41,16 +41,26 @@ private:
   bool known = true;
 };
 
-/// The input `tokens`, or null.
-Value tokensOf(func::FuncOp forward) {
+/// The input `[B, T]` or `[B, T, ..]` that shows the batch and the context:
+/// `tokens`, else the first one of ids, else the first one of all. Null where
+/// none has these axes.
+Value sequenceOf(func::FuncOp forward) {
+  Value ids, any;
   for (BlockArgument argument : forward.getArguments()) {
+    RankedTensorType type = tensorType(argument);
+    if (type.getRank() < 2)
+      continue;
+    bool isIds = type.getRank() == 2 && type.getElementType().isInteger(32);
     auto name = forward.getArgAttrOfType<StringAttr>(argument.getArgNumber(),
                                                      "tfm.name");
-    if (name && name.getValue() == "tokens" &&
-        tensorType(argument).getRank() == 2)
+    if (isIds && name && name.getValue() == "tokens")
       return argument;
+    if (isIds && !ids)
+      ids = argument;
+    if (!any)
+      any = argument;
   }
-  return nullptr;
+  return ids ? ids : any;
 }
 
 /// What an op says of the model that it is in.
@@ -151,7 +161,7 @@ std::optional<bool> isTied(func::FuncOp forward, Value tokens) {
 std::string tfm::modelFacts(ModuleOp module) {
   llvm::json::Object facts;
   auto forward = findProgram(module, ProgramKind::Forward);
-  Value tokens = forward ? tokensOf(forward) : nullptr;
+  Value tokens = forward ? sequenceOf(forward) : nullptr;
   if (!tokens)
     return "{}";
   const int64_t batch = tensorType(tokens).getDimSize(0);

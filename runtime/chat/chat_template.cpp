@@ -75,7 +75,7 @@ std::optional<ChatTemplate> ChatTemplate::ofFolder(const std::string &folder) {
   std::string own = folder + "/chat_template.jinja";
   ordered_json config = ordered_json::object();
   if (fileExists(path)) {
-    std::string settings = readFile(path, "the tokenizer's settings");
+    std::string settings = readRegularFile(path, "the tokenizer's settings");
     if (!isNestedDeeply(settings))
       config = ordered_json::parse(settings, nullptr,
                                    /*allow_exceptions=*/false);
@@ -86,7 +86,7 @@ std::optional<ChatTemplate> ChatTemplate::ofFolder(const std::string &folder) {
   std::optional<std::string> text;
   std::string origin = own;
   if (fileExists(own)) {
-    text = readFile(own, "the chat template");
+    text = readRegularFile(own, "the chat template");
   } else {
     text = templateOf(config, path);
     origin = path + ": chat_template";

@@ -77,12 +77,14 @@ public:
   }
 
   std::string run(const Statements &program) {
+    Allowance allowance(mostBytes);
     body(program, root);
     return std::move(out);
   }
 
 private:
   static constexpr int64_t mostSteps = 300'000;
+  static constexpr uint64_t mostBytes = 1 << 30;
   static constexpr int deepest = 200;
 
   static Value range(const Arguments &arguments) {
@@ -286,6 +288,12 @@ private:
   //===--------------------------------------------------------------------===//
 
   Value evaluate(const Expression &e, Scope &scope) {
+    Value value = evaluated(e, scope);
+    placed(e.at, [&] { spend(value.text.size()); });
+    return value;
+  }
+
+  Value evaluated(const Expression &e, Scope &scope) {
     step(e.at);
     struct Depth {
       explicit Depth(int &depth) : depth(++depth) {}
@@ -432,7 +440,11 @@ private:
     case Value::String: {
       if (index.is(Value::String))
         return methodOf(object, index.text);
-      std::vector<Value> items = itemsOf(object);
+      std::vector<Value> characters;
+      if (object.is(Value::String))
+        characters = itemsOf(object);
+      const std::vector<Value> &items =
+          object.is(Value::List) ? *object.list : characters;
       int64_t i = index.asInteger("an index");
       auto size = static_cast<int64_t>(items.size());
       if (i < 0)

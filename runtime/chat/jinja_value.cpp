@@ -75,6 +75,18 @@ void requireRoom(size_t bytes) {
     throw Problem{"this becomes longer than 32 MB"};
 }
 
+static thread_local uint64_t bytesLeft = UINT64_MAX;
+
+Allowance::Allowance(uint64_t bytes)
+    : before(std::exchange(bytesLeft, bytes)) {}
+Allowance::~Allowance() { bytesLeft = before; }
+
+void spend(uint64_t bytes) {
+  if (bytes > bytesLeft)
+    throw Problem{"the template runs for too long"};
+  bytesLeft -= bytes;
+}
+
 Value Value::array(std::vector<Value> items) {
   Value value;
   value.kind = List;
@@ -291,6 +303,7 @@ std::string Value::repr() const {
 }
 
 bool equal(const Value &a, const Value &b) {
+  spend(sizeof(Value));
   if (a.isNumber() && b.isNumber())
     return a.is(Value::Float) || b.is(Value::Float)
                ? a.asReal() == b.asReal()
@@ -299,6 +312,7 @@ bool equal(const Value &a, const Value &b) {
     return false;
   switch (a.kind) {
   case Value::String:
+    spend(a.text.size());
     return a.text == b.text;
   case Value::List:
     return a.list == b.list || std::ranges::equal(*a.list, *b.list, equal);
@@ -325,6 +339,7 @@ int compare(const Value &a, const Value &b) {
     double x = a.asReal(), y = b.asReal();
     return x < y ? -1 : x > y;
   }
+  spend(sizeof(Value) + std::min(a.text.size(), b.text.size()));
   if (a.is(Value::String) && b.is(Value::String))
     return a.text.compare(b.text);
   if (a.is(Value::List) && b.is(Value::List)) {
@@ -341,6 +356,7 @@ int compare(const Value &a, const Value &b) {
 bool contains(const Value &b, const Value &a) {
   switch (b.kind) {
   case Value::String:
+    spend(b.text.size());
     return b.text.find(a.asText("what is looked for in a text")) !=
            std::string::npos;
   case Value::List:
@@ -357,6 +373,7 @@ bool contains(const Value &b, const Value &a) {
 
 std::vector<std::string> charactersOf(std::string_view text) {
   std::vector<std::string> characters;
+  spend(text.size() * sizeof(std::string));
   for (size_t at = 0; at < text.size();) {
     size_t bytes = decodeUtf8(text, at).bytes;
     characters.emplace_back(text.substr(at, bytes));
@@ -369,6 +386,7 @@ std::vector<Value> itemsOf(const Value &value) {
   std::vector<Value> items;
   switch (value.kind) {
   case Value::List:
+    spend(value.list->size() * sizeof(Value));
     return *value.list;
   case Value::Dict:
     for (const auto &[key, member] : *value.dict)

@@ -29,6 +29,21 @@ inline constexpr size_t mostText = 32 << 20;
 /// Throws Problem for a text of more.
 void requireRoom(size_t bytes);
 
+/// While one is alive its thread may copy and compare so many bytes of values:
+/// a template that goes over a long text again and again ends.
+class Allowance {
+public:
+  explicit Allowance(uint64_t bytes);
+  ~Allowance();
+  Allowance(const Allowance &) = delete;
+  Allowance &operator=(const Allowance &) = delete;
+
+private:
+  uint64_t before;
+};
+/// Throws Problem where that is more than is left.
+void spend(uint64_t bytes);
+
 struct Value;
 /// In the order in which keys came.
 using Members = std::vector<std::pair<std::string, Value>>;

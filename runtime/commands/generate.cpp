@@ -76,7 +76,7 @@ std::vector<int32_t> endTokensOf(const std::string &folder,
     std::string path = folder + name;
     if (!isFolder(folder) || !fileExists(path))
       continue;
-    json root = jsonOf(readFile(path, "the configuration"));
+    json root = jsonOf(readRegularFile(path, "the configuration"));
     if (!root.is_object())
       throw InputError(path + " is not a JSON object, so the tokens that end a "
                               "text are unknown: copy or download it again, or "

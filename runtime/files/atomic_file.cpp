@@ -257,6 +257,13 @@ std::string readFile(const std::string &path, std::string_view purpose,
   return content;
 }
 
+std::string readRegularFile(const std::string &path, std::string_view purpose) {
+  if (fileExists(path) && !isRegularFile(path) && !isFolder(path))
+    throw InputError("cannot read " + std::string(purpose) + " " + path +
+                     ": it is a pipe or a device, and no file");
+  return readFile(path, purpose);
+}
+
 bool isSameFile(const std::string &path, const std::string &other) {
   struct stat status, otherStatus;
   return look(path, status) && look(other, otherStatus) &&

@@ -87,6 +87,9 @@ void makeFolder(const std::string &path);
 /// With `most` the first so many bytes, or all where there are fewer.
 std::string readFile(const std::string &path, std::string_view purpose,
                      uint64_t most = UINT64_MAX);
+/// The same of a file that nobody named, but a folder holds or another file
+/// leads to: a pipe there, which nobody may ever write to, is an InputError.
+std::string readRegularFile(const std::string &path, std::string_view purpose);
 
 /// Whether there is a file (or folder) of that name. Where the system cannot
 /// tell, as the disk fails, they throw InputError.

@@ -65,7 +65,7 @@ weightsMetadata(const RunFolder &run, const Model &model, int64_t step) {
       {"step", std::to_string(step)}};
   if (std::string tokenizer = run.file("tokenizer.json"); fileExists(tokenizer))
     metadata[tokenizerKey] =
-        checksumOf(readFile(tokenizer, "the run's tokenizer"));
+        checksumOf(readRegularFile(tokenizer, "the run's tokenizer"));
   return metadata;
 }
 
@@ -171,7 +171,8 @@ void requireLogOf(const std::string &folder, const RunState &state) {
 
 RunState readCheckpoint(const std::string &folder, Model &model) {
   std::string path = folder + "/state.json";
-  RunState state = parseState(readFile(path, "the checkpoint's state"), path);
+  RunState state =
+      parseState(readRegularFile(path, "the checkpoint's state"), path);
   if (state.model != model.descriptor().name)
     throw InputError(fmt::format("{} is of the model {}, this is {}: use the "
                                  "binary that the run was made with",
@@ -265,7 +266,7 @@ std::optional<double> bestLoss(const std::string &folder) {
 void saveTokenizer(const RunFolder &run, const std::string &json, bool isNew) {
   std::string path = run.file("tokenizer.json");
   if (!isNew && fileExists(path)) {
-    if (readFile(path, "the run's tokenizer") == json)
+    if (readRegularFile(path, "the run's tokenizer") == json)
       return;
     // One that was damaged may be given anew.
     std::string expected = metadataOf(

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
@@ -45,7 +46,7 @@ bool isMap(const json &value) {
   return value.is_object() && std::ranges::all_of(value, isFilled);
 }
 bool isObject(const json &value) { return value.is_object(); }
-bool isInteger(const json &value) { return value.is_number_integer(); }
+bool isNumber(const json &value) { return value.is_number(); }
 bool isType(const json &value) {
   for (const char *type : {"integer", "number", "flag", "text"})
     if (value == type)
@@ -59,11 +60,13 @@ constexpr RuleMember ruleMembers[] = {
     {"harmless", isFilled, "the reason, in words"},
     {"default", isAny, "a value"},
     {"type", isType, "integer, number, flag or text"},
-    {"least", isInteger, "an integer"},
+    {"least", isNumber, "a number"},
+    {"most", isNumber, "a number"},
     {"words", isMap, "an object of texts, or the name of one"},
     {"null", isFilled, "a value in the language"},
     {"pattern", isObject, "an object with `every` and `others`"},
     {"each", isFlag, "true or false"},
+    {"length", isFilled, "the key that says how many entries a list has"},
     {"optional", isFlag, "true or false"},
     {"aliases", isTexts, "a list of keys"},
     {"only_if", isObject, "an object of keys and values"},
@@ -326,7 +329,9 @@ private:
         return;
       if (meant.is_null() && rule.value("optional", false))
         return;
-      if (rule.contains("must"))
+      if (std::string wrong = lengthProblem(rule, meant); !wrong.empty())
+        entry.reason = wrong;
+      else if (rule.contains("must"))
         require(entry, rule, meant);
       else
         set(entry, rule, meant, value != nullptr);
@@ -346,6 +351,18 @@ private:
         return other + " is " + shown(value);
     }
     return "";
+  }
+
+  /// What is wrong with how many entries a list has, or nothing.
+  std::string lengthProblem(const json &rule, const json &list) const {
+    const std::string counts = rule.value("length", "");
+    if (counts.empty() || !list.is_array())
+      return "";
+    json count = effective(counts);
+    if (isSame(count, list.size()))
+      return "";
+    return fmt::format("it has {} entries, but {} is {}", list.size(), counts,
+                       shown(count));
   }
 
   static void require(FamilyKey &entry, const json &rule, const json &value) {
@@ -433,19 +450,28 @@ private:
     if (type == "integer") {
       int64_t least = rule.value("least", int64_t{1});
       // As large as any size of a tensor.
-      constexpr int64_t largest = int64_t{1} << 40;
-      if (value.is_number_integer() && value.get<double>() < double(largest) &&
+      int64_t most = rule.value("most", (int64_t{1} << 40) - 1);
+      bool isTooLarge = value.is_number() && value.get<double>() > double(most);
+      if (value.is_number_integer() && !isTooLarge &&
           value.get<int64_t>() >= least)
         text = std::to_string(value.get<int64_t>());
-      return fmt::format("an integer of at least {}", least);
+      return isTooLarge ? fmt::format("an integer of at most {}", most)
+                        : fmt::format("an integer of at least {}", least);
     }
     if (type == "number") {
-      if (value.is_number() && std::isfinite(value.get<float>()))
+      constexpr double limit = std::numeric_limits<float>::max();
+      double least = rule.value("least", -limit),
+             most = rule.value("most", limit);
+      if (value.is_number() && value.get<double>() >= least &&
+          value.get<double>() <= most)
         text = value.dump();
       // A float stays one.
       if (text && text->find_first_of(".e") == std::string::npos)
         *text += ".0";
-      return "a number";
+      return least == -limit ? "a number"
+             : most == limit
+                 ? fmt::format("a number of at least {}", least)
+                 : fmt::format("a number from {} to {}", least, most);
     }
     if (type == "flag") {
       if (value.is_boolean())
@@ -501,6 +527,7 @@ private:
         continue;
       }
       FamilyKey entry;
+      entry.isListed = false;
       entry.key = path;
       entry.stored = value.dump(-1, ' ', false, json::error_handler_t::replace);
       entry.reason = state == Listed::Within ? "it takes an object"

@@ -42,6 +42,8 @@ struct FamilyKey {
   /// Whether the model may have less: a shorter context.
   bool mayBeLess = false;
   std::string reason;
+  /// Whether the table has it.
+  bool isListed = true;
 };
 
 /// Reads a table of a family with all that it includes, and checks it: the

@@ -447,7 +447,8 @@ std::optional<ConfigComparison> compareConfig(const std::string &path,
   std::string file = path + "/config.json";
   if (!isFolder(path) || !fileExists(file))
     return std::nullopt;
-  json config = jsonOf(readFile(file, "the configuration of the weights"));
+  json config =
+      jsonOf(readRegularFile(file, "the configuration of the weights"));
   if (!config.is_object())
     throw InputError(file + " is not a JSON object, so whether the model is "
                             "that of these weights is unknown: copy or "

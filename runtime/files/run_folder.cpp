@@ -86,7 +86,7 @@ void removeFile(const std::string &path) {
 }
 
 RunState readState(const std::string &path) {
-  return parseState(readFile(path, "the checkpoint's state"), path);
+  return parseState(readRegularFile(path, "the checkpoint's state"), path);
 }
 
 /// Whether a file of tensors is the one that `state` was written with.
@@ -173,7 +173,7 @@ std::optional<RunState> RunFolder::newestState() const {
   std::string path = file("state.json");
   if (!fileExists(path))
     return std::nullopt;
-  std::string text = readFile(path, "the checkpoint's state");
+  std::string text = readRegularFile(path, "the checkpoint's state");
   try {
     return parseState(text, path);
   } catch (const InputError &) {

@@ -72,7 +72,7 @@ void WeightFiles::addFile(const std::string &path) {
 
 void WeightFiles::addShards(const std::filesystem::path &folder,
                             const std::string &index) {
-  json root = jsonOf(readFile(index, "the index of the weights"));
+  json root = jsonOf(readRegularFile(index, "the index of the weights"));
   if (!root.is_object() || !root.contains("weight_map") ||
       !root["weight_map"].is_object())
     throw InputError(index + ": there is no \"weight_map\" of tensors to "

@@ -274,8 +274,8 @@ std::vector<AddedToken> readAddedTokens(const json &root,
     if (token.text.empty())
       throw InputError(origin + ": an added token is empty");
     if (added.value("single_word", false))
-      throw InputError(origin + ": the added token \"" + token.text +
-                       "\" has single_word, which is not supported");
+      throw NotSupported(origin + ": the added token \"" + token.text +
+                         "\" has single_word, which is not supported");
     vocabulary.set(token.text, added["id"].get<uint64_t>(), origin);
     tokens.push_back(std::move(token));
   }

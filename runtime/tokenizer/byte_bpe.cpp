@@ -214,8 +214,8 @@ private:
 /// be cut as Hugging Face does.
 std::string findPattern(const json &preTokenizer, const std::string &origin) {
   auto unsupported = [&](const std::string &what) -> std::string {
-    throw InputError(origin + ": the pre-tokenizer " + what +
-                     " is not supported; byte-level BPE is");
+    throw NotSupported(origin + ": the pre-tokenizer " + what +
+                       " is not supported; byte-level BPE is");
   };
   if (!preTokenizer.is_object())
     return unsupported("null");
@@ -257,8 +257,8 @@ std::optional<utf8proc_option_t> readNormalizer(const json &normalizer,
     return options(UTF8PROC_DECOMPOSE);
   if (type == "NFKD")
     return options(UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT);
-  throw InputError(origin + ": the normalizer \"" + type +
-                   "\" is not supported; NFC, NFD, NFKC and NFKD are");
+  throw NotSupported(origin + ": the normalizer \"" + type +
+                     "\" is not supported; NFC, NFD, NFKC and NFKD are");
 }
 
 } // namespace

@@ -177,9 +177,9 @@ private:
     std::string text = value.dump(-1, ' ', /*ensure_ascii=*/true);
     if (text.size() > 200)
       text = text.substr(0, 200) + "...";
-    throw InputError(origin + ": the " + what + " " + text +
-                     " is not supported; those of Llama, Mistral, Gemma and "
-                     "byte-level BPE are");
+    throw NotSupported(origin + ": the " + what + " " + text +
+                       " is not supported; those of Llama, Mistral, Gemma and "
+                       "byte-level BPE are");
   }
 
   static std::string typeOf(const json &value) {
@@ -213,6 +213,8 @@ private:
       std::string scheme = value.value(
           "prepend_scheme",
           value.value("add_prefix_space", true) ? "always" : "never");
+      if (scheme != "always" && scheme != "first" && scheme != "never")
+        unsupported("pre-tokenizer", value);
       if (scheme != "never")
         rules.prefix = space;
       rules.prefixFirst = scheme == "first";

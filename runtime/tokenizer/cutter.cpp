@@ -181,6 +181,8 @@ void Cutter::add(const json &value, const std::string &origin) {
     std::string scheme =
         value.value("prepend_scheme",
                     value.value("add_prefix_space", true) ? "always" : "never");
+    if (scheme != "always" && scheme != "first" && scheme != "never")
+      refuse();
     bool cuts = value.value("split", true);
     auto mark = std::make_shared<Pretokenizer>(escapePattern(space), origin);
     steps.emplace_back([=](Piece piece, std::vector<Piece> &pieces) {

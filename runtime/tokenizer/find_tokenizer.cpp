@@ -27,8 +27,7 @@ struct Found {
   std::string origin;
 };
 
-Found openFile(const std::string &path) {
-  std::string content = readFile(path, "the tokenizer");
+Found openFile(const std::string &path, const std::string &content) {
   requireTokenizerOfRun(path, content);
   return {path.ends_with(".model") ? parseSentencePiece(content, path)
                                    : parseTokenizerJson(content, path),
@@ -38,11 +37,12 @@ Found openFile(const std::string &path) {
 /// What a folder holds, in the forms that Hugging Face writes.
 Found openFolder(const std::string &folder, const std::string &kind) {
   std::string whole = folder + "/tokenizer.json";
+  const char *purpose = "the tokenizer";
   if (fileExists(whole))
-    return openFile(whole);
+    return openFile(whole, readRegularFile(whole, purpose));
   std::string pieces = folder + "/tokenizer.model";
   if (fileExists(pieces))
-    return openFile(pieces);
+    return openFile(pieces, readRegularFile(pieces, purpose));
   std::string vocabulary = folder + "/vocab.json";
   std::string merges = folder + "/merges.txt";
   if (!fileExists(vocabulary) || !fileExists(merges))
@@ -68,7 +68,7 @@ Found open(const tfm_model &model, const Recipe &recipe,
   const std::string &kind = recipe.tokenizer.kind;
   if (!request.named.empty()) {
     if (!isFolder(request.named))
-      return openFile(request.named);
+      return openFile(request.named, readFile(request.named, "the tokenizer"));
     Found found = openFolder(request.named, kind);
     if (!found.tokenizer)
       throw InputError("there is no tokenizer in " + request.named +

@@ -41,7 +41,8 @@ void refuseStep(const char *what, const json &value,
   std::string text = value.dump(-1, ' ', /*ensure_ascii=*/true);
   if (text.size() > 200)
     text = text.substr(0, 200) + "...";
-  throw InputError(origin + ": the " + what + " " + text + " is not supported");
+  throw NotSupported(origin + ": the " + what + " " + text +
+                     " is not supported");
 }
 
 static constexpr char base64Digits[] =

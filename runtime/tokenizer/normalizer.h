@@ -42,7 +42,7 @@ bool isPunctuation(int32_t codePoint);
 /// Of Unicode's categories N.
 bool isNumeric(int32_t codePoint);
 
-/// Throws InputError: a `what` ("normalizer") that is not supported, with the
+/// Throws NotSupported: a `what` ("normalizer") that is not supported, with the
 /// beginning of its JSON.
 [[noreturn]] void refuseStep(const char *what, const nlohmann::json &value,
                              const std::string &origin);

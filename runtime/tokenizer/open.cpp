@@ -67,9 +67,9 @@ TokenizerPtr parseTokenizerJson(std::string_view text,
     if (type == "WordPiece" || type == "Unigram")
       return pipelineFromJson(root, text, origin);
     if (type != "BPE" && !(type.empty() && model.contains("merges")))
-      throw InputError(origin + ": the model type \"" + type +
-                       "\" is not supported; BPE, WordPiece, Unigram and "
-                       "WordLevel are");
+      throw NotSupported(origin + ": the model type \"" + type +
+                         "\" is not supported; BPE, WordPiece, Unigram and "
+                         "WordLevel are");
     if (member(model, "end_of_word_suffix") == wordEnd) {
       return wordBpe(Vocabulary::fromJson(member(model, "vocab"), origin),
                      readMerges(model, origin));
@@ -95,7 +95,7 @@ TokenizerPtr parseSentencePiece(std::string_view bytes,
 TokenizerPtr openTokenizer(const TokenizerSpec &spec,
                            const std::vector<std::string> &paths) {
   auto file = [&](size_t i) {
-    return NamedText{readFile(paths[i], "the tokenizer"), paths[i]};
+    return NamedText{readRegularFile(paths[i], "the tokenizer"), paths[i]};
   };
   auto need = [&](size_t count) {
     if (paths.size() != count)
@@ -137,7 +137,8 @@ int64_t tokenizerSize(const TokenizerSpec &spec,
   if (paths.empty() || !spec.json.empty() ||
       (!isTable && spec.kind != "huggingface"))
     return openTokenizer(spec, paths)->size();
-  return vocabularySize(readFile(paths[0], "the tokenizer"), isTable, paths[0]);
+  return vocabularySize(readRegularFile(paths[0], "the tokenizer"), isTable,
+                        paths[0]);
 }
 
 } // namespace tfm

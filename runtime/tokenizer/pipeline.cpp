@@ -19,9 +19,13 @@
 #include "runtime/tokenizer/token_decoder.h"
 #include "runtime/tokenizer/utf8.h"
 
+#include <algorithm>
+#include <array>
 #include <cstdio>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <numeric>
+#include <tuple>
 #include <unordered_set>
 
 using nlohmann::json;
@@ -49,33 +53,102 @@ int32_t unknownOf(const json &model, const Vocabulary &vocabulary) {
   throw NoToken("the tokenizer has no token for " + characterName(value));
 }
 
+/// Finds all tokens that a text begins with, letter by letter: a look at each
+/// byte, however many tokens there are and however long the longest is.
+class TokenTree {
+public:
+  explicit TokenTree(const Vocabulary &vocabulary) : vocabulary(vocabulary) {}
+
+  void add(int32_t id) { order.push_back(id); }
+  /// Behind the last one.
+  void finish() {
+    std::ranges::sort(order, {},
+                      [&](int32_t id) { return vocabulary.token(id); });
+    for (int32_t id : order)
+      ++firsts[static_cast<unsigned char>(vocabulary.token(id)[0]) + 1];
+    std::partial_sum(firsts.begin(), firsts.end(), firsts.begin());
+  }
+
+  /// Calls `found(length, id)` for each, the shortest first.
+  template <typename Found>
+  void forEach(std::string_view text, Found found) const {
+    if (text.empty())
+      return;
+    const auto first = static_cast<unsigned char>(text[0]);
+    auto begin = order.begin() + firsts[first],
+         end = order.begin() + firsts[first + 1];
+    for (size_t length = 1; length <= text.size() && begin != end; ++length) {
+      auto byteOf = [&](int32_t id) {
+        std::string_view token = vocabulary.token(id);
+        return token.size() < length
+                   ? -1
+                   : static_cast<int>(
+                         static_cast<unsigned char>(token[length - 1]));
+      };
+      auto byte =
+          static_cast<int>(static_cast<unsigned char>(text[length - 1]));
+      if (length > 1)
+        std::tie(begin, end) =
+            std::pair(std::ranges::lower_bound(begin, end, byte, {}, byteOf),
+                      std::ranges::upper_bound(begin, end, byte, {}, byteOf));
+      if (begin != end && vocabulary.token(*begin).size() == length) {
+        found(length, *begin);
+      } else if (end - begin == 1) {
+        // What is left of one is compared at once.
+        std::string_view token = vocabulary.token(*begin);
+        if (text.starts_with(token))
+          found(token.size(), *begin);
+        return;
+      }
+    }
+  }
+
+private:
+  const Vocabulary &vocabulary;
+  std::vector<int32_t> order; ///< by their texts
+  /// Where those begin whose first byte this is.
+  std::array<int32_t, 257> firsts = {};
+};
+
 /// The longest token that a word begins with, then the longest that it goes on
 /// with; a word with a part that there is no token for is unknown.
 class WordPiece : public PieceModel {
 public:
   WordPiece(const json &model, const Vocabulary &vocabulary)
-      : vocabulary(vocabulary), unknown(unknownOf(model, vocabulary)),
+      : unknown(unknownOf(model, vocabulary)),
         prefix(model.value("continuing_subword_prefix", "##")),
-        longest(model.value("max_input_chars_per_word", size_t{100})) {}
+        longest(model.value("max_input_chars_per_word", size_t{100})),
+        tree(vocabulary) {
+    for (int32_t id = 0; id < vocabulary.size(); ++id)
+      if (!vocabulary.token(id).empty())
+        tree.add(id);
+    tree.finish();
+  }
 
   void encode(std::string_view piece,
               std::vector<int32_t> &ids) const override {
     size_t before = ids.size();
     bool isKnown = countCodePoints(piece) <= longest;
-    std::string candidate;
+    // What is left of it, behind the first token with the prefix before it.
+    std::string rest(piece);
+    size_t least = 0;
     for (size_t at = 0; isKnown && at < piece.size();) {
-      size_t end = piece.size();
-      int32_t id = -1;
-      for (; end > at; end = lastCharacter(piece, end)) {
-        candidate = at > 0 ? prefix : "";
-        candidate += piece.substr(at, end - at);
-        id = vocabulary.find(candidate);
-        if (id >= 0)
-          break;
-      }
-      isKnown = id >= 0;
-      ids.push_back(id);
-      at = end;
+      int32_t best = -1;
+      size_t end = 0;
+      tree.forEach(rest, [&](size_t length, int32_t id) {
+        bool isWhole = at + length - least == piece.size() ||
+                       (rest[length] & 0xC0) != 0x80;
+        if (length > least && isWhole) {
+          best = id;
+          end = length;
+        }
+      });
+      isKnown = best >= 0;
+      ids.push_back(best);
+      at += end - least;
+      least = prefix.size();
+      rest = prefix;
+      rest += piece.substr(std::min(at, piece.size()));
     }
     if (isKnown)
       return;
@@ -86,17 +159,10 @@ public:
   }
 
 private:
-  static size_t lastCharacter(std::string_view text, size_t end) {
-    --end;
-    while (end > 0 && (text[end] & 0xC0) == 0x80)
-      --end;
-    return end;
-  }
-
-  const Vocabulary &vocabulary;
   int32_t unknown;
   std::string prefix;
   size_t longest;
+  TokenTree tree;
 };
 
 /// The tokens of `<0x00>`, ..., or nothing unless there are all of them.
@@ -118,7 +184,8 @@ public:
   /// `scores` has one of every token.
   Unigram(const json &model, const Vocabulary &vocabulary,
           std::vector<double> scoresOfFile)
-      : vocabulary(vocabulary), scores(std::move(scoresOfFile)) {
+      : vocabulary(vocabulary), scores(std::move(scoresOfFile)),
+        tree(vocabulary) {
     if (member(model, "unk_id").is_number_unsigned())
       unknown = model["unk_id"].get<int32_t>();
     if (member(model, "byte_fallback") == true)
@@ -126,9 +193,10 @@ public:
     double least = 0;
     for (size_t id = 0; id < scores.size(); ++id) {
       least = std::min(least, scores[id]);
-      longest =
-          std::max(longest, vocabulary.token(static_cast<int32_t>(id)).size());
+      if (!vocabulary.token(static_cast<int32_t>(id)).empty())
+        tree.add(static_cast<int32_t>(id));
     }
+    tree.finish();
     unknownScore = least - 10;
   }
 
@@ -148,16 +216,10 @@ public:
     for (size_t at = 0; at < piece.size();) {
       size_t character = decodeUtf8(piece, at).bytes;
       bool isKnown = false;
-      size_t end = std::min(piece.size(), at + longest);
-      for (size_t to = at; to < end;) {
-        to += decodeUtf8(piece, to).bytes;
-        int32_t id =
-            to <= end ? vocabulary.find(piece.substr(at, to - at)) : -1;
-        if (id < 0 || static_cast<size_t>(id) >= scores.size())
-          continue;
-        offer(at, to, id, scores[static_cast<size_t>(id)]);
-        isKnown |= to == at + character;
-      }
+      tree.forEach(piece.substr(at), [&](size_t length, int32_t id) {
+        offer(at, at + length, id, scores[static_cast<size_t>(id)]);
+        isKnown |= length == character;
+      });
       if (!isKnown) {
         if (unknown < 0)
           failCharacter(piece.substr(at));
@@ -204,7 +266,7 @@ private:
   std::vector<int32_t> bytes;
   int32_t unknown = -1;
   double unknownScore = 0;
-  size_t longest = 0;
+  TokenTree tree;
 };
 
 /// BPE whose first tokens are the characters of a piece.

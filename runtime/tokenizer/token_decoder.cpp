@@ -100,8 +100,10 @@ void TokenDecoder::add(const json &value,
     if (space.empty())
       refuse(value);
     restore.emplace_back(space, " ");
-    if (value.value("prepend_scheme", "always") != "never" &&
-        value.value("add_prefix_space", true))
+    const std::string scheme = value.value("prepend_scheme", "always");
+    if (scheme != "always" && scheme != "first" && scheme != "never")
+      refuse(value);
+    if (scheme != "never" && value.value("add_prefix_space", true))
       strip = " ";
   } else if (type == "Replace") {
     restore.push_back(readReplacement(value, refuse));

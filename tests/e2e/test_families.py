@@ -160,6 +160,16 @@ class Families(unittest.TestCase):
                                            delta=1e-5 * norm + 4 * rounding, msg=name)
                     self.assertAlmostEqual(max(map(abs, gradient)), largest, delta=1e-5 * norm + rounding, msg=name)
 
+    @staticmethod
+    def naming(name, words, what):
+        """Whether a message names a key, and not all keys there are."""
+        is_named = re.search(rf"(config\.json: |\.)?\b{re.escape(name)} (is|are|differs) |\({re.escape(name)}\)|"
+                             rf"\(\S+\.{re.escape(name)}\)", words)
+        others = [key for key in ("vocab_size", "hidden_size", "n_embd", "d_model") if key != name]
+        if not is_named or sum(f"({key})" in words for key in others) > 1:
+            return f"{what}: importing does not name it: {words}"
+        return ""
+
     def judge(self, item):
         """What is wrong with the answer to one changed key; empty: nothing."""
         case, number, entry = item
@@ -175,14 +185,15 @@ class Families(unittest.TestCase):
         # Weights that are loaded into the model of the unchanged configuration.
         found, words = self.logits(self.binary(case), folder, ids)
         # What is null is absent, and named may be what counts then.
-        if found is None and name not in words and entry["value"] is not None:
+        if found is None and entry["value"] is not None and not re.search(
+                rf"^  \S*\b{re.escape(name)} is |\b{re.escape(name)} is .*: which of them|but {re.escape(name)} is ", words, re.M):
             return f"{what}: loading does not name it: {words}"
         # Where transformers has no answer importing has to see it: weights are those of the other configuration.
         if found is not None and entry.get("logits") is not None:
             return f"{what}: loading takes it, though transformers computes something else"
         imported = tfmc("import", folder)
         if imported.returncode != 0:
-            return "" if name in imported.stderr else f"{what}: importing does not name it: {imported.stderr}"
+            return self.naming(name, imported.stderr, what)
         if "fails" in entry:
             return f"{what}: imported, but for transformers {entry['fails']}"
         rows = entry["logits"] or [expected["logits"][-1], expected["logits"][len(ids) // 2]]
@@ -307,6 +318,14 @@ class Folders(unittest.TestCase):
         self.assertIn("warning", accepted.stderr)
         self.assertIn('family "llama" ignoring "parallel_attn"', accepted.stdout)
         self.refused("--ignore-key nothing", options=["--ignore-key", "nothing"])
+        for known in ("hidden_size", "use_cache", "generation_config.top_k"):
+            self.write({"do_sample": True, "top_k": 3}, "generation_config.json")
+            self.refused(f"--ignore-key {known}: the family llama knows this key", options=["--ignore-key", known])
+        os.environ["TFM_FAMILIES"] = ""
+        try:
+            self.assertEqual(tfmc("import", self.model, "--ignore-key", "parallel_attn").returncode, 0)
+        finally:
+            del os.environ["TFM_FAMILIES"]
         # What says nothing is none of it.
         self.write(dict(self.config, a=None, b=False, c="", d=[], e={}))
         self.assertEqual(tfmc("import", self.model).returncode, 0)
@@ -336,7 +355,51 @@ class Folders(unittest.TestCase):
 
     def test_other_weights_are_refused(self):
         shutil.copy(FAMILIES / "qwen2" / "model.safetensors", self.model)
-        self.refused("model.layers.0.self_attn.q_proj.bias", "unexpected", "attention_bias")
+        self.refused("model.layers.*.self_attn.q_proj.bias", "unexpected", "attention_bias")
+        shutil.copy(FAMILIES / "llama" / "model.safetensors", self.model)
+        # By its value and the one that the weights have, and once for all layers.
+        self.write(dict(self.config, intermediate_size=56, num_hidden_layers=5))
+        self.refused("intermediate_size is 56, and theirs is 40", "num_hidden_layers is 5, and theirs is 2",
+                     "model.layers.*.mlp.up_proj.weight", "(2 tensors)")
+        out = os.path.join(self.folder.name, "own.tfm")
+        self.write(self.config)
+        self.assertEqual(tfmc("import", self.model, "-o", out).returncode, 0)
+        compared = tfmc("report", out, "-D", "hidden=56", "-D", "layers=5", "--against", self.model)
+        self.assertEqual(compared.returncode, 1, compared.stderr)
+        self.assertIn("the checkpoint's sizes are those of -D hidden=40 -D layers=2", compared.stdout)
+
+    def test_pipes_are_no_files(self):
+        for name in ("config.json", "generation_config.json", "tokenizer.json", "model.safetensors.index.json"):
+            with self.subTest(name):
+                path = os.path.join(self.model, name)
+                kept = pathlib.Path(path).read_bytes() if os.path.exists(path) else None
+                if kept is not None:
+                    os.remove(path)
+                if "index" in name:
+                    os.remove(os.path.join(self.model, "model.safetensors"))
+                os.mkfifo(path)
+                self.refused(name, "it is a pipe or a device, and no file")
+                os.remove(path)
+                if kept is not None:
+                    pathlib.Path(path).write_bytes(kept)
+
+    def test_damaged_tokenizers_are_refused(self):
+        for text in ("", "{", "[]", '{"model": 3}', '{"model": {"type": "BPE", "vocab": {"a": -1}, "merges": []}}'):
+            self.write(text, "tokenizer.json")
+            self.refused("tokenizer.json")
+        # One of another form is none: another file may do.
+        self.write('{"model": {"type": "Other"}}', "tokenizer.json")
+        imported = tfmc("import", self.model)
+        self.assertEqual(imported.returncode, 0, imported.stderr)
+        self.assertIn('note: ' + os.path.join(self.model, 'tokenizer.json') + ': the model type "Other" is not supported',
+                      imported.stderr)
+
+    def test_lists_have_an_entry_for_each_layer(self):
+        shutil.rmtree(self.model)
+        shutil.copytree(FAMILIES / "gemma3_text", self.model)
+        config = json.loads((FAMILIES / "gemma3_text" / "config.json").read_text())
+        self.write(dict(config, layer_types=config["layer_types"] + ["sliding_attention"]))
+        self.refused("config.json: layer_types is [", "it has 4 entries, but num_hidden_layers is 3")
 
     def test_generation(self):
         def block(config):
@@ -348,9 +411,15 @@ class Folders(unittest.TestCase):
         self.assertEqual(sorted(part.strip() for part in block({"do_sample": True, "temperature": 0.6, "top_p": 0.9})),
                          ["greedy = false", "temperature = 0.6", "top_k = 50", "top_p = 0.9"])
         self.assertIn("repeat_penalty = 1.1", " ".join(block({"repetition_penalty": 1.1})))
-        for key, value in (("num_beams", 4), ("no_repeat_ngram_size", 2), ("bad_words_ids", [[3]]), ("temperature", "x")):
+        for key, value in (("num_beams", 4), ("no_repeat_ngram_size", 2), ("bad_words_ids", [[3]])):
             self.write({"do_sample": True, key: value}, "generation_config.json")
-            self.refused("generation_config.json", key)
+            self.refused(f"generation_config.json: {key} is")
+        # In the words of the file, never in those of the one that would be written.
+        for key, value in (("temperature", "x"), ("temperature", -1.0), ("top_p", 1.5), ("top_k", -1), ("min_p", 2.0), ("typical_p", -0.5),
+                           ("repetition_penalty", 0.0), ("max_new_tokens", 0), ("max_new_tokens", 1e+30)):
+            self.write({"do_sample": True, key: value}, "generation_config.json")
+            self.refused(f"generation_config.json: {key} is {json.dumps(value)}: it takes ")
+            self.assertNotIn("model.tfm", tfmc("import", self.model).stderr)
 
     def test_a_family_of_ones_own(self):
         own = os.path.join(self.folder.name, "own")

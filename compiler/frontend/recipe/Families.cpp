@@ -73,7 +73,7 @@ Expected<nlohmann::json> tfm::readFamilyTable(StringRef name) {
   };
   auto load = [&](const std::string &table) {
     if (std::string path = pathOf(table); !path.empty())
-      return readFile(path, "the table of a family");
+      return readRegularFile(path, "the table of a family");
     StringRef text = familyFile(table + ".json");
     if (text.data() == nullptr)
       throw InputError("there is no family `" + table + "`");
@@ -84,7 +84,8 @@ Expected<nlohmann::json> tfm::readFamilyTable(StringRef name) {
 
 Expected<std::string> tfm::readFamilyModel(StringRef name, StringRef model) {
   if (std::string path = besideTable(name, model); !path.empty())
-    return reading([&] { return readFile(path, "the model of a family"); });
+    return reading(
+        [&] { return readRegularFile(path, "the model of a family"); });
   StringRef text = familyFile(model);
   if (text.data() == nullptr)
     return llvm::createStringError("the family " + name.str() + " has no " +

@@ -11,7 +11,6 @@
 
 #include "compiler/frontend/format/Format.h"
 #include "compiler/frontend/recipe/Families.h"
-#include "compiler/frontend/recipe/Tokenizers.h"
 #include "compiler/frontend/syntax/Parser.h"
 #include "compiler/report/Against.h"
 #include "compiler/report/ModelReport.h"
@@ -21,6 +20,8 @@
 #include "runtime/files/family.h"
 #include "runtime/files/read_json.h"
 #include "runtime/files/weights.h"
+#include "runtime/recipe.h"
+#include "runtime/tokenizer/tokenizer.h"
 #include "runtime/tokenizer/utf8.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -30,12 +31,14 @@
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Process.h"
+#include "llvm/Support/Regex.h"
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 
 using namespace tfm;
@@ -59,7 +62,7 @@ template <typename T> T orStop(llvm::Expected<T> value) {
 }
 
 json readObject(const std::string &path, const char *what) {
-  json object = jsonOf(readFile(path, what));
+  json object = jsonOf(readRegularFile(path, what));
   if (!object.is_object())
     stop(path + " is not a JSON object");
   return object;
@@ -109,7 +112,8 @@ private:
     std::vector<std::string> folders;
     if (!options.families.empty())
       folders.push_back(options.families);
-    if (auto given = llvm::sys::Process::GetEnv("TFM_FAMILIES"))
+    if (auto given = llvm::sys::Process::GetEnv("TFM_FAMILIES");
+        given && !given->empty())
       folders.push_back(*given);
     for (const std::string &folder : folders) {
       if (!isFolder(folder))
@@ -148,7 +152,7 @@ private:
         break;
       case FamilyKey::Kind::Refused: {
         std::string help;
-        if (key.hyperparameter.empty() && key.text.empty())
+        if (!key.isListed)
           help = "; --ignore-key " + prefix + key.key + " accepts it";
         messages() << "tfmc: error: " << where << ": " << key.reason << help
                    << "\n";
@@ -156,15 +160,22 @@ private:
         break;
       }
       case FamilyKey::Kind::Harmless:
-        if (isIgnored && key.reason.find("ignored") != std::string::npos)
+        if (isIgnored && !key.isListed)
           messages() << "tfmc: warning: " << where
                      << ", which is ignored: what it asks for is not done\n";
         break;
       case FamilyKey::Kind::Required:
         break;
       }
-      if (isIgnored)
-        ignoredHere.push_back(prefix + key.key);
+      if (!isIgnored)
+        continue;
+      ignoredHere.push_back(prefix + key.key);
+      if (key.isListed) {
+        messages() << "tfmc: error: --ignore-key " << prefix << key.key
+                   << ": the family " << modelType
+                   << " knows this key, so there is nothing to ignore\n";
+        isRefused = true;
+      }
     }
   }
 
@@ -222,8 +233,7 @@ private:
       Range range = parameter.value->range;
       filled += text.substr(at, range.begin - at) + value->second.text;
       at = range.end;
-      origins += (origins.empty() ? "" : ", ") + value->first + " = " +
-                 value->second.text + " (" + value->second.key + ")";
+      origins.insert(*value);
       values.erase(value);
     }
     for (const auto &[name, key] : values)
@@ -280,7 +290,8 @@ private:
     return text + " }\n";
   }
 
-  /// The first tokenizer of the folder that can be read.
+  /// The first tokenizer of the folder that can be read. One that is damaged is
+  /// an error: with another one the same text would be other tokens.
   std::string tokenizer() const {
     struct Form {
       const char *kind;
@@ -304,12 +315,16 @@ private:
                "file names has to be: rename the folder");
         names.push_back(json(path).dump());
       }
-      if (auto size = tokenizerSize(form.kind, paths, /*open=*/true))
+      TokenizerSpec spec;
+      spec.kind = form.kind;
+      try {
+        openTokenizer(spec, paths);
         return "tokenizer " + std::string(form.kind) + "(" +
                llvm::join(names, ", ") + ")\n";
-      else if (std::string problem = llvm::toString(size.takeError());
-               why.empty())
-        why = problem;
+      } catch (const NotSupported &problem) {
+        if (why.empty())
+          why = problem.what();
+      }
     }
     messages() << "tfmc: note: "
                << (why.empty() ? "there is no tokenizer in " + options.folder
@@ -335,7 +350,7 @@ private:
         loadText(text, options.output.empty() ? "model.tfm" : options.output);
     if (!model.module)
       stop(configPath + " describes no model of the family " + modelType +
-           "; it says " + origins);
+           "; it says " + said(unnamedIn(model.problems)));
     bool hasWeights =
         fileExists(options.folder + "/model.safetensors") ||
         fileExists(options.folder + "/model.safetensors.index.json");
@@ -357,9 +372,40 @@ private:
     writeComparison(comparison, options.folder, /*all=*/false, os);
     messages() << words;
     stop("the weights in " + options.folder +
-         " are not those of the model that its config.json describes; that "
-         "says " +
-         origins);
+         " are not those of the model that its config.json describes" +
+         reasons(comparison));
+  }
+
+  /// Which keys the weights do not fit to: by their sizes, or all that may be
+  /// the reason.
+  std::string reasons(const Comparison &comparison) const {
+    std::string words;
+    for (const SizeDifference &size : comparison.sizes)
+      if (auto origin = origins.find(size.hyperparameter);
+          origin != origins.end())
+        words += "; " + origin->second.key + " is " + std::to_string(size.own) +
+                 ", and theirs is " + std::to_string(size.stored);
+    return words.empty() ? "; that says " + said(comparison.rightSizes) : words;
+  }
+
+  /// The hyperparameters that no message names, unless that is all of them.
+  std::set<std::string> unnamedIn(const std::string &messages) const {
+    std::set<std::string> unnamed;
+    for (const auto &[name, key] : origins)
+      if (!llvm::Regex("(^|[^a-z_0-9])" + name + "($|[^a-z_0-9])")
+               .match(messages))
+        unnamed.insert(name);
+    return unnamed.size() < origins.size() ? unnamed : std::set<std::string>();
+  }
+
+  /// What the configuration says, without what is certainly right.
+  std::string said(const std::set<std::string> &without) const {
+    std::string words;
+    for (const auto &[name, key] : origins)
+      if (!without.contains(name))
+        words += (words.empty() ? "" : ", ") + name + " = " + key.text + " (" +
+                 key.key + ")";
+    return words;
   }
 
   /// Whether tensors that are stored under several names begin alike: the model
@@ -380,7 +426,7 @@ private:
                tensor.storedNames.front() +
                " differ, but are one tensor in the model that the config.json "
                "describes; that says " +
-               origins);
+               said(comparison.rightSizes));
   }
 
   const ImportOptions &options;
@@ -392,7 +438,7 @@ private:
   std::map<std::string, FamilyKey> values, entries;
   std::vector<std::string> ignoredHere;
   /// Which hyperparameter has its value from which key.
-  std::string origins;
+  std::map<std::string, FamilyKey> origins;
   bool isRefused = false;
 };
 

@@ -103,8 +103,10 @@ CompiledModel tfm::loadText(const std::string &text, const std::string &path) {
                                   diagnostics);
   if (diagnostics.hasErrors() || diagnostics.hasWarnings())
     printDiagnostics(diagnostics);
-  if (diagnostics.hasErrors())
+  if (diagnostics.hasErrors()) {
     model.module = nullptr;
+    model.problems = diagnostics.str();
+  }
   return model;
 }
 

@@ -42,6 +42,8 @@ void printDiagnostics(const Diagnostics &diagnostics);
 struct CompiledModel {
   std::unique_ptr<mlir::MLIRContext> context;
   mlir::OwningOpRef<mlir::ModuleOp> module;
+  /// The errors of a text without one, as they were printed.
+  std::string problems = {};
 };
 
 /// Compiles a file (`-`: standard input) to the tfm dialect; of its tokenizer

@@ -118,6 +118,21 @@ TEST(ChatTemplate, Ends) {
             std::string::npos);
   EXPECT_NE(rendered("{{ range(10 ** 9) }}").find("more than 100000"),
             std::string::npos);
+  // Few steps that copy, compare or take apart much.
+  for (const char *costly :
+       {"{% set t = 'a' * 30000000 %}{% for i in range(9999) %}{% set u = t %}"
+        "{% endfor %}",
+        "{% set t = 'a' * 3000000 %}{% for i in range(9999) %}"
+        "{% if t is lower %}{% endif %}{% endfor %}",
+        "{{ range(100000) | unique | length }}",
+        "{% set r = range(100000) %}{% for i in range(99999) %}"
+        "{{ r | first }}{% endfor %}"})
+    EXPECT_NE(rendered(costly).find("runs for too long"), std::string::npos)
+        << costly;
+  // An item of a list costs what it is, however long the list.
+  EXPECT_EQ(rendered("{% set r = range(100000) %}{% for i in range(30000) %}"
+                     "{% set x = r[i] %}{% endfor %}a"),
+            "a");
 }
 
 // What would nest, grow or divide without end is an error with its place.

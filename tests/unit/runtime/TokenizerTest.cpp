@@ -423,6 +423,56 @@ TEST(Steps, RefuseWhatTheyCannotFollow) {
             std::string::npos);
 }
 
+// A token of 50,000 letters, and texts that nearly are it at every place.
+TEST(TokenizerJson, LongTokensTakeNoTime) {
+  std::string longest(50'000, 'a');
+  json unigram = {
+      {"decoder", {{"type", "Fuse"}}},
+      {"model",
+       {{"type", "Unigram"},
+        {"unk_id", 0},
+        {"vocab",
+         json::array({json::array({"<unk>", 0}), json::array({"a", -9}),
+                      json::array({longest + "b", -1})})}}}};
+  TokenizerPtr tokenizer = parseTokenizerJson(unigram.dump(), "u.json");
+  EXPECT_EQ(tokenizer->ids(longest.substr(0, 3000)),
+            std::vector<int32_t>(3000, 1));
+  EXPECT_EQ(tokenizer->ids("a" + longest + "b"), (std::vector<int32_t>{1, 2}));
+  json pieces = {
+      {"decoder", {{"type", "WordPiece"}}},
+      {"model",
+       {{"type", "WordPiece"},
+        {"unk_token", "?"},
+        {"max_input_chars_per_word", 1'000'000},
+        {"vocab",
+         {{"?", 0}, {"a", 1}, {"##a", 2}, {"##" + longest + "b", 3}}}}}};
+  tokenizer = parseTokenizerJson(pieces.dump(), "w.json");
+  std::vector<int32_t> ids(3000, 2);
+  ids[0] = 1;
+  EXPECT_EQ(tokenizer->ids(longest.substr(0, 3000)), ids);
+  EXPECT_EQ(tokenizer->ids("a" + longest + "b"), (std::vector<int32_t>{1, 3}));
+}
+
+TEST(TokenizerJson, KnowsHowSpacesArePrepended) {
+  for (const char *name : {"t5.json", "unigram.json"}) {
+    json root = json::parse(contentOf(stepsFixture + name));
+    std::string text = root.dump();
+    const std::string key = "\"prepend_scheme\":\"";
+    for (const char *step : {"decoder", "pre-tokenizer"}) {
+      std::string changed = text;
+      size_t at = step == std::string("decoder") ? changed.find(key)
+                                                 : changed.rfind(key);
+      ASSERT_NE(at, std::string::npos) << name;
+      changed.insert(at + key.size(), "x");
+      std::string words = messageOf<NotSupported>(
+          [&] { parseTokenizerJson(changed, "s.json"); });
+      EXPECT_NE(words.find(std::string("s.json: the ") + step),
+                std::string::npos)
+          << words;
+    }
+  }
+}
+
 TEST(SentencePiece, MeetsTheUnigramFixture) {
   TokenizerPtr model =
       parseSentencePiece(contentOf(stepsFixture + "unigram.model"), "u.model");

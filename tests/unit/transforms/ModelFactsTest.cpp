@@ -181,6 +181,29 @@ TEST(ModelFacts, TokensThatEveryTableHasRowsFor) {
   EXPECT_EQ(tokens("cast(tokens > 3, int)"), 30);
 }
 
+// Another input shows the batch and the context: the first of ids, or any.
 TEST(ModelFacts, ModelsWithoutTokens) {
-  EXPECT_EQ(factsOfFile(TFM_MODELS "/cs444/transformer_block.tfm"), "{}");
+  EXPECT_EQ(factsOfFile(TFM_MODELS "/cs444/transformer_block.tfm"),
+            R"({"attentions":1,"context":16,"head_width":[2],"heads":[3],)"
+            R"("kv_heads":[3],"names":{"heads":"heads","kv_heads":"heads"},)"
+            R"("softcap":[null],"window":[null]})");
+  auto facts = [](const std::string &inputs) {
+    mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+    SourceManager sources;
+    Diagnostics diags(sources);
+    auto module = compileTextToTfm(
+        context, sources, "ids.tfm",
+        "model Ids(context = 16) {\n  emb = Embedding(11, 8)\n"
+        "  norm = LayerNorm(8, eps = 0.5)\n"
+        "  forward(" +
+            inputs +
+            ") -> [B, T, 8] {\n    return norm(emb(ids) + x)\n  }\n}\n",
+        FrontendOptions(), diags);
+    EXPECT_TRUE(module) << diags.str();
+    return module ? modelFacts(*module) : "";
+  };
+  for (const char *inputs :
+       {"ids: int[B, T], x: [B, T, 8]", "x: [B, T, 8], ids: int[B, T]"})
+    EXPECT_EQ(facts(inputs), R"({"attentions":0,"context":16,"eps":[0.5],)"
+                             R"("names":{}})");
 }
