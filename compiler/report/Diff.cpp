@@ -101,7 +101,7 @@ static Facts modulesOf(const ModelReport &report) {
     if (member.count != 0)
       text = std::to_string(member.count) + " x " + text;
     text += ", " + withThousands(member.totalParameters) + " parameters";
-    facts[member.path] = {text, member.totalParameters};
+    facts[pathText(report, member.path)] = {text, member.totalParameters};
   }
   return facts;
 }
@@ -109,18 +109,18 @@ static Facts modulesOf(const ModelReport &report) {
 static Facts tensorsOf(const ModelReport &report) {
   Facts facts;
   for (const TensorReport &tensor : report.tensors)
-    facts[tensor.pattern] = {shapeText(tensor.shape) + " = " +
-                                 shapeText(tensor.dims) +
-                                 (tensor.trainable ? "" : ", not trained"),
-                             std::nullopt};
+    facts[pathText(report, tensor.pattern)] = {
+        shapeText(tensor.shape) + " = " + shapeText(tensor.dims) +
+            (tensor.trainable ? "" : ", not trained"),
+        std::nullopt};
   return facts;
 }
 
 static Facts valuesOf(const ModelReport &report) {
   Facts facts;
   for (const ValueReport &value : report.values) {
-    std::string name =
-        (value.path.empty() ? "" : value.path + ".") + value.name;
+    std::string path = pathText(report, value.path);
+    std::string name = (path.empty() ? "" : path + ".") + value.name;
     // A name may be assigned more than once.
     std::string &text = facts[name].text;
     text += (text.empty() ? "" : ", then ") + shapeText(value.shape);

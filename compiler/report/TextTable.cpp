@@ -94,6 +94,47 @@ std::string tfm::shapeText(llvm::ArrayRef<std::string> dims) {
   return "[" + llvm::join(dims, ", ") + "]";
 }
 
+/// Of a part `6*+5` of a path, of a repeat with `count` layers whose name ends
+/// in `last`, the numbers of its layers, `5, 11`, and how many they are;
+/// nothing of any other part.
+static std::optional<std::pair<std::string, int64_t>>
+layerNumbers(llvm::StringRef part, llvm::StringRef last, int64_t count) {
+  auto [period, phase] = part.split("*+");
+  int64_t step = 0, body = 0;
+  if (period.getAsInteger(10, step) || phase.getAsInteger(10, body) || step < 1)
+    return std::nullopt;
+  int64_t first = firstLayer(last).value_or(0) + body;
+  int64_t layers = count / step;
+  std::string numbers = std::to_string(first);
+  if (layers > 1)
+    numbers += ", " + std::to_string(first + step);
+  if (layers > 2)
+    numbers += ", ...";
+  return std::pair(numbers, layers);
+}
+
+std::string tfm::pathText(const ModelReport &report, llvm::StringRef path) {
+  std::string text;
+  llvm::StringRef last;
+  for (llvm::StringRef rest = path; !rest.empty();) {
+    llvm::StringRef before = path.drop_back(rest.size());
+    auto [part, behind] = rest.split('.');
+    before.consume_back(".");
+    auto repeat =
+        llvm::find_if(report.modules, [&](const ModuleReport &member) {
+          return member.path == before && member.count > 0;
+        });
+    auto numbers = repeat == report.modules.end()
+                       ? std::nullopt
+                       : layerNumbers(part, last, repeat->count);
+    text += (text.empty() ? "" : ".") +
+            (numbers ? "[" + numbers->first + "]" : part.str());
+    last = part;
+    rest = behind;
+  }
+  return text;
+}
+
 std::string tfm::memberName(const ModelReport &report,
                             const ModuleReport &member) {
   llvm::StringRef name = member.path;
@@ -103,19 +144,13 @@ std::string tfm::memberName(const ModelReport &report,
   if (parent.count == 0)
     return name.str();
   auto [layer, rest] = name.split('.');
-  auto [period, phase] = layer.split("*+");
-  int64_t step = 0, body = 0;
-  if (period.getAsInteger(10, step) || phase.getAsInteger(10, body))
+  auto numbers = layerNumbers(
+      layer, llvm::StringRef(parent.path).rsplit('.').second, parent.count);
+  if (!numbers)
     return rest.str();
-  llvm::StringRef last = llvm::StringRef(parent.path).rsplit('.').second;
-  int64_t first = firstLayer(last).value_or(0) + body;
-  int64_t layers = parent.count / step;
-  std::string numbers = std::to_string(first);
-  if (layers > 1)
-    numbers += ", " + std::to_string(first + step);
-  if (layers > 2)
-    numbers += ", ...";
-  return (rest + (layers > 1 ? " (layers " : " (layer ") + numbers + ")").str();
+  return (rest + (numbers->second > 1 ? " (layers " : " (layer ") +
+          numbers->first + ")")
+      .str();
 }
 
 /// Columns that a text takes on a terminal.

@@ -83,7 +83,8 @@ void HtmlWriter::writeTensors() {
         continue;
       counts[tensor.pattern] = 0;
       json.object([&] {
-        json.attribute("name", count == 1 ? tensor.name : tensor.pattern);
+        json.attribute("name", count == 1 ? tensor.name
+                                          : pathText(report, tensor.pattern));
         json.attribute("count", count);
         json.attribute("shape", shapeText(tensor.shape));
         json.attribute("dims", shapeText(tensor.dims));
@@ -101,8 +102,10 @@ void HtmlWriter::writeValues() {
   json.attributeArray("values", [&] {
     for (const ValueReport &value : report.values)
       json.object([&] {
-        json.attribute("name", (value.path.empty() ? "" : value.path + ".") +
-                                   value.name);
+        json.attribute(
+            "name",
+            (value.path.empty() ? "" : pathText(report, value.path) + ".") +
+                value.name);
         json.attribute("shape", shapeText(value.shape));
         json.attribute("dims", shapeText(value.dims));
         json.attribute("line", value.line);
@@ -189,8 +192,10 @@ void HtmlWriter::writeConstant(const ConstantReport &constant) {
         out += sizeof(float);
       }
   json.object([&] {
-    json.attribute("name", (constant.path.empty() ? "" : constant.path + ".") +
-                               constant.name);
+    json.attribute(
+        "name",
+        (constant.path.empty() ? "" : pathText(report, constant.path) + ".") +
+            constant.name);
     json.attribute("formula", constant.formula);
     arrayField(json, "indices", constant.indices);
     arrayField(json, "dims", constant.dims);

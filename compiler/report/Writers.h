@@ -50,6 +50,8 @@ llvm::Error writeBench(llvm::StringRef run, llvm::raw_ostream &os);
 /// The last part of a member's path; with the numbers of its layers where they
 /// are not all alike.
 std::string memberName(const ModelReport &report, const ModuleReport &member);
+/// A path for people: `h.[5, 11].mlp` for `h.6*+5.mlp`.
+std::string pathText(const ModelReport &report, llvm::StringRef path);
 /// `124,439,808`.
 std::string withThousands(int64_t number);
 /// `474.7 MiB`; exact bytes below 1 KiB.

@@ -113,6 +113,8 @@ module attributes {tfm.model = "Turns", tfm.source = "turns.tfm",
 
 Total: 16 parameters, 64 bytes
 )");
+  EXPECT_EQ(pathText(report, "h.2*+1.b.w"), "h.[1, 3].b.w");
+  EXPECT_EQ(pathText(report, "h.*.w"), "h.*.w");
 }
 
 TEST(Writers, TextWithFormulasAndDepth) {
