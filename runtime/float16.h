@@ -48,6 +48,20 @@ constexpr float fromHalf(uint16_t half) {
   return std::bit_cast<float>(sign | (exponent + 112) << 23 | mantissa << 13);
 }
 
+/// F8_E5M2: a half without its low byte. F8_E4M3: without infinities, and one
+/// NaN of each sign (Micikevicius et al. 2022).
+constexpr float fromFloat8E5M2(uint8_t number) {
+  return fromHalf(static_cast<uint16_t>(number << 8));
+}
+constexpr float fromFloat8E4M3(uint8_t number) {
+  if ((number & 0x7fu) == 0x7fu)
+    return std::bit_cast<float>(0x7fc00000u);
+  // The same bits of a half stand for 2^-8 of the number.
+  return fromHalf(static_cast<uint16_t>((number & 0x80u) << 8 | (number & 0x7fu)
+                                                                    << 7)) *
+         0x1p8f;
+}
+
 constexpr uint16_t toHalf(float value) {
   auto bits = std::bit_cast<uint32_t>(value);
   uint32_t sign = bits >> 16 & 0x8000u;

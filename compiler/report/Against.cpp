@@ -136,6 +136,20 @@ static void compareSizes(const ModelReport &report, Comparison &comparison) {
     else
       comparison.rightSizes.insert(parameter.name);
   }
+  // A size that differs in some tensors alone is not what is wrong.
+  auto isExplained = [&](const std::string &dim) {
+    return llvm::is_contained(llvm::map_range(comparison.sizes,
+                                              [](const SizeDifference &size) {
+                                                return size.hyperparameter;
+                                              }),
+                              dim);
+  };
+  for (auto [own, tensor] : llvm::zip(report.tensors, comparison.tensors))
+    if (tensor.checkpointShape.size() == own.dims.size())
+      for (auto [dim, here, there] :
+           llvm::zip(own.dims, own.shape, tensor.checkpointShape))
+        if (here != there && stored[dim].size() > 1 && !isExplained(dim))
+          return comparison.sizes.clear();
 }
 
 Comparison
@@ -381,7 +395,7 @@ static const char *stateText(ConfigKey::State state) {
 }
 
 /// Every key that is known: what it says, and what the model has.
-static void writeConfig(const ConfigComparison &config, llvm::raw_ostream &os) {
+static void writeKeys(const ConfigComparison &config, llvm::raw_ostream &os) {
   os << printable(config.path) << ":\n";
   TextTable table({false, false, false, false});
   for (const ConfigKey &key : config.keys) {
@@ -460,7 +474,7 @@ void tfm::writeComparison(const Comparison &comparison, const std::string &path,
     os << "\n";
   }
   if (comparison.config)
-    writeConfig(*comparison.config, os);
+    writeKeys(*comparison.config, os);
 }
 
 void tfm::writeComparisonJson(const Comparison &comparison,

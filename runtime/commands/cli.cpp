@@ -137,6 +137,8 @@ void addWeights(CLI::App *command, CommonOptions &options) {
                    "folder")
       ->required()
       ->check(usage::path());
+  command->add_flag("--partial", options.partial,
+                    "leave out what the model has not, such as another head");
 }
 
 void addTokenizer(CLI::App *command, CommonOptions &options) {
@@ -207,6 +209,11 @@ void addTrain(CLI::App &app, TrainCommand &train) {
   CLI::Option *init =
       command->add_option("--init", options.init, "begin with these weights")
           ->check(usage::path());
+  command
+      ->add_flag("--partial", options.partial,
+                 "with --init: leave out what the model has not, and begin "
+                 "fresh with what the weights have not")
+      ->needs(init);
   command
       ->add_option("--resume", options.resume,
                    "continue the run in this directory, with its seed")
@@ -401,7 +408,9 @@ void declare(CLI::App &app, Commands &commands) {
       app.add_subcommand("export", "write the weights alone");
   addWeights(exportation, commands.exportation);
   exportation
-      ->add_option("-o,--out", commands.exportation.out, "the safetensors file")
+      ->add_option(
+          "-o,--out", commands.exportation.out,
+          "the safetensors file, or DIR/, a folder as the hub has them")
       ->required()
       ->check(usage::fileOnDisk());
   exportation

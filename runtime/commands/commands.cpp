@@ -14,6 +14,8 @@
 #include "runtime/device/variant.h"
 #include "runtime/error.h"
 #include "runtime/files/atomic_file.h"
+#include "runtime/files/checkpoint.h"
+#include "runtime/files/export_folder.h"
 #include "runtime/files/run_folder.h"
 #include "runtime/files/run_log.h"
 #include "runtime/files/weights.h"
@@ -28,6 +30,7 @@
 #include <bit>
 #include <cstdio>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 using nlohmann::json;
@@ -122,7 +125,26 @@ void describeQuantised(const std::vector<FloatTensor> &tensors, StoredType type,
     metadata[groupKey] = std::to_string(TFM_GROUP_TERMS);
 }
 
+/// Says what was left out, and throws InputError where the weights have not all
+/// that the model needs.
+void requireAll(const std::string &weights, const Unmatched &unmatched) {
+  if (!unmatched.fresh.empty())
+    throw InputError(fmt::format("{} does not have {}, and only `train --init` "
+                                 "can begin with fresh ones",
+                                 weights, fmt::join(unmatched.fresh, ", ")));
+  if (!unmatched.leftOut.empty())
+    say(printable(fmt::format("note: left out of {}: {}", weights,
+                              fmt::join(unmatched.leftOut, ", "))) +
+        "\n");
+}
+
 } // namespace
+
+void loadWeights(const CommonOptions &options, Model &model) {
+  Unmatched unmatched;
+  loadWeights(options.weights, model, options.partial ? &unmatched : nullptr);
+  requireAll(options.weights, unmatched);
+}
 
 void printText(std::string_view text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() ||
@@ -503,7 +525,7 @@ void evaluate(const tfm_model &descriptor, const CommonOptions &command) {
   std::unique_ptr<Device> device =
       makeDevice(descriptor, command.device, threadCount(command, descriptor));
   Model model(descriptor, *device);
-  loadWeights(command.weights, model);
+  loadWeights(command, model);
 
   Evaluation result =
       Evaluator(model, *data, ignored, command.processes)
@@ -573,7 +595,9 @@ void exportWeights(const tfm_model &descriptor, const ExportCommand &command) {
   {
     WeightFiles weights(command.weights);
     weights.requireNoneIs(command.out);
-    loadParameters(model, weights);
+    Unmatched unmatched;
+    loadParameters(model, weights, command.partial ? &unmatched : nullptr);
+    requireAll(command.weights, unmatched);
   }
   if (const std::string &weights =
           parseRecipe(descriptor.recipe).generate.weights;
@@ -581,6 +605,8 @@ void exportWeights(const tfm_model &descriptor, const ExportCommand &command) {
     say("note: this build has made " + weights +
         " of the weights, and exports what they are now; a build with "
         "generate.weights = f32 exports them as they were\n");
+  if (isExportFolder(command.out))
+    return exportFolder(model, command.weights, command.out, command.dtype);
   std::vector<FloatTensor> tensors = parameterTensors(model);
   std::map<std::string, std::string> metadata = {{"format", "pt"},
                                                  {"model", descriptor.name}};

@@ -28,6 +28,8 @@ struct CommonOptions {
   int threads = 0;             ///< 0: as many as pay
   std::string device = "auto"; ///< see choose_device.h
   bool json = false;
+  /// Of the weights: what only they have may be left out.
+  bool partial = false;
   ProcessesOptions sharing;
   /// Who shares the work; null: this process alone.
   Processes *processes = nullptr;
@@ -35,6 +37,9 @@ struct CommonOptions {
   /// Whether this process speaks for all.
   bool speaks() const { return !processes || processes->isFirst(); }
 };
+
+/// Loads the weights of a command, and says what of them was left out.
+void loadWeights(const CommonOptions &options, Model &model);
 
 /// The threads that a command shall use: by default as many as there are
 /// processors for this process, but no more than the function that gains the

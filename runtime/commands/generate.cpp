@@ -423,7 +423,7 @@ void generate(const tfm_model &descriptor, const GenerateCommand &command) {
   std::unique_ptr<Device> device =
       makeDevice(descriptor, command.device, threadCount(command, descriptor));
   Model model(descriptor, *device);
-  loadWeights(command.weights, model);
+  loadWeights(command, model);
   std::unique_ptr<LogitsSource> logits =
       openLogits(model, recipe.generate.context);
   if (options.lookahead > 0 && !model.find(TFM_VERIFY)) {
@@ -501,7 +501,7 @@ void writeLogits(const tfm_model &descriptor, const GenerateCommand &command,
         fmt::format("the text has {} tokens, but {} looks at {} at "
                     "a time: shorten it",
                     count, descriptor.name, length));
-  loadWeights(command.weights, model);
+  loadWeights(command, model);
   requireOwnLogits(model, tokens);
   {
     PendingWrite<int32_t> row = model.write<int32_t>(input);

@@ -308,8 +308,8 @@ std::string notFinite(const Model &model) {
   return "";
 }
 
-void loadWeights(const std::string &path, Model &model) {
-  loadParameters(model, WeightFiles(path));
+void loadWeights(const std::string &path, Model &model, Unmatched *unmatched) {
+  loadParameters(model, WeightFiles(path), unmatched);
   requireConfig(path, model.descriptor());
 }
 

@@ -15,6 +15,7 @@
 
 #include "runtime/files/run_folder.h"
 #include "runtime/files/run_state.h"
+#include "runtime/files/weights.h"
 #include "runtime/model.h"
 
 #include <functional>
@@ -55,8 +56,10 @@ void requireTokenizerOfRun(const std::string &path, const std::string &content);
 std::string notFinite(const Model &model);
 
 /// Loads parameters from a safetensors file, a run directory or a Hugging Face
-/// folder, whose config.json must be of this model. Throws InputError.
-void loadWeights(const std::string &path, Model &model);
+/// folder, whose config.json must be of this model. Throws InputError. With
+/// `unmatched` as `loadParameters` has it.
+void loadWeights(const std::string &path, Model &model,
+                 Unmatched *unmatched = nullptr);
 
 /// What a training writes.
 struct SpaceNeeds {

@@ -14,6 +14,7 @@
 #include <cmath>
 #include <fmt/format.h>
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
@@ -124,8 +125,8 @@ void addTable(json &all, const std::string &name, int depth,
   for (const auto &[member, value] : table.items()) {
     bool isTable =
         member == "keys" || member == "generation" || member == "words";
-    bool isWord =
-        member == "model_type" || member == "model" || member == "about";
+    bool isWord = member == "model_type" || member == "model" ||
+                  member == "architecture" || member == "about";
     if (!isTable && !isWord && member != "include")
       wrongTable(file, "has `" + member + "`, which is not known");
     if (isTable  ? !value.is_object()
@@ -135,7 +136,7 @@ void addTable(json &all, const std::string &name, int depth,
   }
   for (const json &other : table.value("include", json::array()))
     addTable(all, other.get<std::string>(), depth + 1, load, nameOf);
-  for (const char *member : {"model_type", "model"})
+  for (const char *member : {"model_type", "model", "architecture"})
     if (table.contains(member))
       all[member] = table[member];
   const json words = table.value("words", json::object());
@@ -204,6 +205,12 @@ std::vector<std::string> expressionsOf(const json &family) {
 // Reading a config.json
 //===----------------------------------------------------------------------===//
 
+bool isEqual(const json &a, const json &b) {
+  if (a.is_number() && b.is_number())
+    return a.get<float>() == b.get<float>();
+  return a == b;
+}
+
 namespace {
 
 /// Whether a value says nothing: null, false, or empty.
@@ -244,6 +251,29 @@ public:
       read(key, rule);
     readUnlisted(config, "");
     return std::move(keys);
+  }
+
+  /// What a key says, or where it is absent what it means then.
+  json effective(const std::string &key) const {
+    auto rule = rules.find(key);
+    if (rule == rules.end()) {
+      const json *value = find(key);
+      return value ? *value : json();
+    }
+    std::string name, problem;
+    const json *value = stored(key, *rule, name, problem);
+    return value ? *value : rule->value("default", json());
+  }
+
+  /// The condition of a rule that does not hold, in words.
+  std::string unmetCondition(const json &rule) const {
+    const json conditions = rule.value("only_if", json::object());
+    for (const auto &[other, wanted] : conditions.items()) {
+      json value = effective(other);
+      if (!isOneOf(value, wanted))
+        return other + " is " + shown(value);
+    }
+    return "";
   }
 
 private:
@@ -289,18 +319,6 @@ private:
     return value;
   }
 
-  /// What a key says, or where it is absent what it means then.
-  json effective(const std::string &key) const {
-    auto rule = rules.find(key);
-    if (rule == rules.end()) {
-      const json *value = find(key);
-      return value ? *value : json();
-    }
-    std::string name, problem;
-    const json *value = stored(key, *rule, name, problem);
-    return value ? *value : rule->value("default", json());
-  }
-
   void read(const std::string &key, const json &rule) {
     FamilyKey entry;
     std::string problem;
@@ -340,17 +358,6 @@ private:
     if (value || entry.kind == FamilyKey::Kind::Sets ||
         entry.kind == FamilyKey::Kind::Refused)
       keys.push_back(std::move(entry));
-  }
-
-  /// The condition of a rule that does not hold, in words.
-  std::string unmetCondition(const json &rule) const {
-    const json conditions = rule.value("only_if", json::object());
-    for (const auto &[other, wanted] : conditions.items()) {
-      json value = effective(other);
-      if (!isOneOf(value, wanted))
-        return other + " is " + shown(value);
-    }
-    return "";
   }
 
   /// What is wrong with how many entries a list has, or nothing.
@@ -545,7 +552,137 @@ private:
   std::vector<FamilyKey> keys;
 };
 
+/// Makes a config.json of what hyperparameters are.
+class Writer {
+public:
+  using ValueOf = std::function<std::optional<json>(const std::string &)>;
+  Writer(const json &rules, const std::map<std::string, json> &values,
+         const ValueOf &valueOf)
+      : rules(rules), values(values), valueOf(valueOf) {}
+
+  json run() {
+    // Lists are as long as another key says.
+    for (bool isList : {false, true})
+      for (const auto &[key, rule] : rules.items())
+        if (rule.contains("pattern") == isList)
+          write(key, rule);
+    // What only some values of other keys need.
+    static const std::vector<std::string> none;
+    for (const auto &[key, rule] : rules.items())
+      if (!Reader(rules, config, none).unmetCondition(rule).empty())
+        erase(key);
+    return std::move(config);
+  }
+
+private:
+  json &place(const std::string &key) {
+    json *at = &config;
+    for (size_t begin = 0, end = 0; end != key.size(); begin = end + 1) {
+      end = std::min(key.find('.', begin), key.size());
+      at = &(*at)[key.substr(begin, end - begin)];
+    }
+    return *at;
+  }
+  void erase(const std::string &key) {
+    size_t dot = key.rfind('.');
+    json &object =
+        dot == std::string::npos ? config : place(key.substr(0, dot));
+    object.erase(dot == std::string::npos ? key : key.substr(dot + 1));
+    if (dot != std::string::npos && object.empty())
+      erase(key.substr(0, dot));
+  }
+
+  void write(const std::string &key, const json &rule) {
+    if (rule.contains("must") && !rule.contains("default")) {
+      const json &must = rule["must"];
+      const json &first = must.is_array() ? must.front() : must;
+      if (!first.is_null())
+        place(key) = first;
+    }
+    if (!rule.contains("sets"))
+      return;
+    const std::string name = rule["sets"].get<std::string>();
+    auto found = values.find(name);
+    const json value = found == values.end() ? json() : found->second;
+    auto means = [&](const char *member) {
+      if (!rule.contains(member))
+        return false;
+      std::optional<json> meant = valueOf(rule[member].get<std::string>());
+      return meant && isEqual(*meant, value);
+    };
+    if (rule.contains("pattern"))
+      writePattern(key, rule, value);
+    else if (rule.contains("words"))
+      writeWord(key, rule, value);
+    else if (!value.is_null())
+      place(key) = value;
+    else if (means("null"))
+      place(key) = nullptr;
+    else if (!rule.value("optional", false) && !means("else"))
+      throw InputError("no value of " + key + " says that `" + name +
+                       "` is none");
+  }
+
+  void writeWord(const std::string &key, const json &rule, const json &value) {
+    auto means = [&](const std::string &word) {
+      auto text = rule["words"].find(word);
+      if (text == rule["words"].end())
+        return false;
+      std::optional<json> meant = valueOf(text->get<std::string>());
+      return meant && isEqual(*meant, value);
+    };
+    // Of several the one that the class has by default.
+    const json usual = rule.value("default", json());
+    if (usual.is_string() && means(usual.get<std::string>())) {
+      place(key) = usual;
+      return;
+    }
+    for (const auto &[word, text] : rule["words"].items())
+      if (means(word)) {
+        place(key) = word;
+        return;
+      }
+    throw InputError("no value of " + key + " says that `" +
+                     rule["sets"].get<std::string>() + "` is " + shown(value));
+  }
+
+  void writePattern(const std::string &key, const json &rule,
+                    const json &value) {
+    static const std::vector<std::string> none;
+    json count =
+        Reader(rules, config, none).effective(rule.value("length", ""));
+    if (!count.is_number_unsigned())
+      return;
+    json list = json::array();
+    for (uint64_t i = 1; i <= count.get<uint64_t>(); ++i) {
+      bool isEvery = value.is_number_unsigned() &&
+                     i % std::max<uint64_t>(1, value.get<uint64_t>()) == 0;
+      list.push_back(rule["pattern"][isEvery ? "every" : "others"]);
+    }
+    place(key) = std::move(list);
+  }
+
+  const json &rules;
+  const std::map<std::string, json> &values;
+  const ValueOf &valueOf;
+  json config = json::object();
+};
+
 } // namespace
+
+json writeByFamily(
+    const json &family, const std::map<std::string, json> &values,
+    const std::function<std::optional<json>(const std::string &)> &valueOf) {
+  json config = Writer(family.at("keys"), values, valueOf).run();
+  for (const char *member : {"model_type", "architecture"})
+    if (family.contains(member))
+      config[member] = family[member];
+  if (auto name = config.find("architecture"); name != config.end()) {
+    config["architectures"] = json::array({*name});
+    config.erase("architecture");
+  }
+  return config;
+}
 
 std::vector<FamilyKey> readByFamily(const json &family, const json &config,
                                     const std::vector<std::string> &ignored,

@@ -16,7 +16,9 @@
 #define TFM_RUNTIME_FILES_FAMILY_H
 
 #include <functional>
+#include <map>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -63,6 +65,20 @@ std::vector<FamilyKey> readByFamily(const nlohmann::json &family,
                                     const nlohmann::json &config,
                                     const std::vector<std::string> &ignored,
                                     const char *part = "keys");
+
+/// Whether two values are one to the kernels, which have numbers in single
+/// precision.
+bool isEqual(const nlohmann::json &a, const nlohmann::json &b);
+
+/// A config.json that `readByFamily` reads the same hyperparameters from.
+/// `values` has those that are not none, and `valueOf` is what a text of the
+/// table comes to in the model, or nothing where nobody knows. Throws
+/// InputError for a value that no key can say.
+nlohmann::json writeByFamily(
+    const nlohmann::json &family,
+    const std::map<std::string, nlohmann::json> &values,
+    const std::function<std::optional<nlohmann::json>(const std::string &)>
+        &valueOf);
 
 /// The texts of a family that are more than a number, a string or a truth
 /// value: what they come to depends on the model.

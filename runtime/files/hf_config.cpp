@@ -42,13 +42,6 @@ constexpr std::pair<const char *, const char *> activations[] = {
     {"silu", "silu"},
     {"swish", "silu"}};
 
-/// Numbers are compared as the kernels have them: in single precision.
-bool isEqual(const json &a, const json &b) {
-  if (a.is_number() && b.is_number())
-    return a.get<float>() == b.get<float>();
-  return a == b;
-}
-
 std::string textOf(const json &value) {
   if (value.is_null())
     return "none";
@@ -340,6 +333,16 @@ public:
     return keys;
   }
 
+  /// What the model is, as a config.json.
+  json write() const {
+    std::map<std::string, json> own;
+    for (const auto &[name, value] : values)
+      if (!value.is_null())
+        own[name] = value;
+    return writeByFamily(
+        family, own, [&](const std::string &text) { return valueOf(text); });
+  }
+
 private:
   /// Keys of another family may mean something else.
   void judgeFamily(ConfigKey &entry, const json &config) const {
@@ -473,25 +476,77 @@ std::optional<ConfigComparison> compareConfig(const std::string &path,
   return ConfigComparison{file, std::move(keys)};
 }
 
-void requireConfig(const std::string &weights, const tfm_model &model) {
+namespace {
+
+ModelDescription describe(const tfm_model &model) {
   Recipe recipe = parseRecipe(model.recipe ? model.recipe : "");
-  std::optional<ConfigComparison> comparison = compareConfig(
-      weights,
-      {recipe.facts, model.hyperparameters ? model.hyperparameters : "",
-       model.source, recipe.family});
+  return {recipe.facts, model.hyperparameters ? model.hyperparameters : "",
+          model.source, recipe.family};
+}
+
+/// The keys that a comparison finds different, for a message.
+std::string differences(const std::vector<ConfigKey> &keys) {
+  std::string text;
+  for (const ConfigKey &key : keys)
+    if (key.state == State::Differs)
+      text +=
+          fmt::format("\n  {} is {}{}{}: {}", key.key, key.stored,
+                      key.model.empty() ? "" : ", here ", key.model, key.fix);
+  return text;
+}
+
+} // namespace
+
+std::string writeConfig(const tfm_model &model) {
+  ModelDescription description = describe(model);
+  if (description.family.empty())
+    return "";
+  FamilyJudge judge(description);
+  json config;
+  std::string problem;
+  try {
+    config = judge.write();
+    problem = differences(judge.judge(config));
+  } catch (const InputError &error) {
+    problem = std::string("\n  ") + error.what();
+  }
+  if (!problem.empty())
+    throw InputError("no config.json of its family describes this model:" +
+                     problem);
+  return config.dump(2) + "\n";
+}
+
+std::string adaptConfig(const std::string &folder, const tfm_model &model) {
+  requireConfig(folder, model);
+  const std::string path = folder + "/config.json";
+  const std::string text =
+      readRegularFile(path, "the configuration of the weights");
+  auto config = nlohmann::ordered_json::parse(text);
+  ModelDescription description = describe(model);
+  // A context that was made shorter: tables of positions have that shape.
+  json facts =
+      json::parse(description.facts.empty() ? "{}" : description.facts);
+  if (facts.contains("context"))
+    for (const char *key :
+         {"n_positions", "max_position_embeddings", "n_ctx", "max_seq_len"})
+      if (config.contains(key) && config[key].is_number_integer() &&
+          config[key].get<int64_t>() > facts["context"].get<int64_t>())
+        config[key] = facts["context"].get<int64_t>();
+  return config.dump(2) + "\n";
+}
+
+void requireConfig(const std::string &weights, const tfm_model &model) {
+  std::optional<ConfigComparison> comparison =
+      compareConfig(weights, describe(model));
   if (!comparison || comparison->agrees())
     return;
   std::string message = fmt::format(
       "{} is of another model than {}, which would compute something else with "
       "these weights:",
       comparison->path, model.name);
-  for (const ConfigKey &key : comparison->keys)
-    if (key.state == State::Differs)
-      message +=
-          fmt::format("\n  {} is {}{}{}: {}", key.key, key.stored,
-                      key.model.empty() ? "" : ", here ", key.model, key.fix);
-  throw InputError(message + "\nIf it is the file that is wrong, correct it "
-                             "or take the key out");
+  throw InputError(message + differences(comparison->keys) +
+                   "\nIf it is the file that is wrong, correct it "
+                   "or take the key out");
 }
 
 } // namespace tfm

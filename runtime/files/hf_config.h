@@ -72,6 +72,15 @@ struct ConfigComparison {
 std::optional<ConfigComparison> compareConfig(const std::string &path,
                                               const ModelDescription &model);
 
+/// The config.json that says what a model of a family is, complete, in the
+/// words of its table; empty where the model's file names no family. Throws
+/// InputError where there are none.
+std::string writeConfig(const tfm_model &model);
+
+/// That of a folder for a model which may have a shorter context, else as it
+/// is. Throws InputError where it is of another model.
+std::string adaptConfig(const std::string &folder, const tfm_model &model);
+
 /// Throws InputError that lists what differs between a model and the
 /// config.json beside its weights, which are a file or a folder.
 void requireConfig(const std::string &weights, const tfm_model &model);

@@ -151,6 +151,8 @@ std::string stateText(const RunState &state) {
         {"log.jsonl", state.logChecksum}}}};
   if (state.bestValidation)
     object["best_validation"] = *state.bestValidation;
+  if (!state.init.empty())
+    object["init"] = state.init;
   std::string text = object.dump(2);
   text.resize(text.size() - 2); // the last line end and brace
   return text + std::string(beforeChecksum) + checksumOf(text) +
@@ -178,6 +180,8 @@ RunState parseState(const std::string &text, const std::string &path) {
   state.precision =
       read.word("precision", recipe::field("train.precision"), state.precision);
   state.tokens = read.integer("tokens", 0);
+  if (object.contains("init"))
+    state.init = read.text("init");
   state.logBytes = read.count("log_bytes");
   state.bestValidation = read.numberOrNull("best_validation");
   state.worseValidations = read.integer("worse_validations", 0);

@@ -32,6 +32,9 @@ struct RunState {
   /// did not say it, and meant this.
   std::string precision{recipe::text("train.precision")};
   int64_t tokens = 0;
+  /// The folder that training began from (`--init`); empty where there was
+  /// none.
+  std::string init;
   /// Length of log.jsonl at this step.
   uint64_t logBytes = 0;
   /// Early stopping.

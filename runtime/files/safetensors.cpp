@@ -294,11 +294,16 @@ void SafetensorsReader::readFloats(const std::string &name,
     convert.operator()<uint16_t>(fromHalf);
   else if (entry.dtype == "BF16")
     convert.operator()<uint16_t>(fromBFloat16);
+  else if (entry.dtype == "F8_E4M3")
+    convert.operator()<uint8_t>(fromFloat8E4M3);
+  else if (entry.dtype == "F8_E5M2")
+    convert.operator()<uint8_t>(fromFloat8E5M2);
   else if (entry.dtype == "F64")
     convert.operator()<double>([](double x) { return static_cast<float>(x); });
   else
     throw InputError(filePath + ": the tensor " + name + " has dtype " +
-                     entry.dtype + ", but weights are F32, F16, BF16 or F64");
+                     entry.dtype +
+                     ", but weights are F32, F16, BF16, F8 or F64");
 }
 
 size_t firstBeyond(std::span<const float> values, StoredType type) {

@@ -22,6 +22,9 @@ using nlohmann::json;
 
 namespace tfm {
 
+/// What stands behind the name of a weight of F8 in the names of its scales.
+static constexpr const char *float8Scales[] = {"_scale_inv", "_scale"};
+
 StoredTensor::StoredTensor(const WeightFiles &weights, const std::string &name)
     : name(name), tensor(weights.tensors().at(name)) {
   auto find = [&](const std::string &table) {
@@ -32,6 +35,10 @@ StoredTensor::StoredTensor(const WeightFiles &weights, const std::string &name)
   std::string_view type = tensor.entry->dtype;
   if (type == int8Type || type == int4Type)
     scale = find(scaleName());
+  if (isFloat8())
+    for (const char *suffix : float8Scales)
+      if (!scale)
+        scale = find(name + suffix);
   if (type == int4Type)
     minimum = find(minimumName());
 }
@@ -47,8 +54,15 @@ bool StoredTensor::isTable(const WeightFiles &weights,
     return owner != weights.tensors().end() &&
            std::ranges::find(types, owner->second.entry->dtype) != types.end();
   };
+  for (const char *suffix : float8Scales)
+    if (isOf(suffix, {"F8_E4M3", "F8_E5M2"}))
+      return true;
   return isOf(scaleSuffix, {int8Type, int4Type}) ||
          isOf(minimumSuffix, {int4Type});
+}
+
+bool StoredTensor::isFloat8() const {
+  return tensor.entry->dtype.starts_with("F8_");
 }
 
 bool StoredTensor::isInt8() const { return tensor.entry->dtype == int8Type; }
@@ -105,7 +119,55 @@ int64_t StoredTensor::outputAxis() const {
   return isTransposed ? rank - 1 : rank - 2;
 }
 
+std::optional<StoredTensor::Blocks> StoredTensor::blocks() const {
+  const std::vector<int64_t> &shape = tensor.entry->shape;
+  std::vector<int64_t> table = scale->entry->shape;
+  if (scale->entry->elements() == 1)
+    return Blocks{shape.empty() ? 1 : shape.front(),
+                  shape.size() < 2 ? 1 : shape.back()};
+  if (shape.size() != 2)
+    return std::nullopt;
+  if (table.size() == 1)
+    table.push_back(1);
+  if (table == std::vector<int64_t>{shape[0], 1})
+    return Blocks{1, shape[1]};
+  constexpr int64_t side = 128;
+  if (table == std::vector<int64_t>{(shape[0] + side - 1) / side,
+                                    (shape[1] + side - 1) / side})
+    return Blocks{side, side};
+  return std::nullopt;
+}
+
+std::vector<float> StoredTensor::float8() const {
+  std::vector<float> result(tensor.entry->elements());
+  tensor.file->readFloats(name, *tensor.entry, result.data());
+  if (!scale)
+    return result;
+  std::vector<float> factors(scale->entry->elements());
+  tensor.file->readFloats(name + " (its scale)", *scale->entry, factors.data());
+  Blocks size = *blocks();
+  const std::vector<int64_t> &shape = tensor.entry->shape;
+  int64_t terms = shape.size() < 2 ? 1 : shape.back();
+  int64_t across = (terms + size.terms - 1) / size.terms;
+  for (size_t i = 0; i < result.size(); ++i) {
+    auto row = static_cast<int64_t>(i) / terms,
+         column = static_cast<int64_t>(i) % terms;
+    result[i] *= factors[static_cast<size_t>(row / size.outputs * across +
+                                             column / size.terms)];
+  }
+  return result;
+}
+
 std::vector<std::string> StoredTensor::tableProblems() const {
+  if (isFloat8()) {
+    if (scale && !blocks())
+      return {"the scales of " + name + " are " +
+              shapeText(scale->entry->shape) +
+              ", and neither one, nor one for each output or each block of 128 "
+              "x 128 of " +
+              shapeText(tensor.entry->shape)};
+    return {};
+  }
   std::vector<int64_t> wanted = tensor.entry->shape;
   if (wanted.size() < 2)
     return {fmt::format("{} has {} axes, too few for outputs and terms", name,
@@ -159,7 +221,7 @@ std::vector<int64_t> StoredTensor::shapeFor(int64_t axis) const {
   std::vector<int64_t> shape = tensor.entry->shape;
   if (isInt4() && !shape.empty())
     shape.back() = terms();
-  if (isQuantised() && axis >= 1 &&
+  if ((isInt8() || isInt4()) && axis >= 1 &&
       axis == static_cast<int64_t>(shape.size()) - 1)
     std::swap(shape[shape.size() - 1], shape[shape.size() - 2]);
   return shape;
@@ -225,7 +287,9 @@ std::vector<float> StoredTensor::values(int64_t axis) const {
   for (int64_t extent : shape)
     count *= static_cast<size_t>(extent);
   std::vector<float> result(count);
-  if (isInt8()) {
+  if (isFloat8()) {
+    result = float8();
+  } else if (isInt8()) {
     dequantise(bytes<int8_t>(), scales(), OutputRows(shape, axis), result);
   } else if (isInt4()) {
     Groups tables = groups();

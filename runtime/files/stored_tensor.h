@@ -28,7 +28,10 @@ struct StoredTensor {
 
   bool isInt8() const;
   bool isInt4() const;
-  bool isQuantised() const { return isInt8() || isInt4(); }
+  /// One of 8 bits with an exponent, which have a scale for all of it, for each
+  /// output, or for each block of 128 x 128, or none.
+  bool isFloat8() const;
+  bool isQuantised() const { return isInt8() || isInt4() || isFloat8(); }
   /// What is wrong with the tables of one that is quantised.
   std::vector<std::string> tableProblems() const;
 
@@ -55,6 +58,13 @@ struct StoredTensor {
 
 private:
   std::string scaleName() const;
+  /// Where the scales of one of F8 are, along outputs and along terms.
+  struct Blocks {
+    int64_t outputs, terms;
+  };
+  /// Nothing where its scales have no such shape.
+  std::optional<Blocks> blocks() const;
+  std::vector<float> float8() const;
   std::string minimumName() const;
   /// What the file says of it under `key`; nothing where that is no number.
   std::optional<int64_t> said(const std::string &key) const;

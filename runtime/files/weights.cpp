@@ -107,6 +107,29 @@ void WeightFiles::addShards(const std::filesystem::path &folder,
 std::string
 NamePrefix::modelName(const std::string &stored,
                       const std::set<std::string> &modelNames) const {
+  std::string own = withPrefix(stored, modelNames);
+  if (modelNames.count(own))
+    return own;
+  for (const auto &[part, current] :
+       {std::pair(".gamma", ".weight"), std::pair(".beta", ".bias")})
+    if (stored.ends_with(part)) {
+      std::string renamed =
+          withPrefix(stored.substr(0, stored.rfind('.')) + current, modelNames);
+      if (modelNames.count(renamed))
+        return renamed;
+    }
+  return own;
+}
+
+std::string NamePrefix::storedName(const std::string &own) const {
+  if (!inModel)
+    return text + own;
+  return own.starts_with(text) ? own.substr(text.size()) : own;
+}
+
+std::string
+NamePrefix::withPrefix(const std::string &stored,
+                       const std::set<std::string> &modelNames) const {
   if (modelNames.count(stored))
     return stored;
   if (inModel)
@@ -144,12 +167,18 @@ NamePrefix findPrefix(const std::set<std::string> &modelNames,
 }
 
 bool isBuffer(std::string_view name, const std::vector<int64_t> &shape) {
-  // GPT-2's causal mask, not the bias of a layer.
-  if (name.ends_with("attn.bias") && shape.size() == 4)
+  // A causal mask, not the bias of a layer.
+  if ((name.ends_with("attn.bias") || name.ends_with("attention.bias")) &&
+      shape.size() == 4)
     return true;
-  return name.ends_with("attn.masked_bias") ||
-         name.ends_with("rotary_emb.inv_freq") ||
-         name.ends_with("position_ids");
+  for (const char *end :
+       {"attn.masked_bias", "attention.masked_bias", "rotary_emb.inv_freq",
+        "rope.inv_freq", "rope.freqs", "rotary_emb.cos_cached",
+        "rotary_emb.sin_cached", "rotary_emb.scale", "attn.embed_positions",
+        "position_ids", "embeddings.token_type_ids"})
+    if (name == end || name.ends_with("." + std::string(end)))
+      return true;
+  return false;
 }
 
 bool isOutputLayer(std::string_view name) {
@@ -162,21 +191,31 @@ bool isOutputLayer(std::string_view name) {
 
 namespace {
 
+std::set<std::string> namesOf(const Model &model) {
+  std::set<std::string> names;
+  for (const tfm_parameter &parameter : model.parameters()) {
+    names.insert(parameter.name);
+    names.insert(parameter.aliases, parameter.aliases + parameter.alias_count);
+  }
+  return names;
+}
+
+NamePrefix prefixOf(const std::set<std::string> &modelNames,
+                    const WeightFiles &weights) {
+  std::set<std::string> stored;
+  for (const auto &[name, tensor] : weights.tensors())
+    stored.insert(name);
+  return findPrefix(modelNames, stored);
+}
+
 /// Where each parameter comes from, in the order of the model's parameters:
 /// under its name and its aliases, as many of them as the files hold.
 class Matching {
 public:
-  Matching(const Model &model, const WeightFiles &weights)
-      : model(model), weights(weights) {
-    for (const tfm_parameter &parameter : model.parameters()) {
-      modelNames.insert(parameter.name);
-      modelNames.insert(parameter.aliases,
-                        parameter.aliases + parameter.alias_count);
-    }
-    std::set<std::string> stored;
-    for (const auto &[name, tensor] : weights.tensors())
-      stored.insert(name);
-    NamePrefix prefix = findPrefix(modelNames, stored);
+  Matching(const Model &model, const WeightFiles &weights, Unmatched *unmatched)
+      : model(model), weights(weights), modelNames(namesOf(model)),
+        unmatched(unmatched) {
+    NamePrefix prefix = prefixOf(modelNames, weights);
     for (const auto &[name, tensor] : weights.tensors()) {
       if (StoredTensor::isTable(weights, name))
         continue;
@@ -191,6 +230,8 @@ public:
       match(parameter);
     for (const StoredTensor &other : others)
       explain(other);
+    if (unmatched && byName.empty())
+      problems.emplace_back("they have no tensor in common");
     report();
     for (size_t i = 0; i < sources.size(); ++i)
       requireEqual(sources[i], model.parameters()[i].output_axis);
@@ -198,7 +239,7 @@ public:
       requireTied(source, candidates);
   }
 
-  /// Never empty for any parameter.
+  /// Empty for a parameter that starts fresh alone.
   std::vector<std::vector<StoredTensor>> sources;
 
 private:
@@ -210,7 +251,9 @@ private:
     for (const std::string &name : names)
       if (auto place = byName.find(name); place != byName.end())
         found.push_back(place->second);
-    if (found.empty())
+    if (found.empty() && unmatched)
+      unmatched->fresh.emplace_back(parameter.name);
+    else if (found.empty())
       problems.push_back(std::string(parameter.name) + " is missing");
     for (const StoredTensor &source : found) {
       if (source.isQuantised())
@@ -229,7 +272,7 @@ private:
 
   void requireTables(const StoredTensor &source,
                      const tfm_parameter &parameter) {
-    if (parameter.output_axis < 0)
+    if (parameter.output_axis < 0 && !source.isFloat8())
       problems.push_back(source.name + " is of " +
                          (source.isInt8() ? "8" : "4") +
                          " bits, but the model does more "
@@ -251,7 +294,9 @@ private:
       for (size_t i = 0; i < model.parameters().size(); ++i)
         if (shapeOf(model.parameters()[i]) == shape)
           candidates.push_back(i);
-    if (candidates.empty())
+    if (candidates.empty() && unmatched)
+      unmatched->leftOut.push_back(other.name);
+    else if (candidates.empty())
       problems.push_back(other.name + " is not a parameter of this model");
     else if (other.isQuantised())
       requireTables(other, model.parameters()[candidates[0]]);
@@ -306,8 +351,14 @@ private:
                    const std::vector<size_t> &candidates) const {
     for (size_t i : candidates) {
       int64_t axis = model.parameters()[i].output_axis;
+      if (sources[i].empty())
+        continue;
       if (sameBits(output.values(axis), sources[i][0].values(axis)))
         return;
+    }
+    if (unmatched) {
+      unmatched->leftOut.push_back(output.name);
+      return;
     }
     throw InputError(
         weights.path() + ": " + output.name + " differs from " +
@@ -324,7 +375,8 @@ private:
 
   const Model &model;
   const WeightFiles &weights;
-  std::set<std::string> modelNames;
+  const std::set<std::string> modelNames;
+  Unmatched *unmatched;
   std::map<std::string, StoredTensor> byName; ///< by the model's names
   std::vector<StoredTensor> others;
   std::vector<std::pair<StoredTensor, std::vector<size_t>>> outputLayers;
@@ -415,11 +467,36 @@ void load(Model &model, const tfm_parameter &parameter,
 
 } // namespace
 
-void loadParameters(Model &model, const WeightFiles &weights) {
-  Matching matching(model, weights);
+std::vector<std::vector<std::string>> storedNames(const Model &model,
+                                                  const WeightFiles &weights) {
+  std::set<std::string> modelNames = namesOf(model);
+  NamePrefix prefix = prefixOf(modelNames, weights);
+  std::map<std::string, std::string> byName;
+  for (const auto &[name, tensor] : weights.tensors())
+    byName.try_emplace(prefix.modelName(name, modelNames), name);
+  std::vector<std::vector<std::string>> all;
+  for (const tfm_parameter &parameter : model.parameters()) {
+    std::vector<std::string> &names = all.emplace_back();
+    auto add = [&](const char *own) {
+      if (auto found = byName.find(own); found != byName.end())
+        names.push_back(found->second);
+    };
+    add(parameter.name);
+    std::for_each(parameter.aliases, parameter.aliases + parameter.alias_count,
+                  add);
+    if (names.empty())
+      names.push_back(prefix.storedName(parameter.name));
+  }
+  return all;
+}
+
+void loadParameters(Model &model, const WeightFiles &weights,
+                    Unmatched *unmatched) {
+  Matching matching(model, weights, unmatched);
   try {
     for (size_t i = 0; i < matching.sources.size(); ++i)
-      load(model, model.parameters()[i], matching.sources[i][0]);
+      if (!matching.sources[i].empty())
+        load(model, model.parameters()[i], matching.sources[i][0]);
   } catch (...) {
     for (const tfm_parameter &parameter : model.parameters())
       model.setValue(parameter, [](size_t, std::span<float> values) {

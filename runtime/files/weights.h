@@ -64,9 +64,16 @@ struct NamePrefix {
   std::string text;     ///< `transformer.`, or empty
   bool inModel = false; ///< the model's names have it, the checkpoint's not
 
-  /// The model's name of a tensor, where it has one.
+  /// The model's name of a tensor, where it has one. Old checkpoints call the
+  /// weight of a norm `gamma` and its bias `beta`.
   std::string modelName(const std::string &stored,
                         const std::set<std::string> &modelNames) const;
+  /// The name that the checkpoint would have for a model's tensor.
+  std::string storedName(const std::string &own) const;
+
+private:
+  std::string withPrefix(const std::string &stored,
+                         const std::set<std::string> &modelNames) const;
 };
 
 /// The prefix, of those that a common first part suggests, with which most
@@ -86,13 +93,27 @@ bool isOutputLayer(std::string_view name);
 /// none.
 size_t firstNotFinite(std::span<const float> values);
 
+/// What a checkpoint and a model do not have in common.
+struct Unmatched {
+  std::vector<std::string> leftOut; ///< of the checkpoint
+  std::vector<std::string> fresh;   ///< of the model
+};
+
+/// Under which names a checkpoint has each parameter, in their order; one that
+/// it lacks has the name that goes with those of the others.
+std::vector<std::vector<std::string>> storedNames(const Model &model,
+                                                  const WeightFiles &weights);
+
 /// Loads all parameters; every one must be there (under its name or one of its
 /// aliases, with or without a common prefix) with its shape and finite values.
 /// Beside them there may be buffers, and an output layer equal to the parameter
 /// that the model computes it with. Throws InputError that lists what differs;
 /// the parameters are then as they were, or (where the values are at fault) all
-/// zero: never half of them.
-void loadParameters(Model &model, const WeightFiles &weights);
+/// zero: never half of them. With `unmatched` what only one of them has is put
+/// there, as long as they have anything in common; a parameter of the model
+/// keeps its value then.
+void loadParameters(Model &model, const WeightFiles &weights,
+                    Unmatched *unmatched = nullptr);
 
 } // namespace tfm
 

@@ -20,7 +20,9 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 namespace tfm {
@@ -100,10 +102,10 @@ void Trainer::prepare() {
   } else {
     position.seed = options.seed.value_or(train.seed);
     position.lr = train.optimizer.lr;
-    if (options.init.empty())
+    if (options.init.empty() || options.partial)
       initialise(model, position.seed);
-    else
-      loadWeights(options.init, model);
+    if (!options.init.empty())
+      beginWith(options.init);
   }
   if (options.lr)
     position.lr = *options.lr;
@@ -118,6 +120,27 @@ void Trainer::prepare() {
   if (position.steps < 1)
     throw InputError(
         "the recipe does not say how long to train: use --steps N");
+}
+
+void Trainer::beginWith(const std::string &path) {
+  Unmatched unmatched;
+  loadWeights(path, model, options.partial ? &unmatched : nullptr);
+  auto tell = [&](const char *what, const std::vector<std::string> &names) {
+    if (!names.empty())
+      say(printable(fmt::format("note: {}: {}", what, fmt::join(names, ", "))) +
+          "\n");
+  };
+  tell(("left out of " + path).c_str(), unmatched.leftOut);
+  tell("starting fresh", unmatched.fresh);
+  if (!isFolder(path))
+    return;
+  // Of a run the folder that it began with.
+  position.init = std::filesystem::absolute(path).lexically_normal().string();
+  const std::string state = path + "/state.json";
+  if (!fileExists(path + "/config.json") && fileExists(state))
+    position.init =
+        parseState(readRegularFile(state, "the checkpoint's state"), state)
+            .init;
 }
 
 void Trainer::call(const tfm_function &function) {

@@ -37,6 +37,8 @@ struct TrainOptions {
   std::string log;        ///< instead of `out`/log.jsonl
   std::string profile;    ///< a trace of some steps; empty: none
   bool overwrite = false; ///< replace the run in `out`
+  /// What only one of `init` and the model has is left out, or starts fresh.
+  bool partial = false;
   bool quiet = false;     ///< no progress, no samples on stdout
   /// Who shares the work; null: this process alone.
   Processes *processes = nullptr;
@@ -84,6 +86,8 @@ public:
   const RunState &state() const { return position; }
 
 private:
+  /// Loads the weights that training begins with.
+  void beginWith(const std::string &path);
   /// Throws InputError: what shows that training has diverged, and what to do.
   [[noreturn]] void failDiverged(const std::string &what) const;
   /// Runs a function of a step.

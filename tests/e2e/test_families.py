@@ -170,6 +170,34 @@ class Families(unittest.TestCase):
             return f"{what}: importing does not name it: {words}"
         return ""
 
+    def export(self, case):
+        """What is wrong with the folders that weights are exported to; empty: nothing."""
+        binary, own = self.binary(case), FAMILIES / case
+        if not os.path.exists(self.path(case, "file")):
+            os.mkdir(self.path(case, "file"))
+            shutil.copy(own / "model.safetensors", self.path(case, "file"))
+        stored = tensors(own / "model.safetensors")
+        # With its configuration, and with that of the family, as a file of weights has none.
+        for kind, weights in (("folder", own), ("family", self.path(case, "file", "model.safetensors"))):
+            out = self.path(case, "as-" + kind)
+            result = run(binary, "export", "--weights", weights, "-o", out + "/")
+            if result.returncode != 0:
+                return f"{case}: {result.stderr}"
+            if tensors(out + "/model.safetensors") != stored:
+                return f"{case}: {kind}: the tensors are {sorted(tensors(out + '/model.safetensors'))}"
+            again = tfmc("import", out)
+            if again.returncode != 0:
+                return f"{case}: {kind}: {again.stderr}"
+            def model(text):
+                return text[text.index("\n"):text.index("\nfamily")]
+            if model(again.stdout) != model(self.texts[case]):
+                return f"{case}: {kind}: {again.stdout}"
+        return ""
+
+    def test_exported_folders(self):
+        problems = [problem for problem in in_parallel(self.export, CASES) if problem]
+        self.assertFalse(problems, "\n" + "\n".join(problems))
+
     def judge(self, item):
         """What is wrong with the answer to one changed key; empty: nothing."""
         case, number, entry = item

@@ -22,6 +22,12 @@ class Peers(unittest.TestCase):
             self.assertRegex(result.stdout, rf"{name}, trained here: logits differ by")
             self.assertRegex(result.stdout, rf"{name}, \d+ shards saved there: logits differ by")
 
+    @unittest.skipIf(MISSING, f"without {', '.join(MISSING)}")
+    def test_transformers_reads_what_we_export_of_every_family(self):
+        result = run(sys.executable, PEERS / "transformers_families.py")
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.assertGreater(result.stdout.count("logits differ by"), 35)
+
 
 if __name__ == "__main__":
     main()

@@ -127,9 +127,9 @@ static llvm::json::Value valueJson(const SymbolicValue &value) {
   }
 }
 
-/// In the recipe: `{"name", "model_type", "ignored", "keys", "hyperparameters",
-/// "values"}`, where `values` has what expressions of the table come to in this
-/// model.
+/// In the recipe: `{"name", "model_type", "architecture", "ignored", "keys",
+/// "hyperparameters", "values"}`, where `values` has what expressions of the
+/// table come to in this model.
 llvm::json::Value RecipeBuilder::familyJson() {
   const auto &given = e.compilation.mainUnit->ast->family;
   if (!given || !e.root)
@@ -174,6 +174,8 @@ llvm::json::Value RecipeBuilder::familyJson() {
       {"hyperparameters", std::move(hyperparameters)},
       {"ignored", std::move(ignored)},
       {"values", std::move(values)}};
+  if (auto name = table->find("architecture"); name != table->end())
+    out["architecture"] = name->get<std::string>();
   out["keys"] = llvm::cantFail(llvm::json::parse((*table)["keys"].dump()));
   return std::move(out);
 }

@@ -964,7 +964,10 @@ TEST_F(CommandLine, ReplacesFilesAndNothingElse) {
   EXPECT_EQ(run("export --weights run -o whole").code, 0);
   EXPECT_EQ(run("export --weights run -o /dev/stdout | cat >piped; #").code, 0);
   EXPECT_EQ(contentOf(folder / "piped"), contentOf(folder / "whole"));
-  expectError("export --weights run -o run", {"run: it is a folder"});
+  expectError("export --weights run -o run", {"run holds a run"});
+  expectError("export --weights run -o published/",
+              {"what config.json is to say of Toy is unknown", "`family`"});
+  EXPECT_FALSE(std::filesystem::exists(folder / "published"));
   // A link stays a link.
   folder.write("file", "");
   std::filesystem::create_symlink("file", folder / "link");

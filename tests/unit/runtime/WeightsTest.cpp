@@ -96,10 +96,103 @@ TEST_F(LoadParameters, WithAndWithoutAPrefix) {
 TEST_F(LoadParameters, BuffersAreNoWeights) {
   FloatTensor table = tensor("table", {14, 14}), bias = tensor("bias", {14});
   EXPECT_EQ(load(write({table, bias, tensor("h.0.attn.bias", {1, 1, 2, 2}),
-                        tensor("h.0.attn.masked_bias", {})})),
+                        tensor("h.0.attn.masked_bias", {}),
+                        tensor("h.0.attention.bias", {1, 1, 2, 2}),
+                        tensor("h.0.attention.masked_bias", {}),
+                        tensor("h.0.attention.rotary_emb.inv_freq", {4}),
+                        tensor("embeddings.position_ids", {1, 8})})),
             "");
   expectProblem(write({table, bias, tensor("h.0.attn.bias", {14})}),
                 "h.0.attn.bias is not a parameter");
+}
+
+TEST_F(LoadParameters, NormsOfOldCheckpoints) {
+  tfm_model descriptor = toy.descriptor();
+  std::vector<tfm_parameter> parameters(descriptor.parameters,
+                                        descriptor.parameters + 2);
+  parameters[0].name = "norm.weight";
+  parameters[1].name = "norm.bias";
+  descriptor.parameters = parameters.data();
+  CpuDevice another(1);
+  Model renamed(descriptor, another);
+  WeightFiles weights(write(
+      {tensor("bert.norm.gamma", {14, 14}), tensor("bert.norm.beta", {14})}));
+  loadParameters(renamed, weights);
+  EXPECT_EQ(renamed.readValue(parameters[0]).values()[0], 2.0f);
+  EXPECT_EQ(storedNames(renamed, weights),
+            (std::vector<std::vector<std::string>>{{"bert.norm.gamma"},
+                                                   {"bert.norm.beta"}}));
+}
+
+// F8 with one scale, one for each output, and one for each block.
+TEST_F(LoadParameters, EightBitsWithAnExponent) {
+  auto file = [&](const std::string &type, const std::string &number,
+                  const std::string &name, const std::string &shape,
+                  const std::vector<float> &scales) {
+    size_t scaleBytes = scales.size() * 4;
+    std::string header =
+        R"({"bias":{"dtype":"F32","shape":[14],"data_offsets":[0,56]},)"
+        R"("table":{"dtype":")" +
+        type + R"(","shape":[14,14],"data_offsets":[56,252]})" +
+        (scales.empty() ? ""
+                        : ",\"" + name + R"(":{"dtype":"F32","shape":)" +
+                              shape + R"(,"data_offsets":[252,)" +
+                              std::to_string(252 + scaleBytes) + "]}") +
+        "}";
+    std::string text(8, '\0');
+    text[0] = static_cast<char>(header.size() & 255);
+    text[1] = static_cast<char>(header.size() >> 8);
+    text += header + std::string(56, '\0');
+    for (int i = 0; i < 196; ++i)
+      text += number;
+    text.append(reinterpret_cast<const char *>(scales.data()), scaleBytes);
+    folder.write("f8", text);
+    return folder / "f8";
+  };
+  auto last = [&](const std::string &path) {
+    EXPECT_EQ(load(path), "");
+    return loaded();
+  };
+  std::vector<float> rows;
+  for (int i = 1; i <= 14; ++i)
+    rows.push_back(static_cast<float>(i));
+  // 1.5, 448, -1.5 * 2^-5 and the largest of the other form.
+  EXPECT_EQ(last(file("F8_E4M3", "\x3c", "", "", {})), 1.5f);
+  EXPECT_EQ(last(file("F8_E4M3", "\x7e", "", "", {})), 448.0f);
+  EXPECT_EQ(last(file("F8_E5M2", "\xaa", "", "", {})), -0.046875f);
+  EXPECT_EQ(last(file("F8_E5M2", "\x7b", "", "", {})), 57344.0f);
+  EXPECT_EQ(last(file("F8_E4M3", "\x01", "", "", {})), 0x1p-9f);
+  EXPECT_EQ(last(file("F8_E4M3", "\x3c", "table_scale", "[]", {4})), 6.0f);
+  EXPECT_EQ(last(file("F8_E4M3", "\x3c", "table_scale", "[14,1]", rows)),
+            21.0f);
+  EXPECT_EQ(last(file("F8_E4M3", "\x3c", "table_scale_inv", "[1,1]", {2})),
+            3.0f);
+  expectProblem(file("F8_E4M3", "\x3c", "table_scale_inv", "[7,2]", rows),
+                "the scales of table are [7, 2]");
+  expectProblem(file("F8_E4M3", "\x7f", "", "", {}), "has the value nan");
+}
+
+// What only the file has is left out; what only the model has stays.
+TEST_F(LoadParameters, Partly) {
+  Unmatched unmatched;
+  std::string path = write({tensor("transformer.table", {14, 14}),
+                            tensor("classifier.weight", {2, 14})});
+  expectProblem(path, "bias is missing");
+  loadParameters(model, WeightFiles(path), &unmatched);
+  EXPECT_EQ(loaded(), 2.0f);
+  EXPECT_EQ(unmatched.fresh, std::vector<std::string>{"bias"});
+  EXPECT_EQ(unmatched.leftOut, std::vector<std::string>{"classifier.weight"});
+  EXPECT_EQ(storedNames(model, WeightFiles(path))[1],
+            std::vector<std::string>{"transformer.bias"});
+  auto refused = [&](const std::vector<FloatTensor> &tensors) {
+    return messageOf<InputError>([&] {
+      loadParameters(model, WeightFiles(write(tensors)), &unmatched);
+    });
+  };
+  EXPECT_NE(refused({tensor("x", {1})}).find("no tensor in common"),
+            std::string::npos);
+  EXPECT_NE(refused({tensor("table", {7, 28})}).find("table is [7, 28]"),
+            std::string::npos);
 }
 
 // A checkpoint may hold the output layer beside the embedding that this model

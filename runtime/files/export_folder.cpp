@@ -1,0 +1,131 @@
+//===- export_folder.cpp - a model as others load it --------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/files/export_folder.h"
+
+#include "runtime/error.h"
+#include "runtime/files/hf_config.h"
+#include "runtime/files/run_folder.h"
+#include "runtime/files/weights.h"
+#include "runtime/model.h"
+
+#include <nlohmann/json.hpp>
+
+using nlohmann::ordered_json;
+
+namespace tfm {
+
+namespace {
+
+const char *const configName = "/config.json";
+/// What belongs to a tokenizer, and how texts are generated.
+constexpr const char *companions[] = {
+    "tokenizer.json",    "tokenizer.model",       "vocab.json",
+    "merges.txt",        "tokenizer_config.json", "special_tokens_map.json",
+    "added_tokens.json", "chat_template.jinja",   "vocab.txt",
+    "spiece.model",      "generation_config.json"};
+
+/// The published folder that a model is like; empty where there is none.
+std::string sourceOf(const std::string &weights) {
+  if (!isFolder(weights))
+    return "";
+  if (fileExists(weights + configName))
+    return weights;
+  const std::string state = weights + "/state.json";
+  if (!fileExists(state))
+    return "";
+  std::string init =
+      parseState(readRegularFile(state, "the checkpoint's state"), state).init;
+  return !init.empty() && fileExists(init + configName) ? init : "";
+}
+
+/// What transformers calls a type.
+const char *dtypeName(StoredType type) {
+  return type == StoredType::BF16  ? "bfloat16"
+         : type == StoredType::F16 ? "float16"
+                                   : "float32";
+}
+
+/// The configuration, of weights that are stored in `type`.
+std::string configOf(const std::string &source, const Model &model,
+                     StoredType type) {
+  const tfm_model &descriptor = model.descriptor();
+  std::string text = source.empty() ? writeConfig(descriptor)
+                                    : adaptConfig(source, descriptor);
+  if (text.empty())
+    throw InputError(
+        std::string("what config.json is to say of ") + descriptor.name +
+        " is unknown: these weights did not begin with a folder that has one "
+        "(--init), and " +
+        descriptor.source +
+        " names no `family`. Export to a .safetensors file");
+  auto config = ordered_json::parse(text);
+  if (config.contains("torch_dtype"))
+    config["torch_dtype"] = dtypeName(type);
+  if (config.contains("dtype") || !config.contains("torch_dtype"))
+    config["dtype"] = dtypeName(type);
+  return config.dump(2) + "\n";
+}
+
+void writeText(const std::string &path, const std::string &text) {
+  AtomicFile file(path);
+  file.write(text);
+  file.commit();
+}
+
+} // namespace
+
+bool isExportFolder(const std::string &path) {
+  return path.ends_with('/') || isFolder(path);
+}
+
+void exportFolder(const Model &model, const std::string &weights,
+                  const std::string &out, StoredType type) {
+  if (type == StoredType::INT8 || type == StoredType::INT4)
+    throw InputError("no config.json tells of weights of 8 bits or 4 as they "
+                     "are stored here: export them to a .safetensors file, or "
+                     "with --dtype bf16");
+  if (holdsCheckpoint(out))
+    throw InputError(out + " holds a run, whose files would be lost: export to "
+                           "another folder");
+  // It would be read before, or beside, what is written.
+  const std::string index = out + "/model.safetensors.index.json";
+  if (fileExists(index))
+    throw InputError(index + " says that there are other weights: export to "
+                             "another folder");
+  const std::string source = sourceOf(weights);
+  const std::string config = configOf(source, model, type);
+
+  std::vector<FloatTensor> tensors = parameterTensors(model);
+  if (!source.empty()) {
+    std::vector<FloatTensor> named;
+    std::vector<std::vector<std::string>> names =
+        storedNames(model, WeightFiles(source));
+    for (size_t i = 0; i < tensors.size(); ++i)
+      for (const std::string &name : names[i]) {
+        named.push_back(tensors[i]);
+        named.back().name = name;
+      }
+    tensors = std::move(named);
+  }
+  makeFolder(out);
+  if (!source.empty() && isSameFile(source, out))
+    throw InputError(out + " is where the weights come from, and would be "
+                           "overwritten: export to another folder");
+  AtomicFile file(out + "/model.safetensors");
+  writeSafetensors(file, tensors, {{"format", "pt"}}, type);
+  file.commit();
+  writeText(out + configName, config);
+  // A run has its tokenizer in one file; in a folder it may be in several.
+  const std::string &from = source.empty() ? weights : source;
+  if (isFolder(from))
+    for (const char *name : companions)
+      if (std::string path = from + "/" + name; fileExists(path))
+        writeText(out + "/" + name, readRegularFile(path, "the tokenizer"));
+}
+
+} // namespace tfm

@@ -1,0 +1,33 @@
+//===- export_folder.h - a model as others load it ----------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_RUNTIME_FILES_EXPORT_FOLDER_H
+#define TFM_RUNTIME_FILES_EXPORT_FOLDER_H
+
+#include "runtime/files/safetensors.h"
+
+#include <string>
+
+namespace tfm {
+
+class Model;
+
+/// Whether `export` writes a folder there, not a file: there is one, or the
+/// name ends in a slash.
+bool isExportFolder(const std::string &path);
+
+/// Writes a model's weights, its config.json and what there is of its tokenizer
+/// into a folder: under the names, and with the configuration, of the published
+/// folder that `weights` is, or that the run in it began with; else of the
+/// model's family. Throws InputError where there is none of them, and where the
+/// folder holds something that would be read instead or lost.
+void exportFolder(const Model &model, const std::string &weights,
+                  const std::string &out, StoredType type);
+
+} // namespace tfm
+
+#endif // TFM_RUNTIME_FILES_EXPORT_FOLDER_H
