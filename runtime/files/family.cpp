@@ -579,6 +579,8 @@ private:
     json *at = &config;
     for (size_t begin = 0, end = 0; end != key.size(); begin = end + 1) {
       end = std::min(key.find('.', begin), key.size());
+      if (!at->is_object())
+        *at = json::object();
       at = &(*at)[key.substr(begin, end - begin)];
     }
     return *at;
@@ -587,6 +589,8 @@ private:
     size_t dot = key.rfind('.');
     json &object =
         dot == std::string::npos ? config : place(key.substr(0, dot));
+    if (!object.is_object())
+      return;
     object.erase(dot == std::string::npos ? key : key.substr(dot + 1));
     if (dot != std::string::npos && object.empty())
       erase(key.substr(0, dot));
@@ -595,7 +599,9 @@ private:
   void write(const std::string &key, const json &rule) {
     if (rule.contains("must") && !rule.contains("default")) {
       const json &must = rule["must"];
-      const json &first = must.is_array() ? must.front() : must;
+      const json first = !must.is_array() ? must
+                         : must.empty()   ? json()
+                                          : must.front();
       if (!first.is_null())
         place(key) = first;
     }
@@ -651,7 +657,8 @@ private:
     static const std::vector<std::string> none;
     json count =
         Reader(rules, config, none).effective(rule.value("length", ""));
-    if (!count.is_number_unsigned())
+    // No model has more layers.
+    if (!count.is_number_unsigned() || count.get<uint64_t>() > 65536)
       return;
     json list = json::array();
     for (uint64_t i = 1; i <= count.get<uint64_t>(); ++i) {

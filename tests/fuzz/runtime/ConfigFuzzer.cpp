@@ -12,7 +12,7 @@
 
 #include "runtime/error.h"
 #include "runtime/files/hf_config.h"
-#include "tests/fuzz/runtime/JsonMutator.h"
+#include "tests/fuzz/runtime/JsonInput.h"
 #include "tests/fuzz/support/Folder.h"
 #include "tests/fuzz/support/TimeLimit.h"
 
@@ -106,23 +106,7 @@ const tfm::ModelDescription models[] = {
 
 } // namespace
 
-extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size,
-                                          size_t limit, unsigned seed) {
-  Dice dice(seed);
-  std::string_view text(reinterpret_cast<const char *>(data), size);
-  return handOver(mutateJson(text, dice, keys), data, size, limit);
-}
-
-extern "C" size_t LLVMFuzzerCustomCrossOver(const uint8_t *data, size_t size,
-                                            const uint8_t *other,
-                                            size_t otherSize, uint8_t *out,
-                                            size_t limit, unsigned seed) {
-  Dice dice(seed);
-  std::string text =
-      crossJson({reinterpret_cast<const char *>(data), size},
-                {reinterpret_cast<const char *>(other), otherSize}, dice);
-  return handOver(text, out, 0, limit);
-}
+Keys tfm::fuzz::inputKeys() { return keys; }
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   static const Folder folder;

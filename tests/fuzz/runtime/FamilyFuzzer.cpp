@@ -12,7 +12,7 @@
 
 #include "runtime/error.h"
 #include "runtime/files/family.h"
-#include "tests/fuzz/runtime/JsonMutator.h"
+#include "tests/fuzz/runtime/JsonInput.h"
 #include "tests/fuzz/support/TimeLimit.h"
 
 #include <cstdlib>
@@ -31,7 +31,8 @@ constexpr const char *keys[] = {
     "model_type", "model",       "include",    "about",    "integer",
     "number",     "flag",        "text",       "width",    "vocab_size",
     "n_embd",     "hidden_act",  "rope.theta", "layers",   "common",
-    "own",        "hidden_size", "rope_theta", "activate", "silu"};
+    "own",        "hidden_size", "rope_theta", "activate", "silu",
+    "most",       "length",      "architecture"};
 
 const char *const configs[] = {
     "{}", R"({"vocab_size": 40, "hidden_size": 32, "rope": {"theta": 500.0},
@@ -41,23 +42,7 @@ const char *const configs[] = {
 
 } // namespace
 
-extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size,
-                                          size_t limit, unsigned seed) {
-  Dice dice(seed);
-  std::string_view text(reinterpret_cast<const char *>(data), size);
-  return handOver(mutateJson(text, dice, keys), data, size, limit);
-}
-
-extern "C" size_t LLVMFuzzerCustomCrossOver(const uint8_t *data, size_t size,
-                                            const uint8_t *other,
-                                            size_t otherSize, uint8_t *out,
-                                            size_t limit, unsigned seed) {
-  Dice dice(seed);
-  std::string text =
-      crossJson({reinterpret_cast<const char *>(data), size},
-                {reinterpret_cast<const char *>(other), otherSize}, dice);
-  return handOver(text, out, 0, limit);
-}
+Keys tfm::fuzz::inputKeys() { return keys; }
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   const std::string table(reinterpret_cast<const char *>(data), size);
@@ -84,6 +69,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
           if (key.kind == Kind::Sets && key.text.empty())
             std::abort();
         }
+    // Backwards: a configuration that can be read, or a message.
+    json written = tfm::writeByFamily(
+        family, {{"vocab", 40}, {"width", 2.5}, {"act", "silu"}, {"own", 3}},
+        [](const std::string &text) -> std::optional<json> {
+          json value = json::parse(text, nullptr, false);
+          return value.is_discarded() ? std::nullopt : std::optional(value);
+        });
+    tfm::readByFamily(family, written, {});
   } catch (const tfm::InputError &) {
     // What a user sees as a message.
   }
