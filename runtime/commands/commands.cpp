@@ -127,12 +127,13 @@ void describeQuantised(const std::vector<FloatTensor> &tensors, StoredType type,
 
 /// Says what was left out, and throws InputError where the weights have not all
 /// that the model needs.
-void requireAll(const std::string &weights, const Unmatched &unmatched) {
+void requireAll(const CommonOptions &options, const Unmatched &unmatched) {
+  const std::string &weights = options.weights;
   if (!unmatched.fresh.empty())
     throw InputError(fmt::format("{} does not have {}, and only `train --init` "
                                  "can begin with fresh ones",
                                  weights, fmt::join(unmatched.fresh, ", ")));
-  if (!unmatched.leftOut.empty())
+  if (!unmatched.leftOut.empty() && options.speaks())
     say(printable(fmt::format("note: left out of {}: {}", weights,
                               fmt::join(unmatched.leftOut, ", "))) +
         "\n");
@@ -143,7 +144,7 @@ void requireAll(const std::string &weights, const Unmatched &unmatched) {
 void loadWeights(const CommonOptions &options, Model &model) {
   Unmatched unmatched;
   loadWeights(options.weights, model, options.partial ? &unmatched : nullptr);
-  requireAll(options.weights, unmatched);
+  requireAll(options, unmatched);
 }
 
 void printText(std::string_view text) {
@@ -597,7 +598,7 @@ void exportWeights(const tfm_model &descriptor, const ExportCommand &command) {
     weights.requireNoneIs(command.out);
     Unmatched unmatched;
     loadParameters(model, weights, command.partial ? &unmatched : nullptr);
-    requireAll(command.weights, unmatched);
+    requireAll(command, unmatched);
   }
   if (const std::string &weights =
           parseRecipe(descriptor.recipe).generate.weights;

@@ -126,7 +126,7 @@ void Trainer::beginWith(const std::string &path) {
   Unmatched unmatched;
   loadWeights(path, model, options.partial ? &unmatched : nullptr);
   auto tell = [&](const char *what, const std::vector<std::string> &names) {
-    if (!names.empty())
+    if (!names.empty() && isFirst())
       say(printable(fmt::format("note: {}: {}", what, fmt::join(names, ", "))) +
           "\n");
   };

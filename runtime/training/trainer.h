@@ -39,7 +39,7 @@ struct TrainOptions {
   bool overwrite = false; ///< replace the run in `out`
   /// What only one of `init` and the model has is left out, or starts fresh.
   bool partial = false;
-  bool quiet = false;     ///< no progress, no samples on stdout
+  bool quiet = false; ///< no progress, no samples on stdout
   /// Who shares the work; null: this process alone.
   Processes *processes = nullptr;
 };

@@ -24,14 +24,14 @@ using nlohmann::json;
 namespace {
 
 constexpr const char *keys[] = {
-    "sets",       "must",        "harmless",   "default",  "type",
-    "least",      "words",       "null",       "pattern",  "every",
-    "others",     "each",        "optional",   "aliases",  "only_if",
-    "else",       "may_be_less", "reason",     "keys",     "generation",
-    "model_type", "model",       "include",    "about",    "integer",
-    "number",     "flag",        "text",       "width",    "vocab_size",
-    "n_embd",     "hidden_act",  "rope.theta", "layers",   "common",
-    "own",        "hidden_size", "rope_theta", "activate", "silu",
+    "sets",       "must",        "harmless",    "default",  "type",
+    "least",      "words",       "null",        "pattern",  "every",
+    "others",     "each",        "optional",    "aliases",  "only_if",
+    "else",       "may_be_less", "reason",      "keys",     "generation",
+    "model_type", "model",       "include",     "about",    "integer",
+    "number",     "flag",        "text",        "width",    "vocab_size",
+    "n_embd",     "hidden_act",  "rope.theta",  "layers",   "common",
+    "own",        "hidden_size", "rope_theta",  "activate", "silu",
     "most",       "length",      "architecture"};
 
 const char *const configs[] = {
