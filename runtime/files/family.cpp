@@ -620,6 +620,8 @@ private:
       writePattern(key, rule, value);
     else if (rule.contains("words"))
       writeWord(key, rule, value);
+    else if (means("null") && rule.value("default", json()).is_null())
+      place(key) = nullptr;
     else if (!value.is_null())
       place(key) = value;
     else if (means("null"))

@@ -214,7 +214,7 @@ class Families(unittest.TestCase):
         found, words = self.logits(self.binary(case), folder, ids)
         # What is null is absent, and named may be what counts then.
         if found is None and entry["value"] is not None and not re.search(
-                rf"^  \S*\b{re.escape(name)} is |\b{re.escape(name)} is .*: which of them|but {re.escape(name)} is ", words, re.M):
+                rf"^  \S*\b{re.escape(name)}(\.\S+)? is |\b{re.escape(name)} is .*: which of them|but {re.escape(name)} is ", words, re.M):
             return f"{what}: loading does not name it: {words}"
         # Where transformers has no answer importing has to see it: weights are those of the other configuration.
         if found is not None and entry.get("logits") is not None:
@@ -222,11 +222,14 @@ class Families(unittest.TestCase):
         imported = tfmc("import", folder)
         if imported.returncode != 0:
             return self.naming(name, imported.stderr, what)
-        if "fails" in entry:
-            return f"{what}: imported, but for transformers {entry['fails']}"
-        rows = entry["logits"] or [expected["logits"][-1], expected["logits"][len(ids) // 2]]
         def lines(text):
             return text.splitlines()[1:]
+        if "fails" in entry:
+            # Of another type than its class has, in what nothing computes with, or an integer where it has a number.
+            is_type = re.match(r"Validation error for field|module 'torch' has no", entry["fails"])
+            is_same = lines(imported.stdout) == lines(self.texts[case]) or isinstance(entry["value"], int)
+            return "" if is_type and is_same else f"{what}: imported, but for transformers {entry['fails']}"
+        rows = entry["logits"] or [expected["logits"][-1], expected["logits"][len(ids) // 2]]
         if lines(imported.stdout) == lines(self.texts[case]):
             return "" if entry["logits"] is None else f"{what}: the file is the same, but not the answer"
         model = os.path.join(folder, "model.tfm")
