@@ -163,6 +163,9 @@ void addTable(json &all, const std::string &name, int depth,
       if (std::string what = ruleProblem(rule); !what.empty())
         wrongTable(file, "is wrong: `" + key + "` " + what);
       // Other writers of JSON make 10000 of 10000.0.
+      if (rule.value("type", "") == "number" &&
+          rule.value("default", json()).is_number_integer())
+        rule["is_whole"] = true;
       if (rule.contains("sets") && !rule.contains("type"))
         rule["type"] = typeOf(rule.value("default", json()));
       all[part][key] = std::move(rule);
@@ -597,7 +600,8 @@ private:
   }
 
   void write(const std::string &key, const json &rule) {
-    if (rule.contains("must") && !rule.contains("default")) {
+    if (rule.contains("must") && !rule.contains("default") &&
+        !rule.value("optional", false)) {
       const json &must = rule["must"];
       const json first = !must.is_array() ? must
                          : must.empty()   ? json()
@@ -622,6 +626,9 @@ private:
       writeWord(key, rule, value);
     else if (means("null") && rule.value("default", json()).is_null())
       place(key) = nullptr;
+    else if (value.is_number() && rule.value("type", "") == "number" &&
+             !rule.contains("is_whole"))
+      place(key) = value.get<double>();
     else if (!value.is_null())
       place(key) = value;
     else if (means("null"))
