@@ -34,6 +34,12 @@ public:
   using InputError::InputError;
 };
 
+/// A device, or its driver, does not go on: what was there is lost.
+class DeviceError : public InputError {
+public:
+  using InputError::InputError;
+};
+
 /// The same in all processes of a job, at the same moment: the first one tells
 /// it.
 class AgreedError : public InputError {

@@ -127,12 +127,19 @@ void requireArena(const tfm_model &model) {
     refuseArena(model);
 }
 
-void refuseArena(const tfm_model &model) {
+void refuseArena(const tfm_model &model, const NoDeviceMemory *left) {
   const tfm_variant &variant = chooseVariant(model);
-  throw InputError(fmt::format(
-      "{} needs {} of memory, more than there is: {}", model.name,
-      byteText(variant.arena_bytes),
-      memoryAdvice(variant, parseRecipe(model.recipe ? model.recipe : ""))));
+  std::string advice =
+      memoryAdvice(variant, parseRecipe(model.recipe ? model.recipe : ""));
+  if (left)
+    throw InputError(fmt::format(
+        "{} needs {} of memory, and {} has {} left of {}: {}; or run with "
+        "--device cpu",
+        model.name, byteText(variant.arena_bytes), left->device,
+        byteText(left->left), byteText(left->all), advice));
+  throw InputError(fmt::format("{} needs {} of memory, more than there is: {}",
+                               model.name, byteText(variant.arena_bytes),
+                               advice));
 }
 
 } // namespace tfm

@@ -8,6 +8,7 @@
 #ifndef TFM_RUNTIME_MEMORY_NEEDED_H
 #define TFM_RUNTIME_MEMORY_NEEDED_H
 
+#include "runtime/device/device.h"
 #include "runtime/recipe.h"
 #include "runtime/tfm_model.h"
 
@@ -27,8 +28,10 @@ void requireGenerationMemory(const tfm_model &model, const Recipe &recipe);
 
 /// Every function of a build, one after the other: all of the arena.
 void requireArena(const tfm_model &model);
-/// Says that there is less memory than the arena has.
-[[noreturn]] void refuseArena(const tfm_model &model);
+/// Says that there is less memory than the arena has; of a device `left` is
+/// what that has.
+[[noreturn]] void refuseArena(const tfm_model &model,
+                              const NoDeviceMemory *left = nullptr);
 
 } // namespace tfm
 

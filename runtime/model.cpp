@@ -52,6 +52,8 @@ Model::Model(const tfm_model &descriptor, Device &device)
   try {
     device.allocate(chosen->arena_bytes, chosen->arena_alignment,
                     chosen->scratch_bytes);
+  } catch (const NoDeviceMemory &left) {
+    refuseArena(descriptor, &left);
   } catch (const std::bad_alloc &) {
     refuseArena(descriptor);
   }
@@ -458,11 +460,11 @@ void Model::keepAsWaitingSum(int64_t place) {
   for (size_t first = 0; first < all; first += floatsOfPart) {
     size_t count = std::min(floatsOfPart, all - first);
     uint64_t offset = first * sizeof(float);
-    std::span<const float> gradients =
-        memory->read<float>(chosen->gradients.offset + offset, count).values();
+    PendingRead<float> gradients =
+        memory->read<float>(chosen->gradients.offset + offset, count);
     PendingWrite<float> to =
         memory->write<float>(offsetOfSum(place) + offset, count);
-    std::ranges::copy(gradients, to.values().begin());
+    std::ranges::copy(gradients.values(), to.values().begin());
   }
 }
 

@@ -123,11 +123,12 @@ extern "C" {
 
 /// What products are made of (`tfm_launch.products`): multiply-adds of f32, to
 /// which what is narrower is widened, or sums of products of two bf16, in
-/// vectors (AVX512-BF16) or in tiles (AMX), or of four integers of 8 bits
-/// (AVX512-VNNI).
+/// vectors (AVX512-BF16), in tiles (AMX) or by the tensor cores of a GPU
+/// (mma.sync), or of four integers of 8 bits (AVX512-VNNI).
 #define TFM_PRODUCTS_F32 "f32"
 #define TFM_PRODUCTS_BF16_PAIRS "bf16-pairs"
 #define TFM_PRODUCTS_BF16_TILES "bf16-tiles"
+#define TFM_PRODUCTS_BF16_MMA "bf16-mma"
 #define TFM_PRODUCTS_INT8_QUADS "int8-quads"
 
 typedef enum {
@@ -204,7 +205,9 @@ typedef struct {
   int32_t major;
   int32_t minor;
   int32_t exact;
+  /// `packed` bytes, of which a block of the LZ4 format makes `size`.
   const void *data;
+  uint64_t packed;
   uint64_t size;
 } tfm_image;
 

@@ -165,12 +165,19 @@ std::string tfm::wrongPrecision(mlir::ModuleOp module, llvm::StringRef wanted) {
 BuildStatus tfm::build(const BuildOptions &options) {
   Stopwatch watch(options.time);
   registerTargets();
-  bool onDevice = options.target != "cpu";
+  const KernelTarget *device = nullptr;
+  if (options.target != "cpu") {
+    llvm::Expected<const KernelTarget *> named =
+        KernelTarget::named(options.target);
+    if (!named)
+      return fail(llvm::toString(named.takeError()), BuildStatus::InputError);
+    device = *named;
+  }
   llvm::Expected<std::vector<const KernelTarget *>> targets =
-      KernelTarget::variants(options.target, onDevice ? "native" : options.cpu);
+      KernelTarget::variants("cpu", options.cpu);
   if (!targets)
     return fail(llvm::toString(targets.takeError()), BuildStatus::InputError);
-  if (options.emit == Emit::Schedule && !onDevice)
+  if (options.emit == Emit::Schedule && !device)
     if (llvm::Expected<const KernelTarget *> one =
             KernelTarget::one(options.target, options.cpu, "a schedule");
         !one)
@@ -240,6 +247,12 @@ BuildStatus tfm::build(const BuildOptions &options) {
   if (options.emit != Emit::Schedule)
     KernelTarget::addFaster(
         *targets, {*precision, weights->isInteger() || cache->isInteger()});
+  if (device) {
+    // A program has code for processors beside it.
+    if (options.emit != Emit::Exe)
+      targets->clear();
+    targets->insert(targets->begin(), device);
+  }
   std::vector<mlir::OwningOpRef<mlir::ModuleOp>> modules;
   for (size_t i = 1; i != targets->size(); ++i)
     modules.push_back(module->clone());
@@ -261,21 +274,22 @@ BuildStatus tfm::build(const BuildOptions &options) {
       return llvm::Error::success();
     });
 
-  if (onDevice) {
-    mlir::FailureOr<DeviceCode> device = emitDeviceCode(variants.front());
-    if (mlir::failed(device))
+  if (device && options.emit == Emit::Asm) {
+    mlir::FailureOr<DeviceCode> code = emitDeviceCode(variants.front());
+    if (mlir::failed(code))
       return fail("cannot generate code: " + bug, BuildStatus::Bug);
     watch.stage("kernels");
     return writeText(output, [&](llvm::raw_pwrite_stream &os) {
-      for (const DeviceImage &image : device->images)
+      for (const DeviceImage &image : code->images)
         os << llvm::StringRef(image.bytes).rtrim('\0');
       return llvm::Error::success();
     });
   }
 
   llvm::LLVMContext llvmContext;
-  const KernelTarget &target = *targets->front();
-  std::unique_ptr<llvm::Module> code = emitModel(variants, llvmContext);
+  const KernelTarget &target = *(*targets)[device ? 1 : 0];
+  std::unique_ptr<llvm::Module> code =
+      emitModel(variants, llvmContext, /*assembled=*/device != nullptr);
   if (!code)
     return fail("cannot generate code: " + bug, BuildStatus::Bug);
   watch.stage("kernels");

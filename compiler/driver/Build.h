@@ -27,9 +27,10 @@ struct BuildOptions {
   /// standard output, for text.
   std::string output;
   std::vector<std::pair<std::string, std::string>> defines;
-  /// `cpu` may list several, separated by commas: a variant for each. Of the
-  /// target `cuda` there are so far a schedule, and the kernels as PTX
-  /// (`Emit::Asm`).
+  /// `cpu` may list several, separated by commas: a variant for each. With
+  /// the target `cuda` a program has code for GPUs beside these; `Emit::Asm`
+  /// are then the GPU's kernels as PTX, and object files and what lies before
+  /// them there are none.
   std::string target = "cpu", cpu = "native";
   /// Empty, or what the recipe's precision has to be.
   std::string precision;

@@ -100,15 +100,15 @@ LogicalResult tfm::scheduleModel(ModuleOp module, const KernelTarget &target) {
 /// The kernels of a variant, and its functions under names of their own.
 static std::unique_ptr<llvm::Module>
 emitVariant(const ScheduledModel &variant, size_t number,
-            llvm::LLVMContext &context, std::vector<std::string> &names,
-            DeviceCode &device) {
+            llvm::LLVMContext &context, bool assembled,
+            std::vector<std::string> &names, DeviceCode &device) {
   auto [module, target] = variant;
   if (failed(run(module, [&, &target = target](OpPassManager &passes) {
         addKernelPasses(passes, target);
       })))
     return nullptr;
   auto kernels = module.lookupSymbol<ModuleOp>("kernels");
-  FailureOr<DeviceCode> onDevice = target.deviceCode(kernels);
+  FailureOr<DeviceCode> onDevice = target.deviceCode(kernels, assembled);
   std::unique_ptr<llvm::Module> code = target.translate(kernels, context);
   if (!code || failed(onDevice))
     return nullptr;
@@ -129,13 +129,13 @@ emitVariant(const ScheduledModel &variant, size_t number,
 
 std::unique_ptr<llvm::Module>
 tfm::emitModel(llvm::ArrayRef<ScheduledModel> variants,
-               llvm::LLVMContext &context) {
+               llvm::LLVMContext &context, bool assembled) {
   std::unique_ptr<llvm::Module> code;
   std::vector<std::vector<std::string>> names(variants.size());
   std::vector<DeviceCode> devices(variants.size());
   for (auto [number, variant] : llvm::enumerate(variants)) {
-    std::unique_ptr<llvm::Module> own =
-        emitVariant(variant, number, context, names[number], devices[number]);
+    std::unique_ptr<llvm::Module> own = emitVariant(
+        variant, number, context, assembled, names[number], devices[number]);
     if (!own)
       return nullptr;
     if (!code)
@@ -165,7 +165,8 @@ FailureOr<DeviceCode> tfm::emitDeviceCode(const ScheduledModel &model) {
         addKernelPasses(passes, target);
       })))
     return failure();
-  return target.deviceCode(module.lookupSymbol<ModuleOp>("kernels"));
+  return target.deviceCode(module.lookupSymbol<ModuleOp>("kernels"),
+                           /*assembled=*/false);
 }
 
 const KernelTarget &tfm::nativeTarget() {

@@ -41,9 +41,11 @@ struct ScheduledModel {
 
 /// Emits the kernels and functions of a model for each of the targets that it
 /// was scheduled for, of one triple, and the descriptor, which lists them in
-/// this order. Null after an error in the context's diagnostics.
+/// this order; `assembled` is `KernelTarget::deviceCode`'s. Null after an error
+/// in the context's diagnostics.
 std::unique_ptr<llvm::Module> emitModel(llvm::ArrayRef<ScheduledModel> variants,
-                                        llvm::LLVMContext &context);
+                                        llvm::LLVMContext &context,
+                                        bool assembled = false);
 
 /// The kernels of a model for a device alone: what the target's driver loads.
 /// Fails after an error in the context's diagnostics.

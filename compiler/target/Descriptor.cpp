@@ -9,6 +9,7 @@
 // so there must be none between the fields.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic error "-Wpadded"
+#include "runtime/packed.h"
 #include "runtime/tfm_model.h"
 #pragma GCC diagnostic pop
 
@@ -469,13 +470,16 @@ tfm_variant variantOf(const Variant &variant, DataBuilder &d) {
     kernels.push_back(record);
   }
   std::vector<tfm_image> images;
-  for (const DeviceImage &image : variant.device.images)
+  for (const DeviceImage &image : variant.device.images) {
+    std::string packed = pack(image.bytes);
     images.push_back({.kind = static_cast<tfm_image_kind>(image.kind),
                       .major = image.major,
                       .minor = image.minor,
                       .exact = image.exact,
-                      .data = d.bytes(image.bytes),
+                      .data = d.bytes(packed),
+                      .packed = packed.size(),
                       .size = image.bytes.size()});
+  }
   std::vector<tfm_constant> constants;
   uint64_t caches = 0;
   for (auto buffer : schedule.getOps<BufferOp>()) {

@@ -35,12 +35,20 @@ size_t hashOf(Operation *step) {
   return hash;
 }
 
+/// What a row of a view takes, where the program is told which (`ViewOp`).
+std::optional<uint64_t> rowStepOf(Value operand) {
+  auto view = operand.getDefiningOp<ViewOp>();
+  return view ? view.getRowStep() : std::nullopt;
+}
+
 /// Whether two steps do the same to other bytes, which begin at multiples of
 /// `alignment` for both or for neither.
 bool sameKernel(Operation *a, Operation *b, int64_t alignment) {
   if (a->getName() != b->getName() ||
       a->getAttrDictionary() != b->getAttrDictionary() ||
-      !llvm::equal(a->getOperandTypes(), b->getOperandTypes()))
+      !llvm::equal(a->getOperandTypes(), b->getOperandTypes()) ||
+      !llvm::equal(llvm::map_range(a->getOperands(), rowStepOf),
+                   llvm::map_range(b->getOperands(), rowStepOf)))
     return false;
   auto begins = [&](Value view) {
     return alignment == 1 ? 1 : std::min(alignment, alignmentOf(view));

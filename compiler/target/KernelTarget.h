@@ -203,8 +203,11 @@ public:
   translate(mlir::ModuleOp kernels, llvm::LLVMContext &context) const = 0;
 
   /// The code of lowered kernels for a device with memory and a driver of its
-  /// own; empty where the host runs them. Fails after an error at the module.
-  virtual mlir::FailureOr<DeviceCode> deviceCode(mlir::ModuleOp) const {
+  /// own; empty where the host runs them. With `assembled` also what takes an
+  /// assembler beside the compiler, and its time. Fails after an error at the
+  /// module.
+  virtual mlir::FailureOr<DeviceCode> deviceCode(mlir::ModuleOp,
+                                                 bool /*assembled*/) const {
     return DeviceCode();
   }
 

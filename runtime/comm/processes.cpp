@@ -305,9 +305,10 @@ void Processes::send(const SharedRows &rows, bool toAll) {
     auto length = [&](size_t rank) {
       return at < rows.share(rank) ? std::min(slice, rows.share(rank) - at) : 0;
     };
-    std::span<const float> own;
+    PendingRead<float> mine;
     if (length(me) > 0)
-      own = rows.read(rows.begins[me] + at, length(me)).values();
+      mine = rows.read(rows.begins[me] + at, length(me));
+    std::span<const float> own = mine.values();
     // They are in the arena when what is in this list goes.
     std::vector<std::unique_ptr<PendingWrite<float>>> written;
     for (size_t i = 0; i < all; ++i) {

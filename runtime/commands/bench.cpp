@@ -7,7 +7,7 @@
 
 #include "runtime/commands/commands.h"
 #include "runtime/commands/sample_inputs.h"
-#include "runtime/device/cpu_device.h"
+#include "runtime/device/choose_device.h"
 #include "runtime/device/peak.h"
 #include "runtime/device/variant.h"
 #include "runtime/memory_needed.h"
@@ -34,8 +34,10 @@ std::vector<double> timeRuns(Model &model, const tfm_function &function,
   double began = now();
   while (times.size() < 3 || (now() - began < 1.0 && times.size() < 10000)) {
     setSampleInputs(model, function, vocabulary, context);
+    model.device().wait();
     double start = now();
     model.run(function);
+    model.device().wait();
     times.push_back(now() - start);
   }
   std::sort(times.begin(), times.end());
@@ -85,14 +87,14 @@ constexpr double smallestShare = 0.01;
 
 /// "78% of peak", "91% of memory"; what memory alone could not do comes out of
 /// the caches.
-std::string shareText(const PeakMeter::Share &share) {
+std::string shareText(const Peaks::Share &share) {
   if (!share.ofPeak && share.value > 1)
     return "in cache";
   return fmt::format("{:.0f}% of {}", 100 * share.value,
                      share.ofPeak ? "peak" : "memory");
 }
 
-ordered_json shareAsJson(const PeakMeter::Share &share) {
+ordered_json shareAsJson(const Peaks::Share &share) {
   return {{"of", share.ofPeak ? "peak" : "memory"}, {"share", share.value}};
 }
 
@@ -100,10 +102,10 @@ ordered_json shareAsJson(const PeakMeter::Share &share) {
 struct Work {
   double flops, bytes;
   double secondsAtPeak; ///< of its operations
-  PeakMeter::Share share;
+  Peaks::Share share;
 };
 
-Work workOf(const LaunchTime &time, const PeakMeter &peak) {
+Work workOf(const LaunchTime &time, const Peaks &peak) {
   auto runs = static_cast<double>(time.launch->runs);
   double flops = static_cast<double>(time.launch->flops) * runs;
   double bytes = static_cast<double>(time.launch->bytes) * runs;
@@ -117,7 +119,7 @@ std::string speedText(double flops, double seconds) {
 }
 
 void printLaunches(const std::vector<LaunchTime> &times, double median,
-                   const PeakMeter &peak) {
+                   const Peaks &peak) {
   for (const LaunchTime &time : times) {
     if (time.seconds < smallestShare * median)
       break;
@@ -132,7 +134,7 @@ void printLaunches(const std::vector<LaunchTime> &times, double median,
 }
 
 ordered_json launchesAsJson(const std::vector<LaunchTime> &times,
-                            const PeakMeter &peak) {
+                            const Peaks &peak) {
   ordered_json list = ordered_json::array();
   for (const LaunchTime &time : times) {
     list.push_back({{"name", time.launch->name},
@@ -165,7 +167,7 @@ struct Timing {
     return static_cast<double>(Model::elements(tokens->rank, tokens->shape)) /
            median();
   }
-  PeakMeter::Share share(const PeakMeter &peak) const {
+  Peaks::Share share(const Peaks &peak) const {
     double flops = 0, atPeak = 0, bytes = 0;
     for (const LaunchTime &launch : launches) {
       Work work = workOf(launch, peak);
@@ -180,7 +182,7 @@ struct Timing {
   }
 };
 
-void print(const char *name, const Timing &timing, const PeakMeter &peak) {
+void print(const char *name, const Timing &timing, const Peaks &peak) {
   std::string perSecond;
   if (std::optional<double> tokens = timing.tokensPerSecond())
     perSecond = fmt::format(" {:>12.0f} tokens/s", *tokens);
@@ -192,7 +194,7 @@ void print(const char *name, const Timing &timing, const PeakMeter &peak) {
   printLaunches(timing.launches, timing.median(), peak);
 }
 
-ordered_json asJson(const Timing &timing, const PeakMeter &peak) {
+ordered_json asJson(const Timing &timing, const Peaks &peak) {
   ordered_json object = {{"milliseconds", timing.median() * 1e3},
                          {"fastest_milliseconds", timing.runs.front() * 1e3},
                          {"runs", timing.runs.size()},
@@ -215,13 +217,13 @@ std::vector<std::string_view> productsOf(const tfm_variant &variant) {
 }
 
 /// The peaks of a machine, for a line of text.
-std::string peaksText(const PeakMeter &peak) {
+std::string peaksText(const Peaks &peak) {
   std::string text =
       fmt::format("{:.0f} GFLOP/s of multiply-adds", peak.flops() / 1e9);
   if (peak.peaks().size() == 1)
     return text + " (peak)";
   text += " of f32";
-  for (const PeakMeter::Peak &other : std::span(peak.peaks()).subspan(1))
+  for (const Peaks::Peak &other : std::span(peak.peaks()).subspan(1))
     text += fmt::format(", {:.0f} of {}", other.flops / 1e9, other.products);
   return text + " (peaks)";
 }
@@ -235,15 +237,19 @@ void bench(const tfm_model &descriptor, const CommonOptions &command) {
     requireTrainingMemory(descriptor, recipe);
   else
     requireArena(descriptor);
-  CpuDevice device(threadCount(command, descriptor));
-  ThreadPool &pool = device.threads();
-  Model model(descriptor, device);
+  int threads = threadCount(command, descriptor);
+  std::unique_ptr<Device> device =
+      makeDevice(descriptor, command.device, threads);
+  std::optional<CudaProperties> gpu = gpuOf(descriptor, command.device);
+  Model model(descriptor, *device);
   initialise(model, 1);
   int64_t vocabulary = std::max<int64_t>(1, vocabularyOf(descriptor));
   int64_t context = recipe.generate.context;
 
   const tfm_variant &variant = chooseVariant(descriptor);
-  PeakMeter peak(pool, productsOf(variant), variant.parameters.bytes);
+  std::unique_ptr<Peaks> peaks =
+      device->peaks(productsOf(variant), variant.parameters.bytes);
+  Peaks &peak = *peaks;
   std::vector<std::pair<const char *, Timing>> timings;
   for (const char *name :
        {TFM_TRAIN, TFM_UPDATE, TFM_EVALUATE, TFM_FORWARD, TFM_PREFILL,
@@ -264,27 +270,29 @@ void bench(const tfm_model &descriptor, const CommonOptions &command) {
       print(name, timing, peak);
   }
   if (!command.json) {
-    printText(fmt::format("machine: {}, {:.1f} GB/s of memory, {} thread(s)\n",
-                          peaksText(peak), peak.bandwidth() / 1e9,
-                          pool.count()));
+    printText(
+        fmt::format("machine: {}, {:.1f} GB/s of memory, {}\n", peaksText(peak),
+                    peak.bandwidth() / 1e9,
+                    gpu ? gpu->name : std::to_string(threads) + " thread(s)"));
     return;
   }
   // All shares are those of the peaks which stand beside them.
   ordered_json functions = ordered_json::object();
   for (const auto &[name, timing] : timings)
     functions[name] = asJson(timing, peak);
-  ordered_json peaks = ordered_json::object();
-  for (const PeakMeter::Peak &one : peak.peaks())
-    peaks[std::string(one.products)] = one.flops / 1e9;
+  ordered_json ofKinds = ordered_json::object();
+  for (const Peaks::Peak &one : peak.peaks())
+    ofKinds[std::string(one.products)] = one.flops / 1e9;
   ordered_json answer = {{"model", descriptor.name},
                          {"source", descriptor.source},
                          {"target", variant.machine},
                          {"precision", recipe.precision()},
                          {"weights", recipe.generate.weights},
                          {"accumulate", recipe.train.accumulate},
-                         {"threads", pool.count()},
+                         {"threads", threads},
+                         {"device", gpu ? ordered_json(gpu->name) : nullptr},
                          {"peak_gflops", peak.flops() / 1e9},
-                         {"peaks_gflops", peaks},
+                         {"peaks_gflops", ofKinds},
                          {"memory_gbs", peak.bandwidth() / 1e9},
                          {"reading_gbs", peak.reading() / 1e9},
                          {"functions", functions}};

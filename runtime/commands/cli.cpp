@@ -88,13 +88,11 @@ struct Commands {
   std::string logitsPath;
 };
 
-/// Not in the help before a GPU has run one (docs/design.md, "Kernels of a
-/// GPU").
 void addDevice(CLI::App *command, CommonOptions &options) {
   command
       ->add_option("--device", options.device,
-                   "auto (default), cpu, cuda, or cuda:1 for the second GPU")
-      ->group("")
+                   "auto (default: a GPU where one runs this build), cpu, "
+                   "cuda, or cuda:1 for the second GPU")
       ->check(CLI::Validator(
           [](const std::string &text) {
             return isDeviceName(text) ? std::string()
@@ -427,14 +425,6 @@ void declare(CLI::App &app, Commands &commands) {
   addCommon(bench, commands.benchmark);
 }
 
-/// What `bench` can time: what processors run.
-tfm_model benchmarked(const tfm_model &model, const CommonOptions &options) {
-  if (options.device.starts_with("cuda"))
-    throw InputError("bench times what processors run, not yet what a GPU "
-                     "does: use --device cpu");
-  return modelFor(model, "cpu");
-}
-
 /// Finishes the checkpoints that are about to be read.
 void settleRuns(const tfm_model &model, const Commands &commands) {
   int64_t keep = parseRecipe(model.recipe ? model.recipe : "").train.keep;
@@ -486,7 +476,7 @@ void execute(const tfm_model &model, const CLI::App &app, Commands &commands,
   } else if (app.got_subcommand("export")) {
     exportWeights(modelFor(model, "cpu"), commands.exportation);
   } else if (app.got_subcommand("bench")) {
-    bench(benchmarked(model, commands.benchmark), commands.benchmark);
+    bench(on(commands.benchmark), commands.benchmark);
   } else {
     info(model, commands.information);
   }

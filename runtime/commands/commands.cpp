@@ -94,7 +94,8 @@ std::unique_ptr<Dataset> openData(const DataRequest &request, bool speaks) {
 void requireWithin(const std::vector<FloatTensor> &tensors, StoredType type) {
   bool isHalf = type == StoredType::F16;
   for (const FloatTensor &tensor : tensors) {
-    std::span<const float> values = tensor.read().values();
+    PendingRead<float> read = tensor.read();
+    std::span<const float> values = read.values();
     size_t at = firstBeyond(values, type);
     if (at < values.size())
       throw InputError(fmt::format(
@@ -167,6 +168,9 @@ int threadCount(const CommonOptions &options, const tfm_model &model) {
   int processors = availableProcessors();
   if (options.processes)
     processors = std::max(1, processors / options.processes->neighbours());
+  // Beside a GPU they fill and convert parameters.
+  if (chooseVariant(model).image_count > 0)
+    return processors;
   return static_cast<int>(
       std::min<int64_t>(processors, mostThreads(chooseVariant(model))));
 }
@@ -185,11 +189,35 @@ static std::string threadsText(const tfm_model &model,
   return fmt::format("{}, but 1 for {}", threads, alone);
 }
 
-/// The GPU that a build runs on, for people; nothing of a CPU.
+/// What functions run on, for people: a GPU, or how many threads.
 static std::string deviceText(const tfm_model &model,
-                              const std::string &device) {
-  std::string gpu = gpuText(model, device);
-  return gpu.empty() ? "" : "  device           " + gpu + "\n";
+                              const tfm_variant &variant,
+                              const std::optional<CudaProperties> &gpu) {
+  if (!gpu)
+    return "  threads          " + threadsText(model, variant) + "\n";
+  return fmt::format(
+      "  device           {}, compute capability {}.{}, {} of memory ({:.1f}% "
+      "of it for this)\n",
+      gpu->name, gpu->major, gpu->minor, byteText(gpu->memory),
+      100 * static_cast<double>(variant.arena_bytes) /
+          static_cast<double>(gpu->memory));
+}
+
+/// The same for programs. On the processors the arena's bytes are taken as they
+/// are touched.
+static ordered_json deviceAsJson(const tfm_variant &variant,
+                                 const std::optional<CudaProperties> &gpu) {
+  if (!gpu)
+    return {{"kind", "cpu"},
+            {"memory", memoryLimit()},
+            {"takes", variant.arena_bytes}};
+  return {{"kind", "cuda"},
+          {"number", gpu->number},
+          {"name", gpu->name},
+          {"compute_capability", fmt::format("{}.{}", gpu->major, gpu->minor)},
+          {"multiprocessors", gpu->multiprocessors},
+          {"memory", gpu->memory},
+          {"takes", variant.arena_bytes}};
 }
 
 /// The CPUs that a build has code for, for people; nothing where it is one.
@@ -269,6 +297,7 @@ static std::string commandsText(const tfm_model &model) {
 void info(const tfm_model &model, const CommonOptions &options) {
   tfm_model own = modelFor(model, options.device);
   const tfm_variant &chosen = chooseVariant(own);
+  std::optional<CudaProperties> gpu = gpuOf(own, options.device);
   Recipe recipe = parseRecipe(model.recipe ? model.recipe : "");
   uint64_t activations = chosen.activations.bytes + chosen.cache_bytes;
   uint64_t parameterBytes = chosen.parameters.bytes + chosen.copies.bytes;
@@ -305,6 +334,7 @@ void info(const tfm_model &model, const CommonOptions &options) {
         {"source", model.source},
         {"target", chosen.machine},
         {"variants", variants},
+        {"device", deviceAsJson(chosen, gpu)},
         {"precision", recipe.precision()},
         {"weights", recipe.generate.weights},
         {"cache", chosen.cache_bytes > 0 ? json(recipe.cache()) : json()},
@@ -334,7 +364,6 @@ void info(const tfm_model &model, const CommonOptions &options) {
       "  memory           {} (parameters {}, gradients {}, "
       "optimizer {}, activations {})\n"
       "{}"
-      "  threads          {}\n"
       "  commands         {}; --help on each\n{}",
       model.name, model.source, chosen.machine, recipe.precision(),
       variantsText(model), list, parameters,
@@ -345,8 +374,7 @@ void info(const tfm_model &model, const CommonOptions &options) {
       byteText(chosen.arena_bytes), byteText(parameterBytes),
       byteText(chosen.gradients.bytes + chosen.sums.bytes),
       byteText(chosen.optimizer.bytes), byteText(activations),
-      deviceText(own, options.device), threadsText(own, chosen),
-      commandsText(model),
+      deviceText(own, chosen, gpu), commandsText(model),
       generation.empty() ? "" : "  generation       " + generation + "\n"));
 }
 

@@ -8,12 +8,12 @@
 #include "runtime/device/choose_device.h"
 
 #include "runtime/device/cpu_device.h"
-#include "runtime/device/cuda_device.h"
 #include "runtime/device/memory.h"
 #include "runtime/device/variant.h"
 #include "runtime/error.h"
 
 #include <charconv>
+#include <cstdio>
 
 namespace tfm {
 
@@ -48,14 +48,27 @@ static tfm_model only(const tfm_model &model, bool onGpu) {
   return part;
 }
 
-/// Whether this machine has a GPU that runs the model.
+/// Whether this machine has a GPU that runs the model. Where it has one that
+/// does not a note says why.
 static bool hasGpu(const tfm_model &model) {
-  try {
-    CudaDriver driver;
-    CudaProperties gpu = findGpu(driver, 0).properties;
-    return findImage(chooseVariant(model), gpu) != nullptr;
-  } catch (const InputError &) {
+  auto notUsed = [](const std::string &why) {
+    std::fputs(("note: no GPU is used: " + why + "\n").c_str(), stderr);
     return false;
+  };
+  try {
+    const tfm_variant &variant = chooseVariant(model);
+    CudaDriver driver;
+    CudaProperties gpu = findGpu(driver, 0);
+    requireImage(variant, gpu);
+    if (variant.arena_bytes <= gpu.memory)
+      return true;
+    return notUsed(gpu.name + " has " + byteText(gpu.memory) +
+                   " of memory, and " + model.name + " takes " +
+                   byteText(variant.arena_bytes));
+  } catch (const UnusableGpu &unusable) {
+    return unusable.isThere && notUsed(unusable.why);
+  } catch (const DeviceError &error) {
+    return notUsed(error.what());
   }
 }
 
@@ -81,12 +94,12 @@ std::unique_ptr<Device> makeDevice(const tfm_model &model,
   return std::make_unique<CpuDevice>(threads);
 }
 
-std::string gpuText(const tfm_model &model, std::string_view device) {
+std::optional<CudaProperties> gpuOf(const tfm_model &model,
+                                    std::string_view device) {
   if (chooseVariant(model).target != gpus)
-    return "";
+    return std::nullopt;
   CudaDriver driver;
-  CudaProperties gpu = findGpu(driver, numberOf(device)).properties;
-  return gpu.name + ", " + byteText(gpu.memory);
+  return findGpu(driver, numberOf(device));
 }
 
 } // namespace tfm

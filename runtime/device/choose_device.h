@@ -8,10 +8,11 @@
 #ifndef TFM_RUNTIME_DEVICE_CHOOSE_DEVICE_H
 #define TFM_RUNTIME_DEVICE_CHOOSE_DEVICE_H
 
+#include "runtime/device/cuda_device.h"
 #include "runtime/device/device.h"
 
 #include <memory>
-#include <string>
+#include <optional>
 #include <string_view>
 
 namespace tfm {
@@ -21,8 +22,8 @@ bool isDeviceName(std::string_view text);
 
 /// The model with nothing but the code of one kind of device: of GPUs for
 /// `cuda`, of CPUs for `cpu`, and for `auto` of GPUs where it has that and this
-/// machine a GPU that runs it. Throws InputError where there is none of that
-/// kind.
+/// machine a GPU that runs it (a note says why one that it has does not).
+/// Throws InputError where there is none of that kind.
 tfm_model modelFor(const tfm_model &model, std::string_view device);
 
 /// The device that runs a model of `modelFor`, the GPU that `device` numbers,
@@ -31,9 +32,9 @@ tfm_model modelFor(const tfm_model &model, std::string_view device);
 std::unique_ptr<Device> makeDevice(const tfm_model &model,
                                    std::string_view device, int threads);
 
-/// The GPU that such a model runs on, for people: its name and its memory;
-/// empty of a CPU.
-std::string gpuText(const tfm_model &model, std::string_view device);
+/// The GPU that such a model runs on; none of a CPU. Nothing is made there.
+std::optional<CudaProperties> gpuOf(const tfm_model &model,
+                                    std::string_view device);
 
 } // namespace tfm
 

@@ -7,6 +7,8 @@
 
 #include "runtime/device/cpu_device.h"
 
+#include "runtime/device/peak.h"
+
 #include <algorithm>
 #include <cstring>
 #include <new>
@@ -77,6 +79,12 @@ void CpuDevice::discard(uint64_t offset, size_t bytes) {
 
 void CpuDevice::runOnHost(void (*work)(void *, tfm_thread *), void *context) {
   pool.run(work, context);
+}
+
+std::unique_ptr<Peaks>
+CpuDevice::peaks(const std::vector<std::string_view> &products,
+                 size_t reading) {
+  return std::make_unique<PeakMeter>(pool, products, reading);
 }
 
 } // namespace tfm

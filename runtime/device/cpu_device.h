@@ -35,6 +35,9 @@ public:
   void discard(uint64_t offset, size_t bytes) override;
   void recordInto(tfm_event *events) override { pool.recordInto(events); }
   void runOnHost(void (*work)(void *, tfm_thread *), void *context) override;
+  void wait() const override {}
+  std::unique_ptr<Peaks> peaks(const std::vector<std::string_view> &products,
+                               size_t reading) override;
 
 private:
   void *beginWrite(uint64_t offset, size_t) override { return arena + offset; }
@@ -43,6 +46,7 @@ private:
     return {arena + offset, /*isPending=*/false};
   }
   void finishRead(const void *) const override {}
+  void endRead(const void *) const noexcept override {}
 
   ThreadPool pool;
   char *arena = nullptr;

@@ -7,15 +7,15 @@
 
 #include "runtime/device/cuda_device.h"
 
+#include "runtime/device/cuda_peaks.h"
 #include "runtime/error.h"
+#include "runtime/packed.h"
 
 #include <algorithm>
+#include <chrono>
 #include <iterator>
-#include <new>
+#include <span>
 #include <stdexcept>
-#if defined(__x86_64__)
-#include <x86intrin.h>
-#endif
 
 namespace tfm {
 
@@ -23,10 +23,19 @@ using namespace cuda;
 
 CudaDevice::CudaDevice(const tfm_variant &variant, int number, int threads)
     : pool(threads), kernels(variant.kernels) {
-  FoundGpu gpu = findGpu(driver, number);
-  device = gpu.device;
-  found = gpu.properties;
-  driver.check(driver.call.cuDevicePrimaryCtxRetain(&context, device),
+  try {
+    open(variant, number);
+  } catch (...) {
+    close();
+    throw;
+  }
+}
+
+CudaDevice::~CudaDevice() { close(); }
+
+void CudaDevice::open(const tfm_variant &variant, int number) {
+  found = findGpu(driver, number);
+  driver.check(driver.call.cuDevicePrimaryCtxRetain(&context, found.device),
                "make a context");
   driver.check(driver.call.cuCtxSetCurrent(context), "use its context");
   driver.check(driver.call.cuStreamCreate(&stream, streamNonBlocking),
@@ -34,50 +43,57 @@ CudaDevice::CudaDevice(const tfm_variant &variant, int number, int threads)
   loadKernels(variant);
 }
 
-CudaDevice::~CudaDevice() {
+void CudaDevice::close() {
   release();
   for (Staging &one : staged) {
     driver.call.cuEventDestroy_v2(one.done);
     driver.call.cuMemFreeHost(one.bytes);
   }
-  driver.call.cuModuleUnload(module);
-  driver.call.cuStreamDestroy_v2(stream);
-  driver.call.cuDevicePrimaryCtxRelease_v2(device);
+  for (Event time : times)
+    driver.call.cuEventDestroy_v2(time);
+  if (module)
+    driver.call.cuModuleUnload(module);
+  if (stream)
+    driver.call.cuStreamDestroy_v2(stream);
+  if (context)
+    driver.call.cuDevicePrimaryCtxRelease_v2(found.device);
 }
 
-FoundGpu findGpu(const CudaDriver &driver, int number) {
+CudaProperties findGpu(const CudaDriver &driver, int number) {
   int count = 0;
   Result counted = driver.call.cuDeviceGetCount(&count);
   if (counted != noDevice)
     driver.check(counted, "count its GPUs");
   if (count == 0)
-    throw InputError("the NVIDIA driver finds no GPU: run with --device cpu");
+    throw UnusableGpu("the NVIDIA driver finds no GPU", /*isThere=*/false, "");
   if (number >= count)
     throw InputError("there is no GPU cuda:" + std::to_string(number) +
                      ", the last one is cuda:" + std::to_string(count - 1));
-  FoundGpu gpu = {};
+  CudaProperties gpu;
+  gpu.number = number;
   driver.check(driver.call.cuDeviceGet(&gpu.device, number), "find its GPU");
   char name[256] = {};
   driver.check(driver.call.cuDeviceGetName(name, sizeof(name) - 1, gpu.device),
                "name its GPU");
-  gpu.properties.name = name;
-  driver.check(
-      driver.call.cuDeviceTotalMem_v2(&gpu.properties.memory, gpu.device),
-      "tell the memory of its GPU");
+  gpu.name = name;
+  driver.check(driver.call.cuDeviceTotalMem_v2(&gpu.memory, gpu.device),
+               "tell the memory of its GPU");
   auto ask = [&](Attribute attribute, int &answer) {
     driver.check(
         driver.call.cuDeviceGetAttribute(&answer, attribute, gpu.device),
         "describe its GPU");
   };
-  ask(capabilityMajor, gpu.properties.major);
-  ask(capabilityMinor, gpu.properties.minor);
-  ask(multiprocessors, gpu.properties.multiprocessors);
+  ask(capabilityMajor, gpu.major);
+  ask(capabilityMinor, gpu.minor);
+  ask(multiprocessors, gpu.multiprocessors);
   return gpu;
 }
 
+/// Of compute capabilities, to compare them.
+static int capability(int major, int minor) { return major * 1000 + minor; }
+
 /// Whether a GPU can run an image.
 static bool fits(const tfm_image &image, const CudaProperties &gpu) {
-  auto capability = [](int major, int minor) { return major * 1000 + minor; };
   int has = capability(gpu.major, gpu.minor),
       needs = capability(image.major, image.minor);
   if (image.exact)
@@ -87,30 +103,51 @@ static bool fits(const tfm_image &image, const CudaProperties &gpu) {
   return has >= needs;
 }
 
-const tfm_image *findImage(const tfm_variant &variant,
-                           const CudaProperties &gpu) {
-  const tfm_image *end = variant.images + variant.image_count;
-  const tfm_image *image =
-      std::find_if(variant.images, end,
-                   [&](const tfm_image &one) { return fits(one, gpu); });
-  return image == end ? nullptr : image;
+void requireImage(const tfm_variant &variant, const CudaProperties &gpu) {
+  std::span images(variant.images, static_cast<size_t>(variant.image_count));
+  if (std::ranges::any_of(
+          images, [&](const tfm_image &image) { return fits(image, gpu); }))
+    return;
+  const tfm_image &oldest =
+      *std::ranges::min_element(images, {}, [](const tfm_image &image) {
+        return capability(image.major, image.minor);
+      });
+  auto text = [](int major, int minor) {
+    return std::to_string(major) + "." + std::to_string(minor);
+  };
+  throw UnusableGpu("the program has no code for " + gpu.name +
+                        ", which has compute capability " +
+                        text(gpu.major, gpu.minor) + " and not " +
+                        text(oldest.major, oldest.minor) + " or newer",
+                    /*isThere=*/true, "");
 }
 
 void CudaDevice::loadKernels(const tfm_variant &variant) {
-  const tfm_image *image = findImage(variant, found);
-  if (!image)
-    throw InputError("the program has no code for " + found.name +
-                     " (compute capability " + std::to_string(found.major) +
-                     "." + std::to_string(found.minor) +
-                     "): it needs 8.0 or newer, or --device cpu");
+  requireImage(variant, found);
   std::string log(8192, '\0');
-  int options[] = {errorLogBuffer, errorLogBytes};
-  void *values[] = {log.data(), reinterpret_cast<void *>(log.size())};
-  Result loaded =
-      driver.call.cuModuleLoadDataEx(&module, image->data, 2, options, values);
-  if (loaded != success)
-    throw InputError("the NVIDIA driver refuses the program's kernels: " +
-                     driver.nameOf(loaded) + "\n" + log.c_str());
+  Result loaded = success;
+  for (int64_t i = 0; i != variant.image_count && !module; ++i) {
+    const tfm_image &image = variant.images[i];
+    if (!fits(image, found))
+      continue;
+    std::string code = unpack(
+        {static_cast<const char *>(image.data), image.packed}, image.size);
+    int options[] = {errorLogBuffer, errorLogBytes};
+    void *values[] = {log.data(), reinterpret_cast<void *>(log.size())};
+    // Machine code may be too new for a driver that translates PTX.
+    loaded = driver.call.cuModuleLoadDataEx(&module, code.data(), 2, options,
+                                            values);
+    if (loaded != success)
+      module = nullptr;
+  }
+  if (!module)
+    throw InputError(
+        "the NVIDIA driver refuses the program's kernels: " +
+        driver.nameOf(loaded) +
+        (loaded == unsupportedPtxVersion
+             ? ": it is too old, install a newer one, or run with --device cpu"
+             : "") +
+        (log.front() ? "\n" + std::string(log.c_str()) : ""));
   for (int64_t i = 0; i != variant.kernel_count; ++i) {
     const tfm_kernel &kernel = variant.kernels[i];
     Function function = nullptr;
@@ -131,9 +168,12 @@ void CudaDevice::allocate(size_t bytes, size_t, size_t) {
     throw std::logic_error("a device has the arena of one model at a time");
   // What the driver gives begins at multiples of 256 bytes or more.
   bytes = std::max<size_t>(bytes, 1);
-  Result given = driver.call.cuMemAlloc_v2(&arena, bytes);
+  size_t left = 0, all = 0;
+  driver.check(driver.call.cuMemGetInfo_v2(&left, &all), "tell its memory");
+  Result given =
+      bytes > left ? outOfMemory : driver.call.cuMemAlloc_v2(&arena, bytes);
   if (given == outOfMemory)
-    throw std::bad_alloc();
+    throw NoDeviceMemory(found.name, left, all);
   driver.check(given, "give memory");
   zero(0, bytes);
 }
@@ -159,23 +199,21 @@ void CudaDevice::runOnHost(void (*work)(void *, tfm_thread *), void *context) {
   pool.run(work, context);
 }
 
+void CudaDevice::wait() const {
+  checkWrites();
+  driver.check(driver.call.cuStreamSynchronize(stream), "go on");
+}
+
+std::unique_ptr<Peaks>
+CudaDevice::peaks(const std::vector<std::string_view> &products,
+                  size_t reading) {
+  return std::make_unique<CudaPeaks>(driver, stream, found.multiprocessors,
+                                     products, reading);
+}
+
 //===----------------------------------------------------------------------===//
 // Functions
 //===----------------------------------------------------------------------===//
-
-namespace {
-
-uint64_t clockNow() {
-#if defined(__x86_64__)
-  return __rdtsc();
-#else
-  uint64_t ticks = 0;
-  asm volatile("mrs %0, cntvct_el0" : "=r"(ticks));
-  return ticks;
-#endif
-}
-
-} // namespace
 
 /// Where a function leaves its launches.
 struct CudaDevice::Queue : tfm_queue {
@@ -189,12 +227,29 @@ struct CudaDevice::Queue : tfm_queue {
     if (queue.result == success)
       queue.result = queue.device.launch(queue.function.launches[launch].kernel,
                                          arguments);
-    if (queue.result == success && queue.device.recorded)
-      queue.result = queue.device.note(static_cast<uint64_t>(launch));
+    if (queue.result == success && queue.recorded)
+      queue.result = queue.note(launch);
+  }
+
+  /// Has the GPU note the time, between this launch and the next one.
+  Result note(int64_t launch) {
+    Result noted = success;
+    if (count == device.times.size()) {
+      noted = device.driver.call.cuEventCreate(&device.times.emplace_back(),
+                                               eventWithTiming);
+    }
+    recorded[count].launch = static_cast<uint64_t>(launch);
+    return noted != success ? noted
+                            : device.driver.call.cuEventRecord(
+                                  device.times[count++], device.stream);
   }
 
   CudaDevice &device;
   const tfm_function &function;
+  /// Where times are noted; null: nowhere.
+  tfm_event *recorded = nullptr;
+  /// How many have been.
+  size_t count = 0;
   Result result = success;
 };
 
@@ -212,22 +267,31 @@ Result CudaDevice::launch(int64_t number, const uint64_t *arguments) {
       kernel.shared_bytes, stream, parameters, nullptr);
 }
 
-Result CudaDevice::note(uint64_t launch) {
-  Result result = driver.call.cuStreamSynchronize(stream);
-  *recorded++ = {launch, clockNow()};
-  return result;
+void CudaDevice::runRecorded(Queue &queue) {
+  queue.recorded = recorded;
+  driver.check(driver.call.cuStreamSynchronize(stream), "go on");
+  auto began = std::chrono::steady_clock::now().time_since_epoch();
+  driver.check(queue.note(queue.function.launch_count), "note the time");
+  queue.function.enqueue(arena, &queue);
+  driver.check(queue.result, "run a kernel");
+  driver.check(driver.call.cuStreamSynchronize(stream), "go on");
+  for (size_t i = 0; i != queue.count; ++i) {
+    float milliseconds = 0;
+    driver.check(
+        driver.call.cuEventElapsedTime(&milliseconds, times[0], times[i]),
+        "tell the time");
+    recorded[i].clock =
+        static_cast<uint64_t>(std::chrono::nanoseconds(began).count()) +
+        static_cast<uint64_t>(milliseconds * 1e6);
+  }
+  recorded += queue.count;
 }
 
 void CudaDevice::run(const tfm_function &function) {
   checkWrites();
-  forgetReads();
   Queue queue(*this, function);
-  if (recorded) {
-    driver.check(note(static_cast<uint64_t>(function.launch_count)), "go on");
-    function.enqueue(arena, &queue);
-    driver.check(queue.result, "run a kernel");
-    return;
-  }
+  if (recorded)
+    return runRecorded(queue);
   GraphExec &graph = graphs[&function];
   if (!graph) {
     driver.check(
@@ -268,18 +332,26 @@ CudaDevice::Staging &CudaDevice::stage(size_t bytes, Use use) const {
 }
 
 CudaDevice::Staging &CudaDevice::stagedAt(const void *bytes) const {
-  auto one =
-      std::find_if(staged.begin(), staged.end(), [&](const Staging &staging) {
-        return staging.bytes == bytes;
-      });
-  return *one;
+  return *std::ranges::find(staged, bytes, &Staging::bytes);
 }
 
-/// Whatever was read may have gone with the next write or run.
-void CudaDevice::forgetReads() {
-  for (Staging &one : staged)
-    if (one.use == Use::Read)
-      one.use = Use::Free;
+/// Gives memory back of which there is more free than tokens and logits take:
+/// that which parameters went through.
+void CudaDevice::giveBack() const noexcept {
+  constexpr size_t kept = size_t{64} << 20;
+  size_t free = 0;
+  for (auto one = staged.begin(); one != staged.end();) {
+    auto next = std::next(one);
+    if (one->use == Use::Free && (free += one->size) > kept) {
+      free -= one->size;
+      // A failure is one of an earlier step, which tells of it.
+      driver.call.cuEventSynchronize(one->done);
+      driver.call.cuEventDestroy_v2(one->done);
+      driver.call.cuMemFreeHost(one->bytes);
+      staged.erase(one);
+    }
+    one = next;
+  }
 }
 
 void *CudaDevice::beginWrite(uint64_t, size_t bytes) {
@@ -294,8 +366,8 @@ void CudaDevice::endWrite(void *from, uint64_t offset, size_t bytes) noexcept {
     copied = driver.call.cuEventRecord(staging.done, stream);
   if (failed == success)
     failed = copied;
-  forgetReads();
   staging.use = Use::Free;
+  giveBack();
 }
 
 /// What went wrong with a write is told by the next run or read.
@@ -313,6 +385,11 @@ Device::HostBytes CudaDevice::beginRead(uint64_t offset, size_t bytes) const {
 
 void CudaDevice::finishRead(const void *bytes) const {
   driver.check(driver.call.cuEventSynchronize(stagedAt(bytes).done), "go on");
+}
+
+void CudaDevice::endRead(const void *bytes) const noexcept {
+  stagedAt(bytes).use = Use::Free;
+  giveBack();
 }
 
 } // namespace tfm

@@ -12,7 +12,7 @@
 #include "runtime/device/device.h"
 #include "runtime/device/threads.h"
 
-#include <deque>
+#include <list>
 #include <map>
 #include <string>
 #include <vector>
@@ -21,21 +21,21 @@ namespace tfm {
 
 /// What a GPU is, before anything is made on it.
 struct CudaProperties {
+  /// As `--device` counts, and the driver's for it.
+  int number = 0;
+  cuda::DeviceNumber device = 0;
   std::string name;
-  int major = 0, minor = 0, multiprocessors = 0;
+  /// The compute capability.
+  int major = 0, minor = 0;
+  int multiprocessors = 0;
   size_t memory = 0;
 };
 
 /// The GPU of that number. Throws InputError where there is none.
-struct FoundGpu {
-  cuda::DeviceNumber device;
-  CudaProperties properties;
-};
-FoundGpu findGpu(const CudaDriver &driver, int number);
+CudaProperties findGpu(const CudaDriver &driver, int number);
 
-/// The code of a variant that a GPU runs; null where there is none.
-const tfm_image *findImage(const tfm_variant &variant,
-                           const CudaProperties &gpu);
+/// Throws UnusableGpu where a variant has no code that a GPU runs.
+void requireImage(const tfm_variant &variant, const CudaProperties &gpu);
 
 /// The arena is memory of a GPU, and all that is asked for goes into one stream
 /// there: a function is captured as a graph when it is first run, and launched
@@ -45,7 +45,8 @@ class CudaDevice final : public Device {
 public:
   /// Loads the kernels of `variant` on the GPU of that number. Throws
   /// InputError where there is none, or it cannot run them; of code that the
-  /// driver refuses the message has its log.
+  /// driver refuses the message has its log. Memory of the host is converted
+  /// with so many threads.
   CudaDevice(const tfm_variant &variant, int number, int threads);
   ~CudaDevice() override;
   CudaDevice(const CudaDevice &) = delete;
@@ -56,9 +57,12 @@ public:
   void release() override;
   void run(const tfm_function &function) override;
   void zero(uint64_t offset, size_t bytes) override;
-  /// A launch is over before the next one begins while this is wanted.
+  /// No graph then. Clocks are nanoseconds.
   void recordInto(tfm_event *events) override { recorded = events; }
   void runOnHost(void (*work)(void *, tfm_thread *), void *context) override;
+  void wait() const override;
+  std::unique_ptr<Peaks> peaks(const std::vector<std::string_view> &products,
+                               size_t reading) override;
 
 private:
   struct Queue;
@@ -76,20 +80,22 @@ private:
   void endWrite(void *from, uint64_t offset, size_t bytes) noexcept override;
   HostBytes beginRead(uint64_t offset, size_t bytes) const override;
   void finishRead(const void *bytes) const override;
+  void endRead(const void *bytes) const noexcept override;
 
+  void open(const tfm_variant &variant, int number);
+  void close();
   void loadKernels(const tfm_variant &variant);
   Staging &stage(size_t bytes, Use use) const;
   Staging &stagedAt(const void *bytes) const;
-  void forgetReads();
+  void giveBack() const noexcept;
   void checkWrites() const;
   cuda::Result launch(int64_t number, const uint64_t *arguments);
-  /// Waits, and notes when that launch of a function was over.
-  cuda::Result note(uint64_t launch);
+  /// Runs a function, launch by launch, and tells when each was over.
+  void runRecorded(Queue &queue);
 
   const CudaDriver driver;
   ThreadPool pool;
   CudaProperties found;
-  cuda::DeviceNumber device = 0;
   cuda::Context context = nullptr;
   cuda::Module module = nullptr;
   cuda::Stream stream = nullptr;
@@ -97,8 +103,9 @@ private:
   const tfm_kernel *kernels;
   std::vector<cuda::Function> functions;
   std::map<const tfm_function *, cuda::GraphExec> graphs;
-  mutable std::deque<Staging> staged;
+  mutable std::list<Staging> staged;
   tfm_event *recorded = nullptr;
+  std::vector<cuda::Event> times;
   /// What the first write that failed gave.
   cuda::Result failed = cuda::success;
 };

@@ -7,34 +7,51 @@
 
 #include "runtime/device/cuda_driver.h"
 
-#include "runtime/error.h"
-
+#include <cstdlib>
 #include <dlfcn.h>
 
 namespace tfm {
 
 static constexpr const char *library = "libcuda.so.1";
 
+/// `that of CUDA 11.2`.
+static std::string versionOf(void *library) {
+  auto *ask = reinterpret_cast<cuda::Result (*)(int *)>(
+      dlsym(library, "cuDriverGetVersion"));
+  int version = 0;
+  if (!ask || ask(&version) != cuda::success)
+    return "of an unknown version";
+  return "that of CUDA " + std::to_string(version / 1000) + "." +
+         std::to_string(version % 1000 / 10);
+}
+
 CudaDriver::CudaDriver() {
   // Never closed: the driver has threads of its own.
   void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
   if (!handle)
-    throw InputError("there is no NVIDIA driver here (" +
-                     std::string(dlerror()) +
-                     "): install it, or run with --device cpu");
+    throw UnusableGpu("there is no NVIDIA driver here (" +
+                          std::string(dlerror()) + ")",
+                      /*isThere=*/false, "install it");
   auto find = [&](const char *name, auto &function) {
     void *found = dlsym(handle, name);
     if (!found)
-      throw InputError("the NVIDIA driver is too old, it has no " +
-                       std::string(name) +
-                       ": install a newer one, or run with --device cpu");
+      throw UnusableGpu("the NVIDIA driver is too old (" + versionOf(handle) +
+                            "), it has no " + name,
+                        /*isThere=*/true, "install a newer one");
     function =
         reinterpret_cast<std::remove_reference_t<decltype(function)>>(found);
   };
 #define TFM_CUDA_FIND(name, arguments) find(#name, call.name);
   TFM_CUDA_FUNCTIONS(TFM_CUDA_FIND)
 #undef TFM_CUDA_FIND
-  check(call.cuInit(0), "start");
+  // All kernels are used, and while a graph is captured none can be loaded.
+  setenv("CUDA_MODULE_LOADING", "EAGER", /*overwrite=*/0);
+  cuda::Result started = call.cuInit(0);
+  if (started == cuda::noDevice)
+    throw UnusableGpu("the NVIDIA driver finds no GPU", /*isThere=*/false, "");
+  if (started != cuda::success)
+    throw UnusableGpu("the NVIDIA driver does not start: " + nameOf(started),
+                      /*isThere=*/true, "");
 }
 
 std::string CudaDriver::nameOf(cuda::Result result) const {
@@ -49,8 +66,8 @@ std::string CudaDriver::nameOf(cuda::Result result) const {
 
 void CudaDriver::check(cuda::Result result, const char *what) const {
   if (result != cuda::success)
-    throw InputError("the NVIDIA driver cannot " + std::string(what) + ": " +
-                     nameOf(result));
+    throw DeviceError("the NVIDIA driver cannot " + std::string(what) + ": " +
+                      nameOf(result));
 }
 
 } // namespace tfm

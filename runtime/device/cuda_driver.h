@@ -15,6 +15,8 @@
 #ifndef TFM_RUNTIME_DEVICE_CUDA_DRIVER_H
 #define TFM_RUNTIME_DEVICE_CUDA_DRIVER_H
 
+#include "runtime/error.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -53,13 +55,14 @@ enum Known : int {
   invalidValue = 1,
   outOfMemory = 2,
   noDevice = 100,
+  unsupportedPtxVersion = 222,
 };
 /// CUstreamCaptureMode: calls of other threads are none of our business.
 constexpr int captureThreadLocal = 1;
 /// CUstream_flags: does not wait for the stream of other libraries.
 constexpr unsigned streamNonBlocking = 1;
 /// CUevent_flags.
-constexpr unsigned eventWithoutTiming = 2;
+constexpr unsigned eventWithTiming = 0, eventWithoutTiming = 2;
 
 /// Every function that is called, by the name under which the library has it.
 #define TFM_CUDA_FUNCTIONS(F)                                                  \
@@ -106,6 +109,18 @@ constexpr unsigned eventWithoutTiming = 2;
 
 } // namespace cuda
 
+/// What keeps a program from a GPU, before it is used.
+class UnusableGpu : public InputError {
+public:
+  /// `isThere`: a GPU, or its driver. `remedy` is what could be done about it.
+  UnusableGpu(const std::string &why, bool isThere, const std::string &remedy)
+      : InputError(why + ": " + (remedy.empty() ? "run" : remedy + ", or run") +
+                   " with --device cpu"),
+        why(why), isThere(isThere) {}
+  std::string why;
+  bool isThere;
+};
+
 /// The functions of the driver's library.
 struct CudaDriver {
 #define TFM_CUDA_POINTER(name, arguments) cuda::Result(*name) arguments;
@@ -124,11 +139,11 @@ struct CudaDriver {
   } call;
 #undef TFM_CUDA_POINTER
 
-  /// Loads the library and starts the driver. Throws InputError, which says
-  /// why, where this machine has none that works.
+  /// Loads the library and starts the driver. Throws UnusableGpu where this
+  /// machine has none that works.
   CudaDriver();
 
-  /// Throws InputError where `result` is an error: what failed and what the
+  /// Throws DeviceError where `result` is an error: what failed and what the
   /// driver calls it.
   void check(cuda::Result result, const char *what) const;
   /// What the driver calls a result: `CUDA_ERROR_NO_DEVICE (no CUDA-capable

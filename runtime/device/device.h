@@ -21,12 +21,27 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <new>
 #include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 namespace tfm {
 
+class Peaks;
 template <typename T> class PendingRead;
 template <typename T> class PendingWrite;
+
+/// A device has less memory left than an arena takes.
+struct NoDeviceMemory : std::bad_alloc {
+  NoDeviceMemory(std::string device, uint64_t left, uint64_t all)
+      : device(std::move(device)), left(left), all(all) {}
+  std::string device;
+  uint64_t left, all;
+};
 
 /// The memory of a model, its arena, and what runs its functions. Places in the
 /// arena are bytes from its beginning.
@@ -35,8 +50,9 @@ public:
   virtual ~Device() = default;
 
   /// Makes an arena of zeros, aligned to `alignment`, and for every thread
-  /// `scratch` bytes. What is not touched costs no memory. Throws bad_alloc
-  /// where there is not enough, logic_error where there is an arena already.
+  /// `scratch` bytes. What is not touched costs no memory of the host. Throws
+  /// bad_alloc where there is not enough, logic_error where there is an arena
+  /// already.
   virtual void allocate(size_t bytes, size_t alignment, size_t scratch) = 0;
   /// Waits for all that was asked for and gives the arena back.
   virtual void release() = 0;
@@ -67,6 +83,13 @@ public:
   /// there: calls `work(context, thread)` as a function of a model is called.
   virtual void runOnHost(void (*work)(void *, tfm_thread *), void *context) = 0;
 
+  /// Until all that was asked for is done.
+  virtual void wait() const = 0;
+  /// What it can do at most: products of these kinds, and reading so many bytes
+  /// over and over (peak.h).
+  virtual std::unique_ptr<Peaks>
+  peaks(const std::vector<std::string_view> &products, size_t reading) = 0;
+
 protected:
   /// Where on the host bytes are, or will be after `finishRead`.
   struct HostBytes {
@@ -84,6 +107,8 @@ private:
 
   virtual HostBytes beginRead(uint64_t offset, size_t bytes) const = 0;
   virtual void finishRead(const void *bytes) const = 0;
+  /// Nobody looks at pending bytes any more.
+  virtual void endRead(const void *bytes) const noexcept = 0;
 };
 
 /// Values that are on their way to the arena.
@@ -109,11 +134,23 @@ private:
   std::span<T> filled;
 };
 
-/// Values on their way from the arena.
+/// Values on their way from the arena, there for as long as this is.
 template <typename T> class [[nodiscard]] PendingRead {
 public:
+  PendingRead() = default;
   /// Values that the host has anyway.
   explicit PendingRead(std::span<const T> values) : read(values) {}
+  PendingRead(PendingRead &&other) noexcept
+      : read(other.read), pending(std::exchange(other.pending, nullptr)) {}
+  PendingRead &operator=(PendingRead &&other) noexcept {
+    std::swap(read, other.read);
+    std::swap(pending, other.pending);
+    return *this;
+  }
+  ~PendingRead() {
+    if (pending)
+      pending->endRead(read.data());
+  }
 
   /// Waits until they are there. They stay until the next write or run.
   std::span<const T> values() const {
@@ -124,6 +161,7 @@ public:
 
 private:
   friend class Device;
+  template <typename> friend class PendingValue;
   PendingRead(const Device &device, uint64_t offset, size_t count) {
     Device::HostBytes found = device.beginRead(offset, count * sizeof(T));
     read = {static_cast<const T *>(found.bytes), count};
@@ -132,6 +170,19 @@ private:
 
   std::span<const T> read;
   const Device *pending = nullptr;
+};
+
+/// The first of such values, as it was then: it may be waited for when other
+/// functions have been asked to run since.
+template <typename T> class [[nodiscard]] PendingValue {
+public:
+  explicit PendingValue(PendingRead<T> from)
+      : read(std::move(from)), known(read.pending ? T() : read.read[0]) {}
+  T value() const { return read.pending ? read.values()[0] : known; }
+
+private:
+  PendingRead<T> read;
+  T known;
 };
 
 } // namespace tfm

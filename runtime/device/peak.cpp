@@ -234,18 +234,11 @@ PeakMeter::PeakMeter(ThreadPool &pool,
                      const std::vector<std::string_view> &products,
                      size_t reading)
     : pool(pool) {
-  auto measureToo = [&](std::string_view kind) {
-    if (std::ranges::find(all, kind, &Peak::products) != all.end())
-      return;
-    MultiplyAdds run = multiplyAdds(kind);
-    if (!run)
+  measureToo(products);
+  for (const Peak &peak : all)
+    if (!multiplyAdds(peak.products))
       throw std::logic_error("this machine does not compute products of " +
-                             std::string(kind));
-    all.push_back({kind, run, 0.0});
-  };
-  measureToo(TFM_PRODUCTS_F32);
-  for (std::string_view kind : products)
-    measureToo(kind);
+                             std::string(peak.products));
   auto limit = [](long value) {
     return static_cast<size_t>(std::max(value, 0L));
   };
@@ -307,7 +300,7 @@ void PeakMeter::measure() {
     double operations;
   };
   for (Peak &peak : all) {
-    Work work = {peak.run, 0.0};
+    Work work = {multiplyAdds(peak.products), 0.0};
     double multiplied = best(
         pool,
         [](void *context, tfm_thread *thread) {
@@ -324,12 +317,19 @@ void PeakMeter::measure() {
   }
 }
 
-double PeakMeter::flops(std::string_view products) const {
+void Peaks::measureToo(const std::vector<std::string_view> &products) {
+  all.push_back({TFM_PRODUCTS_F32, 0.0});
+  for (std::string_view kind : products)
+    if (std::ranges::find(all, kind, &Peak::products) == all.end())
+      all.push_back({kind, 0.0});
+}
+
+double Peaks::flops(std::string_view products) const {
   return std::ranges::find(all, products, &Peak::products)->flops;
 }
 
-PeakMeter::Share PeakMeter::share(double secondsAtPeak, double bytes,
-                                  double seconds) const {
+Peaks::Share Peaks::share(double secondsAtPeak, double bytes,
+                          double seconds) const {
   double ofPeak = secondsAtPeak / seconds;
   double ofBandwidth = bytes / seconds / bestBandwidth;
   return {std::max(ofPeak, ofBandwidth), ofPeak >= ofBandwidth};

@@ -443,7 +443,8 @@ static void writeWith(const std::string &header, AtomicFile &file,
   file.write(length, sizeof length);
   file.write(header);
   for (const FloatTensor &tensor : tensors) {
-    std::span<const float> values = tensor.read().values();
+    PendingRead<float> read = tensor.read();
+    std::span<const float> values = read.values();
     std::string_view dtype = nameOf(tensor, type);
     if (dtype == int8Type)
       writeInt8(file, values, tensor);
@@ -468,7 +469,8 @@ writeCheckedSafetensors(AtomicFile &file,
                         std::map<std::string, std::string> metadata) {
   metadata[ownChecksum] = noChecksum;
   for (const FloatTensor &tensor : tensors) {
-    std::span<const float> values = tensor.read().values();
+    PendingRead<float> read = tensor.read();
+    std::span<const float> values = read.values();
     metadata[checksumPrefix + tensor.name] =
         checksumOf(values.data(), values.size_bytes());
   }

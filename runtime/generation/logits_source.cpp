@@ -59,7 +59,8 @@ public:
     }
     model.run(function);
     auto width = static_cast<size_t>(vocabulary());
-    return model.read<float>(output, (text.size() - 1) * width, width).values();
+    newest = model.read<float>(output, (text.size() - 1) * width, width);
+    return newest.values();
   }
 
 private:
@@ -67,6 +68,7 @@ private:
   const tfm_function &function;
   const tfm_buffer &input;
   const tfm_buffer &output;
+  PendingRead<float> newest;
 };
 
 class WholeSequence : public LogitsSource {
@@ -196,9 +198,9 @@ public:
     const Chunk &few = chunks.back();
     run(few, place, window.size(), tokens);
     window.insert(window.end(), tokens.begin(), tokens.end());
-    return model
-        .read<float>(few.logits, 0, tokens.size() * static_cast<size_t>(width))
-        .values();
+    newest = model.read<float>(few.logits, 0,
+                               tokens.size() * static_cast<size_t>(width));
+    return newest.values();
   }
 
   void takeBack(int64_t place, int64_t tokens) override {
@@ -253,10 +255,12 @@ private:
       size_t count =
           std::min(static_cast<size_t>(chunk.size), window.size() - at);
       run(chunk, place, at, window.subspan(at, count));
+      at += count;
+      if (at < window.size())
+        continue; // who waits for these would wait for nothing
       // `verify` has those after all of its tokens.
       logits =
           logitsOf(chunk, chunk.length ? 0 : static_cast<int64_t>(count) - 1);
-      at += count;
     }
     return logits;
   }
@@ -286,10 +290,9 @@ private:
   }
 
   std::span<const float> logitsOf(const Cached &cached, int64_t row) {
-    return model
-        .read<float>(cached.logits, static_cast<size_t>(row * width),
-                     static_cast<size_t>(width))
-        .values();
+    newest = model.read<float>(cached.logits, static_cast<size_t>(row * width),
+                               static_cast<size_t>(width));
+    return newest.values();
   }
 
   Model &model;
@@ -300,6 +303,7 @@ private:
   int64_t width;
   /// What is in the cache of each place.
   std::vector<std::vector<int32_t>> windows;
+  PendingRead<float> newest;
 };
 
 } // namespace

@@ -89,8 +89,9 @@ Evaluator::Sums Evaluator::evaluateBatch(Part part, int64_t first,
       static_cast<float>(std::max<int64_t>(1, sums.targets));
   model.run(function);
 
-  std::span<const float> losses =
-      model.read<float>(Model::output(function, "losses")).values();
+  PendingRead<float> read =
+      model.read<float>(Model::output(function, "losses"));
+  std::span<const float> losses = read.values();
   for (size_t row = 0; row < valid.size(); ++row)
     for (int64_t i = 0; i < valid[row]; ++i) {
       auto at = row * static_cast<size_t>(length) + static_cast<size_t>(i);
@@ -176,7 +177,8 @@ void Evaluator::readRows(int64_t firstRow, int64_t rows,
                          const tfm_buffer &logits, bool withSurprisal,
                          Sums &sums) {
   int64_t length = static_cast<int64_t>(tokens.size() / valid.size());
-  std::span<const float> all = model.read<float>(logits).values();
+  PendingRead<float> read = model.read<float>(logits);
+  std::span<const float> all = read.values();
   auto width = static_cast<size_t>(logits.shape[2]);
   for (int64_t row = 0; row < rows; ++row)
     for (int64_t i = 0; i < valid[firstRow + row]; ++i) {
@@ -252,7 +254,8 @@ ExactMatch answerQuestions(Model &model, const Dataset &data, size_t limit,
         }
       }
       model.run(forward);
-      std::span<const float> logits = model.read<float>(logitsOut).values();
+      PendingRead<float> read = model.read<float>(logitsOut);
+      std::span<const float> logits = read.values();
       for (size_t i = 0; i < batch.size(); ++i) {
         Row &row = batch[i];
         if (!row.open)

@@ -69,6 +69,7 @@ Trainer::Trainer(Model &model, const Recipe &recipe, const Dataset &data,
   tokens.resize(size);
   targets.resize(size);
   losses.resize(static_cast<size_t>(microCount) + 1);
+  pendingLosses.reserve(losses.size());
   allLosses.resize(losses.size() * static_cast<size_t>(count));
   Model::requireFilled(trainFunction, {"tokens", "targets", "count", "rng"});
   const tfm_buffer &input = Model::input(trainFunction, "tokens");
@@ -161,6 +162,17 @@ void Trainer::endProfile() {
       ": open it in ui.perfetto.dev or chrome://tracing\n");
 }
 
+void Trainer::fill(int64_t step) {
+  auto micros = static_cast<size_t>(microCount);
+  size_t size = tokens.size() / micros;
+  counted = 0;
+  for (size_t micro = 0; micro < micros; ++micro)
+    counted += order->fill(step, firstMicro + static_cast<int64_t>(micro),
+                           std::span(tokens).subspan(micro * size, size),
+                           std::span(targets).subspan(micro * size, size));
+  filled = step;
+}
+
 void Trainer::endLeaf(int64_t leaf) {
   // As one counts in binary: two sums of as many leaves become one.
   int64_t place = 0;
@@ -170,7 +182,7 @@ void Trainer::endLeaf(int64_t leaf) {
     model.keepAsWaitingSum(place);
 }
 
-float Trainer::update(double lr) {
+PendingValue<float> Trainer::update(double lr) {
   const TrainSpec &train = recipe.train;
   auto t = static_cast<double>(position.step + 1);
   std::array<float, 4> values = {
@@ -178,15 +190,21 @@ float Trainer::update(double lr) {
       static_cast<float>(1 - std::pow(train.optimizer.beta1, t)),
       static_cast<float>(1 - std::pow(train.optimizer.beta2, t)),
       static_cast<float>(train.clip)};
+  auto known = [](float norm) {
+    return PendingValue<float>(PendingRead<float>(std::span(&norm, 1)));
+  };
   if (shared)
-    return shared->run(values);
+    return known(shared->run(values));
   std::ranges::copy(values,
                     model.write<float>(*buffers.hyper).values().begin());
   call(updateFunction);
-  return buffers.norm ? model.read<float>(*buffers.norm).values()[0] : 0.0f;
+  return buffers.norm ? PendingValue<float>(model.read<float>(*buffers.norm))
+                      : known(0.0f);
 }
 
 double Trainer::sumLosses() {
+  for (size_t i = 0; i < pendingLosses.size(); ++i)
+    losses[i] = pendingLosses[i].value();
   losses.back() = interrupt && interrupt->load() ? 1 : 0;
   if (options.processes)
     options.processes->gather<float>(losses, allLosses);
@@ -219,7 +237,8 @@ void Trainer::requireSameData() {
 void Trainer::requireSameWeights() {
   Checksum checksum;
   for (const tfm_parameter &parameter : model.parameters()) {
-    std::span<const float> values = model.readValue(parameter).values();
+    PendingRead<float> read = model.readValue(parameter);
+    std::span<const float> values = read.values();
     checksum.add(values.data(), values.size_bytes());
   }
   std::string where = fmt::format("{} {} {} {}", position.step, position.steps,
@@ -237,15 +256,13 @@ double Trainer::step() {
   size_t microSize = tokens.size() / static_cast<size_t>(microCount);
   // All micro-batches first: each one's loss is its share of a mean over the
   // targets of all of them.
-  int64_t counted = 0;
-  for (int64_t micro = 0; micro < microCount; ++micro)
-    counted +=
-        order->fill(position.step, firstMicro + micro,
-                    std::span(tokens).subspan(micro * microSize, microSize),
-                    std::span(targets).subspan(micro * microSize, microSize));
+  if (filled != position.step)
+    fill(position.step);
+  int64_t all = counted;
   if (options.processes)
-    counted = ignored ? options.processes->sum(counted)
-                      : counted * options.processes->count();
+    all = ignored ? options.processes->sum(counted)
+                  : counted * options.processes->count();
+  pendingLosses.clear();
   for (int64_t micro = 0; micro < microCount; ++micro) {
     if (train.accumulate > 1 && micro % leafMicros == 0)
       model.zeroGradients();
@@ -257,7 +274,7 @@ double Trainer::step() {
     std::ranges::copy(part(targets),
                       model.write<int32_t>(*buffers.targets).values().begin());
     model.write<float>(*buffers.count).values()[0] =
-        static_cast<float>(std::max<int64_t>(1, counted));
+        static_cast<float>(std::max<int64_t>(1, all));
     if (buffers.random) {
       PendingWrite<int32_t> random = model.write<int32_t>(*buffers.random);
       random.values()[0] = static_cast<int32_t>(position.seed);
@@ -266,19 +283,22 @@ double Trainer::step() {
       random.values()[3] = static_cast<int32_t>(firstMicro + micro);
     }
     call(trainFunction);
-    losses[static_cast<size_t>(micro)] =
-        model.read<float>(*buffers.loss).values()[0];
+    pendingLosses.emplace_back(model.read<float>(*buffers.loss));
     if ((micro + 1) % leafMicros == 0)
       endLeaf(micro / leafMicros);
   }
+
+  double lr =
+      learningRate(train.schedule, position.lr, position.step, position.steps);
+  PendingValue<float> norm = update(lr);
+  // While a device computes all of that.
+  if (position.step + 1 < position.steps)
+    fill(position.step + 1);
   double loss = sumLosses();
   if (!std::isfinite(loss))
     failDiverged(fmt::format("the loss is {} at step {}", std::abs(loss),
                              position.step + 1));
-
-  double lr =
-      learningRate(train.schedule, position.lr, position.step, position.steps);
-  float gradientNorm = update(lr);
+  float gradientNorm = norm.value();
   if (!std::isfinite(gradientNorm))
     failDiverged(fmt::format("the gradient is not finite at step {}",
                              position.step + 1));
@@ -295,19 +315,23 @@ void Trainer::failDiverged(const std::string &what) const {
   double smaller = std::min(position.lr / 3, recipe.train.optimizer.lr);
   std::string text = fmt::format(
       "{}: training has diverged. Try a smaller learning rate (--lr {:g}), "
-      "warmup or clip = 1.0",
-      what, smaller);
-  if (savedAt)
-    text += fmt::format("; the checkpoint of step {} in {} is untouched: "
-                        "--resume {} goes on from it",
-                        *savedAt, options.out, options.out);
-  else if (!options.resume.empty())
-    text += fmt::format("; the checkpoint in {} is untouched", options.resume);
-  else if (!options.out.empty() && options.log.empty())
-    text += fmt::format("; what was logged is in {}/log.jsonl", options.out);
+      "warmup or clip = 1.0{}",
+      what, smaller, whatIsLeft());
   if (options.processes)
     throw AgreedError(text);
   throw InputError(text);
+}
+
+std::string Trainer::whatIsLeft() const {
+  if (savedAt)
+    return fmt::format("; the checkpoint of step {} in {} is untouched: "
+                       "--resume {} goes on from it",
+                       *savedAt, options.out, options.out);
+  if (!options.resume.empty())
+    return fmt::format("; the checkpoint in {} is untouched", options.resume);
+  if (!options.out.empty() && options.log.empty())
+    return fmt::format("; what was logged is in {}/log.jsonl", options.out);
+  return "";
 }
 
 void Trainer::logStep(double loss, double lr, float gradientNorm) {
@@ -595,9 +619,20 @@ TrainResult Trainer::run(const std::atomic<bool> &newInterrupt) {
   else if (isFirst())
     openLog();
 
-  int64_t first = position.step;
   if (!options.resume.empty() && options.resume == options.out)
-    savedAt = first;
+    savedAt = position.step;
+  try {
+    trainOn(result);
+  } catch (const DeviceError &error) {
+    throw InputError(fmt::format("{} (after step {}){}", error.what(),
+                                 position.step, whatIsLeft()));
+  }
+  return result;
+}
+
+void Trainer::trainOn(TrainResult &result) {
+  const TrainSpec &train = recipe.train;
+  int64_t first = position.step;
   if (!options.profile.empty())
     profile.emplace(options.profile, model, trainFunction, updateFunction,
                     microCount, position.steps - first);
@@ -651,7 +686,6 @@ TrainResult Trainer::run(const std::atomic<bool> &newInterrupt) {
     throw InputError(failure + (options.out.empty()
                                     ? ""
                                     : "; all else is saved in " + options.out));
-  return result;
 }
 
 } // namespace tfm

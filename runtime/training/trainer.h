@@ -90,6 +90,12 @@ private:
   void beginWith(const std::string &path);
   /// Throws InputError: what shows that training has diverged, and what to do.
   [[noreturn]] void failDiverged(const std::string &what) const;
+  /// What there is of a run that fails, for the end of its message.
+  std::string whatIsLeft() const;
+  /// Trains to the end. Throws as `run`, and DeviceError.
+  void trainOn(TrainResult &result);
+  /// Reads the micro-batches of an update.
+  void fill(int64_t step);
   /// Runs a function of a step.
   void call(const tfm_function &function);
   bool isFirst() const {
@@ -98,8 +104,9 @@ private:
   /// Adds the gradients of a leaf of the tree (`leafMicros`) to those that it
   /// can be added to; `leaf` counts those of this process.
   void endLeaf(int64_t leaf);
-  /// Updates the parameters at a learning rate; returns the gradients' norm.
-  float update(double lr);
+  /// Updates the parameters at a learning rate; returns the gradients' norm,
+  /// which may take its time.
+  PendingValue<float> update(double lr);
   /// The sum of the losses of all micro-batches. Also learns whether a process
   /// is to stop.
   double sumLosses();
@@ -166,9 +173,13 @@ private:
   /// In place of `updateFunction` where processes share an update, or its bits
   /// shall be those of a shared one.
   std::optional<SharedUpdate> shared;
-  /// [microCount, batch, sequence].
+  /// Those of the update `filled`, [microCount, batch, sequence], and how many
+  /// of their targets are not ignored.
   std::vector<int32_t> tokens;
   std::vector<int32_t> targets;
+  int64_t counted = 0, filled = -1;
+  /// Of these, as they come.
+  std::vector<PendingValue<float>> pendingLosses;
   /// Of these, and 1 where this process is to stop; then those of all.
   std::vector<float> losses;
   std::vector<float> allLosses;

@@ -19,11 +19,11 @@ FIXTURES = ROOT / "tests" / "fixtures"
 USAGE = 2
 
 
-def run(*command, stdin="", cwd=None, timeout=300):
+def run(*command, stdin="", cwd=None, timeout=300, environment=None):
     """Runs a program to its end; returns what `subprocess.run` does, as text."""
     return subprocess.run([str(part) for part in command], input=stdin, cwd=cwd, text=True,
                           capture_output=True, timeout=timeout, check=False,
-                          env=dict(os.environ, NO_COLOR="1"))
+                          env=dict(os.environ, NO_COLOR="1", **(environment or {})))
 
 
 def tfmc(*arguments, **options):

@@ -1,15 +1,20 @@
-"""Kernels of a GPU as far as they can be looked at without one: NVIDIA's assembler, where it is installed, takes
-all of them, and finds registers and shared memory enough."""
+"""Programs for a GPU as far as they can be looked at without one. NVIDIA's assembler, where it is installed, takes
+all kernels, and finds registers and shared memory enough. And whole programs run on a driver that is not NVIDIA's,
+whose GPU is the emulator of tests/emulator."""
 
+import ctypes
+import json
 import re
 import shutil
 import tempfile
 import unittest
 from pathlib import Path
 
-from support import MODELS, ROOT, main, run, tfmc
+from support import BUILD, MODELS, ROOT, USAGE, main, run, tfmc
 
+HERE = Path(__file__).resolve().parent
 PTXAS = shutil.which("ptxas")
+EMULATED = BUILD / "emulated"
 
 # Of a block of all GPUs, without asking for more.
 SHARED = 48 * 1024
@@ -25,6 +30,14 @@ BUILDS = (
     ("models/gpt2.tfm", []),
     ("bench/gpt2_train.tfm", ["train.precision=bf16", "train.batch=8", "train.sequence=1024"]),
 )
+
+
+def has_driver():
+    try:
+        ctypes.CDLL("libcuda.so.1")
+        return True
+    except OSError:
+        return False
 
 
 class Ptx(unittest.TestCase):
@@ -51,10 +64,205 @@ class Ptx(unittest.TestCase):
         for shared in re.findall(r"(\d+) bytes smem", result.stderr):
             self.assertLessEqual(int(shared), SHARED)
 
-    def test_no_program_yet(self):
-        result = tfmc("build", MODELS / "addition.tfm", "--target", "cuda", "-o", "/dev/null/never")
+    def test_no_object_files(self):
+        for kind in ("llvm", "obj", "shared"):
+            result = tfmc("build", MODELS / "addition.tfm", "--target", "cuda", "--emit", kind)
+            self.assertEqual(result.returncode, USAGE)
+            self.assertEqual(result.stderr, f"tfmc: error: --emit {kind} is for `--target cpu` alone: with `--target cuda` "
+                             "there are programs (exe), the GPU's kernels (asm) and their schedule\n")
+
+
+class Program(unittest.TestCase):
+    """A program with code for GPUs where there is none."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.folder.cleanup)
+        cls.program = Path(cls.folder.name) / "addition"
+        result = tfmc("build", MODELS / "addition.tfm", "--target", "cuda", "-o", cls.program)
+        assert result.returncode == 0, result.stderr
+
+    def variants(self, *arguments):
+        info = json.loads(run(self.program, "info", "--json", *arguments).stdout)
+        return [(variant["target"], variant["chosen"]) for variant in info["variants"]]
+
+    def test_it_runs_on_the_processor(self):
+        # The variants of the build are there, whichever is chosen.
+        self.assertEqual(self.variants("--device", "cpu")[0], ("cuda", False))
+        self.assertIn(("cpu", True), self.variants("--device", "cpu"))
+        out = Path(self.folder.name) / "run"
+        result = run(self.program, "train", "--device", "cpu", "--steps", "2", "--threads", "1", "--out", out)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertTrue((out / "model.safetensors").exists())
+
+    def test_no_such_device(self):
+        result = run(self.program, "train", "--device", "gpu")
+        self.assertEqual(result.returncode, USAGE)
+        self.assertIn("there is no device gpu: auto, cpu, cuda, or cuda:1", result.stderr)
+
+    @unittest.skipIf(has_driver(), "there is a driver")
+    def test_no_driver(self):
+        self.assertIn(("cpu", True), self.variants())
+        result = run(self.program, "train", "--device", "cuda")
         self.assertEqual(result.returncode, 1)
-        self.assertEqual(result.stderr, "tfmc: error: this version compiles for `--target cpu` only\n")
+        self.assertIn("error: there is no NVIDIA driver here", result.stderr)
+        self.assertIn("install it, or run with --device cpu", result.stderr)
+
+    def test_a_build_without_code_for_it(self):
+        alone = self.program.with_name("alone")
+        self.assertEqual(tfmc("build", MODELS / "addition.tfm", "-o", alone).returncode, 0)
+        result = run(alone, "train", "--device", "cuda")
+        self.assertEqual(result.returncode, 1)
+        self.assertEqual(result.stderr, "error: --device cuda, but Addition was built for CPUs alone: build it with "
+                         "`tfmc build --target cuda`\n")
+        self.assertEqual(json.loads(run(alone, "info", "--json").stdout)["device"]["kind"], "cpu")
+
+
+@unittest.skipUnless((EMULATED / "libcuda.so.1").exists(), "the emulated driver is not built")
+class OnAGpu(unittest.TestCase):
+    """What a program does on a GPU is what it does on a processor."""
+
+    SIZES = ("width=16", "context=16", "train.batch=2", "train.sequence=8", "generate.batch=3")
+
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory(prefix="tfm-e2e-")
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = Path(folder.name)
+        (cls.folder / "text.txt").write_text((MODELS / "tinyshakespeare.txt").read_text()[:2000])
+        shutil.copy(HERE / "models" / "tiny.tfm", cls.folder)
+        cls.build("tiny")
+
+    @classmethod
+    def build(cls, name, *defines):
+        """A program, and the kernels that its PTX was made of, in NAME.mlir."""
+        source = ["tiny.tfm"] + [word for define in (*cls.SIZES, *defines) for word in ("-D", define)]
+        result = tfmc("build", *source, "--target", "cuda", "-o", name, cwd=cls.folder)
+        assert result.returncode == 0, result.stderr
+        model = tfmc("build", *source, "--emit", "tfm", cwd=cls.folder)
+        schedule = run(BUILD / "bin" / "tfm-opt", "--tfm-to-llvm=target=cuda", stdin=model.stdout).stdout.split("\n")
+        begin = next(i for i, line in enumerate(schedule) if line.startswith("  module @kernels"))
+        kernels = schedule[begin:schedule.index("  }", begin) + 1]
+        (cls.folder / f"{name}.mlir").write_text("\n".join(kernels) + "\n")
+
+    def run_on(self, device, *arguments, name="tiny", **gpu):
+        """Runs a command there; `gpu` is what the GPU is like."""
+        environment = {"LD_LIBRARY_PATH": str(EMULATED), "TFM_EMULATED_KERNELS": str(self.folder / f"{name}.mlir")}
+        environment.update({f"TFM_EMULATED_{key.upper()}": str(value) for key, value in gpu.items()})
+        result = run(self.folder / name, *arguments, "--device", device, cwd=self.folder, environment=environment)
+        # No kernel does what it must not.
+        if "launches" not in gpu:
+            self.assertNotIn("emulated GPU", result.stderr)
+        return result
+
+    def ok(self, device, *arguments, **options):
+        result = self.run_on(device, *arguments, **options)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return result.stdout
+
+    def log(self, out):
+        lines = [json.loads(line) for line in (self.folder / out / "log.jsonl").read_text().splitlines()]
+        return [(line["loss"], line["grad_norm"]) for line in lines if "loss" in line]
+
+    def expect_close(self, one, other, tolerance):
+        self.assertEqual(len(one), len(other))
+        for step, (a, b) in enumerate(zip(one, other)):
+            for x, y in zip(a, b):
+                self.assertLessEqual(abs(x - y), tolerance * abs(y), f"step {step + 1}")
+
+    def test_it_trains_and_generates(self):
+        for device in ("cpu", "cuda"):
+            self.ok(device, "train", "--steps", "20", "--out", device)
+        # Dropout has the same masks, so that nothing but the order of sums differs.
+        self.expect_close(self.log("cuda"), self.log("cpu"), 2e-5)
+        self.assertLess(self.log("cuda")[-1][0], self.log("cuda")[0][0] - 0.05)
+
+        # A run that is cut in two has the same bits; one that changes the device in between does not notice.
+        self.ok("cuda", "train", "--steps", "9", "--out", "parts")
+        self.ok("cuda", "train", "--steps", "20", "--resume", "parts")
+        for file in ("model.safetensors", "optimizer.safetensors"):
+            self.assertEqual((self.folder / "parts" / file).read_bytes(), (self.folder / "cuda" / file).read_bytes())
+        self.ok("cpu", "train", "--steps", "7", "--out", "both")
+        self.ok("auto", "train", "--steps", "14", "--resume", "both")
+        self.ok("cpu", "train", "--steps", "20", "--resume", "both")
+        self.expect_close(self.log("both"), self.log("cpu"), 2e-5)
+
+        # More texts than are generated together, of several lengths, some longer than a context.
+        prompts = self.folder / "prompts.txt"
+        prompts.write_text("First\nA\nBefore we proceed\nB\nhear me speak\n")
+        texts = [self.ok(device, "generate", "--weights", "cuda", "--prompts", prompts, "--tokens", "12", "--json")
+                 for device in ("cpu", "cuda")]
+        texts = [[json.loads(line)["text"] for line in text.splitlines()] for text in texts]
+        self.assertEqual(texts[0], texts[1])
+        self.assertEqual(len(texts[0]), 5)
+        losses = [json.loads(self.ok(device, "eval", "--weights", "cuda", "--json"))["loss"]
+                  for device in ("cpu", "cuda")]
+        self.assertAlmostEqual(losses[0], losses[1], delta=1e-5)
+
+    def test_in_bf16(self):
+        self.build("half", "train.precision=bf16")
+        for device in ("cpu", "cuda"):
+            self.ok(device, "train", "--steps", "4", "--out", f"half-{device}", name="half")
+        self.expect_close(self.log("half-cuda"), self.log("half-cpu"), 1e-2)
+
+    def test_what_it_is(self):
+        text = self.ok("cuda", "info")
+        self.assertIn("Emulated GPU, compute capability 8.0, 1.0 GiB of memory (0.0% of it for this)", text)
+        info = json.loads(self.ok("cuda:0", "info", "--json"))
+        self.assertEqual(info["device"], {"kind": "cuda", "number": 0, "name": "Emulated GPU",
+                                          "compute_capability": "8.0", "multiprocessors": 1, "memory": 1 << 30,
+                                          "takes": info["memory"]["arena"]})
+        self.assertEqual([variant["chosen"] for variant in info["variants"]][0], True)
+
+    def test_bench_and_profile(self):
+        # Times mean nothing here; each kernel of each function has its own.
+        bench = json.loads(self.ok("cuda", "bench", "--json", memory=8 << 20))
+        self.assertEqual(bench["device"], "Emulated GPU")
+        self.assertEqual(list(bench["functions"]),
+                         ["train", "update", "evaluate", "forward", "prefill", "verify", "decode"])
+        for function in bench["functions"].values():
+            self.assertGreater(sum(kernel["milliseconds"] for kernel in function["kernels"]), 0)
+        self.ok("cuda", "train", "--steps", "3", "--out", "profiled", "--profile", "trace.json")
+        trace = json.loads((self.folder / "trace.json").read_text())["traceEvents"]
+        kernels = [event for event in trace if event.get("cat") == "kernel"]
+        self.assertEqual(len(kernels), 2 * sum(
+            kernel["runs"] for name in ("train", "update") for kernel in bench["functions"][name]["kernels"]))
+
+    def test_too_little_memory(self):
+        # What is left is told, not what there is in all; where nobody asks for the GPU the processors do it.
+        result = self.run_on("cuda", "train", "--steps", "1", "--out", "small", memory=100000)
+        self.assertEqual(result.returncode, 1)
+        self.assertRegex(result.stderr, r"error: Tiny needs \d+\.\d KiB of memory, and Emulated GPU has 97\.7 KiB left "
+                         r"of 97\.7 KiB: .*build.*; or run with --device cpu\n$")
+        self.assertFalse((self.folder / "small").exists())
+        result = self.run_on("auto", "train", "--steps", "1", "--out", "small", memory=100000)
+        self.assertEqual(result.returncode, 0)
+        self.assertRegex(result.stderr, r"^note: no GPU is used: Emulated GPU has 97\.7 KiB of memory, and Tiny takes ")
+
+    def test_too_old(self):
+        result = self.run_on("cuda", "train", capability="7.5")
+        self.assertEqual(result.returncode, 1)
+        self.assertEqual(result.stderr, "error: the program has no code for Emulated GPU, which has compute capability "
+                         "7.5 and not 8.0 or newer: run with --device cpu\n")
+
+    def test_refused_kernels(self):
+        result = self.run_on("cuda", "train", refusal="ptxas: line 7: no")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("error: the NVIDIA driver refuses the program's kernels: CUDA_ERROR_INVALID_PTX (no)\n"
+                      "ptxas: line 7: no\n", result.stderr)
+
+    def test_a_device_that_is_lost(self):
+        self.build("saves", "train.checkpoint=every(2)")
+        result = self.run_on("cuda", "train", "--steps", "50", "--out", "lost", name="saves", launches=500)
+        self.assertEqual(result.returncode, 1)
+        self.assertRegex(result.stderr, r"error: the NVIDIA driver cannot .*: CUDA_ERROR_LAUNCH_FAILED \(unspecified "
+                         r"launch failure\) \(after step \d+\); the checkpoint of step \d+ in lost is untouched: "
+                         r"--resume lost goes on from it\n$")
+        # On what there is.
+        self.ok("cpu", "train", "--steps", "20", "--resume", "lost", name="saves")
+        self.ok("cpu", "train", "--steps", "20", "--out", "whole", name="saves")
+        self.expect_close(self.log("lost"), self.log("whole"), 2e-5)
 
 
 if __name__ == "__main__":

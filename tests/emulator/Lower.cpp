@@ -67,6 +67,7 @@ private:
   LogicalResult describe(LLVM::LLVMFuncOp function) {
     Kernel kernel;
     kernel.name = function.getSymName();
+    kernel.arguments = function.getNumArguments();
     if (auto block = function->getAttrOfType<DenseI32ArrayAttr>("nvvm.reqntid"))
       llvm::copy(block.asArrayRef(), kernel.block.begin());
     if (auto grid = function->getAttrOfType<DenseI64ArrayAttr>("tfm.grid"))

@@ -58,6 +58,7 @@ struct Kernel {
   std::string name;
   /// Calls the kernel with arguments that lie at these addresses.
   void (*run)(void *const *arguments) = nullptr;
+  uint32_t arguments = 0;
   std::array<uint32_t, 3> grid{1, 1, 1}, block{1, 1, 1};
   /// Bytes of shared memory that the kernel declares, and those that a launch
   /// adds, which lie behind them.

@@ -48,7 +48,8 @@ void emitFewQueries(mlir::ModuleOp module, llvm::StringRef name,
 /// Emits its derivative, which computes weights again (Dao et al. 2022,
 /// appendix B.2): some blocks have a tile of keys and walk over the queries
 /// that see it, for dk and dv, others a tile of queries, for dq, and the last
-/// ones, where the mask has a gradient, a tile of that. So every sum has one
+/// ones, where the mask or biases by distance have a gradient, a tile of that.
+/// So every sum has one
 /// owner and one order.
 mlir::LogicalResult emitAttentionBackwardKernel(mlir::ModuleOp module,
                                                 llvm::StringRef name,

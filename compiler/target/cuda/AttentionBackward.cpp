@@ -21,7 +21,7 @@ namespace {
 
 /// How many blocks of each kind there are, in this order.
 struct Blocks {
-  int64_t keys, queries, masks;
+  int64_t keys, queries, masks, distances;
 
   Blocks(AttentionBackwardOp op, int64_t size) {
     ArrayRef<int64_t> q = tensorType(op.getQ()).getShape(),
@@ -36,8 +36,13 @@ struct Blocks {
       ArrayRef<int64_t> mask = tensorType(dmask).getShape();
       masks = mask[0] * mask[1] * tiles(mask[2]) * tiles(mask[3]);
     }
+    distances = 0;
+    if (Value ddistance = op.getDdistance()) {
+      ArrayRef<int64_t> biases = tensorType(ddistance).getShape();
+      distances = biases[0] * tiles(biases[1]);
+    }
   }
-  int64_t all() const { return keys + queries + masks; }
+  int64_t all() const { return keys + queries + masks + distances; }
 };
 
 class AttentionBackward {
@@ -58,6 +63,7 @@ public:
     dk = rows.written(op.getDk());
     dv = rows.written(op.getDv());
     dmask = rows.written(op.getDmask());
+    ddistance = rows.written(op.getDdistance());
   }
 
   void emit() {
@@ -69,21 +75,32 @@ public:
     slopes = tile.allocateScores();
     inner = block.shared(tile.size);
     logs = block.shared(tile.size);
-    Value number = block.block();
-    Value rest = k.sub(number, k.i64(blocks.keys));
-    k.ifThen(
-        k.less(number, k.i64(blocks.keys)), [&] { emitKeys(number); },
-        [&] {
-          if (!blocks.masks)
-            return emitQueries(rest);
-          k.ifThen(
-              k.less(rest, k.i64(blocks.queries)), [&] { emitQueries(rest); },
-              [&] { emitMask(k.sub(rest, k.i64(blocks.queries))); });
-        });
+    SmallVector<Part> parts = {
+        {blocks.keys, &AttentionBackward::emitKeys},
+        {blocks.queries, &AttentionBackward::emitQueries}};
+    if (blocks.masks)
+      parts.push_back({blocks.masks, &AttentionBackward::emitMask});
+    if (blocks.distances)
+      parts.push_back({blocks.distances, &AttentionBackward::emitDistances});
+    emitParts(block.block(), parts);
   }
 
 private:
   using Head = AttentionTile::Head;
+
+  /// What so many blocks compute, each by its number among these.
+  struct Part {
+    int64_t blocks;
+    void (AttentionBackward::*emit)(Value number);
+  };
+  void emitParts(Value number, ArrayRef<Part> parts) {
+    auto [count, emitPart] = parts.front();
+    if (parts.size() == 1)
+      return (this->*emitPart)(number);
+    k.ifThen(
+        k.less(number, k.i64(count)), [&] { (this->*emitPart)(number); },
+        [&] { emitParts(k.sub(number, k.i64(count)), parts.drop_front()); });
+  }
 
   /// A tile of queries of a head and what belongs to them: their cotangents,
   /// the logarithms of their sums, and dout . out of each.
@@ -337,11 +354,79 @@ private:
     }
   }
 
+  /// As many biases of a head as a tile has rows: their gradients, over the
+  /// batches and all pairs at one of these distances. Each has a group of
+  /// threads, which share out the queries of a tile.
+  void emitDistances(Value number) {
+    int64_t columns = ddistance.view.shape[1];
+    int64_t tiles = static_cast<int64_t>(llvm::divideCeil(columns, tile.size));
+    Value column0 = k.mul(k.rem(number, k.i64(tiles)), tile.size);
+    Head head;
+    head.query = k.div(number, tiles);
+    head.key = k.div(head.query, tile.headsPerKey());
+    Value column = k.add(column0, tile.row);
+    int64_t noDistance = tile.rule.causal ? 0 : (columns - 1) / 2;
+    Value distance0 = k.sub(column0, k.i64(noDistance));
+    // What is not there is loaded from within the tile.
+    auto inTile = [&](Value x) {
+      return k.min(k.max(x, k.i64(0)), k.i64(tile.size - 1));
+    };
+    auto overKeys = [&](Value query0, ValueRange before) {
+      // The tiles with keys at these distances from the tile's queries.
+      Value last = k.sub(query0, distance0);
+      Value first = k.max(k.sub(last, k.i64(tile.size - 1)), k.i64(0));
+      first = k.mul(k.div(first, tile.size), tile.size);
+      Value end = k.min(k.add(last, tile.size), k.i64(tile.keys()));
+      return k.loop(
+          first, end, tile.size, before,
+          [&](Value key0, ValueRange before) -> SmallVector<Value> {
+            loadKeys(head, key0);
+            loadQueries(head, query0);
+            forEachPair(head, k.add(query0, tile.row), key0,
+                        [&](const Pair &one, Value at) {
+                          storeScore(one.dscore, slopes, at);
+                        });
+            block.barrier();
+            Value sum = before.front();
+            Value shift =
+                k.sub(k.sub(query0, key0), k.add(distance0, tile.row));
+            for (int64_t i = 0; i != tile.scoreColumns(); ++i) {
+              Value query = k.add(tile.own, i * tile.group);
+              Value key = k.add(query, shift);
+              Value exists = block.both(k.less(k.i64(-1), key),
+                                        k.less(key, k.i64(tile.size)));
+              exists = block.both(exists, tile.storesScores());
+              Value slope = k.loadScalar(
+                  tile.at(slopes, inTile(query), inTile(key), tile.size));
+              sum = k.addf(sum, block.orElse(exists, slope, 0.0));
+            }
+            block.barrier();
+            return {sum};
+          });
+    };
+    Value sum = k.loop(k.i64(0), k.i64(tile.batches()), 1, k.splat(0.0),
+                       [&](Value batch, ValueRange before) {
+                         head.batch = batch;
+                         return k.loop(k.i64(0), k.i64(tile.queries()),
+                                       tile.size, before, overKeys);
+                       })
+                    .front();
+    sum = block.reduceLanes(sum, tile.group,
+                            [&](Value a, Value b) { return k.addf(a, b); });
+    Value exists =
+        block.both(k.equal(tile.own, k.i64(0)), k.less(column, k.i64(columns)));
+    k.ifThen(exists, [&] {
+      Value offset = k.add(k.mul(head.query, ddistance.view.strides[0]),
+                           k.mul(column, ddistance.view.strides[1]));
+      k.storeScalar(sum, k.at(ddistance.pointer, offset));
+    });
+  }
+
   const Blocks blocks;
   BlockBuilder block;
   KernelBuilder &k;
   AttentionTile tile;
-  Rows out, lse, dout, dq, dk, dv, dmask;
+  Rows out, lse, dout, dq, dk, dv, dmask, ddistance;
   /// In shared memory: rows of q, k, v and dout, weights and the cotangents of
   /// products, and of each query dout . out and its logarithm.
   Value queries, keys, values, cotangents, weights, slopes, inner, logs;
@@ -352,9 +437,6 @@ private:
 LogicalResult cuda::emitAttentionBackwardKernel(ModuleOp module, StringRef name,
                                                 LaunchOp launch) {
   auto op = cast<AttentionBackwardOp>(launch.getFirstOp());
-  if (op.getDdistance())
-    return launch.emitError() << "no kernel of a GPU computes the derivative "
-                                 "of biases by distance";
   int64_t width = std::max(tensorType(op.getQ()).getDimSize(3),
                            tensorType(op.getV()).getDimSize(3));
   int64_t size = AttentionTile::sizeFor(width, 4);

@@ -17,16 +17,26 @@
 using namespace mlir;
 using namespace tfm;
 using namespace tfm::cuda;
+using sched::ViewOp;
 
 /// Of the address spaces of NVPTX.
 static constexpr unsigned globalSpace = 1, sharedSpace = 3;
 
+SmallVector<Operand> cuda::rowOperands(Operation *step) {
+  SmallVector<Operand> found;
+  for (auto [number, operand] : llvm::enumerate(step->getOperands()))
+    if (auto view = operand.getDefiningOp<ViewOp>(); view && view.getRow())
+      found.push_back({static_cast<unsigned>(number), view});
+  return found;
+}
+
 static func::FuncOp begin(OpBuilder &builder, ModuleOp module, StringRef name,
-                          unsigned buffers, const Grid &grid) {
+                          unsigned buffers, size_t rows, const Grid &grid) {
   Type pointer = LLVM::LLVMPointerType::get(builder.getContext());
   SmallVector<Type> arguments(buffers, pointer);
   arguments.push_back(MemRefType::get({4}, builder.getI32Type()));
   arguments.push_back(builder.getIndexType());
+  arguments.append(rows, pointer);
   builder.setInsertionPointToEnd(module.getBody());
   auto func =
       func::FuncOp::create(builder, module.getLoc(), name,
@@ -47,8 +57,8 @@ static func::FuncOp begin(OpBuilder &builder, ModuleOp module, StringRef name,
 
 BlockBuilder::BlockBuilder(ModuleOp module, StringRef name, Operation *step,
                            unsigned buffers, const Grid &grid)
-    : builder(module.getContext()),
-      func(begin(builder, module, name, buffers, grid)),
+    : builder(module.getContext()), func(begin(builder, module, name, buffers,
+                                               rowOperands(step).size(), grid)),
       k(builder, module, /*lanes=*/1),
       arguments(func.getArgument(buffers), func.getArgument(buffers + 1)),
       module(module), grid(grid) {
@@ -56,6 +66,13 @@ BlockBuilder::BlockBuilder(ModuleOp module, StringRef name, Operation *step,
   k.loc = step->getLoc();
   for (unsigned i = 0; i != buffers; ++i)
     pointers.push_back(func.getArgument(i));
+  unsigned next = buffers + 2;
+  for (auto [number, view] : rowOperands(step)) {
+    Value row = k.loadInteger(func.getArgument(next++));
+    pointers[number] = k.at(
+        pointers[number], k.mul(row, static_cast<int64_t>(*view.getRowStep())),
+        k.b.getI8Type());
+  }
 }
 
 Value BlockBuilder::special(Value number) {

@@ -8,6 +8,7 @@
 #ifndef TFM_TARGET_CUDA_BLOCKBUILDER_H
 #define TFM_TARGET_CUDA_BLOCKBUILDER_H
 
+#include "compiler/schedule/SchedDialect.h"
 #include "compiler/target/emit/KernelBuilder.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -40,9 +41,18 @@ struct Grid {
   int64_t resident = 1;
 };
 
+/// What a step reads or writes, by the number of the kernel's argument.
+struct Operand {
+  unsigned number;
+  sched::ViewOp view;
+};
+/// Those of which the program is told the row; the kernel finds it.
+llvm::SmallVector<Operand> rowOperands(mlir::Operation *step);
+
 /// A kernel in the making, as each of its threads computes it: a `func.func`
-/// whose arguments are pointers to what its step reads and writes, then `rng`
-/// and the layer (docs/design.md, "Kernels of a GPU").
+/// whose arguments are pointers to what its step reads and writes, then `rng`,
+/// the layer, and for each of `rowOperands` a pointer to its row's number
+/// (docs/gpu.md).
 class BlockBuilder {
 public:
   /// Begins the kernel of `step`, with `buffers` pointers, at the end of

@@ -8,6 +8,7 @@
 #include "compiler/target/cuda/CudaTarget.h"
 
 #include "compiler/target/KernelTarget.h"
+#include "compiler/target/cuda/Assemble.h"
 #include "compiler/target/cuda/DeviceKernels.h"
 #include "compiler/target/cuda/Kernels.h"
 #include "compiler/target/cuda/Passes.h"
@@ -64,7 +65,18 @@ public:
     return threads == 1 ? 0.0 : 1.0;
   }
 
-  StringRef productsOf(Operation *) const override { return TFM_PRODUCTS_F32; }
+  /// What has bf16 on either side could be multiplied by tensor cores.
+  StringRef productsOf(Operation *step) const override {
+    auto launch = dyn_cast<sched::LaunchOp>(step);
+    Operation *op = launch ? launch.getFirstOp() : nullptr;
+    bool multiplies = isa_and_nonnull<MatmulOp, AttentionOp>(op);
+    return multiplies && llvm::any_of(op->getOperands().take_front(2),
+                                      [](Value x) {
+                                        return getElementTypeOrSelf(x).isBF16();
+                                      })
+               ? TFM_PRODUCTS_BF16_MMA
+               : TFM_PRODUCTS_F32;
+  }
 
   /// Neighbouring threads read neighbouring elements of an operand along one of
   /// its last two axes, and rows of attention; a fold and a scatter count in
@@ -141,7 +153,8 @@ public:
     return module;
   }
 
-  FailureOr<DeviceCode> deviceCode(ModuleOp kernels) const override {
+  FailureOr<DeviceCode> deviceCode(ModuleOp kernels,
+                                   bool assembled) const override {
     DeviceCode code;
     code.kernels = cuda::kernelsOf(kernels);
     llvm::LLVMContext context;
@@ -152,6 +165,8 @@ public:
     llvm::Expected<std::string> ptx = cuda::toPtx(*module, "sm_80");
     if (!ptx)
       return kernels.emitError() << llvm::toString(ptx.takeError());
+    if (assembled)
+      code.images = cuda::assemble(*ptx);
     // Drivers find its end by the null byte.
     ptx->push_back('\0');
     code.images.push_back({.kind = TFM_IMAGE_PTX,

@@ -49,10 +49,6 @@ LogicalResult cuda::emitKernel(Operation *step, StringRef name,
                                ModuleOp kernels) {
   if (failed(verifyElements(step)))
     return failure();
-  for (Value operand : step->getOperands())
-    if (auto view = operand.getDefiningOp<ViewOp>(); view && view.getRow())
-      return step->emitError()
-             << "no kernel of a GPU finds its row of a cache of several texts";
   if (auto copy = dyn_cast<CopyOp>(step))
     emitCopyKernel(kernels, name, copy);
   else if (auto fill = dyn_cast<FillOp>(step))

@@ -7,6 +7,7 @@
 
 #include "compiler/target/cuda/Program.h"
 
+#include "compiler/target/cuda/BlockBuilder.h"
 #include "compiler/target/cuda/DeviceKernels.h"
 #include "compiler/target/emit/ProgramEmitter.h"
 #include "runtime/tfm_model.h"
@@ -49,6 +50,8 @@ private:
   void emitStep(mlir::Operation *step) override {
     auto [values, rng, layer] = argumentsOf(step);
     values.append({rng, layer});
+    for (cuda::Operand operand : cuda::rowOperands(step))
+      values.push_back(pointer(operand.view.getRow()));
     for (auto [i, value] : llvm::enumerate(values))
       b.CreateStore(value, b.CreateConstGEP1_64(i64, arguments, i));
     b.CreateCall(llvm::FunctionType::get(b.getVoidTy(), {ptr, i64, ptr}, false),

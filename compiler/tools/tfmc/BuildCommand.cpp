@@ -46,7 +46,10 @@ void tfm::addBuildCommand(CLI::App &app, int &status) {
       "--cpu", build.cpu,
       "The CPU to compile for, by LLVM's name (default: native), several with "
       "commas between, or portable: the best that fits is chosen at start");
-  command->add_option("--target", options->target, "cpu")
+  command
+      ->add_option("--target", options->target,
+                   "cpu (default), or cuda: code for NVIDIA's GPUs beside that "
+                   "for CPUs, in one binary")
       ->check(CLI::IsMember({"cpu", "cuda"}).description(""));
   command
       ->add_option("--precision", build.precision,
@@ -56,11 +59,13 @@ void tfm::addBuildCommand(CLI::App &app, int &status) {
   addDefineOption(*command, options->defines);
   command->callback([options, &status] {
     Emit emit = kinds.at(options->emit);
-    if (options->target != "cpu" && emit != Emit::Schedule &&
-        emit != Emit::Asm) {
-      messages() << "tfmc: error: this version compiles for `--target cpu` "
-                    "only\n";
-      status = 1;
+    if (options->target != "cpu" &&
+        (emit == Emit::Llvm || emit == Emit::Obj || emit == Emit::Shared)) {
+      messages() << "tfmc: error: --emit " << options->emit
+                 << " is for `--target cpu` alone: with `--target cuda` there "
+                    "are programs (exe), the GPU's kernels (asm) and their "
+                    "schedule\n";
+      status = 2;
       return;
     }
     options->build.target = options->target;

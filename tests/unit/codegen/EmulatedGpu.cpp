@@ -60,10 +60,17 @@ EmulatedGpu::launch(mlir::Operation *step, const emulator::Kernel &kernel,
     writes = {llvm::cast<sched::FillOp>(step).getTo()};
   }
   std::vector<Range> all, written;
-  const uint64_t *next = arguments;
+  // Behind all buffers, the random state and the layer are the rows.
+  const uint64_t *next = arguments,
+                 *row = arguments + reads.size() + writes.size() + 2;
   auto add = [&](mlir::Value value, bool isWritten) {
     auto type = llvm::cast<mlir::MemRefType>(value.getType());
     uint64_t begin = *next++;
+    if (auto view = value.getDefiningOp<sched::ViewOp>(); view.getRow()) {
+      begin += *reinterpret_cast<const uint32_t *>(*row) * *view.getRowStep();
+      all.push_back({*row, *row + sizeof(uint32_t)});
+      ++row;
+    }
     all.push_back(
         {begin, begin + static_cast<uint64_t>(viewOf(type).spanBytes())});
     if (isWritten)

@@ -12,7 +12,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/dialect/ScalarFunctions.h"
-#include "tests/unit/codegen/CompiledModel.h"
 #include "tests/unit/codegen/ExpectCompiled.h"
 #include "tests/unit/oracle/Gradients.h"
 #include "tests/unit/oracle/Safetensors.h"
@@ -440,8 +439,7 @@ TEST(AttentionCompiled, BiasesByDistance) {
                                        type, shared, columns, attributes)
                              .str();
       expectCompiled(text, length);
-      if (!testsGpu()) // which has none of these biases yet
-        expectDerivativeCompiled(text, length);
+      expectDerivativeCompiled(text, length);
     }
 }
 

@@ -8,17 +8,25 @@
 #include "runtime/device/choose_device.h"
 #include "runtime/device/cpu_device.h"
 #include "runtime/device/cuda_device.h"
+#include "runtime/device/cuda_peaks.h"
+#include "runtime/device/memory.h"
 #include "runtime/device/variant.h"
 #include "runtime/error.h"
 #include "runtime/model.h"
+#include "runtime/packed.h"
 #include "tests/unit/runtime/FakeCuda.h"
 #include "tests/unit/runtime/Outcome.h"
 #include "tests/unit/runtime/TemporaryFolder.h"
 
+#include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <dlfcn.h>
+#include <fstream>
 #include <gtest/gtest.h>
 #include <utility>
+
+using namespace std::string_view_literals;
 
 namespace tfm::test {
 
@@ -89,8 +97,10 @@ public:
     gpu.functions = functions.data();
     gpu.kernel_count = static_cast<int64_t>(kernels.size());
     gpu.kernels = kernels.data();
-    gpu.image_count = 1;
-    gpu.images = &image;
+    images = {{{TFM_IMAGE_CUBIN, 9, 0, 0, code[0].data(), code[0].size(), 3},
+               {TFM_IMAGE_PTX, 8, 0, 0, code[1].data(), code[1].size(), 3}}};
+    gpu.image_count = static_cast<int64_t>(images.size());
+    gpu.images = images.data();
     model.variants = variants.data();
     model.variant_count = 2;
     onFake = cpu.functions;
@@ -102,7 +112,8 @@ public:
   tfm_model model;
 
 private:
-  tfm_image image = {TFM_IMAGE_PTX, 8, 0, 0, "", 1};
+  std::array<std::string, 2> code = {pack("sm\0"sv), pack("tx\0"sv)};
+  std::array<tfm_image, 2> images;
   std::vector<tfm_function> functions;
   std::vector<tfm_launch> launches;
   std::array<std::string, mostFunctions> names;
@@ -194,12 +205,16 @@ TEST(CudaDevice, SaysWhyItDoesNotRun) {
   fake.capabilityMajor = 7;
   fake.capabilityMinor = 5;
   EXPECT_EQ(said("cuda"),
-            "the program has no code for Fake (compute capability 7.5): it "
-            "needs 8.0 or newer, or --device cpu");
+            "the program has no code for Fake, which has compute capability "
+            "7.5 and not 8.0 or newer: run with --device cpu");
   fake.capabilityMajor = 8;
-  fake.memory = 100;
-  EXPECT_NE(said("cuda").find("of memory, more than there is"),
-            std::string::npos);
+  fake.left = 100;
+  EXPECT_EQ(said("cuda"),
+            "Toy needs " + byteText(gpu.model.variants[0].arena_bytes) +
+                " of memory, and Fake has 100 bytes left of 1.0 GiB: most of "
+                "it are activations: build it with a smaller train.batch or "
+                "train.sequence; or run with --device cpu");
+  fake.left = fake.memory;
   fake.gpus = 0;
   EXPECT_EQ(said("cuda"),
             "the NVIDIA driver finds no GPU: run with --device cpu");
@@ -207,6 +222,123 @@ TEST(CudaDevice, SaysWhyItDoesNotRun) {
             "--device cuda, but Toy was built for CPUs alone: build it with "
             "`tfmc build --target cuda`");
   EXPECT_EQ(fake.liveAllocations, 0);
+  EXPECT_EQ(fake.liveContexts, 0);
+}
+
+// Machine code is loaded where it fits; where the driver does not know it, it
+// translates the text.
+TEST(CudaDevice, LoadsTheFirstCodeThatRuns) {
+  ToyModel toy = toyOfOutcome();
+  GpuModel gpu(toy.descriptor());
+  FakeCuda &fake = fakeCuda();
+  auto loaded = [&] {
+    fake.loaded.clear();
+    makeDevice(modelFor(gpu.model, "cuda"), "cuda", 1);
+    return fake.loaded;
+  };
+  EXPECT_EQ(loaded(), "tx ");
+  fake.capabilityMajor = 9;
+  EXPECT_EQ(loaded(), "sm ");
+  fake.capabilityMinor = 2;
+  EXPECT_EQ(loaded(), "sm ");
+  fake.refused = "sm";
+  EXPECT_EQ(loaded(), "sm tx ");
+  fake.capabilityMajor = 10;
+  EXPECT_EQ(loaded(), "tx ");
+}
+
+// A driver that is too old for the kernels says so by a number of its own.
+TEST(CudaDevice, SaysThatTheDriverIsTooOld) {
+  ToyModel toy = toyOfOutcome();
+  GpuModel gpu(toy.descriptor());
+  fakeCuda().refusal = "";
+  fakeCuda().refusalNumber = 222;
+  EXPECT_EQ(messageOf<InputError>(
+                [&] { makeDevice(modelFor(gpu.model, "cuda"), "cuda", 1); }),
+            "the NVIDIA driver refuses the program's kernels: CUDA_ERROR (as "
+            "the test wants it): it is too old, install a newer one, or run "
+            "with --device cpu");
+}
+
+// A GPU that is there and cannot be used is no secret; one that is not there is
+// no news.
+TEST(CudaDevice, NotesWhyAGpuIsNotUsed) {
+  ToyModel toy = toyOfOutcome();
+  GpuModel gpu(toy.descriptor());
+  FakeCuda &fake = fakeCuda();
+  auto noted = [&] {
+    testing::internal::CaptureStderr();
+    (void)modelFor(gpu.model, "auto");
+    return testing::internal::GetCapturedStderr();
+  };
+  EXPECT_EQ(noted(), "");
+  fake.gpus = 0;
+  EXPECT_EQ(noted(), "");
+  fake.gpus = 1;
+  fake.capabilityMajor = 7;
+  EXPECT_EQ(noted(), "note: no GPU is used: the program has no code for Fake, "
+                     "which has compute capability 7.0 and not 8.0 or newer\n");
+  fake.capabilityMajor = 8;
+  fake.memory = 100;
+  EXPECT_EQ(noted(), "note: no GPU is used: Fake has 100 bytes of memory, and "
+                     "Toy takes " +
+                         byteText(gpu.model.variants[0].arena_bytes) + "\n");
+}
+
+// Memory that large tensors went through is given back: a checkpoint does not
+// keep the whole state in memory that cannot be swapped.
+TEST(CudaDevice, KeepsLittleMemoryOfTheHost) {
+  ToyModel toy = toyOfOutcome();
+  GpuModel gpu(toy.descriptor());
+  tfm_model model = modelFor(gpu.model, "cuda");
+  std::unique_ptr<Device> device = makeDevice(model, "cuda", 1);
+  constexpr size_t floats = size_t{8} << 20;
+  device->allocate(floats * sizeof(float), 64, 0);
+  int before = fakeCuda().liveAllocations;
+  for (size_t count = floats; count > floats / 64; count /= 2) {
+    std::ranges::fill(device->write<float>(0, count).values(), 2.0f);
+    for (int i = 0; i != 3; ++i) {
+      PendingRead<float> one = device->read<float>(0, count),
+                         other = device->read<float>(
+                             (count - 1) * sizeof(float), 1);
+      EXPECT_EQ(one.values()[count - 1], 2.0f);
+      EXPECT_EQ(other.values()[0], 2.0f);
+    }
+  }
+  EXPECT_LE(fakeCuda().liveAllocations, before + 6);
+}
+
+// What a GPU has computed is read when other functions have been asked to run:
+// the value is that of then.
+TEST(CudaDevice, ReadsWhatWas) {
+  ToyModel toy = toyOfOutcome();
+  GpuModel gpu(toy.descriptor());
+  tfm_model model = modelFor(gpu.model, "cuda");
+  CpuDevice cpu(1);
+  std::unique_ptr<Device> onGpu = makeDevice(model, "cuda", 1);
+  for (Device *device : {onGpu.get(), static_cast<Device *>(&cpu)}) {
+    device->allocate(64, 64, 0);
+    device->write<float>(0, 1).values()[0] = 1.0f;
+    PendingValue<float> was(device->read<float>(0, 1));
+    device->write<float>(0, 1).values()[0] = 2.0f;
+    EXPECT_EQ(was.value(), 1.0f);
+    EXPECT_EQ(device->read<float>(0, 1).values()[0], 2.0f);
+  }
+}
+
+// What measures a GPU is assembled when it measures, so here where there is an
+// assembler.
+TEST(CudaPeaks, HasKernelsThatAssemble) {
+  if (std::system("ptxas --version > /dev/null 2>&1") != 0)
+    GTEST_SKIP() << "there is no ptxas";
+  TemporaryFolder folder;
+  std::ofstream(folder / "peaks.ptx") << peakKernels();
+  for (const char *capability : {"sm_80", "sm_90"})
+    EXPECT_EQ(
+        std::system(("ptxas -arch=" + std::string(capability) + " " +
+                     (folder / "peaks.ptx") + " -o " + (folder / "peaks.cubin"))
+                        .c_str()),
+        0);
 }
 
 } // namespace

@@ -7,6 +7,7 @@
 
 #include "runtime/device/cpu_device.h"
 #include "runtime/device/memory.h"
+#include "runtime/device/peak.h"
 #include "runtime/error.h"
 #include "runtime/memory_needed.h"
 #include "runtime/model.h"
@@ -26,7 +27,7 @@ namespace {
 /// What a device beside the host's memory may do at most: nothing that is asked
 /// of it happens before somebody looks at values that were read. Memory for
 /// values to be written begins as garbage, and values that were read become
-/// garbage with the next write or run.
+/// garbage when who asked for them lets go.
 class LateDevice final : public Device {
 public:
   ~LateDevice() override { release(); }
@@ -60,13 +61,19 @@ public:
     pool.run(work, context);
   }
 
+  void wait() const override { catchUp(); }
+  std::unique_ptr<Peaks> peaks(const std::vector<std::string_view> &,
+                               size_t) override {
+    return nullptr;
+  }
+
   /// How often somebody waited for the device.
   mutable int waits = 0;
 
 private:
   struct Read {
     std::vector<char> bytes;
-    bool isThere = false;
+    bool isOver = false;
   };
 
   void *beginWrite(uint64_t, size_t bytes) override {
@@ -78,8 +85,8 @@ private:
   HostBytes beginRead(uint64_t offset, size_t bytes) const override {
     Read &read = reads.emplace_back(Read{std::vector<char>(bytes, garbage)});
     steps.emplace_back([this, offset, &read] {
-      std::memcpy(read.bytes.data(), arena + offset, read.bytes.size());
-      read.isThere = true;
+      if (!read.isOver)
+        std::memcpy(read.bytes.data(), arena + offset, read.bytes.size());
     });
     return {read.bytes.data(), /*isPending=*/true};
   }
@@ -87,20 +94,15 @@ private:
     ++waits;
     catchUp();
   }
+  void endRead(const void *bytes) const noexcept override {
+    for (Read &read : reads)
+      if (read.bytes.data() == bytes) {
+        std::ranges::fill(read.bytes, garbage);
+        read.isOver = true;
+      }
+  }
 
-  void ask(std::function<void()> step) {
-    spoil(reads.size());
-    steps.push_back([this, step = std::move(step), before = reads.size()] {
-      spoil(before);
-      step();
-    });
-  }
-  /// Nobody may look at the first `count` reads any more.
-  void spoil(size_t count) {
-    for (size_t i = 0; i < count; ++i)
-      if (reads[i].isThere)
-        std::ranges::fill(reads[i].bytes, garbage);
-  }
+  void ask(std::function<void()> step) { steps.push_back(std::move(step)); }
   void catchUp() const {
     for (const std::function<void()> &step : steps)
       step();

@@ -83,17 +83,22 @@ int cuDeviceGetAttribute(int *value, int attribute, int) {
   return success;
 }
 int cuDevicePrimaryCtxRetain(void **context, int) {
+  ++driver().fake.liveContexts;
   *context = &driver();
   return success;
 }
-int cuDevicePrimaryCtxRelease_v2(int) { return success; }
+int cuDevicePrimaryCtxRelease_v2(int) {
+  --driver().fake.liveContexts;
+  return success;
+}
 int cuCtxSetCurrent(void *) { return success; }
 int cuMemGetInfo_v2(size_t *left, size_t *all) {
-  *left = *all = driver().fake.memory;
+  *left = driver().fake.left;
+  *all = driver().fake.memory;
   return success;
 }
 int cuMemAlloc_v2(unsigned long long *address, size_t bytes) {
-  if (bytes > driver().fake.memory)
+  if (bytes > driver().fake.left)
     return outOfMemory;
   void *memory = std::malloc(bytes);
   std::memset(memory, 0xAB, bytes);
@@ -169,14 +174,18 @@ int cuGraphDestroy(void *graph) {
   delete static_cast<std::vector<Step> *>(graph);
   return success;
 }
-int cuModuleLoadDataEx(void **module, const void *, unsigned count,
+int cuModuleLoadDataEx(void **module, const void *code, unsigned count,
                        int *options, void **values) {
+  std::string text = static_cast<const char *>(code);
+  driver().fake.loaded += text + " ";
+  if (text == driver().fake.refused)
+    return refused;
   const char *refusal = driver().fake.refusal;
   for (unsigned i = 0; refusal && i != count; ++i)
     if (options[i] == 5)
       std::strcpy(static_cast<char *>(values[i]), refusal);
   *module = &driver();
-  return refusal ? refused : success;
+  return refusal ? driver().fake.refusalNumber : success;
 }
 int cuModuleUnload(void *) { return success; }
 int cuModuleGetFunction(void **function, void *, const char *name) {

@@ -14,6 +14,7 @@
 #define TFM_TESTS_UNIT_RUNTIME_FAKECUDA_H
 
 #include <cstddef>
+#include <string>
 
 namespace tfm::test {
 
@@ -21,13 +22,17 @@ namespace tfm::test {
 struct FakeCuda {
   int gpus = 1;
   int capabilityMajor = 8, capabilityMinor = 0;
-  size_t memory = size_t{1} << 30;
+  size_t memory = size_t{1} << 30, left = memory;
   /// What it says of a module, which it then refuses; null: it takes all.
   const char *refusal = nullptr;
+  int refusalNumber = 218;
+  /// The code that alone it refuses; what it was asked to load.
+  std::string refused, loaded;
   /// Runs a kernel: its name and its parameters.
   void (*runKernel)(const char *name, void **parameters) = nullptr;
 
-  int launches = 0, graphs = 0, graphLaunches = 0, liveAllocations = 0;
+  int launches = 0, graphs = 0, graphLaunches = 0, liveAllocations = 0,
+      liveContexts = 0;
 };
 
 /// The fake that `libcuda.so.1` is in this process, from the first call on.

@@ -1,0 +1,83 @@
+//===- Assemble.cpp - machine code of GPUs, where there is an assembler ---===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/target/cuda/Assemble.h"
+
+#include "runtime/tfm_model.h"
+#include "llvm/ADT/SmallString.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FileUtilities.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Program.h"
+#include "llvm/Support/raw_ostream.h"
+#include <list>
+
+using namespace tfm;
+
+namespace {
+
+/// A temporary file, removed at the end; without a path where there is none.
+struct Temporary {
+  explicit Temporary(llvm::StringRef ending) {
+    if (!llvm::sys::fs::createTemporaryFile("tfm", ending, path))
+      remover.setFile(path);
+    else
+      path.clear();
+  }
+  llvm::SmallString<128> path;
+  llvm::FileRemover remover;
+};
+
+} // namespace
+
+std::vector<DeviceImage> cuda::assemble(llvm::StringRef ptx) {
+  auto program = llvm::sys::findProgramByName("ptxas");
+  Temporary source("ptx");
+  if (!program || source.path.empty())
+    return {};
+  {
+    std::error_code error;
+    llvm::raw_fd_ostream file(source.path, error);
+    file << ptx;
+    file.close();
+    if (error || file.has_error()) {
+      file.clear_error();
+      return {};
+    }
+  }
+  struct Job {
+    explicit Job(int32_t major) : major(major) {}
+    int32_t major;
+    Temporary made{"cubin"};
+    llvm::sys::ProcessInfo process;
+  };
+  // All at once; the newest first.
+  std::list<Job> jobs;
+  for (int32_t major : {9, 8}) {
+    Job &job = jobs.emplace_back(major);
+    std::string capability = "-arch=sm_" + std::to_string(major) + "0";
+    std::optional<llvm::StringRef> silent[] = {
+        llvm::StringRef(), llvm::StringRef(), llvm::StringRef()};
+    job.process = llvm::sys::ExecuteNoWait(
+        *program, {*program, capability, source.path, "-o", job.made.path},
+        std::nullopt, silent);
+  }
+  std::vector<DeviceImage> images;
+  for (Job &job : jobs) {
+    if (job.process.Pid == llvm::sys::ProcessInfo::InvalidPid ||
+        llvm::sys::Wait(job.process, std::nullopt).ReturnCode != 0)
+      continue;
+    auto code = llvm::MemoryBuffer::getFile(job.made.path);
+    if (code && !(*code)->getBuffer().empty())
+      images.push_back({.kind = TFM_IMAGE_CUBIN,
+                        .major = job.major,
+                        .minor = 0,
+                        .exact = false,
+                        .bytes = (*code)->getBuffer().str()});
+  }
+  return images;
+}
