@@ -237,7 +237,8 @@ TEST(Writers, JsonOfKnownMemory) {
       {train},
       {{"parameters", {{"f32", 1}}}, {"saved", {{"bf16", 2}, {"f32", 1}}}},
       8,
-      {256, 32}};
+      {256, 32},
+      {}};
   std::string json;
   llvm::raw_string_ostream os(json);
   writeJson(report, {}, os);
