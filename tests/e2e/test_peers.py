@@ -26,7 +26,7 @@ class Peers(unittest.TestCase):
     def test_transformers_reads_what_we_export_of_every_family(self):
         result = run(sys.executable, PEERS / "transformers_families.py")
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
-        self.assertGreater(result.stdout.count("logits differ by"), 35)
+        self.assertGreaterEqual(result.stdout.count("logits differ by"), 35)
 
 
 if __name__ == "__main__":
