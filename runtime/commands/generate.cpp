@@ -239,11 +239,16 @@ public:
   /// Has the first process show those of all, in their order.
   void showAll(Processes &processes, TextAudience *show) {
     std::string own;
-    for (const auto &[number, text] : texts)
-      pack(own, number, text);
+    for (const auto &[number, text] : texts) {
+      pack(own, number);
+      forEachPart(text, [&](const auto &part) { pack(own, part); });
+    }
     for (const std::string &packed : processes.collect(own))
-      for (std::string_view rest = packed; !rest.empty();)
-        unpack(rest);
+      for (std::string_view rest = packed; !rest.empty();) {
+        size_t number = 0;
+        unpack(rest, number);
+        forEachPart(texts[number], [&](auto &part) { unpack(rest, part); });
+      }
     if (!show)
       return;
     for (auto &[number, text] : texts) {
@@ -258,56 +263,43 @@ private:
     Generated generated;
   };
 
-  template <typename T> static void packValue(std::string &to, const T &value) {
-    static_assert(std::is_trivially_copyable_v<T>);
-    to.append(reinterpret_cast<const char *>(&value), sizeof value);
-  }
-  template <typename List>
-  static void packList(std::string &to, const List &of) {
-    packValue(to, of.size());
-    to.append(reinterpret_cast<const char *>(of.data()),
-              of.size() * sizeof *of.data());
-  }
-  static void pack(std::string &to, size_t number, const Text &text) {
-    const Generated &generated = text.generated;
-    packValue(to, number);
-    packList(to, text.shown);
-    packList(to, generated.text);
-    packList(to, generated.ids);
-    packValue(to, generated.drawn);
-    packValue(to, generated.ended);
-    packList(to, generated.endedBy);
-    packValue(to, generated.firstSeconds);
-    packValue(to, generated.seconds);
-    packList(to, generated.chances);
+  /// All that a text has, one part after the other.
+  template <typename AnyText, typename Visit>
+  static void forEachPart(AnyText &text, Visit visit) {
+    auto &generated = text.generated;
+    visit(text.shown);
+    visit(generated.text);
+    visit(generated.ids);
+    visit(generated.drawn);
+    visit(generated.ended);
+    visit(generated.endedBy);
+    visit(generated.firstSeconds);
+    visit(generated.seconds);
+    visit(generated.chances);
   }
 
-  template <typename T> static void take(std::string_view &from, T &value) {
-    std::memcpy(&value, from.data(), sizeof value);
-    from.remove_prefix(sizeof value);
+  /// A value, or a list of values behind their number.
+  template <typename T> static void pack(std::string &to, const T &part) {
+    if constexpr (requires { part.size(); }) {
+      pack(to, part.size());
+      to.append(reinterpret_cast<const char *>(part.data()),
+                part.size() * sizeof *part.data());
+    } else {
+      static_assert(std::is_trivially_copyable_v<T>);
+      to.append(reinterpret_cast<const char *>(&part), sizeof part);
+    }
   }
-  template <typename List>
-  static void takeList(std::string_view &from, List &to) {
-    size_t size = 0;
-    take(from, size);
-    to.resize(size);
-    std::memcpy(to.data(), from.data(), size * sizeof *to.data());
-    from.remove_prefix(size * sizeof *to.data());
-  }
-  void unpack(std::string_view &from) {
-    size_t number = 0;
-    take(from, number);
-    Text &text = texts[number];
-    Generated &generated = text.generated;
-    takeList(from, text.shown);
-    takeList(from, generated.text);
-    takeList(from, generated.ids);
-    take(from, generated.drawn);
-    take(from, generated.ended);
-    takeList(from, generated.endedBy);
-    take(from, generated.firstSeconds);
-    take(from, generated.seconds);
-    takeList(from, generated.chances);
+  template <typename T> static void unpack(std::string_view &from, T &part) {
+    if constexpr (requires { part.size(); }) {
+      size_t size = 0;
+      unpack(from, size);
+      part.resize(size);
+      std::memcpy(part.data(), from.data(), size * sizeof *part.data());
+      from.remove_prefix(size * sizeof *part.data());
+    } else {
+      std::memcpy(&part, from.data(), sizeof part);
+      from.remove_prefix(sizeof part);
+    }
   }
 
   std::map<size_t, Text> texts;
