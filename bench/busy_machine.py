@@ -46,11 +46,11 @@ class Tfm:
     """Training steps of the binary, in a process of their own."""
 
     def __init__(self, tfmc, threads, scratch):
-        self.binary = Binary(tfmc, ADDITION.file, [], None, threads, scratch)
+        self.binary = Binary(tfmc, ADDITION, [], None, threads, scratch)
 
     def speed(self, steps):
         """Steps a second."""
-        return steps / self.binary.train_seconds(steps)
+        return 1 / self.binary.step_seconds(steps)
 
 
 class PyTorch:

@@ -19,21 +19,34 @@ as its random numbers differ.
 Also: peak memory of the training processes, time of `tfmc build`, size and
 start-up time of the binary.
 
+`--parts` adds what training is made of: `kernels` holds the products and the
+attention of a training step, as the binary's own `bench` times them, beside
+PyTorch's of the same sizes; `decoding` the binary's share of the memory's
+bandwidth, and its tokens a second beside a compiled PyTorch that keeps keys and
+values.
+
+With `--device cuda` both sides run on the GPU: binaries are built with
+`--target cuda`, and of memory what is allocated there counts. `--results FILE`
+keeps what has been measured, and measures only what is missing.
+
 PyTorch is installed into a virtual environment where `--venv` has none: from
 PyTorch's index of CPU wheels, else from PyPI (which is large).
 
   bench/compare_pytorch.py [--models addition,lab,shakespeare,gpt2] [--quick] [--json]
+  bench/compare_pytorch.py --device cuda --parts training,kernels,decoding --results gpu.json
 """
 
 import argparse
 import json
 import os
 import pathlib
+import re
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
+import textwrap
 import threading
 import time
 
@@ -63,9 +76,9 @@ class Comparison:
 SHAKESPEARE = ROOT / "models" / "tinyshakespeare.txt"
 
 
-def gpt2(defines, steps=8, curve=10):
-    return Comparison("bench/gpt2_train.tfm", tied=True, wanted_speed=1.5, wanted_f32=1.5, wanted_memory=0.85,
-                      wanted_build=2.0, defines=defines, data="random", steps=steps, curve=curve)
+def gpt2(defines, steps=8, curve=10, wanted_speed=1.5):
+    return Comparison("bench/gpt2_train.tfm", tied=True, wanted_speed=wanted_speed, wanted_f32=wanted_speed,
+                      wanted_memory=0.85, wanted_build=2.0, defines=defines, data="random", steps=steps, curve=curve)
 
 
 MODELS = {
@@ -83,7 +96,19 @@ MODELS = {
     "gpt2-2x256": gpt2(["drop=0.0", "train.batch=2", "train.sequence=256"], steps=4, curve=5),
     "gpt2-1x1024": gpt2(["drop=0.0", "train.batch=1", "train.sequence=1024"], steps=2, curve=4),
     "gpt2-dropout": gpt2([]),
+    # For GPUs, in batches that fill them.
+    "gpt2-8x1024": gpt2(["drop=0.0", "train.batch=8", "train.sequence=1024"], steps=20, curve=4, wanted_speed=1.0),
+    "gpt2-32x1024": gpt2(["drop=0.0", "train.batch=32", "train.sequence=1024"], steps=10, curve=2, wanted_speed=1.0),
 }
+# What decodes one text.
+DECODERS = {
+    "gpt2": Comparison("models/gpt2.tfm", tied=True, wanted_speed=1.0),
+    "gpt2-xl": Comparison("models/gpt2.tfm", tied=True, wanted_speed=1.0,
+                          defines=["width=1600", "heads=25", "layers=48"]),
+}
+WANTED_OF_BANDWIDTH = 0.6
+# Models that are measured where no others are asked for.
+DEFAULT_MODELS = {"cpu": "addition,lab,shakespeare,gpt2,gpt2-2x256,gpt2-1x1024", "cuda": "gpt2-8x1024,gpt2-32x1024"}
 PRECISIONS = {"f32": "", "bf16": " bf16"}
 WANTED_BINARY_BYTES = 5e6
 WANTED_START_SECONDS = 0.010
@@ -120,15 +145,15 @@ class Peer:
     """A process of bench/pytorch_peer.py."""
 
     def __init__(self, python, comparison, info, data, threads, scratch, compiled=False, dtype="float32",
-                 autocast=False):
+                 autocast=False, device="cpu"):
         environment = dict(os.environ, OMP_NUM_THREADS=str(threads))
         # Its own cache, so that the time of the first step is that of compiling.
         environment["TORCHINDUCTOR_CACHE_DIR"] = tempfile.mkdtemp(dir=scratch)
         self.log = open(os.path.join(scratch, "pytorch.log"), "a", encoding="utf-8")
         self.process = subprocess.Popen([str(python), str(BENCH / "pytorch_peer.py")], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, stderr=self.log, text=True, env=environment)
-        opened = self.ask(do="open", info=info, tied=comparison.tied, data=str(data), threads=threads,
-                          compile=compiled, dtype=dtype, autocast=autocast)
+        opened = self.ask(do="open", info=info, tied=comparison.tied, data=data and str(data), threads=threads,
+                          compile=compiled, dtype=dtype, autocast=autocast, device=device)
         self.version, self.imported = opened["torch"], opened["imported"]
 
     def ask(self, **request):
@@ -172,23 +197,30 @@ class HighWater(threading.Thread):
                 return
 
 
+def target_of(device):
+    """Options of `tfmc build`."""
+    return ["--target", "cuda"] if device == "cuda" else []
+
+
 class Binary:
     """A model that `tfmc build` wrote."""
 
-    def __init__(self, tfmc, comparison, defines, data, threads, scratch):
+    def __init__(self, tfmc, comparison, defines, data, threads, scratch, device="cpu"):
         self.path = os.path.join(tempfile.mkdtemp(dir=scratch), "model")
-        checked([tfmc, "build", comparison.file, "-o", self.path] + [part for define in defines for part in ("-D", define)])
-        self.info = json.loads(checked([self.path, "info", "--json"]))
+        checked([tfmc, "build", comparison.file, "-o", self.path] + target_of(device) +
+                [part for define in defines for part in ("-D", define)])
+        self.on_gpu = device == "cuda"
+        self.place = ["--device", "cuda"] if self.on_gpu else ["--threads", threads]
+        self.info = json.loads(checked([self.path, "info", "--json"] + (self.place if self.on_gpu else [])))
         self.data = ["--data", data] if data and comparison.data != "own" else []
-        self.threads = ["--threads", threads]
         self.scratch = scratch
-        train = self.info["recipe"]["train"]
-        self.tokens_per_step = train["batch"] * train["sequence"] * train["accumulate"]
+        train = self.info["recipe"].get("train")
+        self.tokens_per_step = train["batch"] * train["sequence"] * train["accumulate"] if train else None
 
     def train(self, steps, *options):
         """A run whose checkpoint is thrown away; its --json and its log."""
         out = tempfile.mkdtemp(dir=self.scratch)
-        answer = json.loads(checked([self.path, "train", "--json", "--steps", steps, "--out", out] + self.threads +
+        answer = json.loads(checked([self.path, "train", "--json", "--steps", steps, "--out", out] + self.place +
                                     self.data + list(options)))
         with open(os.path.join(out, "log.jsonl"), encoding="utf-8") as log:
             lines = [json.loads(line) for line in log]
@@ -205,9 +237,11 @@ class Binary:
         return [line["loss"] for line in lines if "loss" in line]
 
     def peak_memory(self, steps):
-        """Bytes of a process that trains and saves."""
+        """Bytes of a process that trains and saves; on a GPU of the arena there, which is all that it allocates."""
+        if self.on_gpu:
+            return self.info["memory"]["arena"]
         out = tempfile.mkdtemp(dir=self.scratch)
-        command = [self.path, "train", "--json", "--steps", steps, "--out", out] + self.threads + self.data
+        command = [self.path, "train", "--json", "--steps", steps, "--out", out] + self.place + self.data
         with subprocess.Popen([str(part) for part in command], stdout=subprocess.DEVNULL) as process:
             mark = HighWater(process.pid)
             process.wait()
@@ -216,9 +250,13 @@ class Binary:
         shutil.rmtree(out)
         return mark.bytes
 
+    def bench(self):
+        """What the binary's own `bench` says."""
+        return json.loads(checked([self.path, "bench", "--json"] + self.place))
+
     def bench_seconds(self):
-        """Of a step, by the binary's own `bench`: train and update."""
-        functions = json.loads(checked([self.path, "bench", "--json"] + self.threads))["functions"]
+        """Of a step by it: train and update."""
+        functions = self.bench()["functions"]
         return (functions["train"]["milliseconds"] + functions["update"]["milliseconds"]) / 1e3
 
 
@@ -228,10 +266,10 @@ def timed(command):
     return time.perf_counter() - start
 
 
-def measure_build(tfmc, comparison, scratch):
+def measure_build(tfmc, comparison, scratch, device):
     """Seconds of `tfmc build` with all that training needs, bytes, seconds to start."""
     out = os.path.join(scratch, "built")
-    build = statistics.median(timed([tfmc, "build", comparison.file, "-o", out]) for _ in range(3))
+    build = statistics.median(timed([tfmc, "build", comparison.file, "-o", out] + target_of(device)) for _ in range(3))
     start = statistics.median(timed([out, "info"]) for _ in range(20))
     size = os.path.getsize(out)
     os.remove(out)
@@ -245,15 +283,16 @@ def compare_losses(python, tfmc, comparison, options, data, scratch):
     """The losses of the same steps on both sides in each precision, and in f64."""
     steps = comparison.curve // 2 if options.quick else comparison.curve
     fixed = [define for define in comparison.defines if not define.startswith("drop=")] + ["train.shuffle=false"]
-    shared = Binary(tfmc, comparison, fixed, data, options.threads, scratch)
+    shared = Binary(tfmc, comparison, fixed, data, options.threads, scratch, options.device)
     for name in ("drop", "dropout_rate"):
         if shared.info["hyperparameters"].get(name):
             fixed.append(f"{name}=0.0")
-            shared = Binary(tfmc, comparison, fixed, data, options.threads, scratch)
+            shared = Binary(tfmc, comparison, fixed, data, options.threads, scratch, options.device)
     weights = os.path.join(scratch, "initial.safetensors")
 
     def of_pytorch(dtype, keep_weights=False, autocast=False):
-        peer = Peer(python, comparison, shared.info, data, options.threads, scratch, dtype=dtype, autocast=autocast)
+        peer = Peer(python, comparison, shared.info, data, options.threads, scratch, dtype=dtype, autocast=autocast,
+                    device=options.device)
         if keep_weights:
             peer.ask(do="initial", path=weights)
         losses = peer.ask(do="losses", steps=steps)
@@ -268,7 +307,8 @@ def compare_losses(python, tfmc, comparison, options, data, scratch):
 
     result = {"steps": steps, "first": exact[0], "last": exact[-1]}
     for precision, pytorch in theirs.items():
-        binary = Binary(tfmc, comparison, fixed + [f"train.precision={precision}"], data, options.threads, scratch)
+        binary = Binary(tfmc, comparison, fixed + [f"train.precision={precision}"], data, options.threads, scratch,
+                        options.device)
         ours = binary.losses(steps, weights)
         if len(ours) != steps:
             fail(f"the log of {comparison.file.name} has {len(ours)} losses, not {steps}")
@@ -284,7 +324,7 @@ def compare_losses(python, tfmc, comparison, options, data, scratch):
 def compare_speed(python, tfmc, comparison, options, data, scratch):
     """Rounds of whole training steps, in turns."""
     binaries = {f"tfm{suffix}": Binary(tfmc, comparison, comparison.defines + [f"train.precision={precision}"],
-                                       data, options.threads, scratch)
+                                       data, options.threads, scratch, options.device)
                 for precision, suffix in PRECISIONS.items()}
     binary = binaries["tfm"]
     rounds = 2 if options.quick else options.rounds
@@ -295,7 +335,7 @@ def compare_speed(python, tfmc, comparison, options, data, scratch):
         for mode in ("eager", "compiled"):
             name = mode + suffix
             peers[name] = Peer(python, comparison, binary.info, data, options.threads, scratch, mode == "compiled",
-                               autocast=precision == "bf16")
+                               autocast=precision == "bf16", device=options.device)
             first[name] = peers[name].ask(do="time", steps=1)[0]
             peers[name].ask(do="time", steps=warm)
     seconds = {name: [] for name in (*binaries, *peers)}
@@ -344,6 +384,43 @@ def compare_speed(python, tfmc, comparison, options, data, scratch):
     return result
 
 
+def compare_kernels(python, tfmc, comparison, options, data, scratch):
+    """The products and the attention of a training step in bf16, one by one, beside PyTorch's."""
+    binary = Binary(tfmc, comparison, comparison.defines + ["train.precision=bf16"], data, options.threads, scratch,
+                    options.device)
+    bench = binary.bench()
+    peer = Peer(python, comparison, binary.info, data, options.threads, scratch, device=options.device)
+    runs = 3 if options.quick else 20
+    rows = []
+    for kernel in bench["functions"]["train"]["kernels"]:
+        row = {"name": kernel["name"], "runs": kernel["runs"], "seconds": kernel["milliseconds"] / 1e3 / kernel["runs"],
+               "of": kernel["of"], "share": kernel["share"]}
+        sizes = re.match(r"matmul (\d+)x(\d+)x(\d+)(?: |$)", kernel["name"])
+        if sizes:
+            row["pytorch_seconds"] = peer.ask(do="product", sizes=[int(size) for size in sizes.groups()], runs=runs)
+        elif kernel["name"].split()[0] in ("attention", "attention_backward"):
+            row["pytorch_seconds"] = peer.ask(do=kernel["name"].split()[0], runs=runs)
+        rows.append(row)
+    peer.close()
+    return {"kernels": rows, **{name: bench[name] for name in ("device", "peaks_gflops", "memory_gbs")}}
+
+
+def compare_decoding(python, tfmc, comparison, options, scratch):
+    """One text's tokens a second, and the share of bandwidth that the binary reads with."""
+    defines = comparison.defines + ["generate.weights=bf16", "drop=0.0"]
+    binary = Binary(tfmc, comparison, defines, None, options.threads, scratch, options.device)
+    bench = binary.bench()
+    decode = bench["functions"]["decode"]
+    peer = Peer(python, comparison, binary.info, None, options.threads, scratch, device=options.device,
+                compiled=True, dtype="bfloat16")
+    seconds = peer.ask(do="decode", steps=4 if options.quick else 64)
+    peer.close()
+    bytes_read = binary.info["memory"]["parameters"]
+    return {"tokens_per_second": 1e3 / decode["milliseconds"], "pytorch_tokens_per_second": 1 / seconds,
+            "ratio": seconds * 1e3 / decode["milliseconds"],
+            "share": bytes_read / decode["milliseconds"] / 1e6 / bench["memory_gbs"]}
+
+
 def make_random_tokens(scratch):
     """Token ids of GPT-2's vocabulary for `data tokens`, the same every time."""
     state, ids = 1, bytearray()
@@ -386,6 +463,32 @@ def against(value, wanted, is_met):
 
 def megabytes(count):
     return f"{count / 1e6:,.0f}"
+
+
+def print_kernels(name, result):
+    print(f"{name}: kernels above 1% of a training step in bf16")
+    rows = [["kernel", "runs", "ms", "reaches", "PyTorch, ms", "PyTorch to ours"]]
+    whole = sum(kernel["seconds"] * kernel["runs"] for kernel in result["kernels"])
+    for kernel in result["kernels"]:
+        if kernel["seconds"] * kernel["runs"] < whole / 100:
+            continue
+        theirs = kernel.get("pytorch_seconds")
+        rows.append([textwrap.shorten(kernel["name"], 60, placeholder=" ..."), str(kernel["runs"]),
+                     f"{kernel['seconds'] * 1e3:.3f}", f"{kernel['share']:.0%} of {kernel['of']}",
+                     f"{theirs * 1e3:.3f}" if theirs else "-", f"{theirs / kernel['seconds']:.2f}" if theirs else "-"])
+    table(rows)
+
+
+def print_decoding(results):
+    rows = [["decoding one text, bf16", "tfm", "compiled", "ratio", "wanted", "met", "of bandwidth", "wanted", "met"]]
+    for name, result in results.items():
+        rows.append([name, f"{result['tokens_per_second']:.1f}", f"{result['pytorch_tokens_per_second']:.1f}",
+                     f"{result['ratio']:.2f}"] +
+                    against(result["ratio"], f"{DECODERS[name].wanted_speed:.1f}",
+                            lambda ratio, least=DECODERS[name].wanted_speed: ratio >= least) +
+                    [f"{result['share']:.0%}"] +
+                    against(result["share"], f"{WANTED_OF_BANDWIDTH:.0%}", lambda share: share >= WANTED_OF_BANDWIDTH))
+    table(rows)
 
 
 def print_results(results):
@@ -432,10 +535,39 @@ def print_results(results):
     table(rows)
 
 
+class Results:
+    """What has been measured, by part and model, kept in a file where one is named."""
+
+    def __init__(self, path, settings):
+        self.path, self.all = path, {"format": 1, **settings}
+        if path and path.exists():
+            with open(path, encoding="utf-8") as file:
+                self.all = json.load(file)
+            other = [name for name, value in settings.items() if self.all.get(name) != value]
+            if other:
+                fail(f"{path} was measured with another {other[0]}: name another file")
+
+    def measure(self, part, name, how):
+        """Calls `how` where there is no result yet."""
+        measured = self.all.setdefault(part, {})
+        if name not in measured:
+            measured[name] = how()
+            if self.path:
+                unfinished = self.path.with_suffix(".part")
+                unfinished.write_text(json.dumps(self.all, indent=1), encoding="utf-8")
+                unfinished.replace(self.path)
+        return measured[name]
+
+
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--models", default="addition,lab,shakespeare,gpt2,gpt2-2x256,gpt2-1x1024",
-                        help="which, with commas (default: %(default)s)")
+    parser.add_argument("--models", help="which, with commas (default: "
+                        f"{DEFAULT_MODELS['cpu']}; with --device cuda: {DEFAULT_MODELS['cuda']})")
+    parser.add_argument("--decoders", default=",".join(DECODERS),
+                        help="which models decode in the part `decoding` (default: %(default)s)")
+    parser.add_argument("--parts", default="training", help="of training, kernels, decoding (default: %(default)s)")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="of both sides (default: %(default)s)")
+    parser.add_argument("--results", type=pathlib.Path, help="a file that keeps what has been measured")
     parser.add_argument("--rounds", type=int, default=5, help="of measuring each side (default: %(default)s)")
     parser.add_argument("--quick", action="store_true", help="two short rounds: a look, not a measurement")
     parser.add_argument("--threads", type=int, default=2, help="of both sides (default: %(default)s)")
@@ -444,20 +576,28 @@ def parse():
                         help="a virtual environment with PyTorch, made if missing (default: build/pytorch)")
     parser.add_argument("--json", action="store_true", help="everything measured, instead of tables")
     options = measuring.parse(parser)
-    options.models = options.models.split(",")
-    for name in options.models:
-        if name not in MODELS:
-            parser.error(f"there is no model {name}: choose from {', '.join(MODELS)}")
+    options.models = (options.models or DEFAULT_MODELS[options.device]).split(",")
+    options.decoders, options.parts = options.decoders.split(","), options.parts.split(",")
+    for kind, names, known in (("model", options.models, MODELS), ("decoder", options.decoders, DECODERS),
+                               ("part", options.parts, ("training", "kernels", "decoding"))):
+        for name in names:
+            if name not in known:
+                parser.error(f"there is no {kind} {name}: choose from {', '.join(known)}")
     return options
 
 
 def main():
     options = parse()
     python = pytorch_python(options.venv.absolute())
+    if options.device == "cuda" and subprocess.run(
+            [str(python), "-c", "import torch; assert torch.cuda.is_available()"], capture_output=True,
+            check=False).returncode != 0:
+        fail(f"the PyTorch in {options.venv} sees no GPU")
     # Checkpoints of runs that are thrown away stay off the disk where they can.
     memory = "/dev/shm"
     in_memory = os.path.isdir(memory) and shutil.disk_usage(memory).free > 6e9
-    results = {}
+    results = Results(options.results, {"device": options.device, "threads": options.threads,
+                                        "rounds": options.rounds, "quick": options.quick})
     with tempfile.TemporaryDirectory(prefix="tfm-compare-", dir=memory if in_memory else None) as scratch:
         for name in options.models:
             comparison = MODELS[name]
@@ -467,18 +607,34 @@ def main():
             elif data == "own":
                 data = shown_by_binary(options.tfmc, comparison, scratch)
             arguments = (python, options.tfmc, comparison, options, data, scratch)
-            results[name] = {}
-            say(f"{name}: building")
-            results[name]["build"] = measure_build(options.tfmc, comparison, scratch)
-            say(f"{name}: the same steps on both sides")
-            results[name]["loss"] = compare_losses(*arguments)
-            say(f"{name}: speed")
-            results[name]["speed"] = compare_speed(*arguments)
+            if "training" in options.parts:
+                def train(name=name, comparison=comparison, arguments=arguments):
+                    say(f"{name}: building")
+                    build = measure_build(options.tfmc, comparison, scratch, options.device)
+                    say(f"{name}: the same steps on both sides")
+                    loss = compare_losses(*arguments)
+                    say(f"{name}: speed")
+                    return {"build": build, "loss": loss, "speed": compare_speed(*arguments)}
+                results.measure("models", name, train)
+            if "kernels" in options.parts:
+                say(f"{name}: kernels")
+                results.measure("kernels", name, lambda arguments=arguments: compare_kernels(*arguments))
+        if "decoding" in options.parts:
+            for name in options.decoders:
+                say(f"{name}: decoding")
+                results.measure("decoding", name, lambda name=name: compare_decoding(
+                    python, options.tfmc, DECODERS[name], options, scratch))
+    models = results.all.get("models", {})
     if options.json:
-        print(json.dumps({"format": 1, "threads": options.threads, "models": results}, indent=1))
+        print(json.dumps(results.all, indent=1))
     else:
-        print_results(results)
-    return 0 if all(result["loss"][precision]["agree"] for result in results.values() for precision in PRECISIONS) else 1
+        if models:
+            print_results(models)
+        for name, result in results.all.get("kernels", {}).items():
+            print_kernels(name, result)
+        if "decoding" in results.all:
+            print_decoding(results.all["decoding"])
+    return 0 if all(result["loss"][precision]["agree"] for result in models.values() for precision in PRECISIONS) else 1
 
 
 if __name__ == "__main__":

@@ -9,7 +9,11 @@ one on standard output:
   {"do": "initial", "path": F}       writes its first weights as safetensors
   {"do": "losses", "steps": N}       trains from the first weights: N losses
   {"do": "time", "steps": N}         trains on: seconds of each of N steps
-  {"do": "memory"}                   the largest memory that the process had
+  {"do": "memory"}                   the largest memory that the process had, or took of the GPU
+  {"do": "product", "sizes": [M, N, K], "runs": R}   seconds of a product in bf16
+  {"do": "attention", "runs": R}     of the model's in a training step, in bf16
+  {"do": "attention_backward", "runs": R}            of its derivative
+  {"do": "decode", "steps": N}       of a token of one text that follows N others
 
 What is trained, and how, is read from `./m info --json`: nothing of a recipe is
 written down twice.
@@ -43,6 +47,16 @@ class Attention(nn.Module):
         y = functional.scaled_dot_product_attention(q, k, v, is_causal=True,
                                                     dropout_p=self.drop if self.training else 0.0)
         return self.resid(self.c_proj(y.transpose(1, 2).reshape(batch, length, width)))
+
+
+    def decode(self, x, position, keys, values):
+        """Of one token [1, width], whose key and value are put beside those before it."""
+        q, k, v = (part.view(self.heads, 1, -1) for part in self.c_attn(x).split(x.shape[1], dim=1))
+        keys.index_copy_(1, position, k)
+        values.index_copy_(1, position, v)
+        seen = torch.arange(keys.shape[1], device=x.device) <= position
+        y = functional.scaled_dot_product_attention(q, keys, values, attn_mask=seen[None])
+        return self.c_proj(y.reshape(1, -1))
 
 
 class MLP(nn.Module):
@@ -103,12 +117,20 @@ class GPT(nn.Module):
 
     def forward(self, tokens, targets, ignore: int):
         """The mean loss over the targets that are not `ignore`."""
-        x = self.wte(tokens) + self.wpe(torch.arange(tokens.shape[1]))
+        x = self.wte(tokens) + self.wpe(torch.arange(tokens.shape[1], device=tokens.device))
         x = self.drop(x)
         for block in self.h:
             x = block(x)
         logits = self.head(self.ln_f(x))
         return functional.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=ignore)
+
+    def decode(self, token, position, caches):
+        """The likeliest token after this one, [1]; both sides keep keys and values of all before."""
+        x = self.wte(token) + self.wpe(position)
+        for block, (keys, values) in zip(self.h, caches):
+            x = x + block.attn.decode(block.ln_1(x), position, keys, values)
+            x = x + block.mlp(block.ln_2(x))
+        return self.head(self.ln_f(x)).argmax(dim=1)
 
     @staticmethod
     def is_transposed(name):
@@ -220,7 +242,7 @@ def write_safetensors(path, tensors):
     with open(path, "wb") as file:
         file.write(len(text).to_bytes(8, "little") + text)
         for tensor in tensors.values():
-            file.write(tensor.numpy().astype("<f4").tobytes())
+            file.write(tensor.cpu().numpy().astype("<f4").tobytes())
 
 
 class Sums:
@@ -281,23 +303,29 @@ class Peer:
 
     def __init__(self, request):
         torch.set_num_threads(request["threads"])
-        info = request["info"]
+        self.info = info = request["info"]
         self.recipe = info["recipe"]
-        self.model = make_model(info, request["tied"])
+        self.device = torch.device(request["device"])
+        # f32 products are those of f32, as ours are.
+        torch.set_float32_matmul_precision("highest")
+        self.model = make_model(info, request["tied"]).to(self.device)
         count = sum(parameter.numel() for parameter in self.model.parameters())
         if count != info["parameters"]["total"]:
             raise SystemExit(f"the model has {info['parameters']['total']} parameters, PyTorch's has {count}")
-        train = self.recipe["train"]
-        ignore = train["loss"]["ignore"]
+        self.model.to(getattr(torch, request["dtype"]))
+        self.compiles = request["compile"]
+        if not self.recipe.get("train"):
+            self.model.initialise()
+            return
+        ignore = self.recipe["train"]["loss"]["ignore"]
         if isinstance(ignore, str):
             ignore = self.recipe["tokenizer"]["json"]["model"]["vocab"][ignore]
         self.ignore = -100 if ignore is None else ignore
         data = open_data(self.recipe, request["data"], self.ignore)
-        self.tokens, self.targets = torch.from_numpy(data.tokens), torch.from_numpy(data.targets)
-        self.model.to(getattr(torch, request["dtype"]))
+        self.tokens, self.targets = (torch.from_numpy(rows).to(self.device) for rows in (data.tokens, data.targets))
         # As nanoGPT trains: parameters of f32, products of bf16.
-        self.autocast = torch.autocast("cpu", dtype=torch.bfloat16, enabled=request["autocast"])
-        self.loss = torch.compile(self.model) if request["compile"] else self.model
+        self.autocast = torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=request["autocast"])
+        self.loss = torch.compile(self.model) if self.compiles else self.model
         self.restart()
 
     def restart(self):
@@ -363,10 +391,87 @@ class Peer:
             times.append(time.perf_counter() - start)
         return times
 
+    def seconds(self, what, runs):
+        """Of a call, when as many have been queued before one waits."""
+        def wait():
+            if self.device.type == "cuda":
+                torch.cuda.synchronize()
+        for _ in range(3):
+            what()
+        wait()
+        start = time.perf_counter()
+        for _ in range(runs):
+            what()
+        wait()
+        return (time.perf_counter() - start) / runs
+
+    def random(self, *shape):
+        return torch.randn(shape, dtype=torch.bfloat16, device=self.device)
+
+    def product(self, sizes, runs):
+        m, n, k = sizes
+        a, b = self.random(m, k), self.random(k, n)
+        return self.seconds(lambda: a @ b, runs)
+
+    def attention(self, runs, backward):
+        sizes, train = self.info["hyperparameters"], self.recipe["train"]
+        q, k, v = (self.random(train["batch"], sizes["heads"], train["sequence"], sizes["width"] // sizes["heads"])
+                   .requires_grad_(backward) for _ in range(3))
+        def forward():
+            return functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        if not backward:
+            return self.seconds(forward, runs)
+        y = forward()
+        gradient = torch.randn_like(y)
+        return self.seconds(lambda: torch.autograd.grad(y, (q, k, v), gradient, retain_graph=True), runs)
+
+    @torch.no_grad()
+    def decode(self, steps):
+        self.model.eval()
+        sizes = self.info["hyperparameters"]
+        kind = next(self.model.parameters())
+        caches = [[kind.new_zeros(sizes["heads"], sizes["context"], sizes["width"] // sizes["heads"])
+                   for _ in range(2)] for _ in self.model.h]
+        step = torch.compile(self.model.decode, mode="reduce-overhead") if self.compiles else self.model.decode
+        token = torch.zeros(1, dtype=torch.int64, device=self.device)
+        positions = torch.arange(sizes["context"], device=self.device)
+        def generate(count, first):
+            nonlocal token
+            for position in range(first, first + count):
+                token = step(token, positions[position:position + 1], caches).clone()
+            return token.item()
+        warm = 4
+        generate(warm, 0)
+        start = time.perf_counter()
+        generate(steps, warm)
+        return (time.perf_counter() - start) / steps
+
+    def memory(self):
+        return torch.cuda.max_memory_reserved() if self.device.type == "cuda" else peak_memory()
+
     def initial(self, path):
         self.restart()
         write_safetensors(path, {name: (value.T if self.model.is_transposed(name) else value).detach().contiguous()
                                  for name, value in self.model.named_parameters()})
+
+
+    def answer(self, request):
+        match request["do"]:
+            case "initial":
+                return self.initial(request["path"])
+            case "losses":
+                return self.losses(request["steps"])
+            case "time":
+                return self.time(request["steps"])
+            case "product":
+                return self.product(request["sizes"], request["runs"])
+            case "attention" | "attention_backward" as kind:
+                return self.attention(request["runs"], backward=kind == "attention_backward")
+            case "decode":
+                return self.decode(request["steps"])
+            case "memory":
+                return self.memory()
+        raise SystemExit(f"nobody does {request['do']}")
 
 
 def peak_memory():
@@ -385,14 +490,8 @@ def main():
             imported = peak_memory()
             peer = Peer(request)
             answer = {"torch": torch.__version__, "imported": imported}
-        elif request["do"] == "initial":
-            answer = peer.initial(request["path"])
-        elif request["do"] == "losses":
-            answer = peer.losses(request["steps"])
-        elif request["do"] == "time":
-            answer = peer.time(request["steps"])
         else:
-            answer = peak_memory()
+            answer = peer.answer(request)
         print(json.dumps(answer), file=answers, flush=True)
 
 
