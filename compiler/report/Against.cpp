@@ -154,7 +154,8 @@ static void compareSizes(const ModelReport &report, Comparison &comparison) {
 
 Comparison
 tfm::compareWithCheckpoint(const ModelReport &report,
-                           llvm::ArrayRef<CheckpointTensor> checkpoint) {
+                           llvm::ArrayRef<CheckpointTensor> checkpoint,
+                           llvm::ArrayRef<std::string> unused) {
   // Aliases are names of the same tensor.
   std::map<std::string, size_t> places;
   std::set<std::string> modelNames, stored;
@@ -199,8 +200,9 @@ tfm::compareWithCheckpoint(const ModelReport &report,
         slot = &tensor;
       continue;
     }
-    State state =
-        isBuffer(tensor.name, tensor.shape) ? State::Buffer : State::Unexpected;
+    bool isBeside = isBuffer(tensor.name, tensor.shape) ||
+                    llvm::is_contained(unused, tensor.name);
+    State state = isBeside ? State::Buffer : State::Unexpected;
     // A head that the model computes with its embedding's weights.
     if (isOutputLayer(tensor.name))
       for (const TensorReport &own : report.tensors)

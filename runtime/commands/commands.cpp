@@ -356,7 +356,11 @@ void info(const tfm_model &model, const CommonOptions &options) {
   for (const json &entry : values)
     list += (list.empty() ? "" : ", ") + entry.at("name").get<std::string>() +
             " = " + entry.at("value").dump();
-  std::string generation = generationText(chosen, recipe.generate);
+  std::vector<std::string> refused = refusedCommands(model);
+  std::string generation =
+      std::ranges::find(refused, "generate") == refused.end()
+          ? generationText(chosen, recipe.generate)
+          : "";
   printText(fmt::format(
       "{} ({}), compiled for {}, {}\n{}"
       "  hyperparameters  {}\n"

@@ -65,7 +65,7 @@ constexpr RuleMember ruleMembers[] = {
     {"most", isNumber, "a number"},
     {"words", isMap, "an object of texts, or the name of one"},
     {"null", isFilled, "a value in the language"},
-    {"pattern", isObject, "an object with `every` and `others`"},
+    {"pattern", isObject, "an object"},
     {"each", isFlag, "true or false"},
     {"length", isFilled, "the key that says how many entries a list has"},
     {"optional", isFlag, "true or false"},
@@ -94,9 +94,12 @@ std::string ruleProblem(const json &rule) {
           rule.contains("harmless") !=
       1)
     return "needs one of `sets`, `must` and `harmless`";
-  if (rule.contains("pattern") && !(rule["pattern"].contains("every") &&
-                                    rule["pattern"].contains("others")))
-    return "has a `pattern` without `every` or `others`";
+  if (rule.contains("pattern")) {
+    const json &pattern = rule["pattern"];
+    if (!pattern.contains("others") ||
+        pattern.contains("every") + pattern.contains("first") != 1)
+      return "has a `pattern` without `others`, and `every` or `first`";
+  }
   return "";
 }
 
@@ -127,7 +130,8 @@ void addTable(json &all, const std::string &name, int depth,
         member == "keys" || member == "generation" || member == "words";
     bool isWord = member == "model_type" || member == "model" ||
                   member == "architecture" || member == "about";
-    if (!isTable && !isWord && member != "include")
+    bool isList = member == "include" || member == "unused";
+    if (!isTable && !isWord && !isList)
       wrongTable(file, "has `" + member + "`, which is not known");
     if (isTable  ? !value.is_object()
         : isWord ? !isText(value)
@@ -136,7 +140,8 @@ void addTable(json &all, const std::string &name, int depth,
   }
   for (const json &other : table.value("include", json::array()))
     addTable(all, other.get<std::string>(), depth + 1, load, nameOf);
-  for (const char *member : {"model_type", "model", "architecture"})
+  for (const char *member :
+       {"model_type", "model", "architecture", "unused"})
     if (table.contains(member))
       all[member] = table[member];
   const json words = table.value("words", json::object());
@@ -189,6 +194,12 @@ json readFamily(const std::string &name,
   return all;
 }
 
+std::vector<std::string> unusedTensors(const std::string &family) {
+  if (family.empty())
+    return {};
+  return json::parse(family).value("unused", std::vector<std::string>());
+}
+
 std::vector<std::string> expressionsOf(const json &family) {
   std::vector<std::string> texts;
   for (const auto &[key, rule] : family.at("keys").items()) {
@@ -227,6 +238,11 @@ bool isEmpty(const json &value) {
 std::string shown(const json &value) {
   std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
   return text.size() > 60 ? text.substr(0, 57) + "..." : text;
+}
+
+/// What `words` of a rule call a value.
+std::string wordOf(const json &value) {
+  return value.is_string() ? value.get<std::string>() : shown(value);
 }
 
 bool isSame(const json &a, const json &b) {
@@ -409,8 +425,7 @@ private:
     std::optional<std::string> text, takes;
     if (rule.contains("words")) {
       const json &words = rule["words"];
-      std::string word =
-          value.is_string() ? value.get<std::string>() : shown(value);
+      const std::string word = wordOf(value);
       if (words.contains(word)) {
         text = words[word].get<std::string>();
       } else {
@@ -420,10 +435,14 @@ private:
         takes = "one of " + known;
       }
     } else if (rule.contains("pattern")) {
-      text = periodOf(value, rule["pattern"]);
-      takes = fmt::format("a list where every n-th is {} and all others are {}",
-                          shown(rule["pattern"]["every"]),
-                          shown(rule["pattern"]["others"]));
+      const json &pattern = rule["pattern"];
+      bool isPeriodic = pattern.contains("every");
+      text = isPeriodic ? periodOf(value, pattern) : firstOf(value, pattern);
+      takes = fmt::format(
+          "a list where {} {} and all others are {}",
+          isPeriodic ? "every n-th is" : "the first are",
+          shown(pattern[isPeriodic ? "every" : "first"]),
+          shown(pattern["others"]));
     } else {
       takes = literal(text, value, rule);
     }
@@ -451,6 +470,21 @@ private:
         return std::nullopt;
     }
     return period == 0 ? "none" : std::to_string(period);
+  }
+
+  /// How many entries of a list are `first` before all are `others`; `none`
+  /// where none of them is.
+  static std::optional<std::string> firstOf(const json &list,
+                                            const json &pattern) {
+    if (!list.is_array() || list.empty())
+      return std::nullopt;
+    auto end = std::ranges::find_if(
+        list, [&](const json &one) { return one != pattern["first"]; });
+    if (!std::all_of(end, list.end(), [&](const json &one) {
+          return one == pattern["others"];
+        }))
+      return std::nullopt;
+    return end == list.end() ? "none" : std::to_string(end - list.begin());
   }
 
   /// Sets `text` to a value in the language; returns what the rule takes.
@@ -648,13 +682,14 @@ private:
     };
     // Of several the one that the class has by default.
     const json usual = rule.value("default", json());
-    if (usual.is_string() && means(usual.get<std::string>())) {
+    if (means(wordOf(usual))) {
       place(key) = usual;
       return;
     }
     for (const auto &[word, text] : rule["words"].items())
       if (means(word)) {
-        place(key) = word;
+        json list = jsonOf(word);
+        place(key) = list.is_array() ? list : json(word);
         return;
       }
     throw InputError("no value of " + key + " says that `" +
@@ -669,11 +704,18 @@ private:
     // No model has more layers.
     if (!count.is_number_unsigned() || count.get<uint64_t>() > 65536)
       return;
+    const json &pattern = rule["pattern"];
+    bool isPeriodic = pattern.contains("every");
+    std::optional<uint64_t> number;
+    if (value.is_number_unsigned())
+      number = value.get<uint64_t>();
     json list = json::array();
     for (uint64_t i = 1; i <= count.get<uint64_t>(); ++i) {
-      bool isEvery = value.is_number_unsigned() &&
-                     i % std::max<uint64_t>(1, value.get<uint64_t>()) == 0;
-      list.push_back(rule["pattern"][isEvery ? "every" : "others"]);
+      bool isOne = isPeriodic
+                       ? number && i % std::max<uint64_t>(1, *number) == 0
+                       : !number || i <= *number;
+      list.push_back(isOne ? pattern[isPeriodic ? "every" : "first"]
+                           : pattern["others"]);
     }
     place(key) = std::move(list);
   }

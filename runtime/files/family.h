@@ -80,6 +80,10 @@ nlohmann::json writeByFamily(
     const std::function<std::optional<nlohmann::json>(const std::string &)>
         &valueOf);
 
+/// The tensors that weights of a family may have beside those of its models.
+/// `family` is that of a recipe, and may be empty.
+std::vector<std::string> unusedTensors(const std::string &family);
+
 /// The texts of a family that are more than a number, a string or a truth
 /// value: what they come to depends on the model.
 std::vector<std::string> expressionsOf(const nlohmann::json &family);

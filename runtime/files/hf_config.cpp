@@ -526,9 +526,17 @@ std::string adaptConfig(const std::string &folder, const tfm_model &model) {
   // A context that was made shorter: tables of positions have that shape.
   json facts =
       json::parse(description.facts.empty() ? "{}" : description.facts);
+  std::vector<std::string> lengths = {"n_positions", "max_position_embeddings",
+                                      "n_ctx", "max_seq_len"};
+  if (!description.family.empty()) {
+    lengths.clear();
+    for (const FamilyKey &key : readByFamily(json::parse(description.family),
+                                             json::parse(text), {}))
+      if (key.mayBeLess)
+        lengths.push_back(key.key);
+  }
   if (facts.contains("context"))
-    for (const char *key :
-         {"n_positions", "max_position_embeddings", "n_ctx", "max_seq_len"})
+    for (const std::string &key : lengths)
       if (config.contains(key) && config[key].is_number_integer() &&
           config[key].get<int64_t>() > facts["context"].get<int64_t>())
         config[key] = facts["context"].get<int64_t>();

@@ -9,9 +9,11 @@
 
 #include "runtime/error.h"
 #include "runtime/files/atomic_file.h"
+#include "runtime/files/family.h"
 #include "runtime/files/read_json.h"
 #include "runtime/files/stored_tensor.h"
 #include "runtime/model.h"
+#include "runtime/recipe.h"
 
 #include <algorithm>
 #include <bit>
@@ -21,6 +23,7 @@
 #include <fmt/format.h>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 using nlohmann::json;
 
@@ -287,7 +290,7 @@ private:
   /// A tensor that is none of the model's parameters.
   void explain(const StoredTensor &other) {
     std::vector<int64_t> shape = other.shapeFor(-1);
-    if (isBuffer(other.name, shape))
+    if (isBuffer(other.name, shape) || isUnused(other.name))
       return;
     std::vector<size_t> candidates;
     if (isOutputLayer(other.name))
@@ -302,6 +305,15 @@ private:
       requireTables(other, model.parameters()[candidates[0]]);
     if (!candidates.empty())
       outputLayers.emplace_back(other, candidates);
+  }
+
+  /// Whether the model's family knows tensors of this name, and no use of them.
+  bool isUnused(const std::string &name) {
+    if (!unused) {
+      const char *recipe = model.descriptor().recipe;
+      unused = unusedTensors(parseRecipe(recipe ? recipe : "").family);
+    }
+    return std::ranges::find(*unused, name) != unused->end();
   }
 
   void report() const {
@@ -377,6 +389,7 @@ private:
   const WeightFiles &weights;
   const std::set<std::string> modelNames;
   Unmatched *unmatched;
+  std::optional<std::vector<std::string>> unused;
   std::map<std::string, StoredTensor> byName; ///< by the model's names
   std::vector<StoredTensor> others;
   std::vector<std::pair<StoredTensor, std::vector<size_t>>> outputLayers;

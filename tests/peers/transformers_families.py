@@ -23,6 +23,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 TFMC = pathlib.Path(os.environ.get("TFM_BUILD", ROOT / "build" / "release")) / "bin" / "tfmc"
 FAMILIES = ROOT / "tests" / "fixtures" / "families"
 TOLERANCE = 2e-6
+# What its classes call the inputs of models that are no decoders.
+INPUTS = {"tokens": "input_ids", "segments": "token_type_ids", "present": "attention_mask", "source": "input_ids",
+          "target": "decoder_input_ids"}
 
 
 def run(*command, cwd):
@@ -47,13 +50,18 @@ def compare(case, folder):
     stored = json.loads((FAMILIES / case / "config.json").read_text())
     config.update({key: value for key, value in stored.items() if key.endswith("_token_id")})
     (folder / "config.json").write_text(json.dumps(config))
-    model, info = transformers.AutoModelForCausalLM.from_pretrained(
-        folder, dtype=torch.float32, attn_implementation="eager", output_loading_info=True)
+    kind = getattr(transformers, expected["case"].get("class", "AutoModelForCausalLM"))
+    # Falcon's `eager` attention adds the biases of ALiBi twice.
+    attention = "sdpa" if config.get("alibi") else "eager"
+    model, info = kind.from_pretrained(folder, dtype=torch.float32, attn_implementation=attention,
+                                       output_loading_info=True)
     wrong = {kind: names for kind, names in info.items() if names}
     if wrong:
         sys.exit(f"{case}: transformers does not read it as it is: {wrong}")
     with torch.no_grad():
-        logits = model.eval()(torch.tensor([expected["ids"]]), use_cache=False).logits[0]
+        inputs = expected.get("inputs", {"tokens": expected["ids"]})
+        found = model.eval()(**{INPUTS[name]: torch.tensor([values]) for name, values in inputs.items()})
+    logits = next(found[name] for name in ("logits", "prediction_logits", "last_hidden_state") if name in found)[0]
     theirs = torch.tensor(expected["logits"])
     error = ((logits - theirs).abs().max() / theirs.abs().max()).item()
     print(f"{case}: {model.__class__.__name__}, logits differ by {error:.1e} of the largest")

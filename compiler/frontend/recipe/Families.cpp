@@ -128,7 +128,7 @@ static llvm::json::Value valueJson(const SymbolicValue &value) {
 }
 
 /// In the recipe: `{"name", "model_type", "architecture", "ignored", "keys",
-/// "hyperparameters", "values"}`, where `values` has what expressions of the
+/// "unused", "hyperparameters", "values"}`, where `values` has what expressions of the
 /// table come to in this model.
 llvm::json::Value RecipeBuilder::familyJson() {
   const auto &given = e.compilation.mainUnit->ast->family;
@@ -176,6 +176,8 @@ llvm::json::Value RecipeBuilder::familyJson() {
       {"values", std::move(values)}};
   if (auto name = table->find("architecture"); name != table->end())
     out["architecture"] = name->get<std::string>();
-  out["keys"] = llvm::cantFail(llvm::json::parse((*table)["keys"].dump()));
+  for (const char *member : {"keys", "unused"})
+    if (auto found = table->find(member); found != table->end())
+      out[member] = llvm::cantFail(llvm::json::parse(found->dump()));
   return std::move(out);
 }

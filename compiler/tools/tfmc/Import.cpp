@@ -360,8 +360,9 @@ private:
       return;
     }
     ModelReport report = orStop(makeReport(*model.module, ReportOptions()));
-    Comparison comparison =
-        compareWithCheckpoint(report, orStop(readCheckpoint(options.folder)));
+    Comparison comparison = compareWithCheckpoint(
+        report, orStop(readCheckpoint(options.folder)),
+        unusedTensors(describe(model).family));
     if (llvm::Error error =
             compareConfig(options.folder, report, describe(model), comparison))
       stop(llvm::toString(std::move(error)));

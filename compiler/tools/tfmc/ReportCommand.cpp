@@ -18,6 +18,7 @@
 #include "compiler/transforms/Optimizer.h"
 #include "compiler/transforms/SequenceAxis.h"
 #include "runtime/commands/usage.h"
+#include "runtime/files/family.h"
 
 #include "llvm/Support/raw_ostream.h"
 
@@ -130,7 +131,8 @@ static int against(const ReportArguments &arguments, const ModelReport &report,
     messages() << "tfmc: " << llvm::toString(checkpoint.takeError()) << "\n";
     return 1;
   }
-  Comparison comparison = compareWithCheckpoint(report, *checkpoint);
+  Comparison comparison = compareWithCheckpoint(
+      report, *checkpoint, unusedTensors(description.family));
   if (llvm::Error error =
           compareConfig(arguments.against, report, description, comparison)) {
     messages() << "tfmc: " << llvm::toString(std::move(error)) << "\n";

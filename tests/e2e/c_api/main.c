@@ -14,6 +14,9 @@
 //     parameter
 //   main WEIGHTS.safetensors THREADS generate COUNT ID...
 //     continues the ids, always with the best token
+//   main WEIGHTS.safetensors THREADS call FUNCTION OUT.bin NAME=FILE...
+//     runs a function with the bytes of files as its inputs; writes its outputs
+//     and, of `train`, the gradients of all parameters
 //
 //===----------------------------------------------------------------------===//
 
@@ -246,6 +249,44 @@ static void generate(int count, char **ids, int length) {
   }
 }
 
+static size_t bytes(const tfm_buffer *buffer) {
+  return elements(buffer->rank, buffer->shape) *
+         (buffer->dtype == TFM_U8 ? 1 : 4);
+}
+
+static void call(const char *name, const char *path, char **inputs, int count) {
+  const tfm_function *function = find(name);
+  if (count != function->input_count)
+    fail("there are other inputs to be filled", name);
+  for (int i = 0; i < count; ++i) {
+    char *file = strchr(inputs[i], '=');
+    if (!file)
+      fail("no NAME=FILE", inputs[i]);
+    *file++ = 0;
+    size_t size = 0;
+    char *values = readAll(file, &size);
+    for (int32_t j = 0; j < function->input_count; ++j)
+      if (strcmp(function->inputs[j].name, inputs[i]) == 0 &&
+          bytes(&function->inputs[j]) != size)
+        fail("other sizes than", inputs[i]);
+    memcpy(input(function, inputs[i]), values, size);
+    free(values);
+  }
+  run(function);
+  FILE *out = fopen(path, "wb");
+  if (!out)
+    fail("cannot write", path);
+  for (int32_t i = 0; i < function->output_count; ++i)
+    fwrite(arena + function->outputs[i].offset, 1, bytes(&function->outputs[i]),
+           out);
+  for (int32_t i = 0; i < model->parameter_count; ++i)
+    if (strcmp(name, "train") == 0)
+      fwrite(arena + variant->places[i].gradient, 4,
+             elements(model->parameters[i].rank, model->parameters[i].shape),
+             out);
+  fclose(out);
+}
+
 int main(int argc, char **argv) {
   if (model->abi != TFM_ABI_VERSION)
     fail("compiled for another interface", model->name);
@@ -273,6 +314,8 @@ int main(int argc, char **argv) {
     train(atoi(argv[4]), argv + 5);
   else if (strcmp(argv[3], "generate") == 0)
     generate(atoi(argv[4]), argv + 5, argc - 5);
+  else if (strcmp(argv[3], "call") == 0 && argc > 6)
+    call(argv[4], argv[5], argv + 6, argc - 6);
   else
     fail("unknown", argv[3]);
   free(arena);

@@ -140,6 +140,29 @@ TEST(Family, Patterns) {
             "!m: this family computes with \"f\" alone");
 }
 
+TEST(Family, FirstOfAList) {
+  json table = familyOf(R"("l": {"sets": "whole", "default": null,
+                                 "pattern": {"first": "f", "others": "s"}})");
+  EXPECT_EQ(read(table, R"({"l": ["f", "f", "s"]})"), "whole = 2");
+  EXPECT_EQ(read(table, R"({"l": ["s", "s"]})"), "whole = 0");
+  EXPECT_EQ(read(table, R"({"l": ["f", "f"]})"), "whole = none");
+  for (const char *list : {R"(["s", "f"])", R"(["f", "s", "f"])", "[]", "3",
+                           R"(["f", "x"])"})
+    EXPECT_EQ(read(table, std::string(R"({"l": )") + list + "}"),
+              R"(!l: it takes a list where the first are "f" and all others )"
+              R"(are "s")")
+        << list;
+}
+
+TEST(Family, WordsOfLists) {
+  json table = familyOf(R"("l": {"sets": "kind", "default": ["A"],
+                                 "words": {"[\"A\"]": "1", "[\"B\"]": "2"}})");
+  EXPECT_EQ(read(table, "{}"), "kind = 1");
+  EXPECT_EQ(read(table, R"({"l": ["B"]})"), "kind = 2");
+  EXPECT_EQ(read(table, R"({"l": ["C"]})"),
+            R"(!l: it takes one of ["A"], ["B"])");
+}
+
 TEST(Family, UnknownKeys) {
   json table = familyOf(R"("a": {"harmless": "it is"})");
   EXPECT_EQ(read(table, R"({"a": 3, "b": null, "c": false, "d": "", "e": [],
