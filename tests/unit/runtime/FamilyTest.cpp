@@ -146,8 +146,8 @@ TEST(Family, FirstOfAList) {
   EXPECT_EQ(read(table, R"({"l": ["f", "f", "s"]})"), "whole = 2");
   EXPECT_EQ(read(table, R"({"l": ["s", "s"]})"), "whole = 0");
   EXPECT_EQ(read(table, R"({"l": ["f", "f"]})"), "whole = none");
-  for (const char *list : {R"(["s", "f"])", R"(["f", "s", "f"])", "[]", "3",
-                           R"(["f", "x"])"})
+  for (const char *list :
+       {R"(["s", "f"])", R"(["f", "s", "f"])", "[]", "3", R"(["f", "x"])"})
     EXPECT_EQ(read(table, std::string(R"({"l": )") + list + "}"),
               R"(!l: it takes a list where the first are "f" and all others )"
               R"(are "s")")
