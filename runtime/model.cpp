@@ -440,10 +440,10 @@ std::vector<Model::Rows> Model::stateRows() const {
 /// Floats that are moved or added at a time.
 static constexpr size_t floatsOfPart = size_t{1} << 20;
 
-void Model::addWaitingSum(int64_t place) {
-  size_t all = chosen->gradients.bytes / sizeof(float);
-  for (size_t first = 0; first < all; first += floatsOfPart) {
-    size_t count = std::min(floatsOfPart, all - first);
+void Model::addWaitingSum(int64_t place, size_t firstRow, size_t rows) {
+  size_t last = (firstRow + rows) * TFM_ROW;
+  for (size_t first = firstRow * TFM_ROW; first < last; first += floatsOfPart) {
+    size_t count = std::min(floatsOfPart, last - first);
     uint64_t at = chosen->gradients.offset + first * sizeof(float);
     PendingRead<float> waiting = memory->read<float>(
                            offsetOfSum(place) + first * sizeof(float), count),

@@ -146,9 +146,10 @@ public:
   void discardRows(Rows of, size_t first, size_t count);
   /// The tensors of state that the optimizer has of each parameter.
   std::vector<Rows> stateRows() const;
-  /// Adds the sum that waits in a place to the gradients, as (place) +
-  /// (gradients), or has the gradients wait there.
-  void addWaitingSum(int64_t place);
+  /// Adds some rows of the sum that waits in a place to the gradients, as
+  /// (place) + (gradients).
+  void addWaitingSum(int64_t place, size_t first, size_t count);
+  /// Has the gradients wait there.
   void keepAsWaitingSum(int64_t place);
   /// To be called where `writeRows` has changed parameters.
   void parametersChanged() { copiesAreStale = find(TFM_REFRESH) != nullptr; }

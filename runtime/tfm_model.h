@@ -104,7 +104,7 @@
 extern "C" {
 #endif
 
-#define TFM_ABI_VERSION 11
+#define TFM_ABI_VERSION 12
 /// The offset of something that a build does not have.
 #define TFM_NONE UINT64_MAX
 
@@ -285,6 +285,11 @@ typedef struct {
   uint64_t gradient;
   /// The optimizer's state (Adam: m and v; SGD: momentum), TFM_NONE if unused.
   uint64_t state[2];
+  /// Of the launches of a call of `train`, each counted as often as it runs:
+  /// how many there are up to the last one that has to do with the gradient,
+  /// and how many before the first one that reads the value (or its copy).
+  uint64_t gradient_done;
+  uint64_t value_used;
 } tfm_place;
 
 /// One kernel at one place of a function.

@@ -33,6 +33,27 @@ void tfm::forEachStep(ProgramOp program,
   forEachStepIn(*program.getBlock(), 1, visit);
 }
 
+static void
+forEachRunIn(Block &block, LayersNow &layers,
+             llvm::function_ref<void(Operation *, const LayersNow &)> visit) {
+  for (Operation &op : block)
+    if (auto loop = dyn_cast<LoopOp>(op)) {
+      auto count = static_cast<int64_t>(loop.getCount());
+      for (int64_t turn = 0; turn != count; ++turn) {
+        layers[loop.getLayer()] = loop.getReverse() ? count - 1 - turn : turn;
+        forEachRunIn(*loop.getBlock(), layers, visit);
+      }
+    } else if (isa<LaunchOp, CopyOp, FillOp>(op))
+      visit(&op, layers);
+}
+
+void tfm::forEachRun(
+    ProgramOp program,
+    llvm::function_ref<void(Operation *, const LayersNow &)> visit) {
+  LayersNow layers;
+  forEachRunIn(*program.getBlock(), layers, visit);
+}
+
 int64_t tfm::alignmentOf(Value view) {
   auto op = view.getDefiningOp<ViewOp>();
   if (!op)

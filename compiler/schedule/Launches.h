@@ -14,6 +14,7 @@
 
 #include "compiler/schedule/SchedDialect.h"
 
+#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include <string>
 
@@ -22,6 +23,13 @@ namespace tfm {
 /// Visits the steps of a program in order, each with how often it runs.
 void forEachStep(sched::ProgramOp program,
                  llvm::function_ref<void(mlir::Operation *, int64_t)> visit);
+
+/// The layer that each loop around a step is at, by the loop's argument.
+using LayersNow = llvm::SmallDenseMap<mlir::Value, int64_t>;
+/// Visits the steps of a program as often as they run, in order.
+void forEachRun(
+    sched::ProgramOp program,
+    llvm::function_ref<void(mlir::Operation *, const LayersNow &)> visit);
 
 /// The argument of its launch that an operand is read from; null where there is
 /// no operand, or it is computed.

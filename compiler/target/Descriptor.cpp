@@ -14,6 +14,7 @@
 #pragma GCC diagnostic pop
 
 #include "compiler/schedule/Launches.h"
+#include "compiler/schedule/Sharing.h"
 #include "compiler/schedule/View.h"
 #include "compiler/target/Descriptor.h"
 
@@ -330,6 +331,7 @@ std::vector<tfm_place> placesOf(mlir::ModuleOp schedule) {
   for (auto buffer : schedule.getOps<BufferOp>())
     if (buffer.getKind() == BufferKind::State)
       states.push_back(*buffer.getOffset());
+  llvm::DenseMap<int64_t, ParameterUse> uses = parameterUses(schedule);
   std::vector<tfm_place> places;
   for (ParamOp param : parametersInOrder(schedule)) {
     int64_t size = contiguousView(layerType(param)).numBytes();
@@ -348,6 +350,7 @@ std::vector<tfm_place> placesOf(mlir::ModuleOp schedule) {
         return trained && number < states.size() ? states[number] + offset
                                                  : TFM_NONE;
       };
+      ParameterUse use = uses.lookup(offsetInRegion(param) + layer * size);
       places.push_back({
           .value = values.offset + offset,
           .scale = table(param.getScale(), layer),
@@ -355,6 +358,8 @@ std::vector<tfm_place> placesOf(mlir::ModuleOp schedule) {
           .gradient =
               trained && gradients.bytes ? gradients.offset + offset : TFM_NONE,
           .state = {state(0), state(1)},
+          .gradient_done = static_cast<uint64_t>(use.gradientDone),
+          .value_used = static_cast<uint64_t>(use.valueUsed),
       });
     }
   }

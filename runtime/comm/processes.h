@@ -9,10 +9,8 @@
 #define TFM_RUNTIME_COMM_PROCESSES_H
 
 #include "runtime/comm/tfm_transport.h"
-#include "runtime/device/device.h"
-
 #include <cstddef>
-#include <functional>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,16 +18,23 @@
 
 namespace tfm {
 
-/// Rows of TFM_ROW floats, of which every process has its own, or a copy, at
-/// the same place of its device. Process p owns those from `begins[p]` to
-/// `begins[p + 1]`.
-struct SharedRows {
-  std::function<PendingRead<float>(size_t first, size_t count)> read;
-  std::function<PendingWrite<float>(size_t first, size_t count)> write;
-  std::vector<size_t> begins;
+/// Messages of a channel come in the order in which they are sent, whatever
+/// there is on others.
+enum class Channel : int32_t { Talk, Sums, Copies };
 
-  size_t share(size_t rank) const { return begins[rank + 1] - begins[rank]; }
-  size_t longestShare() const;
+/// How a process waits for others, which may be in need of the processor that
+/// it waits on.
+class Patience {
+public:
+  explicit Patience(double timeout);
+  /// Something has come.
+  void reward() { waited = 0; }
+  /// Nothing has: lets others go on. False when nothing has come for `timeout`
+  /// seconds.
+  bool wait();
+
+private:
+  double timeout, last, waited = 0;
 };
 
 /// The processes of a job, of which this is one. All of them call the same
@@ -81,14 +86,21 @@ public:
   void requireSame(std::string_view what, std::string_view checksum,
                    std::string_view advice);
 
-  /// The sum over all processes of what each has, in its owner's place; of the
-  /// others the values stay. It is that of a balanced binary tree over the
-  /// ranks, so that its bits depend on nothing else.
-  void sumToOwners(const SharedRows &rows);
-  /// What its owner has, in every process.
-  void spreadFromOwners(const SharedRows &rows) { send(rows, /*toAll=*/true); }
-  /// What its owner has, in the first process.
-  void gatherAtFirst(const SharedRows &rows) { send(rows, /*toAll=*/false); }
+  /// A message that is on its way.
+  struct Request {
+    int64_t number;
+    int peer;
+  };
+  /// Begin a message, of TFM_TRANSPORT_BYTES at most. The bytes must stay, and
+  /// those to come must not be looked at, until it is over.
+  Request send(int to, Channel channel, std::span<const std::byte> bytes);
+  Request receive(int from, Channel channel, std::span<std::byte> bytes);
+  /// Also moves on whatever there is to be moved. Not to be asked again of one
+  /// that is over.
+  bool isOver(const Request &request);
+  Patience patience() const { return Patience(timeout); }
+  /// Throws InputError, which names those that these wait for.
+  [[noreturn]] void giveUp(std::span<const Request> waiting) const;
 
   /// Ends this process's part, when all have come so far; the last call.
   void leave() { transport.leave(&transport); }
@@ -96,16 +108,9 @@ public:
   void abort(int status) { transport.abort(&transport, status); }
 
 private:
-  struct Request {
-    int64_t number;
-    int peer;
-  };
-  void send(int to, const void *bytes, size_t count);
-  void receive(int from, void *bytes, size_t count);
-  void send(int to, std::string_view bytes);
-  void receive(int from, std::span<char> bytes);
-  void send(const SharedRows &rows, bool toAll);
-  /// Until all that was begun is over.
+  void say(int to, std::span<const std::byte> bytes);
+  void hear(int from, std::span<std::byte> bytes);
+  /// Until all that was said and is to be heard is over.
   void wait();
   void gatherBytes(std::span<const std::byte> own, std::span<std::byte> all);
   [[noreturn]] void fail() const;
@@ -116,17 +121,8 @@ private:
   std::vector<std::string> hosts;
   std::vector<int64_t> numbers; ///< in the system, by rank
   std::vector<Request> pending;
-  /// What the others send to be added up.
-  std::vector<float> room;
+  std::vector<int64_t> counts; ///< of `sum`
 };
-
-/// Adds up `terms`, each of `sum.size()` floats, as a balanced binary tree:
-/// neighbours first, then their sums. `sum` may be one of the terms.
-void addAsTree(std::span<const float *const> terms, std::span<float> sum);
-
-/// Where the shares of `count` processes of `rows` begin, and the end of the
-/// last one.
-std::vector<size_t> sharesOf(size_t rows, int count);
 
 } // namespace tfm
 

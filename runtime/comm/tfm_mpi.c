@@ -43,25 +43,25 @@ static int64_t free_slot(void) {
   return slot;
 }
 
-static int64_t start_send(tfm_transport *self, int32_t to, const void *bytes,
-                          uint64_t count) {
+static int64_t start_send(tfm_transport *self, int32_t to, int32_t channel,
+                          const void *bytes, uint64_t count) {
   (void)self;
   int64_t slot = free_slot();
   if (slot < 0)
     return -1;
-  last_error = MPI_Isend(bytes, (int)count, MPI_BYTE, to, 0, MPI_COMM_WORLD,
-                         &requests[slot]);
+  last_error = MPI_Isend(bytes, (int)count, MPI_BYTE, to, channel,
+                         MPI_COMM_WORLD, &requests[slot]);
   return last_error == MPI_SUCCESS ? slot : -1;
 }
 
-static int64_t start_receive(tfm_transport *self, int32_t from, void *bytes,
-                             uint64_t count) {
+static int64_t start_receive(tfm_transport *self, int32_t from, int32_t channel,
+                             void *bytes, uint64_t count) {
   (void)self;
   int64_t slot = free_slot();
   if (slot < 0)
     return -1;
-  last_error = MPI_Irecv(bytes, (int)count, MPI_BYTE, from, 0, MPI_COMM_WORLD,
-                         &requests[slot]);
+  last_error = MPI_Irecv(bytes, (int)count, MPI_BYTE, from, channel,
+                         MPI_COMM_WORLD, &requests[slot]);
   return last_error == MPI_SUCCESS ? slot : -1;
 }
 

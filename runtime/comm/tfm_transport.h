@@ -24,7 +24,7 @@
 extern "C" {
 #endif
 
-#define TFM_TRANSPORT_ABI 1
+#define TFM_TRANSPORT_ABI 2
 /// The most bytes of a message.
 #define TFM_TRANSPORT_BYTES (UINT64_C(1) << 30)
 
@@ -40,15 +40,16 @@ typedef struct tfm_transport { // NOLINT(readability-identifier-naming): C
   int32_t size;
   /// What the library calls itself, with its version, in one line.
   const char *library;
-  /// Begin to send bytes to a process, or to take those that it sends, in the
-  /// order in which it sends them; both sides name the same number of bytes.
+  /// Begin to send bytes to a process on a channel (a small number), or to take
+  /// those that it sends there, in the order in which it sends them; both sides
+  /// name the same number of bytes.
   /// They return at once with the number of a request, or -1 where it fails.
   /// The bytes must stay (and those to come must not be looked at) until the
   /// request is over.
-  int64_t (*send)(struct tfm_transport *, int32_t to, const void *bytes,
-                  uint64_t count);
-  int64_t (*receive)(struct tfm_transport *, int32_t from, void *bytes,
-                     uint64_t count);
+  int64_t (*send)(struct tfm_transport *, int32_t to, int32_t channel,
+                  const void *bytes, uint64_t count);
+  int64_t (*receive)(struct tfm_transport *, int32_t from, int32_t channel,
+                     void *bytes, uint64_t count);
   /// Moves on whatever there is to be moved, and says what a request has come
   /// to: a TFM_REQUEST_...; after another one than TFM_REQUEST_PENDING its
   /// number may stand for a new one.

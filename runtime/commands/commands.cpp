@@ -517,6 +517,11 @@ void train(const tfm_model &descriptor, TrainCommand command,
       answer["loss"] = result.loss;
     if (result.validationLoss)
       answer["validation_loss"] = *result.validationLoss;
+    if (command.processes) {
+      answer["processes"] = command.processes->count();
+      answer["exchange_seconds"] = result.exchangeSeconds;
+      answer["hidden_exchange_seconds"] = result.hiddenSeconds;
+    }
     printText(jsonText(answer) + "\n");
     return;
   }
@@ -542,6 +547,12 @@ void train(const tfm_model &descriptor, TrainCommand command,
                         result.stoppedEarly ? "stopped early after" : "trained",
                         steps, steps == 1 ? "" : "s", since, result.seconds,
                         result.tokensPerSecond, result.loss, validation, out));
+  if (command.processes)
+    printText(fmt::format(
+        "{} processes: {:.1f} s of it went into exchanging gradients and "
+        "parameters; {:.1f} s more were hidden behind computing\n",
+        command.processes->count(), result.exchangeSeconds,
+        result.hiddenSeconds));
 }
 
 void evaluate(const tfm_model &descriptor, const CommonOptions &command) {

@@ -67,7 +67,10 @@ void CpuDevice::discard(uint64_t offset, size_t bytes) {
   auto begin = reinterpret_cast<uintptr_t>(arena + offset);
   uintptr_t end = begin + bytes;
   uintptr_t first = (begin + page - 1) / page * page, last = end / page * page;
-  // Whole pages come back as zeros.
+  // Whole pages come back as zeros, one by one.
+  if (first < last)
+    (void)madvise(reinterpret_cast<void *>(first), last - first,
+                  MADV_NOHUGEPAGE);
   if (first >= last || madvise(reinterpret_cast<void *>(first), last - first,
                                MADV_DONTNEED) != 0) {
     zero(offset, bytes);

@@ -34,6 +34,8 @@ public:
   void zero(uint64_t offset, size_t bytes) override;
   void discard(uint64_t offset, size_t bytes) override;
   void recordInto(tfm_event *events) override { pool.recordInto(events); }
+  bool isHostMemory() const override { return true; }
+  void watch(LaunchWatcher *watcher) override { pool.watch(watcher); }
   void runOnHost(void (*work)(void *, tfm_thread *), void *context) override;
   void wait() const override {}
   std::unique_ptr<Peaks> peaks(const std::vector<std::string_view> &products,

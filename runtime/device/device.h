@@ -43,6 +43,16 @@ struct NoDeviceMemory : std::bad_alloc {
   uint64_t left, all;
 };
 
+/// Who wants to know how far a function is.
+class LaunchWatcher {
+public:
+  virtual ~LaunchWatcher() = default;
+  /// So many launches of the call are over; the next one goes on meanwhile.
+  /// Called on the thread that runs functions; throws nothing. Numbers are
+  /// rounded as functions round them, denormal ones to zero.
+  virtual void launched(uint64_t launches) noexcept = 0;
+};
+
 /// The memory of a model, its arena, and what runs its functions. Places in the
 /// arena are bytes from its beginning.
 class Device {
@@ -60,12 +70,20 @@ public:
   virtual void run(const tfm_function &function) = 0;
   virtual void zero(uint64_t offset, size_t bytes) = 0;
   /// What lies there is of no use any more: it becomes zeros, and its memory
-  /// may go to others until something is written there.
+  /// may go to others until something is written there, and then of no more
+  /// than the pages that are written.
   virtual void discard(uint64_t offset, size_t bytes) { zero(offset, bytes); }
 
   /// Where functions note when each of their launches was over from now on, one
   /// call behind the other (`tfm_thread.events`); null: nowhere.
   virtual void recordInto(tfm_event *events) = 0;
+
+  /// Whether reads and writes are views of the arena: what was read stays, and
+  /// changes with it.
+  virtual bool isHostMemory() const { return false; }
+  /// Who is told how far functions are from now on; null: nobody. A device that
+  /// goes on by itself tells nobody.
+  virtual void watch(LaunchWatcher *) {}
 
   /// `count` values from `offset` on, to be filled; they are in the arena when
   /// what is returned goes. Before that they are anything, so all of them must
@@ -114,22 +132,25 @@ private:
 /// Values that are on their way to the arena.
 template <typename T> class [[nodiscard]] PendingWrite {
 public:
+  PendingWrite(PendingWrite &&other) noexcept
+      : device(std::exchange(other.device, nullptr)), offset(other.offset),
+        filled(other.filled) {}
+  PendingWrite &operator=(PendingWrite &&) = delete;
   ~PendingWrite() {
-    device.endWrite(filled.data(), offset, filled.size_bytes());
+    if (device)
+      device->endWrite(filled.data(), offset, filled.size_bytes());
   }
-  PendingWrite(const PendingWrite &) = delete;
-  PendingWrite &operator=(const PendingWrite &) = delete;
 
   std::span<T> values() const { return filled; }
 
 private:
   friend class Device;
   PendingWrite(Device &device, uint64_t offset, size_t count)
-      : device(device), offset(offset),
+      : device(&device), offset(offset),
         filled(static_cast<T *>(device.beginWrite(offset, count * sizeof(T))),
                count) {}
 
-  Device &device;
+  Device *device;
   uint64_t offset;
   std::span<T> filled;
 };

@@ -106,11 +106,31 @@ int64_t ThreadPool::claimAlone(tfm_thread *thread) {
   return holds ? 0 : -1;
 }
 
+int64_t ThreadPool::claimWatched(tfm_thread *thread) {
+  auto &pool = *static_cast<ThreadPool *>(thread->pool);
+  int64_t piece = pool.isAlone ? claimAlone(thread) : claim(thread);
+  if (piece < 0)
+    pool.watcher->launched(++pool.watched);
+  return piece;
+}
+
+void ThreadPool::watch(LaunchWatcher *newWatcher) {
+  watcher = newWatcher;
+  threads.front().claim = watcher              ? claimWatched
+                          : threads.size() > 1 ? claim
+                                               : claimAlone;
+}
+
 void ThreadPool::runAlone(void (*newFunction)(void *, tfm_thread *),
                           void *newArena) {
   tfm_thread alone = threads.front();
   alone.count = 1;
-  alone.claim = claimAlone;
+  if (watcher) {
+    watched = 0;
+    isAlone = true;
+  } else {
+    alone.claim = claimAlone;
+  }
   newFunction(newArena, &alone);
   threads.front().events = alone.events;
 }
@@ -167,6 +187,10 @@ int64_t ThreadPool::claim(tfm_thread *thread) {
 
 void ThreadPool::run(void (*newFunction)(void *, tfm_thread *),
                      void *newArena) {
+  if (watcher) {
+    watched = 0;
+    isAlone = threads.size() == 1;
+  }
   if (threads.size() > 1) {
     members[0].launch = finished;
     function.store(newFunction, std::memory_order_release);

@@ -8,6 +8,7 @@
 #ifndef TFM_RUNTIME_DEVICE_THREADS_H
 #define TFM_RUNTIME_DEVICE_THREADS_H
 
+#include "runtime/device/device.h"
 #include "runtime/tfm_model.h"
 
 #include <algorithm>
@@ -127,6 +128,10 @@ public:
   /// pieces are computed, so one thread's notes tell of all.
   void recordInto(tfm_event *events) { threads.front().events = events; }
 
+  /// Who is told from now on how many launches of a call are over
+  /// (`LaunchWatcher`); null: nobody.
+  void watch(LaunchWatcher *newWatcher);
+
   /// Calls `function(arena, thread)` and returns when all pieces of its
   /// launches are finished. The other threads come when they can, or not at
   /// all, and may still be on their way through it when this returns: outside
@@ -157,6 +162,8 @@ private:
 
   static int64_t claim(tfm_thread *thread);
   static int64_t claimAlone(tfm_thread *thread);
+  /// As the caller claims where launches are watched.
+  static int64_t claimWatched(tfm_thread *thread);
   bool take(size_t piece, uint64_t launch);
   int64_t takeAny(Member &me, size_t own);
   void work(size_t index);
@@ -167,6 +174,11 @@ private:
   std::vector<std::thread> workers;
   void *scratch = nullptr;
   size_t scratchBytes = 0;
+  LaunchWatcher *watcher = nullptr;
+  /// The launches of this call that are over, and whether the caller alone
+  /// runs it; known where they are watched.
+  uint64_t watched = 0;
+  bool isAlone = false;
   /// The launches that are finished, of all calls: the number of the one that
   /// is going on. 64 bits never come round, so a thread that is however late
   /// cannot take a piece of another launch for one of its own.

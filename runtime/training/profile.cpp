@@ -18,6 +18,9 @@
 
 namespace tfm {
 
+/// Notes of a step, at most: what `Trainer::update` has to tell.
+static constexpr size_t notesOfStep = 3;
+
 Profile::Profile(std::string path, Model &model, const tfm_function &train,
                  const tfm_function &update, int64_t micro, int64_t steps,
                  int64_t most)
@@ -27,6 +30,7 @@ Profile::Profile(std::string path, Model &model, const tfm_function &train,
   events.resize(count * (calls * eventsOf(train) + eventsOf(update)));
   this->calls.reserve(count * (calls + 1));
   this->steps.reserve(count);
+  others.reserve(count * notesOfStep);
 }
 
 void Profile::beginStep(int64_t number) {
@@ -44,6 +48,11 @@ void Profile::run(const tfm_function &function) {
   calls.push_back({&function, usedEvents, begin, now()});
   model.device().recordInto(nullptr);
   usedEvents += eventsOf(function);
+}
+
+void Profile::note(const char *name, double begin, double end) {
+  if (skip == 0 && left > 0)
+    others.push_back({name, begin, end});
 }
 
 bool Profile::endStep() {
@@ -128,6 +137,10 @@ std::string Profile::traceText() const {
             quotedJson(launch.path), launch.flops, launch.bytes);
       }
     }
+  }
+  for (const Other &other : others) {
+    open(quotedJson(other.name), "processes", other.begin, other.end);
+    text += "}";
   }
   return text + "\n]}\n";
 }

@@ -25,7 +25,8 @@ void requireTrace(const std::string &path, const std::string &out);
 /// A trace of some steps of a training run, for chrome://tracing and
 /// ui.perfetto.dev ("Trace Event Format"): a span for every step, in it one for
 /// every call of a function, in it one for every run of a launch, with its
-/// module, FLOPs and bytes. The first step, which touches pages and files for
+/// module, FLOPs and bytes; and one for each part of an update that processes
+/// share. The first step, which touches pages and files for
 /// the first time, is left out where there are more. Recording allocates
 /// nothing.
 class Profile {
@@ -41,6 +42,8 @@ public:
   void beginStep(int64_t number);
   /// Runs a function of the step.
   void run(const tfm_function &function);
+  /// The step did something else from `begin` to `end`; `name` stays.
+  void note(const char *name, double begin, double end);
   /// The step is over. Returns whether that was the last one to be recorded.
   bool endStep();
 
@@ -59,6 +62,11 @@ private:
     double begin, end;
   };
 
+  struct Other {
+    const char *name;
+    double begin, end;
+  };
+
   std::string traceText() const;
 
   AtomicFile file;
@@ -69,6 +77,7 @@ private:
   size_t usedEvents = 0;
   std::vector<Call> calls;
   std::vector<Step> steps;
+  std::vector<Other> others;
 };
 
 } // namespace tfm

@@ -9,17 +9,21 @@
 
 #include "runtime/device/variant.h"
 #include "runtime/error.h"
+#include "runtime/progress.h"
 
 #include <algorithm>
+#include <cfenv>
 #include <cmath>
+#include <numeric>
 
 namespace tfm {
 
-/// Of whole rows: in f32 within a row, in 16 sums as vectors have them, and in
-/// f64 beyond.
-static double sumOfSquares(std::span<const float> values) {
+namespace {
+
+/// Adds to the sum of squares of whole rows before these: in f32 within a row,
+/// in 16 sums as vectors have them, and in f64 beyond.
+void addSquares(std::span<const float> values, double &total) {
   constexpr size_t lanes = 16;
-  double total = 0;
   for (size_t row = 0; row < values.size(); row += TFM_ROW) {
     std::array<float, lanes> sums{};
     for (size_t i = row; i < row + TFM_ROW; i += lanes)
@@ -28,8 +32,25 @@ static double sumOfSquares(std::span<const float> values) {
     for (float sum : sums)
       total += static_cast<double>(sum);
   }
-  return total;
 }
+
+/// Numbers are rounded as outside of functions while this is there: what is
+/// added up has the same bits wherever it is.
+class UsualRounding {
+public:
+  UsualRounding() {
+    std::fegetenv(&before);
+    std::fesetenv(FE_DFL_ENV);
+  }
+  ~UsualRounding() { std::fesetenv(&before); }
+  UsualRounding(const UsualRounding &) = delete;
+  UsualRounding &operator=(const UsualRounding &) = delete;
+
+private:
+  std::fenv_t before;
+};
+
+} // namespace
 
 SharedUpdate::SharedUpdate(Model &model, Processes *processes)
     : model(model), processes(processes) {
@@ -37,6 +58,7 @@ SharedUpdate::SharedUpdate(Model &model, Processes *processes)
     rank = static_cast<size_t>(processes->rank());
     count = static_cast<size_t>(processes->count());
   }
+  parts.reserve(2); // blocks point to them
   addPart(TFM_UPDATE_DECAYED, model.variant().decayed);
   addPart(TFM_UPDATE_PLAIN, model.variant().plain);
   if (parts.empty() && model.rowCount() > 0)
@@ -44,109 +66,183 @@ SharedUpdate::SharedUpdate(Model &model, Processes *processes)
         std::string("this build of ") + model.descriptor().name + " for " +
         model.variant().target +
         " has no updates that processes can share: train it with one");
+  for (const tfm_parameter &parameter : model.parameters()) {
+    const tfm_place &place = model.place(parameter);
+    if (place.gradient == TFM_NONE)
+      continue;
+    constexpr size_t rowBytes = TFM_ROW * sizeof(float);
+    size_t begin = place.gradient - model.variant().gradients.offset;
+    size_t bytes =
+        Model::elements(parameter.rank, parameter.shape) * sizeof(float);
+    for (Block &block : blocks)
+      if (block.rows.first * rowBytes < begin + bytes &&
+          begin < (block.rows.first + block.rows.count) * rowBytes)
+        block.gradientDone = std::max(block.gradientDone, place.gradient_done);
+  }
+  std::ranges::sort(blocks, {}, [](const Block &block) {
+    return std::pair(block.gradientDone, block.rows.first);
+  });
+  inOrder.resize(blocks.size());
+  std::iota(inOrder.begin(), inOrder.end(), size_t{0});
+  std::ranges::sort(inOrder, {},
+                    [&](size_t block) { return blocks[block].rows.first; });
+  squares.resize((blocks.size() + count - 1) / count);
+  allSquares.resize(squares.size() * count);
+  if (count == 1)
+    return;
+  gradients = shared(Model::Rows::Gradients);
+  values = shared(Model::Rows::Values);
+  sums.emplace(*processes, gradients,
+               RowSum::Steps{[this](const RowBlock &rows) { addWaiting(rows); },
+                             [this](size_t block, std::span<const float> sums) {
+                               square(block, sums);
+                             }});
+  copies.emplace(*processes, values, RowCopy::To::All);
+  // Shares lie between each other: memory comes page by page from now on.
+  for (Model::Rows state : model.stateRows())
+    model.discardRows(state, 0, model.rowCount());
 }
 
 void SharedUpdate::addPart(const char *name, const tfm_rows &rows) {
   if (rows.block == 0)
     return;
   const tfm_function &function = model.function(name);
-  std::vector<size_t> begins =
-      sharesOf(rows.count / rows.block, static_cast<int>(count));
-  for (size_t &begin : begins)
-    begin *= rows.block;
   parts.push_back({&function, &Model::input(function, "row"),
                    Model::findInput(function, "hyper"),
-                   &Model::input(function, "scale"), rows, std::move(begins)});
+                   &Model::input(function, "scale"), rows});
+  for (size_t row = 0; row < rows.count; row += rows.block)
+    blocks.push_back({&parts.back(), {rows.first + row, rows.block}});
 }
 
-SharedRows SharedUpdate::shared(const Part &part, Model::Rows of) {
-  size_t before = part.rows.first;
-  return {[this, of, before](size_t first, size_t rows) {
-            return model.readRows(of, before + first, rows);
-          },
-          [this, of, before](size_t first, size_t rows) {
-            return model.writeRows(of, before + first, rows);
-          },
-          part.begins};
+SharedRows SharedUpdate::shared(Model::Rows of) const {
+  SharedRows rows;
+  for (const Block &block : blocks)
+    rows.blocks.push_back(block.rows);
+  rows.read = [&model = model, of](size_t first, size_t rows) {
+    return model.readRows(of, first, rows);
+  };
+  rows.write = [&model = model, of](size_t first, size_t rows) {
+    return model.writeRows(of, first, rows);
+  };
+  rows.isHostMemory = model.device().isHostMemory();
+  return rows;
+}
+
+void SharedUpdate::begin(int64_t newWaiting) {
+  waiting = newWaiting;
+  ready = 0;
+  latest = {};
+  std::ranges::fill(squares, 0.0);
+  if (!sums)
+    return;
+  sums->begin();
+  model.device().watch(this);
+}
+
+void SharedUpdate::launched(uint64_t launches) noexcept {
+  if (failure)
+    return;
+  UsualRounding rounding;
+  double began = now();
+  try {
+    while (ready < blocks.size() && blocks[ready].gradientDone <= launches)
+      ++ready;
+    sums->advance(ready);
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  latest.hidden += now() - began;
+}
+
+void SharedUpdate::addWaiting(const RowBlock &rows) {
+  for (int64_t place = 0; place < waiting; ++place)
+    model.addWaitingSum(place, rows.first, rows.count);
+}
+
+void SharedUpdate::square(size_t block, std::span<const float> sums) {
+  addSquares(sums, squares[block / count]);
 }
 
 float SharedUpdate::normOfGradients() {
-  // A sum for each block, and these in their order: the same for any shares.
-  size_t most = 0;
-  for (size_t i = 0; i < count; ++i) {
-    size_t blocks = 0;
-    for (const Part &part : parts)
-      blocks += (part.begins[i + 1] - part.begins[i]) / part.rows.block;
-    most = std::max(most, blocks);
-  }
-  std::vector<double> own(most), all(most * count);
-  size_t next = 0;
-  for (const Part &part : parts)
-    for (size_t row = part.begins[rank]; row < part.begins[rank + 1];
-         row += part.rows.block)
-      own[next++] =
-          sumOfSquares(model
-                           .readRows(Model::Rows::Gradients,
-                                     part.rows.first + row, part.rows.block)
-                           .values());
+  // A sum for each block, and these in the order of the rows: the same for any
+  // shares.
   if (processes)
-    processes->gather<double>(own, all);
+    processes->gather<double>(squares, allSquares);
   else
-    all = own;
+    allSquares = squares;
   double total = 0;
-  std::vector<size_t> used(count);
-  for (const Part &part : parts)
-    for (size_t i = 0; i < count; ++i)
-      for (size_t row = part.begins[i]; row < part.begins[i + 1];
-           row += part.rows.block)
-        total += all[i * most + used[i]++];
+  for (size_t block : inOrder)
+    total += allSquares[block % count * squares.size() + block / count];
   return static_cast<float>(std::sqrt(total));
 }
 
+void SharedUpdate::update(const Block &block, const std::array<float, 4> &hyper,
+                          float scale) {
+  const Part &part = *block.part;
+  model.write<int32_t>(*part.row).values()[0] =
+      static_cast<int32_t>(block.rows.first - part.rows.first);
+  model.write<float>(*part.scale).values()[0] = scale;
+  if (part.hyper)
+    std::ranges::copy(hyper, model.write<float>(*part.hyper).values().begin());
+  model.run(*part.function);
+}
+
 float SharedUpdate::run(const std::array<float, 4> &hyper) {
-  if (processes)
-    for (const Part &part : parts)
-      processes->sumToOwners(shared(part, Model::Rows::Gradients));
+  model.device().watch(nullptr);
+  if (failure)
+    std::rethrow_exception(failure);
+  latest.began = now();
+  if (sums)
+    sums->finish();
+  else
+    for (size_t block = 0; block < blocks.size(); ++block) {
+      const RowBlock &rows = blocks[block].rows;
+      addWaiting(rows);
+      square(block,
+             model.readRows(Model::Rows::Gradients, rows.first, rows.count)
+                 .values());
+    }
   float norm = normOfGradients();
+  latest.summed = latest.updated = latest.copied = now();
   if (!std::isfinite(norm))
     return norm;
   // As `update` clips.
   float clip = hyper[3];
   float scale = clip > 0 ? std::min(1.0f, clip / (norm + 1e-6f)) : 1.0f;
-  for (const Part &part : parts)
-    for (size_t row = part.begins[rank]; row < part.begins[rank + 1];
-         row += part.rows.block) {
-      model.write<int32_t>(*part.row).values()[0] = static_cast<int32_t>(row);
-      model.write<float>(*part.scale).values()[0] = scale;
-      if (part.hyper)
-        std::ranges::copy(hyper,
-                          model.write<float>(*part.hyper).values().begin());
-      model.run(*part.function);
-    }
-  if (processes) {
-    for (const Part &part : parts)
-      processes->spreadFromOwners(shared(part, Model::Rows::Values));
+  if (copies)
+    copies->begin();
+  for (size_t block = rank; block < blocks.size(); block += count) {
+    update(blocks[block], hyper, scale);
+    // Others get it while the next one is computed.
+    if (copies && values.isHostMemory)
+      copies->advance(block + count - rank);
+  }
+  latest.updated = latest.copied = now();
+  if (copies) {
+    copies->finish();
     model.parametersChanged();
+    latest.copied = now();
   }
   return norm;
 }
 
 void SharedUpdate::gatherState() {
-  if (!processes)
+  if (count == 1)
     return;
-  for (Model::Rows state : model.stateRows())
-    for (const Part &part : parts)
-      processes->gatherAtFirst(shared(part, state));
+  for (Model::Rows state : model.stateRows()) {
+    SharedRows rows = shared(state);
+    RowCopy copy(*processes, rows, RowCopy::To::First);
+    copy.begin();
+    copy.finish();
+  }
 }
 
 void SharedUpdate::dropStateOfOthers() {
   for (Model::Rows state : model.stateRows())
-    for (const Part &part : parts)
-      for (auto [first, last] :
-           {std::pair<size_t, size_t>{0, part.begins[rank]},
-            {part.begins[rank + 1], part.rows.count}})
-        if (first < last)
-          model.discardRows(state, part.rows.first + first, last - first);
+    for (size_t block = 0; block < blocks.size(); ++block)
+      if (!isOwn(block))
+        model.discardRows(state, blocks[block].rows.first,
+                          blocks[block].rows.count);
 }
 
 } // namespace tfm

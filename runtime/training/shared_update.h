@@ -8,29 +8,47 @@
 #ifndef TFM_RUNTIME_TRAINING_SHARED_UPDATE_H
 #define TFM_RUNTIME_TRAINING_SHARED_UPDATE_H
 
-#include "runtime/comm/processes.h"
+#include "runtime/comm/row_exchange.h"
 #include "runtime/model.h"
 
 #include <array>
+#include <exception>
+#include <optional>
 #include <vector>
 
 namespace tfm {
 
-/// The end of an update, by rows of the parameters. Each process adds up,
-/// updates and keeps the optimizer's state of its share of them, and then has
-/// those of the others (ZeRO, stage 1: Rajbhandari et al. 2020). Its bits
-/// depend on nothing but those of the gradients, which are added up as
-/// `Processes` does; not on how many processes there are.
-class SharedUpdate {
+/// The end of an update, by blocks of rows of the parameters. Each process adds
+/// up, updates and keeps the optimizer's state of its share of them, and then
+/// has those of the others (ZeRO, stage 1: Rajbhandari et al. 2020). Its bits
+/// depend on nothing but those of the gradients, which are added up as `RowSum`
+/// does; not on how many processes there are, nor on what comes first.
+///
+/// Gradients go to their owners while the last micro-batch is still computed,
+/// each when nothing touches it any more (`tfm_place.gradient_done`).
+class SharedUpdate final : public LaunchWatcher {
 public:
   /// `processes` may be null: then all of it is done here. Throws InputError
   /// for a build that has no functions for it.
   SharedUpdate(Model &model, Processes *processes);
 
+  /// The last micro-batch of the update is about to be computed. As many sums
+  /// as `waiting` are added to its gradients then (`Model::addWaitingSum`).
+  void begin(int64_t waiting);
   /// Updates by `hyper`, as the input of `update` (tfm_model.h); returns the
   /// norm of all gradients before clipping. Where that is not finite nothing is
   /// changed.
   float run(const std::array<float, 4> &hyper);
+
+  /// What the latest update took, by the clock (`now`).
+  struct Times {
+    /// When the last micro-batch was computed, gradients were added up,
+    /// parameters updated, and those of others there.
+    double began = 0, summed = 0, updated = 0, copied = 0;
+    /// Seconds of sums while the last micro-batch was computed.
+    double hidden = 0;
+  };
+  const Times &times() const { return latest; }
 
   /// Brings the optimizer's state of all parameters to the first process.
   void gatherState();
@@ -43,19 +61,46 @@ private:
     const tfm_function *function;
     const tfm_buffer *row, *hyper, *scale;
     tfm_rows rows;
-    /// Where the shares of the processes begin; whole blocks.
-    std::vector<size_t> begins;
+  };
+  struct Block {
+    const Part *part;
+    RowBlock rows;
+    /// Launches of `train` behind which nothing touches the gradients.
+    uint64_t gradientDone = 0;
   };
 
   void addPart(const char *name, const tfm_rows &rows);
-  SharedRows shared(const Part &part, Model::Rows of);
+  SharedRows shared(Model::Rows of) const;
+  void launched(uint64_t launches) noexcept override;
+  /// Adds what waits to gradients of this process's own.
+  void addWaiting(const RowBlock &rows);
+  /// Adds to the squares of a block of this process's own.
+  void square(size_t block, std::span<const float> sums);
   /// The norm of what the owners have.
   float normOfGradients();
+  void update(const Block &block, const std::array<float, 4> &hyper,
+              float scale);
+  bool isOwn(size_t block) const { return block % count == rank; }
 
   Model &model;
   Processes *processes;
   size_t rank = 0, count = 1;
   std::vector<Part> parts;
+  /// In the order in which their gradients are done, and their numbers in the
+  /// order of the rows. Block i belongs to process i % count.
+  std::vector<Block> blocks;
+  std::vector<size_t> inOrder;
+  SharedRows gradients, values;
+  std::optional<RowSum> sums; ///< null where one process does it all
+  std::optional<RowCopy> copies;
+  Times latest;
+  int64_t waiting = 0;
+  /// Blocks whose gradients are done.
+  size_t ready = 0;
+  /// What went wrong in `launched`.
+  std::exception_ptr failure;
+  /// Sums of squares of this process's blocks, and of those of all.
+  std::vector<double> squares, allSquares;
 };
 
 } // namespace tfm

@@ -173,13 +173,19 @@ void Trainer::fill(int64_t step) {
   filled = step;
 }
 
+/// How many sums wait to be added to that of a leaf, as one counts in binary:
+/// two sums of as many leaves become one.
+static int64_t waitingFor(int64_t leaf) {
+  return std::countr_one(static_cast<uint64_t>(leaf));
+}
+
 void Trainer::endLeaf(int64_t leaf) {
-  // As one counts in binary: two sums of as many leaves become one.
+  if ((leaf + 1) * leafMicros == microCount)
+    return; // those that wait for this one are added when it is shared
   int64_t place = 0;
-  for (; leaf >> place & 1; ++place)
-    model.addWaitingSum(place);
-  if ((leaf + 1) * leafMicros < microCount)
-    model.keepAsWaitingSum(place);
+  for (; place < waitingFor(leaf); ++place)
+    model.addWaitingSum(place, 0, model.rowCount());
+  model.keepAsWaitingSum(place);
 }
 
 PendingValue<float> Trainer::update(double lr) {
@@ -193,8 +199,19 @@ PendingValue<float> Trainer::update(double lr) {
   auto known = [](float norm) {
     return PendingValue<float>(PendingRead<float>(std::span(&norm, 1)));
   };
-  if (shared)
-    return known(shared->run(values));
+  if (shared) {
+    float norm = shared->run(values);
+    const SharedUpdate::Times &times = shared->times();
+    if (profile) {
+      profile->note("sums of gradients", times.began, times.summed);
+      profile->note("update", times.summed, times.updated);
+      profile->note("parameters of others", times.updated, times.copied);
+    }
+    hiddenSeconds += times.hidden;
+    exchangeSeconds +=
+        times.summed - times.began + times.copied - times.updated;
+    return known(norm);
+  }
   std::ranges::copy(values,
                     model.write<float>(*buffers.hyper).values().begin());
   call(updateFunction);
@@ -282,6 +299,8 @@ double Trainer::step() {
       random.values()[2] = static_cast<int32_t>(position.step);
       random.values()[3] = static_cast<int32_t>(firstMicro + micro);
     }
+    if (shared && micro + 1 == microCount)
+      shared->begin(waitingFor(micro / leafMicros));
     call(trainFunction);
     pendingLosses.emplace_back(model.read<float>(*buffers.loss));
     if ((micro + 1) % leafMicros == 0)
@@ -669,6 +688,8 @@ void Trainer::trainOn(TrainResult &result) {
     endProfile(); // of fewer steps
   result.seconds = progress->seconds();
   result.tokensPerSecond = progress->speed();
+  result.exchangeSeconds = exchangeSeconds;
+  result.hiddenSeconds = hiddenSeconds;
   progress->finish();
   if (savedAt != position.step)
     save();

@@ -53,6 +53,10 @@ struct TrainResult {
   /// Of these, its first step, which touches all memory for the first time.
   double firstStepSeconds = 0;
   double tokensPerSecond = 0;
+  /// Of the seconds, those in which processes exchanged gradients and
+  /// parameters: while nothing was computed, and while something was.
+  double exchangeSeconds = 0;
+  double hiddenSeconds = 0;
   std::optional<double> validationLoss;
   bool stoppedEarly = false;
   /// The run that was resumed had already come to its end: nothing was done.
@@ -173,6 +177,8 @@ private:
   /// In place of `updateFunction` where processes share an update, or its bits
   /// shall be those of a shared one.
   std::optional<SharedUpdate> shared;
+  /// `TrainResult`
+  double exchangeSeconds = 0, hiddenSeconds = 0;
   /// Those of the update `filled`, [microCount, batch, sequence], and how many
   /// of their targets are not ignored.
   std::vector<int32_t> tokens;

@@ -31,6 +31,7 @@ struct Pool {
   std::mutex mutex;
   std::condition_variable changed;
   int64_t launch = 0, given = 0, computed = 0;
+  std::function<void(uint64_t)> between;
 };
 
 /// One of its threads: at which launch it is, and whether it has a piece of it.
@@ -58,6 +59,8 @@ int64_t claimNext(tfm_thread *thread) {
   pool.computed += worker.computes;
   if (pool.computed == thread->count) {
     ++pool.launch;
+    if (pool.between)
+      pool.between(pool.launch);
     pool.given = pool.computed = 0;
     pool.changed.notify_all();
   }
@@ -281,6 +284,7 @@ CompiledModel::run(llvm::StringRef name, llvm::ArrayRef<oracle::Tensor> inputs,
 
 void CompiledModel::runOnThreads(const tfm_function &function, int threads) {
   Pool pool;
+  pool.between = betweenLaunches;
   std::vector<std::thread> workers;
   std::vector<std::vector<char>> scratch(
       threads, std::vector<char>(variant->scratch_bytes + CacheLine));

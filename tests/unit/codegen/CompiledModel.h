@@ -14,6 +14,8 @@
 #include "runtime/tfm_model.h"
 #include "llvm/ExecutionEngine/Orc/LLJIT.h"
 
+#include <functional>
+
 namespace tfm {
 
 class EmulatedGpu;
@@ -49,6 +51,11 @@ public:
   /// comparison.
   llvm::ArrayRef<float> parameters() const;
   llvm::ArrayRef<float> gradients() const;
+  /// What lies at an offset of the arena.
+  char *bytesAt(uint64_t offset) { return arena + offset; }
+  /// Called when so many launches of a call are over, and none goes on; not of
+  /// a GPU.
+  std::function<void(uint64_t launches)> betweenLaunches;
   /// Fills the gradients with zeros, as the runtime does before it accumulates.
   void clearGradients();
 

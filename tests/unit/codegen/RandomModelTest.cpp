@@ -284,11 +284,72 @@ private:
     EXPECT_EQ(compiled->run("train", given, 3)[0].data, loss.data);
     EXPECT_TRUE(compiled->gradients() == llvm::ArrayRef(gradients))
         << "with three threads";
+    if (!testsGpu())
+      expectUses(given, gradients);
     if (model.accumulate == 1 || chaotic)
       return;
     compiled->run("train", given, 2);
     for (auto [twice, once] : llvm::zip_equal(compiled->gradients(), gradients))
       ASSERT_NEAR(twice, 2 * once, 1e-4 * (0.01 + std::abs(once)));
+  }
+
+  /// Parameters are not looked at before, and gradients not touched after the
+  /// launches that the descriptor names: whoever fills those in only then, and
+  /// takes these then, has the same.
+  void expectUses(llvm::ArrayRef<Tensor> given,
+                  llvm::ArrayRef<float> gradients) {
+    struct Part {
+      char *bytes;
+      std::string kept;
+    };
+    struct Parameter {
+      const tfm_place *place;
+      /// The value, and its copy where there is one.
+      std::vector<Part> values;
+      llvm::ArrayRef<float> gradient;
+      std::vector<float> done;
+    };
+    const tfm_variant &variant = *compiled->variant;
+    std::vector<Parameter> parameters;
+    for (int i = 0; i < compiled->model->parameter_count; ++i) {
+      const tfm_parameter &of = compiled->model->parameters[i];
+      Parameter &parameter = parameters.emplace_back();
+      parameter.place = &variant.places[i];
+      size_t count = 1;
+      for (int axis = 0; axis < of.rank; ++axis)
+        count *= of.shape[axis];
+      auto hide = [&](uint64_t offset, size_t bytes) {
+        char *at = compiled->bytesAt(offset);
+        parameter.values.push_back({at, std::string(at, bytes)});
+        std::memset(at, 0xff, bytes); // NaN
+      };
+      uint64_t value = parameter.place->value;
+      hide(value, count * sizeof(float));
+      if (variant.copies.bytes)
+        hide(variant.copies.offset + (value - variant.parameters.offset) / 2,
+             count * sizeof(uint16_t));
+      if (parameter.place->gradient != TFM_NONE)
+        parameter.gradient = {reinterpret_cast<const float *>(
+                                  compiled->bytesAt(parameter.place->gradient)),
+                              count};
+    }
+    auto between = [&](uint64_t launches) {
+      for (Parameter &parameter : parameters) {
+        if (parameter.place->value_used == launches)
+          for (const Part &part : parameter.values)
+            llvm::copy(part.kept, part.bytes);
+        if (parameter.place->gradient_done == launches)
+          parameter.done = parameter.gradient.vec();
+      }
+    };
+    compiled->clearGradients();
+    between(0);
+    compiled->betweenLaunches = between;
+    compiled->run("train", given, 2);
+    compiled->betweenLaunches = nullptr;
+    EXPECT_TRUE(compiled->gradients() == gradients);
+    for (const Parameter &parameter : parameters)
+      EXPECT_TRUE(parameter.gradient == llvm::ArrayRef(parameter.done));
   }
 
   /// @forward, and the same by prefill and decode where they are.

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/comm/launcher.h"
+#include "runtime/comm/row_exchange.h"
 #include "runtime/device/cpu_device.h"
 #include "runtime/error.h"
 #include "runtime/files/atomic_file.h"
@@ -42,8 +43,8 @@ TEST(AddAsTree, AddsAlignedPartsFirst) {
       terms.push_back(randomFloats(length, i));
     for (const std::vector<float> &term : terms)
       pointers.push_back(term.data());
-    std::vector<float> whole(length);
-    addAsTree(pointers, whole);
+    std::vector<float> whole(length), spare;
+    addAsTree(pointers, whole, spare);
     for (size_t i = 0; i < length; ++i)
       ASSERT_EQ(
           whole[i],
@@ -54,11 +55,11 @@ TEST(AddAsTree, AddsAlignedPartsFirst) {
       std::vector<const float *> of;
       for (size_t i = 0; i < parts; ++i) {
         size_t each = 8 / parts;
-        addAsTree(std::span(pointers).subspan(i * each, each), sums[i]);
+        addAsTree(std::span(pointers).subspan(i * each, each), sums[i], spare);
         of.push_back(sums[i].data());
       }
       std::vector<float> again(length);
-      addAsTree(of, again);
+      addAsTree(of, again, spare);
       EXPECT_EQ(again, whole);
     }
   }
@@ -73,9 +74,9 @@ TEST(AddAsTree, AddsInPlace) {
       terms.push_back(randomFloats(2500, i));
     for (const std::vector<float> &term : terms)
       pointers.push_back(term.data());
-    std::vector<float> sum(2500);
-    addAsTree(pointers, sum);
-    addAsTree(pointers, terms[count / 2]);
+    std::vector<float> sum(2500), spare;
+    addAsTree(pointers, sum, spare);
+    addAsTree(pointers, terms[count / 2], spare);
     EXPECT_EQ(terms[count / 2], sum);
   }
 }
@@ -93,20 +94,29 @@ TEST(Processes, GatherWhatEachGives) {
   });
 }
 
-// Every row is summed once, also where shares are empty or longer than a round,
+// Every row is summed once, whatever blocks there are, whenever they are ready,
 // and all processes end with the same.
-TEST(Processes, AddUpAndSpread) {
-  for (auto [count, rows] :
-       {std::pair<int, size_t>{1, 3}, {2, 1}, {3, 5}, {5, 2050}}) {
+TEST(RowExchange, AddsUpAndSpreads) {
+  struct Case {
+    int count;
+    size_t rows, block;
+    bool isHostMemory;
+  };
+  for (auto [count, rows, block, isHostMemory] : {Case{1, 3, 1, true},
+                                                  {2, 1, 1, true},
+                                                  {3, 5, 2, true},
+                                                  {5, 2050, 64, true},
+                                                  {5, 300, 64, false},
+                                                  {3, 900, 512, true}}) {
     size_t length = rows * TFM_ROW;
-    std::vector<float> expected(length);
+    std::vector<float> expected(length), spare;
     std::vector<std::vector<float>> terms;
     std::vector<const float *> pointers;
     for (int rank = 0; rank < count; ++rank)
       terms.push_back(randomFloats(length, static_cast<uint32_t>(rank)));
     for (const std::vector<float> &term : terms)
       pointers.push_back(term.data());
-    addAsTree(pointers, expected);
+    addAsTree(pointers, expected, spare);
     runProcesses(count, [&](Processes &processes) {
       CpuDevice device(1);
       device.allocate(length * sizeof(float) + 4, 64, 0);
@@ -115,6 +125,7 @@ TEST(Processes, AddUpAndSpread) {
       std::ranges::copy(terms[rank],
                         device.write<float>(4, length).values().begin());
       SharedRows shared = {
+          blocksOf(0, rows, block),
           [&](size_t first, size_t some) {
             return device.read<float>(4 + first * TFM_ROW * sizeof(float),
                                       some * TFM_ROW);
@@ -123,19 +134,48 @@ TEST(Processes, AddUpAndSpread) {
             return device.write<float>(4 + first * TFM_ROW * sizeof(float),
                                        some * TFM_ROW);
           },
-          sharesOf(rows, processes.count())};
-      auto isOwn = [&](size_t i) {
-        return i >= shared.begins[rank] * TFM_ROW &&
-               i < shared.begins[rank + 1] * TFM_ROW;
+          isHostMemory};
+      // What is next to each other lies in the same order, so that the first
+      // blocks may lie anywhere.
+      std::ranges::reverse(shared.blocks);
+      auto ownerOf = [&](size_t i) {
+        size_t number = shared.blocks.size() - 1 - i / TFM_ROW / block;
+        return number % static_cast<size_t>(count);
       };
-      processes.sumToOwners(shared);
+      std::vector<size_t> done(shared.blocks.size());
+      RowSum sum(processes, shared,
+                 {[](const RowBlock &) {},
+                  [&](size_t number, std::span<const float> values) {
+                    done[number] += values.size();
+                  }});
+      for (int time = 0; time < 2; ++time) {
+        sum.begin();
+        for (size_t ready = 0; ready < shared.blocks.size(); ready += rank + 1)
+          sum.advance(ready);
+        sum.finish();
+        EXPECT_TRUE(sum.isOver());
+        for (size_t i = 0; i < length; ++i)
+          ASSERT_EQ(all()[i],
+                    ownerOf(i) == rank ? expected[i] : terms[rank][i]);
+        for (size_t i = 0; i < done.size(); ++i)
+          EXPECT_EQ(done[i], i % static_cast<size_t>(count) == rank
+                                 ? shared.blocks[i].count * TFM_ROW
+                                 : 0);
+        std::ranges::fill(done, size_t{0});
+        std::ranges::copy(terms[rank],
+                          device.write<float>(4, length).values().begin());
+      }
+      sum.begin();
+      sum.finish();
+      RowCopy toFirst(processes, shared, RowCopy::To::First);
+      toFirst.begin();
+      toFirst.finish();
       for (size_t i = 0; i < length; ++i)
-        ASSERT_EQ(all()[i], isOwn(i) ? expected[i] : terms[rank][i]);
-      processes.gatherAtFirst(shared);
-      for (size_t i = 0; i < length; ++i)
-        ASSERT_EQ(all()[i],
-                  rank == 0 || isOwn(i) ? expected[i] : terms[rank][i]);
-      processes.spreadFromOwners(shared);
+        ASSERT_EQ(all()[i], rank == 0 || ownerOf(i) == rank ? expected[i]
+                                                            : terms[rank][i]);
+      RowCopy toAll(processes, shared, RowCopy::To::All);
+      toAll.begin();
+      toAll.finish();
       EXPECT_TRUE(std::ranges::equal(all(), expected));
     });
   }
@@ -322,8 +362,8 @@ TEST(Trainer, CheckpointsHaveAllState) {
   };
   std::string whole = folder / "whole", parts = folder / "parts";
   EXPECT_EQ(go(1, 9, whole, ""), (std::vector<size_t>{2}));
-  EXPECT_EQ(go(4, 3, parts, ""), (std::vector<size_t>{0, 1, 0, 1}));
-  EXPECT_EQ(go(2, 6, parts, parts), (std::vector<size_t>{1, 1}));
+  EXPECT_EQ(go(4, 3, parts, ""), (std::vector<size_t>{1, 0, 1, 0}));
+  EXPECT_EQ(go(2, 6, parts, parts), (std::vector<size_t>{2, 0}));
   EXPECT_EQ(go(1, 9, parts, parts), (std::vector<size_t>{2}));
   for (const char *name : {"/model.safetensors", "/optimizer.safetensors"}) {
     EXPECT_EQ(readFile(parts + name, "a checkpoint"),

@@ -13,40 +13,41 @@
 #include <map>
 #include <mutex>
 #include <thread>
+#include <tuple>
 
 namespace tfm::test {
 
 namespace {
 
-/// What is on its way, by sender and receiver.
+/// What is on its way, by sender, receiver and channel.
 struct Mail {
   std::mutex mutex;
-  std::map<std::pair<int, int>, std::deque<std::vector<char>>> boxes;
+  std::map<std::tuple<int, int, int>, std::deque<std::vector<char>>> boxes;
 };
 
 struct Member : tfm_transport {
   Mail *mail = nullptr;
   struct Receive {
-    int from;
+    int from, channel;
     char *bytes;
     uint64_t count;
   };
   std::vector<Receive> receives;
 
-  static int64_t sendTo(tfm_transport *self, int32_t to, const void *bytes,
-                        uint64_t count) {
+  static int64_t sendTo(tfm_transport *self, int32_t to, int32_t channel,
+                        const void *bytes, uint64_t count) {
     auto &me = *static_cast<Member *>(self);
     const auto *begin = static_cast<const char *>(bytes);
     std::lock_guard lock(me.mail->mutex);
-    me.mail->boxes[{me.rank, to}].emplace_back(begin, begin + count);
-    me.receives.push_back({-1, nullptr, 0}); // over at once
+    me.mail->boxes[{me.rank, to, channel}].emplace_back(begin, begin + count);
+    me.receives.push_back({-1, channel, nullptr, 0}); // over at once
     return static_cast<int64_t>(me.receives.size()) - 1;
   }
 
-  static int64_t receiveFrom(tfm_transport *self, int32_t from, void *bytes,
-                             uint64_t count) {
+  static int64_t receiveFrom(tfm_transport *self, int32_t from, int32_t channel,
+                             void *bytes, uint64_t count) {
     auto &me = *static_cast<Member *>(self);
-    me.receives.push_back({from, static_cast<char *>(bytes), count});
+    me.receives.push_back({from, channel, static_cast<char *>(bytes), count});
     return static_cast<int64_t>(me.receives.size()) - 1;
   }
 
@@ -57,10 +58,11 @@ struct Member : tfm_transport {
       return TFM_REQUEST_OVER;
     // What was asked for first comes first.
     for (int64_t i = 0; i < request; ++i)
-      if (me.receives[static_cast<size_t>(i)].from == receive.from)
+      if (const Receive &earlier = me.receives[static_cast<size_t>(i)];
+          earlier.from == receive.from && earlier.channel == receive.channel)
         return TFM_REQUEST_PENDING;
     std::lock_guard lock(me.mail->mutex);
-    auto &box = me.mail->boxes[{receive.from, me.rank}];
+    auto &box = me.mail->boxes[{receive.from, me.rank, receive.channel}];
     if (box.empty())
       return TFM_REQUEST_PENDING;
     if (box.front().size() != receive.count)

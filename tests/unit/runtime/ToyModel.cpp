@@ -106,6 +106,9 @@ void computeLosses(void *arena, tfm_thread *thread, bool keepLogits) {
   });
 }
 
+/// The launches of `train` up to the one that adds to gradients.
+constexpr uint64_t gradientLaunches = 4;
+
 void runTrain(void *arena, tfm_thread *thread) {
   computeLosses(arena, thread, /*keepLogits=*/false);
   launchOnce(thread, [&] {
@@ -390,7 +393,9 @@ ToyModel::ToyModel(const ToyShape &shape, std::string recipe)
                  TFM_NONE,
                  TFM_NONE,
                  l.tableGradient,
-                 {l.tableMean, l.tableSquare}};
+                 {l.tableMean, l.tableSquare},
+                 gradientLaunches,
+                 0};
   p.parameters[1] = {.name = "bias",
                      .dtype = TFM_F32,
                      .rank = 1,
@@ -403,8 +408,13 @@ ToyModel::ToyModel(const ToyShape &shape, std::string recipe)
                      .aliases = nullptr,
                      .init_args = {0.0, 0.0},
                      .init_stream = 2};
-  p.places[1] = {
-      l.bias, TFM_NONE, TFM_NONE, l.biasGradient, {l.biasMean, l.biasSquare}};
+  p.places[1] = {l.bias,
+                 TFM_NONE,
+                 TFM_NONE,
+                 l.biasGradient,
+                 {l.biasMean, l.biasSquare},
+                 gradientLaunches,
+                 0};
   auto function = [](const char *name, auto run, auto &inputs,
                      int32_t inputCount, auto &outputs, int32_t outputCount) {
     return tfm_function{.name = name,

@@ -1,0 +1,121 @@
+//===- Sharing.cpp - what processes share of an update --------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/schedule/Sharing.h"
+
+#include "compiler/dialect/Programs.h"
+#include "compiler/schedule/Launches.h"
+#include "compiler/schedule/View.h"
+#include "compiler/transforms/Optimizer.h"
+
+using namespace mlir;
+using namespace tfm;
+using namespace tfm::sched;
+
+namespace {
+
+/// Where a layer of a parameter lies in its region, in bytes.
+struct Slice {
+  int64_t begin, end;
+};
+
+} // namespace
+
+/// In their order.
+static SmallVector<Slice> slicesOf(ModuleOp schedule) {
+  SmallVector<Slice> slices;
+  for (auto param : schedule.getOps<ParamOp>()) {
+    int64_t begin = param->getAttrOfType<IntegerAttr>("sched.offset").getInt();
+    auto layers = static_cast<int64_t>(param.getLayerNames().size());
+    int64_t bytes = contiguousView(param.getTensorType()).numBytes() / layers;
+    for (int64_t layer = 0; layer != layers; ++layer, begin += bytes)
+      slices.push_back({begin, begin + bytes});
+  }
+  llvm::sort(slices, [](Slice a, Slice b) { return a.begin < b.begin; });
+  return slices;
+}
+
+llvm::DenseMap<int64_t, ParameterUse> tfm::parameterUses(ModuleOp schedule) {
+  llvm::DenseMap<int64_t, ParameterUse> uses;
+  auto train = schedule.lookupSymbol<ProgramOp>(nameOf(ProgramKind::Train));
+  if (!train)
+    return uses;
+  int64_t runs = 0;
+  forEachStep(train, [&](Operation *, int64_t more) { runs += more; });
+  SmallVector<Slice> slices = slicesOf(schedule);
+  for (Slice slice : slices)
+    uses[slice.begin] = {0, runs};
+  int64_t run = 0;
+  forEachRun(train, [&](Operation *step, const LayersNow &layers) {
+    for (Value operand : step->getOperands()) {
+      auto view = operand.getDefiningOp<ViewOp>();
+      auto buffer = view ? view.getBuffer().getDefiningOp<BufferOp>() : nullptr;
+      if (!buffer ||
+          !llvm::is_contained({BufferKind::Parameter, BufferKind::ParameterCopy,
+                               BufferKind::Gradient},
+                              buffer.getKind()))
+        continue;
+      auto begin = static_cast<int64_t>(view.getOffset());
+      for (auto [layer, step] :
+           llvm::zip_equal(view.getLayers(), view.getSteps()))
+        begin += layers.lookup(layer) * step;
+      int64_t end = begin + viewOf(view.getView().getType()).spanBytes();
+      // Copies lie as parameters do, in elements of fewer bytes.
+      if (buffer.getKind() == BufferKind::ParameterCopy) {
+        int64_t narrower =
+            sizeof(float) /
+            elementBytes(view.getView().getType().getElementType());
+        begin *= narrower;
+        end *= narrower;
+      }
+      const Slice *slice = llvm::partition_point(
+          slices, [&](const Slice &each) { return each.end <= begin; });
+      for (; slice != slices.end() && slice->begin < end; ++slice) {
+        ParameterUse &use = uses[slice->begin];
+        if (buffer.getKind() == BufferKind::Gradient)
+          use.gradientDone = run + 1;
+        else
+          use.valueUsed = std::min(use.valueUsed, run);
+      }
+    }
+    ++run;
+  });
+  return uses;
+}
+
+std::vector<SharedBlock> tfm::sharedBlocks(ModuleOp schedule) {
+  std::vector<SharedBlock> blocks;
+  auto rows = schedule->getAttrOfType<DenseI64ArrayAttr>("sched.region_rows");
+  auto sizes =
+      schedule->getAttrOfType<DenseI64ArrayAttr>("sched.region_blocks");
+  if (!rows || !sizes)
+    return blocks;
+  int64_t row = 0;
+  for (auto [count, size] :
+       llvm::zip_equal(rows.asArrayRef(), sizes.asArrayRef()))
+    for (int64_t end = row + count; row < end; row += size)
+      blocks.push_back({row, size, {0, INT64_MAX}});
+  constexpr int64_t rowBytes = kRegionRow * sizeof(float);
+  llvm::DenseMap<int64_t, ParameterUse> uses = parameterUses(schedule);
+  for (Slice slice : slicesOf(schedule)) {
+    const ParameterUse &use = uses[slice.begin];
+    auto block = llvm::partition_point(blocks, [&](const SharedBlock &each) {
+      return (each.firstRow + each.rows) * rowBytes <= slice.begin;
+    });
+    for (; block != blocks.end() && block->firstRow * rowBytes < slice.end;
+         ++block) {
+      block->use.gradientDone =
+          std::max(block->use.gradientDone, use.gradientDone);
+      block->use.valueUsed = std::min(block->use.valueUsed, use.valueUsed);
+    }
+  }
+  llvm::sort(blocks, [](const SharedBlock &a, const SharedBlock &b) {
+    return std::pair(a.use.gradientDone, a.firstRow) <
+           std::pair(b.use.gradientDone, b.firstRow);
+  });
+  return blocks;
+}

@@ -1,0 +1,258 @@
+//===- row_exchange.cpp - rows that processes share ---------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/comm/row_exchange.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace tfm {
+
+namespace {
+
+/// Floats that are added up at a time: what stays in the first cache.
+constexpr size_t blockFloats = 1024;
+
+/// The sum of a block of `terms`: where it lies, which is `out` or a term.
+const float *addBlock(std::span<const float *const> terms, size_t first,
+                      size_t count, float *out, std::vector<float> &spare,
+                      size_t depth) {
+  if (terms.size() == 1)
+    return terms.front() + first;
+  size_t half = std::bit_ceil(terms.size()) / 2;
+  // The left sum waits for the right one.
+  auto place = [&](size_t side) {
+    return spare.data() + (2 * depth + side) * blockFloats;
+  };
+  const float *left =
+      addBlock(terms.first(half), first, count, place(0), spare, depth + 1);
+  const float *right =
+      addBlock(terms.subspan(half), first, count, place(1), spare, depth + 1);
+  for (size_t i = 0; i < count; ++i)
+    out[i] = left[i] + right[i];
+  return out;
+}
+
+size_t mostRowsOf(const std::vector<RowBlock> &blocks) {
+  size_t most = 1;
+  for (const RowBlock &block : blocks)
+    most = std::max(most, block.count);
+  return most;
+}
+
+/// Rows that are on their way to be added up at the same time, of one process:
+/// 16 MiB.
+constexpr size_t rowsUnderWay = 4096;
+/// What a message has at least, where there is as much.
+constexpr size_t leastRows = 4;
+
+/// Rows of a block in a turn of a sum: with many processes few, so that what
+/// all of them send to one has room.
+size_t sumSlice(const SharedRows &rows, size_t processes) {
+  size_t slice = std::bit_floor(std::max<size_t>(1024 / processes, leastRows));
+  return std::min(slice, mostRowsOf(rows.blocks));
+}
+
+size_t windowOf(const SharedRows &rows, size_t rowsOfTurn) {
+  return rows.isHostMemory
+             ? std::clamp<size_t>(rowsUnderWay / rowsOfTurn, 2, 64)
+             : 1;
+}
+
+} // namespace
+
+void addAsTree(std::span<const float *const> terms, std::span<float> sum,
+               std::vector<float> &spare) {
+  size_t depth = static_cast<size_t>(std::bit_width(terms.size()));
+  spare.resize(std::max(spare.size(), 2 * (depth + 1) * blockFloats));
+  for (size_t first = 0; first < sum.size(); first += blockFloats) {
+    size_t count = std::min(blockFloats, sum.size() - first);
+    float *out = sum.data() + first;
+    const float *found = addBlock(terms, first, count, out, spare, 0);
+    if (found != out)
+      std::copy_n(found, count, out);
+  }
+}
+
+std::vector<RowBlock> blocksOf(size_t first, size_t count, size_t rows) {
+  std::vector<RowBlock> blocks;
+  for (size_t at = 0; at < count; at += rows)
+    blocks.push_back({first + at, std::min(rows, count - at)});
+  return blocks;
+}
+
+RowExchange::RowExchange(Processes &processes, const SharedRows &rows,
+                         Channel channel, size_t sliceRows, size_t window)
+    : processes(processes), rows(rows),
+      me(static_cast<size_t>(processes.rank())),
+      all(static_cast<size_t>(processes.count())), window(window),
+      channel(channel), sliceRows(sliceRows) {
+  slices = (mostRowsOf(rows.blocks) + sliceRows - 1) / sliceRows;
+  turns = (rows.blocks.size() + all - 1) / all * slices;
+  ended = turns;
+  pending.resize(window);
+  for (std::vector<Processes::Request> &requests : pending)
+    requests.reserve(2 * all);
+}
+
+RowBlock RowExchange::ownedBy(size_t rank, size_t turn) const {
+  size_t number = blockOf(rank, turn), skipped = turn % slices * sliceRows;
+  if (number >= rows.blocks.size() || skipped >= rows.blocks[number].count)
+    return {0, 0};
+  const RowBlock &block = rows.blocks[number];
+  return {block.first + skipped, std::min(sliceRows, block.count - skipped)};
+}
+
+void RowExchange::send(size_t turn, size_t to, std::span<const float> values) {
+  pending[slot(turn)].push_back(
+      processes.send(static_cast<int>(to), channel, std::as_bytes(values)));
+}
+
+void RowExchange::receive(size_t turn, size_t from, std::span<float> values) {
+  pending[slot(turn)].push_back(processes.receive(
+      static_cast<int>(from), channel, std::as_writable_bytes(values)));
+}
+
+void RowExchange::begin() { received = sent = ended = 0; }
+
+bool RowExchange::messagesAreOver(size_t turn) {
+  std::vector<Processes::Request> &requests = pending[slot(turn)];
+  while (!requests.empty() && processes.isOver(requests.back()))
+    requests.pop_back();
+  return requests.empty();
+}
+
+bool RowExchange::advance(size_t readyBlocks) {
+  size_t ready =
+      readyBlocks >= rows.blocks.size() ? turns : readyBlocks / all * slices;
+  bool moved = false;
+  while (true) {
+    size_t open = std::min(turns, ended + window);
+    for (; received < open; ++received)
+      postReceives(received);
+    for (; sent < std::min(open, ready); ++sent) {
+      postSends(sent);
+      moved = true;
+    }
+    if (ended == sent || !messagesAreOver(ended))
+      return moved;
+    end(ended++);
+    moved = true;
+  }
+}
+
+void RowExchange::finish() {
+  Patience patience = processes.patience();
+  while (true) {
+    bool moved = advance(rows.blocks.size());
+    if (isOver())
+      return;
+    if (moved)
+      patience.reward();
+    else if (!patience.wait())
+      processes.giveUp(pending[slot(ended)]);
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Sums
+//===----------------------------------------------------------------------===//
+
+RowSum::RowSum(Processes &processes, const SharedRows &rows, Steps steps)
+    : RowExchange(processes, rows, Channel::Sums,
+                  sumSlice(rows, static_cast<size_t>(processes.count())),
+                  windowOf(rows, sumSlice(rows, static_cast<size_t>(
+                                                    processes.count())) *
+                                     static_cast<size_t>(processes.count()))),
+      steps(std::move(steps)), mostRows(sumSlice(rows, all)) {
+  room.resize(window * all * mostRows * TFM_ROW);
+  reads.resize(window * all);
+  terms.resize(all);
+}
+
+std::span<float> RowSum::roomFor(size_t turn, size_t rank, size_t count) {
+  return std::span(room).subspan((slot(turn) * all + rank) * mostRows * TFM_ROW,
+                                 count * TFM_ROW);
+}
+
+void RowSum::postReceives(size_t turn) {
+  RowBlock own = ownedBy(me, turn);
+  for (size_t rank = 0; rank < all; ++rank)
+    if (rank != me && own.count > 0)
+      receive(turn, rank, roomFor(turn, rank, own.count));
+}
+
+void RowSum::postSends(size_t turn) {
+  for (size_t rank = 0; rank < all; ++rank)
+    if (RowBlock block = ownedBy(rank, turn); block.count > 0)
+      steps.prepare(block);
+  // All of them are asked for before one is waited for.
+  auto read = [&](size_t rank) -> PendingRead<float> & {
+    return reads[slot(turn) * all + rank];
+  };
+  for (size_t rank = 0; rank < all; ++rank)
+    if (RowBlock block = ownedBy(rank, turn); block.count > 0)
+      read(rank) = rows.read(block.first, block.count);
+  for (size_t rank = 0; rank < all; ++rank)
+    if (rank != me && ownedBy(rank, turn).count > 0)
+      send(turn, rank, read(rank).values());
+}
+
+void RowSum::end(size_t turn) {
+  RowBlock own = ownedBy(me, turn);
+  if (own.count == 0)
+    return;
+  for (size_t rank = 0; rank < all; ++rank)
+    terms[rank] = rank == me ? reads[slot(turn) * all + me].values().data()
+                             : roomFor(turn, rank, own.count).data();
+  PendingWrite<float> sum = rows.write(own.first, own.count);
+  addAsTree(terms, sum.values(), spare);
+  steps.done(blockOf(me, turn), sum.values());
+}
+
+//===----------------------------------------------------------------------===//
+// Copies
+//===----------------------------------------------------------------------===//
+
+RowCopy::RowCopy(Processes &processes, const SharedRows &rows, To to)
+    : RowExchange(processes, rows, Channel::Copies, mostRowsOf(rows.blocks),
+                  windowOf(rows, mostRowsOf(rows.blocks) *
+                                     static_cast<size_t>(processes.count()))),
+      to(to) {
+  reads.resize(window);
+  writes.resize(window);
+  for (std::vector<PendingWrite<float>> &each : writes)
+    each.reserve(all);
+}
+
+void RowCopy::postReceives(size_t turn) {
+  if (to == To::First && me != 0)
+    return;
+  for (size_t rank = 0; rank < all; ++rank) {
+    RowBlock block = ownedBy(rank, turn);
+    if (rank == me || block.count == 0)
+      continue;
+    std::vector<PendingWrite<float>> &written = writes[slot(turn)];
+    written.push_back(rows.write(block.first, block.count));
+    receive(turn, rank, written.back().values());
+  }
+}
+
+void RowCopy::postSends(size_t turn) {
+  RowBlock own = ownedBy(me, turn);
+  if (own.count == 0 || (to == To::First && me == 0))
+    return;
+  PendingRead<float> &read = reads[slot(turn)];
+  read = rows.read(own.first, own.count);
+  for (size_t rank = 0; rank < (to == To::All ? all : 1); ++rank)
+    if (rank != me)
+      send(turn, rank, read.values());
+}
+
+void RowCopy::end(size_t turn) { writes[slot(turn)].clear(); }
+
+} // namespace tfm

@@ -1,0 +1,150 @@
+//===- row_exchange.h - rows that processes share -----------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_RUNTIME_COMM_ROW_EXCHANGE_H
+#define TFM_RUNTIME_COMM_ROW_EXCHANGE_H
+
+#include "runtime/comm/processes.h"
+#include "runtime/device/device.h"
+
+#include <array>
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <vector>
+
+namespace tfm {
+
+/// Some rows of TFM_ROW floats.
+struct RowBlock {
+  size_t first, count;
+};
+
+/// Rows of which every process has its own, or a copy, at the same places of
+/// its device, in blocks: block i belongs to process i % N. What is next to
+/// each other is thus everybody's, so that all send and receive all the time.
+struct SharedRows {
+  std::vector<RowBlock> blocks;
+  std::function<PendingRead<float>(size_t first, size_t count)> read;
+  std::function<PendingWrite<float>(size_t first, size_t count)> write;
+  /// Whether what was read is a view, which stays (`Device::isHostMemory`).
+  bool isHostMemory = false;
+};
+
+/// Brings rows from process to process, in turns: in each all send some rows of
+/// N blocks. A few turns are under way at the same time, and end in their
+/// order. All there is to be had is made once: an exchange allocates nothing.
+class RowExchange {
+public:
+  virtual ~RowExchange() = default;
+  RowExchange(const RowExchange &) = delete;
+  RowExchange &operator=(const RowExchange &) = delete;
+
+  /// Begins with the first turn again; the exchange before must be over.
+  void begin();
+  /// Does what can be done without waiting, the first `readyBlocks` being such
+  /// as they are to be sent. Returns whether there was anything.
+  bool advance(size_t readyBlocks);
+  /// Goes on until all of it is done.
+  void finish();
+  bool isOver() const { return ended == turns; }
+
+protected:
+  /// `sliceRows`: rows of a block in a turn; a divisor of those of all blocks.
+  RowExchange(Processes &processes, const SharedRows &rows, Channel channel,
+              size_t sliceRows, size_t window);
+
+  /// What process `rank` owns of a turn; no rows where that is nothing.
+  RowBlock ownedBy(size_t rank, size_t turn) const;
+  /// The number of that block.
+  size_t blockOf(size_t rank, size_t turn) const {
+    return turn / slices * all + rank;
+  }
+
+  virtual void postReceives(size_t turn) = 0;
+  virtual void postSends(size_t turn) = 0;
+  /// All messages of the turn have come and gone.
+  virtual void end(size_t turn) = 0;
+
+  void send(size_t turn, size_t to, std::span<const float> values);
+  void receive(size_t turn, size_t from, std::span<float> values);
+  /// The place of a turn among those that are under way.
+  size_t slot(size_t turn) const { return turn % window; }
+
+  Processes &processes;
+  const SharedRows &rows;
+  size_t me, all;
+  size_t window;
+
+private:
+  bool messagesAreOver(size_t turn);
+
+  Channel channel;
+  size_t sliceRows, slices = 1, turns = 0;
+  /// How many turns receive, send, and are over.
+  size_t received = 0, sent = 0, ended = 0;
+  std::vector<std::vector<Processes::Request>> pending;
+};
+
+/// The sum over all processes of what each has, in its owner's place; of the
+/// others the values stay. It is that of a balanced binary tree over the ranks,
+/// so that its bits depend on nothing else.
+class RowSum final : public RowExchange {
+public:
+  struct Steps {
+    /// Rows are about to be read here, of one's own and of others.
+    std::function<void(const RowBlock &)> prepare;
+    /// Rows of a block of one's own are summed up; blocks and rows come in
+    /// their order.
+    std::function<void(size_t block, std::span<const float>)> done;
+  };
+  RowSum(Processes &processes, const SharedRows &rows, Steps steps);
+
+private:
+  void postReceives(size_t turn) override;
+  void postSends(size_t turn) override;
+  void end(size_t turn) override;
+
+  /// What another process sends to be added up.
+  std::span<float> roomFor(size_t turn, size_t rank, size_t count);
+
+  Steps steps;
+  size_t mostRows;
+  std::vector<float> room, spare;
+  std::vector<PendingRead<float>> reads; ///< by slot and rank
+  std::vector<const float *> terms;
+};
+
+/// What its owner has, in every process, or in the first one alone.
+class RowCopy final : public RowExchange {
+public:
+  enum class To { All, First };
+  RowCopy(Processes &processes, const SharedRows &rows, To to);
+
+private:
+  void postReceives(size_t turn) override;
+  void postSends(size_t turn) override;
+  void end(size_t turn) override;
+
+  To to;
+  std::vector<PendingRead<float>> reads; ///< by slot
+  /// By slot; they are in the arena when they go.
+  std::vector<std::vector<PendingWrite<float>>> writes;
+};
+
+/// Adds up `terms`, each of `sum.size()` floats, as a balanced binary tree:
+/// neighbours first, then their sums. `sum` may be one of the terms; `spare`
+/// grows to what there is to be had.
+void addAsTree(std::span<const float *const> terms, std::span<float> sum,
+               std::vector<float> &spare);
+
+/// Rows that all processes have, in blocks of `rows` of them.
+std::vector<RowBlock> blocksOf(size_t first, size_t count, size_t rows);
+
+} // namespace tfm
+
+#endif // TFM_RUNTIME_COMM_ROW_EXCHANGE_H
