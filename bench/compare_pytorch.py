@@ -142,32 +142,40 @@ def pytorch_python(folder):
 
 
 class Peer:
-    """A process of bench/pytorch_peer.py."""
+    """A process of bench/pytorch_peer.py, or of another file that answers alike."""
 
     def __init__(self, python, comparison, info, data, threads, scratch, compiled=False, dtype="float32",
-                 autocast=False, device="cpu"):
-        environment = dict(os.environ, OMP_NUM_THREADS=str(threads))
+                 autocast=False, device="cpu", file="pytorch_peer.py", variables=()):
+        environment = dict(os.environ, OMP_NUM_THREADS=str(threads), **dict(variables))
         # Its own cache, so that the time of the first step is that of compiling.
         environment["TORCHINDUCTOR_CACHE_DIR"] = tempfile.mkdtemp(dir=scratch)
         self.log = open(os.path.join(scratch, "pytorch.log"), "a", encoding="utf-8")
-        self.process = subprocess.Popen([str(python), str(BENCH / "pytorch_peer.py")], stdin=subprocess.PIPE,
+        self.process = subprocess.Popen([str(python), str(BENCH / file)], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, stderr=self.log, text=True, env=environment)
-        opened = self.ask(do="open", info=info, tied=comparison.tied, data=data and str(data), threads=threads,
-                          compile=compiled, dtype=dtype, autocast=autocast, device=device)
-        self.version, self.imported = opened["torch"], opened["imported"]
+        self.tell(do="open", info=info, tied=comparison.tied, data=data and str(data), threads=threads,
+                  compile=compiled, dtype=dtype, autocast=autocast, device=device)
+        self.opened = None
 
-    def ask(self, **request):
+    def tell(self, **request):
         try:
             self.process.stdin.write(json.dumps(request) + "\n")
             self.process.stdin.flush()
-            answer = self.process.stdout.readline()
         except BrokenPipeError:
-            answer = ""
+            pass  # who waits for the answer learns why
+
+    def hear(self):
+        answer = self.process.stdout.readline()
         if not answer:
             self.process.wait()
             with open(self.log.name, encoding="utf-8") as log:
                 fail(f"PyTorch's process ended with {self.process.returncode}:\n{log.read()[-3000:]}")
         return json.loads(answer)
+
+    def ask(self, **request):
+        """The answer to a request, once the model is there."""
+        self.opened = self.opened or self.hear()
+        self.tell(**request)
+        return self.hear()
 
     def close(self):
         self.process.stdin.close()
@@ -360,7 +368,7 @@ def compare_speed(python, tfmc, comparison, options, data, scratch):
     result = {
         "batch": binary.info["recipe"]["train"]["batch"],
         "sequence": binary.info["recipe"]["train"]["sequence"],
-        "steps_of_a_round": steps, "rounds": rounds, "pytorch": peers["eager"].version,
+        "steps_of_a_round": steps, "rounds": rounds, "pytorch": peers["eager"].opened["torch"],
         "tokens_per_second": {side: binary.tokens_per_step / statistics.median(times)
                               for side, times in seconds.items()},
         "bench_tokens_per_second": {name: own.tokens_per_step / own.bench_seconds()
@@ -371,7 +379,7 @@ def compare_speed(python, tfmc, comparison, options, data, scratch):
         "ratio_bf16_to_f32": statistics.median(ratios("tfm bf16", "tfm")),
         "first_step_seconds": first,
         "memory": {mode: peer.ask(do="memory") for mode, peer in peers.items()},
-        "memory_of_import": peers["eager"].imported,
+        "memory_of_import": peers["eager"].opened["imported"],
     }
     for peer in peers.values():
         peer.close()

@@ -93,6 +93,38 @@ inline void memoryFields(llvm::json::OStream &json,
   });
 }
 
+/// What each of several processes has of an update; nothing where nobody asked.
+inline void sharedField(llvm::json::OStream &json, const MemoryReport &memory) {
+  if (memory.shared.empty())
+    return;
+  json.attributeArray("processes", [&] {
+    for (const SharedReport &shared : memory.shared)
+      json.object([&] {
+        json.attribute("processes", shared.processes);
+        if (!shared.problem.empty()) {
+          json.attribute("problem", shared.problem);
+          return;
+        }
+        json.attribute("micro_batches", shared.microBatches);
+        json.attribute("optimizer", shared.optimizer);
+        json.attribute("memory", shared.memory);
+        json.attribute("sent", shared.sent);
+        if (!shared.seconds)
+          return;
+        json.attributeObject("seconds", [&] {
+          const StepSeconds &seconds = *shared.seconds;
+          json.attribute("compute", seconds.compute);
+          json.attribute("hidden", seconds.hidden);
+          json.attribute("sums", seconds.sums);
+          json.attribute("update", seconds.update);
+          json.attribute("parameters", seconds.parameters);
+          json.attribute("step", seconds.step);
+        });
+        json.attribute("efficiency", shared.efficiency);
+      });
+  });
+}
+
 } // namespace tfm
 
 #endif // TFM_REPORT_JSONFIELDS_H

@@ -156,6 +156,18 @@ struct MemoryPhase {
   BytesByType liveTypes;
 };
 
+/// What an update is predicted to take in each of several processes, in
+/// seconds.
+struct StepSeconds {
+  double compute = 0; ///< micro-batches
+  /// Of sums of gradients, while these are computed; no part of the rest.
+  double hidden = 0;
+  double sums = 0;       ///< what is left of them, and the norm
+  double update = 0;     ///< of a process's share
+  double parameters = 0; ///< until those of all are there
+  double step = 0;       ///< all of it
+};
+
 /// What each of several processes has that share an update.
 struct SharedReport {
   int64_t processes = 1;
@@ -168,6 +180,10 @@ struct SharedReport {
   /// Bytes that one of them sends in an update, at most: gradients to whoever
   /// adds them up, and parameters to all.
   int64_t sent = 0;
+  /// Where there is a network to predict it for; and how much of what so many
+  /// processes could do comes of it, 1 for one.
+  std::optional<StepSeconds> seconds;
+  double efficiency = 1;
   /// Why so many cannot share it; empty where they can.
   std::string problem;
 };

@@ -143,6 +143,7 @@ void HtmlWriter::writeFlops() {
 void HtmlWriter::writeMemory(const MemoryReport &memory) {
   json.attributeObject("memory", [&] {
     memoryFields(json, memory);
+    sharedField(json, memory);
     json.attributeArray("phases", [&] {
       for (const MemoryPhase &phase : memory.phases)
         json.object([&] {

@@ -173,21 +173,7 @@ void JsonWriter::writeMemory() {
           typesField(json, "live_types", phase.liveTypes);
         });
     });
-    if (!memory.shared.empty())
-      json.attributeArray("processes", [&] {
-        for (const SharedReport &shared : memory.shared)
-          json.object([&] {
-            json.attribute("processes", shared.processes);
-            if (!shared.problem.empty()) {
-              json.attribute("problem", shared.problem);
-              return;
-            }
-            json.attribute("micro_batches", shared.microBatches);
-            json.attribute("optimizer", shared.optimizer);
-            json.attribute("memory", shared.memory);
-            json.attribute("sent", shared.sent);
-          });
-      });
+    sharedField(json, memory);
     if (memory.texts == 0)
       json.attribute("generation", nullptr);
     else

@@ -10,6 +10,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
+#include "llvm/Support/FormatVariadic.h"
 
 using namespace tfm;
 
@@ -191,19 +192,43 @@ static void writeMemoryTypes(const MemoryReport &memory,
   table.write(os);
 }
 
+/// `1.23 s`, `45.6 ms`.
+static std::string secondsText(double seconds) {
+  return seconds < 1 ? llvm::formatv("{0:F1} ms", seconds * 1e3).str()
+                     : llvm::formatv("{0:F2} s", seconds).str();
+}
+
 static void writeShared(const MemoryReport &memory, llvm::raw_ostream &os) {
   os << "\nProcesses that share an update, each:\n";
-  TextTable table({true, true, true, true, true});
-  table.add({"processes", "micro-batches", "optimizer", "memory",
-             "sent in an update"});
+  bool predicts = llvm::any_of(memory.shared, [](const SharedReport &shared) {
+    return shared.seconds.has_value();
+  });
+  std::vector<std::string> head = {"processes", "micro-batches", "optimizer",
+                                   "memory", "sent in an update"};
+  if (predicts)
+    head.insert(head.end(),
+                {"step", "computes", "waits", "sums hidden", "efficiency"});
+  TextTable table(std::vector<bool>(head.size(), true));
+  table.add(head);
   for (const SharedReport &shared : memory.shared) {
     std::string number = std::to_string(shared.processes);
-    if (shared.problem.empty())
-      table.add({number, std::to_string(shared.microBatches),
-                 withThousands(shared.optimizer), withThousands(shared.memory),
-                 withThousands(shared.sent)});
-    else
+    if (!shared.problem.empty()) {
       table.add({number, shared.problem});
+      continue;
+    }
+    std::vector<std::string> cells = {
+        number, std::to_string(shared.microBatches),
+        withThousands(shared.optimizer), withThousands(shared.memory),
+        withThousands(shared.sent)};
+    if (const std::optional<StepSeconds> &seconds = shared.seconds) {
+      double computes = seconds->compute + seconds->update;
+      cells.insert(cells.end(),
+                   {secondsText(seconds->step), secondsText(computes),
+                    secondsText(seconds->step - computes),
+                    secondsText(seconds->hidden),
+                    llvm::formatv("{0:P0}", shared.efficiency).str()});
+    }
+    table.add(cells);
   }
   table.write(os);
 }

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import random
 import re
 import shutil
 import signal
@@ -149,8 +150,10 @@ class Launched:
         self.assertFalse((self.folder / "never").exists())
 
     def test_whoever_dies_ends_all(self):
-        for rank in (0, 1):
-            process, members = self.start(2, "--out", f"killed{rank}")
+        # Each at some step, and the last checkpoint is whole for fewer of them.
+        for rank in range(4):
+            process, members = self.start(4, "--out", f"killed{rank}")
+            time.sleep(random.uniform(0, 0.3))
             os.kill(members[rank], signal.SIGKILL)
             began = time.monotonic()
             errors = "".join(process.communicate(timeout=20)) # MPICH tells it on standard output
@@ -160,8 +163,44 @@ class Launched:
             self.assertTrue(f"rank {rank}" in errors or re.search(rf"PID {members[rank]}\b", errors), errors)
             self.assertIn(f"process {rank} is {members[rank]} on ", errors)
             step = json.loads((self.folder / f"killed{rank}" / "state.json").read_text())["step"]
-            result = run(self.model, "train", "--resume", f"killed{rank}", "--steps", str(step + 1), cwd=self.folder)
+            shutil.copytree(self.folder / f"killed{rank}", self.folder / f"copy{rank}")
+            self.train(2, f"killed{rank}", "--resume", f"killed{rank}", "--steps", str(step + 1))
+            result = run(self.model, "train", "--resume", f"copy{rank}", "--steps", str(step + 1), "--threads", "1",
+                         cwd=self.folder)
             self.assertEqual(result.returncode, 0, result.stderr)
+            self.assert_same_run(f"killed{rank}", f"copy{rank}")
+
+    def test_without_the_messages_of_its_launcher(self):
+        # As `srun` starts them where it has not been told of this MPI: each is alone.
+        result = subprocess.run([self.model, "train", "--out", "never"], capture_output=True, text=True, timeout=60,
+                                env=dict(ENVIRONMENT, SLURM_STEP_NUM_TASKS="2"), cwd=self.folder, check=False)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("srun has started 2 processes, but libtfm_mpi.so, which was made for ", result.stderr)
+        self.assertIn("`srun --mpi=pmix`", result.stderr)
+        self.assertFalse((self.folder / "never").exists())
+
+    def test_under_srun(self):
+        # A stand-in for it: what it says of the step, and how processes find each other is the library's affair.
+        script = self.folder / "step.sh"
+        script.write_text("#!/bin/sh\nexport SLURM_STEP_NUM_TASKS=2\n"
+                          "[ -n \"$OMPI_COMM_WORLD_SIZE\" ] && unset OMPI_COMM_WORLD_SIZE\n"
+                          f"exec {self.model} train --threads 1 --out srun --json\n")
+        script.chmod(0o755)
+        result = subprocess.run([*self.launcher, "2", str(script)], capture_output=True, text=True, timeout=60,
+                                env=ENVIRONMENT, cwd=self.folder, check=False)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        answer = json.loads(result.stdout)
+        self.assertEqual(answer["processes"], 2)
+        self.assertGreater(answer["exchange_seconds"], 0)
+        self.assertGreater(answer["hidden_exchange_seconds"], 0)
+        self.assert_same_run("srun", "alone")
+
+    def test_the_profile_shows_the_exchange(self):
+        self.train(2, "profiled", "--profile", "trace.json")
+        spans = json.loads((self.folder / "trace.json").read_text())["traceEvents"]
+        ours = [span for span in spans if span.get("cat") == "processes"]
+        self.assertEqual({span["name"] for span in ours}, {"sums of gradients", "update", "parameters of others"})
+        self.assertEqual(len(ours), 3 * sum(span.get("cat") == "step" for span in spans))
 
     def test_whoever_hangs_is_named(self):
         process, members = self.start(2, "--out", "hung", "--timeout", "1")
@@ -239,7 +278,7 @@ class WithoutALibrary(unittest.TestCase):
                 self.assertEqual(f"tfmc mpi -o {folder}/libtfm_mpi.so" in result.stderr, status == 1, result.stderr)
 
     def test_the_report_of_memory(self):
-        # 100 rows of matrices in blocks of four, and two of the rest; a row of one tensor of state is a page.
+        # 100 rows of matrices in blocks of four, and two of the rest, in turns; a row of one tensor of state is a page.
         report = tfmc("report", MODELS / "addition.tfm", "--memory", "--format", "json", "-D", "train.accumulate=4",
                       "--processes", "1,2,3,4")
         memory = json.loads(report.stdout)["memory"]
@@ -247,15 +286,51 @@ class WithoutALibrary(unittest.TestCase):
         self.assertEqual(memory["optimizer"], 2 * 102 * 4096)
         self.assertEqual(alone, {"processes": 1, "micro_batches": 4, "optimizer": memory["optimizer"],
                                  "memory": memory["arena"], "sent": 0})
-        self.assertEqual(two, {"processes": 2, "micro_batches": 2, "optimizer": 2 * 53 * 4096,
-                               "memory": memory["arena"] - 2 * 49 * 4096, "sent": 102 * 4096})
+        self.assertEqual(two, {"processes": 2, "micro_batches": 2, "optimizer": 2 * 52 * 4096,
+                               "memory": memory["arena"] - 2 * 50 * 4096, "sent": 102 * 4096})
         self.assertIn("train.accumulate = 4", three["problem"])
-        self.assertEqual(four["optimizer"], 2 * 29 * 4096)
+        self.assertEqual(four["optimizer"], 2 * 28 * 4096)
         # Sums that wait are gradients.
         tree = tfmc("report", MODELS / "addition.tfm", "--memory", "--format", "json", "-D", "train.accumulate=4",
                     "-D", "train.sum=tree")
         self.assertEqual(json.loads(tree.stdout)["memory"]["gradients"], 3 * memory["gradients"])
         self.assertEqual(json.loads(tree.stdout)["memory"]["arena"], memory["arena"] + 2 * memory["gradients"])
+
+    def test_the_predicted_step(self):
+        def predict(*arguments):
+            report = tfmc("report", MODELS / "shakespeare.tfm", "--format", "json", "-D", "train.accumulate=8", *arguments)
+            self.assertEqual(report.returncode, 0, report.stderr)
+            return json.loads(report.stdout)["memory"]["processes"]
+
+        network = ("--network", "10Gbit/s", "--latency", "20us", "--step", "0.4s")
+        shared = predict("--processes", "1,2,8", *network)
+        self.assertEqual(shared, predict("--sweep", "processes=1,2,8", *network))
+        alone, two, eight = shared
+        self.assertAlmostEqual(alone["seconds"]["step"], 0.4, delta=1e-9)
+        self.assertEqual(alone["efficiency"], 1)
+        for count, each in ((2, two), (8, eight)):
+            seconds = each["seconds"]
+            self.assertAlmostEqual(seconds["step"], sum(seconds[part] for part in ("compute", "sums", "update", "parameters")),
+                                   delta=1e-9)
+            # No faster than its share, no slower than its share and all that is sent one after the other.
+            self.assertGreater(seconds["step"], 0.4 / count)
+            self.assertLess(seconds["step"], 0.4 / count + 2 * each["sent"] / 1.25e9 + 5e-3)
+            self.assertAlmostEqual(each["efficiency"], 0.4 / count / seconds["step"], delta=1e-9)
+            self.assertGreater(seconds["hidden"], 0)
+        self.assertLess(eight["efficiency"], two["efficiency"])
+        slow = predict("--processes", "2", "--network", "100Mbit/s", "--step", "0.4s")[0]
+        self.assertGreater(slow["seconds"]["step"], two["seconds"]["step"])
+        # What is not measured is estimated.
+        self.assertGreater(predict("--processes", "2", "--network", "10Gbit/s")[0]["seconds"]["compute"], 0)
+        text = tfmc("report", MODELS / "shakespeare.tfm", "--processes", "1", "--network", "10Gbit/s", "--step", "0.4s")
+        self.assertIn("400.0 ms", text.stdout)
+        for arguments, message in ((("--network", "10Gbit/s"), "--processes 2,8"),
+                                   (("--processes", "2", "--network", "fast"), "100Gbit/s"),
+                                   (("--sweep", "processes=0"), "whole numbers from 1"),
+                                   (("--sweep", "processes=2", "--sweep", "layers=2"), "without other values")):
+            result = tfmc("report", MODELS / "shakespeare.tfm", *arguments)
+            self.assertNotEqual(result.returncode, 0)
+            self.assertIn(message, result.stderr)
 
     def test_a_compiler_that_is_not_there(self):
         result = tfmc("mpi", "--mpicc", "no-such-mpicc")

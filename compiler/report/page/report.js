@@ -266,6 +266,22 @@ if (data.memory) {
   }
 }
 
+//--- Processes ----------------------------------------------------------------
+
+if (data.memory?.processes) {
+  const all = data.memory.processes, timed = all.some(each => each.seconds);
+  const time = seconds => seconds < 1 ? `${(seconds * 1e3).toFixed(1)} ms` : `${seconds.toFixed(2)} s`;
+  const node = section("Processes", "What each of several processes has that share an update, and the bytes that it sends in one." +
+    (timed ? " Times are predicted, from the network that was given: what a step takes, and what of it nobody computes in." : ""));
+  const columns = [["micro-batches", each => whole(each.micro_batches)], ["optimizer state", each => bytes(each.optimizer)], ["memory", each => bytes(each.memory)], ["sent", each => bytes(each.sent)]];
+  if (timed) columns.push(["step", each => time(each.seconds.step)], ["waits", each => time(each.seconds.step - each.seconds.compute - each.seconds.update)],
+    ["sums hidden", each => time(each.seconds.hidden)], ["efficiency", each => `${(100 * each.efficiency).toFixed(0)}%`]);
+  node.append(el("div", { class: "scroll" }, el("table", {},
+    el("thead", {}, el("tr", {}, ["processes", ...columns.map(([name]) => name)].map(name => el("th", { class: "number" }, name)))),
+    el("tbody", {}, all.map(each => el("tr", {}, el("td", { class: "number" }, whole(each.processes)),
+      each.problem ? el("td", { colspan: columns.length }, each.problem) : columns.map(([, show]) => el("td", { class: "number" }, show(each)))))))));
+}
+
 //--- FLOPs --------------------------------------------------------------------
 
 /** Counts of FLOPs, each of what `unit` says. */

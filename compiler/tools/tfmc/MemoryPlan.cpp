@@ -209,61 +209,10 @@ static std::string wordOf(mlir::FailureOr<mlir::Type> type) {
              : dtypeOf(*type);
 }
 
-/// What each of `count` processes has of an update (docs/design.md, "Several
-/// processes").
-static SharedReport shareOf(mlir::ModuleOp module, const MemoryReport &memory,
-                            int64_t count) {
-  SharedReport shared;
-  shared.processes = count;
-  mlir::FailureOr<int64_t> steps = microSteps(module);
-  if (failed(steps) ||
-      !module.lookupSymbol<sched::ProgramOp>(nameOf(ProgramKind::Train))) {
-    shared.problem = "nothing is trained";
-    return shared;
-  }
-  if (*steps % count != 0) {
-    shared.problem =
-        "does not divide train.accumulate = " + std::to_string(*steps);
-    return shared;
-  }
-  if (count > 1 && waitingSums(module) > 0 && !llvm::isPowerOf2_64(count)) {
-    shared.problem = "no power of two, as train.sum = tree needs";
-    return shared;
-  }
-  shared.microBatches = *steps / count;
-  shared.optimizer = memory.optimizer;
-  shared.memory = memory.arena;
-  auto rows =
-      module->getAttrOfType<mlir::DenseI64ArrayAttr>("sched.region_rows");
-  auto blocks =
-      module->getAttrOfType<mlir::DenseI64ArrayAttr>("sched.region_blocks");
-  if (count == 1 || !rows)
-    return shared;
-  // Whole blocks, as evenly as they come (`sharesOf` of the runtime).
-  int64_t all = 0, most = 0;
-  for (int64_t rank = 0; rank < count; ++rank) {
-    int64_t own = 0;
-    for (auto [regionRows, block] :
-         llvm::zip_equal(rows.asArrayRef(), blocks.asArrayRef())) {
-      int64_t whole = regionRows / block;
-      own += (whole * (rank + 1) / count - whole * rank / count) * block;
-    }
-    most = std::max(most, own);
-    all += own;
-  }
-  constexpr int64_t rowBytes = kRegionRow * sizeof(float);
-  shared.optimizer = all ? memory.optimizer / all * most : 0;
-  shared.memory -= memory.optimizer - shared.optimizer;
-  // All gradients but those of its own rows, and these rows to all others: most
-  // by who has the most rows.
-  shared.sent = ((all - most) + (count - 1) * most) * rowBytes;
-  return shared;
-}
-
 MemoryReport tfm::planModelMemory(mlir::ModuleOp module,
                                   const KernelTarget &target,
                                   FlopsReport *flops,
-                                  llvm::ArrayRef<int64_t> processes) {
+                                  const ShareRequest &shares) {
   MemoryReport memory;
   if (mlir::FailureOr<mlir::FloatType> precision = precisionOf(module);
       succeeded(precision))
@@ -365,7 +314,6 @@ MemoryReport tfm::planModelMemory(mlir::ModuleOp module,
   // What outlives a step has a place of its own in any plan.
   memory.lowerBound =
       memory.arena - activations + total(module, "sched.lower_bound");
-  for (int64_t count : processes)
-    memory.shared.push_back(shareOf(module, memory, count));
+  memory.shared = planShares(module, target, memory, shares);
   return memory;
 }

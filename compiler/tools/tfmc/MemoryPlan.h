@@ -8,6 +8,8 @@
 #ifndef TFM_TOOLS_TFMC_MEMORYPLAN_H
 #define TFM_TOOLS_TFMC_MEMORYPLAN_H
 
+#include "SharePlan.h"
+
 #include "compiler/report/ModelReport.h"
 #include "compiler/target/KernelTarget.h"
 
@@ -32,7 +34,7 @@ void prepareForPlan(mlir::ModuleOp module, const KernelTarget &target,
 /// compiler.
 MemoryReport planModelMemory(mlir::ModuleOp module, const KernelTarget &target,
                              FlopsReport *flops = nullptr,
-                             llvm::ArrayRef<int64_t> processes = {});
+                             const ShareRequest &shares = {});
 
 } // namespace tfm
 

@@ -42,6 +42,7 @@ struct ReportArguments {
   std::string against;
   bool values = false;
   std::vector<int64_t> processes;
+  std::string network, latency, step;
 };
 
 } // namespace
@@ -172,6 +173,7 @@ static void checkCombination(const ReportArguments &arguments) {
   if (sweep || against) {
     std::string why = sweep ? "a table over values (--sweep) has no such part"
                             : "a comparison (--against) has no such part";
+    refuse(!arguments.processes.empty(), "--processes", why);
     refuse(view.tensors && sweep, "--tensors", why);
     refuse(view.formulas, "--formulas", why);
     refuse(view.shapes, "--shapes", why);
@@ -183,6 +185,7 @@ static void checkCombination(const ReportArguments &arguments) {
                       "use text, json or html";
     refuse(view.flops, "--flops", why);
     refuse(view.memory, "--memory", why);
+    refuse(!arguments.processes.empty(), "--processes", why);
     refuse(view.tensors && view.shapes, "--shapes",
            "CSV is one table: take --tensors or --shapes");
   }
@@ -203,15 +206,68 @@ static bool computesInSingle(mlir::ModuleOp module) {
   return failed(precision) || precision->isF32();
 }
 
+/// `--sweep processes=1,8,64` is `--processes 1,8,64`.
+static void takeProcesses(ReportArguments &arguments) {
+  constexpr int64_t mostProcesses = 100'000;
+  auto axis = llvm::find_if(arguments.sweep, [](const std::string &text) {
+    return llvm::StringRef(text).starts_with("processes=");
+  });
+  if (axis == arguments.sweep.end())
+    return;
+  llvm::Expected<SweepAxis> values = parseSweepAxis(*axis);
+  if (!values)
+    throw CLI::ValidationError("--sweep", llvm::toString(values.takeError()));
+  if (arguments.sweep.size() > 1)
+    throw CLI::ValidationError(
+        "--sweep", "processes share one model: give them without other values");
+  for (llvm::StringRef value : values->values) {
+    int64_t count = 0;
+    if (value.getAsInteger(10, count) || count < 1 || count > mostProcesses)
+      throw CLI::ValidationError("--sweep",
+                                 "processes must be whole numbers from 1 to " +
+                                     std::to_string(mostProcesses) + ", not " +
+                                     value.str());
+    arguments.processes.push_back(count);
+  }
+  arguments.sweep.clear();
+}
+
+/// What `--processes`, `--network`, `--latency` and `--step` ask for.
+static ShareRequest shareRequest(const ReportArguments &arguments) {
+  ShareRequest request{arguments.processes, std::nullopt};
+  auto parse = [](const char *option, const std::string &text, auto parser) {
+    llvm::Expected<double> value = parser(text);
+    if (!value)
+      throw CLI::ValidationError(option, llvm::toString(value.takeError()));
+    return *value;
+  };
+  if (arguments.network.empty())
+    return request;
+  if (arguments.processes.empty())
+    throw CLI::ValidationError(
+        "--network", "say how many processes share an update: --processes 2,8");
+  request.network.emplace();
+  request.network->bytesPerSecond =
+      parse("--network", arguments.network, parseSpeed);
+  if (!arguments.latency.empty())
+    request.network->latency =
+        parse("--latency", arguments.latency, parseDuration);
+  if (!arguments.step.empty())
+    request.network->step = parse("--step", arguments.step, parseDuration);
+  return request;
+}
+
 static int report(ReportArguments arguments) {
+  takeProcesses(arguments);
   checkCombination(arguments);
+  ShareRequest shares = shareRequest(arguments);
   if (isInput(arguments.output, {arguments.file, arguments.against}))
     return 1;
   if (arguments.depth >= 0)
     arguments.view.depth = arguments.depth;
   bool json = arguments.format == "json", html = arguments.format == "html";
   arguments.view.shapes |= json || html;
-  arguments.view.memory |= html;
+  arguments.view.memory |= html || !shares.processes.empty();
   bool flops = arguments.view.flops || arguments.format != "text";
   if (!arguments.against.empty())
     flops = false;
@@ -250,9 +306,8 @@ static int report(ReportArguments arguments) {
     if (auto obstacle = SequenceAnalysis(forward).obstacle())
       result.wholeSequence = obstacle->str();
   if (arguments.view.memory)
-    result.memory =
-        planModelMemory(*model.module, *target, flops ? &result.flops : nullptr,
-                        arguments.processes);
+    result.memory = planModelMemory(*model.module, *target,
+                                    flops ? &result.flops : nullptr, shares);
   else if (asksTypes)
     prepareForPlan(*model.module, *target, &result.flops);
 
@@ -294,13 +349,29 @@ void tfm::addReportCommand(CLI::App &app, int &status) {
                     "The memory of a build, from the plan that it would use");
   command
       ->add_option("--processes", arguments->processes,
-                   "With --memory: what each of so many processes has that "
-                   "share an update (2, or 2,4,8)")
+                   "What each of so many processes has and sends that share an "
+                   "update (2, or 2,4,8), with --memory")
       ->type_name("N,N,...")
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->check(usage::wholeNumber(1, 100'000))
-      ->needs(command->get_option("--memory"));
+      ->check(usage::wholeNumber(1, 100'000));
+  CLI::Option *network =
+      command
+          ->add_option("--network", arguments->network,
+                       "Of processes: predict a step's time where each sends "
+                       "so much in a second (100Gbit/s)")
+          ->type_name("SPEED");
+  command
+      ->add_option("--latency", arguments->latency,
+                   "With --network: how long a message is on its way (5us)")
+      ->type_name("TIME")
+      ->needs(network);
+  command
+      ->add_option("--step", arguments->step,
+                   "With --network: what an update takes one process (0.65s), "
+                   "where it was measured")
+      ->type_name("TIME")
+      ->needs(network);
   command->add_option("--target", arguments->target, "Plan for cpu or cuda")
       ->check(CLI::IsMember({"cpu", "cuda"}));
   command->add_option("--cpu", arguments->cpu,
@@ -324,7 +395,8 @@ void tfm::addReportCommand(CLI::App &app, int &status) {
       command
           ->add_option("--sweep", arguments->sweep,
                        "A table over values of a hyperparameter "
-                       "(layers=2,4,8); repeatable: the grid of all")
+                       "(layers=2,4,8); repeatable: the grid of all. Of "
+                       "`processes` that of --processes")
           ->type_name("NAME=V,V,...")
           ->allow_extra_args(false);
   CLI::Option *against =

@@ -1,0 +1,254 @@
+//===- SharePlan.cpp - what processes share of an update ------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Times are those of a clock that goes through an update as `SharedUpdate` of
+// the runtime does; docs/cluster.md lists what it takes for granted.
+//
+//===----------------------------------------------------------------------===//
+
+#include "SharePlan.h"
+
+#include "compiler/dialect/Programs.h"
+#include "compiler/schedule/Launches.h"
+#include "compiler/schedule/SchedDialect.h"
+#include "compiler/schedule/Sharing.h"
+#include "compiler/transforms/Optimizer.h"
+
+#include "llvm/Support/MathExtras.h"
+
+using namespace tfm;
+
+namespace {
+
+constexpr int64_t rowBytes = kRegionRow * sizeof(float);
+/// What is read and written once comes from memory.
+constexpr double memoryBytesPerSecond = 10e9;
+/// What the processor has to do with a message that is sent or received.
+constexpr double messageSeconds = 1e-6;
+
+/// What one process computes.
+struct Work {
+  int64_t microBatches; ///< of an update
+  /// Seconds from the beginning of a micro-batch to the end of each of its
+  /// runs; with 0 before the first.
+  std::vector<double> ends = {0};
+  double update = 0; ///< seconds of the update of all rows
+
+  double microBatch() const { return ends.back(); }
+  double all() const {
+    return static_cast<double>(microBatches) * microBatch() + update;
+  }
+};
+
+Work workOf(mlir::ModuleOp schedule, const KernelTarget &target,
+            int64_t microBatches, std::optional<double> measured) {
+  Work work{microBatches};
+  auto train =
+      schedule.lookupSymbol<sched::ProgramOp>(nameOf(ProgramKind::Train));
+  auto update =
+      schedule.lookupSymbol<sched::ProgramOp>(nameOf(ProgramKind::Update));
+  forEachRun(train, [&](mlir::Operation *step, const LayersNow &) {
+    work.ends.push_back(work.ends.back() +
+                        target.stepSeconds(stepFlops(step), stepBytes(step)));
+  });
+  if (update)
+    forEachStep(update, [&](mlir::Operation *step, int64_t runs) {
+      work.update +=
+          static_cast<double>(runs * stepBytes(step)) / memoryBytesPerSecond;
+    });
+  if (measured) {
+    double factor = *measured / work.all();
+    for (double &end : work.ends)
+      end *= factor;
+    work.update *= factor;
+  }
+  return work;
+}
+
+/// Blocks that all processes send rows of at the same time.
+struct Round {
+  int64_t rows = 0; ///< of all its blocks
+  int64_t most = 0; ///< of one of them
+  int64_t blocks = 0;
+  int64_t done = 0; ///< runs behind which their gradients are done
+};
+
+/// The clock of the process that has the most to do.
+class Clock {
+public:
+  Clock(const Work &work, const NetworkSpec &network,
+        llvm::ArrayRef<SharedBlock> blocks, int64_t processes)
+      : work(work), network(network), processes(processes) {
+    for (size_t first = 0; first < blocks.size(); first += processes) {
+      Round &round = rounds.emplace_back();
+      for (const SharedBlock &block : blocks.slice(
+               first, std::min<size_t>(processes, blocks.size() - first))) {
+        round.rows += block.rows;
+        round.most = std::max(round.most, block.rows);
+        round.done = std::max(round.done, block.use.gradientDone);
+        ++round.blocks;
+      }
+    }
+  }
+
+  StepSeconds run() {
+    StepSeconds seconds;
+    double before = static_cast<double>(work.microBatches / processes - 1) *
+                    work.microBatch();
+    double computed = before + work.microBatch();
+    seconds.compute = computed;
+    // Sums begin as gradients are done. Adding up is the same processor's.
+    double link = 0, adding = 0, hidden = 0;
+    for (const Round &round : rounds) {
+      double time = onLink(
+          std::max(round.rows - round.most, (processes - 1) * round.most),
+          round.blocks - 1 + processes - 1);
+      double begin = std::max(link, before + work.ends[round.done]);
+      link = begin + time;
+      hidden += std::clamp(computed - begin, 0.0, time);
+      adding += static_cast<double>((processes + 1) * round.most * rowBytes) /
+                memoryBytesPerSecond;
+    }
+    seconds.hidden = hidden;
+    double now = std::max(computed + adding, link + network.latency) +
+                 talk(sizeof(double) * static_cast<int64_t>(rounds.size()));
+    seconds.sums = now - computed;
+    // Each block goes to all when it is updated.
+    int64_t rows = 0;
+    for (const Round &round : rounds)
+      rows += round.rows;
+    double updated = now;
+    link = now;
+    for (const Round &round : rounds) {
+      updated += work.update * static_cast<double>(round.most) /
+                 static_cast<double>(rows);
+      link = std::max(link, updated) +
+             onLink(std::max((processes - 1) * round.most,
+                             round.rows - round.most),
+                    round.blocks - 1 + processes - 1);
+    }
+    seconds.update = updated - now;
+    double end = std::max(updated, link + network.latency);
+    // Losses, and whether anybody is to stop.
+    end += talk(sizeof(float) * (work.microBatches / processes + 1));
+    seconds.parameters = end - updated;
+    seconds.step = end;
+    return seconds;
+  }
+
+private:
+  /// So many rows through a process's link, one way, in messages.
+  double onLink(int64_t rows, int64_t messages) const {
+    return static_cast<double>(rows * rowBytes) / network.bytesPerSecond +
+           static_cast<double>(messages) * messageSeconds;
+  }
+  /// All tell the first process some bytes, which then tells all of them to
+  /// all.
+  double talk(int64_t bytes) const {
+    auto others = static_cast<double>(processes - 1);
+    auto all = static_cast<double>(processes * bytes);
+    return 2 * network.latency + 2 * others * messageSeconds +
+           (all + others * all) / network.bytesPerSecond;
+  }
+
+  const Work &work;
+  const NetworkSpec &network;
+  int64_t processes;
+  std::vector<Round> rounds;
+};
+
+/// A number with one of these units behind it.
+llvm::Expected<double>
+parseQuantity(llvm::StringRef text,
+              llvm::ArrayRef<std::pair<llvm::StringRef, double>> units,
+              llvm::StringRef example) {
+  llvm::StringRef number = text.trim().take_while(
+      [](char c) { return (c >= '0' && c <= '9') || c == '.'; });
+  llvm::StringRef unit = text.trim().drop_front(number.size()).trim();
+  double value = 0;
+  const auto *known = llvm::find_if(
+      units, [&](const auto &each) { return each.first == unit; });
+  if (number.getAsDouble(value) || known == units.end() || !(value > 0))
+    return llvm::createStringError("expected such as " + example + ", not " +
+                                   text);
+  return value * known->second;
+}
+
+} // namespace
+
+llvm::Expected<double> tfm::parseSpeed(llvm::StringRef text) {
+  return parseQuantity(
+      text,
+      {{"Mbit/s", 1e6 / 8}, {"Gbit/s", 1e9 / 8}, {"MB/s", 1e6}, {"GB/s", 1e9}},
+      "100Gbit/s or 12.5GB/s");
+}
+
+llvm::Expected<double> tfm::parseDuration(llvm::StringRef text) {
+  return parseQuantity(text, {{"us", 1e-6}, {"ms", 1e-3}, {"s", 1}},
+                       "5us, 20ms or 0.65s");
+}
+
+/// Why so many processes cannot share an update; empty where they can.
+static std::string obstacle(mlir::ModuleOp schedule, int64_t count) {
+  mlir::FailureOr<int64_t> steps = microSteps(schedule);
+  if (failed(steps) ||
+      !schedule.lookupSymbol<sched::ProgramOp>(nameOf(ProgramKind::Train)))
+    return "nothing is trained";
+  if (*steps % count != 0)
+    return "does not divide train.accumulate = " + std::to_string(*steps);
+  if (count > 1 && waitingSums(schedule) > 0 && !llvm::isPowerOf2_64(count))
+    return "no power of two, as train.sum = tree needs";
+  return "";
+}
+
+std::vector<SharedReport> tfm::planShares(mlir::ModuleOp schedule,
+                                          const KernelTarget &target,
+                                          const MemoryReport &memory,
+                                          const ShareRequest &request) {
+  std::vector<SharedBlock> blocks = sharedBlocks(schedule);
+  std::optional<Work> work;
+  std::vector<SharedReport> reports;
+  for (int64_t count : request.processes) {
+    SharedReport &shared = reports.emplace_back();
+    shared.processes = count;
+    shared.problem = obstacle(schedule, count);
+    if (!shared.problem.empty())
+      continue;
+    int64_t steps = *microSteps(schedule);
+    shared.microBatches = steps / count;
+    shared.optimizer = memory.optimizer;
+    shared.memory = memory.arena;
+    if (request.network && !work)
+      work = workOf(schedule, target, steps, request.network->step);
+    if (count == 1 || blocks.empty()) {
+      if (work)
+        shared.seconds = {.compute = work->all() - work->update,
+                          .update = work->update,
+                          .step = work->all()};
+      continue;
+    }
+    int64_t all = 0;
+    std::vector<int64_t> own(count);
+    for (auto [number, block] : llvm::enumerate(blocks)) {
+      own[number % count] += block.rows;
+      all += block.rows;
+    }
+    int64_t most = *llvm::max_element(own);
+    shared.optimizer = memory.optimizer / all * most;
+    shared.memory -= memory.optimizer - shared.optimizer;
+    // All gradients but those of its own rows, and these rows to all others:
+    // most by who has the most rows.
+    shared.sent = ((all - most) + (count - 1) * most) * rowBytes;
+    if (work)
+      shared.seconds = Clock(*work, *request.network, blocks, count).run();
+  }
+  for (SharedReport &shared : reports)
+    if (shared.seconds)
+      shared.efficiency = work->all() / (static_cast<double>(shared.processes) *
+                                         shared.seconds->step);
+  return reports;
+}
