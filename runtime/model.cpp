@@ -429,6 +429,23 @@ void Model::discardRows(Rows of, size_t first, size_t count) {
   memory->discard(offsetOf(of) + first * rowBytes, count * rowBytes);
 }
 
+std::vector<Model::RowUse> Model::rowUses() const {
+  std::vector<RowUse> uses(rowCount());
+  for (const tfm_parameter &parameter : parameters()) {
+    const tfm_place &at = place(parameter);
+    if (at.gradient == TFM_NONE)
+      continue;
+    size_t begin = at.gradient - chosen->gradients.offset;
+    size_t end = begin + floatsOf(parameter) * sizeof(float);
+    for (size_t row = begin / rowBytes; row * rowBytes < end; ++row) {
+      uses[row].gradientDone =
+          std::max(uses[row].gradientDone, at.gradient_done);
+      uses[row].valueUsed = std::min(uses[row].valueUsed, at.value_used);
+    }
+  }
+  return uses;
+}
+
 std::vector<Model::Rows> Model::stateRows() const {
   std::vector<Rows> all = {Rows::FirstState, Rows::SecondState};
   all.resize(chosen->gradients.bytes

@@ -144,6 +144,13 @@ public:
   PendingRead<float> readRows(Rows of, size_t first, size_t count) const;
   PendingWrite<float> writeRows(Rows of, size_t first, size_t count);
   void discardRows(Rows of, size_t first, size_t count);
+  /// When a call of `train` has to do with what lies in some rows, in launches
+  /// (`tfm_place.gradient_done`, `tfm_place.value_used`).
+  struct RowUse {
+    uint64_t gradientDone = 0, valueUsed = TFM_NONE;
+  };
+  /// Of each row.
+  std::vector<RowUse> rowUses() const;
   /// The tensors of state that the optimizer has of each parameter.
   std::vector<Rows> stateRows() const;
   /// Adds some rows of the sum that waits in a place to the gradients, as

@@ -66,19 +66,11 @@ SharedUpdate::SharedUpdate(Model &model, Processes *processes)
         std::string("this build of ") + model.descriptor().name + " for " +
         model.variant().target +
         " has no updates that processes can share: train it with one");
-  for (const tfm_parameter &parameter : model.parameters()) {
-    const tfm_place &place = model.place(parameter);
-    if (place.gradient == TFM_NONE)
-      continue;
-    constexpr size_t rowBytes = TFM_ROW * sizeof(float);
-    size_t begin = place.gradient - model.variant().gradients.offset;
-    size_t bytes =
-        Model::elements(parameter.rank, parameter.shape) * sizeof(float);
-    for (Block &block : blocks)
-      if (block.rows.first * rowBytes < begin + bytes &&
-          begin < (block.rows.first + block.rows.count) * rowBytes)
-        block.gradientDone = std::max(block.gradientDone, place.gradient_done);
-  }
+  std::vector<Model::RowUse> uses = model.rowUses();
+  for (Block &block : blocks)
+    for (size_t i = 0; i < block.rows.count; ++i)
+      block.gradientDone =
+          std::max(block.gradientDone, uses[block.rows.first + i].gradientDone);
   std::ranges::sort(blocks, {}, [](const Block &block) {
     return std::pair(block.gradientDone, block.rows.first);
   });
