@@ -160,11 +160,11 @@ struct MemoryPhase {
 /// seconds.
 struct StepSeconds {
   double compute = 0; ///< micro-batches
-  /// Of sums of gradients, while these are computed; no part of the rest.
+  /// Of what is sent, while these are computed; no part of the rest.
   double hidden = 0;
   double sums = 0;       ///< what is left of them, and the norm
   double update = 0;     ///< of a process's share
-  double parameters = 0; ///< until those of all are there
+  double parameters = 0; ///< that are waited for, and losses
   double step = 0;       ///< all of it
 };
 

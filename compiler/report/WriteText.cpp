@@ -207,7 +207,7 @@ static void writeShared(const MemoryReport &memory, llvm::raw_ostream &os) {
                                    "memory", "sent in an update"};
   if (predicts)
     head.insert(head.end(),
-                {"step", "computes", "waits", "sums hidden", "efficiency"});
+                {"step", "computes", "waits", "hidden", "efficiency"});
   TextTable table(std::vector<bool>(head.size(), true));
   table.add(head);
   for (const SharedReport &shared : memory.shared) {

@@ -86,11 +86,12 @@ std::vector<RowBlock> blocksOf(size_t first, size_t count, size_t rows) {
 }
 
 RowExchange::RowExchange(Processes &processes, const SharedRows &rows,
-                         Channel channel, size_t sliceRows, size_t window)
+                         Channel channel, Order order, size_t sliceRows,
+                         size_t window)
     : processes(processes), rows(rows),
       me(static_cast<size_t>(processes.rank())),
       all(static_cast<size_t>(processes.count())), window(window),
-      channel(channel), sliceRows(sliceRows) {
+      channel(channel), order(order), sliceRows(sliceRows) {
   slices = (mostRowsOf(rows.blocks) + sliceRows - 1) / sliceRows;
   turns = (rows.blocks.size() + all - 1) / all * slices;
   ended = turns;
@@ -126,9 +127,8 @@ bool RowExchange::messagesAreOver(size_t turn) {
   return requests.empty();
 }
 
-bool RowExchange::advance(size_t readyBlocks) {
-  size_t ready =
-      readyBlocks >= rows.blocks.size() ? turns : readyBlocks / all * slices;
+bool RowExchange::advance(size_t readyRounds) {
+  size_t ready = readyRounds * slices;
   bool moved = false;
   while (true) {
     size_t open = std::min(turns, ended + window);
@@ -145,11 +145,11 @@ bool RowExchange::advance(size_t readyBlocks) {
   }
 }
 
-void RowExchange::finish() {
+void RowExchange::finish(size_t count) {
   Patience patience = processes.patience();
   while (true) {
-    bool moved = advance(rows.blocks.size());
-    if (isOver())
+    bool moved = advance(rounds());
+    if (ended >= count * slices)
       return;
     if (moved)
       patience.reward();
@@ -163,7 +163,7 @@ void RowExchange::finish() {
 //===----------------------------------------------------------------------===//
 
 RowSum::RowSum(Processes &processes, const SharedRows &rows, Steps steps)
-    : RowExchange(processes, rows, Channel::Sums,
+    : RowExchange(processes, rows, Channel::Sums, Order::FirstToLast,
                   sumSlice(rows, static_cast<size_t>(processes.count())),
                   windowOf(rows, sumSlice(rows, static_cast<size_t>(
                                                     processes.count())) *
@@ -219,7 +219,8 @@ void RowSum::end(size_t turn) {
 //===----------------------------------------------------------------------===//
 
 RowCopy::RowCopy(Processes &processes, const SharedRows &rows, To to)
-    : RowExchange(processes, rows, Channel::Copies, mostRowsOf(rows.blocks),
+    : RowExchange(processes, rows, Channel::Copies, Order::LastToFirst,
+                  mostRowsOf(rows.blocks),
                   windowOf(rows, mostRowsOf(rows.blocks) *
                                      static_cast<size_t>(processes.count()))),
       to(to) {

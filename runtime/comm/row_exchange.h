@@ -44,25 +44,32 @@ public:
   RowExchange(const RowExchange &) = delete;
   RowExchange &operator=(const RowExchange &) = delete;
 
-  /// Begins with the first turn again; the exchange before must be over.
+  /// N blocks that follow each other, one of each process's, are a round.
+  size_t rounds() const { return turns / slices; }
+  /// Begins with the first round again; the exchange before must be over.
   void begin();
-  /// Does what can be done without waiting, the first `readyBlocks` being such
-  /// as they are to be sent. Returns whether there was anything.
-  bool advance(size_t readyBlocks);
-  /// Goes on until all of it is done.
-  void finish();
+  /// Does what can be done without waiting, so many rounds being such as they
+  /// are to be sent, in the order in which they are. Returns whether there was
+  /// anything.
+  bool advance(size_t readyRounds);
+  /// Goes on until so many rounds are over, or all; all are ready.
+  void finish(size_t count);
+  void finish() { finish(rounds()); }
   bool isOver() const { return ended == turns; }
 
 protected:
+  enum class Order { FirstToLast, LastToFirst };
   /// `sliceRows`: rows of a block in a turn; a divisor of those of all blocks.
   RowExchange(Processes &processes, const SharedRows &rows, Channel channel,
-              size_t sliceRows, size_t window);
+              Order order, size_t sliceRows, size_t window);
 
   /// What process `rank` owns of a turn; no rows where that is nothing.
   RowBlock ownedBy(size_t rank, size_t turn) const;
   /// The number of that block.
   size_t blockOf(size_t rank, size_t turn) const {
-    return turn / slices * all + rank;
+    size_t round = turn / slices;
+    return (order == Order::FirstToLast ? round : rounds() - 1 - round) * all +
+           rank;
   }
 
   virtual void postReceives(size_t turn) = 0;
@@ -84,6 +91,7 @@ private:
   bool messagesAreOver(size_t turn);
 
   Channel channel;
+  Order order;
   size_t sliceRows, slices = 1, turns = 0;
   /// How many turns receive, send, and are over.
   size_t received = 0, sent = 0, ended = 0;
@@ -119,7 +127,8 @@ private:
   std::vector<const float *> terms;
 };
 
-/// What its owner has, in every process, or in the first one alone.
+/// What its owner has, in every process, or in the first one alone. The last
+/// round comes first.
 class RowCopy final : public RowExchange {
 public:
   enum class To { All, First };

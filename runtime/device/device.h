@@ -47,7 +47,8 @@ struct NoDeviceMemory : std::bad_alloc {
 class LaunchWatcher {
 public:
   virtual ~LaunchWatcher() = default;
-  /// So many launches of the call are over; the next one goes on meanwhile.
+  /// So many launches of the call are over. The next one may go on meanwhile;
+  /// the one behind it does not begin before this returns.
   /// Called on the thread that runs functions; throws nothing. Numbers are
   /// rounded as functions round them, denormal ones to zero.
   virtual void launched(uint64_t launches) noexcept = 0;

@@ -110,13 +110,13 @@ int64_t ThreadPool::claimWatched(tfm_thread *thread) {
   auto &pool = *static_cast<ThreadPool *>(thread->pool);
   int64_t piece = pool.isAlone ? claimAlone(thread) : claim(thread);
   if (piece < 0)
-    pool.watcher->launched(++pool.watched);
+    pool.watcher.load()->launched(++pool.watched);
   return piece;
 }
 
 void ThreadPool::watch(LaunchWatcher *newWatcher) {
   watcher = newWatcher;
-  threads.front().claim = watcher              ? claimWatched
+  threads.front().claim = newWatcher           ? claimWatched
                           : threads.size() > 1 ? claim
                                                : claimAlone;
 }
@@ -146,8 +146,10 @@ bool ThreadPool::take(size_t piece, uint64_t launch) {
 
 /// A piece of another thread that nobody has taken, or -1.
 int64_t ThreadPool::takeAny(Member &me, size_t own) {
+  bool isWatched = watcher.load(std::memory_order_relaxed) != nullptr;
   for (size_t i = 1; i < members.size(); ++i)
-    if (size_t piece = (own + i) % members.size(); take(piece, me.launch))
+    if (size_t piece = (own + i) % members.size();
+        !(piece == 0 && isWatched) && take(piece, me.launch))
       return static_cast<int64_t>(piece);
   return -1;
 }

@@ -174,7 +174,9 @@ private:
   std::vector<std::thread> workers;
   void *scratch = nullptr;
   size_t scratchBytes = 0;
-  LaunchWatcher *watcher = nullptr;
+  /// While there is one the caller alone takes its own pieces, so that nobody
+  /// gets past a launch before it has been told of the one before.
+  std::atomic<LaunchWatcher *> watcher{nullptr};
   /// The launches of this call that are over, and whether the caller alone
   /// runs it; known where they are watched.
   uint64_t watched = 0;

@@ -19,7 +19,7 @@
 namespace tfm {
 
 /// Notes of a step, at most: what `Trainer::update` has to tell.
-static constexpr size_t notesOfStep = 3;
+static constexpr size_t notesOfStep = 2;
 
 Profile::Profile(std::string path, Model &model, const tfm_function &train,
                  const tfm_function &update, int64_t micro, int64_t steps,

@@ -68,9 +68,11 @@ SharedUpdate::SharedUpdate(Model &model, Processes *processes)
         " has no updates that processes can share: train it with one");
   std::vector<Model::RowUse> uses = model.rowUses();
   for (Block &block : blocks)
-    for (size_t i = 0; i < block.rows.count; ++i)
-      block.gradientDone =
-          std::max(block.gradientDone, uses[block.rows.first + i].gradientDone);
+    for (size_t i = 0; i < block.rows.count; ++i) {
+      const Model::RowUse &use = uses[block.rows.first + i];
+      block.gradientDone = std::max(block.gradientDone, use.gradientDone);
+      block.valueUsed = std::min(block.valueUsed, use.valueUsed);
+    }
   std::ranges::sort(blocks, {}, [](const Block &block) {
     return std::pair(block.gradientDone, block.rows.first);
   });
@@ -90,6 +92,13 @@ SharedUpdate::SharedUpdate(Model &model, Processes *processes)
                                square(block, sums);
                              }});
   copies.emplace(*processes, values, RowCopy::To::All);
+  // The last round is copied first.
+  for (size_t block = 0; block < blocks.size(); ++block)
+    needs.push_back(
+        {blocks[block].valueUsed, copies->rounds() - block / count});
+  std::ranges::sort(needs, {}, &Need::launch);
+  for (size_t i = 1; i < needs.size(); ++i)
+    needs[i].rounds = std::max(needs[i].rounds, needs[i - 1].rounds);
   // Shares lie between each other: memory comes page by page from now on.
   for (Model::Rows state : model.stateRows())
     model.discardRows(state, 0, model.rowCount());
@@ -120,30 +129,69 @@ SharedRows SharedUpdate::shared(Model::Rows of) const {
   return rows;
 }
 
-void SharedUpdate::begin(int64_t newWaiting) {
-  waiting = newWaiting;
-  ready = 0;
-  latest = {};
-  std::ranges::fill(squares, 0.0);
-  if (!sums)
+void SharedUpdate::begin(std::optional<int64_t> newWaiting) {
+  isSumming = newWaiting.has_value();
+  if (isSumming) {
+    waiting = *newWaiting;
+    ready = 0;
+    std::ranges::fill(squares, 0.0);
+    if (sums)
+      sums->begin();
+  }
+  if (isCopying) {
+    passed = 0;
+    awaitCopies(neededAfter(0));
+  }
+  if (sums && (isSumming || isCopying))
+    model.device().watch(this);
+}
+
+void SharedUpdate::end() {
+  model.device().watch(nullptr);
+  if (failure)
+    std::rethrow_exception(failure);
+  awaitParameters(); // of parameters that nothing reads
+}
+
+size_t SharedUpdate::neededAfter(uint64_t launches) {
+  while (passed < needs.size() && needs[passed].launch <= launches + 1)
+    ++passed;
+  return passed == 0 ? 0 : needs[passed - 1].rounds;
+}
+
+void SharedUpdate::awaitCopies(size_t rounds) {
+  double began = now();
+  copies->finish(rounds);
+  latest.waited += now() - began;
+}
+
+void SharedUpdate::awaitParameters() {
+  if (!isCopying)
     return;
-  sums->begin();
-  model.device().watch(this);
+  awaitCopies(copies->rounds());
+  isCopying = false;
 }
 
 void SharedUpdate::launched(uint64_t launches) noexcept {
   if (failure)
     return;
   UsualRounding rounding;
-  double began = now();
+  double began = now(), waited = latest.waited;
   try {
-    while (ready < blocks.size() && blocks[ready].gradientDone <= launches)
-      ++ready;
-    sums->advance(ready);
+    if (isCopying) {
+      copies->advance(copies->rounds());
+      awaitCopies(neededAfter(launches));
+      isCopying = !copies->isOver();
+    }
+    if (isSumming) {
+      while (ready < blocks.size() && blocks[ready].gradientDone <= launches)
+        ++ready;
+      sums->advance(readyRounds());
+    }
   } catch (...) {
     failure = std::current_exception();
   }
-  latest.hidden += now() - began;
+  latest.hidden += now() - began - (latest.waited - waited);
 }
 
 void SharedUpdate::addWaiting(const RowBlock &rows) {
@@ -180,9 +228,6 @@ void SharedUpdate::update(const Block &block, const std::array<float, 4> &hyper,
 }
 
 float SharedUpdate::run(const std::array<float, 4> &hyper) {
-  model.device().watch(nullptr);
-  if (failure)
-    std::rethrow_exception(failure);
   latest.began = now();
   if (sums)
     sums->finish();
@@ -195,7 +240,7 @@ float SharedUpdate::run(const std::array<float, 4> &hyper) {
                  .values());
     }
   float norm = normOfGradients();
-  latest.summed = latest.updated = latest.copied = now();
+  latest.summed = latest.updated = now();
   if (!std::isfinite(norm))
     return norm;
   // As `update` clips.
@@ -203,17 +248,23 @@ float SharedUpdate::run(const std::array<float, 4> &hyper) {
   float scale = clip > 0 ? std::min(1.0f, clip / (norm + 1e-6f)) : 1.0f;
   if (copies)
     copies->begin();
-  for (size_t block = rank; block < blocks.size(); block += count) {
-    update(blocks[block], hyper, scale);
+  // What is read first in the next update comes first.
+  size_t rounds = squares.size();
+  for (size_t round = 0; round < rounds; ++round) {
+    size_t block = (rounds - 1 - round) * count + rank;
+    if (block < blocks.size())
+      update(blocks[block], hyper, scale);
     // Others get it while the next one is computed.
     if (copies && values.isHostMemory)
-      copies->advance(block + count - rank);
+      copies->advance(round + 1);
   }
-  latest.updated = latest.copied = now();
+  latest.updated = now();
   if (copies) {
-    copies->finish();
+    isCopying = true;
     model.parametersChanged();
-    latest.copied = now();
+    // What makes copies of parameters, or goes on by itself, reads all of them.
+    if (model.find(TFM_REFRESH) || !values.isHostMemory)
+      awaitParameters();
   }
   return norm;
 }

@@ -14,6 +14,7 @@
 #include <array>
 #include <exception>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace tfm {
@@ -24,31 +25,39 @@ namespace tfm {
 /// depend on nothing but those of the gradients, which are added up as `RowSum`
 /// does; not on how many processes there are, nor on what comes first.
 ///
-/// Gradients go to their owners while the last micro-batch is still computed,
-/// each when nothing touches it any more (`tfm_place.gradient_done`).
+/// Gradients go to their owners while the last micro-batch is computed, each
+/// when nothing touches it any more (`tfm_place.gradient_done`), and parameters
+/// to all while the first one of the next update is, which waits for each where
+/// it is read (`tfm_place.value_used`).
 class SharedUpdate final : public LaunchWatcher {
 public:
   /// `processes` may be null: then all of it is done here. Throws InputError
   /// for a build that has no functions for it.
   SharedUpdate(Model &model, Processes *processes);
 
-  /// The last micro-batch of the update is about to be computed. As many sums
-  /// as `waiting` are added to its gradients then (`Model::addWaitingSum`).
-  void begin(int64_t waiting);
+  /// A micro-batch is about to be computed: of an update the last one, to whose
+  /// gradients as many sums as `waiting` are added then
+  /// (`Model::addWaitingSum`), or another one, without `waiting`.
+  void begin(std::optional<int64_t> waiting);
+  /// It was computed.
+  void end();
   /// Updates by `hyper`, as the input of `update` (tfm_model.h); returns the
   /// norm of all gradients before clipping. Where that is not finite nothing is
   /// changed.
   float run(const std::array<float, 4> &hyper);
+  /// Waits for the parameters of others: after `run` only `begin` goes without.
+  void awaitParameters();
 
   /// What the latest update took, by the clock (`now`).
   struct Times {
-    /// When the last micro-batch was computed, gradients were added up,
-    /// parameters updated, and those of others there.
-    double began = 0, summed = 0, updated = 0, copied = 0;
-    /// Seconds of sums while the last micro-batch was computed.
-    double hidden = 0;
+    /// When the last micro-batch was computed, gradients were added up, and
+    /// parameters updated.
+    double began = 0, summed = 0, updated = 0;
+    /// Seconds, since the update before, of exchanges while micro-batches were
+    /// computed, and of those that waited for parameters.
+    double hidden = 0, waited = 0;
   };
-  const Times &times() const { return latest; }
+  Times takeTimes() { return std::exchange(latest, {}); }
 
   /// Brings the optimizer's state of all parameters to the first process.
   void gatherState();
@@ -65,8 +74,9 @@ private:
   struct Block {
     const Part *part;
     RowBlock rows;
-    /// Launches of `train` behind which nothing touches the gradients.
-    uint64_t gradientDone = 0;
+    /// Launches of `train` behind which nothing touches the gradients, and
+    /// before which nothing reads the values.
+    uint64_t gradientDone = 0, valueUsed = TFM_NONE;
   };
 
   void addPart(const char *name, const tfm_rows &rows);
@@ -78,9 +88,18 @@ private:
   void square(size_t block, std::span<const float> sums);
   /// The norm of what the owners have.
   float normOfGradients();
+  /// The rounds of copies that have to be there before the launch behind the
+  /// next one begins.
+  size_t neededAfter(uint64_t launches);
+  /// Waits for so many rounds of copies.
+  void awaitCopies(size_t rounds);
   void update(const Block &block, const std::array<float, 4> &hyper,
               float scale);
   bool isOwn(size_t block) const { return block % count == rank; }
+  /// Rounds whose gradients are done.
+  size_t readyRounds() const {
+    return ready == blocks.size() ? squares.size() : ready / count;
+  }
 
   Model &model;
   Processes *processes;
@@ -95,8 +114,19 @@ private:
   std::optional<RowCopy> copies;
   Times latest;
   int64_t waiting = 0;
+  /// Whether this micro-batch is the last one of its update, and whether copies
+  /// are under way.
+  bool isSumming = false, isCopying = false;
   /// Blocks whose gradients are done.
   size_t ready = 0;
+  /// The rounds of copies up to one that has a launch's parameters, in the
+  /// order of launches, and how many of these are behind.
+  struct Need {
+    uint64_t launch;
+    size_t rounds;
+  };
+  std::vector<Need> needs;
+  size_t passed = 0;
   /// What went wrong in `launched`.
   std::exception_ptr failure;
   /// Sums of squares of this process's blocks, and of those of all.

@@ -201,15 +201,13 @@ PendingValue<float> Trainer::update(double lr) {
   };
   if (shared) {
     float norm = shared->run(values);
-    const SharedUpdate::Times &times = shared->times();
+    SharedUpdate::Times times = shared->takeTimes();
     if (profile) {
       profile->note("sums of gradients", times.began, times.summed);
       profile->note("update", times.summed, times.updated);
-      profile->note("parameters of others", times.updated, times.copied);
     }
     hiddenSeconds += times.hidden;
-    exchangeSeconds +=
-        times.summed - times.began + times.copied - times.updated;
+    exchangeSeconds += times.summed - times.began + times.waited;
     return known(norm);
   }
   std::ranges::copy(values,
@@ -267,6 +265,12 @@ void Trainer::requireSameWeights() {
 }
 
 double Trainer::step() {
+  double loss = beginStep();
+  awaitParameters();
+  return loss;
+}
+
+double Trainer::beginStep() {
   const TrainSpec &train = recipe.train;
   if (profile)
     profile->beginStep(position.step + 1);
@@ -299,9 +303,13 @@ double Trainer::step() {
       random.values()[2] = static_cast<int32_t>(position.step);
       random.values()[3] = static_cast<int32_t>(firstMicro + micro);
     }
-    if (shared && micro + 1 == microCount)
-      shared->begin(waitingFor(micro / leafMicros));
+    bool isLast = micro + 1 == microCount;
+    if (shared)
+      shared->begin(isLast ? std::optional(waitingFor(micro / leafMicros))
+                           : std::nullopt);
     call(trainFunction);
+    if (shared)
+      shared->end();
     pendingLosses.emplace_back(model.read<float>(*buffers.loss));
     if ((micro + 1) % leafMicros == 0)
       endLeaf(micro / leafMicros);
@@ -329,7 +337,8 @@ double Trainer::step() {
   return loss;
 }
 
-void Trainer::failDiverged(const std::string &what) const {
+void Trainer::failDiverged(const std::string &what) {
+  awaitParameters(); // what others send has come when this process ends
   // Who set a larger rate than the recipe's may go back to that.
   double smaller = std::min(position.lr / 3, recipe.train.optimizer.lr);
   std::string text = fmt::format(
@@ -663,17 +672,20 @@ void Trainer::trainOn(TrainResult &result) {
     return options.processes ? isInterrupted : interrupt->load();
   };
   while (position.step < position.steps && !stops()) {
-    result.loss = step();
+    result.loss = beginStep();
     if (position.step == first + 1)
       result.firstStepSeconds = progress->seconds();
     progress->step(position.step, result.loss);
     bool isLast = position.step == position.steps;
-    bool validates = due(train.validate);
+    bool validates = due(train.validate), samples = due(train.sample.interval),
+         saves = isLast || due(train.checkpoint);
+    if (validates || samples || saves || stops())
+      awaitParameters();
     if (validates && !validate(result)) {
       result.stoppedEarly = true;
       break;
     }
-    if (due(train.sample.interval))
+    if (samples)
       sample();
     if (isLast && !validates) {
       progress->finish();
@@ -681,7 +693,7 @@ void Trainer::trainOn(TrainResult &result) {
     }
     // The last checkpoint counts all of the log: what came behind it would be
     // lost by a kill.
-    if (isLast || due(train.checkpoint))
+    if (saves)
       save();
   }
   if (profile)

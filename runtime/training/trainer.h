@@ -93,9 +93,17 @@ private:
   /// Loads the weights that training begins with.
   void beginWith(const std::string &path);
   /// Throws InputError: what shows that training has diverged, and what to do.
-  [[noreturn]] void failDiverged(const std::string &what) const;
+  [[noreturn]] void failDiverged(const std::string &what);
   /// What there is of a run that fails, for the end of its message.
   std::string whatIsLeft() const;
+  /// An update, behind which parameters of other processes may still be on
+  /// their way (`SharedUpdate::awaitParameters`).
+  double beginStep();
+  /// Waits for them; all processes do where one does.
+  void awaitParameters() {
+    if (shared)
+      shared->awaitParameters();
+  }
   /// Trains to the end. Throws as `run`, and DeviceError.
   void trainOn(TrainResult &result);
   /// Reads the micro-batches of an update.

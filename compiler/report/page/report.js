@@ -275,7 +275,7 @@ if (data.memory?.processes) {
     (timed ? " Times are predicted, from the network that was given: what a step takes, and what of it nobody computes in." : ""));
   const columns = [["micro-batches", each => whole(each.micro_batches)], ["optimizer state", each => bytes(each.optimizer)], ["memory", each => bytes(each.memory)], ["sent", each => bytes(each.sent)]];
   if (timed) columns.push(["step", each => time(each.seconds.step)], ["waits", each => time(each.seconds.step - each.seconds.compute - each.seconds.update)],
-    ["sums hidden", each => time(each.seconds.hidden)], ["efficiency", each => `${(100 * each.efficiency).toFixed(0)}%`]);
+    ["hidden", each => time(each.seconds.hidden)], ["efficiency", each => `${(100 * each.efficiency).toFixed(0)}%`]);
   node.append(el("div", { class: "scroll" }, el("table", {},
     el("thead", {}, el("tr", {}, ["processes", ...columns.map(([name]) => name)].map(name => el("th", { class: "number" }, name)))),
     el("tbody", {}, all.map(each => el("tr", {}, el("td", { class: "number" }, whole(each.processes)),

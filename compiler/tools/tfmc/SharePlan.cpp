@@ -75,6 +75,8 @@ struct Round {
   int64_t most = 0; ///< of one of them
   int64_t blocks = 0;
   int64_t done = 0; ///< runs behind which their gradients are done
+  /// Runs before which nothing reads their values.
+  int64_t used = INT64_MAX;
 };
 
 /// The clock of the process that has the most to do.
@@ -90,6 +92,7 @@ public:
         round.rows += block.rows;
         round.most = std::max(round.most, block.rows);
         round.done = std::max(round.done, block.use.gradientDone);
+        round.used = std::min(round.used, block.use.valueUsed);
         ++round.blocks;
       }
     }
@@ -117,30 +120,45 @@ public:
     double now = std::max(computed + adding, link + network.latency) +
                  talk(sizeof(double) * static_cast<int64_t>(rounds.size()));
     seconds.sums = now - computed;
-    // Each block goes to all when it is updated.
+    // Each block goes to all when it is updated, the last round first; the next
+    // micro-batch waits for it where it is read. (Frozen parameters and the
+    // ends of regions are no part of a micro-batch.)
     int64_t rows = 0;
     for (const Round &round : rounds)
       rows += round.rows;
-    double updated = now;
+    double updated = now + work.update * static_cast<double>(ownRows()) /
+                               static_cast<double>(rows);
+    double computing = now;
     link = now;
-    for (const Round &round : rounds) {
-      updated += work.update * static_cast<double>(round.most) /
-                 static_cast<double>(rows);
-      link = std::max(link, updated) +
+    double late = 0;
+    for (const Round &round : llvm::reverse(rounds)) {
+      computing += work.update * static_cast<double>(round.most) /
+                   static_cast<double>(rows);
+      link = std::max(link, computing) +
              onLink(std::max((processes - 1) * round.most,
                              round.rows - round.most),
                     round.blocks - 1 + processes - 1);
+      size_t used = std::min<size_t>(round.used, work.ends.size() - 1);
+      late = std::max(late, link + network.latency - updated - work.ends[used]);
     }
     seconds.update = updated - now;
-    double end = std::max(updated, link + network.latency);
+    seconds.hidden += std::max(0.0, link - updated - late);
     // Losses, and whether anybody is to stop.
-    end += talk(sizeof(float) * (work.microBatches / processes + 1));
-    seconds.parameters = end - updated;
+    seconds.parameters =
+        late + talk(sizeof(float) * (work.microBatches / processes + 1));
+    double end = updated + seconds.parameters;
     seconds.step = end;
     return seconds;
   }
 
 private:
+  /// Those of the process that has the most.
+  int64_t ownRows() const {
+    int64_t rows = 0;
+    for (const Round &round : rounds)
+      rows += round.most;
+    return rows;
+  }
   /// So many rows through a process's link, one way, in messages.
   double onLink(int64_t rows, int64_t messages) const {
     return static_cast<double>(rows * rowBytes) / network.bytesPerSecond +

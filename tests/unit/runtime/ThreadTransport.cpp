@@ -7,6 +7,8 @@
 
 #include "tests/unit/runtime/ThreadTransport.h"
 
+#include "runtime/progress.h"
+
 #include <algorithm>
 #include <deque>
 #include <exception>
@@ -22,7 +24,12 @@ namespace {
 /// What is on its way, by sender, receiver and channel.
 struct Mail {
   std::mutex mutex;
-  std::map<std::tuple<int, int, int>, std::deque<std::vector<char>>> boxes;
+  struct Letter {
+    std::vector<char> bytes;
+    double arrives;
+  };
+  std::map<std::tuple<int, int, int>, std::deque<Letter>> boxes;
+  double delay = 0;
 };
 
 struct Member : tfm_transport {
@@ -38,8 +45,11 @@ struct Member : tfm_transport {
                         const void *bytes, uint64_t count) {
     auto &me = *static_cast<Member *>(self);
     const auto *begin = static_cast<const char *>(bytes);
+    bool isCopy = channel == static_cast<int32_t>(Channel::Copies);
+    double late = isCopy ? me.mail->delay : 0;
     std::lock_guard lock(me.mail->mutex);
-    me.mail->boxes[{me.rank, to, channel}].emplace_back(begin, begin + count);
+    me.mail->boxes[{me.rank, to, channel}].push_back(
+        {{begin, begin + count}, now() + late});
     me.receives.push_back({-1, channel, nullptr, 0}); // over at once
     return static_cast<int64_t>(me.receives.size()) - 1;
   }
@@ -63,11 +73,11 @@ struct Member : tfm_transport {
         return TFM_REQUEST_PENDING;
     std::lock_guard lock(me.mail->mutex);
     auto &box = me.mail->boxes[{receive.from, me.rank, receive.channel}];
-    if (box.empty())
+    if (box.empty() || box.front().arrives > now())
       return TFM_REQUEST_PENDING;
-    if (box.front().size() != receive.count)
+    if (box.front().bytes.size() != receive.count)
       return TFM_REQUEST_FAILED;
-    std::ranges::copy(box.front(), receive.bytes);
+    std::ranges::copy(box.front().bytes, receive.bytes);
     box.pop_front();
     receive.from = -1;
     return TFM_REQUEST_OVER;
@@ -81,8 +91,9 @@ struct Member : tfm_transport {
 } // namespace
 
 void runProcesses(int count, const std::function<void(Processes &)> &work,
-                  double timeout) {
+                  double timeout, double delay) {
   Mail mail;
+  mail.delay = delay;
   std::vector<std::exception_ptr> failures(static_cast<size_t>(count));
   std::vector<std::thread> threads;
   for (int rank = 0; rank < count; ++rank)

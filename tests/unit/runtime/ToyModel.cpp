@@ -106,10 +106,13 @@ void computeLosses(void *arena, tfm_thread *thread, bool keepLogits) {
   });
 }
 
-/// The launches of `train` up to the one that adds to gradients.
-constexpr uint64_t gradientLaunches = 4;
+/// The launches of `train` before the one that first reads parameters, and up
+/// to the one that adds to gradients.
+constexpr uint64_t valueLaunches = 2, gradientLaunches = 6;
 
 void runTrain(void *arena, tfm_thread *thread) {
+  for (uint64_t i = 0; i < valueLaunches; ++i)
+    launchOnce(thread, [] {});
   computeLosses(arena, thread, /*keepLogits=*/false);
   launchOnce(thread, [&] {
     const Layout &layout = layoutOf(arena);
@@ -395,7 +398,7 @@ ToyModel::ToyModel(const ToyShape &shape, std::string recipe)
                  l.tableGradient,
                  {l.tableMean, l.tableSquare},
                  gradientLaunches,
-                 0};
+                 valueLaunches};
   p.parameters[1] = {.name = "bias",
                      .dtype = TFM_F32,
                      .rank = 1,
@@ -414,7 +417,7 @@ ToyModel::ToyModel(const ToyShape &shape, std::string recipe)
                  l.biasGradient,
                  {l.biasMean, l.biasSquare},
                  gradientLaunches,
-                 0};
+                 valueLaunches};
   auto function = [](const char *name, auto run, auto &inputs,
                      int32_t inputCount, auto &outputs, int32_t outputCount) {
     return tfm_function{.name = name,
