@@ -50,13 +50,13 @@ def shape_of(kind, text):
 class Step:
     """A launch, copy or fill: its kernel, and what one run of it computes and moves."""
 
-    def __init__(self, line, body):
+    def __init__(self, line, body, tensor):
         self.kernel = re.search(r"@kernels::@(\w+)", line).group(1)
         self.bytes = 0
         for group in re.findall(r"(?:reads|writes|from|to|sched\.fill)[^:{]*: ([^{\[]*)", line) or [line]:
             for sizes, each, _ in shape_of("memref", group):
                 self.bytes += each * math.prod(sizes)
-        self.units, self.flops = "f32", 0
+        self.units, self.flops = "tensor" if self.kernel in tensor else "f32", 0
         kind = re.search(r"sched\.(?:launch\s+)?(\w+)(?: (\d+) by (\d+))?", line)
         self.name = kind.group(1)
         points = int(kind.group(2) or 0) * int(kind.group(3) or 0)
@@ -75,7 +75,6 @@ class Step:
             rows = math.prod(a[0]) // terms
             columns = b[0][-2] if "transpose_b" in text else b[0][-1]
             self.flops += 2 * rows * columns * terms
-            self.units = "tensor" if "bf16" in (a[2], b[2]) and rows // math.prod(a[0][:-2] or [1]) > 8 else "f32"
             self.name = f"product {rows} x {columns} x {terms}"
         elif name.startswith("attention"):
             q, k = types[0][0], types[1][0]
@@ -88,6 +87,8 @@ class Step:
 
 def read_steps(text, function):
     """The steps of a program, each with how often it runs."""
+    tensor = {name for name, body in re.findall(r"func\.func @(kernel\d+)\((.*?)\n    }\n", text, re.S)
+              if "nvvm.mma.sync" in body}
     lines = iter(text.splitlines())
     for line in lines:
         if re.search(rf"sched\.program @{function}\b", line):
@@ -99,7 +100,7 @@ def read_steps(text, function):
         stripped = line.strip()
         if body is not None:
             if stripped == "}":
-                steps.append((Step(header, body), math.prod(counts)))
+                steps.append((Step(header, body, tensor), math.prod(counts)))
                 body = None
             else:
                 body.append(stripped)
@@ -108,7 +109,7 @@ def read_steps(text, function):
         elif stripped.startswith("sched.launch"):
             header, body = stripped, []
         elif stripped.startswith(("sched.copy", "sched.fill")):
-            steps.append((Step(stripped, []), math.prod(counts)))
+            steps.append((Step(stripped, [], tensor), math.prod(counts)))
         elif stripped == "}":
             if len(counts) == 1:
                 break

@@ -23,8 +23,9 @@ mlir::LogicalResult emitAttentionKernel(mlir::ModuleOp module,
                                         llvm::StringRef name,
                                         sched::LaunchOp launch);
 
-/// Whether `emitTensorAttention` can: numbers of bf16 in pieces of 16 bytes, no
-/// cache, rows of 16 to 128 elements, a power of two.
+/// Whether attention or its derivative can be on tensor cores: numbers of bf16
+/// in pieces of 16 bytes, rows of 16 to 128 elements, a power of two, no cache,
+/// and no gradients of masks and biases.
 bool isOnTensorCores(sched::LaunchOp launch);
 
 /// Emits attention on tensor cores, after Dao et al. 2022: a warp has 16
@@ -45,15 +46,20 @@ bool isOfFewQueries(sched::LaunchOp launch);
 void emitFewQueries(mlir::ModuleOp module, llvm::StringRef name,
                     sched::LaunchOp launch);
 
-/// Emits its derivative, which computes weights again (Dao et al. 2022,
+/// Emits the derivative, which computes weights again (Dao et al. 2022,
 /// appendix B.2): some blocks have a tile of keys and walk over the queries
 /// that see it, for dk and dv, others a tile of queries, for dq, and the last
 /// ones, where the mask or biases by distance have a gradient, a tile of that.
-/// So every sum has one
-/// owner and one order.
+/// So every sum has one owner and one order.
 mlir::LogicalResult emitAttentionBackwardKernel(mlir::ModuleOp module,
                                                 llvm::StringRef name,
                                                 sched::LaunchOp launch);
+
+/// Emits it on tensor cores, where a warp has 16 keys or queries, and what
+/// is summed up over the others in its registers. Weights and cotangents of
+/// scores are rounded to bf16, sums are of f32.
+void emitTensorAttentionBackward(mlir::ModuleOp module, llvm::StringRef name,
+                                 sched::LaunchOp launch);
 
 } // namespace tfm::cuda
 

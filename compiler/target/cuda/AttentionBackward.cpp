@@ -150,11 +150,7 @@ private:
   }
 
   /// What a query and a key contribute.
-  struct Pair {
-    /// The weight after dropout, and the cotangents of the score that the
-    /// softmax sees and of the scaled product.
-    Value weight, dscore, dproduct;
-  };
+  using Pair = AttentionTile::Derivative;
   Pair pair(const Head &head, Value query, Value inTile, Value key,
             Value product, Value dweight) {
     Value none = k.splat(0.0);
@@ -163,20 +159,12 @@ private:
     Value visible =
         block.both(score.visible, k.less(query, k.i64(tile.queries())));
     Value log = k.loadScalar(k.at(logs, inTile));
-    Pair result;
     // A query that sees no key has no logarithm either.
     Value power = k.select(visible, k.subf(score.value, log), none);
     Value weight = k.select(visible, tile.exp(power), none);
-    result.weight = weight;
-    if (Value kept = tile.kept(head, query, key)) {
-      result.weight = k.mulf(weight, kept);
-      dweight = k.mulf(dweight, kept);
-    }
-    result.dscore =
-        k.mulf(weight, k.subf(dweight, k.loadScalar(k.at(inner, inTile))));
-    result.dproduct =
-        score.slope ? k.mulf(result.dscore, score.slope) : result.dscore;
-    return result;
+    return tile.derive(score, weight, dweight,
+                       k.loadScalar(k.at(inner, inTile)),
+                       tile.kept(head, query, key));
   }
 
   void storeScore(Value x, Value to, Value column) {
@@ -436,6 +424,10 @@ private:
 
 LogicalResult cuda::emitAttentionBackwardKernel(ModuleOp module, StringRef name,
                                                 LaunchOp launch) {
+  if (isOnTensorCores(launch)) {
+    emitTensorAttentionBackward(module, name, launch);
+    return success();
+  }
   auto op = cast<AttentionBackwardOp>(launch.getFirstOp());
   int64_t width = std::max(tensorType(op.getQ()).getDimSize(3),
                            tensorType(op.getV()).getDimSize(3));

@@ -147,7 +147,7 @@ AttentionTile::Score AttentionTile::score(Value product, const Head &head,
     Value bias = kb.loadScalar(kb.at(distanceBias.pointer, offset));
     x = kb.addf(x, block.orElse(within, bias, 0.0));
   }
-  Value visible = kb.less(key, end);
+  Value visible = end ? kb.less(key, end) : kb.i1(true);
   if (rule.causal)
     visible = block.both(visible, kb.less(key, kb.add(position, 1)));
   if (rule.window)
@@ -183,6 +183,19 @@ AttentionTile::Score AttentionTile::score(Value product, const Head &head,
   }
   result.value = x;
   result.visible = visible;
+  return result;
+}
+
+AttentionTile::Derivative AttentionTile::derive(const Score &score,
+                                                Value weight, Value dweight,
+                                                Value inner, Value kept) {
+  Derivative result;
+  result.weight = kept ? kb.mulf(weight, kept) : weight;
+  if (kept)
+    dweight = kb.mulf(dweight, kept);
+  result.dscore = kb.mulf(weight, kb.subf(dweight, inner));
+  result.dproduct =
+      score.slope ? kb.mulf(result.dscore, score.slope) : result.dscore;
   return result;
 }
 

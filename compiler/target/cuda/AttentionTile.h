@@ -118,9 +118,20 @@ public:
   };
   /// Of `product`, their dot product. `query` is the number of the query,
   /// `position` where it is among the keys, `key` the key's position; keys from
-  /// `end` on are not there.
+  /// `end` on (null: none) are not there.
   Score score(mlir::Value product, const Head &head, mlir::Value query,
               mlir::Value position, mlir::Value key, mlir::Value end);
+
+  /// What a query and a key contribute to derivatives.
+  struct Derivative {
+    /// The weight after dropout, and the cotangents of the score that the
+    /// softmax sees and of the scaled product.
+    mlir::Value weight, dscore, dproduct;
+  };
+  /// Of a weight before dropout and its cotangent behind it; `inner` is the
+  /// query's dout . out, and `kept` null without dropout.
+  Derivative derive(const Score &score, mlir::Value weight, mlir::Value dweight,
+                    mlir::Value inner, mlir::Value kept);
 
   /// 1 / (1 - rate) where dropout keeps the weight, and 0 elsewhere; null
   /// without dropout.

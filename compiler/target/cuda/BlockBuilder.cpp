@@ -287,15 +287,8 @@ void BlockBuilder::multiplyFragments(ValueRange x, ValueRange y,
 }
 
 Value BlockBuilder::packBf16(Value low, Value high) {
-  Type i32 = k.b.getI32Type();
-  auto bits = [&](Value x) -> Value {
-    Value narrow = arith::BitcastOp::create(
-        k.b, k.loc, k.b.getI16Type(),
-        arith::TruncFOp::create(k.b, k.loc, k.bf16Type, x));
-    return arith::ExtUIOp::create(k.b, k.loc, i32, narrow);
-  };
-  Value half = arith::ConstantIntOp::create(k.b, k.loc, i32, 16);
-  return arith::OrIOp::create(
-      k.b, k.loc, bits(low),
-      arith::ShLIOp::create(k.b, k.loc, bits(high), half));
+  auto pair = VectorType::get({2}, k.bf16Type);
+  Value rounded = NVVM::ConvertF32x2ToBF16x2Op::create(
+      k.b, k.loc, pair, high, low, Value(), NVVM::FPRoundingMode::RN);
+  return LLVM::BitcastOp::create(k.b, k.loc, k.b.getI32Type(), rounded);
 }

@@ -243,21 +243,22 @@ void StagedOperand::beginFragments(Value firstOuter, int64_t count, bool isB) {
   };
   if (from.isAlongTerms()) {
     Value row = k.add(firstOuter, k.add(k.mul(outerHalf, 8), inMatrix));
-    for (int64_t step = 0; step != depth / 16; ++step)
+    for (int64_t step = 0; step != std::min(depth / 16, distinct); ++step)
       add(row, k.add(termHalf, 2 * step));
     return;
   }
   Value row = k.add(k.mul(termHalf, 8), inMatrix);
-  for (int64_t number = 0; number != count; ++number)
+  for (int64_t number = 0; number != std::min(count, distinct); ++number)
     add(row, k.add(k.div(firstOuter, 8), k.add(outerHalf, 2 * number)));
 }
 
 SmallVector<Value> StagedOperand::fragment(Value stage, int64_t number,
                                            int64_t step) {
   bool alongTerms = from.isAlongTerms();
-  Value at =
-      k.at(stage, fragmentOffsets[alongTerms ? step : number], k.b.getI8Type());
-  at = k.at(at, (alongTerms ? number : step) * 16 * innerSize() * 2,
+  int64_t inRow = alongTerms ? step : number,
+          row = (alongTerms ? number : step) * 16;
+  Value at = k.at(stage, fragmentOffsets[inRow % distinct], k.b.getI8Type());
+  at = k.at(at, row * innerSize() * 2 + inRow / distinct * distinct * 32,
             k.b.getI8Type());
   Type i32 = k.b.getI32Type();
   auto registers = LLVM::LLVMStructType::getLiteral(k.b.getContext(),

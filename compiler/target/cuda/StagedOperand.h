@@ -79,6 +79,9 @@ public:
 
 private:
   static constexpr int64_t bankCount = 32, pieceElements = 8;
+  /// Fragments in a row of a matrix whose swizzles differ, of two pieces each;
+  /// the next ones lie as these.
+  static constexpr int64_t distinct = pieceElements / 2;
 
   int64_t innerSize() const { return from.isAlongTerms() ? depth : size; }
   /// Pieces in a row of a matrix.
@@ -112,8 +115,8 @@ private:
   int64_t advance;
   /// Where each item is in memory at term 0.
   llvm::SmallVector<mlir::Value> sources;
-  /// Where fragments begin: by step along the terms where these lie
-  /// contiguous, else by fragment.
+  /// Where the `distinct` first fragments begin: by step along the terms where
+  /// these lie contiguous, else by fragment.
   llvm::SmallVector<mlir::Value> fragmentOffsets;
 };
 

@@ -418,6 +418,76 @@ TEST(AttentionCompiled, OfBf16) {
     }
 }
 
+// Its derivative, for which a target may round weights and the cotangents of
+// scores: queries and keys that are whole tiles and are not, as many of either
+// or not, and heads of all widths that tensor cores take.
+TEST(AttentionCompiled, DerivativeOfBf16) {
+  struct Case {
+    int64_t queries, keys, width, valueWidth, keyHeads;
+    const char *attributes, *mask = "";
+  };
+  const char *causal = "causal, scale = 0.25 : f64";
+  for (
+      const Case &of : {
+          Case{1, 1, 16, 16, 2, causal},
+          {67, 67, 32, 32, 1, causal},
+          {130, 130, 64, 64, 2, causal},
+          {64, 64, 128, 128, 2, "scale = 0.1 : f64"},
+          {31, 101, 16, 64, 1, "scale = 0.25 : f64"},
+          {31, 101, 16, 32, 1, "scale = 0.25 : f64", "mask %m"},
+          {64, 192, 16, 16, 2, causal},
+          {192, 64, 16, 16, 2, "causal, window = 40 : i64, scale = 0.25 : f64"},
+          {150, 150, 32, 32, 1,
+           "causal, window = 70 : i64, softcap = 3.0 : f64, scale = 0.3 : f64"},
+          {128, 100, 16, 16, 1,
+           "scale = 0.25 : f64, dropout = 0.25 : f64, site = 6 : i64"},
+          {90, 90, 64, 64, 1,
+           "causal, scale = 0.2 : f64, dropout = 0.5 : f64, site = 2 : i64"},
+      }) {
+    auto narrow = [&](int64_t heads, int64_t rows, int64_t width) {
+      return llvm::formatv("tensor<2x{0}x{1}x{2}xbf16>", heads, rows, width)
+          .str();
+    };
+    auto wide = [](std::string type) {
+      return type.replace(type.find("bf16"), 4, "f32");
+    };
+    std::string q = narrow(2, of.queries, of.width),
+                k = narrow(of.keyHeads, of.keys, of.width),
+                v = narrow(of.keyHeads, of.keys, of.valueWidth),
+                out = narrow(2, of.queries, of.valueWidth),
+                mask =
+                    llvm::formatv("tensor<2x1x{0}x{1}xi1>", of.queries, of.keys)
+                        .str();
+    std::string text =
+        llvm::formatv(R"(
+        func.func @f(%q: {4}, %k: {5}, %v: {6}, %m: {7}) -> {8} {{
+          %x = tfm.cast %q : {4} to {0}
+          %y = tfm.cast %k : {5} to {1}
+          %z = tfm.cast %v : {6} to {2}
+          %out, %lse = tfm.attention %x, %y, %z {9} {{{10}} : {0}, {1}, {2}{11}
+          %wide = tfm.cast %out : {3} to {8}
+          return %wide : {8}
+        })",
+                      q, k, v, out, wide(q), wide(k), wide(v), mask, wide(out),
+                      of.mask, of.attributes, *of.mask ? ", " + mask : "")
+            .str();
+    SCOPED_TRACE(text);
+    TestModule module(text), original(text);
+    ASSERT_TRUE(module.function("f"));
+    oracle::addVJP(module.function("f"), "train");
+    module.function("f").erase();
+    auto derivative = oracle::addVJP(original.function("f"), "g");
+    std::vector<Tensor> inputs = roundedInputs(derivative, of.queries);
+    std::vector<Tensor> expected =
+        oracle::evaluateOrFail(derivative, inputs, dropoutEnvironment);
+    std::vector<Tensor> results = runCompiled(module, inputs);
+    ASSERT_EQ(results.size(), expected.size());
+    for (size_t i = 0; i < results.size(); ++i)
+      EXPECT_LE(oracle::relativeError(results[i], expected[i]), 1.0 / 64)
+          << "result " << i;
+  }
+}
+
 // Biases by distance: of every head, around the diagonal or from it on, with
 // fewer columns than there are distances, and their derivative.
 TEST(AttentionCompiled, BiasesByDistance) {
