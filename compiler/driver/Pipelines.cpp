@@ -36,7 +36,7 @@ void tfm::addPreparePasses(OpPassManager &passes, const KernelTarget &target) {
   passes.addPass(createDeriveDecodePass(
       {chunks.longest, chunks.shorter, chunks.few, chunks.ringMultiple}));
   passes.addPass(createAddUpdatePass());
-  passes.addPass(createCombineUpdatePass({target.choosesRows()}));
+  passes.addPass(createCombineUpdatePass({target.sharesUpdates()}));
   passes.addPass(createSimplifyPass());
   passes.addPass(createDecomposePass());
   passes.addPass(createLegalizeForKernelsPass());

@@ -143,8 +143,8 @@ public:
   };
   virtual PromptChunks promptChunks() const = 0;
 
-  /// Whether its programs find a view's `row` by a number in memory.
-  virtual bool choosesRows() const { return true; }
+  /// Whether processes may share the update of a training.
+  virtual bool sharesUpdates() const { return true; }
 
   /// Into how many chunks a sum over so many rows is cut: a number that depends
   /// on nothing else, so that neither do the bits of the sum.
@@ -165,12 +165,17 @@ public:
   /// runtime/tfm_model.h.
   virtual llvm::StringRef productsOf(mlir::Operation *step) const = 0;
 
-  /// Whether the kernel can read its input of that number through `view`.
-  virtual bool canRead(sched::KernelOp kernel, unsigned input,
-                       const View &view) const = 0;
-  /// Whether the kernel can write its result of that number through `view`.
-  virtual bool canWrite(sched::KernelOp kernel, unsigned result,
-                        const View &view) const = 0;
+  /// Whether the kernel can read its input of that number through `view`: what
+  /// an op reads as it lies in memory, of which products want one of the last
+  /// two axes contiguous, attention and caches the last one, a scatter all of
+  /// them. A row kernel reads at any strides.
+  bool canRead(sched::KernelOp kernel, unsigned input, const View &view) const;
+  /// Whether the kernel can write its result of that number through `view`:
+  /// products, attention and caches write whole rows, a scatter adds to rows
+  /// that follow each other, and sums over rows are vectors. Row kernels, and
+  /// what follows a product in its kernel, write at any strides.
+  bool canWrite(sched::KernelOp kernel, unsigned result,
+                const View &view) const;
 
   //===--------------------------------------------------------------------===//
   // Code

@@ -87,57 +87,6 @@ public:
     return tfm::productsOf(step, cpu);
   }
 
-  /// What an op reads as it lies in memory: products want one of an operand's
-  /// last two axes contiguous, attention and caches the last one, a scatter all
-  /// of them. A row kernel reads at any strides.
-  bool canRead(KernelOp kernel, unsigned input,
-               const View &view) const override {
-    if (kernel.getInputAccess()[input] != sched::Access::Memory)
-      return true;
-    size_t rank = view.strides.size();
-    bool rows = rank < 2 || view.strides[rank - 1] == 1;
-    switch (kernel.getKind()) {
-    case KernelKind::Row:
-      return true;
-    case KernelKind::Fold:
-    case KernelKind::ScatterAdd:
-      return view.isContiguous();
-    case KernelKind::Matmul:
-      // Rows of integers are read four elements at a time.
-      return rows ||
-             (view.strides[rank - 2] == 1 && !view.element.isInteger(8));
-    case KernelKind::Attention:
-    case KernelKind::AttentionBackward:
-    case KernelKind::CacheUpdate:
-      return rows;
-    }
-    llvm_unreachable("a kind of kernel that reads nothing");
-  }
-
-  /// Products, attention and caches write whole rows, a scatter adds to rows
-  /// that follow each other, and sums over rows are vectors. Row kernels, and
-  /// what follows a product in its kernel, write at any strides.
-  bool canWrite(KernelOp kernel, unsigned result,
-                const View &view) const override {
-    Operation *def = kernel.getYield()->getOperand(result).getDefiningOp();
-    bool rows = view.strides.empty() || view.strides.back() == 1;
-    switch (kernel.getKind()) {
-    case KernelKind::Row:
-      return !isColumnReduction(def) || view.isContiguous();
-    case KernelKind::Fold:
-      return true;
-    case KernelKind::ScatterAdd:
-      return view.isContiguous();
-    case KernelKind::Matmul:
-      return !isa_and_nonnull<MatmulOp>(def) || rows;
-    case KernelKind::Attention:
-    case KernelKind::AttentionBackward:
-    case KernelKind::CacheUpdate:
-      return rows;
-    }
-    llvm_unreachable("a kind of kernel that writes nothing");
-  }
-
   void registerDialects(DialectRegistry &registry) const override {
     registerKernelDialects(registry);
   }

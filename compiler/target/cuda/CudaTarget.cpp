@@ -25,8 +25,6 @@
 
 using namespace mlir;
 using namespace tfm;
-using sched::KernelKind;
-using sched::KernelOp;
 
 namespace {
 
@@ -48,7 +46,7 @@ public:
     return {.longest = 256, .shorter = 32, .few = 8, .ringMultiple = 32};
   }
 
-  bool choosesRows() const override { return false; }
+  bool sharesUpdates() const override { return false; }
 
   /// Enough for every multiprocessor to have one of them, of several rows each.
   int64_t chunksOf(int64_t rows) const override {
@@ -65,64 +63,11 @@ public:
     return threads == 1 ? 0.0 : 1.0;
   }
 
-  /// What has bf16 on either side could be multiplied by tensor cores.
   StringRef productsOf(Operation *step) const override {
     auto launch = dyn_cast<sched::LaunchOp>(step);
-    Operation *op = launch ? launch.getFirstOp() : nullptr;
-    bool multiplies = isa_and_nonnull<MatmulOp, AttentionOp>(op);
-    return multiplies && llvm::any_of(op->getOperands().take_front(2),
-                                      [](Value x) {
-                                        return getElementTypeOrSelf(x).isBF16();
-                                      })
+    return launch && cuda::multipliesOnTensorCores(launch)
                ? TFM_PRODUCTS_BF16_MMA
                : TFM_PRODUCTS_F32;
-  }
-
-  /// Neighbouring threads read neighbouring elements of an operand along one of
-  /// its last two axes, and rows of attention; a fold and a scatter count in
-  /// rows that follow each other.
-  bool canRead(KernelOp kernel, unsigned input,
-               const View &view) const override {
-    if (kernel.getInputAccess()[input] != sched::Access::Memory)
-      return true;
-    size_t rank = view.strides.size();
-    bool rows = rank < 2 || view.strides[rank - 1] == 1;
-    switch (kernel.getKind()) {
-    case KernelKind::Row:
-      return true;
-    case KernelKind::Fold:
-    case KernelKind::ScatterAdd:
-      return view.isContiguous();
-    case KernelKind::Matmul:
-      return rows ||
-             (view.strides[rank - 2] == 1 && !view.element.isInteger(8));
-    case KernelKind::Attention:
-    case KernelKind::AttentionBackward:
-    case KernelKind::CacheUpdate:
-      return rows;
-    }
-    llvm_unreachable("a kind of kernel that reads nothing");
-  }
-
-  bool canWrite(KernelOp kernel, unsigned result,
-                const View &view) const override {
-    Operation *def = kernel.getYield()->getOperand(result).getDefiningOp();
-    bool rows = view.strides.empty() || view.strides.back() == 1;
-    switch (kernel.getKind()) {
-    case KernelKind::Row:
-      return !isColumnReduction(def) || view.isContiguous();
-    case KernelKind::Fold:
-      return true;
-    case KernelKind::ScatterAdd:
-      return view.isContiguous();
-    case KernelKind::Matmul:
-      return !isa_and_nonnull<MatmulOp>(def) || rows;
-    case KernelKind::Attention:
-    case KernelKind::AttentionBackward:
-    case KernelKind::CacheUpdate:
-      return rows;
-    }
-    llvm_unreachable("a kind of kernel that writes nothing");
   }
 
   void registerDialects(DialectRegistry &registry) const override {

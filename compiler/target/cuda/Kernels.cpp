@@ -12,7 +12,9 @@
 #include "compiler/target/cuda/BlockBuilder.h"
 #include "compiler/target/cuda/MoveRows.h"
 #include "compiler/target/cuda/Product.h"
+#include "compiler/target/cuda/ProductKernel.h"
 #include "compiler/target/cuda/RowKernel.h"
+#include "compiler/target/cuda/RowProduct.h"
 #include "compiler/target/emit/VerifyElements.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 
@@ -43,6 +45,21 @@ static LogicalResult emitLaunch(LaunchOp launch, StringRef name,
     return cuda::emitAttentionBackwardKernel(kernels, name, launch);
   }
   llvm_unreachable("a kind of kernel without an emitter");
+}
+
+bool cuda::multipliesOnTensorCores(LaunchOp launch) {
+  switch (launch.getKind()) {
+  case KernelKind::Matmul: {
+    ProductLaunch product(launch);
+    return !isRowProduct(product) && product.isOfBf16();
+  }
+  case KernelKind::Attention:
+    return !isOfFewQueries(launch) && isOnTensorCores(launch);
+  case KernelKind::AttentionBackward:
+    return isOnTensorCores(launch);
+  default:
+    return false;
+  }
 }
 
 LogicalResult cuda::emitKernel(Operation *step, StringRef name,

@@ -8,6 +8,8 @@
 #ifndef TFM_TARGET_CUDA_KERNELS_H
 #define TFM_TARGET_CUDA_KERNELS_H
 
+#include "compiler/schedule/SchedDialect.h"
+
 #include "mlir/IR/BuiltinOps.h"
 
 namespace tfm::cuda {
@@ -17,6 +19,9 @@ namespace tfm::cuda {
 /// can do it.
 mlir::LogicalResult emitKernel(mlir::Operation *step, llvm::StringRef name,
                                mlir::ModuleOp kernels);
+
+/// Whether that kernel multiplies by `mma.sync`.
+bool multipliesOnTensorCores(sched::LaunchOp launch);
 
 } // namespace tfm::cuda
 

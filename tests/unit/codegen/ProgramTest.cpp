@@ -14,6 +14,8 @@
 #include "llvm/Support/FormatVariadic.h"
 #include "gtest/gtest.h"
 
+#include <set>
+
 using namespace tfm;
 using oracle::Tensor;
 
@@ -181,6 +183,33 @@ TEST(Program, LaunchesSayWhatTheirProductsAreMadeOf) {
     EXPECT_EQ(others, std::vector<std::string>(others.size(), TFM_PRODUCTS_F32))
         << cpu;
   }
+}
+
+// Of a GPU: tensor cores multiply numbers of bf16, but not where there are few
+// rows.
+TEST(Program, LaunchesOfAGpuSayWhereTensorCoresMultiply) {
+  if (!testsGpu())
+    GTEST_SKIP() << "of GPUs";
+  oracle::TestModule module(R"(
+    func.func @f(%a: tensor<64x64xf32>, %b: tensor<64x48xf32>, %c: tensor<4x64xf32>) -> (tensor<64x48xf32>, tensor<4x48xf32>, tensor<64x48xf32>) {
+      %na = tfm.cast %a : tensor<64x64xf32> to tensor<64x64xbf16>
+      %nb = tfm.cast %b : tensor<64x48xf32> to tensor<64x48xbf16>
+      %nc = tfm.cast %c : tensor<4x64xf32> to tensor<4x64xbf16>
+      %0 = tfm.matmul %na, %nb : tensor<64x64xbf16>, tensor<64x48xbf16>
+      %1 = tfm.matmul %nc, %nb : tensor<4x64xbf16>, tensor<64x48xbf16>
+      %2 = tfm.matmul %a, %b : tensor<64x64xf32>, tensor<64x48xf32>
+      return %0, %1, %2 : tensor<64x48xf32>, tensor<4x48xf32>, tensor<64x48xf32>
+    })");
+  ASSERT_TRUE(mlir::succeeded(prepare(*module.module, testedTarget())));
+  CompiledModel compiled(*module.module);
+  const tfm_function &f = compiled.variant->functions[0];
+  std::multiset<std::string> found;
+  for (int64_t i = 0; i < f.launch_count; ++i)
+    if (llvm::StringRef(f.launches[i].name).starts_with("matmul"))
+      found.insert(f.launches[i].products);
+  EXPECT_EQ(found,
+            (std::multiset<std::string>{TFM_PRODUCTS_BF16_MMA, TFM_PRODUCTS_F32,
+                                        TFM_PRODUCTS_F32}));
 }
 
 // Rows longer than what is unrolled, with a tail.
