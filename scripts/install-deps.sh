@@ -10,7 +10,7 @@ packages=(
   # The build.
   cmake ninja-build ccache
   # What the programs link.
-  libcli11-dev nlohmann-json3-dev libfmt-dev libpcre2-dev libutf8proc-dev libxxhash-dev
+  libcli11-dev nlohmann-json3-dev libfmt-dev libpcre2-dev libutf8proc-dev libxxhash-dev liblz4-dev
   # Tests, benchmarks, formatting.
   libgtest-dev libbenchmark-dev python3 git clang-format-22
   # Training by several processes, with both libraries that clusters have.

@@ -9,7 +9,6 @@
 // so there must be none between the fields.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic error "-Wpadded"
-#include "runtime/packed.h"
 #include "runtime/tfm_model.h"
 #pragma GCC diagnostic pop
 
@@ -23,6 +22,7 @@
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/Module.h"
 #include <cstring>
+#include <lz4hc.h>
 
 using namespace tfm;
 using namespace tfm::sched;
@@ -105,6 +105,18 @@ private:
 
   std::vector<llvm::Constant *> targets;
 };
+
+/// The bytes as a block of LZ4.
+std::string packed(llvm::StringRef bytes) {
+  auto size = static_cast<int>(bytes.size());
+  std::string block(static_cast<size_t>(LZ4_compressBound(size)), '\0');
+  int taken = LZ4_compress_HC(bytes.data(), block.data(), size,
+                              static_cast<int>(block.size()), LZ4HC_CLEVEL_MAX);
+  if (taken <= 0)
+    llvm::report_fatal_error("LZ4 does not take a GPU's code");
+  block.resize(static_cast<size_t>(taken));
+  return block;
+}
 
 static_assert(DequantiseOp::groupTerms == TFM_GROUP_TERMS &&
               DequantiseOp::groupBytes == TFM_GROUP_BYTES);
@@ -476,13 +488,13 @@ tfm_variant variantOf(const Variant &variant, DataBuilder &d) {
   }
   std::vector<tfm_image> images;
   for (const DeviceImage &image : variant.device.images) {
-    std::string packed = pack(image.bytes);
+    std::string block = packed(image.bytes);
     images.push_back({.kind = static_cast<tfm_image_kind>(image.kind),
                       .major = image.major,
                       .minor = image.minor,
                       .exact = image.exact,
-                      .data = d.bytes(packed),
-                      .packed = packed.size(),
+                      .data = d.bytes(block),
+                      .packed = block.size(),
                       .size = image.bytes.size()});
   }
   std::vector<tfm_constant> constants;

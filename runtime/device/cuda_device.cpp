@@ -9,11 +9,11 @@
 
 #include "runtime/device/cuda_peaks.h"
 #include "runtime/error.h"
-#include "runtime/packed.h"
 
 #include <algorithm>
 #include <chrono>
 #include <iterator>
+#include <lz4.h>
 #include <span>
 #include <stdexcept>
 
@@ -122,6 +122,16 @@ void requireImage(const tfm_variant &variant, const CudaProperties &gpu) {
                     /*isThere=*/true, "");
 }
 
+static std::string unpacked(const tfm_image &image) {
+  std::string code(image.size, '\0');
+  int size = LZ4_decompress_safe(static_cast<const char *>(image.data),
+                                 code.data(), static_cast<int>(image.packed),
+                                 static_cast<int>(image.size));
+  if (size < 0 || static_cast<uint64_t>(size) != image.size)
+    throw std::logic_error("the program's kernels are damaged");
+  return code;
+}
+
 void CudaDevice::loadKernels(const tfm_variant &variant) {
   requireImage(variant, found);
   std::string log(8192, '\0');
@@ -130,8 +140,7 @@ void CudaDevice::loadKernels(const tfm_variant &variant) {
     const tfm_image &image = variant.images[i];
     if (!fits(image, found))
       continue;
-    std::string code = unpack(
-        {static_cast<const char *>(image.data), image.packed}, image.size);
+    std::string code = unpacked(image);
     int options[] = {errorLogBuffer, errorLogBytes};
     void *values[] = {log.data(), reinterpret_cast<void *>(log.size())};
     // Machine code may be too new for a driver that translates PTX.

@@ -16,7 +16,7 @@ LAYERS = {
     "compiler/oracle": ["compiler/dialect"],
     "compiler/transforms": ["compiler/dialect", "runtime/recipe_table.h"],
     "compiler/schedule": ["compiler/dialect", "compiler/transforms", "compiler/target/KernelTarget.h"],
-    "compiler/target": ["compiler/dialect", "compiler/schedule", "runtime/packed.h", "runtime/philox.h",
+    "compiler/target": ["compiler/dialect", "compiler/schedule", "runtime/philox.h",
                         "runtime/device/cpu_features.h", "runtime/device/variant.h"],
     # No kernels: `tfmc check` is a frontend alone.
     "compiler/frontend": ["compiler/support", "compiler/dialect", "runtime"],

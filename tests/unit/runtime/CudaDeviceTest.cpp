@@ -13,7 +13,6 @@
 #include "runtime/device/variant.h"
 #include "runtime/error.h"
 #include "runtime/model.h"
-#include "runtime/packed.h"
 #include "tests/unit/runtime/FakeCuda.h"
 #include "tests/unit/runtime/Outcome.h"
 #include "tests/unit/runtime/TemporaryFolder.h"
@@ -24,6 +23,7 @@
 #include <dlfcn.h>
 #include <fstream>
 #include <gtest/gtest.h>
+#include <lz4.h>
 #include <utility>
 
 using namespace std::string_view_literals;
@@ -72,6 +72,15 @@ void enqueueOne(uint64_t arena, tfm_queue *queue) {
   queue->launch(queue, 0, &arena);
 }
 
+/// A block of LZ4 of three bytes.
+std::string packed(const char *bytes) {
+  std::string block(64, '\0');
+  int size = LZ4_compress_default(bytes, block.data(), 3,
+                                  static_cast<int>(block.size()));
+  block.resize(static_cast<size_t>(size));
+  return block;
+}
+
 /// A model as it would be compiled for a GPU too: its functions have a launch
 /// each.
 class GpuModel {
@@ -110,10 +119,10 @@ public:
   ~GpuModel() { fakeCuda() = {}; }
 
   tfm_model model;
+  std::array<tfm_image, 2> images;
 
 private:
-  std::array<std::string, 2> code = {pack("sm\0"sv), pack("tx\0"sv)};
-  std::array<tfm_image, 2> images;
+  std::array<std::string, 2> code = {packed("sm"), packed("tx")};
   std::vector<tfm_function> functions;
   std::vector<tfm_launch> launches;
   std::array<std::string, mostFunctions> names;
@@ -181,6 +190,21 @@ TEST(CudaDevice, IsChosenWhereItRuns) {
     EXPECT_TRUE(isDeviceName(name)) << name;
   for (const char *name : {"", "gpu", "cuda:", "cuda:x", "cuda:-1", "cuda:1x"})
     EXPECT_FALSE(isDeviceName(name)) << name;
+}
+
+// Damaged kernels are refused before a driver sees them.
+TEST(CudaDevice, RefusesDamagedKernels) {
+  ToyModel toy = toyOfOutcome();
+  GpuModel gpu(toy.descriptor());
+  tfm_model model = modelFor(gpu.model, "cuda");
+  auto load = [&] { Model onGpu(model, *makeDevice(model, "cuda", 1)); };
+  load();
+  for (auto [packed, size] :
+       {std::pair(2u, 3u), {4u, 2u}, {4u, 4u}, {0u, 3u}}) {
+    gpu.images[1].packed = packed;
+    gpu.images[1].size = size;
+    EXPECT_THROW(load(), std::logic_error) << packed << " for " << size;
+  }
 }
 
 // What keeps a program from a GPU is said in words.
