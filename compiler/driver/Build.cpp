@@ -265,6 +265,8 @@ BuildStatus tfm::build(const BuildOptions &options) {
   for (auto [model, target] : llvm::zip_equal(modules, *targets)) {
     if (mlir::failed(scheduleModel(*model, *target)))
       return fail("cannot schedule the model: " + bug, BuildStatus::Bug);
+    if (std::string why = target->whyNot(*model); !why.empty())
+      return fail(why, BuildStatus::InputError);
     variants.push_back({*model, *target});
   }
   watch.stage("schedule");

@@ -185,6 +185,10 @@ public:
   /// LLVM IR.
   virtual void registerDialects(mlir::DialectRegistry &registry) const = 0;
 
+  /// Why it has no kernels for a scheduled model, in words for whoever wrote
+  /// that; empty where it has.
+  virtual std::string whyNot(mlir::ModuleOp) const { return ""; }
+
   /// Kernels may be made for operands that begin at multiples of so many bytes,
   /// and others for those that do not: steps that differ in it share none.
   virtual int64_t operandAlignment() const { return 1; }

@@ -109,6 +109,13 @@ class Program(unittest.TestCase):
         self.assertIn("error: there is no NVIDIA driver here", result.stderr)
         self.assertIn("install it, or run with --device cpu", result.stderr)
 
+    def test_heads_that_are_too_wide(self):
+        result = tfmc("build", MODELS / "addition.tfm", "--target", "cuda", "-D", "width=1024", "-D", "heads=2",
+                      "-D", "layers=1", "--emit", "asm", "-o", self.program.with_name("wide"))
+        self.assertEqual(result.returncode, 1)
+        self.assertEqual(result.stderr, "tfmc: error: attention with heads of more than 363 numbers has no kernel of a "
+                         "GPU: have more heads, which are narrower, or build with --target cpu\n")
+
     def test_a_build_without_code_for_it(self):
         alone = self.program.with_name("alone")
         self.assertEqual(tfmc("build", MODELS / "addition.tfm", "-o", alone).returncode, 0)

@@ -12,16 +12,20 @@
 
 #include "mlir/IR/BuiltinOps.h"
 
+#include <optional>
+
 namespace tfm::cuda {
+
+/// The widest heads that a kernel has room for in shared memory, where those of
+/// the launch are wider; none where it can be emitted.
+std::optional<int64_t> mostWidth(sched::LaunchOp launch);
 
 /// Emits attention: a block has a tile of queries of a head, and walks over the
 /// keys that they see, with the largest score so far, the sum of the weights
 /// and the row of the output of each query in registers (Milakov and
-/// Gimelshein 2018). All in f32. Fails, after an error at the launch, where
-/// heads are too wide for shared memory.
-mlir::LogicalResult emitAttentionKernel(mlir::ModuleOp module,
-                                        llvm::StringRef name,
-                                        sched::LaunchOp launch);
+/// Gimelshein 2018). All in f32.
+void emitAttentionKernel(mlir::ModuleOp module, llvm::StringRef name,
+                         sched::LaunchOp launch);
 
 /// Whether attention or its derivative can be on tensor cores: numbers of bf16
 /// in pieces of 16 bytes, rows of 16 to 128 elements, a power of two, no cache,
@@ -51,9 +55,8 @@ void emitFewQueries(mlir::ModuleOp module, llvm::StringRef name,
 /// that see it, for dk and dv, others a tile of queries, for dq, and the last
 /// ones, where the mask or biases by distance have a gradient, a tile of that.
 /// So every sum has one owner and one order.
-mlir::LogicalResult emitAttentionBackwardKernel(mlir::ModuleOp module,
-                                                llvm::StringRef name,
-                                                sched::LaunchOp launch);
+void emitAttentionBackwardKernel(mlir::ModuleOp module, llvm::StringRef name,
+                                 sched::LaunchOp launch);
 
 /// Emits it on tensor cores, where a warp has 16 keys or queries, and what
 /// is summed up over the others in its registers. Weights and cotangents of

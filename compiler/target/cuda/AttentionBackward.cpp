@@ -422,18 +422,11 @@ private:
 
 } // namespace
 
-LogicalResult cuda::emitAttentionBackwardKernel(ModuleOp module, StringRef name,
-                                                LaunchOp launch) {
-  if (isOnTensorCores(launch)) {
-    emitTensorAttentionBackward(module, name, launch);
-    return success();
-  }
+void cuda::emitAttentionBackwardKernel(ModuleOp module, StringRef name,
+                                       LaunchOp launch) {
+  if (isOnTensorCores(launch))
+    return emitTensorAttentionBackward(module, name, launch);
   auto op = cast<AttentionBackwardOp>(launch.getFirstOp());
-  int64_t width = std::max(tensorType(op.getQ()).getDimSize(3),
-                           tensorType(op.getV()).getDimSize(3));
-  int64_t size = AttentionTile::sizeFor(width, 4);
-  if (!size)
-    return refuseHeads(launch, width);
+  int64_t size = tileSizeOf(launch, widthOf(op));
   AttentionBackward(module, name, launch, op, size, Blocks(op, size)).emit();
-  return success();
 }

@@ -192,24 +192,30 @@ private:
 
 } // namespace
 
-LogicalResult cuda::emitAttentionKernel(ModuleOp module, StringRef name,
-                                        LaunchOp launch) {
-  if (isOfFewQueries(launch)) {
-    emitFewQueries(module, name, launch);
-    return success();
-  }
-  if (isOnTensorCores(launch)) {
-    emitTensorAttention(module, name, launch);
-    return success();
-  }
+std::optional<int64_t> cuda::mostWidth(LaunchOp launch) {
+  auto forward = dyn_cast<AttentionOp>(launch.getFirstOp());
+  if ((forward && isOfFewQueries(launch)) || isOnTensorCores(launch))
+    return std::nullopt;
+  int64_t width = forward
+                      ? widthOf(forward)
+                      : widthOf(cast<AttentionBackwardOp>(launch.getFirstOp()));
+  if (tileSizeOf(launch, width))
+    return std::nullopt;
+  while (!tileSizeOf(launch, width))
+    --width;
+  return width;
+}
+
+void cuda::emitAttentionKernel(ModuleOp module, StringRef name,
+                               LaunchOp launch) {
+  if (isOfFewQueries(launch))
+    return emitFewQueries(module, name, launch);
+  if (isOnTensorCores(launch))
+    return emitTensorAttention(module, name, launch);
   auto op = cast<AttentionOp>(launch.getFirstOp());
   ArrayRef<int64_t> shape = tensorType(op.getQ()).getShape();
-  int64_t width = std::max(shape[3], tensorType(op.getV()).getDimSize(3));
-  int64_t size = AttentionTile::sizeFor(width, 2);
-  if (!size)
-    return refuseHeads(launch, width);
+  int64_t size = tileSizeOf(launch, widthOf(op));
   int64_t blocks = shape[0] * shape[1] *
                    static_cast<int64_t>(llvm::divideCeil(shape[2], size));
   AttentionForward(module, name, launch, op, size, blocks).emit();
-  return success();
 }

@@ -71,10 +71,16 @@ private:
   const BlockBuilder &block;
 };
 
-/// The error that rows of heads do not fit into shared memory.
-inline mlir::LogicalResult refuseHeads(sched::LaunchOp launch, int64_t width) {
-  return launch.emitError()
-         << "no kernel of a GPU has room for heads of width " << width;
+/// The size of tiles of the kernels in f32, which have two of rows in shared
+/// memory, their derivative four; 0 where there is no room.
+inline int64_t tileSizeOf(sched::LaunchOp launch, int64_t width) {
+  return AttentionTile::sizeFor(
+      width, launch.getKind() == sched::KernelKind::Attention ? 2 : 4);
+}
+/// The longer of the rows of q and v.
+template <typename Op> int64_t widthOf(Op op) {
+  return std::max(tensorType(op.getQ()).getDimSize(3),
+                  tensorType(op.getV()).getDimSize(3));
 }
 
 } // namespace tfm::cuda

@@ -9,6 +9,7 @@
 
 #include "compiler/target/KernelTarget.h"
 #include "compiler/target/cuda/Assemble.h"
+#include "compiler/target/cuda/Attention.h"
 #include "compiler/target/cuda/DeviceKernels.h"
 #include "compiler/target/cuda/Kernels.h"
 #include "compiler/target/cuda/Passes.h"
@@ -20,6 +21,7 @@
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Target/LLVMIR/Dialect/NVVM/NVVMToLLVMIRTranslation.h"
 #include "llvm/IR/Module.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/TargetParser/Host.h"
 
@@ -74,6 +76,25 @@ public:
     registerKernelDialects(registry);
     registry.insert<NVVM::NVVMDialect>();
     registerNVVMDialectTranslation(registry);
+  }
+
+  std::string whyNot(ModuleOp model) const override {
+    std::string why;
+    model.walk([&](sched::LaunchOp launch) {
+      if (launch.getKind() != sched::KernelKind::Attention &&
+          launch.getKind() != sched::KernelKind::AttentionBackward)
+        return WalkResult::advance();
+      std::optional<int64_t> most = cuda::mostWidth(launch);
+      if (!most)
+        return WalkResult::advance();
+      why = llvm::formatv("attention with heads of more than {0} numbers has "
+                          "no kernel of a GPU: have more heads, which are "
+                          "narrower, or build with --target cpu",
+                          *most)
+                .str();
+      return WalkResult::interrupt();
+    });
+    return why;
   }
 
   /// Of what one instruction moves.

@@ -40,9 +40,15 @@ static LogicalResult emitLaunch(LaunchOp launch, StringRef name,
   case KernelKind::Matmul:
     return cuda::emitProductKernel(kernels, name, launch);
   case KernelKind::Attention:
-    return cuda::emitAttentionKernel(kernels, name, launch);
   case KernelKind::AttentionBackward:
-    return cuda::emitAttentionBackwardKernel(kernels, name, launch);
+    if (std::optional<int64_t> most = cuda::mostWidth(launch))
+      return launch.emitError()
+             << "a GPU has room for heads of " << *most << " numbers";
+    if (launch.getKind() == KernelKind::Attention)
+      cuda::emitAttentionKernel(kernels, name, launch);
+    else
+      cuda::emitAttentionBackwardKernel(kernels, name, launch);
+    return success();
   }
   llvm_unreachable("a kind of kernel without an emitter");
 }
