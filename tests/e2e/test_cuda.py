@@ -178,6 +178,15 @@ class OnAGpu(unittest.TestCase):
             for x, y in zip(a, b):
                 self.assertLessEqual(abs(x - y), tolerance * abs(y), f"step {step + 1}")
 
+    def test_a_report_knows_the_arena(self):
+        source = ["tiny.tfm"] + [word for define in self.SIZES for word in ("-D", define)]
+        plans = [json.loads(tfmc("report", *source, "--target", target, "--memory", "--format", "json",
+                                 cwd=self.folder).stdout)["memory"] for target in ("cpu", "cuda")]
+        self.assertEqual(plans[1]["target"], "cuda")
+        self.assertNotEqual(plans[0]["arena"], plans[1]["arena"])
+        for device, plan in zip(("cpu", "cuda"), plans):
+            self.assertEqual(json.loads(self.ok(device, "info", "--json"))["memory"]["arena"], plan["arena"])
+
     def test_it_trains_and_generates(self):
         for device in ("cpu", "cuda"):
             self.ok(device, "train", "--steps", "20", "--out", device)

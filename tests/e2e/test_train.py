@@ -689,9 +689,10 @@ class Build(unittest.TestCase):
         self.assertLess(sizes[48] - sizes[12], 100_000)
 
     def test_what_does_not_exist_yet_is_refused(self):
-        result = tfmc("report", MODELS / "addition.tfm", "--target", "cuda")
+        result = tfmc("report", MODELS / "addition.tfm", "--target", "cuda", "--memory", "--processes", "2")
         self.assertEqual(result.returncode, 1)
-        self.assertEqual(result.stderr, "tfmc: error: this version plans for `--target cpu` only\n")
+        self.assertEqual(result.stderr, "tfmc: error: processes share an update on CPUs alone: --processes is for "
+                         "`--target cpu`\n")
         for command in ("build", "report"):
             # The recipe decides it, not the command.
             with tempfile.TemporaryDirectory() as folder:

@@ -272,16 +272,17 @@ static int report(ReportArguments arguments) {
   if (!arguments.against.empty())
     flops = false;
 
-  if (arguments.target != "cpu") {
-    messages() << "tfmc: error: this version plans for `--target cpu` only\n";
-    return 1;
-  }
   // Without a plan a name that is none is a mistake, too.
   const KernelTarget *target = nullptr;
   if (arguments.view.memory || arguments.cpu != "native") {
     target = findTarget(arguments.target, arguments.cpu);
     if (!target)
       return 1;
+    if (!arguments.processes.empty() && !target->sharesUpdates()) {
+      messages() << "tfmc: error: processes share an update on CPUs alone: "
+                    "--processes is for `--target cpu`\n";
+      return 1;
+    }
   }
   CompiledModel model =
       loadModel(arguments.file, parseDefines(arguments.defines));

@@ -197,7 +197,10 @@ TEST(CudaDevice, RefusesDamagedKernels) {
   ToyModel toy = toyOfOutcome();
   GpuModel gpu(toy.descriptor());
   tfm_model model = modelFor(gpu.model, "cuda");
-  auto load = [&] { Model onGpu(model, *makeDevice(model, "cuda", 1)); };
+  auto load = [&] {
+    std::unique_ptr<Device> device = makeDevice(model, "cuda", 1);
+    Model onGpu(model, *device);
+  };
   load();
   for (auto [packed, size] :
        {std::pair(2u, 3u), {4u, 2u}, {4u, 4u}, {0u, 3u}}) {
