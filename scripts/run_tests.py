@@ -28,7 +28,8 @@ LIT = "/usr/lib/llvm-22/bin/lit"
 TIMEOUT_SECONDS = 900
 # Programs that run once more for the target cuda, whose kernels run in an emulator, and which of their
 # tests do.
-EMULATED = {"program_test": "*", "random_model_test": "*/f32:*/int8Cache:*/int4Weights:Small/*",
+EMULATED = {"program_test": "*", "optimizer_test": "*",
+            "random_model_test": "*/f32:*/bf16*:*/int8Cache:*/int4Weights:Small/*",
             "random_compiled_test": "AttentionCompiled.*OfBf16"}
 
 
