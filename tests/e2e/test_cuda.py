@@ -183,7 +183,6 @@ class OnAGpu(unittest.TestCase):
         plans = [json.loads(tfmc("report", *source, "--target", target, "--memory", "--format", "json",
                                  cwd=self.folder).stdout)["memory"] for target in ("cpu", "cuda")]
         self.assertEqual(plans[1]["target"], "cuda")
-        self.assertNotEqual(plans[0]["arena"], plans[1]["arena"])
         for device, plan in zip(("cpu", "cuda"), plans):
             self.assertEqual(json.loads(self.ok(device, "info", "--json"))["memory"]["arena"], plan["arena"])
 
