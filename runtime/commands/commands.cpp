@@ -635,10 +635,11 @@ void evaluate(const tfm_model &descriptor, const CommonOptions &command) {
 void exportWeights(const tfm_model &descriptor, const ExportCommand &command) {
   CpuDevice device(1);
   Model model(descriptor, device);
-  requireNoRunFile(command.out);
+  const std::string out = exportedWeights(command.out);
+  requireNoRunFile(out);
   {
     WeightFiles weights(command.weights);
-    weights.requireNoneIs(command.out);
+    weights.requireNoneIs(out);
     Unmatched unmatched;
     loadParameters(model, weights, command.partial ? &unmatched : nullptr);
     requireAll(command, unmatched);
@@ -649,16 +650,16 @@ void exportWeights(const tfm_model &descriptor, const ExportCommand &command) {
     say("note: this build has made " + weights +
         " of the weights, and exports what they are now; a build with "
         "generate.weights = f32 exports them as they were\n");
+  std::vector<FloatTensor> tensors = parameterTensors(model);
+  if (command.dtype == StoredType::F16 || command.dtype == StoredType::BF16)
+    requireWithin(tensors, command.dtype);
   if (isExportFolder(command.out))
     return exportFolder(model, command.weights, command.out, command.dtype);
-  std::vector<FloatTensor> tensors = parameterTensors(model);
   std::map<std::string, std::string> metadata = {{"format", "pt"},
                                                  {"model", descriptor.name}};
   if (command.dtype == StoredType::INT8 || command.dtype == StoredType::INT4)
     describeQuantised(tensors, command.dtype, metadata);
-  else if (command.dtype != StoredType::F32)
-    requireWithin(tensors, command.dtype);
-  AtomicFile file(command.out);
+  AtomicFile file(out);
   writeSafetensors(file, tensors, metadata, command.dtype);
   file.commit();
 }

@@ -8,11 +8,14 @@
 #include "runtime/files/export_folder.h"
 
 #include "runtime/error.h"
+#include "runtime/files/atomic_file.h"
 #include "runtime/files/hf_config.h"
 #include "runtime/files/run_folder.h"
 #include "runtime/files/weights.h"
 #include "runtime/model.h"
 
+#include <list>
+#include <map>
 #include <nlohmann/json.hpp>
 
 using nlohmann::ordered_json;
@@ -21,6 +24,7 @@ namespace tfm {
 
 namespace {
 
+const char *const weightsName = "/model.safetensors";
 const char *const configName = "/config.json";
 /// What belongs to a tokenizer, and how texts are generated.
 constexpr const char *companions[] = {
@@ -71,10 +75,21 @@ std::string configOf(const std::string &source, const Model &model,
   return config.dump(2) + "\n";
 }
 
-void writeText(const std::string &path, const std::string &text) {
-  AtomicFile file(path);
-  file.write(text);
-  file.commit();
+/// What there is of a tokenizer in `from`, by its path in `out`. Throws
+/// InputError where `out` has files of it that nothing would replace.
+std::map<std::string, std::string> companionsOf(const std::string &from,
+                                                const std::string &out) {
+  std::map<std::string, std::string> texts;
+  for (const char *name : companions) {
+    const std::string path = from + "/" + name, target = out + "/" + name;
+    if (isFolder(from) && fileExists(path))
+      texts[target] = readRegularFile(path, "the tokenizer");
+    else if (fileExists(target))
+      throw InputError(target + " is of another model, and would be read with "
+                                "these weights: remove it, or export to "
+                                "another folder");
+  }
+  return texts;
 }
 
 } // namespace
@@ -83,22 +98,34 @@ bool isExportFolder(const std::string &path) {
   return path.ends_with('/') || isFolder(path);
 }
 
+std::string exportedWeights(const std::string &out) {
+  if (!isExportFolder(out))
+    return out;
+  return (out.ends_with('/') ? out.substr(0, out.size() - 1) : out) +
+         weightsName;
+}
+
 void exportFolder(const Model &model, const std::string &weights,
                   const std::string &out, StoredType type) {
   if (type == StoredType::INT8 || type == StoredType::INT4)
     throw InputError("no config.json tells of weights of 8 bits or 4 as they "
                      "are stored here: export them to a .safetensors file, or "
                      "with --dtype bf16");
-  if (holdsCheckpoint(out))
-    throw InputError(out + " holds a run, whose files would be lost: export to "
-                           "another folder");
   // It would be read before, or beside, what is written.
   const std::string index = out + "/model.safetensors.index.json";
   if (fileExists(index))
     throw InputError(index + " says that there are other weights: export to "
                              "another folder");
   const std::string source = sourceOf(weights);
-  const std::string config = configOf(source, model, type);
+  for (const std::string &from :
+       {source, isFolder(weights) ? weights : folderOf(weights)})
+    if (!from.empty() && isSameFile(from, out))
+      throw InputError(out + " is where the weights come from, and would be "
+                             "overwritten: export to another folder");
+  // A run has its tokenizer in one file; in a folder it may be in several.
+  std::map<std::string, std::string> texts =
+      companionsOf(source.empty() ? weights : source, out);
+  texts[out + configName] = configOf(source, model, type);
 
   std::vector<FloatTensor> tensors = parameterTensors(model);
   if (!source.empty()) {
@@ -113,19 +140,16 @@ void exportFolder(const Model &model, const std::string &weights,
     tensors = std::move(named);
   }
   makeFolder(out);
-  if (!source.empty() && isSameFile(source, out))
-    throw InputError(out + " is where the weights come from, and would be "
-                           "overwritten: export to another folder");
-  AtomicFile file(out + "/model.safetensors");
-  writeSafetensors(file, tensors, {{"format", "pt"}}, type);
-  file.commit();
-  writeText(out + configName, config);
-  // A run has its tokenizer in one file; in a folder it may be in several.
-  const std::string &from = source.empty() ? weights : source;
-  if (isFolder(from))
-    for (const char *name : companions)
-      if (std::string path = from + "/" + name; fileExists(path))
-        writeText(out + "/" + name, readRegularFile(path, "the tokenizer"));
+  // All of them or none.
+  std::list<AtomicFile> files;
+  for (const auto &[path, text] : texts)
+    files.emplace_back(path).write(text);
+  writeSafetensors(files.emplace_back(out + weightsName), tensors,
+                   {{"format", "pt"}}, type);
+  for (AtomicFile &file : files)
+    file.sync();
+  for (AtomicFile &file : files)
+    file.commit();
 }
 
 } // namespace tfm

@@ -20,11 +20,16 @@ class Model;
 /// name ends in a slash.
 bool isExportFolder(const std::string &path);
 
+/// The file of weights that `export` writes: `out`, or within that folder.
+std::string exportedWeights(const std::string &out);
+
 /// Writes a model's weights, its config.json and what there is of its tokenizer
 /// into a folder: under the names, and with the configuration, of the published
 /// folder that `weights` is, or that the run in it began with; else of the
-/// model's family. Throws InputError where there is none of them, and where the
-/// folder holds something that would be read instead or lost.
+/// model's family. All of it is written, or nothing: throws InputError where
+/// there is none of them, and where the folder holds something that would be
+/// read with it, or instead, or lost. Not to write over the weights themselves,
+/// or those of a run, is the caller's (`exportedWeights`).
 void exportFolder(const Model &model, const std::string &weights,
                   const std::string &out, StoredType type);
 

@@ -391,9 +391,8 @@ void requireNoRunFile(const std::string &path) {
     folder = ".";
   std::string name = file.filename().string();
   // `best/` has no state; its run does.
-  bool isBest = file.parent_path().filename() == "best" &&
-                holdsCheckpoint(folder + "/..");
-  if (isNameOfRun(name) && (holdsCheckpoint(folder) || isBest))
+  if (isNameOfRun(name) &&
+      (holdsCheckpoint(folder) || !runAround(folder).empty()))
     throw InputError(path + " is a file of the run in " + folder +
                      ", which would be lost: write to another file");
 }

@@ -122,9 +122,11 @@ int64_t StoredTensor::outputAxis() const {
 std::optional<StoredTensor::Blocks> StoredTensor::blocks() const {
   const std::vector<int64_t> &shape = tensor.entry->shape;
   std::vector<int64_t> table = scale->entry->shape;
-  if (scale->entry->elements() == 1)
-    return Blocks{shape.empty() ? 1 : shape.front(),
-                  shape.size() < 2 ? 1 : shape.back()};
+  if (scale->entry->elements() == 1) {
+    auto all =
+        static_cast<int64_t>(std::max<size_t>(1, tensor.entry->elements()));
+    return Blocks{all, all};
+  }
   if (shape.size() != 2)
     return std::nullopt;
   if (table.size() == 1)

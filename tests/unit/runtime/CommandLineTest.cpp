@@ -792,6 +792,12 @@ TEST_F(CommandLine, ExportsNothingThatATypeDoesNotReach) {
   EXPECT_EQ(contentOf(folder / "half"), before);
   expectError("export --weights w -o new --dtype f16", {"65504"});
   EXPECT_FALSE(std::filesystem::exists(folder / "new"));
+  // Nor in one that is within a folder.
+  std::filesystem::create_directory(folder / "from");
+  folder.write("from/config.json", "{}");
+  folder.write("from/model.safetensors", contentOf(folder / "w"));
+  expectError("export --weights from -o new/ --dtype f16", {"65504"});
+  EXPECT_FALSE(std::filesystem::exists(folder / "new"));
   EXPECT_EQ(run("export --weights w -o new --dtype bf16").code, 0);
   write(3.4e38f);
   expectError("export --weights w -o other --dtype bf16",
@@ -803,6 +809,45 @@ TEST_F(CommandLine, ExportsNothingThatATypeDoesNotReach) {
     expectError(std::string("export --weights w -o nan --dtype ") + type,
                 {"the tensor table has the value nan"});
   EXPECT_FALSE(std::filesystem::exists(folder / "nan"));
+}
+
+// What was there stays where anything is wrong.
+TEST_F(CommandLine, ExportsWholeFolders) {
+  ASSERT_EQ(run("train --out run --steps 20").code, 0);
+  std::filesystem::create_directory(folder / "from");
+  folder.write("from/config.json", R"({"architectures": ["Toy"]})");
+  folder.write("from/vocab.json", "{}");
+  ASSERT_EQ(run("export --weights run -o from/model.safetensors").code, 0);
+  std::filesystem::copy(folder / "from/model.safetensors",
+                        folder / "from/other.safetensors");
+  const std::string weights = contentOf(folder / "from/model.safetensors");
+  EXPECT_EQ(run("export --weights from -o to/ --dtype bf16").code, 0);
+  const std::string exported = contentOf(folder / "to/model.safetensors");
+  EXPECT_NE(exported, weights);
+  EXPECT_EQ(json::parse(contentOf(folder / "to/config.json")).at("dtype"),
+            "bfloat16");
+  EXPECT_EQ(contentOf(folder / "to/vocab.json"), "{}");
+  auto refuse = [&](const std::string &arguments, const std::string &why) {
+    expectError("export --weights " + arguments, {why});
+    EXPECT_EQ(contentOf(folder / "to/model.safetensors"), exported);
+    EXPECT_EQ(contentOf(folder / "from/model.safetensors"), weights);
+  };
+  refuse("from/model.safetensors -o from/",
+         "from/model.safetensors is what the weights come from");
+  refuse("from/other.safetensors -o from",
+         "from is where the weights come from");
+  folder.write("to/tokenizer.json", "{}");
+  refuse("from -o to", "to/tokenizer.json is of another model");
+  std::filesystem::remove(folder / "to/tokenizer.json");
+  std::filesystem::create_directory(folder / "from/tokenizer.json");
+  refuse("from -o to", "from/tokenizer.json");
+  std::filesystem::remove(folder / "from/tokenizer.json");
+  std::filesystem::remove(folder / "to/config.json");
+  std::filesystem::create_directory(folder / "to/config.json");
+  refuse("from -o to", "to/config.json: it is a folder");
+  std::filesystem::remove(folder / "to/config.json");
+  EXPECT_EQ(run("export --weights from -o to").code, 0);
+  EXPECT_NE(contentOf(folder / "to/model.safetensors"), exported);
 }
 
 TEST_F(CommandLine, NothingButTrainingWritesIntoARun) {
@@ -817,6 +862,12 @@ TEST_F(CommandLine, NothingButTrainingWritesIntoARun) {
   expectError("train --steps 2 --out b --log run/log.jsonl", {"run/log.jsonl"});
   std::filesystem::create_symlink("run/model.safetensors", folder / "link");
   expectError("export --weights run -o link", {"link is a file of the run in"});
+  std::filesystem::create_directory(folder / "run/best");
+  expectError("export --weights run -o run/best/",
+              {"run/best/model.safetensors is a file of the run in run/best"});
+  std::filesystem::create_directory_symlink("run/best", folder / "best-of-it");
+  expectError("export --weights run -o best-of-it/",
+              {"best-of-it/model.safetensors is a file of the run in"});
   ASSERT_EQ(run("train --out . --steps 20").code, 0);
   expectError("export --weights run -o model.safetensors",
               {"model.safetensors is a file of the run in ."});
@@ -964,7 +1015,8 @@ TEST_F(CommandLine, ReplacesFilesAndNothingElse) {
   EXPECT_EQ(run("export --weights run -o whole").code, 0);
   EXPECT_EQ(run("export --weights run -o /dev/stdout | cat >piped; #").code, 0);
   EXPECT_EQ(contentOf(folder / "piped"), contentOf(folder / "whole"));
-  expectError("export --weights run -o run", {"run holds a run"});
+  expectError("export --weights run -o run",
+              {"run/model.safetensors is a file of the run in run"});
   expectError("export --weights run -o published/",
               {"what config.json is to say of Toy is unknown", "`family`"});
   EXPECT_FALSE(std::filesystem::exists(folder / "published"));

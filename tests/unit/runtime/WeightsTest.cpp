@@ -8,6 +8,7 @@
 #include "runtime/files/weights.h"
 #include "runtime/device/cpu_device.h"
 #include "runtime/error.h"
+#include "runtime/files/stored_tensor.h"
 #include "runtime/model.h"
 #include "tests/unit/runtime/TemporaryFolder.h"
 #include "tests/unit/runtime/ToyModel.h"
@@ -170,6 +171,22 @@ TEST_F(LoadParameters, EightBitsWithAnExponent) {
   expectProblem(file("F8_E4M3", "\x3c", "table_scale_inv", "[7,2]", rows),
                 "the scales of table are [7, 2]");
   expectProblem(file("F8_E4M3", "\x7f", "", "", {}), "has the value nan");
+}
+
+// Also where the outputs of several matrices lie behind each other.
+TEST(StoredTensors, OneScaleForManyAxes) {
+  TemporaryFolder folder;
+  std::string header =
+      R"({"w":{"dtype":"F8_E4M3","shape":[6,4,4],"data_offsets":[0,96]},)"
+      R"("w_scale":{"dtype":"F32","shape":[1],"data_offsets":[96,100]}})";
+  std::string text(8, '\0');
+  text[0] = static_cast<char>(header.size());
+  const float scale = 4.0f;
+  text += header + std::string(96, '\x3c');
+  text.append(reinterpret_cast<const char *>(&scale), sizeof scale);
+  folder.write("f8", text);
+  WeightFiles weights(folder / "f8");
+  EXPECT_EQ(StoredTensor(weights, "w").values(1), std::vector<float>(96, 6.0f));
 }
 
 // What only the file has is left out; what only the model has stays.
