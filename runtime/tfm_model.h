@@ -63,9 +63,9 @@
 //                              the seed, high half, update, micro-batch}, the
 //                              latter two from 0
 //   in  hyper      f32 [4]     update, update_decayed, update_plain: {learning
-//   rate, 1 - beta1^t, 1 -
-//                              beta2^t, largest norm of the gradient (0: any)},
-//                              t = 1 in the first update
+//                              rate, 1 - beta1^t, 1 - beta2^t, largest norm of
+//                              the gradient (0: any)}, t = 1 in the first
+//                              update
 //   in  row        i32 [1]     update_decayed, update_plain: the first of the
 //                              rows, a multiple of `tfm_rows.block`, counted
 //                              from `tfm_rows.first`

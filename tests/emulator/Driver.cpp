@@ -11,8 +11,8 @@
 // captured. The environment says what it is like:
 //
 //   TFM_EMULATED_KERNELS     a file with the module of kernels that the
-//   program's
-//                            images were made of, as they are before PTX
+//                            program's images were made of, as they are before
+//                            PTX
 //   TFM_EMULATED_MEMORY      bytes, 1 GiB without it
 //   TFM_EMULATED_CAPABILITY  the compute capability, 8.0 without it
 //   TFM_EMULATED_LAUNCHES    after so many launches the GPU is lost

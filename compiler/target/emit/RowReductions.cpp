@@ -1,5 +1,4 @@
-//===- RowReductions.cpp - steps of sums and maxima
-//-------------------------===//
+//===- RowReductions.cpp - steps of sums and maxima -----------------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

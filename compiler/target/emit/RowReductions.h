@@ -1,5 +1,4 @@
-//===- RowReductions.h - steps of sums and maxima ----------------*- C++
-//-*-===//
+//===- RowReductions.h - steps of sums and maxima -------------------------===//
 //
 // Licensed under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
