@@ -100,10 +100,11 @@ static int64_t layersIn(const Comparison &comparison, const std::string &path) {
       name.consume_front(prefix);
     llvm::StringRef own = path;
     own.consume_front(comparison.prefix.starts_with('-') ? prefix : "");
-    int64_t index = 0;
+    // No model has more layers.
+    uint16_t index = 0;
     if (name.consume_front(own) && name.consume_front(".") &&
         !name.split('.').first.getAsInteger(10, index))
-      layers = std::max(layers, index + 1);
+      layers = std::max<int64_t>(layers, index + 1);
   };
   for (const TensorComparison &tensor : comparison.tensors)
     if (tensor.inModel)

@@ -256,6 +256,11 @@ class Words(unittest.TestCase):
             self.assert_says(f"tfmc {command}: {option}: must name a file or folder, not nothing\n"
                              f"Run `tfmc {command} --help` for more information.\n",
                              command, GPT2, option, "")
+        self.assert_says("tfmc mpi: -o: must name a file or folder, not nothing\n"
+                         "Run `tfmc mpi --help` for more information.\n", "mpi", "-o", "")
+        for command in ("check", "report", "build", "run", "bench", "fmt", "tokenizer"):
+            self.assert_says(f"tfmc {command}: FILE: must name a file or folder, not nothing\n"
+                             f"Run `tfmc {command} --help` for more information.\n", command, "")
 
 
 class Input(unittest.TestCase):
@@ -473,6 +478,10 @@ class Output(unittest.TestCase):
             result = tfmc("build", model, "-o", pipe)
             self.assertEqual(result.returncode, 1)
             self.assertIn("pipe: what is linked replaces", result.stderr)
+            result = tfmc("mpi", "-o", pipe)
+            self.assertEqual(result.returncode, 1)
+            self.assertIn("tfmc: error: cannot write", result.stderr)
+            self.assertIn("pipe: what is compiled replaces", result.stderr)
             os.close(reader)
             self.assertTrue(pipe.is_fifo())
 

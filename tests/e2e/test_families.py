@@ -560,6 +560,11 @@ class Folders(unittest.TestCase):
                     os.environ["XDG_CACHE_HOME"] = before
             self.assertEqual(result.returncode, 0, result.stderr)
             texts.append(result.stdout.split())
+        for words, block in ((["train"], "train"), (["data"], "train"), (["eval"], "data")):
+            result = tfmc("run", self.model, *words)
+            self.assertEqual(result.returncode, 1)
+            self.assertIn(f"needs a `{block}` block", result.stderr)
+            self.assertIn(f"`tfmc import {self.model} -o FILE`", result.stderr)
         # Greedy, as the folder says nothing else.
         self.assertEqual(texts, 2 * [list(map(str, expected["ids"][:4] + expected["added"]))])
 
@@ -620,6 +625,16 @@ class Folders(unittest.TestCase):
         compared = tfmc("report", out, "-D", "hidden=56", "-D", "layers=5", "--against", self.model)
         self.assertEqual(compared.returncode, 1, compared.stderr)
         self.assertIn("the checkpoint's sizes are those of -D hidden=40 -D layers=2", compared.stdout)
+        # A number that no layer has is no number of layers.
+        file = pathlib.Path(self.model, "model.safetensors")
+        data = file.read_bytes()
+        size = struct.unpack("<Q", data[:8])[0]
+        header = data[8:8 + size].replace(b"model.layers.1.", b"model.layers.9223372036854775806.")
+        file.write_bytes(struct.pack("<Q", len(header)) + header + data[8 + size:])
+        compared = tfmc("report", out, "--against", self.model)
+        self.assertEqual(compared.returncode, 1, compared.stderr)
+        self.assertIn("9223372036854775806", compared.stdout)
+        self.assertNotIn("layers=9223372036854775807", compared.stdout)
 
     def test_pipes_are_no_files(self):
         for name in ("config.json", "generation_config.json", "tokenizer.json", "model.safetensors.index.json"):

@@ -25,7 +25,8 @@ void tfm::addBuildCommand(CLI::App &app, int &status) {
       "build", "Compile a model to one binary that trains and generates");
   BuildOptions &build = options->build;
   command->add_option("FILE", build.source, "The model, - for standard input")
-      ->required();
+      ->required()
+      ->check(usage::path());
   command->add_option("-o,--output", build.output, "The file to write")
       ->check(usage::path());
   static const std::map<std::string, Emit> kinds = {

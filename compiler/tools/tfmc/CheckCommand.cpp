@@ -9,6 +9,8 @@
 #include "ModelInput.h"
 #include "Output.h"
 
+#include "runtime/commands/usage.h"
+
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -48,7 +50,8 @@ void tfm::addCheckCommand(CLI::App &app, int &status) {
       "check", "Check a file: syntax, names, every shape. Prints nothing when "
                "all is well");
   command->add_option("FILE", options->file, "The model, - for standard input")
-      ->required();
+      ->required()
+      ->check(usage::path());
   addDefineOption(*command, options->defines);
   command->callback([options, &status] {
     status = check(options->file, parseDefines(options->defines)) ? 0 : 1;

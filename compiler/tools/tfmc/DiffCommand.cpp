@@ -11,6 +11,7 @@
 #include "Output.h"
 
 #include "compiler/report/Diff.h"
+#include "runtime/commands/usage.h"
 
 #include "llvm/Support/raw_ostream.h"
 
@@ -42,8 +43,12 @@ void tfm::addDiffCommand(CLI::App &app, int &status) {
   CLI::App *command = app.add_subcommand(
       "diff", "What changed between two models: hyperparameters, parameters, "
               "shapes, FLOPs, memory");
-  command->add_option("A", arguments->before, "The model before")->required();
-  command->add_option("B", arguments->after, "The model after")->required();
+  command->add_option("A", arguments->before, "The model before")
+      ->required()
+      ->check(usage::path());
+  command->add_option("B", arguments->after, "The model after")
+      ->required()
+      ->check(usage::path());
   addDefineOption(*command, arguments->defines);
   command->add_flag("--json", arguments->json, "For programs");
   command->callback([arguments, &status] {

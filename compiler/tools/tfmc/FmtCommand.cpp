@@ -10,6 +10,7 @@
 #include "Output.h"
 
 #include "compiler/frontend/format/Format.h"
+#include "runtime/commands/usage.h"
 
 #include "llvm/Support/raw_ostream.h"
 
@@ -52,7 +53,8 @@ void tfm::addFmtCommand(CLI::App &app, int &status) {
   command
       ->add_option("FILE", arguments->files,
                    "Files to format; - from standard input to standard output")
-      ->required();
+      ->required()
+      ->check(usage::path());
   command->add_flag("--check", arguments->check,
                     "Change nothing; exit status 1 where a file is not "
                     "formatted");

@@ -9,6 +9,8 @@
 #include "MpiSource.h"
 #include "Output.h"
 
+#include "compiler/driver/WriteFile.h"
+#include "runtime/commands/usage.h"
 #include "runtime/files/atomic_file.h"
 
 #include "llvm/ADT/StringRef.h"
@@ -69,6 +71,10 @@ private:
 
 /// Compiles libtfm_mpi.so by `compiler`, an mpicc.
 llvm::Error compile(llvm::StringRef compiler, llvm::StringRef output) {
+  if (isDevice(output))
+    return llvm::createStringError(
+        "cannot write " + output +
+        ": what is compiled replaces what has its name, and this is no file");
   llvm::ErrorOr<std::string> program = llvm::sys::findProgramByName(compiler);
   if (!program)
     return llvm::createStringError(
@@ -124,14 +130,18 @@ void tfm::addMpiCommand(CLI::App &app, int &status) {
       "mpi",
       "Compile libtfm_mpi.so, by which models under mpirun or srun share "
       "their work");
-  command->add_option("--mpicc", arguments->compiler,
-                      "The MPI's C compiler (default: mpicc)");
-  command->add_option("-o", arguments->output,
-                      "Where it goes: beside the models that use it (default: "
-                      "libtfm_mpi.so)");
+  command
+      ->add_option("--mpicc", arguments->compiler,
+                   "The MPI's C compiler (default: mpicc)")
+      ->check(usage::path());
+  command
+      ->add_option("-o", arguments->output,
+                   "Where it goes: beside the models that use it (default: "
+                   "libtfm_mpi.so)")
+      ->check(usage::path());
   command->callback([arguments, &status] {
     if (llvm::Error error = compile(arguments->compiler, arguments->output)) {
-      messages() << "tfmc: " << llvm::toString(std::move(error)) << "\n";
+      messages() << "tfmc: error: " << llvm::toString(std::move(error)) << "\n";
       status = 1;
     }
   });

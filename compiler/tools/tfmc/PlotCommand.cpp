@@ -9,6 +9,7 @@
 #include "Output.h"
 
 #include "compiler/report/TrainingLog.h"
+#include "runtime/commands/usage.h"
 
 #include "llvm/Support/raw_ostream.h"
 
@@ -48,12 +49,14 @@ void tfm::addPlotCommand(CLI::App &app, int &status) {
       ->add_option("RUN", arguments->logs,
                    "Folders of runs, or logs (log.jsonl); several are drawn "
                    "over each other")
-      ->required();
+      ->required()
+      ->check(usage::path());
   command
       ->add_option("-o,--output", arguments->output,
                    "The page to write, such as loss.html; - for standard "
                    "output")
-      ->required();
+      ->required()
+      ->check(usage::path());
   command->callback([arguments, &status] {
     status = plot(arguments->logs, arguments->output);
   });

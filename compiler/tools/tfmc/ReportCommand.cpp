@@ -337,7 +337,8 @@ void tfm::addReportCommand(CLI::App &app, int &status) {
       "report", "What a model consists of and what it costs");
   command
       ->add_option("FILE", arguments->file, "The model, - for standard input")
-      ->required();
+      ->required()
+      ->check(usage::path());
   addDefineOption(*command, arguments->defines);
   command->add_flag("--tensors", view.tensors, "Every tensor of a checkpoint");
   command->add_flag("--formulas", view.formulas,

@@ -162,20 +162,36 @@ static std::optional<std::string> importIntoCache(ImportOptions options) {
   return path;
 }
 
+static bool asksForHelp(llvm::StringRef word) {
+  return word == "--help" || word == "-h";
+}
+
+/// The block of a model's file that a command needs and no folder has; empty
+/// where there is none. The file in the cache is nothing to edit.
+static llvm::StringRef missingBlock(const std::vector<std::string> &command) {
+  if (command.empty() || llvm::any_of(command, asksForHelp))
+    return "";
+  if (command.front() == "train" || command.front() == "data")
+    return "train";
+  bool namesData = llvm::any_of(command, [](llvm::StringRef word) {
+    return word == "--data" || word.starts_with("--data=");
+  });
+  return command.front() == "eval" && !namesData ? "data" : "";
+}
+
 /// The command with the folder as its weights, where it says nothing of any.
 static std::vector<std::string> withWeights(std::vector<std::string> command,
                                             const std::string &folder) {
   if (command.empty())
     return command;
-  std::string option = command.front() == "train" ? "--init" : "--weights";
   bool takesWeights = llvm::is_contained(
-      {"train", "generate", "logits", "eval", "export"}, command.front());
+      {"generate", "logits", "eval", "export"}, command.front());
   bool isGiven = llvm::any_of(command, [&](llvm::StringRef word) {
-    return word == option || word.starts_with(option + "=") ||
-           word == "--resume" || word == "--help" || word == "-h";
+    return word == "--weights" || word.starts_with("--weights=") ||
+           asksForHelp(word);
   });
   if (takesWeights && !isGiven)
-    command.insert(command.begin() + 1, {option, folder});
+    command.insert(command.begin() + 1, {"--weights", folder});
   return command;
 }
 
@@ -242,7 +258,8 @@ void tfm::addRunCommand(CLI::App &app, int &status) {
   command
       ->add_option("FILE", options->file,
                    "The model, or a Hugging Face folder, which is imported")
-      ->required();
+      ->required()
+      ->check(usage::path());
   addDefineOption(*command, options->defines);
   addImportOptions(*command, options->import);
   // What follows the file belongs to the binary.
@@ -252,6 +269,14 @@ void tfm::addRunCommand(CLI::App &app, int &status) {
     std::vector<std::string> words = command->remaining();
     std::string file = options->file;
     if (llvm::sys::fs::is_directory(file)) {
+      if (llvm::StringRef block = missingBlock(words); !block.empty()) {
+        messages() << "tfmc: error: `" << words.front() << "` needs a `"
+                   << block << "` block, which the model of a folder has not: "
+                   << "write its file with `tfmc import " << file
+                   << " -o FILE`, add the block, and run that\n";
+        status = 1;
+        return;
+      }
       options->import.folder = file;
       options->import.wholePaths = true;
       std::optional<std::string> imported = importIntoCache(options->import);
@@ -304,7 +329,9 @@ void tfm::addBenchCommand(CLI::App &app, int &status) {
   auto options = std::make_shared<BenchOptions>();
   CLI::App *command =
       app.add_subcommand("bench", "Build a model and time its functions");
-  command->add_option("FILE", options->file, "The model")->required();
+  command->add_option("FILE", options->file, "The model")
+      ->required()
+      ->check(usage::path());
   addDefineOption(*command, options->defines);
   CLI::Option *json =
       command->add_flag("--json", options->json, "For programs");

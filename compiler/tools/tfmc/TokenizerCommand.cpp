@@ -91,7 +91,8 @@ void tfm::addTokenizerCommand(CLI::App &app, int &status) {
   CLI::App *command = app.add_subcommand(
       "tokenizer", "Learns a word-level byte-pair tokenizer (`bpe_words`)");
   command->add_option("FILE", arguments->files, "Texts to learn from")
-      ->required();
+      ->required()
+      ->check(usage::path());
   command->add_option("--field", arguments->field,
                       "The files are JSON; learn from this field");
   command
