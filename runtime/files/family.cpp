@@ -76,6 +76,14 @@ constexpr RuleMember ruleMembers[] = {
     {"reason", isFilled, "the reason, in words"},
 };
 
+/// What a key takes whose default this is.
+const char *typeOf(const json &value) {
+  return value.is_number_integer() ? "integer"
+         : value.is_number_float() ? "number"
+         : value.is_boolean()      ? "flag"
+                                   : "text";
+}
+
 /// Checks one rule; returns what is wrong with it, or nothing.
 std::string ruleProblem(const json &rule) {
   if (!rule.is_object())
@@ -94,6 +102,11 @@ std::string ruleProblem(const json &rule) {
           rule.contains("harmless") !=
       1)
     return "needs one of `sets`, `must` and `harmless`";
+  std::string type = rule.value("type", typeOf(rule.value("default", json())));
+  for (const char *bound : {"least", "most"})
+    if (type == "integer" && rule.contains(bound) &&
+        !rule[bound].is_number_integer())
+      return std::string("has a `") + bound + "` that is not an integer";
   if (rule.contains("pattern")) {
     const json &pattern = rule["pattern"];
     if (!pattern.contains("others") ||
@@ -101,14 +114,6 @@ std::string ruleProblem(const json &rule) {
       return "has a `pattern` without `others`, and `every` or `first`";
   }
   return "";
-}
-
-/// What a key takes whose default this is.
-const char *typeOf(const json &value) {
-  return value.is_number_integer() ? "integer"
-         : value.is_number_float() ? "number"
-         : value.is_boolean()      ? "flag"
-                                   : "text";
 }
 
 [[noreturn]] void wrongTable(const std::string &file, const std::string &what) {
@@ -140,8 +145,7 @@ void addTable(json &all, const std::string &name, int depth,
   }
   for (const json &other : table.value("include", json::array()))
     addTable(all, other.get<std::string>(), depth + 1, load, nameOf);
-  for (const char *member :
-       {"model_type", "model", "architecture", "unused"})
+  for (const char *member : {"model_type", "model", "architecture", "unused"})
     if (table.contains(member))
       all[member] = table[member];
   const json words = table.value("words", json::object());
@@ -253,7 +257,7 @@ bool isSame(const json &a, const json &b) {
 
 /// Whether `value` is `wanted`, or of a list one of it.
 bool isOneOf(const json &value, const json &wanted) {
-  if (wanted.is_array() && !value.is_array())
+  if (wanted.is_array())
     return std::ranges::any_of(
         wanted, [&](const json &one) { return isSame(value, one); });
   return isSame(value, wanted);
@@ -403,9 +407,8 @@ private:
       entry.kind = FamilyKey::Kind::Required;
       return;
     }
-    bool isList = wanted.is_array() && !value.is_array();
     entry.reason = fmt::format("this family computes with {}{} alone",
-                               isList ? "one of " : "", entry.text);
+                               wanted.is_array() ? "one of " : "", entry.text);
     if (rule.contains("reason"))
       entry.reason += ": " + rule["reason"].get<std::string>();
   }
@@ -438,11 +441,10 @@ private:
       const json &pattern = rule["pattern"];
       bool isPeriodic = pattern.contains("every");
       text = isPeriodic ? periodOf(value, pattern) : firstOf(value, pattern);
-      takes = fmt::format(
-          "a list where {} {} and all others are {}",
-          isPeriodic ? "every n-th is" : "the first are",
-          shown(pattern[isPeriodic ? "every" : "first"]),
-          shown(pattern["others"]));
+      takes = fmt::format("a list where {} {} and all others are {}",
+                          isPeriodic ? "every n-th is" : "the first are",
+                          shown(pattern[isPeriodic ? "every" : "first"]),
+                          shown(pattern["others"]));
     } else {
       takes = literal(text, value, rule);
     }
@@ -480,9 +482,8 @@ private:
       return std::nullopt;
     auto end = std::ranges::find_if(
         list, [&](const json &one) { return one != pattern["first"]; });
-    if (!std::all_of(end, list.end(), [&](const json &one) {
-          return one == pattern["others"];
-        }))
+    if (!std::all_of(end, list.end(),
+                     [&](const json &one) { return one == pattern["others"]; }))
       return std::nullopt;
     return end == list.end() ? "none" : std::to_string(end - list.begin());
   }

@@ -343,6 +343,30 @@ public:
         family, own, [&](const std::string &text) { return valueOf(text); });
   }
 
+  /// Makes a config.json, which agrees with the model, say how much the model
+  /// has of what may be less: the context.
+  void adapt(nlohmann::ordered_json &config) const {
+    for (const auto &[key, rule] : family.at("keys").items()) {
+      auto own = values.find(rule.value("sets", ""));
+      if (!rule.value("may_be_less", false) || own == values.end() ||
+          !own->second.is_number())
+        continue;
+      std::vector<std::string> names = rule.value("aliases", json::array());
+      names.push_back(key);
+      auto place = [](std::string name) {
+        std::ranges::replace(name, '.', '/');
+        return nlohmann::ordered_json::json_pointer("/" + name);
+      };
+      std::erase_if(names, [&](const std::string &name) {
+        return !config.contains(place(name));
+      });
+      if (names.empty() && !isEqual(own->second, rule.value("default", json())))
+        names.push_back(key);
+      for (const std::string &name : names)
+        config[place(name)] = own->second;
+    }
+  }
+
 private:
   /// Keys of another family may mean something else.
   void judgeFamily(ConfigKey &entry, const json &config) const {
@@ -522,21 +546,19 @@ std::string adaptConfig(const std::string &folder, const tfm_model &model) {
   const std::string text =
       readRegularFile(path, "the configuration of the weights");
   auto config = nlohmann::ordered_json::parse(text);
+  // What is exported has been read into floats.
+  config.erase("quantization_config");
   ModelDescription description = describe(model);
+  if (!description.family.empty()) {
+    FamilyJudge(description).adapt(config);
+    return config.dump(2) + "\n";
+  }
   // A context that was made shorter: tables of positions have that shape.
   json facts =
       json::parse(description.facts.empty() ? "{}" : description.facts);
-  std::vector<std::string> lengths = {"n_positions", "max_position_embeddings",
-                                      "n_ctx", "max_seq_len"};
-  if (!description.family.empty()) {
-    lengths.clear();
-    for (const FamilyKey &key : readByFamily(json::parse(description.family),
-                                             json::parse(text), {}))
-      if (key.mayBeLess)
-        lengths.push_back(key.key);
-  }
   if (facts.contains("context"))
-    for (const std::string &key : lengths)
+    for (const char *key :
+         {"n_positions", "max_position_embeddings", "n_ctx", "max_seq_len"})
       if (config.contains(key) && config[key].is_number_integer() &&
           config[key].get<int64_t>() > facts["context"].get<int64_t>())
         config[key] = facts["context"].get<int64_t>();

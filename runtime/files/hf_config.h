@@ -77,8 +77,9 @@ std::optional<ConfigComparison> compareConfig(const std::string &path,
 /// InputError where there are none.
 std::string writeConfig(const tfm_model &model);
 
-/// That of a folder for a model which may have a shorter context, else as it
-/// is. Throws InputError where it is of another model.
+/// That of a folder for a model which may have a shorter context, and weights
+/// that are not quantised; else as it is. Throws InputError where it is of
+/// another model.
 std::string adaptConfig(const std::string &folder, const tfm_model &model);
 
 /// Throws InputError that lists what differs between a model and the

@@ -153,7 +153,10 @@ std::string stateText(const RunState &state) {
     object["best_validation"] = *state.bestValidation;
   if (!state.init.empty())
     object["init"] = state.init;
-  std::string text = object.dump(2);
+  // The name of a folder need not be UTF-8: such a one is not found again.
+  std::string text =
+      object.dump(2, ' ', /*ensure_ascii=*/false,
+                  nlohmann::ordered_json::error_handler_t::replace);
   text.resize(text.size() - 2); // the last line end and brace
   return text + std::string(beforeChecksum) + checksumOf(text) +
          std::string(behindChecksum);

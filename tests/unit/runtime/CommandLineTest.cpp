@@ -815,7 +815,8 @@ TEST_F(CommandLine, ExportsNothingThatATypeDoesNotReach) {
 TEST_F(CommandLine, ExportsWholeFolders) {
   ASSERT_EQ(run("train --out run --steps 20").code, 0);
   std::filesystem::create_directory(folder / "from");
-  folder.write("from/config.json", R"({"architectures": ["Toy"]})");
+  folder.write("from/config.json", R"({"architectures": ["Toy"],
+                     "quantization_config": {"quant_method": "fp8"}})");
   folder.write("from/vocab.json", "{}");
   ASSERT_EQ(run("export --weights run -o from/model.safetensors").code, 0);
   std::filesystem::copy(folder / "from/model.safetensors",
@@ -826,6 +827,8 @@ TEST_F(CommandLine, ExportsWholeFolders) {
   EXPECT_NE(exported, weights);
   EXPECT_EQ(json::parse(contentOf(folder / "to/config.json")).at("dtype"),
             "bfloat16");
+  EXPECT_EQ(contentOf(folder / "to/config.json").find("quant"),
+            std::string::npos);
   EXPECT_EQ(contentOf(folder / "to/vocab.json"), "{}");
   auto refuse = [&](const std::string &arguments, const std::string &why) {
     expectError("export --weights " + arguments, {why});
@@ -990,6 +993,16 @@ TEST_F(CommandLine, ALogReplacesLogsOnly) {
   expectError("train --resume b --steps 4 --log keep.jsonl",
               {"keep.jsonl is no log"});
   EXPECT_EQ(contentOf(folder / "keep.jsonl"), "mine\n");
+}
+
+TEST_F(CommandLine, BeginsWithAFolderOfAnyName) {
+  const std::string name = "from\xff";
+  std::filesystem::create_directory(folder / name);
+  ASSERT_EQ(run("train --out run --steps 2").code, 0);
+  std::filesystem::copy(folder / "run/model.safetensors",
+                        folder / (name + "/model.safetensors"));
+  EXPECT_EQ(run("train --init '" + name + "' --out next --steps 2").code, 0);
+  EXPECT_EQ(run("train --resume next --steps 3").code, 0);
 }
 
 // Published weights are no run, and yet nothing to train over.

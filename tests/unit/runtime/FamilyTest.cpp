@@ -9,6 +9,7 @@
 #include "runtime/error.h"
 #include "runtime/files/hf_config.h"
 #include "tests/unit/runtime/TemporaryFolder.h"
+#include "tests/unit/runtime/ToyModel.h"
 
 #include <gtest/gtest.h>
 #include <map>
@@ -197,6 +198,13 @@ TEST(Family, WrongTables) {
   EXPECT_EQ(message({{"own", R"({"keys": {"a": {"sets": "x", "must": 3}}})"}}),
             "the family own.json is wrong: `a` needs one of `sets`, `must` and "
             "`harmless`");
+  for (const char *bound : {"least", "most"})
+    for (const char *value : {"0.5", "1e300", "1.0"})
+      EXPECT_EQ(message({{"own", std::string(R"({"keys": {"a": {"sets": "x",
+                            "default": 1, ")") +
+                                     bound + "\": " + value + "}}}"}}),
+                std::string("the family own.json is wrong: `a` has a `") +
+                    bound + "` that is not an integer");
 }
 
 TEST(Family, IncludesOthers) {
@@ -208,6 +216,43 @@ TEST(Family, IncludesOthers) {
                              "c": {"sets": "c", "default": "x", "words": "w"}}})"}});
   EXPECT_EQ(read(table, R"({"a": 1, "b": 3})"),
             "a is 1; c = y; !b: this family does not know it");
+}
+
+// A context that was made shorter, under every name that it has.
+TEST(Family, AdaptsTheContext) {
+  json record = familyOf(R"("ctx": {"sets": "context", "default": 16,
+      "may_be_less": true, "aliases": ["n_ctx", "in.ctx"]},
+      "quantization_config": {"harmless": "it is read"})");
+  record["hyperparameters"] = {"context"};
+  record["ignored"] = json::array();
+  record["values"] = json::object();
+  json recipe = json::parse(test::sumsRecipe({}, ""));
+  recipe["family"] = record;
+  test::ToyModel toy({}, recipe.dump());
+  tfm_model model = toy.descriptor();
+  auto adapted = [&](const char *context, const std::string &config) {
+    model.hyperparameters = context;
+    TemporaryFolder folder;
+    folder.write("config.json", config);
+    return json::parse(adaptConfig(folder.path, model)).dump();
+  };
+  const char *shorter = R"([{"name": "context", "value": 8}])";
+  EXPECT_EQ(adapted(shorter, R"({"n_ctx": 16, "in": {"ctx": 16}})"),
+            R"({"in":{"ctx":8},"n_ctx":8})");
+  EXPECT_EQ(adapted(shorter, R"({"quantization_config": 8})"), R"({"ctx":8})");
+  const char *same = R"([{"name": "context", "value": 16}])";
+  EXPECT_EQ(adapted(same, "{}"), "{}");
+  EXPECT_EQ(adapted(same, R"({"ctx": 32})"), R"({"ctx":16})");
+}
+
+// A list of values that are lists.
+TEST(Family, Lists) {
+  json table = familyOf(R"("sides": {"must": [[128, 128]]})");
+  EXPECT_EQ(read(table, R"({"sides": [128, 128]})"), "sides is [[128,128]]");
+  for (const char *other : {"128", "[128]", "[64, 128]", "[[128, 128]]"})
+    EXPECT_EQ(read(table, std::string(R"({"sides": )") + other + "}"),
+              "!sides: this family computes with one of [[128,128]] alone")
+        << other;
 }
 
 /// A model whose file names its family, beside a config.json.
