@@ -103,10 +103,9 @@ readCheckpoint(const std::string &path);
 
 /// Which of the report's parameters are in the checkpoint, by name and shape,
 /// and what else is; no values are read. Those among `unused` may be there.
-Comparison
-compareWithCheckpoint(const ModelReport &report,
-                      llvm::ArrayRef<CheckpointTensor> checkpoint,
-                      llvm::ArrayRef<std::string> unused = {});
+Comparison compareWithCheckpoint(const ModelReport &report,
+                                 llvm::ArrayRef<CheckpointTensor> checkpoint,
+                                 llvm::ArrayRef<std::string> unused = {});
 
 /// Compares the config.json of a folder with the model: what tensors do not
 /// show. `description` has what the report does not: facts of the graph

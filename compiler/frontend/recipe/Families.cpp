@@ -128,8 +128,8 @@ static llvm::json::Value valueJson(const SymbolicValue &value) {
 }
 
 /// In the recipe: `{"name", "model_type", "architecture", "ignored", "keys",
-/// "unused", "hyperparameters", "values"}`, where `values` has what expressions of the
-/// table come to in this model.
+/// "unused", "hyperparameters", "values"}`, where `values` has what expressions
+/// of the table come to in this model.
 llvm::json::Value RecipeBuilder::familyJson() {
   const auto &given = e.compilation.mainUnit->ast->family;
   if (!given || !e.root)

@@ -360,9 +360,9 @@ private:
       return;
     }
     ModelReport report = orStop(makeReport(*model.module, ReportOptions()));
-    Comparison comparison = compareWithCheckpoint(
-        report, orStop(readCheckpoint(options.folder)),
-        unusedTensors(describe(model).family));
+    Comparison comparison =
+        compareWithCheckpoint(report, orStop(readCheckpoint(options.folder)),
+                              unusedTensors(describe(model).family));
     if (llvm::Error error =
             compareConfig(options.folder, report, describe(model), comparison))
       stop(llvm::toString(std::move(error)));
