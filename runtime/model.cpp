@@ -232,6 +232,42 @@ OutputRows outputRows(const tfm_parameter &parameter) {
 /// Elements that a thread converts at a time.
 constexpr size_t converted = size_t{1} << 16;
 
+/// The integers of a parameter of TFM_I8 on their way to where they lie.
+class PlacedIntegers {
+public:
+  PlacedIntegers(Device &memory, const tfm_place &place, const OutputRows &rows)
+      : terms(rows.terms()),
+        panels(place.panel_outputs == 0 ? std::optional<Panels>()
+                                        : Panels(rows, place.panel_outputs)),
+        to(memory.write<uint8_t>(
+            place.value, panels ? panels->bytes() : rows.outputs() * terms)) {}
+
+  /// Has `give` fill room for those of `count` outputs from `first` on, once or
+  /// in parts, of which it is told how many outputs came before.
+  void
+  fill(size_t first, size_t count,
+       const std::function<void(std::span<int8_t> room, size_t done)> &give) {
+    if (!panels) {
+      uint8_t *at = to.values().data() + first * terms;
+      return give({reinterpret_cast<int8_t *>(at), count * terms}, 0);
+    }
+    std::vector<int8_t> room(std::max(converted / terms, size_t{4}) / 4 * 4 *
+                             terms);
+    for (size_t done = 0; done < count;) {
+      size_t some = std::min(room.size() / terms, count - done);
+      std::span<int8_t> part = std::span(room).first(some * terms);
+      give(part, done);
+      panels->store(part, first + done, to.values());
+      done += some;
+    }
+  }
+
+private:
+  size_t terms;
+  std::optional<Panels> panels;
+  PendingWrite<uint8_t> to;
+};
+
 } // namespace
 
 void Model::setValue(const tfm_parameter &parameter, const Elements &source) {
@@ -256,17 +292,21 @@ void Model::setValue(const tfm_parameter &parameter, const Elements &source) {
       }
     });
   } else if (parameter.dtype == TFM_I8) {
-    OutputRows rows = outputRows(parameter);
-    PendingWrite<int8_t> integers =
-        memory->write<int8_t>(place(parameter).value, count);
+    OutputRows all = outputRows(parameter);
+    PlacedIntegers integers(*memory, place(parameter), all);
     PendingWrite<float> scales =
-        memory->write<float>(place(parameter).scale, rows.outputs());
-    setByOutputs(rows, source,
+        memory->write<float>(place(parameter).scale, all.outputs());
+    setByOutputs(all, source,
                  [&](std::span<const float> values, const OutputRows &rows,
                      size_t first, size_t last, size_t before) {
-                   quantise(values, rows, first, last,
-                            integers.values().subspan(before * rows.terms()),
-                            scales.values().subspan(before));
+                   integers.fill(before + first, last - first,
+                                 [&](std::span<int8_t> room, size_t done) {
+                                   size_t from = first + done;
+                                   size_t count = room.size() / rows.terms();
+                                   quantise(
+                                       values, rows, from, from + count, room,
+                                       scales.values().subspan(before + from));
+                                 });
                  });
   } else {
     OutputRows rows = outputRows(parameter);
@@ -280,10 +320,11 @@ void Model::setValue(const tfm_parameter &parameter, const Elements &source) {
     setByOutputs(rows, source,
                  [&](std::span<const float> values, const OutputRows &rows,
                      size_t first, size_t last, size_t before) {
+                   size_t at = before + first;
                    quantise(values, rows, first, last,
-                            integers.values().subspan(before * bytes),
-                            scales.values().subspan(before * groups),
-                            minima.values().subspan(before * groups));
+                            integers.values().subspan(at * bytes),
+                            scales.values().subspan(at * groups),
+                            minima.values().subspan(at * groups));
                  });
   }
 }
@@ -335,7 +376,18 @@ static void writeAll(Device &device, uint64_t offset,
 
 void Model::setQuantised(const tfm_parameter &parameter, const Bytes &source,
                          std::span<const float> scales) {
-  setBytes(parameter, elements(parameter.rank, parameter.shape), source);
+  OutputRows rows = outputRows(parameter);
+  size_t terms = rows.terms();
+  PlacedIntegers integers(*memory, place(parameter), rows);
+  inParts(*memory, rows.outputs() * terms, 4 * terms,
+          [&](size_t first, size_t last) {
+            integers.fill(
+                first / terms, (last - first) / terms,
+                [&](std::span<int8_t> room, size_t done) {
+                  source(first + done * terms,
+                         {reinterpret_cast<char *>(room.data()), room.size()});
+                });
+          });
   writeAll(*memory, place(parameter).scale, scales);
 }
 
@@ -359,9 +411,17 @@ PendingRead<float> Model::readValue(const tfm_parameter &parameter) const {
                            widened.begin(), fromBFloat16);
   } else if (parameter.dtype == TFM_I8) {
     OutputRows rows = outputRows(parameter);
-    PendingRead<int8_t> quantised = memory->read<int8_t>(from.value, count);
     PendingRead<float> scales = memory->read<float>(from.scale, rows.outputs());
-    dequantise(quantised.values(), scales.values(), rows, widened);
+    if (from.panel_outputs == 0) {
+      PendingRead<int8_t> quantised = memory->read<int8_t>(from.value, count);
+      dequantise(quantised.values(), scales.values(), rows, widened);
+    } else {
+      Panels panels(rows, from.panel_outputs);
+      std::vector<int8_t> quantised(count);
+      panels.load(memory->read<uint8_t>(from.value, panels.bytes()).values(),
+                  quantised);
+      dequantise(quantised, scales.values(), rows, widened);
+    }
   } else {
     OutputRows rows = outputRows(parameter);
     size_t groups = rows.outputs() * groupsOf(rows.terms());

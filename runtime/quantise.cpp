@@ -13,6 +13,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <vector>
 
@@ -149,9 +150,9 @@ void quantise(std::span<const float> values, const OutputRows &rows,
   size_t terms = rows.terms();
   for (size_t output = first; output < last;) {
     const float *from = values.data() + rows.begin(output);
-    int8_t *to = quantised.data() + output * terms;
+    int8_t *to = quantised.data() + (output - first) * terms;
     if (rows.areContiguous()) {
-      quantiseRow({from, terms}, to, scales[output]);
+      quantiseRow({from, terms}, to, scales[output - first]);
       ++output;
       continue;
     }
@@ -159,9 +160,63 @@ void quantise(std::span<const float> values, const OutputRows &rows,
     size_t inMatrix = rows.stride();
     size_t count =
         std::min({block, last - output, inMatrix - output % inMatrix});
-    quantiseColumns(from, rows.stride(), terms, count, to, &scales[output]);
+    quantiseColumns(from, rows.stride(), terms, count, to,
+                    &scales[output - first]);
     output += count;
   }
+}
+
+Panels::Panels(const OutputRows &rows, size_t outputsOfPanel)
+    : width(outputsOfPanel), outputs(rows.outputsOfMatrix()),
+      terms(rows.terms()), matrices(rows.outputs() / outputs) {
+  size_t groups = (terms + TFM_PANEL_TERMS - 1) / TFM_PANEL_TERMS;
+  size_t panels = (outputs + width - 1) / width;
+  bytesOfMatrix = panels * groups * width * TFM_PANEL_TERMS;
+}
+
+size_t Panels::begin(size_t output) const {
+  size_t groups = (terms + TFM_PANEL_TERMS - 1) / TFM_PANEL_TERMS;
+  size_t inMatrix = output % outputs;
+  return output / outputs * bytesOfMatrix +
+         (inMatrix / width * groups * width + inMatrix % width) *
+             TFM_PANEL_TERMS;
+}
+
+void Panels::store(std::span<const int8_t> integers, size_t first,
+                   std::span<uint8_t> panels) const {
+  constexpr size_t together = TFM_PANEL_TERMS;
+  constexpr uint32_t signs = 0x80808080;
+  size_t count = integers.size() / terms, whole = terms / together * together;
+  for (size_t at = 0; at < count;) {
+    // Those of one panel side by side, so that it is written from end to end.
+    size_t inMatrix = (first + at) % outputs;
+    size_t some =
+        std::min({count - at, width - inMatrix % width, outputs - inMatrix});
+    const int8_t *from = &integers[at * terms];
+    uint8_t *to = &panels[begin(first + at)];
+    for (size_t term = 0; term < whole; term += together)
+      for (size_t i = 0; i < some; ++i) {
+        uint32_t four = 0;
+        std::memcpy(&four, from + i * terms + term, together);
+        four ^= signs;
+        std::memcpy(to + term * width + i * together, &four, together);
+      }
+    for (size_t term = whole; term < terms; ++term)
+      for (size_t i = 0; i < some; ++i)
+        to[whole * width + i * together + term % together] =
+            static_cast<uint8_t>(from[i * terms + term] ^ 0x80);
+    at += some;
+  }
+}
+
+void Panels::load(std::span<const uint8_t> panels,
+                  std::span<int8_t> integers) const {
+  for (size_t output = 0; output < matrices * outputs; ++output)
+    for (size_t term = 0, base = begin(output); term < terms; ++term)
+      integers[output * terms + term] = static_cast<int8_t>(
+          panels[base + term / TFM_PANEL_TERMS * TFM_PANEL_TERMS * width +
+                 term % TFM_PANEL_TERMS] ^
+          0x80);
 }
 
 void dequantise(std::span<const int8_t> quantised,
@@ -181,9 +236,10 @@ void quantise(std::span<const float> values, const OutputRows &rows,
               std::span<uint16_t> scales, std::span<uint16_t> minima) {
   size_t terms = rows.terms(), groups = groupsOf(terms);
   auto store = [&](std::span<const float> of, size_t output) {
-    quantiseGroups(of, quantised.data() + output * groupedBytes(terms),
-                   scales.data() + output * groups,
-                   minima.data() + output * groups);
+    size_t place = output - first;
+    quantiseGroups(of, quantised.data() + place * groupedBytes(terms),
+                   scales.data() + place * groups,
+                   minima.data() + place * groups);
   };
   std::vector<float> together(rows.areContiguous() ? 0 : block * terms);
   for (size_t output = first; output < last;) {

@@ -60,6 +60,8 @@ public:
   OutputRows(std::span<const int64_t> shape, int64_t axis);
 
   size_t outputs() const { return rows; }
+  /// Of each matrix, which the axes before the last two count.
+  size_t outputsOfMatrix() const { return inMatrix; }
   size_t terms() const { return columns; }
   /// Whether the terms of an output lie beside each other.
   bool areContiguous() const { return step == 1; }
@@ -74,10 +76,31 @@ private:
   size_t rows, columns, inMatrix, step;
 };
 
+/// Integers of 8 bits in panels, as `tfm_place.panel_outputs` describes them.
+class Panels {
+public:
+  Panels(const OutputRows &rows, size_t outputsOfPanel);
+
+  /// What they take.
+  size_t bytes() const { return matrices * bytesOfMatrix; }
+  /// Stores those of some outputs, `terms` each, from output `first` on.
+  void store(std::span<const int8_t> integers, size_t first,
+             std::span<uint8_t> panels) const;
+  /// All of them, as rows.
+  void load(std::span<const uint8_t> panels, std::span<int8_t> integers) const;
+
+private:
+  /// Where the terms of an output begin; each next group of them lies
+  /// `TFM_PANEL_TERMS * width` bytes further.
+  size_t begin(size_t output) const;
+
+  size_t width, outputs, terms, matrices, bytesOfMatrix;
+};
+
 /// The outputs from `first` to `last` of a tensor: `terms` integers each to
-/// `quantised`, [outputs, terms], and `scales`, [outputs]. Values must be
-/// finite. An output of zeros has the scale 0, and so has one whose scale would
-/// be denormal.
+/// `quantised`, [last - first, terms], and `scales`, [last - first]. Values
+/// must be finite. An output of zeros has the scale 0, and so has one whose
+/// scale would be denormal.
 void quantise(std::span<const float> values, const OutputRows &rows,
               size_t first, size_t last, std::span<int8_t> quantised,
               std::span<float> scales);

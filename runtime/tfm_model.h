@@ -104,7 +104,7 @@
 extern "C" {
 #endif
 
-#define TFM_ABI_VERSION 12
+#define TFM_ABI_VERSION 13
 /// The offset of something that a build does not have.
 #define TFM_NONE UINT64_MAX
 
@@ -144,6 +144,10 @@ typedef enum {
 /// together, and the bytes that they take.
 #define TFM_GROUP_TERMS 32
 #define TFM_GROUP_BYTES 16
+
+/// Of a parameter of TFM_I8 in panels: terms of an output that lie beside each
+/// other.
+#define TFM_PANEL_TERMS 4
 
 /// When a launch was over.
 typedef struct {
@@ -290,6 +294,12 @@ typedef struct {
   /// and how many before the first one that reads the value (or its copy).
   uint64_t gradient_done;
   uint64_t value_used;
+  /// Of a value of TFM_I8 that lies in panels how many outputs each of them
+  /// has, 0 where it lies in rows. Its integers then have 128 added (modulo
+  /// 256), as bytes, and each matrix is [panels, groups of TFM_PANEL_TERMS
+  /// terms, outputs of a panel, terms of a group], where the last panel and
+  /// group may have places for outputs and terms that there are not.
+  uint64_t panel_outputs;
 } tfm_place;
 
 /// One kernel at one place of a function.

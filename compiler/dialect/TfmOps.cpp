@@ -40,6 +40,15 @@ Type tfm::arithmeticType(Type element) {
 #define GET_OP_CLASSES
 #include "compiler/dialect/TfmOps.cpp.inc"
 
+RankedTensorType UnpackOp::panelsOf(RankedTensorType type, int64_t outputs) {
+  SmallVector<int64_t> shape(type.getShape());
+  int64_t terms = shape.pop_back_val(), all = shape.pop_back_val();
+  shape.append({(all + outputs - 1) / outputs,
+                (terms + termsTogether - 1) / termsTogether, outputs,
+                termsTogether});
+  return type.clone(shape);
+}
+
 RankedTensorType ParamOp::getTensorType() {
   return cast<RankedTensorType>(getType());
 }

@@ -57,7 +57,8 @@ def ParamOp : Tfm_Op<"param", [Symbol, DeclareOpInterfaceMethods<SymbolUserOpInt
     `[..., outputs, terms]`, whichever of the last two axes is `output_axis`
     there. With a `minimum`, too, it is one of 4 bits, whose bytes, scales and
     minima are those of `tfm.dequantise`: what checkpoints hold is what that
-    gives, of so many `terms`.
+    gives, of so many `terms`. With `terms`, but no `minimum`, its integers of 8
+    bits lie in panels, from which `tfm.unpack` takes them.
 
     Example:
 
@@ -471,6 +472,46 @@ def DequantiseOp : Tfm_PureOp<"dequantise", [AllTypesMatch<["scale", "minimum"]>
     /// Of so many terms.
     static int64_t groupsOf(int64_t terms) {
       return (terms + groupTerms - 1) / groupTerms;
+    }
+  }];
+}
+
+def UnpackOp : Tfm_PureOp<"unpack"> {
+  let flops = "0";
+  let axes = [{::tfm::AxisMap::mixed("integers of several rows in a panel")}];
+  let summary = "weights of 8 bits out of the panels that products read";
+  let description = [{
+    `y` is `[..., outputs, terms]`. In `panels`, `[..., ceil(outputs / P),
+    ceil(terms / 4), P, 4]`, the weights of P outputs lie beside each other,
+    four terms of each at a time, each with 128 added to it modulo 256, as
+    `VPDPBUSD` reads them:
+
+        y[..., o, t] = panels[..., o / P, t / 4, o % P, t % 4] - 128
+
+    Integers of outputs and terms that there are not have any value. It is part
+    of what reads it, a matrix product or a choice of rows: `y` is nowhere in
+    memory.
+
+    Example:
+
+    ```mlir
+    %w = tfm.unpack %panels : tensor<2x10x32x4xi8> to tensor<64x40xi8>
+    ```
+  }];
+  let arguments = (ins TfmTensorOf<[I8]>:$panels);
+  let results = (outs TfmTensorOf<[I8]>:$y);
+  let assemblyFormat = "$panels attr-dict `:` type($panels) `to` type($y)";
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// Terms of an output that lie beside each other.
+    static constexpr int64_t termsTogether = 4;
+    /// The type of the panels of so many outputs each of `[..., outputs,
+    /// terms]`.
+    static ::mlir::RankedTensorType panelsOf(::mlir::RankedTensorType type,
+                                             int64_t outputs);
+    /// How many outputs a panel has.
+    int64_t getPanelOutputs() {
+      return getPanels().getType().getShape().drop_back().back();
     }
   }];
 }

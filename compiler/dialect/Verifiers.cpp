@@ -137,10 +137,13 @@ LogicalResult ParamOp::verify() {
       if (!seen.insert(name).second)
         return emitOpError("names two layers ") << name;
   }
-  if (!getDims().empty() &&
-      static_cast<int64_t>(getDims().size()) != type.getRank() - stacked)
+  // Of one layer, as checkpoints have it: panels have two axes for each of the
+  // last two.
+  bool inPanels = getTerms() && !getMinimum();
+  int64_t rank = type.getRank() - stacked - (inPanels ? 2 : 0);
+  if (!getDims().empty() && static_cast<int64_t>(getDims().size()) != rank)
     return emitOpError("names ")
-           << getDims().size() << " dimensions of " << type.getRank() - stacked;
+           << getDims().size() << " dimensions of " << rank;
   auto kind = getInit().getAs<StringAttr>("kind");
   if (!kind)
     return emitOpError("has an `init` without a `kind`");
@@ -165,7 +168,6 @@ LogicalResult ParamOp::verify() {
     return emitOpError("has an `init` from high to low");
   if (kind.getValue().ends_with("normal") && numbers[1] < 0)
     return emitOpError("has an `init` with a negative deviation");
-  int64_t rank = type.getRank() - stacked;
   if (std::optional<int64_t> axis = getOutputAxis();
       axis && (rank < 2 || (*axis != rank - 1 && *axis != rank - 2)))
     return emitOpError("has its outputs along axis ")
@@ -175,16 +177,32 @@ LogicalResult ParamOp::verify() {
                               << ": those of i8, and no others, have a scale";
   if (getScale() && !getOutputAxis())
     return emitOpError("has a scale, but no `output_axis`");
-  if (getMinimum().has_value() != getTerms().has_value() ||
-      (getMinimum() && !getScale()))
+  if ((getMinimum() && !getTerms()) || (getTerms() && !getScale()))
     return emitOpError("has only some of `scale`, `minimum` and `terms`");
-  int64_t bytes = getTerms() ? DequantiseOp::groupsOf(*getTerms()) *
-                                   DequantiseOp::groupBytes
-                             : 0;
-  if (getTerms() && type.getShape().back() != bytes)
+  int64_t bytes = getMinimum() ? DequantiseOp::groupsOf(*getTerms()) *
+                                     DequantiseOp::groupBytes
+                               : 0;
+  if (getMinimum() && type.getShape().back() != bytes)
     return emitOpError("has rows of ")
            << type.getShape().back() << " bytes: " << *getTerms()
            << " terms of 4 bits take " << bytes;
+  return success();
+}
+
+/// Whether a parameter in panels has those of as many outputs as scales.
+static LogicalResult verifyPanels(ParamOp op, SymbolTableCollection &tables) {
+  auto scale = tables.lookupNearestSymbolFrom<ParamOp>(op, op.getScaleAttr());
+  RankedTensorType type = op.getTensorType();
+  if (!scale || type.getRank() < 4)
+    return op.emitOpError("has no panels, or no scales of them");
+  SmallVector<int64_t> shape(scale.getTensorType().getShape());
+  shape.push_back(static_cast<int64_t>(*op.getTerms()));
+  auto rows = RankedTensorType::get(shape, type.getElementType());
+  int64_t outputs = type.getShape().drop_back().back();
+  if (RankedTensorType wanted = UnpackOp::panelsOf(rows, outputs);
+      type != wanted)
+    return op.emitOpError("has panels of type ")
+           << type << ": expected " << wanted;
   return success();
 }
 
@@ -194,9 +212,11 @@ LogicalResult ParamOp::verifySymbolUses(SymbolTableCollection &tables) {
   RankedTensorType type = getTensorType();
   SmallVector<int64_t> shape(type.getShape().drop_back());
   Type element = Float32Type::get(getContext());
-  if (getTerms()) {
+  if (getMinimum()) {
     shape.push_back(DequantiseOp::groupsOf(*getTerms()));
     element = BFloat16Type::get(getContext());
+  } else if (getTerms()) {
+    return verifyPanels(*this, tables);
   }
   auto wanted = RankedTensorType::get(shape, element);
   auto verifyTable = [&](FlatSymbolRefAttr name,
@@ -264,6 +284,17 @@ LogicalResult DequantiseOp::verify() {
   if (failed(verifyType(getQ(), groups * groupBytes, "integers")))
     return failure();
   return verifyType(getScale(), groups, "scales and minima");
+}
+
+LogicalResult UnpackOp::verify() {
+  RankedTensorType type = getY().getType();
+  if (type.getRank() < 2 || getPanels().getType().getRank() < 4)
+    return emitOpError("takes matrices from panels");
+  if (RankedTensorType wanted = panelsOf(type, getPanelOutputs());
+      getPanels().getType() != wanted)
+    return emitOpError("has panels of type ")
+           << getPanels().getType() << ": expected " << wanted;
+  return success();
 }
 
 LogicalResult ConstantOp::verify() {

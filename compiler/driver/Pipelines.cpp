@@ -29,7 +29,8 @@ void tfm::addPreparePasses(OpPassManager &passes, const KernelTarget &target) {
   passes.addPass(createDifferentiatePass());
   passes.addPass(createAccumulateGradientsPass());
   passes.addPass(createStripDropoutPass());
-  passes.addPass(createStoreWeightsPass());
+  KernelTarget::WeightPanels panels = target.weightPanels();
+  passes.addPass(createStoreWeightsPass({panels.outputs, panels.mostTerms}));
   passes.addPass(createMixedPrecisionPass());
   passes.addPass(createQuantiseCachePass());
   KernelTarget::PromptChunks chunks = target.promptChunks();

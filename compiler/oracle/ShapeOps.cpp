@@ -150,6 +150,21 @@ void dequantise(Frame &frame, DequantiseOp op) {
   frame.set(op.getY(), std::move(y));
 }
 
+void unpack(Frame &frame, UnpackOp op) {
+  const Tensor &panels = frame.get(op.getPanels());
+  Tensor y = Frame::like(op.getY());
+  int64_t outputs = op.getPanelOutputs();
+  forEachIndex(y.shape, [&](ArrayRef<int64_t> index) {
+    int64_t output = index[index.size() - 2], term = index.back();
+    Index from(index.begin(), index.end() - 2);
+    from.insert(from.end(),
+                {output / outputs, term / 4, output % outputs, term % 4});
+    y.at(index) =
+        static_cast<uint8_t>(static_cast<int64_t>(panels.at(from))) - 128;
+  });
+  frame.set(op.getY(), std::move(y));
+}
+
 void gather(Frame &frame, GatherOp op) {
   const Tensor &table = frame.get(op.getTable()), &ids = frame.get(op.getIds());
   Tensor y = Frame::like(op.getY());
@@ -202,6 +217,7 @@ void tfm::oracle::addShapeRules(Rules &rules) {
   addRule<ConcatOp, concat>(rules);
   addRule<MatmulOp, matmul>(rules);
   addRule<DequantiseOp, dequantise>(rules);
+  addRule<UnpackOp, unpack>(rules);
   addRule<GatherOp, gather>(rules);
   addRule<ScatterAddOp, scatterAdd>(rules);
   addRule<CacheUpdateOp, cacheUpdate>(rules);

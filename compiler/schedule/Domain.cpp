@@ -29,10 +29,13 @@ bool tfm::isWidening(Operation *op) {
   return from.isBF16() || from.isInteger(8);
 }
 
+bool tfm::isPartOfReader(Operation *op) {
+  return isa<DequantiseOp, UnpackOp>(op);
+}
+
 bool tfm::isFree(Operation *op) {
-  return isViewOp(op) || isWidening(op) ||
-         isa<DequantiseOp, IotaOp, PositionsOp, CompareOp, AndOp, OrOp, NotOp>(
-             op) ||
+  return isViewOp(op) || isWidening(op) || isPartOfReader(op) ||
+         isa<IotaOp, PositionsOp, CompareOp, AndOp, OrOp, NotOp>(op) ||
          (isa<ConstantOp>(op) && isSplat(op->getResult(0)));
 }
 

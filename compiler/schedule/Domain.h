@@ -27,6 +27,9 @@ namespace tfm {
 /// indices, splats, comparisons of what is at hand, widening it, and weights of
 /// 4 bits, which are part of what reads them.
 bool isFree(mlir::Operation *op);
+/// Whether it says how weights are stored: whatever reads its result, anywhere,
+/// reads its operands, and makes numbers of them in registers.
+bool isPartOfReader(mlir::Operation *op);
 /// Ops that only rename the elements of their operand.
 bool isViewOp(mlir::Operation *op);
 /// A cast from bf16: reading that costs half of reading what it becomes.

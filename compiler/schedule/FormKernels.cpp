@@ -133,7 +133,7 @@ private:
   Value inMemory(Value value, bool own) {
     Operation *def = viewBase(value, materialised).getDefiningOp();
     // Ids that are positions are computed row by row.
-    if (isa_and_nonnull<DequantiseOp>(def)) {
+    if (def && isPartOfReader(def)) {
       SmallVector<Value> operands;
       for (Value operand : def->getOperands())
         operands.push_back(inMemory(operand, own));

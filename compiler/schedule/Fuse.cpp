@@ -307,10 +307,10 @@ Domain tfm::naturalDomain(Operation *op) {
 
 /// What is read where an op reads `value` anywhere.
 static void forEachInMemory(Value value, function_ref<void(Value)> visit) {
-  auto weights = value.getDefiningOp<DequantiseOp>();
-  if (!weights)
+  Operation *def = value.getDefiningOp();
+  if (!def || !isPartOfReader(def))
     return visit(value);
-  for (Value operand : weights->getOperands())
+  for (Value operand : def->getOperands())
     visit(operand);
 }
 

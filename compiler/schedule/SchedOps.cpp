@@ -63,9 +63,8 @@ LogicalResult verifyKind(Operation *op, KernelKind kind, Block &body) {
            << stringifyKernelKind(kind) << "' begins with "
            << (first ? first->getName().getStringRef() : "nothing");
   for (Operation &member : body)
-    if (&member != first && !onlyMoves(member) &&
-        !isa<ConstantOp, DequantiseOp>(member) &&
-        kindOf(member.getName()) != KernelKind::Row)
+    if (&member != first && !onlyMoves(member) && !isa<ConstantOp>(member) &&
+        !isPartOfReader(&member) && kindOf(member.getName()) != KernelKind::Row)
       return op->emitOpError("goes on with ")
              << member.getName() << ", which no row kernel computes";
   return success();

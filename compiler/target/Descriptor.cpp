@@ -119,7 +119,8 @@ std::string packed(llvm::StringRef bytes) {
 }
 
 static_assert(DequantiseOp::groupTerms == TFM_GROUP_TERMS &&
-              DequantiseOp::groupBytes == TFM_GROUP_BYTES);
+              DequantiseOp::groupBytes == TFM_GROUP_BYTES &&
+              UnpackOp::termsTogether == TFM_PANEL_TERMS);
 
 tfm_dtype dtypeOf(mlir::Type element) {
   if (element.isF32())
@@ -186,8 +187,15 @@ mlir::RankedTensorType layerType(ParamOp param) {
 llvm::SmallVector<int64_t> checkpointShape(ParamOp param) {
   llvm::SmallVector<int64_t> shape(layerType(param).getShape());
   size_t rank = shape.size();
-  if (param.getTerms())
+  if (param.getMinimum()) {
     shape.back() = static_cast<int64_t>(*param.getTerms());
+  } else if (param.getTerms()) {
+    auto scale = mlir::SymbolTable::lookupNearestSymbolFrom<ParamOp>(
+        param, param.getScaleAttr());
+    shape.assign(layerType(scale).getShape());
+    shape.push_back(static_cast<int64_t>(*param.getTerms()));
+    rank = shape.size();
+  }
   if (param.getScale() && *param.getOutputAxis() == rank - 1)
     std::swap(shape[rank - 1], shape[rank - 2]);
   return shape;
@@ -258,7 +266,8 @@ std::vector<tfm_parameter> parametersOf(mlir::ModuleOp schedule,
     mlir::RankedTensorType type = layerType(param);
     llvm::SmallVector<double> numbers = param.getInitArgs();
     numbers.resize(2, 0.0);
-    const int64_t *shape = d.numbers(checkpointShape(param));
+    llvm::SmallVector<int64_t> shape = checkpointShape(param);
+    const int64_t *sizes = d.numbers(shape);
     for (auto [layer, name] : llvm::enumerate(param.getLayerNames())) {
       std::vector<const char *> aliases;
       if (auto list = param.getAliases())
@@ -266,9 +275,9 @@ std::vector<tfm_parameter> parametersOf(mlir::ModuleOp schedule,
           aliases.push_back(d.string(layerName(alias, param, layer)));
       records.push_back(tfm_parameter{
           .name = d.string(name),
-          .dtype = param.getTerms() ? TFM_I4 : dtypeOf(type.getElementType()),
-          .rank = static_cast<int32_t>(type.getRank()),
-          .shape = shape,
+          .dtype = param.getMinimum() ? TFM_I4 : dtypeOf(type.getElementType()),
+          .rank = static_cast<int32_t>(shape.size()),
+          .shape = sizes,
           .output_axis =
               static_cast<int64_t>(param.getOutputAxis().value_or(-1)),
           .trainable = param.getTrainable(),
@@ -335,6 +344,12 @@ tfm_rows rowsOf(mlir::ModuleOp schedule, int64_t part) {
           static_cast<uint64_t>(blocks[part])};
 }
 
+/// Of the panels that integers of 8 bits lie in, 0 where they lie in rows.
+uint64_t panelOutputsOf(ParamOp param) {
+  bool inPanels = param.getTerms() && !param.getMinimum();
+  return inPanels ? param.getTensorType().getShape().drop_back().back() : 0;
+}
+
 std::vector<tfm_place> placesOf(mlir::ModuleOp schedule) {
   tfm_range values = rangeOf(schedule, BufferKind::Parameter);
   tfm_range gradients = rangeOf(schedule, BufferKind::Gradient);
@@ -372,6 +387,7 @@ std::vector<tfm_place> placesOf(mlir::ModuleOp schedule) {
           .state = {state(0), state(1)},
           .gradient_done = static_cast<uint64_t>(use.gradientDone),
           .value_used = static_cast<uint64_t>(use.valueUsed),
+          .panel_outputs = panelOutputsOf(param),
       });
     }
   }

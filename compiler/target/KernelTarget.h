@@ -146,6 +146,13 @@ public:
   /// Whether processes may share the update of a training.
   virtual bool sharesUpdates() const { return true; }
 
+  /// How many outputs a panel has in which products read weights of 8 bits, of
+  /// `mostTerms` terms at most: 0 where they read rows.
+  struct WeightPanels {
+    int64_t outputs = 0, mostTerms = 0;
+  };
+  virtual WeightPanels weightPanels() const { return {}; }
+
   /// Into how many chunks a sum over so many rows is cut: a number that depends
   /// on nothing else, so that neither do the bits of the sum.
   virtual int64_t chunksOf(int64_t rows) const = 0;

@@ -61,7 +61,16 @@ def StoreWeightsPass : Pass<"tfm-store-weights", "::mlir::ModuleOp"> {
     bytes of two integers, with parameters `NAME.scale` and `NAME.minimum`, which
     products and choices of rows read by way of `tfm.dequantise`. All other
     parameters stay as they are.
+
+    Where the target reads weights of 8 bits in panels (`panel-outputs`), they
+    are stored in these, and read by way of `tfm.unpack`.
   }];
+  let options = [
+    Option<"panelOutputs", "panel-outputs", "int64_t", "0",
+           "outputs of a panel of weights of 8 bits; 0: they lie in rows">,
+    Option<"panelTerms", "panel-terms", "int64_t", "0",
+           "terms of an output beyond which they lie in rows all the same">
+  ];
 }
 
 def MixedPrecisionPass : Pass<"tfm-mixed-precision", "::mlir::ModuleOp"> {

@@ -94,8 +94,10 @@ private:
 /// Stores one parameter in another type.
 class Storer {
 public:
-  Storer(ParamOp param, Type element)
-      : param(param), element(element), b(param.getContext()) {}
+  /// Of 8 bits in panels of so many outputs, in rows where that is 0.
+  Storer(ParamOp param, Type element, int64_t panelOutputs)
+      : param(param), element(element), panelOutputs(panelOutputs),
+        b(param.getContext()) {}
 
   void run(ArrayRef<GetParamOp> gets, ArrayRef<OpOperand *> readers) {
     RankedTensorType type = param.getTensorType();
@@ -127,7 +129,11 @@ private:
     if (element.isInteger(8)) {
       param.setScaleAttr(
           addTable(".scale", RankedTensorType::get(row, b.getF32Type())));
-      return RankedTensorType::get(shape, i8);
+      auto rows = RankedTensorType::get(shape, i8);
+      if (panelOutputs == 0)
+        return rows;
+      param.setTerms(terms);
+      return UnpackOp::panelsOf(rows, panelOutputs);
     }
     int64_t groups = DequantiseOp::groupsOf(terms);
     row.push_back(groups);
@@ -244,9 +250,9 @@ private:
   /// Integers are read as such, and what is made of them is scaled.
   void scale(OpOperand &reader) {
     Operation *op = reader.getOwner();
-    Value weight = reader.get();
-    Value scale = tables.lookup(weight).front();
+    Value scale = tables.lookup(reader.get()).front();
     b.setInsertionPointAfter(op);
+    Value weight = rowsOf(source(reader.get()), scale);
     TfmBuilder build{b, op->getLoc()};
     Type f32 = b.getF32Type();
     RankedTensorType type = tensorType(op->getResult(0));
@@ -261,8 +267,8 @@ private:
       return;
     }
     auto product = cast<MatmulOp>(op);
-    Value sums = MatmulOp::create(b, op->getLoc(), product.getA(),
-                                  source(weight), product.getTransposeA(),
+    Value sums = MatmulOp::create(b, op->getLoc(), product.getA(), weight,
+                                  product.getTransposeA(),
                                   /*transpose_b=*/true);
     SmallVector<int64_t> shape(tensorType(scale).getShape());
     shape.insert(shape.end() - 1, 1);
@@ -286,6 +292,17 @@ private:
       product.setTransposeB(true);
   }
 
+  /// `[..., outputs, terms]` of integers that have these scales.
+  Value rowsOf(Value weight, Value scale) {
+    if (panelOutputs == 0)
+      return weight;
+    SmallVector<int64_t> shape(tensorType(scale).getShape());
+    shape.push_back(static_cast<int64_t>(*param.getTerms()));
+    return UnpackOp::create(b, weight.getLoc(),
+                            RankedTensorType::get(shape, b.getI8Type()),
+                            weight);
+  }
+
   /// What a transpose swapped.
   static Value source(Value weight) {
     while (auto transpose = weight.getDefiningOp<TransposeOp>())
@@ -303,6 +320,7 @@ private:
 
   ParamOp param;
   Type element;
+  int64_t panelOutputs;
   OpBuilder b;
   /// The scales, and minima, of the forms that the parameter has in functions
   /// and repeats.
@@ -312,6 +330,17 @@ private:
 };
 
 struct StoreWeightsPass : tfm::impl::StoreWeightsPassBase<StoreWeightsPass> {
+  using StoreWeightsPassBase::StoreWeightsPassBase;
+
+  /// Of a parameter of so many outputs along its axis.
+  int64_t panelOutputsOf(ParamOp param) {
+    ArrayRef<int64_t> shape = param.getTensorType().getShape();
+    bool outputsAreLast = static_cast<int64_t>(*param.getOutputAxis()) ==
+                          Readers::layerRankOf(param) - 1;
+    int64_t terms = shape[shape.size() - (outputsAreLast ? 2 : 1)];
+    return terms <= panelTerms ? panelOutputs : 0;
+  }
+
   void runOnOperation() override {
     ModuleOp module = getOperation();
     FailureOr<Type> element = weightsOfGeneration(module);
@@ -337,7 +366,7 @@ struct StoreWeightsPass : tfm::impl::StoreWeightsPassBase<StoreWeightsPass> {
         continue;
       param.setOutputAxis(*readers.outputAxis());
       if (!element->isF32())
-        Storer(param, *element).run(own, readers.all());
+        Storer(param, *element, panelOutputsOf(param)).run(own, readers.all());
     }
   }
 };

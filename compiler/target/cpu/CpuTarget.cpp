@@ -12,6 +12,7 @@
 #include "compiler/target/cpu/CpuMachine.h"
 #include "compiler/target/cpu/Kernels.h"
 #include "compiler/target/cpu/Lower.h"
+#include "compiler/target/cpu/MicroKernel.h"
 #include "compiler/target/cpu/Passes.h"
 #include "compiler/target/cpu/Program.h"
 
@@ -67,6 +68,13 @@ public:
     // one of 8 waits for memory on every machine.
     return {
         .longest = 256, .shorter = 32, .few = 8, .ringMultiple = keysTogether};
+  }
+  /// As the micro-kernel for quads reads them.
+  WeightPanels weightPanels() const override {
+    if (!cpu.int8Quads)
+      return {};
+    return {.outputs = cpu.lanes * cpu.tileVectors(),
+            .mostTerms = mostQuadTerms};
   }
   int64_t chunksOf(int64_t rows) const override { return rows >= 128 ? 16 : 1; }
 

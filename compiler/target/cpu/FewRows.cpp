@@ -19,7 +19,7 @@ using namespace tfm;
 std::optional<FewRowsPlan> tfm::planFewRows(const MatmulSpec &spec,
                                             const CpuMachine &target) {
   std::optional<ProductOperands> operands = ProductOperands::of(spec);
-  if (!operands || operands->a.column != 1 || spec.isGrouped())
+  if (!operands || operands->a.column != 1 || spec.isGrouped() || spec.inPanels)
     return std::nullopt;
   Type a = operands->a.element, b = operands->b.element;
   // With more rows tiles are full, and it pays to pack B for them; sooner of

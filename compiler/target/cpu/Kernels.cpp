@@ -115,6 +115,9 @@ static MatmulSpec matmulSpec(LaunchOp launch) {
     spec.b = storedType(argumentOf(weights.getQ()));
     spec.scale = storedType(argumentOf(weights.getScale()));
     spec.minimum = storedType(argumentOf(weights.getMinimum()));
+  } else if (auto weights = op.getB().getDefiningOp<UnpackOp>()) {
+    spec.b = storedType(argumentOf(weights.getPanels()));
+    spec.inPanels = true;
   } else {
     spec.b = storedType(argumentOf(op.getB()));
   }

@@ -31,6 +31,8 @@ int64_t elementsPerSlot(Terms terms) {
 
 /// Whether the micro-kernel can read A where it lies.
 bool canReadA(const MatmulSpec &spec, Terms terms, const Matrix &a) {
+  if (terms == Terms::I8Quads)
+    return a.column == 1 && a.row % 4 == 0 && spec.k % 4 == 0;
   if (!spec.isBf16())
     return a.element.isF32();
   return terms == Terms::Bf16Pairs && a.element.isBF16() && a.column == 1 &&
@@ -58,7 +60,9 @@ int64_t MatmulSpec::batches() const {
 
 MatmulPlan tfm::planMatmul(const MatmulSpec &spec, const CpuMachine &target) {
   Matrix a = Matrix::of(spec.a, spec.transposeA).value_or(Matrix());
-  Matrix b = Matrix::of(spec.b, spec.transposeB).value_or(Matrix());
+  Matrix b = spec.inPanels
+                 ? Matrix()
+                 : Matrix::of(spec.b, spec.transposeB).value_or(Matrix());
   int64_t m = spec.m, n = spec.n, k = spec.k;
   bool isBf16 = spec.isBf16();
   int64_t width = target.lanes * target.tileVectors();
@@ -79,7 +83,7 @@ MatmulPlan tfm::planMatmul(const MatmulSpec &spec, const CpuMachine &target) {
                  : target.bf16Pairs ? Terms::Bf16Pairs
                                     : Terms::F32;
   } else if (a.element.isInteger(8) && !spec.isGrouped()) {
-    plan.packB = true;
+    plan.packB = !spec.inPanels;
     plan.terms = Terms::I8Quads;
   } else {
     plan.packB =
@@ -103,6 +107,9 @@ MatmulPlan tfm::planMatmul(const MatmulSpec &spec, const CpuMachine &target) {
       !canReadA(spec, plan.terms, a) ||
       (!direct && (n > (rowsOfA ? 512 : 128) || (conflicts && n > 64) ||
                    (rowsOfA && target.lanes < 8)));
+  // The few rows of one panel stay in the cache as they are.
+  if (spec.inPanels && plan.rowPanels == 1)
+    plan.packA = !canReadA(spec, plan.terms, a);
 
   // Sums are cut where it costs little for what it brings: panels of B that
   // stay in the first-level cache for all rows, where A stays in the second.
@@ -175,8 +182,9 @@ private:
   /// Whether a panel of B is packed right before its only use, while what will
   /// be the next one is prefetched; by the first tiles of its use if `copiesB`.
   bool byPanel = false, copiesB = false;
-  /// Cache lines of that next panel that a tile prefetches at a time; and
-  /// whether they follow each other through all of its columns.
+  /// Cache lines of that next panel, or of the next one in memory, that a tile
+  /// prefetches at a time; and whether they follow each other through all of
+  /// its columns.
   int64_t linesAhead = 0;
   bool lineByLine = false;
   /// What is read and written once a tile is finished, each as rows of
@@ -209,8 +217,9 @@ private:
   /// Zeros where the last step of tiles reads more slots than there are: what
   /// stands there is multiplied by zeros of A, and may be NaN.
   void clearTailOfB(Value from, Value to, Value depth);
-  /// What the micro-kernel prefetches of panel `next` of B beside the tile of
-  /// this number in its column: nothing from panel `to` on.
+  /// What the micro-kernel prefetches of panel `next` of B, of `depth` terms
+  /// from `k0` on, beside the tile of this number in its column: nothing from
+  /// panel `to` on.
   SmallVector<Value> nextOfB(Value number, Value next, Value to, Value k0,
                              Value depth);
   /// Panels of packed A count from `p0`, those of B from `q0` to `end`.
@@ -221,7 +230,9 @@ private:
   void tile(Value p, Value q, const Block &block);
   void store(Value p, Value q, Value source);
   /// How often a tile of all of k prefetches.
-  int64_t turnsOfTile() const { return spec.k / (perSlot * prefetchedEvery); }
+  int64_t turnsOfTile() const {
+    return plan.depth / (perSlot * prefetchedEvery);
+  }
   void findOffsets(Value rowFrom, Value rowTo);
   void findMatricesAhead();
   /// Where the terms of a column of B from `k0` on lie: of 4 bits those of
@@ -240,10 +251,12 @@ bool MatmulEmitter::layOut() {
   rowsOfA = a.column == 1;
   // Quads are made of columns alone.
   rowsOfB = b.column == 1 && !inQuads;
-  if (inQuads && (!rowsOfA || b.row != 1))
+  if (inQuads && (!rowsOfA || b.row != (spec.inPanels ? width : 1)))
     return false;
   if ((!plan.packA && !canReadA(spec, plan.terms, a)) ||
-      (!plan.packB && !canReadB(spec, plan.terms, b, kb.lanes)))
+      (!plan.packB && !spec.inPanels &&
+       !canReadB(spec, plan.terms, b, kb.lanes)) ||
+      (spec.inPanels && !inQuads))
     return false;
   assert((plan.terms != Terms::F32TimesBf16 || !plan.packB) &&
          "panels of single elements are f32");
@@ -265,17 +278,21 @@ bool MatmulEmitter::layOut() {
     Packing packs = packing(b);
     copiesB = byPanel && rowsOfB && spec.n >= width && !packs.rounds &&
               !packs.pairs && packs.from != Packing::From::I8;
-    if (!byPanel)
+    if (!byPanel && !spec.inPanels)
       return true;
     linesAhead = 2;
-    // With too few tiles for its columns, a panel is read from end to end.
-    lineByLine = !rowsOfB && throughTile && !blockedDepth &&
-                 b.column == spec.k && plan.rowPanels * linesAhead < width;
+    // With too few tiles for its columns, a panel is read from end to end, and
+    // so is one that lies in memory.
+    lineByLine = spec.inPanels ||
+                 (!rowsOfB && throughTile && !blockedDepth &&
+                  b.column == spec.k && plan.rowPanels * linesAhead < width);
     if (lineByLine) {
-      int64_t bytes = width * spec.k * b.element.getIntOrFloatBitWidth() / 8;
+      int64_t bytes =
+          width * plan.depth * b.element.getIntOrFloatBitWidth() / 8;
       int64_t turns = plan.rowPanels * turnsOfTile();
       linesAhead = std::min<int64_t>(
-          llvm::divideCeil(bytes, cacheLine * std::max<int64_t>(turns, 1)), 8);
+          llvm::divideCeil(bytes, cacheLine * std::max<int64_t>(turns, 1)),
+          spec.inPanels ? 16 : 8);
     } else {
       findMatricesAhead();
     }
@@ -631,8 +648,8 @@ SmallVector<Value> MatmulEmitter::nextOfB(Value number, Value next, Value to,
   } else if (lineByLine) {
     int64_t lines = turnsOfTile() * linesAhead;
     from = kb.mul(number, lines);
-    end = kb.i64(llvm::divideCeil(width * spec.k * bytes, cacheLine));
-    first = kb.at(b.at(kb, bBase, kb.i64(0), kb.mul(next, width)),
+    end = kb.i64(llvm::divideCeil(width * plan.depth * bytes, cacheLine));
+    first = kb.at(b.at(kb, bBase, k0, kb.mul(next, width)),
                   kb.mul(from, cacheLine), kb.b.getI8Type());
     second = kb.i64(cacheLine);
     stride = kb.i64(linesAhead * cacheLine);
@@ -673,7 +690,7 @@ void MatmulEmitter::tile(Value p, Value q, const Block &block) {
     bStride = kb.i64(width);
   } else {
     bPtr = b.at(kb, bBase, k0, column);
-    bStride = kb.i64(b.row);
+    bStride = kb.i64(spec.inPanels ? width : b.row);
   }
   Value accumulate = kb.sub(kb.i1(true), kb.equal(k0, kb.i64(0)));
   Value cPtr, cStride;
@@ -690,7 +707,13 @@ void MatmulEmitter::tile(Value p, Value q, const Block &block) {
   }
   Value slots = kb.div(kb.add(depth, perSlot - 1), perSlot);
   SmallVector<Value> ahead;
-  if (byPanel)
+  // Each panel is read once, from end to end: a page ahead lies what is read
+  // next, of this panel or of the one behind it.
+  constexpr int64_t page = 4096;
+  if (spec.inPanels && plan.rowPanels == 1)
+    ahead = {kb.at(bPtr, page, b.element), kb.i64(cacheLine),
+             kb.i64(linesAhead * cacheLine)};
+  else if (linesAhead > 0)
     ahead = nextOfB(kb.sub(p, p0), kb.add(q, 1), end, k0, depth);
   SmallVector<Value> matrices;
   for (const Ahead &matrix : matricesAhead) {

@@ -50,6 +50,9 @@ struct MatmulSpec {
   /// is then [batch..., N, groups * 16] of i8, and each of these two
   /// [batch..., N, groups] of bf16. Null otherwise.
   mlir::MemRefType scale, minimum;
+  /// Whether B is the transposed result of `tfm.unpack`: `b` is then the type
+  /// of its panels, each of as many outputs as a register tile has columns.
+  bool inPanels = false;
   /// [batch..., M, N] with contiguous rows, of f32 or bf16; null where the
   /// epilogue alone says where results go.
   mlir::MemRefType c;
@@ -78,7 +81,7 @@ struct MatmulPlan {
   /// Columns in panels of the register tile's width.
   int64_t columnPanels;
   /// Whether the operands are copied to panels in scratch, or read where they
-  /// lie.
+  /// lie (B as panels, where it lies in these).
   bool packA, packB;
   /// Terms of a dot product that are added up before C is touched.
   int64_t depth;

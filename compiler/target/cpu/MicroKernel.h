@@ -152,6 +152,10 @@ mlir::func::FuncOp packRows(KernelBuilder &kb, int64_t vectors,
 /// and a multiple of `lanes` of them: see `packedLength`.
 mlir::func::FuncOp packTransposed(KernelBuilder &kb, Packing packing = {});
 
+/// Terms beyond which a sum of products of two integers of 8 bits, and what
+/// kernels take off it at the end, could leave 32 bits.
+inline constexpr int64_t mostQuadTerms = int64_t{1} << 15;
+
 /// Slots to reserve for a panel of `k` times `stride` of them that a pack
 /// function writes with `width` slots at a time.
 int64_t packedLength(int64_t k, int64_t stride, int64_t width, int64_t lanes);

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/target/cpu/ProductKernel.h"
+#include "compiler/dialect/TfmDialect.h"
 #include "compiler/target/cpu/CpuMachine.h"
 #include "runtime/tfm_model.h"
 
@@ -28,12 +29,35 @@ std::optional<Matrix> Matrix::of(MemRefType type, bool transposed) {
   return matrix;
 }
 
+/// B as it lies in panels: the strides between outputs that begin a panel, and
+/// between terms that begin four.
+static std::optional<Matrix> panels(MemRefType type) {
+  int64_t offset = 0;
+  SmallVector<int64_t> strides;
+  if (failed(type.getStridesAndOffset(strides, offset)) || strides.size() < 4 ||
+      llvm::is_contained(strides, ShapedType::kDynamic))
+    return std::nullopt;
+  int64_t outputs = type.getShape().drop_back().back();
+  ArrayRef<int64_t> inner = ArrayRef(strides).take_back(4);
+  if (inner[3] != 1 || inner[2] != UnpackOp::termsTogether ||
+      inner[1] != outputs * UnpackOp::termsTogether || inner[0] % outputs != 0)
+    return std::nullopt;
+  Matrix matrix;
+  matrix.element = type.getElementType();
+  matrix.batch.assign(strides.begin(), strides.end() - 4);
+  matrix.row = outputs;
+  matrix.column = inner[0] / outputs;
+  return matrix;
+}
+
 std::optional<ProductOperands> ProductOperands::of(const MatmulSpec &spec) {
   std::optional<Matrix> a = Matrix::of(spec.a, spec.transposeA),
                         b = Matrix::of(spec.b, spec.transposeB),
                         c = spec.c ? Matrix::of(spec.c, false) : Matrix(),
                         scale = spec.isGrouped() ? Matrix::of(spec.scale, true)
                                                  : Matrix();
+  if (spec.inPanels)
+    b = panels(spec.b);
   if (!a || !b || !c || !scale)
     return std::nullopt;
   // Bytes of a row, and its scales and minima, each lie beside each other.
@@ -45,13 +69,14 @@ std::optional<ProductOperands> ProductOperands::of(const MatmulSpec &spec) {
     a->row = 1;
   if (spec.k == 1 && a->row != 1)
     a->column = 1;
-  if (spec.k == 1 && b->column != 1)
+  if (spec.k == 1 && b->column != 1 && !spec.inPanels)
     b->row = 1;
-  if (spec.n == 1 && b->row != 1)
+  if (spec.n == 1 && b->row != 1 && !spec.inPanels)
     b->column = 1;
   if (spec.n == 1)
     c->column = 1;
-  if ((a->column != 1 && a->row != 1) || (b->column != 1 && b->row != 1) ||
+  if ((a->column != 1 && a->row != 1) ||
+      (!spec.inPanels && b->column != 1 && b->row != 1) ||
       (spec.c && c->column != 1) || (!spec.c && !spec.epilogue))
     return std::nullopt;
   return ProductOperands{*a, *b, *c, *scale};

@@ -14,6 +14,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/dialect/TfmBuilder.h"
+#include "compiler/target/cpu/MicroKernel.h"
 #include "compiler/target/cpu/Passes.h"
 
 #include "mlir/IR/Builders.h"
@@ -29,25 +30,33 @@ using namespace tfm;
 
 namespace {
 
-/// Terms beyond which a sum of products of two integers of 8 bits, and what
-/// kernels take off it at the end, could leave 32 bits.
-constexpr int64_t mostTerms = int64_t{1} << 15;
-
 bool suits(MatmulOp op) {
   RankedTensorType a = tensorType(op.getA());
-  if (a.getElementType().isInteger(8) || op.getTransposeA())
+  if (a.getElementType().isInteger(8))
+    return false;
+  // Nothing else multiplies what lies in panels.
+  if (op.getB().getDefiningOp<UnpackOp>())
+    return true;
+  if (op.getTransposeA())
     return false;
   // Each group of weights of 4 bits has sums of its own.
   return op.getB().getDefiningOp<DequantiseOp>() ||
          (tensorType(op.getB()).getElementType().isInteger(8) &&
-          a.getShape().back() <= mostTerms);
+          a.getShape().back() <= mostQuadTerms);
 }
 
 void quantise(MatmulOp op) {
   OpBuilder builder(op);
   TfmBuilder b{builder, op.getLoc()};
   Type f32 = builder.getF32Type();
-  auto [integers, scale] = b.quantiseRows(b.cast(op.getA(), f32));
+  Value a = op.getA();
+  if (op.getTransposeA()) {
+    SmallVector<int64_t> swapped(
+        llvm::to_vector(llvm::seq<int64_t>(tensorType(a).getRank())));
+    std::swap(swapped.back(), swapped[swapped.size() - 2]);
+    a = TransposeOp::create(builder, op.getLoc(), a, swapped);
+  }
+  auto [integers, scale] = b.quantiseRows(b.cast(a, f32));
   Type accumulator = isa<FloatType>(tensorType(op.getB()).getElementType())
                          ? f32
                          : builder.getI32Type();

@@ -431,6 +431,8 @@ Value ElementEmitter::gatherRow(Operation *op) {
       arith::ExtSIOp::create(k.b, k.loc, k.i64Type, scalar(gather.getIds()));
   if (auto weights = gather.getTable().getDefiningOp<DequantiseOp>())
     return dequantiseRow(weights, id);
+  if (auto weights = gather.getTable().getDefiningOp<UnpackOp>())
+    return unpackRow(weights, id);
   const Window &table = reads.at(gather.getTable().getAsOpaquePointer());
   Value offset = k.mul(id, table.view.strides.front());
   int64_t stride = table.view.shape.size() > 1 ? table.view.strides.back() : 1;
@@ -456,6 +458,34 @@ Value ElementEmitter::dequantiseRow(DequantiseOp op, Value number) {
   };
   return k.fma(integersOfHalf(k, bytes, isHigh), table(op.getScale()),
                table(op.getMinimum()));
+}
+
+Value ElementEmitter::unpackRow(UnpackOp op, Value number) {
+  // A vector begins at a multiple of its lanes, and so of the terms that lie
+  // together.
+  constexpr int64_t together = UnpackOp::termsTogether;
+  const Window &panels = reads.at(op.getPanels().getAsOpaquePointer());
+  ArrayRef<int64_t> strides = panels.view.strides;
+  Value outputs = k.i64(op.getPanelOutputs());
+  Value row = k.add(k.mul(k.div(number, outputs), strides[0]),
+                    k.mul(k.rem(number, outputs), strides[2]));
+  Value offset = k.add(row, k.mul(k.div(column, together), strides[1]));
+  if (k.lanes == 1) {
+    offset = k.add(offset, k.rem(column, k.i64(together)));
+  } else {
+    SmallVector<int64_t> steps;
+    for (int64_t lane = 0; lane < k.lanes; ++lane)
+      steps.push_back(lane / together * strides[1] + lane % together);
+    auto type = VectorType::get({k.lanes}, k.i64Type);
+    offset = k.add(vector::BroadcastOp::create(k.b, k.loc, type, offset),
+                   arith::ConstantOp::create(
+                       k.b, k.loc,
+                       DenseElementsAttr::get(type, ArrayRef<int64_t>(steps))));
+  }
+  Value bytes = loadAt(panels, offset, /*stride=*/0);
+  auto signs = k.broadcast(
+      arith::ConstantIntOp::create(k.b, k.loc, k.b.getI8Type(), -128));
+  return arith::XOrIOp::create(k.b, k.loc, bytes, signs);
 }
 
 Value ElementEmitter::dropout(Operation *op) {

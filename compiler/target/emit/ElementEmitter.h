@@ -107,6 +107,7 @@ private:
   mlir::Value gatherRow(mlir::Operation *op);
   /// Of the row of that number.
   mlir::Value dequantiseRow(DequantiseOp op, mlir::Value number);
+  mlir::Value unpackRow(UnpackOp op, mlir::Value number);
   mlir::Value dropout(mlir::Operation *op);
   mlir::Type typeOf(mlir::Type element, bool vector) const;
   mlir::Value fromMemory(mlir::Value value, mlir::Type element);

@@ -1,4 +1,5 @@
 // RUN: sed -e 's/TYPE/int8/' %s | tfm-opt --tfm-store-weights | FileCheck %s
+// RUN: sed -e 's/TYPE/int8/' %s | tfm-opt --tfm-store-weights="panel-outputs=32 panel-terms=1024" | FileCheck %s --check-prefix=PANELS
 // RUN: sed -e 's/TYPE/int4/' %s | tfm-opt --tfm-store-weights | FileCheck %s --check-prefix=INT4
 // RUN: sed -e 's/TYPE/bf16/' %s | tfm-opt --tfm-store-weights | FileCheck %s --check-prefix=BF16
 // RUN: sed -e 's/TYPE/f32/' %s | tfm-opt --tfm-store-weights | FileCheck %s --check-prefix=F32
@@ -14,6 +15,11 @@ module attributes {tfm.recipe = "{\"generate\": {\"weights\": \"TYPE\"}}"} {
   // CHECK-SAME: scale = @"h.*.w.scale"
   // CHECK: tfm.param @"h.*.w.scale" : tensor<3x16xf32>
   // CHECK-SAME: trainable = false
+  // Or in panels of so many outputs, the last of which is not full.
+  // PANELS: tfm.param @"h.*.w" : tensor<3x1x2x32x4xi8>
+  // PANELS-SAME: output_axis = 1 : i64
+  // PANELS-SAME: terms = 8 : i64
+  // PANELS: tfm.param @"h.*.w.scale" : tensor<3x16xf32>
   // Two integers are a byte, of groups of 32 terms: the others of the one group
   // here are zeros.
   // INT4: tfm.param @"h.*.w" : tensor<3x16x16xi8>
@@ -58,6 +64,9 @@ module attributes {tfm.recipe = "{\"generate\": {\"weights\": \"TYPE\"}}"} {
   // CHECK: %[[R:.*]] = tfm.reshape %[[SCALE]] : tensor<16xf32> to tensor<1x16xf32>
   // CHECK: %[[B:.*]] = tfm.broadcast %[[R]] : tensor<1x16xf32> to tensor<4x16xf32>
   // CHECK: tfm.mul %[[Y]], %[[B]]
+  // PANELS-LABEL: @layers
+  // PANELS: %[[W:.*]] = tfm.unpack %{{.*}} : tensor<1x2x32x4xi8> to tensor<16x8xi8>
+  // PANELS: tfm.matmul %{{.*}}, %[[W]] transpose_b : tensor<4x8xf32>, tensor<16x8xi8>
   // INT4-LABEL: @layers
   // INT4: %[[W:.*]] = tfm.get_param @"h.*.w" : tensor<3x16x16xi8>
   // INT4: %[[S:.*]] = tfm.get_param @"h.*.w.scale"

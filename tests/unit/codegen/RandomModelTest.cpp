@@ -157,12 +157,19 @@ private:
           Tensor(shape, std::vector<double>(numbers.begin(), numbers.end()));
     };
     ++quantised;
-    if (!param.getTerms()) {
+    if (!param.getMinimum()) {
       std::vector<int8_t> integers(values.size());
       std::vector<float> scales(rows.outputs());
       quantise(values, rows, 0, rows.outputs(), integers, scales);
-      set(param.getSymName(), shape, integers);
-      set(*param.getScale(), shape.drop_back(), scales);
+      auto table = reference->lookupSymbol<ParamOp>(*param.getScale());
+      set(*param.getScale(), table.getTensorType().getShape(), scales);
+      if (!param.getTerms())
+        return set(param.getSymName(), shape, integers);
+      Panels panels(rows, static_cast<size_t>(shape.drop_back().back()));
+      std::vector<uint8_t> bytes(panels.bytes());
+      panels.store(integers, 0, bytes);
+      set(param.getSymName(), shape, bytes);
+      inBytes.insert(param.getSymName());
       return;
     }
     size_t groups = rows.outputs() * groupsOf(rows.terms());

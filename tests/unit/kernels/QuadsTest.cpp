@@ -12,6 +12,7 @@
 
 #include "compiler/target/cpu/Matmul.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "runtime/quantise.h"
 #include "tests/unit/kernels/KernelTest.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/IR/LLVMContext.h"
@@ -34,8 +35,12 @@ struct Shape {
   }
 };
 
+/// How the weights lie.
+enum class Order { Rows, Panels };
+
 /// [batch..., m, k] by [batch..., n, k], as weights are stored.
-MatmulSpec specOf(Kernels &kernels, const Shape &shape, Type a, Type sums) {
+MatmulSpec specOf(Kernels &kernels, const Shape &shape, Type a, Type sums,
+                  Order order = Order::Rows) {
   auto type = [&](int64_t rows, int64_t columns, Type element) {
     SmallVector<int64_t> all(shape.batch.begin(), shape.batch.end());
     all.append({rows, columns});
@@ -52,7 +57,26 @@ MatmulSpec specOf(Kernels &kernels, const Shape &shape, Type a, Type sums) {
   spec.a = type(shape.m, shape.k, a);
   spec.b = type(shape.n, shape.k, kernels.builder.getI8Type());
   spec.c = type(shape.m, shape.n, sums);
+  if (order == Order::Panels) {
+    spec.inPanels = true;
+    int64_t width = kernels.target.lanes * kernels.target.tileVectors();
+    SmallVector<int64_t> all(shape.batch.begin(), shape.batch.end());
+    all.append({(shape.n + width - 1) / width, (shape.k + 3) / 4, width, 4});
+    spec.b = MemRefType::get(all, kernels.builder.getI8Type());
+  }
   return spec;
+}
+
+/// The weights of all batches, [n, k] each, in panels.
+std::vector<int8_t> inPanels(const std::vector<int8_t> &rows,
+                             const Shape &shape, size_t width) {
+  int64_t sizes[] = {static_cast<int64_t>(rows.size()) / shape.n / shape.k,
+                     shape.n, shape.k};
+  Panels panels(OutputRows(sizes, 1), width);
+  // What stands where no weight is must not matter.
+  std::vector<uint8_t> bytes(panels.bytes(), 0x93);
+  panels.store(rows, 0, bytes);
+  return {bytes.begin(), bytes.end()};
 }
 
 std::vector<int8_t> randomIntegers(int64_t count, std::mt19937 &random) {
@@ -83,8 +107,8 @@ const std::vector<Shape> &shapes() {
   return all;
 }
 
-// In i32, by VNNI.
-TEST(Quads, SumsOfIntegersAreExact) {
+/// In i32, by VNNI.
+void testSums(Order order) {
   Kernels kernels;
   if (!kernels.target.int8Quads)
     // Compiled for others below, but only a processor that has it can run it.
@@ -92,12 +116,15 @@ TEST(Quads, SumsOfIntegersAreExact) {
   std::vector<int64_t> scratch;
   Type i8 = kernels.builder.getI8Type(), i32 = kernels.builder.getI32Type();
   for (const Shape &shape : shapes()) {
-    Kernel kernel = emitMatmul(kernels.builder, *kernels.module, shape.name(),
-                               specOf(kernels, shape, i8, i32), kernels.target);
+    Kernel kernel =
+        emitMatmul(kernels.builder, *kernels.module, shape.name(),
+                   specOf(kernels, shape, i8, i32, order), kernels.target);
     ASSERT_TRUE(kernel.func);
     scratch.push_back(kernel.scratchBytes);
   }
   kernels.compile();
+  auto width =
+      static_cast<size_t>(kernels.target.lanes * kernels.target.tileVectors());
   std::mt19937 random(3);
   for (auto [number, shape] : llvm::enumerate(shapes())) {
     SCOPED_TRACE(std::to_string(shape.m) + " " + std::to_string(shape.n) + " " +
@@ -107,7 +134,9 @@ TEST(Quads, SumsOfIntegersAreExact) {
       batches *= size;
     auto a = randomIntegers(batches * shape.m * shape.k, random),
          b = randomIntegers(batches * shape.n * shape.k, random);
-    Buffer aMemory = inMemory(a), bMemory = inMemory(b);
+    Buffer aMemory = inMemory(a),
+           bMemory =
+               inMemory(order == Order::Rows ? b : inPanels(b, shape, width));
     for (int64_t threads : {1, 2, 5}) {
       Buffer out(batches * shape.m * shape.n, NAN);
       kernels.run(shape.name(), {&aMemory, &bMemory, &out}, scratch[number],
@@ -126,6 +155,9 @@ TEST(Quads, SumsOfIntegersAreExact) {
     }
   }
 }
+
+TEST(Quads, SumsOfIntegersAreExact) { testSums(Order::Rows); }
+TEST(Quads, SumsOfPanelsAreExact) { testSums(Order::Panels); }
 
 // Small integers on both sides: their sums are exact in f32, too.
 TEST(Quads, IntegersBesideFloatsAreFloats) {
@@ -185,13 +217,14 @@ TEST(Quads, AreOfProcessorsThatHaveThem) {
   EXPECT_FALSE(has("x86-64-v3"));
 }
 
-std::string assemblyOf(const Shape &shape, StringRef cpu) {
+std::string assemblyOf(const Shape &shape, StringRef cpu,
+                       Order order = Order::Rows) {
   // Of a processor that this one need not be.
   Kernels kernels;
   kernels.target = llvm::cantFail(CpuMachine::named(cpu));
   emitMatmul(kernels.builder, *kernels.module, "product",
              specOf(kernels, shape, kernels.builder.getI8Type(),
-                    kernels.builder.getI32Type()),
+                    kernels.builder.getI32Type(), order),
              kernels.target);
   EXPECT_TRUE(succeeded(lowerToLLVMDialect(*kernels.module)));
   llvm::LLVMContext context;
@@ -230,6 +263,11 @@ TEST(Quads, TheirInnerLoopsStayInRegisters) {
     expectQuads(assemblyOf({32, 256, 768}, cpu),
                 "tfm.micro.8x2.columns.quads.ahead4", 16);
     expectQuads(assemblyOf({1, 256, 768}, cpu), "tfm.dot.1x4.quads", 4);
+    for (auto [rows, name] : {std::pair(1, "tfm.micro.1x2.rows.quads.ahead16"),
+                              {8, "tfm.micro.8x2.rows.quads.ahead16"},
+                              {32, "tfm.micro.8x2.columns.quads.ahead4"}})
+      expectQuads(assemblyOf({rows, 256, 768}, cpu, Order::Panels), name,
+                  rows == 1 ? 2 : 16);
   }
 }
 

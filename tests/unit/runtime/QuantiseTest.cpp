@@ -27,9 +27,12 @@ Quantised quantised(const std::vector<float> &values, const OutputRows &rows,
                     size_t pieces = 1) {
   Quantised result{std::vector<int8_t>(values.size()),
                    std::vector<float>(rows.outputs())};
-  for (size_t i = 0; i < pieces; ++i)
-    quantise(values, rows, rows.outputs() * i / pieces,
-             rows.outputs() * (i + 1) / pieces, result.integers, result.scales);
+  for (size_t i = 0; i < pieces; ++i) {
+    size_t first = rows.outputs() * i / pieces;
+    quantise(values, rows, first, rows.outputs() * (i + 1) / pieces,
+             std::span(result.integers).subspan(first * rows.terms()),
+             std::span(result.scales).subspan(first));
+  }
   return result;
 }
 
@@ -99,6 +102,45 @@ TEST(Quantise, TheLargestNumbersStayFinite) {
   EXPECT_TRUE(std::isfinite(back[0]) && std::isfinite(back[1]));
 }
 
+// In panels, stored in parts, of every shape: where `tfm_place` says that a
+// term lies, and back again.
+TEST(Quantise, PanelsHoldRows) {
+  std::mt19937 random(2);
+  constexpr size_t width = 32;
+  for (auto [matrices, outputs, terms] : {std::array<size_t, 3>{1, 32, 4},
+                                          {1, 1, 1},
+                                          {1, 33, 7},
+                                          {3, 70, 13},
+                                          {2, 64, 128},
+                                          {1, 31, 3}}) {
+    int64_t shape[] = {static_cast<int64_t>(matrices),
+                       static_cast<int64_t>(outputs),
+                       static_cast<int64_t>(terms)};
+    OutputRows rows(shape, 1);
+    Panels panels(rows, width);
+    size_t groups = (terms + 3) / 4;
+    size_t matrix = (outputs + width - 1) / width * groups * width * 4;
+    ASSERT_EQ(panels.bytes(), matrices * matrix);
+    std::vector<int8_t> integers(matrices * outputs * terms);
+    for (int8_t &integer : integers)
+      integer = static_cast<int8_t>(random() % 255 - 127);
+    std::vector<uint8_t> stored(panels.bytes(), 0x55);
+    size_t half = matrices * outputs / 2;
+    panels.store(std::span(integers).first(half * terms), 0, stored);
+    panels.store(std::span(integers).subspan(half * terms), half, stored);
+    for (size_t m = 0; m < matrices; ++m)
+      for (size_t o = 0; o < outputs; ++o)
+        for (size_t t = 0; t < terms; ++t)
+          ASSERT_EQ(
+              stored[m * matrix + (o / width * groups + t / 4) * width * 4 +
+                     o % width * 4 + t % 4],
+              integers[(m * outputs + o) * terms + t] + 128);
+    std::vector<int8_t> back(integers.size());
+    panels.load(stored, back);
+    EXPECT_EQ(back, integers);
+  }
+}
+
 struct Grouped {
   std::vector<uint8_t> bytes;
   std::vector<uint16_t> scales, minima;
@@ -111,10 +153,14 @@ Grouped grouped(const std::vector<float> &values, const OutputRows &rows,
   size_t groups = rows.outputs() * groupsOf(rows.terms());
   Grouped result{std::vector<uint8_t>(groups * TFM_GROUP_BYTES, 0xff),
                  std::vector<uint16_t>(groups), std::vector<uint16_t>(groups)};
-  for (size_t i = 0; i < pieces; ++i)
-    quantise(values, rows, rows.outputs() * i / pieces,
-             rows.outputs() * (i + 1) / pieces, result.bytes, result.scales,
-             result.minima);
+  for (size_t i = 0; i < pieces; ++i) {
+    size_t first = rows.outputs() * i / pieces;
+    size_t group = first * groupsOf(rows.terms());
+    quantise(values, rows, first, rows.outputs() * (i + 1) / pieces,
+             std::span(result.bytes).subspan(group * TFM_GROUP_BYTES),
+             std::span(result.scales).subspan(group),
+             std::span(result.minima).subspan(group));
+  }
   return result;
 }
 

@@ -398,7 +398,8 @@ ToyModel::ToyModel(const ToyShape &shape, std::string recipe)
                  l.tableGradient,
                  {l.tableMean, l.tableSquare},
                  gradientLaunches,
-                 valueLaunches};
+                 valueLaunches,
+                 0};
   p.parameters[1] = {.name = "bias",
                      .dtype = TFM_F32,
                      .rank = 1,
@@ -417,7 +418,8 @@ ToyModel::ToyModel(const ToyShape &shape, std::string recipe)
                  l.biasGradient,
                  {l.biasMean, l.biasSquare},
                  gradientLaunches,
-                 valueLaunches};
+                 valueLaunches,
+                 0};
   auto function = [](const char *name, auto run, auto &inputs,
                      int32_t inputCount, auto &outputs, int32_t outputCount) {
     return tfm_function{.name = name,
