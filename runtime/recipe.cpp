@@ -273,4 +273,8 @@ Recipe parseRecipe(std::string_view text) {
   return recipe;
 }
 
+std::string familyOf(const tfm_model &model) {
+  return parseRecipe(model.recipe ? model.recipe : "").family;
+}
+
 } // namespace tfm

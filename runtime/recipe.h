@@ -16,6 +16,7 @@
 #define TFM_RUNTIME_RECIPE_H
 
 #include "runtime/recipe_table.h"
+#include "runtime/tfm_model.h"
 
 #include <cstdint>
 #include <optional>
@@ -165,6 +166,9 @@ struct Recipe {
 /// Throws std::logic_error that names the key where one is missing, of another
 /// type, or out of its range: the compiler wrote it.
 Recipe parseRecipe(std::string_view text);
+/// JSON: what config.json means to a model; empty where its file names no
+/// family.
+std::string familyOf(const tfm_model &model);
 
 } // namespace tfm
 

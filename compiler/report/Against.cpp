@@ -30,11 +30,11 @@ using State = TensorComparison::State;
 //===----------------------------------------------------------------------===//
 
 llvm::Expected<std::vector<CheckpointTensor>>
-tfm::readCheckpoint(const std::string &path) {
+tfm::readCheckpoint(const std::string &path, const std::string &family) {
   // The runtime's reader throws.
   try {
     std::vector<CheckpointTensor> tensors;
-    WeightFiles weights(path);
+    WeightFiles weights(path, family);
     for (const auto &[name, tensor] : weights.tensors()) {
       if (StoredTensor::isTable(weights, name))
         continue;
@@ -58,7 +58,8 @@ tfm::readCheckpoint(const std::string &path) {
 
 /// Types that a weight can be read from.
 static bool isFloat(llvm::StringRef dtype) {
-  return dtype == "F32" || dtype == "F16" || dtype == "BF16" || dtype == "F64";
+  return dtype == "F32" || dtype == "F16" || dtype == "BF16" ||
+         dtype == "F64" || dtype.starts_with("Q");
 }
 
 /// Whether a state keeps the checkpoint from being read.
@@ -289,10 +290,10 @@ static void checkTied(const WeightFiles &weights,
   output.problem = "the model ties it to " + tied;
 }
 
-llvm::Error tfm::compareValues(const std::string &path,
-                               Comparison &comparison) {
+llvm::Error tfm::compareValues(const std::string &path, Comparison &comparison,
+                               const std::string &family) {
   try {
-    WeightFiles weights(path);
+    WeightFiles weights(path, family);
     for (TensorComparison &tensor : comparison.tensors) {
       if (tensor.state == State::Matches)
         checkValues(weights, tensor);

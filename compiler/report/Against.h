@@ -98,8 +98,9 @@ struct Comparison {
 /// The tensors of a `.safetensors` file, or of a folder with
 /// `model.safetensors` or shards under `model.safetensors.index.json`, without
 /// the scales and minima of those that are quantised.
+/// Those of a gguf file by the names that `family` has, as in a recipe.
 llvm::Expected<std::vector<CheckpointTensor>>
-readCheckpoint(const std::string &path);
+readCheckpoint(const std::string &path, const std::string &family = "");
 
 /// Which of the report's parameters are in the checkpoint, by name and shape,
 /// and what else is; no values are read. Those among `unused` may be there.
@@ -115,7 +116,8 @@ llvm::Error compareConfig(const std::string &path, const ModelReport &report,
 
 /// Reads the values of what matches, by the rules of loading: copies of one
 /// tensor must be equal, and all values finite.
-llvm::Error compareValues(const std::string &path, Comparison &comparison);
+llvm::Error compareValues(const std::string &path, Comparison &comparison,
+                          const std::string &family = "");
 
 /// What differs, then one line that sums up; with `all` every tensor.
 void writeComparison(const Comparison &comparison, const std::string &path,

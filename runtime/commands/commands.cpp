@@ -16,6 +16,7 @@
 #include "runtime/files/atomic_file.h"
 #include "runtime/files/checkpoint.h"
 #include "runtime/files/export_folder.h"
+#include "runtime/files/gguf.h"
 #include "runtime/files/run_folder.h"
 #include "runtime/files/run_log.h"
 #include "runtime/files/weights.h"
@@ -146,6 +147,11 @@ void loadWeights(const CommonOptions &options, Model &model) {
   Unmatched unmatched;
   loadWeights(options.weights, model, options.partial ? &unmatched : nullptr);
   requireAll(options, unmatched);
+  const std::string type =
+      parseRecipe(model.descriptor().recipe).generate.weights;
+  if (isGguf(options.weights) && type.starts_with("int") && options.speaks())
+    say("note: the weights of " + printable(options.weights) +
+        " are requantised: its blocks are not those of " + type + "\n");
 }
 
 void printText(std::string_view text) {
@@ -638,7 +644,7 @@ void exportWeights(const tfm_model &descriptor, const ExportCommand &command) {
   const std::string out = exportedWeights(command.out);
   requireNoRunFile(out);
   {
-    WeightFiles weights(command.weights);
+    WeightFiles weights(command.weights, familyOf(descriptor));
     weights.requireNoneIs(out);
     Unmatched unmatched;
     loadParameters(model, weights, command.partial ? &unmatched : nullptr);

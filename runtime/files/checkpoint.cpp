@@ -309,7 +309,8 @@ std::string notFinite(const Model &model) {
 }
 
 void loadWeights(const std::string &path, Model &model, Unmatched *unmatched) {
-  loadParameters(model, WeightFiles(path), unmatched);
+  loadParameters(model, WeightFiles(path, familyOf(model.descriptor())),
+                 unmatched);
   requireConfig(path, model.descriptor());
 }
 

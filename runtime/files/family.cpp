@@ -120,6 +120,52 @@ std::string ruleProblem(const json &rule) {
   throw InputError("the family " + file + " " + what);
 }
 
+/// What is wrong with a rule for a tensor of a gguf file, or nothing.
+std::string tensorProblem(const json &rule) {
+  if (isFilled(rule))
+    return "";
+  if (!rule.is_object() || !isFilled(rule.value("name", json())))
+    return "is no name, and no object with one";
+  for (const auto &[name, value] : rule.items())
+    if (name == "halves_of"    ? !isFilled(value)
+        : name == "transposed" ? !isFlag(value)
+        : name == "more"       ? !isNumber(value)
+                               : name != "name")
+      return "has `" + name + "`, which is not known or of another kind";
+  return "";
+}
+
+/// Adds what a table says of gguf files.
+void addGguf(json &all, const std::string &file, const json &gguf) {
+  for (const auto &[member, value] : gguf.items()) {
+    json &own = all["gguf"][member];
+    const std::string what = "has a `gguf." + member + "` of another kind";
+    if (member == "architecture") {
+      if (!isFilled(value))
+        wrongTable(file, what);
+      own = value;
+    } else if (member == "harmless") {
+      if (!isTexts(value))
+        wrongTable(file, what);
+      own = value;
+    } else if (member == "keys" || member == "rows" || member == "without" ||
+               member == "tensors") {
+      if (!value.is_object())
+        wrongTable(file, what);
+      for (const auto &[name, rule] : value.items()) {
+        if (member == "tensors" ? !tensorProblem(rule).empty()
+                                : !isFilled(rule))
+          wrongTable(file, "is wrong: `gguf." + member + "." + name + "` " +
+                               (member == "tensors" ? tensorProblem(rule)
+                                                    : "is no name of a key"));
+        own[name] = rule;
+      }
+    } else {
+      wrongTable(file, "has `gguf." + member + "`, which is not known");
+    }
+  }
+}
+
 /// Adds what a table says to `all`, after what it includes.
 void addTable(json &all, const std::string &name, int depth,
               const std::function<std::string(const std::string &)> &load,
@@ -136,11 +182,11 @@ void addTable(json &all, const std::string &name, int depth,
     bool isWord = member == "model_type" || member == "model" ||
                   member == "architecture" || member == "about";
     bool isList = member == "include" || member == "unused";
-    if (!isTable && !isWord && !isList)
+    if (!isTable && !isWord && !isList && member != "gguf")
       wrongTable(file, "has `" + member + "`, which is not known");
-    if (isTable  ? !value.is_object()
-        : isWord ? !isText(value)
-                 : !isTexts(value))
+    if (isTable || member == "gguf" ? !value.is_object()
+        : isWord                    ? !isText(value)
+                                    : !isTexts(value))
       wrongTable(file, "has a `" + member + "` of another kind");
   }
   for (const json &other : table.value("include", json::array()))
@@ -148,6 +194,7 @@ void addTable(json &all, const std::string &name, int depth,
   for (const char *member : {"model_type", "model", "architecture", "unused"})
     if (table.contains(member))
       all[member] = table[member];
+  addGguf(all, file, table.value("gguf", json::object()));
   const json words = table.value("words", json::object());
   for (const auto &[word, map] : words.items()) {
     if (!isMap(map))
@@ -192,6 +239,13 @@ json readFamily(const std::string &name,
               {"words", json::object()}};
   addTable(all, name, 0, load, nameOf);
   all.erase("words");
+  if (!all["gguf"].contains("architecture"))
+    all.erase("gguf");
+  else
+    for (const char *member : {"keys", "rows", "without", "tensors"})
+      all["gguf"].emplace(member, json::object());
+  if (all.contains("gguf"))
+    all["gguf"].emplace("harmless", json::array());
   for (const char *member : {"model_type", "model"})
     if (!all.contains(member))
       wrongTable(nameOf(name), std::string("has no `") + member + "`");
@@ -202,6 +256,17 @@ std::vector<std::string> unusedTensors(const std::string &family) {
   if (family.empty())
     return {};
   return json::parse(family).value("unused", std::vector<std::string>());
+}
+
+json ggufOf(const std::string &family, const std::string &path) {
+  json table = family.empty() ? json::object() : json::parse(family);
+  if (!table.contains("gguf"))
+    throw InputError(
+        path + ": what its tensors are called in this model is unknown, as " +
+        (family.empty() ? "the model's file names no `family`"
+                        : "its family tells nothing of gguf files") +
+        ": import it (`tfmc import`), or name a safetensors file or a folder");
+  return table["gguf"];
 }
 
 std::vector<std::string> expressionsOf(const json &family) {

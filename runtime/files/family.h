@@ -84,6 +84,10 @@ nlohmann::json writeByFamily(
 /// `family` is that of a recipe, and may be empty.
 std::vector<std::string> unusedTensors(const std::string &family);
 
+/// What a family says of gguf files. Throws InputError for `path`, one of them,
+/// where it says nothing.
+nlohmann::json ggufOf(const std::string &family, const std::string &path);
+
 /// The texts of a family that are more than a number, a string or a truth
 /// value: what they come to depends on the model.
 std::vector<std::string> expressionsOf(const nlohmann::json &family);

@@ -10,6 +10,7 @@
 #include "runtime/error.h"
 #include "runtime/files/atomic_file.h"
 #include "runtime/files/family.h"
+#include "runtime/files/gguf.h"
 #include "runtime/files/read_json.h"
 #include "runtime/recipe.h"
 
@@ -371,7 +372,7 @@ private:
   /// Keys of another family may mean something else.
   void judgeFamily(ConfigKey &entry, const json &config) const {
     json own = family.value("model_type", json());
-    if (own.is_null() || config.at("model_type") == own)
+    if (own.is_null() || config.value("model_type", own) == own)
       return;
     entry.state = State::Differs;
     entry.model = textOf(own);
@@ -471,11 +472,14 @@ bool ConfigComparison::agrees() const {
 
 std::optional<ConfigComparison> compareConfig(const std::string &path,
                                               const ModelDescription &model) {
-  std::string file = path + "/config.json";
-  if (!isFolder(path) || !fileExists(file))
+  const bool isOneFile = isGguf(path) && !isFolder(path);
+  std::string file = isOneFile ? path : path + "/config.json";
+  if (!isOneFile && (!isFolder(path) || !fileExists(file)))
     return std::nullopt;
   json config =
-      jsonOf(readRegularFile(file, "the configuration of the weights"));
+      isOneFile
+          ? GgufReader(path).config(ggufOf(model.family, path))
+          : jsonOf(readRegularFile(file, "the configuration of the weights"));
   if (!config.is_object())
     throw InputError(file + " is not a JSON object, so whether the model is "
                             "that of these weights is unknown: copy or "

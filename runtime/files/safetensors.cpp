@@ -91,13 +91,8 @@ std::string parseEntry(const json &value, uint64_t dataBytes,
 
 } // namespace
 
-uint64_t TensorEntry::elements() const {
-  return (end - begin) / elementBytes(dtype);
-}
-
-SafetensorsHeader parseSafetensorsHeader(std::string_view text,
-                                         uint64_t dataBytes,
-                                         const std::string &path) {
+TensorHeader parseSafetensorsHeader(std::string_view text, uint64_t dataBytes,
+                                    const std::string &path) {
   auto fail = [&](const std::string &what) {
     throw InputError(path + " is not a usable safetensors file: " + what +
                      ". Copy or download it again");
@@ -117,7 +112,7 @@ SafetensorsHeader parseSafetensorsHeader(std::string_view text,
   if (repeated)
     fail("a tensor is listed twice");
 
-  SafetensorsHeader result;
+  TensorHeader result;
   for (const auto &[name, value] : header.items()) {
     if (name == "__metadata__") {
       if (!value.is_object())
@@ -152,51 +147,29 @@ SafetensorsHeader parseSafetensorsHeader(std::string_view text,
   return result;
 }
 
-SafetensorsReader::SafetensorsReader(const std::string &path) : filePath(path) {
-  // A pipe would wait for a writer before it can be told that it is no file.
-  file = uninterrupted(
-      [&] { return open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); });
-  if (file < 0)
-    throw InputError("cannot read the weights " + path + ": " +
-                     std::strerror(errno));
-  try {
-    struct stat status;
-    if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode))
-      throw InputError("cannot read the weights " + path +
-                       ": not a regular file");
-    auto size = static_cast<uint64_t>(status.st_size);
-    unsigned char length[8];
-    if (size < sizeof length)
-      throw InputError(path + " is not a safetensors file: it has only " +
-                       std::to_string(size) + " bytes");
-    readAt(length, sizeof length, 0);
-    uint64_t headerBytes = 0;
-    for (int i = 7; i >= 0; --i)
-      headerBytes = headerBytes << 8 | length[i];
-    if (headerBytes > maximumHeader || headerBytes > size - sizeof length)
-      throw InputError(
-          path +
-          " is not a safetensors file, or it is cut short: its "
-          "header is said to have " +
-          std::to_string(headerBytes) + " bytes" +
-          (headerBytes > maximumHeader ? "" : ", more than the file") +
-          ". Copy or download it again");
-    std::string text(headerBytes, '\0');
-    readAt(text.data(), headerBytes, sizeof length);
-    dataStart = sizeof length + headerBytes;
-    parsed = parseSafetensorsHeader(text, size - dataStart, path);
-    requireUnchangedHeader(std::move(text));
-  } catch (...) {
-    close(file);
-    throw;
-  }
-}
-
-SafetensorsReader::~SafetensorsReader() { close(file); }
-
-const TensorEntry *SafetensorsReader::find(const std::string &name) const {
-  auto found = parsed.tensors.find(name);
-  return found == parsed.tensors.end() ? nullptr : &found->second;
+SafetensorsReader::SafetensorsReader(const std::string &path)
+    : TensorFile(path) {
+  unsigned char length[8];
+  if (fileBytes() < sizeof length)
+    throw InputError(path + " is not a safetensors file: it has only " +
+                     std::to_string(fileBytes()) + " bytes");
+  readAt(length, sizeof length, 0);
+  uint64_t headerBytes = 0;
+  for (int i = 7; i >= 0; --i)
+    headerBytes = headerBytes << 8 | length[i];
+  if (headerBytes > maximumHeader || headerBytes > fileBytes() - sizeof length)
+    throw InputError(
+        path +
+        " is not a safetensors file, or it is cut short: its "
+        "header is said to have " +
+        std::to_string(headerBytes) + " bytes" +
+        (headerBytes > maximumHeader ? "" : ", more than the file") +
+        ". Copy or download it again");
+  std::string text(headerBytes, '\0');
+  readAt(text.data(), headerBytes, sizeof length);
+  dataStart = sizeof length + headerBytes;
+  parsed = parseSafetensorsHeader(text, fileBytes() - dataStart, path);
+  requireUnchangedHeader(std::move(text));
 }
 
 std::string SafetensorsReader::headerChecksum() const {
@@ -217,8 +190,8 @@ void SafetensorsReader::requireUnchangedHeader(std::string text) const {
     if (checksumOf(text) == digits)
       return;
   }
-  throw InputError(filePath + " is damaged: its header is not what was written "
-                              "there (its checksum is that of other bytes)");
+  throw InputError(path() + " is damaged: its header is not what was written "
+                            "there (its checksum is that of other bytes)");
 }
 
 void SafetensorsReader::requireUnchanged(const std::string &name,
@@ -226,7 +199,7 @@ void SafetensorsReader::requireUnchanged(const std::string &name,
   auto expected = parsed.metadata.find(checksumPrefix + name);
   if (expected != parsed.metadata.end() &&
       expected->second != checksumOf(data.data(), data.size()))
-    throw InputError(filePath + " is damaged: the tensor " + name +
+    throw InputError(path() + " is damaged: the tensor " + name +
                      " is not what was written there (its checksum is that of "
                      "other bytes)");
 }
@@ -238,72 +211,6 @@ void SafetensorsReader::requireUnchanged(const std::string &name,
   std::vector<char> raw(entry.end - entry.begin);
   readBytes(entry, 0, raw);
   requireUnchanged(name, raw);
-}
-
-void SafetensorsReader::readAt(void *out, uint64_t size,
-                               uint64_t position) const {
-  char *next = static_cast<char *>(out);
-  while (size > 0) {
-    ssize_t got = uninterrupted(
-        [&] { return pread(file, next, size, static_cast<off_t>(position)); });
-    if (got < 0)
-      throw InputError("cannot read " + filePath + ": " + std::strerror(errno));
-    if (got == 0)
-      throw InputError(filePath + " became shorter while it was read");
-    next += got;
-    position += static_cast<uint64_t>(got);
-    size -= static_cast<uint64_t>(got);
-  }
-}
-
-void SafetensorsReader::readBytes(const TensorEntry &entry, uint64_t first,
-                                  std::span<char> out) const {
-  readAt(out.data(), out.size(), dataStart + entry.begin + first);
-}
-
-void SafetensorsReader::readFloats(const std::string &name,
-                                   const TensorEntry &entry, float *out) const {
-  std::span<float> values(out, entry.elements());
-  readFloats(name, entry, 0, values);
-  if (entry.dtype == "F32")
-    requireUnchanged(
-        name, {reinterpret_cast<const char *>(out), values.size_bytes()});
-  else
-    requireUnchanged(name, entry);
-}
-
-void SafetensorsReader::readFloats(const std::string &name,
-                                   const TensorEntry &entry, uint64_t first,
-                                   std::span<float> out) const {
-  if (entry.dtype == "F32")
-    return readBytes(entry, first * sizeof(float),
-                     {reinterpret_cast<char *>(out.data()), out.size_bytes()});
-  auto convert = [&]<typename Stored>(auto toFloat) {
-    // What a processor's cache holds beside what becomes of it.
-    constexpr size_t most = size_t{1} << 15;
-    std::vector<Stored> raw(std::min(most, out.size()));
-    for (size_t at = 0; at < out.size(); at += most) {
-      size_t count = std::min(most, out.size() - at);
-      readBytes(entry, (first + at) * sizeof(Stored),
-                {reinterpret_cast<char *>(raw.data()), count * sizeof(Stored)});
-      for (size_t i = 0; i < count; ++i)
-        out[at + i] = toFloat(raw[i]);
-    }
-  };
-  if (entry.dtype == "F16")
-    convert.operator()<uint16_t>(fromHalf);
-  else if (entry.dtype == "BF16")
-    convert.operator()<uint16_t>(fromBFloat16);
-  else if (entry.dtype == "F8_E4M3")
-    convert.operator()<uint8_t>(fromFloat8E4M3);
-  else if (entry.dtype == "F8_E5M2")
-    convert.operator()<uint8_t>(fromFloat8E5M2);
-  else if (entry.dtype == "F64")
-    convert.operator()<double>([](double x) { return static_cast<float>(x); });
-  else
-    throw InputError(filePath + ": the tensor " + name + " has dtype " +
-                     entry.dtype +
-                     ", but weights are F32, F16, BF16, F8 or F64");
 }
 
 size_t firstBeyond(std::span<const float> values, StoredType type) {

@@ -15,6 +15,7 @@
 #define TFM_RUNTIME_FILES_SAFETENSORS_H
 
 #include "runtime/files/atomic_file.h"
+#include "runtime/files/tensor_file.h"
 
 #include "runtime/device/device.h"
 #include <cstdint>
@@ -28,72 +29,26 @@
 
 namespace tfm {
 
-/// Where a tensor lies in a file.
-struct TensorEntry {
-  /// As in the file: F32, F16, BF16, F64, I32, ...
-  std::string dtype;
-  std::vector<int64_t> shape;
-  /// Bytes from the end of the header.
-  uint64_t begin = 0;
-  uint64_t end = 0;
-
-  uint64_t elements() const;
-};
-
-struct SafetensorsHeader {
-  std::map<std::string, TensorEntry> tensors;
-  std::map<std::string, std::string> metadata;
-};
-
 /// Checks a header against the number of bytes behind it: every tensor within
 /// the data, its size that of its shape and dtype, no overlap, no gap. Throws
 /// InputError that begins with `path`; any bytes are safe to pass.
-SafetensorsHeader parseSafetensorsHeader(std::string_view text,
-                                         uint64_t dataBytes,
-                                         const std::string &path);
+TensorHeader parseSafetensorsHeader(std::string_view text, uint64_t dataBytes,
+                                    const std::string &path);
 
-/// An open file; reads tensors on demand.
-class SafetensorsReader {
+class SafetensorsReader : public TensorFile {
 public:
   /// Throws InputError naming the file.
   explicit SafetensorsReader(const std::string &path);
-  ~SafetensorsReader();
-  SafetensorsReader(const SafetensorsReader &) = delete;
-  SafetensorsReader &operator=(const SafetensorsReader &) = delete;
 
-  const std::string &path() const { return filePath; }
-  const SafetensorsHeader &header() const { return parsed; }
-  /// Null if there is no such tensor.
-  const TensorEntry *find(const std::string &name) const;
   /// The checksum that the header has of itself; empty where it has none.
   std::string headerChecksum() const;
-  /// Reads a tensor of any float type as f32, `entry.elements()` values. Throws
-  /// InputError where the file has a checksum of it, and its bytes another.
-  void readFloats(const std::string &name, const TensorEntry &entry,
-                  float *out) const;
-  /// The same of some elements, from `first` on, without a look at checksums;
-  /// by any number of threads at a time.
-  void readFloats(const std::string &name, const TensorEntry &entry,
-                  uint64_t first, std::span<float> out) const;
-  /// Bytes of a tensor, from `first` on; also by any number of threads.
-  void readBytes(const TensorEntry &entry, uint64_t first,
-                 std::span<char> out) const;
-  /// Throws InputError where the file has a checksum of a tensor, and `data`,
-  /// all of its bytes, another.
   void requireUnchanged(const std::string &name,
-                        std::span<const char> data) const;
-  /// The same of what is in the file.
+                        std::span<const char> data) const override;
   void requireUnchanged(const std::string &name,
-                        const TensorEntry &entry) const;
+                        const TensorEntry &entry) const override;
 
 private:
-  void readAt(void *out, uint64_t size, uint64_t position) const;
   void requireUnchangedHeader(std::string text) const;
-
-  std::string filePath;
-  int file = -1;
-  uint64_t dataStart = 0;
-  SafetensorsHeader parsed;
 };
 
 /// The type that tensors are written in; what has fewer bits than a single is

@@ -103,7 +103,7 @@ int64_t StoredTensor::terms() const {
 
 /// The names that a file lists as transposed; `discarded` where that is no
 /// list.
-static json transposedNames(const SafetensorsReader &file) {
+static json transposedNames(const TensorFile &file) {
   const auto &metadata = file.header().metadata;
   auto text = metadata.find(transposedKey);
   if (text == metadata.end())

@@ -10,6 +10,7 @@
 #include "runtime/error.h"
 #include "runtime/files/atomic_file.h"
 #include "runtime/files/family.h"
+#include "runtime/files/gguf.h"
 #include "runtime/files/read_json.h"
 #include "runtime/files/stored_tensor.h"
 #include "runtime/model.h"
@@ -33,19 +34,26 @@ namespace tfm {
 // Files
 //===----------------------------------------------------------------------===//
 
-WeightFiles::WeightFiles(const std::string &path) : named(path) {
+WeightFiles::WeightFiles(const std::string &path, const std::string &family)
+    : named(path) {
+  if (isGguf(path) && !isFolder(path)) {
+    auto file = std::make_unique<GgufReader>(path);
+    file->rename(ggufOf(family, path));
+    addFile(std::move(file));
+    return;
+  }
   if (path.ends_with(".safetensors.index.json")) {
     addShards(std::filesystem::path(path).parent_path(), path);
     return;
   }
   if (!isFolder(path)) {
-    addFile(path);
+    addFile(std::make_unique<SafetensorsReader>(path));
     return;
   }
   std::string single = path + "/model.safetensors";
   std::string index = path + "/model.safetensors.index.json";
   if (fileExists(single))
-    addFile(single);
+    addFile(std::make_unique<SafetensorsReader>(single));
   else if (fileExists(index))
     addShards(path, index);
   else
@@ -66,11 +74,10 @@ void WeightFiles::requireNoneIs(const std::string &path) const {
                               "overwritten: write to another file");
 }
 
-void WeightFiles::addFile(const std::string &path) {
-  const auto &file =
-      files.emplace_back(std::make_unique<SafetensorsReader>(path));
+void WeightFiles::addFile(std::unique_ptr<TensorFile> file) {
   for (const auto &[name, entry] : file->header().tensors)
     all.try_emplace(name, Tensor{file.get(), &entry});
+  files.push_back(std::move(file));
 }
 
 void WeightFiles::addShards(const std::filesystem::path &folder,
@@ -80,13 +87,13 @@ void WeightFiles::addShards(const std::filesystem::path &folder,
       !root["weight_map"].is_object())
     throw InputError(index + ": there is no \"weight_map\" of tensors to "
                              "files. Copy or download it again");
-  std::map<std::string, const SafetensorsReader *> shards;
+  std::map<std::string, const TensorFile *> shards;
   for (const auto &[name, value] : root["weight_map"].items()) {
     // Shards lie beside their index; a path could reach anywhere.
     std::string shard = value.is_string() ? value.get<std::string>() : "";
     if (shard.empty() || shard.find('/') != std::string::npos)
       throw InputError(index + ": \"weight_map\" names no file for " + name);
-    const SafetensorsReader *&file = shards[shard];
+    const TensorFile *&file = shards[shard];
     if (!file) {
       std::string path = folder / shard;
       if (!fileExists(path))
@@ -309,10 +316,8 @@ private:
 
   /// Whether the model's family knows tensors of this name, and no use of them.
   bool isUnused(const std::string &name) {
-    if (!unused) {
-      const char *recipe = model.descriptor().recipe;
-      unused = unusedTensors(parseRecipe(recipe ? recipe : "").family);
-    }
+    if (!unused)
+      unused = unusedTensors(familyOf(model.descriptor()));
     return std::ranges::find(*unused, name) != unused->end();
   }
 

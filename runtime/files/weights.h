@@ -31,31 +31,32 @@ namespace tfm {
 
 class Model;
 
-/// The tensors of a safetensors file, or of a folder with `model.safetensors`
-/// or with shards under `model.safetensors.index.json`.
+/// The tensors of a safetensors file, of a folder with `model.safetensors` or
+/// with shards under `model.safetensors.index.json`, or of a gguf file.
 class WeightFiles {
 public:
   struct Tensor {
-    const SafetensorsReader *file;
+    const TensorFile *file;
     const TensorEntry *entry;
   };
 
-  /// Opens all files and checks their headers; throws InputError.
-  explicit WeightFiles(const std::string &path);
+  /// Opens all files and checks their headers; throws InputError. Tensors of a
+  /// gguf file get the names that `family` has, that of a recipe.
+  explicit WeightFiles(const std::string &path, const std::string &family = "");
 
   /// The file or folder as it was named.
   const std::string &path() const { return named; }
   /// Throws InputError if `path`, which is to be written, is one of them.
   void requireNoneIs(const std::string &path) const;
-  /// By the names that the files have.
+  /// By the names that the files have, but for those of a gguf file.
   const std::map<std::string, Tensor> &tensors() const { return all; }
 
 private:
-  void addFile(const std::string &path);
+  void addFile(std::unique_ptr<TensorFile> file);
   void addShards(const std::filesystem::path &folder, const std::string &index);
 
   std::string named;
-  std::vector<std::unique_ptr<SafetensorsReader>> files;
+  std::vector<std::unique_ptr<TensorFile>> files;
   std::map<std::string, Tensor> all;
 };
 

@@ -128,8 +128,8 @@ static llvm::json::Value valueJson(const SymbolicValue &value) {
 }
 
 /// In the recipe: `{"name", "model_type", "architecture", "ignored", "keys",
-/// "unused", "hyperparameters", "values"}`, where `values` has what expressions
-/// of the table come to in this model.
+/// "unused", "gguf", "hyperparameters", "values"}`, where `values` has what
+/// expressions of the table come to in this model.
 llvm::json::Value RecipeBuilder::familyJson() {
   const auto &given = e.compilation.mainUnit->ast->family;
   if (!given || !e.root)
@@ -176,7 +176,7 @@ llvm::json::Value RecipeBuilder::familyJson() {
       {"values", std::move(values)}};
   if (auto name = table->find("architecture"); name != table->end())
     out["architecture"] = name->get<std::string>();
-  for (const char *member : {"keys", "unused"})
+  for (const char *member : {"keys", "unused", "gguf"})
     if (auto found = table->find(member); found != table->end())
       out[member] = llvm::cantFail(llvm::json::parse(found->dump()));
   return std::move(out);

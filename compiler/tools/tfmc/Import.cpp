@@ -18,6 +18,7 @@
 #include "runtime/error.h"
 #include "runtime/files/atomic_file.h"
 #include "runtime/files/family.h"
+#include "runtime/files/gguf.h"
 #include "runtime/files/read_json.h"
 #include "runtime/files/weights.h"
 #include "runtime/recipe.h"
@@ -80,15 +81,24 @@ public:
   explicit Importer(const ImportOptions &options) : options(options) {}
 
   std::string run() {
-    if (!isFolder(options.folder))
+    isFile = isGguf(options.folder) && fileExists(options.folder) &&
+             !isFolder(options.folder);
+    if (!isFile && !isFolder(options.folder))
       stop(options.folder + (fileExists(options.folder)
-                                 ? " is no folder"
+                                 ? " is no folder, and no .gguf file"
                                  : ": there is no such folder"));
-    configPath = options.folder + "/config.json";
+    folder = options.folder;
+    if (isFile) {
+      folder = llvm::sys::path::parent_path(options.folder).str();
+      if (folder.empty())
+        folder = ".";
+    }
+    configPath = isFile ? options.folder : folder + "/config.json";
     if (!fileExists(configPath))
       stop("there is no config.json in " + options.folder +
            ", so nothing says which model it is");
-    json config = readObject(configPath, "the configuration");
+    json config =
+        isFile ? readGguf() : readObject(configPath, "the configuration");
     findFamily(config);
     readKeys(config);
     readGeneration();
@@ -98,6 +108,28 @@ public:
   }
 
 private:
+  /// What a gguf file says, as a config.json of the family that has its
+  /// architecture.
+  json readGguf() const {
+    GgufReader file(configPath);
+    json own = file.metadata().value("general.architecture", json());
+    std::vector<std::string> known;
+    for (const std::string &name : embeddedFamilies()) {
+      json gguf = orStop(readFamilyTable(name)).value("gguf", json::object());
+      if (!gguf.contains("architecture"))
+        continue;
+      known.push_back(gguf["architecture"].get<std::string>());
+      if (gguf["architecture"] != own)
+        continue;
+      json config = file.config(gguf);
+      config["model_type"] = name;
+      return config;
+    }
+    stop(configPath + ": general.architecture is " +
+         shown(own.dump(-1, ' ', false, json::error_handler_t::replace)) +
+         ", and those that are read are " + llvm::join(known, ", "));
+  }
+
   /// Which family it is: of the user's first.
   void findFamily(const json &config) {
     auto type = config.find("model_type");
@@ -184,7 +216,7 @@ private:
   }
 
   void readGeneration() {
-    const std::string path = options.folder + "/generation_config.json";
+    const std::string path = folder + "/generation_config.json";
     json config = json::object();
     if (fileExists(path))
       config = readObject(path, "how texts are generated");
@@ -257,7 +289,7 @@ private:
 
   /// A file of the folder as the written file names it.
   std::string pathOf(const std::string &name) const {
-    llvm::SmallString<128> path(options.folder), own(options.output);
+    llvm::SmallString<128> path(folder), own(options.output);
     llvm::sys::path::append(path, name);
     llvm::sys::fs::make_absolute(path);
     llvm::sys::fs::make_absolute(own);
@@ -304,7 +336,7 @@ private:
     for (const Form &form : forms) {
       std::vector<std::string> paths, names;
       for (const std::string &file : form.files)
-        paths.push_back(options.folder + "/" + file);
+        paths.push_back(folder + "/" + file);
       if (!llvm::all_of(paths, fileExists))
         continue;
       for (const std::string &file : form.files) {
@@ -327,8 +359,7 @@ private:
       }
     }
     messages() << "tfmc: note: "
-               << (why.empty() ? "there is no tokenizer in " + options.folder
-                               : why)
+               << (why.empty() ? "there is no tokenizer in " + folder : why)
                << ": prompts are ids\n";
     return "";
   }
@@ -352,7 +383,7 @@ private:
       stop(configPath + " describes no model of the family " + modelType +
            "; it says " + said(unnamedIn(model.problems)));
     bool hasWeights =
-        fileExists(options.folder + "/model.safetensors") ||
+        isFile || fileExists(options.folder + "/model.safetensors") ||
         fileExists(options.folder + "/model.safetensors.index.json");
     if (!hasWeights) {
       messages() << "tfmc: note: " << options.folder
@@ -360,14 +391,15 @@ private:
       return;
     }
     ModelReport report = orStop(makeReport(*model.module, ReportOptions()));
-    Comparison comparison =
-        compareWithCheckpoint(report, orStop(readCheckpoint(options.folder)),
-                              unusedTensors(describe(model).family));
+    const ModelDescription description = describe(model);
+    Comparison comparison = compareWithCheckpoint(
+        report, orStop(readCheckpoint(options.folder, description.family)),
+        unusedTensors(description.family));
     if (llvm::Error error =
-            compareConfig(options.folder, report, describe(model), comparison))
+            compareConfig(options.folder, report, description, comparison))
       stop(llvm::toString(std::move(error)));
     if (comparison.agrees())
-      return checkCopies(comparison);
+      return checkCopies(comparison, description.family);
     std::string words;
     llvm::raw_string_ostream os(words);
     writeComparison(comparison, options.folder, /*all=*/false, os);
@@ -411,9 +443,10 @@ private:
 
   /// Whether tensors that are stored under several names begin alike: the model
   /// has them once. Whoever loads them looks at the rest.
-  void checkCopies(const Comparison &comparison) const {
+  void checkCopies(const Comparison &comparison,
+                   const std::string &table) const {
     constexpr size_t most = 4096;
-    WeightFiles weights(options.folder);
+    WeightFiles weights(options.folder, table);
     auto begin = [&](const std::string &name) {
       auto [file, entry] = weights.tensors().at(name);
       std::vector<float> values(std::min<size_t>(most, entry->elements()));
@@ -431,6 +464,10 @@ private:
   }
 
   const ImportOptions &options;
+  /// Whether that is one file, which has the configuration, too.
+  bool isFile = false;
+  /// Where a tokenizer and settings of generation may be.
+  std::string folder;
   std::string configPath, modelType;
   /// As the written file names it: `llama`, or the path of a table.
   std::string family;

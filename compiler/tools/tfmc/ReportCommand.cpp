@@ -127,7 +127,7 @@ static int sweep(const ReportArguments &arguments, const ModelReport &base,
 static int against(const ReportArguments &arguments, const ModelReport &report,
                    const ModelDescription &description, llvm::raw_ostream &os) {
   llvm::Expected<std::vector<CheckpointTensor>> checkpoint =
-      readCheckpoint(arguments.against);
+      readCheckpoint(arguments.against, description.family);
   if (!checkpoint) {
     messages() << "tfmc: " << llvm::toString(checkpoint.takeError()) << "\n";
     return 1;
@@ -140,7 +140,8 @@ static int against(const ReportArguments &arguments, const ModelReport &report,
     return 1;
   }
   if (arguments.values)
-    if (llvm::Error error = compareValues(arguments.against, comparison)) {
+    if (llvm::Error error =
+            compareValues(arguments.against, comparison, description.family)) {
       messages() << "tfmc: " << llvm::toString(std::move(error)) << "\n";
       return 1;
     }

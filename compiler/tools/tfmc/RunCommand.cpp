@@ -14,6 +14,7 @@
 #include "compiler/driver/Pipelines.h"
 #include "compiler/report/Writers.h"
 #include "runtime/commands/usage.h"
+#include "runtime/files/gguf.h"
 #include "runtime/files/system_call.h"
 
 #include "llvm/ADT/SmallString.h"
@@ -257,7 +258,8 @@ void tfm::addRunCommand(CLI::App &app, int &status) {
              "tfmc run FILE train --steps 100");
   command
       ->add_option("FILE", options->file,
-                   "The model, or a Hugging Face folder, which is imported")
+                   "The model, or a Hugging Face folder or gguf file, which is "
+                   "imported")
       ->required()
       ->check(usage::path());
   addDefineOption(*command, options->defines);
@@ -268,7 +270,7 @@ void tfm::addRunCommand(CLI::App &app, int &status) {
     refuseDefines(command->remaining());
     std::vector<std::string> words = command->remaining();
     std::string file = options->file;
-    if (llvm::sys::fs::is_directory(file)) {
+    if (llvm::sys::fs::is_directory(file) || isGguf(file)) {
       if (llvm::StringRef block = missingBlock(words); !block.empty()) {
         messages() << "tfmc: error: `" << words.front() << "` needs a `"
                    << block << "` block, which the model of a folder has not: "

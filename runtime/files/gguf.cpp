@@ -1,0 +1,470 @@
+//===- gguf.cpp - tensors in a file, as llama.cpp stores them -----------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/files/gguf.h"
+
+#include "runtime/error.h"
+#include "runtime/float16.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <fmt/format.h>
+#include <functional>
+#include <set>
+
+using nlohmann::json;
+
+namespace tfm {
+
+bool isGguf(const std::string &path) { return path.ends_with(".gguf"); }
+
+//===----------------------------------------------------------------------===//
+// Where everything is
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// A type of tensors: so many elements, which lie side by side in a row, take
+/// so many bytes.
+struct BlockType {
+  uint32_t number;
+  const char *name;
+  uint64_t elements, bytes;
+};
+constexpr BlockType blockTypes[] = {{0, "F32", 1, 4},    {1, "F16", 1, 2},
+                                    {30, "BF16", 1, 2},  {2, "Q4_0", 32, 18},
+                                    {3, "Q4_1", 32, 20}, {8, "Q8_0", 32, 34}};
+
+const BlockType *typeOf(std::string_view name) {
+  const BlockType *type = std::ranges::find(blockTypes, name, &BlockType::name);
+  return type == std::end(blockTypes) ? nullptr : type;
+}
+
+/// The numbers that stand for types of metadata.
+enum ValueType : uint32_t {
+  U8,
+  I8,
+  U16,
+  I16,
+  U32,
+  I32,
+  F32,
+  Bool,
+  String,
+  Array,
+  U64,
+  I64,
+  F64
+};
+
+/// Reads a file from its beginning on.
+class Cursor {
+public:
+  using Read = std::function<void(void *, uint64_t, uint64_t)>;
+  Cursor(uint64_t size, const std::string &path, Read read)
+      : size(size), path(path), read(std::move(read)) {}
+
+  [[noreturn]] void fail(const std::string &what) const {
+    throw InputError(path + " is not a usable gguf file: " + what +
+                     ". Copy or download it again");
+  }
+
+  uint64_t position() const { return at; }
+
+  template <typename T> T number() {
+    T value;
+    take(&value, sizeof value);
+    return value;
+  }
+
+  std::string text() {
+    auto length = number<uint64_t>();
+    // As long as any template or list of words, in one piece.
+    if (length > (uint64_t{1} << 24))
+      fail(fmt::format("a text in it is said to have {} bytes", length));
+    require(length);
+    std::string result(length, '\0');
+    take(result.data(), length);
+    return result;
+  }
+
+  json value(uint32_t type, int depth = 0) {
+    switch (type) {
+    case U8:
+      return number<uint8_t>();
+    case I8:
+      return number<int8_t>();
+    case U16:
+      return number<uint16_t>();
+    case I16:
+      return number<int16_t>();
+    case U32:
+      return number<uint32_t>();
+    case I32:
+      return number<int32_t>();
+    case F32:
+      // What a person would write: 0.00001, not what lies nearest to it.
+      return json::parse(shortest(number<float>()));
+    case Bool:
+      return number<uint8_t>() != 0;
+    case String:
+      return text();
+    case Array:
+      return list(depth);
+    case U64:
+      return number<uint64_t>();
+    case I64:
+      return number<int64_t>();
+    case F64:
+      return number<double>();
+    default:
+      fail(fmt::format("it has a value of the unknown type {}", type));
+    }
+  }
+
+private:
+  static std::string shortest(float number) {
+    if (!std::isfinite(number))
+      return "null";
+    std::string text = fmt::format("{}", number);
+    return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;
+  }
+
+  /// Null for one with more elements than any key of a configuration has.
+  json list(int depth) {
+    constexpr uint64_t most = 1024;
+    auto type = number<uint32_t>();
+    auto count = number<uint64_t>();
+    if (depth > 3)
+      fail("its lists are nested too deeply");
+    require(count);
+    json result = json::array();
+    for (uint64_t i = 0; i < count; ++i) {
+      json element = value(type, depth + 1);
+      if (count <= most)
+        result.push_back(std::move(element));
+    }
+    return count <= most ? result : json();
+  }
+
+  /// That so many bytes are left.
+  void require(uint64_t count) const {
+    if (count > size - at)
+      fail("it is cut short, or damaged");
+  }
+
+  void take(void *out, uint64_t count) {
+    require(count);
+    char *next = static_cast<char *>(out);
+    while (count > 0) {
+      if (at < begin || at >= begin + buffer.size()) {
+        begin = at;
+        buffer.resize(std::min<uint64_t>(size - at, 1 << 16));
+        read(buffer.data(), buffer.size(), at);
+      }
+      uint64_t part = std::min(count, begin + buffer.size() - at);
+      std::memcpy(next, buffer.data() + (at - begin), part);
+      next += part;
+      at += part;
+      count -= part;
+    }
+  }
+
+  const uint64_t size;
+  const std::string &path;
+  const Read read;
+  uint64_t at = 0, begin = 0;
+  std::vector<char> buffer;
+};
+
+/// A tensor's name and entry.
+std::pair<std::string, TensorEntry> readEntry(Cursor &cursor,
+                                              uint64_t alignment) {
+  std::string name = cursor.text();
+  auto fail = [&](const std::string &what) {
+    cursor.fail("the tensor " + name + " " + what);
+  };
+  TensorEntry entry;
+  auto rank = cursor.number<uint32_t>();
+  if (rank < 1 || rank > 4)
+    fail(fmt::format("has {} axes", rank));
+  uint64_t elements = 1;
+  for (uint32_t i = 0; i < rank; ++i) {
+    auto extent = cursor.number<uint64_t>();
+    if (extent < 1 || extent > (uint64_t{1} << 40) ||
+        __builtin_mul_overflow(elements, extent, &elements) ||
+        elements > (uint64_t{1} << 48))
+      fail("has a size that no tensor has");
+    // The one that lies side by side is the first one there.
+    entry.shape.insert(entry.shape.begin(), static_cast<int64_t>(extent));
+  }
+  auto number = cursor.number<uint32_t>();
+  const BlockType *type =
+      std::ranges::find(blockTypes, number, &BlockType::number);
+  if (type == std::end(blockTypes))
+    fail(fmt::format("is of the type {}; those that are read are F32, F16, "
+                     "BF16, Q8_0, Q4_0 and Q4_1",
+                     number));
+  entry.dtype = type->name;
+  if (static_cast<uint64_t>(entry.shape.back()) % type->elements != 0)
+    fail(fmt::format("has rows of {} elements, no whole blocks of {}",
+                     entry.shape.back(), type->elements));
+  entry.begin = cursor.number<uint64_t>();
+  if (entry.begin % alignment != 0 || entry.begin > (uint64_t{1} << 60))
+    fail("does not begin where a tensor may");
+  entry.end = entry.begin + elements / type->elements * type->bytes;
+  return {std::move(name), std::move(entry)};
+}
+
+} // namespace
+
+GgufReader::GgufReader(const std::string &path) : TensorFile(path) {
+  static_assert(std::endian::native == std::endian::little,
+                "numbers are read as they lie there");
+  Cursor cursor(fileBytes(), path,
+                [&](void *out, uint64_t count, uint64_t position) {
+                  readAt(out, count, position);
+                });
+  if (fileBytes() < 24 || cursor.number<uint32_t>() != 0x46554747)
+    cursor.fail("it does not begin as one");
+  auto version = cursor.number<uint32_t>();
+  if (version != 2 && version != 3)
+    cursor.fail(fmt::format("its version is {}, not 2 or 3", version));
+  auto tensorCount = cursor.number<uint64_t>(),
+       valueCount = cursor.number<uint64_t>();
+  for (uint64_t i = 0; i < valueCount; ++i) {
+    std::string key = cursor.text();
+    auto type = cursor.number<uint32_t>();
+    if (values.contains(key))
+      cursor.fail("its metadata has " + key + " twice");
+    values[key] = cursor.value(type);
+  }
+  uint64_t alignment = 32;
+  if (auto given = values.find("general.alignment"); given != values.end()) {
+    alignment = given->is_number_unsigned() ? given->get<uint64_t>() : 0;
+    if (!std::has_single_bit(alignment) || alignment > (1 << 20))
+      cursor.fail("general.alignment is " + given->dump());
+  }
+  for (uint64_t i = 0; i < tensorCount; ++i) {
+    auto [name, entry] = readEntry(cursor, alignment);
+    if (!parsed.tensors.try_emplace(name, entry).second)
+      cursor.fail("the tensor " + name + " is there twice");
+  }
+  dataStart = (cursor.position() + alignment - 1) / alignment * alignment;
+  uint64_t dataBytes =
+      fileBytes() > dataStart ? fileBytes() - dataStart : uint64_t{0};
+  std::vector<std::pair<uint64_t, uint64_t>> ranges;
+  for (const auto &[name, entry] : parsed.tensors) {
+    if (entry.end > dataBytes)
+      cursor.fail("the tensor " + name +
+                  " reaches beyond the end of the file: it is cut short, or "
+                  "damaged");
+    ranges.emplace_back(entry.begin, entry.end);
+  }
+  std::ranges::sort(ranges);
+  for (size_t i = 1; i < ranges.size(); ++i)
+    if (ranges[i].first < ranges[i - 1].second)
+      cursor.fail("its tensors overlap");
+}
+
+//===----------------------------------------------------------------------===//
+// In the words of a family
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// A value for messages: texts of files may be any bytes.
+std::string shown(const json &value) {
+  return value.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+/// A name, where a pattern has it with one `*` for a number.
+bool matches(const std::string &pattern, const std::string &name,
+             std::string &number) {
+  size_t star = pattern.find('*');
+  number.clear();
+  if (star == std::string::npos)
+    return pattern == name;
+  std::string_view rest = name;
+  std::string_view first = std::string_view(pattern).substr(0, star),
+                   last = std::string_view(pattern).substr(star + 1);
+  if (!rest.starts_with(first) || rest.size() < first.size() + last.size() ||
+      !rest.ends_with(last))
+    return false;
+  rest.remove_prefix(first.size());
+  rest.remove_suffix(last.size());
+  number = rest;
+  return !number.empty() && std::ranges::all_of(number, [](char c) {
+    return c >= '0' && c <= '9';
+  });
+}
+
+} // namespace
+
+json GgufReader::config(const json &gguf) const {
+  json result = json::object();
+  const std::string architecture = gguf.at("architecture").get<std::string>();
+  auto set = [&](const std::string &key, const std::string &said,
+                 const json &value) {
+    json &place = result[key];
+    if (!place.is_null() && place != value)
+      throw InputError(fmt::format("{}: {} is {}, and before it {} was {}",
+                                   path(), said, shown(value), key,
+                                   shown(place)));
+    place = value;
+  };
+  if (json own = values.value("general.architecture", json());
+      own != architecture)
+    throw InputError(
+        fmt::format("{}: general.architecture is {}, and this family is \"{}\"",
+                    path(), shown(own), architecture));
+  for (const auto &[key, value] : values.items()) {
+    bool isHarmless =
+        std::ranges::any_of(gguf.at("harmless"), [&](const json &prefix) {
+          return key.starts_with(prefix.get_ref<const std::string &>());
+        });
+    if (isHarmless)
+      continue;
+    std::string own = key;
+    if (own.starts_with(architecture + "."))
+      own = own.substr(architecture.size() + 1);
+    auto known = gguf.at("keys").find(own);
+    if (known == gguf.at("keys").end())
+      result[key] = value;
+    else
+      set(known->get<std::string>(), key, value);
+  }
+  for (const auto &[tensor, key] : gguf.at("rows").items())
+    if (const TensorEntry *entry = find(tensor))
+      set(key.get<std::string>(), tensor, entry->shape.front());
+  for (const auto &[tensor, key] : gguf.at("without").items())
+    set(key.get<std::string>(), tensor, find(tensor) == nullptr);
+  return result;
+}
+
+void GgufReader::rename(const json &gguf) {
+  const json all = config(gguf);
+  std::map<std::string, TensorEntry> renamed;
+  for (auto &[name, entry] : parsed.tensors) {
+    std::string own = name, number;
+    Change change;
+    for (const auto &[pattern, rule] : gguf.at("tensors").items()) {
+      if (!matches(pattern, name, number))
+        continue;
+      own = rule.is_string() ? rule.get<std::string>()
+                             : rule.at("name").get<std::string>();
+      if (size_t star = own.find('*'); star != std::string::npos)
+        own.replace(star, 1, number);
+      if (rule.is_string())
+        break;
+      change.isTransposed = rule.value("transposed", false);
+      change.more = rule.value("more", 0.0f);
+      if (rule.contains("halves_of")) {
+        json heads = all.value(rule["halves_of"].get<std::string>(), json());
+        change.heads = heads.is_number_integer() ? heads.get<int64_t>() : 0;
+        if (change.heads < 1 || entry.shape.front() % 2 != 0 ||
+            entry.shape.front() / 2 % change.heads != 0)
+          throw InputError(fmt::format(
+              "{}: the tensor {} has {} rows, which are not those of {} {}",
+              path(), name, entry.shape.front(), shown(heads),
+              rule["halves_of"].get<std::string>()));
+      }
+      break;
+    }
+    if (change.isTransposed && entry.shape.size() == 2)
+      std::swap(entry.shape[0], entry.shape[1]);
+    if (!renamed.try_emplace(own, entry).second)
+      throw InputError(path() + ": two of its tensors are " + own);
+    changes[own] = change;
+  }
+  parsed.tensors = std::move(renamed);
+}
+
+//===----------------------------------------------------------------------===//
+// Values
+//===----------------------------------------------------------------------===//
+
+std::vector<float> GgufReader::decode(const std::string &name,
+                                      const TensorEntry &entry) const {
+  std::vector<float> result(entry.elements());
+  const BlockType *type = typeOf(entry.dtype);
+  if (type->elements == 1) {
+    TensorFile::readFloats(name, entry, 0, result);
+  } else {
+    std::vector<char> raw(entry.end - entry.begin);
+    readBytes(entry, 0, raw);
+    for (size_t block = 0; block < raw.size() / type->bytes; ++block) {
+      const char *from = raw.data() + block * type->bytes;
+      float *to = result.data() + block * type->elements;
+      auto half = [&](size_t at) {
+        uint16_t bits;
+        std::memcpy(&bits, from + at, sizeof bits);
+        return fromHalf(bits);
+      };
+      float scale = half(0);
+      if (type->bytes == 34) {
+        for (size_t i = 0; i < 32; ++i)
+          to[i] = scale * static_cast<float>(static_cast<int8_t>(from[2 + i]));
+        continue;
+      }
+      // The low halves are the first 16 elements. Of Q4_0 they are from -8 up.
+      bool hasMinimum = type->bytes == 20;
+      float least = hasMinimum ? half(2) : -8 * scale;
+      for (size_t i = 0; i < 16; ++i) {
+        auto both = static_cast<uint8_t>(from[(hasMinimum ? 4 : 2) + i]);
+        to[i] = scale * static_cast<float>(both & 15) + least;
+        to[i + 16] = scale * static_cast<float>(both >> 4) + least;
+      }
+    }
+  }
+  if (auto found = changes.find(name); found != changes.end())
+    change(result, entry, found->second);
+  return result;
+}
+
+void GgufReader::change(std::vector<float> &values, const TensorEntry &entry,
+                        const Change &by) const {
+  for (float &value : values)
+    value += by.more;
+  if (entry.shape.empty() || values.empty())
+    return;
+  auto rows = static_cast<size_t>(entry.shape.front()),
+       columns = values.size() / rows;
+  if (by.isTransposed && entry.shape.size() == 2) {
+    std::vector<float> result(values.size());
+    for (size_t i = 0; i < rows; ++i)
+      for (size_t j = 0; j < columns; ++j)
+        result[i * columns + j] = values[j * rows + i];
+    values = std::move(result);
+  }
+  if (by.heads > 0) {
+    std::vector<float> result(values.size());
+    size_t each = rows / static_cast<size_t>(by.heads), half = each / 2;
+    for (size_t row = 0; row < rows; ++row) {
+      size_t place = row % each;
+      size_t from = row - place + 2 * (place % half) + place / half;
+      std::copy_n(values.begin() + static_cast<ptrdiff_t>(from * columns),
+                  columns,
+                  result.begin() + static_cast<ptrdiff_t>(row * columns));
+    }
+    values = std::move(result);
+  }
+}
+
+void GgufReader::readFloats(const std::string &name, const TensorEntry &entry,
+                            uint64_t first, std::span<float> out) const {
+  std::lock_guard guard(lock);
+  if (decodedName != name || decoded.empty()) {
+    decoded = decode(name, entry);
+    decodedName = name;
+  }
+  std::ranges::copy(std::span(decoded).subspan(first, out.size()), out.begin());
+}
+
+} // namespace tfm

@@ -1,0 +1,80 @@
+//===- gguf.h - tensors in a file, as llama.cpp stores them -------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+// The format: `GGUF`, a version, how many tensors and how many values of
+// metadata there are, these values, where the tensors lie, and their bytes. See
+// https://github.com/ggml-org/ggml/blob/master/docs/gguf.md. Names, and in what
+// order some tensors have their rows, are its own: the table of a family
+// (docs/families.md) tells what they are in a folder of the hub.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_RUNTIME_FILES_GGUF_H
+#define TFM_RUNTIME_FILES_GGUF_H
+
+#include "runtime/files/tensor_file.h"
+
+#include <map>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace tfm {
+
+/// Whether the name of a file says that it is one.
+bool isGguf(const std::string &path);
+
+class GgufReader : public TensorFile {
+public:
+  /// Reads where everything is; tensors have the names that the file has.
+  /// Throws InputError naming the file; any bytes are safe to read.
+  explicit GgufReader(const std::string &path);
+
+  /// `general.architecture`, `llama.block_count`, ...; long lists are null.
+  const nlohmann::json &metadata() const { return values; }
+
+  /// What a config.json of a family would say; `gguf` is that member of its
+  /// table. What the table does not know has its name here.
+  nlohmann::json config(const nlohmann::json &gguf) const;
+  /// Gives tensors the names and shapes that they have in a folder of the hub.
+  /// Those that the table does not know keep theirs.
+  void rename(const nlohmann::json &gguf);
+
+  void readFloats(const std::string &name, const TensorEntry &entry,
+                  uint64_t first, std::span<float> out) const override;
+  /// It has no checksums.
+  void requireUnchanged(const std::string &,
+                        std::span<const char>) const override {}
+  void requireUnchanged(const std::string &,
+                        const TensorEntry &) const override {}
+
+private:
+  /// How the values that a folder of the hub has come of those in the file.
+  struct Change {
+    /// Rows of each of so many heads: its first half and its second one take
+    /// turns in the file.
+    int64_t heads = 0;
+    bool isTransposed = false;
+    /// To be added.
+    float more = 0;
+  };
+  std::vector<float> decode(const std::string &name,
+                            const TensorEntry &entry) const;
+  void change(std::vector<float> &values, const TensorEntry &entry,
+              const Change &by) const;
+
+  nlohmann::json values = nlohmann::json::object();
+  std::map<std::string, Change> changes;
+  /// The tensor that was read last, as it is asked for part by part.
+  mutable std::mutex lock;
+  mutable std::string decodedName;
+  mutable std::vector<float> decoded;
+};
+
+} // namespace tfm
+
+#endif // TFM_RUNTIME_FILES_GGUF_H

@@ -1,0 +1,117 @@
+//===- tensor_file.cpp - named tensors in a file ------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/files/tensor_file.h"
+
+#include "runtime/error.h"
+#include "runtime/files/system_call.h"
+#include "runtime/float16.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace tfm {
+
+uint64_t TensorEntry::elements() const {
+  uint64_t count = 1;
+  for (int64_t extent : shape)
+    count *= static_cast<uint64_t>(extent);
+  return count;
+}
+
+TensorFile::TensorFile(const std::string &path) : filePath(path) {
+  // A pipe would wait for a writer before it can be told that it is no file.
+  file = uninterrupted(
+      [&] { return open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); });
+  if (file < 0)
+    throw InputError("cannot read the weights " + path + ": " +
+                     std::strerror(errno));
+  struct stat status;
+  if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode)) {
+    close(file);
+    throw InputError("cannot read the weights " + path +
+                     ": not a regular file");
+  }
+  size = static_cast<uint64_t>(status.st_size);
+}
+
+TensorFile::~TensorFile() { close(file); }
+
+const TensorEntry *TensorFile::find(const std::string &name) const {
+  auto found = parsed.tensors.find(name);
+  return found == parsed.tensors.end() ? nullptr : &found->second;
+}
+
+void TensorFile::readAt(void *out, uint64_t count, uint64_t position) const {
+  char *next = static_cast<char *>(out);
+  while (count > 0) {
+    ssize_t got = uninterrupted(
+        [&] { return pread(file, next, count, static_cast<off_t>(position)); });
+    if (got < 0)
+      throw InputError("cannot read " + filePath + ": " + std::strerror(errno));
+    if (got == 0)
+      throw InputError(filePath + " became shorter while it was read");
+    next += got;
+    position += static_cast<uint64_t>(got);
+    count -= static_cast<uint64_t>(got);
+  }
+}
+
+void TensorFile::readBytes(const TensorEntry &entry, uint64_t first,
+                           std::span<char> out) const {
+  readAt(out.data(), out.size(), dataStart + entry.begin + first);
+}
+
+void TensorFile::readFloats(const std::string &name, const TensorEntry &entry,
+                            float *out) const {
+  std::span<float> values(out, entry.elements());
+  readFloats(name, entry, 0, values);
+  if (entry.dtype == "F32")
+    requireUnchanged(
+        name, {reinterpret_cast<const char *>(out), values.size_bytes()});
+  else
+    requireUnchanged(name, entry);
+}
+
+void TensorFile::readFloats(const std::string &name, const TensorEntry &entry,
+                            uint64_t first, std::span<float> out) const {
+  if (entry.dtype == "F32")
+    return readBytes(entry, first * sizeof(float),
+                     {reinterpret_cast<char *>(out.data()), out.size_bytes()});
+  auto convert = [&]<typename Stored>(auto toFloat) {
+    // What a processor's cache holds beside what becomes of it.
+    constexpr size_t most = size_t{1} << 15;
+    std::vector<Stored> raw(std::min(most, out.size()));
+    for (size_t at = 0; at < out.size(); at += most) {
+      size_t count = std::min(most, out.size() - at);
+      readBytes(entry, (first + at) * sizeof(Stored),
+                {reinterpret_cast<char *>(raw.data()), count * sizeof(Stored)});
+      for (size_t i = 0; i < count; ++i)
+        out[at + i] = toFloat(raw[i]);
+    }
+  };
+  if (entry.dtype == "F16")
+    convert.operator()<uint16_t>(fromHalf);
+  else if (entry.dtype == "BF16")
+    convert.operator()<uint16_t>(fromBFloat16);
+  else if (entry.dtype == "F8_E4M3")
+    convert.operator()<uint8_t>(fromFloat8E4M3);
+  else if (entry.dtype == "F8_E5M2")
+    convert.operator()<uint8_t>(fromFloat8E5M2);
+  else if (entry.dtype == "F64")
+    convert.operator()<double>([](double x) { return static_cast<float>(x); });
+  else
+    throw InputError(filePath + ": the tensor " + name + " has dtype " +
+                     entry.dtype +
+                     ", but weights are F32, F16, BF16, F8 or F64");
+}
+
+} // namespace tfm

@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+"""Weights of llama.cpp: the files of tests/fixtures/gguf, imported, built, loaded and compared."""
+
+import json
+import os
+import pathlib
+import shutil
+import struct
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from support import FIXTURES, main, run, tfmc  # noqa: E402
+from test_families import in_parallel, tensors  # noqa: E402
+
+FILES = FIXTURES / "gguf"
+EXPECTED = json.loads((FILES / "expected.json").read_text())
+
+
+class Gguf(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.builds = dict(zip(EXPECTED, in_parallel(cls.make, EXPECTED)))
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    @classmethod
+    def path(cls, *names):
+        return os.path.join(cls.folder.name, *names)
+
+    @classmethod
+    def make(cls, case):
+        """Imports and builds; what went wrong, or nothing."""
+        model = cls.path(case + ".tfm")
+        for command in (("import", FILES / f"{case}.gguf", "-o", model), ("build", model, "-o", cls.path(case))):
+            result = tfmc(*command)
+            if result.returncode != 0:
+                return result.stderr
+        return ""
+
+    def file(self, name, data):
+        path = self.path(name + ".gguf")
+        pathlib.Path(path).write_bytes(data)
+        return path
+
+    def changed(self, name, key, kind, value):
+        """llama.gguf with another value of a number in its metadata."""
+        data = bytearray((FILES / "llama.gguf").read_bytes())
+        at = data.index(key.encode()) + len(key) + 4
+        data[at:at + 4] = struct.pack("<" + kind, value)
+        return self.file(name, data)
+
+    def test_logits(self):
+        for case, expected in EXPECTED.items():
+            with self.subTest(case):
+                self.assertEqual(self.builds[case], "")
+                out = self.path(case + ".safetensors")
+                result = run(self.path(case), "logits", "--weights", FILES / f"{case}.gguf", "--ids", "--prompt",
+                             " ".join(map(str, expected["ids"])), "-o", out)
+                self.assertEqual(result.returncode, 0, result.stderr)
+                found, rows = tensors(out)["logits"], [value for row in expected["logits"] for value in row]
+                worst = max(abs(a - b) for a, b in zip(found, rows)) / max(map(abs, rows))
+                self.assertEqual(len(found), len(rows))
+                self.assertLessEqual(worst, 2e-6)
+                compared = tfmc("report", self.path(case + ".tfm"), "--against", FILES / f"{case}.gguf", "--values")
+                self.assertEqual(compared.returncode, 0, compared.stdout)
+
+    def test_one_command(self):
+        environment = {"XDG_CACHE_HOME": self.path("cache")}
+        result = tfmc("run", FILES / "llama.gguf", "generate", "--ids", "--prompt", "5 15", "--tokens", "3",
+                      environment=environment)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(len(result.stdout.split()), 5)
+
+    def test_training_and_export(self):
+        out = self.path("exported")
+        result = run(self.path("llama"), "export", "--weights", FILES / "llama.gguf", "-o", out + "/")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        again = tfmc("import", out)
+        self.assertEqual(again.returncode, 0, again.stderr)
+        self.assertEqual(sorted(tensors(out + "/model.safetensors")),
+                         sorted(tensors(FIXTURES / "families" / "llama" / "model.safetensors")))
+
+    def test_fewer_bits_are_told(self):
+        model = self.path("int8.tfm")
+        text = pathlib.Path(self.path("llama.tfm")).read_text()
+        pathlib.Path(model).write_text(text.replace("generate {", "generate { weights = int8,"))
+        built = tfmc("build", model, "-o", self.path("int8"))
+        self.assertEqual(built.returncode, 0, built.stderr)
+        result = run(self.path("int8"), "generate", "--weights", FILES / "llama.gguf", "--ids", "--prompt", "5",
+                     "--tokens", "2")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("are requantised", result.stderr)
+
+    def test_another_configuration_is_refused(self):
+        for key, kind, value, own in (("llama.attention.layer_norm_rms_epsilon", "f", 0.01, "rms_norm_eps"),
+                                      ("llama.rope.freq_base", "f", 500.0, "rope_theta")):
+            with self.subTest(key):
+                path = self.changed("other", key, kind, value)
+                result = run(self.path("llama"), "generate", "--weights", path, "--ids", "--prompt", "5")
+                self.assertEqual(result.returncode, 1)
+                self.assertIn(f"{own} is {value}, here", result.stderr)
+                compared = tfmc("report", self.path("llama.tfm"), "--against", path)
+                self.assertEqual(compared.returncode, 1)
+                self.assertIn(own, compared.stdout)
+        for key, value, words in (("llama.attention.head_count", 3, "heads = 3 (num_attention_heads)"),
+                                  ("llama.block_count", 3, "num_hidden_layers is 3, and theirs is 2"),
+                                  ("llama.rope.dimension_count", 4, "head_dim")):
+            result = tfmc("import", self.changed("other", key, "I", value))
+            self.assertEqual(result.returncode, 1, key)
+            self.assertIn(words, result.stderr)
+
+    def test_what_nobody_knows_is_refused(self):
+        data = (FILES / "llama.gguf").read_bytes()
+        unknown = self.file("unknown", data.replace(b"llama.rope.freq_base", b"llama.rope.freq_bose"))
+        result = tfmc("import", unknown)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("llama.rope.freq_bose is 10000.0: this family does not know it", result.stderr)
+        tensor = self.file("tensor", data.replace(b"blk.0.ffn_up.weight", b"blk.0.ffn_op.weight"))
+        result = run(self.path("llama"), "generate", "--weights", tensor, "--ids", "--prompt", "5")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("blk.0.ffn_op.weight is not a parameter of this model", result.stderr)
+        for name, words in (("qwen2", 'general.architecture is "qwen2"'), ("gpt2", 'general.architecture is "gpt2"')):
+            result = run(self.path("llama"), "generate", "--weights", FILES / f"{name}.gguf", "--ids", "--prompt", "5")
+            self.assertEqual(result.returncode, 1)
+            self.assertIn(words, result.stderr)
+        result = tfmc("import", self.file("bloom", data.replace(b"llama", b"bloom", 2)))
+        self.assertEqual(result.returncode, 1)
+        self.assertIn('general.architecture is "bloom", and those that are read are gemma, gpt2, llama', result.stderr)
+        # Without a family nobody knows what the tensors are called.
+        own = self.path("own.tfm")
+        text = pathlib.Path(self.path("llama.tfm")).read_text()
+        pathlib.Path(own).write_text(text.replace('family "llama"', ""))
+        result = tfmc("report", own, "--against", FILES / "llama.gguf")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("the model's file names no `family`", result.stderr)
+
+    def test_damaged_files(self):
+        data = (FILES / "llama.gguf").read_bytes()
+        for size in (0, 3, 8, 23, 24, 100, 400, 1500, len(data) // 2, len(data) - 40):
+            result = tfmc("import", self.file("cut", data[:size]))
+            self.assertEqual(result.returncode, 1, size)
+            self.assertIn("cut.gguf is not a usable gguf file", result.stderr)
+            self.assertNotIn("internal error", result.stderr)
+        for at, value, words in ((0, b"GGML", "it does not begin as one"), (4, b"\x09", "its version is 9"),
+                                 (8, b"\xff" * 8, "not a usable gguf file"), (16, b"\xff" * 8, "not a usable gguf file"),
+                                 (24, b"\xff" * 8, "a text in it is said to have")):
+            result = tfmc("import", self.file("other", data[:at] + value + data[at + len(value):]))
+            self.assertEqual(result.returncode, 1, words)
+            self.assertIn(words, result.stderr)
+        folder = self.path("folder.gguf")
+        shutil.copytree(FIXTURES / "families" / "llama", folder)
+        self.assertEqual(tfmc("import", folder).returncode, 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,203 @@
+//===- GgufTest.cpp - tensors of llama.cpp ------------------------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/files/gguf.h"
+#include "runtime/error.h"
+#include "runtime/float16.h"
+#include "tests/unit/runtime/TemporaryFolder.h"
+
+#include <cstring>
+#include <gtest/gtest.h>
+#include <random>
+#include <sys/mman.h>
+#include <unistd.h>
+
+using nlohmann::json;
+
+namespace tfm {
+namespace {
+
+using test::messageOf;
+
+/// Writes files as the format asks.
+class Writer {
+public:
+  template <typename T> Writer &add(T value) {
+    text.append(reinterpret_cast<const char *>(&value), sizeof value);
+    return *this;
+  }
+  Writer &add(const char *words) {
+    add(uint64_t{std::strlen(words)});
+    text += words;
+    return *this;
+  }
+  Writer &tensor(const char *name, const std::vector<uint64_t> &shape,
+                 uint32_t type, uint64_t at) {
+    add(name).add(static_cast<uint32_t>(shape.size()));
+    for (uint64_t extent : shape)
+      add(extent);
+    return add(type).add(at);
+  }
+  std::string text;
+};
+
+/// A file without a place in a folder.
+class Bytes {
+public:
+  explicit Bytes(const std::string &text) : file(memfd_create("gguf", 0)) {
+    EXPECT_EQ(write(file, text.data(), text.size()),
+              static_cast<ssize_t>(text.size()));
+  }
+  ~Bytes() { close(file); }
+  Bytes(const Bytes &) = delete;
+  Bytes &operator=(const Bytes &) = delete;
+  std::string path() const { return "/proc/self/fd/" + std::to_string(file); }
+
+private:
+  int file;
+};
+
+/// A matrix of every type, 2 rows of 32, one behind the other.
+std::string file() {
+  Writer header;
+  header.add(uint32_t{0x46554747}).add(uint32_t{3});
+  header.add(uint64_t{4}).add(uint64_t{6});
+  header.add("general.architecture").add(uint32_t{8}).add("own");
+  header.add("own.heads").add(uint32_t{4}).add(uint32_t{1});
+  header.add("own.eps").add(uint32_t{6}).add(1e-5f);
+  header.add("own.other").add(uint32_t{7}).add(uint8_t{1});
+  header.add("tokenizer.tokens").add(uint32_t{9}).add(uint32_t{8});
+  header.add(uint64_t{2}).add("a").add("b");
+  header.add("own.list").add(uint32_t{9}).add(uint32_t{5});
+  header.add(uint64_t{2}).add(int32_t{-1}).add(int32_t{7});
+  header.tensor("q8", {32, 2}, 8, 0).tensor("q4", {32, 2}, 2, 96);
+  header.tensor("q41", {32, 2}, 3, 160).tensor("f", {2}, 0, 224);
+  header.text.resize((header.text.size() + 31) / 32 * 32);
+  Writer data;
+  for (int row = 0; row < 2; ++row) {
+    data.add(toHalf(0.5f));
+    for (int i = 0; i < 32; ++i)
+      data.add(static_cast<int8_t>(row == 0 ? i - 100 : -i));
+  }
+  data.text.resize(96);
+  for (int row = 0; row < 2; ++row) {
+    data.add(toHalf(2.0f));
+    for (int i = 0; i < 16; ++i)
+      data.add(static_cast<uint8_t>(i | (15 - i) << 4));
+  }
+  data.text.resize(160);
+  for (int row = 0; row < 2; ++row) {
+    data.add(toHalf(2.0f)).add(toHalf(-3.0f));
+    for (int i = 0; i < 16; ++i)
+      data.add(static_cast<uint8_t>(i | (15 - i) << 4));
+  }
+  data.text.resize(224);
+  data.add(1.5f).add(-2.5f);
+  return header.text + data.text;
+}
+
+json family() {
+  return json::parse(R"({
+    "architecture": "own", "harmless": ["general.", "tokenizer."],
+    "keys": {"heads": "num_heads", "eps": "norm_eps", "list": "list"},
+    "rows": {"q8": "vocab_size"}, "without": {"output": "tied", "f": "bare"},
+    "tensors": {"q8": {"name": "a.weight", "halves_of": "num_heads"},
+                "q4": {"name": "b.weight", "transposed": true},
+                "f": {"name": "c.weight", "more": -1}}})");
+}
+
+std::vector<float> read(const GgufReader &reader, const std::string &name) {
+  const TensorEntry *entry = reader.find(name);
+  if (!entry)
+    return {};
+  std::vector<float> values(entry->elements());
+  reader.readFloats(name, *entry, 0, values);
+  return values;
+}
+
+TEST(Gguf, ReadsEveryType) {
+  Bytes bytes(file());
+  GgufReader reader(bytes.path());
+  std::vector<float> q8 = read(reader, "q8"), q4 = read(reader, "q4"),
+                     q41 = read(reader, "q41");
+  EXPECT_EQ(reader.find("q8")->shape, (std::vector<int64_t>{2, 32}));
+  for (int i = 0; i < 32; ++i) {
+    EXPECT_EQ(q8[i], 0.5f * static_cast<float>(i - 100));
+    EXPECT_EQ(q8[32 + i], -0.5f * static_cast<float>(i));
+    int low = i < 16 ? i : 31 - i;
+    EXPECT_EQ(q4[i], 2.0f * static_cast<float>(low - 8));
+    EXPECT_EQ(q41[32 + i], 2.0f * static_cast<float>(low) - 3);
+  }
+  EXPECT_EQ(read(reader, "f"), (std::vector<float>{1.5f, -2.5f}));
+  // Part of it.
+  std::vector<float> part(3);
+  reader.readFloats("q8", *reader.find("q8"), 31, part);
+  EXPECT_EQ(part, (std::vector<float>{-34.5f, 0.0f, -0.5f}));
+}
+
+TEST(Gguf, SpeaksTheWordsOfAFamily) {
+  Bytes bytes(file());
+  GgufReader reader(bytes.path());
+  EXPECT_EQ(reader.config(family()),
+            json::parse(R"({"num_heads": 1, "norm_eps": 1e-05, "tied": true,
+                            "bare": false, "vocab_size": 2, "list": [-1, 7],
+                            "own.other": true})"));
+  std::vector<float> q8 = read(reader, "q8"), q4 = read(reader, "q4");
+  reader.rename(family());
+  // One row of each half: they stay where they are.
+  EXPECT_EQ(read(reader, "a.weight"), q8);
+  EXPECT_EQ(reader.find("b.weight")->shape, (std::vector<int64_t>{32, 2}));
+  std::vector<float> turned = read(reader, "b.weight");
+  for (size_t i = 0; i < 64; ++i)
+    EXPECT_EQ(turned[i], q4[i % 2 * 32 + i / 2]);
+  EXPECT_EQ(read(reader, "c.weight"), (std::vector<float>{0.5f, -3.5f}));
+  EXPECT_EQ(read(reader, "q41").size(), 64U);
+  json other = family();
+  other["architecture"] = "llama";
+  EXPECT_NE(messageOf<InputError>([&] {
+              reader.config(other);
+            }).find("general.architecture is \"own\""),
+            std::string::npos);
+}
+
+TEST(Gguf, RefusesWhatIsDamaged) {
+  const std::string right = file();
+  for (size_t size = 0; size < right.size(); ++size) {
+    Bytes cut(right.substr(0, size));
+    EXPECT_NE(messageOf<InputError>([&] {
+                GgufReader reader(cut.path());
+              }).find(cut.path() + " is not a usable gguf file"),
+              std::string::npos)
+        << size;
+  }
+}
+
+TEST(Gguf, EndsWhateverTheBytesAre) {
+  const std::string right = file();
+  std::mt19937 dice(7);
+  int refused = 0;
+  for (int i = 0; i < 4000; ++i) {
+    std::string bytes = right;
+    for (int change = 0; change < 1 + i % 3; ++change)
+      bytes[dice() % bytes.size()] =
+          static_cast<char>(dice() % 2 ? dice() : (dice() % 2 ? 0xff : 0));
+    try {
+      Bytes changed(bytes);
+      GgufReader reader(changed.path());
+      reader.rename(family());
+      for (const auto &[name, entry] : reader.header().tensors)
+        read(reader, name);
+    } catch (const InputError &) {
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 1000);
+  EXPECT_LT(refused, 4000);
+}
+
+} // namespace
+} // namespace tfm
