@@ -141,6 +141,9 @@ LogicalResult ParamOp::verify() {
   // last two.
   bool inPanels = getTerms() && !getMinimum();
   int64_t rank = type.getRank() - stacked - (inPanels ? 2 : 0);
+  if (inPanels && rank < 2)
+    return emitOpError("has panels of ")
+           << rank + 2 << " axes: each of the last two is two of them";
   if (!getDims().empty() && static_cast<int64_t>(getDims().size()) != rank)
     return emitOpError("names ")
            << getDims().size() << " dimensions of " << rank;

@@ -32,7 +32,7 @@ int64_t elementsPerSlot(Terms terms) {
 /// Whether the micro-kernel can read A where it lies.
 bool canReadA(const MatmulSpec &spec, Terms terms, const Matrix &a) {
   if (terms == Terms::I8Quads)
-    return a.column == 1 && a.row % 4 == 0 && spec.k % 4 == 0;
+    return spec.inPanels && a.column == 1 && a.row % 4 == 0 && spec.k % 4 == 0;
   if (!spec.isBf16())
     return a.element.isF32();
   return terms == Terms::Bf16Pairs && a.element.isBF16() && a.column == 1 &&
@@ -108,8 +108,8 @@ MatmulPlan tfm::planMatmul(const MatmulSpec &spec, const CpuMachine &target) {
       (!direct && (n > (rowsOfA ? 512 : 128) || (conflicts && n > 64) ||
                    (rowsOfA && target.lanes < 8)));
   // The few rows of one panel stay in the cache as they are.
-  if (spec.inPanels && plan.rowPanels == 1)
-    plan.packA = !canReadA(spec, plan.terms, a);
+  if (plan.terms == Terms::I8Quads)
+    plan.packA = plan.rowPanels > 1 || !canReadA(spec, plan.terms, a);
 
   // Sums are cut where it costs little for what it brings: panels of B that
   // stay in the first-level cache for all rows, where A stays in the second.

@@ -104,8 +104,20 @@ func.func @f(%x: tensor<8xf32>) {
 // -----
 
 // expected-error@+1 {{has only some of `scale`, `minimum` and `terms`}}
-tfm.param @w : tensor<4x16xi8> {init = {kind = "zeros"}, output_axis = 0 : i64, scale = @s, terms = 8 : i64}
+tfm.param @w : tensor<4x16xi8> {init = {kind = "zeros"}, minimum = @s, output_axis = 0 : i64, scale = @s}
 tfm.param @s : tensor<4x1xbf16> {init = {kind = "zeros"}}
+
+// -----
+
+// expected-error@+1 {{has panels of 2 axes: each of the last two is two of them}}
+tfm.param @w : tensor<4x16xi8> {init = {kind = "zeros"}, output_axis = 0 : i64, scale = @s, terms = 8 : i64}
+tfm.param @s : tensor<4xf32> {init = {kind = "zeros"}}
+
+// -----
+
+// expected-error@+1 {{has panels of type 'tensor<1x2x32x4xi8>': expected 'tensor<2x2x32x4xi8>'}}
+tfm.param @w : tensor<1x2x32x4xi8> {init = {kind = "zeros"}, output_axis = 0 : i64, scale = @s, terms = 8 : i64}
+tfm.param @s : tensor<33xf32> {init = {kind = "zeros"}}
 
 // -----
 

@@ -112,3 +112,11 @@ func.func @f(%q: tensor<4x32xi8>, %s: tensor<4x1xbf16>) {
   %w = tfm.dequantise %q, %s, %s : tensor<4x32xi8>, tensor<4x1xbf16> to tensor<4x33xf32>
   return
 }
+
+// -----
+
+func.func @panels(%p: tensor<2x10x32x4xi8>) -> tensor<65x40xi8> {
+  // expected-error@+1 {{has panels of type 'tensor<2x10x32x4xi8>': expected 'tensor<3x10x32x4xi8>'}}
+  %w = tfm.unpack %p : tensor<2x10x32x4xi8> to tensor<65x40xi8>
+  return %w : tensor<65x40xi8>
+}

@@ -23,6 +23,14 @@ func.func @matmul(%a: tensor<4x8xf32>, %b: tensor<16x8xf32>, %c: tensor<3x5x4xf3
   return
 }
 
+// Weights of 8 bits in panels, the last of which is not full.
+func.func @panels(%p: tensor<2x10x32x4xi8>, %i: tensor<4x39xi8>) {
+  // CHECK: tfm.unpack %{{.*}} : tensor<2x10x32x4xi8> to tensor<40x39xi8>
+  %w = tfm.unpack %p : tensor<2x10x32x4xi8> to tensor<40x39xi8>
+  %y = tfm.matmul %i, %w transpose_b : tensor<4x39xi8>, tensor<40x39xi8> accumulate i32
+  return
+}
+
 // Weights of 4 bits, whose last groups are short, beside floats and beside
 // integers.
 func.func @weights(%q: tensor<16x32xi8>, %s: tensor<16x2xbf16>, %x: tensor<4x40xf32>, %i: tensor<4x40xi8>) {

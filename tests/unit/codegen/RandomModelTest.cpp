@@ -104,7 +104,8 @@ public:
     }
     mlir::PassManager passes(&context);
     passes.addPass(createDifferentiatePass());
-    passes.addPass(createStoreWeightsPass());
+    KernelTarget::WeightPanels panels = testedTarget().weightPanels();
+    passes.addPass(createStoreWeightsPass({panels.outputs, panels.mostTerms}));
     passes.addPass(createMixedPrecisionPass());
     passes.addPass(createQuantiseCachePass());
     if (quantisesActivations())
@@ -431,7 +432,7 @@ private:
   mlir::MLIRContext context{mlir::MLIRContext::Threading::DISABLED};
   mlir::OwningOpRef<mlir::ModuleOp> reference, subject;
   oracle::Environment environment;
-  /// Parameters of two integers a byte, of which no fraction has a meaning.
+  /// Parameters that are bytes, of which no fraction has a meaning.
   llvm::StringSet<> inBytes;
   std::unique_ptr<CompiledModel> compiled;
 

@@ -118,7 +118,7 @@ TEST(Interfaces, EveryOpSaysHowItIsComputed) {
   const std::set<std::string> copies = {"concat"};
   const std::set<std::string> memory = {"constant", "get_param", "param"};
   // Part of the product or gather that reads it.
-  const std::set<std::string> inReaders = {"dequantise"};
+  const std::set<std::string> inReaders = {"dequantise", "unpack"};
   EXPECT_EQ(registeredOps([](RegisteredOperationName name) {
               return !sched::kindOf(name);
             }),

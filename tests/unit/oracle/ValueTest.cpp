@@ -217,6 +217,20 @@ void dequantise(Draw &draw) {
       });
 }
 
+// Panels and groups of terms that are not full; 128 is added to integers.
+void unpack(Draw &draw) {
+  int64_t rows = 1 + draw.below(70), terms = 1 + draw.below(20);
+  std::string panels = tensor({(rows + 31) / 32, (terms + 3) / 4, 32, 4}, "i8"),
+              y = tensor({rows, terms}, "i8");
+  expectValues(
+      draw,
+      program(format("%p: {0} {{test.limit = 256}", panels),
+              format("%y = tfm.unpack %p : {0} to {1}", panels, y), y),
+      [](const std::vector<Tensor> &in, llvm::ArrayRef<int64_t> at) {
+        return in[0].at({at[0] / 32, at[1] / 4, at[0] % 32, at[1] % 4}) - 128;
+      });
+}
+
 const std::map<std::string, void (*)(Draw &)> &checks() {
   static const std::map<std::string, void (*)(Draw &)> all = {
       {"and", logicalAnd},      {"cache_update", cacheUpdate},
@@ -224,6 +238,7 @@ const std::map<std::string, void (*)(Draw &)> &checks() {
       {"get_param", getParam},  {"iota", iota},
       {"not", logicalNot},      {"or", logicalOr},
       {"positions", positions}, {"dequantise", dequantise},
+      {"unpack", unpack},
   };
   return all;
 }
