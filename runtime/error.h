@@ -47,6 +47,13 @@ public:
   using InputError::InputError;
 };
 
+/// Messages between processes fail, or do not come: nothing goes on without
+/// them.
+class LostProcess : public InputError {
+public:
+  using InputError::InputError;
+};
+
 /// Ctrl-C: everything worth keeping has been written; the program exits 130.
 class Interrupted : public std::runtime_error {
 public:

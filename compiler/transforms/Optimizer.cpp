@@ -186,12 +186,15 @@ static int64_t microStepsIfKnown(ModuleOp module) {
   return value ? value->getAsInteger().value_or(1) : 1;
 }
 
-int64_t tfm::waitingSums(ModuleOp module) {
+bool tfm::sumsAsTree(ModuleOp module) {
   auto value = trainKey(module, recipe::field("train.sum"));
-  return value && value->getAsString() == "tree"
-             ? llvm::countr_zero(
-                   static_cast<uint64_t>(microStepsIfKnown(module)))
-             : 0;
+  return value && value->getAsString() == "tree";
+}
+
+int64_t tfm::waitingSums(ModuleOp module) {
+  return sumsAsTree(module) ? llvm::countr_zero(static_cast<uint64_t>(
+                                  microStepsIfKnown(module)))
+                            : 0;
 }
 
 /// The type that a key of the recipe names; f32 where it has no such block.

@@ -50,6 +50,9 @@ struct Optimizer {
 /// is no `train` block. Fails as `Optimizer::read`.
 mlir::FailureOr<int64_t> microSteps(mlir::ModuleOp module);
 
+/// Whether `train.sum` of the recipe is `tree`.
+bool sumsAsTree(mlir::ModuleOp module);
+
 /// How many sums of gradients wait at most for another one, where
 /// `train.sum` = `tree` adds up micro-batches in pairs, then the pairs, and so
 /// on while there is an even number of them; what is left over at the end of

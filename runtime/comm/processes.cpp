@@ -82,8 +82,8 @@ std::string Processes::list() const {
 }
 
 void Processes::fail() const {
-  throw InputError(std::string("messages between processes have failed: ") +
-                   transport.problem(&transport));
+  throw LostProcess(std::string("messages between processes have failed: ") +
+                    transport.problem(&transport));
 }
 
 Processes::Request Processes::send(int to, Channel channel,
@@ -118,9 +118,9 @@ void Processes::giveUp(std::span<const Request> waiting) const {
     if (std::string name = this->name(request.peer);
         names.find(name) == std::string::npos)
       names += (names.empty() ? "" : ", ") + name;
-  throw InputError(fmt::format("nothing has come from {} for {:g} s: it "
-                               "hangs, or needs more time (--timeout)",
-                               names, timeout));
+  throw LostProcess(fmt::format("nothing has come from {} for {:g} s: it "
+                                "hangs, or needs more time (--timeout)",
+                                names, timeout));
 }
 
 void Processes::say(int to, std::span<const std::byte> bytes) {

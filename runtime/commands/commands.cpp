@@ -152,6 +152,9 @@ void loadWeights(const CommonOptions &options, Model &model) {
   if (isGguf(options.weights) && type.starts_with("int") && options.speaks())
     say("note: the weights of " + printable(options.weights) +
         " are requantised: its blocks are not those of " + type + "\n");
+  if (options.processes)
+    options.processes->requireSame("other weights", checksumOf(model).text(),
+                                   "give all of them the same ones");
 }
 
 void printText(std::string_view text) {
@@ -585,6 +588,8 @@ void evaluate(const tfm_model &descriptor, const CommonOptions &command) {
   if (asks)
     try {
       match = answerQuestions(model, *data, /*limit=*/0, command.processes);
+    } catch (const LostProcess &) {
+      throw;
     } catch (const InputError &error) { // all else has been measured
       asks = false;
       if (command.speaks())

@@ -485,6 +485,16 @@ void load(Model &model, const tfm_parameter &parameter,
 
 } // namespace
 
+Checksum checksumOf(const Model &model) {
+  Checksum checksum;
+  for (const tfm_parameter &parameter : model.parameters()) {
+    PendingRead<float> read = model.readValue(parameter);
+    std::span<const float> values = read.values();
+    checksum.add(values.data(), values.size_bytes());
+  }
+  return checksum;
+}
+
 std::vector<std::vector<std::string>> storedNames(const Model &model,
                                                   const WeightFiles &weights) {
   std::set<std::string> modelNames = namesOf(model);

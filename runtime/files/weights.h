@@ -16,6 +16,7 @@
 #ifndef TFM_RUNTIME_FILES_WEIGHTS_H
 #define TFM_RUNTIME_FILES_WEIGHTS_H
 
+#include "runtime/files/checksum.h"
 #include "runtime/files/safetensors.h"
 
 #include <filesystem>
@@ -99,6 +100,9 @@ struct Unmatched {
   std::vector<std::string> leftOut; ///< of the checkpoint
   std::vector<std::string> fresh;   ///< of the model
 };
+
+/// Of all values of the parameters, as f32.
+Checksum checksumOf(const Model &model);
 
 /// Under which names a checkpoint has each parameter, in their order; one that
 /// it lacks has the name that goes with those of the others.

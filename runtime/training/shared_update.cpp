@@ -64,8 +64,11 @@ SharedUpdate::SharedUpdate(Model &model, Processes *processes)
   if (parts.empty() && model.rowCount() > 0)
     throw InputError(
         std::string("this build of ") + model.descriptor().name + " for " +
-        model.variant().target +
-        " has no updates that processes can share: train it with one");
+        model.variant().target + " has no updates " +
+        (processes ? "that processes can share: train it with one"
+                   : "for a sum of gradients as a tree: build it with -D "
+                     "train.sum=sequential") +
+        ", or with --device cpu");
   std::vector<Model::RowUse> uses = model.rowUses();
   for (Block &block : blocks)
     for (size_t i = 0; i < block.rows.count; ++i) {

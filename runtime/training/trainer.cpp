@@ -250,12 +250,7 @@ void Trainer::requireSameData() {
 }
 
 void Trainer::requireSameWeights() {
-  Checksum checksum;
-  for (const tfm_parameter &parameter : model.parameters()) {
-    PendingRead<float> read = model.readValue(parameter);
-    std::span<const float> values = read.values();
-    checksum.add(values.data(), values.size_bytes());
-  }
+  Checksum checksum = checksumOf(model);
   std::string where = fmt::format("{} {} {} {}", position.step, position.steps,
                                   position.seed, position.lr);
   checksum.add(where.data(), where.size());
@@ -339,15 +334,19 @@ double Trainer::beginStep() {
 
 void Trainer::failDiverged(const std::string &what) {
   awaitParameters(); // what others send has come when this process ends
-  // Who set a larger rate than the recipe's may go back to that.
-  double smaller = std::min(position.lr / 3, recipe.train.optimizer.lr);
-  std::string text = fmt::format(
-      "{}: training has diverged. Try a smaller learning rate (--lr {:g}), "
-      "warmup or clip = 1.0{}",
-      what, smaller, whatIsLeft());
+  std::string text = divergence(what);
   if (options.processes)
     throw AgreedError(text);
   throw InputError(text);
+}
+
+std::string Trainer::divergence(const std::string &what) const {
+  // Who set a larger rate than the recipe's may go back to that.
+  double smaller = std::min(position.lr / 3, recipe.train.optimizer.lr);
+  return fmt::format(
+      "{}: training has diverged. Try a smaller learning rate (--lr {:g}), "
+      "warmup or clip = 1.0{}",
+      what, smaller, whatIsLeft());
 }
 
 std::string Trainer::whatIsLeft() const {
@@ -398,6 +397,8 @@ bool Trainer::validate(TrainResult &result) {
     try {
       match = answerQuestions(model, data, questionsWhileTraining,
                               options.processes);
+    } catch (const LostProcess &) {
+      throw;
     } catch (const InputError &error) { // no reason to give up training
       hasQuestions = false;
       progress->clear();
@@ -493,9 +494,11 @@ void Trainer::save() {
     savedAt = position.step;
   if (!folder)
     return;
+  // Only the process that saves sees it: as its own error it ends the others.
   if (std::string bad = notFinite(model); !bad.empty())
-    failDiverged(fmt::format("{} has values that are not finite after step {}",
-                             bad, position.step));
+    throw InputError(divergence(
+        fmt::format("{} has values that are not finite after step {}", bad,
+                    position.step)));
   saveCheckpoint(*folder, model, position, [&](RunState &state) {
     // The line is part of what the checkpoint counts of the log: after a kill
     // it would otherwise be missing for good.

@@ -94,6 +94,8 @@ private:
   void beginWith(const std::string &path);
   /// Throws InputError: what shows that training has diverged, and what to do.
   [[noreturn]] void failDiverged(const std::string &what);
+  /// What is said of it.
+  std::string divergence(const std::string &what) const;
   /// What there is of a run that fails, for the end of its message.
   std::string whatIsLeft() const;
   /// An update, behind which parameters of other processes may still be on

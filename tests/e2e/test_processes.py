@@ -234,6 +234,19 @@ class Launched:
         self.assertNotEqual(result.returncode, 0)
         self.assertRegex(result.stderr, r"error: process 1 \(.+\) has other data than process 0 \(.+\)")
 
+    def test_other_weights_are_told(self):
+        result = run(self.model, "train", "--seed", "2", "--steps", "1", "--out", "weights1", cwd=self.folder)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        script = self.folder / "weights.sh"
+        script.write_text("#!/bin/sh\nrank=${OMPI_COMM_WORLD_RANK:-$PMI_RANK}\n"
+                          "if [ $rank = 1 ]; then weights=weights1; else weights=alone; fi\n"
+                          f"exec {self.model} eval --weights $weights\n")
+        script.chmod(0o755)
+        result = subprocess.run([*self.launcher, "2", str(script)], capture_output=True, text=True, timeout=60,
+                                env=ENVIRONMENT, cwd=self.folder, check=False)
+        self.assertNotEqual(result.returncode, 0)
+        self.assertRegex(result.stderr, r"error: process 1 \(.+\) has other weights than process 0 \(.+\)")
+
 
 class OpenMpi(Launched, unittest.TestCase):
     library = "Open MPI"
@@ -241,7 +254,8 @@ class OpenMpi(Launched, unittest.TestCase):
     def test_one_after_the_other(self):
         # Without a tree the order of the sum is that of the processes: they agree to rounding.
         model = self.folder / "sequential"
-        self.assertEqual(tfmc("build", MODELS / "addition.tfm", "-o", model, *SMALL).returncode, 0)
+        often = [option.replace("every(4)", "every(1)") for option in SMALL]
+        self.assertEqual(tfmc("build", MODELS / "addition.tfm", "-o", model, *often).returncode, 0)
         result = run(model, "train", "--out", "one", "--threads", "1", cwd=self.folder)
         self.assertEqual(result.returncode, 0, result.stderr)
         type(self).model, tree = model, self.model
@@ -252,6 +266,12 @@ class OpenMpi(Launched, unittest.TestCase):
                 result = self.launch(count, "train", "--out", "never")
                 self.assertNotEqual(result.returncode, 0)
                 self.assertIn(message, result.stderr)
+            # Only the first process sees that there is nothing to save.
+            start = time.monotonic()
+            result = self.launch(2, "train", "--lr", "1e300", "--out", "diverged", "--timeout", "40")
+            self.assertNotEqual(result.returncode, 0)
+            self.assertIn("not finite after step 1: training has diverged", result.stderr)
+            self.assertLess(time.monotonic() - start, 15)
         finally:
             type(self).model = tree
         for line, other in zip(log_of(self.folder / "four"), log_of(self.folder / "one"), strict=True):

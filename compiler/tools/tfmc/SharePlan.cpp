@@ -218,7 +218,7 @@ static std::string obstacle(mlir::ModuleOp schedule, int64_t count) {
     return "nothing is trained";
   if (*steps % count != 0)
     return "does not divide train.accumulate = " + std::to_string(*steps);
-  if (count > 1 && waitingSums(schedule) > 0 && !llvm::isPowerOf2_64(count))
+  if (count > 1 && sumsAsTree(schedule) && !llvm::isPowerOf2_64(count))
     return "no power of two, as train.sum = tree needs";
   return "";
 }
