@@ -69,6 +69,12 @@ class Launched:
         return subprocess.run(self.command(count, *arguments), capture_output=True, text=True, timeout=timeout,
                               env=ENVIRONMENT, cwd=self.folder, check=False)
 
+    def launch_script(self, script):
+        """Two processes of a shell script, in which each may do something else."""
+        script.chmod(0o755)
+        return subprocess.run([*self.launcher, "2", str(script)], capture_output=True, text=True, timeout=60,
+                              env=ENVIRONMENT, cwd=self.folder, check=False)
+
     def train(self, count, out, *arguments):
         result = self.launch(count, "train", "--threads", "1", "--out", out, *arguments)
         self.assertEqual(result.returncode, 0, result.stderr)
@@ -191,9 +197,7 @@ class Launched:
         script.write_text("#!/bin/sh\nexport SLURM_STEP_NUM_TASKS=2\n"
                           "[ -n \"$OMPI_COMM_WORLD_SIZE\" ] && unset OMPI_COMM_WORLD_SIZE\n"
                           f"exec {self.model} train --threads 1 --out srun\n")
-        script.chmod(0o755)
-        result = subprocess.run([*self.launcher, "2", str(script)], capture_output=True, text=True, timeout=60,
-                                env=ENVIRONMENT, cwd=self.folder, check=False)
+        result = self.launch_script(script)
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertRegex(result.stdout, r"2 processes: [0-9.]+ s of it went into exchanging gradients")
         self.assert_same_run("srun", "alone")
@@ -228,9 +232,7 @@ class Launched:
                           "mkdir -p at$rank; cd at$rank\nif [ $rank = 1 ]; then printf 5+5=10. ; else printf 1+5=6. ; fi"
                           " > own.txt\nfor i in 1 2 3 4 5 6 7; do cat own.txt own.txt >> text; mv text own.txt; done\n"
                           f"exec {self.model} train --out run --data own.txt\n")
-        script.chmod(0o755)
-        result = subprocess.run([*self.launcher, "2", str(script)], capture_output=True, text=True, timeout=60,
-                                env=ENVIRONMENT, cwd=self.folder, check=False)
+        result = self.launch_script(script)
         self.assertNotEqual(result.returncode, 0)
         self.assertRegex(result.stderr, r"error: process 1 \(.+\) has other data than process 0 \(.+\)")
 
@@ -241,9 +243,7 @@ class Launched:
         script.write_text("#!/bin/sh\nrank=${OMPI_COMM_WORLD_RANK:-$PMI_RANK}\n"
                           "if [ $rank = 1 ]; then weights=weights1; else weights=alone; fi\n"
                           f"exec {self.model} eval --weights $weights\n")
-        script.chmod(0o755)
-        result = subprocess.run([*self.launcher, "2", str(script)], capture_output=True, text=True, timeout=60,
-                                env=ENVIRONMENT, cwd=self.folder, check=False)
+        result = self.launch_script(script)
         self.assertNotEqual(result.returncode, 0)
         self.assertRegex(result.stderr, r"error: process 1 \(.+\) has other weights than process 0 \(.+\)")
 
