@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import subprocess
+import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -28,6 +29,20 @@ def run(*command, stdin="", cwd=None, timeout=300, environment=None):
 
 def tfmc(*arguments, **options):
     return run(TFMC, *arguments, **options)
+
+
+class InFolder(unittest.TestCase):
+    """Tests that share a folder, which goes with them."""
+
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory(prefix="tfm-e2e-")
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = folder.name
+
+    @classmethod
+    def path(cls, *names):
+        return os.path.join(cls.folder, *names)
 
 
 def main():

@@ -2,35 +2,24 @@
 """Weights of llama.cpp: the files of tests/fixtures/gguf, imported, built, loaded and compared."""
 
 import json
-import os
 import pathlib
 import shutil
 import struct
 import sys
-import tempfile
-import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from support import FIXTURES, main, run, tfmc  # noqa: E402
+from support import FIXTURES, InFolder, main, run, tfmc  # noqa: E402
 from test_families import in_parallel, tensors  # noqa: E402
 
 FILES = FIXTURES / "gguf"
 EXPECTED = json.loads((FILES / "expected.json").read_text())
 
 
-class Gguf(unittest.TestCase):
+class Gguf(InFolder):
     @classmethod
     def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
+        super().setUpClass()
         cls.builds = dict(zip(EXPECTED, in_parallel(cls.make, EXPECTED)))
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.folder.cleanup()
-
-    @classmethod
-    def path(cls, *names):
-        return os.path.join(cls.folder.name, *names)
 
     @classmethod
     def make(cls, case):

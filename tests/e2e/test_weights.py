@@ -8,11 +8,9 @@ import pathlib
 import random
 import struct
 import sys
-import tempfile
-import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from support import MODELS, main, run, tfmc  # noqa: E402
+from support import MODELS, InFolder, main, run, tfmc  # noqa: E402
 
 SMALL = ["layers=2", "heads=4", "width=64", "context=32", "drop=0.0", "train.sequence=32", "train.batch=8",
          "train.steps=150", "train.validate=none", "train.sample=none", "train.schedule.warmup=10"]
@@ -50,10 +48,10 @@ def read_weights(path):
     return weights
 
 
-class Weights(unittest.TestCase):
+class Weights(InFolder):
     @classmethod
     def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
+        super().setUpClass()
         cls.run_folder = cls.path("run")
         cls.builds = {kind: cls.build(kind) for kind in ("f32", "bf16", "int8", "int4")}
         cls.builds["cache"] = cls.build("f32", name="cache", cache="int8")
@@ -63,14 +61,6 @@ class Weights(unittest.TestCase):
         for kind, file in cls.files.items():
             exported = run(cls.builds["f32"], "export", "--weights", cls.run_folder, "--dtype", kind, "-o", file)
             assert exported.returncode == 0, exported.stderr
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.folder.cleanup()
-
-    @classmethod
-    def path(cls, name):
-        return os.path.join(cls.folder.name, name)
 
     @classmethod
     def build(cls, kind, name=None, cache="f32"):
