@@ -153,8 +153,15 @@ void RowExchange::finish(size_t count) {
       return;
     if (moved)
       patience.reward();
-    else if (!patience.wait())
-      processes.giveUp(pending[slot(ended)]);
+    else if (!patience.wait()) {
+      // Messages are asked in turn: those behind one that is late may be over.
+      std::vector<Processes::Request> &late = pending[slot(ended)];
+      std::erase_if(late, [&](const Processes::Request &request) {
+        return processes.isOver(request);
+      });
+      if (!late.empty())
+        processes.giveUp(late);
+    }
   }
 }
 

@@ -196,6 +196,37 @@ TEST(Processes, NameWhoDoesNotAnswer) {
   EXPECT_EQ(message.find("process 2"), std::string::npos) << message;
 }
 
+// Those whose messages have come are not named with the one that hangs.
+TEST(RowExchange, NamesWhoDoesNotAnswer) {
+  std::string message = messageOf<InputError>([] {
+    runProcesses(
+        4,
+        [](Processes &processes) {
+          CpuDevice device(1);
+          device.allocate(4 * TFM_ROW * sizeof(float), 64, 0);
+          SharedRows shared = {
+              blocksOf(0, 4, 1),
+              [&](size_t first, size_t some) {
+                return device.read<float>(first * TFM_ROW * sizeof(float),
+                                          some * TFM_ROW);
+              },
+              [&](size_t first, size_t some) {
+                return device.write<float>(first * TFM_ROW * sizeof(float),
+                                           some * TFM_ROW);
+              },
+              /*isHostMemory=*/true};
+          RowCopy copy(processes, shared, RowCopy::To::All);
+          if (processes.rank() == 3)
+            return;
+          copy.begin();
+          copy.finish();
+        },
+        /*timeout=*/0.2);
+  });
+  EXPECT_TRUE(message.starts_with("nothing has come from process 3 ("))
+      << message;
+}
+
 TEST(Processes, NameWhoHasOtherFiles) {
   std::atomic<int> agreed{0};
   std::string message = messageOf<InputError>([&] {
