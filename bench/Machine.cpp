@@ -6,8 +6,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "bench/Machine.h"
+#include "compiler/target/cpu/TileKernel.h"
 #include "runtime/device/peak.h"
 #include "runtime/tfm_model.h"
+#include <array>
 #include <chrono>
 #include <cstdlib>
 
@@ -64,6 +66,15 @@ double Peak::seconds(Team &team) {
     });
   });
 }
+
+#ifdef __x86_64__
+__attribute__((target("amx-tile"))) void tfm::bench::shapeTiles() {
+  static const std::array<uint8_t, 64> shape = tileConfiguration();
+  __builtin_ia32_tile_loadconfig(shape.data());
+}
+#else
+void tfm::bench::shapeTiles() {}
+#endif
 
 double tfm::bench::timed(const std::function<void()> &work) {
   auto start = std::chrono::steady_clock::now();

@@ -56,6 +56,10 @@ private:
   double operations = 0;
 };
 
+/// Gives this thread's tiles (AMX) the shape that kernels expect, as programs
+/// do before they call one; the peak of tiles takes it back.
+void shapeTiles();
+
 /// Seconds that `work` takes.
 double timed(const std::function<void()> &work);
 

@@ -6,7 +6,8 @@
 //===----------------------------------------------------------------------===//
 
 // Products of one row and of a few with weights that lie in memory, as decoding
-// has them: each benchmark goes once through half a gigabyte of weights and,
+// has them (those of 8 bits in panels, where the processor multiplies
+// integers): each benchmark goes once through half a gigabyte of weights and,
 // interleaved, reads the same bytes and does nothing with them. What it reports
 // is the best time of each: bytes a second, and the share of those that reading
 // alone reaches.
@@ -96,7 +97,7 @@ public:
   char *data;
 };
 
-/// The product of one shape, compiled; in tiles where `tiles`.
+/// The product of one shape, compiled; in register tiles where `tiles`.
 struct Compiled {
   Compiled(const Shape &s, int64_t m, Stored stored, bool tiles) {
     DialectRegistry registry;
@@ -111,6 +112,8 @@ struct Compiled {
     spec.k = s.k;
     spec.accumulator = b.getF32Type();
     CpuMachine target = llvm::cantFail(CpuMachine::native());
+    target = target.withTiles().value_or(target);
+    usesTiles = target.int8Tiles;
     Type f32 = b.getF32Type(), i8 = b.getI8Type();
     bool isQuantised = stored == Stored::Int8 || stored == Stored::Int4;
     spec.transposeB = s.transposeB || isQuantised;
@@ -119,18 +122,25 @@ struct Compiled {
                                            : i8;
     // As `cpu-quantise-activations` has it.
     Type a = !isQuantised ? weight : target.int8Quads ? i8 : f32;
-    if (stored == Stored::Int8 && target.int8Quads)
-      spec.accumulator = b.getI32Type();
     spec.a = MemRefType::get({m, s.k}, a);
     spec.b = spec.transposeB ? MemRefType::get({s.n, s.k}, weight)
                              : MemRefType::get({s.k, s.n}, weight);
+    if (stored == Stored::Int8 && target.int8Quads) {
+      // As `tfm-store-weights` has them; a last panel that is not full is left
+      // out.
+      spec.accumulator = b.getI32Type();
+      spec.inPanels = true;
+      int64_t width = target.lanes * target.tileVectors();
+      spec.b = MemRefType::get({s.n / width, s.k / 4, width, 4}, i8);
+      spec.n = s.n / width * width;
+    }
     if (stored == Stored::Int4) {
       int64_t groups = groupsOf(s);
       spec.b = MemRefType::get({s.n, groups * TFM_GROUP_BYTES}, i8);
       spec.scale = MemRefType::get({s.n, groups}, b.getBF16Type());
       spec.minimum = spec.scale;
     }
-    spec.c = MemRefType::get({m, s.n}, spec.accumulator);
+    spec.c = MemRefType::get({m, spec.n}, spec.accumulator);
     Kernel made = tiles ? emitMatmul(b, *module, "kernel", spec, target,
                                      planMatmul(spec, target))
                         : emitMatmul(b, *module, "kernel", spec, target);
@@ -141,6 +151,7 @@ struct Compiled {
   std::unique_ptr<Jit> jit;
   void *kernel = nullptr;
   int64_t scratch = 0;
+  bool usesTiles = false;
 };
 
 void product(benchmark::State &state, const Shape &s, int64_t m, Stored stored,
@@ -161,6 +172,8 @@ void product(benchmark::State &state, const Shape &s, int64_t m, Stored stored,
   auto ours = [&] {
     for (size_t i = 0; i < count; ++i)
       team.run([&](int64_t thread) {
+        if (compiled.usesTiles)
+          shapeTiles();
         char *at = weights.data + i * size;
         std::vector<void *> buffers{a.data(), at};
         if (table > 0)
@@ -194,7 +207,7 @@ void product(benchmark::State &state, const Shape &s, int64_t m, Stored stored,
 int main(int argc, char **argv) {
   for (int64_t threads : {1, 2})
     for (const Shape &shape : shapes)
-      for (int64_t m : {1, 2, 4, 8, 12, 16, 20, 24, 28, 32})
+      for (int64_t m : {1, 2, 4, 8, 12, 16, 20, 24, 28, 32, 64, 256})
         for (auto [stored, type] : types)
           for (bool tiles : {false, true})
             benchmark::RegisterBenchmark(

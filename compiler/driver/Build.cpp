@@ -245,8 +245,7 @@ BuildStatus tfm::build(const BuildOptions &options) {
            "(`generate.weights`): this build generates and evaluates, "
            "but does not train\n";
   if (options.emit != Emit::Schedule)
-    KernelTarget::addFaster(
-        *targets, {*precision, weights->isInteger() || cache->isInteger()});
+    KernelTarget::addFaster(*targets, {*precision, *weights, *cache});
   if (device) {
     // A program has code for processors beside it.
     if (options.emit != Emit::Exe)

@@ -81,11 +81,11 @@ public:
   static void add(llvm::StringRef kind, Factory create,
                   llvm::StringRef portable);
 
-  /// The numbers of a model: what its products are computed in, and whether
-  /// generation stores integers.
+  /// The numbers of a model: what its products are computed in, and what
+  /// generation stores weights and caches in.
   struct Numbers {
     mlir::FloatType precision;
-    bool integers;
+    mlir::Type weights, cache;
   };
   /// Adds what is `faster` with such numbers than one of the targets of a list.
   static void addFaster(std::vector<const KernelTarget *> &targets,

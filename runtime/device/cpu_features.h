@@ -39,6 +39,7 @@ namespace tfm {
   X("avx512fp16")                                                              \
   X("amx-tile")                                                                \
   X("amx-bf16")                                                                \
+  X("amx-int8")                                                                \
   X("avxvnni")                                                                 \
   X("gfni")                                                                    \
   X("vaes")                                                                    \

@@ -138,17 +138,21 @@ __attribute__((target("avx512f,avx512vnni"))) double multiplyQuads() {
   return 2.0 * steps * chains * 64;
 }
 
-/// Four sums of 16 x 16, in tiles, of products of 16 x 32 by 32 x 16 bf16.
-__attribute__((target("amx-tile,amx-bf16"))) double multiplyTiles() {
-  constexpr int steps = 2000, sums = 4;
-  // The palette of eight tiles; 16 rows of 64 bytes each.
+/// Makes all eight tiles zeros, of 16 rows of 64 bytes (the palette of AMX).
+__attribute__((target("amx-tile"))) void shapeTiles() {
   alignas(64) std::array<uint8_t, 64> shape{};
   shape[0] = 1;
   for (size_t tile = 0; tile < 8; ++tile) {
     shape[16 + 2 * tile] = 64;
     shape[48 + tile] = 16;
   }
-  __builtin_ia32_tile_loadconfig(shape.data()); // all zero from here on
+  __builtin_ia32_tile_loadconfig(shape.data());
+}
+
+/// Four sums of 16 x 16, in tiles, of products of 16 x 32 by 32 x 16 bf16.
+__attribute__((target("amx-tile,amx-bf16"))) double multiplyTiles() {
+  constexpr int steps = 2000, sums = 4;
+  shapeTiles();
   for (int step = 0; step < steps; ++step) {
     __builtin_ia32_tdpbf16ps(0, 4, 6);
     __builtin_ia32_tdpbf16ps(1, 4, 7);
@@ -157,6 +161,20 @@ __attribute__((target("amx-tile,amx-bf16"))) double multiplyTiles() {
   }
   __builtin_ia32_tilerelease();
   return 2.0 * steps * sums * 16 * 16 * 32;
+}
+
+/// The same, of products of 16 x 64 by 64 x 16 integers.
+__attribute__((target("amx-tile,amx-int8"))) double multiplyIntegerTiles() {
+  constexpr int steps = 2000, sums = 4;
+  shapeTiles();
+  for (int step = 0; step < steps; ++step) {
+    __builtin_ia32_tdpbsud(0, 4, 6);
+    __builtin_ia32_tdpbsud(1, 4, 7);
+    __builtin_ia32_tdpbsud(2, 5, 6);
+    __builtin_ia32_tdpbsud(3, 5, 7);
+  }
+  __builtin_ia32_tilerelease();
+  return 2.0 * steps * sums * 16 * 16 * 64;
 }
 #endif
 
@@ -220,6 +238,9 @@ MultiplyAdds multiplyAdds(std::string_view products) {
   if (products == TFM_PRODUCTS_INT8_QUADS &&
       missingFeatures("avx512f,avx512vnni").empty())
     return multiplyQuads;
+  if (products == TFM_PRODUCTS_INT8_TILES &&
+      missingFeatures("amx-tile,amx-int8").empty())
+    return multiplyIntegerTiles;
 #endif
   return nullptr;
 }

@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <stdexcept>
+#include <string_view>
 
 namespace tfm {
 
@@ -120,6 +121,7 @@ public:
     for (const char *name : {TFM_PREFILL, TFM_PREFILL_SHORT, TFM_VERIFY})
       if (const tfm_function *function = model.find(name))
         chunks.emplace_back(*function);
+    rowsToRead = multipliesTiles(chunks[0].function) ? 48 : 8;
     if (limit < 1)
       throw std::logic_error("a model with a cache must say its context");
     // Where `prefill` fills no row in particular, the first one is all that can
@@ -233,12 +235,19 @@ private:
     int64_t size;
   };
 
+  /// Whether products of integers are so fast that many rows wait for memory.
+  static bool multipliesTiles(const tfm_function &function) {
+    std::span<const tfm_launch> launches(
+        function.launches, static_cast<size_t>(function.launch_count));
+    return std::ranges::any_of(launches, [](const tfm_launch &launch) {
+      return std::string_view(launch.products) == TFM_PRODUCTS_INT8_TILES;
+    });
+  }
+
   /// What so many tokens are begun to be read with: the longest chunk that they
   /// fill, else the one that takes the least time for all of them. It depends
   /// on nothing else, so that neither do the bits.
   const Chunk &chunkFor(int64_t tokens) const {
-    // Rows of a product in the time that reading the weights takes.
-    constexpr int64_t rowsToRead = 8;
     auto cost = [&](const Chunk &chunk) {
       return (tokens + chunk.size - 1) / chunk.size * (chunk.size + rowsToRead);
     };
@@ -299,6 +308,8 @@ private:
   Cached decode;
   /// What reads prompts, the longest first.
   std::vector<Chunk> chunks;
+  /// Rows of a product in the time that reading the weights takes.
+  int64_t rowsToRead;
   int64_t limit;
   int64_t width;
   /// What is in the cache of each place.

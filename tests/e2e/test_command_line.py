@@ -97,13 +97,14 @@ class Usage(unittest.TestCase):
             trained = run(target, "train", "--steps", "3", "--out", "run", cwd=folder)
             self.assertEqual(trained.returncode, 0, trained.stderr)
 
-    def test_tiles_for_what_multiplies_bf16(self):
+    def test_tiles_for_what_multiplies_bf16_or_int8(self):
         with tempfile.TemporaryDirectory() as folder:
             target = pathlib.Path(folder, "model")
-            for precision, names in (("f32", ["sapphirerapids"]),
-                                     ("bf16", ["sapphirerapids+amx", "sapphirerapids"])):
-                built = tfmc("build", MODELS / "addition.tfm", "--cpu", "sapphirerapids", "-D",
-                             f"train.precision={precision}", "-o", target)
+            for define, names in (("train.precision=f32", ["sapphirerapids"]),
+                                  ("train.precision=bf16", ["sapphirerapids+amx", "sapphirerapids"]),
+                                  ("generate.weights=int8", ["sapphirerapids+amx", "sapphirerapids"]),
+                                  ("generate.cache=int8", ["sapphirerapids"])):
+                built = tfmc("build", MODELS / "addition.tfm", "--cpu", "sapphirerapids", "-D", define, "-o", target)
                 self.assertEqual(built.returncode, 0, built.stderr)
                 variants = json.loads(run(target, "info", "--json").stdout)["variants"]
                 self.assertEqual([variant["cpu"] for variant in variants], names)
@@ -111,7 +112,9 @@ class Usage(unittest.TestCase):
                                  ["+amx" in name for name in names])
             # A level stands for processors with such instructions, too.
             for define, names in (("train.precision=bf16", ["sapphirerapids+amx", "x86-64-v4", "x86-64-v3"]),
-                                  ("generate.weights=int8", ["cascadelake", "x86-64-v4", "x86-64-v3"])):
+                                  ("generate.weights=int8",
+                                   ["sapphirerapids+amx", "cascadelake", "x86-64-v4", "x86-64-v3"]),
+                                  ("generate.weights=int4", ["cascadelake", "x86-64-v4", "x86-64-v3"])):
                 built = tfmc("build", MODELS / "addition.tfm", "--cpu", "portable", "-D", define, "-o", target)
                 self.assertEqual(built.returncode, 0, built.stderr)
                 variants = json.loads(run(target, "info", "--json").stdout)["variants"]

@@ -84,7 +84,7 @@ constexpr llvm::StringLiteral unasked[] = {"sse4a",
                                            "zu"};
 
 /// Tiles, and with them all of AMX: a program needs the system's permission for
-/// them, which code without products of bf16 does not ask for.
+/// them, which code without products for them does not ask for.
 constexpr llvm::StringLiteral tiles = "amx-tile";
 
 /// Leaves them out of the code for an x86 processor.
@@ -216,14 +216,15 @@ std::optional<CpuMachine> CpuMachine::withTiles() const {
   std::unique_ptr<llvm::MCSubtargetInfo> info =
       subtarget(llvm::Triple(triple), cpu, own);
   if (!llvm::Triple(triple).isX86() || lanes != 16 ||
-      !info->checkFeatures("+amx-tile") || !info->checkFeatures("+amx-bf16"))
+      !info->checkFeatures("+amx-tile") || !info->checkFeatures("+amx-bf16") ||
+      !info->checkFeatures("+amx-int8"))
     return std::nullopt;
   // `requirements` lists what this machine lets programs use.
-  if (isNative && !missingFeatures("amx-tile,amx-bf16").empty())
+  if (isNative && !missingFeatures("amx-tile,amx-bf16,amx-int8").empty())
     return std::nullopt;
   CpuMachine result = *this;
   result.features = own;
-  result.bf16Tiles = true;
+  result.bf16Tiles = result.int8Tiles = true;
   return result;
 }
 
@@ -235,7 +236,7 @@ llvm::Expected<CpuMachine> CpuMachine::named(llvm::StringRef cpu) {
     if (std::optional<CpuMachine> tiles = plain->withTiles())
       return *tiles;
     return llvm::createStringError("the CPU '" + plain->cpu +
-                                   "' has no tiles for bf16 (AMX)");
+                                   "' has no tiles for bf16 and int8 (AMX)");
   }
   if (cpu == "native")
     return native();

@@ -42,6 +42,8 @@ struct CpuMachine {
   /// Whether an instruction adds four products of integers of 8 bits to one of
   /// 32 (AVX512-VNNI).
   bool int8Quads = false;
+  /// Whether code uses its tiles for that (AMX).
+  bool int8Tiles = false;
   /// Data cache sizes of one core, in bytes.
   int64_t l1Bytes = 0;
   int64_t l2Bytes = 0;
@@ -58,7 +60,8 @@ struct CpuMachine {
   /// What `named` finds it by, but never `native`.
   std::string name() const;
 
-  /// The same CPU, with its tiles; nothing where it has none for bf16.
+  /// The same CPU, with its tiles; nothing where it has none for bf16 and
+  /// integers of 8 bits.
   std::optional<CpuMachine> withTiles() const;
 
   /// The features that a processor must have to run the code, separated by

@@ -45,13 +45,15 @@ public:
     // Of all processors with AVX-512 some have instructions for narrow numbers.
     bool isLevel = machineName == "x86-64-v4";
     std::vector<std::string> names;
-    if (numbers.precision.isBF16() && !cpu.bf16Tiles) {
+    bool suitsTiles =
+        numbers.precision.isBF16() || numbers.weights.isInteger(8);
+    if (suitsTiles && !cpu.bf16Tiles) {
       if (std::optional<CpuMachine> tiles = cpu.withTiles())
         names.push_back(cpu.isNative ? "native+amx" : tiles->name());
       else if (isLevel)
         names.emplace_back("sapphirerapids+amx");
     }
-    if (numbers.integers && isLevel)
+    if ((numbers.weights.isInteger() || numbers.cache.isInteger()) && isLevel)
       names.emplace_back("cascadelake");
     return names;
   }

@@ -13,6 +13,7 @@
 #include "compiler/target/cpu/CacheUpdate.h"
 #include "compiler/target/cpu/FewRows.h"
 #include "compiler/target/cpu/GroupedProduct.h"
+#include "compiler/target/cpu/IntegerTiles.h"
 #include "compiler/target/cpu/Matmul.h"
 #include "compiler/target/cpu/RowKernel.h"
 #include "compiler/target/emit/ElementEmitter.h"
@@ -205,6 +206,8 @@ StringRef tfm::productsOf(Operation *step, const CpuMachine &machine) {
   if (planFewRows(spec, machine) || planGrouped(spec, machine))
     return spec.a.getElementType().isInteger(8) ? TFM_PRODUCTS_INT8_QUADS
                                                 : TFM_PRODUCTS_F32;
+  if (planIntegerTiles(spec, machine))
+    return TFM_PRODUCTS_INT8_TILES;
   switch (planMatmul(spec, machine).terms) {
   case Terms::F32:
   case Terms::F32TimesBf16:

@@ -9,6 +9,7 @@
 #include "compiler/target/cpu/CpuMachine.h"
 #include "compiler/target/cpu/FewRows.h"
 #include "compiler/target/cpu/GroupedProduct.h"
+#include "compiler/target/cpu/IntegerTiles.h"
 #include "compiler/target/cpu/MicroKernel.h"
 #include "compiler/target/cpu/ProductKernel.h"
 #include "compiler/target/cpu/TileKernel.h"
@@ -835,6 +836,8 @@ Kernel tfm::emitMatmul(OpBuilder &builder, ModuleOp module, StringRef name,
                        const MatmulSpec &spec, const CpuMachine &target) {
   if (std::optional<GroupedPlan> plan = planGrouped(spec, target))
     return emitGrouped(builder, module, name, spec, target, *plan);
+  if (std::optional<IntegerTilesPlan> plan = planIntegerTiles(spec, target))
+    return emitIntegerTiles(builder, module, name, spec, target, *plan);
   if (std::optional<FewRowsPlan> plan = planFewRows(spec, target))
     return emitFewRows(builder, module, name, spec, target, *plan);
   return emitMatmul(builder, module, name, spec, target,

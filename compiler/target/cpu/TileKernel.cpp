@@ -36,12 +36,21 @@ public:
   void load(int64_t tile, Value ptr, Value stride) {
     call("tileloadd64", {number(tile), ptr, kb.mul(stride, 4)});
   }
+  /// The same of what is not read again soon: it leaves the lines of the
+  /// first-level cache to others.
+  void stream(int64_t tile, Value ptr, Value stride) {
+    call("tileloaddt164", {number(tile), ptr, kb.mul(stride, 4)});
+  }
   void store(int64_t tile, Value ptr, Value stride) {
     call("tilestored64", {number(tile), ptr, kb.mul(stride, 4)});
   }
   /// sum += a b.
   void multiplyAdd(int64_t sum, int64_t a, int64_t b) {
     call("tdpbf16ps", {number(sum), number(a), number(b)});
+  }
+  /// The same of integers: those of `b` have no sign.
+  void multiplyAddQuads(int64_t sum, int64_t a, int64_t b) {
+    call("tdpbsud", {number(sum), number(a), number(b)});
   }
 
 private:
@@ -106,6 +115,65 @@ func::FuncOp tfm::tileKernel(KernelBuilder &kb, int64_t rowTiles,
         });
         overSums(
             [&](int64_t tile, Value at) { tiles.store(tile, at, cStride); });
+      });
+}
+
+func::FuncOp tfm::integerTileKernel(KernelBuilder &kb,
+                                    const IntegerTileKernel &kernel) {
+  auto [rowTiles, streamsB, linesAhead] = kernel;
+  constexpr int64_t columnTiles = 2, stepSlots = 2 * tileSide * tileSide;
+  SmallVector<Type> types{kb.ptrType, kb.ptrType,       kb.ptrType,
+                          kb.i64Type, kb.b.getI1Type(), kb.ptrType};
+  std::string name = (tileFunctionPrefix + "integers." + Twine(rowTiles) + "x" +
+                      Twine(columnTiles) + (streamsB ? ".b" : ".a") + ".ahead" +
+                      Twine(linesAhead))
+                         .str();
+  return kb.sharedFunction(
+      name, types, [&](KernelBuilder &kb, ValueRange args) {
+        Value c = args[2], steps = args[3], accumulate = args[4];
+        Tiles tiles(kb);
+        constexpr int64_t firstA = 4, firstB = 6;
+        Value dense = kb.i64(tileSide), inPanel = kb.i64(2 * tileSide);
+        auto overSums = [&](llvm::function_ref<void(int64_t, Value)> visit) {
+          for (int64_t row = 0; row < rowTiles; ++row)
+            for (int64_t column = 0; column < columnTiles; ++column)
+              visit(row * columnTiles + column,
+                    kb.at(c, (row * 2 * tileSide + column) * tileSide));
+        };
+        kb.ifThen(
+            accumulate,
+            [&] {
+              overSums([&](int64_t tile, Value at) {
+                tiles.load(tile, at, inPanel);
+              });
+            },
+            [&] { overSums([&](int64_t tile, Value) { tiles.zero(tile); }); });
+        kb.loop(kb.i64(0), steps, 1, {args[0], args[1], args[5]},
+                [&](Value, ValueRange at) {
+                  Type byte = kb.b.getI8Type();
+                  for (int64_t line = 0; line < linesAhead; ++line)
+                    kb.prefetch(kb.at(at[2], line * cacheLine, byte),
+                                /*level=*/2);
+                  for (int64_t row = 0; row < rowTiles; ++row) {
+                    Value from = kb.at(at[0], row * tileSide * tileSide);
+                    streamsB ? tiles.load(firstA + row, from, dense)
+                             : tiles.stream(firstA + row, from, dense);
+                  }
+                  for (int64_t column = 0; column < columnTiles; ++column) {
+                    Value from = kb.at(at[1], column * tileSide);
+                    streamsB ? tiles.stream(firstB + column, from, inPanel)
+                             : tiles.load(firstB + column, from, inPanel);
+                  }
+                  for (int64_t row = 0; row < rowTiles; ++row)
+                    for (int64_t column = 0; column < columnTiles; ++column)
+                      tiles.multiplyAddQuads(row * columnTiles + column,
+                                             firstA + row, firstB + column);
+                  return SmallVector<Value>{
+                      kb.at(at[0], stepSlots), kb.at(at[1], stepSlots),
+                      kb.at(at[2], linesAhead * cacheLine, byte)};
+                });
+        overSums(
+            [&](int64_t tile, Value at) { tiles.store(tile, at, inPanel); });
       });
 }
 

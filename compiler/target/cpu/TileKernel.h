@@ -44,6 +44,28 @@ inline constexpr llvm::StringLiteral tileFunctionPrefix = "tfm.tiles.";
 mlir::func::FuncOp tileKernel(KernelBuilder &kb, int64_t rowTiles,
                               int64_t columnTiles);
 
+/// What a kernel of integers on tiles is like.
+struct IntegerTileKernel {
+  /// Tiles of A below each other; those of B beside each other are two.
+  int64_t rowTiles;
+  /// Whether it is B that is not read again soon, else A.
+  bool streamsB;
+  /// Cache lines that it prefetches with every step.
+  int64_t linesAhead;
+};
+
+/// The function that computes 16 `rowTiles` x 32 sums of products of integers:
+///
+///   (a, b, c, steps, accumulate, first line ahead)
+///   c[row * 32 + column] = (accumulate ? c[...] : 0)
+///       + sum over k < 64 steps of a[k, row] * b[k, column]
+///
+/// A step of A is 32 rows of 64 bytes, of which those of the first tiles are
+/// read, one of B 16 quads of each of 32 columns, without a sign (the panel of
+/// `Terms::I8Quads`).
+mlir::func::FuncOp integerTileKernel(KernelBuilder &kb,
+                                     const IntegerTileKernel &kernel);
+
 /// The function that packs `rows` <= 16 rows of A, of `k` elements each, of
 /// `stride` elements from one to the next (or, `transposed`, from one k to the
 /// next), as slots of two bf16:

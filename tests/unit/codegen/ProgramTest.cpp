@@ -185,6 +185,35 @@ TEST(Program, LaunchesSayWhatTheirProductsAreMadeOf) {
   }
 }
 
+// The same of integers with weights in panels, which tiles take where there are
+// more than a few rows and terms fill them.
+TEST(Program, LaunchesSayWhatMultipliesIntegers) {
+  if (testsGpu())
+    GTEST_SKIP() << "of CPUs";
+  oracle::TestModule module(R"(
+    func.func @f(%a: tensor<64x64xi8>, %b: tensor<1x64xi8>, %c: tensor<64x68xi8>, %p: tensor<2x16x32x4xi8>, %q: tensor<2x17x32x4xi8>) -> (tensor<64x48xi32>, tensor<1x48xi32>, tensor<64x48xi32>) {
+      %v = tfm.unpack %p : tensor<2x16x32x4xi8> to tensor<48x64xi8>
+      %w = tfm.unpack %q : tensor<2x17x32x4xi8> to tensor<48x68xi8>
+      %0 = tfm.matmul %a, %v transpose_b : tensor<64x64xi8>, tensor<48x64xi8> accumulate i32
+      %1 = tfm.matmul %b, %v transpose_b : tensor<1x64xi8>, tensor<48x64xi8> accumulate i32
+      %2 = tfm.matmul %c, %w transpose_b : tensor<64x68xi8>, tensor<48x68xi8> accumulate i32
+      return %0, %1, %2 : tensor<64x48xi32>, tensor<1x48xi32>, tensor<64x48xi32>
+    })");
+  ASSERT_TRUE(mlir::succeeded(prepare(*module.module, testedTarget())));
+  for (bool tiles : {false, true}) {
+    CompiledModel compiled(*module.module,
+                           tiles ? "sapphirerapids+amx" : "sapphirerapids", 0);
+    const tfm_function &f = compiled.variant->functions[0];
+    std::vector<std::string> found;
+    for (int64_t i = 0; i < f.launch_count; ++i)
+      found.push_back(f.launches[i].products);
+    EXPECT_EQ(found,
+              (std::vector<std::string>{
+                  tiles ? TFM_PRODUCTS_INT8_TILES : TFM_PRODUCTS_INT8_QUADS,
+                  TFM_PRODUCTS_INT8_QUADS, TFM_PRODUCTS_INT8_QUADS}));
+  }
+}
+
 // Of a GPU: tensor cores multiply numbers of bf16, but not where there are few
 // rows.
 TEST(Program, LaunchesOfAGpuSayWhereTensorCoresMultiply) {

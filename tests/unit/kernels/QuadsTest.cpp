@@ -14,6 +14,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "runtime/quantise.h"
 #include "tests/unit/kernels/KernelTest.h"
+#include "tests/unit/kernels/Tiles.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
@@ -98,21 +99,45 @@ const std::vector<Shape> &shapes() {
   // Few rows and many, edges of tiles and vectors, terms that fill no quad and
   // no vector, several blocks of depth, batches.
   static const std::vector<Shape> all = {
-      {1, 1, 1},     {1, 16, 64},     {1, 33, 3},        {1, 768, 768},
-      {2, 50, 67},   {3, 7, 128},     {8, 40, 65},       {9, 31, 100},
-      {14, 32, 256}, {29, 65, 63},    {64, 96, 768},     {57, 34, 5000},
-      {100, 3, 130}, {2, 9, 5, {3}},  {31, 20, 68, {2}}, {1, 19, 70, {2, 2}},
-      {33, 1, 40},   {40, 512, 4096}, {1, 17, 8200},
+      {1, 1, 1},
+      {1, 16, 64},
+      {1, 33, 3},
+      {1, 768, 768},
+      {2, 50, 67},
+      {3, 7, 128},
+      {8, 40, 65},
+      {9, 31, 100},
+      {14, 32, 256},
+      {29, 65, 63},
+      {64, 96, 768},
+      {57, 34, 5000},
+      {100, 3, 130},
+      {2, 9, 5, {3}},
+      {31, 20, 68, {2}},
+      {1, 19, 70, {2, 2}},
+      {33, 1, 40},
+      {40, 512, 4096},
+      {1, 17, 8200},
+      // Where tiles are full along k: a tile, two, and panels of both.
+      {4, 33, 64},
+      {16, 20, 128},
+      {17, 64, 192},
+      {70, 50, 320, {2}},
+      {48, 96, 1600},
   };
   return all;
 }
 
-/// In i32, by VNNI.
-void testSums(Order order) {
+/// In i32, by VNNI and, where they are `inTiles`, by AMX, with so large a
+/// second-level cache where that is not 0.
+void testSums(Order order, bool inTiles = false, int64_t l2Bytes = 0) {
   Kernels kernels;
   if (!kernels.target.int8Quads)
     // Compiled for others below, but only a processor that has it can run it.
     GTEST_SKIP() << "this processor has no VNNI";
+  kernels.target.int8Tiles = inTiles;
+  if (l2Bytes > 0)
+    kernels.target.l2Bytes = l2Bytes;
   std::vector<int64_t> scratch;
   Type i8 = kernels.builder.getI8Type(), i32 = kernels.builder.getI32Type();
   for (const Shape &shape : shapes()) {
@@ -122,6 +147,8 @@ void testSums(Order order) {
     ASSERT_TRUE(kernel.func);
     scratch.push_back(kernel.scratchBytes);
   }
+  if (inTiles)
+    emulateTiles(*kernels.module);
   kernels.compile();
   auto width =
       static_cast<size_t>(kernels.target.lanes * kernels.target.tileVectors());
@@ -158,6 +185,11 @@ void testSums(Order order) {
 
 TEST(Quads, SumsOfIntegersAreExact) { testSums(Order::Rows); }
 TEST(Quads, SumsOfPanelsAreExact) { testSums(Order::Panels); }
+TEST(Quads, SumsInTilesAreExact) {
+  testSums(Order::Panels, /*inTiles=*/true);
+  // Several blocks of rows.
+  testSums(Order::Panels, /*inTiles=*/true, /*l2Bytes=*/16 << 10);
+}
 
 // Small integers on both sides: their sums are exact in f32, too.
 TEST(Quads, IntegersBesideFloatsAreFloats) {
@@ -215,6 +247,9 @@ TEST(Quads, AreOfProcessorsThatHaveThem) {
   EXPECT_TRUE(has("sapphirerapids"));
   EXPECT_FALSE(has("x86-64-v4"));
   EXPECT_FALSE(has("x86-64-v3"));
+  EXPECT_TRUE(
+      llvm::cantFail(CpuMachine::named("sapphirerapids+amx")).int8Tiles);
+  EXPECT_FALSE(llvm::cantFail(CpuMachine::named("sapphirerapids")).int8Tiles);
 }
 
 std::string assemblyOf(const Shape &shape, StringRef cpu,
@@ -235,9 +270,10 @@ std::string assemblyOf(const Shape &shape, StringRef cpu,
   return text.str().str();
 }
 
-/// Four products an instruction, and nothing spilled between the first and the
-/// last of a function.
-void expectQuads(StringRef assembly, StringRef function, size_t least) {
+/// Instructions that multiply quads, and nothing spilled between the first and
+/// the last of a function.
+void expectQuads(StringRef assembly, StringRef function, size_t least,
+                 StringRef instruction = "vpdpbusd") {
   SCOPED_TRACE(function.str());
   size_t from = assembly.find(("\n" + function + ":").str());
   if (from == StringRef::npos)
@@ -245,13 +281,13 @@ void expectQuads(StringRef assembly, StringRef function, size_t least) {
   ASSERT_NE(from, StringRef::npos);
   SmallVector<StringRef> lines;
   assembly.slice(from, assembly.find(".size", from)).split(lines, '\n');
-  auto isStep = [](StringRef line) { return line.contains("vpdpbusd"); };
+  auto isStep = [&](StringRef line) { return line.contains(instruction); };
   EXPECT_GE(static_cast<size_t>(llvm::count_if(lines, isStep)), least);
   auto first = llvm::find_if(lines, isStep);
   auto last = std::find_if(lines.rbegin(), lines.rend(), isStep).base();
   ASSERT_NE(first, lines.end());
   for (StringRef line : llvm::make_range(first, last))
-    EXPECT_FALSE(line.contains("(%rsp") && line.contains("zmm")) << line.str();
+    EXPECT_FALSE(line.contains("(%rsp") && line.contains("mm")) << line.str();
 }
 
 TEST(Quads, TheirInnerLoopsStayInRegisters) {
@@ -269,6 +305,12 @@ TEST(Quads, TheirInnerLoopsStayInRegisters) {
       expectQuads(assemblyOf({rows, 256, 768}, cpu, Order::Panels), name,
                   rows == 1 ? 2 : 16);
   }
+  for (auto [rows, name] : {std::pair(8, "tfm.tiles.integers.1x2.b.ahead27"),
+                            {32, "tfm.tiles.integers.2x2.b.ahead16"},
+                            {256, "tfm.tiles.integers.2x2.a.ahead4"}})
+    expectQuads(
+        assemblyOf({rows, 256, 768}, "sapphirerapids+amx", Order::Panels), name,
+        rows == 8 ? 2 : 4, "tdpbsud");
 }
 
 } // namespace

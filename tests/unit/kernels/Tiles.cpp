@@ -20,7 +20,7 @@ using namespace tfm;
 
 namespace {
 
-/// Rows of 16 slots of 32 bits: an f32, or two bf16.
+/// Rows of 16 slots of 32 bits: an f32 or an i32, two bf16 or four integers.
 using Tile = uint32_t[tileSide][tileSide];
 thread_local Tile tiles[8];
 
@@ -56,15 +56,29 @@ void multiplyAdd(uint8_t sum, uint8_t a, uint8_t b) {
     }
 }
 
+/// TDPBSUD: sums are of i32, and integers of `b` have no sign.
+void multiplyAddQuads(uint8_t sum, uint8_t a, uint8_t b) {
+  for (int64_t row = 0; row < tileSide; ++row)
+    for (int64_t column = 0; column < tileSide; ++column)
+      for (int64_t slot = 0; slot < tileSide; ++slot)
+        for (int byte = 0; byte < 32; byte += 8)
+          tiles[sum][row][column] +=
+              static_cast<int8_t>(tiles[a][row][slot] >> byte) *
+              static_cast<uint8_t>(tiles[b][slot][column] >> byte);
+}
+
 const void *emulationOf(StringRef intrinsic) {
   if (intrinsic == "llvm.x86.tilezero")
     return reinterpret_cast<const void *>(zero);
-  if (intrinsic == "llvm.x86.tileloadd64")
+  if (intrinsic == "llvm.x86.tileloadd64" ||
+      intrinsic == "llvm.x86.tileloaddt164")
     return reinterpret_cast<const void *>(load);
   if (intrinsic == "llvm.x86.tilestored64")
     return reinterpret_cast<const void *>(store);
   if (intrinsic == "llvm.x86.tdpbf16ps")
     return reinterpret_cast<const void *>(multiplyAdd);
+  if (intrinsic == "llvm.x86.tdpbsud")
+    return reinterpret_cast<const void *>(multiplyAddQuads);
   return nullptr;
 }
 

@@ -62,7 +62,7 @@ TEST(Peak, EveryKindOfProductsHasItsOwn) {
   std::vector<std::string_view> kinds = {TFM_PRODUCTS_F32};
   for (std::string_view kind :
        {TFM_PRODUCTS_BF16_PAIRS, TFM_PRODUCTS_BF16_TILES,
-        TFM_PRODUCTS_INT8_QUADS}) {
+        TFM_PRODUCTS_INT8_QUADS, TFM_PRODUCTS_INT8_TILES}) {
     if (MultiplyAdds run = multiplyAdds(kind)) {
       EXPECT_GT(run(), 0) << kind;
       kinds.push_back(kind);
