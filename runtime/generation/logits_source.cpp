@@ -121,7 +121,7 @@ public:
     for (const char *name : {TFM_PREFILL, TFM_PREFILL_SHORT, TFM_VERIFY})
       if (const tfm_function *function = model.find(name))
         chunks.emplace_back(*function);
-    rowsToRead = multipliesTiles(chunks[0].function) ? 48 : 8;
+    rowsToRead = multipliesTiles(chunks[0].function) ? 32 : 8;
     if (limit < 1)
       throw std::logic_error("a model with a cache must say its context");
     // Where `prefill` fills no row in particular, the first one is all that can
