@@ -60,7 +60,7 @@ Floats::Floats(int64_t size)
 double Peak::seconds(Team &team) {
   return timed([&] {
     team.run([&](int64_t thread) {
-      double done = multiplyAdds(TFM_PRODUCTS_F32)();
+      double done = multiplyAdds(products)();
       if (thread == 0)
         operations = done;
     });

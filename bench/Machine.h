@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -44,15 +45,18 @@ private:
   std::unique_ptr<float[], void (*)(void *)> memory;
 };
 
-/// Fused multiply-adds on registers alone (runtime/device/peak.h).
+/// Products and sums on registers alone (runtime/device/peak.h).
 class Peak {
 public:
+  /// Of products of that kind (a TFM_PRODUCTS_...), which this machine has.
+  explicit Peak(std::string_view products) : products(products) {}
   /// Seconds of one run, on every thread of the team.
   double seconds(Team &team);
   /// Floating-point operations of one run on one thread.
   double flops() const { return operations; }
 
 private:
+  std::string_view products;
   double operations = 0;
 };
 

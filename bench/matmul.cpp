@@ -8,7 +8,8 @@
 // Each benchmark interleaves its product with register-only fused multiply-adds
 // and with the same product in OpenBLAS and oneDNN, and reports the best time
 // of each as a share of that peak: clocks drift, ratios in one run do not. The
-// peak is that of f32 for products of bf16, too.
+// peak is that of f32 for products of bf16, too, but where they are made of
+// tiles.
 //
 //   bench_matmul [--benchmark_filter=...]
 
@@ -21,6 +22,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OwningOpRef.h"
+#include "runtime/tfm_model.h"
 #include "llvm/ADT/bit.h"
 #include <algorithm>
 #include <benchmark/benchmark.h>
@@ -79,7 +81,12 @@ const Shape shapes[] = {
     {"bf16.gpt2.down.256", 256, 768, 3072, false, false, true},
     {"bf16.gpt2.dW.256", 768, 2304, 256, true, false, true},
     {"bf16.gpt2.dX.256", 256, 768, 2304, false, true, true},
+    {"bf16.gpt2.up.256", 256, 3072, 768, false, false, true},
     {"bf16.gpt2.qkv.1024", 1024, 2304, 768, false, false, true},
+    {"bf16.gpt2.up.1024", 1024, 3072, 768, false, false, true},
+    {"bf16.gpt2.down.1024", 1024, 768, 3072, false, false, true},
+    {"bf16.gpt2.dW.1024", 768, 2304, 1024, true, false, true},
+    {"bf16.gpt2.dX.1024", 1024, 768, 2304, false, true, true},
     {"bf16.gpt2.logits.256", 256, 50257, 768, false, true, true},
     {"bf16.shakespeare.up", 768, 512, 128, false, false, true},
     {"bf16.shakespeare.dW.up", 128, 512, 768, true, false, true},
@@ -111,6 +118,9 @@ struct Compiled {
     spec.b = s.transposeB ? type(s.n, s.k) : type(s.k, s.n);
     spec.c = MemRefType::get({s.m, s.n}, b.getF32Type());
     CpuMachine target = llvm::cantFail(CpuMachine::native());
+    if (s.isBf16)
+      target = target.withTiles().value_or(target);
+    inTiles = target.bf16Tiles;
     scratch = emitMatmul(b, *module, "kernel", spec, target).scratchBytes;
     jit = std::make_unique<Jit>(llvm::cantFail(Jit::compile(*module, target)));
     kernel = llvm::cantFail(jit->lookup("kernel"));
@@ -118,6 +128,7 @@ struct Compiled {
   std::unique_ptr<Jit> jit;
   void *kernel = nullptr;
   int64_t scratch = 0;
+  bool inTiles = false;
 };
 
 /// An operand as it lies in memory.
@@ -136,8 +147,8 @@ struct Operand {
 };
 
 void product(benchmark::State &state, const Shape &s, int64_t threads) {
-  static Peak peak;
   Compiled compiled(s);
+  Peak peak(compiled.inTiles ? TFM_PRODUCTS_BF16_TILES : TFM_PRODUCTS_F32);
   Team team(threads);
   Operand a(s.m * s.k, s.isBf16), b(s.k * s.n, s.isBf16);
   Floats c(s.m * s.n);
@@ -154,6 +165,8 @@ void product(benchmark::State &state, const Shape &s, int64_t threads) {
   int64_t times = std::max<int64_t>(1, static_cast<int64_t>(2e7 / flops));
   auto ours = [&] {
     team.run([&](int64_t thread) {
+      if (compiled.inTiles)
+        shapeTiles();
       for (int64_t i = 0; i < times; ++i)
         Jit::call(compiled.kernel, {a.data(), b.data(), c.data()}, rng, 0,
                   scratch[thread]->data(), thread, threads);

@@ -5,7 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/target/cpu/AttentionBlock.h"
+#include "compiler/target/cpu/AttentionTiles.h"
+#include "compiler/target/cpu/CpuMachine.h"
 #include "compiler/target/cpu/MicroKernel.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -24,20 +25,29 @@ public:
   AttentionBackward(OpBuilder &builder, ModuleOp module,
                     const AttentionSpec &spec, const CpuMachine &target)
       : AttentionBlock(builder, module, spec, target, /*vectorsPerBlock=*/4,
-                       /*scoreBytes=*/64 << 10) {}
+                       scoreBytes(spec, target)) {}
 
   Kernel emit(StringRef name);
 
 private:
+  /// Tiles keep scores of two panels alone: blocks of keys are as large as sums
+  /// for dk and dv leave room for in the second-level cache.
+  static int64_t scoreBytes(const AttentionSpec &spec,
+                            const CpuMachine &target) {
+    bool inPanels =
+        target.bf16Tiles && spec.q.getElementType().isBF16() && !spec.dropout;
+    return (inPanels ? 128 : 64) << 10;
+  }
   int64_t transposedQ = 0, transposedDout = 0, weights = 0, dScores = 0,
           dotProducts = 0, shifts = 0, dqTile = 0, copyOfK = 0, copyOfV = 0,
-          copyOfQ = 0, copyOfDout = 0, sumOfDk = 0, sumOfDv = 0, sumOfDq = 0,
-          dMasks = 0, dMaskRows = 0;
+          termsOfQ = 0, termsOfDout = 0, weightsForSums = 0, dScoresForSums = 0,
+          dScoresForKeys = 0, dqRowsOfBlock = 0, sumOfDk = 0, sumOfDv = 0,
+          sumOfDq = 0, dMasks = 0, dMaskRows = 0;
   Value q, k, v, out, lse, dout, dq, dk, dv, dmask, biases, ddistance;
   Value batch, kvHead, member, queryHead;
-  /// Rows of the block of keys, from `k0` on: of k to be read in any steps, and
-  /// in vectors.
-  RowsView keysView, wholeKeys, valuesView, dkView, dvView;
+  /// Of the block of keys, from `k0` on.
+  AttentionProducts::Keys keysView;
+  RowsView valuesView, dkView, dvView;
 
   int64_t group() const { return heads / kvHeads; }
   /// Query heads whose dq is summed in scratch, over the blocks of keys.
@@ -49,7 +59,16 @@ private:
   void dotsOfRows(RowsView x, RowsView y, int64_t columns);
   void shiftsOfBlock();
   void derivative();
+  /// Of a pair of query and key: the weight after dropout, and the cotangent of
+  /// the raw score.
+  struct Element {
+    Value weight, dScore;
+  };
+  /// `sees`, where it is not null: which queries see the key.
+  Element elementOf(Value raw, Value dWeight, Value s, int64_t v, Value sees,
+                    Value keep);
   void element(Value s, int64_t v, bool check, Value keep);
+  void panelByPanel(RowsView queryTerms, RowsView doutTerms);
   /// The same where no query of vector `v` sees key `s`.
   void hide(Value s, int64_t v) {
     for (int64_t part : {weights, dScores})
@@ -69,6 +88,13 @@ private:
   bool sumsApart(int64_t columns, MemRefType result) const {
     return columns % kb.lanes != 0 || result.getElementType().isBF16();
   }
+  /// Elements of a row of dk or dv that is summed in scratch, 0 where the
+  /// result itself has the sums.
+  int64_t sumsWidth(int64_t columns) const {
+    return columns % kb.lanes == 0 && !copies
+               ? 0
+               : llvm::alignTo(columns, kb.lanes);
+  }
   /// The rows of dq of the current head.
   RowsView dqRows() { return head(dq, spec.dq, batch, queryHead); }
   /// The rows that those are summed in.
@@ -87,6 +113,7 @@ private:
       run();
     });
   }
+  using AttentionBlock::elementAt;
   Value elementAt(int64_t offset, Value s, int64_t v) {
     return kb.at(scoreRow(offset, s), v * kb.lanes);
   }
@@ -100,23 +127,29 @@ Kernel AttentionBackward::emit(StringRef name) {
                        << "' have strides that its kernel cannot read";
     return {};
   }
-  int64_t rows = llvm::alignTo(keyBlock, spec.dropout ? 64 : 1);
-  transposedQ = reserve(llvm::alignTo(d, kb.lanes) * block);
-  transposedDout = reserve(llvm::alignTo(e, kb.lanes) * block);
+  int64_t rows = scoreRows();
+  transposedQ = reserve(products->queriesLength(d));
+  transposedDout = reserve(products->queriesLength(e));
   weights = reserve(rows * block);
   dScores = reserve(rows * block);
+  weightsForSums = reserve(products->weightsOverQueriesLength());
+  dScoresForSums = reserve(products->weightsOverQueriesLength());
+  dScoresForKeys = reserve(products->weightsLength());
   dotProducts = reserve(block);
-  dqTile = reserve(block * llvm::alignTo(d, kb.lanes));
+  dqTile = reserve(products->sumsLength(d));
+  dqRowsOfBlock = reserve(products->rowsLength(d));
   shifts = reserve(block);
-  copyOfK = reserve(keyBlock * copyWidth(d));
-  copyOfV = reserve(keyBlock * scalarWidth(e));
-  copyOfQ = reserve(block * copyWidth(d));
-  copyOfDout = reserve(block * copyWidth(e));
-  sumOfDk = reserve(keyBlock * copyWidth(d));
-  sumOfDv = reserve(keyBlock * copyWidth(e));
+  copyOfK = reserve(products->keysLength(d, AttentionProducts::asBoth));
+  copyOfV = reserve(products->keysLength(e, AttentionProducts::asFactor));
+  termsOfQ = reserve(products->queryTermsLength(d));
+  termsOfDout = reserve(products->queryTermsLength(e));
+  int64_t summedKeys = keyPanels * keyRows;
+  sumOfDk = reserve(summedKeys * sumsWidth(d));
+  sumOfDv = reserve(summedKeys * sumsWidth(e));
   sumOfDq = reserve(summedHeads() * queries * llvm::alignTo(d, kb.lanes));
   if (keepsDScores())
-    dMasks = reserve(llvm::alignTo(rows, kb.lanes) * block);
+    dMasks = reserve(
+        llvm::alignTo(std::max(rows, keyPanels * keyRows), kb.lanes) * block);
   if (spec.dmask) {
     dMaskRows = reserve(block * (keyBlock + kb.lanes) + kb.lanes);
   }
@@ -227,21 +260,18 @@ void AttentionBackward::oneHeadOfKeys() {
     overMembers([&] { zero(dqSums(), kb.i64(queries), d); });
   kb.loop(kb.i64(0), kb.i64(keys), keyBlock, [&](Value firstKey) {
     enterKeys(firstKey);
-    RowsView inPlace = head(k, spec.k, batch, kvHead);
-    wholeKeys = readable(inPlace, k0, blockKeys, d, copyOfK);
-    keysView = scalarWidth(d) ? wholeKeys
-                              : RowsView{rowOf(inPlace, k0), inPlace.stride,
-                                         inPlace.element};
-    inPlace = head(v, spec.v, batch, kvHead);
-    valuesView = scalarWidth(e) ? readable(inPlace, k0, blockKeys, e, copyOfV)
-                                : RowsView{rowOf(inPlace, k0), inPlace.stride,
-                                           inPlace.element};
+    keysView = products->takeKeys(head(k, spec.k, batch, kvHead), blockKeys, d,
+                                  AttentionProducts::asBoth, copyOfK);
+    valuesView = products
+                     ->takeKeys(head(v, spec.v, batch, kvHead), blockKeys, e,
+                                AttentionProducts::asFactor, copyOfV)
+                     .factor;
     auto sums = [&](Value ptr, MemRefType type, int64_t columns,
                     int64_t offset) {
       RowsView rows = head(ptr, type, batch, kvHead);
       rows.ptr = rowOf(rows, k0);
-      RowsView apart{at(offset), kb.i64(copyWidth(columns))};
-      return std::pair(rows, copyWidth(columns) ? apart : rows);
+      RowsView apart{at(offset), kb.i64(sumsWidth(columns))};
+      return std::pair(rows, sumsWidth(columns) ? apart : rows);
     };
     auto [dkRows, dkSums] = sums(dk, spec.dk, d, sumOfDk);
     auto [dvRows, dvSums] = sums(dv, spec.dv, e, sumOfDv);
@@ -261,17 +291,19 @@ void AttentionBackward::oneHeadOfKeys() {
         kb.ifThen(kb.less(keyFrom, keyTo), [&] { oneBlock(); });
       });
     });
-    if (copyWidth(d))
+    if (sumsWidth(d))
       copy(dkView, dkRows, blockKeys, d);
-    if (copyWidth(e))
+    if (sumsWidth(e))
       copy(dvView, dvRows, blockKeys, e);
   });
   if (summedHeads())
     overMembers([&] { copy(dqSums(), dqRows(), kb.i64(queries), d); });
 }
 
-/// dotProducts[query] = x[query] . y[query], over the block.
+/// dotProducts[query] = x[query] . y[query], over the block, and 0 behind it.
 void AttentionBackward::dotsOfRows(RowsView x, RowsView y, int64_t columns) {
+  for (int64_t v = 0; v < blockVectors(); ++v)
+    kb.store(kb.splat(0.0), kb.at(at(dotProducts), v * kb.lanes));
   kb.loop(kb.i64(0), blockQueries, 1, [&](Value t) {
     Value row = kb.add(t0, t);
     Value xRow = rowOf(x, row), yRow = rowOf(y, row);
@@ -293,19 +325,28 @@ void AttentionBackward::oneBlock() {
   RowsView doutRows = head(dout, spec.dout, batch, queryHead);
   RowsView outRows = head(out, spec.out, batch, queryHead);
   dotsOfRows(doutRows, outRows, e);
-  transposeBlock(queryRows, d, at(transposedQ));
-  transposeBlock(doutRows, e, at(transposedDout));
-  scores(keysView, d, at(transposedQ), at(weights));
-  scores(valuesView, e, at(transposedDout), at(dScores));
-  derivative();
-
-  accumulateKeys(at(weights),
-                 readable(doutRows, t0, blockQueries, e, copyOfDout), e,
-                 dvView);
-  accumulateKeys(at(dScores), readable(queryRows, t0, blockQueries, d, copyOfQ),
-                 d, dkView);
-  RowsView tile{at(dqTile), kb.i64(llvm::alignTo(d, kb.lanes))};
-  sumOverKeys(at(dScores), wholeKeys, d, tile, /*accumulate=*/false);
+  products->takeQueries(queryRows, d, at(transposedQ));
+  products->takeQueries(doutRows, e, at(transposedDout));
+  RowsView doutTerms = products->takeQueryTerms(doutRows, e, termsOfDout),
+           queryTerms = products->takeQueryTerms(queryRows, d, termsOfQ);
+  shiftsOfBlock();
+  if (inPanels()) {
+    panelByPanel(queryTerms, doutTerms);
+  } else {
+    products->scores(keysView.factor, d, at(transposedQ), at(weights));
+    products->scores(valuesView, e, at(transposedDout), at(dScores));
+    derivative();
+    products->sumOverQueries(
+        products->takeWeightsOverQueries(at(weights), weightsForSums),
+        doutTerms, e, dvView);
+    products->sumOverQueries(
+        products->takeWeightsOverQueries(at(dScores), dScoresForSums),
+        queryTerms, d, dkView);
+    products->sumOverKeys(products->takeWeights(at(dScores), dScoresForKeys),
+                          keysView.terms, d, at(dqTile),
+                          /*accumulate=*/false);
+  }
+  RowsView tile = products->rowsOfSums(at(dqTile), d, dqRowsOfBlock);
   RowsView sums = dqSums();
   copy(tile, {rowOf(sums, t0), sums.stride, sums.element}, blockQueries, d,
        /*add=*/keyBlocks > 1);
@@ -320,22 +361,22 @@ void AttentionBackward::oneBlock() {
 /// raw score.
 void AttentionBackward::derivative() {
   Value from = kb.add(k0, panelStart(panelFrom)),
-        to = kb.add(k0, panelStart(panelTo));
-  shiftsOfBlock();
+        panelEnd = kb.add(k0, panelStart(panelTo)),
+        to = kb.min(panelEnd, kb.add(k0, blockKeys));
+  // Panels may begin before and end after the keys that a query sees.
+  auto clear = [&](Value from, Value to) {
+    kb.loop(from, to, 1, [&](Value s) {
+      for (int64_t v = 0; v < blockVectors(); ++v)
+        hide(s, v);
+    });
+  };
   if (spec.dropout) {
     overKeysWithDropout(batch, queryHead, [&](Value s, ArrayRef<Value> keep) {
       for (int64_t v = 0; v < blockVectors(); ++v)
         element(s, v, hides(), keep[v]);
     });
-    // Panels may begin before and end after the keys that a query sees.
-    auto clear = [&](Value from, Value to) {
-      kb.loop(from, to, 1, [&](Value s) {
-        for (int64_t v = 0; v < blockVectors(); ++v)
-          hide(s, v);
-      });
-    };
     clear(from, keyFrom);
-    clear(keyTo, to);
+    clear(keyTo, panelEnd);
     return;
   }
   SmallVector<Value> none;
@@ -354,9 +395,11 @@ void AttentionBackward::derivative() {
         return SmallVector<Value>();
       },
       none);
+  clear(to, panelEnd);
 }
 
-/// What is added to scores, in powers of two, so that weights sum up to 1.
+/// What is added to scores, in powers of two, so that weights sum up to 1. Past
+/// the last query they are 0.
 void AttentionBackward::shiftsOfBlock() {
   SmallVector<int64_t> strides;
   int64_t offset = 0;
@@ -367,14 +410,18 @@ void AttentionBackward::shiftsOfBlock() {
     Value logSum =
         kb.load(kb.at(lse, kb.add(head, kb.add(t0, v * kb.lanes))), inBlock);
     // Minus infinity where a query sees no key; then no weight is more than 0.
-    logSum = kb.maxf(logSum, kb.splat(-1e30));
+    logSum =
+        kb.select(inBlock, kb.maxf(logSum, kb.splat(-1e30)), kb.splat(1e30));
     kb.store(kb.mulf(logSum, kb.splat(-log2e)),
              kb.at(at(shifts), v * kb.lanes));
   }
 }
 
-void AttentionBackward::element(Value s, int64_t v, bool check, Value keep) {
-  Value raw = kb.load(elementAt(weights, s, v)), cap, score = raw;
+AttentionBackward::Element AttentionBackward::elementOf(Value raw,
+                                                        Value dWeight, Value s,
+                                                        int64_t v, Value sees,
+                                                        Value keep) {
+  Value cap, score = raw;
   bool plain = spec.addsNothing();
   if (!plain) {
     cap = capped(raw);
@@ -382,36 +429,91 @@ void AttentionBackward::element(Value s, int64_t v, bool check, Value keep) {
   }
   // Read here and not before the loop: registers are scarce, the cache is not.
   Value shift = kb.load(kb.at(at(shifts), v * kb.lanes));
-  Value weight = emitExp2(
-      kb.b, kb.loc,
+  Value weight = powerOfTwo(
       kb.fma(score, kb.splat(plain ? spec.scale * log2e : log2e), shift));
-  Value sees;
-  if (check) {
-    sees = visible(s, v);
-    weight = kb.select(sees, weight, kb.splat(0.0));
-  }
-  Value dWeight = kb.load(elementAt(dScores, s, v));
+  auto seen = [&](Value x) {
+    return sees ? kb.select(sees, x, kb.splat(0.0)) : x;
+  };
+  weight = seen(weight);
   Value kept = weight;
   if (keep) {
     Value factor = kb.splat(1.0 / (1.0 - *spec.dropout));
     kept = kb.select(keep, kb.mulf(weight, factor), kb.splat(0.0));
     dWeight = kb.select(keep, kb.mulf(dWeight, factor), kb.splat(0.0));
   }
-  kb.store(kept, elementAt(weights, s, v));
   Value dot = kb.load(kb.at(at(dotProducts), v * kb.lanes));
-  Value dScore = kb.mulf(weight, kb.subf(dWeight, dot));
   // Where nobody sees, no product has written.
-  if (check)
-    dScore = kb.select(sees, dScore, kb.splat(0.0));
+  Value dScore = seen(kb.mulf(weight, kb.subf(dWeight, dot)));
   if (keepsDScores())
     kb.store(dScore, elementAt(dMasks, s, v));
   if (spec.softcap) {
     Value ratio = kb.mulf(cap, kb.splat(1.0 / *spec.softcap));
-    dScore = kb.mulf(dScore, kb.subf(kb.splat(1.0), kb.mulf(ratio, ratio)));
-    if (check)
-      dScore = kb.select(sees, dScore, kb.splat(0.0));
+    dScore =
+        seen(kb.mulf(dScore, kb.subf(kb.splat(1.0), kb.mulf(ratio, ratio))));
   }
-  kb.store(kb.mulf(dScore, kb.splat(spec.scale)), elementAt(dScores, s, v));
+  return {kept, kb.mulf(dScore, kb.splat(spec.scale))};
+}
+
+void AttentionBackward::element(Value s, int64_t v, bool check, Value keep) {
+  auto [weight, dScore] = elementOf(kb.load(elementAt(weights, s, v)),
+                                    kb.load(elementAt(dScores, s, v)), s, v,
+                                    check ? visible(s, v) : Value(), keep);
+  kb.store(weight, elementAt(weights, s, v));
+  kb.store(dScore, elementAt(dScores, s, v));
+}
+
+/// The same on tiles: products of the next panel are made while vectors compute
+/// those of one.
+void AttentionBackward::panelByPanel(RowsView queryTerms, RowsView doutTerms) {
+  auto multiply = [&](Value panel) {
+    tiles->scoresOfPanel(panel, keysView.factor, d, at(transposedQ),
+                         ofPanel(weights, panel));
+    tiles->scoresOfPanel(panel, valuesView, e, at(transposedDout),
+                         ofPanel(dScores, panel));
+  };
+  multiply(panelFrom);
+  kb.loop(panelFrom, panelTo, 1, [&](Value panel) {
+    Value next = kb.add(panel, 1), start = panelStart(panel);
+    kb.ifThen(kb.less(next, panelTo), [&] { multiply(next); });
+    Value raw = ofPanel(weights, panel), dWeights = ofPanel(dScores, panel);
+    auto elements = [&](int64_t step, bool check) {
+      kb.loop(kb.i64(0), kb.i64(keyRows), 2, [&](Value pair) {
+        Element all[2][2];
+        for (int64_t i : {0, 1}) {
+          Value row = kb.add(pair, i), s = kb.add(k0, kb.add(start, row));
+          for (int64_t half : {0, 1}) {
+            int64_t v = 2 * step + half;
+            all[i][half] = elementOf(kb.load(elementAt(raw, row, v)),
+                                     kb.load(elementAt(dWeights, row, v)), s, v,
+                                     check ? seen(s, v) : Value(), Value());
+          }
+          tiles->storeWeightsOverQueries(all[i][0].weight, all[i][1].weight,
+                                         at(weightsForSums), row, step);
+          tiles->storeWeightsOverQueries(all[i][0].dScore, all[i][1].dScore,
+                                         at(dScoresForSums), row, step);
+        }
+        for (int64_t half : {0, 1})
+          tiles->storeWeights(all[0][half].dScore, all[1][half].dScore,
+                              at(dScoresForKeys), kb.add(start, pair),
+                              2 * step + half);
+      });
+    };
+    Value first = firstQuery(start);
+    overPanel(panel, [&](bool check) {
+      // Products leave out queries that see no key.
+      for (int64_t step = 0; step < block / tileDepth; ++step)
+        if (check && spec.causal && !keepsDScores())
+          kb.ifThen(kb.less(first, kb.i64((step + 1) * tileDepth)),
+                    [&] { elements(step, check); });
+        else
+          elements(step, check);
+    });
+    tiles->sumPanelOverQueries(panel, at(weightsForSums), doutTerms, e, dvView);
+    tiles->sumPanelOverQueries(panel, at(dScoresForSums), queryTerms, d,
+                               dkView);
+  });
+  tiles->sumOverKeys(at(dScoresForKeys), keysView.terms, d, at(dqTile),
+                     /*accumulate=*/false);
 }
 
 /// dmask[query, key] += the block's cotangents of scores, in the mask's layout.

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/target/cpu/AttentionBlock.h"
+#include "compiler/target/cpu/AttentionTiles.h"
 #include "compiler/target/cpu/CpuMachine.h"
 #include "compiler/target/cpu/MicroKernel.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -16,7 +17,6 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/MathExtras.h"
 #include <algorithm>
-#include <functional>
 #include <limits>
 #include <tuple>
 
@@ -53,7 +53,9 @@ AttentionBlock::AttentionBlock(OpBuilder &builder, ModuleOp module,
                                const CpuMachine &target,
                                int64_t vectorsPerBlock, int64_t scoreBytes)
     : spec(spec), module(module), kb(builder, module, target.lanes),
-      tileRows(target.tileRows()), narrow(spec.q.getElementType().isBF16()) {
+      tileRows(target.tileRows()), narrow(spec.q.getElementType().isBF16()),
+      onTiles(target.bf16Tiles && narrow && spec.k.getElementType().isBF16() &&
+              !spec.ring && spec.q.getDimSize(2) > tileSide) {
   ArrayRef<int64_t> q = spec.q.getShape(), k = spec.k.getShape(),
                     v = spec.v.getShape();
   batches = q[0];
@@ -64,8 +66,10 @@ AttentionBlock::AttentionBlock(OpBuilder &builder, ModuleOp module,
   keys = k[2];
   e = v[3];
   valid = spec.fits();
-  tileVectors = std::min<int64_t>(target.tileVectors(),
-                                  llvm::divideCeil(queries, kb.lanes));
+  tileVectors = onTiles
+                    ? 2
+                    : std::min<int64_t>(target.tileVectors(),
+                                        llvm::divideCeil(queries, kb.lanes));
   width = tileVectors * kb.lanes;
   int64_t panels =
       std::min<int64_t>(llvm::divideCeil(vectorsPerBlock, tileVectors),
@@ -75,7 +79,7 @@ AttentionBlock::AttentionBlock(OpBuilder &builder, ModuleOp module,
   // Copies of f32 lose 5 to 8% where all of a head stays in the cache, and soon
   // save a third (docs/performance.md).
   copies = narrow || spec.ring || spec.keyScale ||
-           (queries >= sharingQueries &&
+           (queries >= sharingQueries() &&
             keys * (d + e) * int64_t{sizeof(float)} >= target.l2Bytes / 4);
   // Dropout goes through keys in groups of 64.
   int64_t most = std::max<int64_t>(
@@ -87,9 +91,21 @@ AttentionBlock::AttentionBlock(OpBuilder &builder, ModuleOp module,
   keyBlocks = llvm::divideCeil(keys, keyBlock);
   if (spec.ring) // of positions, which a ring has any number of
     keyBlocks = std::max<int64_t>(keyBlocks, 2);
-  keyPanels = llvm::divideCeil(keyBlock, tileRows);
-  keyRows = llvm::divideCeil(keyBlock, keyPanels);
-  tallPanels = keyBlock - keyPanels * (keyRows - 1);
+  if (onTiles) {
+    keyRows = 2 * tileSide;
+    keyPanels = tallPanels = llvm::divideCeil(keyBlock, keyRows);
+  } else {
+    keyPanels = llvm::divideCeil(keyBlock, tileRows);
+    keyRows = llvm::divideCeil(keyBlock, keyPanels);
+    tallPanels = keyBlock - keyPanels * (keyRows - 1);
+  }
+  if (onTiles) {
+    auto made = std::make_unique<AttentionTiles>(*this);
+    tiles = made.get();
+    products = std::move(made);
+  } else {
+    products = productsInVectors(*this);
+  }
   if (spec.mask) {
     int64_t padded = llvm::alignTo(keyBlock, kb.lanes);
     maskRows = reserve(block * padded);
@@ -97,6 +113,8 @@ AttentionBlock::AttentionBlock(OpBuilder &builder, ModuleOp module,
         reserve(llvm::alignTo(padded, spec.dropout ? 64 : 1) * block);
   }
 }
+
+AttentionBlock::~AttentionBlock() = default;
 
 int64_t AttentionBlock::reserve(int64_t elements) {
   int64_t offset = scratchUsed;
@@ -147,28 +165,6 @@ Value AttentionBlock::load(RowsView view, Value row, int64_t column,
 void AttentionBlock::store(Value vector, RowsView view, Value row,
                            int64_t column, Value mask) {
   kb.store(vector, kb.at(row, column, view.element), mask, view.element);
-}
-
-RowsView AttentionBlock::readable(RowsView view, Value first, Value rows,
-                                  int64_t columns, int64_t offset,
-                                  RowsView scales) {
-  int64_t stride = copyWidth(columns);
-  if (stride == 0)
-    return {rowOf(view, first), view.stride, view.element};
-  RowsView copy{at(offset), kb.i64(stride)};
-  Value inRing = spec.ring ? kb.rem(first, kb.i64(keys)) : Value();
-  kb.loop(kb.i64(0), rows, 1, [&](Value row) {
-    Value stored = spec.ring ? kb.rem(kb.add(inRing, row), kb.i64(keys))
-                             : kb.add(first, row);
-    Value from = rowOf(view, stored), to = rowOf(copy, row);
-    Value scale =
-        scales.ptr ? kb.splat(kb.loadScalar(rowOf(scales, stored))) : Value();
-    for (int64_t column = 0; column < columns; column += kb.lanes) {
-      Value some = load(view, from, column, columnMask(column, columns));
-      kb.store(scale ? kb.mulf(some, scale) : some, kb.at(to, column));
-    }
-  });
-  return copy;
 }
 
 Value AttentionBlock::panelStart(Value panel) {
@@ -228,121 +224,6 @@ void AttentionBlock::enterBlock(Value first) {
   panelTo = panelOf(keyTo, 1);
 }
 
-void AttentionBlock::transposeBlock(RowsView view, int64_t columns, Value to) {
-  Packing packing;
-  if (view.element)
-    packing.from = Packing::fromType(view.element);
-  kb.loop(kb.i64(0), kb.i64(block), kb.lanes, [&](Value first) {
-    // Past the last query its row is repeated: lanes that nobody stores.
-    Value row = kb.min(kb.add(t0, first), kb.i64(queries - 1));
-    Value rows = kb.min(kb.i64(kb.lanes), kb.sub(kb.i64(queries), row));
-    kb.call(packTransposed(kb, packing),
-            {rowOf(view, row), view.stride, kb.i64(columns), rows,
-             kb.at(to, first), kb.i64(block)});
-  });
-}
-
-void AttentionBlock::overTiles(int64_t count,
-                               function_ref<void(int64_t, int64_t)> run) {
-  int64_t panels = llvm::divideCeil(count, tileRows);
-  int64_t first = 0;
-  for (int64_t panel = 0; panel < panels; ++panel) {
-    int64_t rows = (count - first) / (panels - panel);
-    run(rows, first);
-    first += rows;
-  }
-}
-
-void AttentionBlock::overColumns(int64_t columns,
-                                 function_ref<void(int64_t, int64_t)> run) {
-  int64_t all = llvm::divideCeil(columns, kb.lanes);
-  for (int64_t first = 0; first < all; first += tileVectors)
-    run(std::min(tileVectors, all - first), first * kb.lanes);
-}
-
-/// Runs `one(rows)` with the number of rows of key panel `panel`.
-static void byHeight(KernelBuilder &kb, Value panel, int64_t tallPanels,
-                     int64_t panels, int64_t rows,
-                     function_ref<void(int64_t)> one) {
-  if (tallPanels == panels)
-    return one(rows);
-  kb.ifThen(
-      kb.less(panel, kb.i64(tallPanels)), [&] { one(rows); },
-      [&] { one(rows - 1); });
-}
-
-void AttentionBlock::scores(RowsView rows, int64_t depth, Value transposed,
-                            Value to) {
-  kb.loop(panelFrom, panelTo, 1, [&](Value panel) {
-    Value start = panelStart(panel);
-    Value a = kb.at(rows.ptr, kb.mul(start, rows.stride));
-    Value c = kb.at(to, kb.mul(start, block));
-    Value first = firstQuery(start);
-    byHeight(kb, panel, tallPanels, keyPanels, keyRows, [&](int64_t height) {
-      auto tile = [&](int64_t vectors, int64_t column) {
-        kb.call(microKernel(kb, height, vectors, ALayout::Rows),
-                {a, rows.stride, kb.at(transposed, column), kb.i64(block),
-                 kb.at(c, column), kb.i64(block), kb.i64(depth), kb.i1(false)});
-      };
-      // From the first vector on that sees a key.
-      std::function<void(int64_t, int64_t)> seen = [&](int64_t vectors,
-                                                       int64_t column) {
-        if (!spec.causal)
-          return tile(vectors, column);
-        kb.ifThen(
-            kb.less(first, kb.i64(column + kb.lanes)),
-            [&] { tile(vectors, column); },
-            [&] {
-              if (vectors > 1)
-                seen(vectors - 1, column + kb.lanes);
-            });
-      };
-      for (int64_t column = 0; column < block; column += width)
-        seen(tileVectors, column);
-    });
-  });
-}
-
-void AttentionBlock::accumulateKeys(Value weights, RowsView rows,
-                                    int64_t columns, RowsView to) {
-  kb.loop(panelFrom, panelTo, 1, [&](Value panel) {
-    Value start = panelStart(panel);
-    Value first = firstQuery(start);
-    Value a = kb.at(kb.at(weights, kb.mul(start, block)), first);
-    Value b = rowOf(rows, first);
-    Value c = rowOf(to, start);
-    Value depth = kb.sub(blockQueries, first);
-    byHeight(kb, panel, tallPanels, keyPanels, keyRows, [&](int64_t height) {
-      overColumns(columns, [&](int64_t vectors, int64_t column) {
-        kb.call(microKernel(kb, height, vectors, ALayout::Rows),
-                {a, kb.i64(block), kb.at(b, column), rows.stride,
-                 kb.at(c, column), to.stride, depth, kb.i1(true)});
-      });
-    });
-  });
-}
-
-void AttentionBlock::sumOverKeys(Value weights, RowsView rows, int64_t columns,
-                                 RowsView to, bool accumulate) {
-  Value from = kb.sub(keyFrom, k0);
-  Value a = kb.at(weights, kb.mul(from, block));
-  Value b = rowOf(rows, from);
-  Value all = kb.sub(keyTo, keyFrom);
-  overColumns(columns, [&](int64_t vectors, int64_t column) {
-    overTiles(std::min(block, queries), [&](int64_t height, int64_t first) {
-      Value count = all;
-      if (spec.causal)
-        count = kb.min(
-            all, kb.max(kb.i64(0),
-                        kb.sub(kb.add(position(t0), first + height), keyFrom)));
-      kb.call(microKernel(kb, height, vectors, ALayout::Columns),
-              {kb.at(a, first), kb.i64(block), kb.at(b, column), rows.stride,
-               kb.at(kb.at(to.ptr, kb.mul(to.stride, first)), column),
-               to.stride, count, kb.i1(accumulate)});
-    });
-  });
-}
-
 void AttentionBlock::loadMask(Value batch, Value head) {
   if (!spec.mask)
     return;
@@ -385,12 +266,41 @@ void AttentionBlock::loadMask(Value batch, Value head) {
       });
     });
   }
-  kb.loop(kb.i64(0), blockQueries, kb.lanes, [&](Value first) {
-    Value rows = kb.min(kb.i64(kb.lanes), kb.sub(blockQueries, first));
+  kb.loop(kb.i64(0), kb.i64(block), kb.lanes, [&](Value first) {
+    // Past the last query its row is repeated.
+    Value row = kb.min(first, kb.sub(blockQueries, kb.i64(1)));
+    Value rows = kb.min(kb.i64(kb.lanes), kb.sub(blockQueries, row));
     kb.call(packTransposed(kb),
-            {kb.at(source, kb.mul(first, stride)), stride, blockKeys, rows,
+            {kb.at(source, kb.mul(row, stride)), stride, blockKeys, rows,
              kb.at(at(maskTransposed), first), kb.i64(block)});
   });
+}
+
+Value AttentionBlock::powerOfTwo(Value x) {
+  if (kb.lanes != 16)
+    return emitExp2(kb.b, kb.loc, x);
+  // AVX-512 takes whole numbers off, and multiplies by powers of two, at any
+  // magnitude: VREDUCEPS, towards minus infinity, and VSCALEFPS.
+  auto constant = [&](IntegerAttr value) -> Value {
+    return LLVM::ConstantOp::create(kb.b, kb.loc, value);
+  };
+  Value all = constant(kb.b.getI16IntegerAttr(-1)),
+        currentMode = constant(kb.b.getI32IntegerAttr(4));
+  auto intrinsic = [&](StringRef name, ValueRange operands) {
+    return LLVM::CallIntrinsicOp::create(
+               kb.b, kb.loc, kb.vecType,
+               kb.b.getStringAttr(("llvm.x86.avx512.mask." + name).str()),
+               operands)
+        .getResult(0);
+  };
+  Value downwards = constant(kb.b.getI32IntegerAttr(9));
+  Value rest = intrinsic("reduce.ps.512", {x, downwards, x, all, currentMode});
+  // The minimax polynomial of its degree for 2**r, 0 <= r < 1, that is 1 at 0.
+  Value p = kb.splat(0.0018671301676671294);
+  for (double coefficient : {0.009017030115482716, 0.055799913251534224,
+                             0.24016445011465748, 0.6931513118079079, 1.0})
+    p = kb.fma(p, rest, kb.splat(coefficient));
+  return intrinsic("scalef.ps.512", {p, x, p, all, currentMode});
 }
 
 Value AttentionBlock::queryNumbers(int64_t v) {
@@ -430,6 +340,25 @@ Value AttentionBlock::visible(Value s, int64_t v) {
     result = result ? arith::AndIOp::create(kb.b, kb.loc, result, near) : near;
   }
   return result;
+}
+
+Value AttentionBlock::seen(Value s, int64_t v) {
+  Value there =
+      vector::BroadcastOp::create(kb.b, kb.loc, kb.maskType, kb.less(s, keyTo));
+  if (!hides())
+    return there;
+  return arith::AndIOp::create(kb.b, kb.loc, visible(s, v), there);
+}
+
+void AttentionBlock::overPanel(Value panel, function_ref<void(bool)> body) {
+  if (spec.window || (!spec.causal && keys % keyRows == 0))
+    return body(spec.window.has_value());
+  Value whole = keyTo;
+  if (spec.causal)
+    whole = kb.min(whole, kb.add(position(t0), 1));
+  kb.ifThen(
+      kb.less(whole, kb.add(k0, kb.add(panelStart(panel), keyRows))),
+      [&] { body(true); }, [&] { body(false); });
 }
 
 RowsView AttentionBlock::distancesOf(Value ptr, MemRefType type, Value head) {

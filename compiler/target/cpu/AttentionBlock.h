@@ -11,6 +11,8 @@
 #include "compiler/target/cpu/Attention.h"
 #include "compiler/target/emit/VectorHelpers.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "llvm/Support/MathExtras.h"
+#include <memory>
 
 namespace tfm {
 
@@ -29,15 +31,20 @@ struct RowsView {
   mlir::Type element = nullptr;
 };
 
+class AttentionProducts;
+class AttentionTiles;
+
 /// What attention and its derivative share: shapes, the cut into blocks, and
 /// the products and masks of a block of queries and a block of keys. Scores are
 /// kept transposed, [keys, queries], a row for each key of the block.
 class AttentionBlock {
-protected:
-  /// `scoreBytes`: what the scores of a block should take at most.
+public:
+  /// `scoreBytes`: what the scores of a block should take at most, were they
+  /// all kept.
   AttentionBlock(mlir::OpBuilder &builder, mlir::ModuleOp module,
                  const AttentionSpec &spec, const CpuMachine &target,
                  int64_t vectorsPerBlock, int64_t scoreBytes);
+  ~AttentionBlock();
 
   const AttentionSpec &spec;
   mlir::ModuleOp module;
@@ -79,31 +86,20 @@ protected:
                    mlir::Value mask = {});
   void store(mlir::Value vector, RowsView view, mlir::Value row, int64_t column,
              mlir::Value mask);
-  /// `rows` rows of `columns` elements of `view` from row `first` on, in
-  /// scratch at `offset` where `copyWidth` says so, else where they lie. Where
-  /// there are `scales`, each times its own.
-  RowsView readable(RowsView view, mlir::Value first, mlir::Value rows,
-                    int64_t columns, int64_t offset, RowsView scales = {});
-  /// Elements of a row in scratch; 0 where rows are read where they lie, which
-  /// asks for f32 and whole vectors.
-  int64_t copyWidth(int64_t columns) const {
-    return columns % kb.lanes == 0 && !copies
-               ? 0
-               : llvm::alignTo(columns, kb.lanes);
-  }
-  /// The same for what is read in any steps.
-  int64_t scalarWidth(int64_t columns) const {
-    return copies ? copyWidth(columns) : 0;
-  }
   /// Whether q, k, v and what comes of them are of bf16.
   const bool narrow;
+  /// Whether products are those of tiles.
+  const bool onTiles;
+  std::unique_ptr<AttentionProducts> products;
+  /// Those, where they are of tiles.
+  AttentionTiles *tiles = nullptr;
   /// Whether blocks of keys, and in the derivative of queries, are copied to
   /// scratch: those of bf16 and i8, of rings, and of long texts. There they lie
   /// densely, in few pages and in all sets of the caches.
   bool copies;
   /// Queries that a copy of a block of keys serves: it takes about a fortieth
-  /// of their time.
-  static constexpr int64_t sharingQueries = 256;
+  /// of their time, on tiles of four times as many.
+  int64_t sharingQueries() const { return onTiles ? 1024 : 256; }
 
   /// Sets up a block of keys, `k0` the first.
   void enterKeys(mlir::Value k0);
@@ -121,6 +117,11 @@ protected:
   mlir::Value keyFrom, keyTo, panelFrom, panelTo;
   /// The keys that queries [from, to) see, of all.
   std::pair<mlir::Value, mlir::Value> seenBy(mlir::Value from, mlir::Value to);
+  /// Rows of scores in scratch: dropout goes through keys in groups of 64.
+  int64_t scoreRows() const {
+    return inPanels() ? 2 * keyRows
+                      : llvm::alignTo(keyBlock, spec.dropout ? 64 : 1);
+  }
   /// Row of scratch of key `s`.
   mlir::Value scoreRow(int64_t offset, mlir::Value s) {
     return kb.at(at(offset), kb.mul(kb.sub(s, k0), block));
@@ -131,24 +132,6 @@ protected:
   /// Of a panel whose first key is `k0 + start`, the first of the block's
   /// queries that sees a key, from `t0` on.
   mlir::Value firstQuery(mlir::Value start);
-
-  /// [columns, block] = the transpose of the block's rows of `view`, all rows
-  /// of a head.
-  void transposeBlock(RowsView view, int64_t columns, mlir::Value to);
-  /// to[key, query] = rows[key] . transposed[:, query], over the panels. Rows
-  /// are counted from `k0` in all of these. What no key of a panel shows to any
-  /// query of a register tile is left out.
-  void scores(RowsView rows, int64_t depth, mlir::Value transposed,
-              mlir::Value to);
-  /// to[key] += sum over queries of weights[key, query] rows[query], of the
-  /// block's rows, over the panels.
-  void accumulateKeys(mlir::Value weights, RowsView rows, int64_t columns,
-                      RowsView to);
-  /// to[query] = sum over the keys that the block sees of weights[key, query]
-  /// rows[key], or the same added to what is there. Full register tiles are
-  /// written: `to` has room for `block` rows of whole vectors.
-  void sumOverKeys(mlir::Value weights, RowsView rows, int64_t columns,
-                   RowsView to, bool accumulate);
 
   /// Writes the mask of the block and its keys, transposed, to scratch.
   void loadMask(mlir::Value batch, mlir::Value head);
@@ -163,10 +146,28 @@ protected:
   /// Those of the current head.
   RowsView distances;
 
+  /// 2 ** x in each lane, relatively within 1.5e-7; 0 of minus infinity.
+  mlir::Value powerOfTwo(mlir::Value x);
   /// The number of each query of vector `v` of the block, vector of i32.
   mlir::Value queryNumbers(int64_t v);
   /// Which queries of vector `v` see key `s`, by `causal` and `window`.
   mlir::Value visible(mlir::Value s, int64_t v);
+  /// The same, and whether the block sees the key at all.
+  mlir::Value seen(mlir::Value s, int64_t v);
+  /// Runs `body(check)`, with `check` unless all keys of a panel are there, and
+  /// visible to all queries of the block.
+  void overPanel(mlir::Value panel, llvm::function_ref<void(bool)> body);
+  /// Vector `v` of row `row` of the scores of a panel.
+  mlir::Value elementAt(mlir::Value scores, mlir::Value row, int64_t v) {
+    return kb.at(kb.at(scores, kb.mul(row, block)), v * kb.lanes);
+  }
+  /// Whether softmax goes panel by panel: on tiles, but for dropout, which goes
+  /// through keys in an order of its own.
+  bool inPanels() const { return tiles && !spec.dropout; }
+  /// Of the scores of two panels, each other one's.
+  mlir::Value ofPanel(int64_t offset, mlir::Value panel) {
+    return kb.at(at(offset), kb.mul(kb.rem(panel, kb.i64(2)), keyRows * block));
+  }
   /// scale * raw, capped.
   mlir::Value capped(mlir::Value raw);
   /// The score the softmax sees: biases added, minus infinity where invisible.
@@ -191,13 +192,6 @@ protected:
       mlir::Value batch, mlir::Value head,
       llvm::function_ref<void(mlir::Value, llvm::ArrayRef<mlir::Value>)> body);
 
-  /// Runs `run(rows, first)` for the cut of `count` rows into register tiles.
-  void overTiles(int64_t count,
-                 llvm::function_ref<void(int64_t rows, int64_t first)> run);
-  /// Runs `run(vectors, first)` for the cut of `columns` into register tiles.
-  void
-  overColumns(int64_t columns,
-              llvm::function_ref<void(int64_t vectors, int64_t first)> run);
   /// Lanes of the vector at `column` that lie within `columns`; null: all.
   mlir::Value columnMask(int64_t column, int64_t columns);
 };

@@ -5,11 +5,12 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/target/cpu/AttentionBlock.h"
+#include "compiler/target/cpu/AttentionTiles.h"
 #include "compiler/target/cpu/CpuMachine.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/MathExtras.h"
 #include <algorithm>
@@ -28,25 +29,28 @@ public:
                    const AttentionSpec &spec, const CpuMachine &target)
       : AttentionBlock(builder, module, spec, target, /*vectorsPerBlock=*/2,
                        /*scoreBytes=*/target.l1Bytes * 2 / 3) {
-    if (copyWidth(e))
-      spanBlocks = std::clamp<int64_t>(sharingQueries / block, 1, blocks);
+    if (products->keysLength(e, AttentionProducts::asTerms) > 0)
+      spanBlocks = std::clamp<int64_t>(sharingQueries() / block, 1, blocks);
   }
 
   Kernel emit(StringRef name) {
     if (!valid)
       return refuseAttention(module, name);
-    transposedRows = llvm::alignTo(d, kb.lanes);
-    outWidth = llvm::alignTo(e, kb.lanes);
+    queriesLength = products->queriesLength(d);
+    sumsLength = products->sumsLength(e);
     // What a block of queries keeps from one block of keys to the next.
     int64_t kept = keyBlocks > 1 ? spanBlocks : 1;
-    transposedQ = reserve(transposedRows * block * kept);
-    outTile = reserve(block * outWidth * kept);
+    transposedQ = reserve(queriesLength * kept);
+    outSums = reserve(sumsLength * kept);
     largestScores = reserve(block * kept);
     sumsOfWeights = reserve(block * kept);
-    weights = reserve(llvm::alignTo(keyBlock, spec.dropout ? 64 : 1) * block);
+    weights = reserve(scoreRows() * block);
+    largestOfPanel = reserve(inPanels() ? block : 0);
+    weightsForSums = reserve(products->weightsLength());
     factors = reserve(block);
-    copyOfK = reserve(keyBlock * scalarWidth(d));
-    copyOfV = reserve(keyBlock * copyWidth(e));
+    outRows = reserve(products->rowsLength(e));
+    copyOfK = reserve(products->keysLength(d, AttentionProducts::asFactor));
+    copyOfV = reserve(products->keysLength(e, AttentionProducts::asTerms));
     SmallVector<Type> buffers{spec.q, spec.k, spec.v};
     if (spec.mask)
       buffers.push_back(spec.mask);
@@ -99,9 +103,11 @@ public:
 private:
   /// Blocks of queries that share copies of keys and values, and a thread.
   int64_t spanBlocks = 1;
-  int64_t transposedRows = 0, outWidth = 0;
-  int64_t transposedQ = 0, outTile = 0, largestScores = 0, sumsOfWeights = 0,
-          weights = 0, factors = 0, copyOfK = 0, copyOfV = 0;
+  /// Of a block of queries.
+  int64_t queriesLength = 0, sumsLength = 0;
+  int64_t transposedQ = 0, outSums = 0, largestScores = 0, sumsOfWeights = 0,
+          weights = 0, weightsForSums = 0, largestOfPanel = 0, factors = 0,
+          outRows = 0, copyOfK = 0, copyOfV = 0;
   Value q, k, v, starts, keyScales, valueScales, out, lse, batch, queryHead,
       kvHead;
   RowsView keysView, valuesView;
@@ -111,12 +117,18 @@ private:
     return kb.at(scoreRow(weights, s), v * kb.lanes);
   }
   /// The block's part of what is kept for each block of a span.
-  Value ofBlock(int64_t offset, int64_t perQuery) {
+  Value ofBlock(int64_t offset, int64_t length) {
     if (keyBlocks == 1)
       return at(offset);
-    return kb.at(at(offset), kb.mul(kb.sub(t0, spanStart), perQuery));
+    return kb.at(at(offset), kb.mul(kb.sub(t0, spanStart), length / block));
   }
-  RowsView tile() { return {ofBlock(outTile, outWidth), kb.i64(outWidth)}; }
+  Value sums() { return ofBlock(outSums, sumsLength); }
+  Value largestAt(int64_t v) {
+    return kb.at(ofBlock(largestScores, block), v * kb.lanes);
+  }
+  Value sumAt(int64_t v) {
+    return kb.at(ofBlock(sumsOfWeights, block), v * kb.lanes);
+  }
 
   /// The blocks of queries from `first` on that share copies of keys.
   void oneSpan(Value first) {
@@ -129,14 +141,16 @@ private:
       });
     };
     auto transposeQueries = [&] {
-      transposeBlock(head(q, spec.q, batch, queryHead), d,
-                     ofBlock(transposedQ, transposedRows));
+      products->takeQueries(head(q, spec.q, batch, queryHead), d,
+                            ofBlock(transposedQ, queriesLength));
     };
     if (keyBlocks == 1) {
       enterKeys(kb.i64(0));
       readKeys(end);
       overBlocks([&] {
         transposeQueries();
+        if (inPanels())
+          beginSoftmax();
         meetKeys();
         finish();
       });
@@ -145,12 +159,7 @@ private:
     enterKeys(kb.i64(0));
     overBlocks([&] {
       transposeQueries();
-      for (int64_t v = 0; v < blockVectors(); ++v) {
-        kb.store(kb.splat(noScore),
-                 kb.at(ofBlock(largestScores, 1), v * kb.lanes));
-        kb.store(kb.splat(0.0), kb.at(ofBlock(sumsOfWeights, 1), v * kb.lanes));
-      }
-      scaleRows(kb.i64(block), [&](Value) { return kb.splat(0.0); }, true);
+      beginSoftmax();
     });
     auto [seenFrom, seenTo] = seenBy(first, end);
     Value firstKeys =
@@ -165,6 +174,16 @@ private:
     overBlocks([&] { finish(); });
   }
 
+  /// No key has been met.
+  void beginSoftmax() {
+    for (int64_t v = 0; v < blockVectors(); ++v) {
+      kb.store(kb.splat(noScore), largestAt(v));
+      kb.store(kb.splat(0.0), sumAt(v));
+    }
+    kb.loop(kb.i64(0), kb.i64(sumsLength), kb.lanes,
+            [&](Value i) { kb.store(kb.splat(0.0), kb.at(sums(), i)); });
+  }
+
   /// Has the keys and values of the block lie where products can read them, as
   /// far as queries before `end` see them.
   void readKeys(Value end) {
@@ -174,19 +193,25 @@ private:
     auto scalesOf = [&](Value scales, MemRefType type) {
       return scales ? head(scales, type, batch, kvHead) : RowsView();
     };
-    keysView = head(k, spec.k, batch, kvHead);
-    keysView = scalarWidth(d) ? readable(keysView, k0, rows, d, copyOfK,
-                                         scalesOf(keyScales, spec.keyScale))
-                              : RowsView{rowOf(keysView, k0), keysView.stride,
-                                         keysView.element};
-    valuesView = readable(head(v, spec.v, batch, kvHead), k0, rows, e, copyOfV,
-                          scalesOf(valueScales, spec.valueScale));
+    keysView = products
+                   ->takeKeys(head(k, spec.k, batch, kvHead), rows, d,
+                              AttentionProducts::asFactor, copyOfK,
+                              scalesOf(keyScales, spec.keyScale))
+                   .factor;
+    valuesView = products
+                     ->takeKeys(head(v, spec.v, batch, kvHead), rows, e,
+                                AttentionProducts::asTerms, copyOfV,
+                                scalesOf(valueScales, spec.valueScale))
+                     .terms;
   }
 
   /// A block of queries and one of keys.
   void meetKeys() {
     loadMask(batch, queryHead);
-    scores(keysView, d, ofBlock(transposedQ, transposedRows), at(weights));
+    if (inPanels())
+      return meetPanels();
+    products->scores(keysView, d, ofBlock(transposedQ, queriesLength),
+                     at(weights));
     softmax();
     if (spec.dropout)
       overKeysWithDropout(batch, queryHead, [&](Value s, ArrayRef<Value> keep) {
@@ -194,19 +219,143 @@ private:
           kb.store(kb.select(keep[v], kb.load(weightAt(s, v)), kb.splat(0.0)),
                    weightAt(s, v));
       });
-    sumOverKeys(at(weights), valuesView, e, tile(), keyBlocks > 1);
+    products->sumOverKeys(products->takeWeights(at(weights), weightsForSums),
+                          valuesView, e, sums(), keyBlocks > 1);
   }
 
-  /// Multiplies rows of the block's sums, or sets them to the factor.
-  void scaleRows(Value rows, function_ref<Value(Value)> factorOf, bool set) {
-    RowsView sums = tile();
-    kb.loop(kb.i64(0), rows, 1, [&](Value t) {
-      Value factor = factorOf(t);
-      for (int64_t column = 0; column < e; column += kb.lanes) {
-        Value to = kb.at(rowOf(sums, t), column);
-        kb.store(set ? factor : kb.mulf(kb.load(to), factor), to);
-      }
-    });
+  /// Scores of a panel are made while weights of the one before are: tiles and
+  /// vectors compute at the same time, and two panels of scores stay in the
+  /// first-level cache. Scores are taken from the largest so far only where
+  /// some exceeds it by far: what was added up is brought to a new largest
+  /// score a few times, and weights are 2 ** `slack` at most.
+  void meetPanels() {
+    constexpr double slack = 8;
+    Value queries = ofBlock(transposedQ, queriesLength);
+    auto multiply = [&](Value panel) {
+      tiles->scoresOfPanel(panel, keysView, d, queries,
+                           ofPanel(weights, panel));
+    };
+    auto sumPanels = [&](Value from, Value to) {
+      tiles->sumOverPanels(at(weightsForSums), valuesView, e, sums(),
+                           /*accumulate=*/true, from, to);
+    };
+    multiply(panelFrom);
+    Value summed =
+        kb.loop(panelFrom, panelTo, 1, {panelFrom},
+                [&](Value panel, ValueRange carried) -> SmallVector<Value> {
+                  Value summed = carried[0], next = kb.add(panel, 1);
+                  kb.ifThen(kb.less(next, panelTo), [&] { multiply(next); });
+                  overPanel(panel, [&](bool check) {
+                    findLargest(panel, ofPanel(weights, panel), check);
+                  });
+                  Value exceeds = exceedsBy(slack);
+                  kb.ifThen(exceeds, [&] {
+                    sumPanels(summed, panel);
+                    takeLargest();
+                  });
+                  overPanel(panel, [&](bool check) {
+                    weigh(panel, ofPanel(weights, panel), check);
+                  });
+                  return {kb.select(exceeds, panel, summed)};
+                })[0];
+    sumPanels(summed, panelTo);
+  }
+
+  /// Of scores that the second pass would have to make again, too.
+  void findLargest(Value panel, Value scores, bool check) {
+    Value first = kb.add(k0, panelStart(panel));
+    SmallVector<Value> largest;
+    for (int64_t v = 0; v < blockVectors(); ++v)
+      largest.push_back(kb.load(largestAt(v)));
+    largest = kb.loop(
+        kb.i64(0), kb.i64(keyRows), 4, largest,
+        [&](Value row, ValueRange carried) {
+          SmallVector<Value> next;
+          for (int64_t v = 0; v < blockVectors(); ++v) {
+            SmallVector<Value> four;
+            for (int64_t i = 0; i < 4; ++i) {
+              Value from = elementAt(scores, kb.add(row, i), v);
+              Value s = kb.add(first, kb.add(row, i));
+              Value score = kb.load(from);
+              if (!plain())
+                score = masked(capped(score), s, v, false);
+              if (check)
+                score = kb.select(seen(s, v), score, kb.splat(-infinity));
+              if (!plain())
+                kb.store(score, from);
+              four.push_back(score);
+            }
+            next.push_back(
+                kb.maxf(carried[v], kb.maxf(kb.maxf(four[0], four[1]),
+                                            kb.maxf(four[2], four[3]))));
+          }
+          return next;
+        });
+    for (int64_t v = 0; v < blockVectors(); ++v)
+      kb.store(largest[v], kb.at(at(largestOfPanel), v * kb.lanes));
+  }
+  /// Whether the largest score of a panel makes some weight more than 2 **
+  /// `slack`.
+  Value exceedsBy(double slack) {
+    Value any;
+    for (int64_t v = 0; v < blockVectors(); ++v) {
+      Value most = kb.addf(kb.load(largestAt(v)), kb.splat(slack / unit()));
+      Value some = arith::CmpFOp::create(
+          kb.b, kb.loc, arith::CmpFPredicate::OGT,
+          kb.load(kb.at(at(largestOfPanel), v * kb.lanes)), most);
+      any = any ? arith::OrIOp::create(kb.b, kb.loc, any, some) : some;
+    }
+    return vector::ReductionOp::create(kb.b, kb.loc, vector::CombiningKind::OR,
+                                       any);
+  }
+  /// Brings the sums so far to the largest score of a panel.
+  void takeLargest() {
+    for (int64_t v = 0; v < blockVectors(); ++v) {
+      Value largest = kb.load(kb.at(at(largestOfPanel), v * kb.lanes));
+      rescale(v, kb.load(largestAt(v)), largest);
+      kb.store(largest, largestAt(v));
+    }
+    products->scaleSums(sums(), e, at(factors));
+  }
+  /// The sum of weights, and the factor of the sums, at another largest score.
+  void rescale(int64_t v, Value before, Value largest) {
+    Value factor =
+        powerOfTwo(kb.mulf(kb.subf(before, largest), kb.splat(unit())));
+    kb.store(factor, kb.at(at(factors), v * kb.lanes));
+    kb.store(kb.mulf(kb.load(sumAt(v)), factor), sumAt(v));
+  }
+  /// Weights of a panel, not yet divided by their sum.
+  void weigh(Value panel, Value scores, bool check) {
+    Value start = panelStart(panel);
+    SmallVector<Value> sums, shift;
+    for (int64_t v = 0; v < blockVectors(); ++v) {
+      shift.push_back(kb.mulf(kb.load(largestAt(v)), kb.splat(-unit())));
+      sums.push_back(kb.load(sumAt(v)));
+    }
+    sums = kb.loop(
+        kb.i64(0), kb.i64(keyRows), 2, sums,
+        [&](Value row, ValueRange carried) {
+          SmallVector<Value> next;
+          for (int64_t v = 0; v < blockVectors(); ++v) {
+            Value both[2];
+            for (int64_t i : {0, 1}) {
+              Value in = kb.add(row, i);
+              Value score = kb.load(elementAt(scores, in, v));
+              Value weight =
+                  powerOfTwo(kb.fma(score, kb.splat(unit()), shift[v]));
+              if (plain() && check)
+                weight = kb.select(seen(kb.add(k0, kb.add(start, in)), v),
+                                   weight, kb.splat(0.0));
+              both[i] = weight;
+            }
+            tiles->storeWeights(both[0], both[1], at(weightsForSums),
+                                kb.add(start, row), v);
+            next.push_back(kb.addf(carried[v], kb.addf(both[0], both[1])));
+          }
+          return next;
+        });
+    for (int64_t v = 0; v < blockVectors(); ++v)
+      kb.store(sums[v], sumAt(v));
   }
 
   bool plain() const { return spec.isPlain(); }
@@ -266,12 +415,9 @@ private:
   /// Gimelshein 2018, "Online normalizer calculation for softmax").
   void softmax() {
     int64_t vectors = blockVectors();
-    auto load = [&](int64_t offset, int64_t v) {
-      return kb.load(kb.at(ofBlock(offset, 1), v * kb.lanes));
-    };
     SmallVector<Value> before, largest, sums;
     for (int64_t v = 0; v < vectors; ++v)
-      before.push_back(keyBlocks > 1 ? load(largestScores, v)
+      before.push_back(keyBlocks > 1 ? kb.load(largestAt(v))
                                      : kb.splat(noScore));
     largest = largestOf(before);
     SmallVector<Value> shift;
@@ -281,18 +427,10 @@ private:
       sums.assign(vectors, kb.splat(0.0));
     } else {
       for (int64_t v = 0; v < vectors; ++v) {
-        Value factor =
-            emitExp2(kb.b, kb.loc,
-                     kb.mulf(kb.subf(before[v], largest[v]), kb.splat(unit())));
-        kb.store(factor, kb.at(at(factors), v * kb.lanes));
-        sums.push_back(kb.mulf(load(sumsOfWeights, v), factor));
+        rescale(v, before[v], largest[v]);
+        sums.push_back(kb.load(sumAt(v)));
       }
-      scaleRows(
-          blockQueries,
-          [&](Value t) {
-            return kb.splat(kb.loadScalar(kb.at(at(factors), t)));
-          },
-          false);
+      products->scaleSums(this->sums(), e, at(factors));
     }
     overKeys(
         keyFrom, keyTo, sums,
@@ -300,8 +438,8 @@ private:
           SmallVector<Value> next;
           for (int64_t v = 0; v < vectors; ++v) {
             Value score = kb.load(weightAt(s, v));
-            Value weight = emitExp2(kb.b, kb.loc,
-                                    kb.fma(score, kb.splat(unit()), shift[v]));
+            Value weight =
+                powerOfTwo(kb.fma(score, kb.splat(unit()), shift[v]));
             if (plain() && check)
               weight = kb.select(visible(s, v), weight, kb.splat(0.0));
             kb.store(weight, weightAt(s, v));
@@ -311,8 +449,8 @@ private:
         },
         sums);
     for (int64_t v = 0; v < vectors; ++v) {
-      kb.store(largest[v], kb.at(ofBlock(largestScores, 1), v * kb.lanes));
-      kb.store(sums[v], kb.at(ofBlock(sumsOfWeights, 1), v * kb.lanes));
+      kb.store(largest[v], largestAt(v));
+      kb.store(sums[v], sumAt(v));
     }
   }
 
@@ -321,8 +459,8 @@ private:
     RowsView lseRow = lseOf();
     double kept = spec.dropout ? 1.0 - *spec.dropout : 1.0;
     for (int64_t v = 0; v < blockVectors(); ++v) {
-      Value sum = kb.load(kb.at(ofBlock(sumsOfWeights, 1), v * kb.lanes));
-      Value largest = kb.load(kb.at(ofBlock(largestScores, 1), v * kb.lanes));
+      Value sum = kb.load(sumAt(v));
+      Value largest = kb.load(largestAt(v));
       Value zero = kb.splat(0.0);
       Value some = arith::CmpFOp::create(kb.b, kb.loc,
                                          arith::CmpFPredicate::OGT, sum, zero);
@@ -340,11 +478,11 @@ private:
           kb.select(none, kb.splat(-infinity), kb.select(some, logarithm, sum)),
           kb.at(lseRow.ptr, kb.add(t0, v * kb.lanes)), mask);
     }
-    RowsView sums = tile();
+    RowsView rowsOfSums = products->rowsOfSums(sums(), e, outRows);
     RowsView rows = head(out, spec.out, batch, queryHead);
     kb.loop(kb.i64(0), blockQueries, 1, [&](Value t) {
       Value factor = kb.splat(kb.loadScalar(kb.at(at(factors), t)));
-      Value from = rowOf(sums, t);
+      Value from = rowOf(rowsOfSums, t);
       Value to = rowOf(rows, kb.add(t0, t));
       for (int64_t column = 0; column < e; column += kb.lanes)
         store(kb.mulf(kb.load(kb.at(from, column)), factor), rows, to, column,

@@ -6,10 +6,12 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/target/cpu/Attention.h"
+#include "compiler/target/cpu/TileKernel.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "runtime/float16.h"
 #include "tests/unit/kernels/KernelTest.h"
 #include "tests/unit/kernels/Philox.h"
+#include "tests/unit/kernels/Tiles.h"
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -199,7 +201,10 @@ Buffer read(const Case &c, const Buffer &memory, int64_t size) {
 
 /// The operands and the expected results of one case. Operands are exact in the
 /// type that they are stored in, and so is the output that the derivative
-/// reads, so that all of the arithmetic is that of f32.
+/// reads, so that all of the arithmetic is that of f32; but on tiles weights
+/// and cotangents of scores are rounded to bf16, before values, queries or keys
+/// are added up by them. What that may change a result by, in units of such a
+/// rounding, is the same sum of magnitudes.
 struct Reference {
   Reference(const Case &c, std::mt19937 &random)
       : c(c), l(layoutOf(c)), q(l.qSize), k(l.kSize), v(l.vSize),
@@ -207,7 +212,8 @@ struct Reference {
         mask(c.maskBatches * c.maskHeads * c.queries * c.keys),
         distances(c.heads * c.distances), ddistance(distances.size()),
         out(dout.size()), lse(c.batches * c.heads * c.queries), dq(l.qSize),
-        dk(l.kSize), dv(l.vSize), dmask(mask.size()),
+        dk(l.kSize), dv(l.vSize), dmask(mask.size()), roundedOut(out.size()),
+        roundedDq(l.qSize), roundedDk(l.kSize), roundedDv(l.vSize),
         integersOfK((l.kSize + 3) / 4), integersOfV((l.vSize + 3) / 4),
         kScale(c.batches * c.kvHeads * c.keys), vScale(kScale.size()) {
     q.randomize(random, 2.0f);
@@ -288,6 +294,9 @@ struct Reference {
         dp(c.keys);
     std::vector<double> dkSum(dk.size()), dvSum(dv.size()), dmSum(dmask.size()),
         ddSum(ddistance.size());
+    auto addTo = [](float &sum, double term) {
+      sum += static_cast<float>(std::fabs(term));
+    };
     for (int64_t b = 0; b < c.batches; ++b)
       for (int64_t h = 0; h < c.heads; ++h)
         for (int64_t t = 0; t < c.queries; ++t) {
@@ -330,8 +339,11 @@ struct Reference {
           for (int64_t j = 0; j < c.e; ++j) {
             double value = 0;
             for (int64_t s = 0; s < c.keys; ++s)
-              if (c.isFilled(b, s))
-                value += p[s] * kept[s] * v[l.v.at(b, g, s, j)];
+              if (c.isFilled(b, s)) {
+                double term = p[s] * kept[s] * v[l.v.at(b, g, s, j)];
+                value += term;
+                addTo(roundedOut[l.out.at(b, h, t, j)], term);
+              }
             out[l.out.at(b, h, t, j)] = value;
             dot += (c.narrow ? rounded(value) : value) *
                    dout[l.out.at(b, h, t, j)];
@@ -342,6 +354,7 @@ struct Reference {
               double g0 = dout[l.out.at(b, h, t, j)];
               dp[s] += g0 * v[l.v.at(b, g, s, j)];
               dvSum[l.v.at(b, g, s, j)] += p[s] * kept[s] * g0;
+              addTo(roundedDv[l.v.at(b, g, s, j)], p[s] * kept[s] * g0);
             }
             double ds = p[s] * (dp[s] * kept[s] - dot);
             if (c.mask == 1)
@@ -357,6 +370,10 @@ struct Reference {
             for (int64_t s = 0; s < c.keys; ++s) {
               sumQ += dp[s] * k[l.k.at(b, g, s, i)];
               dkSum[l.k.at(b, g, s, i)] += dp[s] * q[l.q.at(b, h, t, i)];
+              addTo(roundedDq[l.q.at(b, h, t, i)],
+                    dp[s] * k[l.k.at(b, g, s, i)]);
+              addTo(roundedDk[l.k.at(b, g, s, i)],
+                    dp[s] * q[l.q.at(b, h, t, i)]);
             }
             dq[l.q.at(b, h, t, i)] = sumQ;
           }
@@ -372,12 +389,15 @@ struct Reference {
   Layout l;
   Buffer q, k, v, dout, mask, distances, ddistance, out, lse, dq, dk, dv, dmask,
       bytes{1};
+  Buffer roundedOut, roundedDq, roundedDk, roundedDv;
   Buffer integersOfK, integersOfV, kScale, vScale;
 };
 
-/// `relative`: what rounding a result itself may add.
+/// `relative`: what rounding a result itself may add. `rounded`, where it is
+/// not null: what roundings of terms may add, in units of half of the last of
+/// eight bits.
 void near(const Buffer &got, const Buffer &expected, double tolerance,
-          double relative, const char *what) {
+          double relative, const Buffer *rounded, const char *what) {
   double largest = 1;
   for (int64_t i = 0; i < expected.size(); ++i)
     if (std::isfinite(expected[i]))
@@ -387,13 +407,18 @@ void near(const Buffer &got, const Buffer &expected, double tolerance,
       ASSERT_EQ(got[i], expected[i]) << what << " " << i;
     else
       ASSERT_NEAR(got[i], expected[i],
-                  tolerance * largest + relative * std::fabs(expected[i]))
+                  tolerance * largest + relative * std::fabs(expected[i]) +
+                      (rounded ? 0x1p-8 * (*rounded)[i] : 0.0))
           << what << " " << i;
 }
 
-void checkOn(StringRef cpu, const std::vector<Case> &cases) {
-  SCOPED_TRACE(cpu.str());
+/// What multiplies bf16.
+enum class Bf16By { Vectors, Tiles, EmulatedTiles };
+
+void checkOn(StringRef cpu, Bf16By by, const std::vector<Case> &cases) {
+  SCOPED_TRACE(cpu.str() + (by == Bf16By::Vectors ? "" : ", tiles"));
   Kernels kernels(cpu);
+  kernels.target.bf16Tiles = by != Bf16By::Vectors;
   std::vector<int64_t> forward, backward;
   for (size_t i = 0; i < cases.size(); ++i) {
     AttentionSpec spec = specOf(kernels, cases[i]);
@@ -412,6 +437,10 @@ void checkOn(StringRef cpu, const std::vector<Case> &cases) {
     ASSERT_TRUE(kernel.func);
     backward.push_back(kernel.scratchBytes);
   }
+  if (by == Bf16By::EmulatedTiles)
+    emulateTiles(*kernels.module);
+  if (by == Bf16By::Tiles)
+    shapeTiles();
   kernels.compile();
   std::mt19937 random(3);
   for (size_t i = 0; i < cases.size(); ++i) {
@@ -469,22 +498,23 @@ void checkOn(StringRef cpu, const std::vector<Case> &cases) {
     // Sums of up to `keys` f32 terms, scores of a few units.
     double tolerance = 1e-6 * std::sqrt((double)c.keys);
     auto check = [&](const Buffer &got, const Buffer &expected,
-                     const char *what) {
+                     const Buffer &rounded, const char *what) {
       // bf16 has eight bits.
       near(read(c, got, expected.size()), expected, tolerance,
-           c.narrow ? 0x1p-8 : 0.0, what);
+           c.narrow ? 0x1p-8 : 0.0, by == Bf16By::Vectors ? nullptr : &rounded,
+           what);
     };
-    check(all[0].out, r.out, "out");
-    near(all[0].lse, r.lse, 1e-6, 0.0, "lse");
+    check(all[0].out, r.out, r.roundedOut, "out");
+    near(all[0].lse, r.lse, 1e-6, 0.0, nullptr, "lse");
     if (!c.isForwardOnly()) {
-      check(all[0].dq, r.dq, "dq");
-      check(all[0].dk, r.dk, "dk");
-      check(all[0].dv, r.dv, "dv");
+      check(all[0].dq, r.dq, r.roundedDq, "dq");
+      check(all[0].dk, r.dk, r.roundedDk, "dk");
+      check(all[0].dv, r.dv, r.roundedDv, "dv");
     }
     if (c.dmask)
-      near(all[0].dmask, r.dmask, tolerance, 0.0, "dmask");
+      near(all[0].dmask, r.dmask, tolerance, 0.0, nullptr, "dmask");
     if (c.ddistance)
-      near(all[0].ddistance, r.ddistance, tolerance, 0.0, "ddistance");
+      near(all[0].ddistance, r.ddistance, tolerance, 0.0, nullptr, "ddistance");
     for (size_t t = 1; t < all.size(); ++t)
       for (auto part :
            {&Results::out, &Results::lse, &Results::dq, &Results::dk,
@@ -496,9 +526,27 @@ void checkOn(StringRef cpu, const std::vector<Case> &cases) {
   }
 }
 
+/// Those that tiles may compute, in bf16.
+std::vector<Case> forTiles(const std::vector<Case> &cases) {
+  std::vector<Case> result;
+  for (Case c : cases)
+    if (c.queries > tileSide && !c.ring && !c.quantised) {
+      c.narrow = true;
+      result.push_back(c);
+    }
+  return result;
+}
+
+/// On all processors whose code runs here, and on tiles, emulated where there
+/// are none.
 void check(const std::vector<Case> &cases) {
   for (StringRef cpu : runnableCpus())
-    checkOn(cpu, cases);
+    checkOn(cpu, Bf16By::Vectors, cases);
+  CpuMachine native = llvm::cantFail(CpuMachine::native());
+  if (native.withTiles())
+    checkOn("native+amx", Bf16By::Tiles, forTiles(cases));
+  else if (native.lanes == tileSide)
+    checkOn("native", Bf16By::EmulatedTiles, forTiles(cases));
 }
 
 } // namespace
@@ -582,6 +630,27 @@ TEST(Attention, OfBf16) {
   for (Case &c : cases)
     c.narrow = true;
   check(cases);
+}
+
+// Queries, keys and widths of heads that fill tiles and do not; emulated on
+// machines that have tiles, too.
+TEST(Attention, OnTiles) {
+  std::vector<Case> cases;
+  for (int64_t width : {16, 32, 40, 64, 80, 96, 128})
+    for (int64_t length : {17, 31, 64, 127, 193}) {
+      Case c{1, 2, 1, length, length, width, width};
+      c.causal = true;
+      c.interleaved = width % 32 == 0;
+      cases.push_back(c);
+    }
+  cases.push_back({2, 4, 2, 37, 300, 33, 16});
+  cases.push_back({1, 1, 1, 300, 37, 16, 33});
+  cases = forTiles(cases);
+  CpuMachine native = llvm::cantFail(CpuMachine::native());
+  if (native.lanes == tileSide)
+    checkOn("native", Bf16By::EmulatedTiles, cases);
+  if (native.withTiles())
+    checkOn("native+amx", Bf16By::Tiles, cases);
 }
 
 // Softmax over several blocks of keys, whose largest scores differ, and sums

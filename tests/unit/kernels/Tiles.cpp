@@ -9,11 +9,15 @@
 
 #include "compiler/target/cpu/TileKernel.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/Builders.h"
 #include "gtest/gtest.h"
 
+#include <array>
 #include <cstring>
+#include <numeric>
 
 using namespace mlir;
 using namespace tfm;
@@ -82,9 +86,41 @@ const void *emulationOf(StringRef intrinsic) {
   return nullptr;
 }
 
+/// VCVTNE2PS2BF16, which processors with tiles have: two vectors as one, the
+/// second in its lower half.
+constexpr llvm::StringLiteral roundTwo =
+    "llvm.x86.avx512bf16.cvtne2ps2bf16.512";
+
+void emulateRoundings(ModuleOp module) {
+  module.walk([&](LLVM::CallIntrinsicOp call) {
+    if (call.getIntrin() != roundTwo)
+      return;
+    OpBuilder b(call);
+    Location loc = call.getLoc();
+    SmallVector<int64_t> lanes(2 * tileSide);
+    std::iota(lanes.begin(), lanes.end(), 0);
+    Value both = vector::ShuffleOp::create(b, loc, call.getArgs()[1],
+                                           call.getArgs()[0], lanes);
+    auto type = cast<VectorType>(call.getResult(0).getType());
+    call.getResult(0).replaceAllUsesWith(
+        arith::TruncFOp::create(b, loc, type, both));
+    call.erase();
+  });
+}
+
 } // namespace
 
+#ifdef __x86_64__
+__attribute__((target("amx-tile"))) void tfm::shapeTiles() {
+  static const std::array<uint8_t, 64> shape = tileConfiguration();
+  __builtin_ia32_tile_loadconfig(shape.data());
+}
+#else
+void tfm::shapeTiles() {}
+#endif
+
 void tfm::emulateTiles(ModuleOp module) {
+  emulateRoundings(module);
   SmallVector<LLVM::CallIntrinsicOp> calls;
   module.walk([&](LLVM::CallIntrinsicOp call) {
     if (emulationOf(call.getIntrin()))

@@ -17,6 +17,10 @@ namespace tfm {
 /// the packing and the loops are those of the code for AMX.
 void emulateTiles(mlir::ModuleOp module);
 
+/// Gives this thread's tiles the shape that kernels expect, on a machine that
+/// has some.
+void shapeTiles();
+
 } // namespace tfm
 
 #endif // TFM_TESTS_UNIT_KERNELS_TILES_H
