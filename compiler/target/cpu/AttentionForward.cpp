@@ -44,7 +44,7 @@ public:
     outSums = reserve(sumsLength * kept);
     largestScores = reserve(block * kept);
     sumsOfWeights = reserve(block * kept);
-    weights = reserve(scoreRows() * block);
+    weights = reserve((inPanels() ? keyRows : scoreRows()) * block);
     largestOfPanel = reserve(inPanels() ? block : 0);
     weightsForSums = reserve(products->weightsLength());
     factors = reserve(block);
@@ -223,46 +223,45 @@ private:
                           valuesView, e, sums(), keyBlocks > 1);
   }
 
-  /// Scores of a panel are made while weights of the one before are: tiles and
-  /// vectors compute at the same time, and two panels of scores stay in the
-  /// first-level cache. Scores are taken from the largest so far only where
-  /// some exceeds it by far: what was added up is brought to a new largest
-  /// score a few times, and weights are 2 ** `slack` at most.
+  /// Scores of a panel are made in tiles while vectors make weights of the one
+  /// before, and written after those have been read. Scores are taken from the
+  /// largest so far only where some exceeds it by far: what was added up is
+  /// brought to a new largest score a few times, and weights are 2 ** `slack`
+  /// at most.
   void meetPanels() {
     constexpr double slack = 8;
     Value queries = ofBlock(transposedQ, queriesLength);
-    auto multiply = [&](Value panel) {
-      tiles->scoresOfPanel(panel, keysView, d, queries,
-                           ofPanel(weights, panel));
+    auto beginScores = [&](Value panel) {
+      tiles->beginScores(panel, keysView, d, queries);
     };
+    auto endScores = [&] { tiles->endScores(at(weights)); };
     auto sumPanels = [&](Value from, Value to) {
       tiles->sumOverPanels(at(weightsForSums), valuesView, e, sums(),
                            /*accumulate=*/true, from, to);
     };
-    multiply(panelFrom);
-    Value summed =
-        kb.loop(panelFrom, panelTo, 1, {panelFrom},
-                [&](Value panel, ValueRange carried) -> SmallVector<Value> {
-                  Value summed = carried[0], next = kb.add(panel, 1);
-                  kb.ifThen(kb.less(next, panelTo), [&] { multiply(next); });
-                  overPanel(panel, [&](bool check) {
-                    findLargest(panel, ofPanel(weights, panel), check);
-                  });
-                  Value exceeds = exceedsBy(slack);
-                  kb.ifThen(exceeds, [&] {
-                    sumPanels(summed, panel);
-                    takeLargest();
-                  });
-                  overPanel(panel, [&](bool check) {
-                    weigh(panel, ofPanel(weights, panel), check);
-                  });
-                  return {kb.select(exceeds, panel, summed)};
-                })[0];
+    beginScores(panelFrom);
+    endScores();
+    Value summed = kb.loop(
+        panelFrom, panelTo, 1, {panelFrom},
+        [&](Value panel, ValueRange carried) -> SmallVector<Value> {
+          Value summed = carried[0], next = kb.add(panel, 1);
+          overPanel(panel, [&](bool check) { findLargest(panel, check); });
+          Value exceeds = exceedsBy(slack);
+          kb.ifThen(exceeds, [&] {
+            sumPanels(summed, panel);
+            takeLargest();
+          });
+          Value more = kb.less(next, panelTo);
+          kb.ifThen(more, [&] { beginScores(next); });
+          overPanel(panel, [&](bool check) { weigh(panel, check); });
+          kb.ifThen(more, endScores);
+          return {kb.select(exceeds, panel, summed)};
+        })[0];
     sumPanels(summed, panelTo);
   }
 
   /// Of scores that the second pass would have to make again, too.
-  void findLargest(Value panel, Value scores, bool check) {
+  void findLargest(Value panel, bool check) {
     Value first = kb.add(k0, panelStart(panel));
     SmallVector<Value> largest;
     for (int64_t v = 0; v < blockVectors(); ++v)
@@ -274,7 +273,7 @@ private:
           for (int64_t v = 0; v < blockVectors(); ++v) {
             SmallVector<Value> four;
             for (int64_t i = 0; i < 4; ++i) {
-              Value from = elementAt(scores, kb.add(row, i), v);
+              Value from = elementAt(at(weights), kb.add(row, i), v);
               Value s = kb.add(first, kb.add(row, i));
               Value score = kb.load(from);
               if (!plain())
@@ -325,7 +324,7 @@ private:
     kb.store(kb.mulf(kb.load(sumAt(v)), factor), sumAt(v));
   }
   /// Weights of a panel, not yet divided by their sum.
-  void weigh(Value panel, Value scores, bool check) {
+  void weigh(Value panel, bool check) {
     Value start = panelStart(panel);
     SmallVector<Value> sums, shift;
     for (int64_t v = 0; v < blockVectors(); ++v) {
@@ -340,7 +339,7 @@ private:
             Value both[2];
             for (int64_t i : {0, 1}) {
               Value in = kb.add(row, i);
-              Value score = kb.load(elementAt(scores, in, v));
+              Value score = kb.load(elementAt(at(weights), in, v));
               Value weight =
                   powerOfTwo(kb.fma(score, kb.splat(unit()), shift[v]));
               if (plain() && check)

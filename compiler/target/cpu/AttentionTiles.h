@@ -41,6 +41,13 @@ public:
   void scoresOfPanel(mlir::Value panel, RowsView keys, int64_t columns,
                      mlir::Value queries, mlir::Value to) override;
 
+  /// The scores of a panel of keys and 32 queries, in two parts: in between
+  /// they are in tiles, where they need no memory, and no other product may be
+  /// computed.
+  void beginScores(mlir::Value panel, RowsView keys, int64_t columns,
+                   mlir::Value queries);
+  void endScores(mlir::Value to);
+
   int64_t weightsLength() const override {
     return keySteps * tileSide * cut.block;
   }
@@ -106,6 +113,10 @@ private:
   void multiply(int64_t rowTiles, int64_t columnTiles, mlir::Value a,
                 mlir::Value b, mlir::Value sums, mlir::Value stride,
                 mlir::Value steps, bool accumulate);
+  /// An instruction of tile `tile`.
+  void tile(llvm::StringRef instruction, int64_t tile,
+            llvm::ArrayRef<mlir::Value> operands);
+  mlir::Value number(int64_t tile);
   /// Two vectors of f32 as one of bf16, `x` in its lower half.
   mlir::Value round(mlir::Value x, mlir::Value y);
 };
