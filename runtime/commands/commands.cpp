@@ -149,7 +149,8 @@ void loadWeights(const CommonOptions &options, Model &model) {
   requireAll(options, unmatched);
   const std::string type =
       parseRecipe(model.descriptor().recipe).generate.weights;
-  if (isGguf(options.weights) && type.starts_with("int") && options.speaks())
+  if (options.speaks() && type.starts_with("int") && isGguf(options.weights) &&
+      !isFolder(options.weights) && GgufReader(options.weights).isQuantised())
     say("note: the weights of " + printable(options.weights) +
         " are requantised: its blocks are not those of " + type + "\n");
   if (options.processes)
@@ -289,6 +290,8 @@ std::vector<std::string> refusedCommands(const tfm_model &model) {
     refused.emplace_back("generate");
     refused.emplace_back("logits");
   }
+  if (!parseRecipe(model.recipe ? model.recipe : "").hasTrain)
+    refused.emplace_back("data");
   return refused;
 }
 
@@ -648,6 +651,9 @@ void exportWeights(const tfm_model &descriptor, const ExportCommand &command) {
   Model model(descriptor, device);
   const std::string out = exportedWeights(command.out);
   requireNoRunFile(out);
+  if (isGguf(out))
+    throw InputError(out + ": what is written is no .gguf file, but a "
+                           "safetensors one: name it .safetensors");
   {
     WeightFiles weights(command.weights, familyOf(descriptor));
     weights.requireNoneIs(out);

@@ -127,7 +127,7 @@ std::string tensorProblem(const json &rule) {
   if (!rule.is_object() || !isFilled(rule.value("name", json())))
     return "is no name, and no object with one";
   for (const auto &[name, value] : rule.items())
-    if (name == "halves_of"    ? !isFilled(value)
+    if (name == "halves_of"    ? !isFilled(value) && !isTexts(value)
         : name == "transposed" ? !isFlag(value)
         : name == "more"       ? !isNumber(value)
                                : name != "name")

@@ -46,6 +46,11 @@ const BlockType *typeOf(std::string_view name) {
   return type == std::end(blockTypes) ? nullptr : type;
 }
 
+/// A value for messages: texts of files may be any bytes.
+std::string shown(const json &value) {
+  return value.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
 /// The numbers that stand for types of metadata.
 enum ValueType : uint32_t {
   U8,
@@ -110,7 +115,7 @@ public:
       return number<int32_t>();
     case F32:
       // What a person would write: 0.00001, not what lies nearest to it.
-      return json::parse(shortest(number<float>()));
+      return shortest(number<float>());
     case Bool:
       return number<uint8_t>() != 0;
     case String:
@@ -129,14 +134,17 @@ public:
   }
 
 private:
-  static std::string shortest(float number) {
-    if (!std::isfinite(number))
-      return "null";
+  /// A text, which no key takes for a number, where it is none.
+  static json shortest(float number) {
     std::string text = fmt::format("{}", number);
-    return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;
+    if (!std::isfinite(number))
+      return text;
+    return json::parse(
+        text.find_first_of(".e") == std::string::npos ? text + ".0" : text);
   }
 
-  /// Null for one with more elements than any key of a configuration has.
+  /// A text that says so for one with more elements than any key of a
+  /// configuration has.
   json list(int depth) {
     constexpr uint64_t most = 1024;
     auto type = number<uint32_t>();
@@ -150,7 +158,8 @@ private:
       if (count <= most)
         result.push_back(std::move(element));
     }
-    return count <= most ? result : json();
+    return count <= most ? result
+                         : json(fmt::format("a list of {} elements", count));
   }
 
   /// That so many bytes are left.
@@ -249,7 +258,7 @@ GgufReader::GgufReader(const std::string &path) : TensorFile(path) {
   if (auto given = values.find("general.alignment"); given != values.end()) {
     alignment = given->is_number_unsigned() ? given->get<uint64_t>() : 0;
     if (!std::has_single_bit(alignment) || alignment > (1 << 20))
-      cursor.fail("general.alignment is " + given->dump());
+      cursor.fail("general.alignment is " + shown(*given));
   }
   for (uint64_t i = 0; i < tensorCount; ++i) {
     auto [name, entry] = readEntry(cursor, alignment);
@@ -278,11 +287,6 @@ GgufReader::GgufReader(const std::string &path) : TensorFile(path) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-
-/// A value for messages: texts of files may be any bytes.
-std::string shown(const json &value) {
-  return value.dump(-1, ' ', false, json::error_handler_t::replace);
-}
 
 /// A name, where a pattern has it with one `*` for a number.
 bool matches(const std::string &pattern, const std::string &name,
@@ -335,10 +339,8 @@ json GgufReader::config(const json &gguf) const {
     if (own.starts_with(architecture + "."))
       own = own.substr(architecture.size() + 1);
     auto known = gguf.at("keys").find(own);
-    if (known == gguf.at("keys").end())
-      result[key] = value;
-    else
-      set(known->get<std::string>(), key, value);
+    set(known == gguf.at("keys").end() ? key : known->get<std::string>(), key,
+        value);
   }
   for (const auto &[tensor, key] : gguf.at("rows").items())
     if (const TensorEntry *entry = find(tensor))
@@ -346,6 +348,12 @@ json GgufReader::config(const json &gguf) const {
   for (const auto &[tensor, key] : gguf.at("without").items())
     set(key.get<std::string>(), tensor, find(tensor) == nullptr);
   return result;
+}
+
+bool GgufReader::isQuantised() const {
+  return std::ranges::any_of(parsed.tensors, [](const auto &tensor) {
+    return typeOf(tensor.second.dtype)->elements > 1;
+  });
 }
 
 void GgufReader::rename(const json &gguf) {
@@ -366,14 +374,20 @@ void GgufReader::rename(const json &gguf) {
       change.isTransposed = rule.value("transposed", false);
       change.more = rule.value("more", 0.0f);
       if (rule.contains("halves_of")) {
-        json heads = all.value(rule["halves_of"].get<std::string>(), json());
+        const json &given = rule["halves_of"];
+        std::string key;
+        json heads;
+        for (const json &each : given.is_array() ? given : json::array({given}))
+          if (heads.is_null()) {
+            key = each.get<std::string>();
+            heads = all.value(key, json());
+          }
         change.heads = heads.is_number_integer() ? heads.get<int64_t>() : 0;
         if (change.heads < 1 || entry.shape.front() % 2 != 0 ||
             entry.shape.front() / 2 % change.heads != 0)
           throw InputError(fmt::format(
               "{}: the tensor {} has {} rows, which are not those of {} {}",
-              path(), name, entry.shape.front(), shown(heads),
-              rule["halves_of"].get<std::string>()));
+              path(), name, entry.shape.front(), shown(heads), key));
       }
       break;
     }

@@ -34,8 +34,12 @@ public:
   /// Throws InputError naming the file; any bytes are safe to read.
   explicit GgufReader(const std::string &path);
 
-  /// `general.architecture`, `llama.block_count`, ...; long lists are null.
+  /// `general.architecture`, `llama.block_count`, ...; of long lists, and of
+  /// numbers that are none, a text that says what they are.
   const nlohmann::json &metadata() const { return values; }
+
+  /// Whether any of its tensors has less than 16 bits for a number.
+  bool isQuantised() const;
 
   /// What a config.json of a family would say; `gguf` is that member of its
   /// table. What the table does not know has its name here.

@@ -10,6 +10,7 @@
 #include "runtime/float16.h"
 #include "tests/unit/runtime/TemporaryFolder.h"
 
+#include <cmath>
 #include <cstring>
 #include <gtest/gtest.h>
 #include <random>
@@ -61,11 +62,16 @@ private:
   int file;
 };
 
+/// The beginning of a file with so many tensors and values of metadata.
+Writer begun(uint64_t tensors, uint64_t values) {
+  Writer header;
+  header.add(uint32_t{0x46554747}).add(uint32_t{3}).add(tensors).add(values);
+  return header;
+}
+
 /// A matrix of every type, 2 rows of 32, one behind the other.
 std::string file() {
-  Writer header;
-  header.add(uint32_t{0x46554747}).add(uint32_t{3});
-  header.add(uint64_t{4}).add(uint64_t{6});
+  Writer header = begun(4, 6);
   header.add("general.architecture").add(uint32_t{8}).add("own");
   header.add("own.heads").add(uint32_t{4}).add(uint32_t{1});
   header.add("own.eps").add(uint32_t{6}).add(1e-5f);
@@ -161,6 +167,60 @@ TEST(Gguf, SpeaksTheWordsOfAFamily) {
   EXPECT_NE(messageOf<InputError>([&] {
               reader.config(other);
             }).find("general.architecture is \"own\""),
+            std::string::npos);
+}
+
+// What no key of a configuration can be is none that is absent: it would have
+// its default.
+TEST(Gguf, SaysWhatIsNoValue) {
+  Writer header = begun(0, 4);
+  header.add("general.architecture").add(uint32_t{8}).add("own");
+  header.add("own.eps").add(uint32_t{6}).add(std::nanf(""));
+  header.add("own.heads").add(uint32_t{9}).add(uint32_t{0}).add(uint64_t{2000});
+  header.text.resize(header.text.size() + 2000);
+  header.add("num_heads").add(uint32_t{4}).add(uint32_t{1});
+  Bytes bytes(header.text);
+  GgufReader reader(bytes.path());
+  EXPECT_EQ(reader.metadata()["own.eps"], "nan");
+  EXPECT_EQ(reader.metadata()["own.heads"], "a list of 2000 elements");
+  // The same key twice, once under its own name.
+  EXPECT_NE(
+      messageOf<InputError>([&] { reader.config(family()); }).find("num_heads"),
+      std::string::npos);
+}
+
+TEST(Gguf, ShowsTextsOfAnyBytes) {
+  Writer header = begun(0, 1);
+  header.add("general.alignment").add(uint32_t{8}).add("\xff");
+  Bytes bytes(header.text);
+  EXPECT_NE(messageOf<InputError>([&] {
+              GgufReader reader(bytes.path());
+            }).find("general.alignment is \"\xEF\xBF\xBD\""),
+            std::string::npos);
+}
+
+TEST(Gguf, TurnsRowsOfTheHeadsThatTheFileCounts) {
+  auto readBy = [](const char *heads) {
+    Writer header = begun(1, 2);
+    header.add("general.architecture").add(uint32_t{8}).add("own");
+    header.add("own.heads").add(uint32_t{4}).add(uint32_t{2});
+    header.tensor("q8", {1, 8}, 0, 0);
+    header.text.resize((header.text.size() + 31) / 32 * 32);
+    for (int row = 0; row < 8; ++row)
+      header.add(static_cast<float>(row));
+    Bytes bytes(header.text);
+    GgufReader reader(bytes.path());
+    json table = family();
+    table["tensors"]["q8"]["halves_of"] = json::parse(heads);
+    reader.rename(table);
+    return read(reader, "a.weight");
+  };
+  std::vector<float> turned = {0, 2, 1, 3, 4, 6, 5, 7};
+  EXPECT_EQ(readBy(R"("num_heads")"), turned);
+  EXPECT_EQ(readBy(R"(["num_groups", "num_heads"])"), turned);
+  EXPECT_NE(messageOf<InputError>([&] {
+              readBy(R"("num_groups")");
+            }).find("q8 has 8 rows, which are not those of null num_groups"),
             std::string::npos);
 }
 
