@@ -12,6 +12,7 @@
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/Twine.h"
 
+#include <algorithm>
 #include <deque>
 #include <set>
 #include <string>
@@ -69,6 +70,9 @@ public:
 
   /// Takes over what another one reports, each place once.
   void add(const Diagnostics &other);
+
+  /// Drops all errors behind the first `count`: what was tried may fail.
+  void dropBehind(size_t count) { kept.resize(std::min(count, kept.size())); }
 
   /// Takes what is said of an error that is not reported.
   Diagnostic &ignored() { return dropped = Diagnostic(); }

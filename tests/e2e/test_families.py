@@ -17,7 +17,7 @@ import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from support import FIXTURES, ROOT, TFMC, main, run, tfmc  # noqa: E402
+from support import FIXTURES, ROOT, TFMC, InFolder, main, run, tfmc  # noqa: E402
 
 FAMILIES = FIXTURES / "families"
 TABLES = ROOT / "compiler" / "families"
@@ -87,7 +87,7 @@ def changed(config, path, value):
     return config
 
 
-class Encoders(unittest.TestCase):
+class Encoders(InFolder):
     """Models that look ahead, or have an encoder beside the decoder: a program in C runs them."""
     off = {}
     # Texts in `forward`: the tables' length, or where there is none one of our own.
@@ -95,17 +95,9 @@ class Encoders(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
+        super().setUpClass()
         cls.texts = {}
         cls.problems = dict(zip(ENCODERS, in_parallel(cls.make, ENCODERS)))
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.folder.cleanup()
-
-    @classmethod
-    def path(cls, *names):
-        return os.path.join(cls.folder.name, *names)
 
     @classmethod
     def make(cls, case):
@@ -290,22 +282,14 @@ class Encoders(unittest.TestCase):
         self.assertFalse(problems, "\n" + "\n".join(problems))
 
 
-class Families(unittest.TestCase):
+class Families(InFolder):
     @classmethod
     def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
+        super().setUpClass()
         cls.texts = {}
         # How far what was compared is off, for the page.
         cls.off = {case: {} for case in CASES}
         cls.builds = dict(zip(CASES, in_parallel(cls.make, CASES)))
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.folder.cleanup()
-
-    @classmethod
-    def path(cls, *names):
-        return os.path.join(cls.folder.name, *names)
 
     @classmethod
     def make(cls, case):
@@ -560,10 +544,10 @@ class Folders(unittest.TestCase):
                     os.environ["XDG_CACHE_HOME"] = before
             self.assertEqual(result.returncode, 0, result.stderr)
             texts.append(result.stdout.split())
-        for words, block in ((["train"], "train"), (["data"], "train"), (["eval"], "data")):
+        for words in (["train"], ["data"], ["eval", "--data", "text.txt"]):
             result = tfmc("run", self.model, *words)
             self.assertEqual(result.returncode, 1)
-            self.assertIn(f"needs a `{block}` block", result.stderr)
+            self.assertIn(f"`{words[0]}` needs a `train` block", result.stderr)
             self.assertIn(f"`tfmc import {self.model} -o FILE`", result.stderr)
         # Greedy, as the folder says nothing else.
         self.assertEqual(texts, 2 * [list(map(str, expected["ids"][:4] + expected["added"]))])
@@ -610,6 +594,16 @@ class Folders(unittest.TestCase):
             self.refused("config.json", "rope_parameters")
         os.remove(os.path.join(self.model, "config.json"))
         self.refused("there is no config.json")
+
+    def test_heads_of_a_width_of_their_own(self):
+        # What head_dim would be without being said is no integer.
+        os.remove(os.path.join(self.model, "model.safetensors"))
+        self.write(dict(self.config, hidden_size=30))
+        imported = tfmc("import", self.model)
+        self.assertEqual(imported.returncode, 0, imported.stderr)
+        self.assertIn("head_width = 8", imported.stdout)
+        self.write(dict(self.config, hidden_size=30, head_dim=None))
+        self.refused("width / heads is no integer: 30 / 4", "config.json describes no model of the family llama")
 
     def test_other_weights_are_refused(self):
         shutil.copy(FAMILIES / "qwen2" / "model.safetensors", self.model)

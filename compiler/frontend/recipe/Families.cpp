@@ -161,7 +161,14 @@ llvm::json::Value RecipeBuilder::familyJson() {
     // A hyperparameter may have gone: then nobody knows.
     if (!expr || problems.hasErrors() || !isMeaningful(*expr, e, scope))
       continue;
-    values[text] = valueJson(e.eval(*expr, scope));
+    // Nor of what this model makes no value of: `width / heads`, where heads
+    // are as wide as another key says. (Errors of budgets end everything.)
+    size_t before = e.diags.size();
+    SymbolicValue value = e.eval(*expr, scope);
+    if (e.diags.size() > before && e.diags.errors().back().code != 512)
+      e.diags.dropBehind(before);
+    else
+      values[text] = valueJson(value);
   }
   llvm::json::Array hyperparameters, ignored;
   for (const auto &[name, value] : e.root->hyperparameters)

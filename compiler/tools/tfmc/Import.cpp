@@ -86,7 +86,7 @@ public:
     if (!isFile && !isFolder(options.folder))
       stop(options.folder + (fileExists(options.folder)
                                  ? " is no folder, and no .gguf file"
-                                 : ": there is no such folder"));
+                                 : ": there is no such folder or file"));
     folder = options.folder;
     if (isFile) {
       folder = llvm::sys::path::parent_path(options.folder).str();
@@ -360,6 +360,9 @@ private:
     }
     messages() << "tfmc: note: "
                << (why.empty() ? "there is no tokenizer in " + folder : why)
+               << (isFile ? " (that of the .gguf file itself is not read: put "
+                            "the model's tokenizer.json beside it)"
+                          : "")
                << ": prompts are ids\n";
     return "";
   }

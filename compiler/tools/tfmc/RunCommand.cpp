@@ -167,17 +167,11 @@ static bool asksForHelp(llvm::StringRef word) {
   return word == "--help" || word == "-h";
 }
 
-/// The block of a model's file that a command needs and no folder has; empty
-/// where there is none. The file in the cache is nothing to edit.
-static llvm::StringRef missingBlock(const std::vector<std::string> &command) {
-  if (command.empty() || llvm::any_of(command, asksForHelp))
-    return "";
-  if (command.front() == "train" || command.front() == "data")
-    return "train";
-  bool namesData = llvm::any_of(command, [](llvm::StringRef word) {
-    return word == "--data" || word.starts_with("--data=");
-  });
-  return command.front() == "eval" && !namesData ? "data" : "";
+/// Whether a command needs a `train` block, which no folder has. The file in
+/// the cache is nothing to edit.
+static bool needsTrainBlock(const std::vector<std::string> &command) {
+  return !command.empty() && llvm::none_of(command, asksForHelp) &&
+         llvm::is_contained({"train", "data", "eval"}, command.front());
 }
 
 /// The command with the folder as its weights, where it says nothing of any.
@@ -185,8 +179,8 @@ static std::vector<std::string> withWeights(std::vector<std::string> command,
                                             const std::string &folder) {
   if (command.empty())
     return command;
-  bool takesWeights = llvm::is_contained(
-      {"generate", "logits", "eval", "export"}, command.front());
+  bool takesWeights =
+      llvm::is_contained({"generate", "logits", "export"}, command.front());
   bool isGiven = llvm::any_of(command, [&](llvm::StringRef word) {
     return word == "--weights" || word.starts_with("--weights=") ||
            asksForHelp(word);
@@ -271,11 +265,11 @@ void tfm::addRunCommand(CLI::App &app, int &status) {
     std::vector<std::string> words = command->remaining();
     std::string file = options->file;
     if (llvm::sys::fs::is_directory(file) || isGguf(file)) {
-      if (llvm::StringRef block = missingBlock(words); !block.empty()) {
-        messages() << "tfmc: error: `" << words.front() << "` needs a `"
-                   << block << "` block, which the model of a folder has not: "
-                   << "write its file with `tfmc import " << file
-                   << " -o FILE`, add the block, and run that\n";
+      if (needsTrainBlock(words)) {
+        messages() << "tfmc: error: `" << words.front()
+                   << "` needs a `train` block, which the model of a folder "
+                      "has not: write its file with `tfmc import "
+                   << file << " -o FILE`, add the block, and run that\n";
         status = 1;
         return;
       }
