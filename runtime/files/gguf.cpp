@@ -46,6 +46,17 @@ const BlockType *typeOf(std::string_view name) {
   return type == std::end(blockTypes) ? nullptr : type;
 }
 
+/// The names of types that are not read, for messages.
+std::string nameOf(uint32_t type) {
+  constexpr std::pair<uint32_t, const char *> names[] = {
+      {6, "Q5_0"},  {7, "Q5_1"},  {9, "Q8_1"},  {10, "Q2_K"},
+      {11, "Q3_K"}, {12, "Q4_K"}, {13, "Q5_K"}, {14, "Q6_K"}};
+  for (const auto &[number, name] : names)
+    if (number == type)
+      return name;
+  return std::to_string(type);
+}
+
 /// A value for messages: texts of files may be any bytes.
 std::string shown(const json &value) {
   return value.dump(-1, ' ', false, json::error_handler_t::replace);
@@ -78,6 +89,11 @@ public:
   [[noreturn]] void fail(const std::string &what) const {
     throw InputError(path + " is not a usable gguf file: " + what +
                      ". Copy or download it again");
+  }
+
+  /// Of what is there on purpose.
+  [[noreturn]] void refuse(const std::string &what) const {
+    throw InputError(path + ": " + what);
   }
 
   uint64_t position() const { return at; }
@@ -217,9 +233,11 @@ std::pair<std::string, TensorEntry> readEntry(Cursor &cursor,
   const BlockType *type =
       std::ranges::find(blockTypes, number, &BlockType::number);
   if (type == std::end(blockTypes))
-    fail(fmt::format("is of the type {}; those that are read are F32, F16, "
-                     "BF16, Q8_0, Q4_0 and Q4_1",
-                     number));
+    cursor.refuse(fmt::format(
+        "the tensor {} is of the type {}, and those that are read are F32, "
+        "F16, BF16, Q8_0, Q4_0 and Q4_1: take a file of these, as one of Q8_0 "
+        "is, or the folder of the hub that it was made from",
+        name, nameOf(number)));
   entry.dtype = type->name;
   if (static_cast<uint64_t>(entry.shape.back()) % type->elements != 0)
     fail(fmt::format("has rows of {} elements, no whole blocks of {}",
@@ -244,7 +262,9 @@ GgufReader::GgufReader(const std::string &path) : TensorFile(path) {
     cursor.fail("it does not begin as one");
   auto version = cursor.number<uint32_t>();
   if (version != 2 && version != 3)
-    cursor.fail(fmt::format("its version is {}, not 2 or 3", version));
+    cursor.refuse(fmt::format("its version is {}, not 2 or 3: convert the "
+                              "model again, by a newer llama.cpp",
+                              version));
   auto tensorCount = cursor.number<uint64_t>(),
        valueCount = cursor.number<uint64_t>();
   for (uint64_t i = 0; i < valueCount; ++i) {

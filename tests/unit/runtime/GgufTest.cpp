@@ -199,6 +199,18 @@ TEST(Gguf, ShowsTextsOfAnyBytes) {
             std::string::npos);
 }
 
+// Most files in the world are of such types, and whole.
+TEST(Gguf, NamesTypesThatAreNotRead) {
+  Writer header = begun(1, 0);
+  header.tensor("blk.0.attn_q.weight", {256, 2}, 12, 0);
+  Bytes bytes(header.text);
+  std::string message =
+      messageOf<InputError>([&] { GgufReader reader(bytes.path()); });
+  EXPECT_NE(message.find("blk.0.attn_q.weight is of the type Q4_K"),
+            std::string::npos);
+  EXPECT_EQ(message.find("download it again"), std::string::npos);
+}
+
 TEST(Gguf, TurnsRowsOfTheHeadsThatTheFileCounts) {
   auto readBy = [](const char *heads) {
     Writer header = begun(1, 2);
