@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "runtime/comm/processes.h"
 #include "runtime/commands/commands.h"
 #include "runtime/commands/sample_inputs.h"
 #include "runtime/device/choose_device.h"
@@ -14,6 +15,7 @@
 #include "runtime/progress.h"
 #include "runtime/tokenizer/find_tokenizer.h"
 #include "runtime/training/initialise.h"
+#include "runtime/training/shared_update.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -207,6 +209,53 @@ ordered_json asJson(const Timing &timing, const Peaks &peak) {
   return object;
 }
 
+/// An update that processes share, in seconds, with what goes into exchanging
+/// gradients and parameters: while nothing is computed, and while something is.
+struct SharedTiming {
+  double update = 0, waited = 0, hidden = 0;
+};
+
+/// The mean of some updates of sample data; `micro` is what a micro-batch takes
+/// here.
+SharedTiming timeUpdates(Model &model, Processes &processes,
+                         const Recipe &recipe, int64_t vocabulary,
+                         double micro) {
+  SharedUpdate shared(model, &processes);
+  const tfm_function &train = model.function(TFM_TRAIN);
+  int64_t micros =
+      std::max<int64_t>(1, recipe.train.accumulate / processes.count());
+  auto update = [&] {
+    for (int64_t i = 0; i < micros; ++i) {
+      setSampleInputs(model, train, vocabulary, recipe.generate.context);
+      shared.begin(i + 1 < micros ? std::nullopt : std::optional<int64_t>(0));
+      model.run(train);
+      shared.end();
+    }
+    // No step: the weights stay what they are.
+    shared.run({0.0f, 1.0f, 1.0f, 0.0f});
+  };
+  // Once for memory that is touched for the first time.
+  update();
+  (void)shared.takeTimes();
+  int repeats = std::clamp(
+      static_cast<int>(1.0 / (static_cast<double>(micros) * micro)), 3, 1000);
+  // As many for all.
+  repeats = processes.gather(repeats).front();
+  SharedTiming timing;
+  double began = now();
+  for (int i = 0; i < repeats; ++i) {
+    update();
+    SharedUpdate::Times times = shared.takeTimes();
+    timing.waited += times.summed - times.began + times.waited;
+    timing.hidden += times.hidden;
+  }
+  shared.awaitParameters();
+  timing.update = now() - began;
+  for (double *seconds : {&timing.update, &timing.waited, &timing.hidden})
+    *seconds /= repeats;
+  return timing;
+}
+
 /// What the products of all functions are made of.
 std::vector<std::string_view> productsOf(const tfm_variant &variant) {
   std::vector<std::string_view> products;
@@ -251,11 +300,15 @@ void bench(const tfm_model &descriptor, const CommonOptions &command) {
       device->peaks(productsOf(variant), variant.parameters.bytes);
   Peaks &peak = *peaks;
   std::vector<std::pair<const char *, Timing>> timings;
+  // Nothing else is what processes do together.
+  bool sharesTraining = command.processes && model.find(TFM_TRAIN);
+  double micro = 0;
   for (const char *name :
        {TFM_TRAIN, TFM_UPDATE, TFM_EVALUATE, TFM_FORWARD, TFM_PREFILL,
         TFM_PREFILL_SHORT, TFM_VERIFY, TFM_DECODE}) {
     const tfm_function *function = model.find(name);
-    if (!function)
+    bool isTrain = std::string_view(name) == TFM_TRAIN;
+    if (!function || (sharesTraining && !isTrain))
       continue;
     peak.measure();
     Timing timing = {
@@ -264,12 +317,25 @@ void bench(const tfm_model &descriptor, const CommonOptions &command) {
         timeLaunches(model, *function, vocabulary, context, timing.median());
     // Again: threads that have just been made may have shared a processor.
     peak.measure();
+    if (isTrain)
+      micro = timing.median();
     if (command.json)
       timings.emplace_back(name, std::move(timing));
-    else
+    else if (command.speaks())
       print(name, timing, peak);
   }
+  std::optional<SharedTiming> shared;
+  if (sharesTraining)
+    shared = timeUpdates(model, *command.processes, recipe, vocabulary, micro);
+  if (!command.speaks())
+    return;
   if (!command.json) {
+    if (shared)
+      printText(fmt::format(
+          "update of {} processes: {:.3f} ms, {:.3f} ms of it for exchanging "
+          "gradients and parameters; {:.3f} ms more hidden behind computing\n",
+          command.processes->count(), shared->update * 1e3,
+          shared->waited * 1e3, shared->hidden * 1e3));
     printText(
         fmt::format("machine: {}, {:.1f} GB/s of memory, {}\n", peaksText(peak),
                     peak.bandwidth() / 1e9,
@@ -296,6 +362,12 @@ void bench(const tfm_model &descriptor, const CommonOptions &command) {
                          {"memory_gbs", peak.bandwidth() / 1e9},
                          {"reading_gbs", peak.reading() / 1e9},
                          {"functions", functions}};
+  if (shared)
+    answer["update_of_processes"] = {
+        {"processes", command.processes->count()},
+        {"milliseconds", shared->update * 1e3},
+        {"exchange_milliseconds", shared->waited * 1e3},
+        {"hidden_exchange_milliseconds", shared->hidden * 1e3}};
   // Paths need not be UTF-8, as JSON must be.
   printText(answer.dump(-1, ' ', /*ensure_ascii=*/false,
                         ordered_json::error_handler_t::replace) +

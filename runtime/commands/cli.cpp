@@ -131,8 +131,8 @@ void addSharing(CLI::App *command, ProcessesOptions &options) {
 void addWeights(CLI::App *command, CommonOptions &options) {
   command
       ->add_option("--weights", options.weights,
-                   "a safetensors file, a run directory, or a Hugging Face "
-                   "folder")
+                   "a safetensors or .gguf file, a run directory, or a Hugging "
+                   "Face folder")
       ->required()
       ->check(usage::path());
   command->add_flag("--partial", options.partial,
@@ -423,6 +423,7 @@ void declare(CLI::App &app, Commands &commands) {
 
   CLI::App *bench = app.add_subcommand("bench", "time the model's functions");
   addCommon(bench, commands.benchmark);
+  addSharing(bench, commands.benchmark.sharing);
 }
 
 /// Finishes the checkpoints that are about to be read.
@@ -447,6 +448,8 @@ void execute(const tfm_model &model, const CLI::App &app, Commands &commands,
     shared = &commands.evaluation;
   else if (app.got_subcommand("generate") && !commands.generation.interactive)
     shared = &commands.generation;
+  else if (app.got_subcommand("bench"))
+    shared = &commands.benchmark;
   if (shared) {
     processes = joinProcesses(shared->sharing);
     shared->processes = processes.get();

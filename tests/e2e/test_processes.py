@@ -209,6 +209,19 @@ class Launched:
         self.assertEqual({span["name"] for span in ours}, {"sums of gradients", "update"})
         self.assertEqual(len(ours), 2 * sum(span.get("cat") == "step" for span in spans))
 
+    def test_the_benchmark_shows_the_exchange(self):
+        result = self.launch(2, "bench", "--json", "--threads", "1")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        answer = json.loads(result.stdout)
+        self.assertEqual(list(answer["functions"]), ["train"])
+        update = answer["update_of_processes"]
+        self.assertEqual(update["processes"], 2)
+        # Four of the eight micro-batches, and what is waited for.
+        self.assertGreater(update["milliseconds"], 2 * answer["functions"]["train"]["fastest_milliseconds"])
+        self.assertGreater(update["milliseconds"], update["exchange_milliseconds"])
+        self.assertGreater(update["exchange_milliseconds"], 0)
+        self.assertGreater(update["hidden_exchange_milliseconds"], 0)
+
     def test_whoever_hangs_is_named(self):
         process, members = self.start(2, "--out", "hung", "--timeout", "1")
         os.kill(members[1], signal.SIGSTOP)
