@@ -191,7 +191,7 @@ parseQuantity(llvm::StringRef text,
   const auto *known = llvm::find_if(
       units, [&](const auto &each) { return each.first == unit; });
   if (number.getAsDouble(value) || known == units.end() || !(value > 0))
-    return llvm::createStringError("expected such as " + example + ", not " +
+    return llvm::createStringError("must be such as " + example + ", not " +
                                    text);
   return value * known->second;
 }
