@@ -86,24 +86,27 @@ const void *emulationOf(StringRef intrinsic) {
   return nullptr;
 }
 
-/// VCVTNE2PS2BF16, which processors with tiles have: two vectors as one, the
-/// second in its lower half.
-constexpr llvm::StringLiteral roundTwo =
-    "llvm.x86.avx512bf16.cvtne2ps2bf16.512";
+/// VCVTNEPS2BF16 and VCVTNE2PS2BF16, which processors with tiles have: a
+/// vector, and two as one, the second in its lower half.
+constexpr llvm::StringLiteral roundOne = "llvm.x86.avx512bf16.cvtneps2bf16.512",
+                              roundTwo =
+                                  "llvm.x86.avx512bf16.cvtne2ps2bf16.512";
 
 void emulateRoundings(ModuleOp module) {
   module.walk([&](LLVM::CallIntrinsicOp call) {
-    if (call.getIntrin() != roundTwo)
+    if (call.getIntrin() != roundOne && call.getIntrin() != roundTwo)
       return;
     OpBuilder b(call);
     Location loc = call.getLoc();
-    SmallVector<int64_t> lanes(2 * tileSide);
-    std::iota(lanes.begin(), lanes.end(), 0);
-    Value both = vector::ShuffleOp::create(b, loc, call.getArgs()[1],
-                                           call.getArgs()[0], lanes);
+    Value from = call.getArgs()[0];
+    if (call.getIntrin() == roundTwo) {
+      SmallVector<int64_t> lanes(2 * tileSide);
+      std::iota(lanes.begin(), lanes.end(), 0);
+      from = vector::ShuffleOp::create(b, loc, call.getArgs()[1], from, lanes);
+    }
     auto type = cast<VectorType>(call.getResult(0).getType());
     call.getResult(0).replaceAllUsesWith(
-        arith::TruncFOp::create(b, loc, type, both));
+        arith::TruncFOp::create(b, loc, type, from));
     call.erase();
   });
 }
