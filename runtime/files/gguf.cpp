@@ -11,6 +11,7 @@
 #include "runtime/float16.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -424,50 +425,49 @@ void GgufReader::rename(const json &gguf) {
 // Values
 //===----------------------------------------------------------------------===//
 
-std::vector<float> GgufReader::decode(const std::string &name,
-                                      const TensorEntry &entry) const {
-  std::vector<float> result(entry.elements());
+void GgufReader::decode(const std::string &name, const TensorEntry &entry,
+                        uint64_t first, std::span<float> out) const {
   const BlockType *type = typeOf(entry.dtype);
-  if (type->elements == 1) {
-    TensorFile::readFloats(name, entry, 0, result);
-  } else {
-    std::vector<char> raw(entry.end - entry.begin);
-    readBytes(entry, 0, raw);
-    for (size_t block = 0; block < raw.size() / type->bytes; ++block) {
-      const char *from = raw.data() + block * type->bytes;
-      float *to = result.data() + block * type->elements;
-      auto half = [&](size_t at) {
-        uint16_t bits;
-        std::memcpy(&bits, from + at, sizeof bits);
-        return fromHalf(bits);
-      };
-      float scale = half(0);
-      if (type->bytes == 34) {
-        for (size_t i = 0; i < 32; ++i)
-          to[i] = scale * static_cast<float>(static_cast<int8_t>(from[2 + i]));
-        continue;
-      }
+  if (type->elements == 1)
+    return TensorFile::readFloats(name, entry, first, out);
+  // Whole blocks, of the first and the last of which a part may be wanted.
+  constexpr uint64_t elements = 32;
+  uint64_t last = first + out.size(), begin = first / elements,
+           end = (last + elements - 1) / elements;
+  std::vector<char> raw((end - begin) * type->bytes);
+  readBytes(entry, begin * type->bytes, raw);
+  for (uint64_t block = begin; block < end; ++block) {
+    const char *from = raw.data() + (block - begin) * type->bytes;
+    std::array<float, elements> values;
+    auto half = [&](size_t at) {
+      uint16_t bits;
+      std::memcpy(&bits, from + at, sizeof bits);
+      return fromHalf(bits);
+    };
+    float scale = half(0);
+    if (type->bytes == 34) {
+      for (size_t i = 0; i < elements; ++i)
+        values[i] =
+            scale * static_cast<float>(static_cast<int8_t>(from[2 + i]));
+    } else {
       // The low halves are the first 16 elements. Of Q4_0 they are from -8 up.
       bool hasMinimum = type->bytes == 20;
       float least = hasMinimum ? half(2) : -8 * scale;
       for (size_t i = 0; i < 16; ++i) {
         auto both = static_cast<uint8_t>(from[(hasMinimum ? 4 : 2) + i]);
-        to[i] = scale * static_cast<float>(both & 15) + least;
-        to[i + 16] = scale * static_cast<float>(both >> 4) + least;
+        values[i] = scale * static_cast<float>(both & 15) + least;
+        values[i + 16] = scale * static_cast<float>(both >> 4) + least;
       }
     }
+    uint64_t wanted = std::max(first, block * elements),
+             behind = std::min(last, (block + 1) * elements);
+    std::copy_n(values.data() + (wanted - block * elements), behind - wanted,
+                out.data() + (wanted - first));
   }
-  if (auto found = changes.find(name); found != changes.end())
-    change(result, entry, found->second);
-  return result;
 }
 
-void GgufReader::change(std::vector<float> &values, const TensorEntry &entry,
-                        const Change &by) const {
-  for (float &value : values)
-    value += by.more;
-  if (entry.shape.empty() || values.empty())
-    return;
+void GgufReader::rearrange(std::vector<float> &values, const TensorEntry &entry,
+                           const Change &by) {
   auto rows = static_cast<size_t>(entry.shape.front()),
        columns = values.size() / rows;
   if (by.isTransposed && entry.shape.size() == 2) {
@@ -493,12 +493,25 @@ void GgufReader::change(std::vector<float> &values, const TensorEntry &entry,
 
 void GgufReader::readFloats(const std::string &name, const TensorEntry &entry,
                             uint64_t first, std::span<float> out) const {
-  std::lock_guard guard(lock);
-  if (decodedName != name || decoded.empty()) {
-    decoded = decode(name, entry);
-    decodedName = name;
+  auto found = changes.find(name);
+  const Change by = found == changes.end() ? Change() : found->second;
+  if (by.heads > 0 || by.isTransposed) {
+    std::lock_guard guard(lock);
+    if (rearrangedName != name) {
+      rearrangedName.clear();
+      rearranged.resize(entry.elements());
+      decode(name, entry, 0, rearranged);
+      rearrange(rearranged, entry, by);
+      rearrangedName = name;
+    }
+    std::ranges::copy(std::span(rearranged).subspan(first, out.size()),
+                      out.begin());
+  } else {
+    decode(name, entry, first, out);
   }
-  std::ranges::copy(std::span(decoded).subspan(first, out.size()), out.begin());
+  if (by.more != 0)
+    for (float &value : out)
+      value += by.more;
 }
 
 } // namespace tfm

@@ -66,17 +66,20 @@ private:
     /// To be added.
     float more = 0;
   };
-  std::vector<float> decode(const std::string &name,
-                            const TensorEntry &entry) const;
-  void change(std::vector<float> &values, const TensorEntry &entry,
-              const Change &by) const;
+  /// Elements as the file has them, from `first` on.
+  void decode(const std::string &name, const TensorEntry &entry, uint64_t first,
+              std::span<float> out) const;
+  /// Those of a whole tensor where a folder of the hub has them.
+  static void rearrange(std::vector<float> &values, const TensorEntry &entry,
+                        const Change &by);
 
   nlohmann::json values = nlohmann::json::object();
   std::map<std::string, Change> changes;
-  /// The tensor that was read last, as it is asked for part by part.
+  /// The tensor whose elements were rearranged last, as it is asked for part by
+  /// part.
   mutable std::mutex lock;
-  mutable std::string decodedName;
-  mutable std::vector<float> decoded;
+  mutable std::string rearrangedName;
+  mutable std::vector<float> rearranged;
 };
 
 } // namespace tfm
