@@ -99,44 +99,34 @@ void AttentionTiles::beginScores(Value panel, RowsView keys, int64_t columns,
   assert(cut.block == panelSide && "sums are four tiles");
   int64_t steps = stepsOf(columns);
   Value a = kb.at(keys.ptr, kb.mul(panel, steps * 2 * tileSlots));
+  Tiles tiles(kb);
   for (int64_t sum = 0; sum < 4; ++sum)
-    tile("tilezero", sum, {});
+    tiles.zero(sum);
   for (int64_t step = 0; step < steps; ++step) {
     for (int64_t half : {0, 1}) {
-      tile("tileloadd64", 4 + half,
-           {kb.at(a, (2 * step + half) * tileSlots), kb.i64(4 * tileSide)});
-      tile("tileloadd64", 6 + half,
-           {kb.at(queries, step * 2 * tileSlots + half * tileSide),
-            kb.i64(4 * panelSide)});
+      tiles.load(4 + half, kb.at(a, (2 * step + half) * tileSlots),
+                 kb.i64(tileSide));
+      tiles.load(6 + half,
+                 kb.at(queries, step * 2 * tileSlots + half * tileSide),
+                 kb.i64(panelSide));
     }
     for (int64_t sum = 0; sum < 4; ++sum)
-      tile("tdpbf16ps", sum, {number(4 + sum / 2), number(6 + sum % 2)});
+      tiles.multiplyAdd(sum, 4 + sum / 2, 6 + sum % 2);
   }
 }
 
 void AttentionTiles::endScores(Value to) {
+  Tiles tiles(kb);
   for (int64_t sum = 0; sum < 4; ++sum)
-    tile("tilestored64", sum,
-         {kb.at(to, sum / 2 * tileSide * cut.block + sum % 2 * tileSide),
-          kb.i64(4 * cut.block)});
-}
-
-Value AttentionTiles::number(int64_t tile) {
-  return LLVM::ConstantOp::create(kb.b, kb.loc, kb.b.getI8IntegerAttr(tile));
-}
-
-void AttentionTiles::tile(StringRef instruction, int64_t tile,
-                          ArrayRef<Value> operands) {
-  SmallVector<Value> all{number(tile)};
-  llvm::append_range(all, operands);
-  LLVM::CallIntrinsicOp::create(
-      kb.b, kb.loc, kb.b.getStringAttr(("llvm.x86." + instruction).str()), all);
+    tiles.store(sum,
+                kb.at(to, sum / 2 * tileSide * cut.block + sum % 2 * tileSide),
+                kb.i64(cut.block));
 }
 
 void AttentionTiles::multiply(int64_t rowTiles, int64_t columnTiles, Value a,
                               Value b, Value sums, Value stride, Value steps,
                               bool accumulate) {
-  kb.call(tileKernel(kb, rowTiles, columnTiles),
+  kb.call(tileKernel(kb, {rowTiles, columnTiles}),
           {a, b, sums, stride, steps, kb.i1(accumulate)});
 }
 

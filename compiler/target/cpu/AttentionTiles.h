@@ -116,10 +116,6 @@ private:
   void multiply(int64_t rowTiles, int64_t columnTiles, mlir::Value a,
                 mlir::Value b, mlir::Value sums, mlir::Value stride,
                 mlir::Value steps, bool accumulate);
-  /// An instruction of tile `tile`.
-  void tile(llvm::StringRef instruction, int64_t tile,
-            llvm::ArrayRef<mlir::Value> operands);
-  mlir::Value number(int64_t tile);
   /// Two vectors of f32 as one of bf16, `x` in its lower half.
   mlir::Value round(mlir::Value x, mlir::Value y);
 };

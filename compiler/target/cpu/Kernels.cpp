@@ -123,11 +123,10 @@ static MatmulSpec matmulSpec(LaunchOp launch) {
     spec.b = storedType(argumentOf(op.getB()));
   }
   spec.c = writtenType(op.getY());
-  SmallVector<Type> types = bufferTypes(launch);
-  ArrayRef<Type> reads = ArrayRef(types).take_front(launch.getReads().size());
-  ArrayRef<Type> writes = ArrayRef(types).drop_front(reads.size());
-  llvm::append_range(spec.reads, reads.drop_front(spec.operands()));
-  llvm::append_range(spec.writes, writes.drop_front(spec.c ? 1 : 0));
+  for (Value read : launch.getReads().drop_front(spec.operands()))
+    spec.reads.push_back(storedType(read));
+  for (Value write : launch.getWrites().drop_front(spec.c ? 1 : 0))
+    spec.writes.push_back(storedType(write));
   return spec;
 }
 

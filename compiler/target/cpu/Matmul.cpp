@@ -59,6 +59,33 @@ int64_t MatmulSpec::batches() const {
                          std::multiplies<>());
 }
 
+/// As few equal blocks as have at most `most` of the panels each: how many.
+static int64_t evenly(int64_t panels, int64_t most) {
+  most = std::clamp<int64_t>(most, 1, panels);
+  return llvm::divideCeil(panels, llvm::divideCeil(panels, most));
+}
+
+/// Blocks for tiles: a panel of A stays in the first-level cache while a block
+/// of B, which has half of the second-level one, streams by. C is written along
+/// its rows: down a panel of columns, each of its lines lies in another page.
+static void planTiles(MatmulPlan &plan, int64_t k, const CpuMachine &target) {
+  constexpr int64_t side = 2 * tileSide;
+  int64_t termBytes = 2 * side; // of a panel
+  int64_t blocks = llvm::divideCeil(k, target.l1Bytes / termBytes);
+  plan.depth =
+      blocks == 1 ? k : llvm::alignTo(llvm::divideCeil(k, blocks), tileDepth);
+  int64_t half = target.l2Bytes / 2;
+  plan.columnBlock =
+      evenly(plan.columnPanels,
+             half / (termBytes * llvm::alignTo(plan.depth, tileDepth)));
+  // Sums of a part of the depth stay in the cache, too.
+  plan.rowBlock =
+      blocks == 1
+          ? plan.rowPanels
+          : evenly(plan.rowPanels, half / (4 * side * side * plan.columnBlock));
+  plan.alongRows = true;
+}
+
 MatmulPlan tfm::planMatmul(const MatmulSpec &spec, const CpuMachine &target) {
   Matrix a = Matrix::of(spec.a, spec.transposeA).value_or(Matrix());
   Matrix b = spec.inPanels
@@ -112,16 +139,23 @@ MatmulPlan tfm::planMatmul(const MatmulSpec &spec, const CpuMachine &target) {
   if (plan.terms == Terms::I8Quads)
     plan.packA = plan.rowPanels > 1 || !canReadA(spec, plan.terms, a);
 
+  // Threads that share columns each pack all of A, and the other way around.
+  plan.splitColumns = n > m;
+  plan.serial = m * n * k * spec.batches() < 32 * 1024;
+  if (plan.terms == Terms::Bf16Tiles) {
+    planTiles(plan, k, target);
+    return plan;
+  }
+
   // Sums are cut where it costs little for what it brings: panels of B that
   // stay in the first-level cache for all rows, where A stays in the second.
   int64_t slots = llvm::divideCeil(k, perSlot);
   int64_t bytesOfA = 4 * slots * plan.rowPanels * plan.tileRows;
-  bool inTiles = plan.terms == Terms::Bf16Tiles;
-  int64_t deepest = 1024, whole = inTiles ? 512 : rowsOfB ? 256 : 384;
+  int64_t deepest = 1024, whole = rowsOfB ? 256 : 384;
   if (direct) {
     deepest = 512;
     whole = 384;
-  } else if (plan.packB && rowsOfB && !inTiles && bytesOfA <= target.l2Bytes) {
+  } else if (plan.packB && rowsOfB && bytesOfA <= target.l2Bytes) {
     deepest = 512;
   }
   int64_t blocks = slots <= deepest ? 1 : llvm::divideCeil(slots, whole);
@@ -132,10 +166,6 @@ MatmulPlan tfm::planMatmul(const MatmulSpec &spec, const CpuMachine &target) {
   plan.depth = blocks == 1 ? k : depth * perSlot;
   int64_t panelBytes = 4 * depth * plan.tileRows;
   int64_t columnBytes = 4 * depth * width;
-  auto evenly = [](int64_t panels, int64_t most) {
-    most = std::clamp<int64_t>(most, 1, panels);
-    return llvm::divideCeil(panels, llvm::divideCeil(panels, most));
-  };
   if (plan.depth < k) {
     // B is packed again for every block of rows and of depth.
     plan.rowBlock = evenly(plan.rowPanels, target.l2Bytes / panelBytes);
@@ -151,9 +181,6 @@ MatmulPlan tfm::planMatmul(const MatmulSpec &spec, const CpuMachine &target) {
   plan.columnBlock =
       std::clamp<int64_t>(plan.columnBlock, 1, plan.columnPanels);
 
-  // Threads that share columns each pack all of A, and the other way around.
-  plan.splitColumns = n > m;
-  plan.serial = m * n * k * spec.batches() < 32 * 1024;
   return plan;
 }
 
@@ -223,9 +250,10 @@ private:
   /// panel `to` on.
   SmallVector<Value> nextOfB(Value number, Value next, Value to, Value k0,
                              Value depth);
-  /// Panels of packed A count from `p0`, those of B from `q0` to `end`.
+  /// Row panels count from `p0`, those of packed A from `firstOfA`, those of B
+  /// from `q0` to `end`.
   struct Block {
-    Value p0, q0, end, k0, depth;
+    Value p0, q0, end, k0, depth, firstOfA;
   };
   /// Row panel `p` by column panel `q`.
   void tile(Value p, Value q, const Block &block);
@@ -306,6 +334,7 @@ bool MatmulEmitter::layOut() {
   // Whole tiles are stored.
   throughTile |= plan.tileRows != rowTiles * tileSide ||
                  tallPanels != plan.rowPanels || spec.n % width != 0;
+  findMatricesAhead();
   return true;
 }
 
@@ -322,7 +351,9 @@ void MatmulEmitter::findMatricesAhead() {
   for (auto [i, type] : llvm::enumerate(types)) {
     auto buffer = cast<MemRefType>(type);
     std::optional<Matrix> matrix = Matrix::of(buffer, /*transposed=*/false);
-    if (!matrix || matrix->column != 1 || buffer.getShape().back() != spec.n ||
+    // Of what all rows have in common nothing has to be fetched.
+    if (!matrix || matrix->column != 1 || matrix->row == 0 ||
+        buffer.getShape().back() != spec.n ||
         buffer.getNumElements() != spec.batches() * spec.m * spec.n)
       continue;
     // Rows of all leading axes, that one stride walks.
@@ -384,8 +415,11 @@ std::optional<Kernel> MatmulEmitter::emit(StringRef name) {
   int64_t panelsOfB = byPanel ? 1 : plan.columnBlock;
   int64_t lengths[] = {
       static_cast<int64_t>(llvm::alignTo(tileSlots * tileLength, 16)),
-      static_cast<int64_t>(
-          llvm::alignTo(plan.packA ? plan.rowBlock * aPanel : 0, 16)),
+      static_cast<int64_t>(llvm::alignTo(!plan.packA ? 0
+                                         : plan.alongRows
+                                             ? aPanel
+                                             : plan.rowBlock * aPanel,
+                                         16)),
       static_cast<int64_t>(
           llvm::alignTo(plan.packB ? panelsOfB * bPanel : 0, 16)),
       plan.terms == Terms::I8Quads ? spec.m : 0};
@@ -459,8 +493,8 @@ void MatmulEmitter::blocks(Value rowFrom, Value rowTo, Value columnFrom,
                            Value columnTo) {
   Value zero = kb.i64(0), whole = kb.i64(spec.k);
   // Where all rows fit in one block, A is packed once, before everything.
-  bool packAOnce =
-      plan.packA && !blockedDepth && plan.rowBlock >= plan.rowPanels;
+  bool packAOnce = plan.packA && !plan.alongRows && !blockedDepth &&
+                   plan.rowBlock >= plan.rowPanels;
   if (packAOnce)
     kb.ifThen(kb.less(columnFrom, columnTo),
               [&] { packPanelsOfA(rowFrom, rowTo, zero, whole); });
@@ -477,10 +511,16 @@ void MatmulEmitter::blocks(Value rowFrom, Value rowTo, Value columnFrom,
                           : whole;
         if (plan.packB && !byPanel && blockedDepth)
           packPanelsOfB(q0, q1, k0, depth);
-        if (plan.packA && !packAOnce)
+        if (plan.packA && !packAOnce && !plan.alongRows)
           packPanelsOfA(p0, p1, k0, depth);
-        Block now{packAOnce ? rowFrom : p0, q0, blockedDepth ? q1 : columnTo,
-                  k0, depth};
+        Block now{p0, q0, blockedDepth ? q1 : columnTo, k0, depth, p0};
+        if (plan.alongRows)
+          return kb.loop(p0, p1, 1, [&](Value p) {
+            now.firstOfA = p;
+            if (plan.packA)
+              packPanelsOfA(p, kb.add(p, 1), k0, depth);
+            kb.loop(q0, q1, 1, [&](Value q) { tile(p, q, now); });
+          });
         kb.loop(q0, q1, 1, [&](Value q) {
           auto pack = [&] { packPanelsOfB(q, kb.add(q, 1), k0, depth); };
           if (copiesB && spec.n % width != 0)
@@ -670,12 +710,12 @@ SmallVector<Value> MatmulEmitter::nextOfB(Value number, Value next, Value to,
 }
 
 void MatmulEmitter::tile(Value p, Value q, const Block &block) {
-  auto [p0, q0, end, k0, depth] = block;
+  auto [p0, q0, end, k0, depth, firstOfA] = block;
   Value row = rowStart(p), column = kb.mul(q, width);
   Value aPtr, aStride;
   ALayout layout = ALayout::Columns;
   if (plan.packA) {
-    aPtr = kb.at(packedA, kb.mul(kb.sub(p, p0), aPanel));
+    aPtr = kb.at(packedA, kb.mul(kb.sub(p, firstOfA), aPanel));
     aStride = kb.i64(aPanelStride);
   } else {
     aPtr = a.at(kb, aBase, row, k0);
@@ -768,11 +808,20 @@ void MatmulEmitter::tile(Value p, Value q, const Block &block) {
         kb.equal(q, kb.i64(plan.columnPanels - 1)),
         [&] { run(rows, lastVectors); }, [&] { run(rows, vectors); });
   };
-  if (rowTiles > 0)
-    kb.call(tileKernel(kb, rowTiles, /*columnTiles=*/2),
-            {aPtr, bPtr, cPtr, cStride,
-             kb.div(kb.add(depth, tileDepth - 1), tileDepth), accumulate});
-  else if (tallPanels == plan.rowPanels)
+  if (rowTiles > 0) {
+    TileKernel kernel{rowTiles, /*columnTiles=*/2, /*streamsB=*/true};
+    kernel.matricesAhead = static_cast<int64_t>(matricesAhead.size());
+    kernel.rowsAhead = llvm::divideCeil(plan.tileRows * tileDepth, plan.depth);
+    SmallVector<Value> arguments{
+        aPtr,
+        bPtr,
+        cPtr,
+        cStride,
+        kb.div(kb.add(depth, tileDepth - 1), tileDepth),
+        accumulate};
+    llvm::append_range(arguments, matrices);
+    kb.call(tileKernel(kb, kernel), arguments);
+  } else if (tallPanels == plan.rowPanels)
     runRows(plan.tileRows);
   else
     kb.ifThen(

@@ -87,6 +87,9 @@ struct MatmulPlan {
   int64_t depth;
   /// Panels that are packed at a time.
   int64_t rowBlock, columnBlock;
+  /// Whether register tiles follow each other along a panel of rows, else along
+  /// one of columns. Then panels of A are packed one by one.
+  bool alongRows = false;
   /// Threads share the columns first (rows otherwise).
   bool splitColumns;
   /// Too small to share: thread 0 does it.

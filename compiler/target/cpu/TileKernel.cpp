@@ -24,58 +24,54 @@ std::array<uint8_t, 64> tfm::tileConfiguration() {
   return bytes;
 }
 
-namespace {
+void Tiles::zero(int64_t tile) { call("tilezero", {number(tile)}); }
 
-/// The instructions. Tiles are numbers, constants of the code.
-class Tiles {
-public:
-  explicit Tiles(KernelBuilder &kb) : kb(kb) {}
+void Tiles::load(int64_t tile, Value ptr, Value stride) {
+  call("tileloadd64", {number(tile), ptr, kb.mul(stride, 4)});
+}
 
-  void zero(int64_t tile) { call("tilezero", {number(tile)}); }
-  /// `stride` is in slots.
-  void load(int64_t tile, Value ptr, Value stride) {
-    call("tileloadd64", {number(tile), ptr, kb.mul(stride, 4)});
-  }
-  /// The same of what is not read again soon: it leaves the lines of the
-  /// first-level cache to others.
-  void stream(int64_t tile, Value ptr, Value stride) {
-    call("tileloaddt164", {number(tile), ptr, kb.mul(stride, 4)});
-  }
-  void store(int64_t tile, Value ptr, Value stride) {
-    call("tilestored64", {number(tile), ptr, kb.mul(stride, 4)});
-  }
-  /// sum += a b.
-  void multiplyAdd(int64_t sum, int64_t a, int64_t b) {
-    call("tdpbf16ps", {number(sum), number(a), number(b)});
-  }
-  /// The same of integers: those of `b` have no sign.
-  void multiplyAddQuads(int64_t sum, int64_t a, int64_t b) {
-    call("tdpbsud", {number(sum), number(a), number(b)});
-  }
+void Tiles::stream(int64_t tile, Value ptr, Value stride) {
+  call("tileloaddt164", {number(tile), ptr, kb.mul(stride, 4)});
+}
 
-private:
-  Value number(int64_t tile) {
-    return LLVM::ConstantOp::create(kb.b, kb.loc, kb.b.getI8IntegerAttr(tile));
-  }
-  void call(StringRef name, ValueRange operands) {
-    LLVM::CallIntrinsicOp::create(
-        kb.b, kb.loc, kb.b.getStringAttr("llvm.x86." + name), operands);
-  }
-  KernelBuilder &kb;
-};
+void Tiles::store(int64_t tile, Value ptr, Value stride) {
+  call("tilestored64", {number(tile), ptr, kb.mul(stride, 4)});
+}
 
-} // namespace
+void Tiles::multiplyAdd(int64_t sum, int64_t a, int64_t b) {
+  call("tdpbf16ps", {number(sum), number(a), number(b)});
+}
 
-func::FuncOp tfm::tileKernel(KernelBuilder &kb, int64_t rowTiles,
-                             int64_t columnTiles) {
+void Tiles::multiplyAddQuads(int64_t sum, int64_t a, int64_t b) {
+  call("tdpbsud", {number(sum), number(a), number(b)});
+}
+
+Value Tiles::number(int64_t tile) {
+  return LLVM::ConstantOp::create(kb.b, kb.loc, kb.b.getI8IntegerAttr(tile));
+}
+
+void Tiles::call(StringRef name, ValueRange operands) {
+  LLVM::CallIntrinsicOp::create(
+      kb.b, kb.loc, kb.b.getStringAttr("llvm.x86." + name), operands);
+}
+
+func::FuncOp tfm::tileKernel(KernelBuilder &kb, const TileKernel &kernel) {
+  auto [rowTiles, columnTiles, streamsB, matricesAhead, rowsAhead] = kernel;
   SmallVector<Type> types{kb.ptrType, kb.ptrType, kb.ptrType,
                           kb.i64Type, kb.i64Type, kb.b.getI1Type()};
-  std::string name =
-      (tileFunctionPrefix + Twine(rowTiles) + "x" + Twine(columnTiles)).str();
+  for (int64_t i = 0; i < matricesAhead; ++i)
+    types.append({kb.ptrType, kb.i64Type});
+  std::string name = (tileFunctionPrefix + Twine(rowTiles) + "x" +
+                      Twine(columnTiles) + (streamsB ? ".stream" : ""))
+                         .str();
+  if (matricesAhead > 0)
+    name += ".ahead" + std::to_string(rowsAhead) + ".matrices" +
+            std::to_string(matricesAhead);
   return kb.sharedFunction(
       name, types, [&](KernelBuilder &kb, ValueRange args) {
         Value a = args[0], b = args[1], c = args[2], cStride = args[3],
               steps = args[4], accumulate = args[5];
+        ValueRange matrices = args.drop_front(6);
         Tiles tiles(kb);
         auto sum = [&](int64_t row, int64_t column) {
           return row * columnTiles + column;
@@ -98,20 +94,38 @@ func::FuncOp tfm::tileKernel(KernelBuilder &kb, int64_t rowTiles,
             [&] { overSums([&](int64_t tile, Value) { tiles.zero(tile); }); });
         Value rowStride = kb.i64(tileSide),
               columnStride = kb.i64(columnTiles * tileSide);
-        kb.loop(kb.i64(0), steps, 1, {a, b}, [&](Value, ValueRange at) {
+        SmallVector<Value> places{a, b};
+        for (int64_t i = 0; i < matricesAhead; ++i)
+          places.push_back(matrices[2 * i]);
+        kb.loop(kb.i64(0), steps, 1, places, [&](Value, ValueRange at) {
           for (int64_t row = 0; row < rowTiles; ++row)
             tiles.load(firstA + row, kb.at(at[0], row * tileSide * tileSide),
                        rowStride);
-          for (int64_t column = 0; column < columnTiles; ++column)
-            tiles.load(firstB + column, kb.at(at[1], column * tileSide),
-                       columnStride);
+          for (int64_t column = 0; column < columnTiles; ++column) {
+            Value from = kb.at(at[1], column * tileSide);
+            if (streamsB)
+              tiles.stream(firstB + column, from, columnStride);
+            else
+              tiles.load(firstB + column, from, columnStride);
+          }
+          SmallVector<Value> next{
+              kb.at(at[0], rowTiles * tileSide * tileSide),
+              kb.at(at[1], columnTiles * tileSide * tileSide)};
+          Type byte = kb.b.getI8Type();
+          for (int64_t i = 0; i < matricesAhead; ++i) {
+            Value row = at[2 + i];
+            for (int64_t ahead = 0; ahead < rowsAhead; ++ahead) {
+              kb.prefetch(row, 1);
+              kb.prefetch(kb.at(row, cacheLine, byte), 1);
+              row = kb.at(row, matrices[2 * i + 1], byte);
+            }
+            next.push_back(row);
+          }
           for (int64_t row = 0; row < rowTiles; ++row)
             for (int64_t column = 0; column < columnTiles; ++column)
               tiles.multiplyAdd(sum(row, column), firstA + row,
                                 firstB + column);
-          return SmallVector<Value>{
-              kb.at(at[0], rowTiles * tileSide * tileSide),
-              kb.at(at[1], columnTiles * tileSide * tileSide)};
+          return next;
         });
         overSums(
             [&](int64_t tile, Value at) { tiles.store(tile, at, cStride); });

@@ -33,16 +33,51 @@ std::array<uint8_t, 64> tileConfiguration();
 /// What the names of functions that use tiles begin with.
 inline constexpr llvm::StringLiteral tileFunctionPrefix = "tfm.tiles.";
 
-/// The function that computes 16 `rowTiles` x 16 `columnTiles` elements, of one
-/// or two tiles each:
+/// The instructions. Tiles are numbers, constants of the code; strides are in
+/// slots.
+class Tiles {
+public:
+  explicit Tiles(KernelBuilder &kb) : kb(kb) {}
+
+  void zero(int64_t tile);
+  void load(int64_t tile, mlir::Value ptr, mlir::Value stride);
+  /// The same of what is not read again soon: it leaves the lines of the
+  /// first-level cache to others.
+  void stream(int64_t tile, mlir::Value ptr, mlir::Value stride);
+  void store(int64_t tile, mlir::Value ptr, mlir::Value stride);
+  /// sum += a b.
+  void multiplyAdd(int64_t sum, int64_t a, int64_t b);
+  /// The same of integers: those of `b` have no sign.
+  void multiplyAddQuads(int64_t sum, int64_t a, int64_t b);
+
+private:
+  mlir::Value number(int64_t tile);
+  void call(llvm::StringRef name, mlir::ValueRange operands);
+  KernelBuilder &kb;
+};
+
+/// What a kernel on tiles is like.
+struct TileKernel {
+  /// Tiles below each other, of A and of the sums, and beside each other, of B
+  /// and of the sums: one or two each.
+  int64_t rowTiles, columnTiles;
+  /// B leaves the first-level cache to A and to the sums: calls that follow
+  /// each other share A.
+  bool streamsB = false;
+  /// It also prefetches rows of so many matrices that are read or written once
+  /// it is finished, so many rows of two lines each with every step.
+  int64_t matricesAhead = 0, rowsAhead = 0;
+};
+
+/// The function that computes 16 `rowTiles` x 16 `columnTiles` elements:
 ///
-///   (a, b, c, c stride, steps, accumulate)
+///   (a, b, c, c stride, steps, accumulate
+///    [, first row, bytes to the next row, for each of the matrices ahead])
 ///
 /// as `microKernel`, with `steps` of `tileDepth` terms. A step of A is 16
 /// `rowTiles` rows of 16 slots (`packTileRows`), one of B 16 slots of 16
 /// `columnTiles` columns (the panel of `Terms::Bf16Pairs`).
-mlir::func::FuncOp tileKernel(KernelBuilder &kb, int64_t rowTiles,
-                              int64_t columnTiles);
+mlir::func::FuncOp tileKernel(KernelBuilder &kb, const TileKernel &kernel);
 
 /// What a kernel of integers on tiles is like.
 struct IntegerTileKernel {

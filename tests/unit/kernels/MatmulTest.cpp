@@ -737,7 +737,8 @@ TEST(Matmul, TilesStayInTheirRegisters) {
   c.bf16A = c.bf16B = true;
   emitMatmul(kernels.builder, *kernels.module, "kernel", specOf(kernels, c),
              kernels.target);
-  checkInnerLoop(kernels, "tfm.tiles.2x2", 4, "tdpbf16ps");
+  checkInnerLoop(kernels, "tfm.tiles.2x2.stream.ahead2.matrices1", 4,
+                 "tdpbf16ps");
 }
 
 // The two vectors of a tile's row lie in the same 64 columns: one call of the
