@@ -28,6 +28,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 static const tfm_model *const model = &tfm_model_descriptor;
 /// Built for this machine, it has one.
@@ -287,11 +289,21 @@ static void call(const char *name, const char *path, char **inputs, int count) {
   fclose(out);
 }
 
+/// Asks the system for tiles (AMX); processors without them have none to give.
+static int mayUseTiles(void) {
+#ifdef __x86_64__
+  enum { requestPermission = 0x1023, tileData = 18 }; // asm/prctl.h
+  return syscall(SYS_arch_prctl, requestPermission, tileData) == 0;
+#else
+  return 0;
+#endif
+}
+
 int main(int argc, char **argv) {
   if (model->abi != TFM_ABI_VERSION)
     fail("compiled for another interface", model->name);
-  // A build for one CPU: of its variants the one that needs the least.
-  variant = &model->variants[model->variant_count - 1];
+  // A build for one CPU has code with its tiles, if any, and without.
+  variant = &model->variants[mayUseTiles() ? 0 : model->variant_count - 1];
   if (argc == 2 && strcmp(argv[1], "buffers") == 0) {
     printBuffers();
     return 0;
