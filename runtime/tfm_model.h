@@ -80,9 +80,11 @@
 //                              what only sees a window keeps no more)
 //   in  length     i32 [B]     prefill, prefill_short: how many tokens of the
 //                              row's chunk count, from the left
-//   in  row        i32 [1]     prefill, prefill_short, verify: where `decode`
-//                              takes several texts (B above 1), the number of
-//                              that whose cache they append to. Their B is 1
+//   in  row        i32 [B]     prefill, prefill_short, verify: where `decode`
+//                              takes several texts, the number of that whose
+//                              cache a row appends to. Their B is 1, but that
+//                              of `prefill_short` may be more: parts of texts,
+//                              of one text in their order
 //   out logits     f32 [B, T, V] forward, prefill, prefill_short, verify,
 //                              decode: the first result of
 //                              `forward` (further ones have an empty name), in

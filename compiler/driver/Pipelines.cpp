@@ -34,8 +34,9 @@ void tfm::addPreparePasses(OpPassManager &passes, const KernelTarget &target) {
   passes.addPass(createMixedPrecisionPass());
   passes.addPass(createQuantiseCachePass());
   KernelTarget::PromptChunks chunks = target.promptChunks();
-  passes.addPass(createDeriveDecodePass(
-      {chunks.longest, chunks.shorter, chunks.few, chunks.ringMultiple}));
+  passes.addPass(createDeriveDecodePass({chunks.longest, chunks.shorter,
+                                         chunks.segment, chunks.segments,
+                                         chunks.few, chunks.ringMultiple}));
   passes.addPass(createAddUpdatePass());
   passes.addPass(createCombineUpdatePass({target.sharesUpdates()}));
   passes.addPass(createSimplifyPass());

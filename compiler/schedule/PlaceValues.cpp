@@ -352,15 +352,23 @@ void ValuePlacer::place(func::FuncOp func) {
   Block &block = func.getBody().front();
   // Arguments that name a region are that region, and those that name a
   // gradient are what has been accumulated of it; others are inputs. Behind the
-  // one that says which, caches are those of one text.
-  Value row;
+  // one that says which, caches are those of one text, or of the text of their
+  // segment.
+  SmallVector<Value> rows;
+  auto rowOf = [&](Attribute segment) -> Value {
+    if (rows.empty())
+      return {};
+    return segment ? rows[cast<IntegerAttr>(segment).getInt()] : rows.front();
+  };
   DenseMap<Attribute, Value> accumulated;
   auto nameOf = [](StringAttr name) { return name ? name.getValue() : ""; };
   for (BlockArgument arg : block.getArguments()) {
     unsigned number = arg.getArgNumber();
     auto name = func.getArgAttrOfType<StringAttr>(number, "tfm.name");
     if (auto region = ArenaRegion::ofArgument(func, number)) {
-      views[arg] = permanent.region(*region, tensorType(arg), row);
+      views[arg] =
+          permanent.region(*region, tensorType(arg),
+                           rowOf(func.getArgAttr(number, "tfm.segment")));
       continue;
     }
     if (auto gradient =
@@ -376,8 +384,10 @@ void ValuePlacer::place(func::FuncOp func) {
     views[arg] = contiguousView(type, buffer);
     Value input = emit(views[arg]);
     InputOp::create(b, loc, b.getStringAttr(nameOf(name)), input);
-    if (func.getArgAttr(number, "tfm.row"))
-      row = input;
+    int64_t segments =
+        func.getArgAttr(number, "tfm.row") ? type.getNumElements() : 0;
+    for (int64_t i = 0; i < segments; ++i)
+      rows.push_back(segments == 1 ? input : emit(views[arg].sliced(0, i, 1)));
   }
   bool draws = programKind(func.getSymName()) == ProgramKind::Train;
   func.walk(
@@ -405,7 +415,8 @@ void ValuePlacer::place(func::FuncOp func) {
       if (Value arg = accumulated.lookup(gradient))
         inPlace = accumulatesInPlace(arg, value, block);
     } else if (auto region = ArenaRegion::ofResult(func, number)) {
-      view = permanent.region(*region, tensorType(value), row);
+      view = permanent.region(*region, tensorType(value),
+                              rowOf(func.getResultAttr(number, "tfm.segment")));
       // A cache is updated in place; the optimizer's kernel has to read what
       // it replaces at the same points, and nothing after it may.
       for (BlockArgument arg : block.getArguments())

@@ -136,10 +136,12 @@ public:
   /// Of how many tokens a prompt is read at a time: `longest`, with which
   /// products are about as fast as with any more, and for the rest of one
   /// `shorter`, which costs a part of that, and `few`, which take little longer
-  /// than one token does. And what the rows of a ring of keys are a multiple
-  /// of, so that kernels read several at a time.
+  /// than one token does. Where several texts grow together the rests of their
+  /// prompts are read together, `segments` parts of `segment` tokens at a time.
+  /// And what the rows of a ring of keys are a multiple of, so that kernels
+  /// read several at a time.
   struct PromptChunks {
-    int64_t longest, shorter, few, ringMultiple;
+    int64_t longest, shorter, segment, segments, few, ringMultiple;
   };
   virtual PromptChunks promptChunks() const = 0;
 

@@ -113,33 +113,58 @@ void collectCaches(Block &block, const SequenceAnalysis &analysis,
   }
 }
 
+/// Whether positions of several texts can stand beside each other in a
+/// sequence: causal ops are then made of the parts, each with a cache of its
+/// own.
+bool takesSegments(func::FuncOp forward, const SequenceAnalysis &analysis) {
+  bool result = analysis.batch() == 1;
+  forward.walk([&](Operation *op) {
+    if (!analysis.isCausal(op))
+      return;
+    auto attention = dyn_cast<AttentionOp>(op);
+    result &= attention && !attention.getMask();
+  });
+  return result;
+}
+
 /// Makes one function of another: `count` positions of each sequence in place
 /// of all of them.
 class StepBuilder {
 public:
   /// `hasRow`: a caller says which row of caches that have several it works on.
+  /// Of several `segments` each says so, and where its positions begin: the
+  /// sequence is that of their positions, one after the other.
   StepBuilder(func::FuncOp forward, const SequenceAnalysis &analysis,
               const CacheShape &cacheShape, ProgramKind kind, int64_t count,
-              bool hasRow)
+              bool hasRow, int64_t segments = 1)
       : forward(forward), analysis(analysis), cacheShape(cacheShape),
-        kind(kind), count(count), prefill(kind == ProgramKind::Prefill ||
-                                          kind == ProgramKind::PrefillShort),
+        kind(kind), count(count), segments(segments),
+        prefill(kind == ProgramKind::Prefill ||
+                kind == ProgramKind::PrefillShort),
         hasRow(hasRow), builder(forward.getContext()), loc(forward.getLoc()),
-        b{builder, loc} {}
+        b{builder, loc} {
+    assert(segments == 1 || (analysis.batch() == 1 && hasRow && prefill));
+  }
   StepBuilder(const StepBuilder &) = delete;
 
   func::FuncOp build();
 
 private:
-  using Caches = SmallVector<Value>;
+  /// Of each segment.
+  using Caches = SmallVector<SmallVector<Value>>;
 
   /// What is at hand in one block of the new function.
   struct BlockState {
+    explicit BlockState(int64_t segments)
+        : caches(segments), updated(segments) {}
     IRMapping values;
-    Value start; ///< the first new position of every sequence, [B]
-    Value ids;   ///< all new positions, [B, count], at most the last one
+    /// The first new position of every sequence, [B], or of every segment.
+    Value start;
+    Value ids; ///< all new positions, [B, count], at most the last one
     /// The caches as they come in, and as they go out.
     Caches caches, updated;
+    /// Of how many caches of each segment that is known.
+    size_t numUpdated() const { return updated.front().size(); }
   };
 
   void cloneBlock(Block &block, BlockState &state);
@@ -149,6 +174,7 @@ private:
   void cloneOp(Operation *op, IRMapping &values, PositionSelector &selector);
   std::optional<SequenceTag> placeBefore(Operation *op, Value operand,
                                          const SequenceTag &tag);
+  Value segmentOf(Value value, int64_t axis, int64_t segment);
   Value positionsFrom(Value start, int64_t number);
   void findSuffix();
   Value inSuffix(Value value, BlockState &state);
@@ -157,7 +183,7 @@ private:
   const SequenceAnalysis &analysis;
   const CacheShape &cacheShape;
   ProgramKind kind;
-  int64_t count;
+  int64_t count, segments;
   /// Whether what counts of a chunk is said, and what follows it is wanted.
   bool prefill;
   bool hasRow;
@@ -167,15 +193,27 @@ private:
   /// Ops of a prefill that only its last token needs: they lead to the logits
   /// and nowhere else.
   llvm::DenseSet<Operation *> suffix;
-  /// The values of the last token, and its index within the chunk, [B, 1].
+  /// The values of the last token, and its index within the chunk, [B, 1]; of
+  /// the last ones of all segments, [1, segments].
   IRMapping lastValues;
   Value lastIndex, lastIds;
 };
 
+/// The part of a value with `count` positions, or of one with an element for
+/// every segment, that is a segment's.
+Value StepBuilder::segmentOf(Value value, int64_t axis, int64_t segment) {
+  if (segments == 1)
+    return value;
+  int64_t size = tensorType(value).getDimSize(axis) / segments;
+  return SliceOp::create(builder, loc, value, axis, segment * size, size);
+}
+
+/// `number` positions from each start on, [B, number], or those of one segment
+/// after the other, [1, segments * number].
 Value StepBuilder::positionsFrom(Value start, int64_t number) {
-  int64_t batch = analysis.batch();
-  auto ids = RankedTensorType::get({batch, number}, builder.getI32Type());
-  auto column = RankedTensorType::get({batch, 1}, builder.getI32Type());
+  int64_t starts = tensorType(start).getDimSize(0);
+  auto ids = RankedTensorType::get({starts, number}, builder.getI32Type());
+  auto column = RankedTensorType::get({starts, 1}, builder.getI32Type());
   Value first = b.broadcast(b.reshape(start, column), ids);
   if (number > 1)
     first = b.add(first, IotaOp::create(builder, loc, ids, 1));
@@ -183,7 +221,10 @@ Value StepBuilder::positionsFrom(Value start, int64_t number) {
   Value limit = ConstantOp::create(
       builder, loc,
       DenseElementsAttr::get(ids, static_cast<int32_t>(analysis.length() - 1)));
-  return MinOp::create(builder, loc, first, limit);
+  int64_t batch = analysis.batch();
+  return b.reshape(MinOp::create(builder, loc, first, limit),
+                   RankedTensorType::get({batch, starts * number / batch},
+                                         builder.getI32Type()));
 }
 
 /// Where `operand` of `op` has the positions that the results have at `tag`,
@@ -251,16 +292,18 @@ void StepBuilder::cloneOp(Operation *op, IRMapping &values,
 }
 
 void StepBuilder::cloneAttention(AttentionOp attention, BlockState &state) {
-  SmallVector<Value> updated;
   bool isRing = cacheShape.ringOf(attention).has_value();
-  for (OpOperand *kept : keptOperands(attention)) {
-    Value cache = state.caches[state.updated.size()];
-    Value now = state.values.lookup(kept->get());
-    updated.push_back(CacheUpdateOp::create(builder, attention.getLoc(),
-                                            cache.getType(), cache, now,
-                                            state.start, isRing));
-    state.updated.push_back(updated.back());
-  }
+  SmallVector<OpOperand *> kept = keptOperands(attention);
+  // All is kept before anything looks back: segments may be of one text.
+  size_t first = state.numUpdated();
+  for (int64_t segment = 0; segment < segments; ++segment)
+    for (auto [i, operand] : llvm::enumerate(kept)) {
+      Value cache = state.caches[segment][first + i];
+      Value now = segmentOf(state.values.lookup(operand->get()), 2, segment);
+      state.updated[segment].push_back(CacheUpdateOp::create(
+          builder, attention.getLoc(), cache.getType(), cache, now,
+          segmentOf(state.start, 0, segment), isRing));
+    }
   Value mask = attention.getMask();
   if (mask && analysis.find(mask)) {
     mask = state.values.lookup(mask);
@@ -269,24 +312,41 @@ void StepBuilder::cloneAttention(AttentionOp attention, BlockState &state) {
                               count);
     mask = selector.maskAt(mask);
   }
-  auto result = cast<AttentionOp>(builder.clone(*attention, state.values));
-  for (auto [kept, value] : llvm::zip_equal(keptOperands(result), updated))
-    kept->set(value);
-  if (mask)
-    result.getMaskMutable().assign(mask);
-  result.getStartMutable().assign(state.start);
-  result.setRing(isRing);
-  result.getLayerMutable().clear();
-  result.removeDropoutAttr();
-  result.removeSiteAttr();
-  for (auto [from, to] :
-       llvm::zip_equal(attention->getResults(), result->getResults())) {
-    SequenceTag tag = *analysis.find(from);
-    SmallVector<int64_t> shape(tensorType(from).getShape());
-    shape[tag.time.axis] = count;
-    to.setType(RankedTensorType::get(shape, tensorType(from).getElementType()));
-    state.values.map(from, to);
+  SmallVector<SmallVector<Value>> results(attention->getNumResults());
+  for (int64_t segment = 0; segment < segments; ++segment) {
+    auto part = cast<AttentionOp>(builder.clone(*attention, state.values));
+    builder.setInsertionPoint(part);
+    part.getQMutable().assign(segmentOf(part.getQ(), 2, segment));
+    part.getStartMutable().assign(segmentOf(state.start, 0, segment));
+    builder.setInsertionPointAfter(part);
+    for (auto [i, operand] : llvm::enumerate(keptOperands(part)))
+      operand->set(state.updated[segment][first + i]);
+    if (mask)
+      part.getMaskMutable().assign(mask);
+    part.setRing(isRing);
+    part.getLayerMutable().clear();
+    part.removeDropoutAttr();
+    part.removeSiteAttr();
+    for (auto [from, to] :
+         llvm::zip_equal(attention->getResults(), part->getResults())) {
+      SmallVector<int64_t> shape(tensorType(from).getShape());
+      shape[analysis.find(from)->time.axis] = count / segments;
+      to.setType(tensorType(from).clone(shape));
+      results[from.getResultNumber()].push_back(to);
+    }
   }
+  for (OpResult from : attention->getResults())
+    state.values.map(from, results[from.getResultNumber()].front());
+  if (segments == 1)
+    return;
+  // As whoever reads the heads of a position wants them: beside each other.
+  constexpr int64_t positionsFirst[] = {0, 2, 1, 3};
+  SmallVector<Value> parts;
+  for (Value part : results.front())
+    parts.push_back(TransposeOp::create(builder, loc, part, positionsFirst));
+  Value whole = ConcatOp::create(builder, loc, parts, 1);
+  state.values.map(attention.getOut(),
+                   TransposeOp::create(builder, loc, whole, positionsFirst));
 }
 
 /// The sum before the first new position, which its cache knows, and to it
@@ -295,7 +355,7 @@ void StepBuilder::cloneAttention(AttentionOp attention, BlockState &state) {
 void StepBuilder::cloneCumsum(CumsumOp sum, BlockState &state) {
   const SequenceTag &tag = *analysis.find(sum.getY());
   RankedTensorType whole = tensorType(sum.getY());
-  Value cache = state.caches[state.updated.size()];
+  Value cache = state.caches[0][state.numUpdated()];
   Value x = state.values.lookup(sum.getX());
   RankedTensorType type = tensorType(x);
 
@@ -338,7 +398,7 @@ void StepBuilder::cloneCumsum(CumsumOp sum, BlockState &state) {
   RankedTensorType cached = tensorType(cache);
   SmallVector<int64_t> rows(cached.getShape());
   rows[2] = count;
-  state.updated.push_back(
+  state.updated[0].push_back(
       CacheUpdateOp::create(builder, sum.getLoc(), cached, cache,
                             b.reshape(sums, cached.clone(rows)), state.start));
   state.values.map(sum.getY(), sums);
@@ -356,9 +416,9 @@ void StepBuilder::cloneRepeat(RepeatOp repeat, BlockState &state) {
   SmallVector<Value> carried = mapped(repeat.getCarried()),
                      stacked = mapped(repeat.getStacked()),
                      shared = mapped(repeat.getShared());
-  size_t first = state.updated.size();
-  for (size_t i = 0; i < types.size(); ++i)
-    stacked.push_back(state.caches[first + i]);
+  size_t first = state.numUpdated();
+  for (ArrayRef<Value> caches : state.caches)
+    llvm::append_range(stacked, caches.slice(first, types.size()));
   shared.push_back(state.start);
   shared.push_back(state.ids);
 
@@ -369,8 +429,9 @@ void StepBuilder::cloneRepeat(RepeatOp repeat, BlockState &state) {
     results.push_back(tag ? selector.sized(tensorType(result), *tag)
                           : tensorType(result));
   }
-  for (size_t i = 0; i < types.size(); ++i)
-    results.push_back(stacked[repeat.getStacked().size() + i].getType());
+  size_t numStacked = repeat.getStacked().size();
+  for (Value cache : ArrayRef(stacked).drop_front(numStacked))
+    results.push_back(cache.getType());
   auto copy =
       RepeatOp::create(builder, repeat.getLoc(), results, repeat.getCountAttr(),
                        repeat.getReverseAttr(), carried, stacked, shared);
@@ -378,7 +439,7 @@ void StepBuilder::cloneRepeat(RepeatOp repeat, BlockState &state) {
 
   OpBuilder::InsertionGuard guard(builder);
   Block *body = builder.createBlock(&copy.getBody());
-  BlockState inner;
+  BlockState inner(segments);
   inner.values.map(repeat.getLayer(),
                    body->addArgument(builder.getIndexType(), loc));
   auto bind = [&](ValueRange olds, ValueRange news) {
@@ -393,10 +454,10 @@ void StepBuilder::cloneRepeat(RepeatOp repeat, BlockState &state) {
   bind(repeat.getCarriedArgs(), carried);
   for (auto [i, value] : llvm::enumerate(stacked)) {
     Value arg = body->addArgument(layerOf(value), loc);
-    if (i < repeat.getStacked().size())
+    if (i < numStacked)
       inner.values.map(repeat.getStackedArgs()[i], arg);
     else
-      inner.caches.push_back(arg);
+      inner.caches[(i - numStacked) / types.size()].push_back(arg);
   }
   bind(repeat.getSharedArgs(),
        ValueRange(shared).take_front(repeat.getShared().size()));
@@ -406,12 +467,16 @@ void StepBuilder::cloneRepeat(RepeatOp repeat, BlockState &state) {
   SmallVector<Value> yielded;
   for (Value value : repeat.getYield().getValues())
     yielded.push_back(inner.values.lookup(value));
-  llvm::append_range(yielded, inner.updated);
+  for (ArrayRef<Value> updated : inner.updated)
+    llvm::append_range(yielded, updated);
   YieldOp::create(builder, repeat.getYield().getLoc(), yielded);
 
   for (auto [old, value] : llvm::zip(repeat.getResults(), copy.getResults()))
     state.values.map(old, value);
-  llvm::append_range(state.updated, copy.getResults().take_back(types.size()));
+  ValueRange caches = copy.getResults().drop_front(repeat.getNumResults());
+  for (auto [segment, updated] : llvm::enumerate(state.updated))
+    llvm::append_range(updated,
+                       caches.slice(segment * types.size(), types.size()));
 }
 
 void StepBuilder::cloneBlock(Block &block, BlockState &state) {
@@ -427,7 +492,8 @@ void StepBuilder::cloneBlock(Block &block, BlockState &state) {
     } else if (suffix.contains(&op)) {
       for (Value operand : op.getOperands())
         inSuffix(operand, state);
-      PositionSelector selector(builder, analysis, state.values, lastIds, 1);
+      PositionSelector selector(builder, analysis, state.values, lastIds,
+                                segments);
       cloneOp(&op, lastValues, selector);
     } else {
       PositionSelector selector(builder, analysis, state.values, state.ids,
@@ -468,9 +534,10 @@ void StepBuilder::findSuffix() {
 
 func::FuncOp StepBuilder::build() {
   Block &block = forward.getBody().front();
-  int64_t batch = analysis.batch();
-  auto perSequence = RankedTensorType::get({batch}, builder.getI32Type());
-  auto tokens = RankedTensorType::get({batch, count}, builder.getI32Type());
+  int64_t batch = analysis.batch(), rows = batch * segments;
+  Type integer = builder.getI32Type();
+  auto perSequence = RankedTensorType::get({rows}, integer);
+  auto tokens = RankedTensorType::get({rows, count / segments}, integer);
   SmallVector<RankedTensorType> caches;
   collectCaches(block, analysis, cacheShape, {}, caches);
   SmallVector<Type> inputs(block.getNumArguments(), tokens);
@@ -480,15 +547,17 @@ func::FuncOp StepBuilder::build() {
   if (hasRow)
     inputs.push_back(perSequence);
   size_t firstCache = inputs.size();
-  inputs.append(caches.begin(), caches.end());
+  size_t numCaches = segments * caches.size();
+  for (int64_t segment = 0; segment < segments; ++segment)
+    inputs.append(caches.begin(), caches.end());
   Operation *terminator = block.getTerminator();
   RankedTensorType all = tensorType(terminator->getOperand(0));
-  SmallVector<int64_t> logitsShape = {batch, all.getShape().back()};
+  SmallVector<int64_t> logitsShape = {rows, all.getShape().back()};
   if (kind == ProgramKind::Verify)
     logitsShape.insert(logitsShape.begin() + 1, count);
   auto logits = RankedTensorType::get(logitsShape, all.getElementType());
   SmallVector<Type> outputs = {logits};
-  outputs.append(caches.begin(), caches.end());
+  outputs.append(inputs.begin() + firstCache, inputs.end());
 
   builder.setInsertionPointAfter(forward);
   auto step = func::FuncOp::create(builder, loc, nameOf(kind),
@@ -506,21 +575,32 @@ func::FuncOp StepBuilder::build() {
     step.setArgAttr(row, "tfm.row", builder.getUnitAttr());
   }
   step.setResultAttr(0, "tfm.name", builder.getStringAttr("logits"));
-  for (size_t i = 0; i < caches.size(); ++i) {
-    auto region = ArenaRegion::ofCache(static_cast<int64_t>(i));
-    region.setArgument(step, firstCache + i);
-    region.setResult(step, 1 + i);
+  for (size_t i = 0; i < numCaches; ++i) {
+    auto region = ArenaRegion::ofCache(static_cast<int64_t>(i % caches.size()));
+    auto argument = static_cast<unsigned>(firstCache + i);
+    auto result = static_cast<unsigned>(1 + i);
+    region.setArgument(step, argument);
+    region.setResult(step, result);
+    if (segments == 1)
+      continue;
+    auto segment =
+        builder.getI64IntegerAttr(static_cast<int64_t>(i / caches.size()));
+    step.setArgAttr(argument, "tfm.segment", segment);
+    step.setResultAttr(result, "tfm.segment", segment);
   }
 
   Block *body = step.addEntryBlock();
   builder.setInsertionPointToStart(body);
-  BlockState state;
+  BlockState state(segments);
   for (BlockArgument arg : block.getArguments())
-    state.values.map(arg, body->getArgument(arg.getArgNumber()));
+    state.values.map(arg,
+                     b.reshape(body->getArgument(arg.getArgNumber()),
+                               RankedTensorType::get({batch, count}, integer)));
   state.start = body->getArgument(block.getNumArguments());
-  state.ids = positionsFrom(state.start, count);
-  for (size_t i = 0; i < caches.size(); ++i)
-    state.caches.push_back(body->getArgument(firstCache + i));
+  state.ids = positionsFrom(state.start, count / segments);
+  for (size_t i = 0; i < numCaches; ++i)
+    state.caches[i / caches.size()].push_back(
+        body->getArgument(static_cast<unsigned>(firstCache + i)));
   if (prefill) {
     findSuffix();
     // Of a row without new tokens any value will do.
@@ -531,15 +611,20 @@ func::FuncOp StepBuilder::build() {
     };
     Value index =
         MaxOp::create(builder, loc, b.sub(length, number(1)), number(0));
-    lastIndex = b.reshape(
-        index, RankedTensorType::get({batch, 1}, builder.getI32Type()));
     lastIds = positionsFrom(b.add(state.start, index), 1);
+    if (segments > 1)
+      index =
+          b.add(index, b.mul(IotaOp::create(builder, loc, perSequence, 0),
+                             number(static_cast<int32_t>(count / segments))));
+    lastIndex =
+        b.reshape(index, RankedTensorType::get({batch, segments}, integer));
   }
   cloneBlock(block, state);
   Value result = prefill ? inSuffix(terminator->getOperand(0), state)
                          : state.values.lookup(terminator->getOperand(0));
   SmallVector<Value> results = {b.reshape(result, logits)};
-  llvm::append_range(results, state.updated);
+  for (ArrayRef<Value> updated : state.updated)
+    llvm::append_range(results, updated);
   func::ReturnOp::create(builder, loc, results);
   return step;
 }
@@ -585,14 +670,17 @@ struct DeriveDecodePass : tfm::impl::DeriveDecodePassBase<DeriveDecodePass> {
                 1, /*hasRow=*/false)
         .build();
     // Each stands before those that were made first.
-    auto build = [&](ProgramKind kind, int64_t count) {
+    auto build = [&](ProgramKind kind, int64_t count, int64_t segments = 1) {
       StepBuilder(forward, one, shape, kind, count,
-                  /*hasRow=*/together != nullptr)
+                  /*hasRow=*/together != nullptr, segments)
           .build();
     };
     if (verifies)
       build(ProgramKind::Verify, few);
-    if (shortChunk > 0 && 2 * shortChunk <= longest)
+    bool hasSegments = together && segment > 0 && takesSegments(forward, one);
+    if (hasSegments && 2 * segment * segments <= longest)
+      build(ProgramKind::PrefillShort, segment * segments, segments);
+    else if (shortChunk > 0 && 2 * shortChunk <= longest)
       build(ProgramKind::PrefillShort, shortChunk);
     build(ProgramKind::Prefill, longest);
     if (together)

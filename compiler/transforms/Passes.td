@@ -154,7 +154,12 @@ def DeriveDecodePass : Pass<"tfm-derive-decode", "::mlir::ModuleOp"> {
       [B, V], caches...)`: a chunk, of which `length` tokens count, beginning at
       `position`; the logits are those after the last token that counts, and
       what only they need is computed for that token alone;
-    - `@prefill_short`: the same with a shorter chunk;
+    - `@prefill_short`: the same with a shorter chunk; where there is
+      `@forward_batch`, and no cumulative sum or mask, with one of `segments`
+      that have `segment` tokens each (`tokens [segments, segment]`), of any
+      texts: `position`, `length` and `row` have an element for each of them, and
+      so have the caches (`tfm.segment`). All segments write before any reads,
+      so that a text's may follow each other in a chunk;
     - `@verify(tokens [B, N], position [B], caches...) -> (logits [B, N, V],
       caches...)`: a few tokens, and the logits after each of them.
 
@@ -175,6 +180,10 @@ def DeriveDecodePass : Pass<"tfm-derive-decode", "::mlir::ModuleOp"> {
                         "tokens that a prefill takes of each sequence">,
                  Option<"shortChunk", "short-chunk", "int64_t", "0",
                         "tokens that a short prefill takes; 0: there is none">,
+                 Option<"segment", "segment", "int64_t", "0",
+                        "tokens of a segment of the short prefill of several texts; 0: it has none">,
+                 Option<"segments", "segments", "int64_t", "2",
+                        "how many segments that has">,
                  Option<"few", "few", "int64_t", "0",
                         "tokens that are verified together; 0: there is no such function">,
                  Option<"ringMultiple", "ring-multiple", "int64_t", "1",

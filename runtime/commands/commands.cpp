@@ -253,8 +253,9 @@ static std::string generationText(const tfm_variant &variant,
       texts = count == 1 ? "1 text" : std::to_string(count) + " texts together";
     } else if (name == TFM_PREFILL || name == TFM_PREFILL_SHORT ||
                name == TFM_VERIFY) {
+      const tfm_buffer &tokens = Model::input(function, "tokens");
       chunks += (chunks.empty() ? "" : ", ") +
-                std::to_string(Model::input(function, "tokens").shape[1]);
+                std::to_string(tokens.shape[0] * tokens.shape[1]);
     }
   }
   if (texts.empty())

@@ -215,6 +215,8 @@ void generateAll(LogitsSource &source, const Tokenizer &tokenizer,
       options.lookahead > 0 ? 1 : static_cast<size_t>(source.places()));
   std::vector<LogitsSource::Step> steps;
   steps.reserve(places.size());
+  std::vector<LogitsSource::Start> starts;
+  starts.reserve(places.size());
   Drawing drawing(source, options);
   auto end = [&](Place &place) {
     Generated generated = place.text->finish();
@@ -248,27 +250,33 @@ void generateAll(LogitsSource &source, const Tokenizer &tokenizer,
                              [&](size_t tokens) { audience.drew(tokens); }));
     return;
   }
+  auto draw = [&](int64_t at, std::span<const float> logits) {
+    Place &place = places[static_cast<size_t>(at)];
+    if (!drawing.draw(*place.text, logits))
+      end(place);
+  };
   while (true) {
-    steps.clear();
-    for (size_t i = 0; i < places.size(); ++i) {
-      Place &place = places[i];
-      auto at = static_cast<int64_t>(i);
-      while (!place.text && prepare(place)) {
-        bool goesOn = begin(drawing, *place.text, at);
-        audience.drew(1);
-        if (!goesOn)
-          end(place);
+    // Texts of one token make room for others.
+    do {
+      starts.clear();
+      for (Place &place : places) {
+        while (!place.text && prepare(place)) {
+          if (options.tokens > 0)
+            starts.push_back({&place - places.data(), place.text->tokens()});
+          else
+            end(place);
+        }
       }
-      if (place.text)
-        steps.push_back({at, place.text->last()});
-    }
+      source.startAll(starts, draw);
+      audience.drew(starts.size());
+    } while (!starts.empty());
+    steps.clear();
+    for (size_t i = 0; i < places.size(); ++i)
+      if (places[i].text)
+        steps.push_back({static_cast<int64_t>(i), places[i].text->last()});
     if (steps.empty())
       return;
-    source.next(steps, [&](int64_t at, std::span<const float> logits) {
-      Place &place = places[static_cast<size_t>(at)];
-      if (!drawing.draw(*place.text, logits))
-        end(place);
-    });
+    source.next(steps, draw);
     audience.drew(steps.size());
   }
 }

@@ -18,6 +18,11 @@
 
 namespace tfm {
 
+void LogitsSource::startAll(std::span<const Start> starts, const Take &take) {
+  for (const Start &text : starts)
+    take(text.place, start(text.place, text.prompt));
+}
+
 std::span<const float> LogitsSource::extend(int64_t, std::span<const int32_t>) {
   throw std::logic_error("these logits come one after the other");
 }
@@ -130,6 +135,12 @@ public:
                                  : 1);
     for (std::vector<int32_t> &window : windows)
       window.reserve(static_cast<size_t>(limit) + 1);
+    anew.reserve(windows.size());
+    for (const Chunk &chunk : chunks)
+      if (chunk.segments > 1) {
+        segmented = &chunk;
+        waiting.reserve(static_cast<size_t>(chunk.segments));
+      }
   }
 
   int64_t context() const override { return limit; }
@@ -140,10 +151,22 @@ public:
 
   std::span<const float> start(int64_t place,
                                std::span<const int32_t> prompt) override {
-    auto count = std::min(prompt.size(), static_cast<size_t>(limit));
-    std::span<const int32_t> newestTokens = prompt.last(count);
-    windows[place].assign(newestTokens.begin(), newestTokens.end());
-    return evaluateAll(place);
+    std::span<const float> logits;
+    Start text{place, prompt};
+    startAll({&text, 1},
+             [&](int64_t, std::span<const float> after) { logits = after; });
+    return logits;
+  }
+
+  void startAll(std::span<const Start> starts, const Take &take) override {
+    anew.clear();
+    for (auto [place, prompt] : starts) {
+      auto count = std::min(prompt.size(), static_cast<size_t>(limit));
+      std::span<const int32_t> newestTokens = prompt.last(count);
+      windows[place].assign(newestTokens.begin(), newestTokens.end());
+      anew.push_back(place);
+    }
+    readAnew(take);
   }
 
   void next(std::span<const Step> steps, const Take &take) override {
@@ -172,15 +195,16 @@ public:
     for (const Step &step : steps)
       if (!isFull(step))
         take(step.place, logitsOf(decode, step.place));
+    anew.clear();
     for (const Step &step : steps) {
       std::vector<int32_t> &window = windows[step.place];
-      bool slides = isFull(step);
-      if (slides)
+      if (isFull(step)) {
         window.erase(window.begin());
+        anew.push_back(step.place);
+      }
       window.push_back(step.token);
-      if (slides)
-        take(step.place, evaluateAll(step.place));
     }
+    readAnew(take);
   }
 
   void leave(int64_t place) override { windows[place].clear(); }
@@ -198,7 +222,8 @@ public:
                                 std::span<const int32_t> tokens) override {
     std::vector<int32_t> &window = windows[place];
     const Chunk &few = chunks.back();
-    run(few, place, window.size(), tokens);
+    Part part{place, window.size(), tokens};
+    run(few, {&part, 1});
     window.insert(window.end(), tokens.begin(), tokens.end());
     newest = model.read<float>(few.logits, 0,
                                tokens.size() * static_cast<size_t>(width));
@@ -226,13 +251,23 @@ private:
   struct Chunk : Cached {
     explicit Chunk(const tfm_function &function)
         : Cached(function), length(Model::findInput(function, "length")),
-          row(Model::findInput(function, "row")), size(tokens.shape[1]) {}
+          row(Model::findInput(function, "row")),
+          segments(row ? tokens.shape[0] : 1), size(tokens.shape[1]) {}
     /// Null in `verify`, all of whose tokens count.
     const tfm_buffer *length;
     /// Null where the cache has one row.
     const tfm_buffer *row;
-    /// Tokens that it takes.
+    /// How many parts of texts it takes.
+    int64_t segments;
+    /// Tokens that it takes of each.
     int64_t size;
+  };
+
+  /// A part of the text at a place, from position `at` on.
+  struct Part {
+    int64_t place;
+    size_t at;
+    std::span<const int32_t> tokens;
   };
 
   /// Whether products of integers are so fast that many rows wait for memory.
@@ -245,57 +280,86 @@ private:
   }
 
   /// What so many tokens are begun to be read with: the longest chunk that they
-  /// fill, else the one that takes the least time for all of them. It depends
-  /// on nothing else, so that neither do the bits.
+  /// fill, else the one that takes parts of several texts, else the one that
+  /// takes the least time for all of them. It depends on nothing else, so that
+  /// neither do the bits.
   const Chunk &chunkFor(int64_t tokens) const {
     auto cost = [&](const Chunk &chunk) {
       return (tokens + chunk.size - 1) / chunk.size * (chunk.size + rowsToRead);
     };
     if (tokens >= chunks[0].size)
       return chunks[0];
+    if (segmented)
+      return *segmented;
     return *std::ranges::min_element(chunks, {}, cost);
   }
 
-  std::span<const float> evaluateAll(int64_t place) {
-    std::span<const int32_t> window = windows[static_cast<size_t>(place)];
-    std::span<const float> logits;
-    for (size_t at = 0; at < window.size();) {
-      const Chunk &chunk = chunkFor(static_cast<int64_t>(window.size() - at));
-      size_t count =
-          std::min(static_cast<size_t>(chunk.size), window.size() - at);
-      run(chunk, place, at, window.subspan(at, count));
-      at += count;
-      if (at < window.size())
+  /// Reads the texts at the places `anew` from their beginnings; parts that
+  /// go into one chunk with others wait for them.
+  void readAnew(const Take &take) {
+    waiting.clear();
+    for (int64_t place : anew) {
+      std::span<const int32_t> window = windows[static_cast<size_t>(place)];
+      for (size_t at = 0; at < window.size();) {
+        const Chunk &chunk = chunkFor(static_cast<int64_t>(window.size() - at));
+        size_t count =
+            std::min(static_cast<size_t>(chunk.size), window.size() - at);
+        Part part{place, at, window.subspan(at, count)};
+        at += count;
+        if (chunk.segments == 1) {
+          run(chunk, {&part, 1}, take);
+          continue;
+        }
+        waiting.push_back(part);
+        if (static_cast<int64_t>(waiting.size()) < chunk.segments)
+          continue;
+        run(chunk, waiting, take);
+        waiting.clear();
+      }
+    }
+    if (!waiting.empty())
+      run(*segmented, waiting, take);
+  }
+
+  /// Runs a chunk, and tells the logits after texts that end in it.
+  void run(const Chunk &chunk, std::span<const Part> parts, const Take &take) {
+    run(chunk, parts);
+    for (size_t i = 0; i < parts.size(); ++i) {
+      auto [place, at, tokens] = parts[i];
+      if (at + tokens.size() < windows[static_cast<size_t>(place)].size())
         continue; // who waits for these would wait for nothing
       // `verify` has those after all of its tokens.
-      logits =
-          logitsOf(chunk, chunk.length ? 0 : static_cast<int64_t>(count) - 1);
+      take(place, logitsOf(chunk, static_cast<int64_t>(
+                                      chunk.length ? i : tokens.size() - 1)));
     }
-    return logits;
   }
 
-  /// Runs a chunk for a place with some tokens from position `at` on.
-  void run(const Chunk &chunk, int64_t place, size_t at,
-           std::span<const int32_t> text) {
+  /// Runs a chunk for some parts of texts. Those that are missing repeat the
+  /// first one, to the same effect.
+  void run(const Chunk &chunk, std::span<const Part> parts) {
+    auto segments = static_cast<size_t>(chunk.segments);
+    auto partAt = [&](size_t i) { return parts[i < parts.size() ? i : 0]; };
     {
       PendingWrite<int32_t> write = model.write<int32_t>(chunk.tokens);
-      std::span<int32_t> tokens = write.values();
-      std::fill(std::copy(text.begin(), text.end(), tokens.begin()),
-                tokens.end(), 0);
+      std::span<int32_t> values = write.values();
+      std::ranges::fill(values, 0);
+      for (size_t i = 0; i < segments; ++i)
+        std::ranges::copy(
+            partAt(i).tokens,
+            values.subspan(i * static_cast<size_t>(chunk.size)).begin());
     }
-    setFirst(chunk.position, static_cast<int32_t>(at));
-    if (chunk.length)
-      setFirst(*chunk.length, static_cast<int32_t>(text.size()));
-    if (chunk.row)
-      setFirst(*chunk.row, static_cast<int32_t>(place));
+    auto fill = [&](const tfm_buffer *buffer, auto number) {
+      if (!buffer)
+        return;
+      PendingWrite<int32_t> write = model.write<int32_t>(*buffer);
+      std::ranges::fill(write.values(), 0);
+      for (size_t i = 0; i < segments; ++i)
+        write.values()[i] = static_cast<int32_t>(number(partAt(i)));
+    };
+    fill(&chunk.position, [](const Part &part) { return part.at; });
+    fill(chunk.length, [](const Part &part) { return part.tokens.size(); });
+    fill(chunk.row, [](const Part &part) { return part.place; });
     model.run(chunk.function);
-  }
-
-  /// The number of the first row, the only one that matters.
-  void setFirst(const tfm_buffer &buffer, int32_t value) {
-    PendingWrite<int32_t> write = model.write<int32_t>(buffer);
-    std::ranges::fill(write.values(), 0);
-    write.values()[0] = value;
   }
 
   std::span<const float> logitsOf(const Cached &cached, int64_t row) {
@@ -312,8 +376,14 @@ private:
   int64_t rowsToRead;
   int64_t limit;
   int64_t width;
+  /// What takes parts of several texts; null where nothing does.
+  const Chunk *segmented = nullptr;
   /// What is in the cache of each place.
   std::vector<std::vector<int32_t>> windows;
+  /// The places whose texts are being read from their beginnings, and what
+  /// waits for a chunk to be full.
+  std::vector<int64_t> anew;
+  std::vector<Part> waiting;
   PendingRead<float> newest;
 };
 

@@ -27,7 +27,12 @@ public:
     int64_t place;
     int32_t token;
   };
-  /// Is told the logits [vocabulary] after a step.
+  /// A text that begins at a place.
+  struct Start {
+    int64_t place;
+    std::span<const int32_t> prompt;
+  };
+  /// Is told the logits [vocabulary] after a step, or a prompt.
   using Take = std::function<void(int64_t place, std::span<const float>)>;
 
   virtual ~LogitsSource() = default;
@@ -42,6 +47,9 @@ public:
   /// with its newest tokens only.
   virtual std::span<const float> start(int64_t place,
                                        std::span<const int32_t> prompt) = 0;
+  /// Begins several texts as `start` does; `take` gets the logits of each, in
+  /// any order. No text's logits depend on which others there are.
+  virtual void startAll(std::span<const Start> starts, const Take &take);
   /// One more token of each of some texts, all at once; `take` gets the logits
   /// of each, in any order. A full context slides. No text's logits depend on
   /// which others there are.

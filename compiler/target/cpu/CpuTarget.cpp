@@ -67,9 +67,14 @@ public:
 
   PromptChunks promptChunks() const override {
     // A product of 256 rows packs each panel of weights for 18 or more tiles;
-    // one of 8 waits for memory on every machine.
-    return {
-        .longest = 256, .shorter = 32, .few = 8, .ringMultiple = keysTogether};
+    // one of 8 waits for memory on every machine, and with tiles for integers
+    // one of 64 nearly does.
+    return {.longest = 256,
+            .shorter = 32,
+            .segment = 16,
+            .segments = cpu.int8Tiles ? 4 : 2,
+            .few = 8,
+            .ringMultiple = keysTogether};
   }
   /// As the micro-kernel for quads reads them.
   WeightPanels weightPanels() const override {

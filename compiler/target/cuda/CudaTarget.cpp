@@ -45,7 +45,12 @@ public:
   }
 
   PromptChunks promptChunks() const override {
-    return {.longest = 256, .shorter = 32, .few = 8, .ringMultiple = 32};
+    return {.longest = 256,
+            .shorter = 32,
+            .segment = 16,
+            .segments = 2,
+            .few = 8,
+            .ringMultiple = 32};
   }
 
   bool sharesUpdates() const override { return false; }

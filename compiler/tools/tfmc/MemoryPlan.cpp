@@ -302,10 +302,11 @@ MemoryReport tfm::planModelMemory(mlir::ModuleOp module,
       memory.phases.push_back(phaseOf(program, types));
   for (ProgramKind kind : cachedPrograms())
     if (auto program = module.lookupSymbol<sched::ProgramOp>(nameOf(kind))) {
+      llvm::ArrayRef<int64_t> tokens = tokensOf(program);
       if (kind == ProgramKind::Decode)
-        memory.texts = tokensOf(program)[0];
+        memory.texts = tokens[0];
       else
-        memory.chunks.push_back(tokensOf(program)[1]);
+        memory.chunks.push_back(tokens[0] * tokens[1]);
     }
   // What generation keeps counts with what it computes.
   int64_t activations = total(module, "sched.activations");

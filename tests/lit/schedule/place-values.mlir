@@ -276,6 +276,35 @@ func.func @decode(%c: tensor<2x4x64x16xf32> {tfm.region = "cache.0"}, %k: tensor
 
 // -----
 
+// Of several segments each finds its text by a number of its own.
+// CHECK: %[[C:.*]] = sched.buffer cache "cache.0" : memref<24576xi8>
+// CHECK-LABEL: sched.program @prefill_short
+// CHECK: %[[ROWS:.*]] = sched.view %[[B:prefill_short.row]] at 0 : {{.*}} to memref<2xi32
+// CHECK: sched.input "row" %[[ROWS]]
+// CHECK-DAG: %[[FIRST:.*]] = sched.view %[[B]] at 0 : {{.*}} to memref<1xi32
+// CHECK-DAG: %[[SECOND:.*]] = sched.view %[[B]] at 4 : {{.*}} to memref<1xi32
+// CHECK-DAG: %[[TO0:.*]] = sched.view %[[C]] at 0 row(%[[FIRST]]
+// CHECK: cache_update {{.*}} writes(%[[TO0]]
+// CHECK: %[[TO1:.*]] = sched.view %[[C]] at 0 row(%[[SECOND]]
+// CHECK: cache_update {{.*}} writes(%[[TO1]]
+// CHECK-NOT: sched.copy
+func.func @prefill_short(%at: tensor<1xi32>, %row: tensor<2xi32> {tfm.name = "row", tfm.row},
+    %c: tensor<1x2x64x16xf32> {tfm.region = "cache.0", tfm.segment = 0 : i64},
+    %d: tensor<1x2x64x16xf32> {tfm.region = "cache.0", tfm.segment = 1 : i64}, %k: tensor<1x2x4x16xf32>)
+    -> (tensor<1x2x64x16xf32> {tfm.region = "cache.0", tfm.segment = 0 : i64},
+        tensor<1x2x64x16xf32> {tfm.region = "cache.0", tfm.segment = 1 : i64}) {
+  %u = tfm.cache_update %c, %k, %at : tensor<1x2x64x16xf32>, tensor<1x2x4x16xf32>, tensor<1xi32>
+  %v = tfm.cache_update %d, %k, %at : tensor<1x2x64x16xf32>, tensor<1x2x4x16xf32>, tensor<1xi32>
+  return %u, %v : tensor<1x2x64x16xf32>, tensor<1x2x64x16xf32>
+}
+func.func @decode(%at: tensor<3xi32>, %c: tensor<3x2x64x16xf32> {tfm.region = "cache.0"},
+    %k: tensor<3x2x1x16xf32>) -> (tensor<3x2x64x16xf32> {tfm.region = "cache.0"}) {
+  %u = tfm.cache_update %c, %k, %at : tensor<3x2x64x16xf32>, tensor<3x2x1x16xf32>, tensor<3xi32>
+  return %u : tensor<3x2x64x16xf32>
+}
+
+// -----
+
 // A function that works on one text of a cache of several finds it by the number
 // that the caller writes. Positions lie before texts in it.
 // CHECK: %[[C:.*]] = sched.buffer cache "cache.0" : memref<49152xi8>

@@ -41,10 +41,10 @@ void PrintTo(const Source &source, std::ostream *os) { *os << source.name; }
 
 /// A program whose forward takes `batch` sequences, with its decode derived; or
 /// whose decode takes `texts`, and `prefill` one of them. `verify` takes `few`
-/// tokens, where that is not 0.
+/// tokens, where that is not 0, and `prefill_short` two segments of `segment`.
 struct Program {
   explicit Program(const Source &source, int64_t batch = kBatch,
-                   int64_t texts = 1, int64_t few = 0) {
+                   int64_t texts = 1, int64_t few = 0, int64_t segment = 0) {
     SourceManager sources;
     Diagnostics diags(sources);
     FrontendOptions options;
@@ -64,7 +64,9 @@ struct Program {
     if (!module)
       return;
     DeriveDecodePassOptions decode;
-    decode.chunk = kChunk;
+    decode.chunk = std::max(kChunk, 4 * segment);
+    decode.segment = segment;
+    decode.segments = 2;
     decode.few = few;
     decode.ringMultiple = source.ringMultiple;
     mlir::PassManager passes(&context);
@@ -352,6 +354,126 @@ TEST_P(Decode, GivesATextTheSameBitsWhateverGrowsBesideIt) {
   }
   for (const Text &text : texts)
     EXPECT_EQ(text.next, text.logits.size());
+}
+
+// Parts of prompts are read together, several of one text too. A text has the
+// bits that it has alone, and so has what follows it.
+TEST_P(Decode, ReadsPromptsTogether) {
+  Program program(GetParam(), 1, kBatch, /*few=*/0, /*segment=*/2);
+  ASSERT_TRUE(program.module &&
+              succeeded(prepare(*program.module, testedTarget())));
+  CompiledModel compiled(*program.module);
+  CpuDevice device(2);
+  Model model(*compiled.model, device);
+  initialise(model, 5);
+  std::unique_ptr<LogitsSource> source = openLogits(model, 0),
+                                whole = wholeSequence(model, 0);
+  auto context = static_cast<size_t>(source->context());
+  std::mt19937 random(9);
+  // Of odd lengths, so that parts are not full, and neither are functions.
+  std::vector<std::vector<int32_t>> prompts;
+  for (size_t length : {size_t(5), size_t(1), context - 1}) {
+    prompts.emplace_back(length);
+    for (int32_t &token : prompts.back())
+      token = static_cast<int32_t>(random() % 11);
+  }
+  auto copyOf = [](std::span<const float> logits) {
+    return std::vector<float>(logits.begin(), logits.end());
+  };
+  constexpr int32_t next = 7;
+  std::vector<std::vector<float>> alone, after;
+  for (const std::vector<int32_t> &prompt : prompts) {
+    alone.push_back(copyOf(source->start(prompt)));
+    std::vector<float> expected = copyOf(whole->start(prompt));
+    float scale = 0;
+    for (float value : expected)
+      scale = std::max(scale, std::abs(value));
+    for (size_t v = 0; v < expected.size(); ++v)
+      ASSERT_NEAR(alone.back()[v], expected[v], 2e-5 * scale);
+    after.push_back(copyOf(source->next(next)));
+  }
+  for (std::vector<int64_t> order :
+       {std::vector<int64_t>{0, 1, 2}, {2, 0, 1}, {1, 2}}) {
+    std::vector<LogitsSource::Start> starts;
+    std::vector<LogitsSource::Step> steps;
+    for (int64_t place : order) {
+      starts.push_back({place, prompts[place]});
+      steps.push_back({place, next});
+    }
+    std::vector<int64_t> taken;
+    source->startAll(starts, [&](int64_t place, std::span<const float> logits) {
+      EXPECT_EQ(copyOf(logits), alone[place]) << "text " << place;
+      taken.push_back(place);
+    });
+    EXPECT_TRUE(std::ranges::is_permutation(taken, order));
+    source->next(steps, [&](int64_t place, std::span<const float> logits) {
+      EXPECT_EQ(copyOf(logits), after[place]) << "text " << place;
+    });
+  }
+}
+
+// Segments of different texts, and then of one, of which the second sees the
+// first.
+TEST_P(Decode, GivesTheLogitsOfForwardInSegments) {
+  Program program(GetParam(), 1, kBatch, /*few=*/0, /*segment=*/2);
+  ASSERT_TRUE(program.module);
+  // Of causal ops segments know attention without masks alone.
+  bool knows = llvm::StringRef(GetParam().name) != "RunningMeans" &&
+               llvm::StringRef(GetParam().name) != "BiasByDistance";
+  ASSERT_EQ(program.function("prefill_short") != nullptr, knows);
+  if (!knows)
+    return;
+  ASSERT_TRUE(succeeded(prepare(*program.module, testedTarget())));
+  CompiledModel compiled(*program.module);
+  std::mt19937 random(4);
+  std::uniform_real_distribution<float> uniform(-0.5F, 0.5F);
+  for (auto param : program.module->getOps<ParamOp>()) {
+    Tensor value(param.getTensorType().getShape());
+    for (double &element : value.data)
+      element = uniform(random);
+    compiled.setParameter(param.getSymName(), value);
+  }
+  int64_t context =
+      tensorType(program.function("forward").getArgument(0)).getDimSize(1);
+  std::vector<Tensor> texts, logits;
+  for (int i = 0; i < 2; ++i) {
+    texts.emplace_back(std::vector<int64_t>{1, context});
+    for (double &token : texts.back().data)
+      token = static_cast<double>(random() % 11);
+    logits.push_back(compiled.run("forward", {texts.back()}, 2).front());
+  }
+  struct Segment {
+    int64_t text, at, count;
+  };
+  // The texts stand at places 0 and 2.
+  for (std::array<Segment, 2> segments :
+       {std::array<Segment, 2>{{{0, 0, 2}, {1, 0, 2}}},
+        {{{1, 2, 2}, {1, 4, 1}}},
+        {{{1, 5, 2}, {0, 2, 1}}}}) {
+    Tensor tokens({2, 2}), position({2}), length({2}), row({2});
+    for (int64_t s = 0; s < 2; ++s) {
+      auto [text, at, count] = segments[s];
+      for (int64_t i = 0; i < count; ++i)
+        tokens.at({s, i}) = texts[text].data[at + i];
+      position.data[s] = static_cast<double>(at);
+      length.data[s] = static_cast<double>(count);
+      row.data[s] = static_cast<double>(2 * text);
+    }
+    Tensor found =
+        compiled.run("prefill_short", {tokens, position, length, row}, 2)
+            .front();
+    for (int64_t s = 0; s < 2; ++s) {
+      auto [text, at, count] = segments[s];
+      const Tensor &expected = logits[text];
+      double scale = 0;
+      for (double value : expected.data)
+        scale = std::max(scale, std::abs(value));
+      for (int64_t v = 0; v < expected.shape[2]; ++v)
+        ASSERT_NEAR(found.at({s, v}), expected.at({0, at + count - 1, v}),
+                    2e-5 * scale)
+            << "text " << text << " from " << at;
+    }
+  }
 }
 
 // The logits after each of some tokens, of which wrong ones are taken back, are

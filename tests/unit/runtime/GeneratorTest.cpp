@@ -530,6 +530,180 @@ TEST(CachedSequence, GivesTheLogitsOfTheWholeSequence) {
   }
 }
 
+/// A model of functions that only note what they are given, for two texts: a
+/// chunk is read of one of them, or of two segments.
+class NotingModel {
+public:
+  /// One line a call: the function, and of each row its place, position and
+  /// how many tokens count.
+  std::vector<std::string> calls;
+
+  /// `segments`: of `prefill_short`, each of 32 tokens.
+  explicit NotingModel(int64_t segments, const char *products) {
+    launch.products = products;
+    int64_t places = 2;
+    set(prefill, "prefill", 1, 256, {"tokens", "position", "length", "row"},
+        run<&NotingModel::prefill>);
+    set(prefillShort, "prefill_short", segments, 32,
+        {"tokens", "position", "length", "row"},
+        run<&NotingModel::prefillShort>);
+    set(verify, "verify", 1, 8, {"tokens", "position", "row"},
+        run<&NotingModel::verify>);
+    set(decode, "decode", places, 1, {"tokens", "position"},
+        run<&NotingModel::decode>);
+    for (Function *one : {&prefill, &prefillShort, &verify, &decode})
+      functions.push_back(one->function);
+    variant.target = variant.machine = "cpu";
+    variant.features = "";
+    variant.arena_bytes = end;
+    variant.arena_alignment = 64;
+    variant.function_count = static_cast<int32_t>(functions.size());
+    variant.functions = functions.data();
+    variant.constant_count = 1;
+    variant.constants = &constant;
+    model.abi = TFM_ABI_VERSION;
+    model.name = "Noting";
+    model.variant_count = 1;
+    model.variants = &variant;
+  }
+  NotingModel(const NotingModel &) = delete;
+
+  tfm_model model = {};
+
+private:
+  struct Function {
+    int64_t tokens[2], rows[1], logits[3];
+    std::vector<tfm_buffer> inputs;
+    tfm_buffer output;
+    tfm_function function;
+  };
+  /// Where inputs and outputs of all functions lie.
+  static constexpr uint64_t at[] = {64, 2048, 2064, 2080}, logitsAt = 2112,
+                            end = 4096;
+
+  void set(Function &f, const char *name, int64_t rows, int64_t size,
+           const std::vector<const char *> &inputs,
+           void (*code)(void *, tfm_thread *)) {
+    f.tokens[0] = f.rows[0] = f.logits[0] = rows;
+    f.tokens[1] = f.logits[1] = size;
+    bool all = std::string_view(name) == TFM_VERIFY;
+    f.logits[all ? 2 : 1] = 1;
+    for (const char *input : inputs) {
+      std::string_view kind = input;
+      f.inputs.push_back({input, TFM_I32, kind == "tokens" ? 2 : 1,
+                          kind == "tokens" ? f.tokens : f.rows,
+                          at[kind == "tokens"     ? 0
+                             : kind == "position" ? 1
+                             : kind == "length"   ? 2
+                                                  : 3]});
+    }
+    f.output = {"logits", TFM_F32, all ? 3 : 2, f.logits, logitsAt};
+    f.function = {};
+    f.function.name = name;
+    f.function.run = code;
+    f.function.input_count = static_cast<int32_t>(f.inputs.size());
+    f.function.output_count = 1;
+    f.function.inputs = f.inputs.data();
+    f.function.outputs = &f.output;
+    f.function.threads = 1;
+    f.function.launch_count = 1;
+    f.function.launches = &launch;
+  }
+
+  template <Function NotingModel::*which>
+  static void run(void *arena, tfm_thread *thread) {
+    while (thread->claim(thread) >= 0) {
+      auto *bytes = static_cast<char *>(arena);
+      NotingModel &self = **reinterpret_cast<NotingModel **>(bytes);
+      self.note(self.*which, bytes);
+    }
+  }
+
+  /// The logits of a row, or after each of its tokens, are its first token.
+  void note(const Function &f, char *arena) {
+    auto numbers = [&](size_t i) {
+      return reinterpret_cast<int32_t *>(arena + at[i]);
+    };
+    auto *logits = reinterpret_cast<float *>(arena + logitsAt);
+    std::string line = f.function.name;
+    for (int64_t row = 0; row < f.rows[0]; ++row) {
+      int64_t each = f.output.rank == 3 ? f.tokens[1] : 1;
+      std::fill_n(logits + row * each, each,
+                  static_cast<float>(numbers(0)[row * f.tokens[1]]));
+      line += ' ';
+      if (f.inputs.size() > 2)
+        line += std::to_string(numbers(3)[row]) + "@";
+      line += std::to_string(numbers(1)[row]);
+      if (f.inputs.size() > 3)
+        line += "+" + std::to_string(numbers(2)[row]);
+    }
+    calls.push_back(line);
+  }
+
+  Function prefill, prefillShort, verify, decode;
+  std::vector<tfm_function> functions;
+  tfm_launch launch = {};
+  tfm_variant variant = {};
+  NotingModel *self = this;
+  tfm_constant constant = {0, sizeof(self), &self};
+};
+
+using Calls = std::vector<std::string>;
+
+/// What reads prompts of so many tokens that begin together, from place 0 on.
+Calls callsFor(NotingModel &noting, std::initializer_list<size_t> lengths) {
+  CpuDevice device(1);
+  Model model(noting.model, device);
+  std::unique_ptr<LogitsSource> source = cachedSequence(model, 1024);
+  std::vector<std::vector<int32_t>> prompts;
+  std::vector<LogitsSource::Start> starts;
+  for (size_t length : lengths)
+    prompts.emplace_back(length, 100 + static_cast<int32_t>(prompts.size()));
+  for (const std::vector<int32_t> &prompt : prompts)
+    starts.push_back({static_cast<int64_t>(starts.size()), prompt});
+  std::vector<float> taken(prompts.size());
+  source->startAll(starts, [&](int64_t place, std::span<const float> logits) {
+    taken[static_cast<size_t>(place)] = logits[0];
+  });
+  for (size_t i = 0; i < prompts.size(); ++i)
+    EXPECT_EQ(taken[i], 100.0f + static_cast<float>(i)) << "text " << i;
+  return std::exchange(noting.calls, {});
+}
+
+// The rest of a prompt is read by what takes the least time: tiles multiply 32
+// rows about as fast as one.
+TEST(Prompt, IsReadInChunks) {
+  NotingModel vectors(1, TFM_PRODUCTS_F32), tiles(1, TFM_PRODUCTS_INT8_TILES);
+  for (NotingModel *model : {&vectors, &tiles}) {
+    EXPECT_EQ(callsFor(*model, {8}), Calls{"verify 0@0"});
+    EXPECT_EQ(callsFor(*model, {17}), Calls{"prefill_short 0@0+17"});
+    EXPECT_EQ(callsFor(*model, {256}), Calls{"prefill 0@0+256"});
+    EXPECT_EQ(callsFor(*model, {520, 256}),
+              (Calls{"prefill 0@0+256", "prefill 0@256+256", "verify 0@512",
+                     "prefill 1@0+256"}));
+  }
+  EXPECT_EQ(callsFor(vectors, {16}), (Calls{"verify 0@0", "verify 0@8"}));
+  EXPECT_EQ(callsFor(tiles, {16}), Calls{"prefill_short 0@0+16"});
+  EXPECT_EQ(callsFor(vectors, {192}).size(), 6u);
+  EXPECT_EQ(callsFor(vectors, {193}), Calls{"prefill 0@0+193"});
+  EXPECT_EQ(callsFor(tiles, {128}).size(), 4u);
+  EXPECT_EQ(callsFor(tiles, {129}), Calls{"prefill 0@0+129"});
+}
+
+// Which function reads a token depends on its own text alone; what is left free
+// of a chunk repeats its first part.
+TEST(Prompt, IsReadBesideOthers) {
+  NotingModel noting(2, TFM_PRODUCTS_INT8_TILES);
+  EXPECT_EQ(callsFor(noting, {1}), Calls{"prefill_short 0@0+1 0@0+1"});
+  EXPECT_EQ(callsFor(noting, {40}), Calls{"prefill_short 0@0+32 0@32+8"});
+  EXPECT_EQ(callsFor(noting, {8, 5}), Calls{"prefill_short 0@0+8 1@0+5"});
+  EXPECT_EQ(callsFor(noting, {40, 264}),
+            (Calls{"prefill_short 0@0+32 0@32+8", "prefill 1@0+256",
+                   "prefill_short 1@256+8 1@256+8"}));
+  EXPECT_EQ(callsFor(noting, {8, 40}), (Calls{"prefill_short 0@0+8 1@0+32",
+                                              "prefill_short 1@32+8 1@32+8"}));
+}
+
 TEST(Prompt, AnEmptyOneBeginsSomewhere) {
   EXPECT_EQ(promptTokens(*makeCharsTokenizer("a\nb"), ""),
             (std::vector<int32_t>{1}));
