@@ -30,6 +30,7 @@ TIMEOUT_SECONDS = 900
 # tests do.
 EMULATED = {"program_test": "*", "optimizer_test": "*",
             "random_model_test": "*/f32:*/bf16*:*/int8Cache:*/int4Weights:Small/*",
+            "decode_test": "*InSegments/LearnedPositions:*InSegments/RingOfGroups",
             "random_compiled_test": "AttentionCompiled.*OfBf16"}
 
 
