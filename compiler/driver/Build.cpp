@@ -170,18 +170,18 @@ BuildStatus tfm::build(const BuildOptions &options) {
     llvm::Expected<const KernelTarget *> named =
         KernelTarget::named(options.target);
     if (!named)
-      return fail(llvm::toString(named.takeError()), BuildStatus::InputError);
+      return fail(llvm::toString(named.takeError()), BuildStatus::WrongUsage);
     device = *named;
   }
   llvm::Expected<std::vector<const KernelTarget *>> targets =
       KernelTarget::variants("cpu", options.cpu);
   if (!targets)
-    return fail(llvm::toString(targets.takeError()), BuildStatus::InputError);
+    return fail(llvm::toString(targets.takeError()), BuildStatus::WrongUsage);
   if (options.emit == Emit::Schedule && !device)
     if (llvm::Expected<const KernelTarget *> one =
             KernelTarget::one(options.target, options.cpu, "a schedule");
         !one)
-      return fail(llvm::toString(one.takeError()), BuildStatus::InputError);
+      return fail(llvm::toString(one.takeError()), BuildStatus::WrongUsage);
   llvm::Triple there(targets->front()->triple()),
       here(llvm::sys::getProcessTriple());
   if (options.emit >= Emit::Shared &&

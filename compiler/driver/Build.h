@@ -49,6 +49,7 @@ std::string wrongPrecision(mlir::ModuleOp module, llvm::StringRef wanted);
 enum class BuildStatus {
   Ok,
   InputError, ///< diagnostics have been printed
+  WrongUsage, ///< the options have no such machine
   Bug,        ///< the compiler could not do what it should
 };
 

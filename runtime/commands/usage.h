@@ -273,14 +273,21 @@ inline std::string failure(const CLI::App *app, const CLI::Error &error) {
   // CLI11 lists them from the last to the first.
   if (isExtra)
     what = "did not expect " + join(extras, " ");
-  // What is said to be missing may have been given under another name.
-  if (isExtra ||
-      error.get_exit_code() == static_cast<int>(CLI::ExitCodes::RequiredError))
+  std::string required = what.substr(0, what.find(" is required"));
+  if (isExtra) {
     help = suggestion(closestOption(*last, extras));
+  } else if (required.size() < what.size()) {
+    // What is said to be missing may have been given under another name.
+    for (const std::string &word : extras)
+      if (closestOption(*last, {word}) == required) {
+        what = "did not expect " + word;
+        help = suggestion(required);
+        break;
+      }
+  }
   if (isExtra && help.empty())
     help = optionElsewhere(*app, *last, extras);
   // `generate run` for `generate --weights run`.
-  std::string required = what.substr(0, what.find(" is required"));
   if (!isExtra && help.empty() && !extras.empty() &&
       required.starts_with("--") && !extras.front().starts_with("-"))
     help = suggestion(required + " " + extras.front());

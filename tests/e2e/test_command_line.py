@@ -120,7 +120,7 @@ class Usage(unittest.TestCase):
                 variants = json.loads(run(target, "info", "--json").stdout)["variants"]
                 self.assertEqual([variant["cpu"] for variant in variants], names)
         result = tfmc("build", MODELS / "addition.tfm", "--cpu", "znver4+amx", "-o", "/dev/null")
-        self.assertEqual(result.returncode, 1)
+        self.assertEqual(result.returncode, USAGE)
         self.assertIn("the CPU 'znver4' has no tiles", result.stderr)
 
     def test_several_processors_that_do_not_go_together(self):
@@ -129,26 +129,26 @@ class Usage(unittest.TestCase):
                             ("haswell,", "a CPU without a name"), ("", "a CPU without a name"),
                             ("haswell,cortex-a72", "code for 'haswell' and 'cortex-a72'")):
             result = tfmc("build", MODELS / "addition.tfm", "--cpu", cpus, "-o", "/dev/null")
-            self.assertEqual(result.returncode, 1, cpus)
+            self.assertEqual(result.returncode, USAGE, cpus)
             self.assertIn(words, result.stderr)
         for command, what in ((("build", "--emit", "schedule"), "a schedule"), (("report", "--memory"), "a plan")):
             for cpus, names in (("haswell,znver4", "znver4 or haswell"),
                                 ("portable", "x86-64-v4 or x86-64-v3")):
                 result = tfmc(*command, MODELS / "addition.tfm", "--cpu", cpus)
-                self.assertEqual((result.returncode, result.stdout), (1, ""))
+                self.assertEqual((result.returncode, result.stdout), (USAGE, ""))
                 self.assertIn(f"{what} is that of one CPU, and '{cpus}' names several: choose one with "
                               f"--cpu, {names}\n", result.stderr)
 
     def test_a_processor_that_is_none(self):
         for command in ["build"], ["report", "--memory"]:
             result = tfmc(*command, MODELS / "addition.tfm", "--cpu", "pentium9")
-            self.assertEqual(result.returncode, 1)
+            self.assertEqual(result.returncode, USAGE)
             self.assertIn("unknown CPU 'pentium9'", result.stderr)
             # Of those that there is code for: pentium4 is none.
             self.assertNotIn("pentium4", result.stderr)
             for wrong, meant in (("haswel", "haswell"), ("Znver4", "znver4"), ("skylake-avx51", "skylake-avx512")):
                 result = tfmc(*command, MODELS / "addition.tfm", "--cpu", wrong)
-                self.assertEqual(result.returncode, 1)
+                self.assertEqual(result.returncode, USAGE)
                 self.assertIn(f"unknown CPU '{wrong}'; did you mean '{meant}'?\n", result.stderr)
 
     def test_an_empty_value_does_not_take_the_next_word(self):
@@ -329,7 +329,7 @@ class Input(unittest.TestCase):
     def test_a_grid_without_any_point(self):
         result = tfmc("report", GPT2, "--sweep", "layres=2,4")
         self.assertEqual((result.returncode, result.stdout), (1, ""))
-        self.assertEqual(result.stderr, "tfmc: no point of the grid is possible: `GPT2` has no "
+        self.assertEqual(result.stderr, "tfmc: error: no point of the grid is possible: `GPT2` has no "
                                         "hyperparameter `layres`; did you mean `layers`?\n")
 
     def test_a_grid_without_some_points(self):
@@ -422,7 +422,7 @@ class Input(unittest.TestCase):
     def test_texts_to_learn_a_tokenizer_from_that_are_not_there(self):
         result = tfmc("tokenizer", "no/such.txt")
         self.assertEqual((result.returncode, result.stderr),
-                         (1, "tfmc: cannot read no/such.txt: No such file or directory\n"))
+                         (1, "tfmc: error: cannot read no/such.txt: No such file or directory\n"))
 
     def test_every_error_code(self):
         result = tfmc("explain")

@@ -83,6 +83,9 @@ void tfm::addBuildCommand(CLI::App &app, int &status) {
     case BuildStatus::InputError:
       status = 1;
       break;
+    case BuildStatus::WrongUsage:
+      status = 2;
+      break;
     case BuildStatus::Bug:
       status = 70;
       break;

@@ -38,7 +38,7 @@ static int explain(const std::string &text) {
   llvm::StringRef page = explanation(parseCode(text));
   if (!page.empty())
     return writeOutput("", page) ? 0 : 1;
-  messages() << "tfmc: no error has the code '" << text
+  messages() << "tfmc: error: no error has the code '" << text
              << "'; `tfmc explain` lists those that there are\n";
   return 1;
 }

@@ -23,7 +23,7 @@ static bool formatOne(const std::string &path, bool check) {
   Diagnostics diagnostics(sources);
   llvm::Expected<uint32_t> file = sources.load(path);
   if (!file) {
-    messages() << "tfmc: cannot read " << path << ": "
+    messages() << "tfmc: error: cannot read " << path << ": "
                << llvm::toString(file.takeError()) << "\n";
     return false;
   }
@@ -35,7 +35,7 @@ static bool formatOne(const std::string &path, bool check) {
   bool changed = *text != sources.file(*file).text();
   if (check) {
     if (changed)
-      messages() << "tfmc: " << sources.file(*file).name()
+      messages() << "tfmc: error: " << sources.file(*file).name()
                  << " is not formatted; `tfmc fmt` does it\n";
     return !changed;
   }

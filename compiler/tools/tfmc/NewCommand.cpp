@@ -61,7 +61,7 @@ static int create(llvm::StringRef given, const std::string &like) {
       !stem.empty() && !llvm::isDigit(stem.front()) &&
       llvm::all_of(stem, [](char c) { return llvm::isAlnum(c) || c == '_'; });
   if (!isName) {
-    messages() << "tfmc: '" << stem
+    messages() << "tfmc: error: '" << stem
                << "' cannot name a model: use letters, digits and _, and "
                   "begin with a letter\n";
     return 1;
@@ -70,7 +70,7 @@ static int create(llvm::StringRef given, const std::string &like) {
   std::error_code error =
       llvm::sys::fs::access(file, llvm::sys::fs::AccessMode::Exist);
   if (error != std::errc::no_such_file_or_directory) {
-    messages() << "tfmc: "
+    messages() << "tfmc: error: "
                << (error ? "cannot write " + file + ": " + error.message()
                          : file + " exists already; nothing was changed")
                << "\n";

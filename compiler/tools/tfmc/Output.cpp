@@ -56,6 +56,6 @@ bool tfm::writeOutput(llvm::StringRef path, llvm::StringRef text) {
   llvm::Error error = writeWhole(path.empty() ? "-" : path, text);
   if (!error)
     return true;
-  messages() << "tfmc: " << llvm::toString(std::move(error)) << "\n";
+  messages() << "tfmc: error: " << llvm::toString(std::move(error)) << "\n";
   return false;
 }

@@ -102,7 +102,7 @@ static int sweep(const ReportArguments &arguments, const ModelReport &base,
   bool possible = llvm::any_of(
       points, [](const SweepPoint &point) { return point.report.has_value(); });
   if (!possible) {
-    messages() << "tfmc: no point of the grid is possible: "
+    messages() << "tfmc: error: no point of the grid is possible: "
                << points.front().problem << "\n";
     return 1;
   }
@@ -117,7 +117,7 @@ static int sweep(const ReportArguments &arguments, const ModelReport &base,
     if (!point.report) {
       // The other forms have a place for the reason.
       if (arguments.format == "csv" && status == 0)
-        messages() << "tfmc: a point of the grid is not possible: "
+        messages() << "tfmc: error: a point of the grid is not possible: "
                    << point.problem << "\n";
       status = 1;
     }
@@ -129,20 +129,21 @@ static int against(const ReportArguments &arguments, const ModelReport &report,
   llvm::Expected<std::vector<CheckpointTensor>> checkpoint =
       readCheckpoint(arguments.against, description.family);
   if (!checkpoint) {
-    messages() << "tfmc: " << llvm::toString(checkpoint.takeError()) << "\n";
+    messages() << "tfmc: error: " << llvm::toString(checkpoint.takeError())
+               << "\n";
     return 1;
   }
   Comparison comparison = compareWithCheckpoint(
       report, *checkpoint, unusedTensors(description.family));
   if (llvm::Error error =
           compareConfig(arguments.against, report, description, comparison)) {
-    messages() << "tfmc: " << llvm::toString(std::move(error)) << "\n";
+    messages() << "tfmc: error: " << llvm::toString(std::move(error)) << "\n";
     return 1;
   }
   if (arguments.values)
     if (llvm::Error error =
             compareValues(arguments.against, comparison, description.family)) {
-      messages() << "tfmc: " << llvm::toString(std::move(error)) << "\n";
+      messages() << "tfmc: error: " << llvm::toString(std::move(error)) << "\n";
       return 1;
     }
   if (arguments.format == "json")
@@ -278,11 +279,11 @@ static int report(ReportArguments arguments) {
   if (arguments.view.memory || arguments.cpu != "native") {
     target = findTarget(arguments.target, arguments.cpu);
     if (!target)
-      return 1;
+      return 2;
     if (!arguments.processes.empty() && !target->sharesUpdates()) {
       messages() << "tfmc: error: processes share an update on CPUs alone: "
                     "--processes is for `--target cpu`\n";
-      return 1;
+      return 2;
     }
   }
   CompiledModel model =
@@ -300,7 +301,7 @@ static int report(ReportArguments arguments) {
   if (asksTypes && !target) {
     target = findTarget(arguments.target, arguments.cpu);
     if (!target)
-      return 1;
+      return 2;
   }
   ModelReport result = makeModelReport(model, arguments.view, flops, html);
   if (auto forward = findProgram(*model.module, ProgramKind::Forward);

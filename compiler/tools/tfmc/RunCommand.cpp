@@ -103,8 +103,8 @@ static int findBinary(const std::string &file,
   if (llvm::sys::fs::exists(binary))
     return 0;
   if (std::error_code error = llvm::sys::fs::create_directories(folder)) {
-    messages() << "tfmc: cannot create " << folder << ": " << error.message()
-               << "\n";
+    messages() << "tfmc: error: cannot create " << folder << ": "
+               << error.message() << "\n";
     return 1;
   }
   BuildOptions options;
@@ -118,6 +118,8 @@ static int findBinary(const std::string &file,
     return 0;
   case BuildStatus::InputError:
     return 1;
+  case BuildStatus::WrongUsage:
+    return 2;
   case BuildStatus::Bug:
     return 70;
   }
@@ -136,7 +138,7 @@ argumentsOf(std::string &called, const std::vector<std::string> &command) {
 }
 
 static int cannotRun(const std::string &binary, int error) {
-  messages() << "tfmc: cannot run " << binary << ": "
+  messages() << "tfmc: error: cannot run " << binary << ": "
              << llvm::sys::StrError(error) << "\n";
   return 1;
 }
@@ -152,8 +154,8 @@ static std::optional<std::string> importIntoCache(ImportOptions options) {
                                   *text + "\n" + options.folder)),
                               /*LowerCase=*/true));
   if (std::error_code error = llvm::sys::fs::create_directories(folder)) {
-    messages() << "tfmc: cannot create " << folder << ": " << error.message()
-               << "\n";
+    messages() << "tfmc: error: cannot create " << folder << ": "
+               << error.message() << "\n";
     return std::nullopt;
   }
   llvm::sys::path::append(folder, "model.tfm");

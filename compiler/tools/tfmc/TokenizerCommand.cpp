@@ -60,8 +60,8 @@ static int learn(const Arguments &arguments) {
   for (const std::string &file : arguments.files)
     if (std::error_code error =
             llvm::sys::fs::access(file, llvm::sys::fs::AccessMode::Exist)) {
-      messages() << "tfmc: cannot read " << file << ": " << error.message()
-                 << "\n";
+      messages() << "tfmc: error: cannot read " << file << ": "
+                 << error.message() << "\n";
       return 1;
     }
   std::string vocab = arguments.folder + "/vocab.json";
@@ -81,7 +81,7 @@ static int learn(const Arguments &arguments) {
                                 vocab, merges);
     return 0;
   } catch (const InputError &error) {
-    messages() << "tfmc: " << error.what() << "\n";
+    messages() << "tfmc: error: " << error.what() << "\n";
     return 1;
   }
 }

@@ -296,7 +296,7 @@ TEST_F(CommandLine, NamesTheOptionThatMayHaveBeenMeant) {
   expectHelp("generate --weights run --top_k 1", "did not expect --top_k 1",
              "Did you mean `--top-k`?\n");
   // What is missing was given under another name.
-  expectHelp("eval --weight run", "--weights is required",
+  expectHelp("eval --weight run", "did not expect --weight",
              "Did you mean `--weights`?\n");
   expectHelp("--steps 3 train", "did not expect --steps 3",
              "`--steps` is an option of `train`, behind which it stands.\n");
