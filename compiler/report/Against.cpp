@@ -39,9 +39,9 @@ tfm::readCheckpoint(const std::string &path, const std::string &family) {
       if (StoredTensor::isTable(weights, name))
         continue;
       StoredTensor stored(weights, name);
-      CheckpointTensor found{name, tensor.entry->dtype,
-                             stored.shapeFor(stored.outputAxis()),
+      CheckpointTensor found{name, tensor.entry->dtype, stored.shapeFor(-1),
                              stored.isQuantised()};
+      found.bits = stored.isInt8() ? 8 : stored.isInt4() ? 4 : 0;
       if (found.isQuantised)
         found.problem = llvm::join(stored.tableProblems(), "; ");
       tensors.push_back(std::move(found));
@@ -60,6 +60,16 @@ tfm::readCheckpoint(const std::string &path, const std::string &family) {
 static bool isFloat(llvm::StringRef dtype) {
   return dtype == "F32" || dtype == "F16" || dtype == "BF16" ||
          dtype == "F64" || dtype.starts_with("Q");
+}
+
+/// The shape of a stored tensor in the order in which the model has its axes.
+static std::vector<int64_t> shapeFor(const TensorReport &own,
+                                     const CheckpointTensor &tensor) {
+  std::vector<int64_t> shape = tensor.shape;
+  auto rank = static_cast<int64_t>(shape.size());
+  if (tensor.bits && rank >= 2 && own.outputAxis == rank - 1)
+    std::swap(shape[rank - 2], shape[rank - 1]);
+  return shape;
 }
 
 /// Whether a state keeps the checkpoint from being read.
@@ -197,8 +207,8 @@ tfm::compareWithCheckpoint(const ModelReport &report,
       // The name that it was declared under decides, and before that a copy
       // that does not fit.
       const TensorReport &own = report.tensors[place->second];
-      if (!slot || (slot->shape == own.shape &&
-                    (tensor.shape != own.shape || name == own.name)))
+      if (!slot || (shapeFor(own, *slot) == own.shape &&
+                    (shapeFor(own, tensor) != own.shape || name == own.name)))
         slot = &tensor;
       continue;
     }
@@ -220,14 +230,21 @@ tfm::compareWithCheckpoint(const ModelReport &report,
     TensorComparison entry{State::Missing, own.name, own.shape, {}, "",
                            true,           stored};
     if (tensor) {
-      entry.checkpointShape = tensor->shape;
+      entry.checkpointShape = shapeFor(own, *tensor);
       entry.checkpointDtype = tensor->dtype;
       entry.problem = tensor->problem;
       bool isReadable = (isFloat(tensor->dtype) || tensor->isQuantised) &&
-                        tensor->problem.empty();
-      entry.state = tensor->shape != own.shape ? State::Shape
-                    : !isReadable              ? State::Dtype
-                                               : State::Matches;
+                        entry.problem.empty();
+      entry.state = entry.checkpointShape != own.shape ? State::Shape
+                    : !isReadable                      ? State::Dtype
+                                                       : State::Matches;
+      if (tensor->bits && !own.outputAxis) {
+        entry.state = State::Dtype;
+        entry.problem = tensor->name + " is of " +
+                        std::to_string(tensor->bits) +
+                        " bits, but the model does more with it than multiply "
+                        "by it";
+      }
     }
     comparison.tensors.push_back(std::move(entry));
   }

@@ -24,13 +24,14 @@ struct CheckpointTensor {
   std::string name;
   /// As in the file: F32, BF16, ...
   std::string dtype;
-  /// As the model would have it, also where quantised weights lie in another
-  /// order.
+  /// Of integers `[outputs, terms]`, whichever way round the model has them.
   std::vector<int64_t> shape;
   /// Whether it is quantised, and what is wrong with its scales and minima
   /// then, in words; empty: nothing.
   bool isQuantised = false;
   std::string problem = {};
+  /// Of how many bits its integers are, 0 where it has none.
+  int bits = 0;
 };
 
 /// What became of one name.

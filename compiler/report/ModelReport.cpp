@@ -12,6 +12,7 @@
 #include "compiler/report/Flops.h"
 #include "compiler/support/Polynomial.h"
 #include "compiler/transforms/Optimizer.h"
+#include "compiler/transforms/StoreWeights.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -106,6 +107,8 @@ private:
   std::pair<int64_t, Polynomial> layersOf(StringRef path, const Star &star);
   /// The paths that the `*` of `path` stand for, in row-major order.
   std::vector<std::string> expand(StringRef path);
+  /// Where products have the outputs of a parameter.
+  std::optional<int64_t> outputAxis(ParamOp op);
   std::vector<std::vector<std::string>> usesOf(ParamOp op,
                                                const ParamInfo &param);
 
@@ -490,6 +493,17 @@ std::vector<std::vector<std::string>> Reader::usesOf(ParamOp op,
   return uses;
 }
 
+std::optional<int64_t> Reader::outputAxis(ParamOp op) {
+  auto function = findProgram(module, ProgramKind::Forward);
+  if (!function)
+    return std::nullopt;
+  llvm::SmallVector<GetParamOp> gets;
+  for (GetParamOp get : function.getOps<GetParamOp>())
+    if (get.getParam() == op.getSymName())
+      gets.push_back(get);
+  return outputAxisOf(op, gets);
+}
+
 void Reader::listTensors() {
   for (ParamInfo &param : params) {
     ParamOp op = param.op;
@@ -506,6 +520,7 @@ void Reader::listTensors() {
     if (auto aliases = op.getAliases())
       for (auto alias : aliases->getAsRange<StringAttr>())
         tensor.aliases.push_back(alias.str());
+    tensor.outputAxis = outputAxis(op);
     auto uses = usesOf(op, param);
     for (auto [layer, name] : llvm::enumerate(op.getLayerNames())) {
       tensor.name = name;

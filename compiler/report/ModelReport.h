@@ -46,6 +46,8 @@ struct TensorReport {
   int64_t parameters = 0;
   std::string formula;
   bool trainable = true;
+  /// The axis of its outputs, where products and gathers alone read it.
+  std::optional<int64_t> outputAxis;
   /// Further names of the same tensor (ties).
   std::vector<std::string> aliases;
   /// The modules that use it, and `module.forward:LINE` for uses elsewhere.

@@ -11,6 +11,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "compiler/transforms/StoreWeights.h"
+
 #include "compiler/dialect/Programs.h"
 #include "compiler/dialect/TfmBuilder.h"
 #include "compiler/transforms/Optimizer.h"
@@ -72,6 +74,15 @@ public:
         return rank == 2 && layerRank == 2 && !isSwapped && add(use, 0);
       return false;
     });
+  }
+
+  /// Follows the parameter in all functions; false as above, and where nothing
+  /// reads it.
+  bool follow(ArrayRef<GetParamOp> gets) {
+    return layerRank >= 2 &&
+           llvm::all_of(
+               gets, [&](GetParamOp get) { return follow(get.getValue()); }) &&
+           axis;
   }
 
   ArrayRef<OpOperand *> all() const { return readers; }
@@ -358,11 +369,7 @@ struct StoreWeightsPass : tfm::impl::StoreWeightsPassBase<StoreWeightsPass> {
     for (auto param : llvm::to_vector(module.getOps<ParamOp>())) {
       ArrayRef<GetParamOp> own = gets[param.getSymNameAttr()];
       Readers readers(param);
-      if (Readers::layerRankOf(param) < 2 ||
-          !llvm::all_of(
-              own,
-              [&](GetParamOp get) { return readers.follow(get.getValue()); }) ||
-          !readers.outputAxis())
+      if (!readers.follow(own))
         continue;
       param.setOutputAxis(*readers.outputAxis());
       if (!element->isF32())
@@ -372,3 +379,9 @@ struct StoreWeightsPass : tfm::impl::StoreWeightsPassBase<StoreWeightsPass> {
 };
 
 } // namespace
+
+std::optional<int64_t> tfm::outputAxisOf(ParamOp param,
+                                         ArrayRef<GetParamOp> gets) {
+  Readers readers(param);
+  return readers.follow(gets) ? readers.outputAxis() : std::nullopt;
+}
