@@ -13,6 +13,8 @@
 #include "runtime/files/run_folder.h"
 #include "runtime/files/weights.h"
 #include "runtime/model.h"
+#include "runtime/progress.h"
+#include "runtime/tokenizer/utf8.h"
 
 #include <list>
 #include <map>
@@ -33,18 +35,28 @@ constexpr const char *companions[] = {
     "added_tokens.json", "chat_template.jinja",   "vocab.txt",
     "spiece.model",      "generation_config.json"};
 
+/// The folder that a run began with, as its checkpoint says; empty where it
+/// says none.
+std::string initOf(const std::string &weights) {
+  const std::string state = weights + "/state.json";
+  if (!isFolder(weights) || !fileExists(state))
+    return "";
+  return parseState(readRegularFile(state, "the checkpoint's state"), state)
+      .init;
+}
+
 /// The published folder that a model is like; empty where there is none.
 std::string sourceOf(const std::string &weights) {
-  if (!isFolder(weights))
-    return "";
-  if (fileExists(weights + configName))
+  if (isFolder(weights) && fileExists(weights + configName))
     return weights;
-  const std::string state = weights + "/state.json";
-  if (!fileExists(state))
-    return "";
-  std::string init =
-      parseState(readRegularFile(state, "the checkpoint's state"), state).init;
+  std::string init = initOf(weights);
   return !init.empty() && fileExists(init + configName) ? init : "";
+}
+
+/// Why that folder is no source. JSON has no names that are not UTF-8.
+std::string notThere(const std::string &init) {
+  return init + ", which training began with, has no config.json, is not "
+                "there any more, or had a name that is not UTF-8";
 }
 
 /// What transformers calls a type.
@@ -55,18 +67,24 @@ const char *dtypeName(StoredType type) {
 }
 
 /// The configuration, of weights that are stored in `type`.
-std::string configOf(const std::string &source, const Model &model,
-                     StoredType type) {
+std::string configOf(const std::string &source, const std::string &weights,
+                     const Model &model, StoredType type) {
   const tfm_model &descriptor = model.descriptor();
   std::string text = source.empty() ? writeConfig(descriptor)
                                     : adaptConfig(source, descriptor);
+  const std::string init = source.empty() ? initOf(weights) : "";
   if (text.empty())
     throw InputError(
         std::string("what config.json is to say of ") + descriptor.name +
-        " is unknown: these weights did not begin with a folder that has one "
-        "(--init), and " +
-        descriptor.source +
+        " is unknown: " +
+        (init.empty() ? "these weights did not begin with a folder that has "
+                        "one (--init)"
+                      : notThere(init)) +
+        ", and " + descriptor.source +
         " names no `family`. Export to a .safetensors file");
+  if (!init.empty())
+    say("note: " + printable(notThere(init)) +
+        ": names and configuration are those of the family\n");
   auto config = ordered_json::parse(text);
   if (config.contains("torch_dtype"))
     config["torch_dtype"] = dtypeName(type);
@@ -125,7 +143,7 @@ void exportFolder(const Model &model, const std::string &weights,
   // A run has its tokenizer in one file; in a folder it may be in several.
   std::map<std::string, std::string> texts =
       companionsOf(source.empty() ? weights : source, out);
-  texts[out + configName] = configOf(source, model, type);
+  texts[out + configName] = configOf(source, weights, model, type);
 
   std::vector<FloatTensor> tensors = parameterTensors(model);
   if (!source.empty()) {
