@@ -12,10 +12,16 @@
 #include "compiler/dialect/TfmDialect.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
 
 using namespace mlir;
 using namespace tfm;
@@ -106,8 +112,10 @@ GetParamOp parameterOf(Value value) {
   return nullptr;
 }
 
-/// The matrix of the last product before the logits.
-GetParamOp outputMatrix(func::FuncOp forward) {
+/// What leads to the logits, from them back to the last product, which is the
+/// last one here; empty where there is none, or more than one value that
+/// depends on the inputs goes into it.
+llvm::SmallVector<Operation *> outputChain(func::FuncOp forward) {
   Block &block = forward.getBody().front();
   llvm::DenseSet<Value> dependent(block.args_begin(), block.args_end());
   for (Operation &op : block)
@@ -117,30 +125,184 @@ GetParamOp outputMatrix(func::FuncOp forward) {
       dependent.insert(op.result_begin(), op.result_end());
   Operation *end = block.getTerminator();
   if (end->getNumOperands() == 0)
-    return nullptr;
+    return {};
+  llvm::SmallVector<Operation *> chain;
   Value value = end->getOperand(0);
   while (Operation *op = value.getDefiningOp()) {
     if (isa<RepeatOp>(op) || !dependent.contains(value))
-      return nullptr;
-    Value source, other;
-    for (Value operand : op->getOperands()) {
-      if (!dependent.contains(operand))
-        other = operand;
-      else if (!source)
-        source = operand;
-      else
-        return nullptr;
-    }
+      return {};
+    auto isDependent = [&](Value operand) {
+      return dependent.contains(operand);
+    };
+    if (llvm::count_if(op->getOperands(), isDependent) != 1)
+      return {};
+    chain.push_back(op);
     if (isa<MatmulOp>(op))
-      return other ? parameterOf(other) : nullptr;
-    value = source;
+      return chain;
+    value = *llvm::find_if(op->getOperands(), isDependent);
   }
-  return nullptr;
+  return {};
+}
+
+/// The number that all elements of a value are.
+std::optional<double> constantOf(Value value) {
+  auto constant = value.getDefiningOp<ConstantOp>();
+  auto elements =
+      constant ? dyn_cast<DenseElementsAttr>(constant.getValue()) : nullptr;
+  if (!elements || !elements.isSplat() ||
+      !isa<FloatType>(elements.getElementType()))
+    return std::nullopt;
+  return elements.getSplatValue<APFloat>().convertToDouble();
+}
+
+/// The factor of an op that multiplies, or divides, by one number.
+std::optional<double> factorOf(Operation *op) {
+  if (isa<DivOp>(op))
+    if (std::optional<double> divisor = constantOf(op->getOperand(1)))
+      return 1.0 / *divisor;
+  if (isa<MulOp>(op))
+    for (Value operand : op->getOperands())
+      if (std::optional<double> factor = constantOf(operand))
+        return factor;
+  return std::nullopt;
+}
+
+/// The tanh that caps the logits, `cap * tanh(logits / cap)`, null where
+/// nothing does, and the cap; nothing where what happens to them is something
+/// else.
+struct LogitCap {
+  Operation *tanh = nullptr;
+  double cap = 0;
+};
+std::optional<LogitCap> logitCap(llvm::ArrayRef<Operation *> chain) {
+  if (chain.empty())
+    return std::nullopt;
+  LogitCap found;
+  double after = 1, before = 1;
+  bool isMoved = false;
+  for (Operation *op : chain.drop_back()) {
+    if (isa<ReshapeOp, TransposeOp, BroadcastOp, CastOp>(op))
+      continue;
+    // A bias of the product, or something else behind the tanh.
+    if (isa<AddOp>(op))
+      isMoved |= !found.tanh;
+    else if (isa<TanhOp>(op) && !found.tanh)
+      found.tanh = op;
+    else if (std::optional<double> factor = factorOf(op))
+      (found.tanh ? before : after) *= *factor;
+    else
+      return std::nullopt;
+  }
+  if (!found.tanh)
+    return found;
+  found.cap = after;
+  // As single precision has them.
+  if (isMoved || static_cast<float>(after * before) != 1.0F)
+    return std::nullopt;
+  return found;
+}
+
+/// By how much queries or keys are multiplied behind the product, or the norm,
+/// that they come from; nothing where that is no one number.
+class FactorBehindProduct {
+public:
+  std::optional<double> of(Value value) {
+    Operation *op = value.getDefiningOp();
+    // Ever more ways may lead to the same value.
+    if (!op || isa<MatmulOp, NormalizeOp, RmsNormalizeOp, GatherOp, GetParamOp,
+                   ConstantOp, PositionsOp, SinOp, CosOp>(op))
+      return 1.0;
+    if (++steps > 256)
+      return std::nullopt;
+    if (isa<TransposeOp, ReshapeOp, BroadcastOp, SliceOp, RopeOp, CastOp,
+            DropoutOp>(op))
+      return of(op->getOperand(0));
+    if (isa<NegOp>(op))
+      return of(op->getOperand(0));
+    if (std::optional<double> factor = factorOf(op)) {
+      Value scaled = op->getOperand(constantOf(op->getOperand(0)) ? 1 : 0);
+      std::optional<double> own = of(scaled);
+      return own ? std::optional(*factor * *own) : std::nullopt;
+    }
+    if (!isa<AddOp, SubOp, MulOp, ConcatOp>(op))
+      return std::nullopt;
+    std::optional<double> all;
+    for (Value operand : op->getOperands()) {
+      std::optional<double> own = of(operand);
+      if (!own || (isa<MulOp>(op) ? *own != 1.0 : all && *all != *own))
+        return std::nullopt;
+      all = own;
+    }
+    return all;
+  }
+
+private:
+  int64_t steps = 0;
+};
+
+/// What scores are multiplied by before softmax, that queries and keys are
+/// multiplied by included.
+std::optional<double> scaleOf(AttentionOp attention) {
+  double scale = attention.getScale().convertToDouble();
+  for (Value value : {attention.getQ(), attention.getK()}) {
+    std::optional<double> factor = FactorBehindProduct().of(value);
+    if (!factor)
+      return std::nullopt;
+    scale *= *factor;
+  }
+  return scale;
+}
+
+/// How the parts of layers stand to each other; nothing where nobody knows.
+struct LayerOrder {
+  /// Whether activations come after the attention of the layer before, as those
+  /// of an MLP beside attention do, or after that of their own.
+  std::optional<bool> isParallel;
+  /// Whether a norm is before attention.
+  std::optional<bool> normFirst;
+};
+
+/// Of the layers in a block of the program.
+LayerOrder orderOf(Block &block) {
+  // For every value on how many attentions of the block it depends, one behind
+  // the other, and whether it depends on a norm.
+  llvm::DenseMap<Value, int64_t> depths;
+  llvm::DenseSet<Value> normed;
+  int64_t attentions = 0, least = std::numeric_limits<int64_t>::max(), most = 0;
+  LayerOrder order;
+  for (Operation &op : block) {
+    int64_t depth = 0;
+    bool isNormed = isa<NormalizeOp, RmsNormalizeOp>(op);
+    for (Value operand : op.getOperands()) {
+      depth = std::max(depth, depths.lookup(operand));
+      isNormed |= normed.contains(operand);
+    }
+    if (auto attention = dyn_cast<AttentionOp>(op)) {
+      // Queries and keys may have norms of their own.
+      if (attentions++ == 0)
+        order.normFirst = normed.contains(attention.getV());
+      ++depth;
+    } else if (useOf(&op) == FunctionUse::Activation) {
+      least = std::min(least, depth);
+      most = std::max(most, depth);
+    }
+    for (Value result : op.getResults()) {
+      depths[result] = depth;
+      if (isNormed)
+        normed.insert(result);
+    }
+  }
+  if (attentions && least == 0 && most < attentions)
+    order.isParallel = true;
+  else if (attentions && least > 0 && most == attentions)
+    order.isParallel = false;
+  return order;
 }
 
 /// Whether the output layer has the weights of the tokens' embedding; nothing
 /// where either of them is something else.
-std::optional<bool> isTied(func::FuncOp forward, Value tokens) {
+std::optional<bool> isTied(Value tokens,
+                           llvm::ArrayRef<Operation *> outputChain) {
   GetParamOp table;
   for (Operation *user : tokens.getUsers())
     if (auto gather = dyn_cast<GatherOp>(user)) {
@@ -150,8 +312,13 @@ std::optional<bool> isTied(func::FuncOp forward, Value tokens) {
       if (!table)
         return std::nullopt;
     }
-  GetParamOp output = outputMatrix(forward);
-  if (!table || !output)
+  if (!table || outputChain.empty())
+    return std::nullopt;
+  GetParamOp output;
+  for (Value operand : outputChain.back()->getOperands())
+    if (GetParamOp matrix = parameterOf(operand))
+      output = matrix;
+  if (!output)
     return std::nullopt;
   return table.getParam() == output.getParam();
 }
@@ -167,8 +334,11 @@ std::string tfm::modelFacts(ModuleOp module) {
   const int64_t batch = tensorType(tokens).getDimSize(0);
   const int64_t length = tensorType(tokens).getDimSize(1);
 
-  Values heads, kvHeads, headWidth, window, softcap, eps, activation, ropeBase,
-      ropeDims;
+  const llvm::SmallVector<Operation *> logits = outputChain(forward);
+  const std::optional<LogitCap> cap = logitCap(logits);
+  Values heads, kvHeads, headWidth, window, softcap, scale, causal, eps,
+      activation, ropeBase, ropeDims, parallel, normFirst;
+  llvm::SetVector<Block *> layers;
   bool hasWindow = false;
   int64_t attentions = 0;
   StringRef headsName, kvHeadsName;
@@ -189,17 +359,27 @@ std::string tfm::modelFacts(ModuleOp module) {
       for (Value value : {attention.getK(), attention.getV()})
         if (kvHeadsName.empty())
           kvHeadsName = axisName(value, 1);
-      // A mask may hide what is far away, too.
-      if (attention.getMask())
+      // A mask may hide what is far away, or ahead, too.
+      if (attention.getMask()) {
         window.forget();
+        causal.forget();
+      }
+      causal.add(attention.getCausal());
+      if (std::optional<double> own = scaleOf(attention))
+        scale.add(*own);
+      else
+        scale.forget();
+      layers.insert(op->getBlock());
       // One that is as long as the context hides nothing.
       auto limit = attention.getWindow();
       if (limit && static_cast<int64_t>(*limit) < length) {
         window.add(static_cast<int64_t>(*limit));
         hasWindow = true;
       }
-      auto cap = attention.getSoftcap();
-      softcap.add(cap ? llvm::json::Value(cap->convertToDouble()) : nullptr);
+      auto limitOfScores = attention.getSoftcap();
+      softcap.add(limitOfScores
+                      ? llvm::json::Value(limitOfScores->convertToDouble())
+                      : nullptr);
     } else if (auto norm = dyn_cast<NormalizeOp>(op)) {
       eps.add(norm.getEps().convertToDouble());
     } else if (auto norm = dyn_cast<RmsNormalizeOp>(op)) {
@@ -220,10 +400,14 @@ std::string tfm::modelFacts(ModuleOp module) {
       activation.add(op->getName().stripDialect());
       break;
     case FunctionUse::PartOfActivation:
+      if (cap && cap->tanh == op)
+        break;
       activation.forget();
+      parallel.forget();
       break;
     case FunctionUse::PartOfNorm:
       eps.forget();
+      normFirst.forget();
       break;
     case FunctionUse::PartOfRotation:
       ropeBase.forget();
@@ -233,6 +417,18 @@ std::string tfm::modelFacts(ModuleOp module) {
   });
   if (attentions && !hasWindow)
     window.add(nullptr);
+  for (Block *block : layers) {
+    LayerOrder order = orderOf(*block);
+    if (order.isParallel)
+      parallel.add(*order.isParallel);
+    else
+      parallel.forget();
+    // In one block with the embeddings there may be norms of theirs.
+    if (order.normFirst && isa<RepeatOp>(block->getParentOp()))
+      normFirst.add(*order.normFirst);
+    else
+      normFirst.forget();
+  }
 
   if (int64_t count = countTokens(module); count < IntegerRange::highest)
     facts["tokens"] = count;
@@ -243,11 +439,18 @@ std::string tfm::modelFacts(ModuleOp module) {
   headWidth.write(facts, "head_width");
   window.write(facts, "window");
   softcap.write(facts, "softcap");
+  scale.write(facts, "scale");
+  causal.write(facts, "causal");
+  parallel.write(facts, "parallel");
+  normFirst.write(facts, "norm_first");
+  if (cap)
+    facts["logit_cap"] =
+        llvm::json::Array{cap->tanh ? llvm::json::Value(cap->cap) : nullptr};
   eps.write(facts, "eps");
   activation.write(facts, "activation");
   ropeBase.write(facts, "rope_base");
   ropeDims.write(facts, "rope_dims");
-  if (std::optional<bool> tied = isTied(forward, tokens))
+  if (std::optional<bool> tied = isTied(tokens, logits))
     facts["tied"] = *tied;
   llvm::json::Object names;
   if (!headsName.empty())

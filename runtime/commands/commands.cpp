@@ -145,8 +145,11 @@ void requireAll(const CommonOptions &options, const Unmatched &unmatched) {
 
 void loadWeights(const CommonOptions &options, Model &model) {
   Unmatched unmatched;
-  loadWeights(options.weights, model, options.partial ? &unmatched : nullptr);
+  const std::string note = loadWeights(options.weights, model,
+                                       options.partial ? &unmatched : nullptr);
   requireAll(options, unmatched);
+  if (!note.empty() && options.speaks())
+    say("note: " + printable(note) + "\n");
   const std::string type =
       parseRecipe(model.descriptor().recipe).generate.weights;
   if (options.speaks() && type.starts_with("int") && isGguf(options.weights) &&

@@ -308,10 +308,11 @@ std::string notFinite(const Model &model) {
   return "";
 }
 
-void loadWeights(const std::string &path, Model &model, Unmatched *unmatched) {
+std::string loadWeights(const std::string &path, Model &model,
+                        Unmatched *unmatched) {
   loadParameters(model, WeightFiles(path, familyOf(model.descriptor())),
                  unmatched);
-  requireConfig(path, model.descriptor());
+  return requireConfig(path, model.descriptor());
 }
 
 uint64_t bytesToCome(const Model &model, const SpaceNeeds &needs,

@@ -15,7 +15,9 @@
 #include "runtime/recipe.h"
 
 #include <algorithm>
+#include <cmath>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -31,7 +33,7 @@ namespace {
 using Wanted = std::optional<json>;
 
 /// What functions are called in config.json (`ACT2FN` of transformers), and the
-/// op that computes them.
+/// op that computes them; the language has none for the last ones.
 constexpr std::pair<const char *, const char *> activations[] = {
     {"relu", "relu"},
     {"relu2", "relu_squared"},
@@ -39,9 +41,30 @@ constexpr std::pair<const char *, const char *> activations[] = {
     {"gelu_python", "gelu"},
     {"gelu_new", "gelu_tanh"},
     {"gelu_fast", "gelu_tanh"},
+    {"gelu_accurate", "gelu_tanh"},
     {"gelu_pytorch_tanh", "gelu_tanh"},
     {"silu", "silu"},
-    {"swish", "silu"}};
+    {"swish", "silu"},
+    {"gelu_10", "none"},
+    {"leaky_relu", "none"},
+    {"linear", "none"},
+    {"mish", "none"},
+    {"quick_gelu", "none"},
+    {"relu6", "none"}};
+
+/// Keys that change what is computed in ways that graphs do not show, where
+/// they are not null or false.
+constexpr const char *unseen[] = {"alibi",
+                                  "attn_config.alibi",
+                                  "attn_config.clip_qkv",
+                                  "clip_qkv",
+                                  "embedding_multiplier",
+                                  "logit_scale",
+                                  "logits_scaling",
+                                  "no_rope_layers",
+                                  "relative_attention_max_distance",
+                                  "relative_attention_num_buckets",
+                                  "residual_multiplier"};
 
 std::string textOf(const json &value) {
   if (value.is_null())
@@ -55,6 +78,10 @@ Wanted integer(const json &value) {
 
 Wanted number(const json &value) {
   return value.is_number() ? Wanted(value) : std::nullopt;
+}
+
+Wanted flag(const json &value) {
+  return value.is_boolean() ? Wanted(value) : std::nullopt;
 }
 
 class Comparer {
@@ -72,11 +99,30 @@ public:
     compareActivation();
     compareRotation();
     compareWindow();
-    compare("attn_logit_softcapping", "softcap", [](const json &value) {
+    auto cap = [](const json &value) {
       return value.is_null() ? Wanted(value) : number(value);
-    });
+    };
+    compare("attn_logit_softcapping", "softcap", cap);
+    compare("final_logit_softcapping", "logit_cap", cap);
+    compareScale();
+    compare("use_parallel_residual", "parallel", flag);
+    // Falcon's newer kind is parallel, whatever the key says.
+    if (config.value("new_decoder_architecture", json()) != true)
+      compare("parallel_attn", "parallel", flag);
+    compare("do_layer_norm_before", "norm_first", flag);
+    compare("use_bidirectional_attention", "causal",
+            [](const json &value) -> Wanted {
+              if (value.is_null())
+                return json(true);
+              return value.is_boolean() ? Wanted(!value.get<bool>())
+                                        : std::nullopt;
+            });
     compareTie();
     compareContext();
+    for (const char *key : unseen)
+      if (const json *stored = find(key);
+          stored && !stored->is_null() && *stored != false)
+        add(key, *stored);
     return std::move(keys);
   }
 
@@ -118,6 +164,11 @@ private:
     entry.key = key;
     entry.stored = stored.dump();
     return entry;
+  }
+
+  static void setHarmless(ConfigKey &entry, const char *reason) {
+    entry.state = State::Harmless;
+    entry.reason = reason;
   }
 
   /// The hyperparameter that a fact comes from, where the graph says its name:
@@ -195,17 +246,50 @@ private:
     };
     compare("activation_function", "activation", op);
     compare("hidden_activation", "activation", op);
-    compare("hidden_act", "activation", [&](const json &value) {
-      // Of the first Gemma it says "gelu" where the tanh form is meant.
-      bool isOther = find("hidden_activation") ||
-                     (config.value("model_type", json()) == "gemma");
-      return isOther ? std::nullopt : op(value);
+    const json *stored = find("hidden_act");
+    if (!stored)
+      return;
+    ConfigKey &entry = add("hidden_act", *stored);
+    const bool isFirstGemma = config.value("model_type", json()) == "gemma";
+    if (!isFirstGemma && find("hidden_activation"))
+      return setHarmless(entry, "`hidden_activation` is what counts");
+    // Of the first Gemma it says "gelu" where the tanh form is meant.
+    const bool isTanh = isFirstGemma && *stored == "gelu";
+    judge(entry, "activation", isTanh ? json("gelu_tanh") : op(*stored));
+  }
+
+  /// What scores are multiplied by: the root of a width of its own, of that of
+  /// the heads, or a number for each layer.
+  void compareScale() {
+    compare("query_pre_attn_scalar", "scale", [](const json &value) -> Wanted {
+      if (!value.is_number() || !(value.get<double>() > 0))
+        return std::nullopt;
+      return json(1 / std::sqrt(value.get<double>()));
     });
+    compare("attention_multiplier", "scale", number);
+    const bool isByLayer =
+        config.value("scale_attn_by_inverse_layer_idx", json()) == true;
+    compare("scale_attn_weights", "scale", [&](const json &value) -> Wanted {
+      const json *width = single("head_width");
+      if (!width || !value.is_boolean() || isByLayer)
+        return std::nullopt;
+      return json(value == true ? 1 / std::sqrt(width->get<double>()) : 1.0);
+    });
+    const json *stored = find("scale_attn_by_inverse_layer_idx");
+    if (!stored)
+      return;
+    ConfigKey &entry = add("scale_attn_by_inverse_layer_idx", *stored);
+    if (!single("scale") || !stored->is_boolean() ||
+        facts.value("attentions", json(0)) < 2)
+      return;
+    entry.model = "false";
+    entry.state = isByLayer ? State::Differs : State::Agrees;
+    entry.fix = isByLayer ? fixOf("scale", *stored) : "";
   }
 
   void compareRotation() {
-    for (const char *key :
-         {"rope_theta", "rope_parameters.rope_theta", "rotary_emb_base"})
+    for (const char *key : {"rope_theta", "rope_parameters.rope_theta",
+                            "rotary_emb_base", "rope_local_base_freq"})
       compare(key, "rope_base", number);
     for (const char *key : {"rope_scaling", "rope_parameters"})
       compareScaling(key);
@@ -279,11 +363,13 @@ private:
     if (*tied == *stored) {
       entry.state = State::Agrees;
     } else if (*stored == true) {
-      // An output layer in the file is not the one that is meant. The other
-      // way round the tensors tell: they must be equal.
+      // An output layer in the file is not the one that is meant.
       entry.state = State::Differs;
       entry.fix = "give the output layer the weight of the embedding in " +
                   source + ", as `weight = embedding.weight`";
+    } else if (*stored == false) {
+      setHarmless(entry, "an output layer that is stored must equal the "
+                         "embedding, or nothing is loaded");
     }
   }
 
@@ -569,11 +655,22 @@ std::string adaptConfig(const std::string &folder, const tfm_model &model) {
   return config.dump(2) + "\n";
 }
 
-void requireConfig(const std::string &weights, const tfm_model &model) {
+std::string requireConfig(const std::string &weights, const tfm_model &model) {
   std::optional<ConfigComparison> comparison =
       compareConfig(weights, describe(model));
-  if (!comparison || comparison->agrees())
-    return;
+  if (!comparison)
+    return "";
+  if (comparison->agrees()) {
+    std::vector<std::string> unjudged;
+    for (const ConfigKey &key : comparison->keys)
+      if (key.state == State::NotCompared && key.stored != "null")
+        unjudged.push_back(key.key);
+    if (unjudged.empty())
+      return "";
+    return fmt::format("whether {} computes with what {} says cannot be "
+                       "compared: {}",
+                       model.name, comparison->path, fmt::join(unjudged, ", "));
+  }
   std::string message = fmt::format(
       "{} is of another model than {}, which would compute something else with "
       "these weights:",

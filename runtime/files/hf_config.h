@@ -83,8 +83,10 @@ std::string writeConfig(const tfm_model &model);
 std::string adaptConfig(const std::string &folder, const tfm_model &model);
 
 /// Throws InputError that lists what differs between a model and the
-/// config.json beside its weights, which are a file or a folder.
-void requireConfig(const std::string &weights, const tfm_model &model);
+/// config.json beside its weights, which are a file or a folder. Returns a line
+/// with the keys that change what is computed and that nobody can compare;
+/// empty where there are none.
+std::string requireConfig(const std::string &weights, const tfm_model &model);
 
 } // namespace tfm
 

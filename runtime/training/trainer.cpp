@@ -125,7 +125,8 @@ void Trainer::prepare() {
 
 void Trainer::beginWith(const std::string &path) {
   Unmatched unmatched;
-  loadWeights(path, model, options.partial ? &unmatched : nullptr);
+  const std::string note =
+      loadWeights(path, model, options.partial ? &unmatched : nullptr);
   auto tell = [&](const char *what, const std::vector<std::string> &names) {
     if (!names.empty() && isFirst())
       say(printable(fmt::format("note: {}: {}", what, fmt::join(names, ", "))) +
@@ -133,6 +134,8 @@ void Trainer::beginWith(const std::string &path) {
   };
   tell(("left out of " + path).c_str(), unmatched.leftOut);
   tell("starting fresh", unmatched.fresh);
+  if (!note.empty() && isFirst())
+    say("note: " + printable(note) + "\n");
   if (!isFolder(path))
     return;
   // Of a run the folder that it began with.

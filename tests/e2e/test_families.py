@@ -484,6 +484,65 @@ class Families(InFolder):
         self.assertEqual(stable(page[begin:end].splitlines()), stable(rows), "TFM_WRITE_FAMILIES=1 writes the page")
 
 
+class WithoutAFamily(InFolder):
+    """Models that were written by hand: what the graph shows is compared with a config.json, and loading says what it
+    does not show."""
+    CHANGED = {
+        "gpt2": {"scale_attn_weights": False, "scale_attn_by_inverse_layer_idx": True, "activation_function": "quick_gelu"},
+        "gpt_neox": {"use_parallel_residual": False},
+        "gpt_neox_serial": {"use_parallel_residual": True},
+        "opt": {"do_layer_norm_before": False},
+        "opt_350m": {"do_layer_norm_before": True},
+        "gemma": {"hidden_act": "relu", "use_bidirectional_attention": True},
+        "gemma2": {"final_logit_softcapping": 20.0, "query_pre_attn_scalar": 64, "hidden_activation": "gelu",
+                   "use_bidirectional_attention": True},
+        "qwen3": {"hidden_act": "quick_gelu"},
+        "falcon_7b": {"parallel_attn": False},
+    }
+
+    def judge(self, case):
+        """What is wrong; empty: nothing."""
+        model, binary, folder = (self.path(case + end) for end in (".tfm", "", "-folder"))
+        imported = tfmc("import", FAMILIES / case)
+        pathlib.Path(model).write_text(re.sub(r'family "\w+"\n', "", imported.stdout))
+        built = tfmc("build", model, "-o", binary)
+        if built.returncode != 0:
+            return built.stderr
+        shutil.copytree(FAMILIES / case, folder)
+        config = json.loads((FAMILIES / case / "config.json").read_text())
+
+        def load(config):
+            pathlib.Path(folder, "config.json").write_text(json.dumps(config))
+            return run(binary, "generate", "--weights", folder, "--ids", "--prompt", "5 6", "--tokens", "1")
+        result = load(config)
+        if result.returncode != 0 or "note:" in result.stderr:
+            return f"{case}: {result.stderr}"
+        for key, value in self.CHANGED[case].items():
+            result = load(dict(config, **{key: value}))
+            compared = tfmc("report", model, "--against", folder)
+            if (result.returncode, compared.returncode) != (1, 1) or f"\n  {key} is " not in result.stderr:
+                return f"{case}: {key} is {value}, but {result.stderr}{compared.stdout}"
+        return ""
+
+    def test_what_the_graph_shows_is_compared(self):
+        problems = [problem for problem in in_parallel(self.judge, self.CHANGED) if problem]
+        self.assertFalse(problems, "\n" + "\n".join(problems))
+
+    def test_what_it_does_not_show_is_said(self):
+        model, binary = self.path("llama.tfm"), self.path("llama")
+        imported = tfmc("import", FAMILIES / "llama")
+        pathlib.Path(model).write_text(imported.stdout.replace('family "llama"', ""))
+        self.assertEqual(tfmc("build", model, "-o", binary).returncode, 0)
+        folder = self.path("other")
+        shutil.copytree(FAMILIES / "llama", folder)
+        config = json.loads((FAMILIES / "llama" / "config.json").read_text())
+        pathlib.Path(folder, "config.json").write_text(json.dumps(dict(config, alibi=True, clip_qkv=None)))
+        result = run(binary, "generate", "--weights", folder, "--ids", "--prompt", "5 6", "--tokens", "1")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn(f"note: whether Llama computes with what {folder}/config.json says cannot be compared: alibi\n",
+                      result.stderr)
+
+
 class Sizes(unittest.TestCase):
     def total(self, item):
         name, entry = item

@@ -24,6 +24,8 @@ const ModelDescription llama = {
         "eps": [1e-6], "head_width": [8], "heads": [6], "kv_heads": [2],
         "names": {"heads": "heads", "kv_heads": "kv_heads"},
         "rope_base": [10000], "rope_dims": [8], "softcap": [null],
+        "scale": [0.35355339059327379], "causal": [true], "parallel": [false],
+        "norm_first": [true], "logit_cap": [null],
         "tied": false, "window": [null]})",
     R"([{"name": "vocab", "value": 101}, {"name": "width", "value": 48},
         {"name": "layers", "value": 2}, {"name": "heads", "value": 6},
@@ -45,6 +47,7 @@ std::string compare(const std::string &config,
     text += key.key + " " + key.stored + ", " + key.model + ": ";
     text += key.state == ConfigKey::State::Agrees        ? "agrees"
             : key.state == ConfigKey::State::NotCompared ? "not compared"
+            : key.state == ConfigKey::State::Harmless    ? key.reason
                                                          : key.fix;
   }
   return text;
@@ -146,8 +149,12 @@ TEST(Config, Activation) {
             "hidden_act \"swish\", silu: agrees");
   EXPECT_EQ(compare(R"({"activation_function": "gelu_new"})"),
             "activation_function \"gelu_new\", silu: change it in llama.tfm");
-  EXPECT_EQ(compare(R"({"hidden_act": "mish"})"),
-            "hidden_act \"mish\", silu: not compared");
+  EXPECT_EQ(compare(R"({"hidden_act": "swoosh"})"),
+            "hidden_act \"swoosh\", silu: not compared");
+  // Of those that transformers has the language lacks some.
+  for (const char *name : {"quick_gelu", "mish"})
+    EXPECT_TRUE(compare(std::string(R"({"hidden_act": ")") + name + "\"}")
+                    .ends_with("change it in llama.tfm"));
   EXPECT_EQ(compareWith("silu", "relu_squared", R"({"hidden_act": "relu2"})"),
             "hidden_act \"relu2\", relu_squared: agrees");
   // Gemma: another key, or another meaning.
@@ -155,10 +162,13 @@ TEST(Config, Activation) {
                         R"({"hidden_act": "gelu",
                             "hidden_activation": "gelu_pytorch_tanh"})"),
             "hidden_activation \"gelu_pytorch_tanh\", gelu_tanh: agrees\n"
-            "hidden_act \"gelu\", gelu_tanh: not compared");
+            "hidden_act \"gelu\", : `hidden_activation` is what counts");
   EXPECT_EQ(compareWith("silu", "gelu_tanh",
                         R"({"hidden_act": "gelu", "model_type": "gemma"})"),
-            "hidden_act \"gelu\", gelu_tanh: not compared");
+            "hidden_act \"gelu\", gelu_tanh: agrees");
+  EXPECT_EQ(compareWith("silu", "gelu_tanh",
+                        R"({"hidden_act": "relu", "model_type": "gemma"})"),
+            "hidden_act \"relu\", gelu_tanh: change it in llama.tfm");
   EXPECT_EQ(compareWith("silu", "gelu_tanh", R"({"hidden_act": "gelu"})"),
             "hidden_act \"gelu\", gelu_tanh: change it in llama.tfm");
 }
@@ -226,6 +236,54 @@ TEST(Config, Window) {
             "attn_logit_softcapping null, none: agrees");
 }
 
+// Of models that look alike in names and shapes.
+TEST(Config, WhatTheGraphShows) {
+  const std::string fix = ": change it in llama.tfm";
+  // Agrees, differs, and cannot be judged without the fact.
+  auto judged = [&](const std::string &key, const std::string &right,
+                    const std::string &wrong, const std::string &fact) {
+    SCOPED_TRACE(key);
+    auto config = [&](const std::string &value) {
+      return "{\"" + key + "\": " + value + "}";
+    };
+    EXPECT_TRUE(compare(config(right)).ends_with(": agrees"));
+    EXPECT_TRUE(compare(config(wrong)).ends_with(fix))
+        << compare(config(wrong));
+    for (const std::string &value : {right, wrong})
+      EXPECT_TRUE(
+          compareWith(fact, "", config(value)).ends_with(": not compared"));
+    EXPECT_TRUE(compare(config("[]")).ends_with(": not compared"));
+  };
+  const std::string scale = R"("scale": [0.35355339059327379],)";
+  judged("query_pre_attn_scalar", "8", "16.0", scale);
+  judged("attention_multiplier", "0.3535533905932738", "0.5", scale);
+  judged("scale_attn_weights", "true", "false", scale);
+  judged("scale_attn_by_inverse_layer_idx", "false", "true", scale);
+  judged("use_bidirectional_attention", "false", "true",
+         R"("causal": [true],)");
+  judged("use_parallel_residual", "false", "true", R"("parallel": [false],)");
+  judged("parallel_attn", "false", "true", R"("parallel": [false],)");
+  judged("do_layer_norm_before", "true", "false", R"("norm_first": [true],)");
+  judged("final_logit_softcapping", "null", "30.0", R"("logit_cap": [null],)");
+  EXPECT_EQ(compare(R"({"use_bidirectional_attention": null})"),
+            "use_bidirectional_attention null, true: agrees");
+  EXPECT_EQ(compareWith("\"logit_cap\": [null]", "\"logit_cap\": [30]",
+                        R"({"final_logit_softcapping": 30.0})"),
+            "final_logit_softcapping 30.0, 30: agrees");
+  // Each layer by a number of its own, or one of them.
+  EXPECT_TRUE(compareWith("\"attentions\": 2", "\"attentions\": 1",
+                          R"({"scale_attn_by_inverse_layer_idx": true})")
+                  .ends_with("not compared"));
+  // It is parallel in any case.
+  EXPECT_EQ(compare(R"({"parallel_attn": true,
+                        "new_decoder_architecture": true})"),
+            "");
+  // What no graph shows, and what is none of it.
+  EXPECT_EQ(compare(R"({"relative_attention_max_distance": 128,
+                        "alibi": false, "clip_qkv": null})"),
+            "relative_attention_max_distance 128, : not compared");
+}
+
 TEST(Config, TieAndContext) {
   EXPECT_EQ(compare(R"({"tie_word_embeddings": false})"),
             "tie_word_embeddings false, false: agrees");
@@ -234,7 +292,7 @@ TEST(Config, TieAndContext) {
             std::string::npos);
   EXPECT_TRUE(compareWith("\"tied\": false", "\"tied\": true",
                           R"({"tie_word_embeddings": false})")
-                  .ends_with("not compared"));
+                  .ends_with("must equal the embedding, or nothing is loaded"));
   EXPECT_EQ(compare(R"({"n_positions": 64, "max_position_embeddings": 128,
                         "n_ctx": 32})"),
             "n_positions 64, 64: agrees\n"
@@ -277,8 +335,14 @@ TEST(Config, IsRequired) {
              "  hidden_act is \"relu\", here silu: change it in llama.tfm\n"
              "If it is the file that is wrong, correct it or take the key out");
   folder.write("config.json", R"({"rms_norm_eps": 1e-6})");
-  requireConfig(folder.path, model);
-  requireConfig(folder / "model.safetensors", model);
+  EXPECT_EQ(requireConfig(folder.path, model), "");
+  EXPECT_EQ(requireConfig(folder / "model.safetensors", model), "");
+  // What cannot be compared is said.
+  folder.write("config.json", R"({"rms_norm_eps": 1e-6, "n_head": 3,
+                                  "alibi": true, "hidden_act": null})");
+  EXPECT_EQ(requireConfig(folder.path, model),
+            "whether Llama computes with what " + path +
+                " says cannot be compared: n_head, alibi");
 }
 
 } // namespace

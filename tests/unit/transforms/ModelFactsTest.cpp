@@ -15,6 +15,8 @@
 #include "llvm/Support/JSON.h"
 #include "gtest/gtest.h"
 
+#include <cmath>
+
 using namespace tfm;
 
 namespace {
@@ -64,33 +66,43 @@ const std::string zoo = TFM_FIXTURES "/models/";
 
 TEST(ModelFacts, OfPublishedFamilies) {
   EXPECT_EQ(factsOfFile(TFM_MODELS "/gpt2.tfm", {{"layers", "2"}}),
-            R"({"activation":["gelu_tanh"],"attentions":2,"context":1024,)"
-            R"("eps":[1.0000000000000001e-05],"head_width":[64],"heads":[12],)"
-            R"("kv_heads":[12],"names":{"heads":"heads","kv_heads":"heads"},)"
+            R"({"activation":["gelu_tanh"],"attentions":2,"causal":[true],)"
+            R"("context":1024,"eps":[1.0000000000000001e-05],)"
+            R"("head_width":[64],"heads":[12],"kv_heads":[12],)"
+            R"("logit_cap":[null],)"
+            R"("names":{"heads":"heads","kv_heads":"heads"},)"
+            R"("norm_first":[true],"parallel":[false],"scale":[0.125],)"
             R"("softcap":[null],"tied":true,"tokens":50257,"window":[null]})");
   EXPECT_EQ(factsOfFile(TFM_MODELS "/llama.tfm", {{"kv_heads", "8"}}),
-            R"({"activation":["silu"],"attentions":32,"context":4096,)"
-            R"("eps":[1.0000000000000001e-05],"head_width":[128],)"
-            R"("heads":[32],"kv_heads":[8],)"
+            R"({"activation":["silu"],"attentions":32,"causal":[true],)"
+            R"("context":4096,"eps":[1.0000000000000001e-05],)"
+            R"("head_width":[128],"heads":[32],"kv_heads":[8],)"
+            R"("logit_cap":[null],)"
             R"("names":{"heads":"heads","kv_heads":"kv_heads"},)"
-            R"("rope_base":[10000],"rope_dims":[128],"softcap":[null],)"
+            R"("norm_first":[true],"parallel":[false],)"
+            R"("rope_base":[10000],"rope_dims":[128],)"
+            R"("scale":[0.088388347648318433],"softcap":[null],)"
             R"("tied":false,"tokens":32000,"window":[null]})");
-  // A quarter of each head rotates.
+  // A quarter of each head rotates, and MLPs are beside attention.
   EXPECT_EQ(factsOfFile(zoo + "neox.tfm"),
-            R"({"activation":["gelu"],"attentions":44,"context":2048,)"
-            R"("eps":[1.0000000000000001e-05],"head_width":[96],)"
-            R"("heads":[64],"kv_heads":[64],)"
+            R"({"activation":["gelu"],"attentions":44,"causal":[true],)"
+            R"("context":2048,"eps":[1.0000000000000001e-05],)"
+            R"("head_width":[96],"heads":[64],"kv_heads":[64],)"
+            R"("logit_cap":[null],)"
             R"("names":{"heads":"heads","kv_heads":"heads"},)"
-            R"("rope_base":[10000],"rope_dims":[24],"softcap":[null],)"
+            R"("norm_first":[true],"parallel":[true],)"
+            R"("rope_base":[10000],"rope_dims":[24],)"
+            R"("scale":[0.10206207261596577],"softcap":[null],)"
             R"("tied":false,"tokens":50432,"window":[null]})");
-  // Every second layer has a window; the cap of the logits is a tanh, of which
-  // an activation might be made.
+  // Every second layer has a window; the cap of the logits is no activation.
   EXPECT_EQ(factsOfFile(zoo + "gemma2.tfm"),
-            R"({"attentions":26,"context":8192,)"
-            R"("eps":[9.9999999999999995e-07],"head_width":[256],)"
-            R"("heads":[8],"kv_heads":[4],)"
+            R"({"activation":["gelu_tanh"],"attentions":26,"causal":[true],)"
+            R"("context":8192,"eps":[9.9999999999999995e-07],)"
+            R"("head_width":[256],"heads":[8],"kv_heads":[4],)"
+            R"("logit_cap":[30],)"
             R"("names":{"heads":"heads","kv_heads":"kv_heads"},)"
-            R"("rope_base":[10000],"rope_dims":[256],)"
+            R"("norm_first":[true],"parallel":[false],)"
+            R"("rope_base":[10000],"rope_dims":[256],"scale":[0.0625],)"
             R"("softcap":[50],"tied":true,"tokens":256000,"window":[4096]})");
   // A window as long as the context is none.
   EXPECT_NE(factsOfFile(zoo + "mistral.tfm").find(R"("window":[4096])"),
@@ -113,6 +125,120 @@ TEST(ModelFacts, SeveralValues) {
   EXPECT_EQ(*facts.get("activation"),
             llvm::json::Value({"silu", "gelu", "relu"}));
   EXPECT_EQ(facts.getInteger("attentions"), 2);
+}
+
+namespace {
+
+/// What a model of two layers may do in other ways, in the language.
+struct Layers {
+  std::string layer = "    x = x + mix(a(x), at)\n"
+                      "    return x + down(gelu(b(x)))\n";
+  std::string attention = "attention(q, k, v, causal = true)";
+  std::string logits = "y";
+};
+
+llvm::json::Object factsOf(const Layers &parts) {
+  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+  SourceManager sources;
+  Diagnostics diags(sources);
+  auto module = compileTextToTfm(
+      context, sources, "layers.tfm",
+      "model Layers(vocab = 11, context = 16, width = 8) {\n"
+      "  emb = Embedding(vocab, width)\n"
+      "  layers = repeat(2) as i Layer(width, i + 1)\n"
+      "  out = Linear(width, vocab)\n"
+      "  forward(tokens: int[B, T]) -> [B, T, vocab] {\n"
+      "    y = out(layers(emb(tokens), positions(tokens)))\n"
+      "    return " +
+          parts.logits +
+          "\n  }\n}\n"
+          "module Layer(width, number) {\n"
+          "  a = LayerNorm(width)\n"
+          "  b = LayerNorm(width)\n"
+          "  qkv = Linear(width, 3 * width)\n"
+          "  down = Linear(width, width)\n"
+          "  mix(x: [B, T, width], at: int[B, T]) -> [B, T, width] {\n"
+          "    qkvs = rearrange(qkv(x), \"B T (heads d) -> B heads T d\", "
+          "heads = 6)\n"
+          "    q, k, v = split(qkvs, 3, axis = 1)\n"
+          "    y = " +
+          parts.attention +
+          "\n    return rearrange(y, \"B heads T d -> B T (heads d)\")\n  }\n"
+          "  forward(x: [B, T, width], at: int[B, T]) -> [B, T, width] {\n" +
+          parts.layer + "  }\n}\n",
+      FrontendOptions(), diags);
+  EXPECT_TRUE(module) << diags.str();
+  if (!module)
+    return {};
+  return *llvm::cantFail(llvm::json::parse(modelFacts(*module))).getAsObject();
+}
+
+llvm::json::Value one(llvm::json::Value value) {
+  return llvm::json::Array{std::move(value)};
+}
+
+} // namespace
+
+TEST(ModelFacts, OrderOfALayer) {
+  llvm::json::Object facts = factsOf(Layers());
+  EXPECT_EQ(*facts.get("parallel"), one(false));
+  EXPECT_EQ(*facts.get("norm_first"), one(true));
+  facts =
+      factsOf({.layer = "    return x + mix(a(x), at) + down(gelu(b(x)))\n"});
+  EXPECT_EQ(*facts.get("parallel"), one(true));
+  EXPECT_EQ(*facts.get("norm_first"), one(true));
+  facts = factsOf({.layer = "    x = a(x + mix(x, at))\n"
+                            "    return b(x + down(gelu(x)))\n"});
+  EXPECT_EQ(*facts.get("parallel"), one(false));
+  EXPECT_EQ(*facts.get("norm_first"), one(false));
+  // Norms of queries and keys are not before attention.
+  facts = factsOf({.layer = "    x = a(x + mix(x, at))\n"
+                            "    return b(x + down(gelu(x)))\n",
+                   .attention = "attention(normalize(q), normalize(k), v)"});
+  EXPECT_EQ(*facts.get("norm_first"), one(false));
+  EXPECT_EQ(*facts.get("causal"), one(false));
+  // Some function may be an activation; and there may be none.
+  EXPECT_FALSE(factsOf({.layer = "    x = x + mix(a(x), at)\n"
+                                 "    return x + down(sigmoid(b(x)))\n"})
+                   .get("parallel"));
+  EXPECT_FALSE(
+      factsOf({.layer = "    return x + mix(a(x), at)\n"}).get("parallel"));
+}
+
+TEST(ModelFacts, ScaleOfScores) {
+  auto scale = [](const std::string &attention) {
+    llvm::json::Object facts = factsOf({.attention = attention});
+    const llvm::json::Value *found = facts.get("scale");
+    return found ? *found : llvm::json::Value(nullptr);
+  };
+  EXPECT_EQ(scale("attention(q, k, v)"), one(1 / std::sqrt(4.0)));
+  EXPECT_EQ(scale("attention(q, k, v, scale = 0.25)"), one(0.25));
+  // What queries and keys are multiplied by counts, wherever that stands.
+  EXPECT_EQ(scale("attention(q * 0.5, k / 4.0, v, scale = 1.0)"), one(0.125));
+  EXPECT_EQ(scale("attention(rope(0.5 * q, at), rope(k, at), v, scale = 1.0)"),
+            one(0.5));
+  EXPECT_EQ(scale("attention(0.5 * q + 0.5 * q, k, v, scale = 1.0)"), one(0.5));
+  // Another number for each layer, for some of the elements, or none.
+  EXPECT_EQ(scale("attention(q / number, k, v)"), nullptr);
+  EXPECT_EQ(scale("attention(q + 0.5 * q, k, v)"), nullptr);
+  EXPECT_EQ(scale("attention((0.5 * q) * normalize(q), k, v)"), nullptr);
+  EXPECT_EQ(scale("attention(q / sum(q, axis = 3), k, v)"), nullptr);
+}
+
+TEST(ModelFacts, CapOfLogits) {
+  auto cap = [](const std::string &logits) {
+    llvm::json::Object facts = factsOf({.logits = logits});
+    const llvm::json::Value *found = facts.get("logit_cap");
+    // A cap is no activation, whatever is.
+    EXPECT_EQ(facts.get("activation") != nullptr, found != nullptr);
+    return found ? *found : llvm::json::Value("unknown");
+  };
+  EXPECT_EQ(cap("y"), one(nullptr));
+  EXPECT_EQ(cap("0.5 * y"), one(nullptr));
+  EXPECT_EQ(cap("30.0 * tanh(y / 30.0)"), one(30));
+  EXPECT_EQ(cap("30.0 * tanh(y / 20.0)"), "unknown");
+  EXPECT_EQ(cap("30.0 * tanh(y / 30.0) + 1.0"), "unknown");
+  EXPECT_EQ(cap("tanh(tanh(y))"), "unknown");
 }
 
 // What a user writes out may be anything: then nothing is said.
@@ -184,9 +310,11 @@ TEST(ModelFacts, TokensThatEveryTableHasRowsFor) {
 // Another input shows the batch and the context: the first of ids, or any.
 TEST(ModelFacts, ModelsWithoutTokens) {
   EXPECT_EQ(factsOfFile(TFM_MODELS "/cs444/transformer_block.tfm"),
-            R"({"attentions":1,"context":16,"head_width":[2],"heads":[3],)"
+            R"({"attentions":1,"causal":[true],"context":16,)"
+            R"("head_width":[2],"heads":[3],)"
             R"("kv_heads":[3],"names":{"heads":"heads","kv_heads":"heads"},)"
-            R"("softcap":[null],"window":[null]})");
+            R"("scale":[0.70710678118654746],"softcap":[null],)"
+            R"("window":[null]})");
   auto facts = [](const std::string &inputs) {
     mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
     SourceManager sources;
