@@ -528,6 +528,28 @@ class WithoutAFamily(InFolder):
         problems = [problem for problem in in_parallel(self.judge, self.CHANGED) if problem]
         self.assertFalse(problems, "\n" + "\n".join(problems))
 
+    def test_a_folder_that_is_not_found_again(self):
+        """No JSON has a name that is not UTF-8, so the checkpoint cannot name it: exporting says so."""
+        folder, model = self.path("folder-\udcff"), self.path("gpt2-own")
+        shutil.copytree(FAMILIES / "gpt2", folder)
+        length = len(EXPECTED["gpt2"]["ids"]) - 1
+        pathlib.Path(self.path("ids.bin")).write_bytes(struct.pack(f"<{length + 1}H", *EXPECTED["gpt2"]["ids"]))
+        text = tfmc("import", FAMILIES / "gpt2").stdout + TRAIN.format(length=length, rate=RATE)
+        for family, status, words in (('family "gpt2"', 0, "names and configuration are those of the family"),
+                                      ("", 1, "names no `family`")):
+            pathlib.Path(model + ".tfm").write_text(text.replace('family "gpt2"', family))
+            built = tfmc("build", model + ".tfm", "-o", model)
+            self.assertEqual(built.returncode, 0, built.stderr)
+            direct = run(model, "export", "--weights", folder, "-o", self.path(f"direct-{status}/"))
+            self.assertEqual(direct.returncode, 0, direct.stderr)
+            trained = run(model, "train", "--init", folder, "--out", self.path(f"run-{status}"))
+            self.assertEqual(trained.returncode, 0, trained.stderr)
+            result = run(model, "export", "--weights", self.path(f"run-{status}"), "-o", self.path(f"out-{status}/"))
+            self.assertEqual(result.returncode, status, result.stderr)
+            self.assertIn("which training began with, has no config.json, is not there any more, or had a name that is "
+                          "not UTF-8", result.stderr)
+            self.assertIn(words, result.stderr)
+
     def test_what_it_does_not_show_is_said(self):
         model, binary = self.path("llama.tfm"), self.path("llama")
         imported = tfmc("import", FAMILIES / "llama")
