@@ -141,6 +141,14 @@ void requireAll(const CommonOptions &options, const Unmatched &unmatched) {
         "\n");
 }
 
+/// Says that blocks of a .gguf file become those of another type.
+void tellRequantised(const CommonOptions &options, const std::string &type) {
+  if (options.speaks() && type.starts_with("int") && isGguf(options.weights) &&
+      !isFolder(options.weights) && GgufReader(options.weights).isQuantised())
+    say("note: the weights of " + printable(options.weights) +
+        " are requantised: its blocks are not those of " + type + "\n");
+}
+
 } // namespace
 
 void loadWeights(const CommonOptions &options, Model &model) {
@@ -150,12 +158,8 @@ void loadWeights(const CommonOptions &options, Model &model) {
   requireAll(options, unmatched);
   if (!note.empty() && options.speaks())
     say("note: " + printable(note) + "\n");
-  const std::string type =
-      parseRecipe(model.descriptor().recipe).generate.weights;
-  if (options.speaks() && type.starts_with("int") && isGguf(options.weights) &&
-      !isFolder(options.weights) && GgufReader(options.weights).isQuantised())
-    say("note: the weights of " + printable(options.weights) +
-        " are requantised: its blocks are not those of " + type + "\n");
+  tellRequantised(options,
+                  parseRecipe(model.descriptor().recipe).generate.weights);
   if (options.processes)
     options.processes->requireSame("other weights", checksumOf(model).text(),
                                    "give all of them the same ones");
@@ -665,9 +669,11 @@ void exportWeights(const tfm_model &descriptor, const ExportCommand &command) {
     loadParameters(model, weights, command.partial ? &unmatched : nullptr);
     requireAll(command, unmatched);
   }
-  if (const std::string &weights =
-          parseRecipe(descriptor.recipe).generate.weights;
-      weights != "f32")
+  const std::string weights = parseRecipe(descriptor.recipe).generate.weights;
+  tellRequantised(command, command.dtype == StoredType::INT8   ? "int8"
+                           : command.dtype == StoredType::INT4 ? "int4"
+                                                               : weights);
+  if (weights != "f32")
     say("note: this build has made " + weights +
         " of the weights, and exports what they are now; a build with "
         "generate.weights = f32 exports them as they were\n");

@@ -84,6 +84,11 @@ class Gguf(InFolder):
                      "--tokens", "2")
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("are requantised", result.stderr)
+        for options, said in (([], False), (["--dtype", "bf16"], False), (["--dtype", "int8"], True)):
+            result = run(self.path("llama"), "export", "--weights", FILES / "llama.gguf", *options, "-o",
+                         self.path("out.safetensors"))
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertEqual("are requantised: its blocks are not those of int8" in result.stderr, said)
 
     def test_another_configuration_is_refused(self):
         for key, kind, value, own in (("llama.attention.layer_norm_rms_epsilon", "f", 0.01, "rms_norm_eps"),
