@@ -55,7 +55,7 @@ AttentionTiles::Keys AttentionTiles::takeKeys(RowsView view, Value rows,
           kb.at(keys.factor.ptr, kb.mul(kb.div(start, panelSide), length));
       for (int64_t half : {0, 1}) {
         Value row = kb.min(kb.add(start, half * tileSide), last);
-        kb.call(packTileRows(kb, packing, /*transposed=*/false),
+        kb.call(packTileRows(kb, packing),
                 {kb.at(first, kb.mul(row, view.stride), view.element),
                  view.stride, kb.i64(columns),
                  kb.min(kb.i64(tileSide), kb.sub(rows, row)),
@@ -65,14 +65,12 @@ AttentionTiles::Keys AttentionTiles::takeKeys(RowsView view, Value rows,
   }
   if (use & asTerms) {
     keys.terms.ptr = cut.at(offset);
-    for (int64_t tile = 0; tile < tilesOf(columns); ++tile) {
-      int64_t begin = tile / 2 * 2;
-      kb.call(packTileRows(kb, packing, /*transposed=*/true),
-              {kb.at(first, tile * tileSide, view.element), view.stride, rows,
-               kb.i64(std::min(tileSide, columns - tile * tileSide)),
-               kb.at(keys.terms.ptr, (begin * keySteps + tile % 2) * tileSlots),
-               kb.i64(tilesOfPanel(begin, columns) * tileSlots)});
-    }
+    for (int64_t begin = 0; begin < columns; begin += panelSide)
+      kb.call(packTileColumns(kb, packing),
+              {kb.at(first, begin, view.element), view.stride, rows,
+               kb.i64(std::min(panelSide, columns - begin)),
+               kb.at(keys.terms.ptr, begin / tileSide * keySteps * tileSlots),
+               kb.i64(tilesOfPanel(begin / tileSide, columns) * tileSlots)});
   }
   return keys;
 }

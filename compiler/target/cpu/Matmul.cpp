@@ -74,16 +74,32 @@ static void planTiles(MatmulPlan &plan, int64_t k, const CpuMachine &target) {
   int64_t blocks = llvm::divideCeil(k, target.l1Bytes / termBytes);
   plan.depth =
       blocks == 1 ? k : llvm::alignTo(llvm::divideCeil(k, blocks), tileDepth);
-  int64_t half = target.l2Bytes / 2;
-  plan.columnBlock =
-      evenly(plan.columnPanels,
-             half / (termBytes * llvm::alignTo(plan.depth, tileDepth)));
-  // Sums of a part of the depth stay in the cache, too.
-  plan.rowBlock =
-      blocks == 1
-          ? plan.rowPanels
-          : evenly(plan.rowPanels, half / (4 * side * side * plan.columnBlock));
   plan.alongRows = true;
+  int64_t half = target.l2Bytes / 2, sumBytes = 4 * side * side;
+  auto columns = [&](int64_t bytes) {
+    return evenly(plan.columnPanels, half / bytes);
+  };
+  plan.columnBlock = columns(termBytes * llvm::alignTo(plan.depth, tileDepth));
+  plan.rowBlock = plan.rowPanels;
+  if (blocks == 1)
+    return;
+  // Sums of a part of the depth stay in the cache, too: those of some panels
+  // of A, or those of one beside all of the depth of fewer columns of B. Either
+  // packs A for each block of columns; the first B for each block of rows, too.
+  plan.rowBlock = evenly(plan.rowPanels, half / (sumBytes * plan.columnBlock));
+  int64_t wholeBytes = termBytes * llvm::alignTo(k, tileDepth) + sumBytes;
+  int64_t whole = columns(wholeBytes);
+  auto packed = [&](int64_t columnBlock, int64_t rowBlock) {
+    return plan.rowPanels * llvm::divideCeil(plan.columnPanels, columnBlock) +
+           plan.columnPanels * llvm::divideCeil(plan.rowPanels, rowBlock);
+  };
+  plan.wholeDepthOfB =
+      wholeBytes <= half &&
+      packed(whole, plan.rowPanels) < packed(plan.columnBlock, plan.rowBlock);
+  if (plan.wholeDepthOfB) {
+    plan.columnBlock = whole;
+    plan.rowBlock = 1;
+  }
 }
 
 MatmulPlan tfm::planMatmul(const MatmulSpec &spec, const CpuMachine &target) {
@@ -298,7 +314,9 @@ bool MatmulEmitter::layOut() {
                      : llvm::alignTo(plan.tileRows, kb.lanes);
   int64_t depth = llvm::divideCeil(plan.depth, perSlot);
   aPanel = packedLength(depth, aPanelStride, kb.lanes, kb.lanes);
-  bPanel = packedLength(depth, width, 0, kb.lanes);
+  bPanel = packedLength(plan.wholeDepthOfB ? llvm::divideCeil(spec.k, perSlot)
+                                           : depth,
+                        width, 0, kb.lanes);
   tileLength = plan.tileRows * width;
   if (plan.terms != Terms::Bf16Tiles) {
     // With one panel for each thread there is nothing to look ahead to.
@@ -498,9 +516,14 @@ void MatmulEmitter::blocks(Value rowFrom, Value rowTo, Value columnFrom,
   if (packAOnce)
     kb.ifThen(kb.less(columnFrom, columnTo),
               [&] { packPanelsOfA(rowFrom, rowTo, zero, whole); });
-  kb.loop(columnFrom, columnTo, plan.columnBlock, [&](Value q0) {
-    Value q1 = kb.min(kb.add(q0, plan.columnBlock), columnTo);
-    if (plan.packB && !byPanel && !blockedDepth)
+  // Blocks as equal as possible: each goes over all of A.
+  Value columns = kb.sub(columnTo, columnFrom);
+  Value columnBlocks =
+      kb.div(kb.add(columns, plan.columnBlock - 1), plan.columnBlock);
+  kb.loop(zero, columnBlocks, 1, [&](Value number) {
+    auto [first, end] = kb.share(columns, number, columnBlocks);
+    Value q0 = kb.add(columnFrom, first), q1 = kb.add(columnFrom, end);
+    if (plan.packB && !byPanel && (!blockedDepth || plan.wholeDepthOfB))
       kb.ifThen(kb.less(rowFrom, rowTo),
                 [&] { packPanelsOfB(q0, q1, zero, whole); });
     kb.loop(rowFrom, rowTo, plan.rowBlock, [&](Value p0) {
@@ -509,7 +532,7 @@ void MatmulEmitter::blocks(Value rowFrom, Value rowTo, Value columnFrom,
         Value depth = blockedDepth
                           ? kb.min(kb.i64(plan.depth), kb.sub(whole, k0))
                           : whole;
-        if (plan.packB && !byPanel && blockedDepth)
+        if (plan.packB && !byPanel && blockedDepth && !plan.wholeDepthOfB)
           packPanelsOfB(q0, q1, k0, depth);
         if (plan.packA && !packAOnce && !plan.alongRows)
           packPanelsOfA(p0, p1, k0, depth);
@@ -585,15 +608,20 @@ void MatmulEmitter::packTilesOfA(Value from, Value to, Value k0, Value depth) {
   kb.loop(from, to, 1, [&](Value p) {
     Value panel = kb.at(packedA, kb.mul(kb.sub(p, from), aPanel));
     Value source = a.at(kb, aBase, rowStart(p), k0);
+    Value step = kb.i64(rowTiles * tileSide * tileSide);
+    if (!rowsOfA) {
+      kb.call(packTileColumns(kb, packing(a)),
+              {source, kb.i64(a.column), depth, rowCount(p), panel, step});
+      return;
+    }
     for (int64_t first = 0; first < plan.tileRows; first += tileSide) {
       Value rest = kb.sub(rowCount(p), kb.i64(first));
       // A panel of one row less may have no row here.
       kb.ifThen(kb.less(kb.i64(0), rest), [&] {
-        kb.call(packTileRows(kb, packing(a), /*transposed=*/!rowsOfA),
-                {kb.at(source, first * a.row, a.element),
-                 kb.i64(rowsOfA ? a.row : a.column), depth,
+        kb.call(packTileRows(kb, packing(a)),
+                {kb.at(source, first * a.row, a.element), kb.i64(a.row), depth,
                  kb.min(kb.i64(tileSide), rest), kb.at(panel, first * tileSide),
-                 kb.i64(rowTiles * tileSide * tileSide)});
+                 step});
       });
     }
   });
@@ -728,6 +756,8 @@ void MatmulEmitter::tile(Value p, Value q, const Block &block) {
     bPtr = packedB;
     if (!byPanel)
       bPtr = kb.at(packedB, kb.mul(kb.sub(q, q0), bPanel));
+    if (plan.wholeDepthOfB)
+      bPtr = kb.at(bPtr, kb.mul(kb.div(k0, perSlot), width));
     bStride = kb.i64(width);
   } else {
     bPtr = b.at(kb, bBase, k0, column);

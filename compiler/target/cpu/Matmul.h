@@ -87,6 +87,9 @@ struct MatmulPlan {
   int64_t depth;
   /// Panels that are packed at a time.
   int64_t rowBlock, columnBlock;
+  /// Where `depth` is less than all terms: whether all of them are packed of a
+  /// block of B at once, else `depth` of them for each block of rows.
+  bool wholeDepthOfB = false;
   /// Whether register tiles follow each other along a panel of rows, else along
   /// one of columns. Then panels of A are packed one by one.
   bool alongRows = false;

@@ -191,43 +191,72 @@ func::FuncOp tfm::integerTileKernel(KernelBuilder &kb,
       });
 }
 
-func::FuncOp tfm::packTileRows(KernelBuilder &kb, Packing packing,
-                               bool transposed) {
+/// The function `name` with the arguments of `packTileRows`, that packs a step
+/// at a time: `step` gets where its elements lie, where its slots go, its rows,
+/// from one row or k to the next, and how many elements along k there are, null
+/// where there are enough; `advance` is from its first element to the next
+/// one's.
+static func::FuncOp
+packSteps(KernelBuilder &kb, const std::string &name, Type element,
+          llvm::function_ref<Value(KernelBuilder &, Value stride)> advance,
+          llvm::function_ref<void(KernelBuilder &, Value at, Value to,
+                                  Value rows, Value stride, Value rest)>
+              step) {
   assert(kb.lanes == tileSide && "machines with tiles have vectors as wide");
   SmallVector<Type> types{kb.ptrType, kb.i64Type, kb.i64Type,
                           kb.i64Type, kb.ptrType, kb.i64Type};
-  std::string name = "tfm.pack.tile";
-  name += transposed ? ".transposed" : ".rows";
-  name += packing.fromName();
   return kb.sharedFunction(
       name, types, [&](KernelBuilder &kb, ValueRange args) {
         Value source = args[0], stride = args[1], k = args[2], rows = args[3],
               panel = args[4], stepLength = args[5];
-        Type element = packing.element(kb);
-        auto elements = [&](int64_t count) {
-          return VectorType::get({count}, element);
-        };
+        Value rest = kb.rem(k, kb.i64(tileDepth));
+        Value next = advance(kb, stride);
+        SmallVector<Value> end =
+            kb.loop(kb.i64(0), kb.sub(k, rest), tileDepth, {source, panel},
+                    [&](Value, ValueRange at) {
+                      step(kb, at[0], at[1], rows, stride, Value());
+                      return SmallVector<Value>{kb.at(at[0], next, element),
+                                                kb.at(at[1], stepLength)};
+                    });
+        kb.ifThen(kb.less(kb.i64(0), rest),
+                  [&] { step(kb, end[0], end[1], rows, stride, rest); });
+      });
+}
+
+func::FuncOp tfm::packTileRows(KernelBuilder &kb, Packing packing) {
+  Type element = packing.element(kb);
+  auto elements = VectorType::get({tileDepth}, element);
+  return packSteps(
+      kb, std::string("tfm.pack.tile.rows") + packing.fromName(), element,
+      [](KernelBuilder &kb, Value) { return kb.i64(tileDepth); },
+      [&](KernelBuilder &kb, Value at, Value to, Value rows, Value stride,
+          Value rest) {
         Value last = kb.sub(rows, kb.i64(1));
-        // A row of 16 slots of each of the 16 rows, from `at` on; `rest` is how
-        // many elements along k there are, null where there are enough.
-        auto step = [&](Value at, Value to, Value rest) {
-          if (!transposed) {
-            Value mask = rest ? kb.maskOf(rest, tileDepth) : Value();
-            for (int64_t row = 0; row < tileSide; ++row) {
-              Value from =
-                  kb.at(at, kb.mul(kb.min(kb.i64(row), last), stride), element);
-              Value pairs =
-                  kb.toBf16(kb.loadAs(elements(tileDepth), from, mask));
-              kb.store(LLVM::BitcastOp::create(kb.b, kb.loc, kb.vecType, pairs),
-                       kb.at(to, row * tileSide));
-            }
-            return;
-          }
-          Value columns = kb.maskOf(rows);
+        Value mask = rest ? kb.maskOf(rest, tileDepth) : Value();
+        for (int64_t row = 0; row < tileSide; ++row) {
+          Value from =
+              kb.at(at, kb.mul(kb.min(kb.i64(row), last), stride), element);
+          Value pairs = kb.toBf16(kb.loadAs(elements, from, mask));
+          kb.store(LLVM::BitcastOp::create(kb.b, kb.loc, kb.vecType, pairs),
+                   kb.at(to, row * tileSide));
+        }
+      });
+}
+
+func::FuncOp tfm::packTileColumns(KernelBuilder &kb, Packing packing) {
+  Type element = packing.element(kb);
+  auto elements = VectorType::get({tileSide}, element);
+  SmallVector<int64_t> interleaved;
+  for (int64_t i = 0; i < tileSide; ++i)
+    interleaved.append({i, tileSide + i});
+  return packSteps(
+      kb, std::string("tfm.pack.tile.columns") + packing.fromName(), element,
+      [](KernelBuilder &kb, Value stride) { return kb.mul(stride, tileDepth); },
+      [&](KernelBuilder &kb, Value at, Value to, Value rows, Value stride,
+          Value rest) {
+        kb.loop(kb.i64(0), rows, tileSide, [&](Value first) {
+          Value columns = kb.maskOf(kb.sub(rows, first));
           SmallVector<Value> slots;
-          SmallVector<int64_t> interleaved;
-          for (int64_t i = 0; i < tileSide; ++i)
-            interleaved.append({i, tileSide + i});
           for (int64_t pair = 0; pair < tileSide; ++pair) {
             Value both[2];
             for (int64_t i : {0, 1}) {
@@ -236,27 +265,18 @@ func::FuncOp tfm::packTileRows(KernelBuilder &kb, Packing packing,
               if (rest)
                 mask = kb.select(kb.less(kb.i64(number), rest), columns,
                                  kb.maskOf(kb.i64(0)));
-              Value from = kb.at(at, kb.mul(stride, number), element);
-              both[i] = kb.toBf16(kb.loadAs(elements(tileSide), from, mask));
+              Value from = kb.at(kb.at(at, first, element),
+                                 kb.mul(stride, number), element);
+              both[i] = kb.toBf16(kb.loadAs(elements, from, mask));
             }
             slots.push_back(LLVM::BitcastOp::create(
                 kb.b, kb.loc, kb.vecType,
                 kb.shuffle(both[0], both[1], interleaved)));
           }
           for (auto [row, vector] : llvm::enumerate(transpose(kb, slots)))
-            kb.store(vector, kb.at(to, static_cast<int64_t>(row) * tileSide));
-        };
-        Value rest = kb.rem(k, kb.i64(tileDepth));
-        Value advance =
-            transposed ? kb.mul(stride, tileDepth) : kb.i64(tileDepth);
-        SmallVector<Value> end =
-            kb.loop(kb.i64(0), kb.sub(k, rest), tileDepth, {source, panel},
-                    [&](Value, ValueRange at) {
-                      step(at[0], at[1], Value());
-                      return SmallVector<Value>{kb.at(at[0], advance, element),
-                                                kb.at(at[1], stepLength)};
-                    });
-        kb.ifThen(kb.less(kb.i64(0), rest),
-                  [&] { step(end[0], end[1], rest); });
+            kb.store(vector,
+                     kb.at(to, kb.mul(kb.add(first, static_cast<int64_t>(row)),
+                                      tileSide)));
+        });
       });
 }

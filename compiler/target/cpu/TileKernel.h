@@ -102,8 +102,7 @@ mlir::func::FuncOp integerTileKernel(KernelBuilder &kb,
                                      const IntegerTileKernel &kernel);
 
 /// The function that packs `rows` <= 16 rows of A, of `k` elements each, of
-/// `stride` elements from one to the next (or, `transposed`, from one k to the
-/// next), as slots of two bf16:
+/// `stride` elements from one to the next, as slots of two bf16:
 ///
 ///   (source, stride, k, rows, panel, step length)
 ///   panel[s * step length + row * 16 + i]
@@ -111,8 +110,17 @@ mlir::func::FuncOp integerTileKernel(KernelBuilder &kb,
 ///
 /// Behind k it writes zeros, up to the end of the last step; rows behind `rows`
 /// repeat the last one.
-mlir::func::FuncOp packTileRows(KernelBuilder &kb, Packing packing,
-                                bool transposed);
+mlir::func::FuncOp packTileRows(KernelBuilder &kb, Packing packing);
+
+/// The same of any number of rows that lie in columns, of `stride` elements
+/// from one k to the next: the tiles of a step one after the other, so that
+/// what its columns have in a cache line is used while it is there.
+///
+///   panel[s * step length + row * 16 + i]
+///       = source[(32 s + 2 i) * stride + row], and the element of the next k
+///
+/// Rows behind `rows`, up to whole tiles, are zeros.
+mlir::func::FuncOp packTileColumns(KernelBuilder &kb, Packing packing);
 
 } // namespace tfm
 
