@@ -35,6 +35,8 @@ struct Case {
   int64_t gap = 0;
   int packA = -1, packB = -1;
   int64_t depth = 0, rowBlock = 0, columnBlock = 0;
+  /// On tiles, where `depth` is given.
+  bool wholeDepthOfB = false;
   bool bias = false;
   /// Which of the three matrices are bf16 in memory.
   bool bf16A = false, bf16B = false, bf16C = false;
@@ -111,6 +113,8 @@ MatmulPlan planOf(const Case &c, const MatmulSpec &spec,
     plan.rowBlock = std::min(c.rowBlock, plan.rowPanels);
   if (c.columnBlock)
     plan.columnBlock = std::min(c.columnBlock, plan.columnPanels);
+  if (c.depth)
+    plan.wholeDepthOfB = c.wholeDepthOfB && plan.terms == Terms::Bf16Tiles;
   return plan;
 }
 
@@ -385,6 +389,8 @@ TEST(Matmul, Bf16InBlocks) {
       c.bf16C = false;
       c.bias = true;
       cases.push_back(c);
+      c.wholeDepthOfB = true;
+      cases.push_back(c);
       c.depth = 0;
       cases.push_back(c);
     }
@@ -393,6 +399,7 @@ TEST(Matmul, Bf16InBlocks) {
 
 TEST(Matmul, ThePlansOfBf16) {
   std::vector<Case> cases{{768, 65, 128},
+                          {700, 768, 810, true},
                           {128, 512, 768, true},
                           {768, 128, 512, false, true},
                           {300, 64, 2200, true},
