@@ -164,8 +164,6 @@ Value AttentionBlock::load(RowsView view, Value row, int64_t column,
 
 void AttentionBlock::store(Value vector, RowsView view, Value row,
                            int64_t column, Value mask) {
-  if (tiles && view.element && view.element.isBF16())
-    vector = tiles->round(vector);
   kb.store(vector, kb.at(row, column, view.element), mask, view.element);
 }
 

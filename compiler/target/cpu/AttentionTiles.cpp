@@ -128,13 +128,6 @@ void AttentionTiles::multiply(int64_t rowTiles, int64_t columnTiles, Value a,
           {a, b, sums, stride, steps, kb.i1(accumulate)});
 }
 
-Value AttentionTiles::round(Value x) {
-  return LLVM::CallIntrinsicOp::create(
-             kb.b, kb.loc, kb.vecType.clone(kb.bf16Type),
-             kb.b.getStringAttr("llvm.x86.avx512bf16.cvtneps2bf16.512"), x)
-      .getResult(0);
-}
-
 Value AttentionTiles::round(Value x, Value y) {
   auto type = VectorType::get({2 * kb.lanes}, kb.bf16Type);
   return LLVM::CallIntrinsicOp::create(

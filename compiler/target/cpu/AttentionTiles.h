@@ -90,9 +90,6 @@ public:
   void sumOverQueries(mlir::Value weights, RowsView terms, int64_t columns,
                       RowsView to) override;
 
-  /// A vector of f32 as one of bf16, by the instruction for it.
-  mlir::Value round(mlir::Value x);
-
 private:
   /// Slots of a tile.
   static constexpr int64_t tileSlots = tileSide * tileSide;

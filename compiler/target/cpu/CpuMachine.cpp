@@ -113,12 +113,13 @@ llvm::Error describeRegisters(CpuMachine &target,
       info.checkFeatures("+avx512bw") && info.checkFeatures("+avx512dq")) {
     target.lanes = 16;
     target.registers = 32;
+    target.roundsToBf16 = info.checkFeatures("+avx512bf16");
     // Zen 4 and Zen 5 issue as many VDPBF16PS as multiply-adds of f32, with
     // twice the FLOPs each. Intel's cores, which have AVX512-FP16 as well,
     // issue one every second cycle: half of the FLOPs of f32 (measured on
     // Emerald Rapids). No feature says so itself.
     target.bf16Pairs =
-        info.checkFeatures("+avx512bf16") && !info.checkFeatures("+avx512fp16");
+        target.roundsToBf16 && !info.checkFeatures("+avx512fp16");
     target.int8Quads = info.checkFeatures("+avx512vnni");
     return llvm::Error::success();
   }

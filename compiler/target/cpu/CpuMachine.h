@@ -34,6 +34,8 @@ struct CpuMachine {
   int64_t lanes = 0;
   /// Number of vector registers.
   int64_t registers = 0;
+  /// Whether an instruction rounds f32 to bf16 (AVX512-BF16).
+  bool roundsToBf16 = false;
   /// Whether sums of products of two bf16 are faster by its instruction for
   /// pairs of them than in f32.
   bool bf16Pairs = false;

@@ -115,7 +115,7 @@ public:
   }
 
   void addLoweringPasses(OpPassManager &passes) const override {
-    passes.addPass(cpu::createLowerKernelsPass());
+    passes.addPass(cpu::createLowerKernelsPass({cpu.roundsToBf16}));
   }
 
   std::unique_ptr<llvm::Module>

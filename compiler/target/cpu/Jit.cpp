@@ -25,7 +25,7 @@ Jit::~Jit() = default;
 
 llvm::Expected<Jit> Jit::compile(mlir::ModuleOp module,
                                  const CpuMachine &target) {
-  if (mlir::failed(lowerToLLVMDialect(module)))
+  if (mlir::failed(lowerToLLVMDialect(module, target.roundsToBf16)))
     return llvm::createStringError("lowering to the llvm dialect failed");
   llvm::LLVMContext context;
   std::unique_ptr<llvm::Module> code = translateToLLVM(module, context);

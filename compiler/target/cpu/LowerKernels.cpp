@@ -17,8 +17,10 @@ namespace {
 
 struct LowerKernelsPass
     : tfm::cpu::impl::LowerKernelsPassBase<LowerKernelsPass> {
+  using LowerKernelsPassBase::LowerKernelsPassBase;
+
   void runOnOperation() override {
-    if (failed(tfm::lowerToLLVMDialect(getOperation())))
+    if (failed(tfm::lowerToLLVMDialect(getOperation(), roundsToBf16)))
       signalPassFailure();
   }
 };

@@ -41,6 +41,8 @@ def LowerKernelsPass : Pass<"cpu-lower-kernels", "::mlir::ModuleOp"> {
     Memrefs of static shape become bare pointers; functions of math become
     polynomials, so that nothing calls libm.
   }];
+  let options = [Option<"roundsToBf16", "rounds-to-bf16", "bool", /*default=*/"false",
+                        "the processor has an instruction that rounds to bf16">];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::cf::ControlFlowDialect",
                            "::mlir::LLVM::LLVMDialect", "::mlir::memref::MemRefDialect",
                            "::mlir::vector::VectorDialect"];

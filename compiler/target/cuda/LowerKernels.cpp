@@ -20,7 +20,8 @@ struct LowerKernelsPass
     : tfm::cuda::impl::LowerKernelsPassBase<LowerKernelsPass> {
   void runOnOperation() override {
     mlir::ModuleOp module = getOperation();
-    if (failed(tfm::lowerToLLVMDialect(module, /*kept=*/"nvvm")))
+    if (failed(tfm::lowerToLLVMDialect(module, /*roundsToBf16=*/false,
+                                       /*kept=*/"nvvm")))
       return signalPassFailure();
     // As NVPTX is told of kernels, which are functions of the llvm dialect
     // only.

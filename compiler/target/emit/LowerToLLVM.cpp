@@ -58,7 +58,8 @@ void tfm::registerKernelDialects(DialectRegistry &registry) {
   registerLLVMDialectTranslation(registry);
 }
 
-LogicalResult tfm::lowerToLLVMDialect(ModuleOp module, StringRef kept) {
+LogicalResult tfm::lowerToLLVMDialect(ModuleOp module, bool roundsToBf16,
+                                      StringRef kept) {
   MLIRContext *context = module.getContext();
   {
     RewritePatternSet patterns(context);
@@ -66,8 +67,9 @@ LogicalResult tfm::lowerToLLVMDialect(ModuleOp module, StringRef kept) {
     populateMathPolynomialApproximationPatterns(
         patterns, MathPolynomialApproximationOptions());
     // LLVM calls a function to round to bf16 where the processor has no
-    // instruction for it, and those that have one disagree about denormals.
-    arith::populateExpandBFloat16Patterns(patterns);
+    // instruction for it.
+    if (!roundsToBf16)
+      arith::populateExpandBFloat16Patterns(patterns);
     math::populateExpansionPatterns(patterns, {"rsqrt", "powf", "fpowi"});
     memref::populateExpandStridedMetadataPatterns(patterns);
     vector::populateVectorMaskMaterializationPatterns(

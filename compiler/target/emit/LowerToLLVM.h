@@ -32,8 +32,9 @@ void registerKernelDialects(mlir::DialectRegistry &registry);
 /// Lowers a module of kernels (func, scf, arith, math, vector, memref and llvm)
 /// to the llvm dialect. Memrefs of static shape become bare pointers; functions
 /// of math become polynomials, so that nothing calls libm. Ops of the dialect
-/// `kept`, whose translation is the target's own, stay.
-mlir::LogicalResult lowerToLLVMDialect(mlir::ModuleOp module,
+/// `kept`, whose translation is the target's own, stay; so do roundings to bf16
+/// where the target has an instruction for them (`roundsToBf16`).
+mlir::LogicalResult lowerToLLVMDialect(mlir::ModuleOp module, bool roundsToBf16,
                                        llvm::StringRef kept = {});
 
 /// Translates a module in the llvm dialect; null on failure, after an error

@@ -398,14 +398,10 @@ TEST(Matmul, Bf16InBlocks) {
 }
 
 TEST(Matmul, ThePlansOfBf16) {
-  std::vector<Case> cases{{768, 65, 128},
-                          {700, 768, 810, true},
-                          {128, 512, 768, true},
-                          {768, 128, 512, false, true},
-                          {300, 64, 2200, true},
-                          {64, 768, 3072},
-                          {1, 768, 768},
-                          {9, 192, 64},
+  std::vector<Case> cases{{768, 65, 128},        {700, 768, 810, true},
+                          {128, 512, 768, true}, {768, 128, 512, false, true},
+                          {300, 64, 2200, true}, {64, 768, 3072},
+                          {1, 768, 768},         {9, 192, 64},
                           {256, 64, 128}};
   for (Case &c : cases)
     c.bf16A = c.bf16B = true;
@@ -592,7 +588,8 @@ namespace {
 /// The assembly of the module, between the labels of function `name` and the
 /// next one.
 std::string assemblyOf(Kernels &kernels, StringRef name) {
-  EXPECT_TRUE(succeeded(lowerToLLVMDialect(*kernels.module)));
+  EXPECT_TRUE(succeeded(
+      lowerToLLVMDialect(*kernels.module, kernels.target.roundsToBf16)));
   llvm::LLVMContext context;
   auto code = translateToLLVM(*kernels.module, context);
   llvm::SmallString<0> text;
@@ -776,6 +773,22 @@ TEST(Matmul, DropoutInAnEpilogueSharesRandomWords) {
   EXPECT_EQ(StringRef(text).count("vpmuludq"), 40u);
 }
 
+TEST(Matmul, RoundsByTheInstructionForIt) {
+  for (auto [cpu, has] : {std::pair{"skylake-avx512", false},
+                          {"znver4", true},
+                          {"sapphirerapids", true}}) {
+    SCOPED_TRACE(cpu);
+    Kernels kernels;
+    kernels.target = llvm::cantFail(CpuMachine::named(cpu));
+    Case c{28, 128, 64};
+    c.bf16C = true;
+    emitMatmul(kernels.builder, *kernels.module, "kernel", specOf(kernels, c),
+               kernels.target);
+    std::string text = assemblyOf(kernels, "kernel");
+    EXPECT_EQ(StringRef(text).contains("vcvtneps2bf16"), has);
+  }
+}
+
 TEST(Matmul, AKernelCallsNothing) {
   for (const char *cpu : {"native", "x86-64-v3", "skylake-avx512", "znver4",
                           "sapphirerapids+amx", "apple-m1", "neoverse-n1"}) {
@@ -787,7 +800,8 @@ TEST(Matmul, AKernelCallsNothing) {
     for (const Case *c : {&plain, &mixed, &few})
       emitMatmul(kernels.builder, *kernels.module, c->name(),
                  specOf(kernels, *c), kernels.target);
-    ASSERT_TRUE(succeeded(lowerToLLVMDialect(*kernels.module)));
+    ASSERT_TRUE(succeeded(
+        lowerToLLVMDialect(*kernels.module, kernels.target.roundsToBf16)));
     llvm::LLVMContext context;
     auto code = translateToLLVM(*kernels.module, context);
     llvm::SmallString<0> object;

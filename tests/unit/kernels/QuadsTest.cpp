@@ -261,7 +261,8 @@ std::string assemblyOf(const Shape &shape, StringRef cpu,
              specOf(kernels, shape, kernels.builder.getI8Type(),
                     kernels.builder.getI32Type(), order),
              kernels.target);
-  EXPECT_TRUE(succeeded(lowerToLLVMDialect(*kernels.module)));
+  EXPECT_TRUE(succeeded(
+      lowerToLLVMDialect(*kernels.module, kernels.target.roundsToBf16)));
   llvm::LLVMContext context;
   auto code = translateToLLVM(*kernels.module, context);
   llvm::SmallString<0> text;
