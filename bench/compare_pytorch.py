@@ -37,6 +37,7 @@ PyTorch's index of CPU wheels, else from PyPI (which is large).
 """
 
 import argparse
+import functools
 import json
 import os
 import pathlib
@@ -56,14 +57,22 @@ from measuring import ROOT, checked, fail, say
 BENCH = ROOT / "bench"
 
 
+@functools.cache
+def has_tiles():
+    """Whether this machine multiplies bf16 on tiles (AMX)."""
+    cpuinfo = pathlib.Path("/proc/cpuinfo")
+    return cpuinfo.exists() and " amx_bf16" in cpuinfo.read_text()
+
+
 class Comparison:
     """One model as both sides train it."""
 
-    def __init__(self, file, tied, wanted_speed, wanted_f32=None, wanted_memory=None, wanted_build=None, defines=(),
-                 data=None, steps=0, curve=50):
+    def __init__(self, file, tied, wanted_speed, wanted_on_tiles=None, wanted_f32=None, wanted_memory=None,
+                 wanted_build=None, defines=(), data=None, steps=0, curve=50):
         self.file = ROOT / file
         self.tied = tied  # whether the head is the token embedding
-        self.wanted_speed = wanted_speed  # of the fastest PyTorch's
+        # Of the fastest PyTorch's.
+        self.wanted_speed = wanted_on_tiles if wanted_on_tiles and has_tiles() else wanted_speed
         self.wanted_f32 = wanted_f32  # of the faster PyTorch's in f32
         self.wanted_memory = wanted_memory  # of the smaller PyTorch's
         self.wanted_build = wanted_build  # seconds
@@ -76,16 +85,18 @@ class Comparison:
 SHAKESPEARE = ROOT / "models" / "tinyshakespeare.txt"
 
 
-def gpt2(defines, steps=8, curve=10, wanted_speed=1.5):
-    return Comparison("bench/gpt2_train.tfm", tied=True, wanted_speed=wanted_speed, wanted_f32=wanted_speed,
-                      wanted_memory=0.85, wanted_build=2.0, defines=defines, data="random", steps=steps, curve=curve)
+def gpt2(defines, steps=8, curve=10, wanted_speed=1.5, wanted_on_tiles=4.0):
+    return Comparison("bench/gpt2_train.tfm", tied=True, wanted_speed=wanted_speed, wanted_on_tiles=wanted_on_tiles,
+                      wanted_f32=wanted_speed, wanted_memory=0.85, wanted_build=2.0, defines=defines,
+                      data="random", steps=steps, curve=curve)
 
 
 MODELS = {
     "addition": Comparison("models/addition.tfm", tied=False, wanted_speed=4.0, wanted_build=1.0, steps=1000),
-    "shakespeare": Comparison("models/shakespeare.tfm", tied=True, wanted_speed=1.6, wanted_f32=1.5, steps=150,
-                              data=SHAKESPEARE),
-    "shakespeare-large": Comparison("models/shakespeare.tfm", tied=True, wanted_speed=1.8, steps=2, curve=2,
+    "shakespeare": Comparison("models/shakespeare.tfm", tied=True, wanted_speed=1.6, wanted_on_tiles=2.0,
+                              wanted_f32=1.5, steps=150, data=SHAKESPEARE),
+    "shakespeare-large": Comparison("models/shakespeare.tfm", tied=True, wanted_speed=1.8, wanted_on_tiles=2.5,
+                                    steps=2, curve=2,
                                     defines=["layers=6", "heads=6", "width=384", "context=256", "drop=0.2",
                                              "train.sequence=256", "train.batch=64"], data=SHAKESPEARE),
     # The first of docs/references.md: 240 texts are seven batches and a half.
@@ -97,8 +108,10 @@ MODELS = {
     "gpt2-1x1024": gpt2(["drop=0.0", "train.batch=1", "train.sequence=1024"], steps=2, curve=4),
     "gpt2-dropout": gpt2([]),
     # For GPUs, in batches that fill them.
-    "gpt2-8x1024": gpt2(["drop=0.0", "train.batch=8", "train.sequence=1024"], steps=20, curve=4, wanted_speed=1.0),
-    "gpt2-32x1024": gpt2(["drop=0.0", "train.batch=32", "train.sequence=1024"], steps=10, curve=2, wanted_speed=1.0),
+    "gpt2-8x1024": gpt2(["drop=0.0", "train.batch=8", "train.sequence=1024"], steps=20, curve=4, wanted_speed=1.0,
+                        wanted_on_tiles=None),
+    "gpt2-32x1024": gpt2(["drop=0.0", "train.batch=32", "train.sequence=1024"], steps=10, curve=2, wanted_speed=1.0,
+                         wanted_on_tiles=None),
 }
 # What decodes one text.
 DECODERS = {
