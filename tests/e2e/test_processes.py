@@ -170,8 +170,8 @@ class Launched:
             self.assertLess(time.monotonic() - began, 10)
             self.assertNotEqual(process.returncode, 0)
             # Who it was: the launcher says so by rank, or by the number that the start names.
-            # Of several MPICH names the first that it finds, which may be one that it has ended itself.
-            named = members if self.library == "MPICH" and count > 2 else [members[rank]]
+            # MPICH names the first that it finds ended, which may be one that it has ended itself.
+            named = members if self.library == "MPICH" else [members[rank]]
             self.assertTrue(f"rank {rank}" in errors or any(re.search(rf"PID {pid}\b", errors) for pid in named), errors)
             self.assertIn(f"process {rank} is {members[rank]} on ", errors)
             step = json.loads((self.folder / f"killed{rank}" / "state.json").read_text())["step"]

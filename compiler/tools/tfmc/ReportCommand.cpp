@@ -283,7 +283,7 @@ static int report(ReportArguments arguments) {
     if (!arguments.processes.empty() && !target->sharesUpdates()) {
       messages() << "tfmc: error: processes share an update on CPUs alone: "
                     "--processes is for `--target cpu`\n";
-      return 2;
+      return 1;
     }
   }
   CompiledModel model =
