@@ -65,13 +65,14 @@ static int64_t evenly(int64_t panels, int64_t most) {
   return llvm::divideCeil(panels, llvm::divideCeil(panels, most));
 }
 
-/// Blocks for tiles: a panel of A stays in the first-level cache while a block
-/// of B, which has half of the second-level one, streams by. C is written along
+/// Blocks for tiles: a panel of A stays in the first-level cache, with a
+/// quarter of it left to what passes, while a block of B, which has half of the
+/// second-level one, streams by. C is written along
 /// its rows: down a panel of columns, each of its lines lies in another page.
 static void planTiles(MatmulPlan &plan, int64_t k, const CpuMachine &target) {
   constexpr int64_t side = 2 * tileSide;
   int64_t termBytes = 2 * side; // of a panel
-  int64_t blocks = llvm::divideCeil(k, target.l1Bytes / termBytes);
+  int64_t blocks = llvm::divideCeil(k, target.l1Bytes * 3 / 4 / termBytes);
   plan.depth =
       blocks == 1 ? k : llvm::alignTo(llvm::divideCeil(k, blocks), tileDepth);
   plan.alongRows = true;

@@ -98,16 +98,18 @@ func::FuncOp tfm::tileKernel(KernelBuilder &kb, const TileKernel &kernel) {
         for (int64_t i = 0; i < matricesAhead; ++i)
           places.push_back(matrices[2 * i]);
         kb.loop(kb.i64(0), steps, 1, places, [&](Value, ValueRange at) {
+          auto loadB = [&](int64_t column) {
+            Value from = kb.at(at[1], column * tileSide);
+            streamsB ? tiles.stream(firstB + column, from, columnStride)
+                     : tiles.load(firstB + column, from, columnStride);
+          };
+          // The first column multiplies while the others are on their way.
+          loadB(0);
           for (int64_t row = 0; row < rowTiles; ++row)
             tiles.load(firstA + row, kb.at(at[0], row * tileSide * tileSide),
                        rowStride);
-          for (int64_t column = 0; column < columnTiles; ++column) {
-            Value from = kb.at(at[1], column * tileSide);
-            if (streamsB)
-              tiles.stream(firstB + column, from, columnStride);
-            else
-              tiles.load(firstB + column, from, columnStride);
-          }
+          for (int64_t column = 1; column < columnTiles; ++column)
+            loadB(column);
           SmallVector<Value> next{
               kb.at(at[0], rowTiles * tileSide * tileSide),
               kb.at(at[1], columnTiles * tileSide * tileSide)};
@@ -121,8 +123,8 @@ func::FuncOp tfm::tileKernel(KernelBuilder &kb, const TileKernel &kernel) {
             }
             next.push_back(row);
           }
-          for (int64_t row = 0; row < rowTiles; ++row)
-            for (int64_t column = 0; column < columnTiles; ++column)
+          for (int64_t column = 0; column < columnTiles; ++column)
+            for (int64_t row = 0; row < rowTiles; ++row)
               tiles.multiplyAdd(sum(row, column), firstA + row,
                                 firstB + column);
           return next;

@@ -741,7 +741,7 @@ TEST(Matmul, TilesStayInTheirRegisters) {
   c.bf16A = c.bf16B = true;
   emitMatmul(kernels.builder, *kernels.module, "kernel", specOf(kernels, c),
              kernels.target);
-  checkInnerLoop(kernels, "tfm.tiles.2x2.stream.ahead2.matrices1", 4,
+  checkInnerLoop(kernels, "tfm.tiles.2x2.stream.ahead4.matrices1", 4,
                  "tdpbf16ps");
 }
 
