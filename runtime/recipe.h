@@ -144,7 +144,7 @@ struct Recipe {
   DataSpec data;
   TokenizerSpec tokenizer;
   GenerateSpec generate;
-  /// What the compiler read from the graph, as JSON; see hf_config.h.
+  /// What the compiler read from the graph, as JSON; see graph_judge.h.
   std::string facts;
   /// The table of the model's family, as JSON; empty where its file names none.
   std::string family;

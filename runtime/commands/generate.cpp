@@ -13,6 +13,7 @@
 #include "runtime/error.h"
 #include "runtime/files/atomic_file.h"
 #include "runtime/files/checkpoint.h"
+#include "runtime/files/hub.h"
 #include "runtime/files/read_json.h"
 #include "runtime/memory_needed.h"
 #include "runtime/progress.h"
@@ -81,14 +82,14 @@ std::vector<int32_t> endTokensOf(const std::string &folder,
       throw InputError(path + " is not a JSON object, so the tokens that end a "
                               "text are unknown: copy or download it again, or "
                               "remove it");
-    json end = root.value("eos_token_id", json());
+    const std::string key = hubTable().at("end_of_text").get<std::string>();
+    json end = root.value(key, json());
     if (end.is_null())
       continue;
     for (const json &id : end.is_array() ? end : json::array({end})) {
       if (!id.is_number_unsigned())
-        throw InputError(path +
-                         ": eos_token_id is neither a token id nor a "
-                         "list of them, but " +
+        throw InputError(path + ": " + key +
+                         " is neither a token id nor a list of them, but " +
                          end.dump());
       if (id.get<uint64_t>() < static_cast<uint64_t>(vocabulary))
         ids.push_back(id.get<int32_t>());

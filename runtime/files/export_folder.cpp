@@ -10,12 +10,14 @@
 #include "runtime/error.h"
 #include "runtime/files/atomic_file.h"
 #include "runtime/files/hf_config.h"
+#include "runtime/files/hub.h"
 #include "runtime/files/run_folder.h"
 #include "runtime/files/weights.h"
 #include "runtime/model.h"
 #include "runtime/progress.h"
 #include "runtime/tokenizer/utf8.h"
 
+#include <algorithm>
 #include <list>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -86,10 +88,13 @@ std::string configOf(const std::string &source, const std::string &weights,
     say("note: " + printable(notThere(init)) +
         ": names and configuration are those of the family\n");
   auto config = ordered_json::parse(text);
-  if (config.contains("torch_dtype"))
-    config["torch_dtype"] = dtypeName(type);
-  if (config.contains("dtype") || !config.contains("torch_dtype"))
-    config["dtype"] = dtypeName(type);
+  // The last of its names is that of today.
+  const std::vector<std::string> names = hubTable().at("stored_types");
+  const bool isSaid = std::ranges::any_of(
+      names, [&](const auto &name) { return config.contains(name); });
+  for (const std::string &name : names)
+    if (config.contains(name) || (!isSaid && name == names.back()))
+      config[name] = dtypeName(type);
   return config.dump(2) + "\n";
 }
 

@@ -8,6 +8,7 @@
 #include "runtime/files/family.h"
 
 #include "runtime/error.h"
+#include "runtime/files/graph_judge.h"
 #include "runtime/files/read_json.h"
 
 #include <algorithm>
@@ -345,7 +346,7 @@ public:
   json effective(const std::string &key) const {
     auto rule = rules.find(key);
     if (rule == rules.end()) {
-      const json *value = find(key);
+      const json *value = findKey(config, key);
       return value ? *value : json();
     }
     std::string name, problem;
@@ -365,23 +366,6 @@ public:
   }
 
 private:
-  /// A member, or a member of a member; what is within null is not there.
-  const json *find(std::string_view path) const {
-    const json *at = &config;
-    while (true) {
-      size_t end = std::min(path.find('.'), path.size());
-      if (!at->is_object())
-        return nullptr;
-      auto found = at->find(std::string(path.substr(0, end)));
-      if (found == at->end())
-        return nullptr;
-      at = &*found;
-      if (end == path.size())
-        return at;
-      path.remove_prefix(end + 1);
-    }
-  }
-
   /// What a key says under any of its names; `name` becomes the one that it
   /// has. Nothing where it is absent.
   const json *stored(const std::string &key, const json &rule,
@@ -392,7 +376,7 @@ private:
     const json *value = nullptr;
     name = key;
     for (const std::string &other : names) {
-      const json *found = find(other);
+      const json *found = findKey(config, other);
       if (!found || (value && found->is_null()))
         continue;
       if (value && !value->is_null() && !isSame(*found, *value))

@@ -11,11 +11,12 @@
 #include "runtime/files/atomic_file.h"
 #include "runtime/files/family.h"
 #include "runtime/files/gguf.h"
+#include "runtime/files/graph_judge.h"
+#include "runtime/files/hub.h"
 #include "runtime/files/read_json.h"
 #include "runtime/recipe.h"
 
 #include <algorithm>
-#include <cmath>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <map>
@@ -27,374 +28,6 @@ using State = tfm::ConfigKey::State;
 namespace tfm {
 
 namespace {
-
-/// A value of config.json in the form of a fact; nothing where it is of another
-/// kind, and so says nothing that is understood here.
-using Wanted = std::optional<json>;
-
-/// What functions are called in config.json (`ACT2FN` of transformers), and the
-/// op that computes them; the language has none for the last ones.
-constexpr std::pair<const char *, const char *> activations[] = {
-    {"relu", "relu"},
-    {"relu2", "relu_squared"},
-    {"gelu", "gelu"},
-    {"gelu_python", "gelu"},
-    {"gelu_new", "gelu_tanh"},
-    {"gelu_fast", "gelu_tanh"},
-    {"gelu_accurate", "gelu_tanh"},
-    {"gelu_pytorch_tanh", "gelu_tanh"},
-    {"silu", "silu"},
-    {"swish", "silu"},
-    {"gelu_10", "none"},
-    {"leaky_relu", "none"},
-    {"linear", "none"},
-    {"mish", "none"},
-    {"quick_gelu", "none"},
-    {"relu6", "none"}};
-
-/// Keys that change what is computed in ways that graphs do not show, where
-/// they are not null or false.
-constexpr const char *unseen[] = {"alibi",
-                                  "attn_config.alibi",
-                                  "attn_config.clip_qkv",
-                                  "clip_qkv",
-                                  "embedding_multiplier",
-                                  "logit_scale",
-                                  "logits_scaling",
-                                  "no_rope_layers",
-                                  "relative_attention_max_distance",
-                                  "relative_attention_num_buckets",
-                                  "residual_multiplier"};
-
-std::string textOf(const json &value) {
-  if (value.is_null())
-    return "none";
-  return value.is_string() ? value.get<std::string>() : value.dump();
-}
-
-Wanted integer(const json &value) {
-  return value.is_number_unsigned() ? Wanted(value) : std::nullopt;
-}
-
-Wanted number(const json &value) {
-  return value.is_number() ? Wanted(value) : std::nullopt;
-}
-
-Wanted flag(const json &value) {
-  return value.is_boolean() ? Wanted(value) : std::nullopt;
-}
-
-class Comparer {
-public:
-  Comparer(const json &config, const ModelDescription &model)
-      : config(config), source(model.source),
-        facts(parse(model.facts, json::object())),
-        hyperparameters(parse(model.hyperparameters, json::array())) {}
-
-  std::vector<ConfigKey> run() {
-    compareHeads();
-    for (const char *key : {"layer_norm_epsilon", "layer_norm_eps",
-                            "rms_norm_eps", "norm_epsilon", "norm_eps"})
-      compare(key, "eps", number);
-    compareActivation();
-    compareRotation();
-    compareWindow();
-    auto cap = [](const json &value) {
-      return value.is_null() ? Wanted(value) : number(value);
-    };
-    compare("attn_logit_softcapping", "softcap", cap);
-    compare("final_logit_softcapping", "logit_cap", cap);
-    compareScale();
-    compare("use_parallel_residual", "parallel", flag);
-    // Falcon's newer kind is parallel, whatever the key says.
-    if (config.value("new_decoder_architecture", json()) != true)
-      compare("parallel_attn", "parallel", flag);
-    compare("do_layer_norm_before", "norm_first", flag);
-    compare("use_bidirectional_attention", "causal",
-            [](const json &value) -> Wanted {
-              if (value.is_null())
-                return json(true);
-              return value.is_boolean() ? Wanted(!value.get<bool>())
-                                        : std::nullopt;
-            });
-    compareTie();
-    compareContext();
-    for (const char *key : unseen)
-      if (const json *stored = find(key);
-          stored && !stored->is_null() && *stored != false)
-        add(key, *stored);
-    return std::move(keys);
-  }
-
-private:
-  static json parse(const std::string &text, json empty) {
-    return text.empty() ? std::move(empty) : json::parse(text);
-  }
-
-  /// A member, or a member of a member: `rope_parameters.rope_theta`.
-  const json *find(const std::string &key) const {
-    const json *at = &config;
-    for (size_t begin = 0; begin <= key.size();) {
-      size_t end = std::min(key.find('.', begin), key.size());
-      if (!at->is_object())
-        return nullptr;
-      auto found = at->find(key.substr(begin, end - begin));
-      if (found == at->end())
-        return nullptr;
-      at = &*found;
-      begin = end + 1;
-    }
-    return at;
-  }
-
-  /// The values of a fact; null where they are not known.
-  const json *values(const char *fact) const {
-    auto found = facts.find(fact);
-    return found == facts.end() ? nullptr : &*found;
-  }
-
-  /// The only value of a fact, where it has one.
-  const json *single(const char *fact) const {
-    const json *all = values(fact);
-    return all && all->size() == 1 ? &all->front() : nullptr;
-  }
-
-  ConfigKey &add(const std::string &key, const json &stored) {
-    ConfigKey &entry = keys.emplace_back();
-    entry.key = key;
-    entry.stored = stored.dump();
-    return entry;
-  }
-
-  static void setHarmless(ConfigKey &entry, const char *reason) {
-    entry.state = State::Harmless;
-    entry.reason = reason;
-  }
-
-  /// The hyperparameter that a fact comes from, where the graph says its name:
-  /// another one that happens to have the same value is another one.
-  std::string hyperparameterOf(const char *fact) const {
-    auto names = facts.find("names");
-    std::string name = names == facts.end() ? "" : names->value(fact, "");
-    bool exists = std::ranges::any_of(hyperparameters, [&](const json &entry) {
-      return entry.at("name") == name;
-    });
-    return exists ? name : "";
-  }
-
-  std::string fixOf(const char *fact, const json &wanted) const {
-    std::string name = wanted.is_number() ? hyperparameterOf(fact) : "";
-    if (name.empty())
-      return "change it in " + source;
-    return "build it with -D " + name + "=" + wanted.dump();
-  }
-
-  /// Compares with a fact. Where the model has several values, one that is
-  /// among them may be the right one.
-  void judge(ConfigKey &entry, const char *fact, const Wanted &wanted) {
-    const json *all = values(fact);
-    if (!all)
-      return;
-    for (const json &value : *all)
-      entry.model += (entry.model.empty() ? "" : ", ") + textOf(value);
-    if (!wanted)
-      return;
-    bool has = std::ranges::any_of(
-        *all, [&](const json &value) { return isEqual(value, *wanted); });
-    if (has) {
-      entry.state = all->size() == 1 ? State::Agrees : State::NotCompared;
-      return;
-    }
-    entry.state = State::Differs;
-    entry.fix = fixOf(fact, *wanted);
-  }
-
-  template <typename Convert>
-  void compare(const char *key, const char *fact, Convert convert) {
-    if (const json *stored = find(key))
-      judge(add(key, *stored), fact, convert(*stored));
-  }
-
-  void compareHeads() {
-    // Where there is not one attention in each layer, one of them may have a
-    // part of the heads.
-    bool oneEach = false;
-    for (const char *key :
-         {"n_layer", "num_hidden_layers", "n_layers", "num_layers"})
-      if (const json *layers = find(key))
-        oneEach = facts.value("attentions", json()) == *layers;
-    for (const char *key : {"n_head", "num_attention_heads", "n_heads"})
-      compare(key, "heads", [&](const json &value) {
-        return oneEach ? integer(value) : std::nullopt;
-      });
-    compare("num_key_value_heads", "kv_heads",
-            [&](const json &value) -> Wanted {
-              const json *heads = single("heads"), *own = single("kv_heads");
-              // Keys that are repeated for every head are the same attention.
-              if (!oneEach || (heads && own && *heads == *own && value < *own))
-                return std::nullopt;
-              return integer(value);
-            });
-  }
-
-  void compareActivation() {
-    auto op = [](const json &value) -> Wanted {
-      for (const auto &[name, computed] : activations)
-        if (value == name)
-          return json(computed);
-      return std::nullopt;
-    };
-    compare("activation_function", "activation", op);
-    compare("hidden_activation", "activation", op);
-    const json *stored = find("hidden_act");
-    if (!stored)
-      return;
-    ConfigKey &entry = add("hidden_act", *stored);
-    const bool isFirstGemma = config.value("model_type", json()) == "gemma";
-    if (!isFirstGemma && find("hidden_activation"))
-      return setHarmless(entry, "`hidden_activation` is what counts");
-    // Of the first Gemma it says "gelu" where the tanh form is meant.
-    const bool isTanh = isFirstGemma && *stored == "gelu";
-    judge(entry, "activation", isTanh ? json("gelu_tanh") : op(*stored));
-  }
-
-  /// What scores are multiplied by: the root of a width of its own, of that of
-  /// the heads, or a number for each layer.
-  void compareScale() {
-    compare("query_pre_attn_scalar", "scale", [](const json &value) -> Wanted {
-      if (!value.is_number() || !(value.get<double>() > 0))
-        return std::nullopt;
-      return json(1 / std::sqrt(value.get<double>()));
-    });
-    compare("attention_multiplier", "scale", number);
-    const bool isByLayer =
-        config.value("scale_attn_by_inverse_layer_idx", json()) == true;
-    compare("scale_attn_weights", "scale", [&](const json &value) -> Wanted {
-      const json *width = single("head_width");
-      if (!width || !value.is_boolean() || isByLayer)
-        return std::nullopt;
-      return json(value == true ? 1 / std::sqrt(width->get<double>()) : 1.0);
-    });
-    const json *stored = find("scale_attn_by_inverse_layer_idx");
-    if (!stored)
-      return;
-    ConfigKey &entry = add("scale_attn_by_inverse_layer_idx", *stored);
-    if (!single("scale") || !stored->is_boolean() ||
-        facts.value("attentions", json(0)) < 2)
-      return;
-    entry.model = "false";
-    entry.state = isByLayer ? State::Differs : State::Agrees;
-    entry.fix = isByLayer ? fixOf("scale", *stored) : "";
-  }
-
-  void compareRotation() {
-    for (const char *key : {"rope_theta", "rope_parameters.rope_theta",
-                            "rotary_emb_base", "rope_local_base_freq"})
-      compare(key, "rope_base", number);
-    for (const char *key : {"rope_scaling", "rope_parameters"})
-      compareScaling(key);
-    for (const char *key : {"partial_rotary_factor", "rotary_pct",
-                            "rope_parameters.partial_rotary_factor"})
-      compare(key, "rope_dims", [&](const json &share) -> Wanted {
-        const json *width = single("head_width");
-        if (!width || !share.is_number())
-          return std::nullopt;
-        double dims = width->get<double>() * share.get<double>();
-        if (!(dims >= 0 && dims <= width->get<double>()))
-          return std::nullopt;
-        return json(static_cast<int64_t>(dims));
-      });
-    compare("rotary_dim", "rope_dims", integer);
-  }
-
-  /// The op that rotates knows no scaling of positions or frequencies.
-  void compareScaling(const std::string &key) {
-    const json *scaling = find(key);
-    if (!scaling || !(scaling->is_null() || scaling->is_object()))
-      return;
-    json type = "default";
-    if (scaling->is_object()) {
-      type = scaling->value("rope_type", scaling->value("type", json()));
-      if (type.is_null() && key == "rope_parameters")
-        return; // one for each kind of layer, or none
-    }
-    ConfigKey &entry = add(scaling->is_object() ? key + ".rope_type" : key,
-                           scaling->is_null() ? *scaling : type);
-    if (!values("rope_base"))
-      return;
-    entry.model = "default";
-    if (type == "default")
-      entry.state = State::Agrees;
-    for (const char *known : {"linear", "llama3", "yarn", "longrope", "su"})
-      if (type == known && scaling->value("factor", json()) != 1.0) {
-        entry.state = State::Differs;
-        entry.fix = "`rope` has no such scaling: rotate with `sin` and `cos` "
-                    "in " +
-                    source;
-      }
-  }
-
-  void compareWindow() {
-    compare("sliding_window", "window", [&](const json &value) -> Wanted {
-      const json *layers = find("layer_types");
-      bool isOff =
-          value.is_null() ||
-          config.value("use_sliding_window", json()) == false ||
-          (layers && layers->is_array() &&
-           std::ranges::find(*layers, "sliding_attention") == layers->end());
-      if (isOff)
-        return json();
-      // Which layers have it is not known.
-      if (!integer(value) || (!layers && find("max_window_layers")))
-        return std::nullopt;
-      return value >= facts.value("context", json(0)) ? json() : value;
-    });
-  }
-
-  void compareTie() {
-    const json *stored = find("tie_word_embeddings");
-    if (!stored)
-      return;
-    ConfigKey &entry = add("tie_word_embeddings", *stored);
-    const json *tied = values("tied");
-    if (!tied)
-      return;
-    entry.model = textOf(*tied);
-    if (*tied == *stored) {
-      entry.state = State::Agrees;
-    } else if (*stored == true) {
-      // An output layer in the file is not the one that is meant.
-      entry.state = State::Differs;
-      entry.fix = "give the output layer the weight of the embedding in " +
-                  source + ", as `weight = embedding.weight`";
-    } else if (*stored == false) {
-      setHarmless(entry, "an output layer that is stored must equal the "
-                         "embedding, or nothing is loaded");
-    }
-  }
-
-  /// A shorter context computes the same; a longer one does, too, as long as
-  /// tables of positions have that shape.
-  void compareContext() {
-    for (const char *key :
-         {"n_positions", "max_position_embeddings", "n_ctx"}) {
-      const json *stored = find(key), *own = values("context");
-      if (!stored)
-        continue;
-      ConfigKey &entry = add(key, *stored);
-      if (!own)
-        continue;
-      entry.model = textOf(*own);
-      if (integer(*stored) && *own <= *stored)
-        entry.state = State::Agrees;
-    }
-  }
-
-  const json &config;
-  const std::string &source;
-  json facts, hyperparameters;
-  std::vector<ConfigKey> keys;
-};
 
 /// Judges every key by the table of the model's family.
 class FamilyJudge {
@@ -570,7 +203,7 @@ std::optional<ConfigComparison> compareConfig(const std::string &path,
     throw InputError(file + " is not a JSON object, so whether the model is "
                             "that of these weights is unknown: copy or "
                             "download it again, or remove it");
-  std::vector<ConfigKey> shown = Comparer(config, model).run();
+  std::vector<ConfigKey> shown = judgeByGraph(config, model);
   if (model.family.empty()) {
     std::string type = config.value("model_type", json()).is_string()
                            ? config["model_type"].get<std::string>()
@@ -637,7 +270,7 @@ std::string adaptConfig(const std::string &folder, const tfm_model &model) {
       readRegularFile(path, "the configuration of the weights");
   auto config = nlohmann::ordered_json::parse(text);
   // What is exported has been read into floats.
-  config.erase("quantization_config");
+  config.erase(hubTable().at("quantised").get<std::string>());
   ModelDescription description = describe(model);
   if (!description.family.empty()) {
     FamilyJudge(description).adapt(config);
@@ -647,8 +280,7 @@ std::string adaptConfig(const std::string &folder, const tfm_model &model) {
   json facts =
       json::parse(description.facts.empty() ? "{}" : description.facts);
   if (facts.contains("context"))
-    for (const char *key :
-         {"n_positions", "max_position_embeddings", "n_ctx", "max_seq_len"})
+    for (const std::string &key : boundsOf("context"))
       if (config.contains(key) && config[key].is_number_integer() &&
           config[key].get<int64_t>() > facts["context"].get<int64_t>())
         config[key] = facts["context"].get<int64_t>();

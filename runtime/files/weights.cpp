@@ -11,6 +11,7 @@
 #include "runtime/files/atomic_file.h"
 #include "runtime/files/family.h"
 #include "runtime/files/gguf.h"
+#include "runtime/files/hub.h"
 #include "runtime/files/read_json.h"
 #include "runtime/files/stored_tensor.h"
 #include "runtime/model.h"
@@ -176,23 +177,22 @@ NamePrefix findPrefix(const std::set<std::string> &modelNames,
   return best;
 }
 
-bool isBuffer(std::string_view name, const std::vector<int64_t> &shape) {
-  // A causal mask, not the bias of a layer.
-  if ((name.ends_with("attn.bias") || name.ends_with("attention.bias")) &&
-      shape.size() == 4)
-    return true;
-  for (const char *end :
-       {"attn.masked_bias", "attention.masked_bias", "rotary_emb.inv_freq",
-        "rope.inv_freq", "rope.freqs", "rotary_emb.cos_cached",
-        "rotary_emb.sin_cached", "rotary_emb.scale", "attn.embed_positions",
-        "position_ids", "embeddings.token_type_ids"})
-    if (name == end || name.ends_with("." + std::string(end)))
+/// Whether a tensor has one of these names, or in a module of any name.
+static bool isAnyOf(std::string_view name, const char *list) {
+  for (const std::string end : hubTable().at(list))
+    if (name == end || name.ends_with("." + end))
       return true;
   return false;
 }
 
+bool isBuffer(std::string_view name, const std::vector<int64_t> &shape) {
+  // A causal mask, not the bias of a layer.
+  return isAnyOf(name, "unused") ||
+         (shape.size() == 4 && isAnyOf(name, "masks"));
+}
+
 bool isOutputLayer(std::string_view name) {
-  return name == "lm_head.weight" || name.ends_with(".lm_head.weight");
+  return isAnyOf(name, "output_layers");
 }
 
 //===----------------------------------------------------------------------===//

@@ -186,7 +186,7 @@ TEST(Config, Rotation) {
     EXPECT_EQ(compare(std::string(R"({"rope_scaling": {"factor": 8.0,
                           "type": ")") +
                       type + "\"}}"),
-              std::string("rope_scaling.rope_type \"") + type +
+              std::string("rope_scaling.type \"") + type +
                   "\", default: `rope` has no such scaling: rotate with `sin` "
                   "and `cos` in llama.tfm");
   // Only of texts that are longer; of another kind of positions; by nothing.
