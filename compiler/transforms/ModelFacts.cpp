@@ -90,6 +90,30 @@ int64_t executions(Operation *op) {
   return count;
 }
 
+/// One that is as long as the context hides nothing.
+bool hasWindow(AttentionOp attention, int64_t length) {
+  auto limit = attention.getWindow();
+  return limit && static_cast<int64_t>(*limit) < length;
+}
+
+/// Which of the attentions have a window, in the order in which they run.
+llvm::json::Array windowed(Region &region, int64_t length) {
+  llvm::json::Array list;
+  for (Operation &op : region.getOps()) {
+    if (auto attention = dyn_cast<AttentionOp>(op))
+      list.push_back(hasWindow(attention, length));
+    int64_t times = 1;
+    if (auto repeat = dyn_cast<RepeatOp>(op))
+      times = static_cast<int64_t>(repeat.getCount());
+    for (Region &inner : op.getRegions()) {
+      llvm::json::Array once = windowed(inner, length);
+      for (int64_t i = 0; i < times; ++i)
+        llvm::append_range(list, once);
+    }
+  }
+  return list;
+}
+
 /// An axis of a value in the user's words, where it has some.
 StringRef axisName(Value value, size_t axis) {
   Operation *op = value.getDefiningOp();
@@ -339,7 +363,7 @@ std::string tfm::modelFacts(ModuleOp module) {
   Values heads, kvHeads, headWidth, window, softcap, scale, causal, eps,
       activation, ropeBase, ropeDims, parallel, normFirst;
   llvm::SetVector<Block *> layers;
-  bool hasWindow = false;
+  bool hasWindows = false;
   int64_t attentions = 0;
   StringRef headsName, kvHeadsName;
   forward.walk([&](Operation *op) {
@@ -370,11 +394,9 @@ std::string tfm::modelFacts(ModuleOp module) {
       else
         scale.forget();
       layers.insert(op->getBlock());
-      // One that is as long as the context hides nothing.
-      auto limit = attention.getWindow();
-      if (limit && static_cast<int64_t>(*limit) < length) {
-        window.add(static_cast<int64_t>(*limit));
-        hasWindow = true;
+      if (hasWindow(attention, length)) {
+        window.add(static_cast<int64_t>(*attention.getWindow()));
+        hasWindows = true;
       }
       auto limitOfScores = attention.getSoftcap();
       softcap.add(limitOfScores
@@ -415,7 +437,7 @@ std::string tfm::modelFacts(ModuleOp module) {
       break;
     }
   });
-  if (attentions && !hasWindow)
+  if (attentions && !hasWindows)
     window.add(nullptr);
   for (Block *block : layers) {
     LayerOrder order = orderOf(*block);
@@ -438,6 +460,8 @@ std::string tfm::modelFacts(ModuleOp module) {
   kvHeads.write(facts, "kv_heads");
   headWidth.write(facts, "head_width");
   window.write(facts, "window");
+  if (hasWindows)
+    facts["windowed"] = llvm::json::Array{windowed(forward.getBody(), length)};
   softcap.write(facts, "softcap");
   scale.write(facts, "scale");
   causal.write(facts, "causal");

@@ -72,6 +72,11 @@ private:
       const json *value = findKey(config, key);
       return value ? *value : json();
     };
+    for (auto [member, wanted] :
+         {std::pair("if_fact", true), std::pair("unless_fact", false)})
+      if (rule.contains(member) &&
+          facts.contains(rule[member].get<std::string>()) != wanted)
+        return false;
     const json conditions = rule.value("if", json::object()),
                lists = rule.value("if_without", json::object());
     for (const auto &[key, wanted] : conditions.items())
@@ -119,6 +124,12 @@ private:
                                      : words.end();
       return word == words.end() ? std::nullopt : Wanted(*word);
     }
+    if (rule.contains("each_is")) {
+      json each = json::array();
+      for (const json &one : stored)
+        each.push_back(one == rule["each_is"]);
+      return stored.is_array() ? Wanted(std::move(each)) : std::nullopt;
+    }
     const std::string type = rule.value("type", "");
     if (type == "integer"  ? !stored.is_number_unsigned()
         : type == "number" ? !stored.is_number()
@@ -163,7 +174,7 @@ private:
       entry.reason = rule["harmless"].get<std::string>();
     } else if (rule.contains("fact")) {
       compare(entry, stored, rule);
-    } else if (stored.is_null() || stored == false) {
+    } else if (stored.empty() || stored == false) {
       return; // it asks for nothing
     }
     keys.push_back(std::move(entry));

@@ -5,6 +5,7 @@ no key of a config.json that changes anything is passed over."""
 import array
 import concurrent.futures
 import copy
+import itertools
 import json
 import math
 import os
@@ -500,14 +501,45 @@ class WithoutAFamily(InFolder):
         "falcon_7b": {"parallel_attn": False},
     }
 
-    def judge(self, case):
-        """What is wrong; empty: nothing."""
-        model, binary, folder = (self.path(case + end) for end in (".tfm", "", "-folder"))
+    def make(self, case):
+        """The model of a family without its name, its binary, and what went wrong."""
+        model, binary = self.path(case + ".tfm"), self.path(case)
         imported = tfmc("import", FAMILIES / case)
         pathlib.Path(model).write_text(re.sub(r'family "\w+"\n', "", imported.stdout))
-        built = tfmc("build", model, "-o", binary)
-        if built.returncode != 0:
-            return built.stderr
+        return model, binary, tfmc("build", model, "-o", binary).stderr
+
+    def silent(self, case):
+        """The changed keys that transformers answers with something else and loading is silent about; what is null is
+        absent, and cannot be named."""
+        _, binary, problem = self.make(case)
+        if problem:
+            return [f"{case}: {problem}"]
+        config, keys = json.loads((FAMILIES / case / "config.json").read_text()), []
+        for entry in EXPECTED[case]["keys"]:
+            if entry.get("logits") is None or entry["value"] is None:
+                continue
+            folder = self.path(f"{case}-key-{len(keys)}")
+            os.mkdir(folder)
+            pathlib.Path(folder, "config.json").write_text(json.dumps(changed(config, entry["key"], entry["value"])))
+            os.symlink(FAMILIES / case / "model.safetensors", os.path.join(folder, "model.safetensors"))
+            result = run(binary, "generate", "--weights", folder, "--ids", "--prompt", "5 6", "--tokens", "1")
+            places = itertools.accumulate(entry["key"].split("."), "{}.{}".format)
+            is_named = any(re.search(rf"[\s,]{re.escape(place)}(\.\S+)?( is |,|$)", result.stderr, re.M) for place in places)
+            keys.append("" if is_named else f"{case}: {entry['key']} = {json.dumps(entry['value'])}: {result.stderr}")
+        return keys
+
+    def test_no_key_is_passed_over(self):
+        judged = list(itertools.chain(*in_parallel(self.silent, CASES)))
+        self.assertGreater(len(judged), 120)
+        problems = [problem for problem in judged if problem]
+        self.assertFalse(problems, "\n" + "\n".join(problems))
+
+    def judge(self, case):
+        """What is wrong; empty: nothing."""
+        model, binary, problem = self.make(case)
+        folder = self.path(case + "-folder")
+        if problem:
+            return problem
         shutil.copytree(FAMILIES / case, folder)
         config = json.loads((FAMILIES / case / "config.json").read_text())
 

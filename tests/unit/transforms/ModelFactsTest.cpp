@@ -103,7 +103,10 @@ TEST(ModelFacts, OfPublishedFamilies) {
             R"("names":{"heads":"heads","kv_heads":"kv_heads"},)"
             R"("norm_first":[true],"parallel":[false],)"
             R"("rope_base":[10000],"rope_dims":[256],"scale":[0.0625],)"
-            R"("softcap":[50],"tied":true,"tokens":256000,"window":[4096]})");
+            R"("softcap":[50],"tied":true,"tokens":256000,"window":[4096],)"
+            R"("windowed":[[true,false,true,false,true,false,true,false,)"
+            R"(true,false,true,false,true,false,true,false,true,false,)"
+            R"(true,false,true,false,true,false,true,false]]})");
   // A window as long as the context is none.
   EXPECT_NE(factsOfFile(zoo + "mistral.tfm").find(R"("window":[4096])"),
             std::string::npos);
