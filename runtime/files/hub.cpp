@@ -10,7 +10,8 @@
 #include <nlohmann/json.hpp>
 
 const nlohmann::ordered_json &tfm::hubTable() {
-  static const auto table =
-      nlohmann::ordered_json::parse(R"hub(@hub_table@)hub");
+  static const auto table = nlohmann::ordered_json::parse(
+#include "runtime/files/hub_table.inc"
+  );
   return table;
 }
