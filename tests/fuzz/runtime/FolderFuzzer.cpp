@@ -23,6 +23,7 @@
 #include "tests/fuzz/runtime/SafetensorsMutator.h"
 #include "tests/fuzz/support/Folder.h"
 #include "tests/fuzz/support/TimeLimit.h"
+#include "tests/unit/CompleteRecipe.h"
 #include "tests/unit/runtime/ToyModel.h"
 
 #include <algorithm>
@@ -155,8 +156,9 @@ void fill(const Folder &folder, const std::vector<File> &files) {
 class Target {
 public:
   Target()
-      : toy(shape(), R"({"facts": {"attentions": 1, "heads": [2],
-                        "context": 9, "eps": [1e-5], "tokens": 3}})"),
+      : toy(shape(), tfm::test::completeRecipe(
+                         R"({"facts": {"attentions": 1, "heads": [2],
+                    "context": 9, "eps": [1e-5], "tokens": 3}})")),
         descriptor(toy.descriptor()),
         parameters{toy.descriptor().parameters[0],
                    toy.descriptor().parameters[1]},
