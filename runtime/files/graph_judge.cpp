@@ -51,11 +51,10 @@ public:
   }
 
   std::vector<ConfigKey> run() {
-    for (const auto &[key, table] : hubTable().at("keys").items()) {
+    for (const auto &[key, rules] : hubTable().at("keys").items()) {
       const json *stored = findKey(config, key);
       if (!stored)
         continue;
-      const json rules(table);
       const json cases = rules.is_array() ? rules : json::array({rules});
       auto rule = std::ranges::find_if(
           cases, [&](const json &rule) { return holds(rule); });
@@ -118,8 +117,8 @@ private:
     if (stored.is_null() && rule.contains("null"))
       return rule["null"];
     if (rule.contains("words")) {
-      const json words(
-          hubTable().at("words").at(rule["words"].get<std::string>()));
+      const json &words =
+          hubTable().at("words").at(rule["words"].get<std::string>());
       auto word = stored.is_string() ? words.find(stored.get<std::string>())
                                      : words.end();
       return word == words.end() ? std::nullopt : Wanted(*word);

@@ -9,8 +9,8 @@
 
 #include <nlohmann/json.hpp>
 
-const nlohmann::ordered_json &tfm::hubTable() {
-  static const auto table = nlohmann::ordered_json::parse(
+const nlohmann::json &tfm::hubTable() {
+  static const auto table = nlohmann::json::parse(
 #include "runtime/files/hub_table.inc"
   );
   return table;

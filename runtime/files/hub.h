@@ -15,7 +15,7 @@ namespace tfm {
 /// `hub.json`: what folders of the Hugging Face hub call things, whatever model
 /// they hold, and what keys of a config.json say of the facts that a graph
 /// shows (docs/families.md, "A model without a family").
-const nlohmann::ordered_json &hubTable();
+const nlohmann::json &hubTable();
 
 } // namespace tfm
 

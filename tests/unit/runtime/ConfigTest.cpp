@@ -161,8 +161,8 @@ TEST(Config, Activation) {
   EXPECT_EQ(compareWith("silu", "gelu_tanh",
                         R"({"hidden_act": "gelu",
                             "hidden_activation": "gelu_pytorch_tanh"})"),
-            "hidden_activation \"gelu_pytorch_tanh\", gelu_tanh: agrees\n"
-            "hidden_act \"gelu\", : `hidden_activation` is what counts");
+            "hidden_act \"gelu\", : `hidden_activation` is what counts\n"
+            "hidden_activation \"gelu_pytorch_tanh\", gelu_tanh: agrees");
   EXPECT_EQ(compareWith("silu", "gelu_tanh",
                         R"({"hidden_act": "gelu", "model_type": "gemma"})"),
             "hidden_act \"gelu\", gelu_tanh: agrees");
@@ -204,7 +204,7 @@ TEST(Config, Rotation) {
             "rotary_pct 0.25, 8: change it in llama.tfm");
   EXPECT_EQ(compareWith("\"rope_base\": [10000],", "",
                         R"({"rope_theta": 5, "rope_scaling": null})"),
-            "rope_theta 5, : not compared\nrope_scaling null, : not compared");
+            "rope_scaling null, : not compared\nrope_theta 5, : not compared");
 }
 
 TEST(Config, Window) {
@@ -295,9 +295,9 @@ TEST(Config, TieAndContext) {
                   .ends_with("must equal the embedding, or nothing is loaded"));
   EXPECT_EQ(compare(R"({"n_positions": 64, "max_position_embeddings": 128,
                         "n_ctx": 32})"),
-            "n_positions 64, 64: agrees\n"
             "max_position_embeddings 128, 64: agrees\n"
-            "n_ctx 32, 64: not compared");
+            "n_ctx 32, 64: not compared\n"
+            "n_positions 64, 64: agrees");
 }
 
 // A hyperparameter is named where the graph says it; one that has the same
@@ -331,8 +331,8 @@ TEST(Config, IsRequired) {
       messageOf<InputError>([&] { requireConfig(folder.path, model); }),
       path + " is of another model than Llama, which would compute something "
              "else with these weights:\n"
-             "  rms_norm_eps is 1e-05, here 1e-06: change it in llama.tfm\n"
              "  hidden_act is \"relu\", here silu: change it in llama.tfm\n"
+             "  rms_norm_eps is 1e-05, here 1e-06: change it in llama.tfm\n"
              "If it is the file that is wrong, correct it or take the key out");
   folder.write("config.json", R"({"rms_norm_eps": 1e-6})");
   EXPECT_EQ(requireConfig(folder.path, model), "");
@@ -342,7 +342,7 @@ TEST(Config, IsRequired) {
                                   "alibi": true, "hidden_act": null})");
   EXPECT_EQ(requireConfig(folder.path, model),
             "whether Llama computes with what " + path +
-                " says cannot be compared: n_head, alibi");
+                " says cannot be compared: alibi, n_head");
 }
 
 } // namespace
