@@ -144,6 +144,10 @@ public:
   PendingRead<float> readRows(Rows of, size_t first, size_t count) const;
   PendingWrite<float> writeRows(Rows of, size_t first, size_t count);
   void discardRows(Rows of, size_t first, size_t count);
+  /// Where they lie.
+  DeviceLink::Share placeOfRows(Rows of, size_t first, size_t count) const {
+    return {offsetOf(of) + first * rowBytes, count * TFM_ROW};
+  }
   /// When a call of `train` has to do with what lies in some rows, in launches
   /// (`tfm_place.gradient_done`, `tfm_place.value_used`).
   struct RowUse {

@@ -41,6 +41,8 @@
 //             weight decay applies to, and of the other trained ones, so that
 //             processes can share an update: where there are several
 //             micro-batches (`tfm_variant.decayed`, `plain`)
+//   squares   the sum of squares of all gradients, where processes sum these up
+//             from device to device
 //   refresh   the copies of the parameters in bf16 that the others read, where
 //             a build computes in that; without inputs or outputs
 //
@@ -94,6 +96,7 @@
 //   out loss       f32 []      evaluate, train: the sum of `losses` / `count`
 //   out losses     f32 [B, T]  evaluate, train: of each target, 0 if ignored
 //   out grad_norm  f32 []      update: of all gradients, before clipping
+//   out squares    f32 []      squares: the sum
 //
 //===----------------------------------------------------------------------===//
 
@@ -121,6 +124,7 @@ extern "C" {
 #define TFM_UPDATE "update"
 #define TFM_UPDATE_DECAYED "update_decayed"
 #define TFM_UPDATE_PLAIN "update_plain"
+#define TFM_SQUARES "squares"
 #define TFM_REFRESH "refresh"
 
 /// What products are made of (`tfm_launch.products`): multiply-adds of f32, to

@@ -26,6 +26,7 @@ constexpr std::pair<ProgramKind, StringLiteral> programNames[] = {
     {ProgramKind::Evaluate, TFM_EVALUATE},
     {ProgramKind::UpdateDecayed, TFM_UPDATE_DECAYED},
     {ProgramKind::UpdatePlain, TFM_UPDATE_PLAIN},
+    {ProgramKind::Squares, TFM_SQUARES},
     {ProgramKind::Update, TFM_UPDATE},
     {ProgramKind::Prefill, TFM_PREFILL},
     {ProgramKind::PrefillShort, TFM_PREFILL_SHORT},
@@ -84,12 +85,12 @@ func::FuncOp tfm::findProgram(ModuleOp module, ProgramKind kind) {
 
 ArrayRef<ProgramKind> tfm::builtPrograms() {
   static constexpr ProgramKind kinds[] = {
-      ProgramKind::Refresh,      ProgramKind::Train,
-      ProgramKind::Update,       ProgramKind::UpdateDecayed,
-      ProgramKind::UpdatePlain,  ProgramKind::Evaluate,
-      ProgramKind::Forward,      ProgramKind::Prefill,
-      ProgramKind::PrefillShort, ProgramKind::Verify,
-      ProgramKind::Decode};
+      ProgramKind::Refresh,       ProgramKind::Train,
+      ProgramKind::Update,        ProgramKind::Squares,
+      ProgramKind::UpdateDecayed, ProgramKind::UpdatePlain,
+      ProgramKind::Evaluate,      ProgramKind::Forward,
+      ProgramKind::Prefill,       ProgramKind::PrefillShort,
+      ProgramKind::Verify,        ProgramKind::Decode};
   return kinds;
 }
 

@@ -35,6 +35,7 @@ enum class ProgramKind {
   Evaluate,      ///< the loss without dropout
   UpdateDecayed, ///< the optimizer's step, one for each range of parameters;
   UpdatePlain,   ///< what the next is made of, then for some rows of it
+  Squares,       ///< the sum of squares of all gradients
   Update,        ///< the optimizer's step for all parameters
   Prefill,       ///< a chunk of new tokens,
   PrefillShort,  ///< a shorter chunk,

@@ -38,7 +38,7 @@ void tfm::addPreparePasses(OpPassManager &passes, const KernelTarget &target) {
                                          chunks.segment, chunks.segments,
                                          chunks.few, chunks.ringMultiple}));
   passes.addPass(createAddUpdatePass());
-  passes.addPass(createCombineUpdatePass({target.sharesUpdates()}));
+  passes.addPass(createCombineUpdatePass({target.exchangesOnDevices()}));
   passes.addPass(createSimplifyPass());
   passes.addPass(createDecomposePass());
   passes.addPass(createLegalizeForKernelsPass());

@@ -145,8 +145,10 @@ public:
   };
   virtual PromptChunks promptChunks() const = 0;
 
-  /// Whether processes may share the update of a training.
-  virtual bool sharesUpdates() const { return true; }
+  /// Whether processes that share the update of a training exchange rows from
+  /// device to device, where a library adds them up in an order of its own;
+  /// else the runtime does, in the memory of hosts.
+  virtual bool exchangesOnDevices() const { return false; }
 
   /// How many outputs a panel has in which products read weights of 8 bits, of
   /// `mostTerms` terms at most: 0 where they read rows.

@@ -58,10 +58,11 @@ struct CombineUpdatePass : tfm::impl::CombineUpdatePassBase<CombineUpdatePass> {
       return signalPassFailure();
     if (!*optimizer)
       return;
-    FailureOr<int64_t> steps = shares ? microSteps(module) : int64_t{1};
+    FailureOr<int64_t> steps = microSteps(module);
     if (failed(steps))
       return signalPassFailure();
-    combine(module, **optimizer, /*keepsRows=*/*steps > 1);
+    bool keepsRows = *steps > 1 && !(devices && sumsAsTree(module));
+    combine(module, **optimizer, keepsRows);
   }
 
   /// One region of parameters, and its update.
@@ -193,9 +194,12 @@ struct CombineUpdatePass : tfm::impl::CombineUpdatePassBase<CombineUpdatePass> {
     Value clip =
         b.reshape(SliceOp::create(builder, b.loc, hyper, 0, 3, 1), scalar);
     // A model may have nothing to train.
-    Value norm = ranges.empty()
-                     ? b.zeros(clip)
-                     : gradientNorm(b, block, ranges.size(), perRange, scalar);
+    SmallVector<Value> gradients;
+    for (size_t i = 0; i < ranges.size(); ++i)
+      gradients.push_back(block->getArgument(i * perRange + 1));
+    Value norm = ranges.empty() ? b.zeros(clip)
+                                : SqrtOp::create(builder, b.loc,
+                                                 sumOfSquares(b, gradients));
     // PyTorch's clip_grad_norm_ adds 1e-6 as well.
     Value factor = MinOp::create(
         builder, b.loc, b.div(clip, b.plus(norm, 1e-6)), b.constant(norm, 1.0));
@@ -215,6 +219,8 @@ struct CombineUpdatePass : tfm::impl::CombineUpdatePassBase<CombineUpdatePass> {
     }
     returned.push_back(norm);
     func::ReturnOp::create(builder, b.loc, returned);
+    if (keepsRows && devices && !ranges.empty())
+      addSquares(module, ranges);
     for (Range &range : ranges) {
       if (keepsRows)
         updateRows(range, optimizer, makesCopies);
@@ -223,18 +229,38 @@ struct CombineUpdatePass : tfm::impl::CombineUpdatePassBase<CombineUpdatePass> {
     }
   }
 
-  /// The 2-norm of all gradients together.
-  static Value gradientNorm(TfmBuilder b, Block *block, size_t ranges,
-                            size_t perRange, RankedTensorType scalar) {
+  /// Of all gradients together.
+  static Value sumOfSquares(TfmBuilder b, ValueRange gradients) {
+    auto scalar = RankedTensorType::get({}, b.builder.getF32Type());
     Value total;
-    for (size_t i = 0; i < ranges; ++i) {
-      Value g = block->getArgument(i * perRange + 1);
+    for (Value g : gradients) {
       Value rows = ReduceSumOp::create(b.builder, b.loc, b.mul(g, g), 1);
       Value sum =
           b.reshape(ReduceSumOp::create(b.builder, b.loc, rows, 0), scalar);
       total = total ? b.add(total, sum) : sum;
     }
-    return SqrtOp::create(b.builder, b.loc, total);
+    return total;
+  }
+
+  /// Makes `@squares`.
+  void addSquares(ModuleOp module, ArrayRef<Range> ranges) {
+    OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
+    SmallVector<Type> inputs;
+    for (const Range &range : ranges)
+      inputs.push_back(range.type);
+    auto function = func::FuncOp::create(
+        builder, module.getLoc(), nameOf(ProgramKind::Squares),
+        builder.getFunctionType(
+            inputs, RankedTensorType::get({}, builder.getF32Type())));
+    for (auto [i, range] : llvm::enumerate(ranges))
+      ArenaRegion::ofParameters(ArenaRegion::Kind::Gradients, range.part)
+          .setArgument(function, i);
+    function.setResultAttr(0, "tfm.name", builder.getStringAttr("squares"));
+    Block *block = function.addEntryBlock();
+    builder.setInsertionPointToStart(block);
+    TfmBuilder b{builder, module.getLoc()};
+    func::ReturnOp::create(builder, b.loc,
+                           sumOfSquares(b, block->getArguments()));
   }
 };
 

@@ -41,8 +41,9 @@ struct FinishFunctionsPass
     erase(ProgramKind::Loss);
     // Without training there is no optimizer's state that it could use.
     if (!findProgram(module, ProgramKind::Train))
-      for (ProgramKind kind : {ProgramKind::Update, ProgramKind::UpdateDecayed,
-                               ProgramKind::UpdatePlain})
+      for (ProgramKind kind :
+           {ProgramKind::Update, ProgramKind::Squares,
+            ProgramKind::UpdateDecayed, ProgramKind::UpdatePlain})
         erase(kind);
     nameResults(module, ProgramKind::Forward, {"logits"});
     nameResults(module, ProgramKind::Train, {"loss", "losses"});

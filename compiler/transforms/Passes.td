@@ -211,13 +211,18 @@ def CombineUpdatePass : Pass<"tfm-combine-update", "::mlir::ModuleOp"> {
     the norm of all gradients first, returns it as `grad_norm`, and scales the
     gradients by `min(1, hyper[3] / (norm + 1e-6))` where `hyper[3]` is positive.
 
-    With `shares`, and where an update has several micro-batches, the two stay
-    as updates of `regionBlock` rows of their region, from that of the number
-    `row` (an i32 with `tfm.row`) on: processes that share an update call them
-    for the rows that are theirs. Without it they are erased.
+    Where an update has several micro-batches the two stay as updates of
+    `regionBlock` rows of their region, from that of the number `row` (an i32
+    with `tfm.row`) on: processes that share an update call them for the rows
+    that are theirs. Else they are erased.
+
+    With `devices` processes sum up gradients from device to device. Their part
+    of the norm then comes from `@squares`, which returns the sum of the squares
+    of all gradients. Nothing there adds up gradients as a tree: where the
+    recipe wants that an update is not shared.
   }];
-  let options = [Option<"shares", "shares", "bool", "false",
-                        "also leave updates of some rows">];
+  let options = [Option<"devices", "devices", "bool", "false",
+                        "rows are exchanged from device to device">];
 }
 
 def FinishFunctionsPass : Pass<"tfm-finish-functions", "::mlir::ModuleOp"> {

@@ -65,6 +65,7 @@ Processes::Processes(tfm_transport &transport, double timeout)
     const Introduction &other = all[static_cast<size_t>(i)];
     hosts[static_cast<size_t>(i)] = other.host.data();
     numbers.push_back(other.number);
+    before += i < rank() && other.host == own.host;
     sharing +=
         other.host == own.host && CPU_EQUAL(&other.processors, &own.processors);
   }
@@ -118,9 +119,13 @@ void Processes::giveUp(std::span<const Request> waiting) const {
     if (std::string name = this->name(request.peer);
         names.find(name) == std::string::npos)
       names += (names.empty() ? "" : ", ") + name;
+  giveUp(names);
+}
+
+void Processes::giveUp(const std::string &whom) const {
   throw LostProcess(fmt::format("nothing has come from {} for {:g} s: it "
                                 "hangs, or needs more time (--timeout)",
-                                names, timeout));
+                                whom, timeout));
 }
 
 void Processes::say(int to, std::span<const std::byte> bytes) {

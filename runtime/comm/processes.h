@@ -52,6 +52,8 @@ public:
   int count() const { return transport.size; }
   /// The one that writes files and speaks for all.
   bool isFirst() const { return rank() == 0; }
+  /// How many before it are on the same host.
+  int placeOnHost() const { return before; }
   /// How many of them may use just the processors that this one may use.
   int neighbours() const { return sharing; }
   /// For messages: `process 3 (node-7)`.
@@ -99,8 +101,9 @@ public:
   /// that is over.
   bool isOver(const Request &request);
   Patience patience() const { return Patience(timeout); }
-  /// Throws InputError, which names those that these wait for.
+  /// Throws LostProcess, which names those that these wait for, or others.
   [[noreturn]] void giveUp(std::span<const Request> waiting) const;
+  [[noreturn]] void giveUp(const std::string &whom) const;
 
   /// Ends this process's part, when all have come so far; the last call.
   void leave() { transport.leave(&transport); }
@@ -117,7 +120,7 @@ private:
 
   tfm_transport &transport;
   double timeout;
-  int sharing = 1;
+  int sharing = 1, before = 0;
   std::vector<std::string> hosts;
   std::vector<int64_t> numbers; ///< in the system, by rank
   std::vector<Request> pending;

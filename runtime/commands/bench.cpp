@@ -288,7 +288,7 @@ void bench(const tfm_model &descriptor, const CommonOptions &command) {
     requireArena(descriptor);
   int threads = threadCount(command, descriptor);
   std::unique_ptr<Device> device =
-      makeDevice(descriptor, command.device, threads);
+      makeDevice(descriptor, command.device, threads, command.processes);
   std::optional<CudaProperties> gpu = gpuOf(descriptor, command.device);
   Model model(descriptor, *device);
   initialise(model, 1);

@@ -11,6 +11,7 @@
 #include "runtime/device/choose_device.h"
 #include "runtime/device/cpu_device.h"
 #include "runtime/device/memory.h"
+#include "runtime/device/nccl.h"
 #include "runtime/device/variant.h"
 #include "runtime/error.h"
 #include "runtime/files/atomic_file.h"
@@ -214,10 +215,12 @@ static std::string deviceText(const tfm_model &model,
     return "  threads          " + threadsText(model, variant) + "\n";
   return fmt::format(
       "  device           {}, compute capability {}.{}, {} of memory ({:.1f}% "
-      "of it for this)\n",
+      "of it for this)\n"
+      "  NCCL             {}\n",
       gpu->name, gpu->major, gpu->minor, byteText(gpu->memory),
       100 * static_cast<double>(variant.arena_bytes) /
-          static_cast<double>(gpu->memory));
+          static_cast<double>(gpu->memory),
+      ncclVersion().value_or("none, which several processes need"));
 }
 
 /// The same for programs. On the processors the arena's bytes are taken as they
@@ -228,13 +231,15 @@ static ordered_json deviceAsJson(const tfm_variant &variant,
     return {{"kind", "cpu"},
             {"memory", memoryLimit()},
             {"takes", variant.arena_bytes}};
+  std::optional<std::string> nccl = ncclVersion();
   return {{"kind", "cuda"},
           {"number", gpu->number},
           {"name", gpu->name},
           {"compute_capability", fmt::format("{}.{}", gpu->major, gpu->minor)},
           {"multiprocessors", gpu->multiprocessors},
           {"memory", gpu->memory},
-          {"takes", variant.arena_bytes}};
+          {"takes", variant.arena_bytes},
+          {"nccl", nccl ? ordered_json(*nccl) : ordered_json()}};
 }
 
 /// The CPUs that a build has code for, for people; nothing where it is one.
@@ -515,7 +520,8 @@ void train(const tfm_model &descriptor, TrainCommand command,
                 ignoredTarget(recipe.train, *tokenizer)},
                command.speaks());
   std::unique_ptr<Device> device =
-      makeDevice(descriptor, command.device, threadCount(command, descriptor));
+      makeDevice(descriptor, command.device, threadCount(command, descriptor),
+                 command.processes);
   Model model(descriptor, *device);
   std::string out = options.out, resumed = options.resume;
   options.quiet = command.json || !command.speaks();
@@ -587,7 +593,8 @@ void evaluate(const tfm_model &descriptor, const CommonOptions &command) {
   std::unique_ptr<Dataset> data = openData(
       {spec, *tokenizer, recipe.train.sequence, ignored}, command.speaks());
   std::unique_ptr<Device> device =
-      makeDevice(descriptor, command.device, threadCount(command, descriptor));
+      makeDevice(descriptor, command.device, threadCount(command, descriptor),
+                 command.processes);
   Model model(descriptor, *device);
   loadWeights(command, model);
 

@@ -414,7 +414,8 @@ void generate(const tfm_model &descriptor, const GenerateCommand &command) {
       prompt.text.clear();
   });
   std::unique_ptr<Device> device =
-      makeDevice(descriptor, command.device, threadCount(command, descriptor));
+      makeDevice(descriptor, command.device, threadCount(command, descriptor),
+                 command.processes);
   Model model(descriptor, *device);
   loadWeights(command, model);
   std::unique_ptr<LogitsSource> logits =
@@ -479,7 +480,8 @@ void writeLogits(const tfm_model &descriptor, const GenerateCommand &command,
   requireNoRunFile(out);
   std::vector<int32_t> tokens = promptTokens(*tokenizer, promptOf(command));
   std::unique_ptr<Device> device =
-      makeDevice(descriptor, command.device, threadCount(command, descriptor));
+      makeDevice(descriptor, command.device, threadCount(command, descriptor),
+                 command.processes);
   Model model(descriptor, *device);
   const tfm_function &forward = model.function(TFM_FORWARD);
   Model::requireFilled(forward, {"tokens"});

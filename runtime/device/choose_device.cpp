@@ -87,11 +87,16 @@ tfm_model modelFor(const tfm_model &model, std::string_view device) {
 }
 
 std::unique_ptr<Device> makeDevice(const tfm_model &model,
-                                   std::string_view device, int threads) {
+                                   std::string_view device, int threads,
+                                   const Processes *processes) {
   const tfm_variant &variant = chooseVariant(model);
-  if (variant.target == gpus)
-    return std::make_unique<CudaDevice>(variant, numberOf(device), threads);
-  return std::make_unique<CpuDevice>(threads);
+  if (variant.target != gpus)
+    return std::make_unique<CpuDevice>(threads);
+  int number = numberOf(device);
+  // A launcher may show each process nothing but its own.
+  if (processes && device.find(':') == std::string_view::npos)
+    number = processes->placeOnHost() % countGpus(CudaDriver());
+  return std::make_unique<CudaDevice>(variant, number, threads);
 }
 
 std::optional<CudaProperties> gpuOf(const tfm_model &model,

@@ -8,6 +8,7 @@
 #ifndef TFM_RUNTIME_DEVICE_CHOOSE_DEVICE_H
 #define TFM_RUNTIME_DEVICE_CHOOSE_DEVICE_H
 
+#include "runtime/comm/processes.h"
 #include "runtime/device/cuda_device.h"
 #include "runtime/device/device.h"
 
@@ -26,11 +27,13 @@ bool isDeviceName(std::string_view text);
 /// Throws InputError where there is none of that kind.
 tfm_model modelFor(const tfm_model &model, std::string_view device);
 
-/// The device that runs a model of `modelFor`, the GPU that `device` numbers,
-/// or this machine's processors, with so many threads. Throws InputError where
-/// it does not run.
+/// The device that runs a model of `modelFor`: the GPU that `device` numbers,
+/// where it numbers none and there are other `processes` on this machine that
+/// of this one's place among them, or the processors, with so many threads.
+/// Throws InputError where it does not run.
 std::unique_ptr<Device> makeDevice(const tfm_model &model,
-                                   std::string_view device, int threads);
+                                   std::string_view device, int threads,
+                                   const Processes *processes = nullptr);
 
 /// The GPU that such a model runs on; none of a CPU. Nothing is made there.
 std::optional<CudaProperties> gpuOf(const tfm_model &model,

@@ -8,6 +8,7 @@
 #include "runtime/device/cuda_device.h"
 
 #include "runtime/device/cuda_peaks.h"
+#include "runtime/device/nccl.h"
 #include "runtime/error.h"
 
 #include <algorithm>
@@ -59,13 +60,18 @@ void CudaDevice::close() {
     driver.call.cuDevicePrimaryCtxRelease_v2(found.device);
 }
 
-CudaProperties findGpu(const CudaDriver &driver, int number) {
+int countGpus(const CudaDriver &driver) {
   int count = 0;
   Result counted = driver.call.cuDeviceGetCount(&count);
   if (counted != noDevice)
     driver.check(counted, "count its GPUs");
   if (count == 0)
     throw UnusableGpu("the NVIDIA driver finds no GPU", /*isThere=*/false, "");
+  return count;
+}
+
+CudaProperties findGpu(const CudaDriver &driver, int number) {
+  int count = countGpus(driver);
   if (number >= count)
     throw InputError("there is no GPU cuda:" + std::to_string(number) +
                      ", the last one is cuda:" + std::to_string(count - 1));
@@ -211,6 +217,11 @@ void CudaDevice::runOnHost(void (*work)(void *, tfm_thread *), void *context) {
 void CudaDevice::wait() const {
   checkWrites();
   driver.check(driver.call.cuStreamSynchronize(stream), "go on");
+}
+
+std::unique_ptr<DeviceLink> CudaDevice::link(Processes &processes) {
+  return std::make_unique<NcclLink>(driver, found.device, stream, arena,
+                                    processes);
 }
 
 std::unique_ptr<Peaks>

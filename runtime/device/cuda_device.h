@@ -31,6 +31,9 @@ struct CudaProperties {
   size_t memory = 0;
 };
 
+/// How many GPUs there are. Throws UnusableGpu where there is none.
+int countGpus(const CudaDriver &driver);
+
 /// The GPU of that number. Throws InputError where there is none.
 CudaProperties findGpu(const CudaDriver &driver, int number);
 
@@ -61,6 +64,7 @@ public:
   void recordInto(tfm_event *events) override { recorded = events; }
   void runOnHost(void (*work)(void *, tfm_thread *), void *context) override;
   void wait() const override;
+  std::unique_ptr<DeviceLink> link(Processes &processes) override;
   std::unique_ptr<Peaks> peaks(const std::vector<std::string_view> &products,
                                size_t reading) override;
 

@@ -36,6 +36,12 @@ using Event = struct CUevent_st *;
 using Graph = struct CUgraph_st *;
 using GraphExec = struct CUgraphExec_st *;
 
+/// CUuuid: of a GPU, unlike all others.
+struct Uuid {
+  char bytes[16];
+  bool operator==(const Uuid &) const = default;
+};
+
 /// CUdevice_attribute.
 enum Attribute : int {
   clockKiloHertz = 13,
@@ -56,6 +62,7 @@ enum Known : int {
   outOfMemory = 2,
   noDevice = 100,
   unsupportedPtxVersion = 222,
+  notReady = 600,
 };
 /// CUstreamCaptureMode: calls of other threads are none of our business.
 constexpr int captureThreadLocal = 1;
@@ -71,6 +78,7 @@ constexpr unsigned eventWithTiming = 0, eventWithoutTiming = 2;
   F(cuDeviceGetCount, (int *))                                                 \
   F(cuDeviceGet, (DeviceNumber *, int))                                        \
   F(cuDeviceGetName, (char *, int, DeviceNumber))                              \
+  F(cuDeviceGetUuid, (Uuid *, DeviceNumber))                                   \
   F(cuDeviceTotalMem_v2, (size_t *, DeviceNumber))                             \
   F(cuDeviceGetAttribute, (int *, int, DeviceNumber))                          \
   F(cuDevicePrimaryCtxRetain, (Context *, DeviceNumber))                       \
@@ -86,6 +94,7 @@ constexpr unsigned eventWithTiming = 0, eventWithoutTiming = 2;
   F(cuMemsetD8Async, (Address, unsigned char, size_t, Stream))                 \
   F(cuStreamCreate, (Stream *, unsigned))                                      \
   F(cuStreamDestroy_v2, (Stream))                                              \
+  F(cuStreamQuery, (Stream))                                                   \
   F(cuStreamSynchronize, (Stream))                                             \
   F(cuStreamBeginCapture_v2, (Stream, int))                                    \
   F(cuStreamEndCapture, (Stream, Graph *))                                     \
@@ -127,6 +136,7 @@ struct CudaDriver {
   struct Functions {
     using Result = cuda::Result;
     using DeviceNumber = cuda::DeviceNumber;
+    using Uuid = cuda::Uuid;
     using Address = cuda::Address;
     using Context = cuda::Context;
     using Module = cuda::Module;

@@ -32,6 +32,7 @@
 namespace tfm {
 
 class Peaks;
+class Processes;
 template <typename T> class PendingRead;
 template <typename T> class PendingWrite;
 
@@ -52,6 +53,27 @@ public:
   /// Called on the thread that runs functions; throws nothing. Numbers are
   /// rounded as functions round them, denormal ones to zero.
   virtual void launched(uint64_t launches) noexcept = 0;
+};
+
+/// Devices of several processes that exchange what lies in their arenas without
+/// the memory of hosts. All of them ask for the same, in the same order.
+class DeviceLink {
+public:
+  /// Floats, at the same place in all arenas.
+  struct Share {
+    uint64_t offset = 0;
+    size_t floats = 0;
+  };
+  virtual ~DeviceLink() = default;
+
+  /// Share i of process i becomes the sum of what all have there. What the
+  /// others have there is of no use any more.
+  virtual void sum(std::span<const Share> shares) = 0;
+  /// Share i of all becomes that of process i.
+  virtual void copy(std::span<const Share> shares) = 0;
+  /// As `Device::wait`, but for no longer than `Processes` waits. Throws
+  /// LostProcess.
+  virtual void wait() = 0;
 };
 
 /// The memory of a model, its arena, and what runs its functions. Places in the
@@ -85,6 +107,10 @@ public:
   /// Who is told how far functions are from now on; null: nobody. A device that
   /// goes on by itself tells nobody.
   virtual void watch(LaunchWatcher *) {}
+
+  /// Joins the devices of these processes, which all call it; null where rows
+  /// go through the memory of hosts. The link must go before the device.
+  virtual std::unique_ptr<DeviceLink> link(Processes &) { return nullptr; }
 
   /// `count` values from `offset` on, to be filled; they are in the arena when
   /// what is returned goes. Before that they are anything, so all of them must

@@ -64,11 +64,11 @@ SharedUpdate::SharedUpdate(Model &model, Processes *processes)
   if (parts.empty() && model.rowCount() > 0)
     throw InputError(
         std::string("this build of ") + model.descriptor().name + " for " +
-        model.variant().target + " has no updates " +
-        (processes ? "that processes can share: train it with one"
-                   : "for a sum of gradients as a tree: build it with -D "
-                     "train.sum=sequential") +
-        ", or with --device cpu");
+        model.variant().target +
+        " has no updates for a sum of gradients as a tree: build it with -D "
+        "train.sum=sequential, or run with --device cpu");
+  if (count > 1)
+    link = model.device().link(*processes);
   std::vector<Model::RowUse> uses = model.rowUses();
   for (Block &block : blocks)
     for (size_t i = 0; i < block.rows.count; ++i) {
@@ -76,9 +76,12 @@ SharedUpdate::SharedUpdate(Model &model, Processes *processes)
       block.gradientDone = std::max(block.gradientDone, use.gradientDone);
       block.valueUsed = std::min(block.valueUsed, use.valueUsed);
     }
-  std::ranges::sort(blocks, {}, [](const Block &block) {
-    return std::pair(block.gradientDone, block.rows.first);
-  });
+  if (link)
+    giveRuns();
+  else
+    std::ranges::sort(blocks, {}, [](const Block &block) {
+      return std::pair(block.gradientDone, block.rows.first);
+    });
   inOrder.resize(blocks.size());
   std::iota(inOrder.begin(), inOrder.end(), size_t{0});
   std::ranges::sort(inOrder, {},
@@ -86,6 +89,11 @@ SharedUpdate::SharedUpdate(Model &model, Processes *processes)
   squares.resize((blocks.size() + count - 1) / count);
   allSquares.resize(squares.size() * count);
   if (count == 1)
+    return;
+  // Shares lie between each other: memory comes page by page from now on.
+  for (Model::Rows state : model.stateRows())
+    model.discardRows(state, 0, model.rowCount());
+  if (link)
     return;
   gradients = shared(Model::Rows::Gradients);
   values = shared(Model::Rows::Values);
@@ -102,9 +110,6 @@ SharedUpdate::SharedUpdate(Model &model, Processes *processes)
   std::ranges::sort(needs, {}, &Need::launch);
   for (size_t i = 1; i < needs.size(); ++i)
     needs[i].rounds = std::max(needs[i].rounds, needs[i - 1].rounds);
-  // Shares lie between each other: memory comes page by page from now on.
-  for (Model::Rows state : model.stateRows())
-    model.discardRows(state, 0, model.rowCount());
 }
 
 void SharedUpdate::addPart(const char *name, const tfm_rows &rows) {
@@ -116,6 +121,30 @@ void SharedUpdate::addPart(const char *name, const tfm_rows &rows) {
                    &Model::input(function, "scale"), rows});
   for (size_t row = 0; row < rows.count; row += rows.block)
     blocks.push_back({&parts.back(), {rows.first + row, rows.block}});
+}
+
+void SharedUpdate::giveRuns() {
+  size_t each = blocks.size() / count, more = blocks.size() % count;
+  std::vector<Block> given;
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    size_t owner = i % count;
+    given.push_back(blocks[owner * each + std::min(owner, more) + i / count]);
+  }
+  blocks = std::move(given);
+}
+
+std::vector<DeviceLink::Share> SharedUpdate::sharesOf(Model::Rows of) const {
+  std::vector<RowBlock> runs(count, RowBlock{0, 0});
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    RowBlock &run = runs[i % count];
+    if (run.count == 0)
+      run.first = blocks[i].rows.first;
+    run.count += blocks[i].rows.count;
+  }
+  std::vector<DeviceLink::Share> shares;
+  for (const RowBlock &run : runs)
+    shares.push_back(model.placeOfRows(of, run.first, run.count));
+  return shares;
 }
 
 SharedRows SharedUpdate::shared(Model::Rows of) const {
@@ -206,6 +235,19 @@ void SharedUpdate::square(size_t block, std::span<const float> sums) {
   addSquares(sums, squares[block / count]);
 }
 
+void SharedUpdate::sumOnDevices() {
+  std::vector<DeviceLink::Share> shares = sharesOf(Model::Rows::Gradients);
+  link->sum(shares);
+  for (size_t i = 0; i < shares.size(); ++i)
+    if (i != rank)
+      model.device().zero(shares[i].offset, shares[i].floats * sizeof(float));
+  const tfm_function &function = model.function(TFM_SQUARES);
+  model.run(function);
+  link->wait();
+  squares[0] = static_cast<double>(
+      model.read<float>(Model::output(function, "squares")).values()[0]);
+}
+
 float SharedUpdate::normOfGradients() {
   // A sum for each block, and these in the order of the rows: the same for any
   // shares.
@@ -231,8 +273,14 @@ void SharedUpdate::update(const Block &block, const std::array<float, 4> &hyper,
 }
 
 float SharedUpdate::run(const std::array<float, 4> &hyper) {
+  if (link) { // who hangs is named before devices wait for each other
+    model.device().wait();
+    processes->meet();
+  }
   latest.began = now();
-  if (sums)
+  if (link)
+    sumOnDevices();
+  else if (sums)
     sums->finish();
   else
     for (size_t block = 0; block < blocks.size(); ++block) {
@@ -260,6 +308,15 @@ float SharedUpdate::run(const std::array<float, 4> &hyper) {
     // Others get it while the next one is computed.
     if (copies && values.isHostMemory)
       copies->advance(round + 1);
+  }
+  if (link) {
+    model.device().wait();
+    latest.updated = now();
+    link->copy(sharesOf(Model::Rows::Values));
+    link->wait();
+    latest.waited += now() - latest.updated;
+    model.parametersChanged();
+    return norm;
   }
   latest.updated = now();
   if (copies) {

@@ -29,6 +29,9 @@ namespace tfm {
 /// when nothing touches it any more (`tfm_place.gradient_done`), and parameters
 /// to all while the first one of the next update is, which waits for each where
 /// it is read (`tfm_place.value_used`).
+///
+/// Devices that exchange rows by themselves (`Device::link`) do so behind the
+/// last micro-batch, and their sums have an order of their own.
 class SharedUpdate final : public LaunchWatcher {
 public:
   /// `processes` may be null: then all of it is done here. Throws InputError
@@ -80,6 +83,13 @@ private:
   };
 
   void addPart(const char *name, const tfm_rows &rows);
+  /// Puts blocks such that each process's own follow each other, for devices
+  /// that exchange what they have in one piece.
+  void giveRuns();
+  /// What each process has of it then.
+  std::vector<DeviceLink::Share> sharesOf(Model::Rows of) const;
+  /// Has devices sum up gradients, and the squares of those of this process's.
+  void sumOnDevices();
   SharedRows shared(Model::Rows of) const;
   void launched(uint64_t launches) noexcept override;
   /// Adds what waits to gradients of this process's own.
@@ -110,8 +120,10 @@ private:
   std::vector<Block> blocks;
   std::vector<size_t> inOrder;
   SharedRows gradients, values;
-  std::optional<RowSum> sums; ///< null where one process does it all
+  /// Null where one process does it all, or devices do it by themselves.
+  std::optional<RowSum> sums;
   std::optional<RowCopy> copies;
+  std::unique_ptr<DeviceLink> link; ///< of these
   Times latest;
   int64_t waiting = 0;
   /// Whether this micro-batch is the last one of its update, and whether copies

@@ -353,7 +353,8 @@ std::string Trainer::divergence(const std::string &what) const {
 }
 
 std::string Trainer::whatIsLeft() const {
-  if (savedAt)
+  // The first of several processes speaks of it.
+  if (savedAt && !options.out.empty())
     return fmt::format("; the checkpoint of step {} in {} is untouched: "
                        "--resume {} goes on from it",
                        *savedAt, options.out, options.out);

@@ -19,6 +19,15 @@ FIXTURES = ROOT / "tests" / "fixtures"
 
 USAGE = 2
 
+# Each library's compiler and launcher. Processes have a thread each, and may be more than processors.
+MPI_LIBRARIES = {
+    "Open MPI": ("mpicc.openmpi", ["mpirun.openmpi", "--oversubscribe", "--bind-to", "none", "-np"]),
+    "MPICH": ("mpicc.mpich", ["mpiexec.hydra", "-n"]),
+}
+# Open MPI asks root whether it means it.
+MPI_ENVIRONMENT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+                   "OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
+
 
 def run(*command, stdin="", cwd=None, timeout=300, environment=None):
     """Runs a program to its end; returns what `subprocess.run` does, as text."""

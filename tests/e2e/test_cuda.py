@@ -10,7 +10,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from support import BUILD, MODELS, ROOT, USAGE, main, run, tfmc
+from support import BUILD, MODELS, MPI_ENVIRONMENT, MPI_LIBRARIES, ROOT, USAGE, main, run, tfmc
 
 HERE = Path(__file__).resolve().parent
 PTXAS = shutil.which("ptxas")
@@ -227,7 +227,8 @@ class OnAGpu(unittest.TestCase):
         info = json.loads(self.ok("cuda:0", "info", "--json"))
         self.assertEqual(info["device"], {"kind": "cuda", "number": 0, "name": "Emulated GPU",
                                           "compute_capability": "8.0", "multiprocessors": 1, "memory": 1 << 30,
-                                          "takes": info["memory"]["arena"]})
+                                          "takes": info["memory"]["arena"], "nccl": "2.21.5"})
+        self.assertRegex(text, r"\n  NCCL             2\.21\.5\n")
         self.assertEqual([variant["chosen"] for variant in info["variants"]][0], True)
 
     def test_bench_and_profile(self):
@@ -266,6 +267,63 @@ class OnAGpu(unittest.TestCase):
         self.assertEqual(result.returncode, 1)
         self.assertIn("error: the NVIDIA driver refuses the program's kernels: CUDA_ERROR_INVALID_PTX (no)\n"
                       "ptxas: line 7: no\n", result.stderr)
+
+    def train_together(self, library, out, *arguments, count=2, libraries=EMULATED, **gpu):
+        """Processes of a launcher, each with a GPU of its own."""
+        compiler, launcher = MPI_LIBRARIES[library]
+        made = tfmc("mpi", "--mpicc", compiler, "-o", self.folder / "libtfm_mpi.so")
+        self.assertEqual(made.returncode, 0, made.stderr)
+        environment = {**MPI_ENVIRONMENT, "LD_LIBRARY_PATH": str(libraries),
+                       "TFM_EMULATED_KERNELS": str(self.folder / "shared.mlir"),
+                       **{f"TFM_EMULATED_{key.upper()}": str(value) for key, value in gpu.items()}}
+        return run(*launcher, count, self.folder / "shared", "train", "--device", "cuda", "--threads", "1",
+                   "--out", out, *arguments, cwd=self.folder, environment=environment)
+
+    def test_processes_with_a_gpu_each(self):
+        self.build("shared", "train.accumulate=4", "train.checkpoint=every(2)")
+        self.ok("cuda", "train", "--steps", "4", "--out", "alone", name="shared")
+        for library, (compiler, launcher) in MPI_LIBRARIES.items():
+            if not shutil.which(compiler) or not shutil.which(launcher[0]):
+                self.skipTest(f"{library} is not installed")
+            out = f"together-{launcher[0]}"
+            result = self.train_together(library, out, "--steps", "3", count=4 if library == "MPICH" else 2)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertNotIn("emulated GPU", result.stderr)
+            # The library adds gradients up in an order of its own.
+            self.expect_close(self.log(out), self.log("alone")[:3], 2e-5)
+        # One process goes on with what several saved.
+        self.ok("cuda", "train", "--steps", "4", "--resume", out, name="shared")
+        self.expect_close(self.log(out), self.log("alone"), 2e-5)
+
+    def test_processes_that_cannot(self):
+        if not shutil.which("mpirun.openmpi"):
+            self.skipTest("Open MPI is not installed")
+        self.build("shared", "train.accumulate=4", "train.checkpoint=every(2)")
+        result = self.train_together("Open MPI", "same", "--steps", "2", uuid=7)
+        self.assertEqual(result.returncode, 1)
+        self.assertRegex(result.stderr, r"error: process 0 \(\S+\) and process 1 \(\S+\) have the same GPU: start a "
+                         r"process for each GPU\n")
+        # The others are out of reach after some updates; the last checkpoint is whole.
+        result = self.train_together("Open MPI", "unreachable", "--steps", "20", nccl_calls=5)
+        self.assertNotEqual(result.returncode, 0)
+        self.assertRegex(result.stderr, r"error: process 0 \(\S+\): NCCL cannot reach the GPUs of the others: "
+                         r"remote process exited \(after step 2\); the checkpoint of step 2 in unreachable is untouched")
+        self.ok("cuda", "train", "--steps", "3", "--resume", "unreachable", name="shared")
+        # Without a library that could be loaded.
+        libraries = self.folder / "libraries"
+        libraries.mkdir()
+        (libraries / "libnccl.so.2").touch()
+        (libraries / "libcuda.so.1").symlink_to(EMULATED / "libcuda.so.1")
+        result = self.train_together("Open MPI", "without", "--steps", "2", libraries=libraries)
+        self.assertEqual(result.returncode, 1)
+        self.assertRegex(result.stderr, r"GPUs of several processes exchange gradients by NCCL, and it cannot be "
+                         r"loaded \(\S+libnccl\.so\.2: file too short\): install it")
+        # In an order that NCCL does not know.
+        self.build("shared", "train.accumulate=4", "train.sum=tree")
+        result = self.train_together("Open MPI", "tree", "--steps", "2")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("has no updates for a sum of gradients as a tree: build it with -D train.sum=sequential, or run "
+                      "with --device cpu", result.stderr)
 
     def test_a_device_that_is_lost(self):
         self.build("saves", "train.checkpoint=every(2)")

@@ -12,16 +12,9 @@ import tempfile
 import time
 import unittest
 
-from support import MODELS, main, run, tfmc
+from support import MODELS, MPI_ENVIRONMENT, MPI_LIBRARIES, main, run, tfmc
 
-# Each library's compiler and launcher. Processes have a thread each, and may be more than processors.
-LIBRARIES = {
-    "Open MPI": ("mpicc.openmpi", ["mpirun.openmpi", "--oversubscribe", "--bind-to", "none", "-np"]),
-    "MPICH": ("mpicc.mpich", ["mpiexec.hydra", "-n"]),
-}
-# Open MPI asks root whether it means it.
-ENVIRONMENT = dict(os.environ, NO_COLOR="1", OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
-                   OMPI_MCA_btl_vader_single_copy_mechanism="none")
+ENVIRONMENT = dict(os.environ, NO_COLOR="1", **MPI_ENVIRONMENT)
 SMALL = ["-D", "width=16", "-D", "heads=2", "-D", "layers=1", "-D", "data.count=500", "-D", "train.batch=4",
          "-D", "train.accumulate=8", "-D", "train.steps=12", "-D", "train.schedule.warmup=2",
          "-D", "train.validate=every(6)", "-D", "train.sample=every(6, prompt = \"1+2=\", tokens = 4)",
@@ -43,7 +36,7 @@ class Launched:
 
     @classmethod
     def setUpClass(cls):
-        compiler, cls.launcher = LIBRARIES[cls.library]
+        compiler, cls.launcher = MPI_LIBRARIES[cls.library]
         if not shutil.which(compiler) or not shutil.which(cls.launcher[0]):
             raise unittest.SkipTest(f"{cls.library} is not installed")
         cls.scratch = tempfile.TemporaryDirectory(prefix="tfm-e2e-")

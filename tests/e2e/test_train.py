@@ -691,7 +691,7 @@ class Build(unittest.TestCase):
     def test_what_does_not_exist_yet_is_refused(self):
         result = tfmc("report", MODELS / "addition.tfm", "--target", "cuda", "--memory", "--processes", "2")
         self.assertEqual(result.returncode, 1)
-        self.assertEqual(result.stderr, "tfmc: error: processes share an update on CPUs alone: --processes is for "
+        self.assertEqual(result.stderr, "tfmc: error: what processes on GPUs share is not predicted: --processes is for "
                          "`--target cpu`\n")
         for command in ("build", "report"):
             # The recipe decides it, not the command.

@@ -17,6 +17,8 @@
 //   TFM_EMULATED_CAPABILITY  the compute capability, 8.0 without it
 //   TFM_EMULATED_LAUNCHES    after so many launches the GPU is lost
 //   TFM_EMULATED_REFUSAL     what it says of every module, which it refuses
+//   TFM_EMULATED_UUID        a number that tells it from others; without it
+//                            every process has one of its own
 //
 // The kernels that `bench` measures a GPU with do nothing here.
 // A fault of a kernel is written to standard error, and loses the GPU.
@@ -36,6 +38,7 @@
 #include <cstring>
 #include <functional>
 #include <optional>
+#include <unistd.h>
 
 using namespace tfm;
 using namespace tfm::cuda;
@@ -241,6 +244,12 @@ Result cuDeviceGetName(char *name, int size, DeviceNumber) {
   std::snprintf(name, static_cast<size_t>(size), "Emulated GPU");
   return success;
 }
+Result cuDeviceGetUuid(Uuid *uuid, DeviceNumber) {
+  const char *text = std::getenv("TFM_EMULATED_UUID");
+  std::snprintf(uuid->bytes, sizeof uuid->bytes, "%d",
+                text ? std::atoi(text) : getpid());
+  return success;
+}
 Result cuDeviceTotalMem_v2(size_t *bytes, DeviceNumber) {
   *bytes = gpu().memory;
   return success;
@@ -303,6 +312,7 @@ Result cuStreamCreate(Stream *stream, unsigned) {
   return success;
 }
 Result cuStreamDestroy_v2(Stream) { return success; }
+Result cuStreamQuery(Stream) { return gpu().state(); }
 Result cuStreamSynchronize(Stream) { return gpu().state(); }
 Result cuStreamBeginCapture_v2(Stream, int) {
   gpu().captured = new CUgraph_st;

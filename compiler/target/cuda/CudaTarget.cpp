@@ -53,7 +53,7 @@ public:
             .ringMultiple = 32};
   }
 
-  bool sharesUpdates() const override { return false; }
+  bool exchangesOnDevices() const override { return true; }
 
   /// Enough for every multiprocessor to have one of them, of several rows each.
   int64_t chunksOf(int64_t rows) const override {

@@ -294,11 +294,12 @@ MemoryReport tfm::planModelMemory(mlir::ModuleOp module,
     memory.types.emplace_back("saved", savedTypes(train, types));
   // As a run goes through them.
   for (ProgramKind kind : builtPrograms())
-    // Copying parameters takes no memory of its own, and updating some of them
-    // no other than updating all.
+    // Copying parameters takes no memory of its own, and a part of an update no
+    // other than all of it.
     if (auto program = module.lookupSymbol<sched::ProgramOp>(nameOf(kind));
         program && kind != ProgramKind::Refresh &&
-        kind != ProgramKind::UpdateDecayed && kind != ProgramKind::UpdatePlain)
+        kind != ProgramKind::Squares && kind != ProgramKind::UpdateDecayed &&
+        kind != ProgramKind::UpdatePlain)
       memory.phases.push_back(phaseOf(program, types));
   for (ProgramKind kind : cachedPrograms())
     if (auto program = module.lookupSymbol<sched::ProgramOp>(nameOf(kind))) {

@@ -280,9 +280,9 @@ static int report(ReportArguments arguments) {
     target = findTarget(arguments.target, arguments.cpu);
     if (!target)
       return 2;
-    if (!arguments.processes.empty() && !target->sharesUpdates()) {
-      messages() << "tfmc: error: processes share an update on CPUs alone: "
-                    "--processes is for `--target cpu`\n";
+    if (!arguments.processes.empty() && target->exchangesOnDevices()) {
+      messages() << "tfmc: error: what processes on GPUs share is not "
+                    "predicted: --processes is for `--target cpu`\n";
       return 1;
     }
   }

@@ -5,16 +5,20 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What runtime/device/cuda_driver.h declares by hand is what NVIDIA's header
-// says, where a toolkit is. It is compared while compiling.
+// What runtime/device/cuda_driver.h and nccl.h declare by hand is what NVIDIA's
+// headers say, where a toolkit is. It is compared while compiling.
 //
 //===----------------------------------------------------------------------===//
 
 #include "runtime/device/cuda_driver.h"
+#include "runtime/device/nccl.h"
 
 // Of every version, and each by the name that the library has it under.
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
+#if __has_include(<nccl.h>)
+#include <nccl.h>
+#endif
 
 #include <gtest/gtest.h>
 #include <type_traits>
@@ -22,11 +26,13 @@
 namespace tfm::test {
 namespace {
 
-/// Whether two types are passed in the same way: pointers, or numbers of a
-/// size.
+/// Whether two types are passed in the same way: pointers, structs of a size,
+/// or numbers of one.
 template <typename A, typename B> constexpr bool alike() {
   if constexpr (std::is_pointer_v<A> || std::is_pointer_v<B>) {
     return std::is_pointer_v<A> && std::is_pointer_v<B>;
+  } else if constexpr (std::is_class_v<A> || std::is_class_v<B>) {
+    return std::is_class_v<A> && std::is_class_v<B> && sizeof(A) == sizeof(B);
   } else {
     auto isNumber = [](auto type) {
       using T = typename decltype(type)::type;
@@ -71,12 +77,23 @@ TFM_SAME_NUMBER(success, CUDA_SUCCESS)
 TFM_SAME_NUMBER(invalidValue, CUDA_ERROR_INVALID_VALUE)
 TFM_SAME_NUMBER(outOfMemory, CUDA_ERROR_OUT_OF_MEMORY)
 TFM_SAME_NUMBER(noDevice, CUDA_ERROR_NO_DEVICE)
+TFM_SAME_NUMBER(notReady, CUDA_ERROR_NOT_READY)
 TFM_SAME_NUMBER(unsupportedPtxVersion, CUDA_ERROR_UNSUPPORTED_PTX_VERSION)
 TFM_SAME_NUMBER(captureThreadLocal, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)
 TFM_SAME_NUMBER(streamNonBlocking, CU_STREAM_NON_BLOCKING)
 TFM_SAME_NUMBER(eventWithTiming, CU_EVENT_DEFAULT)
 TFM_SAME_NUMBER(eventWithoutTiming, CU_EVENT_DISABLE_TIMING)
 #undef TFM_SAME_NUMBER
+
+#if __has_include(<nccl.h>)
+#define TFM_SAME_FUNCTION(result, name, arguments)                             \
+  static_assert(alike(decltype(Nccl::Functions::name){}, decltype(&::name){}), \
+                #name);
+TFM_NCCL_FUNCTIONS(TFM_SAME_FUNCTION)
+#undef TFM_SAME_FUNCTION
+static_assert(static_cast<int>(nccl::success) == ncclSuccess);
+static_assert(nccl::float32 == ncclFloat32 && nccl::sum == ncclSum);
+#endif
 
 // A comparison that finds no difference where there is one would be none.
 static_assert(!alike<int, size_t>());

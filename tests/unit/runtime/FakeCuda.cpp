@@ -72,6 +72,10 @@ int cuDeviceGetName(char *name, int size, int) {
   std::strncpy(name, "Fake", static_cast<size_t>(size));
   return success;
 }
+int cuDeviceGetUuid(char *bytes, int device) {
+  std::memset(bytes, device, 16);
+  return success;
+}
 int cuDeviceTotalMem_v2(size_t *bytes, int) {
   *bytes = driver().fake.memory;
   return success;
@@ -142,6 +146,10 @@ int cuStreamCreate(void **stream, unsigned) {
   return success;
 }
 int cuStreamDestroy_v2(void *) { return success; }
+int cuStreamQuery(void *) {
+  driver().catchUp();
+  return success;
+}
 int cuStreamSynchronize(void *) {
   driver().catchUp();
   return success;
