@@ -13,7 +13,7 @@ bytes (--network). Also: how long four processes take to start, train a step of 
 small model, save it and end, beside one. A number that is not as wanted: exit
 status 1.
 
-  bench/compare_processes.py [--models shakespeare,gpt2-1x1024,gpt2-4x64] [--quick] [--json]
+  bench/compare_processes.py [--precision bf16] [--models shakespeare,gpt2-1x1024,gpt2-4x64] [--quick] [--json]
 """
 
 import argparse
@@ -71,13 +71,13 @@ class Launched:
 class Ddp:
     """Two processes of bench/ddp_peer.py."""
 
-    def __init__(self, python, comparison, info, data, scratch):
+    def __init__(self, python, comparison, info, data, scratch, autocast):
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
         shared = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
         self.peers = [Peer(python, comparison, info, data, 1, scratch, file="ddp_peer.py",
-                           variables={**shared, "RANK": str(rank)}) for rank in range(2)]
+                           autocast=autocast, variables={**shared, "RANK": str(rank)}) for rank in range(2)]
         for peer in self.peers:
             peer.opened = peer.hear()
 
@@ -97,7 +97,7 @@ def compare(comparison, options, python, libraries, scratch):
     data = comparison.data
     if data == "random":
         data = compare_pytorch.make_random_tokens(scratch)
-    defines = comparison.defines + MICRO_BATCHES
+    defines = comparison.defines + MICRO_BATCHES + [f"train.precision={options.precision}"]
     binary = Binary(options.tfmc, comparison, defines, data, 2, scratch)
     alone = Binary(options.tfmc, comparison, defines, data, 1, scratch)
     sides = {"1 x 2": binary, "1 x 1": alone}
@@ -105,7 +105,7 @@ def compare(comparison, options, python, libraries, scratch):
     steps = max(2, comparison.steps // (16 if options.quick else 2))
     rounds = 1 if options.quick else options.rounds
     if python:
-        sides["DDP"] = Ddp(python, comparison, binary.info, data, scratch)
+        sides["DDP"] = Ddp(python, comparison, binary.info, data, scratch, options.precision == "bf16")
         sides["DDP"].step_seconds(2)
     seconds = {name: [] for name in sides}
     for number in range(rounds):
@@ -182,6 +182,8 @@ def main():
     parser.add_argument("--models", default=",".join(COMPARISONS), help="with commas; none: starts alone (default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--quick", action="store_true", help="one short round")
+    parser.add_argument("--precision", choices=("f32", "bf16"), default="f32",
+                        help="of both sides; PyTorch's by autocast (default: %(default)s)")
     parser.add_argument("--no-pytorch", action="store_true", help="leave PyTorch out")
     parser.add_argument("--network", default="4GB/s", help="of two processes on this machine (default: %(default)s)")
     parser.add_argument("--latency", default="1us", help="the same (default: %(default)s)")
