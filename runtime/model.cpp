@@ -124,8 +124,9 @@ void Model::requireFilled(const tfm_function &function,
     std::string_view name = input.name;
     if (std::find(filled.begin(), filled.end(), name) == filled.end())
       throw InputError(fmt::format(
-          "the model takes `{}`, which neither texts nor data fill: run "
-          "it from a program of your own (`tfmc build --emit obj`)",
+          "the model takes `{}`, which neither texts nor data fill yet: until "
+          "they do, run it from a program of your own (`tfmc build --emit "
+          "obj`)",
           name));
     if ((name == "tokens" || name == "targets") &&
         (input.dtype != TFM_I32 || input.rank != 2))
@@ -483,6 +484,10 @@ PendingRead<float> Model::readRows(Rows of, size_t first, size_t count) const {
 
 PendingWrite<float> Model::writeRows(Rows of, size_t first, size_t count) {
   return memory->write<float>(offsetOf(of) + first * rowBytes, count * TFM_ROW);
+}
+
+void Model::zeroRows(Rows of, size_t first, size_t count) {
+  memory->zero(offsetOf(of) + first * rowBytes, count * rowBytes);
 }
 
 void Model::discardRows(Rows of, size_t first, size_t count) {

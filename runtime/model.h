@@ -143,6 +143,7 @@ public:
   size_t rowCount() const { return chosen->gradients.bytes / rowBytes; }
   PendingRead<float> readRows(Rows of, size_t first, size_t count) const;
   PendingWrite<float> writeRows(Rows of, size_t first, size_t count);
+  void zeroRows(Rows of, size_t first, size_t count);
   void discardRows(Rows of, size_t first, size_t count);
   /// Where they lie.
   DeviceLink::Share placeOfRows(Rows of, size_t first, size_t count) const {

@@ -77,7 +77,8 @@ private:
           facts.contains(rule[member].get<std::string>()) != wanted)
         return false;
     const json conditions = rule.value("if", json::object()),
-               lists = rule.value("if_without", json::object());
+               lists = rule.value("if_without", json::object()),
+               factLists = rule.value("if_fact_without", json::object());
     for (const auto &[key, wanted] : conditions.items())
       if (!isOneOf(valueOf(key), wanted))
         return false;
@@ -87,6 +88,11 @@ private:
     for (const auto &[key, entry] : lists.items()) {
       json list = valueOf(key);
       if (!list.is_array() || isOneOf(entry, list))
+        return false;
+    }
+    for (const auto &[fact, entry] : factLists.items()) {
+      const json *list = single(fact);
+      if (!list || isOneOf(entry, *list))
         return false;
     }
     return true;

@@ -133,7 +133,7 @@ void SharedUpdate::giveRuns() {
   blocks = std::move(given);
 }
 
-std::vector<DeviceLink::Share> SharedUpdate::sharesOf(Model::Rows of) const {
+std::vector<RowBlock> SharedUpdate::runs() const {
   std::vector<RowBlock> runs(count, RowBlock{0, 0});
   for (size_t i = 0; i < blocks.size(); ++i) {
     RowBlock &run = runs[i % count];
@@ -141,8 +141,12 @@ std::vector<DeviceLink::Share> SharedUpdate::sharesOf(Model::Rows of) const {
       run.first = blocks[i].rows.first;
     run.count += blocks[i].rows.count;
   }
+  return runs;
+}
+
+std::vector<DeviceLink::Share> SharedUpdate::sharesOf(Model::Rows of) const {
   std::vector<DeviceLink::Share> shares;
-  for (const RowBlock &run : runs)
+  for (const RowBlock &run : runs())
     shares.push_back(model.placeOfRows(of, run.first, run.count));
   return shares;
 }
@@ -236,11 +240,11 @@ void SharedUpdate::square(size_t block, std::span<const float> sums) {
 }
 
 void SharedUpdate::sumOnDevices() {
-  std::vector<DeviceLink::Share> shares = sharesOf(Model::Rows::Gradients);
-  link->sum(shares);
-  for (size_t i = 0; i < shares.size(); ++i)
+  link->sum(sharesOf(Model::Rows::Gradients));
+  std::vector<RowBlock> rows = runs();
+  for (size_t i = 0; i < rows.size(); ++i)
     if (i != rank)
-      model.device().zero(shares[i].offset, shares[i].floats * sizeof(float));
+      model.zeroRows(Model::Rows::Gradients, rows[i].first, rows[i].count);
   const tfm_function &function = model.function(TFM_SQUARES);
   model.run(function);
   link->wait();

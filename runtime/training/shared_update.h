@@ -86,7 +86,8 @@ private:
   /// Puts blocks such that each process's own follow each other, for devices
   /// that exchange what they have in one piece.
   void giveRuns();
-  /// What each process has of it then.
+  /// Of each process then.
+  std::vector<RowBlock> runs() const;
   std::vector<DeviceLink::Share> sharesOf(Model::Rows of) const;
   /// Has devices sum up gradients, and the squares of those of this process's.
   void sumOnDevices();
