@@ -57,14 +57,21 @@ class Launched:
 
     def run(self, count, steps):
         out = tempfile.mkdtemp(dir=self.binary.scratch)
-        command = [*self.launcher, count, self.binary.path, "train", "--json", "--steps", steps, "--threads", 1,
+        command = [*self.start(count), self.binary.path, "train", "--json", "--steps", steps, "--threads", 1,
                    "--out", out, "--overwrite", *self.binary.data]
-        answer = json.loads(checked(command, env=dict(os.environ, TFM_MPI=self.library)))
+        answer = json.loads(self.answer(command, dict(os.environ, TFM_MPI=self.library)))
         shutil.rmtree(out)
         return answer
 
-    def step_seconds(self, steps):
-        run = self.run(2, steps + 1)
+    def start(self, count):
+        """The words that start so many processes of a program."""
+        return [*self.launcher, count]
+
+    def answer(self, command, environment):
+        return checked(command, env=environment)
+
+    def step_seconds(self, steps, count=2):
+        run = self.run(count, steps + 1)
         return (run["seconds"] - run["first_step_seconds"]) / steps
 
 

@@ -23,10 +23,10 @@ namespace tfm {
 enum class Channel : int32_t { Talk, Sums, Copies };
 
 /// How a process waits for others, which may be in need of the processor that
-/// it waits on.
+/// it waits on: who has waited for `watch` seconds looks but now and then.
 class Patience {
 public:
-  explicit Patience(double timeout);
+  Patience(double watch, double timeout);
   /// Something has come.
   void reward() { waited = 0; }
   /// Nothing has: lets others go on. False when nothing has come for `timeout`
@@ -34,7 +34,7 @@ public:
   bool wait();
 
 private:
-  double timeout, last, waited = 0;
+  double watch, timeout, last, waited = 0;
 };
 
 /// The processes of a job, of which this is one. All of them call the same
@@ -100,13 +100,15 @@ public:
   /// Also moves on whatever there is to be moved. Not to be asked again of one
   /// that is over.
   bool isOver(const Request &request);
-  Patience patience() const { return Patience(timeout); }
+  Patience patience() const { return Patience(watch, timeout); }
   /// Throws LostProcess, which names those that these wait for, or others.
   [[noreturn]] void giveUp(std::span<const Request> waiting) const;
   [[noreturn]] void giveUp(const std::string &whom) const;
 
-  /// Ends this process's part, when all have come so far; the last call.
-  void leave() { transport.leave(&transport); }
+  /// Ends this process's part, when all have come so far; the last call. Where
+  /// the library's own end takes longer than `timeout` seconds, the program
+  /// ends, with a message and exit status 1.
+  void leave();
   /// Ends all processes at once, with an exit status.
   void abort(int status) { transport.abort(&transport, status); }
 
@@ -119,7 +121,7 @@ private:
   [[noreturn]] void fail() const;
 
   tfm_transport &transport;
-  double timeout;
+  double timeout, watch = 0;
   int sharing = 1, before = 0;
   std::vector<std::string> hosts;
   std::vector<int64_t> numbers; ///< in the system, by rank

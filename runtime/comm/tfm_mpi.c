@@ -110,6 +110,8 @@ tfm_transport *tfm_join(uint32_t abi) {
   MPI_Comm_rank(MPI_COMM_WORLD, &transport.rank);
   MPI_Comm_size(MPI_COMM_WORLD, &transport.size);
   MPI_Get_library_version(library, &length);
-  library[strcspn(library, "\r\n")] = 0; // MPICH has a page of it
+  library[strcspn(library, "\r\n")] = 0; // MPICH has a page of it,
+  for (char *tab = library; (tab = strchr(tab, '\t'));) // and tabs
+    *tab = ' ';
   return &transport;
 }

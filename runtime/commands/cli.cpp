@@ -521,6 +521,7 @@ int endWithError(Processes *processes, const std::string &message) {
   if (!processes->isFirst())
     sleep(1);
   say("error: " + printable(processes->name()) + ": " + message + "\n");
+  usleep(200'000); // MPICH's launcher drops what it has not read by then
   processes->abort(1);
   return 1;
 }

@@ -33,6 +33,17 @@ std::vector<float> randomFloats(size_t count, uint32_t seed) {
   return values;
 }
 
+// As MPICH over TCP, where UCX waits for what does not come any more.
+TEST(Leaving, EndsWhereTheLibraryDoesNot) {
+  runProcesses(1, [](Processes &processes) { processes.leave(); });
+  EXPECT_EXIT(runProcesses(
+                  1, [](Processes &processes) { processes.leave(); },
+                  /*timeout=*/0.1, /*delay=*/60),
+              testing::ExitedWithCode(1),
+              "process 0 .*: all work is done, but threads has not ended for "
+              "0.1 s .MPI_Finalize.: what was written is whole");
+}
+
 // Neighbours first, then their sums: whoever has added up an aligned part of
 // the terms already has the same bits.
 TEST(AddAsTree, AddsAlignedPartsFirst) {

@@ -16,6 +16,7 @@
 #include <mutex>
 #include <thread>
 #include <tuple>
+#include <unistd.h>
 
 namespace tfm::test {
 
@@ -83,6 +84,11 @@ struct Member : tfm_transport {
     return TFM_REQUEST_OVER;
   }
 
+  static void leaveAll(tfm_transport *self) {
+    usleep(static_cast<useconds_t>(static_cast<Member *>(self)->mail->delay *
+                                   1e6));
+  }
+
   static const char *problemOf(tfm_transport *) {
     return "a message has another size than was asked for";
   }
@@ -106,7 +112,7 @@ void runProcesses(int count, const std::function<void(Processes &)> &work,
                                               .receive = Member::receiveFrom,
                                               .test = Member::testRequest,
                                               .problem = Member::problemOf,
-                                              .leave = nullptr,
+                                              .leave = Member::leaveAll,
                                               .abort = nullptr};
       member.mail = &mail;
       try {

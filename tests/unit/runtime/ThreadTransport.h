@@ -16,8 +16,8 @@ namespace tfm::test {
 
 /// Runs `work` in `count` threads, each of which is a process to the runtime;
 /// what is sent is copied, and on its way for `delay` seconds where it goes
-/// through `Channel::Copies`. Returns when all have returned. Rethrows what the
-/// one of the lowest rank throws.
+/// through `Channel::Copies`; leaving takes as long. Returns when all have
+/// returned. Rethrows what the one of the lowest rank throws.
 void runProcesses(int count, const std::function<void(Processes &)> &work,
                   double timeout = 60, double delay = 0);
 
