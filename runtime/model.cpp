@@ -468,6 +468,8 @@ uint64_t Model::offsetOf(Rows rows) const {
   switch (rows) {
   case Rows::Values:
     return chosen->parameters.offset;
+  case Rows::Copies:
+    return chosen->copies.offset;
   case Rows::Gradients:
     return chosen->gradients.offset;
   case Rows::FirstState:
@@ -479,19 +481,19 @@ uint64_t Model::offsetOf(Rows rows) const {
 }
 
 PendingRead<float> Model::readRows(Rows of, size_t first, size_t count) const {
-  return memory->read<float>(offsetOf(of) + first * rowBytes, count * TFM_ROW);
+  return memory->read<float>(placeOf(of, first), count * floatsOfRow(of));
 }
 
 PendingWrite<float> Model::writeRows(Rows of, size_t first, size_t count) {
-  return memory->write<float>(offsetOf(of) + first * rowBytes, count * TFM_ROW);
+  return memory->write<float>(placeOf(of, first), count * floatsOfRow(of));
 }
 
 void Model::zeroRows(Rows of, size_t first, size_t count) {
-  memory->zero(offsetOf(of) + first * rowBytes, count * rowBytes);
+  memory->zero(placeOf(of, first), count * floatsOfRow(of) * sizeof(float));
 }
 
 void Model::discardRows(Rows of, size_t first, size_t count) {
-  memory->discard(offsetOf(of) + first * rowBytes, count * rowBytes);
+  memory->discard(placeOf(of, first), count * floatsOfRow(of) * sizeof(float));
 }
 
 std::vector<Model::RowUse> Model::rowUses() const {
@@ -506,6 +508,8 @@ std::vector<Model::RowUse> Model::rowUses() const {
       uses[row].gradientDone =
           std::max(uses[row].gradientDone, at.gradient_done);
       uses[row].valueUsed = std::min(uses[row].valueUsed, at.value_used);
+      uses[row].readsValue |= at.reads_value != 0;
+      uses[row].readsCopy |= at.reads_copy != 0;
     }
   }
   return uses;

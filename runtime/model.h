@@ -139,7 +139,9 @@ public:
   void zeroGradients();
   /// What lies in rows of TFM_ROW floats, one for each of the trained
   /// parameters, all at the same places.
-  enum class Rows { Values, Gradients, FirstState, SecondState };
+  /// Copies of parameters lie as these do, in rows of half as many bytes, whose
+  /// pairs of bf16 are moved as f32.
+  enum class Rows { Values, Copies, Gradients, FirstState, SecondState };
   size_t rowCount() const { return chosen->gradients.bytes / rowBytes; }
   PendingRead<float> readRows(Rows of, size_t first, size_t count) const;
   PendingWrite<float> writeRows(Rows of, size_t first, size_t count);
@@ -147,12 +149,14 @@ public:
   void discardRows(Rows of, size_t first, size_t count);
   /// Where they lie.
   DeviceLink::Share placeOfRows(Rows of, size_t first, size_t count) const {
-    return {offsetOf(of) + first * rowBytes, count * TFM_ROW};
+    return {placeOf(of, first), count * floatsOfRow(of)};
   }
   /// When a call of `train` has to do with what lies in some rows, in launches
   /// (`tfm_place.gradient_done`, `tfm_place.value_used`).
   struct RowUse {
     uint64_t gradientDone = 0, valueUsed = TFM_NONE;
+    /// Whether functions read values, or their copies.
+    bool readsValue = false, readsCopy = false;
   };
   /// Of each row.
   std::vector<RowUse> rowUses() const;
@@ -171,6 +175,12 @@ public:
 private:
   static constexpr size_t rowBytes = TFM_ROW * sizeof(float);
   uint64_t offsetOf(Rows rows) const;
+  static size_t floatsOfRow(Rows rows) {
+    return rows == Rows::Copies ? TFM_ROW / 2 : TFM_ROW;
+  }
+  uint64_t placeOf(Rows rows, size_t first) const {
+    return offsetOf(rows) + first * floatsOfRow(rows) * sizeof(float);
+  }
   uint64_t offsetOfSum(int64_t place) const {
     return chosen->sums.offset +
            static_cast<uint64_t>(place) * chosen->gradients.bytes;

@@ -109,7 +109,7 @@
 extern "C" {
 #endif
 
-#define TFM_ABI_VERSION 13
+#define TFM_ABI_VERSION 14
 /// The offset of something that a build does not have.
 #define TFM_NONE UINT64_MAX
 
@@ -302,12 +302,16 @@ typedef struct {
   /// and how many before the first one that reads the value (or its copy).
   uint64_t gradient_done;
   uint64_t value_used;
+  /// Where the build has `train`: whether any function but updates and
+  /// `refresh` reads the value itself, and whether any reads its copy (1 or 0).
+  uint16_t reads_value;
+  uint16_t reads_copy;
   /// Of a value of TFM_I8 that lies in panels how many outputs each of them
   /// has, 0 where it lies in rows. Its integers then have 128 added (modulo
   /// 256), as bytes, and each matrix is [panels, groups of TFM_PANEL_TERMS
   /// terms, outputs of a panel, terms of a group], where the last panel and
   /// group may have places for outputs and terms that there are not.
-  uint64_t panel_outputs;
+  uint32_t panel_outputs;
 } tfm_place;
 
 /// One kernel at one place of a function.

@@ -12,6 +12,8 @@
 #include "compiler/schedule/View.h"
 #include "compiler/transforms/Optimizer.h"
 
+#include <array>
+
 using namespace mlir;
 using namespace tfm;
 using namespace tfm::sched;
@@ -39,18 +41,13 @@ static SmallVector<Slice> slicesOf(ModuleOp schedule) {
   return slices;
 }
 
-llvm::DenseMap<int64_t, ParameterUse> tfm::parameterUses(ModuleOp schedule) {
-  llvm::DenseMap<int64_t, ParameterUse> uses;
-  auto train = schedule.lookupSymbol<ProgramOp>(nameOf(ProgramKind::Train));
-  if (!train)
-    return uses;
-  int64_t runs = 0;
-  forEachStep(train, [&](Operation *, int64_t more) { runs += more; });
-  SmallVector<Slice> slices = slicesOf(schedule);
-  for (Slice slice : slices)
-    uses[slice.begin] = {0, runs};
+/// Visits whatever the steps of a program have to do with slices of parameters:
+/// the number of the run, the kind of the buffer, and the slice.
+static void forEachUse(
+    ProgramOp program, ArrayRef<Slice> slices,
+    llvm::function_ref<void(int64_t run, BufferKind kind, Slice slice)> visit) {
   int64_t run = 0;
-  forEachRun(train, [&](Operation *step, const LayersNow &layers) {
+  forEachRun(program, [&](Operation *step, const LayersNow &layers) {
     for (Value operand : step->getOperands()) {
       auto view = operand.getDefiningOp<ViewOp>();
       auto buffer = view ? view.getBuffer().getDefiningOp<BufferOp>() : nullptr;
@@ -74,16 +71,42 @@ llvm::DenseMap<int64_t, ParameterUse> tfm::parameterUses(ModuleOp schedule) {
       }
       const Slice *slice = llvm::partition_point(
           slices, [&](const Slice &each) { return each.end <= begin; });
-      for (; slice != slices.end() && slice->begin < end; ++slice) {
-        ParameterUse &use = uses[slice->begin];
-        if (buffer.getKind() == BufferKind::Gradient)
-          use.gradientDone = run + 1;
-        else
-          use.valueUsed = std::min(use.valueUsed, run);
-      }
+      for (; slice != slices.end() && slice->begin < end; ++slice)
+        visit(run, buffer.getKind(), *slice);
     }
     ++run;
   });
+}
+
+llvm::DenseMap<int64_t, ParameterUse> tfm::parameterUses(ModuleOp schedule) {
+  llvm::DenseMap<int64_t, ParameterUse> uses;
+  auto train = schedule.lookupSymbol<ProgramOp>(nameOf(ProgramKind::Train));
+  if (!train)
+    return uses;
+  int64_t runs = 0;
+  forEachStep(train, [&](Operation *, int64_t more) { runs += more; });
+  SmallVector<Slice> slices = slicesOf(schedule);
+  for (Slice slice : slices)
+    uses[slice.begin] = {0, runs};
+  forEachUse(train, slices, [&](int64_t run, BufferKind kind, Slice slice) {
+    ParameterUse &use = uses[slice.begin];
+    if (kind == BufferKind::Gradient)
+      use.gradientDone = run + 1;
+    else
+      use.valueUsed = std::min(use.valueUsed, run);
+  });
+  constexpr std::array keepers = {
+      ProgramKind::UpdateDecayed, ProgramKind::UpdatePlain,
+      ProgramKind::Squares, ProgramKind::Update, ProgramKind::Refresh};
+  for (auto program : schedule.getOps<ProgramOp>())
+    if (llvm::none_of(keepers, [&](ProgramKind kind) {
+          return program.getSymName() == nameOf(kind);
+        }))
+      forEachUse(program, slices, [&](int64_t, BufferKind kind, Slice slice) {
+        ParameterUse &use = uses[slice.begin];
+        use.readsValue |= kind == BufferKind::Parameter;
+        use.readsCopy |= kind == BufferKind::ParameterCopy;
+      });
   return uses;
 }
 
@@ -111,6 +134,8 @@ std::vector<SharedBlock> tfm::sharedBlocks(ModuleOp schedule) {
       block->use.gradientDone =
           std::max(block->use.gradientDone, use.gradientDone);
       block->use.valueUsed = std::min(block->use.valueUsed, use.valueUsed);
+      block->use.readsValue |= use.readsValue;
+      block->use.readsCopy |= use.readsCopy;
     }
   }
   llvm::sort(blocks, [](const SharedBlock &a, const SharedBlock &b) {

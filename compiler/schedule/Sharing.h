@@ -15,13 +15,16 @@
 namespace tfm {
 
 /// When a call of `@train` has to do with something of the parameters, in runs
-/// of steps from its beginning.
+/// of steps from its beginning, and whether anybody has.
 struct ParameterUse {
   /// Behind the last run that touches its gradient.
   int64_t gradientDone = 0;
   /// The first run that reads its value, or the copy of it; behind the last run
   /// where none does.
   int64_t valueUsed = 0;
+  /// Whether anything but updates and what makes copies reads the value itself,
+  /// and whether anything reads the copy.
+  bool readsValue = false, readsCopy = false;
 };
 
 /// Of each layer of each parameter, by its offset in the parameters' region.

@@ -345,7 +345,7 @@ tfm_rows rowsOf(mlir::ModuleOp schedule, int64_t part) {
 }
 
 /// Of the panels that integers of 8 bits lie in, 0 where they lie in rows.
-uint64_t panelOutputsOf(ParamOp param) {
+uint32_t panelOutputsOf(ParamOp param) {
   bool inPanels = param.getTerms() && !param.getMinimum();
   return inPanels ? param.getTensorType().getShape().drop_back().back() : 0;
 }
@@ -387,6 +387,8 @@ std::vector<tfm_place> placesOf(mlir::ModuleOp schedule) {
           .state = {state(0), state(1)},
           .gradient_done = static_cast<uint64_t>(use.gradientDone),
           .value_used = static_cast<uint64_t>(use.valueUsed),
+          .reads_value = use.readsValue,
+          .reads_copy = use.readsCopy,
           .panel_outputs = panelOutputsOf(param),
       });
     }

@@ -20,7 +20,7 @@ namespace tfm {
 
 /// Messages of a channel come in the order in which they are sent, whatever
 /// there is on others.
-enum class Channel : int32_t { Talk, Sums, Copies };
+enum class Channel : int32_t { Talk, Sums, Copies, NarrowCopies };
 
 /// How a process waits for others, which may be in need of the processor that
 /// it waits on: who has waited for `watch` seconds looks but now and then.

@@ -145,22 +145,31 @@ bool RowExchange::advance(size_t readyRounds) {
   }
 }
 
-void RowExchange::finish(size_t count) {
+void RowExchange::finish(std::span<RowExchange *const> exchanges,
+                         size_t count) {
+  Processes &processes = exchanges.front()->processes;
   Patience patience = processes.patience();
   while (true) {
-    bool moved = advance(rounds());
-    if (ended >= count * slices)
+    bool moved = false;
+    RowExchange *late = nullptr;
+    for (RowExchange *exchange : exchanges) {
+      moved |= exchange->advance(exchange->rounds());
+      if (exchange->ended < count * exchange->slices)
+        late = exchange;
+    }
+    if (!late)
       return;
     if (moved)
       patience.reward();
     else if (!patience.wait()) {
       // Messages are asked in turn: those behind one that is late may be over.
-      std::vector<Processes::Request> &late = pending[slot(ended)];
-      std::erase_if(late, [&](const Processes::Request &request) {
+      std::vector<Processes::Request> &requests =
+          late->pending[late->slot(late->ended)];
+      std::erase_if(requests, [&](const Processes::Request &request) {
         return processes.isOver(request);
       });
-      if (!late.empty())
-        processes.giveUp(late);
+      if (!requests.empty())
+        processes.giveUp(requests);
     }
   }
 }
@@ -225,8 +234,9 @@ void RowSum::end(size_t turn) {
 // Copies
 //===----------------------------------------------------------------------===//
 
-RowCopy::RowCopy(Processes &processes, const SharedRows &rows, To to)
-    : RowExchange(processes, rows, Channel::Copies, Order::LastToFirst,
+RowCopy::RowCopy(Processes &processes, const SharedRows &rows, To to,
+                 Channel channel)
+    : RowExchange(processes, rows, channel, Order::LastToFirst,
                   mostRowsOf(rows.blocks),
                   windowOf(rows, mostRowsOf(rows.blocks) *
                                      static_cast<size_t>(processes.count()))),

@@ -53,8 +53,9 @@ public:
   /// anything.
   bool advance(size_t readyRounds);
   /// Goes on until so many rounds are over, or all; all are ready.
-  void finish(size_t count);
-  void finish() { finish(rounds()); }
+  void finish() { finish(std::array{this}, rounds()); }
+  /// The same of several with as many rounds, which go on side by side.
+  static void finish(std::span<RowExchange *const> exchanges, size_t count);
   bool isOver() const { return ended == turns; }
 
 protected:
@@ -132,7 +133,9 @@ private:
 class RowCopy final : public RowExchange {
 public:
   enum class To { All, First };
-  RowCopy(Processes &processes, const SharedRows &rows, To to);
+  /// `channel`: of those that are under way at the same time each has its own.
+  RowCopy(Processes &processes, const SharedRows &rows, To to,
+          Channel channel = Channel::Copies);
 
 private:
   void postReceives(size_t turn) override;

@@ -70,12 +70,19 @@ SharedUpdate::SharedUpdate(Model &model, Processes *processes)
   if (count > 1)
     link = model.device().link(*processes);
   std::vector<Model::RowUse> uses = model.rowUses();
-  for (Block &block : blocks)
+  // NCCL's devices have all values, and make copies of these themselves.
+  bool hasMasters = count > 1 && !link && model.find(TFM_REFRESH);
+  for (Block &block : blocks) {
+    bool needsValues = false;
     for (size_t i = 0; i < block.rows.count; ++i) {
       const Model::RowUse &use = uses[block.rows.first + i];
       block.gradientDone = std::max(block.gradientDone, use.gradientDone);
       block.valueUsed = std::min(block.valueUsed, use.valueUsed);
+      block.sharesCopies |= hasMasters && use.readsCopy;
+      needsValues |= use.readsValue;
     }
+    block.sharesValues = needsValues || !hasMasters;
+  }
   if (link)
     giveRuns();
   else
@@ -96,17 +103,24 @@ SharedUpdate::SharedUpdate(Model &model, Processes *processes)
   if (link)
     return;
   gradients = shared(Model::Rows::Gradients);
-  values = shared(Model::Rows::Values);
+  values = shared(Model::Rows::Values, &Block::sharesValues);
   sums.emplace(*processes, gradients,
                RowSum::Steps{[this](const RowBlock &rows) { addWaiting(rows); },
                              [this](size_t block, std::span<const float> sums) {
                                square(block, sums);
                              }});
-  copies.emplace(*processes, values, RowCopy::To::All);
+  copies.push_back(
+      std::make_unique<RowCopy>(*processes, values, RowCopy::To::All));
+  if (hasMasters) {
+    narrowCopies = shared(Model::Rows::Copies, &Block::sharesCopies);
+    copies.push_back(std::make_unique<RowCopy>(
+        *processes, narrowCopies, RowCopy::To::All, Channel::NarrowCopies));
+  }
+  for (const auto &copy : copies)
+    copying.push_back(copy.get());
   // The last round is copied first.
   for (size_t block = 0; block < blocks.size(); ++block)
-    needs.push_back(
-        {blocks[block].valueUsed, copies->rounds() - block / count});
+    needs.push_back({blocks[block].valueUsed, sums->rounds() - block / count});
   std::ranges::sort(needs, {}, &Need::launch);
   for (size_t i = 1; i < needs.size(); ++i)
     needs[i].rounds = std::max(needs[i].rounds, needs[i - 1].rounds);
@@ -151,10 +165,12 @@ std::vector<DeviceLink::Share> SharedUpdate::sharesOf(Model::Rows of) const {
   return shares;
 }
 
-SharedRows SharedUpdate::shared(Model::Rows of) const {
+SharedRows SharedUpdate::shared(Model::Rows of, bool Block::*wanted) const {
   SharedRows rows;
   for (const Block &block : blocks)
-    rows.blocks.push_back(block.rows);
+    rows.blocks.push_back(wanted && !(block.*wanted)
+                              ? RowBlock{block.rows.first, 0}
+                              : block.rows);
   rows.read = [&model = model, of](size_t first, size_t rows) {
     return model.readRows(of, first, rows);
   };
@@ -197,14 +213,19 @@ size_t SharedUpdate::neededAfter(uint64_t launches) {
 
 void SharedUpdate::awaitCopies(size_t rounds) {
   double began = now();
-  copies->finish(rounds);
+  RowExchange::finish(copying, rounds);
   latest.waited += now() - began;
+}
+
+void SharedUpdate::advanceCopies(size_t readyRounds) {
+  for (const auto &copy : copies)
+    copy->advance(readyRounds);
 }
 
 void SharedUpdate::awaitParameters() {
   if (!isCopying)
     return;
-  awaitCopies(copies->rounds());
+  awaitCopies(sums->rounds());
   isCopying = false;
 }
 
@@ -215,9 +236,10 @@ void SharedUpdate::launched(uint64_t launches) noexcept {
   double began = now(), waited = latest.waited;
   try {
     if (isCopying) {
-      copies->advance(copies->rounds());
+      advanceCopies(sums->rounds());
       awaitCopies(neededAfter(launches));
-      isCopying = !copies->isOver();
+      isCopying = !std::ranges::all_of(
+          copies, [](const auto &copy) { return copy->isOver(); });
     }
     if (isSumming) {
       while (ready < blocks.size() && blocks[ready].gradientDone <= launches)
@@ -301,8 +323,8 @@ float SharedUpdate::run(const std::array<float, 4> &hyper) {
   // As `update` clips.
   float clip = hyper[3];
   float scale = clip > 0 ? std::min(1.0f, clip / (norm + 1e-6f)) : 1.0f;
-  if (copies)
-    copies->begin();
+  for (const auto &copy : copies)
+    copy->begin();
   // What is read first in the next update comes first.
   size_t rounds = squares.size();
   for (size_t round = 0; round < rounds; ++round) {
@@ -310,8 +332,8 @@ float SharedUpdate::run(const std::array<float, 4> &hyper) {
     if (block < blocks.size())
       update(blocks[block], hyper, scale);
     // Others get it while the next one is computed.
-    if (copies && values.isHostMemory)
-      copies->advance(round + 1);
+    if (values.isHostMemory)
+      advanceCopies(round + 1);
   }
   if (link) {
     model.device().wait();
@@ -323,33 +345,47 @@ float SharedUpdate::run(const std::array<float, 4> &hyper) {
     return norm;
   }
   latest.updated = now();
-  if (copies) {
+  if (!copies.empty()) {
     isCopying = true;
-    model.parametersChanged();
-    // What makes copies of parameters, or goes on by itself, reads all of them.
-    if (model.find(TFM_REFRESH) || !values.isHostMemory)
+    if (!values.isHostMemory) // it goes on by itself
       awaitParameters();
   }
   return norm;
 }
 
+bool SharedUpdate::keepsMasters() const {
+  return std::ranges::any_of(
+      blocks, [](const Block &block) { return !block.sharesValues; });
+}
+
+void SharedUpdate::gather(Model::Rows of) {
+  SharedRows rows = shared(of);
+  RowCopy copy(*processes, rows, RowCopy::To::First);
+  copy.begin();
+  copy.finish();
+}
+
 void SharedUpdate::gatherState() {
   if (count == 1)
     return;
-  for (Model::Rows state : model.stateRows()) {
-    SharedRows rows = shared(state);
-    RowCopy copy(*processes, rows, RowCopy::To::First);
-    copy.begin();
-    copy.finish();
-  }
+  for (Model::Rows state : model.stateRows())
+    gather(state);
+  if (keepsMasters())
+    gatherMasters();
 }
 
 void SharedUpdate::dropStateOfOthers() {
-  for (Model::Rows state : model.stateRows())
-    for (size_t block = 0; block < blocks.size(); ++block)
-      if (!isOwn(block))
-        model.discardRows(state, blocks[block].rows.first,
-                          blocks[block].rows.count);
+  model.refreshCopies(); // of what is dropped
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    const Block &block = blocks[i];
+    if (isOwn(i))
+      continue;
+    for (Model::Rows state : model.stateRows())
+      model.discardRows(state, block.rows.first, block.rows.count);
+    if (!block.sharesValues)
+      model.discardRows(Model::Rows::Values, block.rows.first,
+                        block.rows.count);
+  }
 }
 
 } // namespace tfm

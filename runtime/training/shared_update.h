@@ -13,6 +13,7 @@
 
 #include <array>
 #include <exception>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -62,9 +63,14 @@ public:
   };
   Times takeTimes() { return std::exchange(latest, {}); }
 
-  /// Brings the optimizer's state of all parameters to the first process.
+  /// Whether there are values that nobody has but their owner: masters, of
+  /// which all that is computed reads copies in bf16.
+  bool keepsMasters() const;
+  /// Brings them to the first process.
+  void gatherMasters() { gather(Model::Rows::Values); }
+  /// Brings them and the optimizer's state to it.
   void gatherState();
-  /// Gives back the memory of the state that is of other processes.
+  /// Gives back the memory of what is of other processes.
   void dropStateOfOthers();
 
 private:
@@ -80,6 +86,8 @@ private:
     /// Launches of `train` behind which nothing touches the gradients, and
     /// before which nothing reads the values.
     uint64_t gradientDone = 0, valueUsed = TFM_NONE;
+    /// Whether others than its owner need the values, and their copies in bf16.
+    bool sharesValues = true, sharesCopies = false;
   };
 
   void addPart(const char *name, const tfm_rows &rows);
@@ -91,7 +99,11 @@ private:
   std::vector<DeviceLink::Share> sharesOf(Model::Rows of) const;
   /// Has devices sum up gradients, and the squares of those of this process's.
   void sumOnDevices();
-  SharedRows shared(Model::Rows of) const;
+  /// All blocks, or of those that are not `wanted` no rows.
+  SharedRows shared(Model::Rows of, bool Block::*wanted = nullptr) const;
+  void gather(Model::Rows of);
+  /// What is updated goes on on its way to all.
+  void advanceCopies(size_t readyRounds);
   void launched(uint64_t launches) noexcept override;
   /// Adds what waits to gradients of this process's own.
   void addWaiting(const RowBlock &rows);
@@ -120,11 +132,13 @@ private:
   /// order of the rows. Block i belongs to process i % count.
   std::vector<Block> blocks;
   std::vector<size_t> inOrder;
-  SharedRows gradients, values;
+  SharedRows gradients, values, narrowCopies;
   /// Null where one process does it all, or devices do it by themselves.
   std::optional<RowSum> sums;
-  std::optional<RowCopy> copies;
-  std::unique_ptr<DeviceLink> link; ///< of these
+  /// Of values, and where the build computes in bf16 of what it reads instead.
+  std::vector<std::unique_ptr<RowCopy>> copies;
+  std::vector<RowExchange *> copying; ///< the same
+  std::unique_ptr<DeviceLink> link;   ///< of these
   Times latest;
   int64_t waiting = 0;
   /// Whether this micro-batch is the last one of its update, and whether copies

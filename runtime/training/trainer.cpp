@@ -98,8 +98,6 @@ void Trainer::prepare() {
   if (!options.resume.empty()) {
     position = loadCheckpoint(options.resume, model,
                               /*checksLog=*/options.log.empty() && isFirst());
-    if (shared)
-      shared->dropStateOfOthers();
   } else {
     position.seed = options.seed.value_or(train.seed);
     position.lr = train.optimizer.lr;
@@ -420,9 +418,16 @@ bool Trainer::validate(TrainResult &result) {
                        position.step, evaluation.loss, part("seen", match.seen),
                        part("unseen", match.unseen), progress->seconds()),
            /*now=*/true);
-  if (folder && train.validate.every > 0 &&
-      (!lowestLoss || evaluation.loss < *lowestLoss))
+  bool isBest = folder && train.validate.every > 0 &&
+                (!lowestLoss || evaluation.loss < *lowestLoss);
+  if (shared && shared->keepsMasters() && options.processes->sum(isBest) > 0) {
+    shared->gatherMasters();
+    if (isBest)
+      keepBest(evaluation.loss);
+    shared->dropStateOfOthers();
+  } else if (isBest) {
     keepBest(evaluation.loss);
+  }
   if (!options.quiet) {
     progress->clear();
     int64_t asked = match.seen.asked + match.unseen.asked;
@@ -646,6 +651,8 @@ TrainResult Trainer::run(const std::atomic<bool> &newInterrupt) {
     if (!options.quiet)
       say(printable(options.processes->list()));
   }
+  if (shared)
+    shared->dropStateOfOthers();
   TrainResult result;
   if (!resumeWhere(result))
     return result;

@@ -24,6 +24,9 @@ MPI_LIBRARIES = {
     "Open MPI": ("mpicc.openmpi", ["mpirun.openmpi", "--oversubscribe", "--bind-to", "none", "-np"]),
     "MPICH": ("mpicc.mpich", ["mpiexec.hydra", "-n"]),
 }
+if "I_MPI_ROOT" in os.environ: # as Intel's own scripts set it
+    INTEL = os.path.join(os.environ["I_MPI_ROOT"], "bin")
+    MPI_LIBRARIES["Intel MPI"] = (f"{INTEL}/mpicc", [f"{INTEL}/mpiexec.hydra", "-n"])
 # Open MPI asks root whether it means it.
 MPI_ENVIRONMENT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
                    "OMPI_MCA_btl_vader_single_copy_mechanism": "none"}

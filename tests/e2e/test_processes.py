@@ -36,7 +36,7 @@ class Launched:
 
     @classmethod
     def setUpClass(cls):
-        compiler, cls.launcher = MPI_LIBRARIES[cls.library]
+        compiler, cls.launcher = MPI_LIBRARIES.get(cls.library, ("none", ["none"]))
         if not shutil.which(compiler) or not shutil.which(cls.launcher[0]):
             raise unittest.SkipTest(f"{cls.library} is not installed")
         cls.scratch = tempfile.TemporaryDirectory(prefix="tfm-e2e-")
@@ -144,6 +144,28 @@ class Launched:
         self.assertEqual(shared.stdout.count("---"), 15)
         self.assertNotEqual(shared.returncode, 0)
         self.assertEqual(shared.stderr.count("prompts:8"), 1)
+
+    def test_in_bf16_masters_are_shared_out(self):
+        # Others get copies in bf16 of what is read in nothing else: the same bits, and whole files.
+        model = self.folder / "narrow"
+        result = tfmc("build", MODELS / "addition.tfm", "-o", model, *SMALL, "-D", "train.sum=tree",
+                      "-D", "train.precision=bf16")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        result = run(model, "train", "--out", "narrow1", "--threads", "1", cwd=self.folder)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.model = model
+        for count in (2, 4):
+            self.train(count, f"narrow{count}")
+            self.assert_same_run(f"narrow{count}", "narrow1")
+            best = [(self.folder / out / "best" / "model.safetensors").read_bytes() for out in (f"narrow{count}", "narrow1")]
+            self.assertEqual(*best)
+        # What was dropped comes back with a checkpoint, for another number of processes.
+        for count, steps in ((4, 4), (2, 8), (1, 12)):
+            resume = ["--resume", "narrowed"] if steps > 4 else []
+            self.train(count, "narrowed", *resume, "--steps", steps)
+            resume = ["--resume", "again"] if steps > 4 else []
+            run(model, "train", "--out", "again", *resume, "--steps", str(steps), "--threads", "1", cwd=self.folder)
+        self.assert_same_run("narrowed", "again")
 
     def test_a_number_that_does_not_divide(self):
         result = self.launch(3, "train", "--out", "never")
@@ -293,6 +315,10 @@ class Mpich(Launched, unittest.TestCase):
     library = "MPICH"
 
 
+class IntelMpi(Launched, unittest.TestCase):
+    library = "Intel MPI"
+
+
 class WithoutALibrary(unittest.TestCase):
     def test_the_message_says_how_to_make_it(self):
         with tempfile.TemporaryDirectory(prefix="tfm-e2e-") as folder:
@@ -319,6 +345,13 @@ class WithoutALibrary(unittest.TestCase):
                                "memory": memory["arena"] - 2 * 50 * 4096, "sent": 102 * 4096})
         self.assertIn("train.accumulate = 4", three["problem"])
         self.assertEqual(four["optimizer"], 2 * 28 * 4096)
+        # In bf16 the 96 rows of the layers' matrices, half of them each process's, are read as copies alone: no process
+        # has others' values. Four rows of embeddings and head are read as both, and the two of the rest as values.
+        narrow = tfmc("report", MODELS / "addition.tfm", "--memory", "--format", "json", "-D", "train.accumulate=4",
+                      "-D", "train.precision=bf16", "--processes", "1,2")
+        alone, two = json.loads(narrow.stdout)["memory"]["processes"]
+        self.assertEqual(alone["memory"] - two["memory"], (2 * 50 + 48) * 4096)
+        self.assertEqual(two["sent"], 50 * 4096 + 48 * 2048 + 4 * (4096 + 2048))
         # Sums that wait are gradients.
         tree = tfmc("report", MODELS / "addition.tfm", "--memory", "--format", "json", "-D", "train.accumulate=4",
                     "-D", "train.sum=tree")

@@ -69,10 +69,21 @@ Work workOf(mlir::ModuleOp schedule, const KernelTarget &target,
   return work;
 }
 
+/// What its owner sends each other process of an updated block: values, or
+/// where nothing reads these the copies in bf16.
+int64_t updatedBytes(const SharedBlock &block, bool hasCopies) {
+  if (!hasCopies)
+    return block.rows * rowBytes;
+  return block.rows * ((block.use.readsValue ? rowBytes : 0) +
+                       (block.use.readsCopy ? rowBytes / 2 : 0));
+}
+
 /// Blocks that all processes send rows of at the same time.
 struct Round {
-  int64_t rows = 0; ///< of all its blocks
-  int64_t most = 0; ///< of one of them
+  int64_t rows = 0;        ///< of all its blocks
+  int64_t most = 0;        ///< of one of them
+  int64_t updated = 0;     ///< bytes, of all its blocks
+  int64_t mostUpdated = 0; ///< of one of them
   int64_t blocks = 0;
   int64_t done = 0; ///< runs behind which their gradients are done
   /// Runs before which nothing reads their values.
@@ -83,7 +94,7 @@ struct Round {
 class Clock {
 public:
   Clock(const Work &work, const NetworkSpec &network,
-        llvm::ArrayRef<SharedBlock> blocks, int64_t processes)
+        llvm::ArrayRef<SharedBlock> blocks, bool hasCopies, int64_t processes)
       : work(work), network(network), processes(processes) {
     for (size_t first = 0; first < blocks.size(); first += processes) {
       Round &round = rounds.emplace_back();
@@ -91,6 +102,9 @@ public:
                first, std::min<size_t>(processes, blocks.size() - first))) {
         round.rows += block.rows;
         round.most = std::max(round.most, block.rows);
+        round.updated += updatedBytes(block, hasCopies);
+        round.mostUpdated =
+            std::max(round.mostUpdated, updatedBytes(block, hasCopies));
         round.done = std::max(round.done, block.use.gradientDone);
         round.used = std::min(round.used, block.use.valueUsed);
         ++round.blocks;
@@ -107,9 +121,9 @@ public:
     // Sums begin as gradients are done. Adding up is the same processor's.
     double link = 0, adding = 0, hidden = 0;
     for (const Round &round : rounds) {
-      double time = onLink(
-          std::max(round.rows - round.most, (processes - 1) * round.most),
-          round.blocks - 1 + processes - 1);
+      double time = onLink(rowBytes * std::max(round.rows - round.most,
+                                               (processes - 1) * round.most),
+                           round.blocks - 1 + processes - 1);
       double begin = std::max(link, before + work.ends[round.done]);
       link = begin + time;
       hidden += std::clamp(computed - begin, 0.0, time);
@@ -135,8 +149,8 @@ public:
       computing += work.update * static_cast<double>(round.most) /
                    static_cast<double>(rows);
       link = std::max(link, computing) +
-             onLink(std::max((processes - 1) * round.most,
-                             round.rows - round.most),
+             onLink(std::max((processes - 1) * round.mostUpdated,
+                             round.updated - round.mostUpdated),
                     round.blocks - 1 + processes - 1);
       size_t used = std::min<size_t>(round.used, work.ends.size() - 1);
       late = std::max(late, link + network.latency - updated - work.ends[used]);
@@ -159,9 +173,9 @@ private:
       rows += round.most;
     return rows;
   }
-  /// So many rows through a process's link, one way, in messages.
-  double onLink(int64_t rows, int64_t messages) const {
-    return static_cast<double>(rows * rowBytes) / network.bytesPerSecond +
+  /// So many bytes through a process's link, one way, in messages.
+  double onLink(int64_t bytes, int64_t messages) const {
+    return static_cast<double>(bytes) / network.bytesPerSecond +
            static_cast<double>(messages) * messageSeconds;
   }
   /// All tell the first process some bytes, which then tells all of them to
@@ -228,6 +242,8 @@ std::vector<SharedReport> tfm::planShares(mlir::ModuleOp schedule,
                                           const MemoryReport &memory,
                                           const ShareRequest &request) {
   std::vector<SharedBlock> blocks = sharedBlocks(schedule);
+  bool hasCopies = schedule.lookupSymbol<sched::ProgramOp>(
+                       nameOf(ProgramKind::Refresh)) != nullptr;
   std::optional<Work> work;
   std::vector<SharedReport> reports;
   for (int64_t count : request.processes) {
@@ -250,19 +266,27 @@ std::vector<SharedReport> tfm::planShares(mlir::ModuleOp schedule,
       continue;
     }
     int64_t all = 0;
-    std::vector<int64_t> own(count);
+    std::vector<int64_t> own(count), masters(count), updated(count);
     for (auto [number, block] : llvm::enumerate(blocks)) {
       own[number % count] += block.rows;
       all += block.rows;
+      updated[number % count] += updatedBytes(block, hasCopies);
+      // Values that nothing but their update reads are their owner's alone.
+      if (hasCopies && !block.use.readsValue)
+        for (int64_t process = 0; process != count; ++process)
+          if (process != static_cast<int64_t>(number) % count)
+            masters[process] += block.rows * rowBytes;
     }
-    int64_t most = *llvm::max_element(own);
-    shared.optimizer = memory.optimizer / all * most;
-    shared.memory -= memory.optimizer - shared.optimizer;
-    // All gradients but those of its own rows, and these rows to all others:
-    // most by who has the most rows.
-    shared.sent = ((all - most) + (count - 1) * most) * rowBytes;
+    // Of the process that has the most rows.
+    auto most = llvm::max_element(own);
+    auto process = most - own.begin();
+    shared.optimizer = memory.optimizer / all * *most;
+    shared.memory -= memory.optimizer - shared.optimizer + masters[process];
+    // All gradients but those of its own rows, and these rows to all others.
+    shared.sent = (all - *most) * rowBytes + (count - 1) * updated[process];
     if (work)
-      shared.seconds = Clock(*work, *request.network, blocks, count).run();
+      shared.seconds =
+          Clock(*work, *request.network, blocks, hasCopies, count).run();
   }
   for (SharedReport &shared : reports)
     if (shared.seconds)

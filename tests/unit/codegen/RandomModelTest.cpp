@@ -303,12 +303,14 @@ private:
 
   /// Parameters are not looked at before, and gradients not touched after the
   /// launches that the descriptor names: whoever fills those in only then, and
-  /// takes these then, has the same.
+  /// takes these then, has the same. What it says that nobody reads, the value
+  /// or its copy, is never there.
   void expectUses(llvm::ArrayRef<Tensor> given,
                   llvm::ArrayRef<float> gradients) {
     struct Part {
       char *bytes;
       std::string kept;
+      bool isRead;
     };
     struct Parameter {
       const tfm_place *place;
@@ -326,16 +328,16 @@ private:
       size_t count = 1;
       for (int axis = 0; axis < of.rank; ++axis)
         count *= of.shape[axis];
-      auto hide = [&](uint64_t offset, size_t bytes) {
+      auto hide = [&](uint64_t offset, size_t bytes, bool isRead) {
         char *at = compiled->bytesAt(offset);
-        parameter.values.push_back({at, std::string(at, bytes)});
+        parameter.values.push_back({at, std::string(at, bytes), isRead});
         std::memset(at, 0xff, bytes); // NaN
       };
       uint64_t value = parameter.place->value;
-      hide(value, count * sizeof(float));
+      hide(value, count * sizeof(float), parameter.place->reads_value);
       if (variant.copies.bytes)
         hide(variant.copies.offset + (value - variant.parameters.offset) / 2,
-             count * sizeof(uint16_t));
+             count * sizeof(uint16_t), parameter.place->reads_copy);
       if (parameter.place->gradient != TFM_NONE)
         parameter.gradient = {reinterpret_cast<const float *>(
                                   compiled->bytesAt(parameter.place->gradient)),
@@ -345,7 +347,8 @@ private:
       for (Parameter &parameter : parameters) {
         if (parameter.place->value_used == launches)
           for (const Part &part : parameter.values)
-            llvm::copy(part.kept, part.bytes);
+            if (part.isRead)
+              llvm::copy(part.kept, part.bytes);
         if (parameter.place->gradient_done == launches)
           parameter.done = parameter.gradient.vec();
       }
@@ -356,8 +359,11 @@ private:
     compiled->run("train", given, 2);
     compiled->betweenLaunches = nullptr;
     EXPECT_TRUE(compiled->gradients() == gradients);
-    for (const Parameter &parameter : parameters)
+    for (const Parameter &parameter : parameters) {
       EXPECT_TRUE(parameter.gradient == llvm::ArrayRef(parameter.done));
+      for (const Part &part : parameter.values)
+        llvm::copy(part.kept, part.bytes);
+    }
   }
 
   /// @forward, and the same by prefill and decode where they are.

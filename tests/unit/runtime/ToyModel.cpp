@@ -399,6 +399,8 @@ ToyModel::ToyModel(const ToyShape &shape, std::string recipe)
                  {l.tableMean, l.tableSquare},
                  gradientLaunches,
                  valueLaunches,
+                 1,
+                 0,
                  0};
   p.parameters[1] = {.name = "bias",
                      .dtype = TFM_F32,
@@ -419,6 +421,8 @@ ToyModel::ToyModel(const ToyShape &shape, std::string recipe)
                  {l.biasMean, l.biasSquare},
                  gradientLaunches,
                  valueLaunches,
+                 1,
+                 0,
                  0};
   auto function = [](const char *name, auto run, auto &inputs,
                      int32_t inputCount, auto &outputs, int32_t outputCount) {
