@@ -7,6 +7,7 @@
 
 #include "compiler/target/cpu/AttentionBlock.h"
 #include "compiler/target/cpu/CpuMachine.h"
+#include "compiler/target/cpu/MicroKernel.h"
 #include "compiler/target/cpu/StreamedRows.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -235,7 +236,7 @@ private:
         dotProducts(kb, target, terms, rows,
                     rowOf(queryRows, number, queryWidth), kb.i64(queryWidth),
                     at(k, spec.k, kvHead, slotOf(key)), keyStride, some, d,
-                    lanes);
+                    lanes, headsTogether > 1 ? rowsAhead(key) : Value());
         Value scales = keyScales
                            ? scalesFrom(keyScales, spec.keyScale, kvHead, key)
                            : Value();
@@ -252,6 +253,9 @@ private:
         });
       });
     });
+    Value some = kb.min(kb.i64(kb.lanes), kb.sub(keyTo, keyFrom));
+    if (headsTogether > 1)
+      prefetch(at(v, spec.v, firstHead, slotOf(keyFrom)), spec.v, some);
     overRows(first, count, [&](Row row) { softmax(row, buffers.back()); });
 
     terms.b = spec.v.getElementType();
@@ -268,6 +272,27 @@ private:
                  kb.at(to, i, element), columnMask(i, e), element);
       });
     });
+  }
+
+  /// Prefetches `some` rows of keys or values of the heads read together.
+  void prefetch(Value from, MemRefType type, Value some) {
+    Type element = type.getElementType();
+    int64_t line = 8 * cacheLine / element.getIntOrFloatBitWidth();
+    int64_t stride = stridesOf(type)[2],
+            width = headsTogether * type.getDimSize(3);
+    kb.loop(kb.i64(0), some, 1, [&](Value i) {
+      for (int64_t column = 0; column < width; column += line)
+        kb.prefetch(
+            kb.at(kb.at(from, kb.mul(i, stride), element), column, element),
+            /*level=*/1);
+    });
+  }
+
+  /// How many rows behind these `lanes` keys the next are; none where no row
+  /// sees more, since a short text fills little of its cache.
+  Value rowsAhead(Value key) {
+    Value next = kb.less(kb.add(key, kb.lanes), keyTo);
+    return kb.select(next, kb.i64(kb.lanes), kb.i64(0));
   }
 
   Value scoreAt(Row row, Value key) {
@@ -392,18 +417,20 @@ private:
   /// of their columns before the next.
   void sumValues(Value v, int64_t rows, const StreamedTerms &terms) {
     int64_t stride = stridesOf(spec.v)[2];
-    Value first = kb.sub(keyFrom, kb.rem(keyFrom, kb.i64(keysTogether)));
-    kb.loop(first, keyTo, keysTogether, [&](Value block) {
+    // Heads read together take turns, and their rows follow each other.
+    int64_t depth = headsTogether > 1 ? kb.lanes : keysTogether;
+    Value first = kb.sub(keyFrom, kb.rem(keyFrom, kb.i64(depth)));
+    kb.loop(first, keyTo, depth, [&](Value block) {
       Value key = kb.max(block, keyFrom);
-      Value some = kb.sub(kb.min(kb.add(block, keysTogether), keyTo), key);
+      Value some = kb.sub(kb.min(kb.add(block, depth), keyTo), key);
+      Value ahead = headsTogether > 1 ? rowsAhead(key) : kb.i64(16);
       overHeads(rows, [&](Value kvHead, Value number) {
         addProducts(
             kb, target, terms, rows,
             kb.at(rowOf(scores, number, keyWidth), kb.sub(key, keyFrom)),
             kb.i64(keyWidth), at(v, spec.v, kvHead, slotOf(key)), stride,
             rowOf(outRows, number, outWidth), outWidth, e, some,
-            kb.less(keyFrom, key),
-            /*ahead=*/16 * stride);
+            kb.less(keyFrom, key), kb.mul(ahead, stride));
       });
     });
   }

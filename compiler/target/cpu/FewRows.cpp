@@ -175,7 +175,7 @@ private:
     auto call = [&](int64_t columns) {
       addProducts(kb, target, terms, spec.m, kb.at(aRows, k0), aStride, from,
                   b.row, y, blockWidth, columns, depth, goesOn,
-                  /*ahead=*/plan.depth * b.row);
+                  /*ahead=*/kb.i64(plan.depth * b.row));
     };
     int64_t last = spec.n - (strips - 1) * strip;
     if (last == strip)

@@ -141,21 +141,23 @@ Value tfm::addLanes(KernelBuilder &kb, const StreamedTerms &terms, Value sums) {
 void tfm::dotProducts(KernelBuilder &kb, const CpuMachine &target,
                       const StreamedTerms &terms, int64_t rows, Value a,
                       Value aStride, Value b, int64_t bStride, Value count,
-                      int64_t k, Value sums) {
+                      int64_t k, Value sums, Value ahead) {
   DotTile tile = dotTile(target, rows);
-  // Behind these rows of B come the next, or, where rows are short, those that
-  // follow a page of them.
-  int64_t perPage = 4096 / (cacheLine / terms.perLine());
-  int64_t ahead =
-      bStride *
-      std::max<int64_t>(tile.columns, llvm::alignTo(perPage / k, tile.columns));
+  if (!ahead) {
+    // Behind these rows of B come the next, or, where rows are short, those
+    // that follow a page of them.
+    int64_t perPage = 4096 / (cacheLine / terms.perLine());
+    ahead = kb.i64(std::max<int64_t>(tile.columns,
+                                     llvm::alignTo(perPage / k, tile.columns)));
+  }
+  ahead = kb.mul(ahead, bStride);
   auto columns = [&](Value column, int64_t columns) {
     Value from = kb.at(b, kb.mul(column, bStride), terms.b);
     Value to = kb.at(sums, kb.mul(column, kb.lanes));
     for (int64_t row = 0; row < rows; row += tile.rows)
       kb.call(dotRows(kb, {std::min(tile.rows, rows - row), columns}, terms),
               {kb.at(a, kb.mul(aStride, row), terms.a), aStride, from,
-               kb.i64(bStride), kb.i64(k), kb.i64(ahead),
+               kb.i64(bStride), kb.i64(k), ahead,
                kb.at(to, row * kb.lanes * kb.lanes)});
   };
   Value whole = kb.sub(count, kb.rem(count, kb.i64(tile.columns)));
@@ -241,7 +243,7 @@ void tfm::addProducts(KernelBuilder &kb, const CpuMachine &target,
                       const StreamedTerms &terms, int64_t rows, Value a,
                       Value aStride, Value b, int64_t bStride, Value y,
                       int64_t yStride, int64_t columns, Value k,
-                      Value accumulate, int64_t ahead) {
+                      Value accumulate, Value ahead) {
   SumTile tile = sumTile(target, rows);
   int64_t strip = tile.vectors * kb.lanes;
   for (int64_t column = 0; column < columns; column += strip) {
@@ -256,7 +258,7 @@ void tfm::addProducts(KernelBuilder &kb, const CpuMachine &target,
                                    kb.i64(yStride),
                                    k,
                                    accumulate,
-                                   kb.i64(ahead)};
+                                   ahead};
       if (masked)
         arguments.push_back(kb.i64(width));
       kb.call(addRows(kb, std::min(tile.rows, rows - row),

@@ -75,11 +75,14 @@ mlir::Value addLanes(KernelBuilder &kb, const StreamedTerms &terms,
                      mlir::Value sums);
 
 /// Calls `dotRows` for `rows` rows of A and the first `count` rows of B, at
-/// most `lanes` of them; `sums` has room for all lanes of all rows.
+/// most `lanes` of them; `sums` has room for all lanes of all rows. Rows of B
+/// that are `ahead` rows behind these are prefetched; null: rows that follow
+/// each other are read one after the other.
 void dotProducts(KernelBuilder &kb, const CpuMachine &target,
                  const StreamedTerms &terms, int64_t rows, mlir::Value a,
                  mlir::Value aStride, mlir::Value b, int64_t bStride,
-                 mlir::Value count, int64_t k, mlir::Value sums);
+                 mlir::Value count, int64_t k, mlir::Value sums,
+                 mlir::Value ahead = {});
 
 /// The function that adds rows of B, each multiplied by an element of A, to
 /// `rows` rows of `vectors` vectors:
@@ -106,7 +109,7 @@ void addProducts(KernelBuilder &kb, const CpuMachine &target,
                  const StreamedTerms &terms, int64_t rows, mlir::Value a,
                  mlir::Value aStride, mlir::Value b, int64_t bStride,
                  mlir::Value y, int64_t yStride, int64_t columns, mlir::Value k,
-                 mlir::Value accumulate, int64_t ahead);
+                 mlir::Value accumulate, mlir::Value ahead);
 
 } // namespace tfm
 
