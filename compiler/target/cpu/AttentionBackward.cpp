@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/target/cpu/AttentionTiles.h"
+#include "compiler/target/cpu/AttentionPanels.h"
 #include "compiler/target/cpu/CpuMachine.h"
 #include "compiler/target/cpu/MicroKernel.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -30,12 +30,12 @@ public:
   Kernel emit(StringRef name);
 
 private:
-  /// Tiles keep scores of two panels alone: blocks of keys are as large as sums
-  /// for dk and dv leave room for in the second-level cache.
+  /// Panels keep scores of two of them alone: blocks of keys are as large as
+  /// sums for dk and dv leave room for in the second-level cache.
   static int64_t scoreBytes(const AttentionSpec &spec,
                             const CpuMachine &target) {
-    bool inPanels =
-        target.bf16Tiles && spec.q.getElementType().isBF16() && !spec.dropout;
+    bool inPanels = (target.bf16Tiles || target.bf16Pairs) &&
+                    spec.q.getElementType().isBF16() && !spec.dropout;
     return (inPanels ? 128 : 64) << 10;
   }
   int64_t transposedQ = 0, transposedDout = 0, weights = 0, dScores = 0,
@@ -462,14 +462,14 @@ void AttentionBackward::element(Value s, int64_t v, bool check, Value keep) {
   kb.store(dScore, elementAt(dScores, s, v));
 }
 
-/// The same on tiles: products of the next panel are made while vectors compute
-/// those of one.
+/// The same in panels: on tiles, products of the next one are made while
+/// vectors compute those of one.
 void AttentionBackward::panelByPanel(RowsView queryTerms, RowsView doutTerms) {
   auto multiply = [&](Value panel) {
-    tiles->scoresOfPanel(panel, keysView.factor, d, at(transposedQ),
-                         ofPanel(weights, panel));
-    tiles->scoresOfPanel(panel, valuesView, e, at(transposedDout),
-                         ofPanel(dScores, panel));
+    panels->scoresOfPanel(panel, keysView.factor, d, at(transposedQ),
+                          ofPanel(weights, panel));
+    panels->scoresOfPanel(panel, valuesView, e, at(transposedDout),
+                          ofPanel(dScores, panel));
   };
   multiply(panelFrom);
   kb.loop(panelFrom, panelTo, 1, [&](Value panel) {
@@ -487,15 +487,15 @@ void AttentionBackward::panelByPanel(RowsView queryTerms, RowsView doutTerms) {
                                      kb.load(elementAt(dWeights, row, v)), s, v,
                                      check ? seen(s, v) : Value(), Value());
           }
-          tiles->storeWeightsOverQueries(all[i][0].weight, all[i][1].weight,
-                                         at(weightsForSums), row, step);
-          tiles->storeWeightsOverQueries(all[i][0].dScore, all[i][1].dScore,
-                                         at(dScoresForSums), row, step);
+          panels->storeWeightsOverQueries(all[i][0].weight, all[i][1].weight,
+                                          at(weightsForSums), row, step);
+          panels->storeWeightsOverQueries(all[i][0].dScore, all[i][1].dScore,
+                                          at(dScoresForSums), row, step);
         }
         for (int64_t half : {0, 1})
-          tiles->storeWeights(all[0][half].dScore, all[1][half].dScore,
-                              at(dScoresForKeys), kb.add(start, pair),
-                              2 * step + half);
+          panels->storeWeights(all[0][half].dScore, all[1][half].dScore,
+                               at(dScoresForKeys), kb.add(start, pair),
+                               2 * step + half);
       });
     };
     Value first = firstQuery(start);
@@ -508,12 +508,13 @@ void AttentionBackward::panelByPanel(RowsView queryTerms, RowsView doutTerms) {
         else
           elements(step, check);
     });
-    tiles->sumPanelOverQueries(panel, at(weightsForSums), doutTerms, e, dvView);
-    tiles->sumPanelOverQueries(panel, at(dScoresForSums), queryTerms, d,
-                               dkView);
+    panels->sumPanelOverQueries(panel, at(weightsForSums), doutTerms, e,
+                                dvView);
+    panels->sumPanelOverQueries(panel, at(dScoresForSums), queryTerms, d,
+                                dkView);
   });
-  tiles->sumOverKeys(at(dScoresForKeys), keysView.terms, d, at(dqTile),
-                     /*accumulate=*/false);
+  panels->sumOverKeys(at(dScoresForKeys), keysView.terms, d, at(dqTile),
+                      /*accumulate=*/false);
 }
 
 /// dmask[query, key] += the block's cotangents of scores, in the mask's layout.

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/target/cpu/AttentionBlock.h"
-#include "compiler/target/cpu/AttentionTiles.h"
+#include "compiler/target/cpu/AttentionPanels.h"
 #include "compiler/target/cpu/CpuMachine.h"
 #include "compiler/target/cpu/MicroKernel.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -54,8 +54,10 @@ AttentionBlock::AttentionBlock(OpBuilder &builder, ModuleOp module,
                                int64_t vectorsPerBlock, int64_t scoreBytes)
     : spec(spec), module(module), kb(builder, module, target.lanes),
       tileRows(target.tileRows()), narrow(spec.q.getElementType().isBF16()),
-      onTiles(target.bf16Tiles && narrow && spec.k.getElementType().isBF16() &&
-              !spec.ring && spec.q.getDimSize(2) > tileSide) {
+      inPairs((target.bf16Tiles || target.bf16Pairs) && narrow &&
+              spec.k.getElementType().isBF16() && !spec.ring &&
+              spec.q.getDimSize(2) > AttentionPanels::panelSide / 2),
+      onTiles(inPairs && target.bf16Tiles) {
   ArrayRef<int64_t> q = spec.q.getShape(), k = spec.k.getShape(),
                     v = spec.v.getShape();
   batches = q[0];
@@ -66,15 +68,14 @@ AttentionBlock::AttentionBlock(OpBuilder &builder, ModuleOp module,
   keys = k[2];
   e = v[3];
   valid = spec.fits();
-  tileVectors = onTiles
-                    ? 2
+  tileVectors = inPairs
+                    ? AttentionPanels::panelSide / kb.lanes
                     : std::min<int64_t>(target.tileVectors(),
                                         llvm::divideCeil(queries, kb.lanes));
   width = tileVectors * kb.lanes;
-  int64_t panels =
-      std::min<int64_t>(llvm::divideCeil(vectorsPerBlock, tileVectors),
-                        llvm::divideCeil(queries, width));
-  block = panels * width;
+  block =
+      width * std::min<int64_t>(llvm::divideCeil(vectorsPerBlock, tileVectors),
+                                llvm::divideCeil(queries, width));
   blocks = llvm::divideCeil(queries, block);
   // Copies of f32 lose 5 to 8% where all of a head stays in the cache, and soon
   // save a third (docs/performance.md).
@@ -91,17 +92,17 @@ AttentionBlock::AttentionBlock(OpBuilder &builder, ModuleOp module,
   keyBlocks = llvm::divideCeil(keys, keyBlock);
   if (spec.ring) // of positions, which a ring has any number of
     keyBlocks = std::max<int64_t>(keyBlocks, 2);
-  if (onTiles) {
-    keyRows = 2 * tileSide;
+  if (inPairs) {
+    keyRows = AttentionPanels::panelSide;
     keyPanels = tallPanels = llvm::divideCeil(keyBlock, keyRows);
   } else {
     keyPanels = llvm::divideCeil(keyBlock, tileRows);
     keyRows = llvm::divideCeil(keyBlock, keyPanels);
     tallPanels = keyBlock - keyPanels * (keyRows - 1);
   }
-  if (onTiles) {
-    auto made = std::make_unique<AttentionTiles>(*this);
-    tiles = made.get();
+  if (inPairs) {
+    auto made = onTiles ? productsOnTiles(*this) : productsInPairs(*this);
+    panels = made.get();
     products = std::move(made);
   } else {
     products = productsInVectors(*this);

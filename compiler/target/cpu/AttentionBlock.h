@@ -32,7 +32,7 @@ struct RowsView {
 };
 
 class AttentionProducts;
-class AttentionTiles;
+class AttentionPanels;
 
 /// What attention and its derivative share: shapes, the cut into blocks, and
 /// the products and masks of a block of queries and a block of keys. Scores are
@@ -88,11 +88,12 @@ public:
              mlir::Value mask);
   /// Whether q, k, v and what comes of them are of bf16.
   const bool narrow;
-  /// Whether products are those of tiles.
-  const bool onTiles;
+  /// Whether factors of products are pairs of bf16, and whether those meet on
+  /// tiles.
+  const bool inPairs, onTiles;
   std::unique_ptr<AttentionProducts> products;
-  /// Those, where they are of tiles.
-  AttentionTiles *tiles = nullptr;
+  /// Those, where they are of pairs.
+  AttentionPanels *panels = nullptr;
   /// Whether blocks of keys, and in the derivative of queries, are copied to
   /// scratch: those of bf16 and i8, of rings, and of long texts. There they lie
   /// densely, in few pages and in all sets of the caches.
@@ -161,9 +162,9 @@ public:
   mlir::Value elementAt(mlir::Value scores, mlir::Value row, int64_t v) {
     return kb.at(kb.at(scores, kb.mul(row, block)), v * kb.lanes);
   }
-  /// Whether softmax goes panel by panel: on tiles, but for dropout, which goes
+  /// Whether softmax goes panel by panel: of pairs, but for dropout, which goes
   /// through keys in an order of its own.
-  bool inPanels() const { return tiles && !spec.dropout; }
+  bool inPanels() const { return panels && !spec.dropout; }
   /// Of the scores of two panels, each other one's.
   mlir::Value ofPanel(int64_t offset, mlir::Value panel) {
     return kb.at(at(offset), kb.mul(kb.rem(panel, kb.i64(2)), keyRows * block));

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/target/cpu/AttentionTiles.h"
+#include "compiler/target/cpu/AttentionPanels.h"
 #include "compiler/target/cpu/CpuMachine.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -223,7 +223,7 @@ private:
                           valuesView, e, sums(), keyBlocks > 1);
   }
 
-  /// Scores of a panel are made in tiles while vectors make weights of the one
+  /// On tiles scores of a panel are made while vectors make weights of the one
   /// before, and written after those have been read. Scores are taken from the
   /// largest so far only where some exceeds it by far: what was added up is
   /// brought to a new largest score a few times, and weights are 2 ** `slack`
@@ -232,12 +232,12 @@ private:
     constexpr double slack = 8;
     Value queries = ofBlock(transposedQ, queriesLength);
     auto beginScores = [&](Value panel) {
-      tiles->beginScores(panel, keysView, d, queries);
+      panels->beginScores(panel, keysView, d, queries);
     };
-    auto endScores = [&] { tiles->endScores(at(weights)); };
+    auto endScores = [&] { panels->endScores(at(weights)); };
     auto sumPanels = [&](Value from, Value to) {
-      tiles->sumOverPanels(at(weightsForSums), valuesView, e, sums(),
-                           /*accumulate=*/true, from, to);
+      panels->sumOverPanels(at(weightsForSums), valuesView, e, sums(),
+                            /*accumulate=*/true, from, to);
     };
     beginScores(panelFrom);
     endScores();
@@ -347,8 +347,8 @@ private:
                                    weight, kb.splat(0.0));
               both[i] = weight;
             }
-            tiles->storeWeights(both[0], both[1], at(weightsForSums),
-                                kb.add(start, row), v);
+            panels->storeWeights(both[0], both[1], at(weightsForSums),
+                                 kb.add(start, row), v);
             next.push_back(kb.addf(carried[v], kb.addf(both[0], both[1])));
           }
           return next;

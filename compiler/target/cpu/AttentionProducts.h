@@ -18,8 +18,8 @@ namespace tfm {
 /// as the products read them: in scratch, or where they lie. Lengths are in
 /// f32. Scores and weights are [keys, queries], the panels of the block alone.
 ///
-/// In vectors, an operand is rows of f32. On tiles (AttentionTiles.h), it is
-/// panels of pairs of bf16, and only who made it knows how they lie.
+/// In vectors of f32 an operand is rows. In panels of bf16 (AttentionPanels.h)
+/// only who made it knows how it lies.
 class AttentionProducts {
 public:
   explicit AttentionProducts(AttentionBlock &cut) : cut(cut), kb(cut.kb) {}
@@ -66,12 +66,13 @@ public:
   }
   /// Multiplies the sums of each query by its factor, of f32.
   virtual void scaleSums(mlir::Value sums, int64_t columns,
-                         mlir::Value factors) = 0;
+                         mlir::Value factors);
   /// The sums as rows, whole vectors, in scratch at `offset` where they do not
   /// lie so.
-  virtual int64_t rowsLength(int64_t columns) const = 0;
-  virtual RowsView rowsOfSums(mlir::Value sums, int64_t columns,
-                              int64_t offset) = 0;
+  virtual int64_t rowsLength(int64_t) const { return 0; }
+  virtual RowsView rowsOfSums(mlir::Value sums, int64_t columns, int64_t) {
+    return {sums, kb.i64(llvm::alignTo(columns, kb.lanes))};
+  }
 
   /// The weights of the panels, for the sums over queries.
   virtual int64_t weightsOverQueriesLength() const = 0;
@@ -89,6 +90,11 @@ public:
 protected:
   AttentionBlock &cut;
   KernelBuilder &kb;
+
+  /// Runs `run(rows, first)` for the cut of `count` rows into register tiles.
+  void
+  overTiles(int64_t count,
+            llvm::function_ref<void(int64_t rows, int64_t first)> run) const;
 };
 
 /// In vectors of f32, by the micro-kernel of matrix products.

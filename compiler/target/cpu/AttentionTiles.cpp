@@ -5,36 +5,66 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/target/cpu/AttentionTiles.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "compiler/target/cpu/AttentionPanels.h"
+#include "compiler/target/cpu/TileKernel.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include <algorithm>
 
 using namespace mlir;
 using namespace tfm;
 
-/// [panel of queries][slot of columns][32]
-void AttentionTiles::takeQueries(RowsView view, int64_t columns, Value to) {
-  Packing packing;
-  packing.from = Packing::From::BF16;
-  packing.pairs = true;
-  Value last = kb.i64(cut.queries - 1);
-  int64_t length = stepsOf(columns) * 2 * tileSlots;
-  kb.loop(kb.i64(0), kb.i64(cut.block / panelSide), 1, [&](Value panel) {
-    for (int64_t half : {0, 1}) {
-      // Past the last query its row is repeated: lanes that nobody stores.
-      Value row = kb.min(
-          kb.add(cut.t0, kb.add(kb.mul(panel, panelSide), half * tileSide)),
-          last);
-      Value rows = kb.min(kb.i64(tileSide), kb.sub(kb.i64(cut.queries), row));
-      kb.call(packTransposed(kb, packing),
-              {cut.rowOf(view, row), view.stride, kb.i64(columns), rows,
-               kb.at(kb.at(to, kb.mul(panel, length)), half * tileSide),
-               kb.i64(panelSide)});
-    }
-  });
-}
+namespace {
+
+/// Sums over keys are [columns, queries], so that all factors of a query are in
+/// its lane.
+class AttentionTiles final : public AttentionPanels {
+public:
+  using AttentionPanels::AttentionPanels;
+
+  int64_t keysLength(int64_t columns, Use use) const override {
+    return (use & asFactor ? factorLength(columns) : 0) +
+           (use & asTerms ? keySteps * vectorsOf(columns) * tileSlots : 0);
+  }
+  Keys takeKeys(RowsView view, Value rows, int64_t columns, Use use,
+                int64_t offset, RowsView scales) override;
+
+  void scoresOfPanel(Value panel, RowsView keys, int64_t columns, Value queries,
+                     Value to) override;
+  /// In between scores are in tiles, where they need no memory.
+  void beginScores(Value panel, RowsView keys, int64_t columns,
+                   Value queries) override;
+  void endScores(Value to) override;
+
+  void sumOverPanels(Value weights, RowsView terms, int64_t columns, Value sums,
+                     bool accumulate, Value from, Value to) override;
+  void scaleSums(Value sums, int64_t columns, Value factors) override;
+  int64_t rowsLength(int64_t columns) const override {
+    return sumsLength(columns);
+  }
+  RowsView rowsOfSums(Value sums, int64_t columns, int64_t offset) override;
+
+  /// [panel of keys][step of queries][32 keys][16 slots]
+  void storeWeightsOverQueries(Value x, Value y, Value to, Value row,
+                               int64_t step) override;
+  void sumPanelOverQueries(Value panel, Value weights, RowsView terms,
+                           int64_t columns, RowsView to) override;
+
+private:
+  /// Slots of a tile.
+  static constexpr int64_t tileSlots = tileSide * tileSide;
+
+  int64_t factorLength(int64_t columns) const {
+    return cut.keyPanels * stepsOf(columns) * 2 * tileSlots;
+  }
+  /// Sums of tiles, as `tileKernel` has them.
+  void multiply(int64_t rowTiles, int64_t columnTiles, Value a, Value b,
+                Value sums, Value stride, Value steps, bool accumulate);
+};
+
+} // namespace
+
+static_assert(AttentionPanels::panelSide == 2 * tileSide);
+static_assert(AttentionPanels::panelSide == tileDepth);
 
 /// Factors: [panel of keys][step of columns][32 keys][16 slots]. Terms, with
 /// columns as rows: [panel of columns][step of keys][rows][16 slots].
@@ -70,7 +100,7 @@ AttentionTiles::Keys AttentionTiles::takeKeys(RowsView view, Value rows,
               {kb.at(first, begin, view.element), view.stride, rows,
                kb.i64(std::min(panelSide, columns - begin)),
                kb.at(keys.terms.ptr, begin / tileSide * keySteps * tileSlots),
-               kb.i64(tilesOfPanel(begin / tileSide, columns) * tileSlots)});
+               kb.i64(vectorsOfPanel(begin / tileSide, columns) * tileSlots)});
   }
   return keys;
 }
@@ -128,55 +158,6 @@ void AttentionTiles::multiply(int64_t rowTiles, int64_t columnTiles, Value a,
           {a, b, sums, stride, steps, kb.i1(accumulate)});
 }
 
-Value AttentionTiles::round(Value x, Value y) {
-  auto type = VectorType::get({2 * kb.lanes}, kb.bf16Type);
-  return LLVM::CallIntrinsicOp::create(
-             kb.b, kb.loc, type,
-             kb.b.getStringAttr("llvm.x86.avx512bf16.cvtne2ps2bf16.512"),
-             ValueRange{y, x})
-      .getResult(0);
-}
-
-/// [panel of queries][slot of keys][32]
-Value AttentionTiles::takeWeights(Value weights, int64_t offset) {
-  Value from = kb.sub(cut.keyFrom, cut.k0), to = kb.sub(cut.keyTo, cut.k0);
-  Value begin = kb.mul(kb.div(from, panelSide), panelSide),
-        end = kb.mul(kb.div(kb.add(to, panelSide - 1), panelSide), panelSide);
-  auto clear = [&](Value from, Value to) {
-    kb.loop(kb.mul(from, cut.block), kb.mul(to, cut.block), kb.lanes,
-            [&](Value i) { kb.store(kb.splat(0.0), kb.at(weights, i)); });
-  };
-  clear(begin, from);
-  clear(to, end);
-  kb.loop(begin, end, 2, [&](Value s) {
-    Value row = kb.at(weights, kb.mul(s, cut.block));
-    for (int64_t v = 0; v < cut.blockVectors(); ++v)
-      storeWeights(kb.load(kb.at(row, v * kb.lanes)),
-                   kb.load(kb.at(row, v * kb.lanes + cut.block)),
-                   cut.at(offset), s, v);
-  });
-  return cut.at(offset);
-}
-
-void AttentionTiles::storeWeights(Value x, Value y, Value to, Value s,
-                                  int64_t v) {
-  auto integers = VectorType::get({2 * kb.lanes}, kb.b.getI16Type());
-  SmallVector<int64_t> interleaved;
-  for (int64_t i = 0; i < kb.lanes; ++i)
-    interleaved.append({i, kb.lanes + i});
-  Value both = arith::BitcastOp::create(kb.b, kb.loc, integers, round(x, y));
-  both = kb.shuffle(both, both, interleaved);
-  Value slots = kb.at(to, kb.mul(kb.div(s, 2), panelSide));
-  kb.store(both, kb.at(slots, v / 2 * (keySteps * tileSide * panelSide) +
-                                  v % 2 * kb.lanes));
-}
-
-void AttentionTiles::sumOverKeys(Value weights, RowsView terms, int64_t columns,
-                                 Value sums, bool accumulate) {
-  sumOverPanels(weights, terms, columns, sums, accumulate, cut.panelFrom,
-                cut.panelTo);
-}
-
 void AttentionTiles::sumOverPanels(Value weights, RowsView terms,
                                    int64_t columns, Value sums, bool accumulate,
                                    Value from, Value to) {
@@ -191,8 +172,8 @@ void AttentionTiles::sumOverPanels(Value weights, RowsView terms,
     }
     Value b = kb.at(weights, kb.add(kb.mul(from, tileSide * panelSide),
                                     first * keySteps * tileSide));
-    for (int64_t tile = 0; tile < tilesOf(columns); tile += 2) {
-      int64_t height = tilesOfPanel(tile, columns);
+    for (int64_t tile = 0; tile < vectorsOf(columns); tile += 2) {
+      int64_t height = vectorsOfPanel(tile, columns);
       multiply(height, 2,
                kb.at(kb.at(terms.ptr, tile * keySteps * tileSlots),
                      kb.mul(from, height * tileSlots)),
@@ -226,61 +207,10 @@ RowsView AttentionTiles::rowsOfSums(Value sums, int64_t columns,
   return {cut.at(offset), kb.i64(stride)};
 }
 
-/// [panel of keys][step of queries][32 keys][16 slots]
-Value AttentionTiles::takeWeightsOverQueries(Value weights, int64_t offset) {
-  kb.loop(cut.panelFrom, cut.panelTo, 1, [&](Value panel) {
-    Value from = kb.at(weights, kb.mul(panel, panelSide * cut.block));
-    Value to =
-        kb.at(cut.at(offset), kb.mul(panel, querySteps * panelSide * tileSide));
-    kb.loop(kb.i64(0), kb.i64(panelSide), 1, [&](Value key) {
-      Value row = kb.at(from, kb.mul(key, cut.block));
-      for (int64_t step = 0; step < querySteps; ++step)
-        storeWeightsOverQueries(
-            kb.load(kb.at(row, step * tileDepth)),
-            kb.load(kb.at(row, step * tileDepth + kb.lanes)), to, key, step);
-    });
-  });
-  return cut.at(offset);
-}
-
 void AttentionTiles::storeWeightsOverQueries(Value x, Value y, Value to,
                                              Value row, int64_t step) {
   kb.store(round(x, y), kb.at(kb.at(to, kb.mul(row, tileSide)),
                               step * panelSide * tileSide));
-}
-
-/// [panel of columns][slot of queries][columns]
-RowsView AttentionTiles::takeQueryTerms(RowsView view, int64_t columns,
-                                        int64_t offset) {
-  Packing packing;
-  packing.from = Packing::From::BF16;
-  packing.pairs = true;
-  Value source = cut.rowOf(view, cut.t0);
-  Value end = kb.div(kb.add(cut.blockQueries, 1), 2);
-  Value filled = kb.mul(
-      kb.div(kb.add(cut.blockQueries, tileDepth - 1), tileDepth), tileSide);
-  for (int64_t tile = 0; tile < tilesOf(columns); tile += 2) {
-    int64_t vectors = tilesOfPanel(tile, columns);
-    Value panel = kb.at(cut.at(offset), tile * querySteps * tileSlots);
-    kb.call(packRows(kb, vectors, packing),
-            {kb.at(source, tile * tileSide, view.element), view.stride,
-             cut.blockQueries,
-             kb.i64(std::min(vectors * tileSide, columns - tile * tileSide)),
-             panel, kb.i64(vectors * tileSide), kb.i64(1), kb.i64(0)});
-    kb.loop(kb.mul(end, vectors * tileSide), kb.mul(filled, vectors * tileSide),
-            kb.lanes,
-            [&](Value i) { kb.store(kb.splat(0.0), kb.at(panel, i)); });
-  }
-  return {cut.at(offset)};
-}
-
-void AttentionTiles::sumOverQueries(Value weights, RowsView terms,
-                                    int64_t columns, RowsView to) {
-  kb.loop(cut.panelFrom, cut.panelTo, 1, [&](Value panel) {
-    sumPanelOverQueries(
-        panel, kb.at(weights, kb.mul(panel, querySteps * panelSide * tileSide)),
-        terms, columns, to);
-  });
 }
 
 void AttentionTiles::sumPanelOverQueries(Value panel, Value weights,
@@ -290,11 +220,15 @@ void AttentionTiles::sumPanelOverQueries(Value panel, Value weights,
   Value first = kb.div(cut.firstQuery(start), tileDepth);
   Value end = kb.div(kb.add(cut.blockQueries, tileDepth - 1), tileDepth);
   Value c = cut.rowOf(to, start);
-  for (int64_t tile = 0; tile < tilesOf(columns); tile += 2) {
-    int64_t width = tilesOfPanel(tile, columns);
+  for (int64_t tile = 0; tile < vectorsOf(columns); tile += 2) {
+    int64_t width = vectorsOfPanel(tile, columns);
     multiply(2, width, kb.at(weights, kb.mul(first, panelSide * tileSide)),
              kb.at(kb.at(terms.ptr, tile * querySteps * tileSlots),
                    kb.mul(first, width * tileSlots)),
              kb.at(c, tile * tileSide), to.stride, kb.sub(end, first), true);
   }
+}
+
+std::unique_ptr<AttentionPanels> tfm::productsOnTiles(AttentionBlock &cut) {
+  return std::make_unique<AttentionTiles>(cut);
 }

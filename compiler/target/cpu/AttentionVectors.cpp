@@ -40,11 +40,6 @@ public:
   Value takeWeights(Value weights, int64_t) override { return weights; }
   void sumOverKeys(Value weights, RowsView terms, int64_t columns, Value sums,
                    bool accumulate) override;
-  void scaleSums(Value sums, int64_t columns, Value factors) override;
-  int64_t rowsLength(int64_t) const override { return 0; }
-  RowsView rowsOfSums(Value sums, int64_t columns, int64_t) override {
-    return {sums, kb.i64(llvm::alignTo(columns, kb.lanes))};
-  }
 
   int64_t weightsOverQueriesLength() const override { return 0; }
   Value takeWeightsOverQueries(Value weights, int64_t) override {
@@ -77,9 +72,6 @@ private:
   RowsView readable(RowsView view, Value first, Value rows, int64_t columns,
                     int64_t offset, RowsView scales);
 
-  /// Runs `run(rows, first)` for the cut of `count` rows into register tiles.
-  void overTiles(int64_t count,
-                 function_ref<void(int64_t rows, int64_t first)> run) const;
   /// Runs `run(vectors, first)` for the cut of `columns` into register tiles.
   void
   overColumns(int64_t columns,
@@ -140,17 +132,6 @@ void AttentionVectors::takeQueries(RowsView view, int64_t columns, Value to) {
             {cut.rowOf(view, row), view.stride, kb.i64(columns), rows,
              kb.at(to, first), kb.i64(cut.block)});
   });
-}
-
-void AttentionVectors::overTiles(
-    int64_t count, function_ref<void(int64_t, int64_t)> run) const {
-  int64_t panels = llvm::divideCeil(count, cut.tileRows);
-  int64_t first = 0;
-  for (int64_t panel = 0; panel < panels; ++panel) {
-    int64_t rows = (count - first) / (panels - panel);
-    run(rows, first);
-    first += rows;
-  }
 }
 
 void AttentionVectors::overColumns(
@@ -239,18 +220,6 @@ void AttentionVectors::sumOverKeys(Value weights, RowsView terms,
                    terms.stride, kb.at(kb.at(sums, first * stride), column),
                    kb.i64(stride), count, kb.i1(accumulate)});
         });
-  });
-}
-
-void AttentionVectors::scaleSums(Value sums, int64_t columns, Value factors) {
-  int64_t stride = llvm::alignTo(columns, kb.lanes);
-  kb.loop(kb.i64(0), cut.blockQueries, 1, [&](Value t) {
-    Value factor = kb.splat(kb.loadScalar(kb.at(factors, t)));
-    Value row = kb.at(sums, kb.mul(t, stride));
-    for (int64_t column = 0; column < columns; column += kb.lanes) {
-      Value to = kb.at(row, column);
-      kb.store(kb.mulf(kb.load(to), factor), to);
-    }
   });
 }
 

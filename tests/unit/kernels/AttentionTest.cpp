@@ -201,10 +201,10 @@ Buffer read(const Case &c, const Buffer &memory, int64_t size) {
 
 /// The operands and the expected results of one case. Operands are exact in the
 /// type that they are stored in, and so is the output that the derivative
-/// reads, so that all of the arithmetic is that of f32; but on tiles weights
-/// and cotangents of scores are rounded to bf16, before values, queries or keys
-/// are added up by them. What that may change a result by, in units of such a
-/// rounding, is the same sum of magnitudes.
+/// reads, so that all of the arithmetic is that of f32; but in pairs and on
+/// tiles weights and cotangents of scores are rounded to bf16, before values,
+/// queries or keys are added up by them. What that may change a result by, in
+/// units of such a rounding, is the same sum of magnitudes.
 struct Reference {
   Reference(const Case &c, std::mt19937 &random)
       : c(c), l(layoutOf(c)), q(l.qSize), k(l.kSize), v(l.vSize),
@@ -413,12 +413,15 @@ void near(const Buffer &got, const Buffer &expected, double tolerance,
 }
 
 /// What multiplies bf16.
-enum class Bf16By { Vectors, Tiles, EmulatedTiles };
+enum class Bf16By { Vectors, Pairs, Tiles, EmulatedTiles };
 
 void checkOn(StringRef cpu, Bf16By by, const std::vector<Case> &cases) {
-  SCOPED_TRACE(cpu.str() + (by == Bf16By::Vectors ? "" : ", tiles"));
+  SCOPED_TRACE(cpu.str() + (by == Bf16By::Vectors ? ""
+                            : by == Bf16By::Pairs ? ", pairs"
+                                                  : ", tiles"));
   Kernels kernels(cpu);
-  kernels.target.bf16Tiles = by != Bf16By::Vectors;
+  kernels.target.bf16Pairs = by == Bf16By::Pairs;
+  kernels.target.bf16Tiles = by == Bf16By::Tiles || by == Bf16By::EmulatedTiles;
   std::vector<int64_t> forward, backward;
   for (size_t i = 0; i < cases.size(); ++i) {
     AttentionSpec spec = specOf(kernels, cases[i]);
@@ -526,8 +529,8 @@ void checkOn(StringRef cpu, Bf16By by, const std::vector<Case> &cases) {
   }
 }
 
-/// Those that tiles may compute, in bf16.
-std::vector<Case> forTiles(const std::vector<Case> &cases) {
+/// Those that pairs and tiles may compute, in bf16.
+std::vector<Case> inPairs(const std::vector<Case> &cases) {
   std::vector<Case> result;
   for (Case c : cases)
     if (c.queries > tileSide && !c.ring && !c.quantised) {
@@ -537,16 +540,18 @@ std::vector<Case> forTiles(const std::vector<Case> &cases) {
   return result;
 }
 
-/// On all processors whose code runs here, and on tiles, emulated where there
-/// are none.
+/// On all processors whose code runs here, in pairs where this one has the
+/// instruction, be it fast or not, and on tiles, emulated where there are none.
 void check(const std::vector<Case> &cases) {
   for (StringRef cpu : runnableCpus())
     checkOn(cpu, Bf16By::Vectors, cases);
   CpuMachine native = llvm::cantFail(CpuMachine::native());
+  if (native.roundsToBf16)
+    checkOn("native", Bf16By::Pairs, inPairs(cases));
   if (native.withTiles())
-    checkOn("native+amx", Bf16By::Tiles, forTiles(cases));
+    checkOn("native+amx", Bf16By::Tiles, inPairs(cases));
   else if (native.lanes == tileSide)
-    checkOn("native", Bf16By::EmulatedTiles, forTiles(cases));
+    checkOn("native", Bf16By::EmulatedTiles, inPairs(cases));
 }
 
 } // namespace
@@ -632,9 +637,10 @@ TEST(Attention, OfBf16) {
   check(cases);
 }
 
-// Queries, keys and widths of heads that fill tiles and do not; emulated on
-// machines that have tiles, too.
-TEST(Attention, OnTiles) {
+namespace {
+
+/// Queries, keys and widths of heads that fill panels and do not.
+std::vector<Case> casesOfPanels() {
   std::vector<Case> cases;
   for (int64_t width : {16, 32, 40, 64, 80, 96, 128})
     for (int64_t length : {17, 31, 64, 127, 193}) {
@@ -645,12 +651,24 @@ TEST(Attention, OnTiles) {
     }
   cases.push_back({2, 4, 2, 37, 300, 33, 16});
   cases.push_back({1, 1, 1, 300, 37, 16, 33});
-  cases = forTiles(cases);
+  return inPairs(cases);
+}
+
+} // namespace
+
+TEST(Attention, InPairs) {
+  if (!llvm::cantFail(CpuMachine::native()).roundsToBf16)
+    GTEST_SKIP() << "this processor has no AVX512-BF16";
+  checkOn("native", Bf16By::Pairs, casesOfPanels());
+}
+
+// Emulated on machines that have tiles, too.
+TEST(Attention, OnTiles) {
   CpuMachine native = llvm::cantFail(CpuMachine::native());
   if (native.lanes == tileSide)
-    checkOn("native", Bf16By::EmulatedTiles, cases);
+    checkOn("native", Bf16By::EmulatedTiles, casesOfPanels());
   if (native.withTiles())
-    checkOn("native+amx", Bf16By::Tiles, cases);
+    checkOn("native+amx", Bf16By::Tiles, casesOfPanels());
 }
 
 // Softmax over several blocks of keys, whose largest scores differ, and sums
