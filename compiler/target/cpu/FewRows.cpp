@@ -35,7 +35,10 @@ std::optional<FewRowsPlan> tfm::planFewRows(const MatmulSpec &spec,
     return std::nullopt;
   FewRowsPlan plan;
   plan.alongK = operands->b.column != 1;
-  plan.packA = spec.isBf16();
+  bool arePairs = target.bf16Pairs && b.isBF16();
+  plan.termsOfA = areQuads || arePairs ? b : Float32Type::get(b.getContext());
+  // Behind an odd last term a pair has a zero.
+  plan.packA = arePairs ? !a.isBF16() || spec.k % 2 != 0 : spec.isBf16();
   // As far ahead B is prefetched: eight of its rows, or of narrow elements more
   // where those take no more than 32 kB.
   int64_t bits = b.getIntOrFloatBitWidth();
@@ -54,19 +57,20 @@ public:
                  const ProductOperands &operands, const CpuMachine &target,
                  const FewRowsPlan &plan)
       : ProductKernel(builder, module, spec, operands, target), plan(plan),
-        target(target),
-        terms{a.element.isInteger(8) ? a.element : kb.f32Type, b.element},
+        target(target), terms{plan.termsOfA, b.element},
         strip((plan.alongK ? 1 : sumTile(target, spec.m).vectors) * kb.lanes),
         strips(llvm::divideCeil(spec.n, strip)) {}
 
   Kernel emit(StringRef name) {
-    aWidth = llvm::alignTo(spec.k, kb.lanes);
+    aWidth = llvm::alignTo(spec.k, terms.perVector(kb));
     // Sums in lanes, or rows of C on their way.
     blockWidth = std::min<int64_t>(llvm::alignTo(plan.block * kb.lanes, strip),
                                    strips * strip);
     int64_t sumsLength =
         spec.m * (plan.alongK ? kb.lanes * kb.lanes : blockWidth);
-    int64_t rest = plan.packA ? spec.m * aWidth : terms.areQuads() ? spec.m : 0;
+    int64_t rest = plan.packA         ? spec.m * aWidth / terms.perSlot()
+                   : terms.areQuads() ? spec.m
+                                      : 0;
     int64_t scratchBytes = (sumsLength + rest) * int64_t{sizeof(float)};
     OpBuilder::InsertionGuard guard(kb.b);
     sums = begin(name, scratchBytes);
@@ -92,7 +96,7 @@ private:
   /// A as terms want it, at the current batch.
   Value aRows, aStride;
 
-  /// Where A is not read where it lies it is copied, rounded and as f32.
+  /// Where A is not read where it lies it is copied, rounded.
   void readA() {
     aRows = aBase;
     aStride = kb.i64(a.row);
@@ -112,8 +116,9 @@ private:
         if (spec.k % kb.lanes != 0)
           mask = kb.maskOf(kb.sub(kb.i64(spec.k), i));
         Value x = kb.load(a.at(kb, aBase, row, i), mask, a.element);
-        kb.store(kb.toF32(kb.toBf16(x)),
-                 kb.at(packedA, kb.add(kb.mul(row, aWidth), i)));
+        kb.store(terms.arePairs() ? x : kb.toF32(kb.toBf16(x)),
+                 kb.at(packedA, kb.add(kb.mul(row, aWidth), i), terms.a),
+                 Value(), terms.a);
       });
     });
   }
@@ -173,8 +178,8 @@ private:
     Value from = b.at(kb, bBase, k0, column);
     Value goesOn = kb.less(kb.i64(0), k0);
     auto call = [&](int64_t columns) {
-      addProducts(kb, target, terms, spec.m, kb.at(aRows, k0), aStride, from,
-                  b.row, y, blockWidth, columns, depth, goesOn,
+      addProducts(kb, target, terms, spec.m, kb.at(aRows, k0, terms.a), aStride,
+                  from, b.row, y, blockWidth, columns, depth, goesOn,
                   /*ahead=*/kb.i64(plan.depth * b.row));
     };
     int64_t last = spec.n - (strips - 1) * strip;

@@ -21,7 +21,9 @@ struct FewRowsPlan {
   /// lanes that are added up at the end. Otherwise rows of B are multiplied by
   /// an element of A each and added up, in the order of k.
   bool alongK;
-  /// A is copied to scratch as f32: it is bf16, or to be rounded to it.
+  /// What A and B are multiplied as (`StreamedTerms`), of A; and whether it is
+  /// copied to scratch for that.
+  mlir::Type termsOfA;
   bool packA;
   /// Not for `alongK`: rows of B that go by sums in registers, before those of
   /// the next columns; and vectors of columns whose sums stay in the

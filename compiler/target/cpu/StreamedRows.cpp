@@ -8,6 +8,7 @@
 #include "compiler/target/cpu/StreamedRows.h"
 #include "compiler/target/cpu/CpuMachine.h"
 #include "compiler/target/cpu/MicroKernel.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -21,30 +22,39 @@ int64_t StreamedTerms::perLine() const {
   return 8 * cacheLine / b.getIntOrFloatBitWidth();
 }
 
-static Value loadQuads(KernelBuilder &kb, Value ptr, Value mask) {
-  auto type = VectorType::get({4 * kb.lanes}, kb.b.getI8Type());
+/// Neighbours along k that lie beside each other, as slots.
+static Value loadSlots(KernelBuilder &kb, const StreamedTerms &terms, Value ptr,
+                       Value mask) {
+  auto type = VectorType::get({terms.perVector(kb)}, terms.a);
   return LLVM::BitcastOp::create(kb.b, kb.loc, kb.vecType,
                                  kb.loadAs(type, ptr, mask));
 }
 
 Value StreamedTerms::loadA(KernelBuilder &kb, Value ptr, Value mask) const {
-  return areQuads() ? loadQuads(kb, ptr, mask) : kb.load(ptr, mask, a);
+  return perSlot() > 1 ? loadSlots(kb, *this, ptr, mask)
+                       : kb.load(ptr, mask, a);
 }
 
 Value StreamedTerms::loadB(KernelBuilder &kb, Value ptr, Value mask) const {
-  return areQuads() ? offsetQuads(kb, loadQuads(kb, ptr, mask))
-                    : kb.load(ptr, mask, b);
+  if (perSlot() == 1)
+    return kb.load(ptr, mask, b);
+  Value slots = loadSlots(kb, *this, ptr, mask);
+  return areQuads() ? offsetQuads(kb, slots) : slots;
 }
 
 Value StreamedTerms::multiplyAdd(KernelBuilder &kb, Value a, Value b,
                                  Value sum) const {
-  return tfm::multiplyAdd(kb, areQuads() ? Terms::I8Quads : Terms::F32, a, b,
-                          sum);
+  Terms terms = areQuads()   ? Terms::I8Quads
+                : arePairs() ? Terms::Bf16Pairs
+                             : Terms::F32;
+  return tfm::multiplyAdd(kb, terms, a, b, sum);
 }
 
 std::string StreamedTerms::suffix() const {
   if (areQuads())
     return ".quads";
+  if (arePairs())
+    return ".pairs";
   return Packing{Packing::fromType(b)}.fromName();
 }
 
@@ -166,6 +176,28 @@ void tfm::dotProducts(KernelBuilder &kb, const CpuMachine &target,
   kb.loop(whole, count, 1, [&](Value column) { columns(column, 1); });
 }
 
+/// Two vectors of pairs: of 32 columns of a row of bf16 and the next, or zeros
+/// where the `count` of rows is one.
+static SmallVector<Value> pairsOfRows(KernelBuilder &kb, Value row,
+                                      Value stride, int64_t count, Value mask) {
+  auto integers = VectorType::get({2 * kb.lanes}, kb.b.getI16Type());
+  Value first = kb.loadAs(integers, row, mask), second;
+  if (count > 1)
+    second = kb.loadAs(integers, kb.at(row, stride, kb.bf16Type), mask);
+  else
+    second =
+        arith::ConstantOp::create(kb.b, kb.loc, kb.b.getZeroAttr(integers));
+  SmallVector<Value> pairs;
+  for (int64_t half : {0, 1}) {
+    SmallVector<int64_t> interleaved;
+    for (int64_t i = half * kb.lanes; i < (half + 1) * kb.lanes; ++i)
+      interleaved.append({i, 2 * kb.lanes + i});
+    pairs.push_back(LLVM::BitcastOp::create(
+        kb.b, kb.loc, kb.vecType, kb.shuffle(first, second, interleaved)));
+  }
+  return pairs;
+}
+
 func::FuncOp tfm::addRows(KernelBuilder &kb, int64_t rows, int64_t vectors,
                           const StreamedTerms &terms, bool masked) {
   std::string name = "tfm.rows." + std::to_string(rows) + "x" +
@@ -203,29 +235,63 @@ func::FuncOp tfm::addRows(KernelBuilder &kb, int64_t rows, int64_t vectors,
             });
         SmallVector<Value> rowsOfA;
         for (int64_t row = 0; row < rows; ++row)
-          rowsOfA.push_back(kb.at(a, kb.mul(aStride, row)));
+          rowsOfA.push_back(kb.at(a, kb.mul(aStride, row), terms.a));
+        // Vectors of slots, of as many rows of B as are in one.
+        auto loadB = [&](Value b, int64_t count) {
+          SmallVector<Value> bs;
+          if (!terms.arePairs()) {
+            for (int64_t v = 0; v < vectors; ++v)
+              bs.push_back(terms.loadB(kb, kb.at(b, v * kb.lanes, terms.b),
+                                       v + 1 == vectors ? mask : Value()));
+            return bs;
+          }
+          for (int64_t v = 0; v < vectors; v += 2) {
+            Value some;
+            if (v + 2 >= vectors && (masked || vectors % 2 != 0))
+              some = kb.maskOf(
+                  kb.sub(masked ? args[9] : kb.i64(vectors * kb.lanes),
+                         kb.i64(v * kb.lanes)),
+                  2 * kb.lanes);
+            llvm::append_range(bs,
+                               pairsOfRows(kb, kb.at(b, v * kb.lanes, terms.b),
+                                           bStride, count, some));
+          }
+          bs.truncate(vectors);
+          return bs;
+        };
+        // A step over `count` rows of B.
+        auto step = [&](Value i, ValueRange carried, int64_t count) {
+          Value b = carried[0], later = kb.at(b, ahead, terms.b);
+          // A line that takes several loads should be near by then.
+          int64_t level = terms.perLine() > terms.perVector(kb) ? 1 : 2;
+          for (int64_t row = 0; row < count; ++row) {
+            if (row > 0)
+              later = kb.at(later, bStride, terms.b);
+            for (int64_t at = 0; at < vectors * kb.lanes; at += terms.perLine())
+              kb.prefetch(kb.at(later, at, terms.b), level);
+          }
+          SmallVector<Value> bs = loadB(b, count),
+                             next{kb.at(b, kb.mul(bStride, count), terms.b)};
+          for (auto [row, at] : llvm::enumerate(rowsOfA)) {
+            Value x = kb.splat(kb.loadScalar(kb.at(at, i, terms.a)));
+            for (auto [v, y] : llvm::enumerate(bs))
+              next.push_back(
+                  terms.multiplyAdd(kb, x, y, carried[1 + row * vectors + v]));
+          }
+          return next;
+        };
         SmallVector<Value> carried{args[2]};
         llvm::append_range(carried, initial.getResults());
-        carried =
-            kb.loop(kb.i64(0), k, 1, carried, [&](Value i, ValueRange carried) {
-              Value b = carried[0], later = kb.at(b, ahead, terms.b);
-              // A line that takes several loads should be near by then.
-              int64_t level = terms.perLine() > terms.perVector(kb) ? 1 : 2;
-              for (int64_t at = 0; at < vectors * kb.lanes;
-                   at += terms.perLine())
-                kb.prefetch(kb.at(later, at, terms.b), level);
-              SmallVector<Value> bs, next{kb.at(b, bStride, terms.b)};
-              for (int64_t v = 0; v < vectors; ++v)
-                bs.push_back(terms.loadB(kb, kb.at(b, v * kb.lanes, terms.b),
-                                         v + 1 == vectors ? mask : Value()));
-              for (auto [row, at] : llvm::enumerate(rowsOfA)) {
-                Value x = kb.splat(kb.loadScalar(kb.at(at, i)));
-                for (auto [v, y] : llvm::enumerate(bs))
-                  next.push_back(terms.multiplyAdd(
-                      kb, x, y, carried[1 + row * vectors + v]));
-              }
-              return next;
-            });
+        int64_t together = terms.arePairs() ? 2 : 1;
+        Value whole = kb.sub(k, kb.rem(k, kb.i64(together)));
+        carried = kb.loop(kb.i64(0), whole, together, carried,
+                          [&](Value i, ValueRange carried) {
+                            return step(i, carried, together);
+                          });
+        if (together > 1)
+          carried = kb.loop(
+              whole, k, together, carried,
+              [&](Value i, ValueRange carried) { return step(i, carried, 1); });
         for (int64_t i = 0; i < rows * vectors; ++i)
           kb.store(carried[1 + i], yAt(i));
       });
@@ -250,7 +316,7 @@ void tfm::addProducts(KernelBuilder &kb, const CpuMachine &target,
     int64_t width = std::min(strip, columns - column);
     bool masked = width % kb.lanes != 0;
     for (int64_t row = 0; row < rows; row += tile.rows) {
-      SmallVector<Value> arguments{kb.at(a, kb.mul(aStride, row)),
+      SmallVector<Value> arguments{kb.at(a, kb.mul(aStride, row), terms.a),
                                    aStride,
                                    kb.at(b, column, terms.b),
                                    kb.i64(bStride),

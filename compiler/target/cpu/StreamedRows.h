@@ -24,20 +24,22 @@ struct CpuMachine;
 /// What the terms of sums along rows of B are made of: all that these functions
 /// know of the types of elements.
 struct StreamedTerms {
-  /// Of A and of B in memory: A is f32, B f32, bf16 or i8; or both are i8 (for
-  /// AVX512-VNNI): then sums are i32, of integers of B that 128 was added to
-  /// (`Terms::I8Quads`).
+  /// Of A and of B in memory: A is f32, B f32, bf16 or i8; or both are bf16,
+  /// which are multiplied in pairs (`Terms::Bf16Pairs`); or both are i8: then
+  /// sums are i32, of integers of B that 128 was added to (`Terms::I8Quads`).
   mlir::Type a, b;
 
+  bool arePairs() const { return a.isBF16(); }
   bool areQuads() const { return a.isInteger(8); }
-  /// Terms that a vector of each takes.
+  /// Neighbours along k in a slot of a vector, and terms that a vector takes.
+  int64_t perSlot() const { return areQuads() ? 4 : arePairs() ? 2 : 1; }
   int64_t perVector(const KernelBuilder &kb) const {
-    return areQuads() ? 4 * kb.lanes : kb.lanes;
+    return perSlot() * kb.lanes;
   }
   /// Terms in a cache line of B.
   int64_t perLine() const;
   mlir::Value zero(KernelBuilder &kb) const { return kb.splat(0.0); }
-  /// Vectors of A and of B; quads travel in vectors of f32.
+  /// Vectors of A and of B; pairs and quads travel in vectors of f32.
   mlir::Value loadA(KernelBuilder &kb, mlir::Value ptr, mlir::Value mask) const;
   mlir::Value loadB(KernelBuilder &kb, mlir::Value ptr, mlir::Value mask) const;
   /// sum + a b in each lane.
@@ -91,8 +93,9 @@ void dotProducts(KernelBuilder &kb, const CpuMachine &target,
 ///   y[row * y stride + j] = (accumulate ? y[row * y stride + j] : 0)
 ///       + sum over i < k of a[row * a stride + i] * b[i * b stride + j]
 ///
-/// The terms are added in the order of i, as in the micro-kernel. Where it is
-/// `masked`, B has only so many `columns`, and y gets zeros beyond.
+/// The terms are added in the order of i, as in the micro-kernel; of pairs, A
+/// has a zero behind an odd k. Where it is `masked`, B has only so many
+/// `columns`, and y gets zeros beyond.
 mlir::func::FuncOp addRows(KernelBuilder &kb, int64_t rows, int64_t vectors,
                            const StreamedTerms &terms, bool masked);
 
