@@ -46,6 +46,10 @@ struct CpuMachine {
   bool int8Quads = false;
   /// Whether code uses its tiles for that (AMX).
   bool int8Tiles = false;
+  /// Whether memory is read fastest from one end to the other, and drops what
+  /// is prefetched while others wait for it: rows that are read side by side
+  /// are then prefetched into the second-level cache, and twice.
+  bool readsInOrder = false;
   /// Data cache sizes of one core, in bytes.
   int64_t l1Bytes = 0;
   int64_t l2Bytes = 0;

@@ -58,7 +58,8 @@ public:
                  const FewRowsPlan &plan)
       : ProductKernel(builder, module, spec, operands, target), plan(plan),
         target(target), terms{plan.termsOfA, b.element},
-        strip((plan.alongK ? 1 : sumTile(target, spec.m).vectors) * kb.lanes),
+        strip((plan.alongK ? 1 : sumTile(target, spec.m, terms).vectors) *
+              kb.lanes),
         strips(llvm::divideCeil(spec.n, strip)) {}
 
   Kernel emit(StringRef name) {

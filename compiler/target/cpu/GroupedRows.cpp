@@ -71,7 +71,8 @@ static DotTile groupedTile(const CpuMachine &target, int64_t rows,
   while (columns > 1 && most(columns) < std::min<int64_t>(rows, 4))
     columns /= 2;
   int64_t groups = llvm::divideCeil(rows, most(columns));
-  return {static_cast<int64_t>(llvm::divideCeil(rows, groups)), columns};
+  return {static_cast<int64_t>(llvm::divideCeil(rows, groups)), columns,
+          Prefetching::sideBySide(target, 1)};
 }
 
 static std::string nameOf(DotTile tile, StringRef suffix) {
@@ -92,9 +93,9 @@ struct RowsOfB {
             kb.ptrType, kb.i64Type, kb.i64Type};
   }
 
-  RowsOfB(KernelBuilder &kb, ValueRange args, int64_t columns)
-      : kb(kb), ahead(args[5]) {
-    for (int64_t column = 0; column < columns; ++column) {
+  RowsOfB(KernelBuilder &kb, ValueRange args, const DotTile &tile)
+      : kb(kb), prefetching(tile.prefetching), ahead(args[5]) {
+    for (int64_t column = 0; column < tile.columns; ++column) {
       bytes.push_back(kb.at(args[0], kb.mul(args[1], column), byteType()));
       Value offset = kb.mul(args[4], column);
       scale.push_back(kb.at(args[2], offset, kb.bf16Type));
@@ -105,12 +106,12 @@ struct RowsOfB {
   Type byteType() const { return kb.b.getI8Type(); }
   /// Of each row what comes `ahead` of the bytes at `offset`.
   void prefetch(Value offset) const {
-    Value later = kb.add(offset, ahead);
     for (Value row : bytes)
-      kb.prefetch(kb.at(row, later, byteType()), 1);
+      prefetching.emit(kb, kb.at(row, offset, byteType()), ahead, byteType());
   }
 
   KernelBuilder &kb;
+  Prefetching prefetching;
   Value ahead;
   SmallVector<Value> bytes, scale, minimum;
 };
@@ -131,7 +132,7 @@ static func::FuncOp dotFloats(KernelBuilder &kb, DotTile tile) {
   llvm::append_range(types, RowsOfB::types(kb));
   return kb.sharedFunction(
       nameOf(tile, ""), types, [&](KernelBuilder &kb, ValueRange args) {
-        RowsOfB b(kb, args.take_back(RowsOfB::count), tile.columns);
+        RowsOfB b(kb, args.take_back(RowsOfB::count), tile);
         Value k = args[2];
         SmallVector<Value> a;
         for (int64_t row = 0; row < tile.rows; ++row)
@@ -215,8 +216,8 @@ static void forEachTile(
         kb.i64(ahead)};
     Value to = kb.at(sums, kb.mul(column, kb.lanes));
     for (int64_t row = 0; row < rows; row += tile.rows)
-      dot({std::min(tile.rows, rows - row), columns}, row, arguments,
-          kb.at(to, row * kb.lanes * kb.lanes));
+      dot({std::min(tile.rows, rows - row), columns, tile.prefetching}, row,
+          arguments, kb.at(to, row * kb.lanes * kb.lanes));
   };
   Value whole = kb.sub(count, kb.rem(count, kb.i64(tile.columns)));
   kb.loop(kb.i64(0), whole, tile.columns,
@@ -372,7 +373,7 @@ static func::FuncOp dotIntegers(KernelBuilder &kb, DotTile tile) {
   llvm::append_range(types, RowsOfB::types(kb));
   return kb.sharedFunction(
       nameOf(tile, ".quads"), types, [&](KernelBuilder &kb, ValueRange args) {
-        RowsOfB b(kb, args.take_back(RowsOfB::count), tile.columns);
+        RowsOfB b(kb, args.take_back(RowsOfB::count), tile);
         Value groups = args[4];
         SmallVector<Value> a, sumsOfGroups;
         for (int64_t row = 0; row < tile.rows; ++row) {

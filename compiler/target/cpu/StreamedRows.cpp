@@ -58,19 +58,35 @@ std::string StreamedTerms::suffix() const {
   return Packing{Packing::fromType(b)}.fromName();
 }
 
+Prefetching Prefetching::sideBySide(const CpuMachine &target, int64_t level) {
+  return target.readsInOrder ? Prefetching{2, 2} : Prefetching{level, 1};
+}
+
+void Prefetching::emit(KernelBuilder &kb, Value ptr, Value ahead,
+                       Type element) const {
+  SmallVector<Value> places;
+  for (int64_t time = 0; time < times; ++time)
+    places.push_back(ptr = kb.at(ptr, ahead, element));
+  for (Value place : llvm::reverse(places))
+    kb.prefetch(place, level);
+}
+
 DotTile tfm::dotTile(const CpuMachine &target, int64_t rows) {
   // Beside the sums a vector of each row of B and one of A.
   auto fits = [&](int64_t rows, int64_t columns) {
     return rows * columns + columns + 1 < target.registers;
   };
   // Four rows of B at a time hide the latency of a sum's additions. With two,
-  // more rows of A meet what was loaded of B.
-  int64_t columns = fits(rows, 4) ? 4 : 2;
+  // more rows of A meet what was loaded of B. With one there are few additions
+  // to wait for, and memory may be read faster.
+  bool inOrder = target.readsInOrder && rows <= 2;
+  int64_t columns = inOrder ? 1 : fits(rows, 4) ? 4 : 2;
   int64_t most = 1;
   while (fits(most + 1, columns))
     ++most;
   int64_t groups = llvm::divideCeil(rows, most);
-  return {static_cast<int64_t>(llvm::divideCeil(rows, groups)), columns};
+  return {static_cast<int64_t>(llvm::divideCeil(rows, groups)), columns,
+          inOrder ? Prefetching{1, 1} : Prefetching::sideBySide(target, 1)};
 }
 
 func::FuncOp tfm::dotRows(KernelBuilder &kb, DotTile tile,
@@ -104,9 +120,9 @@ func::FuncOp tfm::dotRows(KernelBuilder &kb, DotTile tile,
         Value whole = kb.sub(k, kb.rem(k, kb.i64(line)));
         carried = kb.loop(kb.i64(0), whole, line, carried,
                           [&](Value i, ValueRange sums) {
-                            Value later = kb.add(i, ahead);
                             for (Value row : b)
-                              kb.prefetch(kb.at(row, later, terms.b), 1);
+                              tile.prefetching.emit(kb, kb.at(row, i, terms.b),
+                                                    ahead, terms.b);
                             SmallVector<Value> next(sums);
                             for (int64_t at = 0; at < line; at += vector)
                               next = step(kb.add(i, at), next, Value());
@@ -165,10 +181,13 @@ void tfm::dotProducts(KernelBuilder &kb, const CpuMachine &target,
     Value from = kb.at(b, kb.mul(column, bStride), terms.b);
     Value to = kb.at(sums, kb.mul(column, kb.lanes));
     for (int64_t row = 0; row < rows; row += tile.rows)
-      kb.call(dotRows(kb, {std::min(tile.rows, rows - row), columns}, terms),
-              {kb.at(a, kb.mul(aStride, row), terms.a), aStride, from,
-               kb.i64(bStride), kb.i64(k), ahead,
-               kb.at(to, row * kb.lanes * kb.lanes)});
+      kb.call(
+          dotRows(kb,
+                  {std::min(tile.rows, rows - row), columns, tile.prefetching},
+                  terms),
+          {kb.at(a, kb.mul(aStride, row), terms.a), aStride, from,
+           kb.i64(bStride), kb.i64(k), ahead,
+           kb.at(to, row * kb.lanes * kb.lanes)});
   };
   Value whole = kb.sub(count, kb.rem(count, kb.i64(tile.columns)));
   kb.loop(kb.i64(0), whole, tile.columns,
@@ -198,8 +217,9 @@ static SmallVector<Value> pairsOfRows(KernelBuilder &kb, Value row,
   return pairs;
 }
 
-func::FuncOp tfm::addRows(KernelBuilder &kb, int64_t rows, int64_t vectors,
+func::FuncOp tfm::addRows(KernelBuilder &kb, const SumTile &tile,
                           const StreamedTerms &terms, bool masked) {
+  auto [rows, vectors, prefetching] = tile;
   std::string name = "tfm.rows." + std::to_string(rows) + "x" +
                      std::to_string(vectors) + terms.suffix() +
                      (masked ? ".masked" : "");
@@ -261,14 +281,12 @@ func::FuncOp tfm::addRows(KernelBuilder &kb, int64_t rows, int64_t vectors,
         };
         // A step over `count` rows of B.
         auto step = [&](Value i, ValueRange carried, int64_t count) {
-          Value b = carried[0], later = kb.at(b, ahead, terms.b);
-          // A line that takes several loads should be near by then.
-          int64_t level = terms.perLine() > terms.perVector(kb) ? 1 : 2;
-          for (int64_t row = 0; row < count; ++row) {
-            if (row > 0)
-              later = kb.at(later, bStride, terms.b);
+          Value b = carried[0], row = b;
+          for (int64_t i = 0; i < count; ++i) {
+            if (i > 0)
+              row = kb.at(row, bStride, terms.b);
             for (int64_t at = 0; at < vectors * kb.lanes; at += terms.perLine())
-              kb.prefetch(kb.at(later, at, terms.b), level);
+              prefetching.emit(kb, kb.at(row, at, terms.b), ahead, terms.b);
           }
           SmallVector<Value> bs = loadB(b, count),
                              next{kb.at(b, kb.mul(bStride, count), terms.b)};
@@ -297,12 +315,22 @@ func::FuncOp tfm::addRows(KernelBuilder &kb, int64_t rows, int64_t vectors,
       });
 }
 
-SumTile tfm::sumTile(const CpuMachine &target, int64_t rows) {
+SumTile tfm::sumTile(const CpuMachine &target, int64_t rows,
+                     const StreamedTerms &terms) {
   // Beside the sums a row of B and an element of A.
+  auto most = [&](int64_t vectors) {
+    return (target.registers - vectors - 2) / vectors;
+  };
   int64_t vectors = target.registers < 32 ? 2 : 4;
-  int64_t most = (target.registers - vectors - 2) / vectors;
-  int64_t groups = llvm::divideCeil(rows, most);
-  return {static_cast<int64_t>(llvm::divideCeil(rows, groups)), vectors};
+  // Pairs of rows of B are made again for each group of rows.
+  if (terms.arePairs() && rows > most(vectors))
+    vectors = 2;
+  int64_t groups = llvm::divideCeil(rows, most(vectors));
+  // A line that takes several loads should be near by then.
+  bool severalLoads = 8 * cacheLine / terms.b.getIntOrFloatBitWidth() >
+                      target.lanes * terms.perSlot();
+  return {static_cast<int64_t>(llvm::divideCeil(rows, groups)), vectors,
+          Prefetching::sideBySide(target, severalLoads ? 1 : 2)};
 }
 
 void tfm::addProducts(KernelBuilder &kb, const CpuMachine &target,
@@ -310,7 +338,7 @@ void tfm::addProducts(KernelBuilder &kb, const CpuMachine &target,
                       Value aStride, Value b, int64_t bStride, Value y,
                       int64_t yStride, int64_t columns, Value k,
                       Value accumulate, Value ahead) {
-  SumTile tile = sumTile(target, rows);
+  SumTile tile = sumTile(target, rows, terms);
   int64_t strip = tile.vectors * kb.lanes;
   for (int64_t column = 0; column < columns; column += strip) {
     int64_t width = std::min(strip, columns - column);
@@ -327,8 +355,10 @@ void tfm::addProducts(KernelBuilder &kb, const CpuMachine &target,
                                    ahead};
       if (masked)
         arguments.push_back(kb.i64(width));
-      kb.call(addRows(kb, std::min(tile.rows, rows - row),
-                      static_cast<int64_t>(llvm::divideCeil(width, kb.lanes)),
+      kb.call(addRows(kb,
+                      {std::min(tile.rows, rows - row),
+                       static_cast<int64_t>(llvm::divideCeil(width, kb.lanes)),
+                       tile.prefetching},
                       terms, masked),
               arguments);
     }

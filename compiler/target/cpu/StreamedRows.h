@@ -49,9 +49,24 @@ struct StreamedTerms {
   std::string suffix() const;
 };
 
-/// Rows of A, and rows of B, whose dot products are in registers together.
+/// How what lies some distance ahead is prefetched: into which cache, and how
+/// often, first at so many times the distance.
+struct Prefetching {
+  int64_t level, times;
+
+  /// Of rows that are read side by side: once into the cache of this level,
+  /// unless that is not how the machine reads them fastest.
+  static Prefetching sideBySide(const CpuMachine &target, int64_t level);
+  /// Of the line at `ptr`, `ahead` elements further.
+  void emit(KernelBuilder &kb, mlir::Value ptr, mlir::Value ahead,
+            mlir::Type element) const;
+};
+
+/// Rows of A, and rows of B, whose dot products are in registers together; and
+/// how those of B that follow are prefetched.
 struct DotTile {
   int64_t rows, columns;
+  Prefetching prefetching;
 };
 
 /// The tile for products of `rows` rows, which may be cut into several: as many
@@ -86,8 +101,15 @@ void dotProducts(KernelBuilder &kb, const CpuMachine &target,
                  mlir::Value count, int64_t k, mlir::Value sums,
                  mlir::Value ahead = {});
 
+/// Rows and vectors of y whose sums are in registers together; and how rows of
+/// B that follow are prefetched.
+struct SumTile {
+  int64_t rows, vectors;
+  Prefetching prefetching;
+};
+
 /// The function that adds rows of B, each multiplied by an element of A, to
-/// `rows` rows of `vectors` vectors:
+/// `tile.rows` rows of `tile.vectors` vectors:
 ///
 ///   (a, a stride, b, b stride, y, y stride, k, accumulate, ahead[, columns])
 ///   y[row * y stride + j] = (accumulate ? y[row * y stride + j] : 0)
@@ -96,16 +118,12 @@ void dotProducts(KernelBuilder &kb, const CpuMachine &target,
 /// The terms are added in the order of i, as in the micro-kernel; of pairs, A
 /// has a zero behind an odd k. Where it is `masked`, B has only so many
 /// `columns`, and y gets zeros beyond.
-mlir::func::FuncOp addRows(KernelBuilder &kb, int64_t rows, int64_t vectors,
+mlir::func::FuncOp addRows(KernelBuilder &kb, const SumTile &tile,
                            const StreamedTerms &terms, bool masked);
 
-/// Rows and vectors of y whose sums are in registers together.
-struct SumTile {
-  int64_t rows, vectors;
-};
-
 /// The tile for that many rows, which may be cut into several.
-SumTile sumTile(const CpuMachine &target, int64_t rows);
+SumTile sumTile(const CpuMachine &target, int64_t rows,
+                const StreamedTerms &terms);
 
 /// Calls `addRows` for `rows` rows of A and all `columns` of y.
 void addProducts(KernelBuilder &kb, const CpuMachine &target,
