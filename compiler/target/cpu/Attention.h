@@ -8,7 +8,7 @@
 #ifndef TFM_TARGET_CPU_ATTENTION_H
 #define TFM_TARGET_CPU_ATTENTION_H
 
-#include "compiler/target/emit/KernelBuilder.h"
+#include "compiler/target/cpu/MicroKernel.h"
 #include <optional>
 
 namespace tfm {
@@ -95,6 +95,10 @@ inline constexpr int64_t keysTogether = 64;
 Kernel emitFewQueries(mlir::OpBuilder &builder, mlir::ModuleOp module,
                       llvm::StringRef name, const AttentionSpec &spec,
                       const CpuMachine &target);
+
+/// What the products of a kernel are made of: of pairs or tiles of bf16 where
+/// the target is fast at them and queries fill a block, else of f32.
+Terms termsOfAttention(const AttentionSpec &spec, const CpuMachine &target);
 
 /// The error at the module that strides do not fit; a kernel with a null
 /// `func`.

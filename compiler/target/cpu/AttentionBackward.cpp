@@ -34,8 +34,8 @@ private:
   /// sums for dk and dv leave room for in the second-level cache.
   static int64_t scoreBytes(const AttentionSpec &spec,
                             const CpuMachine &target) {
-    bool inPanels = (target.bf16Tiles || target.bf16Pairs) &&
-                    spec.q.getElementType().isBF16() && !spec.dropout;
+    bool inPanels =
+        termsOfAttention(spec, target) != Terms::F32 && !spec.dropout;
     return (inPanels ? 128 : 64) << 10;
   }
   int64_t transposedQ = 0, transposedDout = 0, weights = 0, dScores = 0,

@@ -48,16 +48,24 @@ SmallVector<int64_t> tfm::stridesOf(MemRefType type) {
   return strides;
 }
 
+Terms tfm::termsOfAttention(const AttentionSpec &spec,
+                            const CpuMachine &target) {
+  if (!spec.q.getElementType().isBF16() || !spec.k.getElementType().isBF16() ||
+      spec.ring || spec.q.getDimSize(2) <= AttentionPanels::panelSide / 2)
+    return Terms::F32;
+  return target.bf16Tiles   ? Terms::Bf16Tiles
+         : target.bf16Pairs ? Terms::Bf16Pairs
+                            : Terms::F32;
+}
+
 AttentionBlock::AttentionBlock(OpBuilder &builder, ModuleOp module,
                                const AttentionSpec &spec,
                                const CpuMachine &target,
                                int64_t vectorsPerBlock, int64_t scoreBytes)
     : spec(spec), module(module), kb(builder, module, target.lanes),
       tileRows(target.tileRows()), narrow(spec.q.getElementType().isBF16()),
-      inPairs((target.bf16Tiles || target.bf16Pairs) && narrow &&
-              spec.k.getElementType().isBF16() && !spec.ring &&
-              spec.q.getDimSize(2) > AttentionPanels::panelSide / 2),
-      onTiles(inPairs && target.bf16Tiles) {
+      inPairs(termsOfAttention(spec, target) != Terms::F32),
+      onTiles(termsOfAttention(spec, target) == Terms::Bf16Tiles) {
   ArrayRef<int64_t> q = spec.q.getShape(), k = spec.k.getShape(),
                     v = spec.v.getShape();
   batches = q[0];

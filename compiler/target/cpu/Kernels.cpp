@@ -70,19 +70,24 @@ static AttentionSpec attentionSpec(Op op, LaunchOp launch) {
   return spec;
 }
 
+/// What only attention itself has, forward.
+static AttentionSpec forwardSpec(AttentionOp op, LaunchOp launch) {
+  AttentionSpec spec = attentionSpec(op, launch);
+  spec.start = storedType(argumentOf(op.getStart()));
+  spec.keyScale = storedType(argumentOf(op.getKeyScale()));
+  spec.valueScale = storedType(argumentOf(op.getValueScale()));
+  spec.ring = op.getRing();
+  spec.out = writtenType(op.getOut());
+  spec.lse = writtenType(op.getLse());
+  return spec;
+}
+
 static Kernel emitAttentionKernel(OpBuilder &builder, ModuleOp module,
                                   StringRef name, LaunchOp launch,
                                   const CpuMachine &machine) {
-  if (auto op = dyn_cast<AttentionOp>(launch.getFirstOp())) {
-    AttentionSpec spec = attentionSpec(op, launch);
-    spec.start = storedType(argumentOf(op.getStart()));
-    spec.keyScale = storedType(argumentOf(op.getKeyScale()));
-    spec.valueScale = storedType(argumentOf(op.getValueScale()));
-    spec.ring = op.getRing();
-    spec.out = writtenType(op.getOut());
-    spec.lse = writtenType(op.getLse());
-    return emitAttention(builder, module, name, spec, machine);
-  }
+  if (auto op = dyn_cast<AttentionOp>(launch.getFirstOp()))
+    return emitAttention(builder, module, name, forwardSpec(op, launch),
+                         machine);
   auto op = cast<AttentionBackwardOp>(launch.getFirstOp());
   AttentionSpec spec = attentionSpec(op, launch);
   spec.out = storedType(argumentOf(op.getOut()));
@@ -197,17 +202,9 @@ Kernel tfm::emitKernel(Operation *step, StringRef name, ModuleOp module,
   return emitLaunch(builder, module, name, cast<LaunchOp>(step), machine);
 }
 
-StringRef tfm::productsOf(Operation *step, const CpuMachine &machine) {
-  auto launch = dyn_cast<LaunchOp>(step);
-  if (!launch || launch.getKind() != KernelKind::Matmul)
-    return TFM_PRODUCTS_F32;
-  MatmulSpec spec = matmulSpec(launch);
-  if (planFewRows(spec, machine) || planGrouped(spec, machine))
-    return spec.a.getElementType().isInteger(8) ? TFM_PRODUCTS_INT8_QUADS
-                                                : TFM_PRODUCTS_F32;
-  if (planIntegerTiles(spec, machine))
-    return TFM_PRODUCTS_INT8_TILES;
-  switch (planMatmul(spec, machine).terms) {
+/// In the words of runtime/tfm_model.h.
+static StringRef nameOf(Terms terms) {
+  switch (terms) {
   case Terms::F32:
   case Terms::F32TimesBf16:
     return TFM_PRODUCTS_F32;
@@ -219,4 +216,26 @@ StringRef tfm::productsOf(Operation *step, const CpuMachine &machine) {
     return TFM_PRODUCTS_INT8_QUADS;
   }
   llvm_unreachable("terms that nothing is said of");
+}
+
+StringRef tfm::productsOf(Operation *step, const CpuMachine &machine) {
+  auto launch = dyn_cast<LaunchOp>(step);
+  if (!launch)
+    return TFM_PRODUCTS_F32;
+  if (auto op = dyn_cast<AttentionOp>(launch.getFirstOp()))
+    return nameOf(termsOfAttention(forwardSpec(op, launch), machine));
+  if (auto op = dyn_cast<AttentionBackwardOp>(launch.getFirstOp()))
+    return nameOf(termsOfAttention(attentionSpec(op, launch), machine));
+  if (launch.getKind() != KernelKind::Matmul)
+    return TFM_PRODUCTS_F32;
+  MatmulSpec spec = matmulSpec(launch);
+  if (std::optional<FewRowsPlan> plan = planFewRows(spec, machine))
+    return nameOf(plan->termsOfA.isInteger(8) ? Terms::I8Quads
+                  : plan->termsOfA.isBF16()   ? Terms::Bf16Pairs
+                                              : Terms::F32);
+  if (std::optional<GroupedPlan> plan = planGrouped(spec, machine))
+    return nameOf(plan->integers ? Terms::I8Quads : Terms::F32);
+  if (planIntegerTiles(spec, machine))
+    return TFM_PRODUCTS_INT8_TILES;
+  return nameOf(planMatmul(spec, machine).terms);
 }

@@ -521,11 +521,11 @@ TEST(FewRows, OddShapesInBothLayouts) {
 namespace {
 
 /// What the first row of A, of `m`, gives.
-std::vector<float> firstRow(Case c, int64_t m, StringRef cpu, Buffer a,
-                            const Buffer &b) {
+std::vector<float> firstRow(Case c, int64_t m, StringRef cpu, Bf16By by,
+                            Buffer a, const Buffer &b) {
   c.m = m;
   Kernels kernels(cpu);
-  choose(kernels.target, Bf16By::Widening);
+  choose(kernels.target, by);
   MatmulSpec spec = specOf(kernels, c);
   Kernel kernel = emitCase(kernels, c, spec);
   kernels.compile();
@@ -540,6 +540,32 @@ std::vector<float> firstRow(Case c, int64_t m, StringRef cpu, Buffer a,
 // A token gets the same numbers alone and beside others, in memory of either
 // type: and where rows of B lie along n, those of a product in tiles.
 TEST(FewRows, ARowDoesNotDependOnTheOthers) {
+  auto check = [](StringRef cpu, Bf16By by, Case c) {
+    CpuMachine machine = llvm::cantFail(CpuMachine::named(cpu));
+    SCOPED_TRACE(cpu.str() + nameOf(by) + (c.transposeB ? " Bt" : "") +
+                 (c.bf16B ? " bf16" : "") + (c.bf16A ? ", A too" : ""));
+    std::mt19937 random(3);
+    Buffer b(c.n * c.k), first(c.k);
+    b.randomize(random);
+    first.randomize(random);
+    auto row = [&](int64_t m) {
+      Buffer a(m * c.k);
+      a.randomize(random);
+      std::copy(first.data(), first.data() + c.k, a.data());
+      return firstRow(c, m, cpu, by, std::move(a), b);
+    };
+    std::vector<float> alone = row(1);
+    for (int64_t m : {2, 3, 4, 5, 6, 7, 8, 12, 17, 28})
+      if (m <= 2 * machine.tileRows())
+        EXPECT_EQ(row(m), alone) << m;
+    if (c.transposeB)
+      return;
+    c.few = false;
+    // In tiles a row alone is widened.
+    if (by == Bf16By::Widening)
+      EXPECT_EQ(row(1), alone) << "in tiles";
+    EXPECT_EQ(row(40), alone) << "in tiles";
+  };
   for (StringRef cpu : runnableCpus())
     for (bool transposeB : {false, true})
       for (int types = 0; types < 3; ++types) {
@@ -547,27 +573,9 @@ TEST(FewRows, ARowDoesNotDependOnTheOthers) {
         c.few = true;
         c.bf16B = types > 0;
         c.bf16A = types > 1;
-        SCOPED_TRACE(cpu.str() + (transposeB ? " Bt " : " ") +
-                     std::to_string(types));
-        std::mt19937 random(3);
-        Buffer b(c.n * c.k), first(c.k);
-        b.randomize(random);
-        first.randomize(random);
-        auto rows = [&](int64_t m) {
-          Buffer a(m * c.k);
-          a.randomize(random);
-          std::copy(first.data(), first.data() + c.k, a.data());
-          return a;
-        };
-        std::vector<float> alone = firstRow(c, 1, cpu, rows(1), b);
-        for (int64_t m : {2, 3, 4, 5, 6, 7, 8, 12, 17, 28})
-          if (m <= 2 * llvm::cantFail(CpuMachine::named(cpu)).tileRows())
-            EXPECT_EQ(firstRow(c, m, cpu, rows(m), b), alone) << m;
-        if (!transposeB) {
-          c.few = false;
-          EXPECT_EQ(firstRow(c, 1, cpu, rows(1), b), alone) << "in tiles";
-          EXPECT_EQ(firstRow(c, 40, cpu, rows(40), b), alone) << "in tiles";
-        }
+        check(cpu, Bf16By::Widening, c);
+        if (c.bf16B && hasBf16Pairs(llvm::cantFail(CpuMachine::named(cpu))))
+          check(cpu, Bf16By::Pairs, c);
       }
 }
 
@@ -714,7 +722,10 @@ TEST(FewRows, InnerLoopsDoNotSpill) {
     c.few = true;
     emitCase(kernels, c, specOf(kernels, c));
     bool isX86 = kernels.target.lanes > 4;
-    checkInnerLoop(kernels, name, multiplyAdds, isX86 ? "vfmadd" : "fmla");
+    checkInnerLoop(kernels, name, multiplyAdds,
+                   StringRef(name).contains("pairs") ? "vdpbf16ps"
+                   : isX86                           ? "vfmadd"
+                                                     : "fmla");
     EXPECT_EQ(StringRef(assemblyOf(kernels, name))
                   .count(isX86 ? "prefetcht" : "prfm"),
               static_cast<size_t>(prefetches));
@@ -731,6 +742,12 @@ TEST(FewRows, InnerLoopsDoNotSpill) {
   along.bf16B = across.bf16B = true;
   check("skylake-avx512", along, "tfm.dot.6x4.bf16", 48 + 24, 4);
   check("skylake-avx512", across, "tfm.rows.6x4.bf16", 24, 2);
+  // In pairs, prefetched twice where rows are read side by side.
+  check("znver4", along, "tfm.dot.6x4.pairs", 24 + 24, 8);
+  check("znver4", across, "tfm.rows.6x4.pairs", 24 + 24, 8 + 4);
+  along.m = across.m = 1;
+  check("znver4", along, "tfm.dot.1x1.pairs", 1 + 1, 1);
+  check("znver4", across, "tfm.rows.1x4.pairs", 4 + 4, 8 + 4);
 }
 
 // Four loads and four products a step, in registers that nothing saves.
