@@ -280,6 +280,19 @@ void Model::setValue(const tfm_parameter &parameter, const Elements &source) {
     inParts(*memory, count, 4, [&](size_t first, size_t last) {
       source(first, to.values().subspan(first, last - first));
     });
+  } else if (parameter.dtype == TFM_BF16 && place(parameter).transposed) {
+    OutputRows all = outputRows(parameter);
+    PendingWrite<uint16_t> to =
+        memory->write<uint16_t>(place(parameter).value, count);
+    setByOutputs(
+        all, source,
+        [&](std::span<const float> values, const OutputRows &rows, size_t first,
+            size_t last, size_t before) {
+          for (size_t output = first; output < last; ++output)
+            for (size_t term = 0; term < rows.terms(); ++term)
+              to.values()[(before + output) * rows.terms() + term] =
+                  toBFloat16(values[rows.begin(output) + term * rows.stride()]);
+        });
   } else if (parameter.dtype == TFM_BF16) {
     PendingWrite<uint16_t> to =
         memory->write<uint16_t>(place(parameter).value, count);
@@ -407,7 +420,14 @@ PendingRead<float> Model::readValue(const tfm_parameter &parameter) const {
   if (parameter.dtype == TFM_F32)
     return memory->read<float>(from.value, count);
   widened.resize(count);
-  if (parameter.dtype == TFM_BF16) {
+  if (parameter.dtype == TFM_BF16 && from.transposed) {
+    OutputRows rows = outputRows(parameter);
+    PendingRead<uint16_t> stored = memory->read<uint16_t>(from.value, count);
+    for (size_t output = 0; output < rows.outputs(); ++output)
+      for (size_t term = 0; term < rows.terms(); ++term)
+        widened[rows.begin(output) + term * rows.stride()] =
+            fromBFloat16(stored.values()[output * rows.terms() + term]);
+  } else if (parameter.dtype == TFM_BF16) {
     std::ranges::transform(memory->read<uint16_t>(from.value, count).values(),
                            widened.begin(), fromBFloat16);
   } else if (parameter.dtype == TFM_I8) {

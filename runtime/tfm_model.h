@@ -109,7 +109,7 @@
 extern "C" {
 #endif
 
-#define TFM_ABI_VERSION 14
+#define TFM_ABI_VERSION 15
 /// The offset of something that a build does not have.
 #define TFM_NONE UINT64_MAX
 
@@ -311,7 +311,10 @@ typedef struct {
   /// 256), as bytes, and each matrix is [panels, groups of TFM_PANEL_TERMS
   /// terms, outputs of a panel, terms of a group], where the last panel and
   /// group may have places for outputs and terms that there are not.
-  uint32_t panel_outputs;
+  uint16_t panel_outputs;
+  /// Whether a value of TFM_BF16 lies with its last two axes swapped, so that
+  /// the terms of an output follow each other (1 or 0).
+  uint16_t transposed;
 } tfm_place;
 
 /// One kernel at one place of a function.

@@ -58,7 +58,9 @@ def ParamOp : Tfm_Op<"param", [Symbol, DeclareOpInterfaceMethods<SymbolUserOpInt
     there. With a `minimum`, too, it is one of 4 bits, whose bytes, scales and
     minima are those of `tfm.dequantise`: what checkpoints hold is what that
     gives, of so many `terms`. With `terms`, but no `minimum`, its integers of 8
-    bits lie in panels, from which `tfm.unpack` takes them.
+    bits lie in panels, from which `tfm.unpack` takes them. One of bf16 that is
+    `transposed` is stored as `[..., outputs, terms]`, too, where checkpoints
+    have its outputs along the last axis.
 
     Example:
 
@@ -72,7 +74,8 @@ def ParamOp : Tfm_Op<"param", [Symbol, DeclareOpInterfaceMethods<SymbolUserOpInt
       DefaultValuedAttr<BoolAttr, "true">:$trainable,
       OptionalAttr<StrArrayAttr>:$names, OptionalAttr<StrArrayAttr>:$aliases,
       OptionalAttr<I64Attr>:$output_axis, OptionalAttr<FlatSymbolRefAttr>:$scale,
-      OptionalAttr<FlatSymbolRefAttr>:$minimum, OptionalAttr<I64Attr>:$terms);
+      OptionalAttr<FlatSymbolRefAttr>:$minimum, OptionalAttr<I64Attr>:$terms,
+      UnitAttr:$transposed);
   let assemblyFormat = "$sym_name `:` $type attr-dict";
   let hasVerifier = 1;
   let extraClassDeclaration = [{

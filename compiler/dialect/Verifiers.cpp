@@ -182,6 +182,10 @@ LogicalResult ParamOp::verify() {
     return emitOpError("has a scale, but no `output_axis`");
   if ((getMinimum() && !getTerms()) || (getTerms() && !getScale()))
     return emitOpError("has only some of `scale`, `minimum` and `terms`");
+  if (getTransposed() &&
+      (!type.getElementType().isBF16() || getOutputAxis() != rank - 1))
+    return emitOpError("is transposed: expected bf16, and outputs along the "
+                       "last axis");
   int64_t bytes = getMinimum() ? DequantiseOp::groupsOf(*getTerms()) *
                                      DequantiseOp::groupBytes
                                : 0;

@@ -30,7 +30,8 @@ void tfm::addPreparePasses(OpPassManager &passes, const KernelTarget &target) {
   passes.addPass(createAccumulateGradientsPass());
   passes.addPass(createStripDropoutPass());
   KernelTarget::WeightPanels panels = target.weightPanels();
-  passes.addPass(createStoreWeightsPass({panels.outputs, panels.mostTerms}));
+  passes.addPass(createStoreWeightsPass(
+      {panels.outputs, panels.mostTerms, target.readsWeightsByOutputs()}));
   passes.addPass(createMixedPrecisionPass());
   passes.addPass(createQuantiseCachePass());
   KernelTarget::PromptChunks chunks = target.promptChunks();

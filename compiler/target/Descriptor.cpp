@@ -196,7 +196,8 @@ llvm::SmallVector<int64_t> checkpointShape(ParamOp param) {
     shape.push_back(static_cast<int64_t>(*param.getTerms()));
     rank = shape.size();
   }
-  if (param.getScale() && *param.getOutputAxis() == rank - 1)
+  if ((param.getScale() && *param.getOutputAxis() == rank - 1) ||
+      param.getTransposed())
     std::swap(shape[rank - 1], shape[rank - 2]);
   return shape;
 }
@@ -345,9 +346,10 @@ tfm_rows rowsOf(mlir::ModuleOp schedule, int64_t part) {
 }
 
 /// Of the panels that integers of 8 bits lie in, 0 where they lie in rows.
-uint32_t panelOutputsOf(ParamOp param) {
+uint16_t panelOutputsOf(ParamOp param) {
   bool inPanels = param.getTerms() && !param.getMinimum();
-  return inPanels ? param.getTensorType().getShape().drop_back().back() : 0;
+  return static_cast<uint16_t>(
+      inPanels ? param.getTensorType().getShape().drop_back().back() : 0);
 }
 
 std::vector<tfm_place> placesOf(mlir::ModuleOp schedule) {
@@ -390,6 +392,7 @@ std::vector<tfm_place> placesOf(mlir::ModuleOp schedule) {
           .reads_value = use.readsValue,
           .reads_copy = use.readsCopy,
           .panel_outputs = panelOutputsOf(param),
+          .transposed = param.getTransposed(),
       });
     }
   }

@@ -156,6 +156,9 @@ public:
     int64_t outputs = 0, mostTerms = 0;
   };
   virtual WeightPanels weightPanels() const { return {}; }
+  /// Whether products read weights of bf16 fastest where the terms of an output
+  /// follow each other.
+  virtual bool readsWeightsByOutputs() const { return false; }
 
   /// Into how many chunks a sum over so many rows is cut: a number that depends
   /// on nothing else, so that neither do the bits of the sum.

@@ -63,13 +63,16 @@ def StoreWeightsPass : Pass<"tfm-store-weights", "::mlir::ModuleOp"> {
     parameters stay as they are.
 
     Where the target reads weights of 8 bits in panels (`panel-outputs`), they
-    are stored in these, and read by way of `tfm.unpack`.
+    are stored in these, and read by way of `tfm.unpack`; where it wants those of
+    bf16 `by-outputs`, they are stored as `[outputs, terms]`, too.
   }];
   let options = [
     Option<"panelOutputs", "panel-outputs", "int64_t", "0",
            "outputs of a panel of weights of 8 bits; 0: they lie in rows">,
     Option<"panelTerms", "panel-terms", "int64_t", "0",
-           "terms of an output beyond which they lie in rows all the same">
+           "terms of an output beyond which they lie in rows all the same">,
+    Option<"byOutputs", "by-outputs", "bool", "false",
+           "whether weights of bf16 are stored as [outputs, terms]">
   ];
 }
 

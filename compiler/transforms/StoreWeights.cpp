@@ -105,23 +105,22 @@ private:
 /// Stores one parameter in another type.
 class Storer {
 public:
-  /// Of 8 bits in panels of so many outputs, in rows where that is 0.
-  Storer(ParamOp param, Type element, int64_t panelOutputs)
+  /// Of 8 bits in panels of so many outputs, in rows where that is 0; of bf16
+  /// as checkpoints have it, or `byOutputs`.
+  Storer(ParamOp param, Type element, int64_t panelOutputs, bool byOutputs)
       : param(param), element(element), panelOutputs(panelOutputs),
-        b(param.getContext()) {}
+        byOutputs(byOutputs || element.isInteger()), b(param.getContext()) {}
 
   void run(ArrayRef<GetParamOp> gets, ArrayRef<OpOperand *> readers) {
-    RankedTensorType type = param.getTensorType();
-    if (element.isInteger()) {
-      SmallVector<int64_t> shape(type.getShape());
-      if (static_cast<int64_t>(*param.getOutputAxis()) ==
-          Readers::layerRankOf(param) - 1)
-        std::swap(shape.back(), shape[shape.size() - 2]);
-      type = quantised(shape);
-    } else {
-      type = type.clone(element);
-    }
-    param.setType(type);
+    SmallVector<int64_t> shape(param.getTensorType().getShape());
+    bool swaps = byOutputs && static_cast<int64_t>(*param.getOutputAxis()) ==
+                                  Readers::layerRankOf(param) - 1;
+    if (swaps)
+      std::swap(shape.back(), shape[shape.size() - 2]);
+    if (!element.isInteger())
+      param.setTransposed(swaps);
+    param.setType(element.isInteger() ? quantised(shape)
+                                      : RankedTensorType::get(shape, element));
     for (GetParamOp get : gets)
       retype(get);
     for (OpOperand *reader : readers)
@@ -166,7 +165,7 @@ private:
         /*names=*/ArrayAttr(),
         /*aliases=*/ArrayAttr(), /*output_axis=*/IntegerAttr(),
         /*scale=*/FlatSymbolRefAttr(), /*minimum=*/FlatSymbolRefAttr(),
-        /*terms=*/IntegerAttr());
+        /*terms=*/IntegerAttr(), /*transposed=*/false);
     return FlatSymbolRefAttr::get(table);
   }
 
@@ -224,7 +223,7 @@ private:
   }
 
   void pass(TransposeOp transpose, Value value) {
-    if (element.isInteger()) {
+    if (byOutputs) {
       SmallVector<Value> own = tables.lookup(value);
       tables[transpose.getY()] = own;
       transposes.push_back(transpose);
@@ -255,7 +254,10 @@ private:
       return;
     }
     b.setInsertionPoint(op);
-    reader.set(build.cast(reader.get(), b.getF32Type()));
+    Value weight = byOutputs ? source(reader.get()) : reader.get();
+    reader.set(build.cast(weight, b.getF32Type()));
+    if (byOutputs)
+      cast<MatmulOp>(op).setTransposeB(true);
   }
 
   /// Integers are read as such, and what is made of them is scaled.
@@ -332,6 +334,8 @@ private:
   ParamOp param;
   Type element;
   int64_t panelOutputs;
+  /// Whether it is stored as [..., outputs, terms].
+  bool byOutputs;
   OpBuilder b;
   /// The scales, and minima, of the forms that the parameter has in functions
   /// and repeats.
@@ -373,7 +377,8 @@ struct StoreWeightsPass : tfm::impl::StoreWeightsPassBase<StoreWeightsPass> {
         continue;
       param.setOutputAxis(*readers.outputAxis());
       if (!element->isF32())
-        Storer(param, *element, panelOutputsOf(param)).run(own, readers.all());
+        Storer(param, *element, panelOutputsOf(param), byOutputs)
+            .run(own, readers.all());
     }
   }
 };

@@ -751,7 +751,8 @@ void Emitter::declareParam(const Param &param) {
                   names.empty() ? ArrayAttr() : m.strings(names),
                   aliases.empty() ? ArrayAttr() : m.strings(aliases),
                   /*output_axis=*/IntegerAttr(), /*scale=*/FlatSymbolRefAttr(),
-                  /*minimum=*/FlatSymbolRefAttr(), /*terms=*/IntegerAttr());
+                  /*minimum=*/FlatSymbolRefAttr(), /*terms=*/IntegerAttr(),
+                  /*transposed=*/false);
 }
 
 void Emitter::setModel(StringRef name, StringRef source, StringRef recipe) {

@@ -83,6 +83,7 @@ public:
     return {.outputs = cpu.lanes * cpu.tileVectors(),
             .mostTerms = mostQuadTerms};
   }
+  bool readsWeightsByOutputs() const override { return cpu.readsInOrder; }
   int64_t chunksOf(int64_t rows) const override { return rows >= 128 ? 16 : 1; }
 
   /// Two units for multiply-adds at 2.5 GHz, of which kernels reach 60%, and

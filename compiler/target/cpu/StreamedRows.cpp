@@ -86,7 +86,7 @@ DotTile tfm::dotTile(const CpuMachine &target, int64_t rows) {
     ++most;
   int64_t groups = llvm::divideCeil(rows, most);
   return {static_cast<int64_t>(llvm::divideCeil(rows, groups)), columns,
-          inOrder ? Prefetching{1, 1} : Prefetching::sideBySide(target, 1)};
+          inOrder ? Prefetching{2, 1} : Prefetching::sideBySide(target, 1)};
 }
 
 func::FuncOp tfm::dotRows(KernelBuilder &kb, DotTile tile,
@@ -169,14 +169,17 @@ void tfm::dotProducts(KernelBuilder &kb, const CpuMachine &target,
                       Value aStride, Value b, int64_t bStride, Value count,
                       int64_t k, Value sums, Value ahead) {
   DotTile tile = dotTile(target, rows);
-  if (!ahead) {
+  int64_t perPage = 4096 / (cacheLine / terms.perLine());
+  if (ahead)
+    ahead = kb.mul(ahead, bStride);
+  else if (tile.columns == 1)
+    ahead = kb.i64(perPage); // farther would be slower
+  else
     // Behind these rows of B come the next, or, where rows are short, those
     // that follow a page of them.
-    int64_t perPage = 4096 / (cacheLine / terms.perLine());
-    ahead = kb.i64(std::max<int64_t>(tile.columns,
+    ahead = kb.i64(bStride *
+                   std::max<int64_t>(tile.columns,
                                      llvm::alignTo(perPage / k, tile.columns)));
-  }
-  ahead = kb.mul(ahead, bStride);
   auto columns = [&](Value column, int64_t columns) {
     Value from = kb.at(b, kb.mul(column, bStride), terms.b);
     Value to = kb.at(sums, kb.mul(column, kb.lanes));

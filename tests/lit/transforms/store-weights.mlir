@@ -2,6 +2,7 @@
 // RUN: sed -e 's/TYPE/int8/' %s | tfm-opt --tfm-store-weights="panel-outputs=32 panel-terms=1024" | FileCheck %s --check-prefix=PANELS
 // RUN: sed -e 's/TYPE/int4/' %s | tfm-opt --tfm-store-weights | FileCheck %s --check-prefix=INT4
 // RUN: sed -e 's/TYPE/bf16/' %s | tfm-opt --tfm-store-weights | FileCheck %s --check-prefix=BF16
+// RUN: sed -e 's/TYPE/bf16/' %s | tfm-opt --tfm-store-weights=by-outputs | FileCheck %s --check-prefix=OUTPUTS
 // RUN: sed -e 's/TYPE/f32/' %s | tfm-opt --tfm-store-weights | FileCheck %s --check-prefix=F32
 // RUN: sed -e 's/TYPE/int3/' %s | not tfm-opt --tfm-store-weights 2>&1 | FileCheck %s --check-prefix=UNKNOWN
 
@@ -31,6 +32,8 @@ module attributes {tfm.recipe = "{\"generate\": {\"weights\": \"TYPE\"}}"} {
   // INT4: tfm.param @"h.*.w.minimum" : tensor<3x16x1xbf16>
   // BF16: tfm.param @"h.*.w" : tensor<3x8x16xbf16> {{.*}}output_axis = 1 : i64
   // BF16-NOT: .scale
+  // But where the target reads those of bf16 by outputs, too.
+  // OUTPUTS: tfm.param @"h.*.w" : tensor<3x16x8xbf16> {{.*}}output_axis = 1 : i64, transposed}
   // F32: tfm.param @"h.*.w" : tensor<3x8x16xf32> {{.*}}output_axis = 1 : i64
   // F32-NOT: scale
   tfm.param @"h.*.w" : tensor<3x8x16xf32> {init = {kind = "zeros"}}
@@ -79,6 +82,10 @@ module attributes {tfm.recipe = "{\"generate\": {\"weights\": \"TYPE\"}}"} {
   // BF16: ^bb0(%{{.*}}: index, %[[X:.*]]: tensor<4x8xf32>, %[[Q:.*]]: tensor<8x16xbf16>):
   // BF16: %[[W:.*]] = tfm.cast %[[Q]] : tensor<8x16xbf16> to tensor<8x16xf32>
   // BF16: tfm.matmul %[[X]], %[[W]] : tensor<4x8xf32>, tensor<8x16xf32>
+  // OUTPUTS-LABEL: @layers
+  // OUTPUTS: ^bb0(%{{.*}}: index, %[[X:.*]]: tensor<4x8xf32>, %[[Q:.*]]: tensor<16x8xbf16>):
+  // OUTPUTS: %[[W:.*]] = tfm.cast %[[Q]] : tensor<16x8xbf16> to tensor<16x8xf32>
+  // OUTPUTS: tfm.matmul %[[X]], %[[W]] transpose_b : tensor<4x8xf32>, tensor<16x8xf32>
   func.func @layers(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
     %w = tfm.get_param @"h.*.w" : tensor<3x8x16xf32>
     %y = tfm.repeat 3 carried(%x : tensor<4x8xf32>) stacked(%w : tensor<3x8x16xf32>) shared() -> (tensor<4x8xf32>) {
