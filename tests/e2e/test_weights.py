@@ -98,6 +98,16 @@ class Weights(InFolder):
         self.assertLess(abs(self.loss("int4", self.files["int8"]) - exact), 2e-2 * exact)
         self.assertLess(abs(self.loss("int8", self.files["int4"]) - self.loss("int4", self.files["int4"])), 1e-2)
 
+    def test_weights_of_bf16_come_back(self):
+        """However the build for them stores weights, it gives back the tensors that it was given, rounded."""
+        written = []
+        for kind in ("f32", "bf16"):
+            path = self.path(f"from-{kind}.safetensors")
+            result = run(self.builds[kind], "export", "--weights", self.run_folder, "--dtype", "bf16", "-o", path)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            written.append(pathlib.Path(path).read_bytes())
+        self.assertEqual(*written)
+
     def test_the_layout_of_a_file(self):
         exact = self.path("f32.safetensors")
         run(self.builds["f32"], "export", "--weights", self.run_folder, "-o", exact)

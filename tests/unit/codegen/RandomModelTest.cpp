@@ -105,7 +105,9 @@ public:
     mlir::PassManager passes(&context);
     passes.addPass(createDifferentiatePass());
     KernelTarget::WeightPanels panels = testedTarget().weightPanels();
-    passes.addPass(createStoreWeightsPass({panels.outputs, panels.mostTerms}));
+    passes.addPass(
+        createStoreWeightsPass({panels.outputs, panels.mostTerms,
+                                testedTarget().readsWeightsByOutputs()}));
     passes.addPass(createMixedPrecisionPass());
     passes.addPass(createQuantiseCachePass());
     if (quantisesActivations())
@@ -115,6 +117,9 @@ public:
     for (auto param : reference->getOps<ParamOp>())
       if (param.getScale())
         quantiseParameter(param);
+      else if (param.getTransposed()) // other numbers, as random
+        environment.parameters[param.getSymName()].shape =
+            param.getTensorType().getShape().vec();
     ASSERT_TRUE(succeeded(prepare(*subject, testedTarget())));
     ASSERT_TRUE(succeeded(mlir::verify(*subject)));
     compiled = std::make_unique<CompiledModel>(*subject);
