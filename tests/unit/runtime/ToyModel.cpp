@@ -401,6 +401,7 @@ ToyModel::ToyModel(const ToyShape &shape, std::string recipe)
                  valueLaunches,
                  1,
                  0,
+                 0,
                  0};
   p.parameters[1] = {.name = "bias",
                      .dtype = TFM_F32,
@@ -422,6 +423,7 @@ ToyModel::ToyModel(const ToyShape &shape, std::string recipe)
                  gradientLaunches,
                  valueLaunches,
                  1,
+                 0,
                  0,
                  0};
   auto function = [](const char *name, auto run, auto &inputs,
