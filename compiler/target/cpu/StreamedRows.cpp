@@ -172,7 +172,7 @@ void tfm::dotProducts(KernelBuilder &kb, const CpuMachine &target,
   int64_t perPage = 4096 / (cacheLine / terms.perLine());
   if (ahead)
     ahead = kb.mul(ahead, bStride);
-  else if (tile.columns == 1)
+  else if (tile.columns == 1 && bStride == k)
     ahead = kb.i64(perPage); // farther would be slower
   else
     // Behind these rows of B come the next, or, where rows are short, those
