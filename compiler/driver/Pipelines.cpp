@@ -55,8 +55,14 @@ void tfm::addSchedulePasses(OpPassManager &passes, const KernelTarget &target) {
   passes.addPass(sched::createPlanMemoryPass());
 }
 
-void tfm::addKernelPasses(OpPassManager &passes, const KernelTarget &target) {
+/// From a schedule to kernels, before they are lowered.
+static void addEmission(OpPassManager &passes, const KernelTarget &target) {
+  passes.addPass(createSerializeSmallStepsPass({target.name().str()}));
   passes.addPass(createEmitKernelsPass({target.name().str()}));
+}
+
+void tfm::addKernelPasses(OpPassManager &passes, const KernelTarget &target) {
+  addEmission(passes, target);
   target.addLoweringPasses(passes.nest<ModuleOp>());
 }
 
@@ -101,7 +107,7 @@ void tfm::registerPipelines() {
       [](OpPassManager &passes, const KernelTarget &target) {
         addPreparePasses(passes, target);
         addSchedulePasses(passes, target);
-        passes.addPass(createEmitKernelsPass({target.name().str()}));
+        addEmission(passes, target);
       });
   add("tfm-to-llvm",
       "the same, to its schedule and kernels in the llvm dialect",

@@ -17,6 +17,19 @@ using namespace mlir;
 using namespace tfm;
 using namespace tfm::sched;
 
+SmallVector<Operation *> tfm::kernelSteps(Operation *step) {
+  auto serial = dyn_cast<SerialOp>(step);
+  if (!serial)
+    return {step};
+  return llvm::to_vector(
+      llvm::make_pointer_range(serial.getBlock()->getOperations()));
+}
+
+/// Whether a program counts an op as one step.
+static bool isStep(Operation &op) {
+  return isa<SerialOp>(op) || isKernelStep(op);
+}
+
 static void
 forEachStepIn(Block &block, int64_t runs,
               llvm::function_ref<void(Operation *, int64_t)> visit) {
@@ -24,7 +37,7 @@ forEachStepIn(Block &block, int64_t runs,
     if (auto loop = dyn_cast<LoopOp>(op))
       forEachStepIn(*loop.getBlock(),
                     runs * static_cast<int64_t>(loop.getCount()), visit);
-    else if (isa<LaunchOp, CopyOp, FillOp>(op))
+    else if (isStep(op))
       visit(&op, runs);
 }
 
@@ -43,7 +56,7 @@ forEachRunIn(Block &block, LayersNow &layers,
         layers[loop.getLayer()] = loop.getReverse() ? count - 1 - turn : turn;
         forEachRunIn(*loop.getBlock(), layers, visit);
       }
-    } else if (isa<LaunchOp, CopyOp, FillOp>(op))
+    } else if (isStep(op))
       visit(&op, layers);
 }
 
@@ -99,7 +112,18 @@ static Domain stepDomain(Operation *step) {
   return copyDomain({}, cast<FillOp>(step).getTo().getType());
 }
 
+/// The one of several small steps that has most to do.
+static Operation *largestOf(SerialOp serial) {
+  SmallVector<Operation *> steps = kernelSteps(serial);
+  return *llvm::max_element(steps, [](Operation *a, Operation *b) {
+    return stepFlops(a) + stepBytes(a) < stepFlops(b) + stepBytes(b);
+  });
+}
+
 std::string tfm::describe(Operation *step) {
+  if (auto serial = dyn_cast<SerialOp>(step))
+    return describe(largestOf(serial)) + " and " +
+           std::to_string(kernelSteps(serial).size() - 1) + " more";
   std::string text;
   llvm::raw_string_ostream os(text);
   auto launch = dyn_cast<LaunchOp>(step);
@@ -131,6 +155,8 @@ std::string tfm::describe(Operation *step) {
 std::string tfm::pathOf(Operation *step) {
   // A derivative has the location of the op that it is of.
   SmallVector<Location> places;
+  if (auto serial = dyn_cast<SerialOp>(step))
+    step = largestOf(serial);
   if (auto launch = dyn_cast<LaunchOp>(step))
     for (Operation *op : computedOps(launch))
       places.push_back(op->getLoc());
@@ -143,26 +169,35 @@ std::string tfm::pathOf(Operation *step) {
 }
 
 int64_t tfm::stepFlops(Operation *step) {
-  auto launch = dyn_cast<LaunchOp>(step);
   int64_t flops = 0;
-  if (launch)
-    for (Operation *op : computedOps(launch)) {
-      auto chunks = dyn_cast<ReduceChunksOp>(op);
-      flops += chunks ? chunks.getX().getType().getNumElements() : flopsOf(op);
-    }
+  for (Operation *each : kernelSteps(step))
+    if (auto launch = dyn_cast<LaunchOp>(each))
+      for (Operation *op : computedOps(launch)) {
+        auto chunks = dyn_cast<ReduceChunksOp>(op);
+        flops +=
+            chunks ? chunks.getX().getType().getNumElements() : flopsOf(op);
+      }
   return flops;
 }
 
 int64_t tfm::stepProductFlops(Operation *step) {
-  auto launch = dyn_cast<LaunchOp>(step);
-  Operation *first = launch ? launch.getFirstOp() : nullptr;
-  return isa_and_nonnull<MatmulOp, AttentionOp, AttentionBackwardOp>(first)
-             ? flopsOf(first)
-             : 0;
+  int64_t flops = 0;
+  for (Operation *each : kernelSteps(step)) {
+    auto launch = dyn_cast<LaunchOp>(each);
+    Operation *first = launch ? launch.getFirstOp() : nullptr;
+    if (isa_and_nonnull<MatmulOp, AttentionOp, AttentionBackwardOp>(first))
+      flops += flopsOf(first);
+  }
+  return flops;
 }
 
 int64_t tfm::stepBytes(Operation *step) {
   int64_t bytes = 0;
+  if (auto serial = dyn_cast<SerialOp>(step)) {
+    for (Operation *each : kernelSteps(serial))
+      bytes += stepBytes(each);
+    return bytes;
+  }
   llvm::SmallDenseSet<Value> seen;
   for (Value operand : step->getOperands()) {
     auto type = dyn_cast<MemRefType>(operand.getType());

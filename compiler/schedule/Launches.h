@@ -5,7 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A step is a `sched.launch`, `sched.copy` or `sched.fill`.
+// A step is a `sched.launch`, `sched.copy` or `sched.fill`, or several small
+// ones in a `sched.serial`.
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,6 +32,9 @@ void forEachRun(
     sched::ProgramOp program,
     llvm::function_ref<void(mlir::Operation *, const LayersNow &)> visit);
 
+/// What kernels compute of a step: itself, or those in a `sched.serial`.
+llvm::SmallVector<mlir::Operation *> kernelSteps(mlir::Operation *step);
+
 /// The argument of its launch that an operand is read from; null where there is
 /// no operand, or it is computed.
 mlir::BlockArgument argumentOf(mlir::Value operand);
@@ -40,7 +44,8 @@ int64_t alignmentOf(mlir::Value view);
 /// The ops that a launch computes and that are not free or are written.
 llvm::SmallVector<mlir::Operation *> computedOps(sched::LaunchOp launch);
 
-/// A step as a line of text: `matmul 768x128x512 (add gelu)`.
+/// A step as a line of text: `matmul 768x128x512 (add gelu)`; of several small
+/// ones the largest, `row 1x768 (add) and 3 more`.
 std::string describe(mlir::Operation *step);
 /// The path of the module whose text a step computes, or the derivative of;
 /// empty for the model itself, and where none is known.

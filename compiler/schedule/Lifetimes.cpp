@@ -47,7 +47,7 @@ private:
         Loop done = loops.pop_back_val();
         for (Operation *buffer : done.used)
           extend(buffer, done.begin, time - 1);
-      } else if (isa<LaunchOp, CopyOp, FillOp>(op)) {
+      } else if (isKernelStep(op)) {
         for (Value operand : op.getOperands())
           if (isa<MemRefType>(operand.getType()))
             use(operand, time, time);

@@ -37,6 +37,9 @@ class WriteOp;
 std::optional<KernelKind> kindOf(mlir::OperationName op);
 /// Whether the body of a kernel or launch draws random numbers.
 bool drawsNumbers(mlir::Block &body);
+/// Whether an op is a step of a program that a kernel computes: a launch, copy
+/// or fill.
+bool isKernelStep(mlir::Operation &op);
 } // namespace tfm::sched
 
 #define GET_OP_CLASSES

@@ -226,12 +226,16 @@ LogicalResult ViewOp::verify() {
   return success();
 }
 
+bool tfm::sched::isKernelStep(Operation &op) {
+  return isa<LaunchOp, CopyOp, FillOp>(op);
+}
+
 /// Whether a block of a program, and the loops in it, has steps, buffers, views
 /// and ports alone, and every view that they take is one of its own.
 static LogicalResult verifySteps(ProgramOp program, Block &block) {
   for (Operation &op : block) {
-    if (!isa<BufferOp, ViewOp, InputOp, OutputOp, LoopOp, LaunchOp, CopyOp,
-             FillOp>(op))
+    if (!isa<BufferOp, ViewOp, InputOp, OutputOp, LoopOp, SerialOp>(op) &&
+        !isKernelStep(op))
       return program.emitOpError("holds ")
              << op.getName() << ", which is no part of a program";
     if (!isa<ViewOp>(op))
@@ -241,6 +245,9 @@ static LogicalResult verifySteps(ProgramOp program, Block &block) {
           return op.emitOpError("takes a view that no 'sched.view' gives");
     if (auto loop = dyn_cast<LoopOp>(op))
       if (failed(verifySteps(program, *loop.getBlock())))
+        return failure();
+    if (auto serial = dyn_cast<SerialOp>(op))
+      if (failed(verifySteps(program, *serial.getBlock())))
         return failure();
   }
   return success();
@@ -261,6 +268,13 @@ LogicalResult LoopOp::verify() {
   if (getBlock()->getNumArguments() != 1 ||
       !getBlock()->getArgument(0).getType().isIndex())
     return emitOpError("has one argument of type index, the layer");
+  return success();
+}
+
+LogicalResult SerialOp::verifyRegions() {
+  for (Operation &op : *getBlock())
+    if (!isKernelStep(op))
+      return emitOpError("runs steps alone, and not ") << op.getName();
   return success();
 }
 

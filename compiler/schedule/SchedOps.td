@@ -470,4 +470,28 @@ def FillOp : Sched_Op<"fill"> {
   let hasVerifier = 1;
 }
 
+def SerialOp : Sched_Op<"serial", [ParentOneOf<["ProgramOp", "LoopOp"]>, SingleBlock, NoTerminator, NoRegionArguments]> {
+  let summary = "small steps that one thread runs";
+  let description = [{
+    Launches, copies and fills that one thread runs one after the other. Together
+    they are one step of the program: no thread waits for another in between,
+    which would take longer than the steps do.
+
+    Example:
+
+    ```mlir
+    sched.serial {
+      sched.fill 0.0 : f32, %x : memref<4x8xf32, strided<[8, 1]>>
+      sched.fill 1.0 : f32, %y : memref<4x8xf32, strided<[8, 1]>>
+    }
+    ```
+  }];
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "$body attr-dict";
+  let hasRegionVerifier = 1;
+  let extraClassDeclaration = [{
+    ::mlir::Block *getBlock() { return &getBody().front(); }
+  }];
+}
+
 #endif // TFM_SCHEDULE_SCHEDOPS_TD

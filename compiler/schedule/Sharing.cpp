@@ -48,7 +48,10 @@ static void forEachUse(
     llvm::function_ref<void(int64_t run, BufferKind kind, Slice slice)> visit) {
   int64_t run = 0;
   forEachRun(program, [&](Operation *step, const LayersNow &layers) {
-    for (Value operand : step->getOperands()) {
+    SmallVector<Value> operands;
+    for (Operation *each : kernelSteps(step))
+      llvm::append_range(operands, each->getOperands());
+    for (Value operand : operands) {
       auto view = operand.getDefiningOp<ViewOp>();
       auto buffer = view ? view.getBuffer().getDefiningOp<BufferOp>() : nullptr;
       if (!buffer ||

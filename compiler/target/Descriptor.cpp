@@ -417,8 +417,8 @@ std::vector<tfm_buffer> portsOf(ProgramOp program, DataBuilder &d) {
   return ports;
 }
 
-/// With how many threads a program takes the least time, `seconds` of work
-/// being cut into so many steps one after the other.
+/// With how many threads a program takes the least time that shares `seconds`
+/// of work, cut into so many steps one after the other.
 int64_t bestThreads(double seconds, double steps, const KernelTarget &target) {
   constexpr int64_t most = 1024;
   int64_t best = 1;
@@ -436,6 +436,8 @@ int64_t bestThreads(double seconds, double steps, const KernelTarget &target) {
 
 /// The number of a step's kernel among those of a device; -1 where it is none.
 int64_t kernelOf(mlir::Operation *step, const DeviceCode &device) {
+  if (device.kernels.empty())
+    return -1;
   llvm::StringRef name = step->getAttrOfType<mlir::SymbolRefAttr>("kernel")
                              .getLeafReference()
                              .getValue();
@@ -454,8 +456,9 @@ tfm_function functionOf(ProgramOp program, llvm::Function *code,
   std::vector<tfm_launch> launches;
   forEachStep(program, [&](mlir::Operation *step, int64_t runs) {
     productFlops += runs * stepProductFlops(step);
-    seconds += static_cast<double>(runs) *
-               target.stepSeconds(stepFlops(step), stepBytes(step));
+    if (!llvm::isa<SerialOp>(step)) // takes any number of threads as long
+      seconds += static_cast<double>(runs) *
+                 target.stepSeconds(stepFlops(step), stepBytes(step));
     steps += static_cast<double>(runs);
     launches.push_back({
         .name = d.string(describe(step)),

@@ -105,10 +105,12 @@ struct EmitKernelsPass : tfm::impl::EmitKernelsPassBase<EmitKernelsPass> {
     bool ok = true;
     for (auto program : module.getOps<ProgramOp>())
       forEachStep(program, [&](Operation *step, int64_t) {
-        FailureOr<StringAttr> name = kernelOf(step);
-        ok &= succeeded(name);
-        if (ok)
-          named.push_back({step, *name});
+        for (Operation *each : kernelSteps(step)) {
+          FailureOr<StringAttr> name = kernelOf(each);
+          ok &= succeeded(name);
+          if (ok)
+            named.push_back({each, *name});
+        }
       });
     if (!ok)
       return signalPassFailure();

@@ -175,6 +175,10 @@ public:
   /// the next, where `threads` share both.
   virtual double handOverSeconds(int64_t threads) const = 0;
 
+  /// A step that takes one thread less is not worth sharing: 0 where threads
+  /// share no steps.
+  virtual double smallStepSeconds() const { return 0; }
+
   /// What the products of a step are made of: a TFM_PRODUCTS_... of
   /// runtime/tfm_model.h.
   virtual llvm::StringRef productsOf(mlir::Operation *step) const = 0;

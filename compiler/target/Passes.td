@@ -10,6 +10,18 @@
 
 include "mlir/Pass/PassBase.td"
 
+def SerializeSmallStepsPass : Pass<"sched-serialize-small-steps", "::mlir::ModuleOp"> {
+  let summary = "small steps behind each other by one thread";
+  let description = [{
+    Steps that follow each other and take less than to hand over from one to the
+    next (`KernelTarget::smallStepSeconds`) go into a `sched.serial`, which one
+    thread runs: norms, scales and caches of a token between two products.
+  }];
+  let options = [Option<"target", "target", "std::string", "\"cpu\"",
+                        "by whose costs: KIND or KIND:MACHINE">];
+  let dependentDialects = ["::tfm::sched::SchedDialect"];
+}
+
 def EmitKernelsPass : Pass<"sched-emit-kernels", "::mlir::ModuleOp"> {
   let summary = "the code of every launch, copy and fill";
   let description = [{

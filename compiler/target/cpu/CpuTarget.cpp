@@ -99,6 +99,8 @@ public:
     return threads == 1 ? 0.0 : 0.3e-6 * static_cast<double>(threads);
   }
 
+  double smallStepSeconds() const override { return handOverSeconds(2); }
+
   StringRef productsOf(Operation *step) const override {
     return tfm::productsOf(step, cpu);
   }

@@ -126,11 +126,6 @@ private:
   }
 
   void emitStep(mlir::Operation *step) override {
-    llvm::Function *kernel =
-        module.getFunction(step->getAttrOfType<mlir::SymbolRefAttr>("kernel")
-                               .getLeafReference()
-                               .getValue());
-    auto [arguments, rng, layer] = argumentsOf(step);
     // while ((piece = claim(thread)) >= 0) kernel(..., piece, count);
     llvm::BasicBlock *next = block("claim"), *compute = block("compute"),
                      *done = block("done");
@@ -140,11 +135,31 @@ private:
         llvm::FunctionType::get(i64, {ptr}, false), claim, {thread});
     b.CreateCondBr(b.CreateICmpSLT(piece, b.getInt64(0)), done, compute);
     b.SetInsertPoint(compute);
-    arguments.append({rng, layer, scratch, piece, count});
-    b.CreateCall(kernel, arguments);
+    if (auto serial = llvm::dyn_cast<SerialOp>(step)) {
+      // All of it is the first piece; nothing is left for the others.
+      llvm::BasicBlock *all = block("serial");
+      b.CreateCondBr(b.CreateICmpEQ(piece, b.getInt64(0)), all, next);
+      b.SetInsertPoint(all);
+      for (mlir::Operation *each : kernelSteps(serial))
+        callKernel(each, b.getInt64(0), b.getInt64(1));
+    } else {
+      callKernel(step, piece, count);
+    }
     b.CreateBr(next);
     b.SetInsertPoint(done);
     b.CreateCall(noteFunction(), {thread, b.getInt64(number++)});
+  }
+
+  /// Has the kernel of a step compute one of so many pieces.
+  void callKernel(mlir::Operation *step, llvm::Value *piece,
+                  llvm::Value *pieces) {
+    llvm::Function *kernel =
+        module.getFunction(step->getAttrOfType<mlir::SymbolRefAttr>("kernel")
+                               .getLeafReference()
+                               .getValue());
+    auto [arguments, rng, layer] = argumentsOf(step);
+    arguments.append({rng, layer, scratch, piece, pieces});
+    b.CreateCall(kernel, arguments);
   }
 
   /// `note(thread, launch)`: writes an event where `thread->events` is not

@@ -53,7 +53,7 @@ void ProgramEmitter::emitSteps(mlir::Block &block) {
   for (mlir::Operation &op : block)
     if (auto loop = llvm::dyn_cast<LoopOp>(op))
       emitLoop(loop);
-    else if (llvm::isa<LaunchOp, CopyOp, FillOp>(op))
+    else if (llvm::isa<SerialOp>(op) || isKernelStep(op))
       emitStep(&op);
 }
 

@@ -317,3 +317,12 @@ sched.program @f {
   sched.input "x" %v : memref<4xf32, strided<[1]>>
   sched.input "x" %v : memref<4xf32, strided<[1]>>
 }
+
+// -----
+
+sched.program @f {
+  // expected-error @+1 {{runs steps alone, and not sched.buffer}}
+  sched.serial {
+    %x = sched.buffer activation "x" : memref<128xi8>
+  }
+}

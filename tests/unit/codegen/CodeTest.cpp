@@ -262,7 +262,7 @@ void collect(llvm::Function &function, std::set<std::string> &all) {
         collect(*callee, all);
 }
 
-/// A step of a program, how often it runs, and its kernel.
+/// A step that a kernel computes, how often it runs, and its kernel.
 struct KernelRun {
   mlir::Operation *step;
   int64_t count;
@@ -274,7 +274,8 @@ struct KernelRun {
 std::vector<KernelRun> runsOf(sched::ProgramOp program, llvm::Module &code) {
   std::vector<KernelRun> runs;
   forEachStep(program, [&](mlir::Operation *step, int64_t count) {
-    runs.push_back({step, count});
+    for (mlir::Operation *each : kernelSteps(step))
+      runs.push_back({each, count});
   });
   size_t next = 0;
   for (llvm::Instruction &instruction : llvm::instructions(

@@ -110,7 +110,7 @@ void EmulatedGpu::run(const tfm_function &function, unsigned order) {
   } queue{{}, *this, function, {}};
   schedule.lookupSymbol(function.name)
       ->walk<mlir::WalkOrder::PreOrder>([&](mlir::Operation *op) {
-        if (llvm::isa<sched::LaunchOp, sched::CopyOp, sched::FillOp>(op))
+        if (sched::isKernelStep(*op))
           queue.steps.push_back(op);
       });
   queue.launch = [](tfm_queue *base, int64_t launch,

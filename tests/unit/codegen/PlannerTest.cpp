@@ -138,7 +138,7 @@ private:
     for (mlir::Operation &op : block) {
       auto loop = llvm::dyn_cast<sched::LoopOp>(op);
       if (!loop) {
-        if (llvm::isa<sched::LaunchOp, sched::CopyOp, sched::FillOp>(op))
+        if (sched::isKernelStep(op))
           runStep(&op);
         continue;
       }
@@ -388,7 +388,7 @@ TEST(Launches, NameTheirModules) {
   for (sched::LoopOp loop : {loops.front(), loops.back()}) {
     std::set<std::string> modules;
     loop->walk([&](mlir::Operation *op) {
-      if (!llvm::isa<sched::LaunchOp, sched::CopyOp, sched::FillOp>(op))
+      if (!sched::isKernelStep(*op))
         return;
       EXPECT_NE(pathOf(op), "") << describe(op);
       modules.insert(pathOf(op));
