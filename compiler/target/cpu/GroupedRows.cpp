@@ -94,7 +94,8 @@ struct RowsOfB {
   }
 
   RowsOfB(KernelBuilder &kb, ValueRange args, const DotTile &tile)
-      : kb(kb), prefetching(tile.prefetching), ahead(args[5]) {
+      : kb(kb), prefetching(tile.prefetching), ahead(args[5]),
+        tableLength(kb.mul(args[4], tile.columns)) {
     for (int64_t column = 0; column < tile.columns; ++column) {
       bytes.push_back(kb.at(args[0], kb.mul(args[1], column), byteType()));
       Value offset = kb.mul(args[4], column);
@@ -110,9 +111,20 @@ struct RowsOfB {
       prefetching.emit(kb, kb.at(row, offset, byteType()), ahead, byteType());
   }
 
+  /// The same of their scales and minima, which are rows behind each other: a
+  /// fifth of what is read, and too few bytes of each row at a time for the
+  /// processor to do it.
+  void prefetchTables() const {
+    Value far = kb.div(ahead, groupBytes);
+    kb.loop(kb.i64(0), tableLength, cacheLine / 2, [&](Value i) {
+      for (Value table : {scale.front(), minimum.front()})
+        prefetching.emit(kb, kb.at(table, i, kb.bf16Type), far, kb.bf16Type);
+    });
+  }
+
   KernelBuilder &kb;
   Prefetching prefetching;
-  Value ahead;
+  Value ahead, tableLength;
   SmallVector<Value> bytes, scale, minimum;
 };
 
@@ -177,6 +189,7 @@ static func::FuncOp dotFloats(KernelBuilder &kb, DotTile tile) {
             return group(number, sums, masked);
           });
         };
+        b.prefetchTables();
         SmallVector<Value> sums(tile.rows * tile.columns, kb.splat(0.0));
         Value whole = kb.div(k, groupTerms);
         Value lines = kb.sub(whole, kb.rem(whole, kb.i64(groupsOfLine)));
@@ -438,6 +451,7 @@ static func::FuncOp dotIntegers(KernelBuilder &kb, DotTile tile) {
           }
           return next;
         };
+        b.prefetchTables();
         SmallVector<Value> sums(tile.rows * tile.columns, kb.splat(0.0));
         Value whole = kb.sub(groups, kb.rem(groups, kb.i64(groupsOfLine)));
         sums = kb.loop(kb.i64(0), whole, groupsOfLine, sums,
