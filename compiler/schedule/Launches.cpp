@@ -191,6 +191,47 @@ int64_t tfm::stepProductFlops(Operation *step) {
   return flops;
 }
 
+/// Bytes of the elements that a view has, each once.
+static int64_t bytesOf(MemRefType type) {
+  View view = viewOf(type);
+  int64_t bytes = elementBytes(view.element);
+  for (auto [size, stride] : llvm::zip_equal(view.shape, view.strides))
+    bytes *= stride == 0 ? 1 : size;
+  return bytes;
+}
+
+/// Bytes that a launch reads or writes of an argument: of a table that rows are
+/// chosen from, or that some rows of are changed in place, those rows alone.
+static int64_t touchedBytes(BlockArgument argument) {
+  int64_t whole = bytesOf(cast<MemRefType>(argument.getType()));
+  auto rowsOf = [](Value rows) {
+    RankedTensorType type = tensorType(rows);
+    return type.getNumElements() * elementBytes(type.getElementType());
+  };
+  int64_t rows = 0;
+  for (Operation *user : argument.getUsers()) {
+    if (auto read = dyn_cast<ReadOp>(user)) {
+      for (OpOperand &use : read->getUses()) {
+        bool isTable = use.getOperandNumber() == 0;
+        auto gather = dyn_cast<GatherOp>(use.getOwner());
+        if (isTable && gather)
+          rows += rowsOf(gather.getY());
+        else if (!isTable || !isa<CacheUpdateOp, ScatterAddOp>(use.getOwner()))
+          return whole;
+      }
+      continue;
+    }
+    Operation *writer = cast<WriteOp>(user).getValue().getDefiningOp();
+    if (auto update = dyn_cast_or_null<CacheUpdateOp>(writer))
+      rows += rowsOf(update.getUpdates());
+    else if (auto add = dyn_cast_or_null<ScatterAddOp>(writer))
+      rows += 2 * rowsOf(add.getUpdates());
+    else
+      return whole;
+  }
+  return std::min(whole, rows);
+}
+
 int64_t tfm::stepBytes(Operation *step) {
   int64_t bytes = 0;
   if (auto serial = dyn_cast<SerialOp>(step)) {
@@ -198,18 +239,19 @@ int64_t tfm::stepBytes(Operation *step) {
       bytes += stepBytes(each);
     return bytes;
   }
-  llvm::SmallDenseSet<Value> seen;
-  for (Value operand : step->getOperands()) {
-    auto type = dyn_cast<MemRefType>(operand.getType());
-    auto launch = dyn_cast<LaunchOp>(step);
-    if (!type || (launch && operand == launch.getRng()) ||
-        !seen.insert(operand).second)
-      continue;
-    View view = viewOf(type);
-    int64_t n = elementBytes(view.element);
-    for (auto [size, stride] : llvm::zip_equal(view.shape, view.strides))
-      n *= stride == 0 ? 1 : size;
-    bytes += n;
+  auto launch = dyn_cast<LaunchOp>(step);
+  if (!launch) {
+    for (Value operand : step->getOperands())
+      bytes += bytesOf(cast<MemRefType>(operand.getType()));
+    return bytes;
   }
+  llvm::SmallDenseSet<Value> seen;
+  auto count = [&](ValueRange views, Block::BlockArgListType arguments) {
+    for (auto [view, argument] : llvm::zip_equal(views, arguments))
+      if (seen.insert(view).second)
+        bytes += touchedBytes(argument);
+  };
+  count(launch.getReads(), launch.getReadArgs());
+  count(launch.getWrites(), launch.getWriteArgs());
   return bytes;
 }

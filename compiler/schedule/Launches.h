@@ -55,7 +55,8 @@ std::string pathOf(mlir::Operation *step);
 int64_t stepFlops(mlir::Operation *step);
 /// The same for matrix products and attention; 0 for other steps.
 int64_t stepProductFlops(mlir::Operation *step);
-/// Bytes of all that a step reads and writes, each once.
+/// Bytes of all that a step reads and writes, each once; of tables the rows
+/// that it chooses, or changes.
 int64_t stepBytes(mlir::Operation *step);
 
 /// The rows and columns in which a copy or fill walks its target: as few rows

@@ -399,6 +399,37 @@ TEST(Launches, NameTheirModules) {
   }
 }
 
+// Of a cache that gets a token, and of a table of gradients, few rows are
+// touched.
+TEST(Launches, CountTheRowsThatTheyChange) {
+  ShippedModel model("shakespeare.tfm");
+  ASSERT_TRUE(model.module);
+  ASSERT_TRUE(succeeded(scheduleModel(*model.module, nativeTarget())));
+  auto bytes = [](mlir::Value value) {
+    mlir::RankedTensorType type = tensorType(value);
+    return type.getNumElements() * type.getElementTypeBitWidth() / 8;
+  };
+  int64_t caches = 0, tables = 0;
+  model.module->walk([&](sched::LaunchOp launch) {
+    mlir::Operation *first = launch.getFirstOp();
+    if (auto update = llvm::dyn_cast_or_null<CacheUpdateOp>(first)) {
+      ++caches;
+      EXPECT_EQ(stepBytes(launch),
+                2 * bytes(update.getUpdates()) + bytes(update.getPositions()));
+    } else if (auto add = llvm::dyn_cast_or_null<ScatterAddOp>(first)) {
+      ++tables;
+      int64_t updates = bytes(add.getUpdates());
+      // Those of positions are computed.
+      int64_t ids =
+          add.getIds().getDefiningOp<sched::ReadOp>() ? bytes(add.getIds()) : 0;
+      EXPECT_EQ(stepBytes(launch),
+                updates + ids + std::min(2 * updates, bytes(add.getBase())));
+    }
+  });
+  EXPECT_GT(caches, 0);
+  EXPECT_GT(tables, 0);
+}
+
 TEST(Planner, RandomPrograms) {
   for (unsigned seed = 0; seed < 60; ++seed) {
     std::string text =
