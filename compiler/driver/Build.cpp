@@ -243,7 +243,10 @@ BuildStatus tfm::build(const BuildOptions &options) {
     llvm::errs()
         << "note: weights are stored in fewer bits than training needs "
            "(`generate.weights`): this build generates and evaluates, "
-           "but does not train\n";
+           "but does not train"
+        << (weights->isBF16() && cache->isBF16()
+                ? "; its caches are of bf16, too\n"
+                : "\n");
   if (options.emit != Emit::Schedule)
     KernelTarget::addFaster(*targets, {*precision, *weights, *cache});
   if (device) {

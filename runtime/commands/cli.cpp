@@ -360,14 +360,20 @@ void addGenerate(CLI::App &app, GenerateCommand &generate) {
 /// As `usage::failure`, and where what is no option here is set.
 std::string failure(const CLI::App *app, const CLI::Error &error) {
   std::string text = usage::failure(app, error);
+  std::vector<std::string> keys = {
+      "train.batch",      "train.sequence",   "train.epochs",
+      "train.accumulate", "train.clip",       "train.precision",
+      "train.validate",   "train.checkpoint", "train.sample"};
+  for (const CLI::App *chosen : app->get_subcommands())
+    if (chosen->get_name() == "generate")
+      keys = {"generate.batch", "generate.cache", "generate.weights",
+              "train.precision"};
   for (const std::string &word : app->remaining(/*recurse=*/true))
-    for (const char *entry :
-         {"batch", "sequence", "epochs", "accumulate", "clip", "precision",
-          "validate", "checkpoint", "sample"})
-      if (word == std::string("--") + entry ||
-          word.starts_with(std::string("--") + entry + "="))
-        return text + "The recipe has it: build with -D train." + entry +
-               "=...\n";
+    for (const std::string &key : keys) {
+      std::string option = "--" + key.substr(key.find('.') + 1);
+      if (word == option || word.starts_with(option + "="))
+        return text + "The recipe has it: build with -D " + key + "=...\n";
+    }
   return text;
 }
 

@@ -94,7 +94,9 @@ std::unique_ptr<Dataset> openData(const DataRequest &request, bool speaks) {
 
 /// Throws InputError where a value is beyond the largest number of `type`.
 void requireWithin(const std::vector<FloatTensor> &tensors, StoredType type) {
-  bool isHalf = type == StoredType::F16;
+  auto [name, wider] = type == StoredType::F16    ? std::pair("f16", "bf16")
+                       : type == StoredType::INT4 ? std::pair("int4", "int8")
+                                                  : std::pair("bf16", "f32");
   for (const FloatTensor &tensor : tensors) {
     PendingRead<float> read = tensor.read();
     std::span<const float> values = read.values();
@@ -103,8 +105,7 @@ void requireWithin(const std::vector<FloatTensor> &tensors, StoredType type) {
       throw InputError(fmt::format(
           "the parameter {} has the value {} (element {}), and {} reaches to "
           "{}: export it with --dtype {}",
-          tensor.name, values[at], at, isHalf ? "f16" : "bf16",
-          isHalf ? largestHalf : largestBFloat16, isHalf ? "bf16" : "f32"));
+          tensor.name, values[at], at, name, largestOf(type), wider));
   }
 }
 
@@ -601,6 +602,10 @@ void evaluate(const tfm_model &descriptor, const CommonOptions &command) {
   Evaluation result =
       Evaluator(model, *data, ignored, command.processes)
           .evaluate(Part::Validation, /*batches=*/0, measureOf(recipe.train));
+  if (!std::isfinite(result.loss))
+    throw AgreedError("the loss is not a number: the weights are damaged, or "
+                      "training has diverged. Use others, e.g. an earlier "
+                      "checkpoint");
   bool asks = !data->questions(Part::Validation).empty();
   ExactMatch match;
   if (asks)
@@ -685,7 +690,7 @@ void exportWeights(const tfm_model &descriptor, const ExportCommand &command) {
         " of the weights, and exports what they are now; a build with "
         "generate.weights = f32 exports them as they were\n");
   std::vector<FloatTensor> tensors = parameterTensors(model);
-  if (command.dtype == StoredType::F16 || command.dtype == StoredType::BF16)
+  if (largestOf(command.dtype) < largestOf(StoredType::F32))
     requireWithin(tensors, command.dtype);
   if (isExportFolder(command.out))
     return exportFolder(model, command.weights, command.out, command.dtype);

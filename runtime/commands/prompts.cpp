@@ -64,7 +64,7 @@ std::vector<Prompt> promptsOf(std::string_view text, const std::string &name) {
   // A mark of the byte order, with which some editors begin a file.
   if (text.starts_with("\xEF\xBB\xBF"))
     text.remove_prefix(3);
-  size_t first = text.find_first_not_of("\r\n");
+  size_t first = text.find_first_not_of(" \t\r\n");
   bool isJson = first != std::string_view::npos && text[first] == '{';
   while (!text.empty()) {
     size_t end = std::min(text.find('\n'), text.size());

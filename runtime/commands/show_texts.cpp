@@ -22,7 +22,8 @@ namespace tfm {
 
 namespace {
 
-/// Tokens a second, with those of a stop text: they took their time, too.
+/// Tokens a second, with those of a stop text and an end token: they took their
+/// time, too.
 double speedOf(const Generated &text) {
   return static_cast<double>(text.drawn) / text.seconds;
 }

@@ -213,13 +213,40 @@ void SafetensorsReader::requireUnchanged(const std::string &name,
   requireUnchanged(name, raw);
 }
 
+float largestOf(StoredType type) {
+  switch (type) {
+  case StoredType::F32:
+  case StoredType::INT8: // the scale is an f32
+    break;
+  case StoredType::BF16:
+    return largestBFloat16;
+  case StoredType::F16:
+    return largestHalf;
+  case StoredType::INT4:
+    return largestBFloat16 / 2;
+  }
+  return std::numeric_limits<float>::max();
+}
+
 size_t firstBeyond(std::span<const float> values, StoredType type) {
-  float largest = type == StoredType::F32    ? std::numeric_limits<float>::max()
-                  : type == StoredType::BF16 ? largestBFloat16
-                                             : largestHalf;
-  auto found = std::ranges::find_if(
-      values, [&](float value) { return std::abs(value) > largest; });
-  return static_cast<size_t>(found - values.begin());
+  float largest = largestOf(type);
+  // Of blocks without one compilers make vectors.
+  constexpr size_t block = 4096;
+  for (size_t at = 0; at < values.size(); at += block) {
+    std::span<const float> part =
+        values.subspan(at, std::min(block, values.size() - at));
+    bool isBeyond = false;
+    for (float value : part)
+      isBeyond |= std::abs(value) > largest;
+    if (isBeyond)
+      return at + static_cast<size_t>(
+                      std::ranges::find_if(part,
+                                           [&](float value) {
+                                             return std::abs(value) > largest;
+                                           }) -
+                      part.begin());
+  }
+  return values.size();
 }
 
 size_t FloatTensor::elements() const {

@@ -59,6 +59,10 @@ private:
 /// bf16 [..., outputs, groups].
 enum class StoredType { F32, BF16, F16, INT8, INT4 };
 
+/// The largest magnitude of a value in `type`; of INT4 so that what lies
+/// between the largest weights of a group is a number, too.
+float largestOf(StoredType type);
+
 /// The position of the first value that is beyond the largest number of `type`;
 /// the size where there is none.
 size_t firstBeyond(std::span<const float> values, StoredType type);

@@ -439,6 +439,25 @@ void requireFinite(std::span<const float> values, size_t first,
                    "Use other weights, e.g. an earlier checkpoint");
 }
 
+/// The same of values that are beyond what the build keeps the parameter in.
+void requireWithin(std::span<const float> values, size_t first,
+                   const StoredTensor &source, const tfm_parameter &parameter) {
+  StoredType type = parameter.dtype == TFM_BF16 ? StoredType::BF16
+                    : parameter.dtype == TFM_I4 ? StoredType::INT4
+                                                : StoredType::F32;
+  if (type == StoredType::F32)
+    return; // it is finite
+  size_t beyond = firstBeyond(values, type);
+  if (beyond == values.size())
+    return;
+  throw InputError(fmt::format(
+      "{}: the tensor {} has the value {} (element {}), and {} reaches to {}: "
+      "build with generate.weights = {}",
+      source.tensor.file->path(), source.name, values[beyond], first + beyond,
+      type == StoredType::INT4 ? "int4" : "bf16", largestOf(type),
+      type == StoredType::INT4 ? "int8" : "f32"));
+}
+
 void load(Model &model, const tfm_parameter &parameter,
           const StoredTensor &source) {
   const auto &[file, entry] = source.tensor;
@@ -462,6 +481,7 @@ void load(Model &model, const tfm_parameter &parameter,
       std::ranges::copy(std::span(values).subspan(first, room.size()),
                         room.begin());
       requireFinite(room, first, source);
+      requireWithin(room, first, source, parameter);
     });
     return;
   }
@@ -469,6 +489,7 @@ void load(Model &model, const tfm_parameter &parameter,
     model.setValue(parameter, [&](size_t first, std::span<float> room) {
       file->readFloats(source.name, *entry, first, room);
       requireFinite(room, first, source);
+      requireWithin(room, first, source, parameter);
     });
   } catch (const InputError &) {
     // What is no number may be so because the file is damaged.

@@ -101,7 +101,7 @@ bool GrowingText::draw(Sampler &sampler, Chances &chances,
 }
 
 Generated GrowingText::finish() {
-  result.drawn = result.ids.size();
+  result.drawn = result.ids.size() + (result.ended == Ending::EndToken ? 1 : 0);
   if (result.ended == Ending::Stop) {
     while (!begins.empty() && begins.back() >= result.text.size())
       begins.pop_back();

@@ -56,7 +56,7 @@ struct Generated {
   /// The tokens of the text, without end tokens; the last may reach into the
   /// stop text that followed.
   std::vector<int32_t> ids;
-  /// How many were drawn: these and those of a stop text.
+  /// How many were drawn: these, and those of a stop text or an end token.
   size_t drawn = 0;
   Ending ended = Ending::Tokens;
   /// The stop text that ended it, or the end token as it is in the vocabulary;

@@ -396,16 +396,30 @@ class Weights(InFolder):
         result = run(self.builds["int4"], "eval", "--weights", exact)
         self.assertEqual(result.returncode, 1)
         self.assertIn("h.1.mlp.c_proj.weight has the value inf (element 10)", result.stderr)
-        # The largest numbers that there are have a group like any other.
+        # Finite numbers that a narrow type does not reach to become no infinities.
         data[at + 40:at + 48] = struct.pack("<2I", 0x7f7fffff, 0xff7fffff)
         with open(exact, "wb") as file:
             file.write(struct.pack("<Q", len(text)) + text + data)
-        narrow = self.path("narrow.safetensors")
-        for build, source in ("f32", exact), ("int4", narrow):
-            result = run(self.builds[build], "export", "--weights", source, "--dtype", "int4", "-o", narrow + build)
-            self.assertEqual(result.returncode, 0, result.stderr)
-            os.replace(narrow + build, narrow)
-        self.assertIn("this build has made int4 of the weights", result.stderr)
+        out = self.path("narrow.safetensors")
+        for kind, wider in ("bf16", "f32"), ("int4", "int8"):
+            for build, dtype, message in ((kind, "f32", f"build with generate.weights = {wider}"),
+                                          ("f32", kind, f"export it with --dtype {wider}")):
+                result = run(self.builds[build], "export", "--weights", exact, "--dtype", dtype, "-o", out)
+                self.assertEqual(result.returncode, 1)
+                self.assertIn("h.1.mlp.c_proj.weight has the value 3.4028235e+38 (element 10), and "
+                              f"{kind} reaches to ", result.stderr)
+                self.assertIn(message, result.stderr)
+                self.assertFalse(os.path.exists(out))
+        result = run(self.builds["f32"], "export", "--weights", exact, "--dtype", "int8", "-o", out)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        # With such numbers behind the last norm there is no loss.
+        at = header["wte.weight"]["data_offsets"][0]
+        data[at:at + 8] = struct.pack("<2I", 0x7f7fffff, 0x7f7fffff)
+        with open(exact, "wb") as file:
+            file.write(struct.pack("<Q", len(text)) + text + data)
+        result = run(self.builds["f32"], "eval", "--weights", exact)
+        self.assertEqual((result.returncode, result.stdout), (1, ""))
+        self.assertIn("the loss is not a number", result.stderr)
 
 
 if __name__ == "__main__":

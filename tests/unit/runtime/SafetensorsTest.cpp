@@ -137,6 +137,11 @@ TEST(Safetensors, KnowsWhatATypeReachesTo) {
   EXPECT_EQ(firstBeyond(values, StoredType::F16), 3u);
   EXPECT_EQ(firstBeyond(values, StoredType::BF16), 5u);
   EXPECT_EQ(firstBeyond(values, StoredType::F32), 6u);
+  EXPECT_EQ(firstBeyond(values, StoredType::INT4), 4u);
+  EXPECT_EQ(firstBeyond(values, StoredType::INT8), 6u);
+  // Behind more than a block, too.
+  values.insert(values.begin(), 5000, 1.0f);
+  EXPECT_EQ(firstBeyond(values, StoredType::F16), 5003u);
 }
 
 TEST(Safetensors, RefusesWhatIsNotOne) {
