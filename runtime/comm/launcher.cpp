@@ -101,7 +101,16 @@ std::unique_ptr<Processes> joinProcesses(const ProcessesOptions &options) {
   void *library = openLibrary(purpose);
   auto *join =
       reinterpret_cast<tfm_join_function *>(dlsym(library, "tfm_join"));
-  tfm_transport *transport = join ? join(TFM_TRANSPORT_ABI) : nullptr;
+  tfm_transport *transport = nullptr;
+  if (join) {
+    Deadline deadline(
+        options.timeout,
+        fmt::format("{}, and not all of them have come for {:g} s (MPI_Init): "
+                    "one has ended before, as its own message may say, or its "
+                    "machine needs more time (--timeout)",
+                    purpose, options.timeout));
+    transport = join(TFM_TRANSPORT_ABI);
+  }
   if (!transport)
     throw InputError(fmt::format("{} is of another version of tfm: make it "
                                  "with `tfmc mpi -o {}{}`",
@@ -122,7 +131,9 @@ std::unique_ptr<Processes> joinProcesses(const ProcessesOptions &options) {
   return nullptr;
 }
 
-void requireSameProgram(Processes &processes) {
+void requireSameProgram(Processes &processes, std::string_view command) {
+  processes.requireSame("another command", command,
+                        "start all of them with the same one");
   processes.requireSame(
       "another program",
       checksumOf(readFile("/proc/self/exe", "the program itself")),

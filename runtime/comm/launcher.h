@@ -43,8 +43,9 @@ struct ProcessesOptions {
 /// Throws InputError where the library is missing or not of this launcher.
 std::unique_ptr<Processes> joinProcesses(const ProcessesOptions &options);
 
-/// Throws AgreedError where not all processes run the same executable.
-void requireSameProgram(Processes &processes);
+/// Throws AgreedError where not all processes run the same executable, or
+/// another command of it.
+void requireSameProgram(Processes &processes, std::string_view command);
 
 } // namespace tfm
 

@@ -55,6 +55,21 @@ bool Patience::wait() {
   return waited < timeout;
 }
 
+Deadline::Deadline(double seconds, std::string message)
+    : guard(
+          [seconds, message = std::move(message), hasEnded = end.get_future()] {
+            if (hasEnded.wait_for(std::chrono::duration<double>(seconds)) ==
+                std::future_status::ready)
+              return;
+            say("error: " + message + "\n");
+            _exit(1);
+          }) {}
+
+Deadline::~Deadline() {
+  end.set_value();
+  guard.join();
+}
+
 Processes::Processes(tfm_transport &transport, double timeout)
     : transport(transport), timeout(timeout) {
   // Until all are named.
@@ -236,20 +251,11 @@ void Processes::requireSame(std::string_view what, std::string_view checksum,
 void Processes::leave() {
   // UCX over TCP is known to wait for ever here (openucx/ucx#8738), when all
   // that anybody wants has long been written.
-  std::promise<void> end;
-  std::thread guard([this, hasEnded = end.get_future()] {
-    if (hasEnded.wait_for(std::chrono::duration<double>(timeout)) ==
-        std::future_status::ready)
-      return;
-    tfm::say(fmt::format("error: {}: all work is done, but {} has not ended "
-                         "for {:g} s (MPI_Finalize): what was written is "
-                         "whole\n",
-                         name(), transport.library, timeout));
-    _exit(1);
-  });
+  Deadline deadline(
+      timeout, fmt::format("{}: all work is done, but {} has not ended for "
+                           "{:g} s (MPI_Finalize): what was written is whole",
+                           name(), transport.library, timeout));
   transport.leave(&transport);
-  end.set_value();
-  guard.join();
 }
 
 } // namespace tfm

@@ -11,9 +11,11 @@
 #include "runtime/comm/tfm_transport.h"
 #include <cstddef>
 #include <cstdint>
+#include <future>
 #include <span>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 namespace tfm {
@@ -35,6 +37,20 @@ public:
 
 private:
   double watch, timeout, last, waited = 0;
+};
+
+/// Ends the program with a message and exit status 1 where it stands for more
+/// than so many seconds: for calls of a library that may never come back.
+class Deadline {
+public:
+  Deadline(double seconds, std::string message);
+  ~Deadline();
+  Deadline(const Deadline &) = delete;
+  Deadline &operator=(const Deadline &) = delete;
+
+private:
+  std::promise<void> end;
+  std::thread guard;
 };
 
 /// The processes of a job, of which this is one. All of them call the same

@@ -461,7 +461,7 @@ void execute(const tfm_model &model, const CLI::App &app, Commands &commands,
     shared->processes = processes.get();
   }
   if (processes)
-    requireSameProgram(*processes);
+    requireSameProgram(*processes, app.get_subcommands().front()->get_name());
   if (!processes || processes->isFirst())
     settleRuns(model, commands);
   auto on = [&](const CommonOptions &options) {

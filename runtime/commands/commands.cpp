@@ -463,13 +463,10 @@ static void requireRunFolder(const tfm_model &descriptor,
 /// update, with what to build instead.
 static void requireShares(const TrainSpec &train, const Processes &processes) {
   int64_t count = processes.count(), rows = train.batch * train.accumulate;
-  bool isTree = train.sum == "tree";
-  if (isTree && !std::has_single_bit(static_cast<uint64_t>(count)))
-    throw AgreedError(fmt::format(
-        "{} processes cannot share a sum in pairs (train.sum = tree): start 2, "
-        "4, 8, ... of them, or build with -D train.sum=sequential",
-        count));
-  if (train.accumulate % count == 0)
+  bool canPair =
+      train.sum != "tree" || std::has_single_bit(static_cast<uint64_t>(count));
+  bool divides = train.accumulate % count == 0;
+  if (canPair && divides)
     return;
   // The same sequences, in micro-batches as large as they can be.
   int64_t accumulate = count;
@@ -479,14 +476,21 @@ static void requireShares(const TrainSpec &train, const Processes &processes) {
   int64_t batch = isSame ? rows / accumulate : train.batch;
   if (!isSame)
     accumulate = (train.accumulate / count + 1) * count;
+  std::string other = fmt::format(
+      "-D train.batch={} -D train.accumulate={}{}", batch, accumulate,
+      isSame ? ", the same update"
+             : fmt::format(", an update of {} sequences instead of {}",
+                           batch * accumulate, rows));
+  if (!canPair)
+    throw AgreedError(fmt::format(
+        "{} processes cannot share a sum in pairs (train.sum = tree): start 2, "
+        "4, 8, ... of them, or build with -D train.sum=sequential{}",
+        count, divides ? "" : " " + other));
   throw AgreedError(fmt::format(
       "{} processes cannot share the micro-batches of an update, of which "
       "there are {} (train.accumulate): start a number of them that divides "
-      "it, or build with -D train.batch={} -D train.accumulate={}{}",
-      count, train.accumulate, batch, accumulate,
-      isSame ? ", the same update"
-             : fmt::format(", an update of {} sequences instead of {}",
-                           batch * accumulate, rows)));
+      "it, or build with {}",
+      count, train.accumulate, other));
 }
 
 void train(const tfm_model &descriptor, TrainCommand command,
@@ -593,6 +597,10 @@ void evaluate(const tfm_model &descriptor, const CommonOptions &command) {
   std::optional<int32_t> ignored = ignoredTarget(recipe.train, *tokenizer);
   std::unique_ptr<Dataset> data = openData(
       {spec, *tokenizer, recipe.train.sequence, ignored}, command.speaks());
+  if (command.processes)
+    command.processes->requireSame("other data",
+                                   data->checksum(recipe.train.sequence),
+                                   "give all of them the same files");
   std::unique_ptr<Device> device =
       makeDevice(descriptor, command.device, threadCount(command, descriptor),
                  command.processes);

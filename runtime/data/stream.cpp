@@ -9,6 +9,7 @@
 #include "runtime/data/texts.h"
 #include "runtime/error.h"
 #include "runtime/files/atomic_file.h"
+#include "runtime/files/checksum.h"
 #include "runtime/tokenizer/utf8.h"
 
 #include <algorithm>
@@ -182,6 +183,19 @@ std::vector<Question> Dataset::questions(Part part) const {
     if (std::optional<Question> one = question(part, i))
       result.push_back(std::move(*one));
   return result;
+}
+
+std::string Dataset::checksum(int64_t sequence) const {
+  Checksum checksum;
+  std::vector<int32_t> row(2 * static_cast<size_t>(sequence));
+  std::span<int32_t> tokens = std::span(row).first(row.size() / 2);
+  std::span<int32_t> targets = std::span(row).last(row.size() / 2);
+  for (Part part : {Part::Train, Part::Validation})
+    for (int64_t window = 0; window < windows(part); ++window) {
+      read(part, windowStart(part, window), tokens, targets);
+      checksum.add(row.data(), row.size() * sizeof(int32_t));
+    }
+  return checksum.text();
 }
 
 std::unique_ptr<Dataset> openDataset(const DataRequest &request) {

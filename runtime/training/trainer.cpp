@@ -236,28 +236,18 @@ double Trainer::sumLosses() {
   return sum;
 }
 
-void Trainer::requireSameData() {
-  Checksum checksum;
-  std::vector<int32_t> row(2 * static_cast<size_t>(recipe.train.sequence));
-  std::span<int32_t> rowTokens = std::span(row).first(row.size() / 2);
-  std::span<int32_t> rowTargets = std::span(row).last(row.size() / 2);
-  for (Part part : {Part::Train, Part::Validation})
-    for (int64_t window = 0; window < data.windows(part); ++window) {
-      data.read(part, data.windowStart(part, window), rowTokens, rowTargets);
-      checksum.add(row.data(), row.size() * sizeof(int32_t));
-    }
-  options.processes->requireSame("other data", checksum.text(),
-                                 "give all of them the same files");
-}
-
-void Trainer::requireSameWeights() {
+void Trainer::requireSameBeginning() {
+  Processes &processes = *options.processes;
+  processes.requireSame("other data", data.checksum(recipe.train.sequence),
+                        "give all of them the same files");
+  std::string told =
+      fmt::format("{} {} {}", position.steps, position.seed, position.lr);
+  processes.requireSame("other options", checksumOf(told),
+                        "give all of them the same --steps, --seed and --lr");
   Checksum checksum = checksumOf(model);
-  std::string where = fmt::format("{} {} {} {}", position.step, position.steps,
-                                  position.seed, position.lr);
-  checksum.add(where.data(), where.size());
-  options.processes->requireSame(
-      "other weights", checksum.text(),
-      "give all of them the same ones to begin with");
+  checksum.add(&position.step, sizeof position.step);
+  processes.requireSame("other weights", checksum.text(),
+                        "give all of them the same ones to begin with");
 }
 
 double Trainer::step() {
@@ -646,8 +636,7 @@ TrainResult Trainer::run(const std::atomic<bool> &newInterrupt) {
     options.processes->meet();
   prepare();
   if (options.processes) {
-    requireSameData();
-    requireSameWeights();
+    requireSameBeginning();
     if (!options.quiet)
       say(printable(options.processes->list()));
   }

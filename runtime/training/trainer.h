@@ -125,8 +125,8 @@ private:
   /// is to stop.
   double sumLosses();
   /// Throws AgreedError where the processes have not the same data or weights.
-  void requireSameData();
-  void requireSameWeights();
+  /// Whether all processes begin with the same data, options and weights.
+  void requireSameBeginning();
   /// Writes what was recorded, and records no more.
   void endProfile();
   void logStep(double loss, double lr, float gradientNorm);

@@ -263,6 +263,28 @@ class Launched:
         result = self.launch_script(script)
         self.assertNotEqual(result.returncode, 0)
         self.assertRegex(result.stderr, r"error: process 1 \(.+\) has other data than process 0 \(.+\)")
+        script.write_text(script.read_text().replace("train --out run", f"eval --weights {self.folder}/alone"))
+        result = self.launch_script(script)
+        self.assertNotEqual(result.returncode, 0)
+        self.assertRegex(result.stderr, r"error: process 1 \(.+\) has other data than process 0 \(.+\)")
+
+    def test_other_commands_and_options_are_told(self):
+        script = self.folder / "differ.sh"
+        for other, what in ("eval --weights alone", "another command"), ("train --seed 3 --out differs", "other options"):
+            script.write_text("#!/bin/sh\nif [ ${OMPI_COMM_WORLD_RANK:-$PMI_RANK} = 1 ]; "
+                              f"then exec {self.model} {other}; else exec {self.model} train --out differs; fi\n")
+            result = self.launch_script(script)
+            self.assertNotEqual(result.returncode, 0)
+            self.assertRegex(result.stderr, rf"error: process 1 \(.+\) has {what} than process 0 \(.+\)")
+
+    def test_whoever_never_comes_ends_all(self):
+        script = self.folder / "missing.sh"
+        script.write_text("#!/bin/sh\nif [ ${OMPI_COMM_WORLD_RANK:-$PMI_RANK} = 1 ]; then exit 3; fi\n"
+                          f"exec {self.model} train --out missing --timeout 2\n")
+        began = time.monotonic()
+        result = self.launch_script(script)
+        self.assertLess(time.monotonic() - began, 12)
+        self.assertNotEqual(result.returncode, 0)
 
     def test_other_weights_are_told(self):
         result = run(self.model, "train", "--seed", "2", "--steps", "1", "--out", "weights1", cwd=self.folder)

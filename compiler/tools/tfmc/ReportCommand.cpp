@@ -42,7 +42,8 @@ struct ReportArguments {
   std::string against;
   bool values = false;
   std::vector<int64_t> processes;
-  std::string network, latency, step;
+  std::optional<std::string> network;
+  std::string latency, step;
 };
 
 } // namespace
@@ -243,14 +244,14 @@ static ShareRequest shareRequest(const ReportArguments &arguments) {
       throw CLI::ValidationError(option, llvm::toString(value.takeError()));
     return *value;
   };
-  if (arguments.network.empty())
+  if (!arguments.network)
     return request;
   if (arguments.processes.empty())
     throw CLI::ValidationError(
         "--network", "say how many processes share an update: --processes 2,8");
   request.network.emplace();
   request.network->bytesPerSecond =
-      parse("--network", arguments.network, parseSpeed);
+      parse("--network", *arguments.network, parseSpeed);
   if (!arguments.latency.empty())
     request.network->latency =
         parse("--latency", arguments.latency, parseDuration);

@@ -20,6 +20,8 @@
 
 #include "llvm/Support/MathExtras.h"
 
+#include <cmath>
+
 using namespace tfm;
 
 namespace {
@@ -204,7 +206,8 @@ parseQuantity(llvm::StringRef text,
   double value = 0;
   const auto *known = llvm::find_if(
       units, [&](const auto &each) { return each.first == unit; });
-  if (number.getAsDouble(value) || known == units.end() || !(value > 0))
+  if (number.getAsDouble(value) || known == units.end() || !(value > 0) ||
+      !std::isfinite(value * known->second))
     return llvm::createStringError("must be such as " + example + ", not " +
                                    text);
   return value * known->second;
