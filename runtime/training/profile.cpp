@@ -50,9 +50,10 @@ void Profile::run(const tfm_function &function) {
   usedEvents += eventsOf(function);
 }
 
-void Profile::note(const char *name, double begin, double end) {
+void Profile::note(const char *name, double begin, double end,
+                   std::optional<HiddenExchange> hidden) {
   if (skip == 0 && left > 0)
-    others.push_back({name, begin, end});
+    others.push_back({name, begin, end, hidden});
 }
 
 bool Profile::endStep() {
@@ -140,6 +141,10 @@ std::string Profile::traceText() const {
   }
   for (const Other &other : others) {
     open(quotedJson(other.name), "processes", other.begin, other.end);
+    if (other.hidden)
+      text += fmt::format(",\"args\":{{\"hidden_exchange_seconds\":{:.6f},"
+                          "\"waited_for_parameters_seconds\":{:.6f}}}",
+                          other.hidden->hidden, other.hidden->waited);
     text += "}";
   }
   return text + "\n]}\n";

@@ -12,6 +12,7 @@
 #include "runtime/model.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,12 @@ namespace tfm {
 /// that is none, and would be lost. The folder of the run, `out`, need not be
 /// there yet.
 void requireTrace(const std::string &path, const std::string &out);
+
+/// Seconds in which a process exchanged rows with others while kernels were
+/// computed, and in which kernels waited for parameters of others.
+struct HiddenExchange {
+  double hidden, waited;
+};
 
 /// A trace of some steps of a training run, for chrome://tracing and
 /// ui.perfetto.dev ("Trace Event Format"): a span for every step, in it one for
@@ -42,8 +49,10 @@ public:
   void beginStep(int64_t number);
   /// Runs a function of the step.
   void run(const tfm_function &function);
-  /// The step did something else from `begin` to `end`; `name` stays.
-  void note(const char *name, double begin, double end);
+  /// The step did something else from `begin` to `end`; `name` stays. With what
+  /// it exchanged beside kernels before that, and waited for in between.
+  void note(const char *name, double begin, double end,
+            std::optional<HiddenExchange> hidden = {});
   /// The step is over. Returns whether that was the last one to be recorded.
   bool endStep();
 
@@ -65,6 +74,7 @@ private:
   struct Other {
     const char *name;
     double begin, end;
+    std::optional<HiddenExchange> hidden;
   };
 
   std::string traceText() const;

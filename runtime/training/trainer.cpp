@@ -204,7 +204,8 @@ PendingValue<float> Trainer::update(double lr) {
     float norm = shared->run(values);
     SharedUpdate::Times times = shared->takeTimes();
     if (profile) {
-      profile->note("sums of gradients", times.began, times.summed);
+      profile->note("sums of gradients", times.began, times.summed,
+                    HiddenExchange{times.hidden, times.waited});
       profile->note("update", times.summed, times.updated);
     }
     hiddenSeconds += times.hidden;

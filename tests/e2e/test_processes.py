@@ -223,6 +223,9 @@ class Launched:
         ours = [span for span in spans if span.get("cat") == "processes"]
         self.assertEqual({span["name"] for span in ours}, {"sums of gradients", "update"})
         self.assertEqual(len(ours), 2 * sum(span.get("cat") == "step" for span in spans))
+        hidden = [span["args"] for span in ours if span["name"] == "sums of gradients"]
+        self.assertGreater(sum(each["hidden_exchange_seconds"] for each in hidden), 0)
+        self.assertGreaterEqual(min(each["waited_for_parameters_seconds"] for each in hidden), 0)
 
     def test_the_benchmark_shows_the_exchange(self):
         result = self.launch(2, "bench", "--json", "--threads", "1")

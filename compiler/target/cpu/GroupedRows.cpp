@@ -84,18 +84,18 @@ static std::string nameOf(DotTile tile, StringRef suffix) {
 namespace {
 
 /// What both kinds of dot products take of B, as arguments of a function: rows
-/// of it, and how far ahead of them is prefetched.
+/// of it, how far ahead of them is prefetched, and how much of each table.
 struct RowsOfB {
-  static constexpr unsigned count = 6;
+  static constexpr unsigned count = 7;
 
   static SmallVector<Type> types(const KernelBuilder &kb) {
-    return {kb.ptrType, kb.i64Type, kb.ptrType,
-            kb.ptrType, kb.i64Type, kb.i64Type};
+    return {kb.ptrType, kb.i64Type, kb.ptrType, kb.ptrType,
+            kb.i64Type, kb.i64Type, kb.i64Type};
   }
 
   RowsOfB(KernelBuilder &kb, ValueRange args, const DotTile &tile)
       : kb(kb), prefetching(tile.prefetching), ahead(args[5]),
-        tableLength(kb.mul(args[4], tile.columns)) {
+        tableLength(args[6]) {
     for (int64_t column = 0; column < tile.columns; ++column) {
       bytes.push_back(kb.at(args[0], kb.mul(args[1], column), byteType()));
       Value offset = kb.mul(args[4], column);
@@ -226,11 +226,16 @@ static void forEachTile(
         kb.at(b.scale, table, kb.bf16Type),
         kb.at(b.minimum, table, kb.bf16Type),
         kb.i64(b.tableStride),
-        kb.i64(ahead)};
+        kb.i64(ahead),
+        kb.i64(columns * b.tableStride)};
     Value to = kb.at(sums, kb.mul(column, kb.lanes));
-    for (int64_t row = 0; row < rows; row += tile.rows)
+    for (int64_t row = 0; row < rows; row += tile.rows) {
+      // With the other rows of A these rows of B are in the cache.
+      if (row > 0)
+        arguments.back() = kb.i64(0);
       dot({std::min(tile.rows, rows - row), columns, tile.prefetching}, row,
           arguments, kb.at(to, row * kb.lanes * kb.lanes));
+    }
   };
   Value whole = kb.sub(count, kb.rem(count, kb.i64(tile.columns)));
   kb.loop(kb.i64(0), whole, tile.columns,

@@ -48,10 +48,13 @@ sched.program @program {
     %row = sched.view %rng at 4 : memref<16xi8> to memref<1xi32, strided<[1]>>
     // CHECK: sched.view %[[P]] at 0 layers(%[[I]]) by [32] row(%[[ROW]] : memref<1xi32, strided<[1]>>) by 64 : memref<256xi8> to memref<8xf32, strided<[1]>>
     %of = sched.view %p at 0 layers(%i) by [32] row(%row : memref<1xi32, strided<[1]>>) by 64 : memref<256xi8> to memref<8xf32, strided<[1]>>
-    // CHECK: sched.fill 0.000000e+00 : f32, %[[V]] : memref<4x8xf32, strided<[8, 1]>>
-    sched.fill 0.0 : f32, %v : memref<4x8xf32, strided<[8, 1]>>
-    // CHECK: sched.copy %[[W]], %[[V]] : memref<4x8xf32, strided<[8, 1]>> to memref<4x8xf32, strided<[8, 1]>>
-    sched.copy %w, %v : memref<4x8xf32, strided<[8, 1]>> to memref<4x8xf32, strided<[8, 1]>>
+    // CHECK: sched.serial {
+    sched.serial {
+      // CHECK: sched.fill 0.000000e+00 : f32, %[[V]] : memref<4x8xf32, strided<[8, 1]>>
+      sched.fill 0.0 : f32, %v : memref<4x8xf32, strided<[8, 1]>>
+      // CHECK: sched.copy %[[W]], %[[V]] : memref<4x8xf32, strided<[8, 1]>> to memref<4x8xf32, strided<[8, 1]>>
+      sched.copy %w, %v : memref<4x8xf32, strided<[8, 1]>> to memref<4x8xf32, strided<[8, 1]>>
+    }
     // CHECK: sched.launch row 4 by 8 reads(%[[W]] : memref<4x8xf32, strided<[8, 1]>>) writes(%[[V]] : memref<4x8xf32, strided<[8, 1]>>) [point, point] layer %[[I]] rng %{{.*}} : memref<4xi32, strided<[1]>> micro_steps 2 {
     sched.launch row 4 by 8 reads(%w : memref<4x8xf32, strided<[8, 1]>>) writes(%v : memref<4x8xf32, strided<[8, 1]>>)
         [point, point] layer %i rng %r : memref<4xi32, strided<[1]>> micro_steps 2 {
