@@ -213,7 +213,7 @@ static void writeShared(const MemoryReport &memory, llvm::raw_ostream &os) {
   for (const SharedReport &shared : memory.shared) {
     std::string number = std::to_string(shared.processes);
     if (!shared.problem.empty()) {
-      table.add({number, shared.problem});
+      table.add({number, "-"});
       continue;
     }
     std::vector<std::string> cells = {
@@ -231,6 +231,9 @@ static void writeShared(const MemoryReport &memory, llvm::raw_ostream &os) {
     table.add(cells);
   }
   table.write(os);
+  for (const SharedReport &shared : memory.shared)
+    if (!shared.problem.empty())
+      os << "  " << shared.processes << ' ' << shared.problem << '\n';
 }
 
 static void writeMemory(const MemoryReport &memory, llvm::raw_ostream &os) {

@@ -7,6 +7,7 @@
 
 #include "runtime/commands/commands.h"
 
+#include "runtime/comm/micro_batches.h"
 #include "runtime/data/texts.h"
 #include "runtime/device/choose_device.h"
 #include "runtime/device/cpu_device.h"
@@ -462,25 +463,21 @@ static void requireRunFolder(const tfm_model &descriptor,
 /// Throws AgreedError where processes cannot share the micro-batches of an
 /// update, with what to build instead.
 static void requireShares(const TrainSpec &train, const Processes &processes) {
-  int64_t count = processes.count(), rows = train.batch * train.accumulate;
+  int64_t count = processes.count();
+  MicroBatches now{train.batch, train.accumulate};
   bool canPair =
       train.sum != "tree" || std::has_single_bit(static_cast<uint64_t>(count));
   bool divides = train.accumulate % count == 0;
   if (canPair && divides)
     return;
-  // The same sequences, in micro-batches as large as they can be.
-  int64_t accumulate = count;
-  while (accumulate <= rows && rows % accumulate != 0)
-    accumulate += count;
-  bool isSame = accumulate <= rows;
-  int64_t batch = isSame ? rows / accumulate : train.batch;
-  if (!isSame)
-    accumulate = (train.accumulate / count + 1) * count;
-  std::string other = fmt::format(
-      "-D train.batch={} -D train.accumulate={}{}", batch, accumulate,
-      isSame ? ", the same update"
-             : fmt::format(", an update of {} sequences instead of {}",
-                           batch * accumulate, rows));
+  MicroBatches shared = now.sharedBy(count);
+  std::string other =
+      fmt::format("-D train.batch={} -D train.accumulate={}{}", shared.batch,
+                  shared.accumulate,
+                  shared.sequences() == now.sequences()
+                      ? ", the same update"
+                      : fmt::format(", an update of {} sequences instead of {}",
+                                    shared.sequences(), now.sequences()));
   if (!canPair)
     throw AgreedError(fmt::format(
         "{} processes cannot share a sum in pairs (train.sum = tree): start 2, "

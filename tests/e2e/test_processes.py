@@ -383,6 +383,12 @@ class WithoutALibrary(unittest.TestCase):
         self.assertEqual(json.loads(tree.stdout)["memory"]["gradients"], 3 * memory["gradients"])
         self.assertEqual(json.loads(tree.stdout)["memory"]["arena"], memory["arena"] + 2 * memory["gradients"])
 
+    def test_the_report_says_what_to_build(self):
+        report = tfmc("report", MODELS / "addition.tfm", "--processes", "2,3")
+        for count, batch in (2, 64), (3, 128):
+            self.assertIn(f"\n  {count} does not divide train.accumulate = 1: "
+                          f"build with -D train.batch={batch} -D train.accumulate={count}\n", report.stdout)
+
     def test_the_predicted_step(self):
         def predict(*arguments):
             report = tfmc("report", MODELS / "shakespeare.tfm", "--format", "json", "-D", "train.accumulate=8", *arguments)

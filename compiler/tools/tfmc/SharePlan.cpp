@@ -18,6 +18,8 @@
 #include "compiler/schedule/Sharing.h"
 #include "compiler/transforms/Optimizer.h"
 
+#include "runtime/comm/micro_batches.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"
 
 #include <cmath>
@@ -227,14 +229,20 @@ llvm::Expected<double> tfm::parseDuration(llvm::StringRef text) {
                        "5us, 20ms or 0.65s");
 }
 
-/// Why so many processes cannot share an update; empty where they can.
-static std::string obstacle(mlir::ModuleOp schedule, int64_t count) {
+/// Why so many processes cannot share an update of micro-batches of `batch`
+/// sequences, and what to build instead; empty where they can.
+static std::string obstacle(mlir::ModuleOp schedule, int64_t batch,
+                            int64_t count) {
   mlir::FailureOr<int64_t> steps = microSteps(schedule);
   if (failed(steps) ||
       !schedule.lookupSymbol<sched::ProgramOp>(nameOf(ProgramKind::Train)))
     return "nothing is trained";
-  if (*steps % count != 0)
-    return "does not divide train.accumulate = " + std::to_string(*steps);
+  if (*steps % count != 0) {
+    MicroBatches shared = MicroBatches{batch, *steps}.sharedBy(count);
+    return llvm::formatv("does not divide train.accumulate = {0}: build with "
+                         "-D train.batch={1} -D train.accumulate={2}",
+                         *steps, shared.batch, shared.accumulate);
+  }
   if (count > 1 && sumsAsTree(schedule) && !llvm::isPowerOf2_64(count))
     return "no power of two, as train.sum = tree needs";
   return "";
@@ -252,7 +260,7 @@ std::vector<SharedReport> tfm::planShares(mlir::ModuleOp schedule,
   for (int64_t count : request.processes) {
     SharedReport &shared = reports.emplace_back();
     shared.processes = count;
-    shared.problem = obstacle(schedule, count);
+    shared.problem = obstacle(schedule, memory.batch, count);
     if (!shared.problem.empty())
       continue;
     int64_t steps = *microSteps(schedule);

@@ -1,0 +1,33 @@
+//===- micro_batches.h - what processes share of an update --------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TFM_RUNTIME_COMM_MICROBATCHES_H
+#define TFM_RUNTIME_COMM_MICROBATCHES_H
+
+#include <cstdint>
+
+namespace tfm {
+
+/// An update of `accumulate` micro-batches of `batch` sequences each.
+struct MicroBatches {
+  int64_t batch, accumulate;
+
+  int64_t sequences() const { return batch * accumulate; }
+  /// The update of the same sequences in micro-batches that so many processes
+  /// can share, as large as they can be; where there is none, the next larger
+  /// update of micro-batches as they are.
+  MicroBatches sharedBy(int64_t processes) const {
+    for (int64_t count = processes; count <= sequences(); count += processes)
+      if (sequences() % count == 0)
+        return {sequences() / count, count};
+    return {batch, (accumulate / processes + 1) * processes};
+  }
+};
+
+} // namespace tfm
+
+#endif // TFM_RUNTIME_COMM_MICROBATCHES_H
