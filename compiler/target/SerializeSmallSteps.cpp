@@ -42,7 +42,7 @@ private:
           known.stepSeconds(stepFlops(&op), stepBytes(&op)) <
               known.smallStepSeconds())
         runs.back().push_back(&op);
-      else if (isa<LoopOp>(op) || isKernelStep(op))
+      else if (isa<LoopOp, SerialOp>(op) || isKernelStep(op))
         runs.emplace_back();
     }
     for (ArrayRef<Operation *> steps : runs) {

@@ -105,10 +105,11 @@ std::unique_ptr<Processes> joinProcesses(const ProcessesOptions &options) {
   if (join) {
     Deadline deadline(
         options.timeout,
-        fmt::format("{}, and not all of them have come for {:g} s (MPI_Init): "
-                    "one has ended before, as its own message may say, or its "
-                    "machine needs more time (--timeout)",
-                    purpose, options.timeout));
+        fmt::format(
+            "{}: MPI has not begun after {:g} s (MPI_Init): a "
+            "process has ended before, as its own message may say, or its "
+            "machine needs more time (--timeout)",
+            purpose, options.timeout));
     transport = join(TFM_TRANSPORT_ABI);
   }
   if (!transport)

@@ -42,3 +42,23 @@ sched.program @p {
   sched.fill 6.0 : f32, %a : memref<4x8xf32, strided<[8, 1]>>
   // CHECK-NOT: sched.serial
 }
+
+// What one thread runs already stays, and steps stay on their sides of it.
+// CUDA-LABEL: sched.program @again
+// CHECK-LABEL: sched.program @again
+sched.program @again {
+  %x = sched.buffer activation "x" at 0 live [0, 3] : memref<128xi8>
+  %a = sched.view %x at 0 : memref<128xi8> to memref<4x8xf32, strided<[8, 1]>>
+  // CHECK: sched.fill 1.0
+  // CHECK-NEXT: sched.serial {
+  // CHECK-NEXT: sched.fill 2.0
+  // CHECK-NEXT: sched.fill 3.0
+  // CHECK-NEXT: }
+  // CHECK-NEXT: sched.fill 4.0
+  sched.fill 1.0 : f32, %a : memref<4x8xf32, strided<[8, 1]>>
+  sched.serial {
+    sched.fill 2.0 : f32, %a : memref<4x8xf32, strided<[8, 1]>>
+    sched.fill 3.0 : f32, %a : memref<4x8xf32, strided<[8, 1]>>
+  }
+  sched.fill 4.0 : f32, %a : memref<4x8xf32, strided<[8, 1]>>
+}
