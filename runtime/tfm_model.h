@@ -109,7 +109,7 @@
 extern "C" {
 #endif
 
-#define TFM_ABI_VERSION 15
+#define TFM_ABI_VERSION 16
 /// The offset of something that a build does not have.
 #define TFM_NONE UINT64_MAX
 
@@ -181,6 +181,14 @@ typedef struct tfm_thread { // NOLINT(readability-identifier-naming): C
   /// The simplest: with one thread 0 and -1 in turns; with several `index`, and
   /// then -1 when all have come so far (a barrier).
   int64_t (*claim)(struct tfm_thread *);
+  /// The function calls this at most once for a piece that it was given, when
+  /// it has computed it and before it claims again. Not 0 for one thread in
+  /// each launch, when all of its pieces have been computed: what follows them
+  /// that thread computes alone, and the launch is over when it claims again.
+  ///
+  /// The simplest: with one thread 1; with several a barrier that tells one of
+  /// them from the others (`pthread_barrier_wait`).
+  int64_t (*finish)(struct tfm_thread *);
   /// `scratch_bytes` of the variant for this thread alone, aligned to 64.
   void *scratch;
   /// Belongs to whoever provides `claim`.

@@ -112,18 +112,17 @@ static Domain stepDomain(Operation *step) {
   return copyDomain({}, cast<FillOp>(step).getTo().getType());
 }
 
-/// The one of several small steps that has most to do.
-static Operation *largestOf(SerialOp serial) {
-  SmallVector<Operation *> steps = kernelSteps(serial);
+Operation *tfm::largestStep(Operation *step) {
+  SmallVector<Operation *> steps = kernelSteps(step);
   return *llvm::max_element(steps, [](Operation *a, Operation *b) {
     return stepFlops(a) + stepBytes(a) < stepFlops(b) + stepBytes(b);
   });
 }
 
 std::string tfm::describe(Operation *step) {
-  if (auto serial = dyn_cast<SerialOp>(step))
-    return describe(largestOf(serial)) + " and " +
-           std::to_string(kernelSteps(serial).size() - 1) + " more";
+  if (size_t more = kernelSteps(step).size() - 1)
+    return describe(largestStep(step)) + " and " + std::to_string(more) +
+           " more";
   std::string text;
   llvm::raw_string_ostream os(text);
   auto launch = dyn_cast<LaunchOp>(step);
@@ -155,8 +154,7 @@ std::string tfm::describe(Operation *step) {
 std::string tfm::pathOf(Operation *step) {
   // A derivative has the location of the op that it is of.
   SmallVector<Location> places;
-  if (auto serial = dyn_cast<SerialOp>(step))
-    step = largestOf(serial);
+  step = largestStep(step);
   if (auto launch = dyn_cast<LaunchOp>(step))
     for (Operation *op : computedOps(launch))
       places.push_back(op->getLoc());
@@ -211,12 +209,18 @@ static int64_t touchedBytes(BlockArgument argument) {
   int64_t rows = 0;
   for (Operation *user : argument.getUsers()) {
     if (auto read = dyn_cast<ReadOp>(user)) {
-      for (OpOperand &use : read->getUses()) {
-        bool isTable = use.getOperandNumber() == 0;
-        auto gather = dyn_cast<GatherOp>(use.getOwner());
+      SmallVector<OpOperand *> uses;
+      for (OpOperand &use : read->getUses())
+        if (auto unpack = dyn_cast<UnpackOp>(use.getOwner()))
+          llvm::append_range(uses, llvm::make_pointer_range(unpack->getUses()));
+        else
+          uses.push_back(&use);
+      for (OpOperand *use : uses) {
+        bool isTable = use->getOperandNumber() == 0;
+        auto gather = dyn_cast<GatherOp>(use->getOwner());
         if (isTable && gather)
           rows += rowsOf(gather.getY());
-        else if (!isTable || !isa<CacheUpdateOp, ScatterAddOp>(use.getOwner()))
+        else if (!isTable || !isa<CacheUpdateOp, ScatterAddOp>(use->getOwner()))
           return whole;
       }
       continue;

@@ -34,6 +34,8 @@ void forEachRun(
 
 /// What kernels compute of a step: itself, or those in a `sched.serial`.
 llvm::SmallVector<mlir::Operation *> kernelSteps(mlir::Operation *step);
+/// The one of these that has most to do.
+mlir::Operation *largestStep(mlir::Operation *step);
 
 /// The argument of its launch that an operand is read from; null where there is
 /// no operand, or it is computed.
@@ -44,8 +46,8 @@ int64_t alignmentOf(mlir::Value view);
 /// The ops that a launch computes and that are not free or are written.
 llvm::SmallVector<mlir::Operation *> computedOps(sched::LaunchOp launch);
 
-/// A step as a line of text: `matmul 768x128x512 (add gelu)`; of several small
-/// ones the largest, `row 1x768 (add) and 3 more`.
+/// A step as a line of text: `matmul 768x128x512 (add gelu)`; of several the
+/// largest, `row 1x768 (add) and 3 more`.
 std::string describe(mlir::Operation *step);
 /// The path of the module whose text a step computes, or the derivative of;
 /// empty for the model itself, and where none is known.

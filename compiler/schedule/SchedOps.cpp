@@ -275,6 +275,8 @@ LogicalResult SerialOp::verifyRegions() {
   for (Operation &op : *getBlock())
     if (!isKernelStep(op))
       return emitOpError("runs steps alone, and not ") << op.getName();
+  if (getBehindFirst() && getBlock()->empty())
+    return emitOpError("has no first step");
   return success();
 }
 

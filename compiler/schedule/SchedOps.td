@@ -475,7 +475,9 @@ def SerialOp : Sched_Op<"serial", [ParentOneOf<["ProgramOp", "LoopOp"]>, SingleB
   let description = [{
     Launches, copies and fills that one thread runs one after the other. Together
     they are one step of the program: no thread waits for another in between,
-    which would take longer than the steps do.
+    which would take longer than the steps do. With `behind_first` threads share
+    the first one as they do outside of this op, and whoever is last with it runs
+    the others.
 
     Example:
 
@@ -484,13 +486,22 @@ def SerialOp : Sched_Op<"serial", [ParentOneOf<["ProgramOp", "LoopOp"]>, SingleB
       sched.fill 0.0 : f32, %x : memref<4x8xf32, strided<[8, 1]>>
       sched.fill 1.0 : f32, %y : memref<4x8xf32, strided<[8, 1]>>
     }
+    sched.serial behind_first {
+      sched.fill 0.0 : f32, %large : memref<1024x1024xf32, strided<[1024, 1]>>
+      sched.fill 1.0 : f32, %y : memref<4x8xf32, strided<[8, 1]>>
+    }
     ```
   }];
+  let arguments = (ins UnitAttr:$behindFirst);
   let regions = (region SizedRegion<1>:$body);
-  let assemblyFormat = "$body attr-dict";
+  let assemblyFormat = "(`behind_first` $behindFirst^)? $body attr-dict";
   let hasRegionVerifier = 1;
   let extraClassDeclaration = [{
     ::mlir::Block *getBlock() { return &getBody().front(); }
+    /// The step that threads share, if any.
+    ::mlir::Operation *getShared() {
+      return getBehindFirst() ? &getBlock()->front() : nullptr;
+    }
   }];
 }
 

@@ -456,14 +456,16 @@ tfm_function functionOf(ProgramOp program, llvm::Function *code,
   std::vector<tfm_launch> launches;
   forEachStep(program, [&](mlir::Operation *step, int64_t runs) {
     productFlops += runs * stepProductFlops(step);
-    if (!llvm::isa<SerialOp>(step)) // takes any number of threads as long
+    // What is not shared takes any number of threads as long.
+    auto serial = llvm::dyn_cast<SerialOp>(step);
+    if (mlir::Operation *shared = serial ? serial.getShared() : step)
       seconds += static_cast<double>(runs) *
-                 target.stepSeconds(stepFlops(step), stepBytes(step));
+                 target.stepSeconds(stepFlops(shared), stepBytes(shared));
     steps += static_cast<double>(runs);
     launches.push_back({
         .name = d.string(describe(step)),
         .path = d.string(pathOf(step)),
-        .products = d.string(target.productsOf(step)),
+        .products = d.string(target.productsOf(largestStep(step))),
         .runs = static_cast<uint64_t>(runs),
         .flops = static_cast<uint64_t>(stepFlops(step)),
         .bytes = static_cast<uint64_t>(stepBytes(step)),

@@ -11,11 +11,13 @@
 include "mlir/Pass/PassBase.td"
 
 def SerializeSmallStepsPass : Pass<"sched-serialize-small-steps", "::mlir::ModuleOp"> {
-  let summary = "small steps behind each other by one thread";
+  let summary = "small steps by one thread, without a hand-over";
   let description = [{
-    Steps that follow each other and take less than to hand over from one to the
-    next (`KernelTarget::smallStepSeconds`) go into a `sched.serial`, which one
-    thread runs: norms, scales and caches of a token between two products.
+    Steps that take less than to hand over from one to the next
+    (`KernelTarget::smallStepSeconds`) go into a `sched.serial` with the step
+    before them, which threads share and the last of which runs them: norms,
+    scales and caches of a token behind a product. Those at the beginning of a
+    program or a layer one thread runs by themselves.
   }];
   let options = [Option<"target", "target", "std::string", "\"cpu\"",
                         "by whose costs: KIND or KIND:MACHINE">];

@@ -34,23 +34,29 @@ struct SerializeSmallStepsPass
 
 private:
   void serialize(Block &block, const KernelTarget &known) {
+    auto isSmall = [&](Operation &op) {
+      return known.stepSeconds(stepFlops(&op), stepBytes(&op)) <
+             known.smallStepSeconds();
+    };
     SmallVector<SmallVector<Operation *>> runs(1);
     for (Operation &op : block) {
+      if (isKernelStep(op)) {
+        if (!isSmall(op))
+          runs.emplace_back();
+        runs.back().push_back(&op);
+      } else if (isa<LoopOp, SerialOp>(op)) {
+        runs.emplace_back();
+      }
       if (auto loop = dyn_cast<LoopOp>(op))
         serialize(*loop.getBlock(), known);
-      if (isKernelStep(op) &&
-          known.stepSeconds(stepFlops(&op), stepBytes(&op)) <
-              known.smallStepSeconds())
-        runs.back().push_back(&op);
-      else if (isa<LoopOp, SerialOp>(op) || isKernelStep(op))
-        runs.emplace_back();
     }
     for (ArrayRef<Operation *> steps : runs) {
       if (steps.size() < 2)
         continue;
       // Where the last one stands: behind the views of all.
       OpBuilder b(steps.back());
-      auto serial = SerialOp::create(b, steps.front()->getLoc());
+      auto serial = SerialOp::create(b, steps.front()->getLoc(),
+                                     !isSmall(*steps.front()));
       Block *body = b.createBlock(&serial.getBody());
       for (Operation *step : steps)
         step->moveBefore(body, body->end());

@@ -54,6 +54,7 @@ ThreadPool::ThreadPool(int count)
     threads[i] = {static_cast<int64_t>(i),
                   static_cast<int64_t>(threads.size()),
                   count > 1 ? claim : claimAlone,
+                  count > 1 ? finish : finishAlone,
                   nullptr,
                   this,
                   nullptr};
@@ -106,6 +107,8 @@ int64_t ThreadPool::claimAlone(tfm_thread *thread) {
   return holds ? 0 : -1;
 }
 
+int64_t ThreadPool::finishAlone(tfm_thread *) { return 1; }
+
 int64_t ThreadPool::claimWatched(tfm_thread *thread) {
   auto &pool = *static_cast<ThreadPool *>(thread->pool);
   int64_t piece = pool.isAlone ? claimAlone(thread) : claim(thread);
@@ -125,6 +128,7 @@ void ThreadPool::runAlone(void (*newFunction)(void *, tfm_thread *),
                           void *newArena) {
   tfm_thread alone = threads.front();
   alone.count = 1;
+  alone.finish = finishAlone;
   if (watcher) {
     watched = 0;
     isAlone = true;
@@ -154,21 +158,35 @@ int64_t ThreadPool::takeAny(Member &me, size_t own) {
   return -1;
 }
 
+/// Of the piece that a thread holds: it is computed.
+void ThreadPool::countPiece(Member &me) {
+  me.holds = false;
+  me.wasLast = pieces.fetch_add(1) + 1 == members.size();
+}
+
+int64_t ThreadPool::finish(tfm_thread *thread) {
+  auto &pool = *static_cast<ThreadPool *>(thread->pool);
+  Member &me = pool.members[static_cast<size_t>(thread->index)];
+  pool.countPiece(me);
+  return me.wasLast;
+}
+
 int64_t ThreadPool::claim(tfm_thread *thread) {
   auto &pool = *static_cast<ThreadPool *>(thread->pool);
   auto own = static_cast<size_t>(thread->index);
   Member &me = pool.members[own];
-  if (me.holds) {
-    me.holds = false;
-    if (pool.pieces.fetch_add(1) + 1 == pool.members.size()) {
-      pool.pieces.store(0, std::memory_order_relaxed);
-      pool.finished = ++me.launch;
-      pool.launchFinished.ring();
-      return -1;
-    }
-  } else if (pool.take(own, me.launch)) {
+  if (me.holds)
+    pool.countPiece(me);
+  else if (pool.take(own, me.launch)) {
     me.holds = true;
     return thread->index;
+  }
+  if (me.wasLast) {
+    me.wasLast = false;
+    pool.pieces.store(0, std::memory_order_relaxed);
+    pool.finished = ++me.launch;
+    pool.launchFinished.ring();
+    return -1;
   }
   auto isFinished = [&] { return pool.finished.load() > me.launch; };
   // A thread that is not away takes its piece in a moment.

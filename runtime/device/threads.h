@@ -149,9 +149,11 @@ private:
     /// How many launches there are whose piece of this thread's number some
     /// thread has taken. On a cache line of its own.
     alignas(64) std::atomic<uint64_t> taken{0};
-    /// The launch at which the thread is, and whether it holds a piece of it.
+    /// The launch at which the thread is, whether it holds a piece of it, and
+    /// whether it has computed the last one: then the launch waits for it.
     alignas(64) uint64_t launch = 0;
     bool holds = false;
+    bool wasLast = false;
     /// For how many more launches it takes the pieces of others at once: whose
     /// piece it has just taken is probably still away.
     int helps = 0;
@@ -162,8 +164,11 @@ private:
 
   static int64_t claim(tfm_thread *thread);
   static int64_t claimAlone(tfm_thread *thread);
+  static int64_t finish(tfm_thread *thread);
+  static int64_t finishAlone(tfm_thread *thread);
   /// As the caller claims where launches are watched.
   static int64_t claimWatched(tfm_thread *thread);
+  void countPiece(Member &me);
   bool take(size_t piece, uint64_t launch);
   int64_t takeAny(Member &me, size_t own);
   void work(size_t index);

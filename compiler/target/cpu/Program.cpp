@@ -37,6 +37,7 @@ public:
     thread = function->getArg(1);
     count = field(offsetof(tfm_thread, count), i64);
     claim = field(offsetof(tfm_thread, claim), ptr);
+    finish = field(offsetof(tfm_thread, finish), ptr);
     scratch = field(offsetof(tfm_thread, scratch), ptr);
     llvm::Value *mode = flushDenormals();
     if (usesTiles())
@@ -126,7 +127,10 @@ private:
   }
 
   void emitStep(mlir::Operation *step) override {
-    // while ((piece = claim(thread)) >= 0) kernel(..., piece, count);
+    // while ((piece = claim(thread)) >= 0) {
+    //   kernel(..., piece, count);
+    //   if (finish(thread)) what follows it;
+    // }
     llvm::BasicBlock *next = block("claim"), *compute = block("compute"),
                      *done = block("done");
     b.CreateBr(next);
@@ -135,15 +139,23 @@ private:
         llvm::FunctionType::get(i64, {ptr}, false), claim, {thread});
     b.CreateCondBr(b.CreateICmpSLT(piece, b.getInt64(0)), done, compute);
     b.SetInsertPoint(compute);
-    if (auto serial = llvm::dyn_cast<SerialOp>(step)) {
-      // All of it is the first piece; nothing is left for the others.
+    auto serial = llvm::dyn_cast<SerialOp>(step);
+    if (mlir::Operation *shared = serial ? serial.getShared() : step)
+      callKernel(shared, piece, count);
+    if (serial) {
+      // Without a shared step all of it is the first piece.
+      llvm::Value *isMine =
+          serial.getShared()
+              ? b.CreateIsNotNull(b.CreateCall(
+                    llvm::FunctionType::get(i64, {ptr}, false), finish,
+                    {thread}))
+              : b.CreateICmpEQ(piece, b.getInt64(0));
       llvm::BasicBlock *all = block("serial");
-      b.CreateCondBr(b.CreateICmpEQ(piece, b.getInt64(0)), all, next);
+      b.CreateCondBr(isMine, all, next);
       b.SetInsertPoint(all);
       for (mlir::Operation *each : kernelSteps(serial))
-        callKernel(each, b.getInt64(0), b.getInt64(1));
-    } else {
-      callKernel(step, piece, count);
+        if (each != serial.getShared())
+          callKernel(each, b.getInt64(0), b.getInt64(1));
     }
     b.CreateBr(next);
     b.SetInsertPoint(done);
@@ -196,7 +208,7 @@ private:
   }
 
   llvm::Value *thread = nullptr, *count = nullptr, *claim = nullptr,
-              *scratch = nullptr;
+              *finish = nullptr, *scratch = nullptr;
   /// Of the next launch.
   int64_t number = 0;
 };

@@ -117,6 +117,12 @@ static int64_t claim(tfm_thread *thread) {
   return -1;
 }
 
+/// One of them, when all have come so far.
+static int64_t finish(tfm_thread *thread) {
+  struct worker *worker = thread->pool;
+  return pthread_barrier_wait(worker->barrier) == PTHREAD_BARRIER_SERIAL_THREAD;
+}
+
 static void *work(void *argument) {
   struct worker *worker = argument;
   worker->function->run(arena, &worker->thread);
@@ -163,7 +169,13 @@ static void run(const tfm_function *function) {
   struct worker workers[64];
   for (int i = 0; i < threads; ++i) {
     tfm_thread thread = {
-        i, threads, claim, allocate(variant->scratch_bytes), &workers[i], NULL};
+        .index = i,
+        .count = threads,
+        .claim = claim,
+        .finish = finish,
+        .scratch = allocate(variant->scratch_bytes),
+        .pool = &workers[i],
+    };
     struct worker worker = {thread, function, &barrier, 0};
     workers[i] = worker;
     pthread_create(&handles[i], NULL, work, &workers[i]);

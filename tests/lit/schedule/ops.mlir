@@ -55,6 +55,10 @@ sched.program @program {
       // CHECK: sched.copy %[[W]], %[[V]] : memref<4x8xf32, strided<[8, 1]>> to memref<4x8xf32, strided<[8, 1]>>
       sched.copy %w, %v : memref<4x8xf32, strided<[8, 1]>> to memref<4x8xf32, strided<[8, 1]>>
     }
+    // CHECK: sched.serial behind_first {
+    sched.serial behind_first {
+      sched.fill 1.0 : f32, %v : memref<4x8xf32, strided<[8, 1]>>
+    }
     // CHECK: sched.launch row 4 by 8 reads(%[[W]] : memref<4x8xf32, strided<[8, 1]>>) writes(%[[V]] : memref<4x8xf32, strided<[8, 1]>>) [point, point] layer %[[I]] rng %{{.*}} : memref<4xi32, strided<[1]>> micro_steps 2 {
     sched.launch row 4 by 8 reads(%w : memref<4x8xf32, strided<[8, 1]>>) writes(%v : memref<4x8xf32, strided<[8, 1]>>)
         [point, point] layer %i rng %r : memref<4xi32, strided<[1]>> micro_steps 2 {

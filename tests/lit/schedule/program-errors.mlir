@@ -326,3 +326,11 @@ sched.program @f {
     %x = sched.buffer activation "x" : memref<128xi8>
   }
 }
+
+// -----
+
+sched.program @f {
+  // expected-error @+1 {{has no first step}}
+  sched.serial behind_first {
+  }
+}

@@ -41,6 +41,8 @@ struct Worker {
   size_t scratchBytes;
   int64_t launch = 0;
   bool computes = false;
+  /// Whether it computed the last piece of the launch.
+  bool wasLast = false;
 };
 
 /// What memory of a CPU and of a GPU is aligned to at least.
@@ -53,12 +55,35 @@ char *aligned(std::vector<char> &storage, size_t alignment = CacheLine) {
       llvm::alignAddr(storage.data(), llvm::Align(alignment)));
 }
 
+/// Of the piece that a worker computes: it has. With the pool's lock held.
+void countPiece(Worker &worker, int64_t count) {
+  worker.wasLast = ++worker.pool.computed == count;
+  worker.computes = false;
+}
+
+/// Nothing that a piece leaves in scratch is of use to another: these are NaN.
+void poison(tfm_thread *thread) {
+  auto &worker = *static_cast<Worker *>(thread->pool);
+  memset(thread->scratch, 0xff, worker.scratchBytes);
+}
+
+int64_t finishPiece(tfm_thread *thread) {
+  auto &worker = *static_cast<Worker *>(thread->pool);
+  std::unique_lock lock(worker.pool.mutex);
+  countPiece(worker, thread->count);
+  if (worker.wasLast)
+    poison(thread);
+  return worker.wasLast;
+}
+
 int64_t claimNext(tfm_thread *thread) {
   auto &worker = *static_cast<Worker *>(thread->pool);
   Pool &pool = worker.pool;
   std::unique_lock lock(pool.mutex);
-  pool.computed += worker.computes;
-  if (pool.computed == thread->count) {
+  if (worker.computes)
+    countPiece(worker, thread->count);
+  if (worker.wasLast) {
+    worker.wasLast = false;
     ++pool.launch;
     if (pool.between)
       pool.between(pool.launch);
@@ -67,8 +92,7 @@ int64_t claimNext(tfm_thread *thread) {
   }
   worker.computes = pool.launch == worker.launch && pool.given < thread->count;
   if (worker.computes) {
-    // Nothing that a piece leaves there is of use to another: these are NaN.
-    memset(thread->scratch, 0xff, worker.scratchBytes);
+    poison(thread);
     return pool.given++;
   }
   pool.changed.wait(lock, [&] { return pool.launch > worker.launch; });
@@ -295,8 +319,13 @@ void CompiledModel::runOnThreads(const tfm_function &function, int threads) {
   for (int i = 0; i < threads; ++i)
     workers.emplace_back([&, i] {
       Worker worker{pool, variant->scratch_bytes};
-      tfm_thread thread{i,       threads, claimNext, aligned(scratch[i]),
-                        &worker, nullptr};
+      tfm_thread thread{.index = i,
+                        .count = threads,
+                        .claim = claimNext,
+                        .finish = finishPiece,
+                        .scratch = aligned(scratch[i]),
+                        .pool = &worker,
+                        .events = nullptr};
       function.run(arena, &thread);
     });
   for (std::thread &worker : workers)

@@ -430,6 +430,24 @@ TEST(Launches, CountTheRowsThatTheyChange) {
   EXPECT_GT(tables, 0);
 }
 
+// And of a table those that ids choose, also where it lies in panels.
+TEST(Launches, CountTheRowsThatIdsChoose) {
+  oracle::TestModule module(R"(
+    func.func @f(%p: tensor<2x16x32x4xi8>, %ids: tensor<3xi32>) -> tensor<3x64xi8> {
+      %table = tfm.unpack %p : tensor<2x16x32x4xi8> to tensor<48x64xi8>
+      %rows = tfm.gather %table, %ids : tensor<48x64xi8>, tensor<3xi32>
+      return %rows : tensor<3x64xi8>
+    })");
+  ASSERT_TRUE(mlir::succeeded(prepare(*module.module, nativeTarget())));
+  ASSERT_TRUE(succeeded(scheduleModel(*module.module, nativeTarget())));
+  int launches = 0;
+  module.module->walk([&](sched::LaunchOp launch) {
+    ++launches;
+    EXPECT_EQ(stepBytes(launch), 3 * 4 + 3 * 64 + 3 * 64);
+  });
+  EXPECT_EQ(launches, 1);
+}
+
 TEST(Planner, RandomPrograms) {
   for (unsigned seed = 0; seed < 60; ++seed) {
     std::string text =

@@ -191,11 +191,12 @@ TEST(Program, LaunchesSayWhatMultipliesIntegers) {
   if (testsGpu())
     GTEST_SKIP() << "of CPUs";
   oracle::TestModule module(R"(
-    func.func @f(%a: tensor<64x64xi8>, %b: tensor<1x64xi8>, %c: tensor<64x68xi8>, %p: tensor<2x16x32x4xi8>, %q: tensor<2x17x32x4xi8>) -> (tensor<64x48xi32>, tensor<1x48xi32>, tensor<64x48xi32>) {
-      %v = tfm.unpack %p : tensor<2x16x32x4xi8> to tensor<48x64xi8>
+    func.func @f(%a: tensor<64x64xi8>, %b: tensor<1x8192xi8>, %c: tensor<64x68xi8>, %p: tensor<2x16x32x4xi8>, %r: tensor<2x2048x32x4xi8>, %q: tensor<2x17x32x4xi8>) -> (tensor<64x48xi32>, tensor<1x48xi32>, tensor<64x48xi32>) {
+      %u = tfm.unpack %p : tensor<2x16x32x4xi8> to tensor<48x64xi8>
+      %v = tfm.unpack %r : tensor<2x2048x32x4xi8> to tensor<48x8192xi8>
       %w = tfm.unpack %q : tensor<2x17x32x4xi8> to tensor<48x68xi8>
-      %0 = tfm.matmul %a, %v transpose_b : tensor<64x64xi8>, tensor<48x64xi8> accumulate i32
-      %1 = tfm.matmul %b, %v transpose_b : tensor<1x64xi8>, tensor<48x64xi8> accumulate i32
+      %0 = tfm.matmul %a, %u transpose_b : tensor<64x64xi8>, tensor<48x64xi8> accumulate i32
+      %1 = tfm.matmul %b, %v transpose_b : tensor<1x8192xi8>, tensor<48x8192xi8> accumulate i32
       %2 = tfm.matmul %c, %w transpose_b : tensor<64x68xi8>, tensor<48x68xi8> accumulate i32
       return %0, %1, %2 : tensor<64x48xi32>, tensor<1x48xi32>, tensor<64x48xi32>
     })");

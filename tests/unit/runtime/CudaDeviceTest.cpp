@@ -61,6 +61,7 @@ void runFunction(const char *name, void **parameters) {
   tfm_thread thread = {.index = 0,
                        .count = 1,
                        .claim = claim,
+                       .finish = [](tfm_thread *) -> int64_t { return 1; },
                        .scratch = nullptr,
                        .pool = nullptr,
                        .events = nullptr};

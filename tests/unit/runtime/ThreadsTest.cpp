@@ -41,10 +41,12 @@ private:
 
 constexpr int mostThreads = 64, mostLaunches = 50;
 
-/// How often each piece was computed, and how many were too early: while one of
-/// the launch before was not finished.
+/// How often each piece was computed, and what follows all of them (`finish`,
+/// in every second launch), and how many were too early: while one of the
+/// launch before was not finished.
 struct Pieces {
   std::atomic<int> computed[mostLaunches][mostThreads];
+  std::atomic<int> followed[mostLaunches];
   std::atomic<int> early;
 };
 
@@ -73,17 +75,32 @@ void computePieces(void *memory, tfm_thread *thread) {
       stumble(random);
     for (int64_t piece; (piece = thread->claim(thread)) >= 0;) {
       auto &arena = *static_cast<Pieces *>(memory);
-      for (int64_t other = 0; launch > 0 && other < thread->count; ++other)
-        arena.early += arena.computed[launch - 1][other] != 1;
+      auto expectComputed = [&](int launch) {
+        for (int64_t other = 0; other < thread->count; ++other)
+          arena.early += arena.computed[launch][other] != 1;
+      };
+      if (launch > 0) {
+        expectComputed(launch - 1);
+        arena.early += arena.followed[launch - 1] != (launch - 1) % 2;
+      }
       if (stumbles)
         stumble(random);
       ++arena.computed[launch][piece];
+      if (launch % 2 == 1 && thread->finish(thread)) {
+        expectComputed(launch);
+        if (stumbles)
+          stumble(random);
+        ++arena.followed[launch];
+      }
     }
   }
 }
 
 void expectOnce(const Pieces &arena, int launches, int count) {
   EXPECT_EQ(arena.early, 0);
+  for (int launch = 0; launch < launches; ++launch)
+    ASSERT_EQ(arena.followed[launch], launch % 2)
+        << "behind launch " << launch << " by " << count << " threads";
   for (int launch = 0; launch < mostLaunches; ++launch)
     for (int piece = 0; piece < mostThreads; ++piece)
       ASSERT_EQ(arena.computed[launch][piece],
