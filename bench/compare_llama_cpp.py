@@ -226,7 +226,7 @@ class Binary:
 
     def bandwidth(self):
         """Bytes a second that reading as many bytes as the weights are reaches."""
-        return json.loads(checked([self.path, "bench", "--json", "--threads", self.threads]))["reading_gbs"] * 1e9
+        return json.loads(checked([self.path, "bench", "--json", "--function", "decode", "--threads", self.threads]))["reading_gbs"] * 1e9
 
 
 # --- The comparison -----------------------------------------------------------

@@ -210,6 +210,9 @@ typedef struct {
   uint32_t shared_bytes;
   /// Each of 8 bytes.
   uint32_t argument_count;
+  /// The number of a kernel that computes the same with the same arguments and
+  /// is launched instead where an image with `forms` has it; -1: none.
+  int64_t form;
 } tfm_kernel;
 
 typedef enum {
@@ -217,14 +220,17 @@ typedef enum {
   TFM_IMAGE_CUBIN = 1 ///< machine code
 } tfm_image_kind;
 
-/// All kernels of a device, as its driver loads them.
+/// Kernels of a device, as its driver loads them.
 typedef struct {
   tfm_image_kind kind;
   /// The compute capability that it is for. PTX is for all newer ones, too, and
   /// a cubin for those of the same `major`, where it is not `exact`.
   int32_t major;
   int32_t minor;
-  int32_t exact;
+  int16_t exact;
+  /// Whether it has those kernels alone that are forms of others
+  /// (`tfm_kernel.form`): loaded, where it runs, beside one that has all others.
+  int16_t forms;
   /// `packed` bytes, of which a block of the LZ4 format makes `size`.
   const void *data;
   uint64_t packed;

@@ -126,6 +126,15 @@ writeText(llvm::StringRef path,
   return write(path, text);
 }
 
+/// Where `Emit::Asm` puts forms of kernels for sm_90a: `kernels.sm_90a.ptx`
+/// beside `kernels.ptx`; nowhere, empty, beside standard output.
+std::string formsPath(llvm::StringRef path) {
+  if (path == "-")
+    return "";
+  llvm::StringRef ending = llvm::sys::path::extension(path);
+  return (path.drop_back(ending.size()) + ".sm_90a" + ending).str();
+}
+
 /// The syntax tree of the file itself; nothing is elaborated.
 BuildStatus buildAst(const BuildOptions &options, SourceManager &sources,
                      Diagnostics &diagnostics) {
@@ -283,11 +292,21 @@ BuildStatus tfm::build(const BuildOptions &options) {
     if (mlir::failed(code))
       return fail("cannot generate code: " + bug, BuildStatus::Bug);
     watch.stage("kernels");
-    return writeText(output, [&](llvm::raw_pwrite_stream &os) {
-      for (const DeviceImage &image : code->images)
-        os << llvm::StringRef(image.bytes).rtrim('\0');
-      return llvm::Error::success();
-    });
+    // What an assembler takes at once is a file: the kernels that all GPUs
+    // run, and beside them the forms of some for one kind.
+    for (const DeviceImage &image : code->images) {
+      std::string path = image.forms ? formsPath(output) : output;
+      if (path.empty())
+        continue;
+      BuildStatus written =
+          writeText(path, [&](llvm::raw_pwrite_stream &os) {
+            os << llvm::StringRef(image.bytes).rtrim('\0');
+            return llvm::Error::success();
+          });
+      if (written != BuildStatus::Ok)
+        return written;
+    }
+    return BuildStatus::Ok;
   }
 
   llvm::LLVMContext llvmContext;

@@ -107,8 +107,17 @@ inline void sharedField(llvm::json::OStream &json, const MemoryReport &memory) {
         }
         json.attribute("micro_batches", shared.microBatches);
         json.attribute("optimizer", shared.optimizer);
+        json.attribute("incoming", shared.incoming);
         json.attribute("memory", shared.memory);
         json.attribute("sent", shared.sent);
+        json.attributeArray("sent_by", [&] {
+          for (const SentBy &some : shared.sentBy)
+            json.object([&] {
+              json.attribute("first", some.first);
+              json.attribute("last", some.last);
+              json.attribute("bytes", some.bytes);
+            });
+        });
         if (!shared.seconds)
           return;
         json.attributeObject("seconds", [&] {

@@ -170,18 +170,27 @@ struct StepSeconds {
   double step = 0;       ///< all of it
 };
 
+/// Processes of following ranks that send as many bytes each.
+struct SentBy {
+  int64_t first, last, bytes;
+};
+
 /// What each of several processes has that share an update.
 struct SharedReport {
   int64_t processes = 1;
   /// Of an update, for each of them.
   int64_t microBatches = 1;
-  /// Bytes of the optimizer's state in the one that has the most, and of its
-  /// arena with it: what is touched of the whole one.
+  /// Bytes of the optimizer's state in the one that has the most; of what each
+  /// has for gradients that come to it, beside the arena; and of that and the
+  /// arena: what is touched of the whole one.
   int64_t optimizer = 0;
+  int64_t incoming = 0;
   int64_t memory = 0;
   /// Bytes that one of them sends in an update, at most: gradients to whoever
   /// adds them up, and parameters to all.
   int64_t sent = 0;
+  /// The same of each: processes that follow each other and send as much.
+  std::vector<SentBy> sentBy;
   /// Where there is a network to predict it for; and how much of what so many
   /// processes could do comes of it, 1 for one.
   std::optional<StepSeconds> seconds;

@@ -198,13 +198,34 @@ static std::string secondsText(double seconds) {
                      : llvm::formatv("{0:F2} s", seconds).str();
 }
 
+/// `4 processes send: 0-2 5,148,672 bytes, 3 5,107,712`; where that are many,
+/// whoever sends most and least.
+static void writeSentBy(const SharedReport &shared, llvm::raw_ostream &os) {
+  constexpr size_t few = 4;
+  auto byBytes = [](const SentBy &a, const SentBy &b) {
+    return a.bytes < b.bytes;
+  };
+  std::vector<SentBy> said = shared.sentBy;
+  if (said.size() > few)
+    said = {*llvm::max_element(said, byBytes), *llvm::min_element(said, byBytes)};
+  os << "  " << shared.processes << " processes send"
+     << (said.size() < shared.sentBy.size() ? ", most and least: " : ": ");
+  llvm::interleaveComma(said, os, [&](const SentBy &some) {
+    os << some.first;
+    if (some.last != some.first)
+      os << '-' << some.last;
+    os << ' ' << withThousands(some.bytes);
+  });
+  os << '\n';
+}
+
 static void writeShared(const MemoryReport &memory, llvm::raw_ostream &os) {
   os << "\nProcesses that share an update, each:\n";
   bool predicts = llvm::any_of(memory.shared, [](const SharedReport &shared) {
     return shared.seconds.has_value();
   });
   std::vector<std::string> head = {"processes", "micro-batches", "optimizer",
-                                   "memory", "sent in an update"};
+                                   "incoming",  "memory", "sent in an update"};
   if (predicts)
     head.insert(head.end(),
                 {"step", "computes", "waits", "hidden", "efficiency"});
@@ -218,8 +239,8 @@ static void writeShared(const MemoryReport &memory, llvm::raw_ostream &os) {
     }
     std::vector<std::string> cells = {
         number, std::to_string(shared.microBatches),
-        withThousands(shared.optimizer), withThousands(shared.memory),
-        withThousands(shared.sent)};
+        withThousands(shared.optimizer), withThousands(shared.incoming),
+        withThousands(shared.memory), withThousands(shared.sent)};
     if (const std::optional<StepSeconds> &seconds = shared.seconds) {
       double computes = seconds->compute + seconds->update;
       cells.insert(cells.end(),
@@ -231,6 +252,9 @@ static void writeShared(const MemoryReport &memory, llvm::raw_ostream &os) {
     table.add(cells);
   }
   table.write(os);
+  for (const SharedReport &shared : memory.shared)
+    if (shared.sentBy.size() > 1)
+      writeSentBy(shared, os);
   for (const SharedReport &shared : memory.shared)
     if (!shared.problem.empty())
       os << "  " << shared.processes << ' ' << shared.problem << '\n';

@@ -434,17 +434,22 @@ int64_t bestThreads(double seconds, double steps, const KernelTarget &target) {
   return best;
 }
 
-/// The number of a step's kernel among those of a device; -1 where it is none.
-int64_t kernelOf(mlir::Operation *step, const DeviceCode &device) {
-  if (device.kernels.empty())
-    return -1;
-  llvm::StringRef name = step->getAttrOfType<mlir::SymbolRefAttr>("kernel")
-                             .getLeafReference()
-                             .getValue();
+/// The number of a kernel among those of a device; -1 where there is none.
+int64_t kernelNamed(llvm::StringRef name, const DeviceCode &device) {
   auto kernel = llvm::find_if(device.kernels, [&](const DeviceKernel &kernel) {
     return kernel.name == name;
   });
   return kernel == device.kernels.end() ? -1 : kernel - device.kernels.begin();
+}
+
+/// The same of a step's kernel.
+int64_t kernelOf(mlir::Operation *step, const DeviceCode &device) {
+  if (device.kernels.empty())
+    return -1;
+  return kernelNamed(step->getAttrOfType<mlir::SymbolRefAttr>("kernel")
+                         .getLeafReference()
+                         .getValue(),
+                     device);
 }
 
 tfm_function functionOf(ProgramOp program, llvm::Function *code,
@@ -507,11 +512,15 @@ tfm_variant variantOf(const Variant &variant, DataBuilder &d) {
                          .grid = {},
                          .block = {},
                          .shared_bytes = kernel.sharedBytes,
-                         .argument_count = kernel.arguments};
+                         .argument_count = kernel.arguments,
+                         .form = -1};
     llvm::copy(kernel.grid, record.grid);
     llvm::copy(kernel.block, record.block);
     kernels.push_back(record);
   }
+  for (auto [number, kernel] : llvm::enumerate(variant.device.kernels))
+    if (auto other = kernelNamed(kernel.formOf, variant.device); other >= 0)
+      kernels[other].form = static_cast<int64_t>(number);
   std::vector<tfm_image> images;
   for (const DeviceImage &image : variant.device.images) {
     std::string block = packed(image.bytes);
@@ -519,6 +528,7 @@ tfm_variant variantOf(const Variant &variant, DataBuilder &d) {
                       .major = image.major,
                       .minor = image.minor,
                       .exact = image.exact,
+                      .forms = image.forms,
                       .data = d.bytes(block),
                       .packed = block.size(),
                       .size = image.bytes.size()});

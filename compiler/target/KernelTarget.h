@@ -40,12 +40,16 @@ struct DeviceKernel {
   std::string name;
   std::array<uint32_t, 3> grid = {1, 1, 1}, block = {1, 1, 1};
   uint32_t sharedBytes = 0, arguments = 0;
+  /// Of a form of another kernel that one: its name; else empty.
+  std::string formOf;
 };
 
 /// The code of all kernels as a driver loads it (`tfm_image`).
 struct DeviceImage {
   int32_t kind, major, minor;
   bool exact;
+  /// Whether it has forms of kernels alone.
+  bool forms = false;
   std::string bytes;
 };
 

@@ -7,6 +7,8 @@
 
 #include "runtime/comm/row_exchange.h"
 
+#include "runtime/comm/sum_turns.h"
+
 #include <algorithm>
 #include <bit>
 
@@ -44,23 +46,13 @@ size_t mostRowsOf(const std::vector<RowBlock> &blocks) {
   return most;
 }
 
-/// Rows that are on their way to be added up at the same time, of one process:
-/// 16 MiB.
-constexpr size_t rowsUnderWay = 4096;
-/// What a message has at least, where there is as much.
-constexpr size_t leastRows = 4;
-
-/// Rows of a block in a turn of a sum: with many processes few, so that what
-/// all of them send to one has room.
-size_t sumSlice(const SharedRows &rows, size_t processes) {
-  size_t slice = std::bit_floor(std::max<size_t>(1024 / processes, leastRows));
-  return std::min(slice, mostRowsOf(rows.blocks));
+SumTurns turnsOf(const SharedRows &rows, Processes &processes) {
+  return SumTurns::of(mostRowsOf(rows.blocks),
+                      static_cast<size_t>(processes.count()));
 }
 
 size_t windowOf(const SharedRows &rows, size_t rowsOfTurn) {
-  return rows.isHostMemory
-             ? std::clamp<size_t>(rowsUnderWay / rowsOfTurn, 2, 64)
-             : 1;
+  return rows.isHostMemory ? turnsUnderWay(rowsOfTurn) : 1;
 }
 
 } // namespace
@@ -180,11 +172,10 @@ void RowExchange::finish(std::span<RowExchange *const> exchanges,
 
 RowSum::RowSum(Processes &processes, const SharedRows &rows, Steps steps)
     : RowExchange(processes, rows, Channel::Sums, Order::FirstToLast,
-                  sumSlice(rows, static_cast<size_t>(processes.count())),
-                  windowOf(rows, sumSlice(rows, static_cast<size_t>(
-                                                    processes.count())) *
+                  turnsOf(rows, processes).rows,
+                  windowOf(rows, turnsOf(rows, processes).rows *
                                      static_cast<size_t>(processes.count()))),
-      steps(std::move(steps)), mostRows(sumSlice(rows, all)) {
+      steps(std::move(steps)), mostRows(turnsOf(rows, processes).rows) {
   room.resize(window * all * mostRows * TFM_ROW);
   reads.resize(window * all);
   terms.resize(all);

@@ -11,6 +11,7 @@
 #include "runtime/device/choose_device.h"
 #include "runtime/device/peak.h"
 #include "runtime/device/variant.h"
+#include "runtime/error.h"
 #include "runtime/memory_needed.h"
 #include "runtime/progress.h"
 #include "runtime/tokenizer/find_tokenizer.h"
@@ -265,6 +266,21 @@ std::vector<std::string_view> productsOf(const tfm_variant &variant) {
   return products;
 }
 
+void requireFunction(const Model &model, const std::string &name,
+                     bool sharesTraining) {
+  if (sharesTraining && name != TFM_TRAIN)
+    throw InputError("several processes time train together, and not " + name +
+                     ": add --processes none");
+  if (model.find(name))
+    return;
+  std::string known;
+  for (const char *other : timedFunctions)
+    if (model.find(other))
+      known += (known.empty() ? "" : ", ") + std::string(other);
+  throw InputError(fmt::format("this build of {} has no function {}: it has {}",
+                               model.descriptor().name, name, known));
+}
+
 /// The peaks of a machine, for a line of text.
 std::string peaksText(const Peaks &peak) {
   std::string text =
@@ -279,7 +295,7 @@ std::string peaksText(const Peaks &peak) {
 
 } // namespace
 
-void bench(const tfm_model &descriptor, const CommonOptions &command) {
+void bench(const tfm_model &descriptor, const BenchCommand &command) {
   Recipe recipe = parseRecipe(descriptor.recipe ? descriptor.recipe : "");
   requireGenerationMemory(descriptor, recipe);
   if (chooseVariant(descriptor).gradients.bytes > 0)
@@ -291,6 +307,14 @@ void bench(const tfm_model &descriptor, const CommonOptions &command) {
       makeDevice(descriptor, command.device, threads, command.processes);
   std::optional<CudaProperties> gpu = gpuOf(descriptor, command.device);
   Model model(descriptor, *device);
+  // Nothing else is what processes do together.
+  bool sharesTraining = command.processes && model.find(TFM_TRAIN);
+  for (const std::string &name : command.functions)
+    requireFunction(model, name, sharesTraining);
+  auto isWanted = [&](std::string_view name) {
+    return command.functions.empty() ||
+           std::ranges::count(command.functions, name) > 0;
+  };
   initialise(model, 1);
   int64_t vocabulary = std::max<int64_t>(1, vocabularyOf(descriptor));
   int64_t context = recipe.generate.context;
@@ -300,15 +324,11 @@ void bench(const tfm_model &descriptor, const CommonOptions &command) {
       device->peaks(productsOf(variant), variant.parameters.bytes);
   Peaks &peak = *peaks;
   std::vector<std::pair<const char *, Timing>> timings;
-  // Nothing else is what processes do together.
-  bool sharesTraining = command.processes && model.find(TFM_TRAIN);
   double micro = 0;
-  for (const char *name :
-       {TFM_TRAIN, TFM_UPDATE, TFM_EVALUATE, TFM_FORWARD, TFM_PREFILL,
-        TFM_PREFILL_SHORT, TFM_VERIFY, TFM_DECODE}) {
+  for (const char *name : timedFunctions) {
     const tfm_function *function = model.find(name);
     bool isTrain = std::string_view(name) == TFM_TRAIN;
-    if (!function || (sharesTraining && !isTrain))
+    if (!function || (sharesTraining ? !isTrain : !isWanted(name)))
       continue;
     peak.measure();
     Timing timing = {

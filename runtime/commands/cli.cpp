@@ -29,6 +29,7 @@
 #include <fcntl.h>
 #include <limits>
 #include <new>
+#include <set>
 #include <unistd.h>
 
 namespace tfm {
@@ -80,7 +81,8 @@ constexpr uint64_t maxCount = std::numeric_limits<uint32_t>::max();
 constexpr uint64_t maxSeed = std::numeric_limits<uint64_t>::max();
 
 struct Commands {
-  CommonOptions evaluation, benchmark, information;
+  CommonOptions evaluation, information;
+  BenchCommand benchmark;
   ExportCommand exportation;
   TrainCommand training;
   GenerateCommand generation, logits;
@@ -430,6 +432,12 @@ void declare(CLI::App &app, Commands &commands) {
   CLI::App *bench = app.add_subcommand("bench", "time the model's functions");
   addCommon(bench, commands.benchmark);
   addSharing(bench, commands.benchmark.sharing);
+  bench
+      ->add_option("--function", commands.benchmark.functions,
+                   "time this one alone: train, decode, ... (repeatable)")
+      ->allow_extra_args(false)
+      ->check(CLI::IsMember(std::set<std::string>(timedFunctions.begin(),
+                                                  timedFunctions.end())));
 }
 
 /// Finishes the checkpoints that are about to be read.

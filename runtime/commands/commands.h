@@ -14,6 +14,7 @@
 #include "runtime/tfm_model.h"
 #include "runtime/training/trainer.h"
 
+#include <array>
 #include <atomic>
 #include <string>
 #include <vector>
@@ -113,7 +114,14 @@ struct ExportCommand : CommonOptions {
 };
 void exportWeights(const tfm_model &model, const ExportCommand &command);
 
-void bench(const tfm_model &model, const CommonOptions &command);
+struct BenchCommand : CommonOptions {
+  std::vector<std::string> functions; ///< of timedFunctions; none: all
+};
+/// The functions that `bench` times, in its order.
+inline constexpr std::array timedFunctions = {
+    TFM_TRAIN,   TFM_UPDATE,        TFM_EVALUATE, TFM_FORWARD,
+    TFM_PREFILL, TFM_PREFILL_SHORT, TFM_VERIFY,   TFM_DECODE};
+void bench(const tfm_model &model, const BenchCommand &command);
 
 } // namespace tfm
 

@@ -23,7 +23,7 @@ namespace tfm {
 using namespace cuda;
 
 CudaDevice::CudaDevice(const tfm_variant &variant, int number, int threads)
-    : pool(threads), kernels(variant.kernels) {
+    : pool(threads) {
   try {
     open(variant, number);
   } catch (...) {
@@ -52,8 +52,9 @@ void CudaDevice::close() {
   }
   for (Event time : times)
     driver.call.cuEventDestroy_v2(time);
-  if (module)
-    driver.call.cuModuleUnload(module);
+  for (Module loaded : {module, forms})
+    if (loaded)
+      driver.call.cuModuleUnload(loaded);
   if (stream)
     driver.call.cuStreamDestroy_v2(stream);
   if (context)
@@ -112,7 +113,9 @@ static bool fits(const tfm_image &image, const CudaProperties &gpu) {
 void requireImage(const tfm_variant &variant, const CudaProperties &gpu) {
   std::span images(variant.images, static_cast<size_t>(variant.image_count));
   if (std::ranges::any_of(
-          images, [&](const tfm_image &image) { return fits(image, gpu); }))
+          images, [&](const tfm_image &image) {
+            return !image.forms && fits(image, gpu);
+          }))
     return;
   const tfm_image &oldest =
       *std::ranges::min_element(images, {}, [](const tfm_image &image) {
@@ -138,43 +141,65 @@ static std::string unpacked(const tfm_image &image) {
   return code;
 }
 
-void CudaDevice::loadKernels(const tfm_variant &variant) {
-  requireImage(variant, found);
+/// The first image that runs here, of those with all kernels or of those with
+/// forms of some; null where there is none of these.
+Module CudaDevice::loadImage(const tfm_variant &variant, bool ofForms) {
   std::string log(8192, '\0');
   Result loaded = success;
-  for (int64_t i = 0; i != variant.image_count && !module; ++i) {
+  for (int64_t i = 0; i != variant.image_count; ++i) {
     const tfm_image &image = variant.images[i];
-    if (!fits(image, found))
+    if (!fits(image, found) || (image.forms != 0) != ofForms)
       continue;
     std::string code = unpacked(image);
     int options[] = {errorLogBuffer, errorLogBytes};
     void *values[] = {log.data(), reinterpret_cast<void *>(log.size())};
+    Module made = nullptr;
     // Machine code may be too new for a driver that translates PTX.
-    loaded = driver.call.cuModuleLoadDataEx(&module, code.data(), 2, options,
-                                            values);
-    if (loaded != success)
-      module = nullptr;
+    loaded =
+        driver.call.cuModuleLoadDataEx(&made, code.data(), 2, options, values);
+    if (loaded == success)
+      return made;
   }
-  if (!module)
-    throw InputError(
-        "the NVIDIA driver refuses the program's kernels: " +
-        driver.nameOf(loaded) +
-        (loaded == unsupportedPtxVersion
-             ? ": it is too old, install a newer one, or run with --device cpu"
-             : "") +
-        (log.front() ? "\n" + std::string(log.c_str()) : ""));
-  for (int64_t i = 0; i != variant.kernel_count; ++i) {
-    const tfm_kernel &kernel = variant.kernels[i];
-    Function function = nullptr;
-    driver.check(
-        driver.call.cuModuleGetFunction(&function, module, kernel.name),
-        "find a kernel");
-    if (kernel.shared_bytes)
-      driver.check(
-          driver.call.cuFuncSetAttribute(function, maxDynamicShared,
-                                         static_cast<int>(kernel.shared_bytes)),
-          "give a kernel its memory");
-    functions.push_back(function);
+  // A driver that is too old for forms has the other kernels.
+  if (ofForms)
+    return nullptr;
+  throw InputError(
+      "the NVIDIA driver refuses the program's kernels: " +
+      driver.nameOf(loaded) +
+      (loaded == unsupportedPtxVersion
+           ? ": it is too old, install a newer one, or run with --device cpu"
+           : "") +
+      (log.front() ? "\n" + std::string(log.c_str()) : ""));
+}
+
+void CudaDevice::loadKernels(const tfm_variant &variant) {
+  requireImage(variant, found);
+  module = loadImage(variant, /*ofForms=*/false);
+  forms = loadImage(variant, /*ofForms=*/true);
+  std::span all(variant.kernels, static_cast<size_t>(variant.kernel_count));
+  kernels.resize(all.size());
+  for (size_t i = 0; i != all.size(); ++i)
+    kernels[i].launch = &all[i];
+  for (size_t i = 0; i != all.size(); ++i)
+    if (int64_t form = all[i].form; form >= 0) {
+      // Nothing launches it by its own number.
+      kernels[static_cast<size_t>(form)].launch = nullptr;
+      if (forms)
+        kernels[i].launch = &all[static_cast<size_t>(form)];
+    }
+  for (size_t i = 0; i != all.size(); ++i) {
+    auto &[kernel, function] = kernels[i];
+    if (!kernel)
+      continue;
+    driver.check(driver.call.cuModuleGetFunction(
+                     &function, kernel == &all[i] ? module : forms,
+                     kernel->name),
+                 "find a kernel");
+    if (kernel->shared_bytes)
+      driver.check(driver.call.cuFuncSetAttribute(
+                       function, maxDynamicShared,
+                       static_cast<int>(kernel->shared_bytes)),
+                   "give a kernel its memory");
   }
 }
 
@@ -274,7 +299,8 @@ struct CudaDevice::Queue : tfm_queue {
 };
 
 Result CudaDevice::launch(int64_t number, const uint64_t *arguments) {
-  const tfm_kernel &kernel = kernels[number];
+  auto [launched, function] = kernels[static_cast<size_t>(number)];
+  const tfm_kernel &kernel = *launched;
   // More than any kernel has: one for each thing that it reads or writes.
   void *parameters[256];
   if (kernel.argument_count > std::size(parameters))
@@ -282,9 +308,9 @@ Result CudaDevice::launch(int64_t number, const uint64_t *arguments) {
   for (uint32_t i = 0; i != kernel.argument_count; ++i)
     parameters[i] = const_cast<uint64_t *>(arguments + i);
   return driver.call.cuLaunchKernel(
-      functions[static_cast<size_t>(number)], kernel.grid[0], kernel.grid[1],
-      kernel.grid[2], kernel.block[0], kernel.block[1], kernel.block[2],
-      kernel.shared_bytes, stream, parameters, nullptr);
+      function, kernel.grid[0], kernel.grid[1], kernel.grid[2],
+      kernel.block[0], kernel.block[1], kernel.block[2], kernel.shared_bytes,
+      stream, parameters, nullptr);
 }
 
 void CudaDevice::runRecorded(Queue &queue) {

@@ -89,6 +89,7 @@ private:
   void open(const tfm_variant &variant, int number);
   void close();
   void loadKernels(const tfm_variant &variant);
+  cuda::Module loadImage(const tfm_variant &variant, bool forms);
   Staging &stage(size_t bytes, Use use) const;
   Staging &stagedAt(const void *bytes) const;
   void giveBack() const noexcept;
@@ -101,11 +102,16 @@ private:
   ThreadPool pool;
   CudaProperties found;
   cuda::Context context = nullptr;
-  cuda::Module module = nullptr;
+  /// With all kernels, and with forms of some that this GPU has besides.
+  cuda::Module module = nullptr, forms = nullptr;
   cuda::Stream stream = nullptr;
   cuda::Address arena = 0;
-  const tfm_kernel *kernels;
-  std::vector<cuda::Function> functions;
+  /// How kernels are launched here, by their number.
+  struct Kernel {
+    const tfm_kernel *launch = nullptr;
+    cuda::Function function = nullptr;
+  };
+  std::vector<Kernel> kernels;
   std::map<const tfm_function *, cuda::GraphExec> graphs;
   mutable std::list<Staging> staged;
   tfm_event *recorded = nullptr;

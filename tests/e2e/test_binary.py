@@ -328,6 +328,16 @@ class BadInput(Folder):
                 self.assertIn(define.replace("=", " (now "), result.stderr)
             self.assertFalse((self.folder / "huge-run").exists())
 
+    def test_the_functions_that_bench_times(self):
+        bench = json.loads(self.ok(self.model, "bench", "--json", "--function", "decode", "--function", "train").stdout)
+        self.assertEqual(list(bench["functions"]), ["train", "decode"])
+        coarse = self.build("coarse", "-D", "generate.weights=int8")
+        for model, name, status, message in ((coarse, "train", INPUT_ERROR, r"has no function train: it has .*decode"),
+                                             (self.model, "trian", 2, "decode, .*train, .*not trian")):
+            result = run(model, "bench", "--function", name, cwd=self.folder)
+            self.assertEqual(result.returncode, status, result)
+            self.assertRegex(result.stderr, message)
+
     def test_caches_larger_than_the_memory(self):
         # Before the weights are looked for, let alone the memory touched.
         many = self.build("many", "-D", "generate.batch=1000000000")

@@ -52,6 +52,12 @@ class Ptx(unittest.TestCase):
                 for machine in ("sm_80", "sm_90"):
                     with self.subTest(model=model, defines=defines, machine=machine):
                         self.assemble(machine, ptx)
+                forms = ptx.with_suffix(".sm_90a.ptx")
+                self.assertTrue(forms.exists() or "gpt2_train" not in model)
+                if forms.exists():
+                    with self.subTest(model=model, defines=defines, machine="sm_90a"):
+                        self.assertIn("wgmma.mma_async", forms.read_text())
+                        self.assemble("sm_90a", forms)
 
     def assemble(self, machine, ptx):
         result = run(PTXAS, f"-arch={machine}", "-v", ptx, "-o", ptx.with_suffix(".cubin"))

@@ -365,9 +365,12 @@ class WithoutALibrary(unittest.TestCase):
         alone, two, three, four = memory["processes"]
         self.assertEqual(memory["optimizer"], 2 * 102 * 4096)
         self.assertEqual(alone, {"processes": 1, "micro_batches": 4, "optimizer": memory["optimizer"],
-                                 "memory": memory["arena"], "sent": 0})
-        self.assertEqual(two, {"processes": 2, "micro_batches": 2, "optimizer": 2 * 52 * 4096,
-                               "memory": memory["arena"] - 2 * 50 * 4096, "sent": 102 * 4096})
+                                 "incoming": 0, "memory": memory["arena"], "sent": 0, "sent_by": []})
+        # 64 turns, in each of which both add up a block.
+        incoming = 64 * 2 * 4 * 4096
+        self.assertEqual(two, {"processes": 2, "micro_batches": 2, "optimizer": 2 * 52 * 4096, "incoming": incoming,
+                               "memory": memory["arena"] - 2 * 50 * 4096 + incoming, "sent": 102 * 4096,
+                               "sent_by": [{"first": 0, "last": 1, "bytes": 102 * 4096}]})
         self.assertIn("train.accumulate = 4", three["problem"])
         self.assertEqual(four["optimizer"], 2 * 28 * 4096)
         # In bf16 the 96 rows of the layers' matrices, half of them each process's, are read as copies alone: no process
@@ -375,7 +378,7 @@ class WithoutALibrary(unittest.TestCase):
         narrow = tfmc("report", MODELS / "addition.tfm", "--memory", "--format", "json", "-D", "train.accumulate=4",
                       "-D", "train.precision=bf16", "--processes", "1,2")
         alone, two = json.loads(narrow.stdout)["memory"]["processes"]
-        self.assertEqual(alone["memory"] - two["memory"], (2 * 50 + 48) * 4096)
+        self.assertEqual(alone["memory"] - two["memory"] + two["incoming"], (2 * 50 + 48) * 4096)
         self.assertEqual(two["sent"], 50 * 4096 + 48 * 2048 + 4 * (4096 + 2048))
         # Sums that wait are gradients.
         tree = tfmc("report", MODELS / "addition.tfm", "--memory", "--format", "json", "-D", "train.accumulate=4",

@@ -42,6 +42,8 @@ void commitCopies() { machine().commitCopies(); }
 
 void awaitCopies(uint32_t groups) { machine().awaitCopies(groups); }
 
+void fenceAsync() { machine().fenceAsync(); }
+
 void initBarrier(Site site, uint64_t address, uint32_t count) {
   machine().initBarrier(site, address, count);
 }
@@ -91,6 +93,7 @@ const HostFunction functions[] = {
     {"emulator.copy_async", address(copyAsync)},
     {"emulator.commit_copies", address(commitCopies)},
     {"emulator.await_copies", address(awaitCopies)},
+    {"emulator.fence_async", address(fenceAsync)},
     {"emulator.init_barrier", address(initBarrier)},
     {"emulator.invalidate_barrier", address(invalidateBarrier)},
     {"emulator.arrive", address(arrive)},

@@ -152,6 +152,7 @@ struct Gpu {
   }
 
   Result load(const char *image, std::string &log);
+  Result check(const char *image, bool ofForms, std::string &log) const;
   void launch(const emulator::Kernel &kernel,
               const std::vector<uint64_t> &arguments);
 };
@@ -180,11 +181,14 @@ Result Gpu::load(const char *image, std::string &log) {
   if (llvm::StringRef(image).starts_with("\x7f"
                                          "ELF"))
     return invalidImage;
+  bool ofForms = std::strstr(image, ".target sm_90a");
   const char *path = std::getenv("TFM_EMULATED_KERNELS");
   if (!path) {
     log = "TFM_EMULATED_KERNELS names no file";
     return invalidImage;
   }
+  if (program)
+    return check(image, ofForms, log);
   // Attributes of dialects that are no matter of kernels.
   context.allowUnregisteredDialects();
   context.loadDialect<mlir::LLVM::LLVMDialect, mlir::NVVM::NVVMDialect>();
@@ -202,12 +206,19 @@ Result Gpu::load(const char *image, std::string &log) {
     return invalidImage;
   }
   program.emplace(std::move(*loaded));
-  // The PTX is of the same kernels, as far as names tell.
-  for (const emulator::Kernel &kernel : program->kernels())
-    if (!std::strstr(image, (".entry " + kernel.name + "(").c_str())) {
-      log = "the PTX has no " + kernel.name;
+  return check(image, ofForms, log);
+}
+
+/// The PTX is of the same kernels, as far as names tell: of the forms for
+/// sm_90a, or of all others.
+Result Gpu::check(const char *image, bool ofForms, std::string &log) const {
+  for (const emulator::Kernel &kernel : program->kernels()) {
+    bool isThere = std::strstr(image, (".entry " + kernel.name + "(").c_str());
+    if (isThere != (kernel.readsAsync == ofForms)) {
+      log = (isThere ? "the PTX has " : "the PTX has no ") + kernel.name;
       return invalidPtx;
     }
+  }
   return success;
 }
 

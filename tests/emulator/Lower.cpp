@@ -21,8 +21,6 @@ namespace em = tfm::emulator;
 namespace {
 
 constexpr unsigned SharedSpace = 3, GlobalSpace = 1;
-/// Registers that an op of a warp takes or gives at most.
-constexpr unsigned WordCount = 16;
 
 class Lowering {
 public:
@@ -74,16 +72,22 @@ private:
       llvm::copy(grid.asArrayRef(), kernel.grid.begin());
     if (auto bytes = function->getAttrOfType<IntegerAttr>("tfm.shared"))
       kernel.dynamicShared = bytes.getInt();
+    function.walk(
+        [&](NVVM::WgmmaMmaAsyncOp) { kernel.readsAsync = true; });
     sharedOffsets.clear();
     SmallVector<StringRef> dynamic;
+    uint64_t dynamicAlignment = 16;
     function.walk([&](LLVM::AddressOfOp address) {
       auto global =
           module.lookupSymbol<LLVM::GlobalOp>(address.getGlobalName());
       if (!global || global.getAddrSpace() != SharedSpace)
         return;
       uint64_t bytes = layout.getTypeSize(global.getGlobalType());
-      if (bytes == 0)
+      if (bytes == 0) {
+        dynamicAlignment =
+            std::max(dynamicAlignment, global.getAlignment().value_or(16));
         return dynamic.push_back(global.getSymName());
+      }
       auto [place, isNew] = sharedOffsets.try_emplace(global.getSymName());
       if (!isNew)
         return;
@@ -91,7 +95,8 @@ private:
       place->second = llvm::alignTo(kernel.staticShared, alignment);
       kernel.staticShared = place->second + bytes;
     });
-    kernel.staticShared = llvm::alignTo(kernel.staticShared, 16);
+    kernel.staticShared = llvm::alignTo(
+        kernel.staticShared, dynamic.empty() ? 16 : dynamicAlignment);
     for (StringRef name : dynamic)
       sharedOffsets[name] = kernel.staticShared;
     kernels.push_back(std::move(kernel));
@@ -251,6 +256,25 @@ private:
           return collective(op, WarpOp::MultiplyBF16, 0, allLanes(),
                             SmallVector<Value>(op->getOperands()));
         })
+        .Case([&](NVVM::WgmmaFenceAlignedOp) {
+          return collective(op, WarpOp::WarpgroupFence, 0, allLanes(), {});
+        })
+        .Case([&](NVVM::WgmmaGroupSyncAlignedOp) {
+          return collective(op, WarpOp::WarpgroupCommit, 0, allLanes(), {});
+        })
+        .Case([&](NVVM::WgmmaWaitGroupSyncOp wait) {
+          return collective(op, WarpOp::WarpgroupAwait, wait.getGroup(),
+                            allLanes(), {});
+        })
+        .Case([&](NVVM::WgmmaMmaAsyncOp product) {
+          return lowerWarpgroupProduct(product);
+        })
+        .Case([&](NVVM::FenceProxyOp fence) -> LogicalResult {
+          if (fence.getKind() != NVVM::ProxyKind::async_shared ||
+              fence.getSpace() != NVVM::SharedSpace::shared_cta)
+            return unknown(op);
+          return replace(op, call("fence_async", {}, {}));
+        })
         .Case([&](NVVM::CpAsyncOp copy) {
           Value size = constant(copy.getSize());
           Value source = copy.getCpSize();
@@ -315,6 +339,38 @@ private:
         // What an earlier kernel wrote is there when one begins.
         .Case([&](NVVM::GriddepcontrolOp) { return replace(op, {}); })
         .Default(unknown);
+  }
+
+  /// Of bf16, added to sums in f32. `kind`: N, and whether A lies along M (bit
+  /// 16) and B along N (bit 17).
+  LogicalResult lowerWarpgroupProduct(NVVM::WgmmaMmaAsyncOp op) {
+    NVVM::MMAShapeAttr shape = op.getShape();
+    if (shape.getM() != 64 || shape.getK() != 16 || shape.getN() > 256 ||
+        op.getTypeA() != NVVM::WGMMATypes::bf16 ||
+        op.getTypeB() != NVVM::WGMMATypes::bf16 ||
+        op.getTypeD() != NVVM::WGMMATypes::f32 ||
+        op.getScaleD() != NVVM::WGMMAScaleOut::one ||
+        op.getScaleA() != NVVM::WGMMAScaleIn::one ||
+        op.getScaleB() != NVVM::WGMMAScaleIn::one)
+      return unknown(op);
+    SmallVector<Value> registers;
+    for (Value descriptor : {op.getDescriptorA(), op.getDescriptorB()}) {
+      Value high = LLVM::LShrOp::create(
+          builder, at, descriptor,
+          LLVM::ConstantOp::create(builder, at, i64(),
+                                   builder.getI64IntegerAttr(32)));
+      for (Value half : {descriptor, high})
+        registers.push_back(LLVM::TruncOp::create(builder, at, i32(), half));
+    }
+    auto sums = cast<LLVM::LLVMStructType>(op.getInouts().getType());
+    for (int64_t i = 0, end = sums.getBody().size(); i != end; ++i)
+      registers.push_back(
+          LLVM::ExtractValueOp::create(builder, at, op.getInouts(), i));
+    auto kind = static_cast<uint32_t>(shape.getN());
+    kind |= (op.getLayoutA() == NVVM::MMALayout::col ? 1u : 0u) << 16;
+    kind |= (op.getLayoutB() == NVVM::MMALayout::row ? 1u : 0u) << 17;
+    return collective(op, WarpOp::WarpgroupMultiply, kind, allLanes(),
+                      registers);
   }
 
   static bool isB16(NVVM::LdStMatrixShapeAttr shape,

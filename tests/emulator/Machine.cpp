@@ -24,6 +24,8 @@ using llvm::formatv;
 
 /// More than a block can have; `SharedBase` is a multiple of it.
 static constexpr uint64_t SharedBytes = 256 << 10;
+/// Of what fences of the async proxy are told apart by.
+static constexpr uint64_t PieceBytes = 16;
 /// Of a thread; what it does not use is never touched.
 static constexpr size_t StackBytes = 256 << 10, MaxThreads = 1024;
 
@@ -135,6 +137,8 @@ std::optional<Fault> Machine::runBlock() {
   // All bits set are NaN in each type of floating-point numbers.
   std::memset(shared, 0xff, kernel->staticShared + kernel->dynamicShared);
   warps.assign(threadCount / 32, {});
+  readers.assign(threadCount / 32, {});
+  unfenced.assign(kernel->readsAsync ? SharedBytes / PieceBytes : 0, 0);
   for (BlockBarrier &barrier : barriers)
     barrier = {};
   mbarriers.clear();
@@ -198,6 +202,14 @@ void Machine::end() {
          formatv("{0} ends and has not waited for {1} of its copies, the first "
                  "at {2}",
                  name(thread), count, location(site)));
+  const Warpgroup &warp = readers[thread.id / 32];
+  if (!warp.open.empty() || !warp.groups.empty())
+    fail(Fault::Kind::CopyNotAwaited,
+         formatv("{0} ends and has not waited for its products at {1}",
+                 name(thread),
+                 location((warp.open.empty() ? warp.groups.front() : warp.open)
+                              .front()
+                              .site)));
   checkConverged(0, 0);
   leave({});
 }
@@ -396,8 +408,15 @@ void Machine::check(Thread &thread, Site site, uint64_t address, uint32_t size,
                              inFlight)
                : races.read(cell, place.memory, thread.id, thread.clock, site);
   });
-  if (!found)
+  if (!found) {
+    if (writes && kernel->readsAsync &&
+        place.memory == Races::Memory::Shared) {
+      checkNotRead(thread, site, address, size);
+      if (!inFlight)
+        noteWritten(thread, address, size);
+    }
     return;
+  }
   using Found = Races::Conflict::Kind;
   const char *does = writes ? "writes" : "reads";
   if (found->kind == Found::Unwritten)
@@ -417,6 +436,51 @@ void Machine::check(Thread &thread, Site site, uint64_t address, uint32_t size,
                found->otherBlock ? std::string("another block")
                                  : formatv("thread {0}", found->thread).str(),
                found->earlierWrote ? "wrote" : "read", location(found->site)));
+}
+
+/// A thread writes to shared memory, or begins a copy to it, where no product
+/// may be reading.
+void Machine::checkNotRead(const Thread &thread, Site site, uint64_t address,
+                           uint32_t size) {
+  for (const Warpgroup &warp : readers)
+    for (const std::vector<Reading> &group : warp.groups)
+      for (const Reading &reading : group)
+        if (address < reading.bytes.end && reading.bytes.begin < address + size)
+          fail(Fault::Kind::CopyInFlight,
+               formatv("{0} writes {1} at {2} while the product at {3} reads "
+                       "it, for which nobody has waited",
+                       name(thread), this->place(address), location(site),
+                       location(reading.site)));
+}
+
+void Machine::noteWritten(Thread &thread, uint64_t address, uint32_t size) {
+  auto first = static_cast<uint32_t>((address - SharedBase) / PieceBytes);
+  auto last =
+      static_cast<uint32_t>((address + size - 1 - SharedBase) / PieceBytes);
+  for (uint32_t piece = first; piece <= last; ++piece) {
+    ++unfenced[piece];
+    thread.unfenced.push_back(piece);
+  }
+}
+
+void Machine::fenceAsync() {
+  for (uint32_t piece : std::exchange(current->unfenced, {}))
+    --unfenced[piece];
+}
+
+/// A warp begins to read through the async proxy.
+void Machine::readAsync(const Collective &collective, Range bytes) {
+  Thread &thread = threads[collective.first];
+  check(thread, collective.site, bytes.begin,
+        static_cast<uint32_t>(bytes.end - bytes.begin), 16, false);
+  for (uint64_t at = bytes.begin; at < bytes.end; at += PieceBytes)
+    if (unfenced[(at - SharedBase) / PieceBytes])
+      fail(Fault::Kind::Misuse,
+           formatv("{0} reads {1}, which was written without a fence of the "
+                   "async proxy since, at {2}",
+                   name(collective.first / 32, ~0u), place(at),
+                   location(collective.site)));
+  readers[collective.first / 32].open.push_back({bytes, collective.site});
 }
 
 void Machine::copyAsync(Site site, uint64_t to, uint64_t from, uint32_t size,
@@ -455,6 +519,8 @@ void Machine::arriveAt(const Copy &copy, uint32_t thread, uint32_t time) {
                          races.arrive(cell, thread, time);
                          return std::nullopt;
                        });
+  if (kernel->readsAsync)
+    noteWritten(threads[thread], copy.to, copy.size);
 }
 
 //===----------------------------------------------------------------------===//
@@ -596,6 +662,23 @@ void Machine::perform(Collective &collective) {
     return storeMatrix(collective);
   case WarpOp::MultiplyBF16:
     return multiplyBF16(collective.words);
+  case WarpOp::WarpgroupFence:
+    readers[collective.first / 32].fenced = true;
+    return;
+  case WarpOp::WarpgroupMultiply:
+    return multiplyWarpgroup(collective);
+  case WarpOp::WarpgroupCommit: {
+    Warpgroup &warp = readers[collective.first / 32];
+    warp.groups.push_back(std::exchange(warp.open, {}));
+    return;
+  }
+  case WarpOp::WarpgroupAwait: {
+    Warpgroup &warp = readers[collective.first / 32];
+    while (warp.groups.size() > collective.kind)
+      warp.groups.pop_front();
+    warp.fenced = false;
+    return;
+  }
   }
 }
 

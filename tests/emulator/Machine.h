@@ -31,9 +31,10 @@ struct Fault {
   enum class Kind {
     /// Two accesses that nothing orders, one of them a write.
     Race,
-    /// An access to what a copy that nobody has waited for will write.
+    /// An access to what a copy that nobody has waited for will write, or a
+    /// write of what `wgmma` still reads.
     CopyInFlight,
-    /// A kernel ended before it waited for a copy.
+    /// A kernel ended before it waited for a copy, or for `wgmma`.
     CopyNotAwaited,
     /// Shared memory was read that its block has not written.
     Unwritten,
@@ -63,6 +64,9 @@ struct Kernel {
   /// Bytes of shared memory that the kernel declares, and those that a launch
   /// adds, which lie behind them.
   uint32_t staticShared = 0, dynamicShared = 0;
+  /// Whether it reads shared memory through the async proxy, as `wgmma` does,
+  /// which sees what threads wrote behind their `fence.proxy.async` alone.
+  bool readsAsync = false;
   /// What `Site`s stand for.
   const std::vector<std::string> *sites = nullptr;
 };
@@ -77,7 +81,16 @@ enum class WarpOp : uint32_t {
   LoadMatrix,
   StoreMatrix,
   MultiplyBF16,
+  /// Of a warp of a warpgroup: what `wgmma` reads is in flight until awaited.
+  WarpgroupFence,
+  WarpgroupMultiply,
+  WarpgroupCommit,
+  WarpgroupAwait,
 };
+
+/// Registers that a lane brings to an op of its warp at most: two descriptors
+/// and the sums of `wgmma`.
+inline constexpr uint32_t WordCount = 4 + 128;
 
 /// Where the shared memory of a block begins.
 inline constexpr uint64_t SharedBase = 0x20000000;
@@ -130,7 +143,7 @@ public:
   uint32_t special(uint32_t index) const;
   void access(Site site, uint64_t address, uint32_t size, uint32_t alignment,
               bool writes);
-  /// The lanes of `mask` bring 16 words each and get some back.
+  /// The lanes of `mask` bring up to `WordCount` words each and get some back.
   void collective(Site site, WarpOp op, uint32_t kind, uint32_t mask,
                   uint32_t *words);
   /// Of all threads of the block where `count` is 0.
@@ -141,6 +154,9 @@ public:
   void commitCopies();
   /// Until at most so many groups are left.
   void awaitCopies(uint32_t groups);
+
+  /// What this thread wrote to shared memory `wgmma` may read from now on.
+  void fenceAsync();
 
   void initBarrier(Site site, uint64_t address, uint32_t count);
   void invalidateBarrier(Site site, uint64_t address);
@@ -174,6 +190,21 @@ private:
     /// Copies since the last commit, and the groups before it.
     std::vector<Copy> open;
     std::deque<std::vector<Copy>> groups;
+    /// Pieces of shared memory that it has written since its last fence of the
+    /// async proxy.
+    std::vector<uint32_t> unfenced;
+  };
+  /// What `wgmma` of a warp reads until it is waited for: groups of places in
+  /// shared memory.
+  struct Reading {
+    Range bytes;
+    Site site;
+  };
+  struct Warpgroup {
+    /// Whether registers are ordered before the next `wgmma`.
+    bool fenced = false;
+    std::vector<Reading> open;
+    std::deque<std::vector<Reading>> groups;
   };
   /// What some lanes of a warp have come to and others not yet.
   struct Collective {
@@ -245,6 +276,11 @@ private:
   void perform(Collective &collective);
   void loadMatrix(Collective &collective);
   void storeMatrix(Collective &collective);
+  void multiplyWarpgroup(Collective &collective);
+  void readAsync(const Collective &collective, Range bytes);
+  void checkNotRead(const Thread &thread, Site site, uint64_t address,
+                    uint32_t size);
+  void noteWritten(Thread &thread, uint64_t address, uint32_t size);
   void checkRows(const Collective &collective, uint32_t count, bool writes);
 
   MBarrier &mbarrier(Site site, uint64_t address);
@@ -267,6 +303,10 @@ private:
   // Of the block that runs.
   std::vector<Thread> threads;
   std::vector<std::vector<Collective>> warps;
+  std::vector<Warpgroup> readers; ///< by warp
+  /// How often threads have written each piece of 16 bytes of shared memory
+  /// that they have not fenced since.
+  std::vector<uint16_t> unfenced;
   std::array<BlockBarrier, 16> barriers;
   std::map<uint32_t, MBarrier> mbarriers;
   std::deque<Thread *> ready;

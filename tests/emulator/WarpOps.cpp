@@ -13,11 +13,13 @@
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/bit.h"
+#include "llvm/Support/FormatVariadic.h"
 
 #include <cmath>
 #include <cstring>
 
 using namespace tfm::emulator;
+using llvm::formatv;
 
 /// "Data Movement and Conversion Instructions: shfl.sync". `kind` as
 /// `NVVM::ShflKind`: bfly, up, down, idx. Words: the value, the source lane or
@@ -225,5 +227,85 @@ void Machine::storeMatrix(Collective &collective) {
       (transposed ? rows[8 * i + other + 1][one]
                   : rows[8 * i + one][other + 1]) =
           static_cast<uint16_t>(word >> 16);
+    }
+}
+
+namespace {
+
+/// "Asynchronous Warpgroup Level Matrix Instructions: Matrix Descriptor
+/// Format", of 128-byte swizzling, which is all that our kernels use.
+struct Descriptor {
+  Descriptor(uint32_t low, uint32_t high)
+      : start((low & 0x3fff) << 4), leading((low >> 16 & 0x3fff) << 4),
+        stride((high & 0x3fff) << 4), base(high >> 17 & 7), swizzle(high >> 30) {
+  }
+  uint32_t start, leading, stride, base, swizzle;
+
+  /// Where element `outer` along M or N and `term` along K lies: "Canonical
+  /// Layouts", ((8,m),(T,2k)):((8T,SBO),(1,T)) along K, and
+  /// ((T,8,m),(8,k)):((1,T,LBO),(8T,SBO)) along M or N, with Swizzle<3,4,3> of
+  /// the address.
+  uint64_t addressOf(uint32_t outer, uint32_t term, bool alongOuter) const {
+    uint32_t at = start;
+    if (alongOuter)
+      at += outer % 64 * 2 + outer / 64 * leading + term % 8 * 128 +
+            term / 8 * stride;
+    else
+      at += outer % 8 * 128 + outer / 8 * stride + term * 2;
+    return (SharedBase & ~uint64_t(0x3ffff)) + (at ^ (at >> 7 & 7) << 4);
+  }
+};
+
+} // namespace
+
+/// "Asynchronous Warpgroup Level Matrix Multiply-Accumulate: Register Fragments
+/// and Shared Memory Matrix Layouts", of wgmma.mma_async.m64nNk16 with bf16: a
+/// warp's 16 rows of the 64. Words: the descriptors of A and B, and the sums;
+/// then the sums.
+void Machine::multiplyWarpgroup(Collective &collective) {
+  uint32_t n = collective.kind & 0xffff;
+  bool alongM = collective.kind >> 16 & 1, alongN = collective.kind >> 17 & 1;
+  auto misuse = [&](const char *what) {
+    fail(Fault::Kind::Misuse, formatv("{0} {1} at {2}",
+                                      name(collective.first / 32, ~0u), what,
+                                      location(collective.site)));
+  };
+  const uint32_t *words = collective.words[0];
+  for (uint32_t lane = 1; lane < 32; ++lane)
+    if (!std::equal(words, words + 4, collective.words[lane]))
+      misuse("multiply by different descriptors");
+  Descriptor ofA(words[0], words[1]), ofB(words[2], words[3]);
+  for (const Descriptor &each : {ofA, ofB})
+    if (each.swizzle != 1 || each.base != 0)
+      misuse("multiply what is not swizzled by 128 bytes");
+  if (!readers[collective.first / 32].fenced)
+    misuse("multiply without wgmma.fence before it");
+  uint32_t firstRow = collective.first / 32 % 4 * 16;
+  // Rows of 8 elements that lie together.
+  auto value = [&](const Descriptor &from, uint32_t outer, uint32_t term,
+                   bool alongOuter) {
+    uint64_t address = from.addressOf(outer, term, alongOuter);
+    if (alongOuter ? outer % 8 == 0 : term % 8 == 0)
+      readAsync(collective, {address, address + 16});
+    uint16_t bits;
+    std::memcpy(&bits, reinterpret_cast<const void *>(address), 2);
+    return llvm::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
+  };
+  float a[16][16];
+  std::vector<float> b(size_t{16} * n);
+  for (uint32_t row = 0; row < 16; ++row)
+    for (uint32_t term = 0; term < 16; ++term)
+      a[row][term] = value(ofA, firstRow + row, term, alongM);
+  for (uint32_t column = 0; column < n; ++column)
+    for (uint32_t term = 0; term < 16; ++term)
+      b[term * n + column] = value(ofB, column, term, alongN);
+  for (uint32_t lane = 0; lane < 32; ++lane)
+    for (uint32_t i = 0; i < n / 2; ++i) {
+      uint32_t row = lane / 4 + i / 2 % 2 * 8,
+               column = i / 4 * 8 + lane % 4 * 2 + i % 2;
+      auto sum = llvm::bit_cast<float>(collective.words[lane][4 + i]);
+      for (uint32_t term = 0; term < 16; ++term)
+        sum += a[row][term] * b[term * n + column];
+      collective.words[lane][i] = llvm::bit_cast<uint32_t>(sum);
     }
 }

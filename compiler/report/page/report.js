@@ -271,9 +271,9 @@ if (data.memory) {
 if (data.memory?.processes) {
   const all = data.memory.processes, timed = all.some(each => each.seconds);
   const time = seconds => seconds < 1 ? `${(seconds * 1e3).toFixed(1)} ms` : `${seconds.toFixed(2)} s`;
-  const node = section("Processes", "What each of several processes has that share an update, and the bytes that it sends in one." +
+  const node = section("Processes", "What each of several processes has that share an update, gradients that come to it included, and the bytes that the one that sends most sends in one." +
     (timed ? " Times are predicted, from the network that was given: what a step takes, and what of it nobody computes in." : ""));
-  const columns = [["micro-batches", each => whole(each.micro_batches)], ["optimizer state", each => bytes(each.optimizer)], ["memory", each => bytes(each.memory)], ["sent", each => bytes(each.sent)]];
+  const columns = [["micro-batches", each => whole(each.micro_batches)], ["optimizer state", each => bytes(each.optimizer)], ["incoming", each => bytes(each.incoming)], ["memory", each => bytes(each.memory)], ["sent", each => bytes(each.sent)]];
   if (timed) columns.push(["step", each => time(each.seconds.step)], ["waits", each => time(each.seconds.step - each.seconds.compute - each.seconds.update)],
     ["hidden", each => time(each.seconds.hidden)], ["efficiency", each => `${(100 * each.efficiency).toFixed(0)}%`]);
   node.append(el("div", { class: "scroll" }, el("table", {},

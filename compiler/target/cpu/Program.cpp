@@ -145,11 +145,10 @@ private:
     if (serial) {
       // Without a shared step all of it is the first piece.
       llvm::Value *isMine =
-          serial.getShared()
-              ? b.CreateIsNotNull(b.CreateCall(
-                    llvm::FunctionType::get(i64, {ptr}, false), finish,
-                    {thread}))
-              : b.CreateICmpEQ(piece, b.getInt64(0));
+          serial.getShared() ? b.CreateIsNotNull(b.CreateCall(
+                                   llvm::FunctionType::get(i64, {ptr}, false),
+                                   finish, {thread}))
+                             : b.CreateICmpEQ(piece, b.getInt64(0));
       llvm::BasicBlock *all = block("serial");
       b.CreateCondBr(isMine, all, next);
       b.SetInsertPoint(all);

@@ -34,7 +34,8 @@ struct Temporary {
 
 } // namespace
 
-std::vector<DeviceImage> cuda::assemble(llvm::StringRef ptx) {
+std::vector<DeviceImage> cuda::assemble(llvm::StringRef ptx,
+                                        llvm::ArrayRef<CodeFor> gpus) {
   auto program = llvm::sys::findProgramByName("ptxas");
   Temporary source("ptx");
   if (!program || source.path.empty())
@@ -50,16 +51,16 @@ std::vector<DeviceImage> cuda::assemble(llvm::StringRef ptx) {
     }
   }
   struct Job {
-    explicit Job(int32_t major) : major(major) {}
-    int32_t major;
+    explicit Job(const CodeFor &gpu) : gpu(gpu) {}
+    CodeFor gpu;
     Temporary made{"cubin"};
     llvm::sys::ProcessInfo process;
   };
-  // All at once; the newest first.
+  // All at once.
   std::list<Job> jobs;
-  for (int32_t major : {9, 8}) {
-    Job &job = jobs.emplace_back(major);
-    std::string capability = "-arch=sm_" + std::to_string(major) + "0";
+  for (const CodeFor &gpu : gpus) {
+    Job &job = jobs.emplace_back(gpu);
+    std::string capability = std::string("-arch=") + gpu.sm;
     std::optional<llvm::StringRef> silent[] = {
         llvm::StringRef(), llvm::StringRef(), llvm::StringRef()};
     job.process = llvm::sys::ExecuteNoWait(
@@ -74,9 +75,9 @@ std::vector<DeviceImage> cuda::assemble(llvm::StringRef ptx) {
     auto code = llvm::MemoryBuffer::getFile(job.made.path);
     if (code && !(*code)->getBuffer().empty())
       images.push_back({.kind = TFM_IMAGE_CUBIN,
-                        .major = job.major,
+                        .major = job.gpu.major,
                         .minor = 0,
-                        .exact = false,
+                        .exact = job.gpu.exact,
                         .bytes = (*code)->getBuffer().str()});
   }
   return images;

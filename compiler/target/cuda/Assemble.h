@@ -12,11 +12,19 @@
 
 namespace tfm::cuda {
 
-/// The machine code of PTX for GPUs of compute capability 8.0 and 9.0 (and
-/// newer ones of the same major number), made by NVIDIA's `ptxas` where that is
-/// in PATH; nothing where it is not, or does not know one of these: drivers
+/// A GPU that machine code is made for, by its compute capability: it runs on
+/// newer ones of the same major number, too, where it is not exact.
+struct CodeFor {
+  const char *sm;
+  int32_t major;
+  bool exact;
+};
+
+/// The machine code of PTX for these, made by NVIDIA's `ptxas` where that is in
+/// PATH; nothing where it is not, or does not know one of these: drivers
 /// translate PTX themselves.
-std::vector<DeviceImage> assemble(llvm::StringRef ptx);
+std::vector<DeviceImage> assemble(llvm::StringRef ptx,
+                                  llvm::ArrayRef<CodeFor> gpus);
 
 } // namespace tfm::cuda
 

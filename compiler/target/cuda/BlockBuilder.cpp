@@ -143,8 +143,9 @@ Value BlockBuilder::shared(int64_t count) {
   return k.at(base, first);
 }
 
-Value BlockBuilder::dynamicShared(int64_t bytes) {
-  constexpr llvm::StringLiteral name = "dynamic_shared";
+Value BlockBuilder::dynamicShared(int64_t bytes, int64_t alignment) {
+  // Each kernel's own alignment, of what is one memory.
+  std::string name = "dynamic_shared_" + std::to_string(alignment);
   auto pointer = LLVM::LLVMPointerType::get(k.b.getContext(), sharedSpace);
   if (!module.lookupSymbol(name)) {
     OpBuilder::InsertionGuard guard(k.b);
@@ -152,7 +153,7 @@ Value BlockBuilder::dynamicShared(int64_t bytes) {
     LLVM::GlobalOp::create(
         k.b, module.getLoc(), LLVM::LLVMArrayType::get(k.b.getI8Type(), 0),
         /*isConstant=*/false, LLVM::Linkage::External, name, Attribute(),
-        /*alignment=*/128, sharedSpace);
+        static_cast<uint64_t>(alignment), sharedSpace);
   }
   func->setAttr(sharedAttribute, k.b.getI64IntegerAttr(bytes));
   return LLVM::AddressOfOp::create(k.b, k.loc, pointer, name);
@@ -284,6 +285,46 @@ void BlockBuilder::multiplyFragments(ValueRange x, ValueRange y,
   for (auto [i, sum] : llvm::enumerate(sums))
     sum = LLVM::ExtractValueOp::create(k.b, k.loc, result,
                                        static_cast<int64_t>(i));
+}
+
+void BlockBuilder::multiplyWarpgroup(ArrayRef<WarpgroupStep> steps,
+                                     bool aAlongTerms, bool bAlongTerms,
+                                     MutableArrayRef<Value> sums) {
+  MLIRContext *context = k.b.getContext();
+  constexpr int64_t sumsOfColumn = 2; // of 64 by 8 each thread has 4
+  auto type = LLVM::LLVMStructType::getLiteral(
+      context, SmallVector<Type>(sums.size(), k.f32Type));
+  Value all = LLVM::PoisonOp::create(k.b, k.loc, type);
+  for (auto [i, sum] : llvm::enumerate(sums))
+    all = LLVM::InsertValueOp::create(k.b, k.loc, all, sum,
+                                      static_cast<int64_t>(i));
+  auto columns = static_cast<int64_t>(sums.size()) * sumsOfColumn;
+  // A lies [M, K] and B [N, K] where terms follow each other.
+  auto layout = [](bool isRow) {
+    return isRow ? NVVM::MMALayout::row : NVVM::MMALayout::col;
+  };
+  NVVM::WgmmaFenceAlignedOp::create(k.b, k.loc);
+  for (const WarpgroupStep &step : steps)
+    all = NVVM::WgmmaMmaAsyncOp::create(
+        k.b, k.loc, type, all, step.a, step.b,
+        NVVM::MMAShapeAttr::get(context, 64, static_cast<int>(columns), 16),
+        NVVM::WGMMATypes::bf16, NVVM::WGMMATypes::bf16, NVVM::WGMMATypes::f32,
+        NVVM::WGMMAScaleOut::one, NVVM::WGMMAScaleIn::one,
+        NVVM::WGMMAScaleIn::one, layout(aAlongTerms), layout(!bAlongTerms),
+        NVVM::MMAIntOverflowAttr());
+  NVVM::WgmmaGroupSyncAlignedOp::create(k.b, k.loc);
+  NVVM::WgmmaWaitGroupSyncOp::create(k.b, k.loc, 0);
+  for (auto [i, sum] : llvm::enumerate(sums))
+    sum = LLVM::ExtractValueOp::create(k.b, k.loc, all,
+                                       static_cast<int64_t>(i));
+}
+
+void BlockBuilder::fenceAsync() {
+  MLIRContext *context = k.b.getContext();
+  NVVM::FenceProxyOp::create(
+      k.b, k.loc,
+      NVVM::ProxyKindAttr::get(context, NVVM::ProxyKind::async_shared),
+      NVVM::SharedSpaceAttr::get(context, NVVM::SharedSpace::shared_cta));
 }
 
 Value BlockBuilder::packBf16(Value low, Value high) {

@@ -33,6 +33,11 @@ inline constexpr llvm::StringLiteral gridAttribute = "tfm.grid",
                                      sharedAttribute = "tfm.shared",
                                      residentAttribute = "tfm.resident";
 
+/// A kernel for sm_90a that computes the same as another one, which every GPU
+/// runs, has its name with something behind it, and the name as an attribute.
+inline constexpr llvm::StringLiteral hopperSuffix = "_sm_90a",
+                                     hopperFormAttribute = "tfm.form_of";
+
 /// How many blocks of how many threads a kernel is launched with.
 struct Grid {
   std::array<int64_t, 3> blocks = {1, 1, 1};
@@ -91,8 +96,9 @@ public:
   mlir::Value shared(int64_t count);
   int64_t sharedBytes() const { return sharedCount * 4; }
   /// So many bytes of shared memory that each launch asks for, which may be
-  /// more than `maxStaticShared` (`maxDynamicShared`): once in a kernel.
-  mlir::Value dynamicShared(int64_t bytes);
+  /// more than `maxStaticShared` (`maxDynamicShared`): once in a kernel. They
+  /// begin at a multiple of `alignment`.
+  mlir::Value dynamicShared(int64_t bytes, int64_t alignment = 128);
 
   /// Begins to copy `bytes`, 4 or 16, of which only the first `count` (null:
   /// all) are read and the others 0; both sides lie at multiples of `bytes`.
@@ -131,6 +137,19 @@ public:
   /// for mma.m16n8k16"). All lanes of a warp come here together.
   void multiplyFragments(mlir::ValueRange x, mlir::ValueRange y,
                          llvm::MutableArrayRef<mlir::Value> sums);
+  /// Adds products of 64 by 16 and 16 by N numbers of bf16 in shared memory,
+  /// one after the other, to sums that a warpgroup has in its registers (PTX
+  /// ISA, "Matrix Fragments for wgmma.mma_async.m64nNk16"), and waits for them.
+  /// All its threads come here together. What descriptors name is behind a
+  /// barrier of all that wrote it, and their `fenceAsync`.
+  struct WarpgroupStep {
+    mlir::Value a, b;
+  };
+  void multiplyWarpgroup(llvm::ArrayRef<WarpgroupStep> steps, bool aAlongTerms,
+                         bool bAlongTerms,
+                         llvm::MutableArrayRef<mlir::Value> sums);
+  /// What this thread wrote to shared memory `wgmma` sees.
+  void fenceAsync();
   /// Two f32, rounded to bf16, in a register.
   mlir::Value packBf16(mlir::Value low, mlir::Value high);
 

@@ -10,6 +10,7 @@
 #include "compiler/target/KernelTarget.h"
 #include "compiler/target/cuda/Assemble.h"
 #include "compiler/target/cuda/Attention.h"
+#include "compiler/target/cuda/BlockBuilder.h"
 #include "compiler/target/cuda/DeviceKernels.h"
 #include "compiler/target/cuda/Kernels.h"
 #include "compiler/target/cuda/Passes.h"
@@ -128,23 +129,18 @@ public:
                                    bool assembled) const override {
     DeviceCode code;
     code.kernels = cuda::kernelsOf(kernels);
-    llvm::LLVMContext context;
-    std::unique_ptr<llvm::Module> module =
-        cuda::translateToNvptx(kernels, context);
-    if (!module)
+    auto isForm = [](Operation &op) {
+      return op.hasAttr(cuda::hopperFormAttribute);
+    };
+    // Images are taken in this order.
+    if (llvm::any_of(*kernels.getBody(), isForm) &&
+        failed(addImages(kernels, isForm, "sm_90a", {{"sm_90a", 9, true}},
+                         assembled, code)))
       return failure();
-    llvm::Expected<std::string> ptx = cuda::toPtx(*module, "sm_80");
-    if (!ptx)
-      return kernels.emitError() << llvm::toString(ptx.takeError());
-    if (assembled)
-      code.images = cuda::assemble(*ptx);
-    // Drivers find its end by the null byte.
-    ptx->push_back('\0');
-    code.images.push_back({.kind = TFM_IMAGE_PTX,
-                           .major = 8,
-                           .minor = 0,
-                           .exact = false,
-                           .bytes = std::move(*ptx)});
+    if (failed(addImages(
+            kernels, [&](Operation &op) { return !isForm(op); }, "sm_80",
+            {{"sm_90", 9, false}, {"sm_80", 8, false}}, assembled, code)))
+      return failure();
     return code;
   }
 
@@ -163,6 +159,42 @@ public:
   }
 
 private:
+  /// Adds the images of some of the kernels: machine code for `gpus`, and PTX.
+  static LogicalResult addImages(ModuleOp kernels,
+                                 llvm::function_ref<bool(Operation &)> wanted,
+                                 StringRef sm, ArrayRef<cuda::CodeFor> gpus,
+                                 bool assembled, DeviceCode &code) {
+    OwningOpRef<ModuleOp> some = kernels.clone();
+    for (auto kernel :
+         llvm::make_early_inc_range(some->getOps<LLVM::LLVMFuncOp>()))
+      if (!wanted(*kernel))
+        kernel.erase();
+    llvm::LLVMContext context;
+    std::unique_ptr<llvm::Module> module =
+        cuda::translateToNvptx(*some, context);
+    if (!module)
+      return failure();
+    llvm::Expected<std::string> ptx = cuda::toPtx(*module, sm);
+    if (!ptx)
+      return kernels.emitError() << llvm::toString(ptx.takeError());
+    std::vector<DeviceImage> images;
+    if (assembled)
+      images = cuda::assemble(*ptx, gpus);
+    // Drivers find its end by the null byte.
+    ptx->push_back('\0');
+    bool exact = gpus.front().exact;
+    images.push_back({.kind = TFM_IMAGE_PTX,
+                      .major = exact ? gpus.front().major : 8,
+                      .minor = 0,
+                      .exact = exact,
+                      .bytes = std::move(*ptx)});
+    for (DeviceImage &image : images) {
+      image.forms = exact;
+      code.images.push_back(std::move(image));
+    }
+    return success();
+  }
+
   const std::string hostTriple = llvm::sys::getProcessTriple();
 };
 

@@ -22,6 +22,8 @@ std::vector<DeviceKernel> cuda::kernelsOf(ModuleOp kernels) {
     DeviceKernel kernel;
     kernel.name = function.getName().str();
     kernel.arguments = function.getNumArguments();
+    if (auto name = function->getAttrOfType<StringAttr>(hopperFormAttribute))
+      kernel.formOf = name.str();
     if (auto bytes = function->getAttrOfType<IntegerAttr>(sharedAttribute))
       kernel.sharedBytes = static_cast<uint32_t>(bytes.getInt());
     auto grid = function->getAttrOfType<DenseI64ArrayAttr>(gridAttribute);

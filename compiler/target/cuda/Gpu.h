@@ -25,6 +25,8 @@ struct Gpu {
   /// Floating-point operations a second: of tensor cores in bf16 with sums in
   /// f32, dense, and of the other units in f32.
   double tensorFlops, f32Flops;
+  /// What of its tensor cores `mma.sync` reaches at most.
+  double ofMma;
   /// Bytes a second from memory, and from the second-level cache.
   double bandwidth, cacheBandwidth;
   /// Of a multiprocessor: bytes of shared memory, registers of 32 bits, and the
@@ -55,8 +57,10 @@ extern const Gpu a100;
 extern const Gpu h100;
 
 /// Bytes of shared memory that a block may ask for on every GPU that runs code
-/// for sm_80: 8.6 and 8.9 have the least.
-inline constexpr int64_t maxDynamicShared = 99 * 1024;
+/// for sm_80: 8.6 and 8.9 have the least; and on those that run code for
+/// sm_90a.
+inline constexpr int64_t maxDynamicShared = 99 * 1024,
+                         maxDynamicSharedOf90 = 227 * 1024;
 
 } // namespace tfm::cuda
 

@@ -139,6 +139,11 @@ void ProductLaunch::finish(ElementEmitter &elements, KernelBuilder &k,
 // What all kernels do
 //===----------------------------------------------------------------------===//
 
+/// What a kernel of these units is cut up for.
+static const Gpu &gpuOf(Units units) {
+  return units == Units::Warpgroup ? h100 : a100;
+}
+
 ProductKernel::ProductKernel(ModuleOp module, StringRef name,
                              ProductLaunch product, const ProductTile &tile,
                              Units units)
@@ -147,8 +152,8 @@ ProductKernel::ProductKernel(ModuleOp module, StringRef name,
           module, name, product.launch,
           product.launch.getReads().size() + product.launch.getWrites().size(),
           {{tile.tilesOf(product.m, product.n) * product.shape().batches, 1, 1},
-           tile.parts() * (units == Units::Tensor ? warpSize : 1),
-           residentBlocks(tile, units, a100)}),
+           tile.parts() * (units == Units::F32 ? 1 : warpSize),
+           residentBlocks(tile, units, gpuOf(units))}),
       k(block.k), elements(k, product.launch, block.pointers, block.arguments),
       units(units) {}
 
@@ -156,14 +161,19 @@ void ProductKernel::emit() {
   ProductOperand from = product.operandA(), with = product.operandB();
   findTile();
   product.enter(block, number, from, with);
-  auto form = units == Units::Tensor ? StagedOperand::Form::Matrix
-                                     : StagedOperand::Form::Terms;
+  using Form = StagedOperand::Form;
+  Form form = units == Units::Tensor      ? Form::Matrix
+              : units == Units::Warpgroup ? Form::Panels
+                                          : Form::Terms;
   a.emplace(block, from, form, tile.rows, tile.depth);
   b.emplace(block, with, form, tile.columns, tile.depth);
   int64_t stages = tile.stages * (a->stageBytes() + b->stageBytes());
   bandPartRows = partRowsOfBand(stages);
   int64_t band = tile.rows / tile.partRows * bandPartRows * bandStride() * 4;
-  memory = block.dynamicShared(std::max(stages, band));
+  constexpr int64_t ofPanels = 1024, ofBanks = 128;
+  memory =
+      block.dynamicShared(std::max(stages, band),
+                          units == Units::Warpgroup ? ofPanels : ofBanks);
   a->begin(row0);
   b->begin(column0);
   beginSteps();
@@ -181,9 +191,9 @@ void ProductKernel::findTile() {
   // what others have read of A and B.
   int64_t group = std::min<int64_t>(
       down, std::max<int64_t>(1, std::lround(std::sqrt(
-                                     static_cast<double>(a100.multiprocessors *
-                                                         tile.columns) /
-                                     static_cast<double>(tile.rows)))));
+                    static_cast<double>(gpuOf(units).multiprocessors *
+                                        tile.columns) /
+                    static_cast<double>(tile.rows)))));
   Value groupNumber = k.div(rest, group * across);
   Value inGroup = k.rem(rest, k.i64(group * across));
   Value firstRow = k.mul(groupNumber, group);
@@ -227,6 +237,7 @@ SmallVector<Value> ProductKernel::addUp() {
         // any more what was multiplied last, where the next goes.
         if (copies)
           block.awaitCopies(tile.stages - 2);
+        finishCopies();
         block.barrier();
         Value later = k.add(step, tile.stages - 1);
         Value stage = k.at(memory, fills, byte);
@@ -401,10 +412,30 @@ private:
 void cuda::emitTiledProduct(ModuleOp module, StringRef name,
                             ProductLaunch product, Units units,
                             const ProductTile &tile) {
-  if (units == Units::Tensor)
-    emitTensorProduct(module, name, product, tile);
-  else
-    F32Product(module, name, product, tile).emit();
+  switch (units) {
+  case Units::Tensor:
+    return emitTensorProduct(module, name, product, tile);
+  case Units::Warpgroup:
+    return emitWarpgroupProduct(module, name, product, tile);
+  case Units::F32:
+    return F32Product(module, name, product, tile).emit();
+  }
+}
+
+/// A product that `wgmma` computes faster on an H100 than the kernel that all
+/// GPUs run has another form for it.
+static void emitHopperForm(ModuleOp module, StringRef name,
+                           ProductLaunch &product) {
+  ProductShape shape = product.shape();
+  ProductTile tile = chooseTile(Units::Warpgroup, shape, h100);
+  ProductTile other = chooseTile(Units::Tensor, shape, a100);
+  if (secondsOf(tile, Units::Warpgroup, shape, h100) >=
+      secondsOf(other, Units::Tensor, shape, h100))
+    return;
+  std::string form = (name + hopperSuffix).str();
+  emitTiledProduct(module, form, product, Units::Warpgroup, tile);
+  module.lookupSymbol(form)->setAttr(
+      hopperFormAttribute, StringAttr::get(module.getContext(), name));
 }
 
 LogicalResult cuda::emitProductKernel(ModuleOp module, StringRef name,
@@ -421,5 +452,7 @@ LogicalResult cuda::emitProductKernel(ModuleOp module, StringRef name,
   Units units = product.isOfBf16() ? Units::Tensor : Units::F32;
   emitTiledProduct(module, name, product, units,
                    chooseTile(units, product.shape(), a100));
+  if (units == Units::Tensor)
+    emitHopperForm(module, name, product);
   return success();
 }

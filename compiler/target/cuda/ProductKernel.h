@@ -65,6 +65,9 @@ protected:
   virtual int64_t sums() const = 0;
   /// Whatever does not change from step to step.
   virtual void beginSteps() = 0;
+  /// What a thread does that has brought its part of a step, before all of them
+  /// meet.
+  virtual void finishCopies() {}
   /// Adds the products of a step.
   virtual llvm::SmallVector<mlir::Value>
   multiply(mlir::Value stageA, mlir::Value stageB, mlir::ValueRange before) = 0;
@@ -102,14 +105,16 @@ private:
   mlir::Value row0, column0, number;
 };
 
-/// Emits a product in tiles: of numbers of bf16 by `mma.sync`, in fragments of
-/// 16 by 8 by 16, or of f32 by multiply-adds of each thread.
+/// Emits a product in tiles: of numbers of bf16 by `mma.sync` or `wgmma`, or of
+/// f32 by multiply-adds of each thread.
 void emitTiledProduct(mlir::ModuleOp module, llvm::StringRef name,
                       ProductLaunch product, Units units,
                       const ProductTile &tile);
 
 void emitTensorProduct(mlir::ModuleOp module, llvm::StringRef name,
                        ProductLaunch product, const ProductTile &tile);
+void emitWarpgroupProduct(mlir::ModuleOp module, llvm::StringRef name,
+                          ProductLaunch product, const ProductTile &tile);
 
 } // namespace tfm::cuda
 

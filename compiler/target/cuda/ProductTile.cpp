@@ -21,14 +21,19 @@ static constexpr ProductTile tensorTiles[] = {
     {64, 128, 32, 4, 32, 64},  {128, 64, 32, 4, 64, 32},
     {64, 64, 32, 4, 32, 32},   {32, 64, 64, 4, 16, 32},
     {16, 64, 64, 4, 16, 16}};
+// Rows of 128 bytes in shared memory; a warp has 16 of the 64 rows of its
+// warpgroup, and all columns.
+static constexpr ProductTile warpgroupTiles[] = {
+    {128, 256, 64, 4, 16, 256},
+    {256, 128, 64, 4, 16, 128},
+    {128, 128, 64, 4, 16, 128},
+    {64, 128, 64, 4, 16, 128}};
 static constexpr ProductTile f32Tiles[] = {
     {128, 128, 8, 3, 8, 8}, {64, 64, 8, 3, 4, 4}, {32, 32, 16, 3, 2, 2}};
 
 /// Bytes of an element in shared memory, and threads of a part.
-static int64_t bytesOf(Units units) { return units == Units::Tensor ? 2 : 4; }
-static int64_t threadsOf(Units units) {
-  return units == Units::Tensor ? 32 : 1;
-}
+static int64_t bytesOf(Units units) { return units == Units::F32 ? 4 : 2; }
+static int64_t threadsOf(Units units) { return units == Units::F32 ? 1 : 32; }
 
 int64_t cuda::residentBlocks(const ProductTile &tile, Units units,
                              const Gpu &gpu) {
@@ -42,7 +47,7 @@ int64_t cuda::residentBlocks(const ProductTile &tile, Units units,
 
 double cuda::secondsOf(const ProductTile &tile, Units units,
                        const ProductShape &shape, const Gpu &gpu) {
-  bool tensor = units == Units::Tensor;
+  bool tensor = units != Units::F32;
   // Cycles of a multiprocessor from a copy's beginning to its end, and what a
   // block takes beside its steps: its first copies, and C on its way out.
   constexpr double latency = 700, aside = 2500;
@@ -57,13 +62,18 @@ double cuda::secondsOf(const ProductTile &tile, Units units,
 
   auto flops = static_cast<double>(2 * tile.rows * tile.columns * tile.depth);
   double compute =
-      flops / (tensor ? gpu.tensorFlopsPerClock() : gpu.f32FlopsPerClock());
+      flops / (units == Units::F32 ? gpu.f32FlopsPerClock()
+                                   : gpu.tensorFlopsPerClock() *
+                                         (units == Units::Tensor ? gpu.ofMma
+                                                                 : 1.0));
   // What all parts read of a stage; of f32 a row is read by many threads of a
-  // warp at once.
-  auto read =
-      static_cast<double>(tile.parts() * (tile.partRows + tile.partColumns) *
-                          tile.depth) *
-      bytes / (tensor ? 1 : 4);
+  // warp at once, and by a warpgroup B once for four parts.
+  auto parts = static_cast<double>(tile.parts() * tile.depth) * bytes;
+  auto ofA = static_cast<double>(tile.partRows),
+       ofB = static_cast<double>(tile.partColumns);
+  double read = parts * (units == Units::Warpgroup ? ofA + ofB / 4
+                         : tensor                  ? ofA + ofB
+                                                   : (ofA + ofB) / 4);
   double shared = (read + stage) / sharedBytesPerClock;
   double copies = stage / gpu.cacheBytesPerClock();
   double waiting = latency / static_cast<double>(tile.stages - 1) / resident;
@@ -74,9 +84,15 @@ double cuda::secondsOf(const ProductTile &tile, Units units,
 }
 
 llvm::ArrayRef<ProductTile> cuda::productTiles(Units units) {
-  if (units == Units::Tensor)
+  switch (units) {
+  case Units::Tensor:
     return tensorTiles;
-  return f32Tiles;
+  case Units::Warpgroup:
+    return warpgroupTiles;
+  case Units::F32:
+    return f32Tiles;
+  }
+  llvm_unreachable("no such units");
 }
 
 ProductTile cuda::fitted(ProductTile tile, int64_t terms) {

@@ -14,8 +14,10 @@
 
 namespace tfm::cuda {
 
-/// What multiplies: tensor cores, numbers of bf16, or the other units, of f32.
-enum class Units { Tensor, F32 };
+/// What multiplies: tensor cores, numbers of bf16 from registers (`mma.sync`)
+/// or for four warps together from shared memory (`wgmma`, of sm_90a); or the
+/// other units, of f32.
+enum class Units { Tensor, Warpgroup, F32 };
 
 /// How a product is cut up among blocks, and a block among its warps (of tensor
 /// cores) or threads.
@@ -38,7 +40,7 @@ struct ProductShape {
 };
 
 /// The tiles that there are, none of which needs more shared memory than
-/// `maxDynamicShared`.
+/// `maxDynamicShared`, or of warpgroups `maxDynamicSharedOf90`.
 llvm::ArrayRef<ProductTile> productTiles(Units units);
 
 /// The same tile with no more stages than there are steps to fill them, and one

@@ -8,6 +8,10 @@
 #include "compiler/target/cuda/Ptx.h"
 
 #include "compiler/target/emit/LowerToLLVM.h"
+#include "mlir/Conversion/NVVMToLLVM/NVVMToLLVM.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Transforms/DialectConversion.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/LegacyPassManager.h"
@@ -23,8 +27,11 @@ using namespace tfm;
 
 static constexpr llvm::StringLiteral tripleName = "nvptx64-nvidia-cuda";
 
-/// The version of PTX that LLVM writes for sm_80: drivers from 2020 on take it.
-static constexpr llvm::StringLiteral ptxVersion = "+ptx70";
+/// The version of PTX that LLVM writes: for sm_80 one that drivers from 2020 on
+/// take, for sm_90a the first that has its instructions (drivers of 2023).
+static llvm::StringRef ptxVersion(llvm::StringRef sm) {
+  return sm == "sm_80" ? "+ptx70" : "+ptx80";
+}
 
 static llvm::Expected<std::unique_ptr<llvm::TargetMachine>>
 createMachine(llvm::StringRef sm) {
@@ -42,7 +49,7 @@ createMachine(llvm::StringRef sm) {
   if (!target)
     return llvm::createStringError(error);
   std::unique_ptr<llvm::TargetMachine> machine(target->createTargetMachine(
-      triple, sm, ptxVersion, llvm::TargetOptions(), std::nullopt));
+      triple, sm, ptxVersion(sm), llvm::TargetOptions(), std::nullopt));
   if (!machine)
     return llvm::createStringError("LLVM writes no PTX for " + sm);
   return machine;
@@ -50,6 +57,18 @@ createMachine(llvm::StringRef sm) {
 
 std::unique_ptr<llvm::Module>
 cuda::translateToNvptx(mlir::ModuleOp kernels, llvm::LLVMContext &context) {
+  // Some ops of the nvvm dialect are assembly.
+  mlir::RewritePatternSet patterns(kernels.getContext());
+  mlir::populateNVVMToLLVMConversionPatterns(patterns);
+  mlir::ConversionTarget target(*kernels.getContext());
+  target.addLegalDialect<mlir::LLVM::LLVMDialect>();
+  target.addDynamicallyLegalDialect<mlir::NVVM::NVVMDialect>(
+      [](mlir::Operation *op) {
+        auto assembly = llvm::dyn_cast<mlir::NVVM::BasicPtxBuilderInterface>(op);
+        return !assembly || assembly.hasIntrinsic();
+      });
+  if (failed(applyPartialConversion(kernels, target, std::move(patterns))))
+    return nullptr;
   std::unique_ptr<llvm::Module> module = translateToLLVM(kernels, context);
   if (!module)
     return nullptr;

@@ -26,8 +26,9 @@ namespace tfm::cuda {
 std::unique_ptr<llvm::Module> translateToNvptx(mlir::ModuleOp kernels,
                                                llvm::LLVMContext &context);
 
-/// The same module as PTX text for a compute capability, `sm_80`. Fails where
-/// the code calls a function that nobody has, or computes in f64.
+/// The same module as PTX text for a compute capability, `sm_80`, in a version
+/// of the language that has its instructions. Fails where the code calls a
+/// function that nobody has, or computes in f64.
 llvm::Expected<std::string> toPtx(llvm::Module &module, llvm::StringRef sm);
 
 } // namespace tfm::cuda

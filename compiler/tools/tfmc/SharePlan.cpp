@@ -19,6 +19,7 @@
 #include "compiler/transforms/Optimizer.h"
 
 #include "runtime/comm/micro_batches.h"
+#include "runtime/comm/sum_turns.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -277,8 +278,10 @@ std::vector<SharedReport> tfm::planShares(mlir::ModuleOp schedule,
       continue;
     }
     int64_t all = 0;
+    size_t mostRows = 1;
     std::vector<int64_t> own(count), masters(count), updated(count);
     for (auto [number, block] : llvm::enumerate(blocks)) {
+      mostRows = std::max(mostRows, static_cast<size_t>(block.rows));
       own[number % count] += block.rows;
       all += block.rows;
       updated[number % count] += updatedBytes(block, hasCopies);
@@ -293,8 +296,19 @@ std::vector<SharedReport> tfm::planShares(mlir::ModuleOp schedule,
     auto process = most - own.begin();
     shared.optimizer = memory.optimizer / all * *most;
     shared.memory -= memory.optimizer - shared.optimizer + masters[process];
+    if (target.kind() == "cpu") // others' sums come to where they are added up
+      shared.incoming = static_cast<int64_t>(
+          SumTurns::of(mostRows, static_cast<size_t>(count)).roomBytes());
+    shared.memory += shared.incoming;
     // All gradients but those of its own rows, and these rows to all others.
-    shared.sent = (all - *most) * rowBytes + (count - 1) * updated[process];
+    for (int64_t each = 0; each != count; ++each) {
+      int64_t bytes =
+          (all - own[each]) * rowBytes + (count - 1) * updated[each];
+      if (shared.sentBy.empty() || shared.sentBy.back().bytes != bytes)
+        shared.sentBy.push_back({each, each, bytes});
+      shared.sentBy.back().last = each;
+      shared.sent = std::max(shared.sent, bytes);
+    }
     if (work)
       shared.seconds =
           Clock(*work, *request.network, blocks, hasCopies, count).run();

@@ -230,7 +230,7 @@ class CudaProducts : public testing::TestWithParam<Tiled> {};
 
 TEST_P(CudaProducts, AreRightForAllTranspositions) {
   auto [units, tile] = GetParam();
-  const char *type = units == Units::Tensor ? "bf16" : "f32";
+  const char *type = units == Units::F32 ? "f32" : "bf16";
   for (bool a : {false, true})
     for (bool b : {false, true}) {
       // Whole tiles, more steps than stages; and a bit of everything.
@@ -245,7 +245,7 @@ TEST_P(CudaProducts, AreRightForAllTranspositions) {
 // Rows that are no multiples of 16 bytes, and integers, go through registers.
 TEST_P(CudaProducts, AreRightForOddSizesAndMixedTypes) {
   auto [units, tile] = GetParam();
-  const char *type = units == Units::Tensor ? "bf16" : "f32";
+  const char *type = units == Units::F32 ? "f32" : "bf16";
   expectRight({37, 51, 2 * tile.depth + 5, true, false, type, type},
               tiled(units, tile));
   expectRight({37, 51, 2 * tile.depth + 5, false, true, type, "i8", 2},
@@ -254,7 +254,7 @@ TEST_P(CudaProducts, AreRightForOddSizesAndMixedTypes) {
 
 std::vector<Tiled> allTiles() {
   std::vector<Tiled> all;
-  for (Units units : {Units::Tensor, Units::F32})
+  for (Units units : {Units::Tensor, Units::Warpgroup, Units::F32})
     for (const ProductTile &tile : productTiles(units))
       all.push_back({units, tile});
   return all;
@@ -263,10 +263,11 @@ std::vector<Tiled> allTiles() {
 INSTANTIATE_TEST_SUITE_P(
     Tiles, CudaProducts, testing::ValuesIn(allTiles()), [](const auto &info) {
       const ProductTile &tile = info.param.tile;
-      return llvm::formatv("{0}{1}By{2}",
-                           info.param.units == Units::Tensor ? "Bf16Of"
-                                                             : "F32Of",
-                           tile.rows, tile.columns)
+      const char *kind = info.param.units == Units::Tensor ? "Bf16Of"
+                         : info.param.units == Units::Warpgroup
+                             ? "WarpgroupOf"
+                             : "F32Of";
+      return llvm::formatv("{0}{1}By{2}", kind, tile.rows, tile.columns)
           .str();
     });
 
@@ -435,6 +436,123 @@ TEST(CudaProductFaults, OperandsOfMmaSwapped) {
       right, conflicts);
   EXPECT_FALSE(fault) << fault->text;
   EXPECT_FALSE(right);
+}
+
+// The same of products that warpgroups read from shared memory.
+
+std::optional<Fault> plantedInWarpgroups(const Emulation::Change &change,
+                                         bool &right) {
+  ProductTile tile{64, 128, 64, 4, 16, 128};
+  Emulation emulation({64, 128, 384, false, false},
+                      tiled(Units::Warpgroup, tile), change);
+  return emulation.run(right);
+}
+
+void expectFaultOfWarpgroups(const Emulation::Change &change, Fault::Kind kind,
+                             llvm::StringRef says) {
+  bool right = false;
+  auto fault = plantedInWarpgroups(change, right);
+  ASSERT_TRUE(fault) << "values are " << (right ? "right" : "wrong");
+  EXPECT_EQ(fault->kind, kind) << fault->text;
+  EXPECT_NE(fault->text.find(says), std::string::npos) << fault->text;
+}
+
+void expectWrongValues(const Emulation::Change &change) {
+  bool right = true;
+  auto fault = plantedInWarpgroups(change, right);
+  EXPECT_FALSE(fault) << fault->text;
+  EXPECT_FALSE(right);
+}
+
+TEST(CudaWarpgroupFaults, NoneIsPlanted) {
+  bool right = false;
+  auto fault = plantedInWarpgroups([](LLVM::LLVMFuncOp) {}, right);
+  EXPECT_FALSE(fault) << fault->text;
+  EXPECT_TRUE(right);
+}
+
+TEST(CudaWarpgroupFaults, MissingFenceOfRegisters) {
+  expectFaultOfWarpgroups(
+      [](LLVM::LLVMFuncOp kernel) {
+        allOf<NVVM::WgmmaFenceAlignedOp>(kernel).front().erase();
+      },
+      Fault::Kind::Misuse, "without wgmma.fence");
+}
+
+TEST(CudaWarpgroupFaults, MissingFenceOfTheProxy) {
+  expectFaultOfWarpgroups(
+      [](LLVM::LLVMFuncOp kernel) {
+        allOf<NVVM::FenceProxyOp>(kernel).front().erase();
+      },
+      Fault::Kind::Misuse, "without a fence of the async proxy");
+}
+
+TEST(CudaWarpgroupFaults, MissingWait) {
+  expectFaultOfWarpgroups(
+      [](LLVM::LLVMFuncOp kernel) {
+        allOf<NVVM::WgmmaWaitGroupSyncOp>(kernel).front().erase();
+      },
+      Fault::Kind::CopyInFlight, "for which nobody has waited");
+}
+
+TEST(CudaWarpgroupFaults, WaitOffByOne) {
+  expectFaultOfWarpgroups(
+      [](LLVM::LLVMFuncOp kernel) {
+        allOf<NVVM::WgmmaWaitGroupSyncOp>(kernel).front().setGroup(1);
+      },
+      Fault::Kind::CopyInFlight, "for which nobody has waited");
+}
+
+TEST(CudaWarpgroupFaults, MissingBarrierOfAStep) {
+  expectFaultOfWarpgroups(
+      [](LLVM::LLVMFuncOp kernel) {
+        allOf<NVVM::Barrier0Op>(kernel).front().erase();
+      },
+      Fault::Kind::Race, "of shared memory");
+}
+
+TEST(CudaWarpgroupFaults, CopiesAreNotThere) {
+  expectFaultOfWarpgroups(
+      [](LLVM::LLVMFuncOp kernel) {
+        allOf<NVVM::CpAsyncWaitGroupOp>(kernel).front().erase();
+      },
+      Fault::Kind::CopyInFlight, "has waited for the copy");
+}
+
+TEST(CudaWarpgroupFaults, WrongMajorness) {
+  expectWrongValues([](LLVM::LLVMFuncOp kernel) {
+    for (NVVM::WgmmaMmaAsyncOp product : allOf<NVVM::WgmmaMmaAsyncOp>(kernel))
+      product.setLayoutA(NVVM::MMALayout::col);
+  });
+}
+
+TEST(CudaWarpgroupFaults, WrongStrideInADescriptor) {
+  expectWrongValues([](LLVM::LLVMFuncOp kernel) {
+    // Of B, whose panels are 8 KiB apart.
+    for (NVVM::WgmmaMmaAsyncOp product : allOf<NVVM::WgmmaMmaAsyncOp>(kernel)) {
+      OpBuilder b(product);
+      Value halved = LLVM::XOrOp::create(
+          b, product.getLoc(), product.getDescriptorB(),
+          LLVM::ConstantOp::create(
+              b, product.getLoc(), b.getI64Type(),
+              b.getI64IntegerAttr((8192 ^ 4096) >> 4 << 16)));
+      product.getDescriptorBMutable().assign(halved);
+    }
+  });
+}
+
+TEST(CudaWarpgroupFaults, NoSwizzleInADescriptor) {
+  expectFaultOfWarpgroups(
+      [](LLVM::LLVMFuncOp kernel) {
+        auto product = allOf<NVVM::WgmmaMmaAsyncOp>(kernel).front();
+        OpBuilder b(product);
+        Value plain = LLVM::XOrOp::create(
+            b, product.getLoc(), product.getDescriptorA(),
+            LLVM::ConstantOp::create(b, product.getLoc(), b.getI64Type(),
+                                     b.getI64IntegerAttr(int64_t{1} << 62)));
+        product.getDescriptorAMutable().assign(plain);
+      },
+      Fault::Kind::Misuse, "not swizzled by 128 bytes");
 }
 
 } // namespace

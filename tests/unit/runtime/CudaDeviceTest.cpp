@@ -92,7 +92,7 @@ public:
     launches.resize(functions.size());
     for (size_t i = 0; i != functions.size(); ++i) {
       names[i] = std::to_string(i);
-      kernels.push_back({names[i].c_str(), {1, 1, 1}, {32, 1, 1}, 0, 1});
+      kernels.push_back({names[i].c_str(), {1, 1, 1}, {32, 1, 1}, 0, 1, -1});
       launches[i] = {"", "", TFM_PRODUCTS_F32,       1,
                      0,  0,  static_cast<int64_t>(i)};
       functions[i].run = nullptr;
@@ -107,8 +107,8 @@ public:
     gpu.functions = functions.data();
     gpu.kernel_count = static_cast<int64_t>(kernels.size());
     gpu.kernels = kernels.data();
-    images = {{{TFM_IMAGE_CUBIN, 9, 0, 0, code[0].data(), code[0].size(), 3},
-               {TFM_IMAGE_PTX, 8, 0, 0, code[1].data(), code[1].size(), 3}}};
+    images = {{{TFM_IMAGE_CUBIN, 9, 0, 0, 0, code[0].data(), code[0].size(), 3},
+               {TFM_IMAGE_PTX, 8, 0, 0, 0, code[1].data(), code[1].size(), 3}}};
     gpu.image_count = static_cast<int64_t>(images.size());
     gpu.images = images.data();
     model.variants = variants.data();
