@@ -22,12 +22,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 BIN = ROOT / "build" / "release" / "bin"
 
-# As in compiler/target/cuda/Gpu.cpp, where the sources are named: operations a second in bf16 and f32, bytes a
-# second, and what a multiprocessor has.
+# As in compiler/target/cuda/Gpu.cpp, where the sources are named: operations a second in bf16 (what of them
+# `mma.sync` reaches; `wgmma` reaches all) and f32, bytes a second, and what a multiprocessor has.
 GPUS = {
-    "A100": {"machine": "sm_80", "tensor": 312e12, "f32": 19.5e12, "bandwidth": 2.0e12, "launch": 1.5e-6,
+    "A100": {"machine": "sm_80", "tensor": 312e12, "mma": 1.0, "f32": 19.5e12, "bandwidth": 2.0e12, "launch": 1.5e-6,
              "shared": 164 << 10},
-    "H100": {"machine": "sm_90", "tensor": 989e12, "f32": 67e12, "bandwidth": 3.35e12, "launch": 1.3e-6,
+    "H100": {"machine": "sm_90", "tensor": 989e12, "mma": 0.62, "f32": 67e12, "bandwidth": 3.35e12, "launch": 1.3e-6,
              "shared": 228 << 10},
 }
 REGISTERS, THREADS, BLOCKS = 65536, 2048, 32
@@ -48,10 +48,12 @@ def shape_of(kind, text):
 
 
 class Step:
-    """A launch, copy or fill: its kernel, and what one run of it computes and moves."""
+    """A launch, copy or fill: its kernel, whether that has a form for `wgmma`, and what one run of it computes and
+    moves."""
 
-    def __init__(self, line, body, tensor):
+    def __init__(self, line, body, tensor, forms):
         self.kernel = re.search(r"@kernels::@(\w+)", line).group(1)
+        self.has_form = self.kernel in forms
         self.bytes = 0
         for group in re.findall(r"(?:reads|writes|from|to|sched\.fill)[^:{]*: ([^{\[]*)", line) or [line]:
             for sizes, each, _ in shape_of("memref", group):
@@ -62,6 +64,14 @@ class Step:
         points = int(kind.group(2) or 0) * int(kind.group(3) or 0)
         for operation in body:
             self.add(operation, points)
+
+    def seconds(self, name):
+        """What a run takes at least on a GPU of that name."""
+        gpu = GPUS[name]
+        speed = gpu[self.units]
+        if self.units == "tensor" and not (name == "H100" and self.has_form):
+            speed *= gpu["mma"]
+        return max(self.flops / speed, self.bytes / gpu["bandwidth"]) + gpu["launch"]
 
     def add(self, text, points):
         match = re.search(r"tfm\.(\w+)", text)
@@ -89,6 +99,7 @@ def read_steps(text, function):
     """The steps of a program, each with how often it runs."""
     tensor = {name for name, body in re.findall(r"func\.func @(kernel\d+)\((.*?)\n    }\n", text, re.S)
               if "nvvm.mma.sync" in body}
+    forms = set(re.findall(r"func\.func @(kernel\d+)_sm_90a\(", text))
     lines = iter(text.splitlines())
     for line in lines:
         if re.search(rf"sched\.program @{function}\b", line):
@@ -100,7 +111,7 @@ def read_steps(text, function):
         stripped = line.strip()
         if body is not None:
             if stripped == "}":
-                steps.append((Step(header, body, tensor), math.prod(counts)))
+                steps.append((Step(header, body, tensor, forms), math.prod(counts)))
                 body = None
             else:
                 body.append(stripped)
@@ -109,7 +120,7 @@ def read_steps(text, function):
         elif stripped.startswith("sched.launch"):
             header, body = stripped, []
         elif stripped.startswith(("sched.copy", "sched.fill")):
-            steps.append((Step(stripped, [], tensor), math.prod(counts)))
+            steps.append((Step(stripped, [], tensor, forms), math.prod(counts)))
         elif stripped == "}":
             if len(counts) == 1:
                 break
@@ -199,8 +210,8 @@ def show(steps, launches, assembled):
     for name, (step, count) in sorted(rows.items(), key=lambda row: -row[1][1] * row[1][0].flops):
         launch = launches[name]
         times = []
-        for gpu, what in GPUS.items():
-            seconds = max(step.flops / what[step.units], step.bytes / what["bandwidth"]) + what["launch"]
+        for gpu in GPUS:
+            seconds = step.seconds(gpu)
             totals[gpu] += seconds * count
             times.append(f"{seconds * 1e6:.1f}")
         flops += step.flops * count
@@ -211,7 +222,7 @@ def show(steps, launches, assembled):
             share = occupancy(GPUS["A100"], launch["threads"], known["registers"], shared)
             of_ptxas = [known["registers"], known["spills"], known["instructions"] or "-", f"{share:.0%}"]
         cells = [name, count, launch["blocks"], launch["threads"], f"{step.flops / 1e6:.1f}",
-                 f"{step.bytes / 1e6:.2f}", shared, *of_ptxas, *times, step.name]
+                 f"{step.bytes / 1e6:.2f}", shared, *of_ptxas, *times, step.name + (" (wgmma)" if step.has_form else "")]
         print(" ".join(str(cell).rjust(width) for cell, width in zip(cells, widths)))
     print(f"\n{sum(count for _, count in steps)} launches, {flops / 1e9:.1f} GFLOP; at least "
           + ", ".join(f"{seconds * 1e3:.3f} ms on one {gpu}" for gpu, seconds in totals.items()))

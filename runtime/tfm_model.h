@@ -229,7 +229,8 @@ typedef struct {
   int32_t minor;
   int16_t exact;
   /// Whether it has those kernels alone that are forms of others
-  /// (`tfm_kernel.form`): loaded, where it runs, beside one that has all others.
+  /// (`tfm_kernel.form`): loaded, where it runs, beside one that has all
+  /// others.
   int16_t forms;
   /// `packed` bytes, of which a block of the LZ4 format makes `size`.
   const void *data;

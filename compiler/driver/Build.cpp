@@ -298,11 +298,10 @@ BuildStatus tfm::build(const BuildOptions &options) {
       std::string path = image.forms ? formsPath(output) : output;
       if (path.empty())
         continue;
-      BuildStatus written =
-          writeText(path, [&](llvm::raw_pwrite_stream &os) {
-            os << llvm::StringRef(image.bytes).rtrim('\0');
-            return llvm::Error::success();
-          });
+      BuildStatus written = writeText(path, [&](llvm::raw_pwrite_stream &os) {
+        os << llvm::StringRef(image.bytes).rtrim('\0');
+        return llvm::Error::success();
+      });
       if (written != BuildStatus::Ok)
         return written;
     }

@@ -207,7 +207,8 @@ static void writeSentBy(const SharedReport &shared, llvm::raw_ostream &os) {
   };
   std::vector<SentBy> said = shared.sentBy;
   if (said.size() > few)
-    said = {*llvm::max_element(said, byBytes), *llvm::min_element(said, byBytes)};
+    said = {*llvm::max_element(said, byBytes),
+            *llvm::min_element(said, byBytes)};
   os << "  " << shared.processes << " processes send"
      << (said.size() < shared.sentBy.size() ? ", most and least: " : ": ");
   llvm::interleaveComma(said, os, [&](const SentBy &some) {
@@ -224,8 +225,9 @@ static void writeShared(const MemoryReport &memory, llvm::raw_ostream &os) {
   bool predicts = llvm::any_of(memory.shared, [](const SharedReport &shared) {
     return shared.seconds.has_value();
   });
-  std::vector<std::string> head = {"processes", "micro-batches", "optimizer",
-                                   "incoming",  "memory", "sent in an update"};
+  std::vector<std::string> head = {"processes", "micro-batches",
+                                   "optimizer", "incoming",
+                                   "memory",    "sent in an update"};
   if (predicts)
     head.insert(head.end(),
                 {"step", "computes", "waits", "hidden", "efficiency"});
@@ -237,10 +239,12 @@ static void writeShared(const MemoryReport &memory, llvm::raw_ostream &os) {
       table.add({number, "-"});
       continue;
     }
-    std::vector<std::string> cells = {
-        number, std::to_string(shared.microBatches),
-        withThousands(shared.optimizer), withThousands(shared.incoming),
-        withThousands(shared.memory), withThousands(shared.sent)};
+    std::vector<std::string> cells = {number,
+                                      std::to_string(shared.microBatches),
+                                      withThousands(shared.optimizer),
+                                      withThousands(shared.incoming),
+                                      withThousands(shared.memory),
+                                      withThousands(shared.sent)};
     if (const std::optional<StepSeconds> &seconds = shared.seconds) {
       double computes = seconds->compute + seconds->update;
       cells.insert(cells.end(),

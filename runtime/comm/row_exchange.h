@@ -148,12 +148,6 @@ private:
   std::vector<std::vector<PendingWrite<float>>> writes;
 };
 
-/// Adds up `terms`, each of `sum.size()` floats, as a balanced binary tree:
-/// neighbours first, then their sums. `sum` may be one of the terms; `spare`
-/// grows to what there is to be had.
-void addAsTree(std::span<const float *const> terms, std::span<float> sum,
-               std::vector<float> &spare);
-
 /// Rows that all processes have, in blocks of `rows` of them.
 std::vector<RowBlock> blocksOf(size_t first, size_t count, size_t rows);
 

@@ -436,8 +436,8 @@ void declare(CLI::App &app, Commands &commands) {
       ->add_option("--function", commands.benchmark.functions,
                    "time this one alone: train, decode, ... (repeatable)")
       ->allow_extra_args(false)
-      ->check(CLI::IsMember(std::set<std::string>(timedFunctions.begin(),
-                                                  timedFunctions.end())));
+      ->check(CLI::IsMember(
+          std::set<std::string>(timedFunctions.begin(), timedFunctions.end())));
 }
 
 /// Finishes the checkpoints that are about to be read.

@@ -112,10 +112,9 @@ static bool fits(const tfm_image &image, const CudaProperties &gpu) {
 
 void requireImage(const tfm_variant &variant, const CudaProperties &gpu) {
   std::span images(variant.images, static_cast<size_t>(variant.image_count));
-  if (std::ranges::any_of(
-          images, [&](const tfm_image &image) {
-            return !image.forms && fits(image, gpu);
-          }))
+  if (std::ranges::any_of(images, [&](const tfm_image &image) {
+        return !image.forms && fits(image, gpu);
+      }))
     return;
   const tfm_image &oldest =
       *std::ranges::min_element(images, {}, [](const tfm_image &image) {
@@ -191,10 +190,10 @@ void CudaDevice::loadKernels(const tfm_variant &variant) {
     auto &[kernel, function] = kernels[i];
     if (!kernel)
       continue;
-    driver.check(driver.call.cuModuleGetFunction(
-                     &function, kernel == &all[i] ? module : forms,
-                     kernel->name),
-                 "find a kernel");
+    driver.check(
+        driver.call.cuModuleGetFunction(
+            &function, kernel == &all[i] ? module : forms, kernel->name),
+        "find a kernel");
     if (kernel->shared_bytes)
       driver.check(driver.call.cuFuncSetAttribute(
                        function, maxDynamicShared,
@@ -308,9 +307,9 @@ Result CudaDevice::launch(int64_t number, const uint64_t *arguments) {
   for (uint32_t i = 0; i != kernel.argument_count; ++i)
     parameters[i] = const_cast<uint64_t *>(arguments + i);
   return driver.call.cuLaunchKernel(
-      function, kernel.grid[0], kernel.grid[1], kernel.grid[2],
-      kernel.block[0], kernel.block[1], kernel.block[2], kernel.shared_bytes,
-      stream, parameters, nullptr);
+      function, kernel.grid[0], kernel.grid[1], kernel.grid[2], kernel.block[0],
+      kernel.block[1], kernel.block[2], kernel.shared_bytes, stream, parameters,
+      nullptr);
 }
 
 void CudaDevice::runRecorded(Queue &queue) {

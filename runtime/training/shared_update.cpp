@@ -7,6 +7,7 @@
 
 #include "runtime/training/shared_update.h"
 
+#include "runtime/comm/row_arithmetic.h"
 #include "runtime/device/variant.h"
 #include "runtime/error.h"
 #include "runtime/progress.h"
@@ -19,20 +20,6 @@
 namespace tfm {
 
 namespace {
-
-/// Adds to the sum of squares of whole rows before these: in f32 within a row,
-/// in 16 sums as vectors have them, and in f64 beyond.
-void addSquares(std::span<const float> values, double &total) {
-  constexpr size_t lanes = 16;
-  for (size_t row = 0; row < values.size(); row += TFM_ROW) {
-    std::array<float, lanes> sums{};
-    for (size_t i = row; i < row + TFM_ROW; i += lanes)
-      for (size_t lane = 0; lane < lanes; ++lane)
-        sums[lane] += values[i + lane] * values[i + lane];
-    for (float sum : sums)
-      total += static_cast<double>(sum);
-  }
-}
 
 /// Numbers are rounded as outside of functions while this is there: what is
 /// added up has the same bits wherever it is.

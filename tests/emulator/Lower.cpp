@@ -72,8 +72,7 @@ private:
       llvm::copy(grid.asArrayRef(), kernel.grid.begin());
     if (auto bytes = function->getAttrOfType<IntegerAttr>("tfm.shared"))
       kernel.dynamicShared = bytes.getInt();
-    function.walk(
-        [&](NVVM::WgmmaMmaAsyncOp) { kernel.readsAsync = true; });
+    function.walk([&](NVVM::WgmmaMmaAsyncOp) { kernel.readsAsync = true; });
     sharedOffsets.clear();
     SmallVector<StringRef> dynamic;
     uint64_t dynamicAlignment = 16;

@@ -409,8 +409,7 @@ void Machine::check(Thread &thread, Site site, uint64_t address, uint32_t size,
                : races.read(cell, place.memory, thread.id, thread.clock, site);
   });
   if (!found) {
-    if (writes && kernel->readsAsync &&
-        place.memory == Races::Memory::Shared) {
+    if (writes && kernel->readsAsync && place.memory == Races::Memory::Shared) {
       checkNotRead(thread, site, address, size);
       if (!inFlight)
         noteWritten(thread, address, size);

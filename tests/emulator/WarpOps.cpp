@@ -237,8 +237,8 @@ namespace {
 struct Descriptor {
   Descriptor(uint32_t low, uint32_t high)
       : start((low & 0x3fff) << 4), leading((low >> 16 & 0x3fff) << 4),
-        stride((high & 0x3fff) << 4), base(high >> 17 & 7), swizzle(high >> 30) {
-  }
+        stride((high & 0x3fff) << 4), base(high >> 17 & 7),
+        swizzle(high >> 30) {}
   uint32_t start, leading, stride, base, swizzle;
 
   /// Where element `outer` along M or N and `term` along K lies: "Canonical
@@ -266,9 +266,9 @@ void Machine::multiplyWarpgroup(Collective &collective) {
   uint32_t n = collective.kind & 0xffff;
   bool alongM = collective.kind >> 16 & 1, alongN = collective.kind >> 17 & 1;
   auto misuse = [&](const char *what) {
-    fail(Fault::Kind::Misuse, formatv("{0} {1} at {2}",
-                                      name(collective.first / 32, ~0u), what,
-                                      location(collective.site)));
+    fail(Fault::Kind::Misuse,
+         formatv("{0} {1} at {2}", name(collective.first / 32, ~0u), what,
+                 location(collective.site)));
   };
   const uint32_t *words = collective.words[0];
   for (uint32_t lane = 1; lane < 32; ++lane)

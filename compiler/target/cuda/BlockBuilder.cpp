@@ -289,7 +289,8 @@ void BlockBuilder::multiplyFragments(ValueRange x, ValueRange y,
 
 void BlockBuilder::multiplyWarpgroup(ArrayRef<WarpgroupStep> steps,
                                      bool aAlongTerms, bool bAlongTerms,
-                                     MutableArrayRef<Value> sums) {
+                                     MutableArrayRef<Value> sums,
+                                     llvm::function_ref<void()> meanwhile) {
   MLIRContext *context = k.b.getContext();
   constexpr int64_t sumsOfColumn = 2; // of 64 by 8 each thread has 4
   auto type = LLVM::LLVMStructType::getLiteral(
@@ -313,10 +314,11 @@ void BlockBuilder::multiplyWarpgroup(ArrayRef<WarpgroupStep> steps,
         NVVM::WGMMAScaleIn::one, layout(aAlongTerms), layout(!bAlongTerms),
         NVVM::MMAIntOverflowAttr());
   NVVM::WgmmaGroupSyncAlignedOp::create(k.b, k.loc);
+  meanwhile();
   NVVM::WgmmaWaitGroupSyncOp::create(k.b, k.loc, 0);
   for (auto [i, sum] : llvm::enumerate(sums))
-    sum = LLVM::ExtractValueOp::create(k.b, k.loc, all,
-                                       static_cast<int64_t>(i));
+    sum =
+        LLVM::ExtractValueOp::create(k.b, k.loc, all, static_cast<int64_t>(i));
 }
 
 void BlockBuilder::fenceAsync() {

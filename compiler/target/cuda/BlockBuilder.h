@@ -139,15 +139,17 @@ public:
                          llvm::MutableArrayRef<mlir::Value> sums);
   /// Adds products of 64 by 16 and 16 by N numbers of bf16 in shared memory,
   /// one after the other, to sums that a warpgroup has in its registers (PTX
-  /// ISA, "Matrix Fragments for wgmma.mma_async.m64nNk16"), and waits for them.
-  /// All its threads come here together. What descriptors name is behind a
-  /// barrier of all that wrote it, and their `fenceAsync`.
+  /// ISA, "Matrix Fragments for wgmma.mma_async.m64nNk16"), does something else
+  /// meanwhile, and waits for them. All its threads come here together. What
+  /// descriptors name is behind a barrier of all that wrote it, and their
+  /// `fenceAsync`.
   struct WarpgroupStep {
     mlir::Value a, b;
   };
   void multiplyWarpgroup(llvm::ArrayRef<WarpgroupStep> steps, bool aAlongTerms,
                          bool bAlongTerms,
-                         llvm::MutableArrayRef<mlir::Value> sums);
+                         llvm::MutableArrayRef<mlir::Value> sums,
+                         llvm::function_ref<void()> meanwhile);
   /// What this thread wrote to shared memory `wgmma` sees.
   void fenceAsync();
   /// Two f32, rounded to bf16, in a register.

@@ -26,6 +26,9 @@
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/TargetParser/Host.h"
 
+#include <future>
+#include <list>
+
 using namespace mlir;
 using namespace tfm;
 
@@ -133,14 +136,38 @@ public:
       return op.hasAttr(cuda::hopperFormAttribute);
     };
     // Images are taken in this order.
-    if (llvm::any_of(*kernels.getBody(), isForm) &&
-        failed(addImages(kernels, isForm, "sm_90a", {{"sm_90a", 9, true}},
-                         assembled, code)))
-      return failure();
-    if (failed(addImages(
-            kernels, [&](Operation &op) { return !isForm(op); }, "sm_80",
-            {{"sm_90", 9, false}, {"sm_80", 8, false}}, assembled, code)))
-      return failure();
+    std::list<ImageSource> sources;
+    if (llvm::any_of(*kernels.getBody(), isForm))
+      sources.emplace_back("sm_90a",
+                           std::vector<cuda::CodeFor>{{"sm_90a", 9, true}});
+    sources.emplace_back(
+        "sm_80",
+        std::vector<cuda::CodeFor>{{"sm_90", 9, false}, {"sm_80", 8, false}});
+    for (ImageSource &source : sources) {
+      OwningOpRef<ModuleOp> some = kernels.clone();
+      for (auto kernel :
+           llvm::make_early_inc_range(some->getOps<LLVM::LLVMFuncOp>()))
+        if (isForm(*kernel) != source.ofForms())
+          kernel.erase();
+      source.module = cuda::translateToNvptx(*some, source.context);
+      if (!source.module)
+        return failure();
+    }
+    // From here on they have nothing in common.
+    std::list<std::future<Images>> made;
+    for (ImageSource &source : sources)
+      made.push_back(std::async(std::launch::async, [&source, assembled] {
+        return imagesOf(source, assembled);
+      }));
+    std::string error;
+    for (std::future<Images> &each : made) {
+      Images images = each.get();
+      llvm::append_range(code.images, std::move(images.made));
+      if (error.empty())
+        error = images.error;
+    }
+    if (!error.empty())
+      return kernels.emitError() << error;
     return code;
   }
 
@@ -159,40 +186,41 @@ public:
   }
 
 private:
-  /// Adds the images of some of the kernels: machine code for `gpus`, and PTX.
-  static LogicalResult addImages(ModuleOp kernels,
-                                 llvm::function_ref<bool(Operation &)> wanted,
-                                 StringRef sm, ArrayRef<cuda::CodeFor> gpus,
-                                 bool assembled, DeviceCode &code) {
-    OwningOpRef<ModuleOp> some = kernels.clone();
-    for (auto kernel :
-         llvm::make_early_inc_range(some->getOps<LLVM::LLVMFuncOp>()))
-      if (!wanted(*kernel))
-        kernel.erase();
+  /// What the images of some kernels are made of: for all GPUs from `sm` on,
+  /// and machine code for some of them.
+  struct ImageSource {
+    ImageSource(const char *sm, std::vector<cuda::CodeFor> gpus)
+        : sm(sm), gpus(std::move(gpus)) {}
+
+    const char *sm;
+    std::vector<cuda::CodeFor> gpus;
     llvm::LLVMContext context;
-    std::unique_ptr<llvm::Module> module =
-        cuda::translateToNvptx(*some, context);
-    if (!module)
-      return failure();
-    llvm::Expected<std::string> ptx = cuda::toPtx(*module, sm);
+    std::unique_ptr<llvm::Module> module;
+
+    bool ofForms() const { return gpus.front().exact; }
+  };
+  struct Images {
+    std::vector<DeviceImage> made;
+    std::string error = "";
+  };
+
+  static Images imagesOf(ImageSource &source, bool assembled) {
+    llvm::Expected<std::string> ptx = cuda::toPtx(*source.module, source.sm);
     if (!ptx)
-      return kernels.emitError() << llvm::toString(ptx.takeError());
-    std::vector<DeviceImage> images;
+      return {{}, llvm::toString(ptx.takeError())};
+    Images images;
     if (assembled)
-      images = cuda::assemble(*ptx, gpus);
+      images.made = cuda::assemble(*ptx, source.gpus);
     // Drivers find its end by the null byte.
     ptx->push_back('\0');
-    bool exact = gpus.front().exact;
-    images.push_back({.kind = TFM_IMAGE_PTX,
-                      .major = exact ? gpus.front().major : 8,
-                      .minor = 0,
-                      .exact = exact,
-                      .bytes = std::move(*ptx)});
-    for (DeviceImage &image : images) {
-      image.forms = exact;
-      code.images.push_back(std::move(image));
-    }
-    return success();
+    images.made.push_back({.kind = TFM_IMAGE_PTX,
+                           .major = source.ofForms() ? 9 : 8,
+                           .minor = 0,
+                           .exact = source.ofForms(),
+                           .bytes = std::move(*ptx)});
+    for (DeviceImage &image : images.made)
+      image.forms = source.ofForms();
+    return images;
   }
 
   const std::string hostTriple = llvm::sys::getProcessTriple();

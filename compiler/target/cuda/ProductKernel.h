@@ -68,9 +68,10 @@ protected:
   /// What a thread does that has brought its part of a step, before all of them
   /// meet.
   virtual void finishCopies() {}
-  /// Adds the products of a step.
+  /// Adds the products of a step, and begins to bring a later one meanwhile.
   virtual llvm::SmallVector<mlir::Value>
-  multiply(mlir::Value stageA, mlir::Value stageB, mlir::ValueRange before) = 0;
+  multiply(mlir::Value stageA, mlir::Value stageB, mlir::ValueRange before,
+           llvm::function_ref<void()> bringNext) = 0;
   /// Rows of a part that go out together, where `bytes` of shared memory can
   /// have them.
   virtual int64_t partRowsOfBand(int64_t bytes) const = 0;

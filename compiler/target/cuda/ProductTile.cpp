@@ -23,11 +23,10 @@ static constexpr ProductTile tensorTiles[] = {
     {16, 64, 64, 4, 16, 16}};
 // Rows of 128 bytes in shared memory; a warp has 16 of the 64 rows of its
 // warpgroup, and all columns.
-static constexpr ProductTile warpgroupTiles[] = {
-    {128, 256, 64, 4, 16, 256},
-    {256, 128, 64, 4, 16, 128},
-    {128, 128, 64, 4, 16, 128},
-    {64, 128, 64, 4, 16, 128}};
+static constexpr ProductTile warpgroupTiles[] = {{128, 256, 64, 4, 16, 256},
+                                                 {256, 128, 64, 4, 16, 128},
+                                                 {128, 128, 64, 4, 16, 128},
+                                                 {64, 128, 64, 4, 16, 128}};
 static constexpr ProductTile f32Tiles[] = {
     {128, 128, 8, 3, 8, 8}, {64, 64, 8, 3, 4, 4}, {32, 32, 16, 3, 2, 2}};
 
@@ -62,10 +61,10 @@ double cuda::secondsOf(const ProductTile &tile, Units units,
 
   auto flops = static_cast<double>(2 * tile.rows * tile.columns * tile.depth);
   double compute =
-      flops / (units == Units::F32 ? gpu.f32FlopsPerClock()
-                                   : gpu.tensorFlopsPerClock() *
-                                         (units == Units::Tensor ? gpu.ofMma
-                                                                 : 1.0));
+      flops / (units == Units::F32
+                   ? gpu.f32FlopsPerClock()
+                   : gpu.tensorFlopsPerClock() *
+                         (units == Units::Tensor ? gpu.ofMma : 1.0));
   // What all parts read of a stage; of f32 a row is read by many threads of a
   // warp at once, and by a warpgroup B once for four parts.
   auto parts = static_cast<double>(tile.parts() * tile.depth) * bytes;

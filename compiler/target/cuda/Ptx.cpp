@@ -64,7 +64,8 @@ cuda::translateToNvptx(mlir::ModuleOp kernels, llvm::LLVMContext &context) {
   target.addLegalDialect<mlir::LLVM::LLVMDialect>();
   target.addDynamicallyLegalDialect<mlir::NVVM::NVVMDialect>(
       [](mlir::Operation *op) {
-        auto assembly = llvm::dyn_cast<mlir::NVVM::BasicPtxBuilderInterface>(op);
+        auto assembly =
+            llvm::dyn_cast<mlir::NVVM::BasicPtxBuilderInterface>(op);
         return !assembly || assembly.hasIntrinsic();
       });
   if (failed(applyPartialConversion(kernels, target, std::move(patterns))))

@@ -99,8 +99,7 @@ Value StagedOperand::offsetOf(Value row, Value column) {
     column = k.rem(column, k.i64(rowSize()));
   }
   Value piece = block.exclusiveOr(k.div(column, pieceElements), swizzle(row));
-  Value at =
-      k.add(k.mul(row, rowSize() * 2), k.add(k.mul(piece, 16), inPiece));
+  Value at = k.add(k.mul(row, rowSize() * 2), k.add(k.mul(piece, 16), inPiece));
   return before ? k.add(before, at) : at;
 }
 
@@ -243,14 +242,14 @@ Value StagedOperand::descriptor(Value stage, Value first, int64_t step) {
                  ? k.add(k.mul(first, rowBytes), step * termsOfStep * 2)
                  : k.add(k.mul(k.div(first, panelElements), panelBytes()),
                          step * termsOfStep * rowBytes);
-  Value address = LLVM::PtrToIntOp::create(
-      k.b, k.loc, k.b.getI32Type(), k.at(stage, at, k.b.getI8Type()));
+  Value address = LLVM::PtrToIntOp::create(k.b, k.loc, k.b.getI32Type(),
+                                           k.at(stage, at, k.b.getI8Type()));
   address = arith::ExtUIOp::create(k.b, k.loc, k.i64Type, address);
   auto encode = [](int64_t bytes) { return bytes >> 4; };
   constexpr int64_t swizzle128 = 1;
   int64_t leading = from.isAlongTerms() ? 1 : encode(panelBytes());
-  int64_t rest = leading << 16 | encode(swizzledRows * rowBytes) << 32 |
-                 swizzle128 << 62;
+  int64_t rest =
+      leading << 16 | encode(swizzledRows * rowBytes) << 32 | swizzle128 << 62;
   Value start = k.div(k.rem(address, k.i64(1 << 18)), 16);
   return arith::OrIOp::create(k.b, k.loc, start, k.i64(rest));
 }

@@ -14,10 +14,10 @@ using namespace tfm::cuda;
 namespace {
 
 /// A product whose sums are in fragments of 16 by 8 (PTX ISA, "Matrix Fragments
-/// for mma.m16n8k16"; those of `wgmma` are the same): a warp has `partRows` rows
-/// and `partColumns` columns of a tile, and of each fragment a thread has the
-/// elements 2 (lane % 4) and the one after it of the rows lane / 4 and
-/// lane / 4 + 8.
+/// for mma.m16n8k16"; those of `wgmma` are the same): a warp has `partRows`
+/// rows and `partColumns` columns of a tile, and of each fragment a thread has
+/// the elements 2 (lane % 4) and the one after it of the rows lane / 4 and lane
+/// / 4 + 8.
 class FragmentProduct : public ProductKernel {
 protected:
   using ProductKernel::ProductKernel;
@@ -87,8 +87,9 @@ private:
     b->beginFragments(column, tile.partColumns / fragmentTerms, /*isB=*/true);
   }
 
-  SmallVector<Value> multiply(Value stageA, Value stageB,
-                              ValueRange before) override {
+  SmallVector<Value> multiply(Value stageA, Value stageB, ValueRange before,
+                              llvm::function_ref<void()> bringNext) override {
+    bringNext();
     SmallVector<Value> next(before);
     for (int64_t step = 0; step != tile.depth / fragmentTerms; ++step) {
       SmallVector<SmallVector<Value>> x, y;
@@ -120,15 +121,16 @@ private:
 
   void finishCopies() override { block.fenceAsync(); }
 
-  SmallVector<Value> multiply(Value stageA, Value stageB,
-                              ValueRange before) override {
+  SmallVector<Value> multiply(Value stageA, Value stageB, ValueRange before,
+                              llvm::function_ref<void()> bringNext) override {
     SmallVector<Value> next(before);
     Value row = k.mul(k.div(block.warp(), warps), warps * fragmentRows);
     SmallVector<BlockBuilder::WarpgroupStep> steps;
     for (int64_t step = 0; step != tile.depth / fragmentTerms; ++step)
       steps.push_back({a->descriptor(stageA, row, step),
                        b->descriptor(stageB, k.i64(0), step)});
-    block.multiplyWarpgroup(steps, a->isAlongTerms(), b->isAlongTerms(), next);
+    block.multiplyWarpgroup(steps, a->isAlongTerms(), b->isAlongTerms(), next,
+                            bringNext);
     return next;
   }
 };

@@ -263,12 +263,10 @@ std::vector<Tiled> allTiles() {
 INSTANTIATE_TEST_SUITE_P(
     Tiles, CudaProducts, testing::ValuesIn(allTiles()), [](const auto &info) {
       const ProductTile &tile = info.param.tile;
-      const char *kind = info.param.units == Units::Tensor ? "Bf16Of"
-                         : info.param.units == Units::Warpgroup
-                             ? "WarpgroupOf"
-                             : "F32Of";
-      return llvm::formatv("{0}{1}By{2}", kind, tile.rows, tile.columns)
-          .str();
+      const char *kind = info.param.units == Units::Tensor      ? "Bf16Of"
+                         : info.param.units == Units::Warpgroup ? "WarpgroupOf"
+                                                                : "F32Of";
+      return llvm::formatv("{0}{1}By{2}", kind, tile.rows, tile.columns).str();
     });
 
 TEST(CudaRowProduct, IsRight) {

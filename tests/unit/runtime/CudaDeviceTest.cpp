@@ -24,6 +24,7 @@
 #include <fstream>
 #include <gtest/gtest.h>
 #include <lz4.h>
+#include <set>
 #include <utility>
 
 using namespace std::string_view_literals;
@@ -49,9 +50,13 @@ constexpr size_t mostFunctions = 16;
 /// The functions of the model that is on the fake.
 const tfm_function *onFake = nullptr;
 
+/// The kernels that have run.
+std::set<std::string> haveRun;
+
 /// A kernel of the fake is a whole function of the toy model, whose number is
-/// its name; its argument is the arena.
+/// its name, with `form` behind it where it is one; its argument is the arena.
 void runFunction(const char *name, void **parameters) {
+  haveRun.insert(name);
   auto claim = [](tfm_thread *thread) -> int64_t {
     // 0 and -1 in turns.
     bool isNew = thread->pool == nullptr;
@@ -107,8 +112,8 @@ public:
     gpu.functions = functions.data();
     gpu.kernel_count = static_cast<int64_t>(kernels.size());
     gpu.kernels = kernels.data();
-    images = {{{TFM_IMAGE_CUBIN, 9, 0, 0, 0, code[0].data(), code[0].size(), 3},
-               {TFM_IMAGE_PTX, 8, 0, 0, 0, code[1].data(), code[1].size(), 3}}};
+    images = {{TFM_IMAGE_CUBIN, 9, 0, 0, 0, code[0].data(), code[0].size(), 3},
+              {TFM_IMAGE_PTX, 8, 0, 0, 0, code[1].data(), code[1].size(), 3}};
     gpu.image_count = static_cast<int64_t>(images.size());
     gpu.images = images.data();
     model.variants = variants.data();
@@ -119,14 +124,32 @@ public:
   }
   ~GpuModel() { fakeCuda() = {}; }
 
+  /// Has every kernel have a form for compute capability 9.0.
+  void addForms() {
+    for (size_t i = 0; i != functions.size(); ++i) {
+      kernels[i].form = static_cast<int64_t>(kernels.size());
+      tfm_kernel form = kernels[i];
+      form.name = (formNames[i] = names[i] + "form").c_str();
+      form.form = -1;
+      kernels.push_back(form);
+    }
+    images.insert(images.begin(), {TFM_IMAGE_PTX, 9, 0, 1, 1, code[2].data(),
+                                   code[2].size(), 3});
+    tfm_variant &gpu = variants[0];
+    gpu.kernel_count = static_cast<int64_t>(kernels.size());
+    gpu.kernels = kernels.data();
+    gpu.image_count = static_cast<int64_t>(images.size());
+    gpu.images = images.data();
+  }
+
   tfm_model model;
-  std::array<tfm_image, 2> images;
+  std::vector<tfm_image> images;
 
 private:
-  std::array<std::string, 2> code = {packed("sm"), packed("tx")};
+  std::array<std::string, 3> code = {packed("sm"), packed("tx"), packed("hx")};
   std::vector<tfm_function> functions;
   std::vector<tfm_launch> launches;
-  std::array<std::string, mostFunctions> names;
+  std::array<std::string, mostFunctions> names, formNames;
   std::vector<tfm_kernel> kernels;
   std::array<tfm_variant, 2> variants;
 };
@@ -168,6 +191,30 @@ TEST(CudaDevice, NotesWhenLaunchesAreOver) {
   EXPECT_EQ(events[1].launch, 0u);
   EXPECT_LE(events[0].clock, events[1].clock);
   EXPECT_EQ(fakeCuda().graphs, 0);
+}
+
+// Forms of kernels are launched where the GPU is exactly what they are for, and
+// the driver takes them; the others elsewhere, and nothing is lost.
+TEST(CudaDevice, LaunchesFormsOfKernelsWhereTheyRun) {
+  ToyModel toy = toyOfOutcome();
+  auto run = [&](int major, const char *refused) {
+    GpuModel gpu(toy.descriptor());
+    gpu.addForms();
+    fakeCuda().capabilityMajor = major;
+    fakeCuda().refused = refused;
+    haveRun.clear();
+    tfm_model model = modelFor(gpu.model, "cuda");
+    std::unique_ptr<Device> device = makeDevice(model, "cuda", 1);
+    Model onGpu(model, *device);
+    device->run(onGpu.function(TFM_UPDATE));
+    device->wait();
+    EXPECT_EQ(haveRun.size(), 1u);
+    return haveRun.begin()->ends_with("form");
+  };
+  EXPECT_TRUE(run(9, ""));
+  EXPECT_FALSE(run(9, "hx"));
+  EXPECT_FALSE(run(8, ""));
+  EXPECT_FALSE(run(10, ""));
 }
 
 // A GPU is taken where the build has code for it and the machine one that runs

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/comm/launcher.h"
+#include "runtime/comm/row_arithmetic.h"
 #include "runtime/comm/row_exchange.h"
 #include "runtime/device/cpu_device.h"
 #include "runtime/error.h"
