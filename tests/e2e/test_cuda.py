@@ -148,9 +148,10 @@ class OnAGpu(unittest.TestCase):
         cls.build("tiny")
 
     @classmethod
-    def build(cls, name, *defines):
+    def build(cls, name, *defines, file="tiny.tfm"):
         """A program, and the kernels that its PTX was made of, in NAME.mlir."""
-        source = ["tiny.tfm"] + [word for define in (*cls.SIZES, *defines) for word in ("-D", define)]
+        sizes = dict(define.split("=") for define in (*cls.SIZES, *defines))
+        source = [file] + [word for define in sizes.items() for word in ("-D", "=".join(define))]
         result = tfmc("build", *source, "--target", "cuda", "-o", name, cwd=cls.folder)
         assert result.returncode == 0, result.stderr
         model = tfmc("build", *source, "--emit", "tfm", cwd=cls.folder)
@@ -191,6 +192,31 @@ class OnAGpu(unittest.TestCase):
         self.assertEqual(plans[1]["target"], "cuda")
         for device, plan in zip(("cpu", "cuda"), plans):
             self.assertEqual(json.loads(self.ok(device, "info", "--json"))["memory"]["arena"], plan["arena"])
+
+    def test_forms_of_kernels_for_hopper(self):
+        # One layer whose MLP is wide enough for `wgmma` to pay.
+        tiny = (self.folder / "tiny.tfm").read_text()
+        (self.folder / "wide.tfm").write_text(tiny.replace("4 * width", "128 * width"))
+        self.build("wide", "layers=1", "width=64", "context=64", "train.sequence=64", "train.precision=bf16",
+                   file="wide.tfm")
+        kernels = (self.folder / "wide.mlir").read_text()
+        self.assertIn("nvvm.wgmma.mma_async", kernels)
+        steps = ("train", "--steps", "1", "--seed", "7", "--out")
+        self.ok("cpu", *steps, "wide-cpu", name="wide")
+        self.ok("cuda", *steps, "wide-cuda", name="wide", capability="9.0")
+        self.expect_close(self.log("wide-cuda"), self.log("wide-cpu"), 1e-3)
+        # They are what is launched: without them nothing runs there.
+        lines = kernels.split("\n")
+        kept, skips = [], False
+        for line in lines:
+            skips = skips or bool(re.match(r"    llvm.func @kernel\d+_sm_90a\(", line))
+            if not skips:
+                kept.append(line)
+            skips = skips and line != "    }"
+        (self.folder / "wide.mlir").write_text("\n".join(kept))
+        result = self.run_on("cuda", *steps, "wide-none", name="wide", capability="9.0")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("find a kernel", result.stderr)
 
     def test_it_trains_and_generates(self):
         for device in ("cpu", "cuda"):
