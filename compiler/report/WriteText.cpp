@@ -198,7 +198,7 @@ static std::string secondsText(double seconds) {
                      : llvm::formatv("{0:F2} s", seconds).str();
 }
 
-/// `4 processes send: 0-2 5,148,672 bytes, 3 5,107,712`; where that are many,
+/// `4 processes send 0-2: 5,148,672; 3: 5,107,712`; where that are many,
 /// whoever sends most and least.
 static void writeSentBy(const SharedReport &shared, llvm::raw_ostream &os) {
   constexpr size_t few = 4;
@@ -210,13 +210,16 @@ static void writeSentBy(const SharedReport &shared, llvm::raw_ostream &os) {
     said = {*llvm::max_element(said, byBytes),
             *llvm::min_element(said, byBytes)};
   os << "  " << shared.processes << " processes send"
-     << (said.size() < shared.sentBy.size() ? ", most and least: " : ": ");
-  llvm::interleaveComma(said, os, [&](const SentBy &some) {
-    os << some.first;
-    if (some.last != some.first)
-      os << '-' << some.last;
-    os << ' ' << withThousands(some.bytes);
-  });
+     << (said.size() < shared.sentBy.size() ? ", most and least, " : " ");
+  llvm::interleave(
+      said, os,
+      [&](const SentBy &some) {
+        os << some.first;
+        if (some.last != some.first)
+          os << '-' << some.last;
+        os << ": " << withThousands(some.bytes);
+      },
+      "; ");
   os << '\n';
 }
 

@@ -373,6 +373,15 @@ class WithoutALibrary(unittest.TestCase):
                                "sent_by": [{"first": 0, "last": 1, "bytes": 102 * 4096}]})
         self.assertIn("train.accumulate = 4", three["problem"])
         self.assertEqual(four["optimizer"], 2 * 28 * 4096)
+        # 26 blocks are not the same number for each of four, and they say so.
+        self.assertEqual(max(some["bytes"] for some in four["sent_by"]), four["sent"])
+        self.assertEqual([some["first"] for some in four["sent_by"]],
+                         [0] + [some["last"] + 1 for some in four["sent_by"][:-1]])
+        text = tfmc("report", MODELS / "addition.tfm", "--memory", "-D", "train.accumulate=4", "--processes", "2,4").stdout
+        said = re.search(r"\n  4 processes send (.*)\n", text).group(1)
+        self.assertEqual([int(number.replace(",", "")) for number in re.findall(r"\d[\d,]{3,}", said)],
+                         [some["bytes"] for some in four["sent_by"]])
+        self.assertNotIn("2 processes send", text)
         # In bf16 the 96 rows of the layers' matrices, half of them each process's, are read as copies alone: no process
         # has others' values. Four rows of embeddings and head are read as both, and the two of the rest as values.
         narrow = tfmc("report", MODELS / "addition.tfm", "--memory", "--format", "json", "-D", "train.accumulate=4",

@@ -273,7 +273,13 @@ if (data.memory?.processes) {
   const time = seconds => seconds < 1 ? `${(seconds * 1e3).toFixed(1)} ms` : `${seconds.toFixed(2)} s`;
   const node = section("Processes", "What each of several processes has that share an update, gradients that come to it included, and the bytes that the one that sends most sends in one." +
     (timed ? " Times are predicted, from the network that was given: what a step takes, and what of it nobody computes in." : ""));
-  const columns = [["micro-batches", each => whole(each.micro_batches)], ["optimizer state", each => bytes(each.optimizer)], ["incoming", each => bytes(each.incoming)], ["memory", each => bytes(each.memory)], ["sent", each => bytes(each.sent)]];
+  /** Who sends how much: all groups of ranks, or where that are many those that send most and least. */
+  const senders = ({ sent_by: by }) => {
+    const order = [...by].sort((a, b) => b.bytes - a.bytes);
+    const said = by.length > 4 ? [order[0], order[order.length - 1]] : by;
+    return said.length < 2 ? "all" : said.map(some => `${some.first}${some.last > some.first ? `-${some.last}` : ""}: ${bytes(some.bytes)}`).join(", ");
+  };
+  const columns = [["micro-batches", each => whole(each.micro_batches)], ["optimizer state", each => bytes(each.optimizer)], ["incoming", each => bytes(each.incoming)], ["memory", each => bytes(each.memory)], ["sent at most", each => bytes(each.sent)], ["by process", senders]];
   if (timed) columns.push(["step", each => time(each.seconds.step)], ["waits", each => time(each.seconds.step - each.seconds.compute - each.seconds.update)],
     ["hidden", each => time(each.seconds.hidden)], ["efficiency", each => `${(100 * each.efficiency).toFixed(0)}%`]);
   node.append(el("div", { class: "scroll" }, el("table", {},
