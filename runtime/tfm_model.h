@@ -15,7 +15,7 @@
 //      them;
 //   5. write the inputs of a function, all of them before every call;
 //   6. call its `run` once per thread, with a `tfm_thread` each, all at the
-//      same time; the threads share out its pieces (`claim`);
+//      same time; the threads share out its pieces (`claim`, `finish`);
 //   7. read its outputs before anything else runs.
 //
 // All offsets are bytes from the start of the arena. Tensors are row-major.
