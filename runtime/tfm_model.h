@@ -109,7 +109,7 @@
 extern "C" {
 #endif
 
-#define TFM_ABI_VERSION 16
+#define TFM_ABI_VERSION 17
 /// The offset of something that a build does not have.
 #define TFM_NONE UINT64_MAX
 
@@ -199,6 +199,23 @@ typedef struct tfm_thread { // NOLINT(readability-identifier-naming): C
   tfm_event *events;
 } tfm_thread;
 
+#define TFM_MAX_BOXED_RANK 5
+
+/// A tensor of bf16 in a device's memory, of which a kernel has boxes copied
+/// ("Tensor-map" in the PTX ISA): its axes, first the one along which elements
+/// follow each other. Boxes are swizzled by 128 bytes, and what is outside of
+/// the tensor is zero.
+typedef struct {
+  /// The number of the argument that points to its first element.
+  int32_t argument;
+  uint32_t rank;
+  /// Elements along each axis, bytes from one to the next, and elements of a
+  /// box.
+  uint64_t sizes[TFM_MAX_BOXED_RANK];
+  uint64_t strides[TFM_MAX_BOXED_RANK];
+  uint64_t box[TFM_MAX_BOXED_RANK];
+} tfm_boxed_tensor;
+
 /// A kernel of a device, and how it is launched: the grid in blocks, a block in
 /// threads.
 typedef struct {
@@ -208,8 +225,10 @@ typedef struct {
   uint32_t block[3];
   /// Memory of a block that is asked for at the launch.
   uint32_t shared_bytes;
-  /// Each of 8 bytes.
+  /// Each of 8 bytes. Behind them there is for each of `tensors` a CUtensorMap.
   uint32_t argument_count;
+  int64_t tensor_count;
+  const tfm_boxed_tensor *tensors;
   /// The number of a kernel that computes the same with the same arguments and
   /// is launched instead where an image with `forms` has it; -1: none.
   int64_t form;

@@ -513,6 +513,9 @@ tfm_variant variantOf(const Variant &variant, DataBuilder &d) {
                          .block = {},
                          .shared_bytes = kernel.sharedBytes,
                          .argument_count = kernel.arguments,
+                         .tensor_count =
+                             static_cast<int64_t>(kernel.tensors.size()),
+                         .tensors = d.array(kernel.tensors),
                          .form = -1};
     llvm::copy(kernel.grid, record.grid);
     llvm::copy(kernel.block, record.block);

@@ -13,6 +13,7 @@
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/BuiltinTypes.h"
+#include "runtime/tfm_model.h"
 #include "llvm/Support/Error.h"
 
 #include <array>
@@ -40,6 +41,7 @@ struct DeviceKernel {
   std::string name;
   std::array<uint32_t, 3> grid = {1, 1, 1}, block = {1, 1, 1};
   uint32_t sharedBytes = 0, arguments = 0;
+  std::vector<tfm_boxed_tensor> tensors = {};
   /// Of a form of another kernel that one: its name; else empty.
   std::string formOf;
 };

@@ -143,6 +143,8 @@ static std::string unpacked(const tfm_image &image) {
 /// The first image that runs here, of those with all kernels or of those with
 /// forms of some; null where there is none of these.
 Module CudaDevice::loadImage(const tfm_variant &variant, bool ofForms) {
+  if (ofForms && !driver.call.cuTensorMapEncodeTiled)
+    return nullptr;
   std::string log(8192, '\0');
   Result loaded = success;
   for (int64_t i = 0; i != variant.image_count; ++i) {
@@ -297,15 +299,41 @@ struct CudaDevice::Queue : tfm_queue {
   Result result = success;
 };
 
+/// Has the driver write what the GPU is told of a tensor that begins at
+/// `first`.
+static Result encode(const CudaDriver &driver, const tfm_boxed_tensor &tensor,
+                     uint64_t first, TensorMap &map) {
+  unsigned box[TFM_MAX_BOXED_RANK], each[TFM_MAX_BOXED_RANK];
+  for (uint32_t axis = 0; axis != tensor.rank; ++axis) {
+    box[axis] = static_cast<unsigned>(tensor.box[axis]);
+    each[axis] = 1;
+  }
+  return driver.call.cuTensorMapEncodeTiled(
+      &map, tensorOfBf16, tensor.rank, reinterpret_cast<void *>(first),
+      tensor.sizes, tensor.strides + 1, box, each, tensorNotInterleaved,
+      tensorSwizzle128, tensorPromotion256, tensorZerosOutside);
+}
+
 Result CudaDevice::launch(int64_t number, const uint64_t *arguments) {
   auto [launched, function] = kernels[static_cast<size_t>(number)];
   const tfm_kernel &kernel = *launched;
   // More than any kernel has: one for each thing that it reads or writes.
   void *parameters[256];
-  if (kernel.argument_count > std::size(parameters))
+  TensorMap maps[4];
+  auto tensors = static_cast<size_t>(kernel.tensor_count);
+  if (kernel.argument_count + tensors > std::size(parameters) ||
+      tensors > std::size(maps))
     return invalidValue;
   for (uint32_t i = 0; i != kernel.argument_count; ++i)
     parameters[i] = const_cast<uint64_t *>(arguments + i);
+  for (size_t i = 0; i != tensors; ++i) {
+    const tfm_boxed_tensor &tensor = kernel.tensors[i];
+    Result encoded =
+        encode(driver, tensor, arguments[tensor.argument], maps[i]);
+    if (encoded != success)
+      return encoded;
+    parameters[kernel.argument_count + i] = &maps[i];
+  }
   return driver.call.cuLaunchKernel(
       function, kernel.grid[0], kernel.grid[1], kernel.grid[2], kernel.block[0],
       kernel.block[1], kernel.block[2], kernel.shared_bytes, stream, parameters,

@@ -44,6 +44,10 @@ CudaDriver::CudaDriver() {
 #define TFM_CUDA_FIND(name, arguments) find(#name, call.name);
   TFM_CUDA_FUNCTIONS(TFM_CUDA_FIND)
 #undef TFM_CUDA_FIND
+#define TFM_CUDA_LOOK(name, arguments)                                         \
+  call.name = reinterpret_cast<decltype(call.name)>(dlsym(handle, #name));
+  TFM_CUDA_NEW_FUNCTIONS(TFM_CUDA_LOOK)
+#undef TFM_CUDA_LOOK
   // All kernels are used, and while a graph is captured none can be loaded.
   setenv("CUDA_MODULE_LOADING", "EAGER", /*overwrite=*/0);
   cuda::Result started = call.cuInit(0);

@@ -71,6 +71,15 @@ constexpr unsigned streamNonBlocking = 1;
 /// CUevent_flags.
 constexpr unsigned eventWithTiming = 0, eventWithoutTiming = 2;
 
+/// CUtensorMap: what only drivers write and only GPUs read.
+struct alignas(128) TensorMap {
+  char bytes[128];
+};
+/// CUtensorMapDataType, CUtensorMapInterleave, CUtensorMapSwizzle,
+/// CUtensorMapL2promotion, CUtensorMapFloatOOBfill.
+constexpr int tensorOfBf16 = 9, tensorNotInterleaved = 0, tensorSwizzle128 = 3,
+              tensorPromotion256 = 3, tensorZerosOutside = 0;
+
 /// Every function that is called, by the name under which the library has it.
 #define TFM_CUDA_FUNCTIONS(F)                                                  \
   F(cuInit, (unsigned))                                                        \
@@ -116,6 +125,12 @@ constexpr unsigned eventWithTiming = 0, eventWithoutTiming = 2;
   F(cuGetErrorName, (Result, const char **))                                   \
   F(cuGetErrorString, (Result, const char **))
 
+/// Those that drivers before CUDA 12 need not have; they are null there.
+#define TFM_CUDA_NEW_FUNCTIONS(F)                                              \
+  F(cuTensorMapEncodeTiled,                                                    \
+    (TensorMap *, int, unsigned, void *, const uint64_t *, const uint64_t *,   \
+     const unsigned *, const unsigned *, int, int, int, int))
+
 } // namespace cuda
 
 /// What keeps a program from a GPU, before it is used.
@@ -145,7 +160,9 @@ struct CudaDriver {
     using Event = cuda::Event;
     using Graph = cuda::Graph;
     using GraphExec = cuda::GraphExec;
+    using TensorMap = cuda::TensorMap;
     TFM_CUDA_FUNCTIONS(TFM_CUDA_POINTER)
+    TFM_CUDA_NEW_FUNCTIONS(TFM_CUDA_POINTER)
   } call;
 #undef TFM_CUDA_POINTER
 

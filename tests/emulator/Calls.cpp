@@ -60,6 +60,17 @@ void arriveWithCopies(Site site, uint64_t address, uint32_t counted) {
   machine().arriveWithCopies(site, address, counted);
 }
 
+uint64_t arriveBefore(Site site, uint64_t address, uint32_t bytes) {
+  return machine().arriveBefore(site, address, bytes);
+}
+
+void fenceBarriers() { machine().fenceBarriers(); }
+
+void copyBox(Site site, uint64_t to, const TensorMap *tensor, uint64_t barrier,
+             int32_t x, int32_t y, int32_t z, int32_t v, int32_t w) {
+  machine().copyBox(site, to, *tensor, {x, y, z, v, w}, barrier);
+}
+
 void awaitParity(Site site, uint64_t address, uint32_t parity) {
   machine().awaitParity(site, address, parity);
 }
@@ -98,6 +109,9 @@ const HostFunction functions[] = {
     {"emulator.invalidate_barrier", address(invalidateBarrier)},
     {"emulator.arrive", address(arrive)},
     {"emulator.arrive_with_copies", address(arriveWithCopies)},
+    {"emulator.arrive_before", address(arriveBefore)},
+    {"emulator.fence_barriers", address(fenceBarriers)},
+    {"emulator.copy_box", address(copyBox)},
     {"emulator.await_parity", address(awaitParity)},
     {"emulator.test_phase", address(testPhase)},
     {"emulator.round_to_bf16", address(roundToBF16)},

@@ -79,6 +79,12 @@ struct Allocation {
   bool onGpu;
 };
 
+/// What a launch was given, as it was then.
+struct Arguments {
+  std::vector<uint64_t> numbers;
+  std::vector<TensorMap> tensors;
+};
+
 struct Gpu {
   Gpu() {
     if (const char *text = std::getenv("TFM_EMULATED_MEMORY"))
@@ -153,8 +159,7 @@ struct Gpu {
 
   Result load(const char *image, std::string &log);
   Result check(const char *image, bool ofForms, std::string &log) const;
-  void launch(const emulator::Kernel &kernel,
-              const std::vector<uint64_t> &arguments);
+  void launch(const emulator::Kernel &kernel, const Arguments &arguments);
 };
 
 /// The one of this process, never destroyed: as late as that nobody calls.
@@ -222,15 +227,16 @@ Result Gpu::check(const char *image, bool ofForms, std::string &log) const {
   return success;
 }
 
-void Gpu::launch(const emulator::Kernel &kernel,
-                 const std::vector<uint64_t> &arguments) {
+void Gpu::launch(const emulator::Kernel &kernel, const Arguments &arguments) {
   if (isLost)
     return;
   if (launchesLeft && (*launchesLeft)-- <= 0)
     return lose("it is lost, as the test wants it");
   std::vector<void *> addresses;
-  for (const uint64_t &argument : arguments)
-    addresses.push_back(const_cast<uint64_t *>(&argument));
+  for (const uint64_t &number : arguments.numbers)
+    addresses.push_back(const_cast<uint64_t *>(&number));
+  for (const TensorMap &tensor : arguments.tensors)
+    addresses.push_back(const_cast<TensorMap *>(&tensor));
   if (std::optional<emulator::Fault> fault =
           machine.launch(kernel, addresses.data()))
     lose(fault->text);
@@ -399,14 +405,32 @@ Result cuLaunchKernel(Function function, unsigned gridX, unsigned gridY,
       kernel.block != std::array{blockX, blockY, blockZ} ||
       kernel.dynamicShared != shared)
     return invalidValue;
-  std::vector<uint64_t> arguments;
+  Arguments arguments;
   for (uint32_t i = 0; i != kernel.arguments; ++i)
-    arguments.push_back(*static_cast<uint64_t *>(parameters[i]));
+    if (i < kernel.arguments - kernel.tensors)
+      arguments.numbers.push_back(*static_cast<uint64_t *>(parameters[i]));
+    else
+      arguments.tensors.push_back(*static_cast<TensorMap *>(parameters[i]));
   auto launch = [&kernel, arguments] { gpu().launch(kernel, arguments); };
   if (gpu().captured)
     gpu().captured->launches.emplace_back(launch);
   else
     launch();
+  return gpu().state();
+}
+Result cuTensorMapEncodeTiled(TensorMap *map, int type, unsigned rank,
+                              void *first, const uint64_t *sizes,
+                              const uint64_t *strides, const unsigned *box,
+                              const unsigned *each, int interleave, int swizzle,
+                              int, int outside) {
+  static_assert(sizeof(emulator::TensorMap) <= sizeof(TensorMap));
+  emulator::TensorMap made;
+  if (type != tensorOfBf16 || interleave != tensorNotInterleaved ||
+      swizzle != tensorSwizzle128 || outside != tensorZerosOutside ||
+      !std::all_of(each, each + rank, [](unsigned one) { return one == 1; }) ||
+      !emulator::TensorMap::make(made, first, rank, sizes, strides, box))
+    return invalidValue;
+  std::memcpy(map->bytes, &made, sizeof made);
   return gpu().state();
 }
 Result cuEventCreate(Event *event, unsigned) {

@@ -66,6 +66,8 @@ private:
     Kernel kernel;
     kernel.name = function.getSymName();
     kernel.arguments = function.getNumArguments();
+    for (unsigned i = 0; i != function.getNumArguments(); ++i)
+      kernel.tensors += function.getArgAttr(i, "llvm.byval") ? 1 : 0;
     if (auto block = function->getAttrOfType<DenseI32ArrayAttr>("nvvm.reqntid"))
       llvm::copy(block.asArrayRef(), kernel.block.begin());
     if (auto grid = function->getAttrOfType<DenseI64ArrayAttr>("tfm.grid"))
@@ -312,6 +314,21 @@ private:
                                   {site(), generic(arrive.getAddr()),
                                    count ? count : constant(1)}));
         })
+        .Case([&](NVVM::MBarrierArriveExpectTxOp arrive) -> LogicalResult {
+          if (arrive.getRelaxed() || arrive.getPredicate())
+            return unknown(op);
+          return replace(op, call("arrive_before", i64(),
+                                  {site(), generic(arrive.getAddr()),
+                                   arrive.getTxcount()}));
+        })
+        .Case([&](NVVM::FenceMbarrierInitOp) {
+          return replace(op, call("fence_barriers", {}, {}));
+        })
+        .Case([&](NVVM::CpAsyncBulkTensorGlobalToSharedClusterOp copy) {
+          return lowerCopyOfBox(copy);
+        })
+        // Here a thread has all registers that it wants.
+        .Case([&](NVVM::SetMaxRegisterOp) { return replace(op, {}); })
         .Case([&](NVVM::MBarrierTryWaitParityOp wait) {
           return replace(
               op, call("await_parity", {},
@@ -338,6 +355,22 @@ private:
         // What an earlier kernel wrote is there when one begins.
         .Case([&](NVVM::GriddepcontrolOp) { return replace(op, {}); })
         .Default(unknown);
+  }
+
+  /// With the indices of all axes that a tensor may have.
+  LogicalResult
+  lowerCopyOfBox(NVVM::CpAsyncBulkTensorGlobalToSharedClusterOp op) {
+    if (op.getMode() != NVVM::TMALoadMode::TILE || op.getMulticastMask() ||
+        op.getL2CacheHint() || op.getPredicate() || op.getGroup())
+      return unknown(op);
+    SmallVector<Value> arguments = {site(), generic(op.getDstMem()),
+                                    op.getTmaDescriptor(),
+                                    generic(op.getMbar())};
+    for (uint32_t axis = 0; axis != TensorMap::MaxRank; ++axis)
+      arguments.push_back(axis < op.getCoordinates().size()
+                              ? op.getCoordinates()[axis]
+                              : zero());
+    return replace(op, call("copy_box", {}, arguments));
   }
 
   /// Of bf16, added to sums in f32. `kind`: N, and whether A lies along M (bit

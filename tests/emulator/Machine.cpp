@@ -161,6 +161,15 @@ std::optional<Fault> Machine::runBlock() {
     ready.pop_front();
     current->fiber.resume(scheduler);
   }
+  if (!fault)
+    for (const auto &[address, barrier] : mbarriers)
+      if (!barrier.pieces.empty())
+        return Fault{
+            Fault::Kind::CopyNotAwaited,
+            formatv("kernel {0}, block ({1}, {2}, {3}): it ends before the "
+                    "copy at {4} has arrived",
+                    kernel->name, blockIndex[0], blockIndex[1], blockIndex[2],
+                    location(barrier.pieces.front().copy.site))};
   return std::move(fault);
 }
 
@@ -510,6 +519,12 @@ void Machine::awaitCopies(uint32_t groups) {
 
 /// What a copy brings is there, as if its thread had written it at `time`.
 void Machine::arriveAt(const Copy &copy, uint32_t thread, uint32_t time) {
+  bring(copy, thread, time);
+  if (kernel->readsAsync)
+    noteWritten(threads[thread], copy.to, copy.size);
+}
+
+void Machine::bring(const Copy &copy, uint32_t thread, uint32_t time) {
   auto *to = reinterpret_cast<char *>(copy.to);
   std::memcpy(to, reinterpret_cast<const void *>(copy.from), copy.sourceSize);
   std::memset(to + copy.sourceSize, 0, copy.size - copy.sourceSize);
@@ -518,8 +533,6 @@ void Machine::arriveAt(const Copy &copy, uint32_t thread, uint32_t time) {
                          races.arrive(cell, thread, time);
                          return std::nullopt;
                        });
-  if (kernel->readsAsync)
-    noteWritten(threads[thread], copy.to, copy.size);
 }
 
 //===----------------------------------------------------------------------===//
@@ -732,6 +745,12 @@ void Machine::initBarrier(Site site, uint64_t address, uint32_t count) {
   check(*current, site, address, 8, 8, true);
   MBarrier &barrier = mbarriers[address] = {};
   barrier.expected = barrier.pending = count;
+  barrier.maker = current->id;
+}
+
+void Machine::fenceBarriers() {
+  for (auto &[address, barrier] : mbarriers)
+    barrier.fenced |= barrier.maker == current->id;
 }
 
 void Machine::invalidateBarrier(Site site, uint64_t address) {
@@ -752,10 +771,19 @@ Machine::MBarrier &Machine::mbarrier(Site site, uint64_t address) {
 }
 
 void Machine::countArrival(MBarrier &barrier, uint32_t count) {
-  polls = 0;
   barrier.pending -= count;
-  if (barrier.pending)
+  endPhase(barrier);
+}
+
+/// Where all have arrived.
+void Machine::endPhase(MBarrier &barrier) {
+  polls = 0;
+  if (barrier.pending || barrier.bytes < barrier.announced)
     return;
+  for (const MBarrier::Attached &piece : barrier.pieces)
+    bring(piece.copy, piece.thread, piece.time);
+  barrier.pieces.clear();
+  barrier.announced = barrier.bytes = 0;
   for (const MBarrier::Attached &attached : barrier.copies)
     arriveAt(attached.copy, attached.thread, attached.time);
   barrier.copies.clear();
@@ -799,6 +827,71 @@ void Machine::arriveWithCopies(Site site, uint64_t address, bool counted) {
   // Without `.noinc` the arrival is one more than the barrier expects.
   if (counted)
     countArrival(barrier, 1);
+}
+
+uint64_t Machine::arriveBefore(Site site, uint64_t address, uint32_t bytes) {
+  mbarrier(site, address).announced += bytes;
+  return arrive(site, address, 1);
+}
+
+/// "Data Movement and Conversion Instructions: cp.async.bulk.tensor", with
+/// ".tile" and the swizzling of 128 bytes ("Tensors: Swizzling Modes").
+void Machine::copyBox(Site site, uint64_t to, const TensorMap &tensor,
+                      std::array<int32_t, TensorMap::MaxRank> first,
+                      uint64_t address) {
+  MBarrier &barrier = mbarrier(site, address);
+  auto misuse = [&](const char *what) {
+    fail(Fault::Kind::Misuse, formatv("{0} copies a box {1} at {2}",
+                                      name(*current), what, location(site)));
+  };
+  if (tensor.magic != TensorMap::Magic)
+    misuse("of what is no tensor");
+  if (!barrier.fenced)
+    misuse("whose barrier was made without a fence");
+  constexpr uint32_t alignment = 128, pieceBytes = 16;
+  if (to % alignment)
+    fail(Fault::Kind::Misaligned,
+         formatv("{0} copies a box to {1}, which is no multiple of {2}, at {3}",
+                 name(*current), place(to), alignment, location(site)));
+  constexpr uint32_t pieceElements = pieceBytes / TensorMap::ElementBytes;
+  uint32_t time = current->clock.own;
+  uint32_t rowBytes = tensor.box[0] * TensorMap::ElementBytes, rows = 1;
+  for (uint32_t axis = 1; axis < tensor.rank; ++axis)
+    rows *= tensor.box[axis];
+  for (uint32_t row = 0; row != rows; ++row) {
+    bool exists = true;
+    uint64_t from = tensor.first;
+    for (uint32_t axis = 1, rest = row; axis < tensor.rank;
+         rest /= tensor.box[axis++]) {
+      int64_t index = first[axis] + int64_t{rest % tensor.box[axis]};
+      exists &= index >= 0 && index < tensor.sizes[axis];
+      from += static_cast<uint64_t>(index) * tensor.strides[axis - 1];
+    }
+    for (uint32_t piece = 0; piece != rowBytes / pieceBytes; ++piece) {
+      int64_t column = first[0] + int64_t{piece} * pieceElements;
+      if (column < 0)
+        misuse("that begins before its tensor");
+      int64_t count = std::clamp<int64_t>(tensor.sizes[0] - column, 0,
+                                          exists ? pieceElements : 0);
+      uint64_t at = to + uint64_t{row} * rowBytes + piece * pieceBytes;
+      at ^= (at >> 7 & 7) << 4;
+      Copy copy{at,
+                from + static_cast<uint64_t>(column) * TensorMap::ElementBytes,
+                pieceBytes,
+                static_cast<uint32_t>(count) * TensorMap::ElementBytes, site};
+      if (copy.sourceSize)
+        check(*current, site, copy.from, copy.sourceSize,
+              TensorMap::ElementBytes, false);
+      check(*current, site, at, pieceBytes, pieceBytes, true, true);
+      std::memset(reinterpret_cast<void *>(at), 0xff, pieceBytes);
+      barrier.pieces.push_back({current->id, time, copy});
+    }
+  }
+  tell(*current, barrier.arriving);
+  barrier.bytes += uint64_t{rows} * rowBytes;
+  if (barrier.bytes > barrier.announced)
+    misuse("of more bytes than were announced to its barrier");
+  endPhase(barrier);
 }
 
 void Machine::awaitParity(Site site, uint64_t address, uint32_t parity) {

@@ -10,6 +10,7 @@
 
 #include "tests/emulator/Fiber.h"
 #include "tests/emulator/Races.h"
+#include "tests/emulator/TensorMap.h"
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
@@ -60,6 +61,8 @@ struct Kernel {
   /// Calls the kernel with arguments that lie at these addresses.
   void (*run)(void *const *arguments) = nullptr;
   uint32_t arguments = 0;
+  /// How many of them, the last ones, are `TensorMap`s.
+  uint32_t tensors = 0;
   std::array<uint32_t, 3> grid{1, 1, 1}, block{1, 1, 1};
   /// Bytes of shared memory that the kernel declares, and those that a launch
   /// adds, which lie behind them.
@@ -165,6 +168,13 @@ public:
   /// Arrives when all copies of this thread have; the arrival is one of those
   /// that the barrier expects with `counted`.
   void arriveWithCopies(Site site, uint64_t address, bool counted);
+  /// Arrives, and announces so many bytes of copies of boxes.
+  uint64_t arriveBefore(Site site, uint64_t address, uint32_t bytes);
+  /// Copies that go by themselves may arrive at barriers that this thread made.
+  void fenceBarriers();
+  /// Copies a box of a tensor; its bytes arrive at the barrier.
+  void copyBox(Site site, uint64_t to, const TensorMap &tensor,
+               std::array<int32_t, TensorMap::MaxRank> first, uint64_t barrier);
   void awaitParity(Site site, uint64_t address, uint32_t parity);
   /// Whether the phase of that number, or parity, is over.
   bool testPhase(Site site, uint64_t address, uint64_t phase, bool isParity);
@@ -234,6 +244,13 @@ private:
       Copy copy;
     };
     std::vector<Attached> copies;
+    /// Who made it, and whether they have fenced it since.
+    uint32_t maker = 0;
+    bool fenced = false;
+    /// Bytes of boxes that were announced in this phase, and the pieces of
+    /// those that have been asked for.
+    uint64_t announced = 0, bytes = 0;
+    std::vector<Attached> pieces;
   };
   struct Buffer {
     std::string name;
@@ -265,6 +282,7 @@ private:
   void check(Thread &thread, Site site, uint64_t address, uint32_t size,
              uint32_t alignment, bool writes, bool inFlight = false);
   void arriveAt(const Copy &copy, uint32_t thread, uint32_t time);
+  void bring(const Copy &copy, uint32_t thread, uint32_t time);
 
   void tell(Thread &thread, std::vector<uint32_t> &clock) const;
   void hear(Thread &thread, const std::vector<uint32_t> &clock) const;
@@ -285,6 +303,7 @@ private:
 
   MBarrier &mbarrier(Site site, uint64_t address);
   void countArrival(MBarrier &barrier, uint32_t count);
+  void endPhase(MBarrier &barrier);
 
   std::map<uint64_t, Buffer> buffers;
   std::pair<const uint64_t, Buffer> *lastBuffer = nullptr;

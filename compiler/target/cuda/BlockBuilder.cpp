@@ -20,7 +20,7 @@ using namespace tfm::cuda;
 using sched::ViewOp;
 
 /// Of the address spaces of NVPTX.
-static constexpr unsigned globalSpace = 1, sharedSpace = 3;
+static constexpr unsigned globalSpace = 1, sharedSpace = 3, clusterSpace = 7;
 
 SmallVector<Operand> cuda::rowOperands(Operation *step) {
   SmallVector<Operand> found;
@@ -28,6 +28,25 @@ SmallVector<Operand> cuda::rowOperands(Operation *step) {
     if (auto view = operand.getDefiningOp<ViewOp>(); view && view.getRow())
       found.push_back({static_cast<unsigned>(number), view});
   return found;
+}
+
+Attribute BoxedTensor::toAttribute(MLIRContext *context) const {
+  Builder b(context);
+  return b.getDictionaryAttr(
+      {b.getNamedAttr("argument", b.getI64IntegerAttr(argument)),
+       b.getNamedAttr("sizes", b.getDenseI64ArrayAttr(sizes)),
+       b.getNamedAttr("strides", b.getDenseI64ArrayAttr(strides)),
+       b.getNamedAttr("box", b.getDenseI64ArrayAttr(box))});
+}
+
+BoxedTensor BoxedTensor::from(Attribute attribute) {
+  auto fields = cast<DictionaryAttr>(attribute);
+  auto numbers = [&](StringRef name) {
+    return SmallVector<int64_t>(
+        fields.getAs<DenseI64ArrayAttr>(name).asArrayRef());
+  };
+  return {fields.getAs<IntegerAttr>("argument").getInt(), numbers("sizes"),
+          numbers("strides"), numbers("box")};
 }
 
 static func::FuncOp begin(OpBuilder &builder, ModuleOp module, StringRef name,
@@ -45,7 +64,7 @@ static func::FuncOp begin(OpBuilder &builder, ModuleOp module, StringRef name,
       blockAttribute,
       builder.getDenseI32ArrayAttr({static_cast<int32_t>(grid.threads), 1, 1}));
   func->setAttr(gridAttribute, builder.getDenseI64ArrayAttr(grid.blocks));
-  if (grid.resident > 1)
+  if (grid.resident > 0)
     func->setAttr(residentAttribute, builder.getI32IntegerAttr(
                                          static_cast<int32_t>(grid.resident)));
   Block *entry = func.addEntryBlock();
@@ -77,6 +96,10 @@ BlockBuilder::BlockBuilder(ModuleOp module, StringRef name, Operation *step,
 
 Value BlockBuilder::special(Value number) {
   return arith::ExtUIOp::create(k.b, k.loc, k.i64Type, number);
+}
+
+Value BlockBuilder::i32(Value number) {
+  return arith::TruncIOp::create(k.b, k.loc, k.b.getI32Type(), number);
 }
 
 Value BlockBuilder::thread() {
@@ -177,6 +200,80 @@ void BlockBuilder::commitCopies() {
 
 void BlockBuilder::awaitCopies(int64_t groups) {
   NVVM::CpAsyncWaitGroupOp::create(k.b, k.loc, static_cast<uint32_t>(groups));
+}
+
+Value BlockBuilder::boxed(const BoxedTensor &tensor) {
+  MLIRContext *context = k.b.getContext();
+  // 128 bytes that only the hardware understands, and the driver makes
+  // ("Tensor-map"), in the arguments themselves.
+  auto map = LLVM::LLVMArrayType::get(k.b.getI8Type(), 128);
+  SmallVector<Attribute> tensors;
+  if (auto before = func->getAttrOfType<ArrayAttr>(tensorsAttribute))
+    llvm::append_range(tensors, before);
+  tensors.push_back(tensor.toAttribute(context));
+  func->setAttr(tensorsAttribute, k.b.getArrayAttr(tensors));
+  unsigned number = func.getNumArguments();
+  auto attributes = k.b.getDictionaryAttr(
+      {k.b.getNamedAttr(LLVM::LLVMDialect::getByValAttrName(),
+                        TypeAttr::get(map)),
+       k.b.getNamedAttr(LLVM::LLVMDialect::getAlignAttrName(),
+                        k.b.getI64IntegerAttr(128))});
+  if (failed(func.insertArgument(number, LLVM::LLVMPointerType::get(context),
+                                 attributes, k.loc)))
+    llvm_unreachable("a function takes one argument more");
+  return func.getArgument(number);
+}
+
+void BlockBuilder::copyBox(Value to, Value tensor, ArrayRef<Value> first,
+                           Value barrier) {
+  SmallVector<Value> coordinates;
+  for (Value index : first)
+    coordinates.push_back(i32(index));
+  // This block is all of its cluster.
+  auto cluster = LLVM::LLVMPointerType::get(k.b.getContext(), clusterSpace);
+  NVVM::CpAsyncBulkTensorGlobalToSharedClusterOp::create(
+      k.b, k.loc, LLVM::AddrSpaceCastOp::create(k.b, k.loc, cluster, to),
+      tensor, coordinates, barrier, /*im2colOffsets=*/ValueRange(),
+      /*multicastMask=*/Value(), /*l2CacheHint=*/Value(),
+      NVVM::TMALoadMode::TILE, /*isCTAOnly=*/false,
+      /*group=*/NVVM::CTAGroupKindAttr(), /*predicate=*/Value());
+}
+
+void BlockBuilder::makeBarrier(Value barrier, int64_t arrivals) {
+  NVVM::MBarrierInitOp::create(k.b, k.loc, barrier, i32(k.i64(arrivals)),
+                               /*predicate=*/Value());
+}
+
+void BlockBuilder::fenceBarriers() {
+  NVVM::FenceMbarrierInitOp::create(k.b, k.loc);
+}
+
+void BlockBuilder::arrive(Value barrier) {
+  NVVM::MBarrierArriveOp::create(k.b, k.loc, k.i64Type, barrier,
+                                 /*count=*/Value());
+}
+
+void BlockBuilder::arriveBefore(Value barrier, int64_t bytes) {
+  NVVM::MBarrierArriveExpectTxOp::create(
+      k.b, k.loc, /*res=*/k.i64Type, barrier, i32(k.i64(bytes)),
+      NVVM::MemScopeKind::CTA, /*relaxed=*/false, /*predicate=*/Value());
+}
+
+void BlockBuilder::await(Value barrier, Value parity) {
+  // Nanoseconds until it looks again by itself.
+  constexpr int64_t patience = 10'000'000;
+  NVVM::MBarrierTryWaitParityOp::create(k.b, k.loc, barrier, i32(parity),
+                                        i32(k.i64(patience)));
+}
+
+void BlockBuilder::takeRegisters(int64_t count) {
+  NVVM::SetMaxRegisterOp::create(k.b, k.loc, static_cast<uint32_t>(count),
+                                 NVVM::SetMaxRegisterAction::increase);
+}
+
+void BlockBuilder::giveRegisters(int64_t count) {
+  NVVM::SetMaxRegisterOp::create(k.b, k.loc, static_cast<uint32_t>(count),
+                                 NVVM::SetMaxRegisterAction::decrease);
 }
 
 Value BlockBuilder::fromLane(Value x, int64_t distance) {
@@ -289,8 +386,7 @@ void BlockBuilder::multiplyFragments(ValueRange x, ValueRange y,
 
 void BlockBuilder::multiplyWarpgroup(ArrayRef<WarpgroupStep> steps,
                                      bool aAlongTerms, bool bAlongTerms,
-                                     MutableArrayRef<Value> sums,
-                                     llvm::function_ref<void()> meanwhile) {
+                                     MutableArrayRef<Value> sums) {
   MLIRContext *context = k.b.getContext();
   constexpr int64_t sumsOfColumn = 2; // of 64 by 8 each thread has 4
   auto type = LLVM::LLVMStructType::getLiteral(
@@ -314,19 +410,10 @@ void BlockBuilder::multiplyWarpgroup(ArrayRef<WarpgroupStep> steps,
         NVVM::WGMMAScaleIn::one, layout(aAlongTerms), layout(!bAlongTerms),
         NVVM::MMAIntOverflowAttr());
   NVVM::WgmmaGroupSyncAlignedOp::create(k.b, k.loc);
-  meanwhile();
   NVVM::WgmmaWaitGroupSyncOp::create(k.b, k.loc, 0);
   for (auto [i, sum] : llvm::enumerate(sums))
     sum =
         LLVM::ExtractValueOp::create(k.b, k.loc, all, static_cast<int64_t>(i));
-}
-
-void BlockBuilder::fenceAsync() {
-  MLIRContext *context = k.b.getContext();
-  NVVM::FenceProxyOp::create(
-      k.b, k.loc,
-      NVVM::ProxyKindAttr::get(context, NVVM::ProxyKind::async_shared),
-      NVVM::SharedSpaceAttr::get(context, NVVM::SharedSpace::shared_cta));
 }
 
 Value BlockBuilder::packBf16(Value low, Value high) {

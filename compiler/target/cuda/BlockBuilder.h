@@ -33,6 +33,9 @@ inline constexpr llvm::StringLiteral gridAttribute = "tfm.grid",
                                      sharedAttribute = "tfm.shared",
                                      residentAttribute = "tfm.resident";
 
+/// Of a kernel that has boxes copied: its `BoxedTensor`s.
+inline constexpr llvm::StringLiteral tensorsAttribute = "tfm.tensors";
+
 /// A kernel for sm_90a that computes the same as another one, which every GPU
 /// runs, has its name with something behind it, and the name as an attribute.
 inline constexpr llvm::StringLiteral hopperSuffix = "_sm_90a",
@@ -42,8 +45,21 @@ inline constexpr llvm::StringLiteral hopperSuffix = "_sm_90a",
 struct Grid {
   std::array<int64_t, 3> blocks = {1, 1, 1};
   int64_t threads = 256;
-  /// Blocks that a multiprocessor is to have at once; 1: as many as may be.
-  int64_t resident = 1;
+  /// Blocks that a multiprocessor is to have at once; 0: as many as may be.
+  int64_t resident = 0;
+};
+
+/// A tensor of bf16 in memory, of which boxes of some size are copied
+/// (`tfm_boxed_tensor` of runtime/tfm_model.h): its axes, first the one along
+/// which elements follow each other.
+struct BoxedTensor {
+  /// The number of the kernel's argument that points to its first element.
+  int64_t argument;
+  /// Elements along each axis, from one to the next, and in a box.
+  llvm::SmallVector<int64_t> sizes, strides, box;
+
+  mlir::Attribute toAttribute(mlir::MLIRContext *context) const;
+  static BoxedTensor from(mlir::Attribute attribute);
 };
 
 /// What a step reads or writes, by the number of the kernel's argument.
@@ -110,6 +126,29 @@ public:
   /// copies are under way. Those of others need a barrier, too.
   void awaitCopies(int64_t groups);
 
+  /// What `copyBox` is told of a tensor: an argument more, behind all others.
+  mlir::Value boxed(const BoxedTensor &tensor);
+  /// Begins to copy the box that begins at these indices to shared memory,
+  /// swizzled by 128 bytes; what is outside of the tensor becomes zeros. Its
+  /// bytes arrive at an mbarrier.
+  void copyBox(mlir::Value to, mlir::Value tensor,
+               llvm::ArrayRef<mlir::Value> first, mlir::Value barrier);
+
+  /// An mbarrier of 8 bytes in shared memory: a phase of it is over when so
+  /// many have arrived, and all bytes that were announced. A thread that makes
+  /// some fences them before others, or copies, may know of them.
+  void makeBarrier(mlir::Value barrier, int64_t arrivals);
+  void fenceBarriers();
+  void arrive(mlir::Value barrier);
+  /// The same, of one who announces so many bytes.
+  void arriveBefore(mlir::Value barrier, int64_t bytes);
+  /// Until the phase of that parity, 0 or 1 as i64, is over.
+  void await(mlir::Value barrier, mlir::Value parity);
+
+  /// How many registers a thread of this warpgroup has from here on.
+  void takeRegisters(int64_t count);
+  void giveRegisters(int64_t count);
+
   /// What the lane whose number differs in that bit, a power of two, has.
   mlir::Value fromLane(mlir::Value x, int64_t distance);
 
@@ -139,19 +178,15 @@ public:
                          llvm::MutableArrayRef<mlir::Value> sums);
   /// Adds products of 64 by 16 and 16 by N numbers of bf16 in shared memory,
   /// one after the other, to sums that a warpgroup has in its registers (PTX
-  /// ISA, "Matrix Fragments for wgmma.mma_async.m64nNk16"), does something else
-  /// meanwhile, and waits for them. All its threads come here together. What
-  /// descriptors name is behind a barrier of all that wrote it, and their
-  /// `fenceAsync`.
+  /// ISA, "Matrix Fragments for wgmma.mma_async.m64nNk16"), and waits for them.
+  /// All its threads come here together. What descriptors name was brought by
+  /// `copyBox`, and awaited.
   struct WarpgroupStep {
     mlir::Value a, b;
   };
   void multiplyWarpgroup(llvm::ArrayRef<WarpgroupStep> steps, bool aAlongTerms,
                          bool bAlongTerms,
-                         llvm::MutableArrayRef<mlir::Value> sums,
-                         llvm::function_ref<void()> meanwhile);
-  /// What this thread wrote to shared memory `wgmma` sees.
-  void fenceAsync();
+                         llvm::MutableArrayRef<mlir::Value> sums);
   /// Two f32, rounded to bf16, in a register.
   mlir::Value packBf16(mlir::Value low, mlir::Value high);
 
@@ -162,6 +197,7 @@ public:
 
 private:
   mlir::Value special(mlir::Value number);
+  mlir::Value i32(mlir::Value number);
 
   mlir::ModuleOp module;
   const Grid grid;

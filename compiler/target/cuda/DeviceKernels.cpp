@@ -14,6 +14,20 @@
 using namespace mlir;
 using namespace tfm;
 
+static tfm_boxed_tensor tensorOf(const cuda::BoxedTensor &tensor) {
+  tfm_boxed_tensor record = {};
+  record.argument = static_cast<int32_t>(tensor.argument);
+  record.rank = static_cast<uint32_t>(tensor.sizes.size());
+  constexpr int64_t elementBytes = 2;
+  for (size_t axis = 0; axis != tensor.sizes.size(); ++axis) {
+    record.sizes[axis] = static_cast<uint64_t>(tensor.sizes[axis]);
+    record.strides[axis] =
+        static_cast<uint64_t>(tensor.strides[axis] * elementBytes);
+    record.box[axis] = static_cast<uint64_t>(tensor.box[axis]);
+  }
+  return record;
+}
+
 std::vector<DeviceKernel> cuda::kernelsOf(ModuleOp kernels) {
   std::vector<DeviceKernel> found;
   for (auto function : kernels.getOps<LLVM::LLVMFuncOp>()) {
@@ -21,7 +35,11 @@ std::vector<DeviceKernel> cuda::kernelsOf(ModuleOp kernels) {
       continue;
     DeviceKernel kernel;
     kernel.name = function.getName().str();
-    kernel.arguments = function.getNumArguments();
+    if (auto tensors = function->getAttrOfType<ArrayAttr>(tensorsAttribute))
+      for (Attribute tensor : tensors)
+        kernel.tensors.push_back(tensorOf(BoxedTensor::from(tensor)));
+    kernel.arguments = function.getNumArguments() -
+                       static_cast<uint32_t>(kernel.tensors.size());
     if (auto name = function->getAttrOfType<StringAttr>(hopperFormAttribute))
       kernel.formOf = name.str();
     if (auto bytes = function->getAttrOfType<IntegerAttr>(sharedAttribute))

@@ -32,6 +32,11 @@ struct LowerKernelsPass
         function->setAttr(NVVMDialect::getKernelFuncAttrName(),
                           mlir::UnitAttr::get(&getContext()));
         function->setAttr(NVVMDialect::getReqntidAttrName(), block);
+        for (unsigned i = 0; i != function.getNumArguments(); ++i)
+          if (function.getArgAttr(i,
+                                  mlir::LLVM::LLVMDialect::getByValAttrName()))
+            function.setArgAttr(i, NVVMDialect::getGridConstantAttrName(),
+                                mlir::UnitAttr::get(&getContext()));
         if (mlir::Attribute resident =
                 function->removeAttr(tfm::cuda::residentAttribute))
           function->setAttr(NVVMDialect::getMinctasmAttrName(), resident);

@@ -85,6 +85,16 @@ ProductOperand ProductLaunch::operand(Value value, bool outerLast,
   return found;
 }
 
+SmallVector<Value> ProductLaunch::indicesOf(KernelBuilder &k, Value number) {
+  SmallVector<Value> indices(batch.size());
+  for (size_t axis = batch.size(); axis-- > 0;) {
+    indices[axis] = axis == 0 ? number : k.rem(number, k.i64(batch[axis]));
+    if (axis != 0)
+      number = k.div(number, batch[axis]);
+  }
+  return indices;
+}
+
 void ProductLaunch::enter(BlockBuilder &block, Value number, ProductOperand &a,
                           ProductOperand &b) {
   KernelBuilder &k = block.k;
@@ -99,8 +109,7 @@ void ProductLaunch::enter(BlockBuilder &block, Value number, ProductOperand &a,
   } else {
     b.pointer = pointerOf(op.getB());
   }
-  for (size_t axis = batch.size(); axis-- > 0;) {
-    Value index = axis == 0 ? number : k.rem(number, k.i64(batch[axis]));
+  for (auto [axis, index] : llvm::enumerate(indicesOf(k, number))) {
     for (ProductOperand *one : {&a, &b})
       one->pointer = k.at(one->pointer, k.mul(index, one->batchStrides[axis]),
                           one->memory(k));
@@ -108,8 +117,6 @@ void ProductLaunch::enter(BlockBuilder &block, Value number, ProductOperand &a,
       for (Value *table : {&b.scale, &b.minimum})
         *table =
             k.at(*table, k.mul(index, b.tableBatchStrides[axis]), k.bf16Type);
-    if (axis != 0)
-      number = k.div(number, batch[axis]);
   }
 }
 
@@ -139,11 +146,6 @@ void ProductLaunch::finish(ElementEmitter &elements, KernelBuilder &k,
 // What all kernels do
 //===----------------------------------------------------------------------===//
 
-/// What a kernel of these units is cut up for.
-static const Gpu &gpuOf(Units units) {
-  return units == Units::Warpgroup ? h100 : a100;
-}
-
 ProductKernel::ProductKernel(ModuleOp module, StringRef name,
                              ProductLaunch product, const ProductTile &tile,
                              Units units)
@@ -152,57 +154,52 @@ ProductKernel::ProductKernel(ModuleOp module, StringRef name,
           module, name, product.launch,
           product.launch.getReads().size() + product.launch.getWrites().size(),
           {{tile.tilesOf(product.m, product.n) * product.shape().batches, 1, 1},
-           tile.parts() * (units == Units::F32 ? 1 : warpSize),
-           residentBlocks(tile, units, gpuOf(units))}),
+           threadsOf(tile, units),
+           residentBlocks(tile, units, a100)}),
       k(block.k), elements(k, product.launch, block.pointers, block.arguments),
       units(units) {}
 
 void ProductKernel::emit() {
   ProductOperand from = product.operandA(), with = product.operandB();
-  findTile();
-  product.enter(block, number, from, with);
-  using Form = StagedOperand::Form;
-  Form form = units == Units::Tensor      ? Form::Matrix
-              : units == Units::Warpgroup ? Form::Panels
-                                          : Form::Terms;
+  place = placeOf(k, product, tile, a100, block.block());
+  product.enter(block, place.number, from, with);
+  auto form = units == Units::Tensor ? StagedOperand::Form::Matrix
+                                     : StagedOperand::Form::Terms;
   a.emplace(block, from, form, tile.rows, tile.depth);
   b.emplace(block, with, form, tile.columns, tile.depth);
   int64_t stages = tile.stages * (a->stageBytes() + b->stageBytes());
   bandPartRows = partRowsOfBand(stages);
   int64_t band = tile.rows / tile.partRows * bandPartRows * bandStride() * 4;
-  constexpr int64_t ofPanels = 1024, ofBanks = 128;
-  memory = block.dynamicShared(std::max(stages, band),
-                               units == Units::Warpgroup ? ofPanels : ofBanks);
-  a->begin(row0);
-  b->begin(column0);
+  memory = block.dynamicShared(std::max(stages, band));
+  a->begin(place.row0);
+  b->begin(place.column0);
   beginSteps();
   store(addUp());
 }
 
-void ProductKernel::findTile() {
+TilePlace cuda::placeOf(KernelBuilder &k, const ProductLaunch &product,
+                        const ProductTile &tile, const Gpu &gpu,
+                        Value tileNumber) {
   int64_t across = llvm::divideCeil(product.n, tile.columns),
           down = llvm::divideCeil(product.m, tile.rows);
-  Value rest = block.block();
-  number = k.div(rest, across * down);
-  rest = k.rem(rest, k.i64(across * down));
+  Value number = k.div(tileNumber, across * down);
+  Value rest = k.rem(tileNumber, k.i64(across * down));
   // Blocks that run at the same time have tiles of about a square of C, column
   // after column of so many rows, so that they find in the second-level cache
   // what others have read of A and B.
   int64_t group = std::min<int64_t>(
-      down,
-      std::max<int64_t>(
-          1,
-          std::lround(std::sqrt(
-              static_cast<double>(gpuOf(units).multiprocessors * tile.columns) /
-              static_cast<double>(tile.rows)))));
+      down, std::max<int64_t>(
+                1, std::lround(std::sqrt(
+                       static_cast<double>(gpu.multiprocessors * tile.columns) /
+                       static_cast<double>(tile.rows)))));
   Value groupNumber = k.div(rest, group * across);
   Value inGroup = k.rem(rest, k.i64(group * across));
   Value firstRow = k.mul(groupNumber, group);
   Value rows = k.i64(group);
   if (down % group)
     rows = k.min(rows, k.sub(k.i64(down), firstRow));
-  row0 = k.mul(k.add(firstRow, k.rem(inGroup, rows)), tile.rows);
-  column0 = k.mul(k.div(inGroup, rows), tile.columns);
+  return {k.mul(k.add(firstRow, k.rem(inGroup, rows)), tile.rows),
+          k.mul(k.div(inGroup, rows), tile.columns), number};
 }
 
 SmallVector<Value> ProductKernel::addUp() {
@@ -238,7 +235,6 @@ SmallVector<Value> ProductKernel::addUp() {
         // any more what was multiplied last, where the next goes.
         if (copies)
           block.awaitCopies(tile.stages - 2);
-        finishCopies();
         block.barrier();
         Value later = k.add(step, tile.stages - 1);
         Value stage = k.at(memory, fills, byte);
@@ -254,15 +250,13 @@ SmallVector<Value> ProductKernel::addUp() {
           else
             loaded = operand.load(to, term0);
         };
-        auto bringNext = [&] {
-          load(*a, stage, ofStage);
-          load(*b, ofB(stage), others);
-          if (copies)
-            block.commitCopies();
-        };
+        load(*a, stage, ofStage);
+        load(*b, ofB(stage), others);
+        if (copies)
+          block.commitCopies();
         Value from = k.at(memory, reads, byte);
         SmallVector<Value> added =
-            multiply(from, ofB(from), before.drop_back(2), bringNext);
+            multiply(from, ofB(from), before.drop_back(2));
         a->store(stage, ofStage);
         b->store(ofB(stage), others);
         added.append({next(reads), next(fills)});
@@ -283,12 +277,12 @@ void ProductKernel::store(ValueRange sums) {
   int64_t rows = bandRows / rowStep;
   Value column = k.rem(block.thread(), k.i64(tile.columns));
   Value firstRow = k.div(block.thread(), tile.columns);
-  Value inC = k.add(column0, column);
+  Value inC = k.add(place.column0, column);
   bool rowEdge = product.m % tile.rows != 0;
   // Loads of several rows are under way at once.
   int64_t together = rowEdge ? 1 : std::min<int64_t>(rows, 4);
   auto finish = [&](ValueRange inTile, ValueRange values) {
-    product.finish(elements, k, number, inTile, inC, values);
+    product.finish(elements, k, place.number, inTile, inC, values);
   };
   k.loop(k.i64(0), k.i64(bands), 1, [&](Value band) {
     for (int64_t one = 0; one != bands; ++one)
@@ -299,7 +293,7 @@ void ProductKernel::store(ValueRange sums) {
         SmallVector<Value> inTile, values;
         for (int64_t i = 0; i != together; ++i) {
           Value inBand = k.add(firstRow, k.mul(k.add(first, i), rowStep));
-          inTile.push_back(k.add(row0, rowOf(band, inBand)));
+          inTile.push_back(k.add(place.row0, rowOf(band, inBand)));
           values.push_back(k.loadScalar(
               k.at(memory, k.add(k.mul(inBand, bandStride()), column))));
         }
@@ -351,9 +345,8 @@ private:
     return tile.columns / (tile.partColumns / columnGroup);
   }
 
-  SmallVector<Value> multiply(Value stageA, Value stageB, ValueRange before,
-                              llvm::function_ref<void()> bringNext) override {
-    bringNext();
+  SmallVector<Value> multiply(Value stageA, Value stageB,
+                              ValueRange before) override {
     SmallVector<Value> next(before);
     Value fromA = k.at(stageA, row), fromB = k.at(stageB, column);
     for (int64_t term = 0; term != tile.depth; ++term) {
@@ -416,14 +409,10 @@ private:
 void cuda::emitTiledProduct(ModuleOp module, StringRef name,
                             ProductLaunch product, Units units,
                             const ProductTile &tile) {
-  switch (units) {
-  case Units::Tensor:
-    return emitTensorProduct(module, name, product, tile);
-  case Units::Warpgroup:
-    return emitWarpgroupProduct(module, name, product, tile);
-  case Units::F32:
-    return F32Product(module, name, product, tile).emit();
-  }
+  if (units == Units::Tensor)
+    emitTensorProduct(module, name, product, tile);
+  else
+    F32Product(module, name, product, tile).emit();
 }
 
 /// A product that `wgmma` computes no slower on an H100 than the kernel that
@@ -431,6 +420,8 @@ void cuda::emitTiledProduct(ModuleOp module, StringRef name,
 /// cores and registers have less to do.
 static void emitHopperForm(ModuleOp module, StringRef name,
                            ProductLaunch &product) {
+  if (!canMultiplyInWarpgroups(product))
+    return;
   ProductShape shape = product.shape();
   ProductTile tile = chooseTile(Units::Warpgroup, shape, h100);
   ProductTile other = chooseTile(Units::Tensor, shape, a100);
@@ -438,7 +429,7 @@ static void emitHopperForm(ModuleOp module, StringRef name,
       secondsOf(other, Units::Tensor, shape, h100))
     return;
   std::string form = (name + hopperSuffix).str();
-  emitTiledProduct(module, form, product, Units::Warpgroup, tile);
+  emitWarpgroupProduct(module, form, product, tile, h100);
   module.lookupSymbol(form)->setAttr(
       hopperFormAttribute, StringAttr::get(module.getContext(), name));
 }

@@ -29,7 +29,10 @@ struct ProductLaunch {
   ProductOperand operandA();
   ProductOperand operandB();
 
-  /// Gives them those of product `number` of the batch.
+  /// Where product `number` is in the batch, along its axes.
+  llvm::SmallVector<mlir::Value> indicesOf(KernelBuilder &k,
+                                           mlir::Value number);
+  /// Gives operands the pointers of product `number` of the batch.
   void enter(BlockBuilder &block, mlir::Value number, ProductOperand &a,
              ProductOperand &b);
   /// Stores what the launch makes of the sums at a column of some rows, which
@@ -45,6 +48,17 @@ struct ProductLaunch {
 private:
   ProductOperand operand(mlir::Value value, bool outerLast, int64_t outers);
 };
+
+/// Where a tile is: its first row and column, and the number of its product.
+struct TilePlace {
+  mlir::Value row0, column0, number;
+};
+
+/// The place of tile `tileNumber` of all products. Those that a GPU computes at
+/// the same time are about a square of C.
+TilePlace placeOf(KernelBuilder &k, const ProductLaunch &product,
+                  const ProductTile &tile, const Gpu &gpu,
+                  mlir::Value tileNumber);
 
 /// A product whose operands come through shared memory, `tile.stages` steps of
 /// terms at once: while one is multiplied the others are under way. Sums stay
@@ -65,13 +79,9 @@ protected:
   virtual int64_t sums() const = 0;
   /// Whatever does not change from step to step.
   virtual void beginSteps() = 0;
-  /// What a thread does that has brought its part of a step, before all of them
-  /// meet.
-  virtual void finishCopies() {}
-  /// Adds the products of a step, and begins to bring a later one meanwhile.
+  /// Adds the products of a step.
   virtual llvm::SmallVector<mlir::Value>
-  multiply(mlir::Value stageA, mlir::Value stageB, mlir::ValueRange before,
-           llvm::function_ref<void()> bringNext) = 0;
+  multiply(mlir::Value stageA, mlir::Value stageB, mlir::ValueRange before) = 0;
   /// Rows of a part that go out together, where `bytes` of shared memory can
   /// have them.
   virtual int64_t partRowsOfBand(int64_t bytes) const = 0;
@@ -96,26 +106,28 @@ protected:
   int64_t bandPartRows = 0;
 
 private:
-  /// Finds this block's tile.
-  void findTile();
   llvm::SmallVector<mlir::Value> addUp();
   void store(mlir::ValueRange sums);
 
   const Units units;
-  /// The first row and column of the tile, and the number of its product.
-  mlir::Value row0, column0, number;
+  TilePlace place;
 };
 
-/// Emits a product in tiles: of numbers of bf16 by `mma.sync` or `wgmma`, or of
-/// f32 by multiply-adds of each thread.
+/// Emits a product in tiles, for every GPU: of numbers of bf16 by `mma.sync`,
+/// in fragments of 16 by 8 by 16, or of f32 by multiply-adds of each thread.
 void emitTiledProduct(mlir::ModuleOp module, llvm::StringRef name,
                       ProductLaunch product, Units units,
                       const ProductTile &tile);
 
 void emitTensorProduct(mlir::ModuleOp module, llvm::StringRef name,
                        ProductLaunch product, const ProductTile &tile);
+
+/// Whether operands are what `emitWarpgroupProduct` can bring.
+bool canMultiplyInWarpgroups(ProductLaunch &product);
+/// Emits a product of numbers of bf16 by `wgmma`, for sm_90a.
 void emitWarpgroupProduct(mlir::ModuleOp module, llvm::StringRef name,
-                          ProductLaunch product, const ProductTile &tile);
+                          ProductLaunch product, const ProductTile &tile,
+                          const Gpu &gpu);
 
 } // namespace tfm::cuda
 

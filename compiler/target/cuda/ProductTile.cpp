@@ -24,7 +24,7 @@ static constexpr ProductTile tensorTiles[] = {
 // Rows of 128 bytes in shared memory; a warp has 16 of the 64 rows of its
 // warpgroup, and all columns.
 static constexpr ProductTile warpgroupTiles[] = {{128, 256, 64, 4, 16, 256},
-                                                 {256, 128, 64, 4, 16, 128},
+                                                 {256, 128, 64, 3, 16, 128},
                                                  {128, 128, 64, 4, 16, 128},
                                                  {64, 128, 64, 4, 16, 128}};
 static constexpr ProductTile f32Tiles[] = {
@@ -32,16 +32,26 @@ static constexpr ProductTile f32Tiles[] = {
 
 /// Bytes of an element in shared memory, and threads of a part.
 static int64_t bytesOf(Units units) { return units == Units::F32 ? 4 : 2; }
-static int64_t threadsOf(Units units) { return units == Units::F32 ? 1 : 32; }
+static int64_t threadsOfPart(Units units) {
+  return units == Units::F32 ? 1 : 32;
+}
+
+int64_t cuda::threadsOf(const ProductTile &tile, Units units) {
+  return tile.parts() * threadsOfPart(units) +
+         (units == Units::Warpgroup ? warpgroupThreads : 0);
+}
 
 int64_t cuda::residentBlocks(const ProductTile &tile, Units units,
                              const Gpu &gpu) {
   // Beside the sums there are operands and addresses.
-  int64_t registers = tile.partRows * tile.partColumns / threadsOf(units) + 64;
-  int64_t stage = (tile.rows + tile.columns) * tile.depth * bytesOf(units);
-  return std::max<int64_t>(gpu.residentBlocks(tile.parts() * threadsOf(units),
-                                              registers, stage * tile.stages),
-                           1);
+  int64_t registers =
+      tile.partRows * tile.partColumns / threadsOfPart(units) + 64;
+  int64_t shared =
+      (tile.rows + tile.columns) * tile.depth * bytesOf(units) * tile.stages;
+  if (units == Units::Warpgroup)
+    shared += tile.bandBytes();
+  return std::max<int64_t>(
+      gpu.residentBlocks(threadsOf(tile, units), registers, shared), 1);
 }
 
 double cuda::secondsOf(const ProductTile &tile, Units units,

@@ -19,6 +19,15 @@ namespace tfm::cuda {
 /// other units, of f32.
 enum class Units { Tensor, Warpgroup, F32 };
 
+/// Threads of a warpgroup. A block of them has one that multiplies for every 64
+/// rows, and one more that has copies made.
+inline constexpr int64_t warpgroupThreads = 128;
+/// Elements of C that a warp of a warpgroup brings out together, in shared
+/// memory: 16 rows of 32 columns. From one row to the next there are 8 more, so
+/// that what lanes store in turn is in different banks.
+inline constexpr int64_t bandRows = 16, bandColumns = 32,
+                         bandStride = bandColumns + 8;
+
 /// How a product is cut up among blocks, and a block among its warps (of tensor
 /// cores) or threads.
 struct ProductTile {
@@ -30,6 +39,8 @@ struct ProductTile {
   int64_t partRows, partColumns;
 
   int64_t parts() const { return rows / partRows * (columns / partColumns); }
+  /// Of warps that multiply, in warpgroups.
+  int64_t bandBytes() const { return parts() * bandRows * bandStride * 4; }
   int64_t tilesOf(int64_t m, int64_t n) const {
     return (m + rows - 1) / rows * ((n + columns - 1) / columns);
   }
@@ -46,6 +57,9 @@ llvm::ArrayRef<ProductTile> productTiles(Units units);
 /// The same tile with no more stages than there are steps to fill them, and one
 /// to read from.
 ProductTile fitted(ProductTile tile, int64_t terms);
+
+/// Threads of a block.
+int64_t threadsOf(const ProductTile &tile, Units units);
 
 /// How many blocks of a tile a multiprocessor has room for at once.
 int64_t residentBlocks(const ProductTile &tile, Units units, const Gpu &gpu);

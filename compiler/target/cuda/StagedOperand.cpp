@@ -26,7 +26,7 @@ StagedOperand::StagedOperand(BlockBuilder &block, const ProductOperand &from,
                              Form form, int64_t size, int64_t depth)
     : block(block), k(block.k), from(from), form(form), size(size),
       depth(depth) {
-  if (form != Form::Terms) {
+  if (form == Form::Matrix) {
     copies = canCopy(from);
     width = copies ? pieceElements : 2;
   } else {
@@ -48,7 +48,7 @@ bool StagedOperand::canCopy(const ProductOperand &from) {
 }
 
 int64_t StagedOperand::stageBytes() const {
-  return form == Form::Terms ? termStride() * depth * 4 : size * depth * 2;
+  return form == Form::Matrix ? size * depth * 2 : termStride() * depth * 4;
 }
 
 void StagedOperand::begin(Value outer) {
@@ -92,15 +92,9 @@ Value StagedOperand::offsetOf(Value row, Value column) {
     return from.isAlongTerms()
                ? k.mul(k.add(k.mul(column, termStride()), row), 4)
                : k.mul(k.add(k.mul(row, termStride()), column), 4);
-  Value inPiece = k.mul(k.rem(column, k.i64(pieceElements)), 2);
-  Value before;
-  if (innerSize() != rowSize()) {
-    before = k.mul(k.div(column, rowSize()), panelBytes());
-    column = k.rem(column, k.i64(rowSize()));
-  }
   Value piece = block.exclusiveOr(k.div(column, pieceElements), swizzle(row));
-  Value at = k.add(k.mul(row, rowSize() * 2), k.add(k.mul(piece, 16), inPiece));
-  return before ? k.add(before, at) : at;
+  Value inPiece = k.mul(k.rem(column, k.i64(pieceElements)), 2);
+  return k.add(k.mul(row, innerSize() * 2), k.add(k.mul(piece, 16), inPiece));
 }
 
 Value StagedOperand::grouped(Value outer, Value term) {
@@ -120,9 +114,9 @@ Value StagedOperand::grouped(Value outer, Value term) {
 
 Value StagedOperand::itemOffset(int64_t i) {
   // The swizzle repeats after 8 rows.
-  if (form != Form::Terms && advance % pieceElements)
+  if (form == Form::Matrix && advance % pieceElements)
     return offsetOf(k.add(second, i * advance), first);
-  int64_t rowBytes = form != Form::Terms   ? rowSize() * 2
+  int64_t rowBytes = form == Form::Matrix  ? innerSize() * 2
                      : from.isAlongTerms() ? 4
                                            : termStride() * 4;
   return k.add(offsetOf(second, first), i * advance * rowBytes);
@@ -156,13 +150,13 @@ Value StagedOperand::element(int64_t item, int64_t number, Value term0) {
       pointer = k.at(
           k.at(sources[item], k.mul(term0, from.termStride), from.memory(k)),
           number, from.memory(k));
-    if (form != Form::Terms && from.element.isBF16())
+    if (form == Form::Matrix && from.element.isBF16())
       x = LLVM::LoadOp::create(k.b, k.loc, from.memory(k), pointer,
                                /*alignment=*/2);
     else
       x = block.loadFloat(pointer, from.element);
   }
-  if (form != Form::Terms && x.getType().isF32()) {
+  if (form == Form::Matrix && x.getType().isF32()) {
     Value narrow = arith::TruncFOp::create(k.b, k.loc, k.bf16Type, x);
     x = arith::BitcastOp::create(k.b, k.loc, k.b.getI16Type(), narrow);
   }
@@ -221,7 +215,7 @@ void StagedOperand::store(Value stage, ValueRange loaded) {
   for (int64_t i = 0; i != items; ++i) {
     Value to = k.at(stage, itemOffset(i), k.b.getI8Type());
     Value x = loaded[i * width];
-    if (form != Form::Terms) {
+    if (form == Form::Matrix) {
       Value low = arith::ExtUIOp::create(k.b, k.loc, i32, x);
       Value high =
           arith::ExtUIOp::create(k.b, k.loc, i32, loaded[i * width + 1]);
@@ -231,27 +225,6 @@ void StagedOperand::store(Value stage, ValueRange loaded) {
     }
     LLVM::StoreOp::create(k.b, k.loc, x, to, /*alignment=*/4);
   }
-}
-
-Value StagedOperand::descriptor(Value stage, Value first, int64_t step) {
-  constexpr int64_t rowBytes = panelElements * 2, swizzledRows = 8,
-                    termsOfStep = 16;
-  // Along the terms a panel has them all, and M or N in rows; else panels
-  // follow each other along M or N, and terms are the rows.
-  Value at = from.isAlongTerms()
-                 ? k.add(k.mul(first, rowBytes), step * termsOfStep * 2)
-                 : k.add(k.mul(k.div(first, panelElements), panelBytes()),
-                         step * termsOfStep * rowBytes);
-  Value address = LLVM::PtrToIntOp::create(k.b, k.loc, k.b.getI32Type(),
-                                           k.at(stage, at, k.b.getI8Type()));
-  address = arith::ExtUIOp::create(k.b, k.loc, k.i64Type, address);
-  auto encode = [](int64_t bytes) { return bytes >> 4; };
-  constexpr int64_t swizzle128 = 1;
-  int64_t leading = from.isAlongTerms() ? 1 : encode(panelBytes());
-  int64_t rest =
-      leading << 16 | encode(swizzledRows * rowBytes) << 32 | swizzle128 << 62;
-  Value start = k.div(k.rem(address, k.i64(1 << 18)), 16);
-  return arith::OrIOp::create(k.b, k.loc, start, k.i64(rest));
 }
 
 void StagedOperand::beginFragments(Value firstOuter, int64_t count, bool isB) {

@@ -45,10 +45,9 @@ public:
   /// How they lie in shared memory, free of conflicts between its banks. A
   /// matrix of bf16 lies as in memory, in pieces of 8 elements; the number of a
   /// piece in its row is changed by the row's own (`swizzle`), so that 8 rows
-  /// at one place are in 8 different lines of banks for `ldmatrix`. In panels
-  /// it does so 64 elements at a time, panel after panel, as `wgmma` takes it
-  /// (`descriptor`). Of f32 there is a row for each term, with a gap behind it.
-  enum class Form { Matrix, Panels, Terms };
+  /// at one place are in 8 different lines of banks for `ldmatrix`. Of f32
+  /// there is a row for each term, with a gap behind it.
+  enum class Form { Matrix, Terms };
 
   StagedOperand(BlockBuilder &block, const ProductOperand &from, Form form,
                 int64_t size, int64_t depth);
@@ -75,33 +74,18 @@ public:
   llvm::SmallVector<mlir::Value> fragment(mlir::Value stage, int64_t number,
                                           int64_t step);
 
-  /// Of panels: what tells `wgmma` where elements from `first` on along M or N,
-  /// a multiple of 64, and 16 terms are, the `step`th of a stage; i64 (PTX ISA,
-  /// "Matrix Descriptor Format").
-  mlir::Value descriptor(mlir::Value stage, mlir::Value first, int64_t step);
-  bool isAlongTerms() const { return from.isAlongTerms(); }
-
   /// Elements from one term to the next, of f32.
   int64_t termStride() const { return size + bankCount / depth; }
 
 private:
-  static constexpr int64_t bankCount = 32, pieceElements = 8,
-                           panelElements = 64;
+  static constexpr int64_t bankCount = 32, pieceElements = 8;
   /// Fragments in a row of a matrix whose swizzles differ, of two pieces each;
   /// the next ones lie as these.
   static constexpr int64_t distinct = pieceElements / 2;
 
   int64_t innerSize() const { return from.isAlongTerms() ? depth : size; }
-  /// Elements of a row that lie together; all but in panels.
-  int64_t rowSize() const {
-    return form == Form::Panels ? panelElements : innerSize();
-  }
-  /// Bytes from one panel to the next.
-  int64_t panelBytes() const {
-    return size * depth / innerSize() * panelElements * 2;
-  }
   /// Pieces in a row of a matrix.
-  int64_t pieces() const { return rowSize() / pieceElements; }
+  int64_t pieces() const { return innerSize() / pieceElements; }
   /// What a piece's number in row `row` is changed by (xor).
   mlir::Value swizzle(mlir::Value row);
   /// Where an element lies in its stage, in bytes.

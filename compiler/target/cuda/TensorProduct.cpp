@@ -13,15 +13,17 @@ using namespace tfm::cuda;
 
 namespace {
 
-/// A product whose sums are in fragments of 16 by 8 (PTX ISA, "Matrix Fragments
-/// for mma.m16n8k16"; those of `wgmma` are the same): a warp has `partRows`
-/// rows and `partColumns` columns of a tile, and of each fragment a thread has
-/// the elements 2 (lane % 4) and the one after it of the rows lane / 4 and lane
-/// / 4 + 8.
-class FragmentProduct : public ProductKernel {
-protected:
-  using ProductKernel::ProductKernel;
+/// A warp has `partRows` rows and `partColumns` columns of a tile, in fragments
+/// of 16 by 8 (PTX ISA, "Matrix Fragments for mma.m16n8k16"): of each a thread
+/// has the elements 2 (lane % 4) and the one after it of the rows lane / 4 and
+/// lane / 4 + 8.
+class TensorProduct final : public ProductKernel {
+public:
+  TensorProduct(ModuleOp module, StringRef name, ProductLaunch product,
+                const ProductTile &tile)
+      : ProductKernel(module, name, product, tile, Units::Tensor) {}
 
+private:
   static constexpr int64_t fragmentRows = 16, fragmentColumns = 8,
                            fragmentTerms = 16, ofFragment = 4;
 
@@ -35,6 +37,28 @@ protected:
     int64_t perRow = tile.columns / tile.partColumns;
     part = k.div(block.warp(), perRow);
     column = k.mul(k.rem(block.warp(), k.i64(perRow)), tile.partColumns);
+    a->beginFragments(k.mul(part, tile.partRows), rowFragments(),
+                      /*isB=*/false);
+    b->beginFragments(column, tile.partColumns / fragmentTerms, /*isB=*/true);
+  }
+
+  SmallVector<Value> multiply(Value stageA, Value stageB,
+                              ValueRange before) override {
+    SmallVector<Value> next(before);
+    for (int64_t step = 0; step != tile.depth / fragmentTerms; ++step) {
+      SmallVector<SmallVector<Value>> x, y;
+      for (int64_t i = 0; i != rowFragments(); ++i)
+        x.push_back(a->fragment(stageA, i, step));
+      for (int64_t j = 0; j != columnFragments() / 2; ++j)
+        y.push_back(b->fragment(stageB, j, step));
+      for (int64_t i = 0; i != rowFragments(); ++i)
+        for (int64_t j = 0; j != columnFragments(); ++j)
+          block.multiplyFragments(
+              x[i], ArrayRef(y[j / 2]).slice(j % 2 * 2, 2),
+              MutableArrayRef(next).slice(
+                  (i * columnFragments() + j) * ofFragment, ofFragment));
+    }
+    return next;
   }
 
   int64_t partRowsOfBand(int64_t bytes) const override {
@@ -72,78 +96,9 @@ protected:
   Value part, column;
 };
 
-/// By `mma.sync`, of fragments that `ldmatrix` brings to registers.
-class TensorProduct final : public FragmentProduct {
-public:
-  TensorProduct(ModuleOp module, StringRef name, ProductLaunch product,
-                const ProductTile &tile)
-      : FragmentProduct(module, name, product, tile, Units::Tensor) {}
-
-private:
-  void beginSteps() override {
-    FragmentProduct::beginSteps();
-    a->beginFragments(k.mul(part, tile.partRows), rowFragments(),
-                      /*isB=*/false);
-    b->beginFragments(column, tile.partColumns / fragmentTerms, /*isB=*/true);
-  }
-
-  SmallVector<Value> multiply(Value stageA, Value stageB, ValueRange before,
-                              llvm::function_ref<void()> bringNext) override {
-    bringNext();
-    SmallVector<Value> next(before);
-    for (int64_t step = 0; step != tile.depth / fragmentTerms; ++step) {
-      SmallVector<SmallVector<Value>> x, y;
-      for (int64_t i = 0; i != rowFragments(); ++i)
-        x.push_back(a->fragment(stageA, i, step));
-      for (int64_t j = 0; j != columnFragments() / 2; ++j)
-        y.push_back(b->fragment(stageB, j, step));
-      for (int64_t i = 0; i != rowFragments(); ++i)
-        for (int64_t j = 0; j != columnFragments(); ++j)
-          block.multiplyFragments(
-              x[i], ArrayRef(y[j / 2]).slice(j % 2 * 2, 2),
-              MutableArrayRef(next).slice(
-                  (i * columnFragments() + j) * ofFragment, ofFragment));
-    }
-    return next;
-  }
-};
-
-/// By `wgmma`, which reads both operands from shared memory: four warps have 64
-/// rows of the tile and all its columns.
-class WarpgroupProduct final : public FragmentProduct {
-public:
-  WarpgroupProduct(ModuleOp module, StringRef name, ProductLaunch product,
-                   const ProductTile &tile)
-      : FragmentProduct(module, name, product, tile, Units::Warpgroup) {}
-
-private:
-  static constexpr int64_t warps = 4;
-
-  void finishCopies() override { block.fenceAsync(); }
-
-  SmallVector<Value> multiply(Value stageA, Value stageB, ValueRange before,
-                              llvm::function_ref<void()> bringNext) override {
-    SmallVector<Value> next(before);
-    Value row = k.mul(k.div(block.warp(), warps), warps * fragmentRows);
-    SmallVector<BlockBuilder::WarpgroupStep> steps;
-    for (int64_t step = 0; step != tile.depth / fragmentTerms; ++step)
-      steps.push_back({a->descriptor(stageA, row, step),
-                       b->descriptor(stageB, k.i64(0), step)});
-    block.multiplyWarpgroup(steps, a->isAlongTerms(), b->isAlongTerms(), next,
-                            bringNext);
-    return next;
-  }
-};
-
 } // namespace
 
 void cuda::emitTensorProduct(ModuleOp module, StringRef name,
                              ProductLaunch product, const ProductTile &tile) {
   TensorProduct(module, name, product, tile).emit();
-}
-
-void cuda::emitWarpgroupProduct(ModuleOp module, StringRef name,
-                                ProductLaunch product,
-                                const ProductTile &tile) {
-  WarpgroupProduct(module, name, product, tile).emit();
 }

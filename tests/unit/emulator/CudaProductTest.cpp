@@ -19,6 +19,7 @@
 #include "compiler/driver/Pipelines.h"
 #include "compiler/schedule/Launches.h"
 #include "compiler/target/KernelTarget.h"
+#include "compiler/target/cuda/DeviceKernels.h"
 #include "compiler/target/cuda/ProductKernel.h"
 #include "compiler/target/cuda/RowProduct.h"
 #include "runtime/float16.h"
@@ -75,6 +76,7 @@ public:
     PassManager passes(found.getContext());
     target.addLoweringPasses(passes);
     EXPECT_TRUE(succeeded(passes.run(*kernels)));
+    tensors = kernelsOf(*kernels).front().tensors;
     if (change)
       change(*kernels->getOps<LLVM::LLVMFuncOp>().begin());
     auto loaded = Program::load(*kernels, machine);
@@ -103,6 +105,14 @@ public:
     std::vector<void *> addresses;
     for (uint64_t &argument : arguments)
       addresses.push_back(&argument);
+    std::vector<TensorMap> maps(tensors.size());
+    for (auto [map, tensor] : llvm::zip_equal(maps, tensors)) {
+      std::vector<uint32_t> box(tensor.box, tensor.box + tensor.rank);
+      EXPECT_TRUE(TensorMap::make(
+          map, reinterpret_cast<void *>(arguments[tensor.argument]),
+          tensor.rank, tensor.sizes, tensor.strides + 1, box.data()));
+      addresses.push_back(&map);
+    }
     machine.addBuffer("a", bytesA.data(), bytesA.size());
     machine.addBuffer("b", bytesB.data(), bytesB.size());
     machine.addBuffer("r", r.data(), r.size() * 4);
@@ -190,6 +200,7 @@ private:
   oracle::TestModule module;
   sched::LaunchOp found;
   OwningOpRef<ModuleOp> kernels;
+  std::vector<tfm_boxed_tensor> tensors;
   std::optional<Program> program;
   std::vector<char> bytesA, bytesB;
   std::vector<float> r, c, expected;
@@ -199,6 +210,20 @@ Emulation::Emit tiled(Units units, ProductTile tile) {
   return [=](ModuleOp module, ProductLaunch product) {
     emitTiledProduct(module, "product", product, units,
                      fitted(tile, product.terms));
+  };
+}
+
+/// On a GPU so small that a block has several tiles.
+Emulation::Emit inWarpgroups(ProductTile tile) {
+  return [=](ModuleOp module, ProductLaunch product) {
+    static const Gpu small = [] {
+      Gpu gpu = h100;
+      gpu.multiprocessors = 1;
+      return gpu;
+    }();
+    ASSERT_TRUE(canMultiplyInWarpgroups(product));
+    emitWarpgroupProduct(module, "product", product,
+                         fitted(tile, product.terms), small);
   };
 }
 
@@ -254,7 +279,7 @@ TEST_P(CudaProducts, AreRightForOddSizesAndMixedTypes) {
 
 std::vector<Tiled> allTiles() {
   std::vector<Tiled> all;
-  for (Units units : {Units::Tensor, Units::Warpgroup, Units::F32})
+  for (Units units : {Units::Tensor, Units::F32})
     for (const ProductTile &tile : productTiles(units))
       all.push_back({units, tile});
   return all;
@@ -263,11 +288,40 @@ std::vector<Tiled> allTiles() {
 INSTANTIATE_TEST_SUITE_P(
     Tiles, CudaProducts, testing::ValuesIn(allTiles()), [](const auto &info) {
       const ProductTile &tile = info.param.tile;
-      const char *kind = info.param.units == Units::Tensor      ? "Bf16Of"
-                         : info.param.units == Units::Warpgroup ? "WarpgroupOf"
-                                                                : "F32Of";
+      const char *kind = info.param.units == Units::Tensor ? "Bf16Of" : "F32Of";
       return llvm::formatv("{0}{1}By{2}", kind, tile.rows, tile.columns).str();
     });
+
+class CudaWarpgroupProducts : public testing::TestWithParam<ProductTile> {};
+
+TEST_P(CudaWarpgroupProducts, AreRightForAllTranspositions) {
+  const ProductTile &tile = GetParam();
+  for (bool a : {false, true})
+    for (bool b : {false, true}) {
+      // More steps than stages; and three tiles, of which two have an end.
+      expectRight({tile.rows, tile.columns, 6 * tile.depth, a, b},
+                  inWarpgroups(tile));
+      expectRight({tile.rows - 8, 2 * tile.columns + 8, tile.depth + 8, a, b},
+                  inWarpgroups(tile));
+    }
+}
+
+TEST_P(CudaWarpgroupProducts, AreRightForBatches) {
+  const ProductTile &tile = GetParam();
+  expectRight({tile.rows, 40, 2 * tile.depth + 8, false, true, "bf16", "bf16",
+               /*batch=*/3},
+              inWarpgroups(tile));
+  expectRight({8, tile.columns, 24, true, false, "bf16", "bf16", /*batch=*/2},
+              inWarpgroups(tile));
+}
+
+INSTANTIATE_TEST_SUITE_P(Tiles, CudaWarpgroupProducts,
+                         testing::ValuesIn(productTiles(Units::Warpgroup)),
+                         [](const auto &info) {
+                           return llvm::formatv("{0}By{1}", info.param.rows,
+                                                info.param.columns)
+                               .str();
+                         });
 
 TEST(CudaRowProduct, IsRight) {
   auto emit = [](ModuleOp module, ProductLaunch product) {
@@ -436,13 +490,14 @@ TEST(CudaProductFaults, OperandsOfMmaSwapped) {
   EXPECT_FALSE(right);
 }
 
-// The same of products that warpgroups read from shared memory.
+// The same of products of warpgroups: two tiles of six steps each, in four
+// stages.
 
 std::optional<Fault> plantedInWarpgroups(const Emulation::Change &change,
                                          bool &right) {
   ProductTile tile{64, 128, 64, 4, 16, 128};
-  Emulation emulation({64, 128, 384, false, false},
-                      tiled(Units::Warpgroup, tile), change);
+  Emulation emulation({128, 128, 384, false, false}, inWarpgroups(tile),
+                      change);
   return emulation.run(right);
 }
 
@@ -462,6 +517,13 @@ void expectWrongValues(const Emulation::Change &change) {
   EXPECT_FALSE(right);
 }
 
+/// The waits of who multiplies, and of who has operands brought.
+enum class WaitsOf { Products, Copies };
+NVVM::MBarrierTryWaitParityOp waitOf(LLVM::LLVMFuncOp kernel, WaitsOf whose) {
+  return allOf<NVVM::MBarrierTryWaitParityOp>(
+      kernel)[whose == WaitsOf::Products ? 0 : 1];
+}
+
 TEST(CudaWarpgroupFaults, NoneIsPlanted) {
   bool right = false;
   auto fault = plantedInWarpgroups([](LLVM::LLVMFuncOp) {}, right);
@@ -477,31 +539,15 @@ TEST(CudaWarpgroupFaults, MissingFenceOfRegisters) {
       Fault::Kind::Misuse, "without wgmma.fence");
 }
 
-TEST(CudaWarpgroupFaults, MissingFenceOfTheProxy) {
+TEST(CudaWarpgroupFaults, MissingFenceOfBarriers) {
   expectFaultOfWarpgroups(
       [](LLVM::LLVMFuncOp kernel) {
-        allOf<NVVM::FenceProxyOp>(kernel).front().erase();
+        allOf<NVVM::FenceMbarrierInitOp>(kernel).front().erase();
       },
-      Fault::Kind::Misuse, "without a fence of the async proxy");
+      Fault::Kind::Misuse, "whose barrier was made without a fence");
 }
 
-TEST(CudaWarpgroupFaults, MissingWait) {
-  expectFaultOfWarpgroups(
-      [](LLVM::LLVMFuncOp kernel) {
-        allOf<NVVM::WgmmaWaitGroupSyncOp>(kernel).front().erase();
-      },
-      Fault::Kind::CopyInFlight, "for which nobody has waited");
-}
-
-TEST(CudaWarpgroupFaults, WaitOffByOne) {
-  expectFaultOfWarpgroups(
-      [](LLVM::LLVMFuncOp kernel) {
-        allOf<NVVM::WgmmaWaitGroupSyncOp>(kernel).front().setGroup(1);
-      },
-      Fault::Kind::CopyInFlight, "for which nobody has waited");
-}
-
-TEST(CudaWarpgroupFaults, MissingBarrierOfAStep) {
+TEST(CudaWarpgroupFaults, MissingMeetingBehindTheMaking) {
   expectFaultOfWarpgroups(
       [](LLVM::LLVMFuncOp kernel) {
         allOf<NVVM::Barrier0Op>(kernel).front().erase();
@@ -509,12 +555,131 @@ TEST(CudaWarpgroupFaults, MissingBarrierOfAStep) {
       Fault::Kind::Race, "of shared memory");
 }
 
-TEST(CudaWarpgroupFaults, CopiesAreNotThere) {
+TEST(CudaWarpgroupFaults, MissingWaitForProducts) {
   expectFaultOfWarpgroups(
       [](LLVM::LLVMFuncOp kernel) {
-        allOf<NVVM::CpAsyncWaitGroupOp>(kernel).front().erase();
+        allOf<NVVM::WgmmaWaitGroupSyncOp>(kernel).front().erase();
       },
-      Fault::Kind::CopyInFlight, "has waited for the copy");
+      Fault::Kind::CopyInFlight, "for which nobody has waited");
+}
+
+TEST(CudaWarpgroupFaults, WaitForProductsOffByOne) {
+  expectFaultOfWarpgroups(
+      [](LLVM::LLVMFuncOp kernel) {
+        allOf<NVVM::WgmmaWaitGroupSyncOp>(kernel).front().setGroup(1);
+      },
+      Fault::Kind::CopyInFlight, "for which nobody has waited");
+}
+
+TEST(CudaWarpgroupFaults, MissingWaitForCopies) {
+  expectFaultOfWarpgroups(
+      [](LLVM::LLVMFuncOp kernel) {
+        waitOf(kernel, WaitsOf::Products).erase();
+      },
+      Fault::Kind::Race, "of shared memory");
+}
+
+TEST(CudaWarpgroupFaults, MissingWaitForAnEmptyStage) {
+  expectFaultOfWarpgroups(
+      [](LLVM::LLVMFuncOp kernel) { waitOf(kernel, WaitsOf::Copies).erase(); },
+      Fault::Kind::Race, "of shared memory");
+}
+
+TEST(CudaWarpgroupFaults, WaitsForTheFirstRound) {
+  expectFaultOfWarpgroups(
+      [](LLVM::LLVMFuncOp kernel) {
+        auto wait = waitOf(kernel, WaitsOf::Copies);
+        OpBuilder b(wait);
+        Value one = LLVM::ConstantOp::create(b, wait.getLoc(), b.getI32Type(),
+                                             b.getI32IntegerAttr(1));
+        wait.getPhaseMutable().assign(
+            LLVM::XOrOp::create(b, wait.getLoc(), wait.getPhase(), one));
+      },
+      Fault::Kind::Deadlock, "for phase 0 of the mbarrier");
+}
+
+TEST(CudaWarpgroupFaults, NobodySaysThatAStageIsEmpty) {
+  expectFaultOfWarpgroups(
+      [](LLVM::LLVMFuncOp kernel) {
+        allOf<NVVM::MBarrierArriveOp>(kernel).front().erase();
+      },
+      Fault::Kind::Deadlock, "for phase 0 of the mbarrier");
+}
+
+void announce(LLVM::LLVMFuncOp kernel, int64_t more) {
+  auto arrival = allOf<NVVM::MBarrierArriveExpectTxOp>(kernel).front();
+  OpBuilder b(arrival);
+  Value others = LLVM::ConstantOp::create(b, arrival.getLoc(), b.getI32Type(),
+                                          b.getI32IntegerAttr(more));
+  arrival.getTxcountMutable().assign(
+      LLVM::AddOp::create(b, arrival.getLoc(), arrival.getTxcount(), others));
+}
+
+TEST(CudaWarpgroupFaults, MoreBytesThanAnnounced) {
+  expectFaultOfWarpgroups(
+      [](LLVM::LLVMFuncOp kernel) { announce(kernel, -16); },
+      Fault::Kind::Misuse, "of more bytes than were announced");
+}
+
+TEST(CudaWarpgroupFaults, FewerBytesThanAnnounced) {
+  expectFaultOfWarpgroups([](LLVM::LLVMFuncOp kernel) { announce(kernel, 16); },
+                          Fault::Kind::Deadlock, "for phase 0 of the mbarrier");
+}
+
+TEST(CudaWarpgroupFaults, MisalignedBox) {
+  expectFaultOfWarpgroups(
+      [](LLVM::LLVMFuncOp kernel) {
+        auto copy =
+            allOf<NVVM::CpAsyncBulkTensorGlobalToSharedClusterOp>(kernel)
+                .front();
+        OpBuilder b(copy);
+        copy.getDstMemMutable().assign(LLVM::GEPOp::create(
+            b, copy.getLoc(), copy.getDstMem().getType(), b.getI8Type(),
+            copy.getDstMem(), ArrayRef<LLVM::GEPArg>{64}));
+      },
+      Fault::Kind::Misaligned, "no multiple of 128");
+}
+
+TEST(CudaWarpgroupFaults, MissingBarriersOfTheBand) {
+  auto without = [](size_t which) {
+    return [=](LLVM::LLVMFuncOp kernel) {
+      allOf<NVVM::SyncWarpOp>(kernel)[which].erase();
+    };
+  };
+  expectFaultOfWarpgroups(without(0), Fault::Kind::Unwritten,
+                          "of shared memory, which nobody has written");
+  expectFaultOfWarpgroups(without(1), Fault::Kind::Race, "of shared memory");
+}
+
+/// Stages are also written by threads, before they meet.
+void writeStages(LLVM::LLVMFuncOp kernel, bool fenced) {
+  auto meeting = allOf<NVVM::Barrier0Op>(kernel).front();
+  auto memory = allOf<LLVM::AddressOfOp>(kernel).front();
+  Location loc = meeting.getLoc();
+  OpBuilder b(meeting);
+  Value base = b.clone(*memory)->getResult(0);
+  Value thread = NVVM::ThreadIdXOp::create(b, loc, b.getI32Type());
+  Value own = LLVM::GEPOp::create(b, loc, base.getType(), b.getI32Type(), base,
+                                  ArrayRef<LLVM::GEPArg>{thread});
+  LLVM::StoreOp::create(b, loc, thread, own);
+  if (fenced)
+    NVVM::FenceProxyOp::create(
+        b, loc,
+        NVVM::ProxyKindAttr::get(b.getContext(), NVVM::ProxyKind::async_shared),
+        NVVM::SharedSpaceAttr::get(b.getContext(),
+                                   NVVM::SharedSpace::shared_cta));
+}
+
+TEST(CudaWarpgroupFaults, MissingFenceOfTheProxy) {
+  bool right = false;
+  auto fault = plantedInWarpgroups(
+      [](LLVM::LLVMFuncOp kernel) { writeStages(kernel, /*fenced=*/true); },
+      right);
+  EXPECT_FALSE(fault) << fault->text;
+  EXPECT_TRUE(right);
+  expectFaultOfWarpgroups(
+      [](LLVM::LLVMFuncOp kernel) { writeStages(kernel, /*fenced=*/false); },
+      Fault::Kind::Misuse, "without a fence of the async proxy");
 }
 
 TEST(CudaWarpgroupFaults, WrongMajorness) {

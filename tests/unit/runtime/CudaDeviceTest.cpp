@@ -97,7 +97,14 @@ public:
     launches.resize(functions.size());
     for (size_t i = 0; i != functions.size(); ++i) {
       names[i] = std::to_string(i);
-      kernels.push_back({names[i].c_str(), {1, 1, 1}, {32, 1, 1}, 0, 1, -1});
+      kernels.push_back({names[i].c_str(),
+                         {1, 1, 1},
+                         {32, 1, 1},
+                         /*shared_bytes=*/0,
+                         /*argument_count=*/1,
+                         /*tensor_count=*/0,
+                         /*tensors=*/nullptr,
+                         /*form=*/-1});
       launches[i] = {"", "", TFM_PRODUCTS_F32,       1,
                      0,  0,  static_cast<int64_t>(i)};
       functions[i].run = nullptr;
@@ -124,13 +131,16 @@ public:
   }
   ~GpuModel() { fakeCuda() = {}; }
 
-  /// Has every kernel have a form for compute capability 9.0.
+  /// Has every kernel have a form for compute capability 9.0, which has boxes
+  /// of its operand copied.
   void addForms() {
     for (size_t i = 0; i != functions.size(); ++i) {
       kernels[i].form = static_cast<int64_t>(kernels.size());
       tfm_kernel form = kernels[i];
       form.name = (formNames[i] = names[i] + "form").c_str();
       form.form = -1;
+      form.tensor_count = 1;
+      form.tensors = &tensor;
       kernels.push_back(form);
     }
     images.insert(images.begin(), {TFM_IMAGE_PTX, 9, 0, 1, 1, code[2].data(),
@@ -146,6 +156,8 @@ public:
   std::vector<tfm_image> images;
 
 private:
+  tfm_boxed_tensor tensor = {
+      .argument = 0, .rank = 1, .sizes = {64}, .strides = {2}, .box = {8}};
   std::array<std::string, 3> code = {packed("sm"), packed("tx"), packed("hx")};
   std::vector<tfm_function> functions;
   std::vector<tfm_launch> launches;
@@ -209,7 +221,9 @@ TEST(CudaDevice, LaunchesFormsOfKernelsWhereTheyRun) {
     device->run(onGpu.function(TFM_UPDATE));
     device->wait();
     EXPECT_EQ(haveRun.size(), 1u);
-    return haveRun.begin()->ends_with("form");
+    bool isForm = haveRun.begin()->ends_with("form");
+    EXPECT_EQ(fakeCuda().tensorOfLaunch != 0, isForm);
+    return isForm;
   };
   EXPECT_TRUE(run(9, ""));
   EXPECT_FALSE(run(9, "hx"));

@@ -56,6 +56,16 @@ using Ours = CudaDriver::Functions;
 #define TFM_SAME_FUNCTION(name, arguments)                                     \
   static_assert(alike(decltype(Ours::name){}, decltype(&::name){}), #name);
 TFM_CUDA_FUNCTIONS(TFM_SAME_FUNCTION)
+#if CUDA_VERSION >= 12000
+TFM_CUDA_NEW_FUNCTIONS(TFM_SAME_FUNCTION)
+static_assert(sizeof(cuda::TensorMap) == sizeof(CUtensorMap) &&
+              alignof(cuda::TensorMap) >= alignof(CUtensorMap));
+static_assert(cuda::tensorOfBf16 == CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 &&
+              cuda::tensorNotInterleaved == CU_TENSOR_MAP_INTERLEAVE_NONE &&
+              cuda::tensorSwizzle128 == CU_TENSOR_MAP_SWIZZLE_128B &&
+              cuda::tensorPromotion256 == CU_TENSOR_MAP_L2_PROMOTION_L2_256B &&
+              cuda::tensorZerosOutside == CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+#endif
 #undef TFM_SAME_FUNCTION
 
 static_assert(sizeof(cuda::Address) == sizeof(CUdeviceptr));

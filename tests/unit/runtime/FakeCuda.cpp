@@ -7,11 +7,13 @@
 
 #include "tests/unit/runtime/FakeCuda.h"
 
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 using tfm::test::FakeCuda;
@@ -201,6 +203,13 @@ int cuModuleGetFunction(void **function, void *, const char *name) {
   return success;
 }
 int cuFuncSetAttribute(void *, int, int) { return success; }
+int cuTensorMapEncodeTiled(void *map, int, unsigned, void *first,
+                           const uint64_t *, const uint64_t *, const unsigned *,
+                           const unsigned *, int, int, int, int) {
+  ++driver().fake.tensors;
+  std::memcpy(map, &first, sizeof(first));
+  return success;
+}
 int cuLaunchKernel(void *function, unsigned, unsigned, unsigned, unsigned,
                    unsigned, unsigned, unsigned, void *, void **parameters,
                    void **) {
@@ -208,6 +217,8 @@ int cuLaunchKernel(void *function, unsigned, unsigned, unsigned, unsigned,
   // As every kernel of a model: here one number of 8 bytes.
   unsigned long long first = 0;
   std::memcpy(&first, parameters[0], sizeof(first));
+  if (std::exchange(driver().fake.tensors, 0))
+    std::memcpy(&driver().fake.tensorOfLaunch, parameters[1], sizeof(first));
   const std::string &name = *static_cast<std::string *>(function);
   driver().ask([=] {
     unsigned long long number = first;

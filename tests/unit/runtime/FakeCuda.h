@@ -31,6 +31,11 @@ struct FakeCuda {
   /// Runs a kernel: its name and its parameters.
   void (*runKernel)(const char *name, void **parameters) = nullptr;
 
+  /// Tensors of which it was told since the last launch; where the one begins
+  /// that this launch got behind its number.
+  int tensors = 0;
+  unsigned long long tensorOfLaunch = 0;
+
   int launches = 0, graphs = 0, graphLaunches = 0, liveAllocations = 0,
       liveContexts = 0;
 };

@@ -1,0 +1,264 @@
+//===- WarpgroupProduct.cpp - matrix products by warpgroups ---------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Products of bf16 on Hopper. A block lives as long as the kernel and computes
+// one tile after the other. Its last warpgroup multiplies nothing: one thread
+// of it has operands brought to shared memory, stage after stage, and goes on
+// with the next tile while the others bring out the last one. Each of these
+// warpgroups has 64 rows of the tile and all its columns, which `wgmma`
+// multiplies from shared memory.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/schedule/Launches.h"
+#include "compiler/target/cuda/PanelOperand.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace tfm;
+using namespace tfm::cuda;
+
+namespace {
+
+class WarpgroupProduct {
+public:
+  WarpgroupProduct(ModuleOp module, StringRef name, ProductLaunch product,
+                   const ProductTile &tile, const Gpu &gpu)
+      : product(product), tile(tile), gpu(gpu),
+        tiles(tile.tilesOf(product.m, product.n) * product.shape().batches),
+        resident(residentBlocks(tile, Units::Warpgroup, gpu)),
+        blocks(std::min(tiles, resident * gpu.multiprocessors)),
+        block(module, name, product.launch,
+              product.launch.getReads().size() +
+                  product.launch.getWrites().size(),
+              {{blocks, 1, 1}, threadsOf(tile, Units::Warpgroup), resident}),
+        k(block.k),
+        elements(k, product.launch, block.pointers, block.arguments),
+        a(block, product.operandA(), argumentNumber(product.op.getA()),
+          product.batch, tile.rows),
+        b(block, product.operandB(), argumentNumber(product.op.getB()),
+          product.batch, tile.columns) {}
+
+  void emit();
+
+private:
+  static constexpr int64_t warpRows = 16, warpgroupRows = 64, termsOfStep = 16;
+
+  unsigned argumentNumber(Value operand) {
+    return argumentOf(operand).getArgNumber();
+  }
+
+  int64_t multiplying() const { return block.threads() - warpgroupThreads; }
+  int64_t steps() const { return llvm::divideCeil(product.terms, tile.depth); }
+  int64_t stageBytes() const { return a.stageBytes() + b.stageBytes(); }
+
+  /// Where a step is among all that the block does: its stage, and the parity
+  /// of its round over the stages.
+  struct Turn {
+    Value stage, full, empty, parity;
+  };
+  Turn turnOf(Value tileNumber, Value step);
+  /// Calls `body` with the number of each of this block's tiles, counted by the
+  /// block, and its place.
+  void forEachTile(llvm::function_ref<void(Value, const TilePlace &)> body);
+
+  void bring();
+  void multiply();
+  void store(ValueRange sums, const TilePlace &place);
+  void storeBand(int64_t band, ValueRange sums);
+
+  ProductLaunch product;
+  const ProductTile tile;
+  const Gpu &gpu;
+  const int64_t tiles, resident, blocks;
+  BlockBuilder block;
+  KernelBuilder &k;
+  ElementEmitter elements;
+  PanelOperand a, b;
+  /// Stages; bands of the warps; barriers, which tell that a stage has been
+  /// filled, and that all have read it.
+  Value memory, bands, barriers;
+};
+
+} // namespace
+
+void WarpgroupProduct::emit() {
+  constexpr int64_t barrierBytes = 8, panelAlignment = 1024;
+  Type byte = k.b.getI8Type();
+  int64_t ofStages = tile.stages * stageBytes();
+  memory = block.dynamicShared(ofStages + tile.bandBytes() +
+                                   2 * tile.stages * barrierBytes,
+                               panelAlignment);
+  bands = k.at(memory, ofStages, byte);
+  barriers = k.at(bands, tile.bandBytes(), byte);
+  k.ifThen(k.equal(block.thread(), k.i64(0)), [&] {
+    for (int64_t stage = 0; stage != tile.stages; ++stage) {
+      block.makeBarrier(k.at(barriers, stage * barrierBytes, byte), 1);
+      block.makeBarrier(
+          k.at(barriers, (tile.stages + stage) * barrierBytes, byte),
+          multiplying() / warpSize);
+    }
+    block.fenceBarriers();
+  });
+  block.barrier();
+  // Who multiplies has sums in registers, of which the others need few.
+  constexpr int64_t few = 40, most = 240, granule = 8;
+  int64_t all = std::min(gpu.registers / (resident * block.threads()), most) /
+                granule * granule;
+  int64_t rest = block.threads() * all - warpgroupThreads * few;
+  int64_t many = std::min(rest / multiplying(), most) / granule * granule;
+  k.ifThen(
+      k.less(block.thread(), k.i64(multiplying())),
+      [&] {
+        block.takeRegisters(many);
+        multiply();
+      },
+      [&] {
+        block.giveRegisters(few);
+        k.ifThen(k.equal(block.thread(), k.i64(multiplying())),
+                 [&] { bring(); });
+      });
+}
+
+WarpgroupProduct::Turn WarpgroupProduct::turnOf(Value tileNumber, Value step) {
+  Value count = k.add(k.mul(tileNumber, steps()), step);
+  Value round = k.div(count, tile.stages),
+        stage = k.rem(count, k.i64(tile.stages));
+  Value full = k.at(barriers, stage, k.i64Type);
+  return {k.at(memory, k.mul(stage, stageBytes()), k.b.getI8Type()), full,
+          k.at(full, tile.stages, k.i64Type), k.rem(round, k.i64(2))};
+}
+
+void WarpgroupProduct::forEachTile(
+    llvm::function_ref<void(Value, const TilePlace &)> body) {
+  Value first = block.block();
+  // One more than the last ones have, where they are not the same number.
+  Value count = k.div(k.add(k.sub(k.i64(tiles), first), blocks - 1), blocks);
+  k.loop(k.i64(0), count, 1, [&](Value number) {
+    Value ofAll = k.add(first, k.mul(number, blocks));
+    body(number, placeOf(k, product, tile, gpu, ofAll));
+  });
+}
+
+void WarpgroupProduct::bring() {
+  forEachTile([&](Value number, const TilePlace &place) {
+    SmallVector<Value> indices = product.indicesOf(k, place.number);
+    k.loop(k.i64(0), k.i64(steps()), 1, [&](Value step) {
+      Turn turn = turnOf(number, step);
+      // In the first round there is nobody to wait for.
+      block.await(turn.empty, k.sub(k.i64(1), turn.parity));
+      block.arriveBefore(turn.full, stageBytes());
+      Value term = k.mul(step, tile.depth);
+      a.bring(turn.stage, place.row0, term, indices, turn.full);
+      b.bring(k.at(turn.stage, a.stageBytes(), k.b.getI8Type()), place.column0,
+              term, indices, turn.full);
+    });
+  });
+}
+
+void WarpgroupProduct::multiply() {
+  Value row = k.mul(k.div(block.thread(), warpgroupThreads), warpgroupRows);
+  SmallVector<Value> none(warpgroupRows * tile.columns / warpgroupThreads,
+                          k.splat(0.0));
+  forEachTile([&](Value number, const TilePlace &place) {
+    SmallVector<Value> sums = k.loop(
+        k.i64(0), k.i64(steps()), 1, none, [&](Value step, ValueRange before) {
+          Turn turn = turnOf(number, step);
+          Value ofB = k.at(turn.stage, a.stageBytes(), k.b.getI8Type());
+          SmallVector<Value> after(before);
+          SmallVector<BlockBuilder::WarpgroupStep> products;
+          for (int64_t i = 0; i != tile.depth / termsOfStep; ++i)
+            products.push_back({a.descriptor(turn.stage, row, i),
+                                b.descriptor(ofB, k.i64(0), i)});
+          block.await(turn.full, turn.parity);
+          block.multiplyWarpgroup(products, a.isAlongTerms(), b.isAlongTerms(),
+                                  after);
+          k.ifThen(k.equal(block.lane(), k.i64(0)),
+                   [&] { block.arrive(turn.empty); });
+          return after;
+        });
+    store(sums, place);
+  });
+}
+
+/// Sums go to shared memory and from there to C, so that lanes store what lies
+/// together; no warp waits for another one.
+void WarpgroupProduct::store(ValueRange sums, const TilePlace &place) {
+  int64_t bandsOfWarp = tile.columns / bandColumns;
+  bool rowEdge = product.m % tile.rows != 0;
+  // Loads of several rows are under way at once.
+  int64_t together = rowEdge ? 1 : 4;
+  Value mine = k.at(bands, k.mul(block.warp(), bandRows * bandStride));
+  Value firstRow = k.add(place.row0, k.mul(block.warp(), warpRows));
+  k.loop(k.i64(0), k.i64(bandsOfWarp), 1, [&](Value band) {
+    for (int64_t one = 0; one != bandsOfWarp; ++one)
+      k.ifThen(k.equal(band, k.i64(one)), [&] { storeBand(one, sums); });
+    block.warpBarrier();
+    Value column =
+        k.add(place.column0, k.add(k.mul(band, bandColumns), block.lane()));
+    auto storeRows = [&] {
+      k.loop(k.i64(0), k.i64(bandRows), together, [&](Value first) {
+        SmallVector<Value> rows, values;
+        for (int64_t i = 0; i != together; ++i) {
+          Value inBand = k.add(first, i);
+          rows.push_back(k.add(firstRow, inBand));
+          values.push_back(k.loadScalar(
+              k.at(mine, k.add(k.mul(inBand, bandStride), block.lane()))));
+        }
+        auto finish = [&] {
+          product.finish(elements, k, place.number, rows, column, values);
+        };
+        if (rowEdge)
+          k.ifThen(k.less(rows.front(), k.i64(product.m)), finish);
+        else
+          finish();
+      });
+    };
+    if (product.n % tile.columns)
+      k.ifThen(k.less(column, k.i64(product.n)), storeRows);
+    else
+      storeRows();
+    block.warpBarrier();
+  });
+}
+
+/// Of each 16 by 8 sums of a warp a lane has 2 (lane % 4) and the one after it
+/// of the rows lane / 4 and lane / 4 + 8 (PTX ISA, "Matrix Fragments for
+/// wgmma.mma_async.m64nNk16").
+void WarpgroupProduct::storeBand(int64_t band, ValueRange sums) {
+  constexpr int64_t fragmentColumns = 8, ofFragment = 4;
+  Value mine = k.mul(block.warp(), bandRows * bandStride);
+  Value inBand = k.add(k.mul(k.div(block.lane(), 4), bandStride),
+                       k.mul(k.rem(block.lane(), k.i64(4)), 2));
+  Value to = k.at(bands, k.add(mine, inBand));
+  constexpr int64_t fragments = bandColumns / fragmentColumns;
+  for (int64_t j = 0; j != fragments; ++j)
+    for (int64_t half = 0; half != 2; ++half)
+      block.storeVector(
+          sums.slice((band * fragments + j) * ofFragment + half * 2, 2),
+          k.at(to, half * 8 * bandStride + j * fragmentColumns));
+}
+
+bool cuda::canMultiplyInWarpgroups(ProductLaunch &product) {
+  auto canBring = [&](Value value, const ProductOperand &operand) {
+    // Where a row is known to the GPU alone nobody can tell the hardware.
+    unsigned number = argumentOf(value).getArgNumber();
+    return PanelOperand::canBring(operand, product.batch) &&
+           llvm::none_of(rowOperands(product.launch), [&](const Operand &one) {
+             return one.number == number;
+           });
+  };
+  return !product.isGrouped() &&
+         canBring(product.op.getA(), product.operandA()) &&
+         canBring(product.op.getB(), product.operandB());
+}
+
+void cuda::emitWarpgroupProduct(ModuleOp module, StringRef name,
+                                ProductLaunch product, const ProductTile &tile,
+                                const Gpu &gpu) {
+  WarpgroupProduct(module, name, product, tile, gpu).emit();
+}
