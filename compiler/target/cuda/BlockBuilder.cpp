@@ -410,10 +410,13 @@ void BlockBuilder::multiplyWarpgroup(ArrayRef<WarpgroupStep> steps,
         NVVM::WGMMAScaleIn::one, layout(aAlongTerms), layout(!bAlongTerms),
         NVVM::MMAIntOverflowAttr());
   NVVM::WgmmaGroupSyncAlignedOp::create(k.b, k.loc);
-  NVVM::WgmmaWaitGroupSyncOp::create(k.b, k.loc, 0);
   for (auto [i, sum] : llvm::enumerate(sums))
     sum =
         LLVM::ExtractValueOp::create(k.b, k.loc, all, static_cast<int64_t>(i));
+}
+
+void BlockBuilder::awaitProducts(int64_t groups) {
+  NVVM::WgmmaWaitGroupSyncOp::create(k.b, k.loc, static_cast<uint64_t>(groups));
 }
 
 Value BlockBuilder::packBf16(Value low, Value high) {

@@ -178,15 +178,18 @@ public:
                          llvm::MutableArrayRef<mlir::Value> sums);
   /// Adds products of 64 by 16 and 16 by N numbers of bf16 in shared memory,
   /// one after the other, to sums that a warpgroup has in its registers (PTX
-  /// ISA, "Matrix Fragments for wgmma.mma_async.m64nNk16"), and waits for them.
-  /// All its threads come here together. What descriptors name was brought by
-  /// `copyBox`, and awaited.
+  /// ISA, "Matrix Fragments for wgmma.mma_async.m64nNk16"): begins to do so, as
+  /// a group. All its threads come here together. What descriptors name was
+  /// brought by `copyBox`, and awaited.
   struct WarpgroupStep {
     mlir::Value a, b;
   };
   void multiplyWarpgroup(llvm::ArrayRef<WarpgroupStep> steps, bool aAlongTerms,
                          bool bAlongTerms,
                          llvm::MutableArrayRef<mlir::Value> sums);
+  /// Waits until no more than so many of the last groups of products are under
+  /// way. Only other products may touch sums that are.
+  void awaitProducts(int64_t groups);
   /// Two f32, rounded to bf16, in a register.
   mlir::Value packBf16(mlir::Value low, mlir::Value high);
 

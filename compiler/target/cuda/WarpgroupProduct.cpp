@@ -68,6 +68,8 @@ private:
 
   void bring();
   void multiply();
+  /// This warp does not read the stage any more.
+  void leave(const Turn &turn);
   void store(ValueRange sums, const TilePlace &place);
   void storeBand(int64_t band, ValueRange sums);
 
@@ -160,6 +162,10 @@ void WarpgroupProduct::bring() {
   });
 }
 
+void WarpgroupProduct::leave(const Turn &turn) {
+  k.ifThen(k.equal(block.lane(), k.i64(0)), [&] { block.arrive(turn.empty); });
+}
+
 void WarpgroupProduct::multiply() {
   Value row = k.mul(k.div(block.thread(), warpgroupThreads), warpgroupRows);
   SmallVector<Value> none(warpgroupRows * tile.columns / warpgroupThreads,
@@ -177,10 +183,14 @@ void WarpgroupProduct::multiply() {
           block.await(turn.full, turn.parity);
           block.multiplyWarpgroup(products, a.isAlongTerms(), b.isAlongTerms(),
                                   after);
-          k.ifThen(k.equal(block.lane(), k.i64(0)),
-                   [&] { block.arrive(turn.empty); });
+          // While these are multiplied, those before them are over.
+          block.awaitProducts(1);
+          k.ifThen(k.less(k.i64(0), step),
+                   [&] { leave(turnOf(number, k.sub(step, k.i64(1)))); });
           return after;
         });
+    block.awaitProducts(0);
+    leave(turnOf(number, k.i64(steps() - 1)));
     store(sums, place);
   });
 }

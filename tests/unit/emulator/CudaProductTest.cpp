@@ -566,9 +566,17 @@ TEST(CudaWarpgroupFaults, MissingWaitForProducts) {
 TEST(CudaWarpgroupFaults, WaitForProductsOffByOne) {
   expectFaultOfWarpgroups(
       [](LLVM::LLVMFuncOp kernel) {
-        allOf<NVVM::WgmmaWaitGroupSyncOp>(kernel).front().setGroup(1);
+        allOf<NVVM::WgmmaWaitGroupSyncOp>(kernel).front().setGroup(2);
       },
       Fault::Kind::CopyInFlight, "for which nobody has waited");
+}
+
+TEST(CudaWarpgroupFaults, MissingWaitForTheLastProducts) {
+  expectFaultOfWarpgroups(
+      [](LLVM::LLVMFuncOp kernel) {
+        allOf<NVVM::WgmmaWaitGroupSyncOp>(kernel).back().erase();
+      },
+      Fault::Kind::CopyNotAwaited, "has not waited for its products");
 }
 
 TEST(CudaWarpgroupFaults, MissingWaitForCopies) {
