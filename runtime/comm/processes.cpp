@@ -11,34 +11,13 @@
 #include "runtime/progress.h"
 
 #include <algorithm>
-#include <array>
-#include <chrono>
+#include <cerrno>
+#include <cmath>
+#include <ctime>
 #include <fmt/format.h>
-#include <future>
-#include <sched.h>
-#include <thread>
 #include <unistd.h>
 
 namespace tfm {
-
-namespace {
-
-/// What a process tells of itself.
-struct Introduction {
-  std::array<char, 64> host{};
-  cpu_set_t processors{};
-  int64_t number = getpid();
-};
-
-Introduction introduction() {
-  Introduction own;
-  (void)gethostname(own.host.data(), own.host.size() - 1);
-  if (sched_getaffinity(0, sizeof own.processors, &own.processors) != 0)
-    CPU_ZERO(&own.processors);
-  return own;
-}
-
-} // namespace
 
 Patience::Patience(double watch, double timeout)
     : watch(watch), timeout(timeout), last(now()) {}
@@ -56,35 +35,46 @@ bool Patience::wait() {
 }
 
 Deadline::Deadline(double seconds, std::string message)
-    : guard(
-          [seconds, message = std::move(message), hasEnded = end.get_future()] {
-            if (hasEnded.wait_for(std::chrono::duration<double>(seconds)) ==
-                std::future_status::ready)
-              return;
-            say("error: " + message + "\n");
-            _exit(1);
-          }) {}
+    : seconds(seconds), message(std::move(message)) {
+  sem_init(&end, 0, 0);
+  guard = std::thread(&Deadline::watch, this);
+}
 
 Deadline::~Deadline() {
-  end.set_value();
+  sem_post(&end);
   guard.join();
+  sem_destroy(&end);
+}
+
+void Deadline::watch() {
+  timespec until{};
+  clock_gettime(CLOCK_MONOTONIC, &until);
+  until.tv_sec += static_cast<time_t>(std::min(seconds, 1e9));
+  until.tv_nsec += static_cast<long>(std::fmod(seconds, 1) * 1e9);
+  until.tv_sec += until.tv_nsec / 1'000'000'000;
+  until.tv_nsec %= 1'000'000'000;
+  while (sem_clockwait(&end, CLOCK_MONOTONIC, &until) != 0)
+    if (errno == ETIMEDOUT) {
+      say("error: " + message + "\n");
+      _exit(1);
+    }
 }
 
 Processes::Processes(tfm_transport &transport, double timeout)
-    : transport(transport), timeout(timeout) {
-  // Until all are named.
-  for (int i = 0; i < count(); ++i)
-    hosts.emplace_back("?");
-  Introduction own = introduction();
-  std::vector<Introduction> all = gather(own);
+    : transport(transport), timeout(timeout),
+      members(static_cast<size_t>(count())),
+      counts(static_cast<size_t>(count())) {
+  Introduction own;
+  (void)gethostname(own.host.data(), own.host.size() - 1);
+  if (sched_getaffinity(0, sizeof own.processors, &own.processors) != 0)
+    CPU_ZERO(&own.processors);
+  own.number = getpid();
+  gather<Introduction>(std::span(&own, 1), members);
   sharing = 0;
-  for (int i = 0; i < count(); ++i) {
-    const Introduction &other = all[static_cast<size_t>(i)];
-    hosts[static_cast<size_t>(i)] = other.host.data();
-    numbers.push_back(other.number);
-    before += i < rank() && other.host == own.host;
-    sharing +=
-        other.host == own.host && CPU_EQUAL(&other.processors, &own.processors);
+  for (const Introduction &other : members) {
+    bool isNeighbour = other.host == own.host;
+    before += isNeighbour && &other < &members[static_cast<size_t>(rank())];
+    sharing += isNeighbour && CPU_EQUAL(&other.processors, &own.processors);
   }
   // Messages move on where their library is asked for them: by TCP at a third
   // less than a network gives where that is every 50 us. But where there are
@@ -93,13 +83,16 @@ Processes::Processes(tfm_transport &transport, double timeout)
 }
 
 std::string Processes::name(int rank) const {
-  return fmt::format("process {} ({})", rank, hosts[static_cast<size_t>(rank)]);
+  const char *host = members[static_cast<size_t>(rank)].host.data();
+  return fmt::format("process {} ({})", rank, *host ? host : "?");
 }
 
 std::string Processes::list() const {
   std::string lines;
-  for (size_t i = 0; i < hosts.size(); ++i)
-    lines += fmt::format("process {} is {} on {}\n", i, numbers[i], hosts[i]);
+  int rank = 0;
+  for (const Introduction &member : members)
+    lines += fmt::format("process {} is {} on {}\n", rank++, member.number,
+                         member.host.data());
   return lines;
 }
 
@@ -198,8 +191,13 @@ void Processes::gatherBytes(std::span<const std::byte> own,
   wait();
 }
 
+std::vector<std::byte> Processes::gatherBytes(std::span<const std::byte> own) {
+  std::vector<std::byte> all(own.size() * static_cast<size_t>(count()));
+  gatherBytes(own, all);
+  return all;
+}
+
 int64_t Processes::sum(int64_t own) {
-  counts.resize(static_cast<size_t>(count()));
   gather<int64_t>(std::span(&own, 1), counts);
   int64_t total = 0;
   for (int64_t each : counts)
@@ -208,24 +206,22 @@ int64_t Processes::sum(int64_t own) {
 }
 
 std::vector<std::string> Processes::collect(const std::string &own) {
-  std::vector<uint64_t> sizes = gather(uint64_t{own.size()});
-  std::vector<std::string> all;
-  if (!isFirst()) {
+  Gathered<uint64_t> sizes = gather(uint64_t{own.size()});
+  std::vector<std::string> all(isFirst() ? static_cast<size_t>(count()) : 0);
+  if (isFirst())
+    all.front() = own;
+  else
     say(0, std::as_bytes(std::span(own)));
-    wait();
-    return all;
-  }
-  for (uint64_t size : sizes)
-    all.emplace_back(size, '\0');
-  all.front() = own;
-  for (size_t i = 1; i < all.size(); ++i)
+  for (size_t i = 1; i < all.size(); ++i) {
+    all[i].resize(sizes[i]);
     hear(static_cast<int>(i), std::as_writable_bytes(std::span(all[i])));
+  }
   wait();
   return all;
 }
 
 std::string Processes::fromFirst(std::string own) {
-  own.resize(gather(uint64_t{own.size()}).front());
+  own.resize(gather(uint64_t{own.size()})[0]);
   if (isFirst())
     for (int i = 1; i < count(); ++i)
       say(i, std::as_bytes(std::span(own)));
@@ -241,9 +237,9 @@ void Processes::requireSame(std::string_view what, std::string_view checksum,
                             std::string_view advice) {
   std::array<char, 32> own{};
   checksum.copy(own.data(), own.size());
-  std::vector<std::array<char, 32>> all = gather(own);
+  Gathered<std::array<char, 32>> all = gather(own);
   for (int i = 1; i < count(); ++i)
-    if (all[static_cast<size_t>(i)] != all.front())
+    if (all[static_cast<size_t>(i)] != all[0])
       throw AgreedError(
           fmt::format("{} has {} than {}: {}", name(i), what, name(0), advice));
 }

@@ -9,9 +9,11 @@
 #define TFM_RUNTIME_COMM_PROCESSES_H
 
 #include "runtime/comm/tfm_transport.h"
+#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <future>
+#include <sched.h>
+#include <semaphore.h>
 #include <span>
 #include <string>
 #include <string_view>
@@ -49,8 +51,26 @@ public:
   Deadline &operator=(const Deadline &) = delete;
 
 private:
-  std::promise<void> end;
+  void watch();
+
+  double seconds;
+  std::string message;
+  sem_t end;
   std::thread guard;
+};
+
+/// What each process gives, by rank.
+template <typename T> class Gathered {
+  static_assert(std::is_trivially_copyable_v<T>);
+
+public:
+  explicit Gathered(std::vector<std::byte> bytes) : bytes(std::move(bytes)) {}
+  const T *begin() const { return reinterpret_cast<const T *>(bytes.data()); }
+  const T *end() const { return begin() + bytes.size() / sizeof(T); }
+  const T &operator[](size_t rank) const { return begin()[rank]; }
+
+private:
+  std::vector<std::byte> bytes;
 };
 
 /// The processes of a job, of which this is one. All of them call the same
@@ -85,10 +105,8 @@ public:
     static_assert(std::is_trivially_copyable_v<T>);
     gatherBytes(std::as_bytes(own), std::as_writable_bytes(all));
   }
-  template <typename T> std::vector<T> gather(const T &own) {
-    std::vector<T> all(static_cast<size_t>(count()));
-    gather<T>(std::span(&own, 1), all);
-    return all;
+  template <typename T> Gathered<T> gather(const T &own) {
+    return Gathered<T>(gatherBytes(std::as_bytes(std::span(&own, 1))));
   }
   int64_t sum(int64_t own);
   /// What each of them gives, by rank, in the first process; in the others
@@ -134,13 +152,19 @@ private:
   /// Until all that was said and is to be heard is over.
   void wait();
   void gatherBytes(std::span<const std::byte> own, std::span<std::byte> all);
+  std::vector<std::byte> gatherBytes(std::span<const std::byte> own);
   [[noreturn]] void fail() const;
 
   tfm_transport &transport;
   double timeout, watch = 0;
   int sharing = 1, before = 0;
-  std::vector<std::string> hosts;
-  std::vector<int64_t> numbers; ///< in the system, by rank
+  /// What a process tells of itself.
+  struct Introduction {
+    std::array<char, 64> host{};
+    cpu_set_t processors{};
+    int64_t number = 0; ///< in the system
+  };
+  std::vector<Introduction> members; ///< by rank
   std::vector<Request> pending;
   std::vector<int64_t> counts; ///< of `sum`
 };

@@ -8,7 +8,6 @@
 #include "runtime/comm/row_exchange.h"
 
 #include "runtime/comm/row_arithmetic.h"
-#include "runtime/comm/sum_turns.h"
 
 #include <algorithm>
 #include <bit>
@@ -22,11 +21,6 @@ size_t mostRowsOf(const std::vector<RowBlock> &blocks) {
   for (const RowBlock &block : blocks)
     most = std::max(most, block.count);
   return most;
-}
-
-SumTurns turnsOf(const SharedRows &rows, Processes &processes) {
-  return SumTurns::of(mostRowsOf(rows.blocks),
-                      static_cast<size_t>(processes.count()));
 }
 
 size_t windowOf(const SharedRows &rows, size_t rowsOfTurn) {
@@ -48,13 +42,11 @@ RowExchange::RowExchange(Processes &processes, const SharedRows &rows,
     : processes(processes), rows(rows),
       me(static_cast<size_t>(processes.rank())),
       all(static_cast<size_t>(processes.count())), window(window),
-      channel(channel), order(order), sliceRows(sliceRows) {
+      channel(channel), order(order), sliceRows(sliceRows),
+      messages(window * all * 2), underWay(window) {
   slices = (mostRowsOf(rows.blocks) + sliceRows - 1) / sliceRows;
   turns = (rows.blocks.size() + all - 1) / all * slices;
   ended = turns;
-  pending.resize(window);
-  for (std::vector<Processes::Request> &requests : pending)
-    requests.reserve(2 * all);
 }
 
 RowBlock RowExchange::ownedBy(size_t rank, size_t turn) const {
@@ -66,22 +58,33 @@ RowBlock RowExchange::ownedBy(size_t rank, size_t turn) const {
 }
 
 void RowExchange::send(size_t turn, size_t to, std::span<const float> values) {
-  pending[slot(turn)].push_back(
-      processes.send(static_cast<int>(to), channel, std::as_bytes(values)));
+  note(turn,
+       processes.send(static_cast<int>(to), channel, std::as_bytes(values)));
 }
 
 void RowExchange::receive(size_t turn, size_t from, std::span<float> values) {
-  pending[slot(turn)].push_back(processes.receive(
-      static_cast<int>(from), channel, std::as_writable_bytes(values)));
+  note(turn, processes.receive(static_cast<int>(from), channel,
+                               std::as_writable_bytes(values)));
 }
 
 void RowExchange::begin() { received = sent = ended = 0; }
 
 bool RowExchange::messagesAreOver(size_t turn) {
-  std::vector<Processes::Request> &requests = pending[slot(turn)];
-  while (!requests.empty() && processes.isOver(requests.back()))
-    requests.pop_back();
-  return requests.empty();
+  size_t &left = underWay[turn % window];
+  while (left > 0 && processes.isOver(messages[place(turn, 0) * 2 + left - 1]))
+    --left;
+  return left == 0;
+}
+
+std::span<const Processes::Request> RowExchange::messagesLeft(size_t turn) {
+  // Messages are asked in turn: those behind one that is late may be over.
+  size_t &left = underWay[turn % window], kept = 0;
+  Processes::Request *own = &messages[place(turn, 0) * 2];
+  for (size_t i = 0; i < left; ++i)
+    if (!processes.isOver(own[i]))
+      own[kept++] = own[i];
+  left = kept;
+  return {own, kept};
 }
 
 bool RowExchange::advance(size_t readyRounds) {
@@ -118,16 +121,9 @@ void RowExchange::finish(std::span<RowExchange *const> exchanges,
       return;
     if (moved)
       patience.reward();
-    else if (!patience.wait()) {
-      // Messages are asked in turn: those behind one that is late may be over.
-      std::vector<Processes::Request> &requests =
-          late->pending[late->slot(late->ended)];
-      std::erase_if(requests, [&](const Processes::Request &request) {
-        return processes.isOver(request);
-      });
-      if (!requests.empty())
-        processes.giveUp(requests);
-    }
+    else if (!patience.wait())
+      if (auto left = late->messagesLeft(late->ended); !left.empty())
+        processes.giveUp(left);
   }
 }
 
@@ -136,18 +132,20 @@ void RowExchange::finish(std::span<RowExchange *const> exchanges,
 //===----------------------------------------------------------------------===//
 
 RowSum::RowSum(Processes &processes, const SharedRows &rows, Steps steps)
+    : RowSum(processes, rows, std::move(steps),
+             SumTurns::of(mostRowsOf(rows.blocks),
+                          static_cast<size_t>(processes.count()))) {}
+
+RowSum::RowSum(Processes &processes, const SharedRows &rows, Steps steps,
+               const SumTurns &turns)
     : RowExchange(processes, rows, Channel::Sums, Order::FirstToLast,
-                  turnsOf(rows, processes).rows,
-                  windowOf(rows, turnsOf(rows, processes).rows *
-                                     static_cast<size_t>(processes.count()))),
-      steps(std::move(steps)), mostRows(turnsOf(rows, processes).rows) {
-  room.resize(window * all * mostRows * TFM_ROW);
-  reads.resize(window * all);
-  terms.resize(all);
+                  turns.rows, windowOf(rows, turns.rows * turns.processes)),
+      steps(std::move(steps)), mostRows(turns.rows),
+      room(window * all * mostRows * TFM_ROW), reads(window * all), terms(all) {
 }
 
 std::span<float> RowSum::roomFor(size_t turn, size_t rank, size_t count) {
-  return std::span(room).subspan((slot(turn) * all + rank) * mostRows * TFM_ROW,
+  return std::span(room).subspan(place(turn, rank) * mostRows * TFM_ROW,
                                  count * TFM_ROW);
 }
 
@@ -163,15 +161,12 @@ void RowSum::postSends(size_t turn) {
     if (RowBlock block = ownedBy(rank, turn); block.count > 0)
       steps.prepare(block);
   // All of them are asked for before one is waited for.
-  auto read = [&](size_t rank) -> PendingRead<float> & {
-    return reads[slot(turn) * all + rank];
-  };
   for (size_t rank = 0; rank < all; ++rank)
     if (RowBlock block = ownedBy(rank, turn); block.count > 0)
-      read(rank) = rows.read(block.first, block.count);
+      reads[place(turn, rank)] = rows.read(block.first, block.count);
   for (size_t rank = 0; rank < all; ++rank)
     if (rank != me && ownedBy(rank, turn).count > 0)
-      send(turn, rank, read(rank).values());
+      send(turn, rank, reads[place(turn, rank)].values());
 }
 
 void RowSum::end(size_t turn) {
@@ -179,7 +174,7 @@ void RowSum::end(size_t turn) {
   if (own.count == 0)
     return;
   for (size_t rank = 0; rank < all; ++rank)
-    terms[rank] = rank == me ? reads[slot(turn) * all + me].values().data()
+    terms[rank] = rank == me ? reads[place(turn, me)].values().data()
                              : roomFor(turn, rank, own.count).data();
   PendingWrite<float> sum = rows.write(own.first, own.count);
   addAsTree(terms, sum.values(), spare);
@@ -196,12 +191,7 @@ RowCopy::RowCopy(Processes &processes, const SharedRows &rows, To to,
                   mostRowsOf(rows.blocks),
                   windowOf(rows, mostRowsOf(rows.blocks) *
                                      static_cast<size_t>(processes.count()))),
-      to(to) {
-  reads.resize(window);
-  writes.resize(window);
-  for (std::vector<PendingWrite<float>> &each : writes)
-    each.reserve(all);
-}
+      to(to), reads(window * all), writes(window * all) {}
 
 void RowCopy::postReceives(size_t turn) {
   if (to == To::First && me != 0)
@@ -210,9 +200,9 @@ void RowCopy::postReceives(size_t turn) {
     RowBlock block = ownedBy(rank, turn);
     if (rank == me || block.count == 0)
       continue;
-    std::vector<PendingWrite<float>> &written = writes[slot(turn)];
-    written.push_back(rows.write(block.first, block.count));
-    receive(turn, rank, written.back().values());
+    PendingWrite<float> &written = writes[place(turn, rank)];
+    written = rows.write(block.first, block.count);
+    receive(turn, rank, written.values());
   }
 }
 
@@ -220,13 +210,16 @@ void RowCopy::postSends(size_t turn) {
   RowBlock own = ownedBy(me, turn);
   if (own.count == 0 || (to == To::First && me == 0))
     return;
-  PendingRead<float> &read = reads[slot(turn)];
+  PendingRead<float> &read = reads[place(turn, me)];
   read = rows.read(own.first, own.count);
   for (size_t rank = 0; rank < (to == To::All ? all : 1); ++rank)
     if (rank != me)
       send(turn, rank, read.values());
 }
 
-void RowCopy::end(size_t turn) { writes[slot(turn)].clear(); }
+void RowCopy::end(size_t turn) {
+  for (size_t rank = 0; rank < all; ++rank)
+    writes[place(turn, rank)] = {};
+}
 
 } // namespace tfm

@@ -9,6 +9,7 @@
 #define TFM_RUNTIME_COMM_ROW_EXCHANGE_H
 
 #include "runtime/comm/processes.h"
+#include "runtime/comm/sum_turns.h"
 #include "runtime/device/device.h"
 
 #include <array>
@@ -73,6 +74,11 @@ protected:
            rank;
   }
 
+  /// The place of a process among those of a turn that is under way.
+  size_t place(size_t turn, size_t rank) const {
+    return turn % window * all + rank;
+  }
+
   virtual void postReceives(size_t turn) = 0;
   virtual void postSends(size_t turn) = 0;
   /// All messages of the turn have come and gone.
@@ -80,23 +86,28 @@ protected:
 
   void send(size_t turn, size_t to, std::span<const float> values);
   void receive(size_t turn, size_t from, std::span<float> values);
-  /// The place of a turn among those that are under way.
-  size_t slot(size_t turn) const { return turn % window; }
-
   Processes &processes;
   const SharedRows &rows;
   size_t me, all;
   size_t window;
 
 private:
+  void note(size_t turn, const Processes::Request &message) {
+    messages[place(turn, 0) * 2 + underWay[turn % window]++] = message;
+  }
   bool messagesAreOver(size_t turn);
+  /// Those of a turn that are not over.
+  std::span<const Processes::Request> messagesLeft(size_t turn);
 
   Channel channel;
   Order order;
   size_t sliceRows, slices = 1, turns = 0;
   /// How many turns receive, send, and are over.
   size_t received = 0, sent = 0, ended = 0;
-  std::vector<std::vector<Processes::Request>> pending;
+  /// Of a turn that is under way one to and one from each process at most, and
+  /// how many of its messages are not known to be over.
+  std::vector<Processes::Request> messages;
+  std::vector<size_t> underWay;
 };
 
 /// The sum over all processes of what each has, in its owner's place; of the
@@ -114,6 +125,8 @@ public:
   RowSum(Processes &processes, const SharedRows &rows, Steps steps);
 
 private:
+  RowSum(Processes &processes, const SharedRows &rows, Steps steps,
+         const SumTurns &turns);
   void postReceives(size_t turn) override;
   void postSends(size_t turn) override;
   void end(size_t turn) override;
@@ -124,7 +137,7 @@ private:
   Steps steps;
   size_t mostRows;
   std::vector<float> room, spare;
-  std::vector<PendingRead<float>> reads; ///< by slot and rank
+  std::vector<PendingRead<float>> reads; ///< by `place`
   std::vector<const float *> terms;
 };
 
@@ -143,9 +156,9 @@ private:
   void end(size_t turn) override;
 
   To to;
-  std::vector<PendingRead<float>> reads; ///< by slot
-  /// By slot; they are in the arena when they go.
-  std::vector<std::vector<PendingWrite<float>>> writes;
+  /// By `place`. What was written is in the arena when it goes.
+  std::vector<PendingRead<float>> reads;
+  std::vector<PendingWrite<float>> writes;
 };
 
 /// Rows that all processes have, in blocks of `rows` of them.

@@ -241,7 +241,7 @@ SharedTiming timeUpdates(Model &model, Processes &processes,
   int repeats = std::clamp(
       static_cast<int>(1.0 / (static_cast<double>(micros) * micro)), 3, 1000);
   // As many for all.
-  repeats = processes.gather(repeats).front();
+  repeats = processes.gather(repeats)[0];
   SharedTiming timing;
   double began = now();
   for (int i = 0; i < repeats; ++i) {

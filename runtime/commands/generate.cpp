@@ -387,7 +387,7 @@ void generate(const tfm_model &descriptor, const GenerateCommand &command) {
                      /*idsWithout=*/true});
   GenerateOptions options = optionsOf(command, recipe, *tokenizer);
   if (processes) // one that nobody has named
-    options.seed = processes->gather(options.seed).front();
+    options.seed = processes->gather(options.seed)[0];
   std::optional<ChatTemplate> chat;
   if (command.chat) {
     chat = findChat(command, recipe);

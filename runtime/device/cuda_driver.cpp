@@ -8,6 +8,7 @@
 #include "runtime/device/cuda_driver.h"
 
 #include <cstdlib>
+#include <cstring>
 #include <dlfcn.h>
 
 namespace tfm {
@@ -25,6 +26,19 @@ static std::string versionOf(void *library) {
          std::to_string(version % 1000 / 10);
 }
 
+const char *findFunctions(void *library, const char *names, void *functions,
+                          size_t bytes) {
+  auto *place = static_cast<char *>(functions);
+  for (const char *end = place + bytes; place < end; place += sizeof(void *)) {
+    void *found = dlsym(library, names);
+    if (!found)
+      return names;
+    std::memcpy(place, &found, sizeof found);
+    names += std::strlen(names) + 1;
+  }
+  return nullptr;
+}
+
 CudaDriver::CudaDriver() {
   // Never closed: the driver has threads of its own.
   void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
@@ -32,18 +46,14 @@ CudaDriver::CudaDriver() {
     throw UnusableGpu("there is no NVIDIA driver here (" +
                           std::string(dlerror()) + ")",
                       /*isThere=*/false, "install it");
-  auto find = [&](const char *name, auto &function) {
-    void *found = dlsym(handle, name);
-    if (!found)
-      throw UnusableGpu("the NVIDIA driver is too old (" + versionOf(handle) +
-                            "), it has no " + name,
-                        /*isThere=*/true, "install a newer one");
-    function =
-        reinterpret_cast<std::remove_reference_t<decltype(function)>>(found);
-  };
-#define TFM_CUDA_FIND(name, arguments) find(#name, call.name);
-  TFM_CUDA_FUNCTIONS(TFM_CUDA_FIND)
-#undef TFM_CUDA_FIND
+#define TFM_CUDA_NAME(name, arguments) #name "\0"
+  if (const char *missing = findFunctions(
+          handle, TFM_CUDA_FUNCTIONS(TFM_CUDA_NAME), &call,
+          offsetof(Functions, cuTensorMapEncodeTiled)))
+    throw UnusableGpu("the NVIDIA driver is too old (" + versionOf(handle) +
+                          "), it has no " + missing,
+                      /*isThere=*/true, "install a newer one");
+#undef TFM_CUDA_NAME
 #define TFM_CUDA_LOOK(name, arguments)                                         \
   call.name = reinterpret_cast<decltype(call.name)>(dlsym(handle, #name));
   TFM_CUDA_NEW_FUNCTIONS(TFM_CUDA_LOOK)

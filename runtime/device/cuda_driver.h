@@ -145,6 +145,12 @@ public:
   bool isThere;
 };
 
+/// Finds functions of a library by their names, each of which ends with a zero:
+/// their addresses fill `functions`, of so many bytes. The first name that the
+/// library does not have; null where it has all.
+const char *findFunctions(void *library, const char *names, void *functions,
+                          size_t bytes);
+
 /// The functions of the driver's library.
 struct CudaDriver {
 #define TFM_CUDA_POINTER(name, arguments) cuda::Result(*name) arguments;

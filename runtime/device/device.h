@@ -159,10 +159,16 @@ private:
 /// Values that are on their way to the arena.
 template <typename T> class [[nodiscard]] PendingWrite {
 public:
+  PendingWrite() = default;
   PendingWrite(PendingWrite &&other) noexcept
       : device(std::exchange(other.device, nullptr)), offset(other.offset),
         filled(other.filled) {}
-  PendingWrite &operator=(PendingWrite &&) = delete;
+  PendingWrite &operator=(PendingWrite &&other) noexcept {
+    std::swap(device, other.device);
+    std::swap(offset, other.offset);
+    std::swap(filled, other.filled);
+    return *this;
+  }
   ~PendingWrite() {
     if (device)
       device->endWrite(filled.data(), offset, filled.size_bytes());
@@ -177,8 +183,8 @@ private:
         filled(static_cast<T *>(device.beginWrite(offset, count * sizeof(T))),
                count) {}
 
-  Device *device;
-  uint64_t offset;
+  Device *device = nullptr;
+  uint64_t offset = 0;
   std::span<T> filled;
 };
 

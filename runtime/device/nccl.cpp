@@ -28,16 +28,11 @@ Nccl::Nccl() {
   };
   if (!handle)
     refuse(fmt::format("it cannot be loaded ({})", dlerror()));
-  auto find = [&](const char *name, auto &function) {
-    void *found = dlsym(handle, name);
-    if (!found)
-      refuse(fmt::format("{} is too old, it has no {}", library, name));
-    function =
-        reinterpret_cast<std::remove_reference_t<decltype(function)>>(found);
-  };
-#define TFM_NCCL_FIND(result, name, arguments) find(#name, call.name);
-  TFM_NCCL_FUNCTIONS(TFM_NCCL_FIND)
-#undef TFM_NCCL_FIND
+#define TFM_NCCL_NAME(result, name, arguments) #name "\0"
+  if (const char *missing = findFunctions(
+          handle, TFM_NCCL_FUNCTIONS(TFM_NCCL_NAME), &call, sizeof call))
+    refuse(fmt::format("{} is too old, it has no {}", library, missing));
+#undef TFM_NCCL_NAME
 }
 
 std::string Nccl::version() const {
@@ -65,7 +60,7 @@ NcclLink::NcclLink(const CudaDriver &driver, cuda::DeviceNumber gpu,
   nccl::UniqueId id = {};
   if (processes.isFirst())
     library.check(library.call.ncclGetUniqueId(&id), "begin");
-  id = processes.gather(id).front();
+  id = processes.gather(id)[0];
   library.check(library.call.ncclCommInitRank(&communicator, processes.count(),
                                               id, processes.rank()),
                 "join the GPUs of the processes");
@@ -82,8 +77,8 @@ NcclLink::~NcclLink() {
 void NcclLink::requireOwnGpus(cuda::DeviceNumber gpu) const {
   cuda::Uuid own = {};
   driver.check(driver.call.cuDeviceGetUuid(&own, gpu), "identify its GPU");
-  std::vector<cuda::Uuid> all = processes.gather(own);
-  for (size_t i = 0; i < all.size(); ++i)
+  Gathered<cuda::Uuid> all = processes.gather(own);
+  for (size_t i = 0; all.begin() + i < all.end(); ++i)
     for (size_t j = 0; j < i; ++j)
       if (all[i] == all[j])
         throw AgreedError(fmt::format(

@@ -15,7 +15,6 @@
 #include <algorithm>
 #include <cfenv>
 #include <cmath>
-#include <numeric>
 
 namespace tfm {
 
@@ -45,10 +44,9 @@ SharedUpdate::SharedUpdate(Model &model, Processes *processes)
     rank = static_cast<size_t>(processes->rank());
     count = static_cast<size_t>(processes->count());
   }
-  parts.reserve(2); // blocks point to them
-  addPart(TFM_UPDATE_DECAYED, model.variant().decayed);
-  addPart(TFM_UPDATE_PLAIN, model.variant().plain);
-  if (parts.empty() && model.rowCount() > 0)
+  addPart(decayed, TFM_UPDATE_DECAYED, model.variant().decayed);
+  addPart(plain, TFM_UPDATE_PLAIN, model.variant().plain);
+  if (blocks.empty() && model.rowCount() > 0)
     throw InputError(
         std::string("this build of ") + model.descriptor().name + " for " +
         model.variant().target +
@@ -70,16 +68,10 @@ SharedUpdate::SharedUpdate(Model &model, Processes *processes)
     }
     block.sharesValues = needsValues || !hasMasters;
   }
-  if (link)
-    giveRuns();
-  else
-    std::ranges::sort(blocks, {}, [](const Block &block) {
-      return std::pair(block.gradientDone, block.rows.first);
-    });
-  inOrder.resize(blocks.size());
-  std::iota(inOrder.begin(), inOrder.end(), size_t{0});
-  std::ranges::sort(inOrder, {},
-                    [&](size_t block) { return blocks[block].rows.first; });
+  put(link ? inRuns()
+           : sorted([](const Block &block) { return block.gradientDone; }));
+  inOrder =
+      sorted([](const Block &block) -> uint64_t { return block.rows.first; });
   squares.resize((blocks.size() + count - 1) / count);
   allSquares.resize(squares.size() * count);
   if (count == 1)
@@ -91,51 +83,65 @@ SharedUpdate::SharedUpdate(Model &model, Processes *processes)
     return;
   gradients = shared(Model::Rows::Gradients);
   values = shared(Model::Rows::Values, &Block::sharesValues);
-  sums.emplace(*processes, gradients,
-               RowSum::Steps{[this](const RowBlock &rows) { addWaiting(rows); },
-                             [this](size_t block, std::span<const float> sums) {
-                               square(block, sums);
-                             }});
-  copies.push_back(
-      std::make_unique<RowCopy>(*processes, values, RowCopy::To::All));
+  sums = std::make_unique<RowSum>(
+      *processes, gradients,
+      RowSum::Steps{[this](const RowBlock &rows) { addWaiting(rows); },
+                    [this](size_t block, std::span<const float> sums) {
+                      square(block, sums);
+                    }});
+  valueCopy = std::make_unique<RowCopy>(*processes, values, RowCopy::To::All);
   if (hasMasters) {
     narrowCopies = shared(Model::Rows::Copies, &Block::sharesCopies);
-    copies.push_back(std::make_unique<RowCopy>(
-        *processes, narrowCopies, RowCopy::To::All, Channel::NarrowCopies));
+    narrowCopy = std::make_unique<RowCopy>(
+        *processes, narrowCopies, RowCopy::To::All, Channel::NarrowCopies);
   }
-  for (const auto &copy : copies)
-    copying.push_back(copy.get());
+  bothCopies = {valueCopy.get(), narrowCopy.get()};
+  copies = std::span(bothCopies).first(hasMasters ? 2 : 1);
+  needs = sorted([](const Block &block) { return block.valueUsed; });
   // The last round is copied first.
-  for (size_t block = 0; block < blocks.size(); ++block)
-    needs.push_back({blocks[block].valueUsed, sums->rounds() - block / count});
-  std::ranges::sort(needs, {}, &Need::launch);
-  for (size_t i = 1; i < needs.size(); ++i)
-    needs[i].rounds = std::max(needs[i].rounds, needs[i - 1].rounds);
+  size_t most = 0;
+  for (auto &[launch, rounds] : needs)
+    rounds = most = std::max(most, sums->rounds() - rounds / count);
 }
 
-void SharedUpdate::addPart(const char *name, const tfm_rows &rows) {
+SharedUpdate::Sorted
+SharedUpdate::sorted(uint64_t (*key)(const Block &)) const {
+  Sorted order(blocks.size());
+  for (size_t i = 0; i < blocks.size(); ++i)
+    order[i] = {key(blocks[i]), i};
+  std::ranges::sort(order);
+  return order;
+}
+
+SharedUpdate::Sorted SharedUpdate::inRuns() const {
+  size_t each = blocks.size() / count, more = blocks.size() % count;
+  Sorted order(blocks.size());
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    size_t owner = i % count;
+    order[i].second = owner * each + std::min(owner, more) + i / count;
+  }
+  return order;
+}
+
+void SharedUpdate::addPart(Part &part, const char *name, const tfm_rows &rows) {
   if (rows.block == 0)
     return;
   const tfm_function &function = model.function(name);
-  parts.push_back({&function, &Model::input(function, "row"),
-                   Model::findInput(function, "hyper"),
-                   &Model::input(function, "scale"), rows});
+  part = {&function, &Model::input(function, "row"),
+          Model::findInput(function, "hyper"), &Model::input(function, "scale"),
+          rows};
   for (size_t row = 0; row < rows.count; row += rows.block)
-    blocks.push_back({&parts.back(), {rows.first + row, rows.block}});
+    blocks.push_back({&part, {rows.first + row, rows.block}});
 }
 
-void SharedUpdate::giveRuns() {
-  size_t each = blocks.size() / count, more = blocks.size() % count;
-  std::vector<Block> given;
-  for (size_t i = 0; i < blocks.size(); ++i) {
-    size_t owner = i % count;
-    given.push_back(blocks[owner * each + std::min(owner, more) + i / count]);
-  }
-  blocks = std::move(given);
+void SharedUpdate::put(const Sorted &order) {
+  std::vector<Block> before = blocks;
+  for (size_t i = 0; i < blocks.size(); ++i)
+    blocks[i] = before[order[i].second];
 }
 
 std::vector<RowBlock> SharedUpdate::runs() const {
-  std::vector<RowBlock> runs(count, RowBlock{0, 0});
+  std::vector<RowBlock> runs(count);
   for (size_t i = 0; i < blocks.size(); ++i) {
     RowBlock &run = runs[i % count];
     if (run.count == 0)
@@ -146,18 +152,20 @@ std::vector<RowBlock> SharedUpdate::runs() const {
 }
 
 std::vector<DeviceLink::Share> SharedUpdate::sharesOf(Model::Rows of) const {
-  std::vector<DeviceLink::Share> shares;
-  for (const RowBlock &run : runs())
-    shares.push_back(model.placeOfRows(of, run.first, run.count));
+  std::vector<RowBlock> rows = runs();
+  std::vector<DeviceLink::Share> shares(count);
+  for (size_t i = 0; i < count; ++i)
+    shares[i] = model.placeOfRows(of, rows[i].first, rows[i].count);
   return shares;
 }
 
 SharedRows SharedUpdate::shared(Model::Rows of, bool Block::*wanted) const {
   SharedRows rows;
-  for (const Block &block : blocks)
-    rows.blocks.push_back(wanted && !(block.*wanted)
-                              ? RowBlock{block.rows.first, 0}
-                              : block.rows);
+  rows.blocks = std::vector<RowBlock>(blocks.size());
+  for (size_t i = 0; i < blocks.size(); ++i)
+    rows.blocks[i] = {blocks[i].rows.first, wanted && !(blocks[i].*wanted)
+                                                ? 0
+                                                : blocks[i].rows.count};
   rows.read = [&model = model, of](size_t first, size_t rows) {
     return model.readRows(of, first, rows);
   };
@@ -193,19 +201,19 @@ void SharedUpdate::end() {
 }
 
 size_t SharedUpdate::neededAfter(uint64_t launches) {
-  while (passed < needs.size() && needs[passed].launch <= launches + 1)
+  while (passed < needs.size() && needs[passed].first <= launches + 1)
     ++passed;
-  return passed == 0 ? 0 : needs[passed - 1].rounds;
+  return passed == 0 ? 0 : needs[passed - 1].second;
 }
 
 void SharedUpdate::awaitCopies(size_t rounds) {
   double began = now();
-  RowExchange::finish(copying, rounds);
+  RowExchange::finish(copies, rounds);
   latest.waited += now() - began;
 }
 
 void SharedUpdate::advanceCopies(size_t readyRounds) {
-  for (const auto &copy : copies)
+  for (RowExchange *copy : copies)
     copy->advance(readyRounds);
 }
 
@@ -226,7 +234,7 @@ void SharedUpdate::launched(uint64_t launches) noexcept {
       advanceCopies(sums->rounds());
       awaitCopies(neededAfter(launches));
       isCopying = !std::ranges::all_of(
-          copies, [](const auto &copy) { return copy->isOver(); });
+          copies, [](const RowExchange *copy) { return copy->isOver(); });
     }
     if (isSumming) {
       while (ready < blocks.size() && blocks[ready].gradientDone <= launches)
@@ -267,9 +275,9 @@ float SharedUpdate::normOfGradients() {
   if (processes)
     processes->gather<double>(squares, allSquares);
   else
-    allSquares = squares;
+    std::ranges::copy(squares, allSquares.begin());
   double total = 0;
-  for (size_t block : inOrder)
+  for (auto [row, block] : inOrder)
     total += allSquares[block % count * squares.size() + block / count];
   return static_cast<float>(std::sqrt(total));
 }
@@ -310,7 +318,7 @@ float SharedUpdate::run(const std::array<float, 4> &hyper) {
   // As `update` clips.
   float clip = hyper[3];
   float scale = clip > 0 ? std::min(1.0f, clip / (norm + 1e-6f)) : 1.0f;
-  for (const auto &copy : copies)
+  for (RowExchange *copy : copies)
     copy->begin();
   // What is read first in the next update comes first.
   size_t rounds = squares.size();

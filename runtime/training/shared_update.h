@@ -90,10 +90,17 @@ private:
     bool sharesValues = true, sharesCopies = false;
   };
 
-  void addPart(const char *name, const tfm_rows &rows);
-  /// Puts blocks such that each process's own follow each other, for devices
-  /// that exchange what they have in one piece.
-  void giveRuns();
+  /// Numbers of blocks, each behind what they are sorted by.
+  using Sorted = std::vector<std::pair<uint64_t, size_t>>;
+
+  void addPart(Part &part, const char *name, const tfm_rows &rows);
+  /// Where keys are the same the earlier block comes first.
+  Sorted sorted(uint64_t (*key)(const Block &)) const;
+  /// Such that each process's own follow each other, for devices that exchange
+  /// what they have in one piece.
+  Sorted inRuns() const;
+  /// Puts blocks in such an order.
+  void put(const Sorted &order);
   /// Of each process then.
   std::vector<RowBlock> runs() const;
   std::vector<DeviceLink::Share> sharesOf(Model::Rows of) const;
@@ -127,18 +134,19 @@ private:
   Model &model;
   Processes *processes;
   size_t rank = 0, count = 1;
-  std::vector<Part> parts;
+  Part decayed, plain;
   /// In the order in which their gradients are done, and their numbers in the
   /// order of the rows. Block i belongs to process i % count.
   std::vector<Block> blocks;
-  std::vector<size_t> inOrder;
+  Sorted inOrder;
   SharedRows gradients, values, narrowCopies;
   /// Null where one process does it all, or devices do it by themselves.
-  std::optional<RowSum> sums;
+  std::unique_ptr<RowSum> sums;
   /// Of values, and where the build computes in bf16 of what it reads instead.
-  std::vector<std::unique_ptr<RowCopy>> copies;
-  std::vector<RowExchange *> copying; ///< the same
-  std::unique_ptr<DeviceLink> link;   ///< of these
+  std::unique_ptr<RowCopy> valueCopy, narrowCopy;
+  std::array<RowExchange *, 2> bothCopies{};
+  std::span<RowExchange *const> copies; ///< those that there are
+  std::unique_ptr<DeviceLink> link;     ///< of such devices
   Times latest;
   int64_t waiting = 0;
   /// Whether this micro-batch is the last one of its update, and whether copies
@@ -146,13 +154,9 @@ private:
   bool isSumming = false, isCopying = false;
   /// Blocks whose gradients are done.
   size_t ready = 0;
-  /// The rounds of copies up to one that has a launch's parameters, in the
-  /// order of launches, and how many of these are behind.
-  struct Need {
-    uint64_t launch;
-    size_t rounds;
-  };
-  std::vector<Need> needs;
+  /// Launches in their order, each with the rounds of copies up to one that has
+  /// its parameters, and how many of these are behind.
+  Sorted needs;
   size_t passed = 0;
   /// What went wrong in `launched`.
   std::exception_ptr failure;
