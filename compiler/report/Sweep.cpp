@@ -24,9 +24,8 @@ llvm::Expected<SweepAxis> tfm::parseSweepAxis(llvm::StringRef text) {
   llvm::SmallVector<llvm::StringRef> values;
   list.split(values, ',');
   for (llvm::StringRef value : values)
-    if (!value.trim().empty())
-      axis.values.push_back(value.trim().str());
-  if (axis.name.empty() || axis.values.empty())
+    axis.values.push_back(value.trim().str());
+  if (axis.name.empty() || llvm::is_contained(axis.values, ""))
     return llvm::createStringError("expected name=value,value,..., found '" +
                                    text + "'");
   return axis;

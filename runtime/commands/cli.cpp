@@ -468,8 +468,10 @@ void execute(const tfm_model &model, const CLI::App &app, Commands &commands,
     processes = joinProcesses(shared->sharing);
     shared->processes = processes.get();
   }
-  if (processes)
+  if (processes) {
+    nameInCrashes(processes->name());
     requireSameProgram(*processes, app.get_subcommands().front()->get_name());
+  }
   if (!processes || processes->isFirst())
     settleRuns(model, commands);
   auto on = [&](const CommonOptions &options) {

@@ -16,6 +16,8 @@ namespace tfm {
 
 static const char *reportAdvice = "";
 static const char *processorAdvice = nullptr;
+/// Who it is that crashes: nothing where there is one process alone.
+static const char *crashing = "";
 
 /// Allocates nothing.
 static void tell(std::initializer_list<const char *> parts) {
@@ -26,8 +28,16 @@ static void tell(std::initializer_list<const char *> parts) {
 }
 
 void leaveWithBug(const char *what) {
-  tell({"internal error: ", what, "\n", reportAdvice});
+  tell({crashing, "internal error: ", what, "\n", reportAdvice});
+  if (*crashing)
+    usleep(200'000); // MPICH's launcher drops what it has not read by then
   _exit(exitBug);
+}
+
+void nameInCrashes(const std::string &name) {
+  static std::string kept;
+  kept = name + ": ";
+  crashing = kept.c_str();
 }
 
 static void onCrash(int signal) {

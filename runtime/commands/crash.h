@@ -8,6 +8,8 @@
 #ifndef TFM_RUNTIME_COMMANDS_CRASH_H
 #define TFM_RUNTIME_COMMANDS_CRASH_H
 
+#include <string>
+
 namespace tfm {
 
 /// Exit status of a program that has a bug.
@@ -17,6 +19,10 @@ inline constexpr int exitBug = 70;
 /// standard error, and exits with status 70. Allocates nothing, so that it can
 /// run after a crash.
 [[noreturn]] void leaveWithBug(const char *what);
+
+/// From now on the message begins with the name of this process: there are
+/// others.
+void nameInCrashes(const std::string &name);
 
 /// Lets crashes (bad memory accesses, division by zero, abort) end in
 /// `leaveWithBug`. `advice` is a line on how to report the bug. An instruction

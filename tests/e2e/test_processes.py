@@ -432,6 +432,10 @@ class WithoutALibrary(unittest.TestCase):
         for arguments, message in ((("--network", "10Gbit/s"), "--processes 2,8"),
                                    (("--processes", "2", "--network", "fast"), "100Gbit/s"),
                                    (("--sweep", "processes=0"), "whole numbers from 1"),
+                                   (("--processes", "3,,4"), "whole numbers from 1 to 100000, not nothing"),
+                                   (("--processes", "3,"), "whole numbers from 1 to 100000, not nothing"),
+                                   (("--processes", "2,1e3"), "whole numbers from 1 to 100000, not 1e3"),
+                                   (("--sweep", "processes=3,,4"), "expected name=value,value"),
                                    (("--sweep", "processes=2", "--sweep", "layers=2"), "without other values")):
             result = tfmc("report", MODELS / "shakespeare.tfm", *arguments)
             self.assertNotEqual(result.returncode, 0)

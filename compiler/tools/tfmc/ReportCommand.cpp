@@ -20,6 +20,7 @@
 #include "runtime/commands/usage.h"
 #include "runtime/files/family.h"
 
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <limits>
@@ -41,7 +42,8 @@ struct ReportArguments {
   std::vector<std::string> sweep;
   std::string against;
   bool values = false;
-  std::vector<int64_t> processes;
+  std::vector<std::string> counts; ///< of processes: `2,4,8`
+  std::vector<int64_t> processes;  ///< the same
   std::optional<std::string> network;
   std::string latency, step;
 };
@@ -209,9 +211,22 @@ static bool computesInSingle(mlir::ModuleOp module) {
   return failed(precision) || precision->isF32();
 }
 
-/// `--sweep processes=1,8,64` is `--processes 1,8,64`.
+static void takeCount(ReportArguments &arguments, const char *option,
+                      llvm::StringRef text) {
+  constexpr int64_t most = 100'000;
+  int64_t count = 0;
+  if (text.getAsInteger(10, count) || count < 1 || count > most)
+    throw CLI::ValidationError(
+        option, "must be whole numbers from 1 to " + std::to_string(most) +
+                    ", not " + (text.empty() ? "nothing" : text.str()));
+  arguments.processes.push_back(count);
+}
+
+/// `--processes 1,8,64`, and `--sweep processes=1,8,64`, which is the same.
 static void takeProcesses(ReportArguments &arguments) {
-  constexpr int64_t mostProcesses = 100'000;
+  for (llvm::StringRef list : arguments.counts)
+    for (llvm::StringRef text : llvm::split(list, ','))
+      takeCount(arguments, "--processes", text);
   auto axis = llvm::find_if(arguments.sweep, [](const std::string &text) {
     return llvm::StringRef(text).starts_with("processes=");
   });
@@ -223,15 +238,8 @@ static void takeProcesses(ReportArguments &arguments) {
   if (arguments.sweep.size() > 1)
     throw CLI::ValidationError(
         "--sweep", "processes share one model: give them without other values");
-  for (llvm::StringRef value : values->values) {
-    int64_t count = 0;
-    if (value.getAsInteger(10, count) || count < 1 || count > mostProcesses)
-      throw CLI::ValidationError("--sweep",
-                                 "processes must be whole numbers from 1 to " +
-                                     std::to_string(mostProcesses) + ", not " +
-                                     value.str());
-    arguments.processes.push_back(count);
-  }
+  for (llvm::StringRef value : values->values)
+    takeCount(arguments, "--sweep processes", value);
   arguments.sweep.clear();
 }
 
@@ -353,13 +361,11 @@ void tfm::addReportCommand(CLI::App &app, int &status) {
   command->add_flag("--memory", view.memory,
                     "The memory of a build, from the plan that it would use");
   command
-      ->add_option("--processes", arguments->processes,
+      ->add_option("--processes", arguments->counts,
                    "What each of so many processes has and sends that share an "
                    "update (2, or 2,4,8), with --memory")
       ->type_name("N,N,...")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->check(usage::wholeNumber(1, 100'000));
+      ->allow_extra_args(false);
   CLI::Option *network =
       command
           ->add_option("--network", arguments->network,

@@ -52,7 +52,8 @@ TEST(Sweep, ParsesAnAxis) {
   ASSERT_TRUE(static_cast<bool>(axis));
   EXPECT_EQ(axis->name, "layers");
   EXPECT_EQ(axis->values, (std::vector<std::string>{"2", "4", "8"}));
-  for (const char *text : {"", "layers", "layers=", "=2", "layers=,"}) {
+  for (const char *text : {"layers=2,,4", "layers=2,", "", "layers",
+                           "layers=", "=2", "layers=,"}) {
     auto bad = parseSweepAxis(text);
     EXPECT_FALSE(static_cast<bool>(bad)) << text;
     llvm::consumeError(bad.takeError());
