@@ -7,6 +7,8 @@
 
 #include "runtime/comm/launcher.h"
 
+#include "runtime/comm/witness.h"
+
 #include "runtime/error.h"
 #include "runtime/files/atomic_file.h"
 #include "runtime/files/checksum.h"
@@ -98,6 +100,8 @@ std::unique_ptr<Processes> joinProcesses(const ProcessesOptions &options) {
   std::string purpose = isAsked ? "--processes mpi needs the messages of MPI"
                                 : fmt::format("{} has started {} processes",
                                               launch->launcher, launch->size);
+  if (const char *rank = std::getenv("PMI_RANK"); rank && launch)
+    startWitness(fmt::format("process {} ({})", rank, ownHost().data()));
   void *library = openLibrary(purpose);
   auto *join =
       reinterpret_cast<tfm_join_function *>(dlsym(library, "tfm_join"));

@@ -7,6 +7,8 @@
 
 #include "runtime/comm/processes.h"
 
+#include "runtime/comm/witness.h"
+
 #include "runtime/error.h"
 #include "runtime/progress.h"
 
@@ -18,6 +20,12 @@
 #include <unistd.h>
 
 namespace tfm {
+
+std::array<char, 64> ownHost() {
+  std::array<char, 64> host{};
+  (void)gethostname(host.data(), host.size() - 1);
+  return host;
+}
 
 Patience::Patience(double watch, double timeout)
     : watch(watch), timeout(timeout), last(now()) {}
@@ -56,6 +64,7 @@ void Deadline::watch() {
   while (sem_clockwait(&end, CLOCK_MONOTONIC, &until) != 0)
     if (errno == ETIMEDOUT) {
       say("error: " + message + "\n");
+      dismissWitness();
       _exit(1);
     }
 }
@@ -65,7 +74,7 @@ Processes::Processes(tfm_transport &transport, double timeout)
       members(static_cast<size_t>(count())),
       counts(static_cast<size_t>(count())) {
   Introduction own;
-  (void)gethostname(own.host.data(), own.host.size() - 1);
+  own.host = ownHost();
   if (sched_getaffinity(0, sizeof own.processors, &own.processors) != 0)
     CPU_ZERO(&own.processors);
   own.number = getpid();

@@ -26,6 +26,9 @@ namespace tfm {
 /// there is on others.
 enum class Channel : int32_t { Talk, Sums, Copies, NarrowCopies };
 
+/// What this machine calls itself.
+std::array<char, 64> ownHost();
+
 /// How a process waits for others, which may be in need of the processor that
 /// it waits on: who has waited for `watch` seconds looks but now and then.
 class Patience {

@@ -7,6 +7,7 @@
 
 #include "runtime/commands/cli.h"
 
+#include "runtime/comm/witness.h"
 #include "runtime/commands/commands.h"
 #include "runtime/commands/crash.h"
 #include "runtime/commands/usage.h"
@@ -529,6 +530,7 @@ int runCommand(const tfm_model &model, int argc, char **argv,
 
 /// Tells what ends this process, and with `processes` all of them.
 int endWithError(Processes *processes, const std::string &message) {
+  dismissWitness();
   if (!processes) {
     say("error: " + message + "\n");
     return 1;
@@ -550,6 +552,7 @@ int runCommandLine(const tfm_model &model, int argc, char **argv) {
   auto leave = [&](int status) {
     if (processes)
       processes->leave();
+    dismissWitness();
     return status;
   };
   // The one place where errors end.

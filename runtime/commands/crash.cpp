@@ -7,6 +7,8 @@
 
 #include "runtime/commands/crash.h"
 
+#include "runtime/comm/witness.h"
+
 #include <csignal>
 #include <cstring>
 #include <initializer_list>
@@ -28,6 +30,7 @@ static void tell(std::initializer_list<const char *> parts) {
 }
 
 void leaveWithBug(const char *what) {
+  dismissWitness();
   tell({crashing, "internal error: ", what, "\n", reportAdvice});
   if (*crashing)
     usleep(200'000); // MPICH's launcher drops what it has not read by then

@@ -184,10 +184,13 @@ class Launched:
             errors = "".join(process.communicate(timeout=20)) # MPICH tells it on standard output
             self.assertLess(time.monotonic() - began, 10)
             self.assertNotEqual(process.returncode, 0)
-            # Who it was: the launcher says so by rank, or by the number that the start names.
-            # MPICH names the first that it finds ended, which may be one that it has ended itself.
-            named = members if self.library == "MPICH" else [members[rank]]
-            self.assertTrue(f"rank {rank}" in errors or any(re.search(rf"PID {pid}\b", errors) for pid in named), errors)
+            # Who it was: the launcher says so by rank. MPICH's names the first that it finds ended, which may be one
+            # that it has ended itself; so whoever dies has a witness there.
+            if self.library == "Open MPI":
+                self.assertRegex(errors, rf"rank {rank} with PID \d+ on node ")
+            else:
+                self.assertEqual(re.findall(r"error: process (\d+) \(.+\) has died without a word", errors), [str(rank)],
+                                 errors)
             self.assertIn(f"process {rank} is {members[rank]} on ", errors)
             step = json.loads((self.folder / f"killed{rank}" / "state.json").read_text())["step"]
             shutil.copytree(self.folder / f"killed{rank}", self.folder / f"copy{rank}")
@@ -196,6 +199,14 @@ class Launched:
                          cwd=self.folder)
             self.assertEqual(result.returncode, 0, result.stderr)
             self.assert_same_run(f"killed{rank}", f"copy{rank}")
+
+    def test_whoever_crashes_says_who_it_is(self):
+        process, members = self.start(2, "--out", "crashed")
+        os.kill(members[1], signal.SIGSEGV)
+        errors = "".join(process.communicate(timeout=20))
+        self.assertNotEqual(process.returncode, 0)
+        self.assertRegex(errors, r"process 1 \(.+\): internal error: invalid memory access")
+        self.assertNotIn("without a word", errors)
 
     def test_without_the_messages_of_its_launcher(self):
         # As `srun` starts them where it has not been told of this MPI: each is alone.
@@ -255,6 +266,7 @@ class Launched:
         _, errors = process.communicate(timeout=30)
         self.assertEqual(process.returncode, 130, errors)
         self.assertEqual(errors.count("is saved, continue with --resume stopped"), 1, errors)
+        self.assertNotIn("without a word", errors)
 
     def test_other_files_are_told(self):
         # Each process has a working directory of its own, as machines have disks.

@@ -1,0 +1,57 @@
+//===- witness.cpp - who tells that a process has been killed -------------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/comm/witness.h"
+
+#include <csignal>
+#include <fcntl.h>
+#include <spawn.h>
+#include <unistd.h>
+
+namespace tfm {
+
+/// A pipe to the shell: a line dismisses it, and its end is that of the
+/// process.
+static int toWitness = -1;
+
+void startWitness(const std::string &name) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0)
+    return;
+  posix_spawn_file_actions_t files;
+  posix_spawn_file_actions_init(&files);
+  posix_spawn_file_actions_adddup2(&files, ends[0], STDIN_FILENO);
+  // What ends all processes in order reaches the shell, too.
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  sigset_t signals;
+  sigfillset(&signals);
+  posix_spawnattr_setsigmask(&attributes, &signals);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+  // MPICH's launcher drops what it has not read when it ends.
+  const char *words[] = {
+      "sh", "-c",
+      "read -r line || { echo \"error: $0 has died without a word: it was "
+      "killed, as the system does where memory is short\" >&2; sleep 0.2; }",
+      name.c_str(), nullptr};
+  pid_t shell = 0;
+  // Both ends stay open here: so what is written to a shell that is gone is no
+  // error.
+  if (posix_spawn(&shell, "/bin/sh", &files, &attributes,
+                  const_cast<char **>(words), environ) == 0)
+    toWitness = ends[1];
+  posix_spawnattr_destroy(&attributes);
+  posix_spawn_file_actions_destroy(&files);
+}
+
+void dismissWitness() {
+  // Where this fails it says too much.
+  if (toWitness >= 0 && write(toWitness, "\n", 1) == 1)
+    toWitness = -1;
+}
+
+} // namespace tfm
