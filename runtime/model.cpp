@@ -500,14 +500,6 @@ uint64_t Model::offsetOf(Rows rows) const {
   throw std::logic_error("rows of nothing");
 }
 
-PendingRead<float> Model::readRows(Rows of, size_t first, size_t count) const {
-  return memory->read<float>(placeOf(of, first), count * floatsOfRow(of));
-}
-
-PendingWrite<float> Model::writeRows(Rows of, size_t first, size_t count) {
-  return memory->write<float>(placeOf(of, first), count * floatsOfRow(of));
-}
-
 void Model::zeroRows(Rows of, size_t first, size_t count) {
   memory->zero(placeOf(of, first), count * floatsOfRow(of) * sizeof(float));
 }
@@ -535,12 +527,12 @@ std::vector<Model::RowUse> Model::rowUses() const {
   return uses;
 }
 
-std::vector<Model::Rows> Model::stateRows() const {
-  std::vector<Rows> all = {Rows::FirstState, Rows::SecondState};
-  all.resize(chosen->gradients.bytes
-                 ? chosen->optimizer.bytes / chosen->gradients.bytes
-                 : 0);
-  return all;
+std::span<const Model::Rows> Model::stateRows() const {
+  static constexpr std::array all = {Rows::FirstState, Rows::SecondState};
+  return std::span(all).first(chosen->gradients.bytes
+                                  ? chosen->optimizer.bytes /
+                                        chosen->gradients.bytes
+                                  : 0);
 }
 
 /// Floats that are moved or added at a time.

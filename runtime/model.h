@@ -143,8 +143,12 @@ public:
   /// pairs of bf16 are moved as f32.
   enum class Rows { Values, Copies, Gradients, FirstState, SecondState };
   size_t rowCount() const { return chosen->gradients.bytes / rowBytes; }
-  PendingRead<float> readRows(Rows of, size_t first, size_t count) const;
-  PendingWrite<float> writeRows(Rows of, size_t first, size_t count);
+  DeviceRows rows(Rows of) const {
+    return DeviceRows(*memory, offsetOf(of), floatsOfRow(of));
+  }
+  PendingRead<float> readRows(Rows of, size_t first, size_t count) const {
+    return rows(of).read(first, count);
+  }
   void zeroRows(Rows of, size_t first, size_t count);
   void discardRows(Rows of, size_t first, size_t count);
   /// Where they lie.
@@ -161,13 +165,13 @@ public:
   /// Of each row.
   std::vector<RowUse> rowUses() const;
   /// The tensors of state that the optimizer has of each parameter.
-  std::vector<Rows> stateRows() const;
+  std::span<const Rows> stateRows() const;
   /// Adds some rows of the sum that waits in a place to the gradients, as
   /// (place) + (gradients).
   void addWaitingSum(int64_t place, size_t first, size_t count);
   /// Has the gradients wait there.
   void keepAsWaitingSum(int64_t place);
-  /// To be called where `writeRows` has changed parameters.
+  /// To be called where what was written to `rows` has changed parameters.
   void parametersChanged() { copiesAreStale = find(TFM_REFRESH) != nullptr; }
 
   static size_t elements(int32_t rank, const int64_t *shape);

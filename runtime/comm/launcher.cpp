@@ -38,39 +38,14 @@ std::string ownFolder() {
   return text.substr(0, text.rfind('/') + 1);
 }
 
-/// The library, from the file that the user names, else from beside the
-/// program, else from where the system looks for libraries.
-void *openLibrary(const std::string &purpose) {
-  std::string first;
-  auto open = [&](const std::string &path) -> void * {
-    // Parts of an MPI find what they call among the symbols of the program.
-    if (void *handle = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL))
-      return handle;
-    if (const char *error = dlerror(); error && first.empty())
-      first = error;
-    return nullptr;
-  };
-  std::string beside = ownFolder() + libraryName;
-  const char *named = std::getenv(libraryVariable);
-  void *handle = nullptr;
-  if (named && *named)
-    handle = open(named);
-  else if (access(beside.c_str(), F_OK) == 0)
-    handle = open(beside);
-  else
-    handle = open(libraryName);
-  if (!handle)
-    throw InputError(fmt::format(
-        "{}, and {} cannot be loaded ({}): make it with `tfmc mpi -o {}`, or "
-        "let each process work alone with --processes none",
-        purpose, named && *named ? named : libraryName, first, beside));
-  return handle;
+std::string startedBy(const Launch &launch) {
+  return fmt::format("{} has started {} processes", launch.launcher,
+                     launch.size);
 }
 
 } // namespace
 
-std::optional<Launch>
-findLaunch(const std::function<const char *(const char *)> &variable) {
+std::optional<Launch> findLaunch(const char *(*variable)(const char *)) {
   // A batch script of Slurm has variables of the job, too; these are of a step.
   constexpr std::pair<const char *, const char *> sizes[] = {
       {"OMPI_COMM_WORLD_SIZE", "mpirun of Open MPI"},
@@ -92,44 +67,58 @@ findLaunch(const std::function<const char *(const char *)> &variable) {
 std::unique_ptr<Processes> joinProcesses(const ProcessesOptions &options) {
   if (options.wanted == "none")
     return nullptr;
-  std::optional<Launch> launch =
-      findLaunch([](const char *name) { return std::getenv(name); });
+  double timeout = options.timeout.value_or(600);
+  std::optional<Launch> launch = findLaunch(
+      [](const char *name) -> const char * { return std::getenv(name); });
   bool isAsked = options.wanted == "mpi";
   if (!isAsked && (!launch || launch->size == 1))
     return nullptr;
   std::string purpose = isAsked ? "--processes mpi needs the messages of MPI"
-                                : fmt::format("{} has started {} processes",
-                                              launch->launcher, launch->size);
+                                : startedBy(*launch);
   if (const char *rank = std::getenv("PMI_RANK"); rank && launch)
     startWitness(fmt::format("process {} ({})", rank, ownHost().data()));
-  void *library = openLibrary(purpose);
+  // The file that the user names, else that beside the program, else from where
+  // the system looks for libraries.
+  const std::string beside = ownFolder() + libraryName;
+  const char *named = std::getenv(libraryVariable);
+  std::string path = named && *named                     ? named
+                     : access(beside.c_str(), F_OK) == 0 ? beside
+                                                         : libraryName;
+  if (named && path.find('/') == std::string::npos)
+    path.insert(0, "./");
+  // Parts of an MPI find what they call among the symbols of the program.
+  void *library = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
+  if (!library)
+    throw InputError(fmt::format(
+        "{}, and {} cannot be loaded ({}): make it with `tfmc mpi -o {}`, or "
+        "let each process work alone with --processes none",
+        purpose, path, dlerror(), beside));
   auto *join =
       reinterpret_cast<tfm_join_function *>(dlsym(library, "tfm_join"));
   tfm_transport *transport = nullptr;
   if (join) {
     Deadline deadline(
-        options.timeout,
+        timeout,
         fmt::format(
             "{}: MPI has not begun after {:g} s (MPI_Init): a "
             "process has ended before, as its own message may say, or its "
             "machine needs more time (--timeout)",
-            purpose, options.timeout));
+            purpose, timeout));
     transport = join(TFM_TRANSPORT_ABI);
   }
   if (!transport)
-    throw InputError(fmt::format("{} is of another version of tfm: make it "
-                                 "with `tfmc mpi -o {}{}`",
-                                 libraryName, ownFolder(), libraryName));
+    throw InputError(fmt::format(
+        "{} is of another version of tfm: make it with `tfmc mpi -o {}`", path,
+        beside));
   if (launch && transport->size != launch->size)
     throw InputError(fmt::format(
-        "{} has started {} processes, but {}, which was made for {}, finds {} "
-        "of them: make it with the mpicc of this launcher, `tfmc mpi --mpicc "
-        "PATH -o {}{}`{}",
-        launch->launcher, launch->size, libraryName, transport->library,
-        transport->size, ownFolder(), libraryName,
+        "{}, but {}, which was made for {}, finds {} of them: make it with the "
+        "mpicc of this launcher, `tfmc mpi --mpicc PATH -o {}`{}",
+        startedBy(*launch), libraryName, transport->library, transport->size,
+        beside,
         launch->launcher == "srun" ? ", or start it with `srun --mpi=pmix`"
                                    : ""));
-  auto processes = std::make_unique<Processes>(*transport, options.timeout);
+  auto processes = std::make_unique<Processes>(*transport, timeout);
   if (processes->count() > 1)
     return processes;
   processes->leave();

@@ -11,31 +11,30 @@
 #include "runtime/comm/processes.h"
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace tfm {
 
 /// What a launcher has told a process.
 struct Launch {
-  std::string launcher;
+  std::string_view launcher;
   int64_t size; ///< processes that it has started
 };
 
 /// Looks for the variables that the launchers of Open MPI, MPICH (and Intel
 /// MPI, which is made of it) and Slurm set; `variable` is getenv. Nothing where
 /// none of them started this process.
-std::optional<Launch>
-findLaunch(const std::function<const char *(const char *)> &variable);
+std::optional<Launch> findLaunch(const char *(*variable)(const char *));
 
 /// How a command is shared.
 struct ProcessesOptions {
   /// `auto`: with those that a launcher started; `mpi`; `none`: this process
   /// works alone, whoever started it.
   std::string wanted = "auto";
-  double timeout = 600; ///< `Processes`
+  std::optional<double> timeout; ///< `Processes`; 600 s
 };
 
 /// Joins the processes that a launcher started with this one, through

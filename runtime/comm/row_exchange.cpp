@@ -131,16 +131,16 @@ void RowExchange::finish(std::span<RowExchange *const> exchanges,
 // Sums
 //===----------------------------------------------------------------------===//
 
-RowSum::RowSum(Processes &processes, const SharedRows &rows, Steps steps)
-    : RowSum(processes, rows, std::move(steps),
+RowSum::RowSum(Processes &processes, const SharedRows &rows, Steps &steps)
+    : RowSum(processes, rows, steps,
              SumTurns::of(mostRowsOf(rows.blocks),
                           static_cast<size_t>(processes.count()))) {}
 
-RowSum::RowSum(Processes &processes, const SharedRows &rows, Steps steps,
+RowSum::RowSum(Processes &processes, const SharedRows &rows, Steps &steps,
                const SumTurns &turns)
     : RowExchange(processes, rows, Channel::Sums, Order::FirstToLast,
                   turns.rows, windowOf(rows, turns.rows * turns.processes)),
-      steps(std::move(steps)), mostRows(turns.rows),
+      steps(steps), mostRows(turns.rows),
       room(window * all * mostRows * TFM_ROW), reads(window * all), terms(all) {
 }
 
@@ -163,7 +163,7 @@ void RowSum::postSends(size_t turn) {
   // All of them are asked for before one is waited for.
   for (size_t rank = 0; rank < all; ++rank)
     if (RowBlock block = ownedBy(rank, turn); block.count > 0)
-      reads[place(turn, rank)] = rows.read(block.first, block.count);
+      reads[place(turn, rank)] = rows.read(block);
   for (size_t rank = 0; rank < all; ++rank)
     if (rank != me && ownedBy(rank, turn).count > 0)
       send(turn, rank, reads[place(turn, rank)].values());
@@ -176,7 +176,7 @@ void RowSum::end(size_t turn) {
   for (size_t rank = 0; rank < all; ++rank)
     terms[rank] = rank == me ? reads[place(turn, me)].values().data()
                              : roomFor(turn, rank, own.count).data();
-  PendingWrite<float> sum = rows.write(own.first, own.count);
+  PendingWrite<float> sum = rows.write(own);
   addAsTree(terms, sum.values(), spare);
   steps.done(blockOf(me, turn), sum.values());
 }
@@ -201,7 +201,7 @@ void RowCopy::postReceives(size_t turn) {
     if (rank == me || block.count == 0)
       continue;
     PendingWrite<float> &written = writes[place(turn, rank)];
-    written = rows.write(block.first, block.count);
+    written = rows.write(block);
     receive(turn, rank, written.values());
   }
 }
@@ -211,7 +211,7 @@ void RowCopy::postSends(size_t turn) {
   if (own.count == 0 || (to == To::First && me == 0))
     return;
   PendingRead<float> &read = reads[place(turn, me)];
-  read = rows.read(own.first, own.count);
+  read = rows.read(own);
   for (size_t rank = 0; rank < (to == To::All ? all : 1); ++rank)
     if (rank != me)
       send(turn, rank, read.values());

@@ -14,7 +14,6 @@
 
 #include <array>
 #include <cstddef>
-#include <functional>
 #include <span>
 #include <vector>
 
@@ -30,10 +29,16 @@ struct RowBlock {
 /// each other is thus everybody's, so that all send and receive all the time.
 struct SharedRows {
   std::vector<RowBlock> blocks;
-  std::function<PendingRead<float>(size_t first, size_t count)> read;
-  std::function<PendingWrite<float>(size_t first, size_t count)> write;
+  DeviceRows memory;
   /// Whether what was read is a view, which stays (`Device::isHostMemory`).
   bool isHostMemory = false;
+
+  PendingRead<float> read(const RowBlock &block) const {
+    return memory.read(block.first, block.count);
+  }
+  PendingWrite<float> write(const RowBlock &block) const {
+    return memory.write(block.first, block.count);
+  }
 };
 
 /// Brings rows from process to process, in turns: in each all send some rows of
@@ -115,17 +120,20 @@ private:
 /// so that its bits depend on nothing else.
 class RowSum final : public RowExchange {
 public:
-  struct Steps {
+  /// Who has to do with a sum besides.
+  class Steps {
+  public:
+    virtual ~Steps() = default;
     /// Rows are about to be read here, of one's own and of others.
-    std::function<void(const RowBlock &)> prepare;
+    virtual void prepare(const RowBlock &rows) = 0;
     /// Rows of a block of one's own are summed up; blocks and rows come in
     /// their order.
-    std::function<void(size_t block, std::span<const float>)> done;
+    virtual void done(size_t block, std::span<const float> sums) = 0;
   };
-  RowSum(Processes &processes, const SharedRows &rows, Steps steps);
+  RowSum(Processes &processes, const SharedRows &rows, Steps &steps);
 
 private:
-  RowSum(Processes &processes, const SharedRows &rows, Steps steps,
+  RowSum(Processes &processes, const SharedRows &rows, Steps &steps,
          const SumTurns &turns);
   void postReceives(size_t turn) override;
   void postSends(size_t turn) override;
@@ -134,7 +142,7 @@ private:
   /// What another process sends to be added up.
   std::span<float> roomFor(size_t turn, size_t rank, size_t count);
 
-  Steps steps;
+  Steps &steps;
   size_t mostRows;
   std::vector<float> room, spare;
   std::vector<PendingRead<float>> reads; ///< by `place`

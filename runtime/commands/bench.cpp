@@ -382,12 +382,13 @@ void bench(const tfm_model &descriptor, const BenchCommand &command) {
                          {"memory_gbs", peak.bandwidth() / 1e9},
                          {"reading_gbs", peak.reading() / 1e9},
                          {"functions", functions}};
-  if (shared)
-    answer["update_of_processes"] = {
-        {"processes", command.processes->count()},
-        {"milliseconds", shared->update * 1e3},
-        {"exchange_milliseconds", shared->waited * 1e3},
-        {"hidden_exchange_milliseconds", shared->hidden * 1e3}};
+  if (shared) {
+    ordered_json &update = answer["update_of_processes"];
+    update["processes"] = command.processes->count();
+    update["milliseconds"] = shared->update * 1e3;
+    update["exchange_milliseconds"] = shared->waited * 1e3;
+    update["hidden_exchange_milliseconds"] = shared->hidden * 1e3;
+  }
   // Paths need not be UTF-8, as JSON must be.
   printText(answer.dump(-1, ' ', /*ensure_ascii=*/false,
                         ordered_json::error_handler_t::replace) +

@@ -239,6 +239,30 @@ private:
   T known;
 };
 
+/// Rows of so many floats that lie behind each other in an arena.
+class DeviceRows {
+public:
+  DeviceRows() = default;
+  DeviceRows(Device &device, uint64_t offset, size_t floats)
+      : device(&device), offset(offset), floats(floats) {}
+
+  PendingRead<float> read(size_t first, size_t count) const {
+    return device->read<float>(placeOf(first), count * floats);
+  }
+  PendingWrite<float> write(size_t first, size_t count) const {
+    return device->write<float>(placeOf(first), count * floats);
+  }
+
+private:
+  uint64_t placeOf(size_t row) const {
+    return offset + row * floats * sizeof(float);
+  }
+
+  Device *device = nullptr;
+  uint64_t offset = 0;
+  size_t floats = 0;
+};
+
 } // namespace tfm
 
 #endif // TFM_RUNTIME_DEVICE_DEVICE_H

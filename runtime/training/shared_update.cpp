@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <cfenv>
 #include <cmath>
+#include <fmt/format.h>
 
 namespace tfm {
 
@@ -47,11 +48,10 @@ SharedUpdate::SharedUpdate(Model &model, Processes *processes)
   addPart(decayed, TFM_UPDATE_DECAYED, model.variant().decayed);
   addPart(plain, TFM_UPDATE_PLAIN, model.variant().plain);
   if (blocks.empty() && model.rowCount() > 0)
-    throw InputError(
-        std::string("this build of ") + model.descriptor().name + " for " +
-        model.variant().target +
-        " has no updates for a sum of gradients as a tree: build it with -D "
-        "train.sum=sequential, or run with --device cpu");
+    throw InputError(fmt::format(
+        "this build of {} for {} has no updates for a sum of gradients as a "
+        "tree: build it with -D train.sum=sequential, or run with --device cpu",
+        model.descriptor().name, model.variant().target));
   if (count > 1)
     link = model.device().link(*processes);
   std::vector<Model::RowUse> uses = model.rowUses();
@@ -83,12 +83,8 @@ SharedUpdate::SharedUpdate(Model &model, Processes *processes)
     return;
   gradients = shared(Model::Rows::Gradients);
   values = shared(Model::Rows::Values, &Block::sharesValues);
-  sums = std::make_unique<RowSum>(
-      *processes, gradients,
-      RowSum::Steps{[this](const RowBlock &rows) { addWaiting(rows); },
-                    [this](size_t block, std::span<const float> sums) {
-                      square(block, sums);
-                    }});
+  sums = std::make_unique<RowSum>(*processes, gradients,
+                                  static_cast<RowSum::Steps &>(*this));
   valueCopy = std::make_unique<RowCopy>(*processes, values, RowCopy::To::All);
   if (hasMasters) {
     narrowCopies = shared(Model::Rows::Copies, &Block::sharesCopies);
@@ -166,12 +162,7 @@ SharedRows SharedUpdate::shared(Model::Rows of, bool Block::*wanted) const {
     rows.blocks[i] = {blocks[i].rows.first, wanted && !(blocks[i].*wanted)
                                                 ? 0
                                                 : blocks[i].rows.count};
-  rows.read = [&model = model, of](size_t first, size_t rows) {
-    return model.readRows(of, first, rows);
-  };
-  rows.write = [&model = model, of](size_t first, size_t rows) {
-    return model.writeRows(of, first, rows);
-  };
+  rows.memory = model.rows(of);
   rows.isHostMemory = model.device().isHostMemory();
   return rows;
 }
@@ -247,12 +238,12 @@ void SharedUpdate::launched(uint64_t launches) noexcept {
   latest.hidden += now() - began - (latest.waited - waited);
 }
 
-void SharedUpdate::addWaiting(const RowBlock &rows) {
+void SharedUpdate::prepare(const RowBlock &rows) {
   for (int64_t place = 0; place < waiting; ++place)
     model.addWaitingSum(place, rows.first, rows.count);
 }
 
-void SharedUpdate::square(size_t block, std::span<const float> sums) {
+void SharedUpdate::done(size_t block, std::span<const float> sums) {
   addSquares(sums, squares[block / count]);
 }
 
@@ -306,10 +297,9 @@ float SharedUpdate::run(const std::array<float, 4> &hyper) {
   else
     for (size_t block = 0; block < blocks.size(); ++block) {
       const RowBlock &rows = blocks[block].rows;
-      addWaiting(rows);
-      square(block,
-             model.readRows(Model::Rows::Gradients, rows.first, rows.count)
-                 .values());
+      prepare(rows);
+      done(block, model.readRows(Model::Rows::Gradients, rows.first, rows.count)
+                      .values());
     }
   float norm = normOfGradients();
   latest.summed = latest.updated = now();

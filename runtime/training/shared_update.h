@@ -33,7 +33,7 @@ namespace tfm {
 ///
 /// Devices that exchange rows by themselves (`Device::link`) do so behind the
 /// last micro-batch, and their sums have an order of their own.
-class SharedUpdate final : public LaunchWatcher {
+class SharedUpdate final : public LaunchWatcher, private RowSum::Steps {
 public:
   /// `processes` may be null: then all of it is done here. Throws InputError
   /// for a build that has no functions for it.
@@ -113,9 +113,9 @@ private:
   void advanceCopies(size_t readyRounds);
   void launched(uint64_t launches) noexcept override;
   /// Adds what waits to gradients of this process's own.
-  void addWaiting(const RowBlock &rows);
+  void prepare(const RowBlock &rows) override;
   /// Adds to the squares of a block of this process's own.
-  void square(size_t block, std::span<const float> sums);
+  void done(size_t block, std::span<const float> sums) override;
   /// The norm of what the owners have.
   float normOfGradients();
   /// The rounds of copies that have to be there before the launch behind the

@@ -136,17 +136,9 @@ TEST(RowExchange, AddsUpAndSpreads) {
       auto all = [&] { return device.read<float>(4, length).values(); };
       std::ranges::copy(terms[rank],
                         device.write<float>(4, length).values().begin());
-      SharedRows shared = {
-          blocksOf(0, rows, block),
-          [&](size_t first, size_t some) {
-            return device.read<float>(4 + first * TFM_ROW * sizeof(float),
-                                      some * TFM_ROW);
-          },
-          [&](size_t first, size_t some) {
-            return device.write<float>(4 + first * TFM_ROW * sizeof(float),
-                                       some * TFM_ROW);
-          },
-          isHostMemory};
+      SharedRows shared = {blocksOf(0, rows, block),
+                           DeviceRows(device, /*offset=*/4, TFM_ROW),
+                           isHostMemory};
       // What is next to each other lies in the same order, so that the first
       // blocks may lie anywhere.
       std::ranges::reverse(shared.blocks);
@@ -154,12 +146,16 @@ TEST(RowExchange, AddsUpAndSpreads) {
         size_t number = shared.blocks.size() - 1 - i / TFM_ROW / block;
         return number % static_cast<size_t>(count);
       };
-      std::vector<size_t> done(shared.blocks.size());
-      RowSum sum(processes, shared,
-                 {[](const RowBlock &) {},
-                  [&](size_t number, std::span<const float> values) {
-                    done[number] += values.size();
-                  }});
+      struct : RowSum::Steps {
+        void prepare(const RowBlock &) override {}
+        void done(size_t number, std::span<const float> values) override {
+          floats[number] += values.size();
+        }
+        std::vector<size_t> floats;
+      } steps;
+      std::vector<size_t> &done = steps.floats;
+      done.resize(shared.blocks.size());
+      RowSum sum(processes, shared, steps);
       for (int time = 0; time < 2; ++time) {
         sum.begin();
         for (size_t ready = 0; ready < sum.rounds(); ready += rank + 1)
@@ -216,17 +212,9 @@ TEST(RowExchange, NamesWhoDoesNotAnswer) {
         [](Processes &processes) {
           CpuDevice device(1);
           device.allocate(4 * TFM_ROW * sizeof(float), 64, 0);
-          SharedRows shared = {
-              blocksOf(0, 4, 1),
-              [&](size_t first, size_t some) {
-                return device.read<float>(first * TFM_ROW * sizeof(float),
-                                          some * TFM_ROW);
-              },
-              [&](size_t first, size_t some) {
-                return device.write<float>(first * TFM_ROW * sizeof(float),
-                                           some * TFM_ROW);
-              },
-              /*isHostMemory=*/true};
+          SharedRows shared = {blocksOf(0, 4, 1),
+                               DeviceRows(device, /*offset=*/0, TFM_ROW),
+                               /*isHostMemory=*/true};
           RowCopy copy(processes, shared, RowCopy::To::All);
           if (processes.rank() == 3)
             return;
@@ -260,8 +248,10 @@ TEST(Processes, NameWhoHasOtherFiles) {
 }
 
 TEST(Launch, IsFoundByVariables) {
-  auto find = [](std::map<std::string, const char *> variables) {
-    return findLaunch([&](const char *name) {
+  static std::map<std::string, const char *> variables;
+  auto find = [](std::map<std::string, const char *> known) {
+    variables = std::move(known);
+    return findLaunch([](const char *name) {
       auto found = variables.find(name);
       return found == variables.end() ? nullptr : found->second;
     });

@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+"""What processes that share their work add to a program: its size beside one that is linked with a copy of the runtime
+in which nobody has other processes, and of which nothing is left that only they need.
+
+    bench/size_of_processes.py models/shakespeare.tfm [--build build/release]
+"""
+
+import argparse
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+# Files of which nothing is left, and what takes the place of the uses of what is in them.
+GONE = ["comm/launcher", "comm/processes", "comm/row_arithmetic", "comm/row_exchange", "comm/witness",
+        "training/shared_update", "device/nccl"]
+NOBODY = "static constexpr Processes *processes = nullptr;"
+EDITS = {
+    "commands/commands.h": [(r"Processes \*processes = nullptr;", NOBODY), (r"  ProcessesOptions sharing;\n", "")],
+    "commands/commands.cpp": [
+        (r"  options\.processes = command\.processes;\n", ""), (r"ncclVersion\(\)", "std::optional<std::string>()")],
+    "commands/cli.cpp": [
+        (r"\n/// Of commands that share.*?\n}\n", "\n"), (r"\n  addSharing\(.*?\);", ""), (r" *dismissWitness\(\);\n", ""),
+        (r"  CommonOptions \*shared = nullptr;.*?(?=  if \(!processes \|\| )", ""),
+        (r"std::unique_ptr<Processes> processes;", "constexpr Processes *processes = nullptr;"),
+        (r"std::unique_ptr<Processes> &processes\) {", "const Processes *) {\n  constexpr Processes *processes = nullptr;"),
+        (r"endWithError\(Processes \*processes,(.*?) {\n",
+         r"endWithError(Processes *,\1 {\n  constexpr Processes *processes = nullptr;\n"),
+        (r"processes\.get\(\)", "nullptr")],
+    "commands/crash.cpp": [(r" *dismissWitness\(\);\n", "")],
+    "training/trainer.h": [
+        (r"Processes \*processes = nullptr;", NOBODY),
+        (r"std::optional<SharedUpdate> shared;", "static constexpr SharedUpdate *shared = nullptr;")],
+    "training/trainer.cpp": [
+        (r"  if \(isTree \|\| this->options\.processes\)\n.*?;\n", ""), (r"bool isTree = .*?;", "constexpr bool isTree = false;"),
+        (r"if \(const Processes \*processes = this->options\.processes\)",
+         "if (constexpr Processes *processes = nullptr; processes)")],
+    "training/evaluator.h": [(r"  Processes \*processes;", "  " + NOBODY)],
+    "training/evaluator.cpp": [
+        (r"Processes \*processes\)", "Processes *)"), (r", processes\(processes\)", ""),
+        (r"(?=  std::vector<Question> questions = data)", "  constexpr Processes *processes = nullptr;\n")],
+    "device/cuda_device.cpp": [(r"return std::make_unique<NcclLink>\(.*?;", "return (void)processes, nullptr;")],
+    "device/choose_device.cpp": [
+        (r"const Processes \*processes\)", "const Processes *)"),
+        (r"(?=  if \(processes && device)", "  constexpr Processes *processes = nullptr;\n")],
+}
+
+
+def strip(runtime):
+    for name, edits in EDITS.items():
+        text = (runtime / name).read_text()
+        for pattern, replacement in edits:
+            text, count = re.subn(pattern, replacement, text, flags=re.S)
+            assert count, f"{name} has no {pattern} any more"
+        (runtime / name).write_text(text)
+
+
+def commands_of(build):
+    """How files of the runtime are compiled, by name."""
+    for entry in json.loads((build / "compile_commands.json").read_text()):
+        path = pathlib.Path(entry["file"])
+        if path.is_relative_to(ROOT / "runtime") and re.search(r"/tfm_runtime(_core)?\.dir/", entry["command"]):
+            yield str(path.relative_to(ROOT / "runtime").with_suffix("")), entry
+
+
+def link(model, archive, out):
+    """As `tfmc build` does."""
+    subprocess.run(["c++", "-o", out, model, archive, "-static-libstdc++", "-static-libgcc", "-Wl,--gc-sections", "-s", "-lm",
+                    "-lpthread"], check=True)
+    sizes = subprocess.run(["size", "-A", "-d", out], check=True, capture_output=True, text=True).stdout
+    return {line.split()[0]: int(line.split()[1]) for line in sizes.splitlines() if line.startswith(".")}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model")
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/release")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="tfm-size-") as scratch:
+        scratch = pathlib.Path(scratch)
+        shutil.copytree(ROOT / "runtime", scratch / "runtime")
+        strip(scratch / "runtime")
+        archive = scratch / "libtfm_runtime.a"
+        shutil.copy(options.build / "lib/libtfm_runtime.a", archive)
+
+        def compile_without(item):
+            name, entry = item
+            out = scratch / (pathlib.Path(name).name + ".cpp.o")
+            command = entry["command"].replace(f"-I{ROOT} ", f"-I{scratch} -I{ROOT} ")
+            command = command.replace(f"{ROOT}/runtime/", f"{scratch}/runtime/").replace("-Werror", "-w")
+            subprocess.run(re.sub(r" -o \S+", f" -o {out}", command), shell=True, check=True, cwd=entry["directory"])
+            return out
+
+        changed = [(name, entry) for name, entry in commands_of(options.build)
+                   if name not in GONE and (name.startswith(("commands/", "training/", "main")) or name + ".cpp" in EDITS)]
+        with ThreadPoolExecutor() as pool:
+            objects = list(pool.map(compile_without, changed))
+        subprocess.run(["ar", "d", archive, *(pathlib.Path(name).name + ".cpp.o" for name in GONE)], check=True)
+        subprocess.run(["ar", "r", archive, *objects], check=True)
+        model = scratch / "model.o"
+        subprocess.run([options.build / "bin/tfmc", "build", options.model, "--emit", "obj", "-o", model], check=True)
+        present = link(model, options.build / "lib/libtfm_runtime.a", scratch / "with")
+        absent = link(model, archive, scratch / "without")
+    for name in sorted(present, key=lambda name: absent.get(name, 0) - present[name]):
+        if present[name] != absent.get(name, 0):
+            print(f"{name:<20} {present[name] - absent.get(name, 0):>8,}")
+    print(f"{'all':<20} {sum(present.values()) - sum(absent.values()):>8,} of {sum(present.values()):,} bytes")
+
+
+if __name__ == "__main__":
+    main()
