@@ -170,8 +170,7 @@ LogicalResult TopKOp::inferReturnTypes(MLIRContext *context,
   if (k < 1 || k > size)
     return emitOptionalError(loc, "there are not ", k,
                              " elements in an axis of size ", size);
-  // Kernels compare indices as floats.
-  if (size > 1 << 24)
+  if (size > mostElements)
     return emitOptionalError(loc, "the axis is too long: ", size);
   SmallVector<int64_t> shape(type.getShape());
   shape.back() = k;

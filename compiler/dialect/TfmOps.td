@@ -401,6 +401,10 @@ def TopKOp : Tfm_DiffOp<"top_k", [InferTypeOpAdaptor]> {
   let arguments = (ins FloatRows:$x, I64Attr:$k);
   let results = (outs FloatTensor:$values, IntTensor:$indices);
   let assemblyFormat = "$x `,` $k attr-dict `:` type($x)";
+  let extraClassDeclaration = [{
+    /// Of an axis: kernels compare indices as floats.
+    static constexpr int64_t mostElements = 1 << 24;
+  }];
 }
 
 //===----------------------------------------------------------------------===//

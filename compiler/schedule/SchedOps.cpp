@@ -85,7 +85,8 @@ std::optional<KernelKind> sched::kindOf(OperationName op) {
       {TypeID::get<AttentionOp>(), KernelKind::Attention},
       {TypeID::get<AttentionBackwardOp>(), KernelKind::AttentionBackward},
       {TypeID::get<ScatterAddOp>(), KernelKind::ScatterAdd},
-      {TypeID::get<CacheUpdateOp>(), KernelKind::CacheUpdate}};
+      {TypeID::get<CacheUpdateOp>(), KernelKind::CacheUpdate},
+      {TypeID::get<TopKOp>(), KernelKind::TopK}};
   for (auto [id, kind] : kinds)
     if (op.getTypeID() == id)
       return kind;

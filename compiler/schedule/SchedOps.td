@@ -46,7 +46,8 @@ def KernelKind : Sched_Enum<"KernelKind", "how a kernel is computed", [
     I32EnumAttrCase<"AttentionBackward", 3, "attention_backward">,
     I32EnumAttrCase<"ScatterAdd", 4, "scatter_add">,
     I32EnumAttrCase<"CacheUpdate", 5, "cache_update">,
-    I32EnumAttrCase<"Fold", 6, "fold">]> {
+    I32EnumAttrCase<"Fold", 6, "fold">,
+    I32EnumAttrCase<"TopK", 7, "top_k">]> {
   let description = [{
     `row`: elementwise ops and reductions, row after row. `fold`: adds up the
     partial results of `sched.reduce_chunks`. The others begin with the op of

@@ -148,6 +148,7 @@ bool KernelTarget::canRead(KernelOp kernel, unsigned input,
     return true;
   case KernelKind::Fold:
   case KernelKind::ScatterAdd:
+  case KernelKind::TopK:
     return view.isContiguous();
   case KernelKind::Matmul:
     // Rows of integers are read four elements at a time.
@@ -170,6 +171,7 @@ bool KernelTarget::canWrite(KernelOp kernel, unsigned result,
   case KernelKind::Fold:
     return true;
   case KernelKind::ScatterAdd:
+  case KernelKind::TopK:
     return view.isContiguous();
   case KernelKind::Matmul:
     return !isa_and_nonnull<MatmulOp>(def) || rows;

@@ -186,6 +186,9 @@ static Kernel emitLaunch(OpBuilder &builder, ModuleOp module, StringRef name,
   case KernelKind::Attention:
   case KernelKind::AttentionBackward:
     return emitAttentionKernel(builder, module, name, launch, machine);
+  case KernelKind::TopK:
+    launch.emitError("a CPU has no kernel for it but what tfm-decompose makes");
+    return {};
   }
   llvm_unreachable("a kind of kernel without an emitter");
 }

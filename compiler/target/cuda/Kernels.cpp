@@ -15,6 +15,7 @@
 #include "compiler/target/cuda/ProductKernel.h"
 #include "compiler/target/cuda/RowKernel.h"
 #include "compiler/target/cuda/RowProduct.h"
+#include "compiler/target/cuda/TopK.h"
 #include "compiler/target/emit/VerifyElements.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 
@@ -39,6 +40,8 @@ static LogicalResult emitLaunch(LaunchOp launch, StringRef name,
     return success();
   case KernelKind::Matmul:
     return cuda::emitProductKernel(kernels, name, launch);
+  case KernelKind::TopK:
+    return cuda::emitTopKKernel(kernels, name, launch);
   case KernelKind::Attention:
   case KernelKind::AttentionBackward:
     if (std::optional<int64_t> most = cuda::mostWidth(launch))

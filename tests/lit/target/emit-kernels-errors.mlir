@@ -50,3 +50,26 @@ sched.program @elements {
     sched.write %v, %q : tensor<8xf32> to memref<8xf32, strided<[1]>>
   }
 }
+
+// -----
+
+// What is only made for targets that have a kernel for it.
+module {
+  sched.program @p {
+    %x = sched.buffer activation "x" at 0 live [0, 0] : memref<64xi8>
+    %y = sched.buffer activation "y" at 64 live [0, 0] : memref<16xi8>
+    %z = sched.buffer activation "z" at 128 live [0, 0] : memref<16xi8>
+    %a = sched.view %x at 0 : memref<64xi8> to memref<2x8xf32, strided<[8, 1]>>
+    %b = sched.view %y at 0 : memref<16xi8> to memref<2x2xf32, strided<[2, 1]>>
+    %c = sched.view %z at 0 : memref<16xi8> to memref<2x2xi32, strided<[2, 1]>>
+    // expected-error @+1 {{a CPU has no kernel for it but what tfm-decompose makes}}
+    sched.launch top_k 0 by 0 reads(%a : memref<2x8xf32, strided<[8, 1]>>)
+        writes(%b, %c : memref<2x2xf32, strided<[2, 1]>>, memref<2x2xi32, strided<[2, 1]>>) [memory, memory, memory] {
+    ^bb0(%p: memref<2x8xf32, strided<[8, 1]>>, %q: memref<2x2xf32, strided<[2, 1]>>, %r: memref<2x2xi32, strided<[2, 1]>>):
+      %s = sched.read %p : memref<2x8xf32, strided<[8, 1]>> to tensor<2x8xf32>
+      %t, %u = tfm.top_k %s, 2 : tensor<2x8xf32>
+      sched.write %t, %q : tensor<2x2xf32> to memref<2x2xf32, strided<[2, 1]>>
+      sched.write %u, %r : tensor<2x2xi32> to memref<2x2xi32, strided<[2, 1]>>
+    }
+  }
+}
