@@ -52,7 +52,9 @@ bool GrowingText::end(Ending how, std::string what) {
 }
 
 bool GrowingText::draw(Sampler &sampler, Chances &chances,
-                       std::span<const float> logits) {
+                       const Logits &given) {
+  // Chances are a matter of all of them.
+  Logits logits = options.logprobs >= 0 ? Logits(given.all()) : given;
   PhiloxBlock random =
       philox(options.seed, Stream::Sample,
              static_cast<uint32_t>(result.ids.size()), 0, sequence);
@@ -64,7 +66,7 @@ bool GrowingText::draw(Sampler &sampler, Chances &chances,
   if (std::ranges::find(options.endTokens, token) != options.endTokens.end())
     return end(Ending::EndToken, bytes);
   if (options.logprobs >= 0)
-    chances.append(logits, token, options.logprobs, result.chances);
+    chances.append(logits.all(), token, options.logprobs, result.chances);
   history.push_back(token);
   result.ids.push_back(token);
   size_t before = result.text.size();
@@ -127,7 +129,7 @@ struct Drawing {
         sampler(options.sampler, source.vocabulary()),
         chances(source.vocabulary()) {}
 
-  bool draw(GrowingText &text, std::span<const float> logits) {
+  bool draw(GrowingText &text, const Logits &logits) {
     return text.draw(sampler, chances, logits);
   }
 
@@ -157,19 +159,18 @@ bool goOn(Drawing &drawing, GrowingText &text, LookaheadAccount &account,
     lookUp(text.tokens(), static_cast<size_t>(most), tokens);
   double began = now();
   if (tokens.size() == 1) {
-    std::span<const float> logits = source.next(tokens[0]);
+    Logits logits = source.next(tokens[0]);
+    bool goesOn = drawing.draw(text, logits);
     account.plain(now() - began);
-    return drawing.draw(text, logits);
+    return goesOn;
   }
-  std::span<const float> logits = source.extend(0, tokens);
-  double seconds = now() - began;
-  auto width = static_cast<size_t>(source.vocabulary());
+  LogitRows &rows = source.extend(0, tokens);
   for (size_t i = 0;; ++i) {
-    bool goesOn = drawing.draw(text, logits.subspan(i * width, width));
+    bool goesOn = drawing.draw(text, {rows, static_cast<int64_t>(i)});
     size_t next = i + 1;
     if (goesOn && next < tokens.size() && tokens[next] == text.last())
       continue;
-    account.ahead(seconds, next);
+    account.ahead(now() - began, next);
     source.takeBack(0, static_cast<int64_t>(tokens.size() - next));
     return goesOn;
   }
@@ -250,7 +251,7 @@ void generateAll(LogitsSource &source, const Tokenizer &tokenizer,
                              [&](size_t tokens) { audience.drew(tokens); }));
     return;
   }
-  auto draw = [&](int64_t at, std::span<const float> logits) {
+  auto draw = [&](int64_t at, const Logits &logits) {
     Place &place = places[static_cast<size_t>(at)];
     if (!drawing.draw(*place.text, logits))
       end(place);

@@ -85,7 +85,7 @@ public:
 
   /// Draws the token that follows, given the logits after the last one; whether
   /// the text goes on.
-  bool draw(Sampler &sampler, Chances &chances, std::span<const float> logits);
+  bool draw(Sampler &sampler, Chances &chances, const Logits &logits);
   /// The newest token.
   int32_t last() const { return history.back(); }
   /// The prompt, and what has come behind it.

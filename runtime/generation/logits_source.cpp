@@ -23,7 +23,7 @@ void LogitsSource::startAll(std::span<const Start> starts, const Take &take) {
     take(text.place, start(text.place, text.prompt));
 }
 
-std::span<const float> LogitsSource::extend(int64_t, std::span<const int32_t>) {
+LogitRows &LogitsSource::extend(int64_t, std::span<const int32_t>) {
   throw std::logic_error("these logits come one after the other");
 }
 
@@ -31,11 +31,10 @@ void LogitsSource::takeBack(int64_t, int64_t) {
   throw std::logic_error("nothing has been extended");
 }
 
-std::span<const float> LogitsSource::next(int32_t token) {
-  std::span<const float> result;
+Logits LogitsSource::next(int32_t token) {
+  Logits result;
   Step step{0, token};
-  next({&step, 1},
-       [&](int64_t, std::span<const float> logits) { result = logits; });
+  next({&step, 1}, [&](int64_t, const Logits &logits) { result = logits; });
   return result;
 }
 
@@ -89,8 +88,7 @@ public:
   int64_t context() const override { return newest; }
   int64_t vocabulary() const override { return forward.vocabulary(); }
 
-  std::span<const float> start(int64_t,
-                               std::span<const int32_t> prompt) override {
+  Logits start(int64_t, std::span<const int32_t> prompt) override {
     auto count = std::min(prompt.size(), static_cast<size_t>(newest));
     std::span<const int32_t> newestTokens = prompt.last(count);
     window.assign(newestTokens.begin(), newestTokens.end());
@@ -121,11 +119,11 @@ private:
 class CachedSequences : public LogitsSource {
 public:
   CachedSequences(Model &model, int64_t context)
-      : model(model), decode(model.function(TFM_DECODE)), limit(context),
-        width(decode.logits.shape[decode.logits.rank - 1]) {
+      : model(model), decode(model, model.function(TFM_DECODE)), limit(context),
+        width(decode.width) {
     for (const char *name : {TFM_PREFILL, TFM_PREFILL_SHORT, TFM_VERIFY})
       if (const tfm_function *function = model.find(name))
-        chunks.emplace_back(*function);
+        chunks.emplace_back(model, *function);
     rowsToRead = multipliesTiles(chunks[0].function) ? 32 : 8;
     if (limit < 1)
       throw std::logic_error("a model with a cache must say its context");
@@ -136,7 +134,7 @@ public:
     for (std::vector<int32_t> &window : windows)
       window.reserve(static_cast<size_t>(limit) + 1);
     anew.reserve(windows.size());
-    for (const Chunk &chunk : chunks)
+    for (Chunk &chunk : chunks)
       if (chunk.segments > 1) {
         segmented = &chunk;
         waiting.reserve(static_cast<size_t>(chunk.segments));
@@ -149,12 +147,10 @@ public:
     return static_cast<int64_t>(windows.size());
   }
 
-  std::span<const float> start(int64_t place,
-                               std::span<const int32_t> prompt) override {
-    std::span<const float> logits;
+  Logits start(int64_t place, std::span<const int32_t> prompt) override {
+    Logits logits;
     Start text{place, prompt};
-    startAll({&text, 1},
-             [&](int64_t, std::span<const float> after) { logits = after; });
+    startAll({&text, 1}, [&](int64_t, const Logits &after) { logits = after; });
     return logits;
   }
 
@@ -190,11 +186,11 @@ public:
           write.values()[place] = static_cast<int32_t>(
               std::min(windows[place].size(), static_cast<size_t>(limit) - 1));
       }
-      model.run(decode.function);
+      decode.run();
     }
     for (const Step &step : steps)
       if (!isFull(step))
-        take(step.place, logitsOf(decode, step.place));
+        take(step.place, {decode, step.place});
     anew.clear();
     for (const Step &step : steps) {
       std::vector<int32_t> &window = windows[step.place];
@@ -218,16 +214,13 @@ public:
                           limit - static_cast<int64_t>(windows[place].size()));
   }
 
-  std::span<const float> extend(int64_t place,
-                                std::span<const int32_t> tokens) override {
+  LogitRows &extend(int64_t place, std::span<const int32_t> tokens) override {
     std::vector<int32_t> &window = windows[place];
-    const Chunk &few = chunks.back();
+    Chunk &few = chunks.back();
     Part part{place, window.size(), tokens};
     run(few, {&part, 1});
     window.insert(window.end(), tokens.begin(), tokens.end());
-    newest = model.read<float>(few.logits, 0,
-                               tokens.size() * static_cast<size_t>(width));
-    return newest.values();
+    return few;
   }
 
   void takeBack(int64_t place, int64_t tokens) override {
@@ -235,22 +228,65 @@ public:
   }
 
 private:
-  /// A function that works on the cache.
-  struct Cached {
-    explicit Cached(const tfm_function &function)
+  /// A function that works on the cache, and what it gives.
+  class Cached : public LogitRows {
+  public:
+    Cached(Model &model, const tfm_function &function)
         : function(function), tokens(Model::input(function, "tokens")),
           position(Model::input(function, "position")),
-          logits(Model::output(function, "logits")) {}
+          logits(Model::output(function, "logits")),
+          width(logits.shape[logits.rank - 1]), model(model),
+          best(Model::findOutput(function, "candidates")),
+          bestIds(Model::findOutput(function, "candidate_ids")) {}
+
+    /// All inputs are written.
+    void run() {
+      hasRead = false;
+      model.run(function);
+    }
+
+    std::span<const float> all(int64_t row) override {
+      newest = model.read<float>(logits, static_cast<size_t>(row * width),
+                                 static_cast<size_t>(width));
+      return newest.values();
+    }
+
+    /// The first who asks after a run brings those of all rows.
+    Candidates candidates(int64_t row) override {
+      if (!best)
+        return {};
+      if (!hasRead) {
+        candidateLogits = model.read<float>(*best);
+        candidateIds = model.read<int32_t>(*bestIds);
+        hasRead = true;
+      }
+      auto count = static_cast<size_t>(best->shape[best->rank - 1]);
+      size_t from = static_cast<size_t>(row) * count;
+      return {candidateLogits.values().subspan(from, count),
+              candidateIds.values().subspan(from, count)};
+    }
+
     const tfm_function &function;
     const tfm_buffer &tokens;
     const tfm_buffer &position;
     const tfm_buffer &logits;
+    const int64_t width;
+
+  private:
+    Model &model;
+    /// Null where the build chooses none.
+    const tfm_buffer *best;
+    const tfm_buffer *bestIds;
+    PendingRead<float> newest, candidateLogits;
+    PendingRead<int32_t> candidateIds;
+    /// Whether these are of the last run.
+    bool hasRead = false;
   };
 
   /// A function that reads a part of a prompt.
   struct Chunk : Cached {
-    explicit Chunk(const tfm_function &function)
-        : Cached(function), length(Model::findInput(function, "length")),
+    Chunk(Model &model, const tfm_function &function)
+        : Cached(model, function), length(Model::findInput(function, "length")),
           row(Model::findInput(function, "row")),
           segments(row ? tokens.shape[0] : 1), size(tokens.shape[1]) {}
     /// Null in `verify`, all of whose tokens count.
@@ -283,7 +319,7 @@ private:
   /// fill, else the one that takes parts of several texts, else the one that
   /// takes the least time for all of them. It depends on nothing else, so that
   /// neither do the bits.
-  const Chunk &chunkFor(int64_t tokens) const {
+  Chunk &chunkFor(int64_t tokens) {
     auto cost = [&](const Chunk &chunk) {
       return (tokens + chunk.size - 1) / chunk.size * (chunk.size + rowsToRead);
     };
@@ -301,7 +337,7 @@ private:
     for (int64_t place : anew) {
       std::span<const int32_t> window = windows[static_cast<size_t>(place)];
       for (size_t at = 0; at < window.size();) {
-        const Chunk &chunk = chunkFor(static_cast<int64_t>(window.size() - at));
+        Chunk &chunk = chunkFor(static_cast<int64_t>(window.size() - at));
         size_t count =
             std::min(static_cast<size_t>(chunk.size), window.size() - at);
         Part part{place, at, window.subspan(at, count)};
@@ -322,21 +358,21 @@ private:
   }
 
   /// Runs a chunk, and tells the logits after texts that end in it.
-  void run(const Chunk &chunk, std::span<const Part> parts, const Take &take) {
+  void run(Chunk &chunk, std::span<const Part> parts, const Take &take) {
     run(chunk, parts);
     for (size_t i = 0; i < parts.size(); ++i) {
       auto [place, at, tokens] = parts[i];
       if (at + tokens.size() < windows[static_cast<size_t>(place)].size())
         continue; // who waits for these would wait for nothing
       // `verify` has those after all of its tokens.
-      take(place, logitsOf(chunk, static_cast<int64_t>(
-                                      chunk.length ? i : tokens.size() - 1)));
+      take(place,
+           {chunk, static_cast<int64_t>(chunk.length ? i : tokens.size() - 1)});
     }
   }
 
   /// Runs a chunk for some parts of texts. Those that are missing repeat the
   /// first one, to the same effect.
-  void run(const Chunk &chunk, std::span<const Part> parts) {
+  void run(Chunk &chunk, std::span<const Part> parts) {
     auto segments = static_cast<size_t>(chunk.segments);
     auto partAt = [&](size_t i) { return parts[i < parts.size() ? i : 0]; };
     {
@@ -359,13 +395,7 @@ private:
     fill(&chunk.position, [](const Part &part) { return part.at; });
     fill(chunk.length, [](const Part &part) { return part.tokens.size(); });
     fill(chunk.row, [](const Part &part) { return part.place; });
-    model.run(chunk.function);
-  }
-
-  std::span<const float> logitsOf(const Cached &cached, int64_t row) {
-    newest = model.read<float>(cached.logits, static_cast<size_t>(row * width),
-                               static_cast<size_t>(width));
-    return newest.values();
+    chunk.run();
   }
 
   Model &model;
@@ -377,14 +407,13 @@ private:
   int64_t limit;
   int64_t width;
   /// What takes parts of several texts; null where nothing does.
-  const Chunk *segmented = nullptr;
+  Chunk *segmented = nullptr;
   /// What is in the cache of each place.
   std::vector<std::vector<int32_t>> windows;
   /// The places whose texts are being read from their beginnings, and what
   /// waits for a chunk to be full.
   std::vector<int64_t> anew;
   std::vector<Part> waiting;
-  PendingRead<float> newest;
 };
 
 } // namespace

@@ -8,6 +8,7 @@
 #ifndef TFM_RUNTIME_GENERATION_LOGITS_SOURCE_H
 #define TFM_RUNTIME_GENERATION_LOGITS_SOURCE_H
 
+#include "runtime/generation/logits.h"
 #include "runtime/model.h"
 
 #include <cstdint>
@@ -32,8 +33,8 @@ public:
     int64_t place;
     std::span<const int32_t> prompt;
   };
-  /// Is told the logits [vocabulary] after a step, or a prompt.
-  using Take = std::function<void(int64_t place, std::span<const float>)>;
+  /// Is told the logits after a step, or a prompt.
+  using Take = std::function<void(int64_t place, const Logits &)>;
 
   virtual ~LogitsSource() = default;
   /// Tokens that can be looked back on.
@@ -43,10 +44,9 @@ public:
   /// 0 <= place < places().
   virtual int64_t places() const { return 1; }
   /// Begins a text at a place, instead of the one that was there; the logits
-  /// [vocabulary] after its last token. A prompt longer than the context counts
-  /// with its newest tokens only.
-  virtual std::span<const float> start(int64_t place,
-                                       std::span<const int32_t> prompt) = 0;
+  /// after its last token. A prompt longer than the context counts with its
+  /// newest tokens only.
+  virtual Logits start(int64_t place, std::span<const int32_t> prompt) = 0;
   /// Begins several texts as `start` does; `take` gets the logits of each, in
   /// any order. No text's logits depend on which others there are.
   virtual void startAll(std::span<const Start> starts, const Take &take);
@@ -64,17 +64,14 @@ public:
     (void)place;
     return 0;
   }
-  /// Some more tokens of one text; the logits [tokens, vocabulary] after each.
-  virtual std::span<const float> extend(int64_t place,
-                                        std::span<const int32_t> tokens);
+  /// Some more tokens of one text; the logits after each, a row for one.
+  virtual LogitRows &extend(int64_t place, std::span<const int32_t> tokens);
   /// Takes back the newest tokens of a text that `extend` was given.
   virtual void takeBack(int64_t place, int64_t tokens);
 
   /// The same for who has one text alone, at place 0.
-  std::span<const float> start(std::span<const int32_t> prompt) {
-    return start(0, prompt);
-  }
-  std::span<const float> next(int32_t token);
+  Logits start(std::span<const int32_t> prompt) { return start(0, prompt); }
+  Logits next(int32_t token);
 };
 
 /// Evaluates `forward` on the newest `context` tokens, for every token anew.

@@ -29,7 +29,7 @@ class LookaheadAccount {
 public:
   /// Whether to propose something for the next token.
   bool wants();
-  /// A token took so long by itself.
+  /// A token took so long by itself, with its draw.
   void plain(double seconds);
   /// `tokens` tokens took so long together, with proposals that were right and
   /// wrong.

@@ -107,16 +107,24 @@ Sampler::Sampler(const SamplerOptions &options, int64_t vocabulary)
                        std::to_string(vocabulary));
 }
 
-int32_t Sampler::sample(std::span<const float> logits,
-                        std::span<const int32_t> history, double uniform) {
+int32_t Sampler::sample(const Logits &logits, std::span<const int32_t> history,
+                        double uniform) {
+  constexpr float lowest = -std::numeric_limits<float>::infinity();
   if (isGreedy()) {
-    if (options.bias.empty() && options.repeatPenalty == 1.0) {
-      requireNumbers(logits);
-      int32_t best = greedyToken(logits);
-      if (logits[best] > -std::numeric_limits<float>::infinity())
+    if (takesLogitsAsTheyAre()) {
+      Candidates best = logits.candidates();
+      requireNumbers(best.logits);
+      if (!best.ids.empty() && best.logits[0] > lowest)
+        return best.ids[0];
+    }
+    std::span<const float> all = logits.all();
+    if (takesLogitsAsTheyAre()) {
+      requireNumbers(all);
+      int32_t best = greedyToken(all);
+      if (all[best] > lowest)
         return best;
     }
-    adjust(logits, history);
+    adjust(all, history);
     return firstLargest(std::span<const double>(logit));
   }
   filter(logits, history);
@@ -155,10 +163,40 @@ double Sampler::adjust(std::span<const float> logits,
   return highest;
 }
 
-void Sampler::filter(std::span<const float> logits,
-                     std::span<const int32_t> history) {
-  double highest = adjust(logits, history);
-  keepTopK();
+/// Fills `tokens` and their `logit` as `adjust` and `keepTopK` do with all
+/// logits; whether candidates tell which these are: where there is one behind
+/// all that equal the k-th.
+bool Sampler::keepCandidates(const Candidates &best) {
+  auto count = static_cast<size_t>(options.topK);
+  if (!takesLogitsAsTheyAre() || options.topK <= 0 ||
+      count >= best.logits.size())
+    return false;
+  // What is no number comes first.
+  requireNumbers(best.logits);
+  auto end = std::find_if(
+      best.logits.begin() + static_cast<ptrdiff_t>(count), best.logits.end(),
+      [&](float value) { return value < best.logits[count - 1]; });
+  if (end == best.logits.end())
+    return false;
+  auto kept = static_cast<size_t>(end - best.logits.begin());
+  for (size_t i = 0; i < kept; ++i)
+    logit[best.ids[i]] = best.logits[i];
+  tokens.assign(best.ids.begin(),
+                best.ids.begin() + static_cast<ptrdiff_t>(kept));
+  // Sums go by ids.
+  std::ranges::sort(tokens);
+  return true;
+}
+
+void Sampler::filter(const Logits &logits, std::span<const int32_t> history) {
+  double highest;
+  Candidates best = logits.candidates();
+  if (keepCandidates(best)) {
+    highest = best.logits[0];
+  } else {
+    highest = adjust(logits.all(), history);
+    keepTopK();
+  }
   // From the highest down: no temperature, however low, makes it infinite.
   for (int32_t token : tokens)
     logit[token] = (logit[token] - highest) / options.temperature;

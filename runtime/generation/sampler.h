@@ -8,6 +8,8 @@
 #ifndef TFM_RUNTIME_GENERATION_SAMPLER_H
 #define TFM_RUNTIME_GENERATION_SAMPLER_H
 
+#include "runtime/generation/logits.h"
+
 #include <cstdint>
 #include <span>
 #include <utility>
@@ -63,12 +65,13 @@ public:
   Sampler(const SamplerOptions &options, int64_t vocabulary);
 
   /// The next token; `uniform` in [0, 1) decides. `history` are the tokens so
-  /// far. Throws InputError if the logits are not numbers.
-  int32_t sample(std::span<const float> logits,
-                 std::span<const int32_t> history, double uniform);
+  /// far. Throws InputError if the logits are not numbers. Where candidates
+  /// decide, with the bits that all logits would give, it asks for no others.
+  int32_t sample(const Logits &logits, std::span<const int32_t> history,
+                 double uniform);
 
   /// Fills `kept()` and their `probabilities()` for these logits.
-  void filter(std::span<const float> logits, std::span<const int32_t> history);
+  void filter(const Logits &logits, std::span<const int32_t> history);
   /// Tokens that survive the filters, in no particular order.
   std::span<const int32_t> kept() const { return tokens; }
   /// Probability of each kept token.
@@ -76,6 +79,10 @@ public:
 
 private:
   bool isGreedy() const { return options.greedy || options.temperature == 0; }
+  bool takesLogitsAsTheyAre() const {
+    return options.bias.empty() && options.repeatPenalty == 1.0;
+  }
+  bool keepCandidates(const Candidates &best);
   double adjust(std::span<const float> logits,
                 std::span<const int32_t> history);
   void normalise();

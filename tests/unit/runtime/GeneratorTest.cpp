@@ -32,8 +32,7 @@ public:
   int64_t context() const override { return limit; }
   int64_t vocabulary() const override { return 256; }
   int64_t places() const override { return static_cast<int64_t>(at.size()); }
-  std::span<const float> start(int64_t place,
-                               std::span<const int32_t> prompt) override {
+  Logits start(int64_t place, std::span<const int32_t> prompt) override {
     size_t found = text.find(static_cast<char>(prompt.back()));
     at[place] = found == std::string::npos ? 0 : found + 1;
     return say(place);
@@ -262,13 +261,12 @@ TEST(GenerateAll, TextsDoNotDependOnTheirNeighbours) {
 
 /// Gives logits that depend on all tokens so far, mostly on the last one: texts
 /// run in circles, and leave them now and then.
-class Wanderer : public LogitsSource {
+class Wanderer : public LogitsSource, public LogitRows {
 public:
   explicit Wanderer(int64_t limit = 1 << 20) : limit(limit) {}
   int64_t context() const override { return limit; }
   int64_t vocabulary() const override { return 256; }
-  std::span<const float> start(int64_t,
-                               std::span<const int32_t> prompt) override {
+  Logits start(int64_t, std::span<const int32_t> prompt) override {
     tokens.assign(prompt.begin(), prompt.end());
     return write(1);
   }
@@ -279,14 +277,18 @@ public:
   int64_t extent(int64_t) const override {
     return std::min<int64_t>(8, limit - static_cast<int64_t>(tokens.size()));
   }
-  std::span<const float> extend(int64_t,
-                                std::span<const int32_t> more) override {
+  LogitRows &extend(int64_t, std::span<const int32_t> more) override {
     EXPECT_LE(static_cast<int64_t>(more.size()), extent(0));
     ++extended;
     tokens.insert(tokens.end(), more.begin(), more.end());
     kept += more.size();
-    return write(more.size());
+    write(more.size());
+    return *this;
   }
+  std::span<const float> all(int64_t row) override {
+    return std::span(logits).subspan(static_cast<size_t>(row) * 256, 256);
+  }
+  Candidates candidates(int64_t) override { return {}; }
   void takeBack(int64_t, int64_t count) override {
     tokens.resize(tokens.size() - static_cast<size_t>(count));
     kept -= static_cast<size_t>(count);

@@ -131,6 +131,122 @@ TEST(Sampler, TopKOfManyTokens) {
   }
 }
 
+/// A row of logits on a device that has chosen candidates.
+class Chosen : public LogitRows {
+public:
+  Chosen(std::span<const float> logits, size_t count) : logits(logits) {
+    for (size_t i = 0; i < logits.size(); ++i)
+      ids.push_back(static_cast<int32_t>(i));
+    std::ranges::sort(ids, [&](int32_t a, int32_t b) {
+      bool aIsNone = std::isnan(logits[a]), bIsNone = std::isnan(logits[b]);
+      return aIsNone != bIsNone       ? aIsNone
+             : logits[a] == logits[b] ? a < b
+                                      : logits[a] > logits[b];
+    });
+    ids.resize(count);
+    for (int32_t id : ids)
+      best.push_back(logits[id]);
+  }
+  std::span<const float> all(int64_t) override {
+    ++askedForAll;
+    return logits;
+  }
+  Candidates candidates(int64_t) override { return {best, ids}; }
+
+  int askedForAll = 0;
+
+private:
+  std::span<const float> logits;
+  std::vector<float> best;
+  std::vector<int32_t> ids;
+};
+
+// With few values many are equal: at the k-th, and at the last candidate.
+TEST(Sampler, CandidatesGiveTheSameTokens) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  int alone = 0, fellBack = 0;
+  for (uint32_t seed = 0; seed < 200; ++seed) {
+    auto draw = [&](uint32_t i) {
+      return low64(philox(9, Stream::Sample, seed, i, 0));
+    };
+    uint64_t values = draw(0) % 2 ? 10 : 100000;
+    std::vector<float> logits(300);
+    for (uint32_t i = 0; i < 300; ++i) {
+      logits[i] = static_cast<float>(draw(i + 1) % values) * 1e-4f - 3;
+      if (seed % 8 == 7 && draw(i + 1) % 5)
+        logits[i] = -infinity;
+      if (logits[i] == -3)
+        logits[i] = draw(i) % 2 ? 0.0f : -0.0f;
+    }
+    SamplerOptions options;
+    options.greedy = seed % 5 == 0;
+    options.temperature = 0.1 + static_cast<double>(draw(400) % 10) / 10;
+    options.topK = static_cast<int64_t>(draw(401) % 40);
+    options.topP = seed % 3 == 1 ? 0.8 : 1.0;
+    options.minP = seed % 4 == 1 ? 0.01 : 0.0;
+    options.typicalP = seed % 7 == 1 ? 0.9 : 1.0;
+    Chosen rows(logits, 32);
+    Sampler one(options, 300), other(options, 300);
+    for (uint32_t i = 0; i < 20; ++i) {
+      double uniform = unit(draw(500 + i));
+      EXPECT_EQ(one.sample(Logits(rows, 0), {}, uniform),
+                other.sample(logits, {}, uniform));
+    }
+    EXPECT_TRUE(std::ranges::equal(one.kept(), other.kept()));
+    EXPECT_TRUE(std::ranges::equal(one.probabilities(), other.probabilities()));
+    ++(rows.askedForAll ? fellBack : alone);
+    // Nothing but a reason makes it ask for all.
+    std::vector<float> sorted = logits;
+    std::ranges::sort(sorted, std::greater<>());
+    auto k = static_cast<size_t>(options.topK);
+    bool settled =
+        options.greedy || (k > 0 && k < 32 && sorted[31] < sorted[k - 1]);
+    EXPECT_EQ(rows.askedForAll, settled ? 0 : 20) << seed;
+  }
+  EXPECT_GT(alone, 50);
+  EXPECT_GT(fellBack, 50);
+}
+
+TEST(Sampler, AsksForAllWhereCandidatesAreNotEnough) {
+  std::vector<float> logits(100);
+  for (size_t i = 0; i < 100; ++i)
+    logits[i] = static_cast<float>(i * 37 % 100);
+  std::vector<int32_t> history = {1, 2};
+  auto asked = [&](const SamplerOptions &options) {
+    Chosen rows(logits, 10);
+    int32_t token = Sampler(options, 100).sample(Logits(rows, 0), history, 0.3);
+    EXPECT_EQ(token, Sampler(options, 100).sample(logits, history, 0.3));
+    return rows.askedForAll;
+  };
+  EXPECT_EQ(asked({.topK = 9}), 0);
+  EXPECT_EQ(asked({.topK = 10}), 1); // whether the 11th is equal, who knows
+  EXPECT_EQ(asked({.topK = 0}), 1);
+  EXPECT_EQ(asked({.topK = 1000}), 1);
+  EXPECT_EQ(asked({.bias = {{5, 1.0}}, .topK = 3}), 1);
+  EXPECT_EQ(asked({.repeatPenalty = 1.1, .topK = 3}), 1);
+  EXPECT_EQ(asked({.greedy = true}), 0);
+  EXPECT_EQ(asked({.bias = {{5, 1.0}}, .greedy = true}), 1);
+}
+
+TEST(Sampler, SeesAmongCandidatesThatLogitsAreNoNumbers) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (float bad : {std::nanf(""), infinity, -infinity}) {
+    std::vector<float> logits(20, bad == -infinity ? bad : 1.0f);
+    logits[13] = bad;
+    for (const SamplerOptions &options :
+         {SamplerOptions{.topK = 2}, SamplerOptions{.greedy = true}}) {
+      Chosen rows(logits, 4);
+      std::string said = test::messageOf<InputError>(
+          [&] { Sampler(options, 20).sample(Logits(rows, 0), {}, 0.5); });
+      EXPECT_EQ(said, test::messageOf<InputError>([&] {
+                  Sampler(options, 20).sample(logits, {}, 0.5);
+                }));
+      EXPECT_NE(said, "");
+      EXPECT_EQ(rows.askedForAll, bad == -infinity ? 1 : 0);
+    }
+  }
+}
+
 TEST(Sampler, GreedyTakesTheFirstOfEquals) {
   std::vector<float> logits = {1, 3, 3, 2};
   SamplerOptions greedy;
