@@ -93,6 +93,14 @@
 //                              the shape that the model's text gives it. Of
 //                              `prefill`, `prefill_short` and `decode` [B, V],
 //                              those after the last token that counts
+//   out candidates f32 [B, K]  prefill, prefill_short, verify, decode: of a
+//                              GPU's variant where there are many logits, the
+//                              largest of each row, the largest first; what is
+//                              no number comes before all. Of `verify`
+//                              [B, T, K]
+//   out candidate_ids i32 [B, K]  prefill, prefill_short, verify, decode: of
+//                              the same whose they are; of equal logits the one
+//                              of the smaller id comes first
 //   out loss       f32 []      evaluate, train: the sum of `losses` / `count`
 //   out losses     f32 [B, T]  evaluate, train: of each target, 0 if ignored
 //   out grad_norm  f32 []      update: of all gradients, before clipping

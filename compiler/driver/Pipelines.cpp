@@ -43,6 +43,9 @@ void tfm::addPreparePasses(OpPassManager &passes, const KernelTarget &target) {
   passes.addPass(createSimplifyPass());
   passes.addPass(createDecomposePass());
   passes.addPass(createLegalizeForKernelsPass());
+  KernelTarget::Candidates candidates = target.candidates();
+  passes.addPass(createAddCandidatesPass(
+      {candidates.least, candidates.most, candidates.leastLogits}));
   target.addTensorPasses(passes);
   passes.addPass(createSimplifyPass());
   passes.addPass(createFinishFunctionsPass());

@@ -151,6 +151,14 @@ public:
   };
   virtual PromptChunks promptChunks() const = 0;
 
+  /// How many of the best logits of a token its functions give beside all of
+  /// them, `least` to `most`, and how many there are in all at least where they
+  /// do (tfm-add-candidates). 0 of a target whose logits the host reads anyway.
+  struct Candidates {
+    int64_t least = 0, most = 0, leastLogits = 0;
+  };
+  virtual Candidates candidates() const { return {}; }
+
   /// Whether processes that share the update of a training exchange rows from
   /// device to device, where a library adds them up in an order of its own;
   /// else the runtime does, in the memory of hosts.
@@ -191,13 +199,14 @@ public:
 
   /// Whether the kernel can read its input of that number through `view`: what
   /// an op reads as it lies in memory, of which products want one of the last
-  /// two axes contiguous, attention and caches the last one, a scatter all of
-  /// them. A row kernel reads at any strides.
+  /// two axes contiguous, attention and caches the last one, a scatter and a
+  /// choice of the largest all of them. A row kernel reads at any strides.
   bool canRead(sched::KernelOp kernel, unsigned input, const View &view) const;
   /// Whether the kernel can write its result of that number through `view`:
-  /// products, attention and caches write whole rows, a scatter adds to rows
-  /// that follow each other, and sums over rows are vectors. Row kernels, and
-  /// what follows a product in its kernel, write at any strides.
+  /// products, attention and caches write whole rows, a scatter and a choice of
+  /// the largest rows that follow each other, and sums over rows are vectors.
+  /// Row kernels, and what follows a product in its kernel, write at any
+  /// strides.
   bool canWrite(sched::KernelOp kernel, unsigned result,
                 const View &view) const;
 

@@ -240,6 +240,23 @@ FailureOr<Type> tfm::cacheOfGeneration(ModuleOp module) {
   return typeInRecipe(module, recipe::field("generate.cache"));
 }
 
+FailureOr<int64_t> tfm::topKOfGeneration(ModuleOp module) {
+  FailureOr<llvm::json::Value> recipe = recipeOf(module);
+  if (failed(recipe))
+    return failure();
+  const llvm::json::Object *root = recipe->getAsObject();
+  const llvm::json::Object *generate =
+      root ? root->getObject("generate") : nullptr;
+  if (!generate || !generate->get("top_k"))
+    return 0;
+  int64_t topK = 0;
+  Keys keys(module, *generate);
+  keys.read(recipe::field("generate.top_k"), topK);
+  if (failed(keys.result()))
+    return failure();
+  return topK;
+}
+
 FailureOr<FloatType> tfm::precisionOf(ModuleOp module) {
   FailureOr<Type> weights = weightsOfGeneration(module);
   if (failed(weights))

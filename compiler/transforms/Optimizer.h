@@ -74,6 +74,10 @@ mlir::FailureOr<mlir::Type> weightsOfGeneration(mlir::ModuleOp module);
 /// Fails as `Optimizer::read`.
 mlir::FailureOr<mlir::Type> cacheOfGeneration(mlir::ModuleOp module);
 
+/// `generate.top_k` of the recipe: 0 for no limit, also where it does not say.
+/// Fails as `Optimizer::read`.
+mlir::FailureOr<int64_t> topKOfGeneration(mlir::ModuleOp module);
+
 /// What products are computed in: bf16 where training is, or weights are stored
 /// in it. Fails as `Optimizer::read`.
 mlir::FailureOr<mlir::FloatType> precisionOf(mlir::ModuleOp module);

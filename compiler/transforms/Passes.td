@@ -236,4 +236,23 @@ def FinishFunctionsPass : Pass<"tfm-finish-functions", "::mlir::ModuleOp"> {
   }];
 }
 
+def AddCandidatesPass : Pass<"tfm-add-candidates", "::mlir::ModuleOp"> {
+  let summary = "the best candidates beside the logits of generation";
+  let description = [{
+    What works on the caches of generation (`@prefill`, `@prefill_short`,
+    `@verify`, `@decode`) also gives the largest of each row of its logits,
+    `candidates [B, K]`, and whose they are, `candidate_ids [B, K]`, in the order
+    of `tfm.top_k` (of `@verify` `[B, T, K]`): all that the host reads where a
+    text is drawn from them. K is one more than
+    `generate.top_k` of the recipe, so that a tie with the last one is seen, and
+    `least` at least; where that is more than `most`, it is `least`.
+
+    Comes behind `tfm-decompose`: the target has a kernel for `tfm.top_k`.
+  }];
+  let options = [Option<"least", "least", "int64_t", "0", "the least candidates; 0: there are none">,
+                 Option<"most", "most", "int64_t", "0", "the most candidates">,
+                 Option<"leastLogits", "least-logits", "int64_t", "0",
+                        "the least logits that candidates are chosen from">];
+}
+
 #endif // TFM_TRANSFORMS_PASSES_TD

@@ -247,6 +247,56 @@ class OnAGpu(unittest.TestCase):
                   for device in ("cpu", "cuda")]
         self.assertAlmostEqual(losses[0], losses[1], delta=1e-5)
 
+    def test_candidates_alone_come_to_the_host(self):
+        # As many characters as a GPU chooses among.
+        text = "".join(chr(0x4E00 + i) for i in range(4100))
+        (self.folder / "many.txt").write_text(text)
+        tiny = (self.folder / "tiny.tfm").read_text()
+        (self.folder / "many.tfm").write_text(tiny.replace("text.txt", "many.txt"))
+        self.build("many", "layers=1", "generate.top_k=130", file="many.tfm")
+        self.ok("cpu", "train", "--steps", "2", "--out", "many-run", name="many")
+        # More than grow at a time, and one that slides.
+        prompts = self.folder / "many-prompts.txt"
+        prompts.write_text("\n".join([text[7:9], text[99], text[500:515], text[3000:3003]]) + "\n")
+
+        def generate(*options, device="cuda", lines=prompts):
+            reads = self.folder / "reads.txt"
+            reads.unlink(missing_ok=True)
+            said = self.ok(device, "generate", "--weights", "many-run", "--prompts", lines, "--tokens", "4", "--json",
+                           "--seed", "5", *options, name="many", reads=reads)
+            texts = [json.loads(line)["ids"] for line in said.splitlines()]
+            return texts, [int(size) for size in reads.read_text().split()] if reads.exists() else []
+
+        # Candidates of decode's three texts, of prefill's one, and after each token of verify; else whole rows.
+        # Loading the weights reads some back, too.
+        def of_logits(reads):
+            return {size for size in reads if size in (row, 131 * 4, 3 * 131 * 4, 8 * 131 * 4)}
+
+        row = 4100 * 4
+        for options in (["--greedy"], ["--temperature", "1.2", "--top-p", "0.9", "--min-p", "0.001"]):
+            with self.subTest(options=options):
+                texts, reads = generate(*options)
+                self.assertEqual([len(ids) for ids in texts], [4] * 4)
+                self.assertEqual(of_logits(reads), {131 * 4, 3 * 131 * 4, 8 * 131 * 4})
+                # Chances want all of a row: the same bits go through the whole of them.
+                whole, reads = generate(*options, "--logprobs", "0")
+                self.assertEqual(of_logits(reads), {row})
+                self.assertEqual(whole, texts)
+                self.assertEqual(generate(*options, device="cpu")[0], texts)
+        # What candidates do not decide.
+        one = self.folder / "one.txt"
+        one.write_text(text[50:52] + "\n")
+        for options in (["--temperature", "0.9", "--top-k", "131"], ["--greedy", "--repeat-penalty", "1.3"]):
+            with self.subTest(options=options):
+                texts, reads = generate(*options, lines=one)
+                self.assertIn(row, reads)
+                self.assertEqual(generate(*options, device="cpu", lines=one)[0], texts)
+        # Looking ahead draws from candidates, too.
+        alone = generate("--greedy", lines=one)[0]
+        ahead, reads = generate("--greedy", "--lookahead", "4", lines=one)
+        self.assertEqual(ahead, alone)
+        self.assertNotIn(row, reads)
+
     def test_in_bf16(self):
         self.build("half", "train.precision=bf16")
         for device in ("cpu", "cuda"):

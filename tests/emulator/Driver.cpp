@@ -16,6 +16,8 @@
 //   TFM_EMULATED_MEMORY      bytes, 1 GiB without it
 //   TFM_EMULATED_CAPABILITY  the compute capability, 8.0 without it
 //   TFM_EMULATED_LAUNCHES    after so many launches the GPU is lost
+//   TFM_EMULATED_READS       a file that gets a line for each copy to the host:
+//                            how many bytes
 //   TFM_EMULATED_REFUSAL     what it says of every module, which it refuses
 //   TFM_EMULATED_UUID        a number that tells it from others; without it
 //                            every process has one of its own
@@ -316,6 +318,11 @@ Result cuMemcpyDtoHAsync_v2(void *to, Address from, size_t bytes, Stream) {
       !gpu().has(to, bytes, /*onGpu=*/false) || gpu().captured)
     return invalidValue;
   std::memcpy(to, at<void>(from), bytes);
+  if (const char *path = std::getenv("TFM_EMULATED_READS"))
+    if (std::FILE *file = std::fopen(path, "a")) {
+      std::fprintf(file, "%zu\n", bytes);
+      std::fclose(file);
+    }
   return gpu().state();
 }
 Result cuMemsetD8Async(Address to, unsigned char value, size_t bytes, Stream) {

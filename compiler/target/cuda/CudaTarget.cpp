@@ -16,6 +16,7 @@
 #include "compiler/target/cuda/Passes.h"
 #include "compiler/target/cuda/Program.h"
 #include "compiler/target/cuda/Ptx.h"
+#include "compiler/target/cuda/TopK.h"
 #include "compiler/target/emit/LowerToLLVM.h"
 #include "runtime/tfm_model.h"
 
@@ -55,6 +56,12 @@ public:
             .segments = 2,
             .few = 8,
             .ringMultiple = 32};
+  }
+
+  /// To choose among fewer logits takes longer than to copy them, and fewer
+  /// candidates are found no faster.
+  Candidates candidates() const override {
+    return {.least = 128, .most = cuda::mostChosen, .leastLogits = 4096};
   }
 
   bool exchangesOnDevices() const override { return true; }
