@@ -7,6 +7,7 @@
 
 #include "runtime/device/cuda_driver.h"
 
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
@@ -47,9 +48,9 @@ CudaDriver::CudaDriver() {
                           std::string(dlerror()) + ")",
                       /*isThere=*/false, "install it");
 #define TFM_CUDA_NAME(name, arguments) #name "\0"
-  if (const char *missing = findFunctions(
-          handle, TFM_CUDA_FUNCTIONS(TFM_CUDA_NAME), &call,
-          offsetof(Functions, cuTensorMapEncodeTiled)))
+  if (const char *missing =
+          findFunctions(handle, TFM_CUDA_FUNCTIONS(TFM_CUDA_NAME), &call,
+                        offsetof(Functions, cuTensorMapEncodeTiled)))
     throw UnusableGpu("the NVIDIA driver is too old (" + versionOf(handle) +
                           "), it has no " + missing,
                       /*isThere=*/true, "install a newer one");
