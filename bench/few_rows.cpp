@@ -121,11 +121,11 @@ struct Compiled {
                   : stored == Stored::BF16 ? Type(b.getBF16Type())
                                            : i8;
     // As `cpu-quantise-activations` has it.
-    Type a = !isQuantised ? weight : target.int8Quads ? i8 : f32;
+    Type a = !isQuantised ? weight : target.multipliesIntegers() ? i8 : f32;
     spec.a = MemRefType::get({m, s.k}, a);
     spec.b = spec.transposeB ? MemRefType::get({s.n, s.k}, weight)
                              : MemRefType::get({s.k, s.n}, weight);
-    if (stored == Stored::Int8 && target.int8Quads) {
+    if (stored == Stored::Int8 && target.multipliesIntegers()) {
       // As `tfm-store-weights` has them; a last panel that is not full is left
       // out.
       spec.accumulator = b.getI32Type();

@@ -138,6 +138,47 @@ __attribute__((target("avx512f,avx512vnni"))) double multiplyQuads() {
   return 2.0 * steps * chains * 64;
 }
 
+/// Vectors of half as many, by AVX-VNNI's form of the instruction.
+__attribute__((target("avx2,avxvnni"))) double multiplyQuads256() {
+  using Vector __attribute__((vector_size(32))) = int;
+  using Bytes __attribute__((vector_size(32))) = char;
+  constexpr int steps = 20000, chains = 12;
+  Bytes x = {}, y = {};
+  Vector sums[chains] = {};
+  asm volatile("" : "+m"(x), "+m"(y)); // not known to be zero
+  for (int step = 0; step < steps; ++step)
+#pragma unroll
+    for (Vector &sum : sums)
+      asm("%{vex%} vpdpbusd %2, %1, %0" : "+x"(sum) : "x"(x), "x"(y));
+  asm volatile("" : : "m"(sums)); // used
+  return 2.0 * steps * chains * 32;
+}
+
+/// The same by pairs, of which one factor gets the other's signs.
+__attribute__((target("avx2"))) double multiplyQuadsByPairs() {
+  using Vector __attribute__((vector_size(32))) = int;
+  using Shorts __attribute__((vector_size(32))) = short;
+  using Bytes __attribute__((vector_size(32))) = char;
+  constexpr int steps = 20000, chains = 8;
+  Bytes x = {}, y = {};
+  Shorts ones = {};
+  Vector sums[chains] = {};
+  asm volatile("" : "+m"(x), "+m"(y), "+m"(ones)); // not known to be zero
+  for (int step = 0; step < steps; ++step)
+#pragma unroll
+    for (Vector &sum : sums) {
+      Vector product;
+      asm("vpsignb %3, %2, %1\n\t"
+          "vpmaddubsw %1, %3, %1\n\t"
+          "vpmaddwd %4, %1, %1\n\t"
+          "vpaddd %1, %0, %0"
+          : "+x"(sum), "=&x"(product)
+          : "x"(x), "x"(y), "x"(ones));
+    }
+  asm volatile("" : : "m"(sums)); // used
+  return 2.0 * steps * chains * 32;
+}
+
 /// Makes all eight tiles zeros, of 16 rows of 64 bytes (the palette of AMX).
 __attribute__((target("amx-tile"))) void shapeTiles() {
   alignas(64) std::array<uint8_t, 64> shape{};
@@ -238,6 +279,11 @@ MultiplyAdds multiplyAdds(std::string_view products) {
   if (products == TFM_PRODUCTS_INT8_QUADS &&
       missingFeatures("avx512f,avx512vnni").empty())
     return multiplyQuads;
+  if (products == TFM_PRODUCTS_INT8_QUADS &&
+      missingFeatures("avx2,avxvnni").empty())
+    return multiplyQuads256;
+  if (products == TFM_PRODUCTS_INT8_PAIRS && missingFeatures("avx2").empty())
+    return multiplyQuadsByPairs;
   if (products == TFM_PRODUCTS_INT8_TILES &&
       missingFeatures("amx-tile,amx-int8").empty())
     return multiplyIntegerTiles;

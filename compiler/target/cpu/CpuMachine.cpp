@@ -129,6 +129,8 @@ llvm::Error describeRegisters(CpuMachine &target,
   if (info.checkFeatures("+avx2") && info.checkFeatures("+fma")) {
     target.lanes = 8;
     target.registers = 16;
+    target.int8Quads = info.checkFeatures("+avxvnni");
+    target.int8Pairs = !target.int8Quads;
     return llvm::Error::success();
   }
   return llvm::createStringError(
@@ -314,6 +316,12 @@ int64_t CpuMachine::tileRows() const {
   // in registers; an even number of rows keeps packed panels aligned.
   int64_t rows = (registers - tileVectors() - 1) / tileVectors();
   return rows - rows % 2;
+}
+
+int64_t CpuMachine::pairTileRows() const {
+  // Besides the accumulators B and its magnitudes, an element of A, its product
+  // and ones.
+  return (registers - 2 * tileVectors() - 3) / tileVectors();
 }
 
 llvm::Expected<std::unique_ptr<llvm::TargetMachine>>

@@ -42,8 +42,10 @@ struct CpuMachine {
   /// Whether code uses its tiles for that (AMX).
   bool bf16Tiles = false;
   /// Whether an instruction adds four products of integers of 8 bits to one of
-  /// 32 (AVX512-VNNI).
+  /// 32 (AVX512-VNNI, AVX-VNNI); or else one adds two to one of 16, and another
+  /// two of those (AVX2), which is still faster than f32.
   bool int8Quads = false;
+  bool int8Pairs = false;
   /// Whether code uses its tiles for that (AMX).
   bool int8Tiles = false;
   /// Whether memory is read fastest from one end to the other, and drops what
@@ -62,6 +64,8 @@ struct CpuMachine {
   /// for a name that LLVM does not know, and for a CPU without fused
   /// multiply-add or, asked for them, without tiles.
   static llvm::Expected<CpuMachine> named(llvm::StringRef cpu);
+
+  bool multipliesIntegers() const { return int8Quads || int8Pairs; }
 
   /// What `named` finds it by, but never `native`.
   std::string name() const;
@@ -87,6 +91,8 @@ struct CpuMachine {
 
   /// Rows of the register tile of a matrix product.
   int64_t tileRows() const;
+  /// The same of products of integers by pairs (`int8Pairs`).
+  int64_t pairTileRows() const;
   /// Vectors in a row of that tile; its columns are `lanes` times as many.
   int64_t tileVectors() const;
 

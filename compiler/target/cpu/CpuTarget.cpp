@@ -61,7 +61,7 @@ public:
 
   void addTensorPasses(OpPassManager &passes) const override {
     passes.addPass(cpu::createSplitProductsPass());
-    if (cpu.int8Quads)
+    if (cpu.multipliesIntegers())
       passes.addPass(cpu::createQuantiseActivationsPass());
   }
 
@@ -78,7 +78,7 @@ public:
   }
   /// As the micro-kernel for quads reads them.
   WeightPanels weightPanels() const override {
-    if (!cpu.int8Quads)
+    if (!cpu.multipliesIntegers())
       return {};
     return {.outputs = cpu.lanes * cpu.tileVectors(),
             .mostTerms = mostQuadTerms};

@@ -27,8 +27,8 @@ std::optional<FewRowsPlan> tfm::planFewRows(const MatmulSpec &spec,
   if (spec.m > (a.isInteger(8) ? 1 : 2) * target.tileRows())
     return std::nullopt;
   auto isFloat = [](Type type) { return type.isF32() || type.isBF16(); };
-  bool areQuads = a.isInteger(8) && target.int8Quads && operands->b.row == 1 &&
-                  operands->b.column != 1;
+  bool areQuads = a.isInteger(8) && target.multipliesIntegers() &&
+                  operands->b.row == 1 && operands->b.column != 1;
   // An f32 B beside a bf16 A would have to be rounded where it is read.
   if (!areQuads && (!isFloat(a) || !(isFloat(b) || b.isInteger(8)) ||
                     (a.isBF16() && b.isF32())))
@@ -57,7 +57,7 @@ public:
                  const ProductOperands &operands, const CpuMachine &target,
                  const FewRowsPlan &plan)
       : ProductKernel(builder, module, spec, operands, target), plan(plan),
-        target(target), terms{plan.termsOfA, b.element},
+        target(target), terms{plan.termsOfA, b.element, integerTerms(target)},
         strip((plan.alongK ? 1 : sumTile(target, spec.m, terms).vectors) *
               kb.lanes),
         strips(llvm::divideCeil(spec.n, strip)) {}
@@ -69,9 +69,9 @@ public:
                                    strips * strip);
     int64_t sumsLength =
         spec.m * (plan.alongK ? kb.lanes * kb.lanes : blockWidth);
-    int64_t rest = plan.packA         ? spec.m * aWidth / terms.perSlot()
-                   : terms.areQuads() ? spec.m
-                                      : 0;
+    int64_t rest = plan.packA          ? spec.m * aWidth / terms.perSlot()
+                   : terms.areOffset() ? spec.m
+                                       : 0;
     int64_t scratchBytes = (sumsLength + rest) * int64_t{sizeof(float)};
     OpBuilder::InsertionGuard guard(kb.b);
     sums = begin(name, scratchBytes);
@@ -101,7 +101,7 @@ private:
   void readA() {
     aRows = aBase;
     aStride = kb.i64(a.row);
-    if (terms.areQuads())
+    if (terms.areOffset())
       kb.loop(kb.i64(0), kb.i64(spec.m), 1, [&](Value row) {
         Value offset =
             offsetOfRow(kb, a.at(kb, aBase, row, kb.i64(0)), kb.i64(spec.k));
@@ -138,7 +138,7 @@ private:
     kb.loop(kb.i64(0), kb.i64(spec.m), 1, [&](Value row) {
       Value lanes = kb.at(sums, kb.mul(row, kb.lanes * kb.lanes));
       Value vector = addLanes(kb, terms, lanes);
-      if (terms.areQuads())
+      if (terms.areOffset())
         vector = kb.sub(vector, kb.splatInteger(kb.at(offsets(), row)));
       storeVector(row, column, vector);
     });

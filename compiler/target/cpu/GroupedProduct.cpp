@@ -26,7 +26,7 @@ std::optional<GroupedPlan> tfm::planGrouped(const MatmulSpec &spec,
     return std::nullopt;
   Type a = operands->a.element;
   GroupedPlan plan;
-  plan.integers = a.isInteger(8) && target.int8Quads;
+  plan.integers = a.isInteger(8) && target.multipliesIntegers();
   if (!plan.integers && (!a.isF32() || spec.m > 2 * target.tileRows()))
     return std::nullopt;
   // A vector of sums for each of `lanes` columns: a kilobyte with AVX-512.
@@ -108,8 +108,8 @@ private:
 
   void pack(Value first, Value count) {
     kb.loop(kb.i64(0), count, 1, [&](Value row) {
-      packIntegers(kb, a.at(kb, aBase, kb.add(first, row), kb.i64(0)), spec.k,
-                   packedAt(row));
+      packIntegers(kb, target, a.at(kb, aBase, kb.add(first, row), kb.i64(0)),
+                   spec.k, packedAt(row));
     });
   }
 

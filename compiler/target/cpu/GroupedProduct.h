@@ -16,8 +16,9 @@ namespace tfm {
 /// How a product with weights of 4 bits is computed that reads them where they
 /// lie. Rows of A meet them in blocks.
 struct GroupedPlan {
-  /// A is of i8 (for AVX512-VNNI), and copied in the order in which the halves
-  /// of bytes come: `packedRows` of it at a time, a multiple of `sumRows`.
+  /// A is of i8 (where they are multiplied), and copied in the order in which
+  /// the halves of bytes come: `packedRows` of it at a time, a multiple of
+  /// `sumRows`.
   bool integers;
   int64_t packedRows;
   /// Rows whose sums stay in the first-level cache together.

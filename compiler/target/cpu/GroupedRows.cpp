@@ -23,8 +23,11 @@ using namespace tfm;
 namespace {
 
 constexpr int64_t groupTerms = TFM_GROUP_TERMS, groupBytes = TFM_GROUP_BYTES;
-/// Groups whose bytes fill a cache line, and a vector of AVX-512.
+/// Groups whose bytes fill a cache line; those of a vector are as many or half.
 constexpr int64_t groupsOfLine = cacheLine / groupBytes;
+int64_t groupsOfVector(const KernelBuilder &kb) {
+  return kb.lanes * 4 / groupBytes;
+}
 
 int64_t groupsOf(int64_t terms) {
   return static_cast<int64_t>(llvm::divideCeil(terms, groupTerms));
@@ -59,12 +62,16 @@ static Value highHalf(KernelBuilder &kb, Value bytes) {
 //===----------------------------------------------------------------------===//
 
 /// The tile for that many rows of A, each of which takes `loads` registers
-/// beside its sums.
+/// beside its sums, unless it meets but one row of B: then instructions read it
+/// from memory.
 static DotTile groupedTile(const CpuMachine &target, int64_t rows,
                            int64_t loads) {
-  // Three vectors of each row of B, and a few more.
+  // Three vectors of each row of B, and a few more: of two turns in flight,
+  // where a row of B is alone.
   auto most = [&](int64_t columns) {
-    return (target.registers - 5 - 3 * columns) / (columns + loads);
+    return columns > 1
+               ? (target.registers - 5 - 3 * columns) / (columns + loads)
+               : target.registers - 12;
   };
   // What is made of a row of B is of use to several rows of A.
   int64_t columns = 4;
@@ -319,28 +326,19 @@ int64_t GroupedIntegers::rowSums(int64_t k) {
 
 int64_t GroupedIntegers::rowBytes(int64_t k) { return rowSums(k) * groupTerms; }
 
-/// Four integers in each lane as multiplyAdd takes them.
-static Value asQuads(KernelBuilder &kb, Value bytes) {
-  return LLVM::BitcastOp::create(kb.b, kb.loc, kb.vecType, bytes);
-}
-
-static Value sumOfQuads(KernelBuilder &kb, Value sum) {
-  return arith::BitcastOp::create(kb.b, kb.loc,
-                                  kb.vecType.clone(kb.b.getI32Type()), sum);
-}
-
-void tfm::packIntegers(KernelBuilder &kb, Value a, int64_t k,
-                       const GroupedIntegers &to) {
+void tfm::packIntegers(KernelBuilder &kb, const CpuMachine &target, Value a,
+                       int64_t k, const GroupedIntegers &to) {
+  Terms terms = integerTerms(target);
   SmallVector<Type> types{kb.ptrType, kb.i64Type, kb.ptrType, kb.ptrType};
   auto function = kb.sharedFunction(
       "tfm.pack.integers.groups", types,
       [&](KernelBuilder &kb, ValueRange args) {
         Value a = args[0], k = args[1];
         Type byte = kb.b.getI8Type();
-        int64_t half = cacheLine, step = 2 * half;
+        int64_t half = 4 * kb.lanes, step = 2 * half;
         auto bytes = VectorType::get({half}, byte);
         auto words = VectorType::get({half / 8}, kb.i64Type);
-        Value ones = asQuads(kb, constantLike(kb, bytes, 1));
+        Value ones = constantLike(kb, bytes, 1);
         auto line = [&](Value i, bool masked) {
           Value parts[2];
           for (int64_t part : {0, 1}) {
@@ -350,28 +348,30 @@ void tfm::packIntegers(KernelBuilder &kb, Value a, int64_t k,
                 kb.b, kb.loc, words,
                 kb.loadAs(bytes, kb.at(a, at, byte), mask));
           }
-          // Terms 0 to 15 of four groups of 32, and the others.
-          Value low =
-              kb.shuffle(parts[0], parts[1], {0, 1, 4, 5, 8, 9, 12, 13});
-          Value high =
-              kb.shuffle(parts[0], parts[1], {2, 3, 6, 7, 10, 11, 14, 15});
+          // Of each group of 32 terms 0 to 15, and the others.
+          SmallVector<int64_t> firsts, others;
+          for (int64_t word = 0; word < step / 8; word += 4) {
+            firsts.append({word, word + 1});
+            others.append({word + 2, word + 3});
+          }
+          Value low = kb.shuffle(parts[0], parts[1], firsts);
+          Value high = kb.shuffle(parts[0], parts[1], others);
           Value to = kb.at(args[2], i, byte);
           kb.store(low, to);
           kb.store(high, kb.at(to, half, byte));
-          Value sum = kb.splat(0.0);
-          for (Value integers : {low, high})
-            sum = multiplyAdd(kb, Terms::I8Quads, asQuads(kb, integers), ones,
-                              sum);
+          Value sum = multiplyFourBits(kb, terms, {low, high}, {ones, ones});
           // Each group's are in four lanes.
-          sum = sumOfQuads(kb, sum);
           for (int64_t apart : {1, 2}) {
             SmallVector<int64_t> other;
             for (int64_t lane = 0; lane < kb.lanes; ++lane)
               other.push_back(lane ^ apart);
             sum = kb.add(sum, kb.shuffle(sum, sum, other));
           }
-          Value each = kb.shuffle(sum, sum, {0, 4, 8, 12});
-          auto floats = VectorType::get({groupsOfLine}, kb.f32Type);
+          SmallVector<int64_t> firstLanes;
+          for (int64_t lane = 0; lane < kb.lanes; lane += 4)
+            firstLanes.push_back(lane);
+          Value each = kb.shuffle(sum, sum, firstLanes);
+          auto floats = VectorType::get({groupsOfVector(kb)}, kb.f32Type);
           kb.store(arith::SIToFPOp::create(kb.b, kb.loc, floats, each),
                    kb.at(args[3], kb.div(i, groupTerms)));
         };
@@ -385,7 +385,7 @@ void tfm::packIntegers(KernelBuilder &kb, Value a, int64_t k,
 /// Of packed rows: (a, a stride, sums of groups, their stride, groups, sums,
 /// rows of B). Four products an instruction are those of a group alone in each
 /// lane, and their sums are exact.
-static func::FuncOp dotIntegers(KernelBuilder &kb, DotTile tile) {
+static func::FuncOp dotIntegers(KernelBuilder &kb, DotTile tile, Terms terms) {
   SmallVector<Type> types{kb.ptrType, kb.i64Type, kb.ptrType,
                           kb.i64Type, kb.i64Type, kb.ptrType};
   llvm::append_range(types, RowsOfB::types(kb));
@@ -398,41 +398,47 @@ static func::FuncOp dotIntegers(KernelBuilder &kb, DotTile tile) {
           a.push_back(kb.at(args[0], kb.mul(args[1], row), b.byteType()));
           sumsOfGroups.push_back(kb.at(args[2], kb.mul(args[3], row)));
         }
-        auto bytes = VectorType::get({cacheLine}, b.byteType());
-        auto halves = VectorType::get({groupsOfLine}, kb.b.getIntegerType(16));
-        // Four bf16 as upper halves of f32, each in the lanes of its group:
-        // those lie in a part of the register that shuffles do not cross.
-        auto spread = [&](Value four) -> Value {
-          auto word = VectorType::get({1}, kb.i64Type);
+        int64_t vectorBytes = 4 * kb.lanes, vectorGroups = groupsOfVector(kb);
+        auto bytes = VectorType::get({vectorBytes}, b.byteType());
+        auto halves = VectorType::get({vectorGroups}, kb.b.getIntegerType(16));
+        // A bf16 for each group as the upper half of f32 in the lanes of its
+        // group: those lie in a part of the register that shuffles do not
+        // cross.
+        auto spread = [&](Value each) -> Value {
+          int64_t bits = 16 * vectorGroups;
+          Type word = kb.b.getIntegerType(static_cast<unsigned>(bits));
           Value one = vector::ExtractOp::create(
-              kb.b, kb.loc, LLVM::BitcastOp::create(kb.b, kb.loc, word, four),
+              kb.b, kb.loc,
+              LLVM::BitcastOp::create(kb.b, kb.loc, VectorType::get({1}, word),
+                                      each),
               0);
           Value everywhere = vector::BroadcastOp::create(
-              kb.b, kb.loc, VectorType::get({kb.lanes / 2}, kb.i64Type), one);
+              kb.b, kb.loc, VectorType::get({8 * vectorBytes / bits}, word),
+              one);
           auto all = VectorType::get({2 * kb.lanes}, kb.b.getIntegerType(16));
           everywhere = LLVM::BitcastOp::create(kb.b, kb.loc, all, everywhere);
           SmallVector<int64_t> upper;
           for (int64_t lane = 0; lane < kb.lanes; ++lane) {
-            int64_t group = lane / groupsOfLine;
+            int64_t group = lane / 4;
             upper.append({2 * kb.lanes, group * 8 + group});
           }
           return LLVM::BitcastOp::create(
               kb.b, kb.loc, kb.vecType,
               kb.shuffle(everywhere, constantLike(kb, all, 0), upper));
         };
-        auto line = [&](Value group, ValueRange sums, bool masked) {
+        auto vector = [&](Value group, ValueRange sums, bool masked) {
           SmallVector<Value> low, high, scales, next;
           Value offset = kb.mul(group, groupBytes), byteMask, tableMask;
           if (masked) {
             Value rest = kb.sub(groups, group);
-            byteMask = kb.maskOf(kb.mul(rest, groupBytes), cacheLine);
-            tableMask = kb.maskOf(rest, groupsOfLine);
+            byteMask = kb.maskOf(kb.mul(rest, groupBytes), vectorBytes);
+            tableMask = kb.maskOf(rest, vectorGroups);
           }
           for (auto [row, scale] : llvm::zip_equal(b.bytes, b.scale)) {
             Value some =
                 kb.loadAs(bytes, kb.at(row, offset, b.byteType()), byteMask);
-            low.push_back(asQuads(kb, lowHalf(kb, some)));
-            high.push_back(asQuads(kb, highHalf(kb, some)));
+            low.push_back(lowHalf(kb, some));
+            high.push_back(highHalf(kb, some));
             Value each =
                 kb.loadAs(halves, kb.at(scale, group, kb.bf16Type), tableMask);
             scales.push_back(spread(each));
@@ -440,17 +446,14 @@ static func::FuncOp dotIntegers(KernelBuilder &kb, DotTile tile) {
           Value term = kb.mul(group, groupTerms);
           for (auto [row, pointer] : llvm::enumerate(a)) {
             auto load = [&](int64_t at) {
-              return asQuads(kb,
-                             kb.loadAs(bytes, kb.at(pointer, kb.add(term, at),
-                                                    b.byteType())));
+              return kb.loadAs(bytes,
+                               kb.at(pointer, kb.add(term, at), b.byteType()));
             };
-            Value first = load(0), second = load(cacheLine);
+            Value first = load(0), second = load(vectorBytes);
             for (int64_t column = 0; column < tile.columns; ++column) {
-              Value sum = multiplyAdd(kb, Terms::I8Quads, first, low[column],
-                                      kb.splat(0.0));
-              sum = multiplyAdd(kb, Terms::I8Quads, second, high[column], sum);
-              next.push_back(kb.fma(toF32(kb, sumOfQuads(kb, sum)),
-                                    scales[column],
+              Value sum = multiplyFourBits(kb, terms, {first, second},
+                                           {low[column], high[column]});
+              next.push_back(kb.fma(toF32(kb, sum), scales[column],
                                     sums[row * tile.columns + column]));
             }
           }
@@ -462,11 +465,15 @@ static func::FuncOp dotIntegers(KernelBuilder &kb, DotTile tile) {
         sums = kb.loop(kb.i64(0), whole, groupsOfLine, sums,
                        [&](Value group, ValueRange sums) {
                          b.prefetch(kb.mul(group, groupBytes));
-                         return line(group, sums, false);
+                         SmallVector<Value> next(sums);
+                         for (int64_t at = 0; at < groupsOfLine;
+                              at += vectorGroups)
+                           next = vector(kb.add(group, at), next, false);
+                         return next;
                        });
-        sums = kb.loop(whole, groups, groupsOfLine, sums,
+        sums = kb.loop(whole, groups, vectorGroups, sums,
                        [&](Value group, ValueRange sums) {
-                         return line(group, sums, true);
+                         return vector(group, sums, true);
                        });
         // Each minimum times the sum of its group.
         auto minima = [&](Value group, ValueRange sums, Value mask) {
@@ -501,6 +508,7 @@ void tfm::groupedProducts(KernelBuilder &kb, const CpuMachine &target,
                           Value sums) {
   int64_t rowBytes = GroupedIntegers::rowBytes(k),
           rowSums = GroupedIntegers::rowSums(k);
+  Terms terms = integerTerms(target);
   forEachTile(kb, groupedTile(target, rows, /*loads=*/2), rows, b, count, sums,
               [&](DotTile tile, int64_t row, ValueRange b, Value sums) {
                 SmallVector<Value> arguments{
@@ -511,6 +519,6 @@ void tfm::groupedProducts(KernelBuilder &kb, const CpuMachine &target,
                     kb.i64(groupsOf(k)),
                     sums};
                 llvm::append_range(arguments, b);
-                kb.call(dotIntegers(kb, tile), arguments);
+                kb.call(dotIntegers(kb, tile, terms), arguments);
               });
 }

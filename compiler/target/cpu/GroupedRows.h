@@ -25,9 +25,9 @@ struct GroupedRows {
   int64_t byteStride, tableStride;
 };
 
-/// Rows of A as integers of 8 bits (for AVX512-VNNI), copied in the order in
-/// which the halves of bytes of B come, and for each the sums of its groups:
-/// with those minima are multiplied.
+/// Rows of A as integers of 8 bits (where they are multiplied), copied in the
+/// order in which the halves of bytes of B come, and for each the sums of its
+/// groups: with those minima are multiplied.
 struct GroupedIntegers {
   mlir::Value packed, sums;
 
@@ -38,8 +38,8 @@ struct GroupedIntegers {
 };
 
 /// Packs the row of `k` integers at `a`.
-void packIntegers(KernelBuilder &kb, mlir::Value a, int64_t k,
-                  const GroupedIntegers &to);
+void packIntegers(KernelBuilder &kb, const CpuMachine &target, mlir::Value a,
+                  int64_t k, const GroupedIntegers &to);
 
 /// The dot products of `rows` rows of `k` terms of A, f32, with the first
 /// `count` rows of B, at most `lanes` of them, in lanes as `dotProducts` leaves

@@ -217,6 +217,8 @@ static StringRef nameOf(Terms terms) {
     return TFM_PRODUCTS_BF16_TILES;
   case Terms::I8Quads:
     return TFM_PRODUCTS_INT8_QUADS;
+  case Terms::I8Pairs:
+    return TFM_PRODUCTS_INT8_PAIRS;
   }
   llvm_unreachable("terms that nothing is said of");
 }
@@ -233,11 +235,11 @@ StringRef tfm::productsOf(Operation *step, const CpuMachine &machine) {
     return TFM_PRODUCTS_F32;
   MatmulSpec spec = matmulSpec(launch);
   if (std::optional<FewRowsPlan> plan = planFewRows(spec, machine))
-    return nameOf(plan->termsOfA.isInteger(8) ? Terms::I8Quads
+    return nameOf(plan->termsOfA.isInteger(8) ? integerTerms(machine)
                   : plan->termsOfA.isBF16()   ? Terms::Bf16Pairs
                                               : Terms::F32);
   if (std::optional<GroupedPlan> plan = planGrouped(spec, machine))
-    return nameOf(plan->integers ? Terms::I8Quads : Terms::F32);
+    return nameOf(plan->integers ? integerTerms(machine) : Terms::F32);
   if (planIntegerTiles(spec, machine))
     return TFM_PRODUCTS_INT8_TILES;
   return nameOf(planMatmul(spec, machine).terms);

@@ -26,13 +26,13 @@ namespace {
 /// Elements along k in a slot of a panel.
 int64_t elementsPerSlot(Terms terms) {
   return terms == Terms::Bf16Pairs || terms == Terms::Bf16Tiles ? 2
-         : terms == Terms::I8Quads                              ? 4
+         : areQuads(terms)                                      ? 4
                                                                 : 1;
 }
 
 /// Whether the micro-kernel can read A where it lies.
 bool canReadA(const MatmulSpec &spec, Terms terms, const Matrix &a) {
-  if (terms == Terms::I8Quads)
+  if (areQuads(terms))
     return spec.inPanels && a.column == 1 && a.row % 4 == 0 && spec.k % 4 == 0;
   if (!spec.isBf16())
     return a.element.isF32();
@@ -129,14 +129,15 @@ MatmulPlan tfm::planMatmul(const MatmulSpec &spec, const CpuMachine &target) {
                                     : Terms::F32;
   } else if (a.element.isInteger(8) && !spec.isGrouped()) {
     plan.packB = !spec.inPanels;
-    plan.terms = Terms::I8Quads;
+    plan.terms = integerTerms(target);
   } else {
     plan.packB =
         !rowsOfB || (!direct && !fewRows && k * n * 4 > target.l1Bytes / 2);
   }
   int64_t perSlot = elementsPerSlot(plan.terms);
-  int64_t tallest =
-      plan.terms == Terms::Bf16Tiles ? 2 * tileSide : target.tileRows();
+  int64_t tallest = plan.terms == Terms::Bf16Tiles ? 2 * tileSide
+                    : plan.terms == Terms::I8Pairs ? target.pairTileRows()
+                                                   : target.tileRows();
   plan.rowPanels = llvm::divideCeil(m, tallest);
   // An even number of panels shares well among two threads, at the price of
   // slightly lower tiles.
@@ -153,7 +154,7 @@ MatmulPlan tfm::planMatmul(const MatmulSpec &spec, const CpuMachine &target) {
       (!direct && (n > (rowsOfA ? 512 : 128) || (conflicts && n > 64) ||
                    (rowsOfA && target.lanes < 8)));
   // The few rows of one panel stay in the cache as they are.
-  if (plan.terms == Terms::I8Quads)
+  if (areQuads(plan.terms))
     plan.packA = plan.rowPanels > 1 || !canReadA(spec, plan.terms, a);
 
   // Threads that share columns each pack all of A, and the other way around.
@@ -293,7 +294,7 @@ private:
 } // namespace
 
 bool MatmulEmitter::layOut() {
-  bool inQuads = plan.terms == Terms::I8Quads;
+  bool inQuads = areQuads(plan.terms);
   rowsOfA = a.column == 1;
   // Quads are made of columns alone.
   rowsOfB = b.column == 1 && !inQuads;

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/target/cpu/MicroKernel.h"
+#include "compiler/target/cpu/CpuMachine.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -22,17 +23,45 @@ static Value bitcast(KernelBuilder &kb, Value x, Type element, int64_t count) {
                                  VectorType::get({count}, element), x);
 }
 
+static Value bytesOf(KernelBuilder &kb, Value quads) {
+  return bitcast(kb, quads, kb.b.getI8Type(), 4 * kb.lanes);
+}
+
+static Value callIntrinsic(KernelBuilder &kb, Type type, StringRef name,
+                           ValueRange arguments) {
+  return LLVM::CallIntrinsicOp::create(kb.b, kb.loc, type,
+                                       kb.b.getStringAttr(name), arguments)
+      .getResult(0);
+}
+
 /// VPDPBUSD, of quads in any types: sum + a b, those of `a` without a sign.
 static Value addQuads(KernelBuilder &kb, Value a, Value b, Value sum) {
-  auto bytes = [&](Value x) {
-    return bitcast(kb, x, kb.b.getI8Type(), 4 * kb.lanes);
-  };
   sum = bitcast(kb, sum, kb.b.getI32Type(), kb.lanes);
-  return LLVM::CallIntrinsicOp::create(
-             kb.b, kb.loc, sum.getType(),
-             kb.b.getStringAttr("llvm.x86.avx512.vpdpbusd.512"),
-             ValueRange{sum, bytes(a), bytes(b)})
-      .getResult(0);
+  return callIntrinsic(kb, sum.getType(),
+                       kb.lanes == 16 ? "llvm.x86.avx512.vpdpbusd.512"
+                                      : "llvm.x86.avx512.vpdpbusd.256",
+                       {sum, bytesOf(kb, a), bytesOf(kb, b)});
+}
+
+/// Sums of two products of bytes each, those of `a` without a sign.
+static Value multiplyPairs(KernelBuilder &kb, Value a, Value b) {
+  auto shorts = VectorType::get({2 * kb.lanes}, kb.b.getI16Type());
+  return callIntrinsic(kb, shorts, "llvm.x86.avx2.pmadd.ub.sw",
+                       {bytesOf(kb, a), bytesOf(kb, b)});
+}
+
+/// Sums of two of those each.
+static Value addPairs(KernelBuilder &kb, Value pairs) {
+  Value ones = arith::ConstantOp::create(
+      kb.b, kb.loc,
+      DenseElementsAttr::get(cast<VectorType>(pairs.getType()),
+                             llvm::APInt(16, 1)));
+  return callIntrinsic(kb, VectorType::get({kb.lanes}, kb.b.getI32Type()),
+                       "llvm.x86.avx2.pmadd.wd", {pairs, ones});
+}
+
+Terms tfm::integerTerms(const CpuMachine &target) {
+  return target.int8Quads ? Terms::I8Quads : Terms::I8Pairs;
 }
 
 Value tfm::offsetQuads(KernelBuilder &kb, Value quads) {
@@ -74,6 +103,18 @@ Value tfm::multiplyAdd(KernelBuilder &kb, Terms terms, Value a, Value b,
                        Value sum) {
   if (terms == Terms::I8Quads)
     return bitcast(kb, addQuads(kb, b, a, sum), kb.f32Type, kb.lanes);
+  if (terms == Terms::I8Pairs) {
+    // Those of B without their signs, which those of A take: two products of
+    // 127 and 128 fit into 16 bits.
+    Value signs = bytesOf(kb, offsetQuads(kb, b));
+    Value magnitudes = LLVM::AbsOp::create(kb.b, kb.loc, signs.getType(), signs,
+                                           /*is_int_min_poison=*/false);
+    Value factors = callIntrinsic(kb, signs.getType(), "llvm.x86.avx2.psign.b",
+                                  {bytesOf(kb, a), signs});
+    Value products = addPairs(kb, multiplyPairs(kb, magnitudes, factors));
+    sum = kb.add(bitcast(kb, sum, kb.b.getI32Type(), kb.lanes), products);
+    return bitcast(kb, sum, kb.f32Type, kb.lanes);
+  }
   if (terms != Terms::Bf16Pairs)
     return kb.fma(a, b, sum);
   auto pairs = VectorType::get({2 * kb.lanes}, kb.bf16Type);
@@ -85,6 +126,23 @@ Value tfm::multiplyAdd(KernelBuilder &kb, Terms terms, Value a, Value b,
              kb.b.getStringAttr("llvm.x86.avx512bf16.dpbf16ps.512"),
              ValueRange{sum, cast(a), cast(b)})
       .getResult(0);
+}
+
+Value tfm::multiplyFourBits(KernelBuilder &kb, Terms terms, ArrayRef<Value> a,
+                            ArrayRef<Value> b) {
+  if (terms == Terms::I8Quads) {
+    Value sum = kb.splat(0.0);
+    for (auto [x, y] : llvm::zip_equal(a, b))
+      sum = addQuads(kb, y, x, sum);
+    return sum;
+  }
+  // Of two products each 3,840 at most, so that 16 bits hold eight sums.
+  Value sum;
+  for (auto [x, y] : llvm::zip_equal(a, b)) {
+    Value products = multiplyPairs(kb, y, x);
+    sum = sum ? kb.add(sum, products) : products;
+  }
+  return addPairs(kb, sum);
 }
 
 func::FuncOp tfm::microKernel(KernelBuilder &kb, const MicroKernel &kernel) {
@@ -101,7 +159,7 @@ func::FuncOp tfm::microKernel(KernelBuilder &kb, const MicroKernel &kernel) {
                      std::to_string(vectors) + (byRows ? ".rows" : ".columns");
   if (terms != Terms::F32)
     name += terms == Terms::Bf16Pairs ? ".pairs"
-            : terms == Terms::I8Quads ? ".quads"
+            : areQuads(terms)         ? ".quads"
                                       : ".bf16";
   if (copiesB)
     name += ".copy";

@@ -12,6 +12,8 @@
 
 namespace tfm {
 
+struct CpuMachine;
+
 /// How the micro-kernel reads its rows of A.
 enum class ALayout {
   /// a[k * stride + row]: a packed panel, or a transposed A where it lies.
@@ -35,19 +37,34 @@ enum class Terms {
   Bf16Tiles,
   /// A slot is four integers of neighbouring k, the first in the lowest byte,
   /// and a step adds all four products to an i32: VPDPBUSD, which takes those
-  /// of
-  /// B without a sign. So 128 is added to each of them (`offsetQuads`), and
-  /// what
-  /// that adds to a sum, 128 times the sum of its row of A, has to be taken
-  /// off.
-  /// For AVX512-VNNI.
-  I8Quads
+  /// of B without a sign. So 128 is added to each of them (`offsetQuads`), and
+  /// what that adds to a sum, 128 times the sum of its row of A, has to be
+  /// taken off. For AVX512-VNNI and AVX-VNNI.
+  I8Quads,
+  /// Slots are the same, but nothing has to be taken off: VPMADDUBSW adds two
+  /// products to an i16, VPMADDWD two of those. Of the factors one has no sign:
+  /// magnitudes of B meet A with B's signs. A is within -127 and 127, which
+  /// keeps two products within 16 bits. For AVX2.
+  I8Pairs
 };
+
+inline bool areQuads(Terms terms) {
+  return terms == Terms::I8Quads || terms == Terms::I8Pairs;
+}
+/// Those of products of two integers of 8 bits, on a machine that multiplies
+/// them (`CpuMachine::multipliesIntegers`).
+Terms integerTerms(const CpuMachine &target);
 
 /// sum + a b in each lane, of slots that are f32, pairs or quads; integers
 /// travel in vectors of f32.
 mlir::Value multiplyAdd(KernelBuilder &kb, Terms terms, mlir::Value a,
                         mlir::Value b, mlir::Value sum);
+/// The sum in each lane of the products of its quads, an i32, over some vectors
+/// of `a` and as many of `b`, whose integers are between 0 and 15: 128 is not
+/// added to these, and nothing has to be taken off.
+mlir::Value multiplyFourBits(KernelBuilder &kb, Terms terms,
+                             llvm::ArrayRef<mlir::Value> a,
+                             llvm::ArrayRef<mlir::Value> b);
 /// A vector of quads as VPDPBUSD takes those of B.
 mlir::Value offsetQuads(KernelBuilder &kb, mlir::Value quads);
 /// What products with `offsetQuads` add to the sums of the row of `k` integers

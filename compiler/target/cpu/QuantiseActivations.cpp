@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 //
 // What a weight of 8 bits or 4 meets is brought to 8 bits, too, where the
-// processor multiplies them four at a time: with a scale for each row, its
+// processor multiplies those faster than f32: with a scale for each row, its
 // largest magnitude being 127 (Dettmers et al. 2022, "LLM.int8()", section 2.1,
 // "vector- wise"). Sums are exact; what is lost is half a scale in each
 // activation.

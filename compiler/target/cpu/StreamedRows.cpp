@@ -7,7 +7,6 @@
 
 #include "compiler/target/cpu/StreamedRows.h"
 #include "compiler/target/cpu/CpuMachine.h"
-#include "compiler/target/cpu/MicroKernel.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -44,7 +43,7 @@ Value StreamedTerms::loadB(KernelBuilder &kb, Value ptr, Value mask) const {
 
 Value StreamedTerms::multiplyAdd(KernelBuilder &kb, Value a, Value b,
                                  Value sum) const {
-  Terms terms = areQuads()   ? Terms::I8Quads
+  Terms terms = areQuads()   ? integers
                 : arePairs() ? Terms::Bf16Pairs
                              : Terms::F32;
   return tfm::multiplyAdd(kb, terms, a, b, sum);
@@ -71,10 +70,14 @@ void Prefetching::emit(KernelBuilder &kb, Value ptr, Value ahead,
     kb.prefetch(place, level);
 }
 
-DotTile tfm::dotTile(const CpuMachine &target, int64_t rows) {
-  // Beside the sums a vector of each row of B and one of A.
+DotTile tfm::dotTile(const CpuMachine &target, int64_t rows,
+                     const StreamedTerms &terms) {
+  // Beside the sums a vector of each row of B and one of A; and by pairs
+  // magnitudes of B, a product and ones.
+  bool byPairs = terms.areQuads() && terms.integers == Terms::I8Pairs;
   auto fits = [&](int64_t rows, int64_t columns) {
-    return rows * columns + columns + 1 < target.registers;
+    int64_t others = byPairs ? 2 * columns + 3 : columns + 1;
+    return rows * columns + others < target.registers;
   };
   // Four rows of B at a time hide the latency of a sum's additions. With two,
   // more rows of A meet what was loaded of B. With one there are few additions
@@ -168,7 +171,7 @@ void tfm::dotProducts(KernelBuilder &kb, const CpuMachine &target,
                       const StreamedTerms &terms, int64_t rows, Value a,
                       Value aStride, Value b, int64_t bStride, Value count,
                       int64_t k, Value sums, Value ahead) {
-  DotTile tile = dotTile(target, rows);
+  DotTile tile = dotTile(target, rows, terms);
   int64_t perPage = 4096 / (cacheLine / terms.perLine());
   if (ahead)
     ahead = kb.mul(ahead, bStride);

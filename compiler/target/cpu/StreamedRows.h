@@ -15,22 +15,24 @@
 #ifndef TFM_TARGET_CPU_STREAMEDROWS_H
 #define TFM_TARGET_CPU_STREAMEDROWS_H
 
-#include "compiler/target/emit/KernelBuilder.h"
+#include "compiler/target/cpu/MicroKernel.h"
 
 namespace tfm {
-
-struct CpuMachine;
 
 /// What the terms of sums along rows of B are made of: all that these functions
 /// know of the types of elements.
 struct StreamedTerms {
   /// Of A and of B in memory: A is f32, B f32, bf16 or i8; or both are bf16,
   /// which are multiplied in pairs (`Terms::Bf16Pairs`); or both are i8: then
-  /// sums are i32, of integers of B that 128 was added to (`Terms::I8Quads`).
+  /// sums are i32, of `integers`.
   mlir::Type a, b;
+  /// `Terms::I8Quads` or `Terms::I8Pairs`.
+  Terms integers = Terms::I8Quads;
 
   bool arePairs() const { return a.isBF16(); }
   bool areQuads() const { return a.isInteger(8); }
+  /// Whether 128 times the sum of its row of A has to be taken off a sum.
+  bool areOffset() const { return areQuads() && integers == Terms::I8Quads; }
   /// Neighbours along k in a slot of a vector, and terms that a vector takes.
   int64_t perSlot() const { return areQuads() ? 4 : arePairs() ? 2 : 1; }
   int64_t perVector(const KernelBuilder &kb) const {
@@ -71,7 +73,8 @@ struct DotTile {
 
 /// The tile for products of `rows` rows, which may be cut into several: as many
 /// rows as registers hold, and a number of columns that divides the lanes.
-DotTile dotTile(const CpuMachine &target, int64_t rows);
+DotTile dotTile(const CpuMachine &target, int64_t rows,
+                const StreamedTerms &terms);
 
 /// The function that computes the dot products of `tile.rows` rows of A with
 /// `tile.columns` rows of B, in lanes:

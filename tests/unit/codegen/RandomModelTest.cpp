@@ -143,10 +143,11 @@ private:
 
   /// Whether integers of weights meet integers.
   bool quantisesActivations() const {
-    static const bool hasQuads = llvm::cantFail(CpuMachine::native()).int8Quads;
+    static const bool multiplies =
+        llvm::cantFail(CpuMachine::native()).multipliesIntegers();
     return (precision == Precision::Int8Weights ||
             precision == Precision::Int4Weights) &&
-           hasQuads && !testsGpu();
+           multiplies && !testsGpu();
   }
 
   /// As a checkpoint is when it is loaded.

@@ -18,6 +18,7 @@
 #include "llvm/ADT/SmallString.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -128,13 +129,12 @@ const std::vector<Shape> &shapes() {
   return all;
 }
 
-/// In i32, by VNNI and, where they are `inTiles`, by AMX, with so large a
-/// second-level cache where that is not 0.
-void testSums(Order order, bool inTiles = false, int64_t l2Bytes = 0) {
-  Kernels kernels;
-  if (!kernels.target.int8Quads)
-    // Compiled for others below, but only a processor that has it can run it.
-    GTEST_SKIP() << "this processor has no VNNI";
+/// In i32, by the instructions of a processor for them and, where they are
+/// `inTiles`, by AMX, with so large a second-level cache where that is not 0.
+void testSums(StringRef cpu, Order order, bool inTiles = false,
+              int64_t l2Bytes = 0) {
+  SCOPED_TRACE(cpu.str());
+  Kernels kernels(cpu);
   kernels.target.int8Tiles = inTiles;
   if (l2Bytes > 0)
     kernels.target.l2Bytes = l2Bytes;
@@ -161,6 +161,9 @@ void testSums(Order order, bool inTiles = false, int64_t l2Bytes = 0) {
       batches *= size;
     auto a = randomIntegers(batches * shape.m * shape.k, random),
          b = randomIntegers(batches * shape.n * shape.k, random);
+    // Two products of the largest must fit in 16 bits: as activations do.
+    if (kernels.target.int8Pairs)
+      std::replace(a.begin(), a.end(), int8_t{-128}, int8_t{-127});
     Buffer aMemory = inMemory(a),
            bMemory =
                inMemory(order == Order::Rows ? b : inPanels(b, shape, width));
@@ -183,12 +186,55 @@ void testSums(Order order, bool inTiles = false, int64_t l2Bytes = 0) {
   }
 }
 
+/// In every way that this processor can multiply integers, VNNI and pairs.
+void testSums(Order order) {
+  for (StringRef cpu : runnableCpus())
+    if (llvm::cantFail(CpuMachine::named(cpu)).multipliesIntegers())
+      testSums(cpu, order);
+}
+
 TEST(Quads, SumsOfIntegersAreExact) { testSums(Order::Rows); }
 TEST(Quads, SumsOfPanelsAreExact) { testSums(Order::Panels); }
 TEST(Quads, SumsInTilesAreExact) {
-  testSums(Order::Panels, /*inTiles=*/true);
+  CpuMachine native = llvm::cantFail(CpuMachine::native());
+  if (!native.int8Quads || native.lanes != 16)
+    // Compiled for others below; tiles are emulated, not what is beside them.
+    GTEST_SKIP() << "this processor has no AVX512-VNNI";
+  testSums("native", Order::Panels, /*inTiles=*/true);
   // Several blocks of rows.
-  testSums(Order::Panels, /*inTiles=*/true, /*l2Bytes=*/16 << 10);
+  testSums("native", Order::Panels, /*inTiles=*/true, /*l2Bytes=*/16 << 10);
+}
+
+// Sums of the largest, of any sign, are those that pairs must not saturate.
+TEST(Quads, SumsOfTheLargestAreExact) {
+  for (StringRef cpu : runnableCpus()) {
+    SCOPED_TRACE(cpu.str());
+    Kernels kernels(cpu);
+    if (!kernels.target.multipliesIntegers())
+      continue;
+    const Shape shape = {7, 40, 256};
+    Kernel kernel =
+        emitMatmul(kernels.builder, *kernels.module, "largest",
+                   specOf(kernels, shape, kernels.builder.getI8Type(),
+                          kernels.builder.getI32Type()),
+                   kernels.target);
+    ASSERT_TRUE(kernel.func);
+    kernels.compile();
+    for (int a : {-127, 127})
+      for (int b : {-128, -127, 127}) {
+        std::vector<int8_t> allA(shape.m * shape.k, static_cast<int8_t>(a)),
+            allB(shape.n * shape.k, static_cast<int8_t>(b));
+        Buffer aMemory = inMemory(allA), bMemory = inMemory(allB),
+               out(shape.m * shape.n, NAN);
+        kernels.run("largest", {&aMemory, &bMemory, &out}, kernel.scratchBytes,
+                    1);
+        for (int64_t at = 0; at < out.size(); ++at) {
+          int32_t found;
+          std::memcpy(&found, out.data() + at, sizeof found);
+          ASSERT_EQ(found, a * b * shape.k);
+        }
+      }
+  }
 }
 
 // Small integers on both sides: their sums are exact in f32, too.
@@ -241,12 +287,20 @@ TEST(Quads, AreOfProcessorsThatHaveThem) {
   auto has = [](StringRef cpu) {
     return llvm::cantFail(CpuMachine::named(cpu)).int8Quads;
   };
+  auto hasPairs = [](StringRef cpu) {
+    return llvm::cantFail(CpuMachine::named(cpu)).int8Pairs;
+  };
   EXPECT_TRUE(has("znver4"));
   EXPECT_TRUE(has("znver5"));
   EXPECT_TRUE(has("icelake-server"));
   EXPECT_TRUE(has("sapphirerapids"));
   EXPECT_FALSE(has("x86-64-v4"));
   EXPECT_FALSE(has("x86-64-v3"));
+  EXPECT_TRUE(has("alderlake"));
+  EXPECT_TRUE(hasPairs("x86-64-v3"));
+  EXPECT_TRUE(hasPairs("znver3"));
+  EXPECT_FALSE(hasPairs("x86-64-v4"));
+  EXPECT_FALSE(hasPairs("alderlake"));
   EXPECT_TRUE(
       llvm::cantFail(CpuMachine::named("sapphirerapids+amx")).int8Tiles);
   EXPECT_FALSE(llvm::cantFail(CpuMachine::named("sapphirerapids")).int8Tiles);
@@ -310,6 +364,21 @@ TEST(Quads, TheirInnerLoopsStayInRegisters) {
                               {32, "tfm.micro.8x2.columns.quads.ahead4"}})
       expectQuads(assemblyOf({rows, 256, 768}, cpu, Order::Panels), name,
                   rows == 1 ? 2 : 16);
+  }
+  for (auto [cpu, instruction] : {std::pair("alderlake", "vpdpbusd"),
+                                  {"znver3", "vpmaddubsw"},
+                                  {"x86-64-v3", "vpmaddubsw"}}) {
+    SCOPED_TRACE(cpu);
+    for (int64_t rows : {1, 8, 140}) {
+      std::string assembly = assemblyOf({rows, 256, 768}, cpu, Order::Panels);
+      SmallVector<StringRef> functions;
+      StringRef(assembly).split(functions, "\ntfm.micro.");
+      EXPECT_GE(functions.size(), 2u);
+      for (StringRef function : llvm::drop_begin(functions))
+        expectQuads("\ntfm.micro." + function.str(),
+                    "tfm.micro." + function.split(':').first.str(),
+                    rows == 1 ? 2 : 4, instruction);
+    }
   }
   for (auto [rows, name] : {std::pair(8, "tfm.tiles.integers.1x2.b.ahead27"),
                             {32, "tfm.tiles.integers.2x2.b.ahead16"},
