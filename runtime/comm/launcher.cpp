@@ -43,6 +43,14 @@ std::string startedBy(const Launch &launch) {
                      launch.size);
 }
 
+/// Open MPI hears of the other tasks of srun by PMIx, unless it was built for
+/// more. Where it hears nothing it ends the process within MPI_Init, with a
+/// page about how Slurm should have been built.
+bool lacksPmix(void *library) {
+  return dlsym(library, "ompi_mpi_comm_world") &&
+         !std::getenv("PMIX_NAMESPACE");
+}
+
 } // namespace
 
 std::optional<Launch> findLaunch(const char *(*variable)(const char *)) {
@@ -58,8 +66,14 @@ std::optional<Launch> findLaunch(const char *(*variable)(const char *)) {
     int64_t size = 0;
     const char *end = text + std::strlen(text);
     auto [last, error] = std::from_chars(text, end, size);
-    if (error == std::errc() && last == end && size > 0)
-      return Launch{launcher, size};
+    if (error != std::errc() || last != end || size <= 0)
+      continue;
+    // `srun --mpi=pmi2` sets PMI_SIZE, too. MPICH's own launcher, which may run
+    // within a step of Slurm, also counts the processes of each machine.
+    bool isStep = variable("SLURM_STEP_NUM_TASKS") &&
+                  !variable("OMPI_COMM_WORLD_SIZE") &&
+                  !variable("MPI_LOCALNRANKS");
+    return Launch{isStep ? "srun" : launcher, size};
   }
   return std::nullopt;
 }
@@ -75,7 +89,9 @@ std::unique_ptr<Processes> joinProcesses(const ProcessesOptions &options) {
     return nullptr;
   std::string purpose = isAsked ? "--processes mpi needs the messages of MPI"
                                 : startedBy(*launch);
-  if (const char *rank = std::getenv("PMI_RANK"); rank && launch)
+  // srun itself says who was killed.
+  bool isStep = launch && launch->launcher == "srun";
+  if (const char *rank = std::getenv("PMI_RANK"); rank && launch && !isStep)
     startWitness(fmt::format("process {} ({})", rank, ownHost().data()));
   // The file that the user names, else that beside the program, else from where
   // the system looks for libraries.
@@ -93,6 +109,13 @@ std::unique_ptr<Processes> joinProcesses(const ProcessesOptions &options) {
         "{}, and {} cannot be loaded ({}): make it with `tfmc mpi -o {}`, or "
         "let each process work alone with --processes none",
         purpose, path, dlerror(), beside));
+  if (isStep && !isAsked && lacksPmix(library))
+    throw InputError(fmt::format(
+        "{}, but tells them nothing by PMIx, which Open MPI needs: start them "
+        "with `srun --mpi=pmix` (`srun --mpi=list` says what there is) or with "
+        "mpirun; an Open MPI that knows Slurm's older PMI begins with "
+        "--processes mpi",
+        startedBy(*launch)));
   auto *join =
       reinterpret_cast<tfm_join_function *>(dlsym(library, "tfm_join"));
   tfm_transport *transport = nullptr;
@@ -110,14 +133,20 @@ std::unique_ptr<Processes> joinProcesses(const ProcessesOptions &options) {
     throw InputError(fmt::format(
         "{} is of another version of tfm: make it with `tfmc mpi -o {}`", path,
         beside));
-  if (launch && transport->size != launch->size)
-    throw InputError(fmt::format(
-        "{}, but {}, which was made for {}, finds {} of them: make it with the "
-        "mpicc of this launcher, `tfmc mpi --mpicc PATH -o {}`{}",
-        startedBy(*launch), libraryName, transport->library, transport->size,
-        beside,
-        launch->launcher == "srun" ? ", or start it with `srun --mpi=pmix`"
-                                   : ""));
+  if (launch && transport->size != launch->size) {
+    std::string advice =
+        isStep
+            ? fmt::format("start it with `srun --mpi={}` (`srun --mpi=list` "
+                          "says what there is) or the mpirun of this MPI, or "
+                          "make it with another mpicc",
+                          lacksPmix(library) ? "pmix" : "pmi2")
+            : "make it with the mpicc of this launcher";
+    throw InputError(
+        fmt::format("{}, but {}, which was made for {}, finds {} of them: {}, "
+                    "`tfmc mpi --mpicc PATH -o {}`",
+                    startedBy(*launch), libraryName, transport->library,
+                    transport->size, advice, beside));
+  }
   auto processes = std::make_unique<Processes>(*transport, timeout);
   if (processes->count() > 1)
     return processes;

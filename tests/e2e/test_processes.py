@@ -213,8 +213,8 @@ class Launched:
         result = subprocess.run([self.model, "train", "--out", "never"], capture_output=True, text=True, timeout=60,
                                 env=dict(ENVIRONMENT, SLURM_STEP_NUM_TASKS="2"), cwd=self.folder, check=False)
         self.assertEqual(result.returncode, 1)
-        self.assertIn("srun has started 2 processes, but libtfm_mpi.so, which was made for ", result.stderr)
-        self.assertIn("`srun --mpi=pmix`", result.stderr)
+        self.assertIn("srun has started 2 processes, but ", result.stderr)
+        self.assertIn("`srun --mpi=pmix`" if self.library == "Open MPI" else "`srun --mpi=pmi2`", result.stderr)
         self.assertFalse((self.folder / "never").exists())
 
     def test_under_srun(self):

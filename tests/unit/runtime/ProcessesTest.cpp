@@ -263,7 +263,21 @@ TEST(Launch, IsFoundByVariables) {
   EXPECT_EQ(find({{"OMPI_COMM_WORLD_SIZE", "2"}})->launcher,
             "mpirun of Open MPI");
   EXPECT_EQ(find({{"PMI_SIZE", "16"}})->size, 16);
+  EXPECT_EQ(find({{"PMI_SIZE", "16"}})->launcher, "mpirun of MPICH");
   EXPECT_FALSE(find({{"PMI_SIZE", "many"}}));
+  // `srun --mpi=pmi2`, and launchers that have started a process of their own
+  // on each of two machines by srun.
+  EXPECT_EQ(find({{"SLURM_STEP_NUM_TASKS", "4"}, {"PMI_SIZE", "4"}})->launcher,
+            "srun");
+  auto hydra = find({{"SLURM_STEP_NUM_TASKS", "2"},
+                     {"PMI_SIZE", "4"},
+                     {"MPI_LOCALNRANKS", "2"}});
+  EXPECT_EQ(hydra->launcher, "mpirun of MPICH");
+  EXPECT_EQ(hydra->size, 4);
+  auto open =
+      find({{"SLURM_STEP_NUM_TASKS", "2"}, {"OMPI_COMM_WORLD_SIZE", "4"}});
+  EXPECT_EQ(open->launcher, "mpirun of Open MPI");
+  EXPECT_EQ(open->size, 4);
 }
 
 /// What comes of some steps of training.
