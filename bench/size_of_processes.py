@@ -31,7 +31,7 @@ EDITS = {
         (r"endWithError\(Processes \*processes,(.*?) {\n",
          r"endWithError(Processes *,\1 {\n  constexpr Processes *processes = nullptr;\n"),
         (r"processes\.get\(\)", "nullptr")],
-    "commands/crash.cpp": [(r" *dismissWitness\(\);\n", "")],
+    "commands/crash.cpp": [(r" *dismissWitness\(.*?\);\n", "")],
     "training/trainer.h": [
         (r"Processes \*processes = nullptr;", NOBODY),
         (r"std::optional<SharedUpdate> shared;", "static constexpr SharedUpdate *shared = nullptr;")],

@@ -89,10 +89,17 @@ std::unique_ptr<Processes> joinProcesses(const ProcessesOptions &options) {
     return nullptr;
   std::string purpose = isAsked ? "--processes mpi needs the messages of MPI"
                                 : startedBy(*launch);
-  // srun itself says who was killed.
+  auto variable = [](const char *name) {
+    const char *text = std::getenv(name);
+    return std::string(text ? text : "");
+  };
   bool isStep = launch && launch->launcher == "srun";
-  if (const char *rank = std::getenv("PMI_RANK"); rank && launch && !isStep)
-    startWitness(fmt::format("process {} ({})", rank, ownHost().data()));
+  std::string rank = variable(isStep ? "SLURM_PROCID" : "PMI_RANK");
+  if (launch && !rank.empty())
+    startWitness(fmt::format("process {} ({})", rank, ownHost().data()),
+                 isStep ? variable("SLURM_JOB_ID") + "." +
+                              variable("SLURM_STEP_ID")
+                        : "");
   // The file that the user names, else that beside the program, else from where
   // the system looks for libraries.
   const std::string beside = ownFolder() + libraryName;

@@ -64,7 +64,7 @@ void Deadline::watch() {
   while (sem_clockwait(&end, CLOCK_MONOTONIC, &until) != 0)
     if (errno == ETIMEDOUT) {
       say("error: " + message + "\n");
-      dismissWitness();
+      dismissWitness(/*endsAll=*/true);
       _exit(1);
     }
 }

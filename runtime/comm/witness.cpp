@@ -10,15 +10,16 @@
 #include <csignal>
 #include <fcntl.h>
 #include <spawn.h>
+#include <string_view>
 #include <unistd.h>
 
 namespace tfm {
 
-/// A pipe to the shell: a line dismisses it, and its end is that of the
-/// process.
+/// A pipe to the shell: a line dismisses it, an empty one without more, and its
+/// end is that of the process.
 static int toWitness = -1;
 
-void startWitness(const std::string &name) {
+void startWitness(const std::string &name, const std::string &step) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0)
     return;
@@ -35,9 +36,10 @@ void startWitness(const std::string &name) {
   // MPICH's launcher drops what it has not read when it ends.
   const char *words[] = {
       "sh", "-c",
-      "read -r line || { echo \"error: $0 has died without a word: it was "
-      "killed, as the system does where memory is short\" >&2; sleep 0.2; }",
-      name.c_str(), nullptr};
+      "if read -r line; then [ \"$line\" ] || exit; else echo \"error: $0 has "
+      "died without a word: it was killed, as the system does where memory is "
+      "short\" >&2; fi; [ \"$1\" ] && scancel --signal=KILL \"$1\"; sleep 0.2",
+      name.c_str(), step.c_str(), nullptr};
   pid_t shell = 0;
   // Both ends stay open here: so what is written to a shell that is gone is no
   // error.
@@ -48,9 +50,10 @@ void startWitness(const std::string &name) {
   posix_spawn_file_actions_destroy(&files);
 }
 
-void dismissWitness() {
+void dismissWitness(bool endsAll) {
+  std::string_view line = endsAll ? "all\n" : "\n";
   // Where this fails it says too much.
-  if (toWitness >= 0 && write(toWitness, "\n", 1) == 1)
+  if (toWitness >= 0 && write(toWitness, line.data(), line.size()) > 0)
     toWitness = -1;
 }
 

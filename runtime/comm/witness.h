@@ -16,12 +16,14 @@ namespace tfm {
 /// as killed ones do. The launchers of MPICH and Intel MPI look at no more than
 /// that a process's connection to them is closed, end all others at once, and
 /// then name any of them: the shell keeps that connection open until it has
-/// named the right one. Where there is no shell nobody does.
-void startWitness(const std::string &name);
+/// named the right one. Where a step of Slurm is named (`JOB.STEP`), whose srun
+/// lets the others wait for one that is gone, the shell ends it as well. Where
+/// there is no shell nobody does.
+void startWitness(const std::string &name, const std::string &step);
 
-/// This process has said itself why it ends, or need not. May be called after
-/// a crash.
-void dismissWitness();
+/// This process has said itself why it ends, or need not; whether the others
+/// have to end, too, and do not know. May be called after a crash.
+void dismissWitness(bool endsAll = false);
 
 } // namespace tfm
 

@@ -30,8 +30,8 @@ static void tell(std::initializer_list<const char *> parts) {
 }
 
 void leaveWithBug(const char *what) {
-  dismissWitness();
   tell({crashing, "internal error: ", what, "\n", reportAdvice});
+  dismissWitness(/*endsAll=*/true);
   if (*crashing)
     usleep(200'000); // MPICH's launcher drops what it has not read by then
   _exit(exitBug);

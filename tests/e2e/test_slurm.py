@@ -5,6 +5,7 @@ is not installed (Debian: slurm-wlm, munge), or its daemons do not start, the te
 """
 
 import getpass
+import itertools
 import json
 import os
 import pathlib
@@ -264,24 +265,25 @@ class Slurm(InFolder):
                 self.assert_whole(out)
 
     def test_whoever_is_killed_ends_all(self):
-        # srun asks the others to end, and kills them after KillWait, as they wait for one that is gone.
-        for library in self.libraries:
-            with self.subTest(library=library):
-                out = f"killed-{KINDS[library]}"
+        # srun itself would let the others wait for one that is gone.
+        for library, ending, nodes in itertools.product(self.libraries, (signal.SIGKILL, signal.SIGSEGV), ("-N1", "-N2")):
+            with self.subTest(library=library, ending=ending, nodes=nodes):
+                out = f"ended-{ending}{nodes}-{KINDS[library]}"
                 process = subprocess.Popen(
-                    self.command("--kill-on-bad-exit=1", "-N2", "-n2", self.model, "train", "--threads", "1", *LONG, "--out", out,
+                    self.command(nodes, "-n2", self.model, "train", "--threads", "1", *LONG, "--out", out,
                                  kind=KINDS[library]),
                     stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=self.environment(library),
                     cwd=self.folder)
                 self.wait_for_checkpoint(out)
                 members = self.members()
                 self.assertEqual(len(members), 2)
-                os.kill(members[1], signal.SIGKILL)
+                os.kill(members[1], ending)
                 began = time.monotonic()
                 said, _ = process.communicate(timeout=30)
                 self.assertLess(time.monotonic() - began, 10)
                 self.assertNotEqual(process.returncode, 0)
-                self.assertRegex(said, r"node2: task 1: Killed")
+                self.assertRegex(said, r"process 1 \(.*\) has died without a word" if ending == signal.SIGKILL
+                                 else r"process 1 \(.*\): internal error")
                 self.assertIn(f"process 1 is {members[1]} on ", said)
                 self.assert_whole(out)
 
