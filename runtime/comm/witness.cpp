@@ -33,13 +33,13 @@ void startWitness(const std::string &name, const std::string &step) {
   sigfillset(&signals);
   posix_spawnattr_setsigmask(&attributes, &signals);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
-  // MPICH's launcher drops what it has not read when it ends.
-  const char *words[] = {
-      "sh", "-c",
+  // Launchers drop what they have not read when all ends.
+  const char *script =
       "if read -r line; then [ \"$line\" ] || exit; else echo \"error: $0 has "
       "died without a word: it was killed, as the system does where memory is "
-      "short\" >&2; fi; [ \"$1\" ] && scancel --signal=KILL \"$1\"; sleep 0.2",
-      name.c_str(), step.c_str(), nullptr};
+      "short\" >&2; fi; sleep 0.2; [ \"$1\" ] && scancel --signal=KILL \"$1\"";
+  const char *words[] = {"sh",         "-c",         script,
+                         name.c_str(), step.c_str(), nullptr};
   pid_t shell = 0;
   // Both ends stay open here: so what is written to a shell that is gone is no
   // error.

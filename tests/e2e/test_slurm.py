@@ -68,8 +68,8 @@ class Daemons:
             self.run("slurmd", "-D", "-f", self.folder / "slurm.conf", "-N", node)
         if self.wait_for(lambda: self.ask("sinfo", "-h", "-o", "%T %D").split() == ["idle", str(len(NODES))]):
             return None
-        said = [line for name in ("slurmctld", "slurmd") for line in
-                (self.folder / f"{name}.out").read_text(errors="replace").splitlines() if re.search("error|fatal", line)]
+        lines = "\n".join((self.folder / f"{name}.out").read_text(errors="replace") for name in ("slurmctld", "slurmd"))
+        said = [line for line in lines.splitlines() if re.search("error|fatal", line)]
         return f"the daemons of Slurm do not start here: {'; '.join(said[-3:]) or self.ask('sinfo')}"
 
     def configure(self):
@@ -238,8 +238,8 @@ class Slurm(InFolder):
 
     def test_a_script_without_srun(self):
         # It runs once, and what Slurm says of the job's tasks is not of this process.
-        out = self.wait_for_end(self.submit(next(iter(self.libraries)), f"{self.model} train --threads 1 --out script\n",
-                                            "--ntasks=2"))
+        job = self.submit(next(iter(self.libraries)), f"{self.model} train --threads 1 --out script\n", "--ntasks=2")
+        out = self.wait_for_end(job)
         self.assertEqual(out.count("trained 12 steps"), 1, out)
         self.assert_same_run("script", "alone")
 
@@ -248,7 +248,7 @@ class Slurm(InFolder):
         for library in self.libraries:
             with self.subTest(library=library):
                 out = f"cancelled-{KINDS[library]}"
-                script = (f"srun --mpi={KINDS[library]} --kill-on-bad-exit=1 {self.model} train --threads 1 {' '.join(LONG)} --out {out} "
+                script = (f"srun --mpi={KINDS[library]} {self.model} train --threads 1 {' '.join(LONG)} --out {out} "
                           f"$([ -e {out}/state.json ] && echo --resume {out})\n")
                 for _ in range(2):
                     job = self.submit(library, script, "--nodes=2", "--ntasks-per-node=1")
@@ -266,7 +266,8 @@ class Slurm(InFolder):
 
     def test_whoever_is_killed_ends_all(self):
         # srun itself would let the others wait for one that is gone.
-        for library, ending, nodes in itertools.product(self.libraries, (signal.SIGKILL, signal.SIGSEGV), ("-N1", "-N2")):
+        endings = signal.SIGKILL, signal.SIGSEGV
+        for library, ending, nodes in itertools.product(self.libraries, endings, ("-N1", "-N2")):
             with self.subTest(library=library, ending=ending, nodes=nodes):
                 out = f"ended-{ending}{nodes}-{KINDS[library]}"
                 process = subprocess.Popen(
