@@ -52,6 +52,8 @@ struct CpuMachine {
   /// is prefetched while others wait for it: rows that are read side by side
   /// are then prefetched into the second-level cache, and twice.
   bool readsInOrder = false;
+  /// Whether it reads wide strips of rows fastest if nothing is prefetched.
+  bool foreseesStrips = false;
   /// Data cache sizes of one core, in bytes.
   int64_t l1Bytes = 0;
   int64_t l2Bytes = 0;

@@ -45,6 +45,10 @@ std::optional<FewRowsPlan> tfm::planFewRows(const MatmulSpec &spec,
   plan.depth = operands->b.row * bits <= 2048 * 8 ? 8 * 32 / bits : int64_t{8};
   // A page of f32, or less where the sums of all rows would fill the cache.
   plan.block = std::min<int64_t>(1024, 32 * 256 / spec.m) / target.lanes;
+  plan.together = target.foreseesStrips && spec.m == 1 && !plan.alongK &&
+                          plan.termsOfA.isF32() && b.isF32()
+                      ? 3
+                      : 0;
   plan.serial = spec.m * spec.n * spec.k * spec.batches() < 32 * 1024;
   return plan;
 }
@@ -81,7 +85,7 @@ public:
       if (plan.alongK)
         kb.loop(begin, end, 1, [&](Value s) { dotStrip(s); });
       else
-        addStrips(begin, end);
+        addStrips(addTogether(begin, end), end);
     });
     return {kernel, scratchBytes};
   }
@@ -142,6 +146,32 @@ private:
         vector = kb.sub(vector, kb.splatInteger(kb.at(offsets(), row)));
       storeVector(row, column, vector);
     });
+  }
+
+  /// Of strips [begin, end) as many as `together` divides; where the others
+  /// begin.
+  Value addTogether(Value begin, Value end) {
+    int64_t columns = plan.together * strip, whole = spec.n / strip;
+    if (plan.together == 0 || columns > blockWidth)
+      return begin;
+    Value turns =
+        kb.div(kb.sub(kb.min(end, kb.i64(whole)), kb.min(begin, kb.i64(whole))),
+               plan.together);
+    SumTile tile{1, columns / kb.lanes, Prefetching::none()};
+    Value no = kb.less(kb.i64(0), kb.i64(0)), k = kb.i64(spec.k);
+    auto rest = [&](Value turns) {
+      return kb.add(begin, kb.mul(turns, plan.together));
+    };
+    kb.loop(kb.i64(0), turns, 1, [&](Value turn) {
+      Value column = kb.mul(rest(turn), strip);
+      kb.call(addRows(kb, tile, terms, /*masked=*/false),
+              {aRows, aStride, b.at(kb, bBase, kb.i64(0), column),
+               kb.i64(b.row), sums, kb.i64(blockWidth), k, no,
+               /*ahead=*/kb.i64(0)});
+      for (int64_t j = 0; j < columns; j += kb.lanes)
+        storeVector(kb.i64(0), kb.add(column, j), kb.load(kb.at(sums, j)));
+    });
+    return rest(turns);
   }
 
   /// Strips [begin, end), in blocks as equal as possible whose sums stay in the

@@ -29,6 +29,9 @@ struct FewRowsPlan {
   /// the next columns; and vectors of columns whose sums stay in the
   /// first-level cache over all of k.
   int64_t depth, block;
+  /// Strips of columns of one row whose sums stay in registers over all of k,
+  /// where a thread has so many and that is faster; else 0.
+  int64_t together;
   /// Too small to share: thread 0 does it.
   bool serial;
 };

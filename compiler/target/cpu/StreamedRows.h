@@ -59,6 +59,7 @@ struct Prefetching {
   /// Of rows that are read side by side: once into the cache of this level,
   /// unless that is not how the machine reads them fastest.
   static Prefetching sideBySide(const CpuMachine &target, int64_t level);
+  static Prefetching none() { return {0, 0}; }
   /// Of the line at `ptr`, `ahead` elements further.
   void emit(KernelBuilder &kb, mlir::Value ptr, mlir::Value ahead,
             mlir::Type element) const;

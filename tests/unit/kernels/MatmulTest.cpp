@@ -579,6 +579,41 @@ TEST(FewRows, ARowDoesNotDependOnTheOthers) {
       }
 }
 
+// How strips are read, and by how many threads, makes no difference.
+TEST(FewRows, StripsTogetherHaveTheSameBits) {
+  std::mt19937 random(5);
+  for (StringRef cpu : runnableCpus())
+    for (int64_t n : {1, 47, 96, 192, 200, 768, 1300})
+      for (bool bias : {false, true}) {
+        Case c{1, n, 71};
+        c.few = true;
+        c.bias = bias;
+        Buffer a(c.k), b(c.k * n), biases(n);
+        for (Buffer *each : {&a, &b, &biases})
+          each->randomize(random);
+        std::vector<float> expected;
+        for (bool together : {false, true})
+          for (int64_t threads : {1, 2, 5}) {
+            SCOPED_TRACE(cpu.str() + " " + c.name() +
+                         ", threads: " + std::to_string(threads));
+            Kernels kernels(cpu);
+            kernels.target.foreseesStrips = together;
+            Kernel kernel = emitCase(kernels, c, specOf(kernels, c));
+            kernels.compile();
+            Buffer out(n, NAN);
+            std::vector<Buffer *> arguments{&a, &b};
+            if (bias)
+              arguments.push_back(&biases);
+            arguments.push_back(&out);
+            kernels.run(c.name(), arguments, kernel.scratchBytes, threads);
+            std::vector<float> found(out.data(), out.data() + n);
+            if (expected.empty())
+              expected = found;
+            EXPECT_EQ(found, expected);
+          }
+      }
+}
+
 TEST(Matmul, ThePlansOfRealShapes) {
   // Addition, Shakespeare, GPT-2: forward, weight gradient, input gradient.
   check({{1152, 64, 64},
@@ -746,6 +781,7 @@ TEST(FewRows, InnerLoopsDoNotSpill) {
   check("znver4", along, "tfm.dot.6x4.pairs", 24 + 24, 8);
   check("znver4", across, "tfm.rows.6x4.pairs", 24 + 24, 8 + 4);
   along.m = across.m = 1;
+  check("znver5", {1, 768, 100}, "tfm.rows.1x12", 12, 0);
   check("znver4", along, "tfm.dot.1x1.pairs", 1 + 1, 1);
   check("znver4", across, "tfm.rows.1x4.pairs", 4 + 4, 8 + 4);
 }
