@@ -29,7 +29,33 @@ def log_of(folder):
     return [line for line in lines if "checkpoint_seconds" not in line]
 
 
-class Launched:
+class SharedRuns:
+    """Runs of a class's `folder` and `model` that several processes share."""
+
+    # The variables of the environment that say which of them a process is.
+    RANK = r"(OMPI_COMM_WORLD_RANK|PMI_RANK)="
+
+    def members(self):
+        """Processes of this folder's model, by rank."""
+        ranks = {}
+        for entry in pathlib.Path("/proc").iterdir():
+            try:
+                if os.readlink(entry / "exe") == str(self.model):
+                    variables = (entry / "environ").read_bytes().decode().split("\0")
+                    rank = next(int(text.split("=")[1]) for text in variables if re.match(self.RANK, text))
+                    ranks[rank] = int(entry.name)
+            except (OSError, StopIteration):
+                continue
+        return [ranks[rank] for rank in sorted(ranks)]
+
+    def assert_same_run(self, found, expected):
+        """The same bits in every file that a run leaves."""
+        self.assertEqual(log_of(self.folder / found), log_of(self.folder / expected))
+        for name in ("model.safetensors", "optimizer.safetensors"):
+            self.assertEqual((self.folder / found / name).read_bytes(), (self.folder / expected / name).read_bytes())
+
+
+class Launched(SharedRuns):
     """The tests of one library."""
 
     library = ""
@@ -87,26 +113,6 @@ class Launched:
         members = [pid for pid in self.members() if pid not in before]
         self.assertEqual(len(members), count)
         return process, members
-
-    def members(self):
-        """Processes of this folder's model, by rank."""
-        ranks = {}
-        for entry in pathlib.Path("/proc").iterdir():
-            try:
-                if os.readlink(entry / "exe") == str(self.model):
-                    variables = (entry / "environ").read_bytes().decode().split("\0")
-                    rank = next(int(text.split("=")[1]) for text in variables
-                                if re.match(r"(OMPI_COMM_WORLD_RANK|PMI_RANK)=", text))
-                    ranks[rank] = int(entry.name)
-            except (OSError, StopIteration):
-                continue
-        return [ranks[rank] for rank in sorted(ranks)]
-
-    def assert_same_run(self, found, expected):
-        """The same bits in every file that a run leaves."""
-        self.assertEqual(log_of(self.folder / found), log_of(self.folder / expected))
-        for name in ("model.safetensors", "optimizer.safetensors"):
-            self.assertEqual((self.folder / found / name).read_bytes(), (self.folder / expected / name).read_bytes())
 
     def test_two_and_four_train_as_one(self):
         # One log, one checkpoint and one voice, and the bits of one process, as the sum is a tree.

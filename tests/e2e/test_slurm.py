@@ -19,7 +19,7 @@ import time
 import unittest
 
 from support import MODELS, MPI_ENVIRONMENT, MPI_LIBRARIES, InFolder, main, run, tfmc
-from test_processes import SMALL, log_of
+from test_processes import SMALL, SharedRuns
 
 NEEDED = ("munged", "slurmctld", "slurmd", "srun", "sbatch", "scancel", "squeue", "sinfo")
 NODES = ("node1", "node2")
@@ -122,7 +122,9 @@ class Daemons:
                 process.wait()
 
 
-class Slurm(InFolder):
+class Slurm(SharedRuns, InFolder):
+    RANK = "SLURM_PROCID="
+
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
@@ -180,24 +182,6 @@ class Slurm(InFolder):
 
     def wait_for_checkpoint(self, out):
         self.assertTrue(self.slurm.wait_for((self.folder / out / "state.json").exists, 30))
-
-    def members(self):
-        """Processes of this folder's model, by the numbers that Slurm gave them."""
-        ranks = {}
-        for entry in pathlib.Path("/proc").iterdir():
-            try:
-                if os.readlink(entry / "exe") == str(self.model):
-                    variables = (entry / "environ").read_bytes().decode().split("\0")
-                    ranks[next(text for text in variables if text.startswith("SLURM_PROCID="))] = int(entry.name)
-            except (OSError, StopIteration):
-                continue
-        return [ranks[rank] for rank in sorted(ranks)]
-
-    def assert_same_run(self, found, expected):
-        """The same bits in every file that a run leaves."""
-        self.assertEqual(log_of(self.folder / found), log_of(self.folder / expected))
-        for name in ("model.safetensors", "optimizer.safetensors"):
-            self.assertEqual((self.folder / found / name).read_bytes(), (self.folder / expected / name).read_bytes())
 
     def assert_whole(self, out):
         """One process goes on from the checkpoint, in a copy of it and by srun, with the same bits."""
