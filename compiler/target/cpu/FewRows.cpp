@@ -45,6 +45,7 @@ std::optional<FewRowsPlan> tfm::planFewRows(const MatmulSpec &spec,
   plan.depth = operands->b.row * bits <= 2048 * 8 ? 8 * 32 / bits : int64_t{8};
   // A page of f32, or less where the sums of all rows would fill the cache.
   plan.block = std::min<int64_t>(1024, 32 * 256 / spec.m) / target.lanes;
+  // Twelve vectors of sums of 32 registers: more strips would not fit beside B.
   plan.together = target.foreseesStrips && spec.m == 1 && !plan.alongK &&
                           plan.termsOfA.isF32() && b.isF32()
                       ? 3
