@@ -7,6 +7,7 @@
 
 #include "runtime/model.h"
 
+#include "runtime/device/in_pieces.h"
 #include "runtime/device/variant.h"
 #include "runtime/error.h"
 #include "runtime/float16.h"
@@ -16,10 +17,7 @@
 
 #include <algorithm>
 #include <cstring>
-#include <exception>
 #include <fmt/format.h>
-#include <limits>
-#include <mutex>
 #include <new>
 
 namespace tfm {
@@ -193,36 +191,11 @@ void inParts(Device &device, size_t total, size_t unit,
   constexpr size_t few = size_t{1} << 16;
   if (total <= few)
     return work(0, total);
-  struct Shared {
-    const std::function<void(size_t, size_t)> &work;
-    size_t total, unit;
-    std::mutex mutex;
-    int64_t failed = std::numeric_limits<int64_t>::max();
-    std::exception_ptr failure;
-  } shared{work, total, unit, {}, std::numeric_limits<int64_t>::max(), {}};
-  auto share = [](void *context, tfm_thread *thread) {
-    auto &shared = *static_cast<Shared *>(context);
-    auto count = static_cast<size_t>(thread->count);
-    size_t units = (shared.total + shared.unit - 1) / shared.unit;
-    for (int64_t piece; (piece = thread->claim(thread)) >= 0;) {
-      auto index = static_cast<size_t>(piece);
-      size_t first = units * index / count * shared.unit;
-      size_t last =
-          std::min(shared.total, units * (index + 1) / count * shared.unit);
-      try {
-        shared.work(first, last);
-      } catch (...) {
-        std::lock_guard lock(shared.mutex);
-        if (piece < shared.failed) {
-          shared.failed = piece;
-          shared.failure = std::current_exception();
-        }
-      }
-    }
-  };
-  device.runOnHost(share, &shared);
-  if (shared.failure)
-    std::rethrow_exception(shared.failure);
+  size_t units = (total + unit - 1) / unit;
+  inPieces(device, [&](size_t piece, size_t pieces) {
+    work(units * piece / pieces * unit,
+         std::min(total, units * (piece + 1) / pieces * unit));
+  });
 }
 
 OutputRows outputRows(const tfm_parameter &parameter) {

@@ -37,6 +37,7 @@ public:
   bool isHostMemory() const override { return true; }
   void watch(LaunchWatcher *watcher) override { pool.watch(watcher); }
   void runOnHost(void (*work)(void *, tfm_thread *), void *context) override;
+  int hostThreads() const override { return pool.count(); }
   void wait() const override {}
   std::unique_ptr<Peaks> peaks(const std::vector<std::string_view> &products,
                                size_t reading) override;

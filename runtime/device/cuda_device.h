@@ -63,6 +63,7 @@ public:
   /// No graph then. Clocks are nanoseconds.
   void recordInto(tfm_event *events) override { recorded = events; }
   void runOnHost(void (*work)(void *, tfm_thread *), void *context) override;
+  int hostThreads() const override { return pool.count(); }
   void wait() const override;
   std::unique_ptr<DeviceLink> link(Processes &processes) override;
   std::unique_ptr<Peaks> peaks(const std::vector<std::string_view> &products,

@@ -127,6 +127,8 @@ public:
   /// Computes something on the host, with all threads that this device has
   /// there: calls `work(context, thread)` as a function of a model is called.
   virtual void runOnHost(void (*work)(void *, tfm_thread *), void *context) = 0;
+  /// How many threads these are.
+  virtual int hostThreads() const = 0;
 
   /// Until all that was asked for is done.
   virtual void wait() const = 0;

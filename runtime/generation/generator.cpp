@@ -45,30 +45,37 @@ GrowingText::GrowingText(const Tokenizer &tokenizer,
     longestStop = std::max(longestStop, stop.size());
 }
 
+bool GrowingText::isEnd(int32_t token) const {
+  return std::ranges::find(options.endTokens, token) != options.endTokens.end();
+}
+
 bool GrowingText::end(Ending how, std::string what) {
   result.ended = how;
   result.endedBy = std::move(what);
   return false;
 }
 
-bool GrowingText::draw(Sampler &sampler, Chances &chances,
+void GrowingText::draw(Sampler &sampler, Chances &chances,
                        const Logits &given) {
   // Chances are a matter of all of them.
   Logits logits = options.logprobs >= 0 ? Logits(given.all()) : given;
   PhiloxBlock random =
       philox(options.seed, Stream::Sample,
              static_cast<uint32_t>(result.ids.size()), 0, sequence);
-  int32_t token = sampler.sample(logits, history, unit(low64(random)));
+  drawn = sampler.sample(logits, history, unit(low64(random)));
+  if (options.logprobs >= 0 && !isEnd(drawn))
+    chances.append(logits.all(), drawn, options.logprobs, result.chances);
+}
+
+bool GrowingText::grow() {
   if (result.ids.empty())
     result.firstSeconds = now() - began;
   bytes.clear();
-  tokenizer.decode(token, history.empty() ? -1 : history.back(), bytes);
-  if (std::ranges::find(options.endTokens, token) != options.endTokens.end())
+  tokenizer.decode(drawn, history.empty() ? -1 : history.back(), bytes);
+  if (isEnd(drawn))
     return end(Ending::EndToken, bytes);
-  if (options.logprobs >= 0)
-    chances.append(logits.all(), token, options.logprobs, result.chances);
-  history.push_back(token);
-  result.ids.push_back(token);
+  history.push_back(drawn);
+  result.ids.push_back(drawn);
   size_t before = result.text.size();
   begins.push_back(before);
   result.text += characters.push(bytes);
@@ -124,19 +131,33 @@ namespace {
 
 /// What draws the tokens of all texts.
 struct Drawing {
-  Drawing(LogitsSource &source, const GenerateOptions &options)
-      : source(source), options(options),
-        sampler(options.sampler, source.vocabulary()),
-        chances(source.vocabulary()) {}
+  /// What a thread draws with.
+  struct Reader {
+    Sampler sampler;
+    Chances chances;
+  };
 
+  Drawing(LogitsSource &source, const GenerateOptions &options,
+          int64_t texts = 1)
+      : source(source), options(options) {
+    for (int64_t i = 0; i < std::min(texts, source.readers()); ++i)
+      readers.push_back({Sampler(options.sampler, source.vocabulary()),
+                         Chances(source.vocabulary())});
+  }
+
+  /// Draws a text's next token, which is not added yet.
+  void draw(GrowingText &text, const Logits &logits, size_t reader) {
+    text.draw(readers[reader].sampler, readers[reader].chances, logits);
+  }
+  /// Draws and adds it; whether the text goes on.
   bool draw(GrowingText &text, const Logits &logits) {
-    return text.draw(sampler, chances, logits);
+    draw(text, logits, /*reader=*/0);
+    return text.grow();
   }
 
   LogitsSource &source;
   const GenerateOptions &options;
-  Sampler sampler;
-  Chances chances;
+  std::vector<Reader> readers;
 };
 
 /// Draws the first token of a text; whether it goes on.
@@ -218,7 +239,7 @@ void generateAll(LogitsSource &source, const Tokenizer &tokenizer,
   steps.reserve(places.size());
   std::vector<LogitsSource::Start> starts;
   starts.reserve(places.size());
-  Drawing drawing(source, options);
+  Drawing drawing(source, options, static_cast<int64_t>(places.size()));
   auto end = [&](Place &place) {
     Generated generated = place.text->finish();
     place.text.reset();
@@ -251,10 +272,16 @@ void generateAll(LogitsSource &source, const Tokenizer &tokenizer,
                              [&](size_t tokens) { audience.drew(tokens); }));
     return;
   }
-  auto draw = [&](int64_t at, const Logits &logits) {
-    Place &place = places[static_cast<size_t>(at)];
-    if (!drawing.draw(*place.text, logits))
-      end(place);
+  auto at = [&](int64_t place) -> Place & {
+    return places[static_cast<size_t>(place)];
+  };
+  const LogitsSource::Take draw = [&](std::span<const LogitsSource::Given> of) {
+    source.lookAt(of.size(), [&](size_t i, size_t reader) {
+      drawing.draw(*at(of[i].place).text, of[i].logits, reader);
+    });
+    for (const LogitsSource::Given &given : of)
+      if (Place &place = at(given.place); !place.text->grow())
+        end(place);
   };
   while (true) {
     // Texts of one token make room for others.

@@ -83,9 +83,11 @@ public:
               const GenerateOptions &options, uint32_t sequence,
               int64_t context, const TextSink &print);
 
-  /// Draws the token that follows, given the logits after the last one; whether
-  /// the text goes on.
-  bool draw(Sampler &sampler, Chances &chances, const Logits &logits);
+  /// Draws the token that follows, given the logits after the last one. Several
+  /// texts may do so at the same time, each with a sampler of its own.
+  void draw(Sampler &sampler, Chances &chances, const Logits &logits);
+  /// Adds what was drawn; whether the text goes on.
+  bool grow();
   /// The newest token.
   int32_t last() const { return history.back(); }
   /// The prompt, and what has come behind it.
@@ -94,6 +96,7 @@ public:
   Generated finish();
 
 private:
+  bool isEnd(int32_t token) const;
   bool end(Ending how, std::string what = "");
 
   const Tokenizer &tokenizer;
@@ -105,6 +108,8 @@ private:
   Generated result;
   Utf8Stream characters;
   std::vector<int32_t> history;
+  /// What was drawn, and is not added yet.
+  int32_t drawn = 0;
   size_t longestStop = 0;
   size_t printed = 0;
   std::string bytes;

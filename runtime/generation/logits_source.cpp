@@ -7,6 +7,7 @@
 
 #include "runtime/generation/logits_source.h"
 
+#include "runtime/device/in_pieces.h"
 #include "runtime/error.h"
 #include "runtime/recipe.h"
 #include "runtime/tokenizer/find_tokenizer.h"
@@ -19,8 +20,16 @@
 namespace tfm {
 
 void LogitsSource::startAll(std::span<const Start> starts, const Take &take) {
-  for (const Start &text : starts)
-    take(text.place, start(text.place, text.prompt));
+  for (const Start &text : starts) {
+    Given given{text.place, start(text.place, text.prompt)};
+    take({&given, 1});
+  }
+}
+
+void LogitsSource::lookAt(size_t count,
+                          const std::function<void(size_t, size_t)> &look) {
+  for (size_t i = 0; i < count; ++i)
+    look(i, 0);
 }
 
 LogitRows &LogitsSource::extend(int64_t, std::span<const int32_t>) {
@@ -34,7 +43,8 @@ void LogitsSource::takeBack(int64_t, int64_t) {
 Logits LogitsSource::next(int32_t token) {
   Logits result;
   Step step{0, token};
-  next({&step, 1}, [&](int64_t, const Logits &logits) { result = logits; });
+  next({&step, 1},
+       [&](std::span<const Given> given) { result = given[0].logits; });
   return result;
 }
 
@@ -101,7 +111,8 @@ public:
       if (static_cast<int64_t>(window.size()) == newest)
         window.erase(window.begin());
       window.push_back(token);
-      take(place, evaluate());
+      Given given{place, evaluate()};
+      take({&given, 1});
     }
   }
 
@@ -134,6 +145,7 @@ public:
     for (std::vector<int32_t> &window : windows)
       window.reserve(static_cast<size_t>(limit) + 1);
     anew.reserve(windows.size());
+    given.reserve(windows.size());
     for (Chunk &chunk : chunks)
       if (chunk.segments > 1) {
         segmented = &chunk;
@@ -150,7 +162,8 @@ public:
   Logits start(int64_t place, std::span<const int32_t> prompt) override {
     Logits logits;
     Start text{place, prompt};
-    startAll({&text, 1}, [&](int64_t, const Logits &after) { logits = after; });
+    startAll({&text, 1},
+             [&](std::span<const Given> given) { logits = given[0].logits; });
     return logits;
   }
 
@@ -188,9 +201,10 @@ public:
       }
       decode.run();
     }
+    given.clear();
     for (const Step &step : steps)
       if (!isFull(step))
-        take(step.place, {decode, step.place});
+        given.push_back({step.place, {decode, step.place}});
     anew.clear();
     for (const Step &step : steps) {
       std::vector<int32_t> &window = windows[step.place];
@@ -200,10 +214,29 @@ public:
       }
       window.push_back(step.token);
     }
+    if (!given.empty())
+      take(given);
     readAnew(take);
   }
 
   void leave(int64_t place) override { windows[place].clear(); }
+
+  int64_t readers() const override {
+    return decode.canBeShared()
+               ? std::min<int64_t>(places(), model.device().hostThreads())
+               : 1;
+  }
+
+  void lookAt(size_t count,
+              const std::function<void(size_t, size_t)> &look) override {
+    if (count == 1 || readers() == 1)
+      return LogitsSource::lookAt(count, look);
+    auto most = static_cast<size_t>(readers());
+    inPieces(model.device(), [&](size_t piece, size_t) {
+      for (size_t i = piece; piece < most && i < count; i += most)
+        look(i, piece);
+    });
+  }
 
   int64_t extent(int64_t place) const override {
     const Chunk &few = chunks.back();
@@ -246,10 +279,16 @@ private:
     }
 
     std::span<const float> all(int64_t row) override {
-      newest = model.read<float>(logits, static_cast<size_t>(row * width),
-                                 static_cast<size_t>(width));
+      PendingRead<float> read = model.read<float>(
+          logits, static_cast<size_t>(row * width), static_cast<size_t>(width));
+      if (canBeShared())
+        return read.values();
+      newest = std::move(read);
       return newest.values();
     }
+
+    /// Whether what it gives are views, which several threads may take at once.
+    bool canBeShared() const { return model.device().isHostMemory() && !best; }
 
     /// The first who asks after a run brings those of all rows.
     Candidates candidates(int64_t row) override {
@@ -360,14 +399,17 @@ private:
   /// Runs a chunk, and tells the logits after texts that end in it.
   void run(Chunk &chunk, std::span<const Part> parts, const Take &take) {
     run(chunk, parts);
+    given.clear();
     for (size_t i = 0; i < parts.size(); ++i) {
       auto [place, at, tokens] = parts[i];
       if (at + tokens.size() < windows[static_cast<size_t>(place)].size())
         continue; // who waits for these would wait for nothing
       // `verify` has those after all of its tokens.
-      take(place,
-           {chunk, static_cast<int64_t>(chunk.length ? i : tokens.size() - 1)});
+      auto row = static_cast<int64_t>(chunk.length ? i : tokens.size() - 1);
+      given.push_back({place, {chunk, row}});
     }
+    if (!given.empty())
+      take(given);
   }
 
   /// Runs a chunk for some parts of texts. Those that are missing repeat the
@@ -414,6 +456,8 @@ private:
   /// waits for a chunk to be full.
   std::vector<int64_t> anew;
   std::vector<Part> waiting;
+  /// What has been computed, as `take` gets it.
+  std::vector<Given> given;
 };
 
 } // namespace

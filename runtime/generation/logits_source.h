@@ -33,8 +33,13 @@ public:
     int64_t place;
     std::span<const int32_t> prompt;
   };
-  /// Is told the logits after a step, or a prompt.
-  using Take = std::function<void(int64_t place, const Logits &)>;
+  /// The logits after a step of a text, or after its prompt.
+  struct Given {
+    int64_t place;
+    Logits logits;
+  };
+  /// Is told some of these; they are gone when it returns.
+  using Take = std::function<void(std::span<const Given>)>;
 
   virtual ~LogitsSource() = default;
   /// Tokens that can be looked back on.
@@ -43,16 +48,25 @@ public:
   /// How many texts can grow at the same time; each has a place of its own,
   /// 0 <= place < places().
   virtual int64_t places() const { return 1; }
+
+  /// How many threads may look at given logits at the same time.
+  virtual int64_t readers() const { return 1; }
+  /// Calls `look(i, reader)` for 0 <= i < count, 0 <= reader < readers(): those
+  /// of different readers at the same time.
+  virtual void lookAt(size_t count,
+                      const std::function<void(size_t i, size_t reader)> &look);
+
   /// Begins a text at a place, instead of the one that was there; the logits
   /// after its last token. A prompt longer than the context counts with its
   /// newest tokens only.
   virtual Logits start(int64_t place, std::span<const int32_t> prompt) = 0;
   /// Begins several texts as `start` does; `take` gets the logits of each, in
-  /// any order. No text's logits depend on which others there are.
+  /// any order, of some texts at a time. No text's logits depend on which
+  /// others there are.
   virtual void startAll(std::span<const Start> starts, const Take &take);
   /// One more token of each of some texts, all at once; `take` gets the logits
-  /// of each, in any order. A full context slides. No text's logits depend on
-  /// which others there are.
+  /// of each, in any order, of some texts at a time. A full context slides. No
+  /// text's logits depend on which others there are.
   virtual void next(std::span<const Step> steps, const Take &take) = 0;
 
   /// The text at a place has ended: a place without one costs the least.

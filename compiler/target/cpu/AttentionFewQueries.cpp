@@ -228,11 +228,22 @@ private:
       kb.store(kb.splat(noScore), rowOf(largest, row.number, kb.lanes));
     });
 
+    if (keyScales)
+      overHeads(rows, [&](Value kvHead, Value) {
+        prefetchScales(keyScales, spec.keyScale, kvHead, keyFrom);
+        prefetchScales(valueScales, spec.valueScale, kvHead, keyFrom);
+      });
+
     StreamedTerms terms{kb.f32Type, spec.k.getElementType()};
     int64_t keyStride = stridesOf(spec.k)[2];
     kb.loop(keyFrom, keyTo, kb.lanes, [&](Value key) {
       Value some = kb.min(kb.i64(kb.lanes), kb.sub(keyTo, key));
       overHeads(rows, [&](Value kvHead, Value number) {
+        if (keyScales) {
+          Value next = kb.add(key, rowsAhead(key));
+          prefetchScales(keyScales, spec.keyScale, kvHead, next);
+          prefetchScales(valueScales, spec.valueScale, kvHead, next);
+        }
         dotProducts(kb, target, terms, rows,
                     rowOf(queryRows, number, queryWidth), kb.i64(queryWidth),
                     at(k, spec.k, kvHead, slotOf(key)), keyStride, some, d,
@@ -286,6 +297,12 @@ private:
             kb.at(kb.at(from, kb.mul(i, stride), element), column, element),
             /*level=*/1);
     });
+  }
+
+  /// Prefetches the scales of keys from `key` on: those of the next head lie as
+  /// far away as a text may be long, where no processor looks by itself.
+  void prefetchScales(Value scales, MemRefType type, Value kvHead, Value key) {
+    kb.prefetch(at(scales, type, kvHead, slotOf(key)), /*level=*/1);
   }
 
   /// How many rows behind these `lanes` keys the next are; none where no row

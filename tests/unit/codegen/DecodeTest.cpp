@@ -17,6 +17,7 @@
 #include "runtime/device/cpu_device.h"
 #include "runtime/error.h"
 #include "runtime/generation/generator.h"
+#include "runtime/tokenizer/tokenizer.h"
 #include "runtime/training/initialise.h"
 #include "gtest/gtest.h"
 
@@ -345,15 +346,54 @@ TEST_P(Decode, GivesATextTheSameBitsWhateverGrowsBesideIt) {
         steps.push_back({place, text.rest()[text.next - 1]});
       }
     }
-    source->next(steps, [&](int64_t place, std::span<const float> logits) {
-      auto i = static_cast<size_t>(kBatch - 1 - place);
-      expectBits(i, logits);
-      ++texts[i].next;
+    source->next(steps, [&](std::span<const LogitsSource::Given> given) {
+      for (const auto &[place, logits] : given) {
+        auto i = static_cast<size_t>(kBatch - 1 - place);
+        expectBits(i, logits);
+        ++texts[i].next;
+      }
     });
     ASSERT_FALSE(HasFatalFailure());
   }
   for (const Text &text : texts)
     EXPECT_EQ(text.next, text.logits.size());
+}
+
+// Which thread draws a text's tokens makes no difference, nor how many there
+// are.
+TEST_P(Decode, DrawsTheSameOnAnyNumberOfThreads) {
+  Program program(GetParam(), 1, kBatch);
+  ASSERT_TRUE(program.module &&
+              succeeded(prepare(*program.module, testedTarget())));
+  CompiledModel compiled(*program.module);
+  struct Texts : TextAudience {
+    void show(size_t, std::string_view) override {}
+    void end(size_t text, Generated generated) override {
+      texts[text] = std::move(generated);
+    }
+    std::map<size_t, Generated> texts;
+  };
+  std::vector<std::vector<int32_t>> prompts = {{1, 2, 3}, {4}, {5, 6}};
+  GenerateOptions options;
+  options.tokens = 2 * kChunk;
+  options.logprobs = 2;
+  std::map<size_t, Generated> alone;
+  for (int threads : {1, 2, 5}) {
+    CpuDevice device(threads);
+    Model model(*compiled.model, device);
+    initialise(model, 5);
+    std::unique_ptr<LogitsSource> source = openLogits(model, 0);
+    EXPECT_EQ(source->readers(), std::min<int64_t>(threads, kBatch));
+    Texts audience;
+    generateAll(*source, *makeBytesTokenizer(), prompts, 3, options, audience);
+    ASSERT_EQ(audience.texts.size(), 9u);
+    if (threads == 1)
+      alone = std::move(audience.texts);
+    for (const auto &[number, text] : audience.texts) {
+      EXPECT_EQ(text.ids, alone[number].ids) << "text " << number;
+      EXPECT_EQ(text.chances, alone[number].chances) << "text " << number;
+    }
+  }
 }
 
 // Parts of prompts are read together, several of one text too. A text has the
@@ -401,13 +441,16 @@ TEST_P(Decode, ReadsPromptsTogether) {
       steps.push_back({place, next});
     }
     std::vector<int64_t> taken;
-    source->startAll(starts, [&](int64_t place, std::span<const float> logits) {
-      EXPECT_EQ(copyOf(logits), alone[place]) << "text " << place;
-      taken.push_back(place);
+    source->startAll(starts, [&](std::span<const LogitsSource::Given> given) {
+      for (const auto &[place, logits] : given) {
+        EXPECT_EQ(copyOf(logits), alone[place]) << "text " << place;
+        taken.push_back(place);
+      }
     });
     EXPECT_TRUE(std::ranges::is_permutation(taken, order));
-    source->next(steps, [&](int64_t place, std::span<const float> logits) {
-      EXPECT_EQ(copyOf(logits), after[place]) << "text " << place;
+    source->next(steps, [&](std::span<const LogitsSource::Given> given) {
+      for (const auto &[place, logits] : given)
+        EXPECT_EQ(copyOf(logits), after[place]) << "text " << place;
     });
   }
 }

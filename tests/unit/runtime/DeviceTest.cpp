@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/device/cpu_device.h"
+#include "runtime/device/in_pieces.h"
 #include "runtime/device/memory.h"
 #include "runtime/device/peak.h"
 #include "runtime/error.h"
@@ -15,6 +16,7 @@
 #include "tests/unit/runtime/TemporaryFolder.h"
 #include "tests/unit/runtime/ToyModel.h"
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
@@ -60,6 +62,7 @@ public:
   void runOnHost(void (*work)(void *, tfm_thread *), void *context) override {
     pool.run(work, context);
   }
+  int hostThreads() const override { return 1; }
 
   void wait() const override { catchUp(); }
   std::unique_ptr<Peaks> peaks(const std::vector<std::string_view> &,
@@ -236,6 +239,29 @@ TEST(Device, OfTheProcessorsIsAView) {
   device.release();
   device.allocate(64, 64, 0);
   EXPECT_EQ(device.read<float>(0, 1).values()[0], 0.0f);
+}
+
+// Every piece once, and of several errors that of the first.
+TEST(InPieces, AreSharedByAllThreads) {
+  for (int threads : {1, 2, 5}) {
+    CpuDevice device(threads);
+    for (int round = 0; round < 20; ++round) {
+      std::vector<std::atomic<int>> done(static_cast<size_t>(threads));
+      inPieces(device, [&](size_t piece, size_t pieces) {
+        EXPECT_EQ(pieces, done.size());
+        ++done[piece];
+      });
+      for (const std::atomic<int> &times : done)
+        EXPECT_EQ(times, 1);
+    }
+    EXPECT_EQ(messageOf<InputError>([&] {
+                inPieces(device, [](size_t piece, size_t pieces) {
+                  if (pieces < 3 || piece > 1)
+                    throw InputError(std::to_string(piece));
+                });
+              }),
+              threads < 3 ? "0" : "2");
+  }
 }
 
 } // namespace

@@ -41,8 +41,10 @@ public:
     most = std::max(most, steps.size());
     ++rounds;
     // In any order.
-    for (size_t i = steps.size(); i-- > 0;)
-      take(steps[i].place, say(steps[i].place));
+    for (size_t i = steps.size(); i-- > 0;) {
+      Given given{steps[i].place, say(steps[i].place)};
+      take({&given, 1});
+    }
   }
 
   /// Texts together at most, and how often there was a token more.
@@ -272,7 +274,8 @@ public:
   }
   void next(std::span<const Step> steps, const Take &take) override {
     tokens.push_back(steps[0].token);
-    take(0, write(1));
+    Given given{0, write(1)};
+    take({&given, 1});
   }
   int64_t extent(int64_t) const override {
     return std::min<int64_t>(8, limit - static_cast<int64_t>(tokens.size()));
@@ -664,8 +667,9 @@ Calls callsFor(NotingModel &noting, std::initializer_list<size_t> lengths) {
   for (const std::vector<int32_t> &prompt : prompts)
     starts.push_back({static_cast<int64_t>(starts.size()), prompt});
   std::vector<float> taken(prompts.size());
-  source->startAll(starts, [&](int64_t place, std::span<const float> logits) {
-    taken[static_cast<size_t>(place)] = logits[0];
+  source->startAll(starts, [&](std::span<const LogitsSource::Given> given) {
+    for (const auto &[place, logits] : given)
+      taken[static_cast<size_t>(place)] = logits.all()[0];
   });
   for (size_t i = 0; i < prompts.size(); ++i)
     EXPECT_EQ(taken[i], 100.0f + static_cast<float>(i)) << "text " << i;
