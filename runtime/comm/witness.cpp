@@ -8,6 +8,7 @@
 #include "runtime/comm/witness.h"
 
 #include <csignal>
+#include <cstdlib>
 #include <fcntl.h>
 #include <spawn.h>
 #include <string_view>
@@ -44,8 +45,11 @@ void startWitness(const std::string &name, const std::string &step) {
   // Both ends stay open here: so what is written to a shell that is gone is no
   // error.
   if (posix_spawn(&shell, "/bin/sh", &files, &attributes,
-                  const_cast<char **>(words), environ) == 0)
+                  const_cast<char **>(words), environ) == 0) {
     toWitness = ends[1];
+    // An MPI that cannot begin says why, and exits.
+    std::atexit([] { dismissWitness(/*endsAll=*/true); });
+  }
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&files);
 }

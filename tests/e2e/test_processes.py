@@ -375,6 +375,19 @@ class WithoutALibrary(unittest.TestCase):
                 self.assertEqual(result.returncode, status, result.stderr)
                 self.assertEqual(f"tfmc mpi -o {folder}/libtfm_mpi.so" in result.stderr, status == 1, result.stderr)
 
+    def test_a_library_that_cannot_begin(self):
+        # As Intel MPI without its server: it says why, and exits. Nobody adds that it died without a word.
+        with tempfile.TemporaryDirectory(prefix="tfm-e2e-") as folder:
+            model, source = pathlib.Path(folder) / "m", pathlib.Path(folder) / "library.c"
+            self.assertEqual(tfmc("build", MODELS / "addition.tfm", "-o", model, *SMALL).returncode, 0)
+            source.write_text('#include <stdio.h>\n#include <stdlib.h>\n'
+                              'void *tfm_join(void) { fputs("no server\\n", stderr); exit(15); }\n')
+            subprocess.run(["cc", "-shared", "-fPIC", "-o", f"{folder}/libtfm_mpi.so", source], check=True)
+            result = subprocess.run([model, "train", "--steps", "1"], cwd=folder, capture_output=True, text=True, timeout=60,
+                                    check=False, env=dict(os.environ, PMI_SIZE="2", PMI_RANK="0"))
+            self.assertEqual(result.returncode, 15)
+            self.assertEqual(result.stderr, "no server\n")
+
     def test_the_report_of_memory(self):
         # 100 rows of matrices in blocks of four, and two of the rest, in turns; a row of one tensor of state is a page.
         report = tfmc("report", MODELS / "addition.tfm", "--memory", "--format", "json", "-D", "train.accumulate=4",
