@@ -108,7 +108,7 @@ llvm::Error describeRegisters(CpuMachine &target,
   // docs/performance.md; Intel's read several rows as fast as one).
   target.readsInOrder = triple.isX86() && info.checkFeatures("+sse4a");
   // Of those the ones that have AVX-VNNI, too (Zen 5).
-  target.foreseesStrips = target.readsInOrder && info.checkFeatures("+avxvnni");
+  target.foreseesRows = target.readsInOrder && info.checkFeatures("+avxvnni");
   if (triple.isAArch64()) {
     target.lanes = 4;
     target.registers = 32;

@@ -52,8 +52,10 @@ struct CpuMachine {
   /// is prefetched while others wait for it: rows that are read side by side
   /// are then prefetched into the second-level cache, and twice.
   bool readsInOrder = false;
-  /// Whether it reads wide strips of rows fastest if nothing is prefetched.
-  bool foreseesStrips = false;
+  /// Whether it foresees by itself what is read next along rows: it reads wide
+  /// strips of them fastest if nothing is prefetched, and those of 4 bits one
+  /// after the other.
+  bool foreseesRows = false;
   /// Data cache sizes of one core, in bytes.
   int64_t l1Bytes = 0;
   int64_t l2Bytes = 0;

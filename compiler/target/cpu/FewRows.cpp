@@ -46,7 +46,7 @@ std::optional<FewRowsPlan> tfm::planFewRows(const MatmulSpec &spec,
   // A page of f32, or less where the sums of all rows would fill the cache.
   plan.block = std::min<int64_t>(1024, 32 * 256 / spec.m) / target.lanes;
   // Twelve vectors of sums of 32 registers: more strips would not fit beside B.
-  plan.together = target.foreseesStrips && spec.m == 1 && !plan.alongK &&
+  plan.together = target.foreseesRows && spec.m == 1 && !plan.alongK &&
                           plan.termsOfA.isF32() && b.isF32()
                       ? 3
                       : 0;

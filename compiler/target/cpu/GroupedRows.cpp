@@ -74,12 +74,13 @@ static DotTile groupedTile(const CpuMachine &target, int64_t rows,
                : target.registers - 12;
   };
   // What is made of a row of B is of use to several rows of A.
-  int64_t columns = 4;
+  bool inOrder = target.foreseesRows && rows <= 2;
+  int64_t columns = inOrder ? 1 : 4;
   while (columns > 1 && most(columns) < std::min<int64_t>(rows, 4))
     columns /= 2;
   int64_t groups = llvm::divideCeil(rows, most(columns));
   return {static_cast<int64_t>(llvm::divideCeil(rows, groups)), columns,
-          Prefetching::sideBySide(target, 1)};
+          inOrder ? Prefetching{1, 1} : Prefetching::sideBySide(target, 1)};
 }
 
 static std::string nameOf(DotTile tile, StringRef suffix) {

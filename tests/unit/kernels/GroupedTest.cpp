@@ -179,51 +179,54 @@ TEST(Grouped, WeightsBesideIntegersAreExact) {
 }
 
 // A token gets the same bits alone and beside others, up to two register
-// tiles.
+// tiles, and however rows of B are read.
 TEST(Grouped, BitsDoNotDependOnTheNumberOfRows) {
   for (bool integers : {false, true}) {
-    Kernels kernels;
-    if (integers && !kernels.target.multipliesIntegers())
-      continue;
-    Type element = integers ? Type(kernels.builder.getI8Type())
-                            : Type(kernels.builder.getF32Type());
-    constexpr int64_t n = 37, k = 333;
-    std::vector<Shape> all;
-    for (int64_t m = 1; m <= 2 * kernels.target.tileRows(); ++m)
-      all.push_back({m, n, k});
-    std::vector<int64_t> scratch;
-    for (const Shape &shape : all) {
-      Kernel kernel =
-          emitMatmul(kernels.builder, *kernels.module, shape.name(),
-                     specOf(kernels, shape, element), kernels.target);
-      ASSERT_TRUE(kernel.func);
-      scratch.push_back(kernel.scratchBytes);
-    }
-    kernels.compile();
-    std::mt19937 random(6);
-    Weights weights(all.back(), random);
-    std::uniform_real_distribution<float> uniform(-1, 1);
-    for (uint16_t &scale : weights.scales)
-      scale = toBFloat16(std::abs(uniform(random)));
-    Buffer bytes = inMemory(weights.bytes), scales = inMemory(weights.scales),
-           minima = inMemory(weights.minima);
-    std::vector<float> floats;
-    std::vector<int8_t> bytesOfA;
-    for (int64_t i = 0; i < all.back().m * k; ++i) {
-      floats.push_back(uniform(random));
-      bytesOfA.push_back(static_cast<int8_t>(random()));
-    }
-    Buffer a = integers ? inMemory(bytesOfA) : inMemory(floats);
     std::vector<float> first;
-    for (auto [number, shape] : llvm::enumerate(all)) {
-      Buffer out(shape.m * n, NAN);
-      kernels.run(shape.name(), {&a, &bytes, &scales, &minima, &out},
-                  scratch[number], 2);
-      for (int64_t i = 0; i < out.size(); ++i) {
-        if (i < static_cast<int64_t>(first.size()))
-          ASSERT_EQ(out[i], first[i]) << shape.m << " rows";
-        else
-          first.push_back(out[i]);
+    for (bool foresees : {false, true}) {
+      Kernels kernels;
+      kernels.target.foreseesRows = foresees;
+      if (integers && !kernels.target.multipliesIntegers())
+        continue;
+      Type element = integers ? Type(kernels.builder.getI8Type())
+                              : Type(kernels.builder.getF32Type());
+      constexpr int64_t n = 37, k = 333;
+      std::vector<Shape> all;
+      for (int64_t m = 1; m <= 2 * kernels.target.tileRows(); ++m)
+        all.push_back({m, n, k});
+      std::vector<int64_t> scratch;
+      for (const Shape &shape : all) {
+        Kernel kernel =
+            emitMatmul(kernels.builder, *kernels.module, shape.name(),
+                       specOf(kernels, shape, element), kernels.target);
+        ASSERT_TRUE(kernel.func);
+        scratch.push_back(kernel.scratchBytes);
+      }
+      kernels.compile();
+      std::mt19937 random(6);
+      Weights weights(all.back(), random);
+      std::uniform_real_distribution<float> uniform(-1, 1);
+      for (uint16_t &scale : weights.scales)
+        scale = toBFloat16(std::abs(uniform(random)));
+      Buffer bytes = inMemory(weights.bytes), scales = inMemory(weights.scales),
+             minima = inMemory(weights.minima);
+      std::vector<float> floats;
+      std::vector<int8_t> bytesOfA;
+      for (int64_t i = 0; i < all.back().m * k; ++i) {
+        floats.push_back(uniform(random));
+        bytesOfA.push_back(static_cast<int8_t>(random()));
+      }
+      Buffer a = integers ? inMemory(bytesOfA) : inMemory(floats);
+      for (auto [number, shape] : llvm::enumerate(all)) {
+        Buffer out(shape.m * n, NAN);
+        kernels.run(shape.name(), {&a, &bytes, &scales, &minima, &out},
+                    scratch[number], 2);
+        for (int64_t i = 0; i < out.size(); ++i) {
+          if (i < static_cast<int64_t>(first.size()))
+            ASSERT_EQ(out[i], first[i]) << shape.m << " rows";
+          else
+            first.push_back(out[i]);
+        }
       }
     }
   }
@@ -251,6 +254,7 @@ std::string assemblyOf(const Shape &shape, StringRef cpu) {
 TEST(Grouped, InnerLoopsOfIntegersStayInRegisters) {
   for (auto [cpu, instruction] :
        {std::pair<StringRef, StringRef>("znver4", "vpdpbusd"),
+        {"znver5", "vpdpbusd"},
         {"sapphirerapids", "vpdpbusd"},
         {"alderlake", "vpdpbusd"},
         {"znver3", "vpmaddubsw"},

@@ -597,7 +597,7 @@ TEST(FewRows, StripsTogetherHaveTheSameBits) {
             SCOPED_TRACE(cpu.str() + " " + c.name() +
                          ", threads: " + std::to_string(threads));
             Kernels kernels(cpu);
-            kernels.target.foreseesStrips = together;
+            kernels.target.foreseesRows = together;
             Kernel kernel = emitCase(kernels, c, specOf(kernels, c));
             kernels.compile();
             Buffer out(n, NAN);
