@@ -38,6 +38,16 @@ std::string ownFolder() {
   return text.substr(0, text.rfind('/') + 1);
 }
 
+/// 0 where it is none.
+int64_t numberIn(const char *text) {
+  if (!text)
+    return 0;
+  int64_t number = 0;
+  const char *end = text + std::strlen(text);
+  auto [last, error] = std::from_chars(text, end, number);
+  return error == std::errc() && last == end ? number : 0;
+}
+
 std::string startedBy(const Launch &launch) {
   return fmt::format("{} has started {} processes", launch.launcher,
                      launch.size);
@@ -53,6 +63,8 @@ bool lacksPmix(void *library) {
 
 } // namespace
 
+const char *environmentVariable(const char *name) { return std::getenv(name); }
+
 std::optional<Launch> findLaunch(const char *(*variable)(const char *)) {
   // A batch script of Slurm has variables of the job, too; these are of a step.
   constexpr std::pair<const char *, const char *> sizes[] = {
@@ -60,13 +72,8 @@ std::optional<Launch> findLaunch(const char *(*variable)(const char *)) {
       {"PMI_SIZE", "mpirun of MPICH"},
       {"SLURM_STEP_NUM_TASKS", "srun"}};
   for (auto [name, launcher] : sizes) {
-    const char *text = variable(name);
-    if (!text)
-      continue;
-    int64_t size = 0;
-    const char *end = text + std::strlen(text);
-    auto [last, error] = std::from_chars(text, end, size);
-    if (error != std::errc() || last != end || size <= 0)
+    int64_t size = numberIn(variable(name));
+    if (size <= 0)
       continue;
     // `srun --mpi=pmi2` sets PMI_SIZE, too. MPICH's own launcher, which may run
     // within a step of Slurm, also counts the processes of each machine.
@@ -78,12 +85,17 @@ std::optional<Launch> findLaunch(const char *(*variable)(const char *)) {
   return std::nullopt;
 }
 
+int64_t tasksOfScript(const char *(*variable)(const char *)) {
+  return findLaunch(variable)
+             ? 1
+             : std::max<int64_t>(1, numberIn(variable("SLURM_NTASKS")));
+}
+
 std::unique_ptr<Processes> joinProcesses(const ProcessesOptions &options) {
   if (options.wanted == "none")
     return nullptr;
   double timeout = options.timeout.value_or(600);
-  std::optional<Launch> launch = findLaunch(
-      [](const char *name) -> const char * { return std::getenv(name); });
+  std::optional<Launch> launch = findLaunch(environmentVariable);
   bool isAsked = options.wanted == "mpi";
   if (!isAsked && (!launch || launch->size == 1))
     return nullptr;

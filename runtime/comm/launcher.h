@@ -24,10 +24,17 @@ struct Launch {
   int64_t size; ///< processes that it has started
 };
 
+/// std::getenv.
+const char *environmentVariable(const char *name);
+
 /// Looks for the variables that the launchers of Open MPI, MPICH (and Intel
-/// MPI, which is made of it) and Slurm set; `variable` is getenv. Nothing where
-/// none of them started this process.
+/// MPI, which is made of it) and Slurm set (`environmentVariable`, but for
+/// tests). Nothing where none of them started this process.
 std::optional<Launch> findLaunch(const char *(*variable)(const char *));
+
+/// How many tasks a job of Slurm has, where its script runs this process by
+/// itself, without `srun`, and so alone; 1 elsewhere.
+int64_t tasksOfScript(const char *(*variable)(const char *));
 
 /// How a command is shared.
 struct ProcessesOptions {

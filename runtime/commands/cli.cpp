@@ -469,6 +469,11 @@ void execute(const tfm_model &model, const CLI::App &app, Commands &commands,
     processes = joinProcesses(shared->sharing);
     shared->processes = processes.get();
   }
+  if (int64_t tasks = tasksOfScript(environmentVariable);
+      tasks > 1 && shared == &commands.training &&
+      shared->sharing.wanted == "auto")
+    say("note: this job of Slurm has " + std::to_string(tasks) +
+        " tasks, but one process trains, alone: `srun` starts all of them\n");
   if (processes) {
     nameInCrashes(processes->name());
     requireSameProgram(*processes, app.get_subcommands().front()->get_name());

@@ -229,6 +229,7 @@ class Slurm(SharedRuns, InFolder):
         job = self.submit(next(iter(self.libraries)), f"{self.model} train --threads 1 --out script\n", "--ntasks=2")
         out = self.wait_for_end(job)
         self.assertEqual(out.count("trained 12 steps"), 1, out)
+        self.assertEqual(out.count("note: this job of Slurm has 2 tasks, but one process trains, alone"), 1, out)
         self.assert_same_run("script", "alone")
 
     def test_a_job_that_is_cancelled_goes_on(self):

@@ -249,16 +249,23 @@ TEST(Processes, NameWhoHasOtherFiles) {
 
 TEST(Launch, IsFoundByVariables) {
   static std::map<std::string, const char *> variables;
-  auto find = [](std::map<std::string, const char *> known) {
+  auto variable = [](const char *name) {
+    auto found = variables.find(name);
+    return found == variables.end() ? nullptr : found->second;
+  };
+  auto find = [&](std::map<std::string, const char *> known) {
     variables = std::move(known);
-    return findLaunch([](const char *name) {
-      auto found = variables.find(name);
-      return found == variables.end() ? nullptr : found->second;
-    });
+    return findLaunch(variable);
   };
   EXPECT_FALSE(find({}));
+  EXPECT_EQ(tasksOfScript(variable), 1);
   // Of a job of Slurm, whose script runs alone.
   EXPECT_FALSE(find({{"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}}));
+  EXPECT_EQ(tasksOfScript(variable), 4);
+  EXPECT_FALSE(find({{"SLURM_NTASKS", "some"}}));
+  EXPECT_EQ(tasksOfScript(variable), 1);
+  EXPECT_TRUE(find({{"SLURM_NTASKS", "4"}, {"SLURM_STEP_NUM_TASKS", "1"}}));
+  EXPECT_EQ(tasksOfScript(variable), 1);
   EXPECT_EQ(find({{"SLURM_STEP_NUM_TASKS", "4"}})->size, 4);
   EXPECT_EQ(find({{"OMPI_COMM_WORLD_SIZE", "2"}})->launcher,
             "mpirun of Open MPI");
