@@ -293,7 +293,11 @@ BuildStatus tfm::build(const BuildOptions &options) {
       return fail("cannot generate code: " + bug, BuildStatus::Bug);
     watch.stage("kernels");
     // What an assembler takes at once is a file: the kernels that all GPUs
-    // run, and beside them the forms of some for one kind.
+    // run, and beside them the forms of some for one kind. Those of an earlier
+    // build are none of these.
+    if (std::string path = formsPath(output);
+        llvm::sys::fs::is_regular_file(path))
+      llvm::sys::fs::remove(path);
     for (const DeviceImage &image : code->images) {
       std::string path = image.forms ? formsPath(output) : output;
       if (path.empty())

@@ -70,6 +70,15 @@ class Ptx(unittest.TestCase):
         for shared in re.findall(r"(\d+) bytes smem", result.stderr):
             self.assertLessEqual(int(shared), SHARED)
 
+    def test_forms_of_an_earlier_build_go(self):
+        with tempfile.TemporaryDirectory() as folder:
+            ptx, forms = Path(folder) / "kernels.ptx", Path(folder) / "kernels.sm_90a.ptx"
+            forms.write_text("of another model")
+            result = tfmc("build", MODELS / "addition.tfm", "--target", "cuda", "--emit", "asm", "-o", ptx)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertIn(".visible .entry", ptx.read_text())
+            self.assertFalse(forms.exists())
+
     def test_no_object_files(self):
         for kind in ("llvm", "obj", "shared"):
             result = tfmc("build", MODELS / "addition.tfm", "--target", "cuda", "--emit", kind)
