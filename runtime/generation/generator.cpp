@@ -276,9 +276,10 @@ void generateAll(LogitsSource &source, const Tokenizer &tokenizer,
     return places[static_cast<size_t>(place)];
   };
   const LogitsSource::Take draw = [&](std::span<const LogitsSource::Given> of) {
-    source.lookAt(of.size(), [&](size_t i, size_t reader) {
+    auto look = [&](size_t i, size_t reader) {
       drawing.draw(*at(of[i].place).text, of[i].logits, reader);
-    });
+    };
+    source.lookAt(of.size(), std::ref(look)); // of which nothing is copied
     for (const LogitsSource::Given &given : of)
       if (Place &place = at(given.place); !place.text->grow())
         end(place);

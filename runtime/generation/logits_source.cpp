@@ -232,10 +232,11 @@ public:
     if (count == 1 || readers() == 1)
       return LogitsSource::lookAt(count, look);
     auto most = static_cast<size_t>(readers());
-    inPieces(model.device(), [&](size_t piece, size_t) {
+    auto share = [&](size_t piece, size_t) {
       for (size_t i = piece; piece < most && i < count; i += most)
         look(i, piece);
-    });
+    };
+    inPieces(model.device(), std::ref(share)); // of which nothing is copied
   }
 
   int64_t extent(int64_t place) const override {
