@@ -10,6 +10,7 @@
 #include "runtime/device/cuda_peaks.h"
 #include "runtime/device/nccl.h"
 #include "runtime/error.h"
+#include "runtime/progress.h"
 
 #include <algorithm>
 #include <chrono>
@@ -161,16 +162,22 @@ Module CudaDevice::loadImage(const tfm_variant &variant, bool ofForms) {
     if (loaded == success)
       return made;
   }
-  // A driver that is too old for forms has the other kernels.
-  if (ofForms)
-    return nullptr;
-  throw InputError(
-      "the NVIDIA driver refuses the program's kernels: " +
-      driver.nameOf(loaded) +
-      (loaded == unsupportedPtxVersion
-           ? ": it is too old, install a newer one, or run with --device cpu"
-           : "") +
-      (log.front() ? "\n" + std::string(log.c_str()) : ""));
+  bool isOld = loaded == unsupportedPtxVersion;
+  std::string said = log.front() ? "\n" + std::string(log.c_str()) : "";
+  if (!ofForms)
+    throw InputError(
+        "the NVIDIA driver refuses the program's kernels: " +
+        driver.nameOf(loaded) +
+        (isOld
+             ? ": it is too old, install a newer one, or run with --device cpu"
+             : "") +
+        said);
+  if (loaded != success)
+    say("note: the NVIDIA driver refuses the faster kernels for " + found.name +
+        ": " + driver.nameOf(loaded) +
+        (isOld ? ": it is too old, install a newer one" : "") +
+        "; those for all GPUs run instead" + said + "\n");
+  return nullptr;
 }
 
 void CudaDevice::loadKernels(const tfm_variant &variant) {
