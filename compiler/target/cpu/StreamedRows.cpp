@@ -70,7 +70,7 @@ void Prefetching::emit(KernelBuilder &kb, Value ptr, Value ahead,
     kb.prefetch(place, level);
 }
 
-DotTile tfm::dotTile(const CpuMachine &target, int64_t rows,
+DotTile tfm::dotTile(const CpuMachine &target, int64_t rows, bool isDense,
                      const StreamedTerms &terms) {
   // Beside the sums a vector of each row of B and one of A; and by pairs
   // magnitudes of B, a product and ones.
@@ -81,9 +81,9 @@ DotTile tfm::dotTile(const CpuMachine &target, int64_t rows,
   };
   // Four rows of B at a time hide the latency of a sum's additions. With two,
   // more rows of A meet what was loaded of B. With one there are few additions
-  // to wait for, and memory may be read faster.
+  // to wait for, and memory that is dense may be read faster.
   bool inOrder = target.readsInOrder && rows <= 2;
-  int64_t columns = inOrder ? 1 : fits(rows, 4) ? 4 : 2;
+  int64_t columns = inOrder && isDense ? 1 : fits(rows, 4) ? 4 : 2;
   int64_t most = 1;
   while (fits(most + 1, columns))
     ++most;
@@ -171,7 +171,7 @@ void tfm::dotProducts(KernelBuilder &kb, const CpuMachine &target,
                       const StreamedTerms &terms, int64_t rows, Value a,
                       Value aStride, Value b, int64_t bStride, Value count,
                       int64_t k, Value sums, Value ahead) {
-  DotTile tile = dotTile(target, rows, terms);
+  DotTile tile = dotTile(target, rows, /*isDense=*/bStride == k, terms);
   int64_t perPage = 4096 / (cacheLine / terms.perLine());
   if (ahead)
     ahead = kb.mul(ahead, bStride);

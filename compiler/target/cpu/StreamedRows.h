@@ -73,8 +73,9 @@ struct DotTile {
 };
 
 /// The tile for products of `rows` rows, which may be cut into several: as many
-/// rows as registers hold, and a number of columns that divides the lanes.
-DotTile dotTile(const CpuMachine &target, int64_t rows,
+/// rows as registers hold, and a number of columns that divides the lanes. Of B
+/// that `isDense` a row begins where the one before ends.
+DotTile dotTile(const CpuMachine &target, int64_t rows, bool isDense,
                 const StreamedTerms &terms);
 
 /// The function that computes the dot products of `tile.rows` rows of A with
