@@ -137,8 +137,13 @@ std::unique_ptr<Processes> joinProcesses(const ProcessesOptions &options) {
         startedBy(*launch)));
   auto *join =
       reinterpret_cast<tfm_join_function *>(dlsym(library, "tfm_join"));
+  if (!join)
+    throw InputError(fmt::format(
+        "{}, and {} is not what sends their messages: make it with `tfmc mpi "
+        "-o {}`",
+        purpose, path, beside));
   tfm_transport *transport = nullptr;
-  if (join) {
+  {
     Deadline deadline(
         timeout,
         fmt::format(

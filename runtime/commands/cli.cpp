@@ -46,21 +46,33 @@ extern "C" void onQuietInterrupt(int signal) {
   interrupted.store(true);
 }
 
-extern "C" void onInterrupt(int signal) {
+/// A step may take a while; who waits should know.
+void answerInterrupt(int signal, std::string_view note) {
   onQuietInterrupt(signal);
-  // A step may take a while; who waits should know.
-  constexpr std::string_view note =
-      "\ninterrupted: a checkpoint is saved after this step; once more ends "
-      "at once\n";
   int before = errno;
   (void)!write(STDERR_FILENO, note.data(), note.size());
   errno = before;
 }
 
+extern "C" void onInterrupt(int signal) {
+  answerInterrupt(signal, "\ninterrupted: a checkpoint is saved after this "
+                          "step; once more ends at once\n");
+}
+
+/// Launchers also do it where another process has failed.
+extern "C" void onInterruptOfMany(int signal) {
+  answerInterrupt(signal, "\nasked to end: unless a process has failed, a "
+                          "checkpoint is saved after this step; once more ends "
+                          "at once\n");
+}
+
 /// Training ends with a checkpoint, whoever ends it, and says so where this
-/// process `speaks`; a reader of its samples that goes away does not end it.
-void handleSignalsOfTraining(bool speaks) {
-  auto *handler = speaks ? onInterrupt : onQuietInterrupt;
+/// process `speaks`, for itself or for `many`; a reader of its samples that
+/// goes away does not end it.
+void handleSignalsOfTraining(bool speaks, bool many) {
+  auto *handler = !speaks ? onQuietInterrupt
+                  : many  ? onInterruptOfMany
+                          : onInterrupt;
   std::signal(SIGINT, handler);
   std::signal(SIGTERM, handler);
   // The terminal is gone; under nohup that is to be ignored.
@@ -487,7 +499,7 @@ void execute(const tfm_model &model, const CLI::App &app, Commands &commands,
   if (processes)
     processes->meet();
   if (app.got_subcommand("train")) {
-    handleSignalsOfTraining(commands.training.speaks());
+    handleSignalsOfTraining(commands.training.speaks(), processes != nullptr);
     tfm_model own = on(commands.training);
     train(own, std::move(commands.training), interrupted);
   } else if (app.got_subcommand("generate")) {

@@ -29,6 +29,11 @@
 
 namespace tfm::usage {
 
+/// What was given, as messages say it.
+inline std::string given(const std::string &text) {
+  return text.empty() ? "nothing" : text;
+}
+
 /// A finite number from `low` (itself allowed or not) to `high`; `what` says
 /// so.
 inline CLI::Validator number(double low, bool withLow, double high,
@@ -38,10 +43,14 @@ inline CLI::Validator number(double low, bool withLow, double high,
         char *end = nullptr;
         double value = std::strtod(text.c_str(), &end);
         if (end == text.c_str() || *end != '\0')
-          return "expected a number, not " + text;
-        bool holds = std::isfinite(value) &&
-                     (withLow ? value >= low : value > low) && value <= high;
-        return holds ? std::string() : "must be " + what + ", not " + text;
+          return "expected a number, not " + given(text);
+        bool isFinite = std::isfinite(value);
+        bool holds =
+            isFinite && (withLow ? value >= low : value > low) && value <= high;
+        return holds
+                   ? std::string()
+                   : std::string("must be ") + (isFinite ? "" : "finite and ") +
+                         what + ", not " + text;
       },
       "");
 }
@@ -74,7 +83,7 @@ inline CLI::Validator wholeNumber(uint64_t low, uint64_t high) {
         return (isLarge ? "must be at most " + std::to_string(high)
                         : "must be a whole number of at least " +
                               std::to_string(low)) +
-               ", not " + text;
+               ", not " + given(text);
       },
       "");
 }
@@ -233,17 +242,21 @@ inline std::string optionElsewhere(const CLI::App &app, const CLI::App &chosen,
 }
 
 /// What CLI11 says of an option's value in plain words: of one that is missing,
-/// or that is none of a few.
+/// that is there too often, or that is none of a few.
 inline std::string plainWords(const std::string &what) {
   size_t missing = what.find(": 1 required ");
   if (missing != std::string::npos && what.ends_with(" missing"))
     return what.substr(0, missing) + " needs a value";
+  constexpr std::string_view often = ": At Most 1 required but received ";
+  if (size_t at = what.find(often); at != std::string::npos)
+    return what.substr(0, at) + " is given " + what.substr(at + often.size()) +
+           " times";
   size_t in = what.find(" not in {"), value = what.find(": ");
   if (in == std::string::npos || value == std::string::npos || value > in ||
       !what.ends_with("}"))
     return what;
   value += 2;
-  std::string given = what.substr(value, in - value);
+  std::string member = what.substr(value, in - value);
   std::vector<std::string> members = {""};
   for (char c : what.substr(in + 9, what.size() - in - 10)) {
     if (c == ',')
@@ -251,9 +264,9 @@ inline std::string plainWords(const std::string &what) {
     else
       members.back() += c;
   }
-  std::string guess = closest(given, members);
+  std::string guess = closest(member, members);
   return what.substr(0, value) + "must be one of " + join(members, ", ") +
-         ", not " + (given.empty() ? "nothing" : given) +
+         ", not " + given(member) +
          (guess.empty() ? "" : "\nDid you mean `" + guess + "`?");
 }
 

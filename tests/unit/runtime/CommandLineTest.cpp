@@ -234,7 +234,9 @@ TEST_F(CommandLine, EmptyPathsAreWrongUsage) {
 TEST_F(CommandLine, OddNumbersAreWrongUsage) {
   const std::pair<const char *, const char *> cases[] = {
       {"generate --weights x --temperature nan", "0 or more, not nan"},
-      {"generate --weights x --temperature inf", "0 or more, not inf"},
+      {"generate --weights x --temperature inf",
+       "must be finite and 0 or more, not inf"},
+      {"generate --weights x --temperature -1", "must be 0 or more, not -1"},
       {"generate --weights x --repeat-penalty nan", "above 0, not nan"},
       {"generate --weights x --top-p nan", "from 0 to 1, not nan"},
       {"generate --weights x --min-p nan", "from 0 to 1, not nan"},
@@ -250,6 +252,10 @@ TEST_F(CommandLine, OddNumbersAreWrongUsage) {
       {"train --threads 0", "whole number of at least 1, not 0"},
       {"generate --weights x --tokens 0", "whole number of at least 1, not 0"},
       {"generate --weights x --tokens abc", "of at least 1, not abc"},
+      {"generate --weights x --tokens=", "of at least 1, not nothing"},
+      {"generate --weights x --temperature=", "a number, not nothing"},
+      {"generate --weights x --tokens 2 --tokens 3",
+       "--tokens is given 2 times"},
       {"generate --weights x --tokens 9223372036854775807", "at most"},
       {"generate --weights x --tokens 99999999999999999999", "at most"},
       {"generate --weights x --seed 99999999999999999999", "at most"},
