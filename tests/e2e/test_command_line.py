@@ -212,7 +212,7 @@ class Words(unittest.TestCase):
     def test_a_number_that_is_not_whole(self):
         for text in ("-1", "1.5", "abc", ""):
             self.assert_says("tfmc report: --depth: must be a whole number of at least 0, not "
-                             f"{text}\nRun `tfmc report --help` for more information.\n",
+                             f"{text or 'nothing'}\nRun `tfmc report --help` for more information.\n",
                              "report", GPT2, "--depth", text)
         self.assert_says("tfmc report: --depth: must be at most 2147483647, not 99999999999\nRun "
                          "`tfmc report --help` for more information.\n",
