@@ -156,11 +156,12 @@ void tellRequantised(const CommonOptions &options, const std::string &type) {
 
 void loadWeights(const CommonOptions &options, Model &model) {
   Unmatched unmatched;
-  const std::string note = loadWeights(options.weights, model,
-                                       options.partial ? &unmatched : nullptr);
+  std::vector<std::string> notes = loadWeights(
+      options.weights, model, options.partial ? &unmatched : nullptr);
   requireAll(options, unmatched);
-  if (!note.empty() && options.speaks())
-    say("note: " + printable(note) + "\n");
+  if (options.speaks())
+    for (const std::string &note : notes)
+      say("note: " + printable(note) + "\n");
   tellRequantised(options,
                   parseRecipe(model.descriptor().recipe).generate.weights);
   if (options.processes)

@@ -308,11 +308,17 @@ std::string notFinite(const Model &model) {
   return "";
 }
 
-std::string loadWeights(const std::string &path, Model &model,
-                        Unmatched *unmatched) {
-  loadParameters(model, WeightFiles(path, familyOf(model.descriptor())),
-                 unmatched);
-  return requireConfig(path, model.descriptor());
+std::vector<std::string> loadWeights(const std::string &path, Model &model,
+                                     Unmatched *unmatched) {
+  std::vector<std::string> notes;
+  if (loadParameters(model, WeightFiles(path, familyOf(model.descriptor())),
+                     unmatched))
+    notes.push_back("the weights of " + path +
+                    " are requantised: they are integers of other bits than "
+                    "this build's (generate.weights)");
+  if (std::string note = requireConfig(path, model.descriptor()); !note.empty())
+    notes.push_back(std::move(note));
+  return notes;
 }
 
 uint64_t bytesToCome(const Model &model, const SpaceNeeds &needs,

@@ -57,9 +57,9 @@ std::string notFinite(const Model &model);
 
 /// Loads parameters from a safetensors file, a run directory or a Hugging Face
 /// folder, whose config.json must be of this model. Throws InputError. With
-/// `unmatched` as `loadParameters` has it. Returns what `requireConfig` does.
-std::string loadWeights(const std::string &path, Model &model,
-                        Unmatched *unmatched = nullptr);
+/// `unmatched` as `loadParameters` has it. Returns what the user should know.
+std::vector<std::string> loadWeights(const std::string &path, Model &model,
+                                     Unmatched *unmatched = nullptr);
 
 /// What a training writes.
 struct SpaceNeeds {

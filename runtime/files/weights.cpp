@@ -458,7 +458,8 @@ void requireWithin(std::span<const float> values, size_t first,
       type == StoredType::INT4 ? "int8" : "f32"));
 }
 
-void load(Model &model, const tfm_parameter &parameter,
+/// Whether its integers are then of other bits.
+bool load(Model &model, const tfm_parameter &parameter,
           const StoredTensor &source) {
   const auto &[file, entry] = source.tensor;
   auto bytes = [&](size_t first, std::span<char> room) {
@@ -467,13 +468,13 @@ void load(Model &model, const tfm_parameter &parameter,
   if (source.isInt8() && parameter.dtype == TFM_I8) {
     file->requireUnchanged(source.name, *entry);
     model.setQuantised(parameter, bytes, source.scales());
-    return;
+    return false;
   }
   if (source.isInt4() && parameter.dtype == TFM_I4) {
     file->requireUnchanged(source.name, *entry);
     StoredTensor::Groups groups = source.groups();
     model.setQuantised(parameter, bytes, groups.scales, groups.minima);
-    return;
+    return false;
   }
   if (source.isQuantised()) {
     std::vector<float> values = source.values(parameter.output_axis);
@@ -483,7 +484,8 @@ void load(Model &model, const tfm_parameter &parameter,
       requireFinite(room, first, source);
       requireWithin(room, first, source, parameter);
     });
-    return;
+    return (source.isInt8() || source.isInt4()) &&
+           (parameter.dtype == TFM_I8 || parameter.dtype == TFM_I4);
   }
   try {
     model.setValue(parameter, [&](size_t first, std::span<float> room) {
@@ -496,12 +498,15 @@ void load(Model &model, const tfm_parameter &parameter,
     file->requireUnchanged(source.name, *entry);
     throw;
   }
-  if (parameter.dtype != TFM_F32 || entry->dtype != "F32")
-    return file->requireUnchanged(source.name, *entry);
+  if (parameter.dtype != TFM_F32 || entry->dtype != "F32") {
+    file->requireUnchanged(source.name, *entry);
+    return false;
+  }
   PendingRead<float> read = model.readValue(parameter);
   file->requireUnchanged(source.name,
                          {reinterpret_cast<const char *>(read.values().data()),
                           read.values().size_bytes()});
+  return false;
 }
 
 } // namespace
@@ -539,13 +544,16 @@ std::vector<std::vector<std::string>> storedNames(const Model &model,
   return all;
 }
 
-void loadParameters(Model &model, const WeightFiles &weights,
+bool loadParameters(Model &model, const WeightFiles &weights,
                     Unmatched *unmatched) {
   Matching matching(model, weights, unmatched);
+  bool requantised = false;
   try {
     for (size_t i = 0; i < matching.sources.size(); ++i)
       if (!matching.sources[i].empty())
-        load(model, model.parameters()[i], matching.sources[i][0]);
+        requantised |=
+            load(model, model.parameters()[i], matching.sources[i][0]);
+    return requantised;
   } catch (...) {
     for (const tfm_parameter &parameter : model.parameters())
       model.setValue(parameter, [](size_t, std::span<float> values) {

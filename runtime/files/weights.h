@@ -116,8 +116,9 @@ std::vector<std::vector<std::string>> storedNames(const Model &model,
 /// the parameters are then as they were, or (where the values are at fault) all
 /// zero: never half of them. With `unmatched` what only one of them has is put
 /// there, as long as they have anything in common; a parameter of the model
-/// keeps its value then.
-void loadParameters(Model &model, const WeightFiles &weights,
+/// keeps its value then. Returns whether integers of the file became such of
+/// other bits.
+bool loadParameters(Model &model, const WeightFiles &weights,
                     Unmatched *unmatched = nullptr);
 
 } // namespace tfm

@@ -123,7 +123,7 @@ void Trainer::prepare() {
 
 void Trainer::beginWith(const std::string &path) {
   Unmatched unmatched;
-  const std::string note =
+  std::vector<std::string> notes =
       loadWeights(path, model, options.partial ? &unmatched : nullptr);
   auto tell = [&](const char *what, const std::vector<std::string> &names) {
     if (!names.empty() && isFirst())
@@ -132,8 +132,9 @@ void Trainer::beginWith(const std::string &path) {
   };
   tell(("left out of " + path).c_str(), unmatched.leftOut);
   tell("starting fresh", unmatched.fresh);
-  if (!note.empty() && isFirst())
-    say("note: " + printable(note) + "\n");
+  if (isFirst())
+    for (const std::string &note : notes)
+      say("note: " + printable(note) + "\n");
   if (!isFolder(path))
     return;
   // Of a run the folder that it began with.

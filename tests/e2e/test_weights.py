@@ -74,6 +74,8 @@ class Weights(InFolder):
     def loss(self, kind, weights):
         result = run(self.builds[kind], "eval", "--weights", weights, "--json")
         self.assertEqual(result.returncode, 0, result.stderr)
+        others = [file for other, file in self.files.items() if kind in self.files and other != kind]
+        self.assertEqual("are requantised" in result.stderr, weights in others, result.stderr)
         return json.loads(result.stdout)["loss"]
 
     def test_the_loss_is_nearly_that_of_f32(self):
