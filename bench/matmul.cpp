@@ -76,6 +76,9 @@ const Shape shapes[] = {
     {"nanogpt.up", 16384, 1536, 384, false, false},
     {"nanogpt.dW.up", 384, 1536, 16384, true, false},
     {"nanogpt.dX.up", 16384, 384, 1536, false, true},
+    {"lab.head", 9568, 1510, 64, false, false},
+    {"lab.dX.head", 9568, 64, 1510, false, true},
+    {"lab.down", 9568, 64, 128, false, false},
     {"decode.9", 9, 192, 64, false, false},
     {"bf16.gpt2.qkv.256", 256, 2304, 768, false, false, true},
     {"bf16.gpt2.down.256", 256, 768, 3072, false, false, true},
@@ -91,6 +94,10 @@ const Shape shapes[] = {
     {"bf16.shakespeare.up", 768, 512, 128, false, false, true},
     {"bf16.shakespeare.dW.up", 128, 512, 768, true, false, true},
     {"bf16.shakespeare.dX.up", 768, 128, 512, false, true, true},
+    {"bf16.lab.head", 9568, 1510, 64, false, false, true},
+    {"bf16.lab.dW.head", 64, 1510, 4784, true, false, true},
+    {"bf16.lab.dX.head", 9568, 64, 1510, false, true, true},
+    {"bf16.lab.up", 9568, 128, 64, false, false, true},
     {"bf16.decode.1", 1, 3072, 768, false, false, true},
 };
 
