@@ -23,6 +23,8 @@ using namespace tfm;
 
 namespace {
 
+constexpr int64_t pageBytes = 4096;
+
 /// Elements along k in a slot of a panel.
 int64_t elementsPerSlot(Terms terms) {
   return terms == Terms::Bf16Pairs || terms == Terms::Bf16Tiles ? 2
@@ -65,30 +67,43 @@ static int64_t evenly(int64_t panels, int64_t most) {
   return llvm::divideCeil(panels, llvm::divideCeil(panels, most));
 }
 
-/// Blocks for tiles: a panel of A stays in the first-level cache, with a
-/// quarter of it left to what passes, while a block of B, which has half of the
-/// second-level one, streams by. C is written along
-/// its rows: down a panel of columns, each of its lines lies in another page.
-static void planTiles(MatmulPlan &plan, int64_t k, const CpuMachine &target) {
-  constexpr int64_t side = 2 * tileSide;
-  int64_t termBytes = 2 * side; // of a panel
-  int64_t blocks = llvm::divideCeil(k, target.l1Bytes * 3 / 4 / termBytes);
-  plan.depth =
-      blocks == 1 ? k : llvm::alignTo(llvm::divideCeil(k, blocks), tileDepth);
+/// Blocks of a product that goes along the rows of C: a panel of A stays in the
+/// first-level cache, with a quarter of it left to what passes, while a block
+/// of B, which has half of the second-level one, streams by. Down a panel of
+/// columns each line of C, and of an A that lies in rows, is in another page.
+/// The panels have `panelRows` rows and `width` columns; blocks of depth are
+/// multiples of `unit` slots.
+static void planAlongRows(MatmulPlan &plan, int64_t k, int64_t panelRows,
+                          int64_t width, int64_t unit,
+                          const CpuMachine &target) {
+  constexpr int64_t slotBytes = 4;
+  int64_t perSlot = elementsPerSlot(plan.terms);
+  int64_t slots = llvm::divideCeil(k, perSlot);
+  int64_t blocks =
+      llvm::divideCeil(slots, target.l1Bytes * 3 / 4 / (slotBytes * panelRows));
+  int64_t depth = blocks == 1
+                      ? slots
+                      : llvm::alignTo(llvm::divideCeil(slots, blocks), unit);
+  plan.depth = blocks == 1 ? k : depth * perSlot;
   plan.alongRows = true;
-  int64_t half = target.l2Bytes / 2, sumBytes = 4 * side * side;
+  int64_t half = target.l2Bytes / 2, sumBytes = slotBytes * panelRows * width;
   auto columns = [&](int64_t bytes) {
     return evenly(plan.columnPanels, half / bytes);
   };
-  plan.columnBlock = columns(termBytes * llvm::alignTo(plan.depth, tileDepth));
+  plan.columnBlock = columns(slotBytes * width * llvm::alignTo(depth, unit));
   plan.rowBlock = plan.rowPanels;
   if (blocks == 1)
     return;
   // Sums of a part of the depth stay in the cache, too: those of some panels
   // of A, or those of one beside all of the depth of fewer columns of B. Either
-  // packs A for each block of columns; the first B for each block of rows, too.
-  plan.rowBlock = evenly(plan.rowPanels, half / (sumBytes * plan.columnBlock));
-  int64_t wholeBytes = termBytes * llvm::alignTo(k, tileDepth) + sumBytes;
+  // packs A for each block of columns; the first B for each block of rows, too,
+  // which is all that is packed where A is not.
+  plan.rowBlock = evenly(plan.rowPanels, (plan.packA ? half : 4 * half) /
+                                             (sumBytes * plan.columnBlock));
+  if (!plan.packA)
+    return;
+  int64_t wholeBytes =
+      slotBytes * width * llvm::alignTo(slots, unit) + sumBytes;
   int64_t whole = columns(wholeBytes);
   auto packed = [&](int64_t columnBlock, int64_t rowBlock) {
     return plan.rowPanels * llvm::divideCeil(plan.columnPanels, columnBlock) +
@@ -148,11 +163,13 @@ MatmulPlan tfm::planMatmul(const MatmulSpec &spec, const CpuMachine &target) {
   // Copying an element of A costs about as much as a quarter of a step of the
   // micro-kernel, which uses it for `width` columns: it pays where it is used
   // often, or where its rows meet in one set of the first-level cache.
+  // Where a processor foresees what comes next along rows it never does.
   bool conflicts = rowsOfA && a.row % (1024 * perSlot) == 0 && k > 64;
-  plan.packA =
-      !canReadA(spec, plan.terms, a) ||
-      (!direct && (n > (rowsOfA ? 512 : 128) || (conflicts && n > 64) ||
-                   (rowsOfA && target.lanes < 8)));
+  bool foreseen = target.foreseesRows && rowsOfA && !conflicts;
+  plan.packA = !canReadA(spec, plan.terms, a) ||
+               (!direct && !foreseen &&
+                (n > (rowsOfA ? 512 : 128) || (conflicts && n > 64) ||
+                 (rowsOfA && target.lanes < 8)));
   // The few rows of one panel stay in the cache as they are.
   if (areQuads(plan.terms))
     plan.packA = plan.rowPanels > 1 || !canReadA(spec, plan.terms, a);
@@ -161,7 +178,7 @@ MatmulPlan tfm::planMatmul(const MatmulSpec &spec, const CpuMachine &target) {
   plan.splitColumns = n > m;
   plan.serial = m * n * k * spec.batches() < 32 * 1024;
   if (plan.terms == Terms::Bf16Tiles) {
-    planTiles(plan, k, target);
+    planAlongRows(plan, k, 2 * tileSide, width, tileDepth / perSlot, target);
     return plan;
   }
 
@@ -178,6 +195,17 @@ MatmulPlan tfm::planMatmul(const MatmulSpec &spec, const CpuMachine &target) {
   }
   int64_t blocks = slots <= deepest ? 1 : llvm::divideCeil(slots, whole);
   int64_t unit = spec.isGrouped() ? TFM_GROUP_TERMS : target.lanes;
+  // Where C is all that comes from memory, each of its rows from other pages,
+  // or A would come from many pages for each panel of B.
+  bool pagesOfC = 4 * n >= pageBytes && 4 * m * n > target.l2Bytes &&
+                  4 * slots * n <= target.l2Bytes / 2 &&
+                  4 * slots * plan.tileRows <= target.l1Bytes / 2;
+  bool pagesOfA = foreseen && !plan.packA && blocks > 1 &&
+                  plan.columnPanels > 2 && bytesOfA > target.l2Bytes;
+  if (plan.packB && (pagesOfC || pagesOfA)) {
+    planAlongRows(plan, k, plan.tileRows, width, unit, target);
+    return plan;
+  }
   int64_t depth = blocks == 1
                       ? slots
                       : llvm::alignTo(llvm::divideCeil(slots, blocks), unit);
@@ -322,11 +350,13 @@ bool MatmulEmitter::layOut() {
   tileLength = plan.tileRows * width;
   if (plan.terms != Terms::Bf16Tiles) {
     // With one panel for each thread there is nothing to look ahead to.
-    byPanel =
-        plan.packB && plan.rowBlock == plan.rowPanels && plan.columnPanels > 2;
+    byPanel = plan.packB && !plan.alongRows &&
+              plan.rowBlock == plan.rowPanels && plan.columnPanels > 2;
     Packing packs = packing(b);
     copiesB = byPanel && rowsOfB && spec.n >= width && !packs.rounds &&
               !packs.pairs && packs.from != Packing::From::I8;
+    if (plan.alongRows)
+      findMatricesAhead();
     if (!byPanel && !spec.inPanels)
       return true;
     linesAhead = 2;
@@ -782,9 +812,8 @@ void MatmulEmitter::tile(Value p, Value q, const Block &block) {
   SmallVector<Value> ahead;
   // Each panel is read once, from end to end: a page ahead lies what is read
   // next, of this panel or of the one behind it.
-  constexpr int64_t page = 4096;
   if (spec.inPanels && plan.rowPanels == 1)
-    ahead = {kb.at(bPtr, page, b.element), kb.i64(cacheLine),
+    ahead = {kb.at(bPtr, pageBytes, b.element), kb.i64(cacheLine),
              kb.i64(linesAhead * cacheLine)};
   else if (linesAhead > 0)
     ahead = nextOfB(kb.sub(p, p0), kb.add(q, 1), end, k0, depth);
@@ -802,6 +831,8 @@ void MatmulEmitter::tile(Value p, Value q, const Block &block) {
   auto run = [&](int64_t rows, int64_t tileVectors) {
     MicroKernel kernel{rows, tileVectors, layout, plan.terms};
     kernel.matricesAhead = static_cast<int64_t>(matricesAhead.size());
+    kernel.rowsAhead =
+        llvm::divideCeil(plan.tileRows, std::max<int64_t>(turnsOfTile(), 1));
     kernel.linesAhead = linesAhead;
     auto call = [&](Value b, Value stride, ValueRange panel) {
       SmallVector<Value> arguments{aPtr, aStride, b,     stride,

@@ -146,8 +146,8 @@ Value tfm::multiplyFourBits(KernelBuilder &kb, Terms terms, ArrayRef<Value> a,
 }
 
 func::FuncOp tfm::microKernel(KernelBuilder &kb, const MicroKernel &kernel) {
-  auto [rows, vectors, layout, terms, copiesB, matricesAhead, linesAhead] =
-      kernel;
+  auto [rows, vectors, layout, terms, copiesB, matricesAhead, rowsAhead,
+        linesAhead] = kernel;
   bool byRows = layout == ALayout::Rows;
   // LLVM pairs the loads of neighbours in a row of A, and then spills them.
   // NEON multiplies by one lane of a register: load several rows of A at once.
@@ -167,6 +167,8 @@ func::FuncOp tfm::microKernel(KernelBuilder &kb, const MicroKernel &kernel) {
     name += ".ahead" + std::to_string(linesAhead);
   if (matricesAhead > 0)
     name += ".matrices" + std::to_string(matricesAhead);
+  if (matricesAhead > 0 && rowsAhead > 1)
+    name += ".rows" + std::to_string(rowsAhead);
   Type elementOfB = terms == Terms::F32TimesBf16 ? kb.bf16Type : kb.f32Type;
   SmallVector<Type> types{kb.ptrType, kb.i64Type, kb.ptrType, kb.i64Type,
                           kb.ptrType, kb.i64Type, kb.i64Type, kb.b.getI1Type()};
@@ -272,32 +274,38 @@ func::FuncOp tfm::microKernel(KernelBuilder &kb, const MicroKernel &kernel) {
           carried = kb.loop(done, to, steps, carried, turn);
           done = to;
         };
-        // Of each of some places `lines` at a time, `second` bytes apart, and
-        // `stride` bytes further the next time.
+        // Of each of some places `lines` at a time, `second` bytes apart, of
+        // `rows` rows that are `stride` bytes apart, and those behind the next
+        // time.
         struct Ahead {
           Value first, second, stride;
         };
         auto prefetchBeside = [&](Value limit, ArrayRef<Ahead> places,
-                                  int64_t lines, int64_t level) {
+                                  int64_t rows, int64_t lines, int64_t level) {
           Type byte = kb.b.getI8Type();
           for (const Ahead &place : places)
             carried.push_back(place.first);
           turns(limit, prefetchedEvery, [&](Value, ValueRange carried) {
             ValueRange firsts = carried.take_back(places.size());
-            for (auto [place, line] : llvm::zip_equal(places, firsts)) {
-              Value one = line;
-              for (int64_t i = 0; i < lines; ++i) {
-                kb.prefetch(one, level);
-                one = kb.at(one, place.second, byte);
+            SmallVector<Value> behind;
+            for (auto [place, first] : llvm::zip_equal(places, firsts)) {
+              Value row = first;
+              for (int64_t i = 0; i < rows; ++i) {
+                Value line = row;
+                for (int64_t j = 0; j < lines; ++j) {
+                  kb.prefetch(line, level);
+                  line = kb.at(line, place.second, byte);
+                }
+                row = kb.at(row, place.stride, byte);
               }
+              behind.push_back(row);
             }
             auto next = kb.loop(kb.i64(0), kb.i64(prefetchedEvery), unroll,
                                 carried.drop_back(places.size()),
                                 [&](Value, ValueRange carried) {
                                   return body(carried, unroll);
                                 });
-            for (auto [place, line] : llvm::zip_equal(places, firsts))
-              next.push_back(kb.at(line, place.stride, byte));
+            llvm::append_range(next, behind);
             return next;
           });
           carried.truncate(carried.size() - places.size());
@@ -308,12 +316,13 @@ func::FuncOp tfm::microKernel(KernelBuilder &kb, const MicroKernel &kernel) {
           for (int64_t i = 0; i < matricesAhead;
                ++i, ahead = ahead.drop_front(2))
             matrices.push_back({ahead[0], kb.i64(cacheLine), ahead[1]});
-          prefetchBeside(kb.min(k, kb.i64(prefetchedEvery * rows)), matrices,
+          int64_t most = prefetchedEvery * llvm::divideCeil(rows, rowsAhead);
+          prefetchBeside(kb.min(k, kb.i64(most)), matrices, rowsAhead,
                          /*lines=*/2, /*level=*/1);
         }
         if (linesAhead > 0)
-          prefetchBeside(k, Ahead{ahead[0], ahead[1], ahead[2]}, linesAhead,
-                         /*level=*/2);
+          prefetchBeside(k, Ahead{ahead[0], ahead[1], ahead[2]}, /*rows=*/1,
+                         linesAhead, /*level=*/2);
         auto plain = [&](int64_t steps) {
           turns(k, steps, [&](Value, ValueRange carried) {
             return body(carried, steps);

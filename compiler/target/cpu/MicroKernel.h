@@ -81,9 +81,9 @@ struct MicroKernel {
   bool copiesB = false;
   /// It also prefetches the tile's rows in so many matrices that are read or
   /// written once it is finished, C or those of an epilogue, two lines of each
-  /// at a time; and then what is to be packed next: so many cache lines at a
-  /// time, none where that is 0.
-  int64_t matricesAhead = 0;
+  /// of `rowsAhead` rows at a time; and then what is to be packed next: so many
+  /// cache lines at a time, none where that is 0.
+  int64_t matricesAhead = 0, rowsAhead = 1;
   int64_t linesAhead = 0;
 };
 

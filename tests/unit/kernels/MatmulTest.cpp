@@ -37,6 +37,8 @@ struct Case {
   int64_t depth = 0, rowBlock = 0, columnBlock = 0;
   /// On tiles, where `depth` is given.
   bool wholeDepthOfB = false;
+  /// As tiles go anyway.
+  bool alongRows = false;
   bool bias = false;
   /// Which of the three matrices are bf16 in memory.
   bool bf16A = false, bf16B = false, bf16C = false;
@@ -115,6 +117,7 @@ MatmulPlan planOf(const Case &c, const MatmulSpec &spec,
     plan.columnBlock = std::min(c.columnBlock, plan.columnPanels);
   if (c.depth)
     plan.wholeDepthOfB = c.wholeDepthOfB && plan.terms == Terms::Bf16Tiles;
+  plan.alongRows |= c.alongRows;
   return plan;
 }
 
@@ -342,6 +345,10 @@ TEST(Matmul, BlocksOfDepthRowsAndColumns) {
       c.depth = 0;
       cases.push_back(c);
     }
+  for (size_t i = 0, size = cases.size(); i != size; ++i) {
+    cases.push_back(cases[i]);
+    cases.back().alongRows = true;
+  }
   check(cases);
 }
 
@@ -389,6 +396,8 @@ TEST(Matmul, Bf16InBlocks) {
       c.bf16C = false;
       c.bias = true;
       cases.push_back(c);
+      c.alongRows = true;
+      cases.push_back(c);
       c.wholeDepthOfB = true;
       cases.push_back(c);
       c.depth = 0;
@@ -401,11 +410,50 @@ TEST(Matmul, ThePlansOfBf16) {
   std::vector<Case> cases{{768, 65, 128},        {700, 768, 810, true},
                           {128, 512, 768, true}, {768, 128, 512, false, true},
                           {300, 64, 2200, true}, {64, 768, 3072},
+                          {300, 100, 2300},      {700, 1100, 30},
                           {1, 768, 768},         {9, 192, 64},
                           {256, 64, 128}};
   for (Case &c : cases)
     c.bf16A = c.bf16B = true;
   check(cases);
+}
+
+// Down a panel of columns each line of a wide C lies in another page.
+TEST(Matmul, AWideProductOfFewTermsGoesAlongItsRows) {
+  for (StringRef cpu : {"skylake-avx512", "znver4", "znver5", "x86-64-v3"}) {
+    SCOPED_TRACE(cpu.str());
+    Kernels kernels;
+    CpuMachine machine = llvm::cantFail(CpuMachine::named(cpu));
+    auto plan = [&](const Case &c) {
+      return planMatmul(specOf(kernels, c), machine);
+    };
+    MatmulPlan wide = plan({9568, 1510, 64});
+    EXPECT_TRUE(wide.alongRows);
+    EXPECT_EQ(wide.depth, 64);
+    EXPECT_EQ(wide.columnBlock, wide.columnPanels);
+    EXPECT_FALSE(plan({9568, 64, 1510}).alongRows);
+    EXPECT_FALSE(plan({256, 3072, 768}).alongRows);
+  }
+}
+
+// Whose rows are prefetched by the processor is not copied, but where rows meet
+// in one set of the first-level cache.
+TEST(Matmul, ForeseenRowsOfAStayWhereTheyAre) {
+  Kernels kernels;
+  CpuMachine machine = llvm::cantFail(CpuMachine::named("znver5"));
+  auto plan = [&](const Case &c) {
+    return planMatmul(specOf(kernels, c), machine);
+  };
+  EXPECT_FALSE(plan({1024, 2304, 768}).packA);
+  EXPECT_FALSE(plan({1024, 2304, 768}).alongRows);
+  EXPECT_TRUE(plan({1024, 2304, 1024}).packA);
+  MatmulPlan deep = plan({2048, 768, 2304});
+  EXPECT_FALSE(deep.packA);
+  EXPECT_TRUE(deep.alongRows);
+  EXPECT_LT(deep.depth, 2304);
+  machine.foreseesRows = false;
+  EXPECT_TRUE(plan({1024, 2304, 768}).packA);
+  EXPECT_FALSE(plan({2048, 768, 2304}).alongRows);
 }
 
 // Numbers on their way to bf16, with one term to a sum.
@@ -623,6 +671,8 @@ TEST(Matmul, ThePlansOfRealShapes) {
          {768, 128, 512, false, true},
          {64, 257, 768, false, true},
          {300, 64, 1100, true},
+         {300, 100, 1300},
+         {700, 1100, 24},
          {64, 768, 3072}});
 }
 
@@ -700,7 +750,8 @@ void checkRegisterTile(StringRef cpu, int64_t rows, int64_t columns) {
                planOf(c, spec, machine));
     checkInnerLoop(kernels, prefix + suffix.str(), steps, step);
   };
-  Case c{rows * 4, columns * 4, 64};
+  // Terms enough for each row of C to be prefetched at a time of its own.
+  Case c{rows * 4, columns * 4, 256};
   c.packA = 0;
   c.packB = 1;
   // Every plan for NEON packs a row-major A.
