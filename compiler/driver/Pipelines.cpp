@@ -53,6 +53,7 @@ void tfm::addPreparePasses(OpPassManager &passes, const KernelTarget &target) {
 
 void tfm::addSchedulePasses(OpPassManager &passes, const KernelTarget &target) {
   passes.addPass(sched::createFormKernelsPass());
+  passes.addPass(sched::createShareExponentialsPass());
   passes.addPass(sched::createSplitSumsPass({target.name().str()}));
   passes.addPass(sched::createPlaceValuesPass({target.name().str()}));
   passes.addPass(sched::createPlanMemoryPass());

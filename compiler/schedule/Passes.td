@@ -22,6 +22,16 @@ def FormKernelsPass : Pass<"sched-form-kernels", "::mlir::ModuleOp"> {
   let dependentDialects = ["::tfm::sched::SchedDialect"];
 }
 
+def ShareExponentialsPass : Pass<"sched-share-exponentials", "::mlir::ModuleOp"> {
+  let summary = "a softmax from the terms of its sum";
+  let description = [{
+    Where a kernel computes `exp(x - lse)` beside the sum of `exp(x - max)` whose
+    logarithm is in `lse`, as cross entropy and its derivative in one do, the
+    terms of the sum are divided by it instead. In kernels alone: from one to
+    the next a row's `lse` is all that is kept.
+  }];
+}
+
 def SplitSumsPass : Pass<"sched-split-sums", "::mlir::ModuleOp"> {
   let summary = "long sums over rows in chunks";
   let description = [{

@@ -16,6 +16,7 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include <limits>
+#include <map>
 
 using namespace mlir;
 using namespace tfm;
@@ -32,15 +33,91 @@ constexpr int64_t kLoopColumns = 64;
 /// Kernels below this many elements are not worth waking other threads for.
 constexpr int64_t kSerialElements = 4096;
 
+/// Columns of a row that the loop over them handles: 0 of a short one, which is
+/// unrolled.
+int64_t loopedColumns(int64_t cols, int64_t lanes) {
+  return cols / lanes > kUnrolledVectors ? cols / kLoopColumns * kLoopColumns
+                                         : 0;
+}
+
+/// What takes long to compute and is needed in more than one pass over a row:
+/// the first of them keeps it in scratch for the others, a row at a time.
+class KeptValues {
+public:
+  KeptValues() = default;
+  KeptValues(LaunchOp launch, int64_t lanes)
+      : columns(loopedColumns(launch.getDomain().cols, lanes)),
+        passes(passesOf(*launch.getBlock())) {
+    if (columns == 0 || launch.getKind() != KernelKind::Row)
+      return;
+    std::multimap<int, Value> wanted; // by pass
+    for (Operation &op : *launch.getBlock())
+      if (isRowReduction(&op) || isColumnReduction(&op))
+        wanted.insert({passes.lookup(&op), op.getOperand(0)});
+    for (BlockArgument to : launch.getWriteArgs())
+      if (launch.getAccessOf(to.getArgNumber()) == Access::Point) {
+        Value value = launch.getWriteOf(to.getArgNumber()).getValue();
+        wanted.insert({passes.lookup(value.getDefiningOp()), value});
+      }
+    for (auto [pass, value] : wanted)
+      visit(value, pass);
+    firstPass.remove_if(
+        [&](auto &entry) { return !again.contains(entry.first); });
+  }
+
+  int64_t bytes() const {
+    return static_cast<int64_t>(firstPass.size()) * columns * 4;
+  }
+
+  /// Calls `what(value, first element of its row in scratch)` for each that
+  /// `pass` is the first to compute, or for each that an earlier one kept.
+  void forEach(KernelBuilder &k, Value scratch, int pass, bool isFirst,
+               llvm::function_ref<void(Value, Value)> what) const {
+    int64_t at = 0;
+    for (auto [value, first] : firstPass) {
+      if (isFirst ? first == pass : first < pass)
+        what(value, k.at(scratch, at));
+      at += columns;
+    }
+  }
+
+private:
+  void visit(Value value, int pass) {
+    Operation *op = value.getDefiningOp();
+    if (!op || isa<ReadOp, BroadcastOp>(op) || isRowReduction(op))
+      return;
+    // What one pass keeps the next does not look into.
+    if (auto known = firstPass.find(value); known != firstPass.end()) {
+      if (known->second < pass)
+        again.insert(value);
+      return;
+    }
+    if (!seen.insert({value, pass}).second)
+      return;
+    if (isa<ScalarFunctionOpInterface>(op) && !op->hasTrait<CheapToRebuild>() &&
+        tensorType(value).getElementType().isF32())
+      firstPass.insert({value, pass});
+    for (Value operand : op->getOperands())
+      visit(operand, pass);
+  }
+
+  int64_t columns = 0;
+  llvm::DenseMap<Operation *, int> passes;
+  llvm::MapVector<Value, int> firstPass;
+  llvm::DenseSet<Value> again;
+  llvm::DenseSet<std::pair<Value, int>> seen;
+};
+
 /// One row kernel in the making: of the ops of a launch, or, without any, of
 /// elements that are moved or set.
 class RowKernel {
 public:
   RowKernel(KernelBuilder &k, LaunchOp launch, ValueRange pointers,
-            const KernelArguments &arguments)
+            const KernelArguments &arguments, const KeptValues &kept)
       : k(k), arguments(arguments), domain(launch.getDomain()),
         elements(k, launch, pointers, arguments), ops(computedOps(launch)),
-        passes(passesOf(*launch.getBlock())) {
+        passes(passesOf(*launch.getBlock())), kept(kept),
+        scratch(k.pointer(arguments.scratch)) {
     for (Operation *op : ops) {
       lastPass = std::max(lastPass, passes[op]);
       if (isColumnReduction(op))
@@ -190,10 +267,9 @@ private:
     Vectors totals;
     for (Operation *op : reductions)
       totals.push_back(k.splat(neutral(op)));
-    int64_t vectors = domain.cols / k.lanes, column = 0;
-    if (vectors > kUnrolledVectors) {
+    int64_t column = 0;
+    if (int64_t looped = loopedColumns(domain.cols, k.lanes)) {
       int64_t step = kLoopColumns, unrolled = step / k.lanes;
-      int64_t looped = domain.cols / step * step;
       // Each of the unrolled vectors has running totals of its own.
       Vectors init;
       for (int64_t u = 0; u < unrolled; ++u)
@@ -209,7 +285,15 @@ private:
           Vectors sums(
               loop.getRegionIterArgs().slice(u * totals.size(), totals.size()));
           elements.beginColumns(at, Value(), -1 - u, loop);
+          kept.forEach(k, scratch, pass, /*isFirst=*/false,
+                       [&](Value value, Value row) {
+                         elements.provide(value, k.load(k.at(row, at)));
+                       });
           emitVector(pass, reductions, sums, at, Value());
+          kept.forEach(k, scratch, pass, /*isFirst=*/true,
+                       [&](Value value, Value row) {
+                         k.store(elements.full(value), k.at(row, at));
+                       });
           next.append(sums);
         }
         elements.endColumns();
@@ -251,6 +335,8 @@ private:
   std::function<Value(ElementEmitter &)> moved;
   SmallVector<Operation *> ops;
   llvm::DenseMap<Operation *, int> passes;
+  KeptValues kept;
+  Value scratch;
   int lastPass = 0;
   SmallVector<Operation *> columnReductions;
   /// Into how many chunks these cut the rows; 0 without any.
@@ -310,8 +396,9 @@ Kernel emitMoved(OpBuilder &builder, ModuleOp module, StringRef name,
 } // namespace
 
 BegunKernel::BegunKernel(OpBuilder &builder, ModuleOp module, StringRef name,
-                         ArrayRef<Type> buffers, int64_t lanes)
-    : func(beginKernel(builder, module, name, buffers, /*scratch=*/0)),
+                         ArrayRef<Type> buffers, int64_t lanes,
+                         int64_t scratchBytes)
+    : func(beginKernel(builder, module, name, buffers, scratchBytes)),
       k(builder, module, lanes), arguments(func) {
   for (size_t i = 0; i < buffers.size(); ++i)
     pointers.push_back(k.pointer(func.getArgument(i)));
@@ -335,13 +422,15 @@ SmallVector<Type> tfm::bufferTypes(LaunchOp launch) {
 
 Kernel tfm::emitRowKernel(OpBuilder &builder, ModuleOp module, StringRef name,
                           LaunchOp launch, int64_t lanes) {
-  BegunKernel begun(builder, module, name, bufferTypes(launch), lanes);
+  KeptValues kept(launch, lanes);
+  BegunKernel begun(builder, module, name, bufferTypes(launch), lanes,
+                    kept.bytes());
   auto &[func, k, arguments, pointers] = begun;
   if (launch.getKind() == KernelKind::Fold)
     emitFold(k, launch, pointers, arguments);
   else
-    RowKernel(k, launch, pointers, arguments).emit();
-  return {func, 0};
+    RowKernel(k, launch, pointers, arguments, kept).emit();
+  return {func, kept.bytes()};
 }
 
 Kernel tfm::emitCopyKernel(OpBuilder &builder, ModuleOp module, StringRef name,

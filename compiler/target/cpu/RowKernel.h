@@ -26,7 +26,7 @@ llvm::SmallVector<mlir::Type> bufferTypes(sched::LaunchOp launch);
 struct BegunKernel {
   BegunKernel(mlir::OpBuilder &builder, mlir::ModuleOp module,
               llvm::StringRef name, llvm::ArrayRef<mlir::Type> buffers,
-              int64_t lanes);
+              int64_t lanes, int64_t scratchBytes = 0);
 
   mlir::func::FuncOp func;
   KernelBuilder k;

@@ -363,15 +363,45 @@ TEST(Program, RowOps) {
 }
 
 TEST(Program, CrossEntropy) {
-  expectCompiles(R"(
-    func.func @f(%x: tensor<2x5x70xf32>, %t: tensor<2x5xi32> {test.limit = 70}) -> tensor<f32> {
-      %l, %e = tfm.cross_entropy %x, %t {ignore = 3 : i64, label_smoothing = 0.1 : f64} : tensor<2x5x70xf32>, tensor<2x5xi32>
+  // Rows in registers, and longer ones, whose exponentials are kept.
+  for (int64_t classes : {70, 331})
+    expectCompiles(llvm::formatv(R"(
+    func.func @f(%x: tensor<2x5x{0}xf32>, %t: tensor<2x5xi32> {{test.limit = {0}}) -> tensor<f32> {{
+      %l, %e = tfm.cross_entropy %x, %t {{ignore = 3 : i64, label_smoothing = 0.1 : f64} : tensor<2x5x{0}xf32>, tensor<2x5xi32>
       %s = tfm.reduce_sum %l axis 1 : tensor<2x5xf32>
       %r = tfm.reduce_sum %s axis 0 : tensor<2x1xf32>
       %y = tfm.reshape %r : tensor<1x1xf32> to tensor<f32>
       return %y : tensor<f32>
     })",
-                 4e-6);
+                                 classes)
+                       .str(),
+                   4e-6);
+}
+
+// What takes long is computed in the first pass over a row that needs it, and
+// kept for all of the others: two values here, up to the third pass.
+TEST(Program, LongRowsKeepWhatTakesLong) {
+  expectCompiles(R"(
+    func.func @f(%x: tensor<7x531xf32>) -> tensor<7x531xf32> {
+      %t = tfm.tanh %x : tensor<7x531xf32>
+      %a = tfm.reduce_sum %t axis 1 : tensor<7x531xf32>
+      %b = tfm.broadcast %a : tensor<7x1xf32> to tensor<7x531xf32>
+      %c = tfm.mul %b, %x : tensor<7x531xf32>
+      %s = tfm.sigmoid %c : tensor<7x531xf32>
+      %d = tfm.mul %s, %t : tensor<7x531xf32>
+      %e = tfm.reduce_max %d axis 1 : tensor<7x531xf32>
+      %g = tfm.broadcast %e : tensor<7x1xf32> to tensor<7x531xf32>
+      %h = tfm.mul %g, %s : tensor<7x531xf32>
+      %y = tfm.add %h, %t : tensor<7x531xf32>
+      return %y : tensor<7x531xf32>
+    })",
+                 2e-5, /*derivative=*/false);
+  expectCompiles(R"(
+    func.func @f(%x: tensor<3x531xf32>) -> tensor<3x531xf32> {
+      %b = tfm.softmax %x : tensor<3x531xf32>
+      return %b : tensor<3x531xf32>
+    })",
+                 2e-5);
 }
 
 TEST(Program, Rope) {

@@ -1,0 +1,93 @@
+//===- ShareExponentials.cpp - a softmax from its sum's own terms ---------===//
+//
+// Licensed under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/dialect/TfmBuilder.h"
+#include "compiler/schedule/Passes.h"
+#include "compiler/schedule/SchedDialect.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+
+namespace tfm::sched {
+#define GEN_PASS_DEF_SHAREEXPONENTIALSPASS
+#include "compiler/schedule/Passes.h.inc"
+} // namespace tfm::sched
+
+using namespace mlir;
+using namespace tfm;
+using namespace tfm::sched;
+
+namespace {
+
+/// What is renamed or repeated as `value`.
+Value withoutViews(Value value) {
+  while (isa_and_nonnull<BroadcastOp, ReshapeOp>(value.getDefiningOp()))
+    value = value.getDefiningOp()->getOperand(0);
+  return value;
+}
+
+/// The exponential of `x` less `max` that the sum `total` over rows adds up.
+ExpOp termOf(Value total, Value x, Value max) {
+  auto sum = total.getDefiningOp<ReduceSumOp>();
+  auto term = sum ? sum.getX().getDefiningOp<ExpOp>() : ExpOp();
+  auto shifted = term ? term.getX().getDefiningOp<SubOp>() : SubOp();
+  bool isIt =
+      shifted && shifted.getA() == x && withoutViews(shifted.getB()) == max &&
+      static_cast<int64_t>(sum.getAxis()) == tensorType(x).getRank() - 1;
+  return isIt ? term : ExpOp();
+}
+
+/// exp(x - (max + log(sum(exp(x - max))))) = exp(x - max) / sum(...).
+struct ExponentialOfItsSum : OpRewritePattern<ExpOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(ExpOp exp,
+                                PatternRewriter &rewriter) const override {
+    auto less = exp.getX().getDefiningOp<SubOp>();
+    auto logOfSum =
+        less ? withoutViews(less.getB()).getDefiningOp<AddOp>() : AddOp();
+    if (!logOfSum)
+      return failure();
+    std::pair<Value, Value> orders[] = {{logOfSum.getA(), logOfSum.getB()},
+                                        {logOfSum.getB(), logOfSum.getA()}};
+    for (auto [max, other] : orders) {
+      auto log = withoutViews(other).getDefiningOp<LogOp>();
+      Value total = log ? withoutViews(log.getX()) : Value();
+      ExpOp term =
+          log ? termOf(total, less.getA(), withoutViews(max)) : ExpOp();
+      if (!term)
+        continue;
+      TfmBuilder b{rewriter, exp.getLoc()};
+      Value factor = b.div(b.constant(total, 1.0), total);
+      rewriter.replaceOp(
+          exp, b.mul(term, b.broadcast(factor, tensorType(term.getResult()))));
+      return success();
+    }
+    return failure();
+  }
+};
+
+struct ShareExponentialsPass
+    : tfm::sched::impl::ShareExponentialsPassBase<ShareExponentialsPass> {
+  LogicalResult initialize(MLIRContext *context) override {
+    RewritePatternSet set(context);
+    set.add<ExponentialOfItsSum>(context);
+    patterns = std::move(set);
+    return success();
+  }
+
+  void runOnOperation() override {
+    getOperation().walk([&](KernelOp kernel) {
+      auto isLog = [](Operation &op) { return isa<LogOp>(op); };
+      if (llvm::any_of(*kernel.getBlock(), isLog) &&
+          failed(applyPatternsGreedily(kernel, patterns)))
+        signalPassFailure();
+    });
+  }
+
+  FrozenRewritePatternSet patterns;
+};
+
+} // namespace

@@ -1,0 +1,54 @@
+// RUN: tfm-opt %s --sched-share-exponentials --split-input-file | FileCheck %s
+
+// Softmax from the logarithm of its sum, beside that sum: its terms are divided
+// by it, and there is one exponential.
+// CHECK-LABEL: func.func @softmax_beside_its_sum
+// CHECK: %[[E:.*]] = tfm.exp
+// CHECK: %[[S:.*]] = tfm.reduce_sum %[[E]] axis 1
+// CHECK-NOT: tfm.exp
+// CHECK: %[[F:.*]] = tfm.div %{{.*}}, %[[S]] : tensor<4x1xf32>
+// CHECK: %[[B:.*]] = tfm.broadcast %[[F]]
+// CHECK: %[[P:.*]] = tfm.mul %[[E]], %[[B]]
+// CHECK: sched.yield %{{.*}}, %[[P]]
+func.func @softmax_beside_its_sum(%x: tensor<4x300xf32>) -> (tensor<4x1xf32>, tensor<4x300xf32>) {
+  %l, %y = sched.kernel row 4 by 300 (%x : tensor<4x300xf32>) [point] -> (tensor<4x1xf32>, tensor<4x300xf32>) [row, point] {
+  ^bb0(%a: tensor<4x300xf32>):
+    %m = tfm.reduce_max %a axis 1 : tensor<4x300xf32>
+    %mb = tfm.broadcast %m : tensor<4x1xf32> to tensor<4x300xf32>
+    %d = tfm.sub %a, %mb : tensor<4x300xf32>
+    %e = tfm.exp %d : tensor<4x300xf32>
+    %s = tfm.reduce_sum %e axis 1 : tensor<4x300xf32>
+    %g = tfm.log %s : tensor<4x1xf32>
+    %lse = tfm.add %m, %g : tensor<4x1xf32>
+    %lb = tfm.broadcast %lse : tensor<4x1xf32> to tensor<4x300xf32>
+    %t = tfm.sub %a, %lb : tensor<4x300xf32>
+    %p = tfm.exp %t : tensor<4x300xf32>
+    sched.yield %lse, %p : tensor<4x1xf32>, tensor<4x300xf32>
+  }
+  return %l, %y : tensor<4x1xf32>, tensor<4x300xf32>
+}
+
+// -----
+
+// Of another tensor than the sum's.
+// CHECK-LABEL: func.func @of_something_else
+// CHECK: tfm.exp
+// CHECK: tfm.exp
+// CHECK-NOT: tfm.div
+func.func @of_something_else(%x: tensor<4x300xf32>, %z: tensor<4x300xf32>) -> (tensor<4x1xf32>, tensor<4x300xf32>) {
+  %l, %y = sched.kernel row 4 by 300 (%x, %z : tensor<4x300xf32>, tensor<4x300xf32>) [point, point] -> (tensor<4x1xf32>, tensor<4x300xf32>) [row, point] {
+  ^bb0(%a: tensor<4x300xf32>, %b: tensor<4x300xf32>):
+    %m = tfm.reduce_max %a axis 1 : tensor<4x300xf32>
+    %mb = tfm.broadcast %m : tensor<4x1xf32> to tensor<4x300xf32>
+    %d = tfm.sub %a, %mb : tensor<4x300xf32>
+    %e = tfm.exp %d : tensor<4x300xf32>
+    %s = tfm.reduce_sum %e axis 1 : tensor<4x300xf32>
+    %g = tfm.log %s : tensor<4x1xf32>
+    %lse = tfm.add %m, %g : tensor<4x1xf32>
+    %lb = tfm.broadcast %lse : tensor<4x1xf32> to tensor<4x300xf32>
+    %t = tfm.sub %b, %lb : tensor<4x300xf32>
+    %p = tfm.exp %t : tensor<4x300xf32>
+    sched.yield %lse, %p : tensor<4x1xf32>, tensor<4x300xf32>
+  }
+  return %l, %y : tensor<4x1xf32>, tensor<4x300xf32>
+}
