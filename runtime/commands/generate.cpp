@@ -128,6 +128,21 @@ ChatTemplate findChat(const GenerateCommand &command, const Recipe &recipe) {
                    "tokenizer; name its folder with --tokenizer");
 }
 
+/// A stop text that has characters of which no token is made ends no text.
+void noteUnlessSpelled(const std::string &stop, const Tokenizer &tokenizer) {
+  try {
+    tokenizer.ids(stop);
+  } catch (const NoToken &error) {
+    say(fmt::format(
+        "note: --stop {} ends no text: {}\n",
+        nlohmann::json(stop).dump(-1, ' ', /*ensure_ascii=*/false,
+                                  nlohmann::json::error_handler_t::replace),
+        error.what()));
+  } catch (const InputError &) {
+    // Texts that are ids have more than their numbers.
+  }
+}
+
 GenerateOptions optionsOf(const GenerateCommand &command, const Recipe &recipe,
                           const Tokenizer &tokenizer) {
   GenerateOptions options = defaultOptions(recipe, tokenizer);
@@ -148,6 +163,9 @@ GenerateOptions optionsOf(const GenerateCommand &command, const Recipe &recipe,
     options.stop.clear();
   std::ranges::copy_if(command.stop, std::back_inserter(options.stop),
                        [](const std::string &text) { return !text.empty(); });
+  if (command.speaks())
+    for (const std::string &text : command.stop)
+      noteUnlessSpelled(text, tokenizer);
   if (command.ignoreEos)
     options.endTokens.clear();
   else
@@ -227,18 +245,30 @@ void forEach(const std::vector<Prompt> &prompts, std::vector<bool> &bad,
   }
 }
 
-/// Keeps the texts of a process for the first one.
+/// Keeps the texts of a process for the first one, which tells how it gets on
+/// with its own.
 class KeptTexts : public TextAudience {
 public:
+  explicit KeptTexts(std::optional<TextProgress> progress)
+      : progress(std::move(progress)) {}
+
   void show(size_t text, std::string_view part) override {
     texts[text].shown += part;
   }
   void end(size_t text, Generated generated) override {
     texts[text].generated = std::move(generated);
+    if (progress)
+      progress->end();
+  }
+  void drew(size_t tokens) override {
+    if (progress)
+      progress->drew(tokens);
   }
 
   /// Has the first process show those of all, in their order.
   void showAll(Processes &processes, TextAudience *show) {
+    if (progress)
+      progress->clear();
     std::string own;
     for (const auto &[number, text] : texts) {
       pack(own, number);
@@ -304,6 +334,7 @@ private:
   }
 
   std::map<size_t, Text> texts;
+  std::optional<TextProgress> progress;
 };
 
 /// Prompts from standard input, one a line; an empty line goes on with the text
@@ -451,7 +482,14 @@ void generate(const tfm_model &descriptor, const GenerateCommand &command) {
     for (auto i = static_cast<size_t>(processes->rank()); i < own.size();
          i += count)
       own[i] = tokens[i];
-    KeptTexts kept;
+    std::optional<TextProgress> progress;
+    if (speaks)
+      progress.emplace(
+          static_cast<size_t>(command.count *
+                              std::ranges::count_if(
+                                  own, [](auto &one) { return !one.empty(); })),
+          fmt::format(" of the first of {} processes", count));
+    KeptTexts kept(std::move(progress));
     generateAll(*logits, *tokenizer, own, command.count, options, kept);
     kept.showAll(*processes, show.get());
   } else {

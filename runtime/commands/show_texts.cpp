@@ -110,14 +110,37 @@ ordered_json chancesOf(const Generated &text, const Tokenizer &tokenizer,
 } // namespace
 
 void saySummary(const Generated &text, const GenerateOptions &options,
-                int64_t context) {
+                int64_t context, const std::string &which) {
   size_t count = text.ids.size();
   std::string speed = count == 0 ? " after " + secondsText(text.seconds)
                                  : ", " + speedText(speedOf(text)) +
                                        ", the first after " +
                                        secondsText(text.firstSeconds);
-  say(fmt::format("{} token{}{}; {}\n", count, count == 1 ? "" : "s", speed,
-                  printable(endingOf(text, options, context))));
+  say(fmt::format("{}{} token{}{}; {}\n", which, count, count == 1 ? "" : "s",
+                  speed, printable(endingOf(text, options, context))));
+}
+
+TextProgress::TextProgress(size_t count, std::string what)
+    : count(count), what(std::move(what)), isLive(isatty(STDERR_FILENO) == 1),
+      began(now()), lastDrawn(began) {}
+
+void TextProgress::drew(size_t more) {
+  tokens += more;
+  if (count < 2 || now() - lastDrawn < (isLive ? 0.1 : 5.0))
+    return;
+  lastDrawn = now();
+  double speed =
+      static_cast<double>(tokens) / std::max(1e-9, lastDrawn - began);
+  say(fmt::format("{}{}/{} texts{}  {} tokens  {}{}", isLive ? "\r" : "", ended,
+                  count, what, tokens, speedText(speed),
+                  isLive ? "\x1b[K" : "\n"));
+  isDrawn = isLive;
+}
+
+void TextProgress::clear() {
+  if (isDrawn)
+    say("\r\x1b[K");
+  isDrawn = false;
 }
 
 TextShow::TextShow(const Texts &texts) : texts(texts), began(now()) {
@@ -128,12 +151,6 @@ TextShow::TextShow(const Texts &texts) : texts(texts), began(now()) {
 void TextShow::end(size_t, Generated generated) {
   ++ended;
   tokens += generated.ids.size();
-}
-
-std::string TextShow::progress(size_t drawn) const {
-  return fmt::format(
-      "{}/{} texts  {} tokens  {}", ended, count, drawn,
-      speedText(static_cast<double>(drawn) / std::max(1e-9, now() - began)));
 }
 
 void TextShow::finish() {
@@ -172,7 +189,9 @@ void PlainTexts::end(size_t text, Generated generated) {
     if (!whole) // what is still to come of it is shown at once
       return;
     printText("\n");
-    saySummary(*whole, texts.options, texts.context);
+    saySummary(*whole, texts.options, texts.context,
+               count > 1 ? fmt::format("text {} of {}: ", ended + 1, count)
+                         : "");
     TextShow::end(turn++, std::move(*whole));
     beginTurn();
   }
@@ -183,11 +202,11 @@ void PlainTexts::breakOff() {
     printText("\n");
 }
 
-JsonTexts::JsonTexts(const Texts &texts)
-    : TextShow(texts), isLive(isatty(STDERR_FILENO) == 1), lastDrawn(now()) {}
+JsonTexts::JsonTexts(const Texts &texts) : TextShow(texts), progress(count) {}
 
 void JsonTexts::end(size_t text, Generated generated) {
-  clear();
+  progress.clear();
+  progress.end();
   ordered_json answer = {
       {"index", text},
       {"prompt", replaceInvalidUtf8(texts.promptOf(text).text)},
@@ -208,23 +227,10 @@ void JsonTexts::end(size_t text, Generated generated) {
   TextShow::end(text, std::move(generated));
 }
 
-void JsonTexts::drew(size_t more) {
-  draws += more;
-  if (count < 2 || now() - lastDrawn < (isLive ? 0.1 : 5.0))
-    return;
-  lastDrawn = now();
-  say((isLive ? "\r" : "") + progress(draws) + (isLive ? "\x1b[K" : "\n"));
-  isDrawn = isLive;
-}
-
-void JsonTexts::clear() {
-  if (isDrawn)
-    say("\r\x1b[K");
-  isDrawn = false;
-}
+void JsonTexts::drew(size_t more) { progress.drew(more); }
 
 void JsonTexts::finish() {
-  clear();
+  progress.clear();
   TextShow::finish();
 }
 

@@ -20,9 +20,9 @@
 namespace tfm {
 
 /// Tells on standard error how long a text is, how fast it came and why it
-/// ended; `context` is that of the logits.
+/// ended; `context` is that of the logits. `which` is put before it.
 void saySummary(const Generated &text, const GenerateOptions &options,
-                int64_t context);
+                int64_t context, const std::string &which = "");
 
 /// The texts of a command.
 struct Texts {
@@ -44,6 +44,26 @@ struct Texts {
   size_t size() const { return prompts.size() * static_cast<size_t>(copies); }
 };
 
+/// How many texts there are, and how fast they come, on standard error: one
+/// line that is rewritten on a terminal, else one every few seconds. Of a
+/// single text nothing is told.
+class TextProgress {
+public:
+  /// Of so many texts; `what` says of whose, where not of all.
+  explicit TextProgress(size_t count, std::string what = "");
+
+  void drew(size_t tokens);
+  void end() { ++ended; }
+  /// Clears the line, so that something else can be printed.
+  void clear();
+
+private:
+  size_t count, ended = 0, tokens = 0;
+  std::string what;
+  bool isLive, isDrawn = false;
+  double began, lastDrawn;
+};
+
 /// Shows texts on standard output, and on standard error how fast they come.
 class TextShow : public TextAudience {
 public:
@@ -55,9 +75,6 @@ public:
   virtual void breakOff() {}
 
 protected:
-  /// `12/20 texts  960 tokens  234.1 tokens/s`; of what has been drawn so far.
-  std::string progress(size_t tokens) const;
-
   Texts texts;
   double began;
   /// Of those that can be continued: how many there are, and have ended.
@@ -97,16 +114,10 @@ public:
   void end(size_t text, Generated generated) override;
   void drew(size_t count) override;
   void finish() override;
-  void breakOff() override { clear(); }
+  void breakOff() override { progress.clear(); }
 
 private:
-  void clear();
-
-  /// Whether the progress is one line on a terminal, which is rewritten.
-  bool isLive;
-  double lastDrawn;
-  bool isDrawn = false;
-  size_t draws = 0;
+  TextProgress progress;
 };
 
 } // namespace tfm

@@ -412,6 +412,7 @@ class ManyTexts(Folder):
         self.assertIn("error: wrong.txt:3: this line is empty", result.stderr)
         self.assertIn("error: wrong.txt:9: ", result.stderr)
         self.assertIn("7 texts, ", result.stderr)
+        self.assertIn("text 3 of 7: ", result.stderr)
         self.assertEqual(result.stderr.count("; ended "), 7)
         texts = result.stdout.split("---\n")
         self.assertEqual(len(texts), 7)

@@ -477,6 +477,11 @@ class WithoutALibrary(unittest.TestCase):
         self.assertEqual(result.returncode, 1)
         self.assertIn("there is no no-such-mpicc", result.stderr)
 
+    def test_a_folder_that_is_not_there(self):
+        result = tfmc("mpi", "-o", "/no-such-folder/libtfm_mpi.so")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("cannot write /no-such-folder/libtfm_mpi.so: there is no folder /no-such-folder", result.stderr)
+
 
 if __name__ == "__main__":
     main()

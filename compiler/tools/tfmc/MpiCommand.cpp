@@ -75,6 +75,10 @@ llvm::Error compile(llvm::StringRef compiler, llvm::StringRef output) {
     return llvm::createStringError(
         "cannot write " + output +
         ": what is compiled replaces what has its name, and this is no file");
+  llvm::StringRef parent = llvm::sys::path::parent_path(output);
+  if (!parent.empty() && !llvm::sys::fs::is_directory(parent))
+    return llvm::createStringError("cannot write " + output +
+                                   ": there is no folder " + parent);
   llvm::ErrorOr<std::string> program = llvm::sys::findProgramByName(compiler);
   if (!program)
     return llvm::createStringError(
