@@ -143,13 +143,15 @@ class Launched(SharedRuns):
         # One of these prompts has a character that there is no token for; it is told once.
         (self.folder / "prompts").write_text("".join(f"{a}+{a}=\n" for a in range(7)) + "x\n12+\n")
         arguments = ("generate", "--weights", "fewer", "--prompts", "prompts", "--count", "2", "--temperature", "1",
-                     "--seed", "3", "--threads", "1")
+                     "--seed", "3", "--threads", "1", "--stop", "x", "--stop", "=")
         expected = run(self.model, *arguments, cwd=self.folder)
         shared = self.launch(3, *arguments)
         self.assertEqual(shared.stdout, expected.stdout, shared.stderr)
         self.assertEqual(shared.stdout.count("---"), 15)
         self.assertNotEqual(shared.returncode, 0)
         self.assertEqual(shared.stderr.count("prompts:8"), 1)
+        self.assertEqual(shared.stderr.count('note: --stop "x" ends no text: the tokenizer has no token for \'x\''), 1)
+        self.assertNotIn('--stop "="', shared.stderr)
 
     def test_in_bf16_masters_are_shared_out(self):
         # Others get copies in bf16 of what is read in nothing else: the same bits, and whole files.
