@@ -137,7 +137,7 @@ void noteUnlessSpelled(const std::string &stop, const Tokenizer &tokenizer) {
         "note: --stop {} ends no text: {}\n",
         nlohmann::json(stop).dump(-1, ' ', /*ensure_ascii=*/false,
                                   nlohmann::json::error_handler_t::replace),
-        error.what()));
+        printable(error.what())));
   } catch (const InputError &) {
     // Texts that are ids have more than their numbers.
   }

@@ -680,13 +680,15 @@ class Run(unittest.TestCase):
 class Build(unittest.TestCase):
     def test_depth_costs_no_code(self):
         # Nor time, which bench/commands.py measures.
-        sizes = {}
+        sizes, code = {}, {}
         with tempfile.TemporaryDirectory() as folder:
             for layers in (12, 48):
                 path = binary(folder, MODELS / "shakespeare.tfm", "-D", f"layers={layers}")
                 sizes[layers] = path.stat().st_size
-        # Names and places of more tensors, but no more code.
-        self.assertLess(sizes[48] - sizes[12], 100_000)
+                code[layers] = int(re.search(r"\.text +(\d+)", run("size", "-A", path).stdout)[1])
+        # Names and places of more tensors: 3 kB a layer, which a file has in whole pages.
+        self.assertLess(sizes[48] - sizes[12], 36 * 3000)
+        self.assertLess(code[48] - code[12], 1000)
 
     def test_what_does_not_exist_yet_is_refused(self):
         result = tfmc("report", MODELS / "addition.tfm", "--target", "cuda", "--memory", "--processes", "2")
