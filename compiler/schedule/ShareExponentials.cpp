@@ -21,11 +21,23 @@ using namespace tfm::sched;
 
 namespace {
 
-/// What is renamed or repeated as `value`.
-Value withoutViews(Value value) {
-  while (isa_and_nonnull<BroadcastOp, ReshapeOp>(value.getDefiningOp()))
-    value = value.getDefiningOp()->getOperand(0);
+/// What has another shape as `value`: the same numbers in the same order.
+Value withoutReshapes(Value value) {
+  while (auto reshape = value.getDefiningOp<ReshapeOp>())
+    value = reshape->getOperand(0);
   return value;
+}
+
+/// The numbers of which each row of `value` repeats its own, if it does.
+Value repeatedInRows(Value value) {
+  auto broadcast = value.getDefiningOp<BroadcastOp>();
+  if (!broadcast)
+    return Value();
+  Value rows = broadcast->getOperand(0);
+  SmallVector<int64_t> shape(tensorType(value).getShape());
+  shape.back() = 1;
+  return tensorType(rows).getShape() == ArrayRef(shape) ? withoutReshapes(rows)
+                                                        : Value();
 }
 
 /// The exponential of `x` less `max` that the sum `total` over rows adds up.
@@ -34,7 +46,7 @@ ExpOp termOf(Value total, Value x, Value max) {
   auto term = sum ? sum.getX().getDefiningOp<ExpOp>() : ExpOp();
   auto shifted = term ? term.getX().getDefiningOp<SubOp>() : SubOp();
   bool isIt =
-      shifted && shifted.getA() == x && withoutViews(shifted.getB()) == max &&
+      shifted && shifted.getA() == x && repeatedInRows(shifted.getB()) == max &&
       static_cast<int64_t>(sum.getAxis()) == tensorType(x).getRank() - 1;
   return isIt ? term : ExpOp();
 }
@@ -46,17 +58,17 @@ struct ExponentialOfItsSum : OpRewritePattern<ExpOp> {
   LogicalResult matchAndRewrite(ExpOp exp,
                                 PatternRewriter &rewriter) const override {
     auto less = exp.getX().getDefiningOp<SubOp>();
-    auto logOfSum =
-        less ? withoutViews(less.getB()).getDefiningOp<AddOp>() : AddOp();
+    Value lse = less ? repeatedInRows(less.getB()) : Value();
+    auto logOfSum = lse ? lse.getDefiningOp<AddOp>() : AddOp();
     if (!logOfSum)
       return failure();
     std::pair<Value, Value> orders[] = {{logOfSum.getA(), logOfSum.getB()},
                                         {logOfSum.getB(), logOfSum.getA()}};
     for (auto [max, other] : orders) {
-      auto log = withoutViews(other).getDefiningOp<LogOp>();
-      Value total = log ? withoutViews(log.getX()) : Value();
+      auto log = withoutReshapes(other).getDefiningOp<LogOp>();
+      Value total = log ? withoutReshapes(log.getX()) : Value();
       ExpOp term =
-          log ? termOf(total, less.getA(), withoutViews(max)) : ExpOp();
+          log ? termOf(total, less.getA(), withoutReshapes(max)) : ExpOp();
       if (!term)
         continue;
       TfmBuilder b{rewriter, exp.getLoc()};

@@ -133,11 +133,8 @@ void noteUnlessSpelled(const std::string &stop, const Tokenizer &tokenizer) {
   try {
     tokenizer.ids(stop);
   } catch (const NoToken &error) {
-    say(fmt::format(
-        "note: --stop {} ends no text: {}\n",
-        nlohmann::json(stop).dump(-1, ' ', /*ensure_ascii=*/false,
-                                  nlohmann::json::error_handler_t::replace),
-        printable(error.what())));
+    say(fmt::format("note: --stop {} ends no text: {}\n", quoted(stop),
+                    printable(error.what())));
   } catch (const InputError &) {
     // Texts that are ids have more than their numbers.
   }

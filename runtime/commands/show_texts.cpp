@@ -38,12 +38,6 @@ std::string secondsText(double seconds) {
   return fmt::format("{:.{}f} ms", 1e3 * seconds, seconds < 0.01 ? 2 : 0);
 }
 
-/// For messages: in quotes, and on one line.
-std::string quoted(const std::string &text) {
-  return json(text).dump(-1, ' ', /*ensure_ascii=*/false,
-                         json::error_handler_t::replace);
-}
-
 /// What ended a text, for people.
 std::string endingOf(const Generated &text, const GenerateOptions &options,
                      int64_t context) {
@@ -108,6 +102,11 @@ ordered_json chancesOf(const Generated &text, const Tokenizer &tokenizer,
 }
 
 } // namespace
+
+std::string quoted(const std::string &text) {
+  return json(text).dump(-1, ' ', /*ensure_ascii=*/false,
+                         json::error_handler_t::replace);
+}
 
 void saySummary(const Generated &text, const GenerateOptions &options,
                 int64_t context, const std::string &which) {

@@ -19,6 +19,9 @@
 
 namespace tfm {
 
+/// For messages: in quotes, and on one line.
+std::string quoted(const std::string &text);
+
 /// Tells on standard error how long a text is, how fast it came and why it
 /// ended; `context` is that of the logits. `which` is put before it.
 void saySummary(const Generated &text, const GenerateOptions &options,

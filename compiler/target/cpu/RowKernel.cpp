@@ -46,10 +46,10 @@ class KeptValues {
 public:
   KeptValues() = default;
   KeptValues(LaunchOp launch, int64_t lanes)
-      : columns(loopedColumns(launch.getDomain().cols, lanes)),
-        passes(passesOf(*launch.getBlock())) {
+      : columns(loopedColumns(launch.getDomain().cols, lanes)) {
     if (columns == 0 || launch.getKind() != KernelKind::Row)
       return;
+    llvm::DenseMap<Operation *, int> passes = passesOf(*launch.getBlock());
     std::multimap<int, Value> wanted; // by pass
     for (Operation &op : *launch.getBlock())
       if (isRowReduction(&op) || isColumnReduction(&op))
@@ -102,7 +102,6 @@ private:
   }
 
   int64_t columns = 0;
-  llvm::DenseMap<Operation *, int> passes;
   llvm::MapVector<Value, int> firstPass;
   llvm::DenseSet<Value> again;
   llvm::DenseSet<std::pair<Value, int>> seen;

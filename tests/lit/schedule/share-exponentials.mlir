@@ -52,3 +52,29 @@ func.func @of_something_else(%x: tensor<4x300xf32>, %z: tensor<4x300xf32>) -> (t
   }
   return %l, %y : tensor<4x1xf32>, tensor<4x300xf32>
 }
+
+// -----
+
+// Of another row each: what is taken from an element is its column's sum.
+// CHECK-LABEL: func.func @along_columns
+// CHECK: tfm.exp
+// CHECK: tfm.exp
+// CHECK-NOT: tfm.div
+func.func @along_columns(%x: tensor<300x300xf32>) -> (tensor<300x1xf32>, tensor<300x300xf32>) {
+  %l, %y = sched.kernel row 300 by 300 (%x : tensor<300x300xf32>) [point] -> (tensor<300x1xf32>, tensor<300x300xf32>) [row, point] {
+  ^bb0(%a: tensor<300x300xf32>):
+    %m = tfm.reduce_max %a axis 1 : tensor<300x300xf32>
+    %mb = tfm.broadcast %m : tensor<300x1xf32> to tensor<300x300xf32>
+    %d = tfm.sub %a, %mb : tensor<300x300xf32>
+    %e = tfm.exp %d : tensor<300x300xf32>
+    %s = tfm.reduce_sum %e axis 1 : tensor<300x300xf32>
+    %g = tfm.log %s : tensor<300x1xf32>
+    %lse = tfm.add %m, %g : tensor<300x1xf32>
+    %row = tfm.reshape %lse : tensor<300x1xf32> to tensor<1x300xf32>
+    %lb = tfm.broadcast %row : tensor<1x300xf32> to tensor<300x300xf32>
+    %t = tfm.sub %a, %lb : tensor<300x300xf32>
+    %p = tfm.exp %t : tensor<300x300xf32>
+    sched.yield %lse, %p : tensor<300x1xf32>, tensor<300x300xf32>
+  }
+  return %l, %y : tensor<300x1xf32>, tensor<300x300xf32>
+}
