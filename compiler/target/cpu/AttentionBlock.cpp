@@ -86,7 +86,7 @@ AttentionBlock::AttentionBlock(OpBuilder &builder, ModuleOp module,
                                 llvm::divideCeil(queries, width));
   blocks = llvm::divideCeil(queries, block);
   // Copies of f32 lose 5 to 8% where all of a head stays in the cache, and soon
-  // save a third (docs/performance.md).
+  // save a third (docs/performance/attention.md).
   copies = narrow || spec.ring || spec.keyScale ||
            (queries >= sharingQueries() &&
             keys * (d + e) * int64_t{sizeof(float)} >= target.l2Bytes / 4);

@@ -105,7 +105,7 @@ llvm::Error describeRegisters(CpuMachine &target,
                               const llvm::MCSubtargetInfo &info) {
   llvm::Triple triple(target.triple);
   // AMD's cores, which alone have SSE4a (measured on Zen 4,
-  // docs/performance.md; Intel's read several rows as fast as one).
+  // docs/performance/few-rows.md; Intel's read several rows as fast as one).
   target.readsInOrder = triple.isX86() && info.checkFeatures("+sse4a");
   // Of those the ones that have AVX-VNNI, too (Zen 5).
   target.foreseesRows = target.readsInOrder && info.checkFeatures("+avxvnni");
