@@ -50,7 +50,8 @@ struct CpuMachine {
   bool int8Tiles = false;
   /// Whether memory is read fastest from one end to the other, and drops what
   /// is prefetched while others wait for it: rows that are read side by side
-  /// are then prefetched into the second-level cache, and twice.
+  /// are then prefetched into the second-level cache, and twice. Of what is in
+  /// a cache it fetches ahead along the rows of a tile by itself.
   bool readsInOrder = false;
   /// Whether it foresees by itself what is read next along rows: it reads wide
   /// strips of them fastest if nothing is prefetched, and those of 4 bits one

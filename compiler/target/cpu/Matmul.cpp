@@ -163,9 +163,9 @@ MatmulPlan tfm::planMatmul(const MatmulSpec &spec, const CpuMachine &target) {
   // Copying an element of A costs about as much as a quarter of a step of the
   // micro-kernel, which uses it for `width` columns: it pays where it is used
   // often, or where its rows meet in one set of the first-level cache.
-  // Where a processor foresees what comes next along rows it never does.
+  // Where a processor fetches ahead along as many rows by itself it never does.
   bool conflicts = rowsOfA && a.row % (1024 * perSlot) == 0 && k > 64;
-  bool foreseen = target.foreseesRows && rowsOfA && !conflicts;
+  bool foreseen = target.readsInOrder && rowsOfA && !conflicts;
   plan.packA = !canReadA(spec, plan.terms, a) ||
                (!direct && !foreseen &&
                 (n > (rowsOfA ? 512 : 128) || (conflicts && n > 64) ||
