@@ -269,6 +269,9 @@ private:
     int64_t row;
   };
   SmallVector<Ahead> matricesAhead;
+  /// Whether instead of those the tile's sums are, of a part of the depth:
+  /// those of other tiles have pushed them out since the part before.
+  bool sumsAhead = false;
   int64_t tallPanels = 0;
   /// In slots: strides of packed panels of A per k, and lengths of panels and
   /// tiles.
@@ -355,6 +358,7 @@ bool MatmulEmitter::layOut() {
     Packing packs = packing(b);
     copiesB = byPanel && rowsOfB && spec.n >= width && !packs.rounds &&
               !packs.pairs && packs.from != Packing::From::I8;
+    sumsAhead = blockedDepth && !byPanel && !plan.alongRows;
     if (plan.alongRows)
       findMatricesAhead();
     if (!byPanel && !spec.inPanels)
@@ -818,6 +822,8 @@ void MatmulEmitter::tile(Value p, Value q, const Block &block) {
   else if (linesAhead > 0)
     ahead = nextOfB(kb.sub(p, p0), kb.add(q, 1), end, k0, depth);
   SmallVector<Value> matrices;
+  if (sumsAhead)
+    matrices = {cPtr, kb.mul(cStride, 4)};
   for (const Ahead &matrix : matricesAhead) {
     Value base =
         spec.batches() > 1
@@ -830,7 +836,7 @@ void MatmulEmitter::tile(Value p, Value q, const Block &block) {
   }
   auto run = [&](int64_t rows, int64_t tileVectors) {
     MicroKernel kernel{rows, tileVectors, layout, plan.terms};
-    kernel.matricesAhead = static_cast<int64_t>(matricesAhead.size());
+    kernel.matricesAhead = static_cast<int64_t>(matrices.size() / 2);
     kernel.rowsAhead =
         llvm::divideCeil(plan.tileRows, std::max<int64_t>(turnsOfTile(), 1));
     kernel.linesAhead = linesAhead;
