@@ -18,7 +18,9 @@
 #include "llvm/Support/Program.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <string>
 #include <unistd.h>
+#include <vector>
 
 using namespace tfm;
 
@@ -48,6 +50,23 @@ llvm::Expected<std::string> findLinker() {
       return *path;
   return llvm::createStringError("no C++ compiler found to link with: install "
                                  "g++ or clang, or use `--emit obj`");
+}
+
+/// What has a compiler driver link with LLVM's linker, where it is installed:
+/// that takes a third of the time of GNU's, and keeps functions that are the
+/// same once.
+std::vector<std::string> chooseLld() {
+  for (llvm::StringRef name : {"ld.lld-22", "ld.lld"}) {
+    llvm::ErrorOr<std::string> path = llvm::sys::findProgramByName(name);
+    llvm::SmallString<128> real;
+    if (!path || llvm::sys::fs::real_path(*path, real))
+      continue;
+    // Drivers look for it by this name alone.
+    llvm::StringRef folder = llvm::sys::path::parent_path(real);
+    if (llvm::sys::fs::exists(folder + "/ld.lld"))
+      return {"-fuse-ld=lld", ("-B" + folder).str(), "-Wl,--icf=safe"};
+  }
+  return {};
 }
 
 /// Removes a file at the end of its scope. llvm::FileRemover looks at the file
@@ -121,6 +140,7 @@ llvm::Error tfm::link(llvm::StringRef object, llvm::StringRef output,
                            *runtime, "-static-libstdc++", "-static-libgcc",
                            "-Wl,--gc-sections", "-s", "-lm", "-lpthread"});
   }
+  llvm::append_range(arguments, chooseLld());
 #ifdef TFM_MODEL_LINK_FLAG
   arguments.push_back(TFM_MODEL_LINK_FLAG);
 #endif
