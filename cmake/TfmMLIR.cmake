@@ -40,6 +40,16 @@ function(tfm_tablegen td output)
   set(TABLEGEN_OUTPUT ${TABLEGEN_OUTPUT} PARENT_SCOPE)
 endfunction()
 
+# tfm_precompile_headers(<target> <header>...): parses headers once for a target.
+# An upgraded system's are newer than a build but carry older dates, by which
+# nothing is built again: what dates they had is no reason to refuse them.
+function(tfm_precompile_headers target)
+  target_precompile_headers(${target} PRIVATE ${ARGN})
+  if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
+    target_compile_options(${target} PRIVATE "SHELL:-Xclang -fno-pch-timestamp")
+  endif()
+endfunction()
+
 # tfm_precompile(<target>...): has what nearly every file that sees MLIR includes
 # parsed once for all of these targets: two thirds of the time of most files.
 # `-DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON` leaves it out.

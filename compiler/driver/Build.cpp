@@ -24,6 +24,7 @@
 #include "mlir/IR/OwningOpRef.h"
 #include "runtime/error.h"
 #include "runtime/files/atomic_file.h"
+#include "runtime/files/run_folder.h"
 #include "runtime/tokenizer/utf8.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/IR/LLVMContext.h"
@@ -93,11 +94,20 @@ std::string whyNotWritten(llvm::StringRef path, Emit emit,
   llvm::StringRef folder = llvm::sys::path::parent_path(path);
   if (!folder.empty() && !llvm::sys::fs::is_directory(folder))
     return ("there is no folder " + folder).str();
+  // The linker would tell of its own file there.
+  if (std::error_code error = llvm::sys::fs::access(
+          folder.empty() ? "." : folder, llvm::sys::fs::AccessMode::Write);
+      error && emit >= Emit::Shared)
+    return "no file can be made in its folder: " + error.message();
   // The runtime throws.
   try {
     for (size_t i = 0; i != sources.size(); ++i)
       if (isSameFile(path.str(), sources.file(i).name().str()))
         return "the model is made of it";
+    for (const std::string &named : sources.namedFiles())
+      if (isSameFile(path.str(), named))
+        return "the model's recipe reads it";
+    requireNoRunFile(path.str());
   } catch (const InputError &error) {
     return error.what();
   }

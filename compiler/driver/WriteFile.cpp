@@ -9,6 +9,7 @@
 
 #include "runtime/error.h"
 #include "runtime/files/atomic_file.h"
+#include "runtime/files/run_folder.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -38,6 +39,7 @@ llvm::Error tfm::writeWhole(llvm::StringRef path, llvm::StringRef bytes) {
     return writeOut(bytes);
   // The runtime throws.
   try {
+    requireNoRunFile(path.str());
     AtomicFile file(path.str());
     file.write(bytes);
     file.commit();

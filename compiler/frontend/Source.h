@@ -70,6 +70,10 @@ public:
   /// message, or where it is not a text, or a very large one.
   llvm::Expected<uint32_t> load(llvm::StringRef path);
 
+  /// Notes a file that the texts name: data, or one of a tokenizer.
+  void addNamed(llvm::StringRef path) { named.push_back(path.str()); }
+  const std::vector<std::string> &namedFiles() const { return named; }
+
   const SourceFile &file(uint32_t id) const { return *files[id]; }
   size_t size() const { return files.size(); }
   unsigned line(Range range) const {
@@ -84,6 +88,7 @@ private:
   uint32_t add(llvm::StringRef name, llvm::StringRef text, bool isArgument);
 
   std::vector<std::unique_ptr<SourceFile>> files;
+  std::vector<std::string> named;
 };
 
 } // namespace tfm

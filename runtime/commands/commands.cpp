@@ -507,9 +507,14 @@ void train(const tfm_model &descriptor, TrainCommand command,
   requireTrainingMemory(descriptor, recipe);
   TrainOptions &options = command.options;
   options.processes = command.processes;
-  if (command.speaks())
+  if (command.speaks()) {
+    for (const std::string *written : {&options.log, &options.profile})
+      for (const std::string *read : {&command.data, &command.tokenizer})
+        if (isSameFile(*written, *read))
+          throw InputError(*written + " is a file that this training reads: "
+                                      "write to another one");
     requireRunFolder(descriptor, options);
-  else // one writes
+  } else // one writes
     options.out = options.log = options.profile = "";
 
   DataSpec spec = dataOf(descriptor, recipe, command.data);

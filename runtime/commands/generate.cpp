@@ -513,6 +513,8 @@ void writeLogits(const tfm_model &descriptor, const GenerateCommand &command,
                     {command.tokenizer, command.weights, command.ids,
                      /*idsWithout=*/true});
   requireNoRunFile(out);
+  if (isSameFile(out, command.promptFile))
+    throw InputError(out + " is the prompt: write to another file");
   std::vector<int32_t> tokens = promptTokens(*tokenizer, promptOf(command));
   std::unique_ptr<Device> device =
       makeDevice(descriptor, command.device, threadCount(command, descriptor),

@@ -58,29 +58,47 @@ void Evaluator::Sums::add(const Sums &other) {
   haveLogits &= other.haveLogits;
 }
 
+int64_t Evaluator::windowsOf(Part part, int64_t batches) const {
+  int64_t windows = data.windows(part);
+  auto rows = static_cast<int64_t>(valid.size());
+  return batches > 0 ? std::min(windows, batches * rows) : windows;
+}
+
+int64_t Evaluator::readWindow(Part part, int64_t index, int64_t wanted,
+                              size_t row) {
+  size_t length = tokens.size() / valid.size();
+  std::span<int32_t> tokenRow(&tokens[row * length], length);
+  std::span<int32_t> targetRow(&targets[row * length], length);
+  if (index >= wanted) {
+    std::ranges::fill(tokenRow, 0);
+    std::ranges::fill(targetRow, ignore.value_or(0));
+    valid[row] = 0;
+    return 0;
+  }
+  int64_t window = index * data.windows(part) / wanted;
+  valid[row] =
+      data.read(part, data.windowStart(part, window), tokenRow, targetRow);
+  return std::ranges::count_if(
+      targetRow.first(valid[row]),
+      [&](int32_t target) { return target != ignore; });
+}
+
+bool Evaluator::hasTargets(Part part, int64_t batches) {
+  int64_t wanted = windowsOf(part, batches);
+  for (int64_t index = 0; index < wanted; ++index)
+    if (readWindow(part, index, wanted, /*row=*/0) > 0)
+      return true;
+  return false;
+}
+
 Evaluator::Sums Evaluator::evaluateBatch(Part part, int64_t first,
                                          int64_t wanted, Measure measure) {
   const tfm_buffer &tokensIn = Model::input(function, "tokens");
   int64_t length = tokensIn.shape[1];
-  int64_t windows = data.windows(part);
   Sums sums;
-  for (int64_t row = 0; row < tokensIn.shape[0]; ++row) {
-    auto at = static_cast<size_t>(row * length);
-    std::span<int32_t> tokenRow(&tokens[at], static_cast<size_t>(length));
-    std::span<int32_t> targetRow(&targets[at], static_cast<size_t>(length));
-    int64_t index = first + row;
-    if (index >= wanted) {
-      std::fill(tokenRow.begin(), tokenRow.end(), 0);
-      std::fill(targetRow.begin(), targetRow.end(), ignore.value_or(0));
-      valid[row] = 0;
-      continue;
-    }
-    int64_t window = index * windows / wanted;
-    valid[row] =
-        data.read(part, data.windowStart(part, window), tokenRow, targetRow);
-    for (int32_t target : targetRow.first(valid[row]))
-      sums.targets += target != ignore;
-  }
+  for (size_t row = 0; row < valid.size(); ++row)
+    sums.targets +=
+        readWindow(part, first + static_cast<int64_t>(row), wanted, row);
   std::ranges::copy(tokens, model.write<int32_t>(tokensIn).values().begin());
   std::ranges::copy(
       targets,
@@ -105,8 +123,7 @@ Evaluator::Sums Evaluator::evaluateBatch(Part part, int64_t first,
 
 Evaluation Evaluator::evaluate(Part part, int64_t batches, Measure measure) {
   auto rows = static_cast<int64_t>(valid.size());
-  int64_t windows = data.windows(part);
-  int64_t wanted = batches > 0 ? std::min(windows, batches * rows) : windows;
+  int64_t wanted = windowsOf(part, batches);
 
   if (const tfm_function *measured = Model::findOutput(function, "logits")
                                          ? &function
@@ -129,6 +146,10 @@ Evaluation Evaluator::evaluate(Part part, int64_t batches, Measure measure) {
   }
   Evaluation result;
   result.targets = sums.targets;
+  if (result.targets == 0 && data.windows(part) > 0)
+    throw InputError("there is nothing to evaluate: none of the targets in the "
+                     "validation part of the data counts, all of them are what "
+                     "the loss ignores; name another file with --data");
   if (result.targets == 0)
     throw InputError("there is nothing to evaluate: the validation part of the "
                      "data is empty; name a file with --data, or build with "

@@ -59,7 +59,14 @@ public:
   Evaluation evaluate(Part part, int64_t batches,
                       Measure measure = Measure::Nothing);
 
+  /// Whether any target that `evaluate` would read counts.
+  bool hasTargets(Part part, int64_t batches);
+
 private:
+  /// How many windows of the part are read for so many batches; 0 for all.
+  int64_t windowsOf(Part part, int64_t batches) const;
+  /// Reads window `index` of `wanted` into a row; how many targets count.
+  int64_t readWindow(Part part, int64_t index, int64_t wanted, size_t row);
   /// Sums over the targets that count.
   struct Sums {
     int64_t targets = 0; ///< how many these are

@@ -375,9 +375,33 @@ bool Trainer::due(const Interval &interval) const {
          order->epochsAfter(position.step - 1) / interval.every;
 }
 
+void Trainer::checkValidation() {
+  const TrainSpec &train = recipe.train;
+  if (!evaluator)
+    return;
+  const char *why = "";
+  if (data.windows(Part::Validation) < 1)
+    why = "the data has no validation part";
+  else if (!evaluator->hasTargets(Part::Validation, train.validateBatches))
+    why = "no target in the validation part of the data counts, all of them "
+          "are what the loss ignores";
+  else
+    return;
+  evaluator.reset();
+  if (!isFirst() || (train.validate.every <= 0 && train.stop.patience <= 0))
+    return;
+  std::string_view names = train.stop.patience <= 0   ? "`train.validate` does"
+                           : train.validate.every > 0 ? "`train.validate` and "
+                                                        "`train.stop` do"
+                                                      : "`train.stop` does";
+  say(fmt::format("note: nothing is validated, and {} nothing: {} "
+                  "(`data.validation`)\n",
+                  names, why));
+}
+
 bool Trainer::validate(TrainResult &result) {
   const TrainSpec &train = recipe.train;
-  if (!evaluator || data.windows(Part::Validation) < 1)
+  if (!evaluator)
     return true;
   double began = now();
   Evaluation evaluation =
@@ -647,6 +671,7 @@ TrainResult Trainer::run(const std::atomic<bool> &newInterrupt) {
   TrainResult result;
   if (!resumeWhere(result))
     return result;
+  checkValidation();
   if (isFirst() && !options.out.empty())
     openRun();
   else if (isFirst())

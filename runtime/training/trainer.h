@@ -139,6 +139,9 @@ private:
   void openLog();
   /// Checkpoints that training will write at most.
   int64_t checkpointsToCome() const;
+  /// Leaves out validations that nothing could be measured by, and says so
+  /// where the recipe asks for them.
+  void checkValidation();
   /// Returns false when training should stop early.
   bool validate(TrainResult &result);
   void keepBest(double loss);

@@ -366,6 +366,30 @@ class Input(unittest.TestCase):
             self.assert_fault(result, f"cannot write {library}: the model is made of it\n")
             self.assertEqual(library.read_text(), GPT2.read_text())
 
+    def test_what_a_recipe_reads_and_runs_are_not_written_over(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            kept = {folder / "tale.txt": "one fish two fish\n" * 10}
+            (folder / "model.tfm").write_text(f"""
+import "{GPT2}"
+model = GPT2()
+tokenizer chars(from = data)
+data text("tale.txt", validation = 0.0)
+""")
+            # What a checkpoint is known by.
+            (folder / "run").mkdir()
+            kept |= {folder / "run" / name: "{}" for name in
+                     ("state.json", "model.safetensors", "optimizer.safetensors")}
+            for file, text in kept.items():
+                file.write_text(text)
+            model = folder / "model.tfm"
+            for arguments, why in ((("-o", folder / "tale.txt"), ("the model's recipe reads it", "would overwrite")),
+                                   (("-o", folder / "run/model.safetensors"), ("a file of the run in", ) * 2)):
+                self.assert_fault(tfmc("build", model, "--emit", "obj", *arguments), why[0])
+                self.assert_fault(tfmc("report", model, *arguments), why[1])
+            for file, text in kept.items():
+                self.assertEqual(file.read_text(), text)
+
     def test_a_folder_is_no_file(self):
         self.assert_fault(tfmc("check", MODELS), str(MODELS))
 

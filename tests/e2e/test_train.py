@@ -602,6 +602,43 @@ train {{ batch = 4, sequence = 7, steps = 4, loss = cross_entropy(ignore = "#"),
                 self.assertIsNone(answer["exact_match"])
 
 
+class NothingToValidate(unittest.TestCase):
+    """Training ends as it should where no target of the validation part counts, or none is there."""
+
+    def test_trains_and_says_so(self):
+        with tempfile.TemporaryDirectory(prefix="tfm-e2e-") as name:
+            folder = pathlib.Path(name)
+            # The last line has one character, and no next one.
+            (folder / "lines.txt").write_text("one fish\n" * 9 + ".\n")
+            (folder / "lines.tfm").write_text("""
+model Lines(vocab = tokenizer.size, context = 16, width = 8) {
+  e    = Embedding(vocab, width)
+  attn = SelfAttention(width, heads = 2, drop = 0.0)
+  out  = Linear(width, vocab)
+  forward(tokens: int[B, T]) -> [B, T, vocab] { return out(attn(e(tokens))) }
+}
+tokenizer chars(from = data)
+data lines("lines.txt", pad = "#", validation = 0.1)
+train { batch = 2, sequence = 16, steps = 4, loss = cross_entropy(ignore = "#"),
+  validate = every(2), stop = early(patience = 2) }
+""")
+            for defines, why in (((), "no target in the validation part of the data counts"),
+                                 (("-D", "data.validation=0.0"), "the data has no validation part")):
+                model = binary(folder, folder / "lines.tfm", *defines)
+                trained = run(model, "train", "--out", "run", "--overwrite", cwd=folder)
+                self.assertEqual(trained.returncode, 0, trained.stderr)
+                self.assertEqual(trained.stderr.count("note: nothing is validated, and `train.validate` "
+                                                      f"and `train.stop` do nothing: {why}"), 1, trained.stderr)
+                self.assertTrue((folder / "run/model.safetensors").exists())
+                measured = run(model, "eval", "--weights", "run", cwd=folder)
+                self.assertEqual(measured.returncode, 1)
+                self.assertIn("there is nothing to evaluate: ", measured.stderr)
+            log = run(model, "train", "--data", "lines.txt", "--log", "lines.txt", "--overwrite", cwd=folder)
+            self.assertEqual(log.returncode, 1)
+            self.assertIn("lines.txt is a file that this training reads", log.stderr)
+            self.assertTrue((folder / "lines.txt").read_text().startswith("one fish"))
+
+
 class Json(unittest.TestCase):
     """Questions and answers in JSON, some of them longer than a window."""
 

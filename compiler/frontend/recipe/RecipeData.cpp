@@ -73,6 +73,10 @@ std::vector<std::string> RecipeBuilder::fileNames(Form &form, bool needsOne,
         continue;
       }
       files.push_back(item.text());
+      llvm::SmallString<128> path(item.text());
+      llvm::sys::path::make_absolute(
+          absoluteFolder(e.compilation.mainUnit->folder), path);
+      e.sources.addNamed(path);
       bool isList = found.expr->kind == ExprKind::List ||
                     found.expr->kind == ExprKind::Tuple;
       if (ranges)

@@ -75,6 +75,7 @@ CompiledModel tfm::loadModel(const std::string &path, const Defines &defines,
   options.openTokenizer = false;
   model.module =
       compileToTfm(*model.context, sources, path, options, diagnostics);
+  model.files = sources.namedFiles();
   if (!diagnostics.hasErrors()) {
     if (diagnostics.hasWarnings() && !firstError)
       printDiagnostics(diagnostics);

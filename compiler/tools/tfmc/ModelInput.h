@@ -44,6 +44,8 @@ struct CompiledModel {
   mlir::OwningOpRef<mlir::ModuleOp> module;
   /// The errors of a text without one, as they were printed.
   std::string problems = {};
+  /// Files that its recipe names.
+  std::vector<std::string> files = {};
 };
 
 /// Compiles a file (`-`: standard input) to the tfm dialect; of its tokenizer

@@ -297,7 +297,7 @@ static int report(ReportArguments arguments) {
   }
   CompiledModel model =
       loadModel(arguments.file, parseDefines(arguments.defines));
-  if (!model.module)
+  if (!model.module || isInput(arguments.output, model.files))
     return 1;
   if (std::string why = wrongPrecision(*model.module, arguments.precision);
       !why.empty()) {
