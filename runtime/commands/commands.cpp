@@ -538,6 +538,12 @@ void train(const tfm_model &descriptor, TrainCommand command,
   if (!command.speaks())
     return;
 
+  std::string complete = fmt::format(
+      "the run in {} {} after {} steps: train on with --steps {}", resumed,
+      result.stoppedEarly ? "has stopped early" : "is complete", result.steps,
+      2 * result.steps);
+  if (result.wasComplete && out != resumed)
+    throw InputError(complete + "; there is no run in " + out + " now");
   if (command.json) {
     ordered_json answer = {{"steps", result.steps},
                            {"loss", nullptr},
@@ -560,11 +566,7 @@ void train(const tfm_model &descriptor, TrainCommand command,
     return;
   }
   if (result.wasComplete) {
-    printText(fmt::format(
-        "the run in {} {} after {} steps: train on with "
-        "--steps {}\n",
-        resumed, result.stoppedEarly ? "has stopped early" : "is complete",
-        result.steps, 2 * result.steps));
+    printText(complete + "\n");
     return;
   }
   std::string validation =

@@ -183,6 +183,13 @@ std::string promptOf(const GenerateCommand &command) {
                   "the prompt");
 }
 
+/// What messages call the one prompt.
+std::string nameOfPrompt(const GenerateCommand &command) {
+  return command.promptFile.empty() ? "the prompt"
+         : command.promptFile == "-" ? "standard input"
+                                     : command.promptFile;
+}
+
 /// What is to be continued: the one prompt, or those of a file. The first
 /// process reads it, who may be the only one with a standard input.
 std::vector<Prompt> promptsFor(const GenerateCommand &command) {
@@ -432,7 +439,8 @@ void generate(const tfm_model &descriptor, const GenerateCommand &command) {
     Prompt &prompt = prompts[i];
     if (!prompt.problem.empty())
       throw InputError(prompt.origin + ": " + prompt.problem);
-    std::string origin = prompt.origin.empty() ? "the prompt" : prompt.origin;
+    std::string origin =
+        prompt.origin.empty() ? nameOfPrompt(command) : prompt.origin;
     if (chat)
       prompt.text =
           chat->render(messagesOf(prompt.text, origin), std::time(nullptr));
@@ -515,7 +523,9 @@ void writeLogits(const tfm_model &descriptor, const GenerateCommand &command,
   requireNoRunFile(out);
   if (isSameFile(out, command.promptFile))
     throw InputError(out + " is the prompt: write to another file");
-  std::vector<int32_t> tokens = promptTokens(*tokenizer, promptOf(command));
+  std::vector<int32_t> tokens =
+      promptTokens(*tokenizer, promptOf(command), /*withBegin=*/true,
+                   nameOfPrompt(command));
   std::unique_ptr<Device> device =
       makeDevice(descriptor, command.device, threadCount(command, descriptor),
                  command.processes);

@@ -321,6 +321,21 @@ class Addition(WholeRun, unittest.TestCase):
         self.assertIn(str(self.run_folder), result.stderr)
         self.assertEqual(self.weights("whole"), before)
 
+    def test_nothing_is_left_to_train_into_a_new_run(self):
+        whole = run(self.model, "train", "--resume", self.run_folder)
+        self.assertEqual((whole.returncode, whole.stdout),
+                         (0, f"the run in {self.run_folder} is complete after 120 steps: train on with "
+                             "--steps 240\n"))
+        result = run(self.model, "train", "--resume", self.run_folder, "--out", self.path("new"))
+        self.assertEqual(result.returncode, 1)
+        self.assertIn(f"{whole.stdout.strip()}; there is no run in {self.path('new')} now", result.stderr)
+
+    def test_a_prompt_that_cannot_be_used_is_named(self):
+        pathlib.Path(self.path("prompt.txt")).write_bytes(b"1+\xff")
+        result = run(self.model, "generate", "--weights", self.run_folder, "--prompt-file", self.path("prompt.txt"))
+        self.assertEqual(result.returncode, 1)
+        self.assertIn(f"error: {self.path('prompt.txt')}: not UTF-8 text", result.stderr)
+
     def test_overwriting_begins_when_all_is_well(self):
         before = self.weights("whole")
         for wrong in (["--init", self.run_folder / "nothing"], ["--data", self.path("no.txt")]):
