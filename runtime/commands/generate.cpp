@@ -185,7 +185,7 @@ std::string promptOf(const GenerateCommand &command) {
 
 /// What messages call the one prompt.
 std::string nameOfPrompt(const GenerateCommand &command) {
-  return command.promptFile.empty() ? "the prompt"
+  return command.promptFile.empty()  ? "the prompt"
          : command.promptFile == "-" ? "standard input"
                                      : command.promptFile;
 }
@@ -523,9 +523,8 @@ void writeLogits(const tfm_model &descriptor, const GenerateCommand &command,
   requireNoRunFile(out);
   if (isSameFile(out, command.promptFile))
     throw InputError(out + " is the prompt: write to another file");
-  std::vector<int32_t> tokens =
-      promptTokens(*tokenizer, promptOf(command), /*withBegin=*/true,
-                   nameOfPrompt(command));
+  std::vector<int32_t> tokens = promptTokens(
+      *tokenizer, promptOf(command), /*withBegin=*/true, nameOfPrompt(command));
   std::unique_ptr<Device> device =
       makeDevice(descriptor, command.device, threadCount(command, descriptor),
                  command.processes);
