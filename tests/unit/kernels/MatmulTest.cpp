@@ -436,24 +436,27 @@ TEST(Matmul, AWideProductOfFewTermsGoesAlongItsRows) {
   }
 }
 
-// Whose rows are prefetched by the processor is not copied, but where rows meet
-// in one set of the first-level cache.
-TEST(Matmul, ForeseenRowsOfAStayWhereTheyAre) {
-  Kernels kernels;
-  CpuMachine machine = llvm::cantFail(CpuMachine::named("znver5"));
-  auto plan = [&](const Case &c) {
-    return planMatmul(specOf(kernels, c), machine);
-  };
-  EXPECT_FALSE(plan({1024, 2304, 768}).packA);
-  EXPECT_FALSE(plan({1024, 2304, 768}).alongRows);
-  EXPECT_TRUE(plan({1024, 2304, 1024}).packA);
-  MatmulPlan deep = plan({2048, 768, 2304});
-  EXPECT_FALSE(deep.packA);
-  EXPECT_TRUE(deep.alongRows);
-  EXPECT_LT(deep.depth, 2304);
-  machine.foreseesRows = false;
-  EXPECT_TRUE(plan({1024, 2304, 768}).packA);
-  EXPECT_FALSE(plan({2048, 768, 2304}).alongRows);
+// Rows that the processor fetches ahead along are not copied, but where they
+// meet in one set of the first-level cache.
+TEST(Matmul, RowsOfAStayWhereTheyAre) {
+  for (StringRef cpu : {"znver4", "znver5"}) {
+    SCOPED_TRACE(cpu.str());
+    Kernels kernels;
+    CpuMachine machine = llvm::cantFail(CpuMachine::named(cpu));
+    auto plan = [&](const Case &c) {
+      return planMatmul(specOf(kernels, c), machine);
+    };
+    EXPECT_FALSE(plan({1024, 2304, 768}).packA);
+    EXPECT_FALSE(plan({1024, 2304, 768}).alongRows);
+    EXPECT_TRUE(plan({1024, 2304, 1024}).packA);
+    MatmulPlan deep = plan({2048, 768, 2304});
+    EXPECT_FALSE(deep.packA);
+    EXPECT_TRUE(deep.alongRows);
+    EXPECT_LT(deep.depth, 2304);
+    machine.readsInOrder = false;
+    EXPECT_TRUE(plan({1024, 2304, 768}).packA);
+    EXPECT_FALSE(plan({2048, 768, 2304}).alongRows);
+  }
 }
 
 // Numbers on their way to bf16, with one term to a sum.
