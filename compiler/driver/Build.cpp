@@ -94,13 +94,16 @@ std::string whyNotWritten(llvm::StringRef path, Emit emit,
   llvm::StringRef folder = llvm::sys::path::parent_path(path);
   if (!folder.empty() && !llvm::sys::fs::is_directory(folder))
     return ("there is no folder " + folder).str();
-  // The linker would tell of its own file there.
-  if (std::error_code error = llvm::sys::fs::access(
-          folder.empty() ? "." : folder, llvm::sys::fs::AccessMode::Write);
-      error && emit >= Emit::Shared)
-    return "no file can be made in its folder: " + error.message();
   // The runtime throws.
   try {
+    if (emit >= Emit::Shared) {
+      // The linker would tell of its own file there.
+      std::string target = throughLinks(path.str());
+      llvm::StringRef place = llvm::sys::path::parent_path(target);
+      if (std::error_code error = llvm::sys::fs::access(
+              place.empty() ? "." : place, llvm::sys::fs::AccessMode::Write))
+        return "no file can be made in its folder: " + error.message();
+    }
     for (size_t i = 0; i != sources.size(); ++i)
       if (isSameFile(path.str(), sources.file(i).name().str()))
         return "the model is made of it";

@@ -18,8 +18,8 @@ namespace tfm {
 bool isDevice(llvm::StringRef path);
 
 /// Writes `bytes` to standard output where `path` is `-` or `/dev/stdout`, else
-/// to a file as the runtime's AtomicFile does, whole or not at all. Errors say
-/// what cannot be written, and why.
+/// to a file as the runtime's AtomicFile does, whole or not at all, and
+/// never to one of a run. Errors say what cannot be written, and why.
 llvm::Error writeWhole(llvm::StringRef path, llvm::StringRef bytes);
 
 } // namespace tfm

@@ -358,7 +358,8 @@ bool MatmulEmitter::layOut() {
     Packing packs = packing(b);
     copiesB = byPanel && rowsOfB && spec.n >= width && !packs.rounds &&
               !packs.pairs && packs.from != Packing::From::I8;
-    sumsAhead = blockedDepth && !byPanel && !plan.alongRows;
+    // Panels that lie in memory are fetched ahead in every turn instead.
+    sumsAhead = blockedDepth && !byPanel && !plan.alongRows && !spec.inPanels;
     if (plan.alongRows)
       findMatricesAhead();
     if (!byPanel && !spec.inPanels)
