@@ -100,9 +100,13 @@ std::string whyNotWritten(llvm::StringRef path, Emit emit,
       // The linker would tell of its own file there.
       std::string target = throughLinks(path.str());
       llvm::StringRef place = llvm::sys::path::parent_path(target);
-      if (std::error_code error = llvm::sys::fs::access(
-              place.empty() ? "." : place, llvm::sys::fs::AccessMode::Write))
-        return "no file can be made in its folder: " + error.message();
+      if (place.empty())
+        place = ".";
+      if (std::error_code error =
+              llvm::sys::fs::access(place, llvm::sys::fs::AccessMode::Write))
+        return ("no file can be made in the folder `" + place +
+                "`: " + error.message())
+            .str();
     }
     for (size_t i = 0; i != sources.size(); ++i)
       if (isSameFile(path.str(), sources.file(i).name().str()))
