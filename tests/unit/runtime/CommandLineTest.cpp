@@ -691,7 +691,7 @@ TEST_F(CommandLine, BadInputNamesTheFileAndTheFix) {
   expectError("generate --weights run --prompt-file none.txt", {"none.txt"});
   folder.write("invalid.txt", "1+\xff");
   expectError("generate --weights run --prompt-file invalid.txt",
-              {"the prompt", "not UTF-8"});
+              {"invalid.txt", "not UTF-8"});
   // Nothing to begin with is no error.
   for (const char *empty : {"--prompt ''", "--prompt="})
     EXPECT_EQ(
