@@ -28,6 +28,7 @@
 #include <ctime>
 #include <filesystem>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -40,9 +41,15 @@ namespace tfm {
 
 namespace {
 
-/// Set by Ctrl-C while a text of an interactive session is written.
+/// Set by Ctrl-C while texts are written.
 std::atomic<bool> stopText{false};
 extern "C" void onStopText(int) { stopText.store(true); }
+
+/// The second Ctrl-C ends the program at once.
+extern "C" void onStopAllTexts(int signal) {
+  std::signal(signal, SIG_DFL);
+  stopText.store(true);
+}
 
 /// `TOKEN=BIAS`; the token is an id, or a text that is one token.
 std::pair<int32_t, double> parseBias(const std::string &text,
@@ -140,6 +147,31 @@ void noteUnlessSpelled(const std::string &stop, const Tokenizer &tokenizer) {
   }
 }
 
+/// Nothing is drawn where the most probable token is taken.
+void noteWithoutEffect(const GenerateCommand &command,
+                       const SamplerOptions &sampler) {
+  if (!sampler.greedy && sampler.temperature > 0)
+    return;
+  std::vector<std::string> names;
+  for (const auto &[name, isGiven] :
+       {std::pair("--temperature", command.temperature.value_or(0) > 0),
+        std::pair("--top-k", command.topK.has_value()),
+        std::pair("--top-p", command.topP.has_value()),
+        std::pair("--min-p", command.minP.has_value()),
+        std::pair("--typical-p", command.typicalP.has_value())})
+    if (isGiven)
+      names.emplace_back(name);
+  const char *why = command.greedy        ? "--greedy"
+                    : command.temperature ? "--temperature 0"
+                    : sampler.greedy      ? "generate.greedy of the recipe"
+                                          : "a temperature of 0 in the recipe";
+  if (!names.empty())
+    say(fmt::format("note: {} {} no effect: with {} the most probable token "
+                    "is taken\n",
+                    fmt::join(names, ", "), names.size() == 1 ? "has" : "have",
+                    why));
+}
+
 GenerateOptions optionsOf(const GenerateCommand &command, const Recipe &recipe,
                           const Tokenizer &tokenizer) {
   GenerateOptions options = defaultOptions(recipe, tokenizer);
@@ -160,9 +192,11 @@ GenerateOptions optionsOf(const GenerateCommand &command, const Recipe &recipe,
     options.stop.clear();
   std::ranges::copy_if(command.stop, std::back_inserter(options.stop),
                        [](const std::string &text) { return !text.empty(); });
-  if (command.speaks())
+  if (command.speaks()) {
     for (const std::string &text : command.stop)
       noteUnlessSpelled(text, tokenizer);
+    noteWithoutEffect(command, sampler);
+  }
   if (command.ignoreEos)
     options.endTokens.clear();
   else
@@ -358,6 +392,7 @@ void converse(LogitsSource &logits, const Tokenizer &tokenizer,
                "on; Ctrl-C ends a text, Ctrl-D the session\n");
   std::vector<int32_t> sequence;
   nlohmann::ordered_json messages = nlohmann::ordered_json::array();
+  size_t lines = 0, bad = 0;
   char *line = nullptr;
   size_t capacity = 0;
   while (true) {
@@ -367,24 +402,31 @@ void converse(LogitsSource &logits, const Tokenizer &tokenizer,
     ssize_t length = getline(&line, &capacity, stdin);
     if (length < 0)
       break;
+    ++lines;
     std::string_view typed(line, static_cast<size_t>(length));
     if (typed.ends_with('\n'))
       typed.remove_suffix(1);
     if (chat && typed.empty())
       continue;
     size_t said = messages.size();
+    std::string origin =
+        isTerminal ? "" : "standard input:" + std::to_string(lines);
     try {
       if (chat) {
         messages.push_back({{"role", "user"},
                             {"content", replaceInvalidUtf8(unescape(typed))}});
-        sequence =
+        std::vector<int32_t> next =
             promptTokens(tokenizer, chat->render(messages, std::time(nullptr)),
                          /*withBegin=*/false);
-        checkLength(sequence, /*origin=*/"", logits, options);
+        checkLength(next, origin, logits, options);
+        sequence = std::move(next);
       } else if (!typed.empty() || sequence.empty()) {
         std::string prompt = unescape(typed);
-        sequence = promptTokens(tokenizer, prompt);
-        checkLength(sequence, /*origin=*/"", logits, options);
+        std::vector<int32_t> next =
+            promptTokens(tokenizer, prompt, /*withBegin=*/true,
+                         isTerminal ? "the prompt" : origin);
+        checkLength(next, origin, logits, options);
+        sequence = std::move(next);
         printText(replaceInvalidUtf8(prompt));
       }
       Generated text =
@@ -396,8 +438,7 @@ void converse(LogitsSource &logits, const Tokenizer &tokenizer,
       saySummary(text, options, logits.context());
     } catch (const InputError &error) {
       // A character that the vocabulary lacks: the next prompt may be better.
-      if (!isTerminal)
-        throw;
+      ++bad;
       say("error: " + printable(error.what()) + "\n");
       while (messages.size() > said)
         messages.erase(messages.size() - 1);
@@ -407,6 +448,10 @@ void converse(LogitsSource &logits, const Tokenizer &tokenizer,
   std::free(line);
   if (stopText.load())
     throw Interrupted("");
+  if (bad > 0 && !isTerminal)
+    throw InputError(fmt::format("{} of {} lines could not be continued, see "
+                                 "above",
+                                 bad, lines));
 }
 
 } // namespace
@@ -498,6 +543,9 @@ void generate(const tfm_model &descriptor, const GenerateCommand &command) {
     generateAll(*logits, *tokenizer, own, command.count, options, kept);
     kept.showAll(*processes, show.get());
   } else {
+    // What is written until then is shown, and counted.
+    std::signal(SIGINT, onStopAllTexts);
+    options.interrupt = &stopText;
     try {
       generateAll(*logits, *tokenizer, tokens, command.count, options, *show);
     } catch (const InputError &) {
@@ -507,6 +555,8 @@ void generate(const tfm_model &descriptor, const GenerateCommand &command) {
   }
   if (show)
     show->finish();
+  if (show && !show->isWhole())
+    throw Interrupted("");
   if (auto count = std::ranges::count(bad, true); count > 0)
     throw AgreedError(fmt::format("{} of {} prompts could not be continued, "
                                   "see above",

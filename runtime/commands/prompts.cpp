@@ -10,7 +10,6 @@
 #include "runtime/files/read_json.h"
 
 #include <algorithm>
-#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 using nlohmann::json;
@@ -31,23 +30,11 @@ std::string unescape(std::string_view line) {
   return text;
 }
 
-/// Where a line that is no JSON stops being some.
-static std::string placeOfError(std::string_view line) {
-  try {
-    (void)json::parse(line);
-  } catch (const json::parse_error &error) {
-    return error.byte > line.size()
-               ? "it ends too early"
-               : fmt::format("it goes wrong at character {}", error.byte);
-  }
-  return "";
-}
-
 static void readObject(std::string_view line, Prompt &prompt) {
   json object = jsonOf(line);
   auto member = object.is_object() ? object.find("prompt") : object.end();
-  if (object.is_discarded() && !isNestedDeeply(line))
-    prompt.problem = "this line is no JSON: " + placeOfError(line);
+  if (object.is_discarded())
+    prompt.problem = "this line is no JSON: " + faultOfJson(line);
   else if (!object.is_object())
     prompt.problem = "this line is no JSON object, as all lines are where the "
                      "first one begins with {";

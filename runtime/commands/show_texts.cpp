@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <unistd.h>
+#include <utility>
 
 using nlohmann::json;
 using nlohmann::ordered_json;
@@ -149,22 +150,33 @@ TextShow::TextShow(const Texts &texts) : texts(texts), began(now()) {
 
 void TextShow::end(size_t, Generated generated) {
   ++ended;
+  whole += generated.ended != Ending::Interrupted;
   tokens += generated.ids.size();
 }
 
 void TextShow::finish() {
+  std::string texts = isWhole() ? fmt::format("{} texts", count)
+                                : fmt::format("interrupted: {} of {} texts are "
+                                              "whole",
+                                              whole, count);
   if (count > 1)
-    say(fmt::format("{} texts, {} tokens in {}, {}\n", count, tokens,
+    say(fmt::format("{}, {} tokens in {}, {}\n", texts, tokens,
                     secondsText(now() - began),
                     speedText(static_cast<double>(tokens) / (now() - began))));
 }
 
-PlainTexts::PlainTexts(const Texts &texts) : TextShow(texts) { beginTurn(); }
+PlainTexts::PlainTexts(const Texts &texts) : TextShow(texts) { awaitTurn(); }
 
-void PlainTexts::beginTurn() {
+void PlainTexts::awaitTurn() {
   while (turn < texts.size() && texts.tokensOf(turn).empty())
     ++turn;
-  if (turn == texts.size())
+  isBegun = false;
+  if (turn < texts.size() && !texts.options.isInterrupted())
+    beginTurn();
+}
+
+void PlainTexts::beginTurn() {
+  if (std::exchange(isBegun, true))
     return;
   if (ended > 0)
     printText("---\n");
@@ -172,16 +184,19 @@ void PlainTexts::beginTurn() {
 }
 
 void PlainTexts::show(size_t text, std::string_view part) {
-  if (text == turn)
-    printText(part);
-  else
+  if (text != turn) {
     ahead[text].text += part;
+    return;
+  }
+  beginTurn();
+  printText(part);
 }
 
 void PlainTexts::end(size_t text, Generated generated) {
   ahead[text].ended = std::move(generated);
   for (auto next = ahead.find(turn); next != ahead.end();
        next = ahead.find(turn)) {
+    beginTurn();
     printText(next->second.text);
     std::optional<Generated> whole = std::move(next->second.ended);
     ahead.erase(next);
@@ -192,7 +207,7 @@ void PlainTexts::end(size_t text, Generated generated) {
                count > 1 ? fmt::format("text {} of {}: ", ended + 1, count)
                          : "");
     TextShow::end(turn++, std::move(*whole));
-    beginTurn();
+    awaitTurn();
   }
 }
 

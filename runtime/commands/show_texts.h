@@ -72,17 +72,21 @@ class TextShow : public TextAudience {
 public:
   explicit TextShow(const Texts &texts);
   void end(size_t text, Generated generated) override;
-  /// Tells how fast all of them were, where there were several.
+  /// Tells how fast all of them were, where there were several, and how many
+  /// are whole where they were interrupted.
   virtual void finish();
+  /// Whether no text was interrupted.
+  bool isWhole() const { return whole == count; }
   /// Instead: an error has ended what is shown, and is told next.
   virtual void breakOff() {}
 
 protected:
   Texts texts;
   double began;
-  /// Of those that can be continued: how many there are, and have ended.
-  size_t count = 0, ended = 0;
-  /// How many tokens those have.
+  /// Of those that can be continued: how many there are, have ended, and have
+  /// done so by themselves.
+  size_t count = 0, ended = 0, whole = 0;
+  /// How many tokens those have that have ended.
   size_t tokens = 0;
 };
 
@@ -97,10 +101,15 @@ public:
   void breakOff() override;
 
 private:
+  /// Goes to the next text, and begins it unless it was interrupted: then it
+  /// begins only where there is something of it.
+  void awaitTurn();
+  /// Shows the prompt of the text whose turn it is.
   void beginTurn();
 
   /// The text whose turn it is: what was before it has been shown.
   size_t turn = 0;
+  bool isBegun = false;
   /// What there is of texts that are ahead.
   struct Ahead {
     std::string text;

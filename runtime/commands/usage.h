@@ -298,6 +298,11 @@ inline std::string failure(const CLI::App *app, const CLI::Error &error) {
         break;
       }
   }
+  if (const CLI::Option *format = last->get_option_no_throw("--format");
+      isExtra && help.empty() && format)
+    for (const std::string &word : extras)
+      if (word == "--json" || word == "--html")
+        help = suggestion("--format " + word.substr(2));
   if (isExtra && help.empty())
     help = optionElsewhere(*app, *last, extras);
   // `generate run` for `generate --weights run`.

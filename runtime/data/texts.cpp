@@ -89,7 +89,7 @@ public:
     if (begin != std::string::npos && text[begin] == '[') {
       json all = jsonOf(text);
       if (all.is_discarded())
-        throw InputError(path + " is not valid JSON");
+        throw InputError(path + " is not valid JSON: " + faultOfJson(text));
       for (size_t i = 0; i < all.size(); ++i)
         addDocument(all[i], i + 1, /*isLine=*/false,
                     path + ", document " + std::to_string(i + 1));
@@ -103,7 +103,7 @@ public:
       std::string where = path + ":" + std::to_string(number);
       json document = jsonOf(line);
       if (document.is_discarded())
-        throw InputError(where + ": not valid JSON");
+        throw InputError(where + ": not valid JSON: " + faultOfJson(line));
       addDocument(document, number, /*isLine=*/true, where);
     });
   }

@@ -169,14 +169,20 @@ void requireLogOf(const std::string &folder, const RunState &state) {
         path, state.logBytes));
 }
 
+/// A checkpoint of another model: no other one of the same run would do.
+struct OtherModel : InputError {
+  using InputError::InputError;
+};
+
 RunState readCheckpoint(const std::string &folder, Model &model) {
+  constexpr std::string_view remedy =
+      "use the binary that the run was made with, or train anew with --out NEW";
   std::string path = folder + "/state.json";
   RunState state =
       parseState(readRegularFile(path, "the checkpoint's state"), path);
   if (state.model != model.descriptor().name)
-    throw InputError(fmt::format("{} is of the model {}, this is {}: use the "
-                                 "binary that the run was made with",
-                                 path, state.model, model.descriptor().name));
+    throw OtherModel(fmt::format("{} is of the model {}, this is {}: {}", path,
+                                 state.model, model.descriptor().name, remedy));
   SafetensorsReader weights(folder + "/model.safetensors");
   SafetensorsReader optimizer(folder + "/optimizer.safetensors");
   requireOfState(weights, state, state.weightsChecksum);
@@ -184,9 +190,9 @@ RunState readCheckpoint(const std::string &folder, Model &model) {
   for (const FloatTensor &tensor : stateTensors(model)) {
     const TensorEntry *entry = optimizer.find(tensor.name);
     if (!entry || entry->shape != tensor.shape)
-      throw InputError(optimizer.path() +
-                       " does not fit this model: " + tensor.name +
-                       (entry ? " has another shape" : " is missing"));
+      throw OtherModel(fmt::format(
+          "{} does not fit this model: {} {}: {}", optimizer.path(),
+          tensor.name, entry ? "has another shape" : "is missing", remedy));
   }
   loadParameters(model, WeightFiles(weights.path()));
   for (const tfm_parameter &parameter : model.parameters())
@@ -233,6 +239,8 @@ RunState loadCheckpoint(const std::string &folder, Model &model,
   RunState state;
   try {
     state = readCheckpoint(folder, model);
+  } catch (const OtherModel &) {
+    throw;
   } catch (const InputError &error) {
     throw InputError(error.what() + wayOut(folder));
   }

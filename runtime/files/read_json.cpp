@@ -7,6 +7,8 @@
 
 #include "runtime/files/read_json.h"
 
+#include <algorithm>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 using nlohmann::json;
@@ -36,6 +38,27 @@ json jsonOf(std::string_view text) {
   if (isNestedDeeply(text))
     return json::value_t::discarded;
   return json::parse(text, nullptr, /*allow_exceptions=*/false);
+}
+
+std::string faultOfJson(std::string_view text) {
+  if (isNestedDeeply(text))
+    return fmt::format("its brackets are nested more than {} deep", deepest);
+  size_t at = text.size();
+  try {
+    (void)json::parse(text);
+  } catch (const json::parse_error &error) {
+    at = error.byte > 0 ? error.byte - 1 : 0;
+  }
+  size_t last = text.find_last_not_of(" \t\r\n");
+  if (last == std::string_view::npos || at > last)
+    return "it ends too early";
+  std::string_view before = text.substr(0, at);
+  auto line = 1 + std::ranges::count(before, '\n');
+  size_t character = at - (before.rfind('\n') + 1) + 1;
+  if (text.substr(0, last).find('\n') == std::string_view::npos)
+    return fmt::format("it goes wrong at character {}", character);
+  return fmt::format("it goes wrong in line {} at character {}", line,
+                     character);
 }
 
 } // namespace tfm

@@ -9,6 +9,7 @@
 #define TFM_RUNTIME_FILES_READ_JSON_H
 
 #include <nlohmann/json_fwd.hpp>
+#include <string>
 #include <string_view>
 
 namespace tfm {
@@ -20,6 +21,11 @@ bool isNestedDeeply(std::string_view text);
 
 /// Parses JSON; discarded (`is_discarded`) where it is none, or nested deeply.
 nlohmann::json jsonOf(std::string_view text);
+
+/// What is wrong with a text that `jsonOf` discards: that it ends too early,
+/// that it is nested deeply, or at which character of which line it stops being
+/// JSON (of a text of one line only the character is said).
+std::string faultOfJson(std::string_view text);
 
 } // namespace tfm
 

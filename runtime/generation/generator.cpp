@@ -104,7 +104,7 @@ bool GrowingText::grow() {
     return end(Ending::Tokens);
   if (options.stopWhenFull && static_cast<int64_t>(history.size()) >= context)
     return end(Ending::Context);
-  if (options.interrupt && options.interrupt->load())
+  if (options.isInterrupted())
     return end(Ending::Interrupted);
   return true;
 }
@@ -249,7 +249,7 @@ void generateAll(LogitsSource &source, const Tokenizer &tokenizer,
   size_t next = 0, count = prompts.size() * static_cast<size_t>(copies);
   /// Puts the next text at a place that has none; whether there is one.
   auto prepare = [&](Place &place) {
-    while (next < count) {
+    while (next < count && !options.isInterrupted()) {
       place.number = next++;
       const std::vector<int32_t> &prompt =
           prompts[place.number / static_cast<size_t>(copies)];

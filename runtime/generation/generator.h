@@ -49,6 +49,8 @@ struct GenerateOptions {
   int64_t lookahead = 0;
   /// Ends it after the token in work, where given.
   const std::atomic<bool> *interrupt = nullptr;
+
+  bool isInterrupted() const { return interrupt && interrupt->load(); }
 };
 
 struct Generated {

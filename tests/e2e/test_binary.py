@@ -354,8 +354,17 @@ class BadInput(Folder):
         message = self.fails("generate", "--weights", "other-run", "--prompt", "A")
         self.assertIn("another model", message)
         self.assertIn("wte.weight", message)
-        message = self.fails("train", "--resume", "other-run")
-        self.assertIn("other-run", message)
+        # No other checkpoint of that run would do, and none is proposed.
+        remedy = ": use the binary that the run was made with, or train anew with --out NEW\n"
+        self.assertEqual(self.fails("train", "--resume", "other-run"),
+                         "error: other-run/optimizer.safetensors does not fit this model: wte.weight.m has another "
+                         "shape" + remedy)
+        source = (self.folder / "tiny.tfm").read_text().replace("Tiny(", "Small(")
+        (self.folder / "small.tfm").write_text(source)
+        small = self.build("small", source="small.tfm")
+        self.train("small-run", "--steps", "1", program=small)
+        self.assertEqual(self.fails("train", "--resume", "small-run"),
+                         "error: small-run/state.json is of the model Small, this is Tiny" + remedy)
 
     def test_damaged_weights(self):
         out = self.train("damaged", "--steps", "1")

@@ -195,7 +195,7 @@ class Words(unittest.TestCase):
 
     def test_an_option_that_is_misspelt(self):
         for command, option, meant in (("report", "--flop", "--flops"),
-                                       ("report", "--formulae", "--formulas"),
+                                       ("report", "--formulae", "--formulas"), ("report", "--json", "--format json"),
                                        ("build", "--out", "--output"),
                                        ("fmt", "--chek", "--check")):
             self.assert_says(f"tfmc {command}: did not expect {option}\nDid you mean `{meant}`?\n"
@@ -570,6 +570,14 @@ class Output(unittest.TestCase):
                 self.assertEqual(result.returncode, 1, arguments)
                 self.assertIn("would overwrite", result.stderr)
                 self.assertEqual(source.read_text(), text)
+            # Nor what it imports.
+            user = pathlib.Path(folder) / "user.tfm"
+            user.write_text((MODELS / "multiplication.tfm").read_text().replace("addition", "mine"))
+            for arguments in (["report", user], ["bench", user, "--format", "html"]):
+                result = tfmc(*arguments, "-o", source)
+                self.assertEqual(result.returncode, 1, arguments)
+                self.assertIn("would overwrite", result.stderr)
+                self.assertEqual(source.read_text(), text)
 
     def test_the_log_of_a_run_is_not_overwritten(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -772,6 +780,15 @@ class Run(unittest.TestCase):
                                         text=True, env=environment, check=False)
                 self.assertEqual(result.returncode, 0, result.stderr)
                 self.assertEqual(result.stderr.count("warning["), 1, result.stderr)
+            # A part of a program is built again.
+            program, = pathlib.Path(folder).glob("tfm/*/mine")
+            whole = program.read_bytes()
+            for size in (0, 100, len(whole) // 2):
+                program.write_bytes(whole[:size])
+                result = subprocess.run([TFMC, "run", source, "info"], capture_output=True,
+                                        text=True, env=environment, check=False)
+                self.assertEqual(result.returncode, 0, result.stderr)
+                self.assertEqual(program.stat().st_size, len(whole))
 
     def test_an_override_behind_the_command(self):
         for define in (["-D", "n=4"], ["-Dn=4"]):

@@ -8,7 +8,9 @@ import os
 import pathlib
 import random
 import shutil
+import signal
 import struct
+import subprocess
 import tempfile
 import unittest
 
@@ -419,6 +421,43 @@ class ManyTexts(Folder):
         for prompt, text in zip(self.prompts, texts, strict=True):
             self.assertTrue(text.startswith(prompt + " "), text)
         self.assertEqual(run(self.one, *options, cwd=self.folder).stdout, result.stdout)
+
+    def test_ctrl_c_ends_the_texts_and_counts_the_whole(self):
+        prompts = ["5", "101"] + self.prompts
+        (self.folder / "long.txt").write_text("\n".join(prompts))
+        endless = ["--prompts", "long.txt", "--tokens", "1000000000", "--overflow", "slide"]
+        for options, begun in ((endless, 3), ([*endless, "--lookahead", "4"], 1),
+                               (["--prompt", "5", *endless[2:]], 1)):
+            process = subprocess.Popen([self.three, "generate", "--weights", self.source, *options], cwd=self.folder,
+                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            start = process.stdout.read(40)  # it writes
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=60)
+            self.assertEqual(process.returncode, 130, err)
+            self.assertEqual(err.count("; interrupted\n"), begun, err)
+            texts = (start + out).split("---\n")
+            self.assertEqual(len(texts), begun)
+            for prompt, text in zip(["5"] + self.prompts, texts, strict=False):
+                self.assertTrue(text.startswith(prompt + " "), text)
+            if options[0] == "--prompts":
+                self.assertIn("interrupted: 0 of 8 texts are whole, ", err)
+
+    def test_lines_without_a_terminal(self):
+        result = run(self.one, "generate", "--weights", self.source, "-i", "--tokens", "2", stdin="5\nx\n6\n")
+        self.assertEqual(result.returncode, INPUT_ERROR)
+        self.assertRegex(result.stdout, r"^5 \d+ \d+\n6 \d+ \d+\n$")
+        self.assertIn("error: standard input:2: ", result.stderr)
+        self.assertTrue(result.stderr.endswith("error: 1 of 3 lines could not be continued, see above\n"), result.stderr)
+
+    def test_what_has_no_effect_is_said(self):
+        generate = ["generate", "--weights", self.source, "--tokens", "1"]
+        for options, note in ((["--greedy", "--temperature", "2", "--top-k", "3"],
+                               "note: --temperature, --top-k have no effect: with --greedy the most"),
+                              (["--temperature", "0", "--min-p", "0.1"],
+                               "note: --min-p has no effect: with --temperature 0 the most")):
+            self.assertIn(note, run(self.one, *generate, *options).stderr)
+        for options in (["--greedy"], ["--temperature", "0"], ["--top-k", "3"]):
+            self.assertNotIn("note: ", run(self.one, *generate, *options).stderr)
 
     def test_looking_ahead_gives_the_same_text(self):
         for program in (self.one, self.three, self.narrow):

@@ -76,6 +76,8 @@ CompiledModel tfm::loadModel(const std::string &path, const Defines &defines,
   model.module =
       compileToTfm(*model.context, sources, path, options, diagnostics);
   model.files = sources.namedFiles();
+  for (size_t i = 0; i != sources.size(); ++i)
+    model.files.push_back(sources.file(i).name().str());
   if (!diagnostics.hasErrors()) {
     if (diagnostics.hasWarnings() && !firstError)
       printDiagnostics(diagnostics);

@@ -44,7 +44,7 @@ struct CompiledModel {
   mlir::OwningOpRef<mlir::ModuleOp> module;
   /// The errors of a text without one, as they were printed.
   std::string problems = {};
-  /// Files that its recipe names.
+  /// Those that it is made of, and that its recipe names.
   std::vector<std::string> files = {};
 };
 

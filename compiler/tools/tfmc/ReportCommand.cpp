@@ -272,7 +272,7 @@ static int report(ReportArguments arguments) {
   takeProcesses(arguments);
   checkCombination(arguments);
   ShareRequest shares = shareRequest(arguments);
-  if (isInput(arguments.output, {arguments.file, arguments.against}))
+  if (isInput(arguments.output, arguments.against))
     return 1;
   if (arguments.depth >= 0)
     arguments.view.depth = arguments.depth;

@@ -19,6 +19,7 @@
 
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Object/ObjectFile.h"
 #include "llvm/Support/Errno.h"
 #include "llvm/Support/ErrorHandling.h"
 #include "llvm/Support/FileSystem.h"
@@ -82,11 +83,20 @@ static void refuseDefines(const std::vector<std::string> &command) {
   }
 }
 
+/// A disk that was full, or a crash of the machine, leaves parts of files.
+static bool isWholeProgram(const std::string &path) {
+  auto file = llvm::object::ObjectFile::createObjectFile(path);
+  if (!file)
+    llvm::consumeError(file.takeError());
+  return static_cast<bool>(file);
+}
+
 /// Sets `binary` to that of a model, which is built into the cache where that
-/// is needed; else returns an exit status after a message.
+/// is needed; else returns an exit status after a message, also where `output`
+/// is what the model reads.
 static int findBinary(const std::string &file,
                       const std::vector<std::string> &defineTexts,
-                      std::string &binary) {
+                      std::string &binary, const std::string &output = "") {
   if (file == "-") {
     messages() << "tfmc: error: a model from standard input can be built "
                   "but not run; save it in a file\n";
@@ -94,13 +104,13 @@ static int findBinary(const std::string &file,
   }
   Defines defines = parseDefines(defineTexts);
   CompiledModel model = loadModel(file, defines);
-  if (!model.module)
+  if (!model.module || isInput(output, model.files))
     return 1;
   llvm::SmallString<128> folder = cacheFolder(cacheKey(model));
   llvm::SmallString<128> path(folder);
   llvm::sys::path::append(path, llvm::sys::path::stem(file));
   binary = path.str().str();
-  if (llvm::sys::fs::exists(binary))
+  if (isWholeProgram(binary))
     return 0;
   if (std::error_code error = llvm::sys::fs::create_directories(folder)) {
     messages() << "tfmc: error: cannot create " << folder << ": "
@@ -202,13 +212,14 @@ static int runModel(const std::string &file,
   return cannotRun(binary, errno);
 }
 
-/// The same, but what the binary writes to standard output is in `output` when
-/// it has ended.
-static int runModelInto(std::string &output, const std::string &file,
+/// The same, but what the binary writes to standard output is in `text` when it
+/// has ended, for the file `output`.
+static int runModelInto(std::string &text, const std::string &output,
+                        const std::string &file,
                         const std::vector<std::string> &defines,
                         const std::vector<std::string> &command) {
   std::string binary, called = "tfmc run " + file;
-  if (int status = findBinary(file, defines, binary))
+  if (int status = findBinary(file, defines, binary, output))
     return status;
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0)
@@ -229,7 +240,7 @@ static int runModelInto(std::string &output, const std::string &file,
       error = errno;
     if (size <= 0)
       break;
-    output.append(part, static_cast<size_t>(size));
+    text.append(part, static_cast<size_t>(size));
   }
   close(ends[0]);
   int status = 0;
@@ -302,8 +313,6 @@ struct BenchOptions {
 } // namespace
 
 static int bench(const BenchOptions &options) {
-  if (isInput(options.output, options.file))
-    return 1;
   bool isPage = options.format == "html";
   std::vector<std::string> arguments = {"bench"};
   if (options.json || options.format != "text")
@@ -311,7 +320,8 @@ static int bench(const BenchOptions &options) {
   if (!isPage && options.output.empty())
     return runModel(options.file, options.defines, arguments);
   std::string text;
-  if (int status = runModelInto(text, options.file, options.defines, arguments))
+  if (int status = runModelInto(text, options.output, options.file,
+                                options.defines, arguments))
     return status;
   if (isPage) {
     std::string page;

@@ -349,6 +349,18 @@ TEST(Json, ReadsLinesAndArrays) {
               std::string::npos)
         << content;
   }
+  for (const auto &[content, where] :
+       {std::pair(
+            "[{\"text\": \"ab\"},\n {\"text\" \"b\"}]\n",
+            " is not valid JSON: it goes wrong in line 2 at character 12"),
+        std::pair("[{\"text\":\n\"ab\"}\n",
+                  " is not valid JSON: it ends too early"),
+        std::pair("{\"text\": \"ab\"}\n{\"text\": ab}\n",
+                  ":2: not valid JSON: it goes wrong at character 10")}) {
+    spec.files = {folder.write("a.json", content)};
+    EXPECT_EQ(messageOf<InputError>([&] { readExamples(spec); }),
+              spec.files[0] + where);
+  }
 }
 
 TEST(Pairs, KeepThePromptApart) {
