@@ -70,7 +70,8 @@ def commands_of(build):
 def link(model, archive, out):
     """As `tfmc build` does."""
     found = shutil.which("ld.lld-22") or shutil.which("ld.lld")
-    lld = ["-fuse-ld=lld", f"-B{pathlib.Path(found).resolve().parent}", "-Wl,--icf=safe"] if found else []
+    lld = ["-fuse-ld=lld", f"-B{pathlib.Path(found).resolve().parent}", "-Wl,--icf=safe",
+           "-Wl,-z,pack-relative-relocs"] if found else []
     subprocess.run(["c++", "-o", out, model, archive, "-static-libstdc++", "-static-libgcc", "-Wl,--gc-sections", "-s", "-lm",
                     "-lpthread", *lld], check=True)
     sizes = subprocess.run(["size", "-A", "-d", out], check=True, capture_output=True, text=True).stdout

@@ -40,21 +40,17 @@ function(tfm_tablegen td output)
   set(TABLEGEN_OUTPUT ${TABLEGEN_OUTPUT} PARENT_SCOPE)
 endfunction()
 
-# tfm_precompile_headers(<target> <header>...): parses headers once for a target.
-# An upgraded system's are newer than a build but carry older dates, by which
-# nothing is built again: what dates they had is no reason to refuse them.
-function(tfm_precompile_headers target)
-  target_precompile_headers(${target} PRIVATE ${ARGN})
-  if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
-    target_compile_options(${target} PRIVATE "SHELL:-Xclang -fno-pch-timestamp")
-  endif()
-endfunction()
-
-# tfm_precompile(<target>...): has what nearly every file that sees MLIR includes
-# parsed once for all of these targets: two thirds of the time of most files.
+# tfm_precompile([KERNELS] <target>...): has what nearly every file that sees MLIR
+# includes parsed once for all of these targets: two thirds of the time of most
+# files. KERNELS: with the dialects that kernels are emitted in.
 # `-DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON` leaves it out.
 function(tfm_precompile)
-  foreach(target IN LISTS ARGN)
-    target_precompile_headers(${target} REUSE_FROM tfm_dialect)
+  cmake_parse_arguments(arg "KERNELS" "" "" ${ARGN})
+  set(owner tfm_dialect)
+  if(arg_KERNELS)
+    set(owner tfm_emit)
+  endif()
+  foreach(target IN LISTS arg_UNPARSED_ARGUMENTS)
+    target_precompile_headers(${target} REUSE_FROM ${owner})
   endforeach()
 endfunction()

@@ -24,3 +24,13 @@ if(TFM_SANITIZE)
   add_compile_options(-fsanitize=address,undefined -fno-omit-frame-pointer)
   add_link_options(-fsanitize=address,undefined)
 endif()
+
+# tfm_precompile_headers(<target> <header>...): parses headers once for a target.
+# An upgraded system's are newer than a build but carry older dates, by which
+# nothing is built again: what dates they had is no reason to refuse them.
+function(tfm_precompile_headers target)
+  target_precompile_headers(${target} PRIVATE ${ARGN})
+  if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
+    target_compile_options(${target} PRIVATE "SHELL:-Xclang -fno-pch-timestamp")
+  endif()
+endfunction()

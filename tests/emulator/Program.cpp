@@ -13,6 +13,7 @@
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
+#include "llvm/ExecutionEngine/Orc/LLJIT.h"
 #include "llvm/ExecutionEngine/Orc/JITTargetMachineBuilder.h"
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/TargetSelect.h"
@@ -109,6 +110,9 @@ llvm::Expected<Program> Program::load(mlir::ModuleOp module, Machine &machine) {
   }
   return program;
 }
+
+Program::Program() = default;
+Program::Program(Program &&) = default;
 
 Program::~Program() {
   for (void *constant : constants)

@@ -11,8 +11,11 @@
 #include "tests/emulator/Machine.h"
 
 #include "mlir/IR/BuiltinOps.h"
-#include "llvm/ExecutionEngine/Orc/LLJIT.h"
 #include "llvm/Support/Error.h"
+
+namespace llvm::orc {
+class LLJIT;
+} // namespace llvm::orc
 
 namespace tfm::emulator {
 
@@ -23,7 +26,7 @@ public:
   /// `module` stays as it is; its constants become buffers of `machine`. Fails,
   /// with what it says of the op, where the emulator does not know one.
   static llvm::Expected<Program> load(mlir::ModuleOp module, Machine &machine);
-  Program(Program &&) = default;
+  Program(Program &&);
   ~Program();
 
   llvm::ArrayRef<Kernel> kernels() const { return all; }
@@ -31,7 +34,7 @@ public:
   const Kernel *find(llvm::StringRef name) const;
 
 private:
-  Program() = default;
+  Program();
 
   Machine *machine = nullptr;
   std::vector<void *> constants;

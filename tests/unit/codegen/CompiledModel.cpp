@@ -13,6 +13,7 @@
 #include "compiler/driver/Pipelines.h"
 #include "runtime/float16.h"
 #include "tests/unit/codegen/EmulatedGpu.h"
+#include "llvm/ExecutionEngine/Orc/LLJIT.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Support/SmallVectorMemoryBuffer.h"

@@ -12,9 +12,12 @@
 #include "compiler/schedule/SchedDialect.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "runtime/tfm_model.h"
-#include "llvm/ExecutionEngine/Orc/LLJIT.h"
 
 #include <functional>
+
+namespace llvm::orc {
+class LLJIT;
+} // namespace llvm::orc
 
 namespace tfm {
 
