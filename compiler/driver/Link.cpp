@@ -77,8 +77,8 @@ std::vector<std::string> chooseLld() {
     llvm::StringRef folder = llvm::sys::path::parent_path(real);
     if (!llvm::sys::fs::exists(folder + "/ld.lld"))
       continue;
-    std::vector<std::string> options = {
-        "-fuse-ld=lld", ("-B" + folder).str(), "-Wl,--icf=safe"};
+    std::vector<std::string> options = {"-fuse-ld=lld", ("-B" + folder).str(),
+                                        "-Wl,--icf=safe"};
     if (knowsPackedRelocations())
       options.push_back("-Wl,-z,pack-relative-relocs");
     return options;

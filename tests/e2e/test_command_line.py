@@ -8,6 +8,7 @@ import shlex
 import signal
 import subprocess
 import tempfile
+import time
 import unittest
 
 from support import FIXTURES, MODELS, ROOT, TFMC, USAGE, main, run, tfmc
@@ -789,6 +790,30 @@ class Run(unittest.TestCase):
                                         text=True, env=environment, check=False)
                 self.assertEqual(result.returncode, 0, result.stderr)
                 self.assertEqual(program.stat().st_size, len(whole))
+
+    def test_what_was_not_used_for_a_month_leaves_the_cache(self):
+        with tempfile.TemporaryDirectory() as folder:
+            cache = pathlib.Path(folder) / "tfm"
+            source = pathlib.Path(folder) / "mine.tfm"
+            month_ago = time.time() - 31 * 86400
+            files = {"old": cache / ("a" * 40) / "old", "used": cache / ("b" * 40) / "used",
+                     "not ours": cache / "mine" / "file"}
+            for name, file in files.items():
+                file.parent.mkdir(parents=True)
+                file.write_text(name)
+                for path in (file, file.parent):
+                    os.utime(path, None if name == "used" else (month_ago, month_ago))
+            for width in (3, 4):
+                source.write_text(f"model M(n = {width}) {{\n  forward(x: [B, n]) -> [B, n] {{ return x }}\n}}\n")
+                for _ in range(2):
+                    result = subprocess.run([TFMC, "run", source, "info"], capture_output=True, check=False,
+                                            text=True, env=dict(os.environ, XDG_CACHE_HOME=folder))
+                    self.assertEqual(result.returncode, 0, result.stderr)
+                    for program in cache.glob("*/mine"): # to be used again, or to go
+                        for path in (program, program.parent):
+                            os.utime(path, (month_ago, month_ago))
+                self.assertEqual([file.exists() for file in files.values()], [False, True, True])
+            self.assertEqual(len(list(cache.glob("*/mine"))), 1)
 
     def test_an_override_behind_the_command(self):
         for define in (["-D", "n=4"], ["-Dn=4"]):

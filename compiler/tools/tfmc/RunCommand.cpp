@@ -29,8 +29,11 @@
 #include "llvm/Support/raw_ostream.h"
 
 #include <cerrno>
+#include <chrono>
 #include <fcntl.h>
+#include <optional>
 #include <spawn.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -58,13 +61,66 @@ static std::string cacheKey(CompiledModel &model) {
                      /*LowerCase=*/true);
 }
 
-/// `~/.cache/tfm/KEY`, or below $XDG_CACHE_HOME.
-static llvm::SmallString<128> cacheFolder(const std::string &key) {
+/// `~/.cache/tfm`, or below $XDG_CACHE_HOME.
+static llvm::SmallString<128> cacheFolder() {
   llvm::SmallString<128> folder;
   if (!llvm::sys::path::cache_directory(folder))
     llvm::sys::path::system_temp_directory(/*erasedOnReboot=*/true, folder);
-  llvm::sys::path::append(folder, "tfm", key);
+  llvm::sys::path::append(folder, "tfm");
   return folder;
+}
+
+/// Whether a folder of the cache is one that `tfmc` made, and neither it nor
+/// any of its files was touched since `time`.
+static bool isUnusedSince(const std::string &folder,
+                          llvm::sys::TimePoint<> time) {
+  llvm::StringRef key = llvm::sys::path::filename(folder);
+  if (key.size() != 40 || !llvm::all_of(key, llvm::isHexDigit))
+    return false;
+  auto isOld = [&](const std::string &path) {
+    llvm::sys::fs::file_status status;
+    return !llvm::sys::fs::status(path, status) &&
+           status.getLastModificationTime() < time;
+  };
+  if (!isOld(folder))
+    return false;
+  std::error_code error;
+  for (llvm::sys::fs::directory_iterator file(folder, error), end;
+       !error && file != end; file.increment(error))
+    if (!isOld(file->path()))
+      return false;
+  return !error;
+}
+
+/// Each change of a model leaves a program: those that were not used for a
+/// month go.
+static void removeUnused() {
+  auto monthAgo = std::chrono::system_clock::now() - std::chrono::months(1);
+  std::error_code error;
+  for (llvm::sys::fs::directory_iterator folder(cacheFolder(), error), end;
+       !error && folder != end; folder.increment(error))
+    if (isUnusedSince(folder->path(), monthAgo))
+      (void)llvm::sys::fs::remove_directories(folder->path());
+}
+
+/// Makes the folder of a key in the cache; returns it, or nothing after a
+/// message.
+static std::optional<llvm::SmallString<128>>
+makeCacheFolder(const std::string &key) {
+  removeUnused();
+  llvm::SmallString<128> folder = cacheFolder();
+  llvm::sys::path::append(folder, key);
+  std::error_code error = llvm::sys::fs::create_directories(folder);
+  if (!error)
+    return folder;
+  messages() << "tfmc: error: cannot create " << folder << ": "
+             << error.message() << "\n";
+  return std::nullopt;
+}
+
+/// Notes that a file of the cache is used.
+static void touch(const std::string &path) {
+  (void)utimensat(AT_FDCWD, path.c_str(), nullptr, 0);
 }
 
 /// Wrong usage where an override stands among the binary's own arguments.
@@ -106,17 +162,16 @@ static int findBinary(const std::string &file,
   CompiledModel model = loadModel(file, defines);
   if (!model.module || isInput(output, model.files))
     return 1;
-  llvm::SmallString<128> folder = cacheFolder(cacheKey(model));
-  llvm::SmallString<128> path(folder);
-  llvm::sys::path::append(path, llvm::sys::path::stem(file));
+  std::string key = cacheKey(model);
+  llvm::SmallString<128> path = cacheFolder();
+  llvm::sys::path::append(path, key, llvm::sys::path::stem(file));
   binary = path.str().str();
-  if (isWholeProgram(binary))
+  if (isWholeProgram(binary)) {
+    touch(binary);
     return 0;
-  if (std::error_code error = llvm::sys::fs::create_directories(folder)) {
-    messages() << "tfmc: error: cannot create " << folder << ": "
-               << error.message() << "\n";
-    return 1;
   }
+  if (!makeCacheFolder(key))
+    return 1;
   BuildOptions options;
   options.source = file;
   options.output = binary;
@@ -159,20 +214,17 @@ static std::optional<std::string> importIntoCache(ImportOptions options) {
   std::optional<std::string> text = importModel(options);
   if (!text)
     return std::nullopt;
-  llvm::SmallString<128> folder =
-      cacheFolder(llvm::toHex(llvm::SHA1::hash(llvm::arrayRefFromStringRef(
-                                  *text + "\n" + options.folder)),
-                              /*LowerCase=*/true));
-  if (std::error_code error = llvm::sys::fs::create_directories(folder)) {
-    messages() << "tfmc: error: cannot create " << folder << ": "
-               << error.message() << "\n";
+  std::optional<llvm::SmallString<128>> path =
+      makeCacheFolder(llvm::toHex(llvm::SHA1::hash(llvm::arrayRefFromStringRef(
+                                      *text + "\n" + options.folder)),
+                                  /*LowerCase=*/true));
+  if (!path)
     return std::nullopt;
-  }
-  llvm::sys::path::append(folder, "model.tfm");
-  std::string path = folder.str().str();
-  if (!llvm::sys::fs::exists(path) && !writeOutput(path, *text))
+  llvm::sys::path::append(*path, "model.tfm");
+  if (!llvm::sys::fs::exists(*path) && !writeOutput(*path, *text))
     return std::nullopt;
-  return path;
+  touch(path->str().str());
+  return path->str().str();
 }
 
 static bool asksForHelp(llvm::StringRef word) {
