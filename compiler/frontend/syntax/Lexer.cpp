@@ -248,11 +248,27 @@ private:
     emit(isFloat ? TokenKind::Float : TokenKind::Integer, begin, at);
   }
 
+  /// Of the backslash at a place.
+  void checkEscape(size_t place) {
+    if (StringRef("ntr\"\\").contains(text[place + 1]))
+      return;
+    size_t end = place + 2;
+    while (end < text.size() &&
+           (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80)
+      ++end; // the whole character
+    diags
+        .error(105,
+               {file, static_cast<uint32_t>(place), static_cast<uint32_t>(end)},
+               "`" + text.slice(place, end) + "` stands for nothing")
+        .help("there are `\\n`, `\\t`, `\\r`, `\\\"` and `\\\\`, which is a "
+              "backslash");
+  }
+
   void lexString(size_t begin) {
     ++at;
     while (at < text.size() && text[at] != '"' && text[at] != '\n') {
       if (text[at] == '\\' && at + 1 < text.size() && text[at + 1] != '\n')
-        ++at;
+        checkEscape(at++);
       ++at;
     }
     if (peek() != '"') {
@@ -318,6 +334,9 @@ std::string tfm::unquote(StringRef literal) {
       break;
     case 't':
       value += '\t';
+      break;
+    case 'r':
+      value += '\r';
       break;
     default:
       value += literal[i];
