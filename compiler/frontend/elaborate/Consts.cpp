@@ -390,19 +390,21 @@ bool Consts::evaluate(Const &constant) {
     std::fill(indices.begin(), indices.end(), 0.0);
     for (size_t i = 0; i < elements && layer * elements + i < all; ++i) {
       double value = compiled.run(formula, indices, layer);
-      if (std::isnan(value)) {
+      auto stored = static_cast<float>(value);
+      if (!std::isfinite(stored)) {
         std::string where;
         for (auto [variable, index] :
              llvm::zip(constant.decl->indices, indices))
           where += (where.empty() ? "" : ", ") + variable.name.str() + " = " +
                    std::to_string(static_cast<int64_t>(index));
         reporter.error(412, constant.decl->value->range,
-                       "`" + constant.decl->name + "` is no number at " +
-                           where);
+                       "`" + constant.decl->name + "` is " +
+                           (std::isnan(value) ? "no number" : "infinite") +
+                           " at " + where);
         constant.poisoned = true;
         return false;
       }
-      constant.values[layer * elements + i] = static_cast<float>(value);
+      constant.values[layer * elements + i] = stored;
       for (size_t axis = indices.size(); axis-- > 0;) {
         if (++indices[axis] < static_cast<double>(constant.dims[axis].value()))
           break;

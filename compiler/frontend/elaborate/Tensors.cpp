@@ -62,7 +62,7 @@ std::optional<SymbolicTensor> Tensors::toTensor(const SymbolicValue &value,
     if (constant.poisoned || !consts.evaluate(constant))
       return std::nullopt;
     return SymbolicTensor{
-        emitter.constant(constant, sources.text(constant.decl->value->range)),
+        emitter.constant(constant, sources.text(constant.decl->formula)),
         Elem::Float, constant.dims};
   }
   case SymbolicValue::Int:

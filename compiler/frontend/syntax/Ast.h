@@ -151,8 +151,9 @@ struct Member {
   /// Param.
   TypeExpr type;
   Expr *trainable = nullptr;
-  /// Const.
+  /// Const: the value's whole text, whose parentheses no expression has.
   std::vector<IndexVariable> indices;
+  Range formula;
   /// Method.
   std::unique_ptr<Method> method;
 };

@@ -653,7 +653,9 @@ bool Parser::parseConst(Member &member) {
   }
   if (!expect("=", "and the value of `" + name.text + "`"))
     return false;
+  Range begin = tok().range;
   member.value = parseExpr();
+  member.formula = begin.to(list.tokens[at ? at - 1 : 0].range);
   return true;
 }
 
