@@ -373,7 +373,8 @@ std::vector<tfm_place> placesOf(mlir::ModuleOp schedule) {
       return values.offset + offsetInRegion(table) +
              layer * contiguousView(layerType(table)).numBytes();
     };
-    for (size_t layer = 0; layer != param.getLayerNames().size(); ++layer) {
+    size_t layers = param.getLayerNames().size();
+    for (size_t layer = 0; layer != layers; ++layer) {
       uint64_t offset = offsetInRegion(param) + layer * size;
       auto state = [&](size_t number) {
         return trained && number < states.size() ? states[number] + offset
