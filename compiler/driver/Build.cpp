@@ -229,6 +229,7 @@ BuildStatus tfm::build(const BuildOptions &options) {
     return buildAst(options, sources, diagnostics);
   FrontendOptions frontend;
   frontend.defines = options.defines;
+  frontend.recipeDecides = true;
   mlir::OwningOpRef<mlir::ModuleOp> module =
       compileToTfm(context, sources, options.source, frontend, diagnostics);
   if (!module || options.warn)

@@ -46,6 +46,9 @@ struct FrontendOptions {
   /// Compute every element of the constants. Otherwise of large ones only the
   /// first are, and the module has zeros for all of such a one.
   bool wholeConstants = true;
+  /// A program is built, which takes the sizes of its functions from the
+  /// blocks of the file: `-D T=16` is an error where it has some.
+  bool recipeDecides = false;
 };
 
 /// Parses `path` (`-`: standard input) and what it imports, elaborates its

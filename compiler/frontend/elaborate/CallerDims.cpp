@@ -31,6 +31,7 @@ int64_t CallerDims::generationLength() const {
 }
 
 Dim CallerDims::get(StringRef name) {
+  everAsked.insert(name);
   auto known = dims.find(name);
   if (known != dims.end())
     return known->second;
@@ -73,6 +74,16 @@ Dim CallerDims::get(StringRef name) {
   return dim;
 }
 
+void CallerDims::reportUnasked() {
+  for (const auto &given : recipe.train.dimRanges)
+    if (!everAsked.contains(given.first()))
+      diags
+          .error(801, given.second,
+                 "no input of the model has a dimension `" + given.first() +
+                     "`")
+          .help("take it out");
+}
+
 std::optional<Dims> CallerDims::evalDims(const TypeExpr &type,
                                          const Twine &what) {
   Dims shape;
@@ -87,11 +98,13 @@ std::optional<Dims> CallerDims::evalDims(const TypeExpr &type,
       continue;
     }
     const Expr &dim = *entry.dim;
-    if (dim.kind == ExprKind::Name && llvm::isUpper(dim.text[0]) &&
-        !names.lookup(dim.text, scope)) {
-      shape.push_back(get(dim.text));
-      continue;
-    }
+    // A module of that name is no size (`Signatures::checkShape`).
+    if (dim.kind == ExprKind::Name && llvm::isUpper(dim.text[0]))
+      if (auto value = names.lookup(dim.text, scope);
+          !value || !value->is(SymbolicValue::Int)) {
+        shape.push_back(get(dim.text));
+        continue;
+      }
     scope.dims.clear();
     for (const auto &known : dims)
       scope.dims[known.getKey()] = known.second;

@@ -10,6 +10,8 @@
 
 #include "compiler/frontend/elaborate/RecipeContext.h"
 
+#include "llvm/ADT/StringSet.h"
+
 namespace tfm {
 
 /// The dimensions `B`, `T`, ... of the function that is being emitted, and the
@@ -40,6 +42,9 @@ public:
   /// Whether there is a function, of which a dimension is known.
   bool isEmpty() const { return dims.empty(); }
   bool contains(llvm::StringRef name) const { return dims.contains(name); }
+  /// Reports the dimensions that the recipe gives a size, and that no function
+  /// has had.
+  void reportUnasked();
 
 private:
   Diagnostics &diags;
@@ -53,6 +58,7 @@ private:
   const RecipeContext &recipe;
 
   llvm::StringMap<Dim> dims;
+  llvm::StringSet<> everAsked;
   int64_t batch = 1;
   llvm::StringRef batchEntry;
   int64_t sequence = defaultLength;

@@ -132,8 +132,10 @@ bool Elaborator::run(uint32_t mainFile, StringRef path) {
     parts->dimensions.checkContext();
   RecipeBuilder(parts->recipe).build();
   if (made && (!parts->diags.hasErrors() || parts->tree.root) &&
-      parts->functions.emitAll() && parts->options.functions.empty())
+      parts->functions.emitAll() && parts->options.functions.empty()) {
+    parts->callerDims.reportUnasked();
     warn();
+  }
   parts->overrides.reportUnused();
   if (parts->diags.hasErrors())
     return false;

@@ -31,7 +31,9 @@ struct Training {
   std::string lossKind{recipe::text("train.loss.kind")};
   std::optional<int64_t> ignore;
   double labelSmoothing = recipe::number("train.loss.label_smoothing");
+  /// Further dimensions of the caller, and where the block names them.
   llvm::StringMap<int64_t> dims;
+  llvm::StringMap<Range> dimRanges;
   /// Where `sample` stands, if it does, and its prompt.
   std::optional<Range> sampleRange;
   std::string samplePrompt;

@@ -381,8 +381,44 @@ void RecipeBuilder::build() {
   e.recipe["train"] = train ? trainBlock(*train) : json::Value(nullptr);
   e.recipe["tokenizer"] = tokenizerJson();
   e.recipe["generate"] = generateBlock(e.block("generate"));
+  refuseExtents(train);
   if (json::Value family = familyJson(); family.getAsObject())
     e.recipe["family"] = std::move(family);
+}
+
+/// Where the last of some entries stands in a block that has one of them.
+static Range lastOf(const Block &block, llvm::ArrayRef<StringRef> keys) {
+  Range last = block.range;
+  for (const Entry &entry : block.entries)
+    if (llvm::is_contained(keys, entry.key))
+      last = entry.range;
+  return last;
+}
+
+/// The entry of `train` that says how many there are of a dimension.
+static StringRef extentEntry(StringRef dim) {
+  return dim == "B" ? "batch" : dim == "T" ? "sequence" : dim;
+}
+
+void RecipeBuilder::refuseExtents(const Block *train) {
+  const Block *generate = e.block("generate");
+  if (!e.options.recipeDecides || (!train && !generate))
+    return;
+  auto refuse = [&](StringRef dim, const Twine &entry) {
+    Override *define = e.findDefine(dim);
+    if (!define)
+      return;
+    e.useDefine(*define, Wanted::Value);
+    e.diags
+        .error(904, define->range,
+               "in a program `" + entry + "` says how large `" + dim + "` is")
+        .help("write `-D " + entry + "=" + define->text + "`");
+  };
+  refuse("B", train ? "train.batch" : "generate.batch");
+  if (train || e.contextLength() > 0)
+    refuse("T", train ? "train.sequence" : "context");
+  for (const auto &dim : e.train.dims)
+    refuse(dim.first(), "train." + dim.first());
 }
 
 /// Whether an entry that `train` has not was to be `steps` or `epochs`.
@@ -415,23 +451,23 @@ json::Value RecipeBuilder::trainBlock(const Block &block) {
               ", or `sequence` to at most " + Twine(context));
   out["accumulate"] = integer(train, "accumulate");
   out["sum"] = word(train, "sum");
+  size_t errorsBefore = e.diags.errors().size();
   json::Value steps = integerOrNull(train, "steps");
   json::Value epochs = integerOrNull(train, "epochs");
-  const Entry *given = nullptr;
-  for (const Entry &entry : block.entries) {
-    if (entry.key != "steps" && entry.key != "epochs")
-      continue;
-    if (given && given->key != entry.key)
-      e.diags.error(804, entry.range, "`train` ends by `steps` and by `epochs`")
+  bool hasEnd = steps.getAsInteger() || epochs.getAsInteger() ||
+                e.diags.errors().size() != errorsBefore;
+  if (steps.getAsInteger() && epochs.getAsInteger()) {
+    // What the command line says of the end replaces what the file says.
+    if (e.findDefine("train.steps"))
+      epochs = nullptr;
+    else if (e.findDefine("train.epochs"))
+      steps = nullptr;
+    else
+      e.diags
+          .error(804, lastOf(block, {"steps", "epochs"}),
+                 "`train` ends by `steps` and by `epochs`")
           .help("take one of them out");
-    given = &entry;
   }
-  bool hasEnd = steps.getAsInteger() || epochs.getAsInteger() || given;
-  // What the command line says of the end replaces what the file says.
-  if (e.findDefine("train.steps"))
-    epochs = nullptr;
-  else if (e.findDefine("train.epochs"))
-    steps = nullptr;
   out["steps"] = std::move(steps);
   out["epochs"] = std::move(epochs);
   out["seed"] = integer(train, "seed");
@@ -478,9 +514,19 @@ json::Value RecipeBuilder::trainBlock(const Block &block) {
   for (auto [i, arg] : llvm::enumerate(train.args)) {
     if (arg.name.size() != 1 || !llvm::isUpper(arg.name[0]))
       continue;
+    if (arg.name == "B" || arg.name == "T") {
+      train.used[i] = true;
+      e.diags
+          .error(801, arg.nameRange,
+                 "`train` has no entry `" + arg.name + "`: `" +
+                     extentEntry(arg.name) + "` is that dimension")
+          .help("write `" + extentEntry(arg.name) + " = ...`");
+      continue;
+    }
     int64_t extent = integer(train, arg.name, 1, extentField, /*position=*/-1);
     train.known.pop_back();
     e.train.dims[arg.name] = extent;
+    e.train.dimRanges[arg.name] = arg.nameRange;
     out[arg.name] = extent;
   }
   finish(train, "train");
@@ -620,9 +666,7 @@ json::Value RecipeBuilder::optimizer(const Found &found) {
 json::Value RecipeBuilder::schedule(const Found &found,
                                     std::optional<int64_t> steps) {
   StringRef absent = recipe::text("train.schedule.kind");
-  if (!found.expr)
-    return defaults("train.schedule", absent);
-  Form form = this->form(*found.expr, "train.schedule");
+  Form form = formOr(found, absent, "train.schedule");
   if (!known(form, kindsOf("train.schedule"), "schedule"))
     return defaults("train.schedule", absent);
   json::Object out = defaults("train.schedule", form.kind);
@@ -647,20 +691,19 @@ json::Value RecipeBuilder::schedule(const Found &found,
     form.known.pop_back();
     out["warmup_from_zero"] = flag(form, "warmup_from_zero");
   }
-  finish(form, form.kind);
+  // Where the file has none, another kind is what has other entries.
+  if (found.expr)
+    finish(form, form.kind);
   return std::move(out);
 }
 
 json::Value RecipeBuilder::every(const Found &found, StringRef name) {
   std::string path = ("train." + name).str();
-  if (!found.expr) {
-    const auto *kind =
-        std::get_if<std::string_view>(&recipe::find(path)->fallback);
-    return kind ? json::Value(defaults(path, *kind)) : nullptr;
-  }
-  if (found.expr->isName("none"))
+  const auto *absent =
+      std::get_if<std::string_view>(&recipe::find(path)->fallback);
+  if (found.expr ? found.expr->isName("none") : !absent)
     return nullptr;
-  Form form = this->form(*found.expr, path);
+  Form form = formOr(found, absent ? StringRef(*absent) : "", path);
   if (!known(form, {"every"}, "rhythm"))
     return nullptr;
   json::Object out = defaults(path, form.kind);
@@ -679,7 +722,8 @@ json::Value RecipeBuilder::every(const Found &found, StringRef name) {
     e.train.samplePrompt = out["prompt"].getAsString().value_or("");
     out["tokens"] = integer(form, "tokens");
   }
-  finish(form, "every");
+  if (found.expr)
+    finish(form, "every");
   return std::move(out);
 }
 

@@ -91,6 +91,8 @@ private:
   llvm::json::Value loss(const Found &found);
   /// Of a loss that leaves nothing out, where the data is padded.
   void warnAboutPadding();
+  /// A program follows its recipe, whatever size its functions were given.
+  void refuseExtents(const ast::Block *train);
   llvm::json::Value optimizer(const Found &found);
   /// `steps`: how many the training has, if the recipe says that.
   llvm::json::Value schedule(const Found &found, std::optional<int64_t> steps);
