@@ -14,6 +14,7 @@
 #include "mlir/IR/OwningOpRef.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
 
 using namespace tfm;
 using llvm::StringRef;
@@ -44,8 +45,12 @@ static std::optional<uint32_t> load(SourceManager &sources, StringRef path,
   if (file)
     return *file;
   std::string why = llvm::toString(file.takeError());
-  diags.error(910, {sources.add(path, ""), 0, 0},
-              "cannot read `" + path + "`: " + why);
+  Diagnostic &d = diags.error(910, {sources.add(path, ""), 0, 0},
+                              "cannot read `" + path + "`: " + why);
+  if (llvm::sys::fs::is_directory(path) ||
+      (path.ends_with(".gguf") && llvm::sys::fs::exists(path)))
+    d.help("of a folder of the hub, or a .gguf file, `tfmc import " + path +
+           " -o model.tfm` writes the model's file");
   return std::nullopt;
 }
 

@@ -50,6 +50,14 @@ bool DataFit::fills(const Method &entry,
 
 bool DataFit::isLossPerTarget(const SymbolicTensor &losses,
                               const Method &loss) {
+  if (losses.elem != Elem::Float) {
+    reporter
+        .error(221, loss.range,
+               "`loss` gives floats, but this is " +
+                   showShape(losses.dims, losses.elem))
+        .help("`cast(x, float)` converts");
+    return false;
+  }
   if (!compilation.block("data") ||
       losses.dims == Dims{callerDims.get("B"), callerDims.get("T")})
     return true;

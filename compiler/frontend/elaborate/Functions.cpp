@@ -130,8 +130,15 @@ void Functions::check(const Method &function) {
 bool Functions::emit(const FunctionRequest &request) {
   const Method *forward = findMethod(*tree.root, "forward");
   if (!forward) {
-    diags.error(502, tree.root->decl->range,
-                "the model `" + tree.root->decl->name + "` has no `forward`");
+    Diagnostic &d = diags.error(502, tree.root->decl->range,
+                                "the model `" + tree.root->decl->name +
+                                    "` has no `forward`");
+    std::vector<std::string> methods;
+    for (const Member &member : tree.root->decl->members)
+      if (member.method)
+        methods.push_back(member.name.str());
+    if (std::string guess = closestName("forward", methods); !guess.empty())
+      d.help("is `" + guess + "` meant to be it?");
     return false;
   }
   current.training = request.kind == FunctionRequest::Loss;

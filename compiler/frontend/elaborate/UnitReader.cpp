@@ -86,12 +86,18 @@ void UnitReader::declare(Unit &unit) {
 void UnitReader::resolveImports(Unit &unit, std::vector<const Unit *> &open) {
   open.push_back(&unit);
   for (const Import &import : unit.ast->imports) {
+    if (import.path.empty()) {
+      diags.error(901, import.range, "this import names no file");
+      continue;
+    }
     llvm::SmallString<128> path(import.path);
     if (!llvm::sys::path::is_absolute(path) && !unit.folder.empty()) {
       path = unit.folder;
       llvm::sys::path::append(path, import.path);
     }
     llvm::sys::path::remove_dots(path, /*remove_dot_dot=*/true);
+    if (path.empty())
+      path = ".";
     // Which would be standard input.
     if (path == "-")
       path = "./-";
