@@ -238,9 +238,47 @@ static bool definesAny(const Unit &unit, const llvm::StringSet<> &names) {
          });
 }
 
+/// What a name stands for in a file or in what it imports; null: nothing.
+static const void *definitionOf(const Unit &unit, StringRef name) {
+  if (const void *module = unit.modules.lookup(name))
+    return module;
+  if (const void *function = unit.functions.lookup(name))
+    return function;
+  if (const void *constant = unit.constants.lookup(name))
+    return constant;
+  for (const Unit *import : unit.imports)
+    if (const void *found = definitionOf(*import, name))
+      return found;
+  return nullptr;
+}
+
+void UnusedWarnings::warnAboutDouble(const Unit &unit, StringRef name) {
+  const Import *first = nullptr;
+  const void *taken = nullptr;
+  for (auto [import, imported] : llvm::zip(unit.ast->imports, unit.imports)) {
+    const void *found = definitionOf(*imported, name);
+    if (taken && found && found != taken)
+      diags
+          .warning(311, import.range,
+                   "`" + import.path + "` defines `" + name +
+                       "`, too, but that of `" + first->path + "` is used")
+          .help("rename one of them, or import the file first whose `" + name +
+                "` is meant");
+    if (!taken && found) {
+      taken = found;
+      first = &import;
+    }
+  }
+}
+
 void UnusedWarnings::warnAboutItems(const Unit &unit) {
   llvm::StringSet<> names;
   readNames(*unit.ast, names);
+  for (const auto &name : names)
+    if (!unit.modules.lookup(name.getKey()) &&
+        !unit.functions.lookup(name.getKey()) &&
+        !unit.constants.lookup(name.getKey()))
+      warnAboutDouble(unit, name.getKey());
   for (const auto &constant : unit.ast->constants)
     if (!names.contains(constant->name) && !constant->name.starts_with("_"))
       diags.warning(309, constant->range,

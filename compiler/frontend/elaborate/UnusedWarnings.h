@@ -15,8 +15,8 @@
 
 namespace tfm {
 
-/// Warns of names that nothing reads and of parameters that no function reads,
-/// once everything is emitted.
+/// Warns of names that nothing reads, or that stand for two things, and of
+/// parameters that no function reads, once everything is emitted.
 class UnusedWarnings {
 public:
   UnusedWarnings(Diagnostics &diags, const Compilation &compilation,
@@ -34,6 +34,8 @@ private:
                       const llvm::StringSet<> &outside);
   /// Of a file: its constants and imports.
   void warnAboutItems(const Unit &unit);
+  /// Of a name that a file does not define: that two of its imports do.
+  void warnAboutDouble(const Unit &unit, llvm::StringRef name);
   void warnAboutValues(const ast::Method &method);
 
   Diagnostics &diags;
