@@ -278,9 +278,10 @@ inline std::string failure(const CLI::App *app, const CLI::Error &error) {
     command += " " + chosen->get_name();
     last = chosen;
   }
-  if (what == "A subcommand is required")
-    what = "name a command: " + join(commandNames(*app), ", ");
   std::vector<std::string> extras = app->remaining(/*recurse=*/true);
+  if (what == "A subcommand is required")
+    what = (extras.empty() ? "" : "did not expect " + extras.front() + "; ") +
+           "name a command: " + join(commandNames(*app), ", ");
   bool isExtra =
       error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError);
   // CLI11 lists them from the last to the first.

@@ -477,7 +477,7 @@ SymbolicValue BuiltinCall::rope() {
     return SymbolicValue();
   if (*dims < 2 || *dims % 2 != 0 || *dims > x->dims[3].value()) {
     reporter.error(215, given("dims") ? arg("dims")->range : arg("x")->range,
-                   "`rope` rotates an even number of entries, at most " +
+                   "`rope` rotates an even number of entries, from 2 to " +
                        SymbolicValue::integer(x->dims[3]).show() + ", not " +
                        Twine(*dims));
     return SymbolicValue();

@@ -366,7 +366,8 @@ bool RecipeBuilder::known(const Form &form, llvm::ArrayRef<StringRef> kinds,
     names.push_back(kind.str());
   e.suggest(d, form.kind, names);
   if (d.helps.empty())
-    d.help("there are `" + llvm::join(names, "`, `") + "`");
+    d.help((names.size() == 1 ? "there is `" : "there are `") +
+           llvm::join(names, "`, `") + "`");
   return false;
 }
 

@@ -206,7 +206,7 @@ Expr *Parser::parsePostfix() {
 }
 
 void Parser::parseArguments(std::vector<Argument> &args) {
-  take();
+  Range begin = take().range;
   ++brackets;
   while (!atEnd() && !tok().is(")")) {
     Argument arg;
@@ -221,8 +221,12 @@ void Parser::parseArguments(std::vector<Argument> &args) {
     args.push_back(arg);
     if (!consume(",") && !tok().is(")")) {
       --brackets;
-      if (arg.value->kind != ExprKind::Invalid || at != before)
-        unexpected("`,` or `)` in the list of arguments");
+      if (arg.value->kind != ExprKind::Invalid || at != before) {
+        unsigned line = sources.line(begin), here = sources.line(tok().range);
+        Diagnostic &d = unexpected("`,` or `)` in the list of arguments");
+        if (line != here)
+          d.note("the list begins in line " + llvm::Twine(line));
+      }
       return;
     }
   }

@@ -762,6 +762,9 @@ bool Parser::parseStatement(std::vector<Stmt> &body) {
                " " + op + " ...`");
       else if (stmt.targets.size() == 1 && tok().is("("))
         d.help("a call alone has no effect: name its result or return it");
+      else if (stmt.targets.size() == 1 && !tok().startsLine &&
+               closestName(stmt.targets[0].name, {"return"}) == "return")
+        d.help("did you mean `return`?");
       else if (stmt.targets.size() == 1 && tok().is("."))
         d.help(tieForm);
       return false;
