@@ -48,6 +48,8 @@ std::string faultOfJson(std::string_view text) {
     (void)json::parse(text);
   } catch (const json::parse_error &error) {
     at = error.byte > 0 ? error.byte - 1 : 0;
+  } catch (const json::out_of_range &) {
+    return "a number in it is too large: none is read beyond 1.8e308";
   }
   size_t last = text.find_last_not_of(" \t\r\n");
   if (last == std::string_view::npos || at > last)

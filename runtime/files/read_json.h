@@ -23,8 +23,9 @@ bool isNestedDeeply(std::string_view text);
 nlohmann::json jsonOf(std::string_view text);
 
 /// What is wrong with a text that `jsonOf` discards: that it ends too early,
-/// that it is nested deeply, or at which character of which line it stops being
-/// JSON (of a text of one line only the character is said).
+/// that it is nested deeply, that it has a number which is too large, or at
+/// which character of which line it stops being JSON (of a text of one line
+/// only the character is said).
 std::string faultOfJson(std::string_view text);
 
 } // namespace tfm

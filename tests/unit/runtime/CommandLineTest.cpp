@@ -494,7 +494,8 @@ TEST_F(CommandLine, ContinuesThePromptsOfAFile) {
   };
   std::string jsonl = "\xEF\xBB\xBF{\"prompt\": \"1+\", \"id\": 7}\n"
                       "{\"prompt\": 1}\n[1]\n{\"promt\": \"\"}\n"
-                      "{\"prompt\": \"2+\"}\n{\"prompt\": \"2\n{]\n";
+                      "{\"prompt\": \"2+\"}\n{\"prompt\": \"2\n{]\n"
+                      "{\"prompt\": \"1\", \"id\": -1e999}\n";
   folder.write("p.jsonl", jsonl);
   Outcome many = run(generate + "--count 2 --json --prompts p.jsonl");
   EXPECT_EQ(many.code, 1);
@@ -504,7 +505,8 @@ TEST_F(CommandLine, ContinuesThePromptsOfAFile) {
         "p.jsonl:4: this object has no \"prompt\"",
         "p.jsonl:6: this line is no JSON: it ends too early",
         "p.jsonl:7: this line is no JSON: it goes wrong at character 2",
-        "5 of 7 prompts"})
+        "p.jsonl:8: this line is no JSON: a number in it is too large",
+        "6 of 8 prompts"})
     EXPECT_NE(many.err.find(part), std::string::npos) << many.err;
   std::vector<json> texts = lines(many.out);
   ASSERT_EQ(texts.size(), 4u);

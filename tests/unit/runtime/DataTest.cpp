@@ -356,7 +356,10 @@ TEST(Json, ReadsLinesAndArrays) {
         std::pair("[{\"text\":\n\"ab\"}\n",
                   " is not valid JSON: it ends too early"),
         std::pair("{\"text\": \"ab\"}\n{\"text\": ab}\n",
-                  ":2: not valid JSON: it goes wrong at character 10")}) {
+                  ":2: not valid JSON: it goes wrong at character 10"),
+        std::pair("{\"text\": \"hi\", \"n\": 1e999}\n",
+                  ":1: not valid JSON: a number in it is too large: none is "
+                  "read beyond 1.8e308")}) {
     spec.files = {folder.write("a.json", content)};
     EXPECT_EQ(messageOf<InputError>([&] { readExamples(spec); }),
               spec.files[0] + where);
