@@ -48,9 +48,7 @@ static void readObject(std::string_view line, Prompt &prompt) {
 
 std::vector<Prompt> promptsOf(std::string_view text, const std::string &name) {
   std::vector<Prompt> prompts;
-  // A mark of the byte order, with which some editors begin a file.
-  if (text.starts_with("\xEF\xBB\xBF"))
-    text.remove_prefix(3);
+  text = withoutByteOrderMark(text);
   size_t first = text.find_first_not_of(" \t\r\n");
   bool isJson = first != std::string_view::npos && text[first] == '{';
   while (!text.empty()) {

@@ -172,10 +172,12 @@ void readFiles(const DataSpec &data, std::vector<Example> &examples) {
     std::string path =
         locateFile(data.files[i], data.directory, "the data file", "--data");
     std::string text = readFile(path, "the data file");
+    std::string_view documents = withoutByteOrderMark(text);
     size_t before = examples.size();
     ExampleFile file(data, static_cast<uint32_t>(i), path, examples);
-    if (data.kind == "json" || (data.kind == "pairs" && looksLikeJson(text)))
-      file.readJson(text);
+    if (data.kind == "json" ||
+        (data.kind == "pairs" && looksLikeJson(documents)))
+      file.readJson(documents);
     else
       file.readLines(text);
     if (examples.size() == before)

@@ -17,6 +17,11 @@ namespace tfm {
 
 static constexpr int deepest = 100;
 
+std::string_view withoutByteOrderMark(std::string_view text) {
+  constexpr std::string_view mark = "\xEF\xBB\xBF";
+  return text.starts_with(mark) ? text.substr(mark.size()) : text;
+}
+
 bool isNestedDeeply(std::string_view text) {
   int depth = 0;
   for (size_t i = 0; i < text.size(); ++i) {

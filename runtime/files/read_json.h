@@ -14,6 +14,10 @@
 
 namespace tfm {
 
+/// A text without the mark of the byte order with which some editors begin a
+/// file.
+std::string_view withoutByteOrderMark(std::string_view text);
+
 /// Whether a text has more brackets within each other than any JSON that is
 /// read here. Some parsers, and whatever copies or prints a value, call
 /// themselves for each and would run out of stack.

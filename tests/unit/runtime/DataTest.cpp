@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "runtime/data/characters.h"
 #include "runtime/data/dataset.h"
 #include "runtime/data/order.h"
 #include "runtime/data/texts.h"
@@ -335,13 +336,18 @@ TEST(Json, ReadsLinesAndArrays) {
   DataSpec spec;
   spec.kind = "json";
   spec.field = "text";
-  for (const char *content : {"{\"text\": \"ab\"}\n\n{\"text\": \"b\"}\n",
-                              "[{\"text\": \"ab\"}, {\"text\": \"b\"}]"}) {
+  // Some editors begin a file with a mark of the byte order.
+  for (const char *content :
+       {"{\"text\": \"ab\"}\n\n{\"text\": \"b\"}\n",
+        "[{\"text\": \"ab\"}, {\"text\": \"b\"}]",
+        "\xEF\xBB\xBF{\"text\": \"ab\"}\n{\"text\": \"b\"}\n",
+        "\xEF\xBB\xBF\n[{\"text\": \"ab\"}, {\"text\": \"b\"}]"}) {
     spec.files = {folder.write("a.json", content)};
     std::vector<Example> examples = readExamples(spec);
     ASSERT_EQ(examples.size(), 2u);
     EXPECT_EQ(examples[0].text, "ab");
     EXPECT_EQ(examples[1].text, "b");
+    EXPECT_EQ(dataCharacters(spec), (std::vector<std::string>{"a", "b"}));
   }
   for (const char *content : {"", "{", "{\"other\": 1}", "[1]", "[{}"}) {
     spec.files = {folder.write("a.json", content)};
@@ -375,8 +381,11 @@ TEST(Pairs, KeepThePromptApart) {
   spec.validation = 0.5;
   TokenizerPtr tokenizer = digits();
   for (const char *content :
-       {"1+\t2\n3\t45\n", "{\"prompt\": \"1+\", \"answer\": \"2\"}\n"
-                          "{\"prompt\": \"3\", \"answer\": \"45\"}"}) {
+       {"1+\t2\n3\t45\n",
+        "{\"prompt\": \"1+\", \"answer\": \"2\"}\n"
+        "{\"prompt\": \"3\", \"answer\": \"45\"}",
+        "\xEF\xBB\xBF[{\"prompt\": \"1+\", \"answer\": \"2\"}, "
+        "{\"prompt\": \"3\", \"answer\": \"45\"}]"}) {
     spec.files = {folder.write("a.tsv", content)};
     std::unique_ptr<Dataset> data = open(spec, *tokenizer, 5, 13);
     std::vector<Question> questions = data->questions(Part::Validation);
