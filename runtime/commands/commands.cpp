@@ -543,7 +543,9 @@ void train(const tfm_model &descriptor, TrainCommand command,
       result.stoppedEarly ? "has stopped early" : "is complete", result.steps,
       2 * result.steps);
   if (result.wasComplete && out != resumed)
-    throw InputError(complete + "; there is no run in " + out + " now");
+    throw InputError(complete + (holdsWeights(out)
+                                     ? "; what is in " + out + " stays as it is"
+                                     : "; there is no run in " + out + " now"));
   if (command.json) {
     ordered_json answer = {{"steps", result.steps},
                            {"loss", nullptr},

@@ -1190,6 +1190,14 @@ TEST_F(CommandLine, ACompleteRunStaysAsItIs) {
   EXPECT_TRUE(
       json::parse(run("train --resume run --json").out).at("loss").is_null());
   EXPECT_EQ(contentOf(folder / "run/model.safetensors"), weights);
+  // Nor is there anything to begin another one with.
+  expectError("train --resume run --out new",
+              {"with --steps 40; there is no run in new now\n"});
+  ASSERT_EQ(run("train --out other --steps 10").code, 0);
+  std::string others = contentOf(folder / "other/model.safetensors");
+  expectError("train --resume run --out other --overwrite --steps 2",
+              {"with --steps 40; what is in other stays as it is\n"});
+  EXPECT_EQ(contentOf(folder / "other/model.safetensors"), others);
 }
 
 TEST_F(CommandLine, RunsGetTheirOwnFolders) {
