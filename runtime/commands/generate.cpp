@@ -158,7 +158,8 @@ void noteWithoutEffect(const GenerateCommand &command,
         std::pair("--top-k", command.topK.has_value()),
         std::pair("--top-p", command.topP.has_value()),
         std::pair("--min-p", command.minP.has_value()),
-        std::pair("--typical-p", command.typicalP.has_value())})
+        std::pair("--typical-p", command.typicalP.has_value()),
+        std::pair("--seed", command.seed.has_value())})
     if (isGiven)
       names.emplace_back(name);
   const char *why = command.greedy        ? "--greedy"

@@ -454,9 +454,11 @@ class ManyTexts(Folder):
         for options, note in ((["--greedy", "--temperature", "2", "--top-k", "3"],
                                "note: --temperature, --top-k have no effect: with --greedy the most"),
                               (["--temperature", "0", "--min-p", "0.1"],
-                               "note: --min-p has no effect: with --temperature 0 the most")):
+                               "note: --min-p has no effect: with --temperature 0 the most"),
+                              (["--greedy", "--seed", "5"],
+                               "note: --seed has no effect: with --greedy the most")):
             self.assertIn(note, run(self.one, *generate, *options).stderr)
-        for options in (["--greedy"], ["--temperature", "0"], ["--top-k", "3"]):
+        for options in (["--greedy"], ["--temperature", "0"], ["--top-k", "3"], ["--seed", "5"]):
             self.assertNotIn("note: ", run(self.one, *generate, *options).stderr)
 
     def test_looking_ahead_gives_the_same_text(self):
