@@ -259,7 +259,8 @@ static std::string generationText(const tfm_variant &variant,
                                   const GenerateSpec &generate) {
   if (!generate.wholeSequence.empty())
     return "whole sequences, because of " + generate.wholeSequence;
-  std::string texts, chunks;
+  std::string texts;
+  std::vector<int64_t> chunks; // of several functions the same, perhaps
   for (int32_t i = 0; i < variant.function_count; ++i) {
     const tfm_function &function = variant.functions[i];
     std::string_view name = function.name;
@@ -269,15 +270,16 @@ static std::string generationText(const tfm_variant &variant,
     } else if (name == TFM_PREFILL || name == TFM_PREFILL_SHORT ||
                name == TFM_VERIFY) {
       const tfm_buffer &tokens = Model::input(function, "tokens");
-      chunks += (chunks.empty() ? "" : ", ") +
-                std::to_string(tokens.shape[0] * tokens.shape[1]);
+      int64_t size = tokens.shape[0] * tokens.shape[1];
+      if (std::ranges::find(chunks, size) == chunks.end())
+        chunks.push_back(size);
     }
   }
   if (texts.empty())
     return "";
-  return texts + ", prompts in chunks of " + chunks + " tokens" +
-         (generate.cache == "f32" ? ""
-                                  : ", keys and values in " + generate.cache);
+  return fmt::format(
+      "{}, prompts in chunks of {} tokens{}", texts, fmt::join(chunks, ", "),
+      generate.cache == "f32" ? "" : ", keys and values in " + generate.cache);
 }
 
 std::vector<std::string> refusedCommands(const tfm_model &model) {

@@ -7,6 +7,7 @@ import math
 import os
 import pathlib
 import random
+import re
 import shutil
 import signal
 import struct
@@ -396,6 +397,9 @@ class ManyTexts(Folder):
         info = self.ok(self.three, "info")
         self.assertIn("3 texts together, prompts in chunks of ", info)
         self.assertIn("1 text, prompts in chunks of ", self.ok(self.one, "info"))
+        for program in (self.one, self.three, self.narrow):
+            sizes = re.search(r"chunks of ([\d, ]+) tokens", self.ok(program, "info"))[1].split(", ")
+            self.assertEqual(len(sizes), len(set(sizes)), sizes)
         # Some end early, and others take their places.
         seeded = ["--seed", "5", "--temperature", "1.5", "--stop", "9 "]
         for program in (self.three, self.narrow):
