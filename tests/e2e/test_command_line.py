@@ -516,6 +516,20 @@ class Output(unittest.TestCase):
             os.close(reader)
             self.assertTrue(pipe.is_fifo())
 
+    def test_only_a_library_makes_way_for_one(self):
+        with tempfile.TemporaryDirectory() as folder:
+            model = pathlib.Path(folder) / "m.tfm"
+            model.write_text("model M\n")
+            result = tfmc("mpi", "-o", "m.tfm", cwd=folder)
+            self.assertEqual((result.returncode, result.stderr),
+                             (1, "tfmc: error: m.tfm is no library, and would be lost: name another file with -o\n"))
+            self.assertEqual(model.read_text(), "model M\n")
+            # What is one may be compiled anew.
+            library = pathlib.Path(folder) / "libtfm_mpi.so"
+            library.write_bytes(b"\x7fELF...")
+            result = tfmc("mpi", "--mpicc", "no-such-mpicc", cwd=folder)
+            self.assertIn("there is no no-such-mpicc", result.stderr)
+
     def test_standard_output_by_its_name(self):
         with tempfile.TemporaryDirectory() as folder:
             for number, command in enumerate((["build", GPT2, "--emit", "ast"], ["report", GPT2])):

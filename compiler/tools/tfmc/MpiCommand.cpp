@@ -11,6 +11,7 @@
 
 #include "compiler/driver/WriteFile.h"
 #include "runtime/commands/usage.h"
+#include "runtime/error.h"
 #include "runtime/files/atomic_file.h"
 
 #include "llvm/ADT/StringRef.h"
@@ -69,6 +70,25 @@ private:
   std::string path;
 };
 
+/// An error where a file holds something else than a library, which would be
+/// lost.
+llvm::Error requireLibrary(llvm::StringRef path) {
+  // The runtime throws.
+  try {
+    if (!isRegularFile(path.str()))
+      return llvm::Error::success();
+    std::string first = readFile(path.str(), "the library", 4);
+    if (first.empty() || first == "\x7f"
+                                  "ELF")
+      return llvm::Error::success();
+  } catch (const InputError &error) {
+    return llvm::createStringError(error.what());
+  }
+  return llvm::createStringError(path +
+                                 " is no library, and would be lost: name "
+                                 "another file with -o");
+}
+
 /// Compiles libtfm_mpi.so by `compiler`, an mpicc.
 llvm::Error compile(llvm::StringRef compiler, llvm::StringRef output) {
   if (isDevice(output))
@@ -79,6 +99,8 @@ llvm::Error compile(llvm::StringRef compiler, llvm::StringRef output) {
   if (!parent.empty() && !llvm::sys::fs::is_directory(parent))
     return llvm::createStringError("cannot write " + output +
                                    ": there is no folder " + parent);
+  if (llvm::Error error = requireLibrary(output))
+    return error;
   llvm::ErrorOr<std::string> program = llvm::sys::findProgramByName(compiler);
   if (!program)
     return llvm::createStringError(
