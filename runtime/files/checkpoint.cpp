@@ -169,10 +169,25 @@ void requireLogOf(const std::string &folder, const RunState &state) {
         path, state.logBytes));
 }
 
-/// A checkpoint of another model: no other one of the same run would do.
+/// A checkpoint of another model or optimizer: no other one of the same run
+/// would do.
 struct OtherModel : InputError {
   using InputError::InputError;
 };
+
+/// Throws where another optimizer than this build's wrote its state.
+void requireOptimizer(const std::string &folder, const RunState &state,
+                      const tfm_model &model) {
+  const std::string kind =
+      parseRecipe(model.recipe ? model.recipe : "").train.optimizer.kind;
+  if (!state.optimizer.empty() && state.optimizer != kind)
+    throw OtherModel(fmt::format(
+        "the run in {0} was trained by {1}, and this build trains by {2} "
+        "(train.optimizer), which cannot go on from the state of another: "
+        "begin anew from its weights with --init {0} --out NEW, or build with "
+        "{1}",
+        folder, state.optimizer, kind));
+}
 
 RunState readCheckpoint(const std::string &folder, Model &model) {
   constexpr std::string_view remedy =
@@ -183,6 +198,7 @@ RunState readCheckpoint(const std::string &folder, Model &model) {
   if (state.model != model.descriptor().name)
     throw OtherModel(fmt::format("{} is of the model {}, this is {}: {}", path,
                                  state.model, model.descriptor().name, remedy));
+  requireOptimizer(folder, state, model.descriptor());
   SafetensorsReader weights(folder + "/model.safetensors");
   SafetensorsReader optimizer(folder + "/optimizer.safetensors");
   requireOfState(weights, state, state.weightsChecksum);

@@ -141,6 +141,7 @@ std::string stateText(const RunState &state) {
       {"seed", state.seed},
       {"lr", state.lr},
       {"precision", state.precision},
+      {"optimizer", state.optimizer},
       {"tokens", state.tokens},
       {"log_bytes", state.logBytes},
       {"best_validation", nullptr},
@@ -151,6 +152,8 @@ std::string stateText(const RunState &state) {
         {"log.jsonl", state.logChecksum}}}};
   if (state.bestValidation)
     object["best_validation"] = *state.bestValidation;
+  if (state.optimizer.empty())
+    object.erase("optimizer");
   if (!state.init.empty())
     object["init"] = state.init;
   // The name of a folder need not be UTF-8: such a one is not found again.
@@ -182,6 +185,8 @@ RunState parseState(const std::string &text, const std::string &path) {
   state.lr = read.number("lr", 0);
   state.precision =
       read.word("precision", recipe::field("train.precision"), state.precision);
+  state.optimizer = read.word(
+      "optimizer", recipe::field("train.optimizer.kind"), state.optimizer);
   state.tokens = read.integer("tokens", 0);
   if (object.contains("init"))
     state.init = read.text("init");

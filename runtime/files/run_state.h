@@ -31,6 +31,9 @@ struct RunState {
   /// nothing depends on that: they are f32. Before there was a choice states
   /// did not say it, and meant this.
   std::string precision{recipe::text("train.precision")};
+  /// `train.optimizer.kind` of the build that wrote it, which the optimizer's
+  /// state is of. Empty where an earlier version wrote it: not known.
+  std::string optimizer;
   int64_t tokens = 0;
   /// The folder that training began from (`--init`); empty where there was
   /// none.

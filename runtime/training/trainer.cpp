@@ -645,6 +645,7 @@ bool Trainer::resumeWhere(TrainResult &result) {
                     printable(options.resume), position.precision,
                     train.precision));
   position.precision = train.precision;
+  position.optimizer = train.optimizer.kind;
   return true;
 }
 

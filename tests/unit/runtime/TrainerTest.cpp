@@ -673,6 +673,9 @@ TEST(RunState, EveryMemberIsChecked) {
   fails("precision", "f64");
   fails("precision", 32);
   fails("precision", nullptr);
+  fails("optimizer", "lion");
+  fails("optimizer", "");
+  fails("optimizer", nullptr);
   // Newer ones say so.
   RunState state = parseState(good, "s");
   std::string text = stateText(state);
@@ -727,6 +730,41 @@ TEST(Checkpoint, GoesOnInAnotherPrecision) {
   // Complete: nothing goes on in any.
   EXPECT_EQ(trainTo(inBFloat16, 25, true), "");
   EXPECT_EQ(precision(), "f32");
+}
+
+// Means of gradients are no momentum, though they have its shape.
+TEST(Checkpoint, GoesOnWithItsOwnOptimizerAlone) {
+  const std::string bySgd =
+      std::string(longRun) + R"(, "optimizer": {"kind": "sgd", "lr": 0.05})";
+  TemporaryFolder folder;
+  TrainOptions options;
+  options.out = folder / "run";
+  options.steps = 5;
+  Bench(ToyShape(), longRun).trainer(options).run(noInterrupt);
+  std::string state = contentOf(folder / "run/state.json");
+  EXPECT_EQ(parseState(state, "s").optimizer, "adamw");
+  options.resume = options.out;
+  options.steps = 10;
+  EXPECT_EQ(messageOf<InputError>([&] {
+              Bench(ToyShape(), bySgd).trainer(options).run(noInterrupt);
+            }),
+            "the run in " + options.out +
+                " was trained by adamw, and this build trains by sgd "
+                "(train.optimizer), which cannot go on from the state of "
+                "another: begin anew from its weights with --init " +
+                options.out + " --out NEW, or build with adamw");
+  EXPECT_EQ(contentOf(folder / "run/state.json"), state);
+  // An earlier version did not say by which; from here on it is known.
+  std::string member = "  \"optimizer\": \"adamw\",\n";
+  state.erase(state.find(member), member.size());
+  state.resize(state.find(",\n  \"checksum\": \""));
+  folder.write("run/state.json",
+               state + ",\n  \"checksum\": \"" + checksumOf(state) + "\"\n}\n");
+  EXPECT_EQ(parseState(contentOf(folder / "run/state.json"), "s").optimizer,
+            "");
+  Bench(ToyShape(), bySgd).trainer(options).run(noInterrupt);
+  EXPECT_EQ(parseState(contentOf(folder / "run/state.json"), "s").optimizer,
+            "sgd");
 }
 
 // What was written before there was a choice.
