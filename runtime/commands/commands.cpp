@@ -60,6 +60,37 @@ DataSpec dataOf(const tfm_model &model, const Recipe &recipe,
   return spec;
 }
 
+void requireNoneOfModel(const std::string &path, const tfm_model &model) {
+  const Recipe recipe = parseRecipe(model.recipe ? model.recipe : "");
+  const auto require = [&](const std::string &name, const std::string &what) {
+    if (isSameFile(path, name))
+      throw InputError(path + " is " + what +
+                       ", and would be overwritten: write to another file");
+  };
+  // Files are looked for here, and where they were when the model was built.
+  const auto requireEach = [&](const std::vector<std::string> &names,
+                               const std::string &directory,
+                               const std::string &what) {
+    for (const std::string &name : names) {
+      require(name, what);
+      if (!directory.empty() && !name.starts_with('/'))
+        require(directory + "/" + name, what);
+    }
+  };
+  const std::string source = model.source;
+  const std::string ofModel = std::string(" of ") + model.name;
+  require("/proc/self/exe", "this program itself");
+  require(source, "what this program was built from");
+  for (const std::string &directory :
+       {recipe.data.directory, recipe.tokenizer.directory})
+    requireEach({source.substr(source.rfind('/') + 1)}, directory,
+                "what this program was built from");
+  requireEach(recipe.data.files, recipe.data.directory,
+              "a data file" + ofModel);
+  requireEach(recipe.tokenizer.files, recipe.tokenizer.directory,
+              "a file of the tokenizer" + ofModel);
+}
+
 namespace {
 
 /// Data that is token ids needs no tokenizer.
@@ -515,6 +546,9 @@ void train(const tfm_model &descriptor, TrainCommand command,
         if (isSameFile(*written, *read))
           throw InputError(*written + " is a file that this training reads: "
                                       "write to another one");
+    for (const std::string *written : {&options.log, &options.profile})
+      if (!written->empty())
+        requireNoneOfModel(*written, descriptor);
     requireRunFolder(descriptor, options);
   } else // one writes
     options.out = options.log = options.profile = "";
@@ -688,6 +722,8 @@ void exportWeights(const tfm_model &descriptor, const ExportCommand &command) {
   Model model(descriptor, device);
   const std::string out = exportedWeights(command.out);
   requireNoRunFile(out);
+  for (const std::string &path : exportedFiles(command.out))
+    requireNoneOfModel(path, descriptor);
   if (isGguf(out))
     throw InputError(out + ": what is written is no .gguf file, but a "
                            "safetensors one: name it .safetensors");

@@ -51,6 +51,10 @@ int threadCount(const CommonOptions &options, const tfm_model &model);
 DataSpec dataOf(const tfm_model &model, const Recipe &recipe,
                 const std::string &named);
 
+/// Throws InputError if `path`, which is to be written, is this program, or a
+/// file that the model was made of: its source, data or tokenizer.
+void requireNoneOfModel(const std::string &path, const tfm_model &model);
+
 /// Writes to standard output, at once.
 void printText(std::string_view text);
 

@@ -15,6 +15,7 @@
 #include "runtime/files/checkpoint.h"
 #include "runtime/files/hub.h"
 #include "runtime/files/read_json.h"
+#include "runtime/files/weights.h"
 #include "runtime/memory_needed.h"
 #include "runtime/progress.h"
 #include "runtime/tokenizer/find_tokenizer.h"
@@ -564,6 +565,22 @@ void generate(const tfm_model &descriptor, const GenerateCommand &command) {
                                   count, prompts.size()));
 }
 
+/// Throws InputError where `logits` would write over what it reads.
+static void requireNotRead(const std::string &out,
+                           const GenerateCommand &command,
+                           const tfm_model &descriptor) {
+  requireNoneOfModel(out, descriptor);
+  if (isSameFile(out, command.promptFile))
+    throw InputError(out + " is the prompt: write to another file");
+  for (const std::string &folder : {command.tokenizer, command.weights})
+    for (const char *name :
+         {"", "/tokenizer.json", "/tokenizer.model", "/vocab.json",
+          "/merges.txt", "/config.json", "/model.safetensors.index.json"})
+      if (!folder.empty() && isSameFile(out, folder + name))
+        throw InputError(out + " is a file that this command reads: write to "
+                               "another one");
+}
+
 void writeLogits(const tfm_model &descriptor, const GenerateCommand &command,
                  const std::string &out) {
   Recipe recipe = parseRecipe(descriptor.recipe);
@@ -572,8 +589,7 @@ void writeLogits(const tfm_model &descriptor, const GenerateCommand &command,
                     {command.tokenizer, command.weights, command.ids,
                      /*idsWithout=*/true});
   requireNoRunFile(out);
-  if (isSameFile(out, command.promptFile))
-    throw InputError(out + " is the prompt: write to another file");
+  requireNotRead(out, command, descriptor);
   std::vector<int32_t> tokens = promptTokens(
       *tokenizer, promptOf(command), /*withBegin=*/true, nameOfPrompt(command));
   std::unique_ptr<Device> device =
@@ -593,6 +609,7 @@ void writeLogits(const tfm_model &descriptor, const GenerateCommand &command,
         fmt::format("the text has {} tokens, but {} looks at {} at "
                     "a time: shorten it",
                     count, descriptor.name, length));
+  WeightFiles(command.weights, familyOf(descriptor)).requireNoneIs(out);
   loadWeights(command, model);
   requireOwnLogits(model, tokens);
   {

@@ -128,6 +128,16 @@ std::string exportedWeights(const std::string &out) {
          weightsName;
 }
 
+std::vector<std::string> exportedFiles(const std::string &out) {
+  std::vector<std::string> files = {exportedWeights(out)};
+  if (!isExportFolder(out))
+    return files;
+  files.push_back(out + configName);
+  for (const char *name : companions)
+    files.push_back(out + "/" + name);
+  return files;
+}
+
 void exportFolder(const Model &model, const std::string &weights,
                   const std::string &out, StoredType type) {
   if (type == StoredType::INT8 || type == StoredType::INT4)

@@ -11,6 +11,7 @@
 #include "runtime/files/safetensors.h"
 
 #include <string>
+#include <vector>
 
 namespace tfm {
 
@@ -22,6 +23,9 @@ bool isExportFolder(const std::string &path);
 
 /// The file of weights that `export` writes: `out`, or within that folder.
 std::string exportedWeights(const std::string &out);
+
+/// All files that `export` may write.
+std::vector<std::string> exportedFiles(const std::string &out);
 
 /// Writes a model's weights, its config.json and what there is of its tokenizer
 /// into a folder: under the names, and with the configuration, of the published

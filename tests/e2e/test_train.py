@@ -654,6 +654,52 @@ train { batch = 2, sequence = 16, steps = 4, loss = cross_entropy(ignore = "#"),
             self.assertTrue((folder / "lines.txt").read_text().startswith("one fish"))
 
 
+class WhatAModelIsMadeOf(unittest.TestCase):
+    """Neither the program nor what it was built from makes way for what it writes."""
+
+    def test_is_not_overwritten(self):
+        with tempfile.TemporaryDirectory(prefix="tfm-e2e-") as name:
+            folder = pathlib.Path(name)
+            (folder / "elsewhere").mkdir()
+            (folder / "lines.txt").write_text("one fish\ntwo fish\n" * 9)
+            (folder / "vocab.json").write_text(json.dumps({"one": 0, "two": 1, "fish": 2, "#": 3}))
+            (folder / "lines.tfm").write_text("""
+model Lines(vocab = tokenizer.size, width = 8) {
+  e   = Embedding(vocab, width)
+  out = Linear(width, vocab)
+  forward(tokens: int[B, T]) -> [B, T, vocab] { return out(e(tokens)) }
+}
+tokenizer words("vocab.json")
+data lines("lines.txt", pad = "#")
+train { batch = 2, sequence = 4, steps = 4, loss = cross_entropy(ignore = 3) }
+""")
+            built = tfmc("build", "lines.tfm", cwd=folder)
+            self.assertEqual(built.returncode, 0, built.stderr)
+            model = folder / "lines"
+            trained = run(model, "train", "--out", "run", cwd=folder)
+            self.assertEqual(trained.returncode, 0, trained.stderr)
+            kinds = {model.name: "this program itself", "lines.tfm": "what this program was built from",
+                     "lines.txt": "a data file of Lines", "vocab.json": "a file of the tokenizer of Lines"}
+            for file, kind in kinds.items():
+                before = (folder / file).read_bytes()
+                for cwd in (folder, folder / "elsewhere"):
+                    out = pathlib.Path(os.path.relpath(folder / file, cwd))
+                    for command in (("export", "--weights", folder / "run", "-o"),
+                                    ("logits", "--weights", folder / "run", "--prompt", "one", "-o"),
+                                    ("train", "--overwrite", "--out", folder / "other", "--profile"),
+                                    ("train", "--overwrite", "--out", folder / "other", "--log")):
+                        result = run(model, *command, out, cwd=cwd)
+                        self.assertEqual(result.returncode, 1, command)
+                        self.assertEqual(result.stderr, f"error: {out} is {kind}, and would be overwritten: "
+                                                        "write to another file\n")
+                self.assertEqual((folder / file).read_bytes(), before)
+            result = run(model, "export", "--weights", "run", "-o", "./", cwd=folder)
+            self.assertEqual(result.returncode, 1)
+            self.assertIn("vocab.json is a file of the tokenizer of Lines", result.stderr)
+            result = run(model, "export", "--weights", "run", "-o", "new.safetensors", cwd=folder)
+            self.assertEqual((result.returncode, result.stderr), (0, ""))
+
+
 class Json(unittest.TestCase):
     """Questions and answers in JSON, some of them longer than a window."""
 

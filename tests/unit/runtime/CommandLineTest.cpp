@@ -553,6 +553,18 @@ TEST_F(CommandLine, WritesLogits) {
   expectError("logits --weights run --prompt 1+1+1+1+1+1+1+1+1+1+1+1+1+1+1 "
               "-o x.safetensors",
               {"29 tokens", "shorten"});
+  // Nothing that is read makes way for them.
+  ASSERT_EQ(run("export --weights run -o w.safetensors").code, 0);
+  std::string weights = contentOf(folder / "w.safetensors");
+  std::filesystem::create_directory(folder / "own");
+  std::filesystem::copy_file(folder / "run/tokenizer.json",
+                             folder / "own/tokenizer.json");
+  for (const char *out : {"./w.safetensors", "own/tokenizer.json"})
+    expectError(
+        "logits --weights w.safetensors --tokenizer own --prompt 1 -o " +
+            std::string(out),
+        {std::string(out) + " is a file that this command reads"});
+  EXPECT_EQ(contentOf(folder / "w.safetensors"), weights);
 }
 
 TEST_F(CommandLine, BenchTimesEveryFunction) {
