@@ -175,12 +175,14 @@ struct OtherModel : InputError {
   using InputError::InputError;
 };
 
-/// Throws where another optimizer than this build's wrote its state.
+/// Throws where another optimizer than this build's wrote its state. What adam
+/// keeps adamw keeps, too.
 void requireOptimizer(const std::string &folder, const RunState &state,
                       const tfm_model &model) {
   const std::string kind =
       parseRecipe(model.recipe ? model.recipe : "").train.optimizer.kind;
-  if (!state.optimizer.empty() && state.optimizer != kind)
+  auto isSgd = [](const std::string &name) { return name == "sgd"; };
+  if (!state.optimizer.empty() && isSgd(state.optimizer) != isSgd(kind))
     throw OtherModel(fmt::format(
         "the run in {0} was trained by {1}, and this build trains by {2} "
         "(train.optimizer), which cannot go on from the state of another: "

@@ -767,6 +767,23 @@ TEST(Checkpoint, GoesOnWithItsOwnOptimizerAlone) {
             "sgd");
 }
 
+// Their states are the same.
+TEST(Checkpoint, AdamGoesOnWithWhatAdamwLeft) {
+  TemporaryFolder folder;
+  TrainOptions options;
+  options.out = folder / "run";
+  options.steps = 5;
+  Bench(ToyShape(), longRun).trainer(options).run(noInterrupt);
+  options.resume = options.out;
+  options.steps = 10;
+  Bench(ToyShape(),
+        std::string(longRun) + R"(, "optimizer": {"kind": "adam", "lr": 0.05})")
+      .trainer(options)
+      .run(noInterrupt);
+  EXPECT_EQ(parseState(contentOf(folder / "run/state.json"), "s").optimizer,
+            "adam");
+}
+
 // What was written before there was a choice.
 TEST(RunState, IsSingleWhereItDoesNotSay) {
   RunState state;
