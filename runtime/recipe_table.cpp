@@ -16,6 +16,9 @@ namespace tfm::recipe {
 namespace {
 
 std::string takesInteger(const Range &range) {
+  if (!std::isinf(range.most))
+    return fmt::format("an integer from {:.0f} to {:.0f}", range.least,
+                       range.most);
   return range.least <= 0
              ? "an integer that is not negative"
              : fmt::format("an integer of at least {:g}", range.least);

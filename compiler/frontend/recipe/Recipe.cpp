@@ -253,7 +253,7 @@ int64_t RecipeBuilder::integer(Form &form, StringRef name, int64_t absent,
   std::string expected = recipe::takes(field);
   SymbolicValue v = value(found, name, expected);
   if (v.is(SymbolicValue::Int) &&
-      v.dim().value() >= static_cast<int64_t>(field.range.least))
+      field.range.has(static_cast<double>(v.dim().value())))
     return v.dim().value();
   wrong(found, name, expected, v);
   return absent;
@@ -269,7 +269,7 @@ json::Value RecipeBuilder::integerOrNull(Form &form, StringRef name) {
   if (v.is(SymbolicValue::None))
     return nullptr;
   if (v.is(SymbolicValue::Int) &&
-      v.dim().value() >= static_cast<int64_t>(field.range.least))
+      field.range.has(static_cast<double>(v.dim().value())))
     return v.dim().value();
   wrong(found, name, expected, v);
   return nullptr;

@@ -202,8 +202,10 @@ TEST(ParseRecipe, NamesWhatIsOfAnotherTypeOrOutOfItsRange) {
       if (field.range.isOpen)
         wrong.push_back(0);
       wrong.push_back(field.range.least > 0.5 ? 0 : -1);
-      if (field.range.most <= 1)
-        wrong.push_back(2);
+      if (field.range.most < recipe::unbounded)
+        wrong.push_back(field.range.most <= 1
+                            ? json(2)
+                            : json(static_cast<int64_t>(field.range.most) + 1));
     }
     for (const json &value : wrong) {
       json whole = recipeWith(field);
