@@ -236,12 +236,12 @@ void addTrain(CLI::App &app, TrainCommand &train) {
   command
       ->add_option("--log", options.log,
                    "log here instead of in the run directory")
-      ->check(usage::path());
+      ->check(usage::fileOnDisk());
   command
       ->add_option("--profile", options.profile,
                    "write a trace of ten steps for chrome://tracing or "
                    "ui.perfetto.dev")
-      ->check(usage::path());
+      ->check(usage::fileOnDisk());
   command->add_flag("--overwrite", options.overwrite,
                     "replace the run that --out already holds, or what --log "
                     "names");

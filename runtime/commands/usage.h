@@ -102,9 +102,8 @@ inline CLI::Validator path() {
 inline CLI::Validator fileOnDisk() {
   return path() & CLI::Validator(
                       [](std::string &text) -> std::string {
-                        return text == "-" ? "must name a file: weights and "
-                                             "logits are not written to "
-                                             "standard output"
+                        return text == "-" ? "must name a file: this is not "
+                                             "written to standard output"
                                            : "";
                       },
                       "");

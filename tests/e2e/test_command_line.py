@@ -23,6 +23,9 @@ class Usage(unittest.TestCase):
         self.assertEqual(result.stdout, "")
         self.assertIn("--help", result.stderr)
 
+    def test_a_library_is_a_file(self):
+        self.assert_wrong_usage("mpi", "-o", "-")
+
     def test_no_command(self):
         self.assert_wrong_usage()
 
@@ -451,6 +454,19 @@ data text("tale.txt", validation = 0.0)
         result = tfmc("tokenizer", "no/such.txt")
         self.assertEqual((result.returncode, result.stderr),
                          (1, "tfmc: error: cannot read no/such.txt: No such file or directory\n"))
+
+    def test_a_tokenizer_is_learnt_from_standard_input(self):
+        with tempfile.TemporaryDirectory() as folder:
+            text = 'the quick brown fox\n'
+            (pathlib.Path(folder) / "text.txt").write_text(text)
+            for name, source in (("file", "text.txt"), ("input", "-")):
+                result = tfmc("tokenizer", source, "-o", name, stdin=text, cwd=folder)
+                self.assertEqual(result.returncode, 0, result.stderr)
+            merges = [(pathlib.Path(folder) / name / "merges.txt").read_text() for name in ("file", "input")]
+            self.assertEqual(*merges)
+            result = tfmc("tokenizer", "-", "--field", "text", stdin=json.dumps([{"text": text}]), cwd=folder)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertEqual((pathlib.Path(folder) / "merges.txt").read_text(), merges[0])
 
     def test_every_error_code(self):
         result = tfmc("explain")

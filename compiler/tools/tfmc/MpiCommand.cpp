@@ -164,7 +164,7 @@ void tfm::addMpiCommand(CLI::App &app, int &status) {
       ->add_option("-o", arguments->output,
                    "Where it goes: beside the models that use it (default: "
                    "libtfm_mpi.so)")
-      ->check(usage::path());
+      ->check(usage::fileOnDisk());
   command->callback([arguments, &status] {
     if (llvm::Error error = compile(arguments->compiler, arguments->output)) {
       messages() << "tfmc: error: " << llvm::toString(std::move(error)) << "\n";

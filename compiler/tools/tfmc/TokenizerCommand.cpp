@@ -59,7 +59,8 @@ static std::string readTexts(const Arguments &arguments) {
 static int learn(const Arguments &arguments) {
   for (const std::string &file : arguments.files)
     if (std::error_code error =
-            llvm::sys::fs::access(file, llvm::sys::fs::AccessMode::Exist)) {
+            llvm::sys::fs::access(file, llvm::sys::fs::AccessMode::Exist);
+        error && file != "-") {
       messages() << "tfmc: error: cannot read " << file << ": "
                  << error.message() << "\n";
       return 1;
@@ -90,7 +91,9 @@ void tfm::addTokenizerCommand(CLI::App &app, int &status) {
   auto arguments = std::make_shared<Arguments>();
   CLI::App *command = app.add_subcommand(
       "tokenizer", "Learns a word-level byte-pair tokenizer (`bpe_words`)");
-  command->add_option("FILE", arguments->files, "Texts to learn from")
+  command
+      ->add_option("FILE", arguments->files,
+                   "Texts to learn from, - for standard input")
       ->required()
       ->check(usage::path());
   command->add_option("--field", arguments->field,

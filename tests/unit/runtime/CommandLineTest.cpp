@@ -181,6 +181,8 @@ TEST_F(CommandLine, WrongUsageExitsWith2) {
         "train --steps -3",
         "train --steps x",
         "train --threads 0",
+        "train --log -",
+        "train --profile -",
         "generate",
         "generate --weights x --top-p 2",
         "generate --weights x --prompt a --prompt-file b",
