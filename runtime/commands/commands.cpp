@@ -60,6 +60,32 @@ DataSpec dataOf(const tfm_model &model, const Recipe &recipe,
   return spec;
 }
 
+/// What to do where the data has something that the tokenizer has no token for.
+static std::string adviceOnTokens(const CommonOptions &options,
+                                  const TokenizerSpec &tokenizer) {
+  if (!options.tokenizer.empty() || tokenizer.kind.empty())
+    return "Name a tokenizer that has one with --tokenizer";
+  if (!tokenizer.files.empty())
+    return "Add one to the vocabulary that `tokenizer` names, or name one "
+           "there that has it, and build again";
+  if (!options.data.empty())
+    return "The model was built with another text: name this file in its "
+           "`data` and build again";
+  return "Build the model again if its data has changed since, else add what "
+         "is missing to the alphabet in `tokenizer`";
+}
+
+std::unique_ptr<Dataset> openDataFor(const CommonOptions &options,
+                                     const Recipe &recipe,
+                                     const DataRequest &request) {
+  try {
+    return openDataset(request);
+  } catch (const NoToken &error) {
+    throw InputError(std::string(error.what()) + ". " +
+                     adviceOnTokens(options, recipe.tokenizer));
+  }
+}
+
 void requireNoneOfModel(const std::string &path, const tfm_model &model) {
   const Recipe recipe = parseRecipe(model.recipe ? model.recipe : "");
   const auto require = [&](const std::string &name, const std::string &what) {
@@ -116,10 +142,12 @@ std::string jsonText(const ordered_json &value, int indent = -1) {
                     ordered_json::error_handler_t::replace);
 }
 
-/// Opens the data; says what of it is not used where this process `speaks`.
-std::unique_ptr<Dataset> openData(const DataRequest &request, bool speaks) {
-  std::unique_ptr<Dataset> data = openDataset(request);
-  if (std::string note = data->note(); speaks && !note.empty())
+/// Opens the data, and says what of it is not used.
+std::unique_ptr<Dataset> openData(const CommonOptions &options,
+                                  const Recipe &recipe,
+                                  const DataRequest &request) {
+  std::unique_ptr<Dataset> data = openDataFor(options, recipe, request);
+  if (std::string note = data->note(); options.speaks() && !note.empty())
     say("note: " + note + "\n");
   return data;
 }
@@ -560,9 +588,9 @@ void train(const tfm_model &descriptor, TrainCommand command,
                      options.resume.empty() ? options.init : options.resume,
                      /*ids=*/false, holdsIds(spec)});
   std::unique_ptr<Dataset> data =
-      openData({spec, *tokenizer, recipe.train.sequence,
-                ignoredTarget(recipe.train, *tokenizer)},
-               command.speaks());
+      openData(command, recipe,
+               {spec, *tokenizer, recipe.train.sequence,
+                ignoredTarget(recipe.train, *tokenizer)});
   std::unique_ptr<Device> device =
       makeDevice(descriptor, command.device, threadCount(command, descriptor),
                  command.processes);
@@ -639,7 +667,7 @@ void evaluate(const tfm_model &descriptor, const CommonOptions &command) {
     spec.validation = 1.0; // all of a file that the user names
   std::optional<int32_t> ignored = ignoredTarget(recipe.train, *tokenizer);
   std::unique_ptr<Dataset> data = openData(
-      {spec, *tokenizer, recipe.train.sequence, ignored}, command.speaks());
+      command, recipe, {spec, *tokenizer, recipe.train.sequence, ignored});
   if (command.processes)
     command.processes->requireSame("other data",
                                    data->checksum(recipe.train.sequence),

@@ -51,6 +51,12 @@ int threadCount(const CommonOptions &options, const tfm_model &model);
 DataSpec dataOf(const tfm_model &model, const Recipe &recipe,
                 const std::string &named);
 
+/// `openDataset` for a command: where the tokenizer has no token for something
+/// in the data, the message says what to do.
+std::unique_ptr<Dataset> openDataFor(const CommonOptions &options,
+                                     const Recipe &recipe,
+                                     const DataRequest &request);
+
 /// Throws InputError if `path`, which is to be written, is this program, or a
 /// file that the model was made of: its source, data or tokenizer.
 void requireNoneOfModel(const std::string &path, const tfm_model &model);

@@ -69,7 +69,7 @@ struct DataRequest {
 
 /// Reads everything into memory. Throws InputError naming the file for data
 /// that is missing, empty, too short for one window, or not of the tokenizer's
-/// characters.
+/// characters (NoToken, which does not say what to do).
 std::unique_ptr<Dataset> openDataset(const DataRequest &request);
 
 /// The parts of it, each in its own source file.
@@ -77,16 +77,15 @@ std::unique_ptr<Dataset> openStream(const DataRequest &request);
 std::unique_ptr<Dataset> openExamples(const DataRequest &request);
 
 /// Appends the tokens of a part of the data. Where that cannot be done, throws
-/// InputError that begins with `place()` and says what to do.
+/// InputError (NoToken where it is for want of a token) that begins with
+/// `place()`.
 template <typename Place>
 void encodeData(const Tokenizer &tokenizer, std::string_view text,
                 std::vector<int32_t> &ids, Place place) {
   try {
     tokenizer.encode(text, ids);
   } catch (const NoToken &error) {
-    throw InputError(place() + ": " + error.what() +
-                     ". The model was built with another text: name this file "
-                     "in its `data` and build again");
+    throw NoToken(place() + ": " + error.what());
   } catch (const InputError &error) {
     throw InputError(place() + ": " + error.what());
   }

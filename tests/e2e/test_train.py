@@ -654,6 +654,41 @@ train { batch = 2, sequence = 16, steps = 4, loss = cross_entropy(ignore = "#"),
             self.assertTrue((folder / "lines.txt").read_text().startswith("one fish"))
 
 
+class WordsWithoutTokens(unittest.TestCase):
+    """What to do depends on where the tokenizer has its tokens from."""
+
+    def test_the_advice_fits(self):
+        model = """
+model Lines(vocab = tokenizer.size, width = 8) {
+  e   = Embedding(vocab, width)
+  out = Linear(width, vocab)
+  forward(tokens: int[B, T]) -> [B, T, vocab] { return out(e(tokens)) }
+}
+tokenizer TOKENIZER
+data text("text.txt")
+train { batch = 2, sequence = 4, steps = 4 }
+"""
+        with tempfile.TemporaryDirectory(prefix="tfm-e2e-") as name:
+            folder = pathlib.Path(name)
+            (folder / "vocab.json").write_text(json.dumps({"one": 0, "two": 1}))
+            (folder / "other.txt").write_text("one six two\n")
+            changed = "Build the model again if its data has changed since, else add what is missing to the alphabet"
+            other = "The model was built with another text: name this file in its `data` and build again"
+            vocabulary = "Add one to the vocabulary that `tokenizer` names, or name one there that has it, and build"
+            for tokenizer, own, named in (("chars(from = data)", changed, other),
+                                          ('words("vocab.json")', vocabulary, vocabulary)):
+                (folder / "text.txt").write_text("one two\n" * 9)
+                (folder / "lines.tfm").write_text(model.replace("TOKENIZER", tokenizer))
+                program = binary(folder, folder / "lines.tfm")
+                (folder / "text.txt").write_text("one six\n" * 9)
+                for options, advice in (((), own), (("--data", "other.txt"), named)):
+                    for command in ("train", "data"):
+                        result = run(program, command, *options, cwd=folder)
+                        self.assertEqual(result.returncode, 1)
+                        self.assertIn("txt:1: the tokenizer has no token for ", result.stderr)
+                        self.assertIn(f". {advice}", result.stderr)
+
+
 class WhatAModelIsMadeOf(unittest.TestCase):
     """Neither the program nor what it was built from makes way for what it writes."""
 
