@@ -10,7 +10,7 @@ say() { printf '\n== %s\n' "$*"; }
 say "Installing what is missing"
 scripts/install-deps.sh
 
-say "Building the compiler (about eight minutes on two processors, the first time)"
+say "Building the compiler (about five minutes on two processors, the first time)"
 scripts/build.sh tfmc
 
 demo=build/demo
