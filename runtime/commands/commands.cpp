@@ -569,14 +569,15 @@ void train(const tfm_model &descriptor, TrainCommand command,
   TrainOptions &options = command.options;
   options.processes = command.processes;
   if (command.speaks()) {
-    for (const std::string *written : {&options.log, &options.profile})
+    for (const std::string *written : {&options.log, &options.profile}) {
+      if (written->empty())
+        continue;
       for (const std::string *read : {&command.data, &command.tokenizer})
         if (isSameFile(*written, *read))
           throw InputError(*written + " is a file that this training reads: "
                                       "write to another one");
-    for (const std::string *written : {&options.log, &options.profile})
-      if (!written->empty())
-        requireNoneOfModel(*written, descriptor);
+      requireNoneOfModel(*written, descriptor);
+    }
     requireRunFolder(descriptor, options);
   } else // one writes
     options.out = options.log = options.profile = "";
