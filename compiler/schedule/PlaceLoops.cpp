@@ -57,6 +57,17 @@ static Value throughReshapes(Value value) {
   return value;
 }
 
+/// Whether anything behind `op`, of the block that `value` is in, reads it or
+/// what is a view of it.
+static bool isReadAfter(Value value, Operation *op) {
+  return llvm::any_of(value.getUsers(), [&](Operation *user) {
+    if (isViewOp(user))
+      return isReadAfter(user->getResult(0), op);
+    Operation *reader = op->getBlock()->findAncestorOpInBlock(*user);
+    return !reader || op->isBeforeInBlock(reader);
+  });
+}
+
 /// Whether the kernel that computes `next` may write it where `arg` is: nothing
 /// reads `arg` later, and that kernel reads it at the same points only, in its
 /// last pass. What is a transpose of something else would be written at other
@@ -83,12 +94,7 @@ bool ValuePlacer::canWriteOver(Value arg, Value next, Block &block) {
     if (viewBase(input) == arg && !samePoint)
       return false;
   }
-  for (Operation *op = writer->getNextNode(); op; op = op->getNextNode())
-    if (!isViewOp(op))
-      for (Value operand : op->getOperands())
-        if (viewBase(operand) == arg)
-          return false;
-  return true;
+  return !isReadAfter(arg, writer);
 }
 
 /// Whether `sum`, which adds to the gradient `arg`, may be written where `arg`

@@ -138,18 +138,88 @@ bool ValuePlacer::fitsOrder(Value value, const View &view) const {
   return order.empty() || view.transposed(order).isContiguous();
 }
 
+bool ValuePlacer::canBeRead(Value value, const View &view) const {
+  return llvm::all_of(value.getUses(), [&](OpOperand &use) {
+    Operation *user = use.getOwner();
+    if (isViewOp(user))
+      return canBeRead(user->getResult(0), view.through(user));
+    auto kernel = dyn_cast<KernelOp>(user);
+    return !kernel || kernels.canRead(kernel, use.getOperandNumber(), view);
+  });
+}
+
+bool ValuePlacer::suits(Value value, const View &view) const {
+  if (!view.isValid() || !canBeViewed(value, view))
+    return false;
+  auto kernel = value.getDefiningOp<KernelOp>();
+  return !kernel ||
+         kernels.canWrite(kernel, cast<OpResult>(value).getResultNumber(),
+                          view);
+}
+
+Value ValuePlacer::overwritten(Value value) {
+  auto kernel = value.getDefiningOp<KernelOp>();
+  if (!kernel || kernel.getKind() != KernelKind::Row)
+    return {};
+  RankedTensorType type = tensorType(value);
+  for (Value input : kernel.getInputs())
+    if (tensorType(input).getElementType() == type.getElementType() &&
+        tensorType(input).getNumElements() == type.getNumElements() &&
+        canWriteOver(input, value, *kernel->getBlock()))
+      return input;
+  return {};
+}
+
+bool ValuePlacer::isForProduct(Value value) {
+  return llvm::any_of(value.getUses(), [&](OpOperand &use) {
+    Operation *user = use.getOwner();
+    if (isViewOp(user))
+      return isForProduct(user->getResult(0));
+    auto kernel = dyn_cast<KernelOp>(user);
+    if (!kernel)
+      return false;
+    if (kernel.getKind() == KernelKind::Matmul)
+      return kernel.getInputAccess()[use.getOperandNumber()] == Access::Memory;
+    return llvm::any_of(kernel.getResults(), [&](Value result) {
+      return overwritten(result) == value && isForProduct(result);
+    });
+  });
+}
+
+/// A view that is row-major in some order of its axes, with gaps behind its
+/// rows where the target's products want them.
+static View withGaps(View view, const KernelTarget &kernels) {
+  int64_t row = 1;
+  for (auto [size, stride] : llvm::zip_equal(view.shape, view.strides))
+    if (stride == 1 && size != 1)
+      row = size;
+  if (row == view.numElements())
+    return view;
+  int64_t apart = kernels.operandRowStride(view.element, row);
+  for (int64_t &stride : view.strides)
+    if (stride >= row)
+      stride = stride / row * apart;
+  return view;
+}
+
 View ValuePlacer::place(Value value) {
   if (auto it = views.find(value); it != views.end())
     return it->second;
   View view = wantedPlace(value);
-  auto canWrite = [&] {
-    auto kernel = value.getDefiningOp<KernelOp>();
-    return !kernel ||
-           kernels.canWrite(kernel, cast<OpResult>(value).getResultNumber(),
-                            view);
-  };
-  if (!view.isValid() || !canWrite() || !canBeViewed(value, view))
-    view = allocate(value);
+  if (suits(value, view))
+    return views[value] = view;
+  if (Value over = overwritten(value); over && own.erase(over))
+    view = views.at(over).reshaped(tensorType(value).getShape());
+  if (!suits(value, view) || !canBeRead(value, view)) {
+    view = viewInOrder(tensorType(value), orderOf(value));
+    if (View spread = withGaps(view, kernels);
+        spread != view && isForProduct(value) && suits(value, spread) &&
+        canBeRead(value, spread))
+      view = spread;
+    view.buffer = allocate(freshName(value), view.spanBytes());
+  }
+  if (value.getDefiningOp<KernelOp>())
+    own.insert(value);
   return views[value] = view;
 }
 
@@ -233,11 +303,8 @@ void ValuePlacer::moveTo(Value value, const View &to) {
                    /*kernel=*/nullptr);
     return;
   }
-  View from = viewOf(value), there = to;
-  size_t depth = std::max(from.loopSteps.size(), there.loopSteps.size());
-  from.loopSteps.resize(depth, 0);
-  there.loopSteps.resize(depth, 0);
-  if (from == there)
+  View from = viewOf(value);
+  if (from.coincidesWith(to))
     return;
   Value source = emit(from);
   CopyOp::create(b, value.getLoc(), source, emit(to), /*kernel=*/nullptr);

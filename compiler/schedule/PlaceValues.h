@@ -53,10 +53,20 @@ private:
   /// else a buffer of its own.
   View place(mlir::Value value);
   View wantedPlace(mlir::Value value);
+  /// Whether what computes `value` can write it there, and what views it see it
+  /// there.
+  bool suits(mlir::Value value, const View &view) const;
   /// Whether all that views `value` in memory can do so where `view` is.
   bool canBeViewed(mlir::Value value, const View &view) const;
+  /// Whether no kernel needs a copy of `value` that lies otherwise than `view`.
+  bool canBeRead(mlir::Value value, const View &view) const;
   /// Whether `view` keeps the order of axes that `value` has to be stored in.
   bool fitsOrder(mlir::Value value, const View &view) const;
+  /// The operand that a row kernel may write `value` over, which lies as it
+  /// does; null where there is none.
+  mlir::Value overwritten(mlir::Value value);
+  /// Whether a product reads `value`, or what is going to be written over it.
+  bool isForProduct(mlir::Value value);
 
   // Steps.
   void placeBlock(mlir::Block &block);
@@ -90,6 +100,8 @@ private:
   int buffers = 0;
   mlir::Value rng;
   llvm::DenseMap<mlir::Value, View> views;
+  /// What kernels compute whose buffers nothing else is in.
+  llvm::DenseSet<mlir::Value> own;
   /// Places that results must take: outputs, gradients, a loop's next values.
   llvm::DenseMap<mlir::Value, View> wanted;
   /// The loop that stands for a repeat's layer.

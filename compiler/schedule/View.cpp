@@ -66,6 +66,18 @@ View View::through(Operation *op) const {
   return broadcastTo(tensorType(cast<BroadcastOp>(op).getY()).getShape());
 }
 
+bool View::coincidesWith(const View &other) const {
+  View one = *this, two = other;
+  for (View *view : {&one, &two})
+    for (auto [size, stride] : llvm::zip_equal(view->shape, view->strides))
+      if (size == 1)
+        stride = 0;
+  size_t depth = std::max(one.loopSteps.size(), two.loopSteps.size());
+  one.loopSteps.resize(depth, 0);
+  two.loopSteps.resize(depth, 0);
+  return one == two;
+}
+
 int64_t View::numElements() const {
   int64_t n = 1;
   for (int64_t size : shape)

@@ -40,6 +40,9 @@ struct View {
   llvm::SmallVector<int64_t, 2> loopSteps;
 
   bool operator==(const View &) const = default;
+  /// Whether both have each element at the same place: of an axis of one
+  /// element the stride counts nothing.
+  bool coincidesWith(const View &other) const;
   bool isValid() const { return element != nullptr; }
   int64_t numElements() const;
   int64_t numBytes() const { return numElements() * elementBytes(element); }

@@ -174,6 +174,13 @@ public:
   /// follow each other.
   virtual bool readsWeightsByOutputs() const { return false; }
 
+  /// From one row of `elements` to the next, of what products read and kernels
+  /// compute: more elements than that where products bring rows faster that
+  /// have gaps between them.
+  virtual int64_t operandRowStride(mlir::Type, int64_t elements) const {
+    return elements;
+  }
+
   /// Into how many chunks a sum over so many rows is cut: a number that depends
   /// on nothing else, so that neither do the bits of the sum.
   virtual int64_t chunksOf(int64_t rows) const = 0;

@@ -24,6 +24,7 @@
 #include "mlir/Target/LLVMIR/Dialect/NVVM/NVVMToLLVMIRTranslation.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/MathExtras.h"
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/TargetParser/Host.h"
 
@@ -65,6 +66,19 @@ public:
   }
 
   bool exchangesOnDevices() const override { return true; }
+
+  /// Of bf16 only what begins at a multiple of 16 bytes can be copied to shared
+  /// memory by the hardware. Where it costs little, rows begin at lines of the
+  /// cache.
+  int64_t operandRowStride(Type element, int64_t elements) const override {
+    constexpr int64_t piece = 8, line = 64, little = 16;
+    if (!element.isBF16())
+      return elements;
+    auto stride = static_cast<int64_t>(llvm::alignTo(elements, line));
+    if ((stride - elements) * little <= elements)
+      return stride;
+    return static_cast<int64_t>(llvm::alignTo(elements, piece));
+  }
 
   /// Enough for every multiprocessor to have one of them, of several rows each.
   int64_t chunksOf(int64_t rows) const override {

@@ -362,3 +362,16 @@ func.func @draws(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
   %d = tfm.dropout %x {rate = 0.1 : f64, site = 0 : i64} : tensor<4x8xf32>
   return %d : tensor<4x8xf32>
 }
+
+// -----
+
+// Of an axis of one element the stride counts nothing: the result is there
+// already.
+// CHECK-LABEL: sched.program @one_text
+// CHECK: sched.launch matmul 4 by 8
+// CHECK-NOT: sched.copy
+func.func @one_text(%x: tensor<4x8xf32>, %w: tensor<8x8xf32>) -> tensor<1x4x8xf32> {
+  %a = tfm.matmul %x, %w : tensor<4x8xf32>, tensor<8x8xf32>
+  %y = tfm.reshape %a : tensor<4x8xf32> to tensor<1x4x8xf32>
+  return %y : tensor<1x4x8xf32>
+}
