@@ -152,9 +152,8 @@ bool ValuePlacer::suits(Value value, const View &view) const {
   if (!view.isValid() || !canBeViewed(value, view))
     return false;
   auto kernel = value.getDefiningOp<KernelOp>();
-  return !kernel ||
-         kernels.canWrite(kernel, cast<OpResult>(value).getResultNumber(),
-                          view);
+  return !kernel || kernels.canWrite(
+                        kernel, cast<OpResult>(value).getResultNumber(), view);
 }
 
 Value ValuePlacer::overwritten(Value value) {

@@ -75,8 +75,18 @@ AttentionFragments::AttentionFragments(ModuleOp module, StringRef name,
     : block(module, name, launch,
             launch.getReads().size() + launch.getWrites().size(),
             {{blocks, 1, 1}, threads, resident}),
-      k(block.k), tile(block, rule, tileSize), lane(block.lane()),
-      warpRow(k.mul(block.warp(), warpRows)) {}
+      k(block.k), tile(block, rule, tileSize), scale(rule.scale),
+      lane(block.lane()), warpRow(k.mul(block.warp(), warpRows)) {}
+
+void AttentionFragments::leaveUnscaled() {
+  bool added = tile.rule.softcap || tile.distanceBias.exists() ||
+               (tile.mask.exists() && !tile.hidesByMask());
+  // The largest score has the largest product.
+  if (added || scale <= 0)
+    return;
+  unit = scale;
+  tile.rule.scale = 1.0;
+}
 
 StagedOperand AttentionFragments::staged(const Rows &rows, Value pointer,
                                          bool rowsAreTerms) {
@@ -126,6 +136,30 @@ std::pair<Value, Value> AttentionFragments::keysOf(Value firstQuery) {
     first = k.max(first, k.sub(firstQuery, k.i64(*tile.rule.window - 1)));
   // Dropout counts columns from multiples of a tile on.
   return {k.mul(k.div(first, tileSize), tileSize), end};
+}
+
+SmallVector<Value> AttentionFragments::visitPairs(Value firstQuery,
+                                                  Value firstKey, Pairs visit) {
+  if (tile.hidesByMask())
+    return visit(/*allVisible=*/false);
+  // Where the last query's and the last key's tiles are not full.
+  Value all;
+  auto require = [&](Value condition) { all = block.both(all, condition); };
+  Value behindQueries = k.add(firstQuery, tileSize),
+        behindKeys = k.add(firstKey, tileSize);
+  if (tile.queries() % tileSize)
+    require(k.less(behindQueries, k.i64(tile.queries() + 1)));
+  if (tile.keys() % tileSize)
+    require(k.less(behindKeys, k.i64(tile.keys() + 1)));
+  if (tile.rule.causal)
+    require(k.less(k.sub(behindKeys, k.i64(1)), k.add(firstQuery, 1)));
+  if (tile.rule.window)
+    require(
+        k.less(k.sub(behindQueries, firstKey), k.i64(*tile.rule.window + 1)));
+  if (!all)
+    return visit(/*allVisible=*/true);
+  return k.either(
+      all, [&] { return visit(true); }, [&] { return visit(false); });
 }
 
 void AttentionFragments::multiply(ValueRange x, ValueRange y,
@@ -219,23 +253,28 @@ AttentionFragments::Kept AttentionFragments::keptOfColumn(Value drawn,
   return keptFrom(drawn, column, k.add(k.mul(k.div(lane, 4), 4), block.warp()));
 }
 
-Value AttentionFragments::keptFactor(Value word, int64_t bit) {
+Value AttentionFragments::keeps(Value word, int64_t bit) {
   Type i32 = k.b.getI32Type();
   auto number = [&](int64_t value) {
     return arith::ConstantIntOp::create(k.b, k.loc, i32, value);
   };
   Value masked = arith::AndIOp::create(k.b, k.loc, word,
                                        number(static_cast<int32_t>(1u << bit)));
-  Value keeps = arith::CmpIOp::create(k.b, k.loc, arith::CmpIPredicate::ne,
-                                      masked, number(0));
-  return block.orElse(keeps, k.splat(1.0 / (1.0 - *tile.rule.dropout)), 0.0);
+  return arith::CmpIOp::create(k.b, k.loc, arith::CmpIPredicate::ne, masked,
+                               number(0));
 }
 
-Value AttentionFragments::exp(Value x) {
+Value AttentionFragments::binary(Value x, double unit) {
+  return k.mulf(x, k.splat(unit * std::numbers::log2e));
+}
+
+Value AttentionFragments::power(Value score, Value base) {
+  Value exponent = k.fma(score, k.splat(unit * std::numbers::log2e),
+                         arith::NegFOp::create(k.b, k.loc, base));
   return LLVM::CallIntrinsicOp::create(
              k.b, k.loc, k.f32Type,
              k.b.getStringAttr("llvm.nvvm.ex2.approx.ftz.f32"),
-             ValueRange{k.mulf(x, k.splat(std::numbers::log2e))})
+             ValueRange{exponent})
       .getResult(0);
 }
 

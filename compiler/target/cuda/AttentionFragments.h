@@ -45,6 +45,9 @@ protected:
   AttentionFragments(mlir::ModuleOp module, llvm::StringRef name,
                      sched::LaunchOp launch, const AttentionRule &rule,
                      int64_t blocks, int64_t resident);
+  /// Where nothing is added to scaled products, scores are products, and a
+  /// `power` has the scale. To be called when `tile` has all that is read.
+  void leaveUnscaled();
 
   /// Rows of a head, `pointer`, on their way to a product, whose terms are
   /// these rows or the elements of each.
@@ -82,6 +85,12 @@ protected:
   mlir::Value endOfKeys() {
     return tile.keys() % tileSize ? k.i64(tile.keys()) : mlir::Value();
   }
+  using Pairs =
+      llvm::function_ref<llvm::SmallVector<mlir::Value>(bool allVisible)>;
+  /// What `visit` makes of a tile of queries and one of keys; where each of the
+  /// former sees each of the latter, without asking about it.
+  llvm::SmallVector<mlir::Value> visitPairs(mlir::Value firstQuery,
+                                            mlir::Value firstKey, Pairs visit);
 
   mlir::Value inBytes(mlir::Value pointer, int64_t bytes) {
     return k.at(pointer, bytes, k.b.getI8Type());
@@ -109,18 +118,25 @@ protected:
   using Kept = std::array<mlir::Value, 2>;
   Kept keptOfRow(mlir::Value drawn, int64_t row, mlir::Value step);
   Kept keptOfColumn(mlir::Value drawn, mlir::Value column);
-  /// 1 / (1 - rate) where the weight of a key is kept, else 0.
-  mlir::Value factorOfColumn(const Kept &kept, int64_t fragment,
-                             int64_t which) {
-    return keptFactor(kept[fragment % 2], 4 * which + fragment / 2);
+  /// Whether the weight of a key is kept.
+  mlir::Value keepsColumn(const Kept &kept, int64_t fragment, int64_t which) {
+    return keeps(kept[fragment % 2], 4 * which + fragment / 2);
   }
-  mlir::Value factorOfRow(const Kept &kept, int64_t row) {
-    return keptFactor(kept[row], 0);
+  mlir::Value keepsRow(const Kept &kept, int64_t row) {
+    return keeps(kept[row], 0);
+  }
+  /// What dropout multiplies weights with that it keeps; 1 without.
+  double keptFactor() const {
+    return tile.rule.dropout ? 1.0 / (1.0 - *tile.rule.dropout) : 1.0;
   }
 
-  /// e ** x as the hardware has it (PTX ISA, ex2.approx): within 2 ** -22 and
-  /// what rounds x / ln 2, relative, and 0 of -infinity.
-  mlir::Value exp(mlir::Value x);
+  /// x / ln 2 of a score or a logarithm of sums: what e has to that power 2 has
+  /// to this.
+  mlir::Value binary(mlir::Value x, double unit = 1.0);
+  /// e ** (score - base), where `base` is in `binary` form, as the hardware has
+  /// it (PTX ISA, ex2.approx): within 2 ** -22 and what rounds its argument,
+  /// relative, and 0 of -infinity.
+  mlir::Value power(mlir::Value score, mlir::Value base);
 
   /// Stores this thread's elements of the rows from `first` on of a head, each
   /// times the factor of its row.
@@ -130,12 +146,16 @@ protected:
 
 private:
   Kept keptFrom(mlir::Value drawn, mlir::Value query, mlir::Value firstBit);
-  mlir::Value keptFactor(mlir::Value word, int64_t bit);
+  mlir::Value keeps(mlir::Value word, int64_t bit);
 
 protected:
   BlockBuilder block;
   KernelBuilder &k;
   AttentionTile tile;
+  /// Of the model, where `tile.rule` has 1 since `leaveUnscaled`.
+  const double scale;
+  /// What a score of 1 is.
+  double unit = 1.0;
   /// The first row of a tile that this thread's warp has.
   mlir::Value lane, warpRow;
 };

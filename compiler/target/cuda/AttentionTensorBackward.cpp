@@ -12,7 +12,6 @@
 #include "compiler/target/cuda/Pieces.h"
 #include "compiler/target/emit/ElementEmitter.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include <limits>
 
 using namespace mlir;
 using namespace tfm;
@@ -20,8 +19,6 @@ using namespace tfm::cuda;
 using namespace tfm::sched;
 
 namespace {
-
-constexpr double infinity = std::numeric_limits<double>::infinity();
 
 /// Some blocks have 64 keys as rows, others 64 queries. Of both kinds a tile is
 /// two matrices: of keys k and v, of queries q and dout.
@@ -34,6 +31,7 @@ public:
         keyBlockCount(keyBlocks(op)) {
     AttentionLaunch rows(launch, block);
     rows.fill(tile, op);
+    leaveUnscaled();
     out = rows.read(op.getOut());
     lse = rows.read(op.getLse());
     dout = rows.read(op.getDout());
@@ -85,8 +83,8 @@ private:
              inBytes(to, tileBytes(tile.q)));
   }
 
-  /// Of each query of a tile the logarithm of its sum and dout . out, by two
-  /// threads each.
+  /// Of each query of a tile the logarithm of its sum, in `binary` form, and
+  /// dout . out, by two threads each.
   void loadNumbers(const Head &head, Value first, Value to) {
     constexpr int64_t ofPiece = pieceBytes / 2;
     Value row = k.div(block.thread(), 2),
@@ -123,7 +121,7 @@ private:
     sum = block.reduceLanes(sum, 2,
                             [&](Value x, Value y) { return k.addf(x, y); });
     k.ifThen(k.equal(half, k.i64(0)), [&] {
-      k.storeScalar(k.loadScalar(tile.perQuery(lse, head, query)),
+      k.storeScalar(binary(k.loadScalar(tile.perQuery(lse, head, query))),
                     k.at(to, row));
       k.storeScalar(sum, k.at(k.at(to, row), tileSize));
     });
@@ -206,18 +204,20 @@ private:
   /// What a query and a key contribute.
   AttentionTile::Derivative pair(const Head &head, Value query, Value key,
                                  Value product, Value dweight,
-                                 const Numbers &numbers, Value kept,
-                                 bool columnsAreQueries) {
+                                 const Numbers &numbers, Value keeps,
+                                 bool columnsAreQueries, bool allVisible) {
     // Rows that are not there are not stored.
     AttentionTile::Score score =
         tile.score(product, head, query, query, key,
-                   columnsAreQueries ? Value() : endOfKeys());
+                   columnsAreQueries ? Value() : endOfKeys(), allVisible);
     Value visible = score.visible;
-    if (columnsAreQueries && tile.queries() % tileSize)
+    if (columnsAreQueries && tile.queries() % tileSize && !allVisible)
       visible = block.both(visible, k.less(query, k.i64(tile.queries())));
     // A query that sees no key has no logarithm either.
-    Value weight =
-        exp(block.orElse(visible, k.subf(score.value, numbers.log), -infinity));
+    Value weight = block.orElse(visible, power(score.value, numbers.log), 0.0);
+    Value kept;
+    if (keeps)
+      kept = block.orElse(keeps, k.splat(keptFactor()), 0.0);
     return tile.derive(score, weight, dweight, numbers.inner, kept);
   }
 
@@ -258,11 +258,13 @@ private:
               drawKept(keptOf(stage), head, query0, firstKey);
           },
           [&](Value stage, Value query0, ValueRange before) {
-            return visitParts(
-                before, [&](Value part, MutableArrayRef<Value> next) {
-                  visitQueries(head, firstKey, stage, query0, part, x, y,
-                               next.take_front(ofX), next.drop_front(ofX));
-                });
+            return visitPairs(query0, firstKey, [&](bool allVisible) {
+              return visitParts(before, [&](Value part,
+                                            MutableArrayRef<Value> next) {
+                visitQueries(head, firstKey, stage, query0, part, allVisible, x,
+                             y, next.take_front(ofX), next.drop_front(ofX));
+              });
+            });
           });
     };
     if (tile.headsPerKey() == 1)
@@ -281,13 +283,13 @@ private:
         storeRows(rows, tile.headOf(rows, head.batch, head.key), firstKey,
                   elements, factors);
     };
-    store(dk, ArrayRef(sums).take_front(ofX), tile.rule.scale);
+    store(dk, ArrayRef(sums).take_front(ofX), scale);
     store(dv, ArrayRef(sums).drop_front(ofX), 1.0);
   }
 
   /// Adds to dk and dv what 16 queries of a tile contribute.
   void visitQueries(const Head &head, Value firstKey, Value stage, Value query0,
-                    Value part, Factor &x, Factor &y,
+                    Value part, bool allVisible, Factor &x, Factor &y,
                     MutableArrayRef<Value> dkeys,
                     MutableArrayRef<Value> dvalues) {
     Value ofX = columnsOf(x, stage, part), ofY = columnsOf(y, stage, part);
@@ -310,8 +312,8 @@ private:
           AttentionTile::Derivative one =
               pair(head, k.add(query0, column), k.add(firstKey, rowOf(row)),
                    scores[i], dweights[i], {logs[which], inners[which]},
-                   tile.rule.dropout ? factorOfRow(kept, row) : Value(),
-                   /*columnsAreQueries=*/true);
+                   tile.rule.dropout ? keepsRow(kept, row) : Value(),
+                   /*columnsAreQueries=*/true, allVisible);
           weights[i] = one.weight;
           slopes[i] = one.dproduct;
         }
@@ -360,20 +362,23 @@ private:
             drawKept(keptOf(stage), head, firstQuery, key0);
         },
         [&](Value stage, Value key0, ValueRange before) {
-          return visitParts(before, [&](Value part,
-                                        MutableArrayRef<Value> next) {
-            visitKeys(head, firstQuery, numbers, stage, key0, part, x, y, next);
+          return visitPairs(firstQuery, key0, [&](bool allVisible) {
+            return visitParts(before,
+                              [&](Value part, MutableArrayRef<Value> next) {
+                                visitKeys(head, firstQuery, numbers, stage,
+                                          key0, part, allVisible, x, y, next);
+                              });
           });
         });
-    SmallVector<Value> factors(rowsOfThread, k.splat(tile.rule.scale));
+    SmallVector<Value> factors(rowsOfThread, k.splat(scale));
     storeRows(dq, tile.headOf(dq, head.batch, head.query), firstQuery, sums,
               factors);
   }
 
   /// Adds to dq what 16 keys of a tile contribute.
   void visitKeys(const Head &head, Value firstQuery, ArrayRef<Numbers> numbers,
-                 Value stage, Value key0, Value part, Factor &x, Factor &y,
-                 MutableArrayRef<Value> dqueries) {
+                 Value stage, Value key0, Value part, bool allVisible,
+                 Factor &x, Factor &y, MutableArrayRef<Value> dqueries) {
     Value ofX = columnsOf(x, stage, part), ofY = columnsOf(y, stage, part);
     SmallVector<Value> scores = products(x, ofX), dweights = products(y, ofY),
                        slopes(8);
@@ -389,9 +394,9 @@ private:
               pair(head, k.add(firstQuery, rowOf(row)),
                    k.add(firstKey, columnOf(fragment, which)), scores[i],
                    dweights[i], numbers[row],
-                   tile.rule.dropout ? factorOfColumn(kept, fragment, which)
+                   tile.rule.dropout ? keepsColumn(kept, fragment, which)
                                      : Value(),
-                   /*columnsAreQueries=*/false)
+                   /*columnsAreQueries=*/false, allVisible)
                   .dproduct;
         }
     }

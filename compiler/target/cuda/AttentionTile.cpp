@@ -124,7 +124,8 @@ SmallVector<Value> AttentionTile::addRows(ValueRange sums, Value weights,
 
 AttentionTile::Score AttentionTile::score(Value product, const Head &head,
                                           Value query, Value position,
-                                          Value key, Value end) {
+                                          Value key, Value end,
+                                          bool allVisible) {
   Score result;
   Value x = kb.mulf(product, kb.splat(rule.scale));
   if (rule.softcap) {
@@ -147,13 +148,13 @@ AttentionTile::Score AttentionTile::score(Value product, const Head &head,
     Value bias = kb.loadScalar(kb.at(distanceBias.pointer, offset));
     x = kb.addf(x, block.orElse(within, bias, 0.0));
   }
-  Value visible = end ? kb.less(key, end) : kb.i1(true);
-  if (rule.causal)
+  Value visible = end && !allVisible ? kb.less(key, end) : kb.i1(true);
+  if (rule.causal && !allVisible)
     visible = block.both(visible, kb.less(key, kb.add(position, 1)));
-  if (rule.window)
+  if (rule.window && !allVisible)
     visible = block.both(visible,
                          kb.less(kb.sub(position, key), kb.i64(*rule.window)));
-  if (mask.exists()) {
+  if (mask.exists() && !(allVisible && hidesByMask())) {
     const View &view = mask.view;
     Value offset = kb.i64(0);
     auto advance = [&](Value index, Value most, int64_t axis) {
@@ -169,7 +170,7 @@ AttentionTile::Score AttentionTile::score(Value product, const Head &head,
     advance(key, kb.i64(keys() - 1), 3);
     Type element = view.element;
     Value pointer = kb.at(mask.pointer, offset, memoryType(element));
-    if (isa<FloatType>(element)) {
+    if (!hidesByMask()) {
       x = kb.addf(x, block.loadFloat(pointer, element));
     } else {
       Value byte = LLVM::LoadOp::create(kb.b, kb.loc, kb.b.getI8Type(), pointer,
@@ -191,9 +192,10 @@ AttentionTile::Derivative AttentionTile::derive(const Score &score,
                                                 Value inner, Value kept) {
   Derivative result;
   result.weight = kept ? kb.mulf(weight, kept) : weight;
-  if (kept)
-    dweight = kb.mulf(dweight, kept);
-  result.dscore = kb.mulf(weight, kb.subf(dweight, inner));
+  Value difference =
+      kept ? kb.fma(dweight, kept, arith::NegFOp::create(kb.b, kb.loc, inner))
+           : kb.subf(dweight, inner);
+  result.dscore = kb.mulf(weight, difference);
   result.dproduct =
       score.slope ? kb.mulf(result.dscore, score.slope) : result.dscore;
   return result;

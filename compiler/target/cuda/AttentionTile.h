@@ -45,7 +45,7 @@ public:
 
   AttentionTile(BlockBuilder &block, const AttentionRule &rule, int64_t size);
 
-  const AttentionRule rule;
+  AttentionRule rule;
   Rows q, k, v, mask, start, keyScale, valueScale, distanceBias;
   const int64_t size, group;
   /// This thread's row of a tile, and its number in that row's group.
@@ -118,9 +118,16 @@ public:
   };
   /// Of `product`, their dot product. `query` is the number of the query,
   /// `position` where it is among the keys, `key` the key's position; keys from
-  /// `end` on (null: none) are not there.
+  /// `end` on (null: none) are not there. `allVisible`: the query is known to
+  /// see the key, so that nothing is asked about it.
   Score score(mlir::Value product, const Head &head, mlir::Value query,
-              mlir::Value position, mlir::Value key, mlir::Value end);
+              mlir::Value position, mlir::Value key, mlir::Value end,
+              bool allVisible = false);
+  /// Whether the mask, where there is one, is of booleans: what a query sees,
+  /// not what is added to scores.
+  bool hidesByMask() const {
+    return mask.exists() && !llvm::isa<mlir::FloatType>(mask.view.element);
+  }
 
   /// What a query and a key contribute to derivatives.
   struct Derivative {

@@ -272,6 +272,18 @@ void KernelBuilder::ifThen(Value condition, llvm::function_ref<void()> then,
     scf::IfOp::create(b, loc, condition, yield(then));
 }
 
+SmallVector<Value> KernelBuilder::either(Value condition, Branch then,
+                                         Branch otherwise) {
+  auto yield = [&](Branch part) {
+    return [this, part](OpBuilder &, Location) {
+      scf::YieldOp::create(b, loc, part());
+    };
+  };
+  auto branch =
+      scf::IfOp::create(b, loc, condition, yield(then), yield(otherwise));
+  return SmallVector<Value>(branch.getResults());
+}
+
 std::pair<Value, Value> KernelBuilder::share(Value count, Value thread,
                                              Value threads) {
   return {div(mul(count, thread), threads),

@@ -135,6 +135,10 @@ public:
             llvm::function_ref<void(mlir::Value)> body);
   void ifThen(mlir::Value condition, llvm::function_ref<void()> then,
               llvm::function_ref<void()> otherwise = nullptr);
+  using Branch = llvm::function_ref<llvm::SmallVector<mlir::Value>()>;
+  /// What the one or the other makes; only that is computed.
+  llvm::SmallVector<mlir::Value> either(mlir::Value condition, Branch then,
+                                        Branch otherwise);
 
   /// Thread `thread`'s share [from, to) of `count` things.
   std::pair<mlir::Value, mlir::Value>

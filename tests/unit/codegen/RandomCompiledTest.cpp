@@ -388,10 +388,11 @@ TEST(AttentionCompiled, WindowSoftcapAndDropout) {
 TEST(AttentionCompiled, OfBf16) {
   for (const char *attributes :
        {"causal, scale = 0.5 : f64", "scale = 0.5 : f64",
+        "causal, scale = -0.5 : f64",
         "causal, window = 40 : i64, softcap = 3.0 : f64, scale = 0.3 : f64",
         "causal, scale = 0.5 : f64, dropout = 0.25 : f64, site = 6 : i64"})
     for (auto [length, width, keyHeads] :
-         {std::tuple(70, 32, 2), {130, 64, 1}, {64, 16, 2}}) {
+         {std::tuple(70, 32, 2), {130, 64, 1}, {64, 16, 2}, {192, 16, 1}}) {
       std::string text = llvm::formatv(R"(
         func.func @f(%q: tensor<2x2x{0}x{1}xf32>, %k: tensor<2x{2}x{0}x{1}xf32>, %v: tensor<2x{2}x{0}x{1}xf32>)
             -> (tensor<2x2x{0}x{1}xf32>, tensor<2x2x{0}xf32>) {{
@@ -424,7 +425,7 @@ TEST(AttentionCompiled, OfBf16) {
 TEST(AttentionCompiled, DerivativeOfBf16) {
   struct Case {
     int64_t queries, keys, width, valueWidth, keyHeads;
-    const char *attributes, *mask = "";
+    const char *attributes, *mask = "", *ofMask = "i1";
   };
   const char *causal = "causal, scale = 0.25 : f64";
   for (
@@ -435,6 +436,7 @@ TEST(AttentionCompiled, DerivativeOfBf16) {
           {64, 64, 128, 128, 2, "scale = 0.1 : f64"},
           {31, 101, 16, 64, 1, "scale = 0.25 : f64"},
           {31, 101, 16, 32, 1, "scale = 0.25 : f64", "mask %m"},
+          {70, 70, 16, 16, 1, causal, "mask %m", "f32"},
           {64, 192, 16, 16, 2, causal},
           {192, 64, 16, 16, 2, "causal, window = 40 : i64, scale = 0.25 : f64"},
           {150, 150, 32, 32, 1,
@@ -455,9 +457,9 @@ TEST(AttentionCompiled, DerivativeOfBf16) {
                 k = narrow(of.keyHeads, of.keys, of.width),
                 v = narrow(of.keyHeads, of.keys, of.valueWidth),
                 out = narrow(2, of.queries, of.valueWidth),
-                mask =
-                    llvm::formatv("tensor<2x1x{0}x{1}xi1>", of.queries, of.keys)
-                        .str();
+                mask = llvm::formatv("tensor<2x1x{0}x{1}x{2}>", of.queries,
+                                     of.keys, of.ofMask)
+                           .str();
     std::string text =
         llvm::formatv(R"(
         func.func @f(%q: {4}, %k: {5}, %v: {6}, %m: {7}) -> {8} {{
