@@ -28,6 +28,7 @@ BUILDS = (
     ("models/llama.tfm", []),
     ("models/llama.tfm", ["generate.weights=int8", "generate.cache=int8"]),
     ("models/gpt2.tfm", []),
+    ("models/lab_train.tfm", ["train.precision=bf16"]),
     ("bench/gpt2_train.tfm", ["train.precision=bf16", "train.batch=8", "train.sequence=1024"]),
 )
 
@@ -164,7 +165,8 @@ class OnAGpu(unittest.TestCase):
         result = tfmc("build", *source, "--target", "cuda", "-o", name, cwd=cls.folder)
         assert result.returncode == 0, result.stderr
         model = tfmc("build", *source, "--emit", "tfm", cwd=cls.folder)
-        schedule = run(BUILD / "bin" / "tfm-opt", "--tfm-to-llvm=target=cuda", stdin=model.stdout).stdout.split("\n")
+        schedule = run(BUILD / "bin" / "tfm-opt", "--tfm-to-llvm=target=cuda", "--mlir-print-local-scope",
+                       stdin=model.stdout).stdout.split("\n")
         begin = next(i for i, line in enumerate(schedule) if line.startswith("  module @kernels"))
         kernels = schedule[begin:schedule.index("  }", begin) + 1]
         (cls.folder / f"{name}.mlir").write_text("\n".join(kernels) + "\n")

@@ -146,6 +146,33 @@ void ProductLaunch::finish(ElementEmitter &elements, KernelBuilder &k,
 // What all kernels do
 //===----------------------------------------------------------------------===//
 
+static StagedOperand::Form formOf(Units units) {
+  return units == Units::Tensor ? StagedOperand::Form::Matrix
+                                : StagedOperand::Form::Terms;
+}
+
+/// Registers of a thread for an operand, `size` elements of it along M or N,
+/// beyond what every product takes: for what goes through them, and for the
+/// places of rows that may be the last one.
+static int64_t moreRegisters(const ProductOperand &from, int64_t size,
+                             const ProductTile &tile, Units units) {
+  constexpr int64_t known = 2, ofPlace = 2, ofElement = 4;
+  int64_t elements = size * tile.depth / threadsOf(tile, units);
+  if (!StagedOperand::canCopy(from, formOf(units)))
+    return ofElement * elements;
+  if (units == Units::F32 || !from.isAlongTerms() || from.outers % size == 0)
+    return 0;
+  int64_t places = elements / StagedOperand::pieceElements;
+  return std::max<int64_t>(places - known, 0) * ofPlace;
+}
+
+static int64_t residentOf(ProductLaunch &product, const ProductTile &tile,
+                          Units units) {
+  int64_t more = moreRegisters(product.operandA(), tile.rows, tile, units) +
+                 moreRegisters(product.operandB(), tile.columns, tile, units);
+  return residentBlocks(tile, units, a100, more);
+}
+
 ProductKernel::ProductKernel(ModuleOp module, StringRef name,
                              ProductLaunch product, const ProductTile &tile,
                              Units units)
@@ -155,7 +182,7 @@ ProductKernel::ProductKernel(ModuleOp module, StringRef name,
           product.launch.getReads().size() + product.launch.getWrites().size(),
           {{tile.tilesOf(product.m, product.n) * product.shape().batches, 1, 1},
            threadsOf(tile, units),
-           residentBlocks(tile, units, a100)}),
+           residentOf(product, tile, units)}),
       k(block.k), elements(k, product.launch, block.pointers, block.arguments),
       units(units) {}
 
@@ -163,10 +190,8 @@ void ProductKernel::emit() {
   ProductOperand from = product.operandA(), with = product.operandB();
   place = placeOf(k, product, tile, a100, block.block());
   product.enter(block, place.number, from, with);
-  auto form = units == Units::Tensor ? StagedOperand::Form::Matrix
-                                     : StagedOperand::Form::Terms;
-  a.emplace(block, from, form, tile.rows, tile.depth);
-  b.emplace(block, with, form, tile.columns, tile.depth);
+  a.emplace(block, from, formOf(units), tile.rows, tile.depth);
+  b.emplace(block, with, formOf(units), tile.columns, tile.depth);
   int64_t stages = tile.stages * (a->stageBytes() + b->stageBytes());
   bandPartRows = partRowsOfBand(stages);
   int64_t band = tile.rows / tile.partRows * bandPartRows * bandStride() * 4;
@@ -269,6 +294,24 @@ SmallVector<Value> ProductKernel::addUp() {
   return state;
 }
 
+void cuda::storeTileRows(KernelBuilder &k, int64_t count, Value allExist,
+                         llvm::function_ref<void(Value, int64_t, bool)> store) {
+  int64_t together = std::min<int64_t>(count, 4);
+  auto all = [&] {
+    k.loop(k.i64(0), k.i64(count), together,
+           [&](Value first) { store(first, together, /*looks=*/false); });
+  };
+  if (!allExist)
+    return all();
+  // Unrolled this would take more registers than the sums leave.
+  k.ifThen(allExist, all, [&] {
+    k.rolledLoop(k.i64(0), k.i64(count), 1, {}, [&](Value row, ValueRange) {
+      store(row, 1, /*looks=*/true);
+      return SmallVector<Value>();
+    });
+  });
+}
+
 void ProductKernel::store(ValueRange sums) {
   int64_t bands = tile.partRows / bandPartRows;
   int64_t bandRows = tile.rows / bands;
@@ -278,31 +321,31 @@ void ProductKernel::store(ValueRange sums) {
   Value column = k.rem(block.thread(), k.i64(tile.columns));
   Value firstRow = k.div(block.thread(), tile.columns);
   Value inC = k.add(place.column0, column);
-  bool rowEdge = product.m % tile.rows != 0;
-  // Loads of several rows are under way at once.
-  int64_t together = rowEdge ? 1 : std::min<int64_t>(rows, 4);
-  auto finish = [&](ValueRange inTile, ValueRange values) {
-    product.finish(elements, k, place.number, inTile, inC, values);
-  };
+  Value allExist;
+  if (product.m % tile.rows)
+    allExist = k.less(k.add(place.row0, tile.rows - 1), k.i64(product.m));
   k.loop(k.i64(0), k.i64(bands), 1, [&](Value band) {
     for (int64_t one = 0; one != bands; ++one)
       k.ifThen(k.equal(band, k.i64(one)), [&] { storeBand(one, sums); });
     block.barrier();
     auto storeRows = [&] {
-      k.loop(k.i64(0), k.i64(rows), together, [&](Value first) {
-        SmallVector<Value> inTile, values;
-        for (int64_t i = 0; i != together; ++i) {
-          Value inBand = k.add(firstRow, k.mul(k.add(first, i), rowStep));
-          inTile.push_back(k.add(place.row0, rowOf(band, inBand)));
-          values.push_back(k.loadScalar(
-              k.at(memory, k.add(k.mul(inBand, bandStride()), column))));
-        }
-        if (rowEdge)
-          k.ifThen(k.less(inTile.front(), k.i64(product.m)),
-                   [&] { finish(inTile, values); });
-        else
-          finish(inTile, values);
-      });
+      storeTileRows(
+          k, rows, allExist, [&](Value first, int64_t together, bool looks) {
+            SmallVector<Value> inTile, values;
+            for (int64_t i = 0; i != together; ++i) {
+              Value inBand = k.add(firstRow, k.mul(k.add(first, i), rowStep));
+              inTile.push_back(k.add(place.row0, rowOf(band, inBand)));
+              values.push_back(k.loadScalar(
+                  k.at(memory, k.add(k.mul(inBand, bandStride()), column))));
+            }
+            auto finish = [&] {
+              product.finish(elements, k, place.number, inTile, inC, values);
+            };
+            if (looks)
+              k.ifThen(k.less(inTile.front(), k.i64(product.m)), finish);
+            else
+              finish();
+          });
     };
     if (product.n % tile.columns)
       k.ifThen(k.less(inC, k.i64(product.n)), storeRows);

@@ -60,6 +60,14 @@ TilePlace placeOf(KernelBuilder &k, const ProductLaunch &product,
                   const ProductTile &tile, const Gpu &gpu,
                   mlir::Value tileNumber);
 
+/// Stores `count` rows of a tile, several together, so that loads for all of
+/// them are under way at once; where not all rows exist (`allExist`; null: they
+/// do) one after the other, each if it does (`looks`).
+void storeTileRows(
+    KernelBuilder &k, int64_t count, mlir::Value allExist,
+    llvm::function_ref<void(mlir::Value first, int64_t together, bool looks)>
+        store);
+
 /// A product whose operands come through shared memory, `tile.stages` steps of
 /// terms at once: while one is multiplied the others are under way. Sums stay
 /// in registers; at the end they go to shared memory, a band of rows after the

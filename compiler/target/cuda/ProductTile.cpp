@@ -30,6 +30,9 @@ static constexpr ProductTile warpgroupTiles[] = {{128, 256, 64, 4, 16, 256},
 static constexpr ProductTile f32Tiles[] = {
     {128, 128, 8, 3, 8, 8}, {64, 64, 8, 3, 4, 4}, {32, 32, 16, 3, 2, 2}};
 
+/// That a thread can have.
+constexpr int64_t mostRegisters = 255;
+
 /// Bytes of an element in shared memory, and threads of a part.
 static int64_t bytesOf(Units units) { return units == Units::F32 ? 4 : 2; }
 static int64_t threadsOfPart(Units units) {
@@ -42,10 +45,12 @@ int64_t cuda::threadsOf(const ProductTile &tile, Units units) {
 }
 
 int64_t cuda::residentBlocks(const ProductTile &tile, Units units,
-                             const Gpu &gpu) {
+                             const Gpu &gpu, int64_t moreRegisters) {
   // Beside the sums there are operands and addresses.
-  int64_t registers =
-      tile.partRows * tile.partColumns / threadsOfPart(units) + 64;
+  int64_t registers = std::min<int64_t>(
+      tile.partRows * tile.partColumns / threadsOfPart(units) + 64 +
+          moreRegisters,
+      mostRegisters);
   int64_t shared =
       (tile.rows + tile.columns) * tile.depth * bytesOf(units) * tile.stages;
   if (units == Units::Warpgroup)

@@ -61,8 +61,10 @@ ProductTile fitted(ProductTile tile, int64_t terms);
 /// Threads of a block.
 int64_t threadsOf(const ProductTile &tile, Units units);
 
-/// How many blocks of a tile a multiprocessor has room for at once.
-int64_t residentBlocks(const ProductTile &tile, Units units, const Gpu &gpu);
+/// How many blocks of a tile a multiprocessor has room for at once, where a
+/// thread has so many registers more than sums, operands and addresses take.
+int64_t residentBlocks(const ProductTile &tile, Units units, const Gpu &gpu,
+                       int64_t moreRegisters = 0);
 
 /// About how many seconds a product takes with that tile.
 double secondsOf(const ProductTile &tile, Units units,

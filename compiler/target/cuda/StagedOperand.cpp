@@ -26,13 +26,8 @@ StagedOperand::StagedOperand(BlockBuilder &block, const ProductOperand &from,
                              Form form, int64_t size, int64_t depth)
     : block(block), k(block.k), from(from), form(form), size(size),
       depth(depth) {
-  if (form == Form::Matrix) {
-    copies = canCopy(from);
-    width = copies ? pieceElements : 2;
-  } else {
-    copies = from.element.isF32() && !from.isGrouped();
-    width = 1;
-  }
+  copies = canCopy(from, form);
+  width = form == Form::Terms ? 1 : copies ? pieceElements : 2;
   items = size * depth / width / block.threads();
   int64_t inRow = innerSize() / width;
   advance = block.threads() / inRow;
@@ -40,7 +35,9 @@ StagedOperand::StagedOperand(BlockBuilder &block, const ProductOperand &from,
   second = k.div(block.thread(), inRow);
 }
 
-bool StagedOperand::canCopy(const ProductOperand &from) {
+bool StagedOperand::canCopy(const ProductOperand &from, Form form) {
+  if (form == Form::Terms)
+    return from.element.isF32() && !from.isGrouped();
   auto pieces = [](int64_t stride) { return stride % pieceElements == 0; };
   return from.element.isBF16() && from.alignment % 16 == 0 &&
          pieces(from.isAlongTerms() ? from.outerStride : from.termStride) &&

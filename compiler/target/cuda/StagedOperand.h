@@ -52,9 +52,11 @@ public:
   StagedOperand(BlockBuilder &block, const ProductOperand &from, Form form,
                 int64_t size, int64_t depth);
 
-  /// Whether `cp.async` can bring it as a matrix: numbers of bf16 in pieces of
-  /// 16 bytes.
-  static bool canCopy(const ProductOperand &from);
+  /// Whether `cp.async` can bring it: as a matrix numbers of bf16 in pieces of
+  /// 16 bytes, as terms those of f32.
+  static bool canCopy(const ProductOperand &from, Form form = Form::Matrix);
+  /// Of a matrix, how many elements go at once.
+  static constexpr int64_t pieceElements = 8;
 
   int64_t stageBytes() const;
   bool isAsync() const { return copies; }
@@ -78,7 +80,7 @@ public:
   int64_t termStride() const { return size + bankCount / depth; }
 
 private:
-  static constexpr int64_t bankCount = 32, pieceElements = 8;
+  static constexpr int64_t bankCount = 32;
   /// Fragments in a row of a matrix whose swizzles differ, of two pieces each;
   /// the next ones lie as these.
   static constexpr int64_t distinct = pieceElements / 2;

@@ -199,11 +199,11 @@ void WarpgroupProduct::multiply() {
 /// together; no warp waits for another one.
 void WarpgroupProduct::store(ValueRange sums, const TilePlace &place) {
   int64_t bandsOfWarp = tile.columns / bandColumns;
-  bool rowEdge = product.m % tile.rows != 0;
-  // Loads of several rows are under way at once.
-  int64_t together = rowEdge ? 1 : 4;
   Value mine = k.at(bands, k.mul(block.warp(), bandRows * bandStride));
   Value firstRow = k.add(place.row0, k.mul(block.warp(), warpRows));
+  Value allExist;
+  if (product.m % tile.rows)
+    allExist = k.less(k.add(firstRow, bandRows - 1), k.i64(product.m));
   k.loop(k.i64(0), k.i64(bandsOfWarp), 1, [&](Value band) {
     for (int64_t one = 0; one != bandsOfWarp; ++one)
       k.ifThen(k.equal(band, k.i64(one)), [&] { storeBand(one, sums); });
@@ -211,22 +211,24 @@ void WarpgroupProduct::store(ValueRange sums, const TilePlace &place) {
     Value column =
         k.add(place.column0, k.add(k.mul(band, bandColumns), block.lane()));
     auto storeRows = [&] {
-      k.loop(k.i64(0), k.i64(bandRows), together, [&](Value first) {
-        SmallVector<Value> rows, values;
-        for (int64_t i = 0; i != together; ++i) {
-          Value inBand = k.add(first, i);
-          rows.push_back(k.add(firstRow, inBand));
-          values.push_back(k.loadScalar(
-              k.at(mine, k.add(k.mul(inBand, bandStride), block.lane()))));
-        }
-        auto finish = [&] {
-          product.finish(elements, k, place.number, rows, column, values);
-        };
-        if (rowEdge)
-          k.ifThen(k.less(rows.front(), k.i64(product.m)), finish);
-        else
-          finish();
-      });
+      storeTileRows(
+          k, bandRows, allExist,
+          [&](Value first, int64_t together, bool looks) {
+            SmallVector<Value> rows, values;
+            for (int64_t i = 0; i != together; ++i) {
+              Value inBand = k.add(first, i);
+              rows.push_back(k.add(firstRow, inBand));
+              values.push_back(k.loadScalar(
+                  k.at(mine, k.add(k.mul(inBand, bandStride), block.lane()))));
+            }
+            auto finish = [&] {
+              product.finish(elements, k, place.number, rows, column, values);
+            };
+            if (looks)
+              k.ifThen(k.less(rows.front(), k.i64(product.m)), finish);
+            else
+              finish();
+          });
     };
     if (product.n % tile.columns)
       k.ifThen(k.less(column, k.i64(product.n)), storeRows);

@@ -258,6 +258,21 @@ void KernelBuilder::loop(Value from, Value to, int64_t step,
     return SmallVector<Value>();
   });
 }
+SmallVector<Value> KernelBuilder::rolledLoop(Value from, Value to, int64_t step,
+                                             ValueRange init, LoopBody body) {
+  auto loop = scf::ForOp::create(
+      b, loc, from, to, i64(step), init,
+      [&](OpBuilder &, Location, Value i, ValueRange carried) {
+        scf::YieldOp::create(b, loc, body(i, carried));
+      });
+  MLIRContext *context = b.getContext();
+  auto unroll = LLVM::LoopUnrollAttr::get(context, b.getBoolAttr(true), {}, {},
+                                          {}, {}, {}, {});
+  auto annotation = LLVM::LoopAnnotationAttr::get(
+      context, {}, {}, {}, unroll, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {});
+  loop->setAttr("llvm.loop_annotation", annotation);
+  return SmallVector<Value>(loop.getResults());
+}
 void KernelBuilder::ifThen(Value condition, llvm::function_ref<void()> then,
                            llvm::function_ref<void()> otherwise) {
   auto yield = [&](llvm::function_ref<void()> part) {
