@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """What can be known of a model's kernels on a GPU without one: a line for each kernel of a function, with how
-often it runs, its blocks and threads, what it computes and moves, and how long that takes at least on an A100
-and an H100 (a roofline: the longer of its operations at the units' speed and its bytes at the memory's, and a
-launch). Where NVIDIA's `ptxas` and `nvdisasm` are installed (or named), also registers, spills, instructions,
-and how many of a multiprocessor's threads it has at once.
+often it runs, its blocks and threads, what it computes and moves, and how long that takes on an A100 and an
+H100: of a product what the compiler estimates, which chooses its tiles by that (waves of blocks, the second-level
+cache, shared memory; compiler/target/cuda/ProductTile.cpp), and of others the least that a roofline allows (the
+longer of its operations at the units' speed and its bytes at the memory's), with a launch. Where NVIDIA's `ptxas`
+and `nvdisasm` are installed (or named), also registers, spills, instructions, and how many of a multiprocessor's
+threads it has at once.
 
     bench/gpu_kernels.py models/shakespeare.tfm --function train -D train.precision=bf16
 
@@ -51,9 +53,10 @@ class Step:
     """A launch, copy or fill: its kernel, whether that has a form for `wgmma`, and what one run of it computes and
     moves."""
 
-    def __init__(self, line, body, tensor, forms):
+    def __init__(self, line, body, tensor, forms, estimates):
         self.kernel = re.search(r"@kernels::@(\w+)", line).group(1)
         self.has_form = self.kernel in forms
+        self.estimates = estimates.get(self.kernel, {})
         self.bytes = 0
         for group in re.findall(r"(?:reads|writes|from|to|sched\.fill)[^:{]*: ([^{\[]*)", line) or [line]:
             for sizes, each, _ in shape_of("memref", group):
@@ -66,7 +69,11 @@ class Step:
             self.add(operation, points)
 
     def seconds(self, name):
-        """What a run takes at least on a GPU of that name."""
+        """What a run is taken to last on a GPU of that name."""
+        return max(self.least(name), self.estimates.get(name, 0) + GPUS[name]["launch"])
+
+    def least(self, name):
+        """What it takes at least."""
         gpu = GPUS[name]
         speed = gpu[self.units]
         if self.units == "tensor" and not (name == "H100" and self.has_form):
@@ -100,6 +107,9 @@ def read_steps(text, function):
     tensor = {name for name, body in re.findall(r"func\.func @(kernel\d+)\((.*?)\n    }\n", text, re.S)
               if "nvvm.mma.sync" in body}
     forms = set(re.findall(r"func\.func @(kernel\d+)_sm_90a\(", text))
+    estimates = {name: dict(zip(GPUS, (float(number) for number in numbers.split(","))))
+                 for name, numbers in re.findall(
+                     r"func\.func @(kernel\d+)\(.*?tfm\.seconds = array<f64: ([^>]*)>", text)}
     lines = iter(text.splitlines())
     for line in lines:
         if re.search(rf"sched\.program @{function}\b", line):
@@ -111,7 +121,7 @@ def read_steps(text, function):
         stripped = line.strip()
         if body is not None:
             if stripped == "}":
-                steps.append((Step(header, body, tensor, forms), math.prod(counts)))
+                steps.append((Step(header, body, tensor, forms, estimates), math.prod(counts)))
                 body = None
             else:
                 body.append(stripped)
@@ -120,7 +130,7 @@ def read_steps(text, function):
         elif stripped.startswith("sched.launch"):
             header, body = stripped, []
         elif stripped.startswith(("sched.copy", "sched.fill")):
-            steps.append((Step(stripped, [], tensor, forms), math.prod(counts)))
+            steps.append((Step(stripped, [], tensor, forms, estimates), math.prod(counts)))
         elif stripped == "}":
             if len(counts) == 1:
                 break
@@ -205,7 +215,7 @@ def show(steps, launches, assembled):
                *(f"{name} us" for name in GPUS), "what"]
     widths = [9, 5, 7, 7, 10, 9, 7, 5, 5, 6, 6, *(9 for _ in GPUS), 0]
     print(" ".join(word.rjust(width) for word, width in zip(columns, widths)))
-    totals = dict.fromkeys(GPUS, 0.0)
+    totals, least = dict.fromkeys(GPUS, 0.0), dict.fromkeys(GPUS, 0.0)
     flops = 0
     for name, (step, count) in sorted(rows.items(), key=lambda row: -row[1][1] * row[1][0].flops):
         launch = launches[name]
@@ -213,6 +223,7 @@ def show(steps, launches, assembled):
         for gpu in GPUS:
             seconds = step.seconds(gpu)
             totals[gpu] += seconds * count
+            least[gpu] += step.least(gpu) * count
             times.append(f"{seconds * 1e6:.1f}")
         flops += step.flops * count
         known = assembled.get("sm_80", {}).get(name)
@@ -224,8 +235,9 @@ def show(steps, launches, assembled):
         cells = [name, count, launch["blocks"], launch["threads"], f"{step.flops / 1e6:.1f}",
                  f"{step.bytes / 1e6:.2f}", shared, *of_ptxas, *times, step.name + (" (wgmma)" if step.has_form else "")]
         print(" ".join(str(cell).rjust(width) for cell, width in zip(cells, widths)))
-    print(f"\n{sum(count for _, count in steps)} launches, {flops / 1e9:.1f} GFLOP; at least "
-          + ", ".join(f"{seconds * 1e3:.3f} ms on one {gpu}" for gpu, seconds in totals.items()))
+    print(f"\n{sum(count for _, count in steps)} launches, {flops / 1e9:.1f} GFLOP; "
+          + ", ".join(f"{seconds * 1e3:.3f} ms on one {gpu} (at least {least[gpu] * 1e3:.3f})"
+                      for gpu, seconds in totals.items()))
 
 
 if __name__ == "__main__":

@@ -41,6 +41,10 @@ inline constexpr llvm::StringLiteral tensorsAttribute = "tfm.tensors";
 inline constexpr llvm::StringLiteral hopperSuffix = "_sm_90a",
                                      hopperFormAttribute = "tfm.form_of";
 
+/// Of a product: about how many seconds it takes on an A100 and an H100, for
+/// whoever reads the kernels.
+inline constexpr llvm::StringLiteral secondsAttribute = "tfm.seconds";
+
 /// How many blocks of how many threads a kernel is launched with.
 struct Grid {
   std::array<int64_t, 3> blocks = {1, 1, 1};
