@@ -388,31 +388,33 @@ void BlockBuilder::multiplyWarpgroup(ArrayRef<WarpgroupStep> steps,
                                      bool aAlongTerms, bool bAlongTerms,
                                      MutableArrayRef<Value> sums) {
   MLIRContext *context = k.b.getContext();
-  constexpr int64_t sumsOfColumn = 2; // of 64 by 8 each thread has 4
+  constexpr size_t sumsOfColumn = 2; // of 64 by 8 each thread has 4
+  const size_t parts = steps.front().b.size(), ofPart = sums.size() / parts;
   auto type = LLVM::LLVMStructType::getLiteral(
-      context, SmallVector<Type>(sums.size(), k.f32Type));
-  Value all = LLVM::PoisonOp::create(k.b, k.loc, type);
+      context, SmallVector<Type>(ofPart, k.f32Type));
+  SmallVector<Value> all(parts, LLVM::PoisonOp::create(k.b, k.loc, type));
   for (auto [i, sum] : llvm::enumerate(sums))
-    all = LLVM::InsertValueOp::create(k.b, k.loc, all, sum,
-                                      static_cast<int64_t>(i));
-  auto columns = static_cast<int64_t>(sums.size()) * sumsOfColumn;
+    all[i / ofPart] = LLVM::InsertValueOp::create(
+        k.b, k.loc, all[i / ofPart], sum, static_cast<int64_t>(i % ofPart));
   // A lies [M, K] and B [N, K] where terms follow each other.
   auto layout = [](bool isRow) {
     return isRow ? NVVM::MMALayout::row : NVVM::MMALayout::col;
   };
   NVVM::WgmmaFenceAlignedOp::create(k.b, k.loc);
+  auto shape = NVVM::MMAShapeAttr::get(
+      context, 64, static_cast<int>(ofPart * sumsOfColumn), 16);
   for (const WarpgroupStep &step : steps)
-    all = NVVM::WgmmaMmaAsyncOp::create(
-        k.b, k.loc, type, all, step.a, step.b,
-        NVVM::MMAShapeAttr::get(context, 64, static_cast<int>(columns), 16),
-        NVVM::WGMMATypes::bf16, NVVM::WGMMATypes::bf16, NVVM::WGMMATypes::f32,
-        NVVM::WGMMAScaleOut::one, NVVM::WGMMAScaleIn::one,
-        NVVM::WGMMAScaleIn::one, layout(aAlongTerms), layout(!bAlongTerms),
-        NVVM::MMAIntOverflowAttr());
+    for (auto [part, b] : llvm::zip_equal(all, step.b))
+      part = NVVM::WgmmaMmaAsyncOp::create(
+          k.b, k.loc, type, part, step.a, b, shape, NVVM::WGMMATypes::bf16,
+          NVVM::WGMMATypes::bf16, NVVM::WGMMATypes::f32,
+          NVVM::WGMMAScaleOut::one, NVVM::WGMMAScaleIn::one,
+          NVVM::WGMMAScaleIn::one, layout(aAlongTerms), layout(!bAlongTerms),
+          NVVM::MMAIntOverflowAttr());
   NVVM::WgmmaGroupSyncAlignedOp::create(k.b, k.loc);
   for (auto [i, sum] : llvm::enumerate(sums))
-    sum =
-        LLVM::ExtractValueOp::create(k.b, k.loc, all, static_cast<int64_t>(i));
+    sum = LLVM::ExtractValueOp::create(k.b, k.loc, all[i / ofPart],
+                                       static_cast<int64_t>(i % ofPart));
 }
 
 void BlockBuilder::awaitProducts(int64_t groups) {

@@ -184,9 +184,11 @@ public:
   /// one after the other, to sums that a warpgroup has in its registers (PTX
   /// ISA, "Matrix Fragments for wgmma.mma_async.m64nNk16"): begins to do so, as
   /// a group. All its threads come here together. What descriptors name was
-  /// brought by `copyBox`, and awaited.
+  /// brought by `copyBox`, and awaited. Of the columns several parts of equal
+  /// size may be multiplied by an instruction each, with as many of the sums.
   struct WarpgroupStep {
-    mlir::Value a, b;
+    mlir::Value a;
+    llvm::SmallVector<mlir::Value, 2> b;
   };
   void multiplyWarpgroup(llvm::ArrayRef<WarpgroupStep> steps, bool aAlongTerms,
                          bool bAlongTerms,

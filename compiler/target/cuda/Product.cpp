@@ -294,22 +294,21 @@ SmallVector<Value> ProductKernel::addUp() {
   return state;
 }
 
-void cuda::storeTileRows(KernelBuilder &k, int64_t count, Value allExist,
+void cuda::storeTileRows(KernelBuilder &k, int64_t count, int64_t together,
+                         Value allExist,
                          llvm::function_ref<void(Value, int64_t, bool)> store) {
-  int64_t together = std::min<int64_t>(count, 4);
-  auto all = [&] {
-    k.loop(k.i64(0), k.i64(count), together,
-           [&](Value first) { store(first, together, /*looks=*/false); });
-  };
-  if (!allExist)
-    return all();
-  // Unrolled this would take more registers than the sums leave.
-  k.ifThen(allExist, all, [&] {
-    k.rolledLoop(k.i64(0), k.i64(count), 1, {}, [&](Value row, ValueRange) {
-      store(row, 1, /*looks=*/true);
+  // Unrolled they would take more registers than the sums leave.
+  auto each = [&](int64_t step, bool looks) {
+    k.rolledLoop(k.i64(0), k.i64(count), step, {}, [&](Value row, ValueRange) {
+      store(row, step, looks);
       return SmallVector<Value>();
     });
-  });
+  };
+  if (!allExist)
+    return each(together, /*looks=*/false);
+  k.ifThen(
+      allExist, [&] { each(together, /*looks=*/false); },
+      [&] { each(1, /*looks=*/true); });
 }
 
 void ProductKernel::store(ValueRange sums) {
@@ -330,7 +329,8 @@ void ProductKernel::store(ValueRange sums) {
     block.barrier();
     auto storeRows = [&] {
       storeTileRows(
-          k, rows, allExist, [&](Value first, int64_t together, bool looks) {
+          k, rows, std::min<int64_t>(rows, 4), allExist,
+          [&](Value first, int64_t together, bool looks) {
             SmallVector<Value> inTile, values;
             for (int64_t i = 0; i != together; ++i) {
               Value inBand = k.add(firstRow, k.mul(k.add(first, i), rowStep));
@@ -468,7 +468,9 @@ static double emitHopperForm(ModuleOp module, StringRef name,
   double otherSeconds = secondsOf(other, Units::Tensor, shape, h100);
   if (!canMultiplyInWarpgroups(product))
     return otherSeconds;
-  ProductTile tile = chooseTile(Units::Warpgroup, shape, h100);
+  bool takesRegisters =
+      product.launch.getWrites().size() > 1 || product.launch.getRng();
+  ProductTile tile = chooseTile(Units::Warpgroup, shape, h100, takesRegisters);
   double seconds = secondsOf(tile, Units::Warpgroup, shape, h100);
   // What estimates are off by at least.
   constexpr double slack = 1.05;

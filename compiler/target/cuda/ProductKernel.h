@@ -60,11 +60,11 @@ TilePlace placeOf(KernelBuilder &k, const ProductLaunch &product,
                   const ProductTile &tile, const Gpu &gpu,
                   mlir::Value tileNumber);
 
-/// Stores `count` rows of a tile, several together, so that loads for all of
-/// them are under way at once; where not all rows exist (`allExist`; null: they
+/// Stores `count` rows of a tile, so many together that loads for all of these
+/// are under way at once; where not all rows exist (`allExist`; null: they
 /// do) one after the other, each if it does (`looks`).
 void storeTileRows(
-    KernelBuilder &k, int64_t count, mlir::Value allExist,
+    KernelBuilder &k, int64_t count, int64_t together, mlir::Value allExist,
     llvm::function_ref<void(mlir::Value first, int64_t together, bool looks)>
         store);
 

@@ -23,7 +23,8 @@ static constexpr ProductTile tensorTiles[] = {
     {16, 64, 64, 4, 16, 16}};
 // Rows of 128 bytes in shared memory; a warp has 16 of the 64 rows of its
 // warpgroup, and all columns.
-static constexpr ProductTile warpgroupTiles[] = {{128, 256, 64, 4, 16, 256},
+static constexpr ProductTile warpgroupTiles[] = {{192, 256, 64, 3, 16, 256},
+                                                 {128, 256, 64, 4, 16, 256},
                                                  {256, 128, 64, 3, 16, 128},
                                                  {128, 128, 64, 4, 16, 128},
                                                  {64, 128, 64, 4, 16, 128}};
@@ -44,13 +45,23 @@ int64_t cuda::threadsOf(const ProductTile &tile, Units units) {
          (units == Units::Warpgroup ? warpgroupThreads : 0);
 }
 
+int64_t cuda::instructionColumns(const ProductTile &tile, const Gpu &gpu) {
+  // Beside the sums ptxas wants so many registers for one (CUDA 13).
+  constexpr int64_t beside = 26, sumsOfColumn = 2;
+  int64_t atLaunch = gpu.registers / threadsOf(tile, Units::Warpgroup);
+  int64_t columns = tile.columns;
+  while (columns / sumsOfColumn + beside > atLaunch)
+    columns /= 2;
+  return columns;
+}
+
 int64_t cuda::residentBlocks(const ProductTile &tile, Units units,
                              const Gpu &gpu, int64_t moreRegisters) {
   // Beside the sums there are operands and addresses.
-  int64_t registers = std::min<int64_t>(
-      tile.partRows * tile.partColumns / threadsOfPart(units) + 64 +
-          moreRegisters,
-      mostRegisters);
+  int64_t registers = std::min<int64_t>(tile.partRows * tile.partColumns /
+                                                threadsOfPart(units) +
+                                            64 + moreRegisters,
+                                        mostRegisters);
   int64_t shared =
       (tile.rows + tile.columns) * tile.depth * bytesOf(units) * tile.stages;
   if (units == Units::Warpgroup)
@@ -81,10 +92,13 @@ double cuda::secondsOf(const ProductTile &tile, Units units,
                    : gpu.tensorFlopsPerClock() *
                          (units == Units::Tensor ? gpu.ofMma : 1.0));
   // What all parts read of a stage; of f32 a row is read by many threads of a
-  // warp at once, and by a warpgroup B once for four parts.
+  // warp at once, and by a warpgroup B once for four parts, and A by each
+  // instruction.
   auto parts = static_cast<double>(tile.parts() * tile.depth) * bytes;
   auto ofA = static_cast<double>(tile.partRows),
        ofB = static_cast<double>(tile.partColumns);
+  if (units == Units::Warpgroup)
+    ofA *= static_cast<double>(tile.columns / instructionColumns(tile, gpu));
   double read = parts * (units == Units::Warpgroup ? ofA + ofB / 4
                          : tensor                  ? ofA + ofB
                                                    : (ofA + ofB) / 4);
@@ -116,10 +130,13 @@ ProductTile cuda::fitted(ProductTile tile, int64_t terms) {
 }
 
 ProductTile cuda::chooseTile(Units units, const ProductShape &shape,
-                             const Gpu &gpu) {
+                             const Gpu &gpu, bool takesRegisters) {
   const ProductTile *best = nullptr;
   double least = std::numeric_limits<double>::infinity();
   for (const ProductTile &tile : productTiles(units)) {
+    if (takesRegisters && units == Units::Warpgroup &&
+        instructionColumns(tile, gpu) < tile.columns)
+      continue;
     double seconds = secondsOf(tile, units, shape, gpu);
     if (seconds < least) {
       least = seconds;

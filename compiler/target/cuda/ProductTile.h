@@ -61,6 +61,10 @@ ProductTile fitted(ProductTile tile, int64_t terms);
 /// Threads of a block.
 int64_t threadsOf(const ProductTile &tile, Units units);
 
+/// Columns that an instruction of a warpgroup multiplies: all, unless a thread
+/// has too few registers when so many threads are launched for its sums.
+int64_t instructionColumns(const ProductTile &tile, const Gpu &gpu);
+
 /// How many blocks of a tile a multiprocessor has room for at once, where a
 /// thread has so many registers more than sums, operands and addresses take.
 int64_t residentBlocks(const ProductTile &tile, Units units, const Gpu &gpu,
@@ -70,8 +74,11 @@ int64_t residentBlocks(const ProductTile &tile, Units units, const Gpu &gpu,
 double secondsOf(const ProductTile &tile, Units units,
                  const ProductShape &shape, const Gpu &gpu);
 
-/// The tile with which a product takes the least time.
-ProductTile chooseTile(Units units, const ProductShape &shape, const Gpu &gpu);
+/// The tile with which a product takes the least time. `takesRegisters`: what
+/// follows the sums needs more of them than a tile leaves whose instructions
+/// have to be narrow.
+ProductTile chooseTile(Units units, const ProductShape &shape, const Gpu &gpu,
+                       bool takesRegisters = false);
 
 } // namespace tfm::cuda
 

@@ -11,6 +11,8 @@
 #include "compiler/target/cuda/ProductTile.h"
 #include "compiler/target/cuda/RowProduct.h"
 
+#include <cmath>
+
 namespace tfm::cuda {
 #define GEN_PASS_DEF_SPLITPRODUCTSPASS
 #include "compiler/target/cuda/Passes.h.inc"
@@ -40,17 +42,25 @@ int64_t partsOf(MatmulOp op) {
     return 1;
   bool tensor = a.getElementType().isBF16() || b.getElementType().isBF16();
   Units units = tensor ? Units::Tensor : Units::F32;
-  auto seconds = [&](int64_t parts) {
+  auto secondsOn = [&](const Gpu &gpu, int64_t parts) {
     ProductShape part = shape;
     part.batches = parts;
     part.terms /= parts;
-    double product =
-        secondsOf(chooseTile(units, part, a100), units, part, a100);
+    auto product = [&](Units by) {
+      return secondsOf(chooseTile(by, part, gpu), by, part, gpu);
+    };
+    double least = product(units);
+    if (tensor && &gpu == &h100)
+      least = std::min(least, product(Units::Warpgroup));
     if (parts == 1)
-      return product;
+      return least;
     // Results of the parts are written and read once more, by one more kernel.
     auto bytes = static_cast<double>(2 * 4 * parts * shape.m * shape.n);
-    return product + a100.launch + bytes / a100.bandwidth;
+    return least + gpu.launch + bytes / gpu.bandwidth;
+  };
+  // One cut for all GPUs: it decides the order of the sum.
+  auto seconds = [&](int64_t parts) {
+    return std::sqrt(secondsOn(a100, parts) * secondsOn(h100, parts));
   };
   // Fewer terms in a part fill no pipeline; what is to be gained is no less
   // than what estimates are off by.

@@ -56,20 +56,28 @@ private:
   int64_t steps() const { return llvm::divideCeil(product.terms, tile.depth); }
   int64_t stageBytes() const { return a.stageBytes() + b.stageBytes(); }
 
-  /// Where a step is among all that the block does: its stage, and the parity
-  /// of its round over the stages.
+  /// Where a step is among all that the block does: the number of its stage and
+  /// the parity of its round over the stages.
   struct Turn {
-    Value stage, full, empty, parity;
+    Value number, parity;
   };
-  Turn turnOf(Value tileNumber, Value step);
-  /// Calls `body` with the number of each of this block's tiles, counted by the
-  /// block, and its place.
-  void forEachTile(llvm::function_ref<void(Value, const TilePlace &)> body);
+  Turn after(const Turn &turn);
+  Value stageOf(const Turn &turn);
+  Value fullOf(const Turn &turn) {
+    return k.at(barriers, turn.number, k.i64Type);
+  }
+  /// Of the stage of that number.
+  Value emptyOf(Value number) {
+    return k.at(k.at(barriers, tile.stages, k.i64Type), number, k.i64Type);
+  }
+  /// Calls `body` with the place of each of this block's tiles and the turn of
+  /// its first step; it returns that behind its last one.
+  void forEachTile(llvm::function_ref<Turn(const TilePlace &, Turn)> body);
 
   void bring();
   void multiply();
-  /// This warp does not read the stage any more.
-  void leave(const Turn &turn);
+  /// This warp does not read the stage before that of `turn` any more.
+  void leaveBefore(const Turn &turn);
   void store(ValueRange sums, const TilePlace &place);
   void storeBand(int64_t band, ValueRange sums);
 
@@ -108,7 +116,7 @@ void WarpgroupProduct::emit() {
   });
   block.barrier();
   // Who multiplies has sums in registers, of which the others need few.
-  constexpr int64_t few = 40, most = 240, granule = 8;
+  constexpr int64_t few = 32, most = 240, granule = 8;
   int64_t all = std::min(gpu.registers / (resident * block.threads()), most) /
                 granule * granule;
   int64_t rest = block.threads() * all - warpgroupThreads * few;
@@ -126,72 +134,93 @@ void WarpgroupProduct::emit() {
       });
 }
 
-WarpgroupProduct::Turn WarpgroupProduct::turnOf(Value tileNumber, Value step) {
-  Value count = k.add(k.mul(tileNumber, steps()), step);
-  Value round = k.div(count, tile.stages),
-        stage = k.rem(count, k.i64(tile.stages));
-  Value full = k.at(barriers, stage, k.i64Type);
-  return {k.at(memory, k.mul(stage, stageBytes()), k.b.getI8Type()), full,
-          k.at(full, tile.stages, k.i64Type), k.rem(round, k.i64(2))};
+WarpgroupProduct::Turn WarpgroupProduct::after(const Turn &turn) {
+  Value next = k.add(turn.number, 1);
+  Value isOver = k.equal(next, k.i64(tile.stages));
+  return {k.select(isOver, k.i64(0), next),
+          k.select(isOver, k.sub(k.i64(1), turn.parity), turn.parity)};
+}
+
+Value WarpgroupProduct::stageOf(const Turn &turn) {
+  return k.at(memory, k.mul(turn.number, stageBytes()), k.b.getI8Type());
 }
 
 void WarpgroupProduct::forEachTile(
-    llvm::function_ref<void(Value, const TilePlace &)> body) {
-  Value first = block.block();
-  // One more than the last ones have, where they are not the same number.
-  Value count = k.div(k.add(k.sub(k.i64(tiles), first), blocks - 1), blocks);
-  k.loop(k.i64(0), count, 1, [&](Value number) {
-    Value ofAll = k.add(first, k.mul(number, blocks));
-    body(number, placeOf(k, product, tile, gpu, ofAll));
-  });
+    llvm::function_ref<Turn(const TilePlace &, Turn)> body) {
+  SmallVector<Value> first = {k.i64(0), k.i64(0)};
+  k.loop(block.block(), k.i64(tiles), blocks, first,
+         [&](Value number, ValueRange before) -> SmallVector<Value> {
+           Turn turn = body(placeOf(k, product, tile, gpu, number),
+                            {before[0], before[1]});
+           return {turn.number, turn.parity};
+         });
 }
 
 void WarpgroupProduct::bring() {
-  forEachTile([&](Value number, const TilePlace &place) {
+  forEachTile([&](const TilePlace &place, Turn first) -> Turn {
     SmallVector<Value> indices = product.indicesOf(k, place.number);
-    k.loop(k.i64(0), k.i64(steps()), 1, [&](Value step) {
-      Turn turn = turnOf(number, step);
-      // In the first round there is nobody to wait for.
-      block.await(turn.empty, k.sub(k.i64(1), turn.parity));
-      block.arriveBefore(turn.full, stageBytes());
-      Value term = k.mul(step, tile.depth);
-      a.bring(turn.stage, place.row0, term, indices, turn.full);
-      b.bring(k.at(turn.stage, a.stageBytes(), k.b.getI8Type()), place.column0,
-              term, indices, turn.full);
-    });
+    SmallVector<Value> last = k.loop(
+        k.i64(0), k.i64(steps()), 1, {first.number, first.parity},
+        [&](Value step, ValueRange before) -> SmallVector<Value> {
+          Turn turn = {before[0], before[1]};
+          Value stage = stageOf(turn), full = fullOf(turn);
+          // In the first round there is nobody to wait for.
+          block.await(emptyOf(turn.number), k.sub(k.i64(1), turn.parity));
+          block.arriveBefore(full, stageBytes());
+          Value term = k.mul(step, tile.depth);
+          a.bring(stage, place.row0, term, indices, full);
+          b.bring(k.at(stage, a.stageBytes(), k.b.getI8Type()), place.column0,
+                  term, indices, full);
+          Turn next = after(turn);
+          return {next.number, next.parity};
+        });
+    return {last[0], last[1]};
   });
 }
 
-void WarpgroupProduct::leave(const Turn &turn) {
-  k.ifThen(k.equal(block.lane(), k.i64(0)), [&] { block.arrive(turn.empty); });
+void WarpgroupProduct::leaveBefore(const Turn &turn) {
+  Value isFirst = k.equal(turn.number, k.i64(0));
+  Value before =
+      k.select(isFirst, k.i64(tile.stages - 1), k.sub(turn.number, k.i64(1)));
+  k.ifThen(k.equal(block.lane(), k.i64(0)),
+           [&] { block.arrive(emptyOf(before)); });
 }
 
 void WarpgroupProduct::multiply() {
   Value row = k.mul(k.div(block.thread(), warpgroupThreads), warpgroupRows);
-  SmallVector<Value> none(warpgroupRows * tile.columns / warpgroupThreads,
-                          k.splat(0.0));
-  forEachTile([&](Value number, const TilePlace &place) {
-    SmallVector<Value> sums = k.loop(
-        k.i64(0), k.i64(steps()), 1, none, [&](Value step, ValueRange before) {
-          Turn turn = turnOf(number, step);
-          Value ofB = k.at(turn.stage, a.stageBytes(), k.b.getI8Type());
-          SmallVector<Value> after(before);
+  const int64_t ofInstruction = instructionColumns(tile, gpu);
+  forEachTile([&](const TilePlace &place, Turn first) -> Turn {
+    SmallVector<Value> state(warpgroupRows * tile.columns / warpgroupThreads,
+                             k.splat(0.0));
+    state.append({first.number, first.parity});
+    state = k.loop(
+        k.i64(0), k.i64(steps()), 1, state, [&](Value step, ValueRange before) {
+          Turn turn = {before[before.size() - 2], before.back()};
+          Value stage = stageOf(turn);
+          Value ofB = k.at(stage, a.stageBytes(), k.b.getI8Type());
+          SmallVector<Value> sums(before.drop_back(2));
           SmallVector<BlockBuilder::WarpgroupStep> products;
-          for (int64_t i = 0; i != tile.depth / termsOfStep; ++i)
-            products.push_back({a.descriptor(turn.stage, row, i),
-                                b.descriptor(ofB, k.i64(0), i)});
-          block.await(turn.full, turn.parity);
+          for (int64_t i = 0; i != tile.depth / termsOfStep; ++i) {
+            auto &product = products.emplace_back();
+            product.a = a.descriptor(stage, row, i);
+            for (int64_t j = 0; j != tile.columns; j += ofInstruction)
+              product.b.push_back(b.descriptor(ofB, k.i64(j), i));
+          }
+          block.await(fullOf(turn), turn.parity);
           block.multiplyWarpgroup(products, a.isAlongTerms(), b.isAlongTerms(),
-                                  after);
+                                  sums);
           // While these are multiplied, those before them are over.
           block.awaitProducts(1);
-          k.ifThen(k.less(k.i64(0), step),
-                   [&] { leave(turnOf(number, k.sub(step, k.i64(1)))); });
-          return after;
+          k.ifThen(k.less(k.i64(0), step), [&] { leaveBefore(turn); });
+          Turn next = after(turn);
+          sums.append({next.number, next.parity});
+          return sums;
         });
+    Turn last = {state[state.size() - 2], state.back()};
     block.awaitProducts(0);
-    leave(turnOf(number, k.i64(steps() - 1)));
-    store(sums, place);
+    leaveBefore(last);
+    store(ValueRange(state).drop_back(2), place);
+    return last;
   });
 }
 
@@ -201,6 +230,8 @@ void WarpgroupProduct::store(ValueRange sums, const TilePlace &place) {
   int64_t bandsOfWarp = tile.columns / bandColumns;
   Value mine = k.at(bands, k.mul(block.warp(), bandRows * bandStride));
   Value firstRow = k.add(place.row0, k.mul(block.warp(), warpRows));
+  // Where a thread has few registers beside its sums it is one at a time.
+  const int64_t together = instructionColumns(tile, gpu) < tile.columns ? 1 : 4;
   Value allExist;
   if (product.m % tile.rows)
     allExist = k.less(k.add(firstRow, bandRows - 1), k.i64(product.m));
@@ -212,7 +243,7 @@ void WarpgroupProduct::store(ValueRange sums, const TilePlace &place) {
         k.add(place.column0, k.add(k.mul(band, bandColumns), block.lane()));
     auto storeRows = [&] {
       storeTileRows(
-          k, bandRows, allExist,
+          k, bandRows, together, allExist,
           [&](Value first, int64_t together, bool looks) {
             SmallVector<Value> rows, values;
             for (int64_t i = 0; i != together; ++i) {
