@@ -34,39 +34,29 @@ GPUS = {
 }
 REGISTERS, THREADS, BLOCKS = 65536, 2048, 32
 
-ELEMENT_BYTES = {"f32": 4, "i32": 4, "bf16": 2, "i8": 1, "i1": 1}
-# Operations at an element, roughly, where it is not one.
-COSTS = {"exp": 12, "tanh": 16, "gelu_tanh": 24, "gelu": 30, "sigmoid": 16, "silu": 18, "log": 14, "dropout": 25,
-         "sin": 16, "cos": 16, "rsqrt": 4, "sqrt": 4, "div": 4, "read": 0, "write": 0, "reshape": 0,
-         "transpose": 0, "broadcast": 0, "slice": 0, "iota": 0, "constant": 0, "cast": 1, "gather": 0}
-
-
-def shape_of(kind, text):
-    """The sizes and bytes of the elements of each `KIND<4x8xf32...>` in a text."""
-    found = []
-    for dims, element in re.findall(kind + r"<((?:\d+x)*)(\w+)", text):
-        found.append(([int(size) for size in dims.split("x") if size], ELEMENT_BYTES.get(element, 4), element))
-    return found
+# The derivative of attention multiplies queries by keys and cotangents by values twice, for what belongs to keys
+# and for what belongs to queries: seven products instead of five.
+AGAIN = {"attention_backward": 1.4}
 
 
 class Step:
-    """A launch, copy or fill: its kernel, whether that has a form for `wgmma`, and what one run of it computes and
-    moves."""
+    """What one run of a kernel computes and moves, as the compiler says, and how that goes on a GPU."""
 
-    def __init__(self, line, body, tensor, forms, estimates):
-        self.kernel = re.search(r"@kernels::@(\w+)", line).group(1)
-        self.has_form = self.kernel in forms
-        self.estimates = estimates.get(self.kernel, {})
-        self.bytes = 0
-        for group in re.findall(r"(?:reads|writes|from|to|sched\.fill)[^:{]*: ([^{\[]*)", line) or [line]:
-            for sizes, each, _ in shape_of("memref", group):
-                self.bytes += each * math.prod(sizes)
-        self.units, self.flops = "tensor" if self.kernel in tensor else "f32", 0
-        kind = re.search(r"sched\.(?:launch\s+)?(\w+)(?: (\d+) by (\d+))?", line)
-        self.name = kind.group(1)
-        points = int(kind.group(2) or 0) * int(kind.group(3) or 0)
-        for operation in body:
-            self.add(operation, points)
+    def __init__(self, kernel, body, attributes, forms):
+        def numbers(key, convert):
+            found = re.search(rf"tfm\.{key} = array<\w+: ([^>]*)>", attributes)
+            return [convert(number) for number in found.group(1).split(",")] if found else []
+        self.kernel = kernel
+        self.name = re.search(r'tfm\.step = "([^"]*)"', attributes).group(1)
+        self.flops, self.bytes = numbers("work", int)
+        self.flops *= AGAIN.get(self.name.split()[0], 1)
+        self.estimates = dict(zip(GPUS, numbers("seconds", float)))
+        self.units = "tensor" if "nvvm.mma.sync" in body else "f32"
+        self.has_form = kernel in forms
+        self.blocks = math.prod(numbers("grid", int))
+        self.threads = math.prod(numbers("block", int))
+        shared = re.search(r"tfm\.shared = (\d+)", attributes)
+        self.shared = int(shared.group(1)) if shared else 0
 
     def seconds(self, name):
         """What a run is taken to last on a GPU of that name."""
@@ -80,73 +70,36 @@ class Step:
             speed *= gpu["mma"]
         return max(self.flops / speed, self.bytes / gpu["bandwidth"]) + gpu["launch"]
 
-    def add(self, text, points):
-        match = re.search(r"tfm\.(\w+)", text)
-        if not match:
-            return
-        name = match.group(1)
-        types = shape_of("tensor", text)
-        if name == "matmul":
-            a, b = types[0], types[1]
-            terms = a[0][-2] if "transpose_a" in text else a[0][-1]
-            rows = math.prod(a[0]) // terms
-            columns = b[0][-2] if "transpose_b" in text else b[0][-1]
-            self.flops += 2 * rows * columns * terms
-            self.name = f"product {rows} x {columns} x {terms}"
-        elif name.startswith("attention"):
-            q, k = types[0][0], types[1][0]
-            pairs = q[0] * q[1] * q[2] * k[2] * (0.5 if "causal" in text and q[2] == k[2] else 1)
-            self.flops += int((14 if "backward" in name else 4) * pairs * q[3])
-            self.name = f"{name} {q[1]} heads, {q[2]} x {k[2]} x {q[3]}"
-        else:
-            self.flops += COSTS.get(name, 1) * points
 
-
-def read_steps(text, function):
-    """The steps of a program, each with how often it runs."""
-    tensor = {name for name, body in re.findall(r"func\.func @(kernel\d+)\((.*?)\n    }\n", text, re.S)
-              if "nvvm.mma.sync" in body}
+def read_kernels(text):
+    """All kernels, by name."""
     forms = set(re.findall(r"func\.func @(kernel\d+)_sm_90a\(", text))
-    estimates = {name: dict(zip(GPUS, (float(number) for number in numbers.split(","))))
-                 for name, numbers in re.findall(
-                     r"func\.func @(kernel\d+)\(.*?tfm\.seconds = array<f64: ([^>]*)>", text)}
+    return {name: Step(name, body, attributes, forms) for name, attributes, body in re.findall(
+        r"func\.func @(kernel\d+)\(.*?\) attributes \{(.*?)\} \{\n(.*?)\n    }\n", text, re.S)}
+
+
+def read_runs(text, function):
+    """How often a function runs each kernel."""
     lines = iter(text.splitlines())
     for line in lines:
         if re.search(rf"sched\.program @{function}\b", line):
             break
     else:
         sys.exit(f"there is no function '{function}'")
-    counts, steps, body = [1], [], None
+    runs, counts = {}, [1]
     for line in lines:
         stripped = line.strip()
-        if body is not None:
-            if stripped == "}":
-                steps.append((Step(header, body, tensor, forms, estimates), math.prod(counts)))
-                body = None
-            else:
-                body.append(stripped)
-        elif stripped.startswith("sched.loop"):
+        if stripped.startswith("sched.loop"):
             counts.append(int(stripped.split()[1]))
-        elif stripped.startswith("sched.launch"):
-            header, body = stripped, []
-        elif stripped.startswith(("sched.copy", "sched.fill")):
-            steps.append((Step(stripped, [], tensor, forms, estimates), math.prod(counts)))
+        elif found := re.match(r"sched\.(?:launch|copy|fill)\b.*@kernels::@(\w+)", stripped):
+            runs[found.group(1)] = runs.get(found.group(1), 0) + math.prod(counts)
+            if stripped.endswith("{"):
+                counts.append(1)
         elif stripped == "}":
-            if len(counts) == 1:
-                break
             counts.pop()
-    return steps
-
-
-def read_launches(text):
-    """Blocks, threads and bytes of shared memory that each kernel is launched with."""
-    launches = {}
-    for name, attributes in re.findall(r"func\.func @(kernel\d+)\(.*?attributes \{(.*?)\}", text):
-        def numbers(key):
-            found = re.search(rf"tfm\.{key} = (?:array<i\d+: )?([\d, ]+)", attributes)
-            return math.prod(int(number) for number in found.group(1).split(",")) if found else 0
-        launches[name] = {"blocks": numbers("grid"), "threads": numbers("block"), "shared": numbers("shared")}
-    return launches
+            if not counts:
+                break
+    return runs
 
 
 def assemble(ptxas, disassembler, machine, ptx, folder):
@@ -203,39 +156,33 @@ def main():
             for gpu in GPUS.values():
                 assembled[gpu["machine"]] = assemble(ptxas, find("nvdisasm", arguments.nvdisasm), gpu["machine"],
                                                      ptx, folder)
-    show(read_steps(text, arguments.function), read_launches(text), assembled)
+    show(read_kernels(text), read_runs(text, arguments.function), assembled)
 
 
-def show(steps, launches, assembled):
-    rows = {}
-    for step, count in steps:
-        row = rows.setdefault(step.kernel, [step, 0])
-        row[1] += count
+def show(kernels, runs, assembled):
     columns = ["kernel", "runs", "blocks", "threads", "MFLOP", "MB", "shared", "regs", "spill", "SASS", "occup.",
                *(f"{name} us" for name in GPUS), "what"]
     widths = [9, 5, 7, 7, 10, 9, 7, 5, 5, 6, 6, *(9 for _ in GPUS), 0]
     print(" ".join(word.rjust(width) for word, width in zip(columns, widths)))
     totals, least = dict.fromkeys(GPUS, 0.0), dict.fromkeys(GPUS, 0.0)
-    flops = 0
-    for name, (step, count) in sorted(rows.items(), key=lambda row: -row[1][1] * row[1][0].flops):
-        launch = launches[name]
-        times = []
+    slowest = list(GPUS)[-1]
+    for name, count in sorted(runs.items(), key=lambda run: -run[1] * kernels[run[0]].seconds(slowest)):
+        step = kernels[name]
         for gpu in GPUS:
-            seconds = step.seconds(gpu)
-            totals[gpu] += seconds * count
+            totals[gpu] += step.seconds(gpu) * count
             least[gpu] += step.least(gpu) * count
-            times.append(f"{seconds * 1e6:.1f}")
-        flops += step.flops * count
         known = assembled.get("sm_80", {}).get(name)
-        shared = launch["shared"] + (known["static"] if known else 0)
+        shared = step.shared + (known["static"] if known else 0)
         of_ptxas = ["-"] * 4
         if known:
-            share = occupancy(GPUS["A100"], launch["threads"], known["registers"], shared)
+            share = occupancy(GPUS["A100"], step.threads, known["registers"], shared)
             of_ptxas = [known["registers"], known["spills"], known["instructions"] or "-", f"{share:.0%}"]
-        cells = [name, count, launch["blocks"], launch["threads"], f"{step.flops / 1e6:.1f}",
-                 f"{step.bytes / 1e6:.2f}", shared, *of_ptxas, *times, step.name + (" (wgmma)" if step.has_form else "")]
+        cells = [name, count, step.blocks, step.threads, f"{step.flops / 1e6:.1f}", f"{step.bytes / 1e6:.2f}", shared,
+                 *of_ptxas, *(f"{step.seconds(gpu) * 1e6:.1f}" for gpu in GPUS),
+                 step.name + (" (wgmma)" if step.has_form else "")]
         print(" ".join(str(cell).rjust(width) for cell, width in zip(cells, widths)))
-    print(f"\n{sum(count for _, count in steps)} launches, {flops / 1e9:.1f} GFLOP; "
+    flops = sum(kernels[name].flops * count for name, count in runs.items())
+    print(f"\n{sum(runs.values())} launches, {flops / 1e9:.1f} GFLOP; "
           + ", ".join(f"{seconds * 1e3:.3f} ms on one {gpu} (at least {least[gpu] * 1e3:.3f})"
                       for gpu, seconds in totals.items()))
 

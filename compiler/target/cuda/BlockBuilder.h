@@ -41,9 +41,12 @@ inline constexpr llvm::StringLiteral tensorsAttribute = "tfm.tensors";
 inline constexpr llvm::StringLiteral hopperSuffix = "_sm_90a",
                                      hopperFormAttribute = "tfm.form_of";
 
-/// Of a product: about how many seconds it takes on an A100 and an H100, for
-/// whoever reads the kernels.
-inline constexpr llvm::StringLiteral secondsAttribute = "tfm.seconds";
+/// For whoever reads the kernels (bench/gpu_kernels.py): what a kernel's step
+/// is; how many floating-point operations and bytes that computes and moves;
+/// and of a product about how many seconds it takes on an A100 and an H100.
+inline constexpr llvm::StringLiteral stepAttribute = "tfm.step",
+                                     workAttribute = "tfm.work",
+                                     secondsAttribute = "tfm.seconds";
 
 /// How many blocks of how many threads a kernel is launched with.
 struct Grid {

@@ -7,6 +7,7 @@
 
 #include "compiler/target/cuda/Kernels.h"
 
+#include "compiler/schedule/Launches.h"
 #include "compiler/schedule/SchedDialect.h"
 #include "compiler/target/cuda/Attention.h"
 #include "compiler/target/cuda/BlockBuilder.h"
@@ -81,6 +82,11 @@ LogicalResult cuda::emitKernel(Operation *step, StringRef name,
     emitFillKernel(kernels, name, fill);
   else if (failed(emitLaunch(cast<LaunchOp>(step), name, kernels)))
     return failure();
+  Operation *function = kernels.lookupSymbol(name);
+  Builder b(kernels.getContext());
+  function->setAttr(stepAttribute, b.getStringAttr(describe(step)));
+  function->setAttr(workAttribute,
+                    b.getDenseI64ArrayAttr({stepFlops(step), stepBytes(step)}));
   auto shared = kernels.lookupSymbol<LLVM::GlobalOp>((name + "_shared").str());
   if (shared &&
       cast<LLVM::LLVMArrayType>(shared.getGlobalType()).getNumElements() >
