@@ -91,7 +91,7 @@ private:
       return false;
     } else if (domain != own) {
       // A scalar of each row, next to what it is computed from.
-      if (!elementwise || domain.rows == 1 || domain.cols == 1 ||
+      if (!elementwise || domain.cols == 1 ||
           domain.roleOf(op->getResult(0).getType()) != Role::Scalar)
         return false;
     }

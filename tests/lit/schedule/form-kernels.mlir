@@ -384,3 +384,21 @@ func.func @stand_alone(%x: tensor<4x8xf32>) -> tensor<4x16xf32> {
   %c = tfm.concat %s, %x axis 1 : tensor<4x8xf32>, tensor<4x8xf32>
   return %c : tensor<4x16xf32>
 }
+
+// -----
+
+// Of one row, too, what is one number of it is computed next to what that is
+// from: the row is a kernel, not one before its sum and one behind it.
+// CHECK-LABEL: func.func @one_row
+// CHECK: sched.kernel row 1 by 8
+// CHECK: tfm.reduce_sum
+// CHECK: tfm.exp
+// CHECK: tfm.mul
+// CHECK-NOT: sched.kernel
+func.func @one_row(%x: tensor<1x8xf32>) -> tensor<1x8xf32> {
+  %s = tfm.reduce_sum %x axis 1 : tensor<1x8xf32>
+  %e = tfm.exp %s : tensor<1x1xf32>
+  %b = tfm.broadcast %e : tensor<1x1xf32> to tensor<1x8xf32>
+  %y = tfm.mul %x, %b : tensor<1x8xf32>
+  return %y : tensor<1x8xf32>
+}
