@@ -5,7 +5,8 @@ H100: of a product what the compiler estimates, which chooses its tiles by that 
 cache, shared memory; compiler/target/cuda/ProductTile.cpp), and of others the least that a roofline allows (the
 longer of its operations at the units' speed and its bytes at the memory's), with a launch. Where NVIDIA's `ptxas`
 and `nvdisasm` are installed (or named), also registers, spills, instructions, and how many of a multiprocessor's
-threads it has at once.
+threads it has at once. Blocks, threads and these are of the kernel that all GPUs run, also where an H100 has
+another form of it (wgmma), which its time is of.
 
     bench/gpu_kernels.py models/shakespeare.tfm --function train -D train.precision=bf16
 
@@ -146,7 +147,8 @@ def main():
         build += ["-D", define]
     with tempfile.TemporaryDirectory() as folder:
         tensors, kernels, ptx = (Path(folder) / name for name in ("model.mlir", "kernels.mlir", "kernels.ptx"))
-        subprocess.run([*build, "--emit", "tfm", "-o", tensors], check=True)
+        if subprocess.run([*build, "--emit", "tfm", "-o", tensors], check=False).returncode:
+            sys.exit(1)
         subprocess.run([BIN / "tfm-opt", tensors, "--tfm-to-kernels=target=cuda", "-o", kernels], check=True)
         text = kernels.read_text()
         assembled = {}

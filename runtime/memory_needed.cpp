@@ -42,16 +42,17 @@ std::string memoryAdvice(const tfm_variant &variant, const Recipe &recipe) {
                   variant.optimizer.bytes;
   uint64_t others = std::max(variant.activations.bytes, variant.cache_bytes);
   if (kept >= others)
-    return trains ? "most of it are parameters, gradients and the optimizer's "
+    return trains ? "most of it is parameters, gradients and the optimizer's "
                     "state, which training needs: a build without the `train` "
                     "block generates with less"
-                  : "most of it are parameters: build a smaller model";
+                  : "most of it is parameters: build a smaller model";
   if (variant.cache_bytes > variant.activations.bytes)
     return "most of it is what generation keeps of its texts: build it with " +
            smallerCaches(recipe);
   if (trains)
-    return "most of it are activations: build it with a smaller train.batch or "
-           "train.sequence";
+    return fmt::format("most of it is activations: build it with a smaller "
+                       "train.batch (now {}) or train.sequence (now {})",
+                       recipe.train.batch, recipe.train.sequence);
   return "most of it is what generation computes of a whole context: build it "
          "with a shorter context";
 }

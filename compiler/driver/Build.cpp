@@ -216,9 +216,10 @@ BuildStatus tfm::build(const BuildOptions &options) {
                     there.getArchName() + " " +
                     llvm::Triple::getOSTypeName(there.getOS()) +
                     ", and this machine links for " + here.getArchName() + " " +
-                    llvm::Triple::getOSTypeName(here.getOS()) +
-                    ": write an object file with `--emit obj` and link it "
-                    "there (docs/cli.md), or build there",
+                    llvm::Triple::getOSTypeName(here.getOS()) + ": " +
+                    (device ? "" : "write an object file with `--emit obj` and "
+                                   "link it there (docs/cli.md), or ") +
+                    "build there",
                 BuildStatus::InputError);
 
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);

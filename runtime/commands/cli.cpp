@@ -111,8 +111,8 @@ void addDevice(CLI::App *command, CommonOptions &options) {
       ->check(CLI::Validator(
           [](const std::string &text) {
             return isDeviceName(text) ? std::string()
-                                      : "there is no device " + text +
-                                            ": auto, cpu, cuda, or cuda:1";
+                                      : "there is no device '" + text +
+                                            "': auto, cpu, cuda, or cuda:1";
           },
           ""));
 }
@@ -493,7 +493,8 @@ void execute(const tfm_model &model, const CLI::App &app, Commands &commands,
   if (!processes || processes->isFirst())
     settleRuns(model, commands);
   auto on = [&](const CommonOptions &options) {
-    return modelFor(model, options.device);
+    // Of several processes each has a GPU of its own.
+    return modelFor(model, options.device, /*runs=*/!processes);
   };
   // Nobody reads before the first process has written.
   if (processes)

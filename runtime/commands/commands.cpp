@@ -387,6 +387,10 @@ void info(const tfm_model &model, const CommonOptions &options) {
   tfm_model own = modelFor(model, options.device);
   const tfm_variant &chosen = chooseVariant(own);
   std::optional<CudaProperties> gpu = gpuOf(own, options.device);
+  if (gpu && chosen.arena_bytes > gpu->memory) {
+    NoDeviceMemory all(gpu->name, gpu->memory, gpu->memory);
+    refuseArena(own, &all);
+  }
   Recipe recipe = parseRecipe(model.recipe ? model.recipe : "");
   uint64_t activations = chosen.activations.bytes + chosen.cache_bytes;
   uint64_t parameterBytes = chosen.parameters.bytes + chosen.copies.bytes;

@@ -48,9 +48,9 @@ static tfm_model only(const tfm_model &model, bool onGpu) {
   return part;
 }
 
-/// Whether this machine has a GPU that runs the model. Where it has one that
-/// does not a note says why.
-static bool hasGpu(const tfm_model &model) {
+/// Whether this machine has a GPU that runs the model, now, where it `runs`.
+/// Where it has one that does not a note says why.
+static bool hasGpu(const tfm_model &model, bool runs) {
   auto notUsed = [](const std::string &why) {
     std::fputs(("note: no GPU is used: " + why + "\n").c_str(), stderr);
     return false;
@@ -60,11 +60,14 @@ static bool hasGpu(const tfm_model &model) {
     CudaDriver driver;
     CudaProperties gpu = findGpu(driver, 0);
     requireImage(variant, gpu);
-    if (variant.arena_bytes <= gpu.memory)
+    uint64_t left = gpu.memory;
+    if (runs && variant.arena_bytes <= left)
+      left = CudaDevice(variant, gpu.number, 1).keepContext().memoryLeft();
+    if (variant.arena_bytes <= left)
       return true;
-    return notUsed(gpu.name + " has " + byteText(gpu.memory) +
-                   " of memory, and " + model.name + " takes " +
-                   byteText(variant.arena_bytes));
+    return notUsed(gpu.name + " has " + byteText(left) + " of memory" +
+                   (left < gpu.memory ? " left" : "") + ", and " + model.name +
+                   " takes " + byteText(variant.arena_bytes));
   } catch (const UnusableGpu &unusable) {
     return unusable.isThere && notUsed(unusable.why);
   } catch (const DeviceError &error) {
@@ -72,11 +75,11 @@ static bool hasGpu(const tfm_model &model) {
   }
 }
 
-tfm_model modelFor(const tfm_model &model, std::string_view device) {
+tfm_model modelFor(const tfm_model &model, std::string_view device, bool runs) {
   tfm_model onGpu = only(model, true);
   if (device == "auto")
-    return onGpu.variant_count > 0 && hasGpu(onGpu) ? onGpu
-                                                    : only(model, false);
+    return onGpu.variant_count > 0 && hasGpu(onGpu, runs) ? onGpu
+                                                          : only(model, false);
   if (device == "cpu")
     return only(model, false);
   if (onGpu.variant_count == 0)
@@ -104,7 +107,9 @@ std::optional<CudaProperties> gpuOf(const tfm_model &model,
   if (chooseVariant(model).target != gpus)
     return std::nullopt;
   CudaDriver driver;
-  return findGpu(driver, numberOf(device));
+  CudaProperties gpu = findGpu(driver, numberOf(device));
+  requireImage(chooseVariant(model), gpu);
+  return gpu;
 }
 
 } // namespace tfm

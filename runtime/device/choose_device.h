@@ -23,9 +23,11 @@ bool isDeviceName(std::string_view text);
 
 /// The model with nothing but the code of one kind of device: of GPUs for
 /// `cuda`, of CPUs for `cpu`, and for `auto` of GPUs where it has that and this
-/// machine a GPU that runs it (a note says why one that it has does not).
-/// Throws InputError where there is none of that kind.
-tfm_model modelFor(const tfm_model &model, std::string_view device);
+/// machine a GPU that runs it (a note says why one that it has does not). Where
+/// the model then `runs` that GPU is asked to load it, and what memory it has
+/// left. Throws InputError where there is none of that kind.
+tfm_model modelFor(const tfm_model &model, std::string_view device,
+                   bool runs = false);
 
 /// The device that runs a model of `modelFor`: the GPU that `device` numbers,
 /// where it numbers none and there are other `processes` on this machine that
@@ -36,6 +38,7 @@ std::unique_ptr<Device> makeDevice(const tfm_model &model,
                                    const Processes *processes = nullptr);
 
 /// The GPU that such a model runs on; none of a CPU. Nothing is made there.
+/// Throws InputError where the model has no code for it.
 std::optional<CudaProperties> gpuOf(const tfm_model &model,
                                     std::string_view device);
 

@@ -37,8 +37,11 @@ CudaDevice::~CudaDevice() { close(); }
 
 void CudaDevice::open(const tfm_variant &variant, int number) {
   found = findGpu(driver, number);
-  driver.check(driver.call.cuDevicePrimaryCtxRetain(&context, found.device),
-               "make a context");
+  Result made = driver.call.cuDevicePrimaryCtxRetain(&context, found.device);
+  if (made != success)
+    throw UnusableGpu("the NVIDIA driver cannot make a context on " +
+                          found.name + ": " + driver.nameOf(made),
+                      /*isThere=*/true, "");
   driver.check(driver.call.cuCtxSetCurrent(context), "use its context");
   driver.check(driver.call.cuStreamCreate(&stream, streamNonBlocking),
                "make a stream");
@@ -68,7 +71,7 @@ int countGpus(const CudaDriver &driver) {
   if (counted != noDevice)
     driver.check(counted, "count its GPUs");
   if (count == 0)
-    throw UnusableGpu("the NVIDIA driver finds no GPU", /*isThere=*/false, "");
+    throw noGpu();
   return count;
 }
 
@@ -165,13 +168,10 @@ Module CudaDevice::loadImage(const tfm_variant &variant, bool ofForms) {
   bool isOld = loaded == unsupportedPtxVersion;
   std::string said = log.front() ? "\n" + std::string(log.c_str()) : "";
   if (!ofForms)
-    throw InputError(
-        "the NVIDIA driver refuses the program's kernels: " +
-        driver.nameOf(loaded) +
-        (isOld
-             ? ": it is too old, install a newer one, or run with --device cpu"
-             : "") +
-        said);
+    throw UnusableGpu("the NVIDIA driver refuses the program's kernels: " +
+                          driver.nameOf(loaded),
+                      /*isThere=*/true,
+                      isOld ? "it is too old, install a newer one" : "", said);
   if (loaded != success)
     say("note: the NVIDIA driver refuses the faster kernels for " + found.name +
         ": " + driver.nameOf(loaded) +
@@ -209,6 +209,19 @@ void CudaDevice::loadKernels(const tfm_variant &variant) {
                        static_cast<int>(kernel->shared_bytes)),
                    "give a kernel its memory");
   }
+}
+
+CudaDevice &CudaDevice::keepContext() {
+  Context kept = nullptr;
+  driver.check(driver.call.cuDevicePrimaryCtxRetain(&kept, found.device),
+               "keep a context");
+  return *this;
+}
+
+size_t CudaDevice::memoryLeft() const {
+  size_t left = 0, all = 0;
+  driver.check(driver.call.cuMemGetInfo_v2(&left, &all), "tell its memory");
+  return left;
 }
 
 void CudaDevice::allocate(size_t bytes, size_t, size_t) {

@@ -55,6 +55,12 @@ public:
   CudaDevice(const CudaDevice &) = delete;
   CudaDevice &operator=(const CudaDevice &) = delete;
 
+  /// What all devices of this process share with the driver stays until it
+  /// ends: making that takes longest.
+  CudaDevice &keepContext();
+  /// Bytes that nobody has.
+  size_t memoryLeft() const;
+
   /// Memory that no variant needs: there is no scratch on a GPU.
   void allocate(size_t bytes, size_t alignment, size_t scratch) override;
   void release() override;

@@ -40,6 +40,15 @@ const char *findFunctions(void *library, const char *names, void *functions,
   return nullptr;
 }
 
+UnusableGpu noGpu() {
+  const char *visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  return {"the NVIDIA driver finds no GPU" +
+              (visible
+                   ? " (CUDA_VISIBLE_DEVICES is '" + std::string(visible) + "')"
+                   : ""),
+          /*isThere=*/visible != nullptr, ""};
+}
+
 CudaDriver::CudaDriver() {
   // Never closed: the driver has threads of its own.
   void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
@@ -53,7 +62,8 @@ CudaDriver::CudaDriver() {
                         offsetof(Functions, cuTensorMapEncodeTiled)))
     throw UnusableGpu("the NVIDIA driver is too old (" + versionOf(handle) +
                           "), it has no " + missing,
-                      /*isThere=*/true, "install a newer one");
+                      /*isThere=*/true,
+                      "install that of CUDA 11.4 or a newer one");
 #undef TFM_CUDA_NAME
 #define TFM_CUDA_LOOK(name, arguments)                                         \
   call.name = reinterpret_cast<decltype(call.name)>(dlsym(handle, #name));
@@ -63,7 +73,7 @@ CudaDriver::CudaDriver() {
   setenv("CUDA_MODULE_LOADING", "EAGER", /*overwrite=*/0);
   cuda::Result started = call.cuInit(0);
   if (started == cuda::noDevice)
-    throw UnusableGpu("the NVIDIA driver finds no GPU", /*isThere=*/false, "");
+    throw noGpu();
   if (started != cuda::success)
     throw UnusableGpu("the NVIDIA driver does not start: " + nameOf(started),
                       /*isThere=*/true, "");

@@ -136,14 +136,19 @@ constexpr int tensorOfBf16 = 9, tensorNotInterleaved = 0, tensorSwizzle128 = 3,
 /// What keeps a program from a GPU, before it is used.
 class UnusableGpu : public InputError {
 public:
-  /// `isThere`: a GPU, or its driver. `remedy` is what could be done about it.
-  UnusableGpu(const std::string &why, bool isThere, const std::string &remedy)
+  /// `isThere`: a GPU, or its driver. `remedy` is what could be done about it,
+  /// and `said` lines of the driver's own.
+  UnusableGpu(const std::string &why, bool isThere, const std::string &remedy,
+              const std::string &said = "")
       : InputError(why + ": " + (remedy.empty() ? "run" : remedy + ", or run") +
-                   " with --device cpu"),
-        why(why), isThere(isThere) {}
+                   " with --device cpu" + said),
+        why(why + said), isThere(isThere) {}
   std::string why;
   bool isThere;
 };
+
+/// That a driver finds no GPU, with what may hide one from it.
+UnusableGpu noGpu();
 
 /// Finds functions of a library by their names, each of which ends with a zero:
 /// their addresses fill `functions`, of so many bytes. The first name that the

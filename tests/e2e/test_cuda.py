@@ -115,7 +115,7 @@ class Program(unittest.TestCase):
     def test_no_such_device(self):
         result = run(self.program, "train", "--device", "gpu")
         self.assertEqual(result.returncode, USAGE)
-        self.assertIn("there is no device gpu: auto, cpu, cuda, or cuda:1", result.stderr)
+        self.assertIn("there is no device 'gpu': auto, cpu, cuda, or cuda:1", result.stderr)
 
     @unittest.skipIf(has_driver(), "there is a driver")
     def test_no_driver(self):
@@ -349,6 +349,12 @@ class OnAGpu(unittest.TestCase):
         self.assertEqual(result.returncode, 0)
         self.assertRegex(result.stderr, r"^note: no GPU is used: Emulated GPU has 97\.7 KiB of memory, and Tiny takes ")
 
+    def test_info_of_a_gpu_that_does_not_run_it(self):
+        result = self.run_on("cuda", "info", memory=100000)
+        self.assertEqual(result.returncode, 1)
+        self.assertRegex(result.stderr, r"error: Tiny needs \d+\.\d KiB of memory, and Emulated GPU has 97\.7 KiB left ")
+        self.assertEqual(self.run_on("cuda", "info", "--json", capability="7.5").returncode, 1)
+
     def test_too_old(self):
         result = self.run_on("cuda", "train", capability="7.5")
         self.assertEqual(result.returncode, 1)
@@ -358,8 +364,14 @@ class OnAGpu(unittest.TestCase):
     def test_refused_kernels(self):
         result = self.run_on("cuda", "train", refusal="ptxas: line 7: no")
         self.assertEqual(result.returncode, 1)
-        self.assertIn("error: the NVIDIA driver refuses the program's kernels: CUDA_ERROR_INVALID_PTX (no)\n"
-                      "ptxas: line 7: no\n", result.stderr)
+        self.assertIn("error: the NVIDIA driver refuses the program's kernels: CUDA_ERROR_INVALID_PTX (no): run with "
+                      "--device cpu\nptxas: line 7: no\n", result.stderr)
+        # Where nobody asks for the GPU the processors do it, and the driver's words are told.
+        result = self.run_on("auto", "train", "--steps", "1", "--out", "refused", refusal="ptxas: line 7: no")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertTrue(result.stderr.startswith(
+            "note: no GPU is used: the NVIDIA driver refuses the program's kernels: CUDA_ERROR_INVALID_PTX (no)\n"
+            "ptxas: line 7: no\n"), result.stderr)
 
     def train_together(self, library, out, *arguments, count=2, libraries=EMULATED, **gpu):
         """Processes of a launcher, each with a GPU of its own."""

@@ -109,22 +109,21 @@ public:
   }
 
   std::string whyNot(ModuleOp model) const override {
-    std::string why;
+    std::optional<int64_t> least;
     model.walk([&](sched::LaunchOp launch) {
       if (launch.getKind() != sched::KernelKind::Attention &&
           launch.getKind() != sched::KernelKind::AttentionBackward)
-        return WalkResult::advance();
-      std::optional<int64_t> most = cuda::mostWidth(launch);
-      if (!most)
-        return WalkResult::advance();
-      why = llvm::formatv("attention with heads of more than {0} numbers has "
-                          "no kernel of a GPU: have more heads, which are "
-                          "narrower, or build with --target cpu",
-                          *most)
-                .str();
-      return WalkResult::interrupt();
+        return;
+      if (std::optional<int64_t> most = cuda::mostWidth(launch))
+        least = std::min(least.value_or(*most), *most);
     });
-    return why;
+    if (!least)
+      return "";
+    return llvm::formatv("attention with heads of more than {0} numbers has no "
+                         "kernel of a GPU: have more heads, which are "
+                         "narrower, or build with --target cpu",
+                         *least)
+        .str();
   }
 
   /// Of what one instruction moves.
@@ -254,7 +253,9 @@ void tfm::registerCudaTarget() {
   auto create =
       [](StringRef machine) -> llvm::Expected<std::unique_ptr<KernelTarget>> {
     if (machine != "native" && machine != "sm_80")
-      return llvm::createStringError("there is no GPU '" + machine + "'");
+      return llvm::createStringError(
+          "there is no GPU '" + machine +
+          "': there is one code for all, that of sm_80: name none");
     return std::make_unique<CudaTarget>();
   };
   KernelTarget::add("cuda", create, "sm_80");

@@ -51,6 +51,12 @@ void tfm::addBuildCommand(CLI::App &app, int &status) {
       ->add_option("--target", options->target,
                    "cpu (default), or cuda: code for NVIDIA's GPUs beside that "
                    "for CPUs, in one binary")
+      ->check(CLI::Validator(
+          [](const std::string &text) {
+            return text == "gpu" ? std::string("NVIDIA's GPUs are cuda")
+                                 : std::string();
+          },
+          ""))
       ->check(CLI::IsMember({"cpu", "cuda"}).description(""));
   command
       ->add_option("--precision", build.precision,

@@ -219,6 +219,9 @@ MemoryReport tfm::planModelMemory(mlir::ModuleOp module,
     memory.precision = dtypeOf(*precision);
   memory.weights = wordOf(weightsOfGeneration(module));
   memory.cacheType = wordOf(cacheOfGeneration(module));
+  // Where products are of bf16 keys and values are, too.
+  if (memory.cacheType == "f32" && memory.precision == "bf16")
+    memory.cacheType = memory.precision;
   memory.target = target.kind();
   memory.machine = target.machine();
   // The batch and length of training where there is any, else of generation.

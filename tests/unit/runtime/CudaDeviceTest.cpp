@@ -256,6 +256,19 @@ TEST(CudaDevice, IsChosenWhereItRuns) {
   EXPECT_EQ(target("auto"), "cpu");
   fakeCuda().capabilityMajor = 9;
   EXPECT_EQ(target("auto"), "cuda");
+  // What others have of its memory counts where the model is going to run.
+  auto running = [&] {
+    return std::string_view(
+        chooseVariant(modelFor(gpu.model, "auto", /*runs=*/true)).target);
+  };
+  EXPECT_EQ(running(), "cuda");
+  fakeCuda().left = 100;
+  EXPECT_EQ(running(), "cpu");
+  EXPECT_EQ(target("auto"), "cuda");
+  fakeCuda().left = fakeCuda().memory;
+  fakeCuda().refusal = "ptxas: line 7: no";
+  EXPECT_EQ(running(), "cpu");
+  fakeCuda().refusal = nullptr;
   fakeCuda().gpus = 0;
   EXPECT_EQ(target("auto"), "cpu");
   for (const char *name : {"auto", "cpu", "cuda", "cuda:0", "cuda:12"})
@@ -298,8 +311,8 @@ TEST(CudaDevice, SaysWhyItDoesNotRun) {
   EXPECT_EQ(said("cuda:1"), "there is no GPU cuda:1, the last one is cuda:0");
   fake.refusal = "ptxas: line 7: no";
   EXPECT_EQ(said("cuda"), "the NVIDIA driver refuses the program's kernels: "
-                          "CUDA_ERROR_INVALID_PTX (as the test wants it)\n"
-                          "ptxas: line 7: no");
+                          "CUDA_ERROR_INVALID_PTX (as the test wants it): "
+                          "run with --device cpu\nptxas: line 7: no");
   fake.refusal = nullptr;
   fake.capabilityMajor = 7;
   fake.capabilityMinor = 5;
@@ -311,8 +324,8 @@ TEST(CudaDevice, SaysWhyItDoesNotRun) {
   EXPECT_EQ(said("cuda"),
             "Toy needs " + byteText(gpu.model.variants[0].arena_bytes) +
                 " of memory, and Fake has 100 bytes left of 1.0 GiB: most of "
-                "it are activations: build it with a smaller train.batch or "
-                "train.sequence; or run with --device cpu");
+                "it is activations: build it with a smaller train.batch (now "
+                "4) or train.sequence (now 9); or run with --device cpu");
   fake.left = fake.memory;
   fake.gpus = 0;
   EXPECT_EQ(said("cuda"),

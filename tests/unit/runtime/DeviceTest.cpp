@@ -169,7 +169,7 @@ TEST(Device, WithoutMemorySaysWhatForItIs) {
             std::string::npos)
       << caches;
   std::string smaller = said(100, 0, 99, 10);
-  EXPECT_NE(smaller.find("most of it are parameters: build a smaller model"),
+  EXPECT_NE(smaller.find("most of it is parameters: build a smaller model"),
             std::string::npos)
       << smaller;
 }
