@@ -217,8 +217,9 @@ BuildStatus tfm::build(const BuildOptions &options) {
                     llvm::Triple::getOSTypeName(there.getOS()) +
                     ", and this machine links for " + here.getArchName() + " " +
                     llvm::Triple::getOSTypeName(here.getOS()) + ": " +
-                    (device ? "" : "write an object file with `--emit obj` and "
-                                   "link it there (docs/cli.md), or ") +
+                    (device ? ""
+                            : "write an object file with `--emit obj` and "
+                              "link it there (docs/cli.md), or ") +
                     "build there",
                 BuildStatus::InputError);
 
@@ -243,14 +244,17 @@ BuildStatus tfm::build(const BuildOptions &options) {
   if (std::string why = whyNotWritten(output, options.emit, sources);
       !why.empty())
     return fail("cannot write " + output + ": " + why, BuildStatus::InputError);
-  // Whatever goes wrong from here on is ours, not the user's.
+  // Whatever goes wrong from here on is ours, not the user's; warnings are of
+  // what is less than it could be.
   std::string bug;
-  mlir::ScopedDiagnosticHandler handler(&context,
-                                        [&](mlir::Diagnostic &diagnostic) {
-                                          if (bug.empty())
-                                            bug = diagnostic.str();
-                                          return mlir::success();
-                                        });
+  mlir::ScopedDiagnosticHandler handler(
+      &context, [&](mlir::Diagnostic &diagnostic) {
+        if (diagnostic.getSeverity() == mlir::DiagnosticSeverity::Warning)
+          llvm::errs() << "note: " << diagnostic.str() << '\n';
+        else if (bug.empty())
+          bug = diagnostic.str();
+        return mlir::success();
+      });
   if (options.emit == Emit::Tfm)
     return writeText(output, [&](llvm::raw_pwrite_stream &os) {
       module->print(os);

@@ -4,6 +4,7 @@ whose GPU is the emulator of tests/emulator."""
 
 import ctypes
 import json
+import os
 import re
 import shutil
 import tempfile
@@ -70,6 +71,17 @@ class Ptx(unittest.TestCase):
         self.assertEqual(set(re.findall(r"(\d+) bytes stack frame", result.stderr)), {"0"})
         for shared in re.findall(r"(\d+) bytes smem", result.stderr):
             self.assertLessEqual(int(shared), SHARED)
+
+    def test_an_assembler_that_fails(self):
+        with tempfile.TemporaryDirectory() as folder:
+            ptxas = Path(folder) / "ptxas"
+            ptxas.write_text("#!/bin/sh\nexit 255\n")
+            ptxas.chmod(0o755)
+            result = tfmc("build", MODELS / "addition.tfm", "--target", "cuda", "-o", Path(folder) / "m",
+                          environment={"PATH": f"{folder}:{os.environ['PATH']}"})
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertEqual(result.stderr, "note: `ptxas` in PATH makes no machine code: drivers translate the program's "
+                             "PTX when it first starts on a machine\n")
 
     def test_forms_of_an_earlier_build_go(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -34,6 +34,10 @@ struct Temporary {
 
 } // namespace
 
+bool cuda::hasAssembler() {
+  return static_cast<bool>(llvm::sys::findProgramByName("ptxas"));
+}
+
 std::vector<DeviceImage> cuda::assemble(llvm::StringRef ptx,
                                         llvm::ArrayRef<CodeFor> gpus) {
   auto program = llvm::sys::findProgramByName("ptxas");

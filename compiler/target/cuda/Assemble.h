@@ -20,8 +20,11 @@ struct CodeFor {
   bool exact;
 };
 
-/// The machine code of PTX for these, made by NVIDIA's `ptxas` where that is in
-/// PATH; nothing where it is not, or does not know one of these: drivers
+/// Whether NVIDIA's `ptxas` is in PATH.
+bool hasAssembler();
+
+/// The machine code of PTX for these, made by `ptxas` where that is in PATH;
+/// nothing where it is not, or does not know one of these: drivers
 /// translate PTX themselves.
 std::vector<DeviceImage> assemble(llvm::StringRef ptx,
                                   llvm::ArrayRef<CodeFor> gpus);

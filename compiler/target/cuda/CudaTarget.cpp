@@ -188,6 +188,13 @@ public:
     }
     if (!error.empty())
       return kernels.emitError() << error;
+    if (assembled && cuda::hasAssembler() &&
+        llvm::none_of(code.images, [](const DeviceImage &image) {
+          return image.kind == TFM_IMAGE_CUBIN;
+        }))
+      kernels.emitWarning() << "`ptxas` in PATH makes no machine code: drivers "
+                               "translate the program's PTX when it first "
+                               "starts on a machine";
     return code;
   }
 

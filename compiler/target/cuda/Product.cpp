@@ -142,6 +142,33 @@ void ProductLaunch::finish(ElementEmitter &elements, KernelBuilder &k,
   }
 }
 
+void ProductLaunch::finishRows(
+    ElementEmitter &elements, KernelBuilder &k, Value number, Value column,
+    int64_t count, int64_t together, Value allExist,
+    llvm::function_ref<std::pair<Value, Value>(Value)> load) {
+  // Unrolled they would take more registers than the sums leave.
+  auto each = [&](int64_t step, bool looks) {
+    k.rolledLoop(k.i64(0), k.i64(count), step, [&](Value first) {
+      SmallVector<Value> rows, sums;
+      for (int64_t i = 0; i != step; ++i) {
+        auto [row, sum] = load(k.add(first, i));
+        rows.push_back(row);
+        sums.push_back(sum);
+      }
+      auto store = [&] { finish(elements, k, number, rows, column, sums); };
+      if (looks)
+        k.ifThen(k.less(rows.front(), k.i64(m)), store);
+      else
+        store();
+    });
+  };
+  if (!allExist)
+    return each(together, /*looks=*/false);
+  k.ifThen(
+      allExist, [&] { each(together, /*looks=*/false); },
+      [&] { each(1, /*looks=*/true); });
+}
+
 //===----------------------------------------------------------------------===//
 // What all kernels do
 //===----------------------------------------------------------------------===//
@@ -294,23 +321,6 @@ SmallVector<Value> ProductKernel::addUp() {
   return state;
 }
 
-void cuda::storeTileRows(KernelBuilder &k, int64_t count, int64_t together,
-                         Value allExist,
-                         llvm::function_ref<void(Value, int64_t, bool)> store) {
-  // Unrolled they would take more registers than the sums leave.
-  auto each = [&](int64_t step, bool looks) {
-    k.rolledLoop(k.i64(0), k.i64(count), step, {}, [&](Value row, ValueRange) {
-      store(row, step, looks);
-      return SmallVector<Value>();
-    });
-  };
-  if (!allExist)
-    return each(together, /*looks=*/false);
-  k.ifThen(
-      allExist, [&] { each(together, /*looks=*/false); },
-      [&] { each(1, /*looks=*/true); });
-}
-
 void ProductKernel::store(ValueRange sums) {
   int64_t bands = tile.partRows / bandPartRows;
   int64_t bandRows = tile.rows / bands;
@@ -328,23 +338,13 @@ void ProductKernel::store(ValueRange sums) {
       k.ifThen(k.equal(band, k.i64(one)), [&] { storeBand(one, sums); });
     block.barrier();
     auto storeRows = [&] {
-      storeTileRows(
-          k, rows, std::min<int64_t>(rows, 4), allExist,
-          [&](Value first, int64_t together, bool looks) {
-            SmallVector<Value> inTile, values;
-            for (int64_t i = 0; i != together; ++i) {
-              Value inBand = k.add(firstRow, k.mul(k.add(first, i), rowStep));
-              inTile.push_back(k.add(place.row0, rowOf(band, inBand)));
-              values.push_back(k.loadScalar(
-                  k.at(memory, k.add(k.mul(inBand, bandStride()), column))));
-            }
-            auto finish = [&] {
-              product.finish(elements, k, place.number, inTile, inC, values);
-            };
-            if (looks)
-              k.ifThen(k.less(inTile.front(), k.i64(product.m)), finish);
-            else
-              finish();
+      product.finishRows(
+          elements, k, place.number, inC, rows, std::min<int64_t>(rows, 4),
+          allExist, [&](Value row) -> std::pair<Value, Value> {
+            Value inBand = k.add(firstRow, k.mul(row, rowStep));
+            Value at = k.add(k.mul(inBand, bandStride()), column);
+            return {k.add(place.row0, rowOf(band, inBand)),
+                    k.loadScalar(k.at(memory, at))};
           });
     };
     if (product.n % tile.columns)

@@ -39,6 +39,14 @@ struct ProductLaunch {
   /// all are loaded for before any is stored.
   void finish(ElementEmitter &elements, KernelBuilder &k, mlir::Value number,
               mlir::ValueRange rows, mlir::Value column, mlir::ValueRange sums);
+  /// The same for `count` rows, so many together; `load` gives the row of C and
+  /// the sum that each is. Where not all of them exist (`allExist`; null: they
+  /// do) it is one after the other, each if it does.
+  void finishRows(
+      ElementEmitter &elements, KernelBuilder &k, mlir::Value number,
+      mlir::Value column, int64_t count, int64_t together, mlir::Value allExist,
+      llvm::function_ref<std::pair<mlir::Value, mlir::Value>(mlir::Value)>
+          load);
 
   sched::LaunchOp launch;
   MatmulOp op;
@@ -59,14 +67,6 @@ struct TilePlace {
 TilePlace placeOf(KernelBuilder &k, const ProductLaunch &product,
                   const ProductTile &tile, const Gpu &gpu,
                   mlir::Value tileNumber);
-
-/// Stores `count` rows of a tile, so many together that loads for all of these
-/// are under way at once; where not all rows exist (`allExist`; null: they
-/// do) one after the other, each if it does (`looks`).
-void storeTileRows(
-    KernelBuilder &k, int64_t count, int64_t together, mlir::Value allExist,
-    llvm::function_ref<void(mlir::Value first, int64_t together, bool looks)>
-        store);
 
 /// A product whose operands come through shared memory, `tile.stages` steps of
 /// terms at once: while one is multiplied the others are under way. Sums stay

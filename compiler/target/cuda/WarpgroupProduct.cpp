@@ -242,23 +242,11 @@ void WarpgroupProduct::store(ValueRange sums, const TilePlace &place) {
     Value column =
         k.add(place.column0, k.add(k.mul(band, bandColumns), block.lane()));
     auto storeRows = [&] {
-      storeTileRows(
-          k, bandRows, together, allExist,
-          [&](Value first, int64_t together, bool looks) {
-            SmallVector<Value> rows, values;
-            for (int64_t i = 0; i != together; ++i) {
-              Value inBand = k.add(first, i);
-              rows.push_back(k.add(firstRow, inBand));
-              values.push_back(k.loadScalar(
-                  k.at(mine, k.add(k.mul(inBand, bandStride), block.lane()))));
-            }
-            auto finish = [&] {
-              product.finish(elements, k, place.number, rows, column, values);
-            };
-            if (looks)
-              k.ifThen(k.less(rows.front(), k.i64(product.m)), finish);
-            else
-              finish();
+      product.finishRows(
+          elements, k, place.number, column, bandRows, together, allExist,
+          [&](Value row) -> std::pair<Value, Value> {
+            Value at = k.add(k.mul(row, bandStride), block.lane());
+            return {k.add(firstRow, row), k.loadScalar(k.at(mine, at))};
           });
     };
     if (product.n % tile.columns)

@@ -241,15 +241,20 @@ Value KernelBuilder::shuffle(Value x, Value y, ArrayRef<int64_t> lanesOfBoth) {
   return vector::ShuffleOp::create(b, loc, x, y, lanesOfBoth);
 }
 
-SmallVector<Value> KernelBuilder::loop(Value from, Value to, int64_t step,
-                                       ValueRange init, LoopBody body) {
-  auto loop = scf::ForOp::create(
-      b, loc, from, to, i64(step), init,
+static scf::ForOp makeLoop(KernelBuilder &k, Value from, Value to, int64_t step,
+                           ValueRange init, KernelBuilder::LoopBody body) {
+  return scf::ForOp::create(
+      k.b, k.loc, from, to, k.i64(step), init,
       [&](OpBuilder &, Location, Value i, ValueRange carried) {
         // The body builds with `b`; leave it where the loop wants it.
-        scf::YieldOp::create(b, loc, body(i, carried));
+        scf::YieldOp::create(k.b, k.loc, body(i, carried));
       });
-  return SmallVector<Value>(loop.getResults());
+}
+
+SmallVector<Value> KernelBuilder::loop(Value from, Value to, int64_t step,
+                                       ValueRange init, LoopBody body) {
+  return SmallVector<Value>(
+      makeLoop(*this, from, to, step, init, body).getResults());
 }
 void KernelBuilder::loop(Value from, Value to, int64_t step,
                          llvm::function_ref<void(Value)> body) {
@@ -258,12 +263,12 @@ void KernelBuilder::loop(Value from, Value to, int64_t step,
     return SmallVector<Value>();
   });
 }
-SmallVector<Value> KernelBuilder::rolledLoop(Value from, Value to, int64_t step,
-                                             ValueRange init, LoopBody body) {
-  auto loop = scf::ForOp::create(
-      b, loc, from, to, i64(step), init,
-      [&](OpBuilder &, Location, Value i, ValueRange carried) {
-        scf::YieldOp::create(b, loc, body(i, carried));
+void KernelBuilder::rolledLoop(Value from, Value to, int64_t step,
+                               llvm::function_ref<void(Value)> body) {
+  scf::ForOp loop =
+      makeLoop(*this, from, to, step, {}, [&](Value i, ValueRange) {
+        body(i);
+        return SmallVector<Value>();
       });
   MLIRContext *context = b.getContext();
   auto unroll = LLVM::LoopUnrollAttr::get(context, b.getBoolAttr(true), {}, {},
@@ -271,7 +276,6 @@ SmallVector<Value> KernelBuilder::rolledLoop(Value from, Value to, int64_t step,
   auto annotation = LLVM::LoopAnnotationAttr::get(
       context, {}, {}, {}, unroll, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {});
   loop->setAttr("llvm.loop_annotation", annotation);
-  return SmallVector<Value>(loop.getResults());
 }
 void KernelBuilder::ifThen(Value condition, llvm::function_ref<void()> then,
                            llvm::function_ref<void()> otherwise) {
