@@ -117,7 +117,7 @@
 extern "C" {
 #endif
 
-#define TFM_ABI_VERSION 17
+#define TFM_ABI_VERSION 18
 /// The offset of something that a build does not have.
 #define TFM_NONE UINT64_MAX
 
@@ -239,7 +239,7 @@ typedef struct {
   int64_t tensor_count;
   const tfm_boxed_tensor *tensors;
   /// The number of a kernel that computes the same with the same arguments and
-  /// is launched instead where an image with `forms` has it; -1: none.
+  /// is launched instead where an image of forms has it; -1: none.
   int64_t form;
 } tfm_kernel;
 
@@ -248,7 +248,15 @@ typedef enum {
   TFM_IMAGE_CUBIN = 1 ///< machine code
 } tfm_image_kind;
 
-/// Kernels of a device, as its driver loads them.
+/// Which kernels an image has.
+typedef enum {
+  TFM_PART_COMMON = 0,  ///< those that have no form
+  TFM_PART_GENERAL = 1, ///< those that have one, as all GPUs run them
+  TFM_PART_FORMS = 2    ///< the forms (`tfm_kernel.form`)
+} tfm_image_part;
+
+/// Kernels of a device, as its driver loads them: of each part the first image
+/// that runs, the general part where no image of forms does.
 typedef struct {
   tfm_image_kind kind;
   /// The compute capability that it is for. PTX is for all newer ones, too, and
@@ -256,10 +264,8 @@ typedef struct {
   int32_t major;
   int32_t minor;
   int16_t exact;
-  /// Whether it has those kernels alone that are forms of others
-  /// (`tfm_kernel.form`): loaded, where it runs, beside one that has all
-  /// others.
-  int16_t forms;
+  /// A `tfm_image_part`.
+  int16_t part;
   /// `packed` bytes, of which a block of the LZ4 format makes `size`.
   const void *data;
   uint64_t packed;

@@ -6,7 +6,7 @@ set -euo pipefail
 packages=(
   # The compiler's compiler, and the libraries that it is made of.
   clang-22 lld-22 libclang-rt-22-dev llvm-22-dev llvm-22-tools
-  libmlir-22-dev mlir-22-tools libzstd-dev zlib1g-dev
+  libmlir-22-dev mlir-22-tools libzstd-dev zlib1g-dev libjemalloc-dev
   # The build.
   cmake ninja-build ccache
   # What the programs link.

@@ -311,8 +311,9 @@ BuildStatus tfm::build(const BuildOptions &options) {
     });
 
   if (device && options.emit == Emit::Asm) {
-    mlir::FailureOr<DeviceCode> code = emitDeviceCode(variants.front());
-    if (mlir::failed(code))
+    mlir::FailureOr<std::vector<DeviceImage>> images =
+        emitDeviceCode(variants.front());
+    if (mlir::failed(images))
       return fail("cannot generate code: " + bug, BuildStatus::Bug);
     watch.stage("kernels");
     // What an assembler takes at once is a file: the kernels that all GPUs
@@ -321,8 +322,9 @@ BuildStatus tfm::build(const BuildOptions &options) {
     if (std::string path = formsPath(output);
         llvm::sys::fs::is_regular_file(path))
       llvm::sys::fs::remove(path);
-    for (const DeviceImage &image : code->images) {
-      std::string path = image.forms ? formsPath(output) : output;
+    for (const DeviceImage &image : *images) {
+      std::string path =
+          image.part == TFM_PART_FORMS ? formsPath(output) : output;
       if (path.empty())
         continue;
       BuildStatus written = writeText(path, [&](llvm::raw_pwrite_stream &os) {
@@ -337,28 +339,46 @@ BuildStatus tfm::build(const BuildOptions &options) {
 
   llvm::LLVMContext llvmContext;
   const KernelTarget &target = *(*targets)[device ? 1 : 0];
-  std::unique_ptr<llvm::Module> code =
-      emitModel(variants, llvmContext, /*assembled=*/device != nullptr);
-  if (!code)
+  bool isProgram = options.emit == Emit::Exe;
+  mlir::FailureOr<ModelCode> code =
+      emitCode(variants, llvmContext, /*assembled=*/isProgram);
+  // A program's descriptor has the images of devices, which are still in work.
+  bool isApart = device && isProgram;
+  if (mlir::failed(code) ||
+      (!isApart && mlir::failed(describe(*code, *code->module))))
     return fail("cannot generate code: " + bug, BuildStatus::Bug);
+  llvm::Module &functions = *code->module;
   watch.stage("kernels");
   if (options.emit == Emit::Llvm)
     return writeText(output, [&](llvm::raw_pwrite_stream &os) {
-      code->print(os, nullptr);
+      functions.print(os, nullptr);
       return llvm::Error::success();
     });
   if (options.emit == Emit::Asm)
     return writeText(output, [&](llvm::raw_pwrite_stream &os) {
-      return target.writeAssembly(*code, os);
+      return target.writeAssembly(functions, os);
     });
-  llvm::SmallString<0> object;
-  llvm::raw_svector_ostream os(object);
-  if (llvm::Error error = target.writeObject(*code, os))
+  std::vector<llvm::SmallString<0>> objects;
+  auto addObject = [&](llvm::Module &module) {
+    llvm::raw_svector_ostream os(objects.emplace_back());
+    return target.writeObject(module, os);
+  };
+  if (llvm::Error error = addObject(functions))
     return fail(llvm::toString(std::move(error)), BuildStatus::Bug);
   watch.stage("machine code");
   if (options.emit == Emit::Obj)
-    return write(output, object);
-  if (llvm::Error error = link(object, output, options.emit == Emit::Shared))
+    return write(output, objects.front());
+  if (isApart) {
+    llvm::Module description("description", llvmContext);
+    description.setTargetTriple(functions.getTargetTriple());
+    if (mlir::failed(describe(*code, description)))
+      return fail("cannot generate code: " + bug, BuildStatus::Bug);
+    if (llvm::Error error = addObject(description))
+      return fail(llvm::toString(std::move(error)), BuildStatus::Bug);
+    watch.stage("images");
+  }
+  if (llvm::Error error =
+          link({objects.begin(), objects.end()}, output, !isProgram))
     return fail("cannot write " + output + ": " +
                     llvm::toString(std::move(error)),
                 BuildStatus::InputError);

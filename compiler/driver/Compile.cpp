@@ -9,7 +9,6 @@
 
 #include "compiler/dialect/TfmDialect.h"
 #include "compiler/driver/Pipelines.h"
-#include "compiler/target/Descriptor.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Linker/Linker.h"
@@ -127,46 +126,68 @@ emitVariant(const ScheduledModel &variant, size_t number,
   return code;
 }
 
-std::unique_ptr<llvm::Module>
-tfm::emitModel(llvm::ArrayRef<ScheduledModel> variants,
-               llvm::LLVMContext &context, bool assembled) {
-  std::unique_ptr<llvm::Module> code;
+FailureOr<ModelCode> tfm::emitCode(llvm::ArrayRef<ScheduledModel> variants,
+                                   llvm::LLVMContext &context, bool assembled) {
+  ModelCode code;
   std::vector<std::vector<std::string>> names(variants.size());
-  std::vector<DeviceCode> devices(variants.size());
   for (auto [number, variant] : llvm::enumerate(variants)) {
-    std::unique_ptr<llvm::Module> own = emitVariant(
-        variant, number, context, assembled, names[number], devices[number]);
+    DeviceCode device;
+    std::unique_ptr<llvm::Module> own =
+        emitVariant(variant, number, context, assembled, names[number], device);
     if (!own)
-      return nullptr;
-    if (!code)
-      code = std::move(own);
-    else if (llvm::Linker::linkModules(*code, std::move(own)))
-      return nullptr;
+      return failure();
+    if (!code.module)
+      code.module = std::move(own);
+    else if (llvm::Linker::linkModules(*code.module, std::move(own)))
+      return failure();
+    code.variants.push_back(
+        {variant.target, variant.module, std::move(device.kernels), {}, {}});
+    code.images.push_back(std::move(device.images));
   }
-  std::vector<Variant> described;
-  for (auto [variant, functions, device] :
-       llvm::zip_equal(variants, names, devices)) {
-    Variant &one = described.emplace_back(
-        Variant{variant.target, variant.module, std::move(device), {}});
+  for (auto [variant, functions] : llvm::zip_equal(code.variants, names))
     for (const std::string &name : functions)
-      one.programs.push_back(code->getFunction(name));
-  }
-  ModuleOp module = variants.front().module;
-  addDescriptor(*code, described,
-                {stringAttribute(module, "tfm.model").str(),
-                 stringAttribute(module, "tfm.source").str(),
-                 hyperparametersAsJson(module), recipeText(module)});
+      variant.programs.push_back(code.module->getFunction(name));
   return code;
 }
 
-FailureOr<DeviceCode> tfm::emitDeviceCode(const ScheduledModel &model) {
+LogicalResult tfm::describe(ModelCode &code, llvm::Module &module) {
+  for (auto [variant, images] : llvm::zip_equal(code.variants, code.images)) {
+    if (!images.valid())
+      continue;
+    FailureOr<std::vector<DeviceImage>> made = images.get();
+    if (failed(made))
+      return failure();
+    variant.images = std::move(*made);
+  }
+  ModuleOp model = code.variants.front().schedule;
+  addDescriptor(module, code.variants,
+                {stringAttribute(model, "tfm.model").str(),
+                 stringAttribute(model, "tfm.source").str(),
+                 hyperparametersAsJson(model), recipeText(model)});
+  return success();
+}
+
+std::unique_ptr<llvm::Module>
+tfm::emitModel(llvm::ArrayRef<ScheduledModel> variants,
+               llvm::LLVMContext &context) {
+  FailureOr<ModelCode> code = emitCode(variants, context, /*assembled=*/false);
+  if (failed(code) || failed(describe(*code, *code->module)))
+    return nullptr;
+  return std::move(code->module);
+}
+
+FailureOr<std::vector<DeviceImage>>
+tfm::emitDeviceCode(const ScheduledModel &model) {
   auto [module, target] = model;
   if (failed(run(module, [&, &target = target](OpPassManager &passes) {
         addKernelPasses(passes, target);
       })))
     return failure();
-  return target.deviceCode(module.lookupSymbol<ModuleOp>("kernels"),
-                           /*assembled=*/false);
+  FailureOr<DeviceCode> code = target.deviceCode(
+      module.lookupSymbol<ModuleOp>("kernels"), /*assembled=*/false);
+  if (failed(code))
+    return failure();
+  return code->images.get();
 }
 
 const KernelTarget &tfm::nativeTarget() {

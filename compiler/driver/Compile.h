@@ -8,6 +8,7 @@
 #ifndef TFM_DRIVER_COMPILE_H
 #define TFM_DRIVER_COMPILE_H
 
+#include "compiler/target/Descriptor.h"
 #include "compiler/target/KernelTarget.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -39,17 +40,36 @@ struct ScheduledModel {
   const KernelTarget &target;
 };
 
-/// Emits the kernels and functions of a model for each of the targets that it
-/// was scheduled for, of one triple, and the descriptor, which lists them in
-/// this order; `assembled` is `KernelTarget::deviceCode`'s. Null after an error
-/// in the context's diagnostics.
-std::unique_ptr<llvm::Module> emitModel(llvm::ArrayRef<ScheduledModel> variants,
-                                        llvm::LLVMContext &context,
-                                        bool assembled = false);
+/// The code of a model for some targets.
+struct ModelCode {
+  /// What the host runs: kernels, and the functions, by name.
+  std::unique_ptr<llvm::Module> module;
+  std::vector<Variant> variants;
+  /// Of each variant.
+  std::vector<ImagesInWork> images;
+};
 
-/// The kernels of a model for a device alone: what the target's driver loads.
-/// Fails after an error in the context's diagnostics.
-mlir::FailureOr<DeviceCode> emitDeviceCode(const ScheduledModel &model);
+/// Emits the kernels and functions of a model for each of the targets that it
+/// was scheduled for, of one triple. Images for devices are then in work, for a
+/// program where they are `assembled` (`KernelTarget::deviceCode`). Fails after
+/// an error in the context's diagnostics.
+mlir::FailureOr<ModelCode> emitCode(llvm::ArrayRef<ScheduledModel> variants,
+                                    llvm::LLVMContext &context, bool assembled);
+
+/// Adds the descriptor of the model, which lists the variants in their order,
+/// to `module`: the code's own, or another one, which is linked with it. Waits
+/// for images. Fails after an error in the context's diagnostics.
+mlir::LogicalResult describe(ModelCode &code, llvm::Module &module);
+
+/// The code and its descriptor in one module; null after an error in the
+/// context's diagnostics.
+std::unique_ptr<llvm::Module> emitModel(llvm::ArrayRef<ScheduledModel> variants,
+                                        llvm::LLVMContext &context);
+
+/// The kernels of a model for a device alone, as text: what the target's driver
+/// translates. Fails after an error in the context's diagnostics.
+mlir::FailureOr<std::vector<DeviceImage>>
+emitDeviceCode(const ScheduledModel &model);
 
 /// The target for the machine that this program runs on. A machine that no
 /// kernels are made for ends it: for tests and benchmarks.

@@ -19,6 +19,7 @@
 #include "llvm/Support/raw_ostream.h"
 
 #include <gnu/libc-version.h>
+#include <list>
 #include <string>
 #include <unistd.h>
 #include <utility>
@@ -110,18 +111,21 @@ llvm::Error noTemporary(std::error_code error) {
 
 } // namespace
 
-llvm::Error tfm::link(llvm::StringRef object, llvm::StringRef output,
-                      bool shared) {
+llvm::Error tfm::link(std::vector<llvm::StringRef> objects,
+                      llvm::StringRef output, bool shared) {
   llvm::Expected<std::string> linker = findLinker();
   if (!linker)
     return linker.takeError();
-  llvm::SmallString<128> objectPath, errorPath;
-  int descriptor = -1;
-  if (std::error_code error = llvm::sys::fs::createTemporaryFile(
-          "tfm", "o", descriptor, objectPath))
-    return noTemporary(error);
-  Remover removeObject(objectPath);
-  {
+  std::list<Remover> removeObjects;
+  std::vector<std::string> objectPaths;
+  for (llvm::StringRef object : objects) {
+    llvm::SmallString<128> path;
+    int descriptor = -1;
+    if (std::error_code error =
+            llvm::sys::fs::createTemporaryFile("tfm", "o", descriptor, path))
+      return noTemporary(error);
+    removeObjects.emplace_back(path);
+    objectPaths.push_back(path.str().str());
     llvm::raw_fd_ostream os(descriptor, /*shouldClose=*/true);
     os << object;
     os.close();
@@ -129,9 +133,10 @@ llvm::Error tfm::link(llvm::StringRef object, llvm::StringRef output,
     os.clear_error(); // else LLVM ends the process
     // A close that a signal interrupts has closed the file all the same.
     if (error && error != std::errc::interrupted)
-      return llvm::createStringError("cannot write " + objectPath + ": " +
+      return llvm::createStringError("cannot write " + path + ": " +
                                      error.message());
   }
+  llvm::SmallString<128> errorPath;
   if (std::error_code error =
           llvm::sys::fs::createTemporaryFile("tfm", "txt", errorPath))
     return noTemporary(error);
@@ -144,8 +149,8 @@ llvm::Error tfm::link(llvm::StringRef object, llvm::StringRef output,
        ".partial")
           .str();
   Remover removePartial(partial); // unless it is renamed
-  llvm::SmallVector<std::string> arguments = {*linker, "-o", partial,
-                                              std::string(objectPath)};
+  llvm::SmallVector<std::string> arguments = {*linker, "-o", partial};
+  llvm::append_range(arguments, objectPaths);
   if (shared) {
     arguments.push_back("-shared");
   } else {

@@ -10,13 +10,15 @@
 
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
+#include <vector>
 
 namespace tfm {
 
-/// Links an object file with the runtime into an executable at `output`, or
-/// alone into a shared library, by the system's C++ compiler as linker driver.
+/// Links object files with the runtime into an executable at `output`, or alone
+/// into a shared library, by the system's C++ compiler as linker driver.
 /// The runtime is `lib/libtfm_runtime.a` beside or above the running program.
-llvm::Error link(llvm::StringRef object, llvm::StringRef output, bool shared);
+llvm::Error link(std::vector<llvm::StringRef> objects, llvm::StringRef output,
+                 bool shared);
 
 } // namespace tfm
 

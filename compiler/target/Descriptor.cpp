@@ -73,6 +73,17 @@ public:
         llvm::ConstantDataArray::getString(context, data, /*AddNull=*/false)));
   }
 
+  /// A function as this module refers to it.
+  llvm::Constant *own(llvm::Function *function) {
+    if (function->getParent() == &module)
+      return function;
+    return llvm::cast<llvm::Constant>(
+        module
+            .getOrInsertFunction(function->getName(),
+                                 function->getFunctionType())
+            .getCallee());
+  }
+
   llvm::Constant *words(const void *data, size_t size) {
     assert(size % sizeof(uint64_t) == 0 && "half a word is left over");
     llvm::Type *i64 = llvm::Type::getInt64Ty(context);
@@ -110,8 +121,10 @@ private:
 std::string packed(llvm::StringRef bytes) {
   auto size = static_cast<int>(bytes.size());
   std::string block(static_cast<size_t>(LZ4_compressBound(size)), '\0');
+  // The highest takes ten times as long for 2% less.
+  constexpr int level = 6;
   int taken = LZ4_compress_HC(bytes.data(), block.data(), size,
-                              static_cast<int>(block.size()), LZ4HC_CLEVEL_MAX);
+                              static_cast<int>(block.size()), level);
   if (taken <= 0)
     llvm::report_fatal_error("LZ4 does not take a GPU's code");
   block.resize(static_cast<size_t>(taken));
@@ -436,27 +449,27 @@ int64_t bestThreads(double seconds, double steps, const KernelTarget &target) {
 }
 
 /// The number of a kernel among those of a device; -1 where there is none.
-int64_t kernelNamed(llvm::StringRef name, const DeviceCode &device) {
-  auto kernel = llvm::find_if(device.kernels, [&](const DeviceKernel &kernel) {
-    return kernel.name == name;
-  });
-  return kernel == device.kernels.end() ? -1 : kernel - device.kernels.begin();
+int64_t kernelNamed(llvm::StringRef name,
+                    llvm::ArrayRef<DeviceKernel> kernels) {
+  const auto *kernel = llvm::find_if(
+      kernels, [&](const DeviceKernel &kernel) { return kernel.name == name; });
+  return kernel == kernels.end() ? -1 : kernel - kernels.begin();
 }
 
 /// The same of a step's kernel.
-int64_t kernelOf(mlir::Operation *step, const DeviceCode &device) {
-  if (device.kernels.empty())
+int64_t kernelOf(mlir::Operation *step, llvm::ArrayRef<DeviceKernel> kernels) {
+  if (kernels.empty())
     return -1;
   return kernelNamed(step->getAttrOfType<mlir::SymbolRefAttr>("kernel")
                          .getLeafReference()
                          .getValue(),
-                     device);
+                     kernels);
 }
 
 tfm_function functionOf(ProgramOp program, llvm::Function *code,
                         const Variant &variant, DataBuilder &d) {
   const KernelTarget &target = variant.target;
-  bool onDevice = !variant.device.images.empty();
+  bool onDevice = !variant.images.empty();
   uint64_t productFlops = 0;
   double seconds = 0, steps = 0;
   std::vector<tfm_launch> launches;
@@ -475,17 +488,19 @@ tfm_function functionOf(ProgramOp program, llvm::Function *code,
         .runs = static_cast<uint64_t>(runs),
         .flops = static_cast<uint64_t>(stepFlops(step)),
         .bytes = static_cast<uint64_t>(stepBytes(step)),
-        .kernel = kernelOf(step, variant.device),
+        .kernel = kernelOf(step, variant.kernels),
     });
   });
   std::vector<tfm_buffer> inputs = portsOf<InputOp>(program, d);
   std::vector<tfm_buffer> outputs = portsOf<OutputOp>(program, d);
   return {
       .name = d.string(program.getSymName()),
-      .run = onDevice ? nullptr
-                      : d.pointerTo<void (*)(void *, tfm_thread *)>(code),
-      .enqueue = onDevice ? d.pointerTo<void (*)(uint64_t, tfm_queue *)>(code)
-                          : nullptr,
+      .run = onDevice
+                 ? nullptr
+                 : d.pointerTo<void (*)(void *, tfm_thread *)>(d.own(code)),
+      .enqueue = onDevice
+                     ? d.pointerTo<void (*)(uint64_t, tfm_queue *)>(d.own(code))
+                     : nullptr,
       .input_count = static_cast<int32_t>(inputs.size()),
       .output_count = static_cast<int32_t>(outputs.size()),
       .inputs = d.array(inputs),
@@ -508,7 +523,7 @@ tfm_variant variantOf(const Variant &variant, DataBuilder &d) {
        llvm::zip_equal(schedule.getOps<ProgramOp>(), variant.programs))
     functions.push_back(functionOf(program, run, variant, d));
   std::vector<tfm_kernel> kernels;
-  for (const DeviceKernel &kernel : variant.device.kernels) {
+  for (const DeviceKernel &kernel : variant.kernels) {
     tfm_kernel record = {.name = d.string(kernel.name),
                          .grid = {},
                          .block = {},
@@ -522,17 +537,17 @@ tfm_variant variantOf(const Variant &variant, DataBuilder &d) {
     llvm::copy(kernel.block, record.block);
     kernels.push_back(record);
   }
-  for (auto [number, kernel] : llvm::enumerate(variant.device.kernels))
-    if (auto other = kernelNamed(kernel.formOf, variant.device); other >= 0)
+  for (auto [number, kernel] : llvm::enumerate(variant.kernels))
+    if (auto other = kernelNamed(kernel.formOf, variant.kernels); other >= 0)
       kernels[other].form = static_cast<int64_t>(number);
   std::vector<tfm_image> images;
-  for (const DeviceImage &image : variant.device.images) {
+  for (const DeviceImage &image : variant.images) {
     std::string block = packed(image.bytes);
     images.push_back({.kind = static_cast<tfm_image_kind>(image.kind),
                       .major = image.major,
                       .minor = image.minor,
                       .exact = image.exact,
-                      .forms = image.forms,
+                      .part = image.part,
                       .data = d.bytes(block),
                       .packed = block.size(),
                       .size = image.bytes.size()});

@@ -20,7 +20,9 @@ struct Variant {
   const KernelTarget &target;
   /// Planned, with `@kernels`.
   mlir::ModuleOp schedule;
-  DeviceCode device;
+  /// Of a device.
+  std::vector<DeviceKernel> kernels;
+  std::vector<DeviceImage> images;
   /// The function of every `sched.program`, in order.
   llvm::SmallVector<llvm::Function *> programs;
 };
@@ -31,8 +33,9 @@ struct ModelText {
 };
 
 /// Adds the descriptor `tfm_model_descriptor` (runtime/tfm_model.h) of a model
-/// with these variants, of which there is at least one, to the module of their
-/// code. Everything else in the module becomes internal.
+/// with these variants, of which there is at least one, to a module: to that of
+/// their functions, where everything else becomes internal, or to another one,
+/// which is linked with it.
 void addDescriptor(llvm::Module &module, llvm::ArrayRef<Variant> variants,
                    const ModelText &text);
 

@@ -17,6 +17,7 @@
 #include "llvm/Support/Error.h"
 
 #include <array>
+#include <future>
 #include <memory>
 #include <string>
 #include <vector>
@@ -46,19 +47,24 @@ struct DeviceKernel {
   std::string formOf;
 };
 
-/// The code of all kernels as a driver loads it (`tfm_image`).
+/// The code of some kernels as a driver loads it (`tfm_image`).
 struct DeviceImage {
   int32_t kind, major, minor;
   bool exact;
-  /// Whether it has forms of kernels alone.
-  bool forms = false;
+  /// Which kernels it has: a `tfm_image_part`.
+  int16_t part = 0;
   std::string bytes;
 };
+
+/// Images that other threads are making. `get` waits for them, and fails after
+/// an error at the module of their kernels.
+using ImagesInWork = std::future<mlir::FailureOr<std::vector<DeviceImage>>>;
 
 /// What a device is given, beside what the host runs.
 struct DeviceCode {
   std::vector<DeviceKernel> kernels;
-  std::vector<DeviceImage> images;
+  /// Invalid where there is no device.
+  ImagesInWork images;
 };
 
 /// A machine that kernels are made for. Whatever depends on it stands behind
@@ -252,9 +258,10 @@ public:
   translate(mlir::ModuleOp kernels, llvm::LLVMContext &context) const = 0;
 
   /// The code of lowered kernels for a device with memory and a driver of its
-  /// own; empty where the host runs them. With `assembled` also what takes an
-  /// assembler beside the compiler, and its time. Fails after an error at the
-  /// module.
+  /// own; none where the host runs them. For a program (`assembled`) it comes
+  /// in parts, with what takes an assembler beside the compiler, and its time;
+  /// else as text, in as few images as there can be. Fails after an error at
+  /// the module.
   virtual mlir::FailureOr<DeviceCode> deviceCode(mlir::ModuleOp,
                                                  bool /*assembled*/) const {
     return DeviceCode();

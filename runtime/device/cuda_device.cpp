@@ -56,7 +56,7 @@ void CudaDevice::close() {
   }
   for (Event time : times)
     driver.call.cuEventDestroy_v2(time);
-  for (Module loaded : {module, forms})
+  for (Module loaded : modules)
     if (loaded)
       driver.call.cuModuleUnload(loaded);
   if (stream)
@@ -117,7 +117,7 @@ static bool fits(const tfm_image &image, const CudaProperties &gpu) {
 void requireImage(const tfm_variant &variant, const CudaProperties &gpu) {
   std::span images(variant.images, static_cast<size_t>(variant.image_count));
   if (std::ranges::any_of(images, [&](const tfm_image &image) {
-        return !image.forms && fits(image, gpu);
+        return image.part == TFM_PART_COMMON && fits(image, gpu);
       }))
     return;
   const tfm_image &oldest =
@@ -144,16 +144,17 @@ static std::string unpacked(const tfm_image &image) {
   return code;
 }
 
-/// The first image that runs here, of those with all kernels or of those with
-/// forms of some; null where there is none of these.
-Module CudaDevice::loadImage(const tfm_variant &variant, bool ofForms) {
+/// The first image of a part that runs here; null where forms do not run, or
+/// there is no such part.
+Module CudaDevice::loadPart(const tfm_variant &variant, tfm_image_part part) {
+  bool ofForms = part == TFM_PART_FORMS;
   if (ofForms && !driver.call.cuTensorMapEncodeTiled)
     return nullptr;
   std::string log(8192, '\0');
   Result loaded = success;
   for (int64_t i = 0; i != variant.image_count; ++i) {
     const tfm_image &image = variant.images[i];
-    if (!fits(image, found) || (image.forms != 0) != ofForms)
+    if (image.part != part || !fits(image, found))
       continue;
     std::string code = unpacked(image);
     int options[] = {errorLogBuffer, errorLogBytes};
@@ -165,6 +166,8 @@ Module CudaDevice::loadImage(const tfm_variant &variant, bool ofForms) {
     if (loaded == success)
       return made;
   }
+  if (loaded == success)
+    return nullptr;
   bool isOld = loaded == unsupportedPtxVersion;
   std::string said = log.front() ? "\n" + std::string(log.c_str()) : "";
   if (!ofForms)
@@ -172,18 +175,20 @@ Module CudaDevice::loadImage(const tfm_variant &variant, bool ofForms) {
                           driver.nameOf(loaded),
                       /*isThere=*/true,
                       isOld ? "it is too old, install a newer one" : "", said);
-  if (loaded != success)
-    say("note: the NVIDIA driver refuses the faster kernels for " + found.name +
-        ": " + driver.nameOf(loaded) +
-        (isOld ? ": it is too old, install a newer one" : "") +
-        "; those for all GPUs run instead" + said + "\n");
+  say("note: the NVIDIA driver refuses the faster kernels for " + found.name +
+      ": " + driver.nameOf(loaded) +
+      (isOld ? ": it is too old, install a newer one" : "") +
+      "; those for all GPUs run instead" + said + "\n");
   return nullptr;
 }
 
 void CudaDevice::loadKernels(const tfm_variant &variant) {
   requireImage(variant, found);
-  module = loadImage(variant, /*ofForms=*/false);
-  forms = loadImage(variant, /*ofForms=*/true);
+  auto &[common, general, forms] = modules;
+  common = loadPart(variant, TFM_PART_COMMON);
+  forms = loadPart(variant, TFM_PART_FORMS);
+  if (!forms)
+    general = loadPart(variant, TFM_PART_GENERAL);
   std::span all(variant.kernels, static_cast<size_t>(variant.kernel_count));
   kernels.resize(all.size());
   for (size_t i = 0; i != all.size(); ++i)
@@ -199,9 +204,9 @@ void CudaDevice::loadKernels(const tfm_variant &variant) {
     auto &[kernel, function] = kernels[i];
     if (!kernel)
       continue;
+    Module module = all[i].form < 0 ? common : forms ? forms : general;
     driver.check(
-        driver.call.cuModuleGetFunction(
-            &function, kernel == &all[i] ? module : forms, kernel->name),
+        driver.call.cuModuleGetFunction(&function, module, kernel->name),
         "find a kernel");
     if (kernel->shared_bytes)
       driver.check(driver.call.cuFuncSetAttribute(

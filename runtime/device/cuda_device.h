@@ -12,6 +12,7 @@
 #include "runtime/device/device.h"
 #include "runtime/device/threads.h"
 
+#include <array>
 #include <list>
 #include <map>
 #include <string>
@@ -96,7 +97,7 @@ private:
   void open(const tfm_variant &variant, int number);
   void close();
   void loadKernels(const tfm_variant &variant);
-  cuda::Module loadImage(const tfm_variant &variant, bool forms);
+  cuda::Module loadPart(const tfm_variant &variant, tfm_image_part part);
   Staging &stage(size_t bytes, Use use) const;
   Staging &stagedAt(const void *bytes) const;
   void giveBack() const noexcept;
@@ -109,8 +110,8 @@ private:
   ThreadPool pool;
   CudaProperties found;
   cuda::Context context = nullptr;
-  /// With all kernels, and with forms of some that this GPU has besides.
-  cuda::Module module = nullptr, forms = nullptr;
+  /// By their part: of the general kernels and their forms there is one.
+  std::array<cuda::Module, 3> modules = {};
   cuda::Stream stream = nullptr;
   cuda::Address arena = 0;
   /// How kernels are launched here, by their number.

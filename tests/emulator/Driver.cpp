@@ -217,11 +217,23 @@ Result Gpu::load(const char *image, std::string &log) {
 }
 
 /// The PTX is of the same kernels, as far as names tell: of the forms for
-/// sm_90a, or of all others.
+/// sm_90a, of those that have one, or of those that have none.
 Result Gpu::check(const char *image, bool ofForms, std::string &log) const {
+  auto isIn = [&](const std::string &name) -> bool {
+    return std::strstr(image, (".entry " + name + "(").c_str());
+  };
+  auto hasForm = [&](const emulator::Kernel &kernel) {
+    return program->find(kernel.name + "_sm_90a") != nullptr;
+  };
+  bool haveForms =
+      llvm::any_of(program->kernels(), [&](const emulator::Kernel &kernel) {
+        return hasForm(kernel) && isIn(kernel.name);
+      });
   for (const emulator::Kernel &kernel : program->kernels()) {
-    bool isThere = std::strstr(image, (".entry " + kernel.name + "(").c_str());
-    if (isThere != (kernel.readsAsync == ofForms)) {
+    bool isThere = isIn(kernel.name);
+    if (isThere != (kernel.readsAsync
+                        ? ofForms
+                        : !ofForms && hasForm(kernel) == haveForms)) {
       log = (isThere ? "the PTX has " : "the PTX has no ") + kernel.name;
       return invalidPtx;
     }

@@ -19,14 +19,13 @@
 #include "mlir/Pass/PassManager.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Support/MemoryBufferRef.h"
 #include "llvm/TargetParser/Host.h"
 
 using namespace mlir;
 using namespace tfm;
-using sched::KernelKind;
-using sched::KernelOp;
 
 namespace {
 
@@ -141,9 +140,15 @@ public:
   }
 
   /// LLVM may turn a loop or a function of math into a call; a model calls
-  /// nothing but `claim`.
+  /// nothing but `claim` and `finish`, by pointers. What only data refer to, as
+  /// a descriptor does to functions, may be in another object.
   llvm::Error writeObject(llvm::Module &module,
                           llvm::raw_pwrite_stream &out) const override {
+    llvm::StringSet<> inData;
+    for (const llvm::Function &function : module)
+      if (function.isDeclaration() &&
+          llvm::none_of(function.users(), llvm::IsaPred<llvm::Instruction>))
+        inData.insert(function.getName());
     llvm::SmallString<0> object;
     llvm::raw_svector_ostream stream(object);
     if (llvm::Error error = emitObject(module, cpu, stream))
@@ -152,6 +157,8 @@ public:
         undefinedSymbols(llvm::MemoryBufferRef(object.str(), "model.o"));
     if (!calls)
       return calls.takeError();
+    llvm::erase_if(
+        *calls, [&](const std::string &name) { return inData.contains(name); });
     if (!calls->empty())
       return llvm::createStringError("the machine code calls '" +
                                      llvm::join(*calls, "', '") + "'");

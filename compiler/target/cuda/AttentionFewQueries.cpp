@@ -97,33 +97,21 @@ public:
     group = groupOf(tile.k.view, tile.v.view);
     int64_t all = tile.headsPerKey() * tile.queries();
     int64_t chunks = static_cast<int64_t>(llvm::divideCeil(all, mostRows));
-    Value number = block.block(), chunk = k.rem(number, k.i64(chunks));
+    Value number = block.block();
+    firstRow = k.mul(k.rem(number, k.i64(chunks)), mostRows);
     number = k.div(number, chunks);
-    Value keyHead = k.rem(number, k.i64(tile.keyHeads())),
-          batch = k.div(number, tile.keyHeads());
-    Value start = k.i64(0);
+    keyHead = k.rem(number, k.i64(tile.keyHeads()));
+    batch = k.div(number, tile.keyHeads());
+    start = k.i64(0);
     if (tile.start.exists())
       start = k.loadInteger(k.at(tile.start.pointer,
                                  k.mul(batch, tile.start.view.strides[0]),
                                  k.b.getI32Type()));
-    int64_t count = std::min(all, mostRows);
-    for (int64_t i = 0; i != count; ++i) {
-      Row row;
-      Value inHeads = k.add(k.mul(chunk, mostRows), i);
-      if (all % count)
-        row.exists = k.less(inHeads, k.i64(all));
-      inHeads = k.min(inHeads, k.i64(all - 1));
-      row.query = k.div(inHeads, tile.headsPerKey());
-      row.head.batch = batch;
-      row.head.key = keyHead;
-      row.head.query = k.add(k.mul(keyHead, tile.headsPerKey()),
-                             k.rem(inHeads, k.i64(tile.headsPerKey())));
-      row.position = k.add(start, row.query);
-      rows.push_back(row);
-    }
+    for (int64_t i = 0; i != std::min(all, mostRows); ++i)
+      rows.push_back(rowOf(k.i64(i)));
     lane = k.rem(block.thread(), k.i64(group));
     loadQueries();
-    combine(walk(start));
+    combine(walk());
   }
 
 private:
@@ -134,6 +122,23 @@ private:
     AttentionTile::Head head;
     SmallVector<Value> elements;
   };
+
+  /// A row of this block.
+  Row rowOf(Value i) {
+    int64_t all = tile.headsPerKey() * tile.queries();
+    Row row;
+    Value inHeads = k.add(firstRow, i);
+    if (all % std::min(all, mostRows))
+      row.exists = k.less(inHeads, k.i64(all));
+    inHeads = k.min(inHeads, k.i64(all - 1));
+    row.query = k.div(inHeads, tile.headsPerKey());
+    row.head.batch = batch;
+    row.head.key = keyHead;
+    row.head.query = k.add(k.mul(keyHead, tile.headsPerKey()),
+                           k.rem(inHeads, k.i64(tile.headsPerKey())));
+    row.position = k.add(start, row.query);
+    return row;
+  }
 
   /// This lane's piece of a row: where there are fewer pieces than lanes the
   /// last ones have the last again.
@@ -167,7 +172,7 @@ private:
   }
 
   /// Visits this group's keys.
-  SmallVector<State> walk(Value start) {
+  SmallVector<State> walk() {
     Value end = k.i64(tile.keys()), first = k.i64(0);
     if (tile.rule.causal) {
       Value last = k.add(start, tile.queries());
@@ -322,23 +327,27 @@ private:
       }
     });
     block.barrier();
-    for (int64_t i = 0; i != count; ++i)
-      k.loop(block.thread(), k.i64(width), block.threads(), [&](Value column) {
-        auto stateOf = [&](int64_t warp) -> State {
-          Value place = placeOf(k.i64(warp), k.i64(i));
-          return {k.loadScalar(place),
-                  k.loadScalar(k.at(place, 1)),
-                  {k.loadScalar(k.at(place, k.add(column, 4)))}};
-        };
-        State state = stateOf(0);
-        for (int64_t warp = 1; warp != warps; ++warp)
-          merge(state, stateOf(warp));
-        auto store = [&] { storeElement(rows[i], column, state); };
-        if (rows[i].exists)
-          k.ifThen(rows[i].exists, store);
-        else
-          store();
-      });
+    // A thread has elements of any rows: once for all of these.
+    k.loop(block.thread(), k.i64(count * width), block.threads(),
+           [&](Value element) {
+             Value i = k.div(element, width),
+                   column = k.rem(element, k.i64(width));
+             auto stateOf = [&](int64_t warp) -> State {
+               Value place = placeOf(k.i64(warp), i);
+               return {k.loadScalar(place),
+                       k.loadScalar(k.at(place, 1)),
+                       {k.loadScalar(k.at(place, k.add(column, 4)))}};
+             };
+             State state = stateOf(0);
+             for (int64_t warp = 1; warp != warps; ++warp)
+               merge(state, stateOf(warp));
+             Row row = rowOf(i);
+             auto store = [&] { storeElement(row, column, state); };
+             if (row.exists)
+               k.ifThen(row.exists, store);
+             else
+               store();
+           });
   }
 
   void storeElement(const Row &row, Value column, const State &state) {
@@ -368,6 +377,11 @@ private:
   AttentionTile tile;
   Rows out, lse;
   const int64_t mostRows, keysAtOnce;
+  /// The number of the block's first row among all rows of its key's head, and
+  /// whose these are.
+  Value firstRow, batch, keyHead;
+  /// The position of a sequence's first query.
+  Value start;
   SmallVector<Row> rows;
   int64_t group = 1;
   /// This thread's number in its group.

@@ -8,14 +8,12 @@
 #include "compiler/target/cuda/CudaTarget.h"
 
 #include "compiler/target/KernelTarget.h"
-#include "compiler/target/cuda/Assemble.h"
 #include "compiler/target/cuda/Attention.h"
-#include "compiler/target/cuda/BlockBuilder.h"
 #include "compiler/target/cuda/DeviceKernels.h"
+#include "compiler/target/cuda/Images.h"
 #include "compiler/target/cuda/Kernels.h"
 #include "compiler/target/cuda/Passes.h"
 #include "compiler/target/cuda/Program.h"
-#include "compiler/target/cuda/Ptx.h"
 #include "compiler/target/cuda/TopK.h"
 #include "compiler/target/emit/LowerToLLVM.h"
 #include "runtime/tfm_model.h"
@@ -27,9 +25,6 @@
 #include "llvm/Support/MathExtras.h"
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/TargetParser/Host.h"
-
-#include <future>
-#include <list>
 
 using namespace mlir;
 using namespace tfm;
@@ -150,52 +145,10 @@ public:
 
   FailureOr<DeviceCode> deviceCode(ModuleOp kernels,
                                    bool assembled) const override {
-    DeviceCode code;
-    code.kernels = cuda::kernelsOf(kernels);
-    auto isForm = [](Operation &op) {
-      return op.hasAttr(cuda::hopperFormAttribute);
-    };
-    // Images are taken in this order.
-    std::list<ImageSource> sources;
-    if (llvm::any_of(*kernels.getBody(), isForm))
-      sources.emplace_back("sm_90a",
-                           std::vector<cuda::CodeFor>{{"sm_90a", 9, true}});
-    sources.emplace_back(
-        "sm_80",
-        std::vector<cuda::CodeFor>{{"sm_90", 9, false}, {"sm_80", 8, false}});
-    for (ImageSource &source : sources) {
-      OwningOpRef<ModuleOp> some = kernels.clone();
-      for (auto kernel :
-           llvm::make_early_inc_range(some->getOps<LLVM::LLVMFuncOp>()))
-        if (isForm(*kernel) != source.ofForms())
-          kernel.erase();
-      source.module = cuda::translateToNvptx(*some, source.context);
-      if (!source.module)
-        return failure();
-    }
-    // From here on they have nothing in common.
-    std::list<std::future<Images>> made;
-    for (ImageSource &source : sources)
-      made.push_back(std::async(std::launch::async, [&source, assembled] {
-        return imagesOf(source, assembled);
-      }));
-    std::string error;
-    for (std::future<Images> &each : made) {
-      Images images = each.get();
-      llvm::append_range(code.images, std::move(images.made));
-      if (error.empty())
-        error = images.error;
-    }
-    if (!error.empty())
-      return kernels.emitError() << error;
-    if (assembled && cuda::hasAssembler() &&
-        llvm::none_of(code.images, [](const DeviceImage &image) {
-          return image.kind == TFM_IMAGE_CUBIN;
-        }))
-      kernels.emitWarning() << "`ptxas` in PATH makes no machine code: drivers "
-                               "translate the program's PTX when it first "
-                               "starts on a machine";
-    return code;
+    FailureOr<ImagesInWork> images = cuda::beginImages(kernels, assembled);
+    if (failed(images))
+      return failure();
+    return DeviceCode{cuda::kernelsOf(kernels), std::move(*images)};
   }
 
   llvm::Function *emitProgram(sched::ProgramOp program,
@@ -213,43 +166,6 @@ public:
   }
 
 private:
-  /// What the images of some kernels are made of: for all GPUs from `sm` on,
-  /// and machine code for some of them.
-  struct ImageSource {
-    ImageSource(const char *sm, std::vector<cuda::CodeFor> gpus)
-        : sm(sm), gpus(std::move(gpus)) {}
-
-    const char *sm;
-    std::vector<cuda::CodeFor> gpus;
-    llvm::LLVMContext context;
-    std::unique_ptr<llvm::Module> module;
-
-    bool ofForms() const { return gpus.front().exact; }
-  };
-  struct Images {
-    std::vector<DeviceImage> made;
-    std::string error = "";
-  };
-
-  static Images imagesOf(ImageSource &source, bool assembled) {
-    llvm::Expected<std::string> ptx = cuda::toPtx(*source.module, source.sm);
-    if (!ptx)
-      return {{}, llvm::toString(ptx.takeError())};
-    Images images;
-    if (assembled)
-      images.made = cuda::assemble(*ptx, source.gpus);
-    // Drivers find its end by the null byte.
-    ptx->push_back('\0');
-    images.made.push_back({.kind = TFM_IMAGE_PTX,
-                           .major = source.ofForms() ? 9 : 8,
-                           .minor = 0,
-                           .exact = source.ofForms(),
-                           .bytes = std::move(*ptx)});
-    for (DeviceImage &image : images.made)
-      image.forms = source.ofForms();
-    return images;
-  }
-
   const std::string hostTriple = llvm::sys::getProcessTriple();
 };
 

@@ -33,8 +33,9 @@ static llvm::StringRef ptxVersion(llvm::StringRef sm) {
   return sm == "sm_80" ? "+ptx70" : "+ptx80";
 }
 
-static llvm::Expected<std::unique_ptr<llvm::TargetMachine>>
-createMachine(llvm::StringRef sm) {
+/// LLVM's registry of targets is global, and no thread may look into it
+/// meanwhile: filled before there are several.
+static void initializeTarget() {
   static std::once_flag once;
   std::call_once(once, [] {
     LLVMInitializeNVPTXTargetInfo();
@@ -42,6 +43,10 @@ createMachine(llvm::StringRef sm) {
     LLVMInitializeNVPTXTargetMC();
     LLVMInitializeNVPTXAsmPrinter();
   });
+}
+
+static llvm::Expected<std::unique_ptr<llvm::TargetMachine>>
+createMachine(llvm::StringRef sm) {
   llvm::Triple triple(tripleName);
   std::string error;
   const llvm::Target *target =
@@ -57,6 +62,7 @@ createMachine(llvm::StringRef sm) {
 
 std::unique_ptr<llvm::Module>
 cuda::translateToNvptx(mlir::ModuleOp kernels, llvm::LLVMContext &context) {
+  initializeTarget();
   // Some ops of the nvvm dialect are assembly.
   mlir::RewritePatternSet patterns(kernels.getContext());
   mlir::populateNVVMToLLVMConversionPatterns(patterns);

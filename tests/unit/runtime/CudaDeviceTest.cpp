@@ -143,8 +143,12 @@ public:
       form.tensors = &tensor;
       kernels.push_back(form);
     }
-    images.insert(images.begin(), {TFM_IMAGE_PTX, 9, 0, 1, 1, code[2].data(),
-                                   code[2].size(), 3});
+    for (tfm_image &image : images)
+      image.part = TFM_PART_GENERAL;
+    images.insert(images.begin(), {TFM_IMAGE_PTX, 9, 0, 1, TFM_PART_FORMS,
+                                   code[2].data(), code[2].size(), 3});
+    images.push_back({TFM_IMAGE_PTX, 8, 0, 0, TFM_PART_COMMON, code[3].data(),
+                      code[3].size(), 3});
     tfm_variant &gpu = variants[0];
     gpu.kernel_count = static_cast<int64_t>(kernels.size());
     gpu.kernels = kernels.data();
@@ -158,7 +162,8 @@ public:
 private:
   tfm_boxed_tensor tensor = {
       .argument = 0, .rank = 1, .sizes = {64}, .strides = {2}, .box = {8}};
-  std::array<std::string, 3> code = {packed("sm"), packed("tx"), packed("hx")};
+  std::array<std::string, 4> code = {packed("sm"), packed("tx"), packed("hx"),
+                                     packed("cx")};
   std::vector<tfm_function> functions;
   std::vector<tfm_launch> launches;
   std::array<std::string, mostFunctions> names, formNames;
